@@ -1,0 +1,185 @@
+use super::Real;
+use burn::tensor::{bf16, f16};
+
+/// What a tensor holds. Kernels read and write it element by element, in registers.
+pub(crate) trait Element: burn::tensor::Element + bytemuck::Pod + Send + Sync {
+    /// What kernels compute in.
+    type Acc: Real + burn::tensor::Element + bytemuck::Pod;
+
+    fn load(self) -> Self::Acc;
+    /// Rounds to nearest, ties to even.
+    fn round(value: Self::Acc) -> Self;
+}
+
+impl Element for f32 {
+    type Acc = f32;
+
+    #[inline(always)]
+    fn load(self) -> f32 {
+        self
+    }
+
+    #[inline(always)]
+    fn round(value: f32) -> Self {
+        value
+    }
+}
+
+impl Element for f64 {
+    type Acc = f64;
+
+    #[inline(always)]
+    fn load(self) -> f64 {
+        self
+    }
+
+    #[inline(always)]
+    fn round(value: f64) -> Self {
+        value
+    }
+}
+
+// `half` converts one element at a time with a run-time test of the CPU, which does not vectorise;
+// the same conversions in integer arithmetic do. The tests compare them with `half`.
+
+impl Element for bf16 {
+    type Acc = f32;
+
+    #[inline(always)]
+    fn load(self) -> f32 {
+        f32::from_bits(u32::from(self.to_bits()) << 16)
+    }
+
+    #[inline(always)]
+    fn round(value: f32) -> Self {
+        let bits = value.to_bits();
+        let ties_to_even = 0x7fff + ((bits >> 16) & 1);
+        let rounded = bits.wrapping_add(ties_to_even) >> 16;
+        // A NaN must not be rounded into an infinity: keep its top bits and make it quiet.
+        let nan = (bits >> 16) | 0x40;
+        let is_nan = bits & 0x7fff_ffff > 0x7f80_0000;
+        Self::from_bits(if is_nan { nan } else { rounded } as u16)
+    }
+}
+
+impl Element for f16 {
+    type Acc = f32;
+
+    #[inline(always)]
+    fn load(self) -> f32 {
+        let bits = u32::from(self.to_bits());
+        let sign = (bits & 0x8000) << 16;
+        let magnitude = bits & 0x7fff;
+        // Exponent and mantissa in f32's place, then rebiased by a multiplication (2^112), which
+        // is exact and also right for subnormals.
+        let finite = (f32::from_bits(magnitude << 13) * f32::from_bits(0x7780_0000)).to_bits();
+        let special = (magnitude << 13) | 0x7f80_0000;
+        let bits = if magnitude >= 0x7c00 { special } else { finite };
+        f32::from_bits(bits | sign)
+    }
+
+    #[inline(always)]
+    fn round(value: f32) -> Self {
+        let bits = value.to_bits();
+        let sign = (bits >> 16) & 0x8000;
+        let magnitude = bits & 0x7fff_ffff;
+        // Normal results: rebias the exponent (127 to 15) and round the 13 lost bits.
+        let ties_to_even = 0xfff + ((magnitude >> 13) & 1);
+        let normal = magnitude
+            .wrapping_sub(112 << 23)
+            .wrapping_add(ties_to_even)
+            >> 13;
+        // Subnormal results (below 2^-14): adding one half puts the units of f16's subnormals,
+        // 2^-24, into f32's last bit, so the addition rounds.
+        let subnormal = (f32::from_bits(magnitude) + 0.5).to_bits() & 0x7ff;
+        let finite = if magnitude < 113 << 23 { subnormal } else { normal };
+        // From 65520 on, the nearest is infinity.
+        let large = if magnitude > 0x7f80_0000 {
+            0x7e00 | ((magnitude >> 13) & 0x1ff)
+        } else {
+            0x7c00
+        };
+        let result = if magnitude >= 0x477f_f000 { large } else { finite };
+        Self::from_bits((result | sign) as u16)
+    }
+}
+
+/// Runs `$body` with the type parameter `$T` bound to the Rust type of a float dtype.
+macro_rules! dispatch_dtype {
+    ($dtype:expr, $T:ident => $body:expr) => {
+        match $dtype {
+            ::burn::tensor::DType::F64 => {
+                type $T = f64;
+                $body
+            }
+            ::burn::tensor::DType::F32 => {
+                type $T = f32;
+                $body
+            }
+            ::burn::tensor::DType::F16 => {
+                type $T = ::burn::tensor::f16;
+                $body
+            }
+            ::burn::tensor::DType::BF16 => {
+                type $T = ::burn::tensor::bf16;
+                $body
+            }
+            other => unreachable!("dispatch chose the CPU kernel for {other:?}"),
+        }
+    };
+}
+pub(crate) use dispatch_dtype;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every sign and exponent with mantissas around each rounding boundary.
+    fn floats() -> impl Iterator<Item = f32> {
+        let mantissas = (0..0x80_0000_u32)
+            .step_by(0x0fff)
+            .chain((0..0x400).flat_map(|m| [(m << 13) | 0x0fff, (m << 13) | 0x1000, (m << 13) | 0x1001]))
+            .chain([0, 1, 0x7f_ffff, 0x40_0000]);
+        let mantissas: Vec<u32> = mantissas.filter(|m| *m < 0x80_0000).collect();
+        (0..512_u32).flat_map(move |top| {
+            mantissas
+                .clone()
+                .into_iter()
+                .map(move |m| f32::from_bits((top << 23) | m))
+        })
+    }
+
+    #[test]
+    fn bf16_rounds_like_half() {
+        for bits in 0..=u16::MAX {
+            let x = bf16::from_bits(bits);
+            assert_eq!(x.load().to_bits(), u32::from(bits) << 16);
+        }
+        for x in floats() {
+            let (ours, theirs) = (<bf16 as Element>::round(x), bf16::from_f32(x));
+            assert!(
+                ours.to_bits() == theirs.to_bits() || (ours.is_nan() && theirs.is_nan()),
+                "{x:e}: {ours} and {theirs}"
+            );
+        }
+    }
+
+    #[test]
+    fn f16_converts_like_half() {
+        for bits in 0..=u16::MAX {
+            let x = f16::from_bits(bits);
+            let (ours, theirs) = (x.load(), x.to_f32());
+            assert!(
+                ours.to_bits() == theirs.to_bits() || (ours.is_nan() && theirs.is_nan()),
+                "{bits:#x}: {ours} and {theirs}"
+            );
+        }
+        for x in floats() {
+            let (ours, theirs) = (<f16 as Element>::round(x), f16::from_f32(x));
+            assert!(
+                ours.to_bits() == theirs.to_bits() || (ours.is_nan() && theirs.is_nan()),
+                "{x:e}: {ours} and {theirs}"
+            );
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! What the CPU kernels share: element types, rows of strided tensors, outputs and threads.
+//!
+//! Every kernel works on rows of the last axis. It is written as plain scalar code that the
+//! compiler vectorises; [`run`] compiles it for the widest SIMD the machine has and spreads the
+//! rows over threads. Results don't depend on the number of threads.
+
+mod element;
+mod output;
+mod real;
+mod rows;
+mod run;
+
+pub(crate) use element::{Element, dispatch_dtype};
+pub(crate) use output::Output;
+pub(crate) use real::{Real, sum_of, sum_of_squares};
+pub(crate) use rows::Rows;
+pub(crate) use run::run;

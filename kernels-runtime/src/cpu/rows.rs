@@ -1,0 +1,202 @@
+use super::Element;
+use burn::backend::flex::{FlexTensor, Layout};
+use std::borrow::Cow;
+use std::ops::Range;
+
+/// The rows of a tensor's last axis, read where they are: transposed, sliced and broadcast
+/// tensors need no copy as long as a row itself is contiguous.
+pub(crate) struct Rows<'a, T> {
+    data: &'a [T],
+    width: usize,
+    lead: Lead,
+    start: isize,
+}
+
+/// Sizes and strides of the leading axes.
+#[derive(Clone)]
+struct Lead {
+    sizes: Vec<usize>,
+    strides: Vec<isize>,
+}
+
+impl<'a, T: Element> Rows<'a, T> {
+    /// The tensor whose rows can be read in place: itself, or a contiguous copy if elements of a
+    /// row are apart.
+    pub(crate) fn readable(tensor: &FlexTensor) -> Cow<'_, FlexTensor> {
+        let layout = tensor.layout();
+        let width = layout.shape().last().copied().unwrap_or(1);
+        let together = layout.strides().last().is_none_or(|stride| *stride == 1);
+        if together || width <= 1 {
+            Cow::Borrowed(tensor)
+        } else {
+            Cow::Owned(tensor.to_contiguous())
+        }
+    }
+
+    /// The rows of a [`Rows::readable`] tensor.
+    pub(crate) fn new(tensor: &'a FlexTensor) -> Self {
+        Self::with_layout(tensor, tensor.layout())
+    }
+
+    /// The rows of `tensor`'s storage under another layout, such as a broadcast one.
+    pub(crate) fn with_layout(tensor: &'a FlexTensor, layout: &Layout) -> Self {
+        let sizes = layout.shape().as_slice();
+        let (width, sizes) = sizes.split_last().map_or((1, sizes), |(w, lead)| (*w, lead));
+        let lead = Lead {
+            sizes: sizes.to_vec(),
+            strides: layout.strides()[..sizes.len()].to_vec(),
+        };
+        Self {
+            data: tensor.storage(),
+            width,
+            lead: if layout.is_contiguous() {
+                lead.flat(width)
+            } else {
+                lead
+            },
+            start: layout.start_offset() as isize,
+        }
+    }
+
+    /// The number of elements of a row.
+    pub(crate) fn width(&self) -> usize {
+        self.width
+    }
+
+    /// The number of rows.
+    pub(crate) fn count(&self) -> usize {
+        self.lead.sizes.iter().product()
+    }
+
+    /// The rows of a range, in row-major order.
+    #[inline(always)]
+    pub(crate) fn range(&self, range: Range<usize>) -> RowIter<'_, T> {
+        let mut index = vec![0; self.lead.sizes.len()];
+        let mut offset = self.start;
+        let mut rest = range.start;
+        for axis in (0..index.len()).rev() {
+            let size = self.lead.sizes[axis].max(1);
+            index[axis] = rest % size;
+            rest /= size;
+            offset += index[axis] as isize * self.lead.strides[axis];
+        }
+        RowIter {
+            rows: self,
+            index,
+            offset,
+            left: range.len(),
+        }
+    }
+}
+
+impl Lead {
+    /// One axis for all rows of a contiguous tensor.
+    fn flat(self, width: usize) -> Self {
+        Self {
+            sizes: vec![self.sizes.iter().product()],
+            strides: vec![width as isize],
+        }
+    }
+}
+
+/// Iterates over rows without dividing: it counts like an odometer.
+pub(crate) struct RowIter<'a, T> {
+    rows: &'a Rows<'a, T>,
+    index: Vec<usize>,
+    offset: isize,
+    left: usize,
+}
+
+impl<'a, T> Iterator for RowIter<'a, T> {
+    type Item = &'a [T];
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<&'a [T]> {
+        if self.left == 0 {
+            return None;
+        }
+        self.left -= 1;
+        let start = self.offset as usize;
+        let row = &self.rows.data[start..start + self.rows.width];
+        let lead = &self.rows.lead;
+        for axis in (0..self.index.len()).rev() {
+            self.index[axis] += 1;
+            self.offset += lead.strides[axis];
+            if self.index[axis] < lead.sizes[axis] {
+                break;
+            }
+            self.offset -= lead.strides[axis] * lead.sizes[axis] as isize;
+            self.index[axis] = 0;
+        }
+        Some(row)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use burn::backend::Shape;
+    use burn::tensor::Bytes;
+
+    fn counting<const D: usize>(shape: [usize; D]) -> FlexTensor {
+        let shape = Shape::new(shape);
+        let values: Vec<f32> = (0..shape.num_elements()).map(|i| i as f32).collect();
+        FlexTensor::new(
+            Bytes::from_elems(values),
+            Layout::contiguous(shape),
+            burn::tensor::DType::F32,
+        )
+    }
+
+    fn all(tensor: &FlexTensor) -> Vec<f32> {
+        let readable = Rows::<f32>::readable(tensor);
+        let rows = Rows::<f32>::new(&readable);
+        rows.range(0..rows.count()).flatten().copied().collect()
+    }
+
+    #[test]
+    fn views_are_read_in_their_order() {
+        let base = counting([2, 3, 4, 5]);
+        for view in [
+            base.clone(),
+            base.transpose(1, 2),
+            base.transpose(2, 3),
+            base.narrow(1, 1, 2),
+            base.narrow(3, 2, 3),
+            base.permute(&[2, 0, 1, 3]).narrow(0, 1, 3),
+        ] {
+            let expected = view.to_contiguous();
+            assert_eq!(all(&view), expected.storage::<f32>(), "{:?}", view.layout());
+        }
+    }
+
+    #[test]
+    fn flipped_and_broadcast_rows_are_read_in_their_order() {
+        let base = counting([3, 4]);
+        let flipped = base.clone().with_layout(base.layout().flip(&[0]));
+        assert_eq!(all(&flipped), flipped.to_contiguous().storage::<f32>());
+
+        let broadcast = Layout::new(Shape::new([2, 3, 4]), vec![0, 4, 1], 0);
+        let rows = Rows::<f32>::with_layout(&base, &broadcast);
+        let values: Vec<f32> = rows.range(0..6).flatten().copied().collect();
+        assert_eq!(values, base.storage::<f32>().repeat(2));
+    }
+
+    #[test]
+    fn a_range_starts_in_the_middle() {
+        let view = counting([2, 3, 4, 2]).transpose(0, 2);
+        let rows = Rows::<f32>::new(&view);
+        let every: Vec<_> = rows.range(0..24).collect();
+        for start in 0..24 {
+            assert!(rows.range(start..24).eq(every[start..].iter().copied()));
+        }
+    }
+
+    #[test]
+    fn empty_tensors_have_no_rows() {
+        assert_eq!(Rows::<f32>::new(&counting([0, 4])).count(), 0);
+        let no_width = counting([3, 0]);
+        let rows = Rows::<f32>::new(&no_width);
+        assert_eq!(rows.range(0..rows.count()).flatten().count(), 0);
+    }
+}

@@ -1,0 +1,135 @@
+use super::DeviceKind;
+use crate::registry::FloatType;
+use serde::Serialize;
+use std::fmt;
+
+/// What a decision depends on besides the site and the policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Query {
+    /// Where the tensors are.
+    pub device: DeviceKind,
+    /// Their type.
+    pub tensors: TensorType,
+    /// Whether a gradient may be asked for.
+    pub mode: Mode,
+}
+
+/// The type of the tensors of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TensorType {
+    /// All of this type.
+    Float(FloatType),
+    /// Of different types.
+    Mixed,
+    /// Of a type that no kernel takes, such as a quantised one.
+    Unsupported,
+}
+
+/// Training and inference differ in which implementations may be chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// The tensors have autodiff enabled: only implementations with a gradient.
+    Training,
+    /// No gradient can be asked for.
+    Inference,
+}
+
+impl Query {
+    /// The query as 24 bits.
+    pub(super) const fn pack(self) -> u32 {
+        let mode = match self.mode {
+            Mode::Training => 1,
+            Mode::Inference => 0,
+        };
+        (self.device as u32) << 16 | (self.tensors.code() as u32) << 8 | mode
+    }
+
+    /// Undoes [`Query::pack`].
+    pub(super) fn unpack(bits: u32) -> Option<Self> {
+        let [mode, tensors, device, _] = bits.to_le_bytes();
+        Some(Self {
+            device: DeviceKind::from_code(device)?,
+            tensors: TensorType::from_code(tensors),
+            mode: if mode == 1 {
+                Mode::Training
+            } else {
+                Mode::Inference
+            },
+        })
+    }
+}
+
+impl TensorType {
+    const MIXED: u8 = 0xfe;
+    const UNSUPPORTED: u8 = 0xff;
+
+    const fn code(self) -> u8 {
+        match self {
+            Self::Float(float) => float as u8,
+            Self::Mixed => Self::MIXED,
+            Self::Unsupported => Self::UNSUPPORTED,
+        }
+    }
+
+    fn from_code(code: u8) -> Self {
+        match code {
+            Self::MIXED => Self::Mixed,
+            code => FloatType::ALL
+                .into_iter()
+                .find(|float| *float as u8 == code)
+                .map_or(Self::Unsupported, Self::Float),
+        }
+    }
+}
+
+impl fmt::Display for TensorType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Float(float) => float.fmt(f),
+            Self::Mixed => f.write_str("mixed"),
+            Self::Unsupported => f.write_str("other"),
+        }
+    }
+}
+
+impl Serialize for TensorType {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Training => "training",
+            Self::Inference => "inference",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queries_pack_and_unpack() {
+        for device in [DeviceKind::Cpu, DeviceKind::Other] {
+            for mode in [Mode::Training, Mode::Inference] {
+                let floats = FloatType::ALL.map(TensorType::Float);
+                for tensors in floats
+                    .into_iter()
+                    .chain([TensorType::Mixed, TensorType::Unsupported])
+                {
+                    let query = Query {
+                        device,
+                        tensors,
+                        mode,
+                    };
+                    assert_eq!(Query::unpack(query.pack()), Some(query));
+                    assert!(query.pack() < 1 << 24);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,158 @@
+use crate::semantics::RopeKey;
+use burn::backend::autodiff::{
+    Autodiff, NodeId,
+    checkpoint::{base::Checkpointer, strategy::CheckpointStrategy},
+    grads::Gradients,
+    ops::{Backward, Ops, OpsKind},
+};
+use burn::backend::tensor::FloatTensor;
+use burn::backend::{Backend, FloatDType, Slice, TensorMetadata, backend_extension};
+
+/// Rotary position embedding as an operation of a Burn backend.
+#[backend_extension(Flex: cfg(feature = "cpu"), Autodiff)]
+pub trait RopeBackend: Backend {
+    /// `x` is `[b, h, s, d]`, `cos` and `sin` `[1 or b, s, d]`, of one dtype; the result is like
+    /// `x`.
+    fn rope(
+        x: FloatTensor<Self>,
+        cos: FloatTensor<Self>,
+        sin: FloatTensor<Self>,
+        key: RopeKey,
+    ) -> FloatTensor<Self>;
+}
+
+/// A backend's rotary kernels, forward and backward.
+pub trait RopeKernel: Backend {
+    /// The result, like `x`.
+    fn rope_forward(
+        x: FloatTensor<Self>,
+        cos: FloatTensor<Self>,
+        sin: FloatTensor<Self>,
+        key: RopeKey,
+    ) -> FloatTensor<Self>;
+
+    /// The gradient of `x`.
+    fn rope_backward(
+        dy: FloatTensor<Self>,
+        cos: FloatTensor<Self>,
+        sin: FloatTensor<Self>,
+        key: RopeKey,
+    ) -> FloatTensor<Self>;
+}
+
+#[derive(Debug)]
+struct Rope;
+
+/// What the backward pass needs.
+#[derive(Clone, Debug)]
+struct State {
+    /// Kept only if a table needs a gradient.
+    x: Option<NodeId>,
+    cos: NodeId,
+    sin: NodeId,
+    key: RopeKey,
+}
+
+impl<B: RopeKernel> Backward<B, 3> for Rope {
+    type State = State;
+
+    fn backward(
+        self,
+        ops: Ops<Self::State, 3>,
+        grads: &mut Gradients,
+        checkpointer: &mut Checkpointer,
+    ) {
+        let State { x, cos, sin, key } = ops.state;
+        let [x_node, cos_node, sin_node] = ops.parents;
+        let dy = grads.consume::<B>(&ops.node);
+        let cos: FloatTensor<B> = checkpointer.retrieve_node_output(cos);
+        let sin: FloatTensor<B> = checkpointer.retrieve_node_output(sin);
+        if let Some(x) = x {
+            let x: FloatTensor<B> = checkpointer.retrieve_node_output(x);
+            if let Some(node) = cos_node {
+                grads.register::<B>(node.id, table_gradient::<B>(&dy, x.clone(), &cos));
+            }
+            if let Some(node) = sin_node {
+                let rotated = rotate_half::<B>(x);
+                grads.register::<B>(node.id, table_gradient::<B>(&dy, rotated, &sin));
+            }
+        }
+        if let Some(node) = x_node {
+            grads.register::<B>(node.id, B::rope_backward(dy, cos, sin, key));
+        }
+    }
+}
+
+/// `Σ dy · factor` over the heads, and over the batch if the table is shared, added up in f32 for
+/// half types. Tables are trained too rarely for a kernel of its own: plain operations do.
+fn table_gradient<B: Backend>(
+    dy: &FloatTensor<B>,
+    factor: FloatTensor<B>,
+    table: &FloatTensor<B>,
+) -> FloatTensor<B> {
+    let dtype = FloatDType::from(table.dtype());
+    let wide = if dtype == FloatDType::F64 {
+        FloatDType::F64
+    } else {
+        FloatDType::F32
+    };
+    let widen = |tensor| B::float_cast(tensor, wide);
+    let mut sum = B::float_sum_dim(B::float_mul(widen(dy.clone()), widen(factor)), 1);
+    if table.shape()[0] == 1 {
+        sum = B::float_sum_dim(sum, 0);
+    }
+    B::float_cast(B::float_reshape(sum, table.shape()), dtype)
+}
+
+/// `[x1, x2]` to `[−x2, x1]` on the last axis of `[b, h, s, d]`.
+fn rotate_half<B: Backend>(x: FloatTensor<B>) -> FloatTensor<B> {
+    let d = x.shape()[3];
+    let part = |x, range: std::ops::Range<usize>| {
+        let all = Slice::new(0, None, 1);
+        let range = Slice::from(range);
+        B::float_slice(x, &[all, all, all, range])
+    };
+    let x2 = B::float_neg(part(x.clone(), d / 2..d));
+    B::float_cat(vec![x2, part(x, 0..d / 2)], 3)
+}
+
+impl<B: RopeKernel, C: CheckpointStrategy> RopeBackend for Autodiff<B, C> {
+    fn rope(
+        x: FloatTensor<Self>,
+        cos: FloatTensor<Self>,
+        sin: FloatTensor<Self>,
+        key: RopeKey,
+    ) -> FloatTensor<Self> {
+        let table_gradient = cos.is_tracked() || sin.is_tracked();
+        match Rope
+            .prepare::<C>([x.node(), cos.node(), sin.node()])
+            .compute_bound()
+            .stateful()
+        {
+            OpsKind::Tracked(mut prep) => {
+                let state = State {
+                    x: table_gradient.then(|| prep.checkpoint(&x)),
+                    cos: prep.checkpoint(&cos),
+                    sin: prep.checkpoint(&sin),
+                    key,
+                };
+                prep.finish(state, forward(x, cos, sin, key))
+            }
+            OpsKind::UnTracked(prep) => prep.finish(forward(x, cos, sin, key)),
+        }
+    }
+}
+
+fn forward<B: RopeKernel>(
+    x: FloatTensor<Autodiff<B>>,
+    cos: FloatTensor<Autodiff<B>>,
+    sin: FloatTensor<Autodiff<B>>,
+    key: RopeKey,
+) -> FloatTensor<B> {
+    B::rope_forward(
+        x.into_primitive(),
+        cos.into_primitive(),
+        sin.into_primitive(),
+        key,
+    )
+}

@@ -1,0 +1,109 @@
+//! Rotary position embedding on Flex: one pass over the heads, read in whatever order attention
+//! left them and written in the order it wants them.
+
+use super::{RopeBackend, RopeKernel};
+use crate::cpu::{Element, Output, Rows, dispatch_dtype, run};
+use crate::dispatch::DeviceKind;
+use crate::registry::{FloatType, Implementation};
+use crate::semantics::{RopeKey, RopeStyle, SemanticsKey};
+use burn::backend::flex::{FlexTensor, Layout};
+use burn::backend::{Flex, Shape};
+use std::mem::MaybeUninit;
+
+pub(super) const IMPLEMENTATION: Implementation = Implementation {
+    device: DeviceKind::Cpu,
+    name: "cpu-simd",
+    dtypes: &FloatType::ALL,
+    gradient: true,
+    accepts: |key| {
+        matches!(
+            key,
+            SemanticsKey::Rope(RopeKey {
+                style: RopeStyle::Half
+            })
+        )
+    },
+};
+
+impl RopeBackend for Flex {
+    fn rope(x: FlexTensor, cos: FlexTensor, sin: FlexTensor, key: RopeKey) -> FlexTensor {
+        Self::rope_forward(x, cos, sin, key)
+    }
+}
+
+impl RopeKernel for Flex {
+    fn rope_forward(x: FlexTensor, cos: FlexTensor, sin: FlexTensor, _: RopeKey) -> FlexTensor {
+        dispatch_dtype!(x.dtype(), T => rotate::<T>(&x, &cos, &sin, |[x1, x2], [c1, c2], [s1, s2]| {
+            [x1 * c1 - x2 * s1, x2 * c2 + x1 * s2]
+        }))
+    }
+
+    fn rope_backward(dy: FlexTensor, cos: FlexTensor, sin: FlexTensor, _: RopeKey) -> FlexTensor {
+        dispatch_dtype!(dy.dtype(), T => rotate::<T>(&dy, &cos, &sin, |[d1, d2], [c1, c2], [s1, s2]| {
+            [d1 * c1 + d2 * s2, d2 * c2 - d1 * s1]
+        }))
+    }
+}
+
+/// A table `[1 or b, s, d]` seen as `[b, h, s, d]`.
+fn per_head(table: &FlexTensor, shape: &Shape) -> Layout {
+    let layout = table.layout();
+    let [batch, row, element] = *layout.strides() else {
+        unreachable!("the shapes were checked")
+    };
+    let batch = if layout.shape()[0] == 1 { 0 } else { batch };
+    Layout::new(
+        shape.clone(),
+        vec![batch, 0, row, element],
+        layout.start_offset(),
+    )
+}
+
+/// Rotates the halves of every row: `pair` gets the elements `i` and `i + d/2` of the row and of
+/// the two tables.
+fn rotate<T: Element>(
+    x: &FlexTensor,
+    cos: &FlexTensor,
+    sin: &FlexTensor,
+    pair: impl Fn([T::Acc; 2], [T::Acc; 2], [T::Acc; 2]) -> [T::Acc; 2] + Sync,
+) -> FlexTensor {
+    let shape = x.layout().shape().clone();
+    let x = Rows::<T>::readable(x);
+    let (cos, sin) = (Rows::<T>::readable(cos), Rows::<T>::readable(sin));
+    let x = Rows::<T>::new(&x);
+    let cos_rows = Rows::<T>::with_layout(&cos, &per_head(&cos, &shape));
+    let sin_rows = Rows::<T>::with_layout(&sin, &per_head(&sin, &shape));
+    let width = x.width();
+    let half = width / 2;
+    let mut y = Output::<T>::new(shape);
+    run(
+        x.count(),
+        width,
+        [(y.places(), width)],
+        &mut [] as &mut [MaybeUninit<()>],
+        |range, [y], _| {
+            let tables = cos_rows.range(range.clone()).zip(sin_rows.range(range.clone()));
+            for (i, (x, (cos, sin))) in x.range(range).zip(tables).enumerate() {
+                let ((x1, x2), (y1, y2)) = (
+                    x.split_at(half),
+                    y[i * width..(i + 1) * width].split_at_mut(half),
+                );
+                let ((c1, c2), (s1, s2)) = (cos.split_at(half), sin.split_at(half));
+                let first = x1.iter().zip(c1).zip(s1).zip(y1);
+                let second = x2.iter().zip(c2).zip(s2).zip(y2);
+                for ((((x1, c1), s1), y1), (((x2, c2), s2), y2)) in first.zip(second) {
+                    let [r1, r2] = pair(
+                        [x1.load(), x2.load()],
+                        [c1.load(), c2.load()],
+                        [s1.load(), s2.load()],
+                    );
+                    y1.write(T::round(r1));
+                    y2.write(T::round(r2));
+                }
+            }
+        },
+    );
+    // SAFETY: `check` made the width even, so the halves cover a row: the kernel writes `width`
+    // elements for every row, and `run` covers every row.
+    unsafe { y.finish() }
+}

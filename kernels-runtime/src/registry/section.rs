@@ -1,0 +1,389 @@
+//! The link section: every kernel and site as JSON inside the built file.
+//!
+//! A record is [`MAGIC`], the length of its JSON as a little-endian `u32`, and the JSON. Records
+//! stand one after the other in the section; padding between them is skipped.
+//!
+//! Schema 1, sites: `{"schema":1,"record":"site","kernel","item","module","crate",
+//! "crate_version","file","line","form","key":{"op",…}}`.
+//! Schema 1, kernels: `{"schema":1,"record":"kernel","id","op","version","summary",
+//! "implementations":[{"device","name","dtypes":[…],"gradient"}]}`.
+
+use super::{KernelSpec, SiteSpec};
+use serde::Serialize;
+use serde_json::Value;
+use thiserror::Error;
+
+/// What every record starts with.
+pub const MAGIC: [u8; 8] = *b"BKMETA\x01\n";
+
+/// The version of the JSON schema that this release writes and the newest that it reads.
+pub const SCHEMA: u32 = 1;
+
+/// The section's name in ELF files.
+pub const ELF_SECTION: &str = "burn_kernels";
+/// The section's name in Mach-O files (in segment `__DATA`).
+pub const MACHO_SECTION: &str = "__burn_kernels";
+/// The section's name in PE files, where eight characters are the limit.
+pub const PE_SECTION: &str = ".bkmeta";
+
+/// Puts a static into the link section. The static must be referenced by something that is kept.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __in_link_section {
+    ($(#[$attr:meta])* $vis:vis static $name:ident: $type:ty = $value:expr;) => {
+        $(#[$attr])*
+        #[used]
+        #[cfg_attr(
+            any(target_os = "linux", target_os = "android", target_os = "freebsd"),
+            unsafe(link_section = "burn_kernels")
+        )]
+        #[cfg_attr(target_vendor = "apple", unsafe(link_section = "__DATA,__burn_kernels"))]
+        #[cfg_attr(target_os = "windows", unsafe(link_section = ".bkmeta"))]
+        $vis static $name: $type = $value;
+    };
+}
+
+/// One record of a link section.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Record {
+    /// A kernel and its implementations.
+    Kernel(Value),
+    /// An annotated site.
+    Site(Value),
+}
+
+impl Record {
+    /// The record's JSON.
+    pub fn json(&self) -> &Value {
+        match self {
+            Self::Kernel(json) | Self::Site(json) => json,
+        }
+    }
+}
+
+/// Why a link section could not be read.
+#[derive(Debug, Error)]
+pub enum SectionError {
+    /// Bytes that are neither a record nor padding.
+    #[error("byte {offset} of the section is neither a record nor padding")]
+    NotARecord {
+        /// Where in the section.
+        offset: usize,
+    },
+    /// A record longer than the section.
+    #[error(
+        "the record at byte {offset} says {length} bytes of JSON, but the section ends before that"
+    )]
+    Truncated {
+        /// Where in the section.
+        offset: usize,
+        /// What its header says.
+        length: usize,
+    },
+    /// A record whose JSON does not parse.
+    #[error("the record at byte {offset} is not JSON: {source}")]
+    Json {
+        /// Where in the section.
+        offset: usize,
+        /// What the parser says.
+        source: serde_json::Error,
+    },
+    /// A record of another schema or kind.
+    #[error(
+        "the record at byte {offset} has schema {schema} and kind {kind}; this program reads schema {SCHEMA} and the kinds \"site\" and \"kernel\""
+    )]
+    Unknown {
+        /// Where in the section.
+        offset: usize,
+        /// Its `schema`.
+        schema: Value,
+        /// Its `record`.
+        kind: Value,
+    },
+}
+
+/// Reads every record of a link section.
+pub fn decode(section: &[u8]) -> Result<Vec<Record>, SectionError> {
+    let mut records = Vec::new();
+    let mut at = 0;
+    while at < section.len() {
+        // The linker may align records with zero bytes.
+        if section[at] == 0 {
+            at += 1;
+            continue;
+        }
+        let (record, next) = decode_one(section, at)?;
+        records.push(record);
+        at = next;
+    }
+    Ok(records)
+}
+
+fn decode_one(section: &[u8], offset: usize) -> Result<(Record, usize), SectionError> {
+    let rest = section[offset..]
+        .strip_prefix(&MAGIC)
+        .ok_or(SectionError::NotARecord { offset })?;
+    let (length, rest) = rest
+        .split_first_chunk::<4>()
+        .ok_or(SectionError::Truncated { offset, length: 4 })?;
+    let length = u32::from_le_bytes(*length) as usize;
+    let json = rest
+        .get(..length)
+        .ok_or(SectionError::Truncated { offset, length })?;
+    let json: Value =
+        serde_json::from_slice(json).map_err(|source| SectionError::Json { offset, source })?;
+    let record = classify(json, offset)?;
+    Ok((record, offset + MAGIC.len() + 4 + length))
+}
+
+fn classify(json: Value, offset: usize) -> Result<Record, SectionError> {
+    let schema = json["schema"].clone();
+    let kind = json["record"].clone();
+    match (schema.as_u64(), kind.as_str()) {
+        (Some(1), Some("kernel")) => Ok(Record::Kernel(json)),
+        (Some(1), Some("site")) => Ok(Record::Site(json)),
+        _ => Err(SectionError::Unknown {
+            offset,
+            schema,
+            kind,
+        }),
+    }
+}
+
+/// The record of a site and its length; a first pass with `N = 0` measures it.
+#[doc(hidden)]
+pub const fn site_record<const N: usize>(spec: &SiteSpec, key_json: &str) -> ([u8; N], usize) {
+    let mut out = Writer::<N>::begin();
+    out.raw("{\"schema\":1,\"record\":\"site\",\"kernel\":");
+    out.text(spec.kernel);
+    out.raw(",\"item\":");
+    out.text(spec.item);
+    out.raw(",\"module\":");
+    out.text(spec.module);
+    out.raw(",\"crate\":");
+    out.text(spec.krate);
+    out.raw(",\"crate_version\":");
+    out.text(spec.crate_version);
+    out.raw(",\"file\":");
+    out.text(spec.file);
+    out.raw(",\"line\":");
+    out.number(spec.line);
+    out.raw(",\"form\":");
+    out.text(spec.form.name());
+    out.raw(",\"key\":");
+    out.raw(key_json);
+    out.raw("}");
+    out.end()
+}
+
+/// The record of a kernel and its length; a first pass with `N = 0` measures it.
+pub(crate) const fn kernel_record<const N: usize>(spec: &KernelSpec) -> ([u8; N], usize) {
+    let mut out = Writer::<N>::begin();
+    out.raw("{\"schema\":1,\"record\":\"kernel\",\"id\":");
+    out.text(spec.id);
+    out.raw(",\"op\":");
+    out.text(spec.op);
+    out.raw(",\"version\":");
+    out.number(spec.version);
+    out.raw(",\"summary\":");
+    out.text(spec.summary);
+    out.raw(",\"implementations\":[");
+    let mut i = 0;
+    while i < spec.implementations.len() {
+        let implementation = &spec.implementations[i];
+        out.raw(if i == 0 {
+            "{\"device\":"
+        } else {
+            ",{\"device\":"
+        });
+        out.text(implementation.device.name());
+        out.raw(",\"name\":");
+        out.text(implementation.name);
+        out.raw(",\"dtypes\":[");
+        let mut d = 0;
+        while d < implementation.dtypes.len() {
+            out.raw(if d == 0 { "" } else { "," });
+            out.text(implementation.dtypes[d].name());
+            d += 1;
+        }
+        out.raw("],\"gradient\":");
+        out.raw(if implementation.gradient {
+            "true}"
+        } else {
+            "false}"
+        });
+        i += 1;
+    }
+    out.raw("]}");
+    out.end()
+}
+
+/// Writes a record at compile time. Bytes beyond `N` are counted but not kept.
+struct Writer<const N: usize> {
+    bytes: [u8; N],
+    len: usize,
+}
+
+impl<const N: usize> Writer<N> {
+    const HEADER: usize = MAGIC.len() + 4;
+
+    const fn begin() -> Self {
+        Self {
+            bytes: [0; N],
+            len: Self::HEADER,
+        }
+    }
+
+    const fn byte(&mut self, byte: u8) {
+        if self.len < N {
+            self.bytes[self.len] = byte;
+        }
+        self.len += 1;
+    }
+
+    const fn raw(&mut self, text: &str) {
+        let bytes = text.as_bytes();
+        let mut i = 0;
+        while i < bytes.len() {
+            self.byte(bytes[i]);
+            i += 1;
+        }
+    }
+
+    /// A JSON string. Control characters become blanks: no name or path means them.
+    const fn text(&mut self, text: &str) {
+        let bytes = text.as_bytes();
+        self.byte(b'"');
+        let mut i = 0;
+        while i < bytes.len() {
+            match bytes[i] {
+                b'"' | b'\\' => {
+                    self.byte(b'\\');
+                    self.byte(bytes[i]);
+                }
+                0..=0x1f => self.byte(b' '),
+                byte => self.byte(byte),
+            }
+            i += 1;
+        }
+        self.byte(b'"');
+    }
+
+    const fn number(&mut self, number: u32) {
+        let mut divisor = 1;
+        while number / divisor >= 10 {
+            divisor *= 10;
+        }
+        while divisor > 0 {
+            self.byte(b'0' + (number / divisor % 10) as u8);
+            divisor /= 10;
+        }
+    }
+
+    const fn end(mut self) -> ([u8; N], usize) {
+        let length = ((self.len - Self::HEADER) as u32).to_le_bytes();
+        let mut i = 0;
+        while i < Self::HEADER && i < N {
+            self.bytes[i] = if i < MAGIC.len() {
+                MAGIC[i]
+            } else {
+                length[i - MAGIC.len()]
+            };
+            i += 1;
+        }
+        (self.bytes, self.len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registry::{Form, kernels};
+    use crate::semantics::{Activation, GluKey, SemanticsKey};
+
+    const SPEC: SiteSpec = SiteSpec {
+        kernel: "npu_fused_swiglu",
+        item: "Mlp::forward",
+        module: "a::b",
+        krate: "a",
+        crate_version: "1.0.0",
+        file: "C:\\src\\\"odd\".rs",
+        line: 1203,
+        form: Form::Struct,
+        key: SemanticsKey::Glu(GluKey {
+            activation: Activation::Silu,
+        }),
+    };
+    const KEY: &str = r#"{"op":"glu","activation":"silu"}"#;
+    const LEN: usize = site_record::<0>(&SPEC, KEY).1;
+    static RECORD: [u8; LEN] = site_record::<LEN>(&SPEC, KEY).0;
+
+    #[test]
+    fn a_site_record_says_what_the_spec_says() {
+        let records = decode(&RECORD).unwrap();
+        let [Record::Site(json)] = &records[..] else {
+            panic!("{records:?}")
+        };
+        let mut expected = serde_json::to_value(SPEC).unwrap();
+        expected["schema"] = 1.into();
+        expected["record"] = "site".into();
+        assert_eq!(json, &expected);
+    }
+
+    #[test]
+    fn kernel_records_say_what_the_specs_say() {
+        for spec in kernels() {
+            let mut expected = serde_json::to_value(spec).unwrap();
+            expected["schema"] = 1.into();
+            expected["record"] = "kernel".into();
+            let (bytes, len) = kernel_record::<4096>(spec);
+            assert_eq!(
+                decode(&bytes[..len]).unwrap(),
+                [Record::Kernel(expected)],
+                "{}",
+                spec.id
+            );
+        }
+    }
+
+    #[test]
+    fn padding_between_records_is_skipped() {
+        let mut section = vec![0; 3];
+        section.extend_from_slice(&RECORD);
+        section.extend_from_slice(&[0; 5]);
+        section.extend_from_slice(&RECORD);
+        assert_eq!(decode(&section).unwrap().len(), 2);
+    }
+
+    #[test]
+    fn damage_is_an_error_that_says_where() {
+        let cut = &RECORD[..RECORD.len() - 1];
+        assert!(matches!(
+            decode(cut),
+            Err(SectionError::Truncated { offset: 0, .. })
+        ));
+        assert!(matches!(
+            decode(&RECORD[..10]),
+            Err(SectionError::Truncated { .. })
+        ));
+
+        let mut broken = RECORD;
+        broken[MAGIC.len() + 4] = b'[';
+        assert!(matches!(
+            decode(&broken),
+            Err(SectionError::Json { offset: 0, .. })
+        ));
+
+        let mut newer = RECORD;
+        let at = newer.windows(9).position(|w| w == b"schema\":1").unwrap();
+        newer[at + 8] = b'2';
+        let message = decode(&newer).unwrap_err().to_string();
+        assert!(message.contains("schema 2"), "{message}");
+
+        assert!(matches!(
+            decode(b"\0\0junk"),
+            Err(SectionError::NotARecord { offset: 2 })
+        ));
+    }
+}

@@ -1,0 +1,155 @@
+use crate::dispatch::{Decision, Query, Tally};
+use crate::semantics::SemanticsKey;
+use serde::Serialize;
+use std::fmt;
+
+/// What the attribute knows of an annotated place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct SiteSpec {
+    /// The kernel id that the attribute names.
+    pub kernel: &'static str,
+    /// The annotated item inside its module, such as `LlamaMlp::forward`.
+    pub item: &'static str,
+    /// The module path.
+    pub module: &'static str,
+    /// The package that contains the site.
+    #[serde(rename = "crate")]
+    pub krate: &'static str,
+    /// That package's version.
+    pub crate_version: &'static str,
+    /// The source file, as the compiler was given it.
+    pub file: &'static str,
+    /// The line of the attribute.
+    pub line: u32,
+    /// Which form of the attribute it is.
+    pub form: Form,
+    /// What the site computes.
+    pub key: SemanticsKey,
+}
+
+/// What kind of item carries the attribute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Form {
+    /// A struct: `forward` is written by the attribute.
+    Struct,
+    /// An impl block: one of its methods is the reference.
+    Impl,
+    /// A method inside an impl block.
+    Method,
+    /// A free function.
+    Function,
+}
+
+impl Form {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Struct => "struct",
+            Self::Impl => "impl",
+            Self::Method => "method",
+            Self::Function => "function",
+        }
+    }
+}
+
+/// An annotated place in the running program: its [`SiteSpec`], and what ran there so far.
+pub struct Site {
+    spec: SiteSpec,
+    record: &'static [u8],
+    tally: Tally,
+}
+
+impl Site {
+    /// Used by the expansion of the attribute.
+    #[doc(hidden)]
+    pub const fn new(spec: SiteSpec, record: &'static [u8]) -> Self {
+        Self {
+            spec,
+            record,
+            tally: Tally::new(),
+        }
+    }
+
+    /// What the attribute knows.
+    pub const fn spec(&self) -> &SiteSpec {
+        &self.spec
+    }
+
+    /// The full name, such as `my_crate::model::LlamaMlp::forward`.
+    pub fn name(&self) -> String {
+        format!("{}::{}", self.spec.module, self.spec.item)
+    }
+
+    /// The site's record in the link section, as `kernels inspect` reads it.
+    pub const fn record(&self) -> &'static [u8] {
+        self.record
+    }
+
+    pub(crate) const fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    /// Which path a call takes, and counts it. See [`crate::dispatch`].
+    ///
+    /// # Panics
+    /// When the policy asks for the kernel explicitly (`+id`, `strict`) and it cannot run; the
+    /// message says why and what to do.
+    pub fn decide(&self, query: Query) -> Decision {
+        self.tally.decide(&self.spec, query)
+    }
+}
+
+impl fmt::Debug for Site {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Site")
+            .field("spec", &self.spec)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Declares a site: the static that the generated method uses, its registration and its record.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __declare_site {
+    (static $name:ident = {
+        kernel: $kernel:expr,
+        item: $item:expr,
+        form: $form:expr,
+        key: $key:expr,
+        key_json: $key_json:expr $(,)?
+    }) => {
+        static $name: $crate::registry::Site = {
+            const SPEC: $crate::registry::SiteSpec = {
+                #[allow(unused_imports)]
+                use $crate::__private::{
+                    Activation, Form, GluKey, Offset, RmsNormKey, RopeKey, RopeStyle, Rounding,
+                    SemanticsKey,
+                };
+                $crate::registry::SiteSpec {
+                    kernel: $kernel,
+                    item: $item,
+                    module: ::core::module_path!(),
+                    krate: $crate::__private::or_unknown(::core::option_env!("CARGO_PKG_NAME")),
+                    crate_version: $crate::__private::or_unknown(::core::option_env!(
+                        "CARGO_PKG_VERSION"
+                    )),
+                    file: ::core::file!(),
+                    line: ::core::line!(),
+                    form: $form,
+                    key: $key,
+                }
+            };
+            const LEN: usize = $crate::registry::section::site_record::<0>(&SPEC, $key_json).1;
+            $crate::__in_link_section! {
+                static RECORD: [u8; LEN] =
+                    $crate::registry::section::site_record::<LEN>(&SPEC, $key_json).0;
+            }
+            $crate::registry::Site::new(SPEC, &RECORD)
+        };
+        const _: () = {
+            #[$crate::__private::linkme::distributed_slice($crate::registry::SITES)]
+            #[linkme(crate = $crate::__private::linkme)]
+            static ENTRY: &'static $crate::registry::Site = &$name;
+        };
+    };
+}

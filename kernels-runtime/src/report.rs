@@ -1,0 +1,149 @@
+//! What ran: every site with the paths that its calls took.
+
+use crate::dispatch::{DeviceKind, Mode, Outcome, TensorType};
+use crate::registry::{self, Site, sites};
+use crate::table::Table;
+use serde::Serialize;
+use std::fmt;
+
+/// A snapshot of every site's counters, taken by [`report`].
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// One row a site and path; a site that was never reached has one row with no call.
+    pub rows: Vec<ReportRow>,
+}
+
+/// One path of one site.
+#[derive(Clone, Debug, Serialize)]
+pub struct ReportRow {
+    /// The site's full name.
+    pub site: String,
+    /// The kernel that its attribute names.
+    pub kernel: &'static str,
+    /// What was called; `None` if the site was never reached.
+    pub call: Option<Call>,
+    /// How often.
+    pub calls: u64,
+}
+
+/// A kind of call and the path it took.
+#[derive(Clone, Debug, Serialize)]
+pub struct Call {
+    /// Where the tensors were.
+    pub device: DeviceKind,
+    /// Their type.
+    pub dtype: TensorType,
+    /// With or without autodiff.
+    pub mode: Mode,
+    /// The implementation that ran; `None` for the reference.
+    pub implementation: Option<&'static str>,
+    /// Why the reference ran; `None` for a fused implementation.
+    pub reason: Option<String>,
+}
+
+/// Counts since the start of the process or the last [`reset`], over all threads.
+pub fn report() -> Report {
+    Report {
+        rows: sites().flat_map(rows_of).collect(),
+    }
+}
+
+/// Sets every site's counts to zero.
+pub fn reset() {
+    for site in sites() {
+        site.tally().reset();
+    }
+}
+
+fn rows_of(site: &'static Site) -> Vec<ReportRow> {
+    let row = |call, calls| ReportRow {
+        site: site.name(),
+        kernel: site.spec().kernel,
+        call,
+        calls,
+    };
+    let mut rows: Vec<_> = site
+        .tally()
+        .counts()
+        .into_iter()
+        .map(|(query, outcome, calls)| {
+            let (implementation, reason) = path(site, outcome);
+            let call = Call {
+                device: query.device,
+                dtype: query.tensors,
+                mode: query.mode,
+                implementation,
+                reason,
+            };
+            row(Some(call), calls)
+        })
+        .collect();
+    let uncounted = site.tally().uncounted();
+    if rows.is_empty() || uncounted > 0 {
+        rows.push(row(None, uncounted));
+    }
+    rows
+}
+
+fn path(site: &Site, outcome: Outcome) -> (Option<&'static str>, Option<String>) {
+    match outcome {
+        Outcome::Reference(reason) => (None, Some(reason.to_string())),
+        Outcome::Fused(index) => {
+            let name = registry::kernel(site.spec().kernel)
+                .map(|kernel| kernel.implementations[usize::from(index)].name);
+            (name, None)
+        }
+    }
+}
+
+impl Report {
+    /// Calls that took a fused implementation.
+    pub fn fused_calls(&self) -> u64 {
+        self.count(|call| call.implementation.is_some())
+    }
+
+    /// Calls that took the reference.
+    pub fn reference_calls(&self) -> u64 {
+        self.count(|call| call.implementation.is_none())
+    }
+
+    fn count(&self, which: impl Fn(&Call) -> bool) -> u64 {
+        self.rows
+            .iter()
+            .filter(|row| row.call.as_ref().is_some_and(&which))
+            .map(|row| row.calls)
+            .sum()
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut table = Table::new(["site", "kernel", "call", "path", "calls"]);
+        for row in &self.rows {
+            let (call, path) = match &row.call {
+                None if row.calls == 0 => (String::new(), "not reached".to_owned()),
+                None => (String::new(), "more kinds of call than are kept apart".to_owned()),
+                Some(call) => (call.to_string(), call.path()),
+            };
+            table.row([&row.site, row.kernel, &call, &path, &row.calls.to_string()]);
+        }
+        table.fmt(f)
+    }
+}
+
+impl Call {
+    /// The path in words, such as `fused cpu-simd`.
+    pub fn path(&self) -> String {
+        match (self.implementation, &self.reason) {
+            (Some(name), _) => format!("fused {name}"),
+            (None, Some(reason)) => format!("reference: {reason}"),
+            (None, None) => "reference".to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} {}", self.device, self.dtype, self.mode)
+    }
+}
