@@ -101,9 +101,7 @@ pub fn rms_norm<const D: usize>(
     };
     let (x, weight) = (x.into_dispatch(), weight.into_dispatch());
     match site.decide(ops::query([&x, &weight])) {
-        Decision::Fused(_) => {
-            Tensor::from_dispatch(ops::rms_norm::launch(x, weight, eps, key))
-        }
+        Decision::Fused(_) => Tensor::from_dispatch(ops::rms_norm::launch(x, weight, eps, key)),
         Decision::Reference(_) => reference(Tensor::from_dispatch(x)),
     }
 }
@@ -119,12 +117,8 @@ pub fn swiglu<const D: usize>(
     ops::swiglu::check(&gate, &up);
     let (gate, up) = (gate.into_dispatch(), up.into_dispatch());
     match site.decide(ops::query([&gate, &up])) {
-        Decision::Fused(_) => {
-            Tensor::from_dispatch(ops::swiglu::launch(gate, up, glu_key(site)))
-        }
-        Decision::Reference(_) => {
-            reference(Tensor::from_dispatch(gate), Tensor::from_dispatch(up))
-        }
+        Decision::Fused(_) => Tensor::from_dispatch(ops::swiglu::launch(gate, up, glu_key(site))),
+        Decision::Reference(_) => reference(Tensor::from_dispatch(gate), Tensor::from_dispatch(up)),
     }
 }
 

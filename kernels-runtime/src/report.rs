@@ -122,7 +122,10 @@ impl fmt::Display for Report {
         for row in &self.rows {
             let (call, path) = match &row.call {
                 None if row.calls == 0 => (String::new(), "not reached".to_owned()),
-                None => (String::new(), "more kinds of call than are kept apart".to_owned()),
+                None => (
+                    String::new(),
+                    "more kinds of call than are kept apart".to_owned(),
+                ),
                 Some(call) => (call.to_string(), call.path()),
             };
             table.row([&row.site, row.kernel, &call, &path, &row.calls.to_string()]);

@@ -85,21 +85,26 @@ impl Element for f16 {
         let magnitude = bits & 0x7fff_ffff;
         // Normal results: rebias the exponent (127 to 15) and round the 13 lost bits.
         let ties_to_even = 0xfff + ((magnitude >> 13) & 1);
-        let normal = magnitude
-            .wrapping_sub(112 << 23)
-            .wrapping_add(ties_to_even)
-            >> 13;
+        let normal = magnitude.wrapping_sub(112 << 23).wrapping_add(ties_to_even) >> 13;
         // Subnormal results (below 2^-14): adding one half puts the units of f16's subnormals,
         // 2^-24, into f32's last bit, so the addition rounds.
         let subnormal = (f32::from_bits(magnitude) + 0.5).to_bits() & 0x7ff;
-        let finite = if magnitude < 113 << 23 { subnormal } else { normal };
+        let finite = if magnitude < 113 << 23 {
+            subnormal
+        } else {
+            normal
+        };
         // From 65520 on, the nearest is infinity.
         let large = if magnitude > 0x7f80_0000 {
             0x7e00 | ((magnitude >> 13) & 0x1ff)
         } else {
             0x7c00
         };
-        let result = if magnitude >= 0x477f_f000 { large } else { finite };
+        let result = if magnitude >= 0x477f_f000 {
+            large
+        } else {
+            finite
+        };
         Self::from_bits((result | sign) as u16)
     }
 }
@@ -138,7 +143,10 @@ mod tests {
     fn floats() -> impl Iterator<Item = f32> {
         let mantissas = (0..0x80_0000_u32)
             .step_by(0x0fff)
-            .chain((0..0x400).flat_map(|m| [(m << 13) | 0x0fff, (m << 13) | 0x1000, (m << 13) | 0x1001]))
+            .chain(
+                (0..0x400)
+                    .flat_map(|m| [(m << 13) | 0x0fff, (m << 13) | 0x1000, (m << 13) | 0x1001]),
+            )
             .chain([0, 1, 0x7f_ffff, 0x40_0000]);
         let mantissas: Vec<u32> = mantissas.filter(|m| *m < 0x80_0000).collect();
         (0..512_u32).flat_map(move |top| {

@@ -1,7 +1,7 @@
 //! What the CPU kernels share: element types, rows of strided tensors, outputs and threads.
 //!
 //! Every kernel works on rows of the last axis. It is written as plain scalar code that the
-//! compiler vectorises; [`run`] compiles it for the widest SIMD the machine has and spreads the
+//! compiler vectorises; [`run`](run()) compiles it for the widest SIMD the machine has and spreads the
 //! rows over threads. Results don't depend on the number of threads.
 
 mod element;
@@ -14,4 +14,4 @@ pub(crate) use element::{Element, dispatch_dtype};
 pub(crate) use output::Output;
 pub(crate) use real::{Real, sum_of, sum_of_squares};
 pub(crate) use rows::Rows;
-pub(crate) use run::run;
+pub(crate) use run::{Kernel, run};

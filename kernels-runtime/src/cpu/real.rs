@@ -42,7 +42,12 @@ pub(crate) fn sum_of<T: Copy, A: Real>(
             lanes[i] += term(l[i], r[i], w[i]);
         }
     }
-    for (i, ((l, r), w)) in left_tail.iter().zip(right_tail).zip(weight_tail).enumerate() {
+    for (i, ((l, r), w)) in left_tail
+        .iter()
+        .zip(right_tail)
+        .zip(weight_tail)
+        .enumerate()
+    {
         lanes[i] += term(*l, *r, *w);
     }
     fold(lanes)
@@ -72,7 +77,7 @@ fn fold<A: Real>(mut lanes: [A; LANES]) -> A {
     let mut width = LANES / 2;
     while width > 0 {
         for i in 0..width {
-            lanes[i] = lanes[i] + lanes[i + width];
+            lanes[i] += lanes[i + width];
         }
         width /= 2;
     }
@@ -189,7 +194,10 @@ mod tests {
         assert_eq!(exp_f32(-110.0), 0.0);
         assert!(exp_f32(f32::NAN).is_nan());
         let subnormal = exp_f32(-100.0);
-        assert!(subnormal > 0.0 && (subnormal - 3.78e-44).abs() < 2e-45, "{subnormal:e}");
+        assert!(
+            subnormal > 0.0 && (subnormal - 3.78e-44).abs() < 2e-45,
+            "{subnormal:e}"
+        );
     }
 
     #[test]
@@ -201,11 +209,7 @@ mod tests {
                 sum_of_squares(&row, |x| x),
                 n * (n + 1.0) * (2.0 * n + 1.0) / 6.0
             );
-            assert_eq!(
-                sum_of(&row, &row, &row, |a, _, w| a - w + 1.0),
-                n,
-                "{len}"
-            );
+            assert_eq!(sum_of(&row, &row, &row, |a, _, w| a - w + 1.0), n, "{len}");
         }
     }
 }

@@ -41,7 +41,9 @@ impl<'a, T: Element> Rows<'a, T> {
     /// The rows of `tensor`'s storage under another layout, such as a broadcast one.
     pub(crate) fn with_layout(tensor: &'a FlexTensor, layout: &Layout) -> Self {
         let sizes = layout.shape().as_slice();
-        let (width, sizes) = sizes.split_last().map_or((1, sizes), |(w, lead)| (*w, lead));
+        let (width, sizes) = sizes
+            .split_last()
+            .map_or((1, sizes), |(w, lead)| (*w, lead));
         let lead = Lead {
             sizes: sizes.to_vec(),
             strides: layout.strides()[..sizes.len()].to_vec(),

@@ -6,32 +6,64 @@ use std::ops::Range;
 /// little enough that the rows of a chunk stay in the second-level cache.
 const CHUNK: usize = 16 * 1024;
 
-/// Compiles and runs `kernel` for the widest SIMD instructions of this machine.
-#[inline]
-pub(crate) fn simd<R>(kernel: impl FnOnce() -> R) -> R {
-    pulp::Arch::new().dispatch(kernel)
+/// The work on a range of rows.
+///
+/// A trait and not a closure, because only a method can be `#[inline(always)]`, and only what is
+/// inlined into [`pulp`]'s context is compiled for its instructions.
+pub(crate) trait Kernel<const N: usize>: Sync {
+    /// The elements of the results.
+    type Out: Send;
+    /// The type of the value that each row has besides, such as rstd; `()` if there is none.
+    type PerRow: Send;
+    /// What a range yields besides, such as a partial sum.
+    type Sum: Send;
+
+    /// Computes the rows of `range`: writes every place of `outputs` and of `per_row`, which are
+    /// the range's parts. Implementations are `#[inline(always)]`.
+    fn rows(
+        &self,
+        range: Range<usize>,
+        outputs: [&mut [MaybeUninit<Self::Out>]; N],
+        per_row: &mut [MaybeUninit<Self::PerRow>],
+    ) -> Self::Sum;
 }
 
 /// Splits `count` rows of `width` elements into chunks and runs `kernel` on each, in parallel if
-/// there are several, in SIMD. `outputs` are the places of the results, each with its number of
-/// elements a row; the kernel gets its chunk's rows and its part of each.
+/// there are several, compiled for the widest SIMD instructions of this machine. `outputs` have
+/// `width` elements a row; `per_row` has one, or none at all.
 ///
-/// Returns the kernels' results in the order of the rows. Chunks depend on the shape alone, so
-/// sums over them don't depend on the number of threads.
-pub(crate) fn run<T: Send, A: Send, R: Send, const N: usize>(
+/// Returns the kernel's sums in the order of the rows. Chunks depend on the shape alone, so
+/// results don't depend on the number of threads.
+pub(crate) fn run<K: Kernel<N>, const N: usize>(
+    kernel: &K,
     count: usize,
     width: usize,
-    outputs: [(&mut [MaybeUninit<T>], usize); N],
-    per_row: &mut [MaybeUninit<A>],
-    kernel: impl Fn(Range<usize>, [&mut [MaybeUninit<T>]; N], &mut [MaybeUninit<A>]) -> R + Sync,
-) -> Vec<R> {
+    outputs: [&mut [MaybeUninit<K::Out>]; N],
+    per_row: &mut [MaybeUninit<K::PerRow>],
+) -> Vec<K::Sum> {
     let rows = (CHUNK / width.max(1)).max(1);
-    let chunks = split(count, rows, outputs, per_row);
-    let work = |(range, outputs, per_row)| simd(|| kernel(range, outputs, per_row));
+    let chunks = split(count, rows, width, outputs, per_row);
+    let arch = pulp::Arch::new();
+    let work = |chunk| arch.dispatch(Work { kernel, chunk });
     if chunks.len() > 1 {
         chunks.into_par_iter().map(work).collect()
     } else {
         chunks.into_iter().map(work).collect()
+    }
+}
+
+struct Work<'a, K: Kernel<N>, const N: usize> {
+    kernel: &'a K,
+    chunk: Chunk<'a, K::Out, K::PerRow, N>,
+}
+
+impl<K: Kernel<N>, const N: usize> pulp::WithSimd for Work<'_, K, N> {
+    type Output = K::Sum;
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) -> K::Sum {
+        let (range, outputs, per_row) = self.chunk;
+        self.kernel.rows(range, outputs, per_row)
     }
 }
 
@@ -45,15 +77,16 @@ type Chunk<'a, T, A, const N: usize> = (
 fn split<'a, T, A, const N: usize>(
     count: usize,
     rows: usize,
-    mut outputs: [(&'a mut [MaybeUninit<T>], usize); N],
+    width: usize,
+    mut outputs: [&'a mut [MaybeUninit<T>]; N],
     mut per_row: &'a mut [MaybeUninit<A>],
 ) -> Vec<Chunk<'a, T, A, N>> {
     let mut chunks = Vec::with_capacity(count.div_ceil(rows));
     let mut start = 0;
     while start < count {
         let end = (start + rows).min(count);
-        let parts = outputs.each_mut().map(|(places, width)| {
-            let (part, rest) = std::mem::take(places).split_at_mut((end - start) * *width);
+        let parts = outputs.each_mut().map(|places| {
+            let (part, rest) = std::mem::take(places).split_at_mut((end - start) * width);
             *places = rest;
             part
         });
@@ -71,26 +104,44 @@ fn split<'a, T, A, const N: usize>(
 mod tests {
     use super::*;
 
+    /// Writes each row's number.
+    struct Numbers(usize);
+
+    impl Kernel<1> for Numbers {
+        type Out = usize;
+        type PerRow = usize;
+        type Sum = Range<usize>;
+
+        #[inline(always)]
+        fn rows(
+            &self,
+            range: Range<usize>,
+            [out]: [&mut [MaybeUninit<usize>]; 1],
+            per_row: &mut [MaybeUninit<usize>],
+        ) -> Range<usize> {
+            for (i, row) in range.clone().enumerate() {
+                per_row[i].write(row);
+                out[i * self.0..(i + 1) * self.0].fill(MaybeUninit::new(row));
+            }
+            range
+        }
+    }
+
     #[test]
     fn chunks_cover_every_row_once_and_keep_their_order() {
         for (count, width) in [(0, 4), (1, 4), (1000, 100), (3, CHUNK * 2), (5, 0)] {
-            let mut out = vec![MaybeUninit::new(0_usize); count * width];
-            let mut sums = vec![MaybeUninit::new(0_usize); count];
-            let ranges = run(
-                count,
-                width,
-                [(&mut out[..], width)],
-                &mut sums,
-                |range, [out], sums| {
-                    assert_eq!(out.len(), range.len() * width);
-                    for (row, sum) in range.clone().zip(sums.iter_mut()) {
-                        sum.write(row);
-                    }
-                    range
-                },
-            );
-            assert_eq!(ranges.iter().map(ExactSizeIterator::len).sum::<usize>(), count);
+            let mut out = vec![MaybeUninit::new(usize::MAX); count * width];
+            let mut numbers = vec![MaybeUninit::new(usize::MAX); count];
+            let ranges = run(&Numbers(width), count, width, [&mut out], &mut numbers);
             assert!(ranges.windows(2).all(|pair| pair[0].end == pair[1].start));
+            // SAFETY: every element was initialised by `vec!`.
+            let read = |place: &MaybeUninit<usize>| unsafe { place.assume_init() };
+            assert!(numbers.iter().map(read).eq(0..count));
+            assert!(
+                out.iter()
+                    .map(read)
+                    .eq((0..count * width).map(|i| i / width))
+            );
         }
     }
 }

@@ -8,8 +8,8 @@ mod query;
 mod reason;
 mod tally;
 
-pub(crate) use choose::{best, choose};
 pub use choose::{Candidate, Decision};
+pub(crate) use choose::{best, choose};
 pub use device::DeviceKind;
 pub use plan::{Plan, PlanRow, plan};
 pub use query::{Mode, Query, TensorType};

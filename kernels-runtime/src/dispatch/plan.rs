@@ -51,8 +51,7 @@ pub fn plan(device: &Device, dtype: DType, mode: Mode) -> Result<Plan, PolicyErr
     let policy = policy::current()?;
     let query = Query {
         device: DeviceKind::of(device),
-        tensors: FloatType::from_dtype(dtype)
-            .map_or(TensorType::Unsupported, TensorType::Float),
+        tensors: FloatType::from_dtype(dtype).map_or(TensorType::Unsupported, TensorType::Float),
         mode,
     };
     let sites = sites()

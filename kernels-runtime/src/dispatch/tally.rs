@@ -119,12 +119,15 @@ impl Tally {
     #[cold]
     fn decide_anew(&self, site: &SiteSpec, query: Query, wanted: u64) -> Decision {
         let policy = policy::by_id((wanted >> 40) as u32);
-        let decision =
-            choose(site, &policy, query).unwrap_or_else(|unmet| panic!("{unmet}"));
+        let decision = choose(site, &policy, query).unwrap_or_else(|unmet| panic!("{unmet}"));
         match decision {
             Decision::Fused(implementation) => tracing::debug!(
-                site = site.item, module = site.module, kernel = site.kernel,
-                implementation = implementation.name, ?query, "fused"
+                site = site.item,
+                module = site.module,
+                kernel = site.kernel,
+                implementation = implementation.name,
+                ?query,
+                "fused"
             ),
             Decision::Reference(reason) => tracing::debug!(
                 site = site.item, module = site.module, kernel = site.kernel, %reason, ?query,
@@ -244,7 +247,10 @@ mod tests {
         assert!(tally.decide(&SITE, query(F32)).is_fused());
 
         let counts = tally.counts();
-        assert!(counts.contains(&(query(F32), Outcome::Fused(0), 4)), "{counts:?}");
+        assert!(
+            counts.contains(&(query(F32), Outcome::Fused(0), 4)),
+            "{counts:?}"
+        );
         assert!(counts.contains(&(query(F32), Outcome::Reference(Reason::Policy), 1)));
         assert_eq!(counts.iter().map(|(_, _, calls)| calls).sum::<u64>(), 6);
 

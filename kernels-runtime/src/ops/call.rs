@@ -40,7 +40,16 @@ pub(crate) fn refuse_unless_fused(
     crate::dispatch::best(kernel, &key, query).map(|_| ())
 }
 
-/// Casts a small tensor, such as a weight, to the dtype that a computation runs in.
+/// What references compute in: f64 for f64, else f32.
+pub(crate) fn compute_dtype(dtype: DType) -> DType {
+    if dtype == DType::F64 {
+        DType::F64
+    } else {
+        DType::F32
+    }
+}
+
+/// Casts a tensor unless it has the dtype already.
 pub(crate) fn same_dtype_as<const D: usize>(tensor: Tensor<D>, dtype: DType) -> Tensor<D> {
     if tensor.dtype() == dtype {
         return tensor;

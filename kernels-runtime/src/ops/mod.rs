@@ -10,4 +10,4 @@ pub mod swiglu;
 
 mod call;
 
-pub(crate) use call::{query, refuse_unless_fused, same_dtype_as};
+pub(crate) use call::{compute_dtype, query, refuse_unless_fused, same_dtype_as};

@@ -6,8 +6,8 @@
 mod active;
 mod grammar;
 
-pub(crate) use active::{active_id, by_id};
 pub use active::{ScopeGuard, current, from_env, install, scope};
+pub(crate) use active::{active_id, by_id};
 pub use grammar::{GRAMMAR, PolicyError};
 
 use serde::{Serialize, Serializer};

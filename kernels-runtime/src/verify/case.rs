@@ -254,7 +254,10 @@ impl Case {
     /// The largest `rstd · g · dy` of a row of RMSNorm.
     fn norm_terms(&self, inputs: &Inputs) -> f64 {
         let d = self.shape[3];
-        let rows = inputs.first.chunks_exact(d).zip(inputs.d_first.chunks_exact(d));
+        let rows = inputs
+            .first
+            .chunks_exact(d)
+            .zip(inputs.d_first.chunks_exact(d));
         rows.map(|(x, dy)| {
             let mean_square = x.iter().map(|x| x * x).sum::<f64>() / d as f64;
             largest(dy) * (1.0 + largest(&inputs.second)) / (mean_square + EPS).sqrt()

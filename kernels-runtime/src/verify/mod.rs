@@ -149,7 +149,11 @@ impl fmt::Display for VerifyReport {
         }
         table.fmt(f)?;
         let (ran, passed) = self.counts();
-        writeln!(f, "{passed} of {ran} cases within the budget on {}", self.device)
+        writeln!(
+            f,
+            "{passed} of {ran} cases within the budget on {}",
+            self.device
+        )
     }
 }
 

@@ -1,7 +1,9 @@
 //! RMSNorm on Flex: one pass over each row while it is in the first-level cache.
 
 use super::{RmsNormBackend, RmsNormKernel};
-use crate::cpu::{Element, Output, Real, Rows, dispatch_dtype, run, sum_of, sum_of_squares};
+use crate::cpu::{
+    Element, Kernel, Output, Real, Rows, dispatch_dtype, run, sum_of, sum_of_squares,
+};
 use crate::dispatch::DeviceKind;
 use crate::registry::{FloatType, Implementation};
 use crate::semantics::{RmsNormKey, Rounding, SemanticsKey};
@@ -75,51 +77,68 @@ fn forward<T: Element>(
     let gain = gain::<T>(weight, key);
     let n = gain.len();
     let readable = Rows::<T>::readable(x);
-    let rows = Rows::<T>::new(&readable);
+    let rows = &Rows::<T>::new(&readable);
     let mut y = Output::<T>::new(x.layout().shape().clone());
     let mut rstd = Output::<T::Acc>::new(row_shape(x));
-    let eps = T::Acc::of(eps);
-
-    run(
-        rows.count(),
-        n,
-        [(y.places(), n)],
-        rstd.places(),
-        |range, [y], rstd| match key.rounding {
-            Rounding::Llama => {
-                let scale = |x: T, r: T::Acc, g| T::round(T::round(x.load() * r).load() * g);
-                forward_rows(&rows, range, &gain, eps, y, rstd, scale);
-            }
-            Rounding::Gemma => {
-                let scale = |x: T, r: T::Acc, g| T::round(x.load() * r * g);
-                forward_rows(&rows, range, &gain, eps, y, rstd, scale);
-            }
-        },
-    );
-    // SAFETY: `forward_rows` writes one `rstd` and `n` elements of `y` for every row, and `run`
-    // covers every row.
+    let (places, per_row) = ([y.places()], rstd.places());
+    let (gain, eps) = (&gain[..], T::Acc::of(eps));
+    match key.rounding {
+        Rounding::Llama => {
+            let scale = |x: T, r: T::Acc, g| T::round(T::round(x.load() * r).load() * g);
+            let kernel = Forward {
+                rows,
+                gain,
+                eps,
+                scale,
+            };
+            run(&kernel, rows.count(), n, places, per_row);
+        }
+        Rounding::Gemma => {
+            let scale = |x: T, r: T::Acc, g| T::round(x.load() * r * g);
+            let kernel = Forward {
+                rows,
+                gain,
+                eps,
+                scale,
+            };
+            run(&kernel, rows.count(), n, places, per_row);
+        }
+    }
+    // SAFETY: `Forward` writes one `rstd` and `n` elements of `y` for every row, and `run` covers
+    // every row.
     unsafe { (y.finish(), rstd.finish()) }
 }
 
-#[inline(always)]
-fn forward_rows<T: Element>(
-    rows: &Rows<'_, T>,
-    range: Range<usize>,
-    gain: &[T::Acc],
+struct Forward<'a, T: Element, S> {
+    rows: &'a Rows<'a, T>,
+    gain: &'a [T::Acc],
     eps: T::Acc,
-    y: &mut [MaybeUninit<T>],
-    rstd: &mut [MaybeUninit<T::Acc>],
-    scale: impl Fn(T, T::Acc, T::Acc) -> T,
-) {
-    let n = gain.len();
-    let count = T::Acc::of(n as f64);
-    for (i, (x, rstd)) in rows.range(range).zip(rstd).enumerate() {
-        let mean_square = sum_of_squares(x, T::load) / count;
-        let r = T::Acc::ONE / (mean_square + eps).sqrt();
-        rstd.write(r);
-        let y = &mut y[i * n..(i + 1) * n];
-        for ((y, x), g) in y.iter_mut().zip(x).zip(gain) {
-            y.write(scale(*x, r, *g));
+    /// The result of an element of `x`, its row's `rstd` and its gain.
+    scale: S,
+}
+
+impl<T: Element, S: Fn(T, T::Acc, T::Acc) -> T + Sync> Kernel<1> for Forward<'_, T, S> {
+    type Out = T;
+    type PerRow = T::Acc;
+    type Sum = ();
+
+    #[inline(always)]
+    fn rows(
+        &self,
+        range: Range<usize>,
+        [y]: [&mut [MaybeUninit<T>]; 1],
+        rstd: &mut [MaybeUninit<T::Acc>],
+    ) {
+        let n = self.gain.len();
+        let count = T::Acc::of(n as f64);
+        for (i, (x, rstd)) in self.rows.range(range).zip(rstd).enumerate() {
+            let mean_square = sum_of_squares(x, T::load) / count;
+            let r = T::Acc::ONE / (mean_square + self.eps).sqrt();
+            rstd.write(r);
+            let y = &mut y[i * n..(i + 1) * n];
+            for ((y, x), g) in y.iter_mut().zip(x).zip(self.gain) {
+                y.write((self.scale)(*x, r, *g));
+            }
         }
     }
 }
@@ -135,61 +154,62 @@ fn backward<T: Element>(
     let gain = gain::<T>(weight, key);
     let n = gain.len();
     let (dy, x) = (Rows::<T>::readable(dy), Rows::<T>::readable(x));
-    let (dy_rows, x_rows) = (Rows::<T>::new(&dy), Rows::<T>::new(&x));
-    let rstd = rstd.storage::<T::Acc>();
+    let kernel = Backward {
+        dy: Rows::<T>::new(&dy),
+        x: Rows::<T>::new(&x),
+        gain: &gain,
+        rstd: rstd.storage::<T::Acc>(),
+        weight_gradient,
+    };
     let mut dx = Output::<T>::new(x.layout().shape().clone());
-
-    let sums = run(
-        x_rows.count(),
-        n,
-        [(dx.places(), n)],
-        &mut [] as &mut [MaybeUninit<()>],
-        |range, [dx], _| {
-            let rows = dy_rows
-                .range(range.clone())
-                .zip(x_rows.range(range.clone()))
-                .zip(&rstd[range]);
-            if weight_gradient {
-                let mut dw = vec![T::Acc::ZERO; n];
-                let add = |dw: &mut T::Acc, dy: T::Acc, x_hat: T::Acc| *dw += dy * x_hat;
-                backward_rows(rows, &gain, dx, &mut dw, add);
-                dw
-            } else {
-                // Without a weight gradient the sums are not read.
-                let mut unused = vec![(); n];
-                backward_rows(rows, &gain, dx, &mut unused, |(), _, _| ());
-                Vec::new()
-            }
-        },
-    );
-    // SAFETY: `backward_rows` writes `n` elements of `dx` for every row, and `run` covers every
-    // row.
+    let sums = run(&kernel, kernel.x.count(), n, [dx.places()], &mut []);
+    // SAFETY: `Backward` writes `n` elements of `dx` for every row, and `run` covers every row.
     let dx = unsafe { dx.finish() };
     (dx, weight_gradient.then(|| total::<T>(n, &sums)))
 }
 
-#[inline(always)]
-fn backward_rows<'a, T: Element, S>(
-    rows: impl Iterator<Item = ((&'a [T], &'a [T]), &'a T::Acc)>,
-    gain: &[T::Acc],
-    dx: &mut [MaybeUninit<T>],
-    dw: &mut [S],
-    add: impl Fn(&mut S, T::Acc, T::Acc),
-) {
-    let n = gain.len();
-    let count = T::Acc::of(n as f64);
-    for (i, ((dy, x), rstd)) in rows.enumerate() {
-        let r = *rstd;
-        let projection = sum_of(dy, x, gain, |dy: T, x: T, g| dy.load() * x.load() * g);
-        // In this order `r²` alone, which may underflow, is never formed.
-        let along = projection * r / count * r;
-        let dx = &mut dx[i * n..(i + 1) * n];
-        let elements = dy.iter().zip(x).zip(gain).zip(dx).zip(dw.iter_mut());
-        for ((((dy, x), g), dx), dw) in elements {
-            let (dy, x) = (dy.load(), x.load());
-            dx.write(T::round(r * (dy * *g - x * along)));
-            add(dw, dy, x * r);
+struct Backward<'a, T: Element> {
+    dy: Rows<'a, T>,
+    x: Rows<'a, T>,
+    gain: &'a [T::Acc],
+    rstd: &'a [T::Acc],
+    weight_gradient: bool,
+}
+
+impl<T: Element> Kernel<1> for Backward<'_, T> {
+    type Out = T;
+    type PerRow = ();
+    /// The range's part of the weight's gradient; empty if that is not wanted.
+    type Sum = Vec<T::Acc>;
+
+    #[inline(always)]
+    fn rows(
+        &self,
+        range: Range<usize>,
+        [dx]: [&mut [MaybeUninit<T>]; 1],
+        _: &mut [MaybeUninit<()>],
+    ) -> Vec<T::Acc> {
+        let n = self.gain.len();
+        let count = T::Acc::of(n as f64);
+        let mut dw = vec![T::Acc::ZERO; if self.weight_gradient { n } else { 0 }];
+        let inputs = self
+            .dy
+            .range(range.clone())
+            .zip(self.x.range(range.clone()));
+        for (i, ((dy, x), r)) in inputs.zip(&self.rstd[range]).enumerate() {
+            let r = *r;
+            let projection = sum_of(dy, x, self.gain, |dy: T, x: T, g| dy.load() * x.load() * g);
+            // In this order `r²` alone, which may underflow, is never formed.
+            let along = projection * r / count * r;
+            let dx = &mut dx[i * n..(i + 1) * n];
+            for (((dy, x), g), dx) in dy.iter().zip(x).zip(self.gain).zip(dx) {
+                dx.write(T::round(r * (dy.load() * *g - x.load() * along)));
+            }
+            for ((dw, dy), x) in dw.iter_mut().zip(dy).zip(x) {
+                *dw += dy.load() * (x.load() * r);
+            }
         }
+        dw
     }
 }
 

@@ -1,6 +1,6 @@
-use crate::ops::same_dtype_as;
+use crate::ops::{compute_dtype, same_dtype_as};
 use crate::semantics::{RmsNormKey, Rounding};
-use burn::tensor::{DType, Tensor};
+use burn::tensor::Tensor;
 
 /// RMSNorm composed of plain tensor operations, on any backend: the definition that kernels are
 /// verified against.
@@ -18,11 +18,7 @@ pub fn reference<const D: usize>(
 ) -> Tensor<D> {
     super::check(&x, &weight);
     let dtype = x.dtype();
-    let compute = if dtype == DType::F64 {
-        DType::F64
-    } else {
-        DType::F32
-    };
+    let compute = compute_dtype(dtype);
     let x = same_dtype_as(x, compute);
     let mean_square = x.clone().square().mean_dim(D - 1);
     let normalised = x / mean_square.add_scalar(eps).sqrt();

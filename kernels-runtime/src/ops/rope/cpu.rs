@@ -2,13 +2,14 @@
 //! left them and written in the order it wants them.
 
 use super::{RopeBackend, RopeKernel};
-use crate::cpu::{Element, Output, Rows, dispatch_dtype, run};
+use crate::cpu::{Element, Kernel, Output, Rows, dispatch_dtype, run};
 use crate::dispatch::DeviceKind;
 use crate::registry::{FloatType, Implementation};
 use crate::semantics::{RopeKey, RopeStyle, SemanticsKey};
 use burn::backend::flex::{FlexTensor, Layout};
 use burn::backend::{Flex, Shape};
 use std::mem::MaybeUninit;
+use std::ops::Range;
 
 pub(super) const IMPLEMENTATION: Implementation = Implementation {
     device: DeviceKind::Cpu,
@@ -67,43 +68,67 @@ fn rotate<T: Element>(
     sin: &FlexTensor,
     pair: impl Fn([T::Acc; 2], [T::Acc; 2], [T::Acc; 2]) -> [T::Acc; 2] + Sync,
 ) -> FlexTensor {
-    let shape = x.layout().shape().clone();
-    let x = Rows::<T>::readable(x);
+    let shape = x.layout().shape();
+    let mut y = Output::<T>::new(shape.clone());
+    let readable = Rows::<T>::readable(x);
     let (cos, sin) = (Rows::<T>::readable(cos), Rows::<T>::readable(sin));
-    let x = Rows::<T>::new(&x);
-    let cos_rows = Rows::<T>::with_layout(&cos, &per_head(&cos, &shape));
-    let sin_rows = Rows::<T>::with_layout(&sin, &per_head(&sin, &shape));
-    let width = x.width();
-    let half = width / 2;
-    let mut y = Output::<T>::new(shape);
-    run(
-        x.count(),
-        width,
-        [(y.places(), width)],
-        &mut [] as &mut [MaybeUninit<()>],
-        |range, [y], _| {
-            let tables = cos_rows.range(range.clone()).zip(sin_rows.range(range.clone()));
-            for (i, (x, (cos, sin))) in x.range(range).zip(tables).enumerate() {
-                let ((x1, x2), (y1, y2)) = (
-                    x.split_at(half),
-                    y[i * width..(i + 1) * width].split_at_mut(half),
-                );
-                let ((c1, c2), (s1, s2)) = (cos.split_at(half), sin.split_at(half));
-                let first = x1.iter().zip(c1).zip(s1).zip(y1);
-                let second = x2.iter().zip(c2).zip(s2).zip(y2);
-                for ((((x1, c1), s1), y1), (((x2, c2), s2), y2)) in first.zip(second) {
-                    let [r1, r2] = pair(
-                        [x1.load(), x2.load()],
-                        [c1.load(), c2.load()],
-                        [s1.load(), s2.load()],
-                    );
-                    y1.write(T::round(r1));
-                    y2.write(T::round(r2));
-                }
-            }
-        },
-    );
-    // SAFETY: `check` made the width even, so the halves cover a row: the kernel writes `width`
+    let kernel = Rotate {
+        x: Rows::<T>::new(&readable),
+        cos: Rows::<T>::with_layout(&cos, &per_head(&cos, shape)),
+        sin: Rows::<T>::with_layout(&sin, &per_head(&sin, shape)),
+        pair,
+    };
+    let (count, width) = (kernel.x.count(), kernel.x.width());
+    run(&kernel, count, width, [y.places()], &mut []);
+    // SAFETY: `check` made the width even, so the halves cover a row: `Rotate` writes `width`
     // elements for every row, and `run` covers every row.
     unsafe { y.finish() }
+}
+
+struct Rotate<'a, T, P> {
+    x: Rows<'a, T>,
+    cos: Rows<'a, T>,
+    sin: Rows<'a, T>,
+    pair: P,
+}
+
+impl<T, P> Kernel<1> for Rotate<'_, T, P>
+where
+    T: Element,
+    P: Fn([T::Acc; 2], [T::Acc; 2], [T::Acc; 2]) -> [T::Acc; 2] + Sync,
+{
+    type Out = T;
+    type PerRow = ();
+    type Sum = ();
+
+    #[inline(always)]
+    fn rows(
+        &self,
+        range: Range<usize>,
+        [y]: [&mut [MaybeUninit<T>]; 1],
+        _: &mut [MaybeUninit<()>],
+    ) {
+        let width = self.x.width();
+        let half = width / 2;
+        let tables = self
+            .cos
+            .range(range.clone())
+            .zip(self.sin.range(range.clone()));
+        for (i, (x, (cos, sin))) in self.x.range(range).zip(tables).enumerate() {
+            let (y1, y2) = y[i * width..(i + 1) * width].split_at_mut(half);
+            let (x1, x2) = x.split_at(half);
+            let ((c1, c2), (s1, s2)) = (cos.split_at(half), sin.split_at(half));
+            let first = x1.iter().zip(c1).zip(s1).zip(y1);
+            let second = x2.iter().zip(c2).zip(s2).zip(y2);
+            for ((((x1, c1), s1), y1), (((x2, c2), s2), y2)) in first.zip(second) {
+                let [r1, r2] = (self.pair)(
+                    [x1.load(), x2.load()],
+                    [c1.load(), c2.load()],
+                    [s1.load(), s2.load()],
+                );
+                y1.write(T::round(r1));
+                y2.write(T::round(r2));
+            }
+        }
+    }
 }

@@ -1,0 +1,262 @@
+//! Fused kernels beside the plain Burn composition, on the CPU, in one run.
+//!
+//! `cargo bench --bench ops` prints a table; `cargo bench --bench ops -- --json FILE` also writes
+//! it as JSON. Both paths run in turn and the ratio is the median of the pairs' ratios, so that a
+//! machine that slows down slows both. Outputs are allocated in each run, as training does.
+
+use burn::tensor::{DType, Device, Distribution, Tensor};
+use burn_kernels::ops::{rms_norm, rope, swiglu};
+use burn_kernels::semantics::*;
+use std::time::{Duration, Instant};
+
+const RMS_NORM: RmsNormKey = RmsNormKey {
+    offset: Offset::Zero,
+    rounding: Rounding::Llama,
+};
+const SILU: GluKey = GluKey {
+    activation: Activation::Silu,
+};
+const HALF: RopeKey = RopeKey {
+    style: RopeStyle::Half,
+};
+
+/// One line of the table.
+struct Row {
+    op: &'static str,
+    shape: String,
+    dtype: DType,
+    pass: &'static str,
+    fused: Duration,
+    reference: Duration,
+    /// Median of reference over fused.
+    ratio: f64,
+    /// Bytes that must move at least, for the rate of the fused path.
+    bytes: usize,
+}
+
+fn main() {
+    let json = arguments();
+    let mut rows = Vec::new();
+    for dtype in [DType::F32, DType::BF16] {
+        for tokens in [64, 512, 2048] {
+            rows.extend(bench_rms_norm(tokens, 1024, dtype));
+            rows.extend(bench_swiglu(tokens, 3072, dtype));
+            rows.extend(bench_rope(tokens, dtype));
+        }
+    }
+    print(&rows);
+    if let Some(path) = json {
+        std::fs::write(&path, to_json(&rows)).unwrap_or_else(|e| panic!("{path}: {e}"));
+    }
+}
+
+/// The file that `--json` names. Cargo adds `--bench`, which says nothing here.
+fn arguments() -> Option<String> {
+    let mut arguments = std::env::args().skip(1).filter(|a| a != "--bench");
+    match arguments.next().as_deref() {
+        None => None,
+        Some("--json") => Some(arguments.next().expect("--json needs a file name")),
+        Some(other) => panic!("unknown argument {other}; usage: [--json FILE]"),
+    }
+}
+
+fn random<const D: usize>(shape: [usize; D], dtype: DType, device: &Device) -> Tensor<D> {
+    Tensor::random(shape, Distribution::Normal(0.0, 1.0), (device, dtype))
+}
+
+/// Forward without autodiff, and forward with backward.
+fn passes(
+    op: &'static str,
+    shape: String,
+    dtype: DType,
+    bytes: [usize; 2],
+    run: impl Fn(&Device, bool, bool),
+) -> [Row; 2] {
+    let plain = Device::flex();
+    let autodiff = Device::flex().autodiff();
+    let row = |pass, device: &Device, backward, bytes| {
+        let (fused, reference, ratio) = compare(|fused| run(device, fused, backward));
+        Row {
+            op,
+            shape: shape.clone(),
+            dtype,
+            pass,
+            fused,
+            reference,
+            ratio,
+            bytes,
+        }
+    };
+    [
+        row("forward", &plain, false, bytes[0]),
+        row("forward + backward", &autodiff, true, bytes[1]),
+    ]
+}
+
+fn bench_rms_norm(tokens: usize, n: usize, dtype: DType) -> [Row; 2] {
+    let [x, dy] = [(); 2].map(|()| random([tokens, n], dtype, &Device::flex()));
+    let w = random([n], dtype, &Device::flex());
+    let tensor = tokens * n * dtype.size();
+    // Forward: x, y. Backward besides: dy, x, dx.
+    passes(
+        "RMSNorm",
+        format!("[{tokens}, {n}]"),
+        dtype,
+        [2 * tensor, 5 * tensor],
+        move |_, fused, backward| {
+            let (x, w) = leaves(&x, &w, backward);
+            let y = if fused {
+                rms_norm::fused(x, w, 1e-6, RMS_NORM).expect("the CPU has this kernel")
+            } else {
+                rms_norm::reference(x, w, 1e-6, RMS_NORM)
+            };
+            finish(y, &dy, backward);
+        },
+    )
+}
+
+fn bench_swiglu(tokens: usize, n: usize, dtype: DType) -> [Row; 2] {
+    let [gate, up, dy] = [(); 3].map(|()| random([tokens, n], dtype, &Device::flex()));
+    let tensor = tokens * n * dtype.size();
+    // Forward: gate, up, y. Backward besides: dy, gate, up, d_gate, d_up.
+    passes(
+        "SwiGLU",
+        format!("[{tokens}, {n}]"),
+        dtype,
+        [3 * tensor, 8 * tensor],
+        move |_, fused, backward| {
+            let (gate, up) = leaves(&gate, &up, backward);
+            let y = if fused {
+                swiglu::fused(gate, up, SILU).expect("the CPU has this kernel")
+            } else {
+                swiglu::reference(gate, up, SILU)
+            };
+            finish(y, &dy, backward);
+        },
+    )
+}
+
+fn bench_rope(tokens: usize, dtype: DType) -> [Row; 2] {
+    const HEADS: usize = 16;
+    const KV_HEADS: usize = 8;
+    const WIDTH: usize = 64;
+    let device = Device::flex();
+    // As attention has them: [b, s, h, d] with axes swapped.
+    let heads = |h| random([1, tokens, h, WIDTH], dtype, &device);
+    let (q, k) = (heads(HEADS), heads(KV_HEADS));
+    let [cos, sin] = [(); 2].map(|()| random([1, tokens, WIDTH], dtype, &device));
+    let d_q = random([1, HEADS, tokens, WIDTH], dtype, &device);
+    let d_k = random([1, KV_HEADS, tokens, WIDTH], dtype, &device);
+    let tensor = tokens * (HEADS + KV_HEADS) * WIDTH * dtype.size();
+    passes(
+        "RoPE",
+        format!("q [1, {HEADS}, {tokens}, {WIDTH}], k {KV_HEADS} heads"),
+        dtype,
+        [2 * tensor, 4 * tensor],
+        move |_, fused, backward| {
+            let (q, k) = leaves(&q, &k, backward);
+            let (q, k) = (q.swap_dims(1, 2), k.swap_dims(1, 2));
+            let (q, k) = if fused {
+                rope::fused(q, k, &cos, &sin, HALF).expect("the CPU has this kernel")
+            } else {
+                rope::reference(q, k, &cos, &sin, HALF)
+            };
+            if backward {
+                let loss = dot(q, &d_q) + dot(k, &d_k);
+                std::hint::black_box(loss.backward());
+            } else {
+                std::hint::black_box((q, k));
+            }
+        },
+    )
+}
+
+/// The inputs, tracked if a backward pass follows.
+fn leaves<const A: usize, const B: usize>(
+    a: &Tensor<A>,
+    b: &Tensor<B>,
+    backward: bool,
+) -> (Tensor<A>, Tensor<B>) {
+    if backward {
+        (
+            a.clone().autodiff().require_grad(),
+            b.clone().autodiff().require_grad(),
+        )
+    } else {
+        (a.clone(), b.clone())
+    }
+}
+
+fn finish(y: Tensor<2>, dy: &Tensor<2>, backward: bool) {
+    if backward {
+        std::hint::black_box(dot(y, dy).backward());
+    } else {
+        std::hint::black_box(y);
+    }
+}
+
+/// A loss whose gradient is `dy`. It costs the same on both paths.
+fn dot<const D: usize>(y: Tensor<D>, dy: &Tensor<D>) -> Tensor<1> {
+    (y * dy.clone()).sum()
+}
+
+/// Medians of both paths and of their ratio, run in turn for about half a second.
+fn compare(run: impl Fn(bool)) -> (Duration, Duration, f64) {
+    let time = |fused| {
+        let start = Instant::now();
+        run(fused);
+        start.elapsed()
+    };
+    let (warm_fused, warm_reference) = (time(true), time(false));
+    let pair = warm_fused + warm_reference;
+    let pairs = (Duration::from_millis(500).as_nanos() / pair.as_nanos().max(1)).clamp(7, 300);
+    let mut times: Vec<(Duration, Duration)> =
+        (0..pairs).map(|_| (time(true), time(false))).collect();
+    let mut ratios: Vec<f64> = times
+        .iter()
+        .map(|(fused, reference)| reference.as_secs_f64() / fused.as_secs_f64())
+        .collect();
+    ratios.sort_by(f64::total_cmp);
+    let middle = times.len() / 2;
+    times.sort_by_key(|(fused, _)| *fused);
+    let fused = times[middle].0;
+    times.sort_by_key(|(_, reference)| *reference);
+    (fused, times[middle].1, ratios[middle])
+}
+
+fn print(rows: &[Row]) {
+    println!("| op | shape | dtype | pass | fused | GB/s | Burn | Burn / fused |");
+    println!("|---|---|---|---|---|---|---|---|");
+    for row in rows {
+        println!(
+            "| {} | {} | {} | {} | {:.3} ms | {:.1} | {:.3} ms | {:.1}× |",
+            row.op,
+            row.shape,
+            row.dtype.name(),
+            row.pass,
+            row.fused.as_secs_f64() * 1e3,
+            row.bytes as f64 / row.fused.as_secs_f64() / 1e9,
+            row.reference.as_secs_f64() * 1e3,
+            row.ratio,
+        );
+    }
+}
+
+fn to_json(rows: &[Row]) -> String {
+    let rows: Vec<_> = rows
+        .iter()
+        .map(|row| {
+            serde_json::json!({
+                "op": row.op,
+                "shape": row.shape,
+                "dtype": row.dtype.name(),
+                "pass": row.pass,
+                "fused_s": row.fused.as_secs_f64(),
+                "burn_s": row.reference.as_secs_f64(),
+                "burn_over_fused": row.ratio,
+                "bytes": row.bytes,
+            })
+        })
+        .collect();
+    serde_json::to_string_pretty(&rows).expect("numbers and names are JSON")
+}

@@ -1,0 +1,52 @@
+//! # burn-kernels
+//!
+//! One attribute on a [Burn](https://burn.dev) model replaces its forward pass, at compile time,
+//! with a device-dispatched one: a fused kernel where there is one for the device, the plain Burn
+//! composition everywhere else, with gradients either way.
+//!
+//! ```
+//! use burn::module::Module;
+//! use burn::nn::{Linear, LinearConfig};
+//! use burn::tensor::{Device, Tensor};
+//! use burn_kernels::fused_kernel;
+//!
+//! // The attribute writes `forward` and `forward_reference`; it adds nothing to the struct.
+//! #[fused_kernel("npu_fused_swiglu")]
+//! #[derive(Module, Debug)]
+//! pub struct Mlp {
+//!     gate_proj: Linear,
+//!     up_proj: Linear,
+//!     down_proj: Linear,
+//! }
+//!
+//! let device = Device::flex();
+//! let linear = |inputs, outputs| LinearConfig::new(inputs, outputs).init(&device);
+//! let mlp = Mlp {
+//!     gate_proj: linear(8, 32),
+//!     up_proj: linear(8, 32),
+//!     down_proj: linear(32, 8),
+//! };
+//! let y = mlp.forward(Tensor::<2>::ones([4, 8], &device));
+//! assert_eq!(y.dims(), [4, 8]);
+//!
+//! // Nothing is silent: the report says which path ran, and why.
+//! println!("{}", burn_kernels::report::report());
+//! ```
+//!
+//! * [`fused_kernel`]: the attribute, on a struct, an impl block or method, or a function.
+//! * [`policy`]: which kernels run; `BURN_KERNELS=none cargo run` switches all of them off.
+//! * [`report`](mod@report) and [`dispatch::plan`](fn@dispatch::plan): which path ran, which path
+//!   would run, and why.
+//! * [`registry`]: what is linked in, also readable from the built file.
+//! * [`ops`]: the operations themselves, for use without the attribute.
+//! * [`verify`]: every kernel beside its reference.
+//!
+//! Feature `cpu` (default): fused SIMD kernels for Burn's Flex backend.
+
+pub use kernels_macros::fused_kernel;
+pub use kernels_runtime::{
+    dispatch, init, ops, policy, registry, report, semantics, verify,
+};
+
+#[doc(hidden)]
+pub use kernels_runtime::__private;
