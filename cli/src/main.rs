@@ -1,0 +1,110 @@
+//! The `kernels` program: train and run models whose layers dispatch to fused kernels, and see
+//! which kernel runs where.
+//!
+//! Results go to standard output, everything else to standard error. The exit code is 0 on
+//! success, 1 on a failure and 2 on wrong usage. One file holds one command.
+
+mod choice;
+mod inspect;
+mod list;
+mod output;
+mod plan;
+mod run;
+mod table;
+mod train;
+mod verify;
+
+use anyhow::Context;
+use clap::{Parser, Subcommand};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+use tracing_subscriber::filter::LevelFilter;
+
+/// Train and run models with fused kernels, and see which kernel runs where.
+///
+/// The environment variable BURN_KERNELS holds the policy for every command; `--kernels` wins
+/// over it. A policy is a comma list, for example `all,-npu_fused_rope` or `none,+npu_fused_swiglu`.
+#[derive(Debug, Parser)]
+#[command(name = "kernels", version, propagate_version = true)]
+struct Cli {
+    /// Log more to standard error.
+    #[arg(short, long, global = true)]
+    verbose: bool,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Train(train::Args),
+    Run(run::Args),
+    List(list::Args),
+    Plan(plan::Args),
+    Inspect(inspect::Args),
+    Verify(verify::Args),
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    start_log(cli.verbose);
+    say_panics_plainly();
+    // Burn and a strict policy report by panic; to the user that is a failed command.
+    match catch_unwind(AssertUnwindSafe(|| execute(cli.command))) {
+        Ok(Ok(())) => ExitCode::SUCCESS,
+        Ok(Err(error)) if output::reader_went_away(&error) => ExitCode::SUCCESS,
+        Ok(Err(error)) => {
+            output::note(format_args!("error: {}", chain(&error)));
+            ExitCode::FAILURE
+        }
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+fn execute(command: Command) -> anyhow::Result<()> {
+    burn_kernels::init().context("the kernels cannot start")?;
+    match command {
+        Command::Train(args) => train::run(&args),
+        Command::Run(args) => run::run(&args),
+        Command::List(args) => list::run(&args),
+        Command::Plan(args) => plan::run(&args),
+        Command::Inspect(args) => inspect::run(&args),
+        Command::Verify(args) => verify::run(&args),
+    }
+}
+
+/// The error and its causes in one line. Some errors already quote their cause; that is not repeated.
+fn chain(error: &anyhow::Error) -> String {
+    error.chain().fold(String::new(), |mut line, cause| {
+        let cause = cause.to_string();
+        if !line.ends_with(&cause) {
+            if !line.is_empty() {
+                line.push_str(": ");
+            }
+            line.push_str(&cause);
+        }
+        line
+    })
+}
+
+fn start_log(verbose: bool) {
+    let level = if verbose {
+        LevelFilter::DEBUG
+    } else {
+        LevelFilter::WARN
+    };
+    tracing_subscriber::fmt()
+        .with_max_level(level)
+        .with_writer(std::io::stderr)
+        .init();
+}
+
+/// One line for a panic, like any other error, with the place for a bug report.
+fn say_panics_plainly() {
+    std::panic::set_hook(Box::new(|panic| {
+        let message = panic.payload_as_str().unwrap_or("unknown panic");
+        match panic.location() {
+            Some(place) => output::note(format_args!("error: {message}\n  (raised at {place})")),
+            None => output::note(format_args!("error: {message}")),
+        }
+    }));
+}

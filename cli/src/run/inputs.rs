@@ -1,0 +1,93 @@
+//! The input file: token ids and positions.
+
+use anyhow::{Context, bail};
+use burn::tensor::{DType, Device, Int, Tensor, TensorData};
+use safetensors::tensor::TensorView;
+use safetensors::{Dtype, SafeTensors};
+use std::path::Path;
+
+/// What a model is run on.
+pub struct Inputs {
+    /// Token ids `[b, s]`.
+    pub input_ids: Ids,
+    /// The position of each token `[b, s]`; `0..s` in each row when absent.
+    pub position_ids: Option<Ids>,
+}
+
+/// A table of integers `[b, s]`.
+pub struct Ids {
+    values: Vec<i64>,
+    shape: [usize; 2],
+}
+
+impl Ids {
+    /// The table as a tensor.
+    pub fn tensor(&self, device: &Device) -> Tensor<2, Int> {
+        let data = TensorData::new(self.values.clone(), self.shape);
+        Tensor::from_data(data, (device, DType::I64))
+    }
+}
+
+/// Reads the file.
+///
+/// # Errors
+/// The file can't be read or is no safetensors file, a tensor is missing, unknown, of another
+/// dtype or of another rank. The message names the file and the tensor. Whether the values suit a
+/// model is for the model to say.
+pub fn read(path: &Path) -> anyhow::Result<Inputs> {
+    let name = path.display();
+    let bytes = std::fs::read(path).with_context(|| format!("cannot read {name}"))?;
+    let tensors = SafeTensors::deserialize(&bytes)
+        .with_context(|| format!("{name} is not a complete safetensors file"))?;
+    parse(&tensors).with_context(|| name.to_string())
+}
+
+fn parse(tensors: &SafeTensors<'_>) -> anyhow::Result<Inputs> {
+    let (mut input_ids, mut position_ids) = (None, None);
+    for (name, view) in tensors.iter() {
+        match name {
+            "input_ids" => input_ids = Some(ids(&view).context("tensor `input_ids`")?),
+            "position_ids" => position_ids = Some(ids(&view).context("tensor `position_ids`")?),
+            _ if is_result(name) => {}
+            _ => bail!("tensor `{name}` is unknown; inputs are `input_ids` and `position_ids`"),
+        }
+    }
+    let input_ids = input_ids.context("tensor `input_ids` is missing")?;
+    Ok(Inputs {
+        input_ids,
+        position_ids,
+    })
+}
+
+/// Files of expected values hold inputs and results together; results can't change what runs.
+fn is_result(name: &str) -> bool {
+    let results = ["logits", "loss", "grad.", "act."];
+    results.iter().any(|result| name.starts_with(result))
+}
+
+fn ids(view: &TensorView<'_>) -> anyhow::Result<Ids> {
+    let &[rows, columns] = view.shape() else {
+        bail!("expected shape [b, s], found {:?}", view.shape());
+    };
+    let values = match view.dtype() {
+        Dtype::I64 => view
+            .data()
+            .as_chunks()
+            .0
+            .iter()
+            .copied()
+            .map(i64::from_le_bytes)
+            .collect(),
+        Dtype::I32 => {
+            let values = view.data().as_chunks().0.iter().copied();
+            values
+                .map(|value| i32::from_le_bytes(value).into())
+                .collect()
+        }
+        other => bail!("expected dtype I64 or I32, found {other:?}"),
+    };
+    Ok(Ids {
+        values,
+        shape: [rows, columns],
+    })
+}

@@ -1,0 +1,139 @@
+//! `kernels run`: logits, loss and gradients of a checkpoint for given token ids.
+
+mod inputs;
+mod outputs;
+
+use crate::choice::{self, DeviceChoice, DtypeChoice};
+use crate::output;
+use anyhow::{Context, bail};
+use burn::tensor::{DType, Device, Int, Tensor, TensorData};
+use burn_kernels::policy::Policy;
+use burn_kernels::report;
+use kernels_models::CausalLm;
+use outputs::Outputs;
+use std::path::{Path, PathBuf};
+
+/// Run a checkpoint on token ids and write logits, loss and gradients, for parity checks
+///
+/// The input file holds `input_ids` [b, s] and, if wanted, `position_ids` [b, s], both i64 or i32.
+/// Tensors that are named like results (`logits…`, `loss…`, `grad.…`, `act.…`) are passed over,
+/// so that a file of expected values can be the input; any other name is an error.
+///
+/// The output file holds `logits` [b, s, vocabulary] in the dtype of the run, `loss` [] (mean
+/// cross-entropy of each next token; f64 in an f64 run, else f32) and, with --grads,
+/// `grad.<tensor name>` for every tensor of the checkpoint, in its shape and the dtype of the run.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The folder of the checkpoint: config.json and safetensors files.
+    #[arg(long, value_name = "DIR")]
+    model: PathBuf,
+    /// The safetensors file with the token ids.
+    #[arg(long, value_name = "FILE")]
+    inputs: PathBuf,
+    /// The safetensors file to write. It appears complete or not at all.
+    #[arg(long, value_name = "FILE")]
+    outputs: PathBuf,
+    /// Write the gradient of the loss for every parameter too.
+    #[arg(long)]
+    grads: bool,
+    /// The dtype to compute in; the parameters are converted to it.
+    #[arg(long, value_enum, default_value_t = DtypeChoice::F32)]
+    dtype: DtypeChoice,
+    /// The kernel policy, in place of BURN_KERNELS.
+    #[arg(long, value_name = "POLICY")]
+    kernels: Option<Policy>,
+    /// The device to run on.
+    #[arg(long, default_value = "cpu")]
+    device: DeviceChoice,
+    /// Write the dispatch report as JSON to this file instead of to standard error.
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Anything wrong with the checkpoint, the inputs or the output path; the message names the file
+/// and the field or tensor.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    choice::install(args.kernels.as_ref());
+    refuse_unwritable(&args.outputs)?;
+    let inputs = inputs::read(&args.inputs)?;
+    let device = device(args);
+    let (_, model) = kernels_models::load(&args.model, &device, args.dtype.float_dtype())?;
+    let input_ids = inputs.input_ids.tensor(&device);
+    let position_ids = inputs.position_ids.as_ref().map(|ids| ids.tensor(&device));
+    model
+        .check_loss_inputs(&input_ids, position_ids.as_ref())
+        .with_context(|| args.inputs.display().to_string())?;
+
+    report::reset();
+    let outputs = compute(&model, input_ids, position_ids, args)?;
+    outputs::write(&args.outputs, &outputs)?;
+    match &args.report {
+        Some(path) => output::write_json(path, &report::report()),
+        None => {
+            output::note(report::report());
+            Ok(())
+        }
+    }
+}
+
+/// Finds out before the work, not after it, that the result has nowhere to go.
+fn refuse_unwritable(path: &Path) -> anyhow::Result<()> {
+    if path.is_dir() {
+        bail!("{} is a folder; --outputs names a file", path.display());
+    }
+    let folder = match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    };
+    if !folder.is_dir() {
+        bail!(
+            "the folder {} of --outputs does not exist",
+            folder.display()
+        );
+    }
+    Ok(())
+}
+
+fn compute(
+    model: &CausalLm,
+    input_ids: Tensor<2, Int>,
+    position_ids: Option<Tensor<2, Int>>,
+    args: &Args,
+) -> anyhow::Result<Outputs> {
+    let (logits, loss) = model.loss(input_ids, position_ids);
+    let gradients = if args.grads {
+        model.gradients(&loss.backward())
+    } else {
+        Default::default()
+    };
+    let mut outputs = Outputs::new();
+    outputs.insert("logits".to_owned(), logits.try_into_data()?);
+    outputs.insert("loss".to_owned(), scalar(loss, args.dtype)?);
+    for (name, gradient) in gradients {
+        outputs.insert(format!("grad.{name}"), gradient);
+    }
+    Ok(outputs)
+}
+
+/// Where the parameters and the token ids live; with autodiff only when gradients are wanted.
+fn device(args: &Args) -> Device {
+    let device = args.device.device();
+    if args.grads {
+        device.autodiff()
+    } else {
+        device
+    }
+}
+
+/// A loss of shape `[1]` as a scalar of shape `[]`.
+fn scalar(loss: Tensor<1>, dtype: DtypeChoice) -> anyhow::Result<TensorData> {
+    let dtype = match dtype {
+        DtypeChoice::F64 => DType::F64,
+        DtypeChoice::F32 | DtypeChoice::Bf16 | DtypeChoice::F16 => DType::F32,
+    };
+    let (bytes, _, dtype) = loss.try_into_data_dtype(dtype)?.into_parts();
+    Ok(TensorData::from_bytes(bytes, [0; 0], dtype))
+}

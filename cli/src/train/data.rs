@@ -1,0 +1,224 @@
+//! From text to batches of bytes.
+
+use super::step::Batch;
+use anyhow::{Context, ensure};
+use burn::data::dataloader::batcher::Batcher;
+use burn::data::dataset::{Dataset, DatasetError};
+use burn::tensor::{DType, Device, Tensor, TensorData};
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+/// One in so many bytes of each text is held out.
+const HELD_OUT: usize = 10;
+
+const BUILT_IN: [(&str, &[u8]); 2] = [
+    ("alice.txt", include_bytes!("../../corpus/alice.txt")),
+    (
+        "as-you-like-it.txt",
+        include_bytes!("../../corpus/as-you-like-it.txt"),
+    ),
+];
+
+/// The texts to learn from.
+pub struct Corpus {
+    name: String,
+    bytes: Vec<u8>,
+    /// The part of `bytes` that each text takes; sequences never cross from one into the next.
+    texts: Vec<Range<usize>>,
+}
+
+impl Corpus {
+    /// Reads `path`, or takes the built-in books.
+    ///
+    /// # Errors
+    /// The file can't be read.
+    pub fn load(path: Option<&Path>) -> anyhow::Result<Self> {
+        let Some(path) = path else {
+            return Ok(Self::built_in());
+        };
+        let bytes = std::fs::read(path)
+            .with_context(|| format!("cannot read the corpus {}", path.display()))?;
+        Ok(Self {
+            name: path.display().to_string(),
+            texts: std::iter::once(0..bytes.len()).collect(),
+            bytes,
+        })
+    }
+
+    fn built_in() -> Self {
+        let mut bytes = Vec::new();
+        let texts = BUILT_IN.map(|(_, text)| {
+            let start = bytes.len();
+            bytes.extend_from_slice(text);
+            start..bytes.len()
+        });
+        Self {
+            name: format!("built in: {}", BUILT_IN.map(|(name, _)| name).join(", ")),
+            bytes,
+            texts: texts.into(),
+        }
+    }
+
+    /// Training and validation sequences of `seq` bytes; the end of each text is held out.
+    ///
+    /// # Errors
+    /// The corpus is too short for one sequence of each kind.
+    pub fn split(self, seq: usize) -> anyhow::Result<Splits> {
+        let bytes: Arc<[u8]> = self.bytes.into();
+        let cut = |text: &Range<usize>| text.end - text.len() / HELD_OUT;
+        let train = self.texts.iter().map(|text| text.start..cut(text));
+        let valid: Vec<_> = self.texts.iter().map(|text| cut(text)..text.end).collect();
+        let splits = Splits {
+            corpus: self.name,
+            prompt: prompt(&bytes[valid[0].clone()]),
+            train: Windows::new(&bytes, train, seq, 1),
+            valid: Windows::new(&bytes, valid.into_iter(), seq, seq),
+        };
+        ensure!(
+            !splits.train.is_empty() && !splits.valid.is_empty(),
+            "the corpus ({}, {} bytes) is too short: sequences of {seq} bytes need at least {} bytes",
+            splits.corpus,
+            bytes.len(),
+            seq * HELD_OUT,
+        );
+        Ok(splits)
+    }
+}
+
+/// The start of the first whole line of the held-out text, to continue when sampling.
+fn prompt(held_out: &[u8]) -> Vec<u8> {
+    const LENGTH: usize = 64;
+    let line = held_out
+        .iter()
+        .position(|byte| *byte == b'\n')
+        .map_or(0, |end| end + 1);
+    let rest = if line < held_out.len() {
+        &held_out[line..]
+    } else {
+        held_out
+    };
+    rest.iter().copied().take(LENGTH).collect()
+}
+
+/// What to learn from and what to be tested on.
+pub struct Splits {
+    /// Where the text comes from.
+    pub corpus: String,
+    /// Every sequence of the training text, at each byte.
+    pub train: Windows,
+    /// The held-out text, cut into sequences without overlap.
+    pub valid: Windows,
+    prompt: Vec<u8>,
+}
+
+impl Splits {
+    /// Held-out text that a sample continues. Never empty.
+    pub fn prompt(&self) -> &[u8] {
+        &self.prompt
+    }
+}
+
+/// Sequences of one length inside a text.
+#[derive(Clone)]
+pub struct Windows {
+    bytes: Arc<[u8]>,
+    starts: Arc<[usize]>,
+    seq: usize,
+}
+
+impl Windows {
+    /// A sequence every `stride` bytes of each part.
+    fn new(
+        bytes: &Arc<[u8]>,
+        parts: impl Iterator<Item = Range<usize>>,
+        seq: usize,
+        stride: usize,
+    ) -> Self {
+        let starts = parts.flat_map(|part| {
+            let end = (part.end + 1).saturating_sub(seq);
+            (part.start..end).step_by(stride)
+        });
+        Self {
+            bytes: bytes.clone(),
+            starts: starts.collect(),
+            seq,
+        }
+    }
+}
+
+impl Dataset<Vec<u8>> for Windows {
+    fn get(&self, index: usize) -> Result<Vec<u8>, DatasetError> {
+        let start = self.starts[index];
+        Ok(self.bytes[start..start + self.seq].to_vec())
+    }
+
+    fn len(&self) -> usize {
+        self.starts.len()
+    }
+}
+
+/// Stacks sequences: each byte is a token.
+#[derive(Clone, Copy)]
+pub struct ByteBatcher;
+
+impl Batcher<Vec<u8>, Batch> for ByteBatcher {
+    fn batch(&self, sequences: Vec<Vec<u8>>, device: &Device) -> Batch {
+        let shape = [sequences.len(), sequences.first().map_or(0, Vec::len)];
+        let tokens: Vec<i64> = sequences.into_iter().flatten().map(i64::from).collect();
+        Batch {
+            input_ids: Tensor::from_data(TensorData::new(tokens, shape), (device, DType::I64)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn corpus(texts: &[&[u8]]) -> Corpus {
+        let mut bytes = Vec::new();
+        let texts = texts.iter().map(|text| {
+            bytes.extend_from_slice(text);
+            bytes.len() - text.len()..bytes.len()
+        });
+        Corpus {
+            name: "test".to_owned(),
+            texts: texts.collect(),
+            bytes,
+        }
+    }
+
+    #[test]
+    fn sequences_stay_inside_their_text_and_split() {
+        let splits = corpus(&[&[b'a'; 100], &[b'b'; 50]]).split(5).unwrap();
+        assert_eq!(splits.train.len(), (90 - 4) + (45 - 4));
+        assert_eq!(splits.valid.len(), 2 + 1);
+        for windows in [&splits.train, &splits.valid] {
+            for index in 0..windows.len() {
+                let sequence = windows.get(index).unwrap();
+                assert_eq!(sequence.len(), 5);
+                assert!(sequence.iter().all(|byte| *byte == sequence[0]));
+            }
+        }
+    }
+
+    #[test]
+    fn a_short_corpus_is_refused_with_the_length_that_is_needed() {
+        let error = corpus(&[b"short"]).split(128).err().unwrap().to_string();
+        assert!(
+            error.contains("5 bytes") && error.contains("1280"),
+            "{error}"
+        );
+        assert!(corpus(&[b""]).split(2).is_err());
+        assert!(corpus(&[&[b'x'; 1280]]).split(128).is_ok());
+    }
+
+    #[test]
+    fn the_built_in_books_are_large_enough_and_plain() {
+        let corpus = Corpus::built_in();
+        assert!(corpus.bytes.len() >= 200_000);
+        assert!(corpus.bytes.iter().all(|b| b.is_ascii() && *b != b'\r'));
+        assert!(!corpus.split(128).unwrap().prompt().is_empty());
+    }
+}

@@ -1,0 +1,95 @@
+//! The training run itself, by burn-train's `SupervisedTraining`.
+
+use super::data::{ByteBatcher, Splits, Windows};
+use super::folder::RunFolder;
+use super::metrics::{Point, Recorder, TokenCounts};
+use super::optimiser;
+use super::progress::Progress;
+use super::settings::Settings;
+use super::step::{Batch, Trainee};
+use anyhow::{Context, anyhow};
+use burn::data::dataloader::{DataLoader, DataLoaderBuilder};
+use burn::data::dataset::Dataset;
+use burn::data::dataset::transform::{SamplerDataset, SamplerDatasetOptions};
+use burn::train::metric::{LearningRateMetric, LossMetric};
+use burn::train::{Interrupter, Learner, SupervisedTraining};
+use kernels_models::CausalLm;
+use std::sync::Arc;
+
+/// A trained model and how it went.
+pub struct Trained {
+    /// The model, without autodiff.
+    pub model: CausalLm,
+    /// Every training step and validation, in order. The last is a validation.
+    pub points: Vec<Point>,
+}
+
+/// Trains a model.
+///
+/// burn-train writes nothing of its own into the run folder: its metrics go to [`Recorder`], its
+/// progress to [`Progress`], its log to the program's, and its checkpoints (which are in Burn's
+/// format) are off.
+///
+/// # Errors
+/// The loss stopped being a number, the metrics could not be written, or the device failed.
+pub fn fit(
+    settings: &Settings,
+    splits: &Splits,
+    folder: &RunFolder,
+    quiet: bool,
+) -> anyhow::Result<Trained> {
+    let device = settings.device.device().autodiff();
+    device.seed(settings.seed);
+    let model = Trainee {
+        model: settings.model.init(&device),
+    };
+    let learner = Learner::new(model, optimiser::adamw(), optimiser::schedule(settings)?);
+
+    let interrupter = Interrupter::new();
+    let tokens = TokenCounts {
+        step: settings.tokens_per_step(),
+        validation: splits.valid.len() * settings.seq,
+    };
+    let (recorder, history) = Recorder::create(&folder.metrics(), tokens, interrupter.clone())?;
+    let result = SupervisedTraining::new(
+        folder.path(),
+        training_batches(settings, &splits.train),
+        validation_batches(settings, &splits.valid),
+    )
+    .metric_train_numeric(LossMetric::new())
+    .metric_train_numeric(LearningRateMetric::new())
+    .metric_valid_numeric(LossMetric::new())
+    .with_metric_logger(recorder)
+    .with_application_logger(None)
+    .with_interrupter(interrupter)
+    .renderer(Box::new(Progress::new(settings, quiet)))
+    .num_epochs(settings.validations())
+    .launch(learner);
+
+    if let Some(error) = result.error {
+        return Err(anyhow!("{error}")).context("training failed");
+    }
+    Ok(Trained {
+        points: history.take()?,
+        model: result.model.model,
+    })
+}
+
+/// Random sequences, drawn with replacement: as many as the steps up to the next validation take.
+pub fn training_batches(settings: &Settings, windows: &Windows) -> Arc<dyn DataLoader<Batch>> {
+    let sequences = settings.steps_per_validation * settings.batch;
+    let options = SamplerDatasetOptions::default()
+        .with_replacement()
+        .with_fixed_size(sequences)
+        .with_seed(settings.seed);
+    DataLoaderBuilder::new(ByteBatcher)
+        .batch_size(settings.batch)
+        .build(SamplerDataset::new(windows.clone(), options))
+}
+
+/// All held-out sequences in order.
+fn validation_batches(settings: &Settings, windows: &Windows) -> Arc<dyn DataLoader<Batch>> {
+    DataLoaderBuilder::new(ByteBatcher)
+        .batch_size(settings.batch)
+        .build(windows.clone())
+}

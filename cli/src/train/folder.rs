@@ -1,0 +1,143 @@
+//! The run folder: what a run leaves behind.
+//!
+//! ```text
+//! train.json      the settings, enough to repeat the run
+//! metrics.jsonl   a line for each training step and each validation
+//! checkpoint/     config.json and model.safetensors, in Hugging Face layout
+//! loss.svg        both losses over steps
+//! sample.txt      generated text
+//! summary.json    the results and the dispatch report
+//! ```
+//!
+//! `metrics.jsonl` grows as the run goes; everything else appears complete or not at all.
+
+use super::data::Splits;
+use super::preset::Preset;
+use super::settings::Settings;
+use super::summary::Summary;
+use crate::output;
+use anyhow::{Context, ensure};
+use burn::data::dataset::Dataset;
+use kernels_models::{CausalLm, ModelConfig};
+use serde_json::{Value, json};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The folder of one run.
+pub struct RunFolder(PathBuf);
+
+impl RunFolder {
+    /// Creates `path`, or `runs/<preset>-<time>`.
+    ///
+    /// # Errors
+    /// The folder has something in it, is no folder, or can't be created.
+    pub fn create(path: Option<&Path>, preset: Preset) -> anyhow::Result<Self> {
+        let path = path.map_or_else(|| default_path(preset), Path::to_owned);
+        let name = path.display();
+        fs::create_dir_all(&path).with_context(|| format!("cannot create the folder {name}"))?;
+        let mut entries =
+            fs::read_dir(&path).with_context(|| format!("cannot read the folder {name}"))?;
+        ensure!(
+            entries.next().is_none(),
+            "the folder {name} is not empty; a run never overwrites, choose another --out"
+        );
+        Ok(Self(path))
+    }
+
+    /// The folder itself.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Where the metrics go.
+    pub fn metrics(&self) -> PathBuf {
+        self.0.join("metrics.jsonl")
+    }
+
+    /// Where the checkpoint goes.
+    pub fn checkpoint(&self) -> PathBuf {
+        self.0.join("checkpoint")
+    }
+
+    /// Writes `train.json`.
+    pub fn write_settings(&self, settings: &Settings, splits: &Splits) -> anyhow::Result<()> {
+        let model: Value = serde_json::from_str(&settings.model.to_json())?;
+        let json = json!({
+            "program": concat!("kernels ", env!("CARGO_PKG_VERSION")),
+            "settings": settings,
+            "model": model,
+            "corpus": splits.corpus,
+            "training_sequences": splits.train.len(),
+            "validation_sequences": splits.valid.len(),
+        });
+        output::write_json(&self.0.join("train.json"), &json)
+    }
+
+    /// Writes `checkpoint/`.
+    pub fn write_checkpoint(&self, model: &CausalLm, config: &ModelConfig) -> anyhow::Result<()> {
+        Ok(kernels_models::save(
+            model,
+            config,
+            &self.checkpoint(),
+            None,
+        )?)
+    }
+
+    /// Writes `loss.svg`.
+    pub fn write_plot(&self, svg: &str) -> anyhow::Result<()> {
+        output::write_file(&self.0.join("loss.svg"), svg.as_bytes())
+    }
+
+    /// Writes `sample.txt`.
+    pub fn write_sample(&self, text: &str) -> anyhow::Result<()> {
+        output::write_file(&self.0.join("sample.txt"), text.as_bytes())
+    }
+
+    /// Writes `summary.json`.
+    pub fn write_summary(&self, summary: &Summary) -> anyhow::Result<()> {
+        output::write_json(&self.0.join("summary.json"), summary)
+    }
+}
+
+fn default_path(preset: Preset) -> PathBuf {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let seconds = now.map_or(0, |since| since.as_secs());
+    Path::new("runs").join(format!("{preset}-{}", timestamp(seconds)))
+}
+
+/// Seconds since 1970 as `YYYYMMDD-HHMMSS` in UTC, which sorts by time.
+fn timestamp(seconds: u64) -> String {
+    let (year, month, day) = date(seconds / 86_400);
+    let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
+    format!("{year:04}{month:02}{day:02}-{hour:02}{minute:02}{second:02}")
+}
+
+/// The Gregorian date of a day since 1970, by counting years that begin in March so that the leap
+/// day is a year's last.
+fn date(days: u64) -> (u64, u64, u64) {
+    let days = days + 719_468; // from 1 March of year 0
+    let era = days / 146_097; // 400 years
+    let day_of_era = days % 146_097;
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = (month_from_march + 2) % 12 + 1;
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    (year, month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timestamps_are_calendar_dates() {
+        assert_eq!(timestamp(0), "19700101-000000");
+        assert_eq!(timestamp(951_782_400), "20000229-000000");
+        assert_eq!(timestamp(1_709_251_199), "20240229-235959");
+        assert_eq!(timestamp(1_767_225_599), "20251231-235959");
+    }
+}

@@ -1,0 +1,116 @@
+//! `loss.svg`.
+
+use super::metrics::Point;
+use anyhow::anyhow;
+use plotters::prelude::*;
+use std::ops::Range;
+
+const SIZE: (u32, u32) = (800, 480);
+const TRAIN: RGBColor = RGBColor(120, 160, 210);
+const VALID: RGBColor = RGBColor(200, 60, 40);
+
+/// Training and validation loss over steps.
+///
+/// # Errors
+/// Nothing that a finite loss can cause; plotting asks for a result.
+pub fn svg(points: &[Point]) -> anyhow::Result<String> {
+    let mut svg = String::new();
+    draw(&mut svg, points).map_err(|error| anyhow!("cannot draw loss.svg: {error}"))?;
+    Ok(svg)
+}
+
+fn draw(svg: &mut String, points: &[Point]) -> Result<(), Box<dyn std::error::Error>> {
+    let area = SVGBackend::with_string(svg, SIZE).into_drawing_area();
+    area.fill(&WHITE)?;
+    let mut chart = ChartBuilder::on(&area)
+        .margin(16)
+        .x_label_area_size(40)
+        .y_label_area_size(56)
+        .build_cartesian_2d(steps(points), losses(points))?;
+    chart
+        .configure_mesh()
+        .x_desc("step")
+        .y_desc("loss in nats per byte")
+        .x_label_formatter(&|step| format!("{step:.0}"))
+        .max_light_lines(0)
+        .draw()?;
+    chart
+        .draw_series(LineSeries::new(series(points, "train"), TRAIN))?
+        .label("training")
+        .legend(|(x, y)| PathElement::new([(x, y), (x + 20, y)], TRAIN));
+    chart
+        .draw_series(LineSeries::new(
+            series(points, "valid"),
+            VALID.stroke_width(2),
+        ))?
+        .label("validation")
+        .legend(|(x, y)| PathElement::new([(x, y), (x + 20, y)], VALID.stroke_width(2)));
+    // A run may have a single validation, which makes no line.
+    let dots = series(points, "valid").map(|at| Circle::new(at, 3, VALID.filled()));
+    chart.draw_series(dots)?;
+    chart
+        .configure_series_labels()
+        .position(SeriesLabelPosition::UpperRight)
+        .border_style(BLACK)
+        .background_style(WHITE)
+        .draw()?;
+    area.present()?;
+    Ok(())
+}
+
+fn series<'a>(points: &'a [Point], split: &'a str) -> impl Iterator<Item = (f64, f64)> + 'a {
+    let points = points.iter().filter(move |point| point.split == split);
+    points.map(|point| (point.step as f64, point.loss))
+}
+
+fn steps(points: &[Point]) -> Range<f64> {
+    let last = points.iter().map(|point| point.step).max().unwrap_or(0);
+    0.0..last.max(1) as f64
+}
+
+/// A little more than what the losses span.
+fn losses(points: &[Point]) -> Range<f64> {
+    let losses = || points.iter().map(|point| point.loss);
+    let lowest = losses().fold(f64::INFINITY, f64::min);
+    let highest = losses().fold(f64::NEG_INFINITY, f64::max);
+    if lowest > highest {
+        return 0.0..1.0;
+    }
+    let margin = ((highest - lowest) * 0.05).max(1e-3);
+    lowest - margin..highest + margin
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn point(step: usize, split: &'static str, loss: f64) -> Point {
+        Point {
+            step,
+            epoch: 1,
+            split,
+            loss,
+            tokens_per_s: 1.0,
+            lr: None,
+            seconds: 0.0,
+        }
+    }
+
+    #[test]
+    fn both_curves_are_drawn() {
+        let points = [
+            point(1, "train", 5.0),
+            point(2, "train", 4.0),
+            point(2, "valid", 4.5),
+        ];
+        let svg = svg(&points).unwrap();
+        assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
+        assert!(svg.contains("training") && svg.contains("validation") && svg.contains("<circle"));
+    }
+
+    #[test]
+    fn no_range_is_empty() {
+        assert!(svg(&[point(1, "train", 5.0)]).is_ok());
+        assert!(svg(&[]).is_ok());
+    }
+}

@@ -1,0 +1,110 @@
+//! What a run says at its end.
+
+use super::fit::Trained;
+use super::folder::RunFolder;
+use super::settings::Settings;
+use super::throughput::Throughput;
+use anyhow::Context;
+use burn::module::Module;
+use burn_kernels::report::Report;
+use serde::Serialize;
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The results of a run. `summary.json` holds them.
+#[derive(Serialize)]
+pub struct Summary {
+    /// The run folder.
+    pub folder: PathBuf,
+    /// The checkpoint inside it.
+    pub checkpoint: PathBuf,
+    /// Parameters of the model.
+    pub parameters: usize,
+    /// Optimiser steps taken.
+    pub steps: usize,
+    /// Tokens seen in training.
+    pub tokens: usize,
+    /// The loss of the last batch, in nats per token.
+    pub training_loss: f64,
+    /// The loss over all held-out text after the last step, in nats per token.
+    pub validation_loss: f64,
+    /// `exp(validation_loss)`.
+    pub perplexity: f64,
+    /// Seconds of training and validation.
+    pub training_seconds: f64,
+    /// Seconds of the whole command.
+    pub seconds: f64,
+    /// Speed with kernels and without; none when the policy is `none`.
+    pub throughput: Option<Throughput>,
+    /// Which path each site took in training and validation.
+    pub dispatch: Report,
+    /// Generated text.
+    pub sample: String,
+}
+
+impl Summary {
+    /// Gathers the results.
+    ///
+    /// # Errors
+    /// The run recorded no training step or no validation.
+    pub fn new(
+        settings: &Settings,
+        folder: &RunFolder,
+        trained: &Trained,
+        dispatch: Report,
+        throughput: Option<Throughput>,
+        sample: String,
+        elapsed: Duration,
+    ) -> anyhow::Result<Self> {
+        let last = |split: &str| {
+            let mut points = trained.points.iter().rev();
+            points
+                .find(|point| point.split == split)
+                .with_context(|| format!("the run recorded no point of split `{split}`"))
+        };
+        let (train, valid) = (last("train")?, last("valid")?);
+        Ok(Self {
+            folder: folder.path().to_owned(),
+            checkpoint: folder.checkpoint(),
+            parameters: trained.model.num_params(),
+            steps: train.step,
+            tokens: train.step * settings.tokens_per_step(),
+            training_loss: train.loss,
+            validation_loss: valid.loss,
+            perplexity: valid.loss.exp(),
+            training_seconds: valid.seconds,
+            seconds: elapsed.as_secs_f64(),
+            throughput,
+            dispatch,
+            sample,
+        })
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "What ran\n{}\n", self.dispatch.to_string().trim_end())?;
+        writeln!(f, "Generated text\n{}\n", self.sample)?;
+        writeln!(
+            f,
+            "Trained {} parameters on {} tokens in {:.0} s ({:.0} s with everything)",
+            self.parameters, self.tokens, self.training_seconds, self.seconds
+        )?;
+        writeln!(
+            f,
+            "Validation loss {:.4} nats per byte, perplexity {:.2}",
+            self.validation_loss, self.perplexity
+        )?;
+        match &self.throughput {
+            Some(throughput) => writeln!(f, "{throughput}")?,
+            None => writeln!(f, "No speed to compare: the policy is `none`")?,
+        }
+        write!(
+            f,
+            "Run folder {}; try: kernels run --model {} --inputs FILE --outputs FILE",
+            self.folder.display(),
+            self.checkpoint.display()
+        )
+    }
+}

@@ -1,0 +1,167 @@
+//! Tokens per second with kernels and without, measured in the same run.
+//!
+//! Both sides take real training steps (forward, backward, AdamW) on the same batches with a
+//! throw-away copy of the trained model. Short segments of one and the other alternate, in turns
+//! of who goes first, so that a machine that slows down or speeds up meets both alike. The ratio
+//! is the median over the pairs.
+
+use super::data::Splits;
+use super::fit::training_batches;
+use super::optimiser;
+use super::settings::Settings;
+use super::step::{Batch, Trainee};
+use burn::module::Module;
+use burn::optim::ModuleOptimizer;
+use burn::tensor::Device;
+use burn::train::TrainStep;
+use burn_kernels::policy::{self, Policy};
+use kernels_models::CausalLm;
+use serde::Serialize;
+use std::fmt;
+use std::time::Instant;
+
+const PAIRS: usize = 5;
+const STEPS_PER_SEGMENT: usize = 2;
+
+/// The speed of training with the run's policy and with none.
+#[derive(Clone, Debug, Serialize)]
+pub struct Throughput {
+    /// The policy of the first side.
+    pub policy: Policy,
+    /// Median tokens per second under `policy`.
+    pub with_kernels: f64,
+    /// Median tokens per second under the policy `none`.
+    pub without_kernels: f64,
+    /// Median over the pairs of `with_kernels / without_kernels`.
+    pub ratio: f64,
+    /// How many pairs of segments were timed.
+    pub pairs: usize,
+    /// Training steps in a segment.
+    pub steps_per_segment: usize,
+}
+
+/// Measures; `None` when the run's own policy is `none`, which leaves nothing to compare.
+///
+/// # Errors
+/// A batch could not be read or the device failed.
+pub fn measure(
+    model: CausalLm,
+    settings: &Settings,
+    splits: &Splits,
+) -> anyhow::Result<Option<Throughput>> {
+    if settings.kernels == Policy::reference() {
+        return Ok(None);
+    }
+    let device = settings.device.device().autodiff();
+    let mut bench = Bench {
+        batches: batches(settings, splits, &device)?,
+        trainee: Some(Trainee { model }.train().fork(&device)),
+        optimiser: optimiser::adamw(),
+        lr: settings.lr,
+        tokens: settings.tokens_per_step() * STEPS_PER_SEGMENT,
+        device,
+    };
+    let sides = [settings.kernels.clone(), Policy::reference()];
+    // Caches, thread pools and the optimiser's state come into being outside the clock.
+    for side in &sides {
+        bench.segment(side)?;
+    }
+    let mut speeds = [Vec::new(), Vec::new()];
+    for pair in 0..PAIRS {
+        for turn in 0..2 {
+            let side = (pair + turn) % 2;
+            speeds[side].push(bench.segment(&sides[side])?);
+        }
+    }
+    let ratios = speeds[0]
+        .iter()
+        .zip(&speeds[1])
+        .map(|(with, without)| with / without);
+    Ok(Some(Throughput {
+        ratio: median(ratios.collect()),
+        policy: settings.kernels.clone(),
+        with_kernels: median(speeds[0].clone()),
+        without_kernels: median(speeds[1].clone()),
+        pairs: PAIRS,
+        steps_per_segment: STEPS_PER_SEGMENT,
+    }))
+}
+
+/// One batch for each step of a segment; every segment takes the same ones.
+fn batches(settings: &Settings, splits: &Splits, device: &Device) -> anyhow::Result<Vec<Batch>> {
+    let loader = training_batches(settings, &splits.train).to_device(device);
+    let mut batches = loader
+        .iter()
+        .take(STEPS_PER_SEGMENT)
+        .collect::<Result<Vec<_>, _>>()?;
+    // A run may be shorter than a segment.
+    while batches.len() < STEPS_PER_SEGMENT {
+        batches.extend(batches.last().cloned());
+    }
+    Ok(batches)
+}
+
+struct Bench {
+    batches: Vec<Batch>,
+    /// Absent only while the optimiser holds it.
+    trainee: Option<Trainee>,
+    optimiser: ModuleOptimizer,
+    lr: f64,
+    tokens: usize,
+    device: Device,
+}
+
+impl Bench {
+    /// Tokens per second of one segment under `policy`.
+    fn segment(&mut self, policy: &Policy) -> anyhow::Result<f64> {
+        let _scope = policy::scope(policy.clone());
+        self.device.sync()?;
+        let started = Instant::now();
+        for batch in &self.batches {
+            if let Some(trainee) = self.trainee.take() {
+                let step = TrainStep::step(&trainee, batch.clone());
+                let updated = trainee.optimize(&mut self.optimiser, self.lr.into(), step.grads);
+                self.trainee = Some(updated);
+            }
+        }
+        self.device.sync()?;
+        Ok(self.tokens as f64 / started.elapsed().as_secs_f64())
+    }
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    if values.len().is_multiple_of(2) {
+        (values[middle - 1] + values[middle]) / 2.0
+    } else {
+        values[middle]
+    }
+}
+
+impl fmt::Display for Throughput {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:.0} tokens/s with kernels ({}), {:.0} without: {:.2} times as fast\n  \
+             (training steps on a copy of the model; medians of {} alternating pairs of {} steps)",
+            self.with_kernels,
+            self.policy,
+            self.without_kernels,
+            self.ratio,
+            self.pairs,
+            self.steps_per_segment,
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians() {
+        assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), 2.5);
+    }
+}

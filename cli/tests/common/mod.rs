@@ -1,0 +1,150 @@
+//! Running the program and reading what it wrote.
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+use safetensors::tensor::TensorView;
+use safetensors::{Dtype, SafeTensors};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// The program with a clean policy.
+pub fn command() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kernels"));
+    command.env_remove("BURN_KERNELS");
+    command
+}
+
+/// Runs the program.
+pub fn kernels<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Output {
+    command().args(args).output().expect("the program starts")
+}
+
+/// Runs the program, which must succeed, and returns its standard output.
+pub fn stdout<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> String {
+    let output = kernels(args);
+    assert!(output.status.success(), "{}", errors(&output));
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// Runs the program, which must succeed, and parses its standard output.
+pub fn json<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Value {
+    serde_json::from_str(&stdout(args)).expect("JSON")
+}
+
+/// What the program said on standard error.
+pub fn errors(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// The folder of a small checkpoint with expected values.
+pub fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../tests/fixtures/models")
+        .join(name)
+}
+
+/// Reads every float tensor of a safetensors file as f64, with its dtype and shape.
+pub fn floats(path: &Path) -> BTreeMap<String, Floats> {
+    let bytes = std::fs::read(path).expect("the file is there");
+    let tensors = SafeTensors::deserialize(&bytes).expect("safetensors");
+    let floats = tensors
+        .iter()
+        .filter(|(_, view)| !matches!(view.dtype(), Dtype::I64 | Dtype::I32));
+    floats
+        .map(|(name, view)| (name.to_owned(), Floats::new(&view)))
+        .collect()
+}
+
+/// A float tensor on the host.
+pub struct Floats {
+    pub dtype: Dtype,
+    pub shape: Vec<usize>,
+    pub values: Vec<f64>,
+}
+
+impl Floats {
+    fn new(view: &TensorView<'_>) -> Self {
+        let data = view.data();
+        let values = match view.dtype() {
+            Dtype::F64 => {
+                let chunks = data.as_chunks().0.iter().copied();
+                chunks.map(f64::from_le_bytes).collect()
+            }
+            Dtype::F32 => {
+                let chunks = data.as_chunks().0.iter().copied();
+                chunks
+                    .map(|bytes| f32::from_le_bytes(bytes).into())
+                    .collect()
+            }
+            Dtype::BF16 => {
+                let chunks = data.as_chunks::<2>().0.iter();
+                let widened = chunks.map(|[low, high]| f32::from_le_bytes([0, 0, *low, *high]));
+                widened.map(f64::from).collect()
+            }
+            other => panic!("no test reads {other:?}"),
+        };
+        Self {
+            dtype: view.dtype(),
+            shape: view.shape().to_vec(),
+            values,
+        }
+    }
+
+    /// The largest difference to `other`, relative to the largest absolute value of `other`.
+    pub fn distance_to_largest(&self, other: &Self) -> f64 {
+        let largest = other.values.iter().fold(0.0, |a: f64, b| a.max(b.abs()));
+        self.differences(other).fold(0.0, f64::max) / largest
+    }
+
+    /// The Euclidean distance to `other`, relative to the norm of `other`.
+    pub fn distance_to_norm(&self, other: &Self) -> f64 {
+        let norm =
+            |values: &mut dyn Iterator<Item = f64>| values.map(|v| v * v).sum::<f64>().sqrt();
+        norm(&mut self.differences(other)) / norm(&mut other.values.iter().copied())
+    }
+
+    fn differences<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = f64> + 'a {
+        assert_eq!(self.shape, other.shape);
+        self.values
+            .iter()
+            .zip(&other.values)
+            .map(|(a, b)| (a - b).abs())
+    }
+}
+
+/// A tensor to write: name, dtype, shape and values.
+pub type Ids<'a> = (&'a str, Dtype, &'a [usize], &'a [i64]);
+
+/// Writes a safetensors file of integer tensors.
+pub fn write_ids(path: &Path, tensors: &[Ids<'_>]) {
+    let bytes: Vec<Vec<u8>> = tensors
+        .iter()
+        .map(|(_, dtype, _, values)| encode(*dtype, values))
+        .collect();
+    let views = tensors
+        .iter()
+        .zip(&bytes)
+        .map(|((name, dtype, shape, _), bytes)| {
+            let view = TensorView::new(*dtype, shape.to_vec(), bytes).expect("a shape that fits");
+            (*name, view)
+        });
+    let file = safetensors::serialize(views, None).expect("safetensors");
+    std::fs::write(path, file).expect("a writable folder");
+}
+
+fn encode(dtype: Dtype, values: &[i64]) -> Vec<u8> {
+    match dtype {
+        Dtype::I64 => values.iter().flat_map(|v| v.to_le_bytes()).collect(),
+        Dtype::I32 => values
+            .iter()
+            .flat_map(|v| (*v as i32).to_le_bytes())
+            .collect(),
+        Dtype::F32 => values
+            .iter()
+            .flat_map(|v| (*v as f32).to_le_bytes())
+            .collect(),
+        other => panic!("no test writes {other:?}"),
+    }
+}

@@ -1,0 +1,293 @@
+//! `kernels run` against expected values of other implementations, and on bad input.
+
+mod common;
+
+use common::{Floats, Ids, command, errors, fixture, floats, kernels, write_ids};
+use safetensors::Dtype;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+const MODELS: [&str; 3] = ["llama", "llama_rope3_tied", "qwen3"];
+
+/// Runs a fixture on its own expected-values file and returns what was written.
+fn run(model: &str, extra: &[&str]) -> BTreeMap<String, Floats> {
+    let folder = TempDir::new().unwrap();
+    let output = folder.path().join("out.safetensors");
+    let mut command = command();
+    command.arg("run").arg("--model").arg(fixture(model));
+    command.arg("--inputs").arg(golden(model));
+    command.arg("--outputs").arg(&output).args(extra);
+    let result = command.output().unwrap();
+    assert!(
+        result.status.success(),
+        "{model} {extra:?}: {}",
+        errors(&result)
+    );
+    let files: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
+    assert_eq!(files.len(), 1, "nothing but the output is left behind");
+    floats(&output)
+}
+
+fn golden(model: &str) -> PathBuf {
+    fixture(model).join("golden.safetensors")
+}
+
+#[test]
+fn logits_loss_and_gradients_match_with_kernels_on_and_off() {
+    for model in MODELS {
+        let expected = floats(&golden(model));
+        for policy in ["--kernels=all", "--kernels=none"] {
+            let found = run(model, &["--grads", policy]);
+            let what = format!("{model} {policy}");
+            let logits = found["logits"].distance_to_largest(&expected["logits"]);
+            assert!(logits < 2e-5, "{what}: logits are off by {logits:e}");
+            let loss = (found["loss"].values[0] - expected["loss"].values[0]).abs();
+            assert!(loss < 1e-5, "{what}: the loss is off by {loss:e}");
+            assert_eq!(found["loss"].shape, [0; 0]);
+            let gradients: Vec<_> = expected.keys().filter(|k| k.starts_with("grad.")).collect();
+            assert_eq!(
+                found
+                    .keys()
+                    .filter(|k| k.starts_with("grad."))
+                    .collect::<Vec<_>>(),
+                gradients
+            );
+            for name in gradients {
+                let distance = found[name].distance_to_norm(&expected[name]);
+                assert!(distance < 1e-4, "{what}: {name} is off by {distance:e}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_dtype_runs_and_is_written_in_its_own() {
+    let expected = floats(&golden("qwen3"));
+    let cases = [
+        ("f64", Dtype::F64, Dtype::F64, 1e-6),
+        ("f32", Dtype::F32, Dtype::F32, 2e-5),
+        ("bf16", Dtype::BF16, Dtype::F32, 3e-2),
+    ];
+    for (name, logits, loss, tolerance) in cases {
+        let found = run("qwen3", &["--dtype", name]);
+        assert_eq!(found["logits"].dtype, logits);
+        assert_eq!(found["loss"].dtype, loss);
+        assert_eq!(found.len(), 2, "no gradients without --grads");
+        let distance = found["logits"].distance_to_largest(&expected["logits_f64"]);
+        assert!(distance < tolerance, "{name}: off by {distance:e}");
+    }
+}
+
+#[test]
+fn the_report_says_which_path_ran() {
+    let folder = TempDir::new().unwrap();
+    for (policy, fused) in [("all", true), ("none", false)] {
+        let report = folder.path().join(format!("{policy}.json"));
+        run(
+            "llama",
+            &["--kernels", policy, "--report", report.to_str().unwrap()],
+        );
+        let json: serde_json::Value =
+            serde_json::from_slice(&std::fs::read(&report).unwrap()).unwrap();
+        let rows = json["rows"].as_array().unwrap();
+        let ran: Vec<_> = rows.iter().filter(|row| row["calls"] != 0).collect();
+        assert!(!ran.is_empty());
+        for row in ran {
+            assert_eq!(row["call"]["implementation"].is_string(), fused, "{row}");
+        }
+    }
+}
+
+#[test]
+fn i32_ids_and_default_positions_do() {
+    let folder = TempDir::new().unwrap();
+    let inputs = folder.path().join("in.safetensors");
+    let output = folder.path().join("out.safetensors");
+    write_ids(&inputs, &[("input_ids", Dtype::I32, &[1, 3], &[5, 0, 127])]);
+    let result = run_on(&fixture("llama"), &inputs, &output);
+    assert!(result.status.success(), "{}", errors(&result));
+    assert_eq!(floats(&output)["logits"].shape, [1, 3, 128]);
+}
+
+fn run_on(model: &Path, inputs: &Path, output: &Path) -> std::process::Output {
+    kernels([
+        "run".as_ref(),
+        "--model".as_ref(),
+        model.as_os_str(),
+        "--inputs".as_ref(),
+        inputs.as_os_str(),
+        "--outputs".as_ref(),
+        output.as_os_str(),
+    ])
+}
+
+/// The run must fail with code 1, leave nothing behind and say each of `words`.
+fn refuses(model: &Path, inputs: &Path, words: &[&str]) {
+    let folder = TempDir::new().unwrap();
+    let result = run_on(model, inputs, &folder.path().join("out.safetensors"));
+    let said = errors(&result);
+    assert_eq!(result.status.code(), Some(1), "{said}");
+    assert!(said.starts_with("error: "), "{said}");
+    for word in words {
+        assert!(said.contains(word), "`{word}` is not in: {said}");
+    }
+    let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
+    assert!(left.is_empty(), "left behind: {left:?}");
+}
+
+#[test]
+fn bad_inputs_are_named() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("in.safetensors");
+    let model = fixture("llama");
+    refuses(&model, &file, &["in.safetensors"]);
+
+    std::fs::write(&file, b"not a safetensors file").unwrap();
+    refuses(&model, &file, &["in.safetensors", "safetensors file"]);
+
+    let whole = std::fs::read(golden("llama")).unwrap();
+    std::fs::write(&file, &whole[..whole.len() / 2]).unwrap();
+    refuses(&model, &file, &["in.safetensors", "safetensors file"]);
+
+    let ids: &[i64] = &[1, 2, 3, 4];
+    let tables: [(&[Ids<'_>], &[&str]); 8] = [
+        (
+            &[("position_ids", Dtype::I64, &[2, 2], ids)],
+            &["`input_ids` is missing"],
+        ),
+        (
+            &[("input_ids", Dtype::F32, &[2, 2], ids)],
+            &["`input_ids`", "F32"],
+        ),
+        (
+            &[("input_ids", Dtype::I64, &[4], ids)],
+            &["`input_ids`", "[b, s]", "[4]"],
+        ),
+        (
+            &[("input_ids", Dtype::I64, &[4, 1], ids)],
+            &["input_ids", "2 tokens"],
+        ),
+        (
+            &[("input_ids", Dtype::I64, &[1, 2], &[1, 128])],
+            &["input_ids", "128", "vocab_size"],
+        ),
+        (
+            &[("input_ids", Dtype::I64, &[1, 2], &[1, -1])],
+            &["input_ids", "-1"],
+        ),
+        (
+            &[
+                ("input_ids", Dtype::I64, &[2, 2], ids),
+                ("position_ids", Dtype::I64, &[4, 1], ids),
+            ],
+            &["position_ids", "[4, 1]"],
+        ),
+        (
+            &[
+                ("input_ids", Dtype::I64, &[2, 2], ids),
+                ("attention_mask", Dtype::I64, &[2, 2], ids),
+            ],
+            &["`attention_mask`", "unknown"],
+        ),
+    ];
+    for (tensors, words) in tables {
+        write_ids(&file, tensors);
+        refuses(&model, &file, &[&["in.safetensors"], words].concat());
+    }
+}
+
+/// A copy of the llama fixture, to be spoilt.
+fn copy_of_llama() -> TempDir {
+    let folder = TempDir::new().unwrap();
+    for name in ["config.json", "model.safetensors"] {
+        let bytes = std::fs::read(fixture("llama").join(name)).unwrap();
+        std::fs::write(folder.path().join(name), bytes).unwrap();
+    }
+    folder
+}
+
+#[test]
+fn bad_checkpoints_are_named() {
+    let inputs = golden("llama");
+    refuses(Path::new("no/such/folder"), &inputs, &["no/such/folder"]);
+
+    let spoilt = copy_of_llama();
+    let weights = spoilt.path().join("model.safetensors");
+    let whole = std::fs::read(&weights).unwrap();
+    std::fs::write(&weights, &whole[..whole.len() - 100]).unwrap();
+    refuses(spoilt.path(), &inputs, &["model.safetensors"]);
+
+    let changes = [
+        (
+            "\"LlamaForCausalLM\"",
+            "\"MambaForCausalLM\"",
+            "architectures",
+        ),
+        ("\"silu\"", "\"gelu\"", "hidden_act"),
+        ("\"hidden_size\": 64", "\"hidden_size\": 80", "tensor"),
+        (
+            "\"rope_type\": \"default\"",
+            "\"rope_type\": \"yarn\"",
+            "rope_type",
+        ),
+    ];
+    for (from, to, word) in changes {
+        let spoilt = copy_of_llama();
+        let config = spoilt.path().join("config.json");
+        let text = std::fs::read_to_string(&config).unwrap();
+        assert!(text.contains(from), "{from}");
+        std::fs::write(&config, text.replace(from, to)).unwrap();
+        refuses(spoilt.path(), &inputs, &["config.json", word]);
+    }
+}
+
+#[test]
+fn usage_errors_say_what_there_is() {
+    let cases: [(&[&str], &[&str]); 4] = [
+        (&["--device", "cuda"], &["`cuda`", "built in: cpu"]),
+        (&["--dtype", "f8"], &["f8", "bf16"]),
+        (&["--kernels", "al"], &["`al`", "comma list"]),
+        (
+            &["--kernels", "all,-npu_fused_rop"],
+            &["did you mean `npu_fused_rope`?"],
+        ),
+    ];
+    for (args, words) in cases {
+        let result = command()
+            .args(["run", "--model", "m", "--inputs", "i", "--outputs", "o"])
+            .args(args)
+            .output()
+            .unwrap();
+        let said = errors(&result);
+        assert_eq!(result.status.code(), Some(2), "{said}");
+        for word in words {
+            assert!(said.contains(word), "`{word}` is not in: {said}");
+        }
+    }
+}
+
+#[test]
+fn a_bad_environment_is_an_error_at_the_start() {
+    let result = command()
+        .env("BURN_KERNELS", "everything")
+        .arg("list")
+        .output()
+        .unwrap();
+    let said = errors(&result);
+    assert_eq!(result.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("BURN_KERNELS") && said.contains("`everything`"),
+        "{said}"
+    );
+    assert!(result.stdout.is_empty());
+}
+
+#[test]
+fn an_output_without_a_folder_is_refused_before_the_work() {
+    let folder = TempDir::new().unwrap();
+    let output = folder.path().join("missing/out.safetensors");
+    let result = run_on(&fixture("llama"), &golden("llama"), &output);
+    assert_eq!(result.status.code(), Some(1));
+    assert!(errors(&result).contains("missing"));
+}

@@ -1,0 +1,91 @@
+//! Checks a function's signature, apart from its operands.
+
+use syn::{FnArg, Receiver, ReturnType, Signature, Type};
+
+use crate::contract::Returns;
+use crate::errors::Errors;
+
+/// Reports what the dispatched call cannot take over from the signature.
+pub(super) fn check_signature(signature: &Signature, returns: Returns, errors: &mut Errors) {
+    check_qualifiers(signature, errors);
+    if let Some(FnArg::Receiver(receiver)) = signature.inputs.first() {
+        check_receiver(receiver, errors);
+    }
+    check_return(signature, returns, errors);
+}
+
+/// The body moves into a plain function that is called from a closure.
+fn check_qualifiers(signature: &Signature, errors: &mut Errors) {
+    if let Some(token) = &signature.constness {
+        errors.at(token, "a kernel cannot run in a constant; remove `const`");
+    }
+    if let Some(token) = &signature.asyncness {
+        errors.at(
+            token,
+            "kernels are launched without waiting; remove `async`",
+        );
+    }
+    if let Some(token) = &signature.unsafety {
+        errors.at(
+            token,
+            "the kernel is safe to call; remove `unsafe` and use an unsafe block in the body",
+        );
+    }
+    if let Some(token) = &signature.abi {
+        errors.at(
+            token,
+            "a function over tensors has Rust's own ABI; remove `extern`",
+        );
+    }
+}
+
+/// The reference and the projections borrow the layer at the same time.
+fn check_receiver(receiver: &Receiver, errors: &mut Errors) {
+    let shared = receiver.mutability.is_none()
+        && match &receiver.reference {
+            Some(_) => true,
+            None => matches!(receiver.ty.as_ref(), Type::Reference(ty) if ty.mutability.is_none()),
+        };
+    if !shared {
+        errors.at(receiver, "the kernel reads the layer; take `&self`");
+    }
+}
+
+fn check_return(signature: &Signature, returns: Returns, errors: &mut Errors) {
+    let ReturnType::Type(_, written) = &signature.output else {
+        let expected = match returns {
+            Returns::Tensor => "-> Tensor<D>",
+            Returns::Pair => "-> (Tensor<4>, Tensor<4>)",
+        };
+        errors.at(
+            &signature.ident,
+            format!("the kernel returns a value; write `{expected}`"),
+        );
+        return;
+    };
+    let fields = match written.as_ref() {
+        Type::Tuple(tuple) => Some(tuple.elems.len()),
+        Type::Path(path)
+            if path
+                .path
+                .segments
+                .last()
+                .is_some_and(|last| last.ident == "Tensor") =>
+        {
+            None
+        }
+        // An alias or a type parameter: rustc compares it with what the runtime returns.
+        _ => return,
+    };
+    match (returns, fields) {
+        (Returns::Pair, Some(2)) | (Returns::Tensor, None) => {}
+        (Returns::Pair, _) => errors.at(
+            written,
+            "the kernel rotates queries and keys together; return both, \
+             `(Tensor<4>, Tensor<4>)`",
+        ),
+        (Returns::Tensor, Some(_)) => {
+            errors.at(written, "the kernel returns one tensor, `Tensor<D>`")
+        }
+    }
+}

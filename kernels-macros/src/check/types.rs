@@ -1,0 +1,233 @@
+//! What can be said of a type from its syntax.
+//!
+//! Only what is surely wrong is refused here. A type that the macro does not know (an alias, a
+//! wrapper of the user's) passes, and the traits of the runtime decide.
+
+use quote::ToTokens;
+use syn::{GenericArgument, PathArguments, PathSegment, Type};
+
+use crate::contract::Role;
+
+/// What a type is, as far as its name tells.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Looks {
+    Float,
+    /// Any other primitive or text.
+    Plain,
+    Tensor(Tensor),
+    /// `Option`, `Vec`: something that may hold none or many.
+    Container,
+    Reference,
+    Unknown,
+}
+
+/// The arguments of `Tensor<D, K>`, if they are plain.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Tensor {
+    rank: Option<usize>,
+    param: bool,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    Float,
+    IntOrBool,
+    /// `Tensor<B, D>`: the backend parameter of Burn before 0.22.
+    Backend,
+}
+
+/// Says what is wrong with a type for a role, if it surely is.
+pub(super) fn complaint(role: Role, written: &Type) -> Option<String> {
+    let looks = match look(written) {
+        Looks::Reference if !role.flows() => look(behind_reference(written)),
+        looks => looks,
+    };
+    if let Looks::Tensor(Tensor {
+        kind: Kind::Backend,
+        ..
+    }) = looks
+    {
+        return Some(
+            "since Burn 0.22 a tensor has no backend parameter: write `Tensor<D>`".to_owned(),
+        );
+    }
+    if fits(role, looks) {
+        return None;
+    }
+    Some(format!(
+        "expected {}, found `{}`",
+        role.expected(),
+        text(written)
+    ))
+}
+
+fn fits(role: Role, looks: Looks) -> bool {
+    let Looks::Tensor(tensor) = looks else {
+        return match looks {
+            Looks::Unknown => true,
+            Looks::Float => role == Role::Epsilon,
+            _ => false,
+        };
+    };
+    let rank_in = |ranks: &[usize]| tensor.rank.is_none_or(|rank| ranks.contains(&rank));
+    let fits = match role {
+        Role::Stream | Role::Tensor { rank: None } => !tensor.param,
+        Role::Tensor { rank: Some(rank) } => !tensor.param && rank_in(&[rank]),
+        Role::Weight => rank_in(&[1]),
+        Role::Table => rank_in(&[2, 3, 4]),
+        Role::Epsilon | Role::Layer => false,
+    };
+    fits && tensor.kind == Kind::Float
+}
+
+fn look(written: &Type) -> Looks {
+    let segment = match written {
+        Type::Reference(_) => return Looks::Reference,
+        Type::Tuple(_) | Type::Array(_) | Type::Slice(_) => return Looks::Plain,
+        Type::Paren(inner) => return look(&inner.elem),
+        Type::Group(inner) => return look(&inner.elem),
+        Type::Path(path) => path.path.segments.last(),
+        _ => None,
+    };
+    let Some(segment) = segment else {
+        return Looks::Unknown;
+    };
+    match segment.ident.to_string().as_str() {
+        "f32" | "f64" => Looks::Float,
+        "bool" | "char" | "str" | "String" | "u8" | "u16" | "u32" | "u64" | "u128" | "usize"
+        | "i8" | "i16" | "i32" | "i64" | "i128" | "isize" => Looks::Plain,
+        "Option" | "Vec" => Looks::Container,
+        "Tensor" => Looks::Tensor(tensor(segment)),
+        "Param" => match first_argument(segment).map(look) {
+            Some(Looks::Tensor(tensor)) => Looks::Tensor(Tensor {
+                param: true,
+                ..tensor
+            }),
+            _ => Looks::Unknown,
+        },
+        _ => Looks::Unknown,
+    }
+}
+
+fn tensor(segment: &PathSegment) -> Tensor {
+    let arguments: Vec<String> = match &segment.arguments {
+        PathArguments::AngleBracketed(list) => list.args.iter().map(text).collect(),
+        _ => Vec::new(),
+    };
+    let kind = match arguments
+        .get(1)
+        .map(|kind| kind.rsplit("::").next().unwrap_or(kind))
+    {
+        Some("Int" | "Bool") => Kind::IntOrBool,
+        Some(second) if second.parse::<usize>().is_ok() => Kind::Backend,
+        _ => Kind::Float,
+    };
+    let rank = arguments.first().and_then(|rank| rank.parse().ok());
+    Tensor {
+        rank,
+        param: false,
+        kind,
+    }
+}
+
+fn first_argument(segment: &PathSegment) -> Option<&Type> {
+    let PathArguments::AngleBracketed(list) = &segment.arguments else {
+        return None;
+    };
+    match list.args.first() {
+        Some(GenericArgument::Type(inner)) => Some(inner),
+        _ => None,
+    }
+}
+
+fn behind_reference(written: &Type) -> &Type {
+    match written {
+        Type::Reference(reference) => behind_reference(&reference.elem),
+        other => other,
+    }
+}
+
+/// A type as a user writes it: no blank but after a comma.
+fn text(tokens: &impl ToTokens) -> String {
+    let spaced = tokens.to_token_stream().to_string();
+    let mut text = spaced;
+    for (from, to) in [
+        (" :: ", "::"),
+        (" < ", "<"),
+        (" >", ">"),
+        ("< ", "<"),
+        (" ,", ","),
+        ("& ", "&"),
+    ] {
+        text = text.replace(from, to);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use syn::parse_quote;
+
+    #[test]
+    fn known_wrong_types_are_refused() {
+        let cases: [(Role, Type, &str); 12] = [
+            (Role::Weight, parse_quote!(f64), "`Param<Tensor<1>>`"),
+            (
+                Role::Weight,
+                parse_quote!(Param<Tensor<2>>),
+                "found `Param<Tensor<2>>`",
+            ),
+            (
+                Role::Weight,
+                parse_quote!(Option<Param<Tensor<1>>>),
+                "`Param<Tensor<1>>`",
+            ),
+            (Role::Epsilon, parse_quote!(usize), "`f64` or `f32`"),
+            (Role::Epsilon, parse_quote!(Tensor<1>), "`f64` or `f32`"),
+            (Role::Layer, parse_quote!(Option<Linear>), "a layer"),
+            (Role::Layer, parse_quote!(Param<Tensor<2>>), "a layer"),
+            (Role::Stream, parse_quote!(&Tensor<D>), "by value"),
+            (
+                Role::Stream,
+                parse_quote!(burn::Tensor<2, Int>),
+                "float tensor",
+            ),
+            (
+                Role::Stream,
+                parse_quote!(Tensor<B, 3>),
+                "no backend parameter",
+            ),
+            (
+                Role::Tensor { rank: Some(4) },
+                parse_quote!(Tensor<3>),
+                "`Tensor<4>`",
+            ),
+            (Role::Table, parse_quote!(Tensor<1>), "`Tensor<2>`"),
+        ];
+        for (role, written, expected) in cases {
+            let message = complaint(role, &written).unwrap_or_else(|| panic!("{}", text(&written)));
+            assert!(message.contains(expected), "{message}");
+        }
+    }
+
+    #[test]
+    fn unknown_and_right_types_pass() {
+        let cases: [(Role, Type); 10] = [
+            (Role::Weight, parse_quote!(Param<Tensor<1>>)),
+            (Role::Weight, parse_quote!(&burn::Tensor<1>)),
+            (Role::Weight, parse_quote!(MyScale)),
+            (Role::Epsilon, parse_quote!(f32)),
+            (Role::Epsilon, parse_quote!(T)),
+            (Role::Layer, parse_quote!(Lora<Linear>)),
+            (Role::Stream, parse_quote!(Tensor<D>)),
+            (Role::Stream, parse_quote!(Tensor<3, Float>)),
+            (Role::Tensor { rank: Some(4) }, parse_quote!(Tensor<4>)),
+            (Role::Table, parse_quote!(&Tensor<3>)),
+        ];
+        for (role, written) in cases {
+            assert_eq!(complaint(role, &written), None, "{}", text(&written));
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Which of the user's attributes go where.
+
+use syn::{Attribute, Meta, parse_quote};
+
+/// Attributes that must hold for the plain body as for the dispatched function. All others (docs,
+/// `no_mangle`, attribute macros like `instrument`) stay on the dispatched function alone, so that
+/// they act once.
+const SHARED: &[&str] = &[
+    "allow",
+    "cfg",
+    "cfg_attr",
+    "cold",
+    "deny",
+    "deprecated",
+    "expect",
+    "forbid",
+    "inline",
+    "must_use",
+    "target_feature",
+    "track_caller",
+    "warn",
+];
+
+/// Attributes of a struct that must hold for an impl block beside it.
+const FOR_IMPL: &[&str] = &["allow", "cfg", "deny", "forbid", "warn"];
+
+/// For the dispatched function: everything, but an expected lint is only allowed, since what
+/// raises it may have moved away with the body.
+pub(super) fn for_dispatched(attributes: &[Attribute]) -> Vec<Attribute> {
+    attributes.iter().map(allowed).collect()
+}
+
+/// For the function that keeps the plain body.
+pub(super) fn for_reference(attributes: &[Attribute]) -> Vec<Attribute> {
+    attributes
+        .iter()
+        .filter(|attribute| is_one_of(attribute, SHARED))
+        .cloned()
+        .collect()
+}
+
+/// For an impl block that the macro writes beside a struct.
+pub(super) fn for_impl(attributes: &[Attribute]) -> Vec<Attribute> {
+    let mut kept: Vec<Attribute> = attributes
+        .iter()
+        .map(allowed)
+        .filter(|attribute| is_one_of(attribute, FOR_IMPL))
+        .collect();
+    if attributes
+        .iter()
+        .any(|attribute| attribute.path().is_ident("deprecated"))
+    {
+        kept.push(parse_quote!(#[allow(deprecated)]));
+    }
+    kept
+}
+
+fn is_one_of(attribute: &Attribute, names: &[&str]) -> bool {
+    names.iter().any(|name| attribute.path().is_ident(name)) || is_hidden(attribute)
+}
+
+/// `#[doc(hidden)]` and its like, in contrast to text.
+fn is_hidden(attribute: &Attribute) -> bool {
+    attribute.path().is_ident("doc") && matches!(attribute.meta, Meta::List(_))
+}
+
+fn allowed(attribute: &Attribute) -> Attribute {
+    match &attribute.meta {
+        Meta::List(list) if list.path.is_ident("expect") => {
+            let lints = &list.tokens;
+            parse_quote!(#[allow(#lints)])
+        }
+        _ => attribute.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quote::{ToTokens, quote};
+
+    fn text(attributes: Vec<Attribute>) -> String {
+        attributes
+            .iter()
+            .map(|attribute| attribute.to_token_stream().to_string())
+            .collect()
+    }
+
+    #[test]
+    fn attributes_are_sorted_by_what_they_mean() {
+        let all: Vec<Attribute> = vec![
+            parse_quote!(#[doc = "text"]),
+            parse_quote!(#[inline]),
+            parse_quote!(#[expect(clippy::a)]),
+            parse_quote!(#[tracing::instrument]),
+        ];
+        let dispatched = text(for_dispatched(&all));
+        assert!(dispatched.contains("instrument") && dispatched.contains("text"));
+        assert!(dispatched.contains(&quote!(#[allow(clippy::a)]).to_string()));
+        let reference = text(for_reference(&all));
+        assert!(!reference.contains("instrument") && !reference.contains("text"));
+        assert!(reference.contains(&quote!(#[expect(clippy::a)]).to_string()));
+    }
+
+    #[test]
+    fn a_deprecated_struct_has_a_quiet_impl() {
+        let all = vec![
+            parse_quote!(#[deprecated]),
+            parse_quote!(#[cfg(a)]),
+            parse_quote!(#[derive(B)]),
+        ];
+        let expected = quote!(#[cfg(a)] #[allow(deprecated)]);
+        assert_eq!(
+            text(for_impl(&all)).replace(' ', ""),
+            expected.to_string().replace(' ', "")
+        );
+    }
+}

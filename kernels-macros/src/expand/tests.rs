@@ -1,0 +1,262 @@
+//! Whole items through all steps: what the expansions look like.
+
+use super::*;
+use syn::{File, ImplItem, Item, ItemImpl};
+
+fn expanded(attribute: TokenStream, item: TokenStream) -> TokenStream {
+    crate::try_run(attribute, item).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn items(tokens: TokenStream) -> Vec<Item> {
+    syn::parse2::<File>(tokens)
+        .unwrap_or_else(|error| panic!("{error}"))
+        .items
+}
+
+/// Blanks differ between token streams that mean the same.
+fn text(tokens: impl quote::ToTokens) -> String {
+    tokens
+        .to_token_stream()
+        .to_string()
+        .split_whitespace()
+        .collect()
+}
+
+#[track_caller]
+fn contains(whole: &TokenStream, part: TokenStream) {
+    assert!(
+        text(whole).contains(&text(&part)),
+        "{part}\nis not in\n{whole}"
+    );
+}
+
+fn impl_of(item: &Item) -> &ItemImpl {
+    match item {
+        Item::Impl(block) => block,
+        other => panic!("not an impl block: {}", text(other)),
+    }
+}
+
+fn method_names(block: &ItemImpl) -> Vec<String> {
+    let methods = block.items.iter().filter_map(|item| match item {
+        ImplItem::Fn(method) => Some(method.sig.ident.to_string()),
+        _ => None,
+    });
+    methods.collect()
+}
+
+#[test]
+fn a_struct_stays_as_it_is() {
+    let item = quote! {
+        /// Docs.
+        #[derive(Module, Debug)]
+        #[cfg(unix)]
+        pub(crate) struct Norm<D, const N: usize = 4> where D: Clone {
+            /// Field docs.
+            #[module(skip)]
+            pub gamma: Param<Tensor<1>>,
+            variance_epsilon: f64,
+            more: D,
+        }
+    };
+    let expanded = items(expanded(
+        quote!("npu_fused_rmsnorm", offset = 1),
+        item.clone(),
+    ));
+    assert_eq!(text(&expanded[0]), text(item));
+    let block = impl_of(&expanded[1]);
+    assert_eq!(method_names(block), ["forward", "forward_reference"]);
+    let block = quote!(#block);
+    contains(
+        &block,
+        quote!(#[cfg(unix)] impl<D, const N: usize> Norm<D, N> where D: Clone),
+    );
+    // `D` is taken by the struct.
+    contains(
+        &block,
+        quote!(pub(crate) fn forward<const D1: usize>(&self, x: ::burn_kernels::__private::burn::tensor::Tensor<D1>)),
+    );
+    contains(
+        &block,
+        quote!(::burn_kernels::__private::NormWeight::norm_weight(
+            &self.gamma
+        )),
+    );
+    contains(
+        &block,
+        quote!(::burn_kernels::__private::Epsilon::epsilon(
+            &self.variance_epsilon
+        )),
+    );
+    contains(&block, quote!(|x| self.forward_reference(x)));
+}
+
+#[test]
+fn a_site_records_one_key_twice() {
+    let item = quote!(
+        struct Norm {
+            weight: Param<Tensor<1>>,
+            eps: f64,
+        }
+    );
+    let expanded = expanded(quote!("npu_fused_rmsnorm", rounding = gemma), item);
+    contains(
+        &expanded,
+        quote! {
+            kernel: "npu_fused_rmsnorm",
+            item: "Norm::forward",
+            form: Form::Struct,
+            key: SemanticsKey::RmsNorm(RmsNormKey { offset: Offset::Zero, rounding: Rounding::Gemma }),
+            key_json: "{\"op\":\"rms_norm\",\"offset\":\"zero\",\"rounding\":\"gemma\"}"
+        },
+    );
+}
+
+#[test]
+fn layers_are_called_through_their_own_forward() {
+    let item = quote!(
+        pub struct Mlp {
+            w1: Linear,
+            w2: Linear,
+            w3: Linear,
+        }
+    );
+    let expanded = expanded(quote!("npu_fused_swiglu", crate = a::b, method = run), item);
+    contains(&expanded, quote!(a::b::__private::swiglu_mlp));
+    contains(&expanded, quote!(|hidden| self.w2.forward(hidden)));
+    contains(&expanded, quote!(pub fn run_reference<const D: usize>));
+    contains(&expanded, quote!(let up = self.w3.forward(x);));
+}
+
+#[test]
+fn a_rope_struct_takes_queries_and_keys() {
+    let item = quote!(
+        struct Rope {
+            cos: Tensor<2>,
+            sin: Tensor<2>,
+        }
+    );
+    let expanded = expanded(quote!("npu_fused_rope"), item);
+    contains(
+        &expanded,
+        quote!(q, k, &self.cos, &self.sin, |q, k| self
+            .forward_reference(q, k)),
+    );
+    let tensor = quote!(::burn_kernels::__private::burn::tensor::Tensor<4usize>);
+    contains(
+        &expanded,
+        quote!((&self, q: #tensor, k: #tensor) -> (#tensor, #tensor)),
+    );
+}
+
+#[test]
+fn a_block_keeps_its_other_members() {
+    let item = quote! {
+        #[allow(clippy::all)]
+        impl<L: Layer> Mlp<L> {
+            const A: usize = 1;
+            /// Docs.
+            #[inline]
+            #[tracing::instrument]
+            pub fn forward<const D: usize>(&self, mut x: Tensor<D>) -> Tensor<D> {
+                x = x + self.gate.n() + self.up.n();
+                self.down.forward(x)
+            }
+            fn other(&self) {}
+        }
+    };
+    let expanded = expanded(quote!("npu_fused_swiglu"), item);
+    let parsed = items(expanded.clone());
+    let block = impl_of(&parsed[0]);
+    assert_eq!(
+        method_names(block),
+        ["forward", "forward_reference", "other"]
+    );
+    contains(
+        &expanded,
+        quote!(#[allow(clippy::all)] impl<L: Layer> Mlp<L>),
+    );
+    contains(
+        &expanded,
+        quote!(const A: usize = 1; #[doc = r" Docs."] #[inline]),
+    );
+    contains(
+        &expanded,
+        quote!(#[tracing::instrument] pub fn forward<const D: usize>(&self, x: Tensor<D>) -> Tensor<D>),
+    );
+    contains(
+        &expanded,
+        quote!(#[inline] pub fn forward_reference<const D: usize>(&self, mut x: Tensor<D>) -> Tensor<D>),
+    );
+    contains(&expanded, quote!(|x| self.forward_reference::<D>(x)));
+    contains(&expanded, quote!(item: "Mlp::forward", form: Form::Impl));
+}
+
+#[test]
+fn associated_functions_are_reached_through_the_type() {
+    let item = quote! {
+        impl Rope { fn apply(k: Tensor<4>, q: Tensor<4>, cos: Tensor<2>, sin: &Tensor<2>) -> (Tensor<4>, Tensor<4>) {} }
+    };
+    let expanded = expanded(quote!("npu_fused_rope", method = apply), item);
+    let call = quote! {
+        rope(&SITE, q, k, ::core::clone::Clone::clone(&cos), sin, |q, k| Self::apply_reference(k, q, cos, sin))
+    };
+    contains(&expanded, call);
+}
+
+#[test]
+fn a_function_has_a_sibling() {
+    let item = quote! {
+        #[must_use]
+        pub fn gated<'a, T: Into<f64>, const D: usize>(a: Tensor<D>, b: Tensor<D>) -> Tensor<D> where T: 'a { a.body(b) }
+    };
+    let expanded = expanded(quote!("npu_fused_swiglu", gate = b, up = a), item);
+    let names: Vec<_> = items(expanded.clone())
+        .into_iter()
+        .map(|item| match item {
+            Item::Fn(function) => function.sig.ident.to_string(),
+            other => panic!("not a function: {}", text(other)),
+        })
+        .collect();
+    assert_eq!(names, ["gated", "gated_reference"]);
+    contains(
+        &expanded,
+        quote!(swiglu(&SITE, b, a, |b, a| gated_reference::<T, D>(a, b))),
+    );
+    contains(
+        &expanded,
+        quote!(#[must_use] pub fn gated_reference<'a, T: Into<f64>, const D: usize>),
+    );
+}
+
+#[test]
+fn a_method_reaches_its_reference_through_self() {
+    let item = quote! {
+        fn forward(&self, hidden: Tensor<3>) -> Tensor<3> { hidden * self.scale.val() + self.eps }
+    };
+    let expanded = expanded(quote!("npu_fused_rmsnorm"), item);
+    contains(&expanded, quote!(item: "forward", form: Form::Method));
+    contains(&expanded, quote!(norm_weight(&self.scale)));
+    contains(&expanded, quote!(|hidden| self.forward_reference(hidden)));
+}
+
+#[test]
+fn a_half_typed_body_still_expands() {
+    let item = quote!(fn forward(&self, x: Tensor<3>) -> Tensor<3> { x * self.weight + self.eps; let y = });
+    contains(
+        &expanded(quote!("npu_fused_rmsnorm"), item),
+        quote!(let y =),
+    );
+}
+
+#[test]
+fn an_error_keeps_the_item() {
+    let item = quote!(
+        fn f(x: Tensor<2>) -> Tensor<2> {
+            x
+        }
+    );
+    let output = crate::run(quote!("npu_fused_swiglu"), item.clone());
+    contains(&output, item);
+    contains(&output, quote!(::core::compile_error!));
+}

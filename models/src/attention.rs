@@ -1,0 +1,128 @@
+//! Causal self-attention with grouped queries.
+
+use burn::module::Module;
+use burn::nn::Linear;
+use burn::tensor::activation::softmax;
+use burn::tensor::{Bool, DType, Device, FloatDType, Tensor};
+
+use crate::blocks::{RmsNorm, new_linear, rotate};
+use crate::config::{Architecture, ModelConfig};
+use crate::rope::RotaryTables;
+
+/// The score of a position that must not be seen. Every row keeps its diagonal, so its maximum is
+/// finite and the softmax as well; and the exponential of infinity is faster than one that
+/// underflows.
+const MASKED: f32 = f32::NEG_INFINITY;
+
+/// Causal self-attention: every group of query heads shares one key and value head.
+#[derive(Module, Debug)]
+pub struct Attention {
+    q_proj: Linear,
+    k_proj: Linear,
+    v_proj: Linear,
+    o_proj: Linear,
+    /// Qwen3 normalises each query and key head.
+    q_norm: Option<RmsNorm>,
+    k_norm: Option<RmsNorm>,
+    #[module(skip)]
+    heads: Heads,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Heads {
+    architecture: Architecture,
+    query: usize,
+    key_value: usize,
+    width: usize,
+}
+
+impl Attention {
+    pub(crate) fn new(config: &ModelConfig, device: &Device) -> Self {
+        let heads = Heads {
+            architecture: config.architecture,
+            query: config.num_attention_heads,
+            key_value: config.num_key_value_heads,
+            width: config.head_dim,
+        };
+        let hidden = config.hidden_size;
+        let projection =
+            |input, output| new_linear(config, [input, output], config.attention_bias, device);
+        let norm = || match config.architecture {
+            Architecture::Llama => None,
+            Architecture::Qwen3 => Some(RmsNorm::new(config, heads.width, device)),
+        };
+        Self {
+            q_proj: projection(hidden, heads.query * heads.width),
+            k_proj: projection(hidden, heads.key_value * heads.width),
+            v_proj: projection(hidden, heads.key_value * heads.width),
+            o_proj: projection(heads.query * heads.width, hidden),
+            q_norm: norm(),
+            k_norm: norm(),
+            heads,
+        }
+    }
+
+    /// From `[b, s, hidden]` to the same shape. `mask` comes from [`causal_mask`].
+    pub(crate) fn forward(
+        &self,
+        x: Tensor<3>,
+        tables: &RotaryTables,
+        mask: &Tensor<4, Bool>,
+    ) -> Tensor<3> {
+        let Heads {
+            architecture,
+            query,
+            key_value,
+            width,
+        } = self.heads;
+        let [batch, seq, _] = x.dims();
+        let q = split(self.q_proj.forward(x.clone()), query, self.q_norm.as_ref());
+        let k = split(
+            self.k_proj.forward(x.clone()),
+            key_value,
+            self.k_norm.as_ref(),
+        );
+        let v = split(self.v_proj.forward(x), key_value, None);
+        let (q, k) = rotate(architecture, q, k, tables);
+
+        // The query heads of a group lie one after the other, so they can be rows of one taller
+        // matrix: keys and values are then used as they are and not repeated for each head.
+        let rows = query / key_value * seq;
+        let q = q.reshape([batch, key_value, rows, width]) * (width as f64).powf(-0.5);
+        let scores = q.matmul(k.swap_dims(2, 3));
+        let weights = masked_softmax(scores, mask);
+        let mixed = weights.matmul(v).reshape([batch, query, seq, width]);
+        self.o_proj
+            .forward(mixed.swap_dims(1, 2).reshape([batch, seq, query * width]))
+    }
+}
+
+/// `[b, s, heads · width]` to `[b, heads, s, width]`, each head normalised on the way.
+fn split(projected: Tensor<3>, heads: usize, norm: Option<&RmsNorm>) -> Tensor<4> {
+    let [batch, seq, columns] = projected.dims();
+    let split = projected.reshape([batch, seq, heads, columns / heads]);
+    let split = match norm {
+        Some(norm) => norm.forward(split),
+        None => split,
+    };
+    split.swap_dims(1, 2)
+}
+
+/// Softmax over the last axis, in at least `f32`, of the positions that are not masked.
+fn masked_softmax(scores: Tensor<4>, mask: &Tensor<4, Bool>) -> Tensor<4> {
+    let dtype = scores.dtype();
+    let wide = match dtype {
+        DType::F16 | DType::BF16 => scores.cast(FloatDType::F32),
+        _ => scores,
+    };
+    softmax(wide.mask_fill(mask.clone(), MASKED), 3).cast(dtype)
+}
+
+/// True where a query must not see a key: `[1, 1, group · s, s]`, with the rows of [`Attention`]'s
+/// folded queries. Made once per forward pass.
+pub(crate) fn causal_mask(config: &ModelConfig, seq: usize, device: &Device) -> Tensor<4, Bool> {
+    let group = config.num_attention_heads / config.num_key_value_heads;
+    Tensor::<2, Bool>::tril_mask([seq, seq], 0, device)
+        .repeat(&[group, 1])
+        .unsqueeze()
+}

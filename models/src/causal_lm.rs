@@ -1,0 +1,225 @@
+//! The whole model: token ids in, logits, loss and gradients out.
+
+use std::collections::BTreeMap;
+
+use burn::module::Module;
+use burn::nn::Linear;
+use burn::tensor::activation::log_softmax;
+use burn::tensor::module::linear;
+use burn::tensor::{DType, Device, FloatDType, Gradients, Int, Tensor, TensorData};
+
+use crate::blocks::new_linear;
+use crate::config::ModelConfig;
+use crate::decoder::Decoder;
+use crate::error::ModelError;
+use crate::parameters;
+
+/// A decoder-only language model.
+///
+/// Parameters are where a checkpoint's names say: `model.layers.0.mlp.gate_proj.weight` is the
+/// parameter of that path, with the weights of projections transposed to Burn's `[input, output]`.
+#[derive(Module, Debug)]
+pub struct CausalLm {
+    model: Decoder,
+    /// Absent when the output projection is the embedding table.
+    lm_head: Option<Linear>,
+}
+
+impl ModelConfig {
+    /// A model with fresh weights: projections and embeddings normal with standard deviation
+    /// `initializer_range`, normalisation weights 1, biases 0, in the device's default float dtype.
+    /// Seed it with [`Device::seed`]. Weights are allocated on first use.
+    pub fn init(&self, device: &Device) -> CausalLm {
+        CausalLm {
+            model: Decoder::new(self, device),
+            lm_head: (!self.tie_word_embeddings)
+                .then(|| new_linear(self, [self.hidden_size, self.vocab_size], false, device)),
+        }
+    }
+}
+
+impl CausalLm {
+    /// Logits `[b, s, vocab]`, in the weights' dtype, of the token ids `[b, s]`.
+    ///
+    /// `position_ids` is `[b, s]` or `[1, s]`, by default `0..s` for each row. They turn queries
+    /// and keys; what a token may see follows from its place in the sequence alone.
+    ///
+    /// # Panics
+    ///
+    /// Inputs that [`check_inputs`](Self::check_inputs) refuses panic or give meaningless logits. Call
+    /// that first on ids from outside.
+    pub fn forward(
+        &self,
+        input_ids: Tensor<2, Int>,
+        position_ids: Option<Tensor<2, Int>>,
+    ) -> Tensor<3> {
+        let hidden = self.model.forward(input_ids, position_ids);
+        match &self.lm_head {
+            Some(lm_head) => lm_head.forward(hidden),
+            None => linear(
+                hidden,
+                self.model.embed_tokens.weight.val().transpose(),
+                None,
+            ),
+        }
+    }
+
+    /// Logits as from [`forward`](Self::forward), and their [`next_token_loss`] `[1]`.
+    ///
+    /// # Panics
+    ///
+    /// As [`forward`](Self::forward), and on sequences of one token; see
+    /// [`check_loss_inputs`](Self::check_loss_inputs).
+    pub fn loss(
+        &self,
+        input_ids: Tensor<2, Int>,
+        position_ids: Option<Tensor<2, Int>>,
+    ) -> (Tensor<3>, Tensor<1>) {
+        let logits = self.forward(input_ids.clone(), position_ids);
+        let loss = next_token_loss(logits.clone(), input_ids);
+        (logits, loss)
+    }
+
+    /// Checks shapes and values of the inputs of [`forward`](Self::forward). Reads them to the
+    /// host.
+    ///
+    /// # Errors
+    ///
+    /// [`ModelError::Input`]: an empty or too long sequence, a token outside the vocabulary,
+    /// position ids of another shape, negative or not below `max_position_embeddings`.
+    pub fn check_inputs(
+        &self,
+        input_ids: &Tensor<2, Int>,
+        position_ids: Option<&Tensor<2, Int>>,
+    ) -> Result<(), ModelError> {
+        let config = self.model.config();
+        let [batch, seq] = input_ids.dims();
+        let fail = |input, problem| Err(ModelError::Input { input, problem });
+        if batch == 0 || seq == 0 {
+            return fail(
+                "input_ids",
+                format!("shape [{batch}, {seq}] holds no token"),
+            );
+        }
+        if seq > config.max_position_embeddings {
+            let problem = format!(
+                "sequences of {seq} tokens are longer than the configuration's max_position_embeddings, {}",
+                config.max_position_embeddings
+            );
+            return fail("input_ids", problem);
+        }
+        check_values("input_ids", input_ids, config.vocab_size, "vocab_size")?;
+        if let Some(position_ids) = position_ids {
+            let shape = position_ids.dims();
+            if shape != [batch, seq] && shape != [1, seq] {
+                let problem =
+                    format!("expected shape [{batch}, {seq}] or [1, {seq}], found {shape:?}");
+                return fail("position_ids", problem);
+            }
+            let limit = config.max_position_embeddings;
+            check_values(
+                "position_ids",
+                position_ids,
+                limit,
+                "max_position_embeddings",
+            )?;
+        }
+        Ok(())
+    }
+
+    /// [`check_inputs`](Self::check_inputs), and that there is a next token to predict.
+    ///
+    /// # Errors
+    ///
+    /// Those of `check_inputs`, and sequences of one token.
+    pub fn check_loss_inputs(
+        &self,
+        input_ids: &Tensor<2, Int>,
+        position_ids: Option<&Tensor<2, Int>>,
+    ) -> Result<(), ModelError> {
+        self.check_inputs(input_ids, position_ids)?;
+        if input_ids.dims()[1] < 2 {
+            let problem = "the loss needs sequences of at least 2 tokens, found 1".into();
+            return Err(ModelError::Input {
+                input: "input_ids",
+                problem,
+            });
+        }
+        Ok(())
+    }
+
+    /// Every parameter by its checkpoint name, in the checkpoint's shape (projections `[output,
+    /// input]`), copied to the host. A tied output projection is not listed.
+    pub fn named_parameters(&self) -> BTreeMap<String, TensorData> {
+        parameters::named(self)
+    }
+
+    /// The gradient of every parameter that has one, by checkpoint name and in the checkpoint's
+    /// shape, copied to the host. A tied output projection's gradient is part of the embedding's.
+    pub fn gradients(&self, grads: &Gradients) -> BTreeMap<String, TensorData> {
+        parameters::gradients(self, grads)
+    }
+
+    /// The configuration that the model was built from.
+    pub fn config(&self) -> &ModelConfig {
+        self.model.config()
+    }
+}
+
+fn check_values(
+    input: &'static str,
+    ids: &Tensor<2, Int>,
+    limit: usize,
+    limit_name: &str,
+) -> Result<(), ModelError> {
+    let [_, seq] = ids.dims();
+    let values = ids
+        .try_to_vec_as::<i64>()
+        .map_err(|error| ModelError::Input {
+            input,
+            problem: format!("cannot be read from the device: {error}"),
+        })?;
+    let outside = values
+        .iter()
+        .position(|&id| id < 0 || id as u64 >= limit as u64);
+    match outside {
+        Some(at) => {
+            let problem = format!(
+                "row {}, column {}: {} is not in 0..{limit} ({limit_name})",
+                at / seq,
+                at % seq,
+                values[at]
+            );
+            Err(ModelError::Input { input, problem })
+        }
+        None => Ok(()),
+    }
+}
+
+/// Mean cross-entropy of `logits[:, :-1]` `[b, s - 1, vocab]` against `input_ids[:, 1:]`, as `[1]`,
+/// in `f32` (`f64` for `f64`).
+///
+/// # Panics
+///
+/// If `s < 2`: there is no next token.
+pub fn next_token_loss(logits: Tensor<3>, input_ids: Tensor<2, Int>) -> Tensor<1> {
+    let [batch, seq, _] = logits.dims();
+    assert!(
+        seq >= 2,
+        "next_token_loss needs at least 2 tokens, found {seq}"
+    );
+    let logits = match logits.dtype() {
+        DType::F16 | DType::BF16 => logits.cast(FloatDType::F32),
+        _ => logits,
+    };
+    // The last row's target is arbitrary and its loss is cut off below: cutting `[b, s]` losses is
+    // cheap, cutting `[b, s, vocab]` logits would copy them.
+    let first = input_ids.clone().narrow(1, 0, 1);
+    let targets = Tensor::cat(vec![input_ids.narrow(1, 1, seq - 1), first], 1);
+    let log_likelihood = log_softmax(logits, 2).gather(2, targets.unsqueeze_dim(2));
+    log_likelihood
+        .reshape([batch, seq])
+        .narrow(1, 0, seq - 1)
+        .mean()
+        .neg()
+}

@@ -1,0 +1,157 @@
+//! The files of a checkpoint, and which of them holds which tensor.
+
+use std::collections::BTreeMap;
+use std::path::{Component, Path};
+
+use safetensors::tensor::TensorInfo;
+use serde_json::Value;
+
+use super::file::TensorFile;
+use super::{INDEX, SINGLE};
+use crate::{ModelError, TensorProblem};
+
+/// The opened files of a checkpoint. Every listed tensor is there.
+pub(super) struct Shards {
+    files: Vec<TensorFile>,
+    /// Tensor name to index in `files`.
+    places: BTreeMap<String, usize>,
+}
+
+impl Shards {
+    /// Opens `model.safetensors`, or all files that `model.safetensors.index.json` lists.
+    pub(super) fn open(dir: &Path) -> Result<Self, ModelError> {
+        let exists = |name| dir.join(name).is_file();
+        if exists(SINGLE) {
+            return Self::open_single(&dir.join(SINGLE));
+        }
+        if exists(INDEX) {
+            return Self::open_index(dir, &dir.join(INDEX));
+        }
+        let hint = if exists("pytorch_model.bin") || exists("pytorch_model.bin.index.json") {
+            "; pytorch_model.bin is not read, convert it to safetensors"
+        } else {
+            ""
+        };
+        let problem = format!("holds neither {SINGLE} nor {INDEX}{hint}");
+        Err(ModelError::Layout {
+            dir: dir.into(),
+            problem,
+        })
+    }
+
+    fn open_single(path: &Path) -> Result<Self, ModelError> {
+        let file = TensorFile::open(path)?;
+        let places = file.names().into_iter().map(|name| (name, 0)).collect();
+        Ok(Self {
+            files: vec![file],
+            places,
+        })
+    }
+
+    fn open_index(dir: &Path, index: &Path) -> Result<Self, ModelError> {
+        let weight_map = read_weight_map(index)?;
+        let mut by_name: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut files = Vec::new();
+        for file in weight_map.values() {
+            if !by_name.contains_key(file.as_str()) {
+                by_name.insert(file, files.len());
+                files.push(TensorFile::open(&dir.join(file))?);
+            }
+        }
+        let places: BTreeMap<String, usize> = weight_map
+            .iter()
+            .map(|(name, file)| (name.clone(), by_name[file.as_str()]))
+            .collect();
+        let problems = contradictions(index, &files, &places);
+        if !problems.is_empty() {
+            return Err(ModelError::Tensors {
+                dir: dir.into(),
+                problems,
+            });
+        }
+        Ok(Self { files, places })
+    }
+
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.places.keys().map(String::as_str)
+    }
+
+    /// A tensor's file and description.
+    pub(super) fn find(&self, name: &str) -> Option<(&TensorFile, &TensorInfo)> {
+        let file = &self.files[*self.places.get(name)?];
+        Some((file, file.info(name)?))
+    }
+
+    /// The file to name when a tensor is missing: the only one, or the index.
+    pub(super) fn whole(&self, dir: &Path) -> std::path::PathBuf {
+        match self.files.as_slice() {
+            [only] => only.path().into(),
+            _ => dir.join(INDEX),
+        }
+    }
+}
+
+/// Tensor name to file name.
+fn read_weight_map(index: &Path) -> Result<BTreeMap<String, String>, ModelError> {
+    let text =
+        std::fs::read_to_string(index).map_err(|source| ModelError::io(index, "read", source))?;
+    let root: Value = serde_json::from_str(&text).map_err(|source| ModelError::Json {
+        file: index.into(),
+        source,
+    })?;
+    let fail = |field: String, problem: &str| Err(ModelError::field(index, field, problem));
+    let Some(map) = root.get("weight_map").and_then(Value::as_object) else {
+        return fail(
+            "weight_map".into(),
+            "expected an object from tensor names to file names",
+        );
+    };
+    let mut weight_map = BTreeMap::new();
+    for (name, file) in map {
+        let field = format!("weight_map.{name}");
+        let Some(file) = file.as_str() else {
+            return fail(field, "expected a file name");
+        };
+        if !is_plain_name(file) {
+            let problem = format!("`{file}` is not the plain name of a file in the same directory");
+            return fail(field, &problem);
+        }
+        weight_map.insert(name.clone(), file.to_owned());
+    }
+    Ok(weight_map)
+}
+
+/// An index comes from outside: it must not make us open files elsewhere.
+fn is_plain_name(file: &str) -> bool {
+    let mut components = Path::new(file).components();
+    let first_is_name = matches!(components.next(), Some(Component::Normal(_)));
+    first_is_name && components.next().is_none() && !file.contains(['/', '\\'])
+}
+
+/// Tensors that the index places in a file without them, and tensors that it does not list.
+fn contradictions(
+    index: &Path,
+    files: &[TensorFile],
+    places: &BTreeMap<String, usize>,
+) -> Vec<TensorProblem> {
+    let absent = places
+        .iter()
+        .filter(|&(name, &at)| files[at].info(name).is_none())
+        .map(|(name, &at)| TensorProblem {
+            file: files[at].path().into(),
+            tensor: name.clone(),
+            problem: format!("missing, though {} says that it is here", index.display()),
+        });
+    let unlisted = files.iter().enumerate().flat_map(|(at, file)| {
+        let names = file
+            .names()
+            .into_iter()
+            .filter(move |name| places.get(name) != Some(&at));
+        names.map(|name| TensorProblem {
+            file: file.path().into(),
+            problem: format!("{} does not say that it is here", index.display()),
+            tensor: name,
+        })
+    });
+    absent.chain(unlisted).collect()
+}

@@ -1,0 +1,91 @@
+//! Which model family a configuration describes.
+
+use std::fmt;
+
+use super::fields::Fields;
+use crate::ModelError;
+
+/// A model family that can be built.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Architecture {
+    /// `LlamaForCausalLM`: Llama 1 to 3 and everything that is written in that layout.
+    Llama,
+    /// `Qwen3ForCausalLM`: the dense Qwen3 models.
+    Qwen3,
+}
+
+impl Architecture {
+    /// Every supported architecture.
+    pub const ALL: [Self; 2] = [Self::Llama, Self::Qwen3];
+
+    /// The class name, as in `architectures`.
+    pub fn class_name(self) -> &'static str {
+        match self {
+            Self::Llama => "LlamaForCausalLM",
+            Self::Qwen3 => "Qwen3ForCausalLM",
+        }
+    }
+
+    /// The short name, as in `model_type`.
+    pub fn model_type(self) -> &'static str {
+        match self {
+            Self::Llama => "llama",
+            Self::Qwen3 => "qwen3",
+        }
+    }
+
+    pub(super) fn parse(fields: Fields<'_>) -> Result<Self, ModelError> {
+        let classes = fields.strings("architectures")?;
+        let model_type = fields.string("model_type")?;
+        let by_class = match classes.as_deref() {
+            None => None,
+            Some([class]) => Some(Self::find(
+                fields,
+                "architectures",
+                class,
+                Self::class_name,
+            )?),
+            Some(several) => {
+                let problem = format!("expected one class, found {}", several.len());
+                return Err(fields.error("architectures", problem));
+            }
+        };
+        let by_type = model_type
+            .map(|name| Self::find(fields, "model_type", name, Self::model_type))
+            .transpose()?;
+        match (by_class, by_type) {
+            (Some(class), Some(kind)) if class != kind => {
+                let problem = format!(
+                    "`{}` contradicts `architectures`, which is {class}",
+                    kind.model_type()
+                );
+                Err(fields.error("model_type", problem))
+            }
+            (class, kind) => fields.required("architectures", class.or(kind)),
+        }
+    }
+
+    fn find(
+        fields: Fields<'_>,
+        field: &str,
+        wanted: &str,
+        name: fn(Self) -> &'static str,
+    ) -> Result<Self, ModelError> {
+        Self::ALL
+            .into_iter()
+            .find(|&known| name(known) == wanted)
+            .ok_or_else(|| {
+                let known = Self::ALL.map(name).join(", ");
+                fields.error(
+                    field,
+                    format!("`{wanted}` is not supported; supported are {known}"),
+                )
+            })
+    }
+}
+
+impl fmt::Display for Architecture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.class_name())
+    }
+}

@@ -1,0 +1,123 @@
+//! Typed access to the fields of a JSON object, with errors that name the file and the field.
+
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+use crate::ModelError;
+
+/// The largest accepted size. Products of two sizes then fit an `u64`, and a typing error of a few
+/// digits is an error here and not an allocation of terabytes later.
+pub(super) const MAX_SIZE: u64 = i32::MAX as u64;
+
+/// One JSON object of a file. A field that is `null` counts as absent, as it does in
+/// `transformers`.
+#[derive(Clone, Copy)]
+pub(super) struct Fields<'a> {
+    origin: &'a Path,
+    /// Names of the enclosing objects, each followed by a dot.
+    prefix: &'a str,
+    object: &'a Map<String, Value>,
+}
+
+impl<'a> Fields<'a> {
+    pub(super) fn new(origin: &'a Path, prefix: &'a str, object: &'a Map<String, Value>) -> Self {
+        Self {
+            origin,
+            prefix,
+            object,
+        }
+    }
+
+    pub(super) fn origin(&self) -> &'a Path {
+        self.origin
+    }
+
+    pub(super) fn error(&self, name: &str, problem: impl Into<String>) -> ModelError {
+        ModelError::field(self.origin, format!("{}{name}", self.prefix), problem)
+    }
+
+    pub(super) fn value(&self, name: &str) -> Option<&'a Value> {
+        self.object.get(name).filter(|value| !value.is_null())
+    }
+
+    pub(super) fn names(&self) -> impl Iterator<Item = &'a String> {
+        self.object.keys()
+    }
+
+    /// Reads a field through `convert`, which answers `None` for a value of the wrong type.
+    fn typed<T>(
+        &self,
+        name: &str,
+        expected: &str,
+        convert: impl FnOnce(&'a Value) -> Option<T>,
+    ) -> Result<Option<T>, ModelError> {
+        let Some(value) = self.value(name) else {
+            return Ok(None);
+        };
+        let converted = convert(value);
+        if converted.is_none() {
+            return Err(self.error(name, format!("expected {expected}, found {}", brief(value))));
+        }
+        Ok(converted)
+    }
+
+    /// A size: an integer of at least 1.
+    pub(super) fn size(&self, name: &str) -> Result<Option<usize>, ModelError> {
+        let expected = format!("an integer from 1 to {MAX_SIZE}");
+        self.typed(name, &expected, |value| {
+            let size = value
+                .as_u64()
+                .filter(|size| (1..=MAX_SIZE).contains(size))?;
+            usize::try_from(size).ok()
+        })
+    }
+
+    /// A finite number.
+    pub(super) fn number(&self, name: &str) -> Result<Option<f64>, ModelError> {
+        self.typed(name, "a finite number", |value| {
+            value.as_f64().filter(|x| x.is_finite())
+        })
+    }
+
+    /// A finite number above 0.
+    pub(super) fn positive(&self, name: &str) -> Result<Option<f64>, ModelError> {
+        self.typed(name, "a number above 0", |value| {
+            value.as_f64().filter(|x| x.is_finite() && *x > 0.0)
+        })
+    }
+
+    pub(super) fn boolean(&self, name: &str) -> Result<Option<bool>, ModelError> {
+        self.typed(name, "true or false", Value::as_bool)
+    }
+
+    pub(super) fn string(&self, name: &str) -> Result<Option<&'a str>, ModelError> {
+        self.typed(name, "a string", Value::as_str)
+    }
+
+    pub(super) fn strings(&self, name: &str) -> Result<Option<Vec<&'a str>>, ModelError> {
+        self.typed(name, "a list of strings", |value| {
+            value.as_array()?.iter().map(Value::as_str).collect()
+        })
+    }
+
+    pub(super) fn object(&self, name: &str) -> Result<Option<&'a Map<String, Value>>, ModelError> {
+        self.typed(name, "an object", Value::as_object)
+    }
+
+    /// The value of a field without which the model is not defined.
+    pub(super) fn required<T>(&self, name: &str, value: Option<T>) -> Result<T, ModelError> {
+        value.ok_or_else(|| self.error(name, "missing, and it has no default that would be safe"))
+    }
+}
+
+/// A value as an error message shows it.
+pub(super) fn brief(value: &Value) -> String {
+    const LONGEST: usize = 60;
+    let text = value.to_string();
+    if text.chars().count() <= LONGEST {
+        return text;
+    }
+    let start: String = text.chars().take(LONGEST).collect();
+    format!("{start}…")
+}

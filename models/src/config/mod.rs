@@ -1,0 +1,244 @@
+//! `config.json`: the sizes and settings that define a model.
+
+mod architecture;
+mod dtype;
+mod fields;
+mod parse;
+mod rope;
+mod unsupported;
+
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+
+pub use self::architecture::Architecture;
+pub use self::dtype::StoredDtype;
+use self::fields::{Fields, MAX_SIZE, brief};
+pub use self::rope::{RopeConfig, RopeScaling};
+use crate::ModelError;
+
+/// More layers than any known model by two orders of magnitude.
+const MAX_LAYERS: usize = 16_384;
+
+/// A checked model configuration.
+///
+/// Read it with [`ModelConfig::from_file`] or make one with [`ModelConfig::qwen3`]. Field names are
+/// those of `config.json`.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct ModelConfig {
+    /// The model family.
+    pub architecture: Architecture,
+    /// Number of tokens.
+    pub vocab_size: usize,
+    /// Width of the residual stream.
+    pub hidden_size: usize,
+    /// Width of the MLP.
+    pub intermediate_size: usize,
+    /// Number of decoder layers.
+    pub num_hidden_layers: usize,
+    /// Number of query heads.
+    pub num_attention_heads: usize,
+    /// Number of key and value heads; divides the number of query heads.
+    pub num_key_value_heads: usize,
+    /// Width of one head; even.
+    pub head_dim: usize,
+    /// Longest sequence, in tokens.
+    pub max_position_embeddings: usize,
+    /// Added to the mean square in every normalisation.
+    pub rms_norm_eps: f64,
+    /// Whether the output projection is the embedding table.
+    pub tie_word_embeddings: bool,
+    /// Whether the attention's four projections have biases.
+    pub attention_bias: bool,
+    /// Whether the MLP's three projections have biases (Llama only).
+    pub mlp_bias: bool,
+    /// Rotary positions.
+    pub rope: RopeConfig,
+    /// Standard deviation of fresh weights.
+    pub initializer_range: f64,
+    /// The type in which the checkpoint's weights are stored, if the file says so.
+    pub dtype: Option<StoredDtype>,
+    /// Fields that don't matter to the forward pass (token ids, generation settings), kept for
+    /// saving.
+    other: Map<String, Value>,
+}
+
+/// The sizes of a Qwen3 model made from nothing; see [`ModelConfig::qwen3`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Qwen3Size {
+    /// Number of tokens.
+    pub vocab_size: usize,
+    /// Width of the residual stream.
+    pub hidden_size: usize,
+    /// Width of the MLP.
+    pub intermediate_size: usize,
+    /// Number of decoder layers.
+    pub num_hidden_layers: usize,
+    /// Number of query heads.
+    pub num_attention_heads: usize,
+    /// Number of key and value heads; divides the number of query heads.
+    pub num_key_value_heads: usize,
+    /// Width of one head; even.
+    pub head_dim: usize,
+    /// Longest sequence, in tokens.
+    pub max_position_embeddings: usize,
+    /// Whether the output projection is the embedding table.
+    pub tie_word_embeddings: bool,
+}
+
+impl ModelConfig {
+    /// Reads and checks a `config.json`.
+    pub fn from_file(path: &Path) -> Result<Self, ModelError> {
+        let text =
+            std::fs::read_to_string(path).map_err(|source| ModelError::io(path, "read", source))?;
+        Self::from_json(&text, path)
+    }
+
+    /// Reads and checks the text of a `config.json`; `origin` is the file that errors name.
+    pub fn from_json(json: &str, origin: &Path) -> Result<Self, ModelError> {
+        let root: Value = serde_json::from_str(json).map_err(|source| ModelError::Json {
+            file: origin.into(),
+            source,
+        })?;
+        let Some(object) = root.as_object() else {
+            let problem = format!("expected an object, found {}", brief(&root));
+            return Err(ModelError::field(origin, "(the whole file)", problem));
+        };
+        Self::parse(Fields::new(origin, "", object), object)
+    }
+
+    /// A Qwen3 configuration of the given sizes, with the family's usual settings for the rest.
+    ///
+    /// # Errors
+    ///
+    /// [`ModelError::Field`] for sizes that make no model (see the fields of [`Qwen3Size`]); the
+    /// error names `Qwen3Size` in place of a file.
+    pub fn qwen3(size: Qwen3Size) -> Result<Self, ModelError> {
+        let config = Self {
+            architecture: Architecture::Qwen3,
+            vocab_size: size.vocab_size,
+            hidden_size: size.hidden_size,
+            intermediate_size: size.intermediate_size,
+            num_hidden_layers: size.num_hidden_layers,
+            num_attention_heads: size.num_attention_heads,
+            num_key_value_heads: size.num_key_value_heads,
+            head_dim: size.head_dim,
+            max_position_embeddings: size.max_position_embeddings,
+            rms_norm_eps: 1e-6,
+            tie_word_embeddings: size.tie_word_embeddings,
+            attention_bias: false,
+            mlp_bias: false,
+            rope: RopeConfig::default(),
+            initializer_range: 0.02,
+            dtype: None,
+            other: Map::new(),
+        };
+        config.check(Path::new("Qwen3Size"))?;
+        Ok(config)
+    }
+
+    /// Checks what concerns several fields at once, and sizes that did not come from JSON.
+    fn check(&self, origin: &Path) -> Result<(), ModelError> {
+        let fail = |field: &str, problem: String| Err(ModelError::field(origin, field, problem));
+        for (name, size) in self.sizes() {
+            if size == 0 || size as u64 > MAX_SIZE {
+                return fail(name, format!("expected 1 to {MAX_SIZE}, found {size}"));
+            }
+        }
+        if self.num_hidden_layers > MAX_LAYERS {
+            let problem = format!(
+                "expected at most {MAX_LAYERS}, found {}",
+                self.num_hidden_layers
+            );
+            return fail("num_hidden_layers", problem);
+        }
+        if !self
+            .num_attention_heads
+            .is_multiple_of(self.num_key_value_heads)
+        {
+            let problem = format!(
+                "{} does not divide `num_attention_heads`, which is {}",
+                self.num_key_value_heads, self.num_attention_heads
+            );
+            return fail("num_key_value_heads", problem);
+        }
+        if !self.head_dim.is_multiple_of(2) {
+            let problem = format!("{} is odd; rotary positions need pairs", self.head_dim);
+            return fail("head_dim", problem);
+        }
+        if self.architecture == Architecture::Qwen3 && self.mlp_bias {
+            return fail(
+                "mlp_bias",
+                "true is not supported: Qwen3's MLP has no biases".into(),
+            );
+        }
+        for (name, value) in [
+            ("rms_norm_eps", self.rms_norm_eps),
+            ("initializer_range", self.initializer_range),
+        ] {
+            if !(value.is_finite() && value >= 0.0) {
+                return fail(name, format!("expected a number from 0, found {value}"));
+            }
+        }
+        if self.parameter_bytes() > isize::MAX as u128 {
+            return fail(
+                "num_hidden_layers",
+                "together the sizes exceed the address space".into(),
+            );
+        }
+        Ok(())
+    }
+
+    fn sizes(&self) -> [(&'static str, usize); 8] {
+        [
+            ("vocab_size", self.vocab_size),
+            ("hidden_size", self.hidden_size),
+            ("intermediate_size", self.intermediate_size),
+            ("num_hidden_layers", self.num_hidden_layers),
+            ("num_attention_heads", self.num_attention_heads),
+            ("num_key_value_heads", self.num_key_value_heads),
+            ("head_dim", self.head_dim),
+            ("max_position_embeddings", self.max_position_embeddings),
+        ]
+    }
+
+    /// An upper bound of the memory for all weight matrices, in `f64`. Each size fits 31 bits and
+    /// the layers 14, so nothing overflows here.
+    fn parameter_bytes(&self) -> u128 {
+        let [vocab, hidden, inter, layers, heads, _, head_dim, _] =
+            self.sizes().map(|(_, size)| size as u128);
+        let layer = 4 * hidden * heads * head_dim + 3 * hidden * inter;
+        8 * (2 * vocab * hidden + layers * layer)
+    }
+
+    /// The `config.json` of this model. Rotary settings are in both spellings, so that
+    /// `transformers` 4 and 5 read the same model from it.
+    pub fn to_json(&self) -> String {
+        let mut object = self.other.clone();
+        let mut set = |name: &str, value: Value| object.insert(name.to_owned(), value);
+        set("architectures", json!([self.architecture.class_name()]));
+        set("model_type", json!(self.architecture.model_type()));
+        for (name, size) in self.sizes() {
+            set(name, json!(size));
+        }
+        set("rms_norm_eps", json!(self.rms_norm_eps));
+        set("tie_word_embeddings", json!(self.tie_word_embeddings));
+        set("attention_bias", json!(self.attention_bias));
+        if self.architecture == Architecture::Llama {
+            set("mlp_bias", json!(self.mlp_bias));
+        }
+        set("rope_parameters", self.rope.parameters());
+        set("rope_theta", json!(self.rope.theta));
+        set("rope_scaling", self.rope.legacy_scaling());
+        set("initializer_range", json!(self.initializer_range));
+        set("hidden_act", json!("silu"));
+        if let Some(dtype) = self.dtype {
+            set("dtype", json!(dtype.config_name()));
+            set("torch_dtype", json!(dtype.config_name()));
+        }
+        let mut text = format!("{:#}", Value::Object(object));
+        text.push('\n');
+        text
+    }
+}

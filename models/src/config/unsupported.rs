@@ -1,0 +1,113 @@
+//! Fields that would change the mathematics and are not implemented here.
+//!
+//! A configuration may hold any number of fields that only matter elsewhere (token ids,
+//! `use_cache`, generation settings): those are kept and ignored. The fields below matter to the
+//! forward pass of some model family, so ignoring them would give plausible but wrong numbers.
+
+use serde_json::Value;
+
+use super::fields::{Fields, brief};
+use crate::ModelError;
+
+/// The value at which a field has no effect. An absent or `null` field never has one.
+#[derive(Clone, Copy)]
+enum Neutral {
+    /// Any value has an effect.
+    Nothing,
+    False,
+    Number(f64),
+    Empty,
+}
+
+impl Neutral {
+    fn admits(self, value: &Value) -> bool {
+        match self {
+            Neutral::Nothing => false,
+            Neutral::False => value == &Value::Bool(false),
+            Neutral::Number(neutral) => value.as_f64() == Some(neutral),
+            Neutral::Empty => {
+                value.as_array().is_some_and(Vec::is_empty)
+                    || value.as_object().is_some_and(serde_json::Map::is_empty)
+            }
+        }
+    }
+}
+
+/// Field, the value that has no effect, and what any other value would do.
+#[rustfmt::skip] // one field, one line
+const REFUSED: &[(&str, Neutral, &str)] = &[
+    // Training-time noise.
+    ("attention_dropout", Neutral::Number(0.0), "drops attention weights in training"),
+    ("hidden_dropout", Neutral::Number(0.0), "drops activations in training"),
+    ("hidden_dropout_prob", Neutral::Number(0.0), "drops activations in training"),
+    ("resid_pdrop", Neutral::Number(0.0), "drops activations in training"),
+    ("residual_dropout", Neutral::Number(0.0), "drops activations in training"),
+    ("embd_pdrop", Neutral::Number(0.0), "drops embeddings in training"),
+    // The order of sums.
+    ("pretraining_tp", Neutral::Number(1.0), "splits the projections into slices"),
+    // Weights that are not what the tensor names say.
+    ("quantization_config", Neutral::Nothing, "says that the weights are quantised"),
+    ("compression_config", Neutral::Nothing, "says that the weights are quantised"),
+    ("pruned_heads", Neutral::Empty, "removes attention heads"),
+    ("auto_map", Neutral::Empty, "replaces the model's code by the repository's own"),
+    // Attention.
+    ("attn_logit_softcapping", Neutral::Nothing, "caps attention scores"),
+    ("attention_multiplier", Neutral::Nothing, "replaces the scale of attention scores"),
+    ("query_pre_attn_scalar", Neutral::Nothing, "replaces the scale of attention scores"),
+    ("attn_temperature_tuning", Neutral::False, "scales queries by position"),
+    ("attention_chunk_size", Neutral::Nothing, "limits attention to chunks"),
+    ("attention_sinks", Neutral::False, "adds sinks to the softmax"),
+    ("clip_qkv", Neutral::Nothing, "clips queries, keys and values"),
+    ("qk_layernorm", Neutral::False, "normalises queries and keys"),
+    ("use_qk_norm", Neutral::Nothing, "chooses whether queries and keys are normalised"),
+    ("qkv_bias", Neutral::False, "adds biases to some of the projections"),
+    ("attention_out_bias", Neutral::False, "adds a bias to the output projection"),
+    ("multi_query", Neutral::False, "shares one key and value head"),
+    ("q_lora_rank", Neutral::Nothing, "factorises the query projection"),
+    ("kv_lora_rank", Neutral::Nothing, "factorises the key and value projections"),
+    ("num_kv_shared_layers", Neutral::Number(0.0), "shares keys and values between layers"),
+    ("add_cross_attention", Neutral::False, "adds cross-attention"),
+    ("is_encoder_decoder", Neutral::False, "adds an encoder"),
+    // Positions.
+    ("alibi", Neutral::False, "replaces rotary positions by biases"),
+    ("no_rope_layers", Neutral::Empty, "leaves out rotary positions in some layers"),
+    ("partial_rotary_factor", Neutral::Number(1.0), "rotates a part of each head"),
+    ("rotary_pct", Neutral::Number(1.0), "rotates a part of each head"),
+    ("rope_interleave", Neutral::False, "rotates neighbouring pairs"),
+    ("rope_interleaved", Neutral::False, "rotates neighbouring pairs"),
+    ("rope_local_base_freq", Neutral::Nothing, "gives some layers another rotary base"),
+    ("rope_type", Neutral::Nothing, "belongs inside `rope_parameters` or `rope_scaling`"),
+    // Scales around the layers.
+    ("embedding_multiplier", Neutral::Number(1.0), "scales the embeddings"),
+    ("scale_emb", Neutral::Number(1.0), "scales the embeddings"),
+    ("residual_multiplier", Neutral::Number(1.0), "scales the residual branches"),
+    ("scale_depth", Neutral::Nothing, "scales the residual branches"),
+    ("logit_scale", Neutral::Number(1.0), "scales the logits"),
+    ("logits_scaling", Neutral::Number(1.0), "scales the logits"),
+    ("final_logit_softcapping", Neutral::Nothing, "caps the logits"),
+    ("parallel_residual", Neutral::False, "feeds attention and MLP the same input"),
+    ("use_parallel_residual", Neutral::False, "feeds attention and MLP the same input"),
+    ("layernorm_zero_centered_gamma", Neutral::False, "adds one to normalisation weights"),
+    // Other kinds of layer.
+    ("num_experts", Neutral::Number(0.0), "replaces the MLP by experts"),
+    ("num_local_experts", Neutral::Number(0.0), "replaces the MLP by experts"),
+    ("n_routed_experts", Neutral::Number(0.0), "replaces the MLP by experts"),
+    ("moe_intermediate_size", Neutral::Nothing, "replaces the MLP by experts"),
+    ("lm_head_bias", Neutral::False, "adds a bias to the logits"),
+    ("text_config", Neutral::Nothing, "describes a model of several modalities"),
+    ("vision_config", Neutral::Nothing, "describes a model of several modalities"),
+];
+
+/// Refuses every field of [`REFUSED`] that is set to a value with an effect.
+pub(super) fn refuse(fields: Fields<'_>) -> Result<(), ModelError> {
+    for &(name, neutral, effect) in REFUSED {
+        let Some(value) = fields.value(name) else {
+            continue;
+        };
+        if !neutral.admits(value) {
+            let problem = format!("{} {effect}, which is not supported", brief(value));
+            return Err(fields.error(name, problem));
+        }
+    }
+    Ok(())
+}

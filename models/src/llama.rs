@@ -1,0 +1,56 @@
+//! The parts that Llama defines for itself.
+
+use burn::module::{Module, Param};
+use burn::nn::Linear;
+use burn::tensor::{DType, FloatDType, Tensor};
+use burn_kernels::fused_kernel;
+
+use crate::rope::rotate_half;
+
+/// Root-mean-square normalisation: `y = weight · round(x / sqrt(mean(x²) + eps))`, the mean over
+/// the last axis and in at least `f32`, `round` to the dtype of `x`.
+#[derive(Module, Debug)]
+pub struct LlamaRmsNorm {
+    pub(crate) weight: Param<Tensor<1>>,
+    pub(crate) variance_epsilon: f64,
+}
+
+#[fused_kernel("npu_fused_rmsnorm", weight = weight, eps = variance_epsilon, offset = 0, rounding = llama)]
+impl LlamaRmsNorm {
+    /// Normalises `x`, of shape `[.., hidden]` with any number of leading axes.
+    pub fn forward<const D: usize>(&self, x: Tensor<D>) -> Tensor<D> {
+        let dtype = x.dtype();
+        let wide = match dtype {
+            DType::F16 | DType::BF16 => x.cast(FloatDType::F32),
+            _ => x,
+        };
+        let mean_square = wide.clone().square().mean_dim(D - 1);
+        let normalised = wide * (mean_square + self.variance_epsilon).sqrt().recip();
+        normalised.cast(dtype) * self.weight.val().unsqueeze()
+    }
+}
+
+/// Gated MLP: `down(silu(gate(x)) · up(x))`, from `[.., hidden]` to `[.., hidden]`. The projections
+/// have biases when the configuration's `mlp_bias` says so.
+#[fused_kernel("npu_fused_swiglu", activation = silu)]
+#[derive(Module, Debug)]
+pub struct LlamaMlp {
+    pub(crate) gate_proj: Linear,
+    pub(crate) up_proj: Linear,
+    pub(crate) down_proj: Linear,
+}
+
+/// Rotates queries `[b, hq, s, d]` and keys `[b, hk, s, d]` by position: element `i` of the first
+/// half of each head pairs with element `i` of the second. `cos` and `sin` are `[b or 1, s, d]`.
+#[fused_kernel("npu_fused_rope", style = half)]
+pub fn apply_rotary_pos_emb(
+    q: Tensor<4>,
+    k: Tensor<4>,
+    cos: Tensor<3>,
+    sin: Tensor<3>,
+) -> (Tensor<4>, Tensor<4>) {
+    let cos = cos.unsqueeze_dim::<4>(1);
+    let sin = sin.unsqueeze_dim::<4>(1);
+    let rotate = |x: Tensor<4>| x.clone() * cos.clone() + rotate_half(x) * sin.clone();
+    (rotate(q), rotate(k))
+}

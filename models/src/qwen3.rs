@@ -1,0 +1,43 @@
+//! The parts that Qwen3 defines for itself.
+
+use burn::module::{Module, Param};
+use burn::nn::Linear;
+use burn::tensor::Tensor;
+use burn_kernels::fused_kernel;
+
+use crate::rope::rotate_half;
+
+/// Root-mean-square normalisation: `y = weight · round(x / sqrt(mean(x²) + eps))`, the mean over
+/// the last axis and in at least `f32`, `round` to the dtype of `x`.
+///
+/// Qwen3 normalises the residual stream with it, and each query and key head as well.
+#[fused_kernel("npu_fused_rmsnorm", offset = 0, rounding = llama)]
+#[derive(Module, Debug)]
+pub struct Qwen3RmsNorm {
+    pub(crate) weight: Param<Tensor<1>>,
+    pub(crate) variance_epsilon: f64,
+}
+
+/// Gated MLP without biases: `down(silu(gate(x)) · up(x))`, from `[.., hidden]` to `[.., hidden]`.
+#[fused_kernel("npu_fused_swiglu", activation = silu)]
+#[derive(Module, Debug)]
+pub struct Qwen3Mlp {
+    pub(crate) gate_proj: Linear,
+    pub(crate) up_proj: Linear,
+    pub(crate) down_proj: Linear,
+}
+
+/// Rotates queries `[b, hq, s, d]` and keys `[b, hk, s, d]` by position: element `i` of the first
+/// half of each head pairs with element `i` of the second. `cos` and `sin` are `[b or 1, s, d]`.
+#[fused_kernel("npu_fused_rope", style = half)]
+pub fn apply_rotary_pos_emb(
+    q: Tensor<4>,
+    k: Tensor<4>,
+    cos: Tensor<3>,
+    sin: Tensor<3>,
+) -> (Tensor<4>, Tensor<4>) {
+    let cos = cos.unsqueeze_dim::<4>(1);
+    let sin = sin.unsqueeze_dim::<4>(1);
+    let rotate = |x: Tensor<4>| x.clone() * cos.clone() + rotate_half(x) * sin.clone();
+    (rotate(q), rotate(k))
+}

@@ -1,0 +1,143 @@
+//! Rotary position tables.
+
+use std::f32::consts::PI;
+
+use burn::tensor::{DType, Device, FloatDType, Int, Tensor, TensorData};
+
+use crate::config::{RopeConfig, RopeScaling};
+
+/// The frequencies of a model's rotary positions.
+///
+/// Frequencies are `f32` whatever the model's dtype, rounded where `transformers` rounds them, so
+/// that they agree to the last bit: at position 100 000 a relative error of 1e-7 would turn a pair
+/// by 0.01 radians.
+#[derive(Debug, Clone)]
+pub struct RotaryEmbedding {
+    inv_freq: Vec<f32>,
+}
+
+/// Cosines and sines for one forward pass, shared by all layers.
+#[derive(Debug, Clone)]
+pub struct RotaryTables {
+    /// Cosines, `[batch or 1, seq, head_dim]`; both halves of the last axis are alike.
+    pub cos: Tensor<3>,
+    /// Sines, of the same shape.
+    pub sin: Tensor<3>,
+}
+
+impl RotaryEmbedding {
+    /// The frequencies for heads of width `head_dim`.
+    pub fn new(rope: &RopeConfig, head_dim: usize) -> Self {
+        // A power in f64 is the right one after rounding to f32; f32 powers differ between systems.
+        let power = |exponent: f32| rope.theta.powf(f64::from(exponent)) as f32;
+        let inv_freq = (0..head_dim / 2)
+            .map(|pair| 1.0 / power((2 * pair) as f32 / head_dim as f32))
+            .map(|frequency| rope.scaling.apply(frequency))
+            .collect();
+        Self { inv_freq }
+    }
+
+    /// Radians per position of each pair, `[head_dim / 2]`.
+    pub fn inv_freq(&self) -> &[f32] {
+        &self.inv_freq
+    }
+
+    /// Tables for the positions `0..seq`, shape `[1, seq, head_dim]`, of the given dtype.
+    ///
+    /// Angles are computed in `f32` (`f64` for `f64`) and rounded to `dtype` at the end. They are
+    /// computed on the host: positions are known here, and a GPU's cosine of a large angle is not
+    /// good enough.
+    pub fn tables(&self, seq: usize, device: &Device, dtype: DType) -> RotaryTables {
+        let table = |function32: fn(f32) -> f32, function64: fn(f64) -> f64| {
+            let shape = [1, seq, 2 * self.inv_freq.len()];
+            let data = if dtype == DType::F64 {
+                let angle = |position, frequency| f64::from(position) * f64::from(frequency);
+                TensorData::new(self.rows(seq, |p, f| function64(angle(p, f))), shape)
+            } else {
+                TensorData::new(self.rows(seq, |p, f| function32(p * f)), shape)
+            };
+            Tensor::from_data(data, (device, dtype))
+        };
+        RotaryTables {
+            cos: table(f32::cos, f64::cos),
+            sin: table(f32::sin, f64::sin),
+        }
+    }
+
+    /// `value(position, frequency)` for every position below `seq`; each row twice side by side.
+    fn rows<T: Copy>(&self, seq: usize, value: impl Fn(f32, f32) -> T) -> Vec<T> {
+        let half = self.inv_freq.len();
+        let mut rows = Vec::with_capacity(seq * 2 * half);
+        for position in 0..seq {
+            let row = rows.len();
+            rows.extend(
+                self.inv_freq
+                    .iter()
+                    .map(|&frequency| value(position as f32, frequency)),
+            );
+            rows.extend_from_within(row..row + half);
+        }
+        rows
+    }
+
+    /// Tables for explicit positions `[batch, seq]`, shape `[batch, seq, head_dim]`, of the given
+    /// dtype.
+    ///
+    /// Computed on the positions' device, without reading them back.
+    pub fn tables_at(&self, position_ids: Tensor<2, Int>, dtype: DType) -> RotaryTables {
+        let wide = if dtype == DType::F64 {
+            FloatDType::F64
+        } else {
+            FloatDType::F32
+        };
+        let frequencies = TensorData::new(self.inv_freq.clone(), [1, 1, self.inv_freq.len()]);
+        let frequencies =
+            Tensor::<3>::from_data(frequencies, (&position_ids.device(), DType::from(wide)));
+        let angles = position_ids.cast(wide).unsqueeze_dim::<3>(2) * frequencies;
+        let twice = |half: Tensor<3>| {
+            let half = half.cast(dtype);
+            Tensor::cat(vec![half.clone(), half], 2)
+        };
+        RotaryTables {
+            cos: twice(angles.clone().cos()),
+            sin: twice(angles.sin()),
+        }
+    }
+}
+
+impl RopeScaling {
+    /// The stretched frequency. See `_compute_llama3_parameters` and
+    /// `_compute_linear_scaling_rope_parameters` in `transformers`.
+    fn apply(&self, frequency: f32) -> f32 {
+        match *self {
+            Self::Default => frequency,
+            Self::Linear { factor } => frequency / factor as f32,
+            Self::Llama3 {
+                factor,
+                low_freq_factor,
+                high_freq_factor,
+                original_max_position_embeddings,
+            } => {
+                let original = original_max_position_embeddings as f64;
+                let wavelength = 2.0 * PI / frequency;
+                if wavelength > (original / low_freq_factor) as f32 {
+                    return frequency / factor as f32;
+                }
+                if wavelength < (original / high_freq_factor) as f32 {
+                    return frequency;
+                }
+                let span = (high_freq_factor - low_freq_factor) as f32;
+                let smooth = (original as f32 / wavelength - low_freq_factor as f32) / span;
+                (1.0 - smooth) * frequency / factor as f32 + smooth * frequency
+            }
+        }
+    }
+}
+
+/// `(x1, x2)` to `(-x2, x1)`, where `x1` and `x2` are the halves of the last axis.
+pub(crate) fn rotate_half(x: Tensor<4>) -> Tensor<4> {
+    let [_, _, _, width] = x.dims();
+    let first = x.clone().narrow(3, 0, width / 2);
+    let second = x.narrow(3, width / 2, width / 2);
+    Tensor::cat(vec![second.neg(), first], 3)
+}

@@ -1,0 +1,499 @@
+//! Everything that can be wrong with a model directory or an input: each error names the file and
+//! the field or tensor, and nothing panics.
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+
+use burn::tensor::{Device, FloatDType, Int, Tensor};
+use common::{File, Stored, copy_of, edit_config, edit_tensors, model_dir};
+use kernels_models::{ModelConfig, Qwen3Size, load};
+use safetensors::Dtype;
+use serde_json::{Map, Value, json};
+
+/// `input_ids`, `position_ids`, the input that the message names, what else it says.
+type InputCase = (
+    Tensor<2, Int>,
+    Option<Tensor<2, Int>>,
+    &'static str,
+    &'static str,
+);
+
+fn error_of(dir: &Path) -> String {
+    match load(dir, &Device::default(), FloatDType::F32) {
+        Ok(_) => panic!("{} was accepted", dir.display()),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// `null` removes the field.
+fn set(config: &mut Map<String, Value>, name: &str, value: Value) {
+    if value.is_null() {
+        config.remove(name);
+    } else {
+        config.insert(name.into(), value);
+    }
+}
+
+#[test]
+fn configurations() {
+    let llama3 = |change: &str, value: Value| {
+        let mut rope = json!({
+            "rope_type": "llama3", "rope_theta": 10000.0, "factor": 8.0, "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0, "original_max_position_embeddings": 32
+        });
+        set(rope.as_object_mut().unwrap(), change, value);
+        rope
+    };
+    // Model, field to set, value, field that the message names, what else it says.
+    #[rustfmt::skip] // one case, one line
+    let cases: Vec<(&str, &str, Value, &str, &str)> = vec![
+        ("llama", "architectures", json!(["MistralForCausalLM"]), "architectures", "LlamaForCausalLM, Qwen3ForCausalLM"),
+        ("llama", "architectures", json!(["Qwen3ForCausalLM"]), "model_type", "contradicts"),
+        ("llama", "architectures", json!("LlamaForCausalLM"), "architectures", "list of strings"),
+        ("llama", "model_type", json!("gemma2"), "model_type", "llama, qwen3"),
+        ("llama", "hidden_act", json!("gelu"), "hidden_act", "silu"),
+        ("llama", "hidden_size", json!("64"), "hidden_size", "an integer"),
+        ("llama", "hidden_size", json!(0), "hidden_size", "from 1"),
+        ("llama", "hidden_size", json!(64.5), "hidden_size", "found 64.5"),
+        ("llama", "vocab_size", json!(null), "vocab_size", "missing"),
+        ("llama", "vocab_size", json!(u64::MAX), "vocab_size", "an integer"),
+        ("llama", "num_hidden_layers", json!(2_000_000_000), "num_hidden_layers", "at most"),
+        ("llama", "num_key_value_heads", json!(3), "num_key_value_heads", "does not divide"),
+        ("llama", "head_dim", json!(15), "head_dim", "odd"),
+        ("llama", "attention_bias", json!("yes"), "attention_bias", "true or false"),
+        ("llama", "attention_dropout", json!(0.1), "attention_dropout", "not supported"),
+        ("llama", "pretraining_tp", json!(2), "pretraining_tp", "not supported"),
+        ("llama", "partial_rotary_factor", json!(0.5), "partial_rotary_factor", "not supported"),
+        ("llama", "quantization_config", json!({"bits": 4}), "quantization_config", "quantised"),
+        ("llama", "attn_logit_softcapping", json!(50.0), "attn_logit_softcapping", "caps"),
+        ("llama", "logit_scale", json!(0.0625), "logit_scale", "not supported"),
+        ("llama", "num_local_experts", json!(8), "num_local_experts", "experts"),
+        ("llama", "sliding_window", json!(4096), "sliding_window", "window"),
+        ("llama", "dtype", json!("float8_e4m3fn"), "dtype", "bfloat16"),
+        ("llama", "torch_dtype", json!("bfloat16"), "torch_dtype", "contradicts"),
+        ("llama", "rms_norm_eps", json!(-1e-6), "rms_norm_eps", "from 0"),
+        ("llama", "rope_theta", json!(500000.0), "rope_parameters.rope_theta", "contradicts"),
+        ("llama", "rope_theta", json!(-1.0), "rope_theta", "above 0"),
+        ("llama", "rope_scaling", json!({"type": "linear", "factor": 2.0}), "rope_scaling", "contradicts"),
+        ("llama", "rope_parameters", json!({"rope_type": "yarn", "factor": 4.0}), "rope_parameters.rope_type", "default, linear, llama3"),
+        ("llama", "rope_parameters", json!({"rope_type": "linear", "factor": 0}), "rope_parameters.factor", "above 0"),
+        ("llama", "rope_parameters", json!({"rope_type": "linear"}), "rope_parameters.factor", "missing"),
+        ("llama", "rope_parameters", json!({"rope_type": "default", "factor": 2.0}), "rope_parameters.factor", "default"),
+        ("llama", "rope_parameters", json!({"rope_type": "default", "type": "linear"}), "rope_parameters.type", "contradicts"),
+        ("llama", "rope_parameters", json!({"full_attention": {"rope_theta": 1e6}}), "rope_parameters.full_attention", "not supported"),
+        ("llama", "rope_parameters", json!([1, 2]), "rope_parameters", "an object"),
+        ("llama", "rope_parameters", llama3("high_freq_factor", json!(1.0)), "rope_parameters.high_freq_factor", "above"),
+        ("llama", "rope_parameters", llama3("low_freq_factor", json!(null)), "rope_parameters.low_freq_factor", "missing"),
+        ("llama", "rope_parameters", llama3("original_max_position_embeddings", json!(null)), "rope_parameters.original_max_position_embeddings", "missing"),
+        ("qwen3", "use_sliding_window", json!(true), "use_sliding_window", "not supported"),
+        ("qwen3", "layer_types", json!(["full_attention", "sliding_attention"]), "layer_types", "sliding_attention"),
+        ("qwen3", "layer_types", json!(["full_attention"]), "layer_types", "1 entries"),
+        ("qwen3", "mlp_bias", json!(true), "mlp_bias", "no biases"),
+        ("qwen3", "head_dim", json!(null), "head_dim", "128"),
+    ];
+    for (model, name, value, field, says) in cases {
+        let dir = copy_of(model);
+        edit_config(dir.path(), |config| set(config, name, value.clone()));
+        let error = error_of(dir.path());
+        let file = dir.path().join("config.json");
+        let start = format!("{}: field `{field}`: ", file.display());
+        assert!(error.starts_with(&start), "{name} = {value}: {error}");
+        assert!(error.contains(says), "{name} = {value}: {error}");
+    }
+}
+
+#[test]
+fn fields_without_effect_are_accepted() {
+    for (name, value) in [
+        ("use_cache", json!(false)),
+        ("eos_token_id", json!([1, 2])),
+        ("some_future_field", json!({"a": 1})),
+        ("attention_dropout", json!(0)),
+        ("num_experts", json!(0)),
+        ("logit_scale", json!(1)),
+        ("final_logit_softcapping", json!(null)),
+        ("partial_rotary_factor", json!(1)),
+    ] {
+        let dir = copy_of("llama");
+        edit_config(dir.path(), |config| {
+            config.insert(name.into(), value.clone());
+        });
+        if let Err(error) = load(dir.path(), &Device::default(), FloatDType::F32) {
+            panic!("{name} = {value}: {error}");
+        }
+    }
+}
+
+#[test]
+fn sizes_in_code() {
+    let size = Qwen3Size {
+        vocab_size: 256,
+        hidden_size: 64,
+        intermediate_size: 160,
+        num_hidden_layers: 2,
+        num_attention_heads: 4,
+        num_key_value_heads: 2,
+        head_dim: 32,
+        max_position_embeddings: 128,
+        tie_word_embeddings: true,
+    };
+    for (size, field) in [
+        (
+            Qwen3Size {
+                num_key_value_heads: 0,
+                ..size
+            },
+            "num_key_value_heads",
+        ),
+        (
+            Qwen3Size {
+                head_dim: 33,
+                ..size
+            },
+            "head_dim",
+        ),
+        (
+            Qwen3Size {
+                vocab_size: usize::MAX,
+                ..size
+            },
+            "vocab_size",
+        ),
+    ] {
+        let error = ModelConfig::qwen3(size).unwrap_err().to_string();
+        assert!(error.contains(field), "{error}");
+    }
+}
+
+const GATE: &str = "model.layers.0.mlp.gate_proj.weight";
+
+#[test]
+fn tensors() {
+    type Edit = fn(&mut File);
+    let cases: &[(&str, &str, Edit, &str, &str)] = &[
+        (
+            "missing",
+            "llama",
+            |f| drop(f.remove(GATE)),
+            GATE,
+            "missing; expected shape [96, 64]",
+        ),
+        (
+            "missing head of a model that is not tied",
+            "llama",
+            |f| drop(f.remove("lm_head.weight")),
+            "lm_head.weight",
+            "missing",
+        ),
+        (
+            "transposed",
+            "llama",
+            |f| f.get_mut(GATE).unwrap().shape = vec![64, 96],
+            GATE,
+            "expected shape [96, 64], found [64, 96]",
+        ),
+        (
+            "another rank",
+            "qwen3",
+            |f| f.get_mut("model.norm.weight").unwrap().shape = vec![8, 8],
+            "model.norm.weight",
+            "expected shape [64], found [8, 8]",
+        ),
+        (
+            "an integer type",
+            "llama",
+            |f| f.get_mut(GATE).unwrap().dtype = Dtype::I32,
+            GATE,
+            "found I32",
+        ),
+        (
+            "unexpected",
+            "llama",
+            |f| {
+                drop(f.insert(
+                    "model.layers.2.mlp.gate_proj.weight".into(),
+                    Stored::f32(&[1], &[0.0]),
+                ))
+            },
+            "model.layers.2.mlp.gate_proj.weight",
+            "unexpected",
+        ),
+        (
+            "a bias that the configuration denies",
+            "llama",
+            |f| {
+                drop(f.insert(
+                    "model.layers.0.mlp.gate_proj.bias".into(),
+                    Stored::f32(&[96], &[0.0; 96]),
+                ))
+            },
+            "model.layers.0.mlp.gate_proj.bias",
+            "unexpected",
+        ),
+        (
+            "a tied head of its own",
+            "llama_rope3_tied",
+            |f| {
+                drop(f.insert(
+                    "lm_head.weight".into(),
+                    Stored::f32(&[128, 64], &[0.0; 128 * 64]),
+                ))
+            },
+            "lm_head.weight",
+            "tie_word_embeddings",
+        ),
+    ];
+    for (case, model, edit, tensor, says) in cases {
+        let dir = copy_of(model);
+        edit_tensors(dir.path(), edit);
+        let error = error_of(dir.path());
+        let file = dir.path().join("model.safetensors");
+        let start = format!("{}: tensor `{tensor}`: ", file.display());
+        assert!(
+            error.contains(&start) && error.contains(says),
+            "{case}: {error}"
+        );
+    }
+}
+
+#[test]
+fn all_problems_are_listed_together() {
+    let dir = copy_of("llama");
+    edit_tensors(dir.path(), |file| {
+        file.remove("model.norm.weight");
+        file.get_mut(GATE).unwrap().shape = vec![64, 96];
+        file.insert("surplus".into(), Stored::f32(&[1], &[0.0]));
+    });
+    let error = error_of(dir.path());
+    for name in ["model.norm.weight", GATE, "surplus"] {
+        assert!(error.contains(&format!("tensor `{name}`")), "{error}");
+    }
+}
+
+#[test]
+fn damaged_files() {
+    type Damage = fn(Vec<u8>) -> Vec<u8>;
+    let cases: &[(&str, Damage, &str)] = &[
+        ("empty", |_| Vec::new(), "0 bytes"),
+        (
+            "shorter than the first word",
+            |b| b[..5].to_vec(),
+            "5 bytes",
+        ),
+        ("cut in the header", |b| b[..100].to_vec(), "does not fit"),
+        (
+            "cut in the tensors",
+            |b| b[..b.len() - 1].to_vec(),
+            "promises",
+        ),
+        (
+            "longer than promised",
+            |mut b| {
+                b.push(0);
+                b
+            },
+            "promises",
+        ),
+        (
+            "a huge header",
+            |mut b| {
+                b[..8].fill(0xff);
+                b
+            },
+            "does not fit",
+        ),
+        (
+            "a header that is not JSON",
+            |mut b| {
+                b[8] = b'!';
+                b
+            },
+            "does not parse",
+        ),
+        (
+            "something else",
+            |_| b"PK\x03\x04 this is a zip file, isn't it".to_vec(),
+            "does not fit",
+        ),
+    ];
+    for (case, damage, says) in cases {
+        let dir = copy_of("llama");
+        let path = dir.path().join("model.safetensors");
+        fs::write(&path, damage(fs::read(&path).unwrap())).unwrap();
+        let error = error_of(dir.path());
+        assert!(
+            error.starts_with(&path.display().to_string()),
+            "{case}: {error}"
+        );
+        assert!(error.contains(says), "{case}: {error}");
+    }
+}
+
+/// Every byte of the header wrong in turn: an error or a model, never a panic.
+#[test]
+fn damaged_headers_never_panic() {
+    let original = fs::read(model_dir("llama").join("model.safetensors")).unwrap();
+    let dir = copy_of("llama");
+    for at in (0..2000).step_by(7) {
+        let mut bytes = original.clone();
+        bytes[at] ^= 0x15;
+        fs::write(dir.path().join("model.safetensors"), bytes).unwrap();
+        let _ = load(dir.path(), &Device::default(), FloatDType::F32);
+    }
+}
+
+fn with_index(index: Value) -> tempfile::TempDir {
+    let dir = copy_of("llama");
+    fs::rename(
+        dir.path().join("model.safetensors"),
+        dir.path().join("part.safetensors"),
+    )
+    .unwrap();
+    fs::write(
+        dir.path().join("model.safetensors.index.json"),
+        index.to_string(),
+    )
+    .unwrap();
+    dir
+}
+
+#[test]
+fn indices() {
+    let names: Vec<String> = common::read(&model_dir("llama").join("model.safetensors"))
+        .into_keys()
+        .collect();
+    let all_in = |file: &str| -> Map<String, Value> {
+        names
+            .iter()
+            .map(|name| (name.clone(), json!(file)))
+            .collect()
+    };
+    let changed = |name: &str, file: Value| {
+        let mut map = all_in("part.safetensors");
+        set(&mut map, name, file);
+        json!({ "weight_map": map })
+    };
+    assert!(
+        load(
+            with_index(json!({ "weight_map": all_in("part.safetensors") })).path(),
+            &Device::default(),
+            FloatDType::F32
+        )
+        .is_ok()
+    );
+    let cases: Vec<(Value, &str, &str)> = vec![
+        (
+            json!({}),
+            "index.json: field `weight_map`",
+            "expected an object",
+        ),
+        (
+            json!({ "weight_map": { GATE: 1 } }),
+            "field `weight_map.model.layers.0.mlp",
+            "file name",
+        ),
+        (
+            changed(GATE, json!("../part.safetensors")),
+            "field `weight_map.model.layers.0.mlp",
+            "plain name",
+        ),
+        (
+            changed(GATE, json!("/etc/passwd")),
+            "field `weight_map.model.layers.0.mlp",
+            "plain name",
+        ),
+        (
+            changed(GATE, json!("absent.safetensors")),
+            "absent.safetensors: cannot open",
+            "",
+        ),
+        (
+            changed("surplus", json!("part.safetensors")),
+            "part.safetensors: tensor `surplus`",
+            "missing",
+        ),
+        (
+            changed(GATE, Value::Null),
+            "part.safetensors: tensor `model.layers.0.mlp",
+            "does not say",
+        ),
+    ];
+    for (index, names, says) in cases {
+        let dir = with_index(index);
+        let error = error_of(dir.path());
+        assert!(error.contains(names) && error.contains(says), "{error}");
+    }
+}
+
+#[test]
+fn directories() {
+    let dir = copy_of("llama");
+    fs::remove_file(dir.path().join("model.safetensors")).unwrap();
+    fs::write(dir.path().join("pytorch_model.bin"), "").unwrap();
+    let error = error_of(dir.path());
+    assert!(
+        error.contains("model.safetensors.index.json") && error.contains("convert"),
+        "{error}"
+    );
+
+    fs::write(dir.path().join("config.json"), "{ \"architectures\": [").unwrap();
+    let error = error_of(dir.path());
+    assert!(error.contains("config.json: not valid JSON"), "{error}");
+
+    fs::write(dir.path().join("config.json"), "[]").unwrap();
+    let error = error_of(dir.path());
+    assert!(
+        error.contains("config.json") && error.contains("expected an object"),
+        "{error}"
+    );
+
+    fs::remove_file(dir.path().join("config.json")).unwrap();
+    let error = error_of(dir.path());
+    assert!(error.contains("config.json: cannot read"), "{error}");
+}
+
+#[test]
+fn inputs() {
+    let device = Device::default();
+    let (_, model) = load(&model_dir("llama"), &device, FloatDType::F32).unwrap();
+    let ids = |row: &[i32]| Tensor::<1, Int>::from_data(row, &device).unsqueeze::<2>();
+    let cases: Vec<InputCase> = vec![
+        (
+            ids(&[1, 128]),
+            None,
+            "input_ids",
+            "column 1: 128 is not in 0..128 (vocab_size)",
+        ),
+        (ids(&[-1, 2]), None, "input_ids", "-1"),
+        (
+            ids(&[1; 129]),
+            None,
+            "input_ids",
+            "max_position_embeddings, 128",
+        ),
+        (ids(&[1]), None, "input_ids", "at least 2"),
+        (
+            ids(&[1, 2]),
+            Some(ids(&[0, 1, 2])),
+            "position_ids",
+            "[1, 3]",
+        ),
+        (ids(&[1, 2]), Some(ids(&[0, -3])), "position_ids", "-3"),
+        (ids(&[1, 2]), Some(ids(&[0, 128])), "position_ids", "128"),
+    ];
+    for (input_ids, position_ids, input, says) in cases {
+        let error = model
+            .check_loss_inputs(&input_ids, position_ids.as_ref())
+            .unwrap_err()
+            .to_string();
+        assert!(error.starts_with(input) && error.contains(says), "{error}");
+    }
+    model.check_inputs(&ids(&[1]), Some(&ids(&[127]))).unwrap();
+
+    let error = load(&model_dir("llama"), &device, FloatDType::Flex32)
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("flex32"), "{error}");
+}

@@ -1,0 +1,152 @@
+//! Fixtures: model directories with the results that `transformers` computed from them.
+
+// Each test program uses a part of this.
+#![allow(dead_code)]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use burn::tensor::{Device, Int, Tensor, TensorData, bf16, f16};
+use safetensors::tensor::TensorView;
+use safetensors::{Dtype, SafeTensors};
+use serde_json::Value;
+use tempfile::TempDir;
+
+pub const MODELS: [&str; 3] = ["llama", "llama_rope3_tied", "qwen3"];
+
+pub fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures")
+}
+
+pub fn model_dir(name: &str) -> PathBuf {
+    fixtures().join("models").join(name)
+}
+
+/// One tensor of a file.
+#[derive(Clone, PartialEq)]
+pub struct Stored {
+    pub dtype: Dtype,
+    pub shape: Vec<usize>,
+    pub bytes: Vec<u8>,
+}
+
+impl Stored {
+    pub fn f32(shape: &[usize], values: &[f32]) -> Self {
+        let bytes = values.iter().flat_map(|x| x.to_le_bytes()).collect();
+        Self {
+            dtype: Dtype::F32,
+            shape: shape.to_vec(),
+            bytes,
+        }
+    }
+
+    /// The values, exactly.
+    pub fn values(&self) -> Vec<f64> {
+        fn each<const N: usize>(bytes: &[u8], read: impl Fn([u8; N]) -> f64) -> Vec<f64> {
+            bytes
+                .as_chunks::<N>()
+                .0
+                .iter()
+                .map(|&chunk| read(chunk))
+                .collect()
+        }
+        match self.dtype {
+            Dtype::F64 => each(&self.bytes, f64::from_le_bytes),
+            Dtype::F32 => each(&self.bytes, |b| f32::from_le_bytes(b).into()),
+            Dtype::BF16 => each(&self.bytes, |b| bf16::from_le_bytes(b).to_f64()),
+            Dtype::F16 => each(&self.bytes, |b| f16::from_le_bytes(b).to_f64()),
+            Dtype::I64 => each(&self.bytes, |b| i64::from_le_bytes(b) as f64),
+            other => panic!("no test stores {other}"),
+        }
+    }
+}
+
+pub type File = BTreeMap<String, Stored>;
+
+pub fn read(path: &Path) -> File {
+    let bytes = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let file = SafeTensors::deserialize(&bytes).unwrap();
+    file.iter()
+        .map(|(name, view)| {
+            let (dtype, shape, bytes) = (view.dtype(), view.shape().to_vec(), view.data().to_vec());
+            (
+                name.to_owned(),
+                Stored {
+                    dtype,
+                    shape,
+                    bytes,
+                },
+            )
+        })
+        .collect()
+}
+
+pub fn write(path: &Path, file: &File) {
+    let views = file.iter().map(|(name, tensor)| {
+        let view = TensorView::new(tensor.dtype, tensor.shape.clone(), &tensor.bytes).unwrap();
+        (name, view)
+    });
+    fs::write(path, safetensors::serialize(views, None).unwrap()).unwrap();
+}
+
+/// A copy of a model directory that a test may spoil.
+pub fn copy_of(name: &str) -> TempDir {
+    let copy = tempfile::tempdir().unwrap();
+    for file in ["config.json", "model.safetensors"] {
+        fs::copy(model_dir(name).join(file), copy.path().join(file)).unwrap();
+    }
+    copy
+}
+
+pub fn edit_config(dir: &Path, edit: impl FnOnce(&mut serde_json::Map<String, Value>)) {
+    let path = dir.join("config.json");
+    let mut config: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    edit(config.as_object_mut().unwrap());
+    fs::write(path, config.to_string()).unwrap();
+}
+
+pub fn edit_tensors(dir: &Path, edit: impl FnOnce(&mut File)) {
+    let path = dir.join("model.safetensors");
+    let mut file = read(&path);
+    edit(&mut file);
+    write(&path, &file);
+}
+
+pub fn ints(tensor: &Stored, device: &Device) -> Tensor<2, Int> {
+    let values: Vec<i64> = tensor.values().into_iter().map(|x| x as i64).collect();
+    Tensor::from_data(TensorData::new(values, tensor.shape.clone()), device)
+}
+
+pub fn to_f64(data: &TensorData) -> Vec<f64> {
+    Tensor::<1>::from_data(
+        TensorData::from_bytes(data.bytes().clone(), [data.num_elements()], data.dtype()),
+        (&Device::default(), data.dtype()),
+    )
+    .try_to_vec_as::<f64>()
+    .unwrap()
+}
+
+pub fn largest(values: &[f64]) -> f64 {
+    values.iter().fold(0.0, |largest, x| largest.max(x.abs()))
+}
+
+/// The largest absolute difference; infinite where something is not a number.
+pub fn worst(found: &[f64], expected: &[f64]) -> f64 {
+    assert_eq!(found.len(), expected.len());
+    let difference = |(a, b): (&f64, &f64)| (a - b).abs();
+    let differences = found.iter().zip(expected).map(difference);
+    differences
+        .map(|d| if d.is_nan() { f64::INFINITY } else { d })
+        .fold(0.0, f64::max)
+}
+
+pub fn l2(values: impl IntoIterator<Item = f64>) -> f64 {
+    values.into_iter().map(|x| x * x).sum::<f64>().sqrt()
+}
+
+/// L2 norm of the difference over the L2 norm of what was expected.
+pub fn relative_l2(found: &[f64], expected: &[f64]) -> f64 {
+    assert_eq!(found.len(), expected.len());
+    l2(found.iter().zip(expected).map(|(a, b)| a - b)) / l2(expected.iter().copied())
+}

@@ -1,0 +1,172 @@
+//! Logits, losses and gradients against those of `transformers`, with fused kernels on and off.
+
+mod common;
+
+use burn::tensor::{Device, FloatDType};
+use burn_kernels::policy::{self, Policy};
+use common::{File, MODELS, ints, largest, model_dir, read, relative_l2, to_f64, worst};
+use kernels_models::load;
+
+const POLICIES: [&str; 2] = ["none", "all"];
+
+struct Case {
+    label: String,
+    model: &'static str,
+    golden: File,
+    _policy: policy::ScopeGuard,
+}
+
+/// Runs `check` for every model with kernels off and on.
+fn for_each_case(check: impl Fn(&Case)) {
+    for model in MODELS {
+        for policy in POLICIES {
+            let scope = policy::scope(policy.parse::<Policy>().unwrap());
+            check(&Case {
+                label: format!("{model}, kernels {policy}"),
+                model,
+                golden: read(&model_dir(model).join("golden.safetensors")),
+                _policy: scope,
+            });
+        }
+    }
+}
+
+impl Case {
+    fn values(&self, name: &str) -> Vec<f64> {
+        self.golden[name].values()
+    }
+
+    /// Logits and loss in the given dtype.
+    fn run(&self, dtype: FloatDType) -> (Vec<f64>, f64) {
+        let device = Device::default();
+        let (_, model) = load(&model_dir(self.model), &device, dtype).unwrap();
+        let input_ids = ints(&self.golden["input_ids"], &device);
+        let position_ids = ints(&self.golden["position_ids"], &device);
+        model
+            .check_loss_inputs(&input_ids, Some(&position_ids))
+            .unwrap();
+        let (logits, loss) = model.loss(input_ids, Some(position_ids));
+        (to_f64(&logits.into_data()), to_f64(&loss.into_data())[0])
+    }
+}
+
+#[test]
+fn f32_logits_loss_and_gradients() {
+    for_each_case(|case| {
+        let device = Device::default().autodiff();
+        let (_, model) = load(&model_dir(case.model), &device, FloatDType::F32).unwrap();
+        let input_ids = ints(&case.golden["input_ids"], &device);
+        let (logits, loss) = model.loss(input_ids, None);
+
+        let expected = case.values("logits");
+        let error = worst(&to_f64(&logits.into_data()), &expected) / largest(&expected);
+        assert!(error < 2e-5, "{}: logits off by {error:e}", case.label);
+        let error = worst(&to_f64(&loss.to_data()), &case.values("loss"));
+        assert!(error < 1e-5, "{}: loss off by {error:e}", case.label);
+
+        let gradients = model.gradients(&loss.backward());
+        let expected: Vec<&String> = case
+            .golden
+            .keys()
+            .filter(|name| name.starts_with("grad."))
+            .collect();
+        assert_eq!(gradients.len(), expected.len(), "{}", case.label);
+        for name in expected {
+            let parameter = name.strip_prefix("grad.").unwrap();
+            let gradient = &gradients[parameter];
+            assert_eq!(
+                gradient.shape().as_slice(),
+                case.golden[name].shape,
+                "{}: {name}",
+                case.label
+            );
+            let error = relative_l2(&to_f64(gradient), &case.values(name));
+            assert!(error < 1e-5, "{}: {name} off by {error:e}", case.label);
+        }
+    });
+}
+
+/// The rotary frequencies are the same `f32` numbers in both, and everything else is `f64`: what is
+/// left is the rounding of `f64`. A single `f32` step anywhere would show as 1e-8 or more.
+#[test]
+fn f64_logits_and_loss() {
+    for_each_case(|case| {
+        let (logits, loss) = case.run(FloatDType::F64);
+        let expected = case.values("logits_f64");
+        let error = worst(&logits, &expected) / largest(&expected);
+        assert!(error < 1e-12, "{}: logits off by {error:e}", case.label);
+        let error = (loss - case.values("loss_f64")[0]).abs();
+        assert!(error < 1e-12, "{}: loss off by {error:e}", case.label);
+    });
+}
+
+/// In bf16 every operation rounds to 8 bits, and another order of operations rounds differently. So
+/// the yardstick is how far `transformers`' own bf16 run is from the exact result: ours may be as
+/// far, with some room for the luck of the draw.
+#[test]
+fn bf16_is_as_exact_as_transformers() {
+    for_each_case(|case| {
+        let exact = case.values("logits_f64");
+        let theirs = case.values("logits_bf16");
+        let (ours, loss) = case.run(FloatDType::BF16);
+        let (our_error, their_error) = (relative_l2(&ours, &exact), relative_l2(&theirs, &exact));
+        assert!(
+            our_error < 1.25 * their_error,
+            "{}: off by {our_error:e}, transformers by {their_error:e}",
+            case.label
+        );
+        let (our_worst, their_worst) = (worst(&ours, &exact), worst(&theirs, &exact));
+        assert!(
+            our_worst < 2.0 * their_worst,
+            "{}: {our_worst} against {their_worst}",
+            case.label
+        );
+        let error = (loss - case.values("loss_f64")[0]).abs();
+        assert!(error < 0.01, "{}: loss off by {error:e}", case.label);
+    });
+}
+
+/// f16 has 3 bits more than bf16, so an eighth of its error and some room.
+#[test]
+fn f16_logits() {
+    for_each_case(|case| {
+        let exact = case.values("logits_f64");
+        let bf16_error = relative_l2(&case.values("logits_bf16"), &exact);
+        let (logits, _) = case.run(FloatDType::F16);
+        let error = relative_l2(&logits, &exact);
+        assert!(error < bf16_error / 5.0, "{}: off by {error:e}", case.label);
+    });
+}
+
+/// That the tolerances above notice what they should: a hundredth more in every other element of
+/// any one parameter. (In all elements would be nothing: Qwen3 normalises what its projections
+/// give.)
+#[test]
+fn a_slightly_wrong_parameter_is_noticed() {
+    for model in MODELS {
+        let golden = read(&model_dir(model).join("golden.safetensors"));
+        let expected = golden["logits"].values();
+        let device = Device::default();
+        let input_ids = ints(&golden["input_ids"], &device);
+        for parameter in read(&model_dir(model).join("model.safetensors")).into_keys() {
+            let spoilt = common::copy_of(model);
+            common::edit_tensors(spoilt.path(), |file| {
+                let tensor = file.get_mut(&parameter).unwrap();
+                let values: Vec<f32> = tensor
+                    .values()
+                    .iter()
+                    .zip([1.01, 1.0].into_iter().cycle())
+                    .map(|(x, f)| (x * f) as f32)
+                    .collect();
+                *tensor = common::Stored::f32(&tensor.shape.clone(), &values);
+            });
+            let (_, spoilt) = load(spoilt.path(), &device, FloatDType::F32).unwrap();
+            let logits = to_f64(&spoilt.forward(input_ids.clone(), None).into_data());
+            let error = worst(&logits, &expected) / largest(&expected);
+            assert!(
+                error > 2e-5,
+                "{model}: a wrong {parameter} changes logits by {error:e} only"
+            );
+        }
+    }
+}

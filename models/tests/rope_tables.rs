@@ -1,0 +1,99 @@
+//! Rotary tables against those of `transformers`.
+
+mod common;
+
+use burn::tensor::{DType, Device, Int, Tensor};
+use common::{File, fixtures, read, to_f64, worst};
+use kernels_models::{RopeConfig, RopeScaling, RotaryEmbedding};
+
+fn cases() -> [(&'static str, RopeConfig); 5] {
+    let default = |theta| RopeConfig {
+        theta,
+        scaling: RopeScaling::Default,
+    };
+    let llama3 = RopeScaling::Llama3 {
+        factor: 8.0,
+        low_freq_factor: 1.0,
+        high_freq_factor: 4.0,
+        original_max_position_embeddings: 8192,
+    };
+    [
+        ("default_1e4", default(1e4)),
+        ("default_5e5", default(5e5)),
+        ("default_1e6", default(1e6)),
+        (
+            "linear_8",
+            RopeConfig {
+                theta: 1e6,
+                scaling: RopeScaling::Linear { factor: 8.0 },
+            },
+        ),
+        (
+            "llama3",
+            RopeConfig {
+                theta: 5e5,
+                scaling: llama3,
+            },
+        ),
+    ]
+}
+
+fn file() -> File {
+    read(&fixtures().join("ops/rope_tables.safetensors"))
+}
+
+#[test]
+fn frequencies_agree_to_the_last_bit() {
+    let file = file();
+    for (name, rope) in cases() {
+        let expected = file[&format!("{name}.inv_freq")].values();
+        let found = RotaryEmbedding::new(&rope, 64);
+        let found: Vec<f64> = found.inv_freq().iter().map(|&x| x.into()).collect();
+        assert_eq!(found, expected, "{name}");
+    }
+}
+
+/// Angles are the same `f32` numbers in both, so only the cosine's and the sine's own rounding
+/// differs.
+#[test]
+fn tables_agree() {
+    const IMPLIED: usize = 8192;
+    let device = Device::default();
+    let file = file();
+    for (name, rope) in cases() {
+        let rotary = RotaryEmbedding::new(&rope, 64);
+        let stored = |key: &str| file[&format!("{name}.{key}")].values();
+        let positions: Vec<usize> = stored("positions").iter().map(|&p| p as usize).collect();
+        let ids: Vec<i32> = positions.iter().map(|&p| p as i32).collect();
+        let ids = Tensor::<1, Int>::from_data(ids.as_slice(), &device).unsqueeze();
+        let explicit = rotary.tables_at(ids, DType::F32);
+        let implied = rotary.tables(IMPLIED, &device, DType::F32);
+        for (key, explicit, implied) in [
+            ("cos", explicit.cos, implied.cos),
+            ("sin", explicit.sin, implied.sin),
+        ] {
+            let expected = stored(key);
+            let error = worst(&to_f64(&explicit.into_data()), &expected);
+            assert!(error < 2e-7, "{name}.{key}: off by {error:e}");
+            let implied = to_f64(&implied.into_data());
+            for (row, &position) in positions.iter().enumerate().filter(|&(_, &p)| p < IMPLIED) {
+                let found = &implied[position * 64..][..64];
+                let error = worst(found, &expected[row * 64..][..64]);
+                assert!(error < 2e-7, "{name}.{key}[{position}]: off by {error:e}");
+            }
+        }
+    }
+}
+
+/// Tables in bf16 are the `f32` tables rounded once: half a unit in the last place below 1 is 2^-9.
+#[test]
+fn bf16_tables_are_rounded_at_the_end() {
+    let device = Device::default();
+    for (_, rope) in cases() {
+        let rotary = RotaryEmbedding::new(&rope, 64);
+        let exact = to_f64(&rotary.tables(1000, &device, DType::F64).cos.into_data());
+        let rounded = to_f64(&rotary.tables(1000, &device, DType::BF16).cos.into_data());
+        // The f32 angle of position 999 is itself off by up to 999 · 2^-24.
+        assert!(worst(&rounded, &exact) <= 2.0_f64.powi(-9) + 1e-4);
+    }
+}

@@ -1,0 +1,243 @@
+//! Saving and loading, single and sharded, and configurations in every spelling.
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+
+use burn::tensor::{Device, FloatDType, Int, Tensor};
+use common::{MODELS, edit_config, ints, model_dir, read, to_f64};
+use kernels_models::{CausalLm, ModelConfig, Qwen3Size, load, save};
+use serde_json::json;
+
+fn open(dir: &Path, dtype: FloatDType) -> (ModelConfig, CausalLm) {
+    load(dir, &Device::default(), dtype).unwrap()
+}
+
+fn logits(dir: &Path, name: &str) -> Vec<f64> {
+    let golden = read(&model_dir(name).join("golden.safetensors"));
+    let (_, model) = open(dir, FloatDType::F32);
+    to_f64(
+        &model
+            .forward(ints(&golden["input_ids"], &Device::default()), None)
+            .into_data(),
+    )
+}
+
+#[test]
+fn saved_tensors_are_those_that_were_loaded() {
+    for name in MODELS {
+        let parent = tempfile::tempdir().unwrap();
+        let target = parent.path().join("copy");
+        let (config, model) = open(&model_dir(name), FloatDType::F32);
+        save(&model, &config, &target, None).unwrap();
+        let before = read(&model_dir(name).join("model.safetensors"));
+        let after = read(&target.join("model.safetensors"));
+        assert!(before == after, "{name}");
+        // Nothing else is left beside it.
+        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 1);
+    }
+}
+
+#[test]
+fn saved_header_says_format_pt() {
+    let parent = tempfile::tempdir().unwrap();
+    let target = parent.path().join("new");
+    let (config, model) = open(&model_dir("llama"), FloatDType::F32);
+    save(&model, &config, &target, None).unwrap();
+    let bytes = fs::read(target.join("model.safetensors")).unwrap();
+    let (length, metadata) = safetensors::SafeTensors::read_metadata(&bytes).unwrap();
+    assert_eq!(metadata.metadata().as_ref().unwrap()["format"], "pt");
+    assert_eq!((8 + length) % 8, 0);
+}
+
+#[test]
+fn shards_hold_the_same_model() {
+    for name in MODELS {
+        let parent = tempfile::tempdir().unwrap();
+        let target = parent.path().join("sharded");
+        let (config, model) = open(&model_dir(name), FloatDType::F32);
+        save(&model, &config, &target, Some(100_000)).unwrap();
+        let files: Vec<_> = fs::read_dir(&target)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .filter(|path| path.extension().is_some_and(|e| e == "safetensors"))
+            .collect();
+        assert!(files.len() >= 3, "{files:?}");
+        for file in &files {
+            let bytes: usize = read(file).values().map(|tensor| tensor.bytes.len()).sum();
+            assert!(bytes <= 100_000, "{}: {bytes}", file.display());
+        }
+        assert_eq!(logits(&target, name), logits(&model_dir(name), name));
+    }
+}
+
+#[test]
+fn half_types_survive() {
+    for (dtype, config_name) in [(FloatDType::BF16, "bfloat16"), (FloatDType::F16, "float16")] {
+        let parent = tempfile::tempdir().unwrap();
+        let target = parent.path().join("half");
+        let (config, model) = open(&model_dir("qwen3"), dtype);
+        save(&model, &config, &target, None).unwrap();
+        let (saved, again) = open(&target, dtype);
+        assert_eq!(saved.dtype.unwrap().config_name(), config_name);
+        assert!(model.named_parameters() == again.named_parameters());
+        let stored = read(&target.join("model.safetensors"));
+        assert!(
+            stored
+                .values()
+                .all(|tensor| tensor.bytes.len() == 2 * tensor.values().len())
+        );
+    }
+}
+
+#[test]
+fn nothing_is_overwritten() {
+    let occupied = tempfile::tempdir().unwrap();
+    fs::write(occupied.path().join("precious.txt"), "kept").unwrap();
+    let (config, model) = open(&model_dir("llama"), FloatDType::F32);
+    let error = save(&model, &config, occupied.path(), None)
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("is not empty"), "{error}");
+    assert_eq!(fs::read_dir(occupied.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn configurations_survive_with_fields_that_are_not_ours() {
+    for name in MODELS {
+        let config = ModelConfig::from_file(&model_dir(name).join("config.json")).unwrap();
+        let again = ModelConfig::from_json(&config.to_json(), "again".as_ref()).unwrap();
+        assert_eq!(config, again);
+        assert!(again.to_json().contains("\"eos_token_id\": 2"));
+    }
+}
+
+#[test]
+fn transformers_4_spelling_is_the_same_model() {
+    for name in MODELS {
+        let old = common::copy_of(name);
+        edit_config(old.path(), |config| {
+            let mut rope = config.remove("rope_parameters").unwrap();
+            let rope = rope.as_object_mut().unwrap();
+            config.insert("rope_theta".into(), rope.remove("rope_theta").unwrap());
+            let scaled = rope["rope_type"] != "default";
+            config.insert(
+                "rope_scaling".into(),
+                if scaled { json!(rope) } else { json!(null) },
+            );
+            let dtype = config.remove("dtype").unwrap();
+            config.insert("torch_dtype".into(), dtype);
+        });
+        assert_eq!(
+            logits(old.path(), name),
+            logits(&model_dir(name), name),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn absent_sizes_are_derived() {
+    let dir = common::copy_of("llama");
+    edit_config(dir.path(), |config| {
+        config.remove("head_dim").unwrap();
+        config.remove("rope_parameters").unwrap();
+        config.insert(
+            "rope_scaling".into(),
+            json!({ "type": "linear", "factor": 2 }),
+        );
+    });
+    let config = ModelConfig::from_file(&dir.path().join("config.json")).unwrap();
+    assert_eq!(config.head_dim, 16);
+    assert_eq!(config.rope.theta, 10_000.0);
+
+    edit_config(dir.path(), |config| {
+        config.remove("num_key_value_heads").unwrap();
+    });
+    let config = ModelConfig::from_file(&dir.path().join("config.json")).unwrap();
+    assert_eq!(config.num_key_value_heads, 4);
+}
+
+#[test]
+fn old_rotary_buffers_and_equal_tied_heads_are_accepted() {
+    let dir = common::copy_of("llama_rope3_tied");
+    common::edit_tensors(dir.path(), |file| {
+        let buffer = common::Stored::f32(&[8], &[0.5; 8]);
+        file.insert(
+            "model.layers.0.self_attn.rotary_emb.inv_freq".into(),
+            buffer,
+        );
+        let embedding = file["model.embed_tokens.weight"].clone();
+        file.insert("lm_head.weight".into(), embedding);
+    });
+    assert_eq!(
+        logits(dir.path(), "llama_rope3_tied"),
+        logits(&model_dir("llama_rope3_tied"), "llama_rope3_tied")
+    );
+}
+
+#[test]
+fn explicit_and_default_positions_agree() {
+    let (_, model) = open(&model_dir("qwen3"), FloatDType::F32);
+    let device = Device::default();
+    let ids = Tensor::<2, Int>::from_data([[5, 6, 7, 8], [1, 2, 3, 4]], &device);
+    let positions = Tensor::<2, Int>::from_data([[0, 1, 2, 3]], &device);
+    let explicit = to_f64(&model.forward(ids.clone(), Some(positions)).into_data());
+    let default = to_f64(&model.forward(ids.clone(), None).into_data());
+    assert!(common::worst(&explicit, &default) < 1e-6);
+    // Rotary positions are relative: a shift changes little, a stretch changes much.
+    let shifted = Tensor::<2, Int>::from_data([[10, 11, 12, 13]], &device);
+    let shifted = to_f64(&model.forward(ids.clone(), Some(shifted)).into_data());
+    assert!(common::worst(&shifted, &default) < 1e-5);
+    let stretched = Tensor::<2, Int>::from_data([[0, 9, 18, 27]], &device);
+    let stretched = to_f64(&model.forward(ids, Some(stretched)).into_data());
+    assert!(common::worst(&stretched, &default) > 1e-3);
+}
+
+#[test]
+fn a_fresh_model_is_initialised_as_configured() {
+    let config = ModelConfig::qwen3(Qwen3Size {
+        vocab_size: 256,
+        hidden_size: 64,
+        intermediate_size: 160,
+        num_hidden_layers: 3,
+        num_attention_heads: 4,
+        num_key_value_heads: 2,
+        head_dim: 32,
+        max_position_embeddings: 128,
+        tie_word_embeddings: true,
+    })
+    .unwrap();
+    let device = Device::default();
+    device.seed(7);
+    let model = config.init(&device);
+    let parameters = model.named_parameters();
+    assert!(!parameters.contains_key("lm_head.weight"));
+    assert_eq!(
+        parameters["model.layers.2.mlp.gate_proj.weight"]
+            .shape()
+            .as_slice(),
+        [160, 64]
+    );
+    for (name, data) in &parameters {
+        let values = to_f64(data);
+        if name.ends_with("norm.weight") {
+            assert!(values.iter().all(|&x| x == 1.0), "{name}");
+        } else {
+            let deviation =
+                (values.iter().map(|x| x * x).sum::<f64>() / values.len() as f64).sqrt();
+            assert!((0.018..0.022).contains(&deviation), "{name}: {deviation}");
+        }
+    }
+    // The loss of a model that knows nothing is about that of a guess.
+    let ids = Tensor::<2, Int>::from_data([[1, 2, 3, 4, 5, 6, 7, 8]], &device);
+    let loss = to_f64(&model.loss(ids, None).1.into_data())[0];
+    assert!((loss - 256_f64.ln()).abs() < 0.3, "{loss}");
+
+    let parent = tempfile::tempdir().unwrap();
+    let target = parent.path().join("fresh");
+    save(&model, &config, &target, None).unwrap();
+    let (_, again) = open(&target, FloatDType::F32);
+    assert!(parameters == again.named_parameters());
+}
