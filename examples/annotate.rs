@@ -67,7 +67,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let random = |shape| Tensor::<4>::random(shape, Distribution::Normal(0.0, 1.0), &device);
     let x = random([1, 1, 16, 64]);
     let y = mlp.forward(norm.forward(x));
-    let angles = Tensor::<2>::random([16, 64], Distribution::Uniform(0.0, 6.28), &device);
+    let angles = Tensor::<2>::random([16, 64], Distribution::Uniform(0.0, 3.0), &device);
     let (q, k) = rotate(
         random([1, 4, 16, 64]),
         random([1, 2, 16, 64]),

@@ -3,6 +3,7 @@
 use crate::choice::DeviceChoice;
 use crate::output;
 use anyhow::bail;
+use burn::tensor::Device;
 use burn_kernels::verify;
 
 /// Compare every kernel with its reference, forward and backward, on this machine
@@ -21,7 +22,7 @@ pub struct Args {
 /// # Errors
 /// A kernel differs from its reference by more than its dtype allows.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let report = verify::verify_all(&args.device.device());
+    let report = verify::verify_all(&args.device.device(), &Device::flex());
     if args.json {
         output::json(&report)?;
     } else {

@@ -62,7 +62,7 @@ pub(super) fn check_impl(
     let shape = shape_of(contract, &block.method);
     let arguments = Arguments::read(attribute, contract, shape, &mut errors);
     let site = function_site(contract, shape, &arguments, &block.method, &mut errors);
-    errors.finish(site.map(|site| (site, Form::Impl(block))))
+    errors.finish(site.map(|site| (site, Form::Impl(Box::new(block)))))
 }
 
 /// The attribute stands on a function: a method, or a free one.

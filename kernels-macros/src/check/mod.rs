@@ -40,7 +40,7 @@ pub(crate) struct Site {
 /// A checked item, in its form.
 pub(crate) enum Form {
     Struct(Struct),
-    Impl(Block),
+    Impl(Box<Block>),
     Method(Function),
     Function(Function),
 }
