@@ -1,0 +1,9 @@
+use burn_kernels::fused_kernel;
+
+#[fused_kernel("npu_fused_rmsnorm")]
+enum Norm {
+    Layer,
+    Rms,
+}
+
+fn main() {}
