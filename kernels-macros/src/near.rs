@@ -8,15 +8,15 @@ pub(crate) fn did_you_mean<'a>(written: &str, known: impl IntoIterator<Item = &'
     }
 }
 
-/// The known word that was most likely meant: at most a third of it differs, or it contains the
-/// written word whole (`rmsnorm` for `npu_fused_rmsnorm`).
+/// The known word that was most likely meant: at most a third of it differs and something is
+/// kept, or it contains the written word whole (`rmsnorm` for `npu_fused_rmsnorm`).
 fn nearest<'a>(written: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let written = written.to_lowercase();
     known
         .into_iter()
         .filter_map(|word| {
             let distance = edit_distance(&written, word);
-            let close = distance <= word.len().max(3) / 3;
+            let close = distance <= word.len().max(3) / 3 && distance < written.chars().count();
             let part = written.len() >= 3 && (word.contains(&written) || written.contains(word));
             (close || part).then_some((distance, word))
         })

@@ -44,7 +44,7 @@ use summary::Summary;
 /// Ctrl-C or by an error leaves the metrics so far and no checkpoint.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The run folder; it must be empty or not exist [default: runs/<PRESET>-<time>].
+    /// The run folder; it must be empty or not exist [default: runs/PRESET-TIME].
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// The model to train.
@@ -54,7 +54,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     corpus: Option<PathBuf>,
     /// Optimiser steps.
-    #[arg(long, default_value_t = 300, value_parser = settings::at_least::<1>)]
+    #[arg(long, default_value_t = 720, value_parser = settings::at_least::<1>)]
     steps: usize,
     /// Sequences in each step.
     #[arg(long, default_value_t = 16, value_parser = settings::at_least::<1>)]
