@@ -121,10 +121,7 @@ macro_rules! __declare_site {
         static $name: $crate::registry::Site = {
             const SPEC: $crate::registry::SiteSpec = {
                 #[allow(unused_imports)]
-                use $crate::__private::{
-                    Activation, Form, GluKey, Offset, RmsNormKey, RopeKey, RopeStyle, Rounding,
-                    SemanticsKey,
-                };
+                use $crate::{registry::Form, semantics::*};
                 $crate::registry::SiteSpec {
                     kernel: $kernel,
                     item: $item,

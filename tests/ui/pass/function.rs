@@ -1,6 +1,6 @@
 use burn::tensor::Tensor;
-use burn_kernels::fused_kernel;
 use burn::tensor::{Device, activation::silu};
+use burn_kernels::fused_kernel;
 
 #[fused_kernel("npu_fused_swiglu")]
 pub fn swiglu<const D: usize>(gate: Tensor<D>, up: Tensor<D>) -> Tensor<D> {
@@ -13,7 +13,7 @@ fn norm(hidden: Tensor<2>, w: Tensor<1>, eps: f64) -> Tensor<2> {
     hidden / (mean_square + eps).sqrt() * w.unsqueeze()
 }
 
-fn main() {
+pub fn main() {
     let device = Device::flex();
     let x = Tensor::<2>::from_floats([[1.0, -2.0], [0.5, 3.0]], &device);
     let y = swiglu(x.clone(), x.clone()) - swiglu_reference(x.clone(), x.clone());

@@ -1,7 +1,7 @@
 use burn::module::{Module, Param};
+use burn::tensor::Device;
 use burn::tensor::Tensor;
 use burn_kernels::fused_kernel;
-use burn::tensor::Device;
 
 #[derive(Module, Debug)]
 struct Norm<const N: usize> {
@@ -26,7 +26,7 @@ impl<const N: usize> Norm<N> {
     }
 }
 
-fn main() {
+pub fn main() {
     let device = Device::flex();
     let norm = Norm::<4>::new(&device);
     let x = Tensor::<2>::from_floats([[1.0, -2.0, 3.0, -4.0]], &device);

@@ -1,9 +1,9 @@
 use burn::module::Module;
 use burn::nn::Linear;
-use burn::tensor::Tensor;
-use burn_kernels::fused_kernel;
 use burn::nn::LinearConfig;
+use burn::tensor::Tensor;
 use burn::tensor::{Device, activation::silu};
+use burn_kernels::fused_kernel;
 
 #[derive(Module, Debug)]
 struct Mlp {
@@ -20,7 +20,7 @@ impl Mlp {
     }
 }
 
-fn main() {
+pub fn main() {
     let device = Device::flex();
     let linear = || LinearConfig::new(4, 4).init(&device);
     let mlp = Mlp {

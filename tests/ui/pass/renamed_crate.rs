@@ -2,15 +2,15 @@ mod inner {
     pub use burn_kernels as kernels;
 }
 
+use self::inner::kernels::fused_kernel;
 use burn::tensor::Tensor;
-use inner::kernels::fused_kernel;
 
-#[fused_kernel("npu_fused_swiglu", crate = inner::kernels)]
+#[fused_kernel("npu_fused_swiglu", crate = self::inner::kernels)]
 fn glu(gate: Tensor<2>, up: Tensor<2>) -> Tensor<2> {
     burn::tensor::activation::silu(gate) * up
 }
 
-fn main() {
+pub fn main() {
     let one = Tensor::ones([1, 3], &burn::tensor::Device::flex());
     let _ = glu(one.clone(), one);
 }

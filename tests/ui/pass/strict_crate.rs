@@ -1,4 +1,5 @@
 #![deny(warnings, missing_docs)]
+#![allow(dead_code)] // As a module of a test, nothing uses it.
 //! A crate that tolerates no warning.
 
 use burn::module::{Module, Param};
@@ -25,9 +26,14 @@ pub struct Mlp {
 
 /// Rotates queries and keys.
 #[fused_kernel("npu_fused_rope")]
-pub fn rotate(q: Tensor<4>, k: Tensor<4>, cos: &Tensor<3>, sin: &Tensor<3>) -> (Tensor<4>, Tensor<4>) {
+pub fn rotate(
+    q: Tensor<4>,
+    k: Tensor<4>,
+    cos: &Tensor<3>,
+    sin: &Tensor<3>,
+) -> (Tensor<4>, Tensor<4>) {
     let turn = |x: Tensor<4>| x * cos.clone().unsqueeze_dim::<4>(1) + sin.clone().unsqueeze_dim(1);
     (turn(q), turn(k))
 }
 
-fn main() {}
+pub fn main() {}

@@ -1,9 +1,9 @@
 use burn::module::Module;
 use burn::nn::Linear;
-use burn::tensor::Tensor;
-use burn_kernels::fused_kernel;
 use burn::nn::LinearConfig;
 use burn::tensor::Device;
+use burn::tensor::Tensor;
+use burn_kernels::fused_kernel;
 
 #[derive(Module, Debug)]
 #[fused_kernel("npu_fused_swiglu", gate = wg, up = wu, down = wd)]
@@ -13,7 +13,7 @@ pub(crate) struct Mlp {
     wd: Linear,
 }
 
-fn main() {
+pub fn main() {
     let device = Device::flex();
     let mlp = Mlp {
         wg: LinearConfig::new(4, 6).init(&device),

@@ -1,7 +1,7 @@
 use burn::module::{Module, Param};
+use burn::tensor::Device;
 use burn::tensor::Tensor;
 use burn_kernels::fused_kernel;
-use burn::tensor::Device;
 
 /// A norm.
 #[fused_kernel("npu_fused_rmsnorm", offset = 1, rounding = gemma)]
@@ -11,7 +11,7 @@ pub struct Norm {
     variance_epsilon: f32,
 }
 
-fn main() {
+pub fn main() {
     let device = Device::flex();
     let norm = Norm {
         gamma: Param::from_tensor(Tensor::zeros([4], &device)),
@@ -19,6 +19,6 @@ fn main() {
     };
     let x = Tensor::<2>::full([3, 4], 2.0, &device);
     for y in [norm.forward(x.clone()), norm.forward_reference(x)] {
-        assert_eq!(y.into_data().to_vec::<f32>().unwrap(), [1.0; 12]);
+        assert_eq!(y.into_data().try_to_vec::<f32>().unwrap(), [1.0; 12]);
     }
 }

@@ -9,7 +9,7 @@ struct Rotary {
     sin: Tensor<2>,
 }
 
-fn main() {
+pub fn main() {
     let device = Device::flex();
     let rotary = Rotary {
         cos: Tensor::ones([3, 4], &device),
@@ -19,5 +19,5 @@ fn main() {
     let k = Tensor::<4>::ones([1, 1, 3, 4], &device);
     let (q, k) = rotary.rotate(q, k);
     assert_eq!(q.dims(), [1, 2, 3, 4]);
-    assert_eq!(k.into_data().to_vec::<f32>().unwrap(), [1.0; 12]);
+    assert_eq!(k.into_data().try_to_vec::<f32>().unwrap(), [1.0; 12]);
 }
