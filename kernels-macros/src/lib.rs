@@ -40,7 +40,8 @@ use quote::quote;
 /// ```
 ///
 /// On an **impl block** it dispatches the method `forward` (or `method = name`), and on a
-/// **method** that one; your body becomes the reference. The fields are those that the body reads:
+/// **method** that one; your body becomes the reference. The fields are those that the body reads;
+/// one that the kernel does not read, such as a dropout, is an error, because it would be lost:
 ///
 /// ```ignore
 /// #[fused_kernel("npu_fused_rmsnorm", eps = tiny)]

@@ -122,8 +122,10 @@ pub fn swiglu<const D: usize>(
     }
 }
 
-/// The gated MLP of a site, whose reference is the user's whole `forward`. It is decided by `x`,
-/// before the projections run, so that no path runs them twice.
+/// The gated MLP of a site, whose reference is the user's whole `forward`.
+///
+/// Whether that runs is decided by `x`, before the projections, so that no path runs them twice.
+/// If the projections then give tensors that no kernel takes, the plain composition runs.
 #[track_caller]
 pub fn swiglu_mlp<const D: usize>(
     site: &'static Site,
@@ -133,21 +135,17 @@ pub fn swiglu_mlp<const D: usize>(
     reference: impl FnOnce(Tensor<D>) -> Tensor<D>,
 ) -> Tensor<D> {
     let x = x.into_dispatch();
-    let decision = site.decide(ops::query([&x]));
+    let query = ops::query([&x]);
     let x = Tensor::from_dispatch(x);
-    if !decision.is_fused() {
+    if !site.peek(query).is_fused() {
+        site.decide(query);
         return reference(x);
     }
     let (gate, up) = project(x);
-    match ops::swiglu::fused(gate, up, glu_key(site)) {
-        Ok(hidden) => down(hidden),
-        Err(reason) => panic!(
-            "{}: the input can take the fused kernel, but the projections' outputs can't: {reason}; \
-             {}",
-            site.name(),
-            reason.advice()
-        ),
-    }
+    let key = glu_key(site);
+    down(swiglu(site, gate, up, |gate, up| {
+        ops::swiglu::reference(gate, up, key)
+    }))
 }
 
 fn glu_key(site: &Site) -> GluKey {

@@ -85,6 +85,10 @@ pub(super) fn to_function(
         ));
     }
 
+    if is_complete && function.has_receiver() {
+        refuse_unread_fields(contract, shape, function, &bindings, &mut errors);
+    }
+
     for binding in &bindings {
         let parameter = parameters
             .iter()
@@ -303,6 +307,28 @@ fn find_value(
         );
         Error::new(function.signature.ident.span(), message)
     })
+}
+
+/// The body is what the kernel stands for: a field that it reads and the kernel does not, such as
+/// a dropout after the projection, would be lost.
+fn refuse_unread_fields(
+    contract: &Contract,
+    shape: &'static Shape,
+    function: &Function,
+    bindings: &[Binding],
+    errors: &mut Errors,
+) {
+    let is_bound = |field: &Ident| bindings.iter().any(|b| name_of(&b.place) == field);
+    for field in fields_read(function.body.stream()) {
+        if !is_bound(&field) {
+            let (id, takes) = (contract.id, takes(shape, function));
+            let message = format!(
+                "the body reads `self.{field}`, which `{id}` would ignore: {takes}\n\
+                 use it before or after this method"
+            );
+            errors.at(&field, message);
+        }
+    }
 }
 
 fn refuse_foreign<'a>(

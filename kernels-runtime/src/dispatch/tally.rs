@@ -98,28 +98,51 @@ impl Tally {
         })
     }
 
+    /// Decides a call and counts it.
     pub(crate) fn decide(&self, site: &SiteSpec, query: Query) -> Decision {
-        let policy = policy::active_id();
-        let wanted = (u64::from(policy) << 24 | u64::from(query.pack())) << 16;
+        let wanted = Self::wanted(query);
+        if let Some((slot, outcome)) = self.find(wanted) {
+            slot.calls.fetch_add(1, Ordering::Relaxed);
+            return outcome.decision(self.implementations(site));
+        }
+        self.decide_anew(site, query, wanted)
+    }
+
+    /// Decides without counting.
+    pub(crate) fn peek(&self, site: &SiteSpec, query: Query) -> Decision {
+        let wanted = Self::wanted(query);
+        match self.find(wanted) {
+            Some((_, outcome)) => outcome.decision(self.implementations(site)),
+            None => Self::choose(site, query, wanted),
+        }
+    }
+
+    /// The key of the query under the policy in force, without an outcome.
+    fn wanted(query: Query) -> u64 {
+        (u64::from(policy::active_id()) << 24 | u64::from(query.pack())) << 16
+    }
+
+    fn find(&self, wanted: u64) -> Option<(&Slot, Outcome)> {
         for slot in &self.slots {
             let key = slot.key.load(Ordering::Acquire);
             if key & !0xffff == wanted {
-                slot.calls.fetch_add(1, Ordering::Relaxed);
-                if let Some(outcome) = Outcome::from_code(key as u16) {
-                    return outcome.decision(self.implementations(site));
-                }
+                return Some((slot, Outcome::from_code(key as u16)?));
             }
             if key == 0 {
                 break;
             }
         }
-        self.decide_anew(site, query, wanted)
+        None
+    }
+
+    fn choose(site: &SiteSpec, query: Query, wanted: u64) -> Decision {
+        let policy = policy::by_id((wanted >> 40) as u32);
+        choose(site, &policy, query).unwrap_or_else(|unmet| panic!("{unmet}"))
     }
 
     #[cold]
     fn decide_anew(&self, site: &SiteSpec, query: Query, wanted: u64) -> Decision {
-        let policy = policy::by_id((wanted >> 40) as u32);
-        let decision = choose(site, &policy, query).unwrap_or_else(|unmet| panic!("{unmet}"));
+        let decision = Self::choose(site, query, wanted);
         match decision {
             Decision::Fused(implementation) => tracing::debug!(
                 site = site.item,
@@ -130,7 +153,11 @@ impl Tally {
                 "fused"
             ),
             Decision::Reference(reason) => tracing::debug!(
-                site = site.item, module = site.module, kernel = site.kernel, %reason, ?query,
+                site = site.item,
+                module = site.module,
+                kernel = site.kernel,
+                %reason,
+                ?query,
                 "reference"
             ),
         }
@@ -253,6 +280,9 @@ mod tests {
         );
         assert!(counts.contains(&(query(F32), Outcome::Reference(Reason::Policy), 1)));
         assert_eq!(counts.iter().map(|(_, _, calls)| calls).sum::<u64>(), 6);
+
+        assert!(tally.peek(&SITE, query(F32)).is_fused());
+        assert_eq!(tally.counts(), counts);
 
         tally.reset();
         assert!(tally.counts().is_empty());

@@ -97,6 +97,11 @@ impl Site {
     pub fn decide(&self, query: Query) -> Decision {
         self.tally.decide(&self.spec, query)
     }
+
+    /// Which path a call would take. It is not counted, but panics as [`Site::decide`] does.
+    pub fn peek(&self, query: Query) -> Decision {
+        self.tally.peek(&self.spec, query)
+    }
 }
 
 impl fmt::Debug for Site {
