@@ -7,7 +7,7 @@ mod data;
 
 pub use budget::Budget;
 
-use crate::dispatch::{DeviceKind, Reason};
+use crate::dispatch::{DeviceKind, Mode, Query, Reason, TensorType, best};
 use crate::registry::FloatType;
 use crate::table::Table;
 use burn::tensor::Device;
@@ -110,11 +110,19 @@ fn verify(case: &Case, dtype: FloatType, device: &Device, exact: &Device) -> Ver
 }
 
 fn compare(case: &Case, dtype: FloatType, device: &Device, exact: &Device) -> Outcome {
-    let inputs = case.inputs(dtype);
-    let got = match case.fused(&inputs, dtype, device) {
-        Ok(results) => results,
-        Err(reason) => return Outcome::Unavailable { reason },
+    // Asked before there are tensors: a device may not even store the dtype.
+    let query = Query {
+        device: DeviceKind::of(device),
+        tensors: TensorType::Float(dtype),
+        mode: Mode::Training,
     };
+    if let Err(reason) = best(case.kernel, &case.key, query) {
+        return Outcome::Unavailable { reason };
+    }
+    let inputs = case.inputs(dtype);
+    let got = case
+        .fused(&inputs, dtype, device)
+        .expect("dispatch found an implementation for these tensors");
     let expected = case.reference(&inputs, exact);
     let budget = Budget::of(dtype);
     let mut worst = 0.0_f64;
