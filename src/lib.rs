@@ -48,3 +48,8 @@ pub use kernels_runtime::{dispatch, init, ops, policy, registry, report, semanti
 
 #[doc(hidden)]
 pub use kernels_runtime::__private;
+
+/// The README's examples compile.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,4 +1,4 @@
-//! The attribute of [burn-kernels](https://docs.rs/burn-kernels).
+//! The attribute of burn-kernels.
 //!
 //! Use it through that crate, as `burn_kernels::fused_kernel`: the code that it writes calls into
 //! `burn_kernels::__private`.

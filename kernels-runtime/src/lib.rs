@@ -1,4 +1,4 @@
-//! The run-time half of [burn-kernels](https://docs.rs/burn-kernels): registry, policy, dispatch,
+//! The run-time half of burn-kernels: registry, policy, dispatch,
 //! and the operations themselves. Programs use the facade crate `burn-kernels`.
 //!
 //! * [`registry`]: what exists, kernels and annotated sites.
