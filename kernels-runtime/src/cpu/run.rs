@@ -2,9 +2,12 @@ use rayon::prelude::*;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-/// Elements a thread takes at a time: enough to hide the cost of waking it (some microseconds),
-/// little enough that the rows of a chunk stay in the second-level cache.
+/// Elements a thread takes at a time, few enough that a chunk's rows stay in the second-level
+/// cache.
 const CHUNK: usize = 16 * 1024;
+
+/// From how many elements on it pays to wake other threads, which takes some ten microseconds.
+const PARALLEL: usize = 128 * 1024;
 
 /// The work on a range of rows.
 ///
@@ -29,7 +32,7 @@ pub(crate) trait Kernel<const N: usize>: Sync {
 }
 
 /// Splits `count` rows of `width` elements into chunks and runs `kernel` on each, in parallel if
-/// there are several, compiled for the widest SIMD instructions of this machine. `outputs` have
+/// it pays, compiled for the widest SIMD instructions of this machine. `outputs` have
 /// `width` elements a row; `per_row` has one, or none at all.
 ///
 /// Returns the kernel's sums in the order of the rows. Chunks depend on the shape alone, so
@@ -45,7 +48,7 @@ pub(crate) fn run<K: Kernel<N>, const N: usize>(
     let chunks = split(count, rows, width, outputs, per_row);
     let arch = pulp::Arch::new();
     let work = |chunk| arch.dispatch(Work { kernel, chunk });
-    if chunks.len() > 1 {
+    if count * width >= PARALLEL {
         chunks.into_par_iter().map(work).collect()
     } else {
         chunks.into_iter().map(work).collect()
@@ -129,7 +132,7 @@ mod tests {
 
     #[test]
     fn chunks_cover_every_row_once_and_keep_their_order() {
-        for (count, width) in [(0, 4), (1, 4), (1000, 100), (3, CHUNK * 2), (5, 0)] {
+        for (count, width) in [(0, 4), (1, 4), (1000, 200), (3, CHUNK * 3), (5, 0)] {
             let mut out = vec![MaybeUninit::new(usize::MAX); count * width];
             let mut numbers = vec![MaybeUninit::new(usize::MAX); count];
             let ranges = run(&Numbers(width), count, width, [&mut out], &mut numbers);
