@@ -70,12 +70,10 @@ fn passes(
     shape: String,
     dtype: DType,
     bytes: [usize; 2],
-    run: impl Fn(&Device, bool, bool),
+    run: impl Fn(bool, bool),
 ) -> [Row; 2] {
-    let plain = Device::flex();
-    let autodiff = Device::flex().autodiff();
-    let row = |pass, device: &Device, backward, bytes| {
-        let (fused, reference, ratio) = compare(|fused| run(device, fused, backward));
+    let row = |pass, backward, bytes| {
+        let (fused, reference, ratio) = compare(|fused| run(fused, backward));
         Row {
             op,
             shape: shape.clone(),
@@ -88,8 +86,8 @@ fn passes(
         }
     };
     [
-        row("forward", &plain, false, bytes[0]),
-        row("forward + backward", &autodiff, true, bytes[1]),
+        row("forward", false, bytes[0]),
+        row("forward + backward", true, bytes[1]),
     ]
 }
 
@@ -103,7 +101,7 @@ fn bench_rms_norm(tokens: usize, n: usize, dtype: DType) -> [Row; 2] {
         format!("[{tokens}, {n}]"),
         dtype,
         [2 * tensor, 5 * tensor],
-        move |_, fused, backward| {
+        move |fused, backward| {
             let (x, w) = leaves(&x, &w, backward);
             let y = if fused {
                 rms_norm::fused(x, w, 1e-6, RMS_NORM).expect("the CPU has this kernel")
@@ -124,7 +122,7 @@ fn bench_swiglu(tokens: usize, n: usize, dtype: DType) -> [Row; 2] {
         format!("[{tokens}, {n}]"),
         dtype,
         [3 * tensor, 8 * tensor],
-        move |_, fused, backward| {
+        move |fused, backward| {
             let (gate, up) = leaves(&gate, &up, backward);
             let y = if fused {
                 swiglu::fused(gate, up, SILU).expect("the CPU has this kernel")
@@ -153,7 +151,7 @@ fn bench_rope(tokens: usize, dtype: DType) -> [Row; 2] {
         format!("q [1, {HEADS}, {tokens}, {WIDTH}], k {KV_HEADS} heads"),
         dtype,
         [2 * tensor, 4 * tensor],
-        move |_, fused, backward| {
+        move |fused, backward| {
             let (q, k) = leaves(&q, &k, backward);
             let (q, k) = (q.swap_dims(1, 2), k.swap_dims(1, 2));
             let (q, k) = if fused {
