@@ -9,16 +9,9 @@ use burn_kernels::ops::{rms_norm, rope, swiglu};
 use burn_kernels::semantics::*;
 use std::time::{Duration, Instant};
 
-const RMS_NORM: RmsNormKey = RmsNormKey {
-    offset: Offset::Zero,
-    rounding: Rounding::Llama,
-};
-const SILU: GluKey = GluKey {
-    activation: Activation::Silu,
-};
-const HALF: RopeKey = RopeKey {
-    style: RopeStyle::Half,
-};
+const RMS_NORM: RmsNormKey = RmsNormKey::LLAMA;
+const SILU: GluKey = GluKey::SWIGLU;
+const HALF: RopeKey = RopeKey::LLAMA;
 
 /// One line of the table.
 struct Row {

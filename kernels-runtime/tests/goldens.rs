@@ -133,7 +133,11 @@ fn rms_norm_matches_transformers() {
                 let w: Tensor<1> = fixture
                     .tensor(&format!("{case}.{weight}"), &device)
                     .require_grad();
-                let key = RmsNormKey { offset, rounding };
+                let key = RmsNormKey {
+                    offset,
+                    rounding,
+                    ..RmsNormKey::LLAMA
+                };
                 let y = if fused {
                     rms_norm::fused(x.clone(), w.clone(), eps, key).unwrap()
                 } else {
@@ -168,8 +172,8 @@ fn the_rounding_order_is_that_of_the_model() {
     for case in ["2x17x64.bf16", "2x17x64.f16", "2x1000.bf16", "2x1000.f16"] {
         let different = |rounding, module: &str| {
             let key = RmsNormKey {
-                offset: Offset::Zero,
                 rounding,
+                ..RmsNormKey::LLAMA
             };
             let x = fixture.rows(&format!("{case}.x"), &device);
             let w = fixture.tensor(&format!("{case}.w"), &device);
@@ -188,9 +192,7 @@ fn the_rounding_order_is_that_of_the_model() {
 fn swiglu_matches_transformers() {
     let fixture = Fixture::open("glu");
     let device = Device::flex().autodiff();
-    let key = GluKey {
-        activation: Activation::Silu,
-    };
+    let key = GluKey::SWIGLU;
     let cases = fixture.cases("a");
     assert_eq!(cases.len(), 15);
     for case in cases {
@@ -225,9 +227,7 @@ fn swiglu_matches_transformers() {
 fn rope_matches_transformers() {
     let fixture = Fixture::open("rope");
     let device = Device::flex().autodiff();
-    let key = RopeKey {
-        style: RopeStyle::Half,
-    };
+    let key = RopeKey::LLAMA;
     let cases = fixture.cases("q");
     assert_eq!(cases.len(), 9);
     for case in cases {

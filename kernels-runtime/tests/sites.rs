@@ -3,7 +3,7 @@
 #![cfg(feature = "cpu")]
 
 use burn::tensor::{DType, Device, FloatDType, Tensor};
-use kernels_runtime::__private::{declare_site, swiglu_mlp};
+use kernels_runtime::__private::{At, declare_site, glu_mlp};
 use kernels_runtime::policy::{Policy, scope};
 use kernels_runtime::registry::{Site, section, sites};
 use kernels_runtime::report::report;
@@ -14,8 +14,9 @@ declare_site! {
         kernel: "npu_fused_swiglu",
         item: "Mlp::forward",
         form: Form::Impl,
-        key: SemanticsKey::Glu(GluKey { activation: Activation::Silu }),
-        key_json: r#"{"op":"glu","activation":"silu"}"#,
+        key: SemanticsKey::Glu(GluKey::SWIGLU),
+        key_json: r#"{"op":"glu","activation":"silu","projections":"separate","clamp":"none","up_offset":"zero","topk":"none"}"#,
+        layer: None,
     }
 }
 
@@ -23,14 +24,16 @@ declare_site! {
 fn run(site: &'static Site, dtype: FloatDType) -> ([u32; 2], Tensor<2>) {
     let (projected, referred) = (Cell::new(0), Cell::new(0));
     let x = Tensor::<2>::from_floats([[1.0, -2.0], [0.5, 3.0]], &Device::flex());
-    let y = swiglu_mlp(
-        site,
+    let y = glu_mlp(
+        At::new(site),
         x,
         |x| {
             projected.set(projected.get() + 1);
             (x.clone().cast(dtype), x.cast(dtype))
         },
         |hidden| hidden * 2.0,
+        None,
+        None,
         |x| {
             referred.set(referred.get() + 1);
             x

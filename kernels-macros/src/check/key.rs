@@ -74,7 +74,7 @@ impl Key {
             );
             quote!(#name: #prefix #enum_::#variant)
         });
-        quote!(#prefix #key { #(#fields),* })
+        quote!(#prefix #key { #(#fields,)* ..#prefix #key::BASE })
     }
 }
 

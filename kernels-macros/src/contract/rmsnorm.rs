@@ -92,13 +92,13 @@ fn call(call: &Call<'_>) -> TokenStream {
         runtime, reference, ..
     } = call;
     let (x, weight, eps) = operands(call);
-    quote!(#runtime::rms_norm(&SITE, #x, #weight, #eps, #reference))
+    quote!(#runtime::rms_norm(#runtime::At::new(&SITE), #x, ::core::option::Option::Some(#weight), #eps, ::core::option::Option::None, #reference))
 }
 
 fn composition(call: &Call<'_>) -> TokenStream {
     let Call { runtime, key, .. } = call;
     let (x, weight, eps) = operands(call);
-    quote!(#runtime::reference::rms_norm(#x, #weight, #eps, #key))
+    quote!(#runtime::reference::rms_norm(#x, ::core::option::Option::Some(#weight), #eps, ::core::option::Option::None, #key))
 }
 
 fn operands(call: &Call<'_>) -> (TokenStream, TokenStream, TokenStream) {

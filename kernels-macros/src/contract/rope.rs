@@ -80,7 +80,7 @@ fn call(call: &Call<'_>) -> TokenStream {
     } = call;
     let (q, k) = (call.value("q"), call.value("k"));
     let (cos, sin) = (call.shared("cos"), call.shared("sin"));
-    quote!(#runtime::rope(&SITE, #q, #k, #cos, #sin, #reference))
+    quote!(#runtime::rope(#runtime::At::new(&SITE), #q, #k, #cos, #sin, #reference))
 }
 
 fn composition(call: &Call<'_>) -> TokenStream {

@@ -101,11 +101,13 @@ fn call_mlp(call: &Call<'_>) -> TokenStream {
     } = call;
     let [x, gate, up, down] = ["x", "gate", "up", "down"].map(|operand| call.value(operand));
     quote! {
-        #runtime::swiglu_mlp(
-            &SITE,
+        #runtime::glu_mlp(
+            #runtime::At::new(&SITE),
             #x,
             |x| (#gate.forward(::core::clone::Clone::clone(&x)), #up.forward(x)),
             |hidden| #down.forward(hidden),
+            ::core::option::Option::None,
+            ::core::option::Option::None,
             #reference,
         )
     }
@@ -116,7 +118,7 @@ fn call_activation(call: &Call<'_>) -> TokenStream {
         runtime, reference, ..
     } = call;
     let (gate, up) = (call.value("gate"), call.value("up"));
-    quote!(#runtime::swiglu(&SITE, #gate, #up, #reference))
+    quote!(#runtime::glu(#runtime::At::new(&SITE), #gate, #up, ::core::option::Option::None, ::core::option::Option::None, #reference))
 }
 
 fn composition(call: &Call<'_>) -> TokenStream {
@@ -125,6 +127,6 @@ fn composition(call: &Call<'_>) -> TokenStream {
     quote! {
         let gate = #gate.forward(::core::clone::Clone::clone(&#x));
         let up = #up.forward(#x);
-        #down.forward(#runtime::reference::swiglu(gate, up, #key))
+        #down.forward(#runtime::reference::glu(gate, up, ::core::option::Option::None, ::core::option::Option::None, #key))
     }
 }

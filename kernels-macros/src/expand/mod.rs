@@ -42,7 +42,8 @@ fn dispatched_body(site: &Site, form: &str, item: &str, reference: TokenStream) 
                 item: #item,
                 form: Form::#form,
                 key: #key_tokens,
-                key_json: #key_json
+                key_json: #key_json,
+                layer: ::core::option::Option::None
             }
         }
         #call

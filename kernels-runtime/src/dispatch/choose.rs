@@ -78,6 +78,7 @@ impl fmt::Display for UnmetWish {
             device,
             tensors,
             mode,
+            ..
         } = self.query;
         write!(
             f,
@@ -102,9 +103,12 @@ pub(crate) fn choose(
     if wish == Wish::Off {
         return Ok(Decision::Reference(Reason::Policy));
     }
-    let found = registry::kernel(site.kernel)
-        .ok_or(Reason::UnknownKernel)
-        .and_then(|kernel| best(kernel, &site.key, query));
+    let found = match query.condition {
+        true => registry::kernel(site.kernel)
+            .ok_or(Reason::UnknownKernel)
+            .and_then(|kernel| best(kernel, &site.key, query)),
+        false => Err(Reason::Condition),
+    };
     let reason = match found {
         Ok(implementation) => return Ok(Decision::Fused(implementation)),
         Err(reason) => reason,

@@ -1,6 +1,7 @@
 //! One site, one decision: device, dtype, mode and policy in; an implementation or the reason for
 //! the reference out.
 
+mod at;
 mod choose;
 mod device;
 mod plan;
@@ -8,6 +9,7 @@ mod query;
 mod reason;
 mod tally;
 
+pub use at::At;
 pub use choose::{Candidate, Decision};
 pub(crate) use choose::{best, choose};
 pub use device::DeviceKind;

@@ -53,6 +53,7 @@ pub fn plan(device: &Device, dtype: DType, mode: Mode) -> Result<Plan, PolicyErr
         device: DeviceKind::of(device),
         tensors: FloatType::from_dtype(dtype).map_or(TensorType::Unsupported, TensorType::Float),
         mode,
+        condition: true,
     };
     let sites = sites()
         .map(|site| {

@@ -12,6 +12,8 @@ pub struct Query {
     pub tensors: TensorType,
     /// Whether a gradient may be asked for.
     pub mode: Mode,
+    /// The value of the site's `when = …`; true if it has none.
+    pub condition: bool,
 }
 
 /// The type of the tensors of a call.
@@ -42,20 +44,24 @@ impl Query {
             Mode::Training => 1,
             Mode::Inference => 0,
         };
-        (self.device as u32) << 16 | (self.tensors.code() as u32) << 8 | mode
+        (self.device as u32) << 16
+            | (self.tensors.code() as u32) << 8
+            | (self.condition as u32) << 1
+            | mode
     }
 
     /// Undoes [`Query::pack`].
     pub(super) fn unpack(bits: u32) -> Option<Self> {
-        let [mode, tensors, device, _] = bits.to_le_bytes();
+        let [flags, tensors, device, _] = bits.to_le_bytes();
         Some(Self {
             device: DeviceKind::from_code(device)?,
             tensors: TensorType::from_code(tensors),
-            mode: if mode == 1 {
+            mode: if flags & 1 == 1 {
                 Mode::Training
             } else {
                 Mode::Inference
             },
+            condition: flags & 2 == 2,
         })
     }
 }
@@ -125,6 +131,7 @@ mod tests {
                         device,
                         tensors,
                         mode,
+                        condition: mode == Mode::Training,
                     };
                     assert_eq!(Query::unpack(query.pack()), Some(query));
                     assert!(query.pack() < 1 << 24);

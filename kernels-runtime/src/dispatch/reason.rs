@@ -20,10 +20,12 @@ pub enum Reason {
     MixedDtypes,
     /// The implementation has no gradient and autodiff is enabled.
     NoGradient,
+    /// The site's condition, `when = …`, is false for this instance.
+    Condition,
 }
 
 impl Reason {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Policy,
         Self::UnknownKernel,
         Self::NoImplementation,
@@ -31,6 +33,7 @@ impl Reason {
         Self::Dtype,
         Self::MixedDtypes,
         Self::NoGradient,
+        Self::Condition,
     ];
 
     pub(super) fn from_code(code: u8) -> Option<Self> {
@@ -49,6 +52,7 @@ impl Reason {
             Self::Dtype => "cast the tensors to a type that `kernels list` shows for this kernel",
             Self::MixedDtypes => "cast the layer's tensors to one dtype",
             Self::NoGradient => "run it without autodiff, or switch it off",
+            Self::Condition => "the attribute's `when` excludes this instance; switch it off here",
         }
     }
 }
@@ -63,6 +67,7 @@ impl fmt::Display for Reason {
             Self::Dtype => "the implementation does not take this dtype",
             Self::MixedDtypes => "the tensors have different dtypes",
             Self::NoGradient => "the implementation has no gradient",
+            Self::Condition => "the site's condition is false",
         })
     }
 }

@@ -231,7 +231,7 @@ mod tests {
     use crate::dispatch::{DeviceKind, Mode, TensorType};
     use crate::policy::{Policy, scope};
     use crate::registry::{FloatType, Form};
-    use crate::semantics::{RopeKey, RopeStyle, SemanticsKey};
+    use crate::semantics::{RopeKey, SemanticsKey};
 
     const SITE: SiteSpec = SiteSpec {
         kernel: "npu_fused_rope",
@@ -242,9 +242,8 @@ mod tests {
         file: "tests.rs",
         line: 1,
         form: Form::Function,
-        key: SemanticsKey::Rope(RopeKey {
-            style: RopeStyle::Half,
-        }),
+        key: SemanticsKey::Rope(RopeKey::LLAMA),
+        layer: None,
     };
 
     fn query(tensors: TensorType) -> Query {
@@ -252,6 +251,7 @@ mod tests {
             device: DeviceKind::Cpu,
             tensors,
             mode: Mode::Training,
+            condition: true,
         }
     }
 

@@ -28,6 +28,7 @@ pub(crate) fn query<const N: usize>(tensors: [&DispatchTensor; N]) -> Query {
         } else {
             Mode::Inference
         },
+        condition: true,
     }
 }
 

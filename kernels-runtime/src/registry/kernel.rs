@@ -1,5 +1,8 @@
-use crate::dispatch::DeviceKind;
+use super::CapabilityRange;
+use crate::dispatch::{DeviceKind, Reason};
+use crate::ops::{rms_norm, rope, swiglu};
 use crate::semantics::SemanticsKey;
+use burn::backend::DispatchTensor;
 use burn::tensor::DType;
 use serde::Serialize;
 use std::fmt;
@@ -30,9 +33,33 @@ pub struct Implementation {
     pub dtypes: &'static [FloatType],
     /// Whether it has a gradient. Without one it is never chosen for tensors with autodiff.
     pub gradient: bool,
+    /// Whether equal inputs give equal results, bit for bit, whatever the number of threads.
+    pub deterministic: bool,
+    /// Which devices of the kind it runs on.
+    pub capability: CapabilityRange,
     /// Whether it computes what this key says.
     #[serde(skip)]
     pub accepts: fn(&SemanticsKey) -> bool,
+    /// What it does not take of the tensors of one call, such as a size or a layout; asked before
+    /// every call. `None`: it takes all.
+    #[serde(skip)]
+    pub limits: Option<fn(&[&DispatchTensor]) -> Result<(), Reason>>,
+    /// How it is run.
+    #[serde(skip)]
+    pub launch: Launch,
+}
+
+/// How an implementation is run. It has the shape that its operation needs.
+#[derive(Clone, Copy, Debug)]
+pub enum Launch {
+    /// An RMSNorm.
+    RmsNorm(fn(rms_norm::Call) -> DispatchTensor),
+    /// A gated linear unit.
+    Glu(fn(swiglu::Call) -> DispatchTensor),
+    /// A rotary position embedding of queries and keys.
+    Rope(fn(rope::Call) -> (DispatchTensor, DispatchTensor)),
+    /// An operation of another crate, which runs it itself.
+    Custom,
 }
 
 /// A floating-point type that kernels compute on.

@@ -4,12 +4,14 @@
 //! and nothing can fail quietly. The same facts stand as JSON in a link section of the built file
 //! ([`section`]), where `kernels inspect` reads them without running it.
 
+mod capability;
 mod kernel;
 pub mod section;
 mod site;
 
+pub use capability::CapabilityRange;
 pub(crate) use kernel::declare_kernel;
-pub use kernel::{FloatType, Implementation, KernelSpec};
+pub use kernel::{FloatType, Implementation, KernelSpec, Launch};
 pub use site::{Form, Site, SiteSpec};
 
 use linkme::distributed_slice;

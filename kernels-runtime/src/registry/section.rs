@@ -9,6 +9,7 @@
 //! "implementations":[{"device","name","dtypes":[…],"gradient"}]}`.
 
 use super::{KernelSpec, SiteSpec};
+use crate::semantics::{CustomKey, SemanticsKey};
 use serde::Serialize;
 use serde_json::Value;
 use thiserror::Error;
@@ -172,7 +173,15 @@ pub const fn site_record<const N: usize>(spec: &SiteSpec, key_json: &str) -> ([u
     out.raw(",\"form\":");
     out.text(spec.form.name());
     out.raw(",\"key\":");
-    out.raw(key_json);
+    match spec.key {
+        SemanticsKey::Custom(key) => out.custom_key(&key),
+        _ => out.raw(key_json),
+    }
+    out.raw(",\"layer\":");
+    match spec.layer {
+        Some(layer) => out.text(layer),
+        None => out.raw("null"),
+    }
     out.raw("}");
     out.end()
 }
@@ -208,11 +217,14 @@ pub(crate) const fn kernel_record<const N: usize>(spec: &KernelSpec) -> ([u8; N]
             d += 1;
         }
         out.raw("],\"gradient\":");
-        out.raw(if implementation.gradient {
-            "true}"
-        } else {
-            "false}"
-        });
+        out.flag(implementation.gradient);
+        out.raw(",\"deterministic\":");
+        out.flag(implementation.deterministic);
+        out.raw(",\"capability\":{\"min\":");
+        out.number(implementation.capability.min as u32);
+        out.raw(",\"max\":");
+        out.number(implementation.capability.max as u32);
+        out.raw("}}");
         i += 1;
     }
     out.raw("]}");
@@ -270,6 +282,25 @@ impl<const N: usize> Writer<N> {
         self.byte(b'"');
     }
 
+    const fn custom_key(&mut self, key: &CustomKey) {
+        self.raw("{\"op\":");
+        self.text(key.op());
+        let settings = key.settings();
+        let mut i = 0;
+        while i < settings.len() {
+            self.byte(b',');
+            self.text(settings[i].0);
+            self.byte(b':');
+            self.text(settings[i].1);
+            i += 1;
+        }
+        self.byte(b'}');
+    }
+
+    const fn flag(&mut self, flag: bool) {
+        self.raw(if flag { "true" } else { "false" });
+    }
+
     const fn number(&mut self, number: u32) {
         let mut divisor = 1;
         while number / divisor >= 10 {
@@ -300,7 +331,7 @@ impl<const N: usize> Writer<N> {
 mod tests {
     use super::*;
     use crate::registry::{Form, kernels};
-    use crate::semantics::{Activation, GluKey, SemanticsKey};
+    use crate::semantics::{GluKey, SemanticsKey};
 
     const SPEC: SiteSpec = SiteSpec {
         kernel: "npu_fused_swiglu",
@@ -311,11 +342,10 @@ mod tests {
         file: "C:\\src\\\"odd\".rs",
         line: 1203,
         form: Form::Struct,
-        key: SemanticsKey::Glu(GluKey {
-            activation: Activation::Silu,
-        }),
+        key: SemanticsKey::Glu(GluKey::SWIGLU),
+        layer: Some("MLP"),
     };
-    const KEY: &str = r#"{"op":"glu","activation":"silu"}"#;
+    const KEY: &str = r#"{"op":"glu","activation":"silu","projections":"separate","clamp":"none","up_offset":"zero","topk":"none"}"#;
     const LEN: usize = site_record::<0>(&SPEC, KEY).1;
     static RECORD: [u8; LEN] = site_record::<LEN>(&SPEC, KEY).0;
 

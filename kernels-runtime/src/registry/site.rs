@@ -25,6 +25,8 @@ pub struct SiteSpec {
     pub form: Form,
     /// What the site computes.
     pub key: SemanticsKey,
+    /// The layer name that mappings know it by, from `layer = "…"`.
+    pub layer: Option<&'static str>,
 }
 
 /// What kind of item carries the attribute.
@@ -121,7 +123,8 @@ macro_rules! __declare_site {
         item: $item:expr,
         form: $form:expr,
         key: $key:expr,
-        key_json: $key_json:expr $(,)?
+        key_json: $key_json:expr,
+        layer: $layer:expr $(,)?
     }) => {
         static $name: $crate::registry::Site = {
             const SPEC: $crate::registry::SiteSpec = {
@@ -139,6 +142,7 @@ macro_rules! __declare_site {
                     line: ::core::line!(),
                     form: $form,
                     key: $key,
+                    layer: $layer,
                 }
             };
             const LEN: usize = $crate::registry::section::site_record::<0>(&SPEC, $key_json).1;

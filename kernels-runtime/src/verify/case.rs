@@ -5,9 +5,7 @@ use super::data::{elements, tensor, values};
 use crate::dispatch::Reason;
 use crate::ops::{rms_norm, rope, swiglu};
 use crate::registry::{FloatType, KernelSpec};
-use crate::semantics::{
-    Activation, GluKey, Offset, RmsNormKey, RopeKey, RopeStyle, Rounding, SemanticsKey,
-};
+use crate::semantics::{GluKey, Offset, RmsNormKey, RopeKey, Rounding, SemanticsKey};
 use burn::tensor::{Device, Tensor};
 
 /// One kernel with one key on one shape and layout.
@@ -82,15 +80,16 @@ const STRIDED: [usize; 4] = [2, 3, 5, 24];
 
 pub(super) fn cases() -> impl Iterator<Item = Case> {
     let rms_norm = [Offset::Zero, Offset::One].into_iter().flat_map(|offset| {
-        [Rounding::Llama, Rounding::Gemma]
-            .map(|rounding| SemanticsKey::RmsNorm(RmsNormKey { offset, rounding }))
+        [Rounding::Llama, Rounding::Gemma].map(|rounding| {
+            SemanticsKey::RmsNorm(RmsNormKey {
+                offset,
+                rounding,
+                ..RmsNormKey::LLAMA
+            })
+        })
     });
-    let glu = [SemanticsKey::Glu(GluKey {
-        activation: Activation::Silu,
-    })];
-    let rope = [SemanticsKey::Rope(RopeKey {
-        style: RopeStyle::Half,
-    })];
+    let glu = [SemanticsKey::Glu(GluKey::SWIGLU)];
+    let rope = [SemanticsKey::Rope(RopeKey::LLAMA)];
     rms_norm.chain(glu).chain(rope).flat_map(cases_of)
 }
 
@@ -99,6 +98,7 @@ fn cases_of(key: SemanticsKey) -> impl Iterator<Item = Case> {
         SemanticsKey::RmsNorm(_) => rms_norm::KERNEL,
         SemanticsKey::Glu(_) => swiglu::KERNEL,
         SemanticsKey::Rope(_) => rope::KERNEL,
+        SemanticsKey::Custom(_) => unreachable!("no case has one"),
     };
     let even_only = matches!(key, SemanticsKey::Rope(_));
     let contiguous = SHAPES
@@ -222,6 +222,7 @@ impl Case {
                     computed("d_up", up.grad(&grads)),
                 ])
             }
+            SemanticsKey::Custom(_) => unreachable!("no case has one"),
             SemanticsKey::Rope(key) => {
                 let [b, _, s, d] = self.shape;
                 let k = rank4(&inputs.second, self.second_shape()).require_grad();

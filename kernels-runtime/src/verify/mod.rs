@@ -115,6 +115,7 @@ fn compare(case: &Case, dtype: FloatType, device: &Device, exact: &Device) -> Ou
         device: DeviceKind::of(device),
         tensors: TensorType::Float(dtype),
         mode: Mode::Training,
+        condition: true,
     };
     if let Err(reason) = best(case.kernel, &case.key, query) {
         return Outcome::Unavailable { reason };

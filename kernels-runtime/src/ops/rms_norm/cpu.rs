@@ -5,7 +5,7 @@ use crate::cpu::{
     Element, Kernel, Output, Real, Rows, dispatch_dtype, run, sum_of, sum_of_squares,
 };
 use crate::dispatch::DeviceKind;
-use crate::registry::{FloatType, Implementation};
+use crate::registry::{CapabilityRange, FloatType, Implementation, Launch};
 use crate::semantics::{RmsNormKey, Rounding, SemanticsKey};
 use burn::backend::flex::FlexTensor;
 use burn::backend::{Flex, Shape};
@@ -17,8 +17,26 @@ pub(super) const IMPLEMENTATION: Implementation = Implementation {
     name: "cpu-simd",
     dtypes: &FloatType::ALL,
     gradient: true,
-    accepts: |key| matches!(key, SemanticsKey::RmsNorm(_)),
+    deterministic: true,
+    capability: CapabilityRange::ANY,
+    limits: None,
+    launch: Launch::RmsNorm(launch),
+    accepts: |key| {
+        matches!(
+            key,
+            SemanticsKey::RmsNorm(RmsNormKey {
+                scale: crate::semantics::Scale::Weight,
+                gating: crate::semantics::Gating::None,
+                groups: crate::semantics::Groups::One,
+                ..
+            })
+        )
+    },
 };
+
+fn launch(call: super::Call) -> burn::backend::DispatchTensor {
+    super::launch(call.x, call.weight.expect("todo"), call.eps, call.key)
+}
 
 impl RmsNormBackend for Flex {
     fn rms_norm(x: FlexTensor, weight: FlexTensor, eps: f64, key: RmsNormKey) -> FlexTensor {

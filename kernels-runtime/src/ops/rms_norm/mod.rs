@@ -35,6 +35,23 @@ declare_kernel! {
     };
 }
 
+/// The operands of one call.
+#[derive(Debug)]
+pub struct Call {
+    /// `[.., n]`.
+    pub x: DispatchTensor,
+    /// `[n]`, if the key says that there is one.
+    pub weight: Option<DispatchTensor>,
+    /// Like `x`, if the key says that there is one.
+    pub gate: Option<DispatchTensor>,
+    /// Added to the mean square.
+    pub eps: f64,
+    /// Elements a group, if the key says that there are many.
+    pub group_size: Option<usize>,
+    /// What to compute.
+    pub key: RmsNormKey,
+}
+
 /// RMSNorm by the fused kernel of the tensors' device.
 ///
 /// `x` is `[.., n]`, `weight` `[n]`; the result has the shape and dtype of `x`. `eps` is added to

@@ -4,8 +4,8 @@
 use super::{RopeBackend, RopeKernel};
 use crate::cpu::{Element, Kernel, Output, Rows, dispatch_dtype, run};
 use crate::dispatch::DeviceKind;
-use crate::registry::{FloatType, Implementation};
-use crate::semantics::{RopeKey, RopeStyle, SemanticsKey};
+use crate::registry::{CapabilityRange, FloatType, Implementation, Launch};
+use crate::semantics::{RopeKey, SemanticsKey};
 use burn::backend::flex::{FlexTensor, Layout};
 use burn::backend::{Flex, Shape};
 use std::mem::MaybeUninit;
@@ -16,15 +16,16 @@ pub(super) const IMPLEMENTATION: Implementation = Implementation {
     name: "cpu-simd",
     dtypes: &FloatType::ALL,
     gradient: true,
-    accepts: |key| {
-        matches!(
-            key,
-            SemanticsKey::Rope(RopeKey {
-                style: RopeStyle::Half
-            })
-        )
-    },
+    deterministic: true,
+    capability: CapabilityRange::ANY,
+    limits: None,
+    launch: Launch::Rope(launch),
+    accepts: |key| matches!(key, SemanticsKey::Rope(RopeKey::LLAMA)),
 };
+
+fn launch(call: super::Call) -> (burn::backend::DispatchTensor, burn::backend::DispatchTensor) {
+    super::launch(call.q, call.k, call.cos, call.sin, call.key)
+}
 
 impl RopeBackend for Flex {
     fn rope(x: FlexTensor, cos: FlexTensor, sin: FlexTensor, key: RopeKey) -> FlexTensor {

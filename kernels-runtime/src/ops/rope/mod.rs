@@ -37,6 +37,21 @@ declare_kernel! {
     };
 }
 
+/// The operands of one call.
+#[derive(Debug)]
+pub struct Call {
+    /// Queries, in the layout of the key.
+    pub q: DispatchTensor,
+    /// Keys.
+    pub k: DispatchTensor,
+    /// Cosines, `[1 or b, s, w]`.
+    pub cos: DispatchTensor,
+    /// Sines.
+    pub sin: DispatchTensor,
+    /// What to compute.
+    pub key: RopeKey,
+}
+
 /// Rotates queries and keys by the fused kernel of their device.
 ///
 /// `q` is `[b, hq, s, d]` and `k` `[b, hk, s, d]`, with any strides; `cos` and `sin` are tables as

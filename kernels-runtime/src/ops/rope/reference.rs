@@ -22,6 +22,7 @@ pub fn reference(
     let (cos, sin): (Tensor<4>, Tensor<4>) = (cos.unsqueeze_dim(1), sin.unsqueeze_dim(1));
     let rotate = |x: Tensor<4>| match key.style {
         RopeStyle::Half => x.clone() * cos.clone() + rotate_half(x) * sin.clone(),
+        _ => todo!(),
     };
     (rotate(q), rotate(k))
 }

@@ -3,8 +3,8 @@
 use super::{SwigluBackend, SwigluKernel};
 use crate::cpu::{Element, Kernel, Output, Real, Rows, dispatch_dtype, run};
 use crate::dispatch::DeviceKind;
-use crate::registry::{FloatType, Implementation};
-use crate::semantics::{Activation, GluKey, SemanticsKey};
+use crate::registry::{CapabilityRange, FloatType, Implementation, Launch};
+use crate::semantics::{GluKey, SemanticsKey};
 use burn::backend::Flex;
 use burn::backend::flex::FlexTensor;
 use std::mem::MaybeUninit;
@@ -15,15 +15,19 @@ pub(super) const IMPLEMENTATION: Implementation = Implementation {
     name: "cpu-simd",
     dtypes: &FloatType::ALL,
     gradient: true,
-    accepts: |key| {
-        matches!(
-            key,
-            SemanticsKey::Glu(GluKey {
-                activation: Activation::Silu
-            })
-        )
-    },
+    deterministic: true,
+    capability: CapabilityRange::ANY,
+    limits: None,
+    launch: Launch::Glu(launch),
+    accepts: |key| matches!(key, SemanticsKey::Glu(GluKey::SWIGLU)),
 };
+
+fn launch(call: super::Call) -> burn::backend::DispatchTensor {
+    match call.operands {
+        super::Operands::Separate { gate, up } => super::launch(gate, up, call.key),
+        super::Operands::Packed(_) => todo!(),
+    }
+}
 
 impl SwigluBackend for Flex {
     fn swiglu(gate: FlexTensor, up: FlexTensor, key: GluKey) -> FlexTensor {

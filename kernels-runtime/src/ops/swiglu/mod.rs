@@ -35,6 +35,33 @@ declare_kernel! {
     };
 }
 
+/// The operands of one call.
+#[derive(Debug)]
+pub struct Call {
+    /// Gate and up, as the key lays them out.
+    pub operands: Operands,
+    /// The clamp's limit, if the key says that there is one.
+    pub limit: Option<f64>,
+    /// The sparsity of the gate, if the key says that there is one.
+    pub sparsity: Option<f64>,
+    /// What to compute.
+    pub key: GluKey,
+}
+
+/// The tensors of a gated linear unit.
+#[derive(Debug)]
+pub enum Operands {
+    /// Two tensors of one shape.
+    Separate {
+        /// The gate.
+        gate: DispatchTensor,
+        /// What it gates.
+        up: DispatchTensor,
+    },
+    /// Both in one, `[.., 2n]`.
+    Packed(DispatchTensor),
+}
+
 /// SwiGLU by the fused kernel of the tensors' device.
 ///
 /// `gate` and `up` have one shape and dtype, and so has the result.

@@ -16,6 +16,7 @@ pub fn reference<const D: usize>(gate: Tensor<D>, up: Tensor<D>, key: GluKey) ->
     let gate = same_dtype_as(gate, compute_dtype(dtype));
     let activated = match key.activation {
         Activation::Silu => activation::silu(gate),
+        _ => todo!(),
     };
     same_dtype_as(activated, dtype) * up
 }

@@ -1,0 +1,73 @@
+use serde::Serialize;
+use std::fmt;
+
+/// The key of an operation that another crate defines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct CustomKey {
+    op: &'static str,
+    settings: &'static [(&'static str, &'static str)],
+}
+
+impl CustomKey {
+    /// The key of operation `op` with the settings that change its maths, as (name, value).
+    ///
+    /// Names and values are letters, digits, `_`, `-` and `.`: they stand in JSON as they are.
+    ///
+    /// # Panics
+    /// A name or value has another character. In a constant this is a compile error.
+    pub const fn new(op: &'static str, settings: &'static [(&'static str, &'static str)]) -> Self {
+        assert!(
+            is_word(op),
+            "an operation's name is letters, digits, `_`, `-` and `.`"
+        );
+        let mut i = 0;
+        while i < settings.len() {
+            assert!(
+                is_word(settings[i].0) && is_word(settings[i].1),
+                "a setting's name and value are letters, digits, `_`, `-` and `.`"
+            );
+            i += 1;
+        }
+        Self { op, settings }
+    }
+
+    /// The operation's name.
+    pub const fn op(&self) -> &'static str {
+        self.op
+    }
+
+    /// The settings.
+    pub const fn settings(&self) -> &'static [(&'static str, &'static str)] {
+        self.settings
+    }
+}
+
+const fn is_word(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let mut i = 0;
+    while i < bytes.len() {
+        if !(bytes[i].is_ascii_alphanumeric() || matches!(bytes[i], b'_' | b'-' | b'.')) {
+            return false;
+        }
+        i += 1;
+    }
+    !bytes.is_empty()
+}
+
+impl Serialize for CustomKey {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer
+            .collect_map(std::iter::once(("op", self.op)).chain(self.settings.iter().copied()))
+    }
+}
+
+impl fmt::Display for CustomKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let settings: Vec<String> = self
+            .settings
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
+        write!(f, "{}({})", self.op, settings.join(", "))
+    }
+}
