@@ -13,6 +13,8 @@ pub use linkme;
 
 pub use crate::ops::rope::RopeTable;
 
+use crate::kernel::Operands;
+
 use crate::dispatch::Decision;
 use crate::ops;
 use crate::registry::{Implementation, Launch};
@@ -272,6 +274,16 @@ impl SectionTable for &Param<Tensor<4>> {
     fn table(self) -> Tensor<4> {
         self.val()
     }
+}
+
+/// A site of another crate's kernel.
+#[track_caller]
+pub fn custom<O: Operands>(
+    at: At,
+    operands: O,
+    reference: impl FnOnce(O) -> O::Output,
+) -> O::Output {
+    crate::kernel::custom(at, operands, reference)
 }
 
 /// The RMSNorm of a site without a gate.

@@ -8,7 +8,8 @@ use burn::tensor::{DType, FloatDType, Tensor};
 
 /// What the decision for a call with these tensors depends on. The first tensor names the device;
 /// the others must be on it, as for every operation of Burn. Allocates nothing.
-pub(crate) fn query<const N: usize>(tensors: [&DispatchTensor; N]) -> Query {
+pub(crate) fn query<'a>(tensors: impl AsRef<[&'a DispatchTensor]>) -> Query {
+    let tensors = tensors.as_ref();
     let (device, _) = DeviceKind::of_tensor(&tensors[0].kind);
     let autodiff = tensors
         .iter()
