@@ -28,19 +28,8 @@ pub mod verify;
 #[path = "private.rs"]
 pub mod __private;
 
-/// Reads `BURN_KERNELS` and `BURN_KERNELS_VERIFY` now, so that a bad value is an error here and not
-/// a panic in the first annotated layer.
-///
-/// # Errors
-/// A variable holds something that its grammar does not have.
-pub fn init() -> Result<(), InitError> {
-    policy::current()?;
-    live::current()?;
-    Ok(())
-}
-
-/// Why [`init`] failed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+/// Why the kernels cannot start.
+#[derive(Debug, thiserror::Error)]
 pub enum InitError {
     /// `BURN_KERNELS` holds no policy.
     #[error(transparent)]
@@ -48,4 +37,20 @@ pub enum InitError {
     /// `BURN_KERNELS_VERIFY` does not say which calls to verify.
     #[error(transparent)]
     Verify(#[from] live::SamplingError),
+    /// The kernels that are linked in don't go together.
+    #[error(transparent)]
+    Registry(#[from] registry::RegistryError),
+}
+
+/// Checks now what every annotated layer needs: that `BURN_KERNELS` holds a policy and
+/// `BURN_KERNELS_VERIFY` a sampling, and that the kernels of all crates go together. Each is then an
+/// error here and not a panic in the first annotated layer.
+///
+/// # Errors
+/// A variable holds something else, or two crates register one kernel.
+pub fn init() -> Result<(), InitError> {
+    registry::check()?;
+    policy::current()?;
+    live::current()?;
+    Ok(())
 }

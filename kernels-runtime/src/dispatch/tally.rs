@@ -145,6 +145,7 @@ impl Tally {
         if (wanted >> 40) as u32 == policy::UNCOUNTED {
             return Decision::Reference(Reason::Policy);
         }
+        registry::check().unwrap_or_else(|error| panic!("{error}"));
         let decision = Self::choose(site, query, wanted);
         match decision {
             Decision::Fused(implementation) => tracing::debug!(

@@ -142,7 +142,7 @@ enum Gradient<'a> {
     Missing(String),
 }
 
-fn worst(parts: impl Iterator<Item = Result<f64, Miss>>) -> Result<f64, Miss> {
+fn worst(mut parts: impl Iterator<Item = Result<f64, Miss>>) -> Result<f64, Miss> {
     parts.try_fold(0.0_f64, |worst, part| Ok(worst.max(part?)))
 }
 
