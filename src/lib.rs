@@ -39,13 +39,16 @@
 //!   would run, and why.
 //! * [`registry`]: what is linked in, also readable from the built file.
 //! * [`ops`]: the operations themselves, for use without the attribute.
-//! * [`verify`]: every kernel beside its reference.
+//! * [`verify`]: every kernel beside its reference; [`live`]: the same while a program runs, with its
+//!   own bodies.
+//! * [`kernel`]: kernels of your own crate, named by path: `#[fused_kernel(my_crate::my_op)]`.
 //!
 //! Feature `cpu` (default): fused SIMD kernels for Burn's Flex backend.
 
 pub use kernels_macros::fused_kernel;
 pub use kernels_runtime::{
-    declare_kernel, dispatch, init, ops, policy, registry, report, semantics, verify,
+    InitError, declare_kernel, dispatch, init, kernel, live, ops, policy, registry, report,
+    semantics, verify,
 };
 
 #[doc(hidden)]

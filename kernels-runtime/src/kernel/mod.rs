@@ -19,6 +19,7 @@
 
 mod operands;
 
+pub use crate::live::{VerifyError, verify};
 pub use operands::{Operands, Tensors, Visitor};
 
 pub use crate::declare_kernel;

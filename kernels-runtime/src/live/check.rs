@@ -8,6 +8,7 @@ use crate::kernel::{Operands, Tensors, Visitor};
 use crate::policy;
 use crate::registry::{FloatType, Implementation, Site};
 use burn::tensor::{DType, Device, Tensor};
+use thiserror::Error;
 
 /// The operands that a body reads from where it was written, and not from its argument.
 #[derive(Clone, Copy, Debug)]
@@ -43,16 +44,7 @@ pub(super) fn checked<O: Operands>(
     result.visit(&mut values);
     kernel.results = values.0;
 
-    let expected = Expected {
-        exact: run(
-            exact(&operands, &look.exact),
-            None,
-            look.upstream,
-            O::reference,
-        ),
-        plain: run(cut(&operands), None, look.upstream, O::reference),
-        dtype: look.dtype,
-    };
+    let expected = Expected::of(&operands, &look);
     let body = run_body(&operands, captured, look.upstream, body);
 
     match (
@@ -74,6 +66,51 @@ pub(super) fn checked<O: Operands>(
     result
 }
 
+/// Compares one run of an implementation with the reference in f64, forward and, if the operands
+/// have autodiff, every gradient: for the tests of a kernel. The largest error, as a part of what
+/// the dtype allows.
+///
+/// # Errors
+/// An element is outside the budget, or there is nothing to compare.
+pub fn verify<O: Operands>(
+    implementation: &'static Implementation,
+    operands: &O,
+) -> Result<f64, VerifyError> {
+    let look = Look::at(operands).ok_or(VerifyError::NotComparable)?;
+    let kernel = run(cut(operands), None, look.upstream, |o| {
+        o.launch(implementation)
+    });
+    let expected = Expected::of(operands, &look);
+    expected
+        .judge_kernel(&kernel)
+        .map_err(|miss| VerifyError::Differs {
+            implementation: implementation.name,
+            operands: look.operands,
+            miss: miss.to_string(),
+        })
+}
+
+/// Why [`verify`] failed.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum VerifyError {
+    /// An element is outside the budget.
+    #[error("{implementation} on {operands}: {miss}")]
+    Differs {
+        /// The implementation's name.
+        implementation: &'static str,
+        /// Names, dtypes and shapes of the operands.
+        operands: String,
+        /// Which element of which result or gradient, what it is and what it should be.
+        miss: String,
+    },
+    /// There is nothing to compare.
+    #[error(
+        "there is nothing to compare: the operands hold no tensor, one of a type that is no float, \
+         an infinity or a NaN, or no device of this build computes in f64"
+    )]
+    NotComparable,
+}
+
 /// What the reference says: exactly, and in the tensors' own dtype.
 struct Expected {
     exact: Computed,
@@ -82,6 +119,15 @@ struct Expected {
 }
 
 impl Expected {
+    fn of<O: Operands>(operands: &O, look: &Look) -> Self {
+        let exact = exact(operands, &look.exact);
+        Self {
+            exact: run(exact, None, look.upstream, O::reference),
+            plain: run(cut(operands), None, look.upstream, O::reference),
+            dtype: look.dtype,
+        }
+    }
+
     /// The largest error of all results and gradients, as a part of what is allowed.
     fn judge_kernel(&self, kernel: &Computed) -> Result<f64, Miss> {
         let results = self.results(kernel).map(Three::kernel);

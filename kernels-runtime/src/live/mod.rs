@@ -35,6 +35,7 @@ pub use sampling::{GRAMMAR, Sampling, SamplingError, SamplingGuard, current, sco
 pub use tally::{LiveReport, LiveRow, report, reset};
 
 pub(crate) use check::Captured;
+pub use check::{VerifyError, verify};
 pub(crate) use tally::Checks;
 
 use crate::kernel::{Operands, Tensors, Visitor};
