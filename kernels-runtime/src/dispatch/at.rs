@@ -37,7 +37,7 @@ impl At {
     }
 
     fn query(&self, tensors: &[&DispatchTensor]) -> Query {
-        let mut query = ops::query(tensors);
+        let mut query = ops::query(&self.site.spec().key, tensors);
         query.condition = self.when;
         query
     }

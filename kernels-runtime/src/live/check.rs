@@ -57,7 +57,7 @@ pub(super) fn checked<O: Operands>(
             Mismatch {
                 site,
                 implementation,
-                kernel,
+                kernel: Some(kernel),
                 body,
                 operands: look.operands,
             }

@@ -24,24 +24,29 @@
 //! embedding computes the same.
 
 mod body;
+mod built_in;
 mod check;
 mod mismatch;
 mod run;
 mod sampling;
 mod tally;
 mod tolerance;
+mod whole;
 
 pub use sampling::{GRAMMAR, Sampling, SamplingError, SamplingGuard, current, scope, set};
 pub use tally::{LiveReport, LiveRow, report, reset};
 
+pub(crate) use built_in::{Gated, Norm, Rotary};
 pub(crate) use check::Captured;
 pub use check::{VerifyError, verify};
 pub(crate) use tally::Checks;
+pub(crate) use whole::{whole, whole_is_due};
 
 use crate::kernel::{Operands, Tensors, Visitor};
 use crate::registry::{Implementation, Site};
 use burn::tensor::Tensor;
 use sampling::Active;
+use tally::Part;
 
 /// Runs an implementation, and checks the call if it is its turn.
 ///
@@ -57,7 +62,10 @@ pub(crate) fn launch<O: Operands>(
 ) -> O::Output {
     match sampling::active() {
         Active::Off => operands.launch(implementation),
-        on if site.checks().due(site, on, || has_autodiff(&operands)) => {
+        on if site
+            .checks()
+            .due(site, Part::Kernel, on, || has_autodiff(&operands)) =>
+        {
             check::checked(site, implementation, operands, captured, body)
         }
         _ => operands.launch(implementation),

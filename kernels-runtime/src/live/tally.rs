@@ -7,12 +7,42 @@ use serde::Serialize;
 use std::fmt;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-/// The checks of one site.
-pub(crate) struct Checks {
+/// What is checked of a call, each in its own turn.
+#[derive(Clone, Copy)]
+pub(super) enum Part {
+    /// The kernel, and what stands in its place.
+    Kernel,
+    /// The whole body of a gated MLP.
+    Whole,
+}
+
+struct Turn {
     /// Which first calls have been: bit 0 without, bit 1 with autodiff.
     first: AtomicU8,
-    /// Fused calls while every nth is checked.
+    /// Calls while every nth is checked.
     calls: AtomicU64,
+}
+
+impl Turn {
+    const fn new() -> Self {
+        Self {
+            first: AtomicU8::new(0),
+            calls: AtomicU64::new(0),
+        }
+    }
+
+    fn is_first(&self, training: impl FnOnce() -> bool) -> bool {
+        if self.first.load(Ordering::Relaxed) == 0b11 {
+            return false;
+        }
+        let bit = if training() { 0b10 } else { 0b01 };
+        self.first.fetch_or(bit, Ordering::Relaxed) & bit == 0
+    }
+}
+
+/// The checks of one site.
+pub(crate) struct Checks {
+    turns: [Turn; 2],
     checked: AtomicU64,
     /// Calls that could not be checked: an operand was not finite, or nothing computes in f64.
     skipped: AtomicU64,
@@ -24,8 +54,7 @@ pub(crate) struct Checks {
 impl Checks {
     pub(crate) const fn new() -> Self {
         Self {
-            first: AtomicU8::new(0),
-            calls: AtomicU64::new(0),
+            turns: [const { Turn::new() }; 2],
             checked: AtomicU64::new(0),
             skipped: AtomicU64::new(0),
             kernel: AtomicU64::new(0),
@@ -34,21 +63,20 @@ impl Checks {
     }
 
     /// Whether this call is to be checked. `training` says whether autodiff is enabled for it.
-    pub(super) fn due(&self, site: &Site, active: Active, training: impl FnOnce() -> bool) -> bool {
-        let turn = match active {
+    pub(super) fn due(
+        &self,
+        site: &Site,
+        part: Part,
+        active: Active,
+        training: impl FnOnce() -> bool,
+    ) -> bool {
+        let turn = &self.turns[part as usize];
+        let due = match active {
             Active::Off => false,
-            Active::First(_) => self.is_first(training),
-            Active::Every(n, _) => self.calls.fetch_add(1, Ordering::Relaxed).is_multiple_of(n),
+            Active::First(_) => turn.is_first(training),
+            Active::Every(n, _) => turn.calls.fetch_add(1, Ordering::Relaxed).is_multiple_of(n),
         };
-        turn && active.includes(&site.name())
-    }
-
-    fn is_first(&self, training: impl FnOnce() -> bool) -> bool {
-        if self.first.load(Ordering::Relaxed) == 0b11 {
-            return false;
-        }
-        let bit = if training() { 0b10 } else { 0b01 };
-        self.first.fetch_or(bit, Ordering::Relaxed) & bit == 0
+        due && active.includes(&site.name())
     }
 
     pub(super) fn skip(&self) {
@@ -59,18 +87,19 @@ impl Checks {
     pub(super) fn passed(&self, kernel: f64, body: f64) {
         self.checked.fetch_add(1, Ordering::Relaxed);
         self.kernel.fetch_max(kernel.to_bits(), Ordering::Relaxed);
+        self.body_passed(body);
+    }
+
+    pub(super) fn body_passed(&self, body: f64) {
         self.body.fetch_max(body.to_bits(), Ordering::Relaxed);
     }
 
     fn reset(&self) {
-        self.first.store(0, Ordering::Relaxed);
-        for counter in [
-            &self.calls,
-            &self.checked,
-            &self.skipped,
-            &self.kernel,
-            &self.body,
-        ] {
+        for turn in &self.turns {
+            turn.first.store(0, Ordering::Relaxed);
+            turn.calls.store(0, Ordering::Relaxed);
+        }
+        for counter in [&self.checked, &self.skipped, &self.kernel, &self.body] {
             counter.store(0, Ordering::Relaxed);
         }
     }

@@ -1,6 +1,6 @@
 use super::CapabilityRange;
 use crate::dispatch::{DeviceKind, Reason};
-use crate::ops::{rms_norm, rope, swiglu};
+use crate::ops::{glu, rms_norm, rope};
 use crate::semantics::SemanticsKey;
 use burn::backend::DispatchTensor;
 use burn::tensor::DType;
@@ -66,7 +66,7 @@ pub enum Launch {
     /// An RMSNorm.
     RmsNorm(fn(rms_norm::Call) -> DispatchTensor),
     /// A gated linear unit.
-    Glu(fn(swiglu::Call) -> DispatchTensor),
+    Glu(fn(glu::Call) -> DispatchTensor),
     /// A rotary position embedding of queries and keys.
     Rope(fn(rope::Call) -> (DispatchTensor, DispatchTensor)),
     /// An operation of another crate, which runs it itself.
