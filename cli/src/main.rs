@@ -4,9 +4,11 @@
 //! Results go to standard output, everything else to standard error. The exit code is 0 on
 //! success, 1 on a failure and 2 on wrong usage. One file holds one command.
 
+mod bisect;
 mod choice;
 mod inspect;
 mod list;
+mod new_kernel;
 mod output;
 mod plan;
 mod run;
@@ -42,6 +44,8 @@ enum Command {
     Plan(plan::Args),
     Inspect(inspect::Args),
     Verify(verify::Args),
+    Bisect(bisect::Args),
+    NewKernel(new_kernel::Args),
 }
 
 fn main() -> ExitCode {
@@ -69,6 +73,8 @@ fn execute(command: Command) -> anyhow::Result<()> {
         Command::Plan(args) => plan::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Verify(args) => verify::run(&args),
+        Command::Bisect(args) => bisect::run(&args),
+        Command::NewKernel(args) => new_kernel::run(&args),
     }
 }
 

@@ -22,6 +22,7 @@ pub mod registry;
 pub mod report;
 pub mod semantics;
 mod table;
+mod trace;
 pub mod verify;
 
 #[doc(hidden)]

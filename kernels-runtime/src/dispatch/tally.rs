@@ -7,6 +7,7 @@
 use super::{Decision, Query, Reason, choose};
 use crate::policy;
 use crate::registry::{self, Implementation, SiteSpec};
+use crate::trace;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -148,14 +149,17 @@ impl Tally {
         registry::check().unwrap_or_else(|error| panic!("{error}"));
         let decision = Self::choose(site, query, wanted);
         match decision {
-            Decision::Fused(implementation) => tracing::debug!(
-                site = site.item,
-                module = site.module,
-                kernel = site.kernel,
-                implementation = implementation.name,
-                ?query,
-                "fused"
-            ),
+            Decision::Fused(implementation) => {
+                trace::fused(site);
+                tracing::debug!(
+                    site = site.item,
+                    module = site.module,
+                    kernel = site.kernel,
+                    implementation = implementation.name,
+                    ?query,
+                    "fused"
+                );
+            }
             Decision::Reference(reason) => tracing::debug!(
                 site = site.item,
                 module = site.module,
