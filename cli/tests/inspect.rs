@@ -247,7 +247,7 @@ fn what_cannot_be_read_is_an_error_that_says_why() {
         (newer, "has schema 9"),
         (cut_part, "is cut off"),
         (windows_program(*b".rdata\0\0", &data), "no kernel metadata"),
-        (mach_o(Architecture::X86_64, &[]), "no kernel metadata"),
+        (mach_o(Architecture::X86_64, &[]), "metadata is empty"),
         (mach_o(Architecture::X86_64, &[0; 16]), "metadata is empty"),
         // The name that another format gives the section.
         (
