@@ -5,7 +5,7 @@
 //! machine that slows down slows both. Outputs are allocated in each run, as training does.
 
 use burn::tensor::{DType, Device, Distribution, Tensor};
-use burn_kernels::ops::{rms_norm, rope, swiglu};
+use burn_kernels::ops::{glu, rms_norm, rope};
 use burn_kernels::semantics::*;
 use std::time::{Duration, Instant};
 
@@ -96,10 +96,19 @@ fn bench_rms_norm(tokens: usize, n: usize, dtype: DType) -> [Row; 2] {
         [2 * tensor, 5 * tensor],
         move |fused, backward| {
             let (x, w) = leaves(&x, &w, backward);
+            let inputs = rms_norm::Inputs {
+                x,
+                weight: Some(w),
+                gate: None,
+            };
+            let settings = rms_norm::Settings {
+                eps: 1e-6,
+                group_size: None,
+            };
             let y = if fused {
-                rms_norm::fused(x, w, 1e-6, RMS_NORM).expect("the CPU has this kernel")
+                rms_norm::fused(inputs, settings, RMS_NORM).expect("the CPU has this kernel")
             } else {
-                rms_norm::reference(x, w, 1e-6, RMS_NORM)
+                rms_norm::reference(inputs, settings, RMS_NORM)
             };
             finish(y, &dy, backward);
         },
@@ -117,10 +126,12 @@ fn bench_swiglu(tokens: usize, n: usize, dtype: DType) -> [Row; 2] {
         [3 * tensor, 8 * tensor],
         move |fused, backward| {
             let (gate, up) = leaves(&gate, &up, backward);
+            let inputs = glu::Inputs::Separate { gate, up };
+            let settings = glu::Settings::default();
             let y = if fused {
-                swiglu::fused(gate, up, SILU).expect("the CPU has this kernel")
+                glu::fused(inputs, settings, SILU).expect("the CPU has this kernel")
             } else {
-                swiglu::reference(gate, up, SILU)
+                glu::reference(inputs, settings, SILU)
             };
             finish(y, &dy, backward);
         },

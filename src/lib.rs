@@ -39,12 +39,17 @@
 //!   would run, and why.
 //! * [`registry`]: what is linked in, also readable from the built file.
 //! * [`ops`]: the operations themselves, for use without the attribute.
-//! * [`verify`]: every kernel beside its reference.
+//! * [`verify`]: every kernel beside its reference; [`live`]: the same while a program runs, with its
+//!   own bodies.
+//! * [`kernel`]: kernels of your own crate, named by path: `#[fused_kernel(my_crate::my_op)]`.
 //!
 //! Feature `cpu` (default): fused SIMD kernels for Burn's Flex backend.
 
 pub use kernels_macros::fused_kernel;
-pub use kernels_runtime::{dispatch, init, ops, policy, registry, report, semantics, verify};
+pub use kernels_runtime::{
+    InitError, declare_kernel, dispatch, init, kernel, live, ops, policy, registry, report,
+    semantics, verify,
+};
 
 #[doc(hidden)]
 pub use kernels_runtime::__private;

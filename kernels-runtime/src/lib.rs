@@ -8,10 +8,14 @@
 //! * [`report`]: which paths ran.
 //! * [`ops`]: the operations, each with its reference, gradients and kernels.
 //! * [`verify`]: kernels beside their references.
+//! * [`live`]: the same where the program runs, with the user's own body.
+//! * [`kernel`]: kernels of other crates.
 
 #[cfg(feature = "cpu")]
 mod cpu;
 pub mod dispatch;
+pub mod kernel;
+pub mod live;
 pub mod ops;
 pub mod policy;
 pub mod registry;
@@ -24,11 +28,29 @@ pub mod verify;
 #[path = "private.rs"]
 pub mod __private;
 
-/// Reads `BURN_KERNELS` now, so that a bad value is an error here and not a panic in the first
-/// annotated layer.
+/// Why the kernels cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum InitError {
+    /// `BURN_KERNELS` holds no policy.
+    #[error(transparent)]
+    Policy(#[from] policy::PolicyError),
+    /// `BURN_KERNELS_VERIFY` does not say which calls to verify.
+    #[error(transparent)]
+    Verify(#[from] live::SamplingError),
+    /// The kernels that are linked in don't go together.
+    #[error(transparent)]
+    Registry(#[from] registry::RegistryError),
+}
+
+/// Checks now what every annotated layer needs: that `BURN_KERNELS` holds a policy and
+/// `BURN_KERNELS_VERIFY` a sampling, and that the kernels of all crates go together. Each is then an
+/// error here and not a panic in the first annotated layer.
 ///
 /// # Errors
-/// The variable holds no policy.
-pub fn init() -> Result<(), policy::PolicyError> {
-    policy::current().map(|_| ())
+/// A variable holds something else, or two crates register one kernel.
+pub fn init() -> Result<(), InitError> {
+    registry::check()?;
+    policy::current()?;
+    live::current()?;
+    Ok(())
 }

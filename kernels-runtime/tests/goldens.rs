@@ -8,7 +8,7 @@
 #![cfg(feature = "cpu")]
 
 use burn::tensor::{DType, Device, Tensor, TensorData};
-use kernels_runtime::ops::{rms_norm, rope, swiglu};
+use kernels_runtime::ops::{glu, rms_norm, rope};
 use kernels_runtime::semantics::*;
 use safetensors::{Dtype, SafeTensors};
 use std::collections::BTreeSet;
@@ -138,10 +138,19 @@ fn rms_norm_matches_transformers() {
                     rounding,
                     ..RmsNormKey::LLAMA
                 };
+                let inputs = rms_norm::Inputs {
+                    x: x.clone(),
+                    weight: Some(w.clone()),
+                    gate: None,
+                };
+                let settings = rms_norm::Settings {
+                    eps,
+                    group_size: None,
+                };
                 let y = if fused {
-                    rms_norm::fused(x.clone(), w.clone(), eps, key).unwrap()
+                    rms_norm::fused(inputs, settings, key).unwrap()
                 } else {
-                    rms_norm::reference(x.clone(), w.clone(), eps, key)
+                    rms_norm::reference(inputs, settings, key)
                 };
                 let dy = fixture.rows(&format!("{case}.dy"), &device);
                 let grads = (y.clone() * dy).sum().backward();
@@ -177,7 +186,16 @@ fn the_rounding_order_is_that_of_the_model() {
             };
             let x = fixture.rows(&format!("{case}.x"), &device);
             let w = fixture.tensor(&format!("{case}.w"), &device);
-            let y = values(rms_norm::fused(x, w, 1e-6, key).unwrap());
+            let inputs = rms_norm::Inputs {
+                x,
+                weight: Some(w),
+                gate: None,
+            };
+            let settings = rms_norm::Settings {
+                eps: 1e-6,
+                group_size: None,
+            };
+            let y = values(rms_norm::fused(inputs, settings, key).unwrap());
             let theirs = fixture.exact(&format!("{case}.{module}.y"));
             let count = y.iter().zip(&theirs).filter(|(a, b)| a != b).count();
             count as f64 / y.len() as f64
@@ -199,10 +217,14 @@ fn swiglu_matches_transformers() {
         for (path, fused) in PATHS {
             let gate = fixture.rows(&format!("{case}.a"), &device).require_grad();
             let up = fixture.rows(&format!("{case}.b"), &device).require_grad();
+            let inputs = glu::Inputs::Separate {
+                gate: gate.clone(),
+                up: up.clone(),
+            };
             let y = if fused {
-                swiglu::fused(gate.clone(), up.clone(), key).unwrap()
+                glu::fused(inputs, glu::Settings::default(), key).unwrap()
             } else {
-                swiglu::reference(gate.clone(), up.clone(), key)
+                glu::reference(inputs, glu::Settings::default(), key)
             };
             let dy = fixture.rows(&format!("{case}.dy"), &device);
             let grads = (y.clone() * dy).sum().backward();

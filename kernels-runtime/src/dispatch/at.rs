@@ -27,17 +27,17 @@ impl At {
     }
 
     /// Which path a call with these tensors takes, and counts it.
-    pub(crate) fn decide<const N: usize>(&self, tensors: [&DispatchTensor; N]) -> Decision {
-        self.site.decide(self.query(tensors))
+    pub(crate) fn decide<'a>(&self, tensors: impl AsRef<[&'a DispatchTensor]>) -> Decision {
+        self.site.decide(self.query(tensors.as_ref()))
     }
 
     /// Which path a call with these tensors would take. It is not counted.
-    pub(crate) fn peek<const N: usize>(&self, tensors: [&DispatchTensor; N]) -> Decision {
-        self.site.peek(self.query(tensors))
+    pub(crate) fn peek<'a>(&self, tensors: impl AsRef<[&'a DispatchTensor]>) -> Decision {
+        self.site.peek(self.query(tensors.as_ref()))
     }
 
-    fn query<const N: usize>(&self, tensors: [&DispatchTensor; N]) -> Query {
-        let mut query = ops::query(tensors);
+    fn query(&self, tensors: &[&DispatchTensor]) -> Query {
+        let mut query = ops::query(&self.site.spec().key, tensors);
         query.condition = self.when;
         query
     }

@@ -1,22 +1,20 @@
 //! What every operation needs to look at its tensors before it decides.
 
 use crate::dispatch::{DeviceKind, Mode, Query, Reason, TensorType};
-use crate::registry::{FloatType, KernelSpec};
+use crate::registry::{FloatType, Implementation, KernelSpec, Launch};
 use crate::semantics::SemanticsKey;
 use burn::backend::{DispatchTensor, TensorMetadata};
 use burn::tensor::{DType, FloatDType, Tensor};
 
 /// What the decision for a call with these tensors depends on. The first tensor names the device;
 /// the others must be on it, as for every operation of Burn. Allocates nothing.
-pub(crate) fn query<const N: usize>(tensors: [&DispatchTensor; N]) -> Query {
+pub(crate) fn query(key: &SemanticsKey, tensors: &[&DispatchTensor]) -> Query {
     let (device, _) = DeviceKind::of_tensor(&tensors[0].kind);
     let autodiff = tensors
         .iter()
         .any(|tensor| DeviceKind::of_tensor(&tensor.kind).1);
-    let dtype = tensors[0].dtype();
-    let mixed = tensors.iter().any(|tensor| tensor.dtype() != dtype);
-    let tensors = match FloatType::from_dtype(dtype) {
-        _ if mixed => TensorType::Mixed,
+    let tensors = match FloatType::from_dtype(tensors[0].dtype()) {
+        _ if mixed(key, tensors) => TensorType::Mixed,
         Some(float) => TensorType::Float(float),
         None => TensorType::Unsupported,
     };
@@ -32,13 +30,30 @@ pub(crate) fn query<const N: usize>(tensors: [&DispatchTensor; N]) -> Query {
     }
 }
 
-/// The first reason against every implementation of a kernel that is called directly.
-pub(crate) fn refuse_unless_fused(
+/// Whether the tensors have dtypes that don't go together. The tables of a rotary embedding, which
+/// follow the queries and keys, may be in the dtype that those are computed in.
+fn mixed(key: &SemanticsKey, tensors: &[&DispatchTensor]) -> bool {
+    let dtype = tensors[0].dtype();
+    let differ = |tensors: &[&DispatchTensor], dtype| tensors.iter().any(|t| t.dtype() != dtype);
+    match (key, tensors) {
+        (SemanticsKey::Rope(_), [heads @ .., cos, sin]) if tensors.len() == 4 => {
+            let tables = cos.dtype();
+            differ(heads, dtype)
+                || sin.dtype() != tables
+                || (tables != dtype && tables != compute_dtype(dtype))
+        }
+        _ => differ(tensors, dtype),
+    }
+}
+
+/// The implementation that a kernel that is called directly runs, or the first reason against
+/// every one.
+pub(crate) fn implementation<const N: usize>(
     kernel: &'static KernelSpec,
     key: SemanticsKey,
-    query: Query,
-) -> Result<(), Reason> {
-    crate::dispatch::best(kernel, &key, query).map(|_| ())
+    tensors: [&DispatchTensor; N],
+) -> Result<&'static Implementation, Reason> {
+    crate::dispatch::best(kernel, &key, query(&key, &tensors))
 }
 
 /// What references compute in: f64 for f64, else f32.
@@ -56,4 +71,12 @@ pub(crate) fn same_dtype_as<const D: usize>(tensor: Tensor<D>, dtype: DType) -> 
         return tensor;
     }
     tensor.cast(FloatDType::from(dtype))
+}
+
+/// An implementation is registered for a kernel of another operation than the one it runs.
+pub(crate) fn wrong_launch(implementation: &str, op: &str, launch: &Launch) -> ! {
+    panic!(
+        "the implementation `{implementation}` belongs to a kernel of `{op}`, but its launch is \
+         {launch:?}; its kernel's `op` and its `launch` must be of one operation"
+    )
 }

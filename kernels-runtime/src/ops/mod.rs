@@ -4,10 +4,10 @@
 //! `fused` runs a kernel and is an error where none can run. Annotated models use neither
 //! directly: their sites decide (see [`crate::dispatch`]).
 
+pub mod glu;
 pub mod rms_norm;
 pub mod rope;
-pub mod swiglu;
 
 mod call;
 
-pub(crate) use call::{compute_dtype, query, refuse_unless_fused, same_dtype_as};
+pub(crate) use call::{compute_dtype, implementation, query, same_dtype_as, wrong_launch};

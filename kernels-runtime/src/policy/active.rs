@@ -13,6 +13,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// The name of a stored policy: its index plus one. Zero means "none".
 pub(crate) type PolicyId = u32;
 
+/// In force while a call is verified: every site takes its reference and counts nothing.
+pub(crate) const UNCOUNTED: PolicyId = (1 << 24) - 1;
+
 static STORED: Mutex<Vec<Arc<Policy>>> = Mutex::new(Vec::new());
 static INSTALLED: AtomicU32 = AtomicU32::new(0);
 
@@ -38,6 +41,9 @@ fn id_of(policy: Policy) -> PolicyId {
 }
 
 pub(crate) fn by_id(id: PolicyId) -> Arc<Policy> {
+    if id == UNCOUNTED {
+        return Arc::new(Policy::reference());
+    }
     stored()[id as usize - 1].clone()
 }
 
@@ -100,6 +106,14 @@ pub fn install(policy: Policy) {
 pub fn scope(policy: Policy) -> ScopeGuard {
     ScopeGuard {
         outer: SCOPED.replace(id_of(policy)),
+        _this_thread_only: PhantomData,
+    }
+}
+
+/// Puts [`UNCOUNTED`] in force on this thread until the guard is dropped.
+pub(crate) fn uncounted() -> ScopeGuard {
+    ScopeGuard {
+        outer: SCOPED.replace(UNCOUNTED),
         _this_thread_only: PhantomData,
     }
 }

@@ -7,7 +7,7 @@ mod active;
 mod grammar;
 
 pub use active::{ScopeGuard, current, from_env, install, scope};
-pub(crate) use active::{active_id, by_id};
+pub(crate) use active::{UNCOUNTED, active_id, by_id, uncounted};
 pub use grammar::{GRAMMAR, PolicyError};
 
 use serde::{Serialize, Serializer};

@@ -1,4 +1,5 @@
 use crate::dispatch::{Decision, Query, Tally};
+use crate::live::Checks;
 use crate::semantics::SemanticsKey;
 use serde::Serialize;
 use std::fmt;
@@ -59,6 +60,7 @@ pub struct Site {
     spec: SiteSpec,
     record: &'static [u8],
     tally: Tally,
+    checks: Checks,
 }
 
 impl Site {
@@ -69,6 +71,7 @@ impl Site {
             spec,
             record,
             tally: Tally::new(),
+            checks: Checks::new(),
         }
     }
 
@@ -89,6 +92,10 @@ impl Site {
 
     pub(crate) const fn tally(&self) -> &Tally {
         &self.tally
+    }
+
+    pub(crate) const fn checks(&self) -> &Checks {
+        &self.checks
     }
 
     /// Which path a call takes, and counts it. See [`crate::dispatch`].

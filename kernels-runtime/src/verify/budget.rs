@@ -56,6 +56,11 @@ impl Budget {
         }
     }
 
+    /// How far a result that is a sum of terms as large as `terms` may be from `expected`.
+    pub(crate) fn allowed(&self, expected: f64, terms: f64) -> f64 {
+        self.rounding * expected.abs() + self.sum * terms
+    }
+
     /// The largest error as a part of what is allowed, or the first element outside.
     pub(super) fn worst(&self, got: &[f64], exact: &Exact<'_>) -> Result<f64, Miss> {
         assert_eq!(got.len(), exact.values.len(), "results of different sizes");

@@ -3,7 +3,7 @@
 use super::budget::Exact;
 use super::data::{elements, tensor, values};
 use crate::dispatch::Reason;
-use crate::ops::{rms_norm, rope, swiglu};
+use crate::ops::{glu, rms_norm, rope};
 use crate::registry::{FloatType, KernelSpec};
 use crate::semantics::{GluKey, Offset, RmsNormKey, RopeKey, Rounding, SemanticsKey};
 use burn::tensor::{Device, Tensor};
@@ -96,7 +96,7 @@ pub(super) fn cases() -> impl Iterator<Item = Case> {
 fn cases_of(key: SemanticsKey) -> impl Iterator<Item = Case> {
     let kernel = match key {
         SemanticsKey::RmsNorm(_) => rms_norm::KERNEL,
-        SemanticsKey::Glu(_) => swiglu::KERNEL,
+        SemanticsKey::Glu(_) => glu::KERNEL,
         SemanticsKey::Rope(_) => rope::KERNEL,
         SemanticsKey::Custom(_) => unreachable!("no case has one"),
     };
@@ -193,10 +193,19 @@ impl Case {
             SemanticsKey::RmsNorm(key) => {
                 let [.., d] = self.shape;
                 let w: Tensor<1> = tensor(&inputs.second, [d], dtype, device).require_grad();
+                let inputs_ = rms_norm::Inputs {
+                    x: self.view(&x),
+                    weight: Some(w.clone()),
+                    gate: None,
+                };
+                let settings = rms_norm::Settings {
+                    eps: EPS,
+                    group_size: None,
+                };
                 let y = if fused {
-                    rms_norm::fused(self.view(&x), w.clone(), EPS, key)?
+                    rms_norm::fused(inputs_, settings, key)?
                 } else {
-                    rms_norm::reference(self.view(&x), w.clone(), EPS, key)
+                    rms_norm::reference(inputs_, settings, key)
                 };
                 let loss = (y.clone() * plain(&inputs.d_first, self.shape)).sum();
                 let grads = loss.backward();
@@ -209,10 +218,14 @@ impl Case {
             }
             SemanticsKey::Glu(key) => {
                 let up = rank4(&inputs.second, self.shape).require_grad();
+                let inputs_ = glu::Inputs::Separate {
+                    gate: self.view(&x),
+                    up: self.view(&up),
+                };
                 let y = if fused {
-                    swiglu::fused(self.view(&x), self.view(&up), key)?
+                    glu::fused(inputs_, glu::Settings::default(), key)?
                 } else {
-                    swiglu::reference(self.view(&x), self.view(&up), key)
+                    glu::reference(inputs_, glu::Settings::default(), key)
                 };
                 let loss = (y.clone() * plain(&inputs.d_first, self.shape)).sum();
                 let grads = loss.backward();

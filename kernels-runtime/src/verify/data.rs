@@ -2,7 +2,7 @@ use crate::registry::FloatType;
 use burn::tensor::{Device, Tensor, TensorData, bf16, f16};
 
 /// Reproducible values of a fixed name, roughly normal, already rounded to a dtype.
-pub(super) fn values(name: &str, count: usize, dtype: FloatType) -> Vec<f64> {
+pub(crate) fn values(name: &str, count: usize, dtype: FloatType) -> Vec<f64> {
     let mut random = SplitMix(name.bytes().fold(0x9e37_79b9, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     }));

@@ -3,7 +3,7 @@
 
 mod budget;
 mod case;
-mod data;
+pub(crate) mod data;
 
 pub use budget::Budget;
 

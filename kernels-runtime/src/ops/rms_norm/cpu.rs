@@ -18,6 +18,7 @@ pub(super) const IMPLEMENTATION: Implementation = Implementation {
     dtypes: &FloatType::ALL,
     gradient: true,
     deterministic: true,
+    fusion_barrier: false,
     capability: CapabilityRange::ANY,
     limits: None,
     launch: Launch::RmsNorm(launch),
@@ -35,7 +36,8 @@ pub(super) const IMPLEMENTATION: Implementation = Implementation {
 };
 
 fn launch(call: super::Call) -> burn::backend::DispatchTensor {
-    super::launch(call.x, call.weight.expect("todo"), call.eps, call.key)
+    let weight = call.weight.expect("the key says that there is a weight");
+    <burn::backend::Dispatch as RmsNormBackend>::rms_norm(call.x, weight, call.eps, call.key)
 }
 
 impl RmsNormBackend for Flex {

@@ -1,22 +1,30 @@
 //! RMSNorm: `y = x̂ · (offset + w)`, `x̂ = x · rstd`, `rstd = 1 / sqrt(mean(x²) + eps)` over the
-//! last axis (Zhang & Sennrich, arXiv:1910.07467).
+//! last axis, or over each group of it (Zhang & Sennrich, arXiv:1910.07467).
 //!
-//! With `g = offset + w` and `n` elements a row, the gradients are
+//! With `g = offset + w` (1 without a weight) and `n` elements a group, the gradients are
 //! `dx = rstd · (g·dy − x̂ · Σ(g·dy·x̂) / n)` and `dw = Σ_rows dy · x̂`.
+//!
+//! A gate multiplies by `s = silu(z) = z · σ(z)`, whose slope is `s' = σ(z) · (1 + z · (1 − σ(z)))`:
+//! * after the norm, `y = x̂ · g · s`: `dy · s` takes the place of `dy` above, and
+//!   `dz = dy · x̂ · g · s'` (Qwen3-Next);
+//! * before it, `v = x · s` takes the place of `x`: `dx = dv · s` and `dz = dv · x · s'` (Mamba 2,
+//!   arXiv:2405.21060).
 
 #[cfg(feature = "cpu")]
 mod autodiff;
+mod check;
 #[cfg(feature = "cpu")]
 mod cpu;
 mod reference;
 
 #[cfg(feature = "cpu")]
 pub use autodiff::{RmsNormBackend, RmsNormKernel};
+pub(crate) use check::check;
 pub use reference::reference;
 
 use crate::dispatch::Reason;
-use crate::ops::{query, refuse_unless_fused};
-use crate::registry::{KernelSpec, declare_kernel};
+use crate::ops::implementation;
+use crate::registry::{Implementation, KernelSpec, Launch, declare_kernel};
 use crate::semantics::{RmsNormKey, SemanticsKey};
 use burn::backend::DispatchTensor;
 use burn::tensor::Tensor;
@@ -27,7 +35,7 @@ declare_kernel! {
         id: "npu_fused_rmsnorm",
         op: "rms_norm",
         version: 1,
-        summary: "RMSNorm over the last axis, with its gradients",
+        summary: "RMSNorm over the last axis, plain, gated or in groups, with its gradients",
         implementations: &[
             #[cfg(feature = "cpu")]
             cpu::IMPLEMENTATION,
@@ -35,7 +43,27 @@ declare_kernel! {
     };
 }
 
-/// The operands of one call.
+/// The tensors of one call, of one dtype.
+#[derive(Clone, Debug)]
+pub struct Inputs<const D: usize> {
+    /// What is normalised, `[.., n]`.
+    pub x: Tensor<D>,
+    /// `[n]`, exactly if the key says that there is a weight.
+    pub weight: Option<Tensor<1>>,
+    /// Like `x`, exactly if the key says that there is a gate.
+    pub gate: Option<Tensor<D>>,
+}
+
+/// The numbers of one call.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Settings {
+    /// Added to the mean square, whose unit it has.
+    pub eps: f64,
+    /// Elements a group, exactly if the key says that there are many groups; it divides `n`.
+    pub group_size: Option<usize>,
+}
+
+/// The operands of one call, as an implementation gets them.
 #[derive(Debug)]
 pub struct Call {
     /// `[.., n]`.
@@ -52,57 +80,53 @@ pub struct Call {
     pub key: RmsNormKey,
 }
 
-/// RMSNorm by the fused kernel of the tensors' device.
-///
-/// `x` is `[.., n]`, `weight` `[n]`; the result has the shape and dtype of `x`. `eps` is added to
-/// the mean square and has its unit.
+/// RMSNorm by the fused kernel of the tensors' device. The result has the shape and dtype of `x`.
 ///
 /// # Errors
 /// The reason why no kernel can run: no implementation for the device, a dtype it does not take,
 /// or different dtypes.
 ///
 /// # Panics
-/// `weight` does not have as many elements as the last axis of `x`.
+/// The inputs or settings are not those of the key, or the shapes don't fit together.
+#[track_caller]
 pub fn fused<const D: usize>(
-    x: Tensor<D>,
-    weight: Tensor<1>,
-    eps: f64,
+    inputs: Inputs<D>,
+    settings: Settings,
     key: RmsNormKey,
 ) -> Result<Tensor<D>, Reason> {
-    check(&x, &weight);
-    let (x, weight) = (x.into_dispatch(), weight.into_dispatch());
-    refuse_unless_fused(KERNEL, SemanticsKey::RmsNorm(key), query([&x, &weight]))?;
-    Ok(Tensor::from_dispatch(launch(x, weight, eps, key)))
+    check(&inputs, settings, key);
+    let call = Call::new(inputs, settings, key);
+    let semantics = SemanticsKey::RmsNorm(key);
+    let found = match (&call.weight, &call.gate) {
+        (None, None) => implementation(KERNEL, semantics, [&call.x]),
+        (Some(weight), None) => implementation(KERNEL, semantics, [&call.x, weight]),
+        (None, Some(gate)) => implementation(KERNEL, semantics, [&call.x, gate]),
+        (Some(weight), Some(gate)) => implementation(KERNEL, semantics, [&call.x, weight, gate]),
+    };
+    Ok(Tensor::from_dispatch(call.run(found?)))
 }
 
-/// Runs the kernel. Dispatch has found one for these tensors.
-#[cfg(feature = "cpu")]
-pub(crate) fn launch(
-    x: DispatchTensor,
-    weight: DispatchTensor,
-    eps: f64,
-    key: RmsNormKey,
-) -> DispatchTensor {
-    <burn::backend::Dispatch as RmsNormBackend>::rms_norm(x, weight, eps, key)
-}
+impl Call {
+    pub(crate) fn new<const D: usize>(
+        inputs: Inputs<D>,
+        settings: Settings,
+        key: RmsNormKey,
+    ) -> Self {
+        Self {
+            x: inputs.x.into_dispatch(),
+            weight: inputs.weight.map(Tensor::into_dispatch),
+            gate: inputs.gate.map(Tensor::into_dispatch),
+            eps: settings.eps,
+            group_size: settings.group_size,
+            key,
+        }
+    }
 
-#[cfg(not(feature = "cpu"))]
-pub(crate) fn launch(
-    _: DispatchTensor,
-    _: DispatchTensor,
-    _: f64,
-    _: RmsNormKey,
-) -> DispatchTensor {
-    unreachable!("no implementation is compiled in, so dispatch found none")
-}
-
-/// Refuses shapes that have no RMSNorm.
-#[track_caller]
-pub(crate) fn check<const D: usize>(x: &Tensor<D>, weight: &Tensor<1>) {
-    let (shape, [n]) = (x.dims(), weight.dims());
-    assert!(
-        shape.last() == Some(&n),
-        "RMSNorm: the weight has {n} elements, but the last axis of x, {shape:?}, has {}",
-        shape.last().copied().unwrap_or(0),
-    );
+    /// Runs an implementation that dispatch chose for these tensors.
+    pub(crate) fn run(self, implementation: &Implementation) -> DispatchTensor {
+        match implementation.launch {
+            Launch::RmsNorm(launch) => launch(self),
+            other => crate::ops::wrong_launch(implementation.name, "rms_norm", &other),
+        }
+    }
 }

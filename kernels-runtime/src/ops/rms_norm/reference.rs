@@ -1,31 +1,63 @@
+use super::{Inputs, Settings, check};
 use crate::ops::{compute_dtype, same_dtype_as};
-use crate::semantics::{RmsNormKey, Rounding};
-use burn::tensor::Tensor;
+use crate::semantics::{Gating, RmsNormKey, Rounding};
+use burn::tensor::{Tensor, activation};
 
 /// RMSNorm composed of plain tensor operations, on any backend: the definition that kernels are
 /// verified against.
 ///
-/// `x` is `[.., n]`, `weight` `[n]`. Half types are computed in f32 and rounded as `key` says; the
-/// result has the dtype of `x`.
+/// Half types are computed in f32 and rounded as `key` says; the result has the shape and dtype of
+/// `x`. With Llama's rounding, `x̂` is rounded to the dtype and its product with the weight again;
+/// a gate after the norm then multiplies in f32 before the last rounding, as transformers'
+/// Qwen3-Next does, and a gate before it multiplies in f32 and is not rounded, as in Mamba 2.
 ///
 /// # Panics
-/// `weight` does not have as many elements as the last axis of `x`.
+/// The inputs or settings are not those of the key, or the shapes don't fit together.
+#[track_caller]
 pub fn reference<const D: usize>(
-    x: Tensor<D>,
-    weight: Tensor<1>,
-    eps: f64,
+    inputs: Inputs<D>,
+    settings: Settings,
     key: RmsNormKey,
 ) -> Tensor<D> {
-    super::check(&x, &weight);
-    let dtype = x.dtype();
+    check(&inputs, settings, key);
+    let dtype = inputs.x.dtype();
     let compute = compute_dtype(dtype);
-    let x = same_dtype_as(x, compute);
-    let mean_square = x.clone().square().mean_dim(D - 1);
-    let normalised = x / mean_square.add_scalar(eps).sqrt();
-    let normalised = match key.rounding {
-        Rounding::Llama => same_dtype_as(same_dtype_as(normalised, dtype), compute),
-        Rounding::Gemma => normalised,
+    let round = |tensor| match key.rounding {
+        Rounding::Llama => same_dtype_as(same_dtype_as(tensor, dtype), compute),
+        Rounding::Gemma => tensor,
     };
-    let gain = same_dtype_as(weight, compute).add_scalar(key.offset.value());
-    same_dtype_as(normalised * gain.unsqueeze(), dtype)
+    let gate = |gate| activation::silu(same_dtype_as(gate, compute));
+
+    let mut x = same_dtype_as(inputs.x, compute);
+    let mut after = None;
+    match (key.gating, inputs.gate.map(gate)) {
+        (Gating::BeforeNorm, Some(gate)) => x = x * gate,
+        (_, gate) => after = gate,
+    }
+    let mut y = round(normalise(x, settings));
+    if let Some(weight) = inputs.weight {
+        let gain = same_dtype_as(weight, compute).add_scalar(key.offset.value());
+        y = y * gain.unsqueeze();
+    }
+    if let Some(gate) = after {
+        y = round(y) * gate;
+    }
+    same_dtype_as(y, dtype)
+}
+
+/// `x / sqrt(mean(x²) + eps)` over the last axis, or over each of its groups.
+fn normalise<const D: usize>(x: Tensor<D>, settings: Settings) -> Tensor<D> {
+    match settings.group_size {
+        None => over_last_axis(x, settings.eps),
+        Some(size) => {
+            let shape = x.shape();
+            let groups = x.reshape([shape.num_elements() / size, size]);
+            over_last_axis(groups, settings.eps).reshape(shape)
+        }
+    }
+}
+
+fn over_last_axis<const D: usize>(x: Tensor<D>, eps: f64) -> Tensor<D> {
+    let mean_square = x.clone().square().mean_dim(D - 1);
+    x / mean_square.add_scalar(eps).sqrt()
 }

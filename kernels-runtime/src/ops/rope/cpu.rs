@@ -7,7 +7,7 @@ use crate::dispatch::DeviceKind;
 use crate::registry::{CapabilityRange, FloatType, Implementation, Launch};
 use crate::semantics::{RopeKey, SemanticsKey};
 use burn::backend::flex::{FlexTensor, Layout};
-use burn::backend::{Flex, Shape};
+use burn::backend::{Dispatch, DispatchTensor, Flex, Shape};
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
@@ -17,14 +17,24 @@ pub(super) const IMPLEMENTATION: Implementation = Implementation {
     dtypes: &FloatType::ALL,
     gradient: true,
     deterministic: true,
+    fusion_barrier: false,
     capability: CapabilityRange::ANY,
     limits: None,
     launch: Launch::Rope(launch),
     accepts: |key| matches!(key, SemanticsKey::Rope(RopeKey::LLAMA)),
 };
 
-fn launch(call: super::Call) -> (burn::backend::DispatchTensor, burn::backend::DispatchTensor) {
-    super::launch(call.q, call.k, call.cos, call.sin, call.key)
+fn launch(call: super::Call) -> (DispatchTensor, DispatchTensor) {
+    let super::Call {
+        q,
+        k,
+        cos,
+        sin,
+        key,
+    } = call;
+    let q = <Dispatch as RopeBackend>::rope(q, cos.clone(), sin.clone(), key);
+    let k = <Dispatch as RopeBackend>::rope(k, cos, sin, key);
+    (q, k)
 }
 
 impl RopeBackend for Flex {

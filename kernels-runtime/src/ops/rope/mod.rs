@@ -1,24 +1,33 @@
-//! Rotary position embedding in the "rotate half" style (Su et al., arXiv:2104.09864).
+//! Rotary position embedding (Su et al., arXiv:2104.09864).
 //!
-//! With a head split in halves `x = [x1, x2]`, `y = x · cos + [−x2, x1] · sin`. The gradients are
-//! `dx1 = dy1 · cos1 + dy2 · sin2`, `dx2 = dy2 · cos2 − dy1 · sin1`, and, summed over the heads
-//! (and the batch where the table is shared), `d_cos = dy · x`, `d_sin = dy · [−x2, x1]`.
+//! Pair `i` of a head, `(x1, x2)`, is rotated by the angle of its token and place:
+//! `y1 = x1 · cos − x2 · sin`, `y2 = x2 · cos + x1 · sin`. The [key](RopeKey) says which elements
+//! are a pair, where the results go and which elements of the tables belong to them. A table may
+//! hold every angle twice; `cos1` then belongs to `y1` and `cos2` to `y2`.
+//!
+//! The gradients are `dx1 = dy1 · cos1 + dy2 · sin2`, `dx2 = dy2 · cos2 − dy1 · sin1` and, summed
+//! over the heads (and the batch where the table is shared), `d_cos1 = dy1 · x1`,
+//! `d_cos2 = dy2 · x2`, `d_sin1 = −dy1 · x2`, `d_sin2 = dy2 · x1`.
 
 #[cfg(feature = "cpu")]
 mod autodiff;
+mod check;
 #[cfg(feature = "cpu")]
 mod cpu;
 mod reference;
+mod sections;
 mod table;
 
 #[cfg(feature = "cpu")]
 pub use autodiff::{RopeBackend, RopeKernel};
-pub use reference::reference;
+pub(crate) use check::check;
+pub use reference::{reference, reference_sections};
+pub(crate) use sections::{check as check_sections, merge};
 pub use table::RopeTable;
 
 use crate::dispatch::Reason;
-use crate::ops::{query, refuse_unless_fused};
-use crate::registry::{KernelSpec, declare_kernel};
+use crate::ops::implementation;
+use crate::registry::{Implementation, KernelSpec, Launch, declare_kernel};
 use crate::semantics::{RopeKey, SemanticsKey};
 use burn::backend::DispatchTensor;
 use burn::tensor::Tensor;
@@ -29,7 +38,7 @@ declare_kernel! {
         id: "npu_fused_rope",
         op: "rope",
         version: 1,
-        summary: "Rotary position embedding of queries and keys (rotate half), with its gradients",
+        summary: "Rotary position embedding of queries and keys, with its gradients",
         implementations: &[
             #[cfg(feature = "cpu")]
             cpu::IMPLEMENTATION,
@@ -37,14 +46,15 @@ declare_kernel! {
     };
 }
 
-/// The operands of one call.
+/// The operands of one call, as an implementation gets them.
 #[derive(Debug)]
 pub struct Call {
     /// Queries, in the layout of the key.
     pub q: DispatchTensor,
     /// Keys.
     pub k: DispatchTensor,
-    /// Cosines, `[1 or b, s, w]`.
+    /// Cosines, `[1 or b, s, width of the table]`; of three positions, already merged into one
+    /// table.
     pub cos: DispatchTensor,
     /// Sines.
     pub sin: DispatchTensor,
@@ -54,16 +64,18 @@ pub struct Call {
 
 /// Rotates queries and keys by the fused kernel of their device.
 ///
-/// `q` is `[b, hq, s, d]` and `k` `[b, hk, s, d]`, with any strides; `cos` and `sin` are tables as
-/// [`RopeTable`] says, of width `d`. The results have the shapes and dtype of `q` and `k` and are
-/// contiguous.
+/// `q` and `k` are `[b, heads, s, d]` or `[b, s, heads, d]` as `key` says, with any strides and
+/// their own numbers of heads; `cos` and `sin` are tables as [`RopeTable`] says. The tables have
+/// the dtype of `q` and `k`, or the one those are computed in (f32 for half types), as OLMo 2 and
+/// Llama 4 have them. The results have the shapes and dtype of `q` and `k` and are contiguous.
 ///
 /// # Errors
 /// The reason why no kernel can run: no implementation for the device, a dtype it does not take,
 /// or different dtypes.
 ///
 /// # Panics
-/// The shapes don't fit together, or `d` is odd.
+/// The shapes don't fit together or to the key, or the rotated width is odd.
+#[track_caller]
 pub fn fused(
     q: Tensor<4>,
     k: Tensor<4>,
@@ -72,61 +84,64 @@ pub fn fused(
     key: RopeKey,
 ) -> Result<(Tensor<4>, Tensor<4>), Reason> {
     let (cos, sin) = (cos.rows(), sin.rows());
-    check(&q, &k, &cos, &sin);
-    let [q, k] = [q, k].map(Tensor::into_dispatch);
-    let [cos, sin] = [cos, sin].map(Tensor::into_dispatch);
-    let query = query([&q, &k, &cos, &sin]);
-    refuse_unless_fused(KERNEL, SemanticsKey::Rope(key), query)?;
-    let (q, k) = launch(q, k, cos, sin, key);
+    check(&q, &k, &cos, &sin, key);
+    let call = Call::new(q, k, cos, sin, key);
+    let tensors = [&call.q, &call.k, &call.cos, &call.sin];
+    let found = implementation(KERNEL, SemanticsKey::Rope(key), tensors)?;
+    let (q, k) = call.run(found);
     Ok((Tensor::from_dispatch(q), Tensor::from_dispatch(k)))
 }
 
-/// Runs the kernel on queries, then on keys. Dispatch has found one for these tensors.
-#[cfg(feature = "cpu")]
-pub(crate) fn launch(
-    q: DispatchTensor,
-    k: DispatchTensor,
-    cos: DispatchTensor,
-    sin: DispatchTensor,
-    key: RopeKey,
-) -> (DispatchTensor, DispatchTensor) {
-    use burn::backend::Dispatch;
-    let q = <Dispatch as RopeBackend>::rope(q, cos.clone(), sin.clone(), key);
-    let k = <Dispatch as RopeBackend>::rope(k, cos, sin, key);
-    (q, k)
-}
-
-#[cfg(not(feature = "cpu"))]
-pub(crate) fn launch(
-    _: DispatchTensor,
-    _: DispatchTensor,
-    _: DispatchTensor,
-    _: DispatchTensor,
-    _: RopeKey,
-) -> (DispatchTensor, DispatchTensor) {
-    unreachable!("no implementation is compiled in, so dispatch found none")
-}
-
-/// Refuses shapes that have no rotary embedding.
+/// As [`fused`], with the tables of three positions, `[3, 1 or b, s, w]`: time, height and width.
+///
+/// `sections` says how many pairs take each position; the key says which.
+///
+/// # Errors
+/// As [`fused`].
+///
+/// # Panics
+/// As [`fused`], or the sections don't make up the pairs of the table.
 #[track_caller]
-pub(crate) fn check(q: &Tensor<4>, k: &Tensor<4>, cos: &Tensor<3>, sin: &Tensor<3>) {
-    let ([b, _, s, d], k_shape) = (q.dims(), k.dims());
-    assert!(
-        d.is_multiple_of(2),
-        "RoPE: the head width {d} is odd; its elements rotate in pairs"
-    );
-    let [k_b, _, k_s, k_d] = k_shape;
-    assert!(
-        [k_b, k_s, k_d] == [b, s, d],
-        "RoPE: q is {:?} and k is {k_shape:?}; only their numbers of heads (axis 1) may differ",
-        q.dims()
-    );
-    for (name, table) in [("cos", cos.dims()), ("sin", sin.dims())] {
-        assert!(
-            table == [b, s, d] || table == [1, s, d],
-            "RoPE: the {name} table is {table:?}, but q, {:?}, needs [1, {s}, {d}] or \
-             [{b}, {s}, {d}]",
-            q.dims()
-        );
+pub fn fused_sections(
+    q: Tensor<4>,
+    k: Tensor<4>,
+    cos: Tensor<4>,
+    sin: Tensor<4>,
+    sections: [usize; 3],
+    key: RopeKey,
+) -> Result<(Tensor<4>, Tensor<4>), Reason> {
+    check_sections(&cos, &sin, sections, key);
+    fused(
+        q,
+        k,
+        merge(cos, sections, key),
+        merge(sin, sections, key),
+        key,
+    )
+}
+
+impl Call {
+    pub(crate) fn new(
+        q: Tensor<4>,
+        k: Tensor<4>,
+        cos: Tensor<3>,
+        sin: Tensor<3>,
+        key: RopeKey,
+    ) -> Self {
+        Self {
+            q: q.into_dispatch(),
+            k: k.into_dispatch(),
+            cos: cos.into_dispatch(),
+            sin: sin.into_dispatch(),
+            key,
+        }
+    }
+
+    /// Runs an implementation that dispatch chose for these tensors.
+    pub(crate) fn run(self, implementation: &Implementation) -> (DispatchTensor, DispatchTensor) {
+        match implementation.launch {
+            Launch::Rope(launch) => launch(self),
+            other => crate::ops::wrong_launch(implementation.name, "rope", &other),
+        }
     }
 }

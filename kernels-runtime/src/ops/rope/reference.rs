@@ -1,15 +1,20 @@
-use super::RopeTable;
-use crate::semantics::{RopeKey, RopeStyle};
+use super::check::rotary_width;
+use super::{RopeTable, check, check_sections, merge};
+use crate::ops::{compute_dtype, same_dtype_as};
+use crate::semantics::{HeadLayout, RopeKey, RopeStyle, TableLayout};
 use burn::tensor::Tensor;
 
 /// Rotary position embedding composed of plain tensor operations, on any backend: the definition
 /// that kernels are verified against.
 ///
-/// `q` is `[b, hq, s, d]` and `k` `[b, hk, s, d]`; `cos` and `sin` are tables as [`RopeTable`]
-/// says, of width `d`. The results have the shapes and dtype of `q` and `k`.
+/// `q` and `k` are `[b, heads, s, d]` or `[b, s, heads, d]` as `key` says; `cos` and `sin` are
+/// tables as [`RopeTable`] says. The results have the shapes and dtype of `q` and `k`. It computes
+/// in the dtype of the tables: in that of `q` and `k`, or for half types in f32, rounded once.
 ///
 /// # Panics
-/// The shapes don't fit together, or `d` is odd.
+/// The shapes don't fit together or to the key, the rotated width is odd, or the tables have
+/// another dtype.
+#[track_caller]
 pub fn reference(
     q: Tensor<4>,
     k: Tensor<4>,
@@ -18,19 +23,118 @@ pub fn reference(
     key: RopeKey,
 ) -> (Tensor<4>, Tensor<4>) {
     let (cos, sin) = (cos.rows(), sin.rows());
-    super::check(&q, &k, &cos, &sin);
-    let (cos, sin): (Tensor<4>, Tensor<4>) = (cos.unsqueeze_dim(1), sin.unsqueeze_dim(1));
-    let rotate = |x: Tensor<4>| match key.style {
-        RopeStyle::Half => x.clone() * cos.clone() + rotate_half(x) * sin.clone(),
-        _ => todo!(),
+    check(&q, &k, &cos, &sin, key);
+    for table in [&cos, &sin] {
+        assert!(
+            [q.dtype(), compute_dtype(q.dtype())].contains(&table.dtype()),
+            "RoPE: q is {:?}, but a table is {:?}; tables have the dtype of q or the one it is \
+             computed in",
+            q.dtype(),
+            table.dtype()
+        );
+    }
+    let rotated = rotary_width(cos.dims()[2], key.table);
+    let (cos, sin) = (per_element(cos, key), per_element(sin, key));
+    let rotate = |x: Tensor<4>| {
+        let [.., d] = x.dims();
+        if rotated == d {
+            return rotate(x, &cos, &sin, key.style);
+        }
+        let rest = x.clone().narrow(3, rotated, d - rotated);
+        let x = x.narrow(3, 0, rotated);
+        Tensor::cat(vec![rotate(x, &cos, &sin, key.style), rest], 3)
     };
     (rotate(q), rotate(k))
 }
 
+/// As [`reference()`], with the tables of three positions, `[3, 1 or b, s, w]`: time, height and
+/// width. `sections` says how many pairs take each position; the key says which.
+///
+/// # Panics
+/// As [`reference()`], or the sections don't make up the pairs of the table.
+#[track_caller]
+pub fn reference_sections(
+    q: Tensor<4>,
+    k: Tensor<4>,
+    cos: Tensor<4>,
+    sin: Tensor<4>,
+    sections: [usize; 3],
+    key: RopeKey,
+) -> (Tensor<4>, Tensor<4>) {
+    check_sections(&cos, &sin, sections, key);
+    reference(
+        q,
+        k,
+        merge(cos, sections, key),
+        merge(sin, sections, key),
+        key,
+    )
+}
+
+/// A table with an element for each of the results, in their order, and an axis for the heads.
+fn per_element(table: Tensor<3>, key: RopeKey) -> Tensor<4> {
+    let table = match (key.style, key.table) {
+        (RopeStyle::Interleaved, TableLayout::Neighbours) => table,
+        (RopeStyle::Interleaved, TableLayout::Pairs) => twice_in_a_row(table),
+        (RopeStyle::Interleaved, TableLayout::Halves) => {
+            let pairs = table.dims()[2] / 2;
+            twice_in_a_row(table.narrow(2, 0, pairs))
+        }
+        (_, TableLayout::Pairs) => Tensor::cat(vec![table.clone(), table], 2),
+        (_, _) => table,
+    };
+    table.unsqueeze_dim(match key.layout {
+        HeadLayout::Bnsd => 1,
+        HeadLayout::Bsnd => 2,
+    })
+}
+
+/// `[a, b, ..]` to `[a, a, b, b, ..]` on the last axis.
+fn twice_in_a_row(table: Tensor<3>) -> Tensor<3> {
+    let [b, s, w] = table.dims();
+    let pairs: Tensor<4> = table.unsqueeze_dim(3);
+    pairs.repeat_dim(3, 2).reshape([b, s, 2 * w])
+}
+
+fn rotate(x: Tensor<4>, cos: &Tensor<4>, sin: &Tensor<4>, style: RopeStyle) -> Tensor<4> {
+    let dtype = x.dtype();
+    let x = same_dtype_as(x, cos.dtype());
+    let (x, quarter_turn) = match style {
+        RopeStyle::Half => (x.clone(), turn_halves(x)),
+        RopeStyle::Interleaved => (x.clone(), turn_neighbours(x)),
+        RopeStyle::InterleavedToHalf => {
+            let x = neighbours_to_halves(x);
+            (x.clone(), turn_halves(x))
+        }
+    };
+    same_dtype_as(x * cos.clone() + quarter_turn * sin.clone(), dtype)
+}
+
 /// `[x1, x2]` to `[−x2, x1]` on the last axis.
-fn rotate_half(x: Tensor<4>) -> Tensor<4> {
+fn turn_halves(x: Tensor<4>) -> Tensor<4> {
     let half = x.dims()[3] / 2;
     let x1 = x.clone().narrow(3, 0, half);
     let x2 = x.narrow(3, half, half);
     Tensor::cat(vec![x2.neg(), x1], 3)
+}
+
+/// Each pair of neighbours `(x1, x2)` to `(−x2, x1)` on the last axis.
+fn turn_neighbours(x: Tensor<4>) -> Tensor<4> {
+    let shape = x.dims();
+    let x = pairs(x);
+    let x1 = x.clone().narrow(4, 0, 1);
+    let x2 = x.narrow(4, 1, 1);
+    Tensor::cat(vec![x2.neg(), x1], 4).reshape(shape)
+}
+
+/// `[a1, a2, b1, b2, ..]` to `[a1, b1, .., a2, b2, ..]` on the last axis.
+fn neighbours_to_halves(x: Tensor<4>) -> Tensor<4> {
+    let shape = x.dims();
+    pairs(x).swap_dims(3, 4).reshape(shape)
+}
+
+/// The last axis as pairs of neighbours.
+fn pairs(x: Tensor<4>) -> Tensor<5> {
+    let [a, b, c, d] = x.dims();
+    x.reshape([a, b, c, d / 2, 2])
 }

@@ -1,9 +1,9 @@
 use burn::module::Param;
 use burn::tensor::Tensor;
 
-/// A table of cosines or sines: `[s, d]` for all sequences, `[1, s, d]` or `[b, s, d]`, or with
-/// an axis for the heads, `[1, 1, s, d]` or `[b, 1, s, d]`; by value, by reference or as a
-/// parameter.
+/// A table of cosines or sines: `[s, w]` for all sequences, `[1, s, w]` or `[b, s, w]`, or with
+/// an axis for the heads, `[1 or b, 1, s, w]` or `[1 or b, s, 1, w]`; by value, by reference or as
+/// a parameter. How wide it is and what stands where is its [layout](crate::semantics::TableLayout).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a table of a rotary position embedding",
     label = "expected `Tensor<2>` [s, d], `Tensor<3>` [1 or b, s, d], `Tensor<4>` [1 or b, 1, s, d], or a `Param` of one"
@@ -27,12 +27,15 @@ impl RopeTable for Tensor<3> {
 
 impl RopeTable for Tensor<4> {
     fn rows(self) -> Tensor<3> {
-        let [b, heads, s, d] = self.dims();
-        assert!(
-            heads == 1,
-            "RoPE: a table of rank 4 has one head, [b, 1, s, d]; this one is [{b}, {heads}, {s}, {d}]"
-        );
-        self.reshape([b, s, d])
+        let s = match self.dims() {
+            [_, 1, s, _] | [_, s, 1, _] => s,
+            other => panic!(
+                "RoPE: a table of rank 4 has one head, [b, 1, s, w] or [b, s, 1, w]; this one is \
+                 {other:?}"
+            ),
+        };
+        let [b, .., w] = self.dims();
+        self.reshape([b, s, w])
     }
 }
 

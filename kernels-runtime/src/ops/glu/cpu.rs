@@ -16,6 +16,7 @@ pub(super) const IMPLEMENTATION: Implementation = Implementation {
     dtypes: &FloatType::ALL,
     gradient: true,
     deterministic: true,
+    fusion_barrier: false,
     capability: CapabilityRange::ANY,
     limits: None,
     launch: Launch::Glu(launch),
@@ -24,8 +25,10 @@ pub(super) const IMPLEMENTATION: Implementation = Implementation {
 
 fn launch(call: super::Call) -> burn::backend::DispatchTensor {
     match call.operands {
-        super::Operands::Separate { gate, up } => super::launch(gate, up, call.key),
-        super::Operands::Packed(_) => todo!(),
+        super::Operands::Separate { gate, up } => {
+            <burn::backend::Dispatch as SwigluBackend>::swiglu(gate, up, call.key)
+        }
+        super::Operands::Packed(_) => unreachable!("the key says that there are two tensors"),
     }
 }
 

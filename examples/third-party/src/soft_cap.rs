@@ -1,0 +1,119 @@
+//! Soft capping of logits, `y = cap · tanh(x / cap)`, element by element (Gemma 2,
+//! arXiv:2408.00118). The gradient is `dx = dy · (1 − tanh²(x / cap))`.
+
+use burn::backend::autodiff::Autodiff;
+use burn::backend::autodiff::checkpoint::{base::Checkpointer, strategy::CheckpointStrategy};
+use burn::backend::autodiff::grads::Gradients;
+use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
+use burn::backend::flex::FlexTensor;
+use burn::backend::tensor::FloatTensor;
+use burn::backend::{Backend, Dispatch, Flex, backend_extension};
+use burn::tensor::{Tensor, TensorData};
+use burn_kernels::kernel::{
+    self, CapabilityRange, CustomKey, DeviceKind, FloatType, Implementation, KernelSpec, Launch,
+    SemanticsKey, Tensors, Visitor, declare_kernel,
+};
+
+/// The id, in policies and reports.
+pub const ID: &str = "acme_soft_cap";
+
+/// What is computed: every setting that changes the maths stands here.
+pub const KEY: CustomKey = CustomKey::new("soft_cap", &[("function", "tanh")]);
+
+declare_kernel! {
+    /// The kernel `acme_soft_cap`.
+    pub static KERNEL = KernelSpec {
+        id: ID,
+        op: KEY.op(),
+        version: 1,
+        summary: "Soft capping in one pass, with its gradient",
+        implementations: &[Implementation {
+            device: DeviceKind::Cpu,
+            name: "acme-cpu",
+            dtypes: &[FloatType::F32],
+            gradient: true,
+            deterministic: true,
+            fusion_barrier: false,
+            capability: CapabilityRange::ANY,
+            accepts: |key| matches!(key, SemanticsKey::Custom(key) if *key == KEY),
+            limits: None,
+            launch: Launch::Custom,
+        }],
+    };
+}
+
+/// The operands, under the names of the annotated function's parameters.
+#[derive(Clone, Debug)]
+pub struct Operands<const D: usize> {
+    /// Any shape.
+    pub x: Tensor<D>,
+    /// No result is larger.
+    pub cap: f64,
+}
+
+impl<const D: usize> Tensors for Operands<D> {
+    fn visit(&mut self, visitor: &mut impl Visitor) {
+        visitor.tensor("x", &mut self.x);
+    }
+}
+
+impl<const D: usize> kernel::Operands for Operands<D> {
+    type Output = Tensor<D>;
+
+    fn reference(self) -> Tensor<D> {
+        self.x.div_scalar(self.cap).tanh().mul_scalar(self.cap)
+    }
+
+    fn launch(self, _: &'static Implementation) -> Tensor<D> {
+        let y = <Dispatch as SoftCapBackend>::soft_cap(self.x.into_dispatch(), self.cap);
+        Tensor::from_dispatch(y)
+    }
+}
+
+/// The operation on a Burn backend, with and without autodiff.
+#[backend_extension(Flex, Autodiff)]
+pub trait SoftCapBackend: Backend {
+    /// The result is like `x`.
+    fn soft_cap(x: FloatTensor<Self>, cap: f64) -> FloatTensor<Self>;
+}
+
+impl SoftCapBackend for Flex {
+    fn soft_cap(x: FlexTensor, cap: f64) -> FlexTensor {
+        let (shape, cap) = (x.layout().shape().clone(), cap as f32);
+        let x = x.to_contiguous();
+        let x = x
+            .as_slice::<f32>()
+            .expect("contiguous, and f32 as the registration says");
+        let y = x.iter().map(|x| cap * (x / cap).tanh()).collect();
+        FlexTensor::from_data(TensorData::new::<f32, _>(y, shape))
+    }
+}
+
+#[derive(Debug)]
+struct SoftCap;
+
+impl<B: Backend> Backward<B, 1> for SoftCap {
+    /// The result and the cap.
+    type State = (FloatTensor<B>, f64);
+
+    fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
+        let (y, cap) = ops.state;
+        let dy = grads.consume::<B>(&ops.node);
+        if let [Some(x)] = ops.parents {
+            let tanh = B::float_mul_scalar(y, (1.0 / cap).into());
+            let square = B::float_mul(tanh.clone(), tanh);
+            grads.register::<B>(x.id, B::float_sub(dy.clone(), B::float_mul(dy, square)));
+        }
+    }
+}
+
+impl<B: SoftCapBackend, C: CheckpointStrategy> SoftCapBackend for Autodiff<B, C> {
+    fn soft_cap(x: FloatTensor<Self>, cap: f64) -> FloatTensor<Self> {
+        let node = x.node();
+        let y = B::soft_cap(x.into_primitive(), cap);
+        match SoftCap.prepare::<C>([node]).compute_bound().stateful() {
+            OpsKind::Tracked(prep) => prep.finish((y.clone(), cap), y),
+            OpsKind::UnTracked(prep) => prep.finish(y),
+        }
+    }
+}

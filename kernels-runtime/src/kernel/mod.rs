@@ -1,0 +1,73 @@
+//! Kernels of other crates: what one has to say to be named by `#[fused_kernel(my_crate::my_op)]`.
+//!
+//! Such a kernel is a module with three items, and a registration by [`declare_kernel!`]:
+//!
+//! * `pub const ID: &str`: the id, which policies and reports name;
+//! * `pub const KEY: CustomKey`: the operation and every setting that changes its maths;
+//! * `pub struct Operands`: the parameters of the annotated function, under the same names. It
+//!   implements [`Tensors`], which lists its tensors, and [`Operands`], which computes: by the
+//!   reference, the definition in plain tensor operations, and by the kernel.
+//!
+//! A site of such a kernel is a site like any other: it decides by device, dtype, mode and policy,
+//! takes the user's own body where no implementation runs, is counted in the
+//! [report](mod@crate::report), listed by `kernels list` and `inspect`, switched off by
+//! `BURN_KERNELS=-id`, and compared with its reference by [live verification](crate::live).
+//!
+//! `examples/third-party` is a whole crate of this kind; `kernels new-kernel NAME` makes one.
+//!
+//! [`declare_kernel!`]: crate::declare_kernel
+
+mod operands;
+
+pub use crate::live::{VerifyError, verify};
+pub use operands::{Operands, Tensors, Visitor};
+
+pub use crate::declare_kernel;
+pub use crate::dispatch::{DeviceKind, Reason};
+pub use crate::registry::{CapabilityRange, FloatType, Implementation, KernelSpec, Launch};
+pub use crate::semantics::{CustomKey, SemanticsKey};
+
+use crate::dispatch::{At, Decision};
+use crate::live;
+use burn::backend::DispatchTensor;
+use burn::tensor::Tensor;
+
+/// One call of a site of another crate's kernel: by an implementation if one can run, else by the
+/// user's own body.
+#[track_caller]
+pub(crate) fn custom<O: Operands>(
+    at: At,
+    mut operands: O,
+    body: impl FnOnce(O) -> O::Output,
+) -> O::Output {
+    let mut collect = Collect(Vec::new());
+    operands.visit(&mut collect);
+    let tensors: Vec<&DispatchTensor> = collect.0.iter().collect();
+    assert!(
+        !tensors.is_empty(),
+        "the operands of {} hold no tensor that `Tensors::visit` lists, so there is no device to \
+         choose a kernel for",
+        at.site().spec().kernel
+    );
+    let decision = at.decide(&tensors);
+    drop(collect);
+    match decision {
+        Decision::Fused(implementation) => live::launch(
+            at.site(),
+            implementation,
+            operands,
+            live::Captured::Unknown,
+            body,
+        ),
+        Decision::Reference(_) => body(operands),
+    }
+}
+
+/// Handles of all tensors. They are dropped before the kernel runs, which may then reuse buffers.
+struct Collect(Vec<DispatchTensor>);
+
+impl Visitor for Collect {
+    fn tensor<const D: usize>(&mut self, _: &'static str, tensor: &mut Tensor<D>) {
+        self.0.push(tensor.clone().into_dispatch());
+    }
+}

@@ -1,0 +1,265 @@
+//! One checked call.
+
+use super::body::run_body;
+use super::mismatch::Mismatch;
+use super::run::{Computed, Take, Upstream, Values, cut, exact, run};
+use super::tolerance::{Miss, Three};
+use crate::kernel::{Operands, Tensors, Visitor};
+use crate::policy;
+use crate::registry::{FloatType, Implementation, Site};
+use burn::tensor::{DType, Device, Tensor};
+use thiserror::Error;
+
+/// The operands that a body reads from where it was written, and not from its argument.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Captured {
+    /// These; the body takes all others from its argument.
+    These(&'static [&'static str]),
+    /// Not known.
+    Unknown,
+}
+
+/// Runs an implementation, and compares it and the body with the reference.
+#[track_caller]
+#[cold]
+pub(super) fn checked<O: Operands>(
+    site: &'static Site,
+    implementation: &'static Implementation,
+    operands: O,
+    captured: Captured,
+    body: impl FnOnce(O) -> O::Output,
+) -> O::Output {
+    let mut result = operands.clone().launch(implementation);
+    // Annotated sites inside the body are not what is checked, and nobody called them.
+    let _uncounted = policy::uncounted();
+    let Some(look) = Look::at(&operands) else {
+        site.checks().skip();
+        return result;
+    };
+    let mut kernel = match look.upstream {
+        Upstream::None => Computed::default(),
+        upstream => run(cut(&operands), None, upstream, |o| o.launch(implementation)),
+    };
+    let mut values = Take::default();
+    result.visit(&mut values);
+    kernel.results = values.0;
+
+    let expected = Expected::of(&operands, &look);
+    let body = run_body(&operands, captured, look.upstream, body);
+
+    match (
+        expected.judge_kernel(&kernel),
+        expected.judge_body(&body, captured),
+    ) {
+        (Ok(kernel), Ok(body)) => site.checks().passed(kernel, body),
+        (kernel, body) => panic!(
+            "{}",
+            Mismatch {
+                site,
+                implementation,
+                kernel: Some(kernel),
+                body,
+                operands: look.operands,
+            }
+        ),
+    }
+    result
+}
+
+/// Compares one run of an implementation with the reference in f64, forward and, if the operands
+/// have autodiff, every gradient: for the tests of a kernel. The largest error, as a part of what
+/// the dtype allows.
+///
+/// # Errors
+/// An element is outside the budget, or there is nothing to compare.
+pub fn verify<O: Operands>(
+    implementation: &'static Implementation,
+    operands: &O,
+) -> Result<f64, VerifyError> {
+    let look = Look::at(operands).ok_or(VerifyError::NotComparable)?;
+    let kernel = run(cut(operands), None, look.upstream, |o| {
+        o.launch(implementation)
+    });
+    let expected = Expected::of(operands, &look);
+    expected
+        .judge_kernel(&kernel)
+        .map_err(|miss| VerifyError::Differs {
+            implementation: implementation.name,
+            operands: look.operands,
+            miss: miss.to_string(),
+        })
+}
+
+/// Why [`verify`] failed.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum VerifyError {
+    /// An element is outside the budget.
+    #[error("{implementation} on {operands}: {miss}")]
+    Differs {
+        /// The implementation's name.
+        implementation: &'static str,
+        /// Names, dtypes and shapes of the operands.
+        operands: String,
+        /// Which element of which result or gradient, what it is and what it should be.
+        miss: String,
+    },
+    /// There is nothing to compare.
+    #[error(
+        "there is nothing to compare: the operands hold no tensor, one of a type that is no float, \
+         an infinity or a NaN, or no device of this build computes in f64"
+    )]
+    NotComparable,
+}
+
+/// What the reference says: exactly, and in the tensors' own dtype.
+struct Expected {
+    exact: Computed,
+    plain: Computed,
+    dtype: FloatType,
+}
+
+impl Expected {
+    fn of<O: Operands>(operands: &O, look: &Look) -> Self {
+        let exact = exact(operands, &look.exact);
+        Self {
+            exact: run(exact, None, look.upstream, O::reference),
+            plain: run(cut(operands), None, look.upstream, O::reference),
+            dtype: look.dtype,
+        }
+    }
+
+    /// The largest error of all results and gradients, as a part of what is allowed.
+    fn judge_kernel(&self, kernel: &Computed) -> Result<f64, Miss> {
+        let results = self.results(kernel).map(Three::kernel);
+        let gradients = self.gradients(kernel).map(|gradient| match gradient {
+            Gradient::Taken(three) => three.kernel(),
+            Gradient::Missing(name) => Err(Miss::NoGradient { result: name }),
+        });
+        worst(results.chain(gradients))
+    }
+
+    fn judge_body(&self, body: &Computed, captured: Captured) -> Result<f64, Miss> {
+        let results = self.results(body).map(Three::body);
+        let gradients = self.gradients(body).map(|gradient| match gradient {
+            Gradient::Taken(three) => three.body(),
+            Gradient::Missing(name) if captured.flows(&name[2..]) => {
+                Err(Miss::NoGradient { result: name })
+            }
+            Gradient::Missing(_) => Ok(0.0),
+        });
+        worst(results.chain(gradients))
+    }
+
+    fn results<'a>(&'a self, got: &'a Computed) -> impl Iterator<Item = Three<'a>> {
+        let expected = self.exact.results.iter().zip(&self.plain.results);
+        expected
+            .zip(&got.results)
+            .map(|((exact, plain), got)| self.three(exact, plain, got))
+    }
+
+    /// The gradients that the reference has. Those of `got` may not have been taken at all.
+    fn gradients<'a>(&'a self, got: &'a Computed) -> impl Iterator<Item = Gradient<'a>> {
+        let expected = self.exact.gradients.iter().zip(&self.plain.gradients);
+        expected
+            .zip(&got.gradients)
+            .filter_map(|((exact, plain), got)| {
+                let (exact, plain) = (exact.as_ref()?, plain.as_ref()?);
+                Some(match got {
+                    Some(got) => Gradient::Taken(self.three(exact, plain, got)),
+                    None if exact.elements.iter().all(|&element| element == 0.0) => return None,
+                    None => Gradient::Missing(exact.name.clone()),
+                })
+            })
+    }
+
+    fn three<'a>(&self, exact: &'a Values, plain: &'a Values, got: &'a Values) -> Three<'a> {
+        Three {
+            exact,
+            plain,
+            got,
+            dtype: self.dtype,
+        }
+    }
+}
+
+enum Gradient<'a> {
+    Taken(Three<'a>),
+    /// Its name, such as `d_x`.
+    Missing(String),
+}
+
+fn worst(mut parts: impl Iterator<Item = Result<f64, Miss>>) -> Result<f64, Miss> {
+    parts.try_fold(0.0_f64, |worst, part| Ok(worst.max(part?)))
+}
+
+/// What a check has to know of the operands.
+struct Look {
+    /// The dtype whose budget holds: the coarsest of the operands.
+    dtype: FloatType,
+    upstream: Upstream,
+    /// Where f64 is computed.
+    exact: Device,
+    /// Names, dtypes and shapes, for the message.
+    operands: String,
+}
+
+impl Look {
+    /// `None` if there is nothing to compare.
+    fn at<O: Tensors + Clone>(operands: &O) -> Option<Self> {
+        let mut operands = operands.clone();
+        let mut seen = Seen::default();
+        operands.visit(&mut seen);
+        let mut values = Take::default();
+        operands.visit(&mut values);
+        if values
+            .0
+            .iter()
+            .flat_map(|v| &v.elements)
+            .any(|e| !e.is_finite())
+        {
+            return None;
+        }
+        let floats = values.0.iter().map(|v| FloatType::from_dtype(v.dtype));
+        let dtype = floats.collect::<Option<Vec<_>>>()?.into_iter().max()?;
+        let named: Vec<_> = values
+            .0
+            .iter()
+            .map(|v| format!("{} {}{:?}", v.name, v.dtype.name(), v.shape))
+            .collect();
+        Some(Self {
+            dtype,
+            upstream: if seen.autodiff {
+                Upstream::Fixed(dtype)
+            } else {
+                Upstream::None
+            },
+            exact: exact_device(seen.device?)?,
+            operands: named.join(", "),
+        })
+    }
+}
+
+#[derive(Default)]
+struct Seen {
+    device: Option<Device>,
+    autodiff: bool,
+}
+
+impl Visitor for Seen {
+    fn tensor<const D: usize>(&mut self, _: &'static str, tensor: &mut Tensor<D>) {
+        let device = tensor.device();
+        self.autodiff |= device.is_autodiff();
+        self.device.get_or_insert(device.inner());
+    }
+}
+
+/// The device itself if it computes in f64, else the CPU if this build has one that does.
+fn exact_device(device: Device) -> Option<Device> {
+    if device.supports_dtype(DType::F64) {
+        return Some(device);
+    }
+    #[cfg(feature = "cpu")]
+    return Some(Device::flex());
+    #[cfg(not(feature = "cpu"))]
+    None
+}

@@ -1,0 +1,113 @@
+//! What a failed check says.
+
+use super::tolerance::Miss;
+use crate::registry::{Implementation, Site};
+use std::fmt;
+
+/// A call that failed its check.
+pub(super) struct Mismatch {
+    pub(super) site: &'static Site,
+    pub(super) implementation: &'static Implementation,
+    /// Names, dtypes and shapes.
+    pub(super) operands: String,
+    /// The kernel's error as a part of what is allowed, or what is outside; `None` if the kernel was
+    /// checked for itself.
+    pub(super) kernel: Option<Result<f64, Miss>>,
+    pub(super) body: Result<f64, Miss>,
+}
+
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (site, spec) = (self.site.name(), self.site.spec());
+        let (kernel, implementation) = (spec.kernel, self.implementation.name);
+        let odd = match (&self.kernel, &self.body) {
+            (Some(Err(_)), Ok(_)) => "the kernel is the odd one out",
+            (Some(Err(_)), Err(_)) => {
+                "both the kernel and the annotated body differ from the reference"
+            }
+            _ => "the annotated body is the odd one out",
+        };
+        writeln!(f, "live verification of {site} failed: {odd}")?;
+        writeln!(f, "  at        {}:{}", spec.file, spec.line)?;
+        writeln!(f, "  computes  {}, as its attribute says", spec.key)?;
+        writeln!(f, "  operands  {}", self.operands)?;
+        if let Some(outcome) = &self.kernel {
+            line(
+                f,
+                "kernel",
+                outcome,
+                &format!("{kernel} ({implementation})"),
+            )?;
+        }
+        line(f, "body", &self.body, "the annotated body")?;
+        if !matches!(self.kernel, Some(Err(_))) {
+            writeln!(
+                f,
+                "  The body computes something else than {}: write what it computes into the \
+                 attribute, or change the body.",
+                spec.key
+            )?;
+        }
+        write!(
+            f,
+            "  To run the body instead of the kernel here: BURN_KERNELS=all,-site::{site}; to stop \
+             checking this site: BURN_KERNELS_VERIFY=first,-{site} (or off)."
+        )
+    }
+}
+
+fn line(
+    f: &mut fmt::Formatter<'_>,
+    label: &str,
+    outcome: &Result<f64, Miss>,
+    who: &str,
+) -> fmt::Result {
+    match outcome {
+        Ok(part) => writeln!(
+            f,
+            "  {label:<8}  within {:.0} % of what is allowed",
+            part * 100.0
+        ),
+        Err(miss) => writeln!(f, "  {label:<8}  {who}: {miss}"),
+    }
+}
+
+impl fmt::Display for Miss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Element {
+                result,
+                element,
+                got,
+                expected,
+                allowed,
+            } => write!(
+                f,
+                "{result}[{element}] is {got:e}, the reference in f64 says {expected:e}, allowed \
+                 are ±{allowed:.1e}"
+            ),
+            Self::Norm {
+                result,
+                distance,
+                allowed,
+                element,
+                got,
+                expected,
+            } => write!(
+                f,
+                "{result} is {distance:.1e} of its size from the reference in f64, allowed are \
+                 {allowed:.1e}; farthest is {result}[{element}], {got:e} in place of {expected:e}"
+            ),
+            Self::Type {
+                result,
+                got,
+                expected,
+            } => write!(f, "{result} is {got}, the reference {expected}"),
+            Self::NoGradient { result } => write!(
+                f,
+                "there is no {result}, though the result depends on the operand: the body cuts \
+                 its gradient off"
+            ),
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Live verification: annotated sites checked where they run, on the tensors of the run.
+//!
+//! A checked call of a site that runs fused compares, forward and, where autodiff is enabled, every
+//! gradient for a fixed pseudo-random upstream gradient,
+//!
+//! 1. the kernel with the operation's own reference, computed in f64 from the same inputs;
+//! 2. the user's body, which the kernel stands in for, with the same.
+//!
+//! So it finds a kernel that is wrong on this machine, and a body that computes something else than
+//! its attribute says, such as GELU under `activation = silu`: the attribute can't read bodies. A
+//! mismatch panics; the message names the odd one out and how to switch the kernel off.
+//!
+//! The body runs once more than the program asks for, on copies of the tensors that are cut off
+//! from the program's graph; so it should do nothing but compute. Annotated sites inside it take
+//! their references and are not counted. A body with random results (dropout) can't be compared:
+//! leave the site out, `BURN_KERNELS_VERIFY=first,-my_model::Mlp::forward`.
+//!
+//! Which calls are checked says [`Sampling`]: [`set`] or [`scope`], else the environment variable
+//! `BURN_KERNELS_VERIFY`, else the first calls of each site in debug builds and none in release
+//! builds. What was checked says [`report`].
+//!
+//! A call is not checked if one of its operands holds an infinity or a NaN: there is nothing to
+//! compare. What the inputs of a run don't show can't be found: at position 0 every style of rotary
+//! embedding computes the same.
+
+mod body;
+mod built_in;
+mod check;
+mod mismatch;
+mod run;
+mod sampling;
+mod tally;
+mod tolerance;
+mod whole;
+
+pub use sampling::{GRAMMAR, Sampling, SamplingError, SamplingGuard, current, scope, set};
+pub use tally::{LiveReport, LiveRow, report, reset};
+
+pub(crate) use built_in::{Gated, Norm, Rotary};
+pub(crate) use check::Captured;
+pub use check::{VerifyError, verify};
+pub(crate) use tally::Checks;
+pub(crate) use whole::{whole, whole_is_due};
+
+use crate::kernel::{Operands, Tensors, Visitor};
+use crate::registry::{Implementation, Site};
+use burn::tensor::Tensor;
+use sampling::Active;
+use tally::Part;
+
+/// Runs an implementation, and checks the call if it is its turn.
+///
+/// `captured` are the operands that `body` does not take from its argument, but from where it was
+/// written: the weight of a norm, the tables of a rotary embedding.
+#[track_caller]
+pub(crate) fn launch<O: Operands>(
+    site: &'static Site,
+    implementation: &'static Implementation,
+    operands: O,
+    captured: Captured,
+    body: impl FnOnce(O) -> O::Output,
+) -> O::Output {
+    match sampling::active() {
+        Active::Off => operands.launch(implementation),
+        on if site
+            .checks()
+            .due(site, Part::Kernel, on, || has_autodiff(&operands)) =>
+        {
+            check::checked(site, implementation, operands, captured, body)
+        }
+        _ => operands.launch(implementation),
+    }
+}
+
+fn has_autodiff<O: Tensors + Clone>(operands: &O) -> bool {
+    struct Autodiff(bool);
+    impl Visitor for Autodiff {
+        fn tensor<const D: usize>(&mut self, _: &'static str, tensor: &mut Tensor<D>) {
+            self.0 |= tensor.is_autodiff();
+        }
+    }
+    let mut found = Autodiff(false);
+    operands.clone().visit(&mut found);
+    found.0
+}

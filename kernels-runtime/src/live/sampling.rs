@@ -1,0 +1,365 @@
+//! Which calls are checked.
+
+use std::cell::Cell;
+use std::fmt;
+use std::marker::PhantomData;
+use std::num::NonZeroU32;
+use std::str::FromStr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use thiserror::Error;
+
+/// The grammar of `BURN_KERNELS_VERIFY`, as errors show it.
+pub const GRAMMAR: &str = "`off`, `first` (the first call of each site) or `every:N` (its calls \
+                           1, N+1, 2N+1, …), then any number of `,-SITE` to leave sites out; `*` \
+                           in a site's name stands for anything. Example: \
+                           `every:100,-my_model::Dropout*`";
+
+/// Which calls of which sites are verified. In text: see [`GRAMMAR`].
+///
+/// ```
+/// use kernels_runtime::live::Sampling;
+///
+/// let sampling: Sampling = "first,-my_model::Noisy::forward".parse().unwrap();
+/// assert_eq!(sampling, Sampling::first().except("my_model::Noisy::forward"));
+/// assert!("every:0".parse::<Sampling>().is_err());
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sampling {
+    rate: Rate,
+    except: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rate {
+    Off,
+    First,
+    Every(NonZeroU32),
+}
+
+impl Sampling {
+    /// No call: the default in release builds. A call then costs two loads more than without live
+    /// verification.
+    pub fn off() -> Self {
+        Self::new(Rate::Off)
+    }
+
+    /// The first call of each site, and the first with autodiff: the default in debug builds.
+    pub fn first() -> Self {
+        Self::new(Rate::First)
+    }
+
+    /// Calls 1, n + 1, 2n + 1, … of each site.
+    pub fn every(n: NonZeroU32) -> Self {
+        Self::new(Rate::Every(n))
+    }
+
+    /// Leaves out the sites of this name; `*` in it stands for anything.
+    pub fn except(mut self, site: impl Into<String>) -> Self {
+        self.except.push(site.into());
+        self
+    }
+
+    fn new(rate: Rate) -> Self {
+        Self {
+            rate,
+            except: Vec::new(),
+        }
+    }
+
+    /// Whether the sites of this name are not left out.
+    pub(super) fn includes(&self, site: &str) -> bool {
+        !self.except.iter().any(|pattern| matches(pattern, site))
+    }
+}
+
+impl Default for Sampling {
+    fn default() -> Self {
+        if cfg!(debug_assertions) {
+            Self::first()
+        } else {
+            Self::off()
+        }
+    }
+}
+
+impl fmt::Display for Sampling {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.rate {
+            Rate::Off => f.write_str("off")?,
+            Rate::First => f.write_str("first")?,
+            Rate::Every(n) => write!(f, "every:{n}")?,
+        }
+        self.except
+            .iter()
+            .try_for_each(|site| write!(f, ",-{site}"))
+    }
+}
+
+/// Why a text is no [`Sampling`].
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum SamplingError {
+    /// A word that the grammar does not have in its place.
+    #[error("`{word}` does not say which calls to verify; write {GRAMMAR}")]
+    Word {
+        /// The word.
+        word: String,
+    },
+    /// The environment variable is not Unicode.
+    #[error("the environment variable BURN_KERNELS_VERIFY is not valid Unicode; write {GRAMMAR}")]
+    NotUnicode,
+    /// The environment variable holds something else.
+    #[error("the environment variable BURN_KERNELS_VERIFY is `{value}`: {source}")]
+    Environment {
+        /// Its value.
+        value: String,
+        /// What is wrong with it.
+        source: Box<SamplingError>,
+    },
+}
+
+impl FromStr for Sampling {
+    type Err = SamplingError;
+
+    fn from_str(text: &str) -> Result<Self, SamplingError> {
+        let mut words = text.split(',').map(str::trim);
+        let first = words.next().unwrap_or_default();
+        let unknown = |word: &str| SamplingError::Word {
+            word: word.to_owned(),
+        };
+        let rate = match first.split_once(':') {
+            None if first == "off" => Rate::Off,
+            None if first == "first" => Rate::First,
+            Some(("every", n)) => Rate::Every(n.parse().map_err(|_| unknown(first))?),
+            _ => return Err(unknown(first)),
+        };
+        words.try_fold(Self::new(rate), |sampling, word| {
+            let site = word.strip_prefix('-').filter(|site| !site.is_empty());
+            Ok(sampling.except(site.ok_or_else(|| unknown(word))?))
+        })
+    }
+}
+
+/// Whether `name` is what `pattern` says; `*` stands for any characters.
+fn matches(pattern: &str, name: &str) -> bool {
+    let Some((start, rest)) = pattern.split_once('*') else {
+        return pattern == name;
+    };
+    let Some(name) = name.strip_prefix(start) else {
+        return false;
+    };
+    (0..=name.len())
+        .filter(|&at| name.is_char_boundary(at))
+        .any(|at| matches(rest, &name[at..]))
+}
+
+/// A rate in a word with the index of the whole sampling, so that a call needs one load to know
+/// that nothing is to be done. Zero: not known yet.
+#[derive(Clone, Copy)]
+pub(super) struct Packed(u64);
+
+impl Packed {
+    const UNKNOWN: u64 = 0;
+
+    fn new(sampling: Sampling) -> Self {
+        let rate = match sampling.rate {
+            Rate::Off => 1,
+            Rate::First => 2,
+            Rate::Every(n) => 3 + u64::from(n.get()),
+        };
+        let mut stored = stored();
+        let known = stored.iter().position(|known| **known == sampling);
+        let index = known.unwrap_or_else(|| {
+            stored.push(Arc::new(sampling));
+            stored.len() - 1
+        });
+        Self((index as u64) << 40 | rate)
+    }
+
+    fn active(self) -> Active {
+        match self.0 & ((1 << 40) - 1) {
+            1 => Active::Off,
+            2 => Active::First(self),
+            n => Active::Every(n - 3, self),
+        }
+    }
+
+    fn sampling(self) -> Arc<Sampling> {
+        stored()[(self.0 >> 40) as usize].clone()
+    }
+}
+
+/// What is in force, as a call needs it.
+#[derive(Clone, Copy)]
+pub(super) enum Active {
+    Off,
+    First(Packed),
+    Every(u64, Packed),
+}
+
+impl Active {
+    /// Whether sites of this name are checked at all.
+    pub(super) fn includes(self, site: &str) -> bool {
+        match self {
+            Self::Off => false,
+            Self::First(packed) | Self::Every(_, packed) => packed.sampling().includes(site),
+        }
+    }
+}
+
+static STORED: Mutex<Vec<Arc<Sampling>>> = Mutex::new(Vec::new());
+static SET: AtomicU64 = AtomicU64::new(Packed::UNKNOWN);
+
+thread_local! {
+    static SCOPED: Cell<u64> = const { Cell::new(Packed::UNKNOWN) };
+}
+
+fn stored() -> std::sync::MutexGuard<'static, Vec<Arc<Sampling>>> {
+    // A panic while the lock is held leaves the list whole: it only ever grows by one push.
+    STORED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What is in force on this thread.
+///
+/// # Panics
+/// On the first call, if `BURN_KERNELS_VERIFY` holds something else. Call [`crate::init`] early to
+/// get that as an error.
+#[inline]
+pub(super) fn active() -> Active {
+    let scoped = SCOPED.get();
+    if scoped != Packed::UNKNOWN {
+        return Packed(scoped).active();
+    }
+    let set = SET.load(Ordering::Relaxed);
+    if set != Packed::UNKNOWN {
+        return Packed(set).active();
+    }
+    initial().unwrap_or_else(|error| panic!("{error}")).active()
+}
+
+/// The environment's, or the default, unless another thread has set one meanwhile.
+#[cold]
+fn initial() -> Result<Packed, SamplingError> {
+    let packed = Packed::new(from_env()?.unwrap_or_default());
+    let set = SET.compare_exchange(
+        Packed::UNKNOWN,
+        packed.0,
+        Ordering::Relaxed,
+        Ordering::Relaxed,
+    );
+    Ok(set.map_or_else(Packed, |_| packed))
+}
+
+fn from_env() -> Result<Option<Sampling>, SamplingError> {
+    let Some(value) = std::env::var_os("BURN_KERNELS_VERIFY") else {
+        return Ok(None);
+    };
+    let value = value.into_string().map_err(|_| SamplingError::NotUnicode)?;
+    if value.trim().is_empty() {
+        return Ok(None);
+    }
+    match value.parse() {
+        Ok(sampling) => Ok(Some(sampling)),
+        Err(source) => Err(SamplingError::Environment {
+            value,
+            source: Box::new(source),
+        }),
+    }
+}
+
+/// Makes this the sampling of the whole process, for every thread without a [`scope`].
+pub fn set(sampling: Sampling) {
+    SET.store(Packed::new(sampling).0, Ordering::Relaxed);
+}
+
+/// Puts a sampling in force on this thread until the guard is dropped. Scopes nest.
+#[must_use = "the sampling is in force only while the guard lives"]
+pub fn scope(sampling: Sampling) -> SamplingGuard {
+    SamplingGuard {
+        outer: SCOPED.replace(Packed::new(sampling).0),
+        _this_thread_only: PhantomData,
+    }
+}
+
+/// Restores the outer sampling when dropped. Drop guards in the reverse order of their making.
+#[derive(Debug)]
+pub struct SamplingGuard {
+    outer: u64,
+    _this_thread_only: PhantomData<*const ()>,
+}
+
+impl Drop for SamplingGuard {
+    fn drop(&mut self) {
+        SCOPED.set(self.outer);
+    }
+}
+
+/// The sampling in force on this thread.
+///
+/// # Errors
+/// Nothing was set and `BURN_KERNELS_VERIFY` holds no sampling.
+pub fn current() -> Result<Sampling, SamplingError> {
+    let packed = match (SCOPED.get(), SET.load(Ordering::Relaxed)) {
+        (Packed::UNKNOWN, Packed::UNKNOWN) => initial()?,
+        (Packed::UNKNOWN, set) => Packed(set),
+        (scoped, _) => Packed(scoped),
+    };
+    Ok((*packed.sampling()).clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_and_back() {
+        for text in ["off", "first", "every:7", "first,-a::b,-*noisy*"] {
+            assert_eq!(text.parse::<Sampling>().unwrap().to_string(), text);
+        }
+        let spaced: Sampling = " every:100 , -a::b ".parse().unwrap();
+        assert_eq!(spaced.to_string(), "every:100,-a::b");
+    }
+
+    #[test]
+    fn errors_show_the_grammar() {
+        for text in [
+            "",
+            "on",
+            "every",
+            "every:0",
+            "every:-1",
+            "first,a::b",
+            "first,-",
+            "off:1",
+        ] {
+            let error = text.parse::<Sampling>().unwrap_err().to_string();
+            assert!(error.contains("`every:N`"), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn patterns() {
+        assert!(matches("a::b", "a::b"));
+        assert!(!matches("a::b", "a::bc"));
+        assert!(matches("a::*", "a::b::c"));
+        assert!(matches("*::forward", "a::B::forward"));
+        assert!(matches("*B*", "a::B::forward") && matches("*", ""));
+        assert!(!matches("a*c", "abd"));
+    }
+
+    #[test]
+    fn scopes_nest_and_stay_on_their_thread() {
+        let rate = || current().unwrap().to_string();
+        let _outer = scope(Sampling::off());
+        {
+            let _inner = scope("every:3,-x".parse().unwrap());
+            assert_eq!(rate(), "every:3,-x");
+            assert!(matches!(active(), Active::Every(3, _)));
+            assert!(!active().includes("x") && active().includes("y"));
+            let elsewhere = std::thread::spawn(|| current().unwrap()).join().unwrap();
+            assert_ne!(elsewhere.to_string(), "every:3,-x");
+        }
+        assert_eq!(rate(), "off");
+        assert!(matches!(active(), Active::Off));
+    }
+}

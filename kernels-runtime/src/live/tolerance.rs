@@ -1,0 +1,170 @@
+//! How far results may be from the exact ones.
+//!
+//! A **kernel** is held to the budget of its dtype ([`Budget`]), element by element. What a result
+//! is a sum of is not known here, and terms may cancel; so the reference is run a second time in
+//! the tensors' own dtype, and twice *its* largest error is allowed besides.
+//!
+//! A **body** rounds as it likes, in every one of its operations, so it is compared as a whole: the
+//! Euclidean norm of its error may be 16 roundings of bf16 or f16, or 2¹¹ roundings of f32 or f64
+//! (long sums accumulate in the dtype), of the norm of the exact result, and four times the
+//! reference's own error in the dtype. Bodies that differ in the maths are a hundredth apart or
+//! more: SiLU and GELU of normal inputs a sixth. In f32, GELU and its tanh form are told apart too
+//! (3·10⁻⁴); in half types nothing could.
+
+use super::run::Values;
+use crate::registry::FloatType;
+use crate::verify::Budget;
+
+/// What is outside its tolerance.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Miss {
+    /// An element.
+    Element {
+        result: String,
+        element: usize,
+        got: f64,
+        expected: f64,
+        allowed: f64,
+    },
+    /// A result as a whole; the element is the one that is farthest off.
+    Norm {
+        result: String,
+        distance: f64,
+        allowed: f64,
+        element: usize,
+        got: f64,
+        expected: f64,
+    },
+    /// The shape or dtype of a result.
+    Type {
+        result: String,
+        got: String,
+        expected: String,
+    },
+    /// An operand has no gradient, though the result depends on it.
+    NoGradient { result: String },
+}
+
+/// One result three times: exact, by the reference in the tensors' dtype, and what is judged.
+#[derive(Clone, Copy)]
+pub(super) struct Three<'a> {
+    pub(super) exact: &'a Values,
+    pub(super) plain: &'a Values,
+    pub(super) got: &'a Values,
+    pub(super) dtype: FloatType,
+}
+
+impl Three<'_> {
+    /// The largest error of a kernel as a part of what is allowed.
+    pub(super) fn kernel(self) -> Result<f64, Miss> {
+        self.same_type()?;
+        let budget = Budget::of(self.dtype);
+        let largest = largest(self.pairs(self.exact).map(|(_, exact, _)| exact));
+        let noise = largest_error(self.pairs(self.plain));
+        let mut worst = 0.0_f64;
+        for (element, expected, got) in self.pairs(self.got) {
+            let allowed = budget.allowed(expected, largest) + 2.0 * noise;
+            let error = (got - expected).abs();
+            // Written so that a NaN is outside.
+            let within = error <= allowed;
+            if !within {
+                return Err(Miss::Element {
+                    result: self.exact.name.clone(),
+                    element,
+                    got,
+                    expected,
+                    allowed,
+                });
+            }
+            if error > 0.0 {
+                worst = worst.max(error / allowed);
+            }
+        }
+        Ok(worst)
+    }
+
+    /// The error of a body as a part of what is allowed.
+    pub(super) fn body(self) -> Result<f64, Miss> {
+        self.same_type()?;
+        let size = norm(self.pairs(self.exact).map(|(_, exact, _)| exact));
+        let error = |of| norm(self.pairs(of).map(|(_, exact, got)| got - exact));
+        let noise = error(self.plain);
+        let noise = if noise.is_finite() { noise } else { 0.0 };
+        let distance = error(self.got);
+        let allowed =
+            body_roundings(self.dtype) * size + 4.0 * noise + f64::from(f32::MIN_POSITIVE);
+        let within = distance <= allowed;
+        if within {
+            return Ok(distance / allowed);
+        }
+        let off = |(_, expected, got): &(usize, f64, f64)| (got - expected).abs();
+        let farthest = self
+            .pairs(self.got)
+            .max_by(|a, b| off(a).total_cmp(&off(b)));
+        let (element, expected, got) = farthest.expect("a distance needs an element");
+        Err(Miss::Norm {
+            result: self.exact.name.clone(),
+            distance: distance / size,
+            allowed: allowed / size,
+            element,
+            got,
+            expected,
+        })
+    }
+
+    /// Index, exact value and the value of `of`, where the exact value is finite in the dtype.
+    fn pairs<'a>(&self, of: &'a Values) -> impl Iterator<Item = (usize, f64, f64)> + use<'a, '_> {
+        let limit = largest_finite(self.dtype);
+        let both = self.exact.elements.iter().zip(&of.elements).enumerate();
+        both.filter(move |(_, (exact, _))| exact.abs() <= limit)
+            .map(|(element, (exact, got))| (element, *exact, *got))
+    }
+
+    fn same_type(&self) -> Result<(), Miss> {
+        let describe = |values: &Values| format!("{} {:?}", values.dtype.name(), values.shape);
+        if describe(self.got) == describe(self.plain) {
+            return Ok(());
+        }
+        Err(Miss::Type {
+            result: self.exact.name.clone(),
+            got: describe(self.got),
+            expected: describe(self.plain),
+        })
+    }
+}
+
+/// The part of the exact result's norm that a body's roundings may be.
+fn body_roundings(dtype: FloatType) -> f64 {
+    match dtype {
+        FloatType::F64 => 2.0_f64.powi(11 - 53),
+        FloatType::F32 => 2.0_f64.powi(11 - 24),
+        FloatType::F16 => 2.0_f64.powi(4 - 11),
+        FloatType::Bf16 => 2.0_f64.powi(4 - 8),
+    }
+}
+
+fn largest_finite(dtype: FloatType) -> f64 {
+    match dtype {
+        FloatType::F64 => f64::MAX,
+        FloatType::F32 => f64::from(f32::MAX),
+        FloatType::F16 => burn::tensor::f16::MAX.to_f64(),
+        FloatType::Bf16 => burn::tensor::bf16::MAX.to_f64(),
+    }
+}
+
+fn largest(values: impl Iterator<Item = f64>) -> f64 {
+    values.fold(0.0, |max, value| max.max(value.abs()))
+}
+
+/// Of the finite errors.
+fn largest_error(pairs: impl Iterator<Item = (usize, f64, f64)>) -> f64 {
+    largest(
+        pairs
+            .map(|(_, exact, got)| got - exact)
+            .filter(|error| error.is_finite()),
+    )
+}
+
+fn norm(values: impl Iterator<Item = f64>) -> f64 {
+    values.map(|value| value * value).sum::<f64>().sqrt()
+}

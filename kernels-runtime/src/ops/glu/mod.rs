@@ -1,0 +1,151 @@
+//! Gated linear units: `y = activation(gate) · (up_offset + up)`, element by element
+//! (Shazeer, arXiv:2002.05202); with silu it is SwiGLU.
+//!
+//! With `f` the activation and `u = up_offset + up` the gradients are `d_gate = dy · u · f'(gate)`
+//! and `d_up = dy · f(gate)`. What comes first, in this order, changes the gate or up:
+//! * A clamp to `limit`: `min(gate, limit)`, `min(max(up, −limit), limit)`. Outside the limit the
+//!   gradient is zero; at exactly the limit it passes, as in PyTorch.
+//! * The Gaussian top-k (Gemma 3n): `e = max(gate − c, 0)` with `c = μ + m · σ`, the mean and
+//!   population standard deviation of the `n` gates of a row and `m = Φ⁻¹(sparsity)`. With
+//!   `S = Σ d_e` over the row's gates above `c` the gradient is
+//!   `d_gate = [gate > c] · d_e − S/n − S · m · (gate − μ) / (n · σ)`; the last term is zero where
+//!   `σ = 0`.
+
+#[cfg(feature = "cpu")]
+mod autodiff;
+mod check;
+#[cfg(feature = "cpu")]
+mod cpu;
+mod reference;
+mod sparsity;
+
+#[cfg(feature = "cpu")]
+pub use autodiff::{SwigluBackend, SwigluKernel};
+pub(crate) use check::check;
+pub use reference::reference;
+
+use crate::dispatch::Reason;
+use crate::ops::implementation;
+use crate::registry::{Implementation, KernelSpec, Launch, declare_kernel};
+use crate::semantics::{GluKey, SemanticsKey};
+use burn::backend::DispatchTensor;
+use burn::tensor::Tensor;
+
+declare_kernel! {
+    /// The kernel `npu_fused_swiglu`.
+    pub static KERNEL = KernelSpec {
+        id: "npu_fused_swiglu",
+        op: "glu",
+        version: 1,
+        summary: "Gated linear units (SwiGLU, GeGLU and others), packed or not, with their gradients",
+        implementations: &[
+            #[cfg(feature = "cpu")]
+            cpu::IMPLEMENTATION,
+        ],
+    };
+}
+
+/// The tensors of one call, as the key lays them out.
+#[derive(Clone, Debug)]
+pub enum Inputs<const D: usize> {
+    /// Two tensors of one shape and dtype.
+    Separate {
+        /// The gate.
+        gate: Tensor<D>,
+        /// What it gates.
+        up: Tensor<D>,
+    },
+    /// Both in one, `[.., 2n]`.
+    Packed(Tensor<D>),
+}
+
+/// The numbers of one call.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Settings {
+    /// The limit of the clamp, not negative; exactly if the key says that there is a clamp.
+    pub limit: Option<f64>,
+    /// The part of the gate that a Gaussian top-k makes zero, below 1; exactly if the key says
+    /// that there is a top-k. At 0 or below, the gate stays as it is.
+    pub sparsity: Option<f64>,
+}
+
+/// The operands of one call, as an implementation gets them.
+#[derive(Debug)]
+pub struct Call {
+    /// Gate and up, as the key lays them out.
+    pub operands: Operands,
+    /// The clamp's limit, if the key says that there is one.
+    pub limit: Option<f64>,
+    /// The sparsity of the gate, if the key says that there is one.
+    pub sparsity: Option<f64>,
+    /// What to compute.
+    pub key: GluKey,
+}
+
+/// The tensors of a gated linear unit.
+#[derive(Debug)]
+pub enum Operands {
+    /// Two tensors of one shape.
+    Separate {
+        /// The gate.
+        gate: DispatchTensor,
+        /// What it gates.
+        up: DispatchTensor,
+    },
+    /// Both in one, `[.., 2n]`.
+    Packed(DispatchTensor),
+}
+
+/// A gated linear unit by the fused kernel of the tensors' device.
+///
+/// The result has the dtype of the inputs and the shape of the gate: `[.., n]` for packed inputs of
+/// `[.., 2n]`.
+///
+/// # Errors
+/// The reason why no kernel can run: no implementation for the device, a dtype it does not take,
+/// or different dtypes.
+///
+/// # Panics
+/// The inputs or settings are not those of the key, gate and up have different shapes, or a number
+/// is outside its range.
+#[track_caller]
+pub fn fused<const D: usize>(
+    inputs: Inputs<D>,
+    settings: Settings,
+    key: GluKey,
+) -> Result<Tensor<D>, Reason> {
+    check(&inputs, settings, key);
+    let call = Call::new(inputs, settings, key);
+    let semantics = SemanticsKey::Glu(key);
+    let found = match &call.operands {
+        Operands::Separate { gate, up } => implementation(KERNEL, semantics, [gate, up]),
+        Operands::Packed(gate_up) => implementation(KERNEL, semantics, [gate_up]),
+    };
+    Ok(Tensor::from_dispatch(call.run(found?)))
+}
+
+impl Call {
+    pub(crate) fn new<const D: usize>(inputs: Inputs<D>, settings: Settings, key: GluKey) -> Self {
+        let operands = match inputs {
+            Inputs::Separate { gate, up } => Operands::Separate {
+                gate: gate.into_dispatch(),
+                up: up.into_dispatch(),
+            },
+            Inputs::Packed(gate_up) => Operands::Packed(gate_up.into_dispatch()),
+        };
+        Self {
+            operands,
+            limit: settings.limit,
+            sparsity: settings.sparsity,
+            key,
+        }
+    }
+
+    /// Runs an implementation that dispatch chose for these tensors.
+    pub(crate) fn run(self, implementation: &Implementation) -> DispatchTensor {
+        match implementation.launch {
+            Launch::Glu(launch) => launch(self),
+            other => crate::ops::wrong_launch(implementation.name, "glu", &other),
+        }
+    }
+}

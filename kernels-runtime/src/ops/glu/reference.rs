@@ -1,0 +1,101 @@
+use super::{Inputs, Settings, check, sparsity};
+use crate::ops::{compute_dtype, same_dtype_as};
+use crate::semantics::{Activation, Clamp, GluKey, Offset, Projections};
+use burn::tensor::{Tensor, activation};
+use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
+
+/// A gated linear unit composed of plain tensor operations, on any backend: the definition that
+/// kernels are verified against.
+///
+/// The result has the dtype of the inputs and the shape of the gate. On half types the activation,
+/// and what comes before it, is computed in f32 and rounded once, as Hugging Face models do, then
+/// multiplied; a clamp and an offset of up are computed in f32 too.
+///
+/// # Panics
+/// The inputs or settings are not those of the key, gate and up have different shapes, or a number
+/// is outside its range.
+#[track_caller]
+pub fn reference<const D: usize>(inputs: Inputs<D>, settings: Settings, key: GluKey) -> Tensor<D> {
+    check(&inputs, settings, key);
+    let (gate, up) = unpack(inputs, key.projections);
+    let dtype = gate.dtype();
+    let compute = compute_dtype(dtype);
+
+    let mut gate = same_dtype_as(gate, compute);
+    if let Some(limit) = settings.limit {
+        gate = at_most(gate, limit);
+    }
+    let multiplier = settings
+        .sparsity
+        .and_then(|sparsity| sparsity::multiplier(sparsity, dtype));
+    if let Some(multiplier) = multiplier {
+        gate = gaussian_topk(gate, multiplier);
+    }
+    let activated = same_dtype_as(activate(gate, key.activation), dtype);
+
+    if key.clamp == Clamp::None && key.up_offset == Offset::Zero {
+        return activated * up;
+    }
+    let mut up = same_dtype_as(up, compute);
+    if let Some(limit) = settings.limit {
+        up = at_most(at_most(up, limit).neg(), limit).neg();
+    }
+    let up = up.add_scalar(key.up_offset.value());
+    same_dtype_as(same_dtype_as(activated, compute) * up, dtype)
+}
+
+/// Gate and up.
+fn unpack<const D: usize>(inputs: Inputs<D>, projections: Projections) -> (Tensor<D>, Tensor<D>) {
+    let packed = match inputs {
+        Inputs::Separate { gate, up } => return (gate, up),
+        Inputs::Packed(packed) => packed,
+    };
+    let mut shape = packed.dims();
+    shape[D - 1] /= 2;
+    let n = shape[D - 1];
+    if projections == Projections::Chunked {
+        let gate = packed.clone().narrow(D - 1, 0, n);
+        return (gate, packed.narrow(D - 1, n, n));
+    }
+    let pairs = packed.reshape([shape.iter().product(), 2]);
+    let gate = pairs.clone().narrow(1, 0, 1).reshape(shape);
+    (gate, pairs.narrow(1, 1, 1).reshape(shape))
+}
+
+/// The smaller of `x` and `limit`. Its gradient passes at exactly the limit.
+fn at_most<const D: usize>(x: Tensor<D>, limit: f64) -> Tensor<D> {
+    let above = x.clone().greater_elem(limit);
+    x.mask_fill(above, limit)
+}
+
+/// `max(gate − (μ + multiplier · σ), 0)` with the mean and population standard deviation of the
+/// last axis.
+fn gaussian_topk<const D: usize>(gate: Tensor<D>, multiplier: f64) -> Tensor<D> {
+    let mean = gate.clone().mean_dim(D - 1);
+    let variance = (gate.clone() - mean.clone()).square().mean_dim(D - 1);
+    // The slope of the root at zero is infinite; equal gates have no direction to spread in, so
+    // their deviation counts as the constant zero.
+    let equal = variance.clone().equal_elem(0.0);
+    let deviation = variance
+        .mask_fill(equal.clone(), 1.0)
+        .sqrt()
+        .mask_fill(equal, 0.0);
+    activation::relu(gate - (mean + deviation * multiplier))
+}
+
+fn activate<const D: usize>(x: Tensor<D>, activation: Activation) -> Tensor<D> {
+    match activation {
+        Activation::Silu => activation::silu(x),
+        Activation::Gelu => activation::gelu(x),
+        Activation::GeluTanh => {
+            let cube = x.clone() * x.clone() * x.clone();
+            let inner = (x.clone() + cube * 0.044715) * (FRAC_2_SQRT_PI * FRAC_1_SQRT_2);
+            x * (inner.tanh() + 1.0) * 0.5
+        }
+        Activation::QuickGelu => activation::sigmoid(x.clone() * 1.702) * x,
+        Activation::Relu => activation::relu(x),
+        Activation::Relu2 => activation::relu(x).square(),
+        Activation::Sigmoid => activation::sigmoid(x),
+        Activation::Identity => x,
+    }
+}

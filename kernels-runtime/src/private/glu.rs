@@ -1,0 +1,160 @@
+use super::reference;
+use crate::dispatch::{At, Decision};
+use crate::live::{self, Captured};
+use crate::ops::glu::{Call, Inputs, Operands, Settings, check};
+use crate::semantics::{GluKey, SemanticsKey};
+use burn::tensor::Tensor;
+
+/// The gated linear unit of a site with separate projections.
+#[track_caller]
+pub fn glu<const D: usize>(
+    at: At,
+    gate: Tensor<D>,
+    up: Tensor<D>,
+    limit: Option<f64>,
+    sparsity: Option<f64>,
+    reference: impl FnOnce(Tensor<D>, Tensor<D>) -> Tensor<D>,
+) -> Tensor<D> {
+    let inputs = Inputs::Separate { gate, up };
+    either(
+        &at,
+        inputs,
+        Settings { limit, sparsity },
+        |inputs| match inputs {
+            Inputs::Separate { gate, up } => reference(gate, up),
+            Inputs::Packed(_) => unreachable!("two tensors went in"),
+        },
+    )
+}
+
+/// The gated linear unit of a site with a packed projection, `[.., 2n]` to `[.., n]`.
+#[track_caller]
+pub fn glu_packed<const D: usize>(
+    at: At,
+    gate_up: Tensor<D>,
+    limit: Option<f64>,
+    reference: impl FnOnce(Tensor<D>) -> Tensor<D>,
+) -> Tensor<D> {
+    let settings = Settings {
+        limit,
+        sparsity: None,
+    };
+    either(
+        &at,
+        Inputs::Packed(gate_up),
+        settings,
+        |inputs| match inputs {
+            Inputs::Packed(gate_up) => reference(gate_up),
+            Inputs::Separate { .. } => unreachable!("one tensor went in"),
+        },
+    )
+}
+
+#[track_caller]
+fn either<const D: usize>(
+    at: &At,
+    inputs: Inputs<D>,
+    settings: Settings,
+    reference: impl FnOnce(Inputs<D>) -> Tensor<D>,
+) -> Tensor<D> {
+    let key = key(at);
+    check(&inputs, settings, key);
+    let call = Call::new(inputs, settings, key);
+    let decision = match &call.operands {
+        Operands::Separate { gate, up } => at.decide([gate, up]),
+        Operands::Packed(gate_up) => at.decide([gate_up]),
+    };
+    match decision {
+        Decision::Fused(implementation) => live::launch(
+            at.site(),
+            implementation,
+            live::Gated::from(call),
+            Captured::These(&[]),
+            |gated| reference(gated.inputs),
+        ),
+        Decision::Reference(_) => reference(match call.operands {
+            Operands::Separate { gate, up } => Inputs::Separate {
+                gate: Tensor::from_dispatch(gate),
+                up: Tensor::from_dispatch(up),
+            },
+            Operands::Packed(gate_up) => Inputs::Packed(Tensor::from_dispatch(gate_up)),
+        }),
+    }
+}
+
+/// The gated MLP of a site, whose reference is the user's whole `forward`.
+///
+/// Whether that runs is decided by `x`, before the projections, so that no path runs them twice.
+/// If the projections then give tensors that no kernel takes, the plain composition runs.
+#[track_caller]
+pub fn glu_mlp<const D: usize>(
+    at: At,
+    x: Tensor<D>,
+    project: impl Fn(Tensor<D>) -> (Tensor<D>, Tensor<D>),
+    down: impl Fn(Tensor<D>) -> Tensor<D>,
+    limit: Option<f64>,
+    sparsity: Option<f64>,
+    reference: impl FnOnce(Tensor<D>) -> Tensor<D>,
+) -> Tensor<D> {
+    let key = key(&at);
+    let plain = |gate, up| reference::glu(gate, up, limit, sparsity, key);
+    let fused = |x| {
+        let (gate, up) = project(x);
+        down(glu(at, gate, up, limit, sparsity, plain))
+    };
+    let composition = |x| {
+        let (gate, up) = project(x);
+        down(plain(gate, up))
+    };
+    mlp(&at, x, reference, fused, composition)
+}
+
+/// As [`glu_mlp`], with a packed projection.
+#[track_caller]
+pub fn glu_packed_mlp<const D: usize>(
+    at: At,
+    x: Tensor<D>,
+    project: impl Fn(Tensor<D>) -> Tensor<D>,
+    down: impl Fn(Tensor<D>) -> Tensor<D>,
+    limit: Option<f64>,
+    reference: impl FnOnce(Tensor<D>) -> Tensor<D>,
+) -> Tensor<D> {
+    let key = key(&at);
+    let plain = |gate_up| reference::glu_packed(gate_up, limit, key);
+    let fused = |x| down(glu_packed(at, project(x), limit, plain));
+    let composition = |x| down(plain(project(x)));
+    mlp(&at, x, reference, fused, composition)
+}
+
+/// `reference` where no kernel takes tensors like `x`, which is counted; else `fused`, which
+/// decides again by what the projections give, and counts that. `composition` is what `reference`
+/// must compute.
+#[track_caller]
+fn mlp<const D: usize>(
+    at: &At,
+    x: Tensor<D>,
+    reference: impl FnOnce(Tensor<D>) -> Tensor<D>,
+    fused: impl FnOnce(Tensor<D>) -> Tensor<D>,
+    composition: impl FnOnce(Tensor<D>) -> Tensor<D>,
+) -> Tensor<D> {
+    let x = x.into_dispatch();
+    let decision = at.peek([&x]);
+    let Decision::Fused(implementation) = decision else {
+        at.decide([&x]);
+        return reference(Tensor::from_dispatch(x));
+    };
+    let x = Tensor::from_dispatch(x);
+    if !live::whole_is_due(at.site(), &x) {
+        return fused(x);
+    }
+    let y = fused(x.clone());
+    live::whole(at.site(), implementation, x, composition, reference);
+    y
+}
+
+fn key(at: &At) -> GluKey {
+    match at.site().spec().key {
+        SemanticsKey::Glu(key) => key,
+        other => unreachable!("the attribute gives a gated unit the key of one, not {other}"),
+    }
+}

@@ -1,0 +1,84 @@
+use crate::dispatch::{At, Decision};
+use crate::live::{self, Captured};
+use crate::ops::rms_norm::{Call, Inputs, Settings, check};
+use crate::semantics::{RmsNormKey, SemanticsKey};
+use burn::tensor::Tensor;
+
+/// The RMSNorm of a site without a gate.
+#[track_caller]
+pub fn rms_norm<const D: usize>(
+    at: At,
+    x: Tensor<D>,
+    weight: Option<Tensor<1>>,
+    eps: f64,
+    group_size: Option<usize>,
+    reference: impl FnOnce(Tensor<D>) -> Tensor<D>,
+) -> Tensor<D> {
+    let inputs = Inputs {
+        x,
+        weight,
+        gate: None,
+    };
+    either(&at, inputs, Settings { eps, group_size }, |x, _| {
+        reference(x)
+    })
+}
+
+/// The gated RMSNorm of a site.
+#[track_caller]
+pub fn rms_norm_gated<const D: usize>(
+    at: At,
+    x: Tensor<D>,
+    gate: Tensor<D>,
+    weight: Option<Tensor<1>>,
+    eps: f64,
+    group_size: Option<usize>,
+    reference: impl FnOnce(Tensor<D>, Tensor<D>) -> Tensor<D>,
+) -> Tensor<D> {
+    let inputs = Inputs {
+        x,
+        weight,
+        gate: Some(gate),
+    };
+    either(&at, inputs, Settings { eps, group_size }, |x, gate| {
+        reference(x, gate.expect("a gate went in"))
+    })
+}
+
+#[track_caller]
+fn either<const D: usize>(
+    at: &At,
+    inputs: Inputs<D>,
+    settings: Settings,
+    reference: impl FnOnce(Tensor<D>, Option<Tensor<D>>) -> Tensor<D>,
+) -> Tensor<D> {
+    let key = key(at);
+    check(&inputs, settings, key);
+    let call = Call::new(inputs, settings, key);
+    let decision = match (&call.weight, &call.gate) {
+        (None, None) => at.decide([&call.x]),
+        (Some(weight), None) => at.decide([&call.x, weight]),
+        (None, Some(gate)) => at.decide([&call.x, gate]),
+        (Some(weight), Some(gate)) => at.decide([&call.x, weight, gate]),
+    };
+    match decision {
+        Decision::Fused(implementation) => live::launch(
+            at.site(),
+            implementation,
+            live::Norm::from(call),
+            Captured::These(&["weight"]),
+            |norm| reference(norm.inputs.x, norm.inputs.gate),
+        ),
+        Decision::Reference(_) => reference(
+            Tensor::from_dispatch(call.x),
+            call.gate.map(Tensor::from_dispatch),
+        ),
+    }
+}
+
+fn key(at: &At) -> RmsNormKey {
+    match at.site().spec().key {
+        SemanticsKey::RmsNorm(key) => key,
+        other => unreachable!("the attribute gives a norm the key of a norm, not {other}"),
+    }
+}

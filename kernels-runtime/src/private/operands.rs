@@ -1,0 +1,180 @@
+//! What the fields and parameters that operands come from may be.
+
+use burn::module::Param;
+use burn::tensor::Tensor;
+
+/// The weight of a norm, as a field of the user's struct.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not the weight of an RMSNorm",
+    label = "expected `Param<Tensor<1>>` or `Tensor<1>`"
+)]
+pub trait NormWeight {
+    /// The weight, `[n]`.
+    fn norm_weight(&self) -> Tensor<1>;
+}
+
+impl NormWeight for Param<Tensor<1>> {
+    fn norm_weight(&self) -> Tensor<1> {
+        self.val()
+    }
+}
+
+impl NormWeight for Tensor<1> {
+    fn norm_weight(&self) -> Tensor<1> {
+        self.clone()
+    }
+}
+
+impl<T: NormWeight + ?Sized> NormWeight for &T {
+    fn norm_weight(&self) -> Tensor<1> {
+        T::norm_weight(self)
+    }
+}
+
+/// The epsilon of a norm, as a field of the user's struct.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not the epsilon of an RMSNorm",
+    label = "expected `f64` or `f32`"
+)]
+pub trait Epsilon {
+    /// The value.
+    fn epsilon(&self) -> f64;
+}
+
+impl Epsilon for f64 {
+    fn epsilon(&self) -> f64 {
+        *self
+    }
+}
+
+impl Epsilon for f32 {
+    fn epsilon(&self) -> f64 {
+        f64::from(*self)
+    }
+}
+
+impl<T: Epsilon + ?Sized> Epsilon for &T {
+    fn epsilon(&self) -> f64 {
+        T::epsilon(self)
+    }
+}
+
+/// A run-time number of a kernel that is not an epsilon: a clamp's limit, a sparsity.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a number of a kernel",
+    label = "expected `f64` or `f32`"
+)]
+pub trait Number {
+    /// The value.
+    fn number(&self) -> f64;
+}
+
+impl Number for f64 {
+    fn number(&self) -> f64 {
+        *self
+    }
+}
+
+impl Number for f32 {
+    fn number(&self) -> f64 {
+        f64::from(*self)
+    }
+}
+
+impl<T: Number + ?Sized> Number for &T {
+    fn number(&self) -> f64 {
+        T::number(self)
+    }
+}
+
+/// A number of elements, as a field of the user's struct.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a number of elements",
+    label = "expected `usize`"
+)]
+pub trait Count {
+    /// The value.
+    fn count(&self) -> usize;
+}
+
+impl Count for usize {
+    fn count(&self) -> usize {
+        *self
+    }
+}
+
+impl<T: Count + ?Sized> Count for &T {
+    fn count(&self) -> usize {
+        T::count(self)
+    }
+}
+
+/// The lengths of the three sections of a multimodal rotary embedding, in pairs.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not the sections of a rotary position embedding",
+    label = "expected `[usize; 3]` or `Vec<usize>`: pairs for time, height and width"
+)]
+pub trait SectionLengths {
+    /// Time, height, width.
+    fn lengths(&self) -> [usize; 3];
+}
+
+impl SectionLengths for [usize; 3] {
+    fn lengths(&self) -> [usize; 3] {
+        *self
+    }
+}
+
+impl SectionLengths for [usize] {
+    fn lengths(&self) -> [usize; 3] {
+        self.try_into().unwrap_or_else(|_| {
+            panic!("RoPE: there are three sections (time, height, width), not {self:?}")
+        })
+    }
+}
+
+impl SectionLengths for Vec<usize> {
+    fn lengths(&self) -> [usize; 3] {
+        self.as_slice().lengths()
+    }
+}
+
+impl<T: SectionLengths + ?Sized> SectionLengths for &T {
+    fn lengths(&self) -> [usize; 3] {
+        T::lengths(self)
+    }
+}
+
+/// A table of cosines or sines of three positions, `[3, b, s, w]`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a table of a multimodal rotary position embedding",
+    label = "expected `Tensor<4>`, [3, b, s, w], or a `Param` of one"
+)]
+pub trait SectionTable {
+    /// The table.
+    fn table(self) -> Tensor<4>;
+}
+
+impl SectionTable for Tensor<4> {
+    fn table(self) -> Tensor<4> {
+        self
+    }
+}
+
+impl SectionTable for &Tensor<4> {
+    fn table(self) -> Tensor<4> {
+        self.clone()
+    }
+}
+
+impl SectionTable for Param<Tensor<4>> {
+    fn table(self) -> Tensor<4> {
+        self.val()
+    }
+}
+
+impl SectionTable for &Param<Tensor<4>> {
+    fn table(self) -> Tensor<4> {
+        self.val()
+    }
+}

@@ -1,0 +1,82 @@
+use super::{RopeTable, SectionTable};
+use crate::dispatch::{At, Decision};
+use crate::live::{self, Captured};
+use crate::ops::rope::{Call, check, check_sections, merge};
+use crate::registry::Implementation;
+use crate::semantics::{RopeKey, SemanticsKey};
+use burn::tensor::Tensor;
+
+/// The rotary position embedding of a site.
+#[track_caller]
+pub fn rope(
+    at: At,
+    q: Tensor<4>,
+    k: Tensor<4>,
+    cos: impl RopeTable,
+    sin: impl RopeTable,
+    reference: impl FnOnce(Tensor<4>, Tensor<4>) -> (Tensor<4>, Tensor<4>),
+) -> (Tensor<4>, Tensor<4>) {
+    let (cos, sin) = (cos.rows(), sin.rows());
+    let key = key(&at);
+    check(&q, &k, &cos, &sin, key);
+    let call = Call::new(q, k, cos, sin, key);
+    match at.decide([&call.q, &call.k, &call.cos, &call.sin]) {
+        Decision::Fused(implementation) => run(&at, implementation, call, reference),
+        Decision::Reference(_) => {
+            reference(Tensor::from_dispatch(call.q), Tensor::from_dispatch(call.k))
+        }
+    }
+}
+
+/// The multimodal rotary position embedding of a site. The tables of the three positions are made
+/// one only if a kernel runs.
+#[track_caller]
+pub fn rope_sections(
+    at: At,
+    q: Tensor<4>,
+    k: Tensor<4>,
+    cos: impl SectionTable,
+    sin: impl SectionTable,
+    sections: [usize; 3],
+    reference: impl FnOnce(Tensor<4>, Tensor<4>) -> (Tensor<4>, Tensor<4>),
+) -> (Tensor<4>, Tensor<4>) {
+    let (cos, sin) = (cos.table(), sin.table());
+    let key = key(&at);
+    check_sections(&cos, &sin, sections, key);
+    let [q, k] = [q, k].map(Tensor::into_dispatch);
+    let [cos, sin] = [cos, sin].map(Tensor::into_dispatch);
+    let decision = at.decide([&q, &k, &cos, &sin]);
+    let [q, k, cos, sin] = [q, k, cos, sin].map(Tensor::from_dispatch);
+    match decision {
+        Decision::Fused(implementation) => {
+            let (cos, sin) = (merge(cos, sections, key), merge(sin, sections, key));
+            check(&q, &k, &cos, &sin, key);
+            let call = Call::new(q, k, cos, sin, key);
+            run(&at, implementation, call, reference)
+        }
+        Decision::Reference(_) => reference(q, k),
+    }
+}
+
+#[track_caller]
+fn run(
+    at: &At,
+    implementation: &'static Implementation,
+    call: Call,
+    reference: impl FnOnce(Tensor<4>, Tensor<4>) -> (Tensor<4>, Tensor<4>),
+) -> (Tensor<4>, Tensor<4>) {
+    live::launch(
+        at.site(),
+        implementation,
+        live::Rotary::from(call),
+        Captured::These(&["cos", "sin"]),
+        |rotary| reference(rotary.q, rotary.k),
+    )
+}
+
+fn key(at: &At) -> RopeKey {
+    match at.site().spec().key {
+        SemanticsKey::Rope(key) => key,
+        other => unreachable!("the attribute gives a rotary embedding its key, not {other}"),
+    }
+}
