@@ -8,7 +8,10 @@ use syn::{Error, Result};
 
 /// The errors found so far.
 #[derive(Default)]
-pub(crate) struct Errors(Option<Error>);
+pub(crate) struct Errors {
+    all: Option<Error>,
+    count: usize,
+}
 
 impl Errors {
     /// Adds an error that underlines `tokens`.
@@ -23,10 +26,16 @@ impl Errors {
 
     /// Adds an error, or several that were collected elsewhere.
     pub(crate) fn push(&mut self, error: Error) {
-        match &mut self.0 {
+        self.count += 1;
+        match &mut self.all {
             Some(first) => first.combine(error),
-            None => self.0 = Some(error),
+            None => self.all = Some(error),
         }
+    }
+
+    /// How many were added so far.
+    pub(crate) fn count(&self) -> usize {
+        self.count
     }
 
     /// Keeps the value, or the error.
@@ -37,7 +46,7 @@ impl Errors {
     /// Ends the collection. A value that was built in spite of errors is dropped; a missing value
     /// has left its error here.
     pub(crate) fn finish<T>(self, value: Option<T>) -> Result<T> {
-        match (self.0, value) {
+        match (self.all, value) {
             (Some(error), _) => Err(error),
             (None, Some(value)) => Ok(value),
             (None, None) => Err(Error::new(

@@ -11,7 +11,9 @@ mod check;
 mod contract;
 mod errors;
 mod expand;
+mod facade;
 mod near;
+mod scan;
 mod target;
 #[cfg(test)]
 mod testing;
@@ -105,9 +107,10 @@ fn run(attribute: TokenStream, item: TokenStream) -> TokenStream {
 
 fn try_run(attribute: TokenStream, item: TokenStream) -> syn::Result<TokenStream> {
     let mut errors = errors::Errors::default();
-    let attribute = errors.keep(attr::parse(attribute));
+    let attribute = attr::parse(attribute, &mut errors);
     let target = errors.keep(target::parse(item));
-    let (attribute, target) = errors.finish(attribute.zip(target))?;
-    let (site, form) = check::check(&attribute, target)?;
-    Ok(expand::expand(&site, form))
+    let form = attribute
+        .zip(target)
+        .and_then(|(attribute, target)| check::check(&attribute, target, &mut errors));
+    errors.finish(form).map(expand::expand)
 }

@@ -3,12 +3,14 @@
 //! Bodies stay token streams. They are moved, never read as expressions, so a body that does not
 //! parse yet (the user is typing) still expands, and rustc reports it where it stands.
 
-use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use syn::Visibility;
 use syn::parse::{Parse, ParseStream, Parser, discouraged::Speculative};
 use syn::{
     Attribute, Error, FnArg, Generics, ItemImpl, ItemStruct, Result, Signature, Token, Type,
 };
+
+use crate::scan;
 
 /// What the attribute stands on.
 pub(crate) enum Target {
@@ -35,6 +37,7 @@ pub(crate) struct Function {
 pub(crate) struct Impl {
     /// From the attributes to `where`.
     pub(crate) header: TokenStream,
+    pub(crate) attributes: Vec<Attribute>,
     pub(crate) self_type: Type,
     pub(crate) of_trait: Option<syn::Path>,
     pub(crate) inner_attributes: Vec<Attribute>,
@@ -63,8 +66,14 @@ impl Function {
     pub(crate) fn is_associated(&self) -> bool {
         let signature = &self.signature;
         self.has_receiver()
-            || mentions_self_type(quote::quote!(#signature))
-            || mentions_self_type(self.body.stream())
+            || scan::mentions(quote::quote!(#signature), "Self")
+            || scan::mentions(self.body.stream(), "Self")
+    }
+
+    /// The token `self`, as the body means it: a macro may have made the function.
+    pub(crate) fn this(&self) -> Ident {
+        let span = self.signature.receiver().map(|this| this.self_token.span);
+        Ident::new("self", span.unwrap_or_else(Span::call_site))
     }
 
     /// The parameters except `self`.
@@ -79,12 +88,22 @@ impl Function {
     }
 }
 
-/// The methods among the members of an impl block.
-pub(crate) fn methods(members: &[Member]) -> impl Iterator<Item = &Function> {
-    members.iter().filter_map(|member| match member {
-        Member::Method(method) => Some(method.as_ref()),
-        Member::Other(_) => None,
-    })
+impl Impl {
+    /// The methods among the members.
+    pub(crate) fn methods(&self) -> impl Iterator<Item = &Function> {
+        self.members.iter().filter_map(|member| match member {
+            Member::Method(method) => Some(method.as_ref()),
+            Member::Other(_) => None,
+        })
+    }
+
+    /// The last name of the type, `Norm` of `norms::Norm<D>`.
+    pub(crate) fn type_name(&self) -> Option<&Ident> {
+        match &self.self_type {
+            Type::Path(path) => path.path.segments.last().map(|last| &last.ident),
+            _ => None,
+        }
+    }
 }
 
 impl Parse for Target {
@@ -110,10 +129,16 @@ impl Parse for Target {
             // Let syn say what is wrong with the signature.
             ahead.parse::<Signature>()?;
         }
-        Err(ahead.error(
-            "`#[fused_kernel]` stands on a struct with named fields, an impl block, a method or a \
-             free function",
-        ))
+        let message = match ahead.peek(Token![trait]) {
+            true => {
+                "a trait has no fields that a kernel could read; annotate the impl blocks of its types"
+            }
+            false => {
+                "`#[fused_kernel]` stands on a struct with named fields, an impl block, a method or \
+                 a free function"
+            }
+        };
+        Err(ahead.error(message))
     }
 }
 
@@ -152,6 +177,7 @@ impl Parse for Impl {
         let (inner_attributes, members) = parse_members.parse2(body.stream())?;
         Ok(Self {
             header,
+            attributes: empty.attrs,
             self_type: *empty.self_ty,
             of_trait: empty.trait_.map(|(_, path, _)| path),
             inner_attributes,
@@ -193,49 +219,6 @@ impl Parse for Member {
     }
 }
 
-/// The fields that a body reads as `self.field`, each once, at its first place.
-pub(crate) fn fields_read(body: TokenStream) -> Vec<syn::Ident> {
-    let mut found: Vec<syn::Ident> = Vec::new();
-    let tokens: Vec<TokenTree> = body.into_iter().collect();
-    for (i, token) in tokens.iter().enumerate() {
-        match (token, tokens.get(i + 1), tokens.get(i + 2)) {
-            (TokenTree::Group(group), ..) => found.extend(fields_read(group.stream())),
-            (
-                TokenTree::Ident(this),
-                Some(TokenTree::Punct(dot)),
-                Some(TokenTree::Ident(field)),
-            ) if this == "self" && dot.as_char() == '.' && !is_call(tokens.get(i + 3)) => {
-                found.push(field.clone());
-            }
-            _ => {}
-        }
-    }
-    let mut unique: Vec<syn::Ident> = Vec::new();
-    for field in found {
-        if !unique.contains(&field) {
-            unique.push(field);
-        }
-    }
-    unique
-}
-
-/// After `self.name`: `(` or the `:` of a turbofish means that it is a method.
-fn is_call(next: Option<&TokenTree>) -> bool {
-    match next {
-        Some(TokenTree::Group(group)) => group.delimiter() == Delimiter::Parenthesis,
-        Some(TokenTree::Punct(punct)) => punct.as_char() == ':',
-        _ => false,
-    }
-}
-
-fn mentions_self_type(tokens: TokenStream) -> bool {
-    tokens.into_iter().any(|token| match token {
-        TokenTree::Ident(ident) => ident == "Self",
-        TokenTree::Group(group) => mentions_self_type(group.stream()),
-        _ => false,
-    })
-}
-
 /// The type and constant parameters as call arguments, `::<D, T>`; nothing if there are none.
 /// Lifetimes stay inferred.
 pub(crate) fn turbofish(generics: &Generics) -> TokenStream {
@@ -258,10 +241,6 @@ pub(crate) fn turbofish(generics: &Generics) -> TokenStream {
 mod tests {
     use super::*;
     use quote::quote;
-
-    fn names(idents: Vec<syn::Ident>) -> Vec<String> {
-        idents.iter().map(ToString::to_string).collect()
-    }
 
     #[test]
     fn tells_the_kinds_apart() {
@@ -292,9 +271,6 @@ mod tests {
             ),
             quote!(
                 mod m {}
-            ),
-            quote!(
-                trait T {}
             ),
             quote!(
                 const A: u8 = 1;
@@ -330,7 +306,8 @@ mod tests {
         let Ok(Target::Impl(block)) = parse(block) else {
             panic!("the block parses")
         };
-        let methods: Vec<_> = methods(&block.members)
+        let methods: Vec<_> = block
+            .methods()
             .map(|m| m.signature.ident.to_string())
             .collect();
         assert_eq!(methods, ["half", "forward"]);
@@ -346,15 +323,5 @@ mod tests {
             others.contains("const N") && others.contains("some_macro"),
             "{others}"
         );
-    }
-
-    #[test]
-    fn finds_fields_but_not_methods() {
-        let body = quote! {
-            let w = self.gamma.val();
-            let y = call!(self.eps, self.helper(x), self.helper::<2>(x));
-            self.gamma.clone() * other.weight
-        };
-        assert_eq!(names(fields_read(body)), ["gamma", "eps"]);
     }
 }

@@ -1,88 +1,160 @@
-//! The arguments after the kernel's id: which names there are, and looking one up.
+//! The arguments after the kernel: which names there are, and those that every kernel takes.
 
 use proc_macro2::{Ident, TokenStream};
 use quote::quote;
-use syn::{Error, Path, Result};
+use syn::{LitStr, Path};
 
 use crate::attr::{Argument, Attribute};
-use crate::contract::{Contract, Role, Shape};
+use crate::contract::{CONTRACTS, Contract, Key, Role, Shape};
 use crate::errors::Errors;
 use crate::near::{did_you_mean, list};
+use crate::{facade, scan};
 
-const CRATE: &str = "crate";
-const METHOD: &str = "method";
+pub(super) const CRATE: &str = "crate";
+pub(super) const METHOD: &str = "method";
+pub(super) const LAYER: &str = "layer";
+pub(super) const WHEN: &str = "when";
 
-/// The arguments of an attribute, all of them known by name.
-pub(super) struct Arguments<'a>(&'a [Argument]);
+/// The arguments that every kernel takes.
+pub(super) const COMMON: [&str; 4] = [METHOD, LAYER, WHEN, CRATE];
 
-impl<'a> Arguments<'a> {
-    /// Refuses names that the kernel does not know in this shape.
-    pub(super) fn read(
-        attribute: &'a Attribute,
-        contract: &'static Contract,
-        shape: &'static Shape,
-        errors: &mut Errors,
-    ) -> Self {
-        let known = names(contract, shape);
-        for Argument { name, .. } in &attribute.arguments {
-            let written = name.to_string();
-            if !known.contains(&written.as_str()) {
-                let near = did_you_mean(&written, known.iter().copied());
-                let all = list(&known, "and");
-                let id = contract.id;
-                errors.at(
-                    name,
-                    format!("`{id}` has no argument `{written}` here{near}\nit takes {all}"),
-                );
-            }
-        }
-        Self(&attribute.arguments)
-    }
+/// The values of the common arguments, apart from `method`.
+pub(super) struct Common {
+    /// The path of the runtime's `__private` module.
+    pub(super) runtime: TokenStream,
+    pub(super) layer: Option<LitStr>,
+    /// The condition, an expression.
+    pub(super) when: Option<TokenStream>,
+}
 
-    /// The argument of this name.
-    pub(super) fn get(&self, name: &str) -> Option<&'a Argument> {
-        self.0.iter().find(|argument| argument.name == name)
-    }
-
-    /// The name after `method =`.
-    pub(super) fn method(&self) -> Result<Option<Ident>> {
-        self.get(METHOD).map(Argument::as_name).transpose()
-    }
-
-    /// Refuses `method =` where the attribute stands on the function itself.
-    pub(super) fn no_method(&self, errors: &mut Errors) {
-        if let Some(argument) = self.get(METHOD) {
-            errors.at(
-                &argument.name,
-                "the attribute stands on the function itself; leave `method` out, or move the \
-                 attribute to the impl block",
-            );
-        }
-    }
-
-    /// The path of the runtime's `__private` module, from `crate =`.
-    pub(super) fn runtime(&self) -> Result<TokenStream> {
-        let Some(argument) = self.get(CRATE) else {
-            return Ok(quote!(::burn_kernels::__private));
-        };
-        let path: Path = syn::parse2(argument.value.clone()).map_err(|_| {
-            let message =
-                "`crate` takes the path of burn-kernels, as in `crate = ::my_facade::kernels`";
-            Error::new_spanned(&argument.value, message)
-        })?;
-        Ok(quote!(#path::__private))
+/// Reads the common arguments. `has_self` says whether a condition may use `self`.
+pub(super) fn read_common(attribute: &Attribute, has_self: bool, errors: &mut Errors) -> Common {
+    let given = |name| attribute.get(name).filter(|argument| !argument.is_broken());
+    Common {
+        runtime: runtime(given(CRATE), errors),
+        layer: given(LAYER).and_then(|argument| layer(argument, errors)),
+        when: given(WHEN).map(|argument| condition(argument, has_self, errors)),
     }
 }
 
-fn names(contract: &Contract, shape: &Shape) -> Vec<&'static str> {
-    let operands = shape
-        .operands
-        .iter()
-        .filter(|operand| operand.role != Role::Stream);
+/// The name after `method =`; `fallback` without one, nothing if it is in error.
+pub(super) fn method(attribute: &Attribute, fallback: Ident, errors: &mut Errors) -> Option<Ident> {
+    match attribute.get(METHOD) {
+        Some(argument) if argument.is_broken() => None,
+        Some(argument) => errors.keep(argument.as_name()),
+        None => Some(fallback),
+    }
+}
+
+/// Refuses `method =` where the attribute stands on the function itself.
+pub(super) fn refuse_method(attribute: &Attribute, errors: &mut Errors) {
+    if let Some(argument) = attribute.get(METHOD) {
+        errors.at(
+            &argument.name,
+            "the attribute stands on the function itself; leave `method` out, or move the \
+             attribute to the impl block",
+        );
+    }
+}
+
+/// Refuses names that the kernel does not know in this shape, or under these settings.
+pub(super) fn refuse_unknown(
+    contract: &'static Contract,
+    shape: &'static Shape,
+    key: &Key,
+    attribute: &Attribute,
+    errors: &mut Errors,
+) {
     let settings = contract.settings.iter().map(|setting| setting.name);
-    operands
+    let operands = shape.operands_of(key);
+    let operands = operands.filter(|operand| operand.role != Role::Stream);
+    let known: Vec<&str> = operands
         .map(|operand| operand.name)
         .chain(settings)
-        .chain([METHOD, CRATE])
-        .collect()
+        .chain(COMMON)
+        .collect();
+    for Argument { name, .. } in &attribute.arguments {
+        let written = name.to_string();
+        if known.contains(&written.as_str()) {
+            continue;
+        }
+        if let Some(message) = unknown(contract, shape, key, &written, &known) {
+            errors.at(name, message);
+        }
+    }
+}
+
+/// What to say of an unknown argument; nothing if a setting in error may bring it.
+fn unknown(
+    contract: &'static Contract,
+    shape: &'static Shape,
+    key: &Key,
+    written: &str,
+    known: &[&str],
+) -> Option<String> {
+    let id = contract.id;
+    let named = |shape: &'static Shape| {
+        let operands = shape.operands.iter();
+        operands.filter(move |operand| operand.name == written)
+    };
+    if let Some(operand) = named(shape).find(|operand| operand.role != Role::Stream) {
+        let condition = operand.when.filter(|_| key.holds(operand.when).is_some())?;
+        let condition = condition.written();
+        return Some(format!("`{written}` is read only with {condition}"));
+    }
+    let elsewhere = CONTRACTS
+        .iter()
+        .find(|other| other.settings.iter().any(|setting| setting.name == written));
+    if let Some(other) = elsewhere {
+        let other = other.id;
+        return Some(format!(
+            "`{written}` is a setting of `{other}`, and this is `{id}`"
+        ));
+    }
+    let near = did_you_mean(written, known.iter().copied());
+    let all = list(known, "and");
+    Some(format!(
+        "`{id}` has no argument `{written}` here{near}\nit takes {all}"
+    ))
+}
+
+fn runtime(argument: Option<&Argument>, errors: &mut Errors) -> TokenStream {
+    let path = match argument {
+        None => facade::path(),
+        Some(argument) => match syn::parse2::<Path>(argument.value.clone()) {
+            Ok(path) => quote!(#path),
+            Err(_) => {
+                let message = "`crate` takes the path of burn-kernels, as in \
+                               `crate = ::my_facade::kernels`";
+                errors.at(&argument.value, message);
+                TokenStream::new()
+            }
+        },
+    };
+    quote!(#path::__private)
+}
+
+fn layer(argument: &Argument, errors: &mut Errors) -> Option<LitStr> {
+    let example = "`layer` takes a name in quotes, as in `layer = \"RMSNorm\"`";
+    match syn::parse2::<LitStr>(argument.value.clone()) {
+        Ok(name) if !name.value().trim().is_empty() => Some(name),
+        Ok(name) => {
+            errors.at(name, format!("the name is empty; {example}"));
+            None
+        }
+        Err(_) => {
+            errors.at(&argument.value, example);
+            None
+        }
+    }
+}
+
+fn condition(argument: &Argument, has_self: bool, errors: &mut Errors) -> TokenStream {
+    if !has_self && scan::mentions(argument.value.clone(), "self") {
+        errors.at(
+            &argument.value,
+            "there is no `self` here; `when` may use the function's parameters",
+        );
+    }
+    argument.value.clone()
 }

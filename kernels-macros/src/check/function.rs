@@ -5,13 +5,12 @@ use syn::{FnArg, Receiver, ReturnType, Signature, Type};
 use crate::contract::Returns;
 use crate::errors::Errors;
 
-/// Reports what the dispatched call cannot take over from the signature.
-pub(super) fn check_signature(signature: &Signature, returns: Returns, errors: &mut Errors) {
+/// Reports what no dispatched call can take over from the signature.
+pub(super) fn check_signature(signature: &Signature, errors: &mut Errors) {
     check_qualifiers(signature, errors);
     if let Some(FnArg::Receiver(receiver)) = signature.inputs.first() {
         check_receiver(receiver, errors);
     }
-    check_return(signature, returns, errors);
 }
 
 /// The body moves into a plain function that is called from a closure.
@@ -51,7 +50,8 @@ fn check_receiver(receiver: &Receiver, errors: &mut Errors) {
     }
 }
 
-fn check_return(signature: &Signature, returns: Returns, errors: &mut Errors) {
+/// Reports a result that is not the kernel's.
+pub(super) fn check_return(signature: &Signature, returns: Returns, errors: &mut Errors) {
     let ReturnType::Type(_, written) = &signature.output else {
         let expected = match returns {
             Returns::Tensor => "-> Tensor<D>",

@@ -1,161 +1,241 @@
 //! Checks an item as a whole, one function per form.
 
 use proc_macro2::{Ident, Span};
-use syn::{Error, Fields, Result};
+use syn::Fields;
+use syn::ext::IdentExt;
 
-use super::arguments::Arguments;
-use super::function::check_signature;
-use super::{Block, Form, Site, bind, reference_name, site};
+use super::arguments::{self, METHOD, read_common, refuse_method, refuse_unknown};
+use super::function::{check_return, check_signature};
+use super::operands::{self, Wanted};
+use super::{BuiltIn, Form, Kernel, Named, Part, Reference, Site, custom, key, reference_name};
+use super::{stacked, tells};
 use crate::attr::Attribute;
-use crate::contract::{Contract, Shape};
+use crate::contract::{Contract, Key, Shape};
 use crate::errors::Errors;
 use crate::near::{did_you_mean, list};
-use crate::target::{Function, Impl, Member, Struct, methods};
+use crate::target::{Function, Impl, Member, Struct};
 
-const FORWARD: &str = "forward";
+fn forward() -> Ident {
+    Ident::new("forward", Span::call_site())
+}
 
 /// The macro writes the method.
 pub(super) fn check_struct(
-    contract: &'static Contract,
+    named: Named<'_>,
     attribute: &Attribute,
     target: Struct,
-) -> Result<(Site, Form)> {
-    let mut errors = Errors::default();
+    errors: &mut Errors,
+) -> Option<Form> {
+    let contract = match named {
+        Named::BuiltIn(contract) => contract,
+        Named::Custom(path) => {
+            let message = "only the kernels of burn-kernels can write `forward`; annotate an impl \
+                           block, whose body is the reference that this kernel is verified against";
+            errors.at(path, message);
+            return None;
+        }
+    };
+    let method = arguments::method(attribute, forward(), errors);
+    if let Some(method) = &method {
+        stacked::refuse_same_method(&target.item.attrs, method, errors);
+    }
+    let common = read_common(attribute, true, errors);
+    let key = key::read(contract, attribute, errors);
     let shape = &contract.layer;
-    let arguments = Arguments::read(attribute, contract, shape, &mut errors);
-    let method = errors.keep(arguments.method()).flatten();
-    let method = method.unwrap_or_else(|| Ident::new(FORWARD, Span::call_site()));
+    refuse_unknown(contract, shape, &key, attribute, errors);
+    tells::refuse_item(contract, &key, [&target.item.ident], errors);
+    let wanted = Wanted {
+        contract,
+        shape,
+        key: &key,
+        attribute,
+        when: common.when.as_ref(),
+    };
     let bindings = match &target.item.fields {
-        Fields::Named(_) => errors.keep(bind::to_fields(contract, &arguments, &target)),
+        Fields::Named(_) => operands::to_fields(&wanted, &target, errors),
         _ => {
             let message = "the kernel finds its operands by the names of the fields; give the \
                            fields names, or annotate an impl block";
             errors.at(&target.item.ident, message);
-            None
+            return None;
         }
     };
-    let site = site(contract, shape, &arguments, bindings, method, &mut errors);
-    errors.finish(site.map(|site| (site, Form::Struct(target))))
+    let method = method?;
+    let site = Site {
+        kernel: Kernel::BuiltIn(BuiltIn {
+            contract,
+            shape,
+            key,
+            bindings,
+        }),
+        runtime: common.runtime,
+        layer: common.layer,
+        when: common.when,
+        this: Ident::new("self", Span::call_site()),
+        reference: Reference::Beside(reference_name(&method)),
+        method,
+    };
+    Some(Form::Struct(site, target))
 }
 
-/// The attribute stands on a block; one of its methods is dispatched.
+/// The attribute stands on a block; one of its methods is dispatched. The method may stand there
+/// several times, under different `cfg`.
 pub(super) fn check_impl(
-    contract: &'static Contract,
+    named: Named<'_>,
     attribute: &Attribute,
-    target: Impl,
-) -> Result<(Site, Form)> {
-    if let Some(of_trait) = &target.of_trait {
-        let message = "the reference becomes a method of its own, which an impl of a trait cannot \
-                       hold; annotate the method in an inherent impl block, and call it from here";
-        return Err(Error::new_spanned(of_trait, message));
+    mut target: Impl,
+    errors: &mut Errors,
+) -> Option<Form> {
+    let wanted = arguments::method(attribute, forward(), errors)?;
+    let is_wanted = |function: &Function| function.signature.ident.unraw() == wanted.unraw();
+    if !target.methods().any(is_wanted) {
+        refuse_absent_method(&wanted, attribute, &target, errors);
+        return None;
     }
-    let block = cut_at_method(attribute, target)?;
+    stacked::refuse_same_method(&target.attributes, &wanted, errors);
+    if target.of_trait.is_none() {
+        refuse_taken_name(&wanted, &target, errors);
+    }
 
-    let mut errors = Errors::default();
-    let reference = reference_name(&block.method.signature.ident);
-    for other in methods(&block.before).chain(methods(&block.after)) {
+    let type_name = target.type_name().cloned();
+    let mut parts = Vec::new();
+    for member in std::mem::take(&mut target.members) {
+        parts.extend(match member {
+            Member::Method(method) if is_wanted(&method) => {
+                stacked::refuse_second(&method, errors);
+                let reference = match target.of_trait {
+                    Some(_) => Reference::Inside,
+                    None => Reference::Beside(reference_name(&method.signature.ident)),
+                };
+                let of = type_name.as_ref();
+                let site = function_site(named, attribute, &method, of, reference, errors);
+                site.map(|site| Part::Dispatched(Box::new((site, *method))))
+            }
+            other => Some(Part::Plain(other)),
+        });
+    }
+    Some(Form::Impl(target, parts))
+}
+
+/// The attribute stands on a function: a method, or a free one.
+pub(super) fn check_function(
+    named: Named<'_>,
+    attribute: &Attribute,
+    target: Function,
+    errors: &mut Errors,
+) -> Option<Form> {
+    refuse_method(attribute, errors);
+    stacked::refuse_second(&target, errors);
+    let reference = Reference::Beside(reference_name(&target.signature.ident));
+    let site = function_site(named, attribute, &target, None, reference, errors)?;
+    Some(match target.is_associated() {
+        true => Form::Method(site, target),
+        false => Form::Function(site, target),
+    })
+}
+
+fn function_site(
+    named: Named<'_>,
+    attribute: &Attribute,
+    function: &Function,
+    of_type: Option<&Ident>,
+    reference: Reference,
+    errors: &mut Errors,
+) -> Option<Site> {
+    let common = read_common(attribute, function.has_receiver(), errors);
+    check_signature(&function.signature, errors);
+    let when = common.when.as_ref();
+    let kernel = match named {
+        Named::Custom(path) => {
+            let operands = custom::bind(path, attribute, function, when, errors);
+            Kernel::Custom(custom::Custom {
+                path: path.clone(),
+                operands,
+            })
+        }
+        Named::BuiltIn(contract) => {
+            let key = key::read(contract, attribute, errors);
+            let mut wanted = Wanted {
+                contract,
+                shape: &contract.layer,
+                key: &key,
+                attribute,
+                when,
+            };
+            wanted.shape = shape_of(&wanted, function);
+            let shape = wanted.shape;
+            refuse_unknown(contract, shape, &key, attribute, errors);
+            let names = [&function.signature.ident].into_iter().chain(of_type);
+            tells::refuse_item(contract, &key, names, errors);
+            tells::refuse_body(contract, &key, function, errors);
+            check_return(&function.signature, shape.returns, errors);
+            let parameters = operands::parameters(function, errors);
+            let bindings = operands::to_function(&wanted, function, &parameters, errors);
+            built_in(contract, shape, key, bindings)
+        }
+    };
+    Some(Site {
+        kernel,
+        runtime: common.runtime,
+        layer: common.layer,
+        when: common.when,
+        this: function.this(),
+        method: function.signature.ident.clone(),
+        reference,
+    })
+}
+
+fn built_in(
+    contract: &'static Contract,
+    shape: &'static Shape,
+    key: Key,
+    bindings: Vec<crate::contract::Binding>,
+) -> Kernel {
+    Kernel::BuiltIn(BuiltIn {
+        contract,
+        shape,
+        key,
+        bindings,
+    })
+}
+
+/// A method is a layer, unless it takes all tensors that the function form takes.
+fn shape_of(wanted: &Wanted<'_>, function: &Function) -> &'static Shape {
+    let Contract {
+        layer,
+        function: tensors,
+        ..
+    } = wanted.contract;
+    match function.has_receiver() && !operands::has_parameters_for(wanted, tensors, function) {
+        true => layer,
+        false => tensors,
+    }
+}
+
+/// The plain body needs a name of its own.
+fn refuse_taken_name(method: &Ident, target: &Impl, errors: &mut Errors) {
+    let reference = reference_name(method);
+    for other in target.methods() {
         if other.signature.ident == reference {
             let message = format!("the plain body gets the name `{reference}`; rename this method");
             errors.at(&other.signature.ident, message);
         }
     }
-    let shape = shape_of(contract, &block.method);
-    let arguments = Arguments::read(attribute, contract, shape, &mut errors);
-    let site = function_site(contract, shape, &arguments, &block.method, &mut errors);
-    errors.finish(site.map(|site| (site, Form::Impl(Box::new(block)))))
 }
 
-/// The attribute stands on a function: a method, or a free one.
-pub(super) fn check_function(
-    contract: &'static Contract,
-    attribute: &Attribute,
-    target: Function,
-) -> Result<(Site, Form)> {
-    let mut errors = Errors::default();
-    let shape = shape_of(contract, &target);
-    let arguments = Arguments::read(attribute, contract, shape, &mut errors);
-    arguments.no_method(&mut errors);
-    let site = function_site(contract, shape, &arguments, &target, &mut errors);
-    let form = match target.is_associated() {
-        true => Form::Method(target),
-        false => Form::Function(target),
-    };
-    errors.finish(site.map(|site| (site, form)))
-}
-
-fn function_site(
-    contract: &'static Contract,
-    shape: &'static Shape,
-    arguments: &Arguments<'_>,
-    function: &Function,
-    errors: &mut Errors,
-) -> Option<Site> {
-    check_signature(&function.signature, shape.returns, errors);
-    let bindings = errors.keep(bind::to_function(contract, shape, arguments, function));
-    site(
-        contract,
-        shape,
-        arguments,
-        bindings,
-        function.signature.ident.clone(),
-        errors,
-    )
-}
-
-fn shape_of(contract: &'static Contract, function: &Function) -> &'static Shape {
-    match function.has_receiver() {
-        true => &contract.layer,
-        false => &contract.function,
-    }
-}
-
-fn cut_at_method(attribute: &Attribute, mut target: Impl) -> Result<Block> {
-    let wanted = attribute
-        .arguments
-        .iter()
-        .find(|argument| argument.name == "method");
-    let wanted = match wanted {
-        Some(argument) => argument.as_name()?,
-        None => Ident::new(FORWARD, Span::call_site()),
-    };
-    let mut before = std::mem::take(&mut target.members);
-    let is_wanted = |member: &Member| matches!(member, Member::Method(method) if method.signature.ident == wanted);
-    let mut after = before.split_off(before.iter().position(is_wanted).unwrap_or(before.len()));
-    match (!after.is_empty()).then(|| after.remove(0)) {
-        Some(Member::Method(method)) => Ok(Block {
-            block: target,
-            before,
-            method: *method,
-            after,
-        }),
-        _ => Err(no_such_method(&wanted, attribute, &target, &before)),
-    }
-}
-
-fn no_such_method(
-    wanted: &Ident,
-    attribute: &Attribute,
-    target: &Impl,
-    members: &[Member],
-) -> Error {
-    let names: Vec<String> = methods(members)
+fn refuse_absent_method(wanted: &Ident, attribute: &Attribute, target: &Impl, errors: &mut Errors) {
+    let names: Vec<String> = target
+        .methods()
         .map(|method| method.signature.ident.to_string())
         .collect();
     let near = did_you_mean(&wanted.to_string(), names.iter().map(String::as_str));
     let all = list(&names, "and");
-    let named = attribute
-        .arguments
-        .iter()
-        .any(|argument| argument.name == "method");
-    let message = match named {
-        true => format!("the block has no method `{wanted}`{near}\nit has {all}"),
-        false => format!(
-            "the block has no method `{wanted}`{near}\nit has {all}; say which one is the kernel's: \
-             `method = my_method`"
+    let message = format!("the block has no method `{wanted}`{near}\nit has {all}");
+    match attribute.get(METHOD) {
+        Some(_) => errors.at(wanted, message),
+        None => errors.at(
+            &target.self_type,
+            format!("{message}; say which one is the kernel's: `method = my_method`"),
         ),
-    };
-    match named {
-        true => Error::new(wanted.span(), message),
-        false => Error::new_spanned(&target.self_type, message),
     }
 }

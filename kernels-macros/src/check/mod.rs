@@ -3,101 +3,140 @@
 //! What passes here expands without errors: [`crate::expand`] returns tokens, not a result.
 
 mod arguments;
-mod bind;
+mod custom;
 mod function;
 mod item;
 mod key;
+mod operands;
+mod stacked;
+mod tells;
 #[cfg(test)]
 mod tests;
 mod types;
 
-pub(crate) use key::Key;
+pub(crate) use custom::{Custom, Source};
 
 use proc_macro2::{Ident, TokenStream};
-use syn::Result;
+use quote::ToTokens;
+use syn::ext::IdentExt;
+use syn::{Error, LitStr, Path, Result};
 
-use crate::attr::Attribute;
-use crate::contract::{Binding, CONTRACTS, Contract, Shape};
+use crate::attr::{self, Attribute};
+use crate::contract::{Binding, CONTRACTS, Contract, Key, Shape};
 use crate::errors::Errors;
 use crate::near::{did_you_mean, list};
 use crate::target::{Function, Impl, Member, Struct, Target};
-use arguments::Arguments;
 
 /// A checked attribute: everything that the expansions of all forms need.
 pub(crate) struct Site {
+    pub(crate) kernel: Kernel,
+    /// The path of the runtime's `__private` module.
+    pub(crate) runtime: TokenStream,
+    pub(crate) layer: Option<LitStr>,
+    /// The condition, an expression.
+    pub(crate) when: Option<TokenStream>,
+    /// The token `self` of the dispatched function.
+    pub(crate) this: Ident,
+    /// The dispatched function.
+    pub(crate) method: Ident,
+    pub(crate) reference: Reference,
+}
+
+/// What the site calls.
+pub(crate) enum Kernel {
+    BuiltIn(BuiltIn),
+    Custom(Custom),
+}
+
+/// A kernel of this crate.
+pub(crate) struct BuiltIn {
     pub(crate) contract: &'static Contract,
     pub(crate) shape: &'static Shape,
     pub(crate) key: Key,
+    /// In the contract's order.
     pub(crate) bindings: Vec<Binding>,
-    /// The path of the runtime's `__private` module.
-    pub(crate) runtime: TokenStream,
-    /// The dispatched function.
-    pub(crate) method: Ident,
-    /// The function that keeps the plain computation.
-    pub(crate) reference: Ident,
+}
+
+/// Where the plain computation is kept.
+pub(crate) enum Reference {
+    /// In a function beside the dispatched one.
+    Beside(Ident),
+    /// In the dispatched function: an impl of a trait has no room for another one.
+    Inside,
 }
 
 /// A checked item, in its form.
 pub(crate) enum Form {
-    Struct(Struct),
-    Impl(Box<Block>),
-    Method(Function),
-    Function(Function),
+    Struct(Site, Struct),
+    Impl(Impl, Vec<Part>),
+    Method(Site, Function),
+    Function(Site, Function),
 }
 
-/// An impl block, cut open at the method that is dispatched.
-pub(crate) struct Block {
-    pub(crate) block: Impl,
-    pub(crate) before: Vec<Member>,
-    pub(crate) method: Function,
-    pub(crate) after: Vec<Member>,
+/// A member of an impl block.
+pub(crate) enum Part {
+    Plain(Member),
+    Dispatched(Box<(Site, Function)>),
 }
 
-/// Checks everything; reports all errors together.
-pub(crate) fn check(attribute: &Attribute, target: Target) -> Result<(Site, Form)> {
-    let contract = find(attribute)?;
+/// The kernel that an attribute names.
+#[derive(Clone, Copy)]
+enum Named<'a> {
+    BuiltIn(&'static Contract),
+    Custom(&'a Path),
+}
+
+/// Checks everything; all errors are reported together.
+pub(crate) fn check(attribute: &Attribute, target: Target, errors: &mut Errors) -> Option<Form> {
+    let named = find(attribute, errors)?;
     match target {
-        Target::Struct(target) => item::check_struct(contract, attribute, target),
-        Target::Impl(target) => item::check_impl(contract, attribute, target),
-        Target::Function(target) => item::check_function(contract, attribute, target),
+        Target::Struct(target) => item::check_struct(named, attribute, target, errors),
+        Target::Impl(target) => item::check_impl(named, attribute, target, errors),
+        Target::Function(target) => item::check_function(named, attribute, target, errors),
     }
 }
 
-fn find(attribute: &Attribute) -> Result<&'static Contract> {
-    let id = attribute.kernel.value();
-    let known = || CONTRACTS.iter().map(|contract| contract.id);
-    let found = CONTRACTS.iter().find(|contract| contract.id == id);
-    found.copied().ok_or_else(|| {
-        let near = did_you_mean(&id, known());
-        let all = list(known(), "and");
-        let message = format!("there is no kernel `{id}`{near}\nthe kernels are {all}");
-        syn::Error::new_spanned(&attribute.kernel, message)
-    })
+fn find<'a>(attribute: &'a Attribute, errors: &mut Errors) -> Option<Named<'a>> {
+    match &attribute.kernel {
+        attr::Kernel::Id(id) => errors.keep(find_id(id)).map(Named::BuiltIn),
+        attr::Kernel::Path(path) => {
+            let word = path.to_token_stream().to_string();
+            let Some(contract) = Contract::find(&word) else {
+                return Some(Named::Custom(path));
+            };
+            errors.at(path, format!("write the id in quotes: `\"{word}\"`"));
+            Some(Named::BuiltIn(contract))
+        }
+    }
 }
 
-/// Puts the parts of a site together; the errors of every part are in `errors`.
-fn site(
-    contract: &'static Contract,
-    shape: &'static Shape,
-    arguments: &Arguments<'_>,
-    bindings: Option<Vec<Binding>>,
-    method: Ident,
-    errors: &mut Errors,
-) -> Option<Site> {
-    let key = errors.keep(Key::read(contract, arguments));
-    let runtime = errors.keep(arguments.runtime());
-    Some(Site {
-        contract,
-        shape,
-        key: key?,
-        bindings: bindings?,
-        runtime: runtime?,
-        reference: reference_name(&method),
-        method,
+fn find_id(id: &LitStr) -> Result<&'static Contract> {
+    let text = id.value();
+    let known = || CONTRACTS.iter().map(|contract| contract.id);
+    Contract::find(&text).ok_or_else(|| {
+        let near = did_you_mean(&text, known());
+        let all = list(known(), "and");
+        let message = format!(
+            "there is no kernel `{text}`{near}\nthe kernels are {all}; one of another crate is \
+             named by its path, without quotes"
+        );
+        Error::new_spanned(id, message)
     })
 }
 
 /// `forward_reference` for `forward`.
 fn reference_name(method: &Ident) -> Ident {
-    quote::format_ident!("{method}_reference")
+    quote::format_ident!("{}_reference", method.unraw(), span = method.span())
+}
+
+impl Kernel {
+    /// The kernel's name in docs.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::BuiltIn(BuiltIn { contract, .. }) => contract.id.to_owned(),
+            Self::Custom(Custom { path, .. }) => {
+                path.to_token_stream().to_string().replace(' ', "")
+            }
+        }
+    }
 }

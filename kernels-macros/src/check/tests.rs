@@ -40,8 +40,10 @@ fn the_kernel_is_known() {
     refused(
         quote!("softmax"),
         norm(),
-        &["the kernels are `npu_fused_rmsnorm`, "],
+        &["one of another crate is named by its path"],
     );
+    let expected = "write the id in quotes: `\"npu_fused_rmsnorm\"`";
+    refused(quote!(npu_fused_rmsnorm), norm(), &[expected]);
 }
 
 #[test]
@@ -58,12 +60,12 @@ fn all_errors_come_together() {
         quote!("npu_fused_rmsnorm", epz = tiny, rounding = bf16, crate = 3),
         item,
         &[
+            "`crate` takes the path",
+            "`rounding` cannot be `bf16`",
             "no argument `epz` here; did you mean `eps`?",
             "adds no bias",
             "`gamma` and `scale` could all be `weight`",
             "no field for `eps`",
-            "`rounding` cannot be `bf16`",
-            "`crate` takes the path",
         ],
     );
 }
@@ -71,11 +73,11 @@ fn all_errors_come_together() {
 #[test]
 fn parse_errors_of_attribute_and_item_come_together() {
     refused(
-        quote!(weight),
+        quote!("npu_fused_rmsnorm", weight =),
         quote!(
             enum E {}
         ),
-        &["the kernel's id comes first", "stands on a struct"],
+        &["`weight` has no value", "stands on a struct"],
     );
 }
 
@@ -136,29 +138,455 @@ fn settings_are_what_the_kernel_computes() {
         norm(),
         &[quoted],
     );
-    let mlp = quote!(
+    let expected = "`activation = swish` is written `activation = silu`";
+    refused(
+        quote!("npu_fused_swiglu", activation = swish),
+        mlp(),
+        &[expected],
+    );
+    for activation in [
+        "silu",
+        "gelu",
+        "gelu_tanh",
+        "quick_gelu",
+        "relu",
+        "relu2",
+        "sigmoid",
+        "identity",
+    ] {
+        let activation = quote::format_ident!("{activation}");
+        accepted(quote!("npu_fused_swiglu", activation = #activation), mlp());
+    }
+    let expected = "`style = gptj` is written `style = interleaved`";
+    refused(quote!("npu_fused_rope", style = gptj), rope(), &[expected]);
+    let expected = "`style = partial` is written `width = partial`";
+    refused(
+        quote!("npu_fused_rope", style = partial),
+        rope(),
+        &[expected],
+    );
+}
+
+fn mlp() -> TokenStream {
+    quote!(
         struct M {
             w1: Linear,
             w2: Linear,
             w3: Linear,
         }
-    );
-    let expected = "`activation = gelu_tanh` is not what this kernel computes";
-    refused(
-        quote!("npu_fused_swiglu", activation = gelu_tanh),
-        mlp,
-        &[expected],
-    );
-    let rope = quote!(
+    )
+}
+
+fn rope() -> TokenStream {
+    quote!(
         struct R {
             cos: Tensor<2>,
             sin: Tensor<2>,
         }
+    )
+}
+
+#[test]
+fn settings_that_exclude_each_other() {
+    let bare = quote!(
+        struct Norm {
+            eps: f64,
+        }
+    );
+    accepted(quote!("npu_fused_rmsnorm", scale = none), bare.clone());
+    refused(
+        quote!("npu_fused_rmsnorm", offset = 1, scale = none),
+        bare,
+        &["leave one of them out"],
+    );
+    let packed = quote!(
+        struct M {
+            w13: Linear,
+            w2: Linear,
+            sparsity: f32,
+        }
+    );
+    let attribute = quote!("npu_fused_swiglu", topk = gaussian, projections = chunked);
+    refused(attribute, packed, &["write `projections = separate`"]);
+    let conflicts = [
+        (
+            quote!(table = neighbours),
+            "only `style = interleaved` reads",
+        ),
+        (
+            quote!(style = interleaved_to_half, table = neighbours),
+            "only `style = interleaved`",
+        ),
+    ];
+    for (settings, expected) in conflicts {
+        refused(quote!("npu_fused_rope", #settings), rope(), &[expected]);
+    }
+    let sections = quote!(
+        struct R {
+            cos: Tensor<4>,
+            sin: Tensor<4>,
+            mrope_section: Vec<usize>,
+        }
+    );
+    accepted(
+        quote!("npu_fused_rope", sections = chunked),
+        sections.clone(),
+    );
+    let conflicts = [
+        (
+            quote!(style = interleaved, sections = chunked),
+            "write `style = half`",
+        ),
+        (
+            quote!(sections = interleaved, table = pairs),
+            "write `table = halves`",
+        ),
+    ];
+    for (settings, expected) in conflicts {
+        refused(
+            quote!("npu_fused_rope", #settings),
+            sections.clone(),
+            &[expected],
+        );
+    }
+}
+
+#[test]
+fn settings_decide_which_operands_there_are() {
+    let refused_mlp = |settings: TokenStream, expected: &str| {
+        refused(quote!("npu_fused_swiglu", #settings), mlp(), &[expected]);
+    };
+    refused_mlp(
+        quote!(clamp = limit),
+        "no field for `limit`, which `clamp = limit` needs",
+    );
+    refused_mlp(
+        quote!(limit = w1),
+        "`limit` is read only with `clamp = limit`",
+    );
+    refused_mlp(quote!(gating = none), "is a setting of `npu_fused_rmsnorm`");
+    // The value is in error, so that nothing is known of `limit`.
+    refused_mlp(quote!(clamp = 7.0, limit = w1), "`clamp` cannot be `7.0`");
+
+    let grouped = quote!(
+        struct Norm {
+            weight: Param<Tensor<1>>,
+            eps: f64,
+            group_size: usize,
+        }
+    );
+    accepted(quote!("npu_fused_rmsnorm", groups = many), grouped.clone());
+    let expected = "is `groups = many`, with `group_size`";
+    refused(quote!("npu_fused_rmsnorm"), grouped, &[expected]);
+
+    let gated = |gate: TokenStream| {
+        quote! {
+            fn forward(&self, x: Tensor<3>, #gate) -> Tensor<3> { x * self.weight + self.eps }
+        }
+    };
+    let attribute = quote!("npu_fused_rmsnorm", gating = after_norm);
+    accepted(attribute.clone(), gated(quote!(gate: Tensor<3>)));
+    let expected = "is `gate`, which `gating = after_norm` needs (a float tensor";
+    refused(attribute, gated(quote!(y: Tensor<3>)), &[expected]);
+    accepted(
+        quote!("npu_fused_rmsnorm", gating = before_norm, gate = y),
+        gated(quote!(y: Tensor<3>)),
+    );
+    let expected = "would ignore `gate`: the kernel's gate is a tensor beside `x`, in `gating =";
+    refused(
+        quote!("npu_fused_rmsnorm"),
+        gated(quote!(gate: Tensor<3>)),
+        &[expected],
+    );
+}
+
+#[test]
+fn a_method_that_takes_all_tensors_needs_no_projections() {
+    let method = |parameters: TokenStream| {
+        quote! {
+            fn gated(&self, #parameters) -> Tensor<3> { clamp(silu(a), self.limit) }
+        }
+    };
+    accepted(
+        quote!("npu_fused_swiglu", clamp = limit),
+        method(quote!(gate: Tensor<3>, up: Tensor<3>)),
+    );
+    accepted(
+        quote!(
+            "npu_fused_swiglu",
+            clamp = limit,
+            projections = interleaved,
+            gate_up = both
+        ),
+        method(quote!(both: Tensor<3>)),
+    );
+}
+
+#[test]
+fn fields_of_other_computations_say_what_to_write() {
+    let with = |field: TokenStream| {
+        quote!(
+            struct M {
+                gate_proj: Linear,
+                up_proj: Linear,
+                down_proj: Linear,
+                #field
+            }
+        )
+    };
+    let cases = [
+        (
+            quote!(limit: f64),
+            "`clamp = limit, activation = quick_gelu, up_offset = 1`",
+        ),
+        (
+            quote!(alpha: f64),
+            "`clamp = limit, activation = quick_gelu, up_offset = 1`",
+        ),
+        (quote!(activation_sparsity: f64), "is `topk = gaussian`"),
+        (quote!(dropout: Dropout), "has no dropout"),
+        (quote!(act: Activation), "`when = self.act == Act::Silu`"),
+    ];
+    for (field, expected) in cases {
+        refused(quote!("npu_fused_swiglu"), with(field), &[expected]);
+    }
+    let attribute = quote!("npu_fused_swiglu", projections = chunked);
+    let expected = [
+        "are `projections = separate`",
+        "are `projections = separate`",
+    ];
+    refused(attribute, with(quote!()), &expected);
+
+    let rope = |field: TokenStream| {
+        quote!(
+            struct R {
+                cos: Tensor<2>,
+                sin: Tensor<2>,
+                #field
+            }
+        )
+    };
+    let expected = "is `width = partial`";
+    refused(
+        quote!("npu_fused_rope"),
+        rope(quote!(rotary_dim: usize)),
+        &[expected],
+    );
+    accepted(
+        quote!("npu_fused_rope", width = partial),
+        rope(quote!(rotary_dim: usize)),
+    );
+    let expected = "are `sections = chunked` (Qwen2.5-VL) or `sections = interleaved`";
+    let field = quote!(mrope_section: [usize; 3]);
+    refused(quote!("npu_fused_rope"), rope(field), &[expected]);
+}
+
+#[test]
+fn names_and_calls_tell_what_is_computed() {
+    let unit = |name: &str, body: TokenStream| {
+        let name = quote::format_ident!("{name}");
+        quote!(fn #name(gate: Tensor<2>, up: Tensor<2>) -> Tensor<2> { #body })
+    };
+    let id = || quote!("npu_fused_swiglu");
+    accepted(id(), unit("swiglu", quote!(silu(gate) * up)));
+    accepted(id(), unit("f", quote!(gate.clone() * sigmoid(gate) * up)));
+    accepted(
+        id(),
+        unit("f", quote!(if a { gelu(gate) } else { silu(gate) })),
+    );
+    let expected = "`geglu` is not what `npu_fused_swiglu` computes here: its activation is GELU";
+    refused(id(), unit("geglu", quote!(act(gate) * up)), &[expected]);
+    let expected = "the body calls `gelu`, which `npu_fused_swiglu` does not here: write \
+                    `activation = gelu`";
+    refused(
+        id(),
+        unit("f", quote!(activation::gelu(gate) * up)),
+        &[expected],
+    );
+    let attribute = quote!("npu_fused_swiglu", activation = gelu_tanh);
+    accepted(
+        attribute,
+        unit("geglu", quote!(gelu_approximate(gate) * up)),
+    );
+
+    let attribute = || quote!("npu_fused_rmsnorm");
+    let expected = "subtracts no mean and adds no bias";
+    let item = quote!(
+        fn layer_norm(x: Tensor<2>, weight: Tensor<1>, eps: f64) -> Tensor<2> {}
+    );
+    refused(attribute(), item, &[expected]);
+    let expected = "the body calls `var`, which";
+    let item = quote!(
+        fn norm(x: Tensor<2>, weight: Tensor<1>, eps: f64) -> Tensor<2> {
+            x.clone() / x.var(1)
+        }
+    );
+    refused(attribute(), item, &[expected]);
+    let item = quote!(
+        fn rotate(
+            q: Tensor<4>,
+            k: Tensor<4>,
+            cos: Tensor<2>,
+            sin: Tensor<2>,
+        ) -> (Tensor<4>, Tensor<4>) {
+            (rotate_every_two(q), rotate_every_two(k))
+        }
     );
     refused(
-        quote!("npu_fused_rope", style = interleaved),
-        rope,
-        &["neighbouring pairs"],
+        quote!("npu_fused_rope"),
+        item.clone(),
+        &["write `style = interleaved`"],
+    );
+    accepted(quote!("npu_fused_rope", style = interleaved), item);
+}
+
+#[test]
+fn a_condition_accounts_for_what_it_mentions() {
+    let method = quote! {
+        fn forward(&self, x: Tensor<3>, fast: bool) -> Tensor<3> {
+            let gate = self.act.apply(self.w1.forward(x));
+            self.w2.forward(gate * self.w3.forward(x))
+        }
+    };
+    accepted(
+        quote!(
+            "npu_fused_swiglu",
+            when = fast && self.act == Act::Silu && x.dims()[0] > 1
+        ),
+        method.clone(),
+    );
+    refused(
+        quote!("npu_fused_swiglu", when = self.act == Act::Silu),
+        method.clone(),
+        &["would ignore `fast`"],
+    );
+    let expected = "`when = self.act == Act::Silu`";
+    refused(quote!("npu_fused_swiglu", when = fast), method, &[expected]);
+    // A second tensor is lost, even if the condition looks at it.
+    let method = quote! {
+        fn forward(&self, x: Tensor<3>, y: Tensor<3>) -> Tensor<3> { x * self.weight + self.eps }
+    };
+    refused(
+        quote!("npu_fused_rmsnorm", when = x.dims() == y.dims()),
+        method,
+        &["would ignore `y`"],
+    );
+    let function = quote!(
+        fn f(gate: Tensor<2>, up: Tensor<2>) -> Tensor<2> {}
+    );
+    let attribute = quote!("npu_fused_swiglu", when = self.fast);
+    refused(attribute, function, &["there is no `self` here"]);
+}
+
+#[test]
+fn a_field_is_not_a_parameter_of_its_name() {
+    let method = quote! {
+        fn forward(&self, gate: Tensor<3>, up: Tensor<3>) -> Tensor<3> { gate * up * self.gate }
+    };
+    refused(
+        quote!("npu_fused_swiglu"),
+        method,
+        &["would ignore `self.gate`"],
+    );
+}
+
+#[test]
+fn layers_have_names() {
+    let named = |layer: TokenStream, expected: &[&str]| {
+        refused(
+            quote!("npu_fused_rmsnorm", layer = #layer),
+            norm(),
+            expected,
+        );
+    };
+    named(quote!("RMSNorm"), &[]);
+    named(quote!(""), &["the name is empty"]);
+    named(
+        quote!(RMSNorm),
+        &["takes a name in quotes, as in `layer = \"RMSNorm\"`"],
+    );
+}
+
+#[test]
+fn kernels_of_other_crates_get_what_the_body_reads() {
+    let method = quote! {
+        fn forward(&self, logits: Tensor<2>) -> Tensor<2> {
+            (logits / self.limit).tanh() * self.limit
+        }
+    };
+    accepted(quote!(acme::soft_cap, cap = limit), method.clone());
+    accepted(
+        quote!(acme::soft_cap, cap = limit, x = logits, layer = "Cap"),
+        method.clone(),
+    );
+    let expected = "the body reads `self.limit`, which `acme::soft_cap` would not get";
+    refused(quote!(acme::soft_cap), method.clone(), &[expected]);
+    let expected = "the operand `logits` is `limit` already";
+    refused(
+        quote!(acme::soft_cap, logits = limit),
+        method.clone(),
+        &[expected],
+    );
+    let expected = "`logits` is bound to both `a` and `b`";
+    refused(
+        quote!(acme::soft_cap, a = logits, b = logits, cap = limit),
+        method,
+        &[expected],
+    );
+    let function = quote!(
+        fn cap(x: Tensor<2>) -> Tensor<2> {}
+    );
+    let expected = "there is no parameter `y`";
+    refused(quote!(acme::soft_cap, x = y), function, &[expected]);
+    refused(quote!(acme::soft_cap), norm(), &["annotate an impl block"]);
+}
+
+#[test]
+fn a_method_has_one_kernel() {
+    let block = |inner: TokenStream, outer: TokenStream| {
+        quote! {
+            #outer
+            impl Norm {
+                #inner
+                fn forward(&self, x: Tensor<3>) -> Tensor<3> { x * self.weight + self.eps }
+            }
+        }
+    };
+    let id = || quote!("npu_fused_rmsnorm");
+    let second = || quote!(#[burn_kernels::fused_kernel("npu_fused_rmsnorm")]);
+    let two = ["two kernels for `forward`"];
+    refused(id(), block(second(), quote!()), &two);
+    refused(id(), block(quote!(), second()), &two);
+    let other = quote!(#[fused_kernel("npu_fused_swiglu", method = mlp)]);
+    accepted(id(), block(quote!(), other));
+    let norm = norm();
+    let second = second();
+    refused(id(), quote!(#second #norm), &two);
+    refused(
+        id(),
+        quote!(#second fn f(x: Tensor<2>, weight: Tensor<1>, eps: f64) -> Tensor<2> {}),
+        &["two kernels for `f`"],
+    );
+}
+
+#[test]
+fn what_is_malformed_causes_no_other_error() {
+    refused(
+        quote!("npu_fused_rmsnorm", weight =, eps),
+        quote!(
+            struct Norm {
+                w: Param<Tensor<1>>,
+                e: f64,
+            }
+        ),
+        &["`weight` has no value", "expected `name = value`"],
+    );
+    refused(
+        quote!("npu_fused_swiglu", method =),
+        quote!(
+            impl Mlp {}
+        ),
+        &["`method` has no value"],
     );
 }
 
@@ -185,12 +613,9 @@ fn structs_have_named_fields_and_no_foreign_ones() {
             down_proj: Linear,
         }
     );
-    let expected = [
-        "split the packed one",
-        "no field for `gate`",
-        "no field for `up`",
-    ];
-    refused(quote!("npu_fused_swiglu"), packed, &expected);
+    let expected = "are `projections = chunked` (halves: Phi 3, GLM-4)";
+    refused(quote!("npu_fused_swiglu"), packed.clone(), &[expected]);
+    accepted(quote!("npu_fused_swiglu", projections = chunked), packed);
 }
 
 #[test]
@@ -227,13 +652,8 @@ fn a_block_has_the_method() {
         block(),
         &[expected],
     );
-    let of_trait =
-        quote!(impl Layer for Norm { fn forward(&self, x: Tensor<3>) -> Tensor<3> { x } });
-    refused(
-        quote!("npu_fused_rmsnorm"),
-        of_trait,
-        &["inherent impl block"],
-    );
+    let of_trait = quote!(impl Layer for Norm { fn forward(&self, x: Tensor<3>) -> Tensor<3> { x * self.weight + self.eps } });
+    accepted(quote!("npu_fused_rmsnorm"), of_trait);
     let taken = quote! {
         impl Norm {
             fn forward(&self, x: Tensor<3>) -> Tensor<3> { x * self.weight + self.eps }

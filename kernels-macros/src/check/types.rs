@@ -12,11 +12,14 @@ use crate::contract::Role;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Looks {
     Float,
-    /// Any other primitive or text.
+    Usize,
+    /// `[usize; 3]`, `[usize]` or `Vec<usize>`.
+    Lengths,
+    /// Any other primitive, list or text.
     Plain,
     Tensor(Tensor),
-    /// `Option`, `Vec`: something that may hold none or many.
-    Container,
+    /// Something that may hold none.
+    Option,
     Reference,
     Unknown,
 }
@@ -66,7 +69,9 @@ fn fits(role: Role, looks: Looks) -> bool {
     let Looks::Tensor(tensor) = looks else {
         return match looks {
             Looks::Unknown => true,
-            Looks::Float => role == Role::Epsilon,
+            Looks::Float => matches!(role, Role::Epsilon | Role::Number),
+            Looks::Usize => role == Role::Count,
+            Looks::Lengths => role == Role::Sections,
             _ => false,
         };
     };
@@ -76,15 +81,26 @@ fn fits(role: Role, looks: Looks) -> bool {
         Role::Tensor { rank: Some(rank) } => !tensor.param && rank_in(&[rank]),
         Role::Weight => rank_in(&[1]),
         Role::Table => rank_in(&[2, 3, 4]),
-        Role::Epsilon | Role::Layer => false,
+        Role::SectionTable => rank_in(&[4]),
+        Role::Epsilon | Role::Number | Role::Count | Role::Sections | Role::Layer => false,
     };
     fits && tensor.kind == Kind::Float
+}
+
+/// `true` for what is surely a tensor, or a reference to one.
+pub(super) fn is_tensor(written: &Type) -> bool {
+    matches!(look(behind_reference(written)), Looks::Tensor(_))
 }
 
 fn look(written: &Type) -> Looks {
     let segment = match written {
         Type::Reference(_) => return Looks::Reference,
-        Type::Tuple(_) | Type::Array(_) | Type::Slice(_) => return Looks::Plain,
+        Type::Tuple(_) => return Looks::Plain,
+        Type::Array(array) if text(&array.len).parse().is_ok_and(|len: usize| len != 3) => {
+            return Looks::Plain;
+        }
+        Type::Array(array) => return lengths(&array.elem),
+        Type::Slice(slice) => return lengths(&slice.elem),
         Type::Paren(inner) => return look(&inner.elem),
         Type::Group(inner) => return look(&inner.elem),
         Type::Path(path) => path.path.segments.last(),
@@ -95,9 +111,11 @@ fn look(written: &Type) -> Looks {
     };
     match segment.ident.to_string().as_str() {
         "f32" | "f64" => Looks::Float,
-        "bool" | "char" | "str" | "String" | "u8" | "u16" | "u32" | "u64" | "u128" | "usize"
-        | "i8" | "i16" | "i32" | "i64" | "i128" | "isize" => Looks::Plain,
-        "Option" | "Vec" => Looks::Container,
+        "usize" => Looks::Usize,
+        "bool" | "char" | "str" | "String" | "u8" | "u16" | "u32" | "u64" | "u128" | "i8"
+        | "i16" | "i32" | "i64" | "i128" | "isize" => Looks::Plain,
+        "Vec" => first_argument(segment).map_or(Looks::Unknown, lengths),
+        "Option" => Looks::Option,
         "Tensor" => Looks::Tensor(tensor(segment)),
         "Param" => match first_argument(segment).map(look) {
             Some(Looks::Tensor(tensor)) => Looks::Tensor(Tensor {
@@ -107,6 +125,15 @@ fn look(written: &Type) -> Looks {
             _ => Looks::Unknown,
         },
         _ => Looks::Unknown,
+    }
+}
+
+/// A list of this element.
+fn lengths(element: &Type) -> Looks {
+    match look(element) {
+        Looks::Usize => Looks::Lengths,
+        Looks::Unknown => Looks::Unknown,
+        _ => Looks::Plain,
     }
 }
 
@@ -172,7 +199,7 @@ mod tests {
 
     #[test]
     fn known_wrong_types_are_refused() {
-        let cases: [(Role, Type, &str); 12] = [
+        let cases: [(Role, Type, &str); 20] = [
             (Role::Weight, parse_quote!(f64), "`Param<Tensor<1>>`"),
             (
                 Role::Weight,
@@ -205,6 +232,14 @@ mod tests {
                 "`Tensor<4>`",
             ),
             (Role::Table, parse_quote!(Tensor<1>), "`Tensor<2>`"),
+            (Role::Number, parse_quote!(u32), "a number, `f64`"),
+            (Role::Count, parse_quote!(f64), "`usize`"),
+            (Role::Count, parse_quote!(Option<usize>), "`usize`"),
+            (Role::SectionTable, parse_quote!(&Tensor<3>), "`Tensor<4>`"),
+            (Role::Sections, parse_quote!([usize; 2]), "`[usize; 3]`"),
+            (Role::Sections, parse_quote!(Vec<f32>), "`Vec<usize>`"),
+            (Role::Sections, parse_quote!(usize), "`Vec<usize>`"),
+            (Role::Layer, parse_quote!(Vec<usize>), "a layer"),
         ];
         for (role, written, expected) in cases {
             let message = complaint(role, &written).unwrap_or_else(|| panic!("{}", text(&written)));
@@ -214,7 +249,7 @@ mod tests {
 
     #[test]
     fn unknown_and_right_types_pass() {
-        let cases: [(Role, Type); 10] = [
+        let cases: [(Role, Type); 17] = [
             (Role::Weight, parse_quote!(Param<Tensor<1>>)),
             (Role::Weight, parse_quote!(&burn::Tensor<1>)),
             (Role::Weight, parse_quote!(MyScale)),
@@ -225,6 +260,13 @@ mod tests {
             (Role::Stream, parse_quote!(Tensor<3, Float>)),
             (Role::Tensor { rank: Some(4) }, parse_quote!(Tensor<4>)),
             (Role::Table, parse_quote!(&Tensor<3>)),
+            (Role::Number, parse_quote!(&f64)),
+            (Role::Count, parse_quote!(usize)),
+            (Role::SectionTable, parse_quote!(Param<Tensor<4>>)),
+            (Role::Sections, parse_quote!([usize; 3])),
+            (Role::Sections, parse_quote!([usize; N])),
+            (Role::Sections, parse_quote!(&[usize])),
+            (Role::Sections, parse_quote!(Vec<usize>)),
         ];
         for (role, written) in cases {
             assert_eq!(complaint(role, &written), None, "{}", text(&written));

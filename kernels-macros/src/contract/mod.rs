@@ -1,16 +1,23 @@
 //! The kernels' contracts: what each computes, what it reads, and how the runtime is called.
 //!
-//! One file per kernel. A contract is data plus two functions that write a call; a new kernel is a
-//! new file and a line in [`CONTRACTS`].
+//! One file per kernel. A contract is data plus a few functions that write tokens; a new kernel is
+//! a new file and a line in [`CONTRACTS`]. Settings decide which operands there are, so the key is
+//! read first and operands are found by it.
 
+mod call;
+mod key;
 mod rmsnorm;
 mod rope;
 mod swiglu;
+#[cfg(test)]
+mod tests;
 
-use proc_macro2::{Ident, TokenStream};
-use quote::quote;
+pub(crate) use call::{Binding, Call, Place, clone, field};
+pub(crate) use key::Key;
 
-/// Every kernel that `#[fused_kernel]` knows.
+use proc_macro2::TokenStream;
+
+/// Every kernel that `#[fused_kernel]` knows by its id.
 pub(crate) static CONTRACTS: &[&Contract] =
     &[&rmsnorm::CONTRACT, &swiglu::CONTRACT, &rope::CONTRACT];
 
@@ -19,25 +26,32 @@ pub(crate) struct Contract {
     /// The name in the attribute.
     pub(crate) id: &'static str,
     /// The docs of a generated `forward`, in Markdown.
-    pub(crate) docs: &'static str,
+    pub(crate) docs: fn(&Key) -> String,
     /// The variant of `SemanticsKey`, and before `Key` the name of the struct in it.
     pub(crate) key: &'static str,
     /// The same in JSON.
     pub(crate) op: &'static str,
     /// The parameters of the maths; they make the semantics key.
     pub(crate) settings: &'static [Setting],
+    /// Settings that no computation has together.
+    pub(crate) conflicts: &'static [Conflict],
     /// The kernel as a layer's forward pass: on a struct, or on a method with `self`.
     pub(crate) layer: Shape,
-    /// The kernel as a function without `self`.
+    /// The kernel as a function of its tensors alone.
     pub(crate) function: Shape,
     /// The plain composition, the body of a generated `forward_reference`.
     pub(crate) composition: fn(&Call<'_>) -> TokenStream,
-    /// Fields that show that the struct computes something else.
+    /// Fields that show another computation.
     pub(crate) foreign_fields: &'static [ForeignField],
+    /// Names of items that show another computation.
+    pub(crate) item_names: &'static [Tell],
+    /// Calls in a body that show another computation.
+    pub(crate) body_calls: &'static [Tell],
 }
 
 /// What the kernel reads and returns in one of its shapes.
 pub(crate) struct Shape {
+    /// In the order in which the runtime takes what flows through.
     pub(crate) operands: &'static [Operand],
     pub(crate) returns: Returns,
     /// Writes the dispatched call.
@@ -58,10 +72,19 @@ pub(crate) struct Operand {
     pub(crate) role: Role,
     /// The names under which it is found without being named in the attribute.
     pub(crate) usual: &'static [&'static str],
+    /// The setting that brings it; without one it is always there.
+    pub(crate) when: Option<Condition>,
+}
+
+/// One setting has one of these values.
+#[derive(Clone, Copy)]
+pub(crate) struct Condition {
+    pub(crate) setting: &'static str,
+    pub(crate) values: &'static [&'static str],
 }
 
 /// What an operand may be, and where it may stand.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Role {
     /// The tensor that flows through the layer: the one parameter that is left, of any name.
     Stream,
@@ -71,8 +94,16 @@ pub(crate) enum Role {
     Weight,
     /// A small positive number: a field, or a parameter.
     Epsilon,
+    /// Any other number: a field, or a parameter.
+    Number,
+    /// A number of elements: a field, or a parameter.
+    Count,
     /// A table of cosines or sines: a field, or a parameter.
     Table,
+    /// A table for three positions a token: a field, or a parameter.
+    SectionTable,
+    /// The lengths of three sections: a field, or a parameter.
+    Sections,
     /// A layer with `forward`: always a field.
     Layer,
 }
@@ -85,8 +116,8 @@ pub(crate) struct Setting {
     pub(crate) type_name: &'static str,
     /// What the kernel can compute; the first is the default.
     pub(crate) choices: &'static [Choice],
-    /// Values that mean something, but that the kernel does not compute: (value, why not).
-    pub(crate) refused: &'static [(&'static str, &'static str)],
+    /// Other words for it: (value, what to write).
+    pub(crate) other_words: &'static [(&'static str, &'static str)],
 }
 
 /// A value of a setting.
@@ -99,11 +130,87 @@ pub(crate) struct Choice {
     pub(crate) json: &'static str,
 }
 
-/// A field that shows that the struct form would compute something else than the struct means.
+/// Settings that exclude each other.
+pub(crate) struct Conflict {
+    /// It is one if all of these hold.
+    pub(crate) all: &'static [Condition],
+    /// Why, and what to write.
+    pub(crate) message: &'static str,
+}
+
+/// A field that shows that the item computes something else than the settings say.
 pub(crate) struct ForeignField {
     pub(crate) names: &'static [&'static str],
-    pub(crate) why: &'static str,
+    /// The setting with which it is no longer foreign.
+    pub(crate) unless: Option<Condition>,
+    /// The operands that it stands for: nothing more is said of their absence.
+    pub(crate) instead_of: &'static [&'static str],
+    /// What it means, and what to write.
+    pub(crate) advice: &'static str,
 }
+
+/// A word that tells what is computed.
+pub(crate) struct Tell {
+    /// In lower case without underscores.
+    pub(crate) words: &'static [&'static str],
+    /// The settings that compute this; without one, none do.
+    pub(crate) fits: Option<Condition>,
+    /// What it means, and what to write.
+    pub(crate) advice: &'static str,
+}
+
+impl Contract {
+    /// The contract of an id.
+    pub(crate) fn find(id: &str) -> Option<&'static Self> {
+        CONTRACTS.iter().copied().find(|contract| contract.id == id)
+    }
+}
+
+impl Shape {
+    /// The operands that the settings bring. Those of a setting that is in error are left out.
+    pub(crate) fn operands_of(&self, key: &Key) -> impl Iterator<Item = &'static Operand> {
+        self.operands
+            .iter()
+            .filter(|operand| key.holds(operand.when) == Some(true))
+    }
+}
+
+impl Condition {
+    /// `` `gating = after_norm` or `gating = before_norm` ``.
+    pub(crate) fn written(self) -> String {
+        let pairs = self.values.iter();
+        let pairs = pairs.map(|value| format!("{} = {value}", self.setting));
+        crate::near::list(pairs, "or")
+    }
+}
+
+/// A condition in a contract's data.
+const fn is(setting: &'static str, values: &'static [&'static str]) -> Condition {
+    Condition { setting, values }
+}
+
+/// A choice that is written as in JSON.
+const fn choice(written: &'static str, variant: &'static str) -> Choice {
+    Choice {
+        written,
+        variant,
+        json: written,
+    }
+}
+
+/// What is added to an operand: `0` or `1`.
+const OFFSETS: &[Choice] = &[
+    Choice {
+        written: "0",
+        variant: "Zero",
+        json: "zero",
+    },
+    Choice {
+        written: "1",
+        variant: "One",
+        json: "one",
+    },
+];
 
 impl Role {
     /// `true` for the tensors that flow through, in contrast to what belongs to the layer.
@@ -127,148 +234,12 @@ impl Role {
             Self::Stream | Self::Tensor { rank: None } => "a float tensor by value, `Tensor<D>`",
             Self::Tensor { rank: Some(_) } => "a float tensor by value, `Tensor<4>`",
             Self::Weight => "a vector, `Param<Tensor<1>>` or `Tensor<1>`",
-            Self::Epsilon => "a number, `f64` or `f32`",
+            Self::Epsilon | Self::Number => "a number, `f64` or `f32`",
+            Self::Count => "a number of elements, `usize`",
             Self::Table => "a table, `Tensor<2>`, `Tensor<3>` or `Tensor<4>`",
+            Self::SectionTable => "a table for three positions, `Tensor<4>`",
+            Self::Sections => "three lengths, `[usize; 3]` or `Vec<usize>`",
             Self::Layer => "a layer with `forward(Tensor<D>) -> Tensor<D>`, like `Linear`",
-        }
-    }
-}
-
-/// Where an operand was found.
-pub(crate) struct Binding {
-    pub(crate) operand: &'static Operand,
-    pub(crate) place: Place,
-}
-
-/// The value of an operand, seen from the generated code.
-pub(crate) enum Place {
-    /// `self.name`.
-    Field(Ident),
-    /// A parameter of the function.
-    Parameter { name: Ident, by_reference: bool },
-}
-
-/// What a contract needs for writing a call.
-pub(crate) struct Call<'a> {
-    /// The path of the runtime's `__private` module.
-    pub(crate) runtime: &'a TokenStream,
-    pub(crate) bindings: &'a [Binding],
-    /// The key as a value of its own struct.
-    pub(crate) key: TokenStream,
-    /// The closure that runs the reference on the tensors that flow through.
-    pub(crate) reference: TokenStream,
-}
-
-impl Call<'_> {
-    /// The operand by value; it is moved.
-    pub(crate) fn value(&self, operand: &str) -> TokenStream {
-        match self.place(operand) {
-            Place::Field(name) => field(name),
-            Place::Parameter { name, .. } => quote!(#name),
-        }
-    }
-
-    /// The operand by reference.
-    pub(crate) fn borrow(&self, operand: &str) -> TokenStream {
-        match self.place(operand) {
-            Place::Field(name) => {
-                let field = field(name);
-                quote::quote_spanned!(call_site_at(name)=> &#field)
-            }
-            Place::Parameter {
-                name,
-                by_reference: true,
-            } => quote!(#name),
-            Place::Parameter { name, .. } => quote!(&#name),
-        }
-    }
-
-    /// The operand for a callee that takes owned or borrowed values. A parameter by value is
-    /// cloned, since the reference takes it too; a tensor's clone shares its memory.
-    pub(crate) fn shared(&self, operand: &str) -> TokenStream {
-        match self.place(operand) {
-            Place::Parameter {
-                name,
-                by_reference: false,
-            } => {
-                quote!(::core::clone::Clone::clone(&#name))
-            }
-            _ => self.borrow(operand),
-        }
-    }
-
-    fn place(&self, operand: &str) -> &Place {
-        let found = self
-            .bindings
-            .iter()
-            .find(|binding| binding.operand.name == operand);
-        &found
-            .expect("a contract reads only the operands that its shape lists")
-            .place
-    }
-}
-
-/// `self.name`, reported where the name stands.
-fn field(name: &Ident) -> TokenStream {
-    quote::quote_spanned!(call_site_at(name)=> self.#name)
-}
-
-/// The place of the name with the hygiene of the attribute, so that `self` is the method's.
-fn call_site_at(name: &Ident) -> proc_macro2::Span {
-    name.span().resolved_at(proc_macro2::Span::call_site())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// What the rest of the crate takes for granted of every contract.
-    #[test]
-    fn contracts_are_well_formed() {
-        for contract in CONTRACTS {
-            let mut names: Vec<&str> = contract
-                .settings
-                .iter()
-                .map(|setting| setting.name)
-                .collect();
-            names.extend(["crate", "method"]);
-            for shape in [&contract.layer, &contract.function] {
-                let mut all = names.clone();
-                all.extend(shape.operands.iter().map(|operand| operand.name));
-                let count = all.len();
-                all.sort_unstable();
-                all.dedup();
-                assert_eq!(
-                    all.len(),
-                    count,
-                    "{}: an argument's name is used twice",
-                    contract.id
-                );
-                for operand in shape.operands {
-                    assert!(operand.role == Role::Stream || operand.usual.contains(&operand.name));
-                }
-            }
-            for setting in contract.settings {
-                assert!(
-                    !setting.choices.is_empty(),
-                    "{}: {}",
-                    contract.id,
-                    setting.name
-                );
-            }
-        }
-    }
-
-    #[test]
-    fn the_layer_shape_has_fields_to_bind() {
-        for contract in CONTRACTS {
-            assert!(
-                contract
-                    .layer
-                    .operands
-                    .iter()
-                    .any(|operand| operand.role.may_be_field())
-            );
         }
     }
 }

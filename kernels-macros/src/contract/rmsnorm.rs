@@ -3,67 +3,129 @@
 use proc_macro2::TokenStream;
 use quote::quote;
 
-use super::{Call, Choice, Contract, ForeignField, Operand, Returns, Role, Setting, Shape};
+use super::{
+    Call, Conflict, Contract, ForeignField, Key, OFFSETS, Operand, Returns, Role, Setting, Shape,
+    Tell, choice, is,
+};
 
 pub(super) static CONTRACT: Contract = Contract {
     id: "npu_fused_rmsnorm",
-    docs: "Root mean square normalisation over the last dimension, \
-           `y = x / √(mean(x²) + ε) · (offset + weight)`.\n\n\
-           `x` is `[.., n]` and `weight` is `[n]`; the result has the shape and dtype of `x`. \
-           The mean is taken in `f32` (`f64` for `f64`).",
+    docs,
     key: "RmsNorm",
     op: "rms_norm",
-    settings: &[
-        Setting {
-            name: "offset",
-            type_name: "Offset",
-            choices: &[
-                Choice {
-                    written: "0",
-                    variant: "Zero",
-                    json: "zero",
-                },
-                Choice {
-                    written: "1",
-                    variant: "One",
-                    json: "one",
-                },
-            ],
-            refused: &[],
-        },
-        Setting {
-            name: "rounding",
-            type_name: "Rounding",
-            choices: &[
-                Choice {
-                    written: "llama",
-                    variant: "Llama",
-                    json: "llama",
-                },
-                Choice {
-                    written: "gemma",
-                    variant: "Gemma",
-                    json: "gemma",
-                },
-            ],
-            refused: &[],
-        },
-    ],
+    settings: SETTINGS,
+    conflicts: &[Conflict {
+        all: &[is("offset", &["1"]), is("scale", &["none"])],
+        message: "`offset = 1` is added to the weight, and `scale = none` says that there is none; \
+                  leave one of them out",
+    }],
     layer: SHAPE,
     function: SHAPE,
     composition,
-    foreign_fields: &[
-        ForeignField {
-            names: &["bias", "beta"],
-            why: "the kernel adds no bias, so the generated `forward` would leave it out; a norm \
-                  with a bias is LayerNorm",
-        },
-        ForeignField {
-            names: &["gate", "gate_proj"],
-            why: "the kernel has no gate, so the generated `forward` would leave it out",
-        },
-    ],
+    foreign_fields: FOREIGN_FIELDS,
+    item_names: &[Tell {
+        words: &["layernorm", "groupnorm", "batchnorm", "instancenorm"],
+        fits: None,
+        advice: "the kernel subtracts no mean and adds no bias: it computes RMSNorm",
+    }],
+    body_calls: &[Tell {
+        words: &[
+            "layernorm",
+            "groupnorm",
+            "var",
+            "varbias",
+            "varmean",
+            "varmeanbias",
+        ],
+        fits: None,
+        advice: "it subtracts the mean, as LayerNorm does, and the kernel subtracts none: RMSNorm \
+                 divides by the root of the mean of the squares",
+    }],
 };
+
+const SETTINGS: &[Setting] = &[
+    Setting {
+        name: "offset",
+        type_name: "Offset",
+        choices: OFFSETS,
+        other_words: &[("0.0", "offset = 0"), ("1.0", "offset = 1")],
+    },
+    Setting {
+        name: "rounding",
+        type_name: "Rounding",
+        choices: &[choice("llama", "Llama"), choice("gemma", "Gemma")],
+        other_words: &[
+            ("qwen", "rounding = llama"),
+            ("mistral", "rounding = llama"),
+            ("olmo2", "rounding = gemma"),
+        ],
+    },
+    Setting {
+        name: "scale",
+        type_name: "Scale",
+        choices: &[choice("weight", "Weight"), choice("none", "None")],
+        other_words: &[("false", "scale = none"), ("true", "scale = weight")],
+    },
+    Setting {
+        name: "gating",
+        type_name: "Gating",
+        choices: &[
+            choice("none", "None"),
+            choice("after_norm", "AfterNorm"),
+            choice("before_norm", "BeforeNorm"),
+        ],
+        other_words: &[("true", "gating = after_norm` or `gating = before_norm")],
+    },
+    Setting {
+        name: "groups",
+        type_name: "Groups",
+        choices: &[choice("one", "One"), choice("many", "Many")],
+        other_words: &[("1", "groups = one")],
+    },
+];
+
+const FOREIGN_FIELDS: &[ForeignField] = &[
+    ForeignField {
+        names: &["bias", "beta"],
+        unless: None,
+        instead_of: &[],
+        advice: "the kernel adds no bias; a norm with a bias is LayerNorm",
+    },
+    ForeignField {
+        names: &["running_mean", "running_var"],
+        unless: None,
+        instead_of: &[],
+        advice: "the kernel keeps no statistics; a norm with these is BatchNorm",
+    },
+    ForeignField {
+        names: &["gate", "gate_proj"],
+        unless: None,
+        instead_of: &[],
+        advice: "the kernel's gate is a tensor beside `x`, in `gating = after_norm` \
+                 (norm(x) · silu(gate)) or `gating = before_norm` (norm(x · silu(gate))); project \
+                 it before the call",
+    },
+    ForeignField {
+        names: &["group_size", "n_groups", "num_groups"],
+        unless: Some(is("groups", &["many"])),
+        instead_of: &[],
+        advice: "a mean over each group of elements is `groups = many`, with `group_size`, the \
+                 number of elements in a group",
+    },
+    ForeignField {
+        names: &["weight", "gamma"],
+        unless: Some(is("scale", &["weight"])),
+        instead_of: &[],
+        advice: "with `scale = none` the kernel reads no weight; leave the setting out",
+    },
+    ForeignField {
+        names: &["with_scale", "elementwise_affine"],
+        unless: None,
+        instead_of: &[],
+        advice: "whether there is a weight is fixed by the attribute, `scale = weight` or \
+                 `scale = none`; make two structs",
+    },
+];
 
 const SHAPE: Shape = Shape {
     operands: &[
@@ -71,16 +133,31 @@ const SHAPE: Shape = Shape {
             name: "x",
             role: Role::Stream,
             usual: &[],
+            when: None,
+        },
+        Operand {
+            name: "gate",
+            role: Role::Tensor { rank: None },
+            usual: &["gate", "z"],
+            when: Some(is("gating", &["after_norm", "before_norm"])),
         },
         Operand {
             name: "weight",
             role: Role::Weight,
             usual: &["weight", "gamma", "scale"],
+            when: Some(is("scale", &["weight"])),
         },
         Operand {
             name: "eps",
             role: Role::Epsilon,
             usual: &["eps", "epsilon", "variance_epsilon", "norm_eps"],
+            when: None,
+        },
+        Operand {
+            name: "group_size",
+            role: Role::Count,
+            usual: &["group_size"],
+            when: Some(is("groups", &["many"])),
         },
     ],
     returns: Returns::Tensor,
@@ -89,24 +166,74 @@ const SHAPE: Shape = Shape {
 
 fn call(call: &Call<'_>) -> TokenStream {
     let Call {
-        runtime, reference, ..
+        runtime,
+        at,
+        reference,
+        ..
     } = call;
-    let (x, weight, eps) = operands(call);
-    quote!(#runtime::rms_norm(#runtime::At::new(&SITE), #x, ::core::option::Option::Some(#weight), #eps, ::core::option::Option::None, #reference))
+    let (function, operands) = operands(call);
+    quote!(#runtime::#function(#at, #operands, #reference))
 }
 
 fn composition(call: &Call<'_>) -> TokenStream {
-    let Call { runtime, key, .. } = call;
-    let (x, weight, eps) = operands(call);
-    quote!(#runtime::reference::rms_norm(#x, ::core::option::Option::Some(#weight), #eps, ::core::option::Option::None, #key))
+    let (runtime, key) = (call.runtime, call.key());
+    let (function, operands) = operands(call);
+    quote!(#runtime::reference::#function(#operands, #key))
 }
 
-fn operands(call: &Call<'_>) -> (TokenStream, TokenStream, TokenStream) {
-    let Call { runtime, .. } = call;
-    let (weight, eps) = (call.borrow("weight"), call.borrow("eps"));
-    (
-        call.value("x"),
-        quote!(#runtime::NormWeight::norm_weight(#weight)),
-        quote!(#runtime::Epsilon::epsilon(#eps)),
+/// The function, with a gate or without, and its operands.
+fn operands(call: &Call<'_>) -> (TokenStream, TokenStream) {
+    let x = call.value("x");
+    let weight = call.read_optional("weight", "NormWeight", "norm_weight");
+    let eps = call.read("eps", "Epsilon", "epsilon");
+    let group_size = call.read_optional("group_size", "Count", "count");
+    match call.key.choice("gating") {
+        Some("after_norm" | "before_norm") => {
+            let gate = call.value("gate");
+            let operands = quote!(#x, #gate, #weight, #eps, #group_size);
+            (quote!(rms_norm_gated), operands)
+        }
+        _ => (quote!(rms_norm), quote!(#x, #weight, #eps, #group_size)),
+    }
+}
+
+fn docs(key: &Key) -> String {
+    let is = |setting, value| key.choice(setting) == Some(value);
+    let gated = !is("gating", "none");
+    let input = match is("gating", "before_norm") {
+        true => "u",
+        false => "x",
+    };
+    let scale = match (is("scale", "weight"), is("offset", "1")) {
+        (false, _) => "",
+        (true, false) => " · weight",
+        (true, true) => " · (1 + weight)",
+    };
+    let gate = match key.choice("gating") {
+        Some("after_norm") => " · silu(gate)",
+        Some("before_norm") => "` with `u = x · silu(gate)",
+        _ => "",
+    };
+    let over = match is("groups", "many") {
+        true => "each stretch of `group_size` elements of the last dimension",
+        false => "the last dimension",
+    };
+    let mut shapes = vec!["`x`"];
+    if gated {
+        shapes.push("`gate`");
+    }
+    let (shapes, verb) = match gated {
+        true => (shapes.join(" and "), "are"),
+        false => (shapes.join(""), "is"),
+    };
+    let weight = match is("scale", "weight") {
+        true => " and `weight` is `[n]`",
+        false => "",
+    };
+    format!(
+        "Root mean square normalisation over {over}, \
+         `y = {input} / √(mean({input}²) + ε){scale}{gate}`.\n\n\
+         {shapes} {verb} `[.., n]`{weight}; the result has the shape and dtype of `x`. The mean \
+         is taken in `f32` (`f64` for `f64`)."
     )
 }

@@ -3,47 +3,133 @@
 use proc_macro2::TokenStream;
 use quote::quote;
 
-use super::{Call, Choice, Contract, ForeignField, Operand, Returns, Role, Setting, Shape};
+use super::{
+    Call, Conflict, Contract, ForeignField, Key, Operand, Returns, Role, Setting, Shape, Tell,
+    choice, is,
+};
 
 pub(super) static CONTRACT: Contract = Contract {
     id: "npu_fused_rope",
-    docs: "Rotary position embedding of queries and keys, `y = x · cos + rotate_half(x) · sin`, \
-           where `rotate_half([a, b]) = [-b, a]` over the halves of the last dimension.\n\n\
-           `q` is `[batch, heads, seq, dim]` and `k` is `[batch, kv_heads, seq, dim]`; `cos` and \
-           `sin` are `[seq, dim]`, with a batch dimension (and a head dimension of 1) before it or \
-           not. The results have the shapes and dtypes of `q` and `k`.",
+    docs,
     key: "Rope",
     op: "rope",
-    settings: &[Setting {
-        name: "style",
-        type_name: "RopeStyle",
-        choices: &[Choice {
-            written: "half",
-            variant: "Half",
-            json: "half",
-        }],
-        refused: &[
-            ("interleaved", NOT_HALF),
-            ("gptj", NOT_HALF),
-            (
-                "mrope",
-                "the kernel rotates by one position per token, not by sections of several",
-            ),
-            (
-                "partial",
-                "the kernel rotates the whole head dimension; slice it around the call",
-            ),
-        ],
-    }],
+    settings: SETTINGS,
+    conflicts: &[
+        Conflict {
+            all: &[
+                is("table", &["neighbours"]),
+                is("style", &["half", "interleaved_to_half"]),
+            ],
+            message: "`table = neighbours` holds every angle twice in a row, which only \
+                      `style = interleaved` reads; for results in halves write `table = halves` \
+                      (cat(freqs, freqs)) or `table = pairs` (every angle once)",
+        },
+        Conflict {
+            all: &[
+                is("sections", &["chunked", "interleaved"]),
+                is("style", &["interleaved", "interleaved_to_half"]),
+            ],
+            message: "sections of three positions are rotated by halves; write `style = half`",
+        },
+        Conflict {
+            all: &[
+                is("sections", &["chunked", "interleaved"]),
+                is("table", &["neighbours", "pairs"]),
+            ],
+            message: "tables for three positions hold every angle twice, as cat(freqs, freqs); \
+                      write `table = halves`",
+        },
+    ],
     layer: SHAPE,
     function: SHAPE,
     composition,
-    foreign_fields: &[ForeignField {
-        names: &["rotary_dim", "partial_rotary_factor", "mrope_section"],
-        why: "the kernel rotates the whole head dimension by one position per token, so the \
-              generated `forward` would ignore it",
+    foreign_fields: FOREIGN_FIELDS,
+    item_names: &[],
+    body_calls: &[Tell {
+        words: &["rotateeverytwo", "rotateinterleaved", "rotatepairs"],
+        fits: Some(is("style", &["interleaved", "interleaved_to_half"])),
+        advice: "it pairs neighbouring elements: write `style = interleaved`, or \
+                 `interleaved_to_half` if the results stand in halves",
     }],
 };
+
+const SETTINGS: &[Setting] = &[
+    Setting {
+        name: "style",
+        type_name: "RopeStyle",
+        choices: &[
+            choice("half", "Half"),
+            choice("interleaved", "Interleaved"),
+            choice("interleaved_to_half", "InterleavedToHalf"),
+        ],
+        other_words: &[
+            ("neox", "style = half"),
+            ("rotate_half", "style = half"),
+            ("gptj", "style = interleaved"),
+            ("neighbours", "style = interleaved"),
+            ("mrope", "sections = chunked` or `sections = interleaved"),
+            ("partial", "width = partial"),
+        ],
+    },
+    Setting {
+        name: "width",
+        type_name: "RotaryWidth",
+        choices: &[choice("full", "Full"), choice("partial", "Partial")],
+        other_words: &[],
+    },
+    Setting {
+        name: "layout",
+        type_name: "HeadLayout",
+        choices: &[choice("bnsd", "Bnsd"), choice("bsnd", "Bsnd")],
+        other_words: &[("bhsd", "layout = bnsd"), ("bshd", "layout = bsnd")],
+    },
+    Setting {
+        name: "table",
+        type_name: "TableLayout",
+        choices: &[
+            choice("halves", "Halves"),
+            choice("neighbours", "Neighbours"),
+            choice("pairs", "Pairs"),
+        ],
+        other_words: &[
+            ("repeat_interleave", "table = neighbours"),
+            ("neighbors", "table = neighbours"),
+            ("interleaved", "table = neighbours"),
+            ("half", "table = halves"),
+            ("complex", "table = pairs"),
+        ],
+    },
+    Setting {
+        name: "sections",
+        type_name: "Sections",
+        choices: &[
+            choice("none", "None"),
+            choice("chunked", "Chunked"),
+            choice("interleaved", "Interleaved"),
+        ],
+        other_words: &[("mrope", "sections = chunked` or `sections = interleaved")],
+    },
+];
+
+const FOREIGN_FIELDS: &[ForeignField] = &[
+    ForeignField {
+        names: &["rotary_dim", "partial_rotary_factor"],
+        unless: Some(is("width", &["partial"])),
+        instead_of: &[],
+        advice: "a rotation of a part of each head is `width = partial`: as much of it as the \
+                 tables are wide",
+    },
+    ForeignField {
+        names: &["mrope_section"],
+        unless: Some(is("sections", &["chunked", "interleaved"])),
+        instead_of: &[],
+        advice: "three positions a token are `sections = chunked` (Qwen2.5-VL) or \
+                 `sections = interleaved` (Qwen3-VL)",
+    },
+];
+
+const ONE_POSITION: super::Condition = is("sections", &["none"]);
+const THREE_POSITIONS: super::Condition = is("sections", &["chunked", "interleaved"]);
 
 const SHAPE: Shape = Shape {
     operands: &[
@@ -51,41 +137,131 @@ const SHAPE: Shape = Shape {
             name: "q",
             role: Role::Tensor { rank: Some(4) },
             usual: &["q", "query", "query_states"],
+            when: None,
         },
         Operand {
             name: "k",
             role: Role::Tensor { rank: Some(4) },
             usual: &["k", "key", "key_states"],
+            when: None,
         },
         Operand {
             name: "cos",
             role: Role::Table,
             usual: &["cos"],
+            when: Some(ONE_POSITION),
         },
         Operand {
             name: "sin",
             role: Role::Table,
             usual: &["sin"],
+            when: Some(ONE_POSITION),
+        },
+        Operand {
+            name: "cos",
+            role: Role::SectionTable,
+            usual: &["cos"],
+            when: Some(THREE_POSITIONS),
+        },
+        Operand {
+            name: "sin",
+            role: Role::SectionTable,
+            usual: &["sin"],
+            when: Some(THREE_POSITIONS),
+        },
+        Operand {
+            name: "mrope_section",
+            role: Role::Sections,
+            usual: &["mrope_section", "sections"],
+            when: Some(THREE_POSITIONS),
         },
     ],
     returns: Returns::Pair,
     call,
 };
-const NOT_HALF: &str = "the kernel pairs element i with element i + dim/2; with neighbouring pairs \
-                        it would run without an error and give other numbers";
 
 fn call(call: &Call<'_>) -> TokenStream {
     let Call {
-        runtime, reference, ..
+        runtime,
+        at,
+        reference,
+        ..
     } = call;
-    let (q, k) = (call.value("q"), call.value("k"));
-    let (cos, sin) = (call.shared("cos"), call.shared("sin"));
-    quote!(#runtime::rope(#runtime::At::new(&SITE), #q, #k, #cos, #sin, #reference))
+    let (function, operands) = operands(call);
+    quote!(#runtime::#function(#at, #operands, #reference))
 }
 
 fn composition(call: &Call<'_>) -> TokenStream {
-    let Call { runtime, key, .. } = call;
-    let (q, k) = (call.value("q"), call.value("k"));
-    let (cos, sin) = (call.shared("cos"), call.shared("sin"));
-    quote!(#runtime::reference::rope(#q, #k, #cos, #sin, #key))
+    let (runtime, key) = (call.runtime, call.key());
+    let (function, operands) = operands(call);
+    quote!(#runtime::reference::#function(#operands, #key))
+}
+
+/// The function, for one position a token or three, and its operands.
+fn operands(call: &Call<'_>) -> (TokenStream, TokenStream) {
+    let [q, k] = ["q", "k"].map(|operand| call.value(operand));
+    let [cos, sin] = ["cos", "sin"].map(|operand| call.shared(operand));
+    match call.key.choice("sections") {
+        Some("none") | None => (quote!(rope), quote!(#q, #k, #cos, #sin)),
+        Some(_) => {
+            let lengths = call.read("mrope_section", "SectionLengths", "lengths");
+            (quote!(rope_sections), quote!(#q, #k, #cos, #sin, #lengths))
+        }
+    }
+}
+
+fn docs(key: &Key) -> String {
+    let is = |setting, value| key.choice(setting) == Some(value);
+    let partial = is("width", "partial");
+    let width = match partial {
+        true => "w",
+        false => "dim",
+    };
+    let pairs = match key.choice("style") {
+        Some("interleaved") => "element `2i` with `2i + 1`".to_owned(),
+        Some("interleaved_to_half") => {
+            format!("element `2i` with `2i + 1`, and writes the results to `i` and `i + {width}/2`")
+        }
+        _ => format!("element `i` with `i + {width}/2`"),
+    };
+    let rotated = match partial {
+        true => {
+            "the first `w` elements of each head, as wide as the tables are; the rest passes \
+                 through"
+        }
+        false => "whole heads",
+    };
+    let [q, k] = match is("layout", "bsnd") {
+        true => ["[batch, seq, heads, dim]", "[batch, seq, kv_heads, dim]"],
+        false => ["[batch, heads, seq, dim]", "[batch, kv_heads, seq, dim]"],
+    };
+    let columns = match (key.choice("table"), partial) {
+        (Some("pairs"), _) => format!("{width}/2"),
+        _ => width.to_owned(),
+    };
+    let angles = match key.choice("table") {
+        Some("neighbours") => "every angle twice in a row",
+        Some("pairs") => "every angle once",
+        _ => "every angle twice, as `cat(freqs, freqs)`",
+    };
+    let tables = match key.choice("sections") {
+        Some("chunked") => format!(
+            "`[3, batch, seq, {columns}]`, for time, height and width: the first pairs take \
+             the first, as many as its section is long, and so on; they hold {angles}"
+        ),
+        Some("interleaved") => format!(
+            "`[3, batch, seq, {columns}]`, for time, height and width, which the pairs take in \
+             turn; they hold {angles}"
+        ),
+        _ => format!(
+            "`[seq, {columns}]`, with a batch dimension (and a head dimension of 1) before it or \
+             not, and hold {angles}"
+        ),
+    };
+    format!(
+        "Rotary position embedding of queries and keys: turns the pair `(a, b)` into \
+         `(a · cos - b · sin, b · cos + a · sin)`. It pairs {pairs}, and rotates {rotated}.\n\n\
+         `q` is `{q}` and `k` is `{k}`; `cos` and `sin` are {tables}. The results have the shapes \
+         and dtypes of `q` and `k`."
+    )
 }

@@ -3,111 +3,336 @@
 use proc_macro2::TokenStream;
 use quote::quote;
 
-use super::{Call, Choice, Contract, ForeignField, Operand, Returns, Role, Setting, Shape};
+use super::{
+    Call, Conflict, Contract, ForeignField, Key, OFFSETS, Operand, Returns, Role, Setting, Shape,
+    Tell, choice, is,
+};
 
 pub(super) static CONTRACT: Contract = Contract {
     id: "npu_fused_swiglu",
-    docs: "The gated MLP, `down(silu(gate(x)) · up(x))`, where `silu(a) = a / (1 + exp(-a))`.\n\n\
-           `x` is `[.., d]`; the result is what `down` makes of `[.., hidden]`. The projections \
-           are the layers of this struct, called through their own `forward`.",
+    docs,
     key: "Glu",
     op: "glu",
-    settings: &[Setting {
-        name: "activation",
-        type_name: "Activation",
-        choices: &[Choice {
-            written: "silu",
-            variant: "Silu",
-            json: "silu",
-        }],
-        refused: &[
-            ("gelu", NOT_SILU),
-            ("gelu_tanh", NOT_SILU),
-            ("gelu_pytorch_tanh", NOT_SILU),
-            ("quick_gelu", NOT_SILU),
-            ("relu", NOT_SILU),
-            ("sigmoid", NOT_SILU),
+    settings: SETTINGS,
+    conflicts: &[Conflict {
+        all: &[
+            is("topk", &["gaussian"]),
+            is("projections", &["chunked", "interleaved"]),
         ],
+        message: "`topk = gaussian` reads the gate as a tensor of its own, as Gemma 3n has it; \
+                  write `projections = separate`",
     }],
-    layer: Shape {
-        operands: &[
-            Operand {
-                name: "x",
-                role: Role::Stream,
-                usual: &[],
-            },
-            Operand {
-                name: "gate",
-                role: Role::Layer,
-                usual: GATE,
-            },
-            Operand {
-                name: "up",
-                role: Role::Layer,
-                usual: UP,
-            },
-            Operand {
-                name: "down",
-                role: Role::Layer,
-                usual: &["down_proj", "down", "w2"],
-            },
-        ],
-        returns: Returns::Tensor,
-        call: call_mlp,
-    },
-    function: Shape {
-        operands: &[
-            Operand {
-                name: "gate",
-                role: Role::Tensor { rank: None },
-                usual: GATE,
-            },
-            Operand {
-                name: "up",
-                role: Role::Tensor { rank: None },
-                usual: UP,
-            },
-        ],
-        returns: Returns::Tensor,
-        call: call_activation,
-    },
+    layer: LAYER,
+    function: FUNCTION,
     composition,
-    foreign_fields: &[
-        ForeignField {
-            names: &["gate_up_proj", "gate_up", "w13"],
-            why: "the kernel reads gate and up from two projections; split the packed one in two",
-        },
-        ForeignField {
-            names: &["dropout"],
-            why: "the generated `forward` would leave the dropout out; annotate an impl block \
-                  whose body shows where it stands",
-        },
-        ForeignField {
-            names: &["limit", "alpha", "clamp"],
-            why: "the kernel computes plain SwiGLU without a clamp or a slope, which is another \
-                  function",
-        },
-    ],
+    foreign_fields: FOREIGN_FIELDS,
+    item_names: ITEM_NAMES,
+    body_calls: BODY_CALLS,
 };
 
-const GATE: &[&str] = &["gate_proj", "gate", "w1"];
-const UP: &[&str] = &["up_proj", "up", "w3"];
-const NOT_SILU: &str = "the kernel computes `silu(gate) · up`; with another activation it would \
-                        run without an error and give other numbers";
+const SETTINGS: &[Setting] = &[
+    Setting {
+        name: "activation",
+        type_name: "Activation",
+        choices: &[
+            choice("silu", "Silu"),
+            choice("gelu", "Gelu"),
+            choice("gelu_tanh", "GeluTanh"),
+            choice("quick_gelu", "QuickGelu"),
+            choice("relu", "Relu"),
+            choice("relu2", "Relu2"),
+            choice("sigmoid", "Sigmoid"),
+            choice("identity", "Identity"),
+        ],
+        other_words: &[
+            ("swish", "activation = silu"),
+            ("swiglu", "activation = silu"),
+            ("geglu", "activation = gelu` or `activation = gelu_tanh"),
+            ("reglu", "activation = relu"),
+            ("gelu_pytorch_tanh", "activation = gelu_tanh"),
+            ("gelu_approximate", "activation = gelu_tanh"),
+            ("gelu_new", "activation = gelu_tanh"),
+            ("gelu_erf", "activation = gelu"),
+            ("gelu_python", "activation = gelu"),
+            ("relu_squared", "activation = relu2"),
+            ("squared_relu", "activation = relu2"),
+            ("linear", "activation = identity"),
+            ("none", "activation = identity"),
+        ],
+    },
+    Setting {
+        name: "projections",
+        type_name: "Projections",
+        choices: &[
+            choice("separate", "Separate"),
+            choice("chunked", "Chunked"),
+            choice("interleaved", "Interleaved"),
+        ],
+        other_words: &[
+            (
+                "packed",
+                "projections = chunked` (Phi 3, GLM-4) or `projections = interleaved` (gpt-oss)",
+            ),
+            ("halves", "projections = chunked"),
+        ],
+    },
+    Setting {
+        name: "clamp",
+        type_name: "Clamp",
+        choices: &[choice("none", "None"), choice("limit", "Limit")],
+        other_words: &[("true", "clamp = limit")],
+    },
+    Setting {
+        name: "up_offset",
+        type_name: "Offset",
+        choices: OFFSETS,
+        other_words: &[("0.0", "up_offset = 0"), ("1.0", "up_offset = 1")],
+    },
+    Setting {
+        name: "topk",
+        type_name: "TopK",
+        choices: &[choice("none", "None"), choice("gaussian", "Gaussian")],
+        other_words: &[("true", "topk = gaussian")],
+    },
+];
+
+const SEPARATE: super::Condition = is("projections", &["separate"]);
+const PACKED: super::Condition = is("projections", &["chunked", "interleaved"]);
+
+const FOREIGN_FIELDS: &[ForeignField] = &[
+    ForeignField {
+        names: PACKED_NAMES,
+        unless: Some(PACKED),
+        instead_of: &["gate", "up"],
+        advice: "gate and up in one projection are `projections = chunked` (halves: Phi 3, GLM-4) \
+                 or `projections = interleaved` (even and odd elements: gpt-oss)",
+    },
+    ForeignField {
+        names: &["gate_proj", "up_proj"],
+        unless: Some(SEPARATE),
+        instead_of: &["gate_up"],
+        advice: "gate and up in two projections are `projections = separate`, the default",
+    },
+    ForeignField {
+        names: &["dropout"],
+        unless: None,
+        instead_of: &[],
+        advice: "the kernel has no dropout; apply it before or after",
+    },
+    ForeignField {
+        names: &["activation", "act", "act_fn", "hidden_act"],
+        unless: None,
+        instead_of: &[],
+        advice: "the kernel's activation is fixed by the attribute, `activation = silu` by default; \
+                 remove the field, or annotate an impl block and say when the kernel is right, \
+                 `when = self.act == Act::Silu`",
+    },
+    ForeignField {
+        names: &["limit", "swiglu_limit"],
+        unless: Some(is("clamp", &["limit"])),
+        instead_of: &[],
+        advice: "a clamp of gate and up is `clamp = limit`; all of gpt-oss's gated unit is \
+                 `clamp = limit, activation = quick_gelu, up_offset = 1`",
+    },
+    ForeignField {
+        names: &["alpha"],
+        unless: Some(is("activation", &["quick_gelu"])),
+        instead_of: &[],
+        advice: "a · σ(1.702 a) is `activation = quick_gelu`; all of gpt-oss's gated unit is \
+                 `clamp = limit, activation = quick_gelu, up_offset = 1`",
+    },
+    ForeignField {
+        names: SPARSITY_NAMES,
+        unless: Some(is("topk", &["gaussian"])),
+        instead_of: &[],
+        advice: "Gemma 3n's sparse gate is `topk = gaussian`",
+    },
+];
+
+/// By definition of the names (Shazeer, arXiv:2002.05202). gpt-oss calls its own unit `swiglu`.
+const ITEM_NAMES: &[Tell] = &[
+    Tell {
+        words: &["geglu"],
+        fits: Some(is("activation", &["gelu", "gelu_tanh", "quick_gelu"])),
+        advice: "its activation is GELU: write `activation = gelu`, or `gelu_tanh` for the \
+                 approximation by tanh (Gemma)",
+    },
+    Tell {
+        words: &["reglu"],
+        fits: Some(is("activation", &["relu", "relu2"])),
+        advice: "its activation is ReLU: write `activation = relu`",
+    },
+    Tell {
+        words: &["swiglu"],
+        fits: Some(is("activation", &["silu", "quick_gelu"])),
+        advice: "its activation is SiLU: write `activation = silu`",
+    },
+];
+
+/// One line for each activation that a body may call; a body that calls several tells nothing.
+/// Sigmoid, tanh and erf are parts of others.
+const BODY_CALLS: &[Tell] = &[
+    Tell {
+        words: &["silu", "swish"],
+        fits: Some(is("activation", &["silu", "quick_gelu"])),
+        advice: "write `activation = silu`",
+    },
+    Tell {
+        words: &["gelu", "gelutanh", "geluapproximate"],
+        fits: Some(is("activation", &["gelu", "gelu_tanh", "quick_gelu"])),
+        advice: "write `activation = gelu`, or `gelu_tanh` for the approximation by tanh (Gemma)",
+    },
+    Tell {
+        words: &["relu"],
+        fits: Some(is("activation", &["relu", "relu2"])),
+        advice: "write `activation = relu`, or `relu2` for its square",
+    },
+    Tell {
+        words: &["sigmoid"],
+        fits: Some(is(
+            "activation",
+            &["silu", "quick_gelu", "sigmoid", "gelu_tanh"],
+        )),
+        advice: "write `activation = sigmoid`, `silu` for a · σ(a) or `quick_gelu` for \
+                 a · σ(1.702 a)",
+    },
+    Tell {
+        words: &["tanh", "erf"],
+        fits: Some(is(
+            "activation",
+            &["gelu", "gelu_tanh", "silu", "quick_gelu", "sigmoid"],
+        )),
+        advice: "write `activation = gelu_tanh`, or `gelu` for the exact GELU",
+    },
+];
+
+const GATE_NAMES: &[&str] = &["gate_proj", "gate", "w1"];
+const UP_NAMES: &[&str] = &["up_proj", "up", "w3"];
+const PACKED_NAMES: &[&str] = &["gate_up_proj", "gate_up", "w13"];
+const SPARSITY_NAMES: &[&str] = &["sparsity", "activation_sparsity"];
+
+const LIMIT: Operand = Operand {
+    name: "limit",
+    role: Role::Number,
+    usual: &["limit", "swiglu_limit"],
+    when: Some(is("clamp", &["limit"])),
+};
+const SPARSITY: Operand = Operand {
+    name: "sparsity",
+    role: Role::Number,
+    usual: SPARSITY_NAMES,
+    when: Some(is("topk", &["gaussian"])),
+};
+
+const LAYER: Shape = Shape {
+    operands: &[
+        Operand {
+            name: "x",
+            role: Role::Stream,
+            usual: &[],
+            when: None,
+        },
+        Operand {
+            name: "gate",
+            role: Role::Layer,
+            usual: GATE_NAMES,
+            when: Some(SEPARATE),
+        },
+        Operand {
+            name: "up",
+            role: Role::Layer,
+            usual: UP_NAMES,
+            when: Some(SEPARATE),
+        },
+        Operand {
+            name: "gate_up",
+            role: Role::Layer,
+            usual: PACKED_NAMES,
+            when: Some(PACKED),
+        },
+        Operand {
+            name: "down",
+            role: Role::Layer,
+            usual: &["down_proj", "down", "w2"],
+            when: None,
+        },
+        LIMIT,
+        SPARSITY,
+    ],
+    returns: Returns::Tensor,
+    call: call_mlp,
+};
+
+const FUNCTION: Shape = Shape {
+    operands: &[
+        Operand {
+            name: "gate",
+            role: Role::Tensor { rank: None },
+            usual: GATE_NAMES,
+            when: Some(SEPARATE),
+        },
+        Operand {
+            name: "up",
+            role: Role::Tensor { rank: None },
+            usual: UP_NAMES,
+            when: Some(SEPARATE),
+        },
+        Operand {
+            name: "gate_up",
+            role: Role::Tensor { rank: None },
+            usual: PACKED_NAMES,
+            when: Some(PACKED),
+        },
+        LIMIT,
+        SPARSITY,
+    ],
+    returns: Returns::Tensor,
+    call: call_activation,
+};
+
+fn is_packed(key: &Key) -> bool {
+    key.holds(Some(PACKED)) == Some(true)
+}
+
+fn limit(call: &Call<'_>) -> TokenStream {
+    call.read_optional("limit", "Number", "number")
+}
+
+fn sparsity(call: &Call<'_>) -> TokenStream {
+    call.read_optional("sparsity", "Number", "number")
+}
 
 fn call_mlp(call: &Call<'_>) -> TokenStream {
     let Call {
-        runtime, reference, ..
+        runtime,
+        at,
+        reference,
+        ..
     } = call;
-    let [x, gate, up, down] = ["x", "gate", "up", "down"].map(|operand| call.value(operand));
+    let (limit, sparsity) = (limit(call), sparsity(call));
+    let [x, down] = ["x", "down"].map(|operand| call.value(operand));
+    if is_packed(call.key) {
+        let gate_up = call.value("gate_up");
+        return quote! {
+            #runtime::glu_packed_mlp(
+                #at,
+                #x,
+                |x| #gate_up.forward(x),
+                |hidden| #down.forward(hidden),
+                #limit,
+                #reference,
+            )
+        };
+    }
+    let [gate, up] = ["gate", "up"].map(|operand| call.value(operand));
     quote! {
         #runtime::glu_mlp(
-            #runtime::At::new(&SITE),
+            #at,
             #x,
             |x| (#gate.forward(::core::clone::Clone::clone(&x)), #up.forward(x)),
             |hidden| #down.forward(hidden),
-            ::core::option::Option::None,
-            ::core::option::Option::None,
+            #limit,
+            #sparsity,
             #reference,
         )
     }
@@ -115,18 +340,80 @@ fn call_mlp(call: &Call<'_>) -> TokenStream {
 
 fn call_activation(call: &Call<'_>) -> TokenStream {
     let Call {
-        runtime, reference, ..
+        runtime,
+        at,
+        reference,
+        ..
     } = call;
-    let (gate, up) = (call.value("gate"), call.value("up"));
-    quote!(#runtime::glu(#runtime::At::new(&SITE), #gate, #up, ::core::option::Option::None, ::core::option::Option::None, #reference))
+    let (function, operands) = match is_packed(call.key) {
+        true => {
+            let (gate_up, limit) = (call.value("gate_up"), limit(call));
+            (quote!(glu_packed), quote!(#gate_up, #limit))
+        }
+        false => {
+            let [gate, up] = ["gate", "up"].map(|operand| call.value(operand));
+            let (limit, sparsity) = (limit(call), sparsity(call));
+            (quote!(glu), quote!(#gate, #up, #limit, #sparsity))
+        }
+    };
+    quote!(#runtime::#function(#at, #operands, #reference))
 }
 
+/// The generated `forward_reference` of a struct.
 fn composition(call: &Call<'_>) -> TokenStream {
-    let Call { runtime, key, .. } = call;
-    let [x, gate, up, down] = ["x", "gate", "up", "down"].map(|operand| call.value(operand));
+    let (runtime, key) = (call.runtime, call.key());
+    let (limit, sparsity) = (limit(call), sparsity(call));
+    let [x, down] = ["x", "down"].map(|operand| call.value(operand));
+    if is_packed(call.key) {
+        let gate_up = call.value("gate_up");
+        return quote! {
+            #down.forward(#runtime::reference::glu_packed(#gate_up.forward(#x), #limit, #key))
+        };
+    }
+    let [gate, up] = ["gate", "up"].map(|operand| call.value(operand));
     quote! {
         let gate = #gate.forward(::core::clone::Clone::clone(&#x));
         let up = #up.forward(#x);
-        #down.forward(#runtime::reference::glu(gate, up, ::core::option::Option::None, ::core::option::Option::None, #key))
+        #down.forward(#runtime::reference::glu(gate, up, #limit, #sparsity, #key))
     }
+}
+
+fn docs(key: &Key) -> String {
+    let is = |setting, value| key.choice(setting) == Some(value);
+    let activation = key.choice("activation").unwrap_or_default();
+    let formula = match activation {
+        "silu" => "silu(a) = a / (1 + exp(-a))",
+        "gelu" => "gelu(a) = a · Φ(a), with the normal distribution's Φ",
+        "gelu_tanh" => "gelu_tanh(a) = a/2 · (1 + tanh(√(2/π) · (a + 0.044715 a³)))",
+        "quick_gelu" => "quick_gelu(a) = a · σ(1.702 a)",
+        "relu" => "relu(a) = max(a, 0)",
+        "relu2" => "relu2(a) = max(a, 0)²",
+        "sigmoid" => "sigmoid(a) = 1 / (1 + exp(-a))",
+        _ => "identity(a) = a",
+    };
+    let up = match is("up_offset", "1") {
+        true => "(1 + up)",
+        false => "up",
+    };
+    let packing = match key.choice("projections") {
+        Some("chunked") => " `gate` and `up` are the halves of `gate_up(x)`.",
+        Some("interleaved") => " `gate` and `up` are the even and odd elements of `gate_up(x)`.",
+        _ => " `gate` and `up` are two projections of `x`.",
+    };
+    let clamp = match is("clamp", "limit") {
+        true => " Before, `gate` is clamped to at most `limit`, `up` to `±limit`.",
+        false => "",
+    };
+    let topk = match is("topk", "gaussian") {
+        true => {
+            " Before, `gate` becomes `max(gate − (mean + std · Φ⁻¹(sparsity)), 0)`, with the mean \
+             and the population standard deviation of its last axis; a sparsity of 0 leaves it."
+        }
+        false => "",
+    };
+    format!(
+        "The gated MLP, `down({activation}(gate) · {up})`, where `{formula}`.{packing}{clamp}\
+         {topk}\n\n`x` is `[.., d]`; the result is what `down` makes of `[.., hidden]`. The \
+         projections are the layers of this struct, called through their own `forward`."
+    )
 }

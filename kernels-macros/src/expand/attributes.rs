@@ -1,6 +1,7 @@
 //! Which of the user's attributes go where.
 
-use syn::{Attribute, Meta, parse_quote};
+use syn::punctuated::Punctuated;
+use syn::{Attribute, Meta, Token, parse_quote};
 
 /// Attributes that must hold for the plain body as for the dispatched function. All others (docs,
 /// `no_mangle`, attribute macros like `instrument`) stay on the dispatched function alone, so that
@@ -8,7 +9,6 @@ use syn::{Attribute, Meta, parse_quote};
 const SHARED: &[&str] = &[
     "allow",
     "cfg",
-    "cfg_attr",
     "cold",
     "deny",
     "deprecated",
@@ -32,11 +32,23 @@ pub(super) fn for_dispatched(attributes: &[Attribute]) -> Vec<Attribute> {
 
 /// For the function that keeps the plain body.
 pub(super) fn for_reference(attributes: &[Attribute]) -> Vec<Attribute> {
-    attributes
-        .iter()
-        .filter(|attribute| is_one_of(attribute, SHARED))
-        .cloned()
-        .collect()
+    attributes.iter().filter_map(shared).collect()
+}
+
+/// The attribute if it is a shared one; of a `cfg_attr`, the shared ones in it.
+fn shared(attribute: &Attribute) -> Option<Attribute> {
+    if !attribute.path().is_ident("cfg_attr") {
+        return is_one_of(attribute, SHARED).then(|| attribute.clone());
+    }
+    let parts = attribute
+        .parse_args_with(Punctuated::<Meta, Token![,]>::parse_terminated)
+        .ok()?;
+    let mut parts = parts.into_iter();
+    let condition = parts.next()?;
+    let shared: Vec<Meta> = parts
+        .filter(|meta| SHARED.iter().any(|name| meta.path().is_ident(name)))
+        .collect();
+    (!shared.is_empty()).then(|| parse_quote!(#[cfg_attr(#condition, #(#shared),*)]))
 }
 
 /// For an impl block that the macro writes beside a struct.
@@ -100,6 +112,17 @@ mod tests {
         let reference = text(for_reference(&all));
         assert!(!reference.contains("instrument") && !reference.contains("text"));
         assert!(reference.contains(&quote!(#[expect(clippy::a)]).to_string()));
+    }
+
+    #[test]
+    fn conditional_attributes_are_sorted_too() {
+        let all = vec![
+            parse_quote!(#[cfg_attr(a, inline, tracing::instrument(skip(self)))]),
+            parse_quote!(#[cfg_attr(b, instrument)]),
+        ];
+        let expected = quote!(#[cfg_attr(a, inline)]).to_string();
+        assert_eq!(text(for_reference(&all)), expected);
+        assert!(text(for_dispatched(&all)).contains("instrument (skip"));
     }
 
     #[test]

@@ -2,41 +2,35 @@
 
 use proc_macro2::{Group, TokenStream};
 use quote::{ToTokens, quote};
-use syn::Type;
+use syn::ext::IdentExt;
 
 use super::dispatch::{Scope, split};
-use crate::check::{Block, Site};
-use crate::target::{Function, Member};
+use crate::check::{Part, Site};
+use crate::target::{Function, Impl, Member};
 
 /// The block with its method taken apart; everything else stays as it is.
-pub(super) fn expand_impl(site: &Site, block: &Block) -> TokenStream {
-    let item = match type_name(&block.block.self_type) {
-        Some(type_name) => format!("{type_name}::{}", site.method),
-        None => site.method.to_string(),
-    };
-    let method = split(site, &block.method, Scope::Type, "Impl", &item);
-
-    let (header, inner) = (&block.block.header, &block.block.inner_attributes);
-    let (before, after) = (block.before.iter(), block.after.iter());
-    quote!(#header { #(#inner)* #(#before)* #method #(#after)* })
+pub(super) fn expand_impl(block: &Impl, parts: &[Part]) -> TokenStream {
+    let type_name = block.type_name();
+    let parts = parts.iter().map(|part| match part {
+        Part::Plain(member) => member.to_token_stream(),
+        Part::Dispatched(dispatched) => {
+            let (site, method) = dispatched.as_ref();
+            let name = site.method.unraw();
+            let item = match type_name {
+                Some(type_name) => format!("{}::{name}", type_name.unraw()),
+                None => name.to_string(),
+            };
+            split(site, method, Scope::Type, "Impl", &item)
+        }
+    });
+    let (header, inner) = (&block.header, &block.inner_attributes);
+    quote!(#header { #(#inner)* #(#parts)* })
 }
 
 /// The method taken apart. The type that it belongs to is out of sight.
 pub(super) fn expand_method(site: &Site, method: &Function) -> TokenStream {
-    split(
-        site,
-        method,
-        Scope::Type,
-        "Method",
-        &site.method.to_string(),
-    )
-}
-
-fn type_name(self_type: &Type) -> Option<String> {
-    match self_type {
-        Type::Path(path) => path.path.segments.last().map(|last| last.ident.to_string()),
-        _ => None,
-    }
+    let item = site.method.unraw().to_string();
+    split(site, method, Scope::Type, "Method", &item)
 }
 
 impl ToTokens for Member {

@@ -1,11 +1,12 @@
-//! A user's function, taken apart: the dispatched one in its place, and its body beside it.
+//! A user's function, taken apart: the dispatched one in its place, and its body beside it, or in
+//! an impl of a trait inside it.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote};
 use syn::{FnArg, Pat};
 
 use super::{attributes, dispatched_body};
-use crate::check::Site;
+use crate::check::{BuiltIn, Custom, Kernel, Reference, Site, Source};
 use crate::contract::Place;
 use crate::target::{Function, turbofish};
 
@@ -18,7 +19,7 @@ pub(super) enum Scope {
     Type,
 }
 
-/// The dispatched function and the reference, as two items.
+/// The dispatched function, and the reference if it is an item of its own.
 pub(super) fn split(
     site: &Site,
     function: &Function,
@@ -27,7 +28,10 @@ pub(super) fn split(
     item: &str,
 ) -> TokenStream {
     let dispatched = dispatched(site, function, scope, form, item);
-    let reference = reference(site, function, scope);
+    let reference = match &site.reference {
+        Reference::Beside(name) => reference(site, function, name, scope),
+        Reference::Inside => TokenStream::new(),
+    };
     quote!(#dispatched #reference)
 }
 
@@ -41,16 +45,30 @@ fn dispatched(
 ) -> TokenStream {
     let attributes = attributes::for_dispatched(&function.attributes);
     let visibility = &function.visibility;
+    let body = dispatched_body(site, form, item, |kernel| match &site.reference {
+        Reference::Beside(name) => {
+            let call = call_reference(site, function, name, scope, &flowing(kernel));
+            closure(kernel, fresh, &call)
+        }
+        Reference::Inside => {
+            let as_written = |name: &Ident| pattern(function, name);
+            closure(kernel, as_written, &function.body.to_token_stream())
+        }
+    });
+
     let mut signature = function.signature.clone();
+    let moved = flowing(&site.kernel);
     for input in &mut signature.inputs {
         // Only the plain body changes its parameters.
         if let FnArg::Typed(typed) = input
             && let Pat::Ident(pattern) = typed.pat.as_mut()
         {
-            pattern.mutability = None;
+            let stays = matches!(site.reference, Reference::Inside);
+            if !stays || moved.contains(&&pattern.ident) {
+                pattern.mutability = None;
+            }
         }
     }
-    let body = dispatched_body(site, form, item, call_reference(site, function, scope));
     quote! {
         #(#attributes)*
         #visibility #signature { #body }
@@ -58,18 +76,18 @@ fn dispatched(
 }
 
 /// The user's function under another name.
-fn reference(site: &Site, function: &Function, scope: Scope) -> TokenStream {
+fn reference(site: &Site, function: &Function, name: &Ident, scope: Scope) -> TokenStream {
     let attributes = attributes::for_reference(&function.attributes);
     let (visibility, body) = (&function.visibility, &function.body);
     let mut signature = function.signature.clone();
-    signature.ident = site.reference.clone();
+    signature.ident = name.clone();
     let target = match scope {
         Scope::Module => site.method.to_string(),
         Scope::Type => format!("Self::{}", site.method),
     };
     let docs = format!(
         " The plain computation of [`{target}`], which the kernel `{}` is verified against.",
-        site.contract.id
+        site.kernel.name()
     );
     quote! {
         #[doc = #docs]
@@ -78,35 +96,78 @@ fn reference(site: &Site, function: &Function, scope: Scope) -> TokenStream {
     }
 }
 
-/// A closure over the tensors that flow through, in the contract's order, that calls the reference
-/// with all parameters in the user's order.
-fn call_reference(site: &Site, function: &Function, scope: Scope) -> TokenStream {
-    let flowing: Vec<Ident> = site
-        .bindings
-        .iter()
-        .filter(|binding| binding.operand.role.flows())
-        .filter_map(|binding| match &binding.place {
-            Place::Parameter { name, .. } => Some(fresh(name)),
-            Place::Field(_) => None,
-        })
-        .collect();
+/// The parameters that flow through, in the order in which the runtime hands them back.
+fn flowing(kernel: &Kernel) -> Vec<&Ident> {
+    match kernel {
+        Kernel::BuiltIn(BuiltIn { bindings, .. }) => bindings
+            .iter()
+            .filter(|binding| binding.operand.role.flows())
+            .filter_map(|binding| match &binding.place {
+                Place::Parameter { name, .. } => Some(name),
+                Place::Field(_) => None,
+            })
+            .collect(),
+        Kernel::Custom(Custom { operands, .. }) => operands
+            .iter()
+            .filter_map(|operand| match &operand.source {
+                Source::Flowing(name) => Some(name),
+                Source::Borrowed(_) | Source::Field(_) => None,
+            })
+            .collect(),
+    }
+}
+
+/// The reference as a closure over what flows through, each bound by a pattern.
+fn closure<P: ToTokens>(
+    kernel: &Kernel,
+    pattern: impl Fn(&Ident) -> P,
+    body: &TokenStream,
+) -> TokenStream {
+    match kernel {
+        Kernel::BuiltIn(_) => {
+            let patterns = flowing(kernel).into_iter().map(pattern);
+            quote!(|#(#patterns),*| #body)
+        }
+        Kernel::Custom(Custom { path, operands }) => {
+            let fields = operands.iter().filter_map(|operand| match &operand.source {
+                Source::Flowing(parameter) => {
+                    let (name, pattern) = (&operand.name, pattern(parameter));
+                    Some(quote!(#name: #pattern,))
+                }
+                Source::Borrowed(_) | Source::Field(_) => None,
+            });
+            quote!(|#path::Operands { #(#fields)* .. }| #body)
+        }
+    }
+}
+
+/// A call of the reference with all parameters in the user's order.
+fn call_reference(
+    site: &Site,
+    function: &Function,
+    name: &Ident,
+    scope: Scope,
+    flowing: &[&Ident],
+) -> TokenStream {
     let arguments = function
         .parameters()
         .filter_map(|parameter| match parameter.pat.as_ref() {
-            Pat::Ident(pattern) => {
-                let inner = flowing.iter().find(|flowing| **flowing == pattern.ident);
-                Some(inner.unwrap_or(&pattern.ident).to_token_stream())
-            }
+            Pat::Ident(pattern) => Some(match flowing.contains(&&pattern.ident) {
+                true => fresh(&pattern.ident),
+                false => pattern.ident.clone(),
+            }),
             _ => None,
         });
-    let name = &site.reference;
     let generics = turbofish(&function.signature.generics);
     let path = match (function.has_receiver(), scope) {
-        (true, _) => quote!(self.#name #generics),
+        (true, _) => {
+            let this = &site.this;
+            quote!(#this.#name #generics)
+        }
         (false, Scope::Type) => quote!(Self::#name #generics),
         (false, Scope::Module) => quote!(#name #generics),
     };
-    quote!(|#(#flowing),*| #path(#(#arguments),*))
+    quote!(#path(#(#arguments),*))
 }
 
 /// The same name, invisible to the user's code.
@@ -114,4 +175,16 @@ fn fresh(name: &Ident) -> Ident {
     let mut name = name.clone();
     name.set_span(Span::mixed_site());
     name
+}
+
+/// The parameter as the user's body has it, `mut` included.
+fn pattern(function: &Function, name: &Ident) -> TokenStream {
+    let parameters = function.parameters();
+    let mut patterns = parameters.map(|parameter| parameter.pat.as_ref());
+    let found =
+        patterns.find(|pattern| matches!(pattern, Pat::Ident(found) if found.ident == *name));
+    match found {
+        Some(pattern) => pattern.to_token_stream(),
+        None => name.to_token_stream(),
+    }
 }

@@ -1,6 +1,7 @@
 //! Free functions.
 
 use proc_macro2::TokenStream;
+use syn::ext::IdentExt;
 
 use super::dispatch::{Scope, split};
 use crate::check::Site;
@@ -8,11 +9,6 @@ use crate::target::Function;
 
 /// The dispatched function and, beside it, the reference.
 pub(super) fn expand(site: &Site, function: &Function) -> TokenStream {
-    split(
-        site,
-        function,
-        Scope::Module,
-        "Function",
-        &site.method.to_string(),
-    )
+    let item = site.method.unraw().to_string();
+    split(site, function, Scope::Module, "Function", &item)
 }

@@ -2,8 +2,11 @@
 
 mod attributes;
 mod block;
+mod custom;
 mod dispatch;
 mod function;
+#[cfg(test)]
+mod snapshots;
 mod structure;
 #[cfg(test)]
 mod tests;
@@ -11,50 +14,88 @@ mod tests;
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 
-use crate::check::{Form, Site};
+use crate::check::{BuiltIn, Form, Kernel, Site};
 use crate::contract::Call;
 
 /// The item with its dispatched function and its reference.
-pub(crate) fn expand(site: &Site, form: Form) -> TokenStream {
+pub(crate) fn expand(form: Form) -> TokenStream {
     match form {
-        Form::Struct(target) => structure::expand(site, &target),
-        Form::Impl(block) => block::expand_impl(site, &block),
-        Form::Method(method) => block::expand_method(site, &method),
-        Form::Function(function) => function::expand(site, &function),
+        Form::Struct(site, target) => structure::expand(&site, &target),
+        Form::Impl(block, parts) => block::expand_impl(&block, &parts),
+        Form::Method(site, method) => block::expand_method(&site, &method),
+        Form::Function(site, function) => function::expand(&site, &function),
     }
 }
 
 /// The body of a dispatched function: the site's record, then the call.
-fn dispatched_body(site: &Site, form: &str, item: &str, reference: TokenStream) -> TokenStream {
+fn dispatched_body(
+    site: &Site,
+    form: &str,
+    item: &str,
+    reference: impl FnOnce(&Kernel) -> TokenStream,
+) -> TokenStream {
     let Site {
-        contract,
-        key,
+        kernel,
         runtime,
+        layer,
         ..
     } = site;
-    let (id, form) = (contract.id, format_ident!("{form}"));
-    let (key_tokens, key_json) = (key.tokens(), key.json());
-    let call = (site.shape.call)(&call(site, reference));
+    let form = format_ident!("{form}");
+    let (id, key, key_json) = match kernel {
+        Kernel::BuiltIn(BuiltIn { contract, key, .. }) => {
+            let id = contract.id;
+            (quote!(#id), key.tokens(), key.json())
+        }
+        Kernel::Custom(custom) => {
+            let path = &custom.path;
+            let key = quote!(SemanticsKey::Custom(#path::KEY));
+            (quote!(#path::ID), key, String::new())
+        }
+    };
+    let layer = match layer {
+        Some(layer) => quote!(::core::option::Option::Some(#layer)),
+        None => quote!(::core::option::Option::None),
+    };
+    let call = match kernel {
+        Kernel::BuiltIn(kernel) => (kernel.shape.call)(&Call {
+            at: at(site),
+            reference: reference(&site.kernel),
+            ..call(site, kernel)
+        }),
+        Kernel::Custom(kernel) => custom::call(site, kernel, &reference(&site.kernel)),
+    };
     quote! {
         #runtime::declare_site! {
             static SITE = {
                 kernel: #id,
                 item: #item,
                 form: Form::#form,
-                key: #key_tokens,
+                key: #key,
                 key_json: #key_json,
-                layer: ::core::option::Option::None
+                layer: #layer
             }
         }
         #call
     }
 }
 
-fn call(site: &Site, reference: TokenStream) -> Call<'_> {
+/// The call of the site. The condition is evaluated here, before anything moves.
+fn at(site: &Site) -> TokenStream {
+    let runtime = &site.runtime;
+    match &site.when {
+        Some(when) => quote!(#runtime::At::when(&SITE, #when)),
+        None => quote!(#runtime::At::new(&SITE)),
+    }
+}
+
+/// What a contract needs; a composition needs neither the site nor a reference.
+fn call<'a>(site: &'a Site, kernel: &'a BuiltIn) -> Call<'a> {
     Call {
         runtime: &site.runtime,
-        bindings: &site.bindings,
-        key: site.key.value(&site.runtime),
-        reference,
+        key: &kernel.key,
+        bindings: &kernel.bindings,
+        this: &site.this,
+        at: TokenStream::new(),
+        reference: TokenStream::new(),
     }
 }

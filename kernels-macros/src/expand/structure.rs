@@ -2,43 +2,46 @@
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
+use syn::ext::IdentExt;
 use syn::{GenericParam, Generics, Ident};
 
 use super::{attributes, call, dispatched_body};
-use crate::check::Site;
+use crate::check::{BuiltIn, Kernel, Reference, Site};
 use crate::contract::{Place, Returns, Role};
 use crate::target::Struct;
 
 /// The struct as it was written, and an impl block beside it.
 pub(super) fn expand(site: &Site, target: &Struct) -> TokenStream {
+    // Nothing else passes the check.
+    let (Kernel::BuiltIn(kernel), Reference::Beside(reference)) = (&site.kernel, &site.reference)
+    else {
+        return target.tokens.clone();
+    };
     let Struct { item, tokens } = target;
-    let Site {
-        contract,
-        method,
-        reference,
-        ..
-    } = site;
-    let (visibility, name) = (&item.vis, &item.ident);
+    let (visibility, name, method) = (&item.vis, &item.ident, &site.method);
     let attributes = attributes::for_impl(&item.attrs);
     let (impl_generics, type_generics, where_clause) = item.generics.split_for_impl();
 
-    let flowing = flowing(site);
+    let flowing = flowing(kernel);
     let arguments: Vec<&Ident> = flowing.iter().map(|(name, _)| name).collect();
-    let signature = signature(site, &item.generics, &flowing);
-    let reference_call = quote!(|#(#arguments),*| self.#reference(#(#arguments),*));
-    let path = format!("{name}::{method}");
-    let body = dispatched_body(site, "Struct", &path, reference_call);
-    let composition = (contract.composition)(&call(site, TokenStream::new()));
+    let signature = signature(site, kernel, &item.generics, &flowing);
+    let path = format!("{}::{}", name.unraw(), method.unraw());
+    let body = dispatched_body(
+        site,
+        "Struct",
+        &path,
+        |_| quote!(|#(#arguments),*| self.#reference(#(#arguments),*)),
+    );
+    let composition = (kernel.contract.composition)(&call(site, kernel));
 
+    let id = kernel.contract.id;
     let docs = format!(
-        "{}\n\nRuns the kernel `{}` ({}) where the device has it, else [`Self::{reference}`].",
-        contract.docs,
-        contract.id,
-        site.key.written(),
+        "{}\n\nRuns the kernel `{id}` ({}) where the device has it, else [`Self::{reference}`].",
+        (kernel.contract.docs)(&kernel.key),
+        kernel.key.written(),
     );
     let reference_docs = format!(
-        "The plain computation of [`Self::{method}`], which the kernel `{}` is verified against.",
-        contract.id
+        "The plain computation of [`Self::{method}`], which the kernel `{id}` is verified against."
     );
     quote! {
         #tokens
@@ -55,22 +58,23 @@ pub(super) fn expand(site: &Site, target: &Struct) -> TokenStream {
 }
 
 /// The parameters: each tensor that flows through, with its rank if the kernel fixes one.
-fn flowing(site: &Site) -> Vec<(Ident, Option<usize>)> {
-    let flowing =
-        site.bindings
-            .iter()
-            .filter_map(|binding| match (&binding.place, binding.operand.role) {
-                (Place::Parameter { name, .. }, Role::Tensor { rank }) => {
-                    Some((name.clone(), rank))
-                }
-                (Place::Parameter { name, .. }, _) => Some((name.clone(), None)),
-                (Place::Field(_), _) => None,
-            });
+fn flowing(kernel: &BuiltIn) -> Vec<(Ident, Option<usize>)> {
+    let bindings = kernel.bindings.iter();
+    let flowing = bindings.filter_map(|binding| match (&binding.place, binding.operand.role) {
+        (Place::Parameter { name, .. }, Role::Tensor { rank }) => Some((name.clone(), rank)),
+        (Place::Parameter { name, .. }, _) => Some((name.clone(), None)),
+        (Place::Field(_), _) => None,
+    });
     flowing.collect()
 }
 
 /// From the generics to the return type. A rank that the kernel leaves open is a parameter.
-fn signature(site: &Site, generics: &Generics, flowing: &[(Ident, Option<usize>)]) -> TokenStream {
+fn signature(
+    site: &Site,
+    kernel: &BuiltIn,
+    generics: &Generics,
+    flowing: &[(Ident, Option<usize>)],
+) -> TokenStream {
     let runtime = &site.runtime;
     let open_rank = free_name(generics);
     let tensor = |rank: Option<usize>| {
@@ -88,7 +92,7 @@ fn signature(site: &Site, generics: &Generics, flowing: &[(Ident, Option<usize>)
     let is_open = flowing.iter().any(|(_, rank)| rank.is_none());
     let generics = is_open.then(|| quote!(<const #open_rank: usize>));
     let first = tensor(flowing.first().and_then(|(_, rank)| *rank));
-    let result = match site.shape.returns {
+    let result = match kernel.shape.returns {
         Returns::Tensor => first,
         Returns::Pair => quote!((#first, #first)),
     };

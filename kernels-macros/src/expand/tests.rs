@@ -106,8 +106,14 @@ fn a_site_records_one_key_twice() {
             kernel: "npu_fused_rmsnorm",
             item: "Norm::forward",
             form: Form::Struct,
-            key: SemanticsKey::RmsNorm(RmsNormKey { offset: Offset::Zero, rounding: Rounding::Gemma }),
-            key_json: "{\"op\":\"rms_norm\",\"offset\":\"zero\",\"rounding\":\"gemma\"}"
+            key: SemanticsKey::RmsNorm(RmsNormKey {
+                offset: Offset::Zero,
+                rounding: Rounding::Gemma,
+                scale: Scale::Weight,
+                gating: Gating::None,
+                groups: Groups::One
+            }),
+            key_json: "{\"op\":\"rms_norm\",\"offset\":\"zero\",\"rounding\":\"gemma\",\"scale\":\"weight\",\"gating\":\"none\",\"groups\":\"one\"}"
         },
     );
 }
@@ -122,7 +128,7 @@ fn layers_are_called_through_their_own_forward() {
         }
     );
     let expanded = expanded(quote!("npu_fused_swiglu", crate = a::b, method = run), item);
-    contains(&expanded, quote!(a::b::__private::swiglu_mlp));
+    contains(&expanded, quote!(a::b::__private::glu_mlp));
     contains(&expanded, quote!(|hidden| self.w2.forward(hidden)));
     contains(&expanded, quote!(pub fn run_reference<const D: usize>));
     contains(&expanded, quote!(let up = self.w3.forward(x);));
@@ -199,7 +205,7 @@ fn associated_functions_are_reached_through_the_type() {
     };
     let expanded = expanded(quote!("npu_fused_rope", method = apply), item);
     let call = quote! {
-        rope(&SITE, q, k, ::core::clone::Clone::clone(&cos), sin, |q, k| Self::apply_reference(k, q, cos, sin))
+        rope(::burn_kernels::__private::At::new(&SITE), q, k, ::core::clone::Clone::clone(&cos), sin, |q, k| Self::apply_reference(k, q, cos, sin))
     };
     contains(&expanded, call);
 }
@@ -221,7 +227,14 @@ fn a_function_has_a_sibling() {
     assert_eq!(names, ["gated", "gated_reference"]);
     contains(
         &expanded,
-        quote!(swiglu(&SITE, b, a, |b, a| gated_reference::<T, D>(a, b))),
+        quote!(
+            At::new(&SITE),
+            b,
+            a,
+            ::core::option::Option::None,
+            ::core::option::Option::None,
+            |b, a| gated_reference::<T, D>(a, b)
+        ),
     );
     contains(
         &expanded,
@@ -238,6 +251,92 @@ fn a_method_reaches_its_reference_through_self() {
     contains(&expanded, quote!(item: "forward", form: Form::Method));
     contains(&expanded, quote!(norm_weight(&self.scale)));
     contains(&expanded, quote!(|hidden| self.forward_reference(hidden)));
+}
+
+#[test]
+fn what_flows_through_stands_in_the_contracts_order() {
+    let item = quote! {
+        fn forward(&self, z: Tensor<3>, x: Tensor<3>) -> Tensor<3> { x * z + self.weight + self.eps }
+    };
+    let expanded = expanded(quote!("npu_fused_rmsnorm", gating = before_norm), item);
+    contains(&expanded, quote!(At::new(&SITE), x, z, ::core));
+    contains(&expanded, quote!(|x, z| self.forward_reference(z, x)));
+}
+
+#[test]
+fn numbers_are_handed_over_where_settings_bring_them() {
+    let item = quote! {
+        fn gated(&self, gate_up: Tensor<3>) -> Tensor<3> { clamp(gate_up, self.limit) }
+    };
+    let attribute = quote!("npu_fused_swiglu", projections = chunked, clamp = limit);
+    let private = quote!(::burn_kernels::__private);
+    contains(
+        &expanded(attribute, item),
+        quote!(glu_packed(#private::At::new(&SITE), gate_up, ::core::option::Option::Some(#private::Number::number(&self.limit)), |gate_up| self.gated_reference(gate_up))),
+    );
+}
+
+#[test]
+fn a_method_under_two_cfgs_is_dispatched_twice() {
+    let item = quote! {
+        impl Norm {
+            #[cfg(a)]
+            fn forward(&self, x: Tensor<2>) -> Tensor<2> { x * self.weight + self.eps }
+            #[cfg(not(a))]
+            fn forward(&self, x: Tensor<3>) -> Tensor<3> { x * self.gamma + self.eps }
+        }
+    };
+    let expanded = expanded(quote!("npu_fused_rmsnorm"), item);
+    contains(
+        &expanded,
+        quote!(#[cfg(a)] fn forward_reference(&self, x: Tensor<2>)),
+    );
+    contains(
+        &expanded,
+        quote!(#[cfg(not(a))] fn forward_reference(&self, x: Tensor<3>)),
+    );
+}
+
+#[test]
+fn raw_names_stay_raw_in_code_and_plain_in_records() {
+    let item = quote! {
+        impl r#Type {
+            fn r#match(&self, x: Tensor<2>) -> Tensor<2> { x * self.r#type + self.eps }
+        }
+    };
+    let expanded = expanded(
+        quote!("npu_fused_rmsnorm", method = match, weight = type),
+        item,
+    );
+    contains(&expanded, quote!(item: "Type::match"));
+    contains(&expanded, quote!(&self.r#type));
+    contains(&expanded, quote!(self.match_reference(x)));
+}
+
+#[test]
+fn several_attributes_take_a_method_each() {
+    let item = quote! {
+        #[fused_kernel("npu_fused_swiglu", method = mlp)]
+        impl Layer {
+            fn forward(&self, x: Tensor<2>) -> Tensor<2> { x * self.weight + self.eps }
+            fn mlp(&self, x: Tensor<2>) -> Tensor<2> {
+                self.down.forward(self.gate.forward(x) * self.up.forward(x))
+            }
+        }
+    };
+    let first = expanded(quote!("npu_fused_rmsnorm"), item);
+    let mut found = items(first);
+    let Some(Item::Impl(block)) = found.first_mut() else {
+        panic!("not an impl block")
+    };
+    assert_eq!(block.attrs.len(), 1);
+    block.attrs.clear();
+    let second = expanded(quote!("npu_fused_swiglu", method = mlp), quote!(#block));
+    let names = method_names(impl_of(&items(second)[0]));
+    assert_eq!(
+        names,
+        ["forward", "forward_reference", "mlp", "mlp_reference"]
+    );
 }
 
 #[test]

@@ -1,0 +1,32 @@
+impl Head {
+    pub fn forward<const D: usize>(
+        &self,
+        logits: Tensor<D>,
+        bias: &Tensor<1>,
+    ) -> Tensor<D> {
+        ::burn_kernels::__private::declare_site! {
+            static SITE = { kernel : acme::soft_cap::ID, item : "Head::forward", form :
+            Form::Impl, key : SemanticsKey::Custom(acme::soft_cap::KEY), key_json : "",
+            layer : ::core::option::Option::Some("SoftCap") }
+        }
+        ::burn_kernels::__private::custom(
+            ::burn_kernels::__private::At::new(&SITE),
+            acme::soft_cap::Operands {
+                cap: ::core::clone::Clone::clone(&self.limit),
+                logits: logits,
+                bias: ::core::clone::Clone::clone(bias),
+            },
+            |acme::soft_cap::Operands { logits: logits, .. }| {
+                self.forward_reference::<D>(logits, bias)
+            },
+        )
+    }
+    /// The plain computation of [`Self::forward`], which the kernel `acme::soft_cap` is verified against.
+    pub fn forward_reference<const D: usize>(
+        &self,
+        logits: Tensor<D>,
+        bias: &Tensor<1>,
+    ) -> Tensor<D> {
+        (logits / self.limit).tanh() * self.limit + bias.clone().unsqueeze()
+    }
+}

@@ -1,0 +1,57 @@
+/// A norm.
+#[derive(Module, Debug)]
+pub struct Norm {
+    weight: Param<Tensor<1>>,
+    eps: f64,
+}
+impl Norm {
+    /**Root mean square normalisation over the last dimension, `y = x / √(mean(x²) + ε) · (1 + weight)`.
+
+`x` is `[.., n]` and `weight` is `[n]`; the result has the shape and dtype of `x`. The mean is taken in `f32` (`f64` for `f64`).
+
+Runs the kernel `npu_fused_rmsnorm` (`offset = 1`, `rounding = gemma`, `scale = weight`, `gating = none`, `groups = one`) where the device has it, else [`Self::forward_reference`].*/
+    pub fn forward<const D: usize>(
+        &self,
+        x: ::burn_kernels::__private::burn::tensor::Tensor<D>,
+    ) -> ::burn_kernels::__private::burn::tensor::Tensor<D> {
+        ::burn_kernels::__private::declare_site! {
+            static SITE = { kernel : "npu_fused_rmsnorm", item : "Norm::forward", form :
+            Form::Struct, key : SemanticsKey::RmsNorm(RmsNormKey { offset : Offset::One,
+            rounding : Rounding::Gemma, scale : Scale::Weight, gating : Gating::None,
+            groups : Groups::One }), key_json :
+            "{\"op\":\"rms_norm\",\"offset\":\"one\",\"rounding\":\"gemma\",\"scale\":\"weight\",\"gating\":\"none\",\"groups\":\"one\"}",
+            layer : ::core::option::Option::Some("RMSNorm") }
+        }
+        ::burn_kernels::__private::rms_norm(
+            ::burn_kernels::__private::At::new(&SITE),
+            x,
+            ::core::option::Option::Some(
+                ::burn_kernels::__private::NormWeight::norm_weight(&self.weight),
+            ),
+            ::burn_kernels::__private::Epsilon::epsilon(&self.eps),
+            ::core::option::Option::None,
+            |x| self.forward_reference(x),
+        )
+    }
+    ///The plain computation of [`Self::forward`], which the kernel `npu_fused_rmsnorm` is verified against.
+    pub fn forward_reference<const D: usize>(
+        &self,
+        x: ::burn_kernels::__private::burn::tensor::Tensor<D>,
+    ) -> ::burn_kernels::__private::burn::tensor::Tensor<D> {
+        ::burn_kernels::__private::reference::rms_norm(
+            x,
+            ::core::option::Option::Some(
+                ::burn_kernels::__private::NormWeight::norm_weight(&self.weight),
+            ),
+            ::burn_kernels::__private::Epsilon::epsilon(&self.eps),
+            ::core::option::Option::None,
+            ::burn_kernels::__private::RmsNormKey {
+                offset: ::burn_kernels::__private::Offset::One,
+                rounding: ::burn_kernels::__private::Rounding::Gemma,
+                scale: ::burn_kernels::__private::Scale::Weight,
+                gating: ::burn_kernels::__private::Gating::None,
+                groups: ::burn_kernels::__private::Groups::One,
+            },
+        )
+    }
+}

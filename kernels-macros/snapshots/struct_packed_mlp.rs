@@ -1,0 +1,65 @@
+#[derive(Module, Debug)]
+struct Experts<L>
+where
+    L: Layer,
+{
+    gate_up_proj: L,
+    down_proj: L,
+    limit: f64,
+    fast: bool,
+}
+impl<L> Experts<L>
+where
+    L: Layer,
+{
+    /**The gated MLP, `down(quick_gelu(gate) · (1 + up))`, where `quick_gelu(a) = a · σ(1.702 a)`. `gate` and `up` are the even and odd elements of `gate_up(x)`. Before, `gate` is clamped to at most `limit`, `up` to `±limit`.
+
+`x` is `[.., d]`; the result is what `down` makes of `[.., hidden]`. The projections are the layers of this struct, called through their own `forward`.
+
+Runs the kernel `npu_fused_swiglu` (`activation = quick_gelu`, `projections = interleaved`, `clamp = limit`, `up_offset = 1`, `topk = none`) where the device has it, else [`Self::forward_reference`].*/
+    fn forward<const D: usize>(
+        &self,
+        x: ::burn_kernels::__private::burn::tensor::Tensor<D>,
+    ) -> ::burn_kernels::__private::burn::tensor::Tensor<D> {
+        ::burn_kernels::__private::declare_site! {
+            static SITE = { kernel : "npu_fused_swiglu", item : "Experts::forward", form
+            : Form::Struct, key : SemanticsKey::Glu(GluKey { activation :
+            Activation::QuickGelu, projections : Projections::Interleaved, clamp :
+            Clamp::Limit, up_offset : Offset::One, topk : TopK::None }), key_json :
+            "{\"op\":\"glu\",\"activation\":\"quick_gelu\",\"projections\":\"interleaved\",\"clamp\":\"limit\",\"up_offset\":\"one\",\"topk\":\"none\"}",
+            layer : ::core::option::Option::None }
+        }
+        ::burn_kernels::__private::glu_packed_mlp(
+            ::burn_kernels::__private::At::when(&SITE, self.fast),
+            x,
+            |x| self.gate_up_proj.forward(x),
+            |hidden| self.down_proj.forward(hidden),
+            ::core::option::Option::Some(
+                ::burn_kernels::__private::Number::number(&self.limit),
+            ),
+            |x| self.forward_reference(x),
+        )
+    }
+    ///The plain computation of [`Self::forward`], which the kernel `npu_fused_swiglu` is verified against.
+    fn forward_reference<const D: usize>(
+        &self,
+        x: ::burn_kernels::__private::burn::tensor::Tensor<D>,
+    ) -> ::burn_kernels::__private::burn::tensor::Tensor<D> {
+        self.down_proj
+            .forward(
+                ::burn_kernels::__private::reference::glu_packed(
+                    self.gate_up_proj.forward(x),
+                    ::core::option::Option::Some(
+                        ::burn_kernels::__private::Number::number(&self.limit),
+                    ),
+                    ::burn_kernels::__private::GluKey {
+                        activation: ::burn_kernels::__private::Activation::QuickGelu,
+                        projections: ::burn_kernels::__private::Projections::Interleaved,
+                        clamp: ::burn_kernels::__private::Clamp::Limit,
+                        up_offset: ::burn_kernels::__private::Offset::One,
+                        topk: ::burn_kernels::__private::TopK::None,
+                    },
+                ),
+            )
+    }
+}

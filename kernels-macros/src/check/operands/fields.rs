@@ -1,0 +1,128 @@
+//! Operands of a struct: its fields.
+
+use proc_macro2::{Ident, Span};
+use syn::ext::IdentExt;
+use syn::{Error, Result};
+
+use super::{Wanted, about, ambiguous, refuse_shared};
+use crate::check::types::complaint;
+use crate::contract::{Binding, Operand, Place};
+use crate::errors::Errors;
+use crate::near::{did_you_mean, list};
+use crate::target::Struct;
+
+/// Binds the layer's operands to the fields of a struct. The tensors that flow through become
+/// parameters of the generated method, under the contract's names or those of the attribute.
+pub(crate) fn bind(wanted: &Wanted<'_>, target: &Struct, errors: &mut Errors) -> Vec<Binding> {
+    let explained = refuse_foreign(wanted, target, errors);
+    let mut bindings = Vec::new();
+    for operand in wanted.operands() {
+        let argument = wanted.attribute.get(operand.name);
+        let is_broken = argument.is_some_and(|argument| argument.is_broken());
+        if is_broken || argument.is_none() && explained.contains(&operand.name) {
+            continue;
+        }
+        let place = match operand.role.flows() {
+            true => errors.keep(parameter(wanted, operand)),
+            false => errors.keep(find(wanted, operand, target)).map(|name| {
+                check_types(operand, &name, target, errors);
+                Place::Field(name)
+            }),
+        };
+        bindings.extend(place.map(|place| Binding { operand, place }));
+    }
+    refuse_shared(&bindings, errors);
+    bindings
+}
+
+/// A parameter that the macro writes.
+fn parameter(wanted: &Wanted<'_>, operand: &Operand) -> Result<Place> {
+    let name = match wanted.attribute.get(operand.name) {
+        Some(argument) => argument.as_name()?,
+        None => Ident::new(operand.name, Span::call_site()),
+    };
+    Ok(Place::Parameter {
+        name,
+        by_reference: false,
+    })
+}
+
+fn names(target: &Struct) -> impl Iterator<Item = &Ident> {
+    let fields = target.item.fields.iter();
+    fields.filter_map(|field| field.ident.as_ref())
+}
+
+fn find(wanted: &Wanted<'_>, operand: &Operand, target: &Struct) -> Result<Ident> {
+    let (id, what) = (wanted.contract.id, operand.name);
+    if let Some(argument) = wanted.attribute.get(what) {
+        return given(&argument.as_name()?, target);
+    }
+    let mut found: Vec<Ident> = Vec::new();
+    for name in names(target) {
+        let plain = name.unraw();
+        if operand.usual.iter().any(|usual| plain == usual) && !found.contains(name) {
+            found.push(name.clone());
+        }
+    }
+    match found.as_slice() {
+        [only] => Ok(only.clone()),
+        [] => {
+            let usual = list(operand.usual, "or");
+            let (expected, because) = (operand.role.expected(), wanted.because(operand));
+            let message = format!(
+                "`{id}` finds no field for `{what}`{because} ({expected}) under a usual name: \
+                 {usual}\nsay which one it is: `{what} = my_field`"
+            );
+            Err(Error::new(target.item.ident.span(), message))
+        }
+        several => Err(ambiguous(what, several)),
+    }
+}
+
+/// The field that the attribute names.
+fn given(name: &Ident, target: &Struct) -> Result<Ident> {
+    let found = names(target).find(|field| field.unraw() == name.unraw());
+    found.cloned().ok_or_else(|| {
+        let all: Vec<String> = names(target).map(ToString::to_string).collect();
+        let near = did_you_mean(&name.to_string(), all.iter().map(String::as_str));
+        let has = list(&all, "and");
+        let message = format!("there is no field `{name}`{near}\nthe struct has {has}");
+        Error::new(name.span(), message)
+    })
+}
+
+/// One field may stand in the struct several times, under different `cfg`.
+fn check_types(operand: &Operand, name: &Ident, target: &Struct, errors: &mut Errors) {
+    let fields = target.item.fields.iter();
+    for field in fields.filter(|field| field.ident.as_ref() == Some(name)) {
+        if let Some(message) = complaint(operand.role, &field.ty) {
+            errors.at(&field.ty, about(operand, name, &message));
+        }
+    }
+}
+
+/// Reports fields that show another computation; the operands that they explain.
+fn refuse_foreign(wanted: &Wanted<'_>, target: &Struct, errors: &mut Errors) -> Vec<&'static str> {
+    let mut explained = Vec::new();
+    let mut seen: Vec<&Ident> = Vec::new();
+    for name in names(target) {
+        let is_given = |argument: &crate::attr::Argument| {
+            argument
+                .as_name()
+                .is_ok_and(|given| given.unraw() == name.unraw())
+        };
+        let operands = wanted.shape.operands.iter();
+        let mut given = operands.filter_map(|operand| wanted.attribute.get(operand.name));
+        if given.any(is_given) || seen.contains(&name) {
+            continue;
+        }
+        seen.push(name);
+        if let Some(foreign) = wanted.foreign(&name.unraw()) {
+            let (id, advice) = (wanted.contract.id, foreign.advice);
+            let message = format!("`{id}` would ignore the field `{name}`: {advice}");
+            errors.at(name, message);
+            explained.extend(foreign.instead_of);
+        }
+    }
+    explained
+}

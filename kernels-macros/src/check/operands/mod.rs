@@ -1,0 +1,91 @@
+//! Finds the operands: in a struct's fields ([`fields`]), or in a function's parameters and the
+//! fields that its body reads ([`values`]).
+
+mod fields;
+mod values;
+
+pub(super) use fields::bind as to_fields;
+pub(super) use values::bind as to_function;
+pub(super) use values::{Parameter, given, has_parameters_for, parameters};
+
+use proc_macro2::{Ident, TokenStream};
+
+use crate::attr::Attribute;
+use crate::contract::{Binding, Contract, ForeignField, Key, Operand, Shape};
+use crate::errors::Errors;
+use crate::near::list;
+
+/// What an attribute says of one built-in kernel: where operands are looked up.
+pub(super) struct Wanted<'a> {
+    pub(super) contract: &'static Contract,
+    pub(super) shape: &'static Shape,
+    pub(super) key: &'a Key,
+    pub(super) attribute: &'a Attribute,
+    /// The condition; what it mentions is accounted for.
+    pub(super) when: Option<&'a TokenStream>,
+}
+
+impl Wanted<'_> {
+    fn operands(&self) -> impl Iterator<Item = &'static Operand> {
+        self.shape.operands_of(self.key)
+    }
+
+    /// The kind of field or parameter that shows another computation, under these settings.
+    fn foreign(&self, name: &Ident) -> Option<&'static ForeignField> {
+        let fields = self.contract.foreign_fields.iter();
+        let mut foreign = fields.filter(|field| match field.unless {
+            Some(condition) => self.key.holds(Some(condition)) == Some(false),
+            None => true,
+        });
+        foreign.find(|field| field.names.iter().any(|other| name == other))
+    }
+
+    /// ``, which `clamp = limit` needs`` for an operand that a setting brings.
+    fn because(&self, operand: &Operand) -> String {
+        let brought = operand.when.and_then(|condition| {
+            let written = self.attribute.get(condition.setting)?;
+            Some(format!(
+                ", which `{} = {}` needs",
+                condition.setting,
+                written.as_text()
+            ))
+        });
+        brought.unwrap_or_default()
+    }
+
+    /// The parameters that the kernel may take, for messages: `` `x`, `weight` and `eps` ``.
+    fn takes(&self, first: Option<&'static str>) -> String {
+        let operands = self.operands();
+        let operands = operands.filter(|operand| operand.role.may_be_parameter());
+        let names = operands.map(|operand| operand.name);
+        list(first.into_iter().chain(names), "and")
+    }
+}
+
+/// Two operands cannot be the same value.
+fn refuse_shared(bindings: &[Binding], errors: &mut Errors) {
+    for (i, binding) in bindings.iter().enumerate() {
+        let name = binding.place.name();
+        let mut earlier = bindings[..i].iter();
+        if let Some(earlier) = earlier.find(|earlier| earlier.place.is(&binding.place)) {
+            let (a, b) = (earlier.operand.name, binding.operand.name);
+            errors.at(name, format!("`{name}` is bound to both `{a}` and `{b}`"));
+        }
+    }
+}
+
+/// A message about an operand under the name that the user gave it.
+fn about(operand: &Operand, name: &Ident, message: &str) -> String {
+    match name == operand.name {
+        true => format!("`{name}`: {message}"),
+        false => format!("`{name}`, the kernel's `{}`: {message}", operand.name),
+    }
+}
+
+/// A message about several candidates for one operand.
+fn ambiguous(what: &str, found: &[Ident]) -> syn::Error {
+    let all = list(found.iter().map(ToString::to_string), "and");
+    let second = &found[1];
+    let message = format!("{all} could all be `{what}`\nsay which one it is: `{what} = {second}`");
+    syn::Error::new(second.span(), message)
+}

@@ -1,0 +1,387 @@
+//! Operands of a function: its parameters, and for a method the fields that its body reads.
+
+use proc_macro2::Ident;
+use quote::ToTokens;
+use syn::ext::IdentExt;
+use syn::{Error, Pat, PatType, Result, Type};
+
+use super::{Wanted, about, ambiguous, refuse_shared};
+use crate::attr::Argument;
+use crate::check::types::{complaint, is_tensor};
+use crate::contract::{Binding, Operand, Place, Role, Shape};
+use crate::errors::Errors;
+use crate::near::{did_you_mean, list};
+use crate::scan::{fields_read, mentions};
+use crate::target::Function;
+
+/// A parameter with a plain name.
+pub(crate) struct Parameter<'a> {
+    pub(crate) name: &'a Ident,
+    pub(crate) ty: &'a Type,
+    pub(crate) written: &'a PatType,
+}
+
+/// The parameters that have a plain name. The kernel needs every value under one.
+pub(crate) fn parameters<'a>(function: &'a Function, errors: &mut Errors) -> Vec<Parameter<'a>> {
+    let parameters = function.parameters();
+    parameters
+        .filter_map(|parameter| errors.keep(Parameter::read(parameter)))
+        .collect()
+}
+
+/// Binds the operands of a function, in the contract's order.
+pub(crate) fn bind(
+    wanted: &Wanted<'_>,
+    function: &Function,
+    parameters: &[Parameter<'_>],
+    errors: &mut Errors,
+) -> Vec<Binding> {
+    let before = errors.count();
+    let explained = explained(wanted, function, parameters);
+    let (mut bindings, mut absent) = (Vec::new(), Vec::new());
+    // What is left over is known only once everything else has its place.
+    let mut is_complete = wanted.key.is_complete();
+    for operand in wanted.operands().filter(|o| o.role != Role::Stream) {
+        let argument = wanted.attribute.get(operand.name);
+        if argument.is_some_and(Argument::is_broken) {
+            is_complete = false;
+            continue;
+        }
+        match find(wanted, operand, function, parameters) {
+            Ok(place) => bindings.push(Binding { operand, place }),
+            Err(error) if argument.is_none() && explained.contains(&operand.name) => {
+                absent.push(error);
+            }
+            Err(error) => {
+                is_complete = false;
+                errors.push(error);
+            }
+        }
+    }
+    refuse_shared(&bindings, errors);
+
+    if is_complete {
+        let left = Left::over(parameters, &bindings, wanted);
+        bindings.extend(bind_stream(wanted, function, &left, errors));
+        refuse_left_over(wanted, function, &left, &bindings, errors);
+        refuse_unread_fields(wanted, function, &bindings, errors);
+    }
+    check_types(&bindings, parameters, errors);
+    if errors.count() == before {
+        // What explains them is accounted for after all.
+        absent.into_iter().for_each(|error| errors.push(error));
+    }
+
+    let position = |binding: &Binding| {
+        let mut operands = wanted.shape.operands.iter();
+        operands.position(|operand| std::ptr::eq(operand, binding.operand))
+    };
+    bindings.sort_by_key(position);
+    bindings
+}
+
+/// The operands whose absence a foreign parameter or field explains.
+fn explained(
+    wanted: &Wanted<'_>,
+    function: &Function,
+    parameters: &[Parameter<'_>],
+) -> Vec<&'static str> {
+    let read = fields_read(function.body.stream());
+    let names = parameters.iter().map(|parameter| parameter.name);
+    let foreign = names
+        .chain(&read)
+        .filter_map(|name| wanted.foreign(&name.unraw()));
+    foreign
+        .flat_map(|foreign| foreign.instead_of)
+        .copied()
+        .collect()
+}
+
+/// `true` if every tensor that flows through this shape is a parameter, by its name.
+pub(crate) fn has_parameters_for(
+    wanted: &Wanted<'_>,
+    shape: &'static Shape,
+    function: &Function,
+) -> bool {
+    let mut flowing = shape
+        .operands_of(wanted.key)
+        .filter(|operand| operand.role.flows());
+    flowing.all(|operand| {
+        let given = wanted.attribute.get(operand.name);
+        let given = given.and_then(|argument| argument.as_name().ok());
+        function
+            .parameters()
+            .any(|parameter| match parameter.pat.as_ref() {
+                Pat::Ident(pattern) => match &given {
+                    Some(given) => pattern.ident.unraw() == given.unraw(),
+                    None => is_usual(operand, &pattern.ident),
+                },
+                _ => false,
+            })
+    })
+}
+
+impl<'a> Parameter<'a> {
+    fn read(written: &'a PatType) -> Result<Self> {
+        match written.pat.as_ref() {
+            Pat::Ident(pattern) if pattern.by_ref.is_none() && pattern.subpat.is_none() => {
+                Ok(Self {
+                    name: &pattern.ident,
+                    ty: &written.ty,
+                    written,
+                })
+            }
+            pattern => Err(Error::new_spanned(
+                pattern,
+                "the kernel needs the value under a name; write `name: Type` and take it apart in \
+                 the body",
+            )),
+        }
+    }
+
+    /// Where the parameter's value is.
+    pub(crate) fn place(&self) -> Place {
+        Place::Parameter {
+            name: self.name.clone(),
+            by_reference: self.is_reference(),
+        }
+    }
+
+    /// `true` for `name: &T`.
+    pub(crate) fn is_reference(&self) -> bool {
+        matches!(self.ty, Type::Reference(_))
+    }
+}
+
+/// Parameters that no operand is bound to.
+struct Left<'a> {
+    /// What the condition does not mention.
+    unmentioned: Vec<&'a Parameter<'a>>,
+    mentioned: Vec<&'a Parameter<'a>>,
+}
+
+impl<'a> Left<'a> {
+    fn over(parameters: &'a [Parameter<'a>], bindings: &[Binding], wanted: &Wanted<'_>) -> Self {
+        let is_mentioned = |parameter: &&Parameter<'_>| {
+            let name = parameter.name.to_string();
+            wanted
+                .when
+                .is_some_and(|when| mentions(when.clone(), &name))
+        };
+        let is_free = |parameter: &&Parameter<'_>| {
+            let places = bindings.iter().map(|binding| &binding.place);
+            !places.into_iter().any(|place| is_place(parameter, place))
+        };
+        let (mentioned, unmentioned) = parameters
+            .iter()
+            .filter(is_free)
+            .partition(|parameter| is_mentioned(parameter));
+        Self {
+            unmentioned,
+            mentioned,
+        }
+    }
+}
+
+/// Binds the tensor that may have any name to the parameter that is left. A condition may mention
+/// it, but parameters that it does not mention come first.
+fn bind_stream(
+    wanted: &Wanted<'_>,
+    function: &Function,
+    left: &Left<'_>,
+    errors: &mut Errors,
+) -> Option<Binding> {
+    let operand = wanted.operands().find(|o| o.role == Role::Stream)?;
+    let may_be = |parameter: &&&Parameter<'_>| complaint(operand.role, parameter.ty).is_none();
+    let found = left
+        .unmentioned
+        .first()
+        .or_else(|| left.mentioned.iter().find(may_be))
+        .or_else(|| left.mentioned.first());
+    if found.is_none() {
+        errors.at(&function.signature.ident, missing_stream(function));
+    }
+    found.map(|parameter| Binding {
+        operand,
+        place: parameter.place(),
+    })
+}
+
+/// A parameter that is neither an operand nor a part of the condition would be lost. So would a
+/// tensor that the condition only looks at.
+fn refuse_left_over(
+    wanted: &Wanted<'_>,
+    function: &Function,
+    left: &Left<'_>,
+    bindings: &[Binding],
+    errors: &mut Errors,
+) {
+    let text = |ty: &Type| ty.to_token_stream().to_string();
+    let stream = bindings.iter().find(|b| b.operand.role == Role::Stream);
+    let is_stream = |parameter: &&&Parameter<'_>| {
+        stream.is_some_and(|stream| is_place(parameter, &stream.place))
+    };
+    let all = || left.unmentioned.iter().chain(&left.mentioned);
+    let stream_type = all().find(is_stream).map(|stream| text(stream.ty));
+    let looked_at = left
+        .mentioned
+        .iter()
+        .filter(|parameter| is_tensor(parameter.ty) || Some(text(parameter.ty)) == stream_type);
+    for parameter in left.unmentioned.iter().chain(looked_at) {
+        if !is_stream(&parameter) {
+            let Parameter { name, written, .. } = parameter;
+            errors.at(
+                written,
+                would_ignore(wanted, function, name, &name.to_string()),
+            );
+        }
+    }
+}
+
+/// The body is what the kernel stands for: a field that it reads and the kernel does not, such as
+/// a dropout after the projection, would be lost. What the condition reads only chooses.
+fn refuse_unread_fields(
+    wanted: &Wanted<'_>,
+    function: &Function,
+    bindings: &[Binding],
+    errors: &mut Errors,
+) {
+    if !function.has_receiver() {
+        return;
+    }
+    let condition = wanted.when.cloned().unwrap_or_default();
+    let mut accounted = fields_read(condition);
+    let fields = bindings.iter().filter_map(|binding| binding.place.field());
+    accounted.extend(fields.cloned());
+    for field in fields_read(function.body.stream()) {
+        if !accounted.contains(&field) {
+            let written = format!("self.{field}");
+            errors.at(&field, would_ignore(wanted, function, &field, &written));
+        }
+    }
+}
+
+fn would_ignore(wanted: &Wanted<'_>, function: &Function, name: &Ident, written: &str) -> String {
+    let id = wanted.contract.id;
+    if let Some(foreign) = wanted.foreign(&name.unraw()) {
+        return format!("`{id}` would ignore `{written}`: {}", foreign.advice);
+    }
+    let receiver = function.has_receiver().then_some("self");
+    let takes = wanted.takes(receiver);
+    format!(
+        "`{id}` would ignore `{written}`: the kernel takes {takes}\n\
+         use it before or after this function, or in `when = ..` if it only chooses"
+    )
+}
+
+/// A parameter of the function, else a field of `self`: as the attribute says, else the only one
+/// with a usual name.
+fn find(
+    wanted: &Wanted<'_>,
+    operand: &Operand,
+    function: &Function,
+    parameters: &[Parameter<'_>],
+) -> Result<Place> {
+    let allowed = match operand.role.may_be_parameter() {
+        true => parameters,
+        false => &[],
+    };
+    let fields_allowed = operand.role.may_be_field() && function.has_receiver();
+    if let Some(argument) = wanted.attribute.get(operand.name) {
+        return given(&argument.as_name()?, allowed, fields_allowed);
+    }
+
+    let mut found: Vec<(Ident, Place)> = allowed
+        .iter()
+        .filter(|parameter| is_usual(operand, parameter.name))
+        .map(|parameter| (parameter.name.clone(), parameter.place()))
+        .collect();
+    if found.is_empty() && fields_allowed {
+        let fields = fields_read(function.body.stream()).into_iter();
+        let fields = fields.filter(|field| is_usual(operand, field));
+        found.extend(fields.map(|field| (field.clone(), Place::Field(field))));
+    }
+    if found.len() > 1 {
+        let names: Vec<Ident> = found.into_iter().map(|(name, _)| name).collect();
+        return Err(ambiguous(operand.name, &names));
+    }
+    let place = found.pop().map(|(_, place)| place);
+    place.ok_or_else(|| missing(wanted, operand, function, fields_allowed))
+}
+
+/// The parameter or field that the attribute names.
+pub(crate) fn given(
+    name: &Ident,
+    parameters: &[Parameter<'_>],
+    fields_allowed: bool,
+) -> Result<Place> {
+    let found = parameters
+        .iter()
+        .find(|parameter| parameter.name.unraw() == name.unraw());
+    if let Some(parameter) = found {
+        return Ok(parameter.place());
+    }
+    if fields_allowed {
+        // The macro cannot see the struct; rustc checks the field's name.
+        return Ok(Place::Field(name.clone()));
+    }
+    let names = parameters
+        .iter()
+        .map(|parameter| parameter.name.to_string());
+    let names: Vec<String> = names.collect();
+    let near = did_you_mean(&name.to_string(), names.iter().map(String::as_str));
+    let all = list(&names, "and");
+    let message = format!("there is no parameter `{name}`{near}\nthere are {all}");
+    Err(Error::new(name.span(), message))
+}
+
+fn missing(
+    wanted: &Wanted<'_>,
+    operand: &Operand,
+    function: &Function,
+    fields_allowed: bool,
+) -> Error {
+    let what = operand.name;
+    let usual = list(operand.usual, "or");
+    let (expected, because) = (operand.role.expected(), wanted.because(operand));
+    let (from, example) = match (operand.role.may_be_parameter(), fields_allowed) {
+        (true, true) => ("no parameter and no field that the body reads is", "name"),
+        (false, _) => ("no field that the body reads is", "field"),
+        (true, false) => ("no parameter is", "parameter"),
+    };
+    let message = format!(
+        "{from} `{what}`{because} ({expected}) under a usual name: {usual}\n\
+         say which one it is: `{what} = my_{example}`"
+    );
+    Error::new(function.signature.ident.span(), message)
+}
+
+fn missing_stream(function: &Function) -> &'static str {
+    match function.has_receiver() {
+        true => {
+            "the kernel's input is missing: take exactly one tensor beside `self`, `x: Tensor<D>`"
+        }
+        false => "the kernel's input is missing: take the tensor as a parameter, `x: Tensor<D>`",
+    }
+}
+
+fn check_types(bindings: &[Binding], parameters: &[Parameter<'_>], errors: &mut Errors) {
+    for Binding { operand, place } in bindings {
+        let parameter = parameters.iter().find(|p| is_place(p, place));
+        let Some(Parameter { name, ty, .. }) = parameter else {
+            continue;
+        };
+        if let Some(message) = complaint(operand.role, ty) {
+            errors.at(ty, about(operand, name, &message));
+        }
+    }
+}
+
+fn is_usual(operand: &Operand, name: &Ident) -> bool {
+    let name = name.unraw();
+    operand.usual.iter().any(|usual| name == usual)
+}
+
+fn is_place(parameter: &Parameter<'_>, place: &Place) -> bool {
+    matches!(place, Place::Parameter { name, .. } if name == parameter.name)
+}

@@ -1,0 +1,151 @@
+//! What a contract needs for writing a call.
+
+use proc_macro2::{Ident, TokenStream};
+use quote::{quote, quote_spanned};
+
+use super::{Key, Operand};
+
+/// Where an operand was found.
+pub(crate) struct Binding {
+    pub(crate) operand: &'static Operand,
+    pub(crate) place: Place,
+}
+
+/// A field of `self`, or a parameter.
+pub(crate) enum Place {
+    Field(Ident),
+    Parameter { name: Ident, by_reference: bool },
+}
+
+impl Place {
+    /// `true` if both are one field, or one parameter.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        let are_fields = |place: &Self| matches!(place, Self::Field(_));
+        are_fields(self) == are_fields(other) && self.name() == other.name()
+    }
+
+    /// The name, if it is a field.
+    pub(crate) fn field(&self) -> Option<&Ident> {
+        match self {
+            Self::Field(name) => Some(name),
+            Self::Parameter { .. } => None,
+        }
+    }
+
+    /// The field's or parameter's name.
+    pub(crate) fn name(&self) -> &Ident {
+        match self {
+            Self::Field(name) | Self::Parameter { name, .. } => name,
+        }
+    }
+}
+
+/// Everything that stands in a call.
+pub(crate) struct Call<'a> {
+    /// The path of the runtime's `__private` module.
+    pub(crate) runtime: &'a TokenStream,
+    pub(crate) key: &'a Key,
+    pub(crate) bindings: &'a [Binding],
+    /// The token `self`.
+    pub(crate) this: &'a Ident,
+    /// The call of the site, `At::new(&SITE)`.
+    pub(crate) at: TokenStream,
+    /// The closure that runs the reference on the tensors that flow through.
+    pub(crate) reference: TokenStream,
+}
+
+impl Call<'_> {
+    /// The operand by value; it is moved.
+    pub(crate) fn value(&self, operand: &str) -> TokenStream {
+        match self.place(operand) {
+            Place::Field(name) => self.field(name),
+            Place::Parameter { name, .. } => quote!(#name),
+        }
+    }
+
+    /// The operand by reference.
+    pub(crate) fn borrow(&self, operand: &str) -> TokenStream {
+        match self.place(operand) {
+            Place::Field(name) => {
+                let field = self.field(name);
+                quote_spanned!(field_span(self.this, name)=> &#field)
+            }
+            Place::Parameter {
+                name,
+                by_reference: true,
+            } => quote!(#name),
+            Place::Parameter { name, .. } => quote!(&#name),
+        }
+    }
+
+    /// The operand for a callee that takes owned or borrowed values. A parameter by value is
+    /// cloned, since the reference takes it too; a tensor's clone shares its memory.
+    pub(crate) fn shared(&self, operand: &str) -> TokenStream {
+        match self.place(operand) {
+            Place::Parameter {
+                name,
+                by_reference: false,
+            } => clone(&quote!(&#name)),
+            _ => self.borrow(operand),
+        }
+    }
+
+    /// A call of a method of one of the runtime's traits on the operand.
+    pub(crate) fn read(&self, operand: &str, trait_: &str, method: &str) -> TokenStream {
+        let runtime = self.runtime;
+        let [trait_, method] = [trait_, method].map(|name| quote::format_ident!("{name}"));
+        let operand = self.borrow(operand);
+        quote!(#runtime::#trait_::#method(#operand))
+    }
+
+    /// As [`Call::read`], in an `Option`: `None` for an operand that the settings don't bring.
+    pub(crate) fn read_optional(&self, operand: &str, trait_: &str, method: &str) -> TokenStream {
+        match self.find(operand) {
+            Some(_) => {
+                let value = self.read(operand, trait_, method);
+                quote!(::core::option::Option::Some(#value))
+            }
+            None => quote!(::core::option::Option::None),
+        }
+    }
+
+    /// The key as a value of its own struct.
+    pub(crate) fn key(&self) -> TokenStream {
+        self.key.value(self.runtime)
+    }
+
+    fn find(&self, operand: &str) -> Option<&Place> {
+        let found = self
+            .bindings
+            .iter()
+            .find(|binding| binding.operand.name == operand);
+        found.map(|binding| &binding.place)
+    }
+
+    fn place(&self, operand: &str) -> &Place {
+        self.find(operand)
+            .expect("a contract reads only the operands that its settings bring")
+    }
+
+    /// `self.name`, reported where the name stands.
+    fn field(&self, name: &Ident) -> TokenStream {
+        field(self.this, name)
+    }
+}
+
+/// `self.name`, reported where the name stands, with the `self` of the function.
+pub(crate) fn field(this: &Ident, name: &Ident) -> TokenStream {
+    let span = field_span(this, name);
+    let this = Ident::new("self", span);
+    quote_spanned!(span=> #this.#name)
+}
+
+/// `Clone::clone(..)` of a reference.
+pub(crate) fn clone(reference: &TokenStream) -> TokenStream {
+    quote!(::core::clone::Clone::clone(#reference))
+}
+
+/// The place of the name with the hygiene of `self`.
+fn field_span(this: &Ident, name: &Ident) -> proc_macro2::Span {
+    name.span().resolved_at(this.span())
+}

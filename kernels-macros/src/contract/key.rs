@@ -1,0 +1,89 @@
+//! The semantics key of a site: a choice for every setting of its contract.
+
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{format_ident, quote};
+
+use super::{Choice, Condition, Contract, Setting};
+
+/// The choices that were read. Tokens and JSON come from the same choices, so they cannot differ.
+pub(crate) struct Key {
+    contract: &'static Contract,
+    /// In the contract's order; nothing for a setting whose value is in error.
+    choices: Vec<(&'static Setting, Option<&'static Choice>)>,
+}
+
+impl Key {
+    /// The key with these choices, one for each setting of the contract.
+    pub(crate) fn new(
+        contract: &'static Contract,
+        choices: Vec<(&'static Setting, Option<&'static Choice>)>,
+    ) -> Self {
+        Self { contract, choices }
+    }
+
+    /// Whether a condition holds; unknown if its setting is in error. No condition always holds.
+    pub(crate) fn holds(&self, condition: Option<Condition>) -> Option<bool> {
+        let Some(condition) = condition else {
+            return Some(true);
+        };
+        let choice = self.choice(condition.setting)?;
+        Some(condition.values.contains(&choice))
+    }
+
+    /// The value of a setting as it is written in the attribute; nothing if it is in error.
+    pub(crate) fn choice(&self, setting: &str) -> Option<&'static str> {
+        let found = self.choices.iter().find(|(other, _)| other.name == setting);
+        found.and_then(|(_, choice)| choice.map(|choice| choice.written))
+    }
+
+    /// `true` if every setting has a value.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.choices.iter().all(|(_, choice)| choice.is_some())
+    }
+
+    /// The key as a `SemanticsKey`, its names bare.
+    pub(crate) fn tokens(&self) -> TokenStream {
+        let variant = format_ident!("{}", self.contract.key);
+        let value = self.struct_tokens(&TokenStream::new());
+        quote!(SemanticsKey::#variant(#value))
+    }
+
+    /// The key's own struct, its names reached through `path::`.
+    pub(crate) fn value(&self, path: &TokenStream) -> TokenStream {
+        self.struct_tokens(&quote!(#path::))
+    }
+
+    /// The key as one line of JSON.
+    pub(crate) fn json(&self) -> String {
+        let settings = self.chosen().map(|(name, choice)| (name, choice.json));
+        let fields: Vec<_> = std::iter::once(("op", self.contract.op))
+            .chain(settings)
+            .map(|(name, value)| format!("\"{name}\":\"{value}\""))
+            .collect();
+        format!("{{{}}}", fields.join(","))
+    }
+
+    /// The settings as they would be written in the attribute.
+    pub(crate) fn written(&self) -> String {
+        let settings = self.chosen();
+        let settings = settings.map(|(name, choice)| format!("`{name} = {}`", choice.written));
+        settings.collect::<Vec<_>>().join(", ")
+    }
+
+    fn chosen(&self) -> impl Iterator<Item = (&'static str, &'static Choice)> {
+        let choices = self.choices.iter();
+        choices.filter_map(|(setting, choice)| choice.map(|choice| (setting.name, choice)))
+    }
+
+    fn struct_tokens(&self, prefix: &TokenStream) -> TokenStream {
+        let key = format_ident!("{}Key", self.contract.key);
+        let choices = self.choices.iter();
+        let fields = choices.filter_map(|(setting, choice)| {
+            let name = Ident::new(setting.name, Span::call_site());
+            let enum_ = format_ident!("{}", setting.type_name);
+            let variant = format_ident!("{}", (*choice)?.variant);
+            Some(quote!(#name: #prefix #enum_::#variant))
+        });
+        quote!(#prefix #key { #(#fields),* })
+    }
+}

@@ -1,0 +1,195 @@
+//! Whole expansions, one file per form under `snapshots/`, formatted as Rust.
+//!
+//! `BLESS=1 cargo test -p kernels-macros snapshots` writes them anew; read what changed.
+
+use std::path::Path;
+
+use proc_macro2::TokenStream;
+use quote::quote;
+use similar::TextDiff;
+
+#[track_caller]
+fn check(name: &str, attribute: TokenStream, item: TokenStream) {
+    compare(name, &crate::run(attribute, item));
+}
+
+/// Compares with the committed file. Methods stand in a block, as items do in a file.
+#[track_caller]
+fn compare(name: &str, expansion: &TokenStream) {
+    let parsed = syn::parse2(expansion.clone())
+        .or_else(|_| syn::parse2(quote!(impl AroundTheMethod { #expansion })));
+    let written = prettyplease::unparse(&parsed.expect("the expansion is Rust"));
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("snapshots/{name}.rs"));
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(&path, written).expect("the snapshot can be written");
+        return;
+    }
+    let expected = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        expected == written,
+        "the expansion is not that of snapshots/{name}.rs (-); BLESS=1 writes it anew\n{}",
+        TextDiff::from_lines(&expected, &written).unified_diff()
+    );
+}
+
+#[test]
+fn struct_norm() {
+    check(
+        "struct_norm",
+        quote!(
+            "npu_fused_rmsnorm",
+            offset = 1,
+            rounding = gemma,
+            layer = "RMSNorm"
+        ),
+        quote! {
+            /// A norm.
+            #[derive(Module, Debug)]
+            pub struct Norm {
+                weight: Param<Tensor<1>>,
+                eps: f64,
+            }
+        },
+    );
+}
+
+#[test]
+fn struct_packed_mlp() {
+    check(
+        "struct_packed_mlp",
+        quote!(
+            "npu_fused_swiglu",
+            activation = quick_gelu,
+            projections = interleaved,
+            clamp = limit,
+            up_offset = 1,
+            when = self.fast
+        ),
+        quote! {
+            #[derive(Module, Debug)]
+            struct Experts<L> where L: Layer {
+                gate_up_proj: L,
+                down_proj: L,
+                limit: f64,
+                fast: bool,
+            }
+        },
+    );
+}
+
+#[test]
+fn struct_rope_with_sections() {
+    check(
+        "struct_rope_with_sections",
+        quote!("npu_fused_rope", sections = chunked, method = rotate),
+        quote! {
+            struct Rotary {
+                cos: Tensor<4>,
+                sin: Tensor<4>,
+                mrope_section: [usize; 3],
+            }
+        },
+    );
+}
+
+#[test]
+fn impl_block() {
+    check(
+        "impl_block",
+        quote!("npu_fused_swiglu", when = self.act == Act::Silu),
+        quote! {
+            impl<L: Layer> Mlp<L> {
+                const WIDTH: usize = 4;
+
+                /// The user's docs.
+                #[must_use]
+                #[tracing::instrument]
+                pub fn forward<const D: usize>(&self, mut x: Tensor<D>) -> Tensor<D> {
+                    x = x * 2.0;
+                    let gate = self.act.apply(self.gate_proj.forward(x.clone()));
+                    self.down_proj.forward(gate * self.up_proj.forward(x))
+                }
+
+                fn other(&self) {}
+            }
+        },
+    );
+}
+
+#[test]
+fn impl_of_a_trait() {
+    check(
+        "impl_of_a_trait",
+        quote!("npu_fused_rmsnorm", gating = after_norm, scale = none),
+        quote! {
+            impl Layer for Norm {
+                type Output = Tensor<3>;
+                fn forward(&self, mut x: Tensor<3>, gate: Tensor<3>) -> Self::Output {
+                    x = x.clone() / (x.square().mean_dim(2) + self.eps).sqrt();
+                    x * silu(gate)
+                }
+            }
+        },
+    );
+}
+
+#[test]
+fn method() {
+    check(
+        "method",
+        quote!("npu_fused_rmsnorm", weight = w, groups = many),
+        quote! {
+            fn forward(&self, hidden: Tensor<3>) -> Tensor<3> {
+                grouped(hidden, self.group_size) * self.w.val() + self.eps
+            }
+        },
+    );
+}
+
+#[test]
+fn function() {
+    check(
+        "function",
+        quote!("npu_fused_rope", style = interleaved, table = pairs),
+        quote! {
+            #[inline]
+            pub(crate) fn rotate(
+                k: Tensor<4>,
+                q: Tensor<4>,
+                cos: &Tensor<2>,
+                sin: Tensor<2>,
+            ) -> (Tensor<4>, Tensor<4>) {
+                (turn(q, cos, &sin), turn(k, cos, &sin))
+            }
+        },
+    );
+}
+
+#[test]
+fn path() {
+    check(
+        "path",
+        quote!(acme::soft_cap, cap = limit, layer = "SoftCap"),
+        quote! {
+            impl Head {
+                pub fn forward<const D: usize>(&self, logits: Tensor<D>, bias: &Tensor<1>) -> Tensor<D> {
+                    (logits / self.limit).tanh() * self.limit + bias.clone().unsqueeze()
+                }
+            }
+        },
+    );
+}
+
+#[test]
+fn an_item_in_error() {
+    check(
+        "an_item_in_error",
+        quote!("npu_fused_rmsnorm", offset = 2),
+        quote! {
+            pub struct Norm {
+                weight: Param<Tensor<1>>,
+                eps: f64,
+            }
+        },
+    );
+}
