@@ -10,6 +10,9 @@ use crate::registry::{FloatType, Implementation, Site};
 use burn::tensor::{DType, Device, Tensor};
 use thiserror::Error;
 
+/// A body, whatever its type.
+pub(super) type Body<'a, O> = Box<dyn FnOnce(O) -> <O as Operands>::Output + 'a>;
+
 /// The operands that a body reads from where it was written, and not from its argument.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Captured {
@@ -27,7 +30,7 @@ pub(super) fn checked<O: Operands>(
     implementation: &'static Implementation,
     operands: O,
     captured: Captured,
-    body: impl FnOnce(O) -> O::Output,
+    body: Body<'_, O>,
 ) -> O::Output {
     let mut result = operands.clone().launch(implementation);
     // Annotated sites inside the body are not what is checked, and nobody called them.

@@ -30,6 +30,27 @@ pub(crate) fn whole<const D: usize>(
     composition: impl FnOnce(Tensor<D>) -> Tensor<D>,
     body: impl FnOnce(Tensor<D>) -> Tensor<D>,
 ) {
+    // Boxed, so that the comparison is compiled once a rank and not once a site.
+    compare(
+        site,
+        implementation,
+        x,
+        Box::new(composition),
+        Box::new(body),
+    );
+}
+
+type Body<'a, const D: usize> = Box<dyn FnOnce(Tensor<D>) -> Tensor<D> + 'a>;
+
+#[track_caller]
+#[cold]
+fn compare<const D: usize>(
+    site: &'static Site,
+    implementation: &'static Implementation,
+    x: Tensor<D>,
+    composition: Body<'_, D>,
+    body: Body<'_, D>,
+) {
     let _uncounted = policy::uncounted();
     let Some(dtype) = FloatType::from_dtype(x.dtype()) else {
         return;
