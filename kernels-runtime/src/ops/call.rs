@@ -80,3 +80,37 @@ pub(crate) fn wrong_launch(implementation: &str, op: &str, launch: &Launch) -> !
          {launch:?}; its kernel's `op` and its `launch` must be of one operation"
     )
 }
+
+#[cfg(all(test, feature = "cpu"))]
+mod tests {
+    use super::*;
+    use crate::semantics::{RmsNormKey, RopeKey};
+    use burn::tensor::Device;
+
+    fn tensors<const N: usize>(dtypes: [DType; N]) -> [DispatchTensor; N] {
+        dtypes.map(|dtype| Tensor::<1>::zeros([1], (&Device::flex(), dtype)).into_dispatch())
+    }
+
+    #[test]
+    fn tables_may_be_in_the_dtype_of_the_computation() {
+        let key = SemanticsKey::Rope(RopeKey::LLAMA);
+        let of = |dtypes| query(&key, tensors(dtypes).each_ref()).tensors;
+        let (half, wide) = (DType::BF16, DType::F32);
+        let bf16 = TensorType::Float(FloatType::Bf16);
+        assert_eq!(of([half; 4]), bf16);
+        assert_eq!(of([half, half, wide, wide]), bf16);
+        assert_eq!(of([half, half, wide, half]), TensorType::Mixed);
+        assert_eq!(of([half, wide, wide, wide]), TensorType::Mixed);
+        assert_eq!(of([wide, wide, half, half]), TensorType::Mixed);
+        assert_eq!(of([wide, wide, DType::F64, DType::F64]), TensorType::Mixed);
+        assert_eq!(of([half, half, DType::F16, DType::F16]), TensorType::Mixed);
+    }
+
+    #[test]
+    fn other_operands_have_one_dtype() {
+        let key = SemanticsKey::RmsNorm(RmsNormKey::LLAMA);
+        let of = |dtypes| query(&key, tensors(dtypes).each_ref()).tensors;
+        assert_eq!(of([DType::BF16, DType::F32]), TensorType::Mixed);
+        assert_eq!(of([DType::F32; 2]), TensorType::Float(FloatType::F32));
+    }
+}
