@@ -4,14 +4,19 @@
 //! * [`registry`]: what exists, kernels and annotated sites.
 //! * [`semantics`]: what a site or kernel computes, as a comparable key.
 //! * [`policy`]: what is wanted.
+//! * [`mapping`]: which kernel a named layer runs; [`apply`]: kernels by name.
 //! * [`dispatch`]: which path a call takes, and why.
 //! * [`report`]: which paths ran.
 //! * [`ops`]: the operations, each with its reference, gradients and kernels.
 //! * [`verify`]: kernels beside their references.
 
+mod active;
+pub mod apply;
 #[cfg(feature = "cpu")]
 mod cpu;
 pub mod dispatch;
+pub mod mapping;
+mod near;
 pub mod ops;
 pub mod policy;
 pub mod registry;

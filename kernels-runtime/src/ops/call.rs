@@ -1,35 +1,15 @@
 //! What every operation needs to look at its tensors before it decides.
 
-use crate::dispatch::{DeviceKind, Mode, Query, Reason, TensorType};
-use crate::registry::{FloatType, KernelSpec};
+use crate::dispatch::{Query, Reason};
+use crate::registry::KernelSpec;
 use crate::semantics::SemanticsKey;
-use burn::backend::{DispatchTensor, TensorMetadata};
+use burn::backend::DispatchTensor;
 use burn::tensor::{DType, FloatDType, Tensor};
 
 /// What the decision for a call with these tensors depends on. The first tensor names the device;
 /// the others must be on it, as for every operation of Burn. Allocates nothing.
 pub(crate) fn query<const N: usize>(tensors: [&DispatchTensor; N]) -> Query {
-    let (device, _) = DeviceKind::of_tensor(&tensors[0].kind);
-    let autodiff = tensors
-        .iter()
-        .any(|tensor| DeviceKind::of_tensor(&tensor.kind).1);
-    let dtype = tensors[0].dtype();
-    let mixed = tensors.iter().any(|tensor| tensor.dtype() != dtype);
-    let tensors = match FloatType::from_dtype(dtype) {
-        _ if mixed => TensorType::Mixed,
-        Some(float) => TensorType::Float(float),
-        None => TensorType::Unsupported,
-    };
-    Query {
-        device,
-        tensors,
-        mode: if autodiff {
-            Mode::Training
-        } else {
-            Mode::Inference
-        },
-        condition: true,
-    }
+    Query::of_tensors(tensors)
 }
 
 /// The first reason against every implementation of a kernel that is called directly.
