@@ -176,14 +176,7 @@ fn kernelize_holds_the_mode_and_the_mapping_until_it_is_reverted() {
     mapping::register(of([
         norm("acme_norm").during(ModeFlags::TRAINING),
         norm("acme_no_gradient").during(ModeFlags::INFERENCE),
-        norm("acme_barrier")
-            .during(ModeFlags::INFERENCE | COMPILE)
-            .on(CapabilityRange::new(9, 9)),
-    ]
-    .map(|rule| match rule.capability {
-        CapabilityRange::ANY => rule,
-        _ => rule.during(ModeFlags::FALLBACK),
-    })));
+    ]));
     let plan = kernelize(ModeFlags::TRAINING, &device).unwrap();
     let row = plan
         .sites
