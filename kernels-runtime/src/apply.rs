@@ -1,6 +1,6 @@
 //! Kernels by name, for the whole process: apply one, or apply a list.
 //!
-//! A shorthand for the [policy](crate::policy): the same checks, one call, and a report.
+//! A shorthand for the [`policy`]: the same checks, one call, and a report.
 
 use crate::active::{self, Active};
 use crate::dispatch::{Mode, Plan, PlanError, Query, TensorType, plan_under};
