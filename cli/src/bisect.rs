@@ -7,7 +7,6 @@ use crate::output;
 use anyhow::bail;
 use runs::{Outcome, Runs};
 use serde_json::json;
-use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::time::Duration;
 
@@ -16,8 +15,9 @@ use std::time::Duration;
 /// Runs COMMAND with all kernels (it must fail), with none (it must succeed), and then with halves
 /// of its sites switched off, until no further site can be switched off without the failure going
 /// away. A command fails by its exit code. It may be a wrapper such as `cargo test` or a script:
-/// sites and policy travel in environment variables (BURN_KERNELS_TRACE_SITES, BURN_KERNELS). A
-/// BURN_KERNELS of your own is what "all kernels" means.
+/// what ran and what is switched off travels in environment variables
+/// (BURN_KERNELS_TRACE_SITES, BURN_KERNELS_SITES_OFF). A BURN_KERNELS of your own is what "all
+/// kernels" means.
 ///
 /// Exit code: 0 when sites are named, 1 when kernels are not the cause or the command can't be run,
 /// 2 on wrong usage.
@@ -78,7 +78,7 @@ fn suspects(runs: &mut Runs<'_>) -> anyhow::Result<Vec<String>> {
 }
 
 fn report(args: &Args, runs: &Runs<'_>, found: &[String], rest_passes: bool) -> anyhow::Result<()> {
-    let policy = runs.policy_without(&found.iter().cloned().collect::<BTreeSet<_>>());
+    let policy = runs.policy_without(found);
     if args.json {
         return output::json(&json!({
             "sites": found,

@@ -25,7 +25,8 @@ use tracing_subscriber::filter::LevelFilter;
 /// Train and run models with fused kernels, and see which kernel runs where.
 ///
 /// The environment variable BURN_KERNELS holds the policy for every command; `--kernels` wins
-/// over it. A policy is a comma list, for example `all,-npu_fused_rope` or `none,+npu_fused_swiglu`.
+/// over it. A policy is a comma list, for example `all,-npu_fused_rope`, `none,+npu_fused_swiglu` or
+/// `all,-llama::*`, or `@FILE.toml`.
 #[derive(Debug, Parser)]
 #[command(name = "kernels", version, propagate_version = true)]
 struct Cli {

@@ -51,7 +51,7 @@ fn norm() -> String {
 fn one_site_is_named_through_a_wrapper() {
     let found = found(&failing_when(&format!("grep -qx {MLP} \"$trace\"")));
     assert_eq!(found["sites"], serde_json::json!([MLP]));
-    assert_eq!(found["policy"], format!("all,-site::{MLP}"));
+    assert_eq!(found["policy"], format!("all,-{MLP}"));
     assert_eq!(found["succeeds_without_them"], true);
 }
 
@@ -78,7 +78,7 @@ fn steps_and_the_way_out_are_printed() {
     assert!(said.contains("run 2: with no kernel it succeeds"), "{said}");
     let text = String::from_utf8(result.stdout).unwrap();
     assert!(
-        text.contains(MLP) && text.contains("BURN_KERNELS=all,-site::"),
+        text.contains(MLP) && text.contains("BURN_KERNELS=all,-"),
         "{text}"
     );
 }

@@ -163,7 +163,7 @@ fn an_offset_norm_is_not_a_plain_one() {
         "rms_norm(offset=0",
         "y is ",
         "x f32[5, 24], weight f32[24]",
-        "BURN_KERNELS=all,-site::live::NORM_OF_OFFSET",
+        "BURN_KERNELS=all,-live::NORM_OF_OFFSET",
         "BURN_KERNELS_VERIFY=first,-live::NORM_OF_OFFSET",
         "tests/live.rs:",
     ] {
@@ -353,7 +353,7 @@ fn every_nth_call_is_checked() {
 fn sites_can_be_left_out_and_all_of_it_switched_off() {
     let _auto = policy::scope(Policy::auto());
     let body = |_, _| -> Tensor<2> { panic!("the body does not run") };
-    let _first = live::scope(Sampling::first().except("live::LEFT_*"));
+    let _first = live::scope(Sampling::first().except("live::LEFT_*").unwrap());
     glu(&LEFT_OUT, random([2, 4]), random([2, 4]), body);
     let _off = live::scope(Sampling::off());
     glu(&OFF, random([2, 4]), random([2, 4]), body);
@@ -376,4 +376,72 @@ fn calls_inside_a_checked_body_are_not_counted() {
     });
     assert_eq!((calls(&OUTER), calls(&INNER)), (1, 0));
     assert!(row(&INNER).is_none());
+}
+
+#[test]
+fn gated_and_grouped_norms_and_packed_units() {
+    sites! {
+        GATED: "npu_fused_rmsnorm", SemanticsKey::RmsNorm(RmsNormKey {
+            gating: Gating::BeforeNorm,
+            ..RmsNormKey::LLAMA
+        });
+        GATED_AFTER: "npu_fused_rmsnorm", SemanticsKey::RmsNorm(RmsNormKey {
+            gating: Gating::BeforeNorm,
+            ..RmsNormKey::LLAMA
+        });
+        GROUPED: "npu_fused_rmsnorm", SemanticsKey::RmsNorm(RmsNormKey {
+            groups: Groups::Many,
+            scale: Scale::None,
+            ..RmsNormKey::LLAMA
+        });
+        PACKED: "npu_fused_swiglu", SemanticsKey::Glu(GluKey {
+            projections: Projections::Interleaved,
+            activation: Activation::QuickGelu,
+            clamp: Clamp::Limit,
+            up_offset: Offset::One,
+            ..GluKey::SWIGLU
+        });
+    }
+    let weight = random([8]);
+    let scaled = |x: Tensor<2>| normed(x) * weight.clone().unsqueeze();
+    let gated = |site, body: &dyn Fn(Tensor<2>, Tensor<2>) -> Tensor<2>| {
+        private::rms_norm_gated(
+            At::new(site),
+            random([3, 8]),
+            random([3, 8]),
+            Some(weight.clone()),
+            EPS,
+            None,
+            body,
+        )
+    };
+    {
+        let _first = first();
+        gated(&GATED, &|x, gate| scaled(x * silu(gate)));
+    }
+    let said = refusal(|| gated(&GATED_AFTER, &|x, gate| scaled(x) * silu(gate)));
+    assert!(said.contains("gating=before_norm"), "{said}");
+
+    let said = refusal(|| {
+        private::rms_norm(
+            At::new(&GROUPED),
+            random([3, 8]),
+            None,
+            EPS,
+            Some(2),
+            normed,
+        )
+    });
+    assert!(said.contains("groups=many"), "{said}");
+
+    let said = refusal(|| {
+        private::glu_packed(At::new(&PACKED), random([3, 8]), Some(7.0), |gate_up| {
+            // The halves in place of the neighbours.
+            let (gate, up) = (gate_up.clone().narrow(1, 0, 4), gate_up.narrow(1, 4, 4));
+            let gate = gate.clamp_max(7.0);
+            let up = up.clamp(-7.0, 7.0);
+            gate.clone() * burn::tensor::activation::sigmoid(gate * 1.702) * (up + 1.0)
+        })
+    });
+    assert!(said.contains("projections=interleaved"), "{said}");
 }

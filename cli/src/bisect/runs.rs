@@ -87,12 +87,12 @@ impl<'a> Runs<'a> {
     /// With every site on.
     pub fn all(&mut self) -> anyhow::Result<Outcome> {
         let base = self.base.clone();
-        self.run("all kernels", &base)
+        self.run("all kernels", &base, "")
     }
 
     /// Without any kernel.
     pub fn none(&mut self) -> anyhow::Result<Outcome> {
-        self.run("no kernel", "none")
+        self.run("no kernel", "none", "")
     }
 
     /// With these sites on and all others off. A run that gets further than the others may reach
@@ -100,9 +100,9 @@ impl<'a> Runs<'a> {
     pub fn only(&mut self, on: &[String]) -> anyhow::Result<Outcome> {
         loop {
             let known = self.sites.len();
-            let off = self.sites.iter().filter(|site| !on.contains(site)).cloned();
-            let policy = self.policy_without(&off.collect());
-            let outcome = self.run(&format!("{} of {known} sites", on.len()), &policy)?;
+            let off = lines(self.sites.iter().filter(|site| !on.contains(site)));
+            let base = self.base.clone();
+            let outcome = self.run(&format!("{} of {known} sites", on.len()), &base, &off)?;
             if self.sites.len() == known {
                 return Ok(outcome);
             }
@@ -111,25 +111,26 @@ impl<'a> Runs<'a> {
 
     /// With these sites off and all others on.
     pub fn without(&mut self, off: &[String]) -> anyhow::Result<Outcome> {
-        let policy = self.policy_without(&off.iter().cloned().collect());
-        self.run("all others", &policy)
+        let base = self.base.clone();
+        self.run("all others", &base, &lines(off))
     }
 
-    /// The policy with these sites off.
-    pub fn policy_without(&self, off: &BTreeSet<String>) -> String {
-        let off = off.iter().map(|site| format!(",-site::{site}"));
+    /// A policy with these sites off, for a program that holds all of them.
+    pub fn policy_without(&self, off: &[String]) -> String {
+        let off = off.iter().map(|site| format!(",-{site}"));
         self.base.clone() + &off.collect::<String>()
     }
 
-    fn run(&mut self, label: &str, policy: &str) -> anyhow::Result<Outcome> {
-        let trace = NamedTempFile::new().context("cannot make a temporary file")?;
+    fn run(&mut self, label: &str, policy: &str, off: &str) -> anyhow::Result<Outcome> {
+        let files = Files::new(off).context("cannot make a temporary file")?;
         self.count += 1;
         let outcome = self
-            .start(policy, &trace)
+            .start(policy, &files)
             .and_then(|child| self.wait(child));
         let outcome =
             outcome.with_context(|| format!("cannot run {}", self.command[0].to_string_lossy()))?;
-        let reached = std::fs::read_to_string(trace.path()).context("cannot read the trace")?;
+        let reached =
+            std::fs::read_to_string(files.trace.path()).context("cannot read the trace")?;
         self.sites.extend(reached.lines().map(str::to_owned));
         output::note(format_args!(
             "run {}: with {label} it {outcome}",
@@ -138,7 +139,7 @@ impl<'a> Runs<'a> {
         Ok(outcome)
     }
 
-    fn start(&self, policy: &str, trace: &NamedTempFile) -> std::io::Result<Child> {
+    fn start(&self, policy: &str, files: &Files) -> std::io::Result<Child> {
         let stream = || match self.show {
             true => Stdio::inherit(),
             false => Stdio::null(),
@@ -147,7 +148,8 @@ impl<'a> Runs<'a> {
         command
             .args(&self.command[1..])
             .env("BURN_KERNELS", policy)
-            .env("BURN_KERNELS_TRACE_SITES", trace.path())
+            .env("BURN_KERNELS_TRACE_SITES", files.trace.path())
+            .env("BURN_KERNELS_SITES_OFF", files.off.path())
             .stdin(Stdio::null())
             // Standard output is for the result.
             .stdout(match self.show {
@@ -180,6 +182,27 @@ impl<'a> Runs<'a> {
             std::thread::sleep(Duration::from_millis(10));
         }
     }
+}
+
+/// What one run reads and writes.
+struct Files {
+    trace: NamedTempFile,
+    off: NamedTempFile,
+}
+
+impl Files {
+    fn new(off: &str) -> std::io::Result<Self> {
+        let files = Self {
+            trace: NamedTempFile::new()?,
+            off: NamedTempFile::new()?,
+        };
+        std::fs::write(files.off.path(), off)?;
+        Ok(files)
+    }
+}
+
+fn lines<'a>(names: impl IntoIterator<Item = &'a String>) -> String {
+    names.into_iter().map(|name| format!("{name}\n")).collect()
 }
 
 impl From<ExitStatus> for Outcome {

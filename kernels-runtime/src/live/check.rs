@@ -4,8 +4,8 @@ use super::body::run_body;
 use super::mismatch::Mismatch;
 use super::run::{Computed, Take, Upstream, Values, cut, exact, run};
 use super::tolerance::{Miss, Three};
+use crate::active;
 use crate::kernel::{Operands, Tensors, Visitor};
-use crate::policy;
 use crate::registry::{FloatType, Implementation, Site};
 use burn::tensor::{DType, Device, Tensor};
 use thiserror::Error;
@@ -34,7 +34,7 @@ pub(super) fn checked<O: Operands>(
 ) -> O::Output {
     let mut result = operands.clone().launch(implementation);
     // Annotated sites inside the body are not what is checked, and nobody called them.
-    let _uncounted = policy::uncounted();
+    let _uncounted = active::uncounted();
     let Some(look) = Look::at(&operands) else {
         site.checks().skip();
         return result;

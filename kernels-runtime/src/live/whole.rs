@@ -9,7 +9,7 @@ use super::run::{Computed, Upstream, cut, run};
 use super::sampling::{self, Active};
 use super::tally::Part;
 use super::tolerance::{Miss, Three};
-use crate::policy;
+use crate::active;
 use crate::registry::{FloatType, Implementation, Site};
 use burn::tensor::Tensor;
 
@@ -51,7 +51,7 @@ fn compare<const D: usize>(
     composition: Body<'_, D>,
     body: Body<'_, D>,
 ) {
-    let _uncounted = policy::uncounted();
+    let _uncounted = active::uncounted();
     let Some(dtype) = FloatType::from_dtype(x.dtype()) else {
         return;
     };

@@ -15,4 +15,4 @@ mod optional;
 #[cfg(feature = "cpu")]
 pub use optional::Optional;
 
-pub(crate) use call::{compute_dtype, implementation, query, same_dtype_as, wrong_launch};
+pub(crate) use call::{compute_dtype, implementation, mixed, same_dtype_as, wrong_launch};
