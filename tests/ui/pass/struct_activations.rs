@@ -43,8 +43,8 @@ macro_rules! unit {
 // activation(1.5) · 1.5, by hand.
 unit!(Silu, silu, 1.839_543);
 unit!(Gelu, gelu, 2.099_684);
-unit!(GeluTanh, gelu_tanh, 2.099_358);
-unit!(QuickGelu, quick_gelu, 2.087_548);
+unit!(GeluTanh, gelu_tanh, 2.099_357);
+unit!(QuickGelu, quick_gelu, 2.087_493);
 unit!(Relu, relu, 2.25);
 unit!(Relu2, relu2, 3.375);
 unit!(Sigmoid, sigmoid, 1.226_362);
