@@ -13,6 +13,7 @@ mod errors;
 mod expand;
 mod facade;
 mod near;
+mod outline;
 mod scan;
 mod target;
 #[cfg(test)]
@@ -96,12 +97,13 @@ pub fn fused_kernel(
     run(attribute.into(), item.into()).into()
 }
 
-/// Parse, check, expand. On an error the item stays as it was written, so that the rest of the
-/// user's code (and the editor) still finds it.
+/// Parse, check, expand. On an error the item stays as it was written, and what would have been
+/// generated has its signatures, so that the rest of the user's code (and the editor) finds both.
 fn run(attribute: TokenStream, item: TokenStream) -> TokenStream {
-    try_run(attribute, item.clone()).unwrap_or_else(|error| {
+    try_run(attribute.clone(), item.clone()).unwrap_or_else(|error| {
         let errors = error.into_compile_error();
-        quote!(#item #errors)
+        let outline = outline::of(attribute, item.clone());
+        quote!(#item #outline #errors)
     })
 }
 
