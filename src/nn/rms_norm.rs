@@ -1,4 +1,3 @@
-use crate::__private::burn;
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 

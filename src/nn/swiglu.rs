@@ -1,4 +1,3 @@
-use crate::__private::burn;
 use burn::module::Module;
 use burn::nn::Linear;
 use burn::tensor::{Tensor, activation};
