@@ -345,8 +345,8 @@ fn gated_linear_units_match_transformers() {
     assert_eq!(compared, (5 + 3 + 3) * 3 * 2);
 }
 
-/// gpt-oss: interleaved, clamped at 7, which some elements are exactly in the half types, with the
-/// offset of up.
+/// gpt-oss: interleaved, clamped at 7, with the offset of up. In the half types some elements are
+/// exactly 7, where the gradient is zero.
 #[test]
 fn clamped_units_match_transformers() {
     let fixture = Fixture::open("glu");
