@@ -68,7 +68,10 @@ use quote::quote;
 /// ) -> (Tensor<4>, Tensor<4>) {
 ///     let half = q.dims()[3] / 2;
 ///     let turn = |x: Tensor<4>| {
-///         let (a, b) = (x.clone().narrow(3, 0, half), x.clone().narrow(3, half, half));
+///         let (a, b) = (
+///             x.clone().narrow(3, 0, half),
+///             x.clone().narrow(3, half, half),
+///         );
 ///         x * cos.clone().unsqueeze() + Tensor::cat(vec![-b, a], 3) * sin.clone().unsqueeze()
 ///     };
 ///     (turn(q), turn(k))
