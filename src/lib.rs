@@ -35,6 +35,9 @@
 //!
 //! * [`fused_kernel`]: the attribute, on a struct, an impl block or method, or a function.
 //! * [`policy`]: which kernels run; `BURN_KERNELS=none cargo run` switches all of them off.
+//! * [`mapping`]: which kernel a named layer runs, by device, capability and mode; [`kernelize`].
+//! * [`apply_kernel`], [`apply_default_kernels`]: kernels by name, for the whole process.
+//! * [`declare_kernel!`]: a kernel of your own crate.
 //! * [`report`](mod@report) and [`dispatch::plan`](fn@dispatch::plan): which path ran, which path
 //!   would run, and why.
 //! * [`registry`]: what is linked in, also readable from the built file.
@@ -46,9 +49,11 @@
 //! Feature `cpu` (default): fused SIMD kernels for Burn's Flex backend.
 
 pub use kernels_macros::fused_kernel;
+pub use kernels_runtime::apply::{apply_default_kernels, apply_kernel};
+pub use kernels_runtime::mapping::kernelize;
 pub use kernels_runtime::{
-    InitError, declare_kernel, dispatch, init, kernel, live, ops, policy, registry, report,
-    semantics, verify,
+    InitError, apply, declare_kernel, dispatch, init, kernel, live, mapping, ops, policy, registry,
+    report, semantics, verify,
 };
 
 #[doc(hidden)]

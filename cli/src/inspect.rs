@@ -1,14 +1,18 @@
 //! `kernels inspect`: the kernels and sites of a built file, read without running it.
 
+mod sections;
+
 use crate::output;
 use crate::table::Table;
 use anyhow::{Context, bail};
-use burn_kernels::registry::section::{self, ELF_SECTION, MACHO_SECTION, PE_SECTION, Record};
-use object::{Object, ObjectSection};
+use burn_kernels::registry::section::{self, Record};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
-/// List the kernels and sites in a built file (ELF, Mach-O or PE) without running it
+/// List the kernels and sites in a built file without running it
+///
+/// Reads programs, libraries and object files in the formats ELF (Linux, Android, FreeBSD), Mach-O
+/// (Apple, also universal files) and PE/COFF (Windows), and archives of object files (`.rlib`, `.a`).
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The program or library to read.
@@ -39,22 +43,26 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 fn read_records(bytes: &[u8]) -> anyhow::Result<Vec<Record>> {
-    let file = object::File::parse(bytes).context("not an ELF, Mach-O or PE file")?;
-    let section = file.sections().find(is_ours).context(
-        "it holds no kernel metadata: it was not built with burn-kernels, or was stripped of it",
-    )?;
-    let records = section::decode(section.data().context("its section cannot be read")?)
-        .context("its kernel metadata is damaged")?;
+    let mut section = Vec::new();
+    sections::collect(bytes, &mut section)?;
+    if section.is_empty() {
+        bail!(
+            "it holds no kernel metadata: it was not built with burn-kernels, or was stripped of it"
+        );
+    }
+    let mut records: Vec<Record> = Vec::new();
+    for section in section {
+        // The parts of a universal file say the same of each processor.
+        for record in section::decode(&section).context("its kernel metadata is damaged")? {
+            if !records.contains(&record) {
+                records.push(record);
+            }
+        }
+    }
     if records.is_empty() {
         bail!("its kernel metadata is empty");
     }
     Ok(records)
-}
-
-fn is_ours<'a>(section: &impl ObjectSection<'a>) -> bool {
-    section
-        .name()
-        .is_ok_and(|name| [ELF_SECTION, MACHO_SECTION, PE_SECTION].contains(&name))
 }
 
 fn file_name(path: &Path) -> String {

@@ -4,9 +4,11 @@
 //! Results go to standard output, everything else to standard error. The exit code is 0 on
 //! success, 1 on a failure and 2 on wrong usage. One file holds one command.
 
+mod bisect;
 mod choice;
 mod inspect;
 mod list;
+mod new_kernel;
 mod output;
 mod plan;
 mod run;
@@ -23,7 +25,8 @@ use tracing_subscriber::filter::LevelFilter;
 /// Train and run models with fused kernels, and see which kernel runs where.
 ///
 /// The environment variable BURN_KERNELS holds the policy for every command; `--kernels` wins
-/// over it. A policy is a comma list, for example `all,-npu_fused_rope` or `none,+npu_fused_swiglu`.
+/// over it. A policy is a comma list, for example `all,-npu_fused_rope`, `none,+npu_fused_swiglu` or
+/// `all,-llama::*`, or `@FILE.toml`.
 #[derive(Debug, Parser)]
 #[command(name = "kernels", version, propagate_version = true)]
 struct Cli {
@@ -42,6 +45,8 @@ enum Command {
     Plan(plan::Args),
     Inspect(inspect::Args),
     Verify(verify::Args),
+    Bisect(bisect::Args),
+    NewKernel(new_kernel::Args),
 }
 
 fn main() -> ExitCode {
@@ -69,6 +74,8 @@ fn execute(command: Command) -> anyhow::Result<()> {
         Command::Plan(args) => plan::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Verify(args) => verify::run(&args),
+        Command::Bisect(args) => bisect::run(&args),
+        Command::NewKernel(args) => new_kernel::run(&args),
     }
 }
 

@@ -2,9 +2,10 @@
 
 use crate::choice::{self, DeviceChoice, DtypeChoice};
 use crate::output;
-use anyhow::ensure;
-use burn_kernels::dispatch::{self, Mode};
+use anyhow::{Context, ensure};
+use burn_kernels::dispatch::{self, Mode, Plan};
 use burn_kernels::policy::Policy;
+use std::path::{Path, PathBuf};
 
 /// Show which implementation each site would run on a device, and why others are left out
 #[derive(Debug, clap::Args)]
@@ -24,6 +25,12 @@ pub struct Args {
     /// Print JSON.
     #[arg(long)]
     json: bool,
+    /// Write the plan to a TOML file, for `--check`.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Compare with a plan that `--out` wrote; any change is a failure that lists what changed.
+    #[arg(long, value_name = "FILE", conflicts_with = "out")]
+    check: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -35,7 +42,8 @@ enum ModeChoice {
 /// Runs the command.
 ///
 /// # Errors
-/// The policy asks for a kernel (`+ID`, `strict`) that can't run on this device with this dtype.
+/// The policy asks for a kernel (`+ID`, `strict`) that can't run on this device with this dtype,
+/// or the plan differs from the one in the file, or a file can't be read or written.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     choice::install(args.kernels.as_ref());
     let mode = match args.mode {
@@ -48,9 +56,23 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     } else {
         output::text(&plan)?;
     }
-    ensure!(
-        plan.is_met(),
-        "the policy asks for a kernel that can't run there"
-    );
-    Ok(())
+    let unmet: Vec<_> = plan
+        .sites
+        .iter()
+        .filter_map(|row| row.unmet.as_deref())
+        .collect();
+    ensure!(unmet.is_empty(), "{}", unmet.join("\n"));
+    if let Some(path) = &args.out {
+        output::write_file(path, plan.to_toml().as_bytes())?;
+    }
+    match &args.check {
+        Some(path) => check(&plan, path),
+        None => Ok(()),
+    }
+}
+
+fn check(plan: &Plan, path: &Path) -> anyhow::Result<()> {
+    let file = path.display();
+    let toml = std::fs::read_to_string(path).with_context(|| format!("cannot read {file}"))?;
+    plan.check(&toml).with_context(|| format!("{file}"))
 }

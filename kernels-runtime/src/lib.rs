@@ -4,6 +4,7 @@
 //! * [`registry`]: what exists, kernels and annotated sites.
 //! * [`semantics`]: what a site or kernel computes, as a comparable key.
 //! * [`policy`]: what is wanted.
+//! * [`mapping`]: which kernel a named layer runs; [`apply`]: kernels by name.
 //! * [`dispatch`]: which path a call takes, and why.
 //! * [`report`]: which paths ran.
 //! * [`ops`]: the operations, each with its reference, gradients and kernels.
@@ -11,11 +12,16 @@
 //! * [`live`]: the same where the program runs, with the user's own body.
 //! * [`kernel`]: kernels of other crates.
 
+mod active;
+pub mod apply;
+mod bisection;
 #[cfg(feature = "cpu")]
 mod cpu;
 pub mod dispatch;
 pub mod kernel;
 pub mod live;
+pub mod mapping;
+mod near;
 pub mod ops;
 pub mod policy;
 pub mod registry;

@@ -1,7 +1,7 @@
 //! What ran: every site with the paths that its calls took.
 
-use crate::dispatch::{DeviceKind, Mode, Outcome, TensorType};
-use crate::registry::{self, Site, sites};
+use crate::dispatch::{DeviceKind, Mode, Outcome, Reason, TensorType};
+use crate::registry::{Site, sites};
 use crate::table::Table;
 use serde::Serialize;
 use std::fmt;
@@ -35,10 +35,13 @@ pub struct Call {
     pub dtype: TensorType,
     /// With or without autodiff.
     pub mode: Mode,
+    /// The kernel that ran, its attribute's or the one that it is mapped to; `None` for the
+    /// reference.
+    pub kernel: Option<&'static str>,
     /// The implementation that ran; `None` for the reference.
     pub implementation: Option<&'static str>,
     /// Why the reference ran; `None` for a fused implementation.
-    pub reason: Option<String>,
+    pub reason: Option<Reason>,
 }
 
 /// Counts since the start of the process or the last [`reset`], over all threads.
@@ -67,11 +70,15 @@ fn rows_of(site: &'static Site) -> Vec<ReportRow> {
         .counts()
         .into_iter()
         .map(|(query, outcome, calls)| {
-            let (implementation, reason) = path(site, outcome);
+            let (kernel, implementation, reason) = match outcome {
+                Outcome::Fused(kernel, one) => (Some(kernel.id), Some(one.name), None),
+                Outcome::Reference(reason) => (None, None, Some(reason)),
+            };
             let call = Call {
                 device: query.device,
                 dtype: query.tensors,
                 mode: query.mode,
+                kernel,
                 implementation,
                 reason,
             };
@@ -85,17 +92,6 @@ fn rows_of(site: &'static Site) -> Vec<ReportRow> {
     rows
 }
 
-fn path(site: &Site, outcome: Outcome) -> (Option<&'static str>, Option<String>) {
-    match outcome {
-        Outcome::Reference(reason) => (None, Some(reason.to_string())),
-        Outcome::Fused(index) => {
-            let name = registry::kernel(site.spec().kernel)
-                .map(|kernel| kernel.implementations[usize::from(index)].name);
-            (name, None)
-        }
-    }
-}
-
 impl Report {
     /// Calls that took a fused implementation.
     pub fn fused_calls(&self) -> u64 {
@@ -105,6 +101,11 @@ impl Report {
     /// Calls that took the reference.
     pub fn reference_calls(&self) -> u64 {
         self.count(|call| call.implementation.is_none())
+    }
+
+    /// The report as JSON, an object with `rows`.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string_pretty(self).expect("text and numbers are JSON")
     }
 
     fn count(&self, which: impl Fn(&Call) -> bool) -> u64 {
@@ -128,7 +129,9 @@ impl fmt::Display for Report {
                 ),
                 Some(call) => (call.to_string(), call.path()),
             };
-            table.row([&row.site, row.kernel, &call, &path, &row.calls.to_string()]);
+            let ran = row.call.as_ref().and_then(|call| call.kernel);
+            let kernel = ran.unwrap_or(row.kernel);
+            table.row([&row.site, kernel, &call, &path, &row.calls.to_string()]);
         }
         table.fmt(f)
     }
@@ -137,7 +140,7 @@ impl fmt::Display for Report {
 impl Call {
     /// The path in words, such as `fused cpu-simd`.
     pub fn path(&self) -> String {
-        match (self.implementation, &self.reason) {
+        match (self.implementation, self.reason) {
             (Some(name), _) => format!("fused {name}"),
             (None, Some(reason)) => format!("reference: {reason}"),
             (None, None) => "reference".to_owned(),

@@ -44,6 +44,10 @@ impl Fixture {
         names.into_iter().collect()
     }
 
+    fn has(&self, name: &str) -> bool {
+        self.tensors().tensor(name).is_ok()
+    }
+
     fn data(&self, name: &str) -> TensorData {
         let tensors = self.tensors();
         let view = tensors
@@ -54,6 +58,7 @@ impl Fixture {
             Dtype::F32 => DType::F32,
             Dtype::F16 => DType::F16,
             Dtype::BF16 => DType::BF16,
+            Dtype::I64 => DType::I64,
             other => panic!("{name}: {other:?}"),
         };
         TensorData::from_bytes_vec(view.data().to_vec(), view.shape().to_vec(), dtype)
@@ -110,14 +115,47 @@ const PATHS: [(&str, bool); 2] = [("fused", true), ("reference", false)];
 /// The order of additions is not the module's.
 const SLACK: f64 = 1.1;
 
+fn norm(
+    x: Tensor<2>,
+    weight: Option<Tensor<1>>,
+    eps: f64,
+    key: RmsNormKey,
+    fused: bool,
+) -> Tensor<2> {
+    let inputs = rms_norm::Inputs {
+        x,
+        weight,
+        gate: None,
+    };
+    let settings = rms_norm::Settings {
+        eps,
+        group_size: None,
+    };
+    if fused {
+        rms_norm::fused(inputs, settings, key).unwrap()
+    } else {
+        rms_norm::reference(inputs, settings, key)
+    }
+}
+
 #[test]
 fn rms_norm_matches_transformers() {
     let fixture = Fixture::open("rmsnorm");
     let device = Device::flex().autodiff();
+    let gemma = RmsNormKey {
+        rounding: Rounding::Gemma,
+        ..RmsNormKey::LLAMA
+    };
+    let bare = RmsNormKey {
+        scale: Scale::None,
+        ..gemma
+    };
     let modules = [
-        ("llama", "weight", "w", Offset::Zero, Rounding::Llama),
-        ("gemma3n", "weight", "w", Offset::Zero, Rounding::Gemma),
-        ("gemma2", "one_plus", "w0", Offset::One, Rounding::Gemma),
+        ("llama", "weight", Some("w"), RmsNormKey::LLAMA),
+        ("olmo2", "weight", Some("w"), gemma),
+        ("gemma3n", "weight", Some("w"), gemma),
+        ("gemma2", "one_plus", Some("w0"), RmsNormKey::GEMMA),
+        ("llama4_l2", "none", None, bare),
     ];
     let cases = fixture.cases("x");
     assert_eq!(cases.len(), 15);
@@ -127,38 +165,21 @@ fn rms_norm_matches_transformers() {
         } else {
             1e-6
         };
-        for (module, exact, weight, offset, rounding) in modules {
+        for (module, exact, weight, key) in modules {
             for (path, fused) in PATHS {
                 let x = fixture.rows(&format!("{case}.x"), &device).require_grad();
-                let w: Tensor<1> = fixture
-                    .tensor(&format!("{case}.{weight}"), &device)
-                    .require_grad();
-                let key = RmsNormKey {
-                    offset,
-                    rounding,
-                    ..RmsNormKey::LLAMA
-                };
-                let inputs = rms_norm::Inputs {
-                    x: x.clone(),
-                    weight: Some(w.clone()),
-                    gate: None,
-                };
-                let settings = rms_norm::Settings {
-                    eps,
-                    group_size: None,
-                };
-                let y = if fused {
-                    rms_norm::fused(inputs, settings, key).unwrap()
-                } else {
-                    rms_norm::reference(inputs, settings, key)
-                };
+                let weight: Option<Tensor<1>> = weight.map(|name| {
+                    let weight: Tensor<1> = fixture.tensor(&format!("{case}.{name}"), &device);
+                    weight.require_grad()
+                });
+                let y = norm(x.clone(), weight.clone(), eps, key, fused);
                 let dy = fixture.rows(&format!("{case}.dy"), &device);
                 let grads = (y.clone() * dy).sum().backward();
-                for (result, got) in [
-                    ("y", values(y)),
-                    ("dx", values(x.grad(&grads).unwrap())),
-                    ("dw", values(w.grad(&grads).unwrap())),
-                ] {
+                let mut results = vec![("y", values(y)), ("dx", values(x.grad(&grads).unwrap()))];
+                if let Some(weight) = weight {
+                    results.push(("dw", values(weight.grad(&grads).unwrap())));
+                }
+                for (result, got) in results {
                     as_near_as_the_module(
                         &fixture,
                         &format!("{path} {module} {case} {result}"),
@@ -186,62 +207,199 @@ fn the_rounding_order_is_that_of_the_model() {
             };
             let x = fixture.rows(&format!("{case}.x"), &device);
             let w = fixture.tensor(&format!("{case}.w"), &device);
-            let inputs = rms_norm::Inputs {
-                x,
-                weight: Some(w),
-                gate: None,
-            };
-            let settings = rms_norm::Settings {
-                eps: 1e-6,
-                group_size: None,
-            };
-            let y = values(rms_norm::fused(inputs, settings, key).unwrap());
+            let y = values(norm(x, Some(w), 1e-6, key, true));
             let theirs = fixture.exact(&format!("{case}.{module}.y"));
             let count = y.iter().zip(&theirs).filter(|(a, b)| a != b).count();
             count as f64 / y.len() as f64
         };
         assert!(different(Rounding::Llama, "llama") < 0.005, "{case}");
         assert!(different(Rounding::Gemma, "gemma3n") < 0.005, "{case}");
+        assert!(different(Rounding::Gemma, "olmo2") < 0.005, "{case}");
         assert!(different(Rounding::Gemma, "llama") > 0.05, "{case}");
     }
 }
 
+fn unit(inputs: glu::Inputs<2>, settings: glu::Settings, key: GluKey, fused: bool) -> Tensor<2> {
+    if fused {
+        glu::fused(inputs, settings, key).unwrap()
+    } else {
+        glu::reference(inputs, settings, key)
+    }
+}
+
 #[test]
-fn swiglu_matches_transformers() {
+fn gated_linear_units_match_transformers() {
     let fixture = Fixture::open("glu");
     let device = Device::flex().autodiff();
-    let key = GluKey::SWIGLU;
-    let cases = fixture.cases("a");
-    assert_eq!(cases.len(), 15);
+    let activations = [
+        ("silu", Activation::Silu),
+        ("gelu", Activation::Gelu),
+        ("gelu_pytorch_tanh", Activation::GeluTanh),
+    ];
+    let mut compared = 0;
+    for case in fixture.cases("b") {
+        for (name, activation) in activations {
+            // The large shapes have silu alone.
+            if !fixture.has(&format!("{case}.{name}.y")) {
+                continue;
+            }
+            let key = GluKey {
+                activation,
+                ..GluKey::SWIGLU
+            };
+            for (path, fused) in PATHS {
+                let gate = fixture.rows(&format!("{case}.a"), &device).require_grad();
+                let up = fixture.rows(&format!("{case}.b"), &device).require_grad();
+                let inputs = glu::Inputs::Separate {
+                    gate: gate.clone(),
+                    up: up.clone(),
+                };
+                let y = unit(inputs, glu::Settings::default(), key, fused);
+                let dy = fixture.rows(&format!("{case}.dy"), &device);
+                let grads = (y.clone() * dy).sum().backward();
+                for (result, got) in [
+                    ("y", values(y)),
+                    ("da", values(gate.grad(&grads).unwrap())),
+                    ("db", values(up.grad(&grads).unwrap())),
+                ] {
+                    as_near_as_the_module(
+                        &fixture,
+                        &format!("{path} {name} {case} {result}"),
+                        got,
+                        &format!("{case}.ref.{name}.{result}"),
+                        &format!("{case}.{name}.{result}"),
+                    );
+                }
+                compared += 1;
+            }
+        }
+    }
+    // Five shapes with silu, three of them with both GELUs, in three dtypes on both paths.
+    assert_eq!(compared, (5 + 3 + 3) * 3 * 2);
+}
+
+/// gpt-oss: interleaved, clamped at 7, which some elements are exactly in the half types, with the
+/// offset of up.
+#[test]
+fn clamped_units_match_transformers() {
+    let fixture = Fixture::open("glu");
+    let device = Device::flex().autodiff();
+    let key = GluKey {
+        activation: Activation::QuickGelu,
+        projections: Projections::Interleaved,
+        clamp: Clamp::Limit,
+        up_offset: Offset::One,
+        topk: TopK::None,
+    };
+    let settings = glu::Settings {
+        limit: Some(7.0),
+        sparsity: None,
+    };
+    let cases = fixture.cases("gate_up");
+    assert_eq!(cases.len(), 9);
     for case in cases {
         for (path, fused) in PATHS {
-            let gate = fixture.rows(&format!("{case}.a"), &device).require_grad();
-            let up = fixture.rows(&format!("{case}.b"), &device).require_grad();
-            let inputs = glu::Inputs::Separate {
-                gate: gate.clone(),
-                up: up.clone(),
-            };
-            let y = if fused {
-                glu::fused(inputs, glu::Settings::default(), key).unwrap()
-            } else {
-                glu::reference(inputs, glu::Settings::default(), key)
-            };
+            let gate_up = fixture
+                .rows(&format!("{case}.gate_up"), &device)
+                .require_grad();
+            let y = unit(glu::Inputs::Packed(gate_up.clone()), settings, key, fused);
             let dy = fixture.rows(&format!("{case}.dy"), &device);
             let grads = (y.clone() * dy).sum().backward();
             for (result, got) in [
                 ("y", values(y)),
-                ("da", values(gate.grad(&grads).unwrap())),
-                ("db", values(up.grad(&grads).unwrap())),
+                ("d_gate_up", values(gate_up.grad(&grads).unwrap())),
             ] {
                 as_near_as_the_module(
                     &fixture,
                     &format!("{path} {case} {result}"),
                     got,
-                    &format!("{case}.ref.silu.{result}"),
-                    &format!("{case}.silu.{result}"),
+                    &format!("{case}.ref.{result}"),
+                    &format!("{case}.gpt_oss.{result}"),
                 );
             }
         }
+    }
+}
+
+/// Gemma 3n's top-k alone: the activation is the identity and up is 1.
+#[test]
+fn sparse_gates_match_transformers() {
+    let fixture = Fixture::open("glu");
+    let device = Device::flex().autodiff();
+    let key = GluKey {
+        activation: Activation::Identity,
+        topk: TopK::Gaussian,
+        ..GluKey::SWIGLU
+    };
+    let settings = glu::Settings {
+        limit: None,
+        sparsity: Some(0.95),
+    };
+    let cases: Vec<String> = fixture
+        .cases("a")
+        .into_iter()
+        .filter(|case| case.starts_with("gemma3n_topk"))
+        .collect();
+    assert_eq!(cases.len(), 6);
+    for case in cases {
+        for (path, fused) in PATHS {
+            let gate = fixture.rows(&format!("{case}.a"), &device).require_grad();
+            let inputs = glu::Inputs::Separate {
+                gate: gate.clone(),
+                up: gate.ones_like(),
+            };
+            let y = unit(inputs, settings, key, fused);
+            let dy = fixture.rows(&format!("{case}.dy"), &device);
+            let grads = (y.clone() * dy).sum().backward();
+            for (result, got) in [("y", values(y)), ("da", values(gate.grad(&grads).unwrap()))] {
+                as_near_as_the_module(
+                    &fixture,
+                    &format!("{path} {case} {result}"),
+                    got,
+                    &format!("{case}.ref.{result}"),
+                    &format!("{case}.gemma3n.{result}"),
+                );
+            }
+        }
+    }
+}
+
+/// The key of a case of `rope`, such as `partial_rotate_half.b2h4k2s17d16r8.bf16`.
+fn rope_key(case: &str) -> RopeKey {
+    let mut words = case.split('.');
+    let (kind, shape) = (words.next().unwrap(), words.next().unwrap());
+    let (_, widths) = shape.split_once('d').unwrap();
+    let (head, rotated) = widths.split_once('r').unwrap();
+    let width = if head == rotated {
+        RotaryWidth::Full
+    } else {
+        RotaryWidth::Partial
+    };
+    let key = RopeKey {
+        width,
+        ..RopeKey::LLAMA
+    };
+    match kind {
+        "rotate_half" | "partial_rotate_half" | "rotate_half_f32_table_olmo2" => key,
+        "interleaved_glm4" => RopeKey {
+            style: RopeStyle::Interleaved,
+            ..key
+        },
+        "interleaved_to_half_dsv3" => RopeKey {
+            style: RopeStyle::InterleavedToHalf,
+            ..key
+        },
+        "half_table_gpt_oss" => RopeKey {
+            table: TableLayout::Pairs,
+            ..key
+        },
+        "complex_interleaved_llama4" => RopeKey {
+            style: RopeStyle::Interleaved,
+            layout: HeadLayout::Bsnd,
+            table: TableLayout::Pairs,
+            ..key
+        },
+        other => panic!("no key is known for {other}"),
     }
 }
 
@@ -249,10 +407,11 @@ fn swiglu_matches_transformers() {
 fn rope_matches_transformers() {
     let fixture = Fixture::open("rope");
     let device = Device::flex().autodiff();
-    let key = RopeKey::LLAMA;
     let cases = fixture.cases("q");
-    assert_eq!(cases.len(), 9);
+    // 14 of seven kinds, in three dtypes.
+    assert_eq!(cases.len(), 14 * 3);
     for case in cases {
+        let key = rope_key(&case);
         for (path, fused) in PATHS {
             let input =
                 |name: &str| -> Tensor<4> { fixture.tensor(&format!("{case}.{name}"), &device) };
@@ -281,6 +440,76 @@ fn rope_matches_transformers() {
                     &format!("{case}.ref.{result}"),
                     &format!("{case}.hf.{result}"),
                 );
+            }
+        }
+    }
+}
+
+/// The table of one axis of positions, `[b, s, w]`: transformers' `cat(freqs, freqs)`.
+fn table_of(positions: &[f64], frequencies: &[f64], function: fn(f32) -> f32) -> Vec<f32> {
+    positions
+        .iter()
+        .flat_map(|position| {
+            let angle = |frequency: &f64| *position as f32 * *frequency as f32;
+            let row: Vec<f32> = frequencies.iter().map(|f| function(angle(f))).collect();
+            row.repeat(2)
+        })
+        .collect()
+}
+
+/// Tables of time, height and width become transformers' merged ones. Heads of ones and zeros show
+/// every element of a table that is read.
+#[test]
+fn sections_merge_like_transformers() {
+    let fixture = Fixture::open("rope_tables");
+    let device = Device::flex();
+    let models = [
+        ("mrope_qwen2_5_vl_d16", [2, 3, 3], Sections::Chunked),
+        ("mrope_qwen2_5_vl_d128", [16, 24, 24], Sections::Chunked),
+        ("mrope_qwen3_vl_d16", [4, 2, 2], Sections::Interleaved),
+        ("mrope_qwen3_vl_d128", [24, 20, 20], Sections::Interleaved),
+    ];
+    for (case, sections, order) in models {
+        let key = RopeKey {
+            sections: order,
+            ..RopeKey::LLAMA
+        };
+        let positions = fixture.data(&format!("{case}.position_ids"));
+        let [three, b, s] = positions.shape().dims();
+        let positions: Vec<f64> = positions.iter::<f64>().collect();
+        let frequencies = fixture.exact(&format!("{case}.inv_freq"));
+        let w = 2 * frequencies.len();
+        let table = |function| -> Tensor<4> {
+            let values = table_of(&positions, &frequencies, function);
+            Tensor::from_data(TensorData::new(values, [three, b, s, w]), &device)
+        };
+        let (one, zero) = (
+            Tensor::<4>::ones([b, 1, s, w / 2], &device),
+            Tensor::<4>::zeros([b, 1, s, w / 2], &device),
+        );
+        let first = Tensor::cat(vec![one.clone(), zero.clone()], 3);
+        let second = Tensor::cat(vec![zero, one], 3);
+        let theirs = |name: &str| fixture.tensor::<3>(&format!("{case}.{name}"), &device);
+        let (their_cos, their_sin) = (theirs("cos"), theirs("sin"));
+        let half = |table: &Tensor<3>, i| table.clone().narrow(2, i * w / 2, w / 2);
+        // (1, 0) turns to (cos, sin), and (0, 1) to (−sin, cos).
+        let expected = [
+            Tensor::cat(vec![half(&their_cos, 0), half(&their_sin, 1)], 2),
+            Tensor::cat(vec![half(&their_sin, 0).neg(), half(&their_cos, 1)], 2),
+        ];
+        for (path, fused) in PATHS {
+            let (cos, sin) = (table(f32::cos), table(f32::sin));
+            let (q, k) = (first.clone(), second.clone());
+            let (q, k) = if fused {
+                rope::fused_sections(q, k, cos, sin, sections, key).unwrap()
+            } else {
+                rope::reference_sections(q, k, cos, sin, sections, key)
+            };
+            for (got, expected) in [q, k].into_iter().zip(&expected) {
+                let pairs = values(got).into_iter().zip(values(expected.clone()));
+                let worst = pairs.map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+                // The cosines of f32 angles are those of another library.
+                assert!(worst < 1e-6, "{path} {case}: {worst:e}");
             }
         }
     }

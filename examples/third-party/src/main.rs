@@ -1,12 +1,11 @@
 //! A model's function that names the kernel by its path: run it, see what ran, switch it off.
 
-use acme_kernels::soft_cap;
 use burn::tensor::{Device, Tensor};
 use burn_kernels::policy::Policy;
 use burn_kernels::{fused_kernel, policy, report::report};
 
 // This body runs wherever the kernel does not, and a debug build compares the two at the first call.
-#[fused_kernel(soft_cap)]
+#[fused_kernel(acme_kernels::soft_cap)]
 fn cap_logits(x: Tensor<2>, cap: f64) -> Tensor<2> {
     (x / cap).tanh() * cap
 }
@@ -20,7 +19,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let gradient = logits.grad(&capped.clone().sum().backward());
     println!("{capped}\n{}", gradient.ok_or("no gradient")?);
 
-    let _off = policy::scope(Policy::auto().disable(soft_cap::ID)?);
+    let _off = policy::scope(Policy::auto().disable(acme_kernels::soft_cap::ID)?);
     cap_logits(logits, 30.0);
     println!("{}", report());
     Ok(())

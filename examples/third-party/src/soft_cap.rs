@@ -110,7 +110,7 @@ impl<B: Backend> Backward<B, 1> for SoftCap {
 impl<B: SoftCapBackend, C: CheckpointStrategy> SoftCapBackend for Autodiff<B, C> {
     fn soft_cap(x: FloatTensor<Self>, cap: f64) -> FloatTensor<Self> {
         let node = x.node();
-        let y = B::soft_cap(x.into_primitive(), cap);
+        let y = <B as SoftCapBackend>::soft_cap(x.into_primitive(), cap);
         match SoftCap.prepare::<C>([node]).compute_bound().stateful() {
             OpsKind::Tracked(prep) => prep.finish((y.clone(), cap), y),
             OpsKind::UnTracked(prep) => prep.finish(y),

@@ -4,7 +4,7 @@ use burn::tensor::{bf16, f16};
 /// What a tensor holds. Kernels read and write it element by element, in registers.
 pub(crate) trait Element: burn::tensor::Element + bytemuck::Pod + Send + Sync {
     /// What kernels compute in.
-    type Acc: Real + burn::tensor::Element + bytemuck::Pod;
+    type Acc: Real + Element<Acc = Self::Acc>;
 
     fn load(self) -> Self::Acc;
     /// Rounds to nearest, ties to even.

@@ -32,8 +32,8 @@ pub(crate) trait Kernel<const N: usize>: Sync {
 }
 
 /// Splits `count` rows of `width` elements into chunks and runs `kernel` on each, in parallel if
-/// it pays, compiled for the widest SIMD instructions of this machine. `outputs` have
-/// `width` elements a row; `per_row` has one, or none at all.
+/// it pays, compiled for the widest SIMD instructions of this machine. Each of the `outputs` is
+/// divided evenly among the rows; `per_row` has one place a row, or none at all.
 ///
 /// Returns the kernel's sums in the order of the rows. Chunks depend on the shape alone, so
 /// results don't depend on the number of threads.
@@ -45,7 +45,7 @@ pub(crate) fn run<K: Kernel<N>, const N: usize>(
     per_row: &mut [MaybeUninit<K::PerRow>],
 ) -> Vec<K::Sum> {
     let rows = (CHUNK / width.max(1)).max(1);
-    let chunks = split(count, rows, width, outputs, per_row);
+    let chunks = split(count, rows, outputs, per_row);
     let arch = pulp::Arch::new();
     let work = |chunk| arch.dispatch(Work { kernel, chunk });
     if count * width >= PARALLEL {
@@ -80,15 +80,17 @@ type Chunk<'a, T, A, const N: usize> = (
 fn split<'a, T, A, const N: usize>(
     count: usize,
     rows: usize,
-    width: usize,
     mut outputs: [&'a mut [MaybeUninit<T>]; N],
     mut per_row: &'a mut [MaybeUninit<A>],
 ) -> Vec<Chunk<'a, T, A, N>> {
     let mut chunks = Vec::with_capacity(count.div_ceil(rows));
+    let widths = outputs.each_ref().map(|places| places.len() / count.max(1));
     let mut start = 0;
     while start < count {
         let end = (start + rows).min(count);
+        let mut widths = widths.iter();
         let parts = outputs.each_mut().map(|places| {
+            let width = widths.next().expect("as many widths as outputs");
             let (part, rest) = std::mem::take(places).split_at_mut((end - start) * width);
             *places = rest;
             part

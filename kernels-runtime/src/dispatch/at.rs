@@ -1,5 +1,4 @@
 use super::{Decision, Query};
-use crate::ops;
 use crate::registry::Site;
 use burn::backend::DispatchTensor;
 
@@ -12,32 +11,44 @@ pub struct At {
 
 impl At {
     /// A call of a site without a condition.
+    #[inline]
     pub const fn new(site: &'static Site) -> Self {
         Self { site, when: true }
     }
 
     /// A call of a site whose attribute says `when = …`, with the value of the condition.
+    #[inline]
     pub const fn when(site: &'static Site, when: bool) -> Self {
         Self { site, when }
     }
 
     /// The site.
+    #[inline]
     pub const fn site(&self) -> &'static Site {
         self.site
     }
 
-    /// Which path a call with these tensors takes, and counts it.
+    /// Which path a call with these tensors takes, and counts it. The tensors are those that the
+    /// operation takes, in its order: an implementation's limits are asked about them.
+    #[inline]
     pub(crate) fn decide<'a>(&self, tensors: impl AsRef<[&'a DispatchTensor]>) -> Decision {
-        self.site.decide(self.query(tensors.as_ref()))
+        let tensors = tensors.as_ref();
+        let query = self.query(tensors);
+        self.site
+            .tally()
+            .decide(self.site.spec(), query, Some(tensors))
     }
 
-    /// Which path a call with these tensors would take. It is not counted.
+    /// Which path a call of this kind would take. It is not counted, and no limits are asked: the
+    /// tensors need not be those of the operation.
+    #[inline]
     pub(crate) fn peek<'a>(&self, tensors: impl AsRef<[&'a DispatchTensor]>) -> Decision {
         self.site.peek(self.query(tensors.as_ref()))
     }
 
+    #[inline]
     fn query(&self, tensors: &[&DispatchTensor]) -> Query {
-        let mut query = ops::query(&self.site.spec().key, tensors);
+        let mut query = Query::of_tensors(&self.site.spec().key, tensors);
         query.condition = self.when;
         query
     }

@@ -1,45 +1,120 @@
-use burn::backend::{DispatchDevice, DispatchTensorKind};
+use super::capability;
+use crate::near::unknown;
+use burn::backend::{DeviceId, DeviceOps, DispatchDevice, DispatchTensorKind, TensorMetadata};
 use burn::tensor::Device;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::str::FromStr;
 
 /// The kinds of device that implementations are written for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
 pub enum DeviceKind {
     /// Burn's Flex backend.
     Cpu = 1,
-    /// A device that no kernel is written for yet.
+    /// CubeCL on CUDA.
+    Cuda,
+    /// CubeCL on ROCm (HIP).
+    Rocm,
+    /// CubeCL on Metal, native or through wgpu.
+    Metal,
+    /// CubeCL on Vulkan, through wgpu.
+    Vulkan,
+    /// CubeCL on wgpu where neither Vulkan nor Metal was asked for by name.
+    #[serde(rename = "webgpu")]
+    WebGpu,
+    /// Huawei Ascend.
+    Npu,
+    /// A device that no kernel is written for, such as Burn's NdArray or LibTorch, CubeCL's CPU
+    /// runtime or a remote device.
     Other,
 }
 
 impl DeviceKind {
-    const ALL: [Self; 2] = [Self::Cpu, Self::Other];
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::Cpu,
+        Self::Cuda,
+        Self::Rocm,
+        Self::Metal,
+        Self::Vulkan,
+        Self::WebGpu,
+        Self::Npu,
+        Self::Other,
+    ];
 
     /// The kind of a Burn device; autodiff does not change it.
     pub fn of(device: &Device) -> Self {
-        Self::of_dispatch(device.clone().inner().as_dispatch())
+        Self::of_dispatch(device.as_dispatch())
     }
 
-    fn of_dispatch(device: &DispatchDevice) -> Self {
-        match device {
-            #[cfg(feature = "cpu")]
-            DispatchDevice::Flex(_) => Self::Cpu,
-            #[allow(unreachable_patterns)] // Which backends exist is decided by Burn's features.
-            _ => Self::Other,
+    /// What the device is capable of, as a number that [`CapabilityRange`] compares; 0 where it is
+    /// not known.
+    ///
+    /// | kind | number |
+    /// |---|---|
+    /// | `cpu` | the level of the x86-64 psABI, 1 to 4, as [`x86_64_level`](super::x86_64_level) finds it; 1 on other processors |
+    /// | `cuda` | 10 · major + minor of the compute capability, as [`cuda_capability`](super::cuda_capability) packs it |
+    /// | `npu` | the generation of the SoC, as [`ascend_capability`](super::ascend_capability) tells it |
+    /// | others | 0 |
+    ///
+    /// Only the CPU is asked so far: no implementation for another device is in this release, and
+    /// asking one opens it. A mapping or implementation for an interval that does not contain 0 is
+    /// therefore never chosen on an unknown device.
+    ///
+    /// [`CapabilityRange`]: crate::registry::CapabilityRange
+    pub fn capability(device: &Device) -> u16 {
+        Self::of(device).known_capability()
+    }
+
+    /// The capability that every device of the kind here has.
+    #[inline]
+    pub(crate) fn known_capability(self) -> u16 {
+        match self {
+            Self::Cpu => capability::cpu(),
+            _ => 0,
         }
     }
 
+    fn of_dispatch(device: &DispatchDevice) -> Self {
+        Self::of_id(device.id())
+    }
+
     /// The kind of device that a tensor lives on, and whether autodiff is enabled for it. Unlike
-    /// `Tensor::device` this allocates nothing.
+    /// `Tensor::device` this allocates nothing for tensors on the CPU.
+    #[inline]
     pub(crate) fn of_tensor(kind: &DispatchTensorKind) -> (Self, bool) {
         match kind {
             DispatchTensorKind::Autodiff(inner) => (Self::of_tensor(inner).0, true),
             #[cfg(feature = "cpu")]
             DispatchTensorKind::Flex(_) => (Self::Cpu, false),
             #[allow(unreachable_patterns)] // Which backends exist is decided by Burn's features.
-            _ => (Self::Other, false),
+            other => (Self::of_dispatch(&other.device()), false),
+        }
+    }
+
+    /// Reads the kind off Burn's device id: the backend in the upper byte of the type, CubeCL's
+    /// runtime in the three bits below, and the graphics API of wgpu at the top of the index. The
+    /// numbers are fixed in Burn's and CubeCL's documentation, so that no feature of Burn has to
+    /// be enabled here to know them.
+    fn of_id(id: DeviceId) -> Self {
+        const CUBE: u16 = 0;
+        const FLEX: u16 = 4;
+        const EXISTING_WGPU_SETUP: u16 = 5;
+        let (backend, runtime) = (id.type_id >> 8, id.type_id >> 5 & 0b111);
+        let (device_type, api) = (id.type_id & 0b1_1111, id.index_id >> 13);
+        match (backend, runtime) {
+            (FLEX, _) => Self::Cpu,
+            (CUBE, 0) => Self::Cuda,
+            (CUBE, 1) => Self::Rocm,
+            (CUBE, 2) => Self::Metal,
+            (CUBE, 3) => match api {
+                1 if device_type != EXISTING_WGPU_SETUP => Self::Vulkan,
+                2 if device_type != EXISTING_WGPU_SETUP => Self::Metal,
+                _ => Self::WebGpu,
+            },
+            _ => Self::Other,
         }
     }
 
@@ -47,10 +122,16 @@ impl DeviceKind {
         Self::ALL.into_iter().find(|kind| *kind as u8 == code)
     }
 
-    /// The name in reports and records.
+    /// The name in reports, records and configurations.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Cpu => "cpu",
+            Self::Cuda => "cuda",
+            Self::Rocm => "rocm",
+            Self::Metal => "metal",
+            Self::Vulkan => "vulkan",
+            Self::WebGpu => "webgpu",
+            Self::Npu => "npu",
             Self::Other => "other",
         }
     }
@@ -59,5 +140,66 @@ impl DeviceKind {
 impl fmt::Display for DeviceKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
+    }
+}
+
+impl FromStr for DeviceKind {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        Self::ALL
+            .into_iter()
+            .find(|kind| kind.name() == name)
+            .ok_or_else(|| unknown("kind of device", name, Self::ALL.map(Self::name)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_parse_back_and_agree_with_serde() {
+        for kind in DeviceKind::ALL {
+            assert_eq!(kind.name().parse(), Ok(kind));
+            assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());
+        }
+        let message = "cud".parse::<DeviceKind>().unwrap_err();
+        assert!(message.contains("did you mean `cuda`?"), "{message}");
+    }
+
+    #[test]
+    fn kinds_are_read_off_the_ids_that_burn_documents() {
+        let cube = |runtime: u16, device_type: u16, index| {
+            DeviceKind::of_id(DeviceId::new(runtime << 5 | device_type, index))
+        };
+        assert_eq!(cube(0, 0, 1), DeviceKind::Cuda);
+        assert_eq!(cube(1, 0, 0), DeviceKind::Rocm);
+        assert_eq!(cube(2, 0, 0), DeviceKind::Metal);
+        assert_eq!(cube(4, 0, 0), DeviceKind::Other);
+        for (api, kind) in [
+            (0, DeviceKind::WebGpu),
+            (1, DeviceKind::Vulkan),
+            (2, DeviceKind::Metal),
+            (3, DeviceKind::WebGpu),
+            (5, DeviceKind::WebGpu),
+        ] {
+            assert_eq!(cube(3, 0, api << 13 | 1), kind);
+            // The index of a setup that Burn did not make holds no API.
+            assert_eq!(cube(3, 5, api << 13 | 1), DeviceKind::WebGpu);
+        }
+        for backend in [5, 6, 10, 11] {
+            let id = DeviceId::new(backend << 8, 0);
+            assert_eq!(DeviceKind::of_id(id), DeviceKind::Other);
+        }
+    }
+
+    #[cfg(feature = "cpu")]
+    #[test]
+    fn flex_is_the_cpu_with_and_without_autodiff() {
+        for device in [Device::flex(), Device::flex().autodiff()] {
+            assert_eq!(DeviceKind::of(&device), DeviceKind::Cpu);
+            assert!((1..=4).contains(&DeviceKind::capability(&device)));
+        }
     }
 }

@@ -1,19 +1,28 @@
-//! One site, one decision: device, dtype, mode and policy in; an implementation or the reason for
-//! the reference out.
+//! One site, one decision: device, dtype, mode, policy and mapping in; an implementation or the
+//! reason for the reference out.
 
 mod at;
+mod capability;
 mod choose;
 mod device;
 mod plan;
+mod plan_file;
 mod query;
 mod reason;
 mod tally;
+mod unmet;
 
 pub use at::At;
+pub use capability::{ascend_capability, cuda_capability, x86_64_level};
 pub use choose::{Candidate, Decision};
-pub(crate) use choose::{best, choose};
+pub(crate) use choose::{Choice, Outcome, best, choose};
 pub use device::DeviceKind;
-pub use plan::{Plan, PlanRow, plan};
+pub(crate) use plan::plan_under;
+pub use plan::{Plan, PlanCandidate, PlanError, PlanRow, plan};
+pub use plan_file::{Difference, PlanCheckError, PlanDifference};
 pub use query::{Mode, Query, TensorType};
 pub use reason::Reason;
-pub(crate) use tally::{Outcome, Tally};
+pub(crate) use tally::Tally;
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,19 +1,24 @@
-use super::choose::candidates;
-use super::{Decision, DeviceKind, Mode, Query, TensorType, choose};
-use crate::policy::{self, PolicyError};
-use crate::registry::{self, FloatType, sites};
+use super::unmet::Unmet;
+use super::{Choice, DeviceKind, Mode, Outcome, Query, Reason, TensorType, choose};
+use crate::active::{self, Active};
+use crate::mapping::ModeFlags;
+use crate::policy::PolicyError;
+use crate::registry::{self, FloatType, RegistryError, Site, sites};
 use crate::table::Table;
 use burn::tensor::{DType, Device};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use std::fmt;
+use thiserror::Error;
 
 /// What every site of the program will do on one device, without running it.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Plan {
     /// The policy in force.
     pub policy: String,
     /// The kind of device.
     pub device: DeviceKind,
+    /// What the device is capable of; see [`DeviceKind::capability`].
+    pub capability: u16,
     /// The type of the tensors.
     pub dtype: TensorType,
     /// With or without autodiff.
@@ -23,76 +28,163 @@ pub struct Plan {
 }
 
 /// What one site will do.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct PlanRow {
     /// The site's full name.
     pub site: String,
-    /// The kernel that its attribute names.
+    /// Its layer name, if it has one.
+    pub layer: Option<&'static str>,
+    /// The kernel that it runs where it can: its attribute's, or the one that it is mapped to.
     pub kernel: &'static str,
-    /// That kernel's version; `None` if it is not linked in.
+    /// The package that defines the kernel; `None` if it is not linked in.
+    #[serde(rename = "crate")]
+    pub krate: Option<&'static str>,
+    /// That package's version.
+    pub crate_version: Option<&'static str>,
+    /// The kernel's version.
     pub kernel_version: Option<u32>,
+    /// The mode of the mapping's rule that names the kernel; `None` if the attribute names it.
+    #[serde(serialize_with = "mode_text")]
+    pub mapped: Option<ModeFlags>,
+    /// Why the mapping in force names no kernel, though the site has a layer name.
+    pub missing: Option<Reason>,
     /// The site's semantics key, printed.
     pub key: String,
     /// The implementation that will run; `None` for the reference.
     pub implementation: Option<&'static str>,
-    /// Why the reference runs, or why an explicit request can't be met.
-    pub reason: Option<String>,
-    /// Whether the policy asks for the kernel and the call would panic.
-    pub unmet: bool,
-    /// Each implementation that was refused: its name and the reason.
-    pub rejected: Vec<(&'static str, String)>,
+    /// Why the reference runs.
+    pub reason: Option<Reason>,
+    /// The message with which the call would panic, because the policy asks for what can't be.
+    pub unmet: Option<String>,
+    /// Every implementation of the kernel, best first.
+    pub candidates: Vec<PlanCandidate>,
 }
 
-/// Plans every site for tensors of `dtype` on `device`, under the policy in force.
+/// An implementation that was looked at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PlanCandidate {
+    /// Its name.
+    pub implementation: &'static str,
+    /// The kind of device that it is for.
+    pub device: DeviceKind,
+    /// Why it can't be taken; `None` if it can.
+    pub refused: Option<Reason>,
+}
+
+/// Why there is no plan.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum PlanError {
+    /// `BURN_KERNELS` holds no policy.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    /// The kernels that are linked in don't go together.
+    #[error(transparent)]
+    Registry(#[from] RegistryError),
+}
+
+fn mode_text<S: Serializer>(mode: &Option<ModeFlags>, serializer: S) -> Result<S::Ok, S::Error> {
+    match mode {
+        Some(mode) => serializer.collect_str(mode),
+        None => serializer.serialize_none(),
+    }
+}
+
+/// Plans every site for tensors of `dtype` on `device`, under the policy and mapping in force.
+///
+/// Limits on shapes and layouts are not known without tensors: [`report`](crate::report) tells
+/// which calls met them.
 ///
 /// # Errors
-/// `BURN_KERNELS` holds no policy.
-pub fn plan(device: &Device, dtype: DType, mode: Mode) -> Result<Plan, PolicyError> {
-    let policy = policy::current()?;
-    let query = Query {
-        device: DeviceKind::of(device),
-        tensors: FloatType::from_dtype(dtype).map_or(TensorType::Unsupported, TensorType::Float),
-        mode,
-        condition: true,
-    };
-    let sites = sites()
-        .map(|site| {
-            let spec = site.spec();
-            let kernel = registry::kernel(spec.kernel);
-            let (implementation, reason, unmet) = match choose(spec, &policy, query) {
-                Ok(Decision::Fused(implementation)) => (Some(implementation.name), None, false),
-                Ok(Decision::Reference(reason)) => (None, Some(reason.to_string()), false),
-                Err(unmet) => (None, Some(unmet.to_string()), true),
-            };
-            PlanRow {
-                site: site.name(),
-                kernel: spec.kernel,
-                kernel_version: kernel.map(|kernel| kernel.version),
-                key: spec.key.to_string(),
-                implementation,
-                reason,
-                unmet,
-                rejected: kernel
-                    .into_iter()
-                    .flat_map(|kernel| candidates(kernel, spec.key, query))
-                    .filter_map(|c| Some((c.implementation.name, c.refused?.to_string())))
-                    .collect(),
-            }
-        })
-        .collect();
-    Ok(Plan {
-        policy: policy.to_string(),
+/// `BURN_KERNELS` holds no policy, or the kernels that are linked in don't go together.
+pub fn plan(device: &Device, dtype: DType, mode: Mode) -> Result<Plan, PlanError> {
+    registry::check()?;
+    let active = active::current()?;
+    let tensors = FloatType::from_dtype(dtype).map_or(TensorType::Unsupported, TensorType::Float);
+    Ok(plan_under(&active, Query::new(device, tensors, mode)))
+}
+
+/// The plan as it would be if `active` were in force.
+pub(crate) fn plan_under(active: &Active, query: Query) -> Plan {
+    Plan {
+        policy: active.policy.to_string(),
         device: query.device,
+        capability: query.capability,
         dtype: query.tensors,
-        mode,
-        sites,
-    })
+        mode: query.mode,
+        sites: sites().map(|site| row(site, active, query)).collect(),
+    }
+}
+
+fn row(site: &Site, active: &Active, query: Query) -> PlanRow {
+    let spec = site.spec();
+    let choice = choose(spec, active, query, None);
+    let (implementation, reason) = match choice.outcome {
+        Outcome::Fused(_, implementation) => (Some(implementation.name), None),
+        Outcome::Reference(reason) => (None, Some(reason)),
+    };
+    let unmet = choice.unmet().map(|reason| {
+        let unmet = Unmet {
+            site: spec,
+            active,
+            query,
+            choice: &choice,
+            reason,
+        };
+        unmet.to_string()
+    });
+    PlanRow {
+        site: site.name(),
+        layer: spec.layer,
+        kernel: choice.kernel,
+        krate: choice.spec.map(|kernel| kernel.krate),
+        crate_version: choice.spec.map(|kernel| kernel.crate_version),
+        kernel_version: choice.spec.map(|kernel| kernel.version),
+        mapped: choice.mapped,
+        missing: choice.missing,
+        key: spec.key.to_string(),
+        implementation,
+        reason,
+        unmet,
+        candidates: candidates(&choice),
+    }
+}
+
+fn candidates(choice: &Choice) -> Vec<PlanCandidate> {
+    let candidates = choice.candidates.iter();
+    candidates
+        .map(|candidate| PlanCandidate {
+            implementation: candidate.implementation.name,
+            device: candidate.implementation.device,
+            refused: candidate.refused,
+        })
+        .collect()
 }
 
 impl Plan {
     /// Whether every explicit request can be met.
     pub fn is_met(&self) -> bool {
-        self.sites.iter().all(|row| !row.unmet)
+        self.sites.iter().all(|row| row.unmet.is_none())
+    }
+}
+
+impl PlanRow {
+    /// The path in words, such as `fused cpu-simd`, and who says so.
+    pub fn path(&self) -> String {
+        let mut path = match (self.implementation, self.reason) {
+            (Some(name), _) => format!("fused {name}"),
+            (None, Some(reason)) => format!("reference: {reason}"),
+            (None, None) => "reference".to_owned(),
+        };
+        if let Some(mode) = self.mapped {
+            path.push_str(&format!(" (mapped for {mode})"));
+        }
+        if let Some(missing) = self.missing {
+            path.push_str(&format!(" ({missing})"));
+        }
+        if self.unmet.is_some() {
+            path.push_str(" (an error: the policy asks for more)");
+        }
+        path
     }
 }
 
@@ -106,14 +198,10 @@ impl fmt::Display for Plan {
             ..
         } = self;
         writeln!(f, "{device}, {dtype}, {mode}, policy `{policy}`")?;
-        let mut table = Table::new(["site", "kernel", "semantics", "path"]);
+        let mut table = Table::new(["site", "layer", "kernel", "semantics", "path"]);
         for row in &self.sites {
-            let path = match (row.implementation, &row.reason) {
-                (Some(name), _) => format!("fused {name}"),
-                (None, Some(reason)) => format!("reference: {reason}"),
-                (None, None) => "reference".to_owned(),
-            };
-            table.row([&row.site, row.kernel, &row.key, &path]);
+            let layer = row.layer.unwrap_or("-");
+            table.row([&row.site, layer, row.kernel, &row.key, &row.path()]);
         }
         table.fmt(f)
     }

@@ -1,5 +1,9 @@
 use super::DeviceKind;
+use crate::ops;
 use crate::registry::FloatType;
+use crate::semantics::SemanticsKey;
+use burn::backend::{DispatchTensor, TensorMetadata};
+use burn::tensor::Device;
 use serde::Serialize;
 use std::fmt;
 
@@ -8,6 +12,8 @@ use std::fmt;
 pub struct Query {
     /// Where the tensors are.
     pub device: DeviceKind,
+    /// What the device is capable of; see [`DeviceKind::capability`].
+    pub capability: u16,
     /// Their type.
     pub tensors: TensorType,
     /// Whether a gradient may be asked for.
@@ -38,23 +44,64 @@ pub enum Mode {
 }
 
 impl Query {
-    /// The query as 24 bits.
-    pub(super) const fn pack(self) -> u32 {
+    /// A call with tensors of this type on `device`, at a site without a condition.
+    pub fn new(device: &Device, tensors: TensorType, mode: Mode) -> Self {
+        Self {
+            device: DeviceKind::of(device),
+            capability: DeviceKind::capability(device),
+            tensors,
+            mode,
+            condition: true,
+        }
+    }
+
+    /// What the decision for a call with these tensors depends on. The first tensor names the
+    /// device; the others must be on it, as for every operation of Burn. Allocates nothing for
+    /// tensors on the CPU.
+    #[inline]
+    pub(crate) fn of_tensors(key: &SemanticsKey, tensors: &[&DispatchTensor]) -> Self {
+        let (device, mut autodiff) = DeviceKind::of_tensor(&tensors[0].kind);
+        for tensor in &tensors[1..] {
+            autodiff |= DeviceKind::of_tensor(&tensor.kind).1;
+        }
+        let tensors = match FloatType::from_dtype(tensors[0].dtype()) {
+            _ if ops::mixed(key, tensors) => TensorType::Mixed,
+            Some(float) => TensorType::Float(float),
+            None => TensorType::Unsupported,
+        };
+        Self {
+            device,
+            capability: device.known_capability(),
+            tensors,
+            mode: if autodiff {
+                Mode::Training
+            } else {
+                Mode::Inference
+            },
+            condition: true,
+        }
+    }
+
+    /// The query as 40 bits; the topmost of the lowest eight is free.
+    #[inline]
+    pub(super) const fn pack(self) -> u64 {
         let mode = match self.mode {
             Mode::Training => 1,
             Mode::Inference => 0,
         };
-        (self.device as u32) << 16
-            | (self.tensors.code() as u32) << 8
-            | (self.condition as u32) << 1
+        (self.capability as u64) << 24
+            | (self.device as u64) << 16
+            | (self.tensors.code() as u64) << 8
+            | (self.condition as u64) << 1
             | mode
     }
 
     /// Undoes [`Query::pack`].
-    pub(super) fn unpack(bits: u32) -> Option<Self> {
-        let [flags, tensors, device, _] = bits.to_le_bytes();
+    pub(super) fn unpack(bits: u64) -> Option<Self> {
+        let [flags, tensors, device, low, high, ..] = bits.to_le_bytes();
         Some(Self {
             device: DeviceKind::from_code(device)?,
+            capability: u16::from_le_bytes([low, high]),
             tensors: TensorType::from_code(tensors),
             mode: if flags & 1 == 1 {
                 Mode::Training
@@ -70,6 +117,7 @@ impl TensorType {
     const MIXED: u8 = 0xfe;
     const UNSUPPORTED: u8 = 0xff;
 
+    #[inline]
     const fn code(self) -> u8 {
         match self {
             Self::Float(float) => float as u8,
@@ -120,7 +168,7 @@ mod tests {
 
     #[test]
     fn queries_pack_and_unpack() {
-        for device in [DeviceKind::Cpu, DeviceKind::Other] {
+        for device in DeviceKind::ALL {
             for mode in [Mode::Training, Mode::Inference] {
                 let floats = FloatType::ALL.map(TensorType::Float);
                 for tensors in floats
@@ -129,12 +177,13 @@ mod tests {
                 {
                     let query = Query {
                         device,
+                        capability: 0x8001,
                         tensors,
                         mode,
                         condition: mode == Mode::Training,
                     };
                     assert_eq!(Query::unpack(query.pack()), Some(query));
-                    assert!(query.pack() < 1 << 24);
+                    assert!(query.pack() < 1 << 40 && query.pack() & 0x80 == 0);
                 }
             }
         }

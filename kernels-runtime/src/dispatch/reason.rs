@@ -1,73 +1,138 @@
-use serde::Serialize;
+use crate::near::unknown;
+use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::str::FromStr;
 
-/// Why a site computes its reference. The same words in reports, plans, errors and logs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-#[repr(u8)]
-pub enum Reason {
-    /// The policy switches the kernel off.
-    Policy = 1,
-    /// No kernel with the site's id is linked in.
-    UnknownKernel,
-    /// The kernel has no implementation for the device.
-    NoImplementation,
-    /// The implementation computes something else than the site.
-    Semantics,
-    /// The implementation does not take the tensors' type.
-    Dtype,
-    /// The tensors of the call have different types.
-    MixedDtypes,
-    /// The implementation has no gradient and autodiff is enabled.
-    NoGradient,
-    /// The site's condition, `when = …`, is false for this instance.
-    Condition,
-}
-
-impl Reason {
-    const ALL: [Self; 8] = [
-        Self::Policy,
-        Self::UnknownKernel,
-        Self::NoImplementation,
-        Self::Semantics,
-        Self::Dtype,
-        Self::MixedDtypes,
-        Self::NoGradient,
-        Self::Condition,
-    ];
-
-    pub(super) fn from_code(code: u8) -> Option<Self> {
-        Self::ALL.into_iter().find(|reason| *reason as u8 == code)
-    }
-
-    /// What a user can do about it.
-    pub const fn advice(self) -> &'static str {
-        match self {
-            Self::Policy => "enable it in the policy (`BURN_KERNELS`, `--kernels`)",
-            Self::UnknownKernel => "enable the feature or link the crate that defines the kernel",
-            Self::NoImplementation => {
-                "use a device that `kernels list` shows for this kernel, or switch it off"
-            }
-            Self::Semantics => "name a kernel that computes what this site does",
-            Self::Dtype => "cast the tensors to a type that `kernels list` shows for this kernel",
-            Self::MixedDtypes => "cast the layer's tensors to one dtype",
-            Self::NoGradient => "run it without autodiff, or switch it off",
-            Self::Condition => "the attribute's `when` excludes this instance; switch it off here",
+/// Declares the reasons once, so that none can be left out of a list.
+macro_rules! reasons {
+    ($(
+        $(#[doc = $doc:literal])+
+        $variant:ident = $code:literal, $name:literal, $text:literal, $advice:literal;
+    )+) => {
+        /// Why a site computes its reference, or not what a mapping says. The same words in reports,
+        /// plans, errors, logs and policies.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        pub enum Reason {
+            $($(#[doc = $doc])+ $variant = $code,)+
         }
+
+        impl Reason {
+            /// All of them.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            /// The name in policies and JSON.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)+
+                }
+            }
+
+            /// What a user can do about it.
+            pub const fn advice(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $advice,)+
+                }
+            }
+        }
+
+        impl fmt::Display for Reason {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(match self {
+                    $(Self::$variant => $text,)+
+                })
+            }
+        }
+    };
+}
+
+reasons! {
+    /// The policy switches the kernel or the site off.
+    Policy = 1, "policy", "switched off by the policy",
+        "enable it in the policy (`BURN_KERNELS`, `--kernels`)";
+    /// No kernel with the site's id is linked in.
+    UnknownKernel = 2, "unknown_kernel", "no kernel of this id is linked in",
+        "enable the feature or link the crate that defines the kernel";
+    /// The kernel has no implementation for the device.
+    NoImplementation = 3, "no_implementation", "no implementation for this device",
+        "use a device that `kernels list` shows for this kernel, or switch it off";
+    /// The implementation computes something else than the site.
+    Semantics = 4, "semantics", "the implementation computes something else",
+        "name a kernel that computes what this site does";
+    /// The implementation does not take the tensors' type.
+    Dtype = 5, "dtype", "the implementation does not take this dtype",
+        "cast the tensors to a type that `kernels list` shows for this kernel";
+    /// The tensors of the call have different types.
+    MixedDtypes = 6, "mixed_dtypes", "the tensors have different dtypes",
+        "cast the layer's tensors to one dtype";
+    /// The implementation has no gradient and autodiff is enabled.
+    NoGradient = 7, "no_gradient", "the implementation has no gradient",
+        "run it without autodiff, or switch it off";
+    /// The site's condition, `when = …`, is false for this instance.
+    Condition = 8, "condition", "the site's condition is false",
+        "the attribute's `when` excludes this instance; switch it off here";
+    /// The implementation is for other generations of the device.
+    Capability = 9, "capability", "the implementation is not for this generation of the device",
+        "`kernels list` shows the capabilities that each implementation is for";
+    /// The implementation may give other bits from run to run, and the policy asks for one that
+    /// does not.
+    NotDeterministic = 10, "not_deterministic", "the implementation is not deterministic",
+        "leave `deterministic` out of the policy, or switch the kernel off";
+    /// The implementation would break Burn's fusion, and the mode asks for it.
+    FusionBarrier = 11, "fusion_barrier", "the implementation ends Burn's fusion stream",
+        "leave `compile` out of the mode, or map the layer to another kernel";
+    /// The implementation does not take tensors of this shape.
+    Shape = 12, "shape", "the implementation does not take this shape",
+        "see the limits that the kernel documents, or switch it off here";
+    /// The implementation does not take tensors that lie so in memory.
+    Layout = 13, "layout", "the implementation does not take this layout",
+        "make the tensors contiguous, or switch the kernel off here";
+    /// Something that the implementation needs at run time, such as a library, is not there.
+    CannotLoad = 14, "cannot_load", "what the implementation needs is not there",
+        "install what the kernel documents, or switch it off";
+    /// The implementation failed its verification on this device.
+    Verification = 15, "verification", "the implementation failed its verification",
+        "run `kernels verify` and report what it says; switch the kernel off";
+    /// The mapping says that the layer computes its reference.
+    Mapping = 16, "mapping", "the mapping says so",
+        "map the layer to a kernel, or leave it out of the mapping";
+    /// The mapping does not know the layer.
+    NoLayer = 17, "no_layer", "the mapping has no such layer",
+        "add the layer to the mapping";
+    /// The mapping knows the layer, but not on this kind of device.
+    NoDevice = 18, "no_device", "the mapping has nothing for this device",
+        "add the device to the layer's mapping";
+    /// The mapping knows the layer on this kind of device, but not for its capability.
+    NoCapability = 19, "no_capability", "the mapping has nothing for this capability",
+        "add an interval of capabilities to the layer's mapping";
+    /// The mapping has no kernel for this mode.
+    NoMode = 20, "no_mode", "the mapping has nothing for this mode",
+        "add the mode, or a fallback, to the layer's mapping";
+}
+
+impl FromStr for Reason {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let known = Self::ALL.iter().copied();
+        known
+            .clone()
+            .find(|reason| reason.name() == name)
+            .ok_or_else(|| unknown("reason", name, known.map(Self::name)))
     }
 }
 
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Policy => "switched off by the policy",
-            Self::UnknownKernel => "no kernel of this id is linked in",
-            Self::NoImplementation => "no implementation for this device",
-            Self::Semantics => "the implementation computes something else",
-            Self::Dtype => "the implementation does not take this dtype",
-            Self::MixedDtypes => "the tensors have different dtypes",
-            Self::NoGradient => "the implementation has no gradient",
-            Self::Condition => "the site's condition is false",
-        })
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_parse_back_and_agree_with_serde() {
+        for reason in Reason::ALL {
+            assert_eq!(reason.name().parse(), Ok(*reason));
+            assert_eq!(serde_json::to_value(reason).unwrap(), reason.name());
+        }
+        let message = "dtyp".parse::<Reason>().unwrap_err();
+        assert!(message.contains("did you mean `dtype`?"), "{message}");
     }
 }

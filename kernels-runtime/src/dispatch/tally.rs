@@ -1,12 +1,17 @@
 //! The memory of a site: what was decided, and how often each path ran.
 //!
 //! A site sees few distinct calls (device, dtype, mode, policy), so its cache is a short array of
-//! words. Looking a decision up and counting the call takes one thread-local read, a few loads and
-//! one atomic add; nothing is allocated and nothing is locked.
+//! words, in the order in which the calls came. Looking a decision up and counting the call takes
+//! two thread-local reads, a few loads and one atomic add; nothing is allocated and nothing is
+//! locked.
 
-use super::{Decision, Query, Reason, choose};
-use crate::policy;
-use crate::registry::{self, Implementation, SiteSpec};
+use super::unmet::Unmet;
+use super::{Choice, Decision, Outcome, Query, Reason, choose};
+use crate::active::{self, ACTIVE_BITS, Active};
+use crate::bisection;
+use crate::policy::Reaction;
+use crate::registry::{self, SiteSpec};
+use burn::backend::DispatchTensor;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -17,66 +22,26 @@ pub(crate) struct Tally {
     slots: [Slot; SLOTS],
     /// Calls for which no slot was left.
     uncounted: AtomicU64,
-    /// The kernel's implementations, looked up once; empty if it is not linked in.
-    implementations: OnceLock<&'static [Implementation]>,
 }
 
-/// One cached decision. `key` is the policy's id (24 bits), the query (24 bits) and the outcome
-/// (16 bits); zero is an empty slot. Once written, only a policy id of the same query and outcome
-/// may replace it, so the count always belongs to one query and outcome.
+/// One cached decision. Whoever sets `outcome` owns the slot and then publishes `key`; from then
+/// on the outcome and the query in the key stay, so that the count belongs to one query and
+/// outcome. Only the part of the key that says what was in force may change.
 struct Slot {
     key: AtomicU64,
+    outcome: OnceLock<Outcome>,
     calls: AtomicU64,
 }
 
-/// What was decided, small enough for a cache slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    /// The kernel's implementation of this index.
-    Fused(u8),
-    /// The reference.
-    Reference(Reason),
-}
+/// What was in force (24 bits) and the query (40 bits). Zero is an empty slot.
+type Key = u64;
 
-impl Outcome {
-    const FUSED: u16 = 0x100;
+const QUERY_BITS: u32 = 64 - ACTIVE_BITS;
+const QUERY: Key = (1 << QUERY_BITS) - 1;
 
-    fn code(self) -> u16 {
-        match self {
-            Self::Fused(index) => Self::FUSED | u16::from(index),
-            Self::Reference(reason) => reason as u16,
-        }
-    }
-
-    fn from_code(code: u16) -> Option<Self> {
-        let [low, _] = code.to_le_bytes();
-        if code & Self::FUSED != 0 {
-            Some(Self::Fused(low))
-        } else {
-            Reason::from_code(low).map(Self::Reference)
-        }
-    }
-
-    fn of(decision: Decision, implementations: &[Implementation]) -> Self {
-        match decision {
-            Decision::Reference(reason) => Self::Reference(reason),
-            Decision::Fused(chosen) => {
-                let index = implementations
-                    .iter()
-                    .position(|known| std::ptr::eq(known, chosen))
-                    .expect("a chosen implementation belongs to the site's kernel");
-                Self::Fused(u8::try_from(index).expect("a kernel has few implementations"))
-            }
-        }
-    }
-
-    fn decision(self, implementations: &'static [Implementation]) -> Decision {
-        match self {
-            Self::Reference(reason) => Decision::Reference(reason),
-            Self::Fused(index) => Decision::Fused(&implementations[usize::from(index)]),
-        }
-    }
-}
+/// Marks the slots of calls whose tensors the cached implementation did not take. They only count:
+/// each such call is decided afresh, with its tensors.
+const LIMITED: Key = 0x80;
 
 impl Tally {
     pub(crate) const fn new() -> Self {
@@ -84,113 +49,135 @@ impl Tally {
             slots: [const {
                 Slot {
                     key: AtomicU64::new(0),
+                    outcome: OnceLock::new(),
                     calls: AtomicU64::new(0),
                 }
             }; SLOTS],
             uncounted: AtomicU64::new(0),
-            implementations: OnceLock::new(),
         }
     }
 
-    fn implementations(&self, site: &SiteSpec) -> &'static [Implementation] {
-        self.implementations.get_or_init(|| {
-            registry::kernel(site.kernel).map_or(&[], |kernel| kernel.implementations)
-        })
-    }
-
-    /// Decides a call and counts it.
-    pub(crate) fn decide(&self, site: &SiteSpec, query: Query) -> Decision {
-        let wanted = Self::wanted(query);
-        if let Some((slot, outcome)) = self.find(wanted) {
-            slot.calls.fetch_add(1, Ordering::Relaxed);
-            return outcome.decision(self.implementations(site));
+    /// Decides a call and counts it. With the tensors of the call, the limits of implementations
+    /// count too.
+    #[inline]
+    pub(crate) fn decide(
+        &self,
+        site: &SiteSpec,
+        query: Query,
+        tensors: Option<&[&DispatchTensor]>,
+    ) -> Decision {
+        let key = Self::key(query);
+        match self.find(key) {
+            Some((slot, outcome)) if is_within_limits(outcome, tensors) => {
+                slot.calls.fetch_add(1, Ordering::Relaxed);
+                outcome.decision()
+            }
+            Some(_) => self.decide_within(site, query, key, tensors),
+            None => self.decide_anew(site, query, key, tensors),
         }
-        self.decide_anew(site, query, wanted)
     }
 
     /// Decides without counting.
+    #[inline]
     pub(crate) fn peek(&self, site: &SiteSpec, query: Query) -> Decision {
-        let wanted = Self::wanted(query);
-        match self.find(wanted) {
-            Some((_, outcome)) => outcome.decision(self.implementations(site)),
-            None => Self::choose(site, query, wanted),
+        let key = Self::key(query);
+        match self.find(key) {
+            Some((_, outcome)) => outcome.decision(),
+            None => self.remember_anew(site, query, key, 0).decision(),
         }
     }
 
-    /// The key of the query under the policy in force, without an outcome.
-    fn wanted(query: Query) -> u64 {
-        (u64::from(policy::active_id()) << 24 | u64::from(query.pack())) << 16
+    #[inline]
+    fn key(query: Query) -> Key {
+        u64::from(active::active_id()) << QUERY_BITS | query.pack()
     }
 
-    fn find(&self, wanted: u64) -> Option<(&Slot, Outcome)> {
+    #[inline]
+    fn find(&self, key: Key) -> Option<(&Slot, Outcome)> {
         for slot in &self.slots {
-            let key = slot.key.load(Ordering::Acquire);
-            if key & !0xffff == wanted {
-                return Some((slot, Outcome::from_code(key as u16)?));
+            let known = slot.key.load(Ordering::Acquire);
+            if known == key {
+                return Some((slot, *slot.outcome.get()?));
             }
-            if key == 0 {
+            if known == 0 {
                 break;
             }
         }
         None
     }
 
-    fn choose(site: &SiteSpec, query: Query, wanted: u64) -> Decision {
-        let policy = policy::by_id((wanted >> 40) as u32);
-        choose(site, &policy, query).unwrap_or_else(|unmet| panic!("{unmet}"))
-    }
-
     #[cold]
-    fn decide_anew(&self, site: &SiteSpec, query: Query, wanted: u64) -> Decision {
-        if (wanted >> 40) as u32 == policy::UNCOUNTED {
+    fn decide_anew(
+        &self,
+        site: &SiteSpec,
+        query: Query,
+        key: Key,
+        tensors: Option<&[&DispatchTensor]>,
+    ) -> Decision {
+        if is_uncounted(key) {
             return Decision::Reference(Reason::Policy);
         }
-        registry::check().unwrap_or_else(|error| panic!("{error}"));
-        let decision = Self::choose(site, query, wanted);
-        match decision {
-            Decision::Fused(implementation) => tracing::debug!(
-                site = site.item,
-                module = site.module,
-                kernel = site.kernel,
-                implementation = implementation.name,
-                ?query,
-                "fused"
-            ),
-            Decision::Reference(reason) => tracing::debug!(
-                site = site.item,
-                module = site.module,
-                kernel = site.kernel,
-                %reason,
-                ?query,
-                "reference"
-            ),
+        // Counted below, once it is known whether the tensors are taken.
+        let outcome = self.remember_anew(site, query, key, 0);
+        if !is_within_limits(outcome, tensors) {
+            return self.decide_within(site, query, key, tensors);
         }
-        let outcome = Outcome::of(decision, self.implementations(site));
-        self.remember(wanted | u64::from(outcome.code()));
-        decision
+        self.remember(key, outcome, 1);
+        outcome.decision()
     }
 
-    /// Counts a call under `key`: in a free slot, else in one that differs in the policy alone.
-    fn remember(&self, key: u64) {
-        const QUERY_AND_OUTCOME: u64 = (1 << 40) - 1;
+    /// Chooses, says what there is to say, and remembers.
+    #[cold]
+    fn remember_anew(&self, site: &SiteSpec, query: Query, key: Key, calls: u64) -> Outcome {
+        if is_uncounted(key) {
+            return Outcome::Reference(Reason::Policy);
+        }
+        registry::check().unwrap_or_else(|error| panic!("{error}"));
+        let choice = chosen(site, key, query, None);
+        if self.remember(key, choice.outcome, calls) {
+            say(site, query, &choice);
+        }
+        choice.outcome
+    }
+
+    /// A call whose tensors the cached implementation does not take: the next one that does.
+    #[cold]
+    fn decide_within(
+        &self,
+        site: &SiteSpec,
+        query: Query,
+        key: Key,
+        tensors: Option<&[&DispatchTensor]>,
+    ) -> Decision {
+        let choice = chosen(site, key, query, tensors);
+        if self.remember(key | LIMITED, choice.outcome, 1) {
+            say(site, query, &choice);
+        }
+        choice.outcome.decision()
+    }
+
+    /// Adds calls to the slot of the key and outcome: the one there is, else a free one, else one
+    /// that differs in what was in force alone. Whether it was new.
+    fn remember(&self, key: Key, outcome: Outcome, calls: u64) -> bool {
         for slot in &self.slots {
-            let free = slot
-                .key
-                .compare_exchange(0, key, Ordering::AcqRel, Ordering::Acquire);
-            if free.is_ok() || free == Err(key) {
-                slot.calls.fetch_add(1, Ordering::Relaxed);
-                return;
+            let is_free = slot.outcome.set(outcome).is_ok();
+            if is_free {
+                slot.key.store(key, Ordering::Release);
+            }
+            if is_free || slot.is(key, outcome) {
+                slot.calls.fetch_add(calls, Ordering::Relaxed);
+                return is_free;
             }
         }
         for slot in &self.slots {
             let known = slot.key.load(Ordering::Acquire);
-            if known & QUERY_AND_OUTCOME == key & QUERY_AND_OUTCOME {
+            if known & QUERY == key & QUERY && slot.outcome.get() == Some(&outcome) {
                 slot.key.store(key, Ordering::Release);
-                slot.calls.fetch_add(1, Ordering::Relaxed);
-                return;
+                slot.calls.fetch_add(calls, Ordering::Relaxed);
+                return true;
             }
         }
-        self.uncounted.fetch_add(1, Ordering::Relaxed);
+        self.uncounted.fetch_add(calls, Ordering::Relaxed) == 0
     }
 
     /// Every query and outcome seen, with its number of calls.
@@ -199,16 +186,16 @@ impl Tally {
         for slot in &self.slots {
             let key = slot.key.load(Ordering::Acquire);
             let calls = slot.calls.load(Ordering::Relaxed);
-            let query = Query::unpack((key >> 16) as u32 & 0xff_ffff);
-            let (Some(query), Some(outcome)) = (query, Outcome::from_code(key as u16)) else {
+            let query = Query::unpack(key & QUERY & !LIMITED);
+            let (Some(query), Some(outcome)) = (query, slot.outcome.get()) else {
                 continue;
             };
             match counts
                 .iter_mut()
-                .find(|(q, o, _)| (*q, *o) == (query, outcome))
+                .find(|(q, o, _)| *q == query && o == outcome)
             {
                 Some((_, _, sum)) => *sum += calls,
-                None => counts.push((query, outcome, calls)),
+                None => counts.push((query, *outcome, calls)),
             }
         }
         counts.retain(|(_, _, calls)| *calls > 0);
@@ -229,59 +216,130 @@ impl Tally {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::dispatch::{DeviceKind, Mode, TensorType};
-    use crate::policy::{Policy, scope};
-    use crate::registry::{FloatType, Form};
-    use crate::semantics::{RopeKey, SemanticsKey};
+impl Slot {
+    fn is(&self, key: Key, outcome: Outcome) -> bool {
+        self.key.load(Ordering::Acquire) == key && self.outcome.get() == Some(&outcome)
+    }
+}
 
-    const SITE: SiteSpec = SiteSpec {
-        kernel: "npu_fused_rope",
-        item: "rope",
-        module: "tests",
-        krate: "tests",
-        crate_version: "0",
-        file: "tests.rs",
-        line: 1,
-        form: Form::Function,
-        key: SemanticsKey::Rope(RopeKey::LLAMA),
-        layer: None,
+#[inline]
+fn is_within_limits(outcome: Outcome, tensors: Option<&[&DispatchTensor]>) -> bool {
+    let Outcome::Fused(_, implementation) = outcome else {
+        return true;
     };
+    match (implementation.limits, tensors) {
+        (Some(limits), Some(tensors)) => limits(tensors).is_ok(),
+        _ => true,
+    }
+}
 
-    fn query(tensors: TensorType) -> Query {
-        Query {
-            device: DeviceKind::Cpu,
-            tensors,
-            mode: Mode::Training,
-            condition: true,
+/// Whether the call belongs to a check of live verification: nobody made it.
+fn is_uncounted(key: Key) -> bool {
+    (key >> QUERY_BITS) as u32 == active::UNCOUNTED
+}
+
+/// A decision from scratch, as a bisection may want it.
+fn chosen(site: &SiteSpec, key: Key, query: Query, tensors: Option<&[&DispatchTensor]>) -> Choice {
+    let active = active::by_id((key >> QUERY_BITS) as u32);
+    let mut choice = choose(site, &active, query, tensors);
+    if bisection::is_off(site) {
+        choice.outcome = Outcome::Reference(Reason::Policy);
+        return choice;
+    }
+    refuse_unmet(site, &active, query, &choice);
+    if let Outcome::Fused(..) = choice.outcome {
+        bisection::ran_fused(site);
+    }
+    choice
+}
+
+fn refuse_unmet(site: &SiteSpec, active: &Active, query: Query, choice: &Choice) {
+    if let Some(reason) = choice.unmet() {
+        let unmet = Unmet {
+            site,
+            active,
+            query,
+            choice,
+            reason,
+        };
+        panic!("{unmet}");
+    }
+}
+
+/// Tells the log of a new decision: of what is to be warned of, and of all else to who wants to
+/// know.
+fn say(site: &SiteSpec, query: Query, choice: &Choice) {
+    let Query {
+        device,
+        tensors,
+        mode,
+        ..
+    } = query;
+    for (reason, reaction) in &choice.reactions {
+        if *reaction == Reaction::Warn {
+            tracing::warn!(
+                site = site.item,
+                module = site.module,
+                kernel = choice.kernel,
+                "{}::{} on {device} with {tensors} tensors for {mode}: {reason}; {}",
+                site.module,
+                site.item,
+                reason.advice()
+            );
         }
     }
+    match choice.outcome {
+        Outcome::Fused(kernel, implementation) => tracing::debug!(
+            site = site.item,
+            module = site.module,
+            kernel = kernel.id,
+            implementation = implementation.name,
+            ?query,
+            "fused"
+        ),
+        Outcome::Reference(reason) => tracing::debug!(
+            site = site.item,
+            module = site.module,
+            kernel = choice.kernel,
+            %reason,
+            ?query,
+            "reference"
+        ),
+    }
+}
 
-    const F32: TensorType = TensorType::Float(FloatType::F32);
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{F32, ROPE_SITE as SITE, query};
+    use super::*;
+    use crate::dispatch::{Reason, TensorType};
+    use crate::policy::{Policy, scope};
+
+    fn decide(tally: &Tally, tensors: TensorType) -> Decision {
+        tally.decide(&SITE, query(tensors), None)
+    }
 
     #[test]
     fn calls_are_counted_by_path() {
         let tally = Tally::new();
         let _auto = scope(Policy::auto());
         for _ in 0..3 {
-            assert!(tally.decide(&SITE, query(F32)).is_fused());
+            assert!(decide(&tally, F32).is_fused());
         }
-        let mixed = tally.decide(&SITE, query(TensorType::Mixed));
+        let mixed = decide(&tally, TensorType::Mixed);
         assert!(matches!(mixed, Decision::Reference(Reason::MixedDtypes)));
         {
             let _off = scope(Policy::reference());
-            let off = tally.decide(&SITE, query(F32));
+            let off = decide(&tally, F32);
             assert!(matches!(off, Decision::Reference(Reason::Policy)));
         }
-        assert!(tally.decide(&SITE, query(F32)).is_fused());
+        assert!(decide(&tally, F32).is_fused());
 
         let counts = tally.counts();
-        assert!(
-            counts.contains(&(query(F32), Outcome::Fused(0), 4)),
-            "{counts:?}"
-        );
+        let fused = |(q, outcome, calls): &(Query, Outcome, u64)| {
+            *q == query(F32) && matches!(outcome, Outcome::Fused(..)) && *calls == 4
+        };
+        assert!(counts.iter().any(fused), "{counts:?}");
         assert!(counts.contains(&(query(F32), Outcome::Reference(Reason::Policy), 1)));
         assert_eq!(counts.iter().map(|(_, _, calls)| calls).sum::<u64>(), 6);
 
@@ -290,7 +348,18 @@ mod tests {
 
         tally.reset();
         assert!(tally.counts().is_empty());
-        assert!(tally.decide(&SITE, query(F32)).is_fused());
+        assert!(decide(&tally, F32).is_fused());
+    }
+
+    #[test]
+    fn what_was_only_peeked_at_is_not_counted() {
+        let tally = Tally::new();
+        let _auto = scope(Policy::auto());
+        assert!(tally.peek(&SITE, query(F32)).is_fused());
+        assert!(tally.peek(&SITE, query(F32)).is_fused());
+        assert_eq!(tally.counts(), []);
+        assert!(decide(&tally, F32).is_fused());
+        assert_eq!(tally.counts().len(), 1);
     }
 
     #[test]
@@ -311,7 +380,7 @@ mod tests {
                     rest /= 3;
                 }
                 let _scope = scope(policy.clone());
-                let fused = tally.decide(&SITE, query(F32)).is_fused();
+                let fused = decide(&tally, F32).is_fused();
                 assert_eq!(fused, bits / 9 != 2, "{policy} in round {round}");
                 calls += 1;
             }
@@ -321,22 +390,39 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "`none,+npu_fused_rope` asks for npu_fused_rope at tests::rope")]
-    fn an_explicit_wish_that_cannot_be_met_panics_with_the_reason() {
-        let _scope = scope(Policy::reference().enable("npu_fused_rope").unwrap());
-        Tally::new().decide(&SITE, query(TensorType::Unsupported));
+    fn threads_count_together() {
+        let tally = Tally::new();
+        std::thread::scope(|threads| {
+            for _ in 0..4 {
+                threads.spawn(|| {
+                    let _auto = scope(Policy::auto());
+                    for call in 0..1_000 {
+                        let tensors = if call % 2 == 0 {
+                            F32
+                        } else {
+                            TensorType::Mixed
+                        };
+                        assert_eq!(decide(&tally, tensors).is_fused(), call % 2 == 0);
+                    }
+                });
+            }
+        });
+        let mut counts: Vec<_> = tally.counts().iter().map(|(_, _, calls)| *calls).collect();
+        counts.sort_unstable();
+        assert_eq!((counts, tally.uncounted()), (vec![2_000, 2_000], 0));
     }
 
     #[test]
-    fn outcomes_survive_their_code() {
-        for outcome in [
-            Outcome::Fused(0),
-            Outcome::Fused(255),
-            Outcome::Reference(Reason::Policy),
-            Outcome::Reference(Reason::NoGradient),
-        ] {
-            assert_eq!(Outcome::from_code(outcome.code()), Some(outcome));
-        }
-        assert_eq!(Outcome::from_code(0), None);
+    #[should_panic(expected = "`none,+npu_fused_rope` asks for npu_fused_rope at tests::rope")]
+    fn an_explicit_wish_that_cannot_be_met_panics_with_the_reason() {
+        let _scope = scope(Policy::reference().enable("npu_fused_rope").unwrap());
+        decide(&Tally::new(), TensorType::Unsupported);
+    }
+
+    #[test]
+    #[should_panic(expected = "cpu     the implementation does not take this dtype")]
+    fn the_message_lists_what_was_looked_at() {
+        let _scope = scope(Policy::auto().strict());
+        decide(&Tally::new(), TensorType::Unsupported);
     }
 }

@@ -1,6 +1,6 @@
 //! The user's body, run beside the kernel.
 
-use super::check::Captured;
+use super::check::{Body, Captured};
 use super::run::{Computed, Upstream, cut, run};
 use crate::kernel::{Operands, Tensors, Visitor};
 use burn::tensor::Tensor;
@@ -10,7 +10,7 @@ pub(super) fn run_body<O: Operands>(
     operands: &O,
     captured: Captured,
     upstream: Upstream,
-    body: impl FnOnce(O) -> O::Output,
+    body: Body<'_, O>,
 ) -> Computed {
     let upstream = match captured.reaches_into_a_graph(operands) {
         true => Upstream::None,

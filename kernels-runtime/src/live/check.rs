@@ -4,11 +4,14 @@ use super::body::run_body;
 use super::mismatch::Mismatch;
 use super::run::{Computed, Take, Upstream, Values, cut, exact, run};
 use super::tolerance::{Miss, Three};
+use crate::active;
 use crate::kernel::{Operands, Tensors, Visitor};
-use crate::policy;
 use crate::registry::{FloatType, Implementation, Site};
 use burn::tensor::{DType, Device, Tensor};
 use thiserror::Error;
+
+/// A body, whatever its type.
+pub(super) type Body<'a, O> = Box<dyn FnOnce(O) -> <O as Operands>::Output + 'a>;
 
 /// The operands that a body reads from where it was written, and not from its argument.
 #[derive(Clone, Copy, Debug)]
@@ -27,11 +30,11 @@ pub(super) fn checked<O: Operands>(
     implementation: &'static Implementation,
     operands: O,
     captured: Captured,
-    body: impl FnOnce(O) -> O::Output,
+    body: Body<'_, O>,
 ) -> O::Output {
     let mut result = operands.clone().launch(implementation);
     // Annotated sites inside the body are not what is checked, and nobody called them.
-    let _uncounted = policy::uncounted();
+    let _uncounted = active::uncounted();
     let Some(look) = Look::at(&operands) else {
         site.checks().skip();
         return result;

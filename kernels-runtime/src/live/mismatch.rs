@@ -50,7 +50,7 @@ impl fmt::Display for Mismatch {
         }
         write!(
             f,
-            "  To run the body instead of the kernel here: BURN_KERNELS=all,-site::{site}; to stop \
+            "  To run the body instead of the kernel here: BURN_KERNELS=all,-{site}; to stop \
              checking this site: BURN_KERNELS_VERIFY=first,-{site} (or off)."
         )
     }

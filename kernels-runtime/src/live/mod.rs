@@ -66,7 +66,8 @@ pub(crate) fn launch<O: Operands>(
             .checks()
             .due(site, Part::Kernel, on, || has_autodiff(&operands)) =>
         {
-            check::checked(site, implementation, operands, captured, body)
+            // Boxed, so that what follows is compiled once a type of operands and not once a site.
+            check::checked(site, implementation, operands, captured, Box::new(body))
         }
         _ => operands.launch(implementation),
     }

@@ -9,7 +9,7 @@ use super::run::{Computed, Upstream, cut, run};
 use super::sampling::{self, Active};
 use super::tally::Part;
 use super::tolerance::{Miss, Three};
-use crate::policy;
+use crate::active;
 use crate::registry::{FloatType, Implementation, Site};
 use burn::tensor::Tensor;
 
@@ -30,7 +30,28 @@ pub(crate) fn whole<const D: usize>(
     composition: impl FnOnce(Tensor<D>) -> Tensor<D>,
     body: impl FnOnce(Tensor<D>) -> Tensor<D>,
 ) {
-    let _uncounted = policy::uncounted();
+    // Boxed, so that the comparison is compiled once a rank and not once a site.
+    compare(
+        site,
+        implementation,
+        x,
+        Box::new(composition),
+        Box::new(body),
+    );
+}
+
+type Body<'a, const D: usize> = Box<dyn FnOnce(Tensor<D>) -> Tensor<D> + 'a>;
+
+#[track_caller]
+#[cold]
+fn compare<const D: usize>(
+    site: &'static Site,
+    implementation: &'static Implementation,
+    x: Tensor<D>,
+    composition: Body<'_, D>,
+    body: Body<'_, D>,
+) {
+    let _uncounted = active::uncounted();
     let Some(dtype) = FloatType::from_dtype(x.dtype()) else {
         return;
     };

@@ -1,38 +1,14 @@
 //! What every operation needs to look at its tensors before it decides.
 
-use crate::dispatch::{DeviceKind, Mode, Query, Reason, TensorType};
-use crate::registry::{FloatType, Implementation, KernelSpec, Launch};
+use crate::dispatch::{Query, Reason};
+use crate::registry::{Implementation, KernelSpec, Launch};
 use crate::semantics::SemanticsKey;
 use burn::backend::{DispatchTensor, TensorMetadata};
 use burn::tensor::{DType, FloatDType, Tensor};
 
-/// What the decision for a call with these tensors depends on. The first tensor names the device;
-/// the others must be on it, as for every operation of Burn. Allocates nothing.
-pub(crate) fn query(key: &SemanticsKey, tensors: &[&DispatchTensor]) -> Query {
-    let (device, _) = DeviceKind::of_tensor(&tensors[0].kind);
-    let autodiff = tensors
-        .iter()
-        .any(|tensor| DeviceKind::of_tensor(&tensor.kind).1);
-    let tensors = match FloatType::from_dtype(tensors[0].dtype()) {
-        _ if mixed(key, tensors) => TensorType::Mixed,
-        Some(float) => TensorType::Float(float),
-        None => TensorType::Unsupported,
-    };
-    Query {
-        device,
-        tensors,
-        mode: if autodiff {
-            Mode::Training
-        } else {
-            Mode::Inference
-        },
-        condition: true,
-    }
-}
-
 /// Whether the tensors have dtypes that don't go together. The tables of a rotary embedding, which
 /// follow the queries and keys, may be in the dtype that those are computed in.
-fn mixed(key: &SemanticsKey, tensors: &[&DispatchTensor]) -> bool {
+pub(crate) fn mixed(key: &SemanticsKey, tensors: &[&DispatchTensor]) -> bool {
     let dtype = tensors[0].dtype();
     let differ = |tensors: &[&DispatchTensor], dtype| tensors.iter().any(|t| t.dtype() != dtype);
     match (key, tensors) {
@@ -53,7 +29,7 @@ pub(crate) fn implementation<const N: usize>(
     key: SemanticsKey,
     tensors: [&DispatchTensor; N],
 ) -> Result<&'static Implementation, Reason> {
-    crate::dispatch::best(kernel, &key, query(&key, &tensors))
+    crate::dispatch::best(kernel, &key, Query::of_tensors(&key, &tensors))
 }
 
 /// What references compute in: f64 for f64, else f32.
@@ -79,4 +55,38 @@ pub(crate) fn wrong_launch(implementation: &str, op: &str, launch: &Launch) -> !
         "the implementation `{implementation}` belongs to a kernel of `{op}`, but its launch is \
          {launch:?}; its kernel's `op` and its `launch` must be of one operation"
     )
+}
+
+#[cfg(all(test, feature = "cpu"))]
+mod tests {
+    use super::*;
+    use crate::semantics::{RmsNormKey, RopeKey};
+    use burn::tensor::Device;
+
+    fn tensors<const N: usize>(dtypes: [DType; N]) -> [DispatchTensor; N] {
+        dtypes.map(|dtype| Tensor::<1>::zeros([1], (&Device::flex(), dtype)).into_dispatch())
+    }
+
+    #[test]
+    fn tables_may_be_in_the_dtype_of_the_computation() {
+        let key = SemanticsKey::Rope(RopeKey::LLAMA);
+        let of = |dtypes| query(&key, tensors(dtypes).each_ref()).tensors;
+        let (half, wide) = (DType::BF16, DType::F32);
+        let bf16 = TensorType::Float(FloatType::Bf16);
+        assert_eq!(of([half; 4]), bf16);
+        assert_eq!(of([half, half, wide, wide]), bf16);
+        assert_eq!(of([half, half, wide, half]), TensorType::Mixed);
+        assert_eq!(of([half, wide, wide, wide]), TensorType::Mixed);
+        assert_eq!(of([wide, wide, half, half]), TensorType::Mixed);
+        assert_eq!(of([wide, wide, DType::F64, DType::F64]), TensorType::Mixed);
+        assert_eq!(of([half, half, DType::F16, DType::F16]), TensorType::Mixed);
+    }
+
+    #[test]
+    fn other_operands_have_one_dtype() {
+        let key = SemanticsKey::RmsNorm(RmsNormKey::LLAMA);
+        let of = |dtypes| query(&key, tensors(dtypes).each_ref()).tensors;
+        assert_eq!(of([DType::BF16, DType::F32]), TensorType::Mixed);
+        assert_eq!(of([DType::F32; 2]), TensorType::Float(FloatType::F32));
+    }
 }

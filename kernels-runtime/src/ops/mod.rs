@@ -9,5 +9,10 @@ pub mod rms_norm;
 pub mod rope;
 
 mod call;
+#[cfg(feature = "cpu")]
+mod optional;
 
-pub(crate) use call::{compute_dtype, implementation, query, same_dtype_as, wrong_launch};
+#[cfg(feature = "cpu")]
+pub use optional::Optional;
+
+pub(crate) use call::{compute_dtype, implementation, mixed, same_dtype_as, wrong_launch};

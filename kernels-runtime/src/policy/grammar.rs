@@ -1,160 +1,165 @@
-use super::{Base, Policy};
-use crate::registry::{self, kernels};
+//! The text form of a policy.
+
+use super::pattern::SitePattern;
+use super::{Base, Policy, PolicyError};
+use crate::mapping::Rule;
+use std::fmt;
 use std::str::FromStr;
-use thiserror::Error;
 
 /// The grammar of a policy, as errors show it.
-pub const GRAMMAR: &str = "a comma list of: `auto` or `all` (every kernel, the default) or `none`; \
-                           then `+ID` to ask for a kernel, `-ID` to switch one off; `strict` to \
-                           make an unmet wish an error. Example: `none,+npu_fused_swiglu`";
-
-/// Why a text is not a policy.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum PolicyError {
-    /// Nothing but blanks.
-    #[error("the policy is empty; a policy is {GRAMMAR}")]
-    Empty,
-    /// A word that the grammar does not have.
-    #[error("`{word}` is not part of a policy; a policy is {GRAMMAR}")]
-    Word {
-        /// The word.
-        word: String,
-    },
-    /// An id that no kernel has.
-    #[error("no kernel is called `{id}`{}; kernels here: {known}", near(.nearest))]
-    UnknownKernel {
-        /// The id.
-        id: String,
-        /// The known id that is nearest to it, if any is near.
-        nearest: Option<String>,
-        /// The known ids.
-        known: String,
-    },
-    /// Two words that contradict each other or say the same twice.
-    #[error("`{first}` and `{second}` can't stand in one policy; a policy is {GRAMMAR}")]
-    Contradiction {
-        /// The earlier word.
-        first: String,
-        /// The later word.
-        second: String,
-    },
-    /// The environment variable is not Unicode.
-    #[error("the environment variable BURN_KERNELS is not valid Unicode; a policy is {GRAMMAR}")]
-    NotUnicode,
-    /// The environment variable holds no policy.
-    #[error("the environment variable BURN_KERNELS is `{value}`: {source}")]
-    Environment {
-        /// Its value.
-        value: String,
-        /// What is wrong with it.
-        source: Box<PolicyError>,
-    },
-}
-
-fn near(nearest: &Option<String>) -> String {
-    nearest
-        .as_ref()
-        .map_or_else(String::new, |id| format!(", did you mean `{id}`?"))
-}
+pub const GRAMMAR: &str = "`@FILE.toml`, or a comma list of: `auto` or `all` (every kernel, the \
+    default) or `none`; then `+ID` to ask for a kernel, `-ID` to switch one off; `+PATTERN` and \
+    `-PATTERN` for sites, such as `-llama::*`, where the last that matches wins, and over any ID; \
+    `strict` to make an unmet wish an error; `strict:REASON`, `warn:REASON` and `silent:REASON`; \
+    `deterministic`; `prefer:IMPLEMENTATION`; `map:LAYER@DEVICE=KERNEL`. Example: \
+    `none,+npu_fused_swiglu`";
 
 impl FromStr for Policy {
     type Err = PolicyError;
 
+    /// Reads the text form; see [`GRAMMAR`]. `@path` reads a TOML file.
     fn from_str(text: &str) -> Result<Self, PolicyError> {
-        if text.trim().is_empty() {
+        let text = text.trim();
+        if text.is_empty() {
             return Err(PolicyError::Empty);
         }
+        if let Some(path) = text.strip_prefix('@') {
+            return Self::from_file(path);
+        }
         let mut policy = Self::default();
-        let mut seen: Vec<(Slot<'_>, &str)> = Vec::new();
-        for word in text.split(',').map(str::trim) {
-            let slot = slot(word).ok_or_else(|| PolicyError::Word {
-                word: word.to_owned(),
+        let mut seen: Vec<(Word<'_>, &str)> = Vec::new();
+        for text in text.split(',').map(str::trim) {
+            let word = Word::parse(text).ok_or_else(|| PolicyError::Word {
+                word: text.to_owned(),
             })?;
-            if let Some((_, first)) = seen.iter().find(|(taken, _)| *taken == slot) {
+            if let Some((_, first)) = seen.iter().find(|(said, _)| said.settles_the_same(&word)) {
                 return Err(PolicyError::Contradiction {
                     first: (*first).to_owned(),
-                    second: word.to_owned(),
+                    second: text.to_owned(),
                 });
             }
-            match slot {
-                Slot::Base => policy.base = base(word),
-                Slot::Strict => policy.strict = true,
-                Slot::Kernel(id) => policy = policy.with(id, word.starts_with('+'))?,
-            }
-            seen.push((slot, word));
+            policy = word.apply(policy)?;
+            seen.push((word, text));
         }
         Ok(policy)
     }
 }
 
-/// What a word decides; each may be decided once.
-#[derive(PartialEq)]
-enum Slot<'a> {
-    Base,
+/// One word of a policy.
+enum Word<'a> {
+    Base(Base),
     Strict,
-    Kernel(&'a str),
+    Deterministic,
+    Kernel(&'a str, bool),
+    Sites(&'a str, bool),
+    Prefer(&'a str),
+    Reaction(&'a str, &'a str),
+    Map(&'a str),
 }
 
-fn slot(word: &str) -> Option<Slot<'_>> {
-    match word {
-        "auto" | "all" | "none" => Some(Slot::Base),
-        "strict" => Some(Slot::Strict),
-        _ => word
-            .strip_prefix(['+', '-'])
-            .filter(|id| !id.is_empty())
-            .map(Slot::Kernel),
-    }
-}
-
-fn base(word: &str) -> Base {
-    if word == "none" {
-        Base::None
-    } else {
-        Base::All
-    }
-}
-
-/// The registered spelling of `id`.
-pub(super) fn known_id(id: &str) -> Result<&'static str, PolicyError> {
-    registry::kernel(id)
-        .map(|kernel| kernel.id)
-        .ok_or_else(|| PolicyError::UnknownKernel {
-            id: id.to_owned(),
-            nearest: nearest(id),
-            known: kernels()
-                .map(|kernel| kernel.id)
-                .collect::<Vec<_>>()
-                .join(", "),
-        })
-}
-
-/// The known id with the smallest edit distance, unless more than a third must change.
-fn nearest(id: &str) -> Option<String> {
-    kernels()
-        .map(|kernel| (edit_distance(id, kernel.id), kernel.id))
-        .min()
-        .filter(|(distance, known)| distance * 3 <= known.len())
-        .map(|(_, known)| known.to_owned())
-}
-
-/// Levenshtein distance, one row at a time.
-fn edit_distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, to) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(from != *to);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+impl<'a> Word<'a> {
+    fn parse(text: &'a str) -> Option<Self> {
+        match text {
+            "auto" | "all" => return Some(Self::Base(Base::All)),
+            "none" => return Some(Self::Base(Base::None)),
+            "strict" => return Some(Self::Strict),
+            "deterministic" => return Some(Self::Deterministic),
+            _ => {}
+        }
+        for (sign, on) in [('+', true), ('-', false)] {
+            if let Some(name) = text.strip_prefix(sign).filter(|name| !name.is_empty()) {
+                return Some(match SitePattern::is_one(name) {
+                    true => Self::Sites(name, on),
+                    false => Self::Kernel(name, on),
+                });
+            }
+        }
+        match text.split_once(':')? {
+            (_, "") => None,
+            ("prefer", name) => Some(Self::Prefer(name)),
+            ("map", rule) => Some(Self::Map(rule)),
+            (reaction @ ("strict" | "warn" | "silent"), reason) => {
+                Some(Self::Reaction(reaction, reason))
+            }
+            _ => None,
         }
     }
-    row[b.len()]
+
+    /// Whether two words say the same or opposite things of one subject.
+    fn settles_the_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Base(_), Self::Base(_))
+            | (Self::Strict, Self::Strict)
+            | (Self::Deterministic, Self::Deterministic) => true,
+            (Self::Kernel(a, _), Self::Kernel(b, _))
+            | (Self::Prefer(a), Self::Prefer(b))
+            | (Self::Reaction(_, a), Self::Reaction(_, b)) => a == b,
+            (Self::Sites(a, _), Self::Sites(b, _)) => a.replace("::", ".") == b.replace("::", "."),
+            (Self::Map(a), Self::Map(b)) => {
+                a.split_once('=').map(|(subject, _)| subject)
+                    == b.split_once('=').map(|(subject, _)| subject)
+            }
+            _ => false,
+        }
+    }
+
+    fn apply(&self, policy: Policy) -> Result<Policy, PolicyError> {
+        Ok(match *self {
+            Self::Base(base) => Policy { base, ..policy },
+            Self::Strict => policy.strict(),
+            Self::Deterministic => policy.deterministic(),
+            Self::Kernel(id, true) => policy.enable(id)?,
+            Self::Kernel(id, false) => policy.disable(id)?,
+            Self::Sites(pattern, true) => policy.enable_sites(pattern)?,
+            Self::Sites(pattern, false) => policy.disable_sites(pattern)?,
+            Self::Prefer(name) => policy.prefer(name)?,
+            Self::Reaction(reaction, reason) => policy.react(
+                reason.parse().map_err(PolicyError::Unknown)?,
+                reaction.parse().map_err(PolicyError::Unknown)?,
+            ),
+            Self::Map(rule) => policy.map(rule.parse::<Rule>()?)?,
+        })
+    }
+}
+
+/// The text form, which parses back to the same policy.
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.base {
+            Base::All => "all",
+            Base::None => "none",
+        })?;
+        let sign = |on: bool| if on { '+' } else { '-' };
+        for (id, on) in &self.kernels {
+            write!(f, ",{}{id}", sign(*on))?;
+        }
+        for (pattern, on) in &self.sites {
+            write!(f, ",{}{pattern}", sign(*on))?;
+        }
+        if self.strict {
+            f.write_str(",strict")?;
+        }
+        if self.deterministic {
+            f.write_str(",deterministic")?;
+        }
+        for name in &self.prefer {
+            write!(f, ",prefer:{name}")?;
+        }
+        for (reason, reaction) in &self.reactions {
+            write!(f, ",{reaction}:{}", reason.name())?;
+        }
+        for rule in self.mapping.rules() {
+            write!(f, ",map:{rule}")?;
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dispatch::Reason;
+    use crate::policy::Reaction;
 
     fn error(text: &str) -> String {
         text.parse::<Policy>().unwrap_err().to_string()
@@ -171,21 +176,72 @@ mod tests {
     }
 
     #[test]
+    fn display_parses_back() {
+        for text in [
+            "all",
+            "none",
+            "all,-npu_fused_rope",
+            "none,+npu_fused_rmsnorm,+npu_fused_swiglu",
+            "all,strict",
+            "all,deterministic",
+            "all,strict:no_device,warn:policy,silent:dtype",
+            "none,+npu_fused_rope,map:RMSNorm@cpu=reference",
+            "all,map:RMSNorm@cuda:80..=90/training+compile=npu_fused_rmsnorm",
+        ] {
+            let policy: Policy = text.parse().unwrap();
+            assert_eq!(policy.to_string().parse::<Policy>().unwrap(), policy);
+            assert_eq!(policy.to_string().len(), text.len(), "{policy}");
+        }
+    }
+
+    #[test]
+    fn words_are_what_the_builder_says() {
+        assert_eq!(
+            "all,strict:dtype,silent:shape,deterministic"
+                .parse::<Policy>()
+                .unwrap(),
+            Policy::auto()
+                .react(Reason::Shape, Reaction::Silent)
+                .react(Reason::Dtype, Reaction::Strict)
+                .deterministic()
+        );
+    }
+
+    #[test]
     fn errors_say_what_to_write() {
         assert!(error("").contains("empty"));
         assert!(error("all,,strict").contains("`` is not part"));
         assert!(error("al").contains("`al` is not part of a policy"));
         assert!(error("npu_fused_rope").contains("+ID"));
         assert!(error("+").contains("`+` is not part"));
-        assert!(error("all,none").contains("`all` and `none` can't stand in one policy"));
-        assert!(
-            error("+npu_fused_rope,-npu_fused_rope")
-                .contains("`+npu_fused_rope` and `-npu_fused_rope`")
-        );
+        assert!(error("loud:dtype").contains("`loud:dtype` is not part"));
+        assert!(error("warn:").contains("`warn:` is not part"));
+        assert!(error("warn:dtyp").contains("did you mean `dtype`?"));
+        assert!(error("prefer:cpu-smd").contains("no implementation is called `cpu-smd`"));
+        assert!(error("@/no/such.toml").contains("/no/such.toml"));
     }
 
     #[test]
-    fn unknown_ids_list_what_is_near_and_known() {
+    fn contradictions_are_errors() {
+        for (text, words) in [
+            ("all,none", "`all` and `none` can't stand in one policy"),
+            ("strict,strict", "`strict` and `strict`"),
+            (
+                "+npu_fused_rope,-npu_fused_rope",
+                "`+npu_fused_rope` and `-npu_fused_rope`",
+            ),
+            ("warn:dtype,silent:dtype", "`warn:dtype` and `silent:dtype`"),
+            (
+                "map:A@cpu=reference,map:A@cpu=npu_fused_rope",
+                "`map:A@cpu=reference` and",
+            ),
+        ] {
+            assert!(error(text).contains(words), "{}", error(text));
+        }
+    }
+
+    #[test]
+    fn unknown_names_list_what_is_near_and_known() {
         let message = error("none,+npu_fused_swigl");
         assert!(
             message.contains("did you mean `npu_fused_swiglu`?"),
@@ -196,12 +252,7 @@ mod tests {
             "{message}"
         );
         assert!(!error("none,+flash").contains("did you mean"));
-    }
-
-    #[test]
-    fn edit_distances() {
-        assert_eq!(edit_distance("kitten", "sitting"), 3);
-        assert_eq!(edit_distance("", "abc"), 3);
-        assert_eq!(edit_distance("abc", "abc"), 0);
+        let message = error("-llama::*");
+        assert!(message.contains("no site matches `llama::*`"), "{message}");
     }
 }

@@ -1,5 +1,7 @@
 use serde::Serialize;
 use std::fmt;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
 
 /// Which generations of a kind of device an implementation is for, both ends included.
 ///
@@ -21,6 +23,15 @@ impl CapabilityRange {
         max: u16::MAX,
     };
 
+    /// From `min` to `max`, both included.
+    ///
+    /// # Panics
+    /// `min` is greater than `max`. In a constant this is a compile error.
+    pub const fn new(min: u16, max: u16) -> Self {
+        assert!(min <= max, "an interval starts before it ends");
+        Self { min, max }
+    }
+
     /// Whether a device of this capability is in the range.
     pub const fn contains(&self, capability: u16) -> bool {
         self.min <= capability && capability <= self.max
@@ -33,6 +44,62 @@ impl fmt::Display for CapabilityRange {
             (0, u16::MAX) => f.write_str("any"),
             (min, u16::MAX) => write!(f, "{min}.."),
             (min, max) => write!(f, "{min}..={max}"),
+        }
+    }
+}
+
+impl From<RangeInclusive<u16>> for CapabilityRange {
+    /// # Panics
+    /// The range is empty.
+    fn from(range: RangeInclusive<u16>) -> Self {
+        Self::new(*range.start(), *range.end())
+    }
+}
+
+impl FromStr for CapabilityRange {
+    type Err = String;
+
+    /// Reads `any`, `80..`, `80..=90` or a single number.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong =
+            || format!("`{text}` is no interval of capabilities: `any`, `80`, `80..` or `80..=90`");
+        let number = |text: &str| text.trim().parse::<u16>().map_err(|_| wrong());
+        if text == "any" {
+            return Ok(Self::ANY);
+        }
+        let (min, max) = match text.split_once("..") {
+            None => (number(text)?, number(text)?),
+            Some((min, "")) => (number(min)?, u16::MAX),
+            Some((min, max)) => (
+                number(min)?,
+                number(max.strip_prefix('=').ok_or_else(wrong)?)?,
+            ),
+        };
+        if min > max {
+            return Err(wrong());
+        }
+        Ok(Self { min, max })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_parse_back() {
+        let range = CapabilityRange::new;
+        for range in [
+            CapabilityRange::ANY,
+            range(80, u16::MAX),
+            range(0, 3),
+            range(86, 86),
+        ] {
+            assert_eq!(range.to_string().parse(), Ok(range));
+        }
+        assert_eq!("86".parse(), Ok(range(86, 86)));
+        for text in ["", "a", "9..=3", "1..2", "..", "..=4", "70000"] {
+            assert!(text.parse::<CapabilityRange>().is_err(), "{text}");
         }
     }
 }

@@ -54,11 +54,15 @@ pub struct Implementation {
     /// What it does not take of the tensors of one call, such as a size or a layout; asked before
     /// every call. `None`: it takes all.
     #[serde(skip)]
-    pub limits: Option<fn(&[&DispatchTensor]) -> Result<(), Reason>>,
+    pub limits: Option<Limits>,
     /// How it is run.
     #[serde(skip)]
     pub launch: Launch,
 }
+
+/// Whether an implementation takes the tensors of a call, which stand in the order of the
+/// operation's operands; else [`Reason::Shape`], [`Reason::Layout`] or whatever says it best.
+pub type Limits = fn(&[&DispatchTensor]) -> Result<(), Reason>;
 
 /// How an implementation is run. It has the shape that its operation needs.
 #[derive(Clone, Copy, Debug)]

@@ -19,7 +19,7 @@ pub use crate::declare_kernel;
 pub use capability::CapabilityRange;
 #[doc(hidden)]
 pub use declare::assert_well_formed;
-pub use kernel::{FloatType, Implementation, KernelSpec, Launch};
+pub use kernel::{FloatType, Implementation, KernelSpec, Launch, Limits};
 pub use resolve::{RegistryError, RegistryProblem, check, kernel, kernels, replaced};
 pub use site::{Form, Site, SiteSpec};
 

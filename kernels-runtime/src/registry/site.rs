@@ -104,7 +104,7 @@ impl Site {
     /// When the policy asks for the kernel explicitly (`+id`, `strict`) and it cannot run; the
     /// message says why and what to do.
     pub fn decide(&self, query: Query) -> Decision {
-        self.tally.decide(&self.spec, query)
+        self.tally.decide(&self.spec, query, None)
     }
 
     /// Which path a call would take. It is not counted, but panics as [`Site::decide`] does.

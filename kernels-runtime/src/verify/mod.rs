@@ -111,12 +111,7 @@ fn verify(case: &Case, dtype: FloatType, device: &Device, exact: &Device) -> Ver
 
 fn compare(case: &Case, dtype: FloatType, device: &Device, exact: &Device) -> Outcome {
     // Asked before there are tensors: a device may not even store the dtype.
-    let query = Query {
-        device: DeviceKind::of(device),
-        tensors: TensorType::Float(dtype),
-        mode: Mode::Training,
-        condition: true,
-    };
+    let query = Query::new(device, TensorType::Float(dtype), Mode::Training);
     if let Err(reason) = best(case.kernel, &case.key, query) {
         return Outcome::Unavailable { reason };
     }

@@ -20,7 +20,7 @@ mod reference;
 mod sparsity;
 
 #[cfg(feature = "cpu")]
-pub use autodiff::{SwigluBackend, SwigluKernel};
+pub use autodiff::{GluBackend, GluKernel, Tensors};
 pub(crate) use check::check;
 pub use reference::reference;
 

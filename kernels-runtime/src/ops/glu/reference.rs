@@ -52,12 +52,13 @@ fn unpack<const D: usize>(inputs: Inputs<D>, projections: Projections) -> (Tenso
     };
     let mut shape = packed.dims();
     shape[D - 1] /= 2;
-    let n = shape[D - 1];
-    if projections == Projections::Chunked {
+    let (n, count) = (shape[D - 1], shape.iter().product::<usize>());
+    // Of nothing it does not matter which is which.
+    if projections == Projections::Chunked || count == 0 {
         let gate = packed.clone().narrow(D - 1, 0, n);
         return (gate, packed.narrow(D - 1, n, n));
     }
-    let pairs = packed.reshape([shape.iter().product(), 2]);
+    let pairs = packed.reshape([count, 2]);
     let gate = pairs.clone().narrow(1, 0, 1).reshape(shape);
     (gate, pairs.narrow(1, 1, 1).reshape(shape))
 }

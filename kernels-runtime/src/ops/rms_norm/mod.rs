@@ -18,7 +18,7 @@ mod cpu;
 mod reference;
 
 #[cfg(feature = "cpu")]
-pub use autodiff::{RmsNormBackend, RmsNormKernel};
+pub use autodiff::{RmsNormBackend, RmsNormKernel, TensorGradients, Tensors};
 pub(crate) use check::check;
 pub use reference::reference;
 

@@ -49,6 +49,8 @@ pub fn reference<const D: usize>(
 fn normalise<const D: usize>(x: Tensor<D>, settings: Settings) -> Tensor<D> {
     match settings.group_size {
         None => over_last_axis(x, settings.eps),
+        // Of nothing there are no groups, and a reshape can't tell how many.
+        Some(_) if x.shape().num_elements() == 0 => x,
         Some(size) => {
             let shape = x.shape();
             let groups = x.reshape([shape.num_elements() / size, size]);

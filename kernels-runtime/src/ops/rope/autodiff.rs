@@ -1,3 +1,4 @@
+use super::table_gradient::TableGradient;
 use crate::semantics::RopeKey;
 use burn::backend::autodiff::{
     Autodiff, NodeId,
@@ -6,13 +7,13 @@ use burn::backend::autodiff::{
     ops::{Backward, Ops, OpsKind},
 };
 use burn::backend::tensor::FloatTensor;
-use burn::backend::{Backend, FloatDType, Slice, TensorMetadata, backend_extension};
+use burn::backend::{Backend, backend_extension};
 
 /// Rotary position embedding as an operation of a Burn backend.
 #[backend_extension(Flex: cfg(feature = "cpu"), Autodiff)]
 pub trait RopeBackend: Backend {
-    /// `x` is `[b, h, s, d]`, `cos` and `sin` `[1 or b, s, d]`, of one dtype; the result is like
-    /// `x`.
+    /// `x` is `[b, h, s, d]` or `[b, s, h, d]` as the key says, `cos` and `sin` `[1 or b, s, w]` of
+    /// its dtype or the one it is computed in; the result is like `x`.
     fn rope(
         x: FloatTensor<Self>,
         cos: FloatTensor<Self>,
@@ -69,51 +70,18 @@ impl<B: RopeKernel> Backward<B, 3> for Rope {
         let sin: FloatTensor<B> = checkpointer.retrieve_node_output(sin);
         if let Some(x) = x {
             let x: FloatTensor<B> = checkpointer.retrieve_node_output(x);
+            let table = TableGradient::<B>::new(&dy, x, &cos, key);
             if let Some(node) = cos_node {
-                grads.register::<B>(node.id, table_gradient::<B>(&dy, x.clone(), &cos));
+                grads.register::<B>(node.id, table.of_cos());
             }
             if let Some(node) = sin_node {
-                let rotated = rotate_half::<B>(x);
-                grads.register::<B>(node.id, table_gradient::<B>(&dy, rotated, &sin));
+                grads.register::<B>(node.id, table.of_sin());
             }
         }
         if let Some(node) = x_node {
             grads.register::<B>(node.id, B::rope_backward(dy, cos, sin, key));
         }
     }
-}
-
-/// `Σ dy · factor` over the heads, and over the batch if the table is shared, added up in f32 for
-/// half types. Tables are trained too rarely for a kernel of its own: plain operations do.
-fn table_gradient<B: Backend>(
-    dy: &FloatTensor<B>,
-    factor: FloatTensor<B>,
-    table: &FloatTensor<B>,
-) -> FloatTensor<B> {
-    let dtype = FloatDType::from(table.dtype());
-    let wide = if dtype == FloatDType::F64 {
-        FloatDType::F64
-    } else {
-        FloatDType::F32
-    };
-    let widen = |tensor| B::float_cast(tensor, wide);
-    let mut sum = B::float_sum_dim(B::float_mul(widen(dy.clone()), widen(factor)), 1);
-    if table.shape()[0] == 1 {
-        sum = B::float_sum_dim(sum, 0);
-    }
-    B::float_cast(B::float_reshape(sum, table.shape()), dtype)
-}
-
-/// `[x1, x2]` to `[−x2, x1]` on the last axis of `[b, h, s, d]`.
-fn rotate_half<B: Backend>(x: FloatTensor<B>) -> FloatTensor<B> {
-    let d = x.shape()[3];
-    let part = |x, range: std::ops::Range<usize>| {
-        let all = Slice::new(0, None, 1);
-        let range = Slice::from(range);
-        B::float_slice(x, &[all, all, all, range])
-    };
-    let x2 = B::float_neg(part(x.clone(), d / 2..d));
-    B::float_cat(vec![x2, part(x, 0..d / 2)], 3)
 }
 
 impl<B: RopeKernel, C: CheckpointStrategy> RopeBackend for Autodiff<B, C> {

@@ -17,6 +17,8 @@ mod cpu;
 mod reference;
 mod sections;
 mod table;
+#[cfg(feature = "cpu")]
+mod table_gradient;
 
 #[cfg(feature = "cpu")]
 pub use autodiff::{RopeBackend, RopeKernel};

@@ -27,15 +27,15 @@ impl RopeTable for Tensor<3> {
 
 impl RopeTable for Tensor<4> {
     fn rows(self) -> Tensor<3> {
-        let s = match self.dims() {
-            [_, 1, s, _] | [_, s, 1, _] => s,
+        let heads = match self.dims() {
+            [_, 1, _, _] => 1,
+            [_, _, 1, _] => 2,
             other => panic!(
                 "RoPE: a table of rank 4 has one head, [b, 1, s, w] or [b, s, 1, w]; this one is \
                  {other:?}"
             ),
         };
-        let [b, .., w] = self.dims();
-        self.reshape([b, s, w])
+        self.squeeze_dim(heads)
     }
 }
 

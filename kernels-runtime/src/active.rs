@@ -1,0 +1,341 @@
+//! What is in force on a thread: a policy, a mapping and the mode that models were kernelized for.
+//!
+//! Every distinct combination is stored once and named by a small number, so that a site can tell
+//! with one comparison whether a cached decision still holds. A thread remembers its number
+//! together with the epoch, which every process-wide change raises.
+
+use crate::mapping::{Mapping, ModeFlags};
+use crate::policy::{Policy, PolicyError, from_env};
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The name of a stored combination: its index plus one.
+pub(crate) type ActiveId = u32;
+
+/// As many bits as a decision's cache has for it.
+pub(crate) const ACTIVE_BITS: u32 = 24;
+
+/// In force while a call is verified live: every site takes its reference and counts nothing.
+pub(crate) const UNCOUNTED: ActiveId = (1 << ACTIVE_BITS) - 1;
+
+/// What decisions are made under.
+#[derive(Debug)]
+pub(crate) struct Active {
+    pub(crate) policy: Policy,
+    pub(crate) mapping: Mapping,
+    /// The mode of [`kernelize`](crate::mapping::kernelize); without it each call has its own.
+    pub(crate) mode: Option<ModeFlags>,
+}
+
+/// The name of a stored policy or mapping: its index plus one; zero is none.
+type Id = u32;
+
+/// Everything that was ever in force, and what is for the whole process.
+struct Store {
+    policies: Vec<Arc<Policy>>,
+    mappings: Vec<Arc<Mapping>>,
+    actives: Vec<(Parts, Arc<Active>)>,
+    process: Process,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+struct Parts {
+    policy: Id,
+    mapping: Id,
+    mode: Option<ModeFlags>,
+}
+
+struct Process {
+    policy: Id,
+    registered: Id,
+    kernelized: Option<(Id, ModeFlags)>,
+}
+
+static STORE: Mutex<Store> = Mutex::new(Store {
+    policies: Vec::new(),
+    mappings: Vec::new(),
+    actives: Vec::new(),
+    process: Process {
+        policy: 0,
+        registered: 0,
+        kernelized: None,
+    },
+});
+
+/// Raised by every change for the whole process; never zero.
+static EPOCH: AtomicU32 = AtomicU32::new(1);
+
+thread_local! {
+    /// The epoch in which this thread's number was found, and the number.
+    static FOUND: Cell<(u32, ActiveId)> = const { Cell::new((0, 0)) };
+    static SCOPED: Cell<Scoped> = const { Cell::new(Scoped { policy: 0, mapping: 0, uncounted: false }) };
+}
+
+/// The innermost scopes of a thread.
+#[derive(Clone, Copy)]
+struct Scoped {
+    policy: Id,
+    mapping: Id,
+    uncounted: bool,
+}
+
+/// What a scope hid, to be restored.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entered(Id);
+
+fn store() -> MutexGuard<'static, Store> {
+    // A panic while the lock is held leaves the store whole: its lists grow by single pushes.
+    STORE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The name of `value` in `list`, where it is put if it is new.
+fn intern<T: PartialEq>(list: &mut Vec<Arc<T>>, value: T) -> Id {
+    let index = list.iter().position(|known| **known == value);
+    let index = index.unwrap_or_else(|| {
+        list.push(Arc::new(value));
+        list.len() - 1
+    });
+    index as Id + 1
+}
+
+impl Store {
+    fn mapping(&self, id: Id) -> Mapping {
+        match id {
+            0 => Mapping::new(),
+            id => (*self.mappings[id as usize - 1]).clone(),
+        }
+    }
+
+    /// The mapping of the process, before a policy adds to it.
+    fn process_mapping(&self) -> Id {
+        let kernelized = self.process.kernelized;
+        kernelized.map_or(self.process.registered, |(mapping, _)| mapping)
+    }
+
+    fn parts(&self, scoped: Scoped) -> Parts {
+        let or = |scoped: Id, process: Id| if scoped == 0 { process } else { scoped };
+        Parts {
+            policy: or(scoped.policy, self.process.policy),
+            mapping: or(scoped.mapping, self.process_mapping()),
+            mode: self.process.kernelized.map(|(_, mode)| mode),
+        }
+    }
+
+    fn active(&mut self, parts: Parts) -> ActiveId {
+        let index = self.actives.iter().position(|(known, _)| *known == parts);
+        let index = index.unwrap_or_else(|| {
+            let policy = (*self.policies[parts.policy as usize - 1]).clone();
+            let mapping = self.mapping(parts.mapping).extended(policy.mapping());
+            let active = Active {
+                policy,
+                mapping,
+                mode: parts.mode,
+            };
+            self.actives.push((parts, Arc::new(active)));
+            self.actives.len() - 1
+        });
+        assert!(
+            index + 1 < UNCOUNTED as usize,
+            "more different policies and mappings were in force than can be told apart"
+        );
+        index as ActiveId + 1
+    }
+}
+
+/// The combination in force on this thread.
+///
+/// # Panics
+/// On the first call, if `BURN_KERNELS` holds no policy. Call [`crate::init`] early to get that
+/// as an error.
+#[inline]
+pub(crate) fn active_id() -> ActiveId {
+    let (epoch, id) = FOUND.get();
+    if epoch == EPOCH.load(Ordering::Acquire) {
+        return id;
+    }
+    find().unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[cold]
+fn find() -> Result<ActiveId, PolicyError> {
+    if SCOPED.get().uncounted {
+        FOUND.set((EPOCH.load(Ordering::Acquire), UNCOUNTED));
+        return Ok(UNCOUNTED);
+    }
+    start()?;
+    let mut store = store();
+    // Under the lock, because every change raises the epoch under it.
+    let epoch = EPOCH.load(Ordering::Acquire);
+    let parts = store.parts(SCOPED.get());
+    let id = store.active(parts);
+    FOUND.set((epoch, id));
+    Ok(id)
+}
+
+/// Installs the environment's policy, or the default, unless there is one: of the process, or of a
+/// scope, which needs no other.
+fn start() -> Result<(), PolicyError> {
+    if SCOPED.get().policy != 0 || store().process.policy != 0 {
+        return Ok(());
+    }
+    // Not under the lock: reading a policy looks at kernels and sites, and perhaps at a file.
+    let policy = from_env()?.unwrap_or_default();
+    let mut store = store();
+    if store.process.policy == 0 {
+        store.process.policy = intern(&mut store.policies, policy);
+    }
+    Ok(())
+}
+
+pub(crate) fn by_id(id: ActiveId) -> Arc<Active> {
+    if id == UNCOUNTED {
+        return Arc::new(Active {
+            policy: Policy::reference(),
+            mapping: Mapping::new(),
+            mode: None,
+        });
+    }
+    store().actives[id as usize - 1].1.clone()
+}
+
+/// What is in force on this thread.
+///
+/// # Errors
+/// Nothing was installed and `BURN_KERNELS` holds no policy.
+pub(crate) fn current() -> Result<Arc<Active>, PolicyError> {
+    let (epoch, id) = FOUND.get();
+    let id = match epoch == EPOCH.load(Ordering::Acquire) {
+        true => id,
+        false => find()?,
+    };
+    Ok(by_id(id))
+}
+
+/// The mapping in force on this thread without what the policy adds.
+pub(crate) fn current_mapping() -> Mapping {
+    let store = store();
+    let scoped = SCOPED.get().mapping;
+    let id = match scoped {
+        0 => store.process_mapping(),
+        id => id,
+    };
+    store.mapping(id)
+}
+
+/// A change for the whole process: every thread looks again.
+fn change(change: impl FnOnce(&mut Store)) {
+    let mut store = store();
+    change(&mut store);
+    EPOCH.fetch_add(1, Ordering::AcqRel);
+}
+
+pub(crate) fn install_policy(policy: Policy) {
+    change(|store| store.process.policy = intern(&mut store.policies, policy));
+}
+
+/// Changes the registered mapping, given what it was.
+pub(crate) fn register(new: impl FnOnce(Mapping) -> Mapping) {
+    change(|store| {
+        let mapping = new(store.mapping(store.process.registered));
+        store.process.registered = intern(&mut store.mappings, mapping);
+    });
+}
+
+pub(crate) fn registered() -> Mapping {
+    let store = store();
+    store.mapping(store.process.registered)
+}
+
+/// Holds a mapping and a mode fast for the process, or lets them go.
+pub(crate) fn kernelize(held: Option<(Mapping, ModeFlags)>) {
+    change(|store| {
+        store.process.kernelized =
+            held.map(|(mapping, mode)| (intern(&mut store.mappings, mapping), mode));
+    });
+}
+
+pub(crate) fn kernelized_mode() -> Option<ModeFlags> {
+    store().process.kernelized.map(|(_, mode)| mode)
+}
+
+/// Sets the scopes of this thread, which then looks again.
+fn set_scoped(scoped: Scoped) {
+    SCOPED.set(scoped);
+    FOUND.set((0, 0));
+}
+
+pub(crate) fn enter_policy(policy: Policy) -> Entered {
+    let scoped = SCOPED.get();
+    let policy = intern(&mut store().policies, policy);
+    set_scoped(Scoped { policy, ..scoped });
+    Entered(scoped.policy)
+}
+
+pub(crate) fn leave_policy(outer: Entered) {
+    set_scoped(Scoped {
+        policy: outer.0,
+        ..SCOPED.get()
+    });
+}
+
+pub(crate) fn enter_mapping(mapping: Mapping) -> Entered {
+    let scoped = SCOPED.get();
+    let mapping = intern(&mut store().mappings, mapping);
+    set_scoped(Scoped { mapping, ..scoped });
+    Entered(scoped.mapping)
+}
+
+pub(crate) fn leave_mapping(outer: Entered) {
+    set_scoped(Scoped {
+        mapping: outer.0,
+        ..SCOPED.get()
+    });
+}
+
+/// Puts [`UNCOUNTED`] in force on this thread until the guard is dropped.
+pub(crate) fn uncounted() -> Uncounted {
+    let scoped = SCOPED.get();
+    set_scoped(Scoped {
+        uncounted: true,
+        ..scoped
+    });
+    Uncounted {
+        outer: scoped.uncounted,
+        _this_thread_only: PhantomData,
+    }
+}
+
+/// See [`uncounted`].
+pub(crate) struct Uncounted {
+    outer: bool,
+    _this_thread_only: PhantomData<*const ()>,
+}
+
+impl Drop for Uncounted {
+    fn drop(&mut self) {
+        set_scoped(Scoped {
+            uncounted: self.outer,
+            ..SCOPED.get()
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::scope;
+
+    #[test]
+    fn a_combination_is_stored_once() {
+        let id = |policy| {
+            let _scope = scope(policy);
+            active_id()
+        };
+        let strict = id(Policy::reference().strict());
+        assert_eq!(id(Policy::reference().strict()), strict);
+        assert_ne!(id(Policy::auto().strict()), strict);
+        assert_eq!(by_id(strict).policy, Policy::reference().strict());
+    }
+}

@@ -1,0 +1,66 @@
+//! What `kernels bisect` asks of a program through environment variables, which reach it through
+//! any wrapper.
+//!
+//! * `BURN_KERNELS_TRACE_SITES=FILE`: sites that run fused append their full names, one a line. A
+//!   site writes when it decides for a new kind of call, so names may repeat.
+//! * `BURN_KERNELS_SITES_OFF=FILE`: sites whose full names stand in the file, one a line, take their
+//!   references. Unlike a policy it may name sites that are not linked in: the programs of one
+//!   command don't all hold the same.
+
+use crate::registry::SiteSpec;
+use std::collections::HashSet;
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+const TRACE: &str = "BURN_KERNELS_TRACE_SITES";
+const OFF: &str = "BURN_KERNELS_SITES_OFF";
+
+static TRACED: LazyLock<Option<PathBuf>> = LazyLock::new(|| file(TRACE));
+
+static OFF_SITES: LazyLock<HashSet<String>> = LazyLock::new(|| {
+    let Some(file) = file(OFF) else {
+        return HashSet::new();
+    };
+    let names = std::fs::read_to_string(&file);
+    let names = names.unwrap_or_else(|error| unusable(OFF, &file, &error));
+    names.lines().map(str::to_owned).collect()
+});
+
+fn file(variable: &str) -> Option<PathBuf> {
+    std::env::var_os(variable)
+        .filter(|file| !file.is_empty())
+        .map(PathBuf::from)
+}
+
+/// Who set the variable would take silence for an answer.
+fn unusable(variable: &str, file: &Path, error: &io::Error) -> ! {
+    panic!(
+        "{variable} names {}, which can't be used: {error}",
+        file.display()
+    )
+}
+
+fn name(site: &SiteSpec) -> String {
+    format!("{}::{}", site.module, site.item)
+}
+
+/// Whether a site is to take its reference.
+pub(crate) fn is_off(site: &SiteSpec) -> bool {
+    let off = &*OFF_SITES;
+    !off.is_empty() && off.contains(&name(site))
+}
+
+/// A site decided to run fused.
+pub(crate) fn ran_fused(site: &SiteSpec) {
+    if let Some(file) = &*TRACED {
+        append(file, site).unwrap_or_else(|error| unusable(TRACE, file, &error));
+    }
+}
+
+/// In one write, so that the lines of several processes don't mix.
+fn append(file: &Path, site: &SiteSpec) -> io::Result<()> {
+    let mut file = OpenOptions::new().append(true).create(true).open(file)?;
+    file.write_all((name(site) + "\n").as_bytes())
+}

@@ -1,0 +1,121 @@
+//! What a device is capable of, as one number per kind of device.
+
+use std::sync::LazyLock;
+
+/// The level of the x86-64 psABI that this processor and operating system have, found at run time:
+///
+/// * 4: AVX-512 F, BW, CD, DQ and VL;
+/// * 3: AVX, AVX2, BMI1, BMI2, F16C, FMA, LZCNT and MOVBE;
+/// * 2: CMPXCHG16B, POPCNT, SSE3, SSSE3, SSE4.1 and SSE4.2 (LAHF-SAHF, which Rust can't ask for,
+///   came before these);
+/// * 1: x86-64, and every other processor.
+///
+/// Source: System V Application Binary Interface, AMD64 supplement, "Micro-Architecture Levels".
+pub fn x86_64_level() -> u16 {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let v2 = is_x86_feature_detected!("cmpxchg16b")
+            && is_x86_feature_detected!("popcnt")
+            && is_x86_feature_detected!("sse3")
+            && is_x86_feature_detected!("ssse3")
+            && is_x86_feature_detected!("sse4.1")
+            && is_x86_feature_detected!("sse4.2");
+        let v3 = v2
+            && is_x86_feature_detected!("avx")
+            && is_x86_feature_detected!("avx2")
+            && is_x86_feature_detected!("bmi1")
+            && is_x86_feature_detected!("bmi2")
+            && is_x86_feature_detected!("f16c")
+            && is_x86_feature_detected!("fma")
+            && is_x86_feature_detected!("lzcnt")
+            && is_x86_feature_detected!("movbe");
+        let v4 = v3
+            && is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("avx512cd")
+            && is_x86_feature_detected!("avx512dq")
+            && is_x86_feature_detected!("avx512vl");
+        1 + u16::from(v2) + u16::from(v3) + u16::from(v4)
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    1
+}
+
+/// The compute capability of a CUDA device as one number: `10 · major + minor`, so 8.6 is 86 and
+/// 12.0 is 120.
+pub const fn cuda_capability(major: u16, minor: u16) -> u16 {
+    10 * major + minor
+}
+
+/// The generation of an Ascend SoC by the name that CANN's `aclrtGetSocName` gives, such as
+/// `Ascend910B3`; 0 for a name that is not known.
+///
+/// | number | SoC |
+/// |---|---|
+/// | 10 | 310 |
+/// | 20 | 910 (first generation: 910A, 910ProA, 910ProB, 910PremiumA) |
+/// | 30 | 310P |
+/// | 40 | 910B (Atlas A2) |
+/// | 50 | 910_93 (Atlas A3, also sold as 910C) |
+/// | 60 | 950 |
+///
+/// The numbers are this project's own, in the order of the generations, with room between them.
+pub fn ascend_capability(soc: &str) -> u16 {
+    let name = soc.strip_prefix("Ascend").unwrap_or(soc);
+    // Longer names first: 910B and 910_93 also start like 910.
+    const GENERATIONS: [(&str, u16); 7] = [
+        ("910_93", 50),
+        ("910C", 50),
+        ("910B", 40),
+        ("310P", 30),
+        ("950", 60),
+        ("910", 20),
+        ("310", 10),
+    ];
+    GENERATIONS
+        .into_iter()
+        .find(|(start, _)| name.starts_with(start))
+        .map_or(0, |(_, number)| number)
+}
+
+/// [`x86_64_level`], asked once.
+#[inline]
+pub(super) fn cpu() -> u16 {
+    static LEVEL: LazyLock<u16> = LazyLock::new(x86_64_level);
+    *LEVEL
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_level_is_that_of_the_instructions_there_are() {
+        let level = x86_64_level();
+        assert!((1..=4).contains(&level));
+        #[cfg(target_arch = "x86_64")]
+        {
+            assert!(level < 3 || is_x86_feature_detected!("avx2"));
+            assert!(level < 4 || is_x86_feature_detected!("avx512vl"));
+        }
+        assert_eq!(cpu(), level);
+    }
+
+    #[test]
+    fn capabilities_are_ordered_like_the_generations() {
+        let numbers = [
+            "Ascend310",
+            "Ascend910ProA",
+            "Ascend310P3",
+            "Ascend910B4",
+            "Ascend910_9391",
+            "Ascend950",
+        ]
+        .map(ascend_capability);
+        assert_eq!(numbers, [10, 20, 30, 40, 50, 60]);
+        assert_eq!(ascend_capability("910B"), 40);
+        assert_eq!(ascend_capability("Ascend1"), 0);
+        assert_eq!(cuda_capability(8, 6), 86);
+        assert!(cuda_capability(12, 0) > cuda_capability(9, 0));
+    }
+}

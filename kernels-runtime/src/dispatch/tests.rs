@@ -1,0 +1,31 @@
+//! What the tests of several modules share.
+
+use super::{DeviceKind, Mode, Query, TensorType};
+use crate::registry::{FloatType, Form, SiteSpec};
+use crate::semantics::{RopeKey, SemanticsKey};
+
+pub(crate) const ROPE_SITE: SiteSpec = SiteSpec {
+    kernel: "npu_fused_rope",
+    item: "rope",
+    module: "tests",
+    krate: "tests",
+    crate_version: "0",
+    file: "tests.rs",
+    line: 1,
+    form: Form::Function,
+    key: SemanticsKey::Rope(RopeKey::LLAMA),
+    layer: Some("rotary_pos_emb"),
+};
+
+pub(crate) const F32: TensorType = TensorType::Float(FloatType::F32);
+
+/// A training call on the CPU.
+pub(crate) fn query(tensors: TensorType) -> Query {
+    Query {
+        device: DeviceKind::Cpu,
+        capability: 1,
+        tensors,
+        mode: Mode::Training,
+        condition: true,
+    }
+}

@@ -1,0 +1,60 @@
+use super::ModeFlags;
+use crate::dispatch::DeviceKind;
+use crate::near;
+use thiserror::Error;
+
+/// Why something is no mapping.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum MappingError {
+    /// A text that is no rule.
+    #[error(
+        "`{rule}` is no rule of a mapping; one is `layer@device=kernel`, after the device perhaps \
+         `:80..=90` (capabilities) and `/training+compile` (the mode)"
+    )]
+    Rule {
+        /// The text.
+        rule: String,
+    },
+    /// A name or interval that there is not.
+    #[error("{0}")]
+    Text(String),
+    /// Flags that make no mode.
+    #[error("`{mode}` is no mode here: {why}")]
+    Mode {
+        /// The flags.
+        mode: ModeFlags,
+        /// What is wrong with them.
+        why: &'static str,
+    },
+    /// A kernel that is registered for a mode which it cannot do.
+    #[error(
+        "layer `{layer}`: kernel `{kernel}` is registered for `{mode}` on {device}, but {why}; \
+         register it as fallback or map the mode to another kernel"
+    )]
+    CannotDo {
+        /// The layer.
+        layer: String,
+        /// The kernel.
+        kernel: String,
+        /// The mode.
+        mode: ModeFlags,
+        /// The device.
+        device: DeviceKind,
+        /// What it lacks.
+        why: &'static str,
+    },
+    /// TOML that is no mapping.
+    #[error("the mapping is not valid TOML: {0}")]
+    Toml(String),
+}
+
+impl MappingError {
+    pub(super) fn unknown<'a>(
+        what: &str,
+        name: &str,
+        known: impl IntoIterator<Item = &'a str>,
+    ) -> Self {
+        Self::Text(near::unknown(what, name, known))
+    }
+}

@@ -1,0 +1,253 @@
+//! Which kernel a named layer runs, by kind of device, capability and mode.
+//!
+//! A site may carry a layer name, `#[fused_kernel("…", layer = "RMSNorm")]`. A [`Mapping`] says of
+//! such names which kernel their sites run in place of the one that their attribute names: any
+//! registered kernel of the site's operation that accepts the site's semantics key, or the
+//! reference. What a mapping does not say stays as the attribute says.
+//!
+//! Decisions follow the mapping in force from the moment it is registered; there is nothing to
+//! re-apply, and nothing in a model changes. In force is the mapping of the innermost [`scope`] of
+//! the thread; else the one that [`kernelize`] holds fast; else the registered one. What the
+//! [policy](crate::policy::Policy::map) maps is added to it and wins.
+//!
+//! ```
+//! use kernels_runtime::dispatch::DeviceKind;
+//! use kernels_runtime::mapping::{self, Mapping, ModeFlags, Rule};
+//!
+//! let mapping = Mapping::new()
+//!     .with(Rule::new("RMSNorm", DeviceKind::Cpu, "npu_fused_rmsnorm"))?
+//!     .with(Rule::new("RMSNorm", DeviceKind::Cpu, "reference").during(ModeFlags::INFERENCE))?;
+//! mapping::register(mapping); // adds to what is registered
+//! # Ok::<(), mapping::MappingError>(())
+//! ```
+//!
+//! # How an entry is found
+//!
+//! 1. The layer's name; without an entry, [`Reason::NoLayer`].
+//! 2. The kind of device; without an entry, [`Reason::NoDevice`].
+//! 3. Of the intervals of capabilities that contain the device's, the smallest; without one,
+//!    [`Reason::NoCapability`].
+//! 4. The mode, in this order; without one, [`Reason::NoMode`].
+//!
+//! | asked for | tried in order |
+//! |---|---|
+//! | `inference` | `inference`, `inference+compile`, `training`, `training+compile`, `fallback` |
+//! | `inference+compile` | `inference+compile`, `training+compile`, `fallback` |
+//! | `training` | `training`, `training+compile`, `fallback` |
+//! | `training+compile` | `training+compile`, `fallback` |
+//!
+//! A call asks for `training` if autodiff is enabled for a tensor of it and for `inference`
+//! otherwise, unless [`kernelize`] holds a mode fast.
+//!
+//! Where the mapping knows the layer but has no entry for the call, the kernel of the attribute
+//! runs, with the [reaction](crate::policy::Policy::react) of the reason. Where an entry was found
+//! but its kernel cannot run, the reference runs, with the reaction of that reason.
+
+mod error;
+mod intervals;
+mod kernelize;
+mod mode;
+mod rule;
+mod scope;
+
+pub use error::MappingError;
+pub use kernelize::{KernelizeError, Problem, kernelize, kernelized, revert};
+pub use mode::ModeFlags;
+pub use rule::{Rule, Target};
+pub use scope::{MappingGuard, current, register, registered, replace, scope, scope_only};
+
+use crate::dispatch::{DeviceKind, Reason};
+use crate::near::unknown;
+use crate::registry::{self, CapabilityRange, Implementation, kernels};
+use intervals::Intervals;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+type Modes = BTreeMap<ModeFlags, Target>;
+
+/// Which kernel each named layer runs; see the [module](self).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Mapping {
+    layers: BTreeMap<String, BTreeMap<DeviceKind, Intervals<Modes>>>,
+}
+
+/// What a mapping says of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Entry<'a> {
+    /// What runs, and the mode that it is registered for.
+    Found(&'a Target, ModeFlags),
+    /// Nothing, and why.
+    Missing(Reason),
+}
+
+impl Mapping {
+    /// The empty mapping: every site runs the kernel of its attribute.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a rule. One for the same layer, kind of device, interval and mode is replaced; rules
+    /// for other modes of the interval stay.
+    ///
+    /// # Errors
+    /// The layer has no name, the mode is none, no kernel has the id, or the kernel cannot do the
+    /// mode it is registered for: `training` without a gradient, `compile` with an implementation
+    /// that ends the fusion stream.
+    pub fn with(mut self, rule: Rule) -> Result<Self, MappingError> {
+        rule.mode.check_registration()?;
+        check_layer(&rule.layer)?;
+        if let Target::Kernel(id) = &rule.target {
+            check_kernel(&rule, id)?;
+        }
+        self.put(rule);
+        Ok(self)
+    }
+
+    fn put(&mut self, rule: Rule) {
+        let devices = self.layers.entry(rule.layer).or_default();
+        let intervals = devices.entry(rule.device).or_default();
+        intervals
+            .entry(rule.capability)
+            .insert(rule.mode, rule.target);
+    }
+
+    /// This mapping and `other`, whose rules win.
+    pub fn extended(&self, other: &Self) -> Self {
+        let mut both = self.clone();
+        for rule in other.rules() {
+            both.put(rule);
+        }
+        both
+    }
+
+    /// Whether there is no rule.
+    pub fn is_empty(&self) -> bool {
+        self.layers.is_empty()
+    }
+
+    /// The names of its layers.
+    pub fn layers(&self) -> impl Iterator<Item = &str> {
+        self.layers.keys().map(String::as_str)
+    }
+
+    /// Its rules.
+    pub fn rules(&self) -> impl Iterator<Item = Rule> {
+        self.layers.iter().flat_map(|(layer, devices)| {
+            devices.iter().flat_map(move |(device, intervals)| {
+                intervals.iter().flat_map(move |(capability, modes)| {
+                    modes.iter().map(move |(mode, target)| Rule {
+                        layer: layer.clone(),
+                        device: *device,
+                        capability,
+                        mode: *mode,
+                        target: target.clone(),
+                    })
+                })
+            })
+        })
+    }
+
+    /// Reads a mapping from TOML, an array of tables `[[mapping]]` as in
+    /// [`Policy::from_toml`](crate::policy::Policy::from_toml).
+    ///
+    /// # Errors
+    /// It is not TOML, has a key that is not known, or a rule that [`Mapping::with`] refuses.
+    pub fn from_toml(text: &str) -> Result<Self, MappingError> {
+        let invalid = |error: toml::de::Error| MappingError::Toml(error.to_string());
+        let table: toml::Table = toml::from_str(text).map_err(invalid)?;
+        if let Some(key) = table.keys().find(|key| *key != "mapping") {
+            return Err(MappingError::unknown("key of a mapping", key, ["mapping"]));
+        }
+        let file: File = toml::from_str(text).map_err(invalid)?;
+        file.mapping.into_iter().try_fold(Self::new(), Self::with)
+    }
+
+    /// The TOML form, which [`Mapping::from_toml`] reads back.
+    pub fn to_toml(&self) -> String {
+        let file = File {
+            mapping: self.rules().collect(),
+        };
+        toml::to_string(&file).expect("rules are tables of text")
+    }
+
+    /// What it says of a call at a site with this layer name.
+    pub(crate) fn find(
+        &self,
+        layer: &str,
+        device: DeviceKind,
+        capability: u16,
+        mode: ModeFlags,
+    ) -> Entry<'_> {
+        let Some(devices) = self.layers.get(layer) else {
+            return Entry::Missing(Reason::NoLayer);
+        };
+        let Some(intervals) = devices.get(&device) else {
+            return Entry::Missing(Reason::NoDevice);
+        };
+        let Some(modes) = intervals.smallest(capability) else {
+            return Entry::Missing(Reason::NoCapability);
+        };
+        let mut order = mode.order().iter();
+        order
+            .find_map(|mode| Some(Entry::Found(modes.get(mode)?, *mode)))
+            .unwrap_or(Entry::Missing(Reason::NoMode))
+    }
+}
+
+#[derive(Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct File {
+    mapping: Vec<Rule>,
+}
+
+fn check_layer(layer: &str) -> Result<(), MappingError> {
+    let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
+    if layer.is_empty() || !layer.chars().all(is_name) {
+        return Err(MappingError::Text(format!(
+            "`{layer}` is no name of a layer: letters, digits, `_`, `-` and `.`"
+        )));
+    }
+    Ok(())
+}
+
+/// That the kernel is there and can do the mode. An implementation that this build does not have
+/// is no error: the same mapping serves other builds.
+fn check_kernel(rule: &Rule, id: &str) -> Result<(), MappingError> {
+    let kernel = registry::kernel(id).ok_or_else(|| {
+        MappingError::Text(unknown("kernel", id, kernels().map(|kernel| kernel.id)))
+    })?;
+    let here: Vec<_> = kernel
+        .implementations
+        .iter()
+        .filter(|one| one.device == rule.device && overlap(one.capability, rule.capability))
+        .collect();
+    if here.is_empty() || here.iter().any(|one| lacks(one, rule.mode).is_none()) {
+        return Ok(());
+    }
+    let why = here.iter().find_map(|one| lacks(one, rule.mode));
+    Err(MappingError::CannotDo {
+        layer: rule.layer.clone(),
+        kernel: id.to_owned(),
+        mode: rule.mode,
+        device: rule.device,
+        why: why.unwrap_or("it cannot"),
+    })
+}
+
+/// What an implementation lacks for a mode that it is registered for.
+fn lacks(implementation: &Implementation, mode: ModeFlags) -> Option<&'static str> {
+    if mode.contains(ModeFlags::TRAINING) && !implementation.gradient {
+        return Some("it has no gradient there");
+    }
+    if mode.contains(ModeFlags::COMPILE) && implementation.fusion_barrier {
+        return Some("it ends Burn's fusion stream there");
+    }
+    None
+}
+
+fn overlap(a: CapabilityRange, b: CapabilityRange) -> bool {
+    a.min <= b.max && b.min <= a.max
+}
+
+#[cfg(test)]
+mod tests;

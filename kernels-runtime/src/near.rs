@@ -1,0 +1,67 @@
+//! Names that somebody may have meant.
+
+/// A message for a name that is not known: what is near to it, and what there is.
+pub(crate) fn unknown<'a>(
+    what: &str,
+    name: &str,
+    known: impl IntoIterator<Item = &'a str>,
+) -> String {
+    let known: Vec<_> = known.into_iter().collect();
+    let near = nearest(name, known.iter().copied())
+        .map_or_else(String::new, |near| format!(", did you mean `{near}`?"));
+    if known.is_empty() {
+        return format!("no {what} is called `{name}`; there is none");
+    }
+    format!(
+        "no {what} is called `{name}`{near}; known: {}",
+        known.join(", ")
+    )
+}
+
+/// The known name with the smallest edit distance, unless more than a third of it must change.
+pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    known
+        .into_iter()
+        .map(|known| (edit_distance(name, known), known))
+        .min()
+        .filter(|(distance, known)| distance * 3 <= known.chars().count().max(3))
+        .map(|(_, known)| known)
+}
+
+/// Levenshtein distance, one row at a time.
+pub(crate) fn edit_distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, from) in a.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, to) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(from != *to);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn edit_distances() {
+        assert_eq!(edit_distance("kitten", "sitting"), 3);
+        assert_eq!(edit_distance("", "abc"), 3);
+        assert_eq!(edit_distance("abc", "abc"), 0);
+    }
+
+    #[test]
+    fn only_what_is_near_is_proposed() {
+        let known = ["npu_fused_rope", "npu_fused_swiglu"];
+        assert_eq!(nearest("npu_fused_rop", known), Some("npu_fused_rope"));
+        assert_eq!(nearest("flash", known), None);
+        let message = unknown("kernel", "npu_fused_swigl", known);
+        assert!(message.contains("did you mean `npu_fused_swiglu`?"));
+        assert!(message.contains("known: npu_fused_rope, npu_fused_swiglu"));
+        assert!(unknown("site", "x", []).contains("there is none"));
+    }
+}

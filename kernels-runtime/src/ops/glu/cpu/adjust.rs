@@ -1,0 +1,107 @@
+//! What comes before the activation: clamp, Gaussian top-k and the offset of up, on rows in the
+//! accumulation precision.
+
+use crate::cpu::{Element, Real, sum_of, sum_of_squares};
+use crate::ops::glu::{Settings, sparsity};
+use crate::semantics::{GluKey, Offset};
+
+/// How rows are changed.
+pub(super) struct Adjust<A> {
+    /// Infinite if there is no clamp.
+    limit: A,
+    offset: A,
+    /// How many standard deviations above the mean the gate is cut.
+    multiplier: Option<A>,
+}
+
+/// Where a row's gates are cut.
+#[derive(Clone, Copy)]
+pub(super) struct Cut<A> {
+    mean: A,
+    deviation: A,
+    multiplier: A,
+}
+
+impl<A: Real + Copy> Adjust<A> {
+    /// `None` if rows stay as they are.
+    pub(super) fn new<T: Element<Acc = A>>(settings: Settings, key: GluKey) -> Option<Self> {
+        let multiplier = settings
+            .sparsity
+            .and_then(|sparsity| sparsity::multiplier(sparsity, T::dtype()));
+        if settings.limit.is_none() && multiplier.is_none() && key.up_offset == Offset::Zero {
+            return None;
+        }
+        Some(Self {
+            limit: A::of(settings.limit.unwrap_or(f64::INFINITY)),
+            offset: A::of(key.up_offset.value()),
+            multiplier: multiplier.map(A::of),
+        })
+    }
+
+    /// Clamps and cuts a row of gates.
+    #[inline(always)]
+    pub(super) fn gates(&self, gates: &mut [A]) -> Option<Cut<A>> {
+        for gate in &mut *gates {
+            *gate = gate.at_most(self.limit);
+        }
+        let cut = self.multiplier.map(|multiplier| {
+            let n = A::of(gates.len() as f64);
+            let mean = sum_of(gates, gates, gates, |gate, _, _| gate) / n;
+            let variance = sum_of_squares(gates, |gate| gate - mean) / n;
+            Cut {
+                mean,
+                deviation: variance.sqrt(),
+                multiplier,
+            }
+        });
+        if let Some(cut) = cut {
+            let at = cut.mean + cut.deviation * cut.multiplier;
+            for gate in gates {
+                *gate = (*gate - at).at_least(A::ZERO);
+            }
+        }
+        cut
+    }
+
+    /// Clamps a row of ups and adds the offset.
+    #[inline(always)]
+    pub(super) fn ups(&self, ups: &mut [A]) {
+        for up in ups {
+            *up = up.at_most(self.limit).at_least(-self.limit) + self.offset;
+        }
+    }
+
+    /// Turns the gradients of what [`Adjust::gates`] made into those of the `gates` it got.
+    #[inline(always)]
+    pub(super) fn d_gates(&self, cut: Option<Cut<A>>, gates: &[A], cuts: &[A], d_gates: &mut [A]) {
+        if let Some(cut) = cut {
+            for (d_gate, cut) in d_gates.iter_mut().zip(cuts) {
+                *d_gate = if *cut <= A::ZERO { A::ZERO } else { *d_gate };
+            }
+            let n = A::of(d_gates.len() as f64);
+            let mean = sum_of(d_gates, d_gates, d_gates, |d_gate, _, _| d_gate) / n;
+            // All gates equal: the deviation is zero and has no slope.
+            let along = if cut.deviation > A::ZERO {
+                mean * cut.multiplier / cut.deviation
+            } else {
+                A::ZERO
+            };
+            for (d_gate, gate) in d_gates.iter_mut().zip(gates) {
+                let gate = gate.at_most(self.limit);
+                *d_gate = *d_gate - mean - along * (gate - cut.mean);
+            }
+        }
+        for (d_gate, gate) in d_gates.iter_mut().zip(gates) {
+            *d_gate = if *gate > self.limit { A::ZERO } else { *d_gate };
+        }
+    }
+
+    /// Turns the gradients of what [`Adjust::ups`] made into those of the `ups` it got.
+    #[inline(always)]
+    pub(super) fn d_ups(&self, ups: &[A], d_ups: &mut [A]) {
+        for (d_up, up) in d_ups.iter_mut().zip(ups) {
+            let outside = (*up > self.limit) | (*up < -self.limit);
+            *d_up = if outside { A::ZERO } else { *d_up };
+        }
+    }
+}

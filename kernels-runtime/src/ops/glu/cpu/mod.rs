@@ -1,0 +1,76 @@
+//! Gated linear units on Flex: one pass over memory, nothing in between is stored.
+//!
+//! The loops over elements are compiled for every activation and dtype ([`loops`]), but not for
+//! every variant: those differ in how a row is read, changed and written ([`rows`]), which happens
+//! in the cache. Two contiguous rows without a change go into the loop as they are.
+
+mod adjust;
+mod backward;
+mod forward;
+mod loops;
+mod rows;
+
+use super::autodiff::Tensors;
+use super::{Call, GluBackend, GluKernel, Operands, Settings};
+use crate::cpu::dispatch_dtype;
+use crate::dispatch::DeviceKind;
+use crate::registry::{CapabilityRange, FloatType, Implementation, Launch};
+use crate::semantics::{GluKey, SemanticsKey};
+use burn::backend::flex::FlexTensor;
+use burn::backend::{Dispatch, DispatchTensor, Flex};
+
+pub(super) const IMPLEMENTATION: Implementation = Implementation {
+    device: DeviceKind::Cpu,
+    name: "cpu-simd",
+    dtypes: &FloatType::ALL,
+    gradient: true,
+    deterministic: true,
+    fusion_barrier: false,
+    capability: CapabilityRange::ANY,
+    limits: None,
+    launch: Launch::Glu(launch),
+    accepts: |key| matches!(key, SemanticsKey::Glu(_)),
+};
+
+fn launch(call: Call) -> DispatchTensor {
+    let settings = Settings {
+        limit: call.limit,
+        sparsity: call.sparsity,
+    };
+    let tensors = match call.operands {
+        Operands::Separate { gate, up } => Tensors::Separate { gate, up },
+        Operands::Packed(gate_up) => Tensors::Packed(gate_up),
+    };
+    <Dispatch as GluBackend>::glu(tensors, settings, call.key)
+}
+
+impl GluBackend for Flex {
+    fn glu(tensors: Tensors<Self>, settings: Settings, key: GluKey) -> FlexTensor {
+        Self::glu_forward(tensors, settings, key)
+    }
+}
+
+impl GluKernel for Flex {
+    fn glu_forward(tensors: Tensors<Self>, settings: Settings, key: GluKey) -> FlexTensor {
+        dispatch_dtype!(dtype(&tensors), T => forward::forward::<T>(&tensors, settings, key))
+    }
+
+    fn glu_backward(
+        dy: FlexTensor,
+        tensors: Tensors<Self>,
+        settings: Settings,
+        key: GluKey,
+    ) -> Tensors<Self> {
+        dispatch_dtype!(
+            dtype(&tensors),
+            T => backward::backward::<T>(&dy, &tensors, settings, key)
+        )
+    }
+}
+
+fn dtype(tensors: &Tensors<Flex>) -> burn::tensor::DType {
+    match tensors {
+        Tensors::Separate { gate, .. } => gate.dtype(),
+        Tensors::Packed(gate_up) => gate_up.dtype(),
+    }
+}

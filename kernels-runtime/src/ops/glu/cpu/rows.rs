@@ -1,0 +1,195 @@
+//! Where the rows of gate and up are.
+
+use crate::cpu::{Element, Rows};
+use crate::ops::glu::autodiff::Tensors;
+use crate::semantics::{GluKey, Projections};
+use burn::backend::flex::{FlexTensor, Layout};
+use burn::backend::{Flex, Shape};
+use std::borrow::Cow;
+use std::mem::MaybeUninit;
+use std::ops::Range;
+
+/// Tensors whose rows can be read in place.
+pub(super) enum Readable<'a> {
+    Separate(Cow<'a, FlexTensor>, Cow<'a, FlexTensor>),
+    Packed(Cow<'a, FlexTensor>),
+}
+
+impl<'a> Readable<'a> {
+    pub(super) fn new<T: Element>(tensors: &'a Tensors<Flex>) -> Self {
+        match tensors {
+            Tensors::Separate { gate, up } => {
+                Self::Separate(Rows::<T>::readable(gate), Rows::<T>::readable(up))
+            }
+            Tensors::Packed(gate_up) => Self::Packed(Rows::<T>::readable(gate_up)),
+        }
+    }
+}
+
+/// The rows of gate and up.
+pub(super) enum Source<'a, T> {
+    /// Each by itself: two tensors, or the halves of one.
+    Apart { gate: Rows<'a, T>, up: Rows<'a, T> },
+    /// In turns.
+    Interleaved(Rows<'a, T>),
+}
+
+/// A row of gate and up.
+pub(super) enum Row<'a, T> {
+    Apart { gate: &'a [T], up: &'a [T] },
+    Interleaved(&'a [[T; 2]]),
+}
+
+impl<'a, T: Element> Source<'a, T> {
+    pub(super) fn new(tensors: &'a Readable<'_>, key: GluKey) -> Self {
+        match tensors {
+            Readable::Separate(gate, up) => Self::Apart {
+                gate: Rows::new(gate),
+                up: Rows::new(up),
+            },
+            Readable::Packed(gate_up) if key.projections == Projections::Interleaved => {
+                Self::Interleaved(Rows::new(gate_up))
+            }
+            Readable::Packed(gate_up) => {
+                let [gate, up] = halves(gate_up.layout());
+                Self::Apart {
+                    gate: Rows::with_layout(gate_up, &gate),
+                    up: Rows::with_layout(gate_up, &up),
+                }
+            }
+        }
+    }
+
+    pub(super) fn count(&self) -> usize {
+        match self {
+            Self::Apart { gate, .. } => gate.count(),
+            Self::Interleaved(pairs) => pairs.count(),
+        }
+    }
+
+    /// Elements of a row of the result.
+    pub(super) fn width(&self) -> usize {
+        match self {
+            Self::Apart { gate, .. } => gate.width(),
+            Self::Interleaved(pairs) => pairs.width() / 2,
+        }
+    }
+
+    pub(super) fn range(&self, range: Range<usize>) -> impl Iterator<Item = Row<'_, T>> {
+        let (mut apart, mut pairs) = (None, None);
+        match self {
+            Self::Apart { gate, up } => {
+                apart = Some(gate.range(range.clone()).zip(up.range(range)));
+            }
+            Self::Interleaved(rows) => pairs = Some(rows.range(range)),
+        }
+        let apart = apart.into_iter().flatten();
+        let pairs = pairs.into_iter().flatten();
+        apart
+            .map(|(gate, up)| Row::Apart { gate, up })
+            .chain(pairs.map(|row| Row::Interleaved(row.as_chunks().0)))
+    }
+}
+
+/// A layout's halves of the last axis.
+fn halves(layout: &Layout) -> [Layout; 2] {
+    let mut shape = layout.shape().to_vec();
+    let last = shape.len() - 1;
+    shape[last] /= 2;
+    let n = shape[last];
+    [0, n].map(|start| {
+        Layout::new(
+            Shape::from(shape.clone()),
+            layout.strides().to_vec(),
+            layout.start_offset() + start,
+        )
+    })
+}
+
+/// The shape of the result.
+pub(super) fn result_shape(tensors: &Tensors<Flex>) -> Shape {
+    match tensors {
+        Tensors::Separate { gate, .. } => gate.layout().shape().clone(),
+        Tensors::Packed(gate_up) => halves(gate_up.layout())[0].shape().clone(),
+    }
+}
+
+impl<T: Element> Row<'_, T> {
+    /// Reads gate and up, each changed as `map` says, into slices of the row's length.
+    #[inline(always)]
+    pub(super) fn read<A>(&self, gates: &mut [A], ups: &mut [A], map: impl Fn(T) -> A) {
+        match self {
+            Self::Apart { gate, up } => {
+                for (place, gate) in gates.iter_mut().zip(*gate) {
+                    *place = map(*gate);
+                }
+                for (place, up) in ups.iter_mut().zip(*up) {
+                    *place = map(*up);
+                }
+            }
+            Self::Interleaved(pairs) => {
+                for ((gate, up), pair) in gates.iter_mut().zip(ups).zip(*pairs) {
+                    *gate = map(pair[0]);
+                    *up = map(pair[1]);
+                }
+            }
+        }
+    }
+}
+
+/// Where the gradients of a row of gate and up go.
+pub(super) enum Target<'a, T> {
+    Apart {
+        gate: &'a mut [MaybeUninit<T>],
+        up: &'a mut [MaybeUninit<T>],
+    },
+    Interleaved(&'a mut [[MaybeUninit<T>; 2]]),
+}
+
+impl<'a, T: Copy> Target<'a, T> {
+    /// Row `i` of `width` in a range's outputs. A packed gradient is the first output, and the
+    /// second is empty.
+    pub(super) fn row(
+        projections: Projections,
+        first: &'a mut [MaybeUninit<T>],
+        second: &'a mut [MaybeUninit<T>],
+        i: usize,
+        width: usize,
+    ) -> Self {
+        let packed = 2 * i * width..2 * (i + 1) * width;
+        match projections {
+            Projections::Separate => {
+                let row = i * width..(i + 1) * width;
+                Self::Apart {
+                    gate: &mut first[row.clone()],
+                    up: &mut second[row],
+                }
+            }
+            Projections::Chunked => {
+                let (gate, up) = first[packed].split_at_mut(width);
+                Self::Apart { gate, up }
+            }
+            Projections::Interleaved => Self::Interleaved(first[packed].as_chunks_mut().0),
+        }
+    }
+
+    /// Writes every place of the row, `map` changing each gradient.
+    #[inline(always)]
+    pub(super) fn write<A: Copy>(self, gates: &[A], ups: &[A], map: impl Fn(A) -> MaybeUninit<T>) {
+        match self {
+            Self::Apart { gate, up } => {
+                for (place, d_gate) in gate.iter_mut().zip(gates) {
+                    *place = map(*d_gate);
+                }
+                for (place, d_up) in up.iter_mut().zip(ups) {
+                    *place = map(*d_up);
+                }
+            }
+            Self::Interleaved(pairs) => {
+                for ((pair, d_gate), d_up) in pairs.iter_mut().zip(gates).zip(ups) {
+                    *pair = [map(*d_gate), map(*d_up)];
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! The gradients of the tables. They are trained too rarely for kernels of their own: plain
+//! operations of the backend do.
+
+use super::check::rotary_width;
+use crate::semantics::{HeadLayout, RopeKey, RopeStyle, TableLayout};
+use burn::backend::tensor::FloatTensor;
+use burn::backend::{Backend, FloatDType, Shape, Slice, TensorMetadata};
+
+/// What both gradients are made of, in f32 for half types. With the pairs of `x` in the order of
+/// the results and a table element for each of those, `y = x · cos + turned · sin`.
+pub(super) struct TableGradient<B: Backend> {
+    dy: FloatTensor<B>,
+    x: FloatTensor<B>,
+    /// The shape of the table, `[1 or b, s, w]`.
+    shape: Shape,
+    dtype: FloatDType,
+    key: RopeKey,
+}
+
+impl<B: Backend> TableGradient<B> {
+    pub(super) fn new(
+        dy: &FloatTensor<B>,
+        x: FloatTensor<B>,
+        table: &FloatTensor<B>,
+        key: RopeKey,
+    ) -> Self {
+        let dtype = FloatDType::from(table.dtype());
+        let wide = if dtype == FloatDType::F64 {
+            FloatDType::F64
+        } else {
+            FloatDType::F32
+        };
+        let shape = table.shape();
+        let rotated = rotary_width(shape[2], key.table);
+        let part = |tensor| B::float_cast(last_axis::<B>(tensor, 0..rotated), wide);
+        let (dy, mut x) = (part(dy.clone()), part(x));
+        if key.style == RopeStyle::InterleavedToHalf {
+            let whole = x.shape();
+            x = B::float_reshape(B::float_swap_dims(pairs::<B>(x), 3, 4), whole);
+        }
+        Self {
+            dy,
+            x,
+            shape,
+            dtype,
+            key,
+        }
+    }
+
+    /// `Σ dy · x`.
+    pub(super) fn of_cos(&self) -> FloatTensor<B> {
+        self.sum(self.x.clone())
+    }
+
+    /// `Σ dy · turned`.
+    pub(super) fn of_sin(&self) -> FloatTensor<B> {
+        self.sum(match self.key.style {
+            RopeStyle::Interleaved => turn_neighbours::<B>(self.x.clone()),
+            RopeStyle::Half | RopeStyle::InterleavedToHalf => turn_halves::<B>(self.x.clone()),
+        })
+    }
+
+    /// `Σ dy · factor` over the heads, over the batch if the table is shared, and over the results
+    /// that read one element of the table.
+    fn sum(&self, factor: FloatTensor<B>) -> FloatTensor<B> {
+        let heads = match self.key.layout {
+            HeadLayout::Bnsd => 1,
+            HeadLayout::Bsnd => 2,
+        };
+        let mut sum = B::float_sum_dim(B::float_mul(self.dy.clone(), factor), heads);
+        if self.shape[0] == 1 {
+            sum = B::float_sum_dim(sum, 0);
+        }
+        B::float_cast(
+            B::float_reshape(self.by_table(sum), self.shape.clone()),
+            self.dtype,
+        )
+    }
+
+    /// From an element for each result to one for each element of the table, on the last axis.
+    fn by_table(&self, sum: FloatTensor<B>) -> FloatTensor<B> {
+        let rotated = sum.shape()[3];
+        match (self.key.style, self.key.table) {
+            (RopeStyle::Interleaved, TableLayout::Neighbours) => sum,
+            (RopeStyle::Interleaved, table) => {
+                let sum = B::float_sum_dim(pairs::<B>(sum), 4);
+                let [a, b, c, half, _] = sum.shape().dims();
+                let sum = B::float_reshape(sum, Shape::new([a, b, c, half]));
+                if table == TableLayout::Pairs {
+                    return sum;
+                }
+                // The second half of the table is not read.
+                let zero = B::float_mul_scalar(sum.clone(), 0.0.into());
+                B::float_cat(vec![sum, zero], 3)
+            }
+            (_, TableLayout::Pairs) => B::float_add(
+                last_axis::<B>(sum.clone(), 0..rotated / 2),
+                last_axis::<B>(sum, rotated / 2..rotated),
+            ),
+            (_, _) => sum,
+        }
+    }
+}
+
+/// A part of the last axis of a tensor of rank 4.
+fn last_axis<B: Backend>(x: FloatTensor<B>, range: std::ops::Range<usize>) -> FloatTensor<B> {
+    let all = Slice::new(0, None, 1);
+    B::float_slice(x, &[all, all, all, Slice::from(range)])
+}
+
+/// The last axis of a tensor of rank 4 as pairs of neighbours.
+fn pairs<B: Backend>(x: FloatTensor<B>) -> FloatTensor<B> {
+    let [a, b, c, d] = x.shape().dims();
+    B::float_reshape(x, Shape::new([a, b, c, d / 2, 2]))
+}
+
+/// `[x1, x2]` to `[−x2, x1]` on the last axis.
+fn turn_halves<B: Backend>(x: FloatTensor<B>) -> FloatTensor<B> {
+    let d = x.shape()[3];
+    let x2 = B::float_neg(last_axis::<B>(x.clone(), d / 2..d));
+    B::float_cat(vec![x2, last_axis::<B>(x, 0..d / 2)], 3)
+}
+
+/// Each pair of neighbours `(x1, x2)` to `(−x2, x1)` on the last axis.
+fn turn_neighbours<B: Backend>(x: FloatTensor<B>) -> FloatTensor<B> {
+    let shape = x.shape();
+    let x = pairs::<B>(x);
+    let all = Slice::new(0, None, 1);
+    let element = |x, i| B::float_slice(x, &[all, all, all, all, Slice::from(i..i + 1)]);
+    let x2 = B::float_neg(element(x.clone(), 1));
+    B::float_reshape(B::float_cat(vec![x2, element(x, 0)], 4), shape)
+}

@@ -1,0 +1,94 @@
+use crate::dispatch::Reason;
+use crate::near::unknown;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+/// What happens when a kernel that is wanted can't run, or a mapping says nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reaction {
+    /// The call panics with the reason, and `kernelize` is an error.
+    Strict,
+    /// The site computes its reference, and says so once in the log for every kind of call.
+    Warn,
+    /// The site computes its reference; only reports and plans say so.
+    Silent,
+}
+
+impl Reaction {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Strict, Self::Warn, Self::Silent];
+
+    /// The name in policies.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Strict => "strict",
+            Self::Warn => "warn",
+            Self::Silent => "silent",
+        }
+    }
+
+    /// What happens where a policy says nothing: what somebody chose is silent, the rest is a
+    /// warning.
+    pub const fn default_to(reason: Reason) -> Self {
+        match reason {
+            Reason::Policy | Reason::Mapping => Self::Silent,
+            _ => Self::Warn,
+        }
+    }
+}
+
+impl fmt::Display for Reaction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Reaction {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        Self::ALL
+            .into_iter()
+            .find(|reaction| reaction.name() == name)
+            .ok_or_else(|| unknown("reaction", name, Self::ALL.map(Self::name)))
+    }
+}
+
+/// The reactions that a policy states; the others are the defaults.
+pub(super) type Reactions = BTreeMap<Reason, Reaction>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_parse_back() {
+        for reaction in Reaction::ALL {
+            assert_eq!(reaction.name().parse(), Ok(reaction));
+            assert_eq!(serde_json::to_value(reaction).unwrap(), reaction.name());
+        }
+        assert!(
+            "loud"
+                .parse::<Reaction>()
+                .unwrap_err()
+                .contains("strict, warn, silent")
+        );
+    }
+
+    #[test]
+    fn only_choices_are_silent_by_default() {
+        let silent: Vec<_> = Reason::ALL
+            .iter()
+            .filter(|reason| Reaction::default_to(**reason) == Reaction::Silent)
+            .collect();
+        assert_eq!(silent, [&Reason::Policy, &Reason::Mapping]);
+        assert!(
+            Reason::ALL
+                .iter()
+                .all(|reason| Reaction::default_to(*reason) != Reaction::Strict)
+        );
+    }
+}

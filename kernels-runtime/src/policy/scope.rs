@@ -1,0 +1,115 @@
+//! Which policy is in force.
+
+use super::{Policy, PolicyError};
+use crate::active;
+use std::marker::PhantomData;
+
+/// Reads `BURN_KERNELS`; unset and empty both mean that it says nothing.
+///
+/// # Errors
+/// Its value is not a policy.
+pub fn from_env() -> Result<Option<Policy>, PolicyError> {
+    let Some(value) = std::env::var_os("BURN_KERNELS") else {
+        return Ok(None);
+    };
+    let value = value.into_string().map_err(|_| PolicyError::NotUnicode)?;
+    if value.trim().is_empty() {
+        return Ok(None);
+    }
+    match value.parse() {
+        Ok(policy) => Ok(Some(policy)),
+        Err(source) => Err(PolicyError::Environment {
+            value,
+            source: Box::new(source),
+        }),
+    }
+}
+
+/// Makes `policy` the one of the whole process, for every thread without a [`scope`].
+pub fn install(policy: Policy) {
+    active::install_policy(policy);
+}
+
+/// Puts `policy` in force on this thread until the guard is dropped. Scopes nest.
+///
+/// Other threads are not affected, nor are threads that this one starts; the
+/// [module](crate::policy) says how to hand it over.
+#[must_use = "the policy is in force only while the guard lives"]
+pub fn scope(policy: Policy) -> ScopeGuard {
+    ScopeGuard {
+        outer: active::enter_policy(policy),
+        _this_thread_only: PhantomData,
+    }
+}
+
+/// Restores the outer policy when dropped. Drop guards in the reverse order of their making.
+#[derive(Debug)]
+pub struct ScopeGuard {
+    outer: active::Entered,
+    _this_thread_only: PhantomData<*const ()>,
+}
+
+impl Drop for ScopeGuard {
+    fn drop(&mut self) {
+        active::leave_policy(self.outer);
+    }
+}
+
+/// The policy in force on this thread.
+///
+/// # Errors
+/// Nothing was installed and `BURN_KERNELS` holds no policy.
+pub fn current() -> Result<Policy, PolicyError> {
+    Ok(active::current()?.policy.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scopes_nest_restore_and_stay_on_their_thread() {
+        let outer = scope(Policy::reference());
+        assert_eq!(current().unwrap(), Policy::reference());
+        {
+            let _inner = scope(Policy::auto().strict());
+            assert!(current().unwrap().is_strict());
+            let elsewhere = std::thread::spawn(|| current().unwrap()).join().unwrap();
+            assert!(!elsewhere.is_strict());
+        }
+        assert_eq!(current().unwrap(), Policy::reference());
+        drop(outer);
+    }
+
+    #[test]
+    fn a_scope_is_handed_over_by_its_policy() {
+        let _scope = scope(Policy::reference());
+        let wanted = current().unwrap();
+        let there = std::thread::spawn(move || {
+            let before = current().unwrap();
+            let _scope = scope(wanted);
+            (before, current().unwrap())
+        });
+        let (before, inside) = there.join().unwrap();
+        assert_ne!(before, Policy::reference());
+        assert_eq!(inside, Policy::reference());
+    }
+
+    #[cfg(feature = "cpu")]
+    #[test]
+    fn rayon_workers_see_what_is_installed() {
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(1)
+            .build()
+            .unwrap();
+        let _scope = scope(Policy::reference().strict());
+        assert!(!pool.install(|| current().unwrap()).is_strict());
+        let wanted = current().unwrap();
+        assert!(pool.install(|| {
+            let _scope = scope(wanted);
+            current().unwrap().is_strict()
+        }));
+        // The worker's own scope ended with its task.
+        assert!(!pool.install(|| current().unwrap()).is_strict());
+    }
+}

@@ -1,0 +1,50 @@
+use burn::tensor::Tensor;
+
+/// How the inputs of rank 4 lie in memory.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Layout {
+    Contiguous,
+    /// Axes 1 and 2 were swapped, as attention does with heads: rows are apart.
+    Swapped,
+    /// The last two axes were swapped: elements of a row are apart.
+    Transposed,
+    /// A part of a wider tensor.
+    Sliced,
+}
+
+impl Layout {
+    pub(super) const STRIDED: [Self; 3] = [Self::Swapped, Self::Transposed, Self::Sliced];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Contiguous => "",
+            Self::Swapped => " swapped",
+            Self::Transposed => " transposed",
+            Self::Sliced => " sliced",
+        }
+    }
+
+    /// A tensor from which [`Layout::view`] makes the layout; its gradient is compared as it lies.
+    pub(super) fn lay_out(self, x: Tensor<4>) -> Tensor<4> {
+        match self {
+            Self::Contiguous => x,
+            Self::Swapped => x.swap_dims(1, 2) * 1,
+            Self::Transposed => x.swap_dims(2, 3) * 1,
+            Self::Sliced => {
+                let edge = Tensor::zeros_like(&x);
+                Tensor::cat(vec![edge.clone(), x, edge], 3)
+            }
+        }
+        .detach()
+    }
+
+    /// The tensor again, whose last axis has `width` elements.
+    pub(super) fn view(self, x: &Tensor<4>, width: usize) -> Tensor<4> {
+        match self {
+            Self::Contiguous => x.clone(),
+            Self::Swapped => x.clone().swap_dims(1, 2),
+            Self::Transposed => x.clone().swap_dims(2, 3),
+            Self::Sliced => x.clone().narrow(3, width, width),
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! Kernels and sites as another crate would have them. The kernels return their input, so that a
+//! test can tell whether one ran; none of them is right.
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+use burn::backend::{DispatchTensor, TensorMetadata};
+use burn::tensor::{Device, Tensor};
+use kernels_runtime::__private::{At, declare_site, rms_norm};
+use kernels_runtime::declare_kernel;
+use kernels_runtime::dispatch::{DeviceKind, Query, Reason, TensorType};
+use kernels_runtime::registry::{
+    CapabilityRange, FloatType, Implementation, KernelSpec, Launch, Site,
+};
+use kernels_runtime::semantics::{RmsNormKey, Rounding, SemanticsKey};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+pub const BASE: Implementation = Implementation {
+    device: DeviceKind::Cpu,
+    name: "acme",
+    dtypes: &[FloatType::F32],
+    gradient: true,
+    deterministic: true,
+    fusion_barrier: false,
+    capability: CapabilityRange::ANY,
+    accepts: |key| {
+        matches!(
+            key,
+            SemanticsKey::RmsNorm(RmsNormKey {
+                rounding: Rounding::Llama,
+                ..
+            })
+        )
+    },
+    limits: None,
+    launch: Launch::RmsNorm(|call| call.x),
+};
+
+macro_rules! norms {
+    ($($name:ident = $id:literal: [$($implementation:expr),* $(,)?];)+) => {
+        $(declare_kernel! {
+            /// A norm of another crate.
+            pub static $name = KernelSpec {
+                id: $id,
+                op: "rms_norm",
+                version: 1,
+                summary: "a norm of another crate",
+                implementations: &[$($implementation),*],
+            };
+        })+
+    };
+}
+
+norms! {
+    NORM = "acme_norm": [BASE];
+    NO_GRADIENT = "acme_no_gradient": [Implementation { gradient: false, ..BASE }];
+    BARRIER = "acme_barrier": [Implementation { fusion_barrier: true, ..BASE }];
+    NEWER = "acme_newer": [Implementation { capability: CapabilityRange::new(9, 9), ..BASE }];
+    RANDOM = "acme_random": [
+        Implementation { name: "random", deterministic: false, ..BASE },
+        Implementation { name: "steady", ..BASE },
+    ];
+    LIMITED = "acme_limited": [
+        Implementation { name: "even", limits: Some(even), ..BASE },
+        Implementation { name: "short", limits: Some(short), ..BASE },
+    ];
+    ELSEWHERE = "acme_elsewhere": [Implementation { device: DeviceKind::Npu, ..BASE }];
+}
+
+/// Only even rows.
+fn even(tensors: &[&DispatchTensor]) -> Result<(), Reason> {
+    match tensors[0].shape()[1] % 2 {
+        0 => Ok(()),
+        _ => Err(Reason::Shape),
+    }
+}
+
+/// Only rows of at most four elements.
+fn short(tensors: &[&DispatchTensor]) -> Result<(), Reason> {
+    match tensors[0].shape()[1] {
+        0..=4 => Ok(()),
+        _ => Err(Reason::Layout),
+    }
+}
+
+macro_rules! sites {
+    ($($name:ident = $item:literal, $kernel:literal, $layer:expr, $rounding:ident;)+) => {
+        $(declare_site! {
+            static $name = {
+                kernel: $kernel,
+                item: $item,
+                form: Form::Function,
+                key: SemanticsKey::RmsNorm(RmsNormKey {
+                    rounding: Rounding::$rounding,
+                    ..RmsNormKey::LLAMA
+                }),
+                key_json: r#"{"op":"rms_norm"}"#,
+                layer: $layer,
+            }
+        })+
+    };
+}
+
+sites! {
+    LLAMA = "Norm::forward", "npu_fused_rmsnorm", Some("RMSNorm"), Llama;
+    GEMMA = "GemmaNorm::forward", "npu_fused_rmsnorm", Some("GemmaRMSNorm"), Gemma;
+    LIMITED_SITE = "Limited::forward", "acme_limited", None, Llama;
+    RANDOM_SITE = "Random::forward", "acme_random", None, Llama;
+    NEWER_SITE = "Newer::forward", "acme_newer", None, Llama;
+}
+
+pub fn llama() -> &'static Site {
+    &LLAMA
+}
+
+pub fn gemma() -> &'static Site {
+    &GEMMA
+}
+
+pub fn limited() -> &'static Site {
+    &LIMITED_SITE
+}
+
+pub fn random() -> &'static Site {
+    &RANDOM_SITE
+}
+
+pub fn newer() -> &'static Site {
+    &NEWER_SITE
+}
+
+/// A call on the CPU without a gradient.
+pub fn inference(dtype: FloatType) -> Query {
+    let mode = kernels_runtime::dispatch::Mode::Inference;
+    Query::new(&Device::flex(), TensorType::Float(dtype), mode)
+}
+
+/// A call on the CPU with a gradient.
+pub fn training(dtype: FloatType) -> Query {
+    let mode = kernels_runtime::dispatch::Mode::Training;
+    Query::new(&Device::flex(), TensorType::Float(dtype), mode)
+}
+
+/// Which path a call takes, in words.
+pub fn path(site: &'static Site, query: Query) -> String {
+    use kernels_runtime::dispatch::Decision;
+    match site.decide(query) {
+        Decision::Fused(implementation) => implementation.name.to_owned(),
+        Decision::Reference(reason) => reason.name().to_owned(),
+    }
+}
+
+/// Runs a norm of rows of `n` twos; whether the kernel (which returns them) or the reference (which
+/// gives sevens) ran.
+pub fn is_fused(site: &'static Site, n: usize) -> bool {
+    let device = Device::flex();
+    let x = Tensor::<2>::full([1, n], 2.0, &device);
+    let weight = Tensor::<1>::ones([n], &device);
+    let y = rms_norm(At::new(site), x, Some(weight), 1e-6, None, |x| {
+        x.zeros_like() + 7.0
+    });
+    let first: f32 = y.slice([0..1, 0..1]).into_scalar();
+    first == 2.0
+}
+
+/// One test at a time: policies and mappings for the whole process are shared by all of them.
+pub fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}

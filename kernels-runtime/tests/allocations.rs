@@ -1,0 +1,88 @@
+//! A cached decision allocates nothing.
+
+#![cfg(feature = "cpu")]
+
+mod acme;
+
+use acme::{inference, is_fused, limited, llama, path, training};
+use burn::tensor::{Device, Tensor};
+use kernels_runtime::__private::{At, rms_norm};
+use kernels_runtime::policy::{self, Policy};
+use kernels_runtime::registry::FloatType::F32;
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// The system's allocator, counting by thread.
+struct Counting;
+
+// SAFETY: every call is handed to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        // SAFETY: the caller keeps the contract of `alloc`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+        // SAFETY: the caller keeps the contract of `dealloc`; `place` came from `System`.
+        unsafe { System.dealloc(place, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+fn allocations<T>(run: impl FnOnce() -> T) -> u64 {
+    let before = ALLOCATIONS.get();
+    std::hint::black_box(run());
+    ALLOCATIONS.get() - before
+}
+
+#[test]
+fn a_cached_decision_allocates_nothing() {
+    assert!(allocations(|| vec![0_u8; 100]) > 0, "the test can fail");
+    let _policy = policy::scope(Policy::auto());
+    for query in [inference(F32), training(F32)] {
+        llama().decide(query);
+        assert_eq!(
+            allocations(|| {
+                for _ in 0..100 {
+                    llama().decide(query);
+                }
+            }),
+            0
+        );
+    }
+    let _off = policy::scope(Policy::reference());
+    let query = inference(F32);
+    assert_eq!(path(llama(), query), "policy");
+    assert_eq!(allocations(|| llama().decide(query)), 0);
+}
+
+/// A whole call of a site allocates no more than what it dispatches to: the kernel here returns its
+/// input, and Burn's tensors are moved.
+#[test]
+fn a_call_allocates_no_more_than_its_tensors() {
+    let _policy = policy::scope(Policy::auto());
+    let device = Device::flex();
+    assert!(is_fused(limited(), 4));
+    let x = Tensor::<2>::ones([1, 4], &device);
+    let weight = Tensor::<1>::ones([4], &device);
+    let moved = allocations(|| {
+        let (x, weight) = (x.clone(), weight.clone());
+        let x = Tensor::<2>::from_dispatch(x.into_dispatch());
+        (x, weight.into_dispatch())
+    });
+    let called = allocations(|| {
+        let (x, weight) = (x.clone(), weight.clone());
+        rms_norm(At::new(limited()), x, Some(weight), 1e-6, None, |x| x)
+    });
+    assert!(
+        called <= moved,
+        "{called} allocations for a call, {moved} for its tensors"
+    );
+}

@@ -1,0 +1,447 @@
+//! Live verification: bodies that compute something else than their site says are found, those
+//! that compute it pass. Sites are called as the attribute's expansions call them.
+
+#![cfg(feature = "cpu")]
+
+use burn::tensor::activation::{gelu, relu, silu};
+use burn::tensor::{DType, Device, Distribution, FloatDType, Tensor};
+use kernels_runtime::__private::{self as private, At, RopeKey, RopeStyle, declare_site};
+use kernels_runtime::live::{self, Sampling, SamplingGuard};
+use kernels_runtime::policy::{self, Policy};
+use kernels_runtime::registry::Site;
+use kernels_runtime::report;
+use std::cell::Cell;
+use std::num::NonZeroU32;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+macro_rules! sites {
+    ($($name:ident: $kernel:literal, $key:expr;)*) => {
+        $(declare_site! {
+            static $name = {
+                kernel: $kernel,
+                item: stringify!($name),
+                form: Form::Function,
+                key: $key,
+                key_json: r#"{"op":"not read here"}"#,
+                layer: None,
+            }
+        })*
+    };
+}
+
+sites! {
+    NORM: "npu_fused_rmsnorm", SemanticsKey::RmsNorm(RmsNormKey::LLAMA);
+    NORM_TWICE: "npu_fused_rmsnorm", SemanticsKey::RmsNorm(RmsNormKey::LLAMA);
+    NORM_OF_OFFSET: "npu_fused_rmsnorm", SemanticsKey::RmsNorm(RmsNormKey::LLAMA);
+    NORM_HALF: "npu_fused_rmsnorm", SemanticsKey::RmsNorm(RmsNormKey::GEMMA);
+    NORM_HALF_PLAIN: "npu_fused_rmsnorm", SemanticsKey::RmsNorm(RmsNormKey::GEMMA);
+    NORM_CUT_OFF: "npu_fused_rmsnorm", SemanticsKey::RmsNorm(RmsNormKey::LLAMA);
+    NORM_DEEP_WEIGHT: "npu_fused_rmsnorm", SemanticsKey::RmsNorm(RmsNormKey::LLAMA);
+    NORM_INFINITE: "npu_fused_rmsnorm", SemanticsKey::RmsNorm(RmsNormKey::LLAMA);
+    GLU: "npu_fused_swiglu", SemanticsKey::Glu(GluKey::SWIGLU);
+    GLU_OF_GELU: "npu_fused_swiglu", SemanticsKey::Glu(GluKey::SWIGLU);
+    GLU_SWAPPED: "npu_fused_swiglu", SemanticsKey::Glu(GluKey::SWIGLU);
+    GLU_OTHER_TYPE: "npu_fused_swiglu", SemanticsKey::Glu(GluKey::SWIGLU);
+    MLP: "npu_fused_swiglu", SemanticsKey::Glu(GluKey::SWIGLU);
+    MLP_OF_RELU: "npu_fused_swiglu", SemanticsKey::Glu(GluKey::SWIGLU);
+    ROPE: "npu_fused_rope", SemanticsKey::Rope(RopeKey::LLAMA);
+    ROPE_OF_NEIGHBOURS: "npu_fused_rope", SemanticsKey::Rope(RopeKey::LLAMA);
+    SAMPLED: "npu_fused_swiglu", SemanticsKey::Glu(GluKey::SWIGLU);
+    LEFT_OUT: "npu_fused_swiglu", SemanticsKey::Glu(GluKey::SWIGLU);
+    OFF: "npu_fused_swiglu", SemanticsKey::Glu(GluKey::SWIGLU);
+    OUTER: "npu_fused_swiglu", SemanticsKey::Glu(GluKey::SWIGLU);
+    INNER: "npu_fused_rmsnorm", SemanticsKey::RmsNorm(RmsNormKey::LLAMA);
+}
+
+const EPS: f64 = 1e-6;
+
+fn first() -> SamplingGuard {
+    live::scope(Sampling::first())
+}
+
+fn random<const D: usize>(shape: [usize; D]) -> Tensor<D> {
+    let device = Device::flex().autodiff();
+    Tensor::random(shape, Distribution::Normal(0.0, 1.0), &device)
+}
+
+/// What the check of a call says.
+fn refusal<T>(call: impl FnOnce() -> T) -> String {
+    let _first = first();
+    let panic = catch_unwind(AssertUnwindSafe(call))
+        .err()
+        .expect("the check fails");
+    *panic.downcast::<String>().expect("a message")
+}
+
+fn row(site: &Site) -> Option<live::LiveRow> {
+    let rows = live::report().rows;
+    rows.into_iter().find(|row| row.site == site.name())
+}
+
+fn normed<const D: usize>(x: Tensor<D>) -> Tensor<D> {
+    let mean_square = x.clone().square().mean_dim(D - 1);
+    x / mean_square.add_scalar(EPS).sqrt()
+}
+
+/// A site of a norm whose body is `body`.
+fn norm(
+    site: &'static Site,
+    x: Tensor<2>,
+    weight: &Tensor<1>,
+    body: impl FnOnce(Tensor<2>) -> Tensor<2>,
+) -> Tensor<2> {
+    private::rms_norm(At::new(site), x, Some(weight.clone()), EPS, None, body)
+}
+
+fn glu(
+    site: &'static Site,
+    gate: Tensor<2>,
+    up: Tensor<2>,
+    body: impl FnOnce(Tensor<2>, Tensor<2>) -> Tensor<2>,
+) -> Tensor<2> {
+    private::glu(At::new(site), gate, up, None, None, body)
+}
+
+#[test]
+fn right_bodies_pass_and_the_programs_gradients_are_untouched() {
+    let _first = first();
+    let weight = random([24]).require_grad();
+    let x = random([5, 24]).require_grad();
+    // Inside the program's graph, whose parts must not be used up by the check.
+    let inner = x.clone() * 2.0;
+    let y = norm(&NORM, inner, &weight, |x| {
+        normed(x) * weight.clone().unsqueeze()
+    });
+    let y = glu(&GLU, y.clone(), y, |gate, up| silu(gate) * up);
+    let grads = y.sum().backward();
+    let [d_x, d_weight] = [
+        x.grad(&grads)
+            .map(|grad| grad.abs().sum().into_scalar::<f32>()),
+        weight
+            .grad(&grads)
+            .map(|grad| grad.abs().sum().into_scalar::<f32>()),
+    ];
+    assert!(d_x.is_some_and(|sum| sum > 0.0) && d_weight.is_some_and(|sum| sum > 0.0));
+    for site in [&NORM, &GLU] {
+        let row = row(site).expect("checked");
+        assert_eq!((row.checked, row.skipped), (1, 0), "{row:?}");
+        assert!(row.kernel_error < 1.0 && row.body_error < 1.0, "{row:?}");
+    }
+    assert!(live::report().worst().is_some());
+    assert!(live::report().to_string().contains("worst site: "));
+}
+
+#[test]
+fn the_first_call_with_and_the_first_without_autodiff_are_checked() {
+    let _first = first();
+    let bodies = Cell::new(0);
+    let weight = random([8]);
+    let call = |x: Tensor<2>, weight: &Tensor<1>| {
+        norm(&NORM_TWICE, x, weight, |x| {
+            bodies.set(bodies.get() + 1);
+            normed(x) * weight.clone().unsqueeze()
+        });
+        bodies.get()
+    };
+    assert_eq!(call(random([3, 8]), &weight), 1);
+    assert_eq!(call(random([3, 8]), &weight), 1);
+    assert_eq!(call(random([3, 8]).inner(), &weight.clone().inner()), 2);
+    assert_eq!(call(random([3, 8]).inner(), &weight.inner()), 2);
+}
+
+#[test]
+fn an_offset_norm_is_not_a_plain_one() {
+    let weight = random([24]);
+    let said = refusal(|| {
+        norm(&NORM_OF_OFFSET, random([5, 24]), &weight, |x| {
+            normed(x) * weight.clone().add_scalar(1.0).unsqueeze()
+        })
+    });
+    for words in [
+        "live::NORM_OF_OFFSET",
+        "the annotated body is the odd one out",
+        "rms_norm(offset=0",
+        "y is ",
+        "x f32[5, 24], weight f32[24]",
+        "BURN_KERNELS=all,-live::NORM_OF_OFFSET",
+        "BURN_KERNELS_VERIFY=first,-live::NORM_OF_OFFSET",
+        "tests/live.rs:",
+    ] {
+        assert!(said.contains(words), "`{words}` is not in\n{said}");
+    }
+    assert!(row(&NORM_OF_OFFSET).is_none());
+}
+
+#[test]
+fn half_types_have_room_for_the_bodys_roundings_and_not_for_other_maths() {
+    let bf16 = |x: Tensor<2>| x.cast(FloatDType::BF16);
+    let weight = random([512]).cast(FloatDType::BF16) * 0.1;
+    let weight = weight.detach();
+    {
+        let _first = first();
+        // Every operation rounds to bf16.
+        let y = norm(&NORM_HALF, bf16(random([7, 512])), &weight, |x| {
+            normed(x) * weight.clone().add_scalar(1.0).unsqueeze()
+        });
+        assert_eq!(y.dtype(), DType::BF16);
+        assert!(row(&NORM_HALF).is_some());
+    }
+    let said = refusal(|| {
+        norm(&NORM_HALF_PLAIN, bf16(random([7, 512])), &weight, |x| {
+            normed(x) * weight.clone().unsqueeze()
+        })
+    });
+    assert!(said.contains("odd one out"), "{said}");
+}
+
+#[test]
+fn a_body_without_the_gradient_is_found() {
+    let weight = random([8]).require_grad();
+    let said = refusal(|| {
+        norm(&NORM_CUT_OFF, random([3, 8]), &weight, |x| {
+            normed(x.detach()) * weight.clone().unsqueeze()
+        })
+    });
+    assert!(said.contains("there is no d_x"), "{said}");
+}
+
+#[test]
+fn a_weight_that_was_computed_keeps_its_graph() {
+    let _first = first();
+    let base = random([8]).require_grad();
+    let weight = base.clone() * 3.0;
+    let x = random([3, 8]).require_grad();
+    let y = norm(&NORM_DEEP_WEIGHT, x, &weight, |x| {
+        normed(x) * weight.clone().unsqueeze()
+    });
+    assert_eq!(row(&NORM_DEEP_WEIGHT).expect("checked").checked, 1);
+    // Panics if the check went backward through `weight` already.
+    assert!(base.grad(&y.sum().backward()).is_some());
+}
+
+#[test]
+fn what_is_not_finite_is_not_compared() {
+    let _first = first();
+    let weight = random([8]);
+    norm(&NORM_INFINITE, random([3, 8]) / 0.0, &weight, |x| x);
+    let row = row(&NORM_INFINITE).expect("skipped");
+    assert_eq!((row.checked, row.skipped), (0, 1));
+}
+
+#[test]
+fn gelu_is_not_silu() {
+    let said = refusal(|| {
+        glu(&GLU_OF_GELU, random([4, 9]), random([4, 9]), |gate, up| {
+            gelu(gate) * up
+        })
+    });
+    assert!(said.contains("computes  glu(activation=silu)"), "{said}");
+    assert!(said.contains("kernel    within"), "{said}");
+}
+
+#[test]
+fn gate_and_up_are_not_the_same() {
+    let said = refusal(|| {
+        glu(&GLU_SWAPPED, random([4, 9]), random([4, 9]), |gate, up| {
+            gate * silu(up)
+        })
+    });
+    assert!(
+        said.contains("the annotated body is the odd one out"),
+        "{said}"
+    );
+}
+
+#[test]
+fn another_dtype_is_another_result() {
+    let half = || random([4, 9]).cast(FloatDType::F16).detach();
+    let said = refusal(|| {
+        glu(&GLU_OTHER_TYPE, half(), half(), |gate, up| {
+            silu(gate.cast(FloatDType::F32)) * up.cast(FloatDType::F32)
+        })
+    });
+    assert!(
+        said.contains("y is f32 [4, 9], the reference f16 [4, 9]"),
+        "{said}"
+    );
+}
+
+/// A site of a gated MLP with the activation `body` in its own body.
+fn mlp(site: &'static Site, body: impl Fn(Tensor<2>) -> Tensor<2>) -> Tensor<2> {
+    let [gate, up, down] = [[6, 10], [6, 10], [10, 6]].map(|shape| random(shape).require_grad());
+    private::glu_mlp(
+        At::new(site),
+        random([3, 6]),
+        |x| (x.clone().matmul(gate.clone()), x.matmul(up.clone())),
+        |hidden| hidden.matmul(down.clone()),
+        None,
+        None,
+        |x| {
+            let hidden = body(x.clone().matmul(gate.clone())) * x.matmul(up.clone());
+            hidden.matmul(down.clone())
+        },
+    )
+}
+
+#[test]
+fn the_body_of_a_gated_mlp_is_checked_with_its_projections() {
+    {
+        let _first = first();
+        mlp(&MLP, silu);
+        let row = row(&MLP).expect("checked");
+        assert_eq!(row.checked, 1);
+    }
+    let said = refusal(|| mlp(&MLP_OF_RELU, relu));
+    assert!(
+        said.contains("live::MLP_OF_RELU failed: the annotated body"),
+        "{said}"
+    );
+}
+
+fn tables(s: usize, d: usize) -> [Tensor<3>; 2] {
+    let angles = random([1, s, d / 2]).inner() * 3.0;
+    let angles = Tensor::cat(vec![angles.clone(), angles], 2);
+    [angles.clone().cos(), angles.sin()]
+}
+
+fn rope_as(site: &'static Site, style: RopeStyle) -> (Tensor<4>, Tensor<4>) {
+    let [cos, sin] = tables(5, 8);
+    let key = RopeKey {
+        style,
+        ..RopeKey::LLAMA
+    };
+    private::rope(
+        At::new(site),
+        random([2, 4, 5, 8]),
+        random([2, 1, 5, 8]),
+        &cos,
+        &sin,
+        |q, k| private::reference::rope(q, k, &cos, &sin, key),
+    )
+}
+
+#[test]
+fn rotating_neighbours_is_not_rotating_halves() {
+    {
+        let _first = first();
+        rope_as(&ROPE, RopeStyle::Half);
+        assert_eq!(row(&ROPE).expect("checked").checked, 1);
+    }
+    let said = refusal(|| rope_as(&ROPE_OF_NEIGHBOURS, RopeStyle::Interleaved));
+    assert!(
+        said.contains("rope(style=half)") && said.contains("y.0 is "),
+        "{said}"
+    );
+}
+
+#[test]
+fn every_nth_call_is_checked() {
+    let _every = live::scope(Sampling::every(NonZeroU32::new(3).unwrap()));
+    let bodies = Cell::new(0);
+    for _ in 0..8 {
+        glu(&SAMPLED, random([2, 4]), random([2, 4]), |gate, up| {
+            bodies.set(bodies.get() + 1);
+            silu(gate) * up
+        });
+    }
+    // Calls 1, 4 and 7.
+    assert_eq!(bodies.get(), 3);
+    assert_eq!(row(&SAMPLED).expect("checked").checked, 3);
+}
+
+#[test]
+fn sites_can_be_left_out_and_all_of_it_switched_off() {
+    let _auto = policy::scope(Policy::auto());
+    let body = |_, _| -> Tensor<2> { panic!("the body does not run") };
+    let _first = live::scope(Sampling::first().except("live::LEFT_*").unwrap());
+    glu(&LEFT_OUT, random([2, 4]), random([2, 4]), body);
+    let _off = live::scope(Sampling::off());
+    glu(&OFF, random([2, 4]), random([2, 4]), body);
+    assert!(row(&LEFT_OUT).is_none() && row(&OFF).is_none());
+}
+
+#[test]
+fn calls_inside_a_checked_body_are_not_counted() {
+    let calls = |site: &Site| -> u64 {
+        let rows = report::report().rows;
+        let rows = rows.iter().filter(|row| row.site == site.name());
+        rows.map(|row| row.calls).sum()
+    };
+    let _first = first();
+    let weight = random([4]);
+    glu(&OUTER, random([2, 4]), random([2, 4]), |gate, up| {
+        // A site in the body: by its reference, and nobody called it.
+        norm(&INNER, up.clone(), &weight, |x| normed(x));
+        silu(gate) * up
+    });
+    assert_eq!((calls(&OUTER), calls(&INNER)), (1, 0));
+    assert!(row(&INNER).is_none());
+}
+
+#[test]
+fn gated_and_grouped_norms_and_packed_units() {
+    sites! {
+        GATED: "npu_fused_rmsnorm", SemanticsKey::RmsNorm(RmsNormKey {
+            gating: Gating::BeforeNorm,
+            ..RmsNormKey::LLAMA
+        });
+        GATED_AFTER: "npu_fused_rmsnorm", SemanticsKey::RmsNorm(RmsNormKey {
+            gating: Gating::BeforeNorm,
+            ..RmsNormKey::LLAMA
+        });
+        GROUPED: "npu_fused_rmsnorm", SemanticsKey::RmsNorm(RmsNormKey {
+            groups: Groups::Many,
+            scale: Scale::None,
+            ..RmsNormKey::LLAMA
+        });
+        PACKED: "npu_fused_swiglu", SemanticsKey::Glu(GluKey {
+            projections: Projections::Interleaved,
+            activation: Activation::QuickGelu,
+            clamp: Clamp::Limit,
+            up_offset: Offset::One,
+            ..GluKey::SWIGLU
+        });
+    }
+    let weight = random([8]);
+    let scaled = |x: Tensor<2>| normed(x) * weight.clone().unsqueeze();
+    let gated = |site, body: &dyn Fn(Tensor<2>, Tensor<2>) -> Tensor<2>| {
+        private::rms_norm_gated(
+            At::new(site),
+            random([3, 8]),
+            random([3, 8]),
+            Some(weight.clone()),
+            EPS,
+            None,
+            body,
+        )
+    };
+    {
+        let _first = first();
+        gated(&GATED, &|x, gate| scaled(x * silu(gate)));
+    }
+    let said = refusal(|| gated(&GATED_AFTER, &|x, gate| scaled(x) * silu(gate)));
+    assert!(said.contains("gating=before_norm"), "{said}");
+
+    let said = refusal(|| {
+        private::rms_norm(
+            At::new(&GROUPED),
+            random([3, 8]),
+            None,
+            EPS,
+            Some(2),
+            normed,
+        )
+    });
+    assert!(said.contains("groups=many"), "{said}");
+
+    let said = refusal(|| {
+        private::glu_packed(At::new(&PACKED), random([3, 8]), Some(7.0), |gate_up| {
+            // The halves in place of the neighbours.
+            let (gate, up) = (gate_up.clone().narrow(1, 0, 4), gate_up.narrow(1, 4, 4));
+            let gate = gate.clamp_max(7.0);
+            let up = up.clamp(-7.0, 7.0);
+            gate.clone() * burn::tensor::activation::sigmoid(gate * 1.702) * (up + 1.0)
+        })
+    });
+    assert!(said.contains("projections=interleaved"), "{said}");
+}

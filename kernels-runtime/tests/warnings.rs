@@ -1,0 +1,113 @@
+//! What is said in the log: once for each kind of call.
+
+#![cfg(feature = "cpu")]
+
+mod acme;
+
+use acme::{inference, is_fused, limited, llama, newer, path, training};
+use kernels_runtime::dispatch::DeviceKind;
+use kernels_runtime::mapping::{self, Mapping, Rule};
+use kernels_runtime::policy::{self, Policy};
+use kernels_runtime::registry::FloatType::F32;
+use std::fmt::{Debug, Write};
+use std::sync::Mutex;
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Level, Metadata, Subscriber};
+
+static WARNINGS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Keeps the text of warnings.
+struct Warnings;
+
+impl Subscriber for Warnings {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        *metadata.level() == Level::WARN
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        struct Message(String);
+        impl Visit for Message {
+            fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+                if field.name() == "message" {
+                    write!(self.0, "{value:?}").unwrap();
+                }
+            }
+        }
+        let mut message = Message(String::new());
+        event.record(&mut message);
+        WARNINGS.lock().unwrap().push(message.0);
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+fn said() -> Vec<String> {
+    std::mem::take(&mut *WARNINGS.lock().unwrap())
+}
+
+#[test]
+fn warnings_are_said_once_for_each_kind_of_call_and_name_reason_and_remedy() {
+    tracing::subscriber::set_global_default(Warnings).unwrap();
+    let _policy = policy::scope(Policy::auto());
+    for _ in 0..3 {
+        path(newer(), inference(F32));
+    }
+    let warnings = said();
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    for words in [
+        "acme::Newer::forward",
+        "f32 tensors for inference",
+        "not for this generation of the device",
+        "`kernels list`",
+    ] {
+        assert!(warnings[0].contains(words), "{warnings:?}");
+    }
+    path(newer(), training(F32));
+    assert_eq!(said().len(), 1, "another kind of call");
+
+    // Calls outside the limits, too.
+    for n in [7, 9, 7] {
+        assert!(!is_fused(limited(), n));
+    }
+    let warnings = said();
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert!(warnings[0].contains("does not take this shape"));
+
+    // What the policy switches off is silent; what runs is too.
+    {
+        let _off = policy::scope(Policy::reference());
+        path(newer(), inference(F32));
+    }
+    assert!(is_fused(limited(), 4));
+    path(llama(), inference(F32));
+    assert_eq!(said(), Vec::<String>::new());
+
+    // A mapping that forgot this device.
+    let elsewhere = Rule::new("RMSNorm", DeviceKind::Npu, "acme_norm");
+    let _mapping = mapping::scope(Mapping::new().with(elsewhere).unwrap());
+    for _ in 0..2 {
+        assert_eq!(path(llama(), inference(F32)), "cpu-simd");
+    }
+    let warnings = said();
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert!(warnings[0].contains("the mapping has nothing for this device"));
+
+    // Reactions by reason.
+    let _loud = policy::scope("none,warn:policy".parse().unwrap());
+    path(newer(), inference(F32));
+    assert_eq!(said().len(), 1);
+    let _quiet = policy::scope("all,silent:capability".parse().unwrap());
+    path(newer(), inference(F32));
+    assert_eq!(said(), Vec::<String>::new());
+}
