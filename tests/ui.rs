@@ -11,6 +11,7 @@ mod common;
 
 #[path = "ui/pass"]
 mod pass {
+    pub mod documented;
     pub mod function;
     pub mod function_variants;
     pub mod function_when;
@@ -64,6 +65,7 @@ macro_rules! accepted {
 }
 
 accepted! {
+    documented
     function
     function_variants
     function_when
@@ -108,4 +110,22 @@ fn records_say_what_the_sites_say() {
         count += 1;
     }
     assert!(count > 40, "{count}");
+}
+
+/// The examples of the documentation cannot be compiled where they stand, without Burn.
+#[test]
+fn documented_examples_are_a_case() {
+    let without_blanks = |text: &str| text.split_whitespace().collect::<String>();
+    let cases = without_blanks(include_str!("ui/pass/documented.rs"));
+    let docs: Vec<&str> = include_str!("../kernels-macros/src/lib.rs")
+        .lines()
+        .filter_map(|line| line.strip_prefix("///"))
+        .collect();
+    let docs = docs.join("\n");
+    let examples: Vec<&str> = docs.split("```").skip(1).step_by(2).collect();
+    assert_eq!(examples.len(), 5);
+    for example in examples {
+        let code = example.strip_prefix("ignore").expect("a block of Rust");
+        assert!(cases.contains(&without_blanks(code)), "{code}");
+    }
 }
