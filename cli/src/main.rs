@@ -12,6 +12,7 @@ mod new_kernel;
 mod output;
 mod plan;
 mod run;
+mod semantics;
 mod table;
 mod train;
 mod verify;
@@ -45,6 +46,7 @@ enum Command {
     Plan(plan::Args),
     Inspect(inspect::Args),
     Verify(verify::Args),
+    Semantics(semantics::Args),
     Bisect(bisect::Args),
     NewKernel(new_kernel::Args),
 }
@@ -74,6 +76,7 @@ fn execute(command: Command) -> anyhow::Result<()> {
         Command::Plan(args) => plan::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Verify(args) => verify::run(&args),
+        Command::Semantics(args) => semantics::run(&args),
         Command::Bisect(args) => bisect::run(&args),
         Command::NewKernel(args) => new_kernel::run(&args),
     }

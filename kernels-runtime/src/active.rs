@@ -5,10 +5,10 @@
 //! together with the epoch, which every process-wide change raises.
 
 use crate::mapping::{Mapping, ModeFlags};
-use crate::policy::{Policy, PolicyError, from_env};
+use crate::policy::{Policy, PolicyError, Position, from_env};
 use std::cell::Cell;
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The name of a stored combination: its index plus one.
@@ -44,6 +44,8 @@ struct Store {
 struct Parts {
     policy: Id,
     mapping: Id,
+    /// None if the policy is the same in every layer.
+    layer: Option<Position>,
     mode: Option<ModeFlags>,
 }
 
@@ -67,7 +69,13 @@ static STORE: Mutex<Store> = Mutex::new(Store {
 /// Raised by every change for the whole process; never zero.
 static EPOCH: AtomicU32 = AtomicU32::new(1);
 
+/// Whether any policy that was ever in force speaks of layers. Until then entering one costs
+/// nothing but a store.
+static LAYERED: AtomicBool = AtomicBool::new(false);
+
 thread_local! {
+    /// The layer of a stack that this thread computes.
+    static LAYER: Cell<Option<Position>> = const { Cell::new(None) };
     /// The epoch in which this thread's number was found, and the number.
     static FOUND: Cell<(u32, ActiveId)> = const { Cell::new((0, 0)) };
     static SCOPED: Cell<Scoped> = const { Cell::new(Scoped { policy: 0, mapping: 0, uncounted: false }) };
@@ -100,6 +108,11 @@ fn intern<T: PartialEq>(list: &mut Vec<Arc<T>>, value: T) -> Id {
     index as Id + 1
 }
 
+fn intern_policy(store: &mut Store, policy: Policy) -> Id {
+    LAYERED.fetch_or(policy.speaks_of_layers(), Ordering::AcqRel);
+    intern(&mut store.policies, policy)
+}
+
 impl Store {
     fn mapping(&self, id: Id) -> Mapping {
         match id {
@@ -116,8 +129,11 @@ impl Store {
 
     fn parts(&self, scoped: Scoped) -> Parts {
         let or = |scoped: Id, process: Id| if scoped == 0 { process } else { scoped };
+        let policy = or(scoped.policy, self.process.policy);
+        let layered = self.policies[policy as usize - 1].speaks_of_layers();
         Parts {
-            policy: or(scoped.policy, self.process.policy),
+            policy,
+            layer: LAYER.get().filter(|_| layered),
             mapping: or(scoped.mapping, self.process_mapping()),
             mode: self.process.kernelized.map(|(_, mode)| mode),
         }
@@ -127,6 +143,7 @@ impl Store {
         let index = self.actives.iter().position(|(known, _)| *known == parts);
         let index = index.unwrap_or_else(|| {
             let policy = (*self.policies[parts.policy as usize - 1]).clone();
+            let policy = policy.in_layer(parts.layer);
             let mapping = self.mapping(parts.mapping).extended(policy.mapping());
             let active = Active {
                 policy,
@@ -184,7 +201,7 @@ fn start() -> Result<(), PolicyError> {
     let policy = from_env()?.unwrap_or_default();
     let mut store = store();
     if store.process.policy == 0 {
-        store.process.policy = intern(&mut store.policies, policy);
+        store.process.policy = intern_policy(&mut store, policy);
     }
     Ok(())
 }
@@ -232,7 +249,7 @@ fn change(change: impl FnOnce(&mut Store)) {
 }
 
 pub(crate) fn install_policy(policy: Policy) {
-    change(|store| store.process.policy = intern(&mut store.policies, policy));
+    change(|store| store.process.policy = intern_policy(store, policy));
 }
 
 /// Changes the registered mapping, given what it was.
@@ -268,7 +285,7 @@ fn set_scoped(scoped: Scoped) {
 
 pub(crate) fn enter_policy(policy: Policy) -> Entered {
     let scoped = SCOPED.get();
-    let policy = intern(&mut store().policies, policy);
+    let policy = intern_policy(&mut store(), policy);
     set_scoped(Scoped { policy, ..scoped });
     Entered(scoped.policy)
 }
@@ -292,6 +309,15 @@ pub(crate) fn leave_mapping(outer: Entered) {
         mapping: outer.0,
         ..SCOPED.get()
     });
+}
+
+/// Says which layer this thread computes; returns what it was before.
+#[inline]
+pub(crate) fn enter_layer(layer: Option<Position>) -> Option<Position> {
+    if LAYERED.load(Ordering::Acquire) {
+        FOUND.set((0, 0));
+    }
+    LAYER.replace(layer)
 }
 
 /// Puts [`UNCOUNTED`] in force on this thread until the guard is dropped.

@@ -3,6 +3,7 @@
 use burn::module::Module;
 use burn::nn::Embedding;
 use burn::tensor::{Bool, Device, Int, Tensor};
+use burn_kernels::policy;
 
 use crate::attention::{Attention, causal_mask};
 use crate::blocks::{Mlp, RmsNorm, new_weight};
@@ -82,7 +83,8 @@ impl Decoder {
             None => self.rotary.tables(seq, &device, dtype),
         };
         let mask = causal_mask(&self.config, seq, &device);
-        for layer in &self.layers {
+        for (index, layer) in self.layers.iter().enumerate() {
+            let _layer = policy::layer(index, self.layers.len());
             hidden = layer.forward(hidden, &tables, &mask);
         }
         self.norm.forward(hidden)

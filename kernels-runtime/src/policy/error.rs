@@ -27,6 +27,12 @@ pub enum PolicyError {
         /// The pattern.
         pattern: String,
     },
+    /// A rule for layers that says none.
+    #[error("`{word}` says no layers; write `first:N`, `last:N` or `layers:I-J`, counted from 0")]
+    Layers {
+        /// The word, without its sign.
+        word: String,
+    },
     /// A pattern that no site matches.
     #[error("no site matches `{pattern}`; {}", nearest(.near))]
     NoSite {

@@ -18,6 +18,7 @@ struct File {
     enable: Vec<String>,
     disable: Vec<String>,
     sites: Vec<String>,
+    layers: Vec<String>,
     prefer: Vec<String>,
     // Tables last: TOML has no way back to the top level.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -26,13 +27,14 @@ struct File {
     mapping: Vec<Rule>,
 }
 
-const KEYS: [&str; 9] = [
+const KEYS: [&str; 10] = [
     "default",
     "strict",
     "deterministic",
     "enable",
     "disable",
     "sites",
+    "layers",
     "prefer",
     "reactions",
     "mapping",
@@ -51,6 +53,7 @@ impl Policy {
     ///     enable = ["npu_fused_rmsnorm"]  # as +id
     ///     disable = ["npu_fused_rope"]    # as -id
     ///     sites = []                      # in order, such as "-llama::*", "+*Mlp"
+    ///     layers = ["-first:2"]           # in order; also last:N, layers:I-J
     ///     prefer = []                     # names of implementations, best first
     ///
     ///     [reactions]
@@ -116,6 +119,11 @@ impl Policy {
                 .iter()
                 .map(|(pattern, on)| format!("{}{pattern}", if *on { '+' } else { '-' }))
                 .collect(),
+            layers: self
+                .layers
+                .iter()
+                .map(|(layers, on)| format!("{}{layers}", if *on { '+' } else { '-' }))
+                .collect(),
             prefer: self.prefer.iter().map(|name| (*name).to_owned()).collect(),
             reactions: self
                 .reactions
@@ -150,6 +158,9 @@ impl File {
         }
         for word in &self.sites {
             policy = sites(policy, word)?;
+        }
+        for word in &self.layers {
+            policy = layers(policy, word)?;
         }
         for name in &self.prefer {
             policy = policy.prefer(name)?;
@@ -188,6 +199,17 @@ fn sites(policy: Policy, word: &str) -> Result<Policy, PolicyError> {
     }
 }
 
+/// A word of `layers`: some layers with their sign.
+fn layers(policy: Policy, word: &str) -> Result<Policy, PolicyError> {
+    match (word.strip_prefix('+'), word.strip_prefix('-')) {
+        (Some(layers), _) => Ok(policy.enable_layers(layers.parse()?)),
+        (_, Some(layers)) => Ok(policy.disable_layers(layers.parse()?)),
+        _ => Err(PolicyError::Toml(format!(
+            "`{word}` in `layers` needs a sign: `+{word}` or `-{word}`"
+        ))),
+    }
+}
+
 fn invalid(error: toml::de::Error) -> PolicyError {
     PolicyError::Toml(error.to_string().trim_end().to_owned())
 }
@@ -207,6 +229,7 @@ mod tests {
             "all",
             "none,+npu_fused_rope,-npu_fused_swiglu,strict,deterministic",
             "all,strict:dtype,silent:no_device",
+            "all,-first:2,+layers:1",
             "all,map:RMSNorm@cuda:80../training=npu_fused_rmsnorm,map:MLP@cpu=reference",
         ] {
             let policy: Policy = text.parse().unwrap();
@@ -233,6 +256,8 @@ mod tests {
                 "can't stand in one policy",
             ),
             ("sites = ['llama::*']", "needs a sign"),
+            ("layers = ['first:1']", "needs a sign"),
+            ("layers = ['-first']", "`first:N`"),
             ("sites = ['-llama::*']", "no site matches `llama::*`"),
             ("[reactions]\ndtyp = 'warn'", "did you mean `dtype`?"),
             ("[reactions]\ndtype = 'wan'", "did you mean `warn`?"),

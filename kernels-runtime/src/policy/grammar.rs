@@ -1,7 +1,7 @@
 //! The text form of a policy.
 
 use super::pattern::SitePattern;
-use super::{Base, Policy, PolicyError};
+use super::{Base, Layers, Policy, PolicyError};
 use crate::mapping::Rule;
 use std::fmt;
 use std::str::FromStr;
@@ -10,6 +10,7 @@ use std::str::FromStr;
 pub const GRAMMAR: &str = "`@FILE.toml`, or a comma list of: `auto` or `all` (every kernel, the \
     default) or `none`; then `+ID` to ask for a kernel, `-ID` to switch one off; `+PATTERN` and \
     `-PATTERN` for sites, such as `-llama::*`, where the last that matches wins, and over any ID; \
+    the same signs with `first:N`, `last:N` or `layers:I-J` for layers of a stack; \
     `strict` to make an unmet wish an error; `strict:REASON`, `warn:REASON` and `silent:REASON`; \
     `deterministic`; `prefer:IMPLEMENTATION`; `map:LAYER@DEVICE=KERNEL`. Example: \
     `none,+npu_fused_swiglu`";
@@ -52,6 +53,7 @@ enum Word<'a> {
     Deterministic,
     Kernel(&'a str, bool),
     Sites(&'a str, bool),
+    Layers(&'a str, bool),
     Prefer(&'a str),
     Reaction(&'a str, &'a str),
     Map(&'a str),
@@ -68,9 +70,10 @@ impl<'a> Word<'a> {
         }
         for (sign, on) in [('+', true), ('-', false)] {
             if let Some(name) = text.strip_prefix(sign).filter(|name| !name.is_empty()) {
-                return Some(match SitePattern::is_one(name) {
-                    true => Self::Sites(name, on),
-                    false => Self::Kernel(name, on),
+                return Some(match name {
+                    _ if Layers::is_one(name) => Self::Layers(name, on),
+                    _ if SitePattern::is_one(name) => Self::Sites(name, on),
+                    _ => Self::Kernel(name, on),
                 });
             }
         }
@@ -92,6 +95,7 @@ impl<'a> Word<'a> {
             | (Self::Strict, Self::Strict)
             | (Self::Deterministic, Self::Deterministic) => true,
             (Self::Kernel(a, _), Self::Kernel(b, _))
+            | (Self::Layers(a, _), Self::Layers(b, _))
             | (Self::Prefer(a), Self::Prefer(b))
             | (Self::Reaction(_, a), Self::Reaction(_, b)) => a == b,
             (Self::Sites(a, _), Self::Sites(b, _)) => a.replace("::", ".") == b.replace("::", "."),
@@ -112,6 +116,8 @@ impl<'a> Word<'a> {
             Self::Kernel(id, false) => policy.disable(id)?,
             Self::Sites(pattern, true) => policy.enable_sites(pattern)?,
             Self::Sites(pattern, false) => policy.disable_sites(pattern)?,
+            Self::Layers(layers, true) => policy.enable_layers(layers.parse()?),
+            Self::Layers(layers, false) => policy.disable_layers(layers.parse()?),
             Self::Prefer(name) => policy.prefer(name)?,
             Self::Reaction(reaction, reason) => policy.react(
                 reason.parse().map_err(PolicyError::Unknown)?,
@@ -135,6 +141,9 @@ impl fmt::Display for Policy {
         }
         for (pattern, on) in &self.sites {
             write!(f, ",{}{pattern}", sign(*on))?;
+        }
+        for (layers, on) in &self.layers {
+            write!(f, ",{}{layers}", sign(*on))?;
         }
         if self.strict {
             f.write_str(",strict")?;
@@ -183,6 +192,7 @@ mod tests {
             "all,-npu_fused_rope",
             "none,+npu_fused_rmsnorm,+npu_fused_swiglu",
             "all,strict",
+            "all,-first:2,+last:1,-layers:3-5",
             "all,deterministic",
             "all,strict:no_device,warn:policy,silent:dtype",
             "none,+npu_fused_rope,map:RMSNorm@cpu=reference",

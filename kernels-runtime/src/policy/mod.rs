@@ -28,12 +28,15 @@
 mod error;
 mod file;
 mod grammar;
+mod layers;
 mod pattern;
 mod reaction;
 mod scope;
 
 pub use error::PolicyError;
 pub use grammar::GRAMMAR;
+pub(crate) use layers::Position;
+pub use layers::{LayerGuard, Layers, layer};
 pub use reaction::Reaction;
 pub use scope::{ScopeGuard, current, from_env, install, scope};
 
@@ -53,7 +56,8 @@ use std::collections::BTreeMap;
 /// `BURN_KERNELS`) and TOML ([`Policy::from_toml`]).
 ///
 /// What it says of a site is decided by the most specific word: the last pattern of sites that
-/// matches, else what is said of the kernel, else the base (`all` or `none`).
+/// matches, else the last rule for the [`layer`] that is being computed, else what is said of the
+/// kernel, else the base (`all` or `none`).
 ///
 /// ```
 /// use kernels_runtime::policy::Policy;
@@ -68,6 +72,10 @@ pub struct Policy {
     kernels: BTreeMap<&'static str, bool>,
     /// In the order in which they were said: the last that matches wins.
     sites: Vec<(SitePattern, bool)>,
+    /// In the order in which they were said: the last that holds wins.
+    layers: Vec<(Layers, bool)>,
+    /// What they say of the layer that is being computed.
+    here: Option<bool>,
     strict: bool,
     deterministic: bool,
     /// Names of implementations, best first.
@@ -148,6 +156,19 @@ impl Policy {
     /// It is no pattern, or no site that is linked in matches.
     pub fn disable_sites(self, pattern: &str) -> Result<Self, PolicyError> {
         self.with_sites(pattern, false)
+    }
+
+    /// Asks for every kernel in some layers of a stack, in text `+first:N` and the like. Where one
+    /// can't run, the call panics with the reason. Holds where the model says which layer it
+    /// computes; see [`layer`].
+    pub fn enable_layers(self, layers: Layers) -> Self {
+        self.with_layers(layers, true)
+    }
+
+    /// Switches every kernel off in some layers of a stack, in text `-first:N`, `-last:N`,
+    /// `-layers:I-J`; see [`Policy::enable_layers`].
+    pub fn disable_layers(self, layers: Layers) -> Self {
+        self.with_layers(layers, false)
     }
 
     /// Makes every enabled kernel a demand: a site that can't run its kernel panics with the
@@ -237,12 +258,33 @@ impl Policy {
         Ok(self)
     }
 
+    fn with_layers(mut self, layers: Layers, on: bool) -> Self {
+        self.layers.retain(|(known, _)| *known != layers);
+        self.layers.push((layers, on));
+        self
+    }
+
+    /// Whether it depends on the layer that is being computed.
+    pub(crate) fn speaks_of_layers(&self) -> bool {
+        !self.layers.is_empty()
+    }
+
+    /// What it is in one layer of a stack.
+    pub(crate) fn in_layer(mut self, position: Option<Position>) -> Self {
+        let mut rules = self.layers.iter().rev();
+        self.here = position
+            .and_then(|position| rules.find(|(layers, _)| layers.contains(position)))
+            .map(|(_, on)| *on);
+        self
+    }
+
     /// This policy with the base of another and nothing said of single kernels and sites.
     pub(crate) fn with_base_only(self, other: Self) -> Self {
         Self {
             base: other.base,
             kernels: BTreeMap::new(),
             sites: Vec::new(),
+            layers: Vec::new(),
             ..self
         }
     }
@@ -253,6 +295,9 @@ impl Policy {
         let mut patterns = self.sites.iter().rev();
         if let Some((_, on)) = patterns.find(|(pattern, _)| pattern.matches(site)) {
             return said(*on);
+        }
+        if let Some(on) = self.here {
+            return said(on);
         }
         match (self.kernels.get(id), self.base) {
             (Some(on), _) => said(*on),

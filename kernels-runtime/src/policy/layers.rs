@@ -1,0 +1,181 @@
+//! Rules for the layers of a stack, such as the first two of a decoder.
+
+use super::PolicyError;
+use crate::active;
+use std::fmt;
+use std::marker::PhantomData;
+use std::str::FromStr;
+
+/// Some layers of a stack, counted from 0. In text `first:N`, `last:N`, `layers:I` or
+/// `layers:I-J`, where `J` is the last one.
+///
+/// ```
+/// use kernels_runtime::policy::Layers;
+///
+/// assert_eq!("last:2".parse::<Layers>()?, Layers::Last(2));
+/// assert_eq!("layers:3-5".parse::<Layers>()?, Layers::Range { first: 3, last: 5 });
+/// assert!("layers:5-3".parse::<Layers>().is_err());
+/// # Ok::<(), kernels_runtime::policy::PolicyError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layers {
+    /// The first so many.
+    First(usize),
+    /// The last so many.
+    Last(usize),
+    /// From one to another, both included.
+    Range {
+        /// The index of the first.
+        first: usize,
+        /// The index of the last.
+        last: usize,
+    },
+}
+
+/// A layer of a stack: its index and the number of layers.
+pub(crate) type Position = (usize, usize);
+
+impl Layers {
+    pub(super) fn contains(self, (index, count): Position) -> bool {
+        match self {
+            Self::First(n) => index < n,
+            Self::Last(n) => index + n >= count,
+            Self::Range { first, last } => (first..=last).contains(&index),
+        }
+    }
+
+    /// Whether a word of a policy, without its sign, is about layers.
+    pub(super) fn is_one(word: &str) -> bool {
+        let subject = word.split_once(':').map(|(subject, _)| subject);
+        matches!(subject, Some("first" | "last" | "layers"))
+    }
+}
+
+impl FromStr for Layers {
+    type Err = PolicyError;
+
+    fn from_str(text: &str) -> Result<Self, PolicyError> {
+        let number = |text: &str| text.parse().ok();
+        let parsed = match text.split_once(':') {
+            Some(("first", n)) => number(n).map(Self::First),
+            Some(("last", n)) => number(n).map(Self::Last),
+            Some(("layers", range)) => {
+                let (first, last) = range.split_once('-').unwrap_or((range, range));
+                match (number(first), number(last)) {
+                    (Some(first), Some(last)) if first <= last => Some(Self::Range { first, last }),
+                    _ => None,
+                }
+            }
+            _ => None,
+        };
+        parsed.ok_or_else(|| PolicyError::Layers {
+            word: text.to_owned(),
+        })
+    }
+}
+
+impl fmt::Display for Layers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::First(n) => write!(f, "first:{n}"),
+            Self::Last(n) => write!(f, "last:{n}"),
+            Self::Range { first, last } if first == last => write!(f, "layers:{first}"),
+            Self::Range { first, last } => write!(f, "layers:{first}-{last}"),
+        }
+    }
+}
+
+/// Says that this thread computes layer `index` of a stack of `count`, until the guard is dropped:
+/// what a policy says of layers holds for it. Guards nest; the innermost counts.
+///
+/// Models call it around each layer of a stack. It costs a few nanoseconds unless a policy speaks
+/// of layers.
+///
+/// # Panics
+/// There is no such layer.
+#[must_use = "the layer is left when the guard is dropped"]
+pub fn layer(index: usize, count: usize) -> LayerGuard {
+    assert!(
+        index < count,
+        "there is no layer {index} in a stack of {count}"
+    );
+    LayerGuard {
+        outer: active::enter_layer(Some((index, count))),
+        _this_thread_only: PhantomData,
+    }
+}
+
+/// Leaves the layer when dropped. Drop guards in the reverse order of their making.
+#[derive(Debug)]
+pub struct LayerGuard {
+    outer: Option<Position>,
+    _this_thread_only: PhantomData<*const ()>,
+}
+
+impl Drop for LayerGuard {
+    fn drop(&mut self) {
+        active::enter_layer(self.outer);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dispatch::tests::ROPE_SITE;
+    use crate::policy::{Policy, Wish, scope};
+
+    fn wish_at(position: Option<Position>) -> Wish {
+        let _layer = position.map(|(index, count)| layer(index, count));
+        let active = active::current().unwrap();
+        active.policy.wish(&ROPE_SITE, ROPE_SITE.kernel)
+    }
+
+    #[test]
+    fn rules_hold_in_their_layers_alone() {
+        let _scope = scope("all,-first:2,-last:1,+layers:1".parse().unwrap());
+        let wishes: Vec<Wish> = (0..5).map(|index| wish_at(Some((index, 5)))).collect();
+        let (off, on) = (Wish::Off, Wish::Preferred);
+        assert_eq!(wishes, [off, Wish::Required, on, on, off]);
+        assert_eq!(wish_at(None), on);
+    }
+
+    #[test]
+    fn layers_nest_and_are_left() {
+        let _scope = scope("all,-layers:3".parse().unwrap());
+        let here = || wish_at(None);
+        {
+            let _outer = layer(3, 4);
+            assert_eq!(here(), Wish::Off);
+            assert_eq!(wish_at(Some((0, 1))), Wish::Preferred);
+            assert_eq!(here(), Wish::Off);
+            let _scope = scope(Policy::auto());
+            assert_eq!(here(), Wish::Preferred);
+        }
+        assert_eq!(here(), Wish::Preferred);
+    }
+
+    #[test]
+    fn a_policy_that_comes_later_knows_the_layer() {
+        let _layer = layer(0, 2);
+        let _scope = scope("all,-first:1".parse().unwrap());
+        assert_eq!(wish_at(None), Wish::Off);
+    }
+
+    #[test]
+    fn rules_print_and_parse() {
+        for text in ["first:2", "last:1", "layers:3", "layers:3-5"] {
+            assert_eq!(text.parse::<Layers>().unwrap().to_string(), text);
+        }
+        for text in [
+            "first",
+            "first:",
+            "last:-1",
+            "layers:2-",
+            "layers:5-3",
+            "layer:1",
+        ] {
+            let error = text.parse::<Layers>().unwrap_err().to_string();
+            assert!(error.contains("`first:N`"), "{text}: {error}");
+        }
+    }
+}
