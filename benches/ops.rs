@@ -9,9 +9,22 @@ use burn_kernels::ops::{glu, rms_norm, rope};
 use burn_kernels::semantics::*;
 use std::time::{Duration, Instant};
 
-const RMS_NORM: RmsNormKey = RmsNormKey::LLAMA;
-const SILU: GluKey = GluKey::SWIGLU;
-const HALF: RopeKey = RopeKey::LLAMA;
+const GATED_NORM: RmsNormKey = RmsNormKey {
+    gating: Gating::AfterNorm,
+    ..RmsNormKey::LLAMA
+};
+const GEGLU: GluKey = GluKey {
+    activation: Activation::GeluTanh,
+    ..GluKey::SWIGLU
+};
+const PACKED: GluKey = GluKey {
+    projections: Projections::Interleaved,
+    ..GluKey::SWIGLU
+};
+const INTERLEAVED: RopeKey = RopeKey {
+    style: RopeStyle::Interleaved,
+    ..RopeKey::LLAMA
+};
 
 /// One line of the table.
 struct Row {
@@ -32,10 +45,32 @@ fn main() {
     let mut rows = Vec::new();
     for dtype in [DType::F32, DType::BF16] {
         for tokens in [64, 512, 2048] {
-            rows.extend(bench_rms_norm(tokens, 1024, dtype));
-            rows.extend(bench_swiglu(tokens, 3072, dtype));
-            rows.extend(bench_rope(tokens, dtype));
+            rows.extend(bench_rms_norm(
+                "RMSNorm",
+                tokens,
+                1024,
+                dtype,
+                RmsNormKey::LLAMA,
+            ));
+            rows.extend(bench_glu("SwiGLU", tokens, 3072, dtype, GluKey::SWIGLU));
+            rows.extend(bench_rope("RoPE", tokens, dtype, RopeKey::LLAMA));
         }
+        rows.extend(bench_rms_norm(
+            "gated RMSNorm",
+            512,
+            1024,
+            dtype,
+            GATED_NORM,
+        ));
+        rows.extend(bench_glu("GeGLU (tanh)", 512, 3072, dtype, GEGLU));
+        rows.extend(bench_packed(
+            "SwiGLU, interleaved",
+            512,
+            3072,
+            dtype,
+            PACKED,
+        ));
+        rows.extend(bench_rope("RoPE, interleaved", 512, dtype, INTERLEAVED));
     }
     print(&rows);
     if let Some(path) = json {
@@ -84,61 +119,91 @@ fn passes(
     ]
 }
 
-fn bench_rms_norm(tokens: usize, n: usize, dtype: DType) -> [Row; 2] {
-    let [x, dy] = [(); 2].map(|()| random([tokens, n], dtype, &Device::flex()));
+fn bench_rms_norm(
+    op: &'static str,
+    tokens: usize,
+    n: usize,
+    dtype: DType,
+    key: RmsNormKey,
+) -> [Row; 2] {
+    let [x, gate, dy] = [(); 3].map(|()| random([tokens, n], dtype, &Device::flex()));
     let w = random([n], dtype, &Device::flex());
     let tensor = tokens * n * dtype.size();
-    // Forward: x, y. Backward besides: dy, x, dx.
+    // Forward: x, y. Backward besides: dy, x, dx. A gate is read twice, and its gradient written.
+    let gated = key.gating != Gating::None;
+    let bytes = if gated { [3, 8] } else { [2, 5] };
+    let settings = rms_norm::Settings {
+        eps: 1e-6,
+        group_size: None,
+    };
     passes(
-        "RMSNorm",
+        op,
         format!("[{tokens}, {n}]"),
         dtype,
-        [2 * tensor, 5 * tensor],
+        bytes.map(|tensors| tensors * tensor),
         move |fused, backward| {
             let (x, w) = leaves(&x, &w, backward);
+            let (gate, _) = leaves(&gate, &gate, backward);
             let inputs = rms_norm::Inputs {
                 x,
                 weight: Some(w),
-                gate: None,
-            };
-            let settings = rms_norm::Settings {
-                eps: 1e-6,
-                group_size: None,
+                gate: gated.then_some(gate),
             };
             let y = if fused {
-                rms_norm::fused(inputs, settings, RMS_NORM).expect("the CPU has this kernel")
+                rms_norm::fused(inputs, settings, key).expect("the CPU has this kernel")
             } else {
-                rms_norm::reference(inputs, settings, RMS_NORM)
+                rms_norm::reference(inputs, settings, key)
             };
             finish(y, &dy, backward);
         },
     )
 }
 
-fn bench_swiglu(tokens: usize, n: usize, dtype: DType) -> [Row; 2] {
+fn bench_glu(op: &'static str, tokens: usize, n: usize, dtype: DType, key: GluKey) -> [Row; 2] {
     let [gate, up, dy] = [(); 3].map(|()| random([tokens, n], dtype, &Device::flex()));
+    let inputs = move |backward| {
+        let (gate, up) = leaves(&gate, &up, backward);
+        glu::Inputs::Separate { gate, up }
+    };
+    bench_unit(op, dy, dtype, key, inputs)
+}
+
+fn bench_packed(op: &'static str, tokens: usize, n: usize, dtype: DType, key: GluKey) -> [Row; 2] {
+    let gate_up = random([tokens, 2 * n], dtype, &Device::flex());
+    let dy = random([tokens, n], dtype, &Device::flex());
+    let inputs = move |backward| glu::Inputs::Packed(leaves(&gate_up, &gate_up, backward).0);
+    bench_unit(op, dy, dtype, key, inputs)
+}
+
+fn bench_unit(
+    op: &'static str,
+    dy: Tensor<2>,
+    dtype: DType,
+    key: GluKey,
+    inputs: impl Fn(bool) -> glu::Inputs<2>,
+) -> [Row; 2] {
+    let [tokens, n] = dy.dims();
     let tensor = tokens * n * dtype.size();
+    let settings = glu::Settings::default();
     // Forward: gate, up, y. Backward besides: dy, gate, up, d_gate, d_up.
     passes(
-        "SwiGLU",
+        op,
         format!("[{tokens}, {n}]"),
         dtype,
         [3 * tensor, 8 * tensor],
         move |fused, backward| {
-            let (gate, up) = leaves(&gate, &up, backward);
-            let inputs = glu::Inputs::Separate { gate, up };
-            let settings = glu::Settings::default();
+            let inputs = inputs(backward);
             let y = if fused {
-                glu::fused(inputs, settings, SILU).expect("the CPU has this kernel")
+                glu::fused(inputs, settings, key).expect("the CPU has this kernel")
             } else {
-                glu::reference(inputs, settings, SILU)
+                glu::reference(inputs, settings, key)
             };
             finish(y, &dy, backward);
         },
     )
 }
 
-fn bench_rope(tokens: usize, dtype: DType) -> [Row; 2] {
+fn bench_rope(op: &'static str, tokens: usize, dtype: DType, key: RopeKey) -> [Row; 2] {
     const HEADS: usize = 16;
     const KV_HEADS: usize = 8;
     const WIDTH: usize = 64;
@@ -151,7 +216,7 @@ fn bench_rope(tokens: usize, dtype: DType) -> [Row; 2] {
     let d_k = random([1, KV_HEADS, tokens, WIDTH], dtype, &device);
     let tensor = tokens * (HEADS + KV_HEADS) * WIDTH * dtype.size();
     passes(
-        "RoPE",
+        op,
         format!("q [1, {HEADS}, {tokens}, {WIDTH}], k {KV_HEADS} heads"),
         dtype,
         [2 * tensor, 4 * tensor],
@@ -159,9 +224,9 @@ fn bench_rope(tokens: usize, dtype: DType) -> [Row; 2] {
             let (q, k) = leaves(&q, &k, backward);
             let (q, k) = (q.swap_dims(1, 2), k.swap_dims(1, 2));
             let (q, k) = if fused {
-                rope::fused(q, k, &cos, &sin, HALF).expect("the CPU has this kernel")
+                rope::fused(q, k, &cos, &sin, key).expect("the CPU has this kernel")
             } else {
-                rope::reference(q, k, &cos, &sin, HALF)
+                rope::reference(q, k, &cos, &sin, key)
             };
             if backward {
                 let loss = dot(q, &d_q) + dot(k, &d_k);

@@ -44,10 +44,22 @@ pub(crate) fn run<K: Kernel<N>, const N: usize>(
     outputs: [&mut [MaybeUninit<K::Out>]; N],
     per_row: &mut [MaybeUninit<K::PerRow>],
 ) -> Vec<K::Sum> {
+    let arch = pulp::Arch::new();
+    let work = |chunk: Chunk<'_, K::Out, K::PerRow, N>| arch.dispatch(Work { kernel, chunk });
+    spread(count, width, outputs, per_row, &work)
+}
+
+/// Runs `work` on each chunk. Kernels of one dtype share it: Rayon's part is compiled for each of
+/// the types here, and takes longer to compile than a kernel does.
+fn spread<T: Send, A: Send, S: Send, const N: usize>(
+    count: usize,
+    width: usize,
+    outputs: [&mut [MaybeUninit<T>]; N],
+    per_row: &mut [MaybeUninit<A>],
+    work: &(dyn Fn(Chunk<'_, T, A, N>) -> S + Sync),
+) -> Vec<S> {
     let rows = (CHUNK / width.max(1)).max(1);
     let chunks = split(count, rows, outputs, per_row);
-    let arch = pulp::Arch::new();
-    let work = |chunk| arch.dispatch(Work { kernel, chunk });
     if count * width >= PARALLEL {
         chunks.into_par_iter().map(work).collect()
     } else {

@@ -14,6 +14,7 @@ use crate::registry::{CapabilityRange, FloatType, Implementation, Launch};
 use crate::semantics::{Gating, RmsNormKey, Rounding, SemanticsKey};
 use burn::backend::flex::{FlexTensor, Layout};
 use burn::backend::{Dispatch, DispatchTensor, Flex, Shape};
+use burn::tensor::{DType, bf16, f16};
 
 pub(super) const IMPLEMENTATION: Implementation = Implementation {
     device: DeviceKind::Cpu,
@@ -65,10 +66,14 @@ impl RmsNormKernel for Flex {
         settings: Settings,
         key: RmsNormKey,
     ) -> (FlexTensor, FlexTensor) {
-        dispatch_dtype!(tensors.x.dtype(), T => match key.rounding {
-            Rounding::Llama => forward::<T, Twice>(&tensors, settings, key),
-            Rounding::Gemma => forward::<T, Once>(&tensors, settings, key),
-        })
+        match (tensors.x.dtype(), key.rounding) {
+            (DType::BF16, Rounding::Llama) => forward::<bf16, Twice>(&tensors, settings, key),
+            (DType::F16, Rounding::Llama) => forward::<f16, Twice>(&tensors, settings, key),
+            // Nothing is rounded in f32 and f64: one of the orders does for both.
+            (dtype, _) => {
+                dispatch_dtype!(dtype, T => forward::<T, Once>(&tensors, settings, key))
+            }
+        }
     }
 
     fn rms_norm_backward(

@@ -1,17 +1,18 @@
 //! Rotary position embedding on Flex: one pass over the heads, read in whatever order attention
 //! left them and written in the order it wants them.
 
+mod angles;
 mod order;
 
-use super::check::rotary_width;
 use super::{Call, RopeBackend, RopeKernel};
-use crate::cpu::{Element, Kernel, Output, Rows, dispatch_dtype, run};
+use crate::cpu::{Element, Kernel, Output, Real, Rows, dispatch_dtype, run};
 use crate::dispatch::DeviceKind;
 use crate::registry::{CapabilityRange, FloatType, Implementation, Launch};
-use crate::semantics::{HeadLayout, RopeKey, RopeStyle, SemanticsKey, TableLayout};
-use burn::backend::flex::{FlexTensor, Layout};
-use burn::backend::{Dispatch, DispatchTensor, Flex, Shape};
-use order::{Backward, Direction, Forward, Halves, Neighbours, Once, Places, Table};
+use crate::semantics::{HeadLayout, RopeKey, RopeStyle, SemanticsKey};
+use angles::{Angles, halves};
+use burn::backend::flex::FlexTensor;
+use burn::backend::{Dispatch, DispatchTensor, Flex};
+use order::{Direction, Halves, Neighbours, Places};
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -50,94 +51,66 @@ impl RopeBackend for Flex {
 
 impl RopeKernel for Flex {
     fn rope_forward(x: FlexTensor, cos: FlexTensor, sin: FlexTensor, key: RopeKey) -> FlexTensor {
-        rotate::<Forward>(&x, &cos, &sin, key)
+        rotate(&x, cos, sin, Direction::Forward, key)
     }
 
     fn rope_backward(dy: FlexTensor, cos: FlexTensor, sin: FlexTensor, key: RopeKey) -> FlexTensor {
-        rotate::<Backward>(&dy, &cos, &sin, key)
+        rotate(&dy, cos, sin, Direction::Backward, key)
     }
 }
 
 /// Rotates `x`, or turns the gradient of the result into that of `x`.
-fn rotate<D: Direction>(
+fn rotate(
     x: &FlexTensor,
-    cos: &FlexTensor,
-    sin: &FlexTensor,
+    cos: FlexTensor,
+    sin: FlexTensor,
+    direction: Direction,
     key: RopeKey,
 ) -> FlexTensor {
     dispatch_dtype!(x.dtype(), T => {
         if cos.dtype() == x.dtype() {
-            by_key::<T, T, D>(x, cos, sin, key)
+            by_style::<T, T>(x, cos, sin, direction, key)
         } else {
-            by_key::<T, <T as Element>::Acc, D>(x, cos, sin, key)
+            by_style::<T, <T as Element>::Acc>(x, cos, sin, direction, key)
         }
     })
 }
 
 /// `T` is what heads hold, `U` what tables do.
-fn by_key<T: Element, U: Element<Acc = T::Acc>, D: Direction>(
+fn by_style<T: Element, U: Element<Acc = T::Acc>>(
     x: &FlexTensor,
-    cos: &FlexTensor,
-    sin: &FlexTensor,
+    cos: FlexTensor,
+    sin: FlexTensor,
+    direction: Direction,
     key: RopeKey,
 ) -> FlexTensor {
-    let rotate = match (key.style, key.table) {
-        (RopeStyle::Half, TableLayout::Pairs) => in_order::<T, U, D, Halves, Halves, Once>,
-        (RopeStyle::Half, _) => in_order::<T, U, D, Halves, Halves, Halves>,
-        (RopeStyle::Interleaved, TableLayout::Neighbours) => {
-            in_order::<T, U, D, Neighbours, Neighbours, Neighbours>
-        }
-        (RopeStyle::Interleaved, _) => in_order::<T, U, D, Neighbours, Neighbours, Once>,
-        (RopeStyle::InterleavedToHalf, TableLayout::Pairs) => {
-            in_order::<T, U, D, D::ReadToHalf, D::WriteToHalf, Once>
-        }
-        (RopeStyle::InterleavedToHalf, _) => {
-            in_order::<T, U, D, D::ReadToHalf, D::WriteToHalf, Halves>
-        }
+    let (cos, sin) = (Angles::<U>::new(cos, key), Angles::<U>::new(sin, key));
+    let rotate = match (key.style, direction) {
+        (RopeStyle::Half, _) => in_order::<T, U, Halves, Halves>,
+        (RopeStyle::Interleaved, _) => in_order::<T, U, Neighbours, Neighbours>,
+        (RopeStyle::InterleavedToHalf, Direction::Forward) => in_order::<T, U, Neighbours, Halves>,
+        (RopeStyle::InterleavedToHalf, Direction::Backward) => in_order::<T, U, Halves, Neighbours>,
     };
-    rotate(x, cos, sin, key)
+    rotate(x, &cos, &sin, direction, key.layout)
 }
 
-/// A table `[1 or b, s, w]` seen with an axis for the heads.
-fn per_head(table: &FlexTensor, shape: &Shape, head_layout: HeadLayout) -> Layout {
-    let layout = table.layout();
-    let [batch, row, element] = *layout.strides() else {
-        unreachable!("the shapes were checked")
-    };
-    let batch = if layout.shape()[0] == 1 { 0 } else { batch };
-    let mut sizes = shape.to_vec();
-    sizes[3] = layout.shape()[2];
-    let strides = match head_layout {
-        HeadLayout::Bnsd => vec![batch, 0, row, element],
-        HeadLayout::Bsnd => vec![batch, row, 0, element],
-    };
-    Layout::new(Shape::from(sizes), strides, layout.start_offset())
-}
-
-/// Reads pairs in the order `R`, writes them in the order `W`, with tables in the order `O`.
-fn in_order<T, U, D, R, W, O>(
+/// Reads pairs in the order `R` and writes them in the order `W`.
+fn in_order<T: Element, U: Element<Acc = T::Acc>, R: Places, W: Places>(
     x: &FlexTensor,
-    cos: &FlexTensor,
-    sin: &FlexTensor,
-    key: RopeKey,
-) -> FlexTensor
-where
-    T: Element,
-    U: Element<Acc = T::Acc>,
-    D: Direction,
-    R: Places,
-    W: Places,
-    O: Table,
-{
+    cos: &Angles<U>,
+    sin: &Angles<U>,
+    direction: Direction,
+    layout: HeadLayout,
+) -> FlexTensor {
     let shape = x.layout().shape();
     let mut y = Output::<T>::new(shape.clone());
     let readable = Rows::<T>::readable(x);
-    let (cos, sin) = (Rows::<U>::readable(cos), Rows::<U>::readable(sin));
-    let kernel = Rotate::<T, U, (D, R, W, O)> {
+    let kernel = Rotate::<T, U, (R, W)> {
         x: Rows::new(&readable),
-        cos: Rows::with_layout(&cos, &per_head(&cos, shape, key.layout)),
-        sin: Rows::with_layout(&sin, &per_head(&sin, shape, key.layout)),
-        rotated: rotary_width(cos.layout().shape()[2], key.table),
+        cos: cos.per_head(shape, layout),
+        sin: sin.per_head(shape, layout),
+        pairs: cos.pairs(),
+        direction,
         order: PhantomData,
     };
     let (count, width) = (kernel.x.count(), kernel.x.width());
@@ -151,19 +124,14 @@ struct Rotate<'a, T, U, Order> {
     x: Rows<'a, T>,
     cos: Rows<'a, U>,
     sin: Rows<'a, U>,
-    /// How many elements of a row are rotated; the rest is copied.
-    rotated: usize,
+    /// How many pairs of a row are rotated; the rest is copied.
+    pairs: usize,
+    direction: Direction,
     order: PhantomData<Order>,
 }
 
-impl<T, U, D, R, W, O> Kernel<1> for Rotate<'_, T, U, (D, R, W, O)>
-where
-    T: Element,
-    U: Element<Acc = T::Acc>,
-    D: Direction,
-    R: Places,
-    W: Places,
-    O: Table,
+impl<T: Element, U: Element<Acc = T::Acc>, R: Places, W: Places> Kernel<1>
+    for Rotate<'_, T, U, (R, W)>
 {
     type Out = T;
     type PerRow = ();
@@ -177,18 +145,22 @@ where
         _: &mut [MaybeUninit<()>],
     ) {
         let width = self.x.width();
+        let sign = T::Acc::of(self.direction.sign());
         let tables = self
             .cos
             .range(range.clone())
             .zip(self.sin.range(range.clone()));
         for (i, (x, (cos, sin))) in self.x.range(range).zip(tables).enumerate() {
-            let (y, y_rest) = y[i * width..(i + 1) * width].split_at_mut(self.rotated);
-            let (x, x_rest) = x.split_at(self.rotated);
-            let angles = O::pairs(cos).zip(O::pairs(sin));
-            for ((x, (cos, sin)), [y1, y2]) in R::pairs(x).zip(angles).zip(W::places(y)) {
-                let [r1, r2] = D::turn(x.map(T::load), cos.map(U::load), sin.map(U::load));
-                y1.write(T::round(r1));
-                y2.write(T::round(r2));
+            let (y, y_rest) = y[i * width..(i + 1) * width].split_at_mut(2 * self.pairs);
+            let (x, x_rest) = x.split_at(2 * self.pairs);
+            let (cos1, cos2) = halves(cos, self.pairs);
+            let (sin1, sin2) = self.direction.order(halves(sin, self.pairs));
+            let angles = cos1.iter().zip(cos2).zip(sin1.iter().zip(sin2));
+            for (([x1, x2], angle), [y1, y2]) in R::pairs(x).zip(angles).zip(W::places(y)) {
+                let ((c1, c2), (s1, s2)) = angle;
+                let (x1, x2) = (x1.load(), x2.load());
+                y1.write(T::round(x1 * c1.load() - x2 * (sign * s1.load())));
+                y2.write(T::round(x2 * c2.load() + x1 * (sign * s2.load())));
             }
             for (y, x) in y_rest.iter_mut().zip(x_rest) {
                 y.write(*x);

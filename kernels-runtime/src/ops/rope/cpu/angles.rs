@@ -1,0 +1,85 @@
+//! Tables, brought into an order in which the two elements that a pair reads lie in two halves of a
+//! row, or are one and the same.
+
+use crate::cpu::{Element, Output, Rows};
+use crate::semantics::{HeadLayout, RopeKey, RopeStyle, TableLayout};
+use burn::backend::Shape;
+use burn::backend::flex::{FlexTensor, Layout};
+use std::marker::PhantomData;
+
+/// A table `[1 or b, s, w]`.
+pub(super) struct Angles<U> {
+    /// Its rows can be read in place.
+    table: FlexTensor,
+    /// How much of a row is read: as many elements as there are pairs, or twice as many.
+    width: usize,
+    pairs: usize,
+    element: PhantomData<U>,
+}
+
+impl<U: Element> Angles<U> {
+    pub(super) fn new(table: FlexTensor, key: RopeKey) -> Self {
+        let table = Rows::<U>::readable(&table).into_owned();
+        let width = table.layout().shape()[2];
+        let (table, width, pairs) = match (key.table, key.style) {
+            (TableLayout::Pairs, _) => (table, width, width),
+            (TableLayout::Halves, RopeStyle::Interleaved) => (table, width / 2, width / 2),
+            (TableLayout::Halves, _) => (table, width, width / 2),
+            // One small copy a call, in place of a loop of its own for every dtype.
+            (TableLayout::Neighbours, _) => (apart::<U>(&table), width, width / 2),
+        };
+        Self {
+            table,
+            width,
+            pairs,
+            element: PhantomData,
+        }
+    }
+
+    pub(super) fn pairs(&self) -> usize {
+        self.pairs
+    }
+
+    /// The rows, seen with an axis for the heads of a tensor of this shape.
+    pub(super) fn per_head(&self, shape: &Shape, head_layout: HeadLayout) -> Rows<'_, U> {
+        let layout = self.table.layout();
+        let [batch, row, element] = *layout.strides() else {
+            unreachable!("the shapes were checked")
+        };
+        let batch = if layout.shape()[0] == 1 { 0 } else { batch };
+        let mut sizes = shape.to_vec();
+        sizes[3] = self.width;
+        let strides = match head_layout {
+            HeadLayout::Bnsd => vec![batch, 0, row, element],
+            HeadLayout::Bsnd => vec![batch, row, 0, element],
+        };
+        let seen = Layout::new(Shape::from(sizes), strides, layout.start_offset());
+        Rows::with_layout(&self.table, &seen)
+    }
+}
+
+/// The elements that belong to the first and second results of `pairs` pairs.
+#[inline(always)]
+pub(super) fn halves<U>(row: &[U], pairs: usize) -> (&[U], &[U]) {
+    (&row[..pairs], &row[row.len() - pairs..])
+}
+
+/// `[a1, a2, b1, b2, ..]` to `[a1, b1, .., a2, b2, ..]` in every row.
+fn apart<U: Element>(table: &FlexTensor) -> FlexTensor {
+    let mut halves = Output::<U>::new(table.layout().shape().clone());
+    let rows = Rows::<U>::new(table);
+    let width = rows.width();
+    for (row, places) in rows
+        .range(0..rows.count())
+        .zip(halves.places().chunks_exact_mut(width))
+    {
+        let (first, second) = places.split_at_mut(width / 2);
+        for ((pair, first), second) in row.as_chunks::<2>().0.iter().zip(first).zip(second) {
+            first.write(pair[0]);
+            second.write(pair[1]);
+        }
+    }
+    // SAFETY: the width is even and above zero, as `check` made it, so the pairs of every row cover
+    // both of its halves.
+    unsafe { halves.finish() }
+}
