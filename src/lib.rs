@@ -48,6 +48,8 @@
 //!
 //! Feature `cpu` (default): fused SIMD kernels for Burn's Flex backend.
 
+pub mod nn;
+
 pub use kernels_macros::fused_kernel;
 pub use kernels_runtime::apply::{apply_default_kernels, apply_kernel};
 pub use kernels_runtime::mapping::kernelize;

@@ -4,17 +4,45 @@
 //! the user who gets it. Accepted items are modules of this test, and run: built one by one they
 //! would build all of Burn again.
 
+#[path = "ui/acme.rs"]
+mod acme;
+#[path = "ui/common.rs"]
+mod common;
+
 #[path = "ui/pass"]
 mod pass {
+    pub mod documented;
     pub mod function;
+    pub mod function_variants;
+    pub mod function_when;
     pub mod impl_block;
+    pub mod impl_of_a_trait;
+    pub mod impl_several;
+    pub mod impl_when;
+    pub mod item_attributes;
+    pub mod item_cfg;
+    pub mod item_generics;
+    pub mod item_in_a_macro;
+    pub mod item_no_prelude;
+    pub mod item_private;
+    pub mod item_raw_identifiers;
     pub mod items_inside_a_function;
+    pub mod layer_names;
     pub mod method;
+    pub mod method_of_tensors;
+    pub mod path_forms;
     pub mod renamed_crate;
     pub mod strict_crate;
+    pub mod struct_activations;
+    pub mod struct_gated_norm;
     pub mod struct_mlp_attribute_below_derive;
     pub mod struct_norm;
+    pub mod struct_norm_variants;
+    pub mod struct_packed_mlp;
     pub mod struct_rope;
+    pub mod struct_rope_sections;
+    pub mod struct_rope_variants;
+    pub mod struct_sparse_mlp;
 }
 
 #[test]
@@ -22,47 +50,82 @@ fn refused_items() {
     trybuild::TestCases::new().compile_fail("tests/ui/fail/*.rs");
 }
 
-#[test]
-fn function() {
-    pass::function::main();
+/// Runs the `main` of each accepted case.
+macro_rules! accepted {
+    ($($case:ident)*) => {
+        mod accepted_items {
+            $(
+                #[test]
+                fn $case() {
+                    crate::pass::$case::main();
+                }
+            )*
+        }
+    };
 }
 
-#[test]
-fn impl_block() {
-    pass::impl_block::main();
+accepted! {
+    documented
+    function
+    function_variants
+    function_when
+    impl_block
+    impl_of_a_trait
+    impl_several
+    impl_when
+    item_attributes
+    item_cfg
+    item_generics
+    item_in_a_macro
+    item_no_prelude
+    item_private
+    item_raw_identifiers
+    items_inside_a_function
+    layer_names
+    method
+    method_of_tensors
+    path_forms
+    renamed_crate
+    strict_crate
+    struct_activations
+    struct_gated_norm
+    struct_mlp_attribute_below_derive
+    struct_norm
+    struct_norm_variants
+    struct_packed_mlp
+    struct_rope
+    struct_rope_sections
+    struct_rope_variants
+    struct_sparse_mlp
 }
 
+/// The JSON that the attribute writes is the key that it writes, for every site of the cases.
 #[test]
-fn items_inside_a_function() {
-    pass::items_inside_a_function::main();
+fn records_say_what_the_sites_say() {
+    let mut count = 0;
+    for site in burn_kernels::registry::sites() {
+        let records = burn_kernels::registry::section::decode(site.record()).expect("a record");
+        let key = serde_json::to_value(site.spec().key).expect("JSON");
+        assert_eq!(records[0].json()["key"], key, "{}", site.name());
+        count += 1;
+    }
+    assert!(count > 40, "{count}");
 }
 
+/// The examples of the documentation cannot be compiled where they stand, without Burn.
 #[test]
-fn method() {
-    pass::method::main();
-}
-
-#[test]
-fn renamed_crate() {
-    pass::renamed_crate::main();
-}
-
-#[test]
-fn strict_crate() {
-    pass::strict_crate::main();
-}
-
-#[test]
-fn struct_mlp_attribute_below_derive() {
-    pass::struct_mlp_attribute_below_derive::main();
-}
-
-#[test]
-fn struct_norm() {
-    pass::struct_norm::main();
-}
-
-#[test]
-fn struct_rope() {
-    pass::struct_rope::main();
+fn documented_examples_are_a_case() {
+    let without_blanks = |text: &str| text.split_whitespace().collect::<String>();
+    let cases = without_blanks(include_str!("ui/pass/documented.rs"));
+    let docs: Vec<&str> = include_str!("../kernels-macros/src/lib.rs")
+        .lines()
+        .filter_map(|line| line.strip_prefix("///"))
+        .collect();
+    let docs = docs.join("\n");
+    let examples: Vec<&str> = docs.split("```").skip(1).step_by(2).collect();
+    assert_eq!(examples.len(), 5);
+    for example in examples {
+        let code = example.strip_prefix("ignore").expect("a block of Rust");
+        assert!(cases.contains(&without_blanks(code)), "{code}");
+    }
 }

@@ -13,6 +13,7 @@ mod errors;
 mod expand;
 mod facade;
 mod near;
+mod outline;
 mod scan;
 mod target;
 #[cfg(test)]
@@ -27,7 +28,7 @@ use quote::quote;
 /// and it is what every kernel is verified against, forward and backward. Nothing is added to your
 /// struct, so parameters and checkpoint keys keep their names.
 ///
-/// # Three forms
+/// # Forms
 ///
 /// On a **struct** the macro writes `forward` and `forward_reference`, as visible as the struct:
 ///
@@ -41,53 +42,191 @@ use quote::quote;
 /// }
 /// ```
 ///
-/// On an **impl block** it dispatches the method `forward` (or `method = name`), and on a
-/// **method** that one; your body becomes the reference. The fields are those that the body reads;
-/// one that the kernel does not read, such as a dropout, is an error, because it would be lost:
+/// On an **impl block** it dispatches the method `forward` (or `method = name`), and on a **method**
+/// that one; your body becomes the reference. Its operands are its parameters, and the fields that
+/// the body reads:
 ///
 /// ```ignore
 /// #[fused_kernel("npu_fused_rmsnorm", eps = tiny)]
 /// impl MyNorm {
 ///     pub fn forward<const D: usize>(&self, x: Tensor<D>) -> Tensor<D> {
-///         let variance = x.clone().square().mean_dim(D - 1);
-///         x / (variance + self.tiny).sqrt() * self.weight.val().unsqueeze()
+///         let mean_square = x.clone().square().mean_dim(D - 1);
+///         x / (mean_square + self.tiny).sqrt() * self.weight.val().unsqueeze()
 ///     }
 /// }
 /// ```
 ///
-/// On a **free function** the parameters are the operands. A function of a type that has no `self`
-/// is annotated through its impl block:
+/// On a **free function** the parameters are the operands:
 ///
 /// ```ignore
 /// #[fused_kernel("npu_fused_rope", style = half)]
 /// pub fn apply_rotary_pos_emb(
 ///     q: Tensor<4>,
 ///     k: Tensor<4>,
-///     cos: Tensor<3>,
-///     sin: Tensor<3>,
+///     cos: Tensor<2>,
+///     sin: Tensor<2>,
 /// ) -> (Tensor<4>, Tensor<4>) {
-///     /* your composition */
+///     let half = q.dims()[3] / 2;
+///     let turn = |x: Tensor<4>| {
+///         let (a, b) = (
+///             x.clone().narrow(3, 0, half),
+///             x.clone().narrow(3, half, half),
+///         );
+///         x * cos.clone().unsqueeze() + Tensor::cat(vec![-b, a], 3) * sin.clone().unsqueeze()
+///     };
+///     (turn(q), turn(k))
 /// }
 /// ```
 ///
+/// On an **impl of a trait** it works as on any impl block, but the trait has no room for a
+/// `forward_reference`: the plain body stays inside the method, and the policy `none` runs it.
+///
+/// A block may carry several attributes, each with its own `method = name`, and methods in it
+/// attributes of their own. A function of a type that has no `self` is annotated through its impl
+/// block; so is every method of a trait's impl.
+///
 /// # Kernels
 ///
-/// | id | computes | operands (usual names) | parameters of the maths |
+/// Settings say what *your* code computes; the first value is the default. They decide which
+/// operands there are. Operands are found under their usual names, or named: `weight = my_field`.
+///
+/// ## `npu_fused_rmsnorm`
+///
+/// `x / √(mean(x²) + ε) · (offset + weight)` over the last dimension.
+///
+/// | setting | values | |
+/// |---|---|---|
+/// | `offset` | `0`, `1` | what is added to the weight (`1`: Gemma, Qwen3-Next) |
+/// | `rounding` | `llama`, `gemma` | half types: to the dtype before the weight, or once at the end |
+/// | `scale` | `weight`, `none` | `none`: there is no weight (Llama 4's L2 norm) |
+/// | `gating` | `none`, `after_norm`, `before_norm` | `norm(x) · silu(gate)` (Qwen3-Next), `norm(x · silu(gate))` (Mamba 2) |
+/// | `groups` | `one`, `many` | `many`: a mean for each `group_size` elements (Zamba 2) |
+///
+/// | operand | usual names | is | with |
 /// |---|---|---|---|
-/// | `npu_fused_rmsnorm` | `x / √(mean(x²) + ε) · (offset + weight)` | `weight` (`weight`, `gamma`, `scale`), `eps` (`eps`, `epsilon`, `variance_epsilon`, `norm_eps`) | `offset` = `0`, `1`; `rounding` = `llama` (to the dtype before the weight), `gemma` (once, at the end) |
-/// | `npu_fused_swiglu` | `down(silu(gate(x)) · up(x))`; as a function `silu(gate) · up` | `gate` (`gate_proj`, `gate`, `w1`), `up` (`up_proj`, `up`, `w3`), `down` (`down_proj`, `down`, `w2`) | `activation` = `silu` |
-/// | `npu_fused_rope` | `x · cos + rotate_half(x) · sin` for queries and keys | `q` (`q`, `query`, `query_states`), `k` (`k`, `key`, `key_states`), `cos`, `sin` | `style` = `half` |
+/// | the input | any | a parameter, `Tensor<D>` | |
+/// | `gate` | `gate`, `z` | a parameter, `Tensor<D>` | `gating` |
+/// | `weight` | `weight`, `gamma`, `scale` | `Param<Tensor<1>>` or `Tensor<1>` | `scale = weight` |
+/// | `eps` | `eps`, `epsilon`, `variance_epsilon`, `norm_eps` | `f64` or `f32` | |
+/// | `group_size` | `group_size` | `usize` | `groups = many` |
 ///
-/// # Arguments
+/// `offset = 1` excludes `scale = none`.
 ///
-/// * An operand under another name: `weight = my_field`. The one tensor that flows through a norm
-///   or an MLP may have any name.
-/// * The parameters of the maths, `rounding = gemma`; the first value in the table is the default.
-///   They have to say what *your* code computes: a kernel that computes something else does not
-///   compile here.
+/// ## `npu_fused_swiglu`
+///
+/// `down(activation(gate(x)) · (up_offset + up(x)))`. A function, or a method that takes these
+/// tensors, computes what stands before `down`.
+///
+/// | setting | values | |
+/// |---|---|---|
+/// | `activation` | `silu`, `gelu`, `gelu_tanh`, `quick_gelu`, `relu`, `relu2`, `sigmoid`, `identity` | `gelu_tanh`: Gemma; `quick_gelu`, `a · σ(1.702 a)`: gpt-oss |
+/// | `projections` | `separate`, `chunked`, `interleaved` | gate and up in two tensors, in the halves of one (Phi 3, GLM-4), or in its even and odd elements (gpt-oss) |
+/// | `clamp` | `none`, `limit` | gate to at most `limit`, up to `±limit` (gpt-oss) |
+/// | `up_offset` | `0`, `1` | what is added to up (`1`: gpt-oss) |
+/// | `topk` | `none`, `gaussian` | Gemma 3n's sparse gate |
+///
+/// | operand | usual names | is | with |
+/// |---|---|---|---|
+/// | the input of a layer | any | a parameter, `Tensor<D>` | |
+/// | `gate` | `gate_proj`, `gate`, `w1` | a layer; of a function `Tensor<D>` | `projections = separate` |
+/// | `up` | `up_proj`, `up`, `w3` | a layer; of a function `Tensor<D>` | `projections = separate` |
+/// | `gate_up` | `gate_up_proj`, `gate_up`, `w13` | a layer; of a function `Tensor<D>` | other `projections` |
+/// | `down` | `down_proj`, `down`, `w2` | a layer | |
+/// | `limit` | `limit`, `swiglu_limit` | `f64` or `f32` | `clamp = limit` |
+/// | `sparsity` | `sparsity`, `activation_sparsity` | `f64` or `f32` | `topk = gaussian` |
+///
+/// A layer is anything with `forward(Tensor<D>) -> Tensor<D>`. It is called through that method, so
+/// adapters and quantised layers are never bypassed. `topk = gaussian` excludes packed projections.
+///
+/// ## `npu_fused_rope`
+///
+/// Rotates queries and keys: the pair `(a, b)` becomes `(a · cos - b · sin, b · cos + a · sin)`.
+///
+/// | setting | values | |
+/// |---|---|---|
+/// | `style` | `half`, `interleaved`, `interleaved_to_half` | pairs `i` with `i + w/2`; `2i` with `2i + 1` (GLM-4, Cohere); the same, written in halves (DeepSeek V3) |
+/// | `width` | `full`, `partial` | whole heads, or as much of them as the table is wide (Phi 3, GLM-4) |
+/// | `layout` | `bnsd`, `bsnd` | `[batch, heads, seq, dim]` or `[batch, seq, heads, dim]` |
+/// | `table` | `halves`, `neighbours`, `pairs` | each angle twice, as `cat(freqs, freqs)`; twice in a row (Cohere); once |
+/// | `sections` | `none`, `chunked`, `interleaved` | three positions a token, in sections (Qwen2.5-VL) or in turn (Qwen3-VL) |
+///
+/// | operand | usual names | is | with |
+/// |---|---|---|---|
+/// | `q` | `q`, `query`, `query_states` | a parameter, `Tensor<4>` | |
+/// | `k` | `k`, `key`, `key_states` | a parameter, `Tensor<4>` | |
+/// | `cos`, `sin` | `cos`, `sin` | `Tensor<2>`, `<3>` or `<4>`; `Tensor<4>` with `sections` | |
+/// | `mrope_section` | `mrope_section`, `sections` | `[usize; 3]`, `Vec<usize>` or `&[usize]`, in pairs | `sections` |
+///
+/// `table = neighbours` needs `style = interleaved`; `sections` need `style = half` and
+/// `table = halves`.
+///
+/// ## Kernels of other crates
+///
+/// A kernel of another crate is named by the path of its module, on an impl block, a method or a
+/// function. Its operands are all parameters, and the fields that arguments name:
+///
+/// ```ignore
+/// #[fused_kernel(acme::soft_cap, cap = limit)]
+/// impl Head {
+///     pub fn forward<const D: usize>(&self, x: Tensor<D>) -> Tensor<D> {
+///         (x / self.limit).tanh() * self.limit
+///     }
+/// }
+/// ```
+///
+/// The module has `ID: &str`, `KEY: CustomKey` and a struct `Operands` with public fields, here `x`
+/// and `cap`; see `burn_kernels::kernel`. A parameter goes to the field of its name, or to another
+/// one: `x = logits`. Fields of `self` and parameters by reference are cloned.
+///
+/// # Arguments of every kernel
+///
 /// * `method = name`: the generated method of a struct, or the dispatched method of an impl block;
 ///   `forward` by default.
-/// * `crate = path`: where `burn_kernels` is, if you re-export or rename it.
+/// * `layer = "RMSNorm"`: a name for the site, by which mappings choose its kernel.
+/// * `when = expression`: a condition, evaluated at each call before anything else. If it is false,
+///   the reference runs. It may use `self` and the parameters; what it reads may differ between
+///   instances, and the body may branch on it:
+///
+/// ```ignore
+/// #[fused_kernel("npu_fused_swiglu", when = self.act == Act::Silu)]
+/// impl Mlp {
+///     fn forward<const D: usize>(&self, x: Tensor<D>) -> Tensor<D> {
+///         let gate = self.gate_proj.forward(x.clone());
+///         let gate = match self.act {
+///             Act::Silu => silu(gate),
+///             Act::Gelu => gelu(gate),
+///         };
+///         self.down_proj.forward(gate * self.up_proj.forward(x))
+///     }
+/// }
+/// ```
+///
+/// * `crate = path`: where `burn_kernels` is, if you re-export it. A dependency that `Cargo.toml`
+///   renames is found without it.
+///
+/// # What is refused
+///
+/// All errors of an item come at once, each at its token, and say what to write. Beside misspelled
+/// and missing things these are:
+///
+/// * settings that no computation has together, and operands that the settings don't bring;
+/// * a field, parameter or `self.field` in a body that the kernel would ignore, such as a dropout or
+///   a bias: its effect would be lost. A condition that mentions it accounts for it;
+/// * names and calls that tell another computation: a struct `LayerNorm`, a function `geglu` with
+///   `activation = silu`, a body that calls `gelu` under it.
+///
+/// The macro sees tokens, not types: it follows neither `self` into other functions nor what a name
+/// stands for. What only the types say, rustc reports, at the same tokens. Live verification compares
+/// the body itself with the kernel. An item in error stays as it was written, and the generated
+/// functions keep their signatures.
+///
+/// # What stays where
+///
+/// Generics, bounds, visibility, docs, derives, `cfg` and all other attributes stay on your item, in
+/// any order. Of a function's attributes the reference gets those that must hold for its body:
+/// lint levels, `cfg`, `inline`, `cold`, `must_use`, `track_caller`, `target_feature`, `deprecated`
+/// and `doc(hidden)`. All others, attribute macros such as `#[tracing::instrument]` among them, stay
+/// on the dispatched function alone, so that they act once.
 #[proc_macro_attribute]
 pub fn fused_kernel(
     attribute: proc_macro::TokenStream,
@@ -96,12 +235,13 @@ pub fn fused_kernel(
     run(attribute.into(), item.into()).into()
 }
 
-/// Parse, check, expand. On an error the item stays as it was written, so that the rest of the
-/// user's code (and the editor) still finds it.
+/// Parse, check, expand. On an error the item stays as it was written, and what would have been
+/// generated has its signatures, so that the rest of the user's code (and the editor) finds both.
 fn run(attribute: TokenStream, item: TokenStream) -> TokenStream {
-    try_run(attribute, item.clone()).unwrap_or_else(|error| {
+    try_run(attribute.clone(), item.clone()).unwrap_or_else(|error| {
         let errors = error.into_compile_error();
-        quote!(#item #errors)
+        let outline = outline::of(attribute, item.clone());
+        quote!(#item #outline #errors)
     })
 }
 

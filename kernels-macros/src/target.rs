@@ -38,6 +38,7 @@ pub(crate) struct Impl {
     /// From the attributes to `where`.
     pub(crate) header: TokenStream,
     pub(crate) attributes: Vec<Attribute>,
+    pub(crate) generics: Generics,
     pub(crate) self_type: Type,
     pub(crate) of_trait: Option<syn::Path>,
     pub(crate) inner_attributes: Vec<Attribute>,
@@ -178,6 +179,7 @@ impl Parse for Impl {
         Ok(Self {
             header,
             attributes: empty.attrs,
+            generics: empty.generics,
             self_type: *empty.self_ty,
             of_trait: empty.trait_.map(|(_, path, _)| path),
             inner_attributes,

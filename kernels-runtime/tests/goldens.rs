@@ -193,6 +193,73 @@ fn rms_norm_matches_transformers() {
     }
 }
 
+/// Gated norms: transformers' modules are numbers of `tests/fixtures/ops/generate_gated.py`.
+#[test]
+fn gated_norms_match_transformers() {
+    let fixture = Fixture::open("rmsnorm_gated");
+    let device = Device::flex().autodiff();
+    let modules = [
+        ("qwen3_next", Gating::AfterNorm, Rounding::Llama, 1),
+        ("mamba2", Gating::BeforeNorm, Rounding::Llama, 1),
+        ("zamba2", Gating::BeforeNorm, Rounding::Llama, 4),
+        ("falcon_h1_after", Gating::AfterNorm, Rounding::Gemma, 2),
+        ("falcon_h1_before", Gating::BeforeNorm, Rounding::Gemma, 2),
+    ];
+    let cases = fixture.cases("x");
+    assert_eq!(cases.len(), 30);
+    for case in cases {
+        let (module, gating, rounding, groups) = *modules
+            .iter()
+            .find(|(module, ..)| case.starts_with(&format!("{module}.")))
+            .unwrap_or_else(|| panic!("{case} is of no module"));
+        let key = RmsNormKey {
+            rounding,
+            gating,
+            groups: if groups == 1 {
+                Groups::One
+            } else {
+                Groups::Many
+            },
+            ..RmsNormKey::LLAMA
+        };
+        for (path, fused) in PATHS {
+            let input = |name: &str| fixture.rows(&format!("{case}.{name}"), &device);
+            let (x, gate) = (input("x").require_grad(), input("gate").require_grad());
+            let weight: Tensor<1> = fixture.tensor(&format!("{case}.weight"), &device);
+            let weight = weight.require_grad();
+            let inputs = rms_norm::Inputs {
+                x: x.clone(),
+                weight: Some(weight.clone()),
+                gate: Some(gate.clone()),
+            };
+            let settings = rms_norm::Settings {
+                eps: 1e-6,
+                group_size: (groups > 1).then(|| x.dims()[1] / groups),
+            };
+            let y = if fused {
+                rms_norm::fused(inputs, settings, key).unwrap()
+            } else {
+                rms_norm::reference(inputs, settings, key)
+            };
+            let grads = (y.clone() * input("dy")).sum().backward();
+            for (result, got) in [
+                ("y", values(y)),
+                ("dx", values(x.grad(&grads).unwrap())),
+                ("dgate", values(gate.grad(&grads).unwrap())),
+                ("dw", values(weight.grad(&grads).unwrap())),
+            ] {
+                as_near_as_the_module(
+                    &fixture,
+                    &format!("{path} {case} {result}"),
+                    got,
+                    &format!("{case}.ref.{result}"),
+                    &format!("{case}.{module}.{result}"),
+                );
+            }
+        }
+    }
+}
+
 /// The place of the rounding is part of the semantics: with Llama's, results in half types are
 /// those of transformers' Llama bit for bit, but for the few where rstd falls on another f32.
 #[test]
@@ -278,8 +345,8 @@ fn gated_linear_units_match_transformers() {
     assert_eq!(compared, (5 + 3 + 3) * 3 * 2);
 }
 
-/// gpt-oss: interleaved, clamped at 7, which some elements are exactly in the half types, with the
-/// offset of up.
+/// gpt-oss: interleaved, clamped at 7, with the offset of up. In the half types some elements are
+/// exactly 7, where the gradient is zero.
 #[test]
 fn clamped_units_match_transformers() {
     let fixture = Fixture::open("glu");

@@ -215,6 +215,7 @@ fn rotations_have_the_shapes_of_their_key() {
     assert!(rotation(q, k, [1, 5, 8], pairs).contains("rotate 16 elements, but a head has 8"));
     assert!(rotation(q, k, [1, 5, 10], partial).contains("a head has only 8"));
     assert!(rotation(q, k, [1, 5, 3], partial).contains("3 elements of a head, which is odd"));
+    assert!(rotation(q, k, [1, 5, 0], partial).contains("they rotate nothing"));
     let neighbours = RopeKey {
         table: TableLayout::Neighbours,
         ..key

@@ -34,6 +34,7 @@ pub mod llama;
 mod parameters;
 pub mod qwen3;
 mod rope;
+pub mod semantics;
 
 pub use attention::Attention;
 pub use blocks::{Mlp, RmsNorm};

@@ -6,7 +6,7 @@ use burn_kernels::kernel;
 
 fn check<const D: usize>(shape: [usize; D], spread: f64) {
     let device = Device::flex().autodiff();
-    let x = Tensor::random(shape, Distribution::Normal(0.0, spread), &device);
+    let x = Tensor::<D>::random(shape, Distribution::Normal(0.0, spread), &device);
     for x in [x.clone(), x.swap_dims(D - 1, D - 2)] {
         let operands = Operands { x, cap: 30.0 };
         let worst = kernel::verify(&KERNEL.implementations[0], &operands);

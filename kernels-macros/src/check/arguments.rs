@@ -38,7 +38,7 @@ pub(super) fn read_common(attribute: &Attribute, has_self: bool, errors: &mut Er
 }
 
 /// The name after `method =`; `fallback` without one, nothing if it is in error.
-pub(super) fn method(attribute: &Attribute, fallback: Ident, errors: &mut Errors) -> Option<Ident> {
+pub(crate) fn method(attribute: &Attribute, fallback: Ident, errors: &mut Errors) -> Option<Ident> {
     match attribute.get(METHOD) {
         Some(argument) if argument.is_broken() => None,
         Some(argument) => errors.keep(argument.as_name()),

@@ -1,6 +1,7 @@
 //! Checks an item as a whole, one function per form.
 
 use proc_macro2::{Ident, Span};
+use quote::ToTokens;
 use syn::Fields;
 use syn::ext::IdentExt;
 
@@ -10,12 +11,13 @@ use super::operands::{self, Wanted};
 use super::{BuiltIn, Form, Kernel, Named, Part, Reference, Site, custom, key, reference_name};
 use super::{stacked, tells};
 use crate::attr::Attribute;
-use crate::contract::{Contract, Key, Shape};
+use crate::contract::{CONTRACTS, Contract, Key, Shape};
 use crate::errors::Errors;
 use crate::near::{did_you_mean, list};
 use crate::target::{Function, Impl, Member, Struct};
 
-fn forward() -> Ident {
+/// The method that is meant if none is named.
+pub(crate) fn forward() -> Ident {
     Ident::new("forward", Span::call_site())
 }
 
@@ -29,8 +31,13 @@ pub(super) fn check_struct(
     let contract = match named {
         Named::BuiltIn(contract) => contract,
         Named::Custom(path) => {
-            let message = "only the kernels of burn-kernels can write `forward`; annotate an impl \
-                           block, whose body is the reference that this kernel is verified against";
+            let known = CONTRACTS.iter().map(|contract| contract.id);
+            let near = did_you_mean(&path.to_token_stream().to_string(), known);
+            let message = format!(
+                "only the kernels of burn-kernels, which are named in quotes, can write \
+                 `forward`{near}\nfor another crate's, annotate an impl block: its body is the \
+                 reference that the kernel is verified against"
+            );
             errors.at(path, message);
             return None;
         }

@@ -9,7 +9,7 @@ use crate::near::{did_you_mean, list};
 
 /// Reads every setting; one that is not given has its contract's first choice, and one in error
 /// has none.
-pub(super) fn read(contract: &'static Contract, attribute: &Attribute, errors: &mut Errors) -> Key {
+pub(crate) fn read(contract: &'static Contract, attribute: &Attribute, errors: &mut Errors) -> Key {
     let read = |setting: &'static Setting| {
         let choice = match attribute.get(setting.name) {
             Some(argument) if argument.is_broken() => None,

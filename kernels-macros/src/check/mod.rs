@@ -14,7 +14,11 @@ mod tells;
 mod tests;
 mod types;
 
+pub(crate) use arguments::method;
 pub(crate) use custom::{Custom, Source};
+pub(crate) use item::forward;
+pub(crate) use key::read as read_key;
+pub(crate) use stacked::is_fused_kernel;
 
 use proc_macro2::{Ident, TokenStream};
 use quote::ToTokens;
@@ -125,7 +129,7 @@ fn find_id(id: &LitStr) -> Result<&'static Contract> {
 }
 
 /// `forward_reference` for `forward`.
-fn reference_name(method: &Ident) -> Ident {
+pub(crate) fn reference_name(method: &Ident) -> Ident {
     quote::format_ident!("{}_reference", method.unraw(), span = method.span())
 }
 

@@ -34,7 +34,8 @@ pub(super) fn refuse_second(function: &Function, errors: &mut Errors) {
     }
 }
 
-fn is_fused_kernel(attribute: &Attribute) -> bool {
+/// `true` for this attribute itself.
+pub(crate) fn is_fused_kernel(attribute: &Attribute) -> bool {
     let last = attribute.path().segments.last();
     last.is_some_and(|last| last.ident == "fused_kernel")
 }

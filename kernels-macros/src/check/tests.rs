@@ -720,7 +720,6 @@ fn signatures_fit_the_kernel() {
             "remove `unsafe`",
             "return both",
             "take it apart in the body",
-            "no parameter is `k`",
             "`q`: expected a float tensor by value, `Tensor<4>`, found `Tensor<3>`",
             "`sin`: expected a table",
         ],

@@ -218,6 +218,14 @@ impl Role {
         matches!(self, Self::Stream | Self::Tensor { .. })
     }
 
+    /// The rank of a tensor that flows through, if the kernel fixes one.
+    pub(crate) fn rank(self) -> Option<usize> {
+        match self {
+            Self::Tensor { rank } => rank,
+            _ => None,
+        }
+    }
+
     /// `true` if a parameter may hold the operand.
     pub(crate) fn may_be_parameter(self) -> bool {
         self != Self::Layer

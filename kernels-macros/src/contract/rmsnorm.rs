@@ -26,7 +26,7 @@ pub(super) static CONTRACT: Contract = Contract {
     item_names: &[Tell {
         words: &["layernorm", "groupnorm", "batchnorm", "instancenorm"],
         fits: None,
-        advice: "the kernel subtracts no mean and adds no bias: it computes RMSNorm",
+        advice: "the kernel subtracts no mean and adds no bias; if this is an RMSNorm, rename it",
     }],
     body_calls: &[Tell {
         words: &[

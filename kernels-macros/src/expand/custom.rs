@@ -1,7 +1,7 @@
 //! Calls of kernels of other crates: the operands stand in a struct of theirs.
 
-use proc_macro2::TokenStream;
-use quote::{ToTokens, quote};
+use proc_macro2::{Span, TokenStream};
+use quote::{ToTokens, quote, quote_spanned};
 
 use super::at;
 use crate::check::{Custom, Site, Source};
@@ -22,5 +22,12 @@ pub(super) fn call(site: &Site, custom: &Custom, reference: &TokenStream) -> Tok
         };
         quote!(#name: #value)
     });
-    quote!(#runtime::custom(#at, #path::Operands { #(#operands),* }, #reference))
+    // rustc reports a missing operand at the kernel's path.
+    let span = path
+        .segments
+        .last()
+        .map_or_else(Span::call_site, |last| last.ident.span());
+    let span = span.resolved_at(Span::call_site());
+    let operands = quote_spanned!(span=> #path::Operands { #(#operands),* });
+    quote!(#runtime::custom(#at, #operands, #reference))
 }

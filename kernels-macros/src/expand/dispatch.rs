@@ -48,11 +48,11 @@ fn dispatched(
     let body = dispatched_body(site, form, item, |kernel| match &site.reference {
         Reference::Beside(name) => {
             let call = call_reference(site, function, name, scope, &flowing(kernel));
-            closure(kernel, fresh, &call)
+            closure(site, fresh, &call)
         }
         Reference::Inside => {
             let as_written = |name: &Ident| pattern(function, name);
-            closure(kernel, as_written, &function.body.to_token_stream())
+            closure(site, as_written, &function.body.to_token_stream())
         }
     });
 
@@ -119,10 +119,13 @@ fn flowing(kernel: &Kernel) -> Vec<&Ident> {
 
 /// The reference as a closure over what flows through, each bound by a pattern.
 fn closure<P: ToTokens>(
-    kernel: &Kernel,
+    site: &Site,
     pattern: impl Fn(&Ident) -> P,
     body: &TokenStream,
 ) -> TokenStream {
+    let kernel = &site.kernel;
+    // The user's own names have to stand alone, or rustc calls them redundant.
+    let is_written = matches!(site.reference, Reference::Inside);
     match kernel {
         Kernel::BuiltIn(_) => {
             let patterns = flowing(kernel).into_iter().map(pattern);
@@ -131,8 +134,10 @@ fn closure<P: ToTokens>(
         Kernel::Custom(Custom { path, operands }) => {
             let fields = operands.iter().filter_map(|operand| match &operand.source {
                 Source::Flowing(parameter) => {
-                    let (name, pattern) = (&operand.name, pattern(parameter));
-                    Some(quote!(#name: #pattern,))
+                    let (name, written) = (&operand.name, pattern(parameter));
+                    let shorthand = is_written && name == parameter;
+                    let name = (!shorthand).then(|| quote!(#name:));
+                    Some(quote!(#name #written,))
                 }
                 Source::Borrowed(_) | Source::Field(_) => None,
             });

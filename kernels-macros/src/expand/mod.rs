@@ -14,6 +14,8 @@ mod tests;
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 
+pub(crate) use structure::signature;
+
 use crate::check::{BuiltIn, Form, Kernel, Site};
 use crate::contract::Call;
 

@@ -7,7 +7,7 @@ use syn::{GenericParam, Generics, Ident};
 
 use super::{attributes, call, dispatched_body};
 use crate::check::{BuiltIn, Kernel, Reference, Site};
-use crate::contract::{Place, Returns, Role};
+use crate::contract::{Place, Returns};
 use crate::target::Struct;
 
 /// The struct as it was written, and an impl block beside it.
@@ -24,7 +24,12 @@ pub(super) fn expand(site: &Site, target: &Struct) -> TokenStream {
 
     let flowing = flowing(kernel);
     let arguments: Vec<&Ident> = flowing.iter().map(|(name, _)| name).collect();
-    let signature = signature(site, kernel, &item.generics, &flowing);
+    let signature = signature(
+        &site.runtime,
+        kernel.shape.returns,
+        &item.generics,
+        &flowing,
+    );
     let path = format!("{}::{}", name.unraw(), method.unraw());
     let body = dispatched_body(
         site,
@@ -60,22 +65,20 @@ pub(super) fn expand(site: &Site, target: &Struct) -> TokenStream {
 /// The parameters: each tensor that flows through, with its rank if the kernel fixes one.
 fn flowing(kernel: &BuiltIn) -> Vec<(Ident, Option<usize>)> {
     let bindings = kernel.bindings.iter();
-    let flowing = bindings.filter_map(|binding| match (&binding.place, binding.operand.role) {
-        (Place::Parameter { name, .. }, Role::Tensor { rank }) => Some((name.clone(), rank)),
-        (Place::Parameter { name, .. }, _) => Some((name.clone(), None)),
-        (Place::Field(_), _) => None,
+    let flowing = bindings.filter_map(|binding| match &binding.place {
+        Place::Parameter { name, .. } => Some((name.clone(), binding.operand.role.rank())),
+        Place::Field(_) => None,
     });
     flowing.collect()
 }
 
 /// From the generics to the return type. A rank that the kernel leaves open is a parameter.
-fn signature(
-    site: &Site,
-    kernel: &BuiltIn,
+pub(crate) fn signature(
+    runtime: &TokenStream,
+    returns: Returns,
     generics: &Generics,
     flowing: &[(Ident, Option<usize>)],
 ) -> TokenStream {
-    let runtime = &site.runtime;
     let open_rank = free_name(generics);
     let tensor = |rank: Option<usize>| {
         let rank = match rank {
@@ -92,7 +95,7 @@ fn signature(
     let is_open = flowing.iter().any(|(_, rank)| rank.is_none());
     let generics = is_open.then(|| quote!(<const #open_rank: usize>));
     let first = tensor(flowing.first().and_then(|(_, rank)| *rank));
-    let result = match kernel.shape.returns {
+    let result = match returns {
         Returns::Tensor => first,
         Returns::Pair => quote!((#first, #first)),
     };

@@ -60,6 +60,8 @@ pub(crate) fn wrong_launch(implementation: &str, op: &str, launch: &Launch) -> !
 #[cfg(all(test, feature = "cpu"))]
 mod tests {
     use super::*;
+    use crate::dispatch::TensorType;
+    use crate::registry::FloatType;
     use crate::semantics::{RmsNormKey, RopeKey};
     use burn::tensor::Device;
 
@@ -70,7 +72,7 @@ mod tests {
     #[test]
     fn tables_may_be_in_the_dtype_of_the_computation() {
         let key = SemanticsKey::Rope(RopeKey::LLAMA);
-        let of = |dtypes| query(&key, tensors(dtypes).each_ref()).tensors;
+        let of = |dtypes| Query::of_tensors(&key, &tensors(dtypes).each_ref()).tensors;
         let (half, wide) = (DType::BF16, DType::F32);
         let bf16 = TensorType::Float(FloatType::Bf16);
         assert_eq!(of([half; 4]), bf16);
@@ -85,7 +87,7 @@ mod tests {
     #[test]
     fn other_operands_have_one_dtype() {
         let key = SemanticsKey::RmsNorm(RmsNormKey::LLAMA);
-        let of = |dtypes| query(&key, tensors(dtypes).each_ref()).tensors;
+        let of = |dtypes| Query::of_tensors(&key, &tensors(dtypes).each_ref()).tensors;
         assert_eq!(of([DType::BF16, DType::F32]), TensorType::Mixed);
         assert_eq!(of([DType::F32; 2]), TensorType::Float(FloatType::F32));
     }

@@ -1,10 +1,12 @@
-#![deny(warnings, missing_docs)]
+#![deny(warnings, missing_docs, unused, clippy::all, clippy::pedantic)]
+#![forbid(unsafe_code)]
 #![allow(dead_code)] // As a module of a test, nothing uses it.
-//! A crate that tolerates no warning.
+//! A crate that tolerates no warning, in the code or in what the attribute makes of it.
 
 use burn::module::{Module, Param};
 use burn::nn::Linear;
 use burn::tensor::Tensor;
+use burn::tensor::activation::silu;
 use burn_kernels::fused_kernel;
 
 /// A norm.
@@ -16,16 +18,49 @@ pub struct Norm {
 }
 
 /// An MLP.
-#[fused_kernel("npu_fused_swiglu")]
+#[fused_kernel("npu_fused_swiglu", clamp = limit, when = self.limit > 0.0, layer = "MLP")]
 #[derive(Module, Debug)]
 pub struct Mlp {
     gate_proj: Linear,
     up_proj: Linear,
     down_proj: Linear,
+    limit: f64,
+}
+
+/// A norm with a body.
+#[derive(Module, Debug)]
+pub struct Written {
+    weight: Param<Tensor<1>>,
+    eps: f64,
+}
+
+#[fused_kernel("npu_fused_rmsnorm")]
+impl Written {
+    /// Normalises.
+    #[must_use]
+    pub fn forward<const D: usize>(&self, x: Tensor<D>) -> Tensor<D> {
+        let mean = x.clone().square().mean_dim(D - 1);
+        x / (mean + self.eps).sqrt() * self.weight.val().unsqueeze()
+    }
+}
+
+/// A layer.
+pub trait Layer {
+    /// Computes.
+    fn gated(&self, gate: Tensor<2>, up: Tensor<2>) -> Tensor<2>;
+}
+
+#[fused_kernel("npu_fused_swiglu", method = gated)]
+impl Layer for Mlp {
+    fn gated(&self, mut gate: Tensor<2>, up: Tensor<2>) -> Tensor<2> {
+        gate = silu(gate);
+        gate * up
+    }
 }
 
 /// Rotates queries and keys.
 #[fused_kernel("npu_fused_rope")]
+#[must_use]
 pub fn rotate(
     q: Tensor<4>,
     k: Tensor<4>,
@@ -34,6 +69,13 @@ pub fn rotate(
 ) -> (Tensor<4>, Tensor<4>) {
     let turn = |x: Tensor<4>| x * cos.clone().unsqueeze_dim::<4>(1) + sin.clone().unsqueeze_dim(1);
     (turn(q), turn(k))
+}
+
+/// Caps.
+#[fused_kernel(crate::acme::soft_cap, cap = limit)]
+#[must_use]
+pub fn cap(x: Tensor<2>, limit: f64) -> Tensor<2> {
+    (x / limit).tanh() * limit
 }
 
 pub fn main() {}

@@ -40,7 +40,8 @@ pub(crate) fn bind(
     let explained = explained(wanted, function, parameters);
     let (mut bindings, mut absent) = (Vec::new(), Vec::new());
     // What is left over is known only once everything else has its place.
-    let mut is_complete = wanted.key.is_complete();
+    let all_have_names = parameters.len() == function.parameters().count();
+    let mut is_complete = wanted.key.is_complete() && all_have_names;
     for operand in wanted.operands().filter(|o| o.role != Role::Stream) {
         let argument = wanted.attribute.get(operand.name);
         if argument.is_some_and(Argument::is_broken) {
@@ -52,6 +53,8 @@ pub(crate) fn bind(
             Err(error) if argument.is_none() && explained.contains(&operand.name) => {
                 absent.push(error);
             }
+            // It may be a parameter without a name, which is reported already.
+            Err(_) if argument.is_none() && !all_have_names => {}
             Err(error) => {
                 is_complete = false;
                 errors.push(error);

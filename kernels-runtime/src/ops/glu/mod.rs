@@ -3,8 +3,8 @@
 //!
 //! With `f` the activation and `u = up_offset + up` the gradients are `d_gate = dy · u · f'(gate)`
 //! and `d_up = dy · f(gate)`. What comes first, in this order, changes the gate or up:
-//! * A clamp to `limit`: `min(gate, limit)`, `min(max(up, −limit), limit)`. Outside the limit the
-//!   gradient is zero; at exactly the limit it passes, as in PyTorch.
+//! * A clamp to `limit`: `min(gate, limit)`, `min(max(up, −limit), limit)`. The gradient is zero
+//!   outside the limit and at exactly it, as PyTorch 2.15 has it.
 //! * The Gaussian top-k (Gemma 3n): `e = max(gate − c, 0)` with `c = μ + m · σ`, the mean and
 //!   population standard deviation of the `n` gates of a row and `m = Φ⁻¹(sparsity)`. With
 //!   `S = Σ d_e` over the row's gates above `c` the gradient is
@@ -47,6 +47,7 @@ declare_kernel! {
 
 /// The tensors of one call, as the key lays them out.
 #[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant)] // It is moved once a call and never stored.
 pub enum Inputs<const D: usize> {
     /// Two tensors of one shape and dtype.
     Separate {

@@ -63,10 +63,10 @@ fn unpack<const D: usize>(inputs: Inputs<D>, projections: Projections) -> (Tenso
     (gate, pairs.narrow(1, 1, 1).reshape(shape))
 }
 
-/// The smaller of `x` and `limit`. Its gradient passes at exactly the limit.
+/// The smaller of `x` and `limit`. At exactly the limit its gradient is zero.
 fn at_most<const D: usize>(x: Tensor<D>, limit: f64) -> Tensor<D> {
-    let above = x.clone().greater_elem(limit);
-    x.mask_fill(above, limit)
+    let not_below = x.clone().greater_equal_elem(limit);
+    x.mask_fill(not_below, limit)
 }
 
 /// `max(gate − (μ + multiplier · σ), 0)` with the mean and population standard deviation of the

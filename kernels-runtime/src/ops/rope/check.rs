@@ -54,6 +54,10 @@ pub(super) fn rotary_width(width: usize, table: TableLayout) -> usize {
 fn rotated(width: usize, d: usize, key: RopeKey) {
     let rotated = rotary_width(width, key.table);
     assert!(
+        rotated > 0,
+        "RoPE: the tables have no elements; they rotate nothing"
+    );
+    assert!(
         rotated.is_multiple_of(2),
         "RoPE: the tables rotate {rotated} elements of a head, which is odd; elements rotate in \
          pairs"

@@ -1,4 +1,4 @@
-use super::{Computation, Computed, count};
+use super::{Computation, Computed, count, largest};
 use crate::dispatch::Reason;
 use crate::ops::glu::{Inputs, Settings, fused, reference};
 use crate::registry::FloatType;
@@ -143,12 +143,32 @@ impl Glu {
         } else {
             reference(inputs, settings, self.key)
         };
-        let grads = (y.clone() * at.plain("dy", shape)).sum().backward();
+        let mut loss = (y.clone() * at.plain("dy", shape)).sum();
+        if count(shape) == 0 {
+            // Burn does not track a slice of nothing, which the reference of a packed unit is.
+            for (_, leaf) in &leaves {
+                loss = loss + leaf.clone().sum();
+            }
+        }
+        let grads = loss.backward();
+        let (y_terms, gradient_terms) = self.terms(at);
         let gradients = leaves
             .into_iter()
-            .map(|(name, leaf)| Computed::new(name, leaf.grad(&grads)));
-        Ok(std::iter::once(Computed::new("y", Some(y)))
+            .map(|(name, leaf)| Computed::new(name, leaf.grad(&grads)).sum_of(gradient_terms));
+        Ok(std::iter::once(Computed::new("y", Some(y)).sum_of(y_terms))
             .chain(gradients)
             .collect())
+    }
+
+    /// How large the results and gradients may be. Parts of a factor may cancel, such as those of
+    /// `1 + tanh` in the reference of a GELU.
+    fn terms(self, at: &Computation<'_>) -> (f64, f64) {
+        let size = |name| largest(at.inputs.get(name));
+        let (gate, up) = match self.key.projections {
+            Projections::Separate => (size("gate"), size("up")),
+            Projections::Chunked | Projections::Interleaved => (size("gate_up"), size("gate_up")),
+        };
+        let y = gate * (1.0 + up);
+        (y, y * size("dy"))
     }
 }

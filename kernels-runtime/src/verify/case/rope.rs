@@ -60,9 +60,12 @@ pub(super) fn all() -> impl Iterator<Item = (Rope, bool)> {
 impl Rope {
     /// Whether heads of this shape can be rotated so.
     pub(super) fn has(self, shape: [usize; 4]) -> bool {
-        let whole = self.key.width == RotaryWidth::Full;
-        let sections = self.key.sections != Sections::None;
-        (!whole || shape[3].is_multiple_of(2)) && (!sections || shape[3] >= 6)
+        let d = shape[3];
+        let fits = match self.key.width {
+            RotaryWidth::Full => d.is_multiple_of(2),
+            RotaryWidth::Partial => d >= 4,
+        };
+        fits && (self.key.sections == Sections::None || d >= 6)
     }
 
     /// Keys have one head.

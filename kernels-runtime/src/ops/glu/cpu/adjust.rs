@@ -92,7 +92,11 @@ impl<A: Real + Copy> Adjust<A> {
             }
         }
         for (d_gate, gate) in d_gates.iter_mut().zip(gates) {
-            *d_gate = if *gate > self.limit { A::ZERO } else { *d_gate };
+            *d_gate = if *gate >= self.limit {
+                A::ZERO
+            } else {
+                *d_gate
+            };
         }
     }
 
@@ -100,8 +104,8 @@ impl<A: Real + Copy> Adjust<A> {
     #[inline(always)]
     pub(super) fn d_ups(&self, ups: &[A], d_ups: &mut [A]) {
         for (d_up, up) in d_ups.iter_mut().zip(ups) {
-            let outside = (*up > self.limit) | (*up < -self.limit);
-            *d_up = if outside { A::ZERO } else { *d_up };
+            let clamped = (*up >= self.limit) | (*up <= -self.limit);
+            *d_up = if clamped { A::ZERO } else { *d_up };
         }
     }
 }

@@ -29,8 +29,7 @@ impl Function for Silu {
 
     #[inline(always)]
     fn with_slope<A: Real>(a: A) -> (A, A) {
-        let s = a.sigmoid();
-        (a * s, s * (A::ONE + a * (A::ONE - s)))
+        a.silu_with_slope()
     }
 }
 
@@ -59,24 +58,25 @@ impl GeluTanh {
         a.at_most(A::of(20.0)).at_least(A::of(-20.0))
     }
 
+    /// `2z`.
     #[inline(always)]
-    fn sigmoid<A: Real>(b: A) -> A {
-        (b * (A::of(Self::LINEAR) + A::of(Self::CUBIC) * b * b)).sigmoid()
+    fn argument<A: Real>(b: A) -> A {
+        b * (A::of(Self::LINEAR) + A::of(Self::CUBIC) * b * b)
     }
 }
 
 impl Function for GeluTanh {
     #[inline(always)]
     fn value<A: Real>(a: A) -> A {
-        a * Self::sigmoid(Self::bounded(a))
+        a * Self::argument(Self::bounded(a)).sigmoid()
     }
 
     #[inline(always)]
     fn with_slope<A: Real>(a: A) -> (A, A) {
         let b = Self::bounded(a);
-        let s = Self::sigmoid(b);
+        let (s, rest) = Self::argument(b).sigmoid_and_rest();
         let inner = A::of(Self::LINEAR) + A::of(3.0 * Self::CUBIC) * b * b;
-        (a * s, s + s * (A::ONE - s) * (b * inner))
+        (a * s, s + s * rest * (b * inner))
     }
 }
 
@@ -93,8 +93,8 @@ impl Function for QuickGelu {
     #[inline(always)]
     fn with_slope<A: Real>(a: A) -> (A, A) {
         let scaled = A::of(Self::ALPHA) * a;
-        let s = scaled.sigmoid();
-        (a * s, s * (A::ONE + scaled * (A::ONE - s)))
+        let (s, rest) = scaled.sigmoid_and_rest();
+        (a * s, s * (A::ONE + scaled * rest))
     }
 }
 
@@ -133,8 +133,8 @@ impl Function for Sigmoid {
 
     #[inline(always)]
     fn with_slope<A: Real>(a: A) -> (A, A) {
-        let s = a.sigmoid();
-        (s, s * (A::ONE - s))
+        let (s, rest) = a.sigmoid_and_rest();
+        (s, s * rest)
     }
 }
 

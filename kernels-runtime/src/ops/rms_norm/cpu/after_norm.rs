@@ -134,11 +134,10 @@ impl<T: Element> Kernel<2> for Backward<'_, T> {
             let given = dy.iter().zip(x).zip(gate).zip(gain);
             for ((((dy, x), z), g), (d_gate, gated)) in given.zip(d_gate.iter_mut().zip(&mut gated))
             {
-                let (dy, z) = (dy.load(), z.load());
-                let s = z.sigmoid();
-                let slope = s * (T::Acc::ONE + z * (T::Acc::ONE - s));
+                let dy = dy.load();
+                let (silu, slope) = z.load().silu_with_slope();
                 d_gate.write(T::round(dy * (x.load() * r * *g) * slope));
-                *gated = dy * (z * s);
+                *gated = dy * silu;
             }
             let projection = sum_of(&gated, x, gain, |dy: T::Acc, x: T, g| dy * x.load() * g);
             let along = self.axis.along(projection, r);

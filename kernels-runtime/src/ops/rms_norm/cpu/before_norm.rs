@@ -122,9 +122,8 @@ impl<T: Element> Kernel<2> for Backward<'_, T> {
         let width = self.axis.width;
         let rstd = self.inputs.rstd.storage::<T::Acc>();
         let mut dw = self.inputs.partial(self.axis);
-        // σ(z) and v of a row: its exponentials are taken once.
-        let mut sigmoids = vec![T::Acc::ZERO; width];
-        let mut gated = vec![T::Acc::ZERO; width];
+        // A row's silu(z) and its slope, so that its exponentials are taken once, and its v.
+        let [mut silus, mut slopes, mut gated] = [(); 3].map(|()| vec![T::Acc::ZERO; width]);
         let rows = self.dy.range(range.clone());
         let rows = rows.zip(
             self.x
@@ -134,28 +133,21 @@ impl<T: Element> Kernel<2> for Backward<'_, T> {
         for (i, (row, (dy, (x, gate)))) in range.zip(rows).enumerate() {
             let (r, place) = (rstd[row], self.axis.of_row(row));
             let gain = &self.axis.gain[place.clone()];
-            for (((v, s), x), z) in gated.iter_mut().zip(&mut sigmoids).zip(x).zip(gate) {
-                let z = z.load();
-                *s = z.sigmoid();
-                *v = x.load() * (z * *s);
+            let scratch = gated.iter_mut().zip(&mut silus).zip(&mut slopes);
+            for (((v, silu), slope), (x, z)) in scratch.zip(x.iter().zip(gate)) {
+                (*silu, *slope) = z.load().silu_with_slope();
+                *v = x.load() * *silu;
             }
             let projection = sum_of(dy, &gated, gain, |dy: T, v: T::Acc, g| dy.load() * v * g);
             let along = self.axis.along(projection, r);
-            let given = dy
-                .iter()
-                .zip(&gated)
-                .zip(&sigmoids)
-                .zip(x)
-                .zip(gate)
-                .zip(gain);
+            let norm = dy.iter().zip(&gated).zip(gain);
+            let gates = x.iter().zip(&silus).zip(&slopes);
             let row = i * width..(i + 1) * width;
             let results = dx[row.clone()].iter_mut().zip(&mut d_gate[row]);
-            for ((((((dy, v), s), x), z), g), (dx, d_gate)) in given.zip(results) {
-                let (s, z) = (*s, z.load());
+            for ((((dy, v), g), ((x, silu), slope)), (dx, d_gate)) in norm.zip(gates).zip(results) {
                 let dv = r * (dy.load() * *g - *v * along);
-                let slope = s * (T::Acc::ONE + z * (T::Acc::ONE - s));
-                dx.write(T::round(dv * (z * s)));
-                d_gate.write(T::round(dv * x.load() * slope));
+                dx.write(T::round(dv * *silu));
+                d_gate.write(T::round(dv * x.load() * *slope));
             }
             if let Some(dw) = dw.get_mut(place) {
                 for ((dw, dy), v) in dw.iter_mut().zip(dy).zip(&gated) {

@@ -2,8 +2,7 @@ use burn::module::Module;
 use burn::nn::Linear;
 use burn_kernels::fused_kernel;
 
-// Gemma's MLP: with SwiGLU it would run and be wrong by 15 %.
-#[fused_kernel("npu_fused_swiglu", activation = gelu_tanh)]
+#[fused_kernel("npu_fused_swiglu", activation = gelu_pytorch_tanh)]
 #[derive(Module, Debug)]
 struct Mlp {
     gate_proj: Linear,

@@ -1,0 +1,19 @@
+use burn::module::{Module, Param};
+use burn::tensor::Tensor;
+use burn_kernels::fused_kernel;
+
+#[derive(Module, Debug)]
+struct Norm {
+    weight: Param<Tensor<1>>,
+    eps: f64,
+}
+
+#[fused_kernel("npu_fused_rmsnorm")]
+impl Norm {
+    #[fused_kernel("npu_fused_rmsnorm")]
+    fn forward(&self, x: Tensor<2>) -> Tensor<2> {
+        x * self.weight.val().unsqueeze() + self.eps
+    }
+}
+
+fn main() {}

@@ -1,0 +1,18 @@
+use burn::module::{Module, Param};
+use burn::tensor::Tensor;
+use burn_kernels::fused_kernel;
+
+#[derive(Module, Debug)]
+struct Norm {
+    weight: Param<Tensor<1>>,
+    eps: f64,
+}
+
+impl Norm {
+    #[fused_kernel("npu_fused_rmsnorm", weight = wight)]
+    fn forward(&self, x: Tensor<2>) -> Tensor<2> {
+        x * self.eps
+    }
+}
+
+fn main() {}

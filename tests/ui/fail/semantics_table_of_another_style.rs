@@ -1,0 +1,12 @@
+use burn::module::Module;
+use burn::tensor::Tensor;
+use burn_kernels::fused_kernel;
+
+#[fused_kernel("npu_fused_rope", table = neighbours)]
+#[derive(Module, Debug)]
+struct Rotary {
+    cos: Tensor<2>,
+    sin: Tensor<2>,
+}
+
+fn main() {}

@@ -1,0 +1,45 @@
+#![no_implicit_prelude]
+
+use ::burn::nn::Linear;
+use ::burn::tensor::Tensor;
+use ::burn_kernels::fused_kernel;
+
+#[fused_kernel("npu_fused_swiglu", clamp = limit)]
+struct Mlp {
+    gate_proj: Linear,
+    up_proj: Linear,
+    down_proj: Linear,
+    limit: f64,
+}
+
+#[fused_kernel("npu_fused_rmsnorm", when = eps > 0.0, layer = "Norm")]
+fn norm(x: Tensor<2>, weight: Tensor<1>, eps: f64) -> Tensor<2> {
+    use ::core::clone::Clone;
+
+    let mean = x.clone().square().mean_dim(1);
+    x.div(mean.add_scalar(eps).sqrt()).mul(weight.unsqueeze())
+}
+
+/// Names of the prelude may mean something else here.
+#[allow(dead_code)]
+enum Option {
+    Some,
+    None,
+}
+
+pub fn main() {
+    use crate::common::{assert_same, device, linear};
+    use ::core::clone::Clone;
+
+    let mlp = Mlp {
+        gate_proj: linear(4, 8),
+        up_proj: linear(4, 8),
+        down_proj: linear(8, 4),
+        limit: 7.0,
+    };
+    let x = Tensor::<2>::ones([2, 4], &device());
+    assert_same(mlp.forward(x.clone()), mlp.forward_reference(x.clone()));
+    let weight = Tensor::<1>::ones([4], &device());
+    let y = norm(x.clone(), weight.clone(), 1e-6);
+    assert_same(y, norm_reference(x, weight, 1e-6));
+}
