@@ -22,8 +22,6 @@ pub struct GluKey {
 }
 
 impl GluKey {
-    #[doc(hidden)]
-    pub const BASE: Self = Self::SWIGLU;
     /// `silu(gate) · up` of two projections.
     pub const SWIGLU: Self = Self {
         activation: Activation::Silu,

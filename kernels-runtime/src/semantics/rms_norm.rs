@@ -20,8 +20,6 @@ pub struct RmsNormKey {
 }
 
 impl RmsNormKey {
-    #[doc(hidden)]
-    pub const BASE: Self = Self::LLAMA;
     /// Llama's: a plain weight, rounded before it scales, no gate, one group.
     pub const LLAMA: Self = Self {
         offset: Offset::Zero,

@@ -17,8 +17,6 @@ pub struct RopeKey {
 }
 
 impl RopeKey {
-    #[doc(hidden)]
-    pub const BASE: Self = Self::LLAMA;
     /// Llama's: rotate-half of whole heads in `[batch, heads, seq, dim]`.
     pub const LLAMA: Self = Self {
         style: RopeStyle::Half,
