@@ -8,8 +8,8 @@ use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, Distribution, Tensor};
 use burn_kernels::fused_kernel;
 
-// On a struct, the attribute writes `forward` and `forward_reference`.
-#[fused_kernel("npu_fused_swiglu")]
+// On a struct, the attribute writes `forward` and `forward_reference`. The layer's name is for mappings.
+#[fused_kernel("npu_fused_swiglu", layer = "LlamaMLP")]
 #[derive(Module, Debug)]
 struct Mlp {
     gate_proj: Linear,
@@ -32,8 +32,8 @@ impl Norm {
     }
 }
 
-// On a function, the parameters are the operands.
-#[fused_kernel("npu_fused_rope", style = half)]
+// On a function, the parameters are the operands. A condition says for which calls the kernel is right.
+#[fused_kernel("npu_fused_rope", style = half, when = q.dims()[2] == cos.dims()[0])]
 fn rotate(q: Tensor<4>, k: Tensor<4>, cos: Tensor<2>, sin: Tensor<2>) -> (Tensor<4>, Tensor<4>) {
     let half = q.dims()[3] / 2;
     let turn = |x: Tensor<4>| {

@@ -2,6 +2,7 @@
 //! fields that its body reads ([`values`]).
 
 mod fields;
+mod left;
 mod values;
 
 pub(super) use fields::bind as to_fields;
