@@ -1,0 +1,45 @@
+use crate::__private::burn;
+use burn::module::Module;
+use burn::nn::Linear;
+use burn::tensor::{Tensor, activation};
+
+/// [`burn::nn::SwiGlu`] with a fused kernel: `y = silu(inner(x)) · outer(x)`.
+///
+/// ```
+/// use burn::nn::SwiGluConfig;
+/// use burn::tensor::{Device, Tensor};
+/// use burn_kernels::nn::SwiGlu;
+///
+/// let device = Device::flex();
+/// let layer: SwiGlu = SwiGluConfig::new(8, 16).init(&device).into();
+/// assert_eq!(layer.forward(Tensor::<2>::ones([4, 8], &device)).dims(), [4, 16]);
+/// ```
+#[derive(Module, Debug)]
+pub struct SwiGlu {
+    /// The projection that is activated.
+    pub linear_inner: Linear,
+    /// The projection that it gates.
+    pub linear_outer: Linear,
+}
+
+impl SwiGlu {
+    /// From `[.., d_input]` to `[.., d_output]`.
+    pub fn forward<const D: usize>(&self, x: Tensor<D>) -> Tensor<D> {
+        let gate = self.linear_inner.forward(x.clone());
+        swiglu(gate, self.linear_outer.forward(x))
+    }
+}
+
+#[kernels_macros::fused_kernel("npu_fused_swiglu", crate = crate, layer = "SiluAndMul")]
+fn swiglu<const D: usize>(gate: Tensor<D>, up: Tensor<D>) -> Tensor<D> {
+    activation::silu(gate) * up
+}
+
+impl From<burn::nn::SwiGlu> for SwiGlu {
+    fn from(layer: burn::nn::SwiGlu) -> Self {
+        Self {
+            linear_inner: layer.linear_inner,
+            linear_outer: layer.linear_outer,
+        }
+    }
+}
