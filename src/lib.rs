@@ -44,7 +44,9 @@
 //! Feature `cpu` (default): fused SIMD kernels for Burn's Flex backend.
 
 pub use kernels_macros::fused_kernel;
-pub use kernels_runtime::{dispatch, init, ops, policy, registry, report, semantics, verify};
+pub use kernels_runtime::{
+    declare_kernel, dispatch, init, ops, policy, registry, report, semantics, verify,
+};
 
 #[doc(hidden)]
 pub use kernels_runtime::__private;

@@ -24,11 +24,25 @@ pub mod verify;
 #[path = "private.rs"]
 pub mod __private;
 
-/// Reads `BURN_KERNELS` now, so that a bad value is an error here and not a panic in the first
+/// Why the kernels cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum InitError {
+    /// `BURN_KERNELS` holds no policy.
+    #[error(transparent)]
+    Policy(#[from] policy::PolicyError),
+    /// The kernels that are linked in don't go together.
+    #[error(transparent)]
+    Registry(#[from] registry::RegistryError),
+}
+
+/// Checks now what every annotated layer needs: that `BURN_KERNELS` holds a policy, and that the
+/// kernels of all crates go together. Either is then an error here and not a panic in the first
 /// annotated layer.
 ///
 /// # Errors
-/// The variable holds no policy.
-pub fn init() -> Result<(), policy::PolicyError> {
-    policy::current().map(|_| ())
+/// The variable holds no policy, or two crates register one kernel.
+pub fn init() -> Result<(), InitError> {
+    registry::check()?;
+    policy::current()?;
+    Ok(())
 }

@@ -142,6 +142,7 @@ impl Tally {
 
     #[cold]
     fn decide_anew(&self, site: &SiteSpec, query: Query, wanted: u64) -> Decision {
+        registry::check().unwrap_or_else(|error| panic!("{error}"));
         let decision = Self::choose(site, query, wanted);
         match decision {
             Decision::Fused(implementation) => tracing::debug!(

@@ -10,7 +10,8 @@ use std::fmt;
 /// A kernel: an id that sites name, the operation it computes and its implementations.
 #[derive(Debug, Serialize)]
 pub struct KernelSpec {
-    /// The id that `#[fused_kernel("…")]` and policies name.
+    /// The id that `#[fused_kernel("…")]`, policies and mappings name: letters, digits, `_` and
+    /// `-`.
     pub id: &'static str,
     /// The operation, as in [`SemanticsKey::op`].
     pub op: &'static str,
@@ -18,6 +19,14 @@ pub struct KernelSpec {
     pub version: u32,
     /// One line for people.
     pub summary: &'static str,
+    /// The package that defines it.
+    #[serde(rename = "crate")]
+    pub krate: &'static str,
+    /// That package's version.
+    pub crate_version: &'static str,
+    /// The package whose kernel of the same id this one replaces. Without it, a second kernel of
+    /// one id is an error.
+    pub replaces: Option<&'static str>,
     /// The candidates, best first.
     pub implementations: &'static [Implementation],
 }
@@ -35,6 +44,8 @@ pub struct Implementation {
     pub gradient: bool,
     /// Whether equal inputs give equal results, bit for bit, whatever the number of threads.
     pub deterministic: bool,
+    /// Whether it ends the stream of operations that Burn's fusion compiles together.
+    pub fusion_barrier: bool,
     /// Which devices of the kind it runs on.
     pub capability: CapabilityRange,
     /// Whether it computes what this key says.
@@ -60,6 +71,41 @@ pub enum Launch {
     Rope(fn(rope::Call) -> (DispatchTensor, DispatchTensor)),
     /// An operation of another crate, which runs it itself.
     Custom,
+}
+
+impl KernelSpec {
+    /// The package and its version, such as `acme-kernels 1.2.0`.
+    pub fn origin(&self) -> String {
+        format!("{} {}", self.krate, self.crate_version)
+    }
+}
+
+impl Launch {
+    /// Whether an implementation of operation `op` is run so: each built-in operation by its own
+    /// launch, every other by [`Launch::Custom`].
+    pub const fn belongs_to(&self, op: &str) -> bool {
+        match self {
+            Self::RmsNorm(_) => same(op, "rms_norm"),
+            Self::Glu(_) => same(op, "glu"),
+            Self::Rope(_) => same(op, "rope"),
+            Self::Custom => !(same(op, "rms_norm") || same(op, "glu") || same(op, "rope")),
+        }
+    }
+}
+
+const fn same(a: &str, b: &str) -> bool {
+    let (a, b) = (a.as_bytes(), b.as_bytes());
+    if a.len() != b.len() {
+        return false;
+    }
+    let mut i = 0;
+    while i < a.len() {
+        if a[i] != b[i] {
+            return false;
+        }
+        i += 1;
+    }
+    true
 }
 
 /// A floating-point type that kernels compute on.
@@ -118,21 +164,3 @@ impl fmt::Display for FloatType {
         f.write_str(self.name())
     }
 }
-
-/// Defines a kernel: registers it and writes its record into the link section.
-macro_rules! declare_kernel {
-    ($(#[$attr:meta])* $vis:vis static $name:ident = $spec:expr;) => {
-        $(#[$attr])*
-        #[::linkme::distributed_slice($crate::registry::KERNELS)]
-        $vis static $name: &$crate::registry::KernelSpec = {
-            const SPEC: $crate::registry::KernelSpec = $spec;
-            static STORED: $crate::registry::KernelSpec = SPEC;
-            const LEN: usize = $crate::registry::section::kernel_record::<0>(&SPEC).1;
-            $crate::__in_link_section! {
-                static RECORD: [u8; LEN] = $crate::registry::section::kernel_record::<LEN>(&SPEC).0;
-            }
-            &STORED
-        };
-    };
-}
-pub(crate) use declare_kernel;

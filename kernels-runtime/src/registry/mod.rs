@@ -3,15 +3,24 @@
 //! Both are collected by the linker ([`linkme`]): no code runs before `main`, no folder is scanned
 //! and nothing can fail quietly. The same facts stand as JSON in a link section of the built file
 //! ([`section`]), where `kernels inspect` reads them without running it.
+//!
+//! Kernels come from any crate, by [`declare_kernel!`](crate::declare_kernel). Several kernels may
+//! compute one operation; each has its own id. Two kernels of one id are an error ([`check`])
+//! unless one says that it replaces the other.
 
 mod capability;
+mod declare;
 mod kernel;
+mod resolve;
 pub mod section;
 mod site;
 
+pub use crate::declare_kernel;
 pub use capability::CapabilityRange;
-pub(crate) use kernel::declare_kernel;
+#[doc(hidden)]
+pub use declare::assert_well_formed;
 pub use kernel::{FloatType, Implementation, KernelSpec, Launch};
+pub use resolve::{RegistryError, RegistryProblem, check, kernel, kernels, replaced};
 pub use site::{Form, Site, SiteSpec};
 
 use linkme::distributed_slice;
@@ -31,32 +40,4 @@ pub fn sites() -> impl Iterator<Item = &'static Site> {
     let mut sites: Vec<_> = SITES.iter().copied().collect();
     sites.sort_by_key(|site| (site.name(), site.spec().line));
     sites.into_iter()
-}
-
-/// Every kernel of the program, sorted by id.
-pub fn kernels() -> impl Iterator<Item = &'static KernelSpec> {
-    let mut kernels: Vec<_> = KERNELS.iter().copied().collect();
-    kernels.sort_by_key(|kernel| kernel.id);
-    kernels.into_iter()
-}
-
-/// The kernel registered under `id`.
-pub fn kernel(id: &str) -> Option<&'static KernelSpec> {
-    KERNELS.iter().copied().find(|kernel| kernel.id == id)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn kernel_ids_are_unique_and_known() {
-        let ids: Vec<_> = kernels().map(|kernel| kernel.id).collect();
-        assert_eq!(
-            ids,
-            ["npu_fused_rmsnorm", "npu_fused_rope", "npu_fused_swiglu"]
-        );
-        assert!(kernel("npu_fused_rope").is_some());
-        assert!(kernel("npu_fused_rop").is_none());
-    }
 }

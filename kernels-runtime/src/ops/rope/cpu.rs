@@ -17,6 +17,7 @@ pub(super) const IMPLEMENTATION: Implementation = Implementation {
     dtypes: &FloatType::ALL,
     gradient: true,
     deterministic: true,
+    fusion_barrier: false,
     capability: CapabilityRange::ANY,
     limits: None,
     launch: Launch::Rope(launch),

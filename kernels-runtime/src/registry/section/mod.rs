@@ -3,13 +3,18 @@
 //! A record is [`MAGIC`], the length of its JSON as a little-endian `u32`, and the JSON. Records
 //! stand one after the other in the section; padding between them is skipped.
 //!
-//! Schema 1, sites: `{"schema":1,"record":"site","kernel","item","module","crate",
-//! "crate_version","file","line","form","key":{"op",…}}`.
-//! Schema 1, kernels: `{"schema":1,"record":"kernel","id","op","version","summary",
-//! "implementations":[{"device","name","dtypes":[…],"gradient"}]}`.
+//! | schema | sites | kernels |
+//! |---|---|---|
+//! | 1 | `schema`, `record`: `"site"`, `kernel`, `item`, `module`, `crate`, `crate_version`, `file`, `line`, `form`, `key`: {`op`, the settings} | `schema`, `record`: `"kernel"`, `id`, `op`, `version`, `summary`, `implementations`: [{`device`, `name`, `dtypes`, `gradient`}] |
+//! | 2 | and `layer` (a name or null) | and `crate`, `crate_version`, `replaces` (a crate or null); of each implementation `deterministic`, `fusion_barrier` and `capability`: {`min`, `max`} |
+//!
+//! This release writes schema 2 and reads both. A reader ignores fields that it does not know and
+//! must expect that fields of a later schema are missing.
 
-use super::{KernelSpec, SiteSpec};
-use crate::semantics::{CustomKey, SemanticsKey};
+mod write;
+
+pub use write::{kernel_record, site_record};
+
 use serde::Serialize;
 use serde_json::Value;
 use thiserror::Error;
@@ -18,7 +23,7 @@ use thiserror::Error;
 pub const MAGIC: [u8; 8] = *b"BKMETA\x01\n";
 
 /// The version of the JSON schema that this release writes and the newest that it reads.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 
 /// The section's name in ELF files.
 pub const ELF_SECTION: &str = "burn_kernels";
@@ -92,7 +97,7 @@ pub enum SectionError {
     },
     /// A record of another schema or kind.
     #[error(
-        "the record at byte {offset} has schema {schema} and kind {kind}; this program reads schema {SCHEMA} and the kinds \"site\" and \"kernel\""
+        "the record at byte {offset} has schema {schema} and kind {kind}; this program reads schemas 1 to {SCHEMA} and the kinds \"site\" and \"kernel\""
     )]
     Unknown {
         /// Where in the section.
@@ -142,8 +147,8 @@ fn classify(json: Value, offset: usize) -> Result<Record, SectionError> {
     let schema = json["schema"].clone();
     let kind = json["record"].clone();
     match (schema.as_u64(), kind.as_str()) {
-        (Some(1), Some("kernel")) => Ok(Record::Kernel(json)),
-        (Some(1), Some("site")) => Ok(Record::Site(json)),
+        (Some(1 | 2), Some("kernel")) => Ok(Record::Kernel(json)),
+        (Some(1 | 2), Some("site")) => Ok(Record::Site(json)),
         _ => Err(SectionError::Unknown {
             offset,
             schema,
@@ -152,185 +157,10 @@ fn classify(json: Value, offset: usize) -> Result<Record, SectionError> {
     }
 }
 
-/// The record of a site and its length; a first pass with `N = 0` measures it.
-#[doc(hidden)]
-pub const fn site_record<const N: usize>(spec: &SiteSpec, key_json: &str) -> ([u8; N], usize) {
-    let mut out = Writer::<N>::begin();
-    out.raw("{\"schema\":1,\"record\":\"site\",\"kernel\":");
-    out.text(spec.kernel);
-    out.raw(",\"item\":");
-    out.text(spec.item);
-    out.raw(",\"module\":");
-    out.text(spec.module);
-    out.raw(",\"crate\":");
-    out.text(spec.krate);
-    out.raw(",\"crate_version\":");
-    out.text(spec.crate_version);
-    out.raw(",\"file\":");
-    out.text(spec.file);
-    out.raw(",\"line\":");
-    out.number(spec.line);
-    out.raw(",\"form\":");
-    out.text(spec.form.name());
-    out.raw(",\"key\":");
-    match spec.key {
-        SemanticsKey::Custom(key) => out.custom_key(&key),
-        _ => out.raw(key_json),
-    }
-    out.raw(",\"layer\":");
-    match spec.layer {
-        Some(layer) => out.text(layer),
-        None => out.raw("null"),
-    }
-    out.raw("}");
-    out.end()
-}
-
-/// The record of a kernel and its length; a first pass with `N = 0` measures it.
-pub(crate) const fn kernel_record<const N: usize>(spec: &KernelSpec) -> ([u8; N], usize) {
-    let mut out = Writer::<N>::begin();
-    out.raw("{\"schema\":1,\"record\":\"kernel\",\"id\":");
-    out.text(spec.id);
-    out.raw(",\"op\":");
-    out.text(spec.op);
-    out.raw(",\"version\":");
-    out.number(spec.version);
-    out.raw(",\"summary\":");
-    out.text(spec.summary);
-    out.raw(",\"implementations\":[");
-    let mut i = 0;
-    while i < spec.implementations.len() {
-        let implementation = &spec.implementations[i];
-        out.raw(if i == 0 {
-            "{\"device\":"
-        } else {
-            ",{\"device\":"
-        });
-        out.text(implementation.device.name());
-        out.raw(",\"name\":");
-        out.text(implementation.name);
-        out.raw(",\"dtypes\":[");
-        let mut d = 0;
-        while d < implementation.dtypes.len() {
-            out.raw(if d == 0 { "" } else { "," });
-            out.text(implementation.dtypes[d].name());
-            d += 1;
-        }
-        out.raw("],\"gradient\":");
-        out.flag(implementation.gradient);
-        out.raw(",\"deterministic\":");
-        out.flag(implementation.deterministic);
-        out.raw(",\"capability\":{\"min\":");
-        out.number(implementation.capability.min as u32);
-        out.raw(",\"max\":");
-        out.number(implementation.capability.max as u32);
-        out.raw("}}");
-        i += 1;
-    }
-    out.raw("]}");
-    out.end()
-}
-
-/// Writes a record at compile time. Bytes beyond `N` are counted but not kept.
-struct Writer<const N: usize> {
-    bytes: [u8; N],
-    len: usize,
-}
-
-impl<const N: usize> Writer<N> {
-    const HEADER: usize = MAGIC.len() + 4;
-
-    const fn begin() -> Self {
-        Self {
-            bytes: [0; N],
-            len: Self::HEADER,
-        }
-    }
-
-    const fn byte(&mut self, byte: u8) {
-        if self.len < N {
-            self.bytes[self.len] = byte;
-        }
-        self.len += 1;
-    }
-
-    const fn raw(&mut self, text: &str) {
-        let bytes = text.as_bytes();
-        let mut i = 0;
-        while i < bytes.len() {
-            self.byte(bytes[i]);
-            i += 1;
-        }
-    }
-
-    /// A JSON string. Control characters become blanks: no name or path means them.
-    const fn text(&mut self, text: &str) {
-        let bytes = text.as_bytes();
-        self.byte(b'"');
-        let mut i = 0;
-        while i < bytes.len() {
-            match bytes[i] {
-                b'"' | b'\\' => {
-                    self.byte(b'\\');
-                    self.byte(bytes[i]);
-                }
-                0..=0x1f => self.byte(b' '),
-                byte => self.byte(byte),
-            }
-            i += 1;
-        }
-        self.byte(b'"');
-    }
-
-    const fn custom_key(&mut self, key: &CustomKey) {
-        self.raw("{\"op\":");
-        self.text(key.op());
-        let settings = key.settings();
-        let mut i = 0;
-        while i < settings.len() {
-            self.byte(b',');
-            self.text(settings[i].0);
-            self.byte(b':');
-            self.text(settings[i].1);
-            i += 1;
-        }
-        self.byte(b'}');
-    }
-
-    const fn flag(&mut self, flag: bool) {
-        self.raw(if flag { "true" } else { "false" });
-    }
-
-    const fn number(&mut self, number: u32) {
-        let mut divisor = 1;
-        while number / divisor >= 10 {
-            divisor *= 10;
-        }
-        while divisor > 0 {
-            self.byte(b'0' + (number / divisor % 10) as u8);
-            divisor /= 10;
-        }
-    }
-
-    const fn end(mut self) -> ([u8; N], usize) {
-        let length = ((self.len - Self::HEADER) as u32).to_le_bytes();
-        let mut i = 0;
-        while i < Self::HEADER && i < N {
-            self.bytes[i] = if i < MAGIC.len() {
-                MAGIC[i]
-            } else {
-                length[i - MAGIC.len()]
-            };
-            i += 1;
-        }
-        (self.bytes, self.len)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::registry::{Form, kernels};
+    use crate::registry::{Form, SiteSpec, kernels};
     use crate::semantics::{GluKey, SemanticsKey};
 
     const SPEC: SiteSpec = SiteSpec {
@@ -356,7 +186,7 @@ mod tests {
             panic!("{records:?}")
         };
         let mut expected = serde_json::to_value(SPEC).unwrap();
-        expected["schema"] = 1.into();
+        expected["schema"] = SCHEMA.into();
         expected["record"] = "site".into();
         assert_eq!(json, &expected);
     }
@@ -365,7 +195,7 @@ mod tests {
     fn kernel_records_say_what_the_specs_say() {
         for spec in kernels() {
             let mut expected = serde_json::to_value(spec).unwrap();
-            expected["schema"] = 1.into();
+            expected["schema"] = SCHEMA.into();
             expected["record"] = "kernel".into();
             let (bytes, len) = kernel_record::<4096>(spec);
             assert_eq!(
@@ -374,6 +204,20 @@ mod tests {
                 "{}",
                 spec.id
             );
+        }
+    }
+
+    #[test]
+    fn older_records_and_unknown_fields_are_read() {
+        for json in [
+            r#"{"schema":1,"record":"kernel","id":"a","op":"glu","implementations":[]}"#,
+            r#"{"schema":2,"record":"kernel","id":"a","colour":"blue"}"#,
+        ] {
+            let mut section = MAGIC.to_vec();
+            section.extend((json.len() as u32).to_le_bytes());
+            section.extend(json.as_bytes());
+            let records = decode(&section).unwrap();
+            assert!(matches!(&records[..], [Record::Kernel(json)] if json["id"] == "a"));
         }
     }
 
@@ -406,10 +250,10 @@ mod tests {
         ));
 
         let mut newer = RECORD;
-        let at = newer.windows(9).position(|w| w == b"schema\":1").unwrap();
-        newer[at + 8] = b'2';
+        let at = newer.windows(9).position(|w| w == b"schema\":2").unwrap();
+        newer[at + 8] = b'3';
         let message = decode(&newer).unwrap_err().to_string();
-        assert!(message.contains("schema 2"), "{message}");
+        assert!(message.contains("schema 3"), "{message}");
 
         assert!(matches!(
             decode(b"\0\0junk"),

@@ -1,0 +1,318 @@
+//! Which kernel an id stands for, where several crates register one.
+
+use super::declare::is_id;
+use super::{KERNELS, KernelSpec};
+use std::fmt;
+use std::sync::OnceLock;
+use thiserror::Error;
+
+/// Why the kernels that are linked into a program don't go together. All problems at once.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub struct RegistryError {
+    problems: Vec<RegistryProblem>,
+}
+
+impl RegistryError {
+    /// What is wrong, in the order of the ids.
+    pub fn problems(&self) -> &[RegistryProblem] {
+        &self.problems
+    }
+}
+
+impl fmt::Display for RegistryError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the kernels of this program don't go together")?;
+        for problem in &self.problems {
+            write!(f, "; {problem}")?;
+        }
+        Ok(())
+    }
+}
+
+/// One thing that is wrong with the registered kernels. A crate is named with its version.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum RegistryProblem {
+    /// Two kernels of one id, neither of which says that it replaces the other.
+    #[error(
+        "kernel `{id}` is registered by {first} and by {second}: rename one, or let one say \
+         `replaces: Some(\"package of the other\")`"
+    )]
+    Duplicate {
+        /// The id.
+        id: &'static str,
+        /// A crate that registers it.
+        first: String,
+        /// Another one.
+        second: String,
+    },
+    /// Kernels of one id that replace one another in a circle.
+    #[error("the kernels `{id}` of {crates} replace one another: one must stay")]
+    Circle {
+        /// The id.
+        id: &'static str,
+        /// The crates.
+        crates: String,
+    },
+    /// A kernel that replaces one which is not there.
+    #[error(
+        "kernel `{id}` of {krate} replaces the one of {replaces}, which registers no such kernel"
+    )]
+    ReplacesNothing {
+        /// The id.
+        id: &'static str,
+        /// The crate that registers it.
+        krate: String,
+        /// The package it names.
+        replaces: &'static str,
+    },
+    /// An implementation that is run in the way of another operation.
+    #[error(
+        "implementation `{implementation}` of kernel `{id}` of {krate} has a launch that does not \
+         belong to operation `{op}`"
+    )]
+    Launch {
+        /// The id.
+        id: &'static str,
+        /// The crate that registers it.
+        krate: String,
+        /// The implementation.
+        implementation: &'static str,
+        /// The kernel's operation.
+        op: &'static str,
+    },
+    /// An id that policies could not name.
+    #[error("`{id}` of {krate} is no id of a kernel: letters, digits, `_` and `-`")]
+    Id {
+        /// The id.
+        id: &'static str,
+        /// The crate that registers it.
+        krate: String,
+    },
+}
+
+type Specs = Vec<&'static KernelSpec>;
+
+/// The kernels in force by id, or what is wrong with them. Looked at once: what is linked in does
+/// not change.
+fn resolved() -> &'static Result<Specs, RegistryError> {
+    static RESOLVED: OnceLock<Result<Specs, RegistryError>> = OnceLock::new();
+    RESOLVED.get_or_init(|| resolve(&KERNELS))
+}
+
+/// Whether the kernels that are linked in go together.
+///
+/// [`init`](crate::init), plans and the first decision of every site check the same.
+///
+/// # Errors
+/// Two crates register one id and neither replaces the other, or a kernel is malformed.
+pub fn check() -> Result<(), RegistryError> {
+    resolved().as_ref().map(|_| ()).map_err(Clone::clone)
+}
+
+/// Every kernel in force, sorted by id. Where [`check`] fails, every kernel that is linked in.
+pub fn kernels() -> impl Iterator<Item = &'static KernelSpec> {
+    let kernels = match resolved() {
+        Ok(kernels) => kernels.clone(),
+        Err(_) => sorted(&KERNELS),
+    };
+    kernels.into_iter()
+}
+
+/// Every kernel that another crate's kernel replaces, with that one.
+pub fn replaced() -> impl Iterator<Item = (&'static KernelSpec, &'static KernelSpec)> {
+    sorted(&KERNELS).into_iter().filter_map(|spec| {
+        let winner = kernel(spec.id)?;
+        (!std::ptr::eq(spec, winner)).then_some((spec, winner))
+    })
+}
+
+/// The kernel in force under `id`. Where [`check`] fails there is none.
+pub fn kernel(id: &str) -> Option<&'static KernelSpec> {
+    let kernels = resolved().as_ref().ok()?;
+    let index = kernels.binary_search_by_key(&id, |kernel| kernel.id).ok()?;
+    Some(kernels[index])
+}
+
+fn sorted(specs: &[&'static KernelSpec]) -> Specs {
+    let mut specs = specs.to_vec();
+    specs.sort_by_key(|spec| (spec.id, spec.krate, spec.crate_version));
+    specs
+}
+
+fn resolve(specs: &[&'static KernelSpec]) -> Result<Specs, RegistryError> {
+    let specs = sorted(specs);
+    let mut problems: Vec<_> = specs.iter().flat_map(|spec| malformed(spec)).collect();
+    let mut kernels = Vec::new();
+    for same_id in specs.chunk_by(|a, b| a.id == b.id) {
+        match in_force(same_id) {
+            Ok(kernel) => kernels.push(kernel),
+            Err(problem) => problems.push(problem),
+        }
+    }
+    if problems.is_empty() {
+        Ok(kernels)
+    } else {
+        Err(RegistryError { problems })
+    }
+}
+
+fn malformed(spec: &'static KernelSpec) -> Vec<RegistryProblem> {
+    let krate = spec.origin();
+    let id = (!is_id(spec.id)).then(|| RegistryProblem::Id {
+        id: spec.id,
+        krate: krate.clone(),
+    });
+    let launches = spec
+        .implementations
+        .iter()
+        .filter(|implementation| !implementation.launch.belongs_to(spec.op))
+        .map(|implementation| RegistryProblem::Launch {
+            id: spec.id,
+            krate: krate.clone(),
+            implementation: implementation.name,
+            op: spec.op,
+        });
+    id.into_iter().chain(launches).collect()
+}
+
+/// The one kernel of an id that no other replaces.
+fn in_force(same_id: &[&'static KernelSpec]) -> Result<&'static KernelSpec, RegistryProblem> {
+    let id = same_id[0].id;
+    for spec in same_id {
+        if let Some(replaces) = spec.replaces
+            && (replaces == spec.krate || !same_id.iter().any(|other| other.krate == replaces))
+        {
+            return Err(RegistryProblem::ReplacesNothing {
+                id,
+                krate: spec.origin(),
+                replaces,
+            });
+        }
+    }
+    let is_replaced = |spec: &KernelSpec| {
+        same_id
+            .iter()
+            .any(|other| other.replaces == Some(spec.krate))
+    };
+    let mut left = same_id.iter().filter(|spec| !is_replaced(spec));
+    match (left.next(), left.next()) {
+        (Some(spec), None) => Ok(spec),
+        (Some(first), Some(second)) => Err(RegistryProblem::Duplicate {
+            id,
+            first: first.origin(),
+            second: second.origin(),
+        }),
+        (None, _) => Err(RegistryProblem::Circle {
+            id,
+            crates: same_id
+                .iter()
+                .map(|spec| spec.origin())
+                .collect::<Vec<_>>()
+                .join(", "),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dispatch::DeviceKind;
+    use crate::registry::{CapabilityRange, FloatType, Implementation, Launch};
+
+    const fn spec(krate: &'static str, replaces: Option<&'static str>) -> KernelSpec {
+        KernelSpec {
+            id: "norm",
+            op: "acme_norm",
+            version: 1,
+            summary: "",
+            krate,
+            crate_version: "1.0.0",
+            replaces,
+            implementations: &[],
+        }
+    }
+
+    static A: KernelSpec = spec("a", None);
+    static B: KernelSpec = spec("b", None);
+    static B_FOR_A: KernelSpec = spec("b", Some("a"));
+    static A_FOR_B: KernelSpec = spec("a", Some("b"));
+    static C_FOR_B: KernelSpec = spec("c", Some("b"));
+    static ODD: KernelSpec = KernelSpec {
+        id: "norm.odd",
+        op: "rope",
+        implementations: &[Implementation {
+            device: DeviceKind::Cpu,
+            name: "odd",
+            dtypes: &[FloatType::F32],
+            gradient: false,
+            deterministic: true,
+            fusion_barrier: false,
+            capability: CapabilityRange::ANY,
+            accepts: |_| true,
+            limits: None,
+            launch: Launch::Custom,
+        }],
+        ..spec("a", None)
+    };
+
+    fn winner(specs: &[&'static KernelSpec]) -> Result<&'static str, String> {
+        match resolve(specs) {
+            Ok(kernels) => {
+                assert_eq!(kernels.len(), 1);
+                Ok(kernels[0].krate)
+            }
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    #[test]
+    fn a_second_kernel_of_an_id_is_an_error_that_names_both_crates() {
+        assert_eq!(winner(&[&A]).unwrap(), "a");
+        for specs in [[&A, &B], [&B, &A]] {
+            let message = winner(&specs).unwrap_err();
+            assert!(
+                message.contains("`norm` is registered by a 1.0.0 and by b 1.0.0"),
+                "{message}"
+            );
+            assert!(message.contains("replaces: Some("), "{message}");
+        }
+        assert!(winner(&[&A, &A]).unwrap_err().contains("a 1.0.0 and by a"));
+    }
+
+    #[test]
+    fn an_explicit_replacement_wins_whatever_the_order() {
+        assert_eq!(winner(&[&A, &B_FOR_A]).unwrap(), "b");
+        assert_eq!(winner(&[&B_FOR_A, &A]).unwrap(), "b");
+        assert_eq!(winner(&[&C_FOR_B, &A, &B_FOR_A]).unwrap(), "c");
+    }
+
+    #[test]
+    fn replacements_that_make_no_sense_are_errors() {
+        let message = winner(&[&B_FOR_A]).unwrap_err();
+        assert!(message.contains("replaces the one of a, which registers no"));
+        let message = winner(&[&A_FOR_B, &B_FOR_A]).unwrap_err();
+        assert!(message.contains("of a 1.0.0, b 1.0.0 replace one another"));
+    }
+
+    #[test]
+    fn malformed_kernels_are_told_all_at_once() {
+        let error = resolve(&[&ODD, &A, &B]).unwrap_err();
+        let message = error.to_string();
+        assert_eq!(error.problems().len(), 3, "{message}");
+        assert!(message.contains("`norm.odd` of a 1.0.0 is no id"));
+        assert!(message.contains("does not belong to operation `rope`"));
+    }
+
+    #[test]
+    fn the_kernels_of_this_crate_go_together() {
+        assert_eq!(check(), Ok(()));
+        assert_eq!(replaced().count(), 0);
+        let ids: Vec<_> = kernels().map(|kernel| kernel.id).collect();
+        assert_eq!(
+            ids,
+            ["npu_fused_rmsnorm", "npu_fused_rope", "npu_fused_swiglu"]
+        );
+        assert_eq!(kernel("npu_fused_rope").unwrap().krate, "kernels-runtime");
+        assert!(kernel("npu_fused_rop").is_none());
+    }
+}
