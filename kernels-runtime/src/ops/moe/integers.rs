@@ -2,7 +2,7 @@
 
 use burn::backend::Shape;
 use burn::backend::flex::{FlexTensor, Layout};
-use burn::tensor::{Bytes, DType};
+use burn::tensor::{Bytes, DType, IntDType, TensorData};
 
 /// The elements in row-major order, of whatever integer type.
 pub(super) fn read(tensor: &FlexTensor) -> Vec<i64> {
@@ -18,8 +18,19 @@ pub(super) fn read(tensor: &FlexTensor) -> Vec<i64> {
     }
 }
 
-/// A tensor of Flex's index type.
-pub(super) fn tensor<const D: usize>(values: Vec<i64>, shape: [usize; D]) -> FlexTensor {
+/// A tensor of these numbers, which are below `2^31`.
+pub(super) fn tensor<const D: usize>(
+    values: Vec<i64>,
+    shape: [usize; D],
+    dtype: IntDType,
+) -> FlexTensor {
     let layout = Layout::contiguous(Shape::new(shape));
-    FlexTensor::new(Bytes::from_elems(values), layout, DType::I64)
+    match dtype {
+        IntDType::I64 => FlexTensor::new(Bytes::from_elems(values), layout, DType::I64),
+        IntDType::I32 => {
+            let values: Vec<i32> = values.into_iter().map(|i| i as i32).collect();
+            FlexTensor::new(Bytes::from_elems(values), layout, DType::I32)
+        }
+        other => FlexTensor::from_data(TensorData::new(values, shape).convert_dtype(other.into())),
+    }
 }

@@ -6,17 +6,19 @@ use burn::backend::autodiff::{
 };
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Backend, TensorMetadata, backend_extension};
+use burn::tensor::IntDType;
 
 /// Moving tokens to rows and back as operations of a Burn backend. A row map is `[tokens, k]`; an
 /// entry that is not the number of a row names none.
 #[backend_extension(Flex: cfg(feature = "cpu"), Autodiff)]
 pub trait PermuteBackend: Backend {
     /// The row map of `indices`, `[tokens, k]`, and how many of the first `rows` rows each expert
-    /// has, `[num_experts]`.
+    /// has, `[num_experts]`, both of type `ints`.
     fn sort_slots(
         indices: IntTensor<Self>,
         num_experts: usize,
         rows: usize,
+        ints: IntDType,
     ) -> (IntTensor<Self>, IntTensor<Self>);
 
     /// `[rows, H]` with `tokens[t]` in every row that `row_map[t]` names and zeros elsewhere. No
@@ -143,8 +145,9 @@ impl<B: PermuteKernel, C: CheckpointStrategy> PermuteBackend for Autodiff<B, C> 
         indices: IntTensor<Self>,
         num_experts: usize,
         rows: usize,
+        ints: IntDType,
     ) -> (IntTensor<Self>, IntTensor<Self>) {
-        B::sort_slots(indices, num_experts, rows)
+        B::sort_slots(indices, num_experts, rows, ints)
     }
 
     fn spread(

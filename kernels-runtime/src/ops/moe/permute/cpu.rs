@@ -6,6 +6,7 @@ use crate::cpu::{Element, Kernel, Output, Real, dispatch_dtype, run};
 use crate::ops::moe::integers;
 use burn::backend::flex::FlexTensor;
 use burn::backend::{Flex, Shape};
+use burn::tensor::{IntDType, TensorData};
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
@@ -27,12 +28,13 @@ impl PermuteBackend for Flex {
         indices: FlexTensor,
         num_experts: usize,
         rows: usize,
+        ints: IntDType,
     ) -> (FlexTensor, FlexTensor) {
         let [tokens, k] = dims(&indices);
         let (row_map, counts) = slots::sort(&integers::read(&indices), num_experts, rows);
         (
-            integers::tensor(row_map, [tokens, k]),
-            integers::tensor(counts, [num_experts]),
+            integers::tensor(row_map, [tokens, k], ints),
+            integers::tensor(counts, [num_experts], ints),
         )
     }
 
@@ -271,7 +273,7 @@ where
         let product = slots::row(*entry, count).map_or(T::Acc::ZERO, |row| products[row]);
         P::round(product)
     });
-    let d_probs = burn::tensor::TensorData::new(d_probs.collect(), [tokens, k]);
+    let d_probs = TensorData::new(d_probs.collect(), [tokens, k]);
     (d_rows, FlexTensor::from_data(d_probs))
 }
 

@@ -32,9 +32,9 @@ use super::refuse_unless_cpu;
 use crate::dispatch::Reason;
 use crate::ops::query;
 use burn::backend::DispatchTensor;
-use burn::tensor::{Int, Tensor};
+use burn::tensor::{Int, IntDType, Tensor};
 
-/// Tokens sorted by expert.
+/// Tokens sorted by expert. Integers are of the type of the device's settings.
 #[derive(Clone, Debug)]
 pub struct Permuted {
     /// `[R, H]`: the rows of expert 0, then those of expert 1 and so on, then zeros. `R` is
@@ -78,9 +78,10 @@ pub fn fused(
     num_out_tokens: Option<usize>,
 ) -> Result<Permuted, Reason> {
     let rows = check(&tokens, &indices, num_experts, num_out_tokens);
+    let ints = tokens.device().settings().int_dtype;
     let tokens = tokens.into_dispatch();
     refuse_unless_cpu(query([&tokens]))?;
-    let (row_map, counts) = sort(indices.into_dispatch(), num_experts, rows);
+    let (row_map, counts) = sort(indices.into_dispatch(), num_experts, rows, ints);
     Ok(Permuted {
         rows: Tensor::from_dispatch(spread(tokens, row_map.clone(), rows)),
         row_map: Tensor::from_dispatch(row_map),
@@ -93,8 +94,9 @@ fn sort(
     indices: DispatchTensor,
     num_experts: usize,
     rows: usize,
+    ints: IntDType,
 ) -> (DispatchTensor, DispatchTensor) {
-    <burn::backend::Dispatch as PermuteBackend>::sort_slots(indices, num_experts, rows)
+    <burn::backend::Dispatch as PermuteBackend>::sort_slots(indices, num_experts, rows, ints)
 }
 
 #[cfg(feature = "cpu")]
@@ -103,7 +105,7 @@ fn spread(tokens: DispatchTensor, row_map: DispatchTensor, rows: usize) -> Dispa
 }
 
 #[cfg(not(feature = "cpu"))]
-fn sort(_: DispatchTensor, _: usize, _: usize) -> (DispatchTensor, DispatchTensor) {
+fn sort(_: DispatchTensor, _: usize, _: usize, _: IntDType) -> (DispatchTensor, DispatchTensor) {
     unreachable!("no kernel is compiled in, so the call was refused")
 }
 

@@ -1,6 +1,6 @@
 use super::Permuted;
 use crate::ops::{compute_dtype, same_dtype_as};
-use burn::tensor::{IndexingUpdateOp, Int, Tensor};
+use burn::tensor::{IndexingUpdateOp, Int, IntDType, Tensor};
 
 /// Sorting by expert composed of plain tensor operations, on any backend: the definition that
 /// kernels are verified against. See [`fused`](super::fused()) for shapes.
@@ -16,15 +16,21 @@ pub fn reference(
     let rows = super::check(&tokens, &indices, num_experts, num_out_tokens);
     let ([count, width], [_, k]) = (tokens.dims(), indices.dims());
     let (device, slots, none) = (tokens.device(), count * k, num_experts as i64);
+    let ints = device.settings().int_dtype;
     if slots == 0 {
+        let nothing = Tensor::<1, Int>::zeros([0], &device);
         return Permuted {
-            // Still of the tokens' graph, though there is nothing to copy.
-            rows: tokens.narrow(0, 0, 0),
+            rows: tokens.select(0, nothing),
             row_map: Tensor::zeros([count, k], &device),
             counts: Tensor::zeros([num_experts], &device),
         };
     }
-    let expert = indices.reshape([slots]);
+    // Wide enough for the keys below.
+    let wide = match i32::try_from((num_experts + 1) * slots) {
+        Ok(_) => IntDType::I32,
+        Err(_) => IntDType::I64,
+    };
+    let expert = indices.reshape([slots]).cast(wide);
     let skipped = expert
         .clone()
         .lower_elem(0)
@@ -32,15 +38,16 @@ pub fn reference(
     let expert = expert.mask_fill(skipped.clone(), none);
 
     // Burn's sort is not stable: the slot's own number in the key makes every key different.
-    let slot = Tensor::<1, Int>::arange(0..slots as i64, &device);
+    let slot = Tensor::<1, Int>::arange(0..slots as i64, &device).cast(wide);
     let order = (expert.clone().mul_scalar(slots as i64) + slot).argsort(0);
     let row_map = order
         .clone()
         .argsort(0)
         .mask_fill(skipped, slots as i64)
-        .reshape([count, k]);
+        .reshape([count, k])
+        .cast(ints);
 
-    let order = order.narrow(0, 0, rows);
+    let order = order.slice(0..rows);
     let owner = expert.gather(0, order.clone());
     let counts = Tensor::<1, Int>::zeros([num_experts + 1], &device).scatter(
         0,

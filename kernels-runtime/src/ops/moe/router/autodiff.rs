@@ -7,16 +7,19 @@ use burn::backend::autodiff::{
 };
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Backend, backend_extension};
+use burn::tensor::IntDType;
 
 /// Routing as an operation of a Burn backend.
 #[backend_extension(Flex: cfg(feature = "cpu"), Autodiff)]
 pub trait RouterBackend: Backend {
     /// The weights and the experts of every token. `logits` is `[tokens, experts]`; `bias` is
-    /// `[experts]` in f32 (f64 for f64 logits), or `[0]` if the key has no correction.
+    /// `[experts]` in f32 (f64 for f64 logits), or `[0]` if the key has no correction. The experts
+    /// are of type `ints`.
     fn route(
         logits: FloatTensor<Self>,
         bias: FloatTensor<Self>,
         routing: Routing,
+        ints: IntDType,
     ) -> (FloatTensor<Self>, IntTensor<Self>);
 }
 
@@ -58,6 +61,7 @@ impl<B: RouterKernel, C: CheckpointStrategy> RouterBackend for Autodiff<B, C> {
         logits: FloatTensor<Self>,
         bias: FloatTensor<Self>,
         routing: Routing,
+        ints: IntDType,
     ) -> (FloatTensor<Self>, IntTensor<Self>) {
         let bias = bias.into_primitive();
         match Route
@@ -67,12 +71,12 @@ impl<B: RouterKernel, C: CheckpointStrategy> RouterBackend for Autodiff<B, C> {
         {
             OpsKind::Tracked(mut prep) => {
                 let node = prep.checkpoint(&logits);
-                let (weights, indices) = B::route(logits.into_primitive(), bias, routing);
+                let (weights, indices) = B::route(logits.into_primitive(), bias, routing, ints);
                 let weights = prep.finish((node, indices.clone(), routing), weights);
                 (weights, indices)
             }
             OpsKind::UnTracked(prep) => {
-                let (weights, indices) = B::route(logits.into_primitive(), bias, routing);
+                let (weights, indices) = B::route(logits.into_primitive(), bias, routing, ints);
                 (prep.finish(weights), indices)
             }
         }

@@ -7,17 +7,24 @@ use crate::ops::moe::integers;
 use crate::semantics::{Correction, Grouping, Renormalise, RouterWeights, Scoring};
 use burn::backend::flex::FlexTensor;
 use burn::backend::{Flex, Shape};
+use burn::tensor::{IntDType, TensorData};
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
 impl RouterBackend for Flex {
-    fn route(logits: FlexTensor, bias: FlexTensor, routing: Routing) -> (FlexTensor, FlexTensor) {
-        dispatch_dtype!(logits.dtype(), T => match routing.key().weights {
+    fn route(
+        logits: FlexTensor,
+        bias: FlexTensor,
+        routing: Routing,
+        ints: IntDType,
+    ) -> (FlexTensor, FlexTensor) {
+        let (weights, (indices, shape)) = dispatch_dtype!(logits.dtype(), T => match routing.key().weights {
             RouterWeights::Logits => forward::<T, T>(&logits, &bias, &routing),
             RouterWeights::Wide => {
                 forward::<T, <T as Element>::Acc>(&logits, &bias, &routing)
             }
-        })
+        });
+        (weights, integers::tensor(indices, shape, ints))
     }
 }
 
@@ -85,11 +92,12 @@ fn divisor<A: Real>(scores: &[A], renormalise: Renormalise) -> Option<A> {
     }
 }
 
+/// The weights, and the experts with their shape.
 fn forward<T, W>(
     logits: &FlexTensor,
     bias: &FlexTensor,
     routing: &Routing,
-) -> (FlexTensor, FlexTensor)
+) -> (FlexTensor, (Vec<i64>, [usize; 2]))
 where
     T: Element,
     W: Element<Acc = T::Acc>,
@@ -114,11 +122,8 @@ where
         weights.extend(chunk.weights);
         indices.extend(chunk.indices);
     }
-    let weights = burn::tensor::TensorData::new(weights, [tokens, k]);
-    (
-        FlexTensor::from_data(weights),
-        integers::tensor(indices, [tokens, k]),
-    )
+    let weights = TensorData::new(weights, [tokens, k]);
+    (FlexTensor::from_data(weights), (indices, [tokens, k]))
 }
 
 struct Forward<'a, T: Element, W> {

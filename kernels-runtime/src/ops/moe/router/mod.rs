@@ -35,14 +35,14 @@ use crate::dispatch::Reason;
 use crate::ops::{compute_dtype, query, same_dtype_as};
 use crate::semantics::Correction;
 use burn::backend::DispatchTensor;
-use burn::tensor::{Int, Tensor};
+use burn::tensor::{Int, IntDType, Tensor};
 
 /// Where the tokens go.
 #[derive(Clone, Debug)]
 pub struct Routed {
     /// `[tokens, top_k]`, in the dtype that the key says.
     pub weights: Tensor<2>,
-    /// The experts, `[tokens, top_k]`, best first.
+    /// The experts, `[tokens, top_k]`, best first, in the integer type of the device's settings.
     pub indices: Tensor<2, Int>,
 }
 
@@ -72,14 +72,19 @@ pub fn fused(
     routing: &Routing,
 ) -> Result<Routed, Reason> {
     check(&logits, bias.as_ref(), routing);
-    let compute = compute_dtype(logits.dtype());
+    let (compute, device) = (compute_dtype(logits.dtype()), logits.device());
     let bias = match bias {
         Some(bias) => same_dtype_as(bias.detach(), compute),
-        None => Tensor::empty([0], (&logits.device(), compute)),
+        None => Tensor::empty([0], (&device, compute)),
     };
     let logits = logits.into_dispatch();
     refuse_unless_cpu(query([&logits]))?;
-    let (weights, indices) = launch(logits, bias.into_dispatch(), *routing);
+    let (weights, indices) = launch(
+        logits,
+        bias.into_dispatch(),
+        *routing,
+        device.settings().int_dtype,
+    );
     Ok(Routed {
         weights: Tensor::from_dispatch(weights),
         indices: Tensor::from_dispatch(indices),
@@ -91,12 +96,18 @@ fn launch(
     logits: DispatchTensor,
     bias: DispatchTensor,
     routing: Routing,
+    ints: IntDType,
 ) -> (DispatchTensor, DispatchTensor) {
-    <burn::backend::Dispatch as RouterBackend>::route(logits, bias, routing)
+    <burn::backend::Dispatch as RouterBackend>::route(logits, bias, routing, ints)
 }
 
 #[cfg(not(feature = "cpu"))]
-fn launch(_: DispatchTensor, _: DispatchTensor, _: Routing) -> (DispatchTensor, DispatchTensor) {
+fn launch(
+    _: DispatchTensor,
+    _: DispatchTensor,
+    _: Routing,
+    _: IntDType,
+) -> (DispatchTensor, DispatchTensor) {
     unreachable!("no kernel is compiled in, so the call was refused")
 }
 

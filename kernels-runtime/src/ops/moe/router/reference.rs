@@ -40,9 +40,10 @@ pub fn reference(logits: Tensor<2>, bias: Option<Tensor<1>>, routing: &Routing) 
 
 /// No tokens: weights that still belong to the logits' graph.
 fn nothing(logits: Tensor<2>, k: usize, dtype: DType) -> Routed {
+    let indices = Tensor::<2, Int>::zeros([0, k], &logits.device());
     Routed {
-        indices: Tensor::zeros([0, k], &logits.device()),
-        weights: same_dtype_as(logits.narrow(1, 0, k), dtype),
+        weights: same_dtype_as(logits.gather(1, indices.clone()), dtype),
+        indices,
     }
 }
 
