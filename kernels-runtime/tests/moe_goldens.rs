@@ -975,6 +975,23 @@ fn views_and_other_integers_are_taken() {
     assert_eq!(values(y), values(expected));
 }
 
+/// An index that is not of this world must not wrap into that of an expert.
+#[test]
+fn indices_of_any_width_are_compared_whole() {
+    let device = Device::flex();
+    let wide = TensorData::new(vec![1_i64 << 32, 1, i64::MIN, 0], [4, 1]);
+    let wide = Tensor::<2, Int>::from_data(wide, (&device, DType::I64));
+    let byte = TensorData::new(vec![255_u8, 1, 254, 0], [4, 1]);
+    let byte = Tensor::<2, Int>::from_data(byte, (&device, DType::U8));
+    for (path, fused) in PATHS {
+        for indices in [wide.clone(), byte.clone()] {
+            let got = permuted(fused, Tensor::ones([4, 3], &device), indices, 2, None);
+            assert_eq!(integers(got.row_map), [4, 1, 4, 0], "{path}");
+            assert_eq!(integers(got.counts), [1, 1], "{path}");
+        }
+    }
+}
+
 #[test]
 #[should_panic(expected = "one row a token each")]
 fn indices_of_other_tokens_are_refused() {

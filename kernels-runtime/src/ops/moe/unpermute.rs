@@ -16,7 +16,7 @@ use burn::backend::DispatchTensor;
 use burn::tensor::{Int, Tensor};
 
 /// Gathers rows back into tokens: by the fused kernel where the device has one for the dtypes, else
-/// by the [`reference`]. See [`fused`] for shapes.
+/// by the [`reference`](reference()). See [`fused`] for shapes.
 ///
 /// # Panics
 /// The shapes don't fit together.

@@ -20,8 +20,6 @@
 mod autodiff;
 #[cfg(feature = "cpu")]
 mod cpu;
-#[cfg(feature = "cpu")]
-mod largest;
 mod reference;
 mod routing;
 
