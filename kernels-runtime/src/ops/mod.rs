@@ -5,6 +5,7 @@
 //! directly: their sites decide (see [`crate::dispatch`]).
 
 pub mod glu;
+pub mod moe;
 pub mod rms_norm;
 pub mod rope;
 

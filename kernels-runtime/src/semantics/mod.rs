@@ -5,11 +5,13 @@
 
 mod custom;
 mod glu;
+mod moe;
 mod rms_norm;
 mod rope;
 
 pub use custom::CustomKey;
 pub use glu::{Activation, Clamp, GluKey, Projections, TopK};
+pub use moe::{Correction, Grouping, Renormalise, RouterKey, RouterWeights, Scoring};
 pub use rms_norm::{Gating, Groups, Offset, RmsNormKey, Rounding, Scale};
 pub use rope::{HeadLayout, RopeKey, RopeStyle, RotaryWidth, Sections, TableLayout};
 

@@ -1,0 +1,36 @@
+//! Integer tensors of the Flex backend as plain numbers.
+
+use burn::backend::Shape;
+use burn::backend::flex::{FlexTensor, Layout};
+use burn::tensor::{Bytes, DType, IntDType, TensorData};
+
+/// The elements in row-major order, of whatever integer type.
+pub(super) fn read(tensor: &FlexTensor) -> Vec<i64> {
+    let tensor = tensor.to_contiguous();
+    match tensor.dtype() {
+        DType::I64 => tensor.storage::<i64>().to_vec(),
+        DType::I32 => tensor
+            .storage::<i32>()
+            .iter()
+            .map(|i| i64::from(*i))
+            .collect(),
+        _ => tensor.into_data().iter::<i64>().collect(),
+    }
+}
+
+/// A tensor of these numbers, which are below `2^31`.
+pub(super) fn tensor<const D: usize>(
+    values: Vec<i64>,
+    shape: [usize; D],
+    dtype: IntDType,
+) -> FlexTensor {
+    let layout = Layout::contiguous(Shape::new(shape));
+    match dtype {
+        IntDType::I64 => FlexTensor::new(Bytes::from_elems(values), layout, DType::I64),
+        IntDType::I32 => {
+            let values: Vec<i32> = values.into_iter().map(|i| i as i32).collect();
+            FlexTensor::new(Bytes::from_elems(values), layout, DType::I32)
+        }
+        other => FlexTensor::from_data(TensorData::new(values, shape).convert_dtype(other.into())),
+    }
+}

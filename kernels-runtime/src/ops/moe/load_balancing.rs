@@ -1,0 +1,119 @@
+use super::top_k::top_k;
+use crate::ops::{compute_dtype, same_dtype_as};
+use burn::tensor::{DType, IndexingUpdateOp, Tensor, activation::softmax};
+
+/// The load balancing loss of Switch Transformer (Fedus et al., arXiv:2101.03961, equations 4 to
+/// 6), over the layers of a model: `E · Σₑ fₑ · Pₑ`. `fₑ` is the number of times that a token chose
+/// expert `e` among its `top_k`, and `Pₑ` the sum of the softmax's probabilities of `e`, both
+/// divided by the number of tokens of all layers. It is the `load_balancing_loss_func` of Hugging
+/// Face transformers: `top_k` for experts that are evenly used, more for others.
+///
+/// `logits` has one tensor `[tokens, num_experts]` a layer. `mask` is `[tokens]`, 1 for a token that
+/// counts and 0 for padding; it is the same for all layers. The result is one number in f32 (f64
+/// for f64), with a gradient for the logits through `Pₑ`.
+///
+/// Of half types the probabilities are rounded to the logits' dtype before they are added, as
+/// there. The choice is made among the logits, lower index first where they are equal: it is the
+/// routers' own choice. Without any token that counts the result is NaN.
+///
+/// # Panics
+/// There is no layer, a layer has another number of experts, `mask` another number of tokens, or
+/// `top_k` is larger than `num_experts`.
+pub fn load_balancing_loss(
+    logits: &[Tensor<2>],
+    num_experts: usize,
+    top_k: usize,
+    mask: Option<Tensor<1>>,
+) -> Tensor<1> {
+    assert!(
+        !logits.is_empty(),
+        "load_balancing_loss: there are no router logits; leave the loss out of a model without \
+         sparse layers"
+    );
+    let layers = logits.iter().map(|layer| {
+        check(layer, num_experts, top_k, mask.as_ref());
+        layer_sums(layer.clone(), top_k, mask.clone())
+    });
+    let Sums {
+        choices,
+        probabilities,
+        tokens,
+    } = layers.reduce(Sums::plus).expect("there is a layer");
+    let products = (choices / tokens.clone()) * (probabilities / tokens);
+    products.sum().mul_scalar(num_experts as f64)
+}
+
+#[track_caller]
+fn check(layer: &Tensor<2>, num_experts: usize, top_k: usize, mask: Option<&Tensor<1>>) {
+    let [tokens, experts] = layer.dims();
+    assert!(
+        experts == num_experts,
+        "load_balancing_loss: router logits are [{tokens}, {experts}], but there are {num_experts} \
+         experts"
+    );
+    assert!(
+        top_k <= num_experts,
+        "load_balancing_loss: a token can't choose {top_k} of {num_experts} experts"
+    );
+    if let Some([masked]) = mask.map(Tensor::dims) {
+        assert!(
+            masked == tokens,
+            "load_balancing_loss: the mask has {masked} tokens, but router logits are \
+             [{tokens}, {experts}]; flatten a mask of [batch, sequence]"
+        );
+    }
+}
+
+/// What one layer, or several, add to the loss.
+struct Sums {
+    /// How often each expert was chosen, `[E]`.
+    choices: Tensor<1>,
+    /// The sum of each expert's probabilities, `[E]`.
+    probabilities: Tensor<1>,
+    /// How many tokens there are, `[1]`.
+    tokens: Tensor<1>,
+}
+
+impl Sums {
+    fn plus(self, other: Self) -> Self {
+        Self {
+            choices: self.choices + other.choices,
+            probabilities: self.probabilities + other.probabilities,
+            tokens: self.tokens + other.tokens,
+        }
+    }
+}
+
+fn layer_sums(logits: Tensor<2>, k: usize, mask: Option<Tensor<1>>) -> Sums {
+    let (dtype, device) = (logits.dtype(), logits.device());
+    let compute = compute_dtype(dtype);
+    let [tokens, experts] = logits.dims();
+    let weight = match mask {
+        Some(mask) => same_dtype_as(mask, compute),
+        None => Tensor::ones([tokens], (&device, compute)),
+    };
+    let zeros = |count| Tensor::<1>::zeros([count], (&device, compute));
+    if tokens == 0 {
+        return Sums {
+            choices: zeros(experts),
+            probabilities: zeros(experts),
+            tokens: zeros(1),
+        };
+    }
+    let chosen = top_k(logits.clone(), None, k).reshape([tokens * k]);
+    let each: Tensor<2> = weight.clone().unsqueeze_dim(1);
+    let per_choice = each.clone().expand([tokens, k]).reshape([tokens * k]);
+    Sums {
+        choices: zeros(experts).scatter(0, chosen, per_choice, IndexingUpdateOp::Add),
+        probabilities: (probabilities(logits, dtype, compute) * each)
+            .sum_dim(0)
+            .reshape([experts]),
+        tokens: weight.sum(),
+    }
+}
+
+/// The softmax, rounded to `dtype`.
+fn probabilities(logits: Tensor<2>, dtype: DType, compute: DType) -> Tensor<2> {
+    let exact = softmax(same_dtype_as(logits, compute), 1);
+    same_dtype_as(same_dtype_as(exact, dtype), compute)
+}

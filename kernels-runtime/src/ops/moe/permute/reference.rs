@@ -1,0 +1,98 @@
+use super::Permuted;
+use crate::ops::{compute_dtype, same_dtype_as};
+use burn::tensor::{DType, IndexingUpdateOp, Int, IntDType, Tensor};
+
+/// Sorting by expert composed of plain tensor operations, on any backend: the definition that
+/// kernels are verified against. See [`fused`](super::fused()) for shapes.
+///
+/// # Panics
+/// The shapes don't fit together, or there is no expert.
+pub fn reference(
+    tokens: Tensor<2>,
+    indices: Tensor<2, Int>,
+    num_experts: usize,
+    num_out_tokens: Option<usize>,
+) -> Permuted {
+    let rows = super::check(&tokens, &indices, num_experts, num_out_tokens);
+    let ([count, _], [_, k]) = (tokens.dims(), indices.dims());
+    let (device, slots) = (tokens.device(), count * k);
+    if slots == 0 {
+        let nothing = Tensor::<1, Int>::zeros([0], &device);
+        return Permuted {
+            rows: tokens.select(0, nothing),
+            row_map: Tensor::zeros([count, k], &device),
+            counts: Tensor::zeros([num_experts], &device),
+        };
+    }
+    let Sorted {
+        order,
+        row_map,
+        owner,
+    } = sort(indices.reshape([slots]), num_experts);
+    let (order, owner) = (order.slice(0..rows), owner.slice(0..rows));
+    let of_nobody = owner.clone().equal_elem(num_experts as i64);
+    let source = order
+        .div_scalar(k as i64)
+        .mask_fill(of_nobody, count as i64);
+    let counts = Tensor::<1, Int>::zeros([num_experts + 1], &device).scatter(
+        0,
+        owner,
+        Tensor::ones([rows], &device),
+        IndexingUpdateOp::Add,
+    );
+    Permuted {
+        rows: select(tokens, source),
+        row_map: row_map.reshape([count, k]),
+        counts: counts.narrow(0, 0, num_experts),
+    }
+}
+
+/// Slots sorted by expert, those without one last.
+struct Sorted {
+    /// The slot of each row.
+    order: Tensor<1, Int>,
+    /// The row of each slot, the number of slots where it has none.
+    row_map: Tensor<1, Int>,
+    /// The expert of each row, the number of experts where it has none.
+    owner: Tensor<1, Int>,
+}
+
+fn sort(expert: Tensor<1, Int>, num_experts: usize) -> Sorted {
+    let ([slots], device) = (expert.dims(), expert.device());
+    let none = num_experts as i64;
+    // Compared before it is narrowed: no index may wrap into that of an expert.
+    let expert = match expert.dtype() {
+        DType::I32 | DType::I64 => expert,
+        _ => expert.cast(IntDType::I64),
+    };
+    let skipped = expert
+        .clone()
+        .lower_elem(0)
+        .bool_or(expert.clone().greater_equal_elem(none));
+    // Wide enough for the keys below.
+    let wide = match i32::try_from((num_experts + 1) * slots) {
+        Ok(_) => IntDType::I32,
+        Err(_) => IntDType::I64,
+    };
+    let expert = expert.mask_fill(skipped.clone(), none).cast(wide);
+
+    // Burn's sort is not stable: the slot's own number in the key makes every key different.
+    let slot = Tensor::<1, Int>::arange(0..slots as i64, &device).cast(wide);
+    let order = (expert.clone().mul_scalar(slots as i64) + slot).argsort(0);
+    let row_map = order.clone().argsort(0).mask_fill(skipped, slots as i64);
+    Sorted {
+        owner: expert.gather(0, order.clone()),
+        order,
+        row_map: row_map.cast(device.settings().int_dtype),
+    }
+}
+
+/// The tokens of these numbers; one beyond the last is of zeros.
+fn select(tokens: Tensor<2>, source: Tensor<1, Int>) -> Tensor<2> {
+    let (dtype, [_, width]) = (tokens.dtype(), tokens.dims());
+    // The gradient adds up in it.
+    let compute = compute_dtype(dtype);
+    let zeros = Tensor::zeros([1, width], (&tokens.device(), compute));
+    let tokens = Tensor::cat(vec![same_dtype_as(tokens, compute), zeros], 0);
+    same_dtype_as(tokens.select(0, source), dtype)
+}

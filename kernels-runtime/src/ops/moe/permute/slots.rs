@@ -1,0 +1,96 @@
+//! Slots and rows as plain numbers: the counting sort and its inverse.
+
+/// The row of every slot, the number of slots where it has none, and how many of the first `rows`
+/// rows each expert has. Two passes over the slots and one over the experts; nothing is compared.
+pub(super) fn sort(indices: &[i64], num_experts: usize, rows: usize) -> (Vec<i64>, Vec<i64>) {
+    let expert = |index: &i64| usize::try_from(*index).ok().filter(|e| *e < num_experts);
+    let mut next = vec![0; num_experts];
+    for expert in indices.iter().filter_map(expert) {
+        next[expert] += 1;
+    }
+    let mut counts = Vec::with_capacity(num_experts);
+    let mut start = 0;
+    for place in &mut next {
+        let end = start + *place;
+        counts.push((end.min(rows) - start.min(rows)) as i64);
+        *place = start;
+        start = end;
+    }
+    let row_map = indices
+        .iter()
+        .map(|index| match expert(index) {
+            None => indices.len() as i64,
+            Some(expert) => {
+                let row = next[expert];
+                next[expert] += 1;
+                row as i64
+            }
+        })
+        .collect();
+    (row_map, counts)
+}
+
+/// The row of an entry of a row map, if it is one of `rows`.
+#[inline(always)]
+pub(super) fn row(entry: i64, rows: usize) -> Option<usize> {
+    usize::try_from(entry).ok().filter(|row| *row < rows)
+}
+
+/// The slot of every row.
+///
+/// # Panics
+/// Two slots have the same row: the map is not one that sorting made.
+pub(super) fn invert(row_map: &[i64], rows: usize) -> Vec<Option<usize>> {
+    let mut slots = vec![None; rows];
+    for (slot, entry) in row_map.iter().enumerate() {
+        if let Some(row) = row(*entry, rows) {
+            let other = slots[row].replace(slot);
+            assert!(
+                other.is_none(),
+                "moe_unpermute: the row map has row {row} for two slots; give it the map that \
+                 moe_permute made"
+            );
+        }
+    }
+    slots
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_are_sorted_by_expert_and_keep_their_order() {
+        let indices = [2, 0, 2, 1, 0, 2];
+        let (row_map, counts) = sort(&indices, 4, 6);
+        assert_eq!(row_map, [3, 0, 4, 2, 1, 5]);
+        assert_eq!(counts, [2, 1, 3, 0]);
+        let slots: Vec<_> = invert(&row_map, 6).into_iter().flatten().collect();
+        assert_eq!(slots, [1, 4, 3, 0, 2, 5]);
+    }
+
+    #[test]
+    fn experts_that_are_not_here_have_no_rows() {
+        let (row_map, counts) = sort(&[1, 2, -1, 0, i64::MAX, 1], 2, 6);
+        assert_eq!(row_map, [1, 6, 6, 0, 6, 2]);
+        assert_eq!(counts, [1, 2]);
+        assert_eq!(
+            invert(&row_map, 6),
+            [Some(3), Some(0), Some(5), None, None, None]
+        );
+    }
+
+    #[test]
+    fn rows_that_are_cut_off_are_not_counted() {
+        let (row_map, counts) = sort(&[0, 1, 1, 2], 3, 2);
+        assert_eq!(row_map, [0, 1, 2, 3]);
+        assert_eq!(counts, [1, 1, 0]);
+        assert_eq!(invert(&row_map, 2), [Some(0), Some(1)]);
+    }
+
+    #[test]
+    #[should_panic(expected = "row 1 for two slots")]
+    fn a_map_with_a_row_twice_is_refused() {
+        invert(&[0, 1, 1], 3);
+    }
+}

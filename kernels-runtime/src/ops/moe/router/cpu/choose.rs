@@ -1,0 +1,72 @@
+//! The choice of one token's experts.
+
+use super::super::Routing;
+use super::largest::{Largest, nan_as_largest};
+use crate::cpu::Real;
+use crate::semantics::Grouping;
+
+/// Chooses experts, one token after another.
+pub(super) struct Chooser<'a, A> {
+    routing: &'a Routing,
+    /// What experts are compared by, without NaN.
+    compared: Vec<A>,
+    groups: Largest<A>,
+    pub(super) chosen: Largest<A>,
+}
+
+impl<'a, A: Real> Chooser<'a, A> {
+    pub(super) fn new(routing: &'a Routing) -> Self {
+        let groups = routing.group_limit().map_or(1, |(_, chosen)| chosen);
+        Self {
+            routing,
+            compared: vec![A::ZERO; routing.num_experts()],
+            groups: Largest::new(groups),
+            chosen: Largest::new(routing.top_k()),
+        }
+    }
+
+    /// Leaves the experts of one token in `self.chosen`.
+    #[inline(always)]
+    pub(super) fn choose(&mut self, values: impl Iterator<Item = A>) {
+        for (compared, value) in self.compared.iter_mut().zip(values) {
+            *compared = nan_as_largest(value);
+        }
+        self.chosen.clear();
+        let Some((groups, _)) = self.routing.group_limit() else {
+            for (expert, value) in self.compared.iter().enumerate() {
+                self.chosen.offer(*value, expert);
+            }
+            return;
+        };
+        let size = self.compared.len() / groups;
+        self.groups.clear();
+        for (group, members) in self.compared.chunks_exact(size).enumerate() {
+            let score = group_score(members, self.routing.key().grouping);
+            self.groups.offer(nan_as_largest(score), group);
+        }
+        // Ascending, so that of equal experts the lower index is offered first.
+        self.groups.sort_by_index();
+        for group in self.groups.indices() {
+            for expert in group * size..(group + 1) * size {
+                self.chosen.offer(self.compared[expert], expert);
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn group_score<A: Real>(members: &[A], grouping: Grouping) -> A {
+    let mut first = A::of(f64::NEG_INFINITY);
+    let mut second = first;
+    for value in members {
+        if *value > first {
+            (first, second) = (*value, first);
+        } else if *value > second {
+            second = *value;
+        }
+    }
+    match grouping {
+        Grouping::TopTwo => first + second,
+        Grouping::Max | Grouping::None => first,
+    }
+}

@@ -1,0 +1,82 @@
+use crate::cpu::Real;
+
+/// The `k` largest of the values that are offered, largest first; of equal ones those that were
+/// offered first. It looks at most values once, and keeps no others.
+pub(super) struct Largest<A> {
+    kept: Vec<(A, usize)>,
+    k: usize,
+}
+
+impl<A: Real> Largest<A> {
+    /// Keeps `k` values, at least one.
+    pub(super) fn new(k: usize) -> Self {
+        Self {
+            kept: Vec::with_capacity(k),
+            k,
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.kept.clear();
+    }
+
+    /// Offers a value that is not NaN and the index it belongs to.
+    #[inline(always)]
+    pub(super) fn offer(&mut self, value: A, index: usize) {
+        if self.kept.len() == self.k {
+            if value <= self.kept[self.k - 1].0 {
+                return;
+            }
+            self.kept.pop();
+        }
+        let mut place = self.kept.len();
+        while place > 0 && value > self.kept[place - 1].0 {
+            place -= 1;
+        }
+        self.kept.insert(place, (value, index));
+    }
+
+    /// The indices, in the order of their values.
+    pub(super) fn indices(&self) -> impl Iterator<Item = usize> {
+        self.kept.iter().map(|(_, index)| *index)
+    }
+
+    /// Forgets the values' order: [`Largest::indices`] ascend.
+    pub(super) fn sort_by_index(&mut self) {
+        self.kept.sort_unstable_by_key(|(_, index)| *index);
+    }
+}
+
+/// NaN as +∞, other values as they are.
+#[inline(always)]
+pub(super) fn nan_as_largest<A: Real>(value: A) -> A {
+    if value.partial_cmp(&value).is_some() {
+        value
+    } else {
+        A::of(f64::INFINITY)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_are_kept_in_order_and_equal_ones_as_they_came() {
+        let values = [1.0, 3.0, -0.0, 3.0, 0.0, 2.0, f64::NEG_INFINITY, 3.0];
+        for k in 1..=values.len() {
+            let mut largest = Largest::new(k);
+            for (index, value) in values.into_iter().enumerate() {
+                largest.offer(value, index);
+            }
+            let expected = [1, 3, 7, 5, 0, 2, 4, 6];
+            assert!(largest.indices().eq(expected[..k].iter().copied()), "{k}");
+        }
+    }
+
+    #[test]
+    fn nan_is_largest() {
+        assert_eq!(nan_as_largest(f32::NAN), f32::INFINITY);
+        assert_eq!(nan_as_largest(-1.0_f64), -1.0);
+    }
+}

@@ -1,0 +1,58 @@
+//! Routing on Flex: one pass over each row of logits, which keeps the best experts as it goes.
+
+mod backward;
+mod choose;
+mod forward;
+mod largest;
+mod scores;
+
+use super::{RouterBackend, RouterKernel, Routing};
+use crate::cpu::{Element, dispatch_dtype};
+use crate::semantics::RouterWeights;
+use backward::backward;
+use burn::backend::Flex;
+use burn::backend::flex::FlexTensor;
+use burn::tensor::IntDType;
+use forward::forward;
+
+/// Runs `$body` with `$T` bound to the type of the logits and `$W` to that of the weights.
+macro_rules! dispatch_dtypes {
+    ($logits:expr, $routing:expr, ($T:ident, $W:ident) => $body:expr) => {
+        dispatch_dtype!($logits.dtype(), $T => match $routing.key().weights {
+            RouterWeights::Logits => {
+                type $W = $T;
+                $body
+            }
+            RouterWeights::Wide => {
+                type $W = <$T as Element>::Acc;
+                $body
+            }
+        })
+    };
+}
+
+impl RouterBackend for Flex {
+    fn route(
+        logits: FlexTensor,
+        bias: FlexTensor,
+        routing: Routing,
+        ints: IntDType,
+    ) -> (FlexTensor, FlexTensor) {
+        dispatch_dtypes!(logits, routing, (T, W) => {
+            forward::<T, W>(&logits, &bias, &routing, ints)
+        })
+    }
+}
+
+impl RouterKernel for Flex {
+    fn route_backward(
+        dw: FlexTensor,
+        logits: FlexTensor,
+        indices: FlexTensor,
+        routing: Routing,
+    ) -> FlexTensor {
+        dispatch_dtypes!(logits, routing, (T, W) => {
+            backward::<T, W>(&dw, &logits, &indices, &routing)
+        })
+    }
+}

@@ -1,0 +1,57 @@
+//! Scores of one row, in what kernels compute in.
+
+use crate::cpu::{Element, Real, sum_of};
+use crate::semantics::{Renormalise, Scoring};
+
+/// The scores of a row, in `scores`: of a softmax of the chosen experts there are none yet, and it
+/// is the logits.
+#[inline(always)]
+pub(super) fn score<T: Element>(logits: &[T], scoring: Scoring, scores: &mut [T::Acc]) {
+    for (score, logit) in scores.iter_mut().zip(logits) {
+        *score = logit.load();
+    }
+    match scoring {
+        Scoring::Softmax => softmax(scores),
+        Scoring::Sigmoid => {
+            for score in scores {
+                *score = T::Acc::ONE / (T::Acc::ONE + (-*score).exp());
+            }
+        }
+        Scoring::SoftmaxOfChosen => {}
+    }
+}
+
+/// A NaN makes everything NaN, and so does a maximum of ±∞.
+#[inline(always)]
+pub(super) fn softmax<A: Real>(values: &mut [A]) {
+    let largest = values.iter().fold(
+        A::of(f64::NEG_INFINITY),
+        |max, v| if *v > max { *v } else { max },
+    );
+    for value in values.iter_mut() {
+        *value = (*value - largest).exp();
+    }
+    let sum = total(values);
+    for value in values {
+        *value = *value / sum;
+    }
+}
+
+#[inline(always)]
+pub(super) fn total<A: Real>(values: &[A]) -> A {
+    sum_of(values, values, values, |_, _, value| value)
+}
+
+/// What renormalisation divides by.
+#[inline(always)]
+pub(super) fn divisor<A: Real>(scores: &[A], renormalise: Renormalise) -> Option<A> {
+    match renormalise {
+        Renormalise::None => None,
+        Renormalise::Sum => Some(total(scores) + A::of(1e-20)),
+    }
+}
+
+#[inline(always)]
+pub(super) fn dot<A: Real>(left: &[A], right: &[A]) -> A {
+    sum_of(left, right, right, |l, _, r| l * r)
+}

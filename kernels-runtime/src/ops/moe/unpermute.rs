@@ -1,0 +1,126 @@
+//! Rows sorted by expert back into tokens: `y[t] = Σⱼ probs[t][j] · rows[row_map[t][j]]`, with the
+//! row map of [`permute`](super::permute). An entry that is not the number of a row adds nothing,
+//! whatever the rows behind the experts' hold.
+//!
+//! The sum is made in f32 (f64 for f64), in the order of the slots, and rounded once.
+//!
+//! **Gradients.** `d_rows[row_map[t][j]] = probs[t][j] · dy[t]`, zero for rows that no slot names, and
+//! `d_probs[t][j] = Σₕ rows[row_map[t][j]] · dy[t]`, zero for slots without a row.
+
+#[cfg(feature = "cpu")]
+use super::permute::PermuteBackend;
+use super::refuse_unless_cpu;
+use crate::dispatch::Reason;
+use crate::ops::{compute_dtype, query, same_dtype_as};
+use burn::backend::DispatchTensor;
+use burn::tensor::{Int, Tensor};
+
+/// Gathers rows back into tokens: by the fused kernel where the device has one for the dtypes, else
+/// by the [`reference`](reference()). See [`fused`] for shapes.
+///
+/// # Panics
+/// The shapes don't fit together.
+pub fn moe_unpermute(
+    rows: Tensor<2>,
+    row_map: Tensor<2, Int>,
+    probs: Option<Tensor<2>>,
+) -> Tensor<2> {
+    fused(rows.clone(), row_map.clone(), probs.clone())
+        .unwrap_or_else(|_| reference(rows, row_map, probs))
+}
+
+/// Gathers rows back into tokens by the fused kernel of their device.
+///
+/// `rows` is `[R, H]`, `row_map` and `probs` are `[T, k]`; without probabilities rows are added as
+/// they are. Probabilities have the dtype of the rows or the wider one of a router's weights, f32
+/// for half types. The result is `[T, H]` in the dtype of the rows.
+///
+/// # Errors
+/// The reason why no kernel can run: none for the device, or dtypes it does not take.
+///
+/// # Panics
+/// The shapes don't fit together. The gradient panics if the map names a row twice, which none
+/// that [`moe_permute`](super::moe_permute) made does.
+pub fn fused(
+    rows: Tensor<2>,
+    row_map: Tensor<2, Int>,
+    probs: Option<Tensor<2>>,
+) -> Result<Tensor<2>, Reason> {
+    check(&rows, &row_map, probs.as_ref());
+    if let Some(probs) = &probs {
+        let dtype = rows.dtype();
+        if ![dtype, compute_dtype(dtype)].contains(&probs.dtype()) {
+            return Err(Reason::MixedDtypes);
+        }
+    }
+    let rows = rows.into_dispatch();
+    refuse_unless_cpu(query([&rows]))?;
+    let probs = probs.map(Tensor::into_dispatch);
+    Ok(Tensor::from_dispatch(launch(
+        rows,
+        row_map.into_dispatch(),
+        probs,
+    )))
+}
+
+#[cfg(feature = "cpu")]
+fn launch(
+    rows: DispatchTensor,
+    row_map: DispatchTensor,
+    probs: Option<DispatchTensor>,
+) -> DispatchTensor {
+    use burn::backend::Dispatch;
+    match probs {
+        None => <Dispatch as PermuteBackend>::sum_rows(rows, row_map),
+        Some(probs) => <Dispatch as PermuteBackend>::weigh_rows(rows, row_map, probs),
+    }
+}
+
+#[cfg(not(feature = "cpu"))]
+fn launch(_: DispatchTensor, _: DispatchTensor, _: Option<DispatchTensor>) -> DispatchTensor {
+    unreachable!("no kernel is compiled in, so the call was refused")
+}
+
+/// Gathering composed of plain tensor operations, on any backend: the definition that kernels are
+/// verified against. See [`fused`] for shapes; probabilities may have any float dtype.
+///
+/// # Panics
+/// The shapes don't fit together.
+pub fn reference(rows: Tensor<2>, row_map: Tensor<2, Int>, probs: Option<Tensor<2>>) -> Tensor<2> {
+    check(&rows, &row_map, probs.as_ref());
+    let ([count, width], [tokens, k]) = (rows.dims(), row_map.dims());
+    let (dtype, device) = (rows.dtype(), rows.device());
+    let compute = compute_dtype(dtype);
+    if tokens * k == 0 {
+        return Tensor::zeros([tokens, width], (&device, dtype));
+    }
+    let entries = row_map.reshape([tokens * k]);
+    let outside = entries
+        .clone()
+        .lower_elem(0)
+        .bool_or(entries.clone().greater_equal_elem(count as i64));
+    // An entry outside reads one more row, of zeros.
+    let entries = entries.mask_fill(outside, count as i64);
+    let zeros = Tensor::zeros([1, width], (&device, compute));
+    let rows = Tensor::cat(vec![same_dtype_as(rows, compute), zeros], 0);
+    let slots = rows.select(0, entries).reshape([tokens, k, width]);
+    let slots = match probs {
+        None => slots,
+        Some(probs) => slots * same_dtype_as(probs, compute).unsqueeze_dim(2),
+    };
+    same_dtype_as(slots.sum_dim(1).reshape([tokens, width]), dtype)
+}
+
+/// Refuses shapes that don't fit together.
+#[track_caller]
+fn check(rows: &Tensor<2>, row_map: &Tensor<2, Int>, probs: Option<&Tensor<2>>) {
+    if let Some(probs) = probs {
+        assert!(
+            probs.dims() == row_map.dims(),
+            "moe_unpermute: probabilities are {:?}, but the row map is {:?}, for rows {:?}",
+            probs.dims(),
+            row_map.dims(),
+            rows.dims()
+        );
+    }
+}

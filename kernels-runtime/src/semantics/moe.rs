@@ -1,0 +1,175 @@
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// What changes the choice and the weights of a mixture-of-experts router (Shazeer et al.,
+/// arXiv:1701.06538), given the logits `[tokens, experts]`.
+///
+/// The numbers (experts, choices a token, groups, scale) are run-time values of
+/// [`Routing`](crate::ops::moe::router::Routing) and not part of the key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct RouterKey {
+    /// How logits become scores.
+    pub scoring: Scoring,
+    /// Whether the choice is corrected by a bias.
+    pub correction: Correction,
+    /// Whether a token may choose from some groups of experts only.
+    pub grouping: Grouping,
+    /// Whether the chosen experts' weights are made to sum to one.
+    pub renormalise: Renormalise,
+    /// The dtype of the weights.
+    pub weights: RouterWeights,
+}
+
+impl RouterKey {
+    /// Softmax and top-k: Qwen2-MoE, and Qwen3-MoE without `norm_topk_prob`.
+    pub const QWEN2_MOE: Self = Self {
+        scoring: Scoring::Softmax,
+        correction: Correction::None,
+        grouping: Grouping::None,
+        renormalise: Renormalise::None,
+        weights: RouterWeights::Logits,
+    };
+
+    /// Softmax, top-k and renormalisation: Qwen3-MoE (`norm_topk_prob`).
+    pub const QWEN3_MOE: Self = Self {
+        renormalise: Renormalise::Sum,
+        ..Self::QWEN2_MOE
+    };
+
+    /// Like Qwen3-MoE's, but its weights stay in f32.
+    pub const MIXTRAL: Self = Self {
+        weights: RouterWeights::Wide,
+        ..Self::QWEN3_MOE
+    };
+
+    /// Softmax and top-k with a scale (`topk_method = "greedy"`).
+    pub const DEEPSEEK_V2: Self = Self {
+        weights: RouterWeights::Wide,
+        ..Self::QWEN2_MOE
+    };
+
+    /// The same from the groups with the best experts (`topk_method = "group_limited_greedy"`).
+    pub const DEEPSEEK_V2_GROUPS: Self = Self {
+        grouping: Grouping::Max,
+        ..Self::DEEPSEEK_V2
+    };
+
+    /// Sigmoid scores, a choice corrected by a bias within the best groups, renormalisation and a
+    /// scale: DeepSeek-V3, and GLM-4-MoE with one group.
+    pub const DEEPSEEK_V3: Self = Self {
+        scoring: Scoring::Sigmoid,
+        correction: Correction::Bias,
+        grouping: Grouping::TopTwo,
+        renormalise: Renormalise::Sum,
+        weights: RouterWeights::Wide,
+    };
+
+    /// The sigmoid of the largest logits; Llama 4 scales the experts' input with it.
+    pub const LLAMA4: Self = Self {
+        scoring: Scoring::Sigmoid,
+        ..Self::QWEN2_MOE
+    };
+
+    /// The softmax of the largest logits, which have the router's bias already.
+    pub const GPT_OSS: Self = Self {
+        scoring: Scoring::SoftmaxOfChosen,
+        ..Self::QWEN2_MOE
+    };
+}
+
+/// How a router's logits become scores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scoring {
+    /// Softmax over all experts.
+    Softmax,
+    /// The logistic function of each.
+    Sigmoid,
+    /// Softmax over the chosen experts: there are no scores before the choice.
+    SoftmaxOfChosen,
+}
+
+/// Whether a router's choice is corrected by a bias, one value an expert. Weights come from the
+/// scores without it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Correction {
+    /// No.
+    None,
+    /// The experts with the largest score + bias are chosen (Wang et al., arXiv:2408.15664).
+    Bias,
+}
+
+/// Whether a token may choose experts from some groups only, those that score best. Groups are
+/// neighbours of equal number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Grouping {
+    /// From all.
+    None,
+    /// A group scores as its best expert (DeepSeek-V2).
+    Max,
+    /// A group scores as the sum of its two best experts (DeepSeek-V3).
+    TopTwo,
+}
+
+/// Whether the weights of a token's experts are divided by their sum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Renormalise {
+    /// No.
+    None,
+    /// By their sum + 1e-20, which leaves a token at zero whose scores are all zero. Sums of a
+    /// softmax are never so small that it changes them.
+    Sum,
+}
+
+/// The dtype of a router's weights.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RouterWeights {
+    /// That of the logits.
+    Logits,
+    /// What scores are computed in: f32, or f64 for f64 logits.
+    Wide,
+}
+
+impl fmt::Display for RouterKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.scoring {
+            Scoring::Softmax => "router(scoring=softmax",
+            Scoring::Sigmoid => "router(scoring=sigmoid",
+            Scoring::SoftmaxOfChosen => "router(scoring=softmax_of_chosen",
+        })?;
+        if self.correction == Correction::Bias {
+            f.write_str(", correction=bias")?;
+        }
+        match self.grouping {
+            Grouping::None => {}
+            Grouping::Max => f.write_str(", grouping=max")?,
+            Grouping::TopTwo => f.write_str(", grouping=top_two")?,
+        }
+        if self.renormalise == Renormalise::Sum {
+            f.write_str(", renormalise=sum")?;
+        }
+        if self.weights == RouterWeights::Wide {
+            f.write_str(", weights=wide")?;
+        }
+        f.write_str(")")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_print_the_parameters_that_are_not_usual() {
+        assert_eq!(RouterKey::QWEN2_MOE.to_string(), "router(scoring=softmax)");
+        assert_eq!(
+            RouterKey::DEEPSEEK_V3.to_string(),
+            "router(scoring=sigmoid, correction=bias, grouping=top_two, renormalise=sum, \
+             weights=wide)"
+        );
+    }
+}
