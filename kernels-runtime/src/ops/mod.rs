@@ -4,6 +4,7 @@
 //! `fused` runs a kernel and is an error where none can run. Annotated models use neither
 //! directly: their sites decide (see [`crate::dispatch`]).
 
+pub mod moe;
 pub mod rms_norm;
 pub mod rope;
 pub mod swiglu;

@@ -98,7 +98,7 @@ fn cases_of(key: SemanticsKey) -> impl Iterator<Item = Case> {
         SemanticsKey::RmsNorm(_) => rms_norm::KERNEL,
         SemanticsKey::Glu(_) => swiglu::KERNEL,
         SemanticsKey::Rope(_) => rope::KERNEL,
-        SemanticsKey::Custom(_) => unreachable!("no case has one"),
+        SemanticsKey::Moe(_) | SemanticsKey::Custom(_) => unreachable!("no case has one"),
     };
     let even_only = matches!(key, SemanticsKey::Rope(_));
     let contiguous = SHAPES
@@ -222,7 +222,7 @@ impl Case {
                     computed("d_up", up.grad(&grads)),
                 ])
             }
-            SemanticsKey::Custom(_) => unreachable!("no case has one"),
+            SemanticsKey::Moe(_) | SemanticsKey::Custom(_) => unreachable!("no case has one"),
             SemanticsKey::Rope(key) => {
                 let [b, _, s, d] = self.shape;
                 let k = rank4(&inputs.second, self.second_shape()).require_grad();
