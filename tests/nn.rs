@@ -54,9 +54,15 @@ fn the_rotary_encoding_is_burns() {
     let device = Device::flex();
     let theirs = RotaryEncodingConfig::new(64, 16).init(&device);
     let ours = RotaryEncoding::from(theirs.clone());
-    let (q, k) = (random([2, 4, 9, 16], &device), random([2, 2, 9, 16], &device));
+    let (q, k) = (
+        random([2, 4, 9, 16], &device),
+        random([2, 2, 9, 16], &device),
+    );
     for start in [0, 7, 55] {
-        let (q2, k2) = (theirs.apply(q.clone(), start), theirs.apply(k.clone(), start));
+        let (q2, k2) = (
+            theirs.apply(q.clone(), start),
+            theirs.apply(k.clone(), start),
+        );
         for policy in [Policy::auto(), Policy::reference()] {
             let _policy = scope(policy);
             let (q1, k1) = ours.apply(q.clone(), k.clone(), start);
@@ -66,7 +72,10 @@ fn the_rotary_encoding_is_burns() {
     }
     let fused = report().rows.iter().any(|row| {
         row.site == "burn_kernels::nn::rotary::rotate"
-            && row.call.as_ref().is_some_and(|call| call.implementation.is_some())
+            && row
+                .call
+                .as_ref()
+                .is_some_and(|call| call.implementation.is_some())
     });
     assert!(fused, "{}", report());
 }

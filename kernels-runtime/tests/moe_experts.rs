@@ -21,9 +21,16 @@ fn tolerance(dtype: DType) -> f64 {
     match dtype {
         DType::F64 => 1e-14,
         DType::F32 => 1e-6,
-        DType::F16 => 2e-3,
-        _ => 1.6e-2,
+        DType::F16 => 3e-3,
+        _ => 2.4e-2,
     }
+}
+
+/// How far from the exact result a path may be, in units of the module's own distance. A kernel
+/// only adds in another order. The reference rounds where the module does, which is as inexact on
+/// average, but not for each result: routing weights have 34 gradients in a case.
+fn slack(fused: bool) -> f64 {
+    if fused { 1.1 } else { 1.5 }
 }
 
 /// Reproducible numbers around zero.
@@ -51,6 +58,11 @@ fn floats<const D: usize>(
         .map(|value| value * scale)
         .collect();
     Tensor::from_data(TensorData::new(values, shape), (device, dtype))
+}
+
+/// A loss whose gradient of `y` is `dy`; tracked even if nothing went through an expert.
+fn loss(y: Tensor<2>, dy: Tensor<2>, x: &Tensor<2>) -> Tensor<1> {
+    (y * dy).sum() + x.clone().sum() * 0.0
 }
 
 fn integers<const D: usize>(values: &[i64], shape: [usize; D], device: &Device) -> Tensor<D, Int> {
@@ -107,9 +119,9 @@ mod grouped {
                     };
                     let what = format!("fused {fused} {layout:?}");
                     let dx = values(x.grad(&grads).unwrap());
-                    fixture.as_near(&what, &values(y), &case, "torch", "y");
-                    fixture.as_near(&what, &dx, &case, "torch", "dx");
-                    fixture.as_near(&what, &values(dw), &case, "torch", "dw");
+                    fixture.as_near(slack(fused), &what, &values(y), &case, "torch", "y");
+                    fixture.as_near(slack(fused), &what, &dx, &case, "torch", "dx");
+                    fixture.as_near(slack(fused), &what, &values(dw), &case, "torch", "dw");
                 }
             }
         }
@@ -144,7 +156,7 @@ mod grouped {
         let dy = dy.cast(FloatDType::from(dtype));
         let counts = integers(counts, [counts.len()], &device);
         let y = run(fused, x.clone(), counts, weights, layout);
-        let grads = (y.clone() * dy).sum().backward();
+        let grads = loss(y.clone(), dy, &x).backward();
         let mut results = vec![values(y), values(x.grad(&grads).unwrap())];
         for part in parts {
             let gradient = part.grad(&grads);
@@ -174,7 +186,7 @@ mod grouped {
                         for (i, (ours, exact)) in ours.iter().zip(&exact).enumerate() {
                             let error = relative_error(ours, exact);
                             assert!(
-                                error < tolerance(dtype) / 2.0,
+                                error < tolerance(dtype) / 3.0,
                                 "{sizes:?} {counts:?} {layout:?} {dtype:?} {stacked} {i}: {error:e}"
                             );
                         }
@@ -186,7 +198,14 @@ mod grouped {
 
     #[test]
     fn rows_beyond_the_counts_are_zero() {
-        let ours = all(true, true, [6, 4, 3], &[2, 1], ExpertLayout::Linear, DType::F32);
+        let ours = all(
+            true,
+            true,
+            [6, 4, 3],
+            &[2, 1],
+            ExpertLayout::Linear,
+            DType::F32,
+        );
         assert!(ours[0][..9].iter().all(|value| *value != 0.0));
         assert_eq!(ours[0][9..], [0.0; 9]);
         assert_eq!(ours[1][12..], [0.0; 12]);
@@ -195,7 +214,14 @@ mod grouped {
     #[test]
     #[should_panic(expected = "the counts [3, 2] are not those of 4 rows")]
     fn more_counts_than_rows_are_an_error() {
-        all(true, true, [4, 2, 2], &[3, 2], ExpertLayout::Linear, DType::F32);
+        all(
+            true,
+            true,
+            [4, 2, 2],
+            &[3, 2],
+            ExpertLayout::Linear,
+            DType::F32,
+        );
     }
 
     #[test]
@@ -204,7 +230,13 @@ mod grouped {
         let x = floats([30, 8], 1, 1.0, DType::F32, &device);
         let w: Tensor<3> = floats([2, 8, 5], 2, 1.0, DType::F32, &device);
         let counts = || integers(&[28, 2], [2], &device);
-        let y = run(true, x.clone(), counts(), w.clone().into(), ExpertLayout::Matmul);
+        let y = run(
+            true,
+            x.clone(),
+            counts(),
+            w.clone().into(),
+            ExpertLayout::Matmul,
+        );
         let view = w.swap_dims(1, 2);
         let z = run(true, x, counts(), view.into(), ExpertLayout::Linear);
         assert!(relative_error(&values(z), &values(y)) < 1e-6);
@@ -352,7 +384,7 @@ impl Case {
         } else {
             experts::reference(x_in, indices, routing_in, weights, self.limit(), key)
         };
-        let grads = (y.clone() * dy).sum().backward();
+        let grads = loss(y.clone(), dy, &x).backward();
         // Plain operations give none where nothing is routed.
         let or_zeros = |gradient: Option<Tensor<2>>, like: Tensor<2>| {
             values(gradient.unwrap_or_else(|| like.inner().zeros_like()))
@@ -362,7 +394,11 @@ impl Case {
             or_zeros(x.grad(&grads), x),
             or_zeros(routing.grad(&grads), routing),
         ];
-        results.extend(leaves.into_iter().map(|leaf| or_zeros(leaf.grad(&grads), leaf)));
+        results.extend(
+            leaves
+                .into_iter()
+                .map(|leaf| or_zeros(leaf.grad(&grads), leaf)),
+        );
         results.extend(biases.into_iter().map(|leaf| {
             let zeros = leaf.clone().inner().zeros_like();
             values(leaf.grad(&grads).unwrap_or(zeros))
@@ -378,8 +414,12 @@ impl Case {
             assert_eq!(ours.len(), exact.len());
             for (i, (ours, exact)) in ours.iter().zip(&exact).enumerate() {
                 let error = relative_error(ours, exact);
+                // An operand that is rounded across the limit of a clamp has a gradient, or none,
+                // where the exact one is the other way round.
+                let half = matches!(dtype, DType::F16 | DType::BF16);
+                let clamped = half && self.key.clamp == Clamp::Limit;
                 assert!(
-                    error < tolerance(dtype),
+                    error < tolerance(dtype) * if clamped { 5.0 } else { 1.0 },
                     "{what} {} {:?} {dtype:?} result {i}: {error:e}",
                     self.key,
                     self.route,
@@ -448,13 +488,64 @@ fn experts_as_the_reference_for_awkward_groups() {
         for (what, case) in [
             ("no tokens", Case { tokens: 0, ..SMALL }),
             ("one token", Case { tokens: 1, ..SMALL }),
-            ("one expert", Case { experts: 1, choices: 1, ..SMALL }),
-            ("one expert, many rows", Case { experts: 1, choices: 1, tokens: 800, ..SMALL }),
-            ("one group with all", Case { choices: 1, route: Route::Same, tokens: 60, ..SMALL }),
-            ("elsewhere", Case { route: Route::Elsewhere, tokens: 70, ..SMALL }),
-            ("all elsewhere", Case { route: Route::AllElsewhere, ..SMALL }),
-            ("many experts", Case { experts: 33, choices: 3, ..SMALL }),
-            ("wide", Case { hidden: 130, width: 300, tokens: 70, ..SMALL }),
+            (
+                "one expert",
+                Case {
+                    experts: 1,
+                    choices: 1,
+                    ..SMALL
+                },
+            ),
+            (
+                "one expert, many rows",
+                Case {
+                    experts: 1,
+                    choices: 1,
+                    tokens: 800,
+                    ..SMALL
+                },
+            ),
+            (
+                "one group with all",
+                Case {
+                    choices: 1,
+                    route: Route::Same,
+                    tokens: 60,
+                    ..SMALL
+                },
+            ),
+            (
+                "elsewhere",
+                Case {
+                    route: Route::Elsewhere,
+                    tokens: 70,
+                    ..SMALL
+                },
+            ),
+            (
+                "all elsewhere",
+                Case {
+                    route: Route::AllElsewhere,
+                    ..SMALL
+                },
+            ),
+            (
+                "many experts",
+                Case {
+                    experts: 33,
+                    choices: 3,
+                    ..SMALL
+                },
+            ),
+            (
+                "wide",
+                Case {
+                    hidden: 130,
+                    width: 300,
+                    tokens: 70,
+                    ..SMALL
+                },
+            ),
         ] {
             Case { key, ..case }.check(what);
         }
@@ -526,7 +617,14 @@ fn experts_as_near_as_transformers() {
             );
             for (name, got) in results {
                 assert!(fixture.has(&format!("{case}.ref.{name}")));
-                fixture.as_near(&format!("fused {fused}"), &got, &case, "hf", name);
+                fixture.as_near(
+                    slack(fused),
+                    &format!("fused {fused}"),
+                    &got,
+                    &case,
+                    "hf",
+                    name,
+                );
             }
         }
     }
@@ -542,9 +640,24 @@ fn results_do_not_depend_on_the_number_of_threads() {
         pool.install(|| case.run(true, dtype, &Device::flex()))
     };
     for case in [
-        Case { tokens: 90, hidden: 200, width: 130, ..SMALL },
-        Case { tokens: 900, experts: 1, choices: 1, ..SMALL },
-        Case { tokens: 40, key: MoeKey::GPT_OSS, hidden: 130, ..SMALL },
+        Case {
+            tokens: 90,
+            hidden: 200,
+            width: 130,
+            ..SMALL
+        },
+        Case {
+            tokens: 900,
+            experts: 1,
+            choices: 1,
+            ..SMALL
+        },
+        Case {
+            tokens: 40,
+            key: MoeKey::GPT_OSS,
+            hidden: 130,
+            ..SMALL
+        },
     ] {
         for dtype in [DType::F32, DType::BF16] {
             assert_eq!(run(1, &case, dtype), run(2, &case, dtype));
@@ -562,7 +675,11 @@ fn only_what_is_tracked_gets_a_gradient() {
         let routing = floats([5, 1], 2, 1.0, DType::F32, &device);
         let gate_up = leaf(3).require_grad();
         let down = floats([2, 4, 3], 4, 1.0, DType::F32, &device);
-        let down = if track_down { down.require_grad() } else { down };
+        let down = if track_down {
+            down.require_grad()
+        } else {
+            down
+        };
         let weights = Weights::packed(
             Projection::new(gate_up.clone()),
             Projection::new(down.clone()),
@@ -612,7 +729,10 @@ fn gradients_go_through_computed_weights() {
 #[test]
 fn routing_weights_may_be_f32() {
     let device = Device::flex().autodiff();
-    let case = Case { route: Route::Elsewhere, ..SMALL };
+    let case = Case {
+        route: Route::Elsewhere,
+        ..SMALL
+    };
     let x = floats([case.tokens, 20], 1, 1.0, DType::BF16, &device);
     let routing = floats([case.tokens, 2], 2, 1.0, DType::F32, &device).require_grad();
     let weights = Weights::packed(
@@ -653,7 +773,10 @@ fn what_no_kernel_takes_is_refused() {
         let indices = integers(&[0], [1, 1], &device);
         experts::fused(x, indices, routing, weights, None, key).err()
     };
-    let gelu = MoeKey { activation: Activation::Gelu, ..MoeKey::QWEN3 };
+    let gelu = MoeKey {
+        activation: Activation::Gelu,
+        ..MoeKey::QWEN3
+    };
     assert_eq!(run(gelu, DType::F32), Some(Reason::Semantics));
     assert_eq!(run(MoeKey::QWEN3, DType::BF16), Some(Reason::MixedDtypes));
     assert_eq!(run(MoeKey::QWEN3, DType::F32), None);
@@ -700,7 +823,10 @@ fn each_calls_every_expert_with_rows_once() {
         rows * (expert + 1) as f64
     });
     let row = |t: usize| values(x.clone().slice_dim(0, t..t + 1));
-    assert_eq!(called, [(0, row(0)), (2, [row(0), row(1), row(2)].concat())]);
+    assert_eq!(
+        called,
+        [(0, row(0)), (2, [row(0), row(1), row(2)].concat())]
+    );
     // 1 · 3 + 2 · 1, 4 · 3, 5 · 3.
     let expected: Vec<f64> = [5.0, 12.0, 15.0]
         .iter()

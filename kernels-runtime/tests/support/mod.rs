@@ -68,14 +68,22 @@ impl Fixture {
     }
 
     /// Asserts that `got` is as near to the exact result `{case}.ref.{result}` as what the module
-    /// computed, in the L2 norm: with 10 % for the order of additions, and one f32 rounding where
-    /// the module happens to be exact.
-    pub fn as_near(&self, what: &str, got: &[f64], case: &str, module: &str, result: &str) {
+    /// computed, in the L2 norm: `slack` times, and one f32 rounding where the module happens to
+    /// be exact.
+    pub fn as_near(
+        &self,
+        slack: f64,
+        what: &str,
+        got: &[f64],
+        case: &str,
+        module: &str,
+        result: &str,
+    ) {
         let exact = self.values(&format!("{case}.ref.{result}"));
         let theirs = self.values(&format!("{case}.{module}.{result}"));
         let (ours, theirs) = (relative_error(got, &exact), relative_error(&theirs, &exact));
         assert!(
-            ours <= 1.1 * theirs + 6e-8,
+            ours <= slack * theirs + 6e-8,
             "{what} {case} {result}: {ours:.2e} from the exact result, the module {theirs:.2e}"
         );
     }
@@ -91,5 +99,9 @@ pub fn relative_error(got: &[f64], exact: &[f64]) -> f64 {
     let error = norm(&mut got.iter().zip(exact).map(|(a, b)| a - b));
     let size = norm(&mut exact.iter().copied());
     assert!(error.is_finite());
-    if error == 0.0 { 0.0 } else { error / size.max(f64::MIN_POSITIVE) }
+    if error == 0.0 {
+        0.0
+    } else {
+        error / size.max(f64::MIN_POSITIVE)
+    }
 }

@@ -70,9 +70,7 @@ impl<const STACKED: usize, const SINGLE: usize> From<Tensor<STACKED>> for Stack<
     }
 }
 
-impl<const STACKED: usize, const SINGLE: usize> From<&[Tensor<SINGLE>]>
-    for Stack<STACKED, SINGLE>
-{
+impl<const STACKED: usize, const SINGLE: usize> From<&[Tensor<SINGLE>]> for Stack<STACKED, SINGLE> {
     fn from(tensors: &[Tensor<SINGLE>]) -> Self {
         Self::List(tensors.to_vec())
     }
@@ -101,8 +99,8 @@ mod backend {
     };
     use burn::backend::tensor::FloatTensor;
     use burn::backend::{
-        Backend, BackendTensor, Dispatch, Shape, DispatchAutodiffContext, DispatchTensor,
-        DispatchTensorKind, ExtensionType, TensorMetadata,
+        Backend, BackendTensor, Dispatch, DispatchAutodiffContext, DispatchTensor,
+        DispatchTensorKind, ExtensionType, Shape, TensorMetadata,
     };
     use burn::tensor::FloatDType;
 
@@ -235,7 +233,10 @@ mod backend {
         like: &FloatTensor<B>,
     ) {
         let Some(joint) = joint else { return };
-        let pairs = nodes.into_iter().flatten().zip(gradients.into_iter().flatten());
+        let pairs = nodes
+            .into_iter()
+            .flatten()
+            .zip(gradients.into_iter().flatten());
         for (node, gradient) in pairs {
             if let Some(gradient) = gradient {
                 grads.register::<B>(node, gradient);

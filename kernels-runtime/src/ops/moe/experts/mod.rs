@@ -173,7 +173,11 @@ pub(crate) fn check(
     assert!(
         limit.is_some() == (key.clamp == Clamp::Limit),
         "experts: {key} {}",
-        if limit.is_some() { "has no clamp, but a limit is given" } else { "needs the limit" },
+        if limit.is_some() {
+            "has no clamp, but a limit is given"
+        } else {
+            "needs the limit"
+        },
     );
     weights.check(hidden, key);
 }

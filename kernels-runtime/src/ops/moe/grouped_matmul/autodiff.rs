@@ -42,7 +42,10 @@ pub trait GroupedMatmulKernel: Backend {
         layout: ExpertLayout,
         x_gradient: bool,
         wanted: Vec<Vec<bool>>,
-    ) -> (Option<FloatTensor<Self>>, Vec<Vec<Option<FloatTensor<Self>>>>);
+    ) -> (
+        Option<FloatTensor<Self>>,
+        Vec<Vec<Option<FloatTensor<Self>>>>,
+    );
 }
 
 #[derive(Debug)]

@@ -133,10 +133,7 @@ fn weight_gradients<T: Element>(
     let (x, dy) = (x.to_contiguous(), dy.to_contiguous());
     let (inputs, features) = (x.layout().shape()[1], dy.layout().shape()[1]);
     let covered = groups.last().map_or(0, |group| group.end);
-    let (x, dy) = (
-        contiguous::<T>(&x),
-        contiguous::<T>(&dy),
-    );
+    let (x, dy) = (contiguous::<T>(&x), contiguous::<T>(&dy));
     let slabs = gradients.experts(groups.len(), inputs * features);
     let tasks: Vec<(&Range<usize>, Slab<'_, T>)> = groups.iter().zip(slabs).collect();
     tasks.into_par_iter().for_each(|(group, slab)| {
@@ -164,4 +161,3 @@ fn weight_gradients<T: Element>(
         unsafe { sum.finish() };
     });
 }
-

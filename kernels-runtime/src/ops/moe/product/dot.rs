@@ -138,12 +138,7 @@ impl Dot<'_> {
             let start = (row + r) * self.stride + feature;
             let out = &mut self.out[start..start + W];
             for c in 0..W {
-                let rest: f32 = rows[r]
-                    .1
-                    .iter()
-                    .zip(weights[c].1)
-                    .map(|(x, w)| x * w)
-                    .sum();
+                let rest: f32 = rows[r].1.iter().zip(weights[c].1).map(|(x, w)| x * w).sum();
                 let sum = simd.reduce_sum_f32s(sums[r][c]) + rest;
                 out[c] = if self.add { out[c] + sum } else { sum };
             }

@@ -101,10 +101,15 @@ pub(super) fn product<T: Element>(
         .collect();
     for (start, part) in parts {
         let width = part.len() / count.max(1);
-        for (out, part) in out.chunks_exact_mut(weights.features).zip(part.chunks_exact(width)) {
+        for (out, part) in out
+            .chunks_exact_mut(weights.features)
+            .zip(part.chunks_exact(width))
+        {
             let out = &mut out[start..start + width];
             if add {
-                out.iter_mut().zip(part).for_each(|(out, part)| *out += *part);
+                out.iter_mut()
+                    .zip(part)
+                    .for_each(|(out, part)| *out += *part);
             } else {
                 out.copy_from_slice(part);
             }

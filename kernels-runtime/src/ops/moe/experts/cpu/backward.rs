@@ -84,7 +84,9 @@ fn by_slot<R: Element, T: Element>(view: &View<'_, T>, d_routing: &[T::Acc]) -> 
     use burn::tensor::ElementConversion;
     let mut out = Output::<R>::new(Shape::new([view.tokens(), view.choices]));
     for (place, row) in out.places().iter_mut().zip(view.groups.rows()) {
-        let value = d_routing.get(*row as usize).map_or(0.0, |value| value.elem::<f64>());
+        let value = d_routing
+            .get(*row as usize)
+            .map_or(0.0, |value| value.elem::<f64>());
         place.write(R::round(value.elem()));
     }
     // SAFETY: there is a row number, perhaps that of none, for every slot.
@@ -154,11 +156,20 @@ impl<A: Gemm> Chunk<A> {
         let slots = &view.groups.slots()[rows.clone()];
         let x = gather(view.x, hidden, slots, view.choices);
         let mut dy = gather(dy, hidden, slots, view.choices);
-        let routing: Vec<A> = slots.iter().map(|slot| view.routing[*slot as usize]).collect();
+        let routing: Vec<A> = slots
+            .iter()
+            .map(|slot| view.routing[*slot as usize])
+            .collect();
         let mut d_gate = vec![<A as Gemm>::ZERO; rows.len() * width];
         let mut d_up = d_gate.clone();
         let mut result = d_gate.clone();
-        product(&dy, view.down[expert].transposed(), &mut d_gate, false, spread);
+        product(
+            &dy,
+            view.down[expert].transposed(),
+            &mut d_gate,
+            false,
+            spread,
+        );
         pulp::Arch::new().dispatch(Backward {
             unit: Unit::new(view.settings),
             width,

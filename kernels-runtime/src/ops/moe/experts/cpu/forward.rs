@@ -10,7 +10,10 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 
 /// The result and, if `keep`, gate and up of every row.
-pub(super) fn forward<T: Element>(view: &View<'_, T>, keep: bool) -> (FlexTensor, Option<FlexTensor>)
+pub(super) fn forward<T: Element>(
+    view: &View<'_, T>,
+    keep: bool,
+) -> (FlexTensor, Option<FlexTensor>)
 where
     T::Acc: Gemm,
 {

@@ -144,6 +144,8 @@ pub(super) fn add_bias<A: Gemm>(rows: &mut [A], bias: &[A]) {
         return;
     }
     for row in rows.chunks_exact_mut(bias.len()) {
-        row.iter_mut().zip(bias).for_each(|(value, bias)| *value += *bias);
+        row.iter_mut()
+            .zip(bias)
+            .for_each(|(value, bias)| *value += *bias);
     }
 }

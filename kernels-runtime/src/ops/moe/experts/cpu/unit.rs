@@ -71,7 +71,10 @@ where
             return;
         }
         if let Some(kept) = self.kept {
-            let rows = self.gate.chunks_exact(width).zip(self.up.chunks_exact(width));
+            let rows = self
+                .gate
+                .chunks_exact(width)
+                .zip(self.up.chunks_exact(width));
             for (kept, (gate, up)) in kept.chunks_exact_mut(2 * width).zip(rows) {
                 for (place, value) in kept.iter_mut().zip(gate.iter().chain(up)) {
                     place.write(T::round(*value));
@@ -146,7 +149,11 @@ where
                 let s = unit.sigmoid(g);
                 let slope = s + unit.alpha * g * s * (T::Acc::ONE - s);
                 let d_gate_there = d * (unit.up_offset + unit.clamp_up(up)) * slope;
-                *d_gate = if gate > unit.limit { zero } else { d_gate_there };
+                *d_gate = if gate > unit.limit {
+                    zero
+                } else {
+                    d_gate_there
+                };
                 let beyond = up > unit.limit || up < -unit.limit;
                 *d_up = if beyond { zero } else { d * *d_up };
             }
