@@ -24,7 +24,7 @@ impl<'a> Readable<'a> {
         let readable = |tensor: &'a FlexTensor| {
             let strides = tensor.layout().strides();
             let expert = &strides[strides.len().saturating_sub(2)..];
-            if expert.contains(&1) && strides.iter().all(|stride| *stride >= 0) {
+            if expert.contains(&1) && strides.iter().all(|stride| *stride > 0) {
                 Cow::Borrowed(tensor)
             } else {
                 Cow::Owned(tensor.to_contiguous())
@@ -80,9 +80,8 @@ impl<'a> Readable<'a> {
         self.experts::<T>(1)
             .into_iter()
             .map(|(data, shape, strides)| {
-                let stride = (strides[0] as usize).max(1);
                 data.iter()
-                    .step_by(stride)
+                    .step_by(strides[0] as usize)
                     .take(shape[0])
                     .map(|value| value.load())
                     .collect()

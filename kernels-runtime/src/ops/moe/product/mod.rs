@@ -69,7 +69,8 @@ const PANEL: usize = 256;
 const PART: usize = 64;
 
 /// `out = rows · weights`, or `out += …` if `add`. `rows` are `count × inputs`, `out` is
-/// `count × features`. If `spread`, rayon's threads share the features; the result is the same.
+/// `count × features`. If `spread`, rayon's threads share the features, in parts of one size, so
+/// that results don't depend on the number of threads.
 pub(super) fn product<T: Element>(
     rows: &[T::Acc],
     weights: Matrix<'_, T>,

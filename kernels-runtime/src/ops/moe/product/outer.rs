@@ -17,7 +17,7 @@ const LINES: usize = 64;
 
 /// `out[l, j] = Σ_r left[r, l] · right[r, j]` over `count` rows, or `out += …` if `add`. `left`
 /// and `right` are contiguous rows of the widths beside them. If `spread`, rayon's threads share
-/// the lines; the result is the same.
+/// the lines, in parts of one size, so that results don't depend on the number of threads.
 ///
 /// # Safety
 /// If `add`, the places of `out` have been written.
