@@ -4,6 +4,7 @@ use burn::backend::DispatchTensor;
 use burn::tensor::Tensor;
 
 /// A tensor for each expert.
+#[allow(clippy::large_enum_variant)] // A few a call: a box would cost more than it saves.
 #[derive(Clone, Debug)]
 pub enum Stack<const STACKED: usize, const SINGLE: usize> {
     /// All in one, experts along the first axis.

@@ -79,6 +79,7 @@ impl Projection {
 }
 
 /// The projections of gate and up.
+#[allow(clippy::large_enum_variant)] // A few a call: a box would cost more than it saves.
 #[derive(Clone, Debug)]
 pub enum GateUp {
     /// Both in one, as the key's `projections` lays them out.
