@@ -1,6 +1,6 @@
 use super::CapabilityRange;
 use crate::dispatch::{DeviceKind, Reason};
-use crate::ops::{glu, rms_norm, rope};
+use crate::ops::{glu, moe, rms_norm, rope};
 use crate::semantics::SemanticsKey;
 use burn::backend::DispatchTensor;
 use burn::tensor::DType;
@@ -73,6 +73,8 @@ pub enum Launch {
     Glu(fn(glu::Call) -> DispatchTensor),
     /// A rotary position embedding of queries and keys.
     Rope(fn(rope::Call) -> (DispatchTensor, DispatchTensor)),
+    /// The experts of a mixture.
+    Moe(fn(moe::experts::Call) -> DispatchTensor),
     /// An operation of another crate, which runs it itself.
     Custom,
 }
@@ -92,9 +94,15 @@ impl Launch {
             Self::RmsNorm(_) => same(op, "rms_norm"),
             Self::Glu(_) => same(op, "glu"),
             Self::Rope(_) => same(op, "rope"),
-            Self::Custom => !(same(op, "rms_norm") || same(op, "glu") || same(op, "rope")),
+            Self::Moe(_) => same(op, "moe"),
+            Self::Custom => !is_built_in(op),
         }
     }
+}
+
+/// Whether `op` is an operation of this crate, which has its own launch.
+const fn is_built_in(op: &str) -> bool {
+    same(op, "rms_norm") || same(op, "glu") || same(op, "rope") || same(op, "moe")
 }
 
 const fn same(a: &str, b: &str) -> bool {

@@ -310,7 +310,12 @@ mod tests {
         let ids: Vec<_> = kernels().map(|kernel| kernel.id).collect();
         assert_eq!(
             ids,
-            ["npu_fused_rmsnorm", "npu_fused_rope", "npu_fused_swiglu"]
+            [
+                "npu_fused_moe",
+                "npu_fused_rmsnorm",
+                "npu_fused_rope",
+                "npu_fused_swiglu"
+            ]
         );
         assert_eq!(kernel("npu_fused_rope").unwrap().krate, "kernels-runtime");
         assert!(kernel("npu_fused_rop").is_none());

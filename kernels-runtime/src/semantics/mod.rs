@@ -4,14 +4,16 @@
 //! and printable; they are written into the built file beside each annotated site.
 
 mod custom;
+mod experts;
 mod glu;
-mod moe;
 mod rms_norm;
 mod rope;
+mod router;
 
 pub use custom::CustomKey;
 pub use glu::{Activation, Clamp, GluKey, Projections, TopK};
-pub use moe::{Correction, Grouping, Renormalise, RouterKey, RouterWeights, Scoring};
+pub use experts::{ExpertBias, ExpertLayout, MoeKey};
+pub use router::{Correction, Grouping, Renormalise, RouterKey, RouterWeights, Scoring};
 pub use rms_norm::{Gating, Groups, Offset, RmsNormKey, Rounding, Scale};
 pub use rope::{HeadLayout, RopeKey, RopeStyle, RotaryWidth, Sections, TableLayout};
 
@@ -28,6 +30,8 @@ pub enum SemanticsKey {
     Glu(GluKey),
     /// Rotary position embedding.
     Rope(RopeKey),
+    /// The experts of a mixture.
+    Moe(MoeKey),
     /// An operation of another crate.
     #[serde(untagged)]
     Custom(CustomKey),
@@ -40,6 +44,7 @@ impl SemanticsKey {
             Self::RmsNorm(_) => "rms_norm",
             Self::Glu(_) => "glu",
             Self::Rope(_) => "rope",
+            Self::Moe(_) => "moe",
             Self::Custom(key) => key.op(),
         }
     }
@@ -51,6 +56,7 @@ impl fmt::Display for SemanticsKey {
             Self::RmsNorm(key) => key.fmt(f),
             Self::Glu(key) => key.fmt(f),
             Self::Rope(key) => key.fmt(f),
+            Self::Moe(key) => key.fmt(f),
             Self::Custom(key) => key.fmt(f),
         }
     }
@@ -66,6 +72,7 @@ mod tests {
             SemanticsKey::RmsNorm(RmsNormKey::GEMMA),
             SemanticsKey::Glu(GluKey::SWIGLU),
             SemanticsKey::Rope(RopeKey::LLAMA),
+            SemanticsKey::Moe(MoeKey::QWEN3),
             SemanticsKey::Custom(CustomKey::new("soft_cap", &[("base", "tanh")])),
         ];
         for key in keys {
@@ -73,7 +80,7 @@ mod tests {
             assert_eq!(json["op"], key.op());
             assert!(json.as_object().unwrap().len() > 1, "{json}");
         }
-        let json = serde_json::to_string(&keys[3]).unwrap();
+        let json = serde_json::to_string(&keys[4]).unwrap();
         assert_eq!(json, r#"{"op":"soft_cap","base":"tanh"}"#);
     }
 
@@ -105,6 +112,15 @@ mod tests {
         assert_eq!(
             text(SemanticsKey::Glu(glu)),
             "glu(activation=quick_gelu, projections=interleaved, clamp=limit, up_offset=1)"
+        );
+        assert_eq!(
+            text(SemanticsKey::Moe(MoeKey::QWEN3)),
+            "moe(activation=silu, projections=chunked, layout=linear)"
+        );
+        assert_eq!(
+            text(SemanticsKey::Moe(MoeKey::GPT_OSS)),
+            "moe(activation=quick_gelu, projections=interleaved, layout=matmul, clamp=limit, \
+             up_offset=1, bias=all)"
         );
     }
 }

@@ -1,9 +1,13 @@
-//! Mixture of experts: the operations around the experts' matrices.
+//! Mixtures of experts.
 //!
 //! * [`router`]: which experts a token goes to, and with which weights.
+//! * [`experts`]: the experts of a layer, from the router's choice to the weighted sum.
+//! * [`grouped_matmul`]: rows grouped by expert times each expert's weights.
 //! * [`permute`] and [`unpermute`]: tokens into rows sorted by expert, and back.
 //! * [`load_balancing_loss`]: the auxiliary loss that keeps experts evenly used.
 
+pub mod experts;
+pub mod grouped_matmul;
 pub mod permute;
 pub mod router;
 pub mod unpermute;
@@ -11,9 +15,18 @@ pub mod unpermute;
 #[cfg(feature = "cpu")]
 mod integers;
 mod load_balancing;
+mod many;
+#[cfg(feature = "cpu")]
+mod product;
+#[cfg(feature = "cpu")]
+mod slabs;
+mod sort;
 mod top_k;
 
 pub use load_balancing::load_balancing_loss;
+#[cfg(feature = "cpu")]
+pub use many::Many;
+pub use many::Stack;
 pub use permute::{Permuted, moe_permute};
 pub use router::{Routed, Routing, route};
 pub use unpermute::moe_unpermute;

@@ -1,0 +1,185 @@
+//! The gradients of one expert's weights and biases, summed over its rows.
+
+use super::super::super::product::{Destination, Gemm, outer};
+use super::super::super::slabs::{Gradients, Sum};
+use super::backward::Chunk;
+use super::{BIASES, DOWN, GATE, Part, UP, View, part_of};
+use crate::cpu::Element;
+use crate::semantics::{ExpertLayout, MoeKey, Projections};
+use std::mem::MaybeUninit;
+
+/// The sums of one expert; none where no gradient is wanted.
+pub(super) struct Sums<'a, T: Element> {
+    /// With up, if they are packed.
+    gate: Option<Sum<'a, T>>,
+    up: Option<Sum<'a, T>>,
+    down: Option<Sum<'a, T>>,
+    gate_bias: Option<Sum<'a, T>>,
+    up_bias: Option<Sum<'a, T>>,
+    down_bias: Option<Sum<'a, T>>,
+}
+
+impl<'a, T: Element> Sums<'a, T>
+where
+    T::Acc: Gemm,
+{
+    /// Those of each expert, in the places of `gradients`, which are grouped as the weights.
+    pub(super) fn of(view: &View<'_, T>, gradients: &'a mut [Gradients<T>]) -> Vec<Self> {
+        let (hidden, width) = (view.hidden, view.width);
+        let gate = width * parts(view.settings.key.projections);
+        let sizes = [
+            gate * hidden,
+            width * hidden,
+            hidden * width,
+            gate,
+            width,
+            hidden,
+        ];
+        let experts = view.groups.experts();
+        let mut slabs: Vec<_> = gradients
+            .iter_mut()
+            .zip(sizes)
+            .map(|(gradients, size)| gradients.experts(experts, size).into_iter())
+            .collect();
+        let mut next = move |group: usize| slabs[group].next().flatten().map(Sum::new);
+        (0..experts)
+            .map(|_| Self {
+                gate: next(GATE),
+                up: next(UP),
+                down: next(DOWN),
+                gate_bias: next(BIASES + GATE),
+                up_bias: next(BIASES + UP),
+                down_bias: next(BIASES + DOWN),
+            })
+            .collect()
+    }
+
+    /// Adds what some rows contribute.
+    pub(super) fn add(&mut self, key: MoeKey, chunk: &Chunk<T::Acc>) {
+        let (x, dy) = ((&chunk.x[..], chunk.hidden), (&chunk.dy[..], chunk.hidden));
+        let d_gate = (&chunk.d_gate[..], chunk.width);
+        let d_up = (&chunk.d_up[..], chunk.width);
+        let result = (&chunk.result[..], chunk.width);
+        let (packed, separate): (&[_], &[_]) = match key.projections {
+            Projections::Separate => (&[d_gate], &[d_up]),
+            Projections::Chunked | Projections::Interleaved => (&[d_gate, d_up], &[]),
+        };
+        if let Some(sum) = &mut self.gate {
+            weights(sum, key, x, packed, chunk);
+        }
+        if let Some(sum) = &mut self.up {
+            weights(sum, key, x, separate, chunk);
+        }
+        if let Some(sum) = &mut self.down {
+            weights(sum, key, result, &[dy], chunk);
+        }
+        if let Some(sum) = &mut self.gate_bias {
+            biases(sum, key, packed);
+        }
+        if let Some(sum) = &mut self.up_bias {
+            biases(sum, key, separate);
+        }
+        if let Some(sum) = &mut self.down_bias {
+            biases(sum, key, &[dy]);
+        }
+    }
+
+    /// Writes the gradients; zeros if no rows were added.
+    pub(super) fn finish(self) {
+        let sums = [
+            self.gate,
+            self.up,
+            self.down,
+            self.gate_bias,
+            self.up_bias,
+            self.down_bias,
+        ];
+        for sum in sums.into_iter().flatten() {
+            // SAFETY: `weights` and `biases`, which alone ask for the places, write all: their
+            // parts together are a whole weight or bias.
+            unsafe { sum.finish() };
+        }
+    }
+}
+
+/// How many parts gate's tensor has.
+fn parts(projections: Projections) -> usize {
+    match projections {
+        Projections::Separate => 1,
+        Projections::Chunked | Projections::Interleaved => 2,
+    }
+}
+
+/// Where the features of a part are, of a tensor of one part or two.
+fn place(key: MoeKey, parts: usize, part: usize, width: usize) -> Part {
+    if parts == 1 {
+        Part { start: 0, step: 1 }
+    } else {
+        part_of(key.projections, part, width)
+    }
+}
+
+/// Rows and their width.
+type Rows<'a, A> = (&'a [A], usize);
+
+/// Adds the gradient of a weight whose features are in one part or two: `inputsᵀ · outputs`, or
+/// its transpose, as the weight is laid out.
+fn weights<T: Element>(
+    sum: &mut Sum<'_, T>,
+    key: MoeKey,
+    inputs: Rows<'_, T::Acc>,
+    outputs: &[Rows<'_, T::Acc>],
+    chunk: &Chunk<T::Acc>,
+) where
+    T::Acc: Gemm,
+{
+    let (add, places) = (sum.started(), sum.places());
+    let features: usize = outputs.iter().map(|(_, width)| width).sum();
+    for (part, output) in outputs.iter().enumerate() {
+        let Part { start, step } = place(key, outputs.len(), part, output.1);
+        let (left, right, destination) = match key.layout {
+            ExpertLayout::Linear => {
+                let destination = Destination {
+                    data: &mut places[start * inputs.1..],
+                    line_stride: step * inputs.1,
+                    stride: 1,
+                };
+                (*output, inputs, destination)
+            }
+            ExpertLayout::Matmul => {
+                let destination = Destination {
+                    data: &mut places[start.min(features * inputs.1)..],
+                    line_stride: features,
+                    stride: step,
+                };
+                (inputs, *output, destination)
+            }
+        };
+        // SAFETY: `add` says that the places have been asked for before, and then all parts were
+        // written.
+        unsafe { outer(chunk.rows, left, right, destination, add, chunk.spread) };
+    }
+}
+
+/// Adds the gradient of a bias whose features are in one part or two: sums of columns.
+fn biases<T: Element>(sum: &mut Sum<'_, T>, key: MoeKey, outputs: &[Rows<'_, T::Acc>])
+where
+    T::Acc: Gemm,
+{
+    let (add, places) = (sum.started(), sum.places());
+    for (part, (rows, width)) in outputs.iter().enumerate() {
+        let Part { start, step } = place(key, outputs.len(), part, *width);
+        for feature in 0..*width {
+            let place: &mut MaybeUninit<T::Acc> = &mut places[start + feature * step];
+            let column = rows.iter().skip(feature).step_by(*width);
+            let mut total = if add {
+                // SAFETY: written when the places were asked for before.
+                unsafe { place.assume_init_read() }
+            } else {
+                Gemm::ZERO
+            };
+            column.for_each(|value| total += *value);
+            place.write(total);
+        }
+    }
+}

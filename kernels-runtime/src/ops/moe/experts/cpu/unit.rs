@@ -1,0 +1,162 @@
+//! The gated unit of an expert, forward and backward, row by row.
+
+use super::super::super::product::Gemm;
+use super::super::autodiff::Settings;
+use crate::cpu::{Element, Real, sum_of};
+use crate::semantics::Activation;
+use std::mem::MaybeUninit;
+
+/// What the unit computes: both activations are `a · σ(αa)`.
+#[derive(Clone, Copy)]
+pub(super) struct Unit<A> {
+    alpha: A,
+    /// Infinite if nothing is clamped.
+    limit: A,
+    up_offset: A,
+}
+
+impl<A: Real> Unit<A> {
+    pub(super) fn new(settings: Settings) -> Self {
+        let alpha = match settings.key.activation {
+            Activation::Silu => 1.0,
+            Activation::QuickGelu => 1.702,
+            other => unreachable!("dispatch refused {}", other.name()),
+        };
+        Self {
+            alpha: A::of(alpha),
+            limit: A::of(settings.limit.unwrap_or(f64::INFINITY)),
+            up_offset: A::of(settings.key.up_offset.value()),
+        }
+    }
+
+    /// A NaN fails both comparisons and stays.
+    #[inline(always)]
+    fn clamp_gate(self, gate: A) -> A {
+        if gate > self.limit { self.limit } else { gate }
+    }
+
+    #[inline(always)]
+    fn clamp_up(self, up: A) -> A {
+        let up = if up > self.limit { self.limit } else { up };
+        if up < -self.limit { -self.limit } else { up }
+    }
+
+    /// `σ(αa)`. Where `e^-αa` overflows it is 0, as it should.
+    #[inline(always)]
+    fn sigmoid(self, a: A) -> A {
+        A::ONE / (A::ONE + (-(self.alpha * a)).exp())
+    }
+}
+
+/// `gate` becomes the unit's result. Gate and up are rounded to the tensor's type first, and
+/// written to `kept`, gate before up, if backward will need them.
+pub(super) struct Forward<'a, T: Element> {
+    pub(super) unit: Unit<T::Acc>,
+    pub(super) width: usize,
+    pub(super) gate: &'a mut [T::Acc],
+    pub(super) up: &'a [T::Acc],
+    pub(super) kept: Option<&'a mut [MaybeUninit<T>]>,
+}
+
+impl<T: Element> pulp::WithSimd for Forward<'_, T>
+where
+    T::Acc: Gemm,
+{
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) {
+        let (unit, width) = (self.unit, self.width);
+        if width == 0 {
+            return;
+        }
+        if let Some(kept) = self.kept {
+            let rows = self
+                .gate
+                .chunks_exact(width)
+                .zip(self.up.chunks_exact(width));
+            for (kept, (gate, up)) in kept.chunks_exact_mut(2 * width).zip(rows) {
+                for (place, value) in kept.iter_mut().zip(gate.iter().chain(up)) {
+                    place.write(T::round(*value));
+                }
+            }
+        }
+        for (gate, up) in self.gate.iter_mut().zip(self.up) {
+            let g = unit.clamp_gate(T::round(*gate).load());
+            let u = unit.clamp_up(T::round(*up).load());
+            *gate = (unit.up_offset + u) * (g * unit.sigmoid(g));
+        }
+    }
+}
+
+/// From what forward kept and the gradient of the result without the routing weight: the result
+/// again, and the gradients of gate, up and routing weight.
+pub(super) struct Backward<'a, T: Element> {
+    pub(super) unit: Unit<T::Acc>,
+    pub(super) width: usize,
+    /// Gate and up, `2 · width` a row.
+    pub(super) kept: &'a [T],
+    /// The routing weight of each row.
+    pub(super) routing: &'a [T::Acc],
+    /// The gradient of the result; becomes that of the gate.
+    pub(super) gate: &'a mut [T::Acc],
+    /// Becomes the gradient of up.
+    pub(super) up: &'a mut [T::Acc],
+    /// Becomes the result.
+    pub(super) result: &'a mut [T::Acc],
+    /// The gradient of each row's routing weight is added to it.
+    pub(super) d_routing: &'a mut [T::Acc],
+}
+
+impl<T: Element> pulp::WithSimd for Backward<'_, T>
+where
+    T::Acc: Gemm,
+{
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) {
+        let (unit, width) = (self.unit, self.width);
+        let zero = <T::Acc as Gemm>::ZERO;
+        for (row, d_routing) in self.d_routing.iter_mut().enumerate() {
+            let (kept_gate, kept_up) =
+                self.kept[2 * row * width..2 * (row + 1) * width].split_at(width);
+            let span = row * width..(row + 1) * width;
+            let (d_gate, d_up) = (&mut self.gate[span.clone()], &mut self.up[span.clone()]);
+            let result = &mut self.result[span];
+            for (((result, d_up), gate), up) in result
+                .iter_mut()
+                .zip(d_up.iter_mut())
+                .zip(kept_gate)
+                .zip(kept_up)
+            {
+                let g = unit.clamp_gate(gate.load());
+                let activated = g * unit.sigmoid(g);
+                *result = (unit.up_offset + unit.clamp_up(up.load())) * activated;
+                *d_up = activated;
+            }
+            *d_routing += sum_of(result, d_gate, d_gate, |result, d, _| result * d);
+            let weight = self.routing[row];
+            for (((d_gate, d_up), gate), up) in d_gate
+                .iter_mut()
+                .zip(d_up.iter_mut())
+                .zip(kept_gate)
+                .zip(kept_up)
+            {
+                let (gate, up) = (gate.load(), up.load());
+                let d = weight * *d_gate;
+                let g = unit.clamp_gate(gate);
+                let s = unit.sigmoid(g);
+                let slope = s + unit.alpha * g * s * (T::Acc::ONE - s);
+                let d_gate_there = d * (unit.up_offset + unit.clamp_up(up)) * slope;
+                *d_gate = if gate > unit.limit {
+                    zero
+                } else {
+                    d_gate_there
+                };
+                let beyond = up > unit.limit || up < -unit.limit;
+                *d_up = if beyond { zero } else { d * *d_up };
+            }
+        }
+    }
+}

@@ -1,0 +1,62 @@
+use super::super::sort::Groups;
+use crate::ops::{compute_dtype, same_dtype_as};
+use burn::tensor::{IndexingUpdateOp, Int, Tensor, TensorData};
+
+/// The experts of a mixture through functions of the caller's: `expert(e, rows)` gets the rows
+/// `[n, H]` that expert `e` takes, in the order of the tokens, and returns as many. It is called
+/// for experts with at least one row, in their order. For experts whose projections are layers
+/// that a kernel must not look into, such as quantised ones or ones with an adapter.
+///
+/// `x` is `[T, H]`, `indices` and `routing` `[T, k]`; the result is like `x`, the weighted sum of
+/// what the experts return, summed in f32 (f64 for f64) and rounded once. Index `experts` means
+/// an expert on another device, which adds nothing.
+///
+/// Reads the indices, once: on a device, this waits for it.
+///
+/// # Panics
+/// Shapes that don't go together, an index below 0 or above `experts`, or a result of `expert`
+/// with another shape than its rows.
+pub fn each(
+    x: Tensor<2>,
+    indices: Tensor<2, Int>,
+    routing: Tensor<2>,
+    experts: usize,
+    mut expert: impl FnMut(usize, Tensor<2>) -> Tensor<2>,
+) -> Tensor<2> {
+    let ([tokens, hidden], [rows, choices]) = (x.dims(), indices.dims());
+    assert!(
+        rows == tokens && routing.dims() == [rows, choices],
+        "experts: x has {tokens} tokens, the indices are {:?} and the routing weights {:?}; both \
+         must be [{tokens}, k]",
+        [rows, choices],
+        routing.dims(),
+    );
+    let (dtype, device) = (x.dtype(), x.device());
+    let indices: Vec<i64> = indices.into_data().iter::<i64>().collect();
+    let groups = Groups::by_expert(&indices, experts);
+    let compute = compute_dtype(dtype);
+    let routing = same_dtype_as(routing, compute).reshape([tokens * choices, 1]);
+    let mut sum = Tensor::<2>::zeros([tokens, hidden], (&device, compute));
+    for e in 0..experts {
+        let slots = &groups.slots()[groups.of(e)];
+        if slots.is_empty() {
+            continue;
+        }
+        let positions = |each: &dyn Fn(usize) -> usize| -> Tensor<1, Int> {
+            let values: Vec<i64> = slots.iter().map(|s| each(*s as usize) as i64).collect();
+            let count = values.len();
+            Tensor::from_data(TensorData::new(values, [count]), &device.clone().inner())
+        };
+        let (slot, token) = (positions(&|s| s), positions(&|s| s / choices));
+        let out = expert(e, x.clone().select(0, token.clone()));
+        assert!(
+            out.dims() == [slots.len(), hidden],
+            "experts: expert {e} made {:?} of rows [{}, {hidden}]",
+            out.dims(),
+            slots.len(),
+        );
+        let weighted = same_dtype_as(out, compute) * routing.clone().select(0, slot);
+        sum = sum.select_assign(0, token, weighted, IndexingUpdateOp::Add);
+    }
+    same_dtype_as(sum, dtype)
+}

@@ -1,0 +1,183 @@
+//! The experts of a mixture (Shazeer et al., arXiv:1701.06538; with gated units as in Mixtral,
+//! arXiv:2401.04088). A router, which is not part of this, has chosen for every token `t` the
+//! experts `e = indices[t, j]` and their weights `p = routing[t, j]`:
+//!
+//! `y_t = Σ_j p · o`, `o = W_down a + b_down`, `a = activation(g) · (up_offset + u)`,
+//! `g = W_gate x_t + b_gate`, `u = W_up x_t + b_up`.
+//!
+//! Index `E`, one past the last expert, means an expert on another device: the slot adds nothing
+//! and gets no gradient.
+//!
+//! With `q = W_downᵀ dy_t` the gradients are `dp = a · q + b_down · dy_t`, `da = p q`,
+//! `du = da · activation(g)`, `dg = da · (up_offset + u) · activation'(g)`,
+//! `dx_t = Σ_j W_gateᵀ dg + W_upᵀ du`, `dW_gate = Σ dg xᵀ`, `dW_up = Σ du xᵀ`,
+//! `dW_down = Σ p dy aᵀ`, and those of the biases are sums over the rows of an expert. An expert
+//! without rows has zero gradients. A clamped operand has none where it is beyond its limit.
+//!
+//! | tensor | `layout = linear` | `layout = matmul` |
+//! |---|---|---|
+//! | gate and up in one (`chunked`, `interleaved`) | `[E, 2I, H]` | `[E, H, 2I]` |
+//! | gate, up (`separate`) | `[E, I, H]` | `[E, H, I]` |
+//! | down | `[E, H, I]` | `[E, I, H]` |
+//! | biases | `[E, 2I]` or `[E, I]`, `[E, H]` | the same |
+//!
+//! Each is one tensor or a list of `E` without the first axis.
+
+#[cfg(feature = "cpu")]
+mod autodiff;
+#[cfg(feature = "cpu")]
+mod cpu;
+mod each;
+mod reference;
+mod weights;
+
+#[cfg(feature = "cpu")]
+pub use autodiff::{ExpertsBackend, ExpertsKernel, Gradients, Settings, Wanted};
+pub use each::each;
+pub use reference::reference;
+pub use weights::{GateUp, Projection, Weights};
+
+use crate::dispatch::{Mode, Query, Reason, TensorType};
+use crate::ops::{query, refuse_unless_fused};
+use crate::registry::{KernelSpec, declare_kernel};
+use crate::semantics::{Clamp, MoeKey, SemanticsKey};
+use burn::backend::{DispatchTensor, TensorMetadata};
+use burn::tensor::{DType, Int, Tensor};
+
+declare_kernel! {
+    /// The kernel `npu_fused_moe`.
+    pub static KERNEL = KernelSpec {
+        id: "npu_fused_moe",
+        op: "moe",
+        version: 1,
+        summary: "Experts of a mixture: grouped products and gated unit, with their gradients",
+        implementations: &[
+            #[cfg(feature = "cpu")]
+            cpu::IMPLEMENTATION,
+        ],
+    };
+}
+
+/// The operands of one call.
+#[derive(Debug)]
+pub struct Call {
+    /// The tokens, `[T, H]`.
+    pub x: DispatchTensor,
+    /// The experts of each token, integers `[T, k]`.
+    pub indices: DispatchTensor,
+    /// Their weights, `[T, k]`.
+    pub routing: DispatchTensor,
+    /// The weights of the experts: gate (with up, if packed), up, down, then their biases. Each is
+    /// one stacked tensor, one for each expert, or none.
+    pub weights: Vec<Vec<DispatchTensor>>,
+    /// The clamp's limit, if the key says that there is one.
+    pub limit: Option<f64>,
+    /// What to compute.
+    pub key: MoeKey,
+}
+
+/// The experts of a mixture by the fused kernel of the tensors' device.
+///
+/// `x` is `[T, H]`, `indices` and `routing` `[T, k]`; the result is like `x`. `weights` have the
+/// dtype of `x`; `routing` has it too, or is f32, as with Mixtral. `limit` is the clamp's and is
+/// there exactly if the key has a clamp.
+///
+/// # Errors
+/// The reason why no kernel can run: no implementation for the device or the activation, a dtype
+/// it does not take, or different dtypes.
+///
+/// # Panics
+/// Shapes that don't go together, operands that the key does not name, and, on the CPU, an index
+/// below 0 or above the number of experts.
+pub fn fused(
+    x: Tensor<2>,
+    indices: Tensor<2, Int>,
+    routing: Tensor<2>,
+    weights: Weights,
+    limit: Option<f64>,
+    key: MoeKey,
+) -> Result<Tensor<2>, Reason> {
+    check(&x, &indices, &routing, &weights, limit, key);
+    let call = Call {
+        x: x.into_dispatch(),
+        indices: indices.into_dispatch(),
+        routing: routing.into_dispatch(),
+        weights: weights.into_dispatch(),
+        limit,
+        key,
+    };
+    refuse_unless_fused(KERNEL, SemanticsKey::Moe(key), query_of(&call))?;
+    Ok(Tensor::from_dispatch(launch(call)))
+}
+
+/// What the decision for a call depends on.
+pub(crate) fn query_of(call: &Call) -> Query {
+    let mut joint = query([&call.x]);
+    let mut join = |other: Query| {
+        if other.mode == Mode::Training {
+            joint.mode = Mode::Training;
+        }
+        if other.tensors == TensorType::Mixed {
+            joint.tensors = TensorType::Mixed;
+        }
+    };
+    for weight in call.weights.iter().flatten() {
+        join(query([&call.x, weight]));
+    }
+    if call.routing.dtype() == DType::F32 {
+        join(query([&call.routing]));
+    } else {
+        join(query([&call.x, &call.routing]));
+    }
+    joint
+}
+
+/// Runs the kernel. Dispatch has found one for these tensors.
+#[cfg(feature = "cpu")]
+pub(crate) fn launch(call: Call) -> DispatchTensor {
+    let settings = Settings {
+        key: call.key,
+        limit: call.limit,
+    };
+    <burn::backend::Dispatch as ExpertsBackend>::experts(
+        call.x,
+        call.indices,
+        call.routing,
+        super::Many(call.weights),
+        settings,
+    )
+}
+
+#[cfg(not(feature = "cpu"))]
+pub(crate) fn launch(_: Call) -> DispatchTensor {
+    unreachable!("no implementation is compiled in, so dispatch found none")
+}
+
+/// Refuses shapes that don't go together and operands that the key does not name.
+#[track_caller]
+pub(crate) fn check(
+    x: &Tensor<2>,
+    indices: &Tensor<2, Int>,
+    routing: &Tensor<2>,
+    weights: &Weights,
+    limit: Option<f64>,
+    key: MoeKey,
+) {
+    let ([tokens, hidden], chosen) = (x.dims(), indices.dims());
+    assert!(
+        chosen[0] == tokens && routing.dims() == chosen,
+        "experts: x has {tokens} tokens, the indices are {chosen:?} and the routing weights {:?}; \
+         both must be [{tokens}, k]",
+        routing.dims(),
+    );
+    assert!(
+        limit.is_some() == (key.clamp == Clamp::Limit),
+        "experts: {key} {}",
+        if limit.is_some() {
+            "has no clamp, but a limit is given"
+        } else {
+            "needs the limit"
+        },
+    );
+    weights.check(hidden, key);
+}

@@ -1,0 +1,179 @@
+use super::super::Stack;
+use crate::semantics::{ExpertBias, ExpertLayout, MoeKey, Projections};
+use burn::backend::DispatchTensor;
+use burn::tensor::Tensor;
+
+/// One projection of all experts.
+#[derive(Clone, Debug)]
+pub struct Projection {
+    /// The weights, two axes an expert.
+    pub weight: Stack<3, 2>,
+    /// The biases, one axis an expert.
+    pub bias: Option<Stack<2, 1>>,
+}
+
+impl Projection {
+    /// A projection without bias.
+    pub fn new(weight: impl Into<Stack<3, 2>>) -> Self {
+        Self {
+            weight: weight.into(),
+            bias: None,
+        }
+    }
+
+    /// The same with biases.
+    #[must_use]
+    pub fn with_bias(self, bias: impl Into<Stack<2, 1>>) -> Self {
+        Self {
+            bias: Some(bias.into()),
+            ..self
+        }
+    }
+
+    /// Rows of one expert through its projection.
+    pub(super) fn forward(
+        &self,
+        expert: usize,
+        rows: Tensor<2>,
+        layout: ExpertLayout,
+    ) -> Tensor<2> {
+        let weight = self.weight.expert(expert);
+        let weight = match layout {
+            ExpertLayout::Linear => weight.transpose(),
+            ExpertLayout::Matmul => weight,
+        };
+        let out = rows.matmul(weight);
+        match &self.bias {
+            Some(bias) => out + bias.expert(expert).unsqueeze::<2>(),
+            None => out,
+        }
+    }
+
+    /// Refuses sizes that are not `experts` projections of `inputs` to `features`.
+    #[track_caller]
+    fn check(&self, what: &str, experts: usize, inputs: usize, features: usize, key: MoeKey) {
+        let expected = match key.layout {
+            ExpertLayout::Linear => [features, inputs],
+            ExpertLayout::Matmul => [inputs, features],
+        };
+        let (count, sizes) = self.weight.sizes(what);
+        assert!(
+            (count, sizes) == (experts, expected),
+            "experts: the {what} weights are {count} of {sizes:?}, but {experts} of {expected:?} \
+             are needed for {key}",
+        );
+        assert!(
+            self.bias.is_some() == (key.bias == ExpertBias::All),
+            "experts: {key}, but the {what} projection has {} bias",
+            if self.bias.is_some() { "a" } else { "no" },
+        );
+        if let Some(bias) = &self.bias {
+            let (count, sizes) = bias.sizes(what);
+            assert!(
+                (count, sizes) == (experts, [features]),
+                "experts: the {what} biases are {count} of {sizes:?}, but {experts} of \
+                 [{features}] are needed",
+            );
+        }
+    }
+}
+
+/// The projections of gate and up.
+#[allow(clippy::large_enum_variant)] // A few a call: a box would cost more than it saves.
+#[derive(Clone, Debug)]
+pub enum GateUp {
+    /// Both in one, as the key's `projections` lays them out.
+    Packed(Projection),
+    /// Two of one shape.
+    Separate {
+        /// Of the gate.
+        gate: Projection,
+        /// Of what it gates.
+        up: Projection,
+    },
+}
+
+/// The weights of all experts.
+#[derive(Clone, Debug)]
+pub struct Weights {
+    /// Gate and up.
+    pub gate_up: GateUp,
+    /// Down.
+    pub down: Projection,
+}
+
+impl Weights {
+    /// Gate and up in one.
+    pub fn packed(gate_up: Projection, down: Projection) -> Self {
+        Self {
+            gate_up: GateUp::Packed(gate_up),
+            down,
+        }
+    }
+
+    /// Gate and up apart.
+    pub fn separate(gate: Projection, up: Projection, down: Projection) -> Self {
+        Self {
+            gate_up: GateUp::Separate { gate, up },
+            down,
+        }
+    }
+
+    /// The number of experts.
+    pub fn experts(&self) -> usize {
+        self.down.weight.sizes("down").0
+    }
+
+    /// Refuses weights that are not those of the key's experts on tokens of `hidden` elements.
+    #[track_caller]
+    pub(super) fn check(&self, hidden: usize, key: MoeKey) {
+        let (experts, sizes) = self.down.weight.sizes("down");
+        assert!(experts > 0, "experts: there are none");
+        let width = match key.layout {
+            ExpertLayout::Linear => sizes[1],
+            ExpertLayout::Matmul => sizes[0],
+        };
+        self.down.check("down", experts, width, hidden, key);
+        match (&self.gate_up, key.projections) {
+            (GateUp::Packed(gate_up), Projections::Chunked | Projections::Interleaved) => {
+                gate_up.check("gate and up", experts, hidden, 2 * width, key);
+            }
+            (GateUp::Separate { gate, up }, Projections::Separate) => {
+                gate.check("gate", experts, hidden, width, key);
+                up.check("up", experts, hidden, width, key);
+            }
+            (GateUp::Packed(_), Projections::Separate) => {
+                panic!("experts: {key}, but gate and up are one tensor")
+            }
+            (GateUp::Separate { .. }, _) => {
+                panic!("experts: {key}, but gate and up are two tensors")
+            }
+        }
+    }
+
+    /// The projections: gate and up, or gate, nothing less, and down.
+    fn projections(self) -> [Option<Projection>; 3] {
+        match self.gate_up {
+            GateUp::Packed(gate_up) => [Some(gate_up), None, Some(self.down)],
+            GateUp::Separate { gate, up } => [Some(gate), Some(up), Some(self.down)],
+        }
+    }
+
+    /// Three groups of weights, then three of biases; groups that there are not are empty.
+    pub(super) fn into_dispatch(self) -> Vec<Vec<DispatchTensor>> {
+        let (mut weights, mut biases) = (Vec::new(), Vec::new());
+        for projection in self.projections() {
+            let (weight, bias) = match projection {
+                Some(projection) => (
+                    projection.weight.into_dispatch(),
+                    projection.bias.map_or_else(Vec::new, Stack::into_dispatch),
+                ),
+                None => (Vec::new(), Vec::new()),
+            };
+            weights.push(weight);
+            biases.push(bias);
+        }
+        weights.extend(biases);
+        weights
+    }
+}

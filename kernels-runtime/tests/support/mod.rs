@@ -1,0 +1,107 @@
+//! Numbers that transformers computed, and how near a result must come to them.
+
+use burn::tensor::{DType, Device, Int, Tensor, TensorData};
+use safetensors::{Dtype, SafeTensors};
+use std::collections::BTreeSet;
+
+/// A file of `tests/fixtures/ops`.
+pub struct Fixture(Vec<u8>);
+
+impl Fixture {
+    pub fn open(name: &str) -> Self {
+        let path = format!(
+            "{}/../tests/fixtures/ops/{name}.safetensors",
+            env!("CARGO_MANIFEST_DIR")
+        );
+        Self(std::fs::read(&path).unwrap_or_else(|e| panic!("{path}: {e}")))
+    }
+
+    fn tensors(&self) -> SafeTensors<'_> {
+        SafeTensors::deserialize(&self.0).unwrap()
+    }
+
+    /// The cases that have a tensor of this name: `a.bf16` for `x`, if there is `a.bf16.x`.
+    pub fn cases(&self, input: &str) -> Vec<String> {
+        let suffix = format!(".{input}");
+        let names: BTreeSet<String> = self
+            .tensors()
+            .names()
+            .into_iter()
+            .filter_map(|name| name.strip_suffix(&suffix).map(str::to_owned))
+            .filter(|case| case.ends_with("32") || case.ends_with("16"))
+            .collect();
+        names.into_iter().collect()
+    }
+
+    fn data(&self, name: &str) -> TensorData {
+        let tensors = self.tensors();
+        let view = tensors
+            .tensor(name)
+            .unwrap_or_else(|e| panic!("{name}: {e}"));
+        let dtype = match view.dtype() {
+            Dtype::F64 => DType::F64,
+            Dtype::F32 => DType::F32,
+            Dtype::F16 => DType::F16,
+            Dtype::BF16 => DType::BF16,
+            Dtype::I64 => DType::I64,
+            other => panic!("{name}: {other:?}"),
+        };
+        TensorData::from_bytes_vec(view.data().to_vec(), view.shape().to_vec(), dtype)
+    }
+
+    pub fn has(&self, name: &str) -> bool {
+        self.tensors().tensor(name).is_ok()
+    }
+
+    pub fn values(&self, name: &str) -> Vec<f64> {
+        self.data(name).iter::<f64>().collect()
+    }
+
+    pub fn tensor<const D: usize>(&self, name: &str, device: &Device) -> Tensor<D> {
+        let data = self.data(name);
+        let dtype = data.dtype();
+        Tensor::from_data(data, (device, dtype))
+    }
+
+    pub fn ints<const D: usize>(&self, name: &str, device: &Device) -> Tensor<D, Int> {
+        Tensor::from_data(self.data(name), device)
+    }
+
+    /// Asserts that `got` is as near to the exact result `{case}.ref.{result}` as what the module
+    /// computed, in the L2 norm: `slack` times, and one f32 rounding where the module happens to
+    /// be exact.
+    pub fn as_near(
+        &self,
+        slack: f64,
+        what: &str,
+        got: &[f64],
+        case: &str,
+        module: &str,
+        result: &str,
+    ) {
+        let exact = self.values(&format!("{case}.ref.{result}"));
+        let theirs = self.values(&format!("{case}.{module}.{result}"));
+        let (ours, theirs) = (relative_error(got, &exact), relative_error(&theirs, &exact));
+        assert!(
+            ours <= slack * theirs + 6e-8,
+            "{what} {case} {result}: {ours:.2e} from the exact result, the module {theirs:.2e}"
+        );
+    }
+}
+
+pub fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f64> {
+    tensor.into_data().iter::<f64>().collect()
+}
+
+pub fn relative_error(got: &[f64], exact: &[f64]) -> f64 {
+    assert_eq!(got.len(), exact.len());
+    let norm = |values: &mut dyn Iterator<Item = f64>| values.map(|v| v * v).sum::<f64>().sqrt();
+    let error = norm(&mut got.iter().zip(exact).map(|(a, b)| a - b));
+    let size = norm(&mut exact.iter().copied());
+    assert!(error.is_finite());
+    if error == 0.0 {
+        0.0
+    } else {
+        error / size.max(f64::MIN_POSITIVE)
+    }
+}
