@@ -12,16 +12,16 @@ use crate::bisection;
 use crate::policy::Reaction;
 use crate::registry::{self, SiteSpec};
 use burn::backend::DispatchTensor;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 const SLOTS: usize = 12;
 
 /// The cache and the counters of one site.
 pub(crate) struct Tally {
     slots: [Slot; SLOTS],
-    /// Calls for which no slot was left.
-    uncounted: AtomicU64,
+    /// Calls for which no slot was left: decided afresh each time, and counted under a lock.
+    overflow: Mutex<Vec<(Key, Outcome, u64)>>,
 }
 
 /// One cached decision. Whoever sets `outcome` owns the slot and then publishes `key`; from then
@@ -53,7 +53,7 @@ impl Tally {
                     calls: AtomicU64::new(0),
                 }
             }; SLOTS],
-            uncounted: AtomicU64::new(0),
+            overflow: Mutex::new(Vec::new()),
         }
     }
 
@@ -177,34 +177,54 @@ impl Tally {
                 return true;
             }
         }
-        self.uncounted.fetch_add(calls, Ordering::Relaxed) == 0
+        self.remember_beyond(key & QUERY, outcome, calls)
+    }
+
+    fn remember_beyond(&self, query: Key, outcome: Outcome, calls: u64) -> bool {
+        let mut overflow = self.overflow();
+        let known = overflow
+            .iter_mut()
+            .find(|(q, o, _)| (*q, *o) == (query, outcome));
+        match known {
+            Some((_, _, sum)) => *sum += calls,
+            None => {
+                overflow.push((query, outcome, calls));
+                return true;
+            }
+        }
+        false
+    }
+
+    fn overflow(&self) -> MutexGuard<'_, Vec<(Key, Outcome, u64)>> {
+        // A panic while the lock is held leaves the list whole: it grows by single pushes.
+        self.overflow.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Every query and outcome seen, with its number of calls.
     pub(crate) fn counts(&self) -> Vec<(Query, Outcome, u64)> {
         let mut counts: Vec<(Query, Outcome, u64)> = Vec::new();
-        for slot in &self.slots {
+        let slots = self.slots.iter().filter_map(|slot| {
             let key = slot.key.load(Ordering::Acquire);
-            let calls = slot.calls.load(Ordering::Relaxed);
-            let query = Query::unpack(key & QUERY & !LIMITED);
-            let (Some(query), Some(outcome)) = (query, slot.outcome.get()) else {
+            Some((
+                key,
+                *slot.outcome.get()?,
+                slot.calls.load(Ordering::Relaxed),
+            ))
+        });
+        for (key, outcome, calls) in slots.chain(self.overflow().iter().copied()) {
+            let Some(query) = Query::unpack(key & QUERY & !LIMITED) else {
                 continue;
             };
             match counts
                 .iter_mut()
-                .find(|(q, o, _)| *q == query && o == outcome)
+                .find(|(q, o, _)| (*q, *o) == (query, outcome))
             {
                 Some((_, _, sum)) => *sum += calls,
-                None => counts.push((query, *outcome, calls)),
+                None => counts.push((query, outcome, calls)),
             }
         }
         counts.retain(|(_, _, calls)| *calls > 0);
         counts
-    }
-
-    /// Calls that were decided but could not be counted by path.
-    pub(crate) fn uncounted(&self) -> u64 {
-        self.uncounted.load(Ordering::Relaxed)
     }
 
     /// Sets every count to zero; cached decisions stay.
@@ -212,7 +232,7 @@ impl Tally {
         for slot in &self.slots {
             slot.calls.store(0, Ordering::Relaxed);
         }
-        self.uncounted.store(0, Ordering::Relaxed);
+        self.overflow().clear();
     }
 }
 
@@ -386,7 +406,38 @@ mod tests {
             }
         }
         let counted: u64 = tally.counts().iter().map(|(_, _, calls)| calls).sum();
-        assert_eq!(counted + tally.uncounted(), calls);
+        assert_eq!(counted, calls);
+    }
+
+    /// Queries of more kinds than there are slots.
+    #[test]
+    fn more_kinds_of_call_than_slots_are_still_counted_by_path() {
+        let tally = Tally::new();
+        let _auto = scope(Policy::auto());
+        let kinds = || {
+            FloatType::ALL.into_iter().flat_map(|float| {
+                [Mode::Training, Mode::Inference]
+                    .into_iter()
+                    .flat_map(move |mode| {
+                        [true, false].map(move |condition| Query {
+                            mode,
+                            condition,
+                            ..query(TensorType::Float(float))
+                        })
+                    })
+            })
+        };
+        assert!(kinds().count() > SLOTS);
+        for round in 1..=3 {
+            for kind in kinds() {
+                assert_eq!(tally.decide(&SITE, kind, None).is_fused(), kind.condition);
+            }
+            let counts = tally.counts();
+            assert_eq!(counts.len(), kinds().count());
+            assert!(counts.iter().all(|(_, _, calls)| *calls == round));
+        }
+        tally.reset();
+        assert!(tally.counts().is_empty());
     }
 
     #[test]
@@ -409,7 +460,7 @@ mod tests {
         });
         let mut counts: Vec<_> = tally.counts().iter().map(|(_, _, calls)| *calls).collect();
         counts.sort_unstable();
-        assert_eq!((counts, tally.uncounted()), (vec![2_000, 2_000], 0));
+        assert_eq!(counts, [2_000, 2_000]);
     }
 
     #[test]

@@ -336,12 +336,12 @@ mod tests {
         let rate = || current().unwrap().to_string();
         let _outer = scope(Sampling::off());
         {
-            let _inner = scope("every:3,-x".parse().unwrap());
-            assert_eq!(rate(), "every:3,-x");
+            let _inner = scope("every:3,-a::x".parse().unwrap());
+            assert_eq!(rate(), "every:3,-a::x");
             assert!(matches!(active(), Active::Every(3, _)));
-            assert!(!active().includes("x") && active().includes("y"));
+            assert!(!active().includes("a::x") && active().includes("a::y"));
             let elsewhere = std::thread::spawn(|| current().unwrap()).join().unwrap();
-            assert_ne!(elsewhere.to_string(), "every:3,-x");
+            assert_ne!(elsewhere.to_string(), "every:3,-a::x");
         }
         assert_eq!(rate(), "off");
         assert!(matches!(active(), Active::Off));
