@@ -60,12 +60,24 @@ impl Query {
     /// tensors on the CPU.
     #[inline]
     pub(crate) fn of_tensors(key: &SemanticsKey, tensors: &[&DispatchTensor]) -> Self {
+        Self::of(tensors, ops::mixed(key, tensors))
+    }
+
+    /// The same for an operation whose operands all have one dtype.
+    pub(crate) fn of_one_dtype(tensors: &[&DispatchTensor]) -> Self {
+        let dtype = tensors[0].dtype();
+        let mixed = tensors.iter().any(|tensor| tensor.dtype() != dtype);
+        Self::of(tensors, mixed)
+    }
+
+    #[inline]
+    fn of(tensors: &[&DispatchTensor], mixed: bool) -> Self {
         let (device, mut autodiff) = DeviceKind::of_tensor(&tensors[0].kind);
         for tensor in &tensors[1..] {
             autodiff |= DeviceKind::of_tensor(&tensor.kind).1;
         }
         let tensors = match FloatType::from_dtype(tensors[0].dtype()) {
-            _ if ops::mixed(key, tensors) => TensorType::Mixed,
+            _ if mixed => TensorType::Mixed,
             Some(float) => TensorType::Float(float),
             None => TensorType::Unsupported,
         };

@@ -332,7 +332,8 @@ fn say(site: &SiteSpec, query: Query, choice: &Choice) {
 mod tests {
     use super::super::tests::{F32, ROPE_SITE as SITE, query};
     use super::*;
-    use crate::dispatch::{Reason, TensorType};
+    use crate::dispatch::{Mode, Reason, TensorType};
+    use crate::registry::FloatType;
     use crate::policy::{Policy, scope};
 
     fn decide(tally: &Tally, tensors: TensorType) -> Decision {

@@ -38,8 +38,7 @@ pub use reference::reference;
 pub use weights::{GateUp, Projection, Weights};
 
 use crate::dispatch::{Mode, Query, Reason, TensorType};
-use crate::ops::{query, refuse_unless_fused};
-use crate::registry::{KernelSpec, declare_kernel};
+use crate::registry::{KernelSpec, Launch, declare_kernel};
 use crate::semantics::{Clamp, MoeKey, SemanticsKey};
 use burn::backend::{DispatchTensor, TensorMetadata};
 use burn::tensor::{DType, Int, Tensor};
@@ -106,13 +105,16 @@ pub fn fused(
         limit,
         key,
     };
-    refuse_unless_fused(KERNEL, SemanticsKey::Moe(key), query_of(&call))?;
-    Ok(Tensor::from_dispatch(launch(call)))
+    let implementation = crate::dispatch::best(KERNEL, &SemanticsKey::Moe(key), query_of(&call))?;
+    match implementation.launch {
+        Launch::Moe(launch) => Ok(Tensor::from_dispatch(launch(call))),
+        other => crate::ops::wrong_launch(implementation.name, "moe", &other),
+    }
 }
 
 /// What the decision for a call depends on.
 pub(crate) fn query_of(call: &Call) -> Query {
-    let mut joint = query([&call.x]);
+    let mut joint = Query::of_one_dtype(&[&call.x]);
     let mut join = |other: Query| {
         if other.mode == Mode::Training {
             joint.mode = Mode::Training;
@@ -122,12 +124,12 @@ pub(crate) fn query_of(call: &Call) -> Query {
         }
     };
     for weight in call.weights.iter().flatten() {
-        join(query([&call.x, weight]));
+        join(Query::of_one_dtype(&[&call.x, weight]));
     }
     if call.routing.dtype() == DType::F32 {
-        join(query([&call.routing]));
+        join(Query::of_one_dtype(&[&call.routing]));
     } else {
-        join(query([&call.x, &call.routing]));
+        join(Query::of_one_dtype(&[&call.x, &call.routing]));
     }
     joint
 }

@@ -18,9 +18,8 @@ mod reference;
 pub use autodiff::{GroupedMatmulBackend, GroupedMatmulKernel};
 pub use reference::reference;
 
-use super::Stack;
-use crate::dispatch::{DeviceKind, Query, Reason, TensorType};
-use crate::ops::query;
+use super::{Stack, refuse_unless_cpu};
+use crate::dispatch::{Query, Reason};
 use crate::semantics::ExpertLayout;
 use burn::backend::DispatchTensor;
 use burn::tensor::{Int, Tensor};
@@ -48,19 +47,9 @@ pub fn fused(
     let (x, counts) = (x.into_dispatch(), counts.into_dispatch());
     let weights = weights.into_dispatch();
     for weight in &weights {
-        supported(query([&x, weight]))?;
+        refuse_unless_cpu(Query::of_one_dtype(&[&x, weight]))?;
     }
     Ok(Tensor::from_dispatch(launch(x, counts, weights, layout)))
-}
-
-/// Whether there is a kernel for such tensors.
-fn supported(query: Query) -> Result<(), Reason> {
-    match (query.device, query.tensors) {
-        (DeviceKind::Cpu, TensorType::Float(_)) => Ok(()),
-        (DeviceKind::Cpu, TensorType::Mixed) => Err(Reason::MixedDtypes),
-        (DeviceKind::Cpu, TensorType::Unsupported) => Err(Reason::Dtype),
-        (DeviceKind::Other, _) => Err(Reason::NoImplementation),
-    }
 }
 
 #[cfg(feature = "cpu")]

@@ -29,8 +29,8 @@ pub use reference::reference;
 pub use routing::{Routing, RoutingError};
 
 use super::refuse_unless_cpu;
-use crate::dispatch::Reason;
-use crate::ops::{compute_dtype, query, same_dtype_as};
+use crate::dispatch::{Query, Reason};
+use crate::ops::{compute_dtype, same_dtype_as};
 use crate::semantics::Correction;
 use burn::backend::DispatchTensor;
 use burn::tensor::{Int, IntDType, Tensor};
@@ -76,7 +76,7 @@ pub fn fused(
         None => Tensor::empty([0], (&device, compute)),
     };
     let logits = logits.into_dispatch();
-    refuse_unless_cpu(query([&logits]))?;
+    refuse_unless_cpu(Query::of_one_dtype(&[&logits]))?;
     let (weights, indices) = launch(
         logits,
         bias.into_dispatch(),
