@@ -332,8 +332,9 @@ fn say(site: &SiteSpec, query: Query, choice: &Choice) {
 mod tests {
     use super::super::tests::{F32, ROPE_SITE as SITE, query};
     use super::*;
-    use crate::dispatch::{Reason, TensorType};
+    use crate::dispatch::{Mode, Reason, TensorType};
     use crate::policy::{Policy, scope};
+    use crate::registry::FloatType;
 
     fn decide(tally: &Tally, tensors: TensorType) -> Decision {
         tally.decide(&SITE, query(tensors), None)
