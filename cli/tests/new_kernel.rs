@@ -6,6 +6,7 @@ use common::{errors, kernels, stdout};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use tempfile::TempDir;
 
 fn root() -> PathBuf {
@@ -101,6 +102,27 @@ fn the_manifest_asks_for_what_the_workspace_builds() {
     }
     let path = format!("burn-kernels = {{ path = \"{}\" }}", root().display());
     assert!(manifest.contains(&path), "{manifest}");
+}
+
+/// Checked, not built: that takes a minute the first time, since Burn is checked too, and no time
+/// later. What the code does is tested in the example that it comes from.
+#[test]
+fn a_new_crate_compiles_with_its_test_and_benchmark() {
+    let parent = TempDir::new().unwrap();
+    let folder = make("top_k_gate", parent.path());
+    fs::copy(root().join("Cargo.lock"), folder.join("Cargo.lock")).unwrap();
+    let cargo = std::env::var_os("CARGO").expect("cargo runs the tests");
+    let result = Command::new(cargo)
+        .args(["check", "--offline", "--all-targets"])
+        .current_dir(&folder)
+        .env(
+            "CARGO_TARGET_DIR",
+            Path::new(env!("CARGO_TARGET_TMPDIR")).join("new-kernel"),
+        )
+        .env("RUSTFLAGS", "-Dwarnings")
+        .output()
+        .unwrap();
+    assert!(result.status.success(), "{}", errors(&result));
 }
 
 #[test]

@@ -371,7 +371,7 @@ fn calls_inside_a_checked_body_are_not_counted() {
     let weight = random([4]);
     glu(&OUTER, random([2, 4]), random([2, 4]), |gate, up| {
         // A site in the body: by its reference, and nobody called it.
-        norm(&INNER, up.clone(), &weight, |x| normed(x));
+        norm(&INNER, up.clone(), &weight, normed);
         silu(gate) * up
     });
     assert_eq!((calls(&OUTER), calls(&INNER)), (1, 0));

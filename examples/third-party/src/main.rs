@@ -18,7 +18,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let capped = cap_logits(logits.clone(), 30.0);
     let gradient = logits.grad(&capped.clone().sum().backward());
     println!("{capped}\n{}", gradient.ok_or("no gradient")?);
-
     let _off = policy::scope(Policy::auto().disable(acme_kernels::soft_cap::ID)?);
     cap_logits(logits, 30.0);
     println!("{}", report());

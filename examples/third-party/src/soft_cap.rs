@@ -1,10 +1,11 @@
 //! Soft capping of logits, `y = cap · tanh(x / cap)`, element by element (Gemma 2,
-//! arXiv:2408.00118). The gradient is `dx = dy · (1 − tanh²(x / cap))`.
+//! arXiv:2408.00118). The gradient is `dx = dy / cosh²(x / cap)`, which
+//! unlike `1 − tanh²` loses no digits where `y` is near the cap.
 
-use burn::backend::autodiff::Autodiff;
 use burn::backend::autodiff::checkpoint::{base::Checkpointer, strategy::CheckpointStrategy};
 use burn::backend::autodiff::grads::Gradients;
 use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
+use burn::backend::autodiff::{Autodiff, NodeId};
 use burn::backend::flex::FlexTensor;
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, Dispatch, Flex, backend_extension};
@@ -17,7 +18,7 @@ use burn_kernels::kernel::{
 /// The id, in policies and reports.
 pub const ID: &str = "acme_soft_cap";
 
-/// What is computed: every setting that changes the maths stands here.
+/// What is computed, with every setting that changes the maths.
 pub const KEY: CustomKey = CustomKey::new("soft_cap", &[("function", "tanh")]);
 
 declare_kernel! {
@@ -81,9 +82,7 @@ impl SoftCapBackend for Flex {
     fn soft_cap(x: FlexTensor, cap: f64) -> FlexTensor {
         let (shape, cap) = (x.layout().shape().clone(), cap as f32);
         let x = x.to_contiguous();
-        let x = x
-            .as_slice::<f32>()
-            .expect("contiguous, and f32 as the registration says");
+        let x = x.as_slice::<f32>().expect("f32, as it is registered");
         let y = x.iter().map(|x| cap * (x / cap).tanh()).collect();
         FlexTensor::from_data(TensorData::new::<f32, _>(y, shape))
     }
@@ -93,27 +92,30 @@ impl SoftCapBackend for Flex {
 struct SoftCap;
 
 impl<B: Backend> Backward<B, 1> for SoftCap {
-    /// The result and the cap.
-    type State = (FloatTensor<B>, f64);
+    /// The operand and the cap.
+    type State = (NodeId, f64);
 
-    fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
-        let (y, cap) = ops.state;
+    fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, kept: &mut Checkpointer) {
+        let (x, cap) = ops.state;
         let dy = grads.consume::<B>(&ops.node);
-        if let [Some(x)] = ops.parents {
-            let tanh = B::float_mul_scalar(y, (1.0 / cap).into());
-            let square = B::float_mul(tanh.clone(), tanh);
-            grads.register::<B>(x.id, B::float_sub(dy.clone(), B::float_mul(dy, square)));
+        if let [Some(node)] = ops.parents {
+            let x = B::float_div_scalar(kept.retrieve_node_output(x), cap.into());
+            let cosh = B::float_cosh(x);
+            let dx = B::float_div(B::float_div(dy, cosh.clone()), cosh);
+            grads.register::<B>(node.id, dx);
         }
     }
 }
 
 impl<B: SoftCapBackend, C: CheckpointStrategy> SoftCapBackend for Autodiff<B, C> {
     fn soft_cap(x: FloatTensor<Self>, cap: f64) -> FloatTensor<Self> {
-        let node = x.node();
-        let y = <B as SoftCapBackend>::soft_cap(x.into_primitive(), cap);
-        match SoftCap.prepare::<C>([node]).compute_bound().stateful() {
-            OpsKind::Tracked(prep) => prep.finish((y.clone(), cap), y),
-            OpsKind::UnTracked(prep) => prep.finish(y),
+        let run = |x: FloatTensor<Self>| B::soft_cap(x.into_primitive(), cap);
+        match SoftCap.prepare::<C>([x.node()]).compute_bound().stateful() {
+            OpsKind::Tracked(mut prep) => {
+                let state = (prep.checkpoint(&x), cap);
+                prep.finish(state, run(x))
+            }
+            OpsKind::UnTracked(prep) => prep.finish(run(x)),
         }
     }
 }

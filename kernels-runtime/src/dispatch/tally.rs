@@ -333,8 +333,8 @@ mod tests {
     use super::super::tests::{F32, ROPE_SITE as SITE, query};
     use super::*;
     use crate::dispatch::{Mode, Reason, TensorType};
-    use crate::registry::FloatType;
     use crate::policy::{Policy, scope};
+    use crate::registry::FloatType;
 
     fn decide(tally: &Tally, tensors: TensorType) -> Decision {
         tally.decide(&SITE, query(tensors), None)
