@@ -13,7 +13,7 @@ impl Layer for Norm {
             ::burn_kernels::__private::At::new(&SITE),
             x,
             gate,
-            ::core::option::Option::None,
+            || ::core::option::Option::None,
             ::burn_kernels::__private::Epsilon::epsilon(&self.eps),
             ::core::option::Option::None,
             |mut x, gate| {

@@ -10,7 +10,7 @@ fn forward(&self, hidden: Tensor<3>) -> Tensor<3> {
     ::burn_kernels::__private::rms_norm(
         ::burn_kernels::__private::At::new(&SITE),
         hidden,
-        ::core::option::Option::Some(
+        || ::core::option::Option::Some(
             ::burn_kernels::__private::NormWeight::norm_weight(&self.w),
         ),
         ::burn_kernels::__private::Epsilon::epsilon(&self.eps),

@@ -25,7 +25,7 @@ Runs the kernel `npu_fused_rmsnorm` (`offset = 1`, `rounding = gemma`, `scale = 
         ::burn_kernels::__private::rms_norm(
             ::burn_kernels::__private::At::new(&SITE),
             x,
-            ::core::option::Option::Some(
+            || ::core::option::Option::Some(
                 ::burn_kernels::__private::NormWeight::norm_weight(&self.weight),
             ),
             ::burn_kernels::__private::Epsilon::epsilon(&self.eps),

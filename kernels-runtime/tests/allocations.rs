@@ -81,7 +81,7 @@ fn a_call_allocates_no_more_than_its_tensors() {
     });
     let called = allocations(|| {
         let (x, weight) = (x.clone(), weight.clone());
-        rms_norm(At::new(limited()), x, Some(weight), 1e-6, None, |x| x)
+        rms_norm(At::new(limited()), x, || Some(weight), 1e-6, None, |x| x)
     });
     assert!(
         called <= moved,

@@ -90,7 +90,7 @@ fn norm(
     weight: &Tensor<1>,
     body: impl FnOnce(Tensor<2>) -> Tensor<2>,
 ) -> Tensor<2> {
-    private::rms_norm(At::new(site), x, Some(weight.clone()), EPS, None, body)
+    private::rms_norm(At::new(site), x, || Some(weight.clone()), EPS, None, body)
 }
 
 fn glu(
@@ -409,7 +409,7 @@ fn gated_and_grouped_norms_and_packed_units() {
             At::new(site),
             random([3, 8]),
             random([3, 8]),
-            Some(weight.clone()),
+            || Some(weight.clone()),
             EPS,
             None,
             body,
@@ -426,7 +426,7 @@ fn gated_and_grouped_norms_and_packed_units() {
         private::rms_norm(
             At::new(&GROUPED),
             random([3, 8]),
-            None,
+            || None,
             EPS,
             Some(2),
             normed,

@@ -183,7 +183,7 @@ fn gated_norms_run_on_both_paths() {
             At::new(&GATED),
             x,
             gate,
-            Some(weight()),
+            || Some(weight()),
             1e-6,
             Some(2),
             |x, gate| reference::rms_norm_gated(x, gate, Some(weight()), 1e-6, Some(2), key),

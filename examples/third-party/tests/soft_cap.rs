@@ -16,8 +16,9 @@ fn check<const D: usize>(shape: [usize; D], spread: f64) {
 
 #[test]
 fn the_kernel_is_its_reference() {
-    // Small and large beside the cap, odd shapes, one element, none at all, strided.
-    for spread in [0.1, 30.0, 1000.0] {
+    // Small and large beside the cap, odd shapes, one element, none at all, strided. Where x is
+    // beyond ten caps the reference's gradient, 1 − tanh², keeps no digits even in f64.
+    for spread in [0.1, 30.0, 60.0] {
         check([17, 33], spread);
         check([2, 3, 8], spread);
         check([1, 1], spread);

@@ -109,6 +109,20 @@ impl Call<'_> {
         }
     }
 
+    /// As [`Call::read_optional`], but as a function, for what the reference path does without: a
+    /// field is read only when it is called. A parameter is read before, since the reference takes
+    /// it.
+    pub(crate) fn read_lazily(&self, operand: &str, trait_: &str, method: &str) -> TokenStream {
+        let value = self.read_optional(operand, trait_, method);
+        match self.find(operand) {
+            Some(Place::Parameter { .. }) => quote!({
+                let value = #value;
+                move || value
+            }),
+            _ => quote!(|| #value),
+        }
+    }
+
     /// The key as a value of its own struct.
     pub(crate) fn key(&self) -> TokenStream {
         self.key.value(self.runtime)

@@ -171,20 +171,21 @@ fn call(call: &Call<'_>) -> TokenStream {
         reference,
         ..
     } = call;
-    let (function, operands) = operands(call);
+    let weight = call.read_lazily("weight", "NormWeight", "norm_weight");
+    let (function, operands) = operands(call, &weight);
     quote!(#runtime::#function(#at, #operands, #reference))
 }
 
 fn composition(call: &Call<'_>) -> TokenStream {
     let (runtime, key) = (call.runtime, call.key());
-    let (function, operands) = operands(call);
+    let weight = call.read_optional("weight", "NormWeight", "norm_weight");
+    let (function, operands) = operands(call, &weight);
     quote!(#runtime::reference::#function(#operands, #key))
 }
 
 /// The function, with a gate or without, and its operands.
-fn operands(call: &Call<'_>) -> (TokenStream, TokenStream) {
+fn operands(call: &Call<'_>, weight: &TokenStream) -> (TokenStream, TokenStream) {
     let x = call.value("x");
-    let weight = call.read_optional("weight", "NormWeight", "norm_weight");
     let eps = call.read("eps", "Epsilon", "epsilon");
     let group_size = call.read_optional("group_size", "Count", "count");
     match call.key.choice("gating") {

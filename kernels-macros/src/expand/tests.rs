@@ -259,7 +259,7 @@ fn what_flows_through_stands_in_the_contracts_order() {
         fn forward(&self, z: Tensor<3>, x: Tensor<3>) -> Tensor<3> { x * z + self.weight + self.eps }
     };
     let expanded = expanded(quote!("npu_fused_rmsnorm", gating = before_norm), item);
-    contains(&expanded, quote!(At::new(&SITE), x, z, ::core));
+    contains(&expanded, quote!(At::new(&SITE), x, z, || ::core));
     contains(&expanded, quote!(|x, z| self.forward_reference(z, x)));
 }
 

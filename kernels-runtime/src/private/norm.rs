@@ -5,18 +5,26 @@ use crate::semantics::{RmsNormKey, SemanticsKey};
 use burn::tensor::Tensor;
 
 /// The RMSNorm of a site without a gate.
+///
+/// `weight` is read only if the kernel may run: reading a parameter costs as much as a small
+/// operation.
 #[track_caller]
 pub fn rms_norm<const D: usize>(
     at: At,
     x: Tensor<D>,
-    weight: Option<Tensor<1>>,
+    weight: impl FnOnce() -> Option<Tensor<1>>,
     eps: f64,
     group_size: Option<usize>,
     reference: impl FnOnce(Tensor<D>) -> Tensor<D>,
 ) -> Tensor<D> {
+    let x = x.into_dispatch();
+    if !at.peek([&x]).is_fused() {
+        at.decide([&x]);
+        return reference(Tensor::from_dispatch(x));
+    }
     let inputs = Inputs {
-        x,
-        weight,
+        x: Tensor::from_dispatch(x),
+        weight: weight(),
         gate: None,
     };
     either(&at, inputs, Settings { eps, group_size }, |x, _| {
@@ -30,14 +38,19 @@ pub fn rms_norm_gated<const D: usize>(
     at: At,
     x: Tensor<D>,
     gate: Tensor<D>,
-    weight: Option<Tensor<1>>,
+    weight: impl FnOnce() -> Option<Tensor<1>>,
     eps: f64,
     group_size: Option<usize>,
     reference: impl FnOnce(Tensor<D>, Tensor<D>) -> Tensor<D>,
 ) -> Tensor<D> {
+    let x = x.into_dispatch();
+    if !at.peek([&x]).is_fused() {
+        at.decide([&x]);
+        return reference(Tensor::from_dispatch(x), gate);
+    }
     let inputs = Inputs {
-        x,
-        weight,
+        x: Tensor::from_dispatch(x),
+        weight: weight(),
         gate: Some(gate),
     };
     either(&at, inputs, Settings { eps, group_size }, |x, gate| {

@@ -157,9 +157,14 @@ pub fn is_fused(site: &'static Site, n: usize) -> bool {
     let device = Device::flex();
     let x = Tensor::<2>::full([1, n], 2.0, &device);
     let weight = Tensor::<1>::ones([n], &device);
-    let y = rms_norm(At::new(site), x, Some(weight), 1e-6, None, |x| {
-        x.zeros_like() + 7.0
-    });
+    let y = rms_norm(
+        At::new(site),
+        x,
+        || Some(weight),
+        1e-6,
+        None,
+        |x| x.zeros_like() + 7.0,
+    );
     let first: f32 = y.slice([0..1, 0..1]).into_scalar();
     first == 2.0
 }
