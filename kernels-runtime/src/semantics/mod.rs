@@ -11,11 +11,11 @@ mod rope;
 mod router;
 
 pub use custom::CustomKey;
-pub use glu::{Activation, Clamp, GluKey, Projections, TopK};
 pub use experts::{ExpertBias, ExpertLayout, MoeKey};
-pub use router::{Correction, Grouping, Renormalise, RouterKey, RouterWeights, Scoring};
+pub use glu::{Activation, Clamp, GluKey, Projections, TopK};
 pub use rms_norm::{Gating, Groups, Offset, RmsNormKey, Rounding, Scale};
 pub use rope::{HeadLayout, RopeKey, RopeStyle, RotaryWidth, Sections, TableLayout};
+pub use router::{Correction, Grouping, Renormalise, RouterKey, RouterWeights, Scoring};
 
 use serde::Serialize;
 use std::fmt;
