@@ -32,10 +32,7 @@ impl At {
     /// operation takes, in its order: an implementation's limits are asked about them.
     #[inline]
     pub(crate) fn decide<const N: usize>(&self, tensors: [&DispatchTensor; N]) -> Decision {
-        let query = self.query(tensors);
-        self.site
-            .tally()
-            .decide(self.site.spec(), query, Some(&tensors))
+        self.site.decide_call(self.query(tensors), &tensors)
     }
 
     /// Which path a call of this kind would take. It is not counted, and no limits are asked: the
