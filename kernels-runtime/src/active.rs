@@ -172,10 +172,15 @@ pub(crate) fn active_id() -> ActiveId {
     if epoch == EPOCH.load(Ordering::Acquire) {
         return id;
     }
-    find().unwrap_or_else(|error| panic!("{error}"))
+    find_or_panic()
 }
 
 #[cold]
+#[inline(never)]
+fn find_or_panic() -> ActiveId {
+    find().unwrap_or_else(|error| panic!("{error}"))
+}
+
 fn find() -> Result<ActiveId, PolicyError> {
     if SCOPED.get().uncounted {
         FOUND.set((EPOCH.load(Ordering::Acquire), UNCOUNTED));

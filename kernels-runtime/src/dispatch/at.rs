@@ -33,10 +33,7 @@ impl At {
     #[inline]
     pub(crate) fn decide<'a>(&self, tensors: impl AsRef<[&'a DispatchTensor]>) -> Decision {
         let tensors = tensors.as_ref();
-        let query = self.query(tensors);
-        self.site
-            .tally()
-            .decide(self.site.spec(), query, Some(tensors))
+        self.site.decide_call(self.query(tensors), tensors)
     }
 
     /// Which path a call of this kind would take. It is not counted, and no limits are asked: the

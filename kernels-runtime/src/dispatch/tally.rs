@@ -58,8 +58,8 @@ impl Tally {
     }
 
     /// Decides a call and counts it. With the tensors of the call, the limits of implementations
-    /// count too.
-    #[inline]
+    /// count too. It has two callers, one for each case.
+    #[inline(always)]
     pub(crate) fn decide(
         &self,
         site: &SiteSpec,
@@ -92,12 +92,22 @@ impl Tally {
         u64::from(active::active_id()) << QUERY_BITS | query.pack()
     }
 
+    /// The slot of the key. The first, that of the calls which came first, is looked at in place.
     #[inline]
-    fn find(&self, key: Key) -> Option<(&Slot, Outcome)> {
-        for slot in &self.slots {
+    fn find(&self, key: Key) -> Option<(&Slot, &Outcome)> {
+        let [first, others @ ..] = &self.slots;
+        if first.key.load(Ordering::Acquire) == key {
+            return Some((first, first.outcome.get()?));
+        }
+        Self::find_among(others, key)
+    }
+
+    #[inline(never)]
+    fn find_among(slots: &[Slot], key: Key) -> Option<(&Slot, &Outcome)> {
+        for slot in slots {
             let known = slot.key.load(Ordering::Acquire);
             if known == key {
-                return Some((slot, *slot.outcome.get()?));
+                return Some((slot, slot.outcome.get()?));
             }
             if known == 0 {
                 break;
@@ -107,6 +117,7 @@ impl Tally {
     }
 
     #[cold]
+    #[inline(never)]
     fn decide_anew(
         &self,
         site: &SiteSpec,
@@ -119,7 +130,7 @@ impl Tally {
         }
         // Counted below, once it is known whether the tensors are taken.
         let outcome = self.remember_anew(site, query, key, 0);
-        if !is_within_limits(outcome, tensors) {
+        if !is_within_limits(&outcome, tensors) {
             return self.decide_within(site, query, key, tensors);
         }
         self.remember(key, outcome, 1);
@@ -128,6 +139,7 @@ impl Tally {
 
     /// Chooses, says what there is to say, and remembers.
     #[cold]
+    #[inline(never)]
     fn remember_anew(&self, site: &SiteSpec, query: Query, key: Key, calls: u64) -> Outcome {
         if is_uncounted(key) {
             return Outcome::Reference(Reason::Policy);
@@ -142,6 +154,7 @@ impl Tally {
 
     /// A call whose tensors the cached implementation does not take: the next one that does.
     #[cold]
+    #[inline(never)]
     fn decide_within(
         &self,
         site: &SiteSpec,
@@ -243,7 +256,7 @@ impl Slot {
 }
 
 #[inline]
-fn is_within_limits(outcome: Outcome, tensors: Option<&[&DispatchTensor]>) -> bool {
+fn is_within_limits(outcome: &Outcome, tensors: Option<&[&DispatchTensor]>) -> bool {
     let Outcome::Fused(_, implementation) = outcome else {
         return true;
     };

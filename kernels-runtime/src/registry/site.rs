@@ -1,6 +1,7 @@
 use crate::dispatch::{Decision, Query, Tally};
 use crate::live::Checks;
 use crate::semantics::SemanticsKey;
+use burn::backend::DispatchTensor;
 use serde::Serialize;
 use std::fmt;
 
@@ -103,11 +104,20 @@ impl Site {
     /// # Panics
     /// When the policy asks for the kernel explicitly (`+id`, `strict`) and it cannot run; the
     /// message says why and what to do.
+    // Compiled here and not in the caller's crate, from where the thread-local is further away.
+    #[inline(never)]
     pub fn decide(&self, query: Query) -> Decision {
         self.tally.decide(&self.spec, query, None)
     }
 
+    /// As [`Site::decide`], for a call with these tensors: the limits of implementations count too.
+    #[inline(never)]
+    pub(crate) fn decide_call(&self, query: Query, tensors: &[&DispatchTensor]) -> Decision {
+        self.tally.decide(&self.spec, query, Some(tensors))
+    }
+
     /// Which path a call would take. It is not counted, but panics as [`Site::decide`] does.
+    #[inline(never)]
     pub fn peek(&self, query: Query) -> Decision {
         self.tally.peek(&self.spec, query)
     }
