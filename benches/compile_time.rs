@@ -146,8 +146,7 @@ fn source(written: fn(Kind) -> (&'static str, &'static str)) -> String {
     let mut source = "#![allow(dead_code)]\n\
                       use burn::module::{Module, Param};\n\
                       use burn::nn::Linear;\n\
-                      use burn::tensor::{Tensor, activation::silu};\n\
-                      use burn_kernels::fused_kernel;\n"
+                      use burn::tensor::Tensor;\n"
         .to_owned();
     for i in 0..STRUCTS {
         let kind = if i % 2 == 0 { Kind::Norm } else { Kind::Mlp };
@@ -183,8 +182,8 @@ enum Kind {
 
 fn annotated(kind: Kind) -> (&'static str, &'static str) {
     match kind {
-        Kind::Norm => ("#[fused_kernel(\"npu_fused_rmsnorm\")]", ""),
-        Kind::Mlp => ("#[fused_kernel(\"npu_fused_swiglu\")]", ""),
+        Kind::Norm => ("#[burn_kernels::fused_kernel(\"npu_fused_rmsnorm\")]", ""),
+        Kind::Mlp => ("#[burn_kernels::fused_kernel(\"npu_fused_swiglu\")]", ""),
     }
 }
 
@@ -207,12 +206,12 @@ fn by_hand(kind: Kind) -> (&'static str, &'static str) {
             "pub fn forward<const D: usize>(&self, x: Tensor<D>) -> Tensor<D> {
                 let gate = self.gate_proj.forward(x.clone());
                 let up = self.up_proj.forward(x);
-                self.down_proj.forward(silu(gate) * up)
+                self.down_proj.forward(burn::tensor::activation::silu(gate) * up)
             }
             pub fn forward_reference<const D: usize>(&self, x: Tensor<D>) -> Tensor<D> {
                 let gate = self.gate_proj.forward(x.clone());
                 let up = self.up_proj.forward(x);
-                self.down_proj.forward(silu(gate) * up)
+                self.down_proj.forward(burn::tensor::activation::silu(gate) * up)
             }"
         }
     };

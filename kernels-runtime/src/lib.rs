@@ -22,6 +22,7 @@ pub mod kernel;
 pub mod live;
 pub mod mapping;
 mod near;
+mod once;
 pub mod ops;
 pub mod policy;
 pub mod registry;

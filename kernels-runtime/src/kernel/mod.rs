@@ -29,6 +29,7 @@ pub use crate::semantics::{CustomKey, SemanticsKey};
 
 use crate::dispatch::{At, Decision};
 use crate::live;
+use crate::once::once;
 use burn::backend::DispatchTensor;
 use burn::tensor::Tensor;
 
@@ -37,8 +38,17 @@ use burn::tensor::Tensor;
 #[track_caller]
 pub(crate) fn custom<O: Operands>(
     at: At,
-    mut operands: O,
+    operands: O,
     body: impl FnOnce(O) -> O::Output,
+) -> O::Output {
+    either(&at, operands, &mut once(body))
+}
+
+#[track_caller]
+fn either<O: Operands>(
+    at: &At,
+    mut operands: O,
+    body: &mut dyn FnMut(O) -> O::Output,
 ) -> O::Output {
     let mut collect = Collect(Vec::new());
     operands.visit(&mut collect);

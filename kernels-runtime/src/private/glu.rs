@@ -1,6 +1,7 @@
-use super::reference;
 use crate::dispatch::{At, Decision};
 use crate::live::{self, Captured};
+use crate::once::once;
+use crate::ops;
 use crate::ops::glu::{Call, Inputs, Operands, Settings, check};
 use crate::semantics::{GluKey, SemanticsKey};
 use burn::tensor::Tensor;
@@ -15,16 +16,12 @@ pub fn glu<const D: usize>(
     sparsity: Option<f64>,
     reference: impl FnOnce(Tensor<D>, Tensor<D>) -> Tensor<D>,
 ) -> Tensor<D> {
+    let mut reference = once(|inputs| match inputs {
+        Inputs::Separate { gate, up } => reference(gate, up),
+        Inputs::Packed(_) => unreachable!("two tensors went in"),
+    });
     let inputs = Inputs::Separate { gate, up };
-    either(
-        &at,
-        inputs,
-        Settings { limit, sparsity },
-        |inputs| match inputs {
-            Inputs::Separate { gate, up } => reference(gate, up),
-            Inputs::Packed(_) => unreachable!("two tensors went in"),
-        },
-    )
+    either(&at, inputs, Settings { limit, sparsity }, &mut reference)
 }
 
 /// The gated linear unit of a site with a packed projection, `[.., 2n]` to `[.., n]`.
@@ -39,15 +36,11 @@ pub fn glu_packed<const D: usize>(
         limit,
         sparsity: None,
     };
-    either(
-        &at,
-        Inputs::Packed(gate_up),
-        settings,
-        |inputs| match inputs {
-            Inputs::Packed(gate_up) => reference(gate_up),
-            Inputs::Separate { .. } => unreachable!("one tensor went in"),
-        },
-    )
+    let mut reference = once(|inputs| match inputs {
+        Inputs::Packed(gate_up) => reference(gate_up),
+        Inputs::Separate { .. } => unreachable!("one tensor went in"),
+    });
+    either(&at, Inputs::Packed(gate_up), settings, &mut reference)
 }
 
 #[track_caller]
@@ -55,7 +48,7 @@ fn either<const D: usize>(
     at: &At,
     inputs: Inputs<D>,
     settings: Settings,
-    reference: impl FnOnce(Inputs<D>) -> Tensor<D>,
+    reference: &mut dyn FnMut(Inputs<D>) -> Tensor<D>,
 ) -> Tensor<D> {
     let key = key(at);
     check(&inputs, settings, key);
@@ -96,17 +89,12 @@ pub fn glu_mlp<const D: usize>(
     sparsity: Option<f64>,
     reference: impl FnOnce(Tensor<D>) -> Tensor<D>,
 ) -> Tensor<D> {
-    let key = key(&at);
-    let plain = |gate, up| reference::glu(gate, up, limit, sparsity, key);
-    let fused = |x| {
+    let project = |x| {
         let (gate, up) = project(x);
-        down(glu(at, gate, up, limit, sparsity, plain))
+        Inputs::Separate { gate, up }
     };
-    let composition = |x| {
-        let (gate, up) = project(x);
-        down(plain(gate, up))
-    };
-    mlp(&at, x, reference, fused, composition)
+    let settings = Settings { limit, sparsity };
+    mlp(&at, x, &project, &down, settings, &mut once(reference))
 }
 
 /// As [`glu_mlp`], with a packed projection.
@@ -119,35 +107,39 @@ pub fn glu_packed_mlp<const D: usize>(
     limit: Option<f64>,
     reference: impl FnOnce(Tensor<D>) -> Tensor<D>,
 ) -> Tensor<D> {
-    let key = key(&at);
-    let plain = |gate_up| reference::glu_packed(gate_up, limit, key);
-    let fused = |x| down(glu_packed(at, project(x), limit, plain));
-    let composition = |x| down(plain(project(x)));
-    mlp(&at, x, reference, fused, composition)
+    let project = |x| Inputs::Packed(project(x));
+    let settings = Settings {
+        limit,
+        sparsity: None,
+    };
+    mlp(&at, x, &project, &down, settings, &mut once(reference))
 }
 
-/// `reference` where no kernel takes tensors like `x`, which is counted; else `fused`, which
-/// decides again by what the projections give, and counts that. `composition` is what `reference`
-/// must compute.
+/// `reference` where no kernel takes tensors like `x`, which is counted; else the kernel between
+/// the projections, which is decided again by what they give, and counts that.
 #[track_caller]
 fn mlp<const D: usize>(
     at: &At,
     x: Tensor<D>,
-    reference: impl FnOnce(Tensor<D>) -> Tensor<D>,
-    fused: impl FnOnce(Tensor<D>) -> Tensor<D>,
-    composition: impl FnOnce(Tensor<D>) -> Tensor<D>,
+    project: &dyn Fn(Tensor<D>) -> Inputs<D>,
+    down: &dyn Fn(Tensor<D>) -> Tensor<D>,
+    settings: Settings,
+    reference: &mut dyn FnMut(Tensor<D>) -> Tensor<D>,
 ) -> Tensor<D> {
     let x = x.into_dispatch();
-    let decision = at.peek([&x]);
-    let Decision::Fused(implementation) = decision else {
+    let Decision::Fused(implementation) = at.peek([&x]) else {
         at.decide([&x]);
         return reference(Tensor::from_dispatch(x));
     };
     let x = Tensor::from_dispatch(x);
+    let key = key(at);
+    let plain = |inputs| ops::glu::reference(inputs, settings, key);
+    let fused = |x| down(either(at, project(x), settings, &mut { plain }));
     if !live::whole_is_due(at.site(), &x) {
         return fused(x);
     }
     let y = fused(x.clone());
+    let composition = |x| down(plain(project(x)));
     live::whole(at.site(), implementation, x, composition, reference);
     y
 }

@@ -1,5 +1,6 @@
 use crate::dispatch::{At, Decision};
 use crate::live::{self, Captured};
+use crate::once::once;
 use crate::ops::rms_norm::{Call, Inputs, Settings, check};
 use crate::semantics::{RmsNormKey, SemanticsKey};
 use burn::tensor::Tensor;
@@ -27,9 +28,8 @@ pub fn rms_norm<const D: usize>(
         weight: weight(),
         gate: None,
     };
-    either(&at, inputs, Settings { eps, group_size }, |x, _| {
-        reference(x)
-    })
+    let settings = Settings { eps, group_size };
+    either(&at, inputs, settings, &mut once(|(x, _)| reference(x)))
 }
 
 /// The gated RMSNorm of a site.
@@ -53,17 +53,20 @@ pub fn rms_norm_gated<const D: usize>(
         weight: weight(),
         gate: Some(gate),
     };
-    either(&at, inputs, Settings { eps, group_size }, |x, gate| {
-        reference(x, gate.expect("a gate went in"))
-    })
+    let settings = Settings { eps, group_size };
+    let mut reference = once(|(x, gate): Flowing<D>| reference(x, gate.expect("a gate went in")));
+    either(&at, inputs, settings, &mut reference)
 }
+
+/// What a body takes: x and the gate.
+type Flowing<const D: usize> = (Tensor<D>, Option<Tensor<D>>);
 
 #[track_caller]
 fn either<const D: usize>(
     at: &At,
     inputs: Inputs<D>,
     settings: Settings,
-    reference: impl FnOnce(Tensor<D>, Option<Tensor<D>>) -> Tensor<D>,
+    reference: &mut dyn FnMut(Flowing<D>) -> Tensor<D>,
 ) -> Tensor<D> {
     let key = key(at);
     check(&inputs, settings, key);
@@ -80,12 +83,12 @@ fn either<const D: usize>(
             implementation,
             live::Norm::from(call),
             Captured::These(&["weight"]),
-            |norm| reference(norm.inputs.x, norm.inputs.gate),
+            |norm| reference((norm.inputs.x, norm.inputs.gate)),
         ),
-        Decision::Reference(_) => reference(
+        Decision::Reference(_) => reference((
             Tensor::from_dispatch(call.x),
             call.gate.map(Tensor::from_dispatch),
-        ),
+        )),
     }
 }
 

@@ -1,6 +1,7 @@
 use super::{RopeTable, SectionTable};
 use crate::dispatch::{At, Decision};
 use crate::live::{self, Captured};
+use crate::once::once;
 use crate::ops::rope::{Call, check, check_sections, merge};
 use crate::registry::Implementation;
 use crate::semantics::{RopeKey, SemanticsKey};
@@ -16,14 +17,27 @@ pub fn rope(
     sin: impl RopeTable,
     reference: impl FnOnce(Tensor<4>, Tensor<4>) -> (Tensor<4>, Tensor<4>),
 ) -> (Tensor<4>, Tensor<4>) {
-    let (cos, sin) = (cos.rows(), sin.rows());
-    let key = key(&at);
+    let mut reference = once(|(q, k)| reference(q, k));
+    rotate(&at, [q, k], cos.rows(), sin.rows(), &mut reference)
+}
+
+type Pair = (Tensor<4>, Tensor<4>);
+
+#[track_caller]
+fn rotate(
+    at: &At,
+    [q, k]: [Tensor<4>; 2],
+    cos: Tensor<3>,
+    sin: Tensor<3>,
+    reference: &mut dyn FnMut(Pair) -> Pair,
+) -> Pair {
+    let key = key(at);
     check(&q, &k, &cos, &sin, key);
     let call = Call::new(q, k, cos, sin, key);
     match at.decide([&call.q, &call.k, &call.cos, &call.sin]) {
-        Decision::Fused(implementation) => run(&at, implementation, call, reference),
+        Decision::Fused(implementation) => run(at, implementation, call, reference),
         Decision::Reference(_) => {
-            reference(Tensor::from_dispatch(call.q), Tensor::from_dispatch(call.k))
+            reference((Tensor::from_dispatch(call.q), Tensor::from_dispatch(call.k)))
         }
     }
 }
@@ -40,8 +54,20 @@ pub fn rope_sections(
     sections: [usize; 3],
     reference: impl FnOnce(Tensor<4>, Tensor<4>) -> (Tensor<4>, Tensor<4>),
 ) -> (Tensor<4>, Tensor<4>) {
-    let (cos, sin) = (cos.table(), sin.table());
-    let key = key(&at);
+    let mut reference = once(|(q, k)| reference(q, k));
+    let tables = [cos.table(), sin.table()];
+    rotate_sections(&at, [q, k], tables, sections, &mut reference)
+}
+
+#[track_caller]
+fn rotate_sections(
+    at: &At,
+    [q, k]: [Tensor<4>; 2],
+    [cos, sin]: [Tensor<4>; 2],
+    sections: [usize; 3],
+    reference: &mut dyn FnMut(Pair) -> Pair,
+) -> Pair {
+    let key = key(at);
     check_sections(&cos, &sin, sections, key);
     let [q, k] = [q, k].map(Tensor::into_dispatch);
     let [cos, sin] = [cos, sin].map(Tensor::into_dispatch);
@@ -52,9 +78,9 @@ pub fn rope_sections(
             let (cos, sin) = (merge(cos, sections, key), merge(sin, sections, key));
             check(&q, &k, &cos, &sin, key);
             let call = Call::new(q, k, cos, sin, key);
-            run(&at, implementation, call, reference)
+            run(at, implementation, call, reference)
         }
-        Decision::Reference(_) => reference(q, k),
+        Decision::Reference(_) => reference((q, k)),
     }
 }
 
@@ -63,14 +89,14 @@ fn run(
     at: &At,
     implementation: &'static Implementation,
     call: Call,
-    reference: impl FnOnce(Tensor<4>, Tensor<4>) -> (Tensor<4>, Tensor<4>),
-) -> (Tensor<4>, Tensor<4>) {
+    reference: &mut dyn FnMut(Pair) -> Pair,
+) -> Pair {
     live::launch(
         at.site(),
         implementation,
         live::Rotary::from(call),
         Captured::These(&["cos", "sin"]),
-        |rotary| reference(rotary.q, rotary.k),
+        |rotary| reference((rotary.q, rotary.k)),
     )
 }
 

@@ -9,21 +9,21 @@ use crate::semantics::{CustomKey, SemanticsKey};
 pub const fn site_record<const N: usize>(spec: &SiteSpec, key_json: &str) -> ([u8; N], usize) {
     let mut out = Writer::<N>::begin();
     out.raw("{\"schema\":2,\"record\":\"site\",\"kernel\":");
-    out.text(spec.kernel);
+    out.word(spec.kernel);
     out.raw(",\"item\":");
     out.text(spec.item);
     out.raw(",\"module\":");
-    out.text(spec.module);
+    out.word(spec.module);
     out.raw(",\"crate\":");
-    out.text(spec.krate);
+    out.word(spec.krate);
     out.raw(",\"crate_version\":");
-    out.text(spec.crate_version);
+    out.word(spec.crate_version);
     out.raw(",\"file\":");
     out.text(spec.file);
     out.raw(",\"line\":");
     out.number(spec.line);
     out.raw(",\"form\":");
-    out.text(spec.form.name());
+    out.word(spec.form.name());
     out.raw(",\"key\":");
     match spec.key {
         SemanticsKey::Custom(key) => out.custom_key(&key),
@@ -89,7 +89,8 @@ pub const fn kernel_record<const N: usize>(spec: &KernelSpec) -> ([u8; N], usize
     out.end()
 }
 
-/// Writes a record at compile time. Bytes beyond `N` are counted but not kept.
+/// Writes a record at compile time, or only counts its bytes if `N` is 0. Whole texts are copied at
+/// once where they need no escapes: the compiler interprets this for every site.
 struct Writer<const N: usize> {
     bytes: [u8; N],
     len: usize,
@@ -105,39 +106,46 @@ impl<const N: usize> Writer<N> {
         }
     }
 
-    const fn byte(&mut self, byte: u8) {
-        if self.len < N {
-            self.bytes[self.len] = byte;
+    const fn put(&mut self, bytes: &[u8]) {
+        if N > 0 {
+            let (_, rest) = self.bytes.split_at_mut(self.len);
+            let (place, _) = rest.split_at_mut(bytes.len());
+            place.copy_from_slice(bytes);
         }
-        self.len += 1;
+        self.len += bytes.len();
     }
 
     const fn raw(&mut self, text: &str) {
-        let bytes = text.as_bytes();
-        let mut i = 0;
-        while i < bytes.len() {
-            self.byte(bytes[i]);
-            i += 1;
-        }
+        self.put(text.as_bytes());
     }
 
-    /// A JSON string. Control characters become blanks: no name or path means them.
+    /// A JSON string that needs no escapes, such as a name in Rust.
+    const fn word(&mut self, word: &str) {
+        self.put(b"\"");
+        self.put(word.as_bytes());
+        self.put(b"\"");
+    }
+
+    /// Any JSON string. Control characters become blanks: no name or path means them.
     const fn text(&mut self, text: &str) {
-        let bytes = text.as_bytes();
-        self.byte(b'"');
-        let mut i = 0;
-        while i < bytes.len() {
-            match bytes[i] {
-                b'"' | b'\\' => {
-                    self.byte(b'\\');
-                    self.byte(bytes[i]);
+        let mut rest = text.as_bytes();
+        self.put(b"\"");
+        loop {
+            let (plain, special) = rest.split_at(first_special(rest));
+            self.put(plain);
+            match special {
+                [] => break,
+                [special, after @ ..] => {
+                    match special {
+                        b'"' => self.put(b"\\\""),
+                        b'\\' => self.put(b"\\\\"),
+                        _ => self.put(b" "),
+                    }
+                    rest = after;
                 }
-                0..=0x1f => self.byte(b' '),
-                byte => self.byte(byte),
             }
-            i += 1;
         }
-        self.byte(b'"');
+        self.put(b"\"");
     }
 
     const fn optional(&mut self, text: Option<&str>) {
@@ -149,17 +157,17 @@ impl<const N: usize> Writer<N> {
 
     const fn custom_key(&mut self, key: &CustomKey) {
         self.raw("{\"op\":");
-        self.text(key.op());
+        self.word(key.op());
         let settings = key.settings();
         let mut i = 0;
         while i < settings.len() {
-            self.byte(b',');
-            self.text(settings[i].0);
-            self.byte(b':');
-            self.text(settings[i].1);
+            self.raw(",");
+            self.word(settings[i].0);
+            self.raw(":");
+            self.word(settings[i].1);
             i += 1;
         }
-        self.byte(b'}');
+        self.raw("}");
     }
 
     const fn flag(&mut self, flag: bool) {
@@ -172,22 +180,30 @@ impl<const N: usize> Writer<N> {
             divisor *= 10;
         }
         while divisor > 0 {
-            self.byte(b'0' + (number / divisor % 10) as u8);
+            self.put(&[b'0' + (number / divisor % 10) as u8]);
             divisor /= 10;
         }
     }
 
     const fn end(mut self) -> ([u8; N], usize) {
         let length = ((self.len - Self::HEADER) as u32).to_le_bytes();
-        let mut i = 0;
-        while i < Self::HEADER && i < N {
-            self.bytes[i] = if i < MAGIC.len() {
-                MAGIC[i]
-            } else {
-                length[i - MAGIC.len()]
-            };
-            i += 1;
+        if N > 0 {
+            let (magic, rest) = self.bytes.split_at_mut(MAGIC.len());
+            magic.copy_from_slice(&MAGIC);
+            rest.split_at_mut(length.len()).0.copy_from_slice(&length);
         }
         (self.bytes, self.len)
     }
+}
+
+/// How many bytes stand before the first that JSON escapes.
+const fn first_special(bytes: &[u8]) -> usize {
+    let mut i = 0;
+    while i < bytes.len() {
+        if matches!(bytes[i], b'"' | b'\\' | 0..=0x1f) {
+            break;
+        }
+        i += 1;
+    }
+    i
 }
