@@ -38,7 +38,11 @@ impl RotaryEncoding {
             end <= positions,
             "RoPE: the table has {positions} positions, the call needs {start}..{end}"
         );
-        let table = self.inner.freq_complex.clone().slice([start..end]);
+        let table = self
+            .inner
+            .freq_complex
+            .clone()
+            .narrow(0, start, end - start);
         let [cos, sin] = [0, 1].map(|part| table.clone().narrow(2, part, 1).squeeze_dim::<2>(2));
         rotate(q, k, cos, sin)
     }
