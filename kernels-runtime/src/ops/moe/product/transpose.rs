@@ -171,10 +171,11 @@ impl Turn for Wide {
         let mut lines = self.turn(square);
         let mut half = SQUARE / 2;
         while half > 0 {
-            for i in 0..half {
-                for lane in 0..SQUARE {
-                    lines[i][lane] += lines[i + half][lane];
-                }
+            let (low, high) = lines.split_at_mut(half);
+            for (low, high) in low.iter_mut().zip(high) {
+                low.iter_mut()
+                    .zip(high)
+                    .for_each(|(low, high)| *low += *high);
             }
             half /= 2;
         }
