@@ -3,7 +3,7 @@
 
 use super::super::integers::read as ints;
 use super::super::many::Many;
-use super::super::product::{Destination, Gemm, Matrix, load, outer, product};
+use super::super::product::{Destination, Gemm, Matrix, Rows, load, outer, product};
 use super::super::slabs::{Gradients, Readable, Round, Slab, Sum, contiguous};
 use super::{GroupedMatmulBackend, GroupedMatmulKernel};
 use crate::cpu::{Element, Output, dispatch_dtype};
@@ -111,6 +111,7 @@ where
         let spread = spread(rows.len(), covered);
         let mut y = vec![<T::Acc as Gemm>::ZERO; places.len()];
         let x = load(&x[rows.start * inputs..rows.end * inputs]);
+        let x = Rows::new(&x, rows.len(), inputs);
         product(&x, weights[expert], &mut y, false, spread);
         pulp::Arch::new().dispatch(Round {
             from: &y,

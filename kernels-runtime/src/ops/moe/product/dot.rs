@@ -1,7 +1,8 @@
 //! Few rows times weights whose inputs lie together: dot products, four features at a time, so
 //! that every weight is read from memory once, in order, and nothing is packed.
 
-use super::{Gemm, Matrix, panel};
+use super::transpose::{SQUARE, Turn, With, with_turn};
+use super::{Gemm, Matrix, Rows, panel};
 use crate::cpu::Element;
 use pulp::Simd;
 
@@ -12,8 +13,9 @@ pub(super) const ROWS: usize = 24;
 const WIDE: usize = 4;
 const TALL: usize = 6;
 
-/// Features that are converted together.
-const CONVERTED: usize = 4 * WIDE;
+/// Features that are read, and converted, together: they stay in the second-level cache while each
+/// tile of rows, in the first, is multiplied with them.
+const PANEL: usize = 16 * WIDE;
 
 /// Whether there is a kernel for the type. f64 is for checking, not for speed.
 pub(super) fn has<A: Gemm>() -> bool {
@@ -22,8 +24,7 @@ pub(super) fn has<A: Gemm>() -> bool {
 
 /// As [`super::serial`], for f32.
 pub(super) fn dot<T: Element>(
-    rows: &[T::Acc],
-    count: usize,
+    rows: &Rows<'_, T::Acc>,
     weights: Matrix<'_, T>,
     out: &mut [T::Acc],
     stride: usize,
@@ -31,15 +32,15 @@ pub(super) fn dot<T: Element>(
 ) where
     T::Acc: Gemm,
 {
-    let rows = T::Acc::as_f32(rows).expect("asked before");
+    let count = rows.count();
+    let rows = T::Acc::as_f32(rows.values()).expect("asked before");
     let out = T::Acc::as_f32_mut(out).expect("asked before");
     let mut scratch = Vec::new();
-    let arch = pulp::Arch::new();
-    for start in (0..weights.features).step_by(CONVERTED) {
-        let width = CONVERTED.min(weights.features - start);
+    for start in (0..weights.features).step_by(PANEL) {
+        let width = PANEL.min(weights.features - start);
         let panel = panel::read(weights.features(start, 1, width), &mut scratch);
         let data = T::Acc::as_f32(panel.data).expect("asked before");
-        arch.dispatch(Dot {
+        let task = Dot {
             rows,
             count,
             inputs: panel.inputs,
@@ -49,7 +50,8 @@ pub(super) fn dot<T: Element>(
             out: &mut out[start..],
             stride,
             add,
-        });
+        };
+        task.run();
     }
 }
 
@@ -65,83 +67,128 @@ struct Dot<'a> {
     add: bool,
 }
 
-impl pulp::WithSimd for Dot<'_> {
+impl<T: Turn> pulp::WithSimd for With<Dot<'_>, T> {
     type Output = ();
 
     #[inline(always)]
-    fn with_simd<S: Simd>(mut self, simd: S) {
-        let mut feature = 0;
-        while feature < self.features {
-            let wide = if self.features - feature >= WIDE {
-                self.tiles::<S, WIDE>(simd, feature);
-                WIDE
-            } else {
-                self.tiles::<S, 1>(simd, feature);
-                1
-            };
-            feature += wide;
-        }
-    }
-}
-
-impl Dot<'_> {
-    /// `W` features of every row.
-    #[inline(always)]
-    fn tiles<S: Simd, const W: usize>(&mut self, simd: S, feature: usize) {
+    fn with_simd<S: Simd>(self, simd: S) {
+        let (mut task, turn) = (self.task, self.turn);
         let mut row = 0;
-        while row < self.count {
-            let tall = TALL.min(self.count - row);
+        while row < task.count {
+            let tall = TALL.min(task.count - row);
             match tall {
-                6 => self.tile::<S, 6, W>(simd, row, feature),
-                5 => self.tile::<S, 5, W>(simd, row, feature),
-                4 => self.tile::<S, 4, W>(simd, row, feature),
-                3 => self.tile::<S, 3, W>(simd, row, feature),
-                2 => self.tile::<S, 2, W>(simd, row, feature),
-                _ => self.tile::<S, 1, W>(simd, row, feature),
+                6 => task.row_tile::<S, T, 6>(simd, turn, row),
+                5 => task.row_tile::<S, T, 5>(simd, turn, row),
+                4 => task.row_tile::<S, T, 4>(simd, turn, row),
+                3 => task.row_tile::<S, T, 3>(simd, turn, row),
+                2 => task.row_tile::<S, T, 2>(simd, turn, row),
+                _ => task.row_tile::<S, T, 1>(simd, turn, row),
             }
             row += tall;
         }
     }
+}
 
-    /// `R` rows by `W` features.
+/// Lane sums of a tile, a square for each row: features by lanes.
+type Squares<const R: usize> = [[[f32; SQUARE]; SQUARE]; R];
+
+impl Dot<'_> {
+    fn run(self) {
+        with_turn!(self);
+    }
+
+    /// `R` rows by all features.
+    #[inline(always)]
+    fn row_tile<S: Simd, T: Turn, const R: usize>(&mut self, simd: S, turn: T, row: usize) {
+        for start in (0..self.features).step_by(SQUARE) {
+            let count = SQUARE.min(self.features - start);
+            // Vectors of fewer lanes leave zeros.
+            let mut squares = [[[0.0; SQUARE]; SQUARE]; R];
+            let mut feature = 0;
+            while count - feature >= WIDE {
+                self.tile::<S, R, WIDE>(simd, row, start, feature, &mut squares);
+                feature += WIDE;
+            }
+            while feature < count {
+                self.tile::<S, R, 1>(simd, row, start, feature, &mut squares);
+                feature += 1;
+            }
+            for (r, square) in squares.into_iter().enumerate() {
+                let mut sums = turn.sum_lines(square);
+                self.add_rest::<S>(row + r, start, &mut sums[..count]);
+                let out = (row + r) * self.stride + start;
+                let out = &mut self.out[out..out + count];
+                if self.add {
+                    out.iter_mut()
+                        .zip(&sums)
+                        .for_each(|(out, sum)| *out += *sum);
+                } else {
+                    out.copy_from_slice(&sums[..count]);
+                }
+            }
+        }
+    }
+
+    /// The lane sums of `R` rows by `W` features, but for the inputs that fill no vector.
     #[inline(always)]
     fn tile<S: Simd, const R: usize, const W: usize>(
-        &mut self,
+        &self,
         simd: S,
         row: usize,
+        start: usize,
         feature: usize,
+        squares: &mut Squares<R>,
     ) {
         let zero = simd.splat_f32s(0.0);
         let mut sums = [[zero; W]; R];
-        let rows: [_; R] = std::array::from_fn(|i| {
-            let start = (row + i) * self.inputs;
-            S::as_simd_f32s(&self.rows[start..start + self.inputs])
-        });
-        let weights: [_; W] = std::array::from_fn(|i| {
-            let start = (feature + i) * self.feature_stride;
-            S::as_simd_f32s(&self.weights[start..start + self.inputs])
-        });
-        let whole = rows[0].0.len();
+        let rows: [_; R] = std::array::from_fn(|i| self.row::<S>(row + i).0);
+        let weights: [_; W] = std::array::from_fn(|i| self.weight::<S>(start + feature + i).0);
+        let whole = rows[0].len();
         // The same length for all, where the compiler sees it: no bounds are checked inside.
-        let row_parts = rows.map(|(parts, _)| &parts[..whole]);
-        let weight_parts = weights.map(|(parts, _)| &parts[..whole]);
+        assert!(rows.iter().all(|parts| parts.len() == whole));
+        assert!(weights.iter().all(|parts| parts.len() == whole));
         for i in 0..whole {
-            let w = weight_parts.map(|parts| parts[i]);
+            // A loop: `map` is not inlined and would pass vectors through memory.
+            let mut w = [zero; W];
+            for c in 0..W {
+                w[c] = weights[c][i];
+            }
             for r in 0..R {
-                let x = row_parts[r][i];
+                let x = rows[r][i];
                 for c in 0..W {
                     sums[r][c] = simd.mul_add_e_f32s(x, w[c], sums[r][c]);
                 }
             }
         }
         for r in 0..R {
-            let start = (row + r) * self.stride + feature;
-            let out = &mut self.out[start..start + W];
             for c in 0..W {
-                let rest: f32 = rows[r].1.iter().zip(weights[c].1).map(|(x, w)| x * w).sum();
-                let sum = simd.reduce_sum_f32s(sums[r][c]) + rest;
-                out[c] = if self.add { out[c] + sum } else { sum };
+                let lanes: &[f32] = bytemuck::cast_slice(std::slice::from_ref(&sums[r][c]));
+                squares[r][feature + c][..lanes.len()].copy_from_slice(lanes);
             }
         }
+    }
+
+    /// Adds the inputs that fill no vector.
+    #[inline(always)]
+    fn add_rest<S: Simd>(&self, row: usize, start: usize, sums: &mut [f32]) {
+        let (_, row) = self.row::<S>(row);
+        if row.is_empty() {
+            return;
+        }
+        for (feature, sum) in sums.iter_mut().enumerate() {
+            let (_, weight) = self.weight::<S>(start + feature);
+            *sum += row.iter().zip(weight).map(|(x, w)| x * w).sum::<f32>();
+        }
+    }
+
+    #[inline(always)]
+    fn row<S: Simd>(&self, row: usize) -> (&[S::f32s], &[f32]) {
+        S::as_simd_f32s(&self.rows[row * self.inputs..(row + 1) * self.inputs])
+    }
+
+    #[inline(always)]
+    fn weight<S: Simd>(&self, feature: usize) -> (&[S::f32s], &[f32]) {
+        let start = feature * self.feature_stride;
+        S::as_simd_f32s(&self.weights[start..start + self.inputs])
     }
 }

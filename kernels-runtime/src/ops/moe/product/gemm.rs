@@ -1,6 +1,8 @@
 use super::Matrix;
+use super::transpose::Transpose;
 use crate::cpu::Real;
 use std::mem::MaybeUninit;
+use std::sync::OnceLock;
 
 /// The types that products are made in.
 pub(in crate::ops::moe) trait Gemm: Real + bytemuck::Pod {
@@ -99,10 +101,66 @@ pub(super) unsafe fn multiply<A: Gemm>(
     }
 }
 
+/// Rows of one length, and their transpose once something asks for it.
+pub(in crate::ops::moe) struct Rows<'a, A> {
+    values: &'a [A],
+    count: usize,
+    inputs: usize,
+    transposed: OnceLock<Vec<A>>,
+}
+
+/// Lanes that `gemm` computes with in f32 under AVX-512: transposed rows are filled up to whole
+/// ones, else it would copy them first.
+const LANES: usize = 16;
+
+impl<'a, A: Gemm> Rows<'a, A> {
+    /// `count` rows of `inputs` elements, contiguous.
+    pub(in crate::ops::moe) fn new(values: &'a [A], count: usize, inputs: usize) -> Self {
+        debug_assert_eq!(values.len(), count * inputs);
+        Self {
+            values,
+            count,
+            inputs,
+            transposed: OnceLock::new(),
+        }
+    }
+
+    pub(super) fn values(&self) -> &'a [A] {
+        self.values
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// The number of rows, filled up to whole lanes.
+    fn lanes(&self) -> usize {
+        self.count.next_multiple_of(LANES)
+    }
+
+    /// `inputs × lanes`.
+    fn transposed(&self) -> &[A] {
+        self.transposed.get_or_init(|| {
+            let lanes = self.lanes();
+            let mut to = vec![<A as Gemm>::ZERO; self.inputs * lanes];
+            let transpose = Transpose {
+                from: self.values,
+                rows: self.count,
+                columns: self.inputs,
+                stride: self.inputs,
+                to: &mut to,
+                to_stride: lanes,
+                add: false,
+            };
+            transpose.run();
+            to
+        })
+    }
+}
+
 /// The product with weights whose features lie together: its rows are rows of `out`.
 pub(super) fn by_rows<A: Gemm>(
-    rows: &[A],
-    count: usize,
+    rows: &Rows<'_, A>,
     weights: Matrix<'_, A>,
     out: &mut [A],
     stride: usize,
@@ -120,12 +178,11 @@ pub(super) fn by_rows<A: Gemm>(
         row: stride,
         column: 1,
     };
-    let sizes = [count, weights.inputs, weights.features];
     // SAFETY: `out` is initialised.
     unsafe {
         multiply(
-            sizes,
-            (rows, left),
+            [rows.count, weights.inputs, weights.features],
+            (rows.values, left),
             (weights.data, right),
             (places(out), destination),
             add,
@@ -134,21 +191,21 @@ pub(super) fn by_rows<A: Gemm>(
 }
 
 /// The product with weights whose inputs lie together. `gemm` would have to transpose the weights
-/// to write rows, which costs more than a product with few rows; it writes features, and those,
-/// few in comparison, are transposed.
+/// to write rows, which costs more than a product with few rows. It gets the rows transposed and
+/// writes features; those, few in comparison, are transposed back.
 pub(super) fn by_features<A: Gemm>(
-    rows: &[A],
-    count: usize,
+    rows: &Rows<'_, A>,
     weights: Matrix<'_, A>,
     scratch: &mut Vec<A>,
     out: &mut [A],
     stride: usize,
     add: bool,
 ) {
-    scratch.resize(weights.features * count, Gemm::ZERO);
+    let lanes = rows.lanes();
+    scratch.resize(weights.features * lanes, Gemm::ZERO);
     let left = Strides {
-        row: weights.inputs,
-        column: 1,
+        row: 1,
+        column: lanes,
     };
     let right = Strides {
         row: weights.input_stride,
@@ -156,63 +213,26 @@ pub(super) fn by_features<A: Gemm>(
     };
     let destination = Strides {
         row: 1,
-        column: count,
+        column: lanes,
     };
-    let sizes = [count, weights.inputs, weights.features];
     // SAFETY: `scratch` is initialised.
     unsafe {
         multiply(
-            sizes,
-            (rows, left),
+            [lanes, weights.inputs, weights.features],
+            (rows.transposed(), left),
             (weights.data, right),
             (places(scratch), destination),
             false,
         );
     }
-    pulp::Arch::new().dispatch(Transpose {
+    let transpose = Transpose {
         from: scratch,
-        rows: count,
-        columns: weights.features,
+        rows: weights.features,
+        columns: rows.count,
+        stride: lanes,
         to: out,
-        stride,
+        to_stride: stride,
         add,
-    });
-}
-
-/// Writes, or adds, the columns of `from` as rows. In squares, so that what is read and written
-/// stays in the first-level cache.
-struct Transpose<'a, A> {
-    from: &'a [A],
-    rows: usize,
-    columns: usize,
-    to: &'a mut [A],
-    stride: usize,
-    add: bool,
-}
-
-const SQUARE: usize = 16;
-
-impl<A: Gemm> pulp::WithSimd for Transpose<'_, A> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: pulp::Simd>(self, _: S) {
-        for row in (0..self.rows).step_by(SQUARE) {
-            for column in (0..self.columns).step_by(SQUARE) {
-                let width = SQUARE.min(self.columns - column);
-                for r in row..(row + SQUARE).min(self.rows) {
-                    let start = r * self.stride + column;
-                    let to = &mut self.to[start..start + width];
-                    let from = self.from[column * self.rows + r..]
-                        .iter()
-                        .step_by(self.rows);
-                    if self.add {
-                        to.iter_mut().zip(from).for_each(|(to, from)| *to += *from);
-                    } else {
-                        to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
-                    }
-                }
-            }
-        }
-    }
+    };
+    transpose.run();
 }

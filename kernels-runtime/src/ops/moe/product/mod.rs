@@ -8,8 +8,9 @@ mod dot;
 mod gemm;
 mod outer;
 mod panel;
+mod transpose;
 
-pub(super) use gemm::Gemm;
+pub(super) use gemm::{Gemm, Rows};
 pub(super) use outer::{Destination, outer};
 pub(super) use panel::load;
 
@@ -68,11 +69,10 @@ const PANEL: usize = 256;
 /// Features of a part that is computed by itself when a product is spread over threads.
 const PART: usize = 64;
 
-/// `out = rows · weights`, or `out += …` if `add`. `rows` are `count × inputs`, `out` is
-/// `count × features`. If `spread`, rayon's threads share the features, in parts of one size, so
+/// `out = rows · weights`, or `out += …` if `add`. `out` is `count × features`. If `spread`, rayon's threads share the features, in parts of one size, so
 /// that results don't depend on the number of threads.
 pub(super) fn product<T: Element>(
-    rows: &[T::Acc],
+    rows: &Rows<'_, T::Acc>,
     weights: Matrix<'_, T>,
     out: &mut [T::Acc],
     add: bool,
@@ -83,10 +83,10 @@ pub(super) fn product<T: Element>(
     if out.is_empty() {
         return;
     }
-    let count = out.len() / weights.features;
-    debug_assert_eq!(rows.len(), count * weights.inputs);
+    let count = rows.count();
+    debug_assert_eq!(out.len(), count * weights.features);
     if !spread || weights.features <= PART {
-        return serial(rows, count, weights, out, weights.features, add);
+        return serial(rows, weights, out, weights.features, add);
     }
     // Parts are columns of `out`, which no slice can be; they are computed apart and copied.
     let parts: Vec<(usize, Vec<T::Acc>)> = (0..weights.features.div_ceil(PART))
@@ -96,7 +96,7 @@ pub(super) fn product<T: Element>(
             let width = PART.min(weights.features - start);
             let mut out = vec![Gemm::ZERO; count * width];
             let weights = weights.features(start, 1, width);
-            serial(rows, count, weights, &mut out, width, false);
+            serial(rows, weights, &mut out, width, false);
             (start, out)
         })
         .collect();
@@ -120,8 +120,7 @@ pub(super) fn product<T: Element>(
 
 /// The product by this thread alone. Rows of `out` are `stride` apart.
 fn serial<T: Element>(
-    rows: &[T::Acc],
-    count: usize,
+    rows: &Rows<'_, T::Acc>,
     weights: Matrix<'_, T>,
     out: &mut [T::Acc],
     stride: usize,
@@ -130,19 +129,19 @@ fn serial<T: Element>(
     T::Acc: Gemm,
 {
     let inputs_together = weights.input_stride == 1;
-    if inputs_together && count < dot::ROWS && dot::has::<T::Acc>() {
-        return dot::dot(rows, count, weights, out, stride, add);
+    if inputs_together && rows.count() < dot::ROWS && dot::has::<T::Acc>() {
+        return dot::dot(rows, weights, out, stride, add);
     }
     let mut scratch = Vec::new();
-    let mut transposed = Vec::new();
+    let mut features = Vec::new();
     for start in (0..weights.features).step_by(PANEL) {
         let width = PANEL.min(weights.features - start);
         let panel = panel::read(weights.features(start, 1, width), &mut scratch);
         let out = &mut out[start..];
         if inputs_together {
-            gemm::by_features(rows, count, panel, &mut transposed, out, stride, add);
+            gemm::by_features(rows, panel, &mut features, out, stride, add);
         } else {
-            gemm::by_rows(rows, count, panel, out, stride, add);
+            gemm::by_rows(rows, panel, out, stride, add);
         }
     }
 }
@@ -204,7 +203,13 @@ mod tests {
                 let expected = exact(&rows, weights, count);
                 for (add, spread) in [(false, false), (true, false), (false, true), (true, true)] {
                     let mut out = vec![if add { 0.5 } else { f32::NAN }; count * features];
-                    product(&rows, weights, &mut out, add, spread);
+                    product(
+                        &Rows::new(&rows, count, inputs),
+                        weights,
+                        &mut out,
+                        add,
+                        spread,
+                    );
                     for (out, exact) in out.iter().zip(&expected) {
                         let exact = exact + if add { 0.5 } else { 0.0 };
                         assert!(

@@ -1,5 +1,5 @@
 use super::super::super::many::Many;
-use super::super::super::product::{Gemm, product};
+use super::super::super::product::{Gemm, Rows, product};
 use super::super::super::slabs::{self, contiguous};
 use super::super::autodiff::{Gradients, Wanted};
 use super::rows::{combine, gather};
@@ -163,13 +163,9 @@ impl<A: Gemm> Chunk<A> {
         let mut d_gate = vec![<A as Gemm>::ZERO; rows.len() * width];
         let mut d_up = d_gate.clone();
         let mut result = d_gate.clone();
-        product(
-            &dy,
-            view.down[expert].transposed(),
-            &mut d_gate,
-            false,
-            spread,
-        );
+        let down = view.down[expert].transposed();
+        let dy_rows = Rows::new(&dy, rows.len(), hidden);
+        product(&dy_rows, down, &mut d_gate, false, spread);
         pulp::Arch::new().dispatch(Backward {
             unit: Unit::new(view.settings),
             width,
@@ -213,8 +209,10 @@ impl<A: Gemm> Chunk<A> {
         // SAFETY: the loop above wrote every place.
         let dx = unsafe { dx.assume_init_mut() };
         let (gate, up) = (view.gate[expert].transposed(), view.up[expert].transposed());
-        product(&self.d_gate, gate, dx, false, self.spread);
-        product(&self.d_up, up, dx, true, self.spread);
+        let d_gate = Rows::new(&self.d_gate, self.rows, self.width);
+        let d_up = Rows::new(&self.d_up, self.rows, self.width);
+        product(&d_gate, gate, dx, false, self.spread);
+        product(&d_up, up, dx, true, self.spread);
     }
 }
 

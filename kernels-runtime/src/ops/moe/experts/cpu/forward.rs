@@ -1,4 +1,4 @@
-use super::super::super::product::{Gemm, product};
+use super::super::super::product::{Gemm, Rows, product};
 use super::rows::{add_bias, combine, gather};
 use super::unit::{Forward, Unit};
 use super::{View, chunks, spread};
@@ -74,6 +74,7 @@ where
         let spread = spread(self.rows.len(), slots.len());
         let rows = self.rows.len();
         let x = gather(view.x, view.hidden, &slots[self.rows], view.choices);
+        let x = Rows::new(&x, rows, view.hidden);
         let mut gate = vec![<T::Acc as Gemm>::ZERO; rows * view.width];
         let mut up = gate.clone();
         product(&x, view.gate[self.expert], &mut gate, false, spread);
@@ -94,7 +95,8 @@ where
         }
         // SAFETY: the loop above wrote every place.
         let out = unsafe { self.out.assume_init_mut() };
-        product(&gate, view.down[self.expert], out, false, spread);
+        let unit = Rows::new(&gate, rows, view.width);
+        product(&unit, view.down[self.expert], out, false, spread);
         if let Some(biases) = &view.biases {
             add_bias(out, &biases.down[self.expert]);
         }
