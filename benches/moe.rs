@@ -16,8 +16,8 @@
 //! `moe_torch.py` times transformers' experts on the same tokens.
 
 use burn::tensor::{DType, Device, Distribution, Int, Tensor, TensorData};
-use kernels_runtime::ops::moe::experts::{self, Projection, Weights};
-use kernels_runtime::semantics::MoeKey;
+use burn_kernels::ops::moe::experts::{self, Projection, Weights};
+use burn_kernels::semantics::MoeKey;
 use rayon::prelude::*;
 use std::time::{Duration, Instant};
 
