@@ -150,11 +150,6 @@ pub(crate) fn launch(call: Call) -> DispatchTensor {
     )
 }
 
-#[cfg(not(feature = "cpu"))]
-pub(crate) fn launch(_: Call) -> DispatchTensor {
-    unreachable!("no implementation is compiled in, so dispatch found none")
-}
-
 /// Refuses shapes that don't go together and operands that the key does not name.
 #[track_caller]
 pub(crate) fn check(
