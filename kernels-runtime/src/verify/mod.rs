@@ -8,7 +8,7 @@ pub(crate) mod data;
 pub use budget::Budget;
 
 use crate::dispatch::{DeviceKind, Mode, Query, Reason, TensorType, best};
-use crate::registry::FloatType;
+use crate::registry::{FloatType, kernels};
 use crate::table::Table;
 use burn::tensor::Device;
 use case::{Case, cases};
@@ -22,6 +22,8 @@ pub struct VerifyReport {
     pub device: DeviceKind,
     /// One row a kernel, semantics key, dtype and shape class.
     pub rows: Vec<VerifyRow>,
+    /// Kernels of the program that have no case here: nothing was found out about them.
+    pub without_cases: Vec<&'static str>,
 }
 
 /// One verified case.
@@ -90,12 +92,17 @@ impl VerifyReport {
 /// Verifies every kernel on `device` against the reference in f64 on `exact`, a device that has
 /// f64 (the CPU).
 pub fn verify_all(device: &Device, exact: &Device) -> VerifyReport {
-    let rows = cases()
+    let rows: Vec<VerifyRow> = cases()
         .flat_map(|case| FloatType::ALL.map(|dtype| verify(&case, dtype, device, exact)))
+        .collect();
+    let without_cases = kernels()
+        .map(|kernel| kernel.id)
+        .filter(|id| rows.iter().all(|row| row.kernel != *id))
         .collect();
     VerifyReport {
         device: DeviceKind::of(device),
         rows,
+        without_cases,
     }
 }
 
@@ -157,7 +164,11 @@ impl fmt::Display for VerifyReport {
             f,
             "{passed} of {ran} cases within the budget on {}",
             self.device
-        )
+        )?;
+        match self.without_cases.is_empty() {
+            true => Ok(()),
+            false => writeln!(f, "not verified here: {}", self.without_cases.join(", ")),
+        }
     }
 }
 
