@@ -6,12 +6,20 @@ pub(crate) fn rotate(
     sin: Tensor<2>,
 ) -> (Tensor<4>, Tensor<4>) {
     ::burn_kernels::__private::declare_site! {
-        static SITE = { kernel : "npu_fused_rope", item : "rotate", form :
-        Form::Function, key : SemanticsKey::Rope(RopeKey { style :
-        RopeStyle::Interleaved, width : RotaryWidth::Full, layout : HeadLayout::Bnsd,
-        table : TableLayout::Pairs, sections : Sections::None }), key_json :
-        "{\"op\":\"rope\",\"style\":\"interleaved\",\"width\":\"full\",\"layout\":\"bnsd\",\"table\":\"pairs\",\"sections\":\"none\"}",
-        layer : ::core::option::Option::None }
+        static SITE = ::burn_kernels::__private::SiteSpec { kernel : "npu_fused_rope",
+        item : "rotate", module : ::core::module_path!(), krate : "models", crate_version
+        : "1.2.3", file : "src/lib.rs", line : 7u32, form :
+        ::burn_kernels::__private::Form::Function, key :
+        ::burn_kernels::__private::SemanticsKey::Rope(::burn_kernels::__private::RopeKey
+        { style : ::burn_kernels::__private::RopeStyle::Interleaved, width :
+        ::burn_kernels::__private::RotaryWidth::Full, layout :
+        ::burn_kernels::__private::HeadLayout::Bnsd, table :
+        ::burn_kernels::__private::TableLayout::Pairs, sections :
+        ::burn_kernels::__private::Sections::None }), layer :
+        ::core::option::Option::None }, json :
+        ::core::concat!("{\"schema\":2,\"record\":\"site\",\"kernel\":\"npu_fused_rope\",\"crate\":\"models\",\"crate_version\":\"1.2.3\",\"module\":\"",
+        ::core::module_path!(),
+        "\",\"form\":\"function\",\"item\":\"rotate\",\"file\":\"src/lib.rs\",\"line\":7,\"key\":{\"op\":\"rope\",\"style\":\"interleaved\",\"width\":\"full\",\"layout\":\"bnsd\",\"table\":\"pairs\",\"sections\":\"none\"},\"layer\":null}")
     }
     ::burn_kernels::__private::rope(
         ::burn_kernels::__private::At::new(&SITE),
@@ -19,7 +27,12 @@ pub(crate) fn rotate(
         k,
         cos,
         ::core::clone::Clone::clone(&sin),
-        |q, k| rotate_reference(k, q, cos, sin),
+        &mut ::burn_kernels::__private::once(|(q, k): (Tensor<4>, Tensor<4>)| rotate_reference(
+            k,
+            q,
+            cos,
+            sin,
+        )),
     )
 }
 /// The plain computation of [`rotate`], which the kernel `npu_fused_rope` is verified against.

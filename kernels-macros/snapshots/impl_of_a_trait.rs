@@ -2,24 +2,32 @@ impl Layer for Norm {
     type Output = Tensor<3>;
     fn forward(&self, x: Tensor<3>, gate: Tensor<3>) -> Self::Output {
         ::burn_kernels::__private::declare_site! {
-            static SITE = { kernel : "npu_fused_rmsnorm", item : "Norm::forward", form :
-            Form::Impl, key : SemanticsKey::RmsNorm(RmsNormKey { offset : Offset::Zero,
-            rounding : Rounding::Llama, scale : Scale::None, gating : Gating::AfterNorm,
-            groups : Groups::One }), key_json :
-            "{\"op\":\"rms_norm\",\"offset\":\"zero\",\"rounding\":\"llama\",\"scale\":\"none\",\"gating\":\"after_norm\",\"groups\":\"one\"}",
-            layer : ::core::option::Option::None }
+            static SITE = ::burn_kernels::__private::SiteSpec { kernel :
+            "npu_fused_rmsnorm", item : "Norm::forward", module : ::core::module_path!(),
+            krate : "models", crate_version : "1.2.3", file : "src/lib.rs", line : 7u32,
+            form : ::burn_kernels::__private::Form::Impl, key :
+            ::burn_kernels::__private::SemanticsKey::RmsNorm(::burn_kernels::__private::RmsNormKey
+            { offset : ::burn_kernels::__private::Offset::Zero, rounding :
+            ::burn_kernels::__private::Rounding::Llama, scale :
+            ::burn_kernels::__private::Scale::None, gating :
+            ::burn_kernels::__private::Gating::AfterNorm, groups :
+            ::burn_kernels::__private::Groups::One }), layer :
+            ::core::option::Option::None }, json :
+            ::core::concat!("{\"schema\":2,\"record\":\"site\",\"kernel\":\"npu_fused_rmsnorm\",\"crate\":\"models\",\"crate_version\":\"1.2.3\",\"module\":\"",
+            ::core::module_path!(),
+            "\",\"form\":\"impl\",\"item\":\"Norm::forward\",\"file\":\"src/lib.rs\",\"line\":7,\"key\":{\"op\":\"rms_norm\",\"offset\":\"zero\",\"rounding\":\"llama\",\"scale\":\"none\",\"gating\":\"after_norm\",\"groups\":\"one\"},\"layer\":null}")
         }
         ::burn_kernels::__private::rms_norm_gated(
             ::burn_kernels::__private::At::new(&SITE),
             x,
             gate,
-            || ::core::option::Option::None,
+            &|| ::core::option::Option::None,
             ::burn_kernels::__private::Epsilon::epsilon(&self.eps),
             ::core::option::Option::None,
-            |mut x, gate| {
+            &mut ::burn_kernels::__private::once(|(mut x, gate): (Tensor<3>, Tensor<3>)| {
                 x = x.clone() / (x.square().mean_dim(2) + self.eps).sqrt();
                 x * silu(gate)
-            },
+            }),
         )
     }
 }

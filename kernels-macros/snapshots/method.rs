@@ -1,23 +1,31 @@
 fn forward(&self, hidden: Tensor<3>) -> Tensor<3> {
     ::burn_kernels::__private::declare_site! {
-        static SITE = { kernel : "npu_fused_rmsnorm", item : "forward", form :
-        Form::Method, key : SemanticsKey::RmsNorm(RmsNormKey { offset : Offset::Zero,
-        rounding : Rounding::Llama, scale : Scale::Weight, gating : Gating::None, groups
-        : Groups::Many }), key_json :
-        "{\"op\":\"rms_norm\",\"offset\":\"zero\",\"rounding\":\"llama\",\"scale\":\"weight\",\"gating\":\"none\",\"groups\":\"many\"}",
-        layer : ::core::option::Option::None }
+        static SITE = ::burn_kernels::__private::SiteSpec { kernel : "npu_fused_rmsnorm",
+        item : "forward", module : ::core::module_path!(), krate : "models",
+        crate_version : "1.2.3", file : "src/lib.rs", line : 7u32, form :
+        ::burn_kernels::__private::Form::Method, key :
+        ::burn_kernels::__private::SemanticsKey::RmsNorm(::burn_kernels::__private::RmsNormKey
+        { offset : ::burn_kernels::__private::Offset::Zero, rounding :
+        ::burn_kernels::__private::Rounding::Llama, scale :
+        ::burn_kernels::__private::Scale::Weight, gating :
+        ::burn_kernels::__private::Gating::None, groups :
+        ::burn_kernels::__private::Groups::Many }), layer : ::core::option::Option::None
+        }, json :
+        ::core::concat!("{\"schema\":2,\"record\":\"site\",\"kernel\":\"npu_fused_rmsnorm\",\"crate\":\"models\",\"crate_version\":\"1.2.3\",\"module\":\"",
+        ::core::module_path!(),
+        "\",\"form\":\"method\",\"item\":\"forward\",\"file\":\"src/lib.rs\",\"line\":7,\"key\":{\"op\":\"rms_norm\",\"offset\":\"zero\",\"rounding\":\"llama\",\"scale\":\"weight\",\"gating\":\"none\",\"groups\":\"many\"},\"layer\":null}")
     }
     ::burn_kernels::__private::rms_norm(
         ::burn_kernels::__private::At::new(&SITE),
         hidden,
-        || ::core::option::Option::Some(
+        &|| ::core::option::Option::Some(
             ::burn_kernels::__private::NormWeight::norm_weight(&self.w),
         ),
         ::burn_kernels::__private::Epsilon::epsilon(&self.eps),
         ::core::option::Option::Some(
             ::burn_kernels::__private::Count::count(&self.group_size),
         ),
-        |hidden| self.forward_reference(hidden),
+        &mut |hidden| self.forward_reference(hidden),
     )
 }
 /// The plain computation of [`Self::forward`], which the kernel `npu_fused_rmsnorm` is verified against.

@@ -15,22 +15,30 @@ Runs the kernel `npu_fused_rmsnorm` (`offset = 1`, `rounding = gemma`, `scale = 
         x: ::burn_kernels::__private::burn::tensor::Tensor<D>,
     ) -> ::burn_kernels::__private::burn::tensor::Tensor<D> {
         ::burn_kernels::__private::declare_site! {
-            static SITE = { kernel : "npu_fused_rmsnorm", item : "Norm::forward", form :
-            Form::Struct, key : SemanticsKey::RmsNorm(RmsNormKey { offset : Offset::One,
-            rounding : Rounding::Gemma, scale : Scale::Weight, gating : Gating::None,
-            groups : Groups::One }), key_json :
-            "{\"op\":\"rms_norm\",\"offset\":\"one\",\"rounding\":\"gemma\",\"scale\":\"weight\",\"gating\":\"none\",\"groups\":\"one\"}",
-            layer : ::core::option::Option::Some("RMSNorm") }
+            static SITE = ::burn_kernels::__private::SiteSpec { kernel :
+            "npu_fused_rmsnorm", item : "Norm::forward", module : ::core::module_path!(),
+            krate : "models", crate_version : "1.2.3", file : "src/lib.rs", line : 7u32,
+            form : ::burn_kernels::__private::Form::Struct, key :
+            ::burn_kernels::__private::SemanticsKey::RmsNorm(::burn_kernels::__private::RmsNormKey
+            { offset : ::burn_kernels::__private::Offset::One, rounding :
+            ::burn_kernels::__private::Rounding::Gemma, scale :
+            ::burn_kernels::__private::Scale::Weight, gating :
+            ::burn_kernels::__private::Gating::None, groups :
+            ::burn_kernels::__private::Groups::One }), layer :
+            ::core::option::Option::Some("RMSNorm") }, json :
+            ::core::concat!("{\"schema\":2,\"record\":\"site\",\"kernel\":\"npu_fused_rmsnorm\",\"crate\":\"models\",\"crate_version\":\"1.2.3\",\"module\":\"",
+            ::core::module_path!(),
+            "\",\"form\":\"struct\",\"item\":\"Norm::forward\",\"file\":\"src/lib.rs\",\"line\":7,\"key\":{\"op\":\"rms_norm\",\"offset\":\"one\",\"rounding\":\"gemma\",\"scale\":\"weight\",\"gating\":\"none\",\"groups\":\"one\"},\"layer\":\"RMSNorm\"}")
         }
         ::burn_kernels::__private::rms_norm(
             ::burn_kernels::__private::At::new(&SITE),
             x,
-            || ::core::option::Option::Some(
+            &|| ::core::option::Option::Some(
                 ::burn_kernels::__private::NormWeight::norm_weight(&self.weight),
             ),
             ::burn_kernels::__private::Epsilon::epsilon(&self.eps),
             ::core::option::Option::None,
-            |x| self.forward_reference(x),
+            &mut |x| self.forward_reference(x),
         )
     }
     ///The plain computation of [`Self::forward`], which the kernel `npu_fused_rmsnorm` is verified against.

@@ -22,22 +22,31 @@ Runs the kernel `npu_fused_swiglu` (`activation = quick_gelu`, `projections = in
         x: ::burn_kernels::__private::burn::tensor::Tensor<D>,
     ) -> ::burn_kernels::__private::burn::tensor::Tensor<D> {
         ::burn_kernels::__private::declare_site! {
-            static SITE = { kernel : "npu_fused_swiglu", item : "Experts::forward", form
-            : Form::Struct, key : SemanticsKey::Glu(GluKey { activation :
-            Activation::QuickGelu, projections : Projections::Interleaved, clamp :
-            Clamp::Limit, up_offset : Offset::One, topk : TopK::None }), key_json :
-            "{\"op\":\"glu\",\"activation\":\"quick_gelu\",\"projections\":\"interleaved\",\"clamp\":\"limit\",\"up_offset\":\"one\",\"topk\":\"none\"}",
-            layer : ::core::option::Option::None }
+            static SITE = ::burn_kernels::__private::SiteSpec { kernel :
+            "npu_fused_swiglu", item : "Experts::forward", module :
+            ::core::module_path!(), krate : "models", crate_version : "1.2.3", file :
+            "src/lib.rs", line : 7u32, form : ::burn_kernels::__private::Form::Struct,
+            key :
+            ::burn_kernels::__private::SemanticsKey::Glu(::burn_kernels::__private::GluKey
+            { activation : ::burn_kernels::__private::Activation::QuickGelu, projections
+            : ::burn_kernels::__private::Projections::Interleaved, clamp :
+            ::burn_kernels::__private::Clamp::Limit, up_offset :
+            ::burn_kernels::__private::Offset::One, topk :
+            ::burn_kernels::__private::TopK::None }), layer :
+            ::core::option::Option::None }, json :
+            ::core::concat!("{\"schema\":2,\"record\":\"site\",\"kernel\":\"npu_fused_swiglu\",\"crate\":\"models\",\"crate_version\":\"1.2.3\",\"module\":\"",
+            ::core::module_path!(),
+            "\",\"form\":\"struct\",\"item\":\"Experts::forward\",\"file\":\"src/lib.rs\",\"line\":7,\"key\":{\"op\":\"glu\",\"activation\":\"quick_gelu\",\"projections\":\"interleaved\",\"clamp\":\"limit\",\"up_offset\":\"one\",\"topk\":\"none\"},\"layer\":null}")
         }
         ::burn_kernels::__private::glu_packed_mlp(
             ::burn_kernels::__private::At::when(&SITE, self.fast),
             x,
-            |x| self.gate_up_proj.forward(x),
-            |hidden| self.down_proj.forward(hidden),
+            &|x| self.gate_up_proj.forward(x),
+            &|hidden| self.down_proj.forward(hidden),
             ::core::option::Option::Some(
                 ::burn_kernels::__private::Number::number(&self.limit),
             ),
-            |x| self.forward_reference(x),
+            &mut |x| self.forward_reference(x),
         )
     }
     ///The plain computation of [`Self::forward`], which the kernel `npu_fused_swiglu` is verified against.

@@ -18,12 +18,20 @@ Runs the kernel `npu_fused_rope` (`style = half`, `width = full`, `layout = bnsd
         ::burn_kernels::__private::burn::tensor::Tensor<4usize>,
     ) {
         ::burn_kernels::__private::declare_site! {
-            static SITE = { kernel : "npu_fused_rope", item : "Rotary::rotate", form :
-            Form::Struct, key : SemanticsKey::Rope(RopeKey { style : RopeStyle::Half,
-            width : RotaryWidth::Full, layout : HeadLayout::Bnsd, table :
-            TableLayout::Halves, sections : Sections::Chunked }), key_json :
-            "{\"op\":\"rope\",\"style\":\"half\",\"width\":\"full\",\"layout\":\"bnsd\",\"table\":\"halves\",\"sections\":\"chunked\"}",
-            layer : ::core::option::Option::None }
+            static SITE = ::burn_kernels::__private::SiteSpec { kernel :
+            "npu_fused_rope", item : "Rotary::rotate", module : ::core::module_path!(),
+            krate : "models", crate_version : "1.2.3", file : "src/lib.rs", line : 7u32,
+            form : ::burn_kernels::__private::Form::Struct, key :
+            ::burn_kernels::__private::SemanticsKey::Rope(::burn_kernels::__private::RopeKey
+            { style : ::burn_kernels::__private::RopeStyle::Half, width :
+            ::burn_kernels::__private::RotaryWidth::Full, layout :
+            ::burn_kernels::__private::HeadLayout::Bnsd, table :
+            ::burn_kernels::__private::TableLayout::Halves, sections :
+            ::burn_kernels::__private::Sections::Chunked }), layer :
+            ::core::option::Option::None }, json :
+            ::core::concat!("{\"schema\":2,\"record\":\"site\",\"kernel\":\"npu_fused_rope\",\"crate\":\"models\",\"crate_version\":\"1.2.3\",\"module\":\"",
+            ::core::module_path!(),
+            "\",\"form\":\"struct\",\"item\":\"Rotary::rotate\",\"file\":\"src/lib.rs\",\"line\":7,\"key\":{\"op\":\"rope\",\"style\":\"half\",\"width\":\"full\",\"layout\":\"bnsd\",\"table\":\"halves\",\"sections\":\"chunked\"},\"layer\":null}")
         }
         ::burn_kernels::__private::rope_sections(
             ::burn_kernels::__private::At::new(&SITE),
@@ -32,7 +40,7 @@ Runs the kernel `npu_fused_rope` (`style = half`, `width = full`, `layout = bnsd
             &self.cos,
             &self.sin,
             ::burn_kernels::__private::SectionLengths::lengths(&self.mrope_section),
-            |q, k| self.rotate_reference(q, k),
+            &mut |(q, k)| self.rotate_reference(q, k),
         )
     }
     ///The plain computation of [`Self::rotate`], which the kernel `npu_fused_rope` is verified against.

@@ -13,6 +13,7 @@ mod errors;
 mod expand;
 mod facade;
 mod near;
+mod origin;
 mod outline;
 mod scan;
 mod target;
@@ -21,6 +22,8 @@ mod testing;
 
 use proc_macro2::TokenStream;
 use quote::quote;
+
+use origin::Origin;
 
 /// Replaces a forward pass by a fused kernel that is chosen for each device.
 ///
@@ -232,25 +235,26 @@ pub fn fused_kernel(
     attribute: proc_macro::TokenStream,
     item: proc_macro::TokenStream,
 ) -> proc_macro::TokenStream {
-    run(attribute.into(), item.into()).into()
+    run(attribute.into(), item.into(), &Origin::of_expansion()).into()
 }
 
 /// Parse, check, expand. On an error the item stays as it was written, and what would have been
 /// generated has its signatures, so that the rest of the user's code (and the editor) finds both.
-fn run(attribute: TokenStream, item: TokenStream) -> TokenStream {
-    try_run(attribute.clone(), item.clone()).unwrap_or_else(|error| {
+fn run(attribute: TokenStream, item: TokenStream, origin: &Origin) -> TokenStream {
+    try_run(attribute.clone(), item.clone(), origin).unwrap_or_else(|error| {
         let errors = error.into_compile_error();
         let outline = outline::of(attribute, item.clone());
         quote!(#item #outline #errors)
     })
 }
 
-fn try_run(attribute: TokenStream, item: TokenStream) -> syn::Result<TokenStream> {
+fn try_run(attribute: TokenStream, item: TokenStream, origin: &Origin) -> syn::Result<TokenStream> {
     let mut errors = errors::Errors::default();
     let attribute = attr::parse(attribute, &mut errors);
     let target = errors.keep(target::parse(item));
     let form = attribute
         .zip(target)
         .and_then(|(attribute, target)| check::check(&attribute, target, &mut errors));
-    errors.finish(form).map(expand::expand)
+    let form = errors.finish(form)?;
+    Ok(expand::expand(form, origin))
 }

@@ -2,7 +2,7 @@
 ///
 /// Every site has closures of its own types. What takes them by reference is compiled once, and not
 /// once a site.
-pub(crate) fn once<A, R>(f: impl FnOnce(A) -> R) -> impl FnMut(A) -> R {
+pub fn once<A, R>(f: impl FnOnce(A) -> R) -> impl FnMut(A) -> R {
     let mut f = Some(f);
     move |argument| f.take().expect("a body runs once a call")(argument)
 }

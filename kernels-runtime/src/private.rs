@@ -2,6 +2,7 @@
 
 pub use crate::__declare_site as declare_site;
 pub use crate::dispatch::At;
+pub use crate::once::once;
 pub use crate::registry::{Form, Site, SiteSpec};
 pub use crate::semantics::{
     Activation, Clamp, CustomKey, Gating, GluKey, Groups, HeadLayout, Offset, Projections,
@@ -27,6 +28,9 @@ mod operands;
 pub mod reference;
 #[path = "private/rope.rs"]
 mod rope;
+#[cfg(debug_assertions)]
+#[path = "private/shared.rs"]
+mod shared;
 
 use crate::kernel::Operands;
 

@@ -80,8 +80,14 @@ fn a_call_allocates_no_more_than_its_tensors() {
         (x, weight.into_dispatch())
     });
     let called = allocations(|| {
-        let (x, weight) = (x.clone(), weight.clone());
-        rms_norm(At::new(limited()), x, || Some(weight), 1e-6, None, |x| x)
+        rms_norm(
+            At::new(limited()),
+            x.clone(),
+            &|| Some(weight.clone()),
+            1e-6,
+            None,
+            &mut |x| x,
+        )
     });
     assert!(
         called <= moved,

@@ -5,7 +5,7 @@
 
 use burn::tensor::activation::{gelu, relu, silu};
 use burn::tensor::{DType, Device, Distribution, FloatDType, Tensor};
-use kernels_runtime::__private::{self as private, At, RopeKey, RopeStyle, declare_site};
+use kernels_runtime::__private::{self as private, At, RopeKey, RopeStyle, declare_site, once};
 use kernels_runtime::live::{self, Sampling, SamplingGuard};
 use kernels_runtime::policy::{self, Policy};
 use kernels_runtime::registry::Site;
@@ -90,16 +90,25 @@ fn norm(
     weight: &Tensor<1>,
     body: impl FnOnce(Tensor<2>) -> Tensor<2>,
 ) -> Tensor<2> {
-    private::rms_norm(At::new(site), x, || Some(weight.clone()), EPS, None, body)
+    private::rms_norm(
+        At::new(site),
+        x,
+        &|| Some(weight.clone()),
+        EPS,
+        None,
+        &mut once(body),
+    )
 }
 
 fn glu(
     site: &'static Site,
     gate: Tensor<2>,
     up: Tensor<2>,
-    body: impl FnOnce(Tensor<2>, Tensor<2>) -> Tensor<2>,
+    mut body: impl FnMut(Tensor<2>, Tensor<2>) -> Tensor<2>,
 ) -> Tensor<2> {
-    private::glu(At::new(site), gate, up, None, None, body)
+    private::glu(At::new(site), gate, up, None, None, &mut |(gate, up)| {
+        body(gate, up)
+    })
 }
 
 #[test]
@@ -272,11 +281,11 @@ fn mlp(site: &'static Site, body: impl Fn(Tensor<2>) -> Tensor<2>) -> Tensor<2> 
     private::glu_mlp(
         At::new(site),
         random([3, 6]),
-        |x| (x.clone().matmul(gate.clone()), x.matmul(up.clone())),
-        |hidden| hidden.matmul(down.clone()),
+        &|x| (x.clone().matmul(gate.clone()), x.matmul(up.clone())),
+        &|hidden| hidden.matmul(down.clone()),
         None,
         None,
-        |x| {
+        &mut |x| {
             let hidden = body(x.clone().matmul(gate.clone())) * x.matmul(up.clone());
             hidden.matmul(down.clone())
         },
@@ -316,7 +325,7 @@ fn rope_as(site: &'static Site, style: RopeStyle) -> (Tensor<4>, Tensor<4>) {
         random([2, 1, 5, 8]),
         &cos,
         &sin,
-        |q, k| private::reference::rope(q, k, &cos, &sin, key),
+        &mut |(q, k)| private::reference::rope(q, k, &cos, &sin, key),
     )
 }
 
@@ -409,10 +418,10 @@ fn gated_and_grouped_norms_and_packed_units() {
             At::new(site),
             random([3, 8]),
             random([3, 8]),
-            || Some(weight.clone()),
+            &|| Some(weight.clone()),
             EPS,
             None,
-            body,
+            &mut |(x, gate)| body(x, gate),
         )
     };
     {
@@ -426,22 +435,27 @@ fn gated_and_grouped_norms_and_packed_units() {
         private::rms_norm(
             At::new(&GROUPED),
             random([3, 8]),
-            || None,
+            &|| None,
             EPS,
             Some(2),
-            normed,
+            &mut normed,
         )
     });
     assert!(said.contains("groups=many"), "{said}");
 
     let said = refusal(|| {
-        private::glu_packed(At::new(&PACKED), random([3, 8]), Some(7.0), |gate_up| {
-            // The halves in place of the neighbours.
-            let (gate, up) = (gate_up.clone().narrow(1, 0, 4), gate_up.narrow(1, 4, 4));
-            let gate = gate.clamp_max(7.0);
-            let up = up.clamp(-7.0, 7.0);
-            gate.clone() * burn::tensor::activation::sigmoid(gate * 1.702) * (up + 1.0)
-        })
+        private::glu_packed(
+            At::new(&PACKED),
+            random([3, 8]),
+            Some(7.0),
+            &mut |gate_up| {
+                // The halves in place of the neighbours.
+                let (gate, up) = (gate_up.clone().narrow(1, 0, 4), gate_up.narrow(1, 4, 4));
+                let gate = gate.clamp_max(7.0);
+                let up = up.clamp(-7.0, 7.0);
+                gate.clone() * burn::tensor::activation::sigmoid(gate * 1.702) * (up + 1.0)
+            },
+        )
     });
     assert!(said.contains("projections=interleaved"), "{said}");
 }

@@ -29,14 +29,14 @@ fn run(site: &'static Site, dtype: FloatDType) -> ([u32; 2], Tensor<2>) {
     let y = glu_mlp(
         At::new(site),
         x,
-        |x| {
+        &|x| {
             projected.set(projected.get() + 1);
             (x.clone().cast(dtype), x.cast(dtype))
         },
-        |hidden| hidden * 2.0,
+        &|hidden| hidden * 2.0,
         None,
         None,
-        |x| {
+        &mut |x| {
             referred.set(referred.get() + 1);
             x
         },
@@ -160,10 +160,10 @@ fn packed_projections_run_on_both_paths() {
         values(private::glu_packed_mlp(
             At::new(&PACKED),
             x(),
-            |x| x * 2.0,
-            |hidden| hidden + 1.0,
+            &|x| x * 2.0,
+            &|hidden| hidden + 1.0,
             Some(1.5),
-            |x| reference::glu_packed(x * 2.0, Some(1.5), key) + 1.0,
+            &mut |x| reference::glu_packed(x * 2.0, Some(1.5), key) + 1.0,
         ))
     });
     assert_close(results);
@@ -183,10 +183,10 @@ fn gated_norms_run_on_both_paths() {
             At::new(&GATED),
             x,
             gate,
-            || Some(weight()),
+            &|| Some(weight()),
             1e-6,
             Some(2),
-            |x, gate| reference::rms_norm_gated(x, gate, Some(weight()), 1e-6, Some(2), key),
+            &mut |(x, gate)| reference::rms_norm_gated(x, gate, Some(weight()), 1e-6, Some(2), key),
         ))
     });
     assert_close(results);
@@ -207,9 +207,15 @@ fn sections_run_on_both_paths() {
         let (q, k) = (counting([1, 2, 3, 12]), counting([1, 1, 3, 12]));
         let (cos, sin) = (counting([3, 1, 3, 12]), counting([3, 1, 3, 12]) + 0.5);
         let sections = [1, 3, 2];
-        let (q, k) = private::rope_sections(At::new(&MROPE), q, k, &cos, &sin, sections, |q, k| {
-            reference::rope_sections(q, k, &cos, &sin, sections, key)
-        });
+        let (q, k) = private::rope_sections(
+            At::new(&MROPE),
+            q,
+            k,
+            &cos,
+            &sin,
+            sections,
+            &mut |(q, k)| reference::rope_sections(q, k, &cos, &sin, sections, key),
+        );
         [values(q), values(k)].concat()
     });
     assert_close(results);

@@ -1,12 +1,12 @@
 //! Whole items through parse and check: what is accepted, and what is refused with which words.
 
 use super::*;
-use crate::testing::messages;
+use crate::testing::{messages, origin};
 use quote::quote;
 
 /// Every message of the item's errors.
 fn errors(attribute: TokenStream, item: TokenStream) -> Vec<String> {
-    messages(crate::try_run(attribute, item).err())
+    messages(crate::try_run(attribute, item, &origin()).err())
 }
 
 /// The item is refused for exactly these reasons, each given by a part of its message.

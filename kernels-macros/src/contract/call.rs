@@ -115,11 +115,11 @@ impl Call<'_> {
     pub(crate) fn read_lazily(&self, operand: &str, trait_: &str, method: &str) -> TokenStream {
         let value = self.read_optional(operand, trait_, method);
         match self.find(operand) {
-            Some(Place::Parameter { .. }) => quote!({
-                let value = #value;
-                move || value
+            Some(Place::Parameter { .. }) => quote!(&{
+                let value = ::core::cell::Cell::new(#value);
+                move || value.take()
             }),
-            _ => quote!(|| #value),
+            _ => quote!(&|| #value),
         }
     }
 

@@ -41,16 +41,11 @@ impl Key {
         self.choices.iter().all(|(_, choice)| choice.is_some())
     }
 
-    /// The key as a `SemanticsKey`, its names bare.
-    pub(crate) fn tokens(&self) -> TokenStream {
+    /// The key as a `SemanticsKey`, its names reached through `path::`.
+    pub(crate) fn tokens(&self, path: &TokenStream) -> TokenStream {
         let variant = format_ident!("{}", self.contract.key);
-        let value = self.struct_tokens(&TokenStream::new());
-        quote!(SemanticsKey::#variant(#value))
-    }
-
-    /// The key's own struct, its names reached through `path::`.
-    pub(crate) fn value(&self, path: &TokenStream) -> TokenStream {
-        self.struct_tokens(&quote!(#path::))
+        let value = self.value(path);
+        quote!(#path::SemanticsKey::#variant(#value))
     }
 
     /// The key as one line of JSON.
@@ -75,15 +70,16 @@ impl Key {
         choices.filter_map(|(setting, choice)| choice.map(|choice| (setting.name, choice)))
     }
 
-    fn struct_tokens(&self, prefix: &TokenStream) -> TokenStream {
+    /// The key's own struct, its names reached through `path::`.
+    pub(crate) fn value(&self, path: &TokenStream) -> TokenStream {
         let key = format_ident!("{}Key", self.contract.key);
         let choices = self.choices.iter();
         let fields = choices.filter_map(|(setting, choice)| {
             let name = Ident::new(setting.name, Span::call_site());
             let enum_ = format_ident!("{}", setting.type_name);
             let variant = format_ident!("{}", (*choice)?.variant);
-            Some(quote!(#name: #prefix #enum_::#variant))
+            Some(quote!(#name: #path::#enum_::#variant))
         });
-        quote!(#prefix #key { #(#fields),* })
+        quote!(#path::#key { #(#fields),* })
     }
 }

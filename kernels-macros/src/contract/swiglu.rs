@@ -317,8 +317,8 @@ fn call_mlp(call: &Call<'_>) -> TokenStream {
             #runtime::glu_packed_mlp(
                 #at,
                 #x,
-                |x| #gate_up.forward(x),
-                |hidden| #down.forward(hidden),
+                &|x| #gate_up.forward(x),
+                &|hidden| #down.forward(hidden),
                 #limit,
                 #reference,
             )
@@ -329,8 +329,8 @@ fn call_mlp(call: &Call<'_>) -> TokenStream {
         #runtime::glu_mlp(
             #at,
             #x,
-            |x| (#gate.forward(::core::clone::Clone::clone(&x)), #up.forward(x)),
-            |hidden| #down.forward(hidden),
+            &|x| (#gate.forward(::core::clone::Clone::clone(&x)), #up.forward(x)),
+            &|hidden| #down.forward(hidden),
             #limit,
             #sparsity,
             #reference,

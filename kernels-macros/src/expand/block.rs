@@ -5,11 +5,13 @@ use quote::{ToTokens, quote};
 use syn::ext::IdentExt;
 
 use super::dispatch::{Scope, split};
+use super::record::Label;
 use crate::check::{Part, Site};
+use crate::origin::Origin;
 use crate::target::{Function, Impl, Member};
 
 /// The block with its method taken apart; everything else stays as it is.
-pub(super) fn expand_impl(block: &Impl, parts: &[Part]) -> TokenStream {
+pub(super) fn expand_impl(block: &Impl, parts: &[Part], origin: &Origin) -> TokenStream {
     let type_name = block.type_name();
     let parts = parts.iter().map(|part| match part {
         Part::Plain(member) => member.to_token_stream(),
@@ -20,7 +22,12 @@ pub(super) fn expand_impl(block: &Impl, parts: &[Part]) -> TokenStream {
                 Some(type_name) => format!("{}::{name}", type_name.unraw()),
                 None => name.to_string(),
             };
-            split(site, method, Scope::Type, "Impl", &item)
+            let label = Label {
+                form: "Impl",
+                item,
+                origin,
+            };
+            split(site, method, Scope::Type, &label)
         }
     });
     let (header, inner) = (&block.header, &block.inner_attributes);
@@ -28,9 +35,13 @@ pub(super) fn expand_impl(block: &Impl, parts: &[Part]) -> TokenStream {
 }
 
 /// The method taken apart. The type that it belongs to is out of sight.
-pub(super) fn expand_method(site: &Site, method: &Function) -> TokenStream {
-    let item = site.method.unraw().to_string();
-    split(site, method, Scope::Type, "Method", &item)
+pub(super) fn expand_method(site: &Site, method: &Function, origin: &Origin) -> TokenStream {
+    let label = Label {
+        form: "Method",
+        item: site.method.unraw().to_string(),
+        origin,
+    };
+    split(site, method, Scope::Type, &label)
 }
 
 impl ToTokens for Member {

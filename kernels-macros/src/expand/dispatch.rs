@@ -3,9 +3,10 @@
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote};
-use syn::{FnArg, Pat};
+use syn::{FnArg, Pat, Type};
 
-use super::{attributes, dispatched_body};
+use super::record::Label;
+use super::{attributes, dispatched_body, one_pattern};
 use crate::check::{BuiltIn, Custom, Kernel, Reference, Site, Source};
 use crate::contract::Place;
 use crate::target::{Function, turbofish};
@@ -24,10 +25,9 @@ pub(super) fn split(
     site: &Site,
     function: &Function,
     scope: Scope,
-    form: &str,
-    item: &str,
+    label: &Label<'_>,
 ) -> TokenStream {
-    let dispatched = dispatched(site, function, scope, form, item);
+    let dispatched = dispatched(site, function, scope, label);
     let reference = match &site.reference {
         Reference::Beside(name) => reference(site, function, name, scope),
         Reference::Inside => TokenStream::new(),
@@ -36,23 +36,17 @@ pub(super) fn split(
 }
 
 /// The user's signature with a new body.
-fn dispatched(
-    site: &Site,
-    function: &Function,
-    scope: Scope,
-    form: &str,
-    item: &str,
-) -> TokenStream {
+fn dispatched(site: &Site, function: &Function, scope: Scope, label: &Label<'_>) -> TokenStream {
     let attributes = attributes::for_dispatched(&function.attributes);
     let visibility = &function.visibility;
-    let body = dispatched_body(site, form, item, |kernel| match &site.reference {
+    let body = dispatched_body(site, label, |kernel| match &site.reference {
         Reference::Beside(name) => {
             let call = call_reference(site, function, name, scope, &flowing(kernel));
-            closure(site, fresh, &call)
+            closure(site, function, fresh, &call)
         }
         Reference::Inside => {
             let as_written = |name: &Ident| pattern(function, name);
-            closure(site, as_written, &function.body.to_token_stream())
+            closure(site, function, as_written, &function.body.to_token_stream())
         }
     });
 
@@ -120,6 +114,7 @@ fn flowing(kernel: &Kernel) -> Vec<&Ident> {
 /// The reference as a closure over what flows through, each bound by a pattern.
 fn closure<P: ToTokens>(
     site: &Site,
+    function: &Function,
     pattern: impl Fn(&Ident) -> P,
     body: &TokenStream,
 ) -> TokenStream {
@@ -128,8 +123,22 @@ fn closure<P: ToTokens>(
     let is_written = matches!(site.reference, Reference::Inside);
     match kernel {
         Kernel::BuiltIn(_) => {
-            let patterns = flowing(kernel).into_iter().map(pattern);
-            quote!(|#(#patterns),*| #body)
+            let flowing = flowing(kernel);
+            let moves_more = is_written
+                || function.parameters().any(|parameter| {
+                    !matches!(parameter.pat.as_ref(), Pat::Ident(pattern)
+                        if flowing.contains(&&pattern.ident))
+                });
+            let patterns: Vec<_> = flowing.iter().copied().map(pattern).collect();
+            let pattern = one_pattern(&patterns);
+            if !moves_more {
+                return quote!(&mut |#pattern| #body);
+            }
+            // It may move what it captures, so it runs once. Behind `once` the types of its
+            // parameters can no longer be inferred.
+            let types: Vec<_> = flowing.iter().map(|name| type_of(function, name)).collect();
+            let (runtime, type_) = (&site.runtime, one_pattern(&types));
+            quote!(&mut #runtime::once(|#pattern: #type_| #body))
         }
         Kernel::Custom(Custom { path, operands }) => {
             let fields = operands.iter().filter_map(|operand| match &operand.source {
@@ -144,6 +153,15 @@ fn closure<P: ToTokens>(
             quote!(|#path::Operands { #(#fields)* .. }| #body)
         }
     }
+}
+
+/// The parameter's type, as it is written.
+fn type_of<'a>(function: &'a Function, name: &Ident) -> Option<&'a Type> {
+    let mut parameters = function.parameters();
+    let found = parameters.find(
+        |parameter| matches!(parameter.pat.as_ref(), Pat::Ident(pattern) if pattern.ident == *name),
+    );
+    found.map(|parameter| parameter.ty.as_ref())
 }
 
 /// A call of the reference with all parameters in the user's order.

@@ -5,6 +5,7 @@ mod block;
 mod custom;
 mod dispatch;
 mod function;
+mod record;
 #[cfg(test)]
 mod snapshots;
 mod structure;
@@ -12,53 +13,33 @@ mod structure;
 mod tests;
 
 use proc_macro2::TokenStream;
-use quote::{format_ident, quote};
+use quote::{ToTokens, quote};
 
 pub(crate) use structure::signature;
 
 use crate::check::{BuiltIn, Form, Kernel, Site};
 use crate::contract::Call;
+use crate::origin::Origin;
+use record::Label;
 
 /// The item with its dispatched function and its reference.
-pub(crate) fn expand(form: Form) -> TokenStream {
+pub(crate) fn expand(form: Form, origin: &Origin) -> TokenStream {
     match form {
-        Form::Struct(site, target) => structure::expand(&site, &target),
-        Form::Impl(block, parts) => block::expand_impl(&block, &parts),
-        Form::Method(site, method) => block::expand_method(&site, &method),
-        Form::Function(site, function) => function::expand(&site, &function),
+        Form::Struct(site, target) => structure::expand(&site, &target, origin),
+        Form::Impl(block, parts) => block::expand_impl(&block, &parts, origin),
+        Form::Method(site, method) => block::expand_method(&site, &method, origin),
+        Form::Function(site, function) => function::expand(&site, &function, origin),
     }
 }
 
 /// The body of a dispatched function: the site's record, then the call.
 fn dispatched_body(
     site: &Site,
-    form: &str,
-    item: &str,
+    label: &Label<'_>,
     reference: impl FnOnce(&Kernel) -> TokenStream,
 ) -> TokenStream {
-    let Site {
-        kernel,
-        runtime,
-        layer,
-        ..
-    } = site;
-    let form = format_ident!("{form}");
-    let (id, key, key_json) = match kernel {
-        Kernel::BuiltIn(BuiltIn { contract, key, .. }) => {
-            let id = contract.id;
-            (quote!(#id), key.tokens(), key.json())
-        }
-        Kernel::Custom(custom) => {
-            let path = &custom.path;
-            let key = quote!(SemanticsKey::Custom(#path::KEY));
-            (quote!(#path::ID), key, String::new())
-        }
-    };
-    let layer = match layer {
-        Some(layer) => quote!(::core::option::Option::Some(#layer)),
-        None => quote!(::core::option::Option::None),
-    };
-    let call = match kernel {
+    let declaration = record::declare(site, label);
+    let call = match &site.kernel {
         Kernel::BuiltIn(kernel) => (kernel.shape.call)(&Call {
             at: at(site),
             reference: reference(&site.kernel),
@@ -67,17 +48,16 @@ fn dispatched_body(
         Kernel::Custom(kernel) => custom::call(site, kernel, &reference(&site.kernel)),
     };
     quote! {
-        #runtime::declare_site! {
-            static SITE = {
-                kernel: #id,
-                item: #item,
-                form: Form::#form,
-                key: #key,
-                key_json: #key_json,
-                layer: #layer
-            }
-        }
+        #declaration
         #call
+    }
+}
+
+/// One pattern or type for what the runtime hands back: itself, or a tuple of several.
+fn one_pattern<T: ToTokens>(parts: &[T]) -> TokenStream {
+    match parts {
+        [one] => one.to_token_stream(),
+        several => quote!((#(#several),*)),
     }
 }
 

@@ -8,9 +8,11 @@ use proc_macro2::TokenStream;
 use quote::quote;
 use similar::TextDiff;
 
+use crate::testing::origin;
+
 #[track_caller]
 fn check(name: &str, attribute: TokenStream, item: TokenStream) {
-    compare(name, &crate::run(attribute, item));
+    compare(name, &crate::run(attribute, item, &origin()));
 }
 
 /// Compares with the committed file. Methods stand in a block, as items do in a file.

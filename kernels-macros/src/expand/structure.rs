@@ -5,13 +5,15 @@ use quote::{format_ident, quote};
 use syn::ext::IdentExt;
 use syn::{GenericParam, Generics, Ident};
 
-use super::{attributes, call, dispatched_body};
+use super::record::Label;
+use super::{attributes, call, dispatched_body, one_pattern};
 use crate::check::{BuiltIn, Kernel, Reference, Site};
 use crate::contract::{Place, Returns};
+use crate::origin::Origin;
 use crate::target::Struct;
 
 /// The struct as it was written, and an impl block beside it.
-pub(super) fn expand(site: &Site, target: &Struct) -> TokenStream {
+pub(super) fn expand(site: &Site, target: &Struct, origin: &Origin) -> TokenStream {
     // Nothing else passes the check.
     let (Kernel::BuiltIn(kernel), Reference::Beside(reference)) = (&site.kernel, &site.reference)
     else {
@@ -30,13 +32,15 @@ pub(super) fn expand(site: &Site, target: &Struct) -> TokenStream {
         &item.generics,
         &flowing,
     );
-    let path = format!("{}::{}", name.unraw(), method.unraw());
-    let body = dispatched_body(
-        site,
-        "Struct",
-        &path,
-        |_| quote!(|#(#arguments),*| self.#reference(#(#arguments),*)),
-    );
+    let label = Label {
+        form: "Struct",
+        item: format!("{}::{}", name.unraw(), method.unraw()),
+        origin,
+    };
+    let body = dispatched_body(site, &label, |_| {
+        let pattern = one_pattern(&arguments);
+        quote!(&mut |#pattern| self.#reference(#(#arguments),*))
+    });
     let composition = (kernel.contract.composition)(&call(site, kernel));
 
     let id = kernel.contract.id;

@@ -1,10 +1,11 @@
 //! Whole items through all steps: what the expansions look like.
 
 use super::*;
+use crate::testing::origin;
 use syn::{File, ImplItem, Item, ItemImpl};
 
 fn expanded(attribute: TokenStream, item: TokenStream) -> TokenStream {
-    crate::try_run(attribute, item).unwrap_or_else(|error| panic!("{error}"))
+    crate::try_run(attribute, item, &origin()).unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn items(tokens: TokenStream) -> Vec<Item> {
@@ -88,11 +89,11 @@ fn a_struct_stays_as_it_is() {
             &self.variance_epsilon
         )),
     );
-    contains(&block, quote!(|x| self.forward_reference(x)));
+    contains(&block, quote!(&mut |x| self.forward_reference(x)));
 }
 
 #[test]
-fn a_site_records_one_key_twice() {
+fn a_site_says_its_key_twice() {
     let item = quote!(
         struct Norm {
             weight: Param<Tensor<1>>,
@@ -103,17 +104,27 @@ fn a_site_records_one_key_twice() {
     contains(
         &expanded,
         quote! {
-            kernel: "npu_fused_rmsnorm",
-            item: "Norm::forward",
-            form: Form::Struct,
-            key: SemanticsKey::RmsNorm(RmsNormKey {
-                offset: Offset::Zero,
-                rounding: Rounding::Gemma,
-                scale: Scale::Weight,
-                gating: Gating::None,
-                groups: Groups::One
-            }),
-            key_json: "{\"op\":\"rms_norm\",\"offset\":\"zero\",\"rounding\":\"gemma\",\"scale\":\"weight\",\"gating\":\"none\",\"groups\":\"one\"}"
+            form: ::burn_kernels::__private::Form::Struct,
+            key: ::burn_kernels::__private::SemanticsKey::RmsNorm(
+                ::burn_kernels::__private::RmsNormKey {
+                    offset: ::burn_kernels::__private::Offset::Zero,
+                    rounding: ::burn_kernels::__private::Rounding::Gemma,
+                    scale: ::burn_kernels::__private::Scale::Weight,
+                    gating: ::burn_kernels::__private::Gating::None,
+                    groups: ::burn_kernels::__private::Groups::One
+                }
+            ),
+            layer: ::core::option::Option::None
+        },
+    );
+    contains(
+        &expanded,
+        quote! {
+            json: ::core::concat!(
+                "{\"schema\":2,\"record\":\"site\",\"kernel\":\"npu_fused_rmsnorm\",\"crate\":\"models\",\"crate_version\":\"1.2.3\",\"module\":\"",
+                ::core::module_path!(),
+                "\",\"form\":\"struct\",\"item\":\"Norm::forward\",\"file\":\"src/lib.rs\",\"line\":7,\"key\":{\"op\":\"rms_norm\",\"offset\":\"zero\",\"rounding\":\"gemma\",\"scale\":\"weight\",\"gating\":\"none\",\"groups\":\"one\"},\"layer\":null}"
+            )
         },
     );
 }
@@ -129,7 +140,7 @@ fn layers_are_called_through_their_own_forward() {
     );
     let expanded = expanded(quote!("npu_fused_swiglu", crate = a::b, method = run), item);
     contains(&expanded, quote!(a::b::__private::glu_mlp));
-    contains(&expanded, quote!(|hidden| self.w2.forward(hidden)));
+    contains(&expanded, quote!(&|hidden| self.w2.forward(hidden)));
     contains(&expanded, quote!(pub fn run_reference<const D: usize>));
     contains(&expanded, quote!(let up = self.w3.forward(x);));
 }
@@ -145,7 +156,7 @@ fn a_rope_struct_takes_queries_and_keys() {
     let expanded = expanded(quote!("npu_fused_rope"), item);
     contains(
         &expanded,
-        quote!(q, k, &self.cos, &self.sin, |q, k| self
+        quote!(q, k, &self.cos, &self.sin, &mut |(q, k)| self
             .forward_reference(q, k)),
     );
     let tensor = quote!(::burn_kernels::__private::burn::tensor::Tensor<4usize>);
@@ -194,8 +205,11 @@ fn a_block_keeps_its_other_members() {
         &expanded,
         quote!(#[inline] pub fn forward_reference<const D: usize>(&self, mut x: Tensor<D>) -> Tensor<D>),
     );
-    contains(&expanded, quote!(|x| self.forward_reference::<D>(x)));
-    contains(&expanded, quote!(item: "Mlp::forward", form: Form::Impl));
+    contains(&expanded, quote!(&mut |x| self.forward_reference::<D>(x)));
+    contains(
+        &expanded,
+        quote!(form: ::burn_kernels::__private::Form::Impl),
+    );
 }
 
 #[test]
@@ -205,7 +219,7 @@ fn associated_functions_are_reached_through_the_type() {
     };
     let expanded = expanded(quote!("npu_fused_rope", method = apply), item);
     let call = quote! {
-        rope(::burn_kernels::__private::At::new(&SITE), q, k, ::core::clone::Clone::clone(&cos), sin, |q, k| Self::apply_reference(k, q, cos, sin))
+        rope(::burn_kernels::__private::At::new(&SITE), q, k, ::core::clone::Clone::clone(&cos), sin, &mut ::burn_kernels::__private::once(|(q, k): (Tensor<4>, Tensor<4>)| Self::apply_reference(k, q, cos, sin)))
     };
     contains(&expanded, call);
 }
@@ -233,7 +247,7 @@ fn a_function_has_a_sibling() {
             a,
             ::core::option::Option::None,
             ::core::option::Option::None,
-            |b, a| gated_reference::<T, D>(a, b)
+            &mut |(b, a)| gated_reference::<T, D>(a, b)
         ),
     );
     contains(
@@ -248,9 +262,15 @@ fn a_method_reaches_its_reference_through_self() {
         fn forward(&self, hidden: Tensor<3>) -> Tensor<3> { hidden * self.scale.val() + self.eps }
     };
     let expanded = expanded(quote!("npu_fused_rmsnorm"), item);
-    contains(&expanded, quote!(item: "forward", form: Form::Method));
+    contains(
+        &expanded,
+        quote!(form: ::burn_kernels::__private::Form::Method),
+    );
     contains(&expanded, quote!(norm_weight(&self.scale)));
-    contains(&expanded, quote!(|hidden| self.forward_reference(hidden)));
+    contains(
+        &expanded,
+        quote!(&mut |hidden| self.forward_reference(hidden)),
+    );
 }
 
 #[test]
@@ -259,8 +279,11 @@ fn what_flows_through_stands_in_the_contracts_order() {
         fn forward(&self, z: Tensor<3>, x: Tensor<3>) -> Tensor<3> { x * z + self.weight + self.eps }
     };
     let expanded = expanded(quote!("npu_fused_rmsnorm", gating = before_norm), item);
-    contains(&expanded, quote!(At::new(&SITE), x, z, || ::core));
-    contains(&expanded, quote!(|x, z| self.forward_reference(z, x)));
+    contains(&expanded, quote!(At::new(&SITE), x, z, &|| ::core));
+    contains(
+        &expanded,
+        quote!(&mut |(x, z)| self.forward_reference(z, x)),
+    );
 }
 
 #[test]
@@ -272,7 +295,7 @@ fn numbers_are_handed_over_where_settings_bring_them() {
     let private = quote!(::burn_kernels::__private);
     contains(
         &expanded(attribute, item),
-        quote!(glu_packed(#private::At::new(&SITE), gate_up, ::core::option::Option::Some(#private::Number::number(&self.limit)), |gate_up| self.gated_reference(gate_up))),
+        quote!(glu_packed(#private::At::new(&SITE), gate_up, ::core::option::Option::Some(#private::Number::number(&self.limit)), &mut |gate_up| self.gated_reference(gate_up))),
     );
 }
 
@@ -355,7 +378,7 @@ fn an_error_keeps_the_item() {
             x
         }
     );
-    let output = crate::run(quote!("npu_fused_swiglu"), item.clone());
+    let output = crate::run(quote!("npu_fused_swiglu"), item.clone(), &origin());
     contains(&output, item);
     contains(&output, quote!(::core::compile_error!));
 }

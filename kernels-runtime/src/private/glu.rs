@@ -1,6 +1,5 @@
 use crate::dispatch::{At, Decision};
 use crate::live::{self, Captured};
-use crate::once::once;
 use crate::ops;
 use crate::ops::glu::{Call, Inputs, Operands, Settings, check};
 use crate::semantics::{GluKey, SemanticsKey};
@@ -14,12 +13,12 @@ pub fn glu<const D: usize>(
     up: Tensor<D>,
     limit: Option<f64>,
     sparsity: Option<f64>,
-    reference: impl FnOnce(Tensor<D>, Tensor<D>) -> Tensor<D>,
+    reference: &mut dyn FnMut((Tensor<D>, Tensor<D>)) -> Tensor<D>,
 ) -> Tensor<D> {
-    let mut reference = once(|inputs| match inputs {
-        Inputs::Separate { gate, up } => reference(gate, up),
+    let mut reference = |inputs| match inputs {
+        Inputs::Separate { gate, up } => reference((gate, up)),
         Inputs::Packed(_) => unreachable!("two tensors went in"),
-    });
+    };
     let inputs = Inputs::Separate { gate, up };
     either(&at, inputs, Settings { limit, sparsity }, &mut reference)
 }
@@ -30,16 +29,16 @@ pub fn glu_packed<const D: usize>(
     at: At,
     gate_up: Tensor<D>,
     limit: Option<f64>,
-    reference: impl FnOnce(Tensor<D>) -> Tensor<D>,
+    reference: &mut dyn FnMut(Tensor<D>) -> Tensor<D>,
 ) -> Tensor<D> {
     let settings = Settings {
         limit,
         sparsity: None,
     };
-    let mut reference = once(|inputs| match inputs {
+    let mut reference = |inputs| match inputs {
         Inputs::Packed(gate_up) => reference(gate_up),
         Inputs::Separate { .. } => unreachable!("one tensor went in"),
-    });
+    };
     either(&at, Inputs::Packed(gate_up), settings, &mut reference)
 }
 
@@ -83,18 +82,18 @@ fn either<const D: usize>(
 pub fn glu_mlp<const D: usize>(
     at: At,
     x: Tensor<D>,
-    project: impl Fn(Tensor<D>) -> (Tensor<D>, Tensor<D>),
-    down: impl Fn(Tensor<D>) -> Tensor<D>,
+    project: &dyn Fn(Tensor<D>) -> (Tensor<D>, Tensor<D>),
+    down: &dyn Fn(Tensor<D>) -> Tensor<D>,
     limit: Option<f64>,
     sparsity: Option<f64>,
-    reference: impl FnOnce(Tensor<D>) -> Tensor<D>,
+    reference: &mut dyn FnMut(Tensor<D>) -> Tensor<D>,
 ) -> Tensor<D> {
     let project = |x| {
         let (gate, up) = project(x);
         Inputs::Separate { gate, up }
     };
     let settings = Settings { limit, sparsity };
-    mlp(&at, x, &project, &down, settings, &mut once(reference))
+    mlp(&at, x, &project, down, settings, reference)
 }
 
 /// As [`glu_mlp`], with a packed projection.
@@ -102,17 +101,17 @@ pub fn glu_mlp<const D: usize>(
 pub fn glu_packed_mlp<const D: usize>(
     at: At,
     x: Tensor<D>,
-    project: impl Fn(Tensor<D>) -> Tensor<D>,
-    down: impl Fn(Tensor<D>) -> Tensor<D>,
+    project: &dyn Fn(Tensor<D>) -> Tensor<D>,
+    down: &dyn Fn(Tensor<D>) -> Tensor<D>,
     limit: Option<f64>,
-    reference: impl FnOnce(Tensor<D>) -> Tensor<D>,
+    reference: &mut dyn FnMut(Tensor<D>) -> Tensor<D>,
 ) -> Tensor<D> {
     let project = |x| Inputs::Packed(project(x));
     let settings = Settings {
         limit,
         sparsity: None,
     };
-    mlp(&at, x, &project, &down, settings, &mut once(reference))
+    mlp(&at, x, &project, down, settings, reference)
 }
 
 /// `reference` where no kernel takes tensors like `x`, which is counted; else the kernel between

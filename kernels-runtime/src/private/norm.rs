@@ -1,22 +1,21 @@
 use crate::dispatch::{At, Decision};
 use crate::live::{self, Captured};
-use crate::once::once;
 use crate::ops::rms_norm::{Call, Inputs, Settings, check};
 use crate::semantics::{RmsNormKey, SemanticsKey};
 use burn::tensor::Tensor;
 
 /// The RMSNorm of a site without a gate.
 ///
-/// `weight` is read only if the kernel may run: reading a parameter costs as much as a small
+/// `weight` is called once at most, and only if the kernel may run: reading a parameter costs as much as a small
 /// operation.
 #[track_caller]
 pub fn rms_norm<const D: usize>(
     at: At,
     x: Tensor<D>,
-    weight: impl FnOnce() -> Option<Tensor<1>>,
+    weight: &dyn Fn() -> Option<Tensor<1>>,
     eps: f64,
     group_size: Option<usize>,
-    reference: impl FnOnce(Tensor<D>) -> Tensor<D>,
+    reference: &mut dyn FnMut(Tensor<D>) -> Tensor<D>,
 ) -> Tensor<D> {
     let x = x.into_dispatch();
     if !at.peek([&x]).is_fused() {
@@ -29,7 +28,7 @@ pub fn rms_norm<const D: usize>(
         gate: None,
     };
     let settings = Settings { eps, group_size };
-    either(&at, inputs, settings, &mut once(|(x, _)| reference(x)))
+    either(&at, inputs, settings, &mut |(x, _)| reference(x))
 }
 
 /// The gated RMSNorm of a site.
@@ -38,15 +37,15 @@ pub fn rms_norm_gated<const D: usize>(
     at: At,
     x: Tensor<D>,
     gate: Tensor<D>,
-    weight: impl FnOnce() -> Option<Tensor<1>>,
+    weight: &dyn Fn() -> Option<Tensor<1>>,
     eps: f64,
     group_size: Option<usize>,
-    reference: impl FnOnce(Tensor<D>, Tensor<D>) -> Tensor<D>,
+    reference: &mut dyn FnMut((Tensor<D>, Tensor<D>)) -> Tensor<D>,
 ) -> Tensor<D> {
     let x = x.into_dispatch();
     if !at.peek([&x]).is_fused() {
         at.decide([&x]);
-        return reference(Tensor::from_dispatch(x), gate);
+        return reference((Tensor::from_dispatch(x), gate));
     }
     let inputs = Inputs {
         x: Tensor::from_dispatch(x),
@@ -54,7 +53,7 @@ pub fn rms_norm_gated<const D: usize>(
         gate: Some(gate),
     };
     let settings = Settings { eps, group_size };
-    let mut reference = once(|(x, gate): Flowing<D>| reference(x, gate.expect("a gate went in")));
+    let mut reference = |(x, gate): Flowing<D>| reference((x, gate.expect("a gate went in")));
     either(&at, inputs, settings, &mut reference)
 }
 

@@ -1,7 +1,6 @@
 use super::{RopeTable, SectionTable};
 use crate::dispatch::{At, Decision};
 use crate::live::{self, Captured};
-use crate::once::once;
 use crate::ops::rope::{Call, check, check_sections, merge};
 use crate::registry::Implementation;
 use crate::semantics::{RopeKey, SemanticsKey};
@@ -15,10 +14,9 @@ pub fn rope(
     k: Tensor<4>,
     cos: impl RopeTable,
     sin: impl RopeTable,
-    reference: impl FnOnce(Tensor<4>, Tensor<4>) -> (Tensor<4>, Tensor<4>),
+    reference: &mut dyn FnMut(Pair) -> Pair,
 ) -> (Tensor<4>, Tensor<4>) {
-    let mut reference = once(|(q, k)| reference(q, k));
-    rotate(&at, [q, k], cos.rows(), sin.rows(), &mut reference)
+    rotate(&at, [q, k], cos.rows(), sin.rows(), reference)
 }
 
 type Pair = (Tensor<4>, Tensor<4>);
@@ -52,11 +50,10 @@ pub fn rope_sections(
     cos: impl SectionTable,
     sin: impl SectionTable,
     sections: [usize; 3],
-    reference: impl FnOnce(Tensor<4>, Tensor<4>) -> (Tensor<4>, Tensor<4>),
+    reference: &mut dyn FnMut(Pair) -> Pair,
 ) -> (Tensor<4>, Tensor<4>) {
-    let mut reference = once(|(q, k)| reference(q, k));
     let tables = [cos.table(), sin.table()];
-    rotate_sections(&at, [q, k], tables, sections, &mut reference)
+    rotate_sections(&at, [q, k], tables, sections, reference)
 }
 
 #[track_caller]

@@ -28,7 +28,7 @@ use linkme::distributed_slice;
 /// Filled by the linker with every annotated site.
 #[doc(hidden)]
 #[distributed_slice]
-pub static SITES: [&'static Site];
+pub static SITES: [Site];
 
 /// Filled by the linker with every kernel.
 #[doc(hidden)]
@@ -37,7 +37,7 @@ pub static KERNELS: [&'static KernelSpec];
 
 /// Every annotated site of the program, sorted by name.
 pub fn sites() -> impl Iterator<Item = &'static Site> {
-    let mut sites: Vec<_> = SITES.iter().copied().collect();
+    let mut sites: Vec<_> = SITES.iter().collect();
     sites.sort_by_key(|site| (site.name(), site.spec().line));
     sites.into_iter()
 }

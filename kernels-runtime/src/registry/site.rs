@@ -131,7 +131,11 @@ impl fmt::Debug for Site {
     }
 }
 
-/// Declares a site: the static that the generated method uses, its registration and its record.
+/// Declares a site: the static that the generated method uses, registered, and its record.
+///
+/// `json` is the record's JSON, a constant. Without it the compiler writes the record from the
+/// other fields and `key_json`, which costs it some milliseconds: for kernels whose key the
+/// attribute does not know.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __declare_site {
@@ -143,6 +147,8 @@ macro_rules! __declare_site {
         key_json: $key_json:expr,
         layer: $layer:expr $(,)?
     }) => {
+        #[$crate::__private::linkme::distributed_slice($crate::registry::SITES)]
+        #[linkme(crate = $crate::__private::linkme)]
         static $name: $crate::registry::Site = {
             const SPEC: $crate::registry::SiteSpec = {
                 #[allow(unused_imports)]
@@ -169,10 +175,16 @@ macro_rules! __declare_site {
             }
             $crate::registry::Site::new(SPEC, &RECORD)
         };
-        const _: () = {
-            #[$crate::__private::linkme::distributed_slice($crate::registry::SITES)]
-            #[linkme(crate = $crate::__private::linkme)]
-            static ENTRY: &'static $crate::registry::Site = &$name;
+    };
+    (static $name:ident = $spec:expr, json: $json:expr) => {
+        #[$crate::__private::linkme::distributed_slice($crate::registry::SITES)]
+        #[linkme(crate = $crate::__private::linkme)]
+        static $name: $crate::registry::Site = {
+            const LEN: usize = $crate::registry::section::record_len($json);
+            $crate::__in_link_section! {
+                static RECORD: [u8; LEN] = $crate::registry::section::record($json);
+            }
+            $crate::registry::Site::new($spec, &RECORD)
         };
     };
 }

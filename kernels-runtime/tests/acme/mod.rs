@@ -160,10 +160,10 @@ pub fn is_fused(site: &'static Site, n: usize) -> bool {
     let y = rms_norm(
         At::new(site),
         x,
-        || Some(weight),
+        &|| Some(weight.clone()),
         1e-6,
         None,
-        |x| x.zeros_like() + 7.0,
+        &mut |x| x.zeros_like() + 7.0,
     );
     let first: f32 = y.slice([0..1, 0..1]).into_scalar();
     first == 2.0

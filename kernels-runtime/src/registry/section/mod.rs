@@ -13,7 +13,7 @@
 
 mod write;
 
-pub use write::{kernel_record, site_record};
+pub use write::{kernel_record, record, record_len, site_record};
 
 use serde::Serialize;
 use serde_json::Value;

@@ -4,6 +4,27 @@ use super::MAGIC;
 use crate::registry::{KernelSpec, SiteSpec};
 use crate::semantics::{CustomKey, SemanticsKey};
 
+/// The length of the record of some JSON.
+#[doc(hidden)]
+pub const fn record_len(json: &str) -> usize {
+    HEADER + json.len()
+}
+
+/// The record of some JSON; `N` is its [`record_len`].
+#[doc(hidden)]
+pub const fn record<const N: usize>(json: &str) -> [u8; N] {
+    let mut bytes = [0; N];
+    let (magic, rest) = bytes.split_at_mut(MAGIC.len());
+    magic.copy_from_slice(&MAGIC);
+    let (length, text) = rest.split_at_mut(HEADER - MAGIC.len());
+    length.copy_from_slice(&(json.len() as u32).to_le_bytes());
+    text.copy_from_slice(json.as_bytes());
+    bytes
+}
+
+/// Bytes before the JSON: [`MAGIC`] and the length.
+const HEADER: usize = MAGIC.len() + 4;
+
 /// The record of a site and its length; a first pass with `N = 0` measures it.
 #[doc(hidden)]
 pub const fn site_record<const N: usize>(spec: &SiteSpec, key_json: &str) -> ([u8; N], usize) {
@@ -98,12 +119,10 @@ struct Writer<const N: usize> {
 }
 
 impl<const N: usize> Writer<N> {
-    const HEADER: usize = MAGIC.len() + 4;
-
     const fn begin() -> Self {
         Self {
             bytes: [0; N],
-            len: Self::HEADER,
+            len: HEADER,
         }
     }
 
@@ -194,7 +213,7 @@ impl<const N: usize> Writer<N> {
     }
 
     const fn end(mut self) -> ([u8; N], usize) {
-        let length = ((self.len - Self::HEADER) as u32).to_le_bytes();
+        let length = ((self.len - HEADER) as u32).to_le_bytes();
         let end = self.len;
         self.len = 0;
         self.put(&MAGIC);

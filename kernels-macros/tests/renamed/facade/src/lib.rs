@@ -17,9 +17,9 @@ pub mod __private {
         up: T,
         _: Option<f64>,
         _: Option<f64>,
-        reference: impl FnOnce(T, T) -> T,
+        reference: &mut dyn FnMut((T, T)) -> T,
     ) -> T {
-        reference(gate, up)
+        reference((gate, up))
     }
 }
 

@@ -1,0 +1,32 @@
+//! What every crate with sites calls, compiled here at the ranks that models have: a development
+//! build shares it, and a user's crate does not compile it again. (Optimised builds share nothing
+//! between crates, so there this would be for nothing.)
+
+use super::{glu, glu_mlp, glu_packed, glu_packed_mlp, reference, rms_norm, rms_norm_gated};
+use burn::tensor::Tensor;
+
+macro_rules! shared {
+    ($($rank:literal)*) => {
+        /// Never called: that it names the functions has them compiled.
+        #[used]
+        static SHARED: &[fn()] = &[$(compile::<$rank>),*];
+    };
+}
+
+shared!(2 3 4);
+
+fn compile<const D: usize>() {
+    fn keep<F: Copy>(function: F) {
+        std::hint::black_box(function);
+    }
+    keep(rms_norm::<D> as fn(_, _, _, _, _, _) -> Tensor<D>);
+    keep(rms_norm_gated::<D> as fn(_, _, _, _, _, _, _) -> Tensor<D>);
+    keep(glu::<D> as fn(_, _, _, _, _, _) -> Tensor<D>);
+    keep(glu_packed::<D> as fn(_, _, _, _) -> Tensor<D>);
+    keep(glu_mlp::<D> as fn(_, _, _, _, _, _, _) -> Tensor<D>);
+    keep(glu_packed_mlp::<D> as fn(_, _, _, _, _, _) -> Tensor<D>);
+    keep(reference::rms_norm::<D> as fn(_, _, _, _, _) -> Tensor<D>);
+    keep(reference::rms_norm_gated::<D> as fn(_, _, _, _, _, _) -> Tensor<D>);
+    keep(reference::glu::<D> as fn(_, _, _, _, _) -> Tensor<D>);
+    keep(reference::glu_packed::<D> as fn(_, _, _) -> Tensor<D>);
+}
