@@ -3,9 +3,10 @@
 //!
 //! `cargo test --workspace --bench compile_time` (or `cargo bench --bench compile_time`). Both are
 //! compiled by the `rustc` of this machine against the workspace's own development build, with the
-//! flags that Cargo gives it: for `cargo check` metadata alone, for `cargo build` code at this
-//! workspace's optimisation level. Cargo's own work is left out, so the ratios are upper bounds. Every
-//! method is instantiated, because what is generic and never used is not compiled at all.
+//! flags that Cargo gives it: for `cargo check` metadata alone, for `cargo build` code without
+//! optimisation, as is Cargo's default, and at this workspace's level. Cargo's own work is left out, so the
+//! ratios are upper bounds. Every method is instantiated, because what is generic and never used is not
+//! compiled at all.
 
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -16,8 +17,12 @@ use std::time::{Duration, Instant};
 const STRUCTS: usize = 200;
 const ROUNDS: usize = 7;
 
-/// A step of Cargo, and what `rustc` emits in it.
-const STEPS: [(&str, &str); 2] = [("check", "metadata"), ("build", "metadata,link")];
+/// A step of Cargo, what `rustc` emits in it, and the optimisation level.
+const STEPS: [(&str, &str, u8); 3] = [
+    ("check", "metadata", 0),
+    ("build", "metadata,link", 0),
+    ("build, opt-level = 1", "metadata,link", 1),
+];
 
 fn main() {
     let libraries = Libraries::build();
@@ -33,9 +38,9 @@ fn main() {
         file
     });
     println!("{STRUCTS} structs, median of {ROUNDS} rounds in turn:");
-    for (step, emit) in STEPS {
+    for (step, emit, level) in STEPS {
         let mut rounds: Vec<[Duration; 2]> = (0..ROUNDS)
-            .map(|_| [&crates[0], &crates[1]].map(|file| libraries.compile(file, emit)))
+            .map(|_| [&crates[0], &crates[1]].map(|file| libraries.compile(file, emit, level)))
             .collect();
         rounds.sort_by(|a, b| ratio(a).total_cmp(&ratio(b)));
         let [attribute, hand] = [0, 1].map(|which| {
@@ -115,15 +120,15 @@ impl Libraries {
     }
 
     /// How long it takes to compile a file, with the flags of the development profile.
-    fn compile(&self, file: &Path, emit: &str) -> Duration {
+    fn compile(&self, file: &Path, emit: &str, level: u8) -> Duration {
         let mut rustc = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
         rustc
             .args([
                 "--edition=2024",
                 "--crate-type=lib",
-                "-Copt-level=1",
                 "-Cdebug-assertions=on",
             ])
+            .arg(format!("-Copt-level={level}"))
             .arg(format!("--emit={emit}"))
             .arg("--out-dir")
             .arg(file.parent().expect("a folder"))

@@ -6,8 +6,8 @@ use burn::tensor::Tensor;
 
 /// The RMSNorm of a site without a gate.
 ///
-/// `weight` is called once at most, and only if the kernel may run: reading a parameter costs as much as a small
-/// operation.
+/// `weight` is called once at most, and only if the kernel may run: reading a parameter costs as much
+/// as a small operation.
 #[track_caller]
 pub fn rms_norm<const D: usize>(
     at: At,
