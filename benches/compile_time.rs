@@ -15,7 +15,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 const STRUCTS: usize = 200;
-const ROUNDS: usize = 7;
+const ROUNDS: usize = 5;
 
 /// A step of Cargo, what `rustc` emits in it, and the optimisation level.
 const STEPS: [(&str, &str, u8); 3] = [
