@@ -49,7 +49,7 @@ fn configurations() {
     // Model, field to set, value, field that the message names, what else it says.
     #[rustfmt::skip] // one case, one line
     let cases: Vec<(&str, &str, Value, &str, &str)> = vec![
-        ("llama", "architectures", json!(["MistralForCausalLM"]), "architectures", "LlamaForCausalLM, Qwen3ForCausalLM"),
+        ("llama", "architectures", json!(["MistralForCausalLM"]), "architectures", "LlamaForCausalLM, Qwen3ForCausalLM, Qwen2MoeForCausalLM"),
         ("llama", "architectures", json!(["Qwen3ForCausalLM"]), "model_type", "contradicts"),
         ("llama", "architectures", json!("LlamaForCausalLM"), "architectures", "list of strings"),
         ("llama", "model_type", json!("gemma2"), "model_type", "llama, qwen3"),
@@ -90,7 +90,7 @@ fn configurations() {
         ("qwen3", "use_sliding_window", json!(true), "use_sliding_window", "not supported"),
         ("qwen3", "layer_types", json!(["full_attention", "sliding_attention"]), "layer_types", "sliding_attention"),
         ("qwen3", "layer_types", json!(["full_attention"]), "layer_types", "1 entries"),
-        ("qwen3", "mlp_bias", json!(true), "mlp_bias", "no biases"),
+        ("qwen3", "mlp_bias", json!(true), "mlp_bias", "no such biases"),
         ("qwen3", "head_dim", json!(null), "head_dim", "128"),
     ];
     for (model, name, value, field, says) in cases {

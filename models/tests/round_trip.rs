@@ -121,6 +121,12 @@ fn transformers_4_spelling_is_the_same_model() {
             let mut rope = config.remove("rope_parameters").unwrap();
             let rope = rope.as_object_mut().unwrap();
             config.insert("rope_theta".into(), rope.remove("rope_theta").unwrap());
+            if let Some(count) = config.get("num_local_experts").cloned()
+                && config["model_type"] == "qwen3_moe"
+            {
+                config.remove("num_local_experts");
+                config.insert("num_experts".into(), count);
+            }
             let scaled = rope["rope_type"] != "default";
             config.insert(
                 "rope_scaling".into(),

@@ -13,7 +13,16 @@ use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
 use tempfile::TempDir;
 
-pub const MODELS: [&str; 3] = ["llama", "llama_rope3_tied", "qwen3"];
+pub const MODELS: [&str; 8] = [
+    "llama",
+    "llama_rope3_tied",
+    "qwen3",
+    "qwen2_moe",
+    "qwen2_moe_step2",
+    "qwen3_moe",
+    "qwen3_moe_mixed",
+    "mixtral",
+];
 
 pub fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures")
