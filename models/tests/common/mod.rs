@@ -24,6 +24,15 @@ pub const MODELS: [&str; 8] = [
     "mixtral",
 ];
 
+/// Those of [`MODELS`] that are mixtures of experts.
+pub const SPARSE: [&str; 5] = [
+    "qwen2_moe",
+    "qwen2_moe_step2",
+    "qwen3_moe",
+    "qwen3_moe_mixed",
+    "mixtral",
+];
+
 pub fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures")
 }
