@@ -173,10 +173,10 @@ fn auxiliary_losses() {
         let (_, losses) = model.losses(ints(&golden["input_ids"], &device), None);
         let value = |loss: &Tensor<1>| to_f64(&loss.to_data())[0];
         let auxiliary = value(losses.load_balancing.as_ref().unwrap());
-        assert!((auxiliary - expected("aux_loss")).abs() < tolerance);
+        assert!((auxiliary - expected("loss_aux")).abs() < tolerance);
         assert!((value(&losses.total) - expected("loss")).abs() < tolerance);
         let coefficient = config.moe.unwrap().router_aux_loss_coef;
-        let without = expected("loss") - coefficient * expected("aux_loss");
+        let without = expected("loss") - coefficient * expected("loss_aux");
         assert!((value(&losses.next_token) - without).abs() < tolerance);
     }
     let golden = read(&model_dir("mixtral").join("golden.safetensors"));
