@@ -41,3 +41,43 @@ pub(crate) fn block<const D: usize>(
     };
     (out.reshape(dims), logits)
 }
+
+use std::fmt;
+
+/// The block's key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MoeBlockKey {
+    pub router: RouterKey,
+    pub shared: SharedExpert,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SharedExpert {
+    None,
+    Plain,
+    Gated,
+}
+
+impl MoeBlockKey {
+    pub const fn new(router: RouterKey, shared: SharedExpert) -> Self {
+        Self { router, shared }
+    }
+    pub const QWEN2_MOE: Self = Self::new(RouterKey::QWEN2_MOE, SharedExpert::Gated);
+    pub const QWEN3_MOE: Self = Self::new(RouterKey::QWEN3_MOE, SharedExpert::None);
+    pub const MIXTRAL: Self = Self::new(RouterKey::MIXTRAL, SharedExpert::None);
+    pub const DEEPSEEK_V3: Self = Self::new(RouterKey::DEEPSEEK_V3, SharedExpert::Plain);
+}
+
+impl fmt::Display for MoeBlockKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let router = self.router.to_string();
+        let settings = router.trim_start_matches("router(").trim_end_matches(')');
+        write!(f, "moe(part=block, {settings}")?;
+        f.write_str(match self.shared {
+            SharedExpert::None => "",
+            SharedExpert::Plain => ", shared=plain",
+            SharedExpert::Gated => ", shared=gated",
+        })?;
+        f.write_str(")")
+    }
+}

@@ -30,7 +30,7 @@ mod checkpoint;
 mod config;
 mod decoder;
 mod error;
-mod interim;
+pub mod interim;
 mod layout;
 pub mod llama;
 pub mod mixtral;

@@ -252,18 +252,32 @@ impl ModelConfig {
         Ok(())
     }
 
+    fn biases(&self) -> [(&'static str, bool); 3] {
+        [
+            ("mlp_bias", self.mlp_bias),
+            ("attention_bias", self.attention_bias),
+            ("qkv_bias", self.qkv_bias),
+        ]
+    }
+
+    /// The biases that the architecture lets a configuration choose.
+    fn own_biases(&self) -> impl Iterator<Item = (&'static str, bool)> {
+        let own: &[&str] = match self.architecture {
+            Architecture::Llama => &["mlp_bias", "attention_bias"],
+            Architecture::Qwen3 | Architecture::Qwen3Moe => &["attention_bias"],
+            Architecture::Qwen2Moe => &["qkv_bias"],
+            Architecture::Mixtral => &[],
+        };
+        let biases = self.biases().into_iter();
+        biases.filter(|(name, _)| own.contains(name))
+    }
+
     /// A field that asks for biases which the architecture doesn't have.
     fn foreign_bias(&self) -> Option<&'static str> {
-        use Architecture::{Llama, Mixtral, Qwen2Moe};
-        let architecture = self.architecture;
-        let no_attention_bias = matches!(architecture, Qwen2Moe | Mixtral);
-        [
-            ("mlp_bias", self.mlp_bias && architecture != Llama),
-            ("attention_bias", self.attention_bias && no_attention_bias),
-            ("qkv_bias", self.qkv_bias && architecture != Qwen2Moe),
-        ]
-        .into_iter()
-        .find_map(|(field, foreign)| foreign.then_some(field))
+        let set = |(name, bias): (&'static str, bool)| bias.then_some(name);
+        let own: Vec<_> = self.own_biases().filter_map(set).collect();
+        let mut all = self.biases().into_iter().filter_map(set);
+        all.find(|name| !own.contains(name))
     }
 
     fn sizes(&self) -> [(&'static str, usize); 8] {
@@ -305,11 +319,8 @@ impl ModelConfig {
         }
         set("rms_norm_eps", json!(self.rms_norm_eps));
         set("tie_word_embeddings", json!(self.tie_word_embeddings));
-        set("attention_bias", json!(self.attention_bias));
-        match self.architecture {
-            Architecture::Llama => drop(set("mlp_bias", json!(self.mlp_bias))),
-            Architecture::Qwen2Moe => drop(set("qkv_bias", json!(self.qkv_bias))),
-            _ => {}
+        for (name, bias) in self.own_biases() {
+            set(name, json!(bias));
         }
         set("rope_parameters", self.rope.parameters());
         set("rope_theta", json!(self.rope.theta));
