@@ -34,6 +34,7 @@ mod pass {
     pub mod renamed_crate;
     pub mod strict_crate;
     pub mod struct_activations;
+    pub mod struct_experts;
     pub mod struct_gated_norm;
     pub mod struct_mlp_attribute_below_derive;
     pub mod struct_norm;
@@ -42,6 +43,7 @@ mod pass {
     pub mod struct_rope;
     pub mod struct_rope_sections;
     pub mod struct_rope_variants;
+    pub mod struct_sparse_block;
     pub mod struct_sparse_mlp;
 }
 
@@ -88,6 +90,7 @@ accepted! {
     renamed_crate
     strict_crate
     struct_activations
+    struct_experts
     struct_gated_norm
     struct_mlp_attribute_below_derive
     struct_norm
@@ -96,6 +99,7 @@ accepted! {
     struct_rope
     struct_rope_sections
     struct_rope_variants
+    struct_sparse_block
     struct_sparse_mlp
 }
 

@@ -6,7 +6,7 @@ use quote::quote;
 use syn::ext::IdentExt;
 
 use crate::attr::{self, Attribute, Kernel};
-use crate::check::{forward, is_fused_kernel, method, read_key, reference_name};
+use crate::check::{choose_variant, forward, is_fused_kernel, method, read_key, reference_name};
 use crate::contract::Contract;
 use crate::errors::Errors;
 use crate::expand::signature;
@@ -50,6 +50,7 @@ fn of_struct(attribute: &Attribute, target: &Struct) -> TokenStream {
     else {
         return TokenStream::new();
     };
+    let contract = choose_variant(contract, attribute).unwrap_or(contract);
     let key = read_key(contract, attribute, &mut errors);
     let item = &target.item;
     let (visibility, name, reference) = (&item.vis, &item.ident, reference_name(&method));
@@ -57,7 +58,7 @@ fn of_struct(attribute: &Attribute, target: &Struct) -> TokenStream {
     let flowing = contract.layer.operands_of(&key).filter(|o| o.role.flows());
     let flowing = flowing.map(|operand| {
         let name = quote::format_ident!("{}", operand.name);
-        (name, operand.role.rank())
+        (name, operand.role)
     });
     let path = facade::path();
     let returns = contract.layer.returns;

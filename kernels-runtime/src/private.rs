@@ -1,24 +1,38 @@
 //! What expansions of the attribute call. Not a public interface: it changes with the attribute.
 
 pub use crate::__declare_site as declare_site;
+pub use crate::__plain_linear as plain_linear;
 pub use crate::dispatch::At;
 pub use crate::registry::{Form, Site, SiteSpec};
 pub use crate::semantics::{
-    Activation, Clamp, CustomKey, Gating, GluKey, Groups, HeadLayout, Offset, Projections,
-    RmsNormKey, RopeKey, RopeStyle, RotaryWidth, Rounding, Scale, Sections, SemanticsKey,
-    TableLayout, TopK,
+    Activation, Clamp, Correction, CustomKey, ExpertBias, ExpertLayout, Gating, GluKey, Grouping,
+    Groups, HeadLayout, MoeBlockKey, MoeKey, Offset, Projections, Renormalise, RmsNormKey, RopeKey,
+    RopeStyle, RotaryWidth, Rounding, RouterWeights, Scale, Scoring, Sections, SemanticsKey,
+    SharedExpert, TableLayout, TopK,
 };
 pub use burn;
 pub use linkme;
 
 pub use crate::ops::rope::RopeTable;
+pub use experts::{ListedExpert, StackedExperts, experts, experts_list};
 pub use glu::{glu, glu_mlp, glu_packed, glu_packed_mlp};
+pub use linear::{Layer, NotPlain};
+pub use moe_block::{Block, block};
 pub use norm::{rms_norm, rms_norm_gated};
-pub use operands::{Count, Epsilon, NormWeight, Number, SectionLengths, SectionTable};
+pub use operands::{
+    CorrectionBias, Count, Epsilon, ExpertBiases, ExpertWeights, NormWeight, Number,
+    SectionLengths, SectionTable,
+};
 pub use rope::{rope, rope_sections};
 
+#[path = "private/experts.rs"]
+mod experts;
 #[path = "private/glu.rs"]
 mod glu;
+#[path = "private/linear.rs"]
+mod linear;
+#[path = "private/moe_block.rs"]
+mod moe_block;
 #[path = "private/norm.rs"]
 mod norm;
 #[path = "private/operands.rs"]

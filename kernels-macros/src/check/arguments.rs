@@ -68,8 +68,10 @@ pub(super) fn refuse_unknown(
     let settings = contract.settings.iter().map(|setting| setting.name);
     let operands = shape.operands_of(key);
     let operands = operands.filter(|operand| operand.role != Role::Stream);
+    let variant = contract.variant.iter().map(|(name, _)| *name);
     let known: Vec<&str> = operands
         .map(|operand| operand.name)
+        .chain(variant)
         .chain(settings)
         .chain(COMMON)
         .collect();
@@ -98,9 +100,15 @@ fn unknown(
         operands.filter(move |operand| operand.name == written)
     };
     if let Some(operand) = named(shape).find(|operand| operand.role != Role::Stream) {
-        let condition = operand.when.filter(|_| key.holds(operand.when).is_some())?;
-        let condition = condition.written();
+        key.brings(operand.when)?;
+        let condition = operand.when.written();
         return Some(format!("`{written}` is read only with {condition}"));
+    }
+    if let Some(other) = contract.variants().find(|other| knows(other, written)) {
+        let (other, this) = (other.unlike(contract), contract.unlike(other));
+        return Some(format!(
+            "`{written}` is an argument of {other}, and this is {this}"
+        ));
     }
     let elsewhere = CONTRACTS
         .iter()
@@ -116,6 +124,13 @@ fn unknown(
     Some(format!(
         "`{id}` has no argument `{written}` here{near}\nit takes {all}"
     ))
+}
+
+/// Whether a contract has a setting or an operand of this name.
+fn knows(contract: &'static Contract, name: &str) -> bool {
+    let mut operands = contract.shapes().flat_map(|shape| shape.operands);
+    contract.settings.iter().any(|setting| setting.name == name)
+        || operands.any(|operand| operand.name == name && operand.role != Role::Stream)
 }
 
 fn runtime(argument: Option<&Argument>, errors: &mut Errors) -> TokenStream {

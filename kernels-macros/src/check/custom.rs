@@ -73,7 +73,7 @@ fn from_argument(
     let place = errors.keep(given(&value, parameters, function.has_receiver()))?;
     let name = argument.name.clone();
     Some(match place {
-        Place::Field(field) => Operand {
+        Place::Field(field) | Place::OfElement(field) => Operand {
             name,
             source: Source::Field(field),
         },

@@ -56,6 +56,7 @@ pub(super) fn check_return(signature: &Signature, returns: Returns, errors: &mut
         let expected = match returns {
             Returns::Tensor => "-> Tensor<D>",
             Returns::Pair => "-> (Tensor<4>, Tensor<4>)",
+            Returns::WithLogits => "-> (Tensor<D>, Tensor<2>)",
         };
         errors.at(
             &signature.ident,
@@ -78,11 +79,16 @@ pub(super) fn check_return(signature: &Signature, returns: Returns, errors: &mut
         _ => return,
     };
     match (returns, fields) {
-        (Returns::Pair, Some(2)) | (Returns::Tensor, None) => {}
+        (Returns::Pair | Returns::WithLogits, Some(2)) | (Returns::Tensor, None) => {}
         (Returns::Pair, _) => errors.at(
             written,
             "the kernel rotates queries and keys together; return both, \
              `(Tensor<4>, Tensor<4>)`",
+        ),
+        (Returns::WithLogits, _) => errors.at(
+            written,
+            "the router's logits are always returned, for the load balancing loss: \
+             `(Tensor<D>, Tensor<2>)`",
         ),
         (Returns::Tensor, Some(_)) => {
             errors.at(written, "the kernel returns one tensor, `Tensor<D>`")

@@ -11,7 +11,7 @@ use super::operands::{self, Wanted};
 use super::{BuiltIn, Form, Kernel, Named, Part, Reference, Site, custom, key, reference_name};
 use super::{stacked, tells};
 use crate::attr::Attribute;
-use crate::contract::{CONTRACTS, Contract, Key, Shape};
+use crate::contract::{Contract, Key, Shape};
 use crate::errors::Errors;
 use crate::near::{did_you_mean, list};
 use crate::target::{Function, Impl, Member, Struct};
@@ -31,8 +31,7 @@ pub(super) fn check_struct(
     let contract = match named {
         Named::BuiltIn(contract) => contract,
         Named::Custom(path) => {
-            let known = CONTRACTS.iter().map(|contract| contract.id);
-            let near = did_you_mean(&path.to_token_stream().to_string(), known);
+            let near = did_you_mean(&path.to_token_stream().to_string(), Contract::ids());
             let message = format!(
                 "only the kernels of burn-kernels, which are named in quotes, can write \
                  `forward`{near}\nfor another crate's, annotate an impl block: its body is the \
@@ -161,6 +160,10 @@ fn function_site(
             })
         }
         Named::BuiltIn(contract) => {
+            if let (false, Err(message)) = (function.has_receiver(), &contract.function) {
+                errors.at(&function.signature.ident, *message);
+                return None;
+            }
             let key = key::read(contract, attribute, errors);
             let mut wanted = Wanted {
                 contract,
@@ -208,14 +211,14 @@ fn built_in(
 
 /// A method is a layer, unless it takes all tensors that the function form takes.
 fn shape_of(wanted: &Wanted<'_>, function: &Function) -> &'static Shape {
-    let Contract {
-        layer,
-        function: tensors,
-        ..
-    } = wanted.contract;
-    match function.has_receiver() && !operands::has_parameters_for(wanted, tensors, function) {
-        true => layer,
-        false => tensors,
+    match &wanted.contract.function {
+        Ok(tensors)
+            if !function.has_receiver()
+                || operands::has_parameters_for(wanted, tensors, function) =>
+        {
+            tensors
+        }
+        _ => &wanted.contract.layer,
     }
 }
 

@@ -59,6 +59,8 @@ fn choose(setting: &'static Setting, argument: &Argument) -> syn::Result<&'stati
         format!("write the value without quotes: `{name} = {bare}`")
     } else if let Some((_, instead)) = other {
         format!("`{name} = {bare}` is written `{instead}`")
+    } else if let [only] = setting.choices {
+        format!("`{name}` is always `{}` here; leave it out", only.written)
     } else {
         let near = did_you_mean(&text, written());
         let all = list(written(), "or");

@@ -13,12 +13,14 @@ mod tells;
 #[cfg(test)]
 mod tests;
 mod types;
+mod variant;
 
 pub(crate) use arguments::method;
 pub(crate) use custom::{Custom, Source};
 pub(crate) use item::forward;
 pub(crate) use key::read as read_key;
 pub(crate) use stacked::is_fused_kernel;
+pub(crate) use variant::choose as choose_variant;
 
 use proc_macro2::{Ident, TokenStream};
 use quote::ToTokens;
@@ -26,7 +28,7 @@ use syn::ext::IdentExt;
 use syn::{Error, LitStr, Path, Result};
 
 use crate::attr::{self, Attribute};
-use crate::contract::{Binding, CONTRACTS, Contract, Key, Shape};
+use crate::contract::{Binding, Contract, Key, Shape};
 use crate::errors::Errors;
 use crate::near::{did_you_mean, list};
 use crate::target::{Function, Impl, Member, Struct, Target};
@@ -102,21 +104,28 @@ pub(crate) fn check(attribute: &Attribute, target: Target, errors: &mut Errors) 
 
 fn find<'a>(attribute: &'a Attribute, errors: &mut Errors) -> Option<Named<'a>> {
     match &attribute.kernel {
-        attr::Kernel::Id(id) => errors.keep(find_id(id)).map(Named::BuiltIn),
+        attr::Kernel::Id(id) => {
+            let first = errors.keep(find_id(id))?;
+            errors
+                .keep(choose_variant(first, attribute))
+                .map(Named::BuiltIn)
+        }
         attr::Kernel::Path(path) => {
             let word = path.to_token_stream().to_string();
             let Some(contract) = Contract::find(&word) else {
                 return Some(Named::Custom(path));
             };
             errors.at(path, format!("write the id in quotes: `\"{word}\"`"));
-            Some(Named::BuiltIn(contract))
+            errors
+                .keep(choose_variant(contract, attribute))
+                .map(Named::BuiltIn)
         }
     }
 }
 
 fn find_id(id: &LitStr) -> Result<&'static Contract> {
     let text = id.value();
-    let known = || CONTRACTS.iter().map(|contract| contract.id);
+    let known = Contract::ids;
     Contract::find(&text).ok_or_else(|| {
         let near = did_you_mean(&text, known());
         let all = list(known(), "and");

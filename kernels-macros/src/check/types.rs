@@ -15,6 +15,8 @@ enum Looks {
     Usize,
     /// `[usize; 3]`, `[usize]` or `Vec<usize>`.
     Lengths,
+    /// A list of something else that is no primitive.
+    List,
     /// Any other primitive, list or text.
     Plain,
     Tensor(Tensor),
@@ -72,6 +74,7 @@ fn fits(role: Role, looks: Looks) -> bool {
             Looks::Float => matches!(role, Role::Epsilon | Role::Number),
             Looks::Usize => role == Role::Count,
             Looks::Lengths => role == Role::Sections,
+            Looks::List => matches!(role, Role::List | Role::Sections | Role::Table),
             _ => false,
         };
     };
@@ -82,7 +85,18 @@ fn fits(role: Role, looks: Looks) -> bool {
         Role::Weight => rank_in(&[1]),
         Role::Table => rank_in(&[2, 3, 4]),
         Role::SectionTable => rank_in(&[4]),
-        Role::Epsilon | Role::Number | Role::Count | Role::Sections | Role::Layer => false,
+        Role::Stacked { rank } => rank_in(&[rank]),
+        Role::Indices => {
+            return !tensor.param && rank_in(&[2]) && tensor.kind == Kind::IntOrBool;
+        }
+        Role::Epsilon
+        | Role::Number
+        | Role::Count
+        | Role::Sections
+        | Role::Layer
+        | Role::Experts
+        | Role::List
+        | Role::OfElement => false,
     };
     fits && tensor.kind == Kind::Float
 }
@@ -96,10 +110,13 @@ fn look(written: &Type) -> Looks {
     let segment = match written {
         Type::Reference(_) => return Looks::Reference,
         Type::Tuple(_) => return Looks::Plain,
-        Type::Array(array) if text(&array.len).parse().is_ok_and(|len: usize| len != 3) => {
-            return Looks::Plain;
+        Type::Array(array) => {
+            let is_three = text(&array.len).parse().map_or(true, |len: usize| len == 3);
+            return match lengths(&array.elem) {
+                Looks::Lengths if !is_three => Looks::Plain,
+                looks => looks,
+            };
         }
-        Type::Array(array) => return lengths(&array.elem),
         Type::Slice(slice) => return lengths(&slice.elem),
         Type::Paren(inner) => return look(&inner.elem),
         Type::Group(inner) => return look(&inner.elem),
@@ -132,7 +149,7 @@ fn look(written: &Type) -> Looks {
 fn lengths(element: &Type) -> Looks {
     match look(element) {
         Looks::Usize => Looks::Lengths,
-        Looks::Unknown => Looks::Unknown,
+        Looks::Unknown => Looks::List,
         _ => Looks::Plain,
     }
 }

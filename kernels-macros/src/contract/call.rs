@@ -11,31 +11,36 @@ pub(crate) struct Binding {
     pub(crate) place: Place,
 }
 
-/// A field of `self`, or a parameter.
+/// A field of `self`, a parameter, or a part of one.
 pub(crate) enum Place {
     Field(Ident),
-    Parameter { name: Ident, by_reference: bool },
+    Parameter {
+        name: Ident,
+        by_reference: bool,
+    },
+    /// A field of each element of the list.
+    OfElement(Ident),
 }
 
 impl Place {
     /// `true` if both are one field, or one parameter.
     pub(crate) fn is(&self, other: &Self) -> bool {
-        let are_fields = |place: &Self| matches!(place, Self::Field(_));
-        are_fields(self) == are_fields(other) && self.name() == other.name()
+        let kind = std::mem::discriminant;
+        kind(self) == kind(other) && self.name() == other.name()
     }
 
     /// The name, if it is a field.
     pub(crate) fn field(&self) -> Option<&Ident> {
         match self {
             Self::Field(name) => Some(name),
-            Self::Parameter { .. } => None,
+            Self::Parameter { .. } | Self::OfElement(_) => None,
         }
     }
 
     /// The field's or parameter's name.
     pub(crate) fn name(&self) -> &Ident {
         match self {
-            Self::Field(name) | Self::Parameter { name, .. } => name,
+            Self::Field(name) | Self::Parameter { name, .. } | Self::OfElement(name) => name,
         }
     }
 }
@@ -59,8 +64,28 @@ impl Call<'_> {
     pub(crate) fn value(&self, operand: &str) -> TokenStream {
         match self.place(operand) {
             Place::Field(name) => self.field(name),
-            Place::Parameter { name, .. } => quote!(#name),
+            Place::Parameter { name, .. } | Place::OfElement(name) => quote!(#name),
         }
+    }
+
+    /// A reference that lasts for the call: of a parameter by value it is one to a clone, since the
+    /// reference takes the parameter itself.
+    pub(crate) fn lent(&self, operand: &str) -> TokenStream {
+        match self.place(operand) {
+            Place::Parameter {
+                name,
+                by_reference: false,
+            } => {
+                let clone = clone(&quote!(&#name));
+                quote!(&#clone)
+            }
+            _ => self.borrow(operand),
+        }
+    }
+
+    /// `true` if the settings bring the operand, or it is there.
+    pub(crate) fn has(&self, operand: &str) -> bool {
+        self.find(operand).is_some()
     }
 
     /// The operand by reference.
@@ -74,7 +99,7 @@ impl Call<'_> {
                 name,
                 by_reference: true,
             } => quote!(#name),
-            Place::Parameter { name, .. } => quote!(&#name),
+            Place::Parameter { name, .. } | Place::OfElement(name) => quote!(&#name),
         }
     }
 

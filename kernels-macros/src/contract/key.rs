@@ -3,7 +3,7 @@
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote};
 
-use super::{Choice, Condition, Contract, Setting};
+use super::{Choice, Condition, Contract, Setting, When};
 
 /// The choices that were read. Tokens and JSON come from the same choices, so they cannot differ.
 pub(crate) struct Key {
@@ -28,6 +28,19 @@ impl Key {
         };
         let choice = self.choice(condition.setting)?;
         Some(condition.values.contains(&choice))
+    }
+
+    /// Whether the settings bring an operand; unknown if one in error decides it.
+    pub(crate) fn brings(&self, when: When) -> Option<bool> {
+        let mut all = Some(true);
+        for condition in when.conditions() {
+            match self.holds(Some(*condition)) {
+                Some(true) => {}
+                Some(false) => return Some(false),
+                None => all = None,
+            }
+        }
+        all
     }
 
     /// The value of a setting as it is written in the attribute; nothing if it is in error.
@@ -56,7 +69,10 @@ impl Key {
     /// The key as one line of JSON.
     pub(crate) fn json(&self) -> String {
         let settings = self.chosen().map(|(name, choice)| (name, choice.json));
+        let part = self.contract.variant.iter().copied();
+        let part = part.filter(|(name, _)| *name == "part");
         let fields: Vec<_> = std::iter::once(("op", self.contract.op))
+            .chain(part)
             .chain(settings)
             .map(|(name, value)| format!("\"{name}\":\"{value}\""))
             .collect();
@@ -65,9 +81,10 @@ impl Key {
 
     /// The settings as they would be written in the attribute.
     pub(crate) fn written(&self) -> String {
-        let settings = self.chosen();
-        let settings = settings.map(|(name, choice)| format!("`{name} = {}`", choice.written));
-        settings.collect::<Vec<_>>().join(", ")
+        let settings = self.chosen().map(|(name, choice)| (name, choice.written));
+        let all = self.contract.variant.iter().copied().chain(settings);
+        let written = all.map(|(name, value)| format!("`{name} = {value}`"));
+        written.collect::<Vec<_>>().join(", ")
     }
 
     fn chosen(&self) -> impl Iterator<Item = (&'static str, &'static Choice)> {

@@ -6,6 +6,7 @@
 
 mod call;
 mod key;
+mod moe;
 mod rmsnorm;
 mod rope;
 mod swiglu;
@@ -17,14 +18,24 @@ pub(crate) use key::Key;
 
 use proc_macro2::TokenStream;
 
-/// Every kernel that `#[fused_kernel]` knows by its id.
-pub(crate) static CONTRACTS: &[&Contract] =
-    &[&rmsnorm::CONTRACT, &swiglu::CONTRACT, &rope::CONTRACT];
+/// Every kernel that `#[fused_kernel]` knows by its id. Of one with variants, the first is the
+/// default.
+pub(crate) static CONTRACTS: &[&Contract] = &[
+    &rmsnorm::CONTRACT,
+    &swiglu::CONTRACT,
+    &rope::CONTRACT,
+    &moe::STACKED,
+    &moe::LIST,
+    &moe::BLOCK,
+];
 
 /// What a kernel promises, and what it needs.
 pub(crate) struct Contract {
     /// The name in the attribute.
     pub(crate) id: &'static str,
+    /// What tells it from the other contracts of its id: arguments and their values, such as
+    /// `part = block`. Contracts that agree in all before one have the same argument next.
+    pub(crate) variant: &'static [(&'static str, &'static str)],
     /// The docs of a generated `forward`, in Markdown.
     pub(crate) docs: fn(&Key) -> String,
     /// The variant of `SemanticsKey`, and before `Key` the name of the struct in it.
@@ -37,8 +48,8 @@ pub(crate) struct Contract {
     pub(crate) conflicts: &'static [Conflict],
     /// The kernel as a layer's forward pass: on a struct, or on a method with `self`.
     pub(crate) layer: Shape,
-    /// The kernel as a function of its tensors alone.
-    pub(crate) function: Shape,
+    /// The kernel as a function of its tensors alone, or why it is none.
+    pub(crate) function: Result<Shape, &'static str>,
     /// The plain composition, the body of a generated `forward_reference`.
     pub(crate) composition: fn(&Call<'_>) -> TokenStream,
     /// Fields that show another computation.
@@ -63,6 +74,8 @@ pub(crate) struct Shape {
 pub(crate) enum Returns {
     Tensor,
     Pair,
+    /// A tensor and the router's logits.
+    WithLogits,
 }
 
 /// One thing that the kernel reads.
@@ -72,8 +85,17 @@ pub(crate) struct Operand {
     pub(crate) role: Role,
     /// The names under which it is found without being named in the attribute.
     pub(crate) usual: &'static [&'static str],
-    /// The setting that brings it; without one it is always there.
-    pub(crate) when: Option<Condition>,
+    pub(crate) when: When,
+}
+
+/// When the kernel reads an operand.
+#[derive(Clone, Copy)]
+pub(crate) enum When {
+    Always,
+    /// All of these hold.
+    With(&'static [Condition]),
+    /// A field or parameter has a usual name, or the attribute names one.
+    IfThere,
 }
 
 /// One setting has one of these values.
@@ -90,6 +112,8 @@ pub(crate) enum Role {
     Stream,
     /// One of several tensors that flow through: a parameter, found by name.
     Tensor { rank: Option<usize> },
+    /// The experts of each token, integers that flow through: a parameter, found by name.
+    Indices,
     /// A learned vector: a field, or a parameter.
     Weight,
     /// A small positive number: a field, or a parameter.
@@ -106,6 +130,14 @@ pub(crate) enum Role {
     Sections,
     /// A layer with `forward`: always a field.
     Layer,
+    /// What all experts have of one kind, in one tensor of this rank: a field, or a parameter.
+    Stacked { rank: usize },
+    /// A layer of experts: always a field.
+    Experts,
+    /// A list of experts: a field, or a parameter by reference.
+    List,
+    /// A layer in each element of the list: a field of the element.
+    OfElement,
 }
 
 /// A parameter of the maths.
@@ -160,9 +192,44 @@ pub(crate) struct Tell {
 }
 
 impl Contract {
-    /// The contract of an id.
+    /// The contract of an id; of several, the default.
     pub(crate) fn find(id: &str) -> Option<&'static Self> {
         CONTRACTS.iter().copied().find(|contract| contract.id == id)
+    }
+
+    /// Every id, once.
+    pub(crate) fn ids() -> impl Iterator<Item = &'static str> {
+        let is_first = |contract: &&&'static Self| {
+            Self::find(contract.id).is_some_and(|first| std::ptr::eq(first, **contract))
+        };
+        CONTRACTS
+            .iter()
+            .filter(is_first)
+            .map(|contract| contract.id)
+    }
+
+    /// All contracts of the id.
+    pub(crate) fn variants(&self) -> impl Iterator<Item = &'static Self> {
+        let id = self.id;
+        CONTRACTS
+            .iter()
+            .copied()
+            .filter(move |other| other.id == id)
+    }
+
+    /// The arguments that tell it from another one of its id, `` `part = block` ``.
+    pub(crate) fn unlike(&self, other: &Self) -> String {
+        let own = self
+            .variant
+            .iter()
+            .filter(|pair| !other.variant.contains(pair));
+        let written = own.map(|(name, value)| format!("{name} = {value}"));
+        crate::near::list(written, "and")
+    }
+
+    /// The shapes that it has.
+    pub(crate) fn shapes(&'static self) -> impl Iterator<Item = &'static Shape> {
+        std::iter::once(&self.layer).chain(self.function.as_ref().ok())
     }
 }
 
@@ -171,7 +238,29 @@ impl Shape {
     pub(crate) fn operands_of(&self, key: &Key) -> impl Iterator<Item = &'static Operand> {
         self.operands
             .iter()
-            .filter(|operand| key.holds(operand.when) == Some(true))
+            .filter(|operand| key.brings(operand.when) == Some(true))
+    }
+}
+
+impl When {
+    /// `true` if it may be left out.
+    pub(crate) fn is_optional(self) -> bool {
+        matches!(self, Self::IfThere)
+    }
+
+    /// The conditions; all must hold.
+    pub(crate) fn conditions(self) -> &'static [Condition] {
+        match self {
+            Self::With(conditions) => conditions,
+            Self::Always | Self::IfThere => &[],
+        }
+    }
+
+    /// `` `bias = all` and `projections = chunked` ``.
+    pub(crate) fn written(self) -> String {
+        let conditions = self.conditions().iter();
+        let written: Vec<String> = conditions.map(|condition| condition.written()).collect();
+        written.join(" and ")
     }
 }
 
@@ -215,20 +304,21 @@ const OFFSETS: &[Choice] = &[
 impl Role {
     /// `true` for the tensors that flow through, in contrast to what belongs to the layer.
     pub(crate) fn flows(self) -> bool {
-        matches!(self, Self::Stream | Self::Tensor { .. })
+        matches!(self, Self::Stream | Self::Tensor { .. } | Self::Indices)
     }
 
     /// The rank of a tensor that flows through, if the kernel fixes one.
     pub(crate) fn rank(self) -> Option<usize> {
         match self {
             Self::Tensor { rank } => rank,
+            Self::Indices => Some(2),
             _ => None,
         }
     }
 
     /// `true` if a parameter may hold the operand.
     pub(crate) fn may_be_parameter(self) -> bool {
-        self != Self::Layer
+        !matches!(self, Self::Layer | Self::Experts | Self::OfElement)
     }
 
     /// `true` if a field may hold the operand.
@@ -240,7 +330,9 @@ impl Role {
     pub(crate) fn expected(self) -> &'static str {
         match self {
             Self::Stream | Self::Tensor { rank: None } => "a float tensor by value, `Tensor<D>`",
+            Self::Tensor { rank: Some(2) } => "a float tensor by value, `Tensor<2>`",
             Self::Tensor { rank: Some(_) } => "a float tensor by value, `Tensor<4>`",
+            Self::Indices => "integers by value, `Tensor<2, Int>`",
             Self::Weight => "a vector, `Param<Tensor<1>>` or `Tensor<1>`",
             Self::Epsilon | Self::Number => "a number, `f64` or `f32`",
             Self::Count => "a number of elements, `usize`",
@@ -248,6 +340,17 @@ impl Role {
             Self::SectionTable => "a table for three positions, `Tensor<4>`",
             Self::Sections => "three lengths, `[usize; 3]` or `Vec<usize>`",
             Self::Layer => "a layer with `forward(Tensor<D>) -> Tensor<D>`, like `Linear`",
+            Self::Stacked { rank: 3 } => {
+                "the weights of all experts, `Param<Tensor<3>>` or `Tensor<3>`; experts that are \
+                 layers in a list are `experts = list`"
+            }
+            Self::Stacked { .. } => "the biases of all experts, `Param<Tensor<2>>` or `Tensor<2>`",
+            Self::Experts => {
+                "a layer with `forward(Tensor<2>, Tensor<2, Int>, Tensor<2>) -> Tensor<2>`; give a \
+                 list of experts a struct of its own, with `experts = list`"
+            }
+            Self::List => "the experts in a list, `Vec<Mlp>`; a parameter by reference, `&[Mlp]`",
+            Self::OfElement => "a layer of each expert, like `Linear`",
         }
     }
 }

@@ -5,11 +5,12 @@ use quote::quote;
 
 use super::{
     Call, Conflict, Contract, ForeignField, Key, OFFSETS, Operand, Returns, Role, Setting, Shape,
-    Tell, choice, is,
+    Tell, When, choice, is,
 };
 
 pub(super) static CONTRACT: Contract = Contract {
     id: "npu_fused_rmsnorm",
+    variant: &[],
     docs,
     key: "RmsNorm",
     op: "rms_norm",
@@ -20,7 +21,7 @@ pub(super) static CONTRACT: Contract = Contract {
                   leave one of them out",
     }],
     layer: SHAPE,
-    function: SHAPE,
+    function: Ok(SHAPE),
     composition,
     foreign_fields: FOREIGN_FIELDS,
     item_names: &[Tell {
@@ -133,31 +134,31 @@ const SHAPE: Shape = Shape {
             name: "x",
             role: Role::Stream,
             usual: &[],
-            when: None,
+            when: When::Always,
         },
         Operand {
             name: "gate",
             role: Role::Tensor { rank: None },
             usual: &["gate", "z"],
-            when: Some(is("gating", &["after_norm", "before_norm"])),
+            when: When::With(&[is("gating", &["after_norm", "before_norm"])]),
         },
         Operand {
             name: "weight",
             role: Role::Weight,
             usual: &["weight", "gamma", "scale"],
-            when: Some(is("scale", &["weight"])),
+            when: When::With(&[is("scale", &["weight"])]),
         },
         Operand {
             name: "eps",
             role: Role::Epsilon,
             usual: &["eps", "epsilon", "variance_epsilon", "norm_eps"],
-            when: None,
+            when: When::Always,
         },
         Operand {
             name: "group_size",
             role: Role::Count,
             usual: &["group_size"],
-            when: Some(is("groups", &["many"])),
+            when: When::With(&[is("groups", &["many"])]),
         },
     ],
     returns: Returns::Tensor,

@@ -5,11 +5,12 @@ use quote::quote;
 
 use super::{
     Call, Conflict, Contract, ForeignField, Key, Operand, Returns, Role, Setting, Shape, Tell,
-    choice, is,
+    When, choice, is,
 };
 
 pub(super) static CONTRACT: Contract = Contract {
     id: "npu_fused_rope",
+    variant: &[],
     docs,
     key: "Rope",
     op: "rope",
@@ -41,7 +42,7 @@ pub(super) static CONTRACT: Contract = Contract {
         },
     ],
     layer: SHAPE,
-    function: SHAPE,
+    function: Ok(SHAPE),
     composition,
     foreign_fields: FOREIGN_FIELDS,
     item_names: &[],
@@ -137,43 +138,43 @@ const SHAPE: Shape = Shape {
             name: "q",
             role: Role::Tensor { rank: Some(4) },
             usual: &["q", "query", "query_states"],
-            when: None,
+            when: When::Always,
         },
         Operand {
             name: "k",
             role: Role::Tensor { rank: Some(4) },
             usual: &["k", "key", "key_states"],
-            when: None,
+            when: When::Always,
         },
         Operand {
             name: "cos",
             role: Role::Table,
             usual: &["cos"],
-            when: Some(ONE_POSITION),
+            when: When::With(&[ONE_POSITION]),
         },
         Operand {
             name: "sin",
             role: Role::Table,
             usual: &["sin"],
-            when: Some(ONE_POSITION),
+            when: When::With(&[ONE_POSITION]),
         },
         Operand {
             name: "cos",
             role: Role::SectionTable,
             usual: &["cos"],
-            when: Some(THREE_POSITIONS),
+            when: When::With(&[THREE_POSITIONS]),
         },
         Operand {
             name: "sin",
             role: Role::SectionTable,
             usual: &["sin"],
-            when: Some(THREE_POSITIONS),
+            when: When::With(&[THREE_POSITIONS]),
         },
         Operand {
             name: "mrope_section",
             role: Role::Sections,
             usual: &["mrope_section", "sections"],
-            when: Some(THREE_POSITIONS),
+            when: When::With(&[THREE_POSITIONS]),
         },
     ],
     returns: Returns::Pair,

@@ -5,11 +5,12 @@ use quote::quote;
 
 use super::{
     Call, Conflict, Contract, ForeignField, Key, OFFSETS, Operand, Returns, Role, Setting, Shape,
-    Tell, choice, is,
+    Tell, When, choice, is,
 };
 
 pub(super) static CONTRACT: Contract = Contract {
     id: "npu_fused_swiglu",
+    variant: &[],
     docs,
     key: "Glu",
     op: "glu",
@@ -23,43 +24,59 @@ pub(super) static CONTRACT: Contract = Contract {
                   write `projections = separate`",
     }],
     layer: LAYER,
-    function: FUNCTION,
+    function: Ok(FUNCTION),
     composition,
     foreign_fields: FOREIGN_FIELDS,
     item_names: ITEM_NAMES,
     body_calls: BODY_CALLS,
 };
 
+pub(super) const ACTIVATION: Setting = Setting {
+    name: "activation",
+    type_name: "Activation",
+    choices: &[
+        choice("silu", "Silu"),
+        choice("gelu", "Gelu"),
+        choice("gelu_tanh", "GeluTanh"),
+        choice("quick_gelu", "QuickGelu"),
+        choice("relu", "Relu"),
+        choice("relu2", "Relu2"),
+        choice("sigmoid", "Sigmoid"),
+        choice("identity", "Identity"),
+    ],
+    other_words: &[
+        ("swish", "activation = silu"),
+        ("swiglu", "activation = silu"),
+        ("geglu", "activation = gelu` or `activation = gelu_tanh"),
+        ("reglu", "activation = relu"),
+        ("gelu_pytorch_tanh", "activation = gelu_tanh"),
+        ("gelu_approximate", "activation = gelu_tanh"),
+        ("gelu_new", "activation = gelu_tanh"),
+        ("gelu_erf", "activation = gelu"),
+        ("gelu_python", "activation = gelu"),
+        ("relu_squared", "activation = relu2"),
+        ("squared_relu", "activation = relu2"),
+        ("linear", "activation = identity"),
+        ("none", "activation = identity"),
+    ],
+};
+
+pub(super) const CLAMP: Setting = Setting {
+    name: "clamp",
+    type_name: "Clamp",
+    choices: &[choice("none", "None"), choice("limit", "Limit")],
+    other_words: &[("true", "clamp = limit")],
+};
+
+pub(super) const UP_OFFSET: Setting = Setting {
+    name: "up_offset",
+    type_name: "Offset",
+    choices: OFFSETS,
+    other_words: &[("0.0", "up_offset = 0"), ("1.0", "up_offset = 1")],
+};
+
 const SETTINGS: &[Setting] = &[
-    Setting {
-        name: "activation",
-        type_name: "Activation",
-        choices: &[
-            choice("silu", "Silu"),
-            choice("gelu", "Gelu"),
-            choice("gelu_tanh", "GeluTanh"),
-            choice("quick_gelu", "QuickGelu"),
-            choice("relu", "Relu"),
-            choice("relu2", "Relu2"),
-            choice("sigmoid", "Sigmoid"),
-            choice("identity", "Identity"),
-        ],
-        other_words: &[
-            ("swish", "activation = silu"),
-            ("swiglu", "activation = silu"),
-            ("geglu", "activation = gelu` or `activation = gelu_tanh"),
-            ("reglu", "activation = relu"),
-            ("gelu_pytorch_tanh", "activation = gelu_tanh"),
-            ("gelu_approximate", "activation = gelu_tanh"),
-            ("gelu_new", "activation = gelu_tanh"),
-            ("gelu_erf", "activation = gelu"),
-            ("gelu_python", "activation = gelu"),
-            ("relu_squared", "activation = relu2"),
-            ("squared_relu", "activation = relu2"),
-            ("linear", "activation = identity"),
-            ("none", "activation = identity"),
-        ],
-    },
+    ACTIVATION,
     Setting {
         name: "projections",
         type_name: "Projections",
@@ -76,18 +93,8 @@ const SETTINGS: &[Setting] = &[
             ("halves", "projections = chunked"),
         ],
     },
-    Setting {
-        name: "clamp",
-        type_name: "Clamp",
-        choices: &[choice("none", "None"), choice("limit", "Limit")],
-        other_words: &[("true", "clamp = limit")],
-    },
-    Setting {
-        name: "up_offset",
-        type_name: "Offset",
-        choices: OFFSETS,
-        other_words: &[("0.0", "up_offset = 0"), ("1.0", "up_offset = 1")],
-    },
+    CLAMP,
+    UP_OFFSET,
     Setting {
         name: "topk",
         type_name: "TopK",
@@ -98,6 +105,38 @@ const SETTINGS: &[Setting] = &[
 
 const SEPARATE: super::Condition = is("projections", &["separate"]);
 const PACKED: super::Condition = is("projections", &["chunked", "interleaved"]);
+
+pub(super) const DROPOUT: ForeignField = ForeignField {
+    names: &["dropout"],
+    unless: None,
+    instead_of: &[],
+    advice: "the kernel has no dropout; apply it before or after",
+};
+
+pub(super) const ACTIVATION_FIELD: ForeignField = ForeignField {
+    names: &["activation", "act", "act_fn", "hidden_act"],
+    unless: None,
+    instead_of: &[],
+    advice: "the kernel's activation is fixed by the attribute, `activation = silu` by default; \
+             remove the field, or annotate an impl block and say when the kernel is right, \
+             `when = self.act == Act::Silu`",
+};
+
+pub(super) const LIMIT_FIELD: ForeignField = ForeignField {
+    names: &["limit", "swiglu_limit"],
+    unless: Some(is("clamp", &["limit"])),
+    instead_of: &[],
+    advice: "a clamp of gate and up is `clamp = limit`; all of gpt-oss's gated unit is \
+             `clamp = limit, activation = quick_gelu, up_offset = 1`",
+};
+
+pub(super) const ALPHA: ForeignField = ForeignField {
+    names: &["alpha"],
+    unless: Some(is("activation", &["quick_gelu"])),
+    instead_of: &[],
+    advice: "a · σ(1.702 a) is `activation = quick_gelu`; all of gpt-oss's gated unit is \
+             `clamp = limit, activation = quick_gelu, up_offset = 1`",
+};
 
 const FOREIGN_FIELDS: &[ForeignField] = &[
     ForeignField {
@@ -113,34 +152,10 @@ const FOREIGN_FIELDS: &[ForeignField] = &[
         instead_of: &["gate_up"],
         advice: "gate and up in two projections are `projections = separate`, the default",
     },
-    ForeignField {
-        names: &["dropout"],
-        unless: None,
-        instead_of: &[],
-        advice: "the kernel has no dropout; apply it before or after",
-    },
-    ForeignField {
-        names: &["activation", "act", "act_fn", "hidden_act"],
-        unless: None,
-        instead_of: &[],
-        advice: "the kernel's activation is fixed by the attribute, `activation = silu` by default; \
-                 remove the field, or annotate an impl block and say when the kernel is right, \
-                 `when = self.act == Act::Silu`",
-    },
-    ForeignField {
-        names: &["limit", "swiglu_limit"],
-        unless: Some(is("clamp", &["limit"])),
-        instead_of: &[],
-        advice: "a clamp of gate and up is `clamp = limit`; all of gpt-oss's gated unit is \
-                 `clamp = limit, activation = quick_gelu, up_offset = 1`",
-    },
-    ForeignField {
-        names: &["alpha"],
-        unless: Some(is("activation", &["quick_gelu"])),
-        instead_of: &[],
-        advice: "a · σ(1.702 a) is `activation = quick_gelu`; all of gpt-oss's gated unit is \
-                 `clamp = limit, activation = quick_gelu, up_offset = 1`",
-    },
+    DROPOUT,
+    ACTIVATION_FIELD,
+    LIMIT_FIELD,
+    ALPHA,
     ForeignField {
         names: SPARSITY_NAMES,
         unless: Some(is("topk", &["gaussian"])),
@@ -171,7 +186,7 @@ const ITEM_NAMES: &[Tell] = &[
 
 /// One line for each activation that a body may call; a body that calls several tells nothing.
 /// Sigmoid, tanh and erf are parts of others.
-const BODY_CALLS: &[Tell] = &[
+pub(super) const BODY_CALLS: &[Tell] = &[
     Tell {
         words: &["silu", "swish"],
         fits: Some(is("activation", &["silu", "quick_gelu"])),
@@ -206,22 +221,23 @@ const BODY_CALLS: &[Tell] = &[
     },
 ];
 
-const GATE_NAMES: &[&str] = &["gate_proj", "gate", "w1"];
-const UP_NAMES: &[&str] = &["up_proj", "up", "w3"];
-const PACKED_NAMES: &[&str] = &["gate_up_proj", "gate_up", "w13"];
+pub(super) const GATE_NAMES: &[&str] = &["gate_proj", "gate", "w1"];
+pub(super) const UP_NAMES: &[&str] = &["up_proj", "up", "w3"];
+pub(super) const PACKED_NAMES: &[&str] = &["gate_up_proj", "gate_up", "w13"];
+pub(super) const DOWN_NAMES: &[&str] = &["down_proj", "down", "w2"];
 const SPARSITY_NAMES: &[&str] = &["sparsity", "activation_sparsity"];
 
-const LIMIT: Operand = Operand {
+pub(super) const LIMIT: Operand = Operand {
     name: "limit",
     role: Role::Number,
     usual: &["limit", "swiglu_limit"],
-    when: Some(is("clamp", &["limit"])),
+    when: When::With(&[is("clamp", &["limit"])]),
 };
 const SPARSITY: Operand = Operand {
     name: "sparsity",
     role: Role::Number,
     usual: SPARSITY_NAMES,
-    when: Some(is("topk", &["gaussian"])),
+    when: When::With(&[is("topk", &["gaussian"])]),
 };
 
 const LAYER: Shape = Shape {
@@ -230,31 +246,31 @@ const LAYER: Shape = Shape {
             name: "x",
             role: Role::Stream,
             usual: &[],
-            when: None,
+            when: When::Always,
         },
         Operand {
             name: "gate",
             role: Role::Layer,
             usual: GATE_NAMES,
-            when: Some(SEPARATE),
+            when: When::With(&[SEPARATE]),
         },
         Operand {
             name: "up",
             role: Role::Layer,
             usual: UP_NAMES,
-            when: Some(SEPARATE),
+            when: When::With(&[SEPARATE]),
         },
         Operand {
             name: "gate_up",
             role: Role::Layer,
             usual: PACKED_NAMES,
-            when: Some(PACKED),
+            when: When::With(&[PACKED]),
         },
         Operand {
             name: "down",
             role: Role::Layer,
-            usual: &["down_proj", "down", "w2"],
-            when: None,
+            usual: DOWN_NAMES,
+            when: When::Always,
         },
         LIMIT,
         SPARSITY,
@@ -269,19 +285,19 @@ const FUNCTION: Shape = Shape {
             name: "gate",
             role: Role::Tensor { rank: None },
             usual: GATE_NAMES,
-            when: Some(SEPARATE),
+            when: When::With(&[SEPARATE]),
         },
         Operand {
             name: "up",
             role: Role::Tensor { rank: None },
             usual: UP_NAMES,
-            when: Some(SEPARATE),
+            when: When::With(&[SEPARATE]),
         },
         Operand {
             name: "gate_up",
             role: Role::Tensor { rank: None },
             usual: PACKED_NAMES,
-            when: Some(PACKED),
+            when: When::With(&[PACKED]),
         },
         LIMIT,
         SPARSITY,

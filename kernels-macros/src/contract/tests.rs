@@ -3,9 +3,10 @@
 use super::*;
 
 fn conditions(contract: &'static Contract) -> Vec<Condition> {
-    let operands = [&contract.layer, &contract.function]
-        .into_iter()
-        .flat_map(|shape| shape.operands.iter().filter_map(|operand| operand.when));
+    let operands = contract
+        .shapes()
+        .flat_map(|shape| shape.operands.iter())
+        .flat_map(|operand| operand.when.conditions().iter().copied());
     let conflicts = contract
         .conflicts
         .iter()
@@ -59,16 +60,19 @@ fn conditions_name_settings_and_their_values() {
 #[test]
 fn names_of_arguments_are_unique() {
     for contract in CONTRACTS {
+        let variant = contract.variant.iter().map(|(name, _)| *name);
         let settings = contract.settings.iter().map(|setting| setting.name);
+        let settings = variant.chain(settings);
         let common = ["crate", "method", "layer", "when"];
-        for shape in [&contract.layer, &contract.function] {
+        for shape in contract.shapes() {
             let mut all: Vec<&str> = settings.clone().chain(common).collect();
             for operand in shape.operands {
                 // An operand may stand twice, in other roles under other settings.
-                if !all.contains(&operand.name) || operand.when.is_none() {
+                if !all.contains(&operand.name) || operand.when.conditions().is_empty() {
                     all.push(operand.name);
                 }
-                assert!(operand.role == Role::Stream || operand.usual.contains(&operand.name));
+                let is_looked_up = !matches!(operand.role, Role::Stream | Role::OfElement);
+                assert!(!is_looked_up || operand.usual.contains(&operand.name));
             }
             let count = all.len();
             all.sort_unstable();
@@ -82,7 +86,7 @@ fn names_of_arguments_are_unique() {
 fn under_every_key_an_operand_stands_once() {
     for contract in CONTRACTS {
         for key in keys(contract) {
-            for shape in [&contract.layer, &contract.function] {
+            for shape in contract.shapes() {
                 let mut names: Vec<_> = shape.operands_of(&key).map(|o| o.name).collect();
                 assert!(!names.is_empty());
                 let count = names.len();

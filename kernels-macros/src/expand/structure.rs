@@ -7,7 +7,7 @@ use syn::{GenericParam, Generics, Ident};
 
 use super::{attributes, call, dispatched_body};
 use crate::check::{BuiltIn, Kernel, Reference, Site};
-use crate::contract::{Place, Returns};
+use crate::contract::{Place, Returns, Role};
 use crate::target::Struct;
 
 /// The struct as it was written, and an impl block beside it.
@@ -62,12 +62,12 @@ pub(super) fn expand(site: &Site, target: &Struct) -> TokenStream {
     }
 }
 
-/// The parameters: each tensor that flows through, with its rank if the kernel fixes one.
-fn flowing(kernel: &BuiltIn) -> Vec<(Ident, Option<usize>)> {
+/// The parameters: each tensor that flows through, with its role.
+fn flowing(kernel: &BuiltIn) -> Vec<(Ident, Role)> {
     let bindings = kernel.bindings.iter();
     let flowing = bindings.filter_map(|binding| match &binding.place {
-        Place::Parameter { name, .. } => Some((name.clone(), binding.operand.role.rank())),
-        Place::Field(_) => None,
+        Place::Parameter { name, .. } => Some((name.clone(), binding.operand.role)),
+        Place::Field(_) | Place::OfElement(_) => None,
     });
     flowing.collect()
 }
@@ -77,7 +77,7 @@ pub(crate) fn signature(
     runtime: &TokenStream,
     returns: Returns,
     generics: &Generics,
-    flowing: &[(Ident, Option<usize>)],
+    flowing: &[(Ident, Role)],
 ) -> TokenStream {
     let open_rank = free_name(generics);
     let tensor = |rank: Option<usize>| {
@@ -88,16 +88,25 @@ pub(crate) fn signature(
         quote!(#runtime::burn::tensor::Tensor<#rank>)
     };
 
-    let parameters = flowing.iter().map(|(name, rank)| {
-        let tensor = tensor(*rank);
+    let parameters = flowing.iter().map(|(name, role)| {
+        let tensor = match role {
+            Role::Indices => {
+                quote!(#runtime::burn::tensor::Tensor<2usize, #runtime::burn::tensor::Int>)
+            }
+            role => tensor(role.rank()),
+        };
         quote!(#name: #tensor)
     });
-    let is_open = flowing.iter().any(|(_, rank)| rank.is_none());
+    let is_open = flowing.iter().any(|(_, role)| role.rank().is_none());
     let generics = is_open.then(|| quote!(<const #open_rank: usize>));
-    let first = tensor(flowing.first().and_then(|(_, rank)| *rank));
+    let first = tensor(flowing.first().and_then(|(_, role)| role.rank()));
     let result = match returns {
         Returns::Tensor => first,
         Returns::Pair => quote!((#first, #first)),
+        Returns::WithLogits => {
+            let logits = tensor(Some(2));
+            quote!((#first, #logits))
+        }
     };
     quote!(#generics (&self, #(#parameters),*) -> #result)
 }

@@ -7,19 +7,37 @@ use burn::backend::DispatchTensor;
 pub struct At {
     site: &'static Site,
     when: bool,
+    opaque: bool,
 }
 
 impl At {
     /// A call of a site without a condition.
     #[inline]
     pub const fn new(site: &'static Site) -> Self {
-        Self { site, when: true }
+        Self {
+            site,
+            when: true,
+            opaque: false,
+        }
     }
 
     /// A call of a site whose attribute says `when = …`, with the value of the condition.
     #[inline]
     pub const fn when(site: &'static Site, when: bool) -> Self {
-        Self { site, when }
+        Self {
+            site,
+            when,
+            opaque: false,
+        }
+    }
+
+    /// The same call, of which it is known that layers have to be called through their own
+    /// `forward`.
+    pub(crate) const fn opaque(self) -> Self {
+        Self {
+            opaque: true,
+            ..self
+        }
     }
 
     /// The site.
@@ -47,6 +65,7 @@ impl At {
     fn query(&self, tensors: &[&DispatchTensor]) -> Query {
         let mut query = Query::of_tensors(&self.site.spec().key, tensors);
         query.condition = self.when;
+        query.opaque = self.opaque;
         query
     }
 }

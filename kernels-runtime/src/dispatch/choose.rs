@@ -123,6 +123,7 @@ pub(crate) fn choose(
         _ if wish == Wish::Off => Err(Reason::Policy),
         _ if target == Some(&Target::Reference) => Err(Reason::Mapping),
         _ if !query.condition => Err(Reason::Condition),
+        _ if query.opaque => Err(Reason::Layers),
         None => Err(Reason::UnknownKernel),
         Some(spec) => best_of(&candidates).map(|implementation| (spec, implementation)),
     };

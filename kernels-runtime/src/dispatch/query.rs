@@ -20,6 +20,9 @@ pub struct Query {
     pub mode: Mode,
     /// The value of the site's `when = …`; true if it has none.
     pub condition: bool,
+    /// Whether a layer of the site computes what no kernel may look into, such as an adapter: it
+    /// has to be called through its own `forward`.
+    pub opaque: bool,
 }
 
 /// The type of the tensors of a call.
@@ -52,6 +55,7 @@ impl Query {
             tensors,
             mode,
             condition: true,
+            opaque: false,
         }
     }
 
@@ -91,6 +95,7 @@ impl Query {
                 Mode::Inference
             },
             condition: true,
+            opaque: false,
         }
     }
 
@@ -104,6 +109,7 @@ impl Query {
         (self.capability as u64) << 24
             | (self.device as u64) << 16
             | (self.tensors.code() as u64) << 8
+            | (self.opaque as u64) << 2
             | (self.condition as u64) << 1
             | mode
     }
@@ -121,6 +127,7 @@ impl Query {
                 Mode::Inference
             },
             condition: flags & 2 == 2,
+            opaque: flags & 4 == 4,
         })
     }
 }
@@ -193,6 +200,7 @@ mod tests {
                         tensors,
                         mode,
                         condition: mode == Mode::Training,
+                        opaque: device == DeviceKind::Npu,
                     };
                     assert_eq!(Query::unpack(query.pack()), Some(query));
                     assert!(query.pack() < 1 << 40 && query.pack() & 0x80 == 0);

@@ -108,6 +108,10 @@ reasons! {
     /// The mapping has no kernel for this mode.
     NoMode = 20, "no_mode", "the mapping has nothing for this mode",
         "add the mode, or a fallback, to the layer's mapping";
+    /// A projection of the site is no plain `Linear` with float weights: it has an adapter, is
+    /// quantised or is another layer, and is called through its own `forward`.
+    Layers = 21, "layers", "a projection is not a plain `Linear`",
+        "merge adapters and dequantise weights to run the kernel, or switch it off here";
 }
 
 impl FromStr for Reason {

@@ -27,5 +27,6 @@ pub(crate) fn query(tensors: TensorType) -> Query {
         tensors,
         mode: Mode::Training,
         condition: true,
+        opaque: false,
     }
 }

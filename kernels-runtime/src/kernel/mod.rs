@@ -41,13 +41,16 @@ pub(crate) fn custom<O: Operands>(
     operands: O,
     body: impl FnOnce(O) -> O::Output,
 ) -> O::Output {
-    either(&at, operands, &mut once(body))
+    either(&at, operands, live::Captured::Unknown, &mut once(body))
 }
 
+/// The same for a body that is lent. `captured` are the operands that it does not take from its
+/// argument.
 #[track_caller]
-fn either<O: Operands>(
+pub(crate) fn either<O: Operands>(
     at: &At,
     mut operands: O,
+    captured: live::Captured,
     body: &mut dyn FnMut(O) -> O::Output,
 ) -> O::Output {
     let mut collect = Collect(Vec::new());
@@ -62,13 +65,9 @@ fn either<O: Operands>(
     let decision = at.decide(&tensors);
     drop(collect);
     match decision {
-        Decision::Fused(implementation) => live::launch(
-            at.site(),
-            implementation,
-            operands,
-            live::Captured::Unknown,
-            body,
-        ),
+        Decision::Fused(implementation) => {
+            live::launch(at.site(), implementation, operands, captured, body)
+        }
         Decision::Reference(_) => body(operands),
     }
 }

@@ -27,6 +27,7 @@ mod body;
 mod built_in;
 mod check;
 mod mismatch;
+mod moe;
 mod run;
 mod sampling;
 mod tally;
@@ -39,6 +40,7 @@ pub use tally::{LiveReport, LiveRow, report, reset};
 pub(crate) use built_in::{Gated, Norm, Rotary};
 pub(crate) use check::Captured;
 pub use check::{VerifyError, verify};
+pub(crate) use moe::{Experts, Router, mask};
 pub(crate) use tally::Checks;
 pub(crate) use whole::{whole, whole_is_due};
 

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 pub(super) enum Part {
     /// The kernel, and what stands in its place.
     Kernel,
-    /// The whole body of a gated MLP.
+    /// The whole body of a gated MLP or a sparse block.
     Whole,
 }
 

@@ -1,8 +1,7 @@
-//! A gated MLP, whose body holds the projections too.
+//! A gated MLP or a sparse block, whose body holds other layers too.
 //!
-//! Its kernel is checked where it runs, between the projections. They compute in their own dtype
-//! alone, so the body is compared with the composition of the same projections and the reference of
-//! the gated linear unit.
+//! Its kernel is checked where it runs, between the layers. They compute in their own dtype alone,
+//! so the body is compared with the composition of the same layers and the kernel's reference.
 
 use super::mismatch::Mismatch;
 use super::run::{Computed, Upstream, cut, run};
@@ -10,10 +9,11 @@ use super::sampling::{self, Active};
 use super::tally::Part;
 use super::tolerance::{Miss, Three};
 use crate::active;
+use crate::kernel::Tensors;
 use crate::registry::{FloatType, Implementation, Site};
 use burn::tensor::Tensor;
 
-/// Whether it is the turn of this call of a gated MLP. Asked once a call.
+/// Whether it is the turn of this call of a whole body. Asked once a call.
 pub(crate) fn whole_is_due<const D: usize>(site: &Site, x: &Tensor<D>) -> bool {
     match sampling::active() {
         Active::Off => false,
@@ -21,14 +21,14 @@ pub(crate) fn whole_is_due<const D: usize>(site: &Site, x: &Tensor<D>) -> bool {
     }
 }
 
-/// Compares the body of a gated MLP with the composition that its attribute says.
+/// Compares a body with the composition that its attribute says.
 #[track_caller]
-pub(crate) fn whole<const D: usize>(
+pub(crate) fn whole<const D: usize, Y: Tensors>(
     site: &'static Site,
     implementation: &'static Implementation,
     x: Tensor<D>,
-    composition: impl FnOnce(Tensor<D>) -> Tensor<D>,
-    body: impl FnOnce(Tensor<D>) -> Tensor<D>,
+    composition: impl FnOnce(Tensor<D>) -> Y,
+    body: impl FnOnce(Tensor<D>) -> Y,
 ) {
     // Boxed, so that the comparison is compiled once a rank and not once a site.
     compare(
@@ -40,16 +40,16 @@ pub(crate) fn whole<const D: usize>(
     );
 }
 
-type Body<'a, const D: usize> = Box<dyn FnOnce(Tensor<D>) -> Tensor<D> + 'a>;
+type Body<'a, const D: usize, Y> = Box<dyn FnOnce(Tensor<D>) -> Y + 'a>;
 
 #[track_caller]
 #[cold]
-fn compare<const D: usize>(
+fn compare<const D: usize, Y: Tensors>(
     site: &'static Site,
     implementation: &'static Implementation,
     x: Tensor<D>,
-    composition: Body<'_, D>,
-    body: Body<'_, D>,
+    composition: Body<'_, D, Y>,
+    body: Body<'_, D, Y>,
 ) {
     let _uncounted = active::uncounted();
     let Some(dtype) = FloatType::from_dtype(x.dtype()) else {

@@ -7,7 +7,8 @@ use burn::backend::{DispatchTensor, TensorMetadata};
 use burn::tensor::{DType, FloatDType, Tensor};
 
 /// Whether the tensors have dtypes that don't go together. The tables of a rotary embedding, which
-/// follow the queries and keys, may be in the dtype that those are computed in.
+/// follow the queries and keys, may be in the dtype that those are computed in; the routing weights
+/// of experts, which follow the tokens, may be in f32.
 pub(crate) fn mixed(key: &SemanticsKey, tensors: &[&DispatchTensor]) -> bool {
     let dtype = tensors[0].dtype();
     let differ = |tensors: &[&DispatchTensor], dtype| tensors.iter().any(|t| t.dtype() != dtype);
@@ -17,6 +18,9 @@ pub(crate) fn mixed(key: &SemanticsKey, tensors: &[&DispatchTensor]) -> bool {
             differ(heads, dtype)
                 || sin.dtype() != tables
                 || (tables != dtype && tables != compute_dtype(dtype))
+        }
+        (SemanticsKey::Moe(_), [_, routing, weights @ ..]) => {
+            differ(weights, dtype) || ![dtype, DType::F32].contains(&routing.dtype())
         }
         _ => differ(tensors, dtype),
     }
@@ -62,7 +66,7 @@ mod tests {
     use super::*;
     use crate::dispatch::TensorType;
     use crate::registry::FloatType;
-    use crate::semantics::{RmsNormKey, RopeKey};
+    use crate::semantics::{MoeKey, RmsNormKey, RopeKey};
     use burn::tensor::Device;
 
     fn tensors<const N: usize>(dtypes: [DType; N]) -> [DispatchTensor; N] {
@@ -82,6 +86,20 @@ mod tests {
         assert_eq!(of([wide, wide, half, half]), TensorType::Mixed);
         assert_eq!(of([wide, wide, DType::F64, DType::F64]), TensorType::Mixed);
         assert_eq!(of([half, half, DType::F16, DType::F16]), TensorType::Mixed);
+    }
+
+    #[test]
+    fn routing_weights_may_be_in_f32() {
+        let key = SemanticsKey::Moe(MoeKey::QWEN3);
+        let of = |dtypes| Query::of_tensors(&key, &tensors(dtypes).each_ref()).tensors;
+        let (half, wide) = (DType::BF16, DType::F32);
+        let bf16 = TensorType::Float(FloatType::Bf16);
+        assert_eq!(of([half, wide, half, half]), bf16);
+        assert_eq!(of([half, half, half, half]), bf16);
+        assert_eq!(of([half, half, wide, half]), TensorType::Mixed);
+        assert_eq!(of([half, DType::F16, half, half]), TensorType::Mixed);
+        let of = |dtype| Query::of_tensors(&key, &tensors([dtype]).each_ref()).tensors;
+        assert_eq!(of(half), bf16);
     }
 
     #[test]

@@ -178,3 +178,88 @@ impl SectionTable for &Param<Tensor<4>> {
         self.val()
     }
 }
+
+/// The weights of all experts of a mixture in one.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not the weights of all experts",
+    label = "expected `Param<Tensor<3>>` or `Tensor<3>`, one matrix an expert",
+    note = "experts that are layers of their own, in a list, are `experts = list`"
+)]
+pub trait ExpertWeights {
+    /// The weights, experts along the first axis.
+    fn expert_weights(&self) -> Tensor<3>;
+}
+
+impl ExpertWeights for Tensor<3> {
+    fn expert_weights(&self) -> Tensor<3> {
+        self.clone()
+    }
+}
+
+impl ExpertWeights for Param<Tensor<3>> {
+    fn expert_weights(&self) -> Tensor<3> {
+        self.val()
+    }
+}
+
+impl<T: ExpertWeights + ?Sized> ExpertWeights for &T {
+    fn expert_weights(&self) -> Tensor<3> {
+        T::expert_weights(self)
+    }
+}
+
+/// The biases of all experts of a mixture in one.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not the biases of all experts",
+    label = "expected `Param<Tensor<2>>` or `Tensor<2>`, one row an expert"
+)]
+pub trait ExpertBiases {
+    /// The biases, experts along the first axis.
+    fn expert_biases(&self) -> Tensor<2>;
+}
+
+impl ExpertBiases for Tensor<2> {
+    fn expert_biases(&self) -> Tensor<2> {
+        self.clone()
+    }
+}
+
+impl ExpertBiases for Param<Tensor<2>> {
+    fn expert_biases(&self) -> Tensor<2> {
+        self.val()
+    }
+}
+
+impl<T: ExpertBiases + ?Sized> ExpertBiases for &T {
+    fn expert_biases(&self) -> Tensor<2> {
+        T::expert_biases(self)
+    }
+}
+
+/// The correction of a router's choice, one value an expert.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not the correction of a router",
+    label = "expected `Param<Tensor<1>>` or `Tensor<1>`, one value an expert"
+)]
+pub trait CorrectionBias {
+    /// The values, `[experts]`.
+    fn correction_bias(&self) -> Tensor<1>;
+}
+
+impl CorrectionBias for Tensor<1> {
+    fn correction_bias(&self) -> Tensor<1> {
+        self.clone()
+    }
+}
+
+impl CorrectionBias for Param<Tensor<1>> {
+    fn correction_bias(&self) -> Tensor<1> {
+        self.val()
+    }
+}
+
+impl<T: CorrectionBias + ?Sized> CorrectionBias for &T {
+    fn correction_bias(&self) -> Tensor<1> {
+        T::correction_bias(self)
+    }
+}

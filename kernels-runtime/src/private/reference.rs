@@ -1,9 +1,10 @@
 //! The compositions that struct forms fall back to.
 
-use super::{RopeTable, SectionTable};
+use super::{Block, RopeTable, SectionTable, StackedExperts};
+use crate::ops::moe::experts as moe;
 use crate::ops::{glu, rms_norm, rope};
-use crate::semantics::{GluKey, RmsNormKey, RopeKey};
-use burn::tensor::Tensor;
+use crate::semantics::{GluKey, MoeBlockKey, MoeKey, RmsNormKey, RopeKey, TopK};
+use burn::tensor::{Int, Tensor};
 
 /// [`rms_norm::reference`] without a gate.
 #[track_caller]
@@ -90,4 +91,63 @@ pub fn rope_sections(
     key: RopeKey,
 ) -> (Tensor<4>, Tensor<4>) {
     rope::reference_sections(q, k, cos.table(), sin.table(), sections, key)
+}
+
+/// [`experts::reference`](moe::reference()) of stacked weights.
+#[track_caller]
+pub fn experts(
+    x: Tensor<2>,
+    indices: Tensor<2, Int>,
+    routing: Tensor<2>,
+    weights: StackedExperts<'_>,
+    limit: Option<f64>,
+    key: MoeKey,
+) -> Tensor<2> {
+    moe::reference(x, indices, routing, weights.read(), limit, key)
+}
+
+/// Gate and up of one expert's rows, as its projections give them.
+pub type GateUp = glu::Inputs<2>;
+
+/// [`experts::each`](moe::each()) of `count` layers: `gate_up(e, rows)` and `down(e, hidden)` are
+/// the projections of expert `e`, called through their own `forward`.
+#[track_caller]
+#[allow(clippy::too_many_arguments)] // They are what the operation has.
+pub fn experts_list(
+    x: Tensor<2>,
+    indices: Tensor<2, Int>,
+    routing: Tensor<2>,
+    count: usize,
+    gate_up: &dyn Fn(usize, Tensor<2>) -> GateUp,
+    down: &dyn Fn(usize, Tensor<2>) -> Tensor<2>,
+    limit: Option<f64>,
+    key: MoeKey,
+) -> Tensor<2> {
+    let unit = GluKey {
+        activation: key.activation,
+        projections: key.projections,
+        clamp: key.clamp,
+        up_offset: key.up_offset,
+        topk: TopK::None,
+    };
+    let settings = glu::Settings {
+        limit,
+        sparsity: None,
+    };
+    moe::each(x, indices, routing, count, |expert, rows| {
+        down(
+            expert,
+            glu::reference(gate_up(expert, rows), settings, unit),
+        )
+    })
+}
+
+/// A sparse block of its own layers and the router's reference.
+#[track_caller]
+pub fn block<const D: usize>(
+    hidden: Tensor<D>,
+    block: Block<'_>,
+    key: MoeBlockKey,
+) -> (Tensor<D>, Tensor<2>) {
+    block.composition(hidden, key)
 }

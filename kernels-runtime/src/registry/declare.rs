@@ -98,8 +98,8 @@ pub const fn assert_well_formed(spec: &KernelSpec) {
         assert!(
             spec.implementations[i].launch.belongs_to(spec.op),
             "an implementation's launch does not belong to the kernel's op: \"rms_norm\" takes \
-             Launch::RmsNorm, \"glu\" Launch::Glu, \"rope\" Launch::Rope, \"moe\" Launch::Moe, \
-             others Launch::Custom"
+             Launch::RmsNorm, \"glu\" Launch::Glu, \"rope\" Launch::Rope, \"moe\" Launch::Moe \
+             or Launch::Router, others Launch::Custom"
         );
         i += 1;
     }

@@ -75,6 +75,8 @@ pub enum Launch {
     Rope(fn(rope::Call) -> (DispatchTensor, DispatchTensor)),
     /// The experts of a mixture.
     Moe(fn(moe::experts::Call) -> DispatchTensor),
+    /// The router of a mixture: the weights and the experts of every token.
+    Router(fn(moe::router::Call) -> (DispatchTensor, DispatchTensor)),
     /// An operation of another crate, which runs it itself.
     Custom,
 }
@@ -94,7 +96,7 @@ impl Launch {
             Self::RmsNorm(_) => same(op, "rms_norm"),
             Self::Glu(_) => same(op, "glu"),
             Self::Rope(_) => same(op, "rope"),
-            Self::Moe(_) => same(op, "moe"),
+            Self::Moe(_) | Self::Router(_) => same(op, "moe"),
             Self::Custom => !is_built_in(op),
         }
     }

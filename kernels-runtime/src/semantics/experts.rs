@@ -9,6 +9,7 @@ use std::fmt;
 /// The number of experts, the choices of the router and the limit of a clamp are run-time values
 /// and not part of the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(tag = "part", rename = "experts")]
 pub struct MoeKey {
     /// The function applied to the gate.
     pub activation: Activation,

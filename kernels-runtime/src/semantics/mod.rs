@@ -6,6 +6,7 @@
 mod custom;
 mod experts;
 mod glu;
+mod moe_block;
 mod rms_norm;
 mod rope;
 mod router;
@@ -13,6 +14,7 @@ mod router;
 pub use custom::CustomKey;
 pub use experts::{ExpertBias, ExpertLayout, MoeKey};
 pub use glu::{Activation, Clamp, GluKey, Projections, TopK};
+pub use moe_block::{MoeBlockKey, SharedExpert};
 pub use rms_norm::{Gating, Groups, Offset, RmsNormKey, Rounding, Scale};
 pub use rope::{HeadLayout, RopeKey, RopeStyle, RotaryWidth, Sections, TableLayout};
 pub use router::{Correction, Grouping, Renormalise, RouterKey, RouterWeights, Scoring};
@@ -32,6 +34,9 @@ pub enum SemanticsKey {
     Rope(RopeKey),
     /// The experts of a mixture.
     Moe(MoeKey),
+    /// A sparse block: the router of a mixture, with its experts.
+    #[serde(rename = "moe")]
+    MoeBlock(MoeBlockKey),
     /// An operation of another crate.
     #[serde(untagged)]
     Custom(CustomKey),
@@ -44,7 +49,7 @@ impl SemanticsKey {
             Self::RmsNorm(_) => "rms_norm",
             Self::Glu(_) => "glu",
             Self::Rope(_) => "rope",
-            Self::Moe(_) => "moe",
+            Self::Moe(_) | Self::MoeBlock(_) => "moe",
             Self::Custom(key) => key.op(),
         }
     }
@@ -57,6 +62,7 @@ impl fmt::Display for SemanticsKey {
             Self::Glu(key) => key.fmt(f),
             Self::Rope(key) => key.fmt(f),
             Self::Moe(key) => key.fmt(f),
+            Self::MoeBlock(key) => key.fmt(f),
             Self::Custom(key) => key.fmt(f),
         }
     }
@@ -73,6 +79,7 @@ mod tests {
             SemanticsKey::Glu(GluKey::SWIGLU),
             SemanticsKey::Rope(RopeKey::LLAMA),
             SemanticsKey::Moe(MoeKey::QWEN3),
+            SemanticsKey::MoeBlock(MoeBlockKey::QWEN2_MOE),
             SemanticsKey::Custom(CustomKey::new("soft_cap", &[("base", "tanh")])),
         ];
         for key in keys {
@@ -80,7 +87,9 @@ mod tests {
             assert_eq!(json["op"], key.op());
             assert!(json.as_object().unwrap().len() > 1, "{json}");
         }
-        let json = serde_json::to_string(&keys[4]).unwrap();
+        let part = |key: usize| serde_json::to_value(keys[key]).unwrap()["part"].clone();
+        assert_eq!((part(3), part(4)), ("experts".into(), "block".into()));
+        let json = serde_json::to_string(&keys[5]).unwrap();
         assert_eq!(json, r#"{"op":"soft_cap","base":"tanh"}"#);
     }
 

@@ -4,9 +4,9 @@ use proc_macro2::{Ident, Span};
 use syn::ext::IdentExt;
 use syn::{Error, Result};
 
-use super::{Wanted, about, ambiguous, refuse_shared};
+use super::{Wanted, about, ambiguous, of_element, refuse_shared};
 use crate::check::types::complaint;
-use crate::contract::{Binding, Operand, Place};
+use crate::contract::{Binding, Operand, Place, Role};
 use crate::errors::Errors;
 use crate::near::{did_you_mean, list};
 use crate::target::Struct;
@@ -22,12 +22,16 @@ pub(crate) fn bind(wanted: &Wanted<'_>, target: &Struct, errors: &mut Errors) ->
         if is_broken || argument.is_none() && explained.contains(&operand.name) {
             continue;
         }
-        let place = match operand.role.flows() {
-            true => errors.keep(parameter(wanted, operand)),
-            false => errors.keep(find(wanted, operand, target)).map(|name| {
-                check_types(operand, &name, target, errors);
-                Place::Field(name)
-            }),
+        let place = match operand.role {
+            Role::OfElement => errors.keep(of_element(wanted, operand)),
+            role if role.flows() => errors.keep(parameter(wanted, operand)),
+            _ => errors
+                .keep(find(wanted, operand, target))
+                .flatten()
+                .map(|name| {
+                    check_types(operand, &name, target, errors);
+                    Place::Field(name)
+                }),
         };
         bindings.extend(place.map(|place| Binding { operand, place }));
     }
@@ -52,10 +56,11 @@ fn names(target: &Struct) -> impl Iterator<Item = &Ident> {
     fields.filter_map(|field| field.ident.as_ref())
 }
 
-fn find(wanted: &Wanted<'_>, operand: &Operand, target: &Struct) -> Result<Ident> {
+/// Nothing for one that may be left out and is.
+fn find(wanted: &Wanted<'_>, operand: &Operand, target: &Struct) -> Result<Option<Ident>> {
     let (id, what) = (wanted.contract.id, operand.name);
     if let Some(argument) = wanted.attribute.get(what) {
-        return given(&argument.as_name()?, target);
+        return given(&argument.as_name()?, target).map(Some);
     }
     let mut found: Vec<Ident> = Vec::new();
     for name in names(target) {
@@ -65,7 +70,8 @@ fn find(wanted: &Wanted<'_>, operand: &Operand, target: &Struct) -> Result<Ident
         }
     }
     match found.as_slice() {
-        [only] => Ok(only.clone()),
+        [only] => Ok(Some(only.clone())),
+        [] if operand.when.is_optional() => Ok(None),
         [] => {
             let usual = list(operand.usual, "or");
             let (expected, because) = (operand.role.expected(), wanted.because(operand));

@@ -9,10 +9,10 @@ pub(super) use fields::bind as to_fields;
 pub(super) use values::bind as to_function;
 pub(super) use values::{Parameter, given, has_parameters_for, parameters};
 
-use proc_macro2::{Ident, TokenStream};
+use proc_macro2::{Ident, Span, TokenStream};
 
 use crate::attr::Attribute;
-use crate::contract::{Binding, Contract, ForeignField, Key, Operand, Shape};
+use crate::contract::{Binding, Contract, ForeignField, Key, Operand, Place, Shape};
 use crate::errors::Errors;
 use crate::near::list;
 
@@ -43,7 +43,7 @@ impl Wanted<'_> {
 
     /// ``, which `clamp = limit` needs`` for an operand that a setting brings.
     fn because(&self, operand: &Operand) -> String {
-        let brought = operand.when.and_then(|condition| {
+        let brought = operand.when.conditions().iter().find_map(|condition| {
             let written = self.attribute.get(condition.setting)?;
             Some(format!(
                 ", which `{} = {}` needs",
@@ -61,6 +61,16 @@ impl Wanted<'_> {
         let names = operands.map(|operand| operand.name);
         list(first.into_iter().chain(names), "and")
     }
+}
+
+/// A field of each element of the list: the macro does not see it, so a name that is not given is
+/// the usual one, and rustc says whether there is such a field.
+fn of_element(wanted: &Wanted<'_>, operand: &Operand) -> syn::Result<Place> {
+    let name = match wanted.attribute.get(operand.name) {
+        Some(argument) => argument.as_name()?,
+        None => Ident::new(operand.usual[0], Span::call_site()),
+    };
+    Ok(Place::OfElement(name))
 }
 
 /// Two operands cannot be the same value.

@@ -4,7 +4,7 @@ use proc_macro2::Ident;
 use syn::ext::IdentExt;
 use syn::{Error, Pat, PatType, Result, Type};
 
-use super::{Wanted, about, ambiguous, left, refuse_shared};
+use super::{Wanted, about, ambiguous, left, of_element, refuse_shared};
 use crate::attr::Argument;
 use crate::check::types::complaint;
 use crate::contract::{Binding, Operand, Place, Role, Shape};
@@ -48,7 +48,7 @@ pub(crate) fn bind(
             continue;
         }
         match find(wanted, operand, function, parameters) {
-            Ok(place) => bindings.push(Binding { operand, place }),
+            Ok(place) => bindings.extend(place.map(|place| Binding { operand, place })),
             Err(error) if argument.is_none() && explained.contains(&operand.name) => {
                 absent.push(error);
             }
@@ -153,20 +153,23 @@ impl<'a> Parameter<'a> {
 }
 
 /// A parameter of the function, else a field of `self`: as the attribute says, else the only one
-/// with a usual name.
+/// with a usual name. Nothing for one that may be left out and is.
 fn find(
     wanted: &Wanted<'_>,
     operand: &Operand,
     function: &Function,
     parameters: &[Parameter<'_>],
-) -> Result<Place> {
+) -> Result<Option<Place>> {
+    if operand.role == Role::OfElement {
+        return of_element(wanted, operand).map(Some);
+    }
     let allowed = match operand.role.may_be_parameter() {
         true => parameters,
         false => &[],
     };
     let fields_allowed = operand.role.may_be_field() && function.has_receiver();
     if let Some(argument) = wanted.attribute.get(operand.name) {
-        return given(&argument.as_name()?, allowed, fields_allowed);
+        return given(&argument.as_name()?, allowed, fields_allowed).map(Some);
     }
 
     let mut found: Vec<(Ident, Place)> = allowed
@@ -183,8 +186,12 @@ fn find(
         let names: Vec<Ident> = found.into_iter().map(|(name, _)| name).collect();
         return Err(ambiguous(operand.name, &names));
     }
-    let place = found.pop().map(|(_, place)| place);
-    place.ok_or_else(|| missing(wanted, operand, function, fields_allowed))
+    match found.pop() {
+        None if !operand.when.is_optional() => {
+            Err(missing(wanted, operand, function, fields_allowed))
+        }
+        found => Ok(found.map(|(_, place)| place)),
+    }
 }
 
 /// The parameter or field that the attribute names.
@@ -242,6 +249,10 @@ fn check_types(bindings: &[Binding], parameters: &[Parameter<'_>], errors: &mut 
         };
         if let Some(message) = complaint(operand.role, ty) {
             errors.at(ty, about(operand, name, &message));
+        } else if operand.role == Role::List && !matches!(ty, Type::Reference(_)) {
+            let message = "the kernel and the reference read the list: take it by reference, \
+                           `&[Mlp]`";
+            errors.at(ty, about(operand, name, message));
         }
     }
 }

@@ -37,11 +37,11 @@ pub use each::each;
 pub use reference::reference;
 pub use weights::{GateUp, Projection, Weights};
 
-use crate::dispatch::{Mode, Query, Reason, TensorType};
-use crate::registry::{KernelSpec, Launch, declare_kernel};
+use crate::dispatch::{Query, Reason};
+use crate::registry::{Implementation, KernelSpec, Launch, declare_kernel};
 use crate::semantics::{Clamp, MoeKey, SemanticsKey};
-use burn::backend::{DispatchTensor, TensorMetadata};
-use burn::tensor::{DType, Int, Tensor};
+use burn::backend::DispatchTensor;
+use burn::tensor::{Int, Tensor};
 
 declare_kernel! {
     /// The kernel `npu_fused_moe`.
@@ -49,10 +49,12 @@ declare_kernel! {
         id: "npu_fused_moe",
         op: "moe",
         version: 1,
-        summary: "Experts of a mixture: grouped products and gated unit, with their gradients",
+        summary: "Mixture of experts: router, grouped products and gated unit, with their gradients",
         implementations: &[
             #[cfg(feature = "cpu")]
             cpu::IMPLEMENTATION,
+            #[cfg(feature = "cpu")]
+            super::router::IMPLEMENTATION,
         ],
     };
 }
@@ -97,41 +99,48 @@ pub fn fused(
     key: MoeKey,
 ) -> Result<Tensor<2>, Reason> {
     check(&x, &indices, &routing, &weights, limit, key);
-    let call = Call {
-        x: x.into_dispatch(),
-        indices: indices.into_dispatch(),
-        routing: routing.into_dispatch(),
-        weights: weights.into_dispatch(),
-        limit,
-        key,
-    };
-    let implementation = crate::dispatch::best(KERNEL, &SemanticsKey::Moe(key), query_of(&call))?;
-    match implementation.launch {
-        Launch::Moe(launch) => Ok(Tensor::from_dispatch(launch(call))),
-        other => crate::ops::wrong_launch(implementation.name, "moe", &other),
-    }
+    let call = Call::new(x, indices, routing, weights, limit, key);
+    let semantics = SemanticsKey::Moe(key);
+    let query = Query::of_tensors(&semantics, &call.tensors());
+    let implementation = crate::dispatch::best(KERNEL, &semantics, query)?;
+    Ok(call.run(implementation))
 }
 
-/// What the decision for a call depends on.
-pub(crate) fn query_of(call: &Call) -> Query {
-    let mut joint = Query::of_one_dtype(&[&call.x]);
-    let mut join = |other: Query| {
-        if other.mode == Mode::Training {
-            joint.mode = Mode::Training;
+impl Call {
+    pub(crate) fn new(
+        x: Tensor<2>,
+        indices: Tensor<2, Int>,
+        routing: Tensor<2>,
+        weights: Weights,
+        limit: Option<f64>,
+        key: MoeKey,
+    ) -> Self {
+        Self {
+            x: x.into_dispatch(),
+            indices: indices.into_dispatch(),
+            routing: routing.into_dispatch(),
+            weights: weights.into_dispatch(),
+            limit,
+            key,
         }
-        if other.tensors == TensorType::Mixed {
-            joint.tensors = TensorType::Mixed;
+    }
+
+    /// The tensors that the decision for a call depends on: the indices say nothing.
+    fn tensors(&self) -> Vec<&DispatchTensor> {
+        let weights = self.weights.iter().flatten();
+        [&self.x, &self.routing]
+            .into_iter()
+            .chain(weights)
+            .collect()
+    }
+
+    /// Runs an implementation that dispatch chose for these tensors.
+    pub(crate) fn run(self, implementation: &Implementation) -> Tensor<2> {
+        match implementation.launch {
+            Launch::Moe(launch) => Tensor::from_dispatch(launch(self)),
+            other => crate::ops::wrong_launch(implementation.name, "moe", &other),
         }
-    };
-    for weight in call.weights.iter().flatten() {
-        join(Query::of_one_dtype(&[&call.x, weight]));
     }
-    if call.routing.dtype() == DType::F32 {
-        join(Query::of_one_dtype(&[&call.routing]));
-    } else {
-        join(Query::of_one_dtype(&[&call.x, &call.routing]));
-    }
-    joint
 }
 
 /// Runs the kernel. Dispatch has found one for these tensors.

@@ -22,16 +22,21 @@ mod autodiff;
 mod cpu;
 mod reference;
 mod routing;
+mod settled;
 
 #[cfg(feature = "cpu")]
 pub use autodiff::{RouterBackend, RouterKernel};
+#[cfg(feature = "cpu")]
+pub(super) use cpu::IMPLEMENTATION;
 pub use reference::reference;
 pub use routing::{Routing, RoutingError};
 
-use super::refuse_unless_cpu;
-use crate::dispatch::{Query, Reason};
+pub(crate) use settled::{Among, settled};
+
+use crate::dispatch::Reason;
 use crate::ops::{compute_dtype, same_dtype_as};
-use crate::semantics::Correction;
+use crate::registry::{Implementation, Launch};
+use crate::semantics::{Correction, MoeBlockKey, SemanticsKey, SharedExpert};
 use burn::backend::DispatchTensor;
 use burn::tensor::{Int, IntDType, Tensor};
 
@@ -42,6 +47,48 @@ pub struct Routed {
     pub weights: Tensor<2>,
     /// The experts, `[tokens, top_k]`, best first, in the integer type of the device's settings.
     pub indices: Tensor<2, Int>,
+}
+
+/// The operands of one call, as an implementation gets them.
+#[derive(Debug)]
+pub struct Call {
+    /// `[tokens, experts]`.
+    pub logits: DispatchTensor,
+    /// The correction of the choice, `[experts]` in what scores are computed in; `[0]` if the key
+    /// has none.
+    pub bias: DispatchTensor,
+    /// What to compute, with its numbers.
+    pub routing: Routing,
+    /// The type of the experts' indices.
+    pub ints: IntDType,
+}
+
+impl Call {
+    pub(crate) fn new(logits: Tensor<2>, bias: Option<Tensor<1>>, routing: &Routing) -> Self {
+        let (compute, device) = (compute_dtype(logits.dtype()), logits.device());
+        let bias = match bias {
+            Some(bias) => same_dtype_as(bias.detach(), compute),
+            None => Tensor::empty([0], (&device, compute)),
+        };
+        Self {
+            logits: logits.into_dispatch(),
+            bias: bias.into_dispatch(),
+            routing: *routing,
+            ints: device.settings().int_dtype,
+        }
+    }
+
+    /// Runs an implementation that dispatch chose for these tensors.
+    pub(crate) fn run(self, implementation: &Implementation) -> Routed {
+        let (weights, indices) = match implementation.launch {
+            Launch::Router(launch) => launch(self),
+            other => crate::ops::wrong_launch(implementation.name, "moe", &other),
+        };
+        Routed {
+            weights: Tensor::from_dispatch(weights),
+            indices: Tensor::from_dispatch(indices),
+        }
+    }
 }
 
 /// Routes tokens: by the fused kernel where the device has one for the logits' dtype, else by the
@@ -70,48 +117,30 @@ pub fn fused(
     routing: &Routing,
 ) -> Result<Routed, Reason> {
     check(&logits, bias.as_ref(), routing);
-    let (compute, device) = (compute_dtype(logits.dtype()), logits.device());
-    let bias = match bias {
-        Some(bias) => same_dtype_as(bias.detach(), compute),
-        None => Tensor::empty([0], (&device, compute)),
-    };
-    let logits = logits.into_dispatch();
-    refuse_unless_cpu(Query::of_one_dtype(&[&logits]))?;
-    let (weights, indices) = launch(
-        logits,
-        bias.into_dispatch(),
-        *routing,
-        device.settings().int_dtype,
+    let key = MoeBlockKey::new(routing.key(), SharedExpert::None);
+    let call = Call::new(logits, bias, routing);
+    let found = crate::ops::implementation(
+        super::experts::KERNEL,
+        SemanticsKey::MoeBlock(key),
+        [&call.logits],
     );
-    Ok(Routed {
-        weights: Tensor::from_dispatch(weights),
-        indices: Tensor::from_dispatch(indices),
-    })
+    Ok(call.run(found?))
 }
 
+/// Runs the kernel. Dispatch has found one for these tensors.
 #[cfg(feature = "cpu")]
-fn launch(
-    logits: DispatchTensor,
-    bias: DispatchTensor,
-    routing: Routing,
-    ints: IntDType,
-) -> (DispatchTensor, DispatchTensor) {
-    <burn::backend::Dispatch as RouterBackend>::route(logits, bias, routing, ints)
-}
-
-#[cfg(not(feature = "cpu"))]
-fn launch(
-    _: DispatchTensor,
-    _: DispatchTensor,
-    _: Routing,
-    _: IntDType,
-) -> (DispatchTensor, DispatchTensor) {
-    unreachable!("no kernel is compiled in, so the call was refused")
+fn launch(call: Call) -> (DispatchTensor, DispatchTensor) {
+    <burn::backend::Dispatch as RouterBackend>::route(
+        call.logits,
+        call.bias,
+        call.routing,
+        call.ints,
+    )
 }
 
 /// Refuses operands that don't fit the routing.
 #[track_caller]
-fn check(logits: &Tensor<2>, bias: Option<&Tensor<1>>, routing: &Routing) {
+pub(crate) fn check(logits: &Tensor<2>, bias: Option<&Tensor<1>>, routing: &Routing) {
     let ([tokens, width], experts) = (logits.dims(), routing.num_experts());
     assert!(
         width == experts,

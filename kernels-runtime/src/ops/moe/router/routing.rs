@@ -177,7 +177,7 @@ impl Routing {
 
     /// Whether experts are compared by their logits, which is finer than by their scores and the
     /// same order.
-    pub(super) fn chooses_by_logits(&self) -> bool {
+    pub(crate) fn chooses_by_logits(&self) -> bool {
         self.key.correction == Correction::None && self.key.grouping != Grouping::TopTwo
     }
 

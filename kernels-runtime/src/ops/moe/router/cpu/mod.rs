@@ -8,12 +8,27 @@ mod scores;
 
 use super::{RouterBackend, RouterKernel, Routing};
 use crate::cpu::{Element, dispatch_dtype};
-use crate::semantics::RouterWeights;
+use crate::dispatch::DeviceKind;
+use crate::registry::{CapabilityRange, FloatType, Implementation, Launch};
+use crate::semantics::{RouterWeights, SemanticsKey};
 use backward::backward;
 use burn::backend::Flex;
 use burn::backend::flex::FlexTensor;
 use burn::tensor::IntDType;
 use forward::forward;
+
+pub(in crate::ops::moe) const IMPLEMENTATION: Implementation = Implementation {
+    device: DeviceKind::Cpu,
+    name: "cpu-router",
+    dtypes: &FloatType::ALL,
+    gradient: true,
+    deterministic: true,
+    fusion_barrier: false,
+    capability: CapabilityRange::ANY,
+    accepts: |key| matches!(key, SemanticsKey::MoeBlock(_)),
+    limits: None,
+    launch: Launch::Router(super::launch),
+};
 
 /// Runs `$body` with `$T` bound to the type of the logits and `$W` to that of the weights.
 macro_rules! dispatch_dtypes {

@@ -1,0 +1,251 @@
+use super::{ExpertBiases, ExpertWeights};
+use crate::dispatch::At;
+use crate::kernel;
+use crate::live::{self, Captured};
+use crate::once::once;
+use crate::ops::moe::Stack;
+use crate::ops::moe::experts::{self, GateUp, Projection, Weights};
+use crate::semantics::{ExpertBias, MoeKey, SemanticsKey};
+use burn::nn::Linear;
+use burn::tensor::{Int, Tensor};
+
+/// The weights of all experts, each projection in one tensor: fields or parameters, read only where
+/// a kernel or the reference takes them.
+#[derive(Clone, Copy)]
+pub struct StackedExperts<'a> {
+    gate: &'a dyn ExpertWeights,
+    /// `None` if gate and up are in one.
+    up: Option<&'a dyn ExpertWeights>,
+    down: &'a dyn ExpertWeights,
+    /// In the order of the weights, or none.
+    biases: &'a [&'a dyn ExpertBiases],
+}
+
+impl<'a> StackedExperts<'a> {
+    /// Gate and up in one.
+    pub const fn packed(gate_up: &'a dyn ExpertWeights, down: &'a dyn ExpertWeights) -> Self {
+        Self {
+            gate: gate_up,
+            up: None,
+            down,
+            biases: &[],
+        }
+    }
+
+    /// Gate and up apart.
+    pub const fn separate(
+        gate: &'a dyn ExpertWeights,
+        up: &'a dyn ExpertWeights,
+        down: &'a dyn ExpertWeights,
+    ) -> Self {
+        Self {
+            gate,
+            up: Some(up),
+            down,
+            biases: &[],
+        }
+    }
+
+    /// The same with a bias for each projection.
+    #[must_use]
+    pub const fn biases(mut self, biases: &'a [&'a dyn ExpertBiases]) -> Self {
+        self.biases = biases;
+        self
+    }
+
+    pub(super) fn read(&self) -> Weights {
+        let mut biases = self.biases.iter();
+        let mut read = |weights: &dyn ExpertWeights| Projection {
+            weight: weights.expert_weights().into(),
+            bias: biases.next().map(|biases| biases.expert_biases().into()),
+        };
+        let gate = read(self.gate);
+        let gate_up = match self.up {
+            Some(up) => GateUp::Separate { gate, up: read(up) },
+            None => GateUp::Packed(gate),
+        };
+        Weights {
+            gate_up,
+            down: read(self.down),
+        }
+    }
+}
+
+/// The projections of one expert of a list; `None` for one that is not a plain `Linear`.
+pub struct ListedExpert<'a> {
+    gate: Option<&'a Linear>,
+    /// Nothing if gate and up are in one.
+    up: Option<Option<&'a Linear>>,
+    down: Option<&'a Linear>,
+}
+
+impl<'a> ListedExpert<'a> {
+    /// Gate and up in one.
+    pub const fn packed(gate_up: Option<&'a Linear>, down: Option<&'a Linear>) -> Self {
+        Self {
+            gate: gate_up,
+            up: None,
+            down,
+        }
+    }
+
+    /// Gate and up apart.
+    pub const fn separate(
+        gate: Option<&'a Linear>,
+        up: Option<&'a Linear>,
+        down: Option<&'a Linear>,
+    ) -> Self {
+        Self {
+            gate,
+            up: Some(up),
+            down,
+        }
+    }
+}
+
+/// What a body takes: the tokens, their experts and the experts' weights.
+type Flowing = (Tensor<2>, Tensor<2, Int>, Tensor<2>);
+
+/// The experts of a site, whose weights are stacked.
+#[track_caller]
+pub fn experts(
+    at: At,
+    x: Tensor<2>,
+    indices: Tensor<2, Int>,
+    routing: Tensor<2>,
+    weights: StackedExperts<'_>,
+    limit: Option<f64>,
+    reference: impl FnOnce(Tensor<2>, Tensor<2, Int>, Tensor<2>) -> Tensor<2>,
+) -> Tensor<2> {
+    let mut reference = once(|(x, indices, routing)| reference(x, indices, routing));
+    let weights = || Some(weights.read());
+    either(&at, (x, indices, routing), &weights, limit, &mut reference)
+}
+
+/// The experts of a site that are layers of a list of `count`. A kernel runs only if every
+/// projection of `expert(0)`, `expert(1)` and so on is a plain `Linear`.
+#[track_caller]
+#[allow(clippy::too_many_arguments)] // They are what the operation has.
+pub fn experts_list<'a>(
+    at: At,
+    x: Tensor<2>,
+    indices: Tensor<2, Int>,
+    routing: Tensor<2>,
+    count: usize,
+    expert: &dyn Fn(usize) -> ListedExpert<'a>,
+    limit: Option<f64>,
+    reference: impl FnOnce(Tensor<2>, Tensor<2, Int>, Tensor<2>) -> Tensor<2>,
+) -> Tensor<2> {
+    let mut reference = once(|(x, indices, routing)| reference(x, indices, routing));
+    let weights = || listed(count, expert, key(&at));
+    either(&at, (x, indices, routing), &weights, limit, &mut reference)
+}
+
+/// `reference` where no kernel takes tensors like `x` or the weights can't be read, which is
+/// counted; else the kernel, decided again by all tensors.
+#[track_caller]
+fn either(
+    at: &At,
+    (x, indices, routing): Flowing,
+    weights: &dyn Fn() -> Option<Weights>,
+    limit: Option<f64>,
+    reference: &mut dyn FnMut(Flowing) -> Tensor<2>,
+) -> Tensor<2> {
+    let x = x.into_dispatch();
+    if !at.peek([&x]).is_fused() {
+        at.decide([&x]);
+        return reference((Tensor::from_dispatch(x), indices, routing));
+    }
+    let Some(weights) = weights() else {
+        at.opaque().decide([&x]);
+        return reference((Tensor::from_dispatch(x), indices, routing));
+    };
+    let (x, key) = (Tensor::from_dispatch(x), key(at));
+    experts::check(&x, &indices, &routing, &weights, limit, key);
+    let operands = live::Experts {
+        x,
+        indices,
+        routing,
+        weights,
+        limit,
+        key,
+    };
+    kernel::either(
+        at,
+        operands,
+        Captured::These(live::Experts::CAPTURED),
+        &mut |experts| reference((experts.x, experts.indices, experts.routing)),
+    )
+}
+
+/// The weights of plain layers.
+#[track_caller]
+fn listed<'a>(
+    count: usize,
+    expert: &dyn Fn(usize) -> ListedExpert<'a>,
+    key: MoeKey,
+) -> Option<Weights> {
+    let (mut gate, mut up, mut down) = <(Column, Column, Column)>::default();
+    for expert in (0..count).map(expert) {
+        gate.push(expert.gate?);
+        if let Some(layer) = expert.up {
+            up.push(layer?);
+        }
+        down.push(expert.down?);
+    }
+    let [gate, up, down] = [("gate", gate), ("up", up), ("down", down)].map(|(what, column)| {
+        let is_empty = column.weights.is_empty();
+        (!is_empty).then(|| column.projection(what, key))
+    });
+    let (Some(gate), Some(down)) = (gate, down) else {
+        panic!("npu_fused_moe: the list has no experts");
+    };
+    let gate_up = match up {
+        Some(up) => GateUp::Separate { gate, up },
+        None => GateUp::Packed(gate),
+    };
+    Some(Weights { gate_up, down })
+}
+
+/// One projection of all experts.
+#[derive(Default)]
+struct Column {
+    weights: Vec<Tensor<2>>,
+    biases: Vec<Tensor<1>>,
+}
+
+impl Column {
+    fn push(&mut self, layer: &Linear) {
+        self.weights.push(layer.weight.val());
+        self.biases
+            .extend(layer.bias.as_ref().map(|bias| bias.val()));
+    }
+
+    /// A bias that the attribute does not say would be lost.
+    #[track_caller]
+    fn projection(self, what: &str, key: MoeKey) -> Projection {
+        let Self { weights, biases } = self;
+        let expected = match key.bias {
+            ExpertBias::None => 0,
+            ExpertBias::All => weights.len(),
+        };
+        assert!(
+            biases.len() == expected,
+            "npu_fused_moe: {} of {} {what} projections have a bias, and the attribute says that \
+             {expected} have; write `bias = all` if all have and `bias = none` if none has",
+            biases.len(),
+            weights.len(),
+        );
+        Projection {
+            weight: weights.into(),
+            bias: (expected > 0).then(|| Stack::from(biases)),
+        }
+    }
+}
+
+fn key(at: &At) -> MoeKey {
+    match at.site().spec().key {
+        SemanticsKey::Moe(key) => key,
+        other => unreachable!("the attribute gives experts the key of experts, not {other}"),
+    }
+}
