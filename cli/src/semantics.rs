@@ -54,7 +54,7 @@ fn as_json(model: &ModelSemantics) -> Value {
         "mlp": model.mlp,
         "rope": model.rope,
         "experts": model.experts,
-        "block": model.block.map(|key| key.to_string()),
+        "block": model.block,
         "note": model.note,
     })
 }

@@ -30,7 +30,6 @@ mod checkpoint;
 mod config;
 mod decoder;
 mod error;
-pub mod interim;
 mod layout;
 pub mod llama;
 pub mod mixtral;

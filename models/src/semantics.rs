@@ -4,10 +4,10 @@
 //! The keys say what `transformers` 5 computes for each `model_type`. They are data, not a switch:
 //! nothing is replaced by the name of a model.
 
-use crate::interim::{MoeBlockKey, SharedExpert};
 use burn_kernels::semantics::{
-    Activation, Clamp, GluKey, HeadLayout, MoeKey, Offset, Projections, RmsNormKey, RopeKey,
-    RopeStyle, RotaryWidth, Rounding, RouterKey, Sections, TableLayout, TopK,
+    Activation, Clamp, GluKey, HeadLayout, MoeBlockKey, MoeKey, Offset, Projections, RmsNormKey,
+    RopeKey, RopeStyle, RotaryWidth, Rounding, RouterKey, Sections, SharedExpert, TableLayout,
+    TopK,
 };
 
 /// The operations of one architecture that kernels can stand in for.
@@ -278,22 +278,35 @@ mod tests {
         assert!(names.is_sorted_by(|a, b| a < b), "{names:?}");
     }
 
-    /// The models of this crate carry the keys of the table.
+    /// The models of this crate carry the keys of the table, in modules of their own or of the
+    /// architecture that they share parts with.
     #[test]
     fn annotated_models_agree_with_the_table() {
-        for model_type in ["llama", "qwen3"] {
+        for (model_type, parts) in [
+            ("llama", &["llama"][..]),
+            ("mixtral", &["llama", "mixtral"]),
+            ("qwen2_moe", &["llama", "qwen2_moe"]),
+            ("qwen3", &["qwen3"]),
+            ("qwen3_moe", &["qwen3", "qwen3_moe"]),
+        ] {
             let model = of(model_type).unwrap();
-            let module = format!("kernels_models::{model_type}");
+            let modules: Vec<_> = parts
+                .iter()
+                .map(|part| format!("kernels_models::{part}"))
+                .collect();
             let keys: Vec<_> = sites()
                 .map(|site| site.spec())
-                .filter(|spec| spec.module == module)
+                .filter(|spec| modules.iter().any(|module| spec.module == module.as_str()))
                 .map(|spec| spec.key)
                 .collect();
-            for key in [
+            let dense = [
                 SemanticsKey::RmsNorm(model.norm),
                 SemanticsKey::Glu(model.mlp),
                 SemanticsKey::Rope(model.rope),
-            ] {
+            ];
+            let experts = model.experts.map(SemanticsKey::Moe);
+            let block = model.block.map(SemanticsKey::MoeBlock);
+            for key in dense.into_iter().chain(experts).chain(block) {
                 assert!(keys.contains(&key), "{model_type}: {key} not in {keys:?}");
             }
         }
