@@ -3,11 +3,12 @@
 mod common;
 
 use burn::tensor::{Device, FloatDType, Tensor};
-use burn_kernels::ops::moe::{Routing, route};
+use burn_kernels::ops::moe::route;
 use burn_kernels::policy::{self, Policy};
-use burn_kernels::semantics::RouterKey;
-use common::{File, MODELS, SPARSE, ints, largest, model_dir, read, relative_l2, to_f64, worst};
-use kernels_models::{Architecture, ModelConfig, load};
+use common::{
+    File, MODELS, SPARSE, ints, largest, model_dir, read, relative_l2, routing, to_f64, worst,
+};
+use kernels_models::load;
 
 const POLICIES: [&str; 2] = ["none", "all"];
 
@@ -33,6 +34,14 @@ fn for_each_case(check: impl Fn(&Case)) {
     }
 }
 
+fn for_each_dense_case(check: impl Fn(&Case)) {
+    for_each_case(|case| {
+        if !SPARSE.contains(&case.model) {
+            check(case);
+        }
+    });
+}
+
 impl Case {
     fn values(&self, name: &str) -> Vec<f64> {
         self.golden[name].values()
@@ -49,31 +58,6 @@ impl Case {
             .unwrap();
         let (logits, loss) = model.loss(input_ids, Some(position_ids));
         (to_f64(&logits.into_data()), to_f64(&loss.into_data())[0])
-    }
-
-    /// Compares logits position by position: the middle and the upper quartile of our errors with
-    /// those of `theirs`, in bf16, times `factor`.
-    ///
-    /// Where two experts nearly tie, rounding decides which one a token goes to, there as here, and not
-    /// alike: that token is then far off, and whatever sums over all positions as well. But near ties
-    /// are few, while a router that computes something else would touch most positions.
-    fn positions_are_as_exact(&self, ours: &[f64], theirs: &[f64], factor: f64) {
-        let (exact, shape) = (self.values("logits_f64"), &self.golden["logits_f64"].shape);
-        let sorted_errors = |found: &[f64]| {
-            let positions = found.chunks(shape[2]).zip(exact.chunks(shape[2]));
-            let mut errors: Vec<f64> = positions.map(|(a, b)| relative_l2(a, b)).collect();
-            errors.sort_by(f64::total_cmp);
-            errors
-        };
-        let (ours, theirs) = (sorted_errors(ours), sorted_errors(theirs));
-        for at in [ours.len() / 2, ours.len() * 3 / 4] {
-            let (our_error, their_error) = (ours[at], theirs[at]);
-            assert!(
-                our_error < factor * their_error,
-                "{}, position {at} by error: off by {our_error:e}, transformers by {their_error:e}",
-                self.label
-            );
-        }
     }
 }
 
@@ -147,17 +131,6 @@ fn f32_routers() {
     });
 }
 
-/// The router of a configuration, by its published definition.
-fn routing(config: &ModelConfig) -> Routing {
-    let moe = config.moe.as_ref().unwrap();
-    let key = match (config.architecture, moe.norm_topk_prob) {
-        (Architecture::Mixtral, _) => RouterKey::MIXTRAL,
-        (_, true) => RouterKey::QWEN3_MOE,
-        (_, false) => RouterKey::QWEN2_MOE,
-    };
-    Routing::new(key, moe.num_experts, moe.num_experts_per_tok).unwrap()
-}
-
 /// The auxiliary loss is a part of the loss where the configuration says so, and known anyway.
 #[test]
 fn auxiliary_losses() {
@@ -202,16 +175,13 @@ fn f64_logits_and_loss() {
 
 /// In bf16 every operation rounds to 8 bits, and another order of operations rounds differently. So
 /// the yardstick is how far `transformers`' own bf16 run is from the exact result: ours may be as
-/// far, with some room for the luck of the draw.
+/// far, with some room for the luck of the draw. (Mixtures of experts: `half_mixtures.rs`.)
 #[test]
 fn bf16_is_as_exact_as_transformers() {
-    for_each_case(|case| {
+    for_each_dense_case(|case| {
         let exact = case.values("logits_f64");
         let theirs = case.values("logits_bf16");
         let (ours, loss) = case.run(FloatDType::BF16);
-        if SPARSE.contains(&case.model) {
-            return case.positions_are_as_exact(&ours, &theirs, 1.25);
-        }
         let (our_error, their_error) = (relative_l2(&ours, &exact), relative_l2(&theirs, &exact));
         assert!(
             our_error < 1.25 * their_error,
@@ -232,14 +202,10 @@ fn bf16_is_as_exact_as_transformers() {
 /// f16 has 3 bits more than bf16, so an eighth of its error and some room.
 #[test]
 fn f16_logits() {
-    for_each_case(|case| {
+    for_each_dense_case(|case| {
         let exact = case.values("logits_f64");
-        let theirs = case.values("logits_bf16");
-        let bf16_error = relative_l2(&theirs, &exact);
+        let bf16_error = relative_l2(&case.values("logits_bf16"), &exact);
         let (logits, _) = case.run(FloatDType::F16);
-        if SPARSE.contains(&case.model) {
-            return case.positions_are_as_exact(&logits, &theirs, 1.0 / 5.0);
-        }
         let error = relative_l2(&logits, &exact);
         assert!(error < bf16_error / 5.0, "{}: off by {error:e}", case.label);
     });
