@@ -53,6 +53,8 @@ fn as_json(model: &ModelSemantics) -> Value {
         "norm": model.norm,
         "mlp": model.mlp,
         "rope": model.rope,
+        "experts": model.experts,
+        "block": model.block,
         "note": model.note,
     })
 }
@@ -62,15 +64,28 @@ fn written(model: &ModelSemantics) -> String {
     model.attributes().join("\n") + &note.unwrap_or_default()
 }
 
-fn table(models: &[&ModelSemantics]) -> Table<4> {
-    let mut table = Table::new(["model_type", "norm", "mlp", "rope"]);
+fn table(models: &[&ModelSemantics]) -> Table<6> {
+    let mut table = Table::new([
+        "model_type",
+        "norm",
+        "mlp",
+        "rope",
+        "experts",
+        "sparse block",
+    ]);
     for model in models {
         table.row([
             model.model_type.to_owned(),
             model.norm.to_string(),
             model.mlp.to_string(),
             model.rope.to_string(),
+            or_none(model.experts),
+            or_none(model.block),
         ]);
     }
     table
+}
+
+fn or_none(key: Option<impl ToString>) -> String {
+    key.map_or_else(|| "none".to_owned(), |key| key.to_string())
 }

@@ -8,7 +8,15 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-const MODELS: [&str; 3] = ["llama", "llama_rope3_tied", "qwen3"];
+const MODELS: [&str; 7] = [
+    "llama",
+    "llama_rope3_tied",
+    "qwen3",
+    "qwen2_moe",
+    "qwen2_moe_step2",
+    "qwen3_moe",
+    "mixtral",
+];
 
 /// Runs a fixture on its own expected-values file and returns what was written.
 fn run(model: &str, extra: &[&str]) -> BTreeMap<String, Floats> {

@@ -155,6 +155,47 @@ fn a_seed_decides_the_run_and_kernels_only_round() {
 }
 
 #[test]
+fn a_mixture_of_experts_is_trained_to_use_them_evenly() {
+    let folder = TempDir::new().unwrap();
+    let run = |name: &str, extra: &[&str]| {
+        let run = folder.path().join(name);
+        let result = train(&run, &[&["--preset=qwen3-moe", "--json"], extra].concat());
+        assert!(result.status.success(), "{}", errors(&result));
+        let summary: Value = serde_json::from_slice(&result.stdout).unwrap();
+        (run, summary)
+    };
+    let (fused, summary) = run("fused", &[]);
+    let points = metrics(&fused);
+    assert_eq!(points.len(), 5);
+    for point in &points {
+        // Two experts a token, evenly used, make a loss of 2; one expert for all would make 8.
+        let loss = point["load_balancing_loss"].as_f64().unwrap();
+        assert!((1.5..8.0).contains(&loss), "{point}");
+    }
+    let load_balancing = &summary["load_balancing"];
+    assert_eq!(
+        load_balancing["validation_loss"],
+        points[4]["load_balancing_loss"]
+    );
+    assert_eq!(load_balancing["even"], 2.0);
+
+    let config = std::fs::read(fused.join("checkpoint/config.json")).unwrap();
+    let config: Value = serde_json::from_slice(&config).unwrap();
+    assert_eq!(config["model_type"], "qwen3_moe");
+    assert_eq!(config["output_router_logits"], true);
+    assert_eq!(
+        config["router_aux_loss_coef"],
+        load_balancing["coefficient"]
+    );
+    reads_back(&fused.join("checkpoint"));
+
+    let (reference, _) = run("reference", &["--kernels=none"]);
+    for (fused, plain) in losses(&fused).iter().zip(losses(&reference)) {
+        assert!((fused - plain).abs() < 1e-4 * plain, "{fused} and {plain}");
+    }
+}
+
+#[test]
 fn a_policy_without_kernels_has_no_speed_to_compare() {
     let folder = TempDir::new().unwrap();
     let out = folder.path().join("run");
@@ -200,7 +241,12 @@ fn what_cannot_be_done_is_refused() {
         &out,
         &["`npu`", "built in: cpu"],
     );
-    refuses(&train(&out, &["--preset=gpt"]), 2, &out, &["gpt", "qwen3"]);
+    refuses(
+        &train(&out, &["--preset=gpt"]),
+        2,
+        &out,
+        &["gpt", "qwen3", "qwen3-moe"],
+    );
     refuses(&train(&out, &["--kernels=some"]), 2, &out, &["`some`"]);
     assert!(!out.exists(), "refused before anything was written");
 

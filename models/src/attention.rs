@@ -21,7 +21,7 @@ pub struct Attention {
     k_proj: Linear,
     v_proj: Linear,
     o_proj: Linear,
-    /// Qwen3 normalises each query and key head.
+    /// Some architectures normalise each query and key head.
     q_norm: Option<RmsNorm>,
     k_norm: Option<RmsNorm>,
     #[module(skip)]
@@ -45,17 +45,20 @@ impl Attention {
             width: config.head_dim,
         };
         let hidden = config.hidden_size;
-        let projection =
-            |input, output| new_linear(config, [input, output], config.attention_bias, device);
-        let norm = || match config.architecture {
-            Architecture::Llama => None,
-            Architecture::Qwen3 => Some(RmsNorm::new(config, heads.width, device)),
+        let from_hidden = |output| {
+            let bias = config.attention_bias || config.qkv_bias;
+            new_linear(config, [hidden, output], bias, device)
         };
+        let norm = || {
+            let normalises = config.architecture.normalises_heads();
+            normalises.then(|| RmsNorm::new(config, heads.width, device))
+        };
+        let mixed = heads.query * heads.width;
         Self {
-            q_proj: projection(hidden, heads.query * heads.width),
-            k_proj: projection(hidden, heads.key_value * heads.width),
-            v_proj: projection(hidden, heads.key_value * heads.width),
-            o_proj: projection(heads.query * heads.width, hidden),
+            q_proj: from_hidden(mixed),
+            k_proj: from_hidden(heads.key_value * heads.width),
+            v_proj: from_hidden(heads.key_value * heads.width),
+            o_proj: new_linear(config, [mixed, hidden], config.attention_bias, device),
             q_norm: norm(),
             k_norm: norm(),
             heads,

@@ -15,9 +15,9 @@ use crate::rope::RotaryTables;
 /// The normalisation of the model's architecture.
 #[derive(Module, Debug)]
 pub enum RmsNorm {
-    /// Llama's.
+    /// Llama's, Qwen2-MoE's and Mixtral's.
     Llama(LlamaRmsNorm),
-    /// Qwen3's.
+    /// Qwen3's, dense or not.
     Qwen3(Qwen3RmsNorm),
 }
 
@@ -26,11 +26,13 @@ impl RmsNorm {
         let weight = Initializer::Ones.init([width], device);
         let variance_epsilon = config.rms_norm_eps;
         match config.architecture {
-            Architecture::Llama => Self::Llama(LlamaRmsNorm {
-                weight,
-                variance_epsilon,
-            }),
-            Architecture::Qwen3 => Self::Qwen3(Qwen3RmsNorm {
+            Architecture::Llama | Architecture::Qwen2Moe | Architecture::Mixtral => {
+                Self::Llama(LlamaRmsNorm {
+                    weight,
+                    variance_epsilon,
+                })
+            }
+            Architecture::Qwen3 | Architecture::Qwen3Moe => Self::Qwen3(Qwen3RmsNorm {
                 weight,
                 variance_epsilon,
             }),
@@ -46,34 +48,34 @@ impl RmsNorm {
     }
 }
 
-/// The MLP of the model's architecture.
+/// The dense MLP of the model's architecture.
 #[derive(Module, Debug)]
 pub enum Mlp {
-    /// Llama's.
+    /// Llama's and Qwen2-MoE's.
     Llama(LlamaMlp),
-    /// Qwen3's.
+    /// Qwen3's, of dense models and layers.
     Qwen3(Qwen3Mlp),
 }
 
 impl Mlp {
     pub(crate) fn new(config: &ModelConfig, device: &Device) -> Self {
-        let (hidden, inter) = (config.hidden_size, config.intermediate_size);
-        let projection =
-            |input, output| new_linear(config, [input, output], config.mlp_bias, device);
-        let gate_proj = projection(hidden, inter);
-        let up_proj = projection(hidden, inter);
-        let down_proj = projection(inter, hidden);
+        let mlp = new_mlp(config, config.intermediate_size, device);
         match config.architecture {
-            Architecture::Llama => Self::Llama(LlamaMlp {
-                gate_proj,
-                up_proj,
-                down_proj,
-            }),
-            Architecture::Qwen3 => Self::Qwen3(Qwen3Mlp {
-                gate_proj,
-                up_proj,
-                down_proj,
-            }),
+            Architecture::Llama | Architecture::Qwen2Moe | Architecture::Mixtral => {
+                Self::Llama(mlp)
+            }
+            Architecture::Qwen3 | Architecture::Qwen3Moe => {
+                let LlamaMlp {
+                    gate_proj,
+                    up_proj,
+                    down_proj,
+                } = mlp;
+                Self::Qwen3(Qwen3Mlp {
+                    gate_proj,
+                    up_proj,
+                    down_proj,
+                })
+            }
         }
     }
 
@@ -95,17 +97,31 @@ pub(crate) fn rotate(
 ) -> (Tensor<4>, Tensor<4>) {
     let (cos, sin) = (tables.cos.clone(), tables.sin.clone());
     match architecture {
-        Architecture::Llama => llama::apply_rotary_pos_emb(q, k, cos, sin),
-        Architecture::Qwen3 => qwen3::apply_rotary_pos_emb(q, k, cos, sin),
+        Architecture::Llama | Architecture::Qwen2Moe | Architecture::Mixtral => {
+            llama::apply_rotary_pos_emb(q, k, cos, sin)
+        }
+        Architecture::Qwen3 | Architecture::Qwen3Moe => qwen3::apply_rotary_pos_emb(q, k, cos, sin),
     }
 }
 
-/// A fresh weight matrix. Nothing is allocated before its first use, so loading never pays for it.
-pub(crate) fn new_weight(
+/// A fresh gated MLP of the given width.
+pub(crate) fn new_mlp(config: &ModelConfig, width: usize, device: &Device) -> LlamaMlp {
+    let hidden = config.hidden_size;
+    let projection = |input, output| new_linear(config, [input, output], config.mlp_bias, device);
+    LlamaMlp {
+        gate_proj: projection(hidden, width),
+        up_proj: projection(hidden, width),
+        down_proj: projection(width, hidden),
+    }
+}
+
+/// A fresh weight matrix, or a stack of them. Nothing is allocated before its first use, so loading
+/// never pays for it.
+pub(crate) fn new_weight<const D: usize>(
     config: &ModelConfig,
-    shape: [usize; 2],
+    shape: [usize; D],
     device: &Device,
-) -> Param<Tensor<2>> {
+) -> Param<Tensor<D>> {
     Initializer::Normal {
         mean: 0.0,
         std: config.initializer_range,

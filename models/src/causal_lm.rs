@@ -7,9 +7,10 @@ use burn::nn::Linear;
 use burn::tensor::activation::log_softmax;
 use burn::tensor::module::linear;
 use burn::tensor::{DType, Device, FloatDType, Gradients, Int, Tensor, TensorData};
+use burn_kernels::ops::moe::load_balancing_loss;
 
 use crate::blocks::new_linear;
-use crate::config::ModelConfig;
+use crate::config::{ModelConfig, MoeConfig};
 use crate::decoder::Decoder;
 use crate::error::ModelError;
 use crate::parameters;
@@ -38,6 +39,29 @@ impl ModelConfig {
     }
 }
 
+/// What a model makes of its inputs; see [`CausalLm::output`].
+#[derive(Debug, Clone)]
+pub struct Output {
+    /// `[b, s, vocab]`, in the weights' dtype.
+    pub logits: Tensor<3>,
+    /// The router logits of each sparse layer, in order: `[b · s, num_experts]`, in the weights' dtype.
+    /// Empty for a dense model.
+    pub router_logits: Vec<Tensor<2>>,
+}
+
+/// A loss and its parts; see [`CausalLm::losses`]. Each is `[1]`, in `f32` (`f64` for `f64`).
+#[derive(Debug, Clone)]
+pub struct Losses {
+    /// What to minimise: the cross-entropy, and the load-balancing loss times
+    /// `router_aux_loss_coef` where the configuration's `output_router_logits` says so.
+    pub total: Tensor<1>,
+    /// The [`next_token_loss`].
+    pub next_token: Tensor<1>,
+    /// The [load-balancing loss](burn_kernels::ops::moe::load_balancing_loss) of all sparse layers,
+    /// not yet multiplied; none for a model without them.
+    pub load_balancing: Option<Tensor<1>>,
+}
+
 impl CausalLm {
     /// Logits `[b, s, vocab]`, in the weights' dtype, of the token ids `[b, s]`.
     ///
@@ -53,18 +77,36 @@ impl CausalLm {
         input_ids: Tensor<2, Int>,
         position_ids: Option<Tensor<2, Int>>,
     ) -> Tensor<3> {
-        let hidden = self.model.forward(input_ids, position_ids);
-        match &self.lm_head {
+        self.output(input_ids, position_ids).logits
+    }
+
+    /// Logits as from [`forward`](Self::forward), and those of the routers.
+    ///
+    /// # Panics
+    ///
+    /// As [`forward`](Self::forward).
+    pub fn output(
+        &self,
+        input_ids: Tensor<2, Int>,
+        position_ids: Option<Tensor<2, Int>>,
+    ) -> Output {
+        let (hidden, router_logits) = self.model.forward(input_ids, position_ids);
+        let logits = match &self.lm_head {
             Some(lm_head) => lm_head.forward(hidden),
             None => linear(
                 hidden,
                 self.model.embed_tokens.weight.val().transpose(),
                 None,
             ),
+        };
+        Output {
+            logits,
+            router_logits,
         }
     }
 
-    /// Logits as from [`forward`](Self::forward), and their [`next_token_loss`] `[1]`.
+    /// Logits as from [`forward`](Self::forward), and the [total loss](Losses::total) `[1]`: of a dense
+    /// model the [`next_token_loss`].
     ///
     /// # Panics
     ///
@@ -75,9 +117,48 @@ impl CausalLm {
         input_ids: Tensor<2, Int>,
         position_ids: Option<Tensor<2, Int>>,
     ) -> (Tensor<3>, Tensor<1>) {
+        if self.adds_load_balancing() {
+            let (output, losses) = self.losses(input_ids, position_ids);
+            return (output.logits, losses.total);
+        }
         let logits = self.forward(input_ids.clone(), position_ids);
         let loss = next_token_loss(logits.clone(), input_ids);
         (logits, loss)
+    }
+
+    fn adds_load_balancing(&self) -> bool {
+        let moe = self.config().moe.as_ref();
+        moe.is_some_and(|moe| moe.output_router_logits)
+    }
+
+    /// What [`output`](Self::output) gives, and its losses.
+    ///
+    /// # Panics
+    ///
+    /// As [`loss`](Self::loss).
+    pub fn losses(
+        &self,
+        input_ids: Tensor<2, Int>,
+        position_ids: Option<Tensor<2, Int>>,
+    ) -> (Output, Losses) {
+        let output = self.output(input_ids.clone(), position_ids);
+        let next_token = next_token_loss(output.logits.clone(), input_ids);
+        let moe = self.config().moe.as_ref();
+        let load_balancing = moe
+            .filter(|_| !output.router_logits.is_empty())
+            .map(|moe| balance(moe, &output.router_logits));
+        let total = match (moe, &load_balancing) {
+            (Some(moe), Some(auxiliary)) if moe.output_router_logits => {
+                next_token.clone() + auxiliary.clone() * moe.router_aux_loss_coef
+            }
+            _ => next_token.clone(),
+        };
+        let losses = Losses {
+            total,
+            next_token,
+            load_balancing,
+        };
+        (output, losses)
     }
 
     /// Checks shapes and values of the inputs of [`forward`](Self::forward). Reads them to the
@@ -149,13 +230,14 @@ impl CausalLm {
     }
 
     /// Every parameter by its checkpoint name, in the checkpoint's shape (projections `[output,
-    /// input]`), copied to the host. A tied output projection is not listed.
+    /// input]`, the experts of a layer one by one), copied to the host. A tied output projection is
+    /// not listed.
     pub fn named_parameters(&self) -> BTreeMap<String, TensorData> {
         parameters::named(self)
     }
 
     /// The gradient of every parameter that has one, by checkpoint name and in the checkpoint's
-    /// shape, copied to the host. A tied output projection's gradient is part of the embedding's.
+    /// shape like [`named_parameters`](Self::named_parameters), copied to the host. A tied output projection's gradient is part of the embedding's.
     pub fn gradients(&self, grads: &Gradients) -> BTreeMap<String, TensorData> {
         parameters::gradients(self, grads)
     }
@@ -164,6 +246,15 @@ impl CausalLm {
     pub fn config(&self) -> &ModelConfig {
         self.model.config()
     }
+}
+
+fn balance(moe: &MoeConfig, router_logits: &[Tensor<2>]) -> Tensor<1> {
+    load_balancing_loss(
+        router_logits,
+        moe.num_experts,
+        moe.num_experts_per_tok,
+        None,
+    )
 }
 
 fn check_values(

@@ -9,6 +9,42 @@ use crate::attention::{Attention, causal_mask};
 use crate::blocks::{Mlp, RmsNorm, new_weight};
 use crate::config::ModelConfig;
 use crate::rope::{RotaryEmbedding, RotaryTables};
+use crate::sparse::SparseMoeBlock;
+
+/// What follows attention in a layer.
+#[derive(Module, Debug)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "one a layer; a box would save nothing that matters"
+)]
+pub enum FeedForward {
+    /// An MLP.
+    Dense(Mlp),
+    /// A mixture of experts.
+    Sparse(SparseMoeBlock),
+}
+
+impl FeedForward {
+    fn new(config: &ModelConfig, layer: usize, device: &Device) -> Self {
+        match &config.moe {
+            Some(moe) if moe.is_sparse(layer) => {
+                Self::Sparse(SparseMoeBlock::new(config, moe, device))
+            }
+            _ => Self::Dense(Mlp::new(config, device)),
+        }
+    }
+
+    /// From `[b, s, hidden]` to the same shape, and the router's logits if there is one.
+    fn forward(&self, x: Tensor<3>) -> (Tensor<3>, Option<Tensor<2>>) {
+        match self {
+            Self::Dense(mlp) => (mlp.forward(x), None),
+            Self::Sparse(block) => {
+                let (out, router_logits) = block.forward(x);
+                (out, Some(router_logits))
+            }
+        }
+    }
+}
 
 /// One layer: attention and MLP, each on the normalised residual stream and added to it.
 #[derive(Module, Debug)]
@@ -16,25 +52,32 @@ pub struct DecoderLayer {
     input_layernorm: RmsNorm,
     self_attn: Attention,
     post_attention_layernorm: RmsNorm,
-    mlp: Mlp,
+    mlp: FeedForward,
 }
 
 impl DecoderLayer {
-    fn new(config: &ModelConfig, device: &Device) -> Self {
+    fn new(config: &ModelConfig, layer: usize, device: &Device) -> Self {
         Self {
             input_layernorm: RmsNorm::new(config, config.hidden_size, device),
             self_attn: Attention::new(config, device),
             post_attention_layernorm: RmsNorm::new(config, config.hidden_size, device),
-            mlp: Mlp::new(config, device),
+            mlp: FeedForward::new(config, layer, device),
         }
     }
 
-    fn forward(&self, x: Tensor<3>, tables: &RotaryTables, mask: &Tensor<4, Bool>) -> Tensor<3> {
+    fn forward(
+        &self,
+        x: Tensor<3>,
+        tables: &RotaryTables,
+        mask: &Tensor<4, Bool>,
+    ) -> (Tensor<3>, Option<Tensor<2>>) {
         let attended =
             self.self_attn
                 .forward(self.input_layernorm.forward(x.clone()), tables, mask);
         let x = x + attended;
-        x.clone() + self.mlp.forward(self.post_attention_layernorm.forward(x))
+        let normalised = self.post_attention_layernorm.forward(x.clone());
+        let (fed, router_logits) = self.mlp.forward(normalised);
+        (x + fed, router_logits)
     }
 }
 
@@ -57,7 +100,7 @@ impl Decoder {
                 weight: new_weight(config, [config.vocab_size, config.hidden_size], device),
             },
             layers: (0..config.num_hidden_layers)
-                .map(|_| DecoderLayer::new(config, device))
+                .map(|layer| DecoderLayer::new(config, layer, device))
                 .collect(),
             norm: RmsNorm::new(config, config.hidden_size, device),
             rotary: RotaryEmbedding::new(&config.rope, config.head_dim),
@@ -69,12 +112,13 @@ impl Decoder {
         &self.config
     }
 
-    /// Hidden states `[b, s, hidden]` of the token ids `[b, s]`.
+    /// Hidden states `[b, s, hidden]` of the token ids `[b, s]`, and the router logits of each sparse
+    /// layer, `[b · s, num_experts]`.
     pub(crate) fn forward(
         &self,
         input_ids: Tensor<2, Int>,
         position_ids: Option<Tensor<2, Int>>,
-    ) -> Tensor<3> {
+    ) -> (Tensor<3>, Vec<Tensor<2>>) {
         let [_, seq] = input_ids.dims();
         let mut hidden = self.embed_tokens.forward(input_ids);
         let (device, dtype) = (hidden.device(), hidden.dtype());
@@ -83,10 +127,13 @@ impl Decoder {
             None => self.rotary.tables(seq, &device, dtype),
         };
         let mask = causal_mask(&self.config, seq, &device);
+        let mut routers = Vec::new();
         for (index, layer) in self.layers.iter().enumerate() {
             let _layer = policy::layer(index, self.layers.len());
-            hidden = layer.forward(hidden, &tables, &mask);
+            let router_logits;
+            (hidden, router_logits) = layer.forward(hidden, &tables, &mask);
+            routers.extend(router_logits);
         }
-        self.norm.forward(hidden)
+        (self.norm.forward(hidden), routers)
     }
 }

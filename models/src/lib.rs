@@ -7,8 +7,8 @@
 //! field.
 //!
 //! The architectures' own parts carry `#[fused_kernel]`: [`llama`] and [`qwen3`] hold the
-//! normalisation, the MLP and the rotary function of each, and everything around them is written
-//! once.
+//! normalisation, the MLP and the rotary function of each, [`qwen2_moe`], [`qwen3_moe`] and
+//! [`mixtral`] the experts and the block with the router, and everything around them is written once.
 //!
 //! ```no_run
 //! use burn::tensor::{Device, FloatDType, Int, Tensor};
@@ -30,18 +30,28 @@ mod checkpoint;
 mod config;
 mod decoder;
 mod error;
+mod layout;
 pub mod llama;
+pub mod mixtral;
 mod parameters;
+pub mod qwen2_moe;
 pub mod qwen3;
+pub mod qwen3_moe;
 mod rope;
 pub mod semantics;
+mod sparse;
 
 pub use attention::Attention;
 pub use blocks::{Mlp, RmsNorm};
-pub use causal_lm::{CausalLm, next_token_loss};
-pub use checkpoint::{load, save};
-pub use config::{Architecture, ModelConfig, Qwen3Size, RopeConfig, RopeScaling, StoredDtype};
-pub use decoder::{Decoder, DecoderLayer};
+pub use causal_lm::{CausalLm, Losses, Output, next_token_loss};
+pub use checkpoint::{load, save, save_with};
+pub use config::{
+    Architecture, ModelConfig, MoeConfig, Qwen3MoeSize, Qwen3Size, RopeConfig, RopeScaling,
+    StoredDtype,
+};
+pub use decoder::{Decoder, DecoderLayer, FeedForward};
 pub use error::{ModelError, TensorProblem};
+pub use layout::ExpertStorage;
 pub use parameters::ParameterVisitor;
 pub use rope::{RotaryEmbedding, RotaryTables};
+pub use sparse::SparseMoeBlock;

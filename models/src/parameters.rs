@@ -1,9 +1,9 @@
 //! Parameters under their checkpoint names.
 //!
 //! The modules' fields carry the names of the Hugging Face layout, so a parameter's path in Burn is
-//! its name in the checkpoint once enum variants are left out. One difference is in the values: a
-//! Burn [`Linear`](burn::nn::Linear) stores its weight `[input, output]`, a checkpoint `[output,
-//! input]`.
+//! its name in the checkpoint once enum variants are left out; [`crate::layout`] knows where a
+//! checkpoint splits a parameter. One difference is in the values: a Burn
+//! [`Linear`](burn::nn::Linear) stores its weight `[input, output]`, a checkpoint `[output, input]`.
 
 use std::collections::BTreeMap;
 
@@ -11,11 +11,13 @@ use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{Gradients, Tensor, TensorData};
 
 use crate::CausalLm;
+use crate::config::Architecture;
+use crate::layout::{ExpertStorage, Parameter, Part};
 
 /// Receives every parameter of a model; see [`CausalLm::visit_parameters`].
 pub trait ParameterVisitor {
-    /// One parameter by its checkpoint name, in the checkpoint's shape. A projection's weight comes
-    /// as a transposed view.
+    /// One tensor of the checkpoint, by its name there and in its shape. A projection's weight comes as
+    /// a transposed view; the experts of a layer come one by one.
     fn visit<const D: usize>(&mut self, name: &str, tensor: Tensor<D>);
 }
 
@@ -23,36 +25,79 @@ impl CausalLm {
     /// Shows every parameter to `visitor`, in the model's order. The parameters of attached
     /// adapters are left out: they are no part of the checkpoint.
     pub fn visit_parameters(&self, visitor: &mut impl ParameterVisitor) {
-        struct Show<'a, V>(&'a mut V);
+        self.visit_tensors(ExpertStorage::PerExpert, visitor);
+    }
+
+    /// The same for a checkpoint with its experts stored as `experts` says.
+    pub(crate) fn visit_tensors(
+        &self,
+        experts: ExpertStorage,
+        visitor: &mut impl ParameterVisitor,
+    ) {
+        struct Show<'a, V>(ExpertStorage, &'a mut V);
         impl<V: ParameterVisitor> Visit for Show<'_, V> {
             fn visit<const D: usize>(&mut self, place: &Place, param: &Param<Tensor<D>>) {
-                self.0.visit(
-                    &place.name,
-                    place.to_checkpoint(param.base().without_autodiff()),
-                );
+                place.show(param.base().without_autodiff(), self.0, self.1);
             }
         }
-        walk(self, &mut Show(visitor));
+        walk(self, &mut Show(experts, visitor));
     }
 }
 
 /// A parameter's name, and how its values lie in memory.
 #[derive(Debug, Clone)]
 pub(crate) struct Place {
-    /// The name in the checkpoint.
-    pub(crate) name: String,
+    architecture: Architecture,
+    /// The name in memory.
+    name: String,
     /// Whether the checkpoint's matrix is the transposed one.
     pub(crate) transposed: bool,
 }
 
 impl Place {
+    /// Every way in which a checkpoint may hold a parameter of this shape, the usual one first.
+    pub(crate) fn alternatives(&self, param_shape: &[usize]) -> Vec<Vec<Part>> {
+        self.parameter(&self.checkpoint_shape(param_shape))
+            .alternatives()
+    }
+
     /// A parameter's shape as the checkpoint has it.
-    pub(crate) fn checkpoint_shape(&self, param_shape: &[usize]) -> Vec<usize> {
+    fn checkpoint_shape(&self, param_shape: &[usize]) -> Vec<usize> {
         let mut shape = param_shape.to_vec();
         if self.transposed {
             shape.reverse();
         }
         shape
+    }
+
+    fn parameter<'a>(&'a self, checkpoint_shape: &'a [usize]) -> Parameter<'a> {
+        Parameter {
+            architecture: self.architecture,
+            name: &self.name,
+            shape: checkpoint_shape,
+        }
+    }
+
+    /// Shows a parameter's value, or something of its shape, as the tensors of a checkpoint.
+    fn show<const D: usize>(
+        &self,
+        tensor: Tensor<D>,
+        experts: ExpertStorage,
+        visitor: &mut impl ParameterVisitor,
+    ) {
+        let tensor = self.to_checkpoint(tensor);
+        let shape = tensor.dims();
+        let parts = self.parameter(&shape).parts(experts);
+        if let [whole] = parts.as_slice()
+            && whole.shape == shape
+        {
+            return visitor.visit(&whole.name, tensor);
+        }
+        let columns = shape[D - 1];
+        let rows = tensor.reshape([-1, columns as i64]);
+        for part in parts {
+            visitor.visit(&part.name, rows.clone().narrow(0, part.row, part.rows()));
+        }
     }
 
     fn to_checkpoint<const D: usize>(&self, tensor: Tensor<D>) -> Tensor<D> {
@@ -81,26 +126,30 @@ pub(crate) trait Replace {
 /// Visits every parameter. Parameters that are not initialised yet stay so.
 pub(crate) fn walk(model: &CausalLm, visit: &mut impl Visit) {
     model.visit(&mut Walk {
-        path: Path::default(),
+        path: Path::of(model),
         action: visit,
     });
 }
 
 /// Replaces every parameter.
 pub(crate) fn rebuild(model: CausalLm, replace: &mut impl Replace) -> CausalLm {
+    let path = Path::of(&model);
     model.map(&mut Walk {
-        path: Path::default(),
+        path,
         action: replace,
     })
 }
 
-pub(crate) fn named(model: &CausalLm) -> BTreeMap<String, TensorData> {
-    struct Named(BTreeMap<String, TensorData>);
-    impl ParameterVisitor for Named {
-        fn visit<const D: usize>(&mut self, name: &str, tensor: Tensor<D>) {
-            self.0.insert(name.to_owned(), tensor.into_data());
-        }
+/// Tensors by name, on the host.
+struct Named(BTreeMap<String, TensorData>);
+
+impl ParameterVisitor for Named {
+    fn visit<const D: usize>(&mut self, name: &str, tensor: Tensor<D>) {
+        self.0.insert(name.to_owned(), tensor.into_data());
     }
+}
+
+pub(crate) fn named(model: &CausalLm) -> BTreeMap<String, TensorData> {
     let mut named = Named(BTreeMap::new());
     model.visit_parameters(&mut named);
     named.0
@@ -109,27 +158,26 @@ pub(crate) fn named(model: &CausalLm) -> BTreeMap<String, TensorData> {
 pub(crate) fn gradients(model: &CausalLm, grads: &Gradients) -> BTreeMap<String, TensorData> {
     struct Collect<'a> {
         grads: &'a Gradients,
-        found: BTreeMap<String, TensorData>,
+        found: Named,
     }
     impl Visit for Collect<'_> {
         fn visit<const D: usize>(&mut self, place: &Place, param: &Param<Tensor<D>>) {
             if let Some(grad) = param.base().grad(self.grads) {
-                self.found
-                    .insert(place.name.clone(), place.to_checkpoint(grad).into_data());
+                place.show(grad, ExpertStorage::PerExpert, &mut self.found);
             }
         }
     }
     let mut collect = Collect {
         grads,
-        found: BTreeMap::new(),
+        found: Named(BTreeMap::new()),
     };
     walk(model, &mut collect);
-    collect.found
+    collect.found.0
 }
 
 /// Where a walk stands: the names of the enclosing fields, and the type that holds the last one.
-#[derive(Default)]
 struct Path {
+    architecture: Architecture,
     steps: Vec<Step>,
 }
 
@@ -139,6 +187,13 @@ struct Step {
 }
 
 impl Path {
+    fn of(model: &CausalLm) -> Self {
+        Self {
+            architecture: model.config().architecture,
+            steps: Vec::new(),
+        }
+    }
+
     fn enter(&mut self, name: &str, container: &str) {
         self.steps.push(Step {
             name: name.to_owned(),
@@ -168,6 +223,7 @@ impl Path {
         let last = self.steps.last()?;
         let transposed = last.container == "Struct:Linear" && last.name == "weight";
         Some(Place {
+            architecture: self.architecture,
             name: names.join("."),
             transposed,
         })

@@ -5,8 +5,9 @@
 //! nothing is replaced by the name of a model.
 
 use burn_kernels::semantics::{
-    Activation, Clamp, GluKey, HeadLayout, Offset, Projections, RmsNormKey, RopeKey, RopeStyle,
-    RotaryWidth, Rounding, Sections, TableLayout, TopK,
+    Activation, Clamp, GluKey, HeadLayout, MoeBlockKey, MoeKey, Offset, Projections, RmsNormKey,
+    RopeKey, RopeStyle, RotaryWidth, Rounding, RouterKey, Sections, SharedExpert, TableLayout,
+    TopK,
 };
 
 /// The operations of one architecture that kernels can stand in for.
@@ -20,6 +21,10 @@ pub struct ModelSemantics {
     pub mlp: GluKey,
     /// The rotary position embedding of queries and keys.
     pub rope: RopeKey,
+    /// The experts of sparse layers, as their weights lie in the memory of `transformers`.
+    pub experts: Option<MoeKey>,
+    /// The block of sparse layers: the router, and whether there is a shared expert.
+    pub block: Option<MoeBlockKey>,
     /// What the keys don't say.
     pub note: Option<&'static str>,
 }
@@ -35,13 +40,19 @@ pub fn all() -> &'static [ModelSemantics] {
 }
 
 impl ModelSemantics {
-    /// The three attributes as they are written on the norm, the MLP and the rotary function.
-    pub fn attributes(&self) -> [String; 3] {
-        [
+    /// The attributes as they are written on the norm, the MLP and the rotary function, and on the
+    /// experts and the sparse block where there are any.
+    pub fn attributes(&self) -> Vec<String> {
+        let mut attributes = vec![
             attribute("npu_fused_rmsnorm", &self.norm.to_string()),
             attribute("npu_fused_swiglu", &self.mlp.to_string()),
             attribute("npu_fused_rope", &self.rope.to_string()),
-        ]
+        ];
+        let experts = self.experts.map(|key| key.to_string());
+        let block = self.block.map(|key| key.to_string());
+        let moe = experts.into_iter().chain(block);
+        attributes.extend(moe.map(|key| attribute("npu_fused_moe", &key)));
+        attributes
     }
 }
 
@@ -62,7 +73,18 @@ const fn model(model_type: &'static str) -> ModelSemantics {
         norm: RmsNormKey::LLAMA,
         mlp: GluKey::SWIGLU,
         rope: RopeKey::LLAMA,
+        experts: None,
+        block: None,
         note: None,
+    }
+}
+
+/// The same with experts of the usual kind in sparse layers.
+const fn mixture(model_type: &'static str, block: MoeBlockKey) -> ModelSemantics {
+    ModelSemantics {
+        experts: Some(MoeKey::QWEN3),
+        block: Some(block),
+        ..model(model_type)
     }
 }
 
@@ -94,7 +116,11 @@ const COMPLEX: RopeKey = RopeKey {
     ..RopeKey::LLAMA
 };
 
-const SHARED_EXPERT: Option<&str> = Some("the shared expert has the same MLP");
+/// The routers of the Qwen mixtures differ by a value of the configuration.
+const QWEN2_MOE_NOTE: &str =
+    "the shared expert has the same MLP; with `norm_topk_prob`, `renormalise = sum`";
+const QWEN3_MOE_NOTE: &str = "without `norm_topk_prob`, leave out `renormalise`";
+
 const INTERLEAVED_MROPE: RopeKey = RopeKey {
     sections: Sections::Interleaved,
     ..RopeKey::LLAMA
@@ -103,8 +129,14 @@ const INTERLEAVED_MROPE: RopeKey = RopeKey {
 static TABLE: &[ModelSemantics] = &[
     ModelSemantics {
         rope: COMPLEX,
-        note: Some("the table is complex and in f32; pass its real and imaginary parts"),
-        ..model("deepseek_v2")
+        note: Some(
+            "the table is complex and in f32; pass its real and imaginary parts; with `topk_method` \
+             group_limited_greedy, `grouping = max`",
+        ),
+        ..mixture(
+            "deepseek_v2",
+            MoeBlockKey::new(RouterKey::DEEPSEEK_V2, SharedExpert::Plain),
+        )
     },
     ModelSemantics {
         rope: RopeKey {
@@ -112,7 +144,7 @@ static TABLE: &[ModelSemantics] = &[
             ..RopeKey::LLAMA
         },
         note: Some("RoPE is on the rotary part of a head alone, before it is joined to the rest"),
-        ..model("deepseek_v3")
+        ..mixture("deepseek_v3", MoeBlockKey::DEEPSEEK_V3)
     },
     ModelSemantics {
         norm: RmsNormKey::GEMMA,
@@ -144,8 +176,8 @@ static TABLE: &[ModelSemantics] = &[
     },
     ModelSemantics {
         rope: PARTIAL,
-        note: SHARED_EXPERT,
-        ..model("glm4_moe")
+        note: Some("the shared expert has the same MLP"),
+        ..mixture("glm4_moe", MoeBlockKey::DEEPSEEK_V3)
     },
     ModelSemantics {
         norm: ROUNDED_ONCE,
@@ -160,6 +192,8 @@ static TABLE: &[ModelSemantics] = &[
             table: TableLayout::Pairs,
             ..RopeKey::LLAMA
         },
+        experts: Some(MoeKey::GPT_OSS),
+        block: Some(MoeBlockKey::new(RouterKey::GPT_OSS, SharedExpert::None)),
         note: Some("`swiglu_limit` is the limit of the clamp, 7"),
         ..model("gpt_oss")
     },
@@ -169,11 +203,15 @@ static TABLE: &[ModelSemantics] = &[
             layout: HeadLayout::Bsnd,
             ..COMPLEX
         },
-        note: Some("some layers have no RoPE; the norm of queries and keys has no weight"),
+        experts: Some(MoeKey::LLAMA4),
+        note: Some(
+            "some layers have no RoPE; the norm of queries and keys has no weight; the router scales the \
+             experts' input and not their result: its block is not a sum that an attribute describes",
+        ),
         ..model("llama4_text")
     },
     model("mistral"),
-    model("mixtral"),
+    mixture("mixtral", MoeBlockKey::MIXTRAL),
     ModelSemantics {
         norm: ROUNDED_ONCE,
         note: Some("the rotary table stays in f32"),
@@ -194,11 +232,14 @@ static TABLE: &[ModelSemantics] = &[
         ..model("qwen2_5_vl_text")
     },
     ModelSemantics {
-        note: SHARED_EXPERT,
-        ..model("qwen2_moe")
+        note: Some(QWEN2_MOE_NOTE),
+        ..mixture("qwen2_moe", MoeBlockKey::QWEN2_MOE)
     },
     model("qwen3"),
-    model("qwen3_moe"),
+    ModelSemantics {
+        note: Some(QWEN3_MOE_NOTE),
+        ..mixture("qwen3_moe", MoeBlockKey::QWEN3_MOE)
+    },
     ModelSemantics {
         norm: RmsNormKey::GEMMA,
         rope: PARTIAL,
@@ -206,11 +247,14 @@ static TABLE: &[ModelSemantics] = &[
             "the norm after linear attention is gated: `gating = after_norm`, `offset = 0`, \
              `rounding = llama`",
         ),
-        ..model("qwen3_next")
+        ..mixture(
+            "qwen3_next",
+            MoeBlockKey::new(RouterKey::QWEN3_MOE, SharedExpert::Gated),
+        )
     },
     ModelSemantics {
         rope: INTERLEAVED_MROPE,
-        ..model("qwen3_vl_moe_text")
+        ..mixture("qwen3_vl_moe_text", MoeBlockKey::QWEN3_MOE)
     },
     ModelSemantics {
         rope: INTERLEAVED_MROPE,
@@ -234,22 +278,35 @@ mod tests {
         assert!(names.is_sorted_by(|a, b| a < b), "{names:?}");
     }
 
-    /// The models of this crate carry the keys of the table.
+    /// The models of this crate carry the keys of the table, in modules of their own or of the
+    /// architecture that they share parts with.
     #[test]
     fn annotated_models_agree_with_the_table() {
-        for model_type in ["llama", "qwen3"] {
+        for (model_type, parts) in [
+            ("llama", &["llama"][..]),
+            ("mixtral", &["llama", "mixtral"]),
+            ("qwen2_moe", &["llama", "qwen2_moe"]),
+            ("qwen3", &["qwen3"]),
+            ("qwen3_moe", &["qwen3", "qwen3_moe"]),
+        ] {
             let model = of(model_type).unwrap();
-            let module = format!("kernels_models::{model_type}");
+            let modules: Vec<_> = parts
+                .iter()
+                .map(|part| format!("kernels_models::{part}"))
+                .collect();
             let keys: Vec<_> = sites()
                 .map(|site| site.spec())
-                .filter(|spec| spec.module == module)
+                .filter(|spec| modules.iter().any(|module| spec.module == module.as_str()))
                 .map(|spec| spec.key)
                 .collect();
-            for key in [
+            let dense = [
                 SemanticsKey::RmsNorm(model.norm),
                 SemanticsKey::Glu(model.mlp),
                 SemanticsKey::Rope(model.rope),
-            ] {
+            ];
+            let experts = model.experts.map(SemanticsKey::Moe);
+            let block = model.block.map(SemanticsKey::MoeBlock);
+            for key in dense.into_iter().chain(experts).chain(block) {
                 assert!(keys.contains(&key), "{model_type}: {key} not in {keys:?}");
             }
         }
@@ -257,7 +314,20 @@ mod tests {
 
     #[test]
     fn attributes_are_what_one_writes() {
-        let [norm, mlp, rope] = of("gpt_oss").unwrap().attributes();
+        let attributes = of("gpt_oss").unwrap().attributes();
+        let [norm, mlp, rope, experts, block] = attributes.as_slice() else {
+            panic!("{attributes:?}")
+        };
+        assert_eq!(
+            experts,
+            "#[fused_kernel(\"npu_fused_moe\", activation = quick_gelu, projections = interleaved, \
+             layout = matmul, clamp = limit, up_offset = 1, bias = all)]"
+        );
+        assert_eq!(
+            block,
+            "#[fused_kernel(\"npu_fused_moe\", part = block, scoring = softmax_of_chosen)]"
+        );
+        assert_eq!(of("llama").unwrap().attributes().len(), 3);
         assert_eq!(
             norm,
             "#[fused_kernel(\"npu_fused_rmsnorm\", offset = 0, rounding = gemma)]"

@@ -49,7 +49,7 @@ fn configurations() {
     // Model, field to set, value, field that the message names, what else it says.
     #[rustfmt::skip] // one case, one line
     let cases: Vec<(&str, &str, Value, &str, &str)> = vec![
-        ("llama", "architectures", json!(["MistralForCausalLM"]), "architectures", "LlamaForCausalLM, Qwen3ForCausalLM"),
+        ("llama", "architectures", json!(["MistralForCausalLM"]), "architectures", "LlamaForCausalLM, Qwen3ForCausalLM, Qwen2MoeForCausalLM"),
         ("llama", "architectures", json!(["Qwen3ForCausalLM"]), "model_type", "contradicts"),
         ("llama", "architectures", json!("LlamaForCausalLM"), "architectures", "list of strings"),
         ("llama", "model_type", json!("gemma2"), "model_type", "llama, qwen3"),
@@ -90,8 +90,42 @@ fn configurations() {
         ("qwen3", "use_sliding_window", json!(true), "use_sliding_window", "not supported"),
         ("qwen3", "layer_types", json!(["full_attention", "sliding_attention"]), "layer_types", "sliding_attention"),
         ("qwen3", "layer_types", json!(["full_attention"]), "layer_types", "1 entries"),
-        ("qwen3", "mlp_bias", json!(true), "mlp_bias", "no biases"),
+        ("qwen3", "mlp_bias", json!(true), "mlp_bias", "no such biases"),
         ("qwen3", "head_dim", json!(null), "head_dim", "128"),
+        ("qwen3", "use_qk_norm", json!(false), "use_qk_norm", "not supported"),
+        ("llama", "use_qk_norm", json!(true), "use_qk_norm", "not supported"),
+        ("qwen3_moe", "num_local_experts", json!(null), "num_experts", "missing"),
+        ("qwen3_moe", "num_experts", json!(7), "num_local_experts", "contradicts"),
+        ("qwen3_moe", "num_local_experts", json!(0), "num_local_experts", "from 1"),
+        ("qwen3_moe", "num_experts_per_tok", json!(9), "num_experts_per_tok", "9 of 8 experts"),
+        ("qwen3_moe", "num_experts_per_tok", json!(null), "num_experts_per_tok", "missing"),
+        ("qwen3_moe", "moe_intermediate_size", json!(null), "moe_intermediate_size", "missing"),
+        ("qwen3_moe", "shared_expert_intermediate_size", json!(64), "shared_expert_intermediate_size", "shared expert"),
+        ("qwen3_moe", "n_shared_experts", json!(1), "n_shared_experts", "shared experts"),
+        ("qwen3_moe", "routed_scaling_factor", json!(2.5), "routed_scaling_factor", "not supported"),
+        ("qwen3_moe", "norm_topk_prob", json!(1), "norm_topk_prob", "true or false"),
+        ("qwen3_moe", "decoder_sparse_step", json!(0), "decoder_sparse_step", "from 1"),
+        ("qwen3_moe", "mlp_only_layers", json!([-1]), "mlp_only_layers", "integers from 0"),
+        ("qwen3_moe", "mlp_only_layers", json!([2]), "mlp_only_layers", "no layer 2"),
+        ("qwen3_moe", "router_aux_loss_coef", json!(-0.1), "router_aux_loss_coef", "from 0"),
+        ("qwen3_moe", "output_router_logits", json!("no"), "output_router_logits", "true or false"),
+        ("qwen3_moe", "router_jitter_noise", json!(0.01), "router_jitter_noise", "noise"),
+        ("qwen3_moe", "use_sliding_window", json!(true), "use_sliding_window", "not supported"),
+        ("qwen3_moe", "qkv_bias", json!(true), "qkv_bias", "not supported"),
+        ("mixtral", "num_key_value_heads", json!(null), "num_key_value_heads", "MixtralForCausalLM"),
+        ("qwen3_moe", "model_type", json!("qwen3"), "model_type", "contradicts"),
+        ("qwen2_moe", "attention_bias", json!(true), "attention_bias", "no such biases"),
+        ("qwen2_moe", "shared_expert_intermediate_size", json!(null), "shared_expert_intermediate_size", "missing"),
+        ("qwen2_moe", "use_sliding_window", json!(true), "use_sliding_window", "not supported"),
+        ("mixtral", "sliding_window", json!(4096), "sliding_window", "window"),
+        ("mixtral", "router_jitter_noise", json!(0.1), "router_jitter_noise", "noise"),
+        ("mixtral", "norm_topk_prob", json!(false), "norm_topk_prob", "always"),
+        ("mixtral", "decoder_sparse_step", json!(2), "decoder_sparse_step", "all sparse"),
+        ("mixtral", "mlp_only_layers", json!([0]), "mlp_only_layers", "all sparse"),
+        ("mixtral", "moe_intermediate_size", json!(48), "moe_intermediate_size", "not supported"),
+        ("mixtral", "num_local_experts", json!(null), "num_local_experts", "missing"),
+        ("mixtral", "hidden_act", json!("gelu"), "hidden_act", "silu"),
+        ("mixtral", "attention_bias", json!(true), "attention_bias", "no such biases"),
     ];
     for (model, name, value, field, says) in cases {
         let dir = copy_of(model);
@@ -106,17 +140,26 @@ fn configurations() {
 
 #[test]
 fn fields_without_effect_are_accepted() {
-    for (name, value) in [
-        ("use_cache", json!(false)),
-        ("eos_token_id", json!([1, 2])),
-        ("some_future_field", json!({"a": 1})),
-        ("attention_dropout", json!(0)),
-        ("num_experts", json!(0)),
-        ("logit_scale", json!(1)),
-        ("final_logit_softcapping", json!(null)),
-        ("partial_rotary_factor", json!(1)),
+    for (model, name, value) in [
+        ("llama", "use_cache", json!(false)),
+        ("llama", "eos_token_id", json!([1, 2])),
+        ("llama", "some_future_field", json!({"a": 1})),
+        ("llama", "attention_dropout", json!(0)),
+        ("llama", "num_experts", json!(0)),
+        ("llama", "logit_scale", json!(1)),
+        ("llama", "final_logit_softcapping", json!(null)),
+        ("llama", "partial_rotary_factor", json!(1)),
+        ("qwen3_moe", "num_experts", json!(8)),
+        ("qwen3_moe", "use_qk_norm", json!(true)),
+        ("qwen3_moe", "qkv_bias", json!(false)),
+        ("qwen3_moe", "shared_expert_intermediate_size", json!(0)),
+        ("qwen3_moe", "sliding_window", json!(4096)),
+        ("qwen3_moe", "head_dim", json!(null)),
+        ("qwen2_moe", "qkv_bias", json!(null)),
+        ("mixtral", "norm_topk_prob", json!(true)),
+        ("mixtral", "head_dim", json!(null)),
     ] {
-        let dir = copy_of("llama");
+        let dir = copy_of(model);
         edit_config(dir.path(), |config| {
             config.insert(name.into(), value.clone());
         });

@@ -10,30 +10,62 @@ use common::{ints, model_dir, read};
 use kernels_models::load;
 use std::collections::BTreeSet;
 
-/// A model, the module of its sites, and the calls of one forward pass: layers × (norms, MLP,
-/// rotary) and the last norm.
-const EXPECTED: [(&str, &str, u64); 3] = [
-    ("llama", "llama", 2 * (2 + 1 + 1) + 1),
-    ("llama_rope3_tied", "llama", 2 * (2 + 1 + 1) + 1),
-    ("qwen3", "qwen3", 2 * (4 + 1 + 1) + 1),
+/// A model, the modules of its sites, how many of their sites it has, and the calls of one forward pass
+/// in each layer: norms, MLP and rotary function, or norms, experts, block, rotary function and a
+/// shared expert.
+struct Expected {
+    model: &'static str,
+    modules: &'static [&'static str],
+    sites: usize,
+    layers: [u64; 2],
+}
+
+const fn expected(
+    model: &'static str,
+    modules: &'static [&'static str],
+    sites: usize,
+    layers: [u64; 2],
+) -> Expected {
+    Expected {
+        model,
+        modules,
+        sites,
+        layers,
+    }
+}
+
+const EXPECTED: [Expected; 7] = [
+    expected("llama", &["llama"], 3, [4, 4]),
+    expected("llama_rope3_tied", &["llama"], 3, [4, 4]),
+    expected("qwen3", &["qwen3"], 3, [6, 6]),
+    expected("mixtral", &["llama", "mixtral"], 4, [5, 5]),
+    expected("qwen2_moe", &["llama", "qwen2_moe"], 5, [6, 6]),
+    expected("qwen3_moe", &["qwen3", "qwen3_moe"], 4, [7, 7]),
+    expected("qwen3_moe_mixed", &["qwen3", "qwen3_moe"], 5, [6, 7]),
 ];
 
 #[test]
 fn every_site_follows_the_policy() {
-    for (name, module, calls) in EXPECTED {
+    for Expected {
+        model: name,
+        modules,
+        sites,
+        layers: [first, last],
+    } in EXPECTED
+    {
         for dtype in [
             FloatDType::F32,
             FloatDType::BF16,
             FloatDType::F16,
             FloatDType::F64,
         ] {
-            // Both layers have as many calls, and the last norm is in none of them.
-            let layer = (calls - 1) / 2;
+            // The last norm is in neither layer.
+            let calls = first + last + 1;
             for (policy, fused, reference) in [
                 ("all", calls, 0),
                 ("none", 0, calls),
-                ("all,-first:1", calls - layer, layer),
-                ("none,+last:1", layer, calls - layer),
+                ("all,-first:1", calls - first, first),
+                ("none,+last:1", last, calls - last),
             ] {
                 let _policy = policy::scope(policy.parse::<Policy>().unwrap());
                 report::reset();
@@ -49,16 +81,19 @@ fn every_site_follows_the_policy() {
                     reference,
                     "{name}, {dtype:?}, {policy}:\n{report}"
                 );
-                let own = format!("kernels_models::{module}::");
-                let reached =
-                    |row: &&report::ReportRow| row.site.starts_with(&own) && row.calls > 0;
-                let sites: BTreeSet<_> = report
+                let own = |row: &report::ReportRow| {
+                    let module = row.site.strip_prefix("kernels_models::");
+                    let module = module.and_then(|path| path.split("::").next());
+                    module.is_some_and(|module| modules.contains(&module))
+                };
+                let reached = |row: &&report::ReportRow| own(row) && row.calls > 0;
+                let reached: BTreeSet<_> = report
                     .rows
                     .iter()
                     .filter(reached)
                     .map(|r| &r.site)
                     .collect();
-                assert_eq!(sites.len(), 3, "{report}");
+                assert_eq!(reached.len(), sites, "{report}");
             }
         }
     }

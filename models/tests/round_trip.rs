@@ -57,7 +57,7 @@ fn shards_hold_the_same_model() {
         let parent = tempfile::tempdir().unwrap();
         let target = parent.path().join("sharded");
         let (config, model) = open(&model_dir(name), FloatDType::F32);
-        save(&model, &config, &target, Some(100_000)).unwrap();
+        save(&model, &config, &target, Some(50_000)).unwrap();
         let files: Vec<_> = fs::read_dir(&target)
             .unwrap()
             .map(|entry| entry.unwrap().path())
@@ -66,7 +66,7 @@ fn shards_hold_the_same_model() {
         assert!(files.len() >= 3, "{files:?}");
         for file in &files {
             let bytes: usize = read(file).values().map(|tensor| tensor.bytes.len()).sum();
-            assert!(bytes <= 100_000, "{}: {bytes}", file.display());
+            assert!(bytes <= 50_000, "{}: {bytes}", file.display());
         }
         assert_eq!(logits(&target, name), logits(&model_dir(name), name));
     }
@@ -121,6 +121,12 @@ fn transformers_4_spelling_is_the_same_model() {
             let mut rope = config.remove("rope_parameters").unwrap();
             let rope = rope.as_object_mut().unwrap();
             config.insert("rope_theta".into(), rope.remove("rope_theta").unwrap());
+            if let Some(count) = config.get("num_local_experts").cloned()
+                && config["model_type"] == "qwen3_moe"
+            {
+                config.remove("num_local_experts");
+                config.insert("num_experts".into(), count);
+            }
             let scaled = rope["rope_type"] != "default";
             config.insert(
                 "rope_scaling".into(),

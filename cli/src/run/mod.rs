@@ -20,8 +20,10 @@ use std::path::{Path, PathBuf};
 /// so that a file of expected values can be the input; any other name is an error.
 ///
 /// The output file holds `logits` [b, s, vocabulary] in the dtype of the run, `loss` [] (mean
-/// cross-entropy of each next token; f64 in an f64 run, else f32) and, with --grads,
-/// `grad.<tensor name>` for every tensor of the checkpoint, in its shape and the dtype of the run.
+/// cross-entropy of each next token, with the load-balancing loss of a mixture of experts where the
+/// checkpoint's `output_router_logits` asks for it; f64 in an f64 run, else f32) and, with --grads,
+/// `grad.<tensor name>` for every tensor of the checkpoint, in its shape and the dtype of the run;
+/// experts that the checkpoint stacks are named one by one.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The folder of the checkpoint: config.json and safetensors files.

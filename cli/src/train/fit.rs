@@ -1,5 +1,6 @@
 //! The training run itself, by burn-train's `SupervisedTraining`.
 
+use super::balance::LoadBalancingMetric;
 use super::data::{ByteBatcher, Splits, Windows};
 use super::folder::RunFolder;
 use super::metrics::{Point, Recorder, TokenCounts};
@@ -51,7 +52,7 @@ pub fn fit(
         validation: splits.valid.len() * settings.seq,
     };
     let (recorder, history) = Recorder::create(&folder.metrics(), tokens, interrupter.clone())?;
-    let result = SupervisedTraining::new(
+    let training = SupervisedTraining::new(
         folder.path(),
         training_batches(settings, &splits.train),
         validation_batches(settings, &splits.valid),
@@ -63,8 +64,15 @@ pub fn fit(
     .with_application_logger(None)
     .with_interrupter(interrupter)
     .renderer(Box::new(Progress::new(settings, quiet)))
-    .num_epochs(settings.validations())
-    .launch(learner);
+    .num_epochs(settings.validations());
+    let training = if settings.model.moe.is_some() {
+        training
+            .metric_train_numeric(LoadBalancingMetric::default())
+            .metric_valid_numeric(LoadBalancingMetric::default())
+    } else {
+        training
+    };
+    let result = training.launch(learner);
 
     if let Some(error) = result.error {
         return Err(anyhow!("{error}")).context("training failed");

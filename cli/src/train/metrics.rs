@@ -1,5 +1,6 @@
 //! `metrics.jsonl`: a line for each training step and each validation.
 
+use super::balance::LOAD_BALANCING;
 use anyhow::{Context, anyhow};
 use burn::train::Interrupter;
 use burn::train::logger::MetricLogger;
@@ -27,6 +28,10 @@ pub struct Point {
     pub split: &'static str,
     /// Mean cross-entropy in nats per token: of the batch, or of all held-out text.
     pub loss: f64,
+    /// The load-balancing loss of a mixture of experts, before it is multiplied by its coefficient
+    /// and added to what is minimised.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub load_balancing_loss: Option<f64>,
     /// Tokens processed per second in this step or validation.
     pub tokens_per_s: f64,
     /// The learning rate of the step; none for a validation.
@@ -122,6 +127,9 @@ impl Recorder {
             match (self.name(&metric.entry.metric_id), &metric.numeric_entry) {
                 (Some(LOSS), Some(NumericEntry::Final(mean))) => values.mean_loss = Some(*mean),
                 (Some(LOSS), Some(entry)) => values.loss = Some(entry.current()),
+                (Some(LOAD_BALANCING), Some(entry)) => {
+                    values.load_balancing = Some(entry.current());
+                }
                 (Some(LEARNING_RATE), Some(entry)) => values.lr = Some(entry.current()),
                 _ => {}
             }
@@ -145,6 +153,7 @@ impl Recorder {
             epoch,
             split: name,
             loss,
+            load_balancing_loss: values.load_balancing,
             tokens_per_s,
             lr,
             seconds: now.duration_since(self.started).as_secs_f64(),
@@ -178,6 +187,7 @@ impl Recorder {
 struct Values {
     loss: Option<f64>,
     mean_loss: Option<f64>,
+    load_balancing: Option<f64>,
     lr: Option<f64>,
 }
 

@@ -2,9 +2,10 @@
 //!
 //! The pieces, in the order in which a run uses them: [`settings`] (what was asked for), [`data`]
 //! (bytes to batches), [`folder`] (where results go), [`fit`] (the burn-train run, with its
-//! [`step`], [`optimiser`], [`metrics`] and [`progress`]), [`throughput`] (with and without
+//! [`step`], [`optimiser`], [`metrics`], [`balance`] and [`progress`]), [`throughput`] (with and without
 //! kernels), [`sample`] (generated text), [`plot`] and [`summary`].
 
+mod balance;
 mod data;
 mod fit;
 mod folder;
@@ -38,7 +39,8 @@ use summary::Summary;
 /// or from --corpus; the last tenth of each text is held out for validation.
 ///
 /// The run folder receives: train.json (settings, to repeat the run), metrics.jsonl (a line for
-/// each training step and each validation), loss.svg (both losses), checkpoint/ (Hugging Face
+/// each training step and each validation; of a mixture of experts also its load-balancing loss,
+/// which is trained on but not a part of `loss`), loss.svg (both losses), checkpoint/ (Hugging Face
 /// layout, for `kernels run --model`), sample.txt (generated text) and summary.json (results,
 /// dispatch report). The checkpoint appears complete or not at all: a run that is stopped by
 /// Ctrl-C or by an error leaves the metrics so far and no checkpoint.

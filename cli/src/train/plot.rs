@@ -90,6 +90,7 @@ mod tests {
             epoch: 1,
             split,
             loss,
+            load_balancing_loss: None,
             tokens_per_s: 1.0,
             lr: None,
             seconds: 0.0,

@@ -1,10 +1,11 @@
 //! One training step and one validation step, as burn-train asks for them.
 
+use super::balance::LoadBalancingInput;
 use burn::module::Module;
 use burn::tensor::{ExecutionError, Int, Tensor};
 use burn::train::metric::{Adaptor, ItemLazy, LossInput};
 use burn::train::{InferenceStep, TrainOutput, TrainStep};
-use kernels_models::CausalLm;
+use kernels_models::{CausalLm, Losses};
 
 /// A language model in training.
 #[derive(Module, Debug)]
@@ -20,18 +21,30 @@ pub struct Batch {
     pub input_ids: Tensor<2, Int>,
 }
 
-/// The loss of one batch.
+/// The losses of one batch, of shape `[1]` and without a gradient.
 pub struct StepOutput {
-    /// Mean cross-entropy of the next token, in nats, shape `[1]`, without a gradient.
+    /// Mean cross-entropy of the next token, in nats.
     loss: Tensor<1>,
+    /// The load-balancing loss of a model with experts, not multiplied by its coefficient.
+    load_balancing: Option<Tensor<1>>,
     /// How many sequences the mean is over.
     sequences: usize,
 }
 
 impl Trainee {
-    /// The mean cross-entropy of each next token.
-    pub fn loss(&self, batch: Batch) -> Tensor<1> {
-        self.model.loss(batch.input_ids, None).1
+    fn losses(&self, batch: Batch) -> Losses {
+        self.model.losses(batch.input_ids, None).1
+    }
+}
+
+impl StepOutput {
+    fn new(losses: Losses, sequences: usize) -> Self {
+        let plain = |loss: Tensor<1>| loss.without_autodiff();
+        Self {
+            loss: plain(losses.next_token),
+            load_balancing: losses.load_balancing.map(plain),
+            sequences,
+        }
     }
 }
 
@@ -41,10 +54,9 @@ impl TrainStep for Trainee {
 
     fn step(&self, batch: Batch) -> TrainOutput<StepOutput> {
         let [sequences, _] = batch.input_ids.dims();
-        let loss = self.loss(batch);
-        let gradients = loss.backward();
-        let loss = loss.without_autodiff();
-        TrainOutput::new(self, gradients, StepOutput { loss, sequences })
+        let losses = self.losses(batch);
+        let gradients = losses.total.backward();
+        TrainOutput::new(self, gradients, StepOutput::new(losses, sequences))
     }
 }
 
@@ -54,8 +66,7 @@ impl InferenceStep for Trainee {
 
     fn step(&self, batch: Batch) -> StepOutput {
         let [sequences, _] = batch.input_ids.dims();
-        let loss = self.loss(batch);
-        StepOutput { loss, sequences }
+        StepOutput::new(self.losses(batch), sequences)
     }
 }
 
@@ -63,6 +74,15 @@ impl ItemLazy for StepOutput {
     fn sync(self) -> Result<Self, ExecutionError> {
         self.loss.device().flush()?;
         Ok(self)
+    }
+}
+
+impl Adaptor<LoadBalancingInput> for StepOutput {
+    fn adapt(&self) -> LoadBalancingInput {
+        LoadBalancingInput {
+            loss: self.load_balancing.clone(),
+            sequences: self.sequences,
+        }
     }
 }
 

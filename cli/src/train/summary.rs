@@ -31,6 +31,9 @@ pub struct Summary {
     pub validation_loss: f64,
     /// `exp(validation_loss)`.
     pub perplexity: f64,
+    /// How evenly a mixture of experts uses them; none for a dense model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub load_balancing: Option<LoadBalancing>,
     /// Seconds of training and validation.
     pub training_seconds: f64,
     /// Seconds of the whole command.
@@ -41,6 +44,39 @@ pub struct Summary {
     pub dispatch: Report,
     /// Generated text.
     pub sample: String,
+}
+
+/// The load-balancing loss at the end of a run.
+#[derive(Clone, Copy, Serialize)]
+pub struct LoadBalancing {
+    /// Over the held-out text, before it is multiplied.
+    pub validation_loss: f64,
+    /// What it has been multiplied by in the training loss.
+    pub coefficient: f64,
+    /// What it is when all experts are used alike.
+    pub even: f64,
+}
+
+impl LoadBalancing {
+    fn new(settings: &Settings, validation_loss: f64) -> Option<Self> {
+        let moe = settings.model.moe.as_ref()?;
+        Some(Self {
+            validation_loss,
+            coefficient: moe.router_aux_loss_coef,
+            even: moe.num_experts_per_tok as f64,
+        })
+    }
+}
+
+impl fmt::Display for LoadBalancing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "Load-balancing loss {:.4} ({} if all experts were used alike), times {} in the training \
+             loss",
+            self.validation_loss, self.even, self.coefficient
+        )
+    }
 }
 
 impl Summary {
@@ -73,6 +109,9 @@ impl Summary {
             training_loss: train.loss,
             validation_loss: valid.loss,
             perplexity: valid.loss.exp(),
+            load_balancing: valid
+                .load_balancing_loss
+                .and_then(|loss| LoadBalancing::new(settings, loss)),
             training_seconds: valid.seconds,
             seconds: elapsed.as_secs_f64(),
             throughput,
@@ -96,6 +135,9 @@ impl fmt::Display for Summary {
             "Validation loss {:.4} nats per byte, perplexity {:.2}",
             self.validation_loss, self.perplexity
         )?;
+        if let Some(load_balancing) = self.load_balancing {
+            writeln!(f, "{load_balancing}")?;
+        }
         match &self.throughput {
             Some(throughput) => writeln!(f, "{throughput}")?,
             None => writeln!(f, "No speed to compare: the policy is `none`")?,

@@ -1,6 +1,6 @@
 //! A tensor's bytes to the dtype and orientation of a parameter, in one pass.
 
-use burn::tensor::{Element, FloatDType, TensorData, bf16, f16};
+use burn::tensor::{Element, bf16, f16};
 use safetensors::Dtype;
 
 /// Whether weights may be stored in this type.
@@ -8,51 +8,68 @@ pub(super) fn is_supported(stored: Dtype) -> bool {
     matches!(stored, Dtype::F16 | Dtype::BF16 | Dtype::F32 | Dtype::F64)
 }
 
-/// Converts `bytes`, a tensor of type `stored` and the given shape, to `wanted`, rounding to
-/// nearest; with `transposed`, a matrix of the swapped shape comes back.
+/// Converts `bytes`, values of type `stored`, rounding to nearest.
 ///
 /// # Panics
 ///
-/// If `stored` is not [supported](is_supported), if `wanted` is `Flex32`, or if the number of bytes
-/// does not fit: the caller has checked all three.
-pub(super) fn decode(
-    bytes: &[u8],
-    stored: Dtype,
-    wanted: FloatDType,
-    shape: &[usize],
-    transposed: bool,
-) -> TensorData {
+/// If `stored` is not [supported](is_supported) or the number of bytes does not fit: the caller has
+/// checked both.
+pub(super) fn decode_into<T: Wanted>(bytes: &[u8], stored: Dtype, values: &mut [T]) {
     match stored {
-        Dtype::F16 => decode_from::<f16, 2>(bytes, wanted, shape, transposed),
-        Dtype::BF16 => decode_from::<bf16, 2>(bytes, wanted, shape, transposed),
-        Dtype::F32 => decode_from::<f32, 4>(bytes, wanted, shape, transposed),
-        Dtype::F64 => decode_from::<f64, 8>(bytes, wanted, shape, transposed),
+        Dtype::F16 => convert::<f16, T, 2>(bytes, values),
+        Dtype::BF16 => convert::<bf16, T, 2>(bytes, values),
+        Dtype::F32 => convert::<f32, T, 4>(bytes, values),
+        Dtype::F64 => convert::<f64, T, 8>(bytes, values),
         other => unreachable!("{other} was refused before"),
     }
 }
 
-fn decode_from<S: Stored<N>, const N: usize>(
+/// Converts `bytes`, a matrix of type `stored`, to its transpose.
+///
+/// # Panics
+///
+/// As [`decode_into`].
+pub(super) fn decode_transposed<T: Wanted>(
     bytes: &[u8],
-    wanted: FloatDType,
-    shape: &[usize],
-    transposed: bool,
-) -> TensorData {
-    match wanted {
-        FloatDType::F16 => convert(
-            bytes,
-            |x: S| f16::from_f32(x.wide() as f32),
-            shape,
-            transposed,
-        ),
-        FloatDType::BF16 => convert(
-            bytes,
-            |x: S| bf16::from_f32(x.wide() as f32),
-            shape,
-            transposed,
-        ),
-        FloatDType::F32 => convert(bytes, |x: S| x.wide() as f32, shape, transposed),
-        FloatDType::F64 => convert(bytes, |x: S| x.wide(), shape, transposed),
-        FloatDType::Flex32 => unreachable!("flex32 was refused before"),
+    stored: Dtype,
+    shape: [usize; 2],
+) -> Vec<T> {
+    match stored {
+        Dtype::F16 => transpose::<f16, T, 2>(bytes, shape),
+        Dtype::BF16 => transpose::<bf16, T, 2>(bytes, shape),
+        Dtype::F32 => transpose::<f32, T, 4>(bytes, shape),
+        Dtype::F64 => transpose::<f64, T, 8>(bytes, shape),
+        other => unreachable!("{other} was refused before"),
+    }
+}
+
+/// A type that parameters may have.
+pub(super) trait Wanted: Element {
+    /// The nearest value.
+    fn nearest(wide: f64) -> Self;
+}
+
+impl Wanted for f16 {
+    fn nearest(wide: f64) -> Self {
+        Self::from_f32(wide as f32)
+    }
+}
+
+impl Wanted for bf16 {
+    fn nearest(wide: f64) -> Self {
+        Self::from_f32(wide as f32)
+    }
+}
+
+impl Wanted for f32 {
+    fn nearest(wide: f64) -> Self {
+        wide as f32
+    }
+}
+
+impl Wanted for f64 {
+    fn nearest(wide: f64) -> Self {
+        wide
     }
 }
 
@@ -103,32 +120,32 @@ impl Stored<8> for f64 {
 /// cache.
 const TILE: usize = 32;
 
-fn convert<S: Stored<N>, T: Element, const N: usize>(
-    bytes: &[u8],
-    round: impl Fn(S) -> T,
-    shape: &[usize],
-    transposed: bool,
-) -> TensorData {
+fn convert<S: Stored<N>, T: Wanted, const N: usize>(bytes: &[u8], values: &mut [T]) {
     let (elements, rest) = bytes.as_chunks::<N>();
-    assert!(rest.is_empty() && elements.len() == shape.iter().product::<usize>());
-    let value = |at: usize| round(S::read(elements[at]));
-    let &[rows, columns] = shape else {
-        return TensorData::new(elements.iter().map(|&e| round(S::read(e))).collect(), shape);
-    };
-    if !transposed {
-        return TensorData::new(elements.iter().map(|&e| round(S::read(e))).collect(), shape);
+    assert!(rest.is_empty() && elements.len() == values.len());
+    for (value, &element) in values.iter_mut().zip(elements) {
+        *value = T::nearest(S::read(element).wide());
     }
+}
+
+fn transpose<S: Stored<N>, T: Wanted, const N: usize>(
+    bytes: &[u8],
+    [rows, columns]: [usize; 2],
+) -> Vec<T> {
+    let (elements, rest) = bytes.as_chunks::<N>();
+    assert!(rest.is_empty() && elements.len() == rows * columns);
     let mut values = vec![T::from_elem(0.0); elements.len()];
     for row_tile in (0..rows).step_by(TILE) {
         for column_tile in (0..columns).step_by(TILE) {
             for column in column_tile..columns.min(column_tile + TILE) {
                 for row in row_tile..rows.min(row_tile + TILE) {
-                    values[column * rows + row] = value(row * columns + column);
+                    let wide = S::read(elements[row * columns + column]).wide();
+                    values[column * rows + row] = T::nearest(wide);
                 }
             }
         }
     }
-    TensorData::new(values, [columns, rows])
+    values
 }
 
 #[cfg(test)]
@@ -143,14 +160,7 @@ mod tests {
     fn transposes_matrices_larger_than_a_tile() {
         let (rows, columns) = (TILE + 3, 2 * TILE + 1);
         let values: Vec<f32> = (0..rows * columns).map(|x| x as f32).collect();
-        let data = decode(
-            &bytes(&values),
-            Dtype::F32,
-            FloatDType::F64,
-            &[rows, columns],
-            true,
-        );
-        let result = data.as_slice::<f64>().unwrap();
+        let result = decode_transposed::<f64>(&bytes(&values), Dtype::F32, [rows, columns]);
         for row in 0..rows {
             for column in 0..columns {
                 assert_eq!(
@@ -166,7 +176,8 @@ mod tests {
     #[test]
     fn rounds_once_from_f32_to_bf16() {
         let x = f32::from_bits(0x3f80_8001);
-        let data = decode(&bytes(&[x]), Dtype::F32, FloatDType::BF16, &[1], false);
-        assert_eq!(data.as_slice::<bf16>().unwrap()[0].to_bits(), 0x3f81);
+        let mut value = [bf16::ZERO];
+        decode_into(&bytes(&[x]), Dtype::F32, &mut value);
+        assert_eq!(value[0].to_bits(), 0x3f81);
     }
 }

@@ -14,6 +14,7 @@ use serde_json::json;
 use super::staging::Staging;
 use super::{CONFIG, INDEX, SINGLE};
 use crate::config::StoredDtype;
+use crate::layout::ExpertStorage;
 use crate::parameters::ParameterVisitor;
 use crate::{CausalLm, ModelConfig, ModelError};
 
@@ -21,7 +22,8 @@ use crate::{CausalLm, ModelConfig, ModelError};
 /// `model.safetensors` or, when the tensors take more than `shard_bytes`, several files of at most
 /// that many bytes each (or one tensor) with `model.safetensors.index.json`.
 ///
-/// Parameters are stored in their own dtype; adapters are folded into the weights. The directory
+/// Parameters are stored in their own dtype, the experts of a layer one by one
+/// ([`save_with`] can stack them); adapters are folded into the weights. The directory
 /// appears whole or not at all: it is written beside its place, flushed to the disk, and renamed.
 ///
 /// # Errors
@@ -35,9 +37,24 @@ pub fn save(
     dir: &Path,
     shard_bytes: Option<u64>,
 ) -> Result<(), ModelError> {
+    save_with(model, config, dir, shard_bytes, ExpertStorage::default())
+}
+
+/// [`save`] with the experts of a layer stored as `experts` says.
+///
+/// # Errors
+///
+/// Those of [`save`].
+pub fn save_with(
+    model: &CausalLm,
+    config: &ModelConfig,
+    dir: &Path,
+    shard_bytes: Option<u64>,
+    experts: ExpertStorage,
+) -> Result<(), ModelError> {
     refuse_occupied(dir)?;
     let model = model.clone().materialize();
-    let plan = Plan::new(&model, shard_bytes)?;
+    let plan = Plan::new(&model, shard_bytes, experts)?;
     let mut config = config.clone();
     config.dtype = plan.dtype();
 
@@ -73,25 +90,31 @@ struct Entry {
 
 /// Which tensor goes where. Within a file tensors follow each other in the model's order.
 struct Plan {
+    experts: ExpertStorage,
     entries: Vec<Entry>,
     /// Bytes of tensors in each file.
     shards: Vec<usize>,
 }
 
 impl Plan {
-    fn new(model: &CausalLm, shard_bytes: Option<u64>) -> Result<Self, ModelError> {
+    fn new(
+        model: &CausalLm,
+        shard_bytes: Option<u64>,
+        experts: ExpertStorage,
+    ) -> Result<Self, ModelError> {
         let limit = shard_bytes.map_or(usize::MAX, |bytes| {
             usize::try_from(bytes).unwrap_or(usize::MAX)
         });
         let mut planner = Planner {
             limit,
             plan: Plan {
+                experts,
                 entries: Vec::new(),
                 shards: vec![0],
             },
             failure: None,
         };
-        model.visit_parameters(&mut planner);
+        model.visit_tensors(experts, &mut planner);
         match planner.failure {
             Some(error) => Err(error),
             None => Ok(planner.plan),
@@ -129,7 +152,7 @@ impl Plan {
             files: &mut files,
             failure: None,
         };
-        model.visit_parameters(&mut writer);
+        model.visit_tensors(self.experts, &mut writer);
         if let Some(error) = writer.failure {
             return Err(error);
         }

@@ -12,17 +12,32 @@ pub enum Architecture {
     Llama,
     /// `Qwen3ForCausalLM`: the dense Qwen3 models.
     Qwen3,
+    /// `Qwen2MoeForCausalLM`: mixtures of experts with a gated shared expert (Qwen1.5-MoE, Qwen2-MoE).
+    Qwen2Moe,
+    /// `Qwen3MoeForCausalLM`: Qwen3 with mixtures of experts.
+    Qwen3Moe,
+    /// `MixtralForCausalLM`: a mixture of experts in every layer.
+    Mixtral,
 }
 
 impl Architecture {
     /// Every supported architecture.
-    pub const ALL: [Self; 2] = [Self::Llama, Self::Qwen3];
+    pub const ALL: [Self; 5] = [
+        Self::Llama,
+        Self::Qwen3,
+        Self::Qwen2Moe,
+        Self::Qwen3Moe,
+        Self::Mixtral,
+    ];
 
     /// The class name, as in `architectures`.
     pub fn class_name(self) -> &'static str {
         match self {
             Self::Llama => "LlamaForCausalLM",
             Self::Qwen3 => "Qwen3ForCausalLM",
+            Self::Qwen2Moe => "Qwen2MoeForCausalLM",
+            Self::Qwen3Moe => "Qwen3MoeForCausalLM",
+            Self::Mixtral => "MixtralForCausalLM",
         }
     }
 
@@ -31,6 +46,25 @@ impl Architecture {
         match self {
             Self::Llama => "llama",
             Self::Qwen3 => "qwen3",
+            Self::Qwen2Moe => "qwen2_moe",
+            Self::Qwen3Moe => "qwen3_moe",
+            Self::Mixtral => "mixtral",
+        }
+    }
+
+    /// Whether its layers are, or may be, mixtures of experts.
+    pub fn has_experts(self) -> bool {
+        match self {
+            Self::Llama | Self::Qwen3 => false,
+            Self::Qwen2Moe | Self::Qwen3Moe | Self::Mixtral => true,
+        }
+    }
+
+    /// Whether each query and key head is normalised.
+    pub(crate) fn normalises_heads(self) -> bool {
+        match self {
+            Self::Qwen3 | Self::Qwen3Moe => true,
+            Self::Llama | Self::Qwen2Moe | Self::Mixtral => false,
         }
     }
 

@@ -73,6 +73,14 @@ impl<'a> Fields<'a> {
         })
     }
 
+    /// A list of indices, integers from 0.
+    pub(super) fn indices(&self, name: &str) -> Result<Option<Vec<usize>>, ModelError> {
+        self.typed(name, "a list of integers from 0", |value| {
+            let index = |value: &Value| usize::try_from(value.as_u64()?).ok();
+            value.as_array()?.iter().map(index).collect()
+        })
+    }
+
     /// A finite number.
     pub(super) fn number(&self, name: &str) -> Result<Option<f64>, ModelError> {
         self.typed(name, "a finite number", |value| {

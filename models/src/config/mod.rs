@@ -3,6 +3,7 @@
 mod architecture;
 mod dtype;
 mod fields;
+mod moe;
 mod parse;
 mod rope;
 mod unsupported;
@@ -14,6 +15,7 @@ use serde_json::{Map, Value, json};
 pub use self::architecture::Architecture;
 pub use self::dtype::StoredDtype;
 use self::fields::{Fields, MAX_SIZE, brief};
+pub use self::moe::MoeConfig;
 pub use self::rope::{RopeConfig, RopeScaling};
 use crate::ModelError;
 
@@ -33,7 +35,7 @@ pub struct ModelConfig {
     pub vocab_size: usize,
     /// Width of the residual stream.
     pub hidden_size: usize,
-    /// Width of the MLP.
+    /// Width of the MLP of dense layers. Mixtral has none: it is the width of its experts.
     pub intermediate_size: usize,
     /// Number of decoder layers.
     pub num_hidden_layers: usize,
@@ -49,10 +51,14 @@ pub struct ModelConfig {
     pub rms_norm_eps: f64,
     /// Whether the output projection is the embedding table.
     pub tie_word_embeddings: bool,
-    /// Whether the attention's four projections have biases.
+    /// Whether the attention's four projections have biases (Llama, Qwen3 and Qwen3-MoE only).
     pub attention_bias: bool,
+    /// Whether those of queries, keys and values alone have biases (Qwen2-MoE only).
+    pub qkv_bias: bool,
     /// Whether the MLP's three projections have biases (Llama only).
     pub mlp_bias: bool,
+    /// The mixture of experts, if the architecture has one.
+    pub moe: Option<MoeConfig>,
     /// Rotary positions.
     pub rope: RopeConfig,
     /// Standard deviation of fresh weights.
@@ -85,6 +91,21 @@ pub struct Qwen3Size {
     pub max_position_embeddings: usize,
     /// Whether the output projection is the embedding table.
     pub tie_word_embeddings: bool,
+}
+
+/// The sizes of a Qwen3-MoE model made from nothing; see [`ModelConfig::qwen3_moe`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Qwen3MoeSize {
+    /// Everything but the experts.
+    pub dense: Qwen3Size,
+    /// Number of experts in each layer.
+    pub num_experts: usize,
+    /// How many of them a token goes to.
+    pub num_experts_per_tok: usize,
+    /// Width of each expert.
+    pub moe_intermediate_size: usize,
+    /// What the load-balancing loss is multiplied by when it is added to the loss; 0 leaves it out.
+    pub router_aux_loss_coef: f64,
 }
 
 impl ModelConfig {
@@ -128,7 +149,9 @@ impl ModelConfig {
             rms_norm_eps: 1e-6,
             tie_word_embeddings: size.tie_word_embeddings,
             attention_bias: false,
+            qkv_bias: false,
             mlp_bias: false,
+            moe: None,
             rope: RopeConfig::default(),
             initializer_range: 0.02,
             dtype: None,
@@ -138,10 +161,43 @@ impl ModelConfig {
         Ok(config)
     }
 
+    /// A Qwen3-MoE configuration of the given sizes, with the family's usual settings for the rest:
+    /// every layer is sparse and the weights of a token's experts sum to one.
+    ///
+    /// # Errors
+    ///
+    /// [`ModelError::Field`] for sizes that make no model (see the fields of [`Qwen3MoeSize`]); the
+    /// error names `Qwen3MoeSize` in place of a file.
+    pub fn qwen3_moe(size: Qwen3MoeSize) -> Result<Self, ModelError> {
+        let config = Self {
+            architecture: Architecture::Qwen3Moe,
+            moe: Some(MoeConfig {
+                num_experts: size.num_experts,
+                num_experts_per_tok: size.num_experts_per_tok,
+                moe_intermediate_size: size.moe_intermediate_size,
+                shared_expert_intermediate_size: None,
+                norm_topk_prob: true,
+                decoder_sparse_step: 1,
+                mlp_only_layers: Vec::new(),
+                router_aux_loss_coef: size.router_aux_loss_coef,
+                output_router_logits: size.router_aux_loss_coef > 0.0,
+            }),
+            ..Self::qwen3(size.dense)?
+        };
+        config.check(Path::new("Qwen3MoeSize"))?;
+        Ok(config)
+    }
+
+    /// Whether a layer, counting from 0, is a mixture of experts.
+    pub fn is_sparse(&self, layer: usize) -> bool {
+        self.moe.as_ref().is_some_and(|moe| moe.is_sparse(layer))
+    }
+
     /// Checks what concerns several fields at once, and sizes that did not come from JSON.
     fn check(&self, origin: &Path) -> Result<(), ModelError> {
         let fail = |field: &str, problem: String| Err(ModelError::field(origin, field, problem));
-        for (name, size) in self.sizes() {
+        let moe = self.moe.iter().flat_map(|moe| moe.sizes(self.architecture));
+        for (name, size) in self.sizes().into_iter().chain(moe) {
             if size == 0 || size as u64 > MAX_SIZE {
                 return fail(name, format!("expected 1 to {MAX_SIZE}, found {size}"));
             }
@@ -167,11 +223,17 @@ impl ModelConfig {
             let problem = format!("{} is odd; rotary positions need pairs", self.head_dim);
             return fail("head_dim", problem);
         }
-        if self.architecture == Architecture::Qwen3 && self.mlp_bias {
-            return fail(
-                "mlp_bias",
-                "true is not supported: Qwen3's MLP has no biases".into(),
+        if let Some(field) = self.foreign_bias() {
+            let problem = format!(
+                "true is not supported: {} has no such biases",
+                self.architecture
             );
+            return fail(field, problem);
+        }
+        let moe = self.moe.as_ref();
+        let problem = moe.and_then(|moe| moe.problem(self.architecture, self.num_hidden_layers));
+        if let Some((field, problem)) = problem {
+            return fail(field, problem);
         }
         for (name, value) in [
             ("rms_norm_eps", self.rms_norm_eps),
@@ -190,6 +252,34 @@ impl ModelConfig {
         Ok(())
     }
 
+    fn biases(&self) -> [(&'static str, bool); 3] {
+        [
+            ("mlp_bias", self.mlp_bias),
+            ("attention_bias", self.attention_bias),
+            ("qkv_bias", self.qkv_bias),
+        ]
+    }
+
+    /// The biases that the architecture lets a configuration choose.
+    fn own_biases(&self) -> impl Iterator<Item = (&'static str, bool)> {
+        let own: &[&str] = match self.architecture {
+            Architecture::Llama => &["mlp_bias", "attention_bias"],
+            Architecture::Qwen3 | Architecture::Qwen3Moe => &["attention_bias"],
+            Architecture::Qwen2Moe => &["qkv_bias"],
+            Architecture::Mixtral => &[],
+        };
+        let biases = self.biases().into_iter();
+        biases.filter(|(name, _)| own.contains(name))
+    }
+
+    /// A field that asks for biases which the architecture doesn't have.
+    fn foreign_bias(&self) -> Option<&'static str> {
+        let set = |(name, bias): (&'static str, bool)| bias.then_some(name);
+        let own: Vec<_> = self.own_biases().filter_map(set).collect();
+        let mut all = self.biases().into_iter().filter_map(set);
+        all.find(|name| !own.contains(name))
+    }
+
     fn sizes(&self) -> [(&'static str, usize); 8] {
         [
             ("vocab_size", self.vocab_size),
@@ -204,16 +294,21 @@ impl ModelConfig {
     }
 
     /// An upper bound of the memory for all weight matrices, in `f64`. Each size fits 31 bits and
-    /// the layers 14, so nothing overflows here.
+    /// the layers 14, so nothing overflows here: the experts' product is the longest, of 110 bits.
     fn parameter_bytes(&self) -> u128 {
         let [vocab, hidden, inter, layers, heads, _, head_dim, _] =
             self.sizes().map(|(_, size)| size as u128);
-        let layer = 4 * hidden * heads * head_dim + 3 * hidden * inter;
+        let experts = self.moe.as_ref().map_or(0, |moe| {
+            let shared = moe.shared_expert_intermediate_size.unwrap_or(0) as u128;
+            let width = moe.moe_intermediate_size as u128;
+            moe.num_experts as u128 * (3 * width + 1) + 3 * shared + 1
+        });
+        let layer = 4 * hidden * heads * head_dim + hidden * (3 * inter + experts);
         8 * (2 * vocab * hidden + layers * layer)
     }
 
-    /// The `config.json` of this model. Rotary settings are in both spellings, so that
-    /// `transformers` 4 and 5 read the same model from it.
+    /// The `config.json` of this model. Rotary settings and the number of experts are in both
+    /// spellings, so that `transformers` 4 and 5 read the same model from it.
     pub fn to_json(&self) -> String {
         let mut object = self.other.clone();
         let mut set = |name: &str, value: Value| object.insert(name.to_owned(), value);
@@ -224,9 +319,8 @@ impl ModelConfig {
         }
         set("rms_norm_eps", json!(self.rms_norm_eps));
         set("tie_word_embeddings", json!(self.tie_word_embeddings));
-        set("attention_bias", json!(self.attention_bias));
-        if self.architecture == Architecture::Llama {
-            set("mlp_bias", json!(self.mlp_bias));
+        for (name, bias) in self.own_biases() {
+            set(name, json!(bias));
         }
         set("rope_parameters", self.rope.parameters());
         set("rope_theta", json!(self.rope.theta));
@@ -236,6 +330,9 @@ impl ModelConfig {
         if let Some(dtype) = self.dtype {
             set("dtype", json!(dtype.config_name()));
             set("torch_dtype", json!(dtype.config_name()));
+        }
+        if let Some(moe) = &self.moe {
+            moe.write(self.architecture, &mut object);
         }
         let mut text = format!("{:#}", Value::Object(object));
         text.push('\n');

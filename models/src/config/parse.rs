@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::fields::{Fields, brief};
-use super::{Architecture, ModelConfig, RopeConfig, StoredDtype, unsupported};
+use super::{Architecture, ModelConfig, MoeConfig, RopeConfig, StoredDtype, moe, unsupported};
 use crate::ModelError;
 
 /// Fields that [`ModelConfig`] understands; all others are kept in `other`.
@@ -21,6 +21,7 @@ const KNOWN: &[&str] = &[
     "rms_norm_eps",
     "tie_word_embeddings",
     "attention_bias",
+    "qkv_bias",
     "mlp_bias",
     "rope_theta",
     "rope_scaling",
@@ -38,7 +39,7 @@ impl ModelConfig {
         object: &Map<String, Value>,
     ) -> Result<Self, ModelError> {
         let architecture = Architecture::parse(fields)?;
-        unsupported::refuse(fields)?;
+        unsupported::refuse(fields, architecture)?;
         refuse_other_activation(fields)?;
         refuse_sliding_window(fields, architecture)?;
 
@@ -59,22 +60,44 @@ impl ModelConfig {
             num_key_value_heads: key_value_heads(fields, architecture, num_attention_heads)?,
             head_dim: head_dim(fields, architecture, hidden_size, num_attention_heads)?,
             max_position_embeddings: size("max_position_embeddings")?,
-            rms_norm_eps: fields.number("rms_norm_eps")?.unwrap_or(1e-6),
+            rms_norm_eps: fields
+                .number("rms_norm_eps")?
+                .unwrap_or(default_eps(architecture)),
             tie_word_embeddings: flag("tie_word_embeddings")?,
             attention_bias: flag("attention_bias")?,
+            qkv_bias: qkv_bias(fields, architecture)?,
             mlp_bias: flag("mlp_bias")?,
-            rope: RopeConfig::parse(fields)?,
+            moe: MoeConfig::parse(fields, architecture)?,
+            rope: RopeConfig::parse(fields, architecture)?,
             initializer_range: fields.number("initializer_range")?.unwrap_or(0.02),
             dtype: StoredDtype::parse(fields)?,
             other: object
                 .iter()
-                .filter(|(name, _)| !KNOWN.contains(&name.as_str()))
+                .filter(|(name, _)| !is_known(architecture, name))
                 .map(|(name, value)| (name.clone(), value.clone()))
                 .collect(),
         };
         config.check(fields.origin())?;
         Ok(config)
     }
+}
+
+/// Whether a field is one of those that a configuration of the architecture is made of.
+fn is_known(architecture: Architecture, name: &str) -> bool {
+    KNOWN.contains(&name) || (architecture.has_experts() && moe::KNOWN.contains(&name))
+}
+
+fn default_eps(architecture: Architecture) -> f64 {
+    match architecture {
+        Architecture::Mixtral => 1e-5,
+        _ => 1e-6,
+    }
+}
+
+/// Qwen2-MoE's projections of queries, keys and values have biases unless the file says otherwise.
+fn qkv_bias(fields: Fields<'_>, architecture: Architecture) -> Result<bool, ModelError> {
+    let default = architecture == Architecture::Qwen2Moe;
+    Ok(fields.boolean("qkv_bias")?.unwrap_or(default))
 }
 
 fn refuse_other_activation(fields: Fields<'_>) -> Result<(), ModelError> {
@@ -89,13 +112,13 @@ fn refuse_other_activation(fields: Fields<'_>) -> Result<(), ModelError> {
     Ok(())
 }
 
-/// Qwen3 files carry a `sliding_window` that only counts when `use_sliding_window` says so. Llama
-/// has no such switch: some programs honour a `sliding_window` there and others don't.
+/// Qwen files carry a `sliding_window` that only counts when `use_sliding_window` says so. Mixtral's
+/// always counts, and Llama has no such field: some programs honour one there and others don't.
 fn refuse_sliding_window(fields: Fields<'_>, architecture: Architecture) -> Result<(), ModelError> {
     if fields.boolean("use_sliding_window")? == Some(true) {
         return Err(fields.error("use_sliding_window", "true is not supported"));
     }
-    if architecture == Architecture::Llama
+    if matches!(architecture, Architecture::Llama | Architecture::Mixtral)
         && let Some(window) = fields.value("sliding_window")
     {
         let problem = format!(
@@ -132,14 +155,21 @@ fn key_value_heads(
     architecture: Architecture,
     heads: usize,
 ) -> Result<usize, ModelError> {
+    let constant = match architecture {
+        Architecture::Llama => None,
+        Architecture::Qwen3 => Some(32),
+        Architecture::Qwen2Moe => Some(16),
+        Architecture::Qwen3Moe => Some(4),
+        Architecture::Mixtral => Some(8),
+    };
     let explicit = fields.size("num_key_value_heads")?;
-    qwen3_default(
+    or_derived(
         fields,
         architecture,
         "num_key_value_heads",
         explicit,
         heads,
-        32,
+        constant,
     )
 }
 
@@ -156,31 +186,32 @@ fn head_dim(
         );
         return Err(fields.error("head_dim", problem));
     }
-    qwen3_default(
+    let constant = (architecture == Architecture::Qwen3).then_some(128);
+    or_derived(
         fields,
         architecture,
         "head_dim",
         explicit,
         hidden_size / heads,
-        128,
+        constant,
     )
 }
 
-/// The value of a size that Llama derives from others when it is absent. Qwen3 takes a constant
-/// instead: where the two differ the file is ambiguous, and guessing would change the model.
-fn qwen3_default(
+/// A size that follows from others when it is absent. Some architectures take a constant instead:
+/// where the two differ the file is ambiguous, and guessing would change the model.
+fn or_derived(
     fields: Fields<'_>,
     architecture: Architecture,
     name: &str,
     explicit: Option<usize>,
     derived: usize,
-    constant: usize,
+    constant: Option<usize>,
 ) -> Result<usize, ModelError> {
-    match (explicit, architecture) {
+    match (explicit, constant) {
         (Some(size), _) => Ok(size),
-        (None, Architecture::Qwen3) if derived != constant => {
+        (None, Some(constant)) if derived != constant => {
             let problem = format!(
-                "missing: it would be {derived} by the other sizes and {constant} by Qwen3's default; write it"
+                "missing: it would be {derived} by the other sizes and {constant} by the default of {architecture}; write it"
             );
             Err(fields.error(name, problem))
         }

@@ -2,11 +2,20 @@
 
 use serde_json::{Map, Value, json};
 
+use super::Architecture;
 use super::fields::Fields;
 use crate::ModelError;
 
-/// The base that `transformers` takes for both architectures when the configuration names none.
-pub(super) const DEFAULT_THETA: f64 = 10_000.0;
+/// The base that `transformers` takes for most architectures when the configuration names none.
+const DEFAULT_THETA: f64 = 10_000.0;
+
+/// The base that it takes for an architecture.
+fn default_theta(architecture: Architecture) -> f64 {
+    match architecture {
+        Architecture::Mixtral => 1_000_000.0,
+        _ => DEFAULT_THETA,
+    }
+}
 
 /// Rotary position settings.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -53,14 +62,18 @@ pub enum RopeScaling {
 
 impl RopeConfig {
     /// Reads `rope_parameters`, or `rope_theta` with `rope_scaling`, or both when they agree.
-    pub(super) fn parse(fields: Fields<'_>) -> Result<Self, ModelError> {
+    pub(super) fn parse(
+        fields: Fields<'_>,
+        architecture: Architecture,
+    ) -> Result<Self, ModelError> {
+        let default = default_theta(architecture);
         let theta = fields.positive("rope_theta")?;
         let new = fields.object("rope_parameters")?;
         let old = fields.object("rope_scaling")?;
         let (name, object) = match (new, old) {
             (None, None) => {
                 return Ok(Self {
-                    theta: theta.unwrap_or(DEFAULT_THETA),
+                    theta: theta.unwrap_or(default),
                     ..Self::default()
                 });
             }
@@ -68,12 +81,12 @@ impl RopeConfig {
             (None, Some(object)) => ("rope_scaling", object),
         };
         let prefix = format!("{name}.");
-        let rope = Self::parse_object(Fields::new(fields.origin(), &prefix, object), theta)?;
+        let fields_of = |prefix, object| Fields::new(fields.origin(), prefix, object);
+        let rope = Self::parse_object(fields_of(&prefix, object), theta, default)?;
         if new.is_some()
             && let Some(old) = old
         {
-            let other =
-                Self::parse_object(Fields::new(fields.origin(), "rope_scaling.", old), theta)?;
+            let other = Self::parse_object(fields_of("rope_scaling.", old), theta, default)?;
             if other.scaling != rope.scaling {
                 return Err(fields.error(
                     "rope_scaling",
@@ -84,7 +97,11 @@ impl RopeConfig {
         Ok(rope)
     }
 
-    fn parse_object(fields: Fields<'_>, outer_theta: Option<f64>) -> Result<Self, ModelError> {
+    fn parse_object(
+        fields: Fields<'_>,
+        outer_theta: Option<f64>,
+        default_theta: f64,
+    ) -> Result<Self, ModelError> {
         let scaling = RopeScaling::parse(fields)?;
         let inner_theta = fields.positive("rope_theta")?;
         if let (Some(inner), Some(outer)) = (inner_theta, outer_theta)
@@ -93,7 +110,7 @@ impl RopeConfig {
             let problem = format!("{inner} contradicts the outer `rope_theta`, which is {outer}");
             return Err(fields.error("rope_theta", problem));
         }
-        let theta = inner_theta.or(outer_theta).unwrap_or(DEFAULT_THETA);
+        let theta = inner_theta.or(outer_theta).unwrap_or(default_theta);
         Ok(Self { theta, scaling })
     }
 

@@ -6,6 +6,7 @@
 
 use serde_json::Value;
 
+use super::Architecture;
 use super::fields::{Fields, brief};
 use crate::ModelError;
 
@@ -93,18 +94,48 @@ const REFUSED: &[(&str, Neutral, &str)] = &[
     ("num_local_experts", Neutral::Number(0.0), "replaces the MLP by experts"),
     ("n_routed_experts", Neutral::Number(0.0), "replaces the MLP by experts"),
     ("moe_intermediate_size", Neutral::Nothing, "replaces the MLP by experts"),
+    ("shared_expert_intermediate_size", Neutral::Number(0.0), "adds a shared expert"),
+    ("n_shared_experts", Neutral::Number(0.0), "adds shared experts"),
+    ("first_k_dense_replace", Neutral::Number(0.0), "makes the first layers dense"),
+    ("routed_scaling_factor", Neutral::Number(1.0), "scales what the experts give"),
+    ("router_jitter_noise", Neutral::Number(0.0), "adds noise to the experts' input in training"),
     ("lm_head_bias", Neutral::False, "adds a bias to the logits"),
     ("text_config", Neutral::Nothing, "describes a model of several modalities"),
     ("vision_config", Neutral::Nothing, "describes a model of several modalities"),
 ];
 
-/// Refuses every field of [`REFUSED`] that is set to a value with an effect.
-pub(super) fn refuse(fields: Fields<'_>) -> Result<(), ModelError> {
+/// Fields of [`REFUSED`] that an architecture reads itself.
+fn honoured(architecture: Architecture) -> &'static [&'static str] {
+    match architecture {
+        Architecture::Llama | Architecture::Qwen3 => &[],
+        Architecture::Qwen2Moe => &[
+            "num_experts",
+            "num_local_experts",
+            "moe_intermediate_size",
+            "shared_expert_intermediate_size",
+            "qkv_bias",
+        ],
+        Architecture::Qwen3Moe => &["num_experts", "num_local_experts", "moe_intermediate_size"],
+        Architecture::Mixtral => &["num_experts", "num_local_experts"],
+    }
+}
+
+/// Whether a field only says what the architecture does anyway: some Qwen3-MoE files do.
+fn goes_without_saying(architecture: Architecture, name: &str, value: &Value) -> bool {
+    name == "use_qk_norm" && *value == Value::Bool(architecture.normalises_heads())
+}
+
+/// Refuses every field of [`REFUSED`] that is set to a value with an effect, unless the architecture
+/// knows it.
+pub(super) fn refuse(fields: Fields<'_>, architecture: Architecture) -> Result<(), ModelError> {
     for &(name, neutral, effect) in REFUSED {
+        if honoured(architecture).contains(&name) {
+            continue;
+        }
         let Some(value) = fields.value(name) else {
             continue;
         };
-        if !neutral.admits(value) {
+        if !neutral.admits(value) && !goes_without_saying(architecture, name, value) {
             let problem = format!("{} {effect}, which is not supported", brief(value));
             return Err(fields.error(name, problem));
         }

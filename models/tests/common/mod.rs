@@ -8,12 +8,33 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use burn::tensor::{Device, Int, Tensor, TensorData, bf16, f16};
+use burn_kernels::ops::moe::Routing;
+use burn_kernels::semantics::RouterKey;
+use kernels_models::{Architecture, ModelConfig};
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
 use tempfile::TempDir;
 
-pub const MODELS: [&str; 3] = ["llama", "llama_rope3_tied", "qwen3"];
+pub const MODELS: [&str; 8] = [
+    "llama",
+    "llama_rope3_tied",
+    "qwen3",
+    "qwen2_moe",
+    "qwen2_moe_step2",
+    "qwen3_moe",
+    "qwen3_moe_mixed",
+    "mixtral",
+];
+
+/// Those of [`MODELS`] that are mixtures of experts.
+pub const SPARSE: [&str; 5] = [
+    "qwen2_moe",
+    "qwen2_moe_step2",
+    "qwen3_moe",
+    "qwen3_moe_mixed",
+    "mixtral",
+];
 
 pub fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures")
@@ -149,4 +170,15 @@ pub fn l2(values: impl IntoIterator<Item = f64>) -> f64 {
 pub fn relative_l2(found: &[f64], expected: &[f64]) -> f64 {
     assert_eq!(found.len(), expected.len());
     l2(found.iter().zip(expected).map(|(a, b)| a - b)) / l2(expected.iter().copied())
+}
+
+/// The router of a configuration, by its published definition.
+pub fn routing(config: &ModelConfig) -> Routing {
+    let moe = config.moe.as_ref().unwrap();
+    let key = match (config.architecture, moe.norm_topk_prob) {
+        (Architecture::Mixtral, _) => RouterKey::MIXTRAL,
+        (_, true) => RouterKey::QWEN3_MOE,
+        (_, false) => RouterKey::QWEN2_MOE,
+    };
+    Routing::new(key, moe.num_experts, moe.num_experts_per_tok).unwrap()
 }

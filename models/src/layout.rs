@@ -1,0 +1,251 @@
+//! Which tensors of a checkpoint hold a parameter.
+//!
+//! Most parameters are one tensor of their own name. The experts of a layer are one parameter, stacked,
+//! in the model and in the memory of `transformers` 5, but their files have a tensor for each
+//! projection of each expert; Mixtral's have other names besides:
+//!
+//! | parameter | stacked | per expert | Mixtral, per expert |
+//! |---|---|---|---|
+//! | `mlp.gate.weight` | the same | the same | `block_sparse_moe.gate.weight` |
+//! | `mlp.experts.gate_up_proj` `[E, 2I, H]` | the same | `mlp.experts.N.gate_proj.weight`, `….up_proj.weight` `[I, H]` | `block_sparse_moe.experts.N.w1.weight`, `….w3.weight` |
+//! | `mlp.experts.down_proj` `[E, H, I]` | the same | `mlp.experts.N.down_proj.weight` `[H, I]` | `block_sparse_moe.experts.N.w2.weight` |
+
+use crate::config::Architecture;
+
+/// How a checkpoint stores the experts of a layer. Both are read; Mixtral's router has another name in
+/// each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ExpertStorage {
+    /// A tensor for each projection of each expert, under the names that the architecture's published
+    /// checkpoints have: what `save_pretrained` writes.
+    #[default]
+    PerExpert,
+    /// One tensor for all gate and up projections, `mlp.experts.gate_up_proj` `[E, 2I, H]`, and one for
+    /// the down projections, `mlp.experts.down_proj` `[E, H, I]`: what `transformers` 5 holds in memory
+    /// and reads as well.
+    Stacked,
+}
+
+/// A tensor of a checkpoint that holds a parameter, or a part of one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Part {
+    /// The tensor's name.
+    pub(crate) name: String,
+    /// Its shape.
+    pub(crate) shape: Vec<usize>,
+    /// Where it begins in the parameter, in rows; a row is the last axis.
+    pub(crate) row: usize,
+}
+
+impl Part {
+    /// The number of rows.
+    pub(crate) fn rows(&self) -> usize {
+        let axes = self.shape.len().saturating_sub(1);
+        self.shape[..axes].iter().product()
+    }
+}
+
+/// A parameter: its name in memory and its shape in the checkpoint's orientation.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Parameter<'a> {
+    pub(crate) architecture: Architecture,
+    pub(crate) name: &'a str,
+    pub(crate) shape: &'a [usize],
+}
+
+impl Parameter<'_> {
+    /// The tensors that hold it in a checkpoint of the given kind, in the order of their rows.
+    pub(crate) fn parts(self, storage: ExpertStorage) -> Vec<Part> {
+        let block = match (self.architecture, storage) {
+            (Architecture::Mixtral, ExpertStorage::PerExpert) => OLD_BLOCK,
+            _ => BLOCK,
+        };
+        self.parts_in(block, storage)
+    }
+
+    /// Every way in which a checkpoint may hold it, the usual one first.
+    pub(crate) fn alternatives(self) -> Vec<Vec<Part>> {
+        let blocks: &[&str] = match self.architecture {
+            Architecture::Mixtral => &[OLD_BLOCK, BLOCK],
+            _ => &[BLOCK],
+        };
+        let mut ways: Vec<Vec<Part>> = Vec::new();
+        for storage in [ExpertStorage::PerExpert, ExpertStorage::Stacked] {
+            for block in blocks {
+                let way = self.parts_in(block, storage);
+                if !ways.contains(&way) {
+                    ways.push(way);
+                }
+            }
+        }
+        ways
+    }
+
+    fn parts_in(self, block: &str, storage: ExpertStorage) -> Vec<Part> {
+        let name = if self.architecture == Architecture::Mixtral {
+            self.name.replace(BLOCK, block)
+        } else {
+            self.name.to_owned()
+        };
+        if storage == ExpertStorage::PerExpert
+            && let (Some(stack), &[experts, rows, columns]) = (self.stack(), self.shape)
+        {
+            let prefix = name.strip_suffix(stack.name()).unwrap_or(&name).to_owned();
+            return stack.split(self.architecture, &prefix, experts, rows, columns);
+        }
+        vec![Part {
+            name,
+            shape: self.shape.to_vec(),
+            row: 0,
+        }]
+    }
+
+    fn stack(self) -> Option<Stack> {
+        [Stack::GateUp, Stack::Down].into_iter().find(|stack| {
+            let experts = self.name.strip_suffix(stack.name());
+            experts.is_some_and(|prefix| prefix.ends_with(".mlp.experts."))
+        })
+    }
+}
+
+const BLOCK: &str = ".mlp.";
+const OLD_BLOCK: &str = ".block_sparse_moe.";
+
+/// The stacked projections of a layer's experts.
+#[derive(Clone, Copy)]
+enum Stack {
+    /// Gate above up.
+    GateUp,
+    Down,
+}
+
+impl Stack {
+    fn name(self) -> &'static str {
+        match self {
+            Self::GateUp => "gate_up_proj",
+            Self::Down => "down_proj",
+        }
+    }
+
+    /// The projections of one expert, in the order of their rows.
+    fn projections(self, architecture: Architecture) -> &'static [&'static str] {
+        match (self, architecture) {
+            (Self::GateUp, Architecture::Mixtral) => &["w1", "w3"],
+            (Self::GateUp, _) => &["gate_proj", "up_proj"],
+            (Self::Down, Architecture::Mixtral) => &["w2"],
+            (Self::Down, _) => &["down_proj"],
+        }
+    }
+
+    /// `[experts, rows, columns]` as one matrix for each projection of each expert.
+    fn split(
+        self,
+        architecture: Architecture,
+        prefix: &str,
+        experts: usize,
+        rows: usize,
+        columns: usize,
+    ) -> Vec<Part> {
+        let projections = self.projections(architecture);
+        let height = rows / projections.len();
+        let mut parts = Vec::with_capacity(experts * projections.len());
+        for expert in 0..experts {
+            for projection in projections {
+                parts.push(Part {
+                    name: format!("{prefix}{expert}.{projection}.weight"),
+                    shape: vec![height, columns],
+                    row: parts.len() * height,
+                });
+            }
+        }
+        parts
+    }
+}
+
+/// The number of the expert that a tensor belongs to by its name, if it is one's of several.
+pub(crate) fn expert_of(name: &str) -> Option<usize> {
+    let (_, rest) = name.split_once(".experts.")?;
+    rest.split('.').next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(parts: &[Part]) -> Vec<&str> {
+        parts.iter().map(|part| part.name.as_str()).collect()
+    }
+
+    #[test]
+    fn experts_are_split_where_their_rows_begin() {
+        let parts = Parameter {
+            architecture: Architecture::Qwen3Moe,
+            name: "model.layers.7.mlp.experts.gate_up_proj",
+            shape: &[2, 6, 5],
+        }
+        .parts(ExpertStorage::PerExpert);
+        assert_eq!(
+            names(&parts),
+            [
+                "model.layers.7.mlp.experts.0.gate_proj.weight",
+                "model.layers.7.mlp.experts.0.up_proj.weight",
+                "model.layers.7.mlp.experts.1.gate_proj.weight",
+                "model.layers.7.mlp.experts.1.up_proj.weight",
+            ]
+        );
+        let rows: Vec<_> = parts.iter().map(|part| (part.row, part.rows())).collect();
+        assert_eq!(rows, [(0, 3), (3, 3), (6, 3), (9, 3)]);
+    }
+
+    #[test]
+    fn mixtral_has_names_of_its_own() {
+        let router = Parameter {
+            architecture: Architecture::Mixtral,
+            name: "model.layers.0.mlp.gate.weight",
+            shape: &[8, 4],
+        };
+        assert_eq!(
+            names(&router.parts(ExpertStorage::PerExpert)),
+            ["model.layers.0.block_sparse_moe.gate.weight"]
+        );
+        assert_eq!(router.parts(ExpertStorage::Stacked)[0].name, router.name);
+        assert_eq!(router.alternatives().len(), 2);
+        let down = Parameter {
+            name: "model.layers.0.mlp.experts.down_proj",
+            shape: &[1, 4, 3],
+            ..router
+        };
+        assert_eq!(
+            names(&down.parts(ExpertStorage::PerExpert)),
+            ["model.layers.0.block_sparse_moe.experts.0.w2.weight"]
+        );
+        assert_eq!(down.alternatives().len(), 4);
+    }
+
+    /// A dense MLP's and a shared expert's projections are matrices of their own.
+    #[test]
+    fn only_stacks_of_experts_are_split() {
+        for name in [
+            "model.layers.0.mlp.down_proj.weight",
+            "model.layers.0.mlp.shared_expert.down_proj.weight",
+        ] {
+            let parameter = Parameter {
+                architecture: Architecture::Qwen2Moe,
+                name,
+                shape: &[4, 3],
+            };
+            assert_eq!(names(&parameter.parts(ExpertStorage::PerExpert)), [name]);
+            assert_eq!(parameter.alternatives().len(), 1);
+        }
+    }
+
+    #[test]
+    fn experts_are_known_by_number() {
+        assert_eq!(
+            expert_of("model.layers.0.mlp.experts.12.w1.weight"),
+            Some(12)
+        );
+        assert_eq!(expert_of("model.layers.0.mlp.experts.gate_up_proj"), None);
+        assert_eq!(expert_of("model.norm.weight"), None);
+    }
+}

@@ -1,0 +1,43 @@
+//! What Qwen2-MoE defines for itself. Its normalisation, dense MLP and rotary function are Llama's.
+
+use burn::module::{Module, Param};
+use burn::nn::Linear;
+use burn::tensor::Tensor;
+use burn_kernels::fused_kernel;
+
+use crate::llama::LlamaMlp;
+
+/// The experts of a layer: `Σ p · down(silu(gate(x)) · up(x))` over those that a token is routed to
+/// with weight `p`.
+#[fused_kernel("npu_fused_moe", activation = silu)]
+#[derive(Module, Debug)]
+pub struct Qwen2MoeExperts {
+    /// Gate above up of every expert, `[E, 2 · width, hidden]`.
+    pub(crate) gate_up_proj: Param<Tensor<3>>,
+    /// `[E, hidden, width]`.
+    pub(crate) down_proj: Param<Tensor<3>>,
+}
+
+/// A mixture of experts, and one that every token goes to, which a sigmoid gates. The weights of the
+/// routed ones are the router's probabilities: `norm_topk_prob` is false, as in all published models.
+#[fused_kernel("npu_fused_moe", part = block, scoring = softmax, shared = gated)]
+#[derive(Module, Debug)]
+pub struct Qwen2MoeSparseMoeBlock {
+    pub(crate) gate: Linear,
+    pub(crate) experts: Qwen2MoeExperts,
+    pub(crate) shared_expert: LlamaMlp,
+    pub(crate) shared_expert_gate: Linear,
+    pub(crate) top_k: usize,
+}
+
+/// The same with weights that sum to one: `norm_topk_prob` is true. Renormalisation is part of what a
+/// kernel computes, so it is a type of its own.
+#[fused_kernel("npu_fused_moe", part = block, scoring = softmax, renormalise = sum, shared = gated)]
+#[derive(Module, Debug)]
+pub struct Qwen2MoeRenormalisedSparseMoeBlock {
+    pub(crate) gate: Linear,
+    pub(crate) experts: Qwen2MoeExperts,
+    pub(crate) shared_expert: LlamaMlp,
+    pub(crate) shared_expert_gate: Linear,
+    pub(crate) top_k: usize,
+}

@@ -1,0 +1,225 @@
+//! Experts in checkpoints: one by one or stacked, under the names of each architecture, and everything
+//! that can be wrong with them.
+
+mod common;
+
+use std::path::Path;
+
+use burn::tensor::{Device, FloatDType};
+use common::{
+    File, SPARSE, Stored, copy_of, edit_config, edit_tensors, ints, model_dir, read, to_f64,
+};
+use kernels_models::{CausalLm, ExpertStorage, ModelConfig, load, save, save_with};
+use serde_json::json;
+
+fn open(dir: &Path, dtype: FloatDType) -> (ModelConfig, CausalLm) {
+    load(dir, &Device::default(), dtype).unwrap()
+}
+
+fn logits(dir: &Path, name: &str) -> Vec<f64> {
+    let golden = read(&model_dir(name).join("golden.safetensors"));
+    let (_, model) = open(dir, FloatDType::F32);
+    let input_ids = ints(&golden["input_ids"], &Device::default());
+    to_f64(&model.forward(input_ids, None).into_data())
+}
+
+/// Stacks the experts of one layer of a file as `transformers` 5 does in memory.
+fn stack(file: &mut File, layer: usize, projections: [&str; 3], to: &str) {
+    let block = if projections[0] == "w1" {
+        "block_sparse_moe"
+    } else {
+        "mlp"
+    };
+    let mut both = (Vec::new(), Vec::new());
+    let mut count = 0;
+    let [gate, up, down] = projections;
+    let take = |file: &mut File, expert: usize, projection: &str| {
+        let experts = format!("model.layers.{layer}.{block}.experts");
+        file.remove(&format!("{experts}.{expert}.{projection}.weight"))
+    };
+    let mut shape = [0, 0];
+    while let Some(first) = take(file, count, gate) {
+        shape = [first.shape[0], first.shape[1]];
+        both.0.extend(first.bytes);
+        both.0.extend(take(file, count, up).unwrap().bytes);
+        both.1.extend(take(file, count, down).unwrap().bytes);
+        count += 1;
+    }
+    let [width, hidden] = shape;
+    for (name, shape, bytes) in [
+        ("gate_up_proj", vec![count, 2 * width, hidden], both.0),
+        ("down_proj", vec![count, hidden, width], both.1),
+    ] {
+        let dtype = safetensors::Dtype::F32;
+        let stored = Stored {
+            dtype,
+            shape,
+            bytes,
+        };
+        file.insert(format!("model.layers.{layer}.{to}.experts.{name}"), stored);
+    }
+}
+
+const QWEN: [&str; 3] = ["gate_proj", "up_proj", "down_proj"];
+const MIXTRAL: [&str; 3] = ["w1", "w3", "w2"];
+
+#[test]
+fn both_layouts_are_written_and_read() {
+    for name in SPARSE {
+        let parent = tempfile::tempdir().unwrap();
+        let (stacked, single) = (parent.path().join("stacked"), parent.path().join("single"));
+        let (config, model) = open(&model_dir(name), FloatDType::F32);
+        save_with(&model, &config, &stacked, None, ExpertStorage::Stacked).unwrap();
+
+        let file = read(&stacked.join("model.safetensors"));
+        let moe = config.moe.as_ref().unwrap();
+        let layers = config.num_hidden_layers;
+        for layer in (0..layers).filter(|&layer| config.is_sparse(layer)) {
+            let experts = format!("model.layers.{layer}.mlp.experts");
+            let (hidden, width) = (config.hidden_size, moe.moe_intermediate_size);
+            let shape = |projection: &str| file[&format!("{experts}.{projection}")].shape.clone();
+            assert_eq!(shape("gate_up_proj"), [moe.num_experts, 2 * width, hidden]);
+            assert_eq!(shape("down_proj"), [moe.num_experts, hidden, width]);
+            assert!(file.contains_key(&format!("model.layers.{layer}.mlp.gate.weight")));
+        }
+        assert!(file.keys().all(|tensor| !tensor.contains("experts.0.")));
+        assert!(file.keys().all(|tensor| !tensor.contains("block_sparse")));
+
+        assert_eq!(logits(&stacked, name), logits(&model_dir(name), name));
+        let (config, model) = open(&stacked, FloatDType::F32);
+        save(&model, &config, &single, None).unwrap();
+        let before = read(&model_dir(name).join("model.safetensors"));
+        assert!(before == read(&single.join("model.safetensors")), "{name}");
+    }
+}
+
+/// The stacked tensors are what stacking the files' own gives, also when half of the layers are stacked,
+/// the stacks are in another type than the model, and Mixtral's old and new names are mixed.
+#[test]
+fn layouts_may_be_mixed() {
+    for (name, projections, block) in [
+        ("qwen3_moe", QWEN, "mlp"),
+        ("mixtral", MIXTRAL, "mlp"),
+        ("mixtral", MIXTRAL, "block_sparse_moe"),
+    ] {
+        let mixed = copy_of(name);
+        edit_tensors(mixed.path(), |file| {
+            stack(file, 1, projections, block);
+            assert!(file.contains_key(&format!("model.layers.1.{block}.experts.down_proj")));
+        });
+        assert_eq!(logits(mixed.path(), name), logits(&model_dir(name), name));
+        let (_, model) = open(mixed.path(), FloatDType::BF16);
+        let (_, single) = open(&model_dir(name), FloatDType::BF16);
+        assert!(model.named_parameters() == single.named_parameters());
+    }
+}
+
+#[test]
+fn stacks_are_sharded_too() {
+    let parent = tempfile::tempdir().unwrap();
+    let target = parent.path().join("sharded");
+    let (config, model) = open(&model_dir("mixtral"), FloatDType::F32);
+    let experts = ExpertStorage::Stacked;
+    save_with(&model, &config, &target, Some(100_000), experts).unwrap();
+    assert!(target.join("model.safetensors.index.json").is_file());
+    assert_eq!(
+        logits(&target, "mixtral"),
+        logits(&model_dir("mixtral"), "mixtral")
+    );
+}
+
+/// Case, model, change, the tensor that the message names, what else it says.
+type BadCase = (&'static str, fn(&mut File), &'static str, &'static str);
+
+const DOWN_3: &str = "model.layers.1.mlp.experts.3.down_proj.weight";
+const GATE_0: &str = "model.layers.1.mlp.experts.0.gate_proj.weight";
+
+fn is_expert_of_layer_1(name: &str) -> bool {
+    name.starts_with("model.layers.1.mlp.experts.")
+}
+
+#[test]
+fn bad_experts_are_named() {
+    let cases: [BadCase; 6] = [
+        (
+            "qwen3_moe",
+            |file| drop(file.remove(DOWN_3)),
+            DOWN_3,
+            "missing; expected shape [64, 48]",
+        ),
+        (
+            "qwen3_moe",
+            |file| file.retain(|name, _| !is_expert_of_layer_1(name)),
+            GATE_0,
+            "missing; expected shape [48, 64], and so on: 16 tensors; or \
+             `model.layers.1.mlp.experts.gate_up_proj` of shape [8, 96, 64]",
+        ),
+        (
+            "qwen3_moe",
+            |file| {
+                let eighth = file[DOWN_3].clone();
+                file.insert(DOWN_3.replace(".3.", ".8."), eighth);
+            },
+            "model.layers.1.mlp.experts.8.down_proj.weight",
+            "unexpected: expert 8, but config.json says that there are 8, counted from 0",
+        ),
+        (
+            "qwen3_moe",
+            |file| {
+                let before = file.clone();
+                stack(file, 1, QWEN, "mlp");
+                file.extend(before);
+            },
+            "model.layers.1.mlp.experts.gate_up_proj",
+            "holds what `model.layers.1.mlp.experts.0.gate_proj.weight` holds as well",
+        ),
+        (
+            "qwen3_moe",
+            |file| {
+                stack(file, 1, QWEN, "mlp");
+                let stacked = "model.layers.1.mlp.experts.gate_up_proj";
+                file.get_mut(stacked).unwrap().shape = vec![8, 64, 96];
+            },
+            "model.layers.1.mlp.experts.gate_up_proj",
+            "expected shape [8, 96, 64], found [8, 64, 96]",
+        ),
+        (
+            "mixtral",
+            |file| {
+                let router = "model.layers.0.block_sparse_moe.gate.weight";
+                let copy = file[router].clone();
+                file.insert("model.layers.0.mlp.gate.weight".into(), copy);
+            },
+            "model.layers.0.mlp.gate.weight",
+            "holds what `model.layers.0.block_sparse_moe.gate.weight` holds as well",
+        ),
+    ];
+    for (model, edit, tensor, says) in cases {
+        let dir = copy_of(model);
+        edit_tensors(dir.path(), edit);
+        let error = error_of(dir.path());
+        let start = format!("model.safetensors: tensor `{tensor}`: ");
+        assert!(error.contains(&start) && error.contains(says), "{error}");
+    }
+}
+
+fn error_of(dir: &Path) -> String {
+    match load(dir, &Device::default(), FloatDType::F32) {
+        Ok(_) => panic!("{} was accepted", dir.display()),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// A router of another size and experts of another number are both told.
+#[test]
+fn another_number_of_experts_is_an_error() {
+    for (count, says) in [(7, "unexpected: expert 7"), (9, "experts.8.")] {
+        let dir = copy_of("qwen3_moe");
+        edit_config(dir.path(), |config| {
+            config.insert("num_local_experts".into(), json!(count));
+        });
+        let error = error_of(dir.path());
+        assert!(error.contains("mlp.gate.weight"), "{error}");
+        assert!(error.contains(says), "{error}");
+    }
+}
