@@ -7,7 +7,7 @@ use crate::cpu::Element;
 use pulp::Simd;
 
 /// From this many rows on, packing them for `gemm` pays.
-pub(super) const ROWS: usize = 24;
+pub(super) const ROWS: usize = 8;
 
 /// Features of a tile: with [`TALL`] rows their sums fill the registers of AVX-512.
 const WIDE: usize = 4;

@@ -1,5 +1,10 @@
 use super::Matrix;
 use super::transpose::Transpose;
+#[cfg(target_arch = "x86_64")]
+use super::{
+    quads::{self, Quads},
+    tiles,
+};
 use crate::cpu::Real;
 use std::mem::MaybeUninit;
 use std::sync::OnceLock;
@@ -14,6 +19,9 @@ pub(in crate::ops::moe) trait Gemm: Real + bytemuck::Pod {
 
     /// As [`Gemm::as_f32`].
     fn as_f32_mut(values: &mut [Self]) -> Option<&mut [f32]>;
+
+    /// As [`Gemm::as_f32`], of places that may not be initialised.
+    fn as_f32_places(places: &mut [MaybeUninit<Self>]) -> Option<&mut [MaybeUninit<f32>]>;
 }
 
 impl Gemm for f32 {
@@ -24,6 +32,10 @@ impl Gemm for f32 {
     fn as_f32_mut(values: &mut [Self]) -> Option<&mut [f32]> {
         Some(values)
     }
+
+    fn as_f32_places(places: &mut [MaybeUninit<Self>]) -> Option<&mut [MaybeUninit<f32>]> {
+        Some(places)
+    }
 }
 
 impl Gemm for f64 {
@@ -32,6 +44,10 @@ impl Gemm for f64 {
     }
 
     fn as_f32_mut(_: &mut [Self]) -> Option<&mut [f32]> {
+        None
+    }
+
+    fn as_f32_places(_: &mut [MaybeUninit<Self>]) -> Option<&mut [MaybeUninit<f32>]> {
         None
     }
 }
@@ -59,17 +75,94 @@ fn places<A: Gemm>(values: &mut [A]) -> &mut [MaybeUninit<A>] {
     unsafe { &mut *(std::ptr::from_mut(values) as *mut [MaybeUninit<A>]) }
 }
 
-/// `out = left · right`, or `out += …` if `add`: `m × k` times `k × n`, on this thread.
+/// The [kinds](super::tiles::Kind) of products with kernels of their own.
+#[derive(Clone, Copy)]
+pub(super) enum Kind {
+    ByFeatures,
+    ByRows,
+    Outer,
+}
+
+/// As [`multiply`], if this machine has a kernel of that kind for the type and the strides.
+///
+/// # Safety
+/// As [`multiply`]'s.
+unsafe fn tiled<A: Gemm>(
+    kind: Kind,
+    [m, k, n]: [usize; 3],
+    (left, left_strides): (&[A], Strides),
+    (right, right_strides): (&[A], Strides),
+    (out, out_strides): (&mut [MaybeUninit<A>], Strides),
+    add: bool,
+) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    if tiles::available()
+        && let (Some(left), Some(right)) = (A::as_f32(left), A::as_f32(right))
+        && let Some(out) = A::as_f32_places(out)
+        && out_strides.column == 1
+    {
+        assert!(left_strides.reach(m, k) <= left.len());
+        assert!(right_strides.reach(k, n) <= right.len());
+        assert!(out_strides.reach(m, n) <= out.len());
+        let left = tiles::Operand {
+            data: left,
+            k_stride: left_strides.column,
+            stride: left_strides.row,
+        };
+        let right = tiles::Operand {
+            data: right,
+            k_stride: right_strides.row,
+            stride: right_strides.column,
+        };
+        let (kind, lanes, others, sizes) = match kind {
+            Kind::ByFeatures => (tiles::Kind::ByFeatures, left, right, [m, n]),
+            Kind::ByRows => (tiles::Kind::ByRows, right, left, [n, m]),
+            Kind::Outer => (tiles::Kind::Outer, right, left, [n, m]),
+        };
+        let [lane_count, other_count] = sizes;
+        if lanes.stride == 1 && (others.stride == 1 || !matches!(kind, tiles::Kind::Outer)) {
+            let sizes = tiles::Sizes {
+                lanes: lane_count,
+                others: other_count,
+                k,
+            };
+            // SAFETY: as in `multiply`; the strides and the machine have been asked for.
+            unsafe { tiles::multiply(kind, sizes, lanes, others, (out, out_strides.row), add) };
+            return true;
+        }
+    }
+    let _ = (kind, m, k, n, add, left, right, out);
+    let _ = (left_strides, right_strides, out_strides);
+    false
+}
+
+/// `out = left · right`, or `out += …` if `add`: `m × k` times `k × n`, on this thread. `kind` says
+/// which kernel is best, if the machine has it.
 ///
 /// # Safety
 /// If `add`, the places of `out` have been written.
 pub(super) unsafe fn multiply<A: Gemm>(
+    kind: Kind,
     [m, k, n]: [usize; 3],
     (left, left_strides): (&[A], Strides),
     (right, right_strides): (&[A], Strides),
     (out, out_strides): (&mut [MaybeUninit<A>], Strides),
     add: bool,
 ) {
+    // SAFETY: the caller's promise.
+    let done = unsafe {
+        tiled(
+            kind,
+            [m, k, n],
+            (left, left_strides),
+            (right, right_strides),
+            (&mut *out, out_strides),
+            add,
+        )
+    };
+    if done {
+        return;
+    }
     assert!(left_strides.reach(m, k) <= left.len());
     assert!(right_strides.reach(k, n) <= right.len());
     assert!(out_strides.reach(m, n) <= out.len());
@@ -101,16 +194,20 @@ pub(super) unsafe fn multiply<A: Gemm>(
     }
 }
 
-/// Rows of one length, and their transpose once something asks for it.
+/// Rows of one length, and the orders in which products read them, once one asks for it.
 pub(in crate::ops::moe) struct Rows<'a, A> {
     values: &'a [A],
     count: usize,
     inputs: usize,
+    /// As many of the rows, from the first on, are multiplied in whole vectors.
+    whole: usize,
     transposed: OnceLock<Vec<A>>,
+    #[cfg(target_arch = "x86_64")]
+    quads: OnceLock<Option<Quads>>,
 }
 
-/// Lanes that `gemm` computes with in f32 under AVX-512: transposed rows are filled up to whole
-/// ones, else it would copy them first.
+/// Lanes that products are computed with in f32 under AVX-512: transposed rows are filled up to
+/// whole ones.
 const LANES: usize = 16;
 
 impl<'a, A: Gemm> Rows<'a, A> {
@@ -121,7 +218,10 @@ impl<'a, A: Gemm> Rows<'a, A> {
             values,
             count,
             inputs,
+            whole: whole::<A>(count, inputs),
             transposed: OnceLock::new(),
+            #[cfg(target_arch = "x86_64")]
+            quads: OnceLock::new(),
         }
     }
 
@@ -133,9 +233,14 @@ impl<'a, A: Gemm> Rows<'a, A> {
         self.count
     }
 
-    /// The number of rows, filled up to whole lanes.
+    /// Whether all rows are multiplied in whole vectors.
+    pub(super) fn all_whole(&self) -> bool {
+        self.whole == self.count
+    }
+
+    /// The rows that are multiplied in whole vectors, filled up to them.
     fn lanes(&self) -> usize {
-        self.count.next_multiple_of(LANES)
+        self.whole.next_multiple_of(LANES)
     }
 
     /// `inputs × lanes`.
@@ -145,7 +250,7 @@ impl<'a, A: Gemm> Rows<'a, A> {
             let mut to = vec![<A as Gemm>::ZERO; self.inputs * lanes];
             let transpose = Transpose {
                 from: self.values,
-                rows: self.count,
+                rows: self.whole,
                 columns: self.inputs,
                 stride: self.inputs,
                 to: &mut to,
@@ -156,6 +261,31 @@ impl<'a, A: Gemm> Rows<'a, A> {
             to
         })
     }
+
+    /// The rows that would leave the better part of a vector empty.
+    #[cfg(target_arch = "x86_64")]
+    fn quads(&self) -> Option<&Quads> {
+        let quads = self.quads.get_or_init(|| {
+            let rest = A::as_f32(&self.values[self.whole * self.inputs..])?;
+            (!self.all_whole()).then(|| Quads::new(rest, self.inputs))
+        });
+        quads.as_ref()
+    }
+}
+
+/// How many of some rows are multiplied in whole vectors, where another kernel takes the rest.
+fn whole<A: Gemm>(count: usize, inputs: usize) -> usize {
+    #[cfg(target_arch = "x86_64")]
+    if A::as_f32(&[]).is_some()
+        && tiles::available()
+        && inputs > 0
+        && inputs.is_multiple_of(quads::QUAD)
+        && count % LANES <= quads::ROWS
+    {
+        return count - count % LANES;
+    }
+    let _ = inputs;
+    count
 }
 
 /// The product with weights whose features lie together: its rows are rows of `out`.
@@ -181,6 +311,7 @@ pub(super) fn by_rows<A: Gemm>(
     // SAFETY: `out` is initialised.
     unsafe {
         multiply(
+            Kind::ByRows,
             [rows.count, weights.inputs, weights.features],
             (rows.values, left),
             (weights.data, right),
@@ -190,7 +321,31 @@ pub(super) fn by_rows<A: Gemm>(
     }
 }
 
-/// The product with weights whose inputs lie together. `gemm` would have to transpose the weights
+/// The product of the rows that [`by_features`] leaves out.
+pub(super) fn by_quads<A: Gemm>(
+    rows: &Rows<'_, A>,
+    weights: Matrix<'_, A>,
+    out: &mut [A],
+    stride: usize,
+    add: bool,
+) {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(quads) = rows.quads()
+        && let (Some(data), Some(out)) = (A::as_f32(weights.data), A::as_f32_mut(out))
+    {
+        let weights = Matrix {
+            data,
+            inputs: weights.inputs,
+            features: weights.features,
+            input_stride: weights.input_stride,
+            feature_stride: weights.feature_stride,
+        };
+        quads.multiply(weights, &mut out[rows.whole * stride..], stride, add);
+    }
+    debug_assert!(rows.all_whole() || cfg!(target_arch = "x86_64"));
+}
+
+/// The product with weights whose inputs lie together, of the rows that fill vectors. `gemm` would have to transpose the weights
 /// to write rows, which costs more than a product with few rows. It gets the rows transposed and
 /// writes features; those, few in comparison, are transposed back.
 pub(super) fn by_features<A: Gemm>(
@@ -202,7 +357,9 @@ pub(super) fn by_features<A: Gemm>(
     add: bool,
 ) {
     let lanes = rows.lanes();
-    scratch.resize(weights.features * lanes, Gemm::ZERO);
+    if lanes == 0 {
+        return;
+    }
     let left = Strides {
         row: 1,
         column: lanes,
@@ -211,6 +368,26 @@ pub(super) fn by_features<A: Gemm>(
         row: weights.input_stride,
         column: weights.feature_stride,
     };
+    let direct = Strides {
+        row: stride,
+        column: 1,
+    };
+    let transposed = rows.transposed();
+    // SAFETY: `out` is initialised.
+    let done = unsafe {
+        tiled(
+            Kind::ByFeatures,
+            [rows.whole, weights.inputs, weights.features],
+            (transposed, left),
+            (weights.data, right),
+            (places(out), direct),
+            add,
+        )
+    };
+    if done {
+        return;
+    }
+    scratch.resize(weights.features * lanes, Gemm::ZERO);
     let destination = Strides {
         row: 1,
         column: lanes,
@@ -218,8 +395,9 @@ pub(super) fn by_features<A: Gemm>(
     // SAFETY: `scratch` is initialised.
     unsafe {
         multiply(
+            Kind::ByFeatures,
             [lanes, weights.inputs, weights.features],
-            (rows.transposed(), left),
+            (transposed, left),
             (weights.data, right),
             (places(scratch), destination),
             false,
@@ -228,7 +406,7 @@ pub(super) fn by_features<A: Gemm>(
     let transpose = Transpose {
         from: scratch,
         rows: weights.features,
-        columns: rows.count,
+        columns: rows.whole,
         stride: lanes,
         to: out,
         to_stride: stride,

@@ -1,4 +1,4 @@
-use super::gemm::{Gemm, Strides, multiply};
+use super::gemm::{Gemm, Kind, Strides, multiply};
 use rayon::prelude::*;
 use std::mem::MaybeUninit;
 
@@ -45,6 +45,7 @@ pub(in crate::ops::moe) unsafe fn outer<A: Gemm>(
         // SAFETY: as this function's.
         unsafe {
             multiply(
+                Kind::Outer,
                 [lines_here, count, length],
                 (&left[first.min(left.len())..], across),
                 (right, along),

@@ -3,6 +3,12 @@ use crate::cpu::Element;
 use std::any::TypeId;
 use std::borrow::Cow;
 
+/// Whether [`read`] takes the weights as they are.
+pub(super) fn in_place<T: Element>(weights: Matrix<'_, T>) -> bool {
+    TypeId::of::<T>() == TypeId::of::<T::Acc>()
+        && (weights.input_stride == 1 || weights.feature_stride == 1)
+}
+
 /// A panel of weights in the type that products are made in: as it is, if it is of that type and
 /// one of its axes is contiguous, else a copy in `scratch` with the same axis contiguous.
 pub(super) fn read<'a, T: Element>(
@@ -15,8 +21,8 @@ where
     let Matrix {
         inputs, features, ..
     } = weights;
-    if let Some(data) = same::<T, T::Acc>(weights.data)
-        && (weights.input_stride == 1 || weights.feature_stride == 1)
+    if in_place(weights)
+        && let Some(data) = same::<T, T::Acc>(weights.data)
     {
         return Matrix {
             data,

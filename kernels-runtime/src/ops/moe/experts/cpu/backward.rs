@@ -14,6 +14,10 @@ use rayon::prelude::*;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
+/// Rows of an expert whose gradients are computed together: those of its weights are written once
+/// for as many.
+const CHUNK: usize = 384;
+
 /// The gradients that are wanted.
 pub(super) fn backward<T: Element>(
     view: &View<'_, T>,
@@ -110,7 +114,7 @@ where
         let all = view.groups.of(self.expert);
         let spread = spread(all.len(), view.groups.slots().len());
         let first = all.start;
-        for rows in chunks(all) {
+        for rows in chunks(all, CHUNK) {
             let here = rows.start - first..rows.end - first;
             let dx = match self.dx {
                 [] => None,

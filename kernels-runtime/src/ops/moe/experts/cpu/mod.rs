@@ -257,13 +257,9 @@ impl<A: Copy> Biases<A> {
     }
 }
 
-/// Rows that go through an expert together: enough that its weights are read seldom, few enough
-/// that what is between the products stays in the cache.
-const CHUNK: usize = 384;
-
-/// The rows of `range` in parts of nearly one size.
-fn chunks(range: Range<usize>) -> impl Iterator<Item = Range<usize>> {
-    let parts = range.len().div_ceil(CHUNK);
+/// The rows of `range` in parts of nearly one size, at most `most`.
+fn chunks(range: Range<usize>, most: usize) -> impl Iterator<Item = Range<usize>> {
+    let parts = range.len().div_ceil(most);
     (0..parts).map(move |part| {
         let at = |part: usize| range.start + range.len() * part / parts;
         at(part)..at(part + 1)

@@ -1,0 +1,198 @@
+//! Few rows times weights whose inputs lie together, with AVX-512: four rows fill a vector, with
+//! four inputs of each, and are multiplied by four inputs of a feature, which the load repeats for
+//! each row. So a dozen rows use the registers as well as whole vectors of rows do, every weight is
+//! read once, in order, and nothing of them is copied.
+
+use super::Matrix;
+use std::arch::x86_64::{
+    __m512, _MM_HINT_T0, _mm_loadu_ps, _mm_prefetch, _mm512_add_ps, _mm512_broadcast_f32x4,
+    _mm512_castpd_ps, _mm512_castps_pd, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_setzero_ps,
+    _mm512_storeu_ps, _mm512_unpackhi_pd, _mm512_unpackhi_ps, _mm512_unpacklo_pd,
+    _mm512_unpacklo_ps,
+};
+
+/// Rows of a vector, and inputs of each.
+pub(super) const QUAD: usize = 4;
+
+/// Elements of a vector.
+const LANES: usize = QUAD * QUAD;
+
+/// Vectors of rows of the largest tile.
+const TALL: usize = 3;
+
+/// Rows that are multiplied at a time.
+pub(super) const ROWS: usize = TALL * QUAD;
+
+/// Features of a tile. Their sums are added up four features at a time.
+const WIDE: usize = 2 * QUAD;
+
+/// Rows in the order in which they are multiplied: by four rows, then by four inputs, then by row,
+/// then by input. Rows that there are not are zero.
+pub(super) struct Quads {
+    values: Vec<f32>,
+    rows: usize,
+    inputs: usize,
+}
+
+impl Quads {
+    /// From contiguous rows of a multiple of [`QUAD`] inputs.
+    pub(super) fn new(rows: &[f32], inputs: usize) -> Self {
+        debug_assert!(inputs.is_multiple_of(QUAD) && inputs > 0);
+        let count = rows.len() / inputs;
+        let mut values = vec![0.0; count.next_multiple_of(QUAD) * inputs];
+        let rows = rows.chunks_exact(inputs);
+        for (row, from) in rows.enumerate() {
+            let to = &mut values[row / QUAD * QUAD * inputs + row % QUAD * QUAD..];
+            let (from, _) = from.as_chunks::<QUAD>();
+            for (to, from) in to.chunks_mut(LANES).zip(from) {
+                to[..QUAD].copy_from_slice(from);
+            }
+        }
+        Self {
+            values,
+            rows: count,
+            inputs,
+        }
+    }
+
+    /// The product with weights whose inputs lie together. Rows of `out` are `stride` apart.
+    ///
+    /// # Panics
+    /// The machine does not have AVX-512, or `out` or the weights are too short.
+    pub(super) fn multiply(
+        &self,
+        weights: Matrix<'_, f32>,
+        out: &mut [f32],
+        stride: usize,
+        add: bool,
+    ) {
+        assert!(super::tiles::available());
+        assert!(weights.input_stride == 1 && weights.inputs == self.inputs);
+        if self.rows == 0 || weights.features == 0 {
+            return;
+        }
+        assert!((self.rows - 1) * stride + weights.features <= out.len());
+        let last = (weights.features - 1) * weights.feature_stride;
+        assert!(last + weights.inputs <= weights.data.len());
+        let mut feature = 0;
+        while feature < weights.features {
+            let features = WIDE.min(weights.features - feature);
+            for row in (0..self.rows).step_by(ROWS) {
+                let tile = Tile {
+                    rows: &self.values[row * self.inputs..],
+                    inputs: self.inputs,
+                    weights: &weights.data[feature * weights.feature_stride..],
+                    feature_stride: weights.feature_stride,
+                    features,
+                    out: &mut out[row * stride + feature..],
+                    stride,
+                    count: ROWS.min(self.rows - row),
+                    add,
+                };
+                // SAFETY: asked for above; the assertions show that rows and features of the tile
+                // are in their slices.
+                unsafe {
+                    match (tile.count.div_ceil(QUAD), features > QUAD) {
+                        (1, true) => tile.run::<1, WIDE>(),
+                        (2, true) => tile.run::<2, WIDE>(),
+                        (_, true) => tile.run::<TALL, WIDE>(),
+                        (1, false) => tile.run::<1, QUAD>(),
+                        (2, false) => tile.run::<2, QUAD>(),
+                        (_, false) => tile.run::<TALL, QUAD>(),
+                    }
+                }
+            }
+            feature += features;
+        }
+    }
+}
+
+/// Some rows by some features.
+struct Tile<'a> {
+    rows: &'a [f32],
+    inputs: usize,
+    weights: &'a [f32],
+    feature_stride: usize,
+    features: usize,
+    out: &'a mut [f32],
+    stride: usize,
+    count: usize,
+    add: bool,
+}
+
+impl Tile<'_> {
+    /// `V` vectors of rows by `N` features.
+    ///
+    /// # Safety
+    /// The machine has AVX-512; there are `V` vectors of rows and `features` features, at least
+    /// one and at most `N`.
+    #[target_feature(enable = "avx512f")]
+    unsafe fn run<const V: usize, const N: usize>(mut self) {
+        let mut sums = [[_mm512_setzero_ps(); N]; V];
+        let rows = self.rows.as_ptr();
+        // Features that there are not repeat the last.
+        let at: [usize; N] =
+            std::array::from_fn(|n| n.min(self.features - 1) * self.feature_stride);
+        let weights = at.map(|at| self.weights.as_ptr().wrapping_add(at));
+        for start in (0..self.inputs).step_by(LANES) {
+            for feature in weights {
+                // A hint: any address will do.
+                let ahead = feature.wrapping_add(N * self.feature_stride + start);
+                _mm_prefetch::<_MM_HINT_T0>(ahead.cast());
+            }
+            for input in (start..self.inputs.min(start + LANES)).step_by(QUAD) {
+                let mut vectors = [_mm512_setzero_ps(); V];
+                for v in 0..V {
+                    let at = QUAD * (v * self.inputs + input);
+                    // SAFETY: the caller's promise.
+                    vectors[v] = unsafe { _mm512_loadu_ps(rows.add(at)) };
+                }
+                for n in 0..N {
+                    // SAFETY: the caller's promise.
+                    let four = unsafe { _mm_loadu_ps(weights[n].add(input)) };
+                    let four = _mm512_broadcast_f32x4(four);
+                    for v in 0..V {
+                        sums[v][n] = _mm512_fmadd_ps(vectors[v], four, sums[v][n]);
+                    }
+                }
+            }
+        }
+        for (v, sums) in sums.iter().enumerate() {
+            let (parts, _) = sums.as_chunks::<QUAD>();
+            for (part, sums) in parts.iter().enumerate() {
+                let mut lanes = [0.0; LANES];
+                // SAFETY: as many elements as a vector has.
+                unsafe { _mm512_storeu_ps(lanes.as_mut_ptr(), add_up(*sums)) };
+                self.write(v, part, &lanes);
+            }
+        }
+    }
+
+    /// Writes the sums of a vector of rows and four features.
+    #[inline(always)]
+    fn write(&mut self, vector: usize, part: usize, lanes: &[f32; LANES]) {
+        let features = self.features.saturating_sub(part * QUAD).min(QUAD);
+        let rows = self.count.saturating_sub(vector * QUAD).min(QUAD);
+        for (row, sums) in lanes.chunks_exact(QUAD).take(rows).enumerate() {
+            let start = (vector * QUAD + row) * self.stride + part * QUAD;
+            let out = &mut self.out[start..start + features];
+            if self.add {
+                out.iter_mut().zip(sums).for_each(|(out, sum)| *out += *sum);
+            } else {
+                out.copy_from_slice(&sums[..features]);
+            }
+        }
+    }
+}
+
+/// The sums of the four inputs of each row, of four features: by row, then by feature.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn add_up([a, b, c, d]: [__m512; QUAD]) -> __m512 {
+    let ab = _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
+    let cd = _mm512_add_ps(_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d));
+    let (ab, cd) = (_mm512_castps_pd(ab), _mm512_castps_pd(cd));
+    let low = _mm512_castpd_ps(_mm512_unpacklo_pd(ab, cd));
+    let high = _mm512_castpd_ps(_mm512_unpackhi_pd(ab, cd));
+    _mm512_add_ps(low, high)
+}
