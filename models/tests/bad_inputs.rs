@@ -8,7 +8,7 @@ use std::path::Path;
 
 use burn::tensor::{Device, FloatDType, Int, Tensor};
 use common::{File, Stored, copy_of, edit_config, edit_tensors, model_dir};
-use kernels_models::{ModelConfig, Qwen3Size, load};
+use kernels_models::{ModelConfig, Qwen3MoeSize, Qwen3Size, load};
 use safetensors::Dtype;
 use serde_json::{Map, Value, json};
 
@@ -97,6 +97,7 @@ fn configurations() {
         ("qwen3_moe", "num_local_experts", json!(null), "num_experts", "missing"),
         ("qwen3_moe", "num_experts", json!(7), "num_local_experts", "contradicts"),
         ("qwen3_moe", "num_local_experts", json!(0), "num_local_experts", "from 1"),
+        ("mixtral", "num_local_experts", json!(2_000_000_000), "num_local_experts", "at most"),
         ("qwen3_moe", "num_experts_per_tok", json!(9), "num_experts_per_tok", "9 of 8 experts"),
         ("qwen3_moe", "num_experts_per_tok", json!(null), "num_experts_per_tok", "missing"),
         ("qwen3_moe", "moe_intermediate_size", json!(null), "moe_intermediate_size", "missing"),
@@ -206,6 +207,40 @@ fn sizes_in_code() {
         ),
     ] {
         let error = ModelConfig::qwen3(size).unwrap_err().to_string();
+        assert!(error.contains(field), "{error}");
+    }
+    let mixture = Qwen3MoeSize {
+        dense: size,
+        num_experts: 8,
+        num_experts_per_tok: 2,
+        moe_intermediate_size: 48,
+        router_aux_loss_coef: 0.0,
+    };
+    for (mixture, field) in [
+        (
+            Qwen3MoeSize {
+                num_experts: 0,
+                ..mixture
+            },
+            "num_experts",
+        ),
+        (
+            Qwen3MoeSize {
+                num_experts_per_tok: 9,
+                ..mixture
+            },
+            "num_experts_per_tok",
+        ),
+        (
+            Qwen3MoeSize {
+                router_aux_loss_coef: f64::NAN,
+                ..mixture
+            },
+            "router_aux_loss_coef",
+        ),
+    ] {
+        let error = ModelConfig::qwen3_moe(mixture).unwrap_err().to_string();
+        assert!(error.contains("Qwen3MoeSize"), "{error}");
         assert!(error.contains(field), "{error}");
     }
 }

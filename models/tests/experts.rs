@@ -5,12 +5,14 @@ mod common;
 
 use std::path::Path;
 
-use burn::tensor::{Device, FloatDType};
+use burn::tensor::{Device, FloatDType, Int, Tensor};
 use common::{
     File, SPARSE, Stored, copy_of, edit_config, edit_tensors, ints, model_dir, read, to_f64,
 };
-use kernels_models::{CausalLm, ExpertStorage, ModelConfig, load, save, save_with};
-use serde_json::json;
+use kernels_models::{
+    CausalLm, ExpertStorage, ModelConfig, Qwen3MoeSize, Qwen3Size, load, save, save_with,
+};
+use serde_json::{Value, json};
 
 fn open(dir: &Path, dtype: FloatDType) -> (ModelConfig, CausalLm) {
     load(dir, &Device::default(), dtype).unwrap()
@@ -222,4 +224,70 @@ fn another_number_of_experts_is_an_error() {
         assert!(error.contains("mlp.gate.weight"), "{error}");
         assert!(error.contains(says), "{error}");
     }
+}
+
+/// A fresh mixture is initialised as configured, guesses as well as a dense model, and is read again from
+/// a configuration that both spellings of the number of experts are in.
+#[test]
+fn a_fresh_mixture_is_initialised_as_configured() {
+    let config = ModelConfig::qwen3_moe(Qwen3MoeSize {
+        dense: Qwen3Size {
+            vocab_size: 256,
+            hidden_size: 64,
+            intermediate_size: 160,
+            num_hidden_layers: 2,
+            num_attention_heads: 4,
+            num_key_value_heads: 2,
+            head_dim: 32,
+            max_position_embeddings: 128,
+            tie_word_embeddings: true,
+        },
+        num_experts: 6,
+        num_experts_per_tok: 2,
+        moe_intermediate_size: 40,
+        router_aux_loss_coef: 0.01,
+    })
+    .unwrap();
+    let device = Device::default();
+    device.seed(7);
+    let model = config.init(&device);
+    let parameters = model.named_parameters();
+    let expert = "model.layers.1.mlp.experts.5";
+    assert_eq!(
+        parameters[&format!("{expert}.up_proj.weight")]
+            .shape()
+            .as_slice(),
+        [40, 64]
+    );
+    for (name, data) in &parameters {
+        let values = to_f64(data);
+        let squares = values.iter().map(|x| x * x).sum::<f64>();
+        let deviation = (squares / values.len() as f64).sqrt();
+        let expected = if name.ends_with("norm.weight") {
+            1.0
+        } else {
+            0.02
+        };
+        assert!(
+            (deviation / expected - 1.0).abs() < 0.15,
+            "{name}: {deviation}"
+        );
+    }
+    let ids = Tensor::<2, Int>::from_data([[1, 2, 3, 4, 5, 6, 7, 8]], &device);
+    let (_, losses) = model.losses(ids, None);
+    let value = |loss: Tensor<1>| to_f64(&loss.into_data())[0];
+    let (next_token, total) = (value(losses.next_token), value(losses.total));
+    assert!((next_token - 256_f64.ln()).abs() < 0.3, "{next_token}");
+    let added = 0.01 * value(losses.load_balancing.unwrap());
+    assert!((total - next_token - added).abs() < 1e-6, "{total}");
+
+    let parent = tempfile::tempdir().unwrap();
+    let target = parent.path().join("fresh");
+    save(&model, &config, &target, None).unwrap();
+    let written = std::fs::read_to_string(target.join("config.json")).unwrap();
+    let written: Value = serde_json::from_str(&written).unwrap();
+    assert_eq!(written["num_experts"], 6);
+    assert_eq!(written["num_local_experts"], 6);
+    let (_, again) = open(&target, FloatDType::F32);
+    assert!(parameters == again.named_parameters());
 }

@@ -4,6 +4,7 @@
 //! beside the model, and of one that lies in a file as it does in memory only a piece. A memory map would save one copy of that one tensor and turn a file that is
 //! truncated meanwhile into a signal instead of an error.
 
+mod check;
 mod decode;
 mod file;
 mod load;

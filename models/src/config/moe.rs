@@ -9,6 +9,10 @@ use crate::ModelError;
 /// What `transformers` weighs the auxiliary loss with when the configuration does not say.
 const DEFAULT_COEFFICIENT: f64 = 0.001;
 
+/// More experts in a layer than any known model has by two orders of magnitude. Their names are listed
+/// before anything else would notice.
+const MAX_EXPERTS: usize = 65_536;
+
 /// The mixture of experts of a model. Field names are those of `config.json`.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
@@ -92,6 +96,10 @@ impl MoeConfig {
         architecture: Architecture,
         layers: usize,
     ) -> Option<(&'static str, String)> {
+        if self.num_experts > MAX_EXPERTS {
+            let problem = format!("expected at most {MAX_EXPERTS}, found {}", self.num_experts);
+            return Some((count_names(architecture)[0], problem));
+        }
         if self.num_experts_per_tok > self.num_experts {
             let problem = format!(
                 "a token can't go to {} of {} experts (`{}`)",

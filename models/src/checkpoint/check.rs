@@ -1,0 +1,222 @@
+//! Whether the tensors of a checkpoint are those of the configured model.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use burn::module::Param;
+use burn::tensor::Tensor;
+
+use super::CONFIG;
+use super::decode::is_supported;
+use super::shards::Shards;
+use crate::layout::{Part, expert_of};
+use crate::parameters::{Place, Visit, walk};
+use crate::{CausalLm, ModelConfig, ModelError, TensorProblem};
+
+const EMBEDDING: &str = "model.embed_tokens.weight";
+const LM_HEAD: &str = "lm_head.weight";
+
+/// Compares the checkpoint's list of tensors with the model's parameters.
+pub(super) fn check_tensors(
+    dir: &Path,
+    config: &ModelConfig,
+    shards: &Shards,
+    model: &CausalLm,
+) -> Result<(), ModelError> {
+    let mut check = Check {
+        dir,
+        shards,
+        expected: BTreeSet::new(),
+        problems: Vec::new(),
+    };
+    walk(model, &mut check);
+    let Check {
+        expected,
+        mut problems,
+        ..
+    } = check;
+    for name in shards.names() {
+        if expected.contains(name) || is_rotary_buffer(name) {
+            continue;
+        }
+        if let Some(problem) = foreign(config, shards, name)? {
+            problems.push(problem);
+        }
+    }
+    if problems.is_empty() {
+        return Ok(());
+    }
+    Err(ModelError::Tensors {
+        dir: dir.into(),
+        problems,
+    })
+}
+
+/// `model.layers.3.self_attn.rotary_emb.inv_freq` and the like, which old versions wrote.
+fn is_rotary_buffer(name: &str) -> bool {
+    name.ends_with(".rotary_emb.inv_freq")
+}
+
+/// What is wrong with a tensor that is no parameter of the model.
+fn foreign(
+    config: &ModelConfig,
+    shards: &Shards,
+    name: &str,
+) -> Result<Option<TensorProblem>, ModelError> {
+    let Some((file, _)) = shards.find(name) else {
+        return Ok(None);
+    };
+    let tied = config.tie_word_embeddings && name == LM_HEAD;
+    if tied && same_values(shards, EMBEDDING, LM_HEAD)? {
+        return Ok(None);
+    }
+    let problem = if tied {
+        format!(
+            "differs from `{EMBEDDING}`, though `tie_word_embeddings` in {CONFIG} says that they are one"
+        )
+    } else {
+        surplus(config, name)
+    };
+    Ok(Some(TensorProblem {
+        file: file.path().into(),
+        tensor: name.into(),
+        problem,
+    }))
+}
+
+fn surplus(config: &ModelConfig, name: &str) -> String {
+    match (expert_of(name), &config.moe) {
+        (Some(expert), Some(moe)) if expert >= moe.num_experts => format!(
+            "unexpected: expert {expert}, but {CONFIG} says that there are {}, counted from 0",
+            moe.num_experts
+        ),
+        _ => format!(
+            "unexpected: {} of this configuration has no such parameter",
+            config.architecture
+        ),
+    }
+}
+
+/// Whether two tensors have the same type, shape and bytes. Reads them piece by piece.
+fn same_values(shards: &Shards, left: &str, right: &str) -> Result<bool, ModelError> {
+    const PIECE: usize = 4 << 20;
+    let (Some((left_file, left)), Some((right_file, right))) =
+        (shards.find(left), shards.find(right))
+    else {
+        return Ok(false);
+    };
+    if left.dtype != right.dtype || left.shape != right.shape {
+        return Ok(false);
+    }
+    let length = left.data_offsets.1 - left.data_offsets.0;
+    for at in (0..length).step_by(PIECE) {
+        let piece = PIECE.min(length - at);
+        let left = left_file.read_range(left.data_offsets.0 + at, piece)?;
+        let right = right_file.read_range(right.data_offsets.0 + at, piece)?;
+        if left != right {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Looks up every parameter in the checkpoint's list.
+struct Check<'a> {
+    dir: &'a Path,
+    shards: &'a Shards,
+    expected: BTreeSet<String>,
+    problems: Vec<TensorProblem>,
+}
+
+impl Visit for Check<'_> {
+    fn visit<const D: usize>(&mut self, place: &Place, param: &Param<Tensor<D>>) {
+        let shape = param.lazy_shape();
+        let mut ways = stored_ways(self.shards, place, shape.as_slice());
+        let Some(way) = ways.pop() else {
+            return self.missing(place.alternatives(shape.as_slice()));
+        };
+        for other in ways {
+            self.stored_twice(&other, &way);
+        }
+        for part in way {
+            self.part(&part);
+        }
+    }
+}
+
+impl Check<'_> {
+    /// Compares one tensor with what is expected of it.
+    fn part(&mut self, part: &Part) {
+        let (file, problem) = match self.shards.find(&part.name) {
+            None => (
+                self.shards.whole(self.dir),
+                Some(format!("missing; expected shape {:?}", part.shape)),
+            ),
+            Some((file, info)) if info.shape != part.shape => {
+                let problem = format!("expected shape {:?}, found {:?}", part.shape, info.shape);
+                (file.path().into(), Some(problem))
+            }
+            Some((file, info)) if !is_supported(info.dtype) => {
+                let problem = format!("expected dtype F16, BF16, F32 or F64, found {}", info.dtype);
+                (file.path().into(), Some(problem))
+            }
+            Some((file, _)) => (file.path().into(), None),
+        };
+        if let Some(problem) = problem {
+            self.problem(file, &part.name, problem);
+        }
+        self.expected.insert(part.name.clone());
+    }
+
+    /// Nothing of a parameter is there.
+    fn missing(&mut self, ways: Vec<Vec<Part>>) {
+        let firsts: Vec<&Part> = ways.iter().filter_map(|way| way.first()).collect();
+        let Some((usual, others)) = firsts.split_first() else {
+            return;
+        };
+        let mut problem = format!("missing; expected shape {:?}", usual.shape);
+        if ways[0].len() > 1 {
+            problem += &format!(", and so on: {} tensors", ways[0].len());
+        }
+        for other in others {
+            problem += &format!("; or `{}` of shape {:?}", other.name, other.shape);
+        }
+        self.problem(self.shards.whole(self.dir), &usual.name, problem);
+    }
+
+    /// A parameter's values are there in two layouts.
+    fn stored_twice(&mut self, one: &[Part], other: &[Part]) {
+        let stored = |way: &[Part]| {
+            let found = way
+                .iter()
+                .find_map(|part| self.shards.find(&part.name).map(|_| part));
+            found.map(|part| part.name.clone())
+        };
+        if let (Some(first), Some(second)) = (stored(one), stored(other))
+            && let Some((file, _)) = self.shards.find(&second)
+        {
+            let problem = format!(
+                "holds what `{first}` holds as well; keep the experts stacked or one by one, under \
+                 one of the names"
+            );
+            self.problem(file.path().into(), &second, problem);
+        }
+        self.expected
+            .extend(one.iter().map(|part| part.name.clone()));
+    }
+
+    fn problem(&mut self, file: PathBuf, tensor: &str, problem: String) {
+        self.problems.push(TensorProblem {
+            file,
+            tensor: tensor.into(),
+            problem,
+        });
+    }
+}
+
+/// The ways of holding a parameter that the checkpoint has anything of.
+pub(super) fn stored_ways(shards: &Shards, place: &Place, param_shape: &[usize]) -> Vec<Vec<Part>> {
+    let stored = |way: &Vec<Part>| way.iter().any(|part| shards.find(&part.name).is_some());
+    let ways = place.alternatives(param_shape);
+    ways.into_iter().filter(stored).collect()
+}
