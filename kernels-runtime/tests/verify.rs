@@ -3,7 +3,8 @@
 #![cfg(feature = "cpu")]
 
 use burn::tensor::Device;
-use kernels_runtime::verify::verify_all;
+use kernels_runtime::dispatch::DeviceKind;
+use kernels_runtime::verify::{VerifyReport, verify_all};
 
 #[test]
 fn every_cpu_kernel_is_within_its_budget() {
@@ -27,10 +28,11 @@ fn every_cpu_kernel_is_within_its_budget() {
 /// What has no case is said.
 #[test]
 fn kernels_without_cases_are_named() {
-    let device = Device::flex();
-    let mut report = verify_all(&device, &device);
-    report.rows.truncate(1);
-    report.without_cases = vec!["acme_soft_cap"];
+    let report = VerifyReport {
+        device: DeviceKind::Cpu,
+        rows: Vec::new(),
+        without_cases: vec!["acme_soft_cap"],
+    };
     assert!(
         report
             .to_string()
