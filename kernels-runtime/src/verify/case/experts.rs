@@ -191,7 +191,7 @@ impl Experts {
         )?;
         let pairs = results.into_iter().zip(&plain);
         Ok(pairs
-            .map(|(exact, plain)| exact.as_noisy_as(plain))
+            .map(|(exact, plain)| exact.with_noise_of(plain))
             .collect())
     }
 

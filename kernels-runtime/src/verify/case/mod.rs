@@ -251,7 +251,7 @@ impl Computed {
     }
 
     /// The same, that a kernel may be twice as far from as a plain computation is.
-    fn as_noisy_as(mut self, plain: &Self) -> Self {
+    fn with_noise_of(mut self, plain: &Self) -> Self {
         let pairs = self.values.iter().zip(&plain.values);
         let errors: Vec<f64> = pairs.map(|(exact, plain)| plain - exact).collect();
         self.noise = 2.0 * largest(&errors);
