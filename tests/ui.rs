@@ -16,8 +16,10 @@ mod pass {
     pub mod function_variants;
     pub mod function_when;
     pub mod impl_block;
+    pub mod impl_experts;
     pub mod impl_of_a_trait;
     pub mod impl_several;
+    pub mod impl_sparse_block;
     pub mod impl_when;
     pub mod item_attributes;
     pub mod item_cfg;
@@ -28,6 +30,7 @@ mod pass {
     pub mod item_raw_identifiers;
     pub mod items_inside_a_function;
     pub mod layer_names;
+    pub mod list_of_experts;
     pub mod method;
     pub mod method_of_tensors;
     pub mod path_forms;
@@ -72,8 +75,10 @@ accepted! {
     function_variants
     function_when
     impl_block
+    impl_experts
     impl_of_a_trait
     impl_several
+    impl_sparse_block
     impl_when
     item_attributes
     item_cfg
@@ -84,6 +89,7 @@ accepted! {
     item_raw_identifiers
     items_inside_a_function
     layer_names
+    list_of_experts
     method
     method_of_tensors
     path_forms
@@ -127,7 +133,7 @@ fn documented_examples_are_a_case() {
         .collect();
     let docs = docs.join("\n");
     let examples: Vec<&str> = docs.split("```").skip(1).step_by(2).collect();
-    assert_eq!(examples.len(), 5);
+    assert_eq!(examples.len(), 6);
     for example in examples {
         let code = example.strip_prefix("ignore").expect("a block of Rust");
         assert!(cases.contains(&without_blanks(code)), "{code}");

@@ -163,6 +163,91 @@ use origin::Origin;
 /// `table = neighbours` needs `style = interleaved`; `sections` need `style = half` and
 /// `table = halves`.
 ///
+/// ## `npu_fused_moe`
+///
+/// Mixtures of experts. `part = experts`, the default, is the experts of a layer: for each token the
+/// weighted sum of its experts' `down(activation(gate(x)) · (up_offset + up(x)))`. `part = block` is
+/// the layer around them, with its router and perhaps a shared expert.
+///
+/// ```ignore
+/// #[fused_kernel("npu_fused_moe")]
+/// #[derive(Module, Debug)]
+/// pub struct Qwen3MoeExperts {
+///     gate_up_proj: Param<Tensor<3>>,
+///     down_proj: Param<Tensor<3>>,
+/// }
+///
+/// #[fused_kernel("npu_fused_moe", part = block, renormalise = sum)]
+/// #[derive(Module, Debug)]
+/// pub struct Qwen3MoeBlock {
+///     gate: Linear,
+///     experts: Qwen3MoeExperts,
+///     top_k: usize,
+/// }
+/// ```
+///
+/// ### Experts
+///
+/// `forward(x: Tensor<2>, indices: Tensor<2, Int>, routing: Tensor<2>) -> Tensor<2>`, of tokens
+/// `[tokens, hidden]`, the experts of each, `[tokens, k]`, and their weights.
+///
+/// | setting | values | |
+/// |---|---|---|
+/// | `experts` | `stacked`, `list` | all experts' weights in one tensor a projection, or a layer for each in a list |
+/// | `activation`, `clamp`, `up_offset` | as of `npu_fused_swiglu` | |
+/// | `projections` | `chunked`, `interleaved`, `separate` | gate and up in the halves of one weight (Qwen, Mixtral), in its even and odd features (gpt-oss), or in two |
+/// | `layout` | `linear`, `matmul` | `[experts, out, in]`, or `[experts, in, out]` (gpt-oss, Llama 4); of a list always `matmul` |
+/// | `bias` | `none`, `all` | whether every projection has one (gpt-oss) |
+///
+/// | operand | usual names | is | with |
+/// |---|---|---|---|
+/// | `x` | `x`, `hidden_states`, `hidden`, `tokens` | a parameter, `Tensor<2>` | |
+/// | `indices` | `indices`, `selected_experts`, `expert_indices`, `top_k_index`, `topk_indices` | a parameter, `Tensor<2, Int>` | |
+/// | `routing` | `routing`, `routing_weights`, `top_k_weights`, `topk_weights` | a parameter, `Tensor<2>` | |
+/// | `gate_up` | `gate_up_proj`, `gate_up`, `w13` | `Param<Tensor<3>>` or `Tensor<3>` | packed `projections` |
+/// | `gate`, `up` | `gate_proj`, `gate`, `w1`; `up_proj`, `up`, `w3` | the same | `projections = separate` |
+/// | `down` | `down_proj`, `down`, `w2` | the same | |
+/// | `gate_up_bias`, `gate_bias`, `up_bias`, `down_bias` | those, or with `_proj_bias` | `Param<Tensor<2>>` or `Tensor<2>` | `bias = all` |
+/// | `limit` | `limit`, `swiglu_limit` | `f64` or `f32` | `clamp = limit` |
+///
+/// With `experts = list` the experts are a field `experts` (or `list = name`), a `Vec` or an array, or
+/// a parameter `&[Mlp]`. `gate`, `up`, `down` and `gate_up` then name layers that each element has:
+/// `gate_proj`, `up_proj`, `down_proj` and `gate_up_proj` if nothing is said. A kernel reads the
+/// weights of Burn's `Linear` where they are floats without an adapter. If a single projection is
+/// anything else (quantised, with an adapter, a type of your own, a type parameter) the reference
+/// runs, through the layers' own `forward`, and the report says so.
+///
+/// ### Blocks
+///
+/// `forward(hidden_states: Tensor<D>) -> (Tensor<D>, Tensor<2>)`: the output and the router's logits,
+/// `[tokens, experts]`, which a load balancing loss takes. The kernel is the router's; experts and
+/// shared expert are called through their own `forward` and have kernels of their own. There is no
+/// form of a free function.
+///
+/// | setting | values | |
+/// |---|---|---|
+/// | `scoring` | `softmax`, `sigmoid`, `softmax_of_chosen` | over all experts; each for itself (DeepSeek-V3); over the chosen ones (gpt-oss) |
+/// | `correction` | `none`, `bias` | what the choice, but not the weights, adds to the scores (DeepSeek-V3) |
+/// | `grouping` | `none`, `max`, `top_two` | a choice from the groups with the best expert (DeepSeek-V2), or with the best two (V3) |
+/// | `renormalise` | `none`, `sum` | `sum`: the weights of a token sum to one (Qwen3-MoE, Mixtral) |
+/// | `weights` | `logits`, `wide` | the dtype of the weights: that of the logits, or f32 (Mixtral) |
+/// | `shared` | `none`, `plain`, `gated` | an expert for every token (DeepSeek), with a gate of its own (Qwen2-MoE) |
+///
+/// | operand | usual names | is | with |
+/// |---|---|---|---|
+/// | the input | any | a parameter, `Tensor<D>` | |
+/// | `gate` | `gate`, `router` | a layer | |
+/// | `experts` | `experts` | a layer with the `forward` of experts | |
+/// | `top_k` | `top_k`, `num_experts_per_tok` | `usize` | |
+/// | `num_experts` | `num_experts`, `n_routed_experts`, `num_local_experts` | `usize`, compared with the logits | if there |
+/// | `shared_expert` | `shared_expert`, `shared_experts` | a layer | `shared` |
+/// | `shared_expert_gate` | `shared_expert_gate` | a layer, one number a token | `shared = gated` |
+/// | `e_score_correction_bias` | that, `correction_bias` | `Param<Tensor<1>>` or `Tensor<1>` | `correction` |
+/// | `n_group`, `topk_group` | those | `usize` | `grouping` |
+/// | `routed_scaling_factor` | that | `f64` or `f32`, multiplies the weights | if there |
+///
+/// `scoring = softmax_of_chosen` excludes `correction`, `renormalise` and `grouping = top_two`.
+///
 /// ## Kernels of other crates
 ///
 /// A kernel of another crate is named by the path of its module, on an impl block, a method or a

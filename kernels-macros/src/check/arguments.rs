@@ -107,7 +107,7 @@ fn unknown(
     if let Some(other) = contract.variants().find(|other| knows(other, written)) {
         let (other, this) = (other.unlike(contract), contract.unlike(other));
         return Some(format!(
-            "`{written}` is an argument of {other}, and this is {this}"
+            "`{written}` belongs to {other}, and this is {this}; each stands on an item of its own"
         ));
     }
     let elsewhere = CONTRACTS

@@ -74,7 +74,7 @@ fn fits(role: Role, looks: Looks) -> bool {
             Looks::Float => matches!(role, Role::Epsilon | Role::Number),
             Looks::Usize => role == Role::Count,
             Looks::Lengths => role == Role::Sections,
-            Looks::List => matches!(role, Role::List | Role::Sections | Role::Table),
+            Looks::List => matches!(role, Role::List | Role::Sections),
             _ => false,
         };
     };

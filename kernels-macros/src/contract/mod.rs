@@ -217,14 +217,14 @@ impl Contract {
             .filter(move |other| other.id == id)
     }
 
-    /// The arguments that tell it from another one of its id, `` `part = block` ``.
+    /// What first tells it from another one of its id, `` `part = block` ``.
     pub(crate) fn unlike(&self, other: &Self) -> String {
-        let own = self
-            .variant
-            .iter()
-            .filter(|pair| !other.variant.contains(pair));
-        let written = own.map(|(name, value)| format!("{name} = {value}"));
-        crate::near::list(written, "and")
+        let own = self.variant.iter();
+        let mut own = own.filter(|pair| !other.variant.contains(pair));
+        let pair = own
+            .next()
+            .map(|(name, value)| format!("`{name} = {value}`"));
+        pair.unwrap_or_default()
     }
 
     /// The shapes that it has.

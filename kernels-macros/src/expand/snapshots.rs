@@ -183,6 +183,124 @@ fn path() {
 }
 
 #[test]
+fn struct_experts() {
+    check(
+        "struct_experts",
+        quote!("npu_fused_moe", bias = all),
+        quote! {
+            pub struct Experts {
+                gate_up_proj: Param<Tensor<3>>,
+                gate_up_proj_bias: Param<Tensor<2>>,
+                down_proj: Param<Tensor<3>>,
+                down_proj_bias: Param<Tensor<2>>,
+            }
+        },
+    );
+}
+
+#[test]
+fn struct_list_of_experts() {
+    check(
+        "struct_list_of_experts",
+        quote!(
+            "npu_fused_moe",
+            experts = list,
+            projections = separate,
+            gate = w1
+        ),
+        quote! {
+            pub struct Experts {
+                experts: Vec<Mlp>,
+            }
+        },
+    );
+}
+
+#[test]
+fn struct_sparse_block() {
+    check(
+        "struct_sparse_block",
+        quote!(
+            "npu_fused_moe",
+            part = block,
+            scoring = sigmoid,
+            correction = bias,
+            grouping = top_two,
+            shared = gated
+        ),
+        quote! {
+            pub struct SparseMoeBlock {
+                gate: Linear,
+                e_score_correction_bias: Param<Tensor<1>>,
+                experts: Experts,
+                shared_expert: Mlp,
+                shared_expert_gate: Linear,
+                top_k: usize,
+                n_group: usize,
+                topk_group: usize,
+                routed_scaling_factor: f64,
+            }
+        },
+    );
+}
+
+#[test]
+fn function_of_experts() {
+    check(
+        "function_of_experts",
+        quote!("npu_fused_moe", clamp = limit),
+        quote! {
+            fn experts(
+                limit: f64,
+                routing: Tensor<2>,
+                indices: Tensor<2, Int>,
+                x: Tensor<2>,
+                w13: Tensor<3>,
+                w2: &Param<Tensor<3>>,
+            ) -> Tensor<2> {
+                apply(x, indices, routing, w13, w2, limit)
+            }
+        },
+    );
+}
+
+#[test]
+fn method_of_a_list_of_experts() {
+    check(
+        "method_of_a_list_of_experts",
+        quote!("npu_fused_moe", experts = list),
+        quote! {
+            fn forward(&self, x: Tensor<2>, indices: Tensor<2, Int>, routing: Tensor<2>) -> Tensor<2> {
+                each(x, indices, routing, |e, x| self.experts[e].forward(x))
+            }
+        },
+    );
+}
+
+#[test]
+fn impl_sparse_block() {
+    check(
+        "impl_sparse_block",
+        quote!(
+            "npu_fused_moe",
+            part = block,
+            shared = plain,
+            when = self.fast
+        ),
+        quote! {
+            impl Block {
+                pub fn forward<const D: usize>(&self, x: Tensor<D>) -> (Tensor<D>, Tensor<2>) {
+                    let logits = self.router.forward(x);
+                    let shared = self.shared_experts.forward(x);
+                    let y = self.experts.forward(x, choose(logits, self.top_k));
+                    (y + shared, logits)
+                }
+            }
+        },
+    );
+}
+
+#[test]
 fn an_item_in_error() {
     check(
         "an_item_in_error",

@@ -32,6 +32,8 @@ pub(super) struct Exact<'a> {
     pub(super) rounded_terms: bool,
     /// How often a value is rounded to the dtype.
     pub(super) roundings: u32,
+    /// How far the result may be off besides, where roundings in between are more than these.
+    pub(super) noise: f64,
 }
 
 /// An element outside the budget.
@@ -75,7 +77,7 @@ impl Budget {
         let mut worst = 0.0_f64;
         for (element, (&got, &expected)) in got.iter().zip(exact.values).enumerate() {
             let rounding = self.rounding * f64::from(exact.roundings);
-            let allowed = rounding * expected.abs() + sum * exact.terms;
+            let allowed = rounding * expected.abs() + sum * exact.terms + exact.noise;
             let error = (got - expected).abs();
             // Written so that a NaN is outside.
             let within = error <= allowed;
@@ -107,6 +109,7 @@ mod tests {
             terms: 100.0,
             rounded_terms: false,
             roundings: 2,
+            noise: 0.0,
         };
         let miss = |got: &[f64], exact: &Exact<'_>| budget.worst(got, exact).unwrap_err().element;
         assert!(budget.worst(&[1.007, 100.7, 0.00009], &exact).unwrap() < 1.0);
@@ -116,5 +119,8 @@ mod tests {
         assert_eq!(miss(&[1.0, 100.0, f64::NAN], &exact), 2);
         exact.rounded_terms = true;
         assert!(budget.worst(&[1.0, 100.0, 0.01], &exact).is_ok());
+        assert_eq!(miss(&[1.0, 100.0, 0.6], &exact), 2);
+        exact.noise = 0.5;
+        assert!(budget.worst(&[1.0, 100.0, 0.6], &exact).is_ok());
     }
 }

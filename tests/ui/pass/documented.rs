@@ -47,6 +47,21 @@ pub fn apply_rotary_pos_emb(
     (turn(q), turn(k))
 }
 
+#[fused_kernel("npu_fused_moe")]
+#[derive(Module, Debug)]
+pub struct Qwen3MoeExperts {
+    gate_up_proj: Param<Tensor<3>>,
+    down_proj: Param<Tensor<3>>,
+}
+
+#[fused_kernel("npu_fused_moe", part = block, renormalise = sum)]
+#[derive(Module, Debug)]
+pub struct Qwen3MoeBlock {
+    gate: Linear,
+    experts: Qwen3MoeExperts,
+    top_k: usize,
+}
+
 struct Head {
     limit: f64,
 }
@@ -97,6 +112,20 @@ pub fn main() {
         tiny: 1e-6,
     };
     assert_same(norm.forward(x.clone()), norm.forward_reference(x.clone()));
+    let weights =
+        |shape| Param::from_tensor(Tensor::<3>::random(shape, Distribution::Default, &device()));
+    let block = Qwen3MoeBlock {
+        gate: linear(4, 3),
+        experts: Qwen3MoeExperts {
+            gate_up_proj: weights([3, 10, 4]),
+            down_proj: weights([3, 4, 5]),
+        },
+        top_k: 2,
+    };
+    let (y, logits) = block.forward(x.clone());
+    let (expected, expected_logits) = block.forward_reference(x.clone());
+    assert_same(y, expected);
+    assert_same(logits, expected_logits);
     let head = Head { limit: 0.5 };
     assert_same(head.forward(x.clone()), head.forward_reference(x.clone()));
     for act in [Act::Silu, Act::Gelu] {

@@ -5,8 +5,8 @@
 
 use burn::module::{Module, Param};
 use burn::nn::Linear;
-use burn::tensor::Tensor;
 use burn::tensor::activation::silu;
+use burn::tensor::{Int, Tensor};
 use burn_kernels::fused_kernel;
 
 /// A norm.
@@ -69,6 +69,49 @@ pub fn rotate(
 ) -> (Tensor<4>, Tensor<4>) {
     let turn = |x: Tensor<4>| x * cos.clone().unsqueeze_dim::<4>(1) + sin.clone().unsqueeze_dim(1);
     (turn(q), turn(k))
+}
+
+/// Experts.
+#[fused_kernel("npu_fused_moe", bias = all)]
+#[derive(Module, Debug)]
+pub struct Experts {
+    gate_up_proj: Param<Tensor<3>>,
+    gate_up_proj_bias: Param<Tensor<2>>,
+    down_proj: Param<Tensor<3>>,
+    down_proj_bias: Param<Tensor<2>>,
+}
+
+/// Experts in a list.
+#[fused_kernel("npu_fused_moe", experts = list, projections = separate)]
+#[derive(Module, Debug)]
+pub struct Listed {
+    experts: Vec<Mlp>,
+}
+
+/// A block.
+#[fused_kernel("npu_fused_moe", part = block, shared = gated, correction = bias, scoring = sigmoid)]
+#[derive(Module, Debug)]
+pub struct Block {
+    gate: Linear,
+    e_score_correction_bias: Param<Tensor<1>>,
+    experts: Listed,
+    shared_expert: Mlp,
+    shared_expert_gate: Linear,
+    top_k: usize,
+}
+
+/// Experts as a function.
+#[fused_kernel("npu_fused_moe")]
+#[must_use]
+pub fn experts(
+    x: Tensor<2>,
+    indices: Tensor<2, Int>,
+    routing: Tensor<2>,
+    gate_up: Tensor<3>,
+    down: &Tensor<3>,
+) -> Tensor<2> {
+    let weights = (gate_up.sum() + down.clone().sum()).unsqueeze::<2>();
+    x * routing.sum_dim(1) * indices.float().sum_dim(1) * weights
 }
 
 /// Caps.

@@ -60,7 +60,12 @@ fn names(target: &Struct) -> impl Iterator<Item = &Ident> {
 fn find(wanted: &Wanted<'_>, operand: &Operand, target: &Struct) -> Result<Option<Ident>> {
     let (id, what) = (wanted.contract.id, operand.name);
     if let Some(argument) = wanted.attribute.get(what) {
-        return given(&argument.as_name()?, target).map(Some);
+        let name = argument.as_name()?;
+        let found = given(&name, target).map_err(|error| {
+            let other = of_another_variant(wanted, what, &name);
+            other.map_or(error, |message| Error::new(name.span(), message))
+        });
+        return found.map(Some);
     }
     let mut found: Vec<Ident> = Vec::new();
     for name in names(target) {
@@ -83,6 +88,18 @@ fn find(wanted: &Wanted<'_>, operand: &Operand, target: &Struct) -> Result<Optio
         }
         several => Err(ambiguous(what, several)),
     }
+}
+
+/// What to say of a name that is no field, but tells another variant of the kernel.
+fn of_another_variant(wanted: &Wanted<'_>, what: &str, name: &Ident) -> Option<String> {
+    let is_said = |(other, value): &(&str, &str)| *other == what && name == value;
+    let mut variants = wanted.contract.variants();
+    let other = variants.find(|other| other.variant.iter().any(is_said))?;
+    let (needed, this) = (other.unlike(wanted.contract), wanted.contract.unlike(other));
+    Some(format!(
+        "`{what} = {name}` belongs to {needed}, and this is {this}; give the experts a struct of \
+         their own"
+    ))
 }
 
 /// The field that the attribute names.

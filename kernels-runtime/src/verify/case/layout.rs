@@ -1,6 +1,6 @@
 use burn::tensor::Tensor;
 
-/// How the inputs of rank 4 lie in memory.
+/// How the inputs that flow through lie in memory.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Layout {
     Contiguous,
@@ -25,26 +25,26 @@ impl Layout {
     }
 
     /// A tensor from which [`Layout::view`] makes the layout; its gradient is compared as it lies.
-    pub(super) fn lay_out(self, x: Tensor<4>) -> Tensor<4> {
+    pub(super) fn lay_out<const D: usize>(self, x: Tensor<D>) -> Tensor<D> {
         match self {
             Self::Contiguous => x,
             Self::Swapped => x.swap_dims(1, 2) * 1,
-            Self::Transposed => x.swap_dims(2, 3) * 1,
+            Self::Transposed => x.swap_dims(D - 2, D - 1) * 1,
             Self::Sliced => {
                 let edge = Tensor::zeros_like(&x);
-                Tensor::cat(vec![edge.clone(), x, edge], 3)
+                Tensor::cat(vec![edge.clone(), x, edge], D - 1)
             }
         }
         .detach()
     }
 
     /// The tensor again, whose last axis has `width` elements.
-    pub(super) fn view(self, x: &Tensor<4>, width: usize) -> Tensor<4> {
+    pub(super) fn view<const D: usize>(self, x: &Tensor<D>, width: usize) -> Tensor<D> {
         match self {
             Self::Contiguous => x.clone(),
             Self::Swapped => x.clone().swap_dims(1, 2),
-            Self::Transposed => x.clone().swap_dims(2, 3),
-            Self::Sliced => x.clone().narrow(3, width, width),
+            Self::Transposed => x.clone().swap_dims(D - 2, D - 1),
+            Self::Sliced => x.clone().narrow(D - 1, width, width),
         }
     }
 }

@@ -1,17 +1,19 @@
 //! The cases: each operation with every setting of its key, the combinations that models use, and
 //! every shape class.
 
+mod experts;
 mod glu;
 mod layout;
 mod norm;
 mod rope;
+mod router;
 
 use super::budget::Exact;
 use super::data::{elements, tensor, values};
 use crate::dispatch::Reason;
 use crate::ops;
 use crate::registry::{FloatType, KernelSpec};
-use crate::semantics::SemanticsKey;
+use crate::semantics::{MoeBlockKey, SemanticsKey, SharedExpert};
 use burn::tensor::{Device, Tensor};
 use layout::Layout;
 
@@ -20,7 +22,7 @@ pub(super) struct Case {
     pub(super) kernel: &'static KernelSpec,
     pub(super) key: SemanticsKey,
     operation: Operation,
-    /// Of the result; of the queries.
+    /// Of the result; of the queries; what a mixture of experts says.
     shape: [usize; 4],
     layout: Layout,
 }
@@ -31,6 +33,8 @@ enum Operation {
     Norm(norm::Norm),
     Glu(glu::Glu),
     Rope(rope::Rope),
+    Experts(experts::Experts),
+    Router(router::Router),
 }
 
 /// Odd and even widths around the SIMD width, one row and many, one element, none at all.
@@ -55,14 +59,42 @@ pub(super) fn cases() -> impl Iterator<Item = Case> {
         .chain(glus)
         .chain(ropes)
         .flat_map(|(operation, large)| cases_of(operation, large))
+        .chain(of_mixtures())
+}
+
+fn of_mixtures() -> impl Iterator<Item = Case> {
+    let experts = experts::cases()
+        .map(|(experts, shape, layout)| (Operation::Experts(experts), shape, layout));
+    let routers =
+        router::cases().map(|(router, shape, layout)| (Operation::Router(router), shape, layout));
+    experts
+        .chain(routers)
+        .map(|(operation, shape, layout)| operation.case(shape, layout))
+}
+
+impl Operation {
+    fn case(self, shape: [usize; 4], layout: Layout) -> Case {
+        let (kernel, key) = match self {
+            Self::Norm(norm) => (ops::rms_norm::KERNEL, SemanticsKey::RmsNorm(norm.key)),
+            Self::Glu(glu) => (ops::glu::KERNEL, SemanticsKey::Glu(glu.key)),
+            Self::Rope(rope) => (ops::rope::KERNEL, SemanticsKey::Rope(rope.key)),
+            Self::Experts(experts) => (ops::moe::experts::KERNEL, SemanticsKey::Moe(experts.key)),
+            Self::Router(router) => {
+                let key = MoeBlockKey::new(router.key, SharedExpert::None);
+                (ops::moe::experts::KERNEL, SemanticsKey::MoeBlock(key))
+            }
+        };
+        Case {
+            kernel,
+            key,
+            operation: self,
+            shape,
+            layout,
+        }
+    }
 }
 
 fn cases_of(operation: Operation, large: bool) -> impl Iterator<Item = Case> {
-    let (kernel, key) = match operation {
-        Operation::Norm(norm) => (ops::rms_norm::KERNEL, SemanticsKey::RmsNorm(norm.key)),
-        Operation::Glu(glu) => (ops::glu::KERNEL, SemanticsKey::Glu(glu.key)),
-        Operation::Rope(rope) => (ops::rope::KERNEL, SemanticsKey::Rope(rope.key)),
-    };
     let contiguous = SHAPES
         .into_iter()
         .chain(LARGE.into_iter().filter(move |_| large))
@@ -74,26 +106,24 @@ fn cases_of(operation: Operation, large: bool) -> impl Iterator<Item = Case> {
             Operation::Rope(rope) => rope.has(*shape),
             _ => true,
         })
-        .map(move |(shape, layout)| Case {
-            kernel,
-            key,
-            operation,
-            shape,
-            layout,
-        })
+        .map(move |(shape, layout)| operation.case(shape, layout))
 }
 
 /// The flat inputs of a case by their names, exact in the dtype that they will have.
-pub(super) struct Inputs(Vec<(&'static str, Vec<f64>)>);
+pub(super) struct Inputs {
+    dtype: FloatType,
+    values: Vec<(&'static str, Vec<f64>)>,
+}
 
 impl Inputs {
     fn get(&self, name: &str) -> &[f64] {
-        let mut found = self.0.iter().filter(|(known, _)| *known == name);
+        let mut found = self.values.iter().filter(|(known, _)| *known == name);
         &found.next().expect("a case asks for the inputs it made").1
     }
 }
 
 /// How a case is computed: in which dtype, where, and by the kernel or its reference.
+#[derive(Clone, Copy)]
 struct Computation<'a> {
     inputs: &'a Inputs,
     dtype: FloatType,
@@ -108,33 +138,40 @@ impl Computation<'_> {
         tensor(self.inputs.get(name), shape, self.dtype, self.device)
     }
 
-    /// An input of rank 4 with a gradient: in memory as the layout wants it, and seen in its shape.
-    fn leaf(&self, name: &str, shape: [usize; 4]) -> (Tensor<4>, Tensor<4>) {
+    /// An input with a gradient: in memory as the layout wants it, and seen in its shape.
+    fn leaf<const D: usize>(&self, name: &str, shape: [usize; D]) -> (Tensor<D>, Tensor<D>) {
         let leaf = self.layout.lay_out(self.plain(name, shape)).require_grad();
-        let seen = self.layout.view(&leaf, shape[3]);
+        let seen = self.layout.view(&leaf, shape[D - 1]);
         (leaf, seen)
     }
 }
 
 impl Case {
     pub(super) fn describe(&self) -> String {
-        let with = match self.operation {
-            Operation::Rope(rope) if rope.wide_tables => " tables in f32",
-            _ => "",
-        };
-        format!("{:?}{}{with}", self.shape, self.layout.name())
+        let (shape, layout) = (self.shape, self.layout.name());
+        match self.operation {
+            Operation::Rope(rope) if rope.wide_tables => {
+                format!("{shape:?}{layout} tables in f32")
+            }
+            Operation::Experts(experts) => format!("{}{layout}", experts.describe(shape)),
+            Operation::Router(router) => format!("{}{layout}", router.describe(shape)),
+            _ => format!("{shape:?}{layout}"),
+        }
     }
 
     pub(super) fn inputs(&self, dtype: FloatType) -> Inputs {
         let make = |(name, count, dtype)| (name, values(name, count, dtype));
-        Inputs(match self.operation {
+        let values = match self.operation {
             Operation::Norm(norm) => norm.inputs(self.shape, dtype).map(make).collect(),
             Operation::Glu(glu) => glu.inputs(self.shape, dtype).map(make).collect(),
             Operation::Rope(rope) => rope
                 .inputs(self.shape, self.layout, dtype)
                 .map(make)
                 .collect(),
-        })
+            Operation::Experts(experts) => experts.inputs(self.shape, dtype).map(make).collect(),
+            Operation::Router(router) => router.inputs(self.shape, dtype).map(make).collect(),
+        };
+        Inputs { dtype, values }
     }
 
     /// Runs the kernel in `dtype`.
@@ -171,6 +208,8 @@ impl Case {
             Operation::Norm(norm) => norm.compute(self.shape, &computation),
             Operation::Glu(glu) => glu.compute(self.shape, &computation),
             Operation::Rope(rope) => rope.compute(self.shape, &computation),
+            Operation::Experts(experts) => experts.compute(self.shape, &computation),
+            Operation::Router(router) => router.compute(self.shape, &computation),
         }
     }
 }
@@ -183,6 +222,8 @@ pub(super) struct Computed {
     terms: Option<f64>,
     rounded_terms: bool,
     roundings: u32,
+    /// See [`Exact`].
+    noise: f64,
 }
 
 impl Computed {
@@ -195,6 +236,7 @@ impl Computed {
             terms: None,
             rounded_terms: false,
             roundings: 2,
+            noise: 0.0,
         }
     }
 
@@ -204,7 +246,16 @@ impl Computed {
             terms: self.terms.unwrap_or_else(|| largest(&self.values)),
             rounded_terms: self.rounded_terms,
             roundings: self.roundings,
+            noise: self.noise,
         }
+    }
+
+    /// The same, that a kernel may be twice as far from as a plain computation is.
+    fn with_noise_of(mut self, plain: &Self) -> Self {
+        let pairs = self.values.iter().zip(&plain.values);
+        let errors: Vec<f64> = pairs.map(|(exact, plain)| plain - exact).collect();
+        self.noise = 2.0 * largest(&errors);
+        self
     }
 
     fn sum_of(mut self, terms: f64) -> Self {

@@ -1,0 +1,75 @@
+pub struct Experts {
+    gate_up_proj: Param<Tensor<3>>,
+    gate_up_proj_bias: Param<Tensor<2>>,
+    down_proj: Param<Tensor<3>>,
+    down_proj_bias: Param<Tensor<2>>,
+}
+impl Experts {
+    /**The experts of a mixture: for each token the sum of its experts' results, weighted by `routing`. An expert computes `down(silu(gate) · up)`; `gate` and `up` are the halves of one projection of the token. Every projection has a bias.
+
+`x` is `[tokens, hidden]`, `indices` and `routing` are `[tokens, k]`; the result is like `x`. An index that is the number of experts is one on another device and adds nothing. The weights are `[experts, out, in]`.
+
+Runs the kernel `npu_fused_moe` (`part = experts`, `experts = stacked`, `activation = silu`, `projections = chunked`, `clamp = none`, `up_offset = 0`, `layout = linear`, `bias = all`) where the device has it, else [`Self::forward_reference`].*/
+    pub fn forward(
+        &self,
+        x: ::burn_kernels::__private::burn::tensor::Tensor<2usize>,
+        indices: ::burn_kernels::__private::burn::tensor::Tensor<
+            2usize,
+            ::burn_kernels::__private::burn::tensor::Int,
+        >,
+        routing: ::burn_kernels::__private::burn::tensor::Tensor<2usize>,
+    ) -> ::burn_kernels::__private::burn::tensor::Tensor<2usize> {
+        ::burn_kernels::__private::declare_site! {
+            static SITE = { kernel : "npu_fused_moe", item : "Experts::forward", form :
+            Form::Struct, key : SemanticsKey::Moe(MoeKey { activation : Activation::Silu,
+            projections : Projections::Chunked, clamp : Clamp::None, up_offset :
+            Offset::Zero, layout : ExpertLayout::Linear, bias : ExpertBias::All }),
+            key_json :
+            "{\"op\":\"moe\",\"part\":\"experts\",\"activation\":\"silu\",\"projections\":\"chunked\",\"clamp\":\"none\",\"up_offset\":\"zero\",\"layout\":\"linear\",\"bias\":\"all\"}",
+            layer : ::core::option::Option::None }
+        }
+        ::burn_kernels::__private::experts(
+            ::burn_kernels::__private::At::new(&SITE),
+            x,
+            indices,
+            routing,
+            ::burn_kernels::__private::StackedExperts::packed(
+                    &self.gate_up_proj,
+                    &self.down_proj,
+                )
+                .biases(&[&self.gate_up_proj_bias, &self.down_proj_bias]),
+            ::core::option::Option::None,
+            |x, indices, routing| self.forward_reference(x, indices, routing),
+        )
+    }
+    ///The plain computation of [`Self::forward`], which the kernel `npu_fused_moe` is verified against.
+    pub fn forward_reference(
+        &self,
+        x: ::burn_kernels::__private::burn::tensor::Tensor<2usize>,
+        indices: ::burn_kernels::__private::burn::tensor::Tensor<
+            2usize,
+            ::burn_kernels::__private::burn::tensor::Int,
+        >,
+        routing: ::burn_kernels::__private::burn::tensor::Tensor<2usize>,
+    ) -> ::burn_kernels::__private::burn::tensor::Tensor<2usize> {
+        ::burn_kernels::__private::reference::experts(
+            x,
+            indices,
+            routing,
+            ::burn_kernels::__private::StackedExperts::packed(
+                    &self.gate_up_proj,
+                    &self.down_proj,
+                )
+                .biases(&[&self.gate_up_proj_bias, &self.down_proj_bias]),
+            ::core::option::Option::None,
+            ::burn_kernels::__private::MoeKey {
+                activation: ::burn_kernels::__private::Activation::Silu,
+                projections: ::burn_kernels::__private::Projections::Chunked,
+                clamp: ::burn_kernels::__private::Clamp::None,
+                up_offset: ::burn_kernels::__private::Offset::Zero,
+                layout: ::burn_kernels::__private::ExpertLayout::Linear,
+                bias: ::burn_kernels::__private::ExpertBias::All,
+            },
+        )
+    }
+}

@@ -1,0 +1,479 @@
+//! Sites of `npu_fused_moe`, called as the attribute's expansions call them: paths, gradients, and
+//! what live verification finds.
+
+#![cfg(feature = "cpu")]
+
+use burn::module::Param;
+use burn::nn::{Linear, LinearConfig};
+use burn::tensor::activation::{gelu, sigmoid, silu, softmax};
+use burn::tensor::{Device, Distribution, FloatDType, Int, Tensor, TensorData};
+use kernels_runtime::__private::{
+    self as private, At, Block, ListedExpert, StackedExperts, declare_site, plain_linear,
+};
+use kernels_runtime::live::{self, Sampling};
+use kernels_runtime::policy::{self, Policy};
+use kernels_runtime::registry::Site;
+use kernels_runtime::report;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+macro_rules! sites {
+    ($($name:ident: $key:expr;)*) => {
+        $(declare_site! {
+            static $name = {
+                kernel: "npu_fused_moe",
+                item: stringify!($name),
+                form: Form::Function,
+                key: $key,
+                key_json: r#"{"op":"not read here"}"#,
+                layer: None,
+            }
+        })*
+    };
+}
+
+sites! {
+    EXPERTS: SemanticsKey::Moe(MoeKey::LLAMA4);
+    EXPERTS_OF_GELU: SemanticsKey::Moe(MoeKey::LLAMA4);
+    EXPERTS_CUT_OFF: SemanticsKey::Moe(MoeKey::LLAMA4);
+    LIST: SemanticsKey::Moe(LISTED);
+    LIST_WITH_A_BIAS: SemanticsKey::Moe(LISTED);
+    LIST_ASKED_FOR: SemanticsKey::Moe(LISTED);
+    BLOCK: SemanticsKey::MoeBlock(MoeBlockKey::QWEN3_MOE);
+    BLOCK_GRADIENTS: SemanticsKey::MoeBlock(MoeBlockKey::MIXTRAL);
+    BLOCK_TIES: SemanticsKey::MoeBlock(MoeBlockKey::QWEN3_MOE);
+    BLOCK_TIES_HALF: SemanticsKey::MoeBlock(MoeBlockKey::QWEN3_MOE);
+    BLOCK_NOT_RENORMALISED: SemanticsKey::MoeBlock(MoeBlockKey::QWEN3_MOE);
+    BLOCK_OTHER_LOGITS: SemanticsKey::MoeBlock(MoeBlockKey::QWEN3_MOE);
+    BLOCK_CORRECTED: SemanticsKey::MoeBlock(MoeBlockKey::DEEPSEEK_V3);
+    BLOCK_OF_TOO_FEW: SemanticsKey::MoeBlock(MoeBlockKey::QWEN3_MOE);
+    BLOCK_OF_OTHERS: SemanticsKey::MoeBlock(MoeBlockKey::QWEN3_MOE);
+}
+
+use kernels_runtime::semantics::{MoeKey, Projections};
+
+/// Of layers in a list.
+const LISTED: MoeKey = MoeKey {
+    projections: Projections::Separate,
+    ..MoeKey::LLAMA4
+};
+
+const EXPERTS_COUNT: usize = 4;
+
+fn random<const D: usize>(shape: [usize; D]) -> Tensor<D> {
+    let device = Device::flex().autodiff();
+    Tensor::random(shape, Distribution::Normal(0.0, 1.0), &device)
+}
+
+fn checked<T>(call: impl FnOnce() -> T) -> T {
+    let _first = live::scope(Sampling::first());
+    call()
+}
+
+fn refusal<T>(call: impl FnOnce() -> T) -> String {
+    let panic = catch_unwind(AssertUnwindSafe(|| checked(call)))
+        .err()
+        .expect("the call is refused");
+    match panic.downcast::<String>() {
+        Ok(message) => *message,
+        Err(panic) => (*panic.downcast::<&str>().expect("a message")).to_owned(),
+    }
+}
+
+fn paths(site: &Site) -> Vec<String> {
+    let rows = report::report().rows.into_iter();
+    rows.filter(|row| row.site == site.name())
+        .filter_map(|row| row.call.map(|call| call.path()))
+        .collect()
+}
+
+/// How often a site was checked and skipped.
+fn checks(site: &Site) -> (u64, u64) {
+    let mut rows = live::report().rows.into_iter();
+    let row = rows.find(|row| row.site == site.name());
+    row.map_or((0, 0), |row| (row.checked, row.skipped))
+}
+
+fn near<const D: usize>(a: Tensor<D>, b: Tensor<D>) {
+    let distance = (a - b.clone()).abs().max().into_scalar::<f32>();
+    let size = b.abs().max().into_scalar::<f32>();
+    assert!(
+        size > 0.0 && distance <= 1e-5 * size,
+        "{distance} of {size}"
+    );
+}
+
+/// Weights of experts, gate and up in halves, `[in, out]`.
+struct Stacked {
+    gate_up: Param<Tensor<3>>,
+    down: Param<Tensor<3>>,
+}
+
+impl Stacked {
+    fn new() -> Self {
+        Self {
+            gate_up: Param::from_tensor(random([EXPERTS_COUNT, 6, 10])),
+            down: Param::from_tensor(random([EXPERTS_COUNT, 5, 6])),
+        }
+    }
+
+    /// Every expert for every token.
+    fn body(
+        &self,
+        activation: fn(Tensor<2>) -> Tensor<2>,
+        (x, indices, routing): Flowing,
+    ) -> Tensor<2> {
+        let one = |weights: Tensor<3>, e: usize| weights.narrow(0, e, 1).squeeze_dim::<2>(0);
+        let each = (0..EXPERTS_COUNT).map(|e| {
+            let parts = x.clone().matmul(one(self.gate_up.val(), e)).chunk(2, 1);
+            let hidden = activation(parts[0].clone()) * parts[1].clone();
+            let chosen = indices.clone().equal_elem(e as i64).float();
+            hidden.matmul(one(self.down.val(), e)) * (routing.clone() * chosen).sum_dim(1)
+        });
+        each.reduce(|sum, part| sum + part).expect("experts")
+    }
+
+    fn call(
+        &self,
+        site: &'static Site,
+        (x, indices, routing): Flowing,
+        body: impl FnOnce(Flowing) -> Tensor<2>,
+    ) -> Tensor<2> {
+        private::experts(
+            At::new(site),
+            x,
+            indices,
+            routing,
+            StackedExperts::packed(&self.gate_up, &self.down),
+            None,
+            |x, indices, routing| body((x, indices, routing)),
+        )
+    }
+}
+
+type Flowing = (Tensor<2>, Tensor<2, Int>, Tensor<2>);
+
+/// Seven tokens, two different experts each.
+fn tokens() -> Flowing {
+    let indices: Vec<i64> = (0..7).flat_map(|t| [t % 4, (t + 1 + t / 4) % 4]).collect();
+    let indices = TensorData::new(indices, [7, 2]);
+    let device = Device::flex().autodiff();
+    (
+        random([7, 6]).require_grad(),
+        Tensor::from_data(indices, &device),
+        random([7, 2]).require_grad(),
+    )
+}
+
+#[test]
+fn experts_pass_their_check_and_have_every_gradient() {
+    let (stacked, flowing) = (Stacked::new(), tokens());
+    let y = checked(|| {
+        stacked.call(&EXPERTS, flowing.clone(), |flowing| {
+            stacked.body(silu, flowing)
+        })
+    });
+    let expected = stacked.body(silu, flowing.clone());
+    near(y.clone().inner(), expected.clone().inner());
+    let dy = random([7, 6]).inner();
+    let dy = || Tensor::<2>::from_inner(dy.clone());
+    let ours = (y * dy()).sum().backward();
+    let theirs = (expected * dy()).sum().backward();
+    for leaf in [&flowing.0, &flowing.2] {
+        near(leaf.grad(&ours).unwrap(), leaf.grad(&theirs).unwrap());
+    }
+    for leaf in [stacked.gate_up.val(), stacked.down.val()] {
+        near(leaf.grad(&ours).unwrap(), leaf.grad(&theirs).unwrap());
+    }
+    assert_eq!(paths(&EXPERTS), ["fused cpu-simd"]);
+    assert_eq!(checks(&EXPERTS), (1, 0));
+}
+
+#[test]
+fn a_body_with_another_activation_is_found() {
+    let stacked = Stacked::new();
+    let message = refusal(|| {
+        stacked.call(&EXPERTS_OF_GELU, tokens(), |flowing| {
+            stacked.body(gelu, flowing)
+        })
+    });
+    assert!(message.contains("the annotated body is the odd one out"));
+    assert!(message.contains("moe(activation=silu"), "{message}");
+}
+
+#[test]
+fn a_body_that_cuts_off_the_routing_weights_is_found() {
+    let stacked = Stacked::new();
+    let message = refusal(|| {
+        stacked.call(&EXPERTS_CUT_OFF, tokens(), |(x, indices, routing)| {
+            stacked.body(silu, (x, indices, routing.detach()))
+        })
+    });
+    assert!(message.contains("there is no d_routing"), "{message}");
+}
+
+/// Experts that are layers.
+struct Mlp {
+    gate: Linear,
+    up: Linear,
+    down: Linear,
+}
+
+fn list(bias: bool) -> Vec<Mlp> {
+    let device = Device::flex().autodiff();
+    let linear = |inputs, outputs| {
+        LinearConfig::new(inputs, outputs)
+            .with_bias(bias)
+            .init(&device)
+    };
+    let expert = |_| Mlp {
+        gate: linear(6, 5),
+        up: linear(6, 5),
+        down: linear(5, 6),
+    };
+    (0..EXPERTS_COUNT).map(expert).collect()
+}
+
+/// Calls a site of a list, of which `expert(e)` shows the layers. Its body gives `x` back.
+fn call_list<'a>(site: &'static Site, expert: &dyn Fn(usize) -> ListedExpert<'a>) -> Tensor<2> {
+    let (x, indices, routing) = tokens();
+    private::experts_list(
+        At::new(site),
+        x,
+        indices,
+        routing,
+        EXPERTS_COUNT,
+        expert,
+        None,
+        |x, _, _| x,
+    )
+}
+
+#[test]
+fn one_layer_that_is_not_plain_is_enough_for_the_reference() {
+    let list = list(false);
+    let _off = live::scope(Sampling::off());
+    let all = |e: usize| {
+        let Mlp { gate, up, down } = &list[e];
+        ListedExpert::separate(plain_linear!(gate), plain_linear!(up), plain_linear!(down))
+    };
+    call_list(&LIST, &all);
+    let last = |e: usize| {
+        let down = plain_linear!(&list[e].down).filter(|_| e < EXPERTS_COUNT - 1);
+        ListedExpert::separate(
+            plain_linear!(&list[e].gate),
+            plain_linear!(&list[e].up),
+            down,
+        )
+    };
+    call_list(&LIST, &last);
+    let _off = policy::scope(Policy::reference());
+    call_list(&LIST, &|_| {
+        unreachable!("no layer is looked at without a kernel")
+    });
+    let mut paths = paths(&LIST);
+    paths.sort();
+    assert_eq!(
+        paths,
+        [
+            "fused cpu-simd",
+            "reference: a projection is not a plain `Linear`",
+            "reference: switched off by the policy",
+        ]
+    );
+}
+
+#[test]
+fn a_kernel_that_is_asked_for_says_which_layers_it_cannot_read() {
+    let _strict = policy::scope("+npu_fused_moe".parse().unwrap());
+    let none = |_| ListedExpert::separate(None, None, None);
+    let message = refusal(|| call_list(&LIST_ASKED_FOR, &none));
+    assert!(message.contains("not a plain `Linear`"), "{message}");
+}
+
+#[test]
+fn a_bias_that_the_attribute_does_not_say_is_not_lost() {
+    let list = list(true);
+    let all = |e: usize| {
+        let Mlp { gate, up, down } = &list[e];
+        ListedExpert::separate(plain_linear!(gate), plain_linear!(up), plain_linear!(down))
+    };
+    let message = refusal(|| call_list(&LIST_WITH_A_BIAS, &all));
+    assert!(message.contains("write `bias = all`"), "{message}");
+}
+
+/// A block whose expert `e` multiplies with `e + 1`.
+struct Router {
+    gate: Tensor<2>,
+    top_k: usize,
+}
+
+impl Router {
+    fn new(experts: usize, top_k: usize) -> Self {
+        Self {
+            gate: random([16, experts]).require_grad(),
+            top_k,
+        }
+    }
+
+    fn logits(&self, x: Tensor<2>) -> Tensor<2> {
+        x.clone()
+            .matmul(self.gate.clone().cast(FloatDType::from(x.dtype())))
+    }
+
+    /// In the dtype of the tokens, which those of the weights may not be.
+    fn experts(x: Tensor<2>, indices: Tensor<2, Int>, weights: Tensor<2>) -> Tensor<2> {
+        let dtype = FloatDType::from(x.dtype());
+        let weights = weights.cast(FloatDType::F32);
+        let factor = ((indices.float() + 1.0) * weights).sum_dim(1);
+        (x.cast(FloatDType::F32) * factor).cast(dtype)
+    }
+
+    /// The whole block, in f32 where it scores.
+    fn body(&self, x: Tensor<2>, renormalise: bool) -> (Tensor<2>, Tensor<2>) {
+        let logits = self.logits(x.clone());
+        let scores = softmax(logits.clone().cast(FloatDType::F32), 1);
+        let (best, indices) = scores.topk_with_indices(self.top_k, 1);
+        let weights = match renormalise {
+            true => best.clone() / best.sum_dim(1),
+            false => best,
+        };
+        let weights = weights.cast(FloatDType::from(x.dtype()));
+        (Self::experts(x, indices, weights), logits)
+    }
+
+    fn call(
+        &self,
+        site: &'static Site,
+        x: Tensor<2>,
+        body: impl FnOnce(Tensor<2>) -> (Tensor<2>, Tensor<2>),
+    ) -> (Tensor<2>, Tensor<2>) {
+        let gate = |x| self.logits(x);
+        let block = Block::new(&gate, &Self::experts, self.top_k);
+        private::block(At::new(site), x, block, body)
+    }
+}
+
+#[test]
+fn blocks_pass_their_check_and_return_their_logits() {
+    let router = Router::new(8, 2);
+    let x = random([9, 16]);
+    let (y, logits) = checked(|| router.call(&BLOCK, x.clone(), |x| router.body(x, true)));
+    let (expected, expected_logits) = router.body(x, true);
+    near(y.inner(), expected.inner());
+    near(logits.inner(), expected_logits.inner());
+    assert_eq!(paths(&BLOCK), ["fused cpu-router"]);
+    assert_eq!(checks(&BLOCK), (1, 0));
+}
+
+#[test]
+fn gradients_of_a_block_reach_the_tokens_and_the_router() {
+    let router = Router::new(8, 3);
+    let x = random([9, 16]).require_grad();
+    let (y, logits) = router.call(&BLOCK_GRADIENTS, x.clone(), |x| router.body(x, true));
+    let (expected, expected_logits) = router.body(x.clone(), true);
+    // As with a load balancing loss, which takes the logits.
+    let loss = |y: Tensor<2>, logits: Tensor<2>| y.square().sum() + logits.square().sum();
+    let ours = loss(y, logits).backward();
+    let theirs = loss(expected, expected_logits).backward();
+    for leaf in [&x, &router.gate] {
+        near(leaf.grad(&ours).unwrap(), leaf.grad(&theirs).unwrap());
+    }
+}
+
+/// A body may take another one of equals. In bf16 equal logits are common; here every expert of the
+/// second half scores as one of the first, so about half of the tokens have to choose between two.
+#[test]
+fn equal_scores_are_no_alarm() {
+    for (site, dtype) in [
+        (&BLOCK_TIES, FloatDType::F32),
+        (&BLOCK_TIES_HALF, FloatDType::BF16),
+    ] {
+        let mut router = Router::new(16, 5);
+        let columns = random([16, 32]).inner();
+        router.gate = Tensor::cat(vec![columns.clone(), columns.narrow(1, 0, 16)], 1);
+        let x = random([64, 16]).inner().cast(dtype);
+        let last_of_equals = |x: Tensor<2>| {
+            let logits = router.logits(x.clone());
+            let scores = softmax(logits.clone().cast(FloatDType::F32), 1).flip([1]);
+            let (best, indices) = scores.topk_with_indices(5, 1);
+            let weights = (best.clone() / best.sum_dim(1)).cast(dtype);
+            (Router::experts(x, indices * -1 + 47, weights), logits)
+        };
+        let (y, _) = checked(|| router.call(site, x.clone(), last_of_equals));
+        let (other, _) = last_of_equals(x);
+        let apart = (y - other).cast(FloatDType::F32).abs().max();
+        assert!(apart.into_scalar::<f32>() > 0.1, "the choices differ");
+        assert_eq!(checks(site), (1, 0));
+    }
+}
+
+#[test]
+fn a_body_that_does_not_renormalise_is_found() {
+    let router = Router::new(8, 2);
+    let message = refusal(|| {
+        router.call(&BLOCK_NOT_RENORMALISED, random([9, 16]), |x| {
+            router.body(x, false)
+        })
+    });
+    assert!(message.contains("the annotated body is the odd one out"));
+    assert!(message.contains("renormalise=sum"), "{message}");
+}
+
+#[test]
+fn a_body_that_returns_other_logits_is_found() {
+    let router = Router::new(8, 2);
+    let message = refusal(|| {
+        router.call(&BLOCK_OTHER_LOGITS, random([9, 16]), |x| {
+            let (y, logits) = router.body(x, true);
+            (y, softmax(logits, 1))
+        })
+    });
+    assert!(message.contains("y.1"), "{message}");
+}
+
+#[test]
+fn a_choice_in_groups_corrected_by_a_bias_passes_its_check() {
+    let router = Router::new(32, 4);
+    let bias = random([32]).inner() * 0.1;
+    let x = random([40, 16]);
+    let (gate, shared_gate) = (|x| router.logits(x), |x: Tensor<2>| x.narrow(1, 0, 1));
+    let shared = |x: Tensor<2>| x * 2.0;
+    let block = Block::new(&gate, &Router::experts, 4)
+        .correction(&bias)
+        .groups(8, 3)
+        .scale(2.5)
+        .num_experts(32)
+        .shared(&shared)
+        .shared_gate(&shared_gate);
+    let composition = |x| private::reference::block(x, block, KEY);
+    let (y, _) =
+        checked(|| private::block(At::new(&BLOCK_CORRECTED), x.clone(), block, composition));
+    // What a kernel adds of the shared expert.
+    let without = Block::new(&gate, &Router::experts, 4)
+        .correction(&bias)
+        .groups(8, 3);
+    let (unscaled, _) = private::reference::block(x.clone(), without, KEY);
+    let shared = sigmoid(x.clone().narrow(1, 0, 1)) * x * 2.0;
+    near(y.inner(), (unscaled * 2.5 + shared).inner());
+}
+
+const KEY: kernels_runtime::semantics::MoeBlockKey =
+    kernels_runtime::semantics::MoeBlockKey::DEEPSEEK_V3;
+
+#[test]
+fn numbers_that_do_not_fit_together_are_told() {
+    let router = Router::new(3, 4);
+    let call = |site, block| {
+        let body = |x| router.body(x, true);
+        refusal(|| private::block(At::new(site), random([2, 16]), block, body))
+    };
+    let gate = |x| router.logits(x);
+    let block = Block::new(&gate, &Router::experts, 4);
+    let message = call(&BLOCK_OF_TOO_FEW, block);
+    assert!(message.contains("can't choose 4 of 3 experts"), "{message}");
+    let message = call(&BLOCK_OF_OTHERS, block.num_experts(8));
+    assert!(
+        message.contains("3 logits a token, but there are 8"),
+        "{message}"
+    );
+}

@@ -1,0 +1,18 @@
+use burn::module::Module;
+use burn::nn::Linear;
+use burn_kernels::fused_kernel;
+
+#[derive(Module, Debug)]
+struct Mlp {
+    gate_proj: Linear,
+    up: Linear,
+    down_proj: Linear,
+}
+
+#[fused_kernel("npu_fused_moe", experts = list, projections = separate, down = w2)]
+#[derive(Module, Debug)]
+struct Experts {
+    experts: Vec<Mlp>,
+}
+
+fn main() {}
