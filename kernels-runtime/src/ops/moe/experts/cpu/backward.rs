@@ -1,5 +1,5 @@
 use super::super::super::many::Many;
-use super::super::super::product::{Gemm, Rows, product};
+use super::super::super::product::{Gemm, Rows, each, product};
 use super::super::super::slabs::{self, contiguous};
 use super::super::autodiff::{Gradients, Wanted};
 use super::rows::{combine, gather};
@@ -10,7 +10,6 @@ use crate::cpu::{Element, Output, dispatch_dtype, sum_of};
 use burn::backend::flex::FlexTensor;
 use burn::backend::{Flex, Shape};
 use burn::tensor::DType;
-use rayon::prelude::*;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
@@ -59,9 +58,7 @@ where
             });
         }
         let (dy, kept) = (contiguous::<T>(&dy), contiguous::<T>(&kept));
-        tasks
-            .into_par_iter()
-            .for_each(|task| task.run(view, dy, kept));
+        each(tasks, |task| task.run(view, dy, kept));
     }
     // SAFETY: the tasks cover all rows, and each writes all of its part, if `dx` is wanted.
     unsafe { dx.set_len(dx_len) };

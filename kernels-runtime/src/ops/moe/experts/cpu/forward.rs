@@ -1,11 +1,10 @@
-use super::super::super::product::{Gemm, Rows, product};
+use super::super::super::product::{Gemm, Rows, each, product};
 use super::rows::{add_bias, combine, gather};
 use super::unit::{Forward, Unit};
 use super::{View, chunks, spread};
 use crate::cpu::{Element, Output};
 use burn::backend::Shape;
 use burn::backend::flex::FlexTensor;
-use rayon::prelude::*;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
@@ -44,7 +43,7 @@ where
             });
         }
     }
-    tasks.into_par_iter().for_each(|task| task.run(view));
+    each(tasks, |task| task.run(view));
     // SAFETY: the tasks cover all rows, and each writes all of its part of `results`.
     unsafe { results.set_len(rows * view.hidden) };
     // SAFETY: as for `results`.
