@@ -4,12 +4,14 @@
 //! compiler vectorises; [`run`](run()) compiles it for the widest SIMD the machine has and spreads the
 //! rows over threads. Results don't depend on the number of threads.
 
+pub(crate) mod activation;
 mod element;
 mod output;
 mod real;
 mod rows;
 mod run;
 
+pub(crate) use activation::{Function, with_function};
 pub(crate) use element::{Element, dispatch_dtype};
 pub(crate) use output::Output;
 pub(crate) use real::{Real, sum_of, sum_of_squares};

@@ -1,154 +1,9 @@
-//! The activations, and the loops over elements that each is compiled into.
+//! The loops over elements that each activation is compiled into.
 
-use crate::cpu::{Element, Real};
+use crate::cpu::{Element, Function, with_function};
 use crate::semantics::Activation;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
-
-/// A function of the gate, without branches so that its loops vectorise.
-trait Function {
-    fn value<A: Real>(a: A) -> A;
-    /// The value and its derivative.
-    fn with_slope<A: Real>(a: A) -> (A, A);
-}
-
-struct Silu;
-struct Gelu;
-struct GeluTanh;
-struct QuickGelu;
-struct Relu;
-struct Relu2;
-struct Sigmoid;
-struct Identity;
-
-impl Function for Silu {
-    #[inline(always)]
-    fn value<A: Real>(a: A) -> A {
-        a * a.sigmoid()
-    }
-
-    #[inline(always)]
-    fn with_slope<A: Real>(a: A) -> (A, A) {
-        a.silu_with_slope()
-    }
-}
-
-impl Function for Gelu {
-    #[inline(always)]
-    fn value<A: Real>(a: A) -> A {
-        a * a.normal().0
-    }
-
-    #[inline(always)]
-    fn with_slope<A: Real>(a: A) -> (A, A) {
-        let (phi, density) = a.normal();
-        (a * phi, phi + a * density)
-    }
-}
-
-/// `(1 + tanh(z)) / 2 = σ(2z)`, with `2z = a · (LINEAR + CUBIC · a²)`.
-impl GeluTanh {
-    /// `2 · √(2/π)`
-    const LINEAR: f64 = std::f64::consts::FRAC_2_SQRT_PI * std::f64::consts::SQRT_2;
-    const CUBIC: f64 = Self::LINEAR * 0.044715;
-
-    /// Beyond 20 the sigmoid is 0 or 1 and flat; the bound keeps its powers finite.
-    #[inline(always)]
-    fn bounded<A: Real>(a: A) -> A {
-        a.at_most(A::of(20.0)).at_least(A::of(-20.0))
-    }
-
-    /// `2z`.
-    #[inline(always)]
-    fn argument<A: Real>(b: A) -> A {
-        b * (A::of(Self::LINEAR) + A::of(Self::CUBIC) * b * b)
-    }
-}
-
-impl Function for GeluTanh {
-    #[inline(always)]
-    fn value<A: Real>(a: A) -> A {
-        a * Self::argument(Self::bounded(a)).sigmoid()
-    }
-
-    #[inline(always)]
-    fn with_slope<A: Real>(a: A) -> (A, A) {
-        let b = Self::bounded(a);
-        let (s, rest) = Self::argument(b).sigmoid_and_rest();
-        let inner = A::of(Self::LINEAR) + A::of(3.0 * Self::CUBIC) * b * b;
-        (a * s, s + s * rest * (b * inner))
-    }
-}
-
-impl QuickGelu {
-    const ALPHA: f64 = 1.702;
-}
-
-impl Function for QuickGelu {
-    #[inline(always)]
-    fn value<A: Real>(a: A) -> A {
-        a * (A::of(Self::ALPHA) * a).sigmoid()
-    }
-
-    #[inline(always)]
-    fn with_slope<A: Real>(a: A) -> (A, A) {
-        let scaled = A::of(Self::ALPHA) * a;
-        let (s, rest) = scaled.sigmoid_and_rest();
-        (a * s, s * (A::ONE + scaled * rest))
-    }
-}
-
-impl Function for Relu {
-    #[inline(always)]
-    fn value<A: Real>(a: A) -> A {
-        a.at_least(A::ZERO)
-    }
-
-    #[inline(always)]
-    fn with_slope<A: Real>(a: A) -> (A, A) {
-        let slope = if a <= A::ZERO { A::ZERO } else { A::ONE };
-        (a.at_least(A::ZERO), slope)
-    }
-}
-
-impl Function for Relu2 {
-    #[inline(always)]
-    fn value<A: Real>(a: A) -> A {
-        let positive = a.at_least(A::ZERO);
-        positive * positive
-    }
-
-    #[inline(always)]
-    fn with_slope<A: Real>(a: A) -> (A, A) {
-        let positive = a.at_least(A::ZERO);
-        (positive * positive, positive + positive)
-    }
-}
-
-impl Function for Sigmoid {
-    #[inline(always)]
-    fn value<A: Real>(a: A) -> A {
-        a.sigmoid()
-    }
-
-    #[inline(always)]
-    fn with_slope<A: Real>(a: A) -> (A, A) {
-        let (s, rest) = a.sigmoid_and_rest();
-        (s, s * rest)
-    }
-}
-
-impl Function for Identity {
-    #[inline(always)]
-    fn value<A: Real>(a: A) -> A {
-        a
-    }
-
-    #[inline(always)]
-    fn with_slope<A: Real>(a: A) -> (A, A) {
-        (a, A::ONE)
-    }
-}
 
 /// `y = f(gate) · up` of slices of one length; writes every place.
 pub(super) type Forward<T> = fn(&[T], &[T], &mut [MaybeUninit<T>]);
@@ -165,16 +20,7 @@ pub(super) struct Loops<T> {
 
 impl<T: Element> Loops<T> {
     pub(super) fn of(activation: Activation) -> Self {
-        match activation {
-            Activation::Silu => Self::compiled::<Silu>(),
-            Activation::Gelu => Self::compiled::<Gelu>(),
-            Activation::GeluTanh => Self::compiled::<GeluTanh>(),
-            Activation::QuickGelu => Self::compiled::<QuickGelu>(),
-            Activation::Relu => Self::compiled::<Relu>(),
-            Activation::Relu2 => Self::compiled::<Relu2>(),
-            Activation::Sigmoid => Self::compiled::<Sigmoid>(),
-            Activation::Identity => Self::compiled::<Identity>(),
-        }
+        with_function!(activation, F => Self::compiled::<F>())
     }
 
     fn compiled<F: Function>() -> Self {

@@ -3,14 +3,13 @@
 
 use super::super::integers::read as ints;
 use super::super::many::Many;
-use super::super::product::{Destination, Gemm, Matrix, Rows, load, outer, product};
+use super::super::product::{Destination, Gemm, Matrix, Rows, each, load, outer, product};
 use super::super::slabs::{Gradients, Readable, Round, Slab, Sum, contiguous};
 use super::{GroupedMatmulBackend, GroupedMatmulKernel};
 use crate::cpu::{Element, Output, dispatch_dtype};
 use crate::semantics::ExpertLayout;
 use burn::backend::flex::FlexTensor;
 use burn::backend::{Flex, Shape};
-use rayon::prelude::*;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
@@ -107,7 +106,7 @@ where
         }
     }
     left.fill(MaybeUninit::new(T::round(Gemm::ZERO)));
-    tasks.into_par_iter().for_each(|(expert, rows, places)| {
+    each(tasks, |(expert, rows, places)| {
         let spread = spread(rows.len(), covered);
         let mut y = vec![<T::Acc as Gemm>::ZERO; places.len()];
         let x = load(&x[rows.start * inputs..rows.end * inputs]);
@@ -137,7 +136,7 @@ fn weight_gradients<T: Element>(
     let (x, dy) = (contiguous::<T>(&x), contiguous::<T>(&dy));
     let slabs = gradients.experts(groups.len(), inputs * features);
     let tasks: Vec<(&Range<usize>, Slab<'_, T>)> = groups.iter().zip(slabs).collect();
-    tasks.into_par_iter().for_each(|(group, slab)| {
+    each(tasks, |(group, slab)| {
         let Some(slab) = slab else { return };
         let mut sum = Sum::new(slab);
         let spread = spread(group.len(), covered);

@@ -73,6 +73,12 @@ const PANEL: usize = 64;
 /// Features of a part that is computed by itself when a product is spread over threads.
 const PART: usize = 64;
 
+/// Runs each task on some thread of rayon's. Tasks take long and some longer than others: a thread
+/// without work must find single ones to take over, not parts of the list.
+pub(super) fn each<K: Send>(tasks: Vec<K>, run: impl Fn(K) + Send + Sync) {
+    tasks.into_par_iter().with_max_len(1).for_each(run);
+}
+
 /// `out = rows · weights`, or `out += …` if `add`. `out` is `count × features`. If `spread`, rayon's threads share the features, in parts of one size, so
 /// that results don't depend on the number of threads.
 pub(super) fn product<T: Element>(
@@ -95,6 +101,7 @@ pub(super) fn product<T: Element>(
     // Parts are columns of `out`, which no slice can be; they are computed apart and copied.
     let parts: Vec<(usize, Vec<T::Acc>)> = (0..weights.features.div_ceil(PART))
         .into_par_iter()
+        .with_max_len(1)
         .map(|part| {
             let start = part * PART;
             let width = PART.min(weights.features - start);

@@ -60,6 +60,7 @@ pub(in crate::ops::moe) unsafe fn outer<A: Gemm>(
     out.data
         .par_chunks_mut(LINES * out.line_stride)
         .take(lines.div_ceil(LINES))
+        .with_max_len(1)
         .enumerate()
         .for_each(|(chunk, data)| {
             let first = chunk * LINES;

@@ -48,7 +48,7 @@ impl Kind {
     /// second-level cache, and so must lines of weights which are a power of two apart.
     fn depth(self, others: usize) -> usize {
         match self {
-            Self::ByFeatures | Self::Outer => 512,
+            Self::ByFeatures | Self::Outer => 1024,
             // Few others are soon done with: their lines of weights are read along, not across.
             Self::ByRows => (4 * others).clamp(16, PACKED),
         }
@@ -355,13 +355,15 @@ unsafe fn sum<const KIND: u8, const V: usize, const N: usize>(tile: Walk, last: 
         if KIND == BY_FEATURES {
             for n in 0..N {
                 let next = others.wrapping_add((N + n) * tile.other);
-                _mm_prefetch::<_MM_HINT_T0>(next.cast());
+                _mm_prefetch::<_MM_HINT_T1>(next.cast());
             }
         }
         if KIND == BY_ROWS {
             for _ in 0..tile.ahead_steps {
                 for v in 0..V {
-                    _mm_prefetch::<_MM_HINT_T0>(ahead.wrapping_add(v * LANES).cast());
+                    // The line that a vector ends in: lines and vectors need not begin together.
+                    let end = ahead.wrapping_add((v + 1) * LANES - 1);
+                    _mm_prefetch::<_MM_HINT_T1>(end.cast());
                 }
                 ahead = ahead.wrapping_add(tile.ahead_k);
             }

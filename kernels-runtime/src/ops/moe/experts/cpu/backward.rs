@@ -1,16 +1,16 @@
 use super::super::super::many::Many;
-use super::super::super::product::{Gemm, Rows, product};
+use super::super::super::product::{Gemm, Rows, each, product};
 use super::super::super::slabs::{self, contiguous};
 use super::super::autodiff::{Gradients, Wanted};
 use super::rows::{combine, gather};
 use super::sums::Sums;
 use super::unit::{Backward, Unit};
 use super::{View, chunks, spread};
-use crate::cpu::{Element, Output, dispatch_dtype, sum_of};
+use crate::cpu::{Element, Output, dispatch_dtype, sum_of, with_function};
 use burn::backend::flex::FlexTensor;
 use burn::backend::{Flex, Shape};
 use burn::tensor::DType;
-use rayon::prelude::*;
+use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
@@ -59,9 +59,7 @@ where
             });
         }
         let (dy, kept) = (contiguous::<T>(&dy), contiguous::<T>(&kept));
-        tasks
-            .into_par_iter()
-            .for_each(|task| task.run(view, dy, kept));
+        each(tasks, |task| task.run(view, dy, kept));
     }
     // SAFETY: the tasks cover all rows, and each writes all of its part, if `dx` is wanted.
     unsafe { dx.set_len(dx_len) };
@@ -170,15 +168,18 @@ impl<A: Gemm> Chunk<A> {
         let down = view.down[expert].transposed();
         let dy_rows = Rows::new(&dy, rows.len(), hidden);
         product(&dy_rows, down, &mut d_gate, false, spread);
-        pulp::Arch::new().dispatch(Backward {
-            unit: Unit::new(view.settings),
-            width,
-            kept: &kept[rows.start * 2 * width..rows.end * 2 * width],
-            routing: &routing,
-            gate: &mut d_gate,
-            up: &mut d_up,
-            result: &mut result,
-            d_routing,
+        with_function!(view.settings.key.activation, F => {
+            pulp::Arch::new().dispatch(Backward {
+                function: PhantomData::<F>,
+                unit: Unit::new(view.settings),
+                width,
+                kept: &kept[rows.start * 2 * width..rows.end * 2 * width],
+                routing: &routing,
+                gate: &mut d_gate,
+                up: &mut d_up,
+                result: &mut result,
+                d_routing,
+            });
         });
         pulp::Arch::new().dispatch(Weigh {
             rows: &mut dy,

@@ -1,11 +1,11 @@
-use super::super::super::product::{Gemm, Rows, product};
+use super::super::super::product::{Gemm, Rows, each, product};
 use super::rows::{add_bias, combine, gather};
 use super::unit::{Forward, Unit};
 use super::{View, chunks, spread};
-use crate::cpu::{Element, Output};
+use crate::cpu::{Element, Output, with_function};
 use burn::backend::Shape;
 use burn::backend::flex::FlexTensor;
-use rayon::prelude::*;
+use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
@@ -44,7 +44,7 @@ where
             });
         }
     }
-    tasks.into_par_iter().for_each(|task| task.run(view));
+    each(tasks, |task| task.run(view));
     // SAFETY: the tasks cover all rows, and each writes all of its part of `results`.
     unsafe { results.set_len(rows * view.hidden) };
     // SAFETY: as for `results`.
@@ -87,12 +87,15 @@ where
             add_bias(&mut gate, &biases.gate[self.expert]);
             add_bias(&mut up, &biases.up[self.expert]);
         }
-        pulp::Arch::new().dispatch(Forward {
-            unit: Unit::new(view.settings),
-            width: view.width,
-            gate: &mut gate,
-            up: &up,
-            kept: self.kept,
+        with_function!(view.settings.key.activation, F => {
+            pulp::Arch::new().dispatch(Forward {
+                function: PhantomData::<F>,
+                unit: Unit::new(view.settings),
+                width: view.width,
+                gate: &mut gate,
+                up: &up,
+                kept: self.kept,
+            });
         });
         for place in self.out.iter_mut() {
             place.write(Gemm::ZERO);

@@ -20,7 +20,7 @@ use super::autodiff::{ExpertsBackend, ExpertsKernel, Gradients, Settings, Wanted
 use crate::cpu::{Element, dispatch_dtype};
 use crate::dispatch::DeviceKind;
 use crate::registry::{CapabilityRange, FloatType, Implementation, Launch};
-use crate::semantics::{Activation, MoeKey, Projections, SemanticsKey};
+use crate::semantics::{MoeKey, Projections, SemanticsKey};
 use burn::backend::Flex;
 use burn::backend::flex::FlexTensor;
 use std::ops::Range;
@@ -35,12 +35,7 @@ pub(super) const IMPLEMENTATION: Implementation = Implementation {
     capability: CapabilityRange::ANY,
     limits: None,
     launch: Launch::Moe(super::launch),
-    accepts: |key| match key {
-        SemanticsKey::Moe(key) => {
-            matches!(key.activation, Activation::Silu | Activation::QuickGelu)
-        }
-        _ => false,
-    },
+    accepts: |key| matches!(key, SemanticsKey::Moe(_)),
 };
 
 impl ExpertsBackend for Flex {

@@ -2,14 +2,13 @@
 
 use super::super::super::product::Gemm;
 use super::super::autodiff::Settings;
-use crate::cpu::{Element, Real, sum_of};
-use crate::semantics::Activation;
+use crate::cpu::{Element, Function, Real, sum_of};
+use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
-/// What the unit computes: both activations are `a · σ(αa)`.
+/// What the unit computes besides its activation.
 #[derive(Clone, Copy)]
 pub(super) struct Unit<A> {
-    alpha: A,
     /// Infinite if nothing is clamped.
     limit: A,
     up_offset: A,
@@ -17,13 +16,7 @@ pub(super) struct Unit<A> {
 
 impl<A: Real> Unit<A> {
     pub(super) fn new(settings: Settings) -> Self {
-        let alpha = match settings.key.activation {
-            Activation::Silu => 1.0,
-            Activation::QuickGelu => 1.702,
-            other => unreachable!("dispatch refused {}", other.name()),
-        };
         Self {
-            alpha: A::of(alpha),
             limit: A::of(settings.limit.unwrap_or(f64::INFINITY)),
             up_offset: A::of(settings.key.up_offset.value()),
         }
@@ -40,17 +33,12 @@ impl<A: Real> Unit<A> {
         let up = if up > self.limit { self.limit } else { up };
         if up < -self.limit { -self.limit } else { up }
     }
-
-    /// `σ(αa)`. Where `e^-αa` overflows it is 0, as it should.
-    #[inline(always)]
-    fn sigmoid(self, a: A) -> A {
-        A::ONE / (A::ONE + (-(self.alpha * a)).exp())
-    }
 }
 
 /// `gate` becomes the unit's result. Gate and up are rounded to the tensor's type first, and
 /// written to `kept`, gate before up, if backward will need them.
-pub(super) struct Forward<'a, T: Element> {
+pub(super) struct Forward<'a, T: Element, F> {
+    pub(super) function: PhantomData<F>,
     pub(super) unit: Unit<T::Acc>,
     pub(super) width: usize,
     pub(super) gate: &'a mut [T::Acc],
@@ -58,7 +46,7 @@ pub(super) struct Forward<'a, T: Element> {
     pub(super) kept: Option<&'a mut [MaybeUninit<T>]>,
 }
 
-impl<T: Element> pulp::WithSimd for Forward<'_, T>
+impl<T: Element, F: Function> pulp::WithSimd for Forward<'_, T, F>
 where
     T::Acc: Gemm,
 {
@@ -84,14 +72,15 @@ where
         for (gate, up) in self.gate.iter_mut().zip(self.up) {
             let g = unit.clamp_gate(T::round(*gate).load());
             let u = unit.clamp_up(T::round(*up).load());
-            *gate = (unit.up_offset + u) * (g * unit.sigmoid(g));
+            *gate = (unit.up_offset + u) * F::value(g);
         }
     }
 }
 
 /// From what forward kept and the gradient of the result without the routing weight: the result
 /// again, and the gradients of gate, up and routing weight.
-pub(super) struct Backward<'a, T: Element> {
+pub(super) struct Backward<'a, T: Element, F> {
+    pub(super) function: PhantomData<F>,
     pub(super) unit: Unit<T::Acc>,
     pub(super) width: usize,
     /// Gate and up, `2 · width` a row.
@@ -108,7 +97,7 @@ pub(super) struct Backward<'a, T: Element> {
     pub(super) d_routing: &'a mut [T::Acc],
 }
 
-impl<T: Element> pulp::WithSimd for Backward<'_, T>
+impl<T: Element, F: Function> pulp::WithSimd for Backward<'_, T, F>
 where
     T::Acc: Gemm,
 {
@@ -131,7 +120,7 @@ where
                 .zip(kept_up)
             {
                 let g = unit.clamp_gate(gate.load());
-                let activated = g * unit.sigmoid(g);
+                let activated = F::value(g);
                 *result = (unit.up_offset + unit.clamp_up(up.load())) * activated;
                 *d_up = activated;
             }
@@ -146,8 +135,7 @@ where
                 let (gate, up) = (gate.load(), up.load());
                 let d = weight * *d_gate;
                 let g = unit.clamp_gate(gate);
-                let s = unit.sigmoid(g);
-                let slope = s + unit.alpha * g * s * (T::Acc::ONE - s);
+                let (_, slope) = F::with_slope(g);
                 let d_gate_there = d * (unit.up_offset + unit.clamp_up(up)) * slope;
                 *d_gate = if gate > unit.limit {
                     zero

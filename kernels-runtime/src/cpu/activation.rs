@@ -1,0 +1,172 @@
+//! The activations of gated units.
+
+use super::Real;
+
+/// A function of the gate, without branches so that its loops vectorise.
+pub(crate) trait Function: Send + Sync {
+    /// `f(a)`.
+    fn value<A: Real>(a: A) -> A;
+    /// The value and its derivative.
+    fn with_slope<A: Real>(a: A) -> (A, A);
+}
+
+pub(crate) struct Silu;
+pub(crate) struct Gelu;
+pub(crate) struct GeluTanh;
+pub(crate) struct QuickGelu;
+pub(crate) struct Relu;
+pub(crate) struct Relu2;
+pub(crate) struct Sigmoid;
+pub(crate) struct Identity;
+
+impl Function for Silu {
+    #[inline(always)]
+    fn value<A: Real>(a: A) -> A {
+        a * a.sigmoid()
+    }
+
+    #[inline(always)]
+    fn with_slope<A: Real>(a: A) -> (A, A) {
+        a.silu_with_slope()
+    }
+}
+
+impl Function for Gelu {
+    #[inline(always)]
+    fn value<A: Real>(a: A) -> A {
+        a * a.normal().0
+    }
+
+    #[inline(always)]
+    fn with_slope<A: Real>(a: A) -> (A, A) {
+        let (phi, density) = a.normal();
+        (a * phi, phi + a * density)
+    }
+}
+
+/// `(1 + tanh(z)) / 2 = σ(2z)`, with `2z = a · (LINEAR + CUBIC · a²)`.
+impl GeluTanh {
+    /// `2 · √(2/π)`
+    const LINEAR: f64 = std::f64::consts::FRAC_2_SQRT_PI * std::f64::consts::SQRT_2;
+    const CUBIC: f64 = Self::LINEAR * 0.044715;
+
+    /// Beyond 20 the sigmoid is 0 or 1 and flat; the bound keeps its powers finite.
+    #[inline(always)]
+    fn bounded<A: Real>(a: A) -> A {
+        a.at_most(A::of(20.0)).at_least(A::of(-20.0))
+    }
+
+    /// `2z`.
+    #[inline(always)]
+    fn argument<A: Real>(b: A) -> A {
+        b * (A::of(Self::LINEAR) + A::of(Self::CUBIC) * b * b)
+    }
+}
+
+impl Function for GeluTanh {
+    #[inline(always)]
+    fn value<A: Real>(a: A) -> A {
+        a * Self::argument(Self::bounded(a)).sigmoid()
+    }
+
+    #[inline(always)]
+    fn with_slope<A: Real>(a: A) -> (A, A) {
+        let b = Self::bounded(a);
+        let (s, rest) = Self::argument(b).sigmoid_and_rest();
+        let inner = A::of(Self::LINEAR) + A::of(3.0 * Self::CUBIC) * b * b;
+        (a * s, s + s * rest * (b * inner))
+    }
+}
+
+impl QuickGelu {
+    const ALPHA: f64 = 1.702;
+}
+
+impl Function for QuickGelu {
+    #[inline(always)]
+    fn value<A: Real>(a: A) -> A {
+        a * (A::of(Self::ALPHA) * a).sigmoid()
+    }
+
+    #[inline(always)]
+    fn with_slope<A: Real>(a: A) -> (A, A) {
+        let scaled = A::of(Self::ALPHA) * a;
+        let (s, rest) = scaled.sigmoid_and_rest();
+        (a * s, s * (A::ONE + scaled * rest))
+    }
+}
+
+impl Function for Relu {
+    #[inline(always)]
+    fn value<A: Real>(a: A) -> A {
+        a.at_least(A::ZERO)
+    }
+
+    #[inline(always)]
+    fn with_slope<A: Real>(a: A) -> (A, A) {
+        let slope = if a <= A::ZERO { A::ZERO } else { A::ONE };
+        (a.at_least(A::ZERO), slope)
+    }
+}
+
+impl Function for Relu2 {
+    #[inline(always)]
+    fn value<A: Real>(a: A) -> A {
+        let positive = a.at_least(A::ZERO);
+        positive * positive
+    }
+
+    #[inline(always)]
+    fn with_slope<A: Real>(a: A) -> (A, A) {
+        let positive = a.at_least(A::ZERO);
+        (positive * positive, positive + positive)
+    }
+}
+
+impl Function for Sigmoid {
+    #[inline(always)]
+    fn value<A: Real>(a: A) -> A {
+        a.sigmoid()
+    }
+
+    #[inline(always)]
+    fn with_slope<A: Real>(a: A) -> (A, A) {
+        let (s, rest) = a.sigmoid_and_rest();
+        (s, s * rest)
+    }
+}
+
+impl Function for Identity {
+    #[inline(always)]
+    fn value<A: Real>(a: A) -> A {
+        a
+    }
+
+    #[inline(always)]
+    fn with_slope<A: Real>(a: A) -> (A, A) {
+        (a, A::ONE)
+    }
+}
+
+/// Compiles an expression for the [`Function`] of an activation.
+macro_rules! with_function {
+    ($activation:expr, $F:ident => $body:expr) => {{
+        use $crate::cpu::activation as functions;
+        use $crate::semantics::Activation;
+        match $activation {
+            Activation::Silu => with_function!(@ functions::Silu, $F, $body),
+            Activation::Gelu => with_function!(@ functions::Gelu, $F, $body),
+            Activation::GeluTanh => with_function!(@ functions::GeluTanh, $F, $body),
+            Activation::QuickGelu => with_function!(@ functions::QuickGelu, $F, $body),
+            Activation::Relu => with_function!(@ functions::Relu, $F, $body),
+            Activation::Relu2 => with_function!(@ functions::Relu2, $F, $body),
+            Activation::Sigmoid => with_function!(@ functions::Sigmoid, $F, $body),
+            Activation::Identity => with_function!(@ functions::Identity, $F, $body),
+        }
+    }};
+    (@ $function:ty, $F:ident, $body:expr) => {{
+        type $F = $function;
+        $body
+    }};
+}
+pub(crate) use with_function;
