@@ -7,13 +7,21 @@ fn experts(
     w2: &Param<Tensor<3>>,
 ) -> Tensor<2> {
     ::burn_kernels::__private::declare_site! {
-        static SITE = { kernel : "npu_fused_moe", item : "experts", form :
-        Form::Function, key : SemanticsKey::Moe(MoeKey { activation : Activation::Silu,
-        projections : Projections::Chunked, clamp : Clamp::Limit, up_offset :
-        Offset::Zero, layout : ExpertLayout::Linear, bias : ExpertBias::None }), key_json
-        :
-        "{\"op\":\"moe\",\"part\":\"experts\",\"activation\":\"silu\",\"projections\":\"chunked\",\"clamp\":\"limit\",\"up_offset\":\"zero\",\"layout\":\"linear\",\"bias\":\"none\"}",
-        layer : ::core::option::Option::None }
+        static SITE = ::burn_kernels::__private::SiteSpec { kernel : "npu_fused_moe",
+        item : "experts", module : ::core::module_path!(), krate : "models",
+        crate_version : "1.2.3", file : "src/lib.rs", line : 7u32, form :
+        ::burn_kernels::__private::Form::Function, key :
+        ::burn_kernels::__private::SemanticsKey::Moe(::burn_kernels::__private::MoeKey {
+        activation : ::burn_kernels::__private::Activation::Silu, projections :
+        ::burn_kernels::__private::Projections::Chunked, clamp :
+        ::burn_kernels::__private::Clamp::Limit, up_offset :
+        ::burn_kernels::__private::Offset::Zero, layout :
+        ::burn_kernels::__private::ExpertLayout::Linear, bias :
+        ::burn_kernels::__private::ExpertBias::None }), layer :
+        ::core::option::Option::None }, json :
+        ::core::concat!("{\"schema\":2,\"record\":\"site\",\"kernel\":\"npu_fused_moe\",\"crate\":\"models\",\"crate_version\":\"1.2.3\",\"module\":\"",
+        ::core::module_path!(),
+        "\",\"form\":\"function\",\"item\":\"experts\",\"file\":\"src/lib.rs\",\"line\":7,\"key\":{\"op\":\"moe\",\"part\":\"experts\",\"activation\":\"silu\",\"projections\":\"chunked\",\"clamp\":\"limit\",\"up_offset\":\"zero\",\"layout\":\"linear\",\"bias\":\"none\"},\"layer\":null}")
     }
     ::burn_kernels::__private::experts(
         ::burn_kernels::__private::At::new(&SITE),
@@ -25,7 +33,9 @@ fn experts(
             w2,
         ),
         ::core::option::Option::Some(::burn_kernels::__private::Number::number(&limit)),
-        |x, indices, routing| experts_reference(limit, routing, indices, x, w13, w2),
+        &mut ::burn_kernels::__private::once(|
+            (x, indices, routing): (Tensor<2>, Tensor<2, Int>, Tensor<2>)|
+        experts_reference(limit, routing, indices, x, w13, w2)),
     )
 }
 /// The plain computation of [`experts`], which the kernel `npu_fused_moe` is verified against.

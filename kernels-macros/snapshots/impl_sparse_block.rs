@@ -1,13 +1,21 @@
 impl Block {
     pub fn forward<const D: usize>(&self, x: Tensor<D>) -> (Tensor<D>, Tensor<2>) {
         ::burn_kernels::__private::declare_site! {
-            static SITE = { kernel : "npu_fused_moe", item : "Block::forward", form :
-            Form::Impl, key : SemanticsKey::MoeBlock(MoeBlockKey { scoring :
-            Scoring::Softmax, correction : Correction::None, grouping : Grouping::None,
-            renormalise : Renormalise::None, weights : RouterWeights::Logits, shared :
-            SharedExpert::Plain }), key_json :
-            "{\"op\":\"moe\",\"part\":\"block\",\"scoring\":\"softmax\",\"correction\":\"none\",\"grouping\":\"none\",\"renormalise\":\"none\",\"weights\":\"logits\",\"shared\":\"plain\"}",
-            layer : ::core::option::Option::None }
+            static SITE = ::burn_kernels::__private::SiteSpec { kernel : "npu_fused_moe",
+            item : "Block::forward", module : ::core::module_path!(), krate : "models",
+            crate_version : "1.2.3", file : "src/lib.rs", line : 7u32, form :
+            ::burn_kernels::__private::Form::Impl, key :
+            ::burn_kernels::__private::SemanticsKey::MoeBlock(::burn_kernels::__private::MoeBlockKey
+            { scoring : ::burn_kernels::__private::Scoring::Softmax, correction :
+            ::burn_kernels::__private::Correction::None, grouping :
+            ::burn_kernels::__private::Grouping::None, renormalise :
+            ::burn_kernels::__private::Renormalise::None, weights :
+            ::burn_kernels::__private::RouterWeights::Logits, shared :
+            ::burn_kernels::__private::SharedExpert::Plain }), layer :
+            ::core::option::Option::None }, json :
+            ::core::concat!("{\"schema\":2,\"record\":\"site\",\"kernel\":\"npu_fused_moe\",\"crate\":\"models\",\"crate_version\":\"1.2.3\",\"module\":\"",
+            ::core::module_path!(),
+            "\",\"form\":\"impl\",\"item\":\"Block::forward\",\"file\":\"src/lib.rs\",\"line\":7,\"key\":{\"op\":\"moe\",\"part\":\"block\",\"scoring\":\"softmax\",\"correction\":\"none\",\"grouping\":\"none\",\"renormalise\":\"none\",\"weights\":\"logits\",\"shared\":\"plain\"},\"layer\":null}")
         }
         ::burn_kernels::__private::block(
             ::burn_kernels::__private::At::when(&SITE, self.fast),
@@ -18,7 +26,7 @@ impl Block {
                     ::burn_kernels::__private::Count::count(&self.top_k),
                 )
                 .shared(&|x| self.shared_experts.forward(x)),
-            |x| self.forward_reference::<D>(x),
+            &mut |x| self.forward_reference::<D>(x),
         )
     }
     /// The plain computation of [`Self::forward`], which the kernel `npu_fused_moe` is verified against.

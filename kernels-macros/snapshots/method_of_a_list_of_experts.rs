@@ -5,12 +5,21 @@ fn forward(
     routing: Tensor<2>,
 ) -> Tensor<2> {
     ::burn_kernels::__private::declare_site! {
-        static SITE = { kernel : "npu_fused_moe", item : "forward", form : Form::Method,
-        key : SemanticsKey::Moe(MoeKey { activation : Activation::Silu, projections :
-        Projections::Chunked, clamp : Clamp::None, up_offset : Offset::Zero, layout :
-        ExpertLayout::Matmul, bias : ExpertBias::None }), key_json :
-        "{\"op\":\"moe\",\"part\":\"experts\",\"activation\":\"silu\",\"projections\":\"chunked\",\"clamp\":\"none\",\"up_offset\":\"zero\",\"layout\":\"matmul\",\"bias\":\"none\"}",
-        layer : ::core::option::Option::None }
+        static SITE = ::burn_kernels::__private::SiteSpec { kernel : "npu_fused_moe",
+        item : "forward", module : ::core::module_path!(), krate : "models",
+        crate_version : "1.2.3", file : "src/lib.rs", line : 7u32, form :
+        ::burn_kernels::__private::Form::Method, key :
+        ::burn_kernels::__private::SemanticsKey::Moe(::burn_kernels::__private::MoeKey {
+        activation : ::burn_kernels::__private::Activation::Silu, projections :
+        ::burn_kernels::__private::Projections::Chunked, clamp :
+        ::burn_kernels::__private::Clamp::None, up_offset :
+        ::burn_kernels::__private::Offset::Zero, layout :
+        ::burn_kernels::__private::ExpertLayout::Matmul, bias :
+        ::burn_kernels::__private::ExpertBias::None }), layer :
+        ::core::option::Option::None }, json :
+        ::core::concat!("{\"schema\":2,\"record\":\"site\",\"kernel\":\"npu_fused_moe\",\"crate\":\"models\",\"crate_version\":\"1.2.3\",\"module\":\"",
+        ::core::module_path!(),
+        "\",\"form\":\"method\",\"item\":\"forward\",\"file\":\"src/lib.rs\",\"line\":7,\"key\":{\"op\":\"moe\",\"part\":\"experts\",\"activation\":\"silu\",\"projections\":\"chunked\",\"clamp\":\"none\",\"up_offset\":\"zero\",\"layout\":\"matmul\",\"bias\":\"none\"},\"layer\":null}")
     }
     ::burn_kernels::__private::experts_list(
         ::burn_kernels::__private::At::new(&SITE),
@@ -25,7 +34,7 @@ fn forward(
             ::burn_kernels::__private::plain_linear!(& self.experts[expert].down_proj),
         ),
         ::core::option::Option::None,
-        |x, indices, routing| self.forward_reference(x, indices, routing),
+        &mut |(x, indices, routing)| self.forward_reference(x, indices, routing),
     )
 }
 /// The plain computation of [`Self::forward`], which the kernel `npu_fused_moe` is verified against.

@@ -20,13 +20,21 @@ Runs the kernel `npu_fused_moe` (`part = experts`, `experts = stacked`, `activat
         routing: ::burn_kernels::__private::burn::tensor::Tensor<2usize>,
     ) -> ::burn_kernels::__private::burn::tensor::Tensor<2usize> {
         ::burn_kernels::__private::declare_site! {
-            static SITE = { kernel : "npu_fused_moe", item : "Experts::forward", form :
-            Form::Struct, key : SemanticsKey::Moe(MoeKey { activation : Activation::Silu,
-            projections : Projections::Chunked, clamp : Clamp::None, up_offset :
-            Offset::Zero, layout : ExpertLayout::Linear, bias : ExpertBias::All }),
-            key_json :
-            "{\"op\":\"moe\",\"part\":\"experts\",\"activation\":\"silu\",\"projections\":\"chunked\",\"clamp\":\"none\",\"up_offset\":\"zero\",\"layout\":\"linear\",\"bias\":\"all\"}",
-            layer : ::core::option::Option::None }
+            static SITE = ::burn_kernels::__private::SiteSpec { kernel : "npu_fused_moe",
+            item : "Experts::forward", module : ::core::module_path!(), krate : "models",
+            crate_version : "1.2.3", file : "src/lib.rs", line : 7u32, form :
+            ::burn_kernels::__private::Form::Struct, key :
+            ::burn_kernels::__private::SemanticsKey::Moe(::burn_kernels::__private::MoeKey
+            { activation : ::burn_kernels::__private::Activation::Silu, projections :
+            ::burn_kernels::__private::Projections::Chunked, clamp :
+            ::burn_kernels::__private::Clamp::None, up_offset :
+            ::burn_kernels::__private::Offset::Zero, layout :
+            ::burn_kernels::__private::ExpertLayout::Linear, bias :
+            ::burn_kernels::__private::ExpertBias::All }), layer :
+            ::core::option::Option::None }, json :
+            ::core::concat!("{\"schema\":2,\"record\":\"site\",\"kernel\":\"npu_fused_moe\",\"crate\":\"models\",\"crate_version\":\"1.2.3\",\"module\":\"",
+            ::core::module_path!(),
+            "\",\"form\":\"struct\",\"item\":\"Experts::forward\",\"file\":\"src/lib.rs\",\"line\":7,\"key\":{\"op\":\"moe\",\"part\":\"experts\",\"activation\":\"silu\",\"projections\":\"chunked\",\"clamp\":\"none\",\"up_offset\":\"zero\",\"layout\":\"linear\",\"bias\":\"all\"},\"layer\":null}")
         }
         ::burn_kernels::__private::experts(
             ::burn_kernels::__private::At::new(&SITE),
@@ -39,7 +47,7 @@ Runs the kernel `npu_fused_moe` (`part = experts`, `experts = stacked`, `activat
                 )
                 .biases(&[&self.gate_up_proj_bias, &self.down_proj_bias]),
             ::core::option::Option::None,
-            |x, indices, routing| self.forward_reference(x, indices, routing),
+            &mut |(x, indices, routing)| self.forward_reference(x, indices, routing),
         )
     }
     ///The plain computation of [`Self::forward`], which the kernel `npu_fused_moe` is verified against.

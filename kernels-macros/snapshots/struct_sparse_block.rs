@@ -23,13 +23,21 @@ Runs the kernel `npu_fused_moe` (`part = block`, `scoring = sigmoid`, `correctio
         ::burn_kernels::__private::burn::tensor::Tensor<2usize>,
     ) {
         ::burn_kernels::__private::declare_site! {
-            static SITE = { kernel : "npu_fused_moe", item : "SparseMoeBlock::forward",
-            form : Form::Struct, key : SemanticsKey::MoeBlock(MoeBlockKey { scoring :
-            Scoring::Sigmoid, correction : Correction::Bias, grouping : Grouping::TopTwo,
-            renormalise : Renormalise::None, weights : RouterWeights::Logits, shared :
-            SharedExpert::Gated }), key_json :
-            "{\"op\":\"moe\",\"part\":\"block\",\"scoring\":\"sigmoid\",\"correction\":\"bias\",\"grouping\":\"top_two\",\"renormalise\":\"none\",\"weights\":\"logits\",\"shared\":\"gated\"}",
-            layer : ::core::option::Option::None }
+            static SITE = ::burn_kernels::__private::SiteSpec { kernel : "npu_fused_moe",
+            item : "SparseMoeBlock::forward", module : ::core::module_path!(), krate :
+            "models", crate_version : "1.2.3", file : "src/lib.rs", line : 7u32, form :
+            ::burn_kernels::__private::Form::Struct, key :
+            ::burn_kernels::__private::SemanticsKey::MoeBlock(::burn_kernels::__private::MoeBlockKey
+            { scoring : ::burn_kernels::__private::Scoring::Sigmoid, correction :
+            ::burn_kernels::__private::Correction::Bias, grouping :
+            ::burn_kernels::__private::Grouping::TopTwo, renormalise :
+            ::burn_kernels::__private::Renormalise::None, weights :
+            ::burn_kernels::__private::RouterWeights::Logits, shared :
+            ::burn_kernels::__private::SharedExpert::Gated }), layer :
+            ::core::option::Option::None }, json :
+            ::core::concat!("{\"schema\":2,\"record\":\"site\",\"kernel\":\"npu_fused_moe\",\"crate\":\"models\",\"crate_version\":\"1.2.3\",\"module\":\"",
+            ::core::module_path!(),
+            "\",\"form\":\"struct\",\"item\":\"SparseMoeBlock::forward\",\"file\":\"src/lib.rs\",\"line\":7,\"key\":{\"op\":\"moe\",\"part\":\"block\",\"scoring\":\"sigmoid\",\"correction\":\"bias\",\"grouping\":\"top_two\",\"renormalise\":\"none\",\"weights\":\"logits\",\"shared\":\"gated\"},\"layer\":null}")
         }
         ::burn_kernels::__private::block(
             ::burn_kernels::__private::At::new(&SITE),
@@ -51,7 +59,7 @@ Runs the kernel `npu_fused_moe` (`part = block`, `scoring = sigmoid`, `correctio
                         &self.routed_scaling_factor,
                     ),
                 ),
-            |hidden_states| self.forward_reference(hidden_states),
+            &mut |hidden_states| self.forward_reference(hidden_states),
         )
     }
     ///The plain computation of [`Self::forward`], which the kernel `npu_fused_moe` is verified against.

@@ -8,7 +8,7 @@ use burn::nn::{Linear, LinearConfig};
 use burn::tensor::activation::{gelu, sigmoid, silu, softmax};
 use burn::tensor::{Device, Distribution, FloatDType, Int, Tensor, TensorData};
 use kernels_runtime::__private::{
-    self as private, At, Block, ListedExpert, StackedExperts, declare_site, plain_linear,
+    self as private, At, Block, ListedExpert, StackedExperts, declare_site, once, plain_linear,
 };
 use kernels_runtime::live::{self, Sampling};
 use kernels_runtime::policy::{self, Policy};
@@ -145,7 +145,7 @@ impl Stacked {
             routing,
             StackedExperts::packed(&self.gate_up, &self.down),
             None,
-            |x, indices, routing| body((x, indices, routing)),
+            &mut once(body),
         )
     }
 }
@@ -244,7 +244,7 @@ fn call_list<'a>(site: &'static Site, expert: &dyn Fn(usize) -> ListedExpert<'a>
         EXPERTS_COUNT,
         expert,
         None,
-        |x, _, _| x,
+        &mut |(x, _, _)| x,
     )
 }
 
@@ -349,7 +349,7 @@ impl Router {
     ) -> (Tensor<2>, Tensor<2>) {
         let gate = |x| self.logits(x);
         let block = Block::new(&gate, &Self::experts, self.top_k);
-        private::block(At::new(site), x, block, body)
+        private::block(At::new(site), x, block, &mut once(body))
     }
 }
 
@@ -445,9 +445,15 @@ fn a_choice_in_groups_corrected_by_a_bias_passes_its_check() {
         .num_experts(32)
         .shared(&shared)
         .shared_gate(&shared_gate);
-    let composition = |x| private::reference::block(x, block, KEY);
-    let (y, _) =
-        checked(|| private::block(At::new(&BLOCK_CORRECTED), x.clone(), block, composition));
+    let mut composition = |x| private::reference::block(x, block, KEY);
+    let (y, _) = checked(|| {
+        private::block(
+            At::new(&BLOCK_CORRECTED),
+            x.clone(),
+            block,
+            &mut composition,
+        )
+    });
     // What a kernel adds of the shared expert.
     let without = Block::new(&gate, &Router::experts, 4)
         .correction(&bias)
@@ -464,8 +470,8 @@ const KEY: kernels_runtime::semantics::MoeBlockKey =
 fn numbers_that_do_not_fit_together_are_told() {
     let router = Router::new(3, 4);
     let call = |site, block| {
-        let body = |x| router.body(x, true);
-        refusal(|| private::block(At::new(site), random([2, 16]), block, body))
+        let mut body = |x| router.body(x, true);
+        refusal(|| private::block(At::new(site), random([2, 16]), block, &mut body))
     };
     let gate = |x| router.logits(x);
     let block = Block::new(&gate, &Router::experts, 4);

@@ -2,7 +2,7 @@
 //! build shares it, and a user's crate does not compile it again. (Optimised builds share nothing
 //! between crates, so there this would be for nothing.)
 
-use super::{glu, glu_mlp, glu_packed, glu_packed_mlp, reference, rms_norm, rms_norm_gated};
+use super::{block, glu, glu_mlp, glu_packed, glu_packed_mlp, reference, rms_norm, rms_norm_gated};
 use burn::tensor::Tensor;
 
 macro_rules! shared {
@@ -25,6 +25,8 @@ fn compile<const D: usize>() {
     keep(glu_packed::<D> as fn(_, _, _, _) -> Tensor<D>);
     keep(glu_mlp::<D> as fn(_, _, _, _, _, _, _) -> Tensor<D>);
     keep(glu_packed_mlp::<D> as fn(_, _, _, _, _, _) -> Tensor<D>);
+    keep(block::<D> as fn(_, _, _, _) -> _);
+    keep(reference::block::<D> as fn(_, _, _) -> _);
     keep(reference::rms_norm::<D> as fn(_, _, _, _, _) -> Tensor<D>);
     keep(reference::rms_norm_gated::<D> as fn(_, _, _, _, _, _) -> Tensor<D>);
     keep(reference::glu::<D> as fn(_, _, _, _, _) -> Tensor<D>);
