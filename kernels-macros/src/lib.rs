@@ -208,6 +208,7 @@ use origin::Origin;
 /// | `gate`, `up` | `gate_proj`, `gate`, `w1`; `up_proj`, `up`, `w3` | the same | `projections = separate` |
 /// | `down` | `down_proj`, `down`, `w2` | the same | |
 /// | `gate_up_bias`, `gate_bias`, `up_bias`, `down_bias` | those, or with `_proj_bias` | `Param<Tensor<2>>` or `Tensor<2>` | `bias = all` |
+/// | `num_experts` | `num_experts`, `n_routed_experts`, `num_local_experts` | `usize`, compared with the weights | if there |
 /// | `limit` | `limit`, `swiglu_limit` | `f64` or `f32` | `clamp = limit` |
 ///
 /// With `experts = list` the experts are a field `experts` (or `list = name`), a `Vec` or an array, or

@@ -15,7 +15,7 @@ pub use burn;
 pub use linkme;
 
 pub use crate::ops::rope::RopeTable;
-pub use experts::{ListedExpert, StackedExperts, experts, experts_list};
+pub use experts::{ListedExpert, StackedExperts, experts, experts_list, same_count};
 pub use glu::{glu, glu_mlp, glu_packed, glu_packed_mlp};
 pub use linear::{Layer, NotPlain};
 pub use moe_block::{Block, block};

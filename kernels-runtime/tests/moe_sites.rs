@@ -34,6 +34,7 @@ macro_rules! sites {
 sites! {
     EXPERTS: SemanticsKey::Moe(MoeKey::LLAMA4);
     EXPERTS_OF_GELU: SemanticsKey::Moe(MoeKey::LLAMA4);
+    EXPERTS_OF_FIVE: SemanticsKey::Moe(MoeKey::LLAMA4);
     EXPERTS_CUT_OFF: SemanticsKey::Moe(MoeKey::LLAMA4);
     LIST: SemanticsKey::Moe(LISTED);
     LIST_WITH_A_BIAS: SemanticsKey::Moe(LISTED);
@@ -209,6 +210,26 @@ fn a_body_that_cuts_off_the_routing_weights_is_found() {
         })
     });
     assert!(message.contains("there is no d_routing"), "{message}");
+}
+
+#[test]
+fn another_number_of_experts_than_the_item_says_is_told() {
+    let stacked = Stacked::new();
+    let weights = StackedExperts::packed(&stacked.gate_up, &stacked.down).num_experts(5);
+    let (x, indices, routing) = tokens();
+    let message = refusal(|| {
+        private::experts(
+            At::new(&EXPERTS_OF_FIVE),
+            x,
+            indices,
+            routing,
+            weights,
+            None,
+            |x, _, _| x,
+        )
+    });
+    assert!(message.contains("there are 4 experts, but `num_experts` is 5"));
+    assert_eq!(private::same_count(4, 4), 4);
 }
 
 /// Experts that are layers.

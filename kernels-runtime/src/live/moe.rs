@@ -181,3 +181,120 @@ pub(crate) fn mask<const D: usize>(rows: &[bool], like: &Tensor<D>) -> Tensor<2>
     let data = burn::tensor::TensorData::new(ones, [rows.len(), 1]).convert_dtype(like.dtype());
     Tensor::from_data(data, (&like.device().inner(), like.dtype()))
 }
+
+#[cfg(all(test, feature = "cpu"))]
+mod tests {
+    use super::*;
+    use crate::live::{VerifyError, verify};
+    use crate::registry::Launch;
+    use crate::semantics::RouterKey;
+    use burn::backend::DispatchTensor;
+    use burn::tensor::{Device, Distribution};
+
+    /// The kernel of the CPU.
+    fn right(call: router::Call) -> (DispatchTensor, DispatchTensor) {
+        let implementations = experts::KERNEL.implementations.iter();
+        let mut launches = implementations.filter_map(|one| match one.launch {
+            Launch::Router(launch) => Some(launch),
+            _ => None,
+        });
+        launches.next().expect("the CPU has a router")(call)
+    }
+
+    /// The experts that score worst.
+    fn worst(mut call: router::Call) -> (DispatchTensor, DispatchTensor) {
+        call.logits = (-Tensor::<2>::from_dispatch(call.logits)).into_dispatch();
+        right(call)
+    }
+
+    /// The right experts, weighted as those that score worst.
+    fn weights_of_others(call: router::Call) -> (DispatchTensor, DispatchTensor) {
+        let copy = router::Call {
+            logits: call.logits.clone(),
+            bias: call.bias.clone(),
+            ..call
+        };
+        (worst(copy).0, right(call).1)
+    }
+
+    /// The right weights of the next experts.
+    fn others(call: router::Call) -> (DispatchTensor, DispatchTensor) {
+        let (weights, indices) = right(call);
+        let next = Tensor::<2, Int>::from_dispatch(indices).add_scalar(1);
+        (weights, next.into_dispatch())
+    }
+
+    fn check(
+        launch: fn(router::Call) -> (DispatchTensor, DispatchTensor),
+        router: &Router,
+    ) -> Result<f64, VerifyError> {
+        let implementation = Implementation {
+            launch: Launch::Router(launch),
+            ..router::IMPLEMENTATION
+        };
+        verify(Box::leak(Box::new(implementation)), router)
+    }
+
+    fn router(key: RouterKey) -> Router {
+        let device = Device::flex().autodiff();
+        let random = |shape| Tensor::random(shape, Distribution::Normal(0.0, 1.0), &device);
+        let logits: Tensor<2> = random([21, 16]);
+        let routing = Routing::new(key, 16, 3).expect("numbers that fit together");
+        Router {
+            logits,
+            bias: None,
+            routing,
+        }
+    }
+
+    #[test]
+    fn a_router_that_chooses_or_weighs_otherwise_is_found() {
+        let plain = router(RouterKey::QWEN3_MOE);
+        let grouped = router(RouterKey::DEEPSEEK_V3);
+        let device = grouped.logits.device();
+        let grouped = Router {
+            bias: Some(Tensor::random([16], Distribution::Default, &device)),
+            routing: grouped
+                .routing
+                .limited_to_groups(4, 2)
+                .expect("four groups"),
+            ..grouped
+        };
+        for router in [&plain, &grouped] {
+            check(right, router).expect("the kernel is right");
+            for wrong in [worst, weights_of_others, others] {
+                let error = check(wrong, router).expect_err("it is not");
+                assert!(matches!(error, VerifyError::Differs { .. }), "{error}");
+            }
+        }
+    }
+
+    /// In f32 the scores and their corrections are equal, in f64 they are not.
+    #[test]
+    fn a_choice_that_rounding_decides_is_not_compared() {
+        let device = Device::flex();
+        let key = RouterKey {
+            grouping: crate::semantics::Grouping::None,
+            ..RouterKey::DEEPSEEK_V3
+        };
+        let router = Router {
+            logits: Tensor::from_floats([[0.0, 1e-7, -3.0], [2.0, 0.0, -3.0]], &device),
+            bias: Some(Tensor::from_floats([0.0; 3], &device)),
+            routing: Routing::new(key, 3, 1).expect("numbers that fit together"),
+        };
+        check(right, &router).expect("the second token is right");
+        let mut choice = router.reference();
+        let mut seen = Seen(Vec::new());
+        choice.visit(&mut seen);
+        assert_eq!(seen.0[0], [0.0, 1.0]);
+    }
+
+    struct Seen(Vec<Vec<f32>>);
+
+    impl Visitor for Seen {
+        fn tensor<const D: usize>(&mut self, _: &'static str, tensor: &mut Tensor<D>) {
+            let values = tensor.to_data().iter::<f32>().collect();
+            self.0.push(values);
+        }
+    }
+}

@@ -18,6 +18,7 @@ pub struct StackedExperts<'a> {
     down: &'a dyn ExpertWeights,
     /// In the order of the weights, or none.
     biases: &'a [&'a dyn ExpertBiases],
+    count: Option<usize>,
 }
 
 impl<'a> StackedExperts<'a> {
@@ -28,6 +29,7 @@ impl<'a> StackedExperts<'a> {
             up: None,
             down,
             biases: &[],
+            count: None,
         }
     }
 
@@ -42,6 +44,7 @@ impl<'a> StackedExperts<'a> {
             up: Some(up),
             down,
             biases: &[],
+            count: None,
         }
     }
 
@@ -52,6 +55,14 @@ impl<'a> StackedExperts<'a> {
         self
     }
 
+    /// The same, of which the item says how many there are.
+    #[must_use]
+    pub const fn num_experts(mut self, count: usize) -> Self {
+        self.count = Some(count);
+        self
+    }
+
+    #[track_caller]
     pub(super) fn read(&self) -> Weights {
         let mut biases = self.biases.iter();
         let mut read = |weights: &dyn ExpertWeights| Projection {
@@ -63,11 +74,28 @@ impl<'a> StackedExperts<'a> {
             Some(up) => GateUp::Separate { gate, up: read(up) },
             None => GateUp::Packed(gate),
         };
-        Weights {
+        let weights = Weights {
             gate_up,
             down: read(self.down),
+        };
+        if let Some(expected) = self.count {
+            same_count(weights.experts(), expected);
         }
+        weights
     }
+}
+
+/// The number of experts, which is also what the item says.
+///
+/// # Panics
+/// It is not.
+#[track_caller]
+pub fn same_count(count: usize, expected: usize) -> usize {
+    assert!(
+        count == expected,
+        "npu_fused_moe: there are {count} experts, but `num_experts` is {expected}"
+    );
+    count
 }
 
 /// The projections of one expert of a list; `None` for one that is not a plain `Linear`.

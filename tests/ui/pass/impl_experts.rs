@@ -106,13 +106,14 @@ impl Mlp {
 #[derive(Module, Debug)]
 struct List {
     experts: Vec<Mlp>,
+    num_experts: usize,
 }
 
 #[fused_kernel("npu_fused_moe", experts = list, projections = separate, bias = all)]
 impl List {
     fn forward(&self, x: Tensor<2>, indices: Tensor<2, Int>, routing: Tensor<2>) -> Tensor<2> {
         let expert = |e: usize, x| self.experts[e].forward(x);
-        dense(&x, &indices, &routing, expert, self.experts.len())
+        dense(&x, &indices, &routing, expert, self.num_experts)
     }
 }
 
@@ -168,6 +169,7 @@ pub fn main() {
     };
     let list = List {
         experts: (0..4).map(expert).collect(),
+        num_experts: 4,
     };
     let (x, indices, routing) = run();
     let y = list.forward(x, indices, routing);

@@ -179,11 +179,33 @@ pub fn main() {
     assert_same(any.forward(a, b, c), y);
     assert_paths("list_of_experts::OfAny::forward", &[LAYERS]);
 
+    plain_layers_get_their_gradients();
     burns_adapters_get_their_gradients();
     adapters_of_the_users_get_their_gradients();
 }
 
-/// Routed weights of one, and experts that an adapter of Burn's changes.
+fn plain_layers_get_their_gradients() {
+    let device = device().autodiff();
+    let (x, indices, routing) = tokens(&device);
+    let experts = plain(&device);
+    let y = experts.forward(x.clone(), indices.clone(), routing.clone());
+    let ours = y.square().sum().backward();
+    let y = experts.forward_reference(x, indices, routing);
+    let theirs = y.square().sum().backward();
+    for Mlp {
+        gate_proj,
+        up_proj,
+        down_proj,
+    } in &experts.experts
+    {
+        for layer in [gate_proj, up_proj, down_proj] {
+            let gradient = |of| layer.weight.val().grad(of).expect("a gradient");
+            assert_same(gradient(&ours), gradient(&theirs));
+        }
+    }
+}
+
+/// Experts that an adapter of Burn's changes.
 fn burns_adapters_get_their_gradients() {
     let device = device().autodiff();
     let (x, indices, routing) = tokens(&device);

@@ -8,6 +8,7 @@ use burn_kernels::policy::{self, Policy};
 #[fused_kernel("npu_fused_moe", layer = "Qwen3MoeExperts")]
 #[derive(Module, Debug)]
 struct Chunked {
+    num_experts: usize,
     gate_up_proj: Param<Tensor<3>>,
     down_proj: Param<Tensor<3>>,
 }
@@ -59,6 +60,7 @@ pub fn main() {
     let run = || (x.clone(), indices.clone(), routing.clone());
 
     let chunked = Chunked {
+        num_experts: 4,
         gate_up_proj: Param::from_tensor(random([4, 10, 6])),
         down_proj: Param::from_tensor(random([4, 6, 5])),
     };

@@ -6,7 +6,8 @@ use quote::quote;
 
 use super::swiglu::DROPOUT;
 use super::{
-    Call, Condition, ForeignField, ID, Key, Operand, Role, Setting, Tell, When, choice, is,
+    Call, Condition, ForeignField, ID, Key, NUM_EXPERTS, Operand, Role, Setting, Tell, When,
+    choice, is, num_experts,
 };
 use crate::contract::{Conflict, Contract, Returns, Shape};
 
@@ -197,12 +198,7 @@ const SHAPE: Shape = Shape {
             &["top_k", "num_experts_per_tok"],
             When::Always,
         ),
-        operand(
-            "num_experts",
-            Role::Count,
-            &["num_experts", "n_routed_experts", "num_local_experts"],
-            When::IfThere,
-        ),
+        NUM_EXPERTS,
         operand(
             "shared_expert",
             Role::Layer,
@@ -281,10 +277,7 @@ fn block(call: &Call<'_>) -> TokenStream {
             #top_k,
         )
     };
-    if call.has("num_experts") {
-        let experts = count("num_experts");
-        block.extend(quote!(.num_experts(#experts)));
-    }
+    block.extend(num_experts(call));
     if call.has("shared_expert") {
         let shared = layer("shared_expert");
         block.extend(quote!(.shared(#shared)));

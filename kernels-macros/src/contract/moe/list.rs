@@ -6,9 +6,9 @@ use quote::quote;
 
 use super::swiglu::{ACTIVATION_FIELD, ALPHA, BODY_CALLS, DROPOUT, LIMIT, LIMIT_FIELD};
 use super::{
-    ACTIVATION, BIAS, CLAMP, Call, ForeignField, ID, INDICES, ITEM_NAMES, Key, Operand, PACKED,
-    PROJECTIONS, ROUTERS_PART, ROUTING, Role, SEPARATE, Setting, UP_OFFSET, When, X, choice, clone,
-    flowing, is_packed, limit,
+    ACTIVATION, BIAS, CLAMP, Call, ForeignField, ID, INDICES, ITEM_NAMES, Key, NUM_EXPERTS,
+    Operand, PACKED, PROJECTIONS, ROUTERS_PART, ROUTING, Role, SEPARATE, Setting, UP_OFFSET, When,
+    X, choice, clone, flowing, is_packed, limit,
 };
 use crate::contract::{Contract, Returns, Shape};
 
@@ -75,6 +75,7 @@ const SHAPE: Shape = Shape {
         projection("gate", &["gate_proj"], When::With(&[SEPARATE])),
         projection("up", &["up_proj"], When::With(&[SEPARATE])),
         projection("down", &["down_proj"], When::Always),
+        NUM_EXPERTS,
         LIMIT,
     ],
     returns: Returns::Tensor,
@@ -90,6 +91,16 @@ const fn projection(name: &'static str, usual: &'static [&'static str], when: Wh
     }
 }
 
+/// How many elements the list has, compared with what the item says.
+fn count(call: &Call<'_>) -> TokenStream {
+    let (runtime, list) = (call.runtime, call.value("list"));
+    if !call.has("num_experts") {
+        return quote!(#list.len());
+    }
+    let expected = call.read("num_experts", "Count", "count");
+    quote!(#runtime::same_count(#list.len(), #expected))
+}
+
 /// A projection of expert `expert`.
 fn layer(call: &Call<'_>, name: &str) -> TokenStream {
     let (list, name) = (call.value("list"), call.value(name));
@@ -98,7 +109,7 @@ fn layer(call: &Call<'_>, name: &str) -> TokenStream {
 
 fn call(call: &Call<'_>) -> TokenStream {
     let (runtime, at, reference) = (call.runtime, &call.at, &call.reference);
-    let (flowing, list, limit) = (flowing(call), call.value("list"), limit(call));
+    let (flowing, count, limit) = (flowing(call), count(call), limit(call));
     let (form, projections): (_, &[_]) = match is_packed(call.key) {
         true => (quote!(packed), &["gate_up", "down"]),
         false => (quote!(separate), &["gate", "up", "down"]),
@@ -111,7 +122,7 @@ fn call(call: &Call<'_>) -> TokenStream {
         #runtime::experts_list(
             #at,
             #flowing,
-            #list.len(),
+            #count,
             &|expert| #runtime::ListedExpert::#form(#(#plain),*),
             #limit,
             #reference,
@@ -121,7 +132,7 @@ fn call(call: &Call<'_>) -> TokenStream {
 
 fn composition(call: &Call<'_>) -> TokenStream {
     let (runtime, key) = (call.runtime, call.key());
-    let (flowing, list, limit) = (flowing(call), call.value("list"), limit(call));
+    let (flowing, count, limit) = (flowing(call), count(call), limit(call));
     let gate_up = match is_packed(call.key) {
         true => {
             let gate_up = layer(call, "gate_up");
@@ -140,7 +151,7 @@ fn composition(call: &Call<'_>) -> TokenStream {
     quote! {
         #runtime::reference::experts_list(
             #flowing,
-            #list.len(),
+            #count,
             &|expert, x| #gate_up,
             &|expert, hidden| #down.forward(hidden),
             #limit,

@@ -78,6 +78,14 @@ const ROUTING: Operand = Operand {
     when: When::Always,
 };
 
+/// How many experts there are, where the item says it too.
+const NUM_EXPERTS: Operand = Operand {
+    name: "num_experts",
+    role: Role::Count,
+    usual: &["num_experts", "n_routed_experts", "num_local_experts"],
+    when: When::IfThere,
+};
+
 /// Of experts in either form.
 const ROUTERS_PART: ForeignField = ForeignField {
     names: &[
@@ -105,6 +113,15 @@ fn is_packed(key: &Key) -> bool {
 
 fn limit(call: &Call<'_>) -> TokenStream {
     call.read_optional("limit", "Number", "number")
+}
+
+/// `.num_experts(..)`, if the item says how many there are.
+fn num_experts(call: &Call<'_>) -> TokenStream {
+    if !call.has("num_experts") {
+        return TokenStream::new();
+    }
+    let count = call.read("num_experts", "Count", "count");
+    quote!(.num_experts(#count))
 }
 
 /// What flows through experts.

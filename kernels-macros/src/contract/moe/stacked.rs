@@ -8,9 +8,9 @@ use super::swiglu::{
     PACKED_NAMES, UP_NAMES,
 };
 use super::{
-    ACTIVATION, BIAS, CLAMP, Call, ForeignField, ID, INDICES, ITEM_NAMES, Key, Operand, PACKED,
-    PROJECTIONS, ROUTERS_PART, ROUTING, Role, SEPARATE, Setting, UP_OFFSET, When, X, choice,
-    flowing, is, is_packed, limit,
+    ACTIVATION, BIAS, CLAMP, Call, ForeignField, ID, INDICES, ITEM_NAMES, Key, NUM_EXPERTS,
+    Operand, PACKED, PROJECTIONS, ROUTERS_PART, ROUTING, Role, SEPARATE, Setting, UP_OFFSET, When,
+    X, choice, flowing, is, is_packed, limit, num_experts,
 };
 use crate::contract::{Condition, Contract, Returns, Shape};
 
@@ -117,6 +117,7 @@ const SHAPE: Shape = Shape {
             &["down_proj_bias", "down_bias"],
             When::With(&[ALL]),
         ),
+        NUM_EXPERTS,
         LIMIT,
     ],
     returns: Returns::Tensor,
@@ -161,7 +162,8 @@ fn experts(call: &Call<'_>) -> TokenStream {
         false => (quote!(separate), &["gate", "up", "down"]),
     };
     let weights = projections.iter().map(|name| call.lent(name));
-    let experts = quote!(#runtime::StackedExperts::#form(#(#weights),*));
+    let count = num_experts(call);
+    let experts = quote!(#runtime::StackedExperts::#form(#(#weights),*)#count);
     if call.key.holds(Some(ALL)) != Some(true) {
         return experts;
     }

@@ -27,7 +27,7 @@ mod settled;
 #[cfg(feature = "cpu")]
 pub use autodiff::{RouterBackend, RouterKernel};
 #[cfg(feature = "cpu")]
-pub(super) use cpu::IMPLEMENTATION;
+pub(crate) use cpu::IMPLEMENTATION;
 pub use reference::reference;
 pub use routing::{Routing, RoutingError};
 

@@ -17,7 +17,7 @@ use burn::backend::flex::FlexTensor;
 use burn::tensor::IntDType;
 use forward::forward;
 
-pub(in crate::ops::moe) const IMPLEMENTATION: Implementation = Implementation {
+pub(crate) const IMPLEMENTATION: Implementation = Implementation {
     device: DeviceKind::Cpu,
     name: "cpu-router",
     dtypes: &FloatType::ALL,
