@@ -225,7 +225,7 @@ fn another_number_of_experts_than_the_item_says_is_told() {
             routing,
             weights,
             None,
-            |x, _, _| x,
+            &mut |(x, _, _)| x,
         )
     });
     assert!(message.contains("there are 4 experts, but `num_experts` is 5"));
