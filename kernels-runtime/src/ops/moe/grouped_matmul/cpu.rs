@@ -155,7 +155,7 @@ fn weight_gradients<T: Element>(
                 stride: 1,
             };
             // SAFETY: `add` says that a chunk before this has written all places, as this does.
-            unsafe { outer(rows.len(), left, right, out, add, spread) };
+            unsafe { outer::<T>(rows.len(), left, right, out, add, spread) };
         }
         // SAFETY: as above.
         unsafe { sum.finish() };

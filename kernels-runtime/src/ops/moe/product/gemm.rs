@@ -2,6 +2,7 @@ use super::Matrix;
 use super::transpose::Transpose;
 #[cfg(target_arch = "x86_64")]
 use super::{
+    pairs::Pairs,
     quads::{self, Quads},
     tiles,
 };
@@ -70,9 +71,18 @@ impl Strides {
 }
 
 /// Initialised elements as places, for what also writes uninitialised ones.
-fn places<A: Gemm>(values: &mut [A]) -> &mut [MaybeUninit<A>] {
+pub(super) fn places<A: Gemm>(values: &mut [A]) -> &mut [MaybeUninit<A>] {
     // SAFETY: of the same layout; `multiply`, the only user, writes nothing uninitialised.
     unsafe { &mut *(std::ptr::from_mut(values) as *mut [MaybeUninit<A>]) }
+}
+
+/// What an element of 32 bits is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Terms {
+    /// An f32.
+    Single,
+    /// Two bf16, of which each is multiplied with its counterpart.
+    Pairs,
 }
 
 /// The [kinds](super::tiles::Kind) of products with kernels of their own.
@@ -87,13 +97,14 @@ pub(super) enum Kind {
 ///
 /// # Safety
 /// As [`multiply`]'s.
-unsafe fn tiled<A: Gemm>(
+pub(super) unsafe fn tiled<A: Gemm>(
     kind: Kind,
     [m, k, n]: [usize; 3],
     (left, left_strides): (&[A], Strides),
     (right, right_strides): (&[A], Strides),
     (out, out_strides): (&mut [MaybeUninit<A>], Strides),
     add: bool,
+    terms: Terms,
 ) -> bool {
     #[cfg(target_arch = "x86_64")]
     if tiles::available()
@@ -126,18 +137,19 @@ unsafe fn tiled<A: Gemm>(
                 others: other_count,
                 k,
             };
+            let out = (out, out_strides.row);
             // SAFETY: as in `multiply`; the strides and the machine have been asked for.
-            unsafe { tiles::multiply(kind, sizes, lanes, others, (out, out_strides.row), add) };
+            unsafe { tiles::multiply(kind, sizes, lanes, others, out, add, terms) };
             return true;
         }
     }
-    let _ = (kind, m, k, n, add, left, right, out);
+    let _ = (kind, m, k, n, add, left, right, out, terms);
     let _ = (left_strides, right_strides, out_strides);
     false
 }
 
 /// `out = left · right`, or `out += …` if `add`: `m × k` times `k × n`, on this thread. `kind` says
-/// which kernel is best, if the machine has it.
+/// which kernel is best, if the machine has it; pairs are for those only.
 ///
 /// # Safety
 /// If `add`, the places of `out` have been written.
@@ -148,6 +160,7 @@ pub(super) unsafe fn multiply<A: Gemm>(
     (right, right_strides): (&[A], Strides),
     (out, out_strides): (&mut [MaybeUninit<A>], Strides),
     add: bool,
+    terms: Terms,
 ) {
     // SAFETY: the caller's promise.
     let done = unsafe {
@@ -158,11 +171,13 @@ pub(super) unsafe fn multiply<A: Gemm>(
             (right, right_strides),
             (&mut *out, out_strides),
             add,
+            terms,
         )
     };
     if done {
         return;
     }
+    assert!(terms == Terms::Single, "gemm knows no pairs");
     assert!(left_strides.reach(m, k) <= left.len());
     assert!(right_strides.reach(k, n) <= right.len());
     assert!(out_strides.reach(m, n) <= out.len());
@@ -204,6 +219,8 @@ pub(in crate::ops::moe) struct Rows<'a, A> {
     transposed: OnceLock<Vec<A>>,
     #[cfg(target_arch = "x86_64")]
     quads: OnceLock<Option<Quads>>,
+    #[cfg(target_arch = "x86_64")]
+    pairs: OnceLock<Option<Pairs>>,
 }
 
 /// Lanes that products are computed with in f32 under AVX-512: transposed rows are filled up to
@@ -222,6 +239,8 @@ impl<'a, A: Gemm> Rows<'a, A> {
             transposed: OnceLock::new(),
             #[cfg(target_arch = "x86_64")]
             quads: OnceLock::new(),
+            #[cfg(target_arch = "x86_64")]
+            pairs: OnceLock::new(),
         }
     }
 
@@ -262,6 +281,13 @@ impl<'a, A: Gemm> Rows<'a, A> {
         })
     }
 
+    /// The rows in bf16.
+    #[cfg(target_arch = "x86_64")]
+    pub(super) fn pairs(&self) -> Option<&Pairs> {
+        let pairs = || Pairs::new(A::as_f32(self.values)?, self.count, self.inputs);
+        self.pairs.get_or_init(pairs).as_ref()
+    }
+
     /// The rows that would leave the better part of a vector empty.
     #[cfg(target_arch = "x86_64")]
     fn quads(&self) -> Option<&Quads> {
@@ -274,7 +300,7 @@ impl<'a, A: Gemm> Rows<'a, A> {
 }
 
 /// How many of some rows are multiplied in whole vectors, where another kernel takes the rest.
-fn whole<A: Gemm>(count: usize, inputs: usize) -> usize {
+pub(super) fn whole<A: Gemm>(count: usize, inputs: usize) -> usize {
     #[cfg(target_arch = "x86_64")]
     if A::as_f32(&[]).is_some()
         && tiles::available()
@@ -317,6 +343,7 @@ pub(super) fn by_rows<A: Gemm>(
             (weights.data, right),
             (places(out), destination),
             add,
+            Terms::Single,
         );
     }
 }
@@ -340,7 +367,8 @@ pub(super) fn by_quads<A: Gemm>(
             input_stride: weights.input_stride,
             feature_stride: weights.feature_stride,
         };
-        quads.multiply(weights, &mut out[rows.whole * stride..], stride, add);
+        let out = &mut out[rows.whole * stride..];
+        quads.multiply(weights, out, stride, add, Terms::Single);
     }
     debug_assert!(rows.all_whole() || cfg!(target_arch = "x86_64"));
 }
@@ -382,6 +410,7 @@ pub(super) fn by_features<A: Gemm>(
             (weights.data, right),
             (places(out), direct),
             add,
+            Terms::Single,
         )
     };
     if done {
@@ -401,6 +430,7 @@ pub(super) fn by_features<A: Gemm>(
             (weights.data, right),
             (places(scratch), destination),
             false,
+            Terms::Single,
         );
     }
     let transpose = Transpose {

@@ -7,6 +7,8 @@
 mod dot;
 mod gemm;
 mod outer;
+#[cfg(target_arch = "x86_64")]
+mod pairs;
 mod panel;
 #[cfg(target_arch = "x86_64")]
 mod quads;
@@ -139,6 +141,10 @@ fn serial<T: Element>(
 ) where
     T::Acc: Gemm,
 {
+    #[cfg(target_arch = "x86_64")]
+    if pairs::product(rows, weights, out, stride, add) {
+        return;
+    }
     if weights.input_stride == 1 {
         return inputs_together(rows, weights, out, stride, add);
     }
@@ -215,10 +221,17 @@ mod tests {
             (23, 17, 65),
             (24, 40, 257),
             (70, 129, 66),
+            (70, 130, 66),
+            (29, 64, 300),
+            (5, 20, 9),
             (3, 1, 1),
             (0, 4, 4),
         ] {
-            let rows = values(count * inputs, 1);
+            // Numbers that the type holds: products may round rows to it.
+            let rows: Vec<f32> = values(count * inputs, 1)
+                .into_iter()
+                .map(|value| convert(value).load())
+                .collect();
             let stored: Vec<T> = values(2 * inputs * features, 2)
                 .into_iter()
                 .map(convert)

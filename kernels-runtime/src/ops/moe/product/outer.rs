@@ -1,4 +1,7 @@
-use super::gemm::{Gemm, Kind, Strides, multiply};
+use super::gemm::{Gemm, Kind, Strides, Terms, multiply};
+#[cfg(target_arch = "x86_64")]
+use super::pairs;
+use crate::cpu::Element;
 use rayon::prelude::*;
 use std::mem::MaybeUninit;
 
@@ -21,49 +24,113 @@ const LINES: usize = 64;
 ///
 /// # Safety
 /// If `add`, the places of `out` have been written.
-pub(in crate::ops::moe) unsafe fn outer<A: Gemm>(
+pub(in crate::ops::moe) unsafe fn outer<T: Element>(
     count: usize,
-    (left, lines): (&[A], usize),
-    (right, length): (&[A], usize),
-    out: Destination<'_, A>,
+    (left, lines): (&[T::Acc], usize),
+    (right, length): (&[T::Acc], usize),
+    out: Destination<'_, T::Acc>,
     add: bool,
     spread: bool,
-) {
-    let part = |first: usize, lines_here: usize, data: &mut [MaybeUninit<A>]| {
+) where
+    T::Acc: Gemm,
+{
+    #[cfg(target_arch = "x86_64")]
+    if pairs::available::<T>()
+        && out.stride == 1
+        && let (Some(left), Some(right)) = (T::Acc::as_f32(left), T::Acc::as_f32(right))
+        && let Some(data) = T::Acc::as_f32_places(out.data)
+    {
+        let left = pairs::rows_together(left, count, lines);
+        let right = pairs::rows_together(right, count, length);
+        let product = Product {
+            count: count.div_ceil(2),
+            left: &left,
+            lines,
+            right: &right,
+            length,
+            line_stride: out.line_stride,
+            stride: 1,
+            add,
+            terms: Terms::Pairs,
+        };
+        // SAFETY: the caller's promise.
+        return unsafe { product.run(data, spread) };
+    }
+    let product = Product {
+        count,
+        left,
+        lines,
+        right,
+        length,
+        line_stride: out.line_stride,
+        stride: out.stride,
+        add,
+        terms: Terms::Single,
+    };
+    // SAFETY: the caller's promise.
+    unsafe { product.run(out.data, spread) };
+}
+
+/// An outer product but for its destination.
+struct Product<'a, A> {
+    count: usize,
+    left: &'a [A],
+    lines: usize,
+    right: &'a [A],
+    length: usize,
+    line_stride: usize,
+    stride: usize,
+    add: bool,
+    terms: Terms,
+}
+
+impl<A: Gemm> Product<'_, A> {
+    /// # Safety
+    /// If `add`, the places of `out` have been written.
+    unsafe fn run(&self, out: &mut [MaybeUninit<A>], spread: bool) {
+        if !spread || self.lines <= LINES {
+            // SAFETY: the caller's promise.
+            return unsafe { self.part(0, self.lines, out) };
+        }
+        out.par_chunks_mut(LINES * self.line_stride)
+            .take(self.lines.div_ceil(LINES))
+            .with_max_len(1)
+            .enumerate()
+            .for_each(|(chunk, out)| {
+                let first = chunk * LINES;
+                // SAFETY: the caller's promise.
+                unsafe { self.part(first, LINES.min(self.lines - first), out) };
+            });
+    }
+
+    /// Some lines.
+    ///
+    /// # Safety
+    /// As [`run`](Self::run)'s.
+    unsafe fn part(&self, first: usize, lines: usize, out: &mut [MaybeUninit<A>]) {
         let across = Strides {
             row: 1,
-            column: lines,
+            column: self.lines,
         };
         let along = Strides {
-            row: length,
+            row: self.length,
             column: 1,
         };
         let destination = Strides {
-            row: out.line_stride,
-            column: out.stride,
+            row: self.line_stride,
+            column: self.stride,
         };
-        // SAFETY: as this function's.
+        // SAFETY: the caller's promise.
         unsafe {
             multiply(
                 Kind::Outer,
-                [lines_here, count, length],
-                (&left[first.min(left.len())..], across),
-                (right, along),
-                (data, destination),
-                add,
+                [lines, self.count, self.length],
+                (&self.left[first.min(self.left.len())..], across),
+                (self.right, along),
+                (out, destination),
+                self.add,
+                self.terms,
             );
         }
-    };
-    if !spread || lines <= LINES {
-        return part(0, lines, out.data);
     }
-    out.data
-        .par_chunks_mut(LINES * out.line_stride)
-        .take(lines.div_ceil(LINES))
-        .with_max_len(1)
-        .enumerate()
-        .for_each(|(chunk, data)| {
-            let first = chunk * LINES;
-            part(first, LINES.min(lines - first), data);
-        });
 }

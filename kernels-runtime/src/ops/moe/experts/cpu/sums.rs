@@ -157,7 +157,7 @@ fn weights<T: Element>(
         };
         // SAFETY: `add` says that the places have been asked for before, and then all parts were
         // written.
-        unsafe { outer(chunk.rows, left, right, destination, add, chunk.spread) };
+        unsafe { outer::<T>(chunk.rows, left, right, destination, add, chunk.spread) };
     }
 }
 
