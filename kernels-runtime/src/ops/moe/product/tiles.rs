@@ -436,8 +436,11 @@ kernel!(sum_pairs, "avx512f,avx512bf16", |sum, x, y| add_pairs(
 #[inline]
 #[target_feature(enable = "avx512f,avx512bf16")]
 pub(super) fn add_pairs(sum: __m512, x: __m512, y: __m512) -> __m512 {
-    // SAFETY: the types are both 512 bits.
-    let [x, y] = [x, y].map(|pairs| unsafe { std::mem::transmute::<__m512, __m512bh>(pairs) });
+    // SAFETY: the types are both 512 bits. One by one: through an array they pass through memory.
+    let (x, y) = unsafe {
+        let x = std::mem::transmute::<__m512, __m512bh>(x);
+        (x, std::mem::transmute::<__m512, __m512bh>(y))
+    };
     _mm512_dpbf16_ps(sum, x, y)
 }
 
