@@ -21,6 +21,9 @@ pub(in crate::ops::moe) trait Gemm: Real + bytemuck::Pod {
     /// As [`Gemm::as_f32`].
     fn as_f32_mut(values: &mut [Self]) -> Option<&mut [f32]>;
 
+    /// The inverse of [`Gemm::as_f32`].
+    fn of_f32(values: &[f32]) -> Option<&[Self]>;
+
     /// As [`Gemm::as_f32`], of places that may not be initialised.
     fn as_f32_places(places: &mut [MaybeUninit<Self>]) -> Option<&mut [MaybeUninit<f32>]>;
 }
@@ -31,6 +34,10 @@ impl Gemm for f32 {
     }
 
     fn as_f32_mut(values: &mut [Self]) -> Option<&mut [f32]> {
+        Some(values)
+    }
+
+    fn of_f32(values: &[f32]) -> Option<&[Self]> {
         Some(values)
     }
 
@@ -45,6 +52,10 @@ impl Gemm for f64 {
     }
 
     fn as_f32_mut(_: &mut [Self]) -> Option<&mut [f32]> {
+        None
+    }
+
+    fn of_f32(_: &[f32]) -> Option<&[Self]> {
         None
     }
 

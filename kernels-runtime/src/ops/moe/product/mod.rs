@@ -17,7 +17,7 @@ mod tiles;
 mod transpose;
 
 pub(super) use gemm::{Gemm, Rows};
-pub(super) use outer::{Destination, outer};
+pub(super) use outer::{Destination, Factors, outer, outer_rounded};
 pub(super) use panel::load;
 
 use crate::cpu::Element;
