@@ -11,6 +11,7 @@ use std::mem::MaybeUninit;
 use std::sync::OnceLock;
 
 /// The types that products are made in.
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // Its kernels need all of it.
 pub(in crate::ops::moe) trait Gemm: Real + bytemuck::Pod {
     /// Zero, for buffers.
     const ZERO: Self = <Self as Real>::ZERO;
@@ -88,6 +89,7 @@ pub(super) fn places<A: Gemm>(values: &mut [A]) -> &mut [MaybeUninit<A>] {
 }
 
 /// What an element of 32 bits is.
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // Pairs are for its kernels.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Terms {
     /// An f32.
@@ -96,11 +98,15 @@ pub(super) enum Terms {
     Pairs,
 }
 
-/// The [kinds](super::tiles::Kind) of products with kernels of their own.
-#[derive(Clone, Copy)]
+/// Which product it is. It decides what is walked through once, because it is not in the cache, and
+/// what again and again.
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
+    /// Left are rows and right weights, which are walked through once, feature by feature.
     ByFeatures,
+    /// Left are rows and right weights, which are walked through once, input by input.
     ByRows,
+    /// Both are rows. `out` is written once, line by line.
     Outer,
 }
 
@@ -136,16 +142,14 @@ pub(super) unsafe fn tiled<A: Gemm>(
             k_stride: right_strides.row,
             stride: right_strides.column,
         };
-        let (kind, lanes, others, sizes) = match kind {
-            Kind::ByFeatures => (tiles::Kind::ByFeatures, left, right, [m, n]),
-            Kind::ByRows => (tiles::Kind::ByRows, right, left, [n, m]),
-            Kind::Outer => (tiles::Kind::Outer, right, left, [n, m]),
+        let (lanes, others, sizes) = match kind {
+            Kind::ByFeatures => (left, right, [m, n]),
+            Kind::ByRows | Kind::Outer => (right, left, [n, m]),
         };
-        let [lane_count, other_count] = sizes;
-        if lanes.stride == 1 && (others.stride == 1 || !matches!(kind, tiles::Kind::Outer)) {
+        if lanes.stride == 1 && (others.stride == 1 || kind != Kind::Outer) {
             let sizes = tiles::Sizes {
-                lanes: lane_count,
-                others: other_count,
+                lanes: sizes[0],
+                others: sizes[1],
                 k,
             };
             let out = (out, out_strides.row);
@@ -384,9 +388,10 @@ pub(super) fn by_quads<A: Gemm>(
     debug_assert!(rows.all_whole() || cfg!(target_arch = "x86_64"));
 }
 
-/// The product with weights whose inputs lie together, of the rows that fill vectors. `gemm` would have to transpose the weights
-/// to write rows, which costs more than a product with few rows. It gets the rows transposed and
-/// writes features; those, few in comparison, are transposed back.
+/// The product with weights whose inputs lie together, of the rows that fill vectors. Where there
+/// is no kernel for that, `gemm` would have to transpose the weights to write rows, which costs more
+/// than a product with few rows. It gets the rows transposed and writes features; those, few in
+/// comparison, are transposed back.
 pub(super) fn by_features<A: Gemm>(
     rows: &Rows<'_, A>,
     weights: Matrix<'_, A>,

@@ -1,8 +1,10 @@
 //! Products of rows with an expert's weights, on the CPU.
 //!
 //! Rows are contiguous and in the accumulation type; weights are read where they are, in any
-//! order of their axes, and converted in panels that stay in the cache. Large products are the
-//! `gemm` crate's; few rows are multiplied by the kernel in [`dot`], which reads each weight once.
+//! order of their axes. With AVX-512 products in f32 have kernels of their own, `tiles` and, for
+//! rows that fill no vector, `quads`; those in bf16 take two elements at a time if there is an
+//! instruction for it (`pairs`). Everything else goes to the `gemm` crate, but for few rows, which
+//! [`dot`] multiplies, and half types are converted in panels that stay in the cache.
 
 mod dot;
 mod gemm;
@@ -81,8 +83,9 @@ pub(super) fn each<K: Send>(tasks: Vec<K>, run: impl Fn(K) + Send + Sync) {
     tasks.into_par_iter().with_max_len(1).for_each(run);
 }
 
-/// `out = rows · weights`, or `out += …` if `add`. `out` is `count × features`. If `spread`, rayon's threads share the features, in parts of one size, so
-/// that results don't depend on the number of threads.
+/// `out = rows · weights`, or `out += …` if `add`. `out` is `count × features`. If `spread`, rayon's
+/// threads share the features, in parts of one size, so that results don't depend on the number of
+/// threads. For weights in bf16 rows may be rounded to it.
 pub(super) fn product<T: Element>(
     rows: &Rows<'_, T::Acc>,
     weights: Matrix<'_, T>,

@@ -3,7 +3,8 @@
 //! are. A pair takes the place of an f32 in the kernels and in what they read.
 //!
 //! Rows are rounded to bf16 first. That is exact where they come from a tensor; gradients and
-//! results between two products are rounded as the modules round them.
+//! results between two products are rounded as the modules round them. The instruction takes
+//! subnormal numbers for zero.
 
 use super::gemm::{Kind, Rows, Strides, Terms, whole};
 use super::quads::Quads;

@@ -7,7 +7,7 @@
 //! over a vector by the load itself. A tile of the result, three vectors by eight, is summed in
 //! registers.
 
-use super::gemm::Terms;
+use super::gemm::{Kind, Terms};
 use std::arch::x86_64::*;
 use std::mem::MaybeUninit;
 
@@ -31,28 +31,13 @@ pub(super) struct Operand<'a> {
     pub(super) stride: usize,
 }
 
-/// Which product it is. It decides what is walked through once, because it is not in the cache, and
-/// what again and again.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// Lanes are rows and others weights, which are walked through once. `out` is written turned
-    /// around: a line for each lane.
-    ByFeatures,
-    /// Lanes are weights, which are walked through once, and others rows.
-    ByRows,
-    /// Both are rows. `out` is written once, line by line.
-    Outer,
-}
-
-impl Kind {
-    /// How much of `k` is summed at a time. What is walked through again and again must stay in the
-    /// second-level cache, and so must lines of weights which are a power of two apart.
-    fn depth(self, others: usize) -> usize {
-        match self {
-            Self::ByFeatures | Self::Outer => 1024,
-            // Few others are soon done with: their lines of weights are read along, not across.
-            Self::ByRows => (4 * others).clamp(16, PACKED),
-        }
+/// How much of `k` is summed at a time. What is walked through again and again must stay in the
+/// second-level cache, and so must lines of weights which are a power of two apart.
+fn depth(kind: Kind, others: usize) -> usize {
+    match kind {
+        Kind::ByFeatures | Kind::Outer => 1024,
+        // Few others are soon done with: their lines of weights are read along, not across.
+        Kind::ByRows => (4 * others).clamp(16, PACKED),
     }
 }
 
@@ -64,12 +49,13 @@ pub(super) struct Sizes {
     pub(super) k: usize,
 }
 
-/// `out = …` as above, or `out += …` if `add`. Lines of `out` are `out_stride` apart.
+/// `out = …` as above, or `out += …` if `add`. Lines of `out` are `out_stride` apart: one for each of
+/// the others, but in products [by features](Kind::ByFeatures) one for each lane.
 ///
 /// # Safety
-/// The machine has [what it takes](available), and AVX512-BF16 for pairs; `lanes.stride` is 1, and if it is an outer product
-/// `others.stride` too; every element that sizes and strides name is in its slice; if `add`, the
-/// places of `out` have been written.
+/// The machine has [what it takes](available), and AVX512-BF16 for pairs; `lanes.stride` is 1, and
+/// if it is an outer product `others.stride` too; every element that sizes and strides name is in
+/// its slice; if `add`, the places of `out` have been written.
 pub(super) unsafe fn multiply(
     kind: Kind,
     sizes: Sizes,
@@ -94,7 +80,7 @@ pub(super) unsafe fn multiply(
         }
         return;
     }
-    let depth = kind.depth(sizes.others);
+    let depth = depth(kind, sizes.others);
     for start in (0..sizes.k).step_by(depth) {
         let walk = Walk {
             // SAFETY: `start` is below `k`, so these are elements of the slices.
@@ -553,6 +539,8 @@ mod tests {
             (49, 3, 513),
             (70, 21, 5),
             (33, 1, 129),
+            (16, 43, 33),
+            (9, 16, 1030),
             (100, 27, 140),
             (5, 4, 0),
             // Large enough to be written past the caches.
