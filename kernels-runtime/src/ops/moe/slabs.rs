@@ -146,6 +146,8 @@ pub(super) struct Sum<'a, T: Element> {
     beside: Vec<T::Acc>,
     /// Whether there is something to add to.
     started: bool,
+    /// Whether the slab has been written, rounded.
+    written: bool,
 }
 
 impl<'a, T: Element> Sum<'a, T>
@@ -153,21 +155,27 @@ where
     T::Acc: Gemm,
 {
     pub(super) fn new(slab: &'a mut [MaybeUninit<T>]) -> Self {
-        let beside = if TypeId::of::<T>() == TypeId::of::<T::Acc>() {
-            Vec::new()
-        } else {
-            Vec::with_capacity(slab.len())
-        };
         Self {
             slab,
-            beside,
+            beside: Vec::new(),
             started: false,
+            written: false,
         }
     }
 
     /// Whether a part must be added to what is there, else there is nothing to add to.
     pub(super) fn started(&self) -> bool {
         self.started
+    }
+
+    /// The slab itself, if what is summed must be rounded into it. The caller writes all of it, and
+    /// nothing is added any more.
+    pub(super) fn rounded(&mut self) -> Option<&mut [MaybeUninit<T>]> {
+        if TypeId::of::<T>() == TypeId::of::<T::Acc>() || self.started {
+            return None;
+        }
+        self.written = true;
+        Some(&mut *self.slab)
     }
 
     /// The places, which the caller writes all.
@@ -177,6 +185,8 @@ where
             // SAFETY: the types are the same.
             unsafe { &mut *(std::ptr::from_mut(self.slab) as *mut [MaybeUninit<T::Acc>]) }
         } else {
+            // Not before: experts wait for their turn, and parts may be rounded at once.
+            self.beside.reserve_exact(self.slab.len());
             &mut self.beside.spare_capacity_mut()[..self.slab.len()]
         }
     }
@@ -184,8 +194,12 @@ where
     /// Writes the slab: the sum, or zeros if there is none.
     ///
     /// # Safety
-    /// If [`places`](Self::places) was called, all of them have been written.
+    /// If [`places`](Self::places) or [`rounded`](Self::rounded) was called, all of them have been
+    /// written.
     pub(super) unsafe fn finish(mut self) {
+        if self.written {
+            return;
+        }
         if !self.started {
             self.slab.fill(MaybeUninit::new(T::round(Gemm::ZERO)));
         } else if TypeId::of::<T>() != TypeId::of::<T::Acc>() {

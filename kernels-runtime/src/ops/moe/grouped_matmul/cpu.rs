@@ -3,7 +3,7 @@
 
 use super::super::integers::read as ints;
 use super::super::many::Many;
-use super::super::product::{Destination, Gemm, Matrix, Rows, each, load, outer, product};
+use super::super::product::{Destination, Factors, Gemm, Matrix, Rows, each, load, outer, product};
 use super::super::slabs::{Gradients, Readable, Round, Slab, Sum, contiguous};
 use super::{GroupedMatmulBackend, GroupedMatmulKernel};
 use crate::cpu::{Element, Output, dispatch_dtype};
@@ -148,6 +148,11 @@ fn weight_gradients<T: Element>(
                 ExpertLayout::Linear => (dy, x),
                 ExpertLayout::Matmul => (x, dy),
             };
+            let factors = Factors {
+                count: rows.len(),
+                left,
+                right,
+            };
             let add = sum.started();
             let out = Destination {
                 data: sum.places(),
@@ -155,7 +160,7 @@ fn weight_gradients<T: Element>(
                 stride: 1,
             };
             // SAFETY: `add` says that a chunk before this has written all places, as this does.
-            unsafe { outer(rows.len(), left, right, out, add, spread) };
+            unsafe { outer::<T>(&factors, out, add, spread) };
         }
         // SAFETY: as above.
         unsafe { sum.finish() };

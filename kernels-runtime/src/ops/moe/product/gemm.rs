@@ -2,6 +2,7 @@ use super::Matrix;
 use super::transpose::Transpose;
 #[cfg(target_arch = "x86_64")]
 use super::{
+    pairs::Pairs,
     quads::{self, Quads},
     tiles,
 };
@@ -10,6 +11,7 @@ use std::mem::MaybeUninit;
 use std::sync::OnceLock;
 
 /// The types that products are made in.
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // Its kernels need all of it.
 pub(in crate::ops::moe) trait Gemm: Real + bytemuck::Pod {
     /// Zero, for buffers.
     const ZERO: Self = <Self as Real>::ZERO;
@@ -19,6 +21,9 @@ pub(in crate::ops::moe) trait Gemm: Real + bytemuck::Pod {
 
     /// As [`Gemm::as_f32`].
     fn as_f32_mut(values: &mut [Self]) -> Option<&mut [f32]>;
+
+    /// The inverse of [`Gemm::as_f32`].
+    fn of_f32(values: &[f32]) -> Option<&[Self]>;
 
     /// As [`Gemm::as_f32`], of places that may not be initialised.
     fn as_f32_places(places: &mut [MaybeUninit<Self>]) -> Option<&mut [MaybeUninit<f32>]>;
@@ -33,6 +38,10 @@ impl Gemm for f32 {
         Some(values)
     }
 
+    fn of_f32(values: &[f32]) -> Option<&[Self]> {
+        Some(values)
+    }
+
     fn as_f32_places(places: &mut [MaybeUninit<Self>]) -> Option<&mut [MaybeUninit<f32>]> {
         Some(places)
     }
@@ -44,6 +53,10 @@ impl Gemm for f64 {
     }
 
     fn as_f32_mut(_: &mut [Self]) -> Option<&mut [f32]> {
+        None
+    }
+
+    fn of_f32(_: &[f32]) -> Option<&[Self]> {
         None
     }
 
@@ -70,16 +83,30 @@ impl Strides {
 }
 
 /// Initialised elements as places, for what also writes uninitialised ones.
-fn places<A: Gemm>(values: &mut [A]) -> &mut [MaybeUninit<A>] {
+pub(super) fn places<A: Gemm>(values: &mut [A]) -> &mut [MaybeUninit<A>] {
     // SAFETY: of the same layout; `multiply`, the only user, writes nothing uninitialised.
     unsafe { &mut *(std::ptr::from_mut(values) as *mut [MaybeUninit<A>]) }
 }
 
-/// The [kinds](super::tiles::Kind) of products with kernels of their own.
-#[derive(Clone, Copy)]
+/// What an element of 32 bits is.
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // Pairs are for its kernels.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Terms {
+    /// An f32.
+    Single,
+    /// Two bf16, of which each is multiplied with its counterpart.
+    Pairs,
+}
+
+/// Which product it is. It decides what is walked through once, because it is not in the cache, and
+/// what again and again.
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
+    /// Left are rows and right weights, which are walked through once, feature by feature.
     ByFeatures,
+    /// Left are rows and right weights, which are walked through once, input by input.
     ByRows,
+    /// Both are rows. `out` is written once, line by line.
     Outer,
 }
 
@@ -87,13 +114,14 @@ pub(super) enum Kind {
 ///
 /// # Safety
 /// As [`multiply`]'s.
-unsafe fn tiled<A: Gemm>(
+pub(super) unsafe fn tiled<A: Gemm>(
     kind: Kind,
     [m, k, n]: [usize; 3],
     (left, left_strides): (&[A], Strides),
     (right, right_strides): (&[A], Strides),
     (out, out_strides): (&mut [MaybeUninit<A>], Strides),
     add: bool,
+    terms: Terms,
 ) -> bool {
     #[cfg(target_arch = "x86_64")]
     if tiles::available()
@@ -114,30 +142,29 @@ unsafe fn tiled<A: Gemm>(
             k_stride: right_strides.row,
             stride: right_strides.column,
         };
-        let (kind, lanes, others, sizes) = match kind {
-            Kind::ByFeatures => (tiles::Kind::ByFeatures, left, right, [m, n]),
-            Kind::ByRows => (tiles::Kind::ByRows, right, left, [n, m]),
-            Kind::Outer => (tiles::Kind::Outer, right, left, [n, m]),
+        let (lanes, others, sizes) = match kind {
+            Kind::ByFeatures => (left, right, [m, n]),
+            Kind::ByRows | Kind::Outer => (right, left, [n, m]),
         };
-        let [lane_count, other_count] = sizes;
-        if lanes.stride == 1 && (others.stride == 1 || !matches!(kind, tiles::Kind::Outer)) {
+        if lanes.stride == 1 && (others.stride == 1 || kind != Kind::Outer) {
             let sizes = tiles::Sizes {
-                lanes: lane_count,
-                others: other_count,
+                lanes: sizes[0],
+                others: sizes[1],
                 k,
             };
+            let out = (out, out_strides.row);
             // SAFETY: as in `multiply`; the strides and the machine have been asked for.
-            unsafe { tiles::multiply(kind, sizes, lanes, others, (out, out_strides.row), add) };
+            unsafe { tiles::multiply(kind, sizes, lanes, others, out, add, terms) };
             return true;
         }
     }
-    let _ = (kind, m, k, n, add, left, right, out);
+    let _ = (kind, m, k, n, add, left, right, out, terms);
     let _ = (left_strides, right_strides, out_strides);
     false
 }
 
 /// `out = left · right`, or `out += …` if `add`: `m × k` times `k × n`, on this thread. `kind` says
-/// which kernel is best, if the machine has it.
+/// which kernel is best, if the machine has it; pairs are for those only.
 ///
 /// # Safety
 /// If `add`, the places of `out` have been written.
@@ -148,6 +175,7 @@ pub(super) unsafe fn multiply<A: Gemm>(
     (right, right_strides): (&[A], Strides),
     (out, out_strides): (&mut [MaybeUninit<A>], Strides),
     add: bool,
+    terms: Terms,
 ) {
     // SAFETY: the caller's promise.
     let done = unsafe {
@@ -158,11 +186,13 @@ pub(super) unsafe fn multiply<A: Gemm>(
             (right, right_strides),
             (&mut *out, out_strides),
             add,
+            terms,
         )
     };
     if done {
         return;
     }
+    assert!(terms == Terms::Single, "gemm knows no pairs");
     assert!(left_strides.reach(m, k) <= left.len());
     assert!(right_strides.reach(k, n) <= right.len());
     assert!(out_strides.reach(m, n) <= out.len());
@@ -204,6 +234,8 @@ pub(in crate::ops::moe) struct Rows<'a, A> {
     transposed: OnceLock<Vec<A>>,
     #[cfg(target_arch = "x86_64")]
     quads: OnceLock<Option<Quads>>,
+    #[cfg(target_arch = "x86_64")]
+    pairs: OnceLock<Option<Pairs>>,
 }
 
 /// Lanes that products are computed with in f32 under AVX-512: transposed rows are filled up to
@@ -222,6 +254,8 @@ impl<'a, A: Gemm> Rows<'a, A> {
             transposed: OnceLock::new(),
             #[cfg(target_arch = "x86_64")]
             quads: OnceLock::new(),
+            #[cfg(target_arch = "x86_64")]
+            pairs: OnceLock::new(),
         }
     }
 
@@ -262,6 +296,13 @@ impl<'a, A: Gemm> Rows<'a, A> {
         })
     }
 
+    /// The rows in bf16.
+    #[cfg(target_arch = "x86_64")]
+    pub(super) fn pairs(&self) -> Option<&Pairs> {
+        let pairs = || Pairs::new(A::as_f32(self.values)?, self.count, self.inputs);
+        self.pairs.get_or_init(pairs).as_ref()
+    }
+
     /// The rows that would leave the better part of a vector empty.
     #[cfg(target_arch = "x86_64")]
     fn quads(&self) -> Option<&Quads> {
@@ -274,7 +315,7 @@ impl<'a, A: Gemm> Rows<'a, A> {
 }
 
 /// How many of some rows are multiplied in whole vectors, where another kernel takes the rest.
-fn whole<A: Gemm>(count: usize, inputs: usize) -> usize {
+pub(super) fn whole<A: Gemm>(count: usize, inputs: usize) -> usize {
     #[cfg(target_arch = "x86_64")]
     if A::as_f32(&[]).is_some()
         && tiles::available()
@@ -317,6 +358,7 @@ pub(super) fn by_rows<A: Gemm>(
             (weights.data, right),
             (places(out), destination),
             add,
+            Terms::Single,
         );
     }
 }
@@ -340,14 +382,16 @@ pub(super) fn by_quads<A: Gemm>(
             input_stride: weights.input_stride,
             feature_stride: weights.feature_stride,
         };
-        quads.multiply(weights, &mut out[rows.whole * stride..], stride, add);
+        let out = &mut out[rows.whole * stride..];
+        quads.multiply(weights, out, stride, add, Terms::Single);
     }
     debug_assert!(rows.all_whole() || cfg!(target_arch = "x86_64"));
 }
 
-/// The product with weights whose inputs lie together, of the rows that fill vectors. `gemm` would have to transpose the weights
-/// to write rows, which costs more than a product with few rows. It gets the rows transposed and
-/// writes features; those, few in comparison, are transposed back.
+/// The product with weights whose inputs lie together, of the rows that fill vectors. Where there
+/// is no kernel for that, `gemm` would have to transpose the weights to write rows, which costs more
+/// than a product with few rows. It gets the rows transposed and writes features; those, few in
+/// comparison, are transposed back.
 pub(super) fn by_features<A: Gemm>(
     rows: &Rows<'_, A>,
     weights: Matrix<'_, A>,
@@ -382,6 +426,7 @@ pub(super) fn by_features<A: Gemm>(
             (weights.data, right),
             (places(out), direct),
             add,
+            Terms::Single,
         )
     };
     if done {
@@ -401,6 +446,7 @@ pub(super) fn by_features<A: Gemm>(
             (weights.data, right),
             (places(scratch), destination),
             false,
+            Terms::Single,
         );
     }
     let transpose = Transpose {

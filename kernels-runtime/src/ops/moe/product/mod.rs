@@ -1,12 +1,16 @@
 //! Products of rows with an expert's weights, on the CPU.
 //!
 //! Rows are contiguous and in the accumulation type; weights are read where they are, in any
-//! order of their axes, and converted in panels that stay in the cache. Large products are the
-//! `gemm` crate's; few rows are multiplied by the kernel in [`dot`], which reads each weight once.
+//! order of their axes. With AVX-512 products in f32 have kernels of their own, `tiles` and, for
+//! rows that fill no vector, `quads`; those in bf16 take two elements at a time if there is an
+//! instruction for it (`pairs`). Everything else goes to the `gemm` crate, but for few rows, which
+//! [`dot`] multiplies, and half types are converted in panels that stay in the cache.
 
 mod dot;
 mod gemm;
 mod outer;
+#[cfg(target_arch = "x86_64")]
+mod pairs;
 mod panel;
 #[cfg(target_arch = "x86_64")]
 mod quads;
@@ -15,7 +19,7 @@ mod tiles;
 mod transpose;
 
 pub(super) use gemm::{Gemm, Rows};
-pub(super) use outer::{Destination, outer};
+pub(super) use outer::{Destination, Factors, outer, outer_rounded};
 pub(super) use panel::load;
 
 use crate::cpu::Element;
@@ -79,8 +83,9 @@ pub(super) fn each<K: Send>(tasks: Vec<K>, run: impl Fn(K) + Send + Sync) {
     tasks.into_par_iter().with_max_len(1).for_each(run);
 }
 
-/// `out = rows · weights`, or `out += …` if `add`. `out` is `count × features`. If `spread`, rayon's threads share the features, in parts of one size, so
-/// that results don't depend on the number of threads.
+/// `out = rows · weights`, or `out += …` if `add`. `out` is `count × features`. If `spread`, rayon's
+/// threads share the features, in parts of one size, so that results don't depend on the number of
+/// threads. For weights in bf16 rows may be rounded to it.
 pub(super) fn product<T: Element>(
     rows: &Rows<'_, T::Acc>,
     weights: Matrix<'_, T>,
@@ -139,6 +144,10 @@ fn serial<T: Element>(
 ) where
     T::Acc: Gemm,
 {
+    #[cfg(target_arch = "x86_64")]
+    if pairs::product(rows, weights, out, stride, add) {
+        return;
+    }
     if weights.input_stride == 1 {
         return inputs_together(rows, weights, out, stride, add);
     }
@@ -215,10 +224,17 @@ mod tests {
             (23, 17, 65),
             (24, 40, 257),
             (70, 129, 66),
+            (70, 130, 66),
+            (29, 64, 300),
+            (5, 20, 9),
             (3, 1, 1),
             (0, 4, 4),
         ] {
-            let rows = values(count * inputs, 1);
+            // Numbers that the type holds: products may round rows to it.
+            let rows: Vec<f32> = values(count * inputs, 1)
+                .into_iter()
+                .map(|value| convert(value).load())
+                .collect();
             let stored: Vec<T> = values(2 * inputs * features, 2)
                 .into_iter()
                 .map(convert)

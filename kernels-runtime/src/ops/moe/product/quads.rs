@@ -4,6 +4,7 @@
 //! read once, in order, and nothing of them is copied.
 
 use super::Matrix;
+use super::gemm::Terms;
 use std::arch::x86_64::{
     __m512, _MM_HINT_T0, _mm_loadu_ps, _mm_prefetch, _mm512_add_ps, _mm512_broadcast_f32x4,
     _mm512_castpd_ps, _mm512_castps_pd, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_setzero_ps,
@@ -32,6 +33,20 @@ pub(super) struct Quads {
     values: Vec<f32>,
     rows: usize,
     inputs: usize,
+}
+
+/// Calls the kernel for the size of a tile.
+macro_rules! sizes {
+    ($tile:ident, $features:ident, $run:ident) => {
+        match ($tile.count.div_ceil(QUAD), $features > QUAD) {
+            (1, true) => $tile.$run::<1, WIDE>(),
+            (2, true) => $tile.$run::<2, WIDE>(),
+            (_, true) => $tile.$run::<TALL, WIDE>(),
+            (1, false) => $tile.$run::<1, QUAD>(),
+            (2, false) => $tile.$run::<2, QUAD>(),
+            (_, false) => $tile.$run::<TALL, QUAD>(),
+        }
+    };
 }
 
 impl Quads {
@@ -65,8 +80,11 @@ impl Quads {
         out: &mut [f32],
         stride: usize,
         add: bool,
+        terms: Terms,
     ) {
         assert!(super::tiles::available());
+        let pairs = terms == Terms::Pairs;
+        assert!(!pairs || is_x86_feature_detected!("avx512bf16"));
         assert!(weights.input_stride == 1 && weights.inputs == self.inputs);
         if self.rows == 0 || weights.features == 0 {
             return;
@@ -92,13 +110,10 @@ impl Quads {
                 // SAFETY: asked for above; the assertions show that rows and features of the tile
                 // are in their slices.
                 unsafe {
-                    match (tile.count.div_ceil(QUAD), features > QUAD) {
-                        (1, true) => tile.run::<1, WIDE>(),
-                        (2, true) => tile.run::<2, WIDE>(),
-                        (_, true) => tile.run::<TALL, WIDE>(),
-                        (1, false) => tile.run::<1, QUAD>(),
-                        (2, false) => tile.run::<2, QUAD>(),
-                        (_, false) => tile.run::<TALL, QUAD>(),
+                    if pairs {
+                        sizes!(tile, features, run_pairs)
+                    } else {
+                        sizes!(tile, features, run)
                     }
                 }
             }
@@ -120,53 +135,63 @@ struct Tile<'a> {
     add: bool,
 }
 
-impl Tile<'_> {
-    /// `V` vectors of rows by `N` features.
-    ///
-    /// # Safety
-    /// The machine has AVX-512; there are `V` vectors of rows and `features` features, at least
-    /// one and at most `N`.
-    #[target_feature(enable = "avx512f")]
-    unsafe fn run<const V: usize, const N: usize>(mut self) {
-        let mut sums = [[_mm512_setzero_ps(); N]; V];
-        let rows = self.rows.as_ptr();
-        // Features that there are not repeat the last.
-        let at: [usize; N] =
-            std::array::from_fn(|n| n.min(self.features - 1) * self.feature_stride);
-        let weights = at.map(|at| self.weights.as_ptr().wrapping_add(at));
-        for start in (0..self.inputs).step_by(LANES) {
-            for feature in weights {
-                // A hint: any address will do.
-                let ahead = feature.wrapping_add(N * self.feature_stride + start);
-                _mm_prefetch::<_MM_HINT_T0>(ahead.cast());
-            }
-            for input in (start..self.inputs.min(start + LANES)).step_by(QUAD) {
-                let mut vectors = [_mm512_setzero_ps(); V];
-                for v in 0..V {
-                    let at = QUAD * (v * self.inputs + input);
-                    // SAFETY: the caller's promise.
-                    vectors[v] = unsafe { _mm512_loadu_ps(rows.add(at)) };
+/// Defines a kernel for tiles by the instruction that adds a product.
+macro_rules! kernel {
+    ($name:ident, $features:literal, $add:expr) => {
+        /// `V` vectors of rows by `N` features.
+        ///
+        /// # Safety
+        /// The machine has the instructions; there are `V` vectors of rows and `features` features,
+        /// at least one and at most `N`.
+        #[target_feature(enable = $features)]
+        unsafe fn $name<const V: usize, const N: usize>(mut self) {
+            let mut sums = [[_mm512_setzero_ps(); N]; V];
+            let rows = self.rows.as_ptr();
+            // Features that there are not repeat the last.
+            let at: [usize; N] =
+                std::array::from_fn(|n| n.min(self.features - 1) * self.feature_stride);
+            let weights = at.map(|at| self.weights.as_ptr().wrapping_add(at));
+            for start in (0..self.inputs).step_by(LANES) {
+                for feature in weights {
+                    // A hint: any address will do.
+                    let ahead = feature.wrapping_add(N * self.feature_stride + start);
+                    _mm_prefetch::<_MM_HINT_T0>(ahead.cast());
                 }
-                for n in 0..N {
-                    // SAFETY: the caller's promise.
-                    let four = unsafe { _mm_loadu_ps(weights[n].add(input)) };
-                    let four = _mm512_broadcast_f32x4(four);
+                for input in (start..self.inputs.min(start + LANES)).step_by(QUAD) {
+                    let mut vectors = [_mm512_setzero_ps(); V];
                     for v in 0..V {
-                        sums[v][n] = _mm512_fmadd_ps(vectors[v], four, sums[v][n]);
+                        let at = QUAD * (v * self.inputs + input);
+                        // SAFETY: the caller's promise.
+                        vectors[v] = unsafe { _mm512_loadu_ps(rows.add(at)) };
+                    }
+                    for n in 0..N {
+                        // SAFETY: the caller's promise.
+                        let four = unsafe { _mm_loadu_ps(weights[n].add(input)) };
+                        let four = _mm512_broadcast_f32x4(four);
+                        for v in 0..V {
+                            sums[v][n] = $add(sums[v][n], vectors[v], four);
+                        }
                     }
                 }
             }
-        }
-        for (v, sums) in sums.iter().enumerate() {
-            let (parts, _) = sums.as_chunks::<QUAD>();
-            for (part, sums) in parts.iter().enumerate() {
-                let mut lanes = [0.0; LANES];
-                // SAFETY: as many elements as a vector has.
-                unsafe { _mm512_storeu_ps(lanes.as_mut_ptr(), add_up(*sums)) };
-                self.write(v, part, &lanes);
+            for (v, sums) in sums.iter().enumerate() {
+                let (parts, _) = sums.as_chunks::<QUAD>();
+                for (part, sums) in parts.iter().enumerate() {
+                    let mut lanes = [0.0; LANES];
+                    // SAFETY: as many elements as a vector has.
+                    unsafe { _mm512_storeu_ps(lanes.as_mut_ptr(), add_up(*sums)) };
+                    self.write(v, part, &lanes);
+                }
             }
         }
-    }
+    };
+}
+
+impl Tile<'_> {
+    kernel!(run, "avx512f", |sum, x, y| _mm512_fmadd_ps(x, y, sum));
+    kernel!(run_pairs, "avx512f,avx512bf16", |sum, x, y| {
+        super::tiles::add_pairs(sum, x, y)
+    });
 
     /// Writes the sums of a vector of rows and four features.
     #[inline(always)]

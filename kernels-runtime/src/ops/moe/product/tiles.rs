@@ -7,6 +7,7 @@
 //! over a vector by the load itself. A tile of the result, three vectors by eight, is summed in
 //! registers.
 
+use super::gemm::{Kind, Terms};
 use std::arch::x86_64::*;
 use std::mem::MaybeUninit;
 
@@ -16,7 +17,7 @@ pub(super) fn available() -> bool {
 }
 
 /// Elements of a vector.
-const LANES: usize = 16;
+pub(super) const LANES: usize = 16;
 
 /// Vectors and others of the largest tile: 24 sums of the 32 registers.
 const VECTORS: usize = 3;
@@ -30,28 +31,13 @@ pub(super) struct Operand<'a> {
     pub(super) stride: usize,
 }
 
-/// Which product it is. It decides what is walked through once, because it is not in the cache, and
-/// what again and again.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// Lanes are rows and others weights, which are walked through once. `out` is written turned
-    /// around: a line for each lane.
-    ByFeatures,
-    /// Lanes are weights, which are walked through once, and others rows.
-    ByRows,
-    /// Both are rows. `out` is written once, line by line.
-    Outer,
-}
-
-impl Kind {
-    /// How much of `k` is summed at a time. What is walked through again and again must stay in the
-    /// second-level cache, and so must lines of weights which are a power of two apart.
-    fn depth(self, others: usize) -> usize {
-        match self {
-            Self::ByFeatures | Self::Outer => 1024,
-            // Few others are soon done with: their lines of weights are read along, not across.
-            Self::ByRows => (4 * others).clamp(16, PACKED),
-        }
+/// How much of `k` is summed at a time. What is walked through again and again must stay in the
+/// second-level cache, and so must lines of weights which are a power of two apart.
+fn depth(kind: Kind, others: usize) -> usize {
+    match kind {
+        Kind::ByFeatures | Kind::Outer => 1024,
+        // Few others are soon done with: their lines of weights are read along, not across.
+        Kind::ByRows => (4 * others).clamp(16, PACKED),
     }
 }
 
@@ -63,12 +49,13 @@ pub(super) struct Sizes {
     pub(super) k: usize,
 }
 
-/// `out = …` as above, or `out += …` if `add`. Lines of `out` are `out_stride` apart.
+/// `out = …` as above, or `out += …` if `add`. Lines of `out` are `out_stride` apart: one for each of
+/// the others, but in products [by features](Kind::ByFeatures) one for each lane.
 ///
 /// # Safety
-/// The machine has [what it takes](available); `lanes.stride` is 1, and if it is an outer product
-/// `others.stride` too; every element that sizes and strides name is in its slice; if `add`, the
-/// places of `out` have been written.
+/// The machine has [what it takes](available), and AVX512-BF16 for pairs; `lanes.stride` is 1, and
+/// if it is an outer product `others.stride` too; every element that sizes and strides name is in
+/// its slice; if `add`, the places of `out` have been written.
 pub(super) unsafe fn multiply(
     kind: Kind,
     sizes: Sizes,
@@ -76,6 +63,7 @@ pub(super) unsafe fn multiply(
     others: Operand<'_>,
     (out, out_stride): (&mut [MaybeUninit<f32>], usize),
     add: bool,
+    terms: Terms,
 ) {
     if sizes.lanes == 0 || sizes.others == 0 {
         return;
@@ -92,7 +80,7 @@ pub(super) unsafe fn multiply(
         }
         return;
     }
-    let depth = kind.depth(sizes.others);
+    let depth = depth(kind, sizes.others);
     for start in (0..sizes.k).step_by(depth) {
         let walk = Walk {
             // SAFETY: `start` is below `k`, so these are elements of the slices.
@@ -106,6 +94,7 @@ pub(super) unsafe fn multiply(
             out,
             out_stride,
             add: add || start > 0,
+            pairs: terms == Terms::Pairs,
             past_cache: false,
             ahead: std::ptr::null(),
             ahead_k: lanes.k_stride,
@@ -153,6 +142,8 @@ struct Walk {
     out: *mut f32,
     out_stride: usize,
     add: bool,
+    /// Whether elements are pairs of bf16, for which the machine has instructions.
+    pairs: bool,
     /// Whether whole vectors of `out` are aligned and written past the caches.
     past_cache: bool,
     /// Lanes to fetch ahead, and how many steps of `k` of them while [`LANES`] are summed.
@@ -218,7 +209,8 @@ impl Walk {
     /// As [`multiply`]'s.
     unsafe fn outer(self, sizes: Sizes) {
         let large = size_of::<f32>() * sizes.lanes * sizes.others >= LARGE;
-        let past_cache = large && !self.add && self.out_stride.is_multiple_of(LANES);
+        // Pairs are summed to be rounded, and read for that.
+        let past_cache = large && !self.add && !self.pairs && self.out_stride.is_multiple_of(LANES);
         let first = match past_cache {
             true => self
                 .out
@@ -268,21 +260,30 @@ impl Walk {
     unsafe fn tile<const KIND: u8>(self, lanes: usize, count: usize) {
         let vectors = lanes.div_ceil(LANES);
         let last = lanes - (vectors - 1) * LANES;
+        macro_rules! sizes {
+            ($sum:ident) => {
+                match (vectors, count) {
+                    (1, 8) => $sum::<KIND, 1, 8>(self, last),
+                    (1, 4) => $sum::<KIND, 1, 4>(self, last),
+                    (1, 2) => $sum::<KIND, 1, 2>(self, last),
+                    (1, _) => $sum::<KIND, 1, 1>(self, last),
+                    (2, 8) => $sum::<KIND, 2, 8>(self, last),
+                    (2, 4) => $sum::<KIND, 2, 4>(self, last),
+                    (2, 2) => $sum::<KIND, 2, 2>(self, last),
+                    (2, _) => $sum::<KIND, 2, 1>(self, last),
+                    (_, 8) => $sum::<KIND, 3, 8>(self, last),
+                    (_, 4) => $sum::<KIND, 3, 4>(self, last),
+                    (_, 2) => $sum::<KIND, 3, 2>(self, last),
+                    (_, _) => $sum::<KIND, 3, 1>(self, last),
+                }
+            };
+        }
         // SAFETY: the caller's promise.
         unsafe {
-            match (vectors, count) {
-                (1, 8) => sum::<KIND, 1, 8>(self, last),
-                (1, 4) => sum::<KIND, 1, 4>(self, last),
-                (1, 2) => sum::<KIND, 1, 2>(self, last),
-                (1, _) => sum::<KIND, 1, 1>(self, last),
-                (2, 8) => sum::<KIND, 2, 8>(self, last),
-                (2, 4) => sum::<KIND, 2, 4>(self, last),
-                (2, 2) => sum::<KIND, 2, 2>(self, last),
-                (2, _) => sum::<KIND, 2, 1>(self, last),
-                (_, 8) => sum::<KIND, 3, 8>(self, last),
-                (_, 4) => sum::<KIND, 3, 4>(self, last),
-                (_, 2) => sum::<KIND, 3, 2>(self, last),
-                (_, _) => sum::<KIND, 3, 1>(self, last),
+            if self.pairs {
+                sizes!(sum_pairs)
+            } else {
+                sizes!(sum)
             }
         }
     }
@@ -340,71 +341,93 @@ fn mask(count: usize) -> __mmask16 {
     }
 }
 
-/// The sums of a tile of `V` vectors, the last of which has `last` lanes, by `N` others.
-///
-/// # Safety
-/// As [`multiply`]'s, for the tile.
-#[target_feature(enable = "avx512f")]
-unsafe fn sum<const KIND: u8, const V: usize, const N: usize>(tile: Walk, last: usize) {
-    let mut sums = [[_mm512_setzero_ps(); N]; V];
-    let (mut lanes, mut others, mut left) = (tile.lanes, tile.others, tile.k);
-    let mut ahead = tile.ahead;
-    let last_mask = mask(last);
-    while left > 0 {
-        // Hints: any address will do.
-        if KIND == BY_FEATURES {
-            for n in 0..N {
-                let next = others.wrapping_add((N + n) * tile.other);
-                _mm_prefetch::<_MM_HINT_T1>(next.cast());
-            }
-        }
-        if KIND == BY_ROWS {
-            for _ in 0..tile.ahead_steps {
-                for v in 0..V {
-                    // The line that a vector ends in: lines and vectors need not begin together.
-                    let end = ahead.wrapping_add((v + 1) * LANES - 1);
-                    _mm_prefetch::<_MM_HINT_T1>(end.cast());
+/// Defines a kernel for tiles by the instruction that adds a product.
+macro_rules! kernel {
+    ($name:ident, $features:literal, $add:expr) => {
+        /// The sums of a tile of `V` vectors, the last of which has `last` lanes, by `N` others.
+        ///
+        /// # Safety
+        /// As [`multiply`]'s, for the tile.
+        #[target_feature(enable = $features)]
+        unsafe fn $name<const KIND: u8, const V: usize, const N: usize>(tile: Walk, last: usize) {
+            let mut sums = [[_mm512_setzero_ps(); N]; V];
+            let (mut lanes, mut others, mut left) = (tile.lanes, tile.others, tile.k);
+            let mut ahead = tile.ahead;
+            let last_mask = mask(last);
+            while left > 0 {
+                // Hints: any address will do.
+                if KIND == BY_FEATURES {
+                    for n in 0..N {
+                        let next = others.wrapping_add((N + n) * tile.other);
+                        _mm_prefetch::<_MM_HINT_T1>(next.cast());
+                    }
                 }
-                ahead = ahead.wrapping_add(tile.ahead_k);
+                if KIND == BY_ROWS {
+                    for _ in 0..tile.ahead_steps {
+                        for v in 0..V {
+                            // The line that a vector ends in: lines and vectors need not begin together.
+                            let end = ahead.wrapping_add((v + 1) * LANES - 1);
+                            _mm_prefetch::<_MM_HINT_T1>(end.cast());
+                        }
+                        ahead = ahead.wrapping_add(tile.ahead_k);
+                    }
+                }
+                let steps = left.min(LANES);
+                for _ in 0..steps {
+                    let mut vectors = [_mm512_setzero_ps(); V];
+                    for v in 0..V {
+                        let mask = if v + 1 == V {
+                            last_mask
+                        } else {
+                            __mmask16::MAX
+                        };
+                        // SAFETY: the caller's promise.
+                        vectors[v] = unsafe { _mm512_maskz_loadu_ps(mask, lanes.add(v * LANES)) };
+                    }
+                    for n in 0..N {
+                        let at = if KIND == OUTER { n } else { n * tile.other };
+                        // SAFETY: the caller's promise.
+                        let other = _mm512_set1_ps(unsafe { *others.add(at) });
+                        for v in 0..V {
+                            sums[v][n] = $add(sums[v][n], vectors[v], other);
+                        }
+                    }
+                    lanes = lanes.wrapping_add(tile.lanes_k);
+                    others = others.wrapping_add(tile.others_k);
+                }
+                left -= steps;
             }
-        }
-        let steps = left.min(LANES);
-        for _ in 0..steps {
-            let mut vectors = [_mm512_setzero_ps(); V];
             for v in 0..V {
-                let mask = if v + 1 == V {
-                    last_mask
-                } else {
-                    __mmask16::MAX
-                };
-                // SAFETY: the caller's promise.
-                vectors[v] = unsafe { _mm512_maskz_loadu_ps(mask, lanes.add(v * LANES)) };
-            }
-            for n in 0..N {
-                let at = if KIND == OUTER { n } else { n * tile.other };
-                // SAFETY: the caller's promise.
-                let other = _mm512_set1_ps(unsafe { *others.add(at) });
-                for v in 0..V {
-                    sums[v][n] = _mm512_fmadd_ps(vectors[v], other, sums[v][n]);
+                let count = if v + 1 == V { last } else { LANES };
+                // SAFETY: the caller's promise; if `add`, the places have been written.
+                unsafe {
+                    if KIND == BY_FEATURES {
+                        let out = tile.out.add(v * LANES * tile.out_stride);
+                        write_turned(tile, sums[v], out, count);
+                    } else {
+                        write(tile, sums[v], tile.out.add(v * LANES), count);
+                    }
                 }
             }
-            lanes = lanes.wrapping_add(tile.lanes_k);
-            others = others.wrapping_add(tile.others_k);
         }
-        left -= steps;
-    }
-    for v in 0..V {
-        let count = if v + 1 == V { last } else { LANES };
-        // SAFETY: the caller's promise; if `add`, the places have been written.
-        unsafe {
-            if KIND == BY_FEATURES {
-                let out = tile.out.add(v * LANES * tile.out_stride);
-                write_turned(tile, sums[v], out, count);
-            } else {
-                write(tile, sums[v], tile.out.add(v * LANES), count);
-            }
-        }
-    }
+    };
+}
+
+kernel!(sum, "avx512f", |sum, x, y| _mm512_fmadd_ps(x, y, sum));
+kernel!(sum_pairs, "avx512f,avx512bf16", |sum, x, y| add_pairs(
+    sum, x, y
+));
+
+/// Adds the products of pairs.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bf16")]
+pub(super) fn add_pairs(sum: __m512, x: __m512, y: __m512) -> __m512 {
+    // SAFETY: the types are both 512 bits. One by one: through an array they pass through memory.
+    let (x, y) = unsafe {
+        let x = std::mem::transmute::<__m512, __m512bh>(x);
+        (x, std::mem::transmute::<__m512, __m512bh>(y))
+    };
+    _mm512_dpbf16_ps(sum, x, y)
 }
 
 /// Writes the sums of one vector of lanes by `N` others, a line for each other.
@@ -516,6 +539,8 @@ mod tests {
             (49, 3, 513),
             (70, 21, 5),
             (33, 1, 129),
+            (16, 43, 33),
+            (9, 16, 1030),
             (100, 27, 140),
             (5, 4, 0),
             // Large enough to be written past the caches.
@@ -564,7 +589,15 @@ mod tests {
         // SAFETY: asked for before; all slices are as long as sizes and strides say.
         unsafe {
             let out = (&mut out[..], out_stride);
-            multiply(kind, sizes, left_operand, right_operand, out, add);
+            multiply(
+                kind,
+                sizes,
+                left_operand,
+                right_operand,
+                out,
+                add,
+                Terms::Single,
+            );
         }
         for (at, sum) in out.into_iter().enumerate() {
             // SAFETY: initialised from the start.

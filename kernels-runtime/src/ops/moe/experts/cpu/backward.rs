@@ -142,6 +142,8 @@ pub(super) struct Chunk<A> {
     pub(super) hidden: usize,
     pub(super) width: usize,
     pub(super) spread: bool,
+    /// Whether the expert has no other rows.
+    pub(super) only: bool,
 }
 
 impl<A: Gemm> Chunk<A> {
@@ -155,6 +157,7 @@ impl<A: Gemm> Chunk<A> {
         spread: bool,
     ) -> Self {
         let (hidden, width) = (view.hidden, view.width);
+        let only = rows == view.groups.of(expert);
         let slots = &view.groups.slots()[rows.clone()];
         let x = gather(view.x, hidden, slots, view.choices);
         let mut dy = gather(dy, hidden, slots, view.choices);
@@ -198,6 +201,7 @@ impl<A: Gemm> Chunk<A> {
             hidden,
             width,
             spread,
+            only,
         }
     }
 

@@ -1,6 +1,6 @@
 //! The gradients of one expert's weights and biases, summed over its rows.
 
-use super::super::super::product::{Destination, Gemm, outer};
+use super::super::super::product::{Destination, Factors, Gemm, outer, outer_rounded};
 use super::super::super::slabs::{Gradients, Sum};
 use super::backward::Chunk;
 use super::{BIASES, DOWN, GATE, Part, UP, View, part_of};
@@ -133,31 +133,44 @@ fn weights<T: Element>(
 ) where
     T::Acc: Gemm,
 {
-    let (add, places) = (sum.started(), sum.places());
     let features: usize = outputs.iter().map(|(_, width)| width).sum();
+    let add = sum.started();
     for (part, output) in outputs.iter().enumerate() {
         let Part { start, step } = place(key, outputs.len(), part, output.1);
-        let (left, right, destination) = match key.layout {
+        let (left, right, [first, line_stride, stride]) = match key.layout {
             ExpertLayout::Linear => {
-                let destination = Destination {
-                    data: &mut places[start * inputs.1..],
-                    line_stride: step * inputs.1,
-                    stride: 1,
-                };
-                (*output, inputs, destination)
+                let strides = [start * inputs.1, step * inputs.1, 1];
+                (*output, inputs, strides)
             }
             ExpertLayout::Matmul => {
-                let destination = Destination {
-                    data: &mut places[start.min(features * inputs.1)..],
-                    line_stride: features,
-                    stride: step,
-                };
-                (inputs, *output, destination)
+                let first = start.min(features * inputs.1);
+                (inputs, *output, [first, features, step])
             }
         };
-        // SAFETY: `add` says that the places have been asked for before, and then all parts were
-        // written.
-        unsafe { outer(chunk.rows, left, right, destination, add, chunk.spread) };
+        let factors = Factors {
+            count: chunk.rows,
+            left,
+            right,
+        };
+        if chunk.only
+            && let Some(places) = sum.rounded()
+        {
+            let destination = Destination {
+                data: &mut places[first..],
+                line_stride,
+                stride,
+            };
+            outer_rounded::<T>(&factors, destination, chunk.spread);
+            continue;
+        }
+        let destination = Destination {
+            data: &mut sum.places()[first..],
+            line_stride,
+            stride,
+        };
+        // SAFETY: `add` says that the places have been asked for before this chunk, and then all
+        // parts were written.
+        unsafe { outer::<T>(&factors, destination, add, chunk.spread) };
     }
 }
 
