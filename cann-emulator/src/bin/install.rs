@@ -1,0 +1,76 @@
+//! Lays the emulator out under the names of CANN's libraries.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::{env, fs, io};
+
+/// The libraries that programs load or link; each is the whole emulator.
+const NAMES: [&str; 4] = [
+    "libascendcl.so",
+    "libnnopbase.so",
+    "libopapi.so",
+    "libhccl.so",
+];
+
+const LIBRARY: &str = "libcann_emulator.so";
+
+fn main() -> ExitCode {
+    let arguments: Vec<_> = env::args_os().skip(1).collect();
+    let [folder] = arguments.as_slice() else {
+        eprintln!("usage: cann-emulator-install FOLDER");
+        return ExitCode::from(2);
+    };
+    match install(Path::new(folder)) {
+        Ok(()) => {
+            println!(
+                "Point programs at it: CANN_LIB_DIR={0} or LD_LIBRARY_PATH={0}",
+                folder.display()
+            );
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("cann-emulator-install: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Copies the library once and links the names to the copy, so that a process loads it once.
+fn install(folder: &Path) -> io::Result<()> {
+    let library = find_library()?;
+    fs::create_dir_all(folder)?;
+    // Renamed into place: a program that has it loaded keeps the file that it has.
+    let staged = folder.join(format!("{LIBRARY}.{}", std::process::id()));
+    fs::copy(&library, &staged)?;
+    fs::rename(&staged, folder.join(LIBRARY))?;
+    for name in NAMES {
+        let link = folder.join(name);
+        if fs::symlink_metadata(&link).is_ok_and(|found| !found.is_symlink()) {
+            let text = format!(
+                "{} is not a link of an emulator: is this a real CANN?",
+                link.display()
+            );
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, text));
+        }
+        let _ = fs::remove_file(&link);
+        std::os::unix::fs::symlink(LIBRARY, link)?;
+    }
+    Ok(())
+}
+
+/// Cargo builds the library beside this program.
+fn find_library() -> io::Result<PathBuf> {
+    let program = env::current_exe()?;
+    let beside = program.parent().unwrap_or(Path::new("."));
+    let places = [beside.join(LIBRARY), beside.join("deps").join(LIBRARY)];
+    places
+        .into_iter()
+        .find(|place| place.is_file())
+        .ok_or_else(|| {
+            let text = format!(
+                "there is no {LIBRARY} beside {}; build it with `cargo build -p cann-emulator`",
+                program.display()
+            );
+            io::Error::new(io::ErrorKind::NotFound, text)
+        })
+}
