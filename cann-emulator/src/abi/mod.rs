@@ -11,7 +11,9 @@
 
 pub mod activation;
 pub mod meta;
+pub mod moe;
 pub mod norm;
+pub mod rotary;
 pub mod runtime;
 
 /// Checks that each function has its declared prototype.
