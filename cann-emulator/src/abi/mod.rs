@@ -10,6 +10,7 @@
 #![allow(non_snake_case, missing_docs, clippy::missing_safety_doc)]
 
 pub mod activation;
+pub mod grouped_matmul;
 pub mod meta;
 pub mod moe;
 pub mod norm;
