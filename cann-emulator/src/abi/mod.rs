@@ -10,8 +10,11 @@
 #![allow(non_snake_case, missing_docs, clippy::missing_safety_doc)]
 
 pub mod activation;
+pub mod grouped_matmul;
 pub mod meta;
+pub mod moe;
 pub mod norm;
+pub mod rotary;
 pub mod runtime;
 
 /// Checks that each function has its declared prototype.

@@ -5,7 +5,10 @@
 //! is not documented; here they are summed in pairs.
 
 pub mod glu;
+pub mod grouped_matmul;
+pub mod moe;
 pub mod norm;
+pub mod rotary;
 
 /// The sum, by halves: its error grows with the logarithm of the length.
 pub fn sum(values: &[f32]) -> f32 {
