@@ -25,18 +25,19 @@ fn is_gated(stream: &Stream, y: &Tensor, value: f32) {
 #[test]
 fn a_block_is_not_reused_under_the_hands_of_another_stream() {
     let name = "a_block_is_not_reused_under_the_hands_of_another_stream";
-    Scenario::new(name).set("CANN_EMULATOR_DELAY_US", 5000).run(|cann| {
+    Scenario::new(name).set("CANN_EMULATOR_DELAY_US", 20_000).run(|cann| {
         let (device, slow) = device(cann);
         let other = device.stream().unwrap();
         let x = gated(&slow, 1.0);
         // The work on x stands behind other work.
-        let busy: Vec<_> = (0..4).map(|_| gated(&slow, 5.0)).collect();
+        let busy: Vec<_> = (0..8).map(|_| gated(&slow, 5.0)).collect();
         let y = ops::swi_glu::swi_glu(&slow, &x, 0).unwrap();
         let block = x.memory().unwrap().size();
         let cached = device.statistics().cached;
         drop(x);
         assert_eq!(device.statistics().cached, cached + block);
         // The other stream has nothing before it: it would be first.
+        assert!(!slow.is_idle().unwrap());
         let taken = gated(&other, 9.0);
         is_gated(&slow, &y, 1.0);
         drop((busy, taken));
@@ -62,7 +63,7 @@ fn a_block_is_reused_on_its_own_stream_at_once_and_in_order() {
 #[test]
 fn work_of_one_stream_waits_for_its_inputs_on_another() {
     let name = "work_of_one_stream_waits_for_its_inputs_on_another";
-    Scenario::new(name).set("CANN_EMULATOR_DELAY_US", 5000).run(|cann| {
+    Scenario::new(name).set("CANN_EMULATOR_DELAY_US", 20_000).run(|cann| {
         let (device, first) = device(cann);
         let second = device.stream().unwrap();
         let busy: Vec<_> = (0..4).map(|_| gated(&first, 5.0)).collect();
