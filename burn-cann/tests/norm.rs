@@ -51,11 +51,18 @@ fn rms_norm_s_gradients_in_every_type() {
                 let (x, x64) = tensor(&stream, dtype, &noise(9 * 40, 3), &[3, 3, 40]);
                 let (dy, dy64) = tensor(&stream, dtype, &noise(9 * 40, 4), &[3, 3, 40]);
                 let (gamma, gamma64) = tensor(&stream, weight, &noise(40, 5), &[40]);
-                let rstd = rms_norm::rms_norm(&stream, &x, &gamma, EPSILON).unwrap().rstd;
+                let rstd = rms_norm::rms_norm(&stream, &x, &gamma, EPSILON)
+                    .unwrap()
+                    .rstd;
                 let found = rms_norm::rms_norm_grad(&stream, &dy, &x, &rstd, &gamma).unwrap();
                 let (dx, dgamma) = maths::rms_norm_grad(&dy64, &x64, &gamma64, EPSILON);
                 assert_close(&values(&stream, &found.dx), &dx, dtype, F32_INSIDE);
-                assert_close(&values(&stream, &found.dgamma), &dgamma, DType::F32, F32_INSIDE);
+                assert_close(
+                    &values(&stream, &found.dgamma),
+                    &dgamma,
+                    DType::F32,
+                    F32_INSIDE,
+                );
                 assert_eq!(found.dgamma.dtype(), DType::F32);
             }
         }
@@ -89,12 +96,21 @@ fn swi_glu_and_its_gradient_in_every_type() {
         let (_device, stream) = device(cann);
         for dtype in FLOATS {
             // Along the first dimension the halves are the tensor's.
-            for (shape, dim, half) in [(&[3, 34][..], 1, 17), (&[6, 5][..], 0, 15), (&[8][..], 0, 4)] {
+            for (shape, dim, half) in [
+                (&[3, 34][..], 1, 17),
+                (&[6, 5][..], 0, 15),
+                (&[8][..], 0, 4),
+            ] {
                 let count: usize = shape.iter().product();
                 let wide: Vec<f64> = noise(count, 9).iter().map(|x| x * 6.0).collect();
                 let (x, x64) = tensor(&stream, dtype, &wide, shape);
                 let y = swi_glu::swi_glu(&stream, &x, dim).unwrap();
-                assert_close(&values(&stream, &y), &maths::swi_glu(&x64, half), dtype, F32_INSIDE);
+                assert_close(
+                    &values(&stream, &y),
+                    &maths::swi_glu(&x64, half),
+                    dtype,
+                    F32_INSIDE,
+                );
                 let (dy, dy64) = tensor(&stream, dtype, &noise(count / 2, 10), y.shape());
                 let dx = swi_glu::swi_glu_grad(&stream, &dy, &x, dim).unwrap();
                 let expected = maths::swi_glu_grad(&dy64, &x64, half);
@@ -115,8 +131,10 @@ fn views_of_any_strides_are_read_where_they_lie() {
             let shape = [1 + random.below(4), 1 + random.below(4), width];
             let strides = [random.below(200), random.below(100), 1 + random.below(6)];
             let layout = Layout::strided(shape, strides, random.below(1000)).unwrap();
-            let (x, x64) =
-                (storage.with_layout(layout.clone()).unwrap(), maths::view(&storage64, &layout));
+            let (x, x64) = (
+                storage.with_layout(layout.clone()).unwrap(),
+                maths::view(&storage64, &layout),
+            );
             let step = 1 + random.below(3);
             let weight = Layout::strided([width], [step], random.below(100)).unwrap();
             let gamma64 = maths::view(&storage64, &weight);
@@ -125,8 +143,12 @@ fn views_of_any_strides_are_read_where_they_lie() {
             let (y, _) = maths::rms_norm(&x64, &gamma64, EPSILON);
             assert_close(&values(&stream, &found.y), &y, DType::F32, F32_INSIDE);
 
-            let (dy, dy64) =
-                tensor(&stream, DType::F32, &noise(x64.len() / 2, seed), &[shape[0], shape[1], width / 2]);
+            let (dy, dy64) = tensor(
+                &stream,
+                DType::F32,
+                &noise(x64.len() / 2, seed),
+                &[shape[0], shape[1], width / 2],
+            );
             let dx = swi_glu::swi_glu_grad(&stream, &dy, &x, 2).unwrap();
             let expected = maths::swi_glu_grad(&dy64, &x64, width / 2);
             assert_close(&values(&stream, &dx), &expected, DType::F32, F32_INSIDE);
@@ -166,15 +188,22 @@ fn kept_executors_find_the_memory_of_each_call() {
 #[test]
 fn without_repeatable_executors_every_call_is_planned() {
     let name = "without_repeatable_executors_every_call_is_planned";
-    Scenario::new(name).hide("aclSetAclOpExecutorRepeatable").run(|cann| {
-        let (device, stream) = device(cann);
-        let (x, x64) = tensor(&stream, DType::F32, &noise(128, 1), &[4, 32]);
-        for _ in 0..3 {
-            let y = swi_glu::swi_glu(&stream, &x, 1).unwrap();
-            assert_close(&values(&stream, &y), &maths::swi_glu(&x64, 16), DType::F32, F32_INSIDE);
-        }
-        assert_eq!(device.executor_statistics().kept, 0);
-    });
+    Scenario::new(name)
+        .hide("aclSetAclOpExecutorRepeatable")
+        .run(|cann| {
+            let (device, stream) = device(cann);
+            let (x, x64) = tensor(&stream, DType::F32, &noise(128, 1), &[4, 32]);
+            for _ in 0..3 {
+                let y = swi_glu::swi_glu(&stream, &x, 1).unwrap();
+                assert_close(
+                    &values(&stream, &y),
+                    &maths::swi_glu(&x64, 16),
+                    DType::F32,
+                    F32_INSIDE,
+                );
+            }
+            assert_eq!(device.executor_statistics().kept, 0);
+        });
 }
 
 #[test]
@@ -197,7 +226,10 @@ fn nothing_makes_nothing() {
         let (none, _) = tensor(&stream, DType::F16, &[], &[0, 8]);
         let (gamma, _) = tensor(&stream, DType::F16, &noise(8, 1), &[8]);
         let found = rms_norm::rms_norm(&stream, &none, &gamma, EPSILON).unwrap();
-        assert_eq!((found.y.shape(), found.rstd.shape()), (&[0, 8][..], &[0, 1][..]));
+        assert_eq!(
+            (found.y.shape(), found.rstd.shape()),
+            (&[0, 8][..], &[0, 1][..])
+        );
         let sum = rms_norm::add_rms_norm(&stream, &none, &none, &gamma, EPSILON).unwrap();
         assert_eq!(sum.x.shape(), [0, 8]);
         assert_eq!(swi_glu::swi_glu(&stream, &none, 1).unwrap().shape(), [0, 4]);
@@ -212,7 +244,9 @@ fn a_refusal_is_an_error_and_calls_nothing() {
         let (_device, stream) = device(cann);
         let (x, _) = tensor(&stream, DType::F32, &noise(64, 1), &[2, 32]);
         let refused = swi_glu::swi_glu(&stream, &x.transpose(0, 1).unwrap(), 1).unwrap_err();
-        let Error::Refused(refusal) = &refused else { panic!("{refused}") };
+        let Error::Refused(refusal) = &refused else {
+            panic!("{refused}")
+        };
         assert_eq!(refusal.kind(), Kind::Layout);
         assert_eq!(refused.to_string(), "x is not contiguous: copy it first");
     });
@@ -220,13 +254,15 @@ fn a_refusal_is_an_error_and_calls_nothing() {
 
 #[test]
 fn bf16_is_refused_where_there_is_none() {
-    Scenario::new("bf16_is_refused_where_there_is_none").set("CANN_EMULATOR_SOC", "Ascend310P3").run(|cann| {
-        let (device, stream) = device(cann);
-        let x = Tensor::empty(&stream, DType::BF16, [2, 32]).unwrap();
-        let refused = swi_glu::swi_glu(&stream, &x, 1).unwrap_err();
-        assert!(refused.to_string().contains("Ascend310P3"), "{refused}");
-        assert!(!device.platform().soc.has_bf16());
-    });
+    Scenario::new("bf16_is_refused_where_there_is_none")
+        .set("CANN_EMULATOR_SOC", "Ascend310P3")
+        .run(|cann| {
+            let (device, stream) = device(cann);
+            let x = Tensor::empty(&stream, DType::BF16, [2, 32]).unwrap();
+            let refused = swi_glu::swi_glu(&stream, &x, 1).unwrap_err();
+            assert!(refused.to_string().contains("Ascend310P3"), "{refused}");
+            assert!(!device.platform().soc.has_bf16());
+        });
 }
 
 /// Random views, good and bad, through the description that CANN gets.
@@ -271,6 +307,9 @@ fn descriptions_of_any_view_are_made_or_refused() {
                 Err(other) => panic!("{other}"),
             }
         }
-        assert!(made > 100 && refused > 100, "{made} made, {refused} refused");
+        assert!(
+            made > 100 && refused > 100,
+            "{made} made, {refused} refused"
+        );
     });
 }

@@ -18,6 +18,6 @@ mod prepared;
 
 pub use cache::ExecutorStatistics;
 pub(crate) use cache::{Attribute, ExecutorCache};
-pub(crate) use operand::{Handles, Operand};
+pub(crate) use operand::Operand;
 pub use prepared::Prepared;
-pub(crate) use prepared::{PhaseOneAnswer, Request};
+pub(crate) use prepared::Request;

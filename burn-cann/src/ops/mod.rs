@@ -9,8 +9,11 @@
 //! the stricter holds. Where they say nothing, the check is the stricter one too, and says so.
 
 mod check;
+pub mod grouped_matmul;
+pub mod moe;
 mod refusal;
 pub mod rms_norm;
+pub mod rotary;
 pub mod swi_glu;
 
 pub use refusal::{Kind, Refusal};
