@@ -4,6 +4,7 @@ mod common;
 
 use std::ptr::null;
 
+use cann_emulator::Config;
 use cann_emulator::abi::rotary::*;
 use cann_sys::meta::*;
 use common::goldens::Goldens;
@@ -98,7 +99,7 @@ fn source(mode: i64, at: usize, width: usize) -> (usize, f64) {
     match mode {
         HALF if at < width / 2 => (at + width / 2, -1.0),
         HALF => (at - width / 2, 1.0),
-        _ if at % 2 == 0 => (at + 1, -1.0),
+        _ if at.is_multiple_of(2) => (at + 1, -1.0),
         _ => (at - 1, 1.0),
     }
 }
@@ -253,4 +254,30 @@ fn layouts_modes_and_sizes_are_those_of_the_documentation() {
     );
     let (code, _) = rotary(&x, &x, &x, HALF, &view).expect_err("the output may not");
     assert_eq!(code, ACLNN_ERR_PARAM_INVALID);
+}
+
+/// CANN 9 documents another limit for heads before the sequence: 8 of them for each place in it.
+#[test]
+fn the_number_of_heads_is_limited_by_the_sequence_from_cann_9_on() {
+    for (version, fits) in [("8.5.0", true), ("9.1.0", false)] {
+        let _session = Session::with(Config {
+            version: version.to_owned(),
+            ..Config::default()
+        });
+        let (x, table) = (
+            Tensor::empty(F16, &[3, 4, 1, 64]),
+            Tensor::empty(F16, &[1, 1, 1, 64]),
+        );
+        assert_eq!(
+            rotary(
+                &x,
+                &table,
+                &table,
+                HALF,
+                &Tensor::empty(F16, &[3, 4, 1, 64])
+            )
+            .is_ok(),
+            fits
+        );
+    }
 }

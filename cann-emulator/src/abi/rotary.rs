@@ -8,7 +8,8 @@ use crate::abi::operators;
 use crate::error::{Outcome, ensure, fail};
 use crate::executor::{check_contiguous, check_dtype, check_shape, phase_one};
 use crate::ops::rotary::{self, Style};
-use crate::tensor::Tensor;
+use crate::state;
+use crate::tensor::{self, Tensor};
 
 /// Which axes of x the tables have in full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,11 +106,22 @@ fn check(x: &Tensor, cos: &Tensor, sin: &Tensor, style: Style) -> Outcome<Sizes>
         ACLNN_ERR_INNER_TILING_ERROR,
         "a width of {width}; it must be even and less than 896"
     );
+    // Half a row in whole blocks of 32 bytes. For others CANN 9 has a limit by the number of cores, which
+    // is not emulated.
+    let aligned = (width / 2 * tensor::size_of(x.dtype).unwrap_or(1)).is_multiple_of(32);
+    let heads_by_sequence = aligned && state::config()?.major() >= 9;
     let fits = |layout: &&Layout| {
-        let Sizes { batch, heads, .. } = layout.sizes(&x.shape);
-        let small = match (style, layout) {
-            (Style::Half, _) => batch < 1000 && heads < 1000,
-            (Style::Interleaved, _) => batch * heads < 1000,
+        let Sizes {
+            batch,
+            heads,
+            sequence,
+        } = layout.sizes(&x.shape);
+        let small = match style {
+            Style::Half if **layout == Layout::Bnsd && heads_by_sequence => {
+                batch < 1000 && heads < 1000 && batch * heads <= 8 * sequence
+            }
+            Style::Half => batch < 1000 && heads < 1000,
+            Style::Interleaved => batch * heads < 1000,
         };
         small && layout.tables(&x.shape, style).contains(&cos.shape)
     };
