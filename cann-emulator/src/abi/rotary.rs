@@ -89,7 +89,7 @@ fn style(mode: i64) -> Outcome<Style> {
 }
 
 /// What forward and gradient check alike.
-fn check(x: &Tensor, cos: &Tensor, sin: &Tensor, style: Style) -> Outcome<Sizes> {
+fn check(x: &Tensor, cos: &Tensor, sin: &Tensor, style: Style) -> Outcome<(Layout, Sizes)> {
     check_dtype("x", x, &[ACL_FLOAT16, ACL_BF16, ACL_FLOAT])?;
     check_dtype("cos", cos, &[x.dtype])?;
     check_dtype("sin", sin, &[x.dtype])?;
@@ -133,7 +133,39 @@ fn check(x: &Tensor, cos: &Tensor, sin: &Tensor, style: Style) -> Outcome<Sizes>
             x.shape
         )
     };
-    Ok(layout.sizes(&x.shape))
+    Ok((*layout, layout.sizes(&x.shape)))
+}
+
+/// What the gradient asks for besides: fewer heads where the tables have gradients, and from CANN 9 on
+/// fewer batches than places where each batch has tables of its own.
+fn check_gradient(
+    dy: &Tensor,
+    cos: &Tensor,
+    style: Style,
+    layout: Layout,
+    sizes: &Sizes,
+    of_tables: bool,
+) -> Outcome<()> {
+    let Sizes {
+        batch,
+        heads,
+        sequence,
+    } = *sizes;
+    ensure!(
+        !of_tables || batch * heads <= 1024,
+        ACLNN_ERR_INNER_TILING_ERROR,
+        "{batch} batches of {heads} heads; with gradients of cos and sin at most 1024 in all"
+    );
+    let own_tables = batch > 1
+        && matches!(layout, Layout::Bnsd | Layout::Bsnd)
+        && layout.tables(&dy.shape, style).get(1) == Some(&cos.shape);
+    ensure!(
+        !own_tables || batch < sequence || state::config()?.major() < 9,
+        ACLNN_ERR_INNER_TILING_ERROR,
+        "{batch} batches with tables of their own over {sequence} places; \
+         from CANN 9 on there must be fewer batches than places"
+    );
+    Ok(())
 }
 
 /// A table as if it had the shape of x: the axes of length one don't move.
@@ -238,7 +270,8 @@ pub unsafe extern "C" fn aclnnRotaryPositionEmbeddingGradGetWorkspaceSize(
                 operands.output("dsin", dsin)?,
             );
             let style = style(mode)?;
-            check(&dy, &cos, &sin, style)?;
+            let (layout, sizes) = check(&dy, &cos, &sin, style)?;
+            check_gradient(&dy, &cos, style, layout, &sizes, x.is_some())?;
             check_dtype("dx", &dx, &[dy.dtype])?;
             check_contiguous("dx", &dx)?;
             check_shape("dx", &dx, &dy.shape)?;
