@@ -103,6 +103,15 @@ impl Config {
         Ok(config)
     }
 
+    /// The first number of the version, by which documented behaviour differs.
+    pub fn major(&self) -> u32 {
+        self.version
+            .split('.')
+            .next()
+            .and_then(|major| major.parse().ok())
+            .unwrap_or(0)
+    }
+
     /// Whether the chip computes in bf16: 910B, the 910_93 family and 950.
     pub fn has_bf16(&self) -> bool {
         ["Ascend910B", "Ascend910_93", "Ascend950"]

@@ -19,7 +19,8 @@ pub(crate) enum Object {
     Tensor(Arc<Mutex<Tensor>>),
     /// The handles of its members.
     TensorList(Arc<[usize]>),
-    Scalar(aclDataType, [u8; 16]),
+    /// No operator here takes one, so its value is not kept.
+    Scalar,
     ScalarList(Arc<[usize]>),
     Ints(Arc<[i64]>),
     Floats(Arc<[f32]>),
@@ -32,7 +33,7 @@ impl Object {
         match self {
             Self::Tensor(_) => "tensor",
             Self::TensorList(_) => "tensor list",
-            Self::Scalar(..) => "scalar",
+            Self::Scalar => "scalar",
             Self::ScalarList(_) => "scalar list",
             Self::Ints(_) => "int array",
             Self::Floats(_) => "float array",

@@ -131,7 +131,7 @@ impl Tensor {
             return Ok(());
         }
         ensure!(
-            self.address % 32 == 0,
+            self.address.is_multiple_of(32),
             ACLNN_ERR_PARAM_INVALID,
             "the data at {:#x} is not aligned to 32 bytes; use the offset of the descriptor",
             self.address

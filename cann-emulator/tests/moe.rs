@@ -411,3 +411,48 @@ fn ascend_950_has_no_such_choice() {
         ACLNN_ERR_INNER_FIND_KERNEL_ERROR
     );
 }
+
+#[test]
+fn tokens_may_have_more_axes_which_count_as_one() {
+    let _session = Session::start();
+    let tokens = Tensor::floats(F32, &[2, 2, 2], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]);
+    let indices = Tensor::integers(ACL_INT32, &[2], &[1, 0]);
+    let (permuted, rows) = (Tensor::empty(F32, &[2, 4]), Tensor::empty(ACL_INT32, &[2]));
+    permute(&tokens, &indices, 0, &permuted, &rows).expect("documented");
+    assert_eq!(permuted.read(), [5.0, 6.0, 7.0, 8.0, 1.0, 2.0, 3.0, 4.0]);
+}
+
+#[test]
+fn no_expert_may_be_chosen_and_more_than_there_are_may_not() {
+    let _session = Session::start();
+    let x = Tensor::floats(F32, &[2, 4], &noise(8, 1));
+    let choose = |k: usize| {
+        let shape = [2, k];
+        let (y, places) = (Tensor::empty(F32, &shape), Tensor::empty(ACL_INT32, &shape));
+        let softmax = Tensor::empty(F32, &[2, 4]);
+        let finished = Tensor::integers(ACL_BOOL, &[2], &[0, 1]);
+        let status = run(
+            // SAFETY: handles are checked, the places are variables.
+            |size, executor| unsafe {
+                aclnnMoeGatingTopKSoftmaxV2GetWorkspaceSize(
+                    x.handle,
+                    finished.handle,
+                    k as i64,
+                    0,
+                    true,
+                    y.handle,
+                    places.handle,
+                    softmax.handle,
+                    size,
+                    executor,
+                )
+            },
+            aclnnMoeGatingTopKSoftmaxV2,
+        );
+        status
+            .map(|()| softmax.read().iter().sum::<f32>())
+            .map_err(|(code, _)| code)
+    };
+    assert!((choose(0).expect("documented") - 2.0).abs() < 1e-6);
+    assert_eq!(choose(5), Err(ACLNN_ERR_INNER_TILING_ERROR));
+}

@@ -299,3 +299,25 @@ fn add_rms_norm_rounds_as_the_chip_does() {
     }
     assert_ne!(results[0], results[1], "the roundings must be told apart");
 }
+
+#[test]
+fn the_gradient_takes_rstd_in_any_shape_of_a_value_a_row() {
+    let _session = Session::start();
+    let shape = [2, 1, 16];
+    let (x, dy) = (
+        Tensor::floats(F32, &shape, &noise(32, 1)),
+        Tensor::floats(F32, &shape, &noise(32, 2)),
+    );
+    let gamma = Tensor::floats(F32, &[16], &noise(16, 3));
+    let mut results = Vec::new();
+    for of_rstd in [&[2, 1, 1][..], &[2, 1], &[2]] {
+        let rstd = Tensor::floats(F32, of_rstd, &[1.0, 2.0]);
+        let (dx, dgamma) = (Tensor::empty(F32, &shape), Tensor::empty(F32, &[16]));
+        rms_norm_grad([&dy, &x, &rstd, &gamma, &dx, &dgamma]).expect("published");
+        results.push((dx.read(), dgamma.read()));
+    }
+    assert!(results.iter().all(|result| *result == results[0]));
+    let (rstd, dgamma) = (Tensor::empty(F32, &[3]), Tensor::empty(F32, &[16]));
+    let status = rms_norm_grad([&dy, &x, &rstd, &gamma, &x, &dgamma]);
+    assert_eq!(code(status), ACLNN_ERR_INNER_TILING_ERROR);
+}

@@ -30,12 +30,8 @@ fn operands() -> (Tensor, Tensor) {
 
 fn synchronize() {
     // SAFETY: NULL is the default stream.
-    assert_eq!(
-        unsafe { aclrtSynchronizeStream(null_mut()) },
-        0,
-        "{}",
-        message()
-    );
+    let status = unsafe { aclrtSynchronizeStream(null_mut()) };
+    assert_eq!(status, 0, "{}", message());
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod common;
 
 use std::ptr::null;
 
+use cann_emulator::Config;
 use cann_emulator::abi::rotary::*;
 use cann_sys::meta::*;
 use common::goldens::Goldens;
@@ -98,7 +99,7 @@ fn source(mode: i64, at: usize, width: usize) -> (usize, f64) {
     match mode {
         HALF if at < width / 2 => (at + width / 2, -1.0),
         HALF => (at - width / 2, 1.0),
-        _ if at % 2 == 0 => (at + 1, -1.0),
+        _ if at.is_multiple_of(2) => (at + 1, -1.0),
         _ => (at - 1, 1.0),
     }
 }
@@ -253,4 +254,86 @@ fn layouts_modes_and_sizes_are_those_of_the_documentation() {
     );
     let (code, _) = rotary(&x, &x, &x, HALF, &view).expect_err("the output may not");
     assert_eq!(code, ACLNN_ERR_PARAM_INVALID);
+}
+
+/// CANN 9 documents another limit for heads before the sequence: 8 of them for each place in it.
+#[test]
+fn the_number_of_heads_is_limited_by_the_sequence_from_cann_9_on() {
+    for (version, fits) in [("8.5.0", true), ("9.1.0", false)] {
+        let _session = Session::with(Config {
+            version: version.to_owned(),
+            ..Config::default()
+        });
+        let (x, table) = (
+            Tensor::empty(F16, &[3, 4, 1, 64]),
+            Tensor::empty(F16, &[1, 1, 1, 64]),
+        );
+        assert_eq!(
+            rotary(
+                &x,
+                &table,
+                &table,
+                HALF,
+                &Tensor::empty(F16, &[3, 4, 1, 64])
+            )
+            .is_ok(),
+            fits
+        );
+    }
+}
+
+/// As the published example calls it: no x, and empty tensors for what is not wanted.
+#[test]
+fn unwanted_gradients_of_the_tables_may_be_empty_tensors() {
+    let _session = Session::start();
+    let shape = [1, 1, 1, 128];
+    let dy = Tensor::floats(F32, &shape, &noise(128, 1));
+    let table = Tensor::floats(F32, &shape, &noise(128, 2));
+    let (dx, none) = (
+        Tensor::empty(F32, &shape),
+        Tensor::empty(F32, &[1, 1, 1, 0]),
+    );
+    rotary_grad(
+        [&dy, &table, &table],
+        None,
+        INTERLEAVED,
+        [&dx, &none, &none],
+    )
+    .expect("published");
+    assert!(dx.read().iter().all(|value| value.is_finite()));
+}
+
+#[test]
+fn from_cann_9_on_the_gradient_takes_fewer_batches_with_own_tables_than_places() {
+    for (version, fits) in [("8.5.0", true), ("9.1.0", false)] {
+        let _session = Session::with(Config {
+            version: version.to_owned(),
+            ..Config::default()
+        });
+        let by_batch = Tensor::empty(F16, &[3, 2, 1, 64]);
+        let wide = Tensor::empty(F16, &[3, 2, 4, 64]);
+        let status = rotary_grad(
+            [&wide, &by_batch, &by_batch],
+            None,
+            HALF,
+            [&wide, &by_batch, &by_batch],
+        );
+        assert_eq!(status.is_ok(), fits, "{version}");
+    }
+}
+
+#[test]
+fn gradients_of_the_tables_take_fewer_heads() {
+    let _session = Session::start();
+    let (x, table) = (
+        Tensor::empty(F16, &[2, 600, 1, 2]),
+        Tensor::empty(F16, &[1, 1, 1, 2]),
+    );
+    let inputs = [&x, &table, &table];
+    rotary_grad(inputs, None, HALF, [&x, &table, &table]).expect("1200 heads without");
+    let status = rotary_grad(inputs, Some(&x), HALF, [&x, &table, &table]);
+    assert_eq!(
+        status.expect_err("1200 heads with").0,
+        ACLNN_ERR_INNER_TILING_ERROR
+    );
 }

@@ -219,7 +219,7 @@ function!(aclDestroyScalarList(list: *const aclScalarList) {
 
 fn scalar_of(handle: usize) -> Outcome<()> {
     match object::get(handle) {
-        Some(Object::Scalar(..)) => Ok(()),
+        Some(Object::Scalar) => Ok(()),
         _ => fail!(
             ACLNN_ERR_PARAM_INVALID,
             "{handle:#x} is not a scalar, or was destroyed"
@@ -331,18 +331,13 @@ pub unsafe extern "C" fn aclCreateScalar(
             ACLNN_ERR_PARAM_NULLPTR,
             "the value is NULL"
         );
-        let Some(size) = tensor::size_of(data_type) else {
-            fail!(
-                ACLNN_ERR_PARAM_INVALID,
-                "the dtype {} is not emulated",
-                data_type.0
-            )
-        };
-        let mut bytes = [0; 16];
-        // SAFETY: the caller gives a value of the dtype.
-        let given = unsafe { std::slice::from_raw_parts(value.cast::<u8>(), size) };
-        bytes[..size].copy_from_slice(given);
-        Ok(Object::Scalar(data_type, bytes))
+        ensure!(
+            tensor::size_of(data_type).is_some(),
+            ACLNN_ERR_PARAM_INVALID,
+            "the dtype {} is not emulated",
+            data_type.0
+        );
+        Ok(Object::Scalar)
     };
     made("aclCreateScalar", scalar())
 }

@@ -9,7 +9,7 @@ use crate::error::{Outcome, ensure};
 use crate::executor::{check_contiguous, check_dtype, check_shape, phase_one};
 use crate::ops::moe;
 use crate::state;
-use crate::tensor::Tensor;
+use crate::tensor::{self, Tensor};
 
 const FLOATS: [aclDataType; 3] = [ACL_FLOAT16, ACL_BF16, ACL_FLOAT];
 
@@ -91,13 +91,17 @@ pub unsafe extern "C" fn aclnnMoeTokenPermuteGetWorkspaceSize(
             let permuted = operands.output("permuteTokensOut", permuted)?;
             let sorted = operands.output("sortedIndicesOut", sorted_indices)?;
             refuse_padding(padded_mode)?;
-            check_matrix("tokens", &tokens)?;
+            check_dtype("tokens", &tokens, &FLOATS)?;
             check_dtype("indices", &indices, &[ACL_INT32, ACL_INT64])?;
             check_dtype("permuteTokensOut", &permuted, &[tokens.dtype])?;
             check_dtype("sortedIndicesOut", &sorted, &[ACL_INT32])?;
-            let [count, width] = tokens.shape[..] else {
-                unreachable!("two axes")
-            };
+            ensure!(
+                tokens.rank() >= 2,
+                ACLNN_ERR_INNER_TILING_ERROR,
+                "tokens has {} axes; it takes 2 or more",
+                tokens.rank()
+            );
+            let (count, width) = (tokens.shape[0], tokens.shape[1..].iter().product());
             let choices = if indices.rank() == 2 {
                 indices.shape[1]
             } else {
@@ -111,7 +115,14 @@ pub unsafe extern "C" fn aclnnMoeTokenPermuteGetWorkspaceSize(
             };
             check_shape("indices", &indices, &expected)?;
             let rows = kept(num_out_tokens, count * choices);
-            check_shape("permuteTokensOut", &permuted, &[rows, width])?;
+            // Its other axes may be cut otherwise.
+            let rest: usize = permuted.shape.iter().skip(1).product();
+            ensure!(
+                permuted.rank() >= 2 && permuted.shape[0] == rows && rest == width,
+                ACLNN_ERR_INNER_TILING_ERROR,
+                "permuteTokensOut has the shape {:?}; {rows} rows of {width} values are needed",
+                permuted.shape
+            );
             check_shape("sortedIndicesOut", &sorted, &[count * choices])?;
             check_contiguous("permuteTokensOut", &permuted)?;
             check_contiguous("sortedIndicesOut", &sorted)?;
@@ -351,9 +362,9 @@ fn check_gating(
     );
     let experts = x.shape[x.rank() - 1];
     ensure!(
-        (1..=1024).contains(&k) && k as usize <= experts,
+        (0..=1024).contains(&k) && k as usize <= experts,
         ACLNN_ERR_INNER_TILING_ERROR,
-        "k is {k}, of {experts} experts; it is at least 1 and at most 1024 and their number"
+        "k is {k}, of {experts} experts; it is at most 1024 and at most their number"
     );
     if let Some(finished) = finished {
         check_dtype("finished", finished, &[ACL_BOOL])?;
@@ -372,6 +383,9 @@ fn chosen_shape(x: &Tensor, k: i64) -> Vec<usize> {
 /// Tokens that are finished choose the expert after the last.
 fn drop_finished(places: &mut [i64], finished: Option<&[i64]>, k: usize, experts: usize) {
     let Some(finished) = finished else { return };
+    if k == 0 {
+        return;
+    }
     for (places, finished) in places.chunks_exact_mut(k).zip(finished) {
         if *finished != 0 {
             places.fill(experts as i64);
@@ -462,7 +476,12 @@ pub unsafe extern "C" fn aclnnMoeGatingTopKSoftmaxV2GetWorkspaceSize(
             let whole = output_softmax && renorm == 0;
             if whole {
                 let softmax = operands.output("softmaxResult", softmax)?;
-                check_dtype("softmaxResult", &softmax, &[ACL_FLOAT])?;
+                ensure!(
+                    softmax.dtype == ACL_FLOAT,
+                    ACLNN_ERR_INNER_TILING_ERROR,
+                    "softmaxResult is {}; it takes f32",
+                    tensor::name_of(softmax.dtype)
+                );
                 check_shape("softmaxResult", &softmax, &x.shape)?;
             }
             let has_finished = finished.is_some();

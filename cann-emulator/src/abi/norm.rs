@@ -114,10 +114,15 @@ pub unsafe extern "C" fn aclnnRmsNormGradGetWorkspaceSize(
         check_shape("dy", &dy, &x.shape)?;
         check_shape("dx", &dx, &x.shape)?;
         check_shape("dgamma", &dgamma, &gamma.shape)?;
-        // As the forward operator gives it, or without its axes of length one.
-        if rstd.shape != x.shape[..rows.kept] {
-            check_shape("rstd", &rstd, &rows.rstd)?;
-        }
+        // As the forward operator gives it, without its axes of length one, or flat: the published example
+        // of [2, 1, 16] passes [2].
+        let count: usize = x.shape[..rows.kept].iter().product();
+        ensure!(
+            rstd.count() == count,
+            ACLNN_ERR_INNER_TILING_ERROR,
+            "rstd has the shape {:?}; one value is needed for each of {count} rows",
+            rstd.shape
+        );
         Ok(Arc::new(|memory, operands| {
             let [dy, x, rstd, gamma, dx, dgamma] = operands else {
                 unreachable!("taken above")

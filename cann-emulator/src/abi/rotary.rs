@@ -8,7 +8,8 @@ use crate::abi::operators;
 use crate::error::{Outcome, ensure, fail};
 use crate::executor::{check_contiguous, check_dtype, check_shape, phase_one};
 use crate::ops::rotary::{self, Style};
-use crate::tensor::Tensor;
+use crate::state;
+use crate::tensor::{self, Tensor};
 
 /// Which axes of x the tables have in full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,7 +89,7 @@ fn style(mode: i64) -> Outcome<Style> {
 }
 
 /// What forward and gradient check alike.
-fn check(x: &Tensor, cos: &Tensor, sin: &Tensor, style: Style) -> Outcome<Sizes> {
+fn check(x: &Tensor, cos: &Tensor, sin: &Tensor, style: Style) -> Outcome<(Layout, Sizes)> {
     check_dtype("x", x, &[ACL_FLOAT16, ACL_BF16, ACL_FLOAT])?;
     check_dtype("cos", cos, &[x.dtype])?;
     check_dtype("sin", sin, &[x.dtype])?;
@@ -105,11 +106,22 @@ fn check(x: &Tensor, cos: &Tensor, sin: &Tensor, style: Style) -> Outcome<Sizes>
         ACLNN_ERR_INNER_TILING_ERROR,
         "a width of {width}; it must be even and less than 896"
     );
+    // Half a row in whole blocks of 32 bytes. For others CANN 9 has a limit by the number of cores, which
+    // is not emulated.
+    let aligned = (width / 2 * tensor::size_of(x.dtype).unwrap_or(1)).is_multiple_of(32);
+    let heads_by_sequence = aligned && state::config()?.major() >= 9;
     let fits = |layout: &&Layout| {
-        let Sizes { batch, heads, .. } = layout.sizes(&x.shape);
-        let small = match (style, layout) {
-            (Style::Half, _) => batch < 1000 && heads < 1000,
-            (Style::Interleaved, _) => batch * heads < 1000,
+        let Sizes {
+            batch,
+            heads,
+            sequence,
+        } = layout.sizes(&x.shape);
+        let small = match style {
+            Style::Half if **layout == Layout::Bnsd && heads_by_sequence => {
+                batch < 1000 && heads < 1000 && batch * heads <= 8 * sequence
+            }
+            Style::Half => batch < 1000 && heads < 1000,
+            Style::Interleaved => batch * heads < 1000,
         };
         small && layout.tables(&x.shape, style).contains(&cos.shape)
     };
@@ -121,7 +133,39 @@ fn check(x: &Tensor, cos: &Tensor, sin: &Tensor, style: Style) -> Outcome<Sizes>
             x.shape
         )
     };
-    Ok(layout.sizes(&x.shape))
+    Ok((*layout, layout.sizes(&x.shape)))
+}
+
+/// What the gradient asks for besides: fewer heads where the tables have gradients, and from CANN 9 on
+/// fewer batches than places where each batch has tables of its own.
+fn check_gradient(
+    dy: &Tensor,
+    cos: &Tensor,
+    style: Style,
+    layout: Layout,
+    sizes: &Sizes,
+    of_tables: bool,
+) -> Outcome<()> {
+    let Sizes {
+        batch,
+        heads,
+        sequence,
+    } = *sizes;
+    ensure!(
+        !of_tables || batch * heads <= 1024,
+        ACLNN_ERR_INNER_TILING_ERROR,
+        "{batch} batches of {heads} heads; with gradients of cos and sin at most 1024 in all"
+    );
+    let own_tables = batch > 1
+        && matches!(layout, Layout::Bnsd | Layout::Bsnd)
+        && layout.tables(&dy.shape, style).get(1) == Some(&cos.shape);
+    ensure!(
+        !own_tables || batch < sequence || state::config()?.major() < 9,
+        ACLNN_ERR_INNER_TILING_ERROR,
+        "{batch} batches with tables of their own over {sequence} places; \
+         from CANN 9 on there must be fewer batches than places"
+    );
+    Ok(())
 }
 
 /// A table as if it had the shape of x: the axes of length one don't move.
@@ -226,7 +270,8 @@ pub unsafe extern "C" fn aclnnRotaryPositionEmbeddingGradGetWorkspaceSize(
                 operands.output("dsin", dsin)?,
             );
             let style = style(mode)?;
-            check(&dy, &cos, &sin, style)?;
+            let (layout, sizes) = check(&dy, &cos, &sin, style)?;
+            check_gradient(&dy, &cos, style, layout, &sizes, x.is_some())?;
             check_dtype("dx", &dx, &[dy.dtype])?;
             check_contiguous("dx", &dx)?;
             check_shape("dx", &dx, &dy.shape)?;

@@ -281,9 +281,8 @@ fn sides(to: usize, from: usize, kind: aclrtMemcpyKind) -> Outcome<(Side, Side)>
         }
     };
     let actual = (side(to), side(from));
-    let major: u32 = version_parts(&config.version)[0].parse().unwrap_or(0);
     let said = match kind {
-        _ if major >= 9 => actual,
+        _ if config.major() >= 9 => actual,
         ACL_MEMCPY_HOST_TO_HOST => (Side::Host, Side::Host),
         ACL_MEMCPY_HOST_TO_DEVICE => (Side::Device, Side::Host),
         ACL_MEMCPY_DEVICE_TO_HOST => (Side::Host, Side::Device),

@@ -5,11 +5,16 @@ use std::process::ExitCode;
 use std::{env, fs, io};
 
 /// The libraries that programs load or link; each is the whole emulator.
-const NAMES: [&str; 4] = [
+const NAMES: [&str; 8] = [
     "libascendcl.so",
+    "libacl_rt.so",
     "libnnopbase.so",
-    "libopapi.so",
     "libhccl.so",
+    // Operators: all of them before CANN 8.5, and by area since.
+    "libopapi.so",
+    "libopapi_math.so",
+    "libopapi_nn.so",
+    "libopapi_transformer.so",
 ];
 
 const LIBRARY: &str = "libcann_emulator.so";
@@ -39,12 +44,7 @@ fn main() -> ExitCode {
 fn install(folder: &Path) -> io::Result<()> {
     let library = find_library()?;
     fs::create_dir_all(folder)?;
-    // Renamed into place: a program that has it loaded keeps the file that it has.
-    let staged = folder.join(format!("{LIBRARY}.{}", std::process::id()));
-    fs::copy(&library, &staged)?;
-    fs::rename(&staged, folder.join(LIBRARY))?;
-    for name in NAMES {
-        let link = folder.join(name);
+    for link in NAMES.map(|name| folder.join(name)) {
         if fs::symlink_metadata(&link).is_ok_and(|found| !found.is_symlink()) {
             let text = format!(
                 "{} is not a link of an emulator: is this a real CANN?",
@@ -52,17 +52,24 @@ fn install(folder: &Path) -> io::Result<()> {
             );
             return Err(io::Error::new(io::ErrorKind::AlreadyExists, text));
         }
+    }
+    // Renamed into place: a program that has it loaded keeps the file that it has.
+    let staged = folder.join(format!("{LIBRARY}.{}", std::process::id()));
+    fs::copy(&library, &staged)?;
+    fs::rename(&staged, folder.join(LIBRARY))?;
+    for name in NAMES {
+        let link = folder.join(name);
         let _ = fs::remove_file(&link);
-        std::os::unix::fs::symlink(LIBRARY, link)?;
+        symlink(&link)?;
     }
     Ok(())
 }
 
-/// Cargo builds the library beside this program.
+/// Cargo builds the library with this program, into `deps`; the one beside it may be of an older build.
 fn find_library() -> io::Result<PathBuf> {
     let program = env::current_exe()?;
     let beside = program.parent().unwrap_or(Path::new("."));
-    let places = [beside.join(LIBRARY), beside.join("deps").join(LIBRARY)];
+    let places = [beside.join("deps").join(LIBRARY), beside.join(LIBRARY)];
     places
         .into_iter()
         .find(|place| place.is_file())
@@ -73,4 +80,17 @@ fn find_library() -> io::Result<PathBuf> {
             );
             io::Error::new(io::ErrorKind::NotFound, text)
         })
+}
+
+#[cfg(unix)]
+fn symlink(link: &Path) -> io::Result<()> {
+    std::os::unix::fs::symlink(LIBRARY, link)
+}
+
+#[cfg(not(unix))]
+fn symlink(_: &Path) -> io::Result<()> {
+    Err(io::Error::new(
+        io::ErrorKind::Unsupported,
+        "the emulator is for Linux, as CANN is",
+    ))
 }

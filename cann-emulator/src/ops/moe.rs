@@ -94,7 +94,7 @@ pub fn unpermute_grad(
 
 /// The softmax of rows of `width`.
 pub fn softmax(x: &[f32], width: usize) -> Vec<f32> {
-    let rows = x.chunks_exact(width);
+    let rows = x.chunks_exact(width.max(1));
     rows.flat_map(|row| {
         let most = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
         let powers: Vec<f32> = row.iter().map(|x| (x - most).exp()).collect();
@@ -107,7 +107,7 @@ pub fn softmax(x: &[f32], width: usize) -> Vec<f32> {
 /// The `k` largest of each row, largest first and of equals the first, with their places.
 pub fn top_k(x: &[f32], width: usize, k: usize) -> (Vec<f32>, Vec<i64>) {
     let (mut values, mut places) = (Vec::new(), Vec::new());
-    for row in x.chunks_exact(width) {
+    for row in x.chunks_exact(width.max(1)) {
         let mut order: Vec<usize> = (0..width).collect();
         order.sort_by(|left, right| row[*right].total_cmp(&row[*left]));
         values.extend(order[..k].iter().map(|place| row[*place]));
