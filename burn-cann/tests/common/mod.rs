@@ -54,7 +54,7 @@ impl Scenario {
 
     /// Runs `body`, finalises CANN, and fails if the emulator says that something was not given back.
     pub fn run(self, body: impl FnOnce(&Cann)) {
-        if env::var_os(INSIDE).is_some() {
+        if inside() {
             let search = Search::in_folder(env::var_os("CANN_LIB_DIR").expect("set by the test"));
             let search = self
                 .hidden
@@ -84,6 +84,11 @@ impl Scenario {
         );
         assert!(!text.contains("not given back"), "{text}");
     }
+}
+
+/// Whether this process is a scenario: then a loop over scenarios is over with the first.
+pub fn inside() -> bool {
+    env::var_os(INSIDE).is_some()
 }
 
 /// A folder with the emulator under CANN's names.
