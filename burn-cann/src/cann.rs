@@ -173,12 +173,11 @@ impl Cann {
         let function = self.sys().runtime.aclrtGetSocName.get().ok()?;
         // SAFETY: takes nothing and returns NULL or a string that CANN keeps.
         let name = unsafe { function() };
+        if name.is_null() {
+            return None;
+        }
         // SAFETY: as above; it is copied at once.
-        (!name.is_null()).then(|| {
-            unsafe { CStr::from_ptr(name) }
-                .to_string_lossy()
-                .into_owned()
-        })
+        Some(unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned())
     }
 
     /// An error for a code that is not success, with CANN's message of this thread.

@@ -23,7 +23,7 @@ mod tests {
         while bytes < 1 << 40 {
             for near in [bytes - 1, bytes, bytes + 1, bytes + bytes / 3] {
                 let class = class(near).unwrap();
-                assert!(class >= near && class % 32 == 0, "{near}: {class}");
+                assert!(class >= near && class.is_multiple_of(32), "{near}: {class}");
                 assert!(class <= (near + near / 8 + SMALLEST), "{near}: {class}");
                 assert_eq!(super::class(class), Some(class), "a class is its own");
             }

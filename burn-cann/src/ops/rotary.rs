@@ -336,7 +336,7 @@ fn many_heads(platform: &Platform, x: &Spec, sizes: &Sizes) -> Checked<()> {
         return Ok(());
     }
     let rows = sizes.batch.saturating_mul(sizes.heads);
-    if (sizes.width / 2) % (32 / x.dtype.size()) == 0 {
+    if (sizes.width / 2).is_multiple_of(32 / x.dtype.size()) {
         return check::at_most("batch times heads", rows, sizes.sequence.saturating_mul(8));
     }
     if sizes.width >= 80 {
