@@ -177,7 +177,11 @@ impl Cann {
             return None;
         }
         // SAFETY: as above; it is copied at once.
-        Some(unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned())
+        Some(
+            unsafe { CStr::from_ptr(name) }
+                .to_string_lossy()
+                .into_owned(),
+        )
     }
 
     /// An error for a code that is not success, with CANN's message of this thread.
