@@ -364,3 +364,110 @@ fn many_small_operators_leave_nothing_behind() {
     }
     assert_eq!(session.end(), Vec::<String>::new());
 }
+
+/// Whatever a descriptor says, calls end with a status.
+#[test]
+fn random_descriptors_break_nothing() {
+    let _session = Session::start();
+    let address = malloc(256);
+    let mut state = 1u64;
+    let mut next = |bound: u64| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % bound
+    };
+    let lengths = [0, 1, 2, 3, 8, 64, -1, i64::MAX, 1 << 40, i64::MIN];
+    let mut made = 0;
+    for _ in 0..20_000 {
+        // Mostly small numbers, some that overflow.
+        let mut number = || {
+            let most = if next(8) == 0 {
+                lengths.len() as u64
+            } else {
+                6
+            };
+            lengths[next(most) as usize]
+        };
+        let shape: Vec<i64> = (0..4).map(|_| number()).collect();
+        let strides: Vec<i64> = (0..4).map(|_| number()).collect();
+        let storage: Vec<i64> = (0..2).map(|_| number()).collect();
+        let offset = number();
+        let (rank, strided, data) = (
+            next(5),
+            next(2) == 0,
+            [null_mut(), address][next(2) as usize],
+        );
+        // SAFETY: the arrays are as long as the ranks say; handles and addresses are checked.
+        unsafe {
+            let create = |dtype| {
+                let strides = if strided { strides.as_ptr() } else { null() };
+                let (shape, storage) = (shape.as_ptr(), storage.as_ptr());
+                aclCreateTensor(
+                    shape,
+                    rank,
+                    dtype,
+                    strides,
+                    offset,
+                    ACL_FORMAT_ND,
+                    storage,
+                    2,
+                    data,
+                )
+            };
+            let (x, y) = (create(F32), create(F32));
+            made += u32::from(!x.is_null());
+            let one = |size: *mut u64, executor: *mut *mut aclOpExecutor| {
+                aclnnSwiGluGetWorkspaceSize(x, 0, y, size, executor)
+            };
+            let _ = run(one, aclnnSwiGlu);
+            for tensor in [x, y] {
+                assert_eq!(aclDestroyTensor(tensor), 0);
+            }
+        }
+    }
+    assert!(
+        (1000..19_000).contains(&made),
+        "{made} of 20000 were possible"
+    );
+    // SAFETY: handles are checked.
+    assert_eq!(unsafe { aclrtFree(address) }, 0);
+}
+
+#[test]
+fn threads_work_on_their_own_devices_at_once() {
+    let session = Session::start();
+    let threads: Vec<_> = (0..4)
+        .map(|number| {
+            std::thread::spawn(move || {
+                let device = number % 2;
+                // SAFETY: it takes a number.
+                assert_eq!(unsafe { aclrtSetDevice(device) }, 0);
+                for seed in 0..200 {
+                    let x = Tensor::floats(F32, &[2, 8], &noise(16, seed));
+                    let y = Tensor::empty(F32, &[2, 4]);
+                    run(
+                        // SAFETY: handles are checked, the places are variables.
+                        |size, executor| unsafe {
+                            aclnnSwiGluGetWorkspaceSize(x.handle, -1, y.handle, size, executor)
+                        },
+                        aclnnSwiGlu,
+                    )
+                    .expect("documented");
+                    let (x, y) = (x.read(), y.read());
+                    let expected = x[0] / (1.0 + (-x[0]).exp()) * x[4];
+                    assert!(
+                        (y[0] - expected).abs() < 1e-6,
+                        "device {device}, seed {seed}"
+                    );
+                }
+                // SAFETY: it takes a number.
+                assert_eq!(unsafe { aclrtResetDevice(device) }, 0);
+            })
+        })
+        .collect();
+    for thread in threads {
+        thread.join().expect("nothing failed");
+    }
+    assert_eq!(session.end(), Vec::<String>::new());
+}

@@ -70,6 +70,21 @@ fn the_same_declarations_in_other_words_agree() {
     assert_eq!(found, []);
 }
 
+/// CANN 9 declares C++ overloads beside some functions.
+#[test]
+fn overloads_for_cxx_are_not_the_functions() {
+    let overload = "inline int aclrtMalloc(int other) { return other; }\n";
+    for text in [
+        format!("{AGREEING}\n{overload}"),
+        AGREEING.replacen("extern", &format!("{overload}extern"), 1),
+    ] {
+        let Some(found) = differences("overloads", &text, KEPT) else {
+            return;
+        };
+        assert_eq!(found, []);
+    }
+}
+
 #[test]
 fn differences_are_named() {
     let changes = [

@@ -96,6 +96,14 @@ unsafe fn describe(
         "the dtype {} is not emulated",
         dtype.0
     );
+    let elements = shape
+        .iter()
+        .try_fold(1_usize, |all, length| all.checked_mul(*length.max(&1)));
+    ensure!(
+        elements.is_some_and(|elements| elements < MOST_ELEMENTS),
+        ACLNN_ERR_PARAM_INVALID,
+        "the shape {shape:?} has more elements than can be addressed"
+    );
     let strides = if strides.is_null() {
         tensor::contiguous(&shape)
     } else {
@@ -116,17 +124,38 @@ unsafe fn describe(
     Ok(tensor)
 }
 
+/// So that offsets in bytes fit an i64.
+const MOST_ELEMENTS: usize = 1 << 56;
+
 /// The view must lie in the storage that the caller describes.
 fn check_storage(tensor: &Tensor) -> Outcome<()> {
+    let reach = |stride: i64, length: usize| i128::from(stride) * (length.max(1) - 1) as i128;
+    let spans = || tensor.shape.iter().zip(&tensor.strides);
+    let furthest: i128 = spans()
+        .map(|(length, stride)| reach(*stride, *length).abs())
+        .sum();
+    ensure!(
+        i128::from(tensor.offset) + furthest < MOST_ELEMENTS as i128,
+        ACLNN_ERR_PARAM_INVALID,
+        "strides {:?} and offset {} reach further than can be addressed",
+        tensor.strides,
+        tensor.offset
+    );
     if tensor.storage.is_empty() || tensor.count() == 0 {
         return Ok(());
     }
-    let room: i64 = tensor.storage.iter().product();
-    let spans = tensor.shape.iter().zip(&tensor.strides);
-    let last = tensor.offset
-        + spans
-            .map(|(length, stride)| (*length as i64 - 1) * stride.max(&0))
-            .sum::<i64>();
+    let mut lengths = tensor.storage.iter().map(|length| i128::from(*length));
+    let Some(room) = lengths.try_fold(1_i128, i128::checked_mul) else {
+        fail!(
+            ACLNN_ERR_PARAM_INVALID,
+            "the storage {:?} is larger than can be addressed",
+            tensor.storage
+        )
+    };
+    let last = i128::from(tensor.offset)
+        + spans()
+            .map(|(length, stride)| reach(*stride.max(&0), *length))
+            .sum::<i128>();
     ensure!(
         last < room,
         ACLNN_ERR_PARAM_INVALID,

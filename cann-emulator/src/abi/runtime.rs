@@ -1,7 +1,8 @@
 //! Devices, memory, streams and events.
 
+use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_char, c_void};
-use std::sync::OnceLock;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use cann_sys::errors::*;
@@ -130,18 +131,16 @@ exports!(runtime: aclDataTypeSize);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aclrtGetSocName() -> *const c_char {
-    static NAME: OnceLock<CString> = OnceLock::new();
-    let name = NAME.get_or_init(|| {
-        let soc = crate::config::current()
-            .map(|config| config.soc)
-            .unwrap_or_default();
-        CString::new(soc).unwrap_or_default()
-    });
-    if name.is_empty() {
-        std::ptr::null()
-    } else {
-        name.as_ptr()
-    }
+    // One text per name that was ever configured: what was given out stays valid.
+    static NAMES: Mutex<BTreeMap<String, CString>> = Mutex::new(BTreeMap::new());
+    let Ok(config) = crate::config::current() else {
+        return std::ptr::null();
+    };
+    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    let name = names
+        .entry(config.soc.clone())
+        .or_insert_with(|| CString::new(config.soc).unwrap_or_default());
+    name.as_ptr()
 }
 exports!(runtime: aclrtGetSocName);
 

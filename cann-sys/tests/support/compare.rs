@@ -84,7 +84,7 @@ impl Declarations {
                 inputs.join(", "),
                 scope.output(&function.sig.output)
             );
-            self.functions.insert(function.sig.ident.to_string(), text);
+            self.functions.insert(symbol(function), text);
         }
     }
 
@@ -278,6 +278,26 @@ impl Scope {
         };
         plain.to_owned()
     }
+}
+
+/// The name that a function is linked by, which tells a C function from C++ overloads of its name.
+fn symbol(function: &syn::ForeignItemFn) -> String {
+    let linked = function.attrs.iter().find_map(|attribute| {
+        let syn::Meta::NameValue(meta) = &attribute.meta else {
+            return None;
+        };
+        let syn::Expr::Lit(syn::ExprLit {
+            lit: syn::Lit::Str(name),
+            ..
+        }) = &meta.value
+        else {
+            return None;
+        };
+        meta.path
+            .is_ident("link_name")
+            .then(|| name.value().trim_start_matches('\u{1}').to_owned())
+    });
+    linked.unwrap_or_else(|| function.sig.ident.to_string())
 }
 
 /// The number of a constant, whatever its type.
