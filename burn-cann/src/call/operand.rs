@@ -1,0 +1,88 @@
+//! The operands of a call, in the order of its signature.
+
+use cann_sys::types::{aclTensor, aclTensorList};
+
+use crate::cann::Cann;
+use crate::descriptor::{TensorDescriptor, TensorListDescriptor};
+use crate::error::Result;
+use crate::tensor::Tensor;
+
+/// An operand: the tensors of a call, inputs before outputs.
+#[derive(Debug, Clone)]
+pub(crate) enum Operand {
+    Tensor(Tensor),
+    List(Vec<Tensor>),
+    /// One that may be left out, and is.
+    Absent,
+}
+
+impl Operand {
+    pub(crate) fn optional(tensor: Option<&Tensor>) -> Self {
+        tensor.map_or(Self::Absent, |tensor| Self::Tensor(tensor.clone()))
+    }
+
+    pub(crate) fn tensors(&self) -> &[Tensor] {
+        match self {
+            Self::Tensor(tensor) => std::slice::from_ref(tensor),
+            Self::List(tensors) => tensors,
+            Self::Absent => &[],
+        }
+    }
+}
+
+impl From<&Tensor> for Operand {
+    fn from(tensor: &Tensor) -> Self {
+        Self::Tensor(tensor.clone())
+    }
+}
+
+/// The operands as CANN knows them.
+#[derive(Debug)]
+pub(crate) struct Handles(Vec<Handle>);
+
+#[derive(Debug)]
+enum Handle {
+    Tensor(TensorDescriptor),
+    List(TensorListDescriptor),
+    Absent,
+}
+
+impl Handles {
+    pub(crate) fn new(cann: &Cann, operands: &[Operand]) -> Result<Self> {
+        let handle = |operand: &Operand| match operand {
+            Operand::Tensor(tensor) => TensorDescriptor::new(tensor).map(Handle::Tensor),
+            Operand::List(tensors) => {
+                let members = tensors
+                    .iter()
+                    .map(TensorDescriptor::new)
+                    .collect::<Result<_>>()?;
+                TensorListDescriptor::new(cann, members).map(Handle::List)
+            }
+            Operand::Absent => Ok(Handle::Absent),
+        };
+        Ok(Self(operands.iter().map(handle).collect::<Result<_>>()?))
+    }
+
+    /// The tensor at `place`; NULL if it was left out.
+    pub(crate) fn tensor(&self, place: usize) -> *mut aclTensor {
+        match &self.0[place] {
+            Handle::Tensor(tensor) => tensor.as_raw(),
+            Handle::Absent => std::ptr::null_mut(),
+            Handle::List(_) => unreachable!("operand {place} is a list"),
+        }
+    }
+
+    /// The tensors of a call that has nothing else.
+    pub(crate) fn tensors<const N: usize>(&self) -> [*mut aclTensor; N] {
+        std::array::from_fn(|place| self.tensor(place))
+    }
+
+    /// The list at `place`; NULL if it was left out.
+    pub(crate) fn list(&self, place: usize) -> *mut aclTensorList {
+        match &self.0[place] {
+            Handle::List(list) => list.as_raw(),
+            Handle::Absent => std::ptr::null_mut(),
+            Handle::Tensor(_) => unreachable!("operand {place} is a tensor"),
+        }
+    }
+}

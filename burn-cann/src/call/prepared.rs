@@ -1,0 +1,207 @@
+//! A call between its two phases.
+
+use std::marker::PhantomData;
+
+use cann_sys::PhaseTwo;
+use cann_sys::types::{aclOpExecutor, aclnnStatus};
+
+use super::cache::{Attribute, Key};
+use super::executor::Executor;
+use super::operand::{Handles, Operand};
+use crate::cann::lock;
+use crate::error::Result;
+use crate::stream::Stream;
+use crate::tensor::Tensor;
+
+/// A call that was planned and not run. Dropping it drops the plan.
+///
+/// It belongs to the thread that made it:
+///
+/// ```compile_fail,E0277
+/// fn send<T: Send>() {}
+/// send::<burn_cann::Prepared<()>>();
+/// ```
+#[derive(Debug)]
+#[must_use = "nothing runs before `launch`"]
+pub struct Prepared<T> {
+    output: T,
+    call: Option<Call>,
+    _of_this_thread: PhantomData<*const ()>,
+}
+
+#[derive(Debug)]
+struct Call {
+    stream: Stream,
+    operator: &'static str,
+    operands: Vec<Operand>,
+    key: Option<Key>,
+    executor: Executor,
+    phase_two: PhaseTwo,
+}
+
+/// What a call is, before its first phase.
+pub(crate) struct Request<'a> {
+    pub(crate) stream: &'a Stream,
+    /// The operator's name, with which phase two is called.
+    pub(crate) operator: &'static str,
+    /// Tensors in the order of the signature.
+    pub(crate) operands: Vec<Operand>,
+    /// Everything else of the signature.
+    pub(crate) attributes: Vec<Attribute>,
+    pub(crate) phase_two: PhaseTwo,
+}
+
+/// Where phase one puts its answer.
+pub(crate) struct PhaseOneAnswer {
+    pub(crate) workspace: u64,
+    pub(crate) executor: *mut aclOpExecutor,
+}
+
+impl Request<'_> {
+    /// Runs phase one, unless an executor is kept from a call like this.
+    pub(crate) fn prepare<T>(
+        self,
+        output: T,
+        phase_one: impl FnOnce(&Handles, &mut PhaseOneAnswer) -> aclnnStatus,
+    ) -> Result<Prepared<T>> {
+        let device = self.stream.inner_device();
+        for tensor in self.operands.iter().flat_map(Operand::tensors) {
+            self.stream
+                .same_device("a tensor", tensor.device().inner())?;
+        }
+        device.enter()?;
+        let key = self.key();
+        let kept = match &key {
+            Some(key) => lock(device.executors()).take(key),
+            None => None,
+        };
+        let executor = match kept {
+            Some(mut executor) => {
+                executor.rebind(&self.operands)?;
+                executor
+            }
+            None => self.plan(phase_one, key.is_some())?,
+        };
+        Ok(Prepared {
+            output,
+            call: Some(Call {
+                stream: self.stream.clone(),
+                operator: self.operator,
+                operands: self.operands,
+                key,
+                executor,
+                phase_two: self.phase_two,
+            }),
+            _of_this_thread: PhantomData,
+        })
+    }
+
+    fn plan(
+        &self,
+        phase_one: impl FnOnce(&Handles, &mut PhaseOneAnswer) -> aclnnStatus,
+        repeatable: bool,
+    ) -> Result<Executor> {
+        let cann = self.stream.inner_device().cann();
+        let handles = Handles::new(cann, &self.operands)?;
+        let mut answer = PhaseOneAnswer {
+            workspace: 0,
+            executor: std::ptr::null_mut(),
+        };
+        let span = tracing::trace_span!("cann", function = self.operator, phase = 1).entered();
+        let code = phase_one(&handles, &mut answer);
+        drop(span);
+        cann.check(self.operator, code)?;
+        let PhaseOneAnswer {
+            workspace,
+            executor,
+        } = answer;
+        let mut executor = Executor::new(cann, handles, executor, workspace, self.operator)?;
+        if repeatable {
+            executor.make_repeatable();
+        }
+        Ok(executor)
+    }
+
+    /// Calls of tensors alone are kept. How CANN counts lists and left out operands when addresses change
+    /// is not documented well enough.
+    fn key(&self) -> Option<Key> {
+        let specs = self.operands.iter().map(|operand| match operand {
+            Operand::Tensor(tensor) => tensor.memory().map(|_| tensor.spec().clone()),
+            Operand::List(_) | Operand::Absent => None,
+        });
+        if !lock(self.stream.inner_device().executors()).is_on() {
+            return None;
+        }
+        Some(Key {
+            operator: self.operator,
+            attributes: self.attributes.clone(),
+            operands: specs.collect::<Option<_>>()?,
+        })
+    }
+}
+
+impl<T> Prepared<T> {
+    /// A call with nothing to compute, which is not made.
+    pub(crate) fn nothing(output: T) -> Self {
+        Self {
+            output,
+            call: None,
+            _of_this_thread: PhantomData,
+        }
+    }
+
+    /// Bytes that the call works in, besides its operands. They are taken from the allocator at launch.
+    pub fn workspace(&self) -> u64 {
+        self.call
+            .as_ref()
+            .map_or(0, |call| call.executor.workspace())
+    }
+
+    /// Runs phase two: puts the work on the stream and returns.
+    ///
+    /// # Errors
+    ///
+    /// The workspace could not be had, or CANN refused the work.
+    pub fn launch(self) -> Result<T> {
+        if let Some(call) = self.call {
+            call.launch()?;
+        }
+        Ok(self.output)
+    }
+}
+
+impl Call {
+    fn launch(self) -> Result<()> {
+        let Self {
+            stream,
+            operator,
+            operands,
+            key,
+            executor,
+            phase_two,
+        } = self;
+        let workspace = match usize::try_from(executor.workspace()).unwrap_or(usize::MAX) {
+            0 => None,
+            bytes => Some(stream.allocate(bytes)?),
+        };
+        let tensors = operands
+            .iter()
+            .flat_map(Operand::tensors)
+            .filter_map(Tensor::memory);
+        let memory: Vec<_> = tensors.chain(&workspace).collect();
+        let address = workspace
+            .as_ref()
+            .map_or(std::ptr::null_mut(), |memory| memory.address().pointer());
+        let (result, executor) = stream.submit(&memory, |raw| {
+            // SAFETY: `Request` pairs the phases. A block that is freed while the work is under way goes
+            // to whom the allocator gives it behind that work, so memory outlives the call on the device.
+            Ok(unsafe { executor.run(operator, phase_two, address, raw) })
+        })?;
+        // One that failed may be in any state.
+        if let (Ok(()), Some(executor), Some(key)) = (&result, executor, key) {
+            let surplus = lock(stream.inner_device().executors()).give_back(key, executor);
+            drop(surplus);
+        }
+        result
+    }
+}

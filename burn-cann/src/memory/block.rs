@@ -1,0 +1,84 @@
+//! A block of device memory.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use super::Address;
+use crate::cann::lock;
+use crate::device::DeviceInner;
+use crate::stream::Stream;
+
+/// A block of device memory, shared by the views of it. Cheap to clone.
+///
+/// A block knows the stream that used it last. Work on another stream waits for that one first, so what a
+/// program does with a block happens in the order in which it says so, on whatever streams. When the
+/// last view is dropped the block goes back to the allocator, for reuse on that stream at once and on
+/// others when that stream has passed its use.
+#[derive(Clone)]
+pub struct Memory(Arc<Block>);
+
+struct Block {
+    address: Address,
+    size: usize,
+    last: Mutex<Stream>,
+    device: Arc<DeviceInner>,
+}
+
+impl Memory {
+    pub(crate) fn new(
+        device: Arc<DeviceInner>,
+        address: Address,
+        size: usize,
+        stream: Stream,
+    ) -> Self {
+        let last = Mutex::new(stream);
+        Self(Arc::new(Block {
+            address,
+            size,
+            last,
+            device,
+        }))
+    }
+
+    /// The block's size in bytes, at least what was asked for.
+    pub fn size(&self) -> usize {
+        self.0.size
+    }
+
+    /// Whether both are the same block.
+    pub fn is_shared_with(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    pub(crate) fn device(&self) -> &Arc<DeviceInner> {
+        &self.0.device
+    }
+
+    pub(crate) fn address(&self) -> Address {
+        self.0.address
+    }
+
+    /// The stream of the last use. Changes only while the device's order is held.
+    pub(crate) fn last_stream(&self) -> MutexGuard<'_, Stream> {
+        lock(&self.0.last)
+    }
+}
+
+impl fmt::Debug for Memory {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            out,
+            "{} bytes on device {}",
+            self.0.size,
+            self.0.device.id()
+        )
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        // Nobody has the block, so no work on it is being handed over: the last stream is final.
+        let stream = lock(&self.last).id();
+        lock(self.device.pool()).free(self.address, self.size, stream);
+    }
+}

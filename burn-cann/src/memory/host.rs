@@ -1,0 +1,152 @@
+//! Pinned memory of the host, which copies can run from and to while the host goes on.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use crate::cann::call;
+use crate::device::{Device, DeviceInner};
+use crate::dtype::Element;
+use crate::error::{Error, Result};
+
+/// Host memory that the device can reach, read and written like a slice.
+///
+/// Asynchronous copies take it and give it back when the stream has passed them, so nobody writes to it
+/// under the device's hands.
+pub struct Pinned<E: Element> {
+    pages: Arc<Pages>,
+    length: usize,
+    elements: PhantomData<E>,
+}
+
+/// An allocation of CANN's.
+pub(crate) struct Pages {
+    pointer: NonNull<u8>,
+    /// None for no bytes, which are not allocated.
+    device: Option<Arc<DeviceInner>>,
+}
+
+// SAFETY: memory of the host, owned like a box; only its freeing needs a context, and sets it.
+unsafe impl Send for Pages {}
+// SAFETY: shared access does nothing to it.
+unsafe impl Sync for Pages {}
+
+impl<E: Element> Pinned<E> {
+    /// `length` elements of zero bytes.
+    ///
+    /// # Errors
+    ///
+    /// The host has no memory to pin.
+    pub fn zeroed(device: &Device, length: usize) -> Result<Self> {
+        let this = Self::uninitialised(device.inner(), length)?;
+        // SAFETY: `length` elements were allocated, and zero bytes are a value of every element.
+        unsafe { this.pages.pointer.cast::<E>().write_bytes(0, length) };
+        Ok(this)
+    }
+
+    /// A copy of `elements`.
+    ///
+    /// # Errors
+    ///
+    /// The host has no memory to pin.
+    pub fn from_slice(device: &Device, elements: &[E]) -> Result<Self> {
+        let this = Self::uninitialised(device.inner(), elements.len())?;
+        let source = NonNull::from(elements).cast::<E>();
+        // SAFETY: as many elements were allocated as there are, in memory of their own.
+        unsafe {
+            this.pages
+                .pointer
+                .cast::<E>()
+                .copy_from_nonoverlapping(source, elements.len())
+        };
+        Ok(this)
+    }
+
+    /// `length` elements that are to be written before anybody reads them.
+    pub(crate) fn uninitialised(device: &Arc<DeviceInner>, length: usize) -> Result<Self> {
+        let bytes = length.checked_mul(size_of::<E>()).ok_or(Error::Length {
+            found: length,
+            expected: usize::MAX / size_of::<E>(),
+        })?;
+        Ok(Self {
+            pages: Arc::new(Pages::new(device, bytes, align_of::<E>())?),
+            length,
+            elements: PhantomData,
+        })
+    }
+
+    /// The allocation, to be kept alive by a stream.
+    pub(crate) fn pages(&self) -> Arc<Pages> {
+        self.pages.clone()
+    }
+
+    pub(crate) fn pointer(&self) -> *mut std::ffi::c_void {
+        self.pages.pointer.as_ptr().cast()
+    }
+}
+
+impl<E: Element> Deref for Pinned<E> {
+    type Target = [E];
+
+    fn deref(&self) -> &[E] {
+        // SAFETY: `length` elements are there and initialised; while the device writes to them the buffer
+        // is within the copy that does (`Upload` or `Download`), which doesn't show it.
+        unsafe { std::slice::from_raw_parts(self.pages.pointer.cast().as_ptr(), self.length) }
+    }
+}
+
+impl<E: Element> DerefMut for Pinned<E> {
+    fn deref_mut(&mut self) -> &mut [E] {
+        // SAFETY: as above; other holders of the pages (streams) only keep them alive.
+        unsafe { std::slice::from_raw_parts_mut(self.pages.pointer.cast().as_ptr(), self.length) }
+    }
+}
+
+impl<E: Element + fmt::Debug> fmt::Debug for Pinned<E> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&**self, out)
+    }
+}
+
+impl Pages {
+    fn new(device: &Arc<DeviceInner>, bytes: usize, alignment: usize) -> Result<Self> {
+        if bytes == 0 {
+            // An address that suits any element.
+            let pointer = NonNull::<u128>::dangling().cast();
+            return Ok(Self {
+                pointer,
+                device: None,
+            });
+        }
+        device.enter()?;
+        let mut pointer = std::ptr::null_mut();
+        // SAFETY: a place for the answer and a size that is not zero; freed once, when dropped.
+        unsafe { call!(device.cann(), runtime.aclrtMallocHost(&mut pointer, bytes)) }?;
+        let found = NonNull::new(pointer.cast::<u8>());
+        match found.filter(|pointer| pointer.addr().get() % alignment == 0) {
+            Some(pointer) => Ok(Self {
+                pointer,
+                device: Some(device.clone()),
+            }),
+            None => Err(device
+                .cann()
+                .unusable("aclrtMallocHost", "gave no usable address")),
+        }
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        let Some(device) = &self.device else { return };
+        let pointer = self.pointer.as_ptr().cast();
+        let freed = device.enter().and_then(|()| {
+            // SAFETY: it came from `aclrtMallocHost`, and streams whose copies use it hold it.
+            unsafe { call!(device.cann(), runtime.aclrtFreeHost(pointer)) }
+        });
+        if let Err(error) = freed {
+            tracing::error!(%error, "pinned memory could not be freed");
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! The caching allocator's state: which blocks are free, and on which stream.
+//!
+//! A block's last use is on one stream (see [`Memory`](super::Memory)), and freeing it is a statement about
+//! the host only: the device may be at work on it. So a freed block goes to the free blocks *of that
+//! stream*, where it can be handed out at once, since whatever comes next on the stream comes after.
+//! To another stream it goes only once an event, recorded behind its last use, is complete.
+//!
+//! The device stands behind [`Backend`], so that this can be tested without one.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use super::Address;
+use super::class::class;
+
+/// A stream's number, never given twice in a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct StreamId(pub(crate) u64);
+
+/// What the allocator asks of a device.
+pub(crate) trait Backend {
+    /// What it calls a stream.
+    type Stream;
+    /// A mark in a stream's work.
+    type Event;
+    /// What goes wrong.
+    type Error;
+    /// Memory of `bytes`, or none if there is not enough.
+    fn allocate(&self, bytes: usize) -> Result<Option<Address>, Self::Error>;
+    /// Gives memory back at once, whatever the device does.
+    fn release(&self, address: Address);
+    /// A mark behind everything on the stream so far.
+    fn mark(&self, stream: &Self::Stream) -> Result<Self::Event, Self::Error>;
+    /// Whether the stream has passed the mark.
+    fn passed(&self, mark: &Self::Event) -> Result<bool, Self::Error>;
+    /// Waits for all streams.
+    fn synchronise(&self) -> Result<(), Self::Error>;
+}
+
+/// Figures of the allocator, in bytes of blocks: somewhat more than what was asked for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Statistics {
+    /// In use.
+    pub in_use: usize,
+    /// The most that was in use at once since the beginning or [`Device::reset_peak`](crate::Device::reset_peak).
+    pub peak: usize,
+    /// Freed and kept for the next request.
+    pub cached: usize,
+    /// Requests so far.
+    pub requests: u64,
+    /// Requests that the device had to be asked for.
+    pub device_requests: u64,
+    /// How often the cache was emptied for want of memory.
+    pub flushes: u64,
+}
+
+impl fmt::Display for Statistics {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            in_use,
+            peak,
+            cached,
+            ..
+        } = self;
+        write!(
+            out,
+            "{in_use} bytes in use ({peak} at the peak), {cached} cached"
+        )
+    }
+}
+
+/// Why a request was not met.
+#[derive(Debug)]
+pub(crate) enum Refused<E> {
+    /// There is not enough memory, even with an empty cache.
+    OutOfMemory,
+    /// The device failed.
+    Device(E),
+}
+
+impl<E> From<E> for Refused<E> {
+    fn from(error: E) -> Self {
+        Self::Device(error)
+    }
+}
+
+/// A block that nobody uses.
+struct Free<Event> {
+    address: Address,
+    /// Recorded behind its last use, if somebody of another stream has asked for it.
+    mark: Option<Arc<Event>>,
+}
+
+struct Lane<B: Backend> {
+    stream: B::Stream,
+    free: HashMap<usize, Vec<Free<B::Event>>>,
+}
+
+/// The state of a device's allocator.
+pub(crate) struct Pool<B: Backend> {
+    lanes: HashMap<StreamId, Lane<B>>,
+    /// Free blocks that no stream works on.
+    idle: HashMap<usize, Vec<Address>>,
+    statistics: Statistics,
+}
+
+impl<B: Backend> Default for Pool<B> {
+    fn default() -> Self {
+        Self {
+            lanes: HashMap::new(),
+            idle: HashMap::new(),
+            statistics: Statistics::default(),
+        }
+    }
+}
+
+impl<B: Backend> Pool<B> {
+    pub(crate) fn statistics(&self) -> Statistics {
+        self.statistics
+    }
+
+    pub(crate) fn reset_peak(&mut self) {
+        self.statistics.peak = self.statistics.in_use;
+    }
+
+    pub(crate) fn stream_added(&mut self, id: StreamId, stream: B::Stream) {
+        let free = HashMap::new();
+        self.lanes.insert(id, Lane { stream, free });
+    }
+
+    /// The stream is at its end and idle: what was freed on it is free for all.
+    pub(crate) fn stream_ended(&mut self, id: StreamId) {
+        let Some(lane) = self.lanes.remove(&id) else {
+            return;
+        };
+        for (class, blocks) in lane.free {
+            let addresses = blocks.into_iter().map(|block| block.address);
+            self.idle.entry(class).or_default().extend(addresses);
+        }
+    }
+
+    /// The stream can't be waited for, so nobody knows what still works on its blocks: they are lost.
+    pub(crate) fn stream_lost(&mut self, id: StreamId) {
+        let Some(lane) = self.lanes.remove(&id) else {
+            return;
+        };
+        let lost: usize = lane
+            .free
+            .iter()
+            .map(|(class, blocks)| class * blocks.len())
+            .sum();
+        self.statistics.cached -= lost;
+    }
+
+    /// A block for use on `stream`, of at least `bytes`, and its size.
+    pub(crate) fn allocate(
+        &mut self,
+        backend: &B,
+        bytes: usize,
+        stream: StreamId,
+    ) -> Result<(Address, usize), Refused<B::Error>> {
+        let size = class(bytes).ok_or(Refused::OutOfMemory)?;
+        self.statistics.requests += 1;
+        let address = match self.take_cached(backend, size, stream)? {
+            Some(address) => {
+                self.statistics.cached -= size;
+                address
+            }
+            None => self.ask_device(backend, size)?,
+        };
+        self.statistics.in_use += size;
+        self.statistics.peak = self.statistics.peak.max(self.statistics.in_use);
+        Ok((address, size))
+    }
+
+    /// The host is done with a block whose last use is on `stream`.
+    pub(crate) fn free(&mut self, address: Address, size: usize, stream: StreamId) {
+        self.statistics.in_use -= size;
+        self.statistics.cached += size;
+        match self.lanes.get_mut(&stream) {
+            Some(lane) => {
+                let blocks = lane.free.entry(size).or_default();
+                blocks.push(Free {
+                    address,
+                    mark: None,
+                });
+            }
+            // The stream has ended, and waited for its work when it did.
+            None => self.idle.entry(size).or_default().push(address),
+        }
+    }
+
+    /// Gives all cached blocks back to the device, after its work.
+    pub(crate) fn flush(&mut self, backend: &B) -> Result<(), B::Error> {
+        backend.synchronise()?;
+        let of_lanes = self.lanes.values_mut().flat_map(|lane| lane.free.drain());
+        let addresses = of_lanes
+            .flat_map(|(_, blocks)| blocks.into_iter().map(|block| block.address))
+            .chain(self.idle.drain().flat_map(|(_, addresses)| addresses));
+        for address in addresses {
+            backend.release(address);
+        }
+        self.statistics.cached = 0;
+        Ok(())
+    }
+
+    fn take_cached(
+        &mut self,
+        backend: &B,
+        size: usize,
+        stream: StreamId,
+    ) -> Result<Option<Address>, B::Error> {
+        let own = self.lanes.get_mut(&stream);
+        if let Some(block) = own.and_then(|lane| lane.free.get_mut(&size)?.pop()) {
+            return Ok(Some(block.address));
+        }
+        if let Some(address) = self.idle.get_mut(&size).and_then(Vec::pop) {
+            return Ok(Some(address));
+        }
+        self.take_from_others(backend, size, stream)
+    }
+
+    /// A block of another stream that has passed the block's mark. Those without one get it now, for the
+    /// next time.
+    fn take_from_others(
+        &mut self,
+        backend: &B,
+        size: usize,
+        stream: StreamId,
+    ) -> Result<Option<Address>, B::Error> {
+        let others = self.lanes.iter_mut().filter(|(id, _)| **id != stream);
+        for lane in others.map(|(_, lane)| lane) {
+            let Some(blocks) = lane.free.get_mut(&size) else {
+                continue;
+            };
+            mark_all(backend, &lane.stream, blocks)?;
+            // Marks are in the order of frees: the oldest is the first to be passed.
+            if let Some(mark) = blocks.first().and_then(|block| block.mark.as_deref())
+                && backend.passed(mark)?
+            {
+                return Ok(Some(blocks.remove(0).address));
+            }
+        }
+        Ok(None)
+    }
+
+    fn ask_device(&mut self, backend: &B, size: usize) -> Result<Address, Refused<B::Error>> {
+        self.statistics.device_requests += 1;
+        if let Some(address) = backend.allocate(size)? {
+            return Ok(address);
+        }
+        self.statistics.flushes += 1;
+        self.flush(backend)?;
+        backend.allocate(size)?.ok_or(Refused::OutOfMemory)
+    }
+}
+
+fn mark_all<B: Backend>(
+    backend: &B,
+    stream: &B::Stream,
+    blocks: &mut [Free<B::Event>],
+) -> Result<(), B::Error> {
+    let mut unmarked = blocks
+        .iter_mut()
+        .filter(|block| block.mark.is_none())
+        .peekable();
+    if unmarked.peek().is_some() {
+        let mark = Arc::new(backend.mark(stream)?);
+        unmarked.for_each(|block| block.mark = Some(mark.clone()));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "pool_tests.rs"]
+mod tests;

@@ -1,0 +1,444 @@
+//! Matrix products by group: `aclnnGroupedMatmulV5`, or V4 where the toolkit has no V5.
+//!
+//! Float types only. Products are added in f32 and rounded once. Groups are counted on the device, so
+//! nothing waits for the host.
+//!
+//! Calls with lists plan every time: their executors are not kept.
+
+use cann_sys::NewestGroupedMatmul;
+
+use super::check;
+use super::{Checked, Refusal};
+use crate::call::{Attribute, Operand, Prepared, Request};
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::soc::Platform;
+use crate::stream::Stream;
+use crate::tensor::{Spec, Tensor};
+
+/// Groups that one stacked weight has, at most.
+const MOST_GROUPS: usize = 1024;
+/// Tensors of a list, at most.
+const MOST_TENSORS: usize = 128;
+/// The size of the dimension that lies together in memory, at most.
+const WIDEST: usize = 65_535;
+
+/// How a list says which rows belong to which group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Groups {
+    /// Where each group ends: sums that don't fall.
+    Ends,
+    /// How many rows each has.
+    Counts,
+}
+
+impl Groups {
+    fn code(self) -> i64 {
+        match self {
+            Self::Ends => 0,
+            Self::Counts => 1,
+        }
+    }
+}
+
+/// What [`grouped_matmul`] makes of `x` `[M, K]`, `weight` `[E, K, N]` (contiguous, or a view with the last two
+/// dimensions exchanged), `groups` (i64, one of each of the at most 1024 groups) and `bias` `[E, N]`, which is
+/// of x's type, or f32 if that is bf16.
+///
+/// # Errors
+///
+/// Why CANN would refuse.
+pub fn check(
+    platform: &Platform,
+    x: &Spec,
+    weight: &Spec,
+    groups: &Spec,
+    bias: Option<&Spec>,
+) -> Checked<Spec> {
+    check::processor(platform, "GroupedMatmul")?;
+    check::one_float(&[("x", x), ("weight", weight)])?;
+    matrix(("x", x))?;
+    check::rank(("weight", weight), 3, 3)?;
+    weights(weight)?;
+    check::not_empty(("weight", weight))?;
+    let [count, depth, width] = *weight.shape() else {
+        unreachable!("checked above")
+    };
+    product(x, depth)?;
+    check::at_most("the number of groups", count, MOST_GROUPS)?;
+    group_list(groups, count)?;
+    biases(x, bias, &[count, width])?;
+    Ok(Spec::contiguous(x.dtype, [x.shape()[0], width])?)
+}
+
+/// What [`grouped_matmul_each`] makes of up to 128 pairs of `x` `[M, K]` and `weight` `[K, N]`, each with a bias
+/// `[N]` if there are any. Weights are all contiguous or all views with their dimensions exchanged.
+///
+/// # Errors
+///
+/// Why CANN would refuse.
+pub fn check_each(
+    platform: &Platform,
+    xs: &[&Spec],
+    all_weights: &[&Spec],
+    bias: &[&Spec],
+) -> Checked<Vec<Spec>> {
+    check::processor(platform, "GroupedMatmul")?;
+    let Some(first) = all_weights.first() else {
+        return Err(Refusal::Empty { operand: "weight" });
+    };
+    check::at_most("the number of products", xs.len(), MOST_TENSORS)?;
+    same_number(
+        "the number of weights",
+        all_weights.len(),
+        xs.len(),
+        "one for each x",
+    )?;
+    if !bias.is_empty() {
+        same_number(
+            "the number of biases",
+            bias.len(),
+            xs.len(),
+            "one for each x, or none",
+        )?;
+    }
+    let mut outputs = Vec::with_capacity(xs.len());
+    for (place, (x, weight)) in xs.iter().zip(all_weights).enumerate() {
+        check::one_float(&[("the first x", xs[0]), ("x", x), ("weight", weight)])?;
+        matrix(("x", x))?;
+        check::not_empty(("x", x))?;
+        check::rank(("weight", weight), 2, 2)?;
+        weights(weight)?;
+        check::not_empty(("weight", weight))?;
+        if is_exchanged(weight) != is_exchanged(first) {
+            return Err(Refusal::Strides {
+                operand: "one weight of several",
+            });
+        }
+        let [depth, width] = *weight.shape() else {
+            unreachable!("checked above")
+        };
+        product(x, depth)?;
+        biases(x, bias.get(place).copied(), &[width])?;
+        outputs.push(Spec::contiguous(x.dtype, [x.shape()[0], width])?);
+    }
+    Ok(outputs)
+}
+
+/// What [`grouped_matmul_grad`] makes of `x` `[M, K]`, `dy` `[M, N]`, both contiguous and not empty, and `groups`
+/// (i64, at most 1024).
+///
+/// # Errors
+///
+/// Why CANN would refuse.
+pub fn check_grad(platform: &Platform, x: &Spec, dy: &Spec, groups: &Spec) -> Checked<Spec> {
+    check::processor(platform, "GroupedMatmul")?;
+    check::one_float(&[("x", x), ("dy", dy)])?;
+    for operand in [("x", x), ("dy", dy)] {
+        matrix(operand)?;
+        check::not_empty(operand)?;
+    }
+    if dy.shape()[0] != x.shape()[0] {
+        return Err(check::wrong_shape(
+            ("dy", dy),
+            format!("{} rows", x.shape()[0]),
+        ));
+    }
+    check::rank(("groups", groups), 1, 1)?;
+    let count = groups.len();
+    check::at_most("the number of groups", count, MOST_GROUPS)?;
+    check::not_empty(("groups", groups))?;
+    group_list(groups, count)?;
+    Ok(Spec::contiguous(
+        x.dtype,
+        [count, x.shape()[1], dy.shape()[1]],
+    )?)
+}
+
+/// Each group of rows of `x` times its weight.
+///
+/// Rows behind the last group are **not written**: they hold anything.
+///
+/// # Errors
+///
+/// Refused by [`check`], or a call failed.
+pub fn grouped_matmul(
+    stream: &Stream,
+    x: &Tensor,
+    weight: &Tensor,
+    groups: (&Tensor, Groups),
+    bias: Option<&Tensor>,
+) -> Result<Tensor> {
+    let device = stream.device();
+    let (list, kind) = groups;
+    let y = check(
+        device.platform(),
+        x.spec(),
+        weight.spec(),
+        list.spec(),
+        bias.map(Tensor::spec),
+    )?;
+    let y = Tensor::like(stream, &y)?;
+    if y.spec().is_empty() {
+        return Ok(y);
+    }
+    let one = |tensor: &Tensor| Operand::List(vec![tensor.clone()]);
+    let product = Product {
+        x: one(x),
+        weight: one(weight),
+        bias: bias.map_or(Operand::Absent, one),
+        groups: Operand::from(list),
+        output: one(&y),
+        split_item: 2,
+        group_type: 0,
+        groups_code: kind.code(),
+    };
+    product.prepare(stream, y)?.launch()
+}
+
+/// Each `x` times its weight.
+///
+/// # Errors
+///
+/// Refused by [`check_each`], or a call failed.
+pub fn grouped_matmul_each(
+    stream: &Stream,
+    xs: &[Tensor],
+    weights: &[Tensor],
+    bias: &[Tensor],
+) -> Result<Vec<Tensor>> {
+    let device = stream.device();
+    let specs = |tensors: &[Tensor]| -> Vec<Spec> {
+        tensors.iter().map(|tensor| tensor.spec().clone()).collect()
+    };
+    let (of_x, of_weights, of_bias) = (specs(xs), specs(weights), specs(bias));
+    let outputs = check_each(
+        device.platform(),
+        &of_x.iter().collect::<Vec<_>>(),
+        &of_weights.iter().collect::<Vec<_>>(),
+        &of_bias.iter().collect::<Vec<_>>(),
+    )?;
+    let outputs: Vec<_> = outputs
+        .iter()
+        .map(|spec| Tensor::like(stream, spec))
+        .collect::<Result<_>>()?;
+    let list = |tensors: &[Tensor]| match tensors {
+        [] => Operand::Absent,
+        tensors => Operand::List(tensors.to_vec()),
+    };
+    let product = Product {
+        x: list(xs),
+        weight: list(weights),
+        bias: list(bias),
+        groups: Operand::Absent,
+        output: list(&outputs),
+        split_item: 0,
+        group_type: -1,
+        groups_code: 0,
+    };
+    product.prepare(stream, outputs)?.launch()
+}
+
+/// The gradient of [`grouped_matmul`] by its weight, `[E, K, N]`: for each group `xᵀ · dy` of its rows.
+///
+/// # Errors
+///
+/// Refused by [`check_grad`], or a call failed.
+pub fn grouped_matmul_grad(
+    stream: &Stream,
+    x: &Tensor,
+    dy: &Tensor,
+    groups: (&Tensor, Groups),
+) -> Result<Tensor> {
+    let device = stream.device();
+    let (list, kind) = groups;
+    let output = check_grad(device.platform(), x.spec(), dy.spec(), list.spec())?;
+    let output = Tensor::like(stream, &output)?;
+    let product = Product {
+        // CANN wants x as the view with its dimensions exchanged.
+        x: Operand::List(vec![x.transpose(0, 1)?]),
+        weight: Operand::List(vec![dy.clone()]),
+        bias: Operand::Absent,
+        groups: Operand::from(list),
+        output: Operand::List(vec![output.clone()]),
+        split_item: 3,
+        group_type: 2,
+        groups_code: kind.code(),
+    };
+    product.prepare(stream, output)?.launch()
+}
+
+/// The parameters of V4 and V5 that float products have.
+struct Product {
+    x: Operand,
+    weight: Operand,
+    bias: Operand,
+    groups: Operand,
+    output: Operand,
+    split_item: i64,
+    group_type: i64,
+    groups_code: i64,
+}
+
+impl Product {
+    fn prepare<T>(self, stream: &Stream, result: T) -> Result<Prepared<T>> {
+        let Self {
+            x,
+            weight,
+            bias,
+            groups,
+            output,
+            split_item,
+            group_type,
+            groups_code,
+        } = self;
+        let newest = stream.device().cann().sys().grouped_matmul.newest()?;
+        let (operator, phase_two) = match newest {
+            NewestGroupedMatmul::V5(_, phase_two) => ("aclnnGroupedMatmulV5", phase_two),
+            NewestGroupedMatmul::V4(_, phase_two) => ("aclnnGroupedMatmulV4", phase_two),
+        };
+        let request = Request {
+            stream,
+            operator,
+            operands: vec![x, weight, bias, groups, output],
+            attributes: [split_item, group_type, groups_code]
+                .map(Attribute::from)
+                .into(),
+            phase_two,
+        };
+        request.prepare(result, |operands, answer| {
+            let (x, weight, bias) = (operands.list(0), operands.list(1), operands.list(2));
+            let (groups, output) = (operands.tensor(3), operands.list(4));
+            let (workspace, executor) = (&mut answer.workspace, &mut answer.executor);
+            // What only quantised products have.
+            let (no, none) = (std::ptr::null(), std::ptr::null_mut());
+            let no_activation = 0;
+            match newest {
+                // SAFETY: operands live as long as the plan, what is left out may be NULL, and there are
+                // places for the answers.
+                NewestGroupedMatmul::V5(phase_one, _) => unsafe {
+                    phase_one(
+                        x,
+                        weight,
+                        bias,
+                        no,
+                        no,
+                        no,
+                        no,
+                        no,
+                        groups,
+                        no,
+                        no,
+                        no,
+                        split_item,
+                        group_type,
+                        groups_code,
+                        no_activation,
+                        std::ptr::null_mut(),
+                        output,
+                        none,
+                        none,
+                        workspace,
+                        executor,
+                    )
+                },
+                // SAFETY: as above.
+                NewestGroupedMatmul::V4(phase_one, _) => unsafe {
+                    phase_one(
+                        x,
+                        weight,
+                        bias,
+                        no,
+                        no,
+                        no,
+                        no,
+                        no,
+                        groups,
+                        no,
+                        no,
+                        no,
+                        split_item,
+                        group_type,
+                        groups_code,
+                        no_activation,
+                        output,
+                        none,
+                        none,
+                        workspace,
+                        executor,
+                    )
+                },
+            }
+        })
+    }
+}
+
+/// A contiguous matrix, not too wide.
+fn matrix((operand, spec): check::Named<'_>) -> Checked<()> {
+    check::rank((operand, spec), 2, 2)?;
+    check::contiguous((operand, spec))?;
+    check::at_most("the last dimension in memory", spec.shape()[1], WIDEST)
+}
+
+/// Contiguous, or a view of such with the last two dimensions exchanged; not too wide in memory.
+fn weights(weight: &Spec) -> Checked<()> {
+    let rank = weight.rank();
+    let (rows, columns) = (weight.shape()[rank - 2], weight.shape()[rank - 1]);
+    let last = if is_exchanged(weight) {
+        rows
+    } else {
+        check::contiguous(("weight", weight))?;
+        columns
+    };
+    check::at_most("the last dimension of weight in memory", last, WIDEST)
+}
+
+fn is_exchanged(weight: &Spec) -> bool {
+    let rank = weight.rank();
+    let back = weight.layout.clone().transpose(rank - 2, rank - 1);
+    !weight.layout.is_contiguous() && back.is_ok_and(|layout| layout.is_contiguous())
+}
+
+fn product(x: &Spec, depth: usize) -> Checked<()> {
+    if x.shape()[1] == depth {
+        return Ok(());
+    }
+    Err(check::wrong_shape(
+        ("x", x),
+        format!("{depth} columns, the rows of weight"),
+    ))
+}
+
+fn group_list(groups: &Spec, count: usize) -> Checked<()> {
+    check::dtype(("groups", groups), &[DType::I64])?;
+    check::shape(("groups", groups), &[count])?;
+    check::contiguous(("groups", groups))
+}
+
+fn biases(x: &Spec, bias: Option<&Spec>, shape: &[usize]) -> Checked<()> {
+    let Some(bias) = bias else { return Ok(()) };
+    let dtype = if x.dtype == DType::BF16 {
+        DType::F32
+    } else {
+        x.dtype
+    };
+    check::dtype(("bias", bias), &[dtype])?;
+    check::shape(("bias", bias), shape)?;
+    check::contiguous(("bias", bias))
+}
+
+fn same_number(
+    what: &'static str,
+    found: usize,
+    needed: usize,
+    expected: &'static str,
+) -> Checked<()> {
+    if found == needed {
+        return Ok(());
+    }
+    Err(Refusal::Value {
+        what,
+        found: found.to_string(),
+        expected,
+    })
+}

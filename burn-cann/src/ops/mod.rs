@@ -1,0 +1,22 @@
+//! CANN's fused operators, typed.
+//!
+//! Each operator has a `check`, a pure function of the [`Platform`](crate::Platform) and the operands'
+//! [`Spec`](crate::Spec)s that says what the outputs are or why CANN would refuse: a dispatcher asks it
+//! before it chooses. `prepare` checks, allocates the outputs and runs phase one; the function of the
+//! operator's name launches as well.
+//!
+//! Limits are those that CANN documents for Atlas A2 and A3. Where the documents of its versions differ,
+//! the stricter holds. Where they say nothing, the check is the stricter one too, and says so.
+
+mod check;
+pub mod grouped_matmul;
+pub mod moe;
+mod refusal;
+pub mod rms_norm;
+pub mod rotary;
+pub mod swi_glu;
+
+pub use refusal::{Kind, Refusal};
+
+/// The result of a check.
+pub type Checked<T> = std::result::Result<T, Refusal>;

@@ -1,0 +1,586 @@
+//! Routing of a mixture of experts: `aclnnMoeTokenPermute`, `aclnnMoeTokenUnpermute`, their gradients, and
+//! `aclnnMoeGatingTopKSoftmax` (and V2).
+//!
+//! Slots are the choices of all tokens, slot `t · K + k` the k-th of token `t`. Permuting sorts slots by
+//! expert, stably; the map that comes with it says **at which row a slot lies**.
+
+use super::check;
+use super::{Checked, Refusal};
+use crate::call::{Operand, Request};
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::soc::Platform;
+use crate::stream::Stream;
+use crate::tensor::{Spec, Tensor};
+
+/// Choices a token, at most.
+const MOST_CHOICES: usize = 512;
+
+/// Tokens in the order of their experts.
+#[derive(Debug, Clone)]
+pub struct Permuted {
+    /// `[rows, hidden]`.
+    pub tokens: Tensor,
+    /// i32, one per slot: the row at which it lies.
+    pub row_of_slot: Tensor,
+}
+
+/// The gradients of [`unpermute`].
+#[derive(Debug, Clone)]
+pub struct UnpermuteGradients {
+    /// Like the permuted tokens.
+    pub dpermuted: Tensor,
+    /// Like `probs`, if there were any.
+    pub dprobs: Option<Tensor>,
+}
+
+/// The choice of experts.
+#[derive(Debug, Clone)]
+pub struct Chosen {
+    /// The probabilities of the chosen, like `x` with `k` for the experts, best first.
+    pub weights: Tensor,
+    /// i32, their numbers; of a finished token the number of experts.
+    pub experts: Tensor,
+    /// i32, `k · tokens + t` for choice `k` of token `t`.
+    pub rows: Tensor,
+}
+
+/// The choice of experts by version 2.
+#[derive(Debug, Clone)]
+pub struct ChosenV2 {
+    /// As of [`Chosen`].
+    pub weights: Tensor,
+    /// As of [`Chosen`].
+    pub experts: Tensor,
+    /// f32, the probabilities of all experts, if they were asked for.
+    pub probabilities: Option<Tensor>,
+}
+
+/// The order of choosing and softmax.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Order {
+    /// Softmax over all experts, then the best; their weights don't add up to 1. The probabilities of all
+    /// come along if `probabilities`.
+    SoftmaxFirst {
+        /// Whether the probabilities of all experts are wanted.
+        probabilities: bool,
+    },
+    /// The best, then softmax over those.
+    ChoiceFirst,
+}
+
+/// What [`permute`] makes of `tokens` `[T, H]` and the experts' numbers `indices`, `[T]` or `[T, K]` of i32 or
+/// i64: the permuted tokens and the rows of slots. Of at most 512 choices a token, the first `rows` rows
+/// are kept, all without it.
+///
+/// Experts' numbers must be less than 16,777,215; that is not checked, since they are on the device.
+///
+/// # Errors
+///
+/// Why CANN would refuse.
+pub fn check_permute(
+    platform: &Platform,
+    tokens: &Spec,
+    indices: &Spec,
+    rows: Option<usize>,
+) -> Checked<(Spec, Spec)> {
+    check::processor(platform, "MoeTokenPermute")?;
+    check::dtype(("tokens", tokens), &check::FLOATS)?;
+    check::rank(("tokens", tokens), 2, 2)?;
+    check::dtype(("indices", indices), &[DType::I32, DType::I64])?;
+    check::rank(("indices", indices), 1, 2)?;
+    let (count, hidden) = (tokens.shape()[0], tokens.shape()[1]);
+    if indices.shape()[0] != count {
+        let expected = format!("{count} tokens first");
+        return Err(check::wrong_shape(("indices", indices), expected));
+    }
+    choices(indices.shape().get(1).copied().unwrap_or(1))?;
+    let slots = indices.len();
+    if rows == Some(0) {
+        return Err(Refusal::Value {
+            what: "rows",
+            found: "0".to_owned(),
+            expected: "positive, or left out for all",
+        });
+    }
+    let kept = rows.map_or(slots, |rows| rows.min(slots));
+    let permuted = Spec::contiguous(tokens.dtype, [kept, hidden])?;
+    Ok((permuted, Spec::contiguous(DType::I32, [slots])?))
+}
+
+/// What [`permute_grad`] makes of the gradient of all permuted tokens and the rows of slots.
+///
+/// # Errors
+///
+/// Why CANN would refuse.
+pub fn check_permute_grad(
+    platform: &Platform,
+    dpermuted: &Spec,
+    row_of_slot: &Spec,
+    k: usize,
+) -> Checked<Spec> {
+    check::processor(platform, "MoeTokenPermuteGrad")?;
+    choices(k)?;
+    let tokens = slots(("dpermuted", dpermuted), row_of_slot, k)?;
+    check::contiguous(("dpermuted", dpermuted))?;
+    Ok(Spec::contiguous(
+        dpermuted.dtype,
+        [tokens, dpermuted.shape()[1]],
+    )?)
+}
+
+/// What [`unpermute`] makes of all permuted tokens, the rows of slots, and `probs` `[T, K]` of the tokens'
+/// type; without those each token has one choice.
+///
+/// # Errors
+///
+/// Why CANN would refuse.
+pub fn check_unpermute(
+    platform: &Platform,
+    permuted: &Spec,
+    row_of_slot: &Spec,
+    probs: Option<&Spec>,
+) -> Checked<Spec> {
+    check::processor(platform, "MoeTokenUnpermute")?;
+    let mut k = 1;
+    if let Some(probs) = probs {
+        check::dtype(("probs", probs), &[permuted.dtype])?;
+        check::rank(("probs", probs), 2, 2)?;
+        k = probs.shape()[1];
+    }
+    choices(k)?;
+    let tokens = slots(("permuted", permuted), row_of_slot, k)?;
+    if let Some(probs) = probs {
+        check::shape(("probs", probs), &[tokens, k])?;
+    }
+    Ok(Spec::contiguous(
+        permuted.dtype,
+        [tokens, permuted.shape()[1]],
+    )?)
+}
+
+/// What [`unpermute_grad`] makes of the operands of [`check_unpermute`] and the gradient of its output, all
+/// contiguous: CANN does not say that they may be strided.
+///
+/// # Errors
+///
+/// Why CANN would refuse.
+pub fn check_unpermute_grad(
+    platform: &Platform,
+    permuted: &Spec,
+    dout: &Spec,
+    row_of_slot: &Spec,
+    probs: Option<&Spec>,
+) -> Checked<Spec> {
+    let out = check_unpermute(platform, permuted, row_of_slot, probs)?;
+    check::dtype(("dout", dout), &[permuted.dtype])?;
+    check::shape(("dout", dout), out.shape())?;
+    let operands = [
+        ("permuted", permuted),
+        ("dout", dout),
+        ("row_of_slot", row_of_slot),
+    ];
+    for operand in operands
+        .into_iter()
+        .chain(probs.map(|probs| ("probs", probs)))
+    {
+        check::contiguous(operand)?;
+    }
+    Ok(Spec::contiguous(permuted.dtype, permuted.shape())?)
+}
+
+/// What [`gating_top_k_softmax`] makes of the router's logits `x`, `[…, E]` of 2 or 3 dimensions, and which
+/// tokens are `finished`: the spec of the weights, from which those of the numbers follow. `k` is at most
+/// 1024 and the number of experts. CANN does not say that the operands may be strided, so they may not.
+///
+/// # Errors
+///
+/// Why CANN would refuse.
+pub fn check_gating(
+    platform: &Platform,
+    x: &Spec,
+    finished: Option<&Spec>,
+    k: usize,
+) -> Checked<Spec> {
+    check::processor(platform, "MoeGatingTopKSoftmax")?;
+    check::dtype(("x", x), &check::FLOATS)?;
+    check::rank(("x", x), 2, 3)?;
+    check::contiguous(("x", x))?;
+    let mut shape = x.shape().to_vec();
+    let experts = shape.pop().unwrap_or(0);
+    if let Some(finished) = finished {
+        check::dtype(("finished", finished), &[DType::Bool])?;
+        check::shape(("finished", finished), &shape)?;
+        check::contiguous(("finished", finished))?;
+    }
+    if k == 0 {
+        return Err(Refusal::Value {
+            what: "k",
+            found: "0".to_owned(),
+            expected: "positive",
+        });
+    }
+    check::at_most("k", k, experts.min(1024))?;
+    shape.push(k);
+    Ok(Spec::contiguous(x.dtype, shape)?)
+}
+
+/// Tokens, once for each of their choices, sorted by expert.
+///
+/// # Errors
+///
+/// Refused by [`check_permute`], or a call failed.
+pub fn permute(
+    stream: &Stream,
+    tokens: &Tensor,
+    indices: &Tensor,
+    rows: Option<usize>,
+) -> Result<Permuted> {
+    let device = stream.device();
+    let (permuted, row_of_slot) =
+        check_permute(device.platform(), tokens.spec(), indices.spec(), rows)?;
+    let permuted = Tensor::like(stream, &permuted)?;
+    let row_of_slot = Tensor::like(stream, &row_of_slot)?;
+    let output = Permuted {
+        tokens: permuted.clone(),
+        row_of_slot: row_of_slot.clone(),
+    };
+    if indices.spec().is_empty() || permuted.spec().is_empty() {
+        check::not_empty(("tokens", tokens.spec())).or_else(|refusal| {
+            // No tokens make no rows. Tokens without elements still have rows, which CANN would sort.
+            if indices.spec().is_empty() {
+                Ok(())
+            } else {
+                Err(refusal)
+            }
+        })?;
+        return Ok(output);
+    }
+    let moe = &device.cann().sys().moe;
+    let phase_one = moe.aclnnMoeTokenPermuteGetWorkspaceSize.get()?;
+    // Zero keeps them all.
+    let kept = rows.map_or(0, |rows| rows.min(indices.spec().len()) as i64);
+    let request = Request {
+        stream,
+        operator: "aclnnMoeTokenPermute",
+        operands: [tokens, indices, &permuted, &row_of_slot]
+            .map(Operand::from)
+            .into(),
+        attributes: vec![kept.into()],
+        phase_two: moe.aclnnMoeTokenPermute.get()?,
+    };
+    let prepared = request.prepare(output, |operands, answer| {
+        let [tokens, indices, permuted, rows] = operands.tensors();
+        let (workspace, executor) = (&mut answer.workspace, &mut answer.executor);
+        // SAFETY: operands live as long as the plan, and there are places for the answers.
+        unsafe {
+            phase_one(
+                tokens, indices, kept, false, permuted, rows, workspace, executor,
+            )
+        }
+    })?;
+    prepared.launch()
+}
+
+/// The gradient of [`permute`] by the tokens: the sums over their choices.
+///
+/// # Errors
+///
+/// Refused by [`check_permute_grad`], or a call failed.
+pub fn permute_grad(
+    stream: &Stream,
+    dpermuted: &Tensor,
+    row_of_slot: &Tensor,
+    k: usize,
+) -> Result<Tensor> {
+    let device = stream.device();
+    let output = check_permute_grad(device.platform(), dpermuted.spec(), row_of_slot.spec(), k)?;
+    let output = Tensor::like(stream, &output)?;
+    if output.spec().is_empty() {
+        return Ok(output);
+    }
+    let moe = &device.cann().sys().moe;
+    let phase_one = moe.aclnnMoeTokenPermuteGradGetWorkspaceSize.get()?;
+    let k = k as i64;
+    let request = Request {
+        stream,
+        operator: "aclnnMoeTokenPermuteGrad",
+        operands: [dpermuted, row_of_slot, &output].map(Operand::from).into(),
+        attributes: vec![k.into()],
+        phase_two: moe.aclnnMoeTokenPermuteGrad.get()?,
+    };
+    let prepared = request.prepare(output, |operands, answer| {
+        let [dpermuted, rows, output] = operands.tensors();
+        let (workspace, executor) = (&mut answer.workspace, &mut answer.executor);
+        // SAFETY: operands live as long as the plan, and there are places for the answers.
+        unsafe { phase_one(dpermuted, rows, k, false, output, workspace, executor) }
+    })?;
+    prepared.launch()
+}
+
+/// Each token's sum over its choices of the rows, times `probs` if there are any; added in f32.
+///
+/// # Errors
+///
+/// Refused by [`check_unpermute`], or a call failed.
+pub fn unpermute(
+    stream: &Stream,
+    permuted: &Tensor,
+    row_of_slot: &Tensor,
+    probs: Option<&Tensor>,
+) -> Result<Tensor> {
+    let device = stream.device();
+    let of_probs = probs.map(Tensor::spec);
+    let output = check_unpermute(
+        device.platform(),
+        permuted.spec(),
+        row_of_slot.spec(),
+        of_probs,
+    )?;
+    let output = Tensor::like(stream, &output)?;
+    if output.spec().is_empty() {
+        return Ok(output);
+    }
+    let moe = &device.cann().sys().moe;
+    let phase_one = moe.aclnnMoeTokenUnpermuteGetWorkspaceSize.get()?;
+    let request = Request {
+        stream,
+        operator: "aclnnMoeTokenUnpermute",
+        operands: vec![
+            permuted.into(),
+            row_of_slot.into(),
+            Operand::optional(probs),
+            (&output).into(),
+        ],
+        attributes: Vec::new(),
+        phase_two: moe.aclnnMoeTokenUnpermute.get()?,
+    };
+    let prepared = request.prepare(output, |operands, answer| {
+        let [permuted, rows, probs, output] = operands.tensors();
+        let (workspace, executor) = (&mut answer.workspace, &mut answer.executor);
+        let shape = std::ptr::null();
+        // SAFETY: operands live as long as the plan; probs and the shape, of no use without padding, may
+        // be NULL; there are places for the answers.
+        unsafe {
+            phase_one(
+                permuted, rows, probs, false, shape, output, workspace, executor,
+            )
+        }
+    })?;
+    prepared.launch()
+}
+
+/// The gradients of [`unpermute`] from `dout`.
+///
+/// # Errors
+///
+/// Refused by [`check_unpermute_grad`], or a call failed.
+pub fn unpermute_grad(
+    stream: &Stream,
+    permuted: &Tensor,
+    dout: &Tensor,
+    row_of_slot: &Tensor,
+    probs: Option<&Tensor>,
+) -> Result<UnpermuteGradients> {
+    let device = stream.device();
+    let dpermuted = check_unpermute_grad(
+        device.platform(),
+        permuted.spec(),
+        dout.spec(),
+        row_of_slot.spec(),
+        probs.map(Tensor::spec),
+    )?;
+    let dpermuted = Tensor::like(stream, &dpermuted)?;
+    // CANN wants the place also when it leaves it alone.
+    let of_probs = probs.map_or(&[][..], |probs| probs.shape());
+    let dprobs = Tensor::empty(stream, permuted.dtype(), of_probs)?;
+    let output = UnpermuteGradients {
+        dpermuted: dpermuted.clone(),
+        dprobs: probs.map(|_| dprobs.clone()),
+    };
+    if row_of_slot.spec().is_empty() {
+        return Ok(output);
+    }
+    check::not_empty(("permuted", permuted.spec()))?;
+    let moe = &device.cann().sys().moe;
+    let phase_one = moe.aclnnMoeTokenUnpermuteGradGetWorkspaceSize.get()?;
+    let [permuted, dout, rows, dpermuted, dprobs] =
+        [permuted, dout, row_of_slot, &dpermuted, &dprobs].map(Operand::from);
+    let request = Request {
+        stream,
+        operator: "aclnnMoeTokenUnpermuteGrad",
+        operands: vec![
+            permuted,
+            dout,
+            rows,
+            Operand::optional(probs),
+            dpermuted,
+            dprobs,
+        ],
+        attributes: Vec::new(),
+        phase_two: moe.aclnnMoeTokenUnpermuteGrad.get()?,
+    };
+    let prepared = request.prepare(output, |operands, answer| {
+        let [permuted, dout, rows, probs, dpermuted, dprobs] = operands.tensors();
+        let (workspace, executor) = (&mut answer.workspace, &mut answer.executor);
+        let shape = std::ptr::null();
+        // SAFETY: as of `unpermute`.
+        unsafe {
+            phase_one(
+                permuted, dout, rows, probs, false, shape, dpermuted, dprobs, workspace, executor,
+            )
+        }
+    })?;
+    prepared.launch()
+}
+
+/// Softmax over the experts in f32, and the `k` best of each token; of equals the first.
+///
+/// # Errors
+///
+/// Refused by [`check_gating`], or a call failed.
+pub fn gating_top_k_softmax(
+    stream: &Stream,
+    x: &Tensor,
+    finished: Option<&Tensor>,
+    k: usize,
+) -> Result<Chosen> {
+    let device = stream.device();
+    let weights = check_gating(device.platform(), x.spec(), finished.map(Tensor::spec), k)?;
+    let weights = Tensor::like(stream, &weights)?;
+    let experts = Tensor::empty(stream, DType::I32, weights.shape())?;
+    let rows = Tensor::empty(stream, DType::I32, weights.shape())?;
+    let output = Chosen {
+        weights: weights.clone(),
+        experts: experts.clone(),
+        rows: rows.clone(),
+    };
+    if x.spec().is_empty() {
+        return Ok(output);
+    }
+    let moe = &device.cann().sys().moe;
+    let phase_one = moe.aclnnMoeGatingTopKSoftmaxGetWorkspaceSize.get()?;
+    let k = k as i64;
+    let [weights, experts, rows] = [&weights, &experts, &rows].map(Operand::from);
+    let request = Request {
+        stream,
+        operator: "aclnnMoeGatingTopKSoftmax",
+        operands: vec![
+            x.into(),
+            Operand::optional(finished),
+            weights,
+            experts,
+            rows,
+        ],
+        attributes: vec![k.into()],
+        phase_two: moe.aclnnMoeGatingTopKSoftmax.get()?,
+    };
+    let prepared = request.prepare(output, |operands, answer| {
+        let [x, finished, weights, experts, rows] = operands.tensors();
+        let (workspace, executor) = (&mut answer.workspace, &mut answer.executor);
+        // SAFETY: operands live as long as the plan, finished may be NULL, and there are places for the
+        // answers.
+        unsafe { phase_one(x, finished, k, weights, experts, rows, workspace, executor) }
+    })?;
+    prepared.launch()
+}
+
+/// [`gating_top_k_softmax`] by version 2, which can choose before the softmax. Checked alike.
+///
+/// # Errors
+///
+/// Refused by [`check_gating`], or a call failed.
+pub fn gating_top_k_softmax_v2(
+    stream: &Stream,
+    x: &Tensor,
+    finished: Option<&Tensor>,
+    k: usize,
+    order: Order,
+) -> Result<ChosenV2> {
+    let device = stream.device();
+    let weights = check_gating(device.platform(), x.spec(), finished.map(Tensor::spec), k)?;
+    let weights = Tensor::like(stream, &weights)?;
+    let experts = Tensor::empty(stream, DType::I32, weights.shape())?;
+    let all = matches!(
+        order,
+        Order::SoftmaxFirst {
+            probabilities: true
+        }
+    );
+    let probabilities = all
+        .then(|| Tensor::empty(stream, DType::F32, x.shape()))
+        .transpose()?;
+    let renorm = i64::from(order == Order::ChoiceFirst);
+    let output = ChosenV2 {
+        weights: weights.clone(),
+        experts: experts.clone(),
+        probabilities: probabilities.clone(),
+    };
+    if x.spec().is_empty() {
+        return Ok(output);
+    }
+    let moe = &device.cann().sys().moe;
+    let phase_one = moe.aclnnMoeGatingTopKSoftmaxV2GetWorkspaceSize.get()?;
+    let k = k as i64;
+    let request = Request {
+        stream,
+        operator: "aclnnMoeGatingTopKSoftmaxV2",
+        operands: vec![
+            x.into(),
+            Operand::optional(finished),
+            (&weights).into(),
+            (&experts).into(),
+            Operand::optional(probabilities.as_ref()),
+        ],
+        attributes: vec![k.into(), renorm.into()],
+        phase_two: moe.aclnnMoeGatingTopKSoftmaxV2.get()?,
+    };
+    let prepared = request.prepare(output, |operands, answer| {
+        let [x, finished, weights, experts, probabilities] = operands.tensors();
+        let (workspace, executor) = (&mut answer.workspace, &mut answer.executor);
+        // SAFETY: operands live as long as the plan; finished may be NULL, and so may the probabilities
+        // if the flag says so; there are places for the answers.
+        unsafe {
+            phase_one(
+                x,
+                finished,
+                k,
+                renorm,
+                all,
+                weights,
+                experts,
+                probabilities,
+                workspace,
+                executor,
+            )
+        }
+    })?;
+    prepared.launch()
+}
+
+fn choices(k: usize) -> Checked<()> {
+    if k == 0 {
+        return Err(Refusal::Value {
+            what: "the number of choices",
+            found: "0".to_owned(),
+            expected: "positive",
+        });
+    }
+    check::at_most("the number of choices", k, MOST_CHOICES)
+}
+
+/// One row for each slot and `k` slots for each token: how many tokens there are.
+fn slots((name, rows): check::Named<'_>, row_of_slot: &Spec, k: usize) -> Checked<usize> {
+    check::dtype((name, rows), &check::FLOATS)?;
+    check::rank((name, rows), 2, 2)?;
+    check::dtype(("row_of_slot", row_of_slot), &[DType::I32])?;
+    check::rank(("row_of_slot", row_of_slot), 1, 1)?;
+    check::contiguous(("row_of_slot", row_of_slot))?;
+    let slots = rows.shape()[0];
+    check::shape(("row_of_slot", row_of_slot), &[slots])?;
+    if slots % k != 0 {
+        let expected = format!("a multiple of {k} rows");
+        return Err(check::wrong_shape((name, rows), expected));
+    }
+    Ok(slots / k)
+}

@@ -1,0 +1,304 @@
+//! RMS norm: `aclnnRmsNorm`, `aclnnAddRmsNorm` and the gradient, `aclnnRmsNormGrad`.
+//!
+//! `y = x · rstd · gamma` with `rstd = 1 / sqrt(mean(x²) + epsilon)` over the last dimensions, those of
+//! `gamma`. CANN computes in f32 and rounds once at the end. [`add_rms_norm`] differs on Ascend910B: it
+//! rounds the sum, and `x · rstd` before the weight, as Llama's own code does.
+
+use super::check::{self, Named};
+use super::{Checked, Refusal};
+use crate::call::{Prepared, Request};
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::soc::Platform;
+use crate::stream::Stream;
+use crate::tensor::{Spec, Tensor};
+
+/// A normalised tensor.
+#[derive(Debug, Clone)]
+pub struct Normalised {
+    /// `x · rstd · gamma`, shaped and typed like `x`.
+    pub y: Tensor,
+    /// f32, shaped like `x` with 1 for the normalised dimensions.
+    pub rstd: Tensor,
+}
+
+/// The sum of two tensors, and that normalised.
+#[derive(Debug, Clone)]
+pub struct AddNormalised {
+    /// The sum, normalised.
+    pub y: Tensor,
+    /// As of [`Normalised`].
+    pub rstd: Tensor,
+    /// The sum.
+    pub x: Tensor,
+}
+
+/// The gradients of [`rms_norm`].
+#[derive(Debug, Clone)]
+pub struct Gradients {
+    /// Like `x`.
+    pub dx: Tensor,
+    /// f32, shaped like `gamma`. Its rows are added in any order unless the device
+    /// [is told otherwise](crate::Device::set_deterministic).
+    pub dgamma: Tensor,
+}
+
+/// What [`rms_norm`] makes of `x` (1 to 8 dimensions, of any strides) and `gamma` (the last of them).
+///
+/// Types of x and gamma: f16 or bf16 with the same or with f32, f32 with f32.
+///
+/// # Errors
+///
+/// Why CANN would refuse.
+pub fn check(platform: &Platform, x: &Spec, gamma: &Spec, epsilon: f64) -> Checked<Outputs> {
+    check::processor(platform, "RmsNorm")?;
+    check::rank(("x", x), 1, 8)?;
+    weight(("x", x), gamma)?;
+    positive(epsilon)?;
+    outputs(x, gamma)
+}
+
+/// What [`add_rms_norm`] makes of its operands: all of one type, `x1` and `x2` of one shape. CANN does not
+/// say that they may be strided, so they may not.
+///
+/// # Errors
+///
+/// Why CANN would refuse.
+pub fn check_add(
+    platform: &Platform,
+    x1: &Spec,
+    x2: &Spec,
+    gamma: &Spec,
+    epsilon: f64,
+) -> Checked<Outputs> {
+    check::processor(platform, "AddRmsNorm")?;
+    check::rank(("x1", x1), 1, 8)?;
+    check::one_float(&[("x1", x1), ("x2", x2), ("gamma", gamma)])?;
+    check::shape(("x2", x2), x1.shape())?;
+    weight(("x1", x1), gamma)?;
+    positive(epsilon)?;
+    for operand in [("x1", x1), ("x2", x2), ("gamma", gamma)] {
+        check::contiguous(operand)?;
+    }
+    outputs(x1, gamma)
+}
+
+/// What [`rms_norm_grad`] makes of its operands: `x` of 2 to 8 dimensions and not empty, `dy` like it,
+/// `rstd` as [`rms_norm`] gave it.
+///
+/// # Errors
+///
+/// Why CANN would refuse.
+pub fn check_grad(
+    platform: &Platform,
+    dy: &Spec,
+    x: &Spec,
+    rstd: &Spec,
+    gamma: &Spec,
+) -> Checked<(Spec, Spec)> {
+    check::processor(platform, "RmsNormGrad")?;
+    check::rank(("x", x), 2, 8)?;
+    weight(("x", x), gamma)?;
+    check::dtype(("dy", dy), &[x.dtype])?;
+    check::shape(("dy", dy), x.shape())?;
+    check::dtype(("rstd", rstd), &[DType::F32])?;
+    check::shape(("rstd", rstd), &reduced(x, gamma))?;
+    // Without rows CANN's gradient of gamma is not a number.
+    check::not_empty(("x", x))?;
+    let dx = Spec::contiguous(x.dtype, x.shape())?;
+    let dgamma = Spec::contiguous(DType::F32, gamma.shape())?;
+    Ok((dx, dgamma))
+}
+
+/// `x · rstd · gamma`.
+///
+/// # Errors
+///
+/// Refused by [`check`], or a call failed.
+pub fn rms_norm(stream: &Stream, x: &Tensor, gamma: &Tensor, epsilon: f64) -> Result<Normalised> {
+    prepare(stream, x, gamma, epsilon)?.launch()
+}
+
+/// [`rms_norm`] up to its launch.
+///
+/// # Errors
+///
+/// As [`rms_norm`].
+pub fn prepare(
+    stream: &Stream,
+    x: &Tensor,
+    gamma: &Tensor,
+    epsilon: f64,
+) -> Result<Prepared<Normalised>> {
+    let device = stream.device();
+    let outputs = check(device.platform(), x.spec(), gamma.spec(), epsilon)?;
+    let y = Tensor::like(stream, &outputs.y)?;
+    let rstd = Tensor::like(stream, &outputs.rstd)?;
+    let output = Normalised {
+        y: y.clone(),
+        rstd: rstd.clone(),
+    };
+    if x.spec().is_empty() {
+        return Ok(Prepared::nothing(output));
+    }
+    let norm = &device.cann().sys().norm;
+    let phase_one = norm.aclnnRmsNormGetWorkspaceSize.get()?;
+    let request = Request {
+        stream,
+        operator: "aclnnRmsNorm",
+        operands: vec![x.into(), gamma.into(), (&y).into(), (&rstd).into()],
+        attributes: vec![epsilon.into()],
+        phase_two: norm.aclnnRmsNorm.get()?,
+    };
+    request.prepare(output, |operands, answer| {
+        let [x, gamma, y, rstd] = operands.tensors();
+        // SAFETY: operands live as long as the plan, and there are places for the answers.
+        unsafe {
+            phase_one(
+                x,
+                gamma,
+                epsilon,
+                y,
+                rstd,
+                &mut answer.workspace,
+                &mut answer.executor,
+            )
+        }
+    })
+}
+
+/// `x1 + x2`, and [`rms_norm`] of that with CANN's own rounding.
+///
+/// # Errors
+///
+/// Refused by [`check_add`], or a call failed.
+pub fn add_rms_norm(
+    stream: &Stream,
+    x1: &Tensor,
+    x2: &Tensor,
+    gamma: &Tensor,
+    epsilon: f64,
+) -> Result<AddNormalised> {
+    let device = stream.device();
+    let outputs = check_add(
+        device.platform(),
+        x1.spec(),
+        x2.spec(),
+        gamma.spec(),
+        epsilon,
+    )?;
+    let y = Tensor::like(stream, &outputs.y)?;
+    let rstd = Tensor::like(stream, &outputs.rstd)?;
+    let x = Tensor::like(stream, &outputs.y)?;
+    let output = AddNormalised {
+        y: y.clone(),
+        rstd: rstd.clone(),
+        x: x.clone(),
+    };
+    if x1.spec().is_empty() {
+        return Ok(output);
+    }
+    let norm = &device.cann().sys().norm;
+    let phase_one = norm.aclnnAddRmsNormGetWorkspaceSize.get()?;
+    let operands = [x1, x2, gamma, &y, &rstd, &x];
+    let request = Request {
+        stream,
+        operator: "aclnnAddRmsNorm",
+        operands: operands.map(Into::into).into(),
+        attributes: vec![epsilon.into()],
+        phase_two: norm.aclnnAddRmsNorm.get()?,
+    };
+    let prepared = request.prepare(output, |operands, answer| {
+        let [x1, x2, gamma, y, rstd, x] = operands.tensors();
+        let (workspace, executor) = (&mut answer.workspace, &mut answer.executor);
+        // SAFETY: operands live as long as the plan, and there are places for the answers.
+        unsafe { phase_one(x1, x2, gamma, epsilon, y, rstd, x, workspace, executor) }
+    })?;
+    prepared.launch()
+}
+
+/// The gradients of [`rms_norm`] from `dy`, that of `y`.
+///
+/// # Errors
+///
+/// Refused by [`check_grad`], or a call failed.
+pub fn rms_norm_grad(
+    stream: &Stream,
+    dy: &Tensor,
+    x: &Tensor,
+    rstd: &Tensor,
+    gamma: &Tensor,
+) -> Result<Gradients> {
+    let device = stream.device();
+    let (dx, dgamma) = check_grad(
+        device.platform(),
+        dy.spec(),
+        x.spec(),
+        rstd.spec(),
+        gamma.spec(),
+    )?;
+    let (dx, dgamma) = (Tensor::like(stream, &dx)?, Tensor::like(stream, &dgamma)?);
+    let output = Gradients {
+        dx: dx.clone(),
+        dgamma: dgamma.clone(),
+    };
+    let norm = &device.cann().sys().norm;
+    let phase_one = norm.aclnnRmsNormGradGetWorkspaceSize.get()?;
+    let request = Request {
+        stream,
+        operator: "aclnnRmsNormGrad",
+        operands: [dy, x, rstd, gamma, &dx, &dgamma].map(Into::into).into(),
+        attributes: Vec::new(),
+        phase_two: norm.aclnnRmsNormGrad.get()?,
+    };
+    let prepared = request.prepare(output, |operands, answer| {
+        let [dy, x, rstd, gamma, dx, dgamma] = operands.tensors();
+        let (workspace, executor) = (&mut answer.workspace, &mut answer.executor);
+        // SAFETY: operands live as long as the plan, and there are places for the answers.
+        unsafe { phase_one(dy, x, rstd, gamma, dx, dgamma, workspace, executor) }
+    })?;
+    prepared.launch()
+}
+
+/// The outputs of a norm.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outputs {
+    /// Like `x`.
+    pub y: Spec,
+    /// f32, shaped like `x` with 1 for the normalised dimensions.
+    pub rstd: Spec,
+}
+
+fn outputs(x: &Spec, gamma: &Spec) -> Checked<Outputs> {
+    Ok(Outputs {
+        y: Spec::contiguous(x.dtype, x.shape())?,
+        rstd: Spec::contiguous(DType::F32, reduced(x, gamma))?,
+    })
+}
+
+fn reduced(x: &Spec, gamma: &Spec) -> Vec<usize> {
+    let kept = x.rank() - gamma.rank();
+    let mut shape = x.shape().to_vec();
+    shape[kept..].fill(1);
+    shape
+}
+
+/// `gamma` has the last dimensions of `x`, its type or f32, and elements.
+fn weight((name, x): Named<'_>, gamma: &Spec) -> Checked<()> {
+    check::dtype((name, x), &check::FLOATS)?;
+    check::dtype(("gamma", gamma), &[x.dtype, DType::F32])?;
+    check::rank(("gamma", gamma), 1, x.rank())?;
+    check::shape(("gamma", gamma), &x.shape()[x.rank() - gamma.rank()..])?;
+    check::not_empty(("gamma", gamma))
+}
+
+fn positive(epsilon: f64) -> Checked<()> {
+    if epsilon.is_finite() && epsilon >= 0.0 {
+        return Ok(());
+    }
+    Err(Refusal::Value {
+        what: "epsilon",
+        found: epsilon.to_string(),
+        expected: "zero or a positive number",
+    })
+}

@@ -1,0 +1,356 @@
+//! Rotary position embedding: `aclnnRotaryPositionEmbedding` (V2 where the toolkit has it) and the
+//! gradient, `aclnnRotaryPositionEmbeddingGrad`.
+//!
+//! `y = x · cos + rotate(x) · sin`, computed in f32 and rounded once. The tables are as wide as the heads,
+//! not half of that.
+
+use cann_sys::NewestRotary;
+
+use super::check;
+use super::{Checked, Refusal};
+use crate::call::{Operand, Request};
+use crate::error::Result;
+use crate::soc::Platform;
+use crate::stream::Stream;
+use crate::tensor::{Spec, Tensor};
+
+/// What is rotated with what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Style {
+    /// Element `i` with `i + width / 2`: `rotate(x1, x2) = (-x2, x1)` for the halves.
+    Half,
+    /// Neighbours: `rotate(x0, x1, …) = (-x1, x0, …)`.
+    Interleaved,
+}
+
+impl Style {
+    fn mode(self) -> i64 {
+        match self {
+            Self::Half => 0,
+            Self::Interleaved => 1,
+        }
+    }
+}
+
+/// What the dimensions of `x` mean. CANN reads it off the tables' shape; the limits depend on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Axes {
+    /// Batch, heads, sequence, width.
+    BatchHeadsSequence,
+    /// Batch, sequence, heads, width.
+    BatchSequenceHeads,
+    /// Sequence, batch, heads, width.
+    SequenceBatchHeads,
+    /// Tokens, heads, width; from CANN 9.0.
+    TokensHeads,
+}
+
+/// The gradients of [`rotary`].
+#[derive(Debug, Clone)]
+pub struct Gradients {
+    /// Like `x`.
+    pub dx: Tensor,
+    /// Those of `cos` and `sin`, if they were asked for.
+    pub tables: Option<(Tensor, Tensor)>,
+}
+
+/// The sizes by what they mean.
+struct Sizes {
+    batch: usize,
+    heads: usize,
+    sequence: usize,
+    width: usize,
+}
+
+impl Axes {
+    fn rank(self) -> usize {
+        if self == Self::TokensHeads { 3 } else { 4 }
+    }
+
+    fn sizes(self, shape: &[usize]) -> Sizes {
+        let (batch, heads, sequence) = match self {
+            Self::BatchHeadsSequence => (shape[0], shape[1], shape[2]),
+            Self::BatchSequenceHeads => (shape[0], shape[2], shape[1]),
+            Self::SequenceBatchHeads => (shape[1], shape[2], shape[0]),
+            Self::TokensHeads => (1, shape[1], shape[0]),
+        };
+        let width = shape[self.rank() - 1];
+        Sizes {
+            batch,
+            heads,
+            sequence,
+            width,
+        }
+    }
+
+    /// The shape of a table of this batch and these heads.
+    fn table(self, batch: usize, heads: usize, sequence: usize, width: usize) -> Vec<usize> {
+        match self {
+            Self::BatchHeadsSequence => vec![batch, heads, sequence, width],
+            Self::BatchSequenceHeads => vec![batch, sequence, heads, width],
+            Self::SequenceBatchHeads => vec![sequence, batch, heads, width],
+            Self::TokensHeads => vec![sequence, heads, width],
+        }
+    }
+}
+
+/// What [`rotary`] makes of `x` (of any strides) and its tables, all of one type.
+///
+/// The width is even and less than 896. With [`Style::Half`] a table has the sequence and, besides, nothing,
+/// the batch, or batch and heads of `x`; batch and heads are less than 1000 each. With
+/// [`Style::Interleaved`] it has the sequence only, and batch times heads are less than 1000.
+///
+/// # Errors
+///
+/// Why CANN would refuse.
+pub fn check(
+    platform: &Platform,
+    x: &Spec,
+    cos: &Spec,
+    sin: &Spec,
+    style: Style,
+    axes: Axes,
+) -> Checked<Spec> {
+    check::processor(platform, "RotaryPositionEmbedding")?;
+    if axes == Axes::TokensHeads && !platform.version.at_least(9, 0) {
+        return Err(Refusal::Version {
+            what: "a rotary embedding of tokens without a batch",
+            needed: "9.0",
+            found: platform.version.to_string(),
+        });
+    }
+    check::one_float(&[("x", x), ("cos", cos), ("sin", sin)])?;
+    check::rank(("x", x), axes.rank(), axes.rank())?;
+    check::shape(("sin", sin), cos.shape())?;
+    let sizes = axes.sizes(x.shape());
+    if sizes.width % 2 == 1 {
+        return Err(check::wrong_shape(("x", x), "an even last dimension"));
+    }
+    check::at_most("the last dimension of x", sizes.width, 895)?;
+    tables(x, cos, style, axes, &sizes)?;
+    match style {
+        Style::Half => {
+            check::at_most("the batch", sizes.batch, 999)?;
+            check::at_most("the number of heads", sizes.heads, 999)?;
+        }
+        Style::Interleaved => {
+            check::at_most(
+                "batch times heads",
+                sizes.batch.saturating_mul(sizes.heads),
+                999,
+            )?;
+        }
+    }
+    if style == Style::Half && axes == Axes::BatchHeadsSequence {
+        many_heads(platform, x, &sizes)?;
+    }
+    Ok(Spec::contiguous(x.dtype, x.shape())?)
+}
+
+/// What [`rotary_grad`] makes of its operands, those of [`check`] and the gradient of its output: `dx`, and
+/// the gradient of a table.
+///
+/// With `x`, for the tables' gradients, batch times heads are at most 1024. CANN does not say that the
+/// operands may be strided, so they may not.
+///
+/// # Errors
+///
+/// Why CANN would refuse.
+pub fn check_grad(
+    platform: &Platform,
+    dy: &Spec,
+    cos: &Spec,
+    sin: &Spec,
+    x: Option<&Spec>,
+    style: Style,
+    axes: Axes,
+) -> Checked<(Spec, Spec)> {
+    let dx = check(platform, dy, cos, sin, style, axes)?;
+    check::not_empty(("dy", dy))?;
+    for operand in [("dy", dy), ("cos", cos), ("sin", sin)] {
+        check::contiguous(operand)?;
+    }
+    if let Some(x) = x {
+        check::dtype(("x", x), &[dy.dtype])?;
+        check::shape(("x", x), dy.shape())?;
+        check::contiguous(("x", x))?;
+        let Sizes {
+            batch,
+            heads,
+            sequence,
+            width,
+        } = axes.sizes(x.shape());
+        check::at_most("batch times heads", batch.saturating_mul(heads), 1024)?;
+        let by_batch = batch > 1 && cos.shape() == axes.table(batch, 1, sequence, width);
+        if axes == Axes::BatchHeadsSequence && by_batch && batch >= sequence && is_nine(platform) {
+            return Err(check::wrong_shape(
+                ("x", x),
+                "a batch less than the sequence for tables by batch",
+            ));
+        }
+    }
+    Ok((dx, Spec::contiguous(cos.dtype, cos.shape())?))
+}
+
+/// `x · cos + rotate(x) · sin`.
+///
+/// # Errors
+///
+/// Refused by [`check`], or a call failed.
+pub fn rotary(
+    stream: &Stream,
+    x: &Tensor,
+    cos: &Tensor,
+    sin: &Tensor,
+    style: Style,
+    axes: Axes,
+) -> Result<Tensor> {
+    let device = stream.device();
+    let y = check(
+        device.platform(),
+        x.spec(),
+        cos.spec(),
+        sin.spec(),
+        style,
+        axes,
+    )?;
+    let y = Tensor::like(stream, &y)?;
+    if x.spec().is_empty() {
+        return Ok(y);
+    }
+    let mode = style.mode();
+    let newest = device.cann().sys().rotary.newest()?;
+    let tensors = [x, cos, sin, &y].map(Operand::from);
+    let request = |operator, operands, phase_two| Request {
+        stream,
+        operator,
+        operands,
+        attributes: vec![mode.into()],
+        phase_two,
+    };
+    let prepared = match newest {
+        NewestRotary::V1(phase_one, phase_two) => {
+            let request = request("aclnnRotaryPositionEmbedding", tensors.into(), phase_two);
+            request.prepare(y, |operands, answer| {
+                let [x, cos, sin, y] = operands.tensors();
+                let (workspace, executor) = (&mut answer.workspace, &mut answer.executor);
+                // SAFETY: operands live as long as the plan, and there are places for the answers.
+                unsafe { phase_one(x, cos, sin, mode, y, workspace, executor) }
+            })
+        }
+        NewestRotary::V2(phase_one, phase_two) => {
+            let [x, cos, sin, output] = tensors;
+            // The matrix of the rotation, which other modes need.
+            let operands = vec![x, cos, sin, Operand::Absent, output];
+            let request = request("aclnnRotaryPositionEmbeddingV2", operands, phase_two);
+            request.prepare(y, |operands, answer| {
+                let [x, cos, sin, rotate, y] = operands.tensors();
+                let (workspace, executor) = (&mut answer.workspace, &mut answer.executor);
+                // SAFETY: as above; the rotation's matrix may be NULL.
+                unsafe { phase_one(x, cos, sin, mode, rotate, y, workspace, executor) }
+            })
+        }
+    };
+    prepared?.launch()
+}
+
+/// The gradients of [`rotary`] from `dy`; those of the tables only with `x`.
+///
+/// # Errors
+///
+/// Refused by [`check_grad`], or a call failed.
+pub fn rotary_grad(
+    stream: &Stream,
+    dy: &Tensor,
+    cos: &Tensor,
+    sin: &Tensor,
+    x: Option<&Tensor>,
+    style: Style,
+    axes: Axes,
+) -> Result<Gradients> {
+    let device = stream.device();
+    let (platform, of_x) = (device.platform(), x.map(Tensor::spec));
+    let (dx, table) = check_grad(
+        platform,
+        dy.spec(),
+        cos.spec(),
+        sin.spec(),
+        of_x,
+        style,
+        axes,
+    )?;
+    let dx = Tensor::like(stream, &dx)?;
+    // CANN wants the places also when it leaves them alone.
+    let (dcos, dsin) = (Tensor::like(stream, &table)?, Tensor::like(stream, &table)?);
+    let output = Gradients {
+        dx: dx.clone(),
+        tables: x.map(|_| (dcos.clone(), dsin.clone())),
+    };
+    let functions = &device.cann().sys().rotary;
+    let phase_one = functions
+        .aclnnRotaryPositionEmbeddingGradGetWorkspaceSize
+        .get()?;
+    let mode = style.mode();
+    let [dy, cos, sin, dx, dcos, dsin] = [dy, cos, sin, &dx, &dcos, &dsin].map(Operand::from);
+    let request = Request {
+        stream,
+        operator: "aclnnRotaryPositionEmbeddingGrad",
+        operands: vec![dy, cos, sin, Operand::optional(x), dx, dcos, dsin],
+        attributes: vec![mode.into()],
+        phase_two: functions.aclnnRotaryPositionEmbeddingGrad.get()?,
+    };
+    let prepared = request.prepare(output, |operands, answer| {
+        let [dy, cos, sin, x, dx, dcos, dsin] = operands.tensors();
+        let (workspace, executor) = (&mut answer.workspace, &mut answer.executor);
+        // SAFETY: operands live as long as the plan, x may be NULL, and there are places for the answers.
+        unsafe { phase_one(dy, cos, sin, x, mode, dx, dcos, dsin, workspace, executor) }
+    })?;
+    prepared.launch()
+}
+
+fn tables(x: &Spec, cos: &Spec, style: Style, axes: Axes, sizes: &Sizes) -> Checked<()> {
+    let &Sizes {
+        batch,
+        heads,
+        sequence,
+        width,
+    } = sizes;
+    let shared = axes.table(1, 1, sequence, width);
+    let mut allowed = vec![shared];
+    if style == Style::Half {
+        allowed.push(axes.table(batch, 1, sequence, width));
+        allowed.push(axes.table(batch, heads, sequence, width));
+    }
+    allowed.dedup();
+    if allowed.iter().any(|shape| shape == cos.shape()) {
+        return Ok(());
+    }
+    let allowed: Vec<_> = allowed.iter().map(|shape| format!("{shape:?}")).collect();
+    let expected = format!("{} for x of {:?}", allowed.join(" or "), x.shape());
+    Err(check::wrong_shape(("cos", cos), expected))
+}
+
+/// A limit on heads before the sequence that the documents have since 9.0.
+fn many_heads(platform: &Platform, x: &Spec, sizes: &Sizes) -> Checked<()> {
+    if !is_nine(platform) {
+        return Ok(());
+    }
+    let rows = sizes.batch.saturating_mul(sizes.heads);
+    if (sizes.width / 2).is_multiple_of(32 / x.dtype.size()) {
+        return check::at_most("batch times heads", rows, sizes.sequence.saturating_mul(8));
+    }
+    if sizes.width >= 80 {
+        return Ok(());
+    }
+    let cores = platform.vector_cores.unwrap_or(u32::MAX) as usize;
+    check::at_most(
+        "batch times heads",
+        rows,
+        sizes.sequence.div_ceil(cores) / 2,
+    )
+}
+
+fn is_nine(platform: &Platform) -> bool {
+    // One that is not known may be.
+    platform.version.numbers().is_none() || platform.version.at_least(9, 0)
+}

@@ -1,0 +1,126 @@
+//! SwiGLU: `aclnnSwiGlu` and the gradient, `aclnnSwiGluGrad`.
+//!
+//! The two halves `a` (the gate) and `b` of `x` along a dimension become `silu(a) · b`. CANN computes in
+//! f32 and rounds once.
+
+use super::check;
+use super::{Checked, Refusal};
+use crate::call::{Prepared, Request};
+use crate::error::Result;
+use crate::soc::Platform;
+use crate::stream::Stream;
+use crate::tensor::{Spec, Tensor};
+
+/// What [`swi_glu`] makes of `x`: f16, bf16 or f32, contiguous, even along `dim`.
+///
+/// # Errors
+///
+/// Why CANN would refuse.
+pub fn check(platform: &Platform, x: &Spec, dim: usize) -> Checked<Spec> {
+    check::processor(platform, "SwiGlu")?;
+    let half = halved(x, dim)?;
+    check::contiguous(("x", x))?;
+    Ok(Spec::contiguous(x.dtype, half)?)
+}
+
+/// What [`swi_glu_grad`] makes of its operands: `x` as for [`check`] but of any strides, `dy` like the
+/// output and contiguous, none of them empty.
+///
+/// # Errors
+///
+/// Why CANN would refuse.
+pub fn check_grad(platform: &Platform, dy: &Spec, x: &Spec, dim: usize) -> Checked<Spec> {
+    check::processor(platform, "SwiGluGrad")?;
+    let half = halved(x, dim)?;
+    check::one_float(&[("x", x), ("dy", dy)])?;
+    check::shape(("dy", dy), &half)?;
+    check::contiguous(("dy", dy))?;
+    check::not_empty(("x", x))?;
+    Ok(Spec::contiguous(x.dtype, x.shape())?)
+}
+
+/// `silu(a) · b` for the halves of `x` along `dim`.
+///
+/// # Errors
+///
+/// Refused by [`check`], or a call failed.
+pub fn swi_glu(stream: &Stream, x: &Tensor, dim: usize) -> Result<Tensor> {
+    prepare(stream, x, dim)?.launch()
+}
+
+/// [`swi_glu`] up to its launch.
+///
+/// # Errors
+///
+/// As [`swi_glu`].
+pub fn prepare(stream: &Stream, x: &Tensor, dim: usize) -> Result<Prepared<Tensor>> {
+    let device = stream.device();
+    let y = Tensor::like(stream, &check(device.platform(), x.spec(), dim)?)?;
+    if x.spec().is_empty() {
+        return Ok(Prepared::nothing(y));
+    }
+    let activation = &device.cann().sys().activation;
+    let phase_one = activation.aclnnSwiGluGetWorkspaceSize.get()?;
+    let axis = dim as i64;
+    let request = Request {
+        stream,
+        operator: "aclnnSwiGlu",
+        operands: vec![x.into(), (&y).into()],
+        attributes: vec![axis.into()],
+        phase_two: activation.aclnnSwiGlu.get()?,
+    };
+    request.prepare(y, |operands, answer| {
+        let [x, y] = operands.tensors();
+        // SAFETY: operands live as long as the plan, and there are places for the answers.
+        unsafe { phase_one(x, axis, y, &mut answer.workspace, &mut answer.executor) }
+    })
+}
+
+/// The gradient of [`swi_glu`] by `x`, from `dy`.
+///
+/// # Errors
+///
+/// Refused by [`check_grad`], or a call failed.
+pub fn swi_glu_grad(stream: &Stream, dy: &Tensor, x: &Tensor, dim: usize) -> Result<Tensor> {
+    let device = stream.device();
+    let dx = check_grad(device.platform(), dy.spec(), x.spec(), dim)?;
+    let dx = Tensor::like(stream, &dx)?;
+    let activation = &device.cann().sys().activation;
+    let phase_one = activation.aclnnSwiGluGradGetWorkspaceSize.get()?;
+    let axis = dim as i64;
+    let request = Request {
+        stream,
+        operator: "aclnnSwiGluGrad",
+        operands: vec![dy.into(), x.into(), (&dx).into()],
+        attributes: vec![axis.into()],
+        phase_two: activation.aclnnSwiGluGrad.get()?,
+    };
+    let prepared = request.prepare(dx, |operands, answer| {
+        let [dy, x, dx] = operands.tensors();
+        // SAFETY: operands live as long as the plan, and there are places for the answers.
+        unsafe { phase_one(dy, x, axis, dx, &mut answer.workspace, &mut answer.executor) }
+    })?;
+    prepared.launch()
+}
+
+/// The shape of a half of `x`.
+fn halved(x: &Spec, dim: usize) -> Checked<Vec<usize>> {
+    check::dtype(("x", x), &check::FLOATS)?;
+    check::rank(("x", x), 1, 8)?;
+    let mut shape = x.shape().to_vec();
+    let Some(size) = shape.get_mut(dim) else {
+        return Err(Refusal::Value {
+            what: "dim",
+            found: dim.to_string(),
+            expected: "a dimension of x",
+        });
+    };
+    if *size % 2 == 1 {
+        return Err(check::wrong_shape(
+            ("x", x),
+            format!("an even size of dimension {dim}"),
+        ));
+    }
+    *size /= 2;
+    Ok(shape)
+}

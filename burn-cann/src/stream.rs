@@ -1,0 +1,280 @@
+//! Streams: queues of a device's work.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use cann_sys::runtime::{ACL_STREAM_STATUS_COMPLETE, aclrtStreamStatus};
+use cann_sys::types::aclrtStream;
+
+use crate::cann::{call, lock};
+use crate::device::{Device, DeviceInner, Handle};
+use crate::error::{Error, Result};
+use crate::event::{Event, RawEvent};
+use crate::memory::{Memory, StreamId};
+
+/// A queue of work on a device. Cheap to clone; shared between threads.
+///
+/// Calls return before their work has run. Everything that the work needs lives until it has: memory by
+/// the order of reuse (see [`Memory`]), pinned buffers and events because the stream keeps them.
+///
+/// The last clone waits for the work when it is dropped. Tensors hold the stream that used them last.
+#[derive(Clone)]
+pub struct Stream(Arc<StreamInner>);
+
+struct StreamInner {
+    device: Arc<DeviceInner>,
+    id: StreamId,
+    handle: Handle,
+    /// What the work in flight needs, each with the event behind it. Oldest first.
+    kept: Mutex<VecDeque<Kept>>,
+}
+
+struct Kept {
+    passed: RawEvent,
+    _thing: Box<dyn Send>,
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            out,
+            "Stream({} on device {})",
+            self.0.id.0,
+            self.0.device.id()
+        )
+    }
+}
+
+impl PartialEq for Stream {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Stream {}
+
+impl Stream {
+    pub(crate) fn new(device: &Arc<DeviceInner>) -> Result<Self> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        device.enter()?;
+        let mut stream = std::ptr::null_mut();
+        // SAFETY: a place for the answer; it is destroyed once, with the last clone.
+        unsafe { call!(device.cann(), runtime.aclrtCreateStream(&mut stream)) }?;
+        let id = StreamId(NEXT.fetch_add(1, Ordering::Relaxed));
+        let handle = Handle(stream);
+        lock(device.pool()).stream_added(id, handle);
+        Ok(Self(Arc::new(StreamInner {
+            device: device.clone(),
+            id,
+            handle,
+            kept: Mutex::default(),
+        })))
+    }
+
+    /// The device that it is of.
+    pub fn device(&self) -> Device {
+        Device(self.0.device.clone())
+    }
+
+    /// Waits for the work so far.
+    ///
+    /// # Errors
+    ///
+    /// The work failed.
+    pub fn synchronise(&self) -> Result<()> {
+        self.0.device.enter()?;
+        self.0.synchronise()?;
+        self.0.let_go()
+    }
+
+    /// Whether there is nothing left to do.
+    ///
+    /// # Errors
+    ///
+    /// The work failed.
+    pub fn is_idle(&self) -> Result<bool> {
+        self.0.device.enter()?;
+        let mut status = aclrtStreamStatus(0);
+        let cann = self.0.device.cann();
+        // SAFETY: the stream lives, and there is a place for the answer.
+        unsafe { call!(cann, runtime.aclrtStreamQuery(self.0.handle.0, &mut status)) }?;
+        Ok(status == ACL_STREAM_STATUS_COMPLETE)
+    }
+
+    /// A mark behind the work so far.
+    ///
+    /// # Errors
+    ///
+    /// The device has no more events.
+    pub fn record(&self) -> Result<Event> {
+        self.0.device.enter()?;
+        Event::record(&self.0.device, self.0.handle.0, false)
+    }
+
+    /// A mark behind the work so far that keeps the time.
+    ///
+    /// # Errors
+    ///
+    /// The device has no more events.
+    pub fn record_time(&self) -> Result<Event> {
+        self.0.device.enter()?;
+        Event::record(&self.0.device, self.0.handle.0, true)
+    }
+
+    /// Lets what comes next wait for a mark of another stream of this device.
+    ///
+    /// Tensors need it not: work on them is ordered by itself.
+    ///
+    /// # Errors
+    ///
+    /// The mark is of another device.
+    pub fn wait_for(&self, event: &Event) -> Result<()> {
+        self.same_device("the event", &event.0.device)?;
+        self.0.device.enter()?;
+        event.0.raw.hold_back(self.0.handle.0)?;
+        self.keep(event.clone())
+    }
+
+    pub(crate) fn id(&self) -> StreamId {
+        self.0.id
+    }
+
+    pub(crate) fn inner_device(&self) -> &Arc<DeviceInner> {
+        &self.0.device
+    }
+
+    pub(crate) fn same_device(&self, what: &'static str, device: &Arc<DeviceInner>) -> Result<()> {
+        if Arc::ptr_eq(device, &self.0.device) {
+            return Ok(());
+        }
+        Err(Error::OtherDevice {
+            what,
+            found: device.id(),
+            stream: self.0.device.id(),
+        })
+    }
+
+    /// Memory for use on this stream first.
+    pub(crate) fn allocate(&self, bytes: usize) -> Result<Memory> {
+        self.0.device.allocate(bytes, self)
+    }
+
+    /// Hands work to the stream that uses `memory`: behind what other streams do with it.
+    pub(crate) fn submit<R>(
+        &self,
+        memory: &[&Memory],
+        launch: impl FnOnce(aclrtStream) -> Result<R>,
+    ) -> Result<R> {
+        for memory in memory {
+            self.same_device("a tensor", memory.device())?;
+        }
+        self.0.device.enter()?;
+        // Streams that memory has left are dropped after the lock: the last clone waits for its work.
+        let mut left = Vec::new();
+        let order = lock(self.0.device.order());
+        for memory in memory {
+            self.take_over(memory, &mut left)?;
+        }
+        let result = launch(self.0.handle.0);
+        drop(order);
+        result
+    }
+
+    /// Moves the last use of `memory` to this stream, behind its last use on another.
+    fn take_over(&self, memory: &Memory, left: &mut Vec<Stream>) -> Result<()> {
+        let mut last = memory.last_stream();
+        if *last == *self {
+            return Ok(());
+        }
+        let mark = RawEvent::new(self.0.device.cann(), false)?;
+        mark.record(last.0.handle.0)?;
+        mark.hold_back(self.0.handle.0)?;
+        left.push(std::mem::replace(&mut *last, self.clone()));
+        drop(last);
+        self.keep(mark)
+    }
+
+    /// Keeps `thing` until the stream has passed its work so far. The context must be current.
+    pub(crate) fn keep(&self, thing: impl Send + 'static) -> Result<()> {
+        let device = &self.0.device;
+        let thing: Box<dyn Send> = Box::new(thing);
+        let passed = RawEvent::new(device.cann(), false)
+            .and_then(|event| event.record(self.0.handle.0).map(|()| event));
+        match passed {
+            Ok(passed) => {
+                lock(&self.0.kept).push_back(Kept {
+                    passed,
+                    _thing: thing,
+                });
+                self.0.let_go()
+            }
+            Err(error) => {
+                // Without a mark, only waiting tells when it is safe to drop; if even that fails, it isn't.
+                if self.0.synchronise().is_err() {
+                    std::mem::forget(thing);
+                }
+                Err(error)
+            }
+        }
+    }
+}
+
+impl StreamInner {
+    fn synchronise(&self) -> Result<()> {
+        // SAFETY: the stream lives, and its context is current.
+        unsafe {
+            call!(
+                self.device.cann(),
+                runtime.aclrtSynchronizeStream(self.handle.0)
+            )
+        }
+    }
+
+    /// Drops what the stream has passed.
+    fn let_go(&self) -> Result<()> {
+        let mut done = Vec::new();
+        let mut kept = lock(&self.kept);
+        while let Some(oldest) = kept.front() {
+            if !oldest.passed.is_complete()? {
+                break;
+            }
+            done.extend(kept.pop_front());
+        }
+        drop(kept);
+        // Outside the lock: what is dropped may have a stream of its own.
+        drop(done);
+        Ok(())
+    }
+
+    fn close(&self) -> Result<()> {
+        self.device.enter()?;
+        self.synchronise()
+    }
+}
+
+impl Drop for StreamInner {
+    fn drop(&mut self) {
+        if let Err(error) = self.close() {
+            tracing::error!(%error, "a stream's work failed; what it held is lost");
+            lock(self.device.pool()).stream_lost(self.id);
+            std::mem::take(&mut *lock(&self.kept))
+                .into_iter()
+                .for_each(std::mem::forget);
+        } else {
+            lock(self.device.pool()).stream_ended(self.id);
+            lock(&self.kept).clear();
+        }
+        // SAFETY: made by `new`, destroyed here alone; no clone is left, and no block names it any more.
+        let destroyed = unsafe {
+            call!(
+                self.device.cann(),
+                runtime.aclrtDestroyStream(self.handle.0)
+            )
+        };
+        if let Err(error) = destroyed {
+            tracing::error!(%error, "a stream could not be destroyed");
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! Copies between host and device.
+
+use std::ffi::c_void;
+
+use cann_sys::runtime::{ACL_MEMCPY_DEVICE_TO_HOST, ACL_MEMCPY_HOST_TO_DEVICE};
+
+use crate::cann::call;
+use crate::dtype::{DType, Element};
+use crate::error::{Error, Result};
+use crate::event::Event;
+use crate::layout::LayoutError;
+use crate::memory::Pinned;
+use crate::stream::Stream;
+use crate::tensor::Tensor;
+
+/// A copy to the device that is under way. Dropping it does not stop the copy.
+#[derive(Debug)]
+#[must_use = "the buffer comes back from `wait`"]
+pub struct Upload<E: Element> {
+    buffer: Pinned<E>,
+    done: Event,
+}
+
+/// A copy from the device that is under way. Dropping it does not stop the copy.
+#[derive(Debug)]
+#[must_use = "the elements come from `wait`"]
+pub struct Download<E: Element> {
+    buffer: Pinned<E>,
+    done: Option<Event>,
+}
+
+impl<E: Element> Upload<E> {
+    /// Waits for the copy and gives the buffer back.
+    ///
+    /// # Errors
+    ///
+    /// The stream's work failed.
+    pub fn wait(self) -> Result<Pinned<E>> {
+        self.done.synchronise()?;
+        Ok(self.buffer)
+    }
+}
+
+impl<E: Element> Download<E> {
+    /// Waits for the copy and gives the elements.
+    ///
+    /// # Errors
+    ///
+    /// The stream's work failed.
+    pub fn wait(self) -> Result<Pinned<E>> {
+        if let Some(done) = &self.done {
+            done.synchronise()?;
+        }
+        Ok(self.buffer)
+    }
+}
+
+impl Tensor {
+    /// A contiguous tensor of the host's elements. Returns while the copy is under way.
+    ///
+    /// # Errors
+    ///
+    /// `elements` are more or fewer than `shape` has, or memory is short.
+    pub fn from_slice<E: Element>(
+        stream: &Stream,
+        elements: &[E],
+        shape: impl Into<Vec<usize>>,
+    ) -> Result<Self> {
+        let tensor = Self::empty(stream, E::DTYPE, shape)?;
+        let buffer = Pinned::from_slice(tensor.device(), elements)?;
+        tensor.fill(stream, &buffer)?;
+        Ok(tensor)
+    }
+
+    /// A contiguous tensor of truth values.
+    ///
+    /// # Errors
+    ///
+    /// As [`Tensor::from_slice`].
+    pub fn from_bools(
+        stream: &Stream,
+        values: &[bool],
+        shape: impl Into<Vec<usize>>,
+    ) -> Result<Self> {
+        let tensor = Self::empty(stream, DType::Bool, shape)?;
+        let bytes: Vec<u8> = values.iter().copied().map(u8::from).collect();
+        let buffer = Pinned::from_slice(tensor.device(), &bytes)?;
+        tensor.fill(stream, &buffer)?;
+        Ok(tensor)
+    }
+
+    /// Copies `buffer` to this tensor, which must be contiguous. The buffer comes back from
+    /// [`Upload::wait`].
+    ///
+    /// # Errors
+    ///
+    /// The buffer has another type or length, or the tensor is not contiguous.
+    pub fn upload<E: Element>(&self, stream: &Stream, buffer: Pinned<E>) -> Result<Upload<E>> {
+        self.has_dtype(E::DTYPE)?;
+        self.fill(stream, &buffer)?;
+        let done = stream.record()?;
+        Ok(Upload { buffer, done })
+    }
+
+    /// Copies this tensor, which must be contiguous, to the host.
+    ///
+    /// # Errors
+    ///
+    /// The tensor has another type or is not contiguous, or the host has no memory to pin.
+    pub fn download<E: Element>(&self, stream: &Stream) -> Result<Download<E>> {
+        self.has_dtype(E::DTYPE)?;
+        self.fetch(stream)
+    }
+
+    /// The elements, once the stream has come so far. The tensor must be contiguous.
+    ///
+    /// # Errors
+    ///
+    /// As [`Tensor::download`], or the stream's work failed.
+    pub fn to_vec<E: Element>(&self, stream: &Stream) -> Result<Vec<E>> {
+        Ok(self.download(stream)?.wait()?.to_vec())
+    }
+
+    /// The truth values, once the stream has come so far. The tensor must be contiguous.
+    ///
+    /// # Errors
+    ///
+    /// As [`Tensor::to_vec`].
+    pub fn to_bools(&self, stream: &Stream) -> Result<Vec<bool>> {
+        self.has_dtype(DType::Bool)?;
+        let bytes = self.fetch::<u8>(stream)?.wait()?;
+        Ok(bytes.iter().map(|&byte| byte != 0).collect())
+    }
+
+    /// Copies a buffer of elements of this tensor's size here; the stream keeps the buffer.
+    fn fill<E: Element>(&self, stream: &Stream, buffer: &Pinned<E>) -> Result<()> {
+        let Some((address, bytes)) = self.run(buffer.len())? else {
+            return Ok(());
+        };
+        let memory: Vec<_> = self.memory().into_iter().collect();
+        let cann = stream.inner_device().cann();
+        stream.submit(&memory, |raw| {
+            let (source, kind) = (buffer.pointer(), ACL_MEMCPY_HOST_TO_DEVICE);
+            // SAFETY: both have `bytes` bytes; the stream keeps the host's, which nobody can write to
+            // meanwhile (`Upload` hides them), and orders reuse of the device's.
+            unsafe {
+                call!(
+                    cann,
+                    runtime.aclrtMemcpyAsync(address, bytes, source, bytes, kind, raw)
+                )
+            }?;
+            stream.keep(buffer.pages())
+        })
+    }
+
+    fn fetch<E: Element>(&self, stream: &Stream) -> Result<Download<E>> {
+        let buffer = Pinned::uninitialised(stream.inner_device(), self.spec().len())?;
+        let Some((address, bytes)) = self.run(buffer.len())? else {
+            return Ok(Download { buffer, done: None });
+        };
+        let memory: Vec<_> = self.memory().into_iter().collect();
+        let cann = stream.inner_device().cann();
+        stream.submit(&memory, |raw| {
+            let (target, kind) = (buffer.pointer(), ACL_MEMCPY_DEVICE_TO_HOST);
+            // SAFETY: both have `bytes` bytes; the stream keeps the host's, which nobody can read
+            // meanwhile (`Download` hides them), and orders reuse of the device's.
+            unsafe {
+                call!(
+                    cann,
+                    runtime.aclrtMemcpyAsync(target, bytes, address, bytes, kind, raw)
+                )
+            }?;
+            stream.keep(buffer.pages())
+        })?;
+        let done = Some(stream.record()?);
+        Ok(Download { buffer, done })
+    }
+
+    /// Where the elements lie, all of them one after the other, and their bytes; none for no elements.
+    fn run(&self, on_host: usize) -> Result<Option<(*mut c_void, usize)>> {
+        let expected = self.spec().len();
+        if on_host != expected {
+            return Err(Error::Length {
+                found: on_host,
+                expected,
+            });
+        }
+        if !self.layout().is_contiguous() {
+            return Err(LayoutError::Reshape {
+                from: format!("{:?}", self.layout()),
+                to: vec![expected],
+            }
+            .into());
+        }
+        let Some(memory) = self.memory().filter(|_| expected > 0) else {
+            return Ok(None);
+        };
+        let size = self.dtype().size();
+        // Within the block, as the layout was checked to be; the host does not follow the address.
+        let start = memory
+            .address()
+            .pointer()
+            .wrapping_byte_add(self.layout().offset() * size);
+        Ok(Some((start, expected * size)))
+    }
+
+    fn has_dtype(&self, found: DType) -> Result<()> {
+        let expected = self.dtype();
+        if found == expected {
+            Ok(())
+        } else {
+            Err(Error::Dtype { found, expected })
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! Operators in f64, and how far from them a result may be.
+
+use burn_cann::{DType, Element, Stream, Tensor};
+use half::{bf16, f16};
+
+/// Numbers between -1 and 1, the same on every machine.
+pub fn noise(count: usize, seed: u64) -> Vec<f64> {
+    let mut random = Random::new(seed);
+    (0..count).map(|_| random.unit() * 2.0 - 1.0).collect()
+}
+
+/// A generator of our own.
+pub struct Random(u64);
+
+impl Random {
+    pub fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0xD1B5_4A32_D192_ED03)
+    }
+
+    pub fn next(&mut self) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6364136223846793005)
+            .wrapping_add(1442695040888963407);
+        self.0 >> 33
+    }
+
+    pub fn below(&mut self, limit: usize) -> usize {
+        (self.next() % limit as u64) as usize
+    }
+
+    pub fn unit(&mut self) -> f64 {
+        self.next() as f64 / (1u64 << 31) as f64
+    }
+}
+
+/// A tensor of `values`, rounded to `dtype`, and what they were rounded to.
+pub fn tensor(
+    stream: &Stream,
+    dtype: DType,
+    values: &[f64],
+    shape: &[usize],
+) -> (Tensor, Vec<f64>) {
+    match dtype {
+        DType::F32 => put(stream, values, shape, |value| value as f32, f64::from),
+        DType::F16 => put(stream, values, shape, f16::from_f64, f16::to_f64),
+        DType::BF16 => put(stream, values, shape, bf16::from_f64, bf16::to_f64),
+        DType::I32 => put(stream, values, shape, |value| value as i32, f64::from),
+        DType::I64 => put(
+            stream,
+            values,
+            shape,
+            |value| value as i64,
+            |value| value as f64,
+        ),
+        other => panic!("no test uses {other}"),
+    }
+}
+
+fn put<E: Element>(
+    stream: &Stream,
+    values: &[f64],
+    shape: &[usize],
+    round: impl Fn(f64) -> E,
+    back: impl Fn(E) -> f64,
+) -> (Tensor, Vec<f64>) {
+    let rounded: Vec<E> = values.iter().map(|&value| round(value)).collect();
+    let tensor = Tensor::from_slice(stream, &rounded, shape).expect("an upload");
+    (tensor, rounded.into_iter().map(back).collect())
+}
+
+/// The tensor's elements.
+pub fn values(stream: &Stream, tensor: &Tensor) -> Vec<f64> {
+    match tensor.dtype() {
+        DType::F32 => get(stream, tensor, |value: f32| value.into()),
+        DType::F16 => get(stream, tensor, f16::to_f64),
+        DType::BF16 => get(stream, tensor, bf16::to_f64),
+        DType::I32 => get(stream, tensor, |value: i32| value.into()),
+        DType::I64 => get(stream, tensor, |value: i64| value as f64),
+        other => panic!("no test uses {other}"),
+    }
+}
+
+fn get<E: Element>(stream: &Stream, tensor: &Tensor, back: impl Fn(E) -> f64) -> Vec<f64> {
+    tensor
+        .to_vec(stream)
+        .expect("a download")
+        .into_iter()
+        .map(back)
+        .collect()
+}
+
+/// The distance of neighbours around 1.
+pub fn epsilon(dtype: DType) -> f64 {
+    match dtype {
+        DType::F32 => 2f64.powi(-23),
+        DType::F16 => 2f64.powi(-10),
+        DType::BF16 => 2f64.powi(-7),
+        other => panic!("{other} is not rounded"),
+    }
+}
+
+/// Fails unless every value is within one rounding of `dtype` and `inside` (relative to the largest of what
+/// was expected), the price of f32 on the way.
+#[track_caller]
+pub fn assert_close(found: &[f64], expected: &[f64], dtype: DType, inside: f64) {
+    assert_eq!(found.len(), expected.len());
+    let largest = expected
+        .iter()
+        .fold(0.0f64, |largest, value| largest.max(value.abs()));
+    for (place, (found, expected)) in found.iter().zip(expected).enumerate() {
+        let smallest = if dtype == DType::F16 {
+            2f64.powi(-14)
+        } else {
+            0.0
+        };
+        let rounding = epsilon(dtype) / 2.0 * expected.abs().max(smallest);
+        let allowed = rounding * 1.001 + inside * largest;
+        let error = (found - expected).abs();
+        assert!(
+            error <= allowed,
+            "{dtype}, element {place}: {found}, expected {expected}, off by {error:e} of {allowed:e}"
+        );
+    }
+}
+
+/// The results of the f32 sums within an operator.
+pub const F32_INSIDE: f64 = 1e-6;
+
+pub fn rms_norm(x: &[f64], gamma: &[f64], epsilon: f64) -> (Vec<f64>, Vec<f64>) {
+    let (mut y, mut rstd) = (Vec::new(), Vec::new());
+    for row in x.chunks(gamma.len()) {
+        let mean = row.iter().map(|x| x * x).sum::<f64>() / row.len() as f64;
+        let scale = 1.0 / (mean + epsilon).sqrt();
+        rstd.push(scale);
+        y.extend(row.iter().zip(gamma).map(|(x, gamma)| x * scale * gamma));
+    }
+    (y, rstd)
+}
+
+pub fn rms_norm_grad(dy: &[f64], x: &[f64], gamma: &[f64], epsilon: f64) -> (Vec<f64>, Vec<f64>) {
+    let (_, rstd) = rms_norm(x, gamma, epsilon);
+    let width = gamma.len();
+    let (mut dx, mut dgamma) = (Vec::new(), vec![0.0; width]);
+    for ((dy, x), rstd) in dy.chunks(width).zip(x.chunks(width)).zip(rstd) {
+        let mean = (0..width)
+            .map(|i| dy[i] * gamma[i] * x[i] * rstd)
+            .sum::<f64>()
+            / width as f64;
+        for i in 0..width {
+            dx.push((dy[i] * gamma[i] - x[i] * rstd * mean) * rstd);
+            dgamma[i] += dy[i] * x[i] * rstd;
+        }
+    }
+    (dx, dgamma)
+}
+
+fn sigmoid(x: f64) -> f64 {
+    1.0 / (1.0 + (-x).exp())
+}
+
+/// Splits rows of `2 * half` into their halves.
+fn halves(x: &[f64], half: usize) -> impl Iterator<Item = (&[f64], &[f64])> {
+    x.chunks(2 * half).map(move |row| row.split_at(half))
+}
+
+/// Along the last dimension, of `2 * half`.
+pub fn swi_glu(x: &[f64], half: usize) -> Vec<f64> {
+    halves(x, half)
+        .flat_map(|(a, b)| a.iter().zip(b).map(|(a, b)| a * sigmoid(*a) * b))
+        .collect()
+}
+
+pub fn swi_glu_grad(dy: &[f64], x: &[f64], half: usize) -> Vec<f64> {
+    let mut dx = Vec::new();
+    for (dy, (a, b)) in dy.chunks(half).zip(halves(x, half)) {
+        let silu_grad = |a: f64| sigmoid(a) * (1.0 + a * (1.0 - sigmoid(a)));
+        dx.extend((0..half).map(|i| dy[i] * silu_grad(a[i]) * b[i]));
+        dx.extend((0..half).map(|i| dy[i] * a[i] * sigmoid(a[i])));
+    }
+    dx
+}
+
+/// The elements of a view of `storage`, in order.
+pub fn view(storage: &[f64], layout: &burn_cann::Layout) -> Vec<f64> {
+    let mut places = vec![layout.offset()];
+    for (&size, &stride) in layout.shape().iter().zip(layout.strides()) {
+        places = places
+            .iter()
+            .flat_map(|place| (0..size).map(move |index| place + index * stride))
+            .collect();
+    }
+    places.into_iter().map(|place| storage[place]).collect()
+}

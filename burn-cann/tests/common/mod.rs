@@ -1,0 +1,127 @@
+//! Scenarios on the emulator, each in a process of its own: CANN's state is the process', and only the end of
+//! it tells what was not given back.
+
+#![allow(dead_code)] // each test file uses its part
+
+pub mod maths;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
+
+use burn_cann::{Cann, Device, Stream};
+use cann_sys::Search;
+
+/// Says to a process that it is the scenario, not the test that starts it.
+const INSIDE: &str = "BURN_CANN_SCENARIO";
+
+/// A run of the calling test's body in a process of its own, on an emulator with settings.
+pub struct Scenario {
+    name: &'static str,
+    settings: Vec<(&'static str, String)>,
+    hidden: Vec<&'static str>,
+    expected_leak: bool,
+}
+
+impl Scenario {
+    /// `name` is that of the test function, with which the process finds it again.
+    pub fn new(name: &'static str) -> Self {
+        Self {
+            name,
+            settings: Vec::new(),
+            hidden: Vec::new(),
+            expected_leak: false,
+        }
+    }
+
+    /// Sets `CANN_EMULATOR_…`.
+    pub fn set(mut self, setting: &'static str, value: impl ToString) -> Self {
+        self.settings.push((setting, value.to_string()));
+        self
+    }
+
+    /// Takes a function away, as an older CANN would not have it.
+    pub fn hide(mut self, function: &'static str) -> Self {
+        self.hidden.push(function);
+        self
+    }
+
+    /// Something stays behind, on purpose.
+    pub fn leaks(mut self) -> Self {
+        self.expected_leak = true;
+        self
+    }
+
+    /// Runs `body`, finalises CANN, and fails if the emulator says that something was not given back.
+    pub fn run(self, body: impl FnOnce(&Cann)) {
+        if inside() {
+            let search = Search::in_folder(env::var_os("CANN_LIB_DIR").expect("set by the test"));
+            let search = self
+                .hidden
+                .iter()
+                .fold(search, |search, name| search.hide(*name));
+            let cann = Cann::load_from(&search).expect("the emulator loads");
+            body(&cann);
+            if !self.expected_leak {
+                cann.finalise().expect("everything was dropped");
+            }
+            println!("the scenario is at its end");
+            return;
+        }
+        let mut process = Command::new(env::current_exe().expect("a path"));
+        process.args([self.name, "--exact", "--nocapture", "--include-ignored"]);
+        process
+            .env(INSIDE, "1")
+            .env("CANN_LIB_DIR", library_folder());
+        process.envs(self.settings);
+        let output = process.output().expect("the test's own program runs");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned()
+            + &String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{text}");
+        assert!(
+            text.contains("the scenario is at its end"),
+            "no test of this name ran: {text}"
+        );
+        assert!(!text.contains("not given back"), "{text}");
+    }
+}
+
+/// Whether this process is a scenario: then a loop over scenarios is over with the first.
+pub fn inside() -> bool {
+    env::var_os(INSIDE).is_some()
+}
+
+/// A folder with the emulator under CANN's names.
+fn library_folder() -> PathBuf {
+    let program = env::current_exe().expect("a path");
+    let library = program
+        .ancestors()
+        .skip(1)
+        .take(2)
+        .flat_map(|folder| {
+            [
+                folder.join("libcann_emulator.so"),
+                folder.join("deps/libcann_emulator.so"),
+            ]
+        })
+        .find(|path| path.exists())
+        .expect("Cargo builds the emulator's library beside the tests");
+    let folder =
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("cann-{}", std::process::id()));
+    fs::create_dir_all(&folder).expect("a folder for links");
+    for name in ["libascendcl.so", "libnnopbase.so", "libopapi.so"] {
+        let link = folder.join(name);
+        if !link.exists() {
+            // Another test of this process may be faster, which is as well.
+            let _ = std::os::unix::fs::symlink(&library, link);
+        }
+    }
+    folder
+}
+
+/// Device 0 and a stream on it.
+pub fn device(cann: &Cann) -> (Device, Stream) {
+    let device = Device::open(cann, 0).expect("device 0");
+    let stream = device.stream().expect("a stream");
+    (device, stream)
+}

@@ -1,0 +1,47 @@
+//! The exported functions, by the areas of `cann-sys`. What they do stands in CANN's documentation and,
+//! in short, in the headers of `cann-sys`.
+//!
+//! # Safety
+//!
+//! As for CANN: pointers to places on the host must be valid for what is read or written there. Handles
+//! and device addresses may be anything; what is not live is an error.
+
+// The names are CANN's; the safety of all is the module's.
+#![allow(non_snake_case, missing_docs, clippy::missing_safety_doc)]
+
+pub mod activation;
+pub mod grouped_matmul;
+pub mod meta;
+pub mod moe;
+pub mod norm;
+pub mod rotary;
+pub mod runtime;
+
+/// Checks that each function has its declared prototype.
+macro_rules! exports {
+    ($module:ident: $($name:ident),* $(,)?) => {
+        $(const _: cann_sys::$module::$name = $name;)*
+    };
+}
+pub(crate) use exports;
+
+/// Exports phase two of operators, which look alike, and checks both phases.
+macro_rules! operators {
+    ($module:ident: $($one:ident, $two:ident;)*) => {
+        $(
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn $two(
+                workspace: *mut std::ffi::c_void,
+                workspace_size: u64,
+                executor: *mut cann_sys::meta::aclOpExecutor,
+                stream: cann_sys::types::aclrtStream,
+            ) -> cann_sys::types::aclnnStatus {
+                $crate::executor::phase_two(
+                    stringify!($two), workspace, workspace_size, executor, stream,
+                )
+            }
+            $crate::abi::exports!($module: $one, $two);
+        )*
+    };
+}
+pub(crate) use operators;

@@ -1,0 +1,538 @@
+//! Tokens to experts and back, with gradients, and the choice of experts.
+
+use std::sync::Arc;
+
+use cann_sys::meta::*;
+
+use crate::abi::operators;
+use crate::error::{Outcome, ensure};
+use crate::executor::{check_contiguous, check_dtype, check_shape, phase_one};
+use crate::ops::moe;
+use crate::state;
+use crate::tensor::{self, Tensor};
+
+const FLOATS: [aclDataType; 3] = [ACL_FLOAT16, ACL_BF16, ACL_FLOAT];
+
+/// Experts are compared as numbers that f32 holds.
+const MOST_EXPERTS: i64 = 16_777_215;
+
+fn refuse_padding(padded: bool) -> Outcome<()> {
+    ensure!(
+        !padded,
+        ACLNN_ERR_INNER_TILING_ERROR,
+        "paddedMode is not supported; pass false"
+    );
+    Ok(())
+}
+
+fn check_matrix(name: &str, tensor: &Tensor) -> Outcome<()> {
+    check_dtype(name, tensor, &FLOATS)?;
+    ensure!(
+        tensor.rank() == 2,
+        ACLNN_ERR_INNER_TILING_ERROR,
+        "{name} has {} axes; it takes 2",
+        tensor.rank()
+    );
+    Ok(())
+}
+
+fn check_choices(choices: usize) -> Outcome<()> {
+    ensure!(
+        (1..=512).contains(&choices),
+        ACLNN_ERR_INNER_TILING_ERROR,
+        "{choices} experts a token; 1 to 512 are supported"
+    );
+    Ok(())
+}
+
+/// Rows that a list of them names must be the numbers from zero, each once.
+fn check_rows(rows: &[i64]) -> Outcome<()> {
+    let mut seen = vec![false; rows.len()];
+    for row in rows {
+        let place = usize::try_from(*row).ok().and_then(|row| seen.get_mut(row));
+        ensure!(
+            place.is_some_and(|seen| !std::mem::replace(seen, true)),
+            ACLNN_ERR_PARAM_INVALID,
+            "sortedIndices is no permutation of {} rows: it has {row}",
+            rows.len()
+        );
+    }
+    Ok(())
+}
+
+/// How many rows `numOutTokens` keeps of `slots`: that many, or all but that many if it is negative.
+fn kept(wanted: i64, slots: usize) -> usize {
+    match usize::try_from(wanted) {
+        Ok(wanted) if wanted > 0 => wanted.min(slots),
+        _ => slots.saturating_sub(wanted.unsigned_abs() as usize),
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aclnnMoeTokenPermuteGetWorkspaceSize(
+    tokens: *const aclTensor,
+    indices: *const aclTensor,
+    num_out_tokens: i64,
+    padded_mode: bool,
+    permuted: *const aclTensor,
+    sorted_indices: *const aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus {
+    phase_one(
+        "aclnnMoeTokenPermute",
+        workspace_size,
+        executor,
+        |operands| {
+            let (tokens, indices) = (
+                operands.input("tokens", tokens)?,
+                operands.input("indices", indices)?,
+            );
+            let permuted = operands.output("permuteTokensOut", permuted)?;
+            let sorted = operands.output("sortedIndicesOut", sorted_indices)?;
+            refuse_padding(padded_mode)?;
+            check_dtype("tokens", &tokens, &FLOATS)?;
+            check_dtype("indices", &indices, &[ACL_INT32, ACL_INT64])?;
+            check_dtype("permuteTokensOut", &permuted, &[tokens.dtype])?;
+            check_dtype("sortedIndicesOut", &sorted, &[ACL_INT32])?;
+            ensure!(
+                tokens.rank() >= 2,
+                ACLNN_ERR_INNER_TILING_ERROR,
+                "tokens has {} axes; it takes 2 or more",
+                tokens.rank()
+            );
+            let (count, width) = (tokens.shape[0], tokens.shape[1..].iter().product());
+            let choices = if indices.rank() == 2 {
+                indices.shape[1]
+            } else {
+                1
+            };
+            check_choices(choices)?;
+            let expected = if indices.rank() == 2 {
+                vec![count, choices]
+            } else {
+                vec![count]
+            };
+            check_shape("indices", &indices, &expected)?;
+            let rows = kept(num_out_tokens, count * choices);
+            // Its other axes may be cut otherwise.
+            let rest: usize = permuted.shape.iter().skip(1).product();
+            ensure!(
+                permuted.rank() >= 2 && permuted.shape[0] == rows && rest == width,
+                ACLNN_ERR_INNER_TILING_ERROR,
+                "permuteTokensOut has the shape {:?}; {rows} rows of {width} values are needed",
+                permuted.shape
+            );
+            check_shape("sortedIndicesOut", &sorted, &[count * choices])?;
+            check_contiguous("permuteTokensOut", &permuted)?;
+            check_contiguous("sortedIndicesOut", &sorted)?;
+            Ok(Arc::new(move |memory, operands| {
+                let [tokens, indices, permuted, sorted] = operands else {
+                    unreachable!("taken above")
+                };
+                let experts = indices.integers(memory)?;
+                ensure!(
+                    experts
+                        .iter()
+                        .all(|expert| (0..MOST_EXPERTS).contains(expert)),
+                    ACLNN_ERR_PARAM_INVALID,
+                    "an expert's number is negative or not less than {MOST_EXPERTS}"
+                );
+                let of_slots = moe::rows_of_slots(&experts);
+                let values = moe::permute(&tokens.floats(memory)?, width, &of_slots, choices, rows);
+                permuted.store(memory, &values)?;
+                sorted.store_integers(memory, &of_slots)
+            }))
+        },
+    )
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aclnnMoeTokenPermuteGradGetWorkspaceSize(
+    dpermuted: *const aclTensor,
+    sorted_indices: *const aclTensor,
+    choices: i64,
+    padded_mode: bool,
+    output: *const aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus {
+    phase_one(
+        "aclnnMoeTokenPermuteGrad",
+        workspace_size,
+        executor,
+        |operands| {
+            let dpermuted = operands.input("permutedOutputGrad", dpermuted)?;
+            let sorted = operands.input("sortedIndices", sorted_indices)?;
+            let output = operands.output("out", output)?;
+            refuse_padding(padded_mode)?;
+            check_matrix("permutedOutputGrad", &dpermuted)?;
+            check_dtype("sortedIndices", &sorted, &[ACL_INT32])?;
+            check_dtype("out", &output, &[dpermuted.dtype])?;
+            let choices = usize::try_from(choices).unwrap_or(0);
+            check_choices(choices)?;
+            check_shape(
+                "sortedIndices",
+                &sorted,
+                &[sorted.count() / choices * choices],
+            )?;
+            let width = dpermuted.shape[1];
+            check_shape("out", &output, &[sorted.count() / choices, width])?;
+            check_contiguous("out", &output)?;
+            Ok(Arc::new(move |memory, operands| {
+                let [dpermuted, sorted, output] = operands else {
+                    unreachable!("taken above")
+                };
+                let rows = sorted.integers(memory)?;
+                check_rows(&rows)?;
+                let values =
+                    moe::unpermute(&dpermuted.floats(memory)?, width, &rows, None, choices);
+                output.store(memory, &values)
+            }))
+        },
+    )
+}
+
+/// What the way back and its gradient check alike; how many choices a token has.
+fn check_unpermute(rows: &Tensor, probs: Option<&Tensor>, dtype: aclDataType) -> Outcome<usize> {
+    check_dtype("sortedIndices", rows, &[ACL_INT32])?;
+    let Some(probs) = probs else {
+        check_shape("sortedIndices", rows, &[rows.count()])?;
+        return Ok(1);
+    };
+    check_dtype("probs", probs, &[dtype])?;
+    ensure!(
+        probs.rank() == 2,
+        ACLNN_ERR_INNER_TILING_ERROR,
+        "probs has {} axes; it takes 2",
+        probs.rank()
+    );
+    check_choices(probs.shape[1])?;
+    check_shape("sortedIndices", rows, &[probs.count()])?;
+    Ok(probs.shape[1])
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aclnnMoeTokenUnpermuteGetWorkspaceSize(
+    permuted: *const aclTensor,
+    sorted_indices: *const aclTensor,
+    probs: *const aclTensor,
+    padded_mode: bool,
+    _restore_shape: *const aclIntArray,
+    output: *const aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus {
+    phase_one(
+        "aclnnMoeTokenUnpermute",
+        workspace_size,
+        executor,
+        |operands| {
+            let permuted = operands.input("permutedTokens", permuted)?;
+            let rows = operands.input("sortedIndices", sorted_indices)?;
+            let probs = operands.optional("probs", probs)?;
+            let output = operands.output("out", output)?;
+            refuse_padding(padded_mode)?;
+            check_matrix("permutedTokens", &permuted)?;
+            let choices = check_unpermute(&rows, probs.as_ref(), permuted.dtype)?;
+            check_dtype("out", &output, &[permuted.dtype])?;
+            let width = permuted.shape[1];
+            check_shape("out", &output, &[rows.count() / choices, width])?;
+            check_contiguous("out", &output)?;
+            Ok(Arc::new(move |memory, operands| {
+                let (permuted, rows, probs, output) = match operands {
+                    [permuted, rows, probs, output] => (permuted, rows, Some(probs), output),
+                    [permuted, rows, output] => (permuted, rows, None, output),
+                    _ => unreachable!("taken above"),
+                };
+                let rows = rows.integers(memory)?;
+                check_rows(&rows)?;
+                let probs = probs.map(|probs| probs.floats(memory)).transpose()?;
+                let values = moe::unpermute(
+                    &permuted.floats(memory)?,
+                    width,
+                    &rows,
+                    probs.as_deref(),
+                    choices,
+                );
+                output.store(memory, &values)
+            }))
+        },
+    )
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aclnnMoeTokenUnpermuteGradGetWorkspaceSize(
+    permuted: *const aclTensor,
+    dout: *const aclTensor,
+    sorted_indices: *const aclTensor,
+    probs: *const aclTensor,
+    padded_mode: bool,
+    _restore_shape: *const aclIntArray,
+    dpermuted: *const aclTensor,
+    dprobs: *const aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus {
+    phase_one(
+        "aclnnMoeTokenUnpermuteGrad",
+        workspace_size,
+        executor,
+        |operands| {
+            let permuted = operands.input("permutedTokens", permuted)?;
+            let dout = operands.input("unpermutedTokensGrad", dout)?;
+            let rows = operands.input("sortedIndices", sorted_indices)?;
+            let probs = operands.optional("probs", probs)?;
+            let dpermuted = operands.output("permutedTokensGradOut", dpermuted)?;
+            let dprobs = operands.output("probsGradOut", dprobs)?;
+            refuse_padding(padded_mode)?;
+            check_matrix("permutedTokens", &permuted)?;
+            check_dtype("unpermutedTokensGrad", &dout, &[permuted.dtype])?;
+            check_dtype("permutedTokensGradOut", &dpermuted, &[permuted.dtype])?;
+            let choices = check_unpermute(&rows, probs.as_ref(), permuted.dtype)?;
+            let [count, width] = permuted.shape[..] else {
+                unreachable!("two axes")
+            };
+            check_shape(
+                "unpermutedTokensGrad",
+                &dout,
+                &[rows.count() / choices, width],
+            )?;
+            check_shape("permutedTokensGradOut", &dpermuted, &permuted.shape)?;
+            check_contiguous("permutedTokensGradOut", &dpermuted)?;
+            if let Some(probs) = &probs {
+                check_dtype("probsGradOut", &dprobs, &[probs.dtype])?;
+                check_shape("probsGradOut", &dprobs, &probs.shape)?;
+                check_contiguous("probsGradOut", &dprobs)?;
+            }
+            Ok(Arc::new(move |memory, operands| {
+                let (permuted, dout, rows, probs, dpermuted, dprobs) = match operands {
+                    [permuted, dout, rows, probs, dpermuted, dprobs] => {
+                        (permuted, dout, rows, Some(probs), dpermuted, dprobs)
+                    }
+                    [permuted, dout, rows, dpermuted, dprobs] => {
+                        (permuted, dout, rows, None, dpermuted, dprobs)
+                    }
+                    _ => unreachable!("taken above"),
+                };
+                let rows = rows.integers(memory)?;
+                check_rows(&rows)?;
+                let probs = probs.map(|probs| probs.floats(memory)).transpose()?;
+                let (permuted, dout) = (permuted.floats(memory)?, dout.floats(memory)?);
+                let values = moe::unpermute_grad(
+                    &permuted,
+                    &dout,
+                    width,
+                    &rows,
+                    probs.as_deref(),
+                    choices,
+                    count,
+                );
+                dpermuted.store(memory, &values.0)?;
+                if probs.is_some() {
+                    dprobs.store(memory, &values.1)
+                } else {
+                    Ok(())
+                }
+            }))
+        },
+    )
+}
+
+/// What both versions of the choice check alike; tokens and experts.
+fn check_gating(
+    x: &Tensor,
+    finished: Option<&Tensor>,
+    k: i64,
+    y: &Tensor,
+) -> Outcome<(usize, usize)> {
+    let config = state::config()?;
+    ensure!(
+        !config.soc.starts_with("Ascend950"),
+        ACLNN_ERR_INNER_FIND_KERNEL_ERROR,
+        "{} does not have this operator",
+        config.soc
+    );
+    check_dtype("x", x, &FLOATS)?;
+    ensure!(
+        x.rank() == 2 || x.rank() == 3,
+        ACLNN_ERR_INNER_TILING_ERROR,
+        "x has {} axes; it takes 2 or 3",
+        x.rank()
+    );
+    let experts = x.shape[x.rank() - 1];
+    ensure!(
+        (0..=1024).contains(&k) && k as usize <= experts,
+        ACLNN_ERR_INNER_TILING_ERROR,
+        "k is {k}, of {experts} experts; it is at most 1024 and at most their number"
+    );
+    if let Some(finished) = finished {
+        check_dtype("finished", finished, &[ACL_BOOL])?;
+        check_shape("finished", finished, &x.shape[..x.rank() - 1])?;
+    }
+    check_dtype("y", y, &[x.dtype])?;
+    Ok((x.count() / experts.max(1), experts))
+}
+
+fn chosen_shape(x: &Tensor, k: i64) -> Vec<usize> {
+    let mut shape = x.shape.clone();
+    shape[x.rank() - 1] = k as usize;
+    shape
+}
+
+/// Tokens that are finished choose the expert after the last.
+fn drop_finished(places: &mut [i64], finished: Option<&[i64]>, k: usize, experts: usize) {
+    let Some(finished) = finished else { return };
+    if k == 0 {
+        return;
+    }
+    for (places, finished) in places.chunks_exact_mut(k).zip(finished) {
+        if *finished != 0 {
+            places.fill(experts as i64);
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aclnnMoeGatingTopKSoftmaxGetWorkspaceSize(
+    x: *const aclTensor,
+    finished: *const aclTensor,
+    k: i64,
+    y: *const aclTensor,
+    expert_idx: *const aclTensor,
+    row_idx: *const aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus {
+    phase_one(
+        "aclnnMoeGatingTopKSoftmax",
+        workspace_size,
+        executor,
+        |operands| {
+            let x = operands.input("x", x)?;
+            let finished = operands.optional("finished", finished)?;
+            let y = operands.output("y", y)?;
+            let places = operands.output("expertIdx", expert_idx)?;
+            let rows = operands.output("rowIdx", row_idx)?;
+            let (tokens, experts) = check_gating(&x, finished.as_ref(), k, &y)?;
+            let shape = chosen_shape(&x, k);
+            check_shape("y", &y, &shape)?;
+            for (name, tensor) in [("expertIdx", &places), ("rowIdx", &rows)] {
+                check_dtype(name, tensor, &[ACL_INT32])?;
+                check_shape(name, tensor, &shape)?;
+            }
+            Ok(Arc::new(move |memory, operands| {
+                let (x, finished, [y, places, rows]) = split(operands);
+                let k = k as usize;
+                let finished = finished
+                    .map(|finished| finished.integers(memory))
+                    .transpose()?;
+                let all = moe::softmax(&x.floats(memory)?, experts);
+                let (values, mut found) = moe::top_k(&all, experts, k);
+                drop_finished(&mut found, finished.as_deref(), k, experts);
+                y.store(memory, &values)?;
+                places.store_integers(memory, &found)?;
+                // Numbered along the tokens first.
+                let numbers = (0..tokens * k).map(|slot| (slot % k * tokens + slot / k) as i64);
+                rows.store_integers(memory, &numbers.collect::<Vec<_>>())
+            }))
+        },
+    )
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aclnnMoeGatingTopKSoftmaxV2GetWorkspaceSize(
+    x: *const aclTensor,
+    finished: *const aclTensor,
+    k: i64,
+    renorm: i64,
+    output_softmax: bool,
+    y: *const aclTensor,
+    expert_idx: *const aclTensor,
+    softmax: *const aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus {
+    phase_one(
+        "aclnnMoeGatingTopKSoftmaxV2",
+        workspace_size,
+        executor,
+        |operands| {
+            let x = operands.input("x", x)?;
+            let finished = operands.optional("finished", finished)?;
+            let y = operands.output("y", y)?;
+            let places = operands.output("expertIdx", expert_idx)?;
+            let (_, experts) = check_gating(&x, finished.as_ref(), k, &y)?;
+            ensure!(
+                renorm == 0 || renorm == 1,
+                ACLNN_ERR_INNER_TILING_ERROR,
+                "renorm is {renorm}; 0 chooses after the softmax, 1 before"
+            );
+            let shape = chosen_shape(&x, k);
+            check_shape("y", &y, &shape)?;
+            check_dtype("expertIdx", &places, &[ACL_INT32])?;
+            check_shape("expertIdx", &places, &shape)?;
+            // Only a choice after the softmax has all of it.
+            let whole = output_softmax && renorm == 0;
+            if whole {
+                let softmax = operands.output("softmaxResult", softmax)?;
+                ensure!(
+                    softmax.dtype == ACL_FLOAT,
+                    ACLNN_ERR_INNER_TILING_ERROR,
+                    "softmaxResult is {}; it takes f32",
+                    tensor::name_of(softmax.dtype)
+                );
+                check_shape("softmaxResult", &softmax, &x.shape)?;
+            }
+            let has_finished = finished.is_some();
+            Ok(Arc::new(move |memory, operands| {
+                let (x, rest) = (&operands[0], &operands[1..]);
+                let (finished, rest) = if has_finished {
+                    (Some(&rest[0]), &rest[1..])
+                } else {
+                    (None, rest)
+                };
+                let k = k as usize;
+                let finished = finished
+                    .map(|finished| finished.integers(memory))
+                    .transpose()?;
+                let x = x.floats(memory)?;
+                let all = if renorm == 0 {
+                    moe::softmax(&x, experts)
+                } else {
+                    x
+                };
+                let (mut values, mut found) = moe::top_k(&all, experts, k);
+                if renorm == 1 {
+                    values = moe::softmax(&values, k);
+                }
+                drop_finished(&mut found, finished.as_deref(), k, experts);
+                rest[0].store(memory, &values)?;
+                rest[1].store_integers(memory, &found)?;
+                if whole {
+                    rest[2].store(memory, &all)
+                } else {
+                    Ok(())
+                }
+            }))
+        },
+    )
+}
+
+/// The input, the optional one, and three outputs.
+fn split(operands: &[Tensor]) -> (&Tensor, Option<&Tensor>, [&Tensor; 3]) {
+    match operands {
+        [x, finished, y, places, rows] => (x, Some(finished), [y, places, rows]),
+        [x, y, places, rows] => (x, None, [y, places, rows]),
+        _ => unreachable!("taken in phase one"),
+    }
+}
+
+operators! { moe:
+    aclnnMoeTokenPermuteGetWorkspaceSize, aclnnMoeTokenPermute;
+    aclnnMoeTokenPermuteGradGetWorkspaceSize, aclnnMoeTokenPermuteGrad;
+    aclnnMoeTokenUnpermuteGetWorkspaceSize, aclnnMoeTokenUnpermute;
+    aclnnMoeTokenUnpermuteGradGetWorkspaceSize, aclnnMoeTokenUnpermuteGrad;
+    aclnnMoeGatingTopKSoftmaxGetWorkspaceSize, aclnnMoeGatingTopKSoftmax;
+    aclnnMoeGatingTopKSoftmaxV2GetWorkspaceSize, aclnnMoeGatingTopKSoftmaxV2;
+}

@@ -1,0 +1,198 @@
+//! RMS norm, its gradient, and the one that adds first.
+
+use std::sync::Arc;
+
+use cann_sys::meta::*;
+
+use crate::abi::operators;
+use crate::error::{Outcome, ensure};
+use crate::executor::{check_dtype, check_shape, phase_one};
+use crate::ops::norm;
+use crate::state;
+use crate::tensor::{Tensor, rounded};
+
+/// How x and gamma divide into rows.
+struct Rows {
+    /// The shape of rstd: that of x, with the normalised axes of length one.
+    rstd: Vec<usize>,
+    /// Axes that are not normalised.
+    kept: usize,
+}
+
+fn rows(x: &Tensor, gamma: &Tensor) -> Outcome<Rows> {
+    ensure!(
+        (1..=8).contains(&x.rank()),
+        ACLNN_ERR_PARAM_INVALID,
+        "x has {} axes; it takes 1 to 8",
+        x.rank()
+    );
+    ensure!(gamma.count() > 0, ACLNN_ERR_PARAM_INVALID, "gamma is empty");
+    let fits =
+        (1..=x.rank()).contains(&gamma.rank()) && x.shape[x.rank() - gamma.rank()..] == gamma.shape;
+    ensure!(
+        fits,
+        ACLNN_ERR_INNER_TILING_ERROR,
+        "the shape of gamma, {:?}, is not the end of x's, {:?}",
+        gamma.shape,
+        x.shape
+    );
+    let kept = x.rank() - gamma.rank();
+    let mut rstd = x.shape.clone();
+    rstd[kept..].fill(1);
+    Ok(Rows { rstd, kept })
+}
+
+/// Combinations of dtypes: gamma like x, or f32 with x in a half type.
+fn check_dtypes(x: &Tensor, gamma: &Tensor) -> Outcome<()> {
+    check_dtype("x", x, &[ACL_FLOAT16, ACL_BF16, ACL_FLOAT])?;
+    check_dtype("gamma", gamma, &[x.dtype, ACL_FLOAT])
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aclnnRmsNormGetWorkspaceSize(
+    x: *const aclTensor,
+    gamma: *const aclTensor,
+    epsilon: f64,
+    y: *const aclTensor,
+    rstd: *const aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus {
+    phase_one("aclnnRmsNorm", workspace_size, executor, |operands| {
+        let (x, gamma) = (operands.input("x", x)?, operands.input("gamma", gamma)?);
+        let (y, rstd) = (operands.output("y", y)?, operands.output("rstd", rstd)?);
+        check_dtypes(&x, &gamma)?;
+        check_dtype("y", &y, &[x.dtype])?;
+        check_dtype("rstd", &rstd, &[ACL_FLOAT])?;
+        let rows = rows(&x, &gamma)?;
+        check_shape("y", &y, &x.shape)?;
+        check_shape("rstd", &rstd, &rows.rstd)?;
+        Ok(Arc::new(move |memory, operands| {
+            let [x, gamma, y, rstd] = operands else {
+                unreachable!("taken above")
+            };
+            let values = norm::rms_norm(&x.floats(memory)?, &gamma.floats(memory)?, epsilon as f32);
+            y.store(memory, &values.0)?;
+            rstd.store(memory, &values.1)
+        }))
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aclnnRmsNormGradGetWorkspaceSize(
+    dy: *const aclTensor,
+    x: *const aclTensor,
+    rstd: *const aclTensor,
+    gamma: *const aclTensor,
+    dx: *const aclTensor,
+    dgamma: *const aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus {
+    phase_one("aclnnRmsNormGrad", workspace_size, executor, |operands| {
+        let (dy, x) = (operands.input("dy", dy)?, operands.input("x", x)?);
+        let (rstd, gamma) = (
+            operands.input("rstd", rstd)?,
+            operands.input("gamma", gamma)?,
+        );
+        let (dx, dgamma) = (
+            operands.output("dx", dx)?,
+            operands.output("dgamma", dgamma)?,
+        );
+        check_dtypes(&x, &gamma)?;
+        check_dtype("dy", &dy, &[x.dtype])?;
+        check_dtype("dx", &dx, &[x.dtype])?;
+        check_dtype("rstd", &rstd, &[ACL_FLOAT])?;
+        check_dtype("dgamma", &dgamma, &[ACL_FLOAT])?;
+        ensure!(
+            x.rank() >= 2,
+            ACLNN_ERR_PARAM_INVALID,
+            "x has {} axes; it takes 2 to 8",
+            x.rank()
+        );
+        let rows = rows(&x, &gamma)?;
+        check_shape("dy", &dy, &x.shape)?;
+        check_shape("dx", &dx, &x.shape)?;
+        check_shape("dgamma", &dgamma, &gamma.shape)?;
+        // As the forward operator gives it, without its axes of length one, or flat: the published example
+        // of [2, 1, 16] passes [2].
+        let count: usize = x.shape[..rows.kept].iter().product();
+        ensure!(
+            rstd.count() == count,
+            ACLNN_ERR_INNER_TILING_ERROR,
+            "rstd has the shape {:?}; one value is needed for each of {count} rows",
+            rstd.shape
+        );
+        Ok(Arc::new(|memory, operands| {
+            let [dy, x, rstd, gamma, dx, dgamma] = operands else {
+                unreachable!("taken above")
+            };
+            let values = norm::rms_norm_grad(
+                &dy.floats(memory)?,
+                &x.floats(memory)?,
+                &rstd.floats(memory)?,
+                &gamma.floats(memory)?,
+            );
+            dx.store(memory, &values.0)?;
+            dgamma.store(memory, &values.1)
+        }))
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aclnnAddRmsNormGetWorkspaceSize(
+    x1: *const aclTensor,
+    x2: *const aclTensor,
+    gamma: *const aclTensor,
+    epsilon: f64,
+    y: *const aclTensor,
+    rstd: *const aclTensor,
+    x: *const aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus {
+    phase_one("aclnnAddRmsNorm", workspace_size, executor, |operands| {
+        let (x1, x2) = (operands.input("x1", x1)?, operands.input("x2", x2)?);
+        let gamma = operands.input("gamma", gamma)?;
+        let (y, rstd) = (operands.output("y", y)?, operands.output("rstd", rstd)?);
+        let x = operands.output("x", x)?;
+        check_dtype("x1", &x1, &[ACL_FLOAT16, ACL_BF16, ACL_FLOAT])?;
+        for (name, tensor) in [("x2", &x2), ("gamma", &gamma), ("y", &y), ("x", &x)] {
+            check_dtype(name, tensor, &[x1.dtype])?;
+        }
+        check_dtype("rstd", &rstd, &[ACL_FLOAT])?;
+        let rows = rows(&x1, &gamma)?;
+        for (name, tensor) in [("x2", &x2), ("y", &y), ("x", &x)] {
+            check_shape(name, tensor, &x1.shape)?;
+        }
+        check_shape("rstd", &rstd, &rows.rstd)?;
+        let in_between = !state::config()?.soc.starts_with("Ascend950");
+        Ok(Arc::new(move |memory, operands| {
+            let [x1, x2, gamma, y, rstd, x] = operands else {
+                unreachable!("taken above")
+            };
+            let values = norm::add_rms_norm(
+                &x1.floats(memory)?,
+                &x2.floats(memory)?,
+                &gamma.floats(memory)?,
+                epsilon as f32,
+                |value| {
+                    if in_between {
+                        rounded(x1.dtype, value)
+                    } else {
+                        value
+                    }
+                },
+            );
+            y.store(memory, &values.0)?;
+            rstd.store(memory, &values.1)?;
+            x.store(memory, &values.2)
+        }))
+    })
+}
+
+operators! { norm:
+    aclnnRmsNormGetWorkspaceSize, aclnnRmsNorm;
+    aclnnRmsNormGradGetWorkspaceSize, aclnnRmsNormGrad;
+    aclnnAddRmsNormGetWorkspaceSize, aclnnAddRmsNorm;
+}

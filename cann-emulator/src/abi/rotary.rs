@@ -1,0 +1,326 @@
+//! The rotary position embedding and its gradient, with the limits of Ascend910B and 910_93.
+
+use std::sync::Arc;
+
+use cann_sys::meta::*;
+
+use crate::abi::operators;
+use crate::error::{Outcome, ensure, fail};
+use crate::executor::{check_contiguous, check_dtype, check_shape, phase_one};
+use crate::ops::rotary::{self, Style};
+use crate::state;
+use crate::tensor::{self, Tensor};
+
+/// Which axes of x the tables have in full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Layout {
+    /// Batch, heads, sequence, width.
+    Bnsd,
+    /// Batch, sequence, heads, width.
+    Bsnd,
+    /// Sequence, batch, heads, width.
+    Sbnd,
+    /// Tokens, heads, width.
+    Tnd,
+}
+
+/// The lengths of the axes of x, by what they mean.
+struct Sizes {
+    batch: usize,
+    heads: usize,
+    sequence: usize,
+}
+
+impl Layout {
+    fn sizes(self, x: &[usize]) -> Sizes {
+        let (batch, heads, sequence) = match self {
+            Self::Bnsd => (x[0], x[1], x[2]),
+            Self::Bsnd => (x[0], x[2], x[1]),
+            Self::Sbnd => (x[1], x[2], x[0]),
+            Self::Tnd => (1, x[1], x[0]),
+        };
+        Sizes {
+            batch,
+            heads,
+            sequence,
+        }
+    }
+
+    /// The shapes that the tables may have.
+    fn tables(self, x: &[usize], style: Style) -> Vec<Vec<usize>> {
+        let width = x[x.len() - 1];
+        let Sizes {
+            batch, sequence, ..
+        } = self.sizes(x);
+        let (one, by_batch) = match self {
+            Self::Bnsd => (vec![1, 1, sequence, width], vec![batch, 1, sequence, width]),
+            Self::Bsnd => (vec![1, sequence, 1, width], vec![batch, sequence, 1, width]),
+            Self::Sbnd => (vec![sequence, 1, 1, width], vec![sequence, batch, 1, width]),
+            Self::Tnd => (vec![sequence, 1, width], vec![sequence, 1, width]),
+        };
+        match style {
+            Style::Half => vec![one, by_batch, x.to_vec()],
+            Style::Interleaved => vec![one],
+        }
+    }
+
+    fn all(rank: usize) -> &'static [Self] {
+        match rank {
+            4 => &[Self::Bnsd, Self::Bsnd, Self::Sbnd],
+            3 => &[Self::Tnd],
+            _ => &[],
+        }
+    }
+}
+
+fn style(mode: i64) -> Outcome<Style> {
+    match mode {
+        0 => Ok(Style::Half),
+        1 => Ok(Style::Interleaved),
+        2 | 3 => fail!(
+            ACLNN_ERR_INNER_TILING_ERROR,
+            "the mode {mode} is Ascend950's; 910B has 0 (half) and 1 (interleaved)"
+        ),
+        _ => fail!(
+            ACLNN_ERR_INNER_TILING_ERROR,
+            "there is no mode {mode}; 0 is half, 1 interleaved"
+        ),
+    }
+}
+
+/// What forward and gradient check alike.
+fn check(x: &Tensor, cos: &Tensor, sin: &Tensor, style: Style) -> Outcome<(Layout, Sizes)> {
+    check_dtype("x", x, &[ACL_FLOAT16, ACL_BF16, ACL_FLOAT])?;
+    check_dtype("cos", cos, &[x.dtype])?;
+    check_dtype("sin", sin, &[x.dtype])?;
+    check_shape("sin", sin, &cos.shape)?;
+    ensure!(
+        x.rank() == 4 || x.rank() == 3,
+        ACLNN_ERR_INNER_TILING_ERROR,
+        "x has {} axes; it takes 4, or 3 of tokens",
+        x.rank()
+    );
+    let width = x.shape[x.rank() - 1];
+    ensure!(
+        width < 896 && width.is_multiple_of(2),
+        ACLNN_ERR_INNER_TILING_ERROR,
+        "a width of {width}; it must be even and less than 896"
+    );
+    // Half a row in whole blocks of 32 bytes. For others CANN 9 has a limit by the number of cores, which
+    // is not emulated.
+    let aligned = (width / 2 * tensor::size_of(x.dtype).unwrap_or(1)).is_multiple_of(32);
+    let heads_by_sequence = aligned && state::config()?.major() >= 9;
+    let fits = |layout: &&Layout| {
+        let Sizes {
+            batch,
+            heads,
+            sequence,
+        } = layout.sizes(&x.shape);
+        let small = match style {
+            Style::Half if **layout == Layout::Bnsd && heads_by_sequence => {
+                batch < 1000 && heads < 1000 && batch * heads <= 8 * sequence
+            }
+            Style::Half => batch < 1000 && heads < 1000,
+            Style::Interleaved => batch * heads < 1000,
+        };
+        small && layout.tables(&x.shape, style).contains(&cos.shape)
+    };
+    let Some(layout) = Layout::all(x.rank()).iter().find(fits) else {
+        fail!(
+            ACLNN_ERR_INNER_TILING_ERROR,
+            "cos and sin of the shape {:?} don't fit x of {:?} in this mode, or x has too many heads",
+            cos.shape,
+            x.shape
+        )
+    };
+    Ok((*layout, layout.sizes(&x.shape)))
+}
+
+/// What the gradient asks for besides: fewer heads where the tables have gradients, and from CANN 9 on
+/// fewer batches than places where each batch has tables of its own.
+fn check_gradient(
+    dy: &Tensor,
+    cos: &Tensor,
+    style: Style,
+    layout: Layout,
+    sizes: &Sizes,
+    of_tables: bool,
+) -> Outcome<()> {
+    let Sizes {
+        batch,
+        heads,
+        sequence,
+    } = *sizes;
+    ensure!(
+        !of_tables || batch * heads <= 1024,
+        ACLNN_ERR_INNER_TILING_ERROR,
+        "{batch} batches of {heads} heads; with gradients of cos and sin at most 1024 in all"
+    );
+    let own_tables = batch > 1
+        && matches!(layout, Layout::Bnsd | Layout::Bsnd)
+        && layout.tables(&dy.shape, style).get(1) == Some(&cos.shape);
+    ensure!(
+        !own_tables || batch < sequence || state::config()?.major() < 9,
+        ACLNN_ERR_INNER_TILING_ERROR,
+        "{batch} batches with tables of their own over {sequence} places; \
+         from CANN 9 on there must be fewer batches than places"
+    );
+    Ok(())
+}
+
+/// A table as if it had the shape of x: the axes of length one don't move.
+fn broadcast(table: &Tensor, x: &Tensor) -> Tensor {
+    let mut wide = table.clone();
+    for (axis, length) in x.shape.iter().enumerate() {
+        if wide.shape[axis] == 1 && *length != 1 {
+            wide.shape[axis] = *length;
+            wide.strides[axis] = 0;
+        }
+    }
+    wide
+}
+
+/// The sums of `values`, which have the shape of x, over the axes in which the table has length one.
+fn summed(values: &[f32], x: &[usize], table: &[usize]) -> Vec<f32> {
+    let count: usize = table.iter().product();
+    let mut terms = vec![Vec::new(); count];
+    for (position, value) in values.iter().enumerate() {
+        let (mut rest, mut index, mut stride) = (position, 0, 1);
+        for (length, table) in x.iter().zip(table).rev() {
+            let at = rest % length;
+            rest /= length;
+            if *table != 1 {
+                index += at * stride;
+                stride *= table;
+            }
+        }
+        terms[index].push(*value);
+    }
+    terms.iter().map(|terms| crate::ops::sum(terms)).collect()
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aclnnRotaryPositionEmbeddingGetWorkspaceSize(
+    x: *const aclTensor,
+    cos: *const aclTensor,
+    sin: *const aclTensor,
+    mode: i64,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus {
+    phase_one(
+        "aclnnRotaryPositionEmbedding",
+        workspace_size,
+        executor,
+        |operands| {
+            let x = operands.input("x", x)?;
+            let (cos, sin) = (operands.input("cos", cos)?, operands.input("sin", sin)?);
+            let output = operands.output("out", output)?;
+            let style = style(mode)?;
+            check_dtype("out", &output, &[x.dtype])?;
+            check_contiguous("out", &output)?;
+            check_shape("out", &output, &x.shape)?;
+            check(&x, &cos, &sin, style)?;
+            Ok(Arc::new(move |memory, operands| {
+                let [x, cos, sin, output] = operands else {
+                    unreachable!("taken above")
+                };
+                if x.count() == 0 {
+                    return Ok(());
+                }
+                let (cos, sin) = (
+                    broadcast(cos, x).floats(memory)?,
+                    broadcast(sin, x).floats(memory)?,
+                );
+                let width = x.shape[x.rank() - 1];
+                let values = rotary::rotary(&x.floats(memory)?, &cos, &sin, width, style);
+                output.store(memory, &values)
+            }))
+        },
+    )
+}
+
+// The operands of the gradient in the order of its parameters; x may be missing, and then the
+// gradients of the tables are not computed, but their tensors must be there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aclnnRotaryPositionEmbeddingGradGetWorkspaceSize(
+    dy: *const aclTensor,
+    cos: *const aclTensor,
+    sin: *const aclTensor,
+    x: *const aclTensor,
+    mode: i64,
+    dx: *const aclTensor,
+    dcos: *const aclTensor,
+    dsin: *const aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus {
+    phase_one(
+        "aclnnRotaryPositionEmbeddingGrad",
+        workspace_size,
+        executor,
+        |operands| {
+            let dy = operands.input("dy", dy)?;
+            let (cos, sin) = (operands.input("cos", cos)?, operands.input("sin", sin)?);
+            let x = operands.optional("x", x)?;
+            let dx = operands.output("dx", dx)?;
+            let (dcos, dsin) = (
+                operands.output("dcos", dcos)?,
+                operands.output("dsin", dsin)?,
+            );
+            let style = style(mode)?;
+            let (layout, sizes) = check(&dy, &cos, &sin, style)?;
+            check_gradient(&dy, &cos, style, layout, &sizes, x.is_some())?;
+            check_dtype("dx", &dx, &[dy.dtype])?;
+            check_contiguous("dx", &dx)?;
+            check_shape("dx", &dx, &dy.shape)?;
+            if let Some(x) = &x {
+                check_dtype("x", x, &[dy.dtype])?;
+                check_shape("x", x, &dy.shape)?;
+                for (name, tensor) in [("dcos", &dcos), ("dsin", &dsin)] {
+                    check_dtype(name, tensor, &[dy.dtype])?;
+                    check_contiguous(name, tensor)?;
+                    check_shape(name, tensor, &cos.shape)?;
+                }
+            }
+            Ok(Arc::new(move |memory, operands| {
+                let (dy, cos, sin, x, outputs) = match operands {
+                    [dy, cos, sin, x, outputs @ ..] if outputs.len() == 3 => {
+                        (dy, cos, sin, Some(x), outputs)
+                    }
+                    [dy, cos, sin, outputs @ ..] => (dy, cos, sin, None, outputs),
+                    _ => unreachable!("taken above"),
+                };
+                let [dx, dcos, dsin] = outputs else {
+                    unreachable!("taken above")
+                };
+                if dy.count() == 0 {
+                    return Ok(());
+                }
+                let width = dy.shape[dy.rank() - 1];
+                let grads = dy.floats(memory)?;
+                let tables = (
+                    broadcast(cos, dy).floats(memory)?,
+                    broadcast(sin, dy).floats(memory)?,
+                );
+                let values = rotary::rotary_grad(&grads, &tables.0, &tables.1, width, style);
+                dx.store(memory, &values)?;
+                let Some(x) = x else { return Ok(()) };
+                let x = x.floats(memory)?;
+                let rotated = rotary::rotated(&x, width, style);
+                for (table, factors) in [(dcos, x), (dsin, rotated)] {
+                    let products: Vec<f32> =
+                        grads.iter().zip(factors).map(|(dy, x)| dy * x).collect();
+                    table.store(memory, &summed(&products, &dy.shape, &table.shape))?;
+                }
+                Ok(())
+            }))
+        },
+    )
+}
+
+operators! { rotary:
+    aclnnRotaryPositionEmbeddingGetWorkspaceSize, aclnnRotaryPositionEmbedding;
+    aclnnRotaryPositionEmbeddingGradGetWorkspaceSize, aclnnRotaryPositionEmbeddingGrad;
+}

@@ -1,0 +1,89 @@
+//! Status codes and the text of a thread's latest error.
+
+use std::cell::RefCell;
+use std::ffi::{CString, c_char};
+
+use cann_sys::types::aclError;
+
+/// Why a call failed: CANN's code, and what to do about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// One of the codes of `cann_sys::errors` or `cann_sys::meta`.
+    pub code: aclError,
+    /// What was wrong, in words.
+    pub text: String,
+}
+
+/// The result of anything that can fail with a status code.
+pub type Outcome<T> = Result<T, Failure>;
+
+impl Failure {
+    pub(crate) fn new(code: aclError, text: impl Into<String>) -> Self {
+        Self {
+            code,
+            text: text.into(),
+        }
+    }
+}
+
+/// Fails with a code and a text made by `format!`.
+macro_rules! fail {
+    ($code:expr, $($text:tt)*) => {
+        return Err($crate::error::Failure::new($code, format!($($text)*)))
+    };
+}
+pub(crate) use fail;
+
+/// Fails unless the condition holds.
+macro_rules! ensure {
+    ($condition:expr, $code:expr, $($text:tt)*) => {
+        if !$condition {
+            $crate::error::fail!($code, $($text)*);
+        }
+    };
+}
+pub(crate) use ensure;
+
+#[derive(Default)]
+struct Recent {
+    code: aclError,
+    text: Option<String>,
+    /// What the last caller was given a pointer to.
+    given: CString,
+}
+
+thread_local! {
+    static RECENT: RefCell<Recent> = RefCell::default();
+}
+
+/// The status of a call; a failure becomes the thread's latest error.
+pub(crate) fn status(function: &str, outcome: Outcome<()>) -> aclError {
+    let Err(failure) = outcome else { return 0 };
+    RECENT.with_borrow_mut(|recent| {
+        recent.code = failure.code;
+        recent.text = Some(format!("{function}: {} [{}]", failure.text, failure.code));
+    });
+    failure.code
+}
+
+/// The latest error's text, which is then forgotten; NULL if there is none.
+pub(crate) fn take_text() -> *const c_char {
+    RECENT.with_borrow_mut(|recent| match recent.text.take() {
+        None => std::ptr::null(),
+        Some(text) => {
+            recent.given = CString::new(text.replace('\0', " ")).unwrap_or_default();
+            recent.given.as_ptr()
+        }
+    })
+}
+
+/// The latest error's code; `forget` makes the next one zero.
+pub(crate) fn last_code(forget: bool) -> aclError {
+    RECENT.with_borrow_mut(|recent| {
+        if forget {
+            std::mem::take(&mut recent.code)
+        } else {
+            recent.code
+        }
+    })
+}

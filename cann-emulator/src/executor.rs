@@ -1,0 +1,372 @@
+//! The two phases of an operator, and the executor between them.
+
+use std::ffi::c_void;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cann_sys::meta::*;
+
+use crate::error::{Failure, Outcome, ensure, fail, status};
+use crate::memory::{Memory, memory};
+use crate::object::{self, Object};
+use crate::state;
+use crate::stream::Task;
+use crate::tensor::{self, Tensor};
+
+/// An operator's work: reads and writes its operands, in the order in which phase one took them.
+pub(crate) type Work = Arc<dyn Fn(&mut Memory, &[Tensor]) -> Outcome<()> + Send + Sync>;
+
+/// One tensor of an operator.
+#[derive(Clone)]
+pub(crate) struct Operand {
+    /// The tensor's handle, and its list's if it came in one.
+    handle: usize,
+    list: Option<usize>,
+    output: bool,
+    /// The parameter that it belongs to, counted over all.
+    parameter: usize,
+    pub(crate) tensor: Tensor,
+}
+
+/// What phase one leaves for phase two.
+pub(crate) struct Executor {
+    operator: &'static str,
+    work: Work,
+    workspace: u64,
+    state: Mutex<State>,
+}
+
+struct State {
+    operands: Vec<Operand>,
+    repeatable: bool,
+}
+
+impl Executor {
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn make_repeatable(&self) {
+        self.state().repeatable = true;
+    }
+
+    /// Gives operands another address: those of `parameter`, counted over inputs or outputs only if
+    /// `output` says so, and of a list its `member`.
+    pub(crate) fn set_address(
+        &self,
+        output: Option<bool>,
+        parameter: usize,
+        member: Option<usize>,
+        address: usize,
+    ) -> Outcome<()> {
+        let mut state = self.state();
+        ensure!(
+            state.repeatable,
+            ACLNN_ERR_PARAM_INVALID,
+            "the executor of {} is not repeatable: call aclSetAclOpExecutorRepeatable straight after phase one",
+            self.operator
+        );
+        let mut parameters: Vec<usize> = state
+            .operands
+            .iter()
+            .filter(|operand| output.is_none_or(|output| operand.output == output))
+            .map(|operand| operand.parameter)
+            .collect();
+        parameters.dedup();
+        let Some(parameter) = parameters.get(parameter).copied() else {
+            fail!(
+                ACLNN_ERR_PARAM_INVALID,
+                "{} has {} such operands, there is no number {parameter}",
+                self.operator,
+                parameters.len()
+            )
+        };
+        let mut found = state
+            .operands
+            .iter_mut()
+            .filter(|operand| operand.parameter == parameter)
+            .filter(|operand| operand.list.is_some() == member.is_some());
+        let Some(operand) = found.nth(member.unwrap_or(0)) else {
+            fail!(
+                ACLNN_ERR_PARAM_INVALID,
+                "{}: no such member of a list",
+                self.operator
+            )
+        };
+        operand.tensor.address = address;
+        Ok(())
+    }
+}
+
+/// The operands as phase one reads them off its parameters.
+#[derive(Default)]
+pub(crate) struct Operands {
+    taken: Vec<Operand>,
+    parameters: usize,
+}
+
+impl Operands {
+    fn take(&mut self, name: &str, handle: usize, output: bool) -> Outcome<Tensor> {
+        self.parameters += 1;
+        self.take_member(name, handle, None, output)
+    }
+
+    fn take_member(
+        &mut self,
+        name: &str,
+        handle: usize,
+        list: Option<usize>,
+        output: bool,
+    ) -> Outcome<Tensor> {
+        let tensor = object::tensor(handle)
+            .map_err(|failure| Failure::new(failure.code, format!("{name}: {}", failure.text)))?;
+        let tensor = tensor
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        ensure!(
+            tensor.address != 0 || tensor.count() == 0,
+            ACLNN_ERR_PARAM_NULLPTR,
+            "{name} has no data"
+        );
+        if tensor.dtype == ACL_BF16 {
+            let config = state::config()?;
+            ensure!(
+                config.has_bf16(),
+                ACLNN_ERR_PARAM_INVALID,
+                "{name} is bf16, which {} does not have",
+                config.soc
+            );
+        }
+        self.taken.push(Operand {
+            handle,
+            list,
+            output,
+            parameter: self.parameters,
+            tensor: tensor.clone(),
+        });
+        Ok(tensor)
+    }
+
+    /// A required input.
+    pub(crate) fn input(&mut self, name: &str, tensor: *const aclTensor) -> Outcome<Tensor> {
+        self.take(name, tensor as usize, false)
+    }
+
+    /// An input that may be NULL.
+    pub(crate) fn optional(
+        &mut self,
+        name: &str,
+        tensor: *const aclTensor,
+    ) -> Outcome<Option<Tensor>> {
+        if tensor.is_null() {
+            self.parameters += 1;
+            return Ok(None);
+        }
+        self.input(name, tensor).map(Some)
+    }
+
+    /// A required output.
+    pub(crate) fn output(&mut self, name: &str, tensor: *const aclTensor) -> Outcome<Tensor> {
+        self.take(name, tensor as usize, true)
+    }
+
+    /// A list of tensors; NULL is a list of none.
+    pub(crate) fn list(
+        &mut self,
+        name: &str,
+        list: *const aclTensorList,
+        output: bool,
+    ) -> Outcome<Vec<Tensor>> {
+        self.parameters += 1;
+        if list.is_null() {
+            return Ok(Vec::new());
+        }
+        let list = list as usize;
+        let members = object::tensor_list(list)?;
+        members
+            .iter()
+            .map(|member| self.take_member(name, *member, Some(list), output))
+            .collect()
+    }
+}
+
+/// Phase one: reads and checks the operands, and makes the executor.
+pub(crate) fn phase_one(
+    operator: &'static str,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+    prepare: impl FnOnce(&mut Operands) -> Outcome<Work>,
+) -> aclnnStatus {
+    let made = || -> Outcome<()> {
+        ensure!(
+            !workspace_size.is_null() && !executor.is_null(),
+            ACLNN_ERR_PARAM_NULLPTR,
+            "the places for the size of the workspace and for the executor must not be NULL"
+        );
+        let config = state::config()?;
+        state::current_device()?;
+        if let Some(code) = config.operator_errors.get(operator) {
+            fail!(
+                *code,
+                "it fails, as the emulator was asked (operator_errors)"
+            );
+        }
+        let mut operands = Operands::default();
+        let work = prepare(&mut operands)?;
+        // Some workspace, so that programs that forget it are found out.
+        let workspace = 32;
+        let made = Executor {
+            operator,
+            work,
+            workspace,
+            state: Mutex::new(State {
+                operands: operands.taken,
+                repeatable: false,
+            }),
+        };
+        // SAFETY: the caller gives places to write to, as the protocol asks; NULL was refused.
+        unsafe {
+            *workspace_size = workspace;
+            *executor = object::insert(Object::Executor(Arc::new(made))) as *mut aclOpExecutor;
+        }
+        Ok(())
+    };
+    status(&format!("{operator}GetWorkspaceSize"), made())
+}
+
+/// Phase two: enqueues the work and, unless the executor is repeatable, frees it whatever happens.
+pub(crate) fn phase_two(
+    operator: &'static str,
+    workspace: *mut c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus {
+    let outcome = object::executor(executor as usize).and_then(|found| {
+        if !found.state().repeatable {
+            object::remove(executor as usize);
+        }
+        launch(
+            operator,
+            &found,
+            workspace as usize,
+            workspace_size,
+            stream as usize,
+        )
+    });
+    status(operator, outcome)
+}
+
+fn launch(
+    operator: &'static str,
+    executor: &Executor,
+    workspace: usize,
+    workspace_size: u64,
+    stream: usize,
+) -> Outcome<()> {
+    ensure!(
+        executor.operator == operator,
+        ACLNN_ERR_PARAM_INVALID,
+        "the executor is one of {}",
+        executor.operator
+    );
+    ensure!(
+        workspace_size >= executor.workspace,
+        ACLNN_ERR_PARAM_INVALID,
+        "a workspace of {workspace_size} bytes; phase one asked for {}",
+        executor.workspace
+    );
+    ensure!(
+        workspace != 0,
+        ACLNN_ERR_PARAM_NULLPTR,
+        "the workspace is NULL; phase one asked for {} bytes",
+        executor.workspace
+    );
+    let stream = state::stream(stream)?;
+    let operands = executor.state().operands.clone();
+    {
+        let memory = memory();
+        memory
+            .bytes(workspace, executor.workspace as usize)
+            .map_err(as_runtime_error("the workspace"))?;
+        for operand in &operands {
+            let owner = operand.list.unwrap_or(operand.handle);
+            ensure!(
+                object::get(owner).is_some() && object::get(operand.handle).is_some(),
+                ACLNN_ERR_PARAM_INVALID,
+                "an operand was destroyed between the phases; it must live until phase two has returned"
+            );
+            operand
+                .tensor
+                .check_memory(&memory)
+                .map_err(as_runtime_error("an operand"))?;
+        }
+    }
+    let work = executor.work.clone();
+    let tensors: Vec<Tensor> = operands.into_iter().map(|operand| operand.tensor).collect();
+    let length = executor.workspace as usize;
+    stream.enqueue(Task::Kernel(Box::new(move |memory| {
+        // It must live until the stream has come here, as the operands must.
+        let outcome = memory
+            .bytes(workspace, length)
+            .map(drop)
+            .and_then(|()| work(memory, &tensors));
+        outcome.map_err(|failure| {
+            let text = format!("{operator}: {}", failure.text);
+            Failure::new(cann_sys::errors::ACL_ERROR_RT_VECTOR_CORE_EXCEPTION, text)
+        })
+    })))
+}
+
+/// A bad address is the runtime's error, whoever finds it; other codes stay.
+fn as_runtime_error(what: &'static str) -> impl Fn(Failure) -> Failure {
+    move |failure| {
+        let code = match failure.code {
+            cann_sys::errors::ACL_ERROR_RT_PARAM_INVALID => ACLNN_ERR_RUNTIME_ERROR,
+            other => other,
+        };
+        Failure::new(code, format!("{what}: {}", failure.text))
+    }
+}
+
+/// Fails unless the dtype is one of `allowed`.
+pub(crate) fn check_dtype(name: &str, tensor: &Tensor, allowed: &[aclDataType]) -> Outcome<()> {
+    let names = || {
+        allowed
+            .iter()
+            .map(|dtype| tensor::name_of(*dtype))
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    ensure!(
+        allowed.contains(&tensor.dtype),
+        ACLNN_ERR_PARAM_INVALID,
+        "{name} is {}; it takes {}",
+        tensor::name_of(tensor.dtype),
+        names()
+    );
+    Ok(())
+}
+
+/// Fails unless the tensor is contiguous, where the operator takes nothing else.
+pub(crate) fn check_contiguous(name: &str, tensor: &Tensor) -> Outcome<()> {
+    ensure!(
+        tensor.is_contiguous(),
+        ACLNN_ERR_PARAM_INVALID,
+        "{name} must be contiguous; its shape is {:?} and its strides {:?}",
+        tensor.shape,
+        tensor.strides
+    );
+    Ok(())
+}
+
+/// Fails, as tiling does, unless the shape is `expected`.
+pub(crate) fn check_shape(name: &str, tensor: &Tensor, expected: &[usize]) -> Outcome<()> {
+    ensure!(
+        tensor.shape == expected,
+        ACLNN_ERR_INNER_TILING_ERROR,
+        "{name} has the shape {:?}; {expected:?} is needed",
+        tensor.shape
+    );
+    Ok(())
+}

@@ -1,0 +1,44 @@
+//! CANN's C interface over host memory, so that programs for Ascend NPUs run where there is none.
+//!
+//! A re-implementation from public documentation. It is not Huawei's simulator, it was compared with no
+//! device, and it says nothing about speed. It is strict where devices are strict, and where they
+//! crash or read garbage it fails with a status code and a text that says what to do:
+//!
+//! * **Device addresses** lie in a reserved range that the host cannot read. Fresh memory is poisoned: NaN in
+//!   every float type. A freed address is not used again for a long time.
+//! * **Streams** are threads. A missing synchronisation shows, the more so with a delay before each task
+//!   ([`Config::delay`]). A kernel that meets freed memory breaks its stream, and the next wait says so.
+//! * **Contexts** belong to threads. A thread without one may do nothing.
+//! * **Handles** are never used twice: what was destroyed is known to be.
+//! * **Operators** take the dtypes, shapes, layouts and sizes that are documented, and nothing else. Maths
+//!   is in f32 with one rounding, to nearest and ties to even, at the store; [`ops`] says where not.
+//! * **`aclFinalize`** writes to stderr what was not given back; [`last_report`] returns it.
+//!
+//! Every function has the prototype of `cann-sys`, which the compiler checks. What is not here is not
+//! exported, so that looking it up fails as with a CANN that lacks it.
+//!
+//! # Use
+//!
+//! `cargo run -p cann-emulator --bin cann-emulator-install -- FOLDER` lays the library out under the names
+//! of CANN's; then point a program at the folder with `CANN_LIB_DIR` (for `cann-sys`) or
+//! `LD_LIBRARY_PATH`. Tests can link this crate and call the functions of [`abi`] directly; the state is
+//! the process' in either case. [`Config`] says what can be set, and which faults can be injected.
+//! A missing function is `cann_sys::Search::hide`.
+#![cfg(unix)]
+
+pub mod abi;
+mod config;
+mod error;
+mod event;
+mod executor;
+mod memory;
+mod object;
+pub mod ops;
+mod report;
+mod state;
+mod stream;
+mod tensor;
+
+pub use config::{Config, configure};
+pub use memory::Usage;
+pub use report::{last_report, usage};

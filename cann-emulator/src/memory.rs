@@ -1,0 +1,236 @@
+//! Device memory: addresses that the host cannot read, and the bytes behind them.
+//!
+//! One range of addresses is reserved without access, so that a host that reads a device address faults
+//! at once, and an address can be told from a host's. The bytes lie elsewhere, one buffer per
+//! allocation. Addresses are given out upwards and used again only when the range is spent, so that a
+//! use after free meets nothing rather than someone else's data.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use cann_sys::errors::*;
+
+use crate::error::{Outcome, ensure, fail};
+
+/// How many devices there can be.
+pub(crate) const MAX_DEVICES: u32 = 16;
+
+/// Addresses of one device: more than its memory, so that few are used twice.
+const DEVICE_SPAN: usize = 64 << 30;
+
+/// CANN's alignment of an allocation.
+const ALIGNMENT: usize = 64;
+
+/// Fresh memory: NaN in every float type, and -1 in every integer type.
+pub(crate) const POISON: u8 = 0xff;
+
+struct Allocation {
+    device: i32,
+    /// What was asked for; anything beyond it is out of bounds.
+    bytes: Vec<u8>,
+}
+
+/// How much of a device's memory is used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Bytes in use.
+    pub used: usize,
+    /// The most that was ever in use.
+    pub peak: usize,
+    /// Allocations in use.
+    pub allocations: usize,
+}
+
+/// The memory of all devices.
+pub(crate) struct Memory {
+    base: usize,
+    allocations: BTreeMap<usize, Allocation>,
+    next: [usize; MAX_DEVICES as usize],
+    usage: [Usage; MAX_DEVICES as usize],
+}
+
+/// The memory, for as long as the guard lives; kernels run one at a time.
+pub(crate) fn memory() -> MutexGuard<'static, Memory> {
+    static MEMORY: OnceLock<Mutex<Memory>> = OnceLock::new();
+    MEMORY
+        .get_or_init(|| Mutex::new(Memory::reserve()))
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Memory {
+    fn reserve() -> Self {
+        let length = DEVICE_SPAN * MAX_DEVICES as usize;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        // SAFETY: a new private mapping of no existing object; it is never unmapped or read.
+        let address =
+            unsafe { libc::mmap(std::ptr::null_mut(), length, libc::PROT_NONE, flags, -1, 0) };
+        // Where addresses are limited (ulimit -v) none can be reserved; zero makes every allocation fail.
+        let base = if address == libc::MAP_FAILED {
+            0
+        } else {
+            address as usize
+        };
+        Self {
+            base,
+            allocations: BTreeMap::new(),
+            next: [0; MAX_DEVICES as usize],
+            usage: [Usage::default(); MAX_DEVICES as usize],
+        }
+    }
+
+    pub(crate) fn allocate(&mut self, device: i32, size: usize, limit: usize) -> Outcome<usize> {
+        ensure!(
+            size > 0,
+            ACL_ERROR_INVALID_PARAM,
+            "an allocation of 0 bytes; ask for at least 1"
+        );
+        ensure!(
+            self.base != 0,
+            ACL_ERROR_RT_MEMORY_ALLOCATION,
+            "the host refused to reserve addresses for the device; raise `ulimit -v`"
+        );
+        let usage = self.usage[device as usize];
+        ensure!(
+            size <= limit.saturating_sub(usage.used),
+            ACL_ERROR_RT_MEMORY_ALLOCATION,
+            "out of memory: {size} bytes on device {device}, which has {} of {limit} left",
+            limit.saturating_sub(usage.used)
+        );
+        let address = self.free_range(device, size)?;
+        self.allocations.insert(
+            address,
+            Allocation {
+                device,
+                bytes: vec![POISON; size],
+            },
+        );
+        let usage = &mut self.usage[device as usize];
+        usage.used += size;
+        usage.allocations += 1;
+        usage.peak = usage.peak.max(usage.used);
+        Ok(address)
+    }
+
+    /// Addresses for `size` bytes. CANN adds 32 bytes to what it rounds up to 32, for reads past the end.
+    fn free_range(&mut self, device: i32, size: usize) -> Outcome<usize> {
+        let room = (size.next_multiple_of(32) + 32).next_multiple_of(ALIGNMENT);
+        let start = self.base + device as usize * DEVICE_SPAN;
+        let end = start + DEVICE_SPAN;
+        for from in [start + self.next[device as usize], start] {
+            let mut address = from;
+            for (other, allocation) in self.allocations.range(from..end) {
+                if address + room <= *other {
+                    break;
+                }
+                address = (*other + allocation.bytes.len() + 32).next_multiple_of(ALIGNMENT);
+            }
+            if address + room <= end {
+                self.next[device as usize] = address + room - start;
+                return Ok(address);
+            }
+        }
+        fail!(
+            ACL_ERROR_RT_MEMORY_ALLOCATION,
+            "out of memory: no {size} bytes on device {device} lie together"
+        )
+    }
+
+    pub(crate) fn free(&mut self, address: usize) -> Outcome<()> {
+        ensure!(
+            address != 0,
+            ACL_ERROR_INVALID_PARAM,
+            "aclrtFree(NULL) is an error in CANN"
+        );
+        let Some(allocation) = self.allocations.remove(&address) else {
+            fail!(
+                ACL_ERROR_INVALID_PARAM,
+                "{address:#x} is not the start of an allocation on a device: freed twice, or never made"
+            )
+        };
+        let usage = &mut self.usage[allocation.device as usize];
+        usage.used -= allocation.bytes.len();
+        usage.allocations -= 1;
+        Ok(())
+    }
+
+    pub(crate) fn usage(&self, device: i32) -> Usage {
+        self.usage[device as usize]
+    }
+
+    /// Frees everything on a device.
+    pub(crate) fn clear(&mut self, device: i32) {
+        self.allocations
+            .retain(|_, allocation| allocation.device != device);
+        let usage = &mut self.usage[device as usize];
+        (usage.used, usage.allocations) = (0, 0);
+    }
+
+    /// What is allocated: address, size, device.
+    pub(crate) fn live(&self) -> Vec<(usize, usize, i32)> {
+        let live = self.allocations.iter();
+        live.map(|(address, found)| (*address, found.bytes.len(), found.device))
+            .collect()
+    }
+
+    /// Whether `address` is in the devices' range, allocated or not.
+    pub(crate) fn is_device(&self, address: usize) -> bool {
+        let length = DEVICE_SPAN * MAX_DEVICES as usize;
+        self.base != 0 && (self.base..self.base + length).contains(&address)
+    }
+
+    /// The device of an allocated address.
+    pub(crate) fn device_of(&self, address: usize) -> Option<i32> {
+        let (start, found) = self.allocations.range(..=address).next_back()?;
+        (address - start < found.bytes.len()).then_some(found.device)
+    }
+
+    fn find(&self, address: usize, count: usize) -> Outcome<(usize, usize)> {
+        ensure!(
+            self.is_device(address),
+            ACL_ERROR_RT_PARAM_INVALID,
+            "{address:#x} is not a device address: memory of the host was given where the device's is needed"
+        );
+        let found = self.allocations.range(..=address).next_back();
+        let Some((start, allocation)) =
+            found.filter(|(start, allocation)| address - *start < allocation.bytes.len())
+        else {
+            fail!(
+                ACL_ERROR_RT_PARAM_INVALID,
+                "{address:#x} is not allocated: used after it was freed, or out of bounds"
+            )
+        };
+        let offset = address - start;
+        ensure!(
+            count <= allocation.bytes.len() - offset,
+            ACL_ERROR_RT_PARAM_INVALID,
+            "{count} bytes at {address:#x} go past the end of an allocation of {} bytes",
+            allocation.bytes.len()
+        );
+        Ok((*start, offset))
+    }
+
+    /// `count` bytes at a device address.
+    pub(crate) fn bytes(&self, address: usize, count: usize) -> Outcome<&[u8]> {
+        if count == 0 {
+            return Ok(&[]);
+        }
+        let (start, offset) = self.find(address, count)?;
+        Ok(&self.allocations[&start].bytes[offset..offset + count])
+    }
+
+    /// `count` bytes at a device address, to write.
+    pub(crate) fn bytes_mut(&mut self, address: usize, count: usize) -> Outcome<&mut [u8]> {
+        if count == 0 {
+            return Ok(&mut []);
+        }
+        let (start, offset) = self.find(address, count)?;
+        match self.allocations.get_mut(&start) {
+            Some(allocation) => Ok(&mut allocation.bytes[offset..offset + count]),
+            None => fail!(
+                ACL_ERROR_RT_INTERNAL_ERROR,
+                "the allocation at {start:#x} is gone"
+            ),
+        }
+    }
+}

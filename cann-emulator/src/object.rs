@@ -1,0 +1,124 @@
+//! Operands of operators: tensors, lists, scalars, arrays and executors, behind handles.
+//!
+//! A handle is a number that is never used twice. CANN would read freed memory where a destroyed object
+//! is used; here the call fails.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use cann_sys::meta::*;
+
+use crate::error::{Outcome, fail};
+use crate::executor::Executor;
+use crate::tensor::Tensor;
+
+const FIRST_OBJECT: usize = 0x0a00_0000_0000_0000;
+
+#[derive(Clone)]
+pub(crate) enum Object {
+    Tensor(Arc<Mutex<Tensor>>),
+    /// The handles of its members.
+    TensorList(Arc<[usize]>),
+    /// No operator here takes one, so its value is not kept.
+    Scalar,
+    ScalarList(Arc<[usize]>),
+    Ints(Arc<[i64]>),
+    Floats(Arc<[f32]>),
+    Bools(Arc<[bool]>),
+    Executor(Arc<Executor>),
+}
+
+impl Object {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Tensor(_) => "tensor",
+            Self::TensorList(_) => "tensor list",
+            Self::Scalar => "scalar",
+            Self::ScalarList(_) => "scalar list",
+            Self::Ints(_) => "int array",
+            Self::Floats(_) => "float array",
+            Self::Bools(_) => "bool array",
+            Self::Executor(_) => "executor",
+        }
+    }
+}
+
+#[derive(Default)]
+struct Objects {
+    made: usize,
+    live: HashMap<usize, Object>,
+}
+
+static OBJECTS: Mutex<Option<Objects>> = Mutex::new(None);
+
+fn with<T>(work: impl FnOnce(&mut Objects) -> T) -> T {
+    let mut objects: MutexGuard<'_, Option<Objects>> =
+        OBJECTS.lock().unwrap_or_else(PoisonError::into_inner);
+    work(objects.get_or_insert_with(Objects::default))
+}
+
+pub(crate) fn insert(object: Object) -> usize {
+    with(|objects| {
+        objects.made += 1;
+        let handle = FIRST_OBJECT + 16 * objects.made;
+        objects.live.insert(handle, object);
+        handle
+    })
+}
+
+pub(crate) fn get(handle: usize) -> Option<Object> {
+    with(|objects| objects.live.get(&handle).cloned())
+}
+
+pub(crate) fn remove(handle: usize) -> Option<Object> {
+    with(|objects| objects.live.remove(&handle))
+}
+
+/// Removes everything; what there was, in words.
+pub(crate) fn drain() -> Vec<String> {
+    with(|objects| {
+        let mut counts: HashMap<&str, usize> = HashMap::new();
+        for (_, object) in objects.live.drain() {
+            *counts.entry(object.kind()).or_default() += 1;
+        }
+        let mut lines: Vec<String> = counts
+            .into_iter()
+            .map(|(kind, count)| format!("{count} of kind {kind} were never destroyed"))
+            .collect();
+        lines.sort();
+        lines
+    })
+}
+
+/// The object of a handle, if it is of the right kind.
+macro_rules! getter {
+    ($name:ident, $variant:ident, $type:ty, $what:literal) => {
+        pub(crate) fn $name(handle: usize) -> Outcome<$type> {
+            if handle == 0 {
+                fail!(ACLNN_ERR_PARAM_NULLPTR, concat!("a ", $what, " is NULL"));
+            }
+            match get(handle) {
+                Some(Object::$variant(found)) => Ok(found),
+                Some(other) => fail!(
+                    ACLNN_ERR_PARAM_INVALID,
+                    concat!("{:#x} is a {}, not a ", $what),
+                    handle,
+                    other.kind()
+                ),
+                None => fail!(
+                    ACLNN_ERR_PARAM_INVALID,
+                    concat!("{:#x} is not a ", $what, ", or was destroyed"),
+                    handle
+                ),
+            }
+        }
+    };
+}
+
+getter!(tensor, Tensor, Arc<Mutex<Tensor>>, "tensor");
+getter!(tensor_list, TensorList, Arc<[usize]>, "tensor list");
+getter!(scalar_list, ScalarList, Arc<[usize]>, "scalar list");
+getter!(ints, Ints, Arc<[i64]>, "int array");
+getter!(floats, Floats, Arc<[f32]>, "float array");
+getter!(bools, Bools, Arc<[bool]>, "bool array");
+getter!(executor, Executor, Arc<Executor>, "executor");

@@ -1,0 +1,20 @@
+//! The maths of the operators, on plain slices of f32.
+//!
+//! Inputs are exact in f32; what these functions return is rounded once when it is stored. Where an
+//! operator rounds in between, the function takes the rounding and says so. The order of sums on a device
+//! is not documented; here they are summed in pairs.
+
+pub mod glu;
+pub mod grouped_matmul;
+pub mod moe;
+pub mod norm;
+pub mod rotary;
+
+/// The sum, by halves: its error grows with the logarithm of the length.
+pub fn sum(values: &[f32]) -> f32 {
+    if values.len() <= 8 {
+        return values.iter().sum();
+    }
+    let (left, right) = values.split_at(values.len() / 2);
+    sum(left) + sum(right)
+}

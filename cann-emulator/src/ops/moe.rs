@@ -1,0 +1,117 @@
+//! Tokens to experts and back, and the choice of experts.
+//!
+//! A slot is a token's k-th choice, `t·K + k`. Rows of the permuted tokens are sorted by expert; slots of one
+//! expert keep their order.
+
+use super::sum;
+
+/// For each slot the row that it goes to: the inverse of a stable sort by expert.
+pub fn rows_of_slots(experts: &[i64]) -> Vec<i64> {
+    let mut slots: Vec<usize> = (0..experts.len()).collect();
+    slots.sort_by_key(|slot| experts[*slot]);
+    let mut rows = vec![0; experts.len()];
+    for (row, slot) in slots.into_iter().enumerate() {
+        rows[slot] = row as i64;
+    }
+    rows
+}
+
+/// The first `kept` rows of the tokens in the order of their experts.
+pub fn permute(
+    tokens: &[f32],
+    width: usize,
+    rows: &[i64],
+    choices: usize,
+    kept: usize,
+) -> Vec<f32> {
+    let mut permuted = vec![0.0; kept * width];
+    for (slot, row) in rows.iter().enumerate() {
+        let (row, token) = (*row as usize, slot / choices);
+        if row < kept {
+            permuted[row * width..][..width].copy_from_slice(&tokens[token * width..][..width]);
+        }
+    }
+    permuted
+}
+
+/// `out[t] = Σₖ permuted[rows[t·K + k]] · probs[t, k]`, and without `probs` the plain sum. Rows beyond the
+/// end count as nothing.
+pub fn unpermute(
+    permuted: &[f32],
+    width: usize,
+    rows: &[i64],
+    probs: Option<&[f32]>,
+    choices: usize,
+) -> Vec<f32> {
+    let mut out = Vec::with_capacity(rows.len() / choices * width);
+    let kept = permuted.len() / width;
+    for (token, rows) in rows.chunks_exact(choices).enumerate() {
+        for column in 0..width {
+            let terms = rows
+                .iter()
+                .enumerate()
+                .filter(|(_, row)| (**row as usize) < kept);
+            let terms = terms.map(|(k, row)| {
+                let value = permuted[*row as usize * width + column];
+                probs.map_or(value, |probs| value * probs[token * choices + k])
+            });
+            // One after another, as the kernel accumulates.
+            out.push(terms.sum());
+        }
+    }
+    out
+}
+
+/// The gradients of [`unpermute`]: of the permuted rows, and of the probabilities.
+pub fn unpermute_grad(
+    permuted: &[f32],
+    dout: &[f32],
+    width: usize,
+    rows: &[i64],
+    probs: Option<&[f32]>,
+    choices: usize,
+    count: usize,
+) -> (Vec<f32>, Vec<f32>) {
+    let (mut dpermuted, mut dprobs) = (vec![0.0; count * width], Vec::with_capacity(rows.len()));
+    for (slot, row) in rows.iter().enumerate() {
+        let (row, dout) = (*row as usize, &dout[slot / choices * width..][..width]);
+        if row >= count {
+            dprobs.push(0.0);
+            continue;
+        }
+        let prob = probs.map_or(1.0, |probs| probs[slot]);
+        for (to, dout) in dpermuted[row * width..][..width].iter_mut().zip(dout) {
+            *to = dout * prob;
+        }
+        if probs.is_some() {
+            let values = &permuted[row * width..][..width];
+            let products: Vec<f32> = values.iter().zip(dout).map(|(a, b)| a * b).collect();
+            dprobs.push(sum(&products));
+        }
+    }
+    (dpermuted, dprobs)
+}
+
+/// The softmax of rows of `width`.
+pub fn softmax(x: &[f32], width: usize) -> Vec<f32> {
+    let rows = x.chunks_exact(width.max(1));
+    rows.flat_map(|row| {
+        let most = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        let powers: Vec<f32> = row.iter().map(|x| (x - most).exp()).collect();
+        let total = sum(&powers);
+        powers.into_iter().map(move |power| power / total)
+    })
+    .collect()
+}
+
+/// The `k` largest of each row, largest first and of equals the first, with their places.
+pub fn top_k(x: &[f32], width: usize, k: usize) -> (Vec<f32>, Vec<i64>) {
+    let (mut values, mut places) = (Vec::new(), Vec::new());
+    for row in x.chunks_exact(width.max(1)) {
+        let mut order: Vec<usize> = (0..width).collect();
+        order.sort_by(|left, right| row[*right].total_cmp(&row[*left]));
+        values.extend(order[..k].iter().map(|place| row[*place]));
+        places.extend(order[..k].iter().map(|place| *place as i64));
+    }
+    (values, places)
+}

@@ -1,0 +1,201 @@
+//! Streams: a thread each, which runs what is enqueued in order.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use cann_sys::errors::*;
+
+use crate::config;
+use crate::error::{Failure, Outcome, fail};
+use crate::event::Event;
+use crate::memory::{Memory, memory};
+
+/// Work on the device's memory.
+pub(crate) type Kernel = Box<dyn FnOnce(&mut Memory) -> Outcome<()> + Send>;
+
+pub(crate) enum Task {
+    Kernel(Kernel),
+    Record(Arc<Event>, u64),
+    Wait(Arc<Event>, u64),
+}
+
+#[derive(Default)]
+struct Queue {
+    tasks: VecDeque<Task>,
+    busy: bool,
+    closed: bool,
+    /// The first error; nothing runs after it, and every wait reports it.
+    error: Option<Failure>,
+}
+
+struct Shared {
+    queue: Mutex<Queue>,
+    changed: Condvar,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A stream of a context.
+pub(crate) struct Stream {
+    pub(crate) device: i32,
+    pub(crate) context: usize,
+    shared: Arc<Shared>,
+    worker: Mutex<Option<std::thread::JoinHandle<()>>>,
+}
+
+impl Stream {
+    pub(crate) fn start(device: i32, context: usize) -> Outcome<Self> {
+        let shared = Arc::new(Shared {
+            queue: Mutex::default(),
+            changed: Condvar::new(),
+        });
+        let work = shared.clone();
+        let worker = std::thread::Builder::new()
+            .name("cann-emulator stream".to_owned())
+            .spawn(move || run(&work))
+            .map_err(|error| Failure::new(ACL_ERROR_RT_NO_STREAM_RESOURCE, error.to_string()))?;
+        Ok(Self {
+            device,
+            context,
+            shared,
+            worker: Mutex::new(Some(worker)),
+        })
+    }
+
+    pub(crate) fn enqueue(&self, task: Task) -> Outcome<()> {
+        let mut queue = self.shared.lock();
+        if queue.closed {
+            fail!(ACL_ERROR_RT_INVALID_HANDLE, "the stream was destroyed");
+        }
+        queue.tasks.push_back(task);
+        self.shared.changed.notify_all();
+        Ok(())
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        let queue = self.shared.lock();
+        queue.tasks.is_empty() && !queue.busy
+    }
+
+    /// Waits until everything enqueued so far and since has run; reports the stream's error.
+    pub(crate) fn synchronize(&self, timeout: Option<Duration>) -> Outcome<()> {
+        let deadline = timeout.map(|timeout| Instant::now() + timeout);
+        let mut queue = self.shared.lock();
+        while queue.busy || !queue.tasks.is_empty() {
+            queue = match deadline {
+                None => self
+                    .shared
+                    .changed
+                    .wait(queue)
+                    .unwrap_or_else(PoisonError::into_inner),
+                Some(deadline) => {
+                    let left = deadline.saturating_duration_since(Instant::now());
+                    if left.is_zero() {
+                        fail!(
+                            ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
+                            "the stream was not done in time"
+                        );
+                    }
+                    let waited = self.shared.changed.wait_timeout(queue, left);
+                    waited.unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
+        queue.error.clone().map_or(Ok(()), Err)
+    }
+
+    /// Ends the worker, after its tasks or, if `force`, without those that have not begun.
+    pub(crate) fn close(&self, force: bool) {
+        let abandoned = {
+            let mut queue = self.shared.lock();
+            queue.closed = true;
+            self.shared.changed.notify_all();
+            if force {
+                std::mem::take(&mut queue.tasks)
+            } else {
+                VecDeque::new()
+            }
+        };
+        // What waits for an event of an abandoned record must not wait for ever.
+        for task in abandoned {
+            if let Task::Record(event, turn) = task {
+                event.complete(turn);
+            }
+        }
+        let worker = self
+            .worker
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(worker) = worker
+            && worker.thread().id() != std::thread::current().id()
+        {
+            let _ = worker.join();
+        }
+    }
+}
+
+fn run(shared: &Shared) {
+    loop {
+        let task = {
+            let mut queue = shared.lock();
+            loop {
+                if let Some(task) = queue.tasks.pop_front() {
+                    queue.busy = true;
+                    break task;
+                }
+                if queue.closed {
+                    return;
+                }
+                queue = shared
+                    .changed
+                    .wait(queue)
+                    .unwrap_or_else(PoisonError::into_inner);
+            }
+        };
+        let broken = shared.lock().error.is_some();
+        let outcome = perform(task, broken);
+        let mut queue = shared.lock();
+        queue.busy = false;
+        if let Err(failure) = outcome {
+            queue.error.get_or_insert(failure);
+        }
+        shared.changed.notify_all();
+    }
+}
+
+/// After an error the stream computes nothing, but records its events, so that no one hangs.
+fn perform(task: Task, broken: bool) -> Outcome<()> {
+    let delay = config::current()
+        .map(|config| config.delay)
+        .unwrap_or_default();
+    if !delay.is_zero() {
+        std::thread::sleep(delay);
+    }
+    match task {
+        Task::Kernel(_) if broken => Ok(()),
+        Task::Kernel(kernel) => {
+            let mut memory = memory();
+            let run = std::panic::AssertUnwindSafe(|| kernel(&mut memory));
+            std::panic::catch_unwind(run).unwrap_or_else(|_| {
+                fail!(
+                    ACL_ERROR_RT_INTERNAL_ERROR,
+                    "the emulator itself failed; please report it"
+                )
+            })
+        }
+        Task::Record(event, turn) => {
+            event.complete(turn);
+            Ok(())
+        }
+        Task::Wait(event, turn) => {
+            event.wait(turn, None);
+            Ok(())
+        }
+    }
+}

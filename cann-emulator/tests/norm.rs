@@ -1,0 +1,323 @@
+//! RMS norm, its gradient and AddRmsNorm: beside the goldens in f64, and their documented limits.
+
+mod common;
+
+use cann_emulator::Config;
+use cann_emulator::abi::norm::*;
+use cann_sys::meta::*;
+use common::goldens::Goldens;
+use common::{BF16, F16, F32, Session, Tensor, assert_close, noise, run};
+
+type Status = Result<(), (i32, String)>;
+
+fn rms_norm(x: &Tensor, gamma: &Tensor, epsilon: f64, y: &Tensor, rstd: &Tensor) -> Status {
+    run(
+        // SAFETY: handles are checked, the places are variables.
+        |size, executor| unsafe {
+            aclnnRmsNormGetWorkspaceSize(
+                x.handle,
+                gamma.handle,
+                epsilon,
+                y.handle,
+                rstd.handle,
+                size,
+                executor,
+            )
+        },
+        aclnnRmsNorm,
+    )
+}
+
+fn rms_norm_grad(operands: [&Tensor; 6]) -> Status {
+    let [dy, x, rstd, gamma, dx, dgamma] = operands.map(|tensor| tensor.handle);
+    run(
+        // SAFETY: handles are checked, the places are variables.
+        |size, executor| unsafe {
+            aclnnRmsNormGradGetWorkspaceSize(dy, x, rstd, gamma, dx, dgamma, size, executor)
+        },
+        aclnnRmsNormGrad,
+    )
+}
+
+fn code(status: Status) -> i32 {
+    status.expect_err("it must fail").0
+}
+
+/// The goldens' epsilon: 1e-5 only where rstd says so.
+fn epsilon(goldens: &Goldens, case: &str, x: &[f32], width: usize) -> f64 {
+    let rstd = goldens.exact(&format!("{case}.ref.rstd"));
+    let mean = x[..width]
+        .iter()
+        .map(|x| f64::from(*x).powi(2))
+        .sum::<f64>()
+        / width as f64;
+    let error = |epsilon: f64| (1.0 / (mean + epsilon).sqrt() / rstd[0] - 1.0).abs();
+    if error(1e-5) < error(1e-6) {
+        1e-5
+    } else {
+        1e-6
+    }
+}
+
+#[test]
+fn forward_and_gradient_are_those_of_the_goldens_rounded_once() {
+    let _session = Session::start();
+    let goldens = Goldens::open("rmsnorm");
+    for case in goldens.cases("ref.rstd") {
+        let name = |part: &str| format!("{case}.{part}");
+        let (shape, dtype) = (goldens.shape(&name("x")), goldens.dtype(&name("x")));
+        let width = *shape.last().expect("rows");
+        let values = goldens.floats(&name("x"));
+        let epsilon = epsilon(&goldens, &case, &values, width);
+        let mut rstd_shape = shape.clone();
+        *rstd_shape.last_mut().expect("rows") = 1;
+
+        let x = Tensor::floats(dtype, &shape, &values);
+        let gamma = Tensor::floats(dtype, &[width], &goldens.floats(&name("w")));
+        let (y, rstd) = (
+            Tensor::empty(dtype, &shape),
+            Tensor::empty(F32, &rstd_shape),
+        );
+        rms_norm(&x, &gamma, epsilon, &y, &rstd).expect(&case);
+        assert_close(
+            &case,
+            &y.read(),
+            &goldens.exact(&name("ref.weight.y")),
+            dtype,
+            1e-6,
+        );
+        assert_close(
+            &case,
+            &rstd.read(),
+            &goldens.exact(&name("ref.rstd")),
+            F32,
+            1e-6,
+        );
+
+        let dy = Tensor::floats(dtype, &shape, &goldens.floats(&name("dy")));
+        let (dx, dgamma) = (Tensor::empty(dtype, &shape), Tensor::empty(F32, &[width]));
+        rms_norm_grad([&dy, &x, &rstd, &gamma, &dx, &dgamma]).expect(&case);
+        assert_close(
+            &case,
+            &dx.read(),
+            &goldens.exact(&name("ref.weight.dx")),
+            dtype,
+            2e-6,
+        );
+        assert_close(
+            &case,
+            &dgamma.read(),
+            &goldens.exact(&name("ref.weight.dw")),
+            F32,
+            2e-6,
+        );
+    }
+}
+
+#[test]
+fn several_axes_are_normalised_and_views_are_read_in_place() {
+    let _session = Session::start();
+    let values = noise(2 * 3 * 4 * 8, 1);
+    let weights = noise(32, 2);
+    // Two dimensions of gamma; x transposed in memory: [2, 3, 4, 8] stored as [3, 2, 4, 8].
+    let stored: Vec<f32> = (0..3)
+        .flat_map(|j| (0..2).flat_map(move |i| (i * 3 + j) * 32..(i * 3 + j + 1) * 32))
+        .map(|index: usize| values[index])
+        .collect();
+    let x = Tensor::strided(F32, &[2, 3, 4, 8], Some(&[32, 64, 8, 1]), 0, 192);
+    x.fill(&stored);
+    let gamma = Tensor::floats(F32, &[4, 8], &weights);
+    let (y, rstd) = (
+        Tensor::empty(F32, &[2, 3, 4, 8]),
+        Tensor::empty(F32, &[2, 3, 1, 1]),
+    );
+    rms_norm(&x, &gamma, 1e-6, &y, &rstd).expect("documented");
+    let exact: Vec<f64> = values
+        .chunks(32)
+        .flat_map(|row| {
+            let mean = row.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>() / 32.0;
+            let rstd = 1.0 / (mean + 1e-6).sqrt();
+            row.iter()
+                .zip(&weights)
+                .map(move |(x, w)| f64::from(*x) * rstd * f64::from(*w))
+        })
+        .collect();
+    assert_close("y", &y.read(), &exact, F32, 1e-6);
+}
+
+#[test]
+fn dtypes_and_shapes_outside_the_documentation_are_refused() {
+    let _session = Session::start();
+    let t = |dtype, shape: &[usize]| Tensor::empty(dtype, shape);
+    let rstd = t(F32, &[2, 1]);
+    let x = t(F16, &[2, 8]);
+    let refused = [
+        (
+            rms_norm(&x, &t(BF16, &[8]), 1e-6, &t(F16, &[2, 8]), &rstd),
+            ACLNN_ERR_PARAM_INVALID,
+        ),
+        (
+            rms_norm(&x, &t(F16, &[8]), 1e-6, &t(F32, &[2, 8]), &rstd),
+            ACLNN_ERR_PARAM_INVALID,
+        ),
+        (
+            rms_norm(&x, &t(F16, &[8]), 1e-6, &t(F16, &[2, 8]), &t(F16, &[2, 1])),
+            ACLNN_ERR_PARAM_INVALID,
+        ),
+        (
+            rms_norm(
+                &t(F32, &[2, 8]),
+                &t(F16, &[8]),
+                1e-6,
+                &t(F32, &[2, 8]),
+                &rstd,
+            ),
+            ACLNN_ERR_PARAM_INVALID,
+        ),
+        (
+            rms_norm(&x, &t(F16, &[4]), 1e-6, &t(F16, &[2, 8]), &rstd),
+            ACLNN_ERR_INNER_TILING_ERROR,
+        ),
+        (
+            rms_norm(&x, &t(F16, &[8]), 1e-6, &t(F16, &[2, 8]), &t(F32, &[2])),
+            ACLNN_ERR_INNER_TILING_ERROR,
+        ),
+        (
+            rms_norm(
+                &t(F16, &[2, 0]),
+                &t(F16, &[0]),
+                1e-6,
+                &t(F16, &[2, 0]),
+                &rstd,
+            ),
+            ACLNN_ERR_PARAM_INVALID,
+        ),
+    ];
+    for (position, (status, expected)) in refused.into_iter().enumerate() {
+        assert_eq!(code(status), expected, "case {position}");
+    }
+    rms_norm(&x, &t(F32, &[8]), 1e-6, &t(F16, &[2, 8]), &rstd).expect("f32 weights of f16");
+    rms_norm(
+        &t(F32, &[0, 8]),
+        &t(F32, &[8]),
+        1e-6,
+        &t(F32, &[0, 8]),
+        &t(F32, &[0, 1]),
+    )
+    .expect("no rows");
+}
+
+#[test]
+fn without_rows_the_gradient_of_gamma_is_nan() {
+    let _session = Session::start();
+    let none = || Tensor::empty(F32, &[0, 4]);
+    let (rstd, gamma) = (
+        Tensor::empty(F32, &[0, 1]),
+        Tensor::floats(F32, &[4], &[1.0; 4]),
+    );
+    let dgamma = Tensor::floats(F32, &[4], &[0.0; 4]);
+    rms_norm_grad([&none(), &none(), &rstd, &gamma, &none(), &dgamma]).expect("documented");
+    assert!(dgamma.read().iter().all(|value| value.is_nan()));
+}
+
+#[test]
+fn bf16_needs_a_chip_that_has_it() {
+    let _session = Session::with(Config {
+        soc: "Ascend310P3".to_owned(),
+        ..Config::default()
+    });
+    let x = Tensor::empty(BF16, &[2, 8]);
+    let status = rms_norm(
+        &x,
+        &Tensor::empty(BF16, &[8]),
+        1e-6,
+        &x,
+        &Tensor::empty(F32, &[2, 1]),
+    );
+    let (code, text) = status.expect_err("no bf16");
+    assert_eq!(code, ACLNN_ERR_PARAM_INVALID);
+    assert!(text.contains("which Ascend310P3 does not have"), "{text}");
+}
+
+fn add_rms_norm(dtype: aclDataType, x1: &[f32], x2: &[f32], gamma: &[f32]) -> [Vec<f32>; 3] {
+    let shape = [1, x1.len()];
+    let [x1, x2] = [x1, x2].map(|values| Tensor::floats(dtype, &shape, values));
+    let gamma = Tensor::floats(dtype, &[shape[1]], gamma);
+    let (y, x) = (Tensor::empty(dtype, &shape), Tensor::empty(dtype, &shape));
+    let rstd = Tensor::empty(F32, &[1, 1]);
+    run(
+        // SAFETY: handles are checked, the places are variables.
+        |size, executor| unsafe {
+            aclnnAddRmsNormGetWorkspaceSize(
+                x1.handle,
+                x2.handle,
+                gamma.handle,
+                1e-6,
+                y.handle,
+                rstd.handle,
+                x.handle,
+                size,
+                executor,
+            )
+        },
+        aclnnAddRmsNorm,
+    )
+    .expect("documented");
+    [y.read(), rstd.read(), x.read()]
+}
+
+/// The sum is rounded, and x·rstd again before the weight; on Ascend950 only the ends are.
+#[test]
+fn add_rms_norm_rounds_as_the_chip_does() {
+    let (x1, x2, gamma) = (noise(64, 3), noise(64, 4), noise(64, 5));
+    let bf16 = |value: f32| half::bf16::from_f32(value).to_f32();
+    let exact = |twice: bool| -> (Vec<f64>, Vec<f32>) {
+        let round = |value: f32| if twice { bf16(value) } else { value };
+        let x: Vec<f32> = x1
+            .iter()
+            .zip(&x2)
+            .map(|(a, b)| round(bf16(*a) + bf16(*b)))
+            .collect();
+        let mean = x.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>() / 64.0;
+        let rstd = 1.0 / (mean + 1e-6).sqrt();
+        let y = x.iter().zip(&gamma).map(|(x, gamma)| {
+            f64::from(round((f64::from(*x) * rstd) as f32)) * f64::from(bf16(*gamma))
+        });
+        (y.collect(), x.into_iter().map(bf16).collect())
+    };
+    let mut results = Vec::new();
+    for (soc, twice) in [("Ascend910B1", true), ("Ascend950", false)] {
+        let _session = Session::with(Config {
+            soc: soc.to_owned(),
+            ..Config::default()
+        });
+        let [y, _, x] = add_rms_norm(BF16, &x1, &x2, &gamma);
+        let (exact_y, exact_x) = exact(twice);
+        assert_close(soc, &y, &exact_y, BF16, 1e-6);
+        assert_eq!(x, exact_x, "{soc}");
+        results.push(y);
+    }
+    assert_ne!(results[0], results[1], "the roundings must be told apart");
+}
+
+#[test]
+fn the_gradient_takes_rstd_in_any_shape_of_a_value_a_row() {
+    let _session = Session::start();
+    let shape = [2, 1, 16];
+    let (x, dy) = (
+        Tensor::floats(F32, &shape, &noise(32, 1)),
+        Tensor::floats(F32, &shape, &noise(32, 2)),
+    );
+    let gamma = Tensor::floats(F32, &[16], &noise(16, 3));
+    let mut results = Vec::new();
+    for of_rstd in [&[2, 1, 1][..], &[2, 1], &[2]] {
+        let rstd = Tensor::floats(F32, of_rstd, &[1.0, 2.0]);
+        let (dx, dgamma) = (Tensor::empty(F32, &shape), Tensor::empty(F32, &[16]));
+        rms_norm_grad([&dy, &x, &rstd, &gamma, &dx, &dgamma]).expect("published");
+        results.push((dx.read(), dgamma.read()));
+    }
+    assert!(results.iter().all(|result| *result == results[0]));
+    let (rstd, dgamma) = (Tensor::empty(F32, &[3]), Tensor::empty(F32, &[16]));
+    let status = rms_norm_grad([&dy, &x, &rstd, &gamma, &x, &dgamma]);
+    assert_eq!(code(status), ACLNN_ERR_INNER_TILING_ERROR);
+}

@@ -1,0 +1,339 @@
+//! The rotary position embedding: beside the goldens and f64, and its documented limits.
+
+mod common;
+
+use std::ptr::null;
+
+use cann_emulator::Config;
+use cann_emulator::abi::rotary::*;
+use cann_sys::meta::*;
+use common::goldens::Goldens;
+use common::{F16, F32, Session, Tensor, assert_close, noise, run};
+
+type Status = Result<(), (i32, String)>;
+
+const HALF: i64 = 0;
+const INTERLEAVED: i64 = 1;
+
+fn rotary(x: &Tensor, cos: &Tensor, sin: &Tensor, mode: i64, output: &Tensor) -> Status {
+    run(
+        // SAFETY: handles are checked, the places are variables.
+        |size, executor| unsafe {
+            aclnnRotaryPositionEmbeddingGetWorkspaceSize(
+                x.handle,
+                cos.handle,
+                sin.handle,
+                mode,
+                output.handle,
+                size,
+                executor,
+            )
+        },
+        aclnnRotaryPositionEmbedding,
+    )
+}
+
+/// dy, cos, sin, x or none; dx, dcos, dsin.
+fn rotary_grad(
+    inputs: [&Tensor; 3],
+    x: Option<&Tensor>,
+    mode: i64,
+    outputs: [&Tensor; 3],
+) -> Status {
+    let [dy, cos, sin] = inputs.map(|tensor| tensor.handle);
+    let [dx, dcos, dsin] = outputs.map(|tensor| tensor.handle);
+    let x = x.map_or(null(), |x| x.handle.cast_const());
+    run(
+        // SAFETY: handles are checked, the places are variables.
+        |size, executor| unsafe {
+            aclnnRotaryPositionEmbeddingGradGetWorkspaceSize(
+                dy, cos, sin, x, mode, dx, dcos, dsin, size, executor,
+            )
+        },
+        aclnnRotaryPositionEmbeddingGrad,
+    )
+}
+
+/// transformers' rotate-half cases: [b, h, s, d], tables [b, s, d], which become [b, 1, s, d].
+#[test]
+fn half_is_that_of_the_goldens_rounded_once() {
+    let _session = Session::start();
+    let goldens = Goldens::open("rope");
+    let mut count = 0;
+    for case in goldens.cases("ref.q_out") {
+        let name = |part: &str| format!("{case}.{part}");
+        let is_half = case.starts_with("rotate_half.");
+        if !is_half || goldens.dtype(&name("cos")) != goldens.dtype(&name("q")) {
+            continue;
+        }
+        count += 1;
+        let dtype = goldens.dtype(&name("q"));
+        let mut table = goldens.shape(&name("cos"));
+        table.insert(1, 1);
+        let [cos, sin] =
+            ["cos", "sin"].map(|part| Tensor::floats(dtype, &table, &goldens.floats(&name(part))));
+        for (input, output, dy, dx) in [
+            ("q", "ref.q_out", "d_q_out", "ref.d_q"),
+            ("k", "ref.k_out", "d_k_out", "ref.d_k"),
+        ] {
+            let shape = goldens.shape(&name(input));
+            let x = Tensor::floats(dtype, &shape, &goldens.floats(&name(input)));
+            let y = Tensor::empty(dtype, &shape);
+            rotary(&x, &cos, &sin, HALF, &y).expect(&case);
+            assert_close(&case, &y.read(), &goldens.exact(&name(output)), dtype, 1e-6);
+
+            let dy = Tensor::floats(dtype, &shape, &goldens.floats(&name(dy)));
+            let (found, unused) = (Tensor::empty(dtype, &shape), Tensor::empty(dtype, &table));
+            rotary_grad([&dy, &cos, &sin], None, HALF, [&found, &unused, &unused]).expect(&case);
+            assert_close(&case, &found.read(), &goldens.exact(&name(dx)), dtype, 1e-6);
+            assert!(
+                unused.read().iter().all(|value| value.is_nan()),
+                "without x it is not written"
+            );
+        }
+    }
+    assert!(count > 3, "{count} cases");
+}
+
+fn source(mode: i64, at: usize, width: usize) -> (usize, f64) {
+    match mode {
+        HALF if at < width / 2 => (at + width / 2, -1.0),
+        HALF => (at - width / 2, 1.0),
+        _ if at.is_multiple_of(2) => (at + 1, -1.0),
+        _ => (at - 1, 1.0),
+    }
+}
+
+/// Forward and all gradients in f64, in BSND with tables [1, s, 1, d]: gradients are sums over all uses.
+#[test]
+fn every_gradient_is_that_of_f64_in_both_modes() {
+    let _session = Session::start();
+    let (batch, sequence, heads, width) = (2, 3, 4, 8);
+    let shape = [batch, sequence, heads, width];
+    let (values, grads) = (
+        noise(shape.iter().product(), 1),
+        noise(shape.iter().product(), 2),
+    );
+    let (cosines, sines) = (noise(sequence * width, 3), noise(sequence * width, 4));
+    for mode in [HALF, INTERLEAVED] {
+        let mut y = vec![0.0; values.len()];
+        let mut dx = vec![0.0; values.len()];
+        let (mut dcos, mut dsin) = (vec![0.0; cosines.len()], vec![0.0; cosines.len()]);
+        for row in 0..batch * sequence * heads {
+            let at = (row / heads) % sequence;
+            for column in 0..width {
+                let (from, sign) = source(mode, column, width);
+                let (here, there, table) = (
+                    row * width + column,
+                    row * width + from,
+                    at * width + column,
+                );
+                let (x, turned) = (f64::from(values[here]), sign * f64::from(values[there]));
+                let (cos, sin, dy) = (
+                    f64::from(cosines[table]),
+                    f64::from(sines[table]),
+                    f64::from(grads[here]),
+                );
+                y[here] = x * cos + turned * sin;
+                dx[here] += dy * cos;
+                dx[there] += sign * dy * sin;
+                dcos[table] += dy * x;
+                dsin[table] += dy * turned;
+            }
+        }
+        let table = [1, sequence, 1, width];
+        let (cos, sin) = (
+            Tensor::floats(F32, &table, &cosines),
+            Tensor::floats(F32, &table, &sines),
+        );
+        let (x, out) = (
+            Tensor::floats(F32, &shape, &values),
+            Tensor::empty(F32, &shape),
+        );
+        rotary(&x, &cos, &sin, mode, &out).expect("documented");
+        assert_close("y", &out.read(), &y, F32, 1e-6);
+
+        let dy = Tensor::floats(F32, &shape, &grads);
+        let found = [
+            Tensor::empty(F32, &shape),
+            Tensor::empty(F32, &table),
+            Tensor::empty(F32, &table),
+        ];
+        rotary_grad([&dy, &cos, &sin], Some(&x), mode, found.each_ref()).expect("documented");
+        for (name, (found, exact)) in ["dx", "dcos", "dsin"]
+            .iter()
+            .zip(found.iter().zip([&dx, &dcos, &dsin]))
+        {
+            assert_close(name, &found.read(), exact, F32, 1e-6);
+        }
+    }
+}
+
+#[test]
+fn layouts_modes_and_sizes_are_those_of_the_documentation() {
+    let _session = Session::start();
+    let status = |dtype, shape: &[usize], table: &[usize], mode| {
+        let (x, y) = (Tensor::empty(dtype, shape), Tensor::empty(dtype, shape));
+        let (cos, sin) = (Tensor::empty(dtype, table), Tensor::empty(dtype, table));
+        rotary(&x, &cos, &sin, mode, &y).map_err(|(code, _)| code)
+    };
+    // BNSD, BSND, SBND, tokens.
+    for (shape, tables) in [
+        (
+            vec![2, 3, 5, 8],
+            vec![vec![1, 1, 5, 8], vec![2, 1, 5, 8], vec![2, 3, 5, 8]],
+        ),
+        (vec![2, 5, 3, 8], vec![vec![1, 5, 1, 8], vec![2, 5, 1, 8]]),
+        (vec![5, 2, 3, 8], vec![vec![5, 1, 1, 8], vec![5, 2, 1, 8]]),
+        (vec![5, 3, 8], vec![vec![5, 1, 8], vec![5, 3, 8]]),
+    ] {
+        for (position, table) in tables.iter().enumerate() {
+            assert_eq!(
+                status(F16, &shape, table, HALF),
+                Ok(()),
+                "{shape:?} {table:?}"
+            );
+            let interleaved = if position == 0 {
+                Ok(())
+            } else {
+                Err(ACLNN_ERR_INNER_TILING_ERROR)
+            };
+            assert_eq!(
+                status(F16, &shape, table, INTERLEAVED),
+                interleaved,
+                "{shape:?} {table:?}"
+            );
+        }
+    }
+    let tiling = Err(ACLNN_ERR_INNER_TILING_ERROR);
+    assert_eq!(status(F16, &[1, 1, 4, 8], &[1, 1, 3, 8], HALF), tiling);
+    assert_eq!(
+        status(F16, &[1, 1, 4, 7], &[1, 1, 4, 7], HALF),
+        tiling,
+        "odd"
+    );
+    assert_eq!(
+        status(F16, &[1, 1, 2, 896], &[1, 1, 2, 896], HALF),
+        tiling,
+        "too wide"
+    );
+    assert_eq!(
+        status(F16, &[1, 1, 4, 8], &[1, 1, 4, 4], HALF),
+        tiling,
+        "tables of half the width"
+    );
+    assert_eq!(
+        status(F16, &[40, 30, 1, 2], &[1, 1, 1, 2], INTERLEAVED),
+        tiling,
+        "heads"
+    );
+    for mode in [2, 3, 4, -1] {
+        assert_eq!(
+            status(F16, &[1, 1, 4, 8], &[1, 1, 4, 8], mode),
+            tiling,
+            "mode {mode}"
+        );
+    }
+    assert_eq!(
+        status(F16, &[0, 2, 4, 8], &[1, 1, 4, 8], HALF),
+        Ok(()),
+        "empty"
+    );
+
+    let (x, table) = (
+        Tensor::empty(F16, &[1, 1, 4, 8]),
+        Tensor::empty(F32, &[1, 1, 4, 8]),
+    );
+    let (code, text) = rotary(&x, &table, &table, HALF, &x).expect_err("dtypes differ");
+    assert_eq!(code, ACLNN_ERR_PARAM_INVALID, "{text}");
+    let view = Tensor::strided(F16, &[1, 1, 4, 8], Some(&[32, 32, 1, 4]), 0, 32);
+    assert_eq!(
+        rotary(&view, &x, &x, HALF, &x),
+        Ok(()),
+        "inputs may be views"
+    );
+    let (code, _) = rotary(&x, &x, &x, HALF, &view).expect_err("the output may not");
+    assert_eq!(code, ACLNN_ERR_PARAM_INVALID);
+}
+
+/// CANN 9 documents another limit for heads before the sequence: 8 of them for each place in it.
+#[test]
+fn the_number_of_heads_is_limited_by_the_sequence_from_cann_9_on() {
+    for (version, fits) in [("8.5.0", true), ("9.1.0", false)] {
+        let _session = Session::with(Config {
+            version: version.to_owned(),
+            ..Config::default()
+        });
+        let (x, table) = (
+            Tensor::empty(F16, &[3, 4, 1, 64]),
+            Tensor::empty(F16, &[1, 1, 1, 64]),
+        );
+        assert_eq!(
+            rotary(
+                &x,
+                &table,
+                &table,
+                HALF,
+                &Tensor::empty(F16, &[3, 4, 1, 64])
+            )
+            .is_ok(),
+            fits
+        );
+    }
+}
+
+/// As the published example calls it: no x, and empty tensors for what is not wanted.
+#[test]
+fn unwanted_gradients_of_the_tables_may_be_empty_tensors() {
+    let _session = Session::start();
+    let shape = [1, 1, 1, 128];
+    let dy = Tensor::floats(F32, &shape, &noise(128, 1));
+    let table = Tensor::floats(F32, &shape, &noise(128, 2));
+    let (dx, none) = (
+        Tensor::empty(F32, &shape),
+        Tensor::empty(F32, &[1, 1, 1, 0]),
+    );
+    rotary_grad(
+        [&dy, &table, &table],
+        None,
+        INTERLEAVED,
+        [&dx, &none, &none],
+    )
+    .expect("published");
+    assert!(dx.read().iter().all(|value| value.is_finite()));
+}
+
+#[test]
+fn from_cann_9_on_the_gradient_takes_fewer_batches_with_own_tables_than_places() {
+    for (version, fits) in [("8.5.0", true), ("9.1.0", false)] {
+        let _session = Session::with(Config {
+            version: version.to_owned(),
+            ..Config::default()
+        });
+        let by_batch = Tensor::empty(F16, &[3, 2, 1, 64]);
+        let wide = Tensor::empty(F16, &[3, 2, 4, 64]);
+        let status = rotary_grad(
+            [&wide, &by_batch, &by_batch],
+            None,
+            HALF,
+            [&wide, &by_batch, &by_batch],
+        );
+        assert_eq!(status.is_ok(), fits, "{version}");
+    }
+}
+
+#[test]
+fn gradients_of_the_tables_take_fewer_heads() {
+    let _session = Session::start();
+    let (x, table) = (
+        Tensor::empty(F16, &[2, 600, 1, 2]),
+        Tensor::empty(F16, &[1, 1, 1, 2]),
+    );
+    let inputs = [&x, &table, &table];
+    rotary_grad(inputs, None, HALF, [&x, &table, &table]).expect("1200 heads without");
+    let status = rotary_grad(inputs, Some(&x), HALF, [&x, &table, &table]);
+    assert_eq!(
+        status.expect_err("1200 heads with").0,
+        ACLNN_ERR_INNER_TILING_ERROR
+    );
+}

@@ -1,0 +1,28 @@
+/* Gated linear units, activations and softmax. */
+#ifndef BURN_CANN_ACTIVATION_H
+#define BURN_CANN_ACTIVATION_H
+
+#include "cann/op.h"
+
+CANN_BEGIN
+
+CANN_OP(aclnnSwiGlu, const aclTensor *x, int64_t axis, const aclTensor *output);
+CANN_OP(aclnnSwiGluGrad, const aclTensor *y_grad, const aclTensor *x, int64_t axis,
+        const aclTensor *output);
+CANN_OP(aclnnSilu, const aclTensor *input, aclTensor *output);
+CANN_OP(aclnnSiluBackward, const aclTensor *d_output, const aclTensor *input, aclTensor *d_input);
+CANN_OP(aclnnGelu, const aclTensor *input, aclTensor *output);
+CANN_OP(aclnnRelu, const aclTensor *input, const aclTensor *output);
+CANN_OP(aclnnInplaceRelu, aclTensor *target);
+CANN_OP(aclnnSigmoid, const aclTensor *input, aclTensor *output);
+CANN_OP(aclnnInplaceSigmoid, aclTensor *target);
+CANN_OP(aclnnTanh, const aclTensor *input, aclTensor *output);
+CANN_OP(aclnnInplaceTanh, aclTensor *target);
+CANN_OP(aclnnSoftmax, const aclTensor *input, int64_t axis, aclTensor *output);
+CANN_OP(aclnnSoftmaxBackward, const aclTensor *d_output, const aclTensor *forward_output,
+        int64_t axis, aclTensor *output);
+CANN_OP(aclnnLogSoftmax, const aclTensor *input, int64_t axis, aclTensor *output);
+
+CANN_END
+
+#endif

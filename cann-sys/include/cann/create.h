@@ -1,0 +1,22 @@
+/* Filling a tensor. */
+#ifndef BURN_CANN_CREATE_H
+#define BURN_CANN_CREATE_H
+
+#include "cann/op.h"
+
+CANN_BEGIN
+
+CANN_OP(aclnnInplaceZero, aclTensor *target);
+CANN_OP(aclnnInplaceFillScalar, aclTensor *target, const aclScalar *fill);
+CANN_OP(aclnnInplaceMaskedFillTensor, aclTensor *target, const aclTensor *mask,
+        const aclTensor *fill);
+CANN_OP(aclnnArange, const aclScalar *start, const aclScalar *end, const aclScalar *step,
+        aclTensor *output);
+CANN_OP(aclnnInplaceNormal, const aclTensor *target, float mean, float deviation, int64_t seed,
+        int64_t generator_offset);
+CANN_OP(aclnnInplaceUniform, const aclTensor *target, double low, double high, uint64_t seed,
+        uint64_t generator_offset);
+
+CANN_END
+
+#endif

@@ -1,0 +1,29 @@
+/* RMS norm and layer norm, with what is fused onto them. */
+#ifndef BURN_CANN_NORM_H
+#define BURN_CANN_NORM_H
+
+#include "cann/op.h"
+
+CANN_BEGIN
+
+CANN_OP(aclnnRmsNorm, const aclTensor *x, const aclTensor *gamma, double epsilon,
+        const aclTensor *y_out, const aclTensor *rstd_out);
+CANN_OP(aclnnRmsNormGrad, const aclTensor *dy, const aclTensor *x, const aclTensor *rstd,
+        const aclTensor *gamma, const aclTensor *dx_out, const aclTensor *dgamma_out);
+CANN_OP(aclnnAddRmsNorm, const aclTensor *x1, const aclTensor *x2, const aclTensor *gamma,
+        double epsilon, const aclTensor *y_out, const aclTensor *rstd_out, const aclTensor *x_out);
+CANN_OP(aclnnInplaceAddRmsNorm, aclTensor *x1_inout, aclTensor *x2_inout, const aclTensor *gamma,
+        double epsilon, const aclTensor *rstd_out);
+CANN_OP(aclnnGemmaRmsNorm, const aclTensor *x, const aclTensor *gamma, double epsilon,
+        const aclTensor *y_out, const aclTensor *rstd_out);
+CANN_OP(aclnnLayerNorm, const aclTensor *input, const aclIntArray *normalized_shape,
+        const aclTensor *weight_or_null, const aclTensor *bias_or_null, double eps,
+        aclTensor *output, aclTensor *mean_out_or_null, aclTensor *rstd_out_or_null);
+CANN_OP(aclnnLayerNormWithImplMode, const aclTensor *input, const aclIntArray *normalized_shape,
+        const aclTensor *weight_or_null, const aclTensor *bias_or_null, double eps,
+        aclTensor *output, aclTensor *mean_out_or_null, aclTensor *rstd_out_or_null,
+        int32_t impl_mode);
+
+CANN_END
+
+#endif

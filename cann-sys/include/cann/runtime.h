@@ -1,0 +1,284 @@
+/* Devices, memory, streams and events (libascendcl.so). */
+#ifndef BURN_CANN_RUNTIME_H
+#define BURN_CANN_RUNTIME_H
+
+#include "cann/types.h"
+
+CANN_BEGIN
+
+#define ACL_EVENT_SYNC 0x00000001u
+#define ACL_EVENT_CAPTURE_STREAM_PROGRESS 0x00000002u
+#define ACL_EVENT_TIME_LINE 0x00000008u
+#define ACL_STREAM_FAST_LAUNCH 0x00000001u
+#define ACL_STREAM_FAST_SYNC 0x00000002u
+#define ACL_PKG_VERSION_MAX_SIZE 128
+#define ACL_PKG_VERSION_PARTS_MAX_SIZE 64
+
+typedef enum aclCANNPackageName {
+    ACL_PKG_NAME_CANN = 0,
+    ACL_PKG_NAME_RUNTIME = 1,
+    ACL_PKG_NAME_COMPILER = 2,
+    ACL_PKG_NAME_HCCL = 3,
+    ACL_PKG_NAME_TOOLKIT = 4,
+    ACL_PKG_NAME_OPP = 5,
+    ACL_PKG_NAME_OPP_KERNEL = 6,
+    ACL_PKG_NAME_DRIVER = 7,
+} aclCANNPackageName;
+
+typedef struct aclCANNPackageVersion {
+    char version[ACL_PKG_VERSION_MAX_SIZE];
+    char majorVersion[ACL_PKG_VERSION_PARTS_MAX_SIZE];
+    char minorVersion[ACL_PKG_VERSION_PARTS_MAX_SIZE];
+    char releaseVersion[ACL_PKG_VERSION_PARTS_MAX_SIZE];
+    char patchVersion[ACL_PKG_VERSION_PARTS_MAX_SIZE];
+    char reserved[ACL_PKG_VERSION_MAX_SIZE];
+} aclCANNPackageVersion;
+
+typedef enum {
+    ACL_DEVICE_INFO_UNDEFINED = -1,
+    ACL_DEVICE_INFO_AI_CORE_NUM = 0,
+    ACL_DEVICE_INFO_VECTOR_CORE_NUM = 1,
+    ACL_DEVICE_INFO_L2_SIZE = 2,
+} aclDeviceInfo;
+
+typedef enum {
+    ACL_OPT_DETERMINISTIC = 0,
+    ACL_OPT_ENABLE_DEBUG_KERNEL = 1,
+} aclSysParamOpt;
+
+typedef enum aclrtLastErrLevel {
+    ACL_RT_THREAD_LEVEL = 0,
+} aclrtLastErrLevel;
+
+typedef enum aclrtRunMode {
+    ACL_DEVICE = 0,
+    ACL_HOST = 1,
+} aclrtRunMode;
+
+typedef enum aclrtTsId {
+    ACL_TS_ID_AICORE = 0,
+    ACL_TS_ID_AIVECTOR = 1,
+    ACL_TS_ID_RESERVED = 2,
+} aclrtTsId;
+
+typedef enum aclrtDeviceStatus {
+    ACL_RT_DEVICE_STATUS_NORMAL = 0,
+    ACL_RT_DEVICE_STATUS_ABNORMAL = 1,
+    ACL_RT_DEVICE_STATUS_END = 0xFFFF,
+} aclrtDeviceStatus;
+
+typedef enum aclrtStreamStatus {
+    ACL_STREAM_STATUS_COMPLETE = 0,
+    ACL_STREAM_STATUS_NOT_READY = 1,
+    ACL_STREAM_STATUS_RESERVED = 0xFFFF,
+} aclrtStreamStatus;
+
+/* The other way round than a stream's status. */
+typedef enum aclrtEventRecordedStatus {
+    ACL_EVENT_RECORDED_STATUS_NOT_READY = 0,
+    ACL_EVENT_RECORDED_STATUS_COMPLETE = 1,
+} aclrtEventRecordedStatus;
+
+typedef enum aclrtCallbackBlockType {
+    ACL_CALLBACK_NO_BLOCK = 0,
+    ACL_CALLBACK_BLOCK = 1,
+} aclrtCallbackBlockType;
+
+typedef enum aclrtMemcpyKind {
+    ACL_MEMCPY_HOST_TO_HOST = 0,
+    ACL_MEMCPY_HOST_TO_DEVICE = 1,
+    ACL_MEMCPY_DEVICE_TO_HOST = 2,
+    ACL_MEMCPY_DEVICE_TO_DEVICE = 3,
+    ACL_MEMCPY_DEFAULT = 4,
+    ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE = 5,
+    ACL_MEMCPY_INNER_DEVICE_TO_DEVICE = 6,
+    ACL_MEMCPY_INTER_DEVICE_TO_DEVICE = 7,
+} aclrtMemcpyKind;
+
+typedef enum aclrtMemMallocPolicy {
+    ACL_MEM_MALLOC_HUGE_FIRST = 0,
+    ACL_MEM_MALLOC_HUGE_ONLY = 1,
+    ACL_MEM_MALLOC_NORMAL_ONLY = 2,
+    ACL_MEM_MALLOC_HUGE_FIRST_P2P = 3,
+    ACL_MEM_MALLOC_HUGE_ONLY_P2P = 4,
+    ACL_MEM_MALLOC_NORMAL_ONLY_P2P = 5,
+    ACL_MEM_MALLOC_HUGE1G_ONLY = 6,
+    ACL_MEM_MALLOC_HUGE1G_ONLY_P2P = 7,
+    ACL_MEM_TYPE_LOW_BAND_WIDTH = 0x0100,
+    ACL_MEM_TYPE_HIGH_BAND_WIDTH = 0x1000,
+    ACL_MEM_ACCESS_USER_SPACE_READONLY = 0x100000,
+} aclrtMemMallocPolicy;
+
+typedef enum aclrtMemAttr {
+    ACL_DDR_MEM = 0,
+    ACL_HBM_MEM = 1,
+    ACL_DDR_MEM_HUGE = 2,
+    ACL_DDR_MEM_NORMAL = 3,
+    ACL_HBM_MEM_HUGE = 4,
+    ACL_HBM_MEM_NORMAL = 5,
+    ACL_DDR_MEM_P2P_HUGE = 6,
+    ACL_DDR_MEM_P2P_NORMAL = 7,
+    ACL_HBM_MEM_P2P_HUGE = 8,
+    ACL_HBM_MEM_P2P_NORMAL = 9,
+    ACL_HBM_MEM_HUGE1G = 10,
+    ACL_HBM_MEM_P2P_HUGE1G = 11,
+} aclrtMemAttr;
+
+typedef enum {
+    ACL_RT_MEM_ATTR_RSV = 0,
+    ACL_RT_MEM_ATTR_MODULE_ID = 1,
+    ACL_RT_MEM_ATTR_DEVICE_ID = 2,
+} aclrtMallocAttrType;
+
+typedef union {
+    uint16_t moduleId;
+    uint32_t deviceId;
+    uint8_t rsv[8];
+} aclrtMallocAttrValue;
+
+typedef struct {
+    aclrtMallocAttrType attr;
+    aclrtMallocAttrValue value;
+} aclrtMallocAttribute;
+
+typedef struct {
+    aclrtMallocAttribute *attrs;
+    size_t numAttrs;
+} aclrtMallocConfig;
+
+typedef enum aclrtMemLocationType {
+    ACL_MEM_LOCATION_TYPE_HOST = 0,
+    ACL_MEM_LOCATION_TYPE_DEVICE = 1,
+} aclrtMemLocationType;
+
+typedef struct aclrtMemLocation {
+    uint32_t id;
+    aclrtMemLocationType type;
+} aclrtMemLocation;
+
+typedef struct aclrtPtrAttributes {
+    aclrtMemLocation location;
+    uint32_t pageSize;
+    uint32_t rsv[4];
+} aclrtPtrAttributes;
+
+typedef enum {
+    ACL_HOST_REGISTER_MAPPED = 0,
+} aclrtHostRegisterType;
+
+typedef struct aclrtUtilizationExtendInfo aclrtUtilizationExtendInfo;
+
+/* Percentages; the pointer must be NULL. */
+typedef struct aclrtUtilizationInfo {
+    int32_t cubeUtilization;
+    int32_t vectorUtilization;
+    int32_t aicpuUtilization;
+    int32_t memoryUtilization;
+    aclrtUtilizationExtendInfo *utilizationExtend;
+} aclrtUtilizationInfo;
+
+typedef void *aclrtDrvMemHandle;
+typedef void (*aclrtCallback)(void *user_data);
+
+/* The process. A second aclInit returns ACL_ERROR_REPEAT_INITIALIZE. */
+aclError aclInit(const char *config_path);
+aclError aclFinalize();
+aclError aclFinalizeReference(uint64_t *references);
+
+/* Versions and errors. The text is the thread's, and valid until its next call. */
+aclError aclrtGetVersion(int32_t *major, int32_t *minor, int32_t *patch);
+aclError aclsysGetCANNVersion(aclCANNPackageName package, aclCANNPackageVersion *version);
+aclError aclsysGetVersionStr(char *package, char *version);
+aclError aclsysGetVersionNum(char *package, int32_t *version);
+const char *aclGetRecentErrMsg();
+aclError aclrtPeekAtLastError(aclrtLastErrLevel level);
+aclError aclrtGetLastError(aclrtLastErrLevel level);
+size_t aclDataTypeSize(aclDataType data_type);
+
+/* Devices. The current one, and its context, belong to the calling thread. */
+aclError aclrtGetDeviceCount(uint32_t *count);
+aclError aclrtSetDevice(int32_t device);
+aclError aclrtGetDevice(int32_t *device);
+aclError aclrtResetDevice(int32_t device);
+aclError aclrtResetDeviceForce(int32_t device);
+aclError aclrtSynchronizeDevice(void);
+aclError aclrtSynchronizeDeviceWithTimeout(int32_t milliseconds);
+const char *aclrtGetSocName();
+aclError aclGetDeviceCapability(uint32_t device, aclDeviceInfo what, int64_t *value);
+aclError aclrtGetDeviceUtilizationRate(int32_t device, aclrtUtilizationInfo *rate);
+aclError aclrtQueryDeviceStatus(int32_t device, aclrtDeviceStatus *status);
+aclError aclrtDeviceCanAccessPeer(int32_t *can, int32_t device, int32_t peer);
+aclError aclrtDeviceEnablePeerAccess(int32_t peer, uint32_t flags);
+aclError aclrtGetRunMode(aclrtRunMode *mode);
+aclError aclrtSetTsDevice(aclrtTsId id);
+
+/* Contexts. */
+aclError aclrtCreateContext(aclrtContext *context, int32_t device);
+aclError aclrtDestroyContext(aclrtContext context);
+aclError aclrtSetCurrentContext(aclrtContext context);
+aclError aclrtGetCurrentContext(aclrtContext *context);
+aclError aclrtCtxGetSysParamOpt(aclSysParamOpt option, int64_t *value);
+aclError aclrtCtxSetSysParamOpt(aclSysParamOpt option, int64_t value);
+aclError aclrtGetSysParamOpt(aclSysParamOpt option, int64_t *value);
+aclError aclrtSetSysParamOpt(aclSysParamOpt option, int64_t value);
+
+/* Device memory. It comes uninitialised, and aclrtFree does not wait for streams. */
+aclError aclrtMalloc(void **address, size_t size, aclrtMemMallocPolicy policy);
+aclError aclrtMallocAlign32(void **address, size_t size, aclrtMemMallocPolicy policy);
+aclError aclrtMallocCached(void **address, size_t size, aclrtMemMallocPolicy policy);
+aclError aclrtMallocWithCfg(void **address, size_t size, aclrtMemMallocPolicy policy,
+                            aclrtMallocConfig *config);
+aclError aclrtFree(void *address);
+aclError aclrtGetMemInfo(aclrtMemAttr attribute, size_t *free, size_t *total);
+aclError aclrtPointerGetAttributes(const void *address, aclrtPtrAttributes *attributes);
+
+/* Host memory that copies need not stage. */
+aclError aclrtMallocHost(void **address, size_t size);
+aclError aclrtFreeHost(void *address);
+aclError aclrtHostRegister(void *address, uint64_t size, aclrtHostRegisterType type,
+                           void **device_address);
+
+/* Copies and fills. None but those on a stream wait for it. */
+aclError aclrtMemcpy(void *to, size_t to_size, const void *from, size_t count,
+                     aclrtMemcpyKind kind);
+aclError aclrtMemcpyAsync(void *to, size_t to_size, const void *from, size_t count,
+                          aclrtMemcpyKind kind, aclrtStream stream);
+aclError aclrtMemcpy2d(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
+                       size_t height, aclrtMemcpyKind kind);
+aclError aclrtMemcpy2dAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch,
+                            size_t width, size_t height, aclrtMemcpyKind kind, aclrtStream stream);
+aclError aclrtMemset(void *address, size_t size, int32_t value, size_t count);
+aclError aclrtMemsetAsync(void *address, size_t size, int32_t value, size_t count,
+                          aclrtStream stream);
+
+/* Streams. */
+aclError aclrtCreateStream(aclrtStream *stream);
+aclError aclrtCreateStreamWithConfig(aclrtStream *stream, uint32_t priority, uint32_t flags);
+aclError aclrtDestroyStream(aclrtStream stream);
+aclError aclrtDestroyStreamForce(aclrtStream stream);
+aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus *status);
+aclError aclrtSynchronizeStream(aclrtStream stream);
+aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t milliseconds);
+aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event);
+aclError aclrtSetOpWaitTimeout(uint32_t seconds);
+
+/* Events. */
+aclError aclrtCreateEvent(aclrtEvent *event);
+aclError aclrtCreateEventWithFlag(aclrtEvent *event, uint32_t flags);
+aclError aclrtCreateEventExWithFlag(aclrtEvent *event, uint32_t flags);
+aclError aclrtDestroyEvent(aclrtEvent event);
+aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream);
+aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus *status);
+aclError aclrtSynchronizeEvent(aclrtEvent event);
+aclError aclrtEventElapsedTime(float *milliseconds, aclrtEvent start, aclrtEvent end);
+
+/* Host functions in a stream, run by a thread that has subscribed to it. */
+aclError aclrtSubscribeReport(uint64_t thread, aclrtStream stream);
+aclError aclrtUnSubscribeReport(uint64_t thread, aclrtStream stream);
+aclError aclrtProcessReport(int32_t milliseconds);
+aclError aclrtLaunchCallback(aclrtCallback function, void *user_data,
+                             aclrtCallbackBlockType blocking, aclrtStream stream);
+
+CANN_END
+
+#endif

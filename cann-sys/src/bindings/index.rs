@@ -1,0 +1,127 @@
+// Made from include/cann/index.h by tests/bindings.rs. Don't edit: run
+// UPDATE_BINDINGS=1 cargo test -p cann-sys --test bindings
+
+pub use super::types::*;
+
+pub type aclnnIndexSelectGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    axis: i64,
+    index: *const aclTensor,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnIndexSelect = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnGatherGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    axis: i64,
+    index: *const aclTensor,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnGather = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnScatterAddGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    axis: i64,
+    index: *const aclTensor,
+    src: *const aclTensor,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnScatterAdd = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnIndexAddGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    axis: i64,
+    index: *const aclTensor,
+    source: *const aclTensor,
+    alpha: *const aclScalar,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnIndexAdd = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnEmbeddingGetWorkspaceSize = unsafe extern "C" fn(
+    weight: *const aclTensor,
+    indices: *const aclTensor,
+    output: *const aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnEmbedding = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnEmbeddingDenseBackwardGetWorkspaceSize = unsafe extern "C" fn(
+    gradient: *const aclTensor,
+    indices: *const aclTensor,
+    num_weights: u64,
+    padding_idx: u64,
+    scale_grad_by_freq: bool,
+    output: *const aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnEmbeddingDenseBackward = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnSWhereGetWorkspaceSize = unsafe extern "C" fn(
+    condition: *const aclTensor,
+    input: *const aclTensor,
+    rhs: *const aclTensor,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnSWhere = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+
+crate::table::function_table! {
+    /// The functions of `include/cann/index.h`.
+    Index {
+        aclnnIndexSelectGetWorkspaceSize,
+        aclnnIndexSelect,
+        aclnnGatherGetWorkspaceSize,
+        aclnnGather,
+        aclnnScatterAddGetWorkspaceSize,
+        aclnnScatterAdd,
+        aclnnIndexAddGetWorkspaceSize,
+        aclnnIndexAdd,
+        aclnnEmbeddingGetWorkspaceSize,
+        aclnnEmbedding,
+        aclnnEmbeddingDenseBackwardGetWorkspaceSize,
+        aclnnEmbeddingDenseBackward,
+        aclnnSWhereGetWorkspaceSize,
+        aclnnSWhere,
+    }
+}

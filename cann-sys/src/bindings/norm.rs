@@ -1,0 +1,140 @@
+// Made from include/cann/norm.h by tests/bindings.rs. Don't edit: run
+// UPDATE_BINDINGS=1 cargo test -p cann-sys --test bindings
+
+pub use super::types::*;
+
+pub type aclnnRmsNormGetWorkspaceSize = unsafe extern "C" fn(
+    x: *const aclTensor,
+    gamma: *const aclTensor,
+    epsilon: f64,
+    y_out: *const aclTensor,
+    rstd_out: *const aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnRmsNorm = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnRmsNormGradGetWorkspaceSize = unsafe extern "C" fn(
+    dy: *const aclTensor,
+    x: *const aclTensor,
+    rstd: *const aclTensor,
+    gamma: *const aclTensor,
+    dx_out: *const aclTensor,
+    dgamma_out: *const aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnRmsNormGrad = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnAddRmsNormGetWorkspaceSize = unsafe extern "C" fn(
+    x1: *const aclTensor,
+    x2: *const aclTensor,
+    gamma: *const aclTensor,
+    epsilon: f64,
+    y_out: *const aclTensor,
+    rstd_out: *const aclTensor,
+    x_out: *const aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnAddRmsNorm = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnInplaceAddRmsNormGetWorkspaceSize = unsafe extern "C" fn(
+    x1_inout: *mut aclTensor,
+    x2_inout: *mut aclTensor,
+    gamma: *const aclTensor,
+    epsilon: f64,
+    rstd_out: *const aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnInplaceAddRmsNorm = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnGemmaRmsNormGetWorkspaceSize = unsafe extern "C" fn(
+    x: *const aclTensor,
+    gamma: *const aclTensor,
+    epsilon: f64,
+    y_out: *const aclTensor,
+    rstd_out: *const aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnGemmaRmsNorm = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnLayerNormGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    normalized_shape: *const aclIntArray,
+    weight_or_null: *const aclTensor,
+    bias_or_null: *const aclTensor,
+    eps: f64,
+    output: *mut aclTensor,
+    mean_out_or_null: *mut aclTensor,
+    rstd_out_or_null: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnLayerNorm = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnLayerNormWithImplModeGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    normalized_shape: *const aclIntArray,
+    weight_or_null: *const aclTensor,
+    bias_or_null: *const aclTensor,
+    eps: f64,
+    output: *mut aclTensor,
+    mean_out_or_null: *mut aclTensor,
+    rstd_out_or_null: *mut aclTensor,
+    impl_mode: i32,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnLayerNormWithImplMode = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+
+crate::table::function_table! {
+    /// The functions of `include/cann/norm.h`.
+    Norm {
+        aclnnRmsNormGetWorkspaceSize,
+        aclnnRmsNorm,
+        aclnnRmsNormGradGetWorkspaceSize,
+        aclnnRmsNormGrad,
+        aclnnAddRmsNormGetWorkspaceSize,
+        aclnnAddRmsNorm,
+        aclnnInplaceAddRmsNormGetWorkspaceSize,
+        aclnnInplaceAddRmsNorm,
+        aclnnGemmaRmsNormGetWorkspaceSize,
+        aclnnGemmaRmsNorm,
+        aclnnLayerNormGetWorkspaceSize,
+        aclnnLayerNorm,
+        aclnnLayerNormWithImplModeGetWorkspaceSize,
+        aclnnLayerNormWithImplMode,
+    }
+}

@@ -1,0 +1,230 @@
+// Made from include/cann/reduce.h by tests/bindings.rs. Don't edit: run
+// UPDATE_BINDINGS=1 cargo test -p cann-sys --test bindings
+
+pub use super::types::*;
+
+pub type aclnnReduceSumGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    axes: *const aclIntArray,
+    keep: bool,
+    to_dtype: aclDataType,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnReduceSum = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnMeanGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    axis: *const aclIntArray,
+    keep: bool,
+    to_dtype: aclDataType,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnMean = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnMeanV2GetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    axis: *const aclIntArray,
+    keep: bool,
+    noop_with_empty_axes: bool,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnMeanV2 = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnAmaxGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    axis: *const aclIntArray,
+    keep: bool,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnAmax = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnMaxDimGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    axis: i64,
+    keep: bool,
+    output: *mut aclTensor,
+    indices: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnMaxDim = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnArgMaxGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    axis: i64,
+    keep: bool,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnArgMax = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnArgsortGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    axis: i64,
+    descending: bool,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnArgsort = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnSortGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    stable: bool,
+    axis: i64,
+    descending: bool,
+    values_out: *mut aclTensor,
+    indices_out: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnSort = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnTopkGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    k: i64,
+    axis: i64,
+    largest: bool,
+    sorted: bool,
+    values_out: *mut aclTensor,
+    indices_out: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnTopk = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnHistcGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    bins: i64,
+    low: *const aclScalar,
+    high: *const aclScalar,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnHistc = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnBincountGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    weights: *const aclTensor,
+    minlength: i64,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnBincount = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnCumsumGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    axis: i64,
+    to_dtype: aclDataType,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnCumsum = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnCumsumV2GetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    axis: i64,
+    exclusive: bool,
+    reverse: bool,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnCumsumV2 = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+
+crate::table::function_table! {
+    /// The functions of `include/cann/reduce.h`.
+    Reduce {
+        aclnnReduceSumGetWorkspaceSize,
+        aclnnReduceSum,
+        aclnnMeanGetWorkspaceSize,
+        aclnnMean,
+        aclnnMeanV2GetWorkspaceSize,
+        aclnnMeanV2,
+        aclnnAmaxGetWorkspaceSize,
+        aclnnAmax,
+        aclnnMaxDimGetWorkspaceSize,
+        aclnnMaxDim,
+        aclnnArgMaxGetWorkspaceSize,
+        aclnnArgMax,
+        aclnnArgsortGetWorkspaceSize,
+        aclnnArgsort,
+        aclnnSortGetWorkspaceSize,
+        aclnnSort,
+        aclnnTopkGetWorkspaceSize,
+        aclnnTopk,
+        aclnnHistcGetWorkspaceSize,
+        aclnnHistc,
+        aclnnBincountGetWorkspaceSize,
+        aclnnBincount,
+        aclnnCumsumGetWorkspaceSize,
+        aclnnCumsum,
+        aclnnCumsumV2GetWorkspaceSize,
+        aclnnCumsumV2,
+    }
+}

@@ -1,0 +1,720 @@
+// Made from include/cann/runtime.h by tests/bindings.rs. Don't edit: run
+// UPDATE_BINDINGS=1 cargo test -p cann-sys --test bindings
+
+pub use super::types::*;
+
+pub const ACL_EVENT_SYNC: u32 = 1;
+pub const ACL_EVENT_CAPTURE_STREAM_PROGRESS: u32 = 2;
+pub const ACL_EVENT_TIME_LINE: u32 = 8;
+pub const ACL_STREAM_FAST_LAUNCH: u32 = 1;
+pub const ACL_STREAM_FAST_SYNC: u32 = 2;
+pub const ACL_PKG_VERSION_MAX_SIZE: u32 = 128;
+pub const ACL_PKG_VERSION_PARTS_MAX_SIZE: u32 = 64;
+pub const ACL_PKG_NAME_CANN: aclCANNPackageName = aclCANNPackageName(0);
+pub const ACL_PKG_NAME_RUNTIME: aclCANNPackageName = aclCANNPackageName(1);
+pub const ACL_PKG_NAME_COMPILER: aclCANNPackageName = aclCANNPackageName(2);
+pub const ACL_PKG_NAME_HCCL: aclCANNPackageName = aclCANNPackageName(3);
+pub const ACL_PKG_NAME_TOOLKIT: aclCANNPackageName = aclCANNPackageName(4);
+pub const ACL_PKG_NAME_OPP: aclCANNPackageName = aclCANNPackageName(5);
+pub const ACL_PKG_NAME_OPP_KERNEL: aclCANNPackageName = aclCANNPackageName(6);
+pub const ACL_PKG_NAME_DRIVER: aclCANNPackageName = aclCANNPackageName(7);
+#[repr(transparent)]
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct aclCANNPackageName(pub ::std::os::raw::c_uint);
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct aclCANNPackageVersion {
+    pub version: [::std::os::raw::c_char; 128usize],
+    pub majorVersion: [::std::os::raw::c_char; 64usize],
+    pub minorVersion: [::std::os::raw::c_char; 64usize],
+    pub releaseVersion: [::std::os::raw::c_char; 64usize],
+    pub patchVersion: [::std::os::raw::c_char; 64usize],
+    pub reserved: [::std::os::raw::c_char; 128usize],
+}
+#[test]
+fn bindgen_test_layout_aclCANNPackageVersion() {
+    const UNINIT: ::std::mem::MaybeUninit<aclCANNPackageVersion> = ::std::mem::MaybeUninit::uninit();
+    let ptr = UNINIT.as_ptr();
+    assert_eq!(
+        ::std::mem::size_of:: < aclCANNPackageVersion > (), 512usize,
+        concat!("Size of: ", stringify!(aclCANNPackageVersion))
+    );
+    assert_eq!(
+        ::std::mem::align_of:: < aclCANNPackageVersion > (), 1usize,
+        concat!("Alignment of ", stringify!(aclCANNPackageVersion))
+    );
+    assert_eq!(
+        unsafe { ::std::ptr::addr_of!((* ptr).version) as usize - ptr as usize }, 0usize,
+        concat!("Offset of field: ", stringify!(aclCANNPackageVersion), "::",
+        stringify!(version))
+    );
+    assert_eq!(
+        unsafe { ::std::ptr::addr_of!((* ptr).majorVersion) as usize - ptr as usize },
+        128usize, concat!("Offset of field: ", stringify!(aclCANNPackageVersion), "::",
+        stringify!(majorVersion))
+    );
+    assert_eq!(
+        unsafe { ::std::ptr::addr_of!((* ptr).minorVersion) as usize - ptr as usize },
+        192usize, concat!("Offset of field: ", stringify!(aclCANNPackageVersion), "::",
+        stringify!(minorVersion))
+    );
+    assert_eq!(
+        unsafe { ::std::ptr::addr_of!((* ptr).releaseVersion) as usize - ptr as usize },
+        256usize, concat!("Offset of field: ", stringify!(aclCANNPackageVersion), "::",
+        stringify!(releaseVersion))
+    );
+    assert_eq!(
+        unsafe { ::std::ptr::addr_of!((* ptr).patchVersion) as usize - ptr as usize },
+        320usize, concat!("Offset of field: ", stringify!(aclCANNPackageVersion), "::",
+        stringify!(patchVersion))
+    );
+    assert_eq!(
+        unsafe { ::std::ptr::addr_of!((* ptr).reserved) as usize - ptr as usize },
+        384usize, concat!("Offset of field: ", stringify!(aclCANNPackageVersion), "::",
+        stringify!(reserved))
+    );
+}
+pub const ACL_DEVICE_INFO_UNDEFINED: aclDeviceInfo = aclDeviceInfo(-1);
+pub const ACL_DEVICE_INFO_AI_CORE_NUM: aclDeviceInfo = aclDeviceInfo(0);
+pub const ACL_DEVICE_INFO_VECTOR_CORE_NUM: aclDeviceInfo = aclDeviceInfo(1);
+pub const ACL_DEVICE_INFO_L2_SIZE: aclDeviceInfo = aclDeviceInfo(2);
+#[repr(transparent)]
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct aclDeviceInfo(pub ::std::os::raw::c_int);
+pub const ACL_OPT_DETERMINISTIC: aclSysParamOpt = aclSysParamOpt(0);
+pub const ACL_OPT_ENABLE_DEBUG_KERNEL: aclSysParamOpt = aclSysParamOpt(1);
+#[repr(transparent)]
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct aclSysParamOpt(pub ::std::os::raw::c_uint);
+pub const ACL_RT_THREAD_LEVEL: aclrtLastErrLevel = aclrtLastErrLevel(0);
+#[repr(transparent)]
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct aclrtLastErrLevel(pub ::std::os::raw::c_uint);
+pub const ACL_DEVICE: aclrtRunMode = aclrtRunMode(0);
+pub const ACL_HOST: aclrtRunMode = aclrtRunMode(1);
+#[repr(transparent)]
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct aclrtRunMode(pub ::std::os::raw::c_uint);
+pub const ACL_TS_ID_AICORE: aclrtTsId = aclrtTsId(0);
+pub const ACL_TS_ID_AIVECTOR: aclrtTsId = aclrtTsId(1);
+pub const ACL_TS_ID_RESERVED: aclrtTsId = aclrtTsId(2);
+#[repr(transparent)]
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct aclrtTsId(pub ::std::os::raw::c_uint);
+pub const ACL_RT_DEVICE_STATUS_NORMAL: aclrtDeviceStatus = aclrtDeviceStatus(0);
+pub const ACL_RT_DEVICE_STATUS_ABNORMAL: aclrtDeviceStatus = aclrtDeviceStatus(1);
+pub const ACL_RT_DEVICE_STATUS_END: aclrtDeviceStatus = aclrtDeviceStatus(65535);
+#[repr(transparent)]
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct aclrtDeviceStatus(pub ::std::os::raw::c_uint);
+pub const ACL_STREAM_STATUS_COMPLETE: aclrtStreamStatus = aclrtStreamStatus(0);
+pub const ACL_STREAM_STATUS_NOT_READY: aclrtStreamStatus = aclrtStreamStatus(1);
+pub const ACL_STREAM_STATUS_RESERVED: aclrtStreamStatus = aclrtStreamStatus(65535);
+#[repr(transparent)]
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct aclrtStreamStatus(pub ::std::os::raw::c_uint);
+pub const ACL_EVENT_RECORDED_STATUS_NOT_READY: aclrtEventRecordedStatus = aclrtEventRecordedStatus(
+    0,
+);
+pub const ACL_EVENT_RECORDED_STATUS_COMPLETE: aclrtEventRecordedStatus = aclrtEventRecordedStatus(
+    1,
+);
+#[repr(transparent)]
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct aclrtEventRecordedStatus(pub ::std::os::raw::c_uint);
+pub const ACL_CALLBACK_NO_BLOCK: aclrtCallbackBlockType = aclrtCallbackBlockType(0);
+pub const ACL_CALLBACK_BLOCK: aclrtCallbackBlockType = aclrtCallbackBlockType(1);
+#[repr(transparent)]
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct aclrtCallbackBlockType(pub ::std::os::raw::c_uint);
+pub const ACL_MEMCPY_HOST_TO_HOST: aclrtMemcpyKind = aclrtMemcpyKind(0);
+pub const ACL_MEMCPY_HOST_TO_DEVICE: aclrtMemcpyKind = aclrtMemcpyKind(1);
+pub const ACL_MEMCPY_DEVICE_TO_HOST: aclrtMemcpyKind = aclrtMemcpyKind(2);
+pub const ACL_MEMCPY_DEVICE_TO_DEVICE: aclrtMemcpyKind = aclrtMemcpyKind(3);
+pub const ACL_MEMCPY_DEFAULT: aclrtMemcpyKind = aclrtMemcpyKind(4);
+pub const ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE: aclrtMemcpyKind = aclrtMemcpyKind(5);
+pub const ACL_MEMCPY_INNER_DEVICE_TO_DEVICE: aclrtMemcpyKind = aclrtMemcpyKind(6);
+pub const ACL_MEMCPY_INTER_DEVICE_TO_DEVICE: aclrtMemcpyKind = aclrtMemcpyKind(7);
+#[repr(transparent)]
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct aclrtMemcpyKind(pub ::std::os::raw::c_uint);
+pub const ACL_MEM_MALLOC_HUGE_FIRST: aclrtMemMallocPolicy = aclrtMemMallocPolicy(0);
+pub const ACL_MEM_MALLOC_HUGE_ONLY: aclrtMemMallocPolicy = aclrtMemMallocPolicy(1);
+pub const ACL_MEM_MALLOC_NORMAL_ONLY: aclrtMemMallocPolicy = aclrtMemMallocPolicy(2);
+pub const ACL_MEM_MALLOC_HUGE_FIRST_P2P: aclrtMemMallocPolicy = aclrtMemMallocPolicy(3);
+pub const ACL_MEM_MALLOC_HUGE_ONLY_P2P: aclrtMemMallocPolicy = aclrtMemMallocPolicy(4);
+pub const ACL_MEM_MALLOC_NORMAL_ONLY_P2P: aclrtMemMallocPolicy = aclrtMemMallocPolicy(5);
+pub const ACL_MEM_MALLOC_HUGE1G_ONLY: aclrtMemMallocPolicy = aclrtMemMallocPolicy(6);
+pub const ACL_MEM_MALLOC_HUGE1G_ONLY_P2P: aclrtMemMallocPolicy = aclrtMemMallocPolicy(7);
+pub const ACL_MEM_TYPE_LOW_BAND_WIDTH: aclrtMemMallocPolicy = aclrtMemMallocPolicy(256);
+pub const ACL_MEM_TYPE_HIGH_BAND_WIDTH: aclrtMemMallocPolicy = aclrtMemMallocPolicy(
+    4096,
+);
+pub const ACL_MEM_ACCESS_USER_SPACE_READONLY: aclrtMemMallocPolicy = aclrtMemMallocPolicy(
+    1048576,
+);
+#[repr(transparent)]
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct aclrtMemMallocPolicy(pub ::std::os::raw::c_uint);
+pub const ACL_DDR_MEM: aclrtMemAttr = aclrtMemAttr(0);
+pub const ACL_HBM_MEM: aclrtMemAttr = aclrtMemAttr(1);
+pub const ACL_DDR_MEM_HUGE: aclrtMemAttr = aclrtMemAttr(2);
+pub const ACL_DDR_MEM_NORMAL: aclrtMemAttr = aclrtMemAttr(3);
+pub const ACL_HBM_MEM_HUGE: aclrtMemAttr = aclrtMemAttr(4);
+pub const ACL_HBM_MEM_NORMAL: aclrtMemAttr = aclrtMemAttr(5);
+pub const ACL_DDR_MEM_P2P_HUGE: aclrtMemAttr = aclrtMemAttr(6);
+pub const ACL_DDR_MEM_P2P_NORMAL: aclrtMemAttr = aclrtMemAttr(7);
+pub const ACL_HBM_MEM_P2P_HUGE: aclrtMemAttr = aclrtMemAttr(8);
+pub const ACL_HBM_MEM_P2P_NORMAL: aclrtMemAttr = aclrtMemAttr(9);
+pub const ACL_HBM_MEM_HUGE1G: aclrtMemAttr = aclrtMemAttr(10);
+pub const ACL_HBM_MEM_P2P_HUGE1G: aclrtMemAttr = aclrtMemAttr(11);
+#[repr(transparent)]
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct aclrtMemAttr(pub ::std::os::raw::c_uint);
+pub const ACL_RT_MEM_ATTR_RSV: aclrtMallocAttrType = aclrtMallocAttrType(0);
+pub const ACL_RT_MEM_ATTR_MODULE_ID: aclrtMallocAttrType = aclrtMallocAttrType(1);
+pub const ACL_RT_MEM_ATTR_DEVICE_ID: aclrtMallocAttrType = aclrtMallocAttrType(2);
+#[repr(transparent)]
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct aclrtMallocAttrType(pub ::std::os::raw::c_uint);
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub union aclrtMallocAttrValue {
+    pub moduleId: u16,
+    pub deviceId: u32,
+    pub rsv: [u8; 8usize],
+}
+#[test]
+fn bindgen_test_layout_aclrtMallocAttrValue() {
+    const UNINIT: ::std::mem::MaybeUninit<aclrtMallocAttrValue> = ::std::mem::MaybeUninit::uninit();
+    let ptr = UNINIT.as_ptr();
+    assert_eq!(
+        ::std::mem::size_of:: < aclrtMallocAttrValue > (), 8usize, concat!("Size of: ",
+        stringify!(aclrtMallocAttrValue))
+    );
+    assert_eq!(
+        ::std::mem::align_of:: < aclrtMallocAttrValue > (), 4usize,
+        concat!("Alignment of ", stringify!(aclrtMallocAttrValue))
+    );
+    assert_eq!(
+        unsafe { ::std::ptr::addr_of!((* ptr).moduleId) as usize - ptr as usize },
+        0usize, concat!("Offset of field: ", stringify!(aclrtMallocAttrValue), "::",
+        stringify!(moduleId))
+    );
+    assert_eq!(
+        unsafe { ::std::ptr::addr_of!((* ptr).deviceId) as usize - ptr as usize },
+        0usize, concat!("Offset of field: ", stringify!(aclrtMallocAttrValue), "::",
+        stringify!(deviceId))
+    );
+    assert_eq!(
+        unsafe { ::std::ptr::addr_of!((* ptr).rsv) as usize - ptr as usize }, 0usize,
+        concat!("Offset of field: ", stringify!(aclrtMallocAttrValue), "::",
+        stringify!(rsv))
+    );
+}
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub struct aclrtMallocAttribute {
+    pub attr: aclrtMallocAttrType,
+    pub value: aclrtMallocAttrValue,
+}
+#[test]
+fn bindgen_test_layout_aclrtMallocAttribute() {
+    const UNINIT: ::std::mem::MaybeUninit<aclrtMallocAttribute> = ::std::mem::MaybeUninit::uninit();
+    let ptr = UNINIT.as_ptr();
+    assert_eq!(
+        ::std::mem::size_of:: < aclrtMallocAttribute > (), 12usize, concat!("Size of: ",
+        stringify!(aclrtMallocAttribute))
+    );
+    assert_eq!(
+        ::std::mem::align_of:: < aclrtMallocAttribute > (), 4usize,
+        concat!("Alignment of ", stringify!(aclrtMallocAttribute))
+    );
+    assert_eq!(
+        unsafe { ::std::ptr::addr_of!((* ptr).attr) as usize - ptr as usize }, 0usize,
+        concat!("Offset of field: ", stringify!(aclrtMallocAttribute), "::",
+        stringify!(attr))
+    );
+    assert_eq!(
+        unsafe { ::std::ptr::addr_of!((* ptr).value) as usize - ptr as usize }, 4usize,
+        concat!("Offset of field: ", stringify!(aclrtMallocAttribute), "::",
+        stringify!(value))
+    );
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct aclrtMallocConfig {
+    pub attrs: *mut aclrtMallocAttribute,
+    pub numAttrs: usize,
+}
+#[test]
+fn bindgen_test_layout_aclrtMallocConfig() {
+    const UNINIT: ::std::mem::MaybeUninit<aclrtMallocConfig> = ::std::mem::MaybeUninit::uninit();
+    let ptr = UNINIT.as_ptr();
+    assert_eq!(
+        ::std::mem::size_of:: < aclrtMallocConfig > (), 16usize, concat!("Size of: ",
+        stringify!(aclrtMallocConfig))
+    );
+    assert_eq!(
+        ::std::mem::align_of:: < aclrtMallocConfig > (), 8usize, concat!("Alignment of ",
+        stringify!(aclrtMallocConfig))
+    );
+    assert_eq!(
+        unsafe { ::std::ptr::addr_of!((* ptr).attrs) as usize - ptr as usize }, 0usize,
+        concat!("Offset of field: ", stringify!(aclrtMallocConfig), "::",
+        stringify!(attrs))
+    );
+    assert_eq!(
+        unsafe { ::std::ptr::addr_of!((* ptr).numAttrs) as usize - ptr as usize },
+        8usize, concat!("Offset of field: ", stringify!(aclrtMallocConfig), "::",
+        stringify!(numAttrs))
+    );
+}
+pub const ACL_MEM_LOCATION_TYPE_HOST: aclrtMemLocationType = aclrtMemLocationType(0);
+pub const ACL_MEM_LOCATION_TYPE_DEVICE: aclrtMemLocationType = aclrtMemLocationType(1);
+#[repr(transparent)]
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct aclrtMemLocationType(pub ::std::os::raw::c_uint);
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct aclrtMemLocation {
+    pub id: u32,
+    pub type_: aclrtMemLocationType,
+}
+#[test]
+fn bindgen_test_layout_aclrtMemLocation() {
+    const UNINIT: ::std::mem::MaybeUninit<aclrtMemLocation> = ::std::mem::MaybeUninit::uninit();
+    let ptr = UNINIT.as_ptr();
+    assert_eq!(
+        ::std::mem::size_of:: < aclrtMemLocation > (), 8usize, concat!("Size of: ",
+        stringify!(aclrtMemLocation))
+    );
+    assert_eq!(
+        ::std::mem::align_of:: < aclrtMemLocation > (), 4usize, concat!("Alignment of ",
+        stringify!(aclrtMemLocation))
+    );
+    assert_eq!(
+        unsafe { ::std::ptr::addr_of!((* ptr).id) as usize - ptr as usize }, 0usize,
+        concat!("Offset of field: ", stringify!(aclrtMemLocation), "::", stringify!(id))
+    );
+    assert_eq!(
+        unsafe { ::std::ptr::addr_of!((* ptr).type_) as usize - ptr as usize }, 4usize,
+        concat!("Offset of field: ", stringify!(aclrtMemLocation), "::",
+        stringify!(type_))
+    );
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct aclrtPtrAttributes {
+    pub location: aclrtMemLocation,
+    pub pageSize: u32,
+    pub rsv: [u32; 4usize],
+}
+#[test]
+fn bindgen_test_layout_aclrtPtrAttributes() {
+    const UNINIT: ::std::mem::MaybeUninit<aclrtPtrAttributes> = ::std::mem::MaybeUninit::uninit();
+    let ptr = UNINIT.as_ptr();
+    assert_eq!(
+        ::std::mem::size_of:: < aclrtPtrAttributes > (), 28usize, concat!("Size of: ",
+        stringify!(aclrtPtrAttributes))
+    );
+    assert_eq!(
+        ::std::mem::align_of:: < aclrtPtrAttributes > (), 4usize,
+        concat!("Alignment of ", stringify!(aclrtPtrAttributes))
+    );
+    assert_eq!(
+        unsafe { ::std::ptr::addr_of!((* ptr).location) as usize - ptr as usize },
+        0usize, concat!("Offset of field: ", stringify!(aclrtPtrAttributes), "::",
+        stringify!(location))
+    );
+    assert_eq!(
+        unsafe { ::std::ptr::addr_of!((* ptr).pageSize) as usize - ptr as usize },
+        8usize, concat!("Offset of field: ", stringify!(aclrtPtrAttributes), "::",
+        stringify!(pageSize))
+    );
+    assert_eq!(
+        unsafe { ::std::ptr::addr_of!((* ptr).rsv) as usize - ptr as usize }, 12usize,
+        concat!("Offset of field: ", stringify!(aclrtPtrAttributes), "::",
+        stringify!(rsv))
+    );
+}
+pub const ACL_HOST_REGISTER_MAPPED: aclrtHostRegisterType = aclrtHostRegisterType(0);
+#[repr(transparent)]
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct aclrtHostRegisterType(pub ::std::os::raw::c_uint);
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct aclrtUtilizationExtendInfo {
+    _unused: [u8; 0],
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct aclrtUtilizationInfo {
+    pub cubeUtilization: i32,
+    pub vectorUtilization: i32,
+    pub aicpuUtilization: i32,
+    pub memoryUtilization: i32,
+    pub utilizationExtend: *mut aclrtUtilizationExtendInfo,
+}
+#[test]
+fn bindgen_test_layout_aclrtUtilizationInfo() {
+    const UNINIT: ::std::mem::MaybeUninit<aclrtUtilizationInfo> = ::std::mem::MaybeUninit::uninit();
+    let ptr = UNINIT.as_ptr();
+    assert_eq!(
+        ::std::mem::size_of:: < aclrtUtilizationInfo > (), 24usize, concat!("Size of: ",
+        stringify!(aclrtUtilizationInfo))
+    );
+    assert_eq!(
+        ::std::mem::align_of:: < aclrtUtilizationInfo > (), 8usize,
+        concat!("Alignment of ", stringify!(aclrtUtilizationInfo))
+    );
+    assert_eq!(
+        unsafe { ::std::ptr::addr_of!((* ptr).cubeUtilization) as usize - ptr as usize },
+        0usize, concat!("Offset of field: ", stringify!(aclrtUtilizationInfo), "::",
+        stringify!(cubeUtilization))
+    );
+    assert_eq!(
+        unsafe { ::std::ptr::addr_of!((* ptr).vectorUtilization) as usize - ptr as usize
+        }, 4usize, concat!("Offset of field: ", stringify!(aclrtUtilizationInfo), "::",
+        stringify!(vectorUtilization))
+    );
+    assert_eq!(
+        unsafe { ::std::ptr::addr_of!((* ptr).aicpuUtilization) as usize - ptr as usize
+        }, 8usize, concat!("Offset of field: ", stringify!(aclrtUtilizationInfo), "::",
+        stringify!(aicpuUtilization))
+    );
+    assert_eq!(
+        unsafe { ::std::ptr::addr_of!((* ptr).memoryUtilization) as usize - ptr as usize
+        }, 12usize, concat!("Offset of field: ", stringify!(aclrtUtilizationInfo), "::",
+        stringify!(memoryUtilization))
+    );
+    assert_eq!(
+        unsafe { ::std::ptr::addr_of!((* ptr).utilizationExtend) as usize - ptr as usize
+        }, 16usize, concat!("Offset of field: ", stringify!(aclrtUtilizationInfo), "::",
+        stringify!(utilizationExtend))
+    );
+}
+pub type aclrtDrvMemHandle = *mut ::std::os::raw::c_void;
+pub type aclrtCallback = ::std::option::Option<
+    unsafe extern "C" fn(user_data: *mut ::std::os::raw::c_void),
+>;
+pub type aclInit = unsafe extern "C" fn(
+    config_path: *const ::std::os::raw::c_char,
+) -> aclError;
+pub type aclFinalize = unsafe extern "C" fn() -> aclError;
+pub type aclFinalizeReference = unsafe extern "C" fn(references: *mut u64) -> aclError;
+pub type aclrtGetVersion = unsafe extern "C" fn(
+    major: *mut i32,
+    minor: *mut i32,
+    patch: *mut i32,
+) -> aclError;
+pub type aclsysGetCANNVersion = unsafe extern "C" fn(
+    package: aclCANNPackageName,
+    version: *mut aclCANNPackageVersion,
+) -> aclError;
+pub type aclsysGetVersionStr = unsafe extern "C" fn(
+    package: *mut ::std::os::raw::c_char,
+    version: *mut ::std::os::raw::c_char,
+) -> aclError;
+pub type aclsysGetVersionNum = unsafe extern "C" fn(
+    package: *mut ::std::os::raw::c_char,
+    version: *mut i32,
+) -> aclError;
+pub type aclGetRecentErrMsg = unsafe extern "C" fn() -> *const ::std::os::raw::c_char;
+pub type aclrtPeekAtLastError = unsafe extern "C" fn(
+    level: aclrtLastErrLevel,
+) -> aclError;
+pub type aclrtGetLastError = unsafe extern "C" fn(level: aclrtLastErrLevel) -> aclError;
+pub type aclDataTypeSize = unsafe extern "C" fn(data_type: aclDataType) -> usize;
+pub type aclrtGetDeviceCount = unsafe extern "C" fn(count: *mut u32) -> aclError;
+pub type aclrtSetDevice = unsafe extern "C" fn(device: i32) -> aclError;
+pub type aclrtGetDevice = unsafe extern "C" fn(device: *mut i32) -> aclError;
+pub type aclrtResetDevice = unsafe extern "C" fn(device: i32) -> aclError;
+pub type aclrtResetDeviceForce = unsafe extern "C" fn(device: i32) -> aclError;
+pub type aclrtSynchronizeDevice = unsafe extern "C" fn() -> aclError;
+pub type aclrtSynchronizeDeviceWithTimeout = unsafe extern "C" fn(
+    milliseconds: i32,
+) -> aclError;
+pub type aclrtGetSocName = unsafe extern "C" fn() -> *const ::std::os::raw::c_char;
+pub type aclGetDeviceCapability = unsafe extern "C" fn(
+    device: u32,
+    what: aclDeviceInfo,
+    value: *mut i64,
+) -> aclError;
+pub type aclrtGetDeviceUtilizationRate = unsafe extern "C" fn(
+    device: i32,
+    rate: *mut aclrtUtilizationInfo,
+) -> aclError;
+pub type aclrtQueryDeviceStatus = unsafe extern "C" fn(
+    device: i32,
+    status: *mut aclrtDeviceStatus,
+) -> aclError;
+pub type aclrtDeviceCanAccessPeer = unsafe extern "C" fn(
+    can: *mut i32,
+    device: i32,
+    peer: i32,
+) -> aclError;
+pub type aclrtDeviceEnablePeerAccess = unsafe extern "C" fn(
+    peer: i32,
+    flags: u32,
+) -> aclError;
+pub type aclrtGetRunMode = unsafe extern "C" fn(mode: *mut aclrtRunMode) -> aclError;
+pub type aclrtSetTsDevice = unsafe extern "C" fn(id: aclrtTsId) -> aclError;
+pub type aclrtCreateContext = unsafe extern "C" fn(
+    context: *mut aclrtContext,
+    device: i32,
+) -> aclError;
+pub type aclrtDestroyContext = unsafe extern "C" fn(context: aclrtContext) -> aclError;
+pub type aclrtSetCurrentContext = unsafe extern "C" fn(
+    context: aclrtContext,
+) -> aclError;
+pub type aclrtGetCurrentContext = unsafe extern "C" fn(
+    context: *mut aclrtContext,
+) -> aclError;
+pub type aclrtCtxGetSysParamOpt = unsafe extern "C" fn(
+    option: aclSysParamOpt,
+    value: *mut i64,
+) -> aclError;
+pub type aclrtCtxSetSysParamOpt = unsafe extern "C" fn(
+    option: aclSysParamOpt,
+    value: i64,
+) -> aclError;
+pub type aclrtGetSysParamOpt = unsafe extern "C" fn(
+    option: aclSysParamOpt,
+    value: *mut i64,
+) -> aclError;
+pub type aclrtSetSysParamOpt = unsafe extern "C" fn(
+    option: aclSysParamOpt,
+    value: i64,
+) -> aclError;
+pub type aclrtMalloc = unsafe extern "C" fn(
+    address: *mut *mut ::std::os::raw::c_void,
+    size: usize,
+    policy: aclrtMemMallocPolicy,
+) -> aclError;
+pub type aclrtMallocAlign32 = unsafe extern "C" fn(
+    address: *mut *mut ::std::os::raw::c_void,
+    size: usize,
+    policy: aclrtMemMallocPolicy,
+) -> aclError;
+pub type aclrtMallocCached = unsafe extern "C" fn(
+    address: *mut *mut ::std::os::raw::c_void,
+    size: usize,
+    policy: aclrtMemMallocPolicy,
+) -> aclError;
+pub type aclrtMallocWithCfg = unsafe extern "C" fn(
+    address: *mut *mut ::std::os::raw::c_void,
+    size: usize,
+    policy: aclrtMemMallocPolicy,
+    config: *mut aclrtMallocConfig,
+) -> aclError;
+pub type aclrtFree = unsafe extern "C" fn(
+    address: *mut ::std::os::raw::c_void,
+) -> aclError;
+pub type aclrtGetMemInfo = unsafe extern "C" fn(
+    attribute: aclrtMemAttr,
+    free: *mut usize,
+    total: *mut usize,
+) -> aclError;
+pub type aclrtPointerGetAttributes = unsafe extern "C" fn(
+    address: *const ::std::os::raw::c_void,
+    attributes: *mut aclrtPtrAttributes,
+) -> aclError;
+pub type aclrtMallocHost = unsafe extern "C" fn(
+    address: *mut *mut ::std::os::raw::c_void,
+    size: usize,
+) -> aclError;
+pub type aclrtFreeHost = unsafe extern "C" fn(
+    address: *mut ::std::os::raw::c_void,
+) -> aclError;
+pub type aclrtHostRegister = unsafe extern "C" fn(
+    address: *mut ::std::os::raw::c_void,
+    size: u64,
+    type_: aclrtHostRegisterType,
+    device_address: *mut *mut ::std::os::raw::c_void,
+) -> aclError;
+pub type aclrtMemcpy = unsafe extern "C" fn(
+    to: *mut ::std::os::raw::c_void,
+    to_size: usize,
+    from: *const ::std::os::raw::c_void,
+    count: usize,
+    kind: aclrtMemcpyKind,
+) -> aclError;
+pub type aclrtMemcpyAsync = unsafe extern "C" fn(
+    to: *mut ::std::os::raw::c_void,
+    to_size: usize,
+    from: *const ::std::os::raw::c_void,
+    count: usize,
+    kind: aclrtMemcpyKind,
+    stream: aclrtStream,
+) -> aclError;
+pub type aclrtMemcpy2d = unsafe extern "C" fn(
+    to: *mut ::std::os::raw::c_void,
+    to_pitch: usize,
+    from: *const ::std::os::raw::c_void,
+    from_pitch: usize,
+    width: usize,
+    height: usize,
+    kind: aclrtMemcpyKind,
+) -> aclError;
+pub type aclrtMemcpy2dAsync = unsafe extern "C" fn(
+    to: *mut ::std::os::raw::c_void,
+    to_pitch: usize,
+    from: *const ::std::os::raw::c_void,
+    from_pitch: usize,
+    width: usize,
+    height: usize,
+    kind: aclrtMemcpyKind,
+    stream: aclrtStream,
+) -> aclError;
+pub type aclrtMemset = unsafe extern "C" fn(
+    address: *mut ::std::os::raw::c_void,
+    size: usize,
+    value: i32,
+    count: usize,
+) -> aclError;
+pub type aclrtMemsetAsync = unsafe extern "C" fn(
+    address: *mut ::std::os::raw::c_void,
+    size: usize,
+    value: i32,
+    count: usize,
+    stream: aclrtStream,
+) -> aclError;
+pub type aclrtCreateStream = unsafe extern "C" fn(stream: *mut aclrtStream) -> aclError;
+pub type aclrtCreateStreamWithConfig = unsafe extern "C" fn(
+    stream: *mut aclrtStream,
+    priority: u32,
+    flags: u32,
+) -> aclError;
+pub type aclrtDestroyStream = unsafe extern "C" fn(stream: aclrtStream) -> aclError;
+pub type aclrtDestroyStreamForce = unsafe extern "C" fn(stream: aclrtStream) -> aclError;
+pub type aclrtStreamQuery = unsafe extern "C" fn(
+    stream: aclrtStream,
+    status: *mut aclrtStreamStatus,
+) -> aclError;
+pub type aclrtSynchronizeStream = unsafe extern "C" fn(stream: aclrtStream) -> aclError;
+pub type aclrtSynchronizeStreamWithTimeout = unsafe extern "C" fn(
+    stream: aclrtStream,
+    milliseconds: i32,
+) -> aclError;
+pub type aclrtStreamWaitEvent = unsafe extern "C" fn(
+    stream: aclrtStream,
+    event: aclrtEvent,
+) -> aclError;
+pub type aclrtSetOpWaitTimeout = unsafe extern "C" fn(seconds: u32) -> aclError;
+pub type aclrtCreateEvent = unsafe extern "C" fn(event: *mut aclrtEvent) -> aclError;
+pub type aclrtCreateEventWithFlag = unsafe extern "C" fn(
+    event: *mut aclrtEvent,
+    flags: u32,
+) -> aclError;
+pub type aclrtCreateEventExWithFlag = unsafe extern "C" fn(
+    event: *mut aclrtEvent,
+    flags: u32,
+) -> aclError;
+pub type aclrtDestroyEvent = unsafe extern "C" fn(event: aclrtEvent) -> aclError;
+pub type aclrtRecordEvent = unsafe extern "C" fn(
+    event: aclrtEvent,
+    stream: aclrtStream,
+) -> aclError;
+pub type aclrtQueryEventStatus = unsafe extern "C" fn(
+    event: aclrtEvent,
+    status: *mut aclrtEventRecordedStatus,
+) -> aclError;
+pub type aclrtSynchronizeEvent = unsafe extern "C" fn(event: aclrtEvent) -> aclError;
+pub type aclrtEventElapsedTime = unsafe extern "C" fn(
+    milliseconds: *mut f32,
+    start: aclrtEvent,
+    end: aclrtEvent,
+) -> aclError;
+pub type aclrtSubscribeReport = unsafe extern "C" fn(
+    thread: u64,
+    stream: aclrtStream,
+) -> aclError;
+pub type aclrtUnSubscribeReport = unsafe extern "C" fn(
+    thread: u64,
+    stream: aclrtStream,
+) -> aclError;
+pub type aclrtProcessReport = unsafe extern "C" fn(milliseconds: i32) -> aclError;
+pub type aclrtLaunchCallback = unsafe extern "C" fn(
+    function: aclrtCallback,
+    user_data: *mut ::std::os::raw::c_void,
+    blocking: aclrtCallbackBlockType,
+    stream: aclrtStream,
+) -> aclError;
+
+crate::table::function_table! {
+    /// The functions of `include/cann/runtime.h`.
+    Runtime {
+        aclInit,
+        aclFinalize,
+        aclFinalizeReference,
+        aclrtGetVersion,
+        aclsysGetCANNVersion,
+        aclsysGetVersionStr,
+        aclsysGetVersionNum,
+        aclGetRecentErrMsg,
+        aclrtPeekAtLastError,
+        aclrtGetLastError,
+        aclDataTypeSize,
+        aclrtGetDeviceCount,
+        aclrtSetDevice,
+        aclrtGetDevice,
+        aclrtResetDevice,
+        aclrtResetDeviceForce,
+        aclrtSynchronizeDevice,
+        aclrtSynchronizeDeviceWithTimeout,
+        aclrtGetSocName,
+        aclGetDeviceCapability,
+        aclrtGetDeviceUtilizationRate,
+        aclrtQueryDeviceStatus,
+        aclrtDeviceCanAccessPeer,
+        aclrtDeviceEnablePeerAccess,
+        aclrtGetRunMode,
+        aclrtSetTsDevice,
+        aclrtCreateContext,
+        aclrtDestroyContext,
+        aclrtSetCurrentContext,
+        aclrtGetCurrentContext,
+        aclrtCtxGetSysParamOpt,
+        aclrtCtxSetSysParamOpt,
+        aclrtGetSysParamOpt,
+        aclrtSetSysParamOpt,
+        aclrtMalloc,
+        aclrtMallocAlign32,
+        aclrtMallocCached,
+        aclrtMallocWithCfg,
+        aclrtFree,
+        aclrtGetMemInfo,
+        aclrtPointerGetAttributes,
+        aclrtMallocHost,
+        aclrtFreeHost,
+        aclrtHostRegister,
+        aclrtMemcpy,
+        aclrtMemcpyAsync,
+        aclrtMemcpy2d,
+        aclrtMemcpy2dAsync,
+        aclrtMemset,
+        aclrtMemsetAsync,
+        aclrtCreateStream,
+        aclrtCreateStreamWithConfig,
+        aclrtDestroyStream,
+        aclrtDestroyStreamForce,
+        aclrtStreamQuery,
+        aclrtSynchronizeStream,
+        aclrtSynchronizeStreamWithTimeout,
+        aclrtStreamWaitEvent,
+        aclrtSetOpWaitTimeout,
+        aclrtCreateEvent,
+        aclrtCreateEventWithFlag,
+        aclrtCreateEventExWithFlag,
+        aclrtDestroyEvent,
+        aclrtRecordEvent,
+        aclrtQueryEventStatus,
+        aclrtSynchronizeEvent,
+        aclrtEventElapsedTime,
+        aclrtSubscribeReport,
+        aclrtUnSubscribeReport,
+        aclrtProcessReport,
+        aclrtLaunchCallback,
+    }
+}

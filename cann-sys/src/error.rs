@@ -1,0 +1,74 @@
+//! What goes wrong before a function is called.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// What came of opening a library.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is open.
+    Opened,
+    /// There is no such file.
+    NotThere,
+    /// The loader refused it, in its own words.
+    Refused(String),
+}
+
+/// One library that was tried.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attempt {
+    /// A path, or a bare name that was left to the loader's own search.
+    pub library: PathBuf,
+    /// What came of it.
+    pub outcome: Outcome,
+}
+
+impl fmt::Display for Attempt {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let library = self.library.display();
+        match &self.outcome {
+            Outcome::Opened => write!(out, "{library}"),
+            Outcome::NotThere => write!(out, "{library} (no such file)"),
+            Outcome::Refused(why) => write!(out, "{library} (could not be opened: {why})"),
+        }
+    }
+}
+
+/// CANN could not be loaded.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// CANN exists for Linux only.
+    #[error("CANN is not on this platform ({os}): it exists for Linux on x86-64 and aarch64")]
+    Platform {
+        /// The operating system that this was compiled for.
+        os: &'static str,
+    },
+    /// No runtime library could be opened.
+    #[error(
+        "no CANN runtime: libascendcl.so could not be opened.{}\n\
+         Install the CANN toolkit and its driver and `source` the toolkit's set_env.sh, or set \
+         {lib_dir} to the folder that holds its libraries",
+        list(.attempts), lib_dir = crate::LIB_DIR
+    )]
+    NoRuntime {
+        /// Every library that was tried, in order.
+        attempts: Vec<Attempt>,
+    },
+    /// The folder holds the libraries for linking, whose functions only return errors.
+    #[error(
+        "{} holds CANN's stub libraries, which are for linking and do nothing: use the toolkit's lib64",
+        .folder.display()
+    )]
+    Stubs {
+        /// The folder.
+        folder: PathBuf,
+    },
+}
+
+fn list(attempts: &[Attempt]) -> String {
+    attempts
+        .iter()
+        .map(|attempt| format!("\n  tried {attempt}"))
+        .collect()
+}

@@ -1,0 +1,32 @@
+//! The table of an area: one entry per function, each resolved by itself.
+
+/// Declares the table of an area over the aliases beside it.
+macro_rules! function_table {
+    ($(#[$meta:meta])* $table:ident { $($name:ident),* $(,)? }) => {
+        $(#[$meta])*
+        #[allow(non_snake_case, missing_docs)]
+        #[derive(Debug, Clone)]
+        pub struct $table {
+            $(pub $name: $crate::Symbol<$name>,)*
+        }
+
+        impl $table {
+            /// The functions of this area.
+            pub const NAMES: &'static [&'static str] = &[$(stringify!($name)),*];
+
+            pub(crate) fn resolve(libraries: &$crate::open::Libraries) -> Self {
+                Self {
+                    // SAFETY: the alias is the prototype that CANN documents for the symbol.
+                    $($name: unsafe { libraries.symbol(stringify!($name)) },)*
+                }
+            }
+
+            /// The functions that no library has.
+            pub fn missing(&self) -> Vec<$crate::MissingSymbol> {
+                [$(self.$name.error()),*].into_iter().flatten().collect()
+            }
+        }
+    };
+}
+
+pub(crate) use function_table;

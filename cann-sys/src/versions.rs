@@ -1,0 +1,136 @@
+//! Which versions of CANN have a function, as far as is known.
+//!
+//! Known are the headers of 8.1.RC1 and of 8.5 to 9.1, and torch_npu's own conditions for versions between;
+//! nothing was tried on an installation.
+
+use std::fmt;
+
+/// What is known of a function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Known {
+    /// The versions that have it.
+    pub versions: &'static str,
+    /// What to know about it, or to use instead.
+    pub note: Option<&'static str>,
+}
+
+impl fmt::Display for Known {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "CANN has it in {}", self.versions)?;
+        match self.note {
+            Some(note) => write!(out, "; {note}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Everything that is not listed below.
+const USUAL: Known = Known {
+    versions: "8.1.RC1 to 9.1, as far as is known",
+    note: None,
+};
+
+const EXCEPTIONS: &[(&str, Known)] = &[
+    (
+        "aclsysGetVersionStr",
+        entry("8.5 and later", Some("before, aclsysGetCANNVersion")),
+    ),
+    (
+        "aclsysGetVersionNum",
+        entry("8.5 and later", Some("before, aclsysGetCANNVersion")),
+    ),
+    (
+        "aclFinalizeReference",
+        entry("8.5 and later", Some("before, aclFinalize")),
+    ),
+    (
+        "aclnnRotaryPositionEmbedding",
+        entry(
+            "8.1.RC1 and later",
+            Some("without a header before 8.3, on Ascend910B and later"),
+        ),
+    ),
+    (
+        "aclnnRotaryPositionEmbeddingGrad",
+        entry(
+            "8.1.RC1 and later",
+            Some("without a header before 8.3, on Ascend910B and later"),
+        ),
+    ),
+    (
+        "aclnnRotaryPositionEmbeddingV2",
+        entry(
+            "9.0 and later",
+            Some("before, aclnnRotaryPositionEmbedding"),
+        ),
+    ),
+    (
+        "aclnnApplyRotaryPosEmbV2",
+        entry(
+            "8.3 or 8.5 and later",
+            Some("before, aclnnApplyRotaryPosEmb"),
+        ),
+    ),
+    (
+        "aclnnGroupedMatmulV5",
+        entry("8.3 or 8.5 and later", Some("before, aclnnGroupedMatmulV4")),
+    ),
+    (
+        "aclnnGroupedMatmulV4",
+        entry("8.0.RC3 and later", Some("newer ones replace it by V5")),
+    ),
+    (
+        "aclnnGroupedMatmulAddV2",
+        entry("9.0 and later", Some("before, aclnnGroupedMatmulAdd")),
+    ),
+    ("aclnnMoeGatingTopK", entry("versions after 8.1.RC1", None)),
+    (
+        "aclnnMoeInitRoutingV3",
+        entry(
+            "versions after 8.1.RC1",
+            Some("before, aclnnMoeInitRoutingV2"),
+        ),
+    ),
+    (
+        "aclnnInplaceAddRmsNorm",
+        entry("versions after 8.1.RC1", Some("before, aclnnAddRmsNorm")),
+    ),
+    (
+        "aclnnCrossEntropyLoss",
+        entry(
+            "8.1.RC1",
+            Some("not in the published sources of later ones"),
+        ),
+    ),
+    (
+        "aclnnCrossEntropyLossGrad",
+        entry(
+            "8.1.RC1",
+            Some("not in the published sources of later ones"),
+        ),
+    ),
+];
+
+const fn entry(versions: &'static str, note: Option<&'static str>) -> Known {
+    Known { versions, note }
+}
+
+/// What is known of the function `name`; of either phase of an operator the same.
+pub fn known(name: &str) -> Known {
+    let operator = name.strip_suffix("GetWorkspaceSize").unwrap_or(name);
+    let found = EXCEPTIONS.iter().find(|(other, _)| *other == operator);
+    found.map_or(USUAL, |(_, known)| *known)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_exception_is_a_function_that_is_bound() {
+        let all = crate::bindings::all_names();
+        for (name, _) in EXCEPTIONS {
+            assert!(all.iter().any(|other| other == name), "{name} is not bound");
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! The comparison with a toolkit's headers, tried on headers written for it.
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+
+use support::compare::{Declarations, Difference};
+use support::ours::{foreign, ours};
+
+/// Writes `text` as a header and compares with it what of ours `keep` names.
+fn differences(case: &str, text: &str, keep: &[&str]) -> Option<Vec<Difference>> {
+    if !support::libclang_or_shout("the comparison of headers") {
+        return None;
+    }
+    let folder = std::env::temp_dir().join(format!("cann-sys-{case}-{}", std::process::id()));
+    fs::create_dir_all(&folder).expect("a folder");
+    let header = folder.join("theirs.h");
+    fs::write(&header, text).expect("a header");
+    let (ours, names) = ours();
+    let theirs = foreign(&header, &[], &names).expect("it is C++");
+    fs::remove_dir_all(folder).expect("the folder is ours");
+    Some(only(ours, keep).differences(&theirs))
+}
+
+fn only(mut all: Declarations, keep: &[&str]) -> Declarations {
+    let keep: BTreeSet<_> = keep.iter().copied().collect();
+    all.functions.retain(|name, _| keep.contains(name.as_str()));
+    all.records.retain(|name, _| keep.contains(name.as_str()));
+    all.constants.retain(|name, _| keep.contains(name.as_str()));
+    all
+}
+
+/// Other names, tags, typedefs and order: the same declarations.
+const AGREEING: &str = "
+#include <cstddef>
+#include <cstdint>
+extern \"C\" {
+typedef int32_t Status;
+typedef Status aclnnStatus;
+typedef int aclError;
+typedef void *Handle;
+typedef Handle aclrtStream;
+typedef enum tagPolicy { ACL_MEM_MALLOC_HUGE_FIRST, ACL_MEM_MALLOC_HUGE_ONLY } aclrtMemMallocPolicy;
+typedef struct aclTensor aclTensor;
+typedef struct aclOpExecutor aclOpExecutor;
+static const int ACL_ERROR_BAD_ALLOC = 200000;
+typedef enum { ACL_MEM_LOCATION_TYPE_HOST, ACL_MEM_LOCATION_TYPE_DEVICE } aclrtMemLocationType;
+typedef struct tagLocation { uint32_t id; aclrtMemLocationType type; } aclrtMemLocation;
+aclError aclrtMalloc(void **a, unsigned long b, aclrtMemMallocPolicy c);
+aclnnStatus aclnnSwiGluGetWorkspaceSize(const aclTensor *a, const int64_t b, const aclTensor *c, uint64_t *d, aclOpExecutor **e);
+aclnnStatus aclnnSwiGlu(void *a, uint64_t b, aclOpExecutor *c, const aclrtStream d);
+}";
+
+const KEPT: &[&str] = &[
+    "aclrtMalloc",
+    "aclnnSwiGluGetWorkspaceSize",
+    "aclnnSwiGlu",
+    "aclrtMemLocation",
+    "ACL_MEM_MALLOC_HUGE_ONLY",
+    "ACL_ERROR_BAD_ALLOC",
+];
+
+#[test]
+fn the_same_declarations_in_other_words_agree() {
+    let Some(found) = differences("agreeing", AGREEING, KEPT) else {
+        return;
+    };
+    assert_eq!(found, []);
+}
+
+/// CANN 9 declares C++ overloads beside some functions.
+#[test]
+fn overloads_for_cxx_are_not_the_functions() {
+    let overload = "inline int aclrtMalloc(int other) { return other; }\n";
+    for text in [
+        format!("{AGREEING}\n{overload}"),
+        AGREEING.replacen("extern", &format!("{overload}extern"), 1),
+    ] {
+        let Some(found) = differences("overloads", &text, KEPT) else {
+            return;
+        };
+        assert_eq!(found, []);
+    }
+}
+
+#[test]
+fn differences_are_named() {
+    let changes = [
+        (
+            "const int64_t b, const aclTensor *c",
+            "const int32_t b, const aclTensor *c",
+            "aclnnSwiGluGetWorkspaceSize",
+        ),
+        (
+            "const aclTensor *a, const int64_t b",
+            "aclTensor *a, const int64_t b",
+            "aclnnSwiGluGetWorkspaceSize",
+        ),
+        (
+            "void *a, uint64_t b, aclOpExecutor *c",
+            "uint64_t b, void *a, aclOpExecutor *c",
+            "aclnnSwiGlu",
+        ),
+        (
+            "aclrtMemMallocPolicy c)",
+            "aclrtMemLocationType c)",
+            "aclrtMalloc",
+        ),
+        ("aclError aclrtMalloc", "void aclrtMalloc", "aclrtMalloc"),
+        (
+            "ACL_MEM_MALLOC_HUGE_ONLY }",
+            "ACL_MEM_MALLOC_HUGE_ONLY = 4 }",
+            "ACL_MEM_MALLOC_HUGE_ONLY",
+        ),
+        ("200000", "200001", "ACL_ERROR_BAD_ALLOC"),
+        (
+            "uint32_t id; aclrtMemLocationType type;",
+            "aclrtMemLocationType type; uint32_t id;",
+            "aclrtMemLocation",
+        ),
+        ("uint32_t id;", "uint64_t id;", "aclrtMemLocation"),
+    ];
+    for (from, to, name) in changes {
+        assert!(AGREEING.contains(from), "{from}");
+        let Some(found) = differences("differing", &AGREEING.replace(from, to), KEPT) else {
+            return;
+        };
+        let [
+            Difference::Differs {
+                name: found,
+                ours,
+                theirs,
+            },
+        ] = found.as_slice()
+        else {
+            panic!("{to}: {found:?}")
+        };
+        assert_eq!(found, name);
+        assert_ne!(ours, theirs);
+    }
+}
+
+#[test]
+fn a_missing_function_is_named() {
+    let text = AGREEING.replace("aclnnStatus aclnnSwiGlu(", "aclnnStatus aclnnSwiGluOther(");
+    let Some(found) = differences("missing", &text, KEPT) else {
+        return;
+    };
+    assert_eq!(found, [Difference::Missing("aclnnSwiGlu".to_owned())]);
+}
+
+#[test]
+fn a_header_that_cannot_be_read_is_an_error() {
+    if !support::libclang_or_shout("the comparison of headers") {
+        return;
+    }
+    let (_, names) = ours();
+    assert!(foreign(&PathBuf::from("/nowhere/acl.h"), &[], &names).is_err());
+}

@@ -1,0 +1,25 @@
+//! What the tests share: making bindings from headers, and reading bindings.
+
+#![allow(dead_code)] // each test uses its part
+
+pub mod compare;
+pub mod generate;
+pub mod ours;
+
+use std::io::Write;
+
+/// Whether libclang can be loaded. Where it cannot, says so past the test harness, which would swallow
+/// it, and fails if the surroundings promise it (`REQUIRE_LIBCLANG`, set in CI).
+pub fn libclang_or_shout(what: &str) -> bool {
+    let Err(why) = clang_sys::load() else {
+        return true;
+    };
+    let text = format!(
+        "\n*** NOT TESTED: {what}: {why}\n*** Install libclang (Debian: apt-get install libclang-dev).\n\n"
+    );
+    assert!(std::env::var_os("REQUIRE_LIBCLANG").is_none(), "{text}");
+    std::io::stderr()
+        .write_all(text.as_bytes())
+        .expect("stderr can be written");
+    false
+}
