@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 
 use cann_sys::runtime::{ACL_STREAM_STATUS_COMPLETE, aclrtStreamStatus};
 use cann_sys::types::aclrtStream;
@@ -29,6 +29,8 @@ struct StreamInner {
     handle: Handle,
     /// What the work in flight needs, each with the event behind it. Oldest first.
     kept: Mutex<VecDeque<Kept>>,
+    /// Streams whose work this one's builds on, since it was last waited for.
+    upstream: Mutex<Vec<Weak<StreamInner>>>,
 }
 
 struct Kept {
@@ -70,6 +72,7 @@ impl Stream {
             id,
             handle,
             kept: Mutex::default(),
+            upstream: Mutex::default(),
         })))
     }
 
@@ -78,15 +81,22 @@ impl Stream {
         Device(self.0.device.clone())
     }
 
-    /// Waits for the work so far.
+    /// Waits for the work so far, and for that of other streams that it builds on.
     ///
     /// # Errors
     ///
-    /// The work failed.
+    /// The work failed, on this stream or on one of those.
     pub fn synchronise(&self) -> Result<()> {
         self.0.device.enter()?;
         self.0.synchronise()?;
-        self.0.let_go()
+        self.0.let_go()?;
+        // Events let a stream pass also behind work that failed, which only its own stream tells. The list
+        // is taken first: streams may build on each other.
+        let upstream = std::mem::take(&mut *lock(&self.0.upstream));
+        upstream
+            .into_iter()
+            .filter_map(|stream| stream.upgrade())
+            .try_for_each(|stream| Self(stream).synchronise())
     }
 
     /// Whether there is nothing left to do.
@@ -191,9 +201,19 @@ impl Stream {
         let mark = RawEvent::new(self.0.device.cann(), false)?;
         mark.record(last.0.handle.0)?;
         mark.hold_back(self.0.handle.0)?;
+        self.build_on(&last);
         left.push(std::mem::replace(&mut *last, self.clone()));
         drop(last);
         self.keep(mark)
+    }
+
+    fn build_on(&self, other: &Self) {
+        let mut upstream = lock(&self.0.upstream);
+        upstream.retain(|stream| stream.strong_count() > 0);
+        let other = Arc::downgrade(&other.0);
+        if !upstream.iter().any(|stream| stream.ptr_eq(&other)) {
+            upstream.push(other);
+        }
     }
 
     /// Keeps `thing` until the stream has passed its work so far. The context must be current.
