@@ -17,6 +17,12 @@
 //! Every function has the prototype of `cann-sys`, which the compiler checks. What is not here is not
 //! exported, so that looking it up fails as with a CANN that lacks it.
 //!
+//! # What is not here
+//!
+//! Callbacks, two-dimensional copies, registered host memory, groups of ranks (`libhccl.so` is laid out, but
+//! has no function of HCCL), quantised products, every operator that [`abi`] does not list, the variant of
+//! `aclnnAddRmsNorm` without `rstd`, and the limit of rotary embeddings by the number of cores.
+//!
 //! # Use
 //!
 //! `cargo run -p cann-emulator --bin cann-emulator-install -- FOLDER` lays the library out under the names

@@ -278,7 +278,8 @@ pub(crate) fn reset_device(device: i32, force: bool) -> Outcome<()> {
         process.remove_context(context)
     };
     // Unlocked: what the streams still have to do may need the process, and the memory.
-    close(closing, force);
+    // What was not waited for is lost with the device.
+    close(closing, true);
     let lost: Vec<_> = memory()
         .live()
         .into_iter()

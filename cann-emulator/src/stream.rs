@@ -25,6 +25,8 @@ struct Queue {
     tasks: VecDeque<Task>,
     busy: bool,
     closed: bool,
+    /// What has not begun never will, and nobody waits for an event any more.
+    abandoned: bool,
     /// The first error; nothing runs after it, and every wait reports it.
     error: Option<Failure>,
 }
@@ -114,6 +116,7 @@ impl Stream {
         let abandoned = {
             let mut queue = self.shared.lock();
             queue.closed = true;
+            queue.abandoned = force;
             self.shared.changed.notify_all();
             if force {
                 std::mem::take(&mut queue.tasks)
@@ -159,7 +162,7 @@ fn run(shared: &Shared) {
             }
         };
         let broken = shared.lock().error.is_some();
-        let outcome = perform(task, broken);
+        let outcome = perform(shared, task, broken);
         let mut queue = shared.lock();
         queue.busy = false;
         if let Err(failure) = outcome {
@@ -169,8 +172,11 @@ fn run(shared: &Shared) {
     }
 }
 
+/// How soon a stream that waits for an event notices that it is destroyed by force.
+const PATIENCE: Duration = Duration::from_millis(10);
+
 /// After an error the stream computes nothing, but records its events, so that no one hangs.
-fn perform(task: Task, broken: bool) -> Outcome<()> {
+fn perform(shared: &Shared, task: Task, broken: bool) -> Outcome<()> {
     let delay = config::current()
         .map(|config| config.delay)
         .unwrap_or_default();
@@ -194,7 +200,7 @@ fn perform(task: Task, broken: bool) -> Outcome<()> {
             Ok(())
         }
         Task::Wait(event, turn) => {
-            event.wait(turn, None);
+            while !event.wait(turn, Some(PATIENCE)) && !shared.lock().abandoned {}
             Ok(())
         }
     }

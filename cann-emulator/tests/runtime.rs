@@ -438,3 +438,24 @@ fn a_variable_that_cannot_be_read_is_an_error_that_names_it() {
     let read = |name: &str| (name == "CANN_EMULATOR_DEVICES").then(|| "99".to_owned());
     assert!(Config::from_variables(read).is_err());
 }
+
+#[test]
+fn a_stream_that_waits_for_ever_can_be_destroyed_by_force() {
+    let session = Session::start();
+    let (stream, never) = (stream(), event());
+    let second = self::stream();
+    // SAFETY: handles are checked.
+    unsafe {
+        assert_eq!(aclrtStreamWaitEvent(stream, never), 0);
+        assert_eq!(
+            aclrtSynchronizeStreamWithTimeout(stream, 20),
+            ACL_ERROR_RT_STREAM_SYNC_TIMEOUT
+        );
+        assert_eq!(aclrtSynchronizeEvent(never), ACL_ERROR_RT_PARAM_INVALID);
+        assert_eq!(aclrtDestroyStreamForce(stream), 0);
+        assert_eq!(aclrtStreamWaitEvent(second, never), 0);
+        assert_eq!(aclrtResetDevice(0), 0);
+        assert_eq!(aclrtDestroyEvent(never), 0);
+    }
+    assert_eq!(session.end().len(), 1, "the second stream");
+}
