@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 use cann_sys::runtime::{ACL_STREAM_STATUS_COMPLETE, aclrtStreamStatus};
@@ -31,6 +31,8 @@ struct StreamInner {
     kept: Mutex<VecDeque<Kept>>,
     /// Streams whose work this one's builds on, since it was last waited for.
     upstream: Mutex<Vec<Weak<StreamInner>>>,
+    /// Whether somebody was told that its work failed.
+    reported: AtomicBool,
 }
 
 struct Kept {
@@ -73,6 +75,7 @@ impl Stream {
             handle,
             kept: Mutex::default(),
             upstream: Mutex::default(),
+            reported: AtomicBool::new(false),
         })))
     }
 
@@ -85,10 +88,14 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// The work failed, on this stream or on one of those.
+    /// The work failed, on this stream or on one of those; or on a stream of the device that was dropped
+    /// before anybody waited for it.
     pub fn synchronise(&self) -> Result<()> {
         self.0.device.enter()?;
-        self.0.synchronise()?;
+        if let Err(error) = self.0.synchronise() {
+            self.0.reported.store(true, Ordering::Relaxed);
+            return Err(error);
+        }
         self.0.let_go()?;
         // Events let a stream pass also behind work that failed, which only its own stream tells. The list
         // is taken first: streams may build on each other.
@@ -96,7 +103,8 @@ impl Stream {
         upstream
             .into_iter()
             .filter_map(|stream| stream.upgrade())
-            .try_for_each(|stream| Self(stream).synchronise())
+            .try_for_each(|stream| Self(stream).synchronise())?;
+        self.0.device.take_failure()
     }
 
     /// Whether there is nothing left to do.
@@ -278,6 +286,9 @@ impl Drop for StreamInner {
     fn drop(&mut self) {
         if let Err(error) = self.close() {
             tracing::error!(%error, "a stream's work failed; what it held is lost");
+            if !self.reported.load(Ordering::Relaxed) {
+                self.device.leave_failure(error);
+            }
             lock(self.device.pool()).stream_lost(self.id);
             std::mem::take(&mut *lock(&self.kept))
                 .into_iter()
