@@ -33,6 +33,8 @@ pub(crate) struct DeviceInner {
     /// Held while work is handed to a stream, so that the order in which blocks change streams is the
     /// order of the work.
     order: Mutex<()>,
+    /// A failure of a stream that nobody could wait for any more: for the next who waits on this device.
+    unreported: Mutex<Option<Error>>,
     platform: OnceLock<Platform>,
     _in_use: InUse,
 }
@@ -133,7 +135,8 @@ impl Device {
     pub fn synchronise(&self) -> Result<()> {
         self.0.enter()?;
         // SAFETY: the context is current.
-        unsafe { call!(self.0.cann, runtime.aclrtSynchronizeDevice()) }
+        unsafe { call!(self.0.cann, runtime.aclrtSynchronizeDevice()) }?;
+        self.0.take_failure()
     }
 
     /// Asks for the same bits from run to run. RmsNorm's gradient is otherwise free to add in any order.
@@ -198,6 +201,7 @@ impl DeviceInner {
             pool: Mutex::default(),
             executors: Mutex::default(),
             order: Mutex::new(()),
+            unreported: Mutex::default(),
             platform: OnceLock::new(),
             _in_use: in_use,
         })
@@ -228,6 +232,16 @@ impl DeviceInner {
     pub(crate) fn enter(&self) -> Result<()> {
         // SAFETY: the context lives as long as the device is set, which is as long as `self`.
         unsafe { call!(self.cann, runtime.aclrtSetCurrentContext(self.context.0)) }
+    }
+
+    /// Keeps the failure of a stream that is gone.
+    pub(crate) fn leave_failure(&self, error: Error) {
+        lock(&self.unreported).get_or_insert(error);
+    }
+
+    /// The failure of a stream that is gone, once.
+    pub(crate) fn take_failure(&self) -> Result<()> {
+        lock(&self.unreported).take().map_or(Ok(()), Err)
     }
 
     fn vector_cores(&self) -> Option<u32> {

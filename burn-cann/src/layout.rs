@@ -118,15 +118,7 @@ impl Layout {
             strides,
             offset,
         };
-        // CANN's sizes are signed, and elements have up to 16 bytes.
-        let limit = i64::MAX as usize / 16;
-        let sizes = layout.shape.iter().copied();
-        let elements = sizes.clone().try_fold(1usize, usize::checked_mul);
-        let fits = |number: Option<usize>| number.is_some_and(|number| number <= limit);
-        let single = sizes
-            .chain(layout.strides.iter().copied())
-            .all(|size| size <= limit);
-        if fits(elements) && fits(layout.checked_reach()) && single {
+        if layout.is_addressable() {
             Ok(layout)
         } else {
             Err(LayoutError::TooLarge {
@@ -135,15 +127,21 @@ impl Layout {
         }
     }
 
-    fn checked_reach(&self) -> Option<usize> {
-        if self.shape.contains(&0) {
-            return Some(self.offset);
-        }
+    /// Whether places stay far from what CANN's signed sizes and offsets in bytes hold. Dimensions of
+    /// nothing count as one here: CANN multiplies the others.
+    fn is_addressable(&self) -> bool {
+        const LIMIT: usize = 1 << 55;
+        let mut elements = 1usize;
         let mut last = self.offset;
         for (&size, &stride) in self.shape.iter().zip(&self.strides) {
-            last = last.checked_add((size - 1).checked_mul(stride)?)?;
+            let size = size.max(1);
+            elements = elements.saturating_mul(size);
+            last = last.saturating_add((size - 1).saturating_mul(stride));
+            if stride > LIMIT {
+                return false;
+            }
         }
-        last.checked_add(1)
+        elements <= LIMIT && last < LIMIT
     }
 
     /// Sizes of the dimensions.
@@ -178,8 +176,16 @@ impl Layout {
 
     /// One past the last element of the memory that the view reaches.
     pub fn reach(&self) -> usize {
-        self.checked_reach()
-            .expect("checked when the layout was made")
+        if self.is_empty() {
+            return self.offset;
+        }
+        let steps = self.shape.iter().zip(&self.strides);
+        // In range, which was checked when the layout was made.
+        self.offset
+            + steps
+                .map(|(&size, &stride)| (size - 1) * stride)
+                .sum::<usize>()
+            + 1
     }
 
     /// Whether the elements lie one after the other. Steps of dimensions of one element don't matter.

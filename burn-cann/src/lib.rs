@@ -60,9 +60,10 @@
 //! # What this was run on
 //!
 //! On this project's emulator of CANN, which was written from the same public documentation. Nothing was
-//! run on an Ascend device, and nothing here is said about speed. In particular unproven on one: that
-//! an executor may be moved between threads, and how addresses of kept executors are numbered
-//! ([`Device::keep_executors`]`(0)` keeps none).
+//! run on an Ascend device, and nothing here is said about speed. In particular unproven on one is what is
+//! assumed of executors that are kept: that they may move between threads, that operands are numbered in
+//! the order of the signature, inputs before outputs, and that addresses may change as soon as phase two has
+//! returned. [`Device::keep_executors`]`(0)` keeps none.
 
 mod call;
 mod cann;

@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, Weak};
 
 use cann_sys::runtime::{ACL_STREAM_STATUS_COMPLETE, aclrtStreamStatus};
 use cann_sys::types::aclrtStream;
@@ -29,6 +29,10 @@ struct StreamInner {
     handle: Handle,
     /// What the work in flight needs, each with the event behind it. Oldest first.
     kept: Mutex<VecDeque<Kept>>,
+    /// Streams whose work this one's builds on, since it was last waited for.
+    upstream: Mutex<Vec<Weak<StreamInner>>>,
+    /// Whether somebody was told that its work failed.
+    reported: AtomicBool,
 }
 
 struct Kept {
@@ -70,6 +74,8 @@ impl Stream {
             id,
             handle,
             kept: Mutex::default(),
+            upstream: Mutex::default(),
+            reported: AtomicBool::new(false),
         })))
     }
 
@@ -78,15 +84,27 @@ impl Stream {
         Device(self.0.device.clone())
     }
 
-    /// Waits for the work so far.
+    /// Waits for the work so far, and for that of other streams that it builds on.
     ///
     /// # Errors
     ///
-    /// The work failed.
+    /// The work failed, on this stream or on one of those; or on a stream of the device that was dropped
+    /// before anybody waited for it.
     pub fn synchronise(&self) -> Result<()> {
         self.0.device.enter()?;
-        self.0.synchronise()?;
-        self.0.let_go()
+        if let Err(error) = self.0.synchronise() {
+            self.0.reported.store(true, Ordering::Relaxed);
+            return Err(error);
+        }
+        self.0.let_go()?;
+        // Events let a stream pass also behind work that failed, which only its own stream tells. The list
+        // is taken first: streams may build on each other.
+        let upstream = std::mem::take(&mut *lock(&self.0.upstream));
+        upstream
+            .into_iter()
+            .filter_map(|stream| stream.upgrade())
+            .try_for_each(|stream| Self(stream).synchronise())?;
+        self.0.device.take_failure()
     }
 
     /// Whether there is nothing left to do.
@@ -191,9 +209,19 @@ impl Stream {
         let mark = RawEvent::new(self.0.device.cann(), false)?;
         mark.record(last.0.handle.0)?;
         mark.hold_back(self.0.handle.0)?;
+        self.build_on(&last);
         left.push(std::mem::replace(&mut *last, self.clone()));
         drop(last);
         self.keep(mark)
+    }
+
+    fn build_on(&self, other: &Self) {
+        let mut upstream = lock(&self.0.upstream);
+        upstream.retain(|stream| stream.strong_count() > 0);
+        let other = Arc::downgrade(&other.0);
+        if !upstream.iter().any(|stream| stream.ptr_eq(&other)) {
+            upstream.push(other);
+        }
     }
 
     /// Keeps `thing` until the stream has passed its work so far. The context must be current.
@@ -258,6 +286,9 @@ impl Drop for StreamInner {
     fn drop(&mut self) {
         if let Err(error) = self.close() {
             tracing::error!(%error, "a stream's work failed; what it held is lost");
+            if !self.reported.load(Ordering::Relaxed) {
+                self.device.leave_failure(error);
+            }
             lock(self.device.pool()).stream_lost(self.id);
             std::mem::take(&mut *lock(&self.kept))
                 .into_iter()

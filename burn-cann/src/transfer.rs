@@ -7,7 +7,6 @@ use cann_sys::runtime::{ACL_MEMCPY_DEVICE_TO_HOST, ACL_MEMCPY_HOST_TO_DEVICE};
 use crate::cann::call;
 use crate::dtype::{DType, Element};
 use crate::error::{Error, Result};
-use crate::event::Event;
 use crate::layout::LayoutError;
 use crate::memory::Pinned;
 use crate::stream::Stream;
@@ -18,7 +17,7 @@ use crate::tensor::Tensor;
 #[must_use = "the buffer comes back from `wait`"]
 pub struct Upload<E: Element> {
     buffer: Pinned<E>,
-    done: Event,
+    stream: Stream,
 }
 
 /// A copy from the device that is under way. Dropping it does not stop the copy.
@@ -26,31 +25,29 @@ pub struct Upload<E: Element> {
 #[must_use = "the elements come from `wait`"]
 pub struct Download<E: Element> {
     buffer: Pinned<E>,
-    done: Option<Event>,
+    stream: Stream,
 }
 
 impl<E: Element> Upload<E> {
-    /// Waits for the copy and gives the buffer back.
+    /// Waits for the stream, which alone tells whether its work failed, and gives the buffer back.
     ///
     /// # Errors
     ///
     /// The stream's work failed.
     pub fn wait(self) -> Result<Pinned<E>> {
-        self.done.synchronise()?;
+        self.stream.synchronise()?;
         Ok(self.buffer)
     }
 }
 
 impl<E: Element> Download<E> {
-    /// Waits for the copy and gives the elements.
+    /// Waits for the stream, which alone tells whether its work failed, and gives the elements.
     ///
     /// # Errors
     ///
     /// The stream's work failed.
     pub fn wait(self) -> Result<Pinned<E>> {
-        if let Some(done) = &self.done {
-            done.synchronise()?;
-        }
+        self.stream.synchronise()?;
         Ok(self.buffer)
     }
 }
@@ -98,8 +95,8 @@ impl Tensor {
     pub fn upload<E: Element>(&self, stream: &Stream, buffer: Pinned<E>) -> Result<Upload<E>> {
         self.has_dtype(E::DTYPE)?;
         self.fill(stream, &buffer)?;
-        let done = stream.record()?;
-        Ok(Upload { buffer, done })
+        let stream = stream.clone();
+        Ok(Upload { buffer, stream })
     }
 
     /// Copies this tensor, which must be contiguous, to the host.
@@ -156,7 +153,8 @@ impl Tensor {
     fn fetch<E: Element>(&self, stream: &Stream) -> Result<Download<E>> {
         let buffer = Pinned::uninitialised(stream.inner_device(), self.spec().len())?;
         let Some((address, bytes)) = self.run(buffer.len())? else {
-            return Ok(Download { buffer, done: None });
+            let stream = stream.clone();
+            return Ok(Download { buffer, stream });
         };
         let memory: Vec<_> = self.memory().into_iter().collect();
         let cann = stream.inner_device().cann();
@@ -172,8 +170,8 @@ impl Tensor {
             }?;
             stream.keep(buffer.pages())
         })?;
-        let done = Some(stream.record()?);
-        Ok(Download { buffer, done })
+        let stream = stream.clone();
+        Ok(Download { buffer, stream })
     }
 
     /// Where the elements lie, all of them one after the other, and their bytes; none for no elements.

@@ -81,7 +81,8 @@ fn runtime(cann: &Cann) -> Option<Version> {
 }
 
 fn text(place: &[c_char]) -> Option<Version> {
-    let bytes: Vec<u8> = place.iter().map(|&byte| byte.cast_unsigned()).collect();
+    // C's characters are signed on one platform and not on the other.
+    let bytes: Vec<u8> = place.iter().map(|byte| byte.to_ne_bytes()[0]).collect();
     let text = CStr::from_bytes_until_nul(&bytes).ok()?.to_str().ok()?;
     (!text.is_empty()).then(|| Version::new(text))
 }

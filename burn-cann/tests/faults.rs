@@ -25,7 +25,9 @@ fn program(cann: &Cann) -> Result<()> {
     )?;
     let y = swi_glu::swi_glu(&stream, &x, 1)?;
     y.to_vec::<f32>(&other)?;
-    stream.wait_for(&other.record()?)?;
+    let mark = other.record()?;
+    mark.synchronise()?;
+    stream.wait_for(&mark)?;
     device.synchronise()
 }
 
@@ -108,6 +110,44 @@ fn each_failing_operator_is_an_error_and_nothing_is_left() {
 #[test]
 fn the_program_runs_where_nothing_is_amiss() {
     Scenario::new("the_program_runs_where_nothing_is_amiss").run(|cann| program(cann).unwrap());
+}
+
+/// Counts of groups are on the device, where no check sees them.
+#[test]
+fn work_that_fails_on_the_device_is_an_error_of_its_stream() {
+    let name = "work_that_fails_on_the_device_is_an_error_of_its_stream";
+    // What the failed stream held is lost on purpose.
+    Scenario::new(name)
+        .leaks()
+        .run(|cann| failed_work(cann, false));
+}
+
+#[test]
+fn work_that_fails_on_a_stream_that_is_gone_is_an_error_too() {
+    let name = "work_that_fails_on_a_stream_that_is_gone_is_an_error_too";
+    Scenario::new(name)
+        .leaks()
+        .run(|cann| failed_work(cann, true));
+}
+
+fn failed_work(cann: &Cann, gone: bool) {
+    use burn_cann::ops::grouped_matmul::{Groups, grouped_matmul};
+    let (device, stream) = device(cann);
+    let x = Tensor::from_slice(&stream, &[1.0f32; 8], [4, 2]).unwrap();
+    let weight = Tensor::from_slice(&stream, &[1.0f32; 4], [1, 2, 2]).unwrap();
+    let list = Tensor::from_slice(&stream, &[99i64], [1]).unwrap();
+    let y = grouped_matmul(&stream, &x, &weight, (&list, Groups::Counts), None).unwrap();
+    drop((x, weight, list));
+    let stream = (!gone).then_some(stream);
+    // Another stream reads the result.
+    let reader = device.stream().unwrap();
+    let error = y.to_vec::<f32>(&reader).unwrap_err();
+    assert!(matches!(error, Error::Call { .. }), "{error}");
+    drop((y, stream, reader));
+
+    let other = device.stream().unwrap();
+    let x = Tensor::from_slice(&other, &[1.0f32; 8], [4, 2]).unwrap();
+    assert_eq!(x.to_vec::<f32>(&other).unwrap(), [1.0; 8]);
 }
 
 /// What the checks let pass, CANN (as the emulator knows it) takes: random operands, many of them wrong.

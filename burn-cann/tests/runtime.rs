@@ -266,3 +266,58 @@ fn a_stream_without_handles_still_finishes_its_work() {
             assert!((y.to_vec::<f32>(&other).unwrap()[0] - 0.731_058_6).abs() < 1e-6);
         });
 }
+
+/// Writes down the functions of spans.
+#[derive(Default)]
+struct Calls(std::sync::Mutex<Vec<String>>);
+
+impl tracing::field::Visit for &Calls {
+    fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn std::fmt::Debug) {
+        if field.name() == "function" {
+            self.0.lock().unwrap().push(format!("{value:?}"));
+        }
+    }
+}
+
+struct Collector(std::sync::Arc<Calls>);
+
+impl tracing::Subscriber for Collector {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        metadata.target().starts_with("burn_cann")
+    }
+
+    fn new_span(&self, attributes: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        attributes.record(&mut &*self.0);
+        tracing::span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+    fn event(&self, _: &tracing::Event<'_>) {}
+    fn enter(&self, _: &tracing::span::Id) {}
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+#[test]
+fn calls_are_traced_by_name() {
+    Scenario::new("calls_are_traced_by_name").run(|cann| {
+        let calls = std::sync::Arc::new(Calls::default());
+        tracing::subscriber::with_default(Collector(calls.clone()), || {
+            let (_device, stream) = device(cann);
+            let x = Tensor::from_slice(&stream, &[1.0f32; 8], [2, 4]).unwrap();
+            ops::swi_glu::swi_glu(&stream, &x, 1).unwrap();
+        });
+        let calls = calls.0.lock().unwrap();
+        for name in [
+            "aclrtSetDevice",
+            "aclrtMalloc",
+            "aclrtMemcpyAsync",
+            "aclnnSwiGlu",
+        ] {
+            assert!(
+                calls.iter().any(|call| call.contains(name)),
+                "{name} in {calls:?}"
+            );
+        }
+    });
+}
