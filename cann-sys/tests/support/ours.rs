@@ -40,6 +40,8 @@ pub fn foreign(
     let bindings = builder()
         .header(header.to_str().ok_or("the path is not text")?)
         .clang_args(CXX)
+        // Some leave it to whoever includes them.
+        .clang_args(["-include", "stdint.h"])
         .clang_args(
             folders
                 .iter()
