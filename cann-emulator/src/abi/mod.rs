@@ -11,6 +11,7 @@
 
 pub mod activation;
 pub mod grouped_matmul;
+pub mod identity;
 pub mod meta;
 pub mod moe;
 pub mod norm;
