@@ -29,7 +29,7 @@ fn version(root: &Path) -> Finding {
         (None, None) => Finding::missing(
             Area::Driver,
             format!("no driver: {} can't be read", file.display()),
-            format!("install the NPU's driver and firmware; {IN_A_CONTAINER}"),
+            "install the NPU's driver and firmware",
         ),
     }
 }
@@ -51,7 +51,7 @@ fn library(root: &Path) -> Finding {
         None => Finding::missing(
             Area::Driver,
             format!("no libascend_hal.so in {}", folders(&places)),
-            format!("install the NPU's driver; {IN_A_CONTAINER}"),
+            "install the NPU's driver",
         ),
     }
 }

@@ -43,7 +43,8 @@ fn area(name: &str, of: usize, missing: &[MissingSymbol]) -> Finding {
     if missing.is_empty() {
         return Finding::good(Area::Functions, text);
     }
-    let names: Vec<_> = missing.iter().map(MissingSymbol::name).collect();
+    let mut names: Vec<_> = missing.iter().map(operator).collect();
+    names.dedup();
     // One device needs no collectives.
     if there == 0 && name != COLLECTIVES {
         let known = versions::known(names[0]);
@@ -54,4 +55,10 @@ fn area(name: &str, of: usize, missing: &[MissingSymbol]) -> Finding {
         Area::Functions,
         format!("{text}; not there: {}", names.join(", ")),
     )
+}
+
+/// An operator is two functions, of which the first stands for both.
+fn operator(missing: &MissingSymbol) -> &'static str {
+    let name = missing.name();
+    name.strip_suffix("GetWorkspaceSize").unwrap_or(name)
 }

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use cann_sys::{Environment, LIB_DIR, Outcome};
+use cann_sys::{Attempt, Environment, LIB_DIR, Outcome};
 
 use super::finding::{Area, Finding};
 use crate::cann::Cann;
@@ -87,7 +87,7 @@ pub(super) fn not_loaded(error: &Error, folders: &[PathBuf]) -> Finding {
     };
     let refused: Vec<_> = attempts
         .iter()
-        .filter(|attempt| matches!(attempt.outcome, Outcome::Refused(_)))
+        .filter(|attempt| is_telling(attempt))
         .map(|attempt| format!("\n  {attempt}"))
         .collect();
     let looked: Vec<_> = folders
@@ -103,6 +103,18 @@ pub(super) fn not_loaded(error: &Error, folders: &[PathBuf]) -> Finding {
         refused.concat()
     );
     Finding::missing(Area::Toolkit, text, advice())
+}
+
+/// Whether a library is there and can't be used. For a bare name the loader says the same when there is none.
+fn is_telling(attempt: &Attempt) -> bool {
+    let Outcome::Refused(why) = &attempt.outcome else {
+        return false;
+    };
+    let nowhere = format!(
+        "{}: cannot open shared object file",
+        attempt.library.display()
+    );
+    !why.starts_with(&nowhere)
 }
 
 fn advice() -> String {

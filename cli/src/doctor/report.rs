@@ -64,9 +64,11 @@ impl fmt::Display for Report {
                 writeln!(f)?;
             }
             let (name, standing) = (&line.area, &line.state);
-            write!(f, "{name:area$}  {standing:state$}  {}", line.text)?;
+            let next_line = format!("\n{:area$}  {:state$}  ", "", "");
+            let text = line.text.replace('\n', &next_line);
+            write!(f, "{name:area$}  {standing:state$}  {text}")?;
             if let Some(advice) = &line.advice {
-                write!(f, "\n{:area$}  {:state$}  -> {advice}", "", "")?;
+                write!(f, "{next_line}-> {}", advice.replace('\n', &next_line))?;
             }
         }
         Ok(())
