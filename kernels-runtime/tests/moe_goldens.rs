@@ -10,11 +10,12 @@
 #![cfg(feature = "cpu")]
 
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
+use kernels_runtime::ops::moe::experts::{self, Projection, Weights};
 use kernels_runtime::ops::moe::{
     self, Permuted, Routed, Routing, load_balancing_loss, permute, router, unpermute,
 };
 use kernels_runtime::semantics::{
-    Correction, Grouping, Renormalise, RouterKey, RouterWeights, Scoring,
+    Correction, Grouping, MoeKey, Renormalise, RouterKey, RouterWeights, Scoring,
 };
 use safetensors::{Dtype, SafeTensors};
 use std::collections::BTreeSet;
@@ -780,14 +781,14 @@ fn unpermute_matches_torch() {
     }
 }
 
-/// Experts that are not here: of expert parallelism (the number of experts, or −1) and beyond.
+/// Experts that are not here, as in expert parallelism: their number is that of the experts.
 #[test]
 fn skipped_slots_are_neither_counted_nor_added() {
     let device = Device::flex().autodiff();
     for (path, fused) in PATHS {
         let tokens: Vec<f64> = (0..8).map(|i| f64::from(i) + 1.0).collect();
         let tokens = matrix(tokens, [4, 2], DType::F32, &device).require_grad();
-        let indices = int_matrix(vec![1, 2, 2, 0, -1, 7, 1, 1], [4, 2], &device);
+        let indices = int_matrix(vec![1, 2, 2, 0, 2, 2, 1, 1], [4, 2], &device);
         let got = permuted(fused, tokens.clone(), indices, 2, None);
         assert_eq!(
             integers(got.counts),
@@ -883,7 +884,7 @@ fn permute_takes_every_extreme() {
     let one_expert = index(&|_| 0, 2);
     let every_expert = index(&|slot| (slot % 8) as i64, 8);
     let none_here = index(&|_| 8, 2);
-    let mixed = index(&|slot| (slot * 7919 % 11) as i64, 3);
+    let mixed = index(&|slot| (slot * 7919 % 10) as i64, 3);
     for (indices, experts) in [
         (all_to_one, 8),
         (one_expert, 1),
@@ -975,19 +976,106 @@ fn views_and_other_integers_are_taken() {
     assert_eq!(values(y), values(expected));
 }
 
-/// An index that is not of this world must not wrap into that of an expert.
+/// Two tokens' experts, of two, in every integer type: what is refused in each, with its message,
+/// after an expert elsewhere, which is not.
+fn strangers(device: &Device) -> Vec<(Tensor<2, Int>, String)> {
+    let mut strangers = Vec::new();
+    macro_rules! of {
+        ($($type:ident $dtype:ident: $($index:expr),*;)*) => {$($({
+            let index: $type = $index;
+            let data = TensorData::new(vec![2, 0, 1, index], [2, 2]);
+            strangers.push((
+                Tensor::<2, Int>::from_data(data, (device, DType::$dtype)),
+                format!("token 1 is routed to expert {index}, but there are 2; only 2 itself"),
+            ));
+        })*)*};
+    }
+    of! {
+        i64 I64: -1, 3, 1 << 32, (1 << 32) + 1, i64::MIN, i64::MAX;
+        i32 I32: -1, 3, i32::MIN, i32::MAX;
+        i16 I16: -1, 3, i16::MIN, i16::MAX;
+        i8 I8: -1, 3, i8::MIN, i8::MAX;
+        u64 U64: 3, 1 << 32, (1 << 63) + 1, u64::MAX - 1, u64::MAX;
+        u32 U32: 3, (1 << 31) + 1, u32::MAX;
+        u16 U16: 3, u16::MAX;
+        u8 U8: 3, u8::MAX;
+    }
+    strangers
+}
+
+/// The message of a panic.
+fn refusal<T>(call: impl FnOnce() -> T) -> String {
+    let refused = std::panic::catch_unwind(std::panic::AssertUnwindSafe(call)).err();
+    *refused
+        .expect("the call is refused")
+        .downcast::<String>()
+        .expect("a message")
+}
+
+/// An index that is neither an expert nor their number is an error of every operation, and wraps
+/// into none.
 #[test]
-fn indices_of_any_width_are_compared_whole() {
+fn indices_of_no_expert_are_refused() {
     let device = Device::flex();
-    let wide = TensorData::new(vec![1_i64 << 32, 1, i64::MIN, 0], [4, 1]);
-    let wide = Tensor::<2, Int>::from_data(wide, (&device, DType::I64));
-    let byte = TensorData::new(vec![255_u8, 1, 254, 0], [4, 1]);
-    let byte = Tensor::<2, Int>::from_data(byte, (&device, DType::U8));
-    for (path, fused) in PATHS {
-        for indices in [wide.clone(), byte.clone()] {
-            let got = permuted(fused, Tensor::ones([4, 3], &device), indices, 2, None);
-            assert_eq!(integers(got.row_map), [4, 1, 4, 0], "{path}");
-            assert_eq!(integers(got.counts), [1, 1], "{path}");
+    let strangers = strangers(&device);
+    assert_eq!(strangers.len(), 30);
+    let x = || Tensor::<2>::ones([2, 3], &device);
+    let weights = || {
+        let [gate_up, down] = [[2, 8, 3], [2, 3, 4]].map(|shape| Tensor::<3>::ones(shape, &device));
+        Weights::packed(Projection::new(gate_up), Projection::new(down))
+    };
+    let routing = || Tensor::<2>::ones([2, 2], &device);
+    for (indices, expected) in strangers {
+        let of = || indices.clone();
+        for (path, fused) in PATHS {
+            for message in [
+                refusal(|| permuted(fused, x(), of(), 2, None)),
+                refusal(|| permuted(fused, x(), of(), 2, Some(1))),
+                refusal(|| {
+                    let (x, routing, weights) = (x(), routing(), weights());
+                    match fused {
+                        true => experts::fused(x, of(), routing, weights, None, MoeKey::QWEN3).ok(),
+                        false => {
+                            let key = MoeKey::QWEN3;
+                            Some(experts::reference(x, of(), routing, weights, None, key))
+                        }
+                    }
+                }),
+                refusal(|| experts::each(x(), of(), routing(), 2, |_, rows| rows)),
+            ] {
+                assert!(message.contains(&expected), "{path}: {message}, {expected}");
+            }
+        }
+    }
+}
+
+/// Experts and those elsewhere in every integer type.
+#[test]
+fn indices_may_be_of_any_integer_type() {
+    let device = Device::flex();
+    for dtype in [
+        DType::I64,
+        DType::I32,
+        DType::I16,
+        DType::I8,
+        DType::U64,
+        DType::U32,
+        DType::U16,
+        DType::U8,
+    ] {
+        let data = TensorData::new(vec![2_i64, 1, 2, 0], [4, 1]).convert_dtype(dtype);
+        let indices = Tensor::<2, Int>::from_data(data, (&device, dtype));
+        assert_eq!(indices.dtype(), dtype);
+        for (path, fused) in PATHS {
+            let got = permuted(
+                fused,
+                Tensor::ones([4, 3], &device),
+                indices.clone(),
+                2,
+                None,
+            );
+            assert_eq!(integers(got.row_map), [4, 1, 4, 0], "{path} {dtype:?}");
+            assert_eq!(integers(got.counts), [1, 1], "{path} {dtype:?}");
         }
     }
 }
