@@ -526,10 +526,7 @@ mod tests {
     /// Every size around those of tiles, with elements between that must not be touched.
     #[test]
     fn tiles_of_all_sizes() {
-        if !available() {
-            // Past the harness, which would swallow it.
-            let text = b"\n*** NOT TESTED: this machine has no AVX-512\n";
-            std::io::Write::write_all(&mut std::io::stderr(), text).expect("stderr can be written");
+        if !super::super::tested(available(), "AVX-512") {
             return;
         }
         let value = |i: usize| ((i * 7919) % 101) as f32 - 50.0;
