@@ -78,7 +78,7 @@ impl ExpertsKernel for Flex {
         dispatch_dtype!(x.dtype(), T => {
             let operands = Operands::<T>::new(&x, &indices, &routing, &weights, settings);
             let dtype = routing.dtype();
-            backward::backward(&operands.view(), &weights, &dy, &kept, dtype, &wanted)
+            backward::backward(&operands.view(), &weights, &dy, kept, dtype, &wanted)
         })
     }
 }
