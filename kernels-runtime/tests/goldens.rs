@@ -7,107 +7,12 @@
 
 #![cfg(feature = "cpu")]
 
-use burn::tensor::{DType, Device, Tensor, TensorData};
+mod support;
+
+use burn::tensor::{Device, Tensor, TensorData};
 use kernels_runtime::ops::{glu, rms_norm, rope};
 use kernels_runtime::semantics::*;
-use safetensors::{Dtype, SafeTensors};
-use std::collections::BTreeSet;
-
-const F32_ROUNDING: f64 = 6e-8;
-
-struct Fixture(Vec<u8>);
-
-impl Fixture {
-    fn open(name: &str) -> Self {
-        let path = format!(
-            "{}/../tests/fixtures/ops/{name}.safetensors",
-            env!("CARGO_MANIFEST_DIR")
-        );
-        Self(std::fs::read(&path).unwrap_or_else(|e| panic!("{path}: {e}")))
-    }
-
-    fn tensors(&self) -> SafeTensors<'_> {
-        SafeTensors::deserialize(&self.0).unwrap()
-    }
-
-    /// The cases that have an input of this name: `5x64.bf16` for the name `x`.
-    fn cases(&self, input: &str) -> Vec<String> {
-        let suffix = format!(".{input}");
-        let names: BTreeSet<String> = self
-            .tensors()
-            .names()
-            .into_iter()
-            .filter_map(|name| name.strip_suffix(&suffix).map(str::to_owned))
-            .filter(|case| case.ends_with("32") || case.ends_with("16"))
-            .collect();
-        assert!(!names.is_empty());
-        names.into_iter().collect()
-    }
-
-    fn has(&self, name: &str) -> bool {
-        self.tensors().tensor(name).is_ok()
-    }
-
-    fn data(&self, name: &str) -> TensorData {
-        let tensors = self.tensors();
-        let view = tensors
-            .tensor(name)
-            .unwrap_or_else(|e| panic!("{name}: {e}"));
-        let dtype = match view.dtype() {
-            Dtype::F64 => DType::F64,
-            Dtype::F32 => DType::F32,
-            Dtype::F16 => DType::F16,
-            Dtype::BF16 => DType::BF16,
-            Dtype::I64 => DType::I64,
-            other => panic!("{name}: {other:?}"),
-        };
-        TensorData::from_bytes_vec(view.data().to_vec(), view.shape().to_vec(), dtype)
-    }
-
-    fn exact(&self, name: &str) -> Vec<f64> {
-        self.data(name).iter::<f64>().collect()
-    }
-
-    /// The tensor as `[rows, n]`.
-    fn rows(&self, name: &str, device: &Device) -> Tensor<2> {
-        let data = self.data(name);
-        let n = *data.shape().last().unwrap();
-        let rows = data.num_elements() / n;
-        let dtype = data.dtype();
-        let data = TensorData::from_bytes_vec(data.as_bytes().to_vec(), [rows, n], dtype);
-        Tensor::from_data(data, (device, dtype))
-    }
-
-    fn tensor<const D: usize>(&self, name: &str, device: &Device) -> Tensor<D> {
-        let data = self.data(name);
-        let dtype = data.dtype();
-        Tensor::from_data(data, (device, dtype))
-    }
-}
-
-fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f64> {
-    tensor.into_data().iter::<f64>().collect()
-}
-
-fn relative_error(got: &[f64], exact: &[f64]) -> f64 {
-    assert_eq!(got.len(), exact.len());
-    let norm = |values: &mut dyn Iterator<Item = f64>| values.map(|v| v * v).sum::<f64>().sqrt();
-    let error = norm(&mut got.iter().zip(exact).map(|(a, b)| a - b));
-    let size = norm(&mut exact.iter().copied());
-    assert!(error.is_finite());
-    error / size.max(f64::MIN_POSITIVE)
-}
-
-/// Asserts that `got` is as near to the exact result as what transformers computed.
-fn as_near_as_the_module(fixture: &Fixture, what: &str, got: Vec<f64>, exact: &str, module: &str) {
-    let exact = fixture.exact(exact);
-    let ours = relative_error(&got, &exact);
-    let theirs = relative_error(&fixture.exact(module), &exact);
-    assert!(
-        ours <= SLACK * theirs + F32_ROUNDING,
-        "{what}: {ours:.2e} from the exact result, transformers {theirs:.2e}"
-    );
-}
+use support::{Fixture, values};
 
 /// Both paths of an operation.
 const PATHS: [(&str, bool); 2] = [("fused", true), ("reference", false)];
@@ -180,10 +85,10 @@ fn rms_norm_matches_transformers() {
                     results.push(("dw", values(weight.grad(&grads).unwrap())));
                 }
                 for (result, got) in results {
-                    as_near_as_the_module(
-                        &fixture,
+                    fixture.as_near_as(
+                        SLACK,
                         &format!("{path} {module} {case} {result}"),
-                        got,
+                        &got,
                         &format!("{case}.ref.{exact}.{result}"),
                         &format!("{case}.{module}.{result}"),
                     );
@@ -248,10 +153,10 @@ fn gated_norms_match_transformers() {
                 ("dgate", values(gate.grad(&grads).unwrap())),
                 ("dw", values(weight.grad(&grads).unwrap())),
             ] {
-                as_near_as_the_module(
-                    &fixture,
+                fixture.as_near_as(
+                    SLACK,
                     &format!("{path} {case} {result}"),
-                    got,
+                    &got,
                     &format!("{case}.ref.{result}"),
                     &format!("{case}.{module}.{result}"),
                 );
@@ -275,7 +180,7 @@ fn the_rounding_order_is_that_of_the_model() {
             let x = fixture.rows(&format!("{case}.x"), &device);
             let w = fixture.tensor(&format!("{case}.w"), &device);
             let y = values(norm(x, Some(w), 1e-6, key, true));
-            let theirs = fixture.exact(&format!("{case}.{module}.y"));
+            let theirs = fixture.values(&format!("{case}.{module}.y"));
             let count = y.iter().zip(&theirs).filter(|(a, b)| a != b).count();
             count as f64 / y.len() as f64
         };
@@ -329,10 +234,10 @@ fn gated_linear_units_match_transformers() {
                     ("da", values(gate.grad(&grads).unwrap())),
                     ("db", values(up.grad(&grads).unwrap())),
                 ] {
-                    as_near_as_the_module(
-                        &fixture,
+                    fixture.as_near_as(
+                        SLACK,
                         &format!("{path} {name} {case} {result}"),
-                        got,
+                        &got,
                         &format!("{case}.ref.{name}.{result}"),
                         &format!("{case}.{name}.{result}"),
                     );
@@ -376,10 +281,10 @@ fn clamped_units_match_transformers() {
                 ("y", values(y)),
                 ("d_gate_up", values(gate_up.grad(&grads).unwrap())),
             ] {
-                as_near_as_the_module(
-                    &fixture,
+                fixture.as_near_as(
+                    SLACK,
                     &format!("{path} {case} {result}"),
-                    got,
+                    &got,
                     &format!("{case}.ref.{result}"),
                     &format!("{case}.gpt_oss.{result}"),
                 );
@@ -419,10 +324,10 @@ fn sparse_gates_match_transformers() {
             let dy = fixture.rows(&format!("{case}.dy"), &device);
             let grads = (y.clone() * dy).sum().backward();
             for (result, got) in [("y", values(y)), ("da", values(gate.grad(&grads).unwrap()))] {
-                as_near_as_the_module(
-                    &fixture,
+                fixture.as_near_as(
+                    SLACK,
                     &format!("{path} {case} {result}"),
-                    got,
+                    &got,
                     &format!("{case}.ref.{result}"),
                     &format!("{case}.gemma3n.{result}"),
                 );
@@ -500,10 +405,10 @@ fn rope_matches_transformers() {
                 ("d_q", values(q.grad(&grads).unwrap())),
                 ("d_k", values(k.grad(&grads).unwrap())),
             ] {
-                as_near_as_the_module(
-                    &fixture,
+                fixture.as_near_as(
+                    SLACK,
                     &format!("{path} {case} {result}"),
-                    got,
+                    &got,
                     &format!("{case}.ref.{result}"),
                     &format!("{case}.hf.{result}"),
                 );
@@ -544,7 +449,7 @@ fn sections_merge_like_transformers() {
         let positions = fixture.data(&format!("{case}.position_ids"));
         let [three, b, s] = positions.shape().dims();
         let positions: Vec<f64> = positions.iter::<f64>().collect();
-        let frequencies = fixture.exact(&format!("{case}.inv_freq"));
+        let frequencies = fixture.values(&format!("{case}.inv_freq"));
         let w = 2 * frequencies.len();
         let table = |function| -> Tensor<4> {
             let values = table_of(&positions, &frequencies, function);

@@ -9,106 +9,27 @@
 
 #![cfg(feature = "cpu")]
 
+mod support;
+
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
+use kernels_runtime::ops::moe::experts::{self, Projection, Weights};
 use kernels_runtime::ops::moe::{
     self, Permuted, Routed, Routing, load_balancing_loss, permute, router, unpermute,
 };
 use kernels_runtime::semantics::{
-    Correction, Grouping, Renormalise, RouterKey, RouterWeights, Scoring,
+    Correction, Grouping, MoeKey, Renormalise, RouterKey, RouterWeights, Scoring,
 };
-use safetensors::{Dtype, SafeTensors};
 use std::collections::BTreeSet;
+use support::{Fixture, relative_error, values};
+
+/// The order of additions is not torch's.
+const SLACK: f64 = 1.1;
 
 /// Both paths of an operation.
 const PATHS: [(&str, bool); 2] = [("fused", true), ("reference", false)];
 
-struct Fixture(Vec<u8>);
-
-impl Fixture {
-    fn open(name: &str) -> Self {
-        let path = format!(
-            "{}/../tests/fixtures/ops/{name}.safetensors",
-            env!("CARGO_MANIFEST_DIR")
-        );
-        Self(std::fs::read(&path).unwrap_or_else(|e| panic!("{path}: {e}")))
-    }
-
-    fn tensors(&self) -> SafeTensors<'_> {
-        SafeTensors::deserialize(&self.0).unwrap()
-    }
-
-    fn has(&self, name: &str) -> bool {
-        self.tensors().tensor(name).is_ok()
-    }
-
-    /// The cases that have a tensor of this name.
-    fn cases(&self, name: &str) -> Vec<String> {
-        let suffix = format!(".{name}");
-        let tensors = self.tensors();
-        let cases = tensors.names().into_iter();
-        let cases: BTreeSet<String> = cases
-            .filter_map(|tensor| tensor.strip_suffix(&suffix).map(str::to_owned))
-            .filter(|case| {
-                ["f32", "bf16", "f16"]
-                    .iter()
-                    .any(|d| case.ends_with(&format!(".{d}")))
-            })
-            .collect();
-        cases.into_iter().collect()
-    }
-
-    fn data(&self, name: &str) -> TensorData {
-        let tensors = self.tensors();
-        let view = tensors
-            .tensor(name)
-            .unwrap_or_else(|e| panic!("{name}: {e}"));
-        let dtype = match view.dtype() {
-            Dtype::F64 => DType::F64,
-            Dtype::F32 => DType::F32,
-            Dtype::F16 => DType::F16,
-            Dtype::BF16 => DType::BF16,
-            Dtype::I64 => DType::I64,
-            Dtype::I32 => DType::I32,
-            other => panic!("{name}: {other:?}"),
-        };
-        TensorData::from_bytes_vec(view.data().to_vec(), view.shape().to_vec(), dtype)
-    }
-
-    fn exact(&self, name: &str) -> Vec<f64> {
-        self.data(name).iter::<f64>().collect()
-    }
-
-    fn integers(&self, name: &str) -> Vec<i64> {
-        self.data(name).iter::<i64>().collect()
-    }
-
-    fn tensor<const D: usize>(&self, name: &str, device: &Device) -> Tensor<D> {
-        let data = self.data(name);
-        let dtype = data.dtype();
-        Tensor::from_data(data, (device, dtype))
-    }
-
-    fn int_tensor<const D: usize>(&self, name: &str, device: &Device) -> Tensor<D, Int> {
-        let data = self.data(name);
-        let dtype = data.dtype();
-        Tensor::from_data(data, (device, dtype))
-    }
-}
-
-fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f64> {
-    tensor.into_data().iter::<f64>().collect()
-}
-
 fn integers<const D: usize>(tensor: Tensor<D, Int>) -> Vec<i64> {
     tensor.into_data().iter::<i64>().collect()
-}
-
-fn relative_error(got: &[f64], exact: &[f64]) -> f64 {
-    assert_eq!(got.len(), exact.len());
-    let norm = |values: &mut dyn Iterator<Item = f64>| values.map(|v| v * v).sum::<f64>().sqrt();
-    let error = norm(&mut got.iter().zip(exact).map(|(a, b)| a - b));
-    assert!(error.is_finite());
-    error / norm(&mut exact.iter().copied()).max(f64::MIN_POSITIVE)
 }
 
 fn assert_near(what: &str, got: &[f64], exact: &[f64], allowed: f64) {
@@ -117,13 +38,6 @@ fn assert_near(what: &str, got: &[f64], exact: &[f64], allowed: f64) {
         error <= allowed,
         "{what}: {error:.2e} apart, allowed {allowed:.1e}"
     );
-}
-
-/// Asserts that `got` is as near to the exact result as what torch computed.
-fn as_near_as_torch(fixture: &Fixture, what: &str, got: &[f64], exact: &str, torch: &str) {
-    let exact = fixture.exact(exact);
-    let theirs = relative_error(&fixture.exact(torch), &exact);
-    assert_near(what, got, &exact, 1.1 * theirs + 6e-8);
 }
 
 /// Values that repeat exactly, roughly even in −1..1.
@@ -220,7 +134,7 @@ impl Theirs {
             "weights"
         });
         let dtype = fixture.data(&weights).dtype();
-        let (weights, d_weights) = (fixture.exact(&weights), fixture.exact(&name("d_w")));
+        let (weights, d_weights) = (fixture.values(&weights), fixture.values(&name("d_w")));
         if !dense {
             return Self {
                 indices: fixture.integers(&name("indices")),
@@ -329,7 +243,7 @@ fn routers_match_transformers() {
                 let routed = route(fused, logits.clone(), bias.clone(), &routing);
                 assert_eq!(routed.weights.dtype(), theirs.dtype, "{what}");
                 let indices = integers(routed.indices);
-                let exact_logits = fixture.exact(&format!("{case}.router_logits"));
+                let exact_logits = fixture.values(&format!("{case}.router_logits"));
                 let places = theirs.places(&what, &exact_logits, &indices, sorted);
                 let theirs_at =
                     |values: &[f64]| -> Vec<f64> { places.iter().map(|i| values[*i]).collect() };
@@ -345,17 +259,17 @@ fn routers_match_transformers() {
                 let d_logits = theirs.relabelled(&d_logits, &indices, &places);
                 let d_x = product(
                     &d_logits,
-                    &fixture.exact(&format!("{case}.param.weight")),
+                    &fixture.values(&format!("{case}.param.weight")),
                     experts,
                     width,
                 );
-                let x = fixture.exact(&format!("{case}.x"));
+                let x = fixture.values(&format!("{case}.x"));
                 let d_weight = product(&transposed(&d_logits, experts), &x, tokens, width);
                 for (result, got) in [("d_x", d_x), ("d_param.weight", d_weight)] {
                     assert_near(
                         &format!("{what} {result}"),
                         &got,
-                        &fixture.exact(&format!("{case}.{result}")),
+                        &fixture.values(&format!("{case}.{result}")),
                         2.0 * rounding(logits_dtype),
                     );
                 }
@@ -702,7 +616,7 @@ fn permute_matches_torch() {
         for (path, fused) in PATHS {
             let what = format!("{path} {case}");
             let tokens = input("tokens").require_grad();
-            let indices: Tensor<2, Int> = fixture.int_tensor(&name("indices"), &device);
+            let indices: Tensor<2, Int> = fixture.ints(&name("indices"), &device);
             let ([_, width], [_, k]) = (tokens.dims(), indices.dims());
             let got = permuted(fused, tokens.clone(), indices.clone(), counts.len(), None);
             let row_map = fixture.integers(&name("row_map"));
@@ -716,8 +630,8 @@ fn permute_matches_torch() {
             );
 
             let grads = (got.rows * input("d_permuted")).sum().backward();
-            as_near_as_torch(
-                &fixture,
+            fixture.as_near_as(
+                SLACK,
                 &what,
                 &values(tokens.grad(&grads).unwrap()),
                 &name("ref.permute.d_tokens"),
@@ -761,8 +675,8 @@ fn unpermute_matches_torch() {
                 ("unpermute.d_probs", values(probs.grad(&grads).unwrap())),
                 ("unpermute_noprobs.out", values(plain)),
             ] {
-                as_near_as_torch(
-                    &fixture,
+                fixture.as_near_as(
+                    SLACK,
                     &format!("{path} {case} {result}"),
                     &got,
                     &name(&format!("ref.{result}")),
@@ -780,14 +694,14 @@ fn unpermute_matches_torch() {
     }
 }
 
-/// Experts that are not here: of expert parallelism (the number of experts, or −1) and beyond.
+/// Experts that are not here, as in expert parallelism: their number is that of the experts.
 #[test]
 fn skipped_slots_are_neither_counted_nor_added() {
     let device = Device::flex().autodiff();
     for (path, fused) in PATHS {
         let tokens: Vec<f64> = (0..8).map(|i| f64::from(i) + 1.0).collect();
         let tokens = matrix(tokens, [4, 2], DType::F32, &device).require_grad();
-        let indices = int_matrix(vec![1, 2, 2, 0, -1, 7, 1, 1], [4, 2], &device);
+        let indices = int_matrix(vec![1, 2, 2, 0, 2, 2, 1, 1], [4, 2], &device);
         let got = permuted(fused, tokens.clone(), indices, 2, None);
         assert_eq!(
             integers(got.counts),
@@ -883,7 +797,7 @@ fn permute_takes_every_extreme() {
     let one_expert = index(&|_| 0, 2);
     let every_expert = index(&|slot| (slot % 8) as i64, 8);
     let none_here = index(&|_| 8, 2);
-    let mixed = index(&|slot| (slot * 7919 % 11) as i64, 3);
+    let mixed = index(&|slot| (slot * 7919 % 10) as i64, 3);
     for (indices, experts) in [
         (all_to_one, 8),
         (one_expert, 1),
@@ -975,19 +889,106 @@ fn views_and_other_integers_are_taken() {
     assert_eq!(values(y), values(expected));
 }
 
-/// An index that is not of this world must not wrap into that of an expert.
+/// Two tokens' experts, of two, in every integer type: what is refused in each, with its message,
+/// after an expert elsewhere, which is not.
+fn strangers(device: &Device) -> Vec<(Tensor<2, Int>, String)> {
+    let mut strangers = Vec::new();
+    macro_rules! of {
+        ($($type:ident $dtype:ident: $($index:expr),*;)*) => {$($({
+            let index: $type = $index;
+            let data = TensorData::new(vec![2, 0, 1, index], [2, 2]);
+            strangers.push((
+                Tensor::<2, Int>::from_data(data, (device, DType::$dtype)),
+                format!("token 1 is routed to expert {index}, but there are 2; only 2 itself"),
+            ));
+        })*)*};
+    }
+    of! {
+        i64 I64: -1, 3, 1 << 32, (1 << 32) + 1, i64::MIN, i64::MAX;
+        i32 I32: -1, 3, i32::MIN, i32::MAX;
+        i16 I16: -1, 3, i16::MIN, i16::MAX;
+        i8 I8: -1, 3, i8::MIN, i8::MAX;
+        u64 U64: 3, 1 << 32, (1 << 63) + 1, u64::MAX - 1, u64::MAX;
+        u32 U32: 3, (1 << 31) + 1, u32::MAX;
+        u16 U16: 3, u16::MAX;
+        u8 U8: 3, u8::MAX;
+    }
+    strangers
+}
+
+/// The message of a panic.
+fn refusal<T>(call: impl FnOnce() -> T) -> String {
+    let refused = std::panic::catch_unwind(std::panic::AssertUnwindSafe(call)).err();
+    *refused
+        .expect("the call is refused")
+        .downcast::<String>()
+        .expect("a message")
+}
+
+/// An index that is neither an expert nor their number is an error of every operation, and wraps
+/// into none.
 #[test]
-fn indices_of_any_width_are_compared_whole() {
+fn indices_of_no_expert_are_refused() {
     let device = Device::flex();
-    let wide = TensorData::new(vec![1_i64 << 32, 1, i64::MIN, 0], [4, 1]);
-    let wide = Tensor::<2, Int>::from_data(wide, (&device, DType::I64));
-    let byte = TensorData::new(vec![255_u8, 1, 254, 0], [4, 1]);
-    let byte = Tensor::<2, Int>::from_data(byte, (&device, DType::U8));
-    for (path, fused) in PATHS {
-        for indices in [wide.clone(), byte.clone()] {
-            let got = permuted(fused, Tensor::ones([4, 3], &device), indices, 2, None);
-            assert_eq!(integers(got.row_map), [4, 1, 4, 0], "{path}");
-            assert_eq!(integers(got.counts), [1, 1], "{path}");
+    let strangers = strangers(&device);
+    assert_eq!(strangers.len(), 30);
+    let x = || Tensor::<2>::ones([2, 3], &device);
+    let weights = || {
+        let [gate_up, down] = [[2, 8, 3], [2, 3, 4]].map(|shape| Tensor::<3>::ones(shape, &device));
+        Weights::packed(Projection::new(gate_up), Projection::new(down))
+    };
+    let routing = || Tensor::<2>::ones([2, 2], &device);
+    for (indices, expected) in strangers {
+        let of = || indices.clone();
+        for (path, fused) in PATHS {
+            for message in [
+                refusal(|| permuted(fused, x(), of(), 2, None)),
+                refusal(|| permuted(fused, x(), of(), 2, Some(1))),
+                refusal(|| {
+                    let (x, routing, weights) = (x(), routing(), weights());
+                    match fused {
+                        true => experts::fused(x, of(), routing, weights, None, MoeKey::QWEN3).ok(),
+                        false => {
+                            let key = MoeKey::QWEN3;
+                            Some(experts::reference(x, of(), routing, weights, None, key))
+                        }
+                    }
+                }),
+                refusal(|| experts::each(x(), of(), routing(), 2, |_, rows| rows)),
+            ] {
+                assert!(message.contains(&expected), "{path}: {message}, {expected}");
+            }
+        }
+    }
+}
+
+/// Experts and those elsewhere in every integer type.
+#[test]
+fn indices_may_be_of_any_integer_type() {
+    let device = Device::flex();
+    for dtype in [
+        DType::I64,
+        DType::I32,
+        DType::I16,
+        DType::I8,
+        DType::U64,
+        DType::U32,
+        DType::U16,
+        DType::U8,
+    ] {
+        let data = TensorData::new(vec![2_i64, 1, 2, 0], [4, 1]).convert_dtype(dtype);
+        let indices = Tensor::<2, Int>::from_data(data, (&device, dtype));
+        assert_eq!(indices.dtype(), dtype);
+        for (path, fused) in PATHS {
+            let got = permuted(
+                fused,
+                Tensor::ones([4, 3], &device),
+                indices.clone(),
+                2,
+                None,
+            );
+            assert_eq!(integers(got.row_map), [4, 1, 4, 0], "{path} {dtype:?}");
+            assert_eq!(integers(got.counts), [1, 1], "{path} {dtype:?}");
         }
     }
 }
@@ -1089,13 +1090,13 @@ fn the_load_balancing_loss_matches_transformers() {
         assert_eq!(loss.dtype(), DType::F32);
         let grads = loss.backward();
         // The same roundings to half types, so as near to the module's own in every dtype.
-        let theirs = fixture.exact(&name("loss"));
+        let theirs = fixture.values(&name("loss"));
         assert_near(&case, &values(loss), &theirs, 5e-7);
         for (i, layer) in layers.iter().enumerate() {
             let got = values(layer.grad(&grads).unwrap());
             let result = name(&format!("d_logits.{i}"));
-            let exact = fixture.exact(&name(&format!("ref.d_logits.{i}")));
-            let theirs = fixture.exact(&result);
+            let exact = fixture.values(&name(&format!("ref.d_logits.{i}")));
+            let theirs = fixture.values(&result);
             // What a gradient is the sum of: the terms cancel where experts are used evenly.
             let size = experts as f64 / tokens as f64;
             for ((got, exact), theirs) in got.iter().zip(&exact).zip(&theirs) {

@@ -1,8 +1,13 @@
 //! Numbers that transformers computed, and how near a result must come to them.
 
+#![allow(dead_code)] // Each test takes a part of it.
+
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 use safetensors::{Dtype, SafeTensors};
 use std::collections::BTreeSet;
+
+/// One rounding, relative to what is rounded.
+const F32_ROUNDING: f64 = 6e-8;
 
 /// A file of `tests/fixtures/ops`.
 pub struct Fixture(Vec<u8>);
@@ -20,7 +25,8 @@ impl Fixture {
         SafeTensors::deserialize(&self.0).unwrap()
     }
 
-    /// The cases that have a tensor of this name: `a.bf16` for `x`, if there is `a.bf16.x`.
+    /// The cases that have a tensor of this name: `a.bf16` for `x`, if there is `a.bf16.x`. There are
+    /// some, or the test would be of nothing.
     pub fn cases(&self, input: &str) -> Vec<String> {
         let suffix = format!(".{input}");
         let names: BTreeSet<String> = self
@@ -30,10 +36,11 @@ impl Fixture {
             .filter_map(|name| name.strip_suffix(&suffix).map(str::to_owned))
             .filter(|case| case.ends_with("32") || case.ends_with("16"))
             .collect();
+        assert!(!names.is_empty(), "no case has {input}");
         names.into_iter().collect()
     }
 
-    fn data(&self, name: &str) -> TensorData {
+    pub fn data(&self, name: &str) -> TensorData {
         let tensors = self.tensors();
         let view = tensors
             .tensor(name)
@@ -44,6 +51,7 @@ impl Fixture {
             Dtype::F16 => DType::F16,
             Dtype::BF16 => DType::BF16,
             Dtype::I64 => DType::I64,
+            Dtype::I32 => DType::I32,
             other => panic!("{name}: {other:?}"),
         };
         TensorData::from_bytes_vec(view.data().to_vec(), view.shape().to_vec(), dtype)
@@ -57,19 +65,48 @@ impl Fixture {
         self.data(name).iter::<f64>().collect()
     }
 
+    pub fn integers(&self, name: &str) -> Vec<i64> {
+        self.data(name).iter::<i64>().collect()
+    }
+
+    /// In the dtype of the file, as all tensors.
     pub fn tensor<const D: usize>(&self, name: &str, device: &Device) -> Tensor<D> {
         let data = self.data(name);
         let dtype = data.dtype();
         Tensor::from_data(data, (device, dtype))
     }
 
-    pub fn ints<const D: usize>(&self, name: &str, device: &Device) -> Tensor<D, Int> {
-        Tensor::from_data(self.data(name), device)
+    /// The tensor as `[rows, n]`.
+    pub fn rows(&self, name: &str, device: &Device) -> Tensor<2> {
+        let data = self.data(name);
+        let n = *data.shape().last().unwrap();
+        let rows = data.num_elements() / n;
+        let dtype = data.dtype();
+        let data = TensorData::from_bytes_vec(data.as_bytes().to_vec(), [rows, n], dtype);
+        Tensor::from_data(data, (device, dtype))
     }
 
-    /// Asserts that `got` is as near to the exact result `{case}.ref.{result}` as what the module
-    /// computed, in the L2 norm: `slack` times, and one f32 rounding where the module happens to
-    /// be exact.
+    pub fn ints<const D: usize>(&self, name: &str, device: &Device) -> Tensor<D, Int> {
+        let data = self.data(name);
+        let dtype = data.dtype();
+        Tensor::from_data(data, (device, dtype))
+    }
+
+    /// Asserts that `got` is as near to `exact` as what the module computed, in the L2 norm: `slack`
+    /// times its distance, and one f32 rounding where the module happens to be exact.
+    pub fn as_near_as(&self, slack: f64, what: &str, got: &[f64], exact: &str, module: &str) {
+        let exact = self.values(exact);
+        let (ours, theirs) = (
+            relative_error(got, &exact),
+            relative_error(&self.values(module), &exact),
+        );
+        assert!(
+            ours <= slack * theirs + F32_ROUNDING,
+            "{what}: {ours:.2e} from the exact result, the module {theirs:.2e}"
+        );
+    }
+
+    /// The same of the exact result `{case}.ref.{result}` and `{case}.{module}.{result}`.
     pub fn as_near(
         &self,
         slack: f64,
@@ -79,13 +116,12 @@ impl Fixture {
         module: &str,
         result: &str,
     ) {
-        let exact = self.values(&format!("{case}.ref.{result}"));
-        let theirs = self.values(&format!("{case}.{module}.{result}"));
-        let (ours, theirs) = (relative_error(got, &exact), relative_error(&theirs, &exact));
-        assert!(
-            ours <= slack * theirs + 6e-8,
-            "{what} {case} {result}: {ours:.2e} from the exact result, the module {theirs:.2e}"
+        let (exact, module) = (
+            format!("{case}.ref.{result}"),
+            format!("{case}.{module}.{result}"),
         );
+        let what = format!("{what} {case} {result}");
+        self.as_near_as(slack, &what, got, &exact, &module);
     }
 }
 

@@ -1,5 +1,6 @@
 //! Integer tensors of the Flex backend as plain numbers.
 
+use super::sort::{Groups, dispatch_integer};
 use burn::backend::Shape;
 use burn::backend::flex::{FlexTensor, Layout};
 use burn::tensor::{Bytes, DType, IntDType, TensorData};
@@ -16,6 +17,16 @@ pub(super) fn read(tensor: &FlexTensor) -> Vec<i64> {
             .collect(),
         _ => tensor.into_data().iter::<i64>().collect(),
     }
+}
+
+/// The slots of indices `[tokens, choices]` by expert.
+#[track_caller]
+pub(super) fn sort(indices: &FlexTensor, experts: usize) -> Groups {
+    let choices = indices.layout().shape()[1];
+    let indices = indices.to_contiguous();
+    dispatch_integer!(indices.dtype(), I => {
+        Groups::by_expert(indices.storage::<I>(), choices, experts)
+    })
 }
 
 /// A tensor of these numbers, which are below `2^31`.

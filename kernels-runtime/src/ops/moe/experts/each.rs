@@ -32,8 +32,7 @@ pub fn each(
         routing.dims(),
     );
     let (dtype, device) = (x.dtype(), x.device());
-    let indices: Vec<i64> = indices.into_data().iter::<i64>().collect();
-    let groups = Groups::by_expert(&indices, experts);
+    let groups = Groups::of_data(&indices.into_data(), experts);
     let compute = compute_dtype(dtype);
     let routing = same_dtype_as(routing, compute).reshape([tokens * choices, 1]);
     let mut sum = Tensor::<2>::zeros([tokens, hidden], (&device, compute));

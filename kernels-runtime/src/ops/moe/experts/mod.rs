@@ -6,7 +6,7 @@
 //! `g = W_gate x_t + b_gate`, `u = W_up x_t + b_up`.
 //!
 //! Index `E`, one past the last expert, means an expert on another device: the slot adds nothing
-//! and gets no gradient.
+//! and gets no gradient. Any other index outside `0..E` is an error.
 //!
 //! With `q = W_downᵀ dy_t` the gradients are `dp = a · q + b_down · dy_t`, `da = p q`,
 //! `du = da · activation(g)`, `dg = da · (up_offset + u) · activation'(g)`,

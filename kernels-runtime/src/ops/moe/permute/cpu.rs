@@ -31,10 +31,10 @@ impl PermuteBackend for Flex {
         ints: IntDType,
     ) -> (FlexTensor, FlexTensor) {
         let [tokens, k] = dims(&indices);
-        let (row_map, counts) = slots::sort(&integers::read(&indices), num_experts, rows);
+        let groups = integers::sort(&indices, num_experts);
         (
-            integers::tensor(row_map, [tokens, k], ints),
-            integers::tensor(counts, [num_experts], ints),
+            integers::tensor(slots::row_map(&groups), [tokens, k], ints),
+            integers::tensor(slots::counts(&groups, rows), [num_experts], ints),
         )
     }
 

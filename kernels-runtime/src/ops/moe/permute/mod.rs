@@ -5,13 +5,13 @@
 //! `(t, j)` is row `row_map[t][j]`, and that row is `tokens[t]`. It is `sortedIndices` of CANN's
 //! `aclnnMoeTokenPermute`, and not the row-to-token map of Megatron.
 //!
-//! **Skipped slots.** A slot whose index is outside `0..num_experts` is for an expert that is not
-//! here (expert parallelism marks it with `num_experts` or −1). It is not counted and has no row:
-//! its entry of the row map is `tokens · k`, which is outside the rows, as are the entries that
-//! `num_out_tokens` cut off. [`unpermute`](super::unpermute) adds nothing for an entry that is
-//! outside. There are as many rows as slots all the same, because a shape must not depend on
-//! values that may be on another device; rows behind those of the experts are zero and belong to
-//! nobody.
+//! **Skipped slots.** A slot whose index is `num_experts`, one past the last, is for an expert that
+//! is not here, as in expert parallelism. It is not counted and has no row: its entry of the row map
+//! is `tokens · k`, which is outside the rows, as are the entries that `num_out_tokens` cut off.
+//! [`unpermute`](super::unpermute) adds nothing for an entry that is outside. There are as many rows
+//! as slots all the same, because a shape must not depend on values that may be on another device;
+//! rows behind those of the experts are zero and belong to nobody. Any other index outside
+//! `0..num_experts` is an error.
 //!
 //! **Gradients.** That of a token is the sum of its rows', added up in f32 (f64 for f64) and
 //! rounded once.
@@ -49,7 +49,8 @@ pub struct Permuted {
 /// by the [`reference`](reference()). See [`fused`] for shapes.
 ///
 /// # Panics
-/// The shapes don't fit together, or there is no expert.
+/// The shapes don't fit together, there is no expert, or an index is below 0 or above
+/// `num_experts`.
 pub fn moe_permute(
     tokens: Tensor<2>,
     indices: Tensor<2, Int>,
@@ -69,7 +70,8 @@ pub fn moe_permute(
 /// The reason why no kernel can run: none for the device, or a dtype it does not take.
 ///
 /// # Panics
-/// The shapes don't fit together, or there is no expert.
+/// The shapes don't fit together, there is no expert, or an index is below 0 or above
+/// `num_experts`.
 pub fn fused(
     tokens: Tensor<2>,
     indices: Tensor<2, Int>,

@@ -1,3 +1,4 @@
+use super::super::sort::Groups;
 use super::Permuted;
 use crate::ops::{compute_dtype, same_dtype_as};
 use burn::tensor::{DType, IndexingUpdateOp, Int, IntDType, Tensor};
@@ -5,8 +6,10 @@ use burn::tensor::{DType, IndexingUpdateOp, Int, IntDType, Tensor};
 /// Sorting by expert composed of plain tensor operations, on any backend: the definition that
 /// kernels are verified against. See [`fused`](super::fused()) for shapes.
 ///
+/// Reads the smallest and the largest index: on a device, this waits for it.
+///
 /// # Panics
-/// The shapes don't fit together, or there is no expert.
+/// As [`fused`](super::fused()).
 pub fn reference(
     tokens: Tensor<2>,
     indices: Tensor<2, Int>,
@@ -28,7 +31,7 @@ pub fn reference(
         order,
         row_map,
         owner,
-    } = sort(indices.reshape([slots]), num_experts);
+    } = sort(indices, num_experts);
     let (order, owner) = (order.slice(0..rows), owner.slice(0..rows));
     let of_nobody = owner.clone().equal_elem(num_experts as i64);
     let source = order
@@ -57,33 +60,47 @@ struct Sorted {
     owner: Tensor<1, Int>,
 }
 
-fn sort(expert: Tensor<1, Int>, num_experts: usize) -> Sorted {
-    let ([slots], device) = (expert.dims(), expert.device());
-    let none = num_experts as i64;
+fn sort(indices: Tensor<2, Int>, num_experts: usize) -> Sorted {
+    let ([tokens, k], device) = (indices.dims(), indices.device());
+    let (slots, none) = (tokens * k, num_experts as i64);
+    let expert = indices.clone().reshape([slots]);
     // Compared before it is narrowed: no index may wrap into that of an expert.
     let expert = match expert.dtype() {
         DType::I32 | DType::I64 => expert,
         _ => expert.cast(IntDType::I64),
     };
-    let skipped = expert
-        .clone()
-        .lower_elem(0)
-        .bool_or(expert.clone().greater_equal_elem(none));
     // Wide enough for the keys below.
-    let wide = match i32::try_from((num_experts + 1) * slots) {
+    let wide = match i32::try_from((num_experts + 2) * slots) {
         Ok(_) => IntDType::I32,
         Err(_) => IntDType::I64,
     };
-    let expert = expert.mask_fill(skipped.clone(), none).cast(wide);
+    // What is no expert's stays so, but its key cannot overflow.
+    let expert = expert.clamp(-1, none + 1).cast(wide);
 
     // Burn's sort is not stable: the slot's own number in the key makes every key different.
     let slot = Tensor::<1, Int>::arange(0..slots as i64, &device).cast(wide);
     let order = (expert.clone().mul_scalar(slots as i64) + slot).argsort(0);
+    let owner = expert.clone().gather(0, order.clone());
+    refuse_others(&owner, indices, num_experts);
+    let skipped = expert.equal_elem(none);
     let row_map = order.clone().argsort(0).mask_fill(skipped, slots as i64);
     Sorted {
-        owner: expert.gather(0, order.clone()),
+        owner,
         order,
         row_map: row_map.cast(device.settings().int_dtype),
+    }
+}
+
+/// Refuses indices other than `0..=num_experts`: once they are sorted, the first and the last tell.
+#[track_caller]
+fn refuse_others(owner: &Tensor<1, Int>, indices: Tensor<2, Int>, num_experts: usize) {
+    let last = owner.dims()[0] - 1;
+    let ends = [0, last].map(|end| owner.clone().slice(end..end + 1));
+    let ends: Vec<i64> = Tensor::cat(ends.into(), 0).into_data().iter().collect();
+    if ends[0] < 0 || ends[1] > num_experts as i64 {
+        // It says which token's.
+        Groups::of_data(&indices.into_data(), num_experts);
+        unreachable!("an index is outside");
     }
 }
 

@@ -1,33 +1,25 @@
-//! Slots and rows as plain numbers: the counting sort and its inverse.
+//! Slots and rows as plain numbers: the row map and its inverse.
 
-/// The row of every slot, the number of slots where it has none, and how many of the first `rows`
-/// rows each expert has. Two passes over the slots and one over the experts; nothing is compared.
-pub(super) fn sort(indices: &[i64], num_experts: usize, rows: usize) -> (Vec<i64>, Vec<i64>) {
-    let expert = |index: &i64| usize::try_from(*index).ok().filter(|e| *e < num_experts);
-    let mut next = vec![0; num_experts];
-    for expert in indices.iter().filter_map(expert) {
-        next[expert] += 1;
-    }
-    let mut counts = Vec::with_capacity(num_experts);
-    let mut start = 0;
-    for place in &mut next {
-        let end = start + *place;
-        counts.push((end.min(rows) - start.min(rows)) as i64);
-        *place = start;
-        start = end;
-    }
-    let row_map = indices
-        .iter()
-        .map(|index| match expert(index) {
-            None => indices.len() as i64,
-            Some(expert) => {
-                let row = next[expert];
-                next[expert] += 1;
-                row as i64
-            }
-        })
-        .collect();
-    (row_map, counts)
+use super::super::sort::Groups;
+
+/// The row of every slot, the number of slots where it has none.
+pub(super) fn row_map(groups: &Groups) -> Vec<i64> {
+    let none = groups.rows().len() as i64;
+    let rows = groups.rows().iter();
+    rows.map(|row| match *row {
+        Groups::SKIPPED => none,
+        row => i64::from(row),
+    })
+    .collect()
+}
+
+/// How many of the first `rows` rows each expert has.
+pub(super) fn counts(groups: &Groups, rows: usize) -> Vec<i64> {
+    let count = |expert| {
+        let of = groups.of(expert);
+        (of.end.min(rows) - of.start.min(rows)) as i64
+    };
+    (0..groups.experts()).map(count).collect()
 }
 
 /// The row of an entry of a row map, if it is one of `rows`.
@@ -59,6 +51,11 @@ pub(super) fn invert(row_map: &[i64], rows: usize) -> Vec<Option<usize>> {
 mod tests {
     use super::*;
 
+    fn sort(indices: &[i64], experts: usize, rows: usize) -> (Vec<i64>, Vec<i64>) {
+        let groups = Groups::by_expert(indices, 1, experts);
+        (row_map(&groups), counts(&groups, rows))
+    }
+
     #[test]
     fn slots_are_sorted_by_expert_and_keep_their_order() {
         let indices = [2, 0, 2, 1, 0, 2];
@@ -71,7 +68,7 @@ mod tests {
 
     #[test]
     fn experts_that_are_not_here_have_no_rows() {
-        let (row_map, counts) = sort(&[1, 2, -1, 0, i64::MAX, 1], 2, 6);
+        let (row_map, counts) = sort(&[1, 2, 2, 0, 2, 1], 2, 6);
         assert_eq!(row_map, [1, 6, 6, 0, 6, 2]);
         assert_eq!(counts, [1, 2]);
         assert_eq!(

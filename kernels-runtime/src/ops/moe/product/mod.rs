@@ -187,6 +187,18 @@ fn inputs_together<T: Element>(
     }
 }
 
+/// Whether there is what a test is of; says it where there is not.
+#[cfg(all(test, target_arch = "x86_64"))]
+fn tested(available: bool, what: &str) -> bool {
+    if !available {
+        // Past the harness, which would swallow it.
+        let text = format!("\n*** NOT TESTED: this machine has no {what}\n");
+        std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes())
+            .expect("stderr can be written");
+    }
+    available
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -312,3 +312,163 @@ fn tiled(
     let done = unsafe { super::gemm::tiled(kind, sizes, left, right, out, add, Terms::Pairs) };
     assert!(done, "the strides are those of the kernels");
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tested;
+    use super::*;
+
+    /// Whole numbers: bf16 holds them, and sums of their products are exact in f32.
+    fn value(i: usize) -> f32 {
+        ((i * 7919) % 101) as f32 - 50.0
+    }
+
+    /// Where weights are: inputs or features together, with gaps, or neither.
+    fn strides(inputs: usize, features: usize) -> [(usize, usize); 6] {
+        [
+            (1, inputs),
+            (1, inputs + 6),
+            (features, 1),
+            (features + 3, 1),
+            (2 * features + 1, 2),
+            (3, 3 * inputs),
+        ]
+    }
+
+    /// Multiplies rows by weights that are `input_stride` and `feature_stride` apart, if the kernel
+    /// takes them, and compares with the product in f64. Every slice is as long as needed and not
+    /// longer.
+    fn check(
+        [count, inputs, features]: [usize; 3],
+        (input_stride, feature_stride): (usize, usize),
+        row: impl Fn(usize) -> f32,
+    ) -> bool {
+        let values: Vec<f32> = (0..count * inputs).map(row).collect();
+        let length = (inputs - 1) * input_stride + (features - 1) * feature_stride + 1;
+        let data: Vec<bf16> = (0..length).map(|i| bf16::from_f32(value(i + 13))).collect();
+        let weights = Matrix {
+            data: &data,
+            inputs,
+            features,
+            input_stride,
+            feature_stride,
+        };
+        let rows = Rows::new(&values, count, inputs);
+        for (stride, add) in [(features, false), (features, true), (features + 3, true)] {
+            let mut out = vec![7.0; (count - 1) * stride + features];
+            if !product(&rows, weights, &mut out, stride, add) {
+                assert!(out.iter().all(|out| *out == 7.0), "refused, but written");
+                return false;
+            }
+            for (at, out) in out.into_iter().enumerate() {
+                let (row, feature) = (at / stride, at % stride);
+                let exact: f64 = (0..inputs)
+                    .map(|input| {
+                        let x = bf16::from_f32(values[row * inputs + input]);
+                        let w =
+                            data[input * input_stride + feature.min(features - 1) * feature_stride];
+                        x.to_f64() * w.to_f64()
+                    })
+                    .sum();
+                let expected = match (feature < features, add) {
+                    // A place between rows.
+                    (false, _) => 7.0,
+                    (true, add) => exact + if add { 7.0 } else { 0.0 },
+                };
+                assert_eq!(
+                    f64::from(out),
+                    expected,
+                    "{count} × {inputs} × {features}, {input_stride} and {feature_stride} apart: row \
+                     {row}, feature {feature}"
+                );
+            }
+        }
+        true
+    }
+
+    /// Rows around quads and vectors, inputs that are and are not a multiple of what those take,
+    /// features around panels of both kinds.
+    #[test]
+    fn products_of_all_sizes() {
+        if !tested(available::<bf16>(), "AVX512-BF16") {
+            return;
+        }
+        for count in [1, 3, 4, 5, 12, 13, 15, 16, 17, 28, 29, 33, 51] {
+            for inputs in [2, 6, 8, 10, 24, 66] {
+                for features in [1, 5, 8, 9, 63, 65, 127, 129] {
+                    for at in strides(inputs, features) {
+                        if at == (1, 1) {
+                            continue; // One feature of inputs an odd number apart: see below.
+                        }
+                        let sizes = [count, inputs, features];
+                        assert!(check(sizes, at, value), "{sizes:?} at {at:?} are not taken");
+                    }
+                }
+            }
+        }
+    }
+
+    /// Many inputs, of which a tile takes some at a time.
+    #[test]
+    fn products_of_many_inputs() {
+        if !tested(available::<bf16>(), "AVX512-BF16") {
+            return;
+        }
+        for count in [2, 16, 31] {
+            for inputs in [1026, 2056] {
+                for at in strides(inputs, 7) {
+                    assert!(check([count, inputs, 7], at, |i| value(i) / 8.0));
+                }
+            }
+        }
+    }
+
+    /// Rows are rounded to bf16, to the nearest, ties to even.
+    #[test]
+    fn rows_are_rounded_first() {
+        if !tested(available::<bf16>(), "AVX512-BF16") {
+            return;
+        }
+        let row = |i: usize| 128.0 + (i % 16) as f32 / 8.0;
+        for at in strides(6, 9) {
+            assert!(check([18, 6, 9], at, row));
+        }
+    }
+
+    /// What pairs cannot be made of is left to others, and nothing is written.
+    #[test]
+    fn odd_lengths_are_not_taken() {
+        if !tested(available::<bf16>(), "AVX512-BF16") {
+            return;
+        }
+        for inputs in [1, 3, 65] {
+            for at in strides(inputs, 5) {
+                assert!(!check([4, inputs, 5], at, value), "an odd number of inputs");
+            }
+        }
+        for features in [1, 5] {
+            assert!(
+                !check([4, 6, features], (1, 7), value),
+                "features an odd number apart"
+            );
+            assert!(check([4, 6, features], (1, 8), value));
+        }
+    }
+
+    #[test]
+    fn two_rows_become_one_and_an_odd_last_one_is_paired_with_zeros() {
+        for (count, length) in [(1, 1), (1, 5), (2, 3), (3, 4), (6, 1), (7, 33), (0, 4)] {
+            let rows: Vec<f32> = (0..count * length).map(value).collect();
+            let together = rows_together(&rows, count, length);
+            assert_eq!(together.len(), count.div_ceil(2) * length);
+            for (at, pair) in together.into_iter().enumerate() {
+                let (line, along) = (at / length, at % length);
+                let there = |row: usize| {
+                    let value = rows.get(row * length + along);
+                    u32::from(bf16::from_f32(value.copied().unwrap_or(0.0)).to_bits())
+                };
+                assert_eq!(pair.to_bits(), there(2 * line) | there(2 * line + 1) << 16);
+            }
+        }
+    }
+}

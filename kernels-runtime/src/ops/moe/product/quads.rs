@@ -221,3 +221,163 @@ fn add_up([a, b, c, d]: [__m512; QUAD]) -> __m512 {
     let high = _mm512_castpd_ps(_mm512_unpackhi_pd(ab, cd));
     _mm512_add_ps(low, high)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tested;
+    use super::*;
+    use burn::tensor::bf16;
+
+    /// Whole numbers: bf16 holds them, and sums of their products are exact in f32.
+    fn value(i: usize) -> f32 {
+        ((i * 7919) % 101) as f32 - 50.0
+    }
+
+    /// Every number of rows up to two tiles and more, and of features around those of a tile.
+    fn sizes() -> impl Iterator<Item = [usize; 3]> {
+        let rows = [1, 2, 3, 4, 5, 7, 8, 9, 11, 12, 13, 16, 23, 24, 25, 29];
+        let inputs = [4, 8, 12, 16, 20, 36, 68];
+        let features = [1, 2, 3, 4, 5, 7, 8, 9, 12, 13, 16, 19, 31];
+        rows.into_iter().flat_map(move |rows| {
+            inputs
+                .into_iter()
+                .flat_map(move |inputs| features.map(|features| [rows, inputs, features]))
+        })
+    }
+
+    /// Multiplies `rows` by `weights`, whose features are `feature_stride` apart, and compares with
+    /// `exact`, by row and feature. Every slice is as long as needed and not longer: a memory checker
+    /// sees a read beyond.
+    fn check(
+        [count, inputs, features]: [usize; 3],
+        (rows, weights, feature_stride): (&[f32], &[f32], usize),
+        terms: Terms,
+        exact: impl Fn(usize, usize) -> f64,
+    ) {
+        let weights = Matrix {
+            data: weights,
+            inputs,
+            features,
+            input_stride: 1,
+            feature_stride,
+        };
+        for (stride, add) in [(features, false), (features, true), (features + 3, true)] {
+            let mut out = vec![7.0; (count - 1) * stride + features];
+            Quads::new(rows, inputs).multiply(weights, &mut out, stride, add, terms);
+            for (at, out) in out.into_iter().enumerate() {
+                let (row, feature) = (at / stride, at % stride);
+                let expected = match (feature < features, add) {
+                    // A place between rows.
+                    (false, _) => 7.0,
+                    (true, add) => exact(row, feature) + if add { 7.0 } else { 0.0 },
+                };
+                assert_eq!(
+                    f64::from(out),
+                    expected,
+                    "{count} × {inputs} × {features}, {feature_stride} and {stride} apart: row {row}, \
+                     feature {feature}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn few_rows_of_all_sizes() {
+        if !tested(super::super::tiles::available(), "AVX-512") {
+            return;
+        }
+        for [count, inputs, features] in sizes() {
+            for feature_stride in [inputs, inputs + 5] {
+                let rows: Vec<f32> = (0..count * inputs).map(value).collect();
+                let length = (features - 1) * feature_stride + inputs;
+                let weights: Vec<f32> = (0..length).map(|i| value(i + 13)).collect();
+                let exact = |row: usize, feature: usize| {
+                    let row = &rows[row * inputs..][..inputs];
+                    let feature = &weights[feature * feature_stride..][..inputs];
+                    let products = row.iter().zip(feature);
+                    products.map(|(x, w)| f64::from(*x) * f64::from(*w)).sum()
+                };
+                let operands = (&rows[..], &weights[..], feature_stride);
+                check([count, inputs, features], operands, Terms::Single, exact);
+            }
+        }
+    }
+
+    #[test]
+    fn few_rows_of_pairs_of_all_sizes() {
+        if !tested(super::super::pairs::available::<bf16>(), "AVX512-BF16") {
+            return;
+        }
+        let pair = |first: f32, second: f32| {
+            let bits = |value| u32::from(bf16::from_f32(value).to_bits());
+            f32::from_bits(bits(first) | bits(second) << 16)
+        };
+        let pairs = |count: usize, seed: usize| -> Vec<f32> {
+            (0..count)
+                .map(|i| pair(value(2 * i + seed), value(2 * i + 1 + seed)))
+                .collect()
+        };
+        for [count, inputs, features] in sizes() {
+            for feature_stride in [inputs, inputs + 5] {
+                let rows = pairs(count * inputs, 0);
+                let weights = pairs((features - 1) * feature_stride + inputs, 13);
+                let exact = |row: usize, feature: usize| {
+                    let (row, feature) = (2 * row * inputs, 2 * feature * feature_stride + 13);
+                    (0..2 * inputs)
+                        .map(|i| f64::from(value(row + i)) * f64::from(value(feature + i)))
+                        .sum()
+                };
+                let operands = (&rows[..], &weights[..], feature_stride);
+                check([count, inputs, features], operands, Terms::Pairs, exact);
+            }
+        }
+    }
+
+    #[test]
+    fn no_rows_and_no_features_write_nothing() {
+        if !tested(super::super::tiles::available(), "AVX-512") {
+            return;
+        }
+        for (rows, features) in [(0, 3), (2, 0)] {
+            let weights = Matrix {
+                data: &[1.0; 12][..features * 4],
+                inputs: 4,
+                features,
+                input_stride: 1,
+                feature_stride: 4,
+            };
+            let mut out = [7.0; 6];
+            let quads = Quads::new(&[1.0; 8][..rows * 4], 4);
+            quads.multiply(weights, &mut out, 3, false, Terms::Single);
+            assert_eq!(out, [7.0; 6]);
+        }
+    }
+
+    /// The kernel reads through pointers: what does not fit is refused before.
+    #[test]
+    fn slices_that_are_too_short_are_refused() {
+        if !tested(super::super::tiles::available(), "AVX-512") {
+            return;
+        }
+        let refused = |weights: usize, inputs: usize, input_stride: usize, out: usize| {
+            let call = || {
+                let weights = Matrix {
+                    data: &[1.0; 12][..weights],
+                    inputs,
+                    features: 3,
+                    input_stride,
+                    feature_stride: 4,
+                };
+                let mut out = vec![0.0; out];
+                let quads = Quads::new(&[1.0; 8], 4);
+                quads.multiply(weights, &mut out, 3, false, Terms::Single);
+            };
+            std::panic::catch_unwind(call).is_err()
+        };
+        assert!(!refused(12, 4, 1, 6));
+        assert!(refused(11, 4, 1, 6), "a weight too few");
+        assert!(refused(12, 4, 1, 5), "a place too few");
+        assert!(refused(12, 8, 1, 6), "other inputs");
+        assert!(refused(12, 4, 2, 6), "inputs apart");
+    }
+}

@@ -121,6 +121,10 @@ const OUTER: u8 = 2;
 /// what it would replace in them is read first otherwise.
 const LARGE: usize = 1 << 17;
 
+/// Bytes of lanes of an outer product that are walked through again and again, for all the others:
+/// they stay in the second-level cache.
+const AGAIN: usize = 1 << 19;
+
 /// The most that is [packed](Packed) of `k`, and the fewest others for which that pays.
 const PACKED: usize = 128;
 const MANY: usize = 24;
@@ -218,17 +222,25 @@ impl Walk {
                 .min(sizes.lanes),
             false => 0,
         };
-        for (other, count) in tiles(sizes.others) {
-            let before = (first > 0).then_some((0, first));
-            for panel in before.into_iter().chain(panels(first, sizes.lanes)) {
-                // SAFETY: panels and tiles are parts of `sizes`.
-                unsafe {
-                    let tile = Self {
-                        out: self.out.add(other * self.out_stride + panel.0),
-                        past_cache: past_cache && panel.0 >= first,
-                        ..self.at(panel.0, other)
-                    };
-                    tile.tile::<OUTER>(panel.1, count);
+        let before = (first > 0).then_some((0, first));
+        let panels: Vec<Panel> = before
+            .into_iter()
+            .chain(panels(first, sizes.lanes))
+            .collect();
+        let panel = size_of::<f32>() * self.k * VECTORS * LANES;
+        let parts = (panel * panels.len()).div_ceil(AGAIN);
+        for panels in panels.chunks(panels.len().div_ceil(parts)) {
+            for (other, count) in tiles(sizes.others) {
+                for panel in panels {
+                    // SAFETY: panels and tiles are parts of `sizes`.
+                    unsafe {
+                        let tile = Self {
+                            out: self.out.add(other * self.out_stride + panel.0),
+                            past_cache: past_cache && panel.0 >= first,
+                            ..self.at(panel.0, other)
+                        };
+                        tile.tile::<OUTER>(panel.1, count);
+                    }
                 }
             }
         }
@@ -526,10 +538,7 @@ mod tests {
     /// Every size around those of tiles, with elements between that must not be touched.
     #[test]
     fn tiles_of_all_sizes() {
-        if !available() {
-            // Past the harness, which would swallow it.
-            let text = b"\n*** NOT TESTED: this machine has no AVX-512\n";
-            std::io::Write::write_all(&mut std::io::stderr(), text).expect("stderr can be written");
+        if !super::super::tested(available(), "AVX-512") {
             return;
         }
         let value = |i: usize| ((i * 7919) % 101) as f32 - 50.0;
@@ -548,6 +557,9 @@ mod tests {
             (5, 4, 0),
             // Large enough to be written past the caches.
             (303, 120, 9),
+            // Of more lanes than are walked through at a time, also past the caches.
+            (200, 12, 700),
+            (500, 80, 300),
         ] {
             for (kind, add) in [
                 (Kind::ByFeatures, false),

@@ -10,6 +10,7 @@ use crate::cpu::{Element, Output, dispatch_dtype, sum_of, with_function};
 use burn::backend::flex::FlexTensor;
 use burn::backend::{Flex, Shape};
 use burn::tensor::DType;
+use std::any::TypeId;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -18,19 +19,34 @@ use std::ops::Range;
 /// for as many.
 const CHUNK: usize = 384;
 
+/// Rows with which an expert's weights are worth reading again.
+const FEW: usize = 64;
+
+/// As many rows of an expert as are computed together. Half types are summed in f32, beside their
+/// gradients: there what comes between takes no more than those sums do.
+fn most<T: Element>(view: &View<'_, T>) -> usize {
+    if TypeId::of::<T>() == TypeId::of::<T::Acc>() {
+        return CHUNK;
+    }
+    let sums = 3 * view.hidden * view.width;
+    let row = 2 * view.hidden + 3 * view.width;
+    sums.checked_div(row).unwrap_or(0).clamp(FEW, CHUNK)
+}
+
 /// The gradients that are wanted.
 pub(super) fn backward<T: Element>(
     view: &View<'_, T>,
     weights: &Many<Flex>,
     dy: &FlexTensor,
-    kept: &FlexTensor,
+    mut kept: FlexTensor,
     routing: DType,
     wanted: &Wanted,
 ) -> Gradients<Flex>
 where
     T::Acc: Gemm,
 {
-    let (dy, kept) = (dy.to_contiguous(), kept.to_contiguous());
+    let dy = dy.to_contiguous();
+    kept = kept.to_contiguous();
     let rows = view.groups.slots().len();
     let dx_len = if wanted.x { rows * view.hidden } else { 0 };
     let mut dx: Vec<T::Acc> = Vec::with_capacity(dx_len);
@@ -61,6 +77,8 @@ where
         let (dy, kept) = (contiguous::<T>(&dy), contiguous::<T>(&kept));
         each(tasks, |task| task.run(view, dy, kept));
     }
+    // Not to be held beside the gradient of the tokens.
+    drop(kept);
     // SAFETY: the tasks cover all rows, and each writes all of its part, if `dx` is wanted.
     unsafe { dx.set_len(dx_len) };
     let x = wanted.x.then(|| {
@@ -112,18 +130,26 @@ where
         let all = view.groups.of(self.expert);
         let spread = spread(all.len(), view.groups.slots().len());
         let first = all.start;
-        for rows in chunks(all, CHUNK) {
+        let key = view.settings.key;
+        for rows in chunks(all, most(view)) {
             let here = rows.start - first..rows.end - first;
             let dx = match self.dx {
                 [] => None,
                 ref mut dx => Some(&mut dx[here.start * view.hidden..here.end * view.hidden]),
             };
             let d_routing = &mut self.d_routing[here];
-            let chunk = Chunk::new(view, self.expert, rows, dy, kept, d_routing, spread);
+            // Everything goes as soon as nothing needs it, and the tokens come when something does.
+            let chunk = Chunk::new(view, self.expert, rows.clone(), dy, kept, d_routing, spread);
+            self.sums.add_down(key, &chunk);
+            let chunk = chunk.without_down();
             if let Some(dx) = dx {
                 chunk.dx(view, self.expert, dx);
             }
-            self.sums.add(view.settings.key, &chunk);
+            if self.sums.want_tokens() {
+                let slots = &view.groups.slots()[rows];
+                let x = gather(view.x, view.hidden, slots, view.choices);
+                self.sums.add_gate_up(key, &chunk, &x);
+            }
         }
         self.sums.finish();
     }
@@ -131,13 +157,12 @@ where
 
 /// What backward makes of some rows of one expert.
 pub(super) struct Chunk<A> {
-    pub(super) x: Vec<A>,
     /// Times the routing weights.
     pub(super) dy: Vec<A>,
-    pub(super) d_gate: Vec<A>,
-    pub(super) d_up: Vec<A>,
     /// The result of the gated unit.
     pub(super) result: Vec<A>,
+    pub(super) d_gate: Vec<A>,
+    pub(super) d_up: Vec<A>,
     pub(super) rows: usize,
     pub(super) hidden: usize,
     pub(super) width: usize,
@@ -159,18 +184,21 @@ impl<A: Gemm> Chunk<A> {
         let (hidden, width) = (view.hidden, view.width);
         let only = rows == view.groups.of(expert);
         let slots = &view.groups.slots()[rows.clone()];
-        let x = gather(view.x, hidden, slots, view.choices);
         let mut dy = gather(dy, hidden, slots, view.choices);
         let routing: Vec<A> = slots
             .iter()
             .map(|slot| view.routing[*slot as usize])
             .collect();
         let mut d_gate = vec![<A as Gemm>::ZERO; rows.len() * width];
-        let mut d_up = d_gate.clone();
-        let mut result = d_gate.clone();
-        let down = view.down[expert].transposed();
-        let dy_rows = Rows::new(&dy, rows.len(), hidden);
-        product(&dy_rows, down, &mut d_gate, false, spread);
+        product(
+            &Rows::new(&dy, rows.len(), hidden),
+            view.down[expert].transposed(),
+            &mut d_gate,
+            false,
+            spread,
+        );
+        let mut d_up = vec![<A as Gemm>::ZERO; rows.len() * width];
+        let mut result = vec![<A as Gemm>::ZERO; rows.len() * width];
         with_function!(view.settings.key.activation, F => {
             pulp::Arch::new().dispatch(Backward {
                 function: PhantomData::<F>,
@@ -192,16 +220,24 @@ impl<A: Gemm> Chunk<A> {
             d_routing,
         });
         Self {
-            x,
             dy,
+            result,
             d_gate,
             d_up,
-            result,
             rows: rows.len(),
             hidden,
             width,
             spread,
             only,
+        }
+    }
+
+    /// Without what only the gradient of the weights of down needs.
+    fn without_down(self) -> Self {
+        Self {
+            dy: Vec::new(),
+            result: Vec::new(),
+            ..self
         }
     }
 

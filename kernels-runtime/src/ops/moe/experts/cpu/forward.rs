@@ -80,7 +80,7 @@ where
         let x = gather(view.x, view.hidden, &slots[self.rows], view.choices);
         let x = Rows::new(&x, rows, view.hidden);
         let mut gate = vec![<T::Acc as Gemm>::ZERO; rows * view.width];
-        let mut up = gate.clone();
+        let mut up = vec![<T::Acc as Gemm>::ZERO; rows * view.width];
         product(&x, view.gate[self.expert], &mut gate, false, spread);
         product(&x, view.up[self.expert], &mut up, false, spread);
         if let Some(biases) = &view.biases {

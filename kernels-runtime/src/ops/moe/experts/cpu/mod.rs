@@ -11,7 +11,7 @@ mod rows;
 mod sums;
 mod unit;
 
-use super::super::integers::read as ints;
+use super::super::integers;
 use super::super::many::Many;
 use super::super::product::Matrix;
 use super::super::slabs::{Readable, contiguous};
@@ -78,7 +78,7 @@ impl ExpertsKernel for Flex {
         dispatch_dtype!(x.dtype(), T => {
             let operands = Operands::<T>::new(&x, &indices, &routing, &weights, settings);
             let dtype = routing.dtype();
-            backward::backward(&operands.view(), &weights, &dy, &kept, dtype, &wanted)
+            backward::backward(&operands.view(), &weights, &dy, kept, dtype, &wanted)
         })
     }
 }
@@ -107,7 +107,7 @@ impl<'a, T: Element> Operands<'a, T> {
             x: x.to_contiguous(),
             routing: dispatch_dtype!(routing.dtype(), R => numbers::<R, T>(routing)),
             choices: indices.layout().shape()[1],
-            groups: Groups::by_expert(&ints(indices), experts),
+            groups: integers::sort(indices, experts),
             weights,
             settings,
         }

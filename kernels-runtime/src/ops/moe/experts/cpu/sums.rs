@@ -54,12 +54,23 @@ where
             .collect()
     }
 
-    /// Adds what some rows contribute.
-    pub(super) fn add(&mut self, key: MoeKey, chunk: &Chunk<T::Acc>) {
-        let (x, dy) = ((&chunk.x[..], chunk.hidden), (&chunk.dy[..], chunk.hidden));
+    /// Adds what some rows contribute to down.
+    pub(super) fn add_down(&mut self, key: MoeKey, chunk: &Chunk<T::Acc>) {
+        let dy = (&chunk.dy[..], chunk.hidden);
+        let result = (&chunk.result[..], chunk.width);
+        if let Some(sum) = &mut self.down {
+            weights(sum, key, result, &[dy], chunk);
+        }
+        if let Some(sum) = &mut self.down_bias {
+            biases(sum, key, &[dy]);
+        }
+    }
+
+    /// Adds what some rows contribute to gate and up. `x` are their tokens.
+    pub(super) fn add_gate_up(&mut self, key: MoeKey, chunk: &Chunk<T::Acc>, x: &[T::Acc]) {
+        let x = (x, chunk.hidden);
         let d_gate = (&chunk.d_gate[..], chunk.width);
         let d_up = (&chunk.d_up[..], chunk.width);
-        let result = (&chunk.result[..], chunk.width);
         let (packed, separate): (&[_], &[_]) = match key.projections {
             Projections::Separate => (&[d_gate], &[d_up]),
             Projections::Chunked | Projections::Interleaved => (&[d_gate, d_up], &[]),
@@ -70,18 +81,19 @@ where
         if let Some(sum) = &mut self.up {
             weights(sum, key, x, separate, chunk);
         }
-        if let Some(sum) = &mut self.down {
-            weights(sum, key, result, &[dy], chunk);
-        }
         if let Some(sum) = &mut self.gate_bias {
             biases(sum, key, packed);
         }
         if let Some(sum) = &mut self.up_bias {
             biases(sum, key, separate);
         }
-        if let Some(sum) = &mut self.down_bias {
-            biases(sum, key, &[dy]);
-        }
+    }
+
+    /// Whether gate or up have gradients: they alone need the tokens.
+    pub(super) fn want_tokens(&self) -> bool {
+        [&self.gate, &self.up, &self.gate_bias, &self.up_bias]
+            .into_iter()
+            .any(Option::is_some)
     }
 
     /// Writes the gradients; zeros if no rows were added.
