@@ -150,6 +150,35 @@ fn failed_work(cann: &Cann, gone: bool) {
     assert_eq!(x.to_vec::<f32>(&other).unwrap(), [1.0; 8]);
 }
 
+/// However one asks.
+#[test]
+fn failed_work_is_an_error_of_queries_marks_and_the_device() {
+    use burn_cann::ops::grouped_matmul::{Groups, grouped_matmul};
+    let name = "failed_work_is_an_error_of_queries_marks_and_the_device";
+    Scenario::new(name).leaks().run(|cann| {
+        let (device, stream) = device(cann);
+        let x = Tensor::from_slice(&stream, &[1.0f32; 8], [4, 2]).unwrap();
+        let weight = Tensor::from_slice(&stream, &[1.0f32; 4], [1, 2, 2]).unwrap();
+        let list = Tensor::from_slice(&stream, &[99i64], [1]).unwrap();
+        let before = stream.record().unwrap();
+        let y = grouped_matmul(&stream, &x, &weight, (&list, Groups::Counts), None).unwrap();
+        let after = stream.record().unwrap();
+        before.synchronise().unwrap();
+        for result in [
+            after.synchronise(),
+            stream.is_idle().map(drop),
+            device.synchronise(),
+            stream.synchronise(),
+        ] {
+            let Err(Error::Call { code, .. }) = &result else {
+                panic!("{result:?}")
+            };
+            assert_eq!(code.number(), 507_035);
+        }
+        drop((x, weight, list, y));
+    });
+}
+
 /// What the checks let pass, CANN (as the emulator knows it) takes: random operands, many of them wrong.
 #[test]
 fn what_is_not_refused_is_taken() {

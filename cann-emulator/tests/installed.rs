@@ -2,6 +2,7 @@
 
 #![cfg(target_os = "linux")]
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -42,6 +43,7 @@ impl Installed {
                 "-lnnopbase",
                 "-lascendcl",
                 "-lm",
+                "-pthread",
             ])
             .output()
             .expect("a compiler, as for linking Rust");
@@ -89,6 +91,49 @@ fn a_c_program_runs_an_operator_by_the_published_protocol() {
         assert_eq!(text(&output.stdout), "Ascend910B1\n");
         assert_eq!(text(&output.stderr), "", "nothing leaked");
     }
+}
+
+#[test]
+fn a_c_program_sees_the_rest_of_the_runtime() {
+    let installed = Installed::new("tour");
+    let program = installed.compile("cc", &["-std=gnu11"], "runtime_tour.c");
+    for delay in ["0", "3000"] {
+        let output = installed.run(&program, &[("CANN_EMULATOR_DELAY_US", delay)]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        assert_eq!(text(&output.stdout), "done\n");
+        assert_eq!(text(&output.stderr), "", "nothing leaked");
+    }
+}
+
+/// What `absent.md` names, in backticks.
+fn absent() -> BTreeSet<&'static str> {
+    let lines = include_str!("../absent.md").lines();
+    let names = lines.filter_map(|line| line.strip_prefix("* `")?.strip_suffix('`'));
+    names.collect()
+}
+
+/// Every function that `cann-sys` declares is exported, or said not to be; phases by their operator.
+#[test]
+fn what_is_not_exported_is_said() {
+    let installed = Installed::new("symbols");
+    let search = Search::in_folder(&installed.0);
+    let cann = Cann::load_from(&search).expect("it is there");
+    let names: Vec<_> = cann.missing().iter().map(|symbol| symbol.name()).collect();
+    let missing: BTreeSet<&str> = names
+        .iter()
+        .map(|name| name.strip_suffix("GetWorkspaceSize").unwrap_or(name))
+        .collect();
+    let unsaid: Vec<_> = missing.difference(&absent()).copied().collect();
+    let known = absent();
+    let wrong: Vec<_> = known.difference(&missing).collect();
+    assert!(
+        unsaid.is_empty(),
+        "not exported, and not in absent.md: {unsaid:?}"
+    );
+    assert!(
+        wrong.is_empty(),
+        "in absent.md, but exported or not declared: {wrong:?}"
+    );
 }
 
 #[test]

@@ -7,6 +7,7 @@ use crate::bindings::*;
 use crate::error::{Attempt, LoadError};
 use crate::open::{Libraries, Visibility};
 use crate::search::{Search, operator_libraries};
+use crate::symbol::MissingSymbol;
 
 /// CANN, as far as it was found: one table per area.
 ///
@@ -83,6 +84,29 @@ impl Cann {
     /// Every library that was tried, in order.
     pub fn attempts(&self) -> &[Attempt] {
         &self.attempts
+    }
+
+    /// Every function that no library has.
+    pub fn missing(&self) -> Vec<MissingSymbol> {
+        [
+            self.runtime.missing(),
+            self.meta.missing(),
+            self.norm.missing(),
+            self.activation.missing(),
+            self.rotary.missing(),
+            self.matmul.missing(),
+            self.grouped_matmul.missing(),
+            self.moe.missing(),
+            self.attention.missing(),
+            self.training.missing(),
+            self.elementwise.missing(),
+            self.reduce.missing(),
+            self.index.missing(),
+            self.shape.missing(),
+            self.create.missing(),
+            self.hccl.missing(),
+        ]
+        .concat()
     }
 
     fn resolve(

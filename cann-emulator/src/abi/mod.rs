@@ -10,12 +10,17 @@
 #![allow(non_snake_case, missing_docs, clippy::missing_safety_doc)]
 
 pub mod activation;
+pub mod callback;
+pub mod copy;
+pub mod data_buffer;
+pub mod device_info;
 pub mod grouped_matmul;
 pub mod meta;
 pub mod moe;
 pub mod norm;
 pub mod rotary;
 pub mod runtime;
+pub mod stream_config;
 
 /// Checks that each function has its declared prototype.
 macro_rules! exports {

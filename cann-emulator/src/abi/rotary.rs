@@ -5,6 +5,7 @@ use std::sync::Arc;
 use cann_sys::meta::*;
 
 use crate::abi::operators;
+use crate::chip::Chip;
 use crate::error::{Outcome, ensure, fail};
 use crate::executor::{Operands, Work, check_contiguous, check_dtype, check_shape, phase_one};
 use crate::ops::grouped_matmul::matmul;
@@ -107,10 +108,16 @@ fn check(x: &Tensor, cos: &Tensor, sin: &Tensor, style: Style) -> Outcome<(Layou
         ACLNN_ERR_INNER_TILING_ERROR,
         "a width of {width}; it must be even and less than 896"
     );
-    // Half a row in whole blocks of 32 bytes. For others CANN 9 has a limit by the number of cores, which
-    // is not emulated.
+    // CANN 9 limits heads before the sequence: where half a row is whole blocks of 32 bytes by the sequence,
+    // else by the sequence of each core, unless rows are long.
     let aligned = (width / 2 * tensor::size_of(x.dtype).unwrap_or(1)).is_multiple_of(32);
-    let heads_by_sequence = aligned && state::config()?.major() >= 9;
+    let config = state::config()?;
+    let cores = Chip::of(&config.soc).map_or(1, |chip| chip.vector_cores as usize);
+    let few_heads = |rows: usize, sequence: usize| match config.major() {
+        ..9 => true,
+        _ if aligned => rows <= 8 * sequence,
+        _ => width >= 80 || rows * 2 <= sequence.div_ceil(cores),
+    };
     let fits = |layout: &&Layout| {
         let Sizes {
             batch,
@@ -118,10 +125,10 @@ fn check(x: &Tensor, cos: &Tensor, sin: &Tensor, style: Style) -> Outcome<(Layou
             sequence,
         } = layout.sizes(&x.shape);
         let small = match style {
-            Style::Half if **layout == Layout::Bnsd && heads_by_sequence => {
-                batch < 1000 && heads < 1000 && batch * heads <= 8 * sequence
+            Style::Half => {
+                let limited = **layout == Layout::Bnsd;
+                batch < 1000 && heads < 1000 && (!limited || few_heads(batch * heads, sequence))
             }
-            Style::Half => batch < 1000 && heads < 1000,
             Style::Interleaved => batch * heads < 1000,
         };
         small && layout.tables(&x.shape, style).contains(&cos.shape)

@@ -6,6 +6,10 @@ pub use super::types::*;
 pub const ACL_EVENT_SYNC: u32 = 1;
 pub const ACL_EVENT_CAPTURE_STREAM_PROGRESS: u32 = 2;
 pub const ACL_EVENT_TIME_LINE: u32 = 8;
+pub const ACL_CONTINUE_ON_FAILURE: u32 = 0;
+pub const ACL_STOP_ON_FAILURE: u32 = 1;
+pub const ACL_HOST_REG_MAPPED: u32 = 2;
+pub const ACL_HOST_REG_PINNED: u32 = 268435456;
 pub const ACL_STREAM_FAST_LAUNCH: u32 = 1;
 pub const ACL_STREAM_FAST_SYNC: u32 = 2;
 pub const ACL_PKG_VERSION_MAX_SIZE: u32 = 128;
@@ -86,6 +90,44 @@ pub const ACL_OPT_ENABLE_DEBUG_KERNEL: aclSysParamOpt = aclSysParamOpt(1);
 #[repr(transparent)]
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclSysParamOpt(pub ::std::os::raw::c_uint);
+pub const ACL_DEV_ATTR_AICPU_CORE_NUM: aclrtDevAttr = aclrtDevAttr(1);
+pub const ACL_DEV_ATTR_AICORE_CORE_NUM: aclrtDevAttr = aclrtDevAttr(101);
+pub const ACL_DEV_ATTR_CUBE_CORE_NUM: aclrtDevAttr = aclrtDevAttr(102);
+pub const ACL_DEV_ATTR_VECTOR_CORE_NUM: aclrtDevAttr = aclrtDevAttr(201);
+pub const ACL_DEV_ATTR_TOTAL_GLOBAL_MEM_SIZE: aclrtDevAttr = aclrtDevAttr(301);
+pub const ACL_DEV_ATTR_L2_CACHE_SIZE: aclrtDevAttr = aclrtDevAttr(302);
+pub const ACL_DEV_ATTR_PHY_CHIP_ID: aclrtDevAttr = aclrtDevAttr(402);
+pub const ACL_DEV_ATTR_IS_VIRTUAL: aclrtDevAttr = aclrtDevAttr(501);
+#[repr(transparent)]
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct aclrtDevAttr(pub ::std::os::raw::c_uint);
+pub const ACL_RT_DEV_RES_CUBE_CORE: aclrtDevResLimitType = aclrtDevResLimitType(0);
+pub const ACL_RT_DEV_RES_VECTOR_CORE: aclrtDevResLimitType = aclrtDevResLimitType(1);
+#[repr(transparent)]
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct aclrtDevResLimitType(pub ::std::os::raw::c_uint);
+pub const ACL_RT_STREAM_WORK_ADDR_PTR: aclrtStreamConfigAttr = aclrtStreamConfigAttr(0);
+pub const ACL_RT_STREAM_WORK_SIZE: aclrtStreamConfigAttr = aclrtStreamConfigAttr(1);
+pub const ACL_RT_STREAM_FLAG: aclrtStreamConfigAttr = aclrtStreamConfigAttr(2);
+pub const ACL_RT_STREAM_PRIORITY: aclrtStreamConfigAttr = aclrtStreamConfigAttr(3);
+#[repr(transparent)]
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct aclrtStreamConfigAttr(pub ::std::os::raw::c_uint);
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct aclrtStreamConfigHandle {
+    _unused: [u8; 0],
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct aclDataBuffer {
+    _unused: [u8; 0],
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct aclrtErrorInfo {
+    _unused: [u8; 0],
+}
 pub const ACL_RT_THREAD_LEVEL: aclrtLastErrLevel = aclrtLastErrLevel(0);
 #[repr(transparent)]
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
@@ -122,6 +164,22 @@ pub const ACL_EVENT_RECORDED_STATUS_COMPLETE: aclrtEventRecordedStatus = aclrtEv
 #[repr(transparent)]
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtEventRecordedStatus(pub ::std::os::raw::c_uint);
+pub const ACL_EVENT_STATUS_COMPLETE: aclrtEventStatus = aclrtEventStatus(0);
+pub const ACL_EVENT_STATUS_NOT_READY: aclrtEventStatus = aclrtEventStatus(1);
+pub const ACL_EVENT_STATUS_RESERVED: aclrtEventStatus = aclrtEventStatus(2);
+#[repr(transparent)]
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct aclrtEventStatus(pub ::std::os::raw::c_uint);
+pub const ACL_EVENT_WAIT_STATUS_COMPLETE: aclrtEventWaitStatus = aclrtEventWaitStatus(0);
+pub const ACL_EVENT_WAIT_STATUS_NOT_READY: aclrtEventWaitStatus = aclrtEventWaitStatus(
+    1,
+);
+pub const ACL_EVENT_WAIT_STATUS_RESERVED: aclrtEventWaitStatus = aclrtEventWaitStatus(
+    65535,
+);
+#[repr(transparent)]
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct aclrtEventWaitStatus(pub ::std::os::raw::c_uint);
 pub const ACL_CALLBACK_NO_BLOCK: aclrtCallbackBlockType = aclrtCallbackBlockType(0);
 pub const ACL_CALLBACK_BLOCK: aclrtCallbackBlockType = aclrtCallbackBlockType(1);
 #[repr(transparent)]
@@ -398,6 +456,9 @@ pub type aclrtDrvMemHandle = *mut ::std::os::raw::c_void;
 pub type aclrtCallback = ::std::option::Option<
     unsafe extern "C" fn(user_data: *mut ::std::os::raw::c_void),
 >;
+pub type aclrtHostFunc = ::std::option::Option<
+    unsafe extern "C" fn(user_data: *mut ::std::os::raw::c_void),
+>;
 pub type aclInit = unsafe extern "C" fn(
     config_path: *const ::std::os::raw::c_char,
 ) -> aclError;
@@ -425,7 +486,34 @@ pub type aclrtPeekAtLastError = unsafe extern "C" fn(
     level: aclrtLastErrLevel,
 ) -> aclError;
 pub type aclrtGetLastError = unsafe extern "C" fn(level: aclrtLastErrLevel) -> aclError;
+pub type aclrtGetErrorVerbose = unsafe extern "C" fn(
+    device: i32,
+    error: *mut aclrtErrorInfo,
+) -> aclError;
 pub type aclDataTypeSize = unsafe extern "C" fn(data_type: aclDataType) -> usize;
+pub type aclFloatToFloat16 = unsafe extern "C" fn(value: f32) -> aclFloat16;
+pub type aclFloat16ToFloat = unsafe extern "C" fn(value: aclFloat16) -> f32;
+pub type aclCreateDataBuffer = unsafe extern "C" fn(
+    data: *mut ::std::os::raw::c_void,
+    size: usize,
+) -> *mut aclDataBuffer;
+pub type aclDestroyDataBuffer = unsafe extern "C" fn(
+    buffer: *const aclDataBuffer,
+) -> aclError;
+pub type aclUpdateDataBuffer = unsafe extern "C" fn(
+    buffer: *mut aclDataBuffer,
+    data: *mut ::std::os::raw::c_void,
+    size: usize,
+) -> aclError;
+pub type aclGetDataBufferAddr = unsafe extern "C" fn(
+    buffer: *const aclDataBuffer,
+) -> *mut ::std::os::raw::c_void;
+pub type aclGetDataBufferSize = unsafe extern "C" fn(
+    buffer: *const aclDataBuffer,
+) -> u32;
+pub type aclGetDataBufferSizeV2 = unsafe extern "C" fn(
+    buffer: *const aclDataBuffer,
+) -> usize;
 pub type aclrtGetDeviceCount = unsafe extern "C" fn(count: *mut u32) -> aclError;
 pub type aclrtSetDevice = unsafe extern "C" fn(device: i32) -> aclError;
 pub type aclrtGetDevice = unsafe extern "C" fn(device: *mut i32) -> aclError;
@@ -440,6 +528,15 @@ pub type aclGetDeviceCapability = unsafe extern "C" fn(
     device: u32,
     what: aclDeviceInfo,
     value: *mut i64,
+) -> aclError;
+pub type aclrtGetDeviceInfo = unsafe extern "C" fn(
+    device: u32,
+    what: aclrtDevAttr,
+    value: *mut i64,
+) -> aclError;
+pub type aclrtGetResInCurrentThread = unsafe extern "C" fn(
+    what: aclrtDevResLimitType,
+    count: *mut u32,
 ) -> aclError;
 pub type aclrtGetDeviceUtilizationRate = unsafe extern "C" fn(
     device: i32,
@@ -458,6 +555,7 @@ pub type aclrtDeviceEnablePeerAccess = unsafe extern "C" fn(
     peer: i32,
     flags: u32,
 ) -> aclError;
+pub type aclrtDeviceDisablePeerAccess = unsafe extern "C" fn(peer: i32) -> aclError;
 pub type aclrtGetRunMode = unsafe extern "C" fn(mode: *mut aclrtRunMode) -> aclError;
 pub type aclrtSetTsDevice = unsafe extern "C" fn(id: aclrtTsId) -> aclError;
 pub type aclrtCreateContext = unsafe extern "C" fn(
@@ -470,6 +568,9 @@ pub type aclrtSetCurrentContext = unsafe extern "C" fn(
 ) -> aclError;
 pub type aclrtGetCurrentContext = unsafe extern "C" fn(
     context: *mut aclrtContext,
+) -> aclError;
+pub type aclrtCtxGetCurrentDefaultStream = unsafe extern "C" fn(
+    stream: *mut aclrtStream,
 ) -> aclError;
 pub type aclrtCtxGetSysParamOpt = unsafe extern "C" fn(
     option: aclSysParamOpt,
@@ -511,6 +612,9 @@ pub type aclrtMallocWithCfg = unsafe extern "C" fn(
 pub type aclrtFree = unsafe extern "C" fn(
     address: *mut ::std::os::raw::c_void,
 ) -> aclError;
+pub type aclrtFreeWithDevSync = unsafe extern "C" fn(
+    address: *mut ::std::os::raw::c_void,
+) -> aclError;
 pub type aclrtGetMemInfo = unsafe extern "C" fn(
     attribute: aclrtMemAttr,
     free: *mut usize,
@@ -524,7 +628,15 @@ pub type aclrtMallocHost = unsafe extern "C" fn(
     address: *mut *mut ::std::os::raw::c_void,
     size: usize,
 ) -> aclError;
+pub type aclrtMallocHostWithCfg = unsafe extern "C" fn(
+    address: *mut *mut ::std::os::raw::c_void,
+    size: u64,
+    config: *mut aclrtMallocConfig,
+) -> aclError;
 pub type aclrtFreeHost = unsafe extern "C" fn(
+    address: *mut ::std::os::raw::c_void,
+) -> aclError;
+pub type aclrtFreeHostWithDevSync = unsafe extern "C" fn(
     address: *mut ::std::os::raw::c_void,
 ) -> aclError;
 pub type aclrtHostRegister = unsafe extern "C" fn(
@@ -532,6 +644,19 @@ pub type aclrtHostRegister = unsafe extern "C" fn(
     size: u64,
     type_: aclrtHostRegisterType,
     device_address: *mut *mut ::std::os::raw::c_void,
+) -> aclError;
+pub type aclrtHostRegisterV2 = unsafe extern "C" fn(
+    address: *mut ::std::os::raw::c_void,
+    size: u64,
+    flags: u32,
+) -> aclError;
+pub type aclrtHostGetDevicePointer = unsafe extern "C" fn(
+    address: *mut ::std::os::raw::c_void,
+    device_address: *mut *mut ::std::os::raw::c_void,
+    flags: u32,
+) -> aclError;
+pub type aclrtHostUnregister = unsafe extern "C" fn(
+    address: *mut ::std::os::raw::c_void,
 ) -> aclError;
 pub type aclrtMemcpy = unsafe extern "C" fn(
     to: *mut ::std::os::raw::c_void,
@@ -541,6 +666,14 @@ pub type aclrtMemcpy = unsafe extern "C" fn(
     kind: aclrtMemcpyKind,
 ) -> aclError;
 pub type aclrtMemcpyAsync = unsafe extern "C" fn(
+    to: *mut ::std::os::raw::c_void,
+    to_size: usize,
+    from: *const ::std::os::raw::c_void,
+    count: usize,
+    kind: aclrtMemcpyKind,
+    stream: aclrtStream,
+) -> aclError;
+pub type aclrtMemcpyAsyncWithCondition = unsafe extern "C" fn(
     to: *mut ::std::os::raw::c_void,
     to_size: usize,
     from: *const ::std::os::raw::c_void,
@@ -586,11 +719,42 @@ pub type aclrtCreateStreamWithConfig = unsafe extern "C" fn(
     priority: u32,
     flags: u32,
 ) -> aclError;
+pub type aclrtCreateStreamConfigHandle = unsafe extern "C" fn() -> *mut aclrtStreamConfigHandle;
+pub type aclrtSetStreamConfigOpt = unsafe extern "C" fn(
+    config: *mut aclrtStreamConfigHandle,
+    what: aclrtStreamConfigAttr,
+    value: *const ::std::os::raw::c_void,
+    size: usize,
+) -> aclError;
+pub type aclrtDestroyStreamConfigHandle = unsafe extern "C" fn(
+    config: *mut aclrtStreamConfigHandle,
+) -> aclError;
+pub type aclrtCreateStreamV2 = unsafe extern "C" fn(
+    stream: *mut aclrtStream,
+    config: *const aclrtStreamConfigHandle,
+) -> aclError;
 pub type aclrtDestroyStream = unsafe extern "C" fn(stream: aclrtStream) -> aclError;
 pub type aclrtDestroyStreamForce = unsafe extern "C" fn(stream: aclrtStream) -> aclError;
 pub type aclrtStreamQuery = unsafe extern "C" fn(
     stream: aclrtStream,
     status: *mut aclrtStreamStatus,
+) -> aclError;
+pub type aclrtStreamGetId = unsafe extern "C" fn(
+    stream: aclrtStream,
+    id: *mut i32,
+) -> aclError;
+pub type aclrtStreamGetPriority = unsafe extern "C" fn(
+    stream: aclrtStream,
+    priority: *mut u32,
+) -> aclError;
+pub type aclrtStreamGetFlags = unsafe extern "C" fn(
+    stream: aclrtStream,
+    flags: *mut u32,
+) -> aclError;
+pub type aclrtGetStreamAvailableNum = unsafe extern "C" fn(count: *mut u32) -> aclError;
+pub type aclrtSetStreamFailureMode = unsafe extern "C" fn(
+    stream: aclrtStream,
+    mode: u64,
 ) -> aclError;
 pub type aclrtSynchronizeStream = unsafe extern "C" fn(stream: aclrtStream) -> aclError;
 pub type aclrtSynchronizeStreamWithTimeout = unsafe extern "C" fn(
@@ -601,7 +765,13 @@ pub type aclrtStreamWaitEvent = unsafe extern "C" fn(
     stream: aclrtStream,
     event: aclrtEvent,
 ) -> aclError;
+pub type aclrtStreamWaitEventWithTimeout = unsafe extern "C" fn(
+    stream: aclrtStream,
+    event: aclrtEvent,
+    milliseconds: i32,
+) -> aclError;
 pub type aclrtSetOpWaitTimeout = unsafe extern "C" fn(seconds: u32) -> aclError;
+pub type aclrtSetOpExecuteTimeOut = unsafe extern "C" fn(seconds: u32) -> aclError;
 pub type aclrtCreateEvent = unsafe extern "C" fn(event: *mut aclrtEvent) -> aclError;
 pub type aclrtCreateEventWithFlag = unsafe extern "C" fn(
     event: *mut aclrtEvent,
@@ -616,16 +786,41 @@ pub type aclrtRecordEvent = unsafe extern "C" fn(
     event: aclrtEvent,
     stream: aclrtStream,
 ) -> aclError;
+pub type aclrtResetEvent = unsafe extern "C" fn(
+    event: aclrtEvent,
+    stream: aclrtStream,
+) -> aclError;
+pub type aclrtQueryEvent = unsafe extern "C" fn(
+    event: aclrtEvent,
+    status: *mut aclrtEventStatus,
+) -> aclError;
 pub type aclrtQueryEventStatus = unsafe extern "C" fn(
     event: aclrtEvent,
     status: *mut aclrtEventRecordedStatus,
 ) -> aclError;
+pub type aclrtQueryEventWaitStatus = unsafe extern "C" fn(
+    event: aclrtEvent,
+    status: *mut aclrtEventWaitStatus,
+) -> aclError;
 pub type aclrtSynchronizeEvent = unsafe extern "C" fn(event: aclrtEvent) -> aclError;
+pub type aclrtSynchronizeEventWithTimeout = unsafe extern "C" fn(
+    event: aclrtEvent,
+    milliseconds: i32,
+) -> aclError;
 pub type aclrtEventElapsedTime = unsafe extern "C" fn(
     milliseconds: *mut f32,
     start: aclrtEvent,
     end: aclrtEvent,
 ) -> aclError;
+pub type aclrtEventGetTimestamp = unsafe extern "C" fn(
+    event: aclrtEvent,
+    microseconds: *mut u64,
+) -> aclError;
+pub type aclrtGetEventId = unsafe extern "C" fn(
+    event: aclrtEvent,
+    id: *mut u32,
+) -> aclError;
+pub type aclrtGetEventAvailNum = unsafe extern "C" fn(count: *mut u32) -> aclError;
 pub type aclrtSubscribeReport = unsafe extern "C" fn(
     thread: u64,
     stream: aclrtStream,
@@ -641,6 +836,20 @@ pub type aclrtLaunchCallback = unsafe extern "C" fn(
     blocking: aclrtCallbackBlockType,
     stream: aclrtStream,
 ) -> aclError;
+pub type aclrtSubscribeHostFunc = unsafe extern "C" fn(
+    thread: u64,
+    stream: aclrtStream,
+) -> aclError;
+pub type aclrtUnSubscribeHostFunc = unsafe extern "C" fn(
+    thread: u64,
+    stream: aclrtStream,
+) -> aclError;
+pub type aclrtProcessHostFunc = unsafe extern "C" fn(milliseconds: i32) -> aclError;
+pub type aclrtLaunchHostFunc = unsafe extern "C" fn(
+    stream: aclrtStream,
+    function: aclrtHostFunc,
+    user_data: *mut ::std::os::raw::c_void,
+) -> aclError;
 
 crate::table::function_table! {
     /// The functions of `include/cann/runtime.h`.
@@ -655,7 +864,16 @@ crate::table::function_table! {
         aclGetRecentErrMsg,
         aclrtPeekAtLastError,
         aclrtGetLastError,
+        aclrtGetErrorVerbose,
         aclDataTypeSize,
+        aclFloatToFloat16,
+        aclFloat16ToFloat,
+        aclCreateDataBuffer,
+        aclDestroyDataBuffer,
+        aclUpdateDataBuffer,
+        aclGetDataBufferAddr,
+        aclGetDataBufferSize,
+        aclGetDataBufferSizeV2,
         aclrtGetDeviceCount,
         aclrtSetDevice,
         aclrtGetDevice,
@@ -665,16 +883,20 @@ crate::table::function_table! {
         aclrtSynchronizeDeviceWithTimeout,
         aclrtGetSocName,
         aclGetDeviceCapability,
+        aclrtGetDeviceInfo,
+        aclrtGetResInCurrentThread,
         aclrtGetDeviceUtilizationRate,
         aclrtQueryDeviceStatus,
         aclrtDeviceCanAccessPeer,
         aclrtDeviceEnablePeerAccess,
+        aclrtDeviceDisablePeerAccess,
         aclrtGetRunMode,
         aclrtSetTsDevice,
         aclrtCreateContext,
         aclrtDestroyContext,
         aclrtSetCurrentContext,
         aclrtGetCurrentContext,
+        aclrtCtxGetCurrentDefaultStream,
         aclrtCtxGetSysParamOpt,
         aclrtCtxSetSysParamOpt,
         aclrtGetSysParamOpt,
@@ -684,37 +906,66 @@ crate::table::function_table! {
         aclrtMallocCached,
         aclrtMallocWithCfg,
         aclrtFree,
+        aclrtFreeWithDevSync,
         aclrtGetMemInfo,
         aclrtPointerGetAttributes,
         aclrtMallocHost,
+        aclrtMallocHostWithCfg,
         aclrtFreeHost,
+        aclrtFreeHostWithDevSync,
         aclrtHostRegister,
+        aclrtHostRegisterV2,
+        aclrtHostGetDevicePointer,
+        aclrtHostUnregister,
         aclrtMemcpy,
         aclrtMemcpyAsync,
+        aclrtMemcpyAsyncWithCondition,
         aclrtMemcpy2d,
         aclrtMemcpy2dAsync,
         aclrtMemset,
         aclrtMemsetAsync,
         aclrtCreateStream,
         aclrtCreateStreamWithConfig,
+        aclrtCreateStreamConfigHandle,
+        aclrtSetStreamConfigOpt,
+        aclrtDestroyStreamConfigHandle,
+        aclrtCreateStreamV2,
         aclrtDestroyStream,
         aclrtDestroyStreamForce,
         aclrtStreamQuery,
+        aclrtStreamGetId,
+        aclrtStreamGetPriority,
+        aclrtStreamGetFlags,
+        aclrtGetStreamAvailableNum,
+        aclrtSetStreamFailureMode,
         aclrtSynchronizeStream,
         aclrtSynchronizeStreamWithTimeout,
         aclrtStreamWaitEvent,
+        aclrtStreamWaitEventWithTimeout,
         aclrtSetOpWaitTimeout,
+        aclrtSetOpExecuteTimeOut,
         aclrtCreateEvent,
         aclrtCreateEventWithFlag,
         aclrtCreateEventExWithFlag,
         aclrtDestroyEvent,
         aclrtRecordEvent,
+        aclrtResetEvent,
+        aclrtQueryEvent,
         aclrtQueryEventStatus,
+        aclrtQueryEventWaitStatus,
         aclrtSynchronizeEvent,
+        aclrtSynchronizeEventWithTimeout,
         aclrtEventElapsedTime,
+        aclrtEventGetTimestamp,
+        aclrtGetEventId,
+        aclrtGetEventAvailNum,
         aclrtSubscribeReport,
         aclrtUnSubscribeReport,
         aclrtProcessReport,
         aclrtLaunchCallback,
+        aclrtSubscribeHostFunc,
+        aclrtUnSubscribeHostFunc,
+        aclrtProcessHostFunc,
+        aclrtLaunchHostFunc,
     }
 }

@@ -1,0 +1,93 @@
+//! What a device says of itself.
+
+use cann_sys::errors::*;
+use cann_sys::runtime::*;
+
+use super::runtime::{function, give};
+use crate::chip::Chip;
+use crate::config::Config;
+use crate::error::{Outcome, ensure, fail};
+use crate::state;
+
+fn config_of(device: i64) -> Outcome<Config> {
+    let config = state::config()?;
+    ensure!(
+        (0..i64::from(config.devices)).contains(&device),
+        ACL_ERROR_RT_INVALID_DEVICEID,
+        "there is no device {device}"
+    );
+    Ok(config)
+}
+
+/// What is known of the chip; an error of one that is not.
+fn chip(config: &Config) -> Outcome<Chip> {
+    match Chip::of(&config.soc) {
+        Some(chip) => Ok(chip),
+        None => fail!(
+            ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+            "the emulator does not know how many cores {} has",
+            config.soc
+        ),
+    }
+}
+
+function!(aclGetDeviceCapability(device: u32, what: aclDeviceInfo, value: *mut i64) {
+    let chip = chip(&config_of(device.into())?)?;
+    let found = match what {
+        ACL_DEVICE_INFO_AI_CORE_NUM => chip.cube_cores,
+        ACL_DEVICE_INFO_VECTOR_CORE_NUM => chip.vector_cores,
+        ACL_DEVICE_INFO_L2_SIZE => chip.l2_bytes,
+        other => fail!(ACL_ERROR_INVALID_PARAM, "there is no capability {}", other.0),
+    };
+    // SAFETY: the caller vouches for the place.
+    unsafe { give(value, found) }
+});
+function!(aclrtGetDeviceInfo(device: u32, what: aclrtDevAttr, value: *mut i64) {
+    let config = config_of(device.into())?;
+    let found = match what {
+        ACL_DEV_ATTR_AICORE_CORE_NUM | ACL_DEV_ATTR_CUBE_CORE_NUM => chip(&config)?.cube_cores,
+        ACL_DEV_ATTR_VECTOR_CORE_NUM => chip(&config)?.vector_cores,
+        ACL_DEV_ATTR_L2_CACHE_SIZE => chip(&config)?.l2_bytes,
+        ACL_DEV_ATTR_TOTAL_GLOBAL_MEM_SIZE => config.memory as i64,
+        ACL_DEV_ATTR_PHY_CHIP_ID => device.into(),
+        ACL_DEV_ATTR_IS_VIRTUAL => 0,
+        other => fail!(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "the attribute {} is not emulated", other.0),
+    };
+    // SAFETY: the caller vouches for the place.
+    unsafe { give(value, found) }
+});
+function!(aclrtGetResInCurrentThread(what: aclrtDevResLimitType, count: *mut u32) {
+    state::current_device()?;
+    let chip = chip(&state::config()?)?;
+    let found = match what {
+        ACL_RT_DEV_RES_CUBE_CORE => chip.cube_cores,
+        ACL_RT_DEV_RES_VECTOR_CORE => chip.vector_cores,
+        other => fail!(ACL_ERROR_INVALID_PARAM, "there is no resource {}", other.0),
+    };
+    // SAFETY: the caller vouches for the place.
+    unsafe { give(count, found as u32) }
+});
+// Host threads do the work; of the device's units none is ever busy.
+function!(aclrtGetDeviceUtilizationRate(device: i32, rate: *mut aclrtUtilizationInfo) {
+    config_of(device.into())?;
+    ensure!(!rate.is_null(), ACL_ERROR_INVALID_PARAM, "the place for the result is NULL");
+    // SAFETY: checked above, and the caller vouches for the place.
+    let extend = unsafe { (*rate).utilizationExtend };
+    ensure!(extend.is_null(), ACL_ERROR_INVALID_PARAM, "utilizationExtend is reserved and must be NULL");
+    let idle = aclrtUtilizationInfo {
+        cubeUtilization: 0,
+        vectorUtilization: 0,
+        aicpuUtilization: 0,
+        memoryUtilization: 0,
+        utilizationExtend: std::ptr::null_mut(),
+    };
+    // SAFETY: as above.
+    unsafe { give(rate, idle) }
+});
+// Emulated devices have no faults of their hardware: no kind of error, and no details.
+function!(aclrtGetErrorVerbose(device: i32, error: *mut aclrtErrorInfo) {
+    config_of(device.into())?;
+    // The head of the record, which every version has: two flags, two bytes, the kind.
+    // SAFETY: the caller vouches for the place, which is larger.
+    unsafe { give(error.cast::<[u32; 2]>(), [0, 0]) }
+});
