@@ -45,6 +45,7 @@ mod config;
 mod error;
 mod event;
 mod executor;
+mod hccl;
 mod memory;
 mod object;
 pub mod ops;

@@ -10,6 +10,7 @@ use cann_sys::meta::*;
 
 use crate::error::{Outcome, fail};
 use crate::executor::Executor;
+use crate::hccl::Communicator;
 use crate::stream::Settings;
 use crate::tensor::Tensor;
 
@@ -30,6 +31,7 @@ pub(crate) enum Object {
     /// An address and a size.
     Buffer(usize, usize),
     StreamSettings(Settings),
+    Communicator(Arc<Communicator>),
 }
 
 impl Object {
@@ -45,6 +47,7 @@ impl Object {
             Self::Executor(_) => "executor",
             Self::Buffer(..) => "data buffer",
             Self::StreamSettings(_) => "configuration of streams",
+            Self::Communicator(_) => "communicator",
         }
     }
 }

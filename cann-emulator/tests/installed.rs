@@ -41,6 +41,7 @@ impl Installed {
                 "-Wl,--no-as-needed",
                 "-lopapi",
                 "-lnnopbase",
+                "-lhccl",
                 "-lascendcl",
                 "-lm",
                 "-pthread",
@@ -103,6 +104,16 @@ fn a_c_program_sees_the_rest_of_the_runtime() {
         assert_eq!(text(&output.stdout), "done\n");
         assert_eq!(text(&output.stderr), "", "nothing leaked");
     }
+}
+
+#[test]
+fn a_c_program_is_two_ranks_of_a_group() {
+    let installed = Installed::new("hccl");
+    let program = installed.compile("cc", &["-std=c11"], "all_reduce.c");
+    let output = installed.run(&program, &[]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stdout), "done\n");
+    assert_eq!(text(&output.stderr), "", "nothing leaked");
 }
 
 /// What `absent.md` names, in backticks.
@@ -173,9 +184,10 @@ fn cann_sys_finds_the_functions_and_names_those_that_are_not_there() {
         cann.grouped_matmul.newest(),
         Ok(NewestGroupedMatmul::V5(..))
     ));
+    assert!(cann.hccl.HcclAllReduce.is_present());
     let error = cann
         .hccl
-        .HcclAllReduce
+        .HcclCommSuspend
         .get()
         .expect_err("it is not emulated");
     assert!(error.to_string().contains("libhccl.so"), "{error}");

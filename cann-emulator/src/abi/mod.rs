@@ -15,6 +15,7 @@ pub mod copy;
 pub mod data_buffer;
 pub mod device_info;
 pub mod grouped_matmul;
+pub mod hccl;
 pub mod meta;
 pub mod moe;
 pub mod norm;
