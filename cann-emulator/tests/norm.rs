@@ -387,3 +387,36 @@ fn the_gradient_takes_rstd_in_any_shape_of_a_value_a_row() {
     let status = rms_norm_grad([&dy, &x, &rstd, &gamma, &x, &dgamma]);
     assert_eq!(code(status), ACLNN_ERR_INNER_TILING_ERROR);
 }
+
+#[test]
+fn add_rms_norm_without_rstd_is_refused_and_says_what_to_give() {
+    let _session = Session::start();
+    let (x, gamma) = (Tensor::empty(F16, &[2, 8]), Tensor::empty(F16, &[8]));
+    let rstd = Tensor::empty(F32, &[2, 1]);
+    let null = std::ptr::null();
+    for (rstd, sum) in [
+        (null, x.handle.cast_const()),
+        (rstd.handle.cast_const(), null),
+    ] {
+        let status = run(
+            // SAFETY: handles are checked, the places are variables.
+            |size, executor| unsafe {
+                aclnnAddRmsNormGetWorkspaceSize(
+                    x.handle,
+                    x.handle,
+                    gamma.handle,
+                    1e-6,
+                    x.handle,
+                    rstd,
+                    sum,
+                    size,
+                    executor,
+                )
+            },
+            aclnnAddRmsNorm,
+        );
+        let (code, text) = status.expect_err("it is not emulated");
+        assert_eq!(code, ACLNN_ERR_PARAM_NULLPTR);
+        assert!(text.contains("give both"), "{text}");
+    }
+}

@@ -197,6 +197,12 @@ pub unsafe extern "C" fn aclnnAddRmsNormGetWorkspaceSize(
     phase_one("aclnnAddRmsNorm", workspace_size, executor, |operands| {
         let (x1, x2) = (operands.input("x1", x1)?, operands.input("x2", x2)?);
         let gamma = operands.input("gamma", gamma)?;
+        ensure!(
+            !rstd.is_null() && !x.is_null(),
+            ACLNN_ERR_PARAM_NULLPTR,
+            "rstd or x is NULL; what some versions compute without them is not emulated: \
+             give both, rstd as f32 of x's shape with the normalised axes of length one"
+        );
         let (y, rstd) = (operands.output("y", y)?, operands.output("rstd", rstd)?);
         let x = operands.output("x", x)?;
         check_dtype("x1", &x1, &[ACL_FLOAT16, ACL_BF16, ACL_FLOAT])?;
