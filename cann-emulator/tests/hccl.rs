@@ -432,6 +432,14 @@ fn wrong_arguments_are_refused_before_the_stream() {
         let host: *mut c_void = host.as_mut_ptr().cast();
         let (bf16, i16) = (HCCL_DATA_TYPE_BFP16, HCCL_DATA_TYPE_INT16);
         let (wide, product) = (HCCL_DATA_TYPE_FP64, HCCL_REDUCE_PROD);
+        let broadcast = |root| {
+            // SAFETY: handles and addresses are checked.
+            unsafe { HcclBroadcast(data, 4, F32, root, comm, stream) }
+        };
+        let send = |to| {
+            // SAFETY: handles and addresses are checked.
+            unsafe { HcclSend(data, 4, F32, to, comm, stream) }
+        };
         let all_reduce = |send, receive, count, dtype, op, comm, stream| {
             // SAFETY: handles and addresses are checked.
             unsafe { HcclAllReduce(send, receive, count, dtype, op, comm, stream) }
@@ -485,16 +493,8 @@ fn wrong_arguments_are_refused_before_the_stream() {
                 all_reduce(data, data, 4, F32, SUM, comm, data),
                 HCCL_E_RUNTIME,
             ),
-            // SAFETY: handles and addresses are checked.
-            (
-                unsafe { HcclBroadcast(data, 4, F32, 2, comm, stream) },
-                HCCL_E_PARA,
-            ),
-            // SAFETY: as above.
-            (
-                unsafe { HcclSend(data, 4, F32, this.rank as u32, comm, stream) },
-                HCCL_E_PARA,
-            ),
+            (broadcast(2), HCCL_E_PARA),
+            (send(this.rank as u32), HCCL_E_PARA),
         ] {
             assert_eq!(result, expected, "{}", message());
         }
