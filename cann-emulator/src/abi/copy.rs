@@ -12,14 +12,14 @@ use crate::state;
 use crate::stream::Task;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Side {
+pub(super) enum Side {
     Host,
     Device,
 }
 
 /// Rows of bytes at equal distances, in both places; one row is a plain copy.
 #[derive(Clone, Copy)]
-struct Rows {
+pub(super) struct Rows {
     to: usize,
     to_pitch: usize,
     from: usize,
@@ -29,7 +29,7 @@ struct Rows {
 }
 
 impl Rows {
-    fn one(to: usize, from: usize, width: usize) -> Self {
+    pub(super) fn one(to: usize, from: usize, width: usize) -> Self {
         Self {
             to,
             to_pitch: width,
@@ -56,19 +56,20 @@ impl Rows {
     }
 }
 
+pub(super) fn side(memory: &Memory, address: usize) -> Side {
+    if memory.is_device(address) {
+        Side::Device
+    } else {
+        Side::Host
+    }
+}
+
 /// Which side source and target are on, checked against what the caller says; CANN 9 doesn't care what
 /// the caller says.
 fn sides(to: usize, from: usize, kind: aclrtMemcpyKind) -> Outcome<(Side, Side)> {
     let config = state::config()?;
     let memory = memory();
-    let side = |address| {
-        if memory.is_device(address) {
-            Side::Device
-        } else {
-            Side::Host
-        }
-    };
-    let actual = (side(to), side(from));
+    let actual = (side(&memory, to), side(&memory, from));
     let said = match kind {
         _ if config.major() >= 9 => actual,
         ACL_MEMCPY_HOST_TO_HOST => (Side::Host, Side::Host),
@@ -90,7 +91,7 @@ fn sides(to: usize, from: usize, kind: aclrtMemcpyKind) -> Outcome<(Side, Side)>
     Ok(said)
 }
 
-fn check_copy(to: usize, to_size: usize, from: usize, count: usize) -> Outcome<()> {
+pub(super) fn check_copy(to: usize, to_size: usize, from: usize, count: usize) -> Outcome<()> {
     ensure!(
         to != 0 && from != 0,
         ACL_ERROR_INVALID_PARAM,
@@ -147,7 +148,7 @@ fn check_between(sides: (Side, Side)) -> Outcome<()> {
 /// # Safety
 ///
 /// Addresses on the host are valid for the rows.
-unsafe fn copy(memory: &mut Memory, rows: Rows, sides: (Side, Side)) -> Outcome<()> {
+pub(super) unsafe fn copy(memory: &mut Memory, rows: Rows, sides: (Side, Side)) -> Outcome<()> {
     let count = rows.width;
     for (to, from) in rows.pairs() {
         // SAFETY: of the host's, the caller vouches for it; and a host can't overlap a copy of the device's.
@@ -180,7 +181,7 @@ unsafe fn copy(memory: &mut Memory, rows: Rows, sides: (Side, Side)) -> Outcome<
 /// # Safety
 ///
 /// Addresses on the host are valid for the rows, and pinned ones until the stream has come here.
-unsafe fn copy_on(stream: aclrtStream, rows: Rows, sides: (Side, Side)) -> Outcome<()> {
+pub(super) unsafe fn copy_on(stream: aclrtStream, rows: Rows, sides: (Side, Side)) -> Outcome<()> {
     let stream = state::stream(stream as usize)?;
     let host = match sides {
         (Side::Host, Side::Host) => {

@@ -67,6 +67,26 @@ function!(aclrtGetResInCurrentThread(what: aclrtDevResLimitType, count: *mut u32
     // SAFETY: the caller vouches for the place.
     unsafe { give(count, found as u32) }
 });
+/// The emulator numbers devices in one way only: a number for the user is the driver's and the board's.
+fn same_number(device: i32, place: *mut i32) -> Outcome<()> {
+    config_of(device.into())?;
+    // SAFETY: the caller vouches for the place.
+    unsafe { give(place, device) }
+}
+
+function!(aclrtGetLogicDevIdByUserDevId(user: i32, logic: *mut i32) { same_number(user, logic) });
+function!(aclrtGetUserDevIdByLogicDevId(logic: i32, user: *mut i32) { same_number(logic, user) });
+function!(aclrtGetPhyDevIdByLogicDevId(logic: i32, physical: *mut i32) { same_number(logic, physical) });
+function!(aclrtGetLogicDevIdByPhyDevId(physical: i32, logic: *mut i32) { same_number(physical, logic) });
+function!(aclrtGetUserDevIdByPhyDevId(physical: i32, user: *mut i32) { same_number(physical, user) });
+function!(aclrtGetPhyDevIdByUserDevId(user: i32, physical: *mut i32) { same_number(user, physical) });
+function!(aclrtDeviceGetUuid(device: i32, uuid: *mut aclrtUuid) {
+    config_of(device.into())?;
+    let mut bytes = *b"cann-emulator\0\0\0";
+    bytes[15] = device as u8;
+    // SAFETY: the caller vouches for the place.
+    unsafe { give(uuid, aclrtUuid { bytes: bytes.map(|byte| byte as std::ffi::c_char) }) }
+});
 // Host threads do the work; of the device's units none is ever busy.
 function!(aclrtGetDeviceUtilizationRate(device: i32, rate: *mut aclrtUtilizationInfo) {
     config_of(device.into())?;

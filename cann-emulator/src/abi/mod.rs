@@ -12,6 +12,7 @@
 pub mod activation;
 pub mod callback;
 pub mod copy;
+pub mod copy_batch;
 pub mod data_buffer;
 pub mod device_info;
 pub mod grouped_matmul;

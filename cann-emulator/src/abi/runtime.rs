@@ -10,7 +10,7 @@ use cann_sys::runtime::*;
 
 use crate::abi::exports;
 use crate::error::{Failure, Outcome, ensure, fail, last_code, take_text};
-use crate::memory::memory;
+use crate::memory::{Memory, memory};
 use crate::state::Scope;
 use crate::stream::{Settings, Task};
 use crate::{callback, report, state, tensor};
@@ -383,6 +383,26 @@ function!(aclrtPointerGetAttributes(address: *const c_void, attributes: *mut acl
     // SAFETY: the caller vouches for the place.
     unsafe { give(attributes, aclrtPtrAttributes { location, pageSize: 4096, rsv: [0; 4] }) }
 });
+// Of device memory there is but one kind here.
+function!(aclrtCheckMemType(
+    addresses: *mut *mut c_void, size: u32, what: u32, matches: *mut u32, reserved: u32
+) {
+    state::config()?;
+    let known = ACL_RT_MEM_TYPE_DEV | ACL_RT_MEM_TYPE_DVPP | ACL_RT_MEM_TYPE_RSVD;
+    ensure!(!addresses.is_null() && size > 0, ACL_ERROR_RT_PARAM_INVALID, "there are no addresses");
+    ensure!(
+        what != 0 && what & !known == 0,
+        ACL_ERROR_RT_PARAM_INVALID,
+        "there is no kind of memory {what:#x}"
+    );
+    ensure!(reserved == 0, ACL_ERROR_RT_PARAM_INVALID, "the reserved argument must be 0");
+    // SAFETY: checked above, and the caller vouches for the list.
+    let addresses = unsafe { std::slice::from_raw_parts(addresses, size as usize) };
+    let memory = memory();
+    let all = addresses.iter().all(|&address| memory.device_of(address as usize).is_some());
+    // SAFETY: the caller vouches for the place.
+    unsafe { give(matches, u32::from(all && what & ACL_RT_MEM_TYPE_DEV != 0)) }
+});
 function!(aclrtMallocHost(address: *mut *mut c_void, size: usize) {
     ensure!(!address.is_null(), ACL_ERROR_INVALID_PARAM, "the place for the address is NULL");
     // SAFETY: the caller vouches for the place.
@@ -440,18 +460,41 @@ fn check_fill(address: *mut c_void, size: usize, count: usize) -> Outcome<usize>
     Ok(address as usize)
 }
 
+/// Fills now.
+///
+/// # Safety
+///
+/// An address on the host is valid for the bytes.
+unsafe fn fill_memory(memory: &mut Memory, address: usize, value: u8, count: usize) -> Outcome<()> {
+    if memory.is_device(address) {
+        memory.bytes_mut(address, count)?.fill(value);
+    } else {
+        // SAFETY: the caller vouches for it.
+        unsafe { std::ptr::write_bytes(address as *mut u8, value, count) };
+    }
+    Ok(())
+}
+
 function!(aclrtMemset(address: *mut c_void, size: usize, value: i32, count: usize) {
     let address = check_fill(address, size, count)?;
     state::current_device()?;
-    memory().bytes_mut(address, count)?.fill(value as u8);
-    Ok(())
+    // SAFETY: the caller vouches for its memory on the host.
+    unsafe { fill_memory(&mut memory(), address, value as u8, count) }
 });
 function!(aclrtMemsetAsync(address: *mut c_void, size: usize, value: i32, count: usize, stream: aclrtStream) {
     let address = check_fill(address, size, count)?;
-    state::stream(stream as usize)?.enqueue(Task::Kernel(Box::new(move |memory| {
-        memory.bytes_mut(address, count)?.fill(value as u8);
-        Ok(())
-    })))
+    let stream = state::stream(stream as usize)?;
+    if !memory().is_device(address) {
+        // Documented as synchronous.
+        stream.synchronize(None)?;
+    } else {
+        return stream.enqueue(Task::Kernel(Box::new(move |memory| {
+            memory.bytes_mut(address, count)?.fill(value as u8);
+            Ok(())
+        })));
+    }
+    // SAFETY: the caller vouches for its memory on the host.
+    unsafe { fill_memory(&mut memory(), address, value as u8, count) }
 });
 
 pub(super) fn new_stream(place: *mut aclrtStream, settings: Settings) -> Outcome<()> {

@@ -118,6 +118,95 @@ static void copies(aclrtStream stream)
     CHECK(aclrtFreeWithDevSync(device));
 }
 
+/* Two ends of copies of a batch. */
+static aclrtMemcpyBatchAttr ends(aclrtMemLocationType to, aclrtMemLocationType from)
+{
+    aclrtMemcpyBatchAttr attribute;
+    memset(&attribute, 0, sizeof attribute);
+    attribute.dstLoc.type = to;
+    attribute.srcLoc.type = from;
+    return attribute;
+}
+
+static void batches(aclrtStream stream)
+{
+    enum { COPIES = 3, BYTES = 64 };
+    const aclrtMemLocationType host = ACL_MEM_LOCATION_TYPE_HOST,
+                               device = ACL_MEM_LOCATION_TYPE_DEVICE;
+    void *from[COPIES], *on[COPIES], *back[COPIES], *mixed[COPIES];
+    size_t sizes[COPIES], indices[2] = {0, 2}, failed = 0;
+    uint32_t matches = 7;
+    for (int i = 0; i < COPIES; i++) {
+        CHECK(aclrtMallocHost(&from[i], BYTES));
+        CHECK(aclrtMallocHost(&back[i], BYTES));
+        CHECK(aclrtMalloc(&on[i], BYTES, ACL_MEM_MALLOC_HUGE_FIRST));
+        /* Host memory is filled by the same function, at once. */
+        CHECK(aclrtMemset(from[i], BYTES, 3 + i, BYTES));
+        CHECK(aclrtMemsetAsync(back[i], BYTES, 0, BYTES, stream));
+        EXPECT(((unsigned char *)from[i])[BYTES - 1] == 3 + i && !*(unsigned char *)back[i]);
+        sizes[i] = BYTES;
+        mixed[i] = i == 1 ? from[i] : on[i];
+    }
+    aclrtMemcpyBatchAttr up[] = {ends(device, host), ends(device, host)}, down = ends(host, device);
+    CHECK(aclrtMemcpyBatch(on, sizes, from, sizes, COPIES, up, indices, 2, &failed));
+    EXPECT(failed == SIZE_MAX);
+    CHECK(aclrtMemcpyBatchAsync(back, sizes, on, sizes, COPIES, &down, indices, 1, &failed, stream));
+    CHECK(aclrtSynchronizeStream(stream));
+    for (int i = 0; i < COPIES; i++) EXPECT(memcmp(from[i], back[i], BYTES) == 0);
+    CHECK(aclrtMemcpyBatchAsyncV2(on, sizes, back, sizes, COPIES, up, indices, 2, stream));
+    CHECK(aclrtSynchronizeStream(stream));
+    CHECK(aclrtMemcpyBatchV2(back, sizes, on, sizes, COPIES, &down, indices, 1));
+    /* The second copy doesn't go where its attribute says; the third has another direction. */
+    EXPECT(aclrtMemcpyBatch(mixed, sizes, from, sizes, COPIES, up, indices, 1, &failed)
+           != ACL_SUCCESS);
+    EXPECT(failed == 1);
+    aclrtMemcpyBatchAttr both[] = {ends(device, host), ends(host, device)};
+    mixed[0] = on[0], mixed[1] = on[1], mixed[2] = back[2];
+    void *sources[COPIES] = {from[0], from[1], on[2]};
+    EXPECT(aclrtMemcpyBatch(mixed, sizes, sources, sizes, COPIES, both, indices, 2, &failed)
+           != ACL_SUCCESS);
+    EXPECT(failed == 2);
+    indices[0] = 1;
+    EXPECT(aclrtMemcpyBatch(on, sizes, from, sizes, COPIES, up, indices, 2, &failed)
+           == ACL_ERROR_RT_PARAM_INVALID);
+    EXPECT(failed == SIZE_MAX);
+
+    CHECK(aclrtCheckMemType(on, COPIES, ACL_RT_MEM_TYPE_DEV, &matches, 0));
+    EXPECT(matches == 1);
+    CHECK(aclrtCheckMemType(sources, COPIES, ACL_RT_MEM_TYPE_DEV, &matches, 0));
+    EXPECT(matches == 0);
+    CHECK(aclrtCheckMemType(on, COPIES, ACL_RT_MEM_TYPE_DVPP, &matches, 0));
+    EXPECT(matches == 0);
+    for (int i = 0; i < COPIES; i++) {
+        CHECK(aclrtFree(on[i]));
+        CHECK(aclrtFreeHost(from[i]));
+        CHECK(aclrtFreeHost(back[i]));
+    }
+}
+
+/* A device has one number, whoever names it. */
+static void numbers(void)
+{
+    int32_t found;
+    aclrtUuid first, second;
+    CHECK(aclrtGetLogicDevIdByUserDevId(1, &found));
+    EXPECT(found == 1);
+    CHECK(aclrtGetUserDevIdByLogicDevId(1, &found));
+    EXPECT(found == 1);
+    CHECK(aclrtGetPhyDevIdByLogicDevId(0, &found));
+    EXPECT(found == 0);
+    CHECK(aclrtGetLogicDevIdByPhyDevId(1, &found));
+    EXPECT(found == 1);
+    CHECK(aclrtGetPhyDevIdByUserDevId(0, &found));
+    EXPECT(found == 0);
+    CHECK(aclrtGetUserDevIdByPhyDevId(1, &found));
+    EXPECT(found == 1);
+    EXPECT(aclrtGetUserDevIdByPhyDevId(999, &found) == ACL_ERROR_RT_INVALID_DEVICEID);
+    CHECK(aclrtDeviceGetUuid(0, &first));
+    CHECK(aclrtDeviceGetUuid(1, &second));
+    EXPECT(memcmp(&first, &second, sizeof first) != 0);
+}
+
 static void events(aclrtStream stream)
 {
     aclrtStream other;
@@ -265,6 +354,8 @@ int main(void)
     CHECK(aclrtCreateStream(&stream));
     host_functions(stream);
     copies(stream);
+    batches(stream);
+    numbers();
     events(stream);
     devices();
     errors();

@@ -206,6 +206,18 @@ typedef struct aclrtMemLocation {
     aclrtMemLocationType type;
 } aclrtMemLocation;
 
+/* Where both ends of copies of a batch are. */
+typedef struct {
+    aclrtMemLocation dstLoc;
+    aclrtMemLocation srcLoc;
+    uint8_t rsv[16];
+} aclrtMemcpyBatchAttr;
+
+/* Kinds of device memory, to be combined. */
+#define ACL_RT_MEM_TYPE_DEV 0x2U
+#define ACL_RT_MEM_TYPE_DVPP 0x8U
+#define ACL_RT_MEM_TYPE_RSVD 0x10U
+
 typedef struct aclrtPtrAttributes {
     aclrtMemLocation location;
     uint32_t pageSize;
@@ -226,6 +238,10 @@ typedef struct aclrtUtilizationInfo {
     int32_t memoryUtilization;
     aclrtUtilizationExtendInfo *utilizationExtend;
 } aclrtUtilizationInfo;
+
+typedef struct aclrtUuid {
+    char bytes[16];
+} aclrtUuid;
 
 typedef void *aclrtDrvMemHandle;
 typedef void (*aclrtCallback)(void *user_data);
@@ -274,6 +290,13 @@ aclError aclrtQueryDeviceStatus(int32_t device, aclrtDeviceStatus *status);
 aclError aclrtDeviceCanAccessPeer(int32_t *can, int32_t device, int32_t peer);
 aclError aclrtDeviceEnablePeerAccess(int32_t peer, uint32_t flags);
 aclError aclrtDeviceDisablePeerAccess(int32_t peer);
+aclError aclrtGetLogicDevIdByUserDevId(const int32_t user, int32_t *const logic);
+aclError aclrtGetUserDevIdByLogicDevId(const int32_t logic, int32_t *const user);
+aclError aclrtGetPhyDevIdByLogicDevId(const int32_t logic, int32_t *const physical);
+aclError aclrtGetLogicDevIdByPhyDevId(const int32_t physical, int32_t *const logic);
+aclError aclrtGetUserDevIdByPhyDevId(const int32_t physical, int32_t *const user);
+aclError aclrtGetPhyDevIdByUserDevId(const int32_t user, int32_t *const physical);
+aclError aclrtDeviceGetUuid(int32_t device, aclrtUuid *uuid);
 aclError aclrtGetRunMode(aclrtRunMode *mode);
 aclError aclrtSetTsDevice(aclrtTsId id);
 
@@ -298,6 +321,8 @@ aclError aclrtFree(void *address);
 aclError aclrtFreeWithDevSync(void *address);
 aclError aclrtGetMemInfo(aclrtMemAttr attribute, size_t *free, size_t *total);
 aclError aclrtPointerGetAttributes(const void *address, aclrtPtrAttributes *attributes);
+aclError aclrtCheckMemType(void **addresses, uint32_t size, uint32_t type, uint32_t *matches,
+                           uint32_t reserved);
 
 /* Host memory that copies need not stage. */
 aclError aclrtMallocHost(void **address, size_t size);
@@ -323,6 +348,20 @@ aclError aclrtMemcpy2d(void *to, size_t to_pitch, const void *from, size_t from_
                        size_t height, aclrtMemcpyKind kind);
 aclError aclrtMemcpy2dAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch,
                             size_t width, size_t height, aclrtMemcpyKind kind, aclrtStream stream);
+/* Each of the attributes holds from the copy that its index names. The first to fail, if it is one of them,
+ * else SIZE_MAX, comes back. */
+aclError aclrtMemcpyBatch(void **to, size_t *to_sizes, void **from, size_t *counts, size_t copies,
+                          aclrtMemcpyBatchAttr *attributes, size_t *indices, size_t kinds,
+                          size_t *failed);
+aclError aclrtMemcpyBatchAsync(void **to, size_t *to_sizes, void **from, size_t *counts,
+                               size_t copies, aclrtMemcpyBatchAttr *attributes, size_t *indices,
+                               size_t kinds, size_t *failed, aclrtStream stream);
+aclError aclrtMemcpyBatchV2(void **to, size_t *to_sizes, void **from, size_t *counts,
+                            size_t copies, aclrtMemcpyBatchAttr *attributes, size_t *indices,
+                            size_t kinds);
+aclError aclrtMemcpyBatchAsyncV2(void **to, size_t *to_sizes, void **from, size_t *counts,
+                                 size_t copies, aclrtMemcpyBatchAttr *attributes, size_t *indices,
+                                 size_t kinds, aclrtStream stream);
 aclError aclrtMemset(void *address, size_t size, int32_t value, size_t count);
 aclError aclrtMemsetAsync(void *address, size_t size, int32_t value, size_t count,
                           aclrtStream stream);

@@ -14,6 +14,9 @@ pub const ACL_STREAM_FAST_LAUNCH: u32 = 1;
 pub const ACL_STREAM_FAST_SYNC: u32 = 2;
 pub const ACL_PKG_VERSION_MAX_SIZE: u32 = 128;
 pub const ACL_PKG_VERSION_PARTS_MAX_SIZE: u32 = 64;
+pub const ACL_RT_MEM_TYPE_DEV: u32 = 2;
+pub const ACL_RT_MEM_TYPE_DVPP: u32 = 8;
+pub const ACL_RT_MEM_TYPE_RSVD: u32 = 16;
 pub const ACL_PKG_NAME_CANN: aclCANNPackageName = aclCANNPackageName(0);
 pub const ACL_PKG_NAME_RUNTIME: aclCANNPackageName = aclCANNPackageName(1);
 pub const ACL_PKG_NAME_COMPILER: aclCANNPackageName = aclCANNPackageName(2);
@@ -363,6 +366,41 @@ fn bindgen_test_layout_aclrtMemLocation() {
 }
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
+pub struct aclrtMemcpyBatchAttr {
+    pub dstLoc: aclrtMemLocation,
+    pub srcLoc: aclrtMemLocation,
+    pub rsv: [u8; 16usize],
+}
+#[test]
+fn bindgen_test_layout_aclrtMemcpyBatchAttr() {
+    const UNINIT: ::std::mem::MaybeUninit<aclrtMemcpyBatchAttr> = ::std::mem::MaybeUninit::uninit();
+    let ptr = UNINIT.as_ptr();
+    assert_eq!(
+        ::std::mem::size_of:: < aclrtMemcpyBatchAttr > (), 32usize, concat!("Size of: ",
+        stringify!(aclrtMemcpyBatchAttr))
+    );
+    assert_eq!(
+        ::std::mem::align_of:: < aclrtMemcpyBatchAttr > (), 4usize,
+        concat!("Alignment of ", stringify!(aclrtMemcpyBatchAttr))
+    );
+    assert_eq!(
+        unsafe { ::std::ptr::addr_of!((* ptr).dstLoc) as usize - ptr as usize }, 0usize,
+        concat!("Offset of field: ", stringify!(aclrtMemcpyBatchAttr), "::",
+        stringify!(dstLoc))
+    );
+    assert_eq!(
+        unsafe { ::std::ptr::addr_of!((* ptr).srcLoc) as usize - ptr as usize }, 8usize,
+        concat!("Offset of field: ", stringify!(aclrtMemcpyBatchAttr), "::",
+        stringify!(srcLoc))
+    );
+    assert_eq!(
+        unsafe { ::std::ptr::addr_of!((* ptr).rsv) as usize - ptr as usize }, 16usize,
+        concat!("Offset of field: ", stringify!(aclrtMemcpyBatchAttr), "::",
+        stringify!(rsv))
+    );
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
 pub struct aclrtPtrAttributes {
     pub location: aclrtMemLocation,
     pub pageSize: u32,
@@ -450,6 +488,28 @@ fn bindgen_test_layout_aclrtUtilizationInfo() {
         unsafe { ::std::ptr::addr_of!((* ptr).utilizationExtend) as usize - ptr as usize
         }, 16usize, concat!("Offset of field: ", stringify!(aclrtUtilizationInfo), "::",
         stringify!(utilizationExtend))
+    );
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct aclrtUuid {
+    pub bytes: [::std::os::raw::c_char; 16usize],
+}
+#[test]
+fn bindgen_test_layout_aclrtUuid() {
+    const UNINIT: ::std::mem::MaybeUninit<aclrtUuid> = ::std::mem::MaybeUninit::uninit();
+    let ptr = UNINIT.as_ptr();
+    assert_eq!(
+        ::std::mem::size_of:: < aclrtUuid > (), 16usize, concat!("Size of: ",
+        stringify!(aclrtUuid))
+    );
+    assert_eq!(
+        ::std::mem::align_of:: < aclrtUuid > (), 1usize, concat!("Alignment of ",
+        stringify!(aclrtUuid))
+    );
+    assert_eq!(
+        unsafe { ::std::ptr::addr_of!((* ptr).bytes) as usize - ptr as usize }, 0usize,
+        concat!("Offset of field: ", stringify!(aclrtUuid), "::", stringify!(bytes))
     );
 }
 pub type aclrtDrvMemHandle = *mut ::std::os::raw::c_void;
@@ -556,6 +616,34 @@ pub type aclrtDeviceEnablePeerAccess = unsafe extern "C" fn(
     flags: u32,
 ) -> aclError;
 pub type aclrtDeviceDisablePeerAccess = unsafe extern "C" fn(peer: i32) -> aclError;
+pub type aclrtGetLogicDevIdByUserDevId = unsafe extern "C" fn(
+    user: i32,
+    logic: *mut i32,
+) -> aclError;
+pub type aclrtGetUserDevIdByLogicDevId = unsafe extern "C" fn(
+    logic: i32,
+    user: *mut i32,
+) -> aclError;
+pub type aclrtGetPhyDevIdByLogicDevId = unsafe extern "C" fn(
+    logic: i32,
+    physical: *mut i32,
+) -> aclError;
+pub type aclrtGetLogicDevIdByPhyDevId = unsafe extern "C" fn(
+    physical: i32,
+    logic: *mut i32,
+) -> aclError;
+pub type aclrtGetUserDevIdByPhyDevId = unsafe extern "C" fn(
+    physical: i32,
+    user: *mut i32,
+) -> aclError;
+pub type aclrtGetPhyDevIdByUserDevId = unsafe extern "C" fn(
+    user: i32,
+    physical: *mut i32,
+) -> aclError;
+pub type aclrtDeviceGetUuid = unsafe extern "C" fn(
+    device: i32,
+    uuid: *mut aclrtUuid,
+) -> aclError;
 pub type aclrtGetRunMode = unsafe extern "C" fn(mode: *mut aclrtRunMode) -> aclError;
 pub type aclrtSetTsDevice = unsafe extern "C" fn(id: aclrtTsId) -> aclError;
 pub type aclrtCreateContext = unsafe extern "C" fn(
@@ -623,6 +711,13 @@ pub type aclrtGetMemInfo = unsafe extern "C" fn(
 pub type aclrtPointerGetAttributes = unsafe extern "C" fn(
     address: *const ::std::os::raw::c_void,
     attributes: *mut aclrtPtrAttributes,
+) -> aclError;
+pub type aclrtCheckMemType = unsafe extern "C" fn(
+    addresses: *mut *mut ::std::os::raw::c_void,
+    size: u32,
+    type_: u32,
+    matches: *mut u32,
+    reserved: u32,
 ) -> aclError;
 pub type aclrtMallocHost = unsafe extern "C" fn(
     address: *mut *mut ::std::os::raw::c_void,
@@ -698,6 +793,50 @@ pub type aclrtMemcpy2dAsync = unsafe extern "C" fn(
     width: usize,
     height: usize,
     kind: aclrtMemcpyKind,
+    stream: aclrtStream,
+) -> aclError;
+pub type aclrtMemcpyBatch = unsafe extern "C" fn(
+    to: *mut *mut ::std::os::raw::c_void,
+    to_sizes: *mut usize,
+    from: *mut *mut ::std::os::raw::c_void,
+    counts: *mut usize,
+    copies: usize,
+    attributes: *mut aclrtMemcpyBatchAttr,
+    indices: *mut usize,
+    kinds: usize,
+    failed: *mut usize,
+) -> aclError;
+pub type aclrtMemcpyBatchAsync = unsafe extern "C" fn(
+    to: *mut *mut ::std::os::raw::c_void,
+    to_sizes: *mut usize,
+    from: *mut *mut ::std::os::raw::c_void,
+    counts: *mut usize,
+    copies: usize,
+    attributes: *mut aclrtMemcpyBatchAttr,
+    indices: *mut usize,
+    kinds: usize,
+    failed: *mut usize,
+    stream: aclrtStream,
+) -> aclError;
+pub type aclrtMemcpyBatchV2 = unsafe extern "C" fn(
+    to: *mut *mut ::std::os::raw::c_void,
+    to_sizes: *mut usize,
+    from: *mut *mut ::std::os::raw::c_void,
+    counts: *mut usize,
+    copies: usize,
+    attributes: *mut aclrtMemcpyBatchAttr,
+    indices: *mut usize,
+    kinds: usize,
+) -> aclError;
+pub type aclrtMemcpyBatchAsyncV2 = unsafe extern "C" fn(
+    to: *mut *mut ::std::os::raw::c_void,
+    to_sizes: *mut usize,
+    from: *mut *mut ::std::os::raw::c_void,
+    counts: *mut usize,
+    copies: usize,
+    attributes: *mut aclrtMemcpyBatchAttr,
+    indices: *mut usize,
+    kinds: usize,
     stream: aclrtStream,
 ) -> aclError;
 pub type aclrtMemset = unsafe extern "C" fn(
@@ -890,6 +1029,13 @@ crate::table::function_table! {
         aclrtDeviceCanAccessPeer,
         aclrtDeviceEnablePeerAccess,
         aclrtDeviceDisablePeerAccess,
+        aclrtGetLogicDevIdByUserDevId,
+        aclrtGetUserDevIdByLogicDevId,
+        aclrtGetPhyDevIdByLogicDevId,
+        aclrtGetLogicDevIdByPhyDevId,
+        aclrtGetUserDevIdByPhyDevId,
+        aclrtGetPhyDevIdByUserDevId,
+        aclrtDeviceGetUuid,
         aclrtGetRunMode,
         aclrtSetTsDevice,
         aclrtCreateContext,
@@ -909,6 +1055,7 @@ crate::table::function_table! {
         aclrtFreeWithDevSync,
         aclrtGetMemInfo,
         aclrtPointerGetAttributes,
+        aclrtCheckMemType,
         aclrtMallocHost,
         aclrtMallocHostWithCfg,
         aclrtFreeHost,
@@ -922,6 +1069,10 @@ crate::table::function_table! {
         aclrtMemcpyAsyncWithCondition,
         aclrtMemcpy2d,
         aclrtMemcpy2dAsync,
+        aclrtMemcpyBatch,
+        aclrtMemcpyBatchAsync,
+        aclrtMemcpyBatchV2,
+        aclrtMemcpyBatchAsyncV2,
         aclrtMemset,
         aclrtMemsetAsync,
         aclrtCreateStream,
