@@ -1,5 +1,7 @@
 //! What a device says of itself.
 
+use std::ffi::{CStr, c_char};
+
 use cann_sys::errors::*;
 use cann_sys::runtime::*;
 
@@ -80,12 +82,38 @@ function!(aclrtGetPhyDevIdByLogicDevId(logic: i32, physical: *mut i32) { same_nu
 function!(aclrtGetLogicDevIdByPhyDevId(physical: i32, logic: *mut i32) { same_number(physical, logic) });
 function!(aclrtGetUserDevIdByPhyDevId(physical: i32, user: *mut i32) { same_number(physical, user) });
 function!(aclrtGetPhyDevIdByUserDevId(user: i32, physical: *mut i32) { same_number(user, physical) });
+// As a bus would number them: domain, bus, device, function.
+function!(aclrtDeviceGetPCIBusId(device: i32, text: *mut c_char, size: i32) {
+    config_of(device.into())?;
+    let found = format!("0000:{device:02x}:00.0\0");
+    ensure!(!text.is_null(), ACL_ERROR_INVALID_PARAM, "the place for the text is NULL");
+    ensure!(
+        found.len() as i64 <= i64::from(size),
+        ACL_ERROR_RT_PARAM_INVALID,
+        "{size} bytes for a text of {} with its end",
+        found.len()
+    );
+    // SAFETY: checked above, and the caller vouches for the place.
+    unsafe { std::ptr::copy_nonoverlapping(found.as_ptr().cast(), text, found.len()) };
+    Ok(())
+});
+function!(aclrtDeviceGetByPCIBusId(text: *const c_char, device: *mut i32) {
+    ensure!(!text.is_null(), ACL_ERROR_INVALID_PARAM, "the text is NULL");
+    // SAFETY: checked above, and the caller gives a C string.
+    let text = unsafe { CStr::from_ptr(text) }.to_string_lossy().to_ascii_lowercase();
+    let devices = state::config()?.devices as i32;
+    match (0..devices).find(|device| text == format!("0000:{device:02x}:00.0")) {
+        // SAFETY: the caller vouches for the place.
+        Some(found) => unsafe { give(device, found) },
+        None => fail!(ACL_ERROR_RT_INVALID_DEVICEID, "there is no device at {text}"),
+    }
+});
 function!(aclrtDeviceGetUuid(device: i32, uuid: *mut aclrtUuid) {
     config_of(device.into())?;
     let mut bytes = *b"cann-emulator\0\0\0";
     bytes[15] = device as u8;
     // SAFETY: the caller vouches for the place.
-    unsafe { give(uuid, aclrtUuid { bytes: bytes.map(|byte| byte as std::ffi::c_char) }) }
+    unsafe { give(uuid, aclrtUuid { bytes: bytes.map(|byte| byte as c_char) }) }
 });
 // Host threads do the work; of the device's units none is ever busy.
 function!(aclrtGetDeviceUtilizationRate(device: i32, rate: *mut aclrtUtilizationInfo) {

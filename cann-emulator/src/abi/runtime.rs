@@ -8,7 +8,7 @@ use std::time::Duration;
 use cann_sys::errors::*;
 use cann_sys::runtime::*;
 
-use crate::abi::exports;
+use crate::abi::{exports, lifecycle};
 use crate::error::{Failure, Outcome, ensure, fail, last_code, take_text};
 use crate::memory::{Memory, memory};
 use crate::state::Scope;
@@ -50,10 +50,14 @@ function!(aclInit(config_path: *const c_char) {
         let path = unsafe { CStr::from_ptr(config_path) }.to_string_lossy().into_owned();
         ensure!(std::path::Path::new(&path).is_file(), ACL_ERROR_INVALID_FILE, "there is no file {path}");
     }
-    state::initialise()
+    state::initialise()?;
+    lifecycle::begin()
 });
 
 fn finalise() -> Outcome<()> {
+    if state::config().is_ok() {
+        lifecycle::end()?;
+    }
     callback::forget_all();
     report::keep(state::finalise()?);
     Ok(())
@@ -605,7 +609,6 @@ function!(aclrtStreamWaitEventWithTimeout(stream: aclrtStream, event: aclrtEvent
     wait_for(stream, event, timeout(milliseconds)?)
 });
 function!(aclrtSetOpWaitTimeout(_seconds: u32) { state::current_device().map(drop) });
-function!(aclrtSetOpExecuteTimeOut(_seconds: u32) { state::current_device().map(drop) });
 function!(aclrtResetEvent(event: aclrtEvent, stream: aclrtStream) {
     let (event, stream) = (state::event(event as usize)?, state::stream(stream as usize)?);
     let turn = event.records();

@@ -184,6 +184,81 @@ static void batches(aclrtStream stream)
     }
 }
 
+/* Copies that find their addresses on the device, fills with whole numbers, limits of time. */
+static void indirect(aclrtStream stream)
+{
+    enum { COUNT = 16, BYTES = 4 * COUNT };
+    uint32_t expected[COUNT], found[COUNT], milliseconds;
+    uint64_t interval, actual;
+    void *from, *to, *record, *places[2], *place;
+    size_t size = 0;
+    for (int i = 0; i < COUNT; i++) expected[i] = 0x1000u + (uint32_t)i;
+    CHECK(aclrtMalloc(&from, BYTES, ACL_MEM_MALLOC_HUGE_FIRST));
+    CHECK(aclrtMalloc(&to, BYTES, ACL_MEM_MALLOC_HUGE_FIRST));
+    CHECK(aclrtMemcpy(from, BYTES, expected, BYTES, ACL_MEMCPY_HOST_TO_DEVICE));
+    CHECK(aclrtMemsetD32Async(to, BYTES, 0xdeadbeefu, COUNT, stream));
+    CHECK(aclrtMemsetD32(found, BYTES, 7, COUNT));
+    EXPECT(found[0] == 7 && found[COUNT - 1] == 7);
+    EXPECT(aclrtMemsetD32(found, BYTES, 7, COUNT + 1) == ACL_ERROR_RT_PARAM_INVALID);
+
+    /* Three elements from the second on, to the fifth on. */
+    places[0] = to, places[1] = from;
+    CHECK(aclrtMalloc(&place, sizeof places, ACL_MEM_MALLOC_HUGE_FIRST));
+    CHECK(aclrtMemcpy(place, sizeof places, places, sizeof places, ACL_MEMCPY_HOST_TO_DEVICE));
+    CHECK(aclrtMemcpyAsyncWithOffset((void **)place, BYTES, 16, (const void **)((char *)place + 8),
+                                     12, 4, ACL_MEMCPY_INNER_DEVICE_TO_DEVICE, stream));
+    EXPECT(aclrtMemcpyAsyncWithOffset((void **)place, 8, 4, (const void **)place, 8, 0,
+                                      ACL_MEMCPY_INNER_DEVICE_TO_DEVICE, stream)
+           == ACL_ERROR_RT_PARAM_INVALID);
+    CHECK(aclrtSynchronizeStream(stream));
+    CHECK(aclrtMemcpy(found, BYTES, to, BYTES, ACL_MEMCPY_DEVICE_TO_HOST));
+    for (int i = 0; i < COUNT; i++)
+        EXPECT(found[i] == (i >= 4 && i < 7 ? expected[i - 3] : 0xdeadbeefu));
+
+    CHECK(aclrtGetMemcpyDescSize(ACL_MEMCPY_INNER_DEVICE_TO_DEVICE, &size));
+    EXPECT(aclrtGetMemcpyDescSize(ACL_MEMCPY_HOST_TO_DEVICE, &size) != ACL_SUCCESS);
+    CHECK(aclrtMalloc(&record, size, ACL_MEM_MALLOC_HUGE_FIRST));
+    CHECK(aclrtSetMemcpyDesc(record, ACL_MEMCPY_INNER_DEVICE_TO_DEVICE, from, to, BYTES, NULL));
+    CHECK(aclrtMemcpyAsyncWithDesc(record, ACL_MEMCPY_INNER_DEVICE_TO_DEVICE, stream));
+    CHECK(aclrtSynchronizeStream(stream));
+    CHECK(aclrtMemcpy(found, BYTES, to, BYTES, ACL_MEMCPY_DEVICE_TO_HOST));
+    EXPECT(memcmp(found, expected, BYTES) == 0);
+    CHECK(aclrtFree(from));
+    CHECK(aclrtFree(to));
+    CHECK(aclrtFree(place));
+    CHECK(aclrtFree(record));
+
+    CHECK(aclrtGetOpTimeOutInterval(&interval));
+    CHECK(aclrtSetOpExecuteTimeOutV2(interval + 1, &actual));
+    EXPECT(interval > 0 && actual == 2 * interval);
+    CHECK(aclrtGetOpExecuteTimeout(&milliseconds));
+    EXPECT(milliseconds == actual / 1000);
+    CHECK(aclrtSetOpExecuteTimeOutWithMs(1));
+    CHECK(aclrtGetOpExecuteTimeout(&milliseconds));
+    EXPECT(milliseconds == interval / 1000);
+}
+
+static int begun, ended;
+
+static aclError begin(const char *config, size_t length, void *argument)
+{
+    EXPECT(config != NULL && strlen(config) == length);
+    begun += *(int *)argument;
+    return ACL_SUCCESS;
+}
+
+static aclError unwanted(const char *config, size_t length, void *argument)
+{
+    (void)config, (void)length, (void)argument;
+    exit(1);
+}
+
+static aclError end(void *argument)
+{
+    ended += *(int *)argument;
+    return ACL_SUCCESS;
+}
+
 /* A device has one number, whoever names it. */
 static void numbers(void)
 {
@@ -202,6 +277,12 @@ static void numbers(void)
     CHECK(aclrtGetUserDevIdByPhyDevId(1, &found));
     EXPECT(found == 1);
     EXPECT(aclrtGetUserDevIdByPhyDevId(999, &found) == ACL_ERROR_RT_INVALID_DEVICEID);
+    char bus[13];
+    CHECK(aclrtDeviceGetPCIBusId(1, bus, sizeof bus));
+    CHECK(aclrtDeviceGetByPCIBusId(bus, &found));
+    EXPECT(strlen(bus) == 12 && found == 1);
+    EXPECT(aclrtDeviceGetPCIBusId(1, bus, 12) == ACL_ERROR_RT_PARAM_INVALID);
+    EXPECT(aclrtDeviceGetByPCIBusId("nowhere", &found) != ACL_SUCCESS);
     CHECK(aclrtDeviceGetUuid(0, &first));
     CHECK(aclrtDeviceGetUuid(1, &second));
     EXPECT(memcmp(&first, &second, sizeof first) != 0);
@@ -346,7 +427,16 @@ int main(void)
     aclrtContext current;
     aclrtStream stream;
     uint64_t references = 7;
+    int one = 1;
+    CHECK(aclInitCallbackRegister(ACL_REG_TYPE_OTHER, begin, &one));
+    CHECK(aclInitCallbackRegister(ACL_REG_TYPE_OTHER, unwanted, &one));
+    CHECK(aclInitCallbackUnRegister(ACL_REG_TYPE_OTHER, unwanted));
     CHECK(aclInit(NULL));
+    EXPECT(begun == 1);
+    CHECK(aclInitCallbackRegister(ACL_REG_TYPE_ACL_MODEL, begin, &one));
+    EXPECT(begun == 2);
+    EXPECT(aclInitCallbackRegister(ACL_REG_TYPE_ACL_MODEL, begin, &one) != ACL_SUCCESS);
+    CHECK(aclFinalizeCallbackRegister(ACL_REG_TYPE_OTHER, end, &one));
     CHECK(aclrtSetDevice(0));
     CHECK(aclrtCreateContext(&context, 0));
     CHECK(aclrtGetCurrentContext(&current));
@@ -356,6 +446,7 @@ int main(void)
     copies(stream);
     batches(stream);
     numbers();
+    indirect(stream);
     events(stream);
     devices();
     errors();
@@ -368,6 +459,9 @@ int main(void)
     EXPECT(references == 1);
     CHECK(aclFinalizeReference(NULL));
     EXPECT(aclFinalize() == ACL_ERROR_REPEAT_FINALIZE);
+    EXPECT(begun == 2 && ended == 1);
+    CHECK(aclFinalizeCallbackUnRegister(ACL_REG_TYPE_OTHER, end));
+    CHECK(aclInitCallbackUnRegister(ACL_REG_TYPE_OTHER, begin));
     puts("done");
     return 0;
 }

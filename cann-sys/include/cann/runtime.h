@@ -243,6 +243,21 @@ typedef struct aclrtUuid {
     char bytes[16];
 } aclrtUuid;
 
+/* Who registers for the beginning and the end of the process: parts of CANN, once each, and others. */
+typedef enum aclRegisterCallbackType {
+    ACL_REG_TYPE_ACL_MODEL = 0,
+    ACL_REG_TYPE_ACL_OP_EXECUTOR = 1,
+    ACL_REG_TYPE_ACL_OP_CBLAS = 2,
+    ACL_REG_TYPE_ACL_OP_COMPILER = 3,
+    ACL_REG_TYPE_ACL_TDT_CHANNEL = 4,
+    ACL_REG_TYPE_ACL_TDT_QUEUE = 5,
+    ACL_REG_TYPE_ACL_DVPP = 6,
+    ACL_REG_TYPE_ACL_RETR = 7,
+    ACL_REG_TYPE_OTHER = 0xFFFF,
+} aclRegisterCallbackType;
+
+typedef aclError (*aclInitCallbackFunc)(const char *config, size_t length, void *user_data);
+typedef aclError (*aclFinalizeCallbackFunc)(void *user_data);
 typedef void *aclrtDrvMemHandle;
 typedef void (*aclrtCallback)(void *user_data);
 typedef void (*aclrtHostFunc)(void *user_data);
@@ -253,6 +268,13 @@ aclError aclFinalize();
 aclError aclFinalizeReference(uint64_t *references);
 
 /* Versions and errors. The text is the thread's, and valid until its next call. */
+aclError aclInitCallbackRegister(aclRegisterCallbackType type, aclInitCallbackFunc function,
+                                 void *user_data);
+aclError aclInitCallbackUnRegister(aclRegisterCallbackType type, aclInitCallbackFunc function);
+aclError aclFinalizeCallbackRegister(aclRegisterCallbackType type, aclFinalizeCallbackFunc function,
+                                     void *user_data);
+aclError aclFinalizeCallbackUnRegister(aclRegisterCallbackType type,
+                                       aclFinalizeCallbackFunc function);
 aclError aclrtGetVersion(int32_t *major, int32_t *minor, int32_t *patch);
 aclError aclsysGetCANNVersion(aclCANNPackageName package, aclCANNPackageVersion *version);
 aclError aclsysGetVersionStr(char *package, char *version);
@@ -297,6 +319,8 @@ aclError aclrtGetLogicDevIdByPhyDevId(const int32_t physical, int32_t *const log
 aclError aclrtGetUserDevIdByPhyDevId(const int32_t physical, int32_t *const user);
 aclError aclrtGetPhyDevIdByUserDevId(const int32_t user, int32_t *const physical);
 aclError aclrtDeviceGetUuid(int32_t device, aclrtUuid *uuid);
+aclError aclrtDeviceGetPCIBusId(int32_t device, char *text, int32_t size);
+aclError aclrtDeviceGetByPCIBusId(const char *text, int32_t *device);
 aclError aclrtGetRunMode(aclrtRunMode *mode);
 aclError aclrtSetTsDevice(aclrtTsId id);
 
@@ -362,9 +386,21 @@ aclError aclrtMemcpyBatchV2(void **to, size_t *to_sizes, void **from, size_t *co
 aclError aclrtMemcpyBatchAsyncV2(void **to, size_t *to_sizes, void **from, size_t *counts,
                                  size_t copies, aclrtMemcpyBatchAttr *attributes, size_t *indices,
                                  size_t kinds, aclrtStream stream);
+/* Copies of a device's that find their addresses on it: in a record, or where a pointer points to. */
+aclError aclrtGetMemcpyDescSize(aclrtMemcpyKind kind, size_t *size);
+aclError aclrtSetMemcpyDesc(void *record, aclrtMemcpyKind kind, void *from, void *to, size_t count,
+                            void *reserved);
+aclError aclrtMemcpyAsyncWithDesc(void *record, aclrtMemcpyKind kind, aclrtStream stream);
+aclError aclrtMemcpyAsyncWithOffset(void **to, size_t to_size, size_t to_offset, const void **from,
+                                    size_t count, size_t from_offset, aclrtMemcpyKind kind,
+                                    aclrtStream stream);
 aclError aclrtMemset(void *address, size_t size, int32_t value, size_t count);
 aclError aclrtMemsetAsync(void *address, size_t size, int32_t value, size_t count,
                           aclrtStream stream);
+
+aclError aclrtMemsetD32(void *address, size_t size, uint32_t value, size_t elements);
+aclError aclrtMemsetD32Async(void *address, size_t size, uint32_t value, size_t elements,
+                             aclrtStream stream);
 
 /* Streams. */
 aclError aclrtCreateStream(aclrtStream *stream);
@@ -389,6 +425,10 @@ aclError aclrtStreamWaitEventWithTimeout(aclrtStream stream, aclrtEvent event,
                                          int32_t milliseconds);
 aclError aclrtSetOpWaitTimeout(uint32_t seconds);
 aclError aclrtSetOpExecuteTimeOut(uint32_t seconds);
+aclError aclrtSetOpExecuteTimeOutWithMs(uint32_t milliseconds);
+aclError aclrtSetOpExecuteTimeOutV2(uint64_t microseconds, uint64_t *actual);
+aclError aclrtGetOpExecuteTimeout(uint32_t *const milliseconds);
+aclError aclrtGetOpTimeOutInterval(uint64_t *microseconds);
 
 /* Events. */
 aclError aclrtCreateEvent(aclrtEvent *event);

@@ -512,6 +512,38 @@ fn bindgen_test_layout_aclrtUuid() {
         concat!("Offset of field: ", stringify!(aclrtUuid), "::", stringify!(bytes))
     );
 }
+pub const ACL_REG_TYPE_ACL_MODEL: aclRegisterCallbackType = aclRegisterCallbackType(0);
+pub const ACL_REG_TYPE_ACL_OP_EXECUTOR: aclRegisterCallbackType = aclRegisterCallbackType(
+    1,
+);
+pub const ACL_REG_TYPE_ACL_OP_CBLAS: aclRegisterCallbackType = aclRegisterCallbackType(
+    2,
+);
+pub const ACL_REG_TYPE_ACL_OP_COMPILER: aclRegisterCallbackType = aclRegisterCallbackType(
+    3,
+);
+pub const ACL_REG_TYPE_ACL_TDT_CHANNEL: aclRegisterCallbackType = aclRegisterCallbackType(
+    4,
+);
+pub const ACL_REG_TYPE_ACL_TDT_QUEUE: aclRegisterCallbackType = aclRegisterCallbackType(
+    5,
+);
+pub const ACL_REG_TYPE_ACL_DVPP: aclRegisterCallbackType = aclRegisterCallbackType(6);
+pub const ACL_REG_TYPE_ACL_RETR: aclRegisterCallbackType = aclRegisterCallbackType(7);
+pub const ACL_REG_TYPE_OTHER: aclRegisterCallbackType = aclRegisterCallbackType(65535);
+#[repr(transparent)]
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct aclRegisterCallbackType(pub ::std::os::raw::c_uint);
+pub type aclInitCallbackFunc = ::std::option::Option<
+    unsafe extern "C" fn(
+        config: *const ::std::os::raw::c_char,
+        length: usize,
+        user_data: *mut ::std::os::raw::c_void,
+    ) -> aclError,
+>;
+pub type aclFinalizeCallbackFunc = ::std::option::Option<
+    unsafe extern "C" fn(user_data: *mut ::std::os::raw::c_void) -> aclError,
+>;
 pub type aclrtDrvMemHandle = *mut ::std::os::raw::c_void;
 pub type aclrtCallback = ::std::option::Option<
     unsafe extern "C" fn(user_data: *mut ::std::os::raw::c_void),
@@ -524,6 +556,24 @@ pub type aclInit = unsafe extern "C" fn(
 ) -> aclError;
 pub type aclFinalize = unsafe extern "C" fn() -> aclError;
 pub type aclFinalizeReference = unsafe extern "C" fn(references: *mut u64) -> aclError;
+pub type aclInitCallbackRegister = unsafe extern "C" fn(
+    type_: aclRegisterCallbackType,
+    function: aclInitCallbackFunc,
+    user_data: *mut ::std::os::raw::c_void,
+) -> aclError;
+pub type aclInitCallbackUnRegister = unsafe extern "C" fn(
+    type_: aclRegisterCallbackType,
+    function: aclInitCallbackFunc,
+) -> aclError;
+pub type aclFinalizeCallbackRegister = unsafe extern "C" fn(
+    type_: aclRegisterCallbackType,
+    function: aclFinalizeCallbackFunc,
+    user_data: *mut ::std::os::raw::c_void,
+) -> aclError;
+pub type aclFinalizeCallbackUnRegister = unsafe extern "C" fn(
+    type_: aclRegisterCallbackType,
+    function: aclFinalizeCallbackFunc,
+) -> aclError;
 pub type aclrtGetVersion = unsafe extern "C" fn(
     major: *mut i32,
     minor: *mut i32,
@@ -643,6 +693,15 @@ pub type aclrtGetPhyDevIdByUserDevId = unsafe extern "C" fn(
 pub type aclrtDeviceGetUuid = unsafe extern "C" fn(
     device: i32,
     uuid: *mut aclrtUuid,
+) -> aclError;
+pub type aclrtDeviceGetPCIBusId = unsafe extern "C" fn(
+    device: i32,
+    text: *mut ::std::os::raw::c_char,
+    size: i32,
+) -> aclError;
+pub type aclrtDeviceGetByPCIBusId = unsafe extern "C" fn(
+    text: *const ::std::os::raw::c_char,
+    device: *mut i32,
 ) -> aclError;
 pub type aclrtGetRunMode = unsafe extern "C" fn(mode: *mut aclrtRunMode) -> aclError;
 pub type aclrtSetTsDevice = unsafe extern "C" fn(id: aclrtTsId) -> aclError;
@@ -839,6 +898,33 @@ pub type aclrtMemcpyBatchAsyncV2 = unsafe extern "C" fn(
     kinds: usize,
     stream: aclrtStream,
 ) -> aclError;
+pub type aclrtGetMemcpyDescSize = unsafe extern "C" fn(
+    kind: aclrtMemcpyKind,
+    size: *mut usize,
+) -> aclError;
+pub type aclrtSetMemcpyDesc = unsafe extern "C" fn(
+    record: *mut ::std::os::raw::c_void,
+    kind: aclrtMemcpyKind,
+    from: *mut ::std::os::raw::c_void,
+    to: *mut ::std::os::raw::c_void,
+    count: usize,
+    reserved: *mut ::std::os::raw::c_void,
+) -> aclError;
+pub type aclrtMemcpyAsyncWithDesc = unsafe extern "C" fn(
+    record: *mut ::std::os::raw::c_void,
+    kind: aclrtMemcpyKind,
+    stream: aclrtStream,
+) -> aclError;
+pub type aclrtMemcpyAsyncWithOffset = unsafe extern "C" fn(
+    to: *mut *mut ::std::os::raw::c_void,
+    to_size: usize,
+    to_offset: usize,
+    from: *mut *const ::std::os::raw::c_void,
+    count: usize,
+    from_offset: usize,
+    kind: aclrtMemcpyKind,
+    stream: aclrtStream,
+) -> aclError;
 pub type aclrtMemset = unsafe extern "C" fn(
     address: *mut ::std::os::raw::c_void,
     size: usize,
@@ -850,6 +936,19 @@ pub type aclrtMemsetAsync = unsafe extern "C" fn(
     size: usize,
     value: i32,
     count: usize,
+    stream: aclrtStream,
+) -> aclError;
+pub type aclrtMemsetD32 = unsafe extern "C" fn(
+    address: *mut ::std::os::raw::c_void,
+    size: usize,
+    value: u32,
+    elements: usize,
+) -> aclError;
+pub type aclrtMemsetD32Async = unsafe extern "C" fn(
+    address: *mut ::std::os::raw::c_void,
+    size: usize,
+    value: u32,
+    elements: usize,
     stream: aclrtStream,
 ) -> aclError;
 pub type aclrtCreateStream = unsafe extern "C" fn(stream: *mut aclrtStream) -> aclError;
@@ -911,6 +1010,19 @@ pub type aclrtStreamWaitEventWithTimeout = unsafe extern "C" fn(
 ) -> aclError;
 pub type aclrtSetOpWaitTimeout = unsafe extern "C" fn(seconds: u32) -> aclError;
 pub type aclrtSetOpExecuteTimeOut = unsafe extern "C" fn(seconds: u32) -> aclError;
+pub type aclrtSetOpExecuteTimeOutWithMs = unsafe extern "C" fn(
+    milliseconds: u32,
+) -> aclError;
+pub type aclrtSetOpExecuteTimeOutV2 = unsafe extern "C" fn(
+    microseconds: u64,
+    actual: *mut u64,
+) -> aclError;
+pub type aclrtGetOpExecuteTimeout = unsafe extern "C" fn(
+    milliseconds: *mut u32,
+) -> aclError;
+pub type aclrtGetOpTimeOutInterval = unsafe extern "C" fn(
+    microseconds: *mut u64,
+) -> aclError;
 pub type aclrtCreateEvent = unsafe extern "C" fn(event: *mut aclrtEvent) -> aclError;
 pub type aclrtCreateEventWithFlag = unsafe extern "C" fn(
     event: *mut aclrtEvent,
@@ -996,6 +1108,10 @@ crate::table::function_table! {
         aclInit,
         aclFinalize,
         aclFinalizeReference,
+        aclInitCallbackRegister,
+        aclInitCallbackUnRegister,
+        aclFinalizeCallbackRegister,
+        aclFinalizeCallbackUnRegister,
         aclrtGetVersion,
         aclsysGetCANNVersion,
         aclsysGetVersionStr,
@@ -1036,6 +1152,8 @@ crate::table::function_table! {
         aclrtGetUserDevIdByPhyDevId,
         aclrtGetPhyDevIdByUserDevId,
         aclrtDeviceGetUuid,
+        aclrtDeviceGetPCIBusId,
+        aclrtDeviceGetByPCIBusId,
         aclrtGetRunMode,
         aclrtSetTsDevice,
         aclrtCreateContext,
@@ -1073,8 +1191,14 @@ crate::table::function_table! {
         aclrtMemcpyBatchAsync,
         aclrtMemcpyBatchV2,
         aclrtMemcpyBatchAsyncV2,
+        aclrtGetMemcpyDescSize,
+        aclrtSetMemcpyDesc,
+        aclrtMemcpyAsyncWithDesc,
+        aclrtMemcpyAsyncWithOffset,
         aclrtMemset,
         aclrtMemsetAsync,
+        aclrtMemsetD32,
+        aclrtMemsetD32Async,
         aclrtCreateStream,
         aclrtCreateStreamWithConfig,
         aclrtCreateStreamConfigHandle,
@@ -1095,6 +1219,10 @@ crate::table::function_table! {
         aclrtStreamWaitEventWithTimeout,
         aclrtSetOpWaitTimeout,
         aclrtSetOpExecuteTimeOut,
+        aclrtSetOpExecuteTimeOutWithMs,
+        aclrtSetOpExecuteTimeOutV2,
+        aclrtGetOpExecuteTimeout,
+        aclrtGetOpTimeOutInterval,
         aclrtCreateEvent,
         aclrtCreateEventWithFlag,
         aclrtCreateEventExWithFlag,
