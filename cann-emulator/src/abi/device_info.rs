@@ -69,6 +69,56 @@ function!(aclrtGetResInCurrentThread(what: aclrtDevResLimitType, count: *mut u32
     // SAFETY: the caller vouches for the place.
     unsafe { give(count, found as u32) }
 });
+// None of the features that can be asked for: they are of tasks and queues that the emulator lacks.
+function!(aclrtGetDeviceCapability(device: i32, what: aclrtDevFeatureType, value: *mut i32) {
+    config_of(device.into())?;
+    ensure!(
+        [ACL_FEATURE_TSCPU_TASK_UPDATE_SUPPORT_AIC_AIV, ACL_FEATURE_SYSTEM_MEMQ_EVENT_CROSS_DEV].contains(&what),
+        ACL_ERROR_RT_PARAM_INVALID,
+        "there is no feature {}",
+        what.0
+    );
+    // SAFETY: the caller vouches for the place.
+    unsafe { give(value, 0) }
+});
+
+/// Processors that run each other's operators, by the beginning of the name; the first that fits.
+const FAMILIES: [&str; 4] = ["Ascend910_93", "Ascend910B", "Ascend310P", "Ascend950"];
+
+function!(aclrtCheckArchCompatibility(soc: *const c_char, compatible: *mut i32) {
+    ensure!(!soc.is_null(), ACL_ERROR_INVALID_PARAM, "the name of the processor is NULL");
+    // SAFETY: checked above, and the caller gives a C string.
+    let asked = unsafe { CStr::from_ptr(soc) }.to_string_lossy().into_owned();
+    let own = state::config()?.soc;
+    let family = FAMILIES.iter().find(|family| own.starts_with(*family));
+    let same = asked == own || family.is_some_and(|family| asked.starts_with(family));
+    // SAFETY: the caller vouches for the place.
+    unsafe { give(compatible, i32::from(same)) }
+});
+
+static ATTRIBUTES: [aclCannAttr; 3] = [
+    ACL_CANN_ATTR_INF_NAN,
+    ACL_CANN_ATTR_BF16,
+    ACL_CANN_ATTR_JIT_COMPILE,
+];
+
+function!(aclGetCannAttributeList(list: *mut *const aclCannAttr, count: *mut usize) {
+    state::config()?;
+    // SAFETY: the caller vouches for the places.
+    unsafe { give(list, ATTRIBUTES.as_ptr()).and(give(count, ATTRIBUTES.len())) }
+});
+// Chips with bf16 are those that have infinities; what is exported needs no compiler.
+function!(aclGetCannAttribute(what: aclCannAttr, value: *mut i32) {
+    let config = state::config()?;
+    let found = match what {
+        ACL_CANN_ATTR_INF_NAN | ACL_CANN_ATTR_BF16 => config.has_bf16(),
+        ACL_CANN_ATTR_JIT_COMPILE => true,
+        other => fail!(ACL_ERROR_INVALID_PARAM, "there is no attribute {}", other.0),
+    };
+    // SAFETY: the caller vouches for the place.
+    unsafe { give(value, i32::from(found)) }
+});
+
 /// The emulator numbers devices in one way only: a number for the user is the driver's and the board's.
 fn same_number(device: i32, place: *mut i32) -> Outcome<()> {
     config_of(device.into())?;

@@ -363,6 +363,23 @@ static void devices(void)
     CHECK(aclrtGetSysParamOpt(ACL_OPT_DETERMINISTIC, &value));
     EXPECT(value == 1);
     EXPECT(aclrtCtxGetSysParamOpt(ACL_OPT_DETERMINISTIC, &value) == ACL_ERROR_RT_SYSPARAMOPT_NOT_SET);
+    const aclCannAttr *attributes;
+    size_t attribute_count;
+    CHECK(aclGetCannAttributeList(&attributes, &attribute_count));
+    EXPECT(attribute_count == 3);
+    for (size_t i = 0; i < attribute_count; i++) {
+        CHECK(aclGetCannAttribute(attributes[i], &version));
+        EXPECT(version == 1);
+    }
+    EXPECT(aclGetCannAttribute(ACL_CANN_ATTR_UNDEFINED, &version) == ACL_ERROR_INVALID_PARAM);
+    CHECK(aclrtCheckArchCompatibility(aclrtGetSocName(), &can));
+    EXPECT(can == 1);
+    CHECK(aclrtCheckArchCompatibility("Ascend910B4", &can));
+    EXPECT(can == 1);
+    CHECK(aclrtCheckArchCompatibility("Ascend310P3", &can));
+    EXPECT(can == 0);
+    CHECK(aclrtGetDeviceCapability(0, ACL_FEATURE_TSCPU_TASK_UPDATE_SUPPORT_AIC_AIV, &can));
+    EXPECT(can == 0);
     CHECK(aclrtCtxGetCurrentDefaultStream(&stream));
     CHECK(aclrtSynchronizeStream(stream));
     CHECK(aclrtSetTsDevice(ACL_TS_ID_AIVECTOR));

@@ -243,6 +243,19 @@ typedef struct aclrtUuid {
     char bytes[16];
 } aclrtUuid;
 
+/* What a CANN on its processor has: modes of overflow, bf16, operators as binaries. */
+typedef enum {
+    ACL_CANN_ATTR_UNDEFINED = -1,
+    ACL_CANN_ATTR_INF_NAN = 0,
+    ACL_CANN_ATTR_BF16 = 1,
+    ACL_CANN_ATTR_JIT_COMPILE = 2,
+} aclCannAttr;
+
+typedef enum {
+    ACL_FEATURE_TSCPU_TASK_UPDATE_SUPPORT_AIC_AIV = 1,
+    ACL_FEATURE_SYSTEM_MEMQ_EVENT_CROSS_DEV = 21,
+} aclrtDevFeatureType;
+
 /* Who registers for the beginning and the end of the process: parts of CANN, once each, and others. */
 typedef enum aclRegisterCallbackType {
     ACL_REG_TYPE_ACL_MODEL = 0,
@@ -308,6 +321,10 @@ aclError aclGetDeviceCapability(uint32_t device, aclDeviceInfo what, int64_t *va
 aclError aclrtGetDeviceInfo(uint32_t device, aclrtDevAttr what, int64_t *value);
 aclError aclrtGetResInCurrentThread(aclrtDevResLimitType what, uint32_t *count);
 aclError aclrtGetDeviceUtilizationRate(int32_t device, aclrtUtilizationInfo *rate);
+aclError aclrtGetDeviceCapability(int32_t device, aclrtDevFeatureType what, int32_t *value);
+aclError aclrtCheckArchCompatibility(const char *soc, int32_t *compatible);
+aclError aclGetCannAttributeList(const aclCannAttr **list, size_t *count);
+aclError aclGetCannAttribute(aclCannAttr what, int32_t *value);
 aclError aclrtQueryDeviceStatus(int32_t device, aclrtDeviceStatus *status);
 aclError aclrtDeviceCanAccessPeer(int32_t *can, int32_t device, int32_t peer);
 aclError aclrtDeviceEnablePeerAccess(int32_t peer, uint32_t flags);

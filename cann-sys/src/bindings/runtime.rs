@@ -512,6 +512,22 @@ fn bindgen_test_layout_aclrtUuid() {
         concat!("Offset of field: ", stringify!(aclrtUuid), "::", stringify!(bytes))
     );
 }
+pub const ACL_CANN_ATTR_UNDEFINED: aclCannAttr = aclCannAttr(-1);
+pub const ACL_CANN_ATTR_INF_NAN: aclCannAttr = aclCannAttr(0);
+pub const ACL_CANN_ATTR_BF16: aclCannAttr = aclCannAttr(1);
+pub const ACL_CANN_ATTR_JIT_COMPILE: aclCannAttr = aclCannAttr(2);
+#[repr(transparent)]
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct aclCannAttr(pub ::std::os::raw::c_int);
+pub const ACL_FEATURE_TSCPU_TASK_UPDATE_SUPPORT_AIC_AIV: aclrtDevFeatureType = aclrtDevFeatureType(
+    1,
+);
+pub const ACL_FEATURE_SYSTEM_MEMQ_EVENT_CROSS_DEV: aclrtDevFeatureType = aclrtDevFeatureType(
+    21,
+);
+#[repr(transparent)]
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct aclrtDevFeatureType(pub ::std::os::raw::c_uint);
 pub const ACL_REG_TYPE_ACL_MODEL: aclRegisterCallbackType = aclRegisterCallbackType(0);
 pub const ACL_REG_TYPE_ACL_OP_EXECUTOR: aclRegisterCallbackType = aclRegisterCallbackType(
     1,
@@ -651,6 +667,23 @@ pub type aclrtGetResInCurrentThread = unsafe extern "C" fn(
 pub type aclrtGetDeviceUtilizationRate = unsafe extern "C" fn(
     device: i32,
     rate: *mut aclrtUtilizationInfo,
+) -> aclError;
+pub type aclrtGetDeviceCapability = unsafe extern "C" fn(
+    device: i32,
+    what: aclrtDevFeatureType,
+    value: *mut i32,
+) -> aclError;
+pub type aclrtCheckArchCompatibility = unsafe extern "C" fn(
+    soc: *const ::std::os::raw::c_char,
+    compatible: *mut i32,
+) -> aclError;
+pub type aclGetCannAttributeList = unsafe extern "C" fn(
+    list: *mut *const aclCannAttr,
+    count: *mut usize,
+) -> aclError;
+pub type aclGetCannAttribute = unsafe extern "C" fn(
+    what: aclCannAttr,
+    value: *mut i32,
 ) -> aclError;
 pub type aclrtQueryDeviceStatus = unsafe extern "C" fn(
     device: i32,
@@ -1141,6 +1174,10 @@ crate::table::function_table! {
         aclrtGetDeviceInfo,
         aclrtGetResInCurrentThread,
         aclrtGetDeviceUtilizationRate,
+        aclrtGetDeviceCapability,
+        aclrtCheckArchCompatibility,
+        aclGetCannAttributeList,
+        aclGetCannAttribute,
         aclrtQueryDeviceStatus,
         aclrtDeviceCanAccessPeer,
         aclrtDeviceEnablePeerAccess,
