@@ -12,7 +12,9 @@ use crate::call::ExecutorCache;
 use crate::cann::{Cann, InUse, call, lock};
 use crate::error::{Error, Result};
 use crate::event::RawEvent;
-use crate::memory::{Address, Backend, Memory, Pool, Refused, Statistics};
+use crate::memory::{
+    Address, Backend, Memory, PinnedCache, PinnedStatistics, Pool, Refused, Start, Statistics,
+};
 use crate::soc::Platform;
 use crate::stream::Stream;
 
@@ -30,6 +32,7 @@ pub(crate) struct DeviceInner {
     context: Handle,
     pool: Mutex<Pool<Allocations>>,
     executors: Mutex<ExecutorCache>,
+    pinned: Mutex<PinnedCache<Start>>,
     /// Held while work is handed to a stream, so that the order in which blocks change streams is the
     /// order of the work.
     order: Mutex<()>,
@@ -117,14 +120,27 @@ impl Device {
         lock(&self.0.pool).reset_peak();
     }
 
-    /// Waits for all streams and gives the allocator's cache back to the device.
+    /// Waits for all streams and gives the allocator's cache back to the device, and pinned memory that is
+    /// kept to the host.
     ///
     /// # Errors
     ///
     /// A stream's work failed.
     pub fn release_cache(&self) -> Result<()> {
         self.0.enter()?;
+        self.0.release_pinned();
         lock(&self.0.pool).flush(&Allocations::of(&self.0))
+    }
+
+    /// How many bytes of pinned host memory are kept for the next buffers; 64 MiB unless set.
+    pub fn keep_pinned(&self, limit: usize) {
+        let surplus = lock(&self.0.pinned).set_limit(limit);
+        self.0.free_pinned(surplus);
+    }
+
+    /// The figures of pinned host memory.
+    pub fn pinned_statistics(&self) -> PinnedStatistics {
+        lock(&self.0.pinned).statistics()
     }
 
     /// Waits for all streams.
@@ -200,6 +216,7 @@ impl DeviceInner {
             context: Handle(context),
             pool: Mutex::default(),
             executors: Mutex::default(),
+            pinned: Mutex::default(),
             order: Mutex::new(()),
             unreported: Mutex::default(),
             platform: OnceLock::new(),
@@ -225,6 +242,32 @@ impl DeviceInner {
 
     pub(crate) fn executors(&self) -> &Mutex<ExecutorCache> {
         &self.executors
+    }
+
+    pub(crate) fn pinned(&self) -> &Mutex<PinnedCache<Start>> {
+        &self.pinned
+    }
+
+    /// Gives the pinned memory that is kept back to the host; whether there was any.
+    pub(crate) fn release_pinned(&self) -> bool {
+        let kept = lock(&self.pinned).drain();
+        let any = !kept.is_empty();
+        self.free_pinned(kept);
+        any
+    }
+
+    fn free_pinned(&self, kept: Vec<Start>) {
+        if kept.is_empty() {
+            return;
+        }
+        if let Err(error) = self.enter() {
+            tracing::error!(%error, "pinned memory could not be freed");
+            return;
+        }
+        for start in kept {
+            // SAFETY: the cache has what came from `aclrtMallocHost` and nobody uses, once.
+            unsafe { start.free(&self.cann) };
+        }
     }
 
     /// Makes the device's context the current one of this thread. Not remembered per thread: others in
@@ -281,6 +324,7 @@ impl Drop for DeviceInner {
     fn drop(&mut self) {
         let closed = self.enter().and_then(|()| {
             drop(lock(&self.executors).clear());
+            self.release_pinned();
             lock(&self.pool).flush(&Allocations {
                 cann: self.cann.clone(),
             })?;

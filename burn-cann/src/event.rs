@@ -47,11 +47,11 @@ impl Event {
         Ok(Self(Arc::new(EventInner { raw, device })))
     }
 
-    /// Whether the stream has passed it.
+    /// Whether the stream has passed it, also if its work failed: [`synchronise`](Self::synchronise) tells.
     ///
     /// # Errors
     ///
-    /// The stream's work failed.
+    /// CANN could not say.
     pub fn is_complete(&self) -> Result<bool> {
         self.0.device.enter()?;
         self.0.raw.is_complete()
@@ -61,7 +61,7 @@ impl Event {
     ///
     /// # Errors
     ///
-    /// The stream's work failed.
+    /// The stream's work before it failed.
     pub fn synchronise(&self) -> Result<()> {
         self.0.device.enter()?;
         self.0.raw.synchronise()

@@ -91,7 +91,7 @@ pub use dtype::{DType, Element};
 pub use error::{Error, Result};
 pub use event::Event;
 pub use layout::{Layout, LayoutError};
-pub use memory::{Memory, Pinned, Statistics};
+pub use memory::{Memory, Pinned, PinnedStatistics, Statistics};
 pub use soc::{Family, Platform, Soc};
 pub use stream::Stream;
 pub use tensor::{Spec, Tensor};

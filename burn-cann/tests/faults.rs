@@ -31,7 +31,19 @@ fn program(cann: &Cann) -> Result<()> {
     device.synchronise()
 }
 
-const NEEDED: [&str; 20] = [
+/// The operators of the program.
+const OPERATORS: [&str; 6] = [
+    "aclnnRmsNorm",
+    "aclnnRmsNormGrad",
+    "aclnnMoeGatingTopKSoftmax",
+    "aclnnMoeTokenPermute",
+    "aclnnMoeTokenUnpermute",
+    "aclnnSwiGlu",
+];
+
+/// What the program can't do without, besides its operators.
+const NEEDED: [&str; 16] = [
+    "aclInit",
     "aclrtSetDevice",
     "aclrtGetCurrentContext",
     "aclrtSetCurrentContext",
@@ -44,32 +56,43 @@ const NEEDED: [&str; 20] = [
     "aclrtQueryEventStatus",
     "aclrtStreamWaitEvent",
     "aclrtSynchronizeEvent",
+    "aclrtSynchronizeStream",
     "aclrtSynchronizeDevice",
     "aclCreateTensor",
-    "aclnnRmsNormGetWorkspaceSize",
-    "aclnnRmsNorm",
-    "aclnnRmsNormGrad",
-    "aclnnMoeTokenPermuteGetWorkspaceSize",
-    "aclnnMoeTokenUnpermute",
-    "aclnnSwiGlu",
 ];
 
+/// Every function of the runtime, of descriptors and of the program's operators, one after the other: what is
+/// needed is an error that names it, and the rest is not missed.
 #[test]
-fn each_missing_function_is_an_error_that_names_it() {
-    let name = "each_missing_function_is_an_error_that_names_it";
+fn each_missing_function_is_an_error_that_names_it_or_is_not_missed() {
+    let name = "each_missing_function_is_an_error_that_names_it_or_is_not_missed";
+    let operators =
+        OPERATORS.map(|operator| [operator.into(), operator.to_owned() + "GetWorkspaceSize"]);
+    let functions = [cann_sys::Runtime::NAMES, cann_sys::Meta::NAMES].concat();
+    let functions = functions.into_iter().map(str::to_owned);
     // What was made before the gap may have no way to be given back, so the end is not looked at.
-    for function in NEEDED {
+    for function in functions.chain(operators.into_iter().flatten()) {
         Scenario::new(name)
-            .set("BURN_CANN_MISSING", function)
+            .set("BURN_CANN_MISSING", &function)
             .leaks()
             .run(|_| {
                 let function = std::env::var("BURN_CANN_MISSING").unwrap();
                 let folder = std::env::var_os("CANN_LIB_DIR").unwrap();
                 let search = cann_sys::Search::in_folder(folder).hide(&function);
-                let cann = Cann::load_from(&search).unwrap();
-                let error = program(&cann).expect_err("a function is missing");
-                assert!(matches!(error, Error::Missing(_)), "{function}: {error}");
-                assert!(error.to_string().contains(&function), "{error}");
+                let result = Cann::load_from(&search).and_then(|cann| program(&cann));
+                let operator = function
+                    .strip_suffix("GetWorkspaceSize")
+                    .unwrap_or(&function);
+                let needed = NEEDED.contains(&&*function) || OPERATORS.contains(&operator);
+                match result {
+                    Ok(()) => assert!(!needed, "{function} is needed, and nobody said so"),
+                    // Of a processor without a name nobody knows what it can do.
+                    Err(Error::Refused(_)) => assert_eq!(function, "aclrtGetSocName"),
+                    Err(error) => {
+                        assert!(matches!(error, Error::Missing(_)), "{function}: {error}");
+                        assert!(error.to_string().contains(&function), "{error}");
+                    }
+                }
             });
         if common::inside() {
             return;
@@ -80,26 +103,152 @@ fn each_missing_function_is_an_error_that_names_it() {
 #[test]
 fn each_failing_operator_is_an_error_and_nothing_is_left() {
     let name = "each_failing_operator_is_an_error_and_nothing_is_left";
-    for operator in [
-        "aclnnRmsNorm",
-        "aclnnRmsNormGrad",
-        "aclnnMoeGatingTopKSoftmax",
-        "aclnnMoeTokenPermute",
-        "aclnnMoeTokenUnpermute",
-        "aclnnSwiGlu",
-    ] {
-        let failing = format!("{operator}=561002");
+    let codes = [
+        161_001, 161_002, 361_001, 561_000, 561_001, 561_002, 561_003, 561_101, 561_103,
+    ];
+    for operator in OPERATORS {
+        for code in codes {
+            let failing = format!("{operator}={code}");
+            Scenario::new(name)
+                .set("CANN_EMULATOR_FAIL", failing)
+                .run(|cann| {
+                    let setting = std::env::var("CANN_EMULATOR_FAIL").unwrap();
+                    let Err(Error::Call { function, code, .. }) = program(cann) else {
+                        panic!("{setting} did not fail")
+                    };
+                    assert_eq!(format!("{function}={}", code.number()), setting);
+                });
+            if common::inside() {
+                return;
+            }
+        }
+    }
+}
+
+/// More than the program asks the device for.
+const ALLOCATIONS: u64 = 24;
+
+/// Memory that is short once is had after the cache is given back; the program does not notice.
+#[test]
+fn each_allocation_that_fails_once_is_tried_again() {
+    let name = "each_allocation_that_fails_once_is_tried_again";
+    for place in 1..=ALLOCATIONS {
         Scenario::new(name)
-            .set("CANN_EMULATOR_FAIL", failing)
+            .set("CANN_EMULATOR_OOM_AT", place)
             .run(|cann| {
-                let setting = std::env::var("CANN_EMULATOR_FAIL").unwrap();
-                let Err(Error::Call { function, code, .. }) = program(cann) else {
-                    panic!("{setting} did not fail")
-                };
-                assert_eq!(
-                    (format!("{function}=561002"), code.number()),
-                    (setting, 561002)
-                );
+                let device = Device::open(cann, 0).unwrap();
+                program(cann).unwrap();
+                assert!(device.statistics().device_requests < ALLOCATIONS);
+            });
+        if common::inside() {
+            return;
+        }
+    }
+}
+
+/// Memory that is too little for good is an error, wherever it ends, and nothing is left.
+#[test]
+fn memory_may_end_at_every_allocation() {
+    let name = "memory_may_end_at_every_allocation";
+    for blocks in 0..=ALLOCATIONS {
+        Scenario::new(name)
+            .set("CANN_EMULATOR_MEMORY", 512 * blocks)
+            .run(|cann| match program(cann) {
+                Ok(()) => assert!(std::env::var("CANN_EMULATOR_MEMORY").unwrap() != "0"),
+                Err(Error::OutOfMemory { .. }) => {}
+                Err(other) => panic!("{other}"),
+            });
+        if common::inside() {
+            return;
+        }
+    }
+}
+
+#[test]
+fn slow_streams_change_nothing() {
+    for delay in [0, 50, 700, 5000] {
+        Scenario::new("slow_streams_change_nothing")
+            .set("CANN_EMULATOR_DELAY_US", delay)
+            .run(|cann| program(cann).unwrap());
+        if common::inside() {
+            return;
+        }
+    }
+}
+
+/// With what is known to be missing from each, and one that nobody knows.
+#[test]
+fn every_version_runs_the_program() {
+    let name = "every_version_runs_the_program";
+    let versions = [
+        "8.0.RC3",
+        "8.1.RC1",
+        "8.2.RC1",
+        "8.3.RC1",
+        "8.5.0",
+        "9.0.0",
+        "9.1.0",
+        "unheard of",
+    ];
+    for version in versions {
+        let older = version.starts_with("8.") && version < "8.5";
+        let newer = |name: &&str| {
+            let since = cann_sys::versions::known(name).versions;
+            since.starts_with("8.3") || since.starts_with("8.5") || since.starts_with("9.")
+        };
+        let lacking = cann_sys::all_names()
+            .into_iter()
+            .filter(|name| older && newer(name));
+        lacking
+            .fold(Scenario::new(name), Scenario::hide)
+            .set("CANN_EMULATOR_VERSION", version)
+            .run(|cann| program(cann).unwrap());
+        if common::inside() {
+            return;
+        }
+    }
+}
+
+#[test]
+fn every_processor_runs_the_program_or_refuses_it() {
+    let name = "every_processor_runs_the_program_or_refuses_it";
+    let with = [
+        "Ascend910B1",
+        "Ascend910B2",
+        "Ascend910B2C",
+        "Ascend910B3",
+        "Ascend910B4",
+        "Ascend910B4-1",
+        "Ascend910_9391",
+        "Ascend910_9392",
+        "Ascend910_9381",
+        "Ascend910_9382",
+        "Ascend910_9372",
+        "Ascend910_9362",
+        "Ascend910_9363",
+    ];
+    let without = [
+        "Ascend910A",
+        "Ascend910ProB",
+        "Ascend310P1",
+        "Ascend310P3",
+        "Ascend310B1",
+        "Ascend950PR_9599",
+        "Unheard",
+    ];
+    for soc in with.into_iter().chain(without) {
+        Scenario::new(name)
+            .set("CANN_EMULATOR_SOC", soc)
+            .run(|cann| {
+                let soc = std::env::var("CANN_EMULATOR_SOC").unwrap();
+                match program(cann) {
+                    Ok(()) => assert!(with.contains(&&*soc), "{soc}"),
+                    Err(Error::Refused(refusal)) => {
+                        assert!(without.contains(&&*soc), "{soc}: {refusal}");
+                        assert!(refusal.to_string().contains(&soc), "{refusal}");
+                    }
+                    Err(other) => panic!("{soc}: {other}"),
+                }
             });
         if common::inside() {
             return;
@@ -148,6 +297,35 @@ fn failed_work(cann: &Cann, gone: bool) {
     let other = device.stream().unwrap();
     let x = Tensor::from_slice(&other, &[1.0f32; 8], [4, 2]).unwrap();
     assert_eq!(x.to_vec::<f32>(&other).unwrap(), [1.0; 8]);
+}
+
+/// However one asks.
+#[test]
+fn failed_work_is_an_error_of_queries_marks_and_the_device() {
+    use burn_cann::ops::grouped_matmul::{Groups, grouped_matmul};
+    let name = "failed_work_is_an_error_of_queries_marks_and_the_device";
+    Scenario::new(name).leaks().run(|cann| {
+        let (device, stream) = device(cann);
+        let x = Tensor::from_slice(&stream, &[1.0f32; 8], [4, 2]).unwrap();
+        let weight = Tensor::from_slice(&stream, &[1.0f32; 4], [1, 2, 2]).unwrap();
+        let list = Tensor::from_slice(&stream, &[99i64], [1]).unwrap();
+        let before = stream.record().unwrap();
+        let y = grouped_matmul(&stream, &x, &weight, (&list, Groups::Counts), None).unwrap();
+        let after = stream.record().unwrap();
+        before.synchronise().unwrap();
+        for result in [
+            after.synchronise(),
+            stream.is_idle().map(drop),
+            device.synchronise(),
+            stream.synchronise(),
+        ] {
+            let Err(Error::Call { code, .. }) = &result else {
+                panic!("{result:?}")
+            };
+            assert_eq!(code.number(), 507_035);
+        }
+        drop((x, weight, list, y));
+    });
 }
 
 /// What the checks let pass, CANN (as the emulator knows it) takes: random operands, many of them wrong.

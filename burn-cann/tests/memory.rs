@@ -2,7 +2,7 @@
 
 mod common;
 
-use burn_cann::{DType, Error, Stream, Tensor, ops};
+use burn_cann::{DType, Error, Pinned, Stream, Tensor, ops};
 use common::maths::Random;
 use common::{Scenario, device};
 
@@ -264,33 +264,86 @@ fn resident() -> usize {
         * 4096
 }
 
-#[test]
-fn a_hundred_thousand_small_operations_grow_nothing() {
-    let name = "a_hundred_thousand_small_operations_grow_nothing";
+/// Calls of two operators, a small upload and a small download, `count` of each.
+fn small_work(name: &'static str, count: usize) {
     Scenario::new(name).run(|cann| {
         let (device, stream) = device(cann);
-        let x = Tensor::from_slice(&stream, &[0.5f32; 64], [2, 32]).unwrap();
         let gamma = Tensor::from_slice(&stream, &[1.0f32; 32], [32]).unwrap();
         let round = |count: usize| {
-            for _ in 0..count {
+            for step in 0..count {
+                let x = Tensor::from_slice(&stream, &[0.5f32; 64], [2, 32]).unwrap();
                 let y = ops::rms_norm::rms_norm(&stream, &x, &gamma, 1e-6)
                     .unwrap()
                     .y;
-                ops::swi_glu::swi_glu(&stream, &y, 1).unwrap();
+                let z = ops::swi_glu::swi_glu(&stream, &y, 1).unwrap();
+                // Now and then the host waits, or what is under way would grow.
+                if step % 50 == 49 {
+                    assert_eq!(z.to_vec::<f32>(&stream).unwrap().len(), 32);
+                }
             }
             stream.synchronise().unwrap();
         };
-        round(1000);
+        round(2000);
         let (before, figures) = (resident(), device.statistics());
-        round(49_000);
+        let (executors, pinned) = (device.executor_statistics(), device.pinned_statistics());
+        round(count);
         let after = device.statistics();
         assert_eq!(
             after.device_requests, figures.device_requests,
             "nothing more from the device"
         );
         assert_eq!((after.in_use, after.peak), (figures.in_use, figures.peak));
+        assert_eq!(device.executor_statistics().kept, 2);
+        assert_eq!(device.executor_statistics().misses, executors.misses);
+        // As many buffers as were under way at once, by chance a few more than before.
+        let asked = device.pinned_statistics().misses - pinned.misses;
+        assert!(asked <= 50, "{asked} more from the host");
         let grown = resident().saturating_sub(before);
         assert!(grown < 16 << 20, "the process grew by {grown} bytes");
-        assert_eq!(device.executor_statistics().kept, 2);
+    });
+}
+
+#[test]
+fn a_hundred_thousand_small_operations_grow_nothing() {
+    small_work("a_hundred_thousand_small_operations_grow_nothing", 34_000);
+}
+
+/// Takes ten seconds and more: `cargo test -p burn-cann --test memory -- --ignored`.
+#[test]
+#[ignore = "takes ten seconds and more"]
+fn a_million_small_operations_grow_nothing() {
+    small_work("a_million_small_operations_grow_nothing", 334_000);
+}
+
+#[test]
+fn pinned_memory_is_kept_for_the_next_buffer() {
+    let scenario = Scenario::new("pinned_memory_is_kept_for_the_next_buffer");
+    scenario.set("CANN_EMULATOR_DELAY_US", 5000).run(|cann| {
+        let (device, stream) = device(cann);
+        let one = Pinned::from_slice(&device, &[1.0f32; 100]).unwrap();
+        let address = one.as_ptr();
+        drop(one);
+        let two = Pinned::<u8>::zeroed(&device, 390).unwrap();
+        assert_eq!(two.as_ptr(), address.cast());
+        assert_eq!(two[..], [0; 390], "nothing of the last buffer is left");
+        let figures = device.pinned_statistics();
+        assert_eq!((figures.hits, figures.misses, figures.cached), (1, 1, 0));
+        drop(two);
+
+        // What a copy still uses is not free.
+        let x = Tensor::empty(&stream, DType::F32, [100]).unwrap();
+        let buffer = Pinned::from_slice(&device, &[2.0f32; 100]).unwrap();
+        drop(x.upload(&stream, buffer).unwrap());
+        let other = Pinned::from_slice(&device, &[3.0f32; 100]).unwrap();
+        assert_eq!(x.to_vec::<f32>(&stream).unwrap(), [2.0; 100]);
+        drop(other);
+
+        stream.synchronise().unwrap();
+        assert!(device.pinned_statistics().cached > 0);
+        device.release_cache().unwrap();
+        assert_eq!(device.pinned_statistics().cached, 0);
+        device.keep_pinned(0);
+        drop(Pinned::from_slice(&device, &[1u8; 10]).unwrap());
+        assert_eq!(device.pinned_statistics().cached, 0);
     });
 }

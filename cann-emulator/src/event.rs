@@ -1,7 +1,18 @@
 //! Events: marks in streams that others wait for.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use crate::error::Failure;
+
+/// What timestamps count from: before any event.
+static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+/// Microseconds from the start of time to `at`.
+pub(crate) fn timestamp(at: Instant) -> u64 {
+    at.saturating_duration_since(*START).as_micros() as u64
+}
 
 #[derive(Default)]
 struct Marks {
@@ -10,13 +21,31 @@ struct Marks {
     /// The latest of those that its stream has reached.
     completed: u64,
     at: Option<Instant>,
+    /// The error of the stream that reached the latest.
+    failure: Option<Failure>,
+    /// Waits of streams that were enqueued, and that have passed.
+    waits: u64,
+    passed: u64,
     destroyed: bool,
 }
 
-#[derive(Default)]
 pub(crate) struct Event {
+    /// A number that no other event of the process has.
+    pub(crate) id: u32,
     marks: Mutex<Marks>,
     changed: Condvar,
+}
+
+impl Default for Event {
+    fn default() -> Self {
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        LazyLock::force(&START);
+        Self {
+            id: MADE.fetch_add(1, Ordering::Relaxed),
+            marks: Mutex::default(),
+            changed: Condvar::new(),
+        }
+    }
 }
 
 impl Event {
@@ -31,13 +60,50 @@ impl Event {
         marks.recorded
     }
 
-    pub(crate) fn complete(&self, turn: u64) {
+    /// The stream has come to a turn, with an error or without.
+    pub(crate) fn complete(&self, turn: u64, failure: Option<Failure>) {
         let mut marks = self.lock();
         if turn > marks.completed {
             marks.completed = turn;
             marks.at = Some(Instant::now());
+            marks.failure = failure;
         }
         self.changed.notify_all();
+    }
+
+    /// Not recorded any more, unless it was since `turn`.
+    pub(crate) fn reset(&self, turn: u64) {
+        let mut marks = self.lock();
+        if marks.recorded <= turn {
+            (marks.recorded, marks.completed) = (0, 0);
+            (marks.at, marks.failure) = (None, None);
+        }
+    }
+
+    /// How often it was recorded.
+    pub(crate) fn records(&self) -> u64 {
+        self.lock().recorded
+    }
+
+    /// The error of the stream that completed it.
+    pub(crate) fn failure(&self) -> Option<Failure> {
+        self.lock().failure.clone()
+    }
+
+    /// A stream will wait for it.
+    pub(crate) fn awaited(&self) {
+        self.lock().waits += 1;
+    }
+
+    /// A stream has waited for it.
+    pub(crate) fn passed(&self) {
+        self.lock().passed += 1;
+    }
+
+    /// Whether every stream that was told to wait for it has.
+    pub(crate) fn is_passed(&self) -> bool {
+        let marks = self.lock();
+        marks.passed >= marks.waits
     }
 
     /// Nobody waits for a destroyed event.

@@ -45,6 +45,11 @@ impl Executor {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The operator that it is of.
+    pub(crate) fn operator(&self) -> &'static str {
+        self.operator
+    }
+
     pub(crate) fn make_repeatable(&self) {
         self.state().repeatable = true;
     }

@@ -17,11 +17,8 @@
 //! Every function has the prototype of `cann-sys`, which the compiler checks. What is not here is not
 //! exported, so that looking it up fails as with a CANN that lacks it.
 //!
-//! # What is not here
-//!
-//! Callbacks, two-dimensional copies, registered host memory, groups of ranks (`libhccl.so` is laid out, but
-//! has no function of HCCL), quantised products, every operator that [`abi`] does not list, the variant of
-//! `aclnnAddRmsNorm` without `rstd`, and the limit of rotary embeddings by the number of cores.
+//! What the version and the chip say is what is documented for them; every function is exported whatever
+//! they say, so a program for an older CANN is told with `cann_sys::Search::hide` what that lacks.
 //!
 //! # Use
 //!
@@ -30,13 +27,25 @@
 //! `LD_LIBRARY_PATH`. Tests can link this crate and call the functions of [`abi`] directly; the state is
 //! the process' in either case. [`Config`] says what can be set, and which faults can be injected.
 //! A missing function is `cann_sys::Search::hide`.
+//!
+//! # Failing work
+//!
+//! An operator that meets freed memory, or values that it cannot take, fails with 507035 on its stream. The
+//! stream goes on with what comes next, or stops if `aclrtSetStreamFailureMode` said so, and its waits and
+//! queries report the first failure. A wait of the host for an event reports it too if the event's stream
+//! failed before; a wait of another stream does not.
+//!
+#![doc = include_str!("../absent.md")]
 #![cfg(unix)]
 
 pub mod abi;
+mod callback;
+mod chip;
 mod config;
 mod error;
 mod event;
 mod executor;
+mod hccl;
 mod memory;
 mod object;
 pub mod ops;

@@ -35,7 +35,7 @@ struct Allocation {
 pub struct Usage {
     /// Bytes in use.
     pub used: usize,
-    /// The most that was ever in use.
+    /// The most that was in use since `aclInit`.
     pub peak: usize,
     /// Allocations in use.
     pub allocations: usize,
@@ -136,6 +136,11 @@ impl Memory {
         )
     }
 
+    /// Addresses of a device with nothing behind them that a copy could use.
+    pub(crate) fn unbacked(&mut self, device: i32, size: usize) -> Outcome<usize> {
+        self.free_range(device, size)
+    }
+
     pub(crate) fn free(&mut self, address: usize) -> Outcome<()> {
         ensure!(
             address != 0,
@@ -164,6 +169,13 @@ impl Memory {
             .retain(|_, allocation| allocation.device != device);
         let usage = &mut self.usage[device as usize];
         (usage.used, usage.allocations) = (0, 0);
+    }
+
+    /// Forgets what the most was that was ever in use.
+    pub(crate) fn forget_peaks(&mut self) {
+        for usage in &mut self.usage {
+            usage.peak = usage.used;
+        }
     }
 
     /// What is allocated: address, size, device.

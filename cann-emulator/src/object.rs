@@ -10,6 +10,8 @@ use cann_sys::meta::*;
 
 use crate::error::{Outcome, fail};
 use crate::executor::Executor;
+use crate::hccl::Communicator;
+use crate::stream::Settings;
 use crate::tensor::Tensor;
 
 const FIRST_OBJECT: usize = 0x0a00_0000_0000_0000;
@@ -26,6 +28,10 @@ pub(crate) enum Object {
     Floats(Arc<[f32]>),
     Bools(Arc<[bool]>),
     Executor(Arc<Executor>),
+    /// An address and a size.
+    Buffer(usize, usize),
+    StreamSettings(Settings),
+    Communicator(Arc<Communicator>),
 }
 
 impl Object {
@@ -39,6 +45,9 @@ impl Object {
             Self::Floats(_) => "float array",
             Self::Bools(_) => "bool array",
             Self::Executor(_) => "executor",
+            Self::Buffer(..) => "data buffer",
+            Self::StreamSettings(_) => "configuration of streams",
+            Self::Communicator(_) => "communicator",
         }
     }
 }
@@ -68,6 +77,11 @@ pub(crate) fn insert(object: Object) -> usize {
 
 pub(crate) fn get(handle: usize) -> Option<Object> {
     with(|objects| objects.live.get(&handle).cloned())
+}
+
+/// Puts another object in the place of one.
+pub(crate) fn replace(handle: usize, object: Object) {
+    with(|objects| objects.live.insert(handle, object));
 }
 
 pub(crate) fn remove(handle: usize) -> Option<Object> {

@@ -11,7 +11,7 @@ use crate::error::{Failure, Outcome, ensure, fail};
 use crate::event::Event;
 use crate::memory::memory;
 use crate::object;
-use crate::stream::Stream;
+use crate::stream::{Settings, Stream};
 
 /// Handles are numbers that are never given out twice, so that a stale one is known for what it is.
 /// They look like no address of the host.
@@ -27,11 +27,22 @@ struct Device {
 pub(crate) struct Context {
     pub(crate) device: i32,
     default_stream: Arc<Stream>,
+    /// A name for the default stream besides NULL.
+    default_handle: usize,
+}
+
+#[derive(Clone, Copy)]
+struct Registered {
+    size: usize,
+    /// The device's address of it, if it was asked for.
+    mapped: Option<usize>,
 }
 
 #[derive(Default)]
 struct Process {
     config: Option<Config>,
+    /// How often `aclInit` was called and `aclFinalizeReference` was not.
+    references: u64,
     finalised: bool,
     handles: usize,
     /// Allocations on devices so far.
@@ -41,6 +52,9 @@ struct Process {
     streams: HashMap<usize, Arc<Stream>>,
     events: HashMap<usize, Arc<Event>>,
     pinned: HashMap<usize, Box<[u64]>>,
+    /// Host memory from elsewhere, by its address.
+    registered: HashMap<usize, Registered>,
+    /// By context; zero stands for the process.
     options: HashMap<(usize, u32), i64>,
     leaks: Vec<String>,
 }
@@ -104,7 +118,7 @@ impl Process {
 
     fn stream(&self, handle: usize) -> Outcome<Arc<Stream>> {
         let (current, context) = self.current()?;
-        if handle == 0 {
+        if handle == 0 || handle == context.default_handle {
             return Ok(context.default_stream.clone());
         }
         let Some(stream) = self.streams.get(&handle) else {
@@ -124,13 +138,14 @@ impl Process {
     }
 
     fn new_context(&mut self, device: i32) -> Outcome<usize> {
-        let handle = self.handle();
-        let default_stream = Arc::new(Stream::start(device, handle)?);
+        let (handle, default_handle) = (self.handle(), self.handle());
+        let default_stream = Arc::new(Stream::start(device, handle, Settings::default())?);
         self.contexts.insert(
             handle,
             Context {
                 device,
                 default_stream,
+                default_handle,
             },
         );
         Ok(handle)
@@ -176,6 +191,7 @@ fn close(streams: Vec<Arc<Stream>>, force: bool) {
 
 pub(crate) fn initialise() -> Outcome<()> {
     let mut process = process();
+    process.references += 1;
     ensure!(
         process.config.is_none(),
         ACL_ERROR_REPEAT_INITIALIZE,
@@ -185,7 +201,17 @@ pub(crate) fn initialise() -> Outcome<()> {
     process.config = Some(config);
     process.finalised = false;
     process.leaks.clear();
+    drop(process);
+    memory().forget_peaks();
     Ok(())
+}
+
+/// One `aclInit` less; how many are left.
+pub(crate) fn release() -> Outcome<u64> {
+    let mut process = process();
+    process.config()?;
+    process.references -= 1;
+    Ok(process.references)
 }
 
 /// Ends everything; what was not given back.
@@ -211,8 +237,14 @@ pub(crate) fn finalise() -> Outcome<Vec<String>> {
             let size = words.len() * 8;
             format!("{size} bytes of pinned host memory at {address:#x} were never freed")
         }));
+        report.extend(process.registered.drain().map(|(address, found)| {
+            let size = found.size;
+            format!("{size} bytes of host memory at {address:#x} were never unregistered")
+        }));
         report.extend(object::drain());
         process.devices.clear();
+        process.options.clear();
+        process.references = 0;
         process.config = None;
         process.finalised = true;
         process.allocations = 0;
@@ -340,11 +372,27 @@ pub(crate) fn current_context() -> Outcome<usize> {
     Ok(process().current()?.0)
 }
 
-/// A system option of the current context.
-pub(crate) fn option(option: u32) -> Outcome<i64> {
+/// What a system option belongs to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// The current context.
+    Context,
+    Process,
+}
+
+impl Scope {
+    fn key(self, process: &Process) -> Outcome<usize> {
+        match self {
+            Self::Context => Ok(process.current()?.0),
+            Self::Process => process.config().map(|_| 0),
+        }
+    }
+}
+
+/// A system option.
+pub(crate) fn option(scope: Scope, option: u32) -> Outcome<i64> {
     let process = process();
-    let (context, _) = process.current()?;
-    match process.options.get(&(context, option)) {
+    match process.options.get(&(scope.key(&process)?, option)) {
         Some(value) => Ok(*value),
         None => fail!(
             ACL_ERROR_RT_SYSPARAMOPT_NOT_SET,
@@ -353,10 +401,10 @@ pub(crate) fn option(option: u32) -> Outcome<i64> {
     }
 }
 
-pub(crate) fn set_option(option: u32, value: i64) -> Outcome<()> {
+pub(crate) fn set_option(scope: Scope, option: u32, value: i64) -> Outcome<()> {
     let mut process = process();
-    let (context, _) = process.current()?;
-    process.options.insert((context, option), value);
+    let key = scope.key(&process)?;
+    process.options.insert((key, option), value);
     Ok(())
 }
 
@@ -409,21 +457,97 @@ pub(crate) fn unpin(address: usize) -> Outcome<()> {
     Ok(())
 }
 
-/// Whether the bytes lie in memory from `aclrtMallocHost`.
+/// Whether the bytes lie in memory from `aclrtMallocHost`, or in registered memory.
 pub(crate) fn is_pinned(address: usize, count: usize) -> bool {
     let process = process();
-    process
+    let pinned = process
         .pinned
         .iter()
-        .any(|(start, words)| address >= *start && address + count <= start + words.len() * 8)
+        .map(|(start, words)| (*start, words.len() * 8));
+    let registered = process
+        .registered
+        .iter()
+        .map(|(start, found)| (*start, found.size));
+    pinned
+        .chain(registered)
+        .any(|(start, size)| address >= start && address + count <= start + size)
 }
 
-pub(crate) fn create_stream() -> Outcome<usize> {
+/// The pages of the host that memory is registered by.
+const PAGE: usize = 4096;
+
+/// Registers memory of the host; an address of the device for it, if `mapped`.
+pub(crate) fn register(address: usize, size: usize, mapped: bool) -> Outcome<Option<usize>> {
+    let mut memory = memory();
+    let mut process = process();
+    let device = process.current()?.1.device;
+    ensure!(
+        address != 0 && size > 0,
+        ACL_ERROR_INVALID_PARAM,
+        "no memory to register"
+    );
+    ensure!(
+        address.is_multiple_of(PAGE),
+        ACL_ERROR_RT_PARAM_INVALID,
+        "{address:#x} is not aligned to a page of {PAGE} bytes"
+    );
+    ensure!(
+        !memory.is_device(address),
+        ACL_ERROR_RT_PARAM_INVALID,
+        "{address:#x} is an address of a device; only host memory is registered"
+    );
+    let overlaps = process
+        .registered
+        .iter()
+        .any(|(start, found)| address < start + found.size && *start < address + size);
+    ensure!(
+        !overlaps,
+        ACL_ERROR_RT_PARAM_INVALID,
+        "some of the {size} bytes at {address:#x} are registered already"
+    );
+    let mapped = mapped.then(|| memory.unbacked(device, size)).transpose()?;
+    process
+        .registered
+        .insert(address, Registered { size, mapped });
+    Ok(mapped)
+}
+
+pub(crate) fn unregister(address: usize) -> Outcome<()> {
+    // No kernel copies from or to it meanwhile.
+    let _memory = memory();
+    let mut process = process();
+    process.current()?;
+    ensure!(
+        process.registered.remove(&address).is_some(),
+        ACL_ERROR_RT_PARAM_INVALID,
+        "{address:#x} is not registered, or was unregistered before"
+    );
+    Ok(())
+}
+
+/// The device's address of registered host memory.
+pub(crate) fn mapped(address: usize) -> Outcome<usize> {
+    let process = process();
+    process.current()?;
+    match process
+        .registered
+        .get(&address)
+        .and_then(|found| found.mapped)
+    {
+        Some(mapped) => Ok(mapped),
+        None => fail!(
+            ACL_ERROR_RT_PARAM_INVALID,
+            "{address:#x} is not host memory that was registered and mapped"
+        ),
+    }
+}
+
+pub(crate) fn create_stream(settings: Settings) -> Outcome<usize> {
     let mut process = process();
     let (context, device) = process
         .current()
         .map(|(handle, context)| (handle, context.device))?;
-    let stream = Arc::new(Stream::start(device, context)?);
+    let stream = Arc::new(Stream::start(device, context, settings)?);
     let handle = process.handle();
     process.streams.insert(handle, stream);
     Ok(handle)
@@ -433,7 +557,7 @@ pub(crate) fn destroy_stream(handle: usize, force: bool) -> Outcome<()> {
     let stream = {
         let mut process = process();
         ensure!(
-            handle != 0,
+            handle != 0 && handle != process.current()?.1.default_handle,
             ACL_ERROR_INVALID_PARAM,
             "the default stream cannot be destroyed"
         );
@@ -449,6 +573,23 @@ pub(crate) fn stream(handle: usize) -> Outcome<Arc<Stream>> {
     process().stream(handle)
 }
 
+/// The default stream of the current context, by a handle of its own.
+pub(crate) fn default_stream() -> Outcome<usize> {
+    Ok(process().current()?.1.default_handle)
+}
+
+/// All streams of the current context.
+pub(crate) fn streams_of_context() -> Outcome<Vec<Arc<Stream>>> {
+    let process = process();
+    let (handle, context) = process.current()?;
+    let own = process
+        .streams
+        .values()
+        .filter(|stream| stream.context == handle);
+    let default = std::iter::once(&context.default_stream);
+    Ok(default.chain(own).cloned().collect())
+}
+
 /// All streams of the current device.
 pub(crate) fn streams_of_device() -> Outcome<Vec<Arc<Stream>>> {
     let process = process();
@@ -462,6 +603,13 @@ pub(crate) fn streams_of_device() -> Outcome<Vec<Arc<Stream>>> {
         .filter(|stream| stream.device == device)
         .cloned()
         .collect())
+}
+
+/// How many streams and events there are.
+pub(crate) fn counts() -> Outcome<(usize, usize)> {
+    let process = process();
+    process.current()?;
+    Ok((process.streams.len(), process.events.len()))
 }
 
 pub(crate) fn create_event() -> Outcome<usize> {

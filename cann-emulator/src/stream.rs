@@ -1,6 +1,7 @@
 //! Streams: a thread each, which runs what is enqueued in order.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -14,10 +15,24 @@ use crate::memory::{Memory, memory};
 /// Work on the device's memory.
 pub(crate) type Kernel = Box<dyn FnOnce(&mut Memory) -> Outcome<()> + Send>;
 
+/// Work that may wait. It is told whether to give up, since its stream is destroyed by force.
+pub(crate) type PatientWork = Box<dyn FnOnce(&dyn Fn() -> bool) -> Outcome<()> + Send>;
+
 pub(crate) enum Task {
     Kernel(Kernel),
+    /// Without the memory's lock: functions of the host, and what waits for other streams.
+    Patient(PatientWork),
     Record(Arc<Event>, u64),
-    Wait(Arc<Event>, u64),
+    Reset(Arc<Event>, u64),
+    /// Until the event's turn, and no longer than that, if there is a limit.
+    Wait(Arc<Event>, u64, Option<Duration>),
+}
+
+/// What a stream is made with.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Settings {
+    pub(crate) priority: u32,
+    pub(crate) flags: u32,
 }
 
 #[derive(Default)]
@@ -27,11 +42,13 @@ struct Queue {
     closed: bool,
     /// What has not begun never will, and nobody waits for an event any more.
     abandoned: bool,
-    /// The first error; nothing runs after it, and every wait reports it.
+    /// The first error, which every wait reports.
     error: Option<Failure>,
 }
 
 struct Shared {
+    /// Whether nothing is computed after an error.
+    stops: AtomicBool,
     queue: Mutex<Queue>,
     changed: Condvar,
 }
@@ -46,13 +63,18 @@ impl Shared {
 pub(crate) struct Stream {
     pub(crate) device: i32,
     pub(crate) context: usize,
+    /// A number that no other stream of the process has.
+    pub(crate) id: i32,
+    pub(crate) settings: Settings,
     shared: Arc<Shared>,
     worker: Mutex<Option<std::thread::JoinHandle<()>>>,
 }
 
 impl Stream {
-    pub(crate) fn start(device: i32, context: usize) -> Outcome<Self> {
+    pub(crate) fn start(device: i32, context: usize, settings: Settings) -> Outcome<Self> {
+        static STARTED: AtomicI32 = AtomicI32::new(0);
         let shared = Arc::new(Shared {
+            stops: AtomicBool::new(false),
             queue: Mutex::default(),
             changed: Condvar::new(),
         });
@@ -64,6 +86,8 @@ impl Stream {
         Ok(Self {
             device,
             context,
+            id: STARTED.fetch_add(1, Ordering::Relaxed),
+            settings,
             shared,
             worker: Mutex::new(Some(worker)),
         })
@@ -79,9 +103,18 @@ impl Stream {
         Ok(())
     }
 
-    pub(crate) fn is_idle(&self) -> bool {
+    /// Whether everything enqueued so far has run; the stream's error, if it has one.
+    pub(crate) fn is_idle(&self) -> Outcome<bool> {
         let queue = self.shared.lock();
-        queue.tasks.is_empty() && !queue.busy
+        match &queue.error {
+            Some(failure) => Err(failure.clone()),
+            None => Ok(queue.tasks.is_empty() && !queue.busy),
+        }
+    }
+
+    /// From now on nothing is computed once a task has failed.
+    pub(crate) fn stop_on_failure(&self) {
+        self.shared.stops.store(true, Ordering::Relaxed);
     }
 
     /// Waits until everything enqueued so far and since has run; reports the stream's error.
@@ -126,8 +159,10 @@ impl Stream {
         };
         // What waits for an event of an abandoned record must not wait for ever.
         for task in abandoned {
-            if let Task::Record(event, turn) = task {
-                event.complete(turn);
+            match task {
+                Task::Record(event, turn) => event.complete(turn, None),
+                Task::Wait(event, ..) => event.passed(),
+                Task::Kernel(_) | Task::Patient(_) | Task::Reset(..) => {}
             }
         }
         let worker = self
@@ -161,8 +196,8 @@ fn run(shared: &Shared) {
                     .unwrap_or_else(PoisonError::into_inner);
             }
         };
-        let broken = shared.lock().error.is_some();
-        let outcome = perform(shared, task, broken);
+        let error = shared.lock().error.clone();
+        let outcome = perform(shared, task, error);
         let mut queue = shared.lock();
         queue.busy = false;
         if let Err(failure) = outcome {
@@ -175,16 +210,18 @@ fn run(shared: &Shared) {
 /// How soon a stream that waits for an event notices that it is destroyed by force.
 const PATIENCE: Duration = Duration::from_millis(10);
 
-/// After an error the stream computes nothing, but records its events, so that no one hangs.
-fn perform(shared: &Shared, task: Task, broken: bool) -> Outcome<()> {
+/// After an error the stream goes on, as streams do by default, or computes nothing if it was told to stop;
+/// events are recorded in either case, so that no one hangs, and know of the error.
+fn perform(shared: &Shared, task: Task, error: Option<Failure>) -> Outcome<()> {
     let delay = config::current()
         .map(|config| config.delay)
         .unwrap_or_default();
     if !delay.is_zero() {
         std::thread::sleep(delay);
     }
+    let abandoned = || shared.lock().abandoned;
     match task {
-        Task::Kernel(_) if broken => Ok(()),
+        Task::Kernel(_) if error.is_some() && shared.stops.load(Ordering::Relaxed) => Ok(()),
         Task::Kernel(kernel) => {
             let mut memory = memory();
             let run = std::panic::AssertUnwindSafe(|| kernel(&mut memory));
@@ -195,13 +232,29 @@ fn perform(shared: &Shared, task: Task, broken: bool) -> Outcome<()> {
                 )
             })
         }
+        Task::Patient(work) => work(&abandoned),
         Task::Record(event, turn) => {
-            event.complete(turn);
+            event.complete(turn, error);
             Ok(())
         }
-        Task::Wait(event, turn) => {
-            while !event.wait(turn, Some(PATIENCE)) && !shared.lock().abandoned {}
+        Task::Reset(event, turn) => {
+            event.reset(turn);
             Ok(())
+        }
+        Task::Wait(event, turn, limit) => {
+            let deadline = limit.map(|limit| Instant::now() + limit);
+            let mut outcome = Ok(());
+            while !event.wait(turn, Some(PATIENCE)) && !abandoned() {
+                if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                    outcome = Err(Failure::new(
+                        ACL_ERROR_RT_EVENT_SYNC_TIMEOUT,
+                        "a stream waited for an event longer than it was told to",
+                    ));
+                    break;
+                }
+            }
+            event.passed();
+            outcome
         }
     }
 }

@@ -405,3 +405,54 @@ fn groups_that_go_past_the_rows_break_the_stream() {
         assert!(text.contains("no list of groups"), "{text}");
     }
 }
+
+#[test]
+fn quantised_products_are_refused_and_say_so() {
+    let _session = Session::start();
+    let list = Tensor::integers(ACL_INT64, &[2], &[1, 1]);
+    let mut eight = (
+        [Tensor::empty(ACL_INT8, &[2, 4])],
+        [Tensor::empty(ACL_INT8, &[2, 4, 2])],
+    );
+    let (mut y, mut scale) = ([Tensor::empty(F16, &[2, 2])], [Tensor::empty(F32, &[2, 2])]);
+    let (x, weight) = (List::of(&mut eight.0), List::of(&mut eight.1));
+    let (y, scale) = (List::of(&mut y), List::of(&mut scale));
+    for scale in [scale.0.cast_const(), null()] {
+        let status = run(
+            // SAFETY: handles are checked, the places are variables.
+            |size, executor| unsafe {
+                aclnnGroupedMatmulV5GetWorkspaceSize(
+                    x.0,
+                    weight.0,
+                    null(),
+                    scale,
+                    null(),
+                    null(),
+                    null(),
+                    null(),
+                    list.handle,
+                    null(),
+                    null(),
+                    null(),
+                    2,
+                    0,
+                    1,
+                    0,
+                    null_mut(),
+                    y.0,
+                    null_mut(),
+                    null_mut(),
+                    size,
+                    executor,
+                )
+            },
+            aclnnGroupedMatmulV5,
+        );
+        let (code, text) = status.expect_err("they are not emulated");
+        assert_eq!(code, ACLNN_ERR_PARAM_INVALID);
+        assert!(
+            text.contains("quantised products are not emulated"),
+            "{text}"
+        );
+    }
+}

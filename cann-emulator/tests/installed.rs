@@ -2,6 +2,7 @@
 
 #![cfg(target_os = "linux")]
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -40,8 +41,10 @@ impl Installed {
                 "-Wl,--no-as-needed",
                 "-lopapi",
                 "-lnnopbase",
+                "-lhccl",
                 "-lascendcl",
                 "-lm",
+                "-pthread",
             ])
             .output()
             .expect("a compiler, as for linking Rust");
@@ -92,6 +95,59 @@ fn a_c_program_runs_an_operator_by_the_published_protocol() {
 }
 
 #[test]
+fn a_c_program_sees_the_rest_of_the_runtime() {
+    let installed = Installed::new("tour");
+    let program = installed.compile("cc", &["-std=gnu11"], "runtime_tour.c");
+    for delay in ["0", "3000"] {
+        let output = installed.run(&program, &[("CANN_EMULATOR_DELAY_US", delay)]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        assert_eq!(text(&output.stdout), "done\n");
+        assert_eq!(text(&output.stderr), "", "nothing leaked");
+    }
+}
+
+#[test]
+fn a_c_program_is_two_ranks_of_a_group() {
+    let installed = Installed::new("hccl");
+    let program = installed.compile("cc", &["-std=c11"], "all_reduce.c");
+    let output = installed.run(&program, &[]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stdout), "done\n");
+    assert_eq!(text(&output.stderr), "", "nothing leaked");
+}
+
+/// What `absent.md` names, in backticks.
+fn absent() -> BTreeSet<&'static str> {
+    let lines = include_str!("../absent.md").lines();
+    let names = lines.filter_map(|line| line.strip_prefix("* `")?.strip_suffix('`'));
+    names.collect()
+}
+
+/// Every function that `cann-sys` declares is exported, or said not to be; phases by their operator.
+#[test]
+fn what_is_not_exported_is_said() {
+    let installed = Installed::new("symbols");
+    let search = Search::in_folder(&installed.0);
+    let cann = Cann::load_from(&search).expect("it is there");
+    let names: Vec<_> = cann.missing().iter().map(|symbol| symbol.name()).collect();
+    let missing: BTreeSet<&str> = names
+        .iter()
+        .map(|name| name.strip_suffix("GetWorkspaceSize").unwrap_or(name))
+        .collect();
+    let unsaid: Vec<_> = missing.difference(&absent()).copied().collect();
+    let known = absent();
+    let wrong: Vec<_> = known.difference(&missing).collect();
+    assert!(
+        unsaid.is_empty(),
+        "not exported, and not in absent.md: {unsaid:?}"
+    );
+    assert!(
+        wrong.is_empty(),
+        "in absent.md, but exported or not declared: {wrong:?}"
+    );
+}
+
+#[test]
 fn faults_are_injected_by_the_environment() {
     let installed = Installed::new("faults");
     let program = installed.compile("cc", &["-std=c11"], "rms_norm.c");
@@ -128,9 +184,10 @@ fn cann_sys_finds_the_functions_and_names_those_that_are_not_there() {
         cann.grouped_matmul.newest(),
         Ok(NewestGroupedMatmul::V5(..))
     ));
+    assert!(cann.hccl.HcclAllReduce.is_present());
     let error = cann
         .hccl
-        .HcclAllReduce
+        .HcclCommSuspend
         .get()
         .expect_err("it is not emulated");
     assert!(error.to_string().contains("libhccl.so"), "{error}");

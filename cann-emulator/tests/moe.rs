@@ -245,6 +245,19 @@ fn rows_that_are_no_permutation_break_the_stream() {
     assert!(text.contains("no permutation"), "{text}");
 }
 
+/// As a published example has it, whose indices are the bits of floats.
+#[test]
+fn rows_beyond_the_end_count_as_nothing() {
+    let _session = Session::start();
+    let permuted = Tensor::floats(F32, &[2, 2], &[1.0, 2.0, 3.0, 4.0]);
+    let bits = i64::from(1.0f32.to_bits());
+    let rows = Tensor::integers(ACL_INT32, &[2], &[0, bits]);
+    let probs = Tensor::floats(F32, &[1, 2], &[1.0, 1.0]);
+    let out = Tensor::empty(F32, &[1, 2]);
+    unpermute(&permuted, &rows, Some(&probs), &out).expect("published");
+    assert_eq!(out.read(), [1.0, 2.0]);
+}
+
 /// One token's scores by hand in f64: probabilities in falling order, the first of equals first.
 fn exact_choice(x: &[f32], k: usize, before: bool) -> (Vec<f64>, Vec<i64>) {
     let mut order: Vec<usize> = (0..x.len()).collect();

@@ -6,6 +6,7 @@ use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::time::{Duration, Instant};
 
+use cann_emulator::abi::copy::*;
 use cann_emulator::abi::runtime::*;
 use cann_emulator::{Config, usage};
 use cann_sys::errors::*;
@@ -185,6 +186,90 @@ fn a_missing_synchronisation_shows() {
         assert_eq!(download::<u8>(device, 4), [2; 4]);
         assert_eq!(aclrtDestroyStream(stream), 0);
         assert_eq!(aclrtFree(device), 0);
+    }
+}
+
+/// Failed work shows in every wait and query of its stream, of its device and of events behind it.
+#[test]
+fn failed_work_is_told_by_streams_events_and_the_device() {
+    let _session = Session::with(slow());
+    let (stream, other, before, after) = (stream(), stream(), event(), event());
+    let (source, target) = (malloc(64), malloc(64));
+    // SAFETY: handles are checked.
+    unsafe {
+        assert_eq!(aclrtRecordEvent(before, stream), 0);
+        let kind = ACL_MEMCPY_DEVICE_TO_DEVICE;
+        assert_eq!(aclrtMemcpyAsync(target, 64, source, 64, kind, stream), 0);
+        assert_eq!(aclrtFree(source), 0);
+        assert_eq!(aclrtRecordEvent(after, stream), 0);
+        assert_eq!(aclrtStreamWaitEvent(other, after), 0);
+        // By default a stream goes on.
+        assert_eq!(aclrtMemsetAsync(target, 64, 5, 64, stream), 0);
+
+        assert_eq!(aclrtSynchronizeEvent(before), 0);
+        let failed = aclrtSynchronizeEvent(after);
+        assert_eq!(failed, ACL_ERROR_RT_PARAM_INVALID);
+        assert!(message().contains("used after it was freed"));
+        let mut status = ACL_STREAM_STATUS_COMPLETE;
+        assert_eq!(aclrtStreamQuery(stream, &mut status), failed);
+        assert_eq!(aclrtSynchronizeStream(stream), failed);
+        assert_eq!(aclrtSynchronizeDevice(), failed);
+        assert_eq!(download::<u8>(target, 64), [5; 64]);
+        // Who waited for the event is not told.
+        assert_eq!(aclrtSynchronizeStream(other), 0);
+
+        assert_eq!(aclrtFree(target), 0);
+        for event in [before, after] {
+            assert_eq!(aclrtDestroyEvent(event), 0);
+        }
+        for stream in [stream, other] {
+            assert_eq!(aclrtDestroyStream(stream), 0);
+        }
+    }
+}
+
+#[test]
+fn a_stream_that_stops_on_failure_computes_nothing_after_it() {
+    let _session = Session::with(slow());
+    let (stream, source, target) = (stream(), malloc(64), malloc(64));
+    // SAFETY: handles are checked.
+    unsafe {
+        assert_eq!(
+            aclrtSetStreamFailureMode(stream, 7),
+            ACL_ERROR_RT_PARAM_INVALID
+        );
+        let mode = ACL_STOP_ON_FAILURE.into();
+        assert_eq!(aclrtSetStreamFailureMode(stream, mode), 0);
+        let kind = ACL_MEMCPY_DEVICE_TO_DEVICE;
+        assert_eq!(aclrtMemcpyAsync(target, 64, source, 64, kind, stream), 0);
+        assert_eq!(aclrtFree(source), 0);
+        assert_eq!(aclrtMemsetAsync(target, 64, 5, 64, stream), 0);
+        assert_eq!(aclrtSynchronizeStream(stream), ACL_ERROR_RT_PARAM_INVALID);
+        assert_eq!(download::<u8>(target, 64), [0xff; 64]);
+        assert_eq!(aclrtFree(target), 0);
+        assert_eq!(aclrtDestroyStream(stream), 0);
+    }
+}
+
+#[test]
+fn a_stream_waits_for_an_event_no_longer_than_it_is_told_to() {
+    let _session = Session::start();
+    let (stream, other, event) = (stream(), stream(), event());
+    // SAFETY: handles are checked.
+    unsafe {
+        assert_eq!(aclrtStreamWaitEventWithTimeout(stream, event, 20), 0);
+        assert_eq!(
+            aclrtSynchronizeStream(stream),
+            ACL_ERROR_RT_EVENT_SYNC_TIMEOUT
+        );
+        assert_eq!(aclrtStreamWaitEvent(other, event), 0);
+        let mut status = ACL_EVENT_WAIT_STATUS_COMPLETE;
+        assert_eq!(aclrtQueryEventWaitStatus(event, &mut status), 0);
+        assert_eq!(status, ACL_EVENT_WAIT_STATUS_NOT_READY);
+        assert_eq!(aclrtDestroyEvent(event), 0);
+        for stream in [stream, other] {
+            assert_eq!(aclrtDestroyStream(stream), 0);
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use crate::bindings::*;
 use crate::error::{Attempt, LoadError};
 use crate::open::{Libraries, Visibility};
 use crate::search::{Search, operator_libraries};
-use crate::symbol::Symbol;
+use crate::symbol::{MissingSymbol, Symbol};
 
 /// CANN, as far as it was found: one table per area.
 ///
@@ -91,6 +91,29 @@ impl Cann {
     /// The version of `cann-emulator`, if that is what was loaded in place of CANN.
     pub fn emulator(&self) -> Option<&str> {
         self.emulator.as_deref()
+    }
+
+    /// Every function that no library has.
+    pub fn missing(&self) -> Vec<MissingSymbol> {
+        [
+            self.runtime.missing(),
+            self.meta.missing(),
+            self.norm.missing(),
+            self.activation.missing(),
+            self.rotary.missing(),
+            self.matmul.missing(),
+            self.grouped_matmul.missing(),
+            self.moe.missing(),
+            self.attention.missing(),
+            self.training.missing(),
+            self.elementwise.missing(),
+            self.reduce.missing(),
+            self.index.missing(),
+            self.shape.missing(),
+            self.create.missing(),
+            self.hccl.missing(),
+        ]
+        .concat()
     }
 
     fn resolve(

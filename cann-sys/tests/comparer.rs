@@ -142,6 +142,50 @@ fn differences_are_named() {
     }
 }
 
+/// A union of ours as other versions may have it.
+const UNION: &str = "
+#include <cstdint>
+typedef union { uint16_t moduleId; uint32_t deviceId; uint8_t rsv[8]; } aclrtMallocAttrValue;
+typedef enum aclrtTsId { ACL_TS_ID_RESERVED = 2 } aclrtTsId;
+typedef enum tagType { ACL_MEM_LOCATION_TYPE_DEVICE = 1 } aclrtMemLocationType;
+";
+
+#[test]
+fn what_grows_from_version_to_version_is_a_note() {
+    let kept = [
+        "aclrtMallocAttrValue",
+        "ACL_TS_ID_RESERVED",
+        "ACL_MEM_LOCATION_TYPE_DEVICE",
+    ];
+    let found = |text: &str| differences("growing", text, &kept);
+    let Some(same) = found(UNION) else { return };
+    assert_eq!(same, []);
+    for (from, to, is_note) in [
+        // A member more, of no more bytes; the end of an enum, elsewhere.
+        ("uint8_t rsv", "uint32_t vaFlag; uint8_t rsv", true),
+        ("RESERVED = 2", "RESERVED = 5", true),
+        // Larger, more aligned, without a member, or with another type of one.
+        ("rsv[8]", "rsv[8]; uint32_t more[4]", false),
+        ("uint8_t rsv", "uint64_t wide; uint8_t rsv", false),
+        ("uint16_t moduleId; ", "", false),
+        ("uint32_t deviceId", "int32_t deviceId", false),
+        ("DEVICE = 1", "DEVICE = 3", false),
+    ] {
+        assert!(UNION.contains(from), "{from}");
+        let Some(found) = found(&UNION.replace(from, to)) else {
+            return;
+        };
+        let [difference] = found.as_slice() else {
+            panic!("{to}: {found:?}")
+        };
+        assert_eq!(
+            matches!(difference, Difference::Note { .. }),
+            is_note,
+            "{difference}"
+        );
+    }
+}
+
 #[test]
 fn a_missing_function_is_named() {
     let text = AGREEING.replace("aclnnStatus aclnnSwiGlu(", "aclnnStatus aclnnSwiGluOther(");

@@ -29,10 +29,14 @@ fn our_declarations_are_those_of_the_toolkit() {
         }
     }
 
-    let (missing, differing): (Vec<_>, Vec<_>) = ours
-        .differences(&theirs)
-        .into_iter()
-        .partition(|difference| matches!(difference, Difference::Missing(_)));
+    let (mut missing, mut notes, mut differing) = (Vec::new(), Vec::new(), Vec::new());
+    for difference in ours.differences(&theirs) {
+        match difference {
+            Difference::Missing(_) => missing.push(difference),
+            Difference::Note { .. } => notes.push(difference),
+            Difference::Differs { .. } => differing.push(difference),
+        }
+    }
     let compared = ours
         .functions
         .keys()
@@ -41,6 +45,9 @@ fn our_declarations_are_those_of_the_toolkit() {
     eprintln!("{compared} of {} functions compared", ours.functions.len());
     for difference in &missing {
         eprintln!("not in this toolkit: {difference}");
+    }
+    for note in &notes {
+        eprintln!("otherwise in this toolkit, which is as well: {note}");
     }
     for (header, why) in &unreadable {
         eprintln!("not read: {}: {why}", header.display());

@@ -1,12 +1,14 @@
 //! Pinned memory of the host, which copies can run from and to while the host goes on.
 
+use std::ffi::c_void;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use crate::cann::call;
+use super::class::class;
+use crate::cann::{Cann, call, lock};
 use crate::device::{Device, DeviceInner};
 use crate::dtype::Element;
 use crate::error::{Error, Result};
@@ -21,17 +23,37 @@ pub struct Pinned<E: Element> {
     elements: PhantomData<E>,
 }
 
-/// An allocation of CANN's.
+/// An allocation of CANN's, which goes to the device's cache in the end.
 pub(crate) struct Pages {
-    pointer: NonNull<u8>,
+    start: Start,
+    size: usize,
     /// None for no bytes, which are not allocated.
     device: Option<Arc<DeviceInner>>,
 }
 
+/// Where an allocation begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Start(NonNull<u8>);
+
 // SAFETY: memory of the host, owned like a box; only its freeing needs a context, and sets it.
-unsafe impl Send for Pages {}
+unsafe impl Send for Start {}
 // SAFETY: shared access does nothing to it.
-unsafe impl Sync for Pages {}
+unsafe impl Sync for Start {}
+
+impl Start {
+    /// Frees the memory. The context must be current.
+    ///
+    /// # Safety
+    ///
+    /// It came from `aclrtMallocHost`, nobody uses it, and this is the only time.
+    pub(crate) unsafe fn free(self, cann: &Cann) {
+        let pointer = self.0.as_ptr().cast();
+        // SAFETY: the caller vouches for it.
+        if let Err(error) = unsafe { call!(cann, runtime.aclrtFreeHost(pointer)) } {
+            tracing::error!(%error, "pinned memory could not be freed");
+        }
+    }
+}
 
 impl<E: Element> Pinned<E> {
     /// `length` elements of zero bytes.
@@ -42,7 +64,7 @@ impl<E: Element> Pinned<E> {
     pub fn zeroed(device: &Device, length: usize) -> Result<Self> {
         let this = Self::uninitialised(device.inner(), length)?;
         // SAFETY: `length` elements were allocated, and zero bytes are a value of every element.
-        unsafe { this.pages.pointer.cast::<E>().write_bytes(0, length) };
+        unsafe { this.pages.start.0.cast::<E>().write_bytes(0, length) };
         Ok(this)
     }
 
@@ -57,7 +79,8 @@ impl<E: Element> Pinned<E> {
         // SAFETY: as many elements were allocated as there are, in memory of their own.
         unsafe {
             this.pages
-                .pointer
+                .start
+                .0
                 .cast::<E>()
                 .copy_from_nonoverlapping(source, elements.len())
         };
@@ -82,8 +105,8 @@ impl<E: Element> Pinned<E> {
         self.pages.clone()
     }
 
-    pub(crate) fn pointer(&self) -> *mut std::ffi::c_void {
-        self.pages.pointer.as_ptr().cast()
+    pub(crate) fn pointer(&self) -> *mut c_void {
+        self.pages.start.0.as_ptr().cast()
     }
 }
 
@@ -93,14 +116,14 @@ impl<E: Element> Deref for Pinned<E> {
     fn deref(&self) -> &[E] {
         // SAFETY: `length` elements are there and initialised; while the device writes to them the buffer
         // is within the copy that does (`Upload` or `Download`), which doesn't show it.
-        unsafe { std::slice::from_raw_parts(self.pages.pointer.cast().as_ptr(), self.length) }
+        unsafe { std::slice::from_raw_parts(self.pages.start.0.cast().as_ptr(), self.length) }
     }
 }
 
 impl<E: Element> DerefMut for Pinned<E> {
     fn deref_mut(&mut self) -> &mut [E] {
         // SAFETY: as above; other holders of the pages (streams) only keep them alive.
-        unsafe { std::slice::from_raw_parts_mut(self.pages.pointer.cast().as_ptr(), self.length) }
+        unsafe { std::slice::from_raw_parts_mut(self.pages.start.0.cast().as_ptr(), self.length) }
     }
 }
 
@@ -114,22 +137,42 @@ impl Pages {
     fn new(device: &Arc<DeviceInner>, bytes: usize, alignment: usize) -> Result<Self> {
         if bytes == 0 {
             // An address that suits any element.
-            let pointer = NonNull::<u128>::dangling().cast();
+            let start = Start(NonNull::<u128>::dangling().cast());
             return Ok(Self {
-                pointer,
+                start,
+                size: 0,
                 device: None,
             });
         }
+        let size = class(bytes).unwrap_or(bytes);
+        let kept = lock(device.pinned()).take(size);
+        let start = match kept {
+            Some(start) => start,
+            None => Self::ask(device, size, alignment)?,
+        };
+        Ok(Self {
+            start,
+            size,
+            device: Some(device.clone()),
+        })
+    }
+
+    /// New memory; if the host has none, what is kept makes room.
+    fn ask(device: &Arc<DeviceInner>, size: usize, alignment: usize) -> Result<Start> {
         device.enter()?;
-        let mut pointer = std::ptr::null_mut();
-        // SAFETY: a place for the answer and a size that is not zero; freed once, when dropped.
-        unsafe { call!(device.cann(), runtime.aclrtMallocHost(&mut pointer, bytes)) }?;
+        let ask = || -> Result<*mut c_void> {
+            let mut pointer = std::ptr::null_mut();
+            // SAFETY: a place for the answer and a size that is not zero; freed once.
+            unsafe { call!(device.cann(), runtime.aclrtMallocHost(&mut pointer, size)) }?;
+            Ok(pointer)
+        };
+        let pointer = match ask() {
+            Err(_) if device.release_pinned() => ask()?,
+            answer => answer?,
+        };
         let found = NonNull::new(pointer.cast::<u8>());
         match found.filter(|pointer| pointer.addr().get() % alignment == 0) {
-            Some(pointer) => Ok(Self {
-                pointer,
-                device: Some(device.clone()),
-            }),
+            Some(pointer) => Ok(Start(pointer)),
             None => Err(device
                 .cann()
                 .unusable("aclrtMallocHost", "gave no usable address")),
@@ -140,13 +183,12 @@ impl Pages {
 impl Drop for Pages {
     fn drop(&mut self) {
         let Some(device) = &self.device else { return };
-        let pointer = self.pointer.as_ptr().cast();
-        let freed = device.enter().and_then(|()| {
-            // SAFETY: it came from `aclrtMallocHost`, and streams whose copies use it hold it.
-            unsafe { call!(device.cann(), runtime.aclrtFreeHost(pointer)) }
-        });
-        if let Err(error) = freed {
-            tracing::error!(%error, "pinned memory could not be freed");
+        let surplus = lock(device.pinned()).give_back(self.size, self.start);
+        let Some(start) = surplus else { return };
+        match device.enter() {
+            // SAFETY: it came from `ask`, and streams whose copies use it hold it.
+            Ok(()) => unsafe { start.free(device.cann()) },
+            Err(error) => tracing::error!(%error, "pinned memory could not be freed"),
         }
     }
 }

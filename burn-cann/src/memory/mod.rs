@@ -3,10 +3,14 @@
 mod block;
 mod class;
 mod host;
+mod pinned;
 mod pool;
 
 pub use block::Memory;
 pub use host::Pinned;
+pub(crate) use host::Start;
+pub(crate) use pinned::PinnedCache;
+pub use pinned::PinnedStatistics;
 pub use pool::Statistics;
 pub(crate) use pool::{Backend, Pool, Refused, StreamId};
 

@@ -15,6 +15,9 @@ use cann_sys::Search;
 /// Says to a process that it is the scenario, not the test that starts it.
 const INSIDE: &str = "BURN_CANN_SCENARIO";
 
+/// How long a scenario may take, in seconds.
+const LIMIT_S: &str = "300";
+
 /// A run of the calling test's body in a process of its own, on an emulator with settings.
 pub struct Scenario {
     name: &'static str,
@@ -68,16 +71,25 @@ impl Scenario {
             println!("the scenario is at its end");
             return;
         }
-        let mut process = Command::new(env::current_exe().expect("a path"));
+        // What hangs is an error too.
+        let mut process = Command::new("timeout");
+        process
+            .arg(LIMIT_S)
+            .arg(env::current_exe().expect("a path"));
         process.args([self.name, "--exact", "--nocapture", "--include-ignored"]);
         process
             .env(INSIDE, "1")
             .env("CANN_LIB_DIR", library_folder());
-        process.envs(self.settings);
+        process.envs(self.settings.iter().cloned());
         let output = process.output().expect("the test's own program runs");
         let text = String::from_utf8_lossy(&output.stdout).into_owned()
             + &String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{text}");
+        let settings = &self.settings;
+        assert!(
+            output.status.code() != Some(124),
+            "hung with {settings:?}: {text}"
+        );
+        assert!(output.status.success(), "{settings:?}: {text}");
         assert!(
             text.contains("the scenario is at its end"),
             "no test of this name ran: {text}"

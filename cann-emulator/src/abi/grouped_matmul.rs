@@ -60,6 +60,13 @@ fn prepare(parameters: &Parameters, operands: &mut Operands) -> Outcome<Work> {
     let bias = operands.list("bias", parameters.bias, false)?;
     let list = operands.optional("groupList", parameters.group_list)?;
     let output = operands.list("y", parameters.output, true)?;
+    for (name, tensors) in [("x", &x), ("weight", &weight)] {
+        ensure!(
+            tensors.iter().all(|tensor| tensor.dtype != ACL_INT8),
+            ACLNN_ERR_PARAM_INVALID,
+            "{name} is i8, but quantised products are not emulated; f16, bf16 and f32 are"
+        );
+    }
     let split = check_parameters(parameters)?;
     let roles = Roles {
         x: &x,

@@ -7,6 +7,7 @@ use cann_sys::meta::*;
 
 use crate::abi::exports;
 use crate::error::{Outcome, ensure, fail, status};
+use crate::executor::phase_two;
 use crate::object::{self, Object};
 use crate::tensor::{self, Tensor};
 
@@ -435,6 +436,22 @@ function!(aclDestroyAclOpExecutor(executor: *mut aclOpExecutor) {
     ensure!(!executor.is_null(), ACLNN_ERR_PARAM_NULLPTR, "the executor is NULL");
     destroy(executor as usize, object::executor)
 });
+
+// Phase two of the operator that the executor is of.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn CommonOpExecutorRun(
+    workspace: *mut c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus {
+    let operator = match object::executor(executor as usize) {
+        Ok(found) => found.operator(),
+        Err(failure) => return status("CommonOpExecutorRun", Err(failure)),
+    };
+    phase_two(operator, workspace, workspace_size, executor, stream)
+}
+exports!(meta: CommonOpExecutorRun);
 
 /// Sets an address of a repeatable executor: of which operands, and of a list's member or not.
 macro_rules! set_address {

@@ -10,13 +10,24 @@
 #![allow(non_snake_case, missing_docs, clippy::missing_safety_doc)]
 
 pub mod activation;
+pub mod callback;
+pub mod copy;
+pub mod copy_batch;
+pub mod copy_indirect;
+pub mod data_buffer;
+pub mod device_info;
+pub mod fill;
 pub mod grouped_matmul;
+pub mod hccl;
 pub mod identity;
+pub mod lifecycle;
 pub mod meta;
 pub mod moe;
 pub mod norm;
+pub mod op_timeout;
 pub mod rotary;
 pub mod runtime;
+pub mod stream_config;
 
 /// Checks that each function has its declared prototype.
 macro_rules! exports {

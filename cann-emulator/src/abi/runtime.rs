@@ -8,18 +8,19 @@ use std::time::Duration;
 use cann_sys::errors::*;
 use cann_sys::runtime::*;
 
-use crate::abi::exports;
-use crate::error::{Failure, Outcome, ensure, fail, last_code, status, take_text};
-use crate::memory::memory;
-use crate::stream::Task;
-use crate::{report, state, tensor};
+use crate::abi::{exports, lifecycle};
+use crate::error::{Failure, Outcome, ensure, fail, last_code, take_text};
+use crate::memory::{Memory, memory};
+use crate::state::Scope;
+use crate::stream::{Settings, Task};
+use crate::{callback, report, state, tensor};
 
 /// Writes to a place that the caller gave.
 ///
 /// # Safety
 ///
 /// `place` is NULL or valid for a write.
-unsafe fn give<T>(place: *mut T, value: T) -> Outcome<()> {
+pub(super) unsafe fn give<T>(place: *mut T, value: T) -> Outcome<()> {
     ensure!(
         !place.is_null(),
         ACL_ERROR_INVALID_PARAM,
@@ -30,16 +31,18 @@ unsafe fn give<T>(place: *mut T, value: T) -> Outcome<()> {
     Ok(())
 }
 
+/// Exports a function of the runtime and checks its prototype.
 macro_rules! function {
     ($name:ident($($argument:ident: $type:ty),*) $body:block) => {
         #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name($($argument: $type),*) -> aclError {
-            let work = || -> Outcome<()> { $body };
-            status(stringify!($name), work())
+        pub unsafe extern "C" fn $name($($argument: $type),*) -> cann_sys::types::aclError {
+            let work = || -> $crate::error::Outcome<()> { $body };
+            $crate::error::status(stringify!($name), work())
         }
-        exports!(runtime: $name);
+        $crate::abi::exports!(runtime: $name);
     };
 }
+pub(super) use function;
 
 function!(aclInit(config_path: *const c_char) {
     if !config_path.is_null() {
@@ -47,12 +50,27 @@ function!(aclInit(config_path: *const c_char) {
         let path = unsafe { CStr::from_ptr(config_path) }.to_string_lossy().into_owned();
         ensure!(std::path::Path::new(&path).is_file(), ACL_ERROR_INVALID_FILE, "there is no file {path}");
     }
-    state::initialise()
+    state::initialise()?;
+    lifecycle::begin()
 });
 
-function!(aclFinalize() {
+fn finalise() -> Outcome<()> {
+    if state::config().is_ok() {
+        lifecycle::end()?;
+    }
+    callback::forget_all();
     report::keep(state::finalise()?);
     Ok(())
+}
+
+function!(aclFinalize() { finalise() });
+function!(aclFinalizeReference(references: *mut u64) {
+    let left = state::release()?;
+    if !references.is_null() {
+        // SAFETY: checked, and the caller vouches for the place.
+        unsafe { give(references, left) }?;
+    }
+    if left == 0 { finalise() } else { Ok(()) }
 });
 
 function!(aclrtGetVersion(major: *mut i32, minor: *mut i32, patch: *mut i32) {
@@ -103,6 +121,17 @@ function!(aclsysGetVersionStr(package: *mut c_char, version: *mut c_char) {
     // SAFETY: the documented size of the caller's buffer.
     unsafe { version.copy_from_nonoverlapping(field.as_ptr(), field.len()) };
     Ok(())
+});
+
+function!(aclsysGetVersionNum(package: *mut c_char, version: *mut i32) {
+    ensure!(!package.is_null(), ACL_ERROR_INVALID_PARAM, "the name of the package is NULL");
+    let text = crate::config::current().map_err(|text| Failure::new(ACL_ERROR_INVALID_PARAM, text))?.version;
+    // As the macros of CANN's headers weigh the parts of a version: 8.5.0 is 80500000.
+    let weights = [10_000_000, 100_000, 1000];
+    let parts = version_parts(&text);
+    let numbers = parts.iter().map(|part| part.parse().unwrap_or(0));
+    // SAFETY: the caller vouches for the place.
+    unsafe { give(version, numbers.zip(weights).map(|(part, weight): (i32, i32)| part * weight).sum()) }
 });
 
 #[unsafe(no_mangle)]
@@ -164,16 +193,42 @@ function!(aclrtQueryDeviceStatus(device: i32, status: *mut aclrtDeviceStatus) {
     // SAFETY: the caller vouches for the place.
     unsafe { give(status, ACL_RT_DEVICE_STATUS_NORMAL) }
 });
-function!(aclrtDeviceCanAccessPeer(can: *mut i32, device: i32, peer: i32) {
+
+/// Two devices that there are.
+fn check_peers(device: i32, peer: i32) -> Outcome<()> {
     let devices = 0..state::config()?.devices as i32;
-    ensure!(devices.contains(&device) && devices.contains(&peer) && device != peer, ACL_ERROR_RT_INVALID_DEVICEID, "two devices are needed");
+    ensure!(
+        devices.contains(&device) && devices.contains(&peer) && device != peer,
+        ACL_ERROR_RT_INVALID_DEVICEID,
+        "devices {device} and {peer}: two different ones of {} are needed",
+        devices.end
+    );
+    Ok(())
+}
+
+function!(aclrtDeviceCanAccessPeer(can: *mut i32, device: i32, peer: i32) {
+    check_peers(device, peer)?;
     // SAFETY: the caller vouches for the place.
     unsafe { give(can, 1) }
 });
 
-fn timeout(milliseconds: i32) -> Outcome<Option<Duration>> {
+// Copies between devices work in either case: the emulator does not ask for what it cannot refuse.
+function!(aclrtDeviceEnablePeerAccess(peer: i32, flags: u32) {
+    ensure!(flags == 0, ACL_ERROR_INVALID_PARAM, "flags are reserved and must be 0");
+    check_peers(state::current_device()?, peer)
+});
+function!(aclrtDeviceDisablePeerAccess(peer: i32) { check_peers(state::current_device()?, peer) });
+function!(aclrtSetTsDevice(id: aclrtTsId) {
+    state::current_device()?;
+    ensure!(id.0 < ACL_TS_ID_RESERVED.0, ACL_ERROR_INVALID_PARAM, "there is no task scheduler {}", id.0);
+    Ok(())
+});
+
+/// A time to wait for. Zero only looks, which CANN 9 documents.
+pub(super) fn timeout(milliseconds: i32) -> Outcome<Option<Duration>> {
     match milliseconds {
         -1 => Ok(None),
+        0 if state::config()?.major() >= 9 => Ok(Some(Duration::ZERO)),
         1.. => Ok(Some(Duration::from_millis(milliseconds as u64))),
         _ => fail!(
             ACL_ERROR_RT_PARAM_INVALID,
@@ -203,17 +258,37 @@ function!(aclrtCreateContext(context: *mut aclrtContext, device: i32) {
 });
 function!(aclrtDestroyContext(context: aclrtContext) { state::destroy_context(context as usize) });
 function!(aclrtSetCurrentContext(context: aclrtContext) { state::set_context(context as usize) });
+function!(aclrtCtxGetCurrentDefaultStream(stream: *mut aclrtStream) {
+    // SAFETY: the caller vouches for the place.
+    unsafe { give(stream, state::default_stream()? as aclrtStream) }
+});
 function!(aclrtGetCurrentContext(context: *mut aclrtContext) {
     // SAFETY: the caller vouches for the place.
     unsafe { give(context, state::current_context()? as aclrtContext) }
 });
+
+fn check_option(option: aclSysParamOpt) -> Outcome<u32> {
+    ensure!(
+        option.0 <= ACL_OPT_ENABLE_DEBUG_KERNEL.0,
+        ACL_ERROR_INVALID_PARAM,
+        "no such option"
+    );
+    Ok(option.0)
+}
+
 function!(aclrtCtxGetSysParamOpt(option: aclSysParamOpt, value: *mut i64) {
     // SAFETY: the caller vouches for the place.
-    unsafe { give(value, state::option(option.0)?) }
+    unsafe { give(value, state::option(Scope::Context, check_option(option)?)?) }
 });
 function!(aclrtCtxSetSysParamOpt(option: aclSysParamOpt, value: i64) {
-    ensure!(option.0 <= ACL_OPT_ENABLE_DEBUG_KERNEL.0, ACL_ERROR_INVALID_PARAM, "no such option");
-    state::set_option(option.0, value)
+    state::set_option(Scope::Context, check_option(option)?, value)
+});
+function!(aclrtGetSysParamOpt(option: aclSysParamOpt, value: *mut i64) {
+    // SAFETY: the caller vouches for the place.
+    unsafe { give(value, state::option(Scope::Process, check_option(option)?)?) }
+});
+function!(aclrtSetSysParamOpt(option: aclSysParamOpt, value: i64) {
+    state::set_option(Scope::Process, check_option(option)?, value)
 });
 
 fn allocate(address: *mut *mut c_void, size: usize) -> Outcome<()> {
@@ -227,6 +302,53 @@ fn allocate(address: *mut *mut c_void, size: usize) -> Outcome<()> {
     unsafe { give(address, made as *mut c_void) }
 }
 
+/// The attributes of an allocation; none of no configuration.
+///
+/// # Safety
+///
+/// `config` is NULL or valid, with an array of as many attributes as it says.
+unsafe fn attributes<'a>(config: *mut aclrtMallocConfig) -> Outcome<&'a [aclrtMallocAttribute]> {
+    // SAFETY: the caller vouches for it.
+    let Some(config) = (unsafe { config.as_ref() }) else {
+        return Ok(&[]);
+    };
+    if config.numAttrs == 0 {
+        return Ok(&[]);
+    }
+    ensure!(
+        !config.attrs.is_null(),
+        ACL_ERROR_INVALID_PARAM,
+        "{} attributes at NULL",
+        config.numAttrs
+    );
+    // SAFETY: as above.
+    Ok(unsafe { std::slice::from_raw_parts(config.attrs, config.numAttrs) })
+}
+
+/// Which module the memory is for is no matter here; memory of a device is that of the thread's.
+fn check_config(attributes: &[aclrtMallocAttribute], on_device: bool) -> Outcome<()> {
+    for attribute in attributes {
+        match attribute.attr {
+            ACL_RT_MEM_ATTR_RSV | ACL_RT_MEM_ATTR_MODULE_ID => {}
+            ACL_RT_MEM_ATTR_DEVICE_ID => {
+                // SAFETY: every field of the union is plain numbers, and the attribute says which it is.
+                let device = unsafe { attribute.value.deviceId };
+                ensure!(
+                    !on_device || i64::from(device) == i64::from(state::current_device()?),
+                    ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                    "memory of device {device} from a thread of another device is not emulated"
+                );
+            }
+            other => fail!(
+                ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                "the attribute {} of an allocation is not emulated",
+                other.0
+            ),
+        }
+    }
+    Ok(())
+}
+
 function!(aclrtMalloc(address: *mut *mut c_void, size: usize, _policy: aclrtMemMallocPolicy) {
     allocate(address, size)
 });
@@ -236,7 +358,18 @@ function!(aclrtMallocAlign32(address: *mut *mut c_void, size: usize, _policy: ac
 function!(aclrtMallocCached(address: *mut *mut c_void, size: usize, _policy: aclrtMemMallocPolicy) {
     allocate(address, size)
 });
+function!(aclrtMallocWithCfg(
+    address: *mut *mut c_void, size: usize, _policy: aclrtMemMallocPolicy, config: *mut aclrtMallocConfig
+) {
+    // SAFETY: the caller vouches for the configuration.
+    check_config(unsafe { attributes(config) }?, true)?;
+    allocate(address, size)
+});
 function!(aclrtFree(address: *mut c_void) { state::free(address as usize) });
+function!(aclrtFreeWithDevSync(address: *mut c_void) {
+    synchronize_device(None)?;
+    state::free(address as usize)
+});
 function!(aclrtGetMemInfo(_attribute: aclrtMemAttr, free: *mut usize, total: *mut usize) {
     let limit = state::config()?.memory;
     let device = state::current_device()?;
@@ -254,166 +387,68 @@ function!(aclrtPointerGetAttributes(address: *const c_void, attributes: *mut acl
     // SAFETY: the caller vouches for the place.
     unsafe { give(attributes, aclrtPtrAttributes { location, pageSize: 4096, rsv: [0; 4] }) }
 });
+// Of device memory there is but one kind here.
+function!(aclrtCheckMemType(
+    addresses: *mut *mut c_void, size: u32, what: u32, matches: *mut u32, reserved: u32
+) {
+    state::config()?;
+    let known = ACL_RT_MEM_TYPE_DEV | ACL_RT_MEM_TYPE_DVPP | ACL_RT_MEM_TYPE_RSVD;
+    ensure!(!addresses.is_null() && size > 0, ACL_ERROR_RT_PARAM_INVALID, "there are no addresses");
+    ensure!(
+        what != 0 && what & !known == 0,
+        ACL_ERROR_RT_PARAM_INVALID,
+        "there is no kind of memory {what:#x}"
+    );
+    ensure!(reserved == 0, ACL_ERROR_RT_PARAM_INVALID, "the reserved argument must be 0");
+    // SAFETY: checked above, and the caller vouches for the list.
+    let addresses = unsafe { std::slice::from_raw_parts(addresses, size as usize) };
+    let memory = memory();
+    let all = addresses.iter().all(|&address| memory.device_of(address as usize).is_some());
+    // SAFETY: the caller vouches for the place.
+    unsafe { give(matches, u32::from(all && what & ACL_RT_MEM_TYPE_DEV != 0)) }
+});
 function!(aclrtMallocHost(address: *mut *mut c_void, size: usize) {
     ensure!(!address.is_null(), ACL_ERROR_INVALID_PARAM, "the place for the address is NULL");
     // SAFETY: the caller vouches for the place.
     unsafe { give(address, state::pin(size)? as *mut c_void) }
 });
+function!(aclrtMallocHostWithCfg(address: *mut *mut c_void, size: u64, config: *mut aclrtMallocConfig) {
+    ensure!(!address.is_null(), ACL_ERROR_INVALID_PARAM, "the place for the address is NULL");
+    // SAFETY: the caller vouches for the configuration.
+    check_config(unsafe { attributes(config) }?, false)?;
+    // SAFETY: the caller vouches for the place.
+    unsafe { give(address, state::pin(size as usize)? as *mut c_void) }
+});
 function!(aclrtFreeHost(address: *mut c_void) { state::unpin(address as usize) });
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Side {
-    Host,
-    Device,
-}
-
-/// Which side source and target are on, checked against what the caller says; CANN 9 doesn't care what
-/// the caller says.
-fn sides(to: usize, from: usize, kind: aclrtMemcpyKind) -> Outcome<(Side, Side)> {
-    let config = state::config()?;
-    let memory = memory();
-    let side = |address| {
-        if memory.is_device(address) {
-            Side::Device
-        } else {
-            Side::Host
-        }
-    };
-    let actual = (side(to), side(from));
-    let said = match kind {
-        _ if config.major() >= 9 => actual,
-        ACL_MEMCPY_HOST_TO_HOST => (Side::Host, Side::Host),
-        ACL_MEMCPY_HOST_TO_DEVICE => (Side::Device, Side::Host),
-        ACL_MEMCPY_DEVICE_TO_HOST => (Side::Host, Side::Device),
-        ACL_MEMCPY_DEVICE_TO_DEVICE => (Side::Device, Side::Device),
-        ACL_MEMCPY_DEFAULT => actual,
-        _ => fail!(
-            ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-            "a copy of kind {}",
-            kind.0
-        ),
-    };
-    ensure!(
-        said == actual,
-        ACL_ERROR_RT_INVALID_MEMORY_TYPE,
-        "the kind of the copy says another side than the addresses {to:#x} (to) and {from:#x} (from)"
-    );
-    Ok(said)
-}
-
-fn check_copy(to: usize, to_size: usize, from: usize, count: usize) -> Outcome<()> {
-    ensure!(
-        to != 0 && from != 0,
-        ACL_ERROR_INVALID_PARAM,
-        "an address is NULL"
-    );
-    ensure!(count > 0, ACL_ERROR_INVALID_PARAM, "a copy of 0 bytes");
-    ensure!(
-        count <= to_size,
-        ACL_ERROR_RT_PARAM_INVALID,
-        "{count} bytes into a target of {to_size}"
-    );
-    Ok(())
-}
-
-/// Copies now.
-///
-/// # Safety
-///
-/// Addresses on the host are valid for `count` bytes.
-unsafe fn copy(to: usize, from: usize, count: usize, sides: (Side, Side)) -> Outcome<()> {
-    let mut memory = memory();
-    // SAFETY: of the host's, the caller vouches for it; and a host can't overlap a copy of the device's.
-    unsafe {
-        match sides {
-            (Side::Host, Side::Host) => {
-                std::ptr::copy(from as *const u8, to as *mut u8, count);
-            }
-            (Side::Device, Side::Host) => {
-                let source = std::slice::from_raw_parts(from as *const u8, count);
-                memory.bytes_mut(to, count)?.copy_from_slice(source);
-            }
-            (Side::Host, Side::Device) => {
-                let bytes = memory.bytes(from, count)?;
-                std::ptr::copy_nonoverlapping(bytes.as_ptr(), to as *mut u8, count);
-            }
-            (Side::Device, Side::Device) => {
-                let bytes = memory.bytes(from, count)?.to_vec();
-                memory.bytes_mut(to, count)?.copy_from_slice(&bytes);
-            }
-        }
-    }
-    Ok(())
-}
-
-function!(aclrtMemcpy(to: *mut c_void, to_size: usize, from: *const c_void, count: usize, kind: aclrtMemcpyKind) {
-    let (to, from) = (to as usize, from as usize);
-    check_copy(to, to_size, from, count)?;
-    state::current_device()?;
-    let sides = sides(to, from, kind)?;
-    // SAFETY: the caller vouches for its memory on the host.
-    unsafe { copy(to, from, count, sides) }
+function!(aclrtFreeHostWithDevSync(address: *mut c_void) {
+    synchronize_device(None)?;
+    state::unpin(address as usize)
 });
 
-// Asynchronous only from and to memory of aclrtMallocHost. Of other host memory the source is read at
-// once, and a copy to it waits for the stream: neither is read or written later.
-function!(aclrtMemcpyAsync(
-    to: *mut c_void, to_size: usize, from: *const c_void, count: usize, kind: aclrtMemcpyKind, stream: aclrtStream
+function!(aclrtHostRegister(
+    address: *mut c_void, size: u64, kind: aclrtHostRegisterType, device_address: *mut *mut c_void
 ) {
-    let (to, from) = (to as usize, from as usize);
-    check_copy(to, to_size, from, count)?;
-    let stream = state::stream(stream as usize)?;
-    let sides = sides(to, from, kind)?;
-    let host = match sides {
-        (Side::Host, Side::Host) => {
-            fail!(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "a copy on a stream from host to host")
-        }
-        (Side::Host, Side::Device) => Some(to),
-        (Side::Device, Side::Host) => Some(from),
-        (Side::Device, Side::Device) => None,
-    };
-    let pinned = host.is_none_or(|host| state::is_pinned(host, count));
-    if !pinned && sides.0 == Side::Device {
-        // SAFETY: the caller vouches for its memory on the host.
-        let bytes = unsafe { std::slice::from_raw_parts(from as *const u8, count) }.to_vec();
-        return stream.enqueue(Task::Kernel(Box::new(move |memory| {
-            memory.bytes_mut(to, count)?.copy_from_slice(&bytes);
-            Ok(())
-        })));
-    }
-    if !pinned {
-        stream.synchronize(None)?;
-        // SAFETY: the caller vouches for its memory on the host.
-        return unsafe { copy(to, from, count, sides) };
-    }
-    stream.enqueue(Task::Kernel(Box::new(move |memory| {
-        if let Some(host) = host {
-            ensure!(
-                state::is_pinned(host, count),
-                ACL_ERROR_RT_PARAM_INVALID,
-                "the host memory of a copy was freed before the stream came to it"
-            );
-        }
-        // SAFETY: of the host's, it is still what aclrtMallocHost gave.
-        unsafe {
-            match sides {
-                (Side::Device, Side::Host) => {
-                    let source = std::slice::from_raw_parts(from as *const u8, count);
-                    memory.bytes_mut(to, count)?.copy_from_slice(source);
-                }
-                (Side::Host, _) => {
-                    let bytes = memory.bytes(from, count)?;
-                    std::ptr::copy_nonoverlapping(bytes.as_ptr(), to as *mut u8, count);
-                }
-                (Side::Device, Side::Device) => {
-                    let bytes = memory.bytes(from, count)?.to_vec();
-                    memory.bytes_mut(to, count)?.copy_from_slice(&bytes);
-                }
-            }
-        }
-        Ok(())
-    })))
+    ensure!(!device_address.is_null(), ACL_ERROR_INVALID_PARAM, "the place for the address is NULL");
+    ensure!(kind == ACL_HOST_REGISTER_MAPPED, ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "the kind {} is not emulated", kind.0);
+    let mapped = state::register(address as usize, size as usize, true)?;
+    // SAFETY: the caller vouches for the place.
+    unsafe { give(device_address, mapped.unwrap_or(0) as *mut c_void) }
 });
+function!(aclrtHostRegisterV2(address: *mut c_void, size: u64, flags: u32) {
+    let known = ACL_HOST_REG_MAPPED | ACL_HOST_REG_PINNED;
+    ensure!(
+        flags != 0 && flags & !known == 0,
+        ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+        "the flags {flags:#x} are not ACL_HOST_REG_MAPPED and ACL_HOST_REG_PINNED"
+    );
+    state::register(address as usize, size as usize, flags & ACL_HOST_REG_MAPPED != 0).map(drop)
+});
+function!(aclrtHostGetDevicePointer(address: *mut c_void, device_address: *mut *mut c_void, flags: u32) {
+    ensure!(flags == 0, ACL_ERROR_INVALID_PARAM, "flags are reserved and must be 0");
+    // SAFETY: the caller vouches for the place.
+    unsafe { give(device_address, state::mapped(address as usize)? as *mut c_void) }
+});
+function!(aclrtHostUnregister(address: *mut c_void) { state::unregister(address as usize) });
 
 fn check_fill(address: *mut c_void, size: usize, count: usize) -> Outcome<usize> {
     ensure!(
@@ -429,29 +464,62 @@ fn check_fill(address: *mut c_void, size: usize, count: usize) -> Outcome<usize>
     Ok(address as usize)
 }
 
+/// Fills now.
+///
+/// # Safety
+///
+/// An address on the host is valid for the bytes.
+unsafe fn fill_memory(memory: &mut Memory, address: usize, value: u8, count: usize) -> Outcome<()> {
+    if memory.is_device(address) {
+        memory.bytes_mut(address, count)?.fill(value);
+    } else {
+        // SAFETY: the caller vouches for it.
+        unsafe { std::ptr::write_bytes(address as *mut u8, value, count) };
+    }
+    Ok(())
+}
+
 function!(aclrtMemset(address: *mut c_void, size: usize, value: i32, count: usize) {
     let address = check_fill(address, size, count)?;
     state::current_device()?;
-    memory().bytes_mut(address, count)?.fill(value as u8);
-    Ok(())
+    // SAFETY: the caller vouches for its memory on the host.
+    unsafe { fill_memory(&mut memory(), address, value as u8, count) }
 });
 function!(aclrtMemsetAsync(address: *mut c_void, size: usize, value: i32, count: usize, stream: aclrtStream) {
     let address = check_fill(address, size, count)?;
-    state::stream(stream as usize)?.enqueue(Task::Kernel(Box::new(move |memory| {
-        memory.bytes_mut(address, count)?.fill(value as u8);
-        Ok(())
-    })))
+    let stream = state::stream(stream as usize)?;
+    if !memory().is_device(address) {
+        // Documented as synchronous.
+        stream.synchronize(None)?;
+    } else {
+        return stream.enqueue(Task::Kernel(Box::new(move |memory| {
+            memory.bytes_mut(address, count)?.fill(value as u8);
+            Ok(())
+        })));
+    }
+    // SAFETY: the caller vouches for its memory on the host.
+    unsafe { fill_memory(&mut memory(), address, value as u8, count) }
 });
 
-function!(aclrtCreateStream(stream: *mut aclrtStream) {
-    ensure!(!stream.is_null(), ACL_ERROR_INVALID_PARAM, "the place for the stream is NULL");
-    // SAFETY: the caller vouches for the place.
-    unsafe { give(stream, state::create_stream()? as aclrtStream) }
-});
-function!(aclrtCreateStreamWithConfig(stream: *mut aclrtStream, _priority: u32, _flags: u32) {
-    ensure!(!stream.is_null(), ACL_ERROR_INVALID_PARAM, "the place for the stream is NULL");
-    // SAFETY: the caller vouches for the place.
-    unsafe { give(stream, state::create_stream()? as aclrtStream) }
+pub(super) fn new_stream(place: *mut aclrtStream, settings: Settings) -> Outcome<()> {
+    ensure!(
+        !place.is_null(),
+        ACL_ERROR_INVALID_PARAM,
+        "the place for the stream is NULL"
+    );
+    ensure!(
+        settings.priority <= 7,
+        ACL_ERROR_RT_PARAM_INVALID,
+        "a priority of {}; there are 0, the highest, to 7",
+        settings.priority
+    );
+    // SAFETY: checked above, and the caller vouches for the place.
+    unsafe { give(place, state::create_stream(settings)? as aclrtStream) }
+}
+
+function!(aclrtCreateStream(stream: *mut aclrtStream) { new_stream(stream, Settings::default()) });
+function!(aclrtCreateStreamWithConfig(stream: *mut aclrtStream, priority: u32, flags: u32) {
+    new_stream(stream, Settings { priority, flags })
 });
 function!(aclrtDestroyStream(stream: aclrtStream) { state::destroy_stream(stream as usize, false) });
 function!(aclrtDestroyStreamForce(stream: aclrtStream) { state::destroy_stream(stream as usize, true) });
@@ -461,10 +529,48 @@ function!(aclrtSynchronizeStream(stream: aclrtStream) {
 function!(aclrtSynchronizeStreamWithTimeout(stream: aclrtStream, milliseconds: i32) {
     state::stream(stream as usize)?.synchronize(timeout(milliseconds)?)
 });
+// A stream with failed work is not complete and never will be: the query is the failure.
 function!(aclrtStreamQuery(stream: aclrtStream, status: *mut aclrtStreamStatus) {
-    let idle = state::stream(stream as usize)?.is_idle();
+    let idle = state::stream(stream as usize)?.is_idle()?;
     // SAFETY: the caller vouches for the place.
     unsafe { give(status, if idle { ACL_STREAM_STATUS_COMPLETE } else { ACL_STREAM_STATUS_NOT_READY }) }
+});
+function!(aclrtStreamGetId(stream: aclrtStream, id: *mut i32) {
+    // SAFETY: the caller vouches for the place.
+    unsafe { give(id, state::stream(stream as usize)?.id) }
+});
+function!(aclrtStreamGetPriority(stream: aclrtStream, priority: *mut u32) {
+    // SAFETY: the caller vouches for the place.
+    unsafe { give(priority, state::stream(stream as usize)?.settings.priority) }
+});
+function!(aclrtStreamGetFlags(stream: aclrtStream, flags: *mut u32) {
+    // SAFETY: the caller vouches for the place.
+    unsafe { give(flags, state::stream(stream as usize)?.settings.flags) }
+});
+function!(aclrtSetStreamFailureMode(stream: aclrtStream, mode: u64) {
+    state::stream(stream as usize)?;
+    match u32::try_from(mode) {
+        Ok(ACL_CONTINUE_ON_FAILURE) => Ok(()),
+        Ok(ACL_STOP_ON_FAILURE) => {
+            // On these processors it is the mode of all streams of the context.
+            state::streams_of_context()?.iter().for_each(|stream| stream.stop_on_failure());
+            Ok(())
+        }
+        _ => fail!(ACL_ERROR_RT_PARAM_INVALID, "there is no failure mode {mode}"),
+    }
+});
+
+/// How many streams and events the emulator says a device has; it has no limit of its own.
+const STREAMS: usize = 1984;
+const EVENTS: usize = 65_535;
+
+function!(aclrtGetStreamAvailableNum(count: *mut u32) {
+    // SAFETY: the caller vouches for the place.
+    unsafe { give(count, STREAMS.saturating_sub(state::counts()?.0) as u32) }
+});
+function!(aclrtGetEventAvailNum(count: *mut u32) {
+    // SAFETY: the caller vouches for the place.
+    unsafe { give(count, EVENTS.saturating_sub(state::counts()?.1) as u32) }
 });
 
 fn new_event(place: *mut aclrtEvent) -> Outcome<()> {
@@ -486,10 +592,33 @@ function!(aclrtRecordEvent(event: aclrtEvent, stream: aclrtStream) {
     let turn = event.record();
     stream.enqueue(Task::Record(event, turn))
 });
-function!(aclrtStreamWaitEvent(stream: aclrtStream, event: aclrtEvent) {
-    let (event, stream) = (state::event(event as usize)?, state::stream(stream as usize)?);
+
+fn wait_for(stream: aclrtStream, event: aclrtEvent, limit: Option<Duration>) -> Outcome<()> {
+    let (event, stream) = (
+        state::event(event as usize)?,
+        state::stream(stream as usize)?,
+    );
     let turn = event.turn();
-    stream.enqueue(Task::Wait(event, turn))
+    event.awaited();
+    stream.enqueue(Task::Wait(event, turn, limit))
+}
+
+function!(aclrtStreamWaitEvent(stream: aclrtStream, event: aclrtEvent) { wait_for(stream, event, None) });
+// A wait that takes too long is an error of the stream.
+function!(aclrtStreamWaitEventWithTimeout(stream: aclrtStream, event: aclrtEvent, milliseconds: i32) {
+    wait_for(stream, event, timeout(milliseconds)?)
+});
+function!(aclrtSetOpWaitTimeout(_seconds: u32) { state::current_device().map(drop) });
+function!(aclrtResetEvent(event: aclrtEvent, stream: aclrtStream) {
+    let (event, stream) = (state::event(event as usize)?, state::stream(stream as usize)?);
+    let turn = event.records();
+    stream.enqueue(Task::Reset(event, turn))
+});
+function!(aclrtQueryEvent(event: aclrtEvent, status: *mut aclrtEventStatus) {
+    let complete = state::event(event as usize)?.is_complete();
+    let found = if complete { ACL_EVENT_STATUS_COMPLETE } else { ACL_EVENT_STATUS_NOT_READY };
+    // SAFETY: the caller vouches for the place.
+    unsafe { give(status, found) }
 });
 function!(aclrtQueryEventStatus(event: aclrtEvent, status: *mut aclrtEventRecordedStatus) {
     let complete = state::event(event as usize)?.is_complete();
@@ -497,11 +626,43 @@ function!(aclrtQueryEventStatus(event: aclrtEvent, status: *mut aclrtEventRecord
     // SAFETY: the caller vouches for the place.
     unsafe { give(status, found) }
 });
-function!(aclrtSynchronizeEvent(event: aclrtEvent) {
+function!(aclrtQueryEventWaitStatus(event: aclrtEvent, status: *mut aclrtEventWaitStatus) {
+    let passed = state::event(event as usize)?.is_passed();
+    let found = if passed { ACL_EVENT_WAIT_STATUS_COMPLETE } else { ACL_EVENT_WAIT_STATUS_NOT_READY };
+    // SAFETY: the caller vouches for the place.
+    unsafe { give(status, found) }
+});
+
+/// Waits for an event; the error of the stream that came to it.
+fn synchronize_event(event: aclrtEvent, limit: Option<Duration>) -> Outcome<()> {
     let event = state::event(event as usize)?;
-    ensure!(event.is_recorded(), ACL_ERROR_RT_PARAM_INVALID, "the event was never recorded: this would wait for ever");
-    event.wait(event.turn(), None);
-    Ok(())
+    ensure!(
+        event.is_recorded(),
+        ACL_ERROR_RT_PARAM_INVALID,
+        "the event was never recorded: this would wait for ever"
+    );
+    ensure!(
+        event.wait(event.turn(), limit),
+        ACL_ERROR_RT_EVENT_SYNC_TIMEOUT,
+        "the event's stream did not come to it in time"
+    );
+    event.failure().map_or(Ok(()), Err)
+}
+
+function!(aclrtSynchronizeEvent(event: aclrtEvent) { synchronize_event(event, None) });
+function!(aclrtSynchronizeEventWithTimeout(event: aclrtEvent, milliseconds: i32) {
+    synchronize_event(event, timeout(milliseconds)?)
+});
+function!(aclrtEventGetTimestamp(event: aclrtEvent, microseconds: *mut u64) {
+    let Some(at) = state::event(event as usize)?.completed_at() else {
+        fail!(ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, "the event was not recorded, or its stream has not come to it")
+    };
+    // SAFETY: the caller vouches for the place.
+    unsafe { give(microseconds, crate::event::timestamp(at)) }
+});
+function!(aclrtGetEventId(event: aclrtEvent, id: *mut u32) {
+    // SAFETY: the caller vouches for the place.
+    unsafe { give(id, state::event(event as usize)?.id) }
 });
 function!(aclrtEventElapsedTime(milliseconds: *mut f32, start: aclrtEvent, end: aclrtEvent) {
     let times = (state::event(start as usize)?.completed_at(), state::event(end as usize)?.completed_at());

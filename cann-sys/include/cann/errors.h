@@ -76,6 +76,7 @@ static const aclError ACL_ERROR_RT_STREAM_NOT_COMPLETE = 507004;
 static const aclError ACL_ERROR_RT_EVENT_NOT_COMPLETE = 507006;
 static const aclError ACL_ERROR_RT_SOC_VERSION = 507008;
 static const aclError ACL_ERROR_RT_LOST_HEARTBEAT = 507010;
+static const aclError ACL_ERROR_RT_REPORT_TIMEOUT = 507012;
 static const aclError ACL_ERROR_RT_AICORE_TIMEOUT = 507014;
 static const aclError ACL_ERROR_RT_AICORE_EXCEPTION = 507015;
 static const aclError ACL_ERROR_RT_AICPU_TIMEOUT = 507017;

@@ -70,6 +70,10 @@ aclnnStatus aclDestroyBoolArray(const aclBoolArray *array);
 aclnnStatus aclSetAclOpExecutorRepeatable(aclOpExecutor *executor);
 aclnnStatus aclDestroyAclOpExecutor(aclOpExecutor *executor);
 
+/* Phase two of any operator, which those of the operators call. */
+aclnnStatus CommonOpExecutorRun(void *workspace, uint64_t workspace_size, aclOpExecutor *executor,
+                                aclrtStream stream);
+
 /* New addresses for the operands of a repeatable executor, counted over all operands, over inputs or
  * over outputs; for members of a list, by list and member. The capitalised names are the old ones. */
 aclnnStatus aclSetTensorAddr(aclOpExecutor *executor, size_t index, aclTensor *tensor, void *data);

@@ -9,6 +9,12 @@ CANN_BEGIN
 #define ACL_EVENT_SYNC 0x00000001u
 #define ACL_EVENT_CAPTURE_STREAM_PROGRESS 0x00000002u
 #define ACL_EVENT_TIME_LINE 0x00000008u
+/* What a stream does once a task of it has failed. */
+#define ACL_CONTINUE_ON_FAILURE 0x00000000u
+#define ACL_STOP_ON_FAILURE 0x00000001u
+/* What host memory is registered for. */
+#define ACL_HOST_REG_MAPPED 0x2UL
+#define ACL_HOST_REG_PINNED 0x10000000UL
 #define ACL_STREAM_FAST_LAUNCH 0x00000001u
 #define ACL_STREAM_FAST_SYNC 0x00000002u
 #define ACL_PKG_VERSION_MAX_SIZE 128
@@ -46,6 +52,37 @@ typedef enum {
     ACL_OPT_ENABLE_DEBUG_KERNEL = 1,
 } aclSysParamOpt;
 
+/* The first of what a device can be asked; the rest is not declared here. */
+typedef enum {
+    ACL_DEV_ATTR_AICPU_CORE_NUM = 1,
+    ACL_DEV_ATTR_AICORE_CORE_NUM = 101,
+    ACL_DEV_ATTR_CUBE_CORE_NUM = 102,
+    ACL_DEV_ATTR_VECTOR_CORE_NUM = 201,
+    ACL_DEV_ATTR_TOTAL_GLOBAL_MEM_SIZE = 301,
+    ACL_DEV_ATTR_L2_CACHE_SIZE = 302,
+    ACL_DEV_ATTR_PHY_CHIP_ID = 402,
+    ACL_DEV_ATTR_IS_VIRTUAL = 501,
+} aclrtDevAttr;
+
+typedef enum {
+    ACL_RT_DEV_RES_CUBE_CORE = 0,
+    ACL_RT_DEV_RES_VECTOR_CORE = 1,
+} aclrtDevResLimitType;
+
+typedef enum {
+    ACL_RT_STREAM_WORK_ADDR_PTR = 0,
+    ACL_RT_STREAM_WORK_SIZE = 1,
+    ACL_RT_STREAM_FLAG = 2,
+    ACL_RT_STREAM_PRIORITY = 3,
+} aclrtStreamConfigAttr;
+
+/* Made and destroyed by functions; what is in them is CANN's own business. */
+typedef struct aclrtStreamConfigHandle aclrtStreamConfigHandle;
+typedef struct aclDataBuffer aclDataBuffer;
+
+/* Two flags of a byte each, two bytes, the kind of the error as an int, and details that grow. */
+typedef struct aclrtErrorInfo aclrtErrorInfo;
+
 typedef enum aclrtLastErrLevel {
     ACL_RT_THREAD_LEVEL = 0,
 } aclrtLastErrLevel;
@@ -78,6 +115,19 @@ typedef enum aclrtEventRecordedStatus {
     ACL_EVENT_RECORDED_STATUS_NOT_READY = 0,
     ACL_EVENT_RECORDED_STATUS_COMPLETE = 1,
 } aclrtEventRecordedStatus;
+
+/* As a stream's. */
+typedef enum aclrtEventStatus {
+    ACL_EVENT_STATUS_COMPLETE = 0,
+    ACL_EVENT_STATUS_NOT_READY = 1,
+    ACL_EVENT_STATUS_RESERVED = 2,
+} aclrtEventStatus;
+
+typedef enum aclrtEventWaitStatus {
+    ACL_EVENT_WAIT_STATUS_COMPLETE = 0,
+    ACL_EVENT_WAIT_STATUS_NOT_READY = 1,
+    ACL_EVENT_WAIT_STATUS_RESERVED = 0xFFFF,
+} aclrtEventWaitStatus;
 
 typedef enum aclrtCallbackBlockType {
     ACL_CALLBACK_NO_BLOCK = 0,
@@ -156,6 +206,18 @@ typedef struct aclrtMemLocation {
     aclrtMemLocationType type;
 } aclrtMemLocation;
 
+/* Where both ends of copies of a batch are. */
+typedef struct {
+    aclrtMemLocation dstLoc;
+    aclrtMemLocation srcLoc;
+    uint8_t rsv[16];
+} aclrtMemcpyBatchAttr;
+
+/* Kinds of device memory, to be combined. */
+#define ACL_RT_MEM_TYPE_DEV 0x2U
+#define ACL_RT_MEM_TYPE_DVPP 0x8U
+#define ACL_RT_MEM_TYPE_RSVD 0x10U
+
 typedef struct aclrtPtrAttributes {
     aclrtMemLocation location;
     uint32_t pageSize;
@@ -177,8 +239,41 @@ typedef struct aclrtUtilizationInfo {
     aclrtUtilizationExtendInfo *utilizationExtend;
 } aclrtUtilizationInfo;
 
+typedef struct aclrtUuid {
+    char bytes[16];
+} aclrtUuid;
+
+/* What a CANN on its processor has: modes of overflow, bf16, operators as binaries. */
+typedef enum {
+    ACL_CANN_ATTR_UNDEFINED = -1,
+    ACL_CANN_ATTR_INF_NAN = 0,
+    ACL_CANN_ATTR_BF16 = 1,
+    ACL_CANN_ATTR_JIT_COMPILE = 2,
+} aclCannAttr;
+
+typedef enum {
+    ACL_FEATURE_TSCPU_TASK_UPDATE_SUPPORT_AIC_AIV = 1,
+    ACL_FEATURE_SYSTEM_MEMQ_EVENT_CROSS_DEV = 21,
+} aclrtDevFeatureType;
+
+/* Who registers for the beginning and the end of the process: parts of CANN, once each, and others. */
+typedef enum aclRegisterCallbackType {
+    ACL_REG_TYPE_ACL_MODEL = 0,
+    ACL_REG_TYPE_ACL_OP_EXECUTOR = 1,
+    ACL_REG_TYPE_ACL_OP_CBLAS = 2,
+    ACL_REG_TYPE_ACL_OP_COMPILER = 3,
+    ACL_REG_TYPE_ACL_TDT_CHANNEL = 4,
+    ACL_REG_TYPE_ACL_TDT_QUEUE = 5,
+    ACL_REG_TYPE_ACL_DVPP = 6,
+    ACL_REG_TYPE_ACL_RETR = 7,
+    ACL_REG_TYPE_OTHER = 0xFFFF,
+} aclRegisterCallbackType;
+
+typedef aclError (*aclInitCallbackFunc)(const char *config, size_t length, void *user_data);
+typedef aclError (*aclFinalizeCallbackFunc)(void *user_data);
 typedef void *aclrtDrvMemHandle;
 typedef void (*aclrtCallback)(void *user_data);
+typedef void (*aclrtHostFunc)(void *user_data);
 
 /* The process. A second aclInit returns ACL_ERROR_REPEAT_INITIALIZE. */
 aclError aclInit(const char *config_path);
@@ -186,6 +281,13 @@ aclError aclFinalize();
 aclError aclFinalizeReference(uint64_t *references);
 
 /* Versions and errors. The text is the thread's, and valid until its next call. */
+aclError aclInitCallbackRegister(aclRegisterCallbackType type, aclInitCallbackFunc function,
+                                 void *user_data);
+aclError aclInitCallbackUnRegister(aclRegisterCallbackType type, aclInitCallbackFunc function);
+aclError aclFinalizeCallbackRegister(aclRegisterCallbackType type, aclFinalizeCallbackFunc function,
+                                     void *user_data);
+aclError aclFinalizeCallbackUnRegister(aclRegisterCallbackType type,
+                                       aclFinalizeCallbackFunc function);
 aclError aclrtGetVersion(int32_t *major, int32_t *minor, int32_t *patch);
 aclError aclsysGetCANNVersion(aclCANNPackageName package, aclCANNPackageVersion *version);
 aclError aclsysGetVersionStr(char *package, char *version);
@@ -193,7 +295,18 @@ aclError aclsysGetVersionNum(char *package, int32_t *version);
 const char *aclGetRecentErrMsg();
 aclError aclrtPeekAtLastError(aclrtLastErrLevel level);
 aclError aclrtGetLastError(aclrtLastErrLevel level);
+aclError aclrtGetErrorVerbose(int32_t device, aclrtErrorInfo *error);
 size_t aclDataTypeSize(aclDataType data_type);
+aclFloat16 aclFloatToFloat16(float value);
+float aclFloat16ToFloat(aclFloat16 value);
+
+/* An address with a size, in a record. It owns nothing. */
+aclDataBuffer *aclCreateDataBuffer(void *data, size_t size);
+aclError aclDestroyDataBuffer(const aclDataBuffer *buffer);
+aclError aclUpdateDataBuffer(aclDataBuffer *buffer, void *data, size_t size);
+void *aclGetDataBufferAddr(const aclDataBuffer *buffer);
+uint32_t aclGetDataBufferSize(const aclDataBuffer *buffer);
+size_t aclGetDataBufferSizeV2(const aclDataBuffer *buffer);
 
 /* Devices. The current one, and its context, belong to the calling thread. */
 aclError aclrtGetDeviceCount(uint32_t *count);
@@ -205,10 +318,26 @@ aclError aclrtSynchronizeDevice(void);
 aclError aclrtSynchronizeDeviceWithTimeout(int32_t milliseconds);
 const char *aclrtGetSocName();
 aclError aclGetDeviceCapability(uint32_t device, aclDeviceInfo what, int64_t *value);
+aclError aclrtGetDeviceInfo(uint32_t device, aclrtDevAttr what, int64_t *value);
+aclError aclrtGetResInCurrentThread(aclrtDevResLimitType what, uint32_t *count);
 aclError aclrtGetDeviceUtilizationRate(int32_t device, aclrtUtilizationInfo *rate);
+aclError aclrtGetDeviceCapability(int32_t device, aclrtDevFeatureType what, int32_t *value);
+aclError aclrtCheckArchCompatibility(const char *soc, int32_t *compatible);
+aclError aclGetCannAttributeList(const aclCannAttr **list, size_t *count);
+aclError aclGetCannAttribute(aclCannAttr what, int32_t *value);
 aclError aclrtQueryDeviceStatus(int32_t device, aclrtDeviceStatus *status);
 aclError aclrtDeviceCanAccessPeer(int32_t *can, int32_t device, int32_t peer);
 aclError aclrtDeviceEnablePeerAccess(int32_t peer, uint32_t flags);
+aclError aclrtDeviceDisablePeerAccess(int32_t peer);
+aclError aclrtGetLogicDevIdByUserDevId(const int32_t user, int32_t *const logic);
+aclError aclrtGetUserDevIdByLogicDevId(const int32_t logic, int32_t *const user);
+aclError aclrtGetPhyDevIdByLogicDevId(const int32_t logic, int32_t *const physical);
+aclError aclrtGetLogicDevIdByPhyDevId(const int32_t physical, int32_t *const logic);
+aclError aclrtGetUserDevIdByPhyDevId(const int32_t physical, int32_t *const user);
+aclError aclrtGetPhyDevIdByUserDevId(const int32_t user, int32_t *const physical);
+aclError aclrtDeviceGetUuid(int32_t device, aclrtUuid *uuid);
+aclError aclrtDeviceGetPCIBusId(int32_t device, char *text, int32_t size);
+aclError aclrtDeviceGetByPCIBusId(const char *text, int32_t *device);
 aclError aclrtGetRunMode(aclrtRunMode *mode);
 aclError aclrtSetTsDevice(aclrtTsId id);
 
@@ -217,6 +346,7 @@ aclError aclrtCreateContext(aclrtContext *context, int32_t device);
 aclError aclrtDestroyContext(aclrtContext context);
 aclError aclrtSetCurrentContext(aclrtContext context);
 aclError aclrtGetCurrentContext(aclrtContext *context);
+aclError aclrtCtxGetCurrentDefaultStream(aclrtStream *stream);
 aclError aclrtCtxGetSysParamOpt(aclSysParamOpt option, int64_t *value);
 aclError aclrtCtxSetSysParamOpt(aclSysParamOpt option, int64_t value);
 aclError aclrtGetSysParamOpt(aclSysParamOpt option, int64_t *value);
@@ -229,38 +359,93 @@ aclError aclrtMallocCached(void **address, size_t size, aclrtMemMallocPolicy pol
 aclError aclrtMallocWithCfg(void **address, size_t size, aclrtMemMallocPolicy policy,
                             aclrtMallocConfig *config);
 aclError aclrtFree(void *address);
+aclError aclrtFreeWithDevSync(void *address);
 aclError aclrtGetMemInfo(aclrtMemAttr attribute, size_t *free, size_t *total);
 aclError aclrtPointerGetAttributes(const void *address, aclrtPtrAttributes *attributes);
+aclError aclrtCheckMemType(void **addresses, uint32_t size, uint32_t type, uint32_t *matches,
+                           uint32_t reserved);
 
 /* Host memory that copies need not stage. */
 aclError aclrtMallocHost(void **address, size_t size);
+aclError aclrtMallocHostWithCfg(void **address, uint64_t size, aclrtMallocConfig *config);
 aclError aclrtFreeHost(void *address);
+aclError aclrtFreeHostWithDevSync(void *address);
+
+/* Host memory from elsewhere, from whole pages of 4 KiB. A device's address of it is for kernels. */
 aclError aclrtHostRegister(void *address, uint64_t size, aclrtHostRegisterType type,
                            void **device_address);
+aclError aclrtHostRegisterV2(void *address, uint64_t size, uint32_t flags);
+aclError aclrtHostGetDevicePointer(void *address, void **device_address, uint32_t flags);
+aclError aclrtHostUnregister(void *address);
 
 /* Copies and fills. None but those on a stream wait for it. */
 aclError aclrtMemcpy(void *to, size_t to_size, const void *from, size_t count,
                      aclrtMemcpyKind kind);
 aclError aclrtMemcpyAsync(void *to, size_t to_size, const void *from, size_t count,
                           aclrtMemcpyKind kind, aclrtStream stream);
+aclError aclrtMemcpyAsyncWithCondition(void *to, size_t to_size, const void *from, size_t count,
+                                       aclrtMemcpyKind kind, aclrtStream stream);
 aclError aclrtMemcpy2d(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
                        size_t height, aclrtMemcpyKind kind);
 aclError aclrtMemcpy2dAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch,
                             size_t width, size_t height, aclrtMemcpyKind kind, aclrtStream stream);
+/* Each of the attributes holds from the copy that its index names. The first to fail, if it is one of them,
+ * else SIZE_MAX, comes back. */
+aclError aclrtMemcpyBatch(void **to, size_t *to_sizes, void **from, size_t *counts, size_t copies,
+                          aclrtMemcpyBatchAttr *attributes, size_t *indices, size_t kinds,
+                          size_t *failed);
+aclError aclrtMemcpyBatchAsync(void **to, size_t *to_sizes, void **from, size_t *counts,
+                               size_t copies, aclrtMemcpyBatchAttr *attributes, size_t *indices,
+                               size_t kinds, size_t *failed, aclrtStream stream);
+aclError aclrtMemcpyBatchV2(void **to, size_t *to_sizes, void **from, size_t *counts,
+                            size_t copies, aclrtMemcpyBatchAttr *attributes, size_t *indices,
+                            size_t kinds);
+aclError aclrtMemcpyBatchAsyncV2(void **to, size_t *to_sizes, void **from, size_t *counts,
+                                 size_t copies, aclrtMemcpyBatchAttr *attributes, size_t *indices,
+                                 size_t kinds, aclrtStream stream);
+/* Copies of a device's that find their addresses on it: in a record, or where a pointer points to. */
+aclError aclrtGetMemcpyDescSize(aclrtMemcpyKind kind, size_t *size);
+aclError aclrtSetMemcpyDesc(void *record, aclrtMemcpyKind kind, void *from, void *to, size_t count,
+                            void *reserved);
+aclError aclrtMemcpyAsyncWithDesc(void *record, aclrtMemcpyKind kind, aclrtStream stream);
+aclError aclrtMemcpyAsyncWithOffset(void **to, size_t to_size, size_t to_offset, const void **from,
+                                    size_t count, size_t from_offset, aclrtMemcpyKind kind,
+                                    aclrtStream stream);
 aclError aclrtMemset(void *address, size_t size, int32_t value, size_t count);
 aclError aclrtMemsetAsync(void *address, size_t size, int32_t value, size_t count,
                           aclrtStream stream);
 
+aclError aclrtMemsetD32(void *address, size_t size, uint32_t value, size_t elements);
+aclError aclrtMemsetD32Async(void *address, size_t size, uint32_t value, size_t elements,
+                             aclrtStream stream);
+
 /* Streams. */
 aclError aclrtCreateStream(aclrtStream *stream);
 aclError aclrtCreateStreamWithConfig(aclrtStream *stream, uint32_t priority, uint32_t flags);
+aclrtStreamConfigHandle *aclrtCreateStreamConfigHandle(void);
+aclError aclrtSetStreamConfigOpt(aclrtStreamConfigHandle *config, aclrtStreamConfigAttr what,
+                                 const void *value, size_t size);
+aclError aclrtDestroyStreamConfigHandle(aclrtStreamConfigHandle *config);
+aclError aclrtCreateStreamV2(aclrtStream *stream, const aclrtStreamConfigHandle *config);
 aclError aclrtDestroyStream(aclrtStream stream);
 aclError aclrtDestroyStreamForce(aclrtStream stream);
 aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus *status);
+aclError aclrtStreamGetId(aclrtStream stream, int32_t *id);
+aclError aclrtStreamGetPriority(aclrtStream stream, uint32_t *priority);
+aclError aclrtStreamGetFlags(aclrtStream stream, uint32_t *flags);
+aclError aclrtGetStreamAvailableNum(uint32_t *count);
+aclError aclrtSetStreamFailureMode(aclrtStream stream, uint64_t mode);
 aclError aclrtSynchronizeStream(aclrtStream stream);
 aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t milliseconds);
 aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event);
+aclError aclrtStreamWaitEventWithTimeout(aclrtStream stream, aclrtEvent event,
+                                         int32_t milliseconds);
 aclError aclrtSetOpWaitTimeout(uint32_t seconds);
+aclError aclrtSetOpExecuteTimeOut(uint32_t seconds);
+aclError aclrtSetOpExecuteTimeOutWithMs(uint32_t milliseconds);
+aclError aclrtSetOpExecuteTimeOutV2(uint64_t microseconds, uint64_t *actual);
+aclError aclrtGetOpExecuteTimeout(uint32_t *const milliseconds);
+aclError aclrtGetOpTimeOutInterval(uint64_t *microseconds);
 
 /* Events. */
 aclError aclrtCreateEvent(aclrtEvent *event);
@@ -268,16 +453,29 @@ aclError aclrtCreateEventWithFlag(aclrtEvent *event, uint32_t flags);
 aclError aclrtCreateEventExWithFlag(aclrtEvent *event, uint32_t flags);
 aclError aclrtDestroyEvent(aclrtEvent event);
 aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream);
+aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream);
+aclError aclrtQueryEvent(aclrtEvent event, aclrtEventStatus *status);
 aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus *status);
+aclError aclrtQueryEventWaitStatus(aclrtEvent event, aclrtEventWaitStatus *status);
 aclError aclrtSynchronizeEvent(aclrtEvent event);
+aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t milliseconds);
 aclError aclrtEventElapsedTime(float *milliseconds, aclrtEvent start, aclrtEvent end);
 
-/* Host functions in a stream, run by a thread that has subscribed to it. */
+aclError aclrtEventGetTimestamp(aclrtEvent event, uint64_t *microseconds);
+aclError aclrtGetEventId(aclrtEvent event, uint32_t *id);
+aclError aclrtGetEventAvailNum(uint32_t *count);
+
+/* Host functions in a stream, run by a thread that has subscribed to it; those of the second kind by
+ * a thread of CANN's if none has. */
 aclError aclrtSubscribeReport(uint64_t thread, aclrtStream stream);
 aclError aclrtUnSubscribeReport(uint64_t thread, aclrtStream stream);
 aclError aclrtProcessReport(int32_t milliseconds);
 aclError aclrtLaunchCallback(aclrtCallback function, void *user_data,
                              aclrtCallbackBlockType blocking, aclrtStream stream);
+aclError aclrtSubscribeHostFunc(uint64_t thread, aclrtStream stream);
+aclError aclrtUnSubscribeHostFunc(uint64_t thread, aclrtStream stream);
+aclError aclrtProcessHostFunc(int32_t milliseconds);
+aclError aclrtLaunchHostFunc(aclrtStream stream, aclrtHostFunc function, void *user_data);
 
 CANN_END
 

@@ -148,6 +148,12 @@ pub type aclSetAclOpExecutorRepeatable = unsafe extern "C" fn(
 pub type aclDestroyAclOpExecutor = unsafe extern "C" fn(
     executor: *mut aclOpExecutor,
 ) -> aclnnStatus;
+pub type CommonOpExecutorRun = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
 pub type aclSetTensorAddr = unsafe extern "C" fn(
     executor: *mut aclOpExecutor,
     index: usize,
@@ -262,6 +268,7 @@ crate::table::function_table! {
         aclDestroyBoolArray,
         aclSetAclOpExecutorRepeatable,
         aclDestroyAclOpExecutor,
+        CommonOpExecutorRun,
         aclSetTensorAddr,
         aclSetInputTensorAddr,
         aclSetOutputTensorAddr,

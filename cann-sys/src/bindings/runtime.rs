@@ -6,10 +6,17 @@ pub use super::types::*;
 pub const ACL_EVENT_SYNC: u32 = 1;
 pub const ACL_EVENT_CAPTURE_STREAM_PROGRESS: u32 = 2;
 pub const ACL_EVENT_TIME_LINE: u32 = 8;
+pub const ACL_CONTINUE_ON_FAILURE: u32 = 0;
+pub const ACL_STOP_ON_FAILURE: u32 = 1;
+pub const ACL_HOST_REG_MAPPED: u32 = 2;
+pub const ACL_HOST_REG_PINNED: u32 = 268435456;
 pub const ACL_STREAM_FAST_LAUNCH: u32 = 1;
 pub const ACL_STREAM_FAST_SYNC: u32 = 2;
 pub const ACL_PKG_VERSION_MAX_SIZE: u32 = 128;
 pub const ACL_PKG_VERSION_PARTS_MAX_SIZE: u32 = 64;
+pub const ACL_RT_MEM_TYPE_DEV: u32 = 2;
+pub const ACL_RT_MEM_TYPE_DVPP: u32 = 8;
+pub const ACL_RT_MEM_TYPE_RSVD: u32 = 16;
 pub const ACL_PKG_NAME_CANN: aclCANNPackageName = aclCANNPackageName(0);
 pub const ACL_PKG_NAME_RUNTIME: aclCANNPackageName = aclCANNPackageName(1);
 pub const ACL_PKG_NAME_COMPILER: aclCANNPackageName = aclCANNPackageName(2);
@@ -86,6 +93,44 @@ pub const ACL_OPT_ENABLE_DEBUG_KERNEL: aclSysParamOpt = aclSysParamOpt(1);
 #[repr(transparent)]
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclSysParamOpt(pub ::std::os::raw::c_uint);
+pub const ACL_DEV_ATTR_AICPU_CORE_NUM: aclrtDevAttr = aclrtDevAttr(1);
+pub const ACL_DEV_ATTR_AICORE_CORE_NUM: aclrtDevAttr = aclrtDevAttr(101);
+pub const ACL_DEV_ATTR_CUBE_CORE_NUM: aclrtDevAttr = aclrtDevAttr(102);
+pub const ACL_DEV_ATTR_VECTOR_CORE_NUM: aclrtDevAttr = aclrtDevAttr(201);
+pub const ACL_DEV_ATTR_TOTAL_GLOBAL_MEM_SIZE: aclrtDevAttr = aclrtDevAttr(301);
+pub const ACL_DEV_ATTR_L2_CACHE_SIZE: aclrtDevAttr = aclrtDevAttr(302);
+pub const ACL_DEV_ATTR_PHY_CHIP_ID: aclrtDevAttr = aclrtDevAttr(402);
+pub const ACL_DEV_ATTR_IS_VIRTUAL: aclrtDevAttr = aclrtDevAttr(501);
+#[repr(transparent)]
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct aclrtDevAttr(pub ::std::os::raw::c_uint);
+pub const ACL_RT_DEV_RES_CUBE_CORE: aclrtDevResLimitType = aclrtDevResLimitType(0);
+pub const ACL_RT_DEV_RES_VECTOR_CORE: aclrtDevResLimitType = aclrtDevResLimitType(1);
+#[repr(transparent)]
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct aclrtDevResLimitType(pub ::std::os::raw::c_uint);
+pub const ACL_RT_STREAM_WORK_ADDR_PTR: aclrtStreamConfigAttr = aclrtStreamConfigAttr(0);
+pub const ACL_RT_STREAM_WORK_SIZE: aclrtStreamConfigAttr = aclrtStreamConfigAttr(1);
+pub const ACL_RT_STREAM_FLAG: aclrtStreamConfigAttr = aclrtStreamConfigAttr(2);
+pub const ACL_RT_STREAM_PRIORITY: aclrtStreamConfigAttr = aclrtStreamConfigAttr(3);
+#[repr(transparent)]
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct aclrtStreamConfigAttr(pub ::std::os::raw::c_uint);
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct aclrtStreamConfigHandle {
+    _unused: [u8; 0],
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct aclDataBuffer {
+    _unused: [u8; 0],
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct aclrtErrorInfo {
+    _unused: [u8; 0],
+}
 pub const ACL_RT_THREAD_LEVEL: aclrtLastErrLevel = aclrtLastErrLevel(0);
 #[repr(transparent)]
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
@@ -122,6 +167,22 @@ pub const ACL_EVENT_RECORDED_STATUS_COMPLETE: aclrtEventRecordedStatus = aclrtEv
 #[repr(transparent)]
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtEventRecordedStatus(pub ::std::os::raw::c_uint);
+pub const ACL_EVENT_STATUS_COMPLETE: aclrtEventStatus = aclrtEventStatus(0);
+pub const ACL_EVENT_STATUS_NOT_READY: aclrtEventStatus = aclrtEventStatus(1);
+pub const ACL_EVENT_STATUS_RESERVED: aclrtEventStatus = aclrtEventStatus(2);
+#[repr(transparent)]
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct aclrtEventStatus(pub ::std::os::raw::c_uint);
+pub const ACL_EVENT_WAIT_STATUS_COMPLETE: aclrtEventWaitStatus = aclrtEventWaitStatus(0);
+pub const ACL_EVENT_WAIT_STATUS_NOT_READY: aclrtEventWaitStatus = aclrtEventWaitStatus(
+    1,
+);
+pub const ACL_EVENT_WAIT_STATUS_RESERVED: aclrtEventWaitStatus = aclrtEventWaitStatus(
+    65535,
+);
+#[repr(transparent)]
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct aclrtEventWaitStatus(pub ::std::os::raw::c_uint);
 pub const ACL_CALLBACK_NO_BLOCK: aclrtCallbackBlockType = aclrtCallbackBlockType(0);
 pub const ACL_CALLBACK_BLOCK: aclrtCallbackBlockType = aclrtCallbackBlockType(1);
 #[repr(transparent)]
@@ -305,6 +366,41 @@ fn bindgen_test_layout_aclrtMemLocation() {
 }
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
+pub struct aclrtMemcpyBatchAttr {
+    pub dstLoc: aclrtMemLocation,
+    pub srcLoc: aclrtMemLocation,
+    pub rsv: [u8; 16usize],
+}
+#[test]
+fn bindgen_test_layout_aclrtMemcpyBatchAttr() {
+    const UNINIT: ::std::mem::MaybeUninit<aclrtMemcpyBatchAttr> = ::std::mem::MaybeUninit::uninit();
+    let ptr = UNINIT.as_ptr();
+    assert_eq!(
+        ::std::mem::size_of:: < aclrtMemcpyBatchAttr > (), 32usize, concat!("Size of: ",
+        stringify!(aclrtMemcpyBatchAttr))
+    );
+    assert_eq!(
+        ::std::mem::align_of:: < aclrtMemcpyBatchAttr > (), 4usize,
+        concat!("Alignment of ", stringify!(aclrtMemcpyBatchAttr))
+    );
+    assert_eq!(
+        unsafe { ::std::ptr::addr_of!((* ptr).dstLoc) as usize - ptr as usize }, 0usize,
+        concat!("Offset of field: ", stringify!(aclrtMemcpyBatchAttr), "::",
+        stringify!(dstLoc))
+    );
+    assert_eq!(
+        unsafe { ::std::ptr::addr_of!((* ptr).srcLoc) as usize - ptr as usize }, 8usize,
+        concat!("Offset of field: ", stringify!(aclrtMemcpyBatchAttr), "::",
+        stringify!(srcLoc))
+    );
+    assert_eq!(
+        unsafe { ::std::ptr::addr_of!((* ptr).rsv) as usize - ptr as usize }, 16usize,
+        concat!("Offset of field: ", stringify!(aclrtMemcpyBatchAttr), "::",
+        stringify!(rsv))
+    );
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
 pub struct aclrtPtrAttributes {
     pub location: aclrtMemLocation,
     pub pageSize: u32,
@@ -394,8 +490,81 @@ fn bindgen_test_layout_aclrtUtilizationInfo() {
         stringify!(utilizationExtend))
     );
 }
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct aclrtUuid {
+    pub bytes: [::std::os::raw::c_char; 16usize],
+}
+#[test]
+fn bindgen_test_layout_aclrtUuid() {
+    const UNINIT: ::std::mem::MaybeUninit<aclrtUuid> = ::std::mem::MaybeUninit::uninit();
+    let ptr = UNINIT.as_ptr();
+    assert_eq!(
+        ::std::mem::size_of:: < aclrtUuid > (), 16usize, concat!("Size of: ",
+        stringify!(aclrtUuid))
+    );
+    assert_eq!(
+        ::std::mem::align_of:: < aclrtUuid > (), 1usize, concat!("Alignment of ",
+        stringify!(aclrtUuid))
+    );
+    assert_eq!(
+        unsafe { ::std::ptr::addr_of!((* ptr).bytes) as usize - ptr as usize }, 0usize,
+        concat!("Offset of field: ", stringify!(aclrtUuid), "::", stringify!(bytes))
+    );
+}
+pub const ACL_CANN_ATTR_UNDEFINED: aclCannAttr = aclCannAttr(-1);
+pub const ACL_CANN_ATTR_INF_NAN: aclCannAttr = aclCannAttr(0);
+pub const ACL_CANN_ATTR_BF16: aclCannAttr = aclCannAttr(1);
+pub const ACL_CANN_ATTR_JIT_COMPILE: aclCannAttr = aclCannAttr(2);
+#[repr(transparent)]
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct aclCannAttr(pub ::std::os::raw::c_int);
+pub const ACL_FEATURE_TSCPU_TASK_UPDATE_SUPPORT_AIC_AIV: aclrtDevFeatureType = aclrtDevFeatureType(
+    1,
+);
+pub const ACL_FEATURE_SYSTEM_MEMQ_EVENT_CROSS_DEV: aclrtDevFeatureType = aclrtDevFeatureType(
+    21,
+);
+#[repr(transparent)]
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct aclrtDevFeatureType(pub ::std::os::raw::c_uint);
+pub const ACL_REG_TYPE_ACL_MODEL: aclRegisterCallbackType = aclRegisterCallbackType(0);
+pub const ACL_REG_TYPE_ACL_OP_EXECUTOR: aclRegisterCallbackType = aclRegisterCallbackType(
+    1,
+);
+pub const ACL_REG_TYPE_ACL_OP_CBLAS: aclRegisterCallbackType = aclRegisterCallbackType(
+    2,
+);
+pub const ACL_REG_TYPE_ACL_OP_COMPILER: aclRegisterCallbackType = aclRegisterCallbackType(
+    3,
+);
+pub const ACL_REG_TYPE_ACL_TDT_CHANNEL: aclRegisterCallbackType = aclRegisterCallbackType(
+    4,
+);
+pub const ACL_REG_TYPE_ACL_TDT_QUEUE: aclRegisterCallbackType = aclRegisterCallbackType(
+    5,
+);
+pub const ACL_REG_TYPE_ACL_DVPP: aclRegisterCallbackType = aclRegisterCallbackType(6);
+pub const ACL_REG_TYPE_ACL_RETR: aclRegisterCallbackType = aclRegisterCallbackType(7);
+pub const ACL_REG_TYPE_OTHER: aclRegisterCallbackType = aclRegisterCallbackType(65535);
+#[repr(transparent)]
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct aclRegisterCallbackType(pub ::std::os::raw::c_uint);
+pub type aclInitCallbackFunc = ::std::option::Option<
+    unsafe extern "C" fn(
+        config: *const ::std::os::raw::c_char,
+        length: usize,
+        user_data: *mut ::std::os::raw::c_void,
+    ) -> aclError,
+>;
+pub type aclFinalizeCallbackFunc = ::std::option::Option<
+    unsafe extern "C" fn(user_data: *mut ::std::os::raw::c_void) -> aclError,
+>;
 pub type aclrtDrvMemHandle = *mut ::std::os::raw::c_void;
 pub type aclrtCallback = ::std::option::Option<
+    unsafe extern "C" fn(user_data: *mut ::std::os::raw::c_void),
+>;
+pub type aclrtHostFunc = ::std::option::Option<
     unsafe extern "C" fn(user_data: *mut ::std::os::raw::c_void),
 >;
 pub type aclInit = unsafe extern "C" fn(
@@ -403,6 +572,24 @@ pub type aclInit = unsafe extern "C" fn(
 ) -> aclError;
 pub type aclFinalize = unsafe extern "C" fn() -> aclError;
 pub type aclFinalizeReference = unsafe extern "C" fn(references: *mut u64) -> aclError;
+pub type aclInitCallbackRegister = unsafe extern "C" fn(
+    type_: aclRegisterCallbackType,
+    function: aclInitCallbackFunc,
+    user_data: *mut ::std::os::raw::c_void,
+) -> aclError;
+pub type aclInitCallbackUnRegister = unsafe extern "C" fn(
+    type_: aclRegisterCallbackType,
+    function: aclInitCallbackFunc,
+) -> aclError;
+pub type aclFinalizeCallbackRegister = unsafe extern "C" fn(
+    type_: aclRegisterCallbackType,
+    function: aclFinalizeCallbackFunc,
+    user_data: *mut ::std::os::raw::c_void,
+) -> aclError;
+pub type aclFinalizeCallbackUnRegister = unsafe extern "C" fn(
+    type_: aclRegisterCallbackType,
+    function: aclFinalizeCallbackFunc,
+) -> aclError;
 pub type aclrtGetVersion = unsafe extern "C" fn(
     major: *mut i32,
     minor: *mut i32,
@@ -425,7 +612,34 @@ pub type aclrtPeekAtLastError = unsafe extern "C" fn(
     level: aclrtLastErrLevel,
 ) -> aclError;
 pub type aclrtGetLastError = unsafe extern "C" fn(level: aclrtLastErrLevel) -> aclError;
+pub type aclrtGetErrorVerbose = unsafe extern "C" fn(
+    device: i32,
+    error: *mut aclrtErrorInfo,
+) -> aclError;
 pub type aclDataTypeSize = unsafe extern "C" fn(data_type: aclDataType) -> usize;
+pub type aclFloatToFloat16 = unsafe extern "C" fn(value: f32) -> aclFloat16;
+pub type aclFloat16ToFloat = unsafe extern "C" fn(value: aclFloat16) -> f32;
+pub type aclCreateDataBuffer = unsafe extern "C" fn(
+    data: *mut ::std::os::raw::c_void,
+    size: usize,
+) -> *mut aclDataBuffer;
+pub type aclDestroyDataBuffer = unsafe extern "C" fn(
+    buffer: *const aclDataBuffer,
+) -> aclError;
+pub type aclUpdateDataBuffer = unsafe extern "C" fn(
+    buffer: *mut aclDataBuffer,
+    data: *mut ::std::os::raw::c_void,
+    size: usize,
+) -> aclError;
+pub type aclGetDataBufferAddr = unsafe extern "C" fn(
+    buffer: *const aclDataBuffer,
+) -> *mut ::std::os::raw::c_void;
+pub type aclGetDataBufferSize = unsafe extern "C" fn(
+    buffer: *const aclDataBuffer,
+) -> u32;
+pub type aclGetDataBufferSizeV2 = unsafe extern "C" fn(
+    buffer: *const aclDataBuffer,
+) -> usize;
 pub type aclrtGetDeviceCount = unsafe extern "C" fn(count: *mut u32) -> aclError;
 pub type aclrtSetDevice = unsafe extern "C" fn(device: i32) -> aclError;
 pub type aclrtGetDevice = unsafe extern "C" fn(device: *mut i32) -> aclError;
@@ -441,9 +655,35 @@ pub type aclGetDeviceCapability = unsafe extern "C" fn(
     what: aclDeviceInfo,
     value: *mut i64,
 ) -> aclError;
+pub type aclrtGetDeviceInfo = unsafe extern "C" fn(
+    device: u32,
+    what: aclrtDevAttr,
+    value: *mut i64,
+) -> aclError;
+pub type aclrtGetResInCurrentThread = unsafe extern "C" fn(
+    what: aclrtDevResLimitType,
+    count: *mut u32,
+) -> aclError;
 pub type aclrtGetDeviceUtilizationRate = unsafe extern "C" fn(
     device: i32,
     rate: *mut aclrtUtilizationInfo,
+) -> aclError;
+pub type aclrtGetDeviceCapability = unsafe extern "C" fn(
+    device: i32,
+    what: aclrtDevFeatureType,
+    value: *mut i32,
+) -> aclError;
+pub type aclrtCheckArchCompatibility = unsafe extern "C" fn(
+    soc: *const ::std::os::raw::c_char,
+    compatible: *mut i32,
+) -> aclError;
+pub type aclGetCannAttributeList = unsafe extern "C" fn(
+    list: *mut *const aclCannAttr,
+    count: *mut usize,
+) -> aclError;
+pub type aclGetCannAttribute = unsafe extern "C" fn(
+    what: aclCannAttr,
+    value: *mut i32,
 ) -> aclError;
 pub type aclrtQueryDeviceStatus = unsafe extern "C" fn(
     device: i32,
@@ -458,6 +698,44 @@ pub type aclrtDeviceEnablePeerAccess = unsafe extern "C" fn(
     peer: i32,
     flags: u32,
 ) -> aclError;
+pub type aclrtDeviceDisablePeerAccess = unsafe extern "C" fn(peer: i32) -> aclError;
+pub type aclrtGetLogicDevIdByUserDevId = unsafe extern "C" fn(
+    user: i32,
+    logic: *mut i32,
+) -> aclError;
+pub type aclrtGetUserDevIdByLogicDevId = unsafe extern "C" fn(
+    logic: i32,
+    user: *mut i32,
+) -> aclError;
+pub type aclrtGetPhyDevIdByLogicDevId = unsafe extern "C" fn(
+    logic: i32,
+    physical: *mut i32,
+) -> aclError;
+pub type aclrtGetLogicDevIdByPhyDevId = unsafe extern "C" fn(
+    physical: i32,
+    logic: *mut i32,
+) -> aclError;
+pub type aclrtGetUserDevIdByPhyDevId = unsafe extern "C" fn(
+    physical: i32,
+    user: *mut i32,
+) -> aclError;
+pub type aclrtGetPhyDevIdByUserDevId = unsafe extern "C" fn(
+    user: i32,
+    physical: *mut i32,
+) -> aclError;
+pub type aclrtDeviceGetUuid = unsafe extern "C" fn(
+    device: i32,
+    uuid: *mut aclrtUuid,
+) -> aclError;
+pub type aclrtDeviceGetPCIBusId = unsafe extern "C" fn(
+    device: i32,
+    text: *mut ::std::os::raw::c_char,
+    size: i32,
+) -> aclError;
+pub type aclrtDeviceGetByPCIBusId = unsafe extern "C" fn(
+    text: *const ::std::os::raw::c_char,
+    device: *mut i32,
+) -> aclError;
 pub type aclrtGetRunMode = unsafe extern "C" fn(mode: *mut aclrtRunMode) -> aclError;
 pub type aclrtSetTsDevice = unsafe extern "C" fn(id: aclrtTsId) -> aclError;
 pub type aclrtCreateContext = unsafe extern "C" fn(
@@ -470,6 +748,9 @@ pub type aclrtSetCurrentContext = unsafe extern "C" fn(
 ) -> aclError;
 pub type aclrtGetCurrentContext = unsafe extern "C" fn(
     context: *mut aclrtContext,
+) -> aclError;
+pub type aclrtCtxGetCurrentDefaultStream = unsafe extern "C" fn(
+    stream: *mut aclrtStream,
 ) -> aclError;
 pub type aclrtCtxGetSysParamOpt = unsafe extern "C" fn(
     option: aclSysParamOpt,
@@ -511,6 +792,9 @@ pub type aclrtMallocWithCfg = unsafe extern "C" fn(
 pub type aclrtFree = unsafe extern "C" fn(
     address: *mut ::std::os::raw::c_void,
 ) -> aclError;
+pub type aclrtFreeWithDevSync = unsafe extern "C" fn(
+    address: *mut ::std::os::raw::c_void,
+) -> aclError;
 pub type aclrtGetMemInfo = unsafe extern "C" fn(
     attribute: aclrtMemAttr,
     free: *mut usize,
@@ -520,11 +804,26 @@ pub type aclrtPointerGetAttributes = unsafe extern "C" fn(
     address: *const ::std::os::raw::c_void,
     attributes: *mut aclrtPtrAttributes,
 ) -> aclError;
+pub type aclrtCheckMemType = unsafe extern "C" fn(
+    addresses: *mut *mut ::std::os::raw::c_void,
+    size: u32,
+    type_: u32,
+    matches: *mut u32,
+    reserved: u32,
+) -> aclError;
 pub type aclrtMallocHost = unsafe extern "C" fn(
     address: *mut *mut ::std::os::raw::c_void,
     size: usize,
 ) -> aclError;
+pub type aclrtMallocHostWithCfg = unsafe extern "C" fn(
+    address: *mut *mut ::std::os::raw::c_void,
+    size: u64,
+    config: *mut aclrtMallocConfig,
+) -> aclError;
 pub type aclrtFreeHost = unsafe extern "C" fn(
+    address: *mut ::std::os::raw::c_void,
+) -> aclError;
+pub type aclrtFreeHostWithDevSync = unsafe extern "C" fn(
     address: *mut ::std::os::raw::c_void,
 ) -> aclError;
 pub type aclrtHostRegister = unsafe extern "C" fn(
@@ -532,6 +831,19 @@ pub type aclrtHostRegister = unsafe extern "C" fn(
     size: u64,
     type_: aclrtHostRegisterType,
     device_address: *mut *mut ::std::os::raw::c_void,
+) -> aclError;
+pub type aclrtHostRegisterV2 = unsafe extern "C" fn(
+    address: *mut ::std::os::raw::c_void,
+    size: u64,
+    flags: u32,
+) -> aclError;
+pub type aclrtHostGetDevicePointer = unsafe extern "C" fn(
+    address: *mut ::std::os::raw::c_void,
+    device_address: *mut *mut ::std::os::raw::c_void,
+    flags: u32,
+) -> aclError;
+pub type aclrtHostUnregister = unsafe extern "C" fn(
+    address: *mut ::std::os::raw::c_void,
 ) -> aclError;
 pub type aclrtMemcpy = unsafe extern "C" fn(
     to: *mut ::std::os::raw::c_void,
@@ -541,6 +853,14 @@ pub type aclrtMemcpy = unsafe extern "C" fn(
     kind: aclrtMemcpyKind,
 ) -> aclError;
 pub type aclrtMemcpyAsync = unsafe extern "C" fn(
+    to: *mut ::std::os::raw::c_void,
+    to_size: usize,
+    from: *const ::std::os::raw::c_void,
+    count: usize,
+    kind: aclrtMemcpyKind,
+    stream: aclrtStream,
+) -> aclError;
+pub type aclrtMemcpyAsyncWithCondition = unsafe extern "C" fn(
     to: *mut ::std::os::raw::c_void,
     to_size: usize,
     from: *const ::std::os::raw::c_void,
@@ -567,6 +887,77 @@ pub type aclrtMemcpy2dAsync = unsafe extern "C" fn(
     kind: aclrtMemcpyKind,
     stream: aclrtStream,
 ) -> aclError;
+pub type aclrtMemcpyBatch = unsafe extern "C" fn(
+    to: *mut *mut ::std::os::raw::c_void,
+    to_sizes: *mut usize,
+    from: *mut *mut ::std::os::raw::c_void,
+    counts: *mut usize,
+    copies: usize,
+    attributes: *mut aclrtMemcpyBatchAttr,
+    indices: *mut usize,
+    kinds: usize,
+    failed: *mut usize,
+) -> aclError;
+pub type aclrtMemcpyBatchAsync = unsafe extern "C" fn(
+    to: *mut *mut ::std::os::raw::c_void,
+    to_sizes: *mut usize,
+    from: *mut *mut ::std::os::raw::c_void,
+    counts: *mut usize,
+    copies: usize,
+    attributes: *mut aclrtMemcpyBatchAttr,
+    indices: *mut usize,
+    kinds: usize,
+    failed: *mut usize,
+    stream: aclrtStream,
+) -> aclError;
+pub type aclrtMemcpyBatchV2 = unsafe extern "C" fn(
+    to: *mut *mut ::std::os::raw::c_void,
+    to_sizes: *mut usize,
+    from: *mut *mut ::std::os::raw::c_void,
+    counts: *mut usize,
+    copies: usize,
+    attributes: *mut aclrtMemcpyBatchAttr,
+    indices: *mut usize,
+    kinds: usize,
+) -> aclError;
+pub type aclrtMemcpyBatchAsyncV2 = unsafe extern "C" fn(
+    to: *mut *mut ::std::os::raw::c_void,
+    to_sizes: *mut usize,
+    from: *mut *mut ::std::os::raw::c_void,
+    counts: *mut usize,
+    copies: usize,
+    attributes: *mut aclrtMemcpyBatchAttr,
+    indices: *mut usize,
+    kinds: usize,
+    stream: aclrtStream,
+) -> aclError;
+pub type aclrtGetMemcpyDescSize = unsafe extern "C" fn(
+    kind: aclrtMemcpyKind,
+    size: *mut usize,
+) -> aclError;
+pub type aclrtSetMemcpyDesc = unsafe extern "C" fn(
+    record: *mut ::std::os::raw::c_void,
+    kind: aclrtMemcpyKind,
+    from: *mut ::std::os::raw::c_void,
+    to: *mut ::std::os::raw::c_void,
+    count: usize,
+    reserved: *mut ::std::os::raw::c_void,
+) -> aclError;
+pub type aclrtMemcpyAsyncWithDesc = unsafe extern "C" fn(
+    record: *mut ::std::os::raw::c_void,
+    kind: aclrtMemcpyKind,
+    stream: aclrtStream,
+) -> aclError;
+pub type aclrtMemcpyAsyncWithOffset = unsafe extern "C" fn(
+    to: *mut *mut ::std::os::raw::c_void,
+    to_size: usize,
+    to_offset: usize,
+    from: *mut *const ::std::os::raw::c_void,
+    count: usize,
+    from_offset: usize,
+    kind: aclrtMemcpyKind,
+    stream: aclrtStream,
+) -> aclError;
 pub type aclrtMemset = unsafe extern "C" fn(
     address: *mut ::std::os::raw::c_void,
     size: usize,
@@ -580,17 +971,61 @@ pub type aclrtMemsetAsync = unsafe extern "C" fn(
     count: usize,
     stream: aclrtStream,
 ) -> aclError;
+pub type aclrtMemsetD32 = unsafe extern "C" fn(
+    address: *mut ::std::os::raw::c_void,
+    size: usize,
+    value: u32,
+    elements: usize,
+) -> aclError;
+pub type aclrtMemsetD32Async = unsafe extern "C" fn(
+    address: *mut ::std::os::raw::c_void,
+    size: usize,
+    value: u32,
+    elements: usize,
+    stream: aclrtStream,
+) -> aclError;
 pub type aclrtCreateStream = unsafe extern "C" fn(stream: *mut aclrtStream) -> aclError;
 pub type aclrtCreateStreamWithConfig = unsafe extern "C" fn(
     stream: *mut aclrtStream,
     priority: u32,
     flags: u32,
 ) -> aclError;
+pub type aclrtCreateStreamConfigHandle = unsafe extern "C" fn() -> *mut aclrtStreamConfigHandle;
+pub type aclrtSetStreamConfigOpt = unsafe extern "C" fn(
+    config: *mut aclrtStreamConfigHandle,
+    what: aclrtStreamConfigAttr,
+    value: *const ::std::os::raw::c_void,
+    size: usize,
+) -> aclError;
+pub type aclrtDestroyStreamConfigHandle = unsafe extern "C" fn(
+    config: *mut aclrtStreamConfigHandle,
+) -> aclError;
+pub type aclrtCreateStreamV2 = unsafe extern "C" fn(
+    stream: *mut aclrtStream,
+    config: *const aclrtStreamConfigHandle,
+) -> aclError;
 pub type aclrtDestroyStream = unsafe extern "C" fn(stream: aclrtStream) -> aclError;
 pub type aclrtDestroyStreamForce = unsafe extern "C" fn(stream: aclrtStream) -> aclError;
 pub type aclrtStreamQuery = unsafe extern "C" fn(
     stream: aclrtStream,
     status: *mut aclrtStreamStatus,
+) -> aclError;
+pub type aclrtStreamGetId = unsafe extern "C" fn(
+    stream: aclrtStream,
+    id: *mut i32,
+) -> aclError;
+pub type aclrtStreamGetPriority = unsafe extern "C" fn(
+    stream: aclrtStream,
+    priority: *mut u32,
+) -> aclError;
+pub type aclrtStreamGetFlags = unsafe extern "C" fn(
+    stream: aclrtStream,
+    flags: *mut u32,
+) -> aclError;
+pub type aclrtGetStreamAvailableNum = unsafe extern "C" fn(count: *mut u32) -> aclError;
+pub type aclrtSetStreamFailureMode = unsafe extern "C" fn(
+    stream: aclrtStream,
+    mode: u64,
 ) -> aclError;
 pub type aclrtSynchronizeStream = unsafe extern "C" fn(stream: aclrtStream) -> aclError;
 pub type aclrtSynchronizeStreamWithTimeout = unsafe extern "C" fn(
@@ -601,7 +1036,26 @@ pub type aclrtStreamWaitEvent = unsafe extern "C" fn(
     stream: aclrtStream,
     event: aclrtEvent,
 ) -> aclError;
+pub type aclrtStreamWaitEventWithTimeout = unsafe extern "C" fn(
+    stream: aclrtStream,
+    event: aclrtEvent,
+    milliseconds: i32,
+) -> aclError;
 pub type aclrtSetOpWaitTimeout = unsafe extern "C" fn(seconds: u32) -> aclError;
+pub type aclrtSetOpExecuteTimeOut = unsafe extern "C" fn(seconds: u32) -> aclError;
+pub type aclrtSetOpExecuteTimeOutWithMs = unsafe extern "C" fn(
+    milliseconds: u32,
+) -> aclError;
+pub type aclrtSetOpExecuteTimeOutV2 = unsafe extern "C" fn(
+    microseconds: u64,
+    actual: *mut u64,
+) -> aclError;
+pub type aclrtGetOpExecuteTimeout = unsafe extern "C" fn(
+    milliseconds: *mut u32,
+) -> aclError;
+pub type aclrtGetOpTimeOutInterval = unsafe extern "C" fn(
+    microseconds: *mut u64,
+) -> aclError;
 pub type aclrtCreateEvent = unsafe extern "C" fn(event: *mut aclrtEvent) -> aclError;
 pub type aclrtCreateEventWithFlag = unsafe extern "C" fn(
     event: *mut aclrtEvent,
@@ -616,16 +1070,41 @@ pub type aclrtRecordEvent = unsafe extern "C" fn(
     event: aclrtEvent,
     stream: aclrtStream,
 ) -> aclError;
+pub type aclrtResetEvent = unsafe extern "C" fn(
+    event: aclrtEvent,
+    stream: aclrtStream,
+) -> aclError;
+pub type aclrtQueryEvent = unsafe extern "C" fn(
+    event: aclrtEvent,
+    status: *mut aclrtEventStatus,
+) -> aclError;
 pub type aclrtQueryEventStatus = unsafe extern "C" fn(
     event: aclrtEvent,
     status: *mut aclrtEventRecordedStatus,
 ) -> aclError;
+pub type aclrtQueryEventWaitStatus = unsafe extern "C" fn(
+    event: aclrtEvent,
+    status: *mut aclrtEventWaitStatus,
+) -> aclError;
 pub type aclrtSynchronizeEvent = unsafe extern "C" fn(event: aclrtEvent) -> aclError;
+pub type aclrtSynchronizeEventWithTimeout = unsafe extern "C" fn(
+    event: aclrtEvent,
+    milliseconds: i32,
+) -> aclError;
 pub type aclrtEventElapsedTime = unsafe extern "C" fn(
     milliseconds: *mut f32,
     start: aclrtEvent,
     end: aclrtEvent,
 ) -> aclError;
+pub type aclrtEventGetTimestamp = unsafe extern "C" fn(
+    event: aclrtEvent,
+    microseconds: *mut u64,
+) -> aclError;
+pub type aclrtGetEventId = unsafe extern "C" fn(
+    event: aclrtEvent,
+    id: *mut u32,
+) -> aclError;
+pub type aclrtGetEventAvailNum = unsafe extern "C" fn(count: *mut u32) -> aclError;
 pub type aclrtSubscribeReport = unsafe extern "C" fn(
     thread: u64,
     stream: aclrtStream,
@@ -641,6 +1120,20 @@ pub type aclrtLaunchCallback = unsafe extern "C" fn(
     blocking: aclrtCallbackBlockType,
     stream: aclrtStream,
 ) -> aclError;
+pub type aclrtSubscribeHostFunc = unsafe extern "C" fn(
+    thread: u64,
+    stream: aclrtStream,
+) -> aclError;
+pub type aclrtUnSubscribeHostFunc = unsafe extern "C" fn(
+    thread: u64,
+    stream: aclrtStream,
+) -> aclError;
+pub type aclrtProcessHostFunc = unsafe extern "C" fn(milliseconds: i32) -> aclError;
+pub type aclrtLaunchHostFunc = unsafe extern "C" fn(
+    stream: aclrtStream,
+    function: aclrtHostFunc,
+    user_data: *mut ::std::os::raw::c_void,
+) -> aclError;
 
 crate::table::function_table! {
     /// The functions of `include/cann/runtime.h`.
@@ -648,6 +1141,10 @@ crate::table::function_table! {
         aclInit,
         aclFinalize,
         aclFinalizeReference,
+        aclInitCallbackRegister,
+        aclInitCallbackUnRegister,
+        aclFinalizeCallbackRegister,
+        aclFinalizeCallbackUnRegister,
         aclrtGetVersion,
         aclsysGetCANNVersion,
         aclsysGetVersionStr,
@@ -655,7 +1152,16 @@ crate::table::function_table! {
         aclGetRecentErrMsg,
         aclrtPeekAtLastError,
         aclrtGetLastError,
+        aclrtGetErrorVerbose,
         aclDataTypeSize,
+        aclFloatToFloat16,
+        aclFloat16ToFloat,
+        aclCreateDataBuffer,
+        aclDestroyDataBuffer,
+        aclUpdateDataBuffer,
+        aclGetDataBufferAddr,
+        aclGetDataBufferSize,
+        aclGetDataBufferSizeV2,
         aclrtGetDeviceCount,
         aclrtSetDevice,
         aclrtGetDevice,
@@ -665,16 +1171,33 @@ crate::table::function_table! {
         aclrtSynchronizeDeviceWithTimeout,
         aclrtGetSocName,
         aclGetDeviceCapability,
+        aclrtGetDeviceInfo,
+        aclrtGetResInCurrentThread,
         aclrtGetDeviceUtilizationRate,
+        aclrtGetDeviceCapability,
+        aclrtCheckArchCompatibility,
+        aclGetCannAttributeList,
+        aclGetCannAttribute,
         aclrtQueryDeviceStatus,
         aclrtDeviceCanAccessPeer,
         aclrtDeviceEnablePeerAccess,
+        aclrtDeviceDisablePeerAccess,
+        aclrtGetLogicDevIdByUserDevId,
+        aclrtGetUserDevIdByLogicDevId,
+        aclrtGetPhyDevIdByLogicDevId,
+        aclrtGetLogicDevIdByPhyDevId,
+        aclrtGetUserDevIdByPhyDevId,
+        aclrtGetPhyDevIdByUserDevId,
+        aclrtDeviceGetUuid,
+        aclrtDeviceGetPCIBusId,
+        aclrtDeviceGetByPCIBusId,
         aclrtGetRunMode,
         aclrtSetTsDevice,
         aclrtCreateContext,
         aclrtDestroyContext,
         aclrtSetCurrentContext,
         aclrtGetCurrentContext,
+        aclrtCtxGetCurrentDefaultStream,
         aclrtCtxGetSysParamOpt,
         aclrtCtxSetSysParamOpt,
         aclrtGetSysParamOpt,
@@ -684,37 +1207,81 @@ crate::table::function_table! {
         aclrtMallocCached,
         aclrtMallocWithCfg,
         aclrtFree,
+        aclrtFreeWithDevSync,
         aclrtGetMemInfo,
         aclrtPointerGetAttributes,
+        aclrtCheckMemType,
         aclrtMallocHost,
+        aclrtMallocHostWithCfg,
         aclrtFreeHost,
+        aclrtFreeHostWithDevSync,
         aclrtHostRegister,
+        aclrtHostRegisterV2,
+        aclrtHostGetDevicePointer,
+        aclrtHostUnregister,
         aclrtMemcpy,
         aclrtMemcpyAsync,
+        aclrtMemcpyAsyncWithCondition,
         aclrtMemcpy2d,
         aclrtMemcpy2dAsync,
+        aclrtMemcpyBatch,
+        aclrtMemcpyBatchAsync,
+        aclrtMemcpyBatchV2,
+        aclrtMemcpyBatchAsyncV2,
+        aclrtGetMemcpyDescSize,
+        aclrtSetMemcpyDesc,
+        aclrtMemcpyAsyncWithDesc,
+        aclrtMemcpyAsyncWithOffset,
         aclrtMemset,
         aclrtMemsetAsync,
+        aclrtMemsetD32,
+        aclrtMemsetD32Async,
         aclrtCreateStream,
         aclrtCreateStreamWithConfig,
+        aclrtCreateStreamConfigHandle,
+        aclrtSetStreamConfigOpt,
+        aclrtDestroyStreamConfigHandle,
+        aclrtCreateStreamV2,
         aclrtDestroyStream,
         aclrtDestroyStreamForce,
         aclrtStreamQuery,
+        aclrtStreamGetId,
+        aclrtStreamGetPriority,
+        aclrtStreamGetFlags,
+        aclrtGetStreamAvailableNum,
+        aclrtSetStreamFailureMode,
         aclrtSynchronizeStream,
         aclrtSynchronizeStreamWithTimeout,
         aclrtStreamWaitEvent,
+        aclrtStreamWaitEventWithTimeout,
         aclrtSetOpWaitTimeout,
+        aclrtSetOpExecuteTimeOut,
+        aclrtSetOpExecuteTimeOutWithMs,
+        aclrtSetOpExecuteTimeOutV2,
+        aclrtGetOpExecuteTimeout,
+        aclrtGetOpTimeOutInterval,
         aclrtCreateEvent,
         aclrtCreateEventWithFlag,
         aclrtCreateEventExWithFlag,
         aclrtDestroyEvent,
         aclrtRecordEvent,
+        aclrtResetEvent,
+        aclrtQueryEvent,
         aclrtQueryEventStatus,
+        aclrtQueryEventWaitStatus,
         aclrtSynchronizeEvent,
+        aclrtSynchronizeEventWithTimeout,
         aclrtEventElapsedTime,
+        aclrtEventGetTimestamp,
+        aclrtGetEventId,
+        aclrtGetEventAvailNum,
         aclrtSubscribeReport,
         aclrtUnSubscribeReport,
         aclrtProcessReport,
         aclrtLaunchCallback,
+        aclrtSubscribeHostFunc,
+        aclrtUnSubscribeHostFunc,
+        aclrtProcessHostFunc,
+        aclrtLaunchHostFunc,
     }
 }

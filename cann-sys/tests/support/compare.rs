@@ -26,6 +26,13 @@ pub enum Difference {
         ours: String,
         theirs: String,
     },
+    /// Another version may have it so, and no call depends on it.
+    Note {
+        name: String,
+        why: &'static str,
+        ours: String,
+        theirs: String,
+    },
 }
 
 impl fmt::Display for Difference {
@@ -34,6 +41,17 @@ impl fmt::Display for Difference {
             Self::Missing(name) => write!(out, "{name}: not declared"),
             Self::Differs { name, ours, theirs } => {
                 write!(out, "{name}:\n    ours   {ours}\n    theirs {theirs}")
+            }
+            Self::Note {
+                name,
+                why,
+                ours,
+                theirs,
+            } => {
+                write!(
+                    out,
+                    "{name}: {why}:\n    ours   {ours}\n    theirs {theirs}"
+                )
             }
         }
     }
@@ -131,13 +149,69 @@ fn compare(
         match theirs.get(name) {
             None => found.push(Difference::Missing(name.clone())),
             Some(theirs) if theirs == ours => {}
-            Some(theirs) => found.push(Difference::Differs {
-                name: name.clone(),
-                ours: ours.clone(),
-                theirs: theirs.clone(),
-            }),
+            Some(theirs) => found.push(difference(name, ours, theirs)),
         }
     }
+}
+
+fn difference(name: &str, ours: &str, theirs: &str) -> Difference {
+    let (name, ours, theirs) = (name.to_owned(), ours.to_owned(), theirs.to_owned());
+    let why = if name.ends_with("_RESERVED") {
+        "the end of an enum, which moves as it grows"
+    } else if has_grown(&ours, &theirs) {
+        "a union with more members, of the same size"
+    } else {
+        return Difference::Differs { name, ours, theirs };
+    };
+    Difference::Note {
+        name,
+        why,
+        ours,
+        theirs,
+    }
+}
+
+/// Whether `theirs` is the union `ours` with more members, of one size and alignment.
+fn has_grown(ours: &str, theirs: &str) -> bool {
+    let (Some(ours), Some(theirs)) = (members(ours), members(theirs)) else {
+        return false;
+    };
+    let extent = |members: &[&str]| -> Option<(usize, usize)> {
+        let extents: Option<Vec<_>> = members.iter().map(|member| extent(member)).collect();
+        let extents = extents?;
+        let size = extents.iter().map(|(size, _)| *size).max()?;
+        let alignment = extents.iter().map(|(_, alignment)| *alignment).max()?;
+        Some((size.next_multiple_of(alignment), alignment))
+    };
+    let same = extent(&ours).is_some() && extent(&ours) == extent(&theirs);
+    same && ours.iter().all(|member| theirs.contains(member))
+}
+
+/// The members of a union, as `name: type`.
+fn members(text: &str) -> Option<Vec<&str>> {
+    let inner = text.strip_prefix("union {")?.strip_suffix('}')?;
+    Some(inner.split(", ").collect())
+}
+
+/// Size and alignment of a member, if its type is a number, a pointer or an array of them.
+fn extent(member: &str) -> Option<(usize, usize)> {
+    fn of(ty: &str) -> Option<(usize, usize)> {
+        if let Some(array) = ty.strip_prefix('[') {
+            let (element, length) = array.strip_suffix(']')?.split_once("; ")?;
+            let (size, alignment) = of(element)?;
+            return Some((size * length.trim().parse::<usize>().ok()?, alignment));
+        }
+        let size = match ty {
+            "u8" | "i8" | "bool" | "c_char" => 1,
+            "u16" | "i16" => 2,
+            "u32" | "i32" | "f32" => 4,
+            "u64" | "i64" | "f64" => 8,
+            pointer if pointer.starts_with('*') => 8,
+            _ => return None,
+        };
+        Some((size, size))
+    }
+    of(member.split_once(": ")?.1)
 }
 
 const OPAQUE: &str = "{_unused: [u8; 0]}";

@@ -1,0 +1,611 @@
+//! Groups of ranks: a thread and a device each, beside what the collectives are defined to be.
+
+mod common;
+
+use std::ffi::{CStr, c_void};
+use std::ptr::null_mut;
+use std::sync::Barrier;
+use std::time::Duration;
+
+use cann_emulator::Config;
+use cann_emulator::abi::{hccl::*, runtime::*};
+use cann_sys::errors::*;
+use cann_sys::hccl::*;
+use common::{Session, download, malloc, message, upload};
+
+const SUM: HcclReduceOp = HCCL_REDUCE_SUM;
+const F32: HcclDataType = HCCL_DATA_TYPE_FP32;
+
+fn session(devices: u32, delay: u64) -> Session {
+    Session::with(Config {
+        devices,
+        delay: Duration::from_millis(delay),
+        ..Config::default()
+    })
+}
+
+fn root() -> HcclRootInfo {
+    let mut root = HcclRootInfo {
+        internal: [0; HCCL_ROOT_INFO_BYTES as usize],
+    };
+    // SAFETY: the place is a variable.
+    assert_eq!(unsafe { HcclGetRootInfo(&mut root) }, HCCL_SUCCESS);
+    root
+}
+
+/// One rank: its group, its stream, and memory that is freed at the end.
+struct Rank {
+    rank: usize,
+    ranks: usize,
+    comm: HcclComm,
+    stream: aclrtStream,
+    buffers: std::cell::RefCell<Vec<*mut c_void>>,
+}
+
+impl Rank {
+    fn buffer<T: Copy>(&self, values: &[T]) -> *mut c_void {
+        let address = malloc(size_of_val(values));
+        upload(address, values);
+        self.buffers.borrow_mut().push(address);
+        address
+    }
+
+    fn wait(&self) {
+        // SAFETY: handles are checked.
+        let status = unsafe { aclrtSynchronizeStream(self.stream) };
+        assert_eq!(status, 0, "{}", message());
+    }
+
+    fn read<T: Copy + Default>(&self, address: *mut c_void, count: usize) -> Vec<T> {
+        self.wait();
+        download(address, count)
+    }
+}
+
+#[track_caller]
+fn ok(result: HcclResult) {
+    assert_eq!(result, HCCL_SUCCESS, "{}", message());
+}
+
+/// Runs `work` as every rank of a group, each in a thread with a device.
+fn group(ranks: usize, work: impl Fn(&Rank) + Sync) {
+    let root = root();
+    std::thread::scope(|scope| {
+        for rank in 0..ranks {
+            let (root, work) = (&root, &work);
+            scope.spawn(move || {
+                let (mut comm, mut stream) = (null_mut(), null_mut());
+                // SAFETY: the places are variables, handles are checked.
+                unsafe {
+                    assert_eq!(aclrtSetDevice(rank as i32), 0);
+                    assert_eq!(aclrtCreateStream(&mut stream), 0);
+                    ok(HcclCommInitRootInfo(
+                        ranks as u32,
+                        root,
+                        rank as u32,
+                        &mut comm,
+                    ));
+                }
+                let this = Rank {
+                    rank,
+                    ranks,
+                    comm,
+                    stream,
+                    buffers: Default::default(),
+                };
+                work(&this);
+                // SAFETY: handles are checked.
+                unsafe {
+                    aclrtSynchronizeStream(stream);
+                    ok(HcclCommDestroy(comm));
+                    for buffer in this.buffers.take() {
+                        assert_eq!(aclrtFree(buffer), 0);
+                    }
+                    assert_eq!(aclrtDestroyStream(stream), 0);
+                    assert_eq!(aclrtResetDevice(rank as i32), 0);
+                }
+            });
+        }
+    });
+}
+
+/// What rank `rank` brings.
+fn brings(rank: usize, count: usize) -> Vec<f32> {
+    (0..count)
+        .map(|at| (rank * 100 + at) as f32 - 7.5)
+        .collect()
+}
+
+#[test]
+fn a_group_knows_itself() {
+    let session = session(3, 0);
+    group(3, |this| {
+        let (mut ranks, mut rank, mut error) = (0, 0, HCCL_E_INTERNAL);
+        let mut name = [0; 128];
+        // SAFETY: the places are variables.
+        unsafe {
+            ok(HcclGetRankSize(this.comm, &mut ranks));
+            ok(HcclGetRankId(this.comm, &mut rank));
+            ok(HcclGetCommName(this.comm, name.as_mut_ptr()));
+            ok(HcclGetCommAsyncError(this.comm, &mut error));
+            let name = CStr::from_ptr(name.as_ptr()).to_string_lossy();
+            assert!(name.starts_with("cann_emulator_group_"), "{name}");
+        }
+        assert_eq!((ranks, rank as usize, error), (3, this.rank, HCCL_SUCCESS));
+    });
+    assert_eq!(session.end(), Vec::<String>::new());
+}
+
+#[test]
+fn every_collective_of_two_and_of_three_ranks() {
+    for (ranks, delay) in [(2, 0), (3, 2), (1, 0)] {
+        let session = session(ranks as u32, delay);
+        group(ranks, |this| {
+            let (rank, all) = (this.rank, 0..this.ranks);
+            let mine = this.buffer(&brings(rank, 6));
+            let sum = |at: usize| all.clone().map(|rank| brings(rank, 6)[at]).sum::<f32>();
+            let (comm, stream) = (this.comm, this.stream);
+            // SAFETY: handles and addresses are checked.
+            unsafe {
+                let reduced = this.buffer(&[0f32; 6]);
+                ok(HcclAllReduce(mine, reduced, 6, F32, SUM, comm, stream));
+                assert_eq!(
+                    this.read::<f32>(reduced, 6),
+                    (0..6).map(sum).collect::<Vec<_>>()
+                );
+
+                let gathered = this.buffer(&vec![0f32; 6 * this.ranks]);
+                ok(HcclAllGather(mine, gathered, 6, F32, comm, stream));
+                let expected: Vec<f32> = all.clone().flat_map(|rank| brings(rank, 6)).collect();
+                assert_eq!(this.read::<f32>(gathered, 6 * this.ranks), expected);
+
+                // Everybody has all blocks; each gets the sum of its own.
+                let block = this.buffer(&[0f32; 6]);
+                ok(HcclReduceScatter(
+                    gathered, block, 6, F32, SUM, comm, stream,
+                ));
+                let expected: Vec<f32> = brings(rank, 6)
+                    .iter()
+                    .map(|value| value * this.ranks as f32)
+                    .collect();
+                assert_eq!(this.read::<f32>(block, 6), expected);
+
+                let root = this.ranks - 1;
+                let told = this.buffer(&brings(rank, 6));
+                ok(HcclBroadcast(told, 6, F32, root as u32, comm, stream));
+                assert_eq!(this.read::<f32>(told, 6), brings(root, 6));
+
+                let result = this.buffer(&[0f32; 6]);
+                ok(HcclReduce(
+                    mine,
+                    result,
+                    6,
+                    F32,
+                    HCCL_REDUCE_MAX,
+                    0,
+                    comm,
+                    stream,
+                ));
+                let expected = if rank == 0 {
+                    brings(this.ranks - 1, 6)
+                } else {
+                    vec![0.0; 6]
+                };
+                assert_eq!(this.read::<f32>(result, 6), expected);
+
+                let share = this.buffer(&[0f32; 6]);
+                ok(HcclScatter(
+                    gathered,
+                    share,
+                    6,
+                    F32,
+                    root as u32,
+                    comm,
+                    stream,
+                ));
+                assert_eq!(this.read::<f32>(share, 6), brings(rank, 6));
+
+                // The transposed: rank r gets from s what s holds for r.
+                let send = this.buffer(&brings(rank, 2 * this.ranks));
+                let receive = this.buffer(&vec![0f32; 2 * this.ranks]);
+                ok(HcclAlltoAll(send, 2, F32, receive, 2, F32, comm, stream));
+                let expected: Vec<f32> = all
+                    .clone()
+                    .flat_map(|sender| brings(sender, 2 * this.ranks)[2 * rank..][..2].to_vec())
+                    .collect();
+                assert_eq!(this.read::<f32>(receive, 2 * this.ranks), expected);
+
+                ok(HcclBarrier(comm, stream));
+                // In place, and of nothing.
+                ok(HcclAllReduce(mine, mine, 6, F32, SUM, comm, stream));
+                ok(HcclAllReduce(
+                    null_mut(),
+                    null_mut(),
+                    0,
+                    F32,
+                    SUM,
+                    comm,
+                    stream,
+                ));
+                assert_eq!(
+                    this.read::<f32>(mine, 6),
+                    (0..6).map(sum).collect::<Vec<_>>()
+                );
+            }
+        });
+        assert_eq!(session.end(), Vec::<String>::new());
+    }
+}
+
+/// Rank r sends r + 1 elements to everybody, and leaves one out between the blocks.
+#[test]
+fn ranks_may_send_different_numbers_of_elements() {
+    let _session = session(2, 0);
+    group(2, |this| {
+        let count = this.rank + 1;
+        let send = this.buffer(&brings(this.rank, 8));
+        let send_counts = [count as u64; 2];
+        let send_offsets = [0, count as u64 + 1];
+        let (receive_counts, receive_offsets) = ([1u64, 2], [3u64, 0]);
+        let receive = this.buffer(&[0f32; 4]);
+        // SAFETY: the arrays are variables, handles are checked.
+        unsafe {
+            ok(HcclAlltoAllV(
+                send,
+                send_counts.as_ptr().cast(),
+                send_offsets.as_ptr().cast(),
+                F32,
+                receive,
+                receive_counts.as_ptr().cast(),
+                receive_offsets.as_ptr().cast(),
+                F32,
+                this.comm,
+                this.stream,
+            ));
+            let from = |rank: usize| brings(rank, 8)[this.rank * (rank + 2)..][..rank + 1].to_vec();
+            let found = this.read::<f32>(receive, 4);
+            assert_eq!(
+                (found[3..].to_vec(), found[..2].to_vec()),
+                (from(0), from(1))
+            );
+
+            let receive = this.buffer(&[0f32; 4]);
+            ok(HcclAllGatherV(
+                send,
+                count as u64,
+                receive,
+                receive_counts.as_ptr().cast(),
+                receive_offsets.as_ptr().cast(),
+                F32,
+                this.comm,
+                this.stream,
+            ));
+            let found = this.read::<f32>(receive, 4);
+            assert_eq!(found[3..], brings(0, 1));
+            assert_eq!(found[..2], brings(1, 2));
+
+            let part = this.buffer(&[0f32; 2]);
+            ok(HcclReduceScatterV(
+                send,
+                receive_counts.as_ptr().cast(),
+                receive_offsets.as_ptr().cast(),
+                part,
+                count as u64,
+                F32,
+                SUM,
+                this.comm,
+                this.stream,
+            ));
+            let sums: Vec<f32> = (0..count)
+                .map(|at| {
+                    let at = at + receive_offsets[this.rank] as usize;
+                    brings(0, 8)[at] + brings(1, 8)[at]
+                })
+                .collect();
+            assert_eq!(this.read::<f32>(part, 2)[..count], sums);
+        }
+    });
+}
+
+#[test]
+fn reductions_of_every_type() {
+    let _session = session(3, 0);
+    group(3, |this| {
+        macro_rules! check {
+            ($type:ty, $dtype:expr, $op:expr, $values:expr, $expected:expr) => {{
+                let values: [$type; 3] = $values;
+                let data = this.buffer(&[values[this.rank]]);
+                // SAFETY: handles and addresses are checked.
+                unsafe {
+                    ok(HcclAllReduce(
+                        data,
+                        data,
+                        1,
+                        $dtype,
+                        $op,
+                        this.comm,
+                        this.stream,
+                    ))
+                };
+                assert_eq!(this.read::<$type>(data, 1), [$expected]);
+            }};
+        }
+        let (product, most, least) = (HCCL_REDUCE_PROD, HCCL_REDUCE_MAX, HCCL_REDUCE_MIN);
+        check!(i8, HCCL_DATA_TYPE_INT8, SUM, [100, 20, 9], -127);
+        check!(i16, HCCL_DATA_TYPE_INT16, least, [4, -9, 2], -9);
+        check!(i32, HCCL_DATA_TYPE_INT32, product, [-3, 5, 7], -105);
+        check!(
+            i64,
+            HCCL_DATA_TYPE_INT64,
+            SUM,
+            [1 << 40, 2, 3],
+            (1 << 40) + 5
+        );
+        check!(f32, F32, most, [1.5, -2.0, 9.25], 9.25);
+        let half = half::f16::from_f32;
+        // Each sum is rounded: 2048 + 1 stays.
+        let values = [half(2048.0), half(1.0), half(1.0)];
+        check!(half::f16, HCCL_DATA_TYPE_FP16, SUM, values, half(2048.0));
+        let brain = half::bf16::from_f32;
+        let values = [brain(1.0), brain(2.0), brain(0.5)];
+        check!(half::bf16, HCCL_DATA_TYPE_BFP16, SUM, values, brain(3.5));
+    });
+}
+
+#[test]
+fn transfers_meet_in_their_order_whatever_the_ranks_do_first() {
+    let session = session(2, 1);
+    group(2, |this| {
+        let (other, comm, stream) = (1 - this.rank as u32, this.comm, this.stream);
+        let first = this.buffer(&brings(this.rank, 3));
+        let second = this.buffer(&brings(this.rank + 5, 3));
+        let places = [(); 2].map(|()| this.buffer(&[0f32; 3]));
+        // SAFETY: handles and addresses are checked.
+        unsafe {
+            if this.rank == 0 {
+                ok(HcclSend(first, 3, F32, other, comm, stream));
+                ok(HcclSend(second, 3, F32, other, comm, stream));
+            } else {
+                for place in places {
+                    ok(HcclRecv(place, 3, F32, other, comm, stream));
+                }
+                assert_eq!(this.read::<f32>(places[0], 3), brings(0, 3));
+                assert_eq!(this.read::<f32>(places[1], 3), brings(5, 3));
+            }
+            // Both at once, which by single transfers would wait for ever.
+            let item = |kind, buf| HcclSendRecvItem {
+                sendRecvType: kind,
+                buf,
+                count: 3,
+                dataType: F32,
+                remoteRank: other,
+            };
+            let mut items = [item(HCCL_SEND, first), item(HCCL_RECV, places[0])];
+            ok(HcclBatchSendRecv(items.as_mut_ptr(), 2, comm, stream));
+            assert_eq!(this.read::<f32>(places[0], 3), brings(other as usize, 3));
+        }
+    });
+    assert_eq!(session.end(), Vec::<String>::new());
+}
+
+#[test]
+fn one_thread_has_the_communicators_of_all_devices() {
+    let session = session(2, 0);
+    let (mut devices, mut comms) = ([1, 0], [null_mut(); 2]);
+    // SAFETY: the arrays are variables, handles are checked.
+    unsafe {
+        let mut twice = [0, 0];
+        let result = HcclCommInitAll(2, twice.as_mut_ptr(), comms.as_mut_ptr());
+        assert_eq!(result, HCCL_E_PARA);
+        assert!(message().contains("twice"));
+        ok(HcclCommInitAll(2, devices.as_mut_ptr(), comms.as_mut_ptr()));
+        let mut parts = Vec::new();
+        for (rank, device) in devices.into_iter().enumerate() {
+            let mut stream = null_mut();
+            assert_eq!(aclrtSetDevice(device), 0);
+            assert_eq!(aclrtCreateStream(&mut stream), 0);
+            let data = malloc(4);
+            upload(data, &[rank as f32 + 1.0]);
+            ok(HcclAllReduce(data, data, 1, F32, SUM, comms[rank], stream));
+            parts.push((device, stream, data));
+        }
+        for (rank, (device, stream, data)) in parts.into_iter().enumerate() {
+            assert_eq!(aclrtSetDevice(device), 0);
+            assert_eq!(aclrtSynchronizeStream(stream), 0);
+            assert_eq!(download::<f32>(data, 1), [3.0]);
+            assert_eq!(aclrtFree(data), 0);
+            assert_eq!(aclrtDestroyStream(stream), 0);
+            ok(HcclCommDestroy(comms[rank]));
+            assert_eq!(HcclCommDestroy(comms[rank]), HCCL_E_PARA);
+        }
+    }
+    assert_eq!(session.end(), Vec::<String>::new());
+}
+
+#[test]
+fn wrong_arguments_are_refused_before_the_stream() {
+    let _session = session(2, 0);
+    group(2, |this| {
+        let (comm, stream, nothing) = (this.comm, this.stream, null_mut());
+        let data = this.buffer(&[0f32; 4]);
+        let mut host = [0f32; 4];
+        let host: *mut c_void = host.as_mut_ptr().cast();
+        let (bf16, i16) = (HCCL_DATA_TYPE_BFP16, HCCL_DATA_TYPE_INT16);
+        let (wide, product) = (HCCL_DATA_TYPE_FP64, HCCL_REDUCE_PROD);
+        let broadcast = |root| {
+            // SAFETY: handles and addresses are checked.
+            unsafe { HcclBroadcast(data, 4, F32, root, comm, stream) }
+        };
+        let send = |to| {
+            // SAFETY: handles and addresses are checked.
+            unsafe { HcclSend(data, 4, F32, to, comm, stream) }
+        };
+        let all_reduce = |send, receive, count, dtype, op, comm, stream| {
+            // SAFETY: handles and addresses are checked.
+            unsafe { HcclAllReduce(send, receive, count, dtype, op, comm, stream) }
+        };
+        for (result, expected) in [
+            (
+                all_reduce(data, data, 4, F32, SUM, nothing, stream),
+                HCCL_E_PTR,
+            ),
+            (
+                all_reduce(data, data, 4, F32, SUM, data, stream),
+                HCCL_E_PARA,
+            ),
+            (
+                all_reduce(data, data, 4, F32, SUM, comm, nothing),
+                HCCL_E_PTR,
+            ),
+            (
+                all_reduce(nothing, data, 4, F32, SUM, comm, stream),
+                HCCL_E_PTR,
+            ),
+            (
+                all_reduce(data, host, 4, F32, SUM, comm, stream),
+                HCCL_E_PARA,
+            ),
+            (
+                all_reduce(data, data, 1 << 31, F32, SUM, comm, stream),
+                HCCL_E_PARA,
+            ),
+            (
+                all_reduce(data, data, 4, wide, SUM, comm, stream),
+                HCCL_E_NOT_SUPPORT,
+            ),
+            (
+                all_reduce(data, data, 4, bf16, product, comm, stream),
+                HCCL_E_NOT_SUPPORT,
+            ),
+            (
+                all_reduce(data, data, 4, i16, product, comm, stream),
+                HCCL_E_NOT_SUPPORT,
+            ),
+            (
+                all_reduce(data, data, 4, HCCL_DATA_TYPE_RESERVED, SUM, comm, stream),
+                HCCL_E_NOT_SUPPORT,
+            ),
+            (
+                all_reduce(data, data, 4, F32, HCCL_REDUCE_RESERVED, comm, stream),
+                HCCL_E_PARA,
+            ),
+            (
+                all_reduce(data, data, 4, F32, SUM, comm, data),
+                HCCL_E_RUNTIME,
+            ),
+            (broadcast(2), HCCL_E_PARA),
+            (send(this.rank as u32), HCCL_E_PARA),
+        ] {
+            assert_eq!(result, expected, "{}", message());
+        }
+        // Nothing was enqueued.
+        ok(all_reduce(data, data, 4, F32, SUM, comm, stream));
+        this.wait();
+    });
+    // SAFETY: it takes a number, and the text is static.
+    unsafe {
+        let text = |code| CStr::from_ptr(HcclGetErrorString(code)).to_string_lossy();
+        assert!(text(HCCL_E_PTR).contains("NULL"));
+        assert!(text(HcclResult(99)).contains("unknown"));
+    }
+}
+
+#[test]
+fn ranks_that_call_different_collectives_fail_and_say_so() {
+    let _session = session(2, 0);
+    group(2, |this| {
+        let data = this.buffer(&[0f32; 8]);
+        // SAFETY: handles and addresses are checked.
+        unsafe {
+            ok(match this.rank {
+                0 => HcclAllReduce(data, data, 4, F32, SUM, this.comm, this.stream),
+                _ => HcclAllGather(data, data, 4, F32, this.comm, this.stream),
+            });
+            assert_eq!(
+                aclrtSynchronizeStream(this.stream),
+                ACL_ERROR_RT_PARAM_INVALID
+            );
+            assert!(message().contains("the same collectives"), "{}", message());
+            let mut error = HCCL_SUCCESS;
+            ok(HcclGetCommAsyncError(this.comm, &mut error));
+            assert_eq!(error, HCCL_E_REMOTE);
+        }
+    });
+    group(2, |this| {
+        let data = this.buffer(&[0f32; 8]);
+        // SAFETY: handles and addresses are checked.
+        unsafe {
+            let count = 4 - this.rank as u64;
+            ok(HcclAllReduce(
+                data,
+                data,
+                count,
+                F32,
+                SUM,
+                this.comm,
+                this.stream,
+            ));
+            assert_eq!(
+                aclrtSynchronizeStream(this.stream),
+                ACL_ERROR_RT_PARAM_INVALID
+            );
+        }
+    });
+}
+
+#[test]
+fn roots_and_ranks_that_cannot_be_are_refused() {
+    let _session = session(2, 0);
+    let mut comm = null_mut();
+    let mut join = |ranks, root: &HcclRootInfo, rank| {
+        // SAFETY: the places are variables.
+        unsafe { HcclCommInitRootInfo(ranks, root, rank, &mut comm) }
+    };
+    let good = root();
+    assert_eq!(join(2, &good, 2), HCCL_E_PARA);
+    assert_eq!(join(0, &good, 0), HCCL_E_PARA);
+    let mut other = good;
+    // The process is after the mark.
+    other.internal[16] ^= 1;
+    assert_eq!(join(2, &other, 0), HCCL_E_NOT_SUPPORT);
+    assert!(message().contains("groups of one process only"));
+    other.internal[0] ^= 1;
+    assert_eq!(join(2, &other, 0), HCCL_E_PARA);
+    ok(join(1, &good, 0));
+    // SAFETY: handles are checked.
+    unsafe { ok(HcclCommDestroy(comm)) };
+
+    // The same device twice.
+    let (root, come) = (root(), Barrier::new(2));
+    std::thread::scope(|scope| {
+        let results: Vec<_> = (0..2)
+            .map(|rank| {
+                let (root, come) = (&root, &come);
+                scope.spawn(move || {
+                    let mut comm = null_mut();
+                    // SAFETY: the places are variables, handles are checked.
+                    unsafe {
+                        assert_eq!(aclrtSetDevice(0), 0);
+                        come.wait();
+                        let result = HcclCommInitRootInfo(2, root, rank, &mut comm);
+                        if result == HCCL_E_PARA {
+                            assert!(message().contains("another rank's"));
+                            // The other waits for a rank with a device of its own.
+                            assert_eq!(aclrtSetDevice(1), 0);
+                            ok(HcclCommInitRootInfo(2, root, rank, &mut comm));
+                            assert_eq!(aclrtResetDevice(1), 0);
+                        }
+                        ok(HcclCommDestroy(comm));
+                        assert_eq!(aclrtResetDevice(0), 0);
+                        result
+                    }
+                })
+            })
+            .collect();
+        let results: Vec<_> = results
+            .into_iter()
+            .map(|thread| thread.join().expect("it ends"))
+            .collect();
+        assert!(results.contains(&HCCL_E_PARA) && results.contains(&HCCL_SUCCESS));
+    });
+}
