@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use cann_sys::errors::*;
 use cann_sys::runtime::*;
 
-use super::copy::{Rows, Side, check_copy, copy, copy_on, side};
+use super::copy_bytes::{Rows, Side, check_copy, copy, copy_on, side};
 use super::runtime::function;
 use crate::error::{Failure, Outcome, ensure};
 use crate::memory::memory;

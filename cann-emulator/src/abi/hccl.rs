@@ -13,7 +13,7 @@ use crate::error::{Outcome, ensure, fail, status};
 use crate::hccl::{self, Block, Call, Communicator, Key, Operation, Root, call, patience};
 use crate::memory::memory;
 use crate::object::{self, Object};
-use crate::ops::reduce::{Number, Reduction};
+use crate::ops::reduce_ranks::{Number, Reduction};
 use crate::state;
 use crate::stream::Task;
 

@@ -11,8 +11,8 @@
 
 pub mod activation;
 pub mod callback;
-pub mod copy;
 pub mod copy_batch;
+pub mod copy_bytes;
 pub mod copy_indirect;
 pub mod data_buffer;
 pub mod device_info;

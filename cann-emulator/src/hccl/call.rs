@@ -5,7 +5,7 @@ use cann_sys::hccl::*;
 
 use crate::error::{Outcome, ensure, fail};
 use crate::memory::Memory;
-use crate::ops::reduce::{Number, Reduction, reduce};
+use crate::ops::reduce_ranks::{Number, Reduction, reduce};
 
 /// The collectives, and what all ranks must say alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,7 +8,7 @@ pub mod glu;
 pub mod grouped_matmul;
 pub mod moe;
 pub mod norm;
-pub mod reduce;
+pub mod reduce_ranks;
 pub mod rotary;
 
 /// The sum, by halves: its error grows with the logarithm of the length.
