@@ -12,6 +12,10 @@
 //! * **Handles** are never used twice: what was destroyed is known to be.
 //! * **Operators** take the dtypes, shapes, layouts and sizes that are documented, and nothing else. Maths
 //!   is in f32 with one rounding, to nearest and ties to even, at the store; [`ops`] says where not.
+//!   Integers and f64 are exact in themselves.
+//! * **Dtypes are not promoted.** Base operators want operands of one dtype, and the output's that follows
+//!   from it, where CANN would convert: a program that works here does not depend on promotion.
+//! * **Indices** out of range, which a device would read or write elsewhere, break the stream.
 //! * **`aclFinalize`** writes to stderr what was not given back; [`last_report`] returns it.
 //!
 //! Every function has the prototype of `cann-sys`, which the compiler checks. What is not here is not
@@ -19,6 +23,12 @@
 //!
 //! What the version and the chip say is what is documented for them; every function is exported whatever
 //! they say, so a program for an older CANN is told with `cann_sys::Search::hide` what that lacks.
+//!
+//! # What it does not model
+//!
+//! Modes of the matrix unit that lose precision, the limit of rotary embeddings by the number of cores, and
+//! dropout, shifts, prefixes and variable lengths of flash attention: each is refused. Random numbers have the
+//! right distribution, and are not CANN's.
 //!
 //! # Use
 //!
@@ -47,9 +57,11 @@ mod event;
 mod executor;
 mod hccl;
 mod memory;
+mod number;
 mod object;
 pub mod ops;
 mod report;
+mod scalar;
 mod state;
 mod stream;
 mod tensor;

@@ -6,7 +6,7 @@ use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::time::{Duration, Instant};
 
-use cann_emulator::abi::copy::*;
+use cann_emulator::abi::copy_bytes::*;
 use cann_emulator::abi::runtime::*;
 use cann_emulator::{Config, usage};
 use cann_sys::errors::*;

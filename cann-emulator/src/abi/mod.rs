@@ -10,24 +10,35 @@
 #![allow(non_snake_case, missing_docs, clippy::missing_safety_doc)]
 
 pub mod activation;
+pub mod attention;
 pub mod callback;
+pub(crate) mod checks;
+pub mod copy;
 pub mod copy_batch;
 pub mod copy_bytes;
 pub mod copy_indirect;
+pub mod create;
 pub mod data_buffer;
 pub mod device_info;
+pub mod elementwise;
 pub mod fill;
 pub mod grouped_matmul;
 pub mod hccl;
 pub mod identity;
+pub mod index;
 pub mod lifecycle;
+pub mod matmul;
 pub mod meta;
 pub mod moe;
 pub mod norm;
 pub mod op_timeout;
+pub mod random;
+pub mod rearrange;
+pub mod reduce;
 pub mod rotary;
 pub mod runtime;
 pub mod stream_config;
+pub mod training;
 
 /// Checks that each function has its declared prototype.
 macro_rules! exports {

@@ -8,7 +8,7 @@ use std::ffi::{CStr, c_void};
 use std::ptr::null_mut;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use cann_emulator::abi::{copy::*, meta::*, runtime::*};
+use cann_emulator::abi::{copy_bytes::*, meta::*, runtime::*};
 use cann_emulator::{Config, configure, last_report};
 use cann_sys::meta::*;
 use cann_sys::runtime::*;
