@@ -45,9 +45,7 @@ fn norm_and_rope(stream: &Stream) -> Result<Vec<Tensor>> {
     let (y, rstd) = rms_norm::npu::forward(stream, &tensors, settings, key)?;
     let d_norm = rms_norm::npu::backward(stream, &y, &tensors, &rstd, settings, key, true)?;
 
-    let heads = y
-        .reshape([1, 2, TOKENS / 2, HIDDEN])
-        .map_err(burn_cann::Error::from)?;
+    let heads = y.reshape([1, 2, TOKENS / 2, HIDDEN])?;
     let (cos, sin) = (
         bf16(&[1, TOKENS / 2, HIDDEN / 4], 4)?,
         bf16(&[1, TOKENS / 2, HIDDEN / 4], 5)?,
