@@ -14,6 +14,7 @@
 
 mod aclnn;
 pub mod adam;
+pub mod attention;
 mod check;
 pub mod compare;
 pub mod create;
