@@ -9,8 +9,8 @@
 //! | silu, `separate`, both in one buffer | `S`: 3 | `D`: 5, the gradients are views of one buffer | as one packed linear layer leaves them, there is nothing to pack |
 //! | silu, `separate` | `aclnnSilu`, product: 5 | packed by `aclnnCat`, `D`: 9 | packing for `S` too would make it 7, and not packing for the gradient 11 |
 //! | silu, `interleaved` | copied to halves, `S`: 7 | copied, `D`, copied back: 13 | operators copy strided operands themselves, so that taking the neighbours apart with views saves nothing |
-//! | identity | product: 3 | two products: 6 | |
-//! | other activations | refused | | CANN's own have no gradient there that is known to be theirs; composed, they read and write what the reference does |
+//! | identity | product: 3 | two products: 6, joined by `aclnnCat` if packed: 10 | |
+//! | other activations | refused | | composed, they read and write what the reference does, and no gradient of theirs is among the operators of `burn-cann` |
 //! | a clamp, an offset of up, a sparse gate | refused | | as above |
 //! | f64, different types | refused | | CANN computes in f32 |
 //!

@@ -8,7 +8,7 @@
 //! | `softmax`, `renormalise=sum` | `V`, choice first | the softmax of the chosen is that of all divided by the sum of the chosen |
 //! | `softmax_of_chosen` | `V`, choice first | it is that |
 //! | `sigmoid` | `V`, choice first, for the choice; the sigmoid of the chosen logits | the order of logits is that of their sigmoids |
-//! | `sigmoid`, `renormalise=sum` | refused | `aclnnMoeGatingTopK`, which has it, came with CANN 8.3 and is not declared by any toolkit that was looked at |
+//! | `sigmoid`, `renormalise=sum` | refused | `aclnnMoeGatingTopK`, which has it, is newer than CANN 8.1 and not among the operators of `burn-cann` |
 //! | a correction, a choice from some groups | refused | as above |
 //! | weights in f32 of logits in a half type | logits cast first | `V` has the type of its input |
 //! | a scale | product | |
