@@ -46,7 +46,9 @@
 //!   own bodies.
 //! * [`kernel`]: kernels of your own crate, named by path: `#[fused_kernel(my_crate::my_op)]`.
 //!
-//! Feature `cpu` (default): fused SIMD kernels for Burn's Flex backend.
+//! Feature `cpu` (default): fused SIMD kernels for Burn's Flex backend. Feature `npu`: the operations
+//! over CANN's operators, as functions over the tensors of `burn-cann` (`ops::…::npu`), which no Burn
+//! backend calls yet.
 
 pub mod nn;
 
@@ -57,6 +59,9 @@ pub use kernels_runtime::{
     InitError, apply, declare_kernel, dispatch, init, kernel, live, mapping, ops, policy, registry,
     report, semantics, verify,
 };
+
+#[cfg(feature = "npu")]
+pub use kernels_runtime::npu;
 
 #[doc(hidden)]
 pub use kernels_runtime::__private;

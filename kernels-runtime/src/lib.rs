@@ -11,6 +11,8 @@
 //! * [`verify`]: kernels beside their references.
 //! * [`live`]: the same where the program runs, with the user's own body.
 //! * [`kernel`]: kernels of other crates.
+//!
+//! With the feature `npu` there is also a module of this name: what operations over CANN share.
 
 mod active;
 pub mod apply;
@@ -22,6 +24,8 @@ pub mod kernel;
 pub mod live;
 pub mod mapping;
 mod near;
+#[cfg(feature = "npu")]
+pub mod npu;
 mod once;
 pub mod ops;
 pub mod policy;

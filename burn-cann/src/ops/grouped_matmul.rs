@@ -12,6 +12,7 @@ use super::{Checked, Refusal};
 use crate::call::{Attribute, Operand, Prepared, Request};
 use crate::dtype::DType;
 use crate::error::Result;
+use crate::layout::Layout;
 use crate::soc::Platform;
 use crate::stream::Stream;
 use crate::tensor::{Spec, Tensor};
@@ -69,6 +70,41 @@ pub fn check(
     group_list(groups, count)?;
     biases(x, bias, &[count, width])?;
     Ok(Spec::contiguous(x.dtype, [x.shape()[0], width])?)
+}
+
+/// What [`grouped_matmul_of_list`] makes of `x` `[M, K]`, up to 128 weights `[K, N]`, all contiguous or all views with
+/// their dimensions exchanged, and `groups` (i64, one for each weight).
+///
+/// # Errors
+///
+/// Why CANN would refuse.
+pub fn check_list(
+    platform: &Platform,
+    x: &Spec,
+    all_weights: &[&Spec],
+    groups: &Spec,
+) -> Checked<Spec> {
+    check::processor(platform, "GroupedMatmul")?;
+    let Some(first) = all_weights.first() else {
+        return Err(Refusal::Empty { operand: "weight" });
+    };
+    matrix(("x", x))?;
+    check::at_most("the number of weights", all_weights.len(), MOST_TENSORS)?;
+    for weight in all_weights {
+        check::one_float(&[("x", x), ("weight", weight)])?;
+        check::rank(("weight", weight), 2, 2)?;
+        check::shape(("weight", weight), first.shape())?;
+        weights(weight)?;
+        check::not_empty(("weight", weight))?;
+        if is_exchanged(weight) != is_exchanged(first) {
+            return Err(Refusal::Strides {
+                operand: "one weight of several",
+            });
+        }
+    }
+    product(x, first.shape()[0])?;
+    group_list(groups, all_weights.len())?;
+    Ok(Spec::contiguous(x.dtype, [x.shape()[0], first.shape()[1]])?)
 }
 
 /// What [`grouped_matmul_each`] makes of up to 128 pairs of `x` `[M, K]` and `weight` `[K, N]`, each with a bias
@@ -184,8 +220,8 @@ pub fn grouped_matmul(
     }
     let one = |tensor: &Tensor| Operand::List(vec![tensor.clone()]);
     let product = Product {
-        x: one(x),
-        weight: one(weight),
+        x: one(&in_order(x)?),
+        weight: one(&in_order(weight)?),
         bias: bias.map_or(Operand::Absent, one),
         groups: Operand::from(list),
         output: one(&y),
@@ -194,6 +230,74 @@ pub fn grouped_matmul(
         groups_code: kind.code(),
     };
     product.prepare(stream, y)?.launch()
+}
+
+/// [`grouped_matmul`] without a bias, into `y`: rows behind the last group **stay as they are**.
+///
+/// # Errors
+///
+/// Refused by [`check`], `y` is not such a result or not contiguous, or a call failed.
+pub fn grouped_matmul_into(
+    stream: &Stream,
+    x: &Tensor,
+    weight: &Tensor,
+    groups: (&Tensor, Groups),
+    y: &Tensor,
+) -> Result<()> {
+    let device = stream.device();
+    let platform = device.platform();
+    let result = check(platform, x.spec(), weight.spec(), groups.0.spec(), None)?;
+    by_rows(stream, x, std::slice::from_ref(weight), groups, &result, y)
+}
+
+/// The same with a weight `[K, N]` for each group.
+///
+/// # Errors
+///
+/// Refused by [`check_list`], `y` is not such a result or not contiguous, or a call failed.
+pub fn grouped_matmul_of_list(
+    stream: &Stream,
+    x: &Tensor,
+    weights: &[Tensor],
+    groups: (&Tensor, Groups),
+    y: &Tensor,
+) -> Result<()> {
+    let device = stream.device();
+    let specs: Vec<_> = weights.iter().map(Tensor::spec).collect();
+    let result = check_list(device.platform(), x.spec(), &specs, groups.0.spec())?;
+    by_rows(stream, x, weights, groups, &result, y)
+}
+
+fn by_rows(
+    stream: &Stream,
+    x: &Tensor,
+    weights: &[Tensor],
+    (list, kind): (&Tensor, Groups),
+    result: &Spec,
+    y: &Tensor,
+) -> Result<()> {
+    check::dtype(("y", y.spec()), &[result.dtype])?;
+    check::shape(("y", y.spec()), result.shape())?;
+    check::contiguous(("y", y.spec()))?;
+    if result.is_empty() {
+        return Ok(());
+    }
+    let weights: Vec<Tensor> = match weights {
+        // CANN wants one weight with an axis for the groups.
+        [one] if one.shape().len() == 2 => vec![in_order(&of_one_group(one)?)?],
+        several => several.iter().map(in_order).collect::<Result<_>>()?,
+    };
+    let product = Product {
+        x: Operand::List(vec![in_order(x)?]),
+        weight: Operand::List(weights),
+        bias: Operand::Absent,
+        groups: Operand::from(list),
+        output: Operand::List(vec![y.clone()]),
+        split_item: 2,
+        group_type: 0,
+        groups_code: kind.code(),
+    };
+    product.prepare(stream, ())?.launch()
 }
 
 /// Each `x` times its weight.
@@ -239,7 +343,8 @@ pub fn grouped_matmul_each(
     product.prepare(stream, outputs)?.launch()
 }
 
-/// The gradient of [`grouped_matmul`] by its weight, `[E, K, N]`: for each group `xᵀ · dy` of its rows.
+/// The gradient of [`grouped_matmul`] by its weight, `[E, K, N]`: for each group `xᵀ · dy` of its rows, zeros
+/// for one without rows.
 ///
 /// # Errors
 ///
@@ -256,8 +361,8 @@ pub fn grouped_matmul_grad(
     let output = Tensor::like(stream, &output)?;
     let product = Product {
         // CANN wants x as the view with its dimensions exchanged.
-        x: Operand::List(vec![x.transpose(0, 1)?]),
-        weight: Operand::List(vec![dy.clone()]),
+        x: Operand::List(vec![in_order(x)?.transpose(0, 1)?]),
+        weight: Operand::List(vec![in_order(dy)?]),
         bias: Operand::Absent,
         groups: Operand::from(list),
         output: Operand::List(vec![output.clone()]),
@@ -266,6 +371,24 @@ pub fn grouped_matmul_grad(
         groups_code: kind.code(),
     };
     product.prepare(stream, output)?.launch()
+}
+
+/// A contiguous tensor with the steps that such a shape has by itself. Those of dimensions of one element don't
+/// matter, but CANN tells by the steps which dimensions are exchanged.
+fn in_order(tensor: &Tensor) -> Result<Tensor> {
+    if tensor.layout().is_contiguous() {
+        return tensor.reshape(tensor.shape());
+    }
+    Ok(tensor.clone())
+}
+
+/// A matrix as the only one of a stack.
+fn of_one_group(weight: &Tensor) -> Result<Tensor> {
+    let layout = weight.layout();
+    let (mut shape, mut strides) = (vec![1], vec![layout.len()]);
+    shape.extend(layout.shape());
+    strides.extend(layout.strides());
+    weight.with_layout(Layout::strided(shape, strides, layout.offset())?)
 }
 
 /// The parameters of V4 and V5 that float products have.

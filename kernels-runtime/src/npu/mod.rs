@@ -1,0 +1,27 @@
+//! What the operations over CANN's operators share.
+//!
+//! Each operation has a module `npu` with
+//! * `decide`, a pure function of platform, key, types, shapes and layouts: which operators of CANN compute
+//!   it, or why none do. It looks at no memory and needs no device, so dispatch can ask it before it
+//!   chooses;
+//! * `forward` and `backward`, which mirror the operation's kernel trait. They put work on a stream and return:
+//!   none of them waits for the device.
+//!
+//! Tensors are [`burn_cann::Tensor`]s. What CANN takes contiguous only is copied where it is not, and each
+//! table of decisions says what else is moved.
+//!
+//! **Precision.** CANN computes in f32 and rounds each operator's result once. Where a composition rounds
+//! between operators, or once where the key's reference rounds twice, results stay within the public
+//! precision standard of Ascend operators, `|a − g| ≤ t · (1 + |g|)` with `t` = 2⁻⁶ in bf16 and 2⁻⁹ in f16
+//! (2⁻¹⁰ · |g| + 2⁻¹⁶ in f32) beside the exact `g`, for operands around 1; the tests hold every element to it.
+//!
+//! Nothing here was run on an Ascend device, only on this project's emulator of CANN.
+
+pub(crate) mod base;
+pub(crate) mod refused;
+pub(crate) mod views;
+
+pub use refused::{NpuError, Refused};
+
+/// The result of work that was put on a stream.
+pub type Result<T, E = NpuError> = std::result::Result<T, E>;
