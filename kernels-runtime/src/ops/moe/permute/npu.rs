@@ -12,6 +12,7 @@
 //! | `weigh_rows` | the same with `U` | probabilities in f32 are rounded to a half type, once, since CANN's have the type of the rows |
 //! | gradient of the rows | `P`, times the slots' probabilities in the order of rows, rows of nobody cleared | `aclnnMoeTokenUnpermuteGrad` reads the rows, which only the other gradient needs |
 //! | gradient of the probabilities | `P`, product and sum over each row, `U` of one element, slots of nobody cleared | it is what `aclnnMoeTokenUnpermuteGrad` does, with rows of nobody that may hold anything |
+//! | an index beyond the experts' number, or below 0 | counts as nobody's | to refuse it, as the CPU does, the host would have to wait for the device |
 //! | fewer rows than slots | refused | CANN says of `P` alone what it drops |
 //! | more than 512 choices, 16,777,214 slots or more | refused | CANN's limits: it sorts numbers as f32 |
 
@@ -122,7 +123,7 @@ pub fn sort_slots(
         return Ok((Tensor::empty(stream, ints, indices.shape())?, counts));
     }
     let (tokens, none) = (indices.shape()[0], num_experts as f64);
-    // A copy, since places of it are overwritten. An index below 0 is for nobody as well.
+    // A copy, since places of it are overwritten.
     let experts = base::copy(stream, indices)?;
     let nobody = outside(stream, indices, num_experts)?;
     base::masked_fill(stream, &experts, &nobody, none)?;
