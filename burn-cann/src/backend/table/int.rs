@@ -1,0 +1,108 @@
+//! Operations on integer tensors.
+
+use super::prelude::*;
+
+operations! {
+    IntTensorOps, "int";
+
+    fn int_empty(shape: Shape, device: &CannDevice, dtype: IntDType) -> Int = host;
+    fn int_into_data(
+        tensor: Int,
+    ) -> impl Future<Output = Result<TensorData, ExecutionError>> + Send = data {
+        async move { transfer::data(&tensor) }
+    };
+    fn int_from_data(data: TensorData, device: &CannDevice) -> Int = data {
+        upload(&statics::int_from_data, data, *device)
+    };
+    fn int_to_device(tensor: Int, device: &CannDevice) -> Int = data {
+        carry(&statics::int_to_device, tensor, *device)
+    };
+    fn int_reshape(tensor: Int, shape: Shape) -> Int = view(view::reshape);
+    fn int_slice(tensor: Int, slices: &[Slice]) -> Int = view(view::slice);
+    fn int_slice_assign(tensor: Int, slices: &[Slice], value: Int) -> Int = host;
+    fn int_into_float(tensor: Int, out_dtype: FloatDType) -> Float = host;
+    fn int_mask_where(tensor: Int, mask: Bool, value: Int) -> Int = host;
+    fn int_mask_fill(tensor: Int, mask: Bool, value: Scalar) -> Int = host;
+    fn int_gather(dim: usize, tensor: Int, indices: Int) -> Int = host;
+    fn int_scatter(dim: usize, tensor: Int, indices: Int, value: Int, update: IndexingUpdateOp) -> Int = host;
+    fn int_scatter_nd(data: Int, indices: Int, values: Int, reduction: IndexingUpdateOp) -> Int = host;
+    fn int_gather_nd(data: Int, indices: Int) -> Int = host;
+    fn int_select(tensor: Int, dim: usize, indices: Int) -> Int = host;
+    fn int_select_assign(
+        tensor: Int,
+        dim: usize,
+        indices: Int,
+        value: Int,
+        update: IndexingUpdateOp,
+    ) -> Int = host;
+    fn int_equal(lhs: Int, rhs: Int, out_dtype: BoolDType) -> Bool = host;
+    fn int_equal_elem(lhs: Int, rhs: Scalar, out_dtype: BoolDType) -> Bool = host;
+    fn int_greater(lhs: Int, rhs: Int, out_dtype: BoolDType) -> Bool = host;
+    fn int_greater_elem(lhs: Int, rhs: Scalar, out_dtype: BoolDType) -> Bool = host;
+    fn int_greater_equal(lhs: Int, rhs: Int, out_dtype: BoolDType) -> Bool = host;
+    fn int_greater_equal_elem(lhs: Int, rhs: Scalar, out_dtype: BoolDType) -> Bool = host;
+    fn int_lower(lhs: Int, rhs: Int, out_dtype: BoolDType) -> Bool = host;
+    fn int_lower_elem(lhs: Int, rhs: Scalar, out_dtype: BoolDType) -> Bool = host;
+    fn int_lower_equal(lhs: Int, rhs: Int, out_dtype: BoolDType) -> Bool = host;
+    fn int_lower_equal_elem(lhs: Int, rhs: Scalar, out_dtype: BoolDType) -> Bool = host;
+    fn int_add(lhs: Int, rhs: Int) -> Int = host;
+    fn int_add_scalar(lhs: Int, rhs: Scalar) -> Int = host;
+    fn int_powi(lhs: Int, rhs: Int) -> Int = host;
+    fn int_powi_scalar_impl(lhs: Int, rhs: Scalar) -> Int = host;
+    fn int_sub(lhs: Int, rhs: Int) -> Int = host;
+    fn int_sub_scalar(lhs: Int, rhs: Scalar) -> Int = host;
+    fn int_mul(lhs: Int, rhs: Int) -> Int = host;
+    fn int_mul_scalar(lhs: Int, rhs: Scalar) -> Int = host;
+    fn int_div(lhs: Int, rhs: Int) -> Int = host;
+    fn int_div_scalar(lhs: Int, rhs: Scalar) -> Int = host;
+    fn int_remainder(lhs: Int, rhs: Int) -> Int = host;
+    fn int_remainder_scalar(lhs: Int, rhs: Scalar) -> Int = host;
+    fn int_matmul(lhs: Int, rhs: Int) -> Int = host;
+    fn int_sum(tensor: Int) -> Int = host;
+    fn int_sum_dim(tensor: Int, dim: usize) -> Int = host;
+    fn int_prod(tensor: Int) -> Int = host;
+    fn int_prod_dim(tensor: Int, dim: usize) -> Int = host;
+    fn int_mean_dim(tensor: Int, dim: usize) -> Int = host;
+    fn int_cumsum(tensor: Int, dim: usize) -> Int = host;
+    fn int_cumprod(tensor: Int, dim: usize) -> Int = host;
+    fn int_cummin(tensor: Int, dim: usize) -> Int = host;
+    fn int_cummax(tensor: Int, dim: usize) -> Int = host;
+    fn int_argmax(tensor: Int, dim: usize) -> Int = host;
+    fn int_argmin(tensor: Int, dim: usize) -> Int = host;
+    fn int_abs(tensor: Int) -> Int = host;
+    fn int_swap_dims(tensor: Int, dim1: usize, dim2: usize) -> Int = view(view::swap_dims);
+    fn int_permute(tensor: Int, axes: &[usize]) -> Int = view(view::permute);
+    fn int_flip(tensor: Int, axes: &[usize]) -> Int = host;
+    fn int_random(
+        shape: Shape,
+        distribution: Distribution,
+        device: &CannDevice,
+        dtype: IntDType,
+    ) -> Int = host;
+    fn int_expand(tensor: Int, shape: Shape) -> Int = view(view::expand);
+    fn int_sort(tensor: Int, dim: usize, descending: bool) -> Int = host;
+    fn int_sort_with_indices(tensor: Int, dim: usize, descending: bool) -> (Int, Int) = host;
+    fn int_argsort(tensor: Int, dim: usize, descending: bool) -> Int = host;
+    fn bitwise_and(lhs: Int, rhs: Int) -> Int = host;
+    fn bitwise_and_scalar(lhs: Int, rhs: Scalar) -> Int = host;
+    fn bitwise_or(lhs: Int, rhs: Int) -> Int = host;
+    fn bitwise_or_scalar(lhs: Int, rhs: Scalar) -> Int = host;
+    fn bitwise_xor(lhs: Int, rhs: Int) -> Int = host;
+    fn bitwise_xor_scalar(lhs: Int, rhs: Scalar) -> Int = host;
+    fn bitwise_not(tensor: Int) -> Int = host;
+    fn bitwise_left_shift(lhs: Int, rhs: Int) -> Int = host;
+    fn bitwise_left_shift_scalar(lhs: Int, rhs: Scalar) -> Int = host;
+    fn bitwise_right_shift(lhs: Int, rhs: Int) -> Int = host;
+    fn bitwise_right_shift_scalar(lhs: Int, rhs: Scalar) -> Int = host;
+    fn int_cast(tensor: Int, dtype: IntDType) -> Int = host;
+    fn int_unfold(tensor: Int, dim: usize, size: usize, step: usize) -> Int = view(view::unfold);
+
+    composed:
+        int_mask_select, int_repeat_dim, int_cat, int_not_equal, int_not_equal_elem, int_square,
+        int_powi_scalar, int_clamp_min, int_clamp_max, int_clamp, int_neg, int_zeros, int_ones,
+        int_full, int_mean, int_argtopk, int_topk, int_topk_with_indices, int_max, int_max_dim,
+        int_max_dim_with_indices, int_max_abs, int_max_abs_dim, int_min, int_min_dim,
+        int_min_dim_with_indices, int_transpose, int_arange_step, int_arange, int_any, int_any_dim,
+        int_all, int_all_dim, int_sign, int_pad,
+    ;
+}
