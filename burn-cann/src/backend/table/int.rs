@@ -70,6 +70,9 @@ operations! {
     fn int_argmax(tensor: Int, dim: usize) -> Int = host;
     fn int_argmin(tensor: Int, dim: usize) -> Int = host;
     fn int_abs(tensor: Int) -> Int = host;
+    // Burn's default for these multiplies by -1, which unsigned types have not.
+    fn int_neg(tensor: Int) -> Int = host;
+    fn int_sign(tensor: Int) -> Int = host;
     fn int_swap_dims(tensor: Int, dim1: usize, dim2: usize) -> Int = view(view::swap_dims);
     fn int_permute(tensor: Int, axes: &[usize]) -> Int = view(view::permute);
     fn int_flip(tensor: Int, axes: &[usize]) -> Int = host;
@@ -99,10 +102,10 @@ operations! {
 
     composed:
         int_mask_select, int_repeat_dim, int_cat, int_not_equal, int_not_equal_elem, int_square,
-        int_powi_scalar, int_clamp_min, int_clamp_max, int_clamp, int_neg, int_zeros, int_ones,
+        int_powi_scalar, int_clamp_min, int_clamp_max, int_clamp, int_zeros, int_ones,
         int_full, int_mean, int_argtopk, int_topk, int_topk_with_indices, int_max, int_max_dim,
         int_max_dim_with_indices, int_max_abs, int_max_abs_dim, int_min, int_min_dim,
         int_min_dim_with_indices, int_transpose, int_arange_step, int_arange, int_any, int_any_dim,
-        int_all, int_all_dim, int_sign, int_pad,
+        int_all, int_all_dim, int_pad,
     ;
 }
