@@ -84,7 +84,7 @@ mod tensor;
 mod transfer;
 mod version;
 
-pub use call::{ExecutorStatistics, Prepared};
+pub use call::{ExecutorStatistics, Prepared, Scalar};
 pub use cann::Cann;
 pub use code::Code;
 pub use device::Device;

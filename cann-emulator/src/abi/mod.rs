@@ -10,6 +10,9 @@
 #![allow(non_snake_case, missing_docs, clippy::missing_safety_doc)]
 
 pub mod activation;
+pub(crate) mod checks;
+pub mod copy;
+pub mod create;
 pub mod grouped_matmul;
 pub mod meta;
 pub mod moe;
