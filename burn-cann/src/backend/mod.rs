@@ -52,6 +52,7 @@ mod error;
 mod fallback;
 mod host;
 mod ir;
+mod native;
 mod table;
 mod tensor;
 mod transfer;
@@ -68,6 +69,7 @@ pub use error::{Error, Result};
 pub use fallback::{Fallback, fallback, fallbacks, reset_fallbacks, set_fallback};
 pub use operation::{Operation, Path};
 pub use tensor::{CannQTensor, CannTensor};
+pub use view::copies;
 
 /// Every operation, with the path that it takes and how often it ran on the host.
 pub fn ops() -> impl Iterator<Item = &'static Operation> {

@@ -1,5 +1,7 @@
 //! Views: other strides over the same memory.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use burn_backend::{Shape, Slice};
 
 use super::error::{Declined, Native};
@@ -128,9 +130,20 @@ pub(super) fn contiguous(tensor: &CannTensor) -> Native<CannTensor> {
     if tensor.tensor.layout().is_contiguous() {
         return Ok(tensor.clone());
     }
-    Err(Declined::because(
-        "strides can't say it, and there is no copy",
-    ))
+    let copy = crate::ops::contiguous(&tensor.place.stream, &tensor.tensor)?;
+    COPIES.fetch_add(1, Ordering::Relaxed);
+    Ok(CannTensor {
+        tensor: copy,
+        ..tensor.clone()
+    })
+}
+
+static COPIES: AtomicU64 = AtomicU64::new(0);
+
+/// How often the device copied elements only to have them one after the other: for a reshape that strides
+/// can't say, or for an operator that wants them so.
+pub fn copies() -> u64 {
+    COPIES.load(Ordering::Relaxed)
 }
 
 /// `layout` in another shape, if strides can say it.

@@ -7,9 +7,9 @@ use super::prelude::*;
 operations! {
     BoolTensorOps, "bool";
 
-    fn bool_empty(shape: Shape, device: &CannDevice, dtype: BoolDType) -> Bool = host;
-    fn bool_zeros(shape: Shape, device: &CannDevice, dtype: BoolDType) -> Bool = host;
-    fn bool_ones(shape: Shape, device: &CannDevice, dtype: BoolDType) -> Bool = host;
+    fn bool_empty(shape: Shape, device: &CannDevice, dtype: BoolDType) -> Bool = native(create::empty);
+    fn bool_zeros(shape: Shape, device: &CannDevice, dtype: BoolDType) -> Bool = native(create::zeros);
+    fn bool_ones(shape: Shape, device: &CannDevice, dtype: BoolDType) -> Bool = native(create::ones);
     fn bool_into_data(
         tensor: Bool,
     ) -> impl Future<Output = Result<TensorData, ExecutionError>> + Send = data {
@@ -18,20 +18,22 @@ operations! {
     fn bool_from_data(data: TensorData, device: &CannDevice) -> Bool = data {
         upload(&statics::bool_from_data, data, *device)
     };
-    fn bool_into_int(tensor: Bool, out_dtype: IntDType) -> Int = host;
-    fn bool_into_float(tensor: Bool, out_dtype: FloatDType) -> Float = host;
+    fn bool_into_int(tensor: Bool, out_dtype: IntDType) -> Int = native(copy::cast);
+    fn bool_into_float(tensor: Bool, out_dtype: FloatDType) -> Float = native(copy::cast);
     fn bool_to_device(tensor: Bool, device: &CannDevice) -> Bool = data {
         carry(&statics::bool_to_device, tensor, *device)
     };
     fn bool_reshape(tensor: Bool, shape: Shape) -> Bool = view(view::reshape);
     fn bool_slice(tensor: Bool, slices: &[Slice]) -> Bool = view(view::slice);
-    fn bool_slice_assign(tensor: Bool, slices: &[Slice], value: Bool) -> Bool = host;
+    fn bool_slice_assign(tensor: Bool, slices: &[Slice], value: Bool) -> Bool = native(copy::slice_assign);
     fn bool_mask_where(tensor: Bool, mask: Bool, value: Bool) -> Bool = host;
-    fn bool_mask_fill(tensor: Bool, mask: Bool, value: Scalar) -> Bool = host;
+    fn bool_mask_fill(tensor: Bool, mask: Bool, value: Scalar) -> Bool = native(create::mask_fill);
     fn bool_gather(dim: usize, tensor: Bool, indices: Int) -> Bool = host;
     fn bool_scatter_or(dim: usize, tensor: Bool, indices: Int, value: Bool) -> Bool = host;
     fn bool_select(tensor: Bool, dim: usize, indices: Int) -> Bool = host;
     fn bool_select_or(tensor: Bool, dim: usize, indices: Int, value: Bool) -> Bool = host;
+    fn bool_repeat_dim(tensor: Bool, dim: usize, times: usize) -> Bool = native(copy::repeat_dim);
+    fn bool_cat(tensors: Vec<Bool>, dim: usize) -> Bool = native(copy::cat);
     fn bool_equal(lhs: Bool, rhs: Bool) -> Bool = host;
     fn bool_equal_elem(lhs: Bool, rhs: Scalar) -> Bool = host;
     fn bool_not(tensor: Bool) -> Bool = host;
@@ -50,9 +52,8 @@ operations! {
     fn bool_unfold(tensor: Bool, dim: usize, size: usize, step: usize) -> Bool = view(view::unfold);
 
     composed:
-        bool_mask_select, bool_repeat_dim, bool_cat, bool_not_equal, bool_not_equal_elem, bool_xor,
-        bool_transpose, bool_any, bool_any_dim, bool_all, bool_all_dim,
-    ;
+        bool_mask_select, bool_not_equal, bool_not_equal_elem, bool_xor, bool_transpose, bool_any,
+        bool_any_dim, bool_all, bool_all_dim;
 }
 
 /// The places of what is true. Their number is only known once they are counted, so the host counts.

@@ -14,6 +14,10 @@ operations! {
         device: &CannDevice,
         dtype: FloatDType,
     ) -> Float = host;
+    fn float_zeros(shape: Shape, device: &CannDevice, dtype: FloatDType) -> Float = native(create::zeros);
+    fn float_ones(shape: Shape, device: &CannDevice, dtype: FloatDType) -> Float = native(create::ones);
+    fn float_full(shape: Shape, fill_value: Scalar, device: &CannDevice, dtype: FloatDType) -> Float =
+        native(create::full);
     fn float_into_data(
         tensor: Float,
     ) -> impl Future<Output = Result<TensorData, ExecutionError>> + Send = data {
@@ -22,8 +26,9 @@ operations! {
     fn float_to_device(tensor: Float, device: &CannDevice) -> Float = data {
         carry(&statics::float_to_device, tensor, *device)
     };
-    fn float_into_int(tensor: Float, out_dtype: IntDType) -> Int = host;
-    fn float_empty(shape: Shape, device: &CannDevice, dtype: FloatDType) -> Float = host;
+    fn float_into_int(tensor: Float, out_dtype: IntDType) -> Int = native(copy::cast);
+    fn float_empty(shape: Shape, device: &CannDevice, dtype: FloatDType) -> Float = native(create::empty);
+    fn float_repeat_dim(tensor: Float, dim: usize, times: usize) -> Float = native(copy::repeat_dim);
     fn float_add(lhs: Float, rhs: Float) -> Float = host;
     fn float_add_scalar(lhs: Float, rhs: Scalar) -> Float = host;
     fn float_sub(lhs: Float, rhs: Float) -> Float = host;
@@ -49,12 +54,8 @@ operations! {
         value: Float,
         update: IndexingUpdateOp,
     ) -> Float = host;
-    fn float_scatter_nd(
-        data: Float,
-        indices: Int,
-        values: Float,
-        reduction: IndexingUpdateOp,
-    ) -> Float = host;
+    fn float_scatter_nd(data: Float, indices: Int, values: Float, reduction: IndexingUpdateOp) -> Float =
+        host;
     fn float_gather_nd(data: Float, indices: Int) -> Float = host;
     fn float_select(tensor: Float, dim: usize, indices: Int) -> Float = host;
     fn float_select_assign(
@@ -65,9 +66,10 @@ operations! {
         update: IndexingUpdateOp,
     ) -> Float = host;
     fn float_slice(tensor: Float, slices: &[Slice]) -> Float = view(view::slice);
-    fn float_slice_assign(tensor: Float, slices: &[Slice], value: Float) -> Float = host;
+    fn float_slice_assign(tensor: Float, slices: &[Slice], value: Float) -> Float =
+        native(copy::slice_assign);
     fn float_mask_where(tensor: Float, mask: Bool, value: Float) -> Float = host;
-    fn float_mask_fill(tensor: Float, mask: Bool, value: Scalar) -> Float = host;
+    fn float_mask_fill(tensor: Float, mask: Bool, value: Scalar) -> Float = native(create::mask_fill);
     fn float_equal(lhs: Float, rhs: Float, out_dtype: BoolDType) -> Bool = host;
     fn float_equal_elem(lhs: Float, rhs: Scalar, out_dtype: BoolDType) -> Bool = host;
     fn float_greater(lhs: Float, rhs: Float, out_dtype: BoolDType) -> Bool = host;
@@ -85,7 +87,7 @@ operations! {
     fn float_cumprod(tensor: Float, dim: usize) -> Float = host;
     fn float_cummin(tensor: Float, dim: usize) -> Float = host;
     fn float_cummax(tensor: Float, dim: usize) -> Float = host;
-    fn float_cast(tensor: Float, dtype: FloatDType) -> Float = host;
+    fn float_cast(tensor: Float, dtype: FloatDType) -> Float = native(copy::cast);
     fn float_exp(tensor: Float) -> Float = host;
     fn float_log(tensor: Float) -> Float = host;
     fn float_log1p(tensor: Float) -> Float = host;
@@ -111,6 +113,7 @@ operations! {
     fn float_ceil(tensor: Float) -> Float = host;
     fn float_trunc(tensor: Float) -> Float = host;
     fn float_erf(tensor: Float) -> Float = host;
+    fn float_cat(tensors: Vec<Float>, dim: usize) -> Float = native(copy::cat);
     fn float_argmax(tensor: Float, dim: usize, out_dtype: IntDType) -> Int = host;
     fn float_argmin(tensor: Float, dim: usize, out_dtype: IntDType) -> Int = host;
     fn float_expand(tensor: Float, shape: Shape) -> Float = view(view::expand);
@@ -126,13 +129,11 @@ operations! {
     fn float_unfold(tensor: Float, dim: usize, size: usize, step: usize) -> Float = view(view::unfold);
 
     composed:
-        float_zeros, float_ones, float_full, float_repeat_dim, float_clamp_min, float_clamp_max,
-        float_clamp, float_neg, float_transpose, float_mask_select, float_not_equal,
-        float_not_equal_elem, float_detach, float_set_require_grad, float_is_require_grad,
-        float_sum_dims, float_prod, float_prod_dim, float_mean, float_powi, float_powi_scalar,
-        float_powi_scalar_impl, float_powf_scalar, float_hypot, float_cat, float_argtopk, float_topk,
-        float_topk_with_indices, float_max, float_max_dim, float_max_dim_with_indices, float_min,
-        float_min_dim, float_min_dim_with_indices, float_max_abs, float_max_abs_dim, float_any,
-        float_any_dim, float_all, float_all_dim, float_sign, float_is_nan, float_is_inf, float_pad,
-    ;
+        float_clamp_min, float_clamp_max, float_clamp, float_neg, float_transpose, float_mask_select,
+        float_not_equal, float_not_equal_elem, float_detach, float_set_require_grad,
+        float_is_require_grad, float_sum_dims, float_prod, float_prod_dim, float_mean, float_powi,
+        float_powi_scalar, float_powi_scalar_impl, float_powf_scalar, float_hypot, float_argtopk,
+        float_topk, float_topk_with_indices, float_max, float_max_dim, float_max_dim_with_indices,
+        float_min, float_min_dim, float_min_dim_with_indices, float_max_abs, float_max_abs_dim, float_any,
+        float_any_dim, float_all, float_all_dim, float_sign, float_is_nan, float_is_inf, float_pad;
 }

@@ -5,7 +5,7 @@ use super::prelude::*;
 operations! {
     IntTensorOps, "int";
 
-    fn int_empty(shape: Shape, device: &CannDevice, dtype: IntDType) -> Int = host;
+    fn int_empty(shape: Shape, device: &CannDevice, dtype: IntDType) -> Int = native(create::empty);
     fn int_into_data(
         tensor: Int,
     ) -> impl Future<Output = Result<TensorData, ExecutionError>> + Send = data {
@@ -19,12 +19,13 @@ operations! {
     };
     fn int_reshape(tensor: Int, shape: Shape) -> Int = view(view::reshape);
     fn int_slice(tensor: Int, slices: &[Slice]) -> Int = view(view::slice);
-    fn int_slice_assign(tensor: Int, slices: &[Slice], value: Int) -> Int = host;
-    fn int_into_float(tensor: Int, out_dtype: FloatDType) -> Float = host;
+    fn int_slice_assign(tensor: Int, slices: &[Slice], value: Int) -> Int = native(copy::slice_assign);
+    fn int_into_float(tensor: Int, out_dtype: FloatDType) -> Float = native(copy::cast);
     fn int_mask_where(tensor: Int, mask: Bool, value: Int) -> Int = host;
-    fn int_mask_fill(tensor: Int, mask: Bool, value: Scalar) -> Int = host;
+    fn int_mask_fill(tensor: Int, mask: Bool, value: Scalar) -> Int = native(create::mask_fill);
     fn int_gather(dim: usize, tensor: Int, indices: Int) -> Int = host;
-    fn int_scatter(dim: usize, tensor: Int, indices: Int, value: Int, update: IndexingUpdateOp) -> Int = host;
+    fn int_scatter(dim: usize, tensor: Int, indices: Int, value: Int, update: IndexingUpdateOp) -> Int =
+        host;
     fn int_scatter_nd(data: Int, indices: Int, values: Int, reduction: IndexingUpdateOp) -> Int = host;
     fn int_gather_nd(data: Int, indices: Int) -> Int = host;
     fn int_select(tensor: Int, dim: usize, indices: Int) -> Int = host;
@@ -35,6 +36,8 @@ operations! {
         value: Int,
         update: IndexingUpdateOp,
     ) -> Int = host;
+    fn int_repeat_dim(tensor: Int, dim: usize, times: usize) -> Int = native(copy::repeat_dim);
+    fn int_cat(tensors: Vec<Int>, dim: usize) -> Int = native(copy::cat);
     fn int_equal(lhs: Int, rhs: Int, out_dtype: BoolDType) -> Bool = host;
     fn int_equal_elem(lhs: Int, rhs: Scalar, out_dtype: BoolDType) -> Bool = host;
     fn int_greater(lhs: Int, rhs: Int, out_dtype: BoolDType) -> Bool = host;
@@ -58,6 +61,12 @@ operations! {
     fn int_remainder(lhs: Int, rhs: Int) -> Int = host;
     fn int_remainder_scalar(lhs: Int, rhs: Scalar) -> Int = host;
     fn int_matmul(lhs: Int, rhs: Int) -> Int = host;
+    // Burn's default multiplies by -1, which unsigned types have not.
+    fn int_neg(tensor: Int) -> Int = host;
+    fn int_zeros(shape: Shape, device: &CannDevice, dtype: IntDType) -> Int = native(create::zeros);
+    fn int_ones(shape: Shape, device: &CannDevice, dtype: IntDType) -> Int = native(create::ones);
+    fn int_full(shape: Shape, fill_value: Scalar, device: &CannDevice, dtype: IntDType) -> Int =
+        native(create::full);
     fn int_sum(tensor: Int) -> Int = host;
     fn int_sum_dim(tensor: Int, dim: usize) -> Int = host;
     fn int_prod(tensor: Int) -> Int = host;
@@ -70,18 +79,15 @@ operations! {
     fn int_argmax(tensor: Int, dim: usize) -> Int = host;
     fn int_argmin(tensor: Int, dim: usize) -> Int = host;
     fn int_abs(tensor: Int) -> Int = host;
-    // Burn's default for these multiplies by -1, which unsigned types have not.
-    fn int_neg(tensor: Int) -> Int = host;
-    fn int_sign(tensor: Int) -> Int = host;
     fn int_swap_dims(tensor: Int, dim1: usize, dim2: usize) -> Int = view(view::swap_dims);
     fn int_permute(tensor: Int, axes: &[usize]) -> Int = view(view::permute);
     fn int_flip(tensor: Int, axes: &[usize]) -> Int = host;
-    fn int_random(
-        shape: Shape,
-        distribution: Distribution,
-        device: &CannDevice,
-        dtype: IntDType,
-    ) -> Int = host;
+    fn int_random(shape: Shape, distribution: Distribution, device: &CannDevice, dtype: IntDType) -> Int =
+        host;
+    fn int_arange_step(range: Range<i64>, step: usize, device: &CannDevice, dtype: IntDType) -> Int =
+        native(create::arange_step);
+    // Nor has their default for signs.
+    fn int_sign(tensor: Int) -> Int = host;
     fn int_expand(tensor: Int, shape: Shape) -> Int = view(view::expand);
     fn int_sort(tensor: Int, dim: usize, descending: bool) -> Int = host;
     fn int_sort_with_indices(tensor: Int, dim: usize, descending: bool) -> (Int, Int) = host;
@@ -97,15 +103,13 @@ operations! {
     fn bitwise_left_shift_scalar(lhs: Int, rhs: Scalar) -> Int = host;
     fn bitwise_right_shift(lhs: Int, rhs: Int) -> Int = host;
     fn bitwise_right_shift_scalar(lhs: Int, rhs: Scalar) -> Int = host;
-    fn int_cast(tensor: Int, dtype: IntDType) -> Int = host;
+    fn int_cast(tensor: Int, dtype: IntDType) -> Int = native(copy::cast);
     fn int_unfold(tensor: Int, dim: usize, size: usize, step: usize) -> Int = view(view::unfold);
 
     composed:
-        int_mask_select, int_repeat_dim, int_cat, int_not_equal, int_not_equal_elem, int_square,
-        int_powi_scalar, int_clamp_min, int_clamp_max, int_clamp, int_zeros, int_ones,
-        int_full, int_mean, int_argtopk, int_topk, int_topk_with_indices, int_max, int_max_dim,
-        int_max_dim_with_indices, int_max_abs, int_max_abs_dim, int_min, int_min_dim,
-        int_min_dim_with_indices, int_transpose, int_arange_step, int_arange, int_any, int_any_dim,
-        int_all, int_all_dim, int_pad,
-    ;
+        int_mask_select, int_not_equal, int_not_equal_elem, int_square, int_powi_scalar, int_clamp_min,
+        int_clamp_max, int_clamp, int_mean, int_argtopk, int_topk, int_topk_with_indices, int_max,
+        int_max_dim, int_max_dim_with_indices, int_max_abs, int_max_abs_dim, int_min, int_min_dim,
+        int_min_dim_with_indices, int_transpose, int_arange, int_any, int_any_dim, int_all, int_all_dim,
+        int_pad;
 }

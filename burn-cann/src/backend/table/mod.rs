@@ -52,6 +52,8 @@ fn carry(operation: &'static Operation, tensor: CannTensor, device: CannDevice) 
 
 /// What the tables name.
 mod prelude {
+    pub(super) use std::ops::Range;
+
     pub(super) use burn_backend::ops::attention::attention_fallback;
     pub(super) use burn_backend::ops::*;
     pub(super) use burn_backend::quantization::QuantizationParametersPrimitive;
@@ -65,6 +67,7 @@ mod prelude {
 
     pub(super) use super::super::device::CannDevice;
     pub(super) use super::super::host::Operand;
+    pub(super) use super::super::native::*;
     pub(super) use super::super::operation::Operation;
     pub(super) use super::super::tensor::{CannQTensor, CannTensor};
     pub(super) use super::super::{CannBackend, fallback, transfer, view};

@@ -112,7 +112,5 @@ operations! {
         conv_transpose2d_bias_backward, conv_transpose3d_x_backward, conv_transpose3d_weight_backward,
         conv_transpose3d_bias_backward, unfold4d, fold4d, avg_pool1d, avg_pool1d_backward,
         adaptive_avg_pool1d, adaptive_avg_pool1d_backward, max_pool1d, max_pool1d_with_indices,
-        max_pool1d_with_indices_backward, layer_norm, ctc_loss, has_ctc_loss_backward,
-        ctc_loss_backward,
-    ;
+        max_pool1d_with_indices_backward, layer_norm, ctc_loss, has_ctc_loss_backward, ctc_loss_backward;
 }

@@ -40,14 +40,13 @@ operations! {
 
     composed:
         q_detach, q_set_require_grad, q_is_require_grad, q_transpose, q_repeat_dim, q_add, q_add_scalar,
-        q_clamp_min, q_clamp_max, q_clamp, q_sub, q_sub_scalar, q_mul, q_mul_scalar, q_div,
-        q_div_scalar, q_matmul, q_neg, q_recip, q_sum, q_sum_dim, q_prod, q_prod_dim, q_mean,
-        q_mean_dim, q_cumsum, q_cumprod, q_cummin, q_cummax, q_exp, q_log, q_log1p, q_powf, q_powi,
-        q_powi_scalar, q_powf_scalar, q_sqrt, q_abs, q_cos, q_sin, q_tan, q_cosh, q_sinh, q_tanh, q_erf,
-        q_cat, q_argtopk, q_topk, q_topk_with_indices, q_max, q_max_dim, q_max_dim_with_indices, q_min,
+        q_clamp_min, q_clamp_max, q_clamp, q_sub, q_sub_scalar, q_mul, q_mul_scalar, q_div, q_div_scalar,
+        q_matmul, q_neg, q_recip, q_sum, q_sum_dim, q_prod, q_prod_dim, q_mean, q_mean_dim, q_cumsum,
+        q_cumprod, q_cummin, q_cummax, q_exp, q_log, q_log1p, q_powf, q_powi, q_powi_scalar,
+        q_powf_scalar, q_sqrt, q_abs, q_cos, q_sin, q_tan, q_cosh, q_sinh, q_tanh, q_erf, q_cat,
+        q_argtopk, q_topk, q_topk_with_indices, q_max, q_max_dim, q_max_dim_with_indices, q_min,
         q_min_dim, q_min_dim_with_indices, q_max_abs, q_max_abs_dim, q_any, q_any_dim, q_all, q_all_dim,
-        q_sort, q_sort_with_indices, q_argsort,
-    ;
+        q_sort, q_sort_with_indices, q_argsort;
 }
 
 fn upload(data: TensorData, device: CannDevice) -> Quantised {
