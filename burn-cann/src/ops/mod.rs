@@ -14,7 +14,9 @@
 
 mod aclnn;
 mod check;
+pub mod compare;
 pub mod create;
+pub mod elementwise;
 pub mod grouped_matmul;
 pub mod moe;
 mod refusal;
@@ -22,7 +24,9 @@ pub mod rms_norm;
 pub mod rotary;
 pub mod shape;
 pub mod swi_glu;
+mod table;
 mod types;
+pub mod unary;
 
 pub use refusal::{Kind, Refusal};
 pub use shape::contiguous;

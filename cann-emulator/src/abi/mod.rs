@@ -13,6 +13,7 @@ pub mod activation;
 pub(crate) mod checks;
 pub mod copy;
 pub mod create;
+pub mod elementwise;
 pub mod grouped_matmul;
 pub mod meta;
 pub mod moe;

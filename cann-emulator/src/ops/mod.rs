@@ -4,6 +4,7 @@
 //! operator rounds in between, the function takes the rounding and says so. The order of sums on a device
 //! is not documented; here they are summed in pairs.
 
+pub(crate) mod arithmetic;
 pub mod glu;
 pub mod grouped_matmul;
 pub mod moe;
