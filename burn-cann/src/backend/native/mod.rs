@@ -2,8 +2,10 @@
 //!
 //! Functions give a result or decline: what an operator refuses is the host's to do.
 
+pub(super) mod activation;
 pub(super) mod copy;
 pub(super) mod create;
+pub(super) mod elementwise;
 
 use burn_backend::{DType, Scalar as BurnScalar};
 

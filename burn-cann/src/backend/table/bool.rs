@@ -26,7 +26,7 @@ operations! {
     fn bool_reshape(tensor: Bool, shape: Shape) -> Bool = view(view::reshape);
     fn bool_slice(tensor: Bool, slices: &[Slice]) -> Bool = view(view::slice);
     fn bool_slice_assign(tensor: Bool, slices: &[Slice], value: Bool) -> Bool = native(copy::slice_assign);
-    fn bool_mask_where(tensor: Bool, mask: Bool, value: Bool) -> Bool = host;
+    fn bool_mask_where(tensor: Bool, mask: Bool, value: Bool) -> Bool = native(elementwise::mask_where);
     fn bool_mask_fill(tensor: Bool, mask: Bool, value: Scalar) -> Bool = native(create::mask_fill);
     fn bool_gather(dim: usize, tensor: Bool, indices: Int) -> Bool = host;
     fn bool_scatter_or(dim: usize, tensor: Bool, indices: Int, value: Bool) -> Bool = host;
@@ -34,11 +34,16 @@ operations! {
     fn bool_select_or(tensor: Bool, dim: usize, indices: Int, value: Bool) -> Bool = host;
     fn bool_repeat_dim(tensor: Bool, dim: usize, times: usize) -> Bool = native(copy::repeat_dim);
     fn bool_cat(tensors: Vec<Bool>, dim: usize) -> Bool = native(copy::cat);
-    fn bool_equal(lhs: Bool, rhs: Bool) -> Bool = host;
-    fn bool_equal_elem(lhs: Bool, rhs: Scalar) -> Bool = host;
-    fn bool_not(tensor: Bool) -> Bool = host;
-    fn bool_and(lhs: Bool, rhs: Bool) -> Bool = host;
-    fn bool_or(lhs: Bool, rhs: Bool) -> Bool = host;
+    fn bool_equal(lhs: Bool, rhs: Bool) -> Bool = native(elementwise::same(Comparison::Equal));
+    fn bool_not_equal(lhs: Bool, rhs: Bool) -> Bool = native(elementwise::same(Comparison::NotEqual));
+    fn bool_equal_elem(lhs: Bool, rhs: Scalar) -> Bool =
+        native(elementwise::same_by(ComparisonScalar::Equal));
+    fn bool_not_equal_elem(lhs: Bool, rhs: Scalar) -> Bool =
+        native(elementwise::same_by(ComparisonScalar::NotEqual));
+    fn bool_not(tensor: Bool) -> Bool = native(one(Unary::Not));
+    fn bool_and(lhs: Bool, rhs: Bool) -> Bool = native(two(Binary::And));
+    fn bool_or(lhs: Bool, rhs: Bool) -> Bool = native(two(Binary::Or));
+    fn bool_xor(lhs: Bool, rhs: Bool) -> Bool = native(two(Binary::Xor));
     fn bool_swap_dims(tensor: Bool, dim1: usize, dim2: usize) -> Bool = view(view::swap_dims);
     fn bool_permute(tensor: Bool, axes: &[usize]) -> Bool = view(view::permute);
     fn bool_flip(tensor: Bool, axes: &[usize]) -> Bool = host;
@@ -52,8 +57,7 @@ operations! {
     fn bool_unfold(tensor: Bool, dim: usize, size: usize, step: usize) -> Bool = view(view::unfold);
 
     composed:
-        bool_mask_select, bool_not_equal, bool_not_equal_elem, bool_xor, bool_transpose, bool_any,
-        bool_any_dim, bool_all, bool_all_dim;
+        bool_mask_select, bool_transpose, bool_any, bool_any_dim, bool_all, bool_all_dim;
 }
 
 /// The places of what is true. Their number is only known once they are counted, so the host counts.

@@ -67,11 +67,15 @@ mod prelude {
 
     pub(super) use super::super::device::CannDevice;
     pub(super) use super::super::host::Operand;
+    pub(super) use super::super::native::elementwise::{by, compare, compare_by, one, two};
     pub(super) use super::super::native::*;
     pub(super) use super::super::operation::Operation;
     pub(super) use super::super::tensor::{CannQTensor, CannTensor};
     pub(super) use super::super::{CannBackend, fallback, transfer, view};
     pub(super) use super::{carry, upload};
+    pub(super) use crate::ops::compare::{Comparison, ComparisonScalar};
+    pub(super) use crate::ops::elementwise::{Binary, BinaryScalar};
+    pub(super) use crate::ops::unary::Unary;
 
     // The names of Burn's kinds of tensors, which keep the signatures readable.
     pub(super) type Float = CannTensor;
