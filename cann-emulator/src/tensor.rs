@@ -103,6 +103,15 @@ impl Tensor {
         }
     }
 
+    /// The view with its axes in another order.
+    pub(crate) fn permuted(&self, order: &[usize]) -> Self {
+        Self {
+            shape: order.iter().map(|axis| self.shape[*axis]).collect(),
+            strides: order.iter().map(|axis| self.strides[*axis]).collect(),
+            ..self.clone()
+        }
+    }
+
     /// Whether some of its elements are the same memory: nothing to write to.
     pub(crate) fn overlaps(&self) -> bool {
         let mut axes: Vec<_> = self.shape.iter().zip(&self.strides).collect();

@@ -15,9 +15,11 @@ pub mod copy;
 pub mod create;
 pub mod elementwise;
 pub mod grouped_matmul;
+pub mod matmul;
 pub mod meta;
 pub mod moe;
 pub mod norm;
+pub mod reduce;
 pub mod rotary;
 pub mod runtime;
 

@@ -7,8 +7,10 @@
 pub(crate) mod arithmetic;
 pub mod glu;
 pub mod grouped_matmul;
+pub mod matmul;
 pub mod moe;
 pub mod norm;
+pub(crate) mod reduce;
 pub mod rotary;
 
 /// The sum, by halves: its error grows with the logarithm of the length.
