@@ -13,6 +13,7 @@
 //! accident. Results without elements are given without a call.
 
 mod aclnn;
+pub mod attention;
 mod check;
 pub mod compare;
 pub mod create;

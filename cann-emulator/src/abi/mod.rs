@@ -10,6 +10,7 @@
 #![allow(non_snake_case, missing_docs, clippy::missing_safety_doc)]
 
 pub mod activation;
+pub mod attention;
 pub(crate) mod checks;
 pub mod copy;
 pub mod create;

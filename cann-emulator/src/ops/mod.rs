@@ -5,6 +5,7 @@
 //! is not documented; here they are summed in pairs.
 
 pub(crate) mod arithmetic;
+pub mod attention;
 pub mod glu;
 pub mod grouped_matmul;
 pub mod matmul;
