@@ -8,6 +8,7 @@ pub(crate) mod arithmetic;
 pub mod attention;
 pub mod glu;
 pub mod grouped_matmul;
+pub(crate) mod index;
 pub mod matmul;
 pub mod moe;
 pub mod norm;
