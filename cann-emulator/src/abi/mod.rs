@@ -21,10 +21,12 @@ pub mod matmul;
 pub mod meta;
 pub mod moe;
 pub mod norm;
+pub mod random;
 pub mod rearrange;
 pub mod reduce;
 pub mod rotary;
 pub mod runtime;
+pub mod training;
 
 /// Checks that each function has its declared prototype.
 macro_rules! exports {

@@ -12,8 +12,10 @@ pub(crate) mod index;
 pub mod matmul;
 pub mod moe;
 pub mod norm;
+pub(crate) mod random;
 pub(crate) mod reduce;
 pub mod rotary;
+pub(crate) mod training;
 
 /// The sum, by halves: its error grows with the logarithm of the length.
 pub fn sum(values: &[f32]) -> f32 {

@@ -8,7 +8,9 @@ pub(super) mod copy;
 pub(super) mod create;
 pub(super) mod elementwise;
 pub(super) mod index;
+pub(super) mod norm;
 pub(super) mod product;
+pub(super) mod random;
 pub(super) mod reduce;
 pub(super) mod sort;
 

@@ -13,7 +13,7 @@ operations! {
         distribution: Distribution,
         device: &CannDevice,
         dtype: FloatDType,
-    ) -> Float = host;
+    ) -> Float = native(random::floats);
     fn float_zeros(shape: Shape, device: &CannDevice, dtype: FloatDType) -> Float = native(create::zeros);
     fn float_ones(shape: Shape, device: &CannDevice, dtype: FloatDType) -> Float = native(create::ones);
     fn float_full(shape: Shape, fill_value: Scalar, device: &CannDevice, dtype: FloatDType) -> Float =

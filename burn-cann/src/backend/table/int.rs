@@ -109,7 +109,7 @@ operations! {
     fn int_permute(tensor: Int, axes: &[usize]) -> Int = view(view::permute);
     fn int_flip(tensor: Int, axes: &[usize]) -> Int = native(sort::flip);
     fn int_random(shape: Shape, distribution: Distribution, device: &CannDevice, dtype: IntDType) -> Int =
-        host;
+        native(random::ints);
     fn int_arange_step(range: Range<i64>, step: usize, device: &CannDevice, dtype: IntDType) -> Int =
         native(create::arange_step);
     fn int_any(tensor: Int, out_dtype: BoolDType) -> Bool = native(reduce::truth(op::any));

@@ -109,6 +109,8 @@ operations! {
             attention_fallback::<CannBackend>(query, key, value, mask, attn_bias, options)
         })
     };
+    fn layer_norm(tensor: Float, gamma: Float, beta: Option<Float>, epsilon: f64) -> Float =
+        native(norm::layer_norm);
 
     composed:
         batch_norm, batch_norm_train, batch_norm_train_backward, linear, linear_x_backward,
@@ -120,5 +122,5 @@ operations! {
         conv_transpose3d_x_backward, conv_transpose3d_weight_backward, conv_transpose3d_bias_backward,
         unfold4d, fold4d, avg_pool1d, avg_pool1d_backward, adaptive_avg_pool1d,
         adaptive_avg_pool1d_backward, max_pool1d, max_pool1d_with_indices,
-        max_pool1d_with_indices_backward, layer_norm, ctc_loss, has_ctc_loss_backward, ctc_loss_backward;
+        max_pool1d_with_indices_backward, ctc_loss, has_ctc_loss_backward, ctc_loss_backward;
 }
