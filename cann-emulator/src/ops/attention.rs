@@ -4,16 +4,22 @@ use super::matmul::product;
 
 /// What a head gives, and the greatest score and the sum of exponentials of each row, for the gradient.
 pub struct Head {
+    /// Row by row.
     pub output: Vec<f32>,
+    /// The greatest score of each row.
     pub greatest: Vec<f32>,
+    /// The sum of each row's exponentials, as they are after the greatest is taken off.
     pub sums: Vec<f32>,
 }
 
 /// The sizes of a head.
 #[derive(Clone, Copy)]
 pub struct Sizes {
+    /// Rows of the query.
     pub queries: usize,
+    /// Rows of key and value.
     pub keys: usize,
+    /// Columns of all.
     pub width: usize,
 }
 
