@@ -5,7 +5,7 @@
 //! is not documented; here they are summed in pairs.
 
 pub(crate) mod arithmetic;
-pub mod attention;
+pub(crate) mod attention;
 pub mod glu;
 pub mod grouped_matmul;
 pub(crate) mod index;
