@@ -386,6 +386,44 @@ fn a_function_that_the_toolkit_lacks_is_the_host_s_to_do() {
         });
 }
 
+/// The one mask for long sequences, beside the composition.
+#[test]
+fn long_causal_attention_is_what_it_is_composed_of() {
+    use burn_backend::ops::attention::attention_fallback;
+    use burn_backend::ops::{AttentionModuleOptions, ModuleOps};
+    Scenario::new("long_causal_attention_is_what_it_is_composed_of").run(|cann| {
+        with(cann, || {
+            let heads = |length: usize, step: usize| {
+                let values: Vec<f32> = (0..length * 4)
+                    .map(|place| (place * step % 17) as f32 / 8.0 - 1.0)
+                    .collect();
+                CannBackend::float_reshape(tensor(&values), Shape::from([1, 1, length, 4]))
+            };
+            let causal = AttentionModuleOptions {
+                is_causal: true,
+                ..Default::default()
+            };
+            let (query, key, value) = (heads(5, 3), heads(2060, 5), heads(2060, 7));
+            let composed = attention_fallback::<CannBackend>(
+                query.clone(),
+                key.clone(),
+                value.clone(),
+                None,
+                None,
+                causal,
+            );
+            let found = CannBackend::attention(query, key, value, None, None, causal);
+            for (found, composed) in data(found).into_iter().zip(data(composed)) {
+                assert!(
+                    (found - composed).abs() < 1e-5,
+                    "{found}, composed {composed}"
+                );
+            }
+            assert_eq!(backend::fallbacks(), []);
+        });
+    });
+}
+
 #[test]
 fn threads_share_a_device() {
     Scenario::new("threads_share_a_device").run(|cann| {
