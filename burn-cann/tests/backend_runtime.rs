@@ -221,7 +221,9 @@ fn devices_are_found_opened_once_and_let_go() {
             let device = Device::open(cann, 0).unwrap();
             let own = Tensor::from_slice(&device.stream().unwrap(), &[4.0f32], [1]).unwrap();
             backend::install(cann.clone());
-            assert_eq!(data(CannTensor::new(own).unwrap()), [4.0]);
+            let own = CannTensor::new(own).unwrap();
+            let turned = own.beside(own.tensor().reshape([1, 1]).unwrap());
+            assert_eq!(data(turned.contiguous().unwrap()), [4.0]);
             backend::close();
         });
 }
