@@ -106,12 +106,13 @@ pub fn special<B: Backend>() -> Vec<Case<B>> {
         )* } };
     }
     one!(float_exp float_log float_log1p float_sqrt float_recip float_abs float_neg float_sign float_sin
-        float_cos float_tan float_tanh float_erf float_round float_floor float_ceil float_trunc relu gelu
+        float_cos float_tan float_tanh float_sinh float_cosh float_asin float_acos float_atan float_asinh float_acosh
+        float_atanh float_erf float_round float_floor float_ceil float_trunc relu gelu
         sigmoid log_sigmoid float_sum float_mean float_max float_min float_max_abs);
-    two!(float_add float_sub float_mul float_div float_remainder float_powf float_hypot);
+    two!(float_atan2 float_add float_sub float_mul float_div float_remainder float_powf float_hypot);
     by!(float_add_scalar float_sub_scalar float_mul_scalar float_div_scalar float_clamp_min float_clamp_max
         leaky_relu);
-    along!(float_sum_dim float_mean_dim float_prod_dim float_max_dim float_min_dim float_cumsum softmax
+    along!(float_cumprod float_sum_dim float_mean_dim float_prod_dim float_max_dim float_min_dim float_cumsum softmax
         log_softmax);
     cases! { list: B;
         float_powf_scalar: |c| vec![f::<B>(B::float_powf_scalar(c.f_special(), S))];
