@@ -34,8 +34,8 @@
 //!
 //! f32, f16, bf16, all integers of 8 to 64 bits, and truth values of one byte. Shapes, types and defaults
 //! (f32, i32, native truth values) are those of Flex. f64 is kept on the device; what its operators don't
-//! take, such as matrix products, runs on the host, as do most operations on u16, u32 and u64. Quantised tensors are kept as Burn packs them and are computed
-//! with on the host.
+//! take, such as matrix products, runs on the host, as do most operations on u16, u32 and u64. Quantised
+//! tensors are kept as Burn packs them and are computed with on the host.
 //!
 //! # Errors
 //!
