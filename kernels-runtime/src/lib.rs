@@ -11,6 +11,7 @@
 //! * [`verify`]: kernels beside their references.
 //! * [`live`]: the same where the program runs, with the user's own body.
 //! * [`kernel`]: kernels of other crates.
+//! * `remote` (a feature): devices of other processes and machines, with their kernels.
 
 mod active;
 pub mod apply;
@@ -26,6 +27,8 @@ mod once;
 pub mod ops;
 pub mod policy;
 pub mod registry;
+#[cfg(feature = "remote")]
+pub mod remote;
 pub mod report;
 pub mod semantics;
 mod table;

@@ -4,6 +4,8 @@
 mod budget;
 mod case;
 pub(crate) mod data;
+#[cfg(all(test, feature = "remote"))]
+mod served;
 
 pub use budget::Budget;
 

@@ -31,14 +31,15 @@ pub use permute::{Permuted, moe_permute};
 pub use router::{Routed, Routing, route};
 pub use unpermute::moe_unpermute;
 
-use crate::dispatch::{DeviceKind, Query, Reason, TensorType};
+use crate::dispatch::{DeviceKind, KernelOp, Query, Reason, TensorType};
 
 /// The reason against the CPU kernels of this module, which take every float type.
-fn refuse_unless_cpu(query: Query) -> Result<(), Reason> {
+fn refuse_unless_cpu(op: KernelOp, query: Query) -> Result<(), Reason> {
     match query.tensors {
         _ if !cfg!(feature = "cpu") || query.device != DeviceKind::Cpu => {
             Err(Reason::NoImplementation)
         }
+        _ if !query.served.offers(op) => Err(Reason::NotServed),
         TensorType::Float(_) => Ok(()),
         TensorType::Mixed => Err(Reason::MixedDtypes),
         TensorType::Unsupported => Err(Reason::Dtype),

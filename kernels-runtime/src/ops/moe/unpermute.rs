@@ -10,7 +10,7 @@
 #[cfg(feature = "cpu")]
 use super::permute::PermuteBackend;
 use super::refuse_unless_cpu;
-use crate::dispatch::{Query, Reason};
+use crate::dispatch::{KernelOp, Query, Reason};
 use crate::ops::{compute_dtype, same_dtype_as};
 use burn::backend::DispatchTensor;
 use burn::tensor::{Int, Tensor};
@@ -54,7 +54,7 @@ pub fn fused(
         }
     }
     let rows = rows.into_dispatch();
-    refuse_unless_cpu(Query::of_one_dtype(&[&rows]))?;
+    refuse_unless_cpu(KernelOp::Permute, Query::of_one_dtype(&[&rows]))?;
     let probs = probs.map(Tensor::into_dispatch);
     Ok(Tensor::from_dispatch(launch(
         rows,

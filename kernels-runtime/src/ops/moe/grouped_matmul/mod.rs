@@ -19,7 +19,7 @@ pub use autodiff::{GroupedMatmulBackend, GroupedMatmulKernel};
 pub use reference::reference;
 
 use super::{Stack, refuse_unless_cpu};
-use crate::dispatch::{Query, Reason};
+use crate::dispatch::{KernelOp, Query, Reason};
 use crate::semantics::ExpertLayout;
 use burn::backend::DispatchTensor;
 use burn::tensor::{Int, Tensor};
@@ -47,7 +47,7 @@ pub fn fused(
     let (x, counts) = (x.into_dispatch(), counts.into_dispatch());
     let weights = weights.into_dispatch();
     for weight in &weights {
-        refuse_unless_cpu(Query::of_one_dtype(&[&x, weight]))?;
+        refuse_unless_cpu(KernelOp::GroupedMatmul, Query::of_one_dtype(&[&x, weight]))?;
     }
     Ok(Tensor::from_dispatch(launch(x, counts, weights, layout)))
 }

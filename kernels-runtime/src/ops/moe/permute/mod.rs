@@ -29,7 +29,7 @@ pub use autodiff::{PermuteBackend, PermuteKernel};
 pub use reference::reference;
 
 use super::refuse_unless_cpu;
-use crate::dispatch::{Query, Reason};
+use crate::dispatch::{KernelOp, Query, Reason};
 use burn::backend::DispatchTensor;
 use burn::tensor::{Int, IntDType, Tensor};
 
@@ -79,7 +79,7 @@ pub fn fused(
     let rows = check(&tokens, &indices, num_experts, num_out_tokens);
     let ints = tokens.device().settings().int_dtype;
     let tokens = tokens.into_dispatch();
-    refuse_unless_cpu(Query::of_one_dtype(&[&tokens]))?;
+    refuse_unless_cpu(KernelOp::Permute, Query::of_one_dtype(&[&tokens]))?;
     let (row_map, counts) = sort(indices.into_dispatch(), num_experts, rows, ints);
     Ok(Permuted {
         rows: Tensor::from_dispatch(spread(tokens, row_map.clone(), rows)),
