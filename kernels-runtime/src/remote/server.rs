@@ -204,6 +204,9 @@ impl Server {
         kernels: impl FnOnce(Kernels<B>) -> Kernels<B>,
     ) -> Result<Self, ServeError> {
         let devices: Vec<B::Device> = devices.into_iter().collect();
+        if devices.is_empty() {
+            return Err(burn::server::ServeError::NoDevices.into());
+        }
         let token = options.token.unwrap_or_else(random_token);
         let (address, transport) = options.way.bind()?;
         let kernels = kernels(Kernels::new());
