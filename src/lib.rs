@@ -46,7 +46,8 @@
 //!   own bodies.
 //! * [`kernel`]: kernels of your own crate, named by path: `#[fused_kernel(my_crate::my_op)]`.
 //!
-//! Feature `cpu` (default): fused SIMD kernels for Burn's Flex backend.
+//! Feature `cpu` (default): fused SIMD kernels for Burn's Flex backend. Feature `remote`: devices of
+//! other processes and machines, served with their kernels (`remote`).
 
 pub mod nn;
 
@@ -57,6 +58,9 @@ pub use kernels_runtime::{
     InitError, apply, declare_kernel, dispatch, init, kernel, live, mapping, ops, policy, registry,
     report, semantics, verify,
 };
+
+#[cfg(feature = "remote")]
+pub use kernels_runtime::remote;
 
 #[doc(hidden)]
 pub use kernels_runtime::__private;

@@ -13,11 +13,16 @@ mod output;
 mod plan;
 mod run;
 mod semantics;
+#[cfg(feature = "remote")]
+mod serve;
+#[cfg(feature = "remote")]
+mod served;
 mod table;
 mod train;
 mod verify;
 
 use anyhow::Context;
+use choice::DeviceChoice;
 use clap::{Parser, Subcommand};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
@@ -49,14 +54,23 @@ enum Command {
     Semantics(semantics::Args),
     Bisect(bisect::Args),
     NewKernel(new_kernel::Args),
+    #[cfg(feature = "remote")]
+    Serve(serve::Args),
 }
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
     start_log(cli.verbose);
     say_panics_plainly();
+    let device = cli.command.device();
     // Burn and a strict policy report by panic; to the user that is a failed command.
-    match catch_unwind(AssertUnwindSafe(|| execute(cli.command))) {
+    let done = catch_unwind(AssertUnwindSafe(|| execute(cli.command)));
+    if !matches!(done, Ok(Ok(())))
+        && let Some(why) = device.as_ref().and_then(DeviceChoice::explain)
+    {
+        output::note(why);
+    }
+    match done {
         Ok(Ok(())) => ExitCode::SUCCESS,
         Ok(Err(error)) if output::reader_went_away(&error) => ExitCode::SUCCESS,
         Ok(Err(error)) => {
@@ -64,6 +78,18 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
         Err(_) => ExitCode::FAILURE,
+    }
+}
+
+impl Command {
+    /// The device that the command computes on.
+    fn device(&self) -> Option<DeviceChoice> {
+        match self {
+            Self::Train(args) => Some(args.device.clone()),
+            Self::Run(args) => Some(args.device.clone()),
+            Self::Verify(args) => Some(args.device.clone()),
+            _ => None,
+        }
     }
 }
 
@@ -79,6 +105,8 @@ fn execute(command: Command) -> anyhow::Result<()> {
         Command::Semantics(args) => semantics::run(&args),
         Command::Bisect(args) => bisect::run(&args),
         Command::NewKernel(args) => new_kernel::run(&args),
+        #[cfg(feature = "remote")]
+        Command::Serve(args) => serve::run(&args),
     }
 }
 

@@ -39,7 +39,7 @@ pub fn fit(
     folder: &RunFolder,
     quiet: bool,
 ) -> anyhow::Result<Trained> {
-    let device = settings.device.device().autodiff();
+    let device = settings.device.device()?.autodiff();
     device.seed(settings.seed);
     let model = Trainee {
         model: settings.model.init(&device),

@@ -48,7 +48,7 @@ mod wire;
 pub use address::{Address, InvalidAddress};
 pub use connect::{ConnectError, connect, failure};
 pub use host::{Host, Identity};
-pub use load::{LoadError, load_tensor};
+pub use load::{LoadError, Stored, load_flat, load_tensor, look};
 pub use ops::Kernels;
 pub use server::{ServeError, ServeOptions, Server, serve};
 pub use table::{RemoteDevice, describe};

@@ -11,7 +11,7 @@ mod source;
 mod talk;
 mod weights;
 
-pub(super) use source::{load, look};
+pub(super) use source::{Source, load, look};
 pub(super) use talk::{Talk, declaration, failure};
 
 use super::call::{self, Call};

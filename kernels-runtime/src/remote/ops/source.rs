@@ -2,13 +2,14 @@
 
 use super::talk::{ask, dispatch, words_of};
 use crate::registry::FloatType;
+use crate::remote::Stored;
 use crate::remote::call::{self, exactly, send_to};
 use crate::remote::files::Files;
 use crate::remote::hello::from_words;
 use crate::remote::wire::{Malformed, Writer};
 use burn::backend::ir::BackendIr;
 use burn::backend::{BackendTensor, RemoteDevice, Shape};
-use burn::tensor::{DType, FloatDType, Tensor};
+use burn::tensor::{DType, FloatDType, Tensor, TensorData};
 use burn_remote::server::CustomOpRegistry;
 use safetensors::Dtype;
 use serde::{Deserialize, Serialize};
@@ -23,15 +24,13 @@ enum Answer {
     Refused(String),
 }
 
-/// A tensor in a file that the server reads.
-#[derive(Clone, Debug)]
-pub(in crate::remote) struct Loader {
-    path: String,
-    name: String,
-    /// The type in which it is stored.
-    pub(in crate::remote) dtype: DType,
-    /// Its shape.
-    pub(in crate::remote) shape: Vec<usize>,
+/// A tensor in a file of the server's.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::remote) struct Source<'a> {
+    pub(in crate::remote) path: &'a str,
+    pub(in crate::remote) name: &'a str,
+    /// The shape that it has there.
+    pub(in crate::remote) shape: &'a [usize],
 }
 
 pub(super) fn register<B: BackendIr>(registry: &mut CustomOpRegistry<B>, files: Files) {
@@ -53,16 +52,20 @@ pub(super) fn register<B: BackendIr>(registry: &mut CustomOpRegistry<B>, files: 
     registry.register(LOAD, move |handles, ir, device| {
         call::run::<B>(handles, ir, device, |call| {
             let (path, name) = (call.scalars.text()?, call.scalars.text()?);
+            let rank = call.scalars.number()?;
+            let shape = Shape::from(call.scalars.numbers(rank)?);
             let missing = || Malformed::new("no result is asked for");
             let wanted = call.last_output().ok_or_else(missing)?.clone();
             let data = files.read(&path, &name).map_err(Malformed::new)?;
-            if data.shape() != &wanted.shape {
+            if data.shape() != &shape || wanted.shape.num_elements() != shape.num_elements() {
                 return Err(Malformed::new(format_args!(
-                    "{path}: `{name}` is {:?} where the server is, not {:?}",
+                    "{path}: `{name}` is {:?} where the server is, not {shape:?} or {:?}",
                     data.shape(),
                     wanted.shape
                 )));
             }
+            let (bytes, _, dtype) = data.into_parts();
+            let data = TensorData::from_bytes(bytes, wanted.shape.clone(), dtype);
             let stored = data.dtype();
             let tensor = B::float_from_data(data, call.device);
             call.give(if stored == wanted.dtype {
@@ -82,7 +85,7 @@ pub(in crate::remote) fn look(
     device: &RemoteDevice,
     path: &str,
     name: &str,
-) -> Result<Loader, String> {
+) -> Result<Stored, String> {
     let words = ask(device, LOOK, Writer::new().text(path).text(name))?;
     let unreadable = || "the server's answer is not understood".to_owned();
     let answer = serde_json::from_str(&from_words(&words).ok_or_else(unreadable)?);
@@ -96,9 +99,7 @@ pub(in crate::remote) fn look(
                 Dtype::BF16 => FloatType::Bf16,
                 other => return Err(format!("`{name}` is stored as {other:?}, not as floats")),
             };
-            Ok(Loader {
-                path: path.to_owned(),
-                name: name.to_owned(),
+            Ok(Stored {
                 dtype: float.dtype(),
                 shape,
             })
@@ -106,14 +107,18 @@ pub(in crate::remote) fn look(
     }
 }
 
-/// Has the server read a tensor, in any float type.
+/// Has the server read a tensor, into another shape and in any float type.
 pub(in crate::remote) fn load<const D: usize>(
     device: &RemoteDevice,
-    loader: &Loader,
+    from: &Source<'_>,
+    shape: &[usize],
     dtype: DType,
 ) -> Tensor<D> {
-    let numbers = Writer::new().text(&loader.path).text(&loader.name);
-    let output = (Shape::from(loader.shape.clone()), dtype);
+    let numbers = Writer::new().text(from.path).text(from.name);
+    let numbers = numbers
+        .number(from.shape.len())
+        .numbers(from.shape.iter().copied());
+    let output = (Shape::from(shape.to_vec()), dtype);
     let [tensor] = exactly(send_to(device, LOAD, Vec::new(), vec![output], numbers));
     Tensor::from_dispatch(dispatch(BackendTensor::Float(tensor)))
 }
