@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::ffi::CStr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use cann_sys::{Search, errors};
@@ -40,6 +41,8 @@ struct Inner {
     sys: cann_sys::Cann,
     soc: OnceLock<Soc>,
     version: OnceLock<Version>,
+    /// How often the host waited for a device.
+    waits: AtomicU64,
     devices: Mutex<HashMap<i32, Weak<DeviceInner>>>,
 }
 
@@ -87,6 +90,7 @@ impl Cann {
             sys: cann_sys::Cann::load_from(search)?,
             soc: OnceLock::new(),
             version: OnceLock::new(),
+            waits: AtomicU64::new(0),
             devices: Mutex::default(),
         }));
         cann.initialise()?;
@@ -215,6 +219,17 @@ impl Cann {
         let message = unsafe { CStr::from_ptr(message) }.to_string_lossy();
         let message = message.trim();
         (!message.is_empty()).then(|| message.to_owned())
+    }
+
+    /// How often the host waited for a device so far: streams, events and whole devices, those waited for
+    /// by the allocator and at the end of streams included. A difference tells whether a stretch of calls
+    /// waits.
+    pub fn waits(&self) -> u64 {
+        self.0.waits.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn count_wait(&self) {
+        self.0.waits.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The device `id`, opened by `open` unless somebody has it already.

@@ -134,6 +134,7 @@ impl Device {
     /// A stream's work failed.
     pub fn synchronise(&self) -> Result<()> {
         self.0.enter()?;
+        self.0.cann.count_wait();
         // SAFETY: the context is current.
         unsafe { call!(self.0.cann, runtime.aclrtSynchronizeDevice()) }?;
         self.0.take_failure()
@@ -341,6 +342,7 @@ impl Backend for Allocations {
     }
 
     fn synchronise(&self) -> Result<()> {
+        self.cann.count_wait();
         // SAFETY: the context is current.
         unsafe { call!(self.cann, runtime.aclrtSynchronizeDevice()) }
     }

@@ -130,6 +130,7 @@ impl RawEvent {
     }
 
     pub(crate) fn synchronise(&self) -> Result<()> {
+        self.cann.count_wait();
         // SAFETY: the event lives.
         unsafe { call!(self.cann, runtime.aclrtSynchronizeEvent(self.handle.0)) }
     }

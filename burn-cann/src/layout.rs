@@ -45,6 +45,33 @@ pub enum LayoutError {
         /// The dimension's size.
         size: usize,
     },
+    /// Not an order of the dimensions.
+    #[error("{order:?} does not name each of {rank} dimensions once")]
+    Order {
+        /// What was asked for.
+        order: Vec<usize>,
+        /// How many dimensions there are.
+        rank: usize,
+    },
+    /// A shape that elements can't be repeated to.
+    #[error("shape {from:?} can't be repeated to {to:?}: only dimensions of one element can")]
+    Expand {
+        /// The shape.
+        from: Vec<usize>,
+        /// What was asked for.
+        to: Vec<usize>,
+    },
+    /// A dimension of more or less than one element that was to go.
+    #[error("dimension {dim} has {size} elements, so it can't be left out")]
+    Squeeze {
+        /// The dimension.
+        dim: usize,
+        /// Its size.
+        size: usize,
+    },
+    /// A step of zero.
+    #[error("a step of zero leads nowhere; steps are 1 or more")]
+    Step,
     /// Another number of elements, or elements that don't lie one after the other.
     #[error("{from} can't be seen as shape {to:?} without a copy")]
     Reshape {
@@ -252,6 +279,143 @@ impl Layout {
         Ok(to)
     }
 
+    /// Dimensions in another order: dimension `order[i]` becomes dimension `i`.
+    ///
+    /// # Errors
+    ///
+    /// `order` does not name each dimension once.
+    pub fn permute(self, order: &[usize]) -> Result<Self, LayoutError> {
+        let mut sorted = order.to_vec();
+        sorted.sort_unstable();
+        if !sorted.iter().copied().eq(0..self.rank()) {
+            return Err(LayoutError::Order {
+                order: order.to_vec(),
+                rank: self.rank(),
+            });
+        }
+        Ok(Self {
+            shape: order.iter().map(|&dim| self.shape[dim]).collect(),
+            strides: order.iter().map(|&dim| self.strides[dim]).collect(),
+            offset: self.offset,
+        })
+    }
+
+    /// The elements repeated to a larger shape, by steps of zero: dimensions of one element take any size,
+    /// and new ones come in front.
+    ///
+    /// # Errors
+    ///
+    /// Another dimension would change its size, or there are fewer than before.
+    pub fn expand(self, shape: impl Into<Vec<usize>>) -> Result<Self, LayoutError> {
+        let shape = shape.into();
+        let fits = |new: usize, dim: usize| self.shape[dim] == new || self.shape[dim] == 1;
+        let Some(added) = shape.len().checked_sub(self.rank()) else {
+            return Err(LayoutError::Expand {
+                from: self.shape,
+                to: shape,
+            });
+        };
+        if !(0..self.rank()).all(|dim| fits(shape[added + dim], dim)) {
+            return Err(LayoutError::Expand {
+                from: self.shape,
+                to: shape,
+            });
+        }
+        let kept = |dim: usize| {
+            if self.shape[dim] == 1 {
+                0
+            } else {
+                self.strides[dim]
+            }
+        };
+        let mut strides = vec![0; added];
+        strides.extend((0..self.rank()).map(kept));
+        Self::strided(shape, strides, self.offset)
+    }
+
+    /// Without a dimension: its element `index`.
+    ///
+    /// # Errors
+    ///
+    /// There is no such dimension or element.
+    pub fn select(self, dim: usize, index: usize) -> Result<Self, LayoutError> {
+        self.dimension(dim)?;
+        let end = index.saturating_add(1);
+        self.slice(dim, index..end)?.squeeze(dim)
+    }
+
+    /// Without a dimension of one element.
+    ///
+    /// # Errors
+    ///
+    /// There is no such dimension, or it has another size.
+    pub fn squeeze(mut self, dim: usize) -> Result<Self, LayoutError> {
+        self.dimension(dim)?;
+        if self.shape[dim] != 1 {
+            return Err(LayoutError::Squeeze {
+                dim,
+                size: self.shape[dim],
+            });
+        }
+        self.shape.remove(dim);
+        self.strides.remove(dim);
+        Ok(self)
+    }
+
+    /// With a new dimension of one element before `dim`, or behind all.
+    ///
+    /// # Errors
+    ///
+    /// There is no such place.
+    pub fn unsqueeze(mut self, dim: usize) -> Result<Self, LayoutError> {
+        let rank = self.rank();
+        if dim > rank {
+            return Err(LayoutError::Dimension { dim, rank });
+        }
+        // As in a contiguous layout, where a dimension of one element steps over those behind it.
+        let step = match (self.shape.get(dim), self.strides.get(dim)) {
+            (Some(&size), Some(&stride)) => size.max(1).saturating_mul(stride),
+            _ => 1,
+        };
+        self.shape.insert(dim, 1);
+        self.strides.insert(dim, step);
+        Self::strided(self.shape, self.strides, self.offset)
+    }
+
+    /// Every `step`-th element of a dimension, from the first.
+    ///
+    /// # Errors
+    ///
+    /// There is no such dimension, `step` is zero, or it leads further than can be addressed.
+    pub fn step(mut self, dim: usize, step: usize) -> Result<Self, LayoutError> {
+        self.dimension(dim)?;
+        if step == 0 {
+            return Err(LayoutError::Step);
+        }
+        self.shape[dim] = self.shape[dim].div_ceil(step);
+        self.strides[dim] =
+            self.strides[dim].saturating_mul(if self.shape[dim] > 1 { step } else { 1 });
+        Self::strided(self.shape, self.strides, self.offset)
+    }
+
+    /// Whether two elements may be the same memory. Exact but for interleaved views, of which it may say yes.
+    pub fn is_overlapping(&self) -> bool {
+        let mut dims: Vec<_> = self
+            .strides
+            .iter()
+            .zip(&self.shape)
+            .filter(|(_, size)| **size != 1)
+            .collect();
+        dims.sort_unstable();
+        let mut reach = 0;
+        !self.is_empty()
+            && dims.into_iter().any(|(&stride, &size)| {
+                let apart = stride > reach;
+                reach += (size - 1) * stride;
+                !apart
+            })
+    }
+
     fn dimension(&self, dim: usize) -> Result<(), LayoutError> {
         let rank = self.rank();
         if dim < rank {
@@ -327,5 +491,58 @@ mod tests {
         assert_eq!(layout.clone().reshape([3, 4]).unwrap().strides(), [4, 1]);
         assert!(layout.clone().reshape([5]).is_err());
         assert!(layout.transpose(0, 1).unwrap().reshape([12]).is_err());
+    }
+
+    #[test]
+    fn dimensions_are_reordered_repeated_and_left_out() {
+        let layout = Layout::contiguous([2, 1, 4]).unwrap();
+        let turned = layout.clone().permute(&[2, 0, 1]).unwrap();
+        assert_eq!(
+            (turned.shape(), turned.strides()),
+            (&[4, 2, 1][..], &[1, 4, 4][..])
+        );
+        assert!(layout.clone().permute(&[0, 0, 1]).is_err());
+        assert!(layout.clone().permute(&[0, 1]).is_err());
+
+        let wide = layout.clone().expand([5, 2, 3, 4]).unwrap();
+        assert_eq!(wide.strides(), [0, 4, 0, 1]);
+        assert_eq!(wide.reach(), 8);
+        assert!(layout.clone().expand([3, 1, 4]).is_err());
+        assert!(layout.clone().expand([1, 4]).is_err());
+
+        assert_eq!(layout.clone().squeeze(1).unwrap().shape(), [2, 4]);
+        assert!(layout.clone().squeeze(0).is_err());
+        let one = layout.clone().select(2, 3).unwrap();
+        assert_eq!((one.shape(), one.offset()), (&[2, 1][..], 3));
+        assert!(layout.clone().select(2, 4).is_err());
+        for dim in 0..=3 {
+            let more = layout.clone().unsqueeze(dim).unwrap();
+            assert_eq!(more.shape()[dim], 1);
+            assert!(more.is_contiguous());
+            assert_eq!(more.squeeze(dim).unwrap(), layout);
+        }
+        assert!(layout.unsqueeze(4).is_err());
+    }
+
+    #[test]
+    fn steps_take_some_of_the_elements() {
+        let layout = Layout::contiguous([7]).unwrap();
+        let some = layout.clone().slice(0, 1..7).unwrap().step(0, 4).unwrap();
+        assert_eq!(
+            (some.shape(), some.strides(), some.offset()),
+            (&[2][..], &[4][..], 1)
+        );
+        assert_eq!(layout.clone().step(0, 100).unwrap().reach(), 1);
+        assert!(layout.step(0, 0).is_err());
+    }
+
+    #[test]
+    fn shared_elements_are_seen() {
+        let over = |shape: &[usize], strides: &[usize]| {
+            Layout::strided(shape, strides, 0).unwrap().is_overlapping()
+        };
+        assert!(!over(&[2, 3], &[3, 1]) && !over(&[2, 3], &[1, 2]) && !over(&[1, 3], &[0, 1]));
+        assert!(over(&[2, 3], &[0, 1]) && over(&[2, 3], &[2, 1]));
+        assert!(!over(&[0, 3], &[0, 0]));
     }
 }

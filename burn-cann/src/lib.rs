@@ -65,6 +65,8 @@
 //! the order of the signature, inputs before outputs, and that addresses may change as soon as phase two has
 //! returned. [`Device::keep_executors`]`(0)` keeps none.
 
+#[cfg(feature = "backend")]
+pub mod backend;
 mod call;
 mod cann;
 mod code;
@@ -82,7 +84,7 @@ mod tensor;
 mod transfer;
 mod version;
 
-pub use call::{ExecutorStatistics, Prepared};
+pub use call::{ExecutorStatistics, Prepared, Scalar};
 pub use cann::Cann;
 pub use code::Code;
 pub use device::Device;

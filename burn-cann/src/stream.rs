@@ -251,6 +251,7 @@ impl Stream {
 
 impl StreamInner {
     fn synchronise(&self) -> Result<()> {
+        self.device.cann().count_wait();
         // SAFETY: the stream lives, and its context is current.
         unsafe {
             call!(

@@ -135,6 +135,60 @@ impl Tensor {
         self.with_layout(self.spec.layout.clone().reshape(shape)?)
     }
 
+    /// A view with the dimensions in another order: see [`Layout::permute`].
+    ///
+    /// # Errors
+    ///
+    /// `order` does not name each dimension once.
+    pub fn permute(&self, order: &[usize]) -> Result<Self> {
+        self.with_layout(self.spec.layout.clone().permute(order)?)
+    }
+
+    /// A view repeated to a larger shape without a copy: see [`Layout::expand`].
+    ///
+    /// # Errors
+    ///
+    /// A dimension of more than one element would change its size.
+    pub fn expand(&self, shape: impl Into<Vec<usize>>) -> Result<Self> {
+        self.with_layout(self.spec.layout.clone().expand(shape)?)
+    }
+
+    /// A view of one element of a dimension, without that dimension.
+    ///
+    /// # Errors
+    ///
+    /// There is no such dimension or element.
+    pub fn select(&self, dim: usize, index: usize) -> Result<Self> {
+        self.with_layout(self.spec.layout.clone().select(dim, index)?)
+    }
+
+    /// A view without a dimension of one element.
+    ///
+    /// # Errors
+    ///
+    /// There is no such dimension, or it has another size.
+    pub fn squeeze(&self, dim: usize) -> Result<Self> {
+        self.with_layout(self.spec.layout.clone().squeeze(dim)?)
+    }
+
+    /// A view with a new dimension of one element before `dim`, or behind all.
+    ///
+    /// # Errors
+    ///
+    /// There is no such place.
+    pub fn unsqueeze(&self, dim: usize) -> Result<Self> {
+        self.with_layout(self.spec.layout.clone().unsqueeze(dim)?)
+    }
+
+    /// A view of every `step`-th element of a dimension.
+    ///
+    /// # Errors
+    ///
+    /// There is no such dimension, or `step` is zero.
+    pub fn step(&self, dim: usize, step: usize) -> Result<Self> {
+        self.with_layout(self.spec.layout.clone().step(dim, step)?)
+    }
+
     /// The type and the layout.
     pub fn spec(&self) -> &Spec {
         &self.spec

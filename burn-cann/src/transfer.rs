@@ -86,6 +86,22 @@ impl Tensor {
         Ok(tensor)
     }
 
+    /// A contiguous tensor of the host's bytes, in the order of the host. Returns while the copy is under way.
+    ///
+    /// Not public: bytes that are no value of `dtype`, such as a truth value of 2, are taken as they are.
+    #[cfg(feature = "backend")]
+    pub(crate) fn from_bytes(
+        stream: &Stream,
+        bytes: &[u8],
+        dtype: DType,
+        shape: impl Into<Vec<usize>>,
+    ) -> Result<Self> {
+        let tensor = Self::empty(stream, dtype, shape)?;
+        let buffer = Pinned::from_slice(tensor.device(), bytes)?;
+        tensor.fill_bytes(stream, &buffer, bytes.len())?;
+        Ok(tensor)
+    }
+
     /// Copies `buffer` to this tensor, which must be contiguous. The buffer comes back from
     /// [`Upload::wait`].
     ///
@@ -131,7 +147,17 @@ impl Tensor {
 
     /// Copies a buffer of elements of this tensor's size here; the stream keeps the buffer.
     fn fill<E: Element>(&self, stream: &Stream, buffer: &Pinned<E>) -> Result<()> {
-        let Some((address, bytes)) = self.run(buffer.len())? else {
+        self.fill_bytes(stream, buffer, buffer.len() * size_of::<E>())
+    }
+
+    /// [`Tensor::fill`] of a buffer of `length` bytes, whatever its elements.
+    fn fill_bytes<E: Element>(
+        &self,
+        stream: &Stream,
+        buffer: &Pinned<E>,
+        length: usize,
+    ) -> Result<()> {
+        let Some((address, bytes)) = self.run(length / self.dtype().size())? else {
             return Ok(());
         };
         let memory: Vec<_> = self.memory().into_iter().collect();
@@ -150,7 +176,8 @@ impl Tensor {
         })
     }
 
-    fn fetch<E: Element>(&self, stream: &Stream) -> Result<Download<E>> {
+    /// [`Tensor::download`] as elements of any type of the same size.
+    pub(crate) fn fetch<E: Element>(&self, stream: &Stream) -> Result<Download<E>> {
         let buffer = Pinned::uninitialised(stream.inner_device(), self.spec().len())?;
         let Some((address, bytes)) = self.run(buffer.len())? else {
             let stream = stream.clone();

@@ -8,6 +8,7 @@ use cann_sys::meta::*;
 use crate::error::{Failure, Outcome, ensure, fail, status};
 use crate::memory::{Memory, memory};
 use crate::object::{self, Object};
+use crate::scalar::Scalar;
 use crate::state;
 use crate::stream::Task;
 use crate::tensor::{self, Tensor};
@@ -168,6 +169,18 @@ impl Operands {
     /// A required output.
     pub(crate) fn output(&mut self, name: &str, tensor: *const aclTensor) -> Outcome<Tensor> {
         self.take(name, tensor as usize, true)
+    }
+
+    /// A value on the host.
+    pub(crate) fn scalar(&self, name: &str, scalar: *const aclScalar) -> Outcome<Scalar> {
+        object::scalar(scalar as usize)
+            .map_err(|failure| Failure::new(failure.code, format!("{name}: {}", failure.text)))
+    }
+
+    /// Integers on the host.
+    pub(crate) fn ints(&self, name: &str, array: *const aclIntArray) -> Outcome<Arc<[i64]>> {
+        object::ints(array as usize)
+            .map_err(|failure| Failure::new(failure.code, format!("{name}: {}", failure.text)))
     }
 
     /// A list of tensors; NULL is a list of none.

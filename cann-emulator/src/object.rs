@@ -10,6 +10,7 @@ use cann_sys::meta::*;
 
 use crate::error::{Outcome, fail};
 use crate::executor::Executor;
+use crate::scalar::Scalar;
 use crate::tensor::Tensor;
 
 const FIRST_OBJECT: usize = 0x0a00_0000_0000_0000;
@@ -19,8 +20,7 @@ pub(crate) enum Object {
     Tensor(Arc<Mutex<Tensor>>),
     /// The handles of its members.
     TensorList(Arc<[usize]>),
-    /// No operator here takes one, so its value is not kept.
-    Scalar,
+    Scalar(Scalar),
     ScalarList(Arc<[usize]>),
     Ints(Arc<[i64]>),
     Floats(Arc<[f32]>),
@@ -33,7 +33,7 @@ impl Object {
         match self {
             Self::Tensor(_) => "tensor",
             Self::TensorList(_) => "tensor list",
-            Self::Scalar => "scalar",
+            Self::Scalar(_) => "scalar",
             Self::ScalarList(_) => "scalar list",
             Self::Ints(_) => "int array",
             Self::Floats(_) => "float array",
@@ -118,6 +118,7 @@ macro_rules! getter {
 getter!(tensor, Tensor, Arc<Mutex<Tensor>>, "tensor");
 getter!(tensor_list, TensorList, Arc<[usize]>, "tensor list");
 getter!(scalar_list, ScalarList, Arc<[usize]>, "scalar list");
+getter!(scalar, Scalar, Scalar, "scalar");
 getter!(ints, Ints, Arc<[i64]>, "int array");
 getter!(floats, Floats, Arc<[f32]>, "float array");
 getter!(bools, Bools, Arc<[bool]>, "bool array");

@@ -39,6 +39,11 @@ pub(crate) fn name_of(dtype: aclDataType) -> &'static str {
         ACL_BF16 => "bf16",
         ACL_DOUBLE => "f64",
         ACL_INT8 => "i8",
+        ACL_INT16 => "i16",
+        ACL_UINT8 => "u8",
+        ACL_UINT16 => "u16",
+        ACL_UINT32 => "u32",
+        ACL_UINT64 => "u64",
         ACL_INT32 => "i32",
         ACL_INT64 => "i64",
         ACL_BOOL => "bool",
@@ -83,25 +88,87 @@ impl Tensor {
             && self.strides[rank - 1] == self.shape[rank - 2] as i64
     }
 
-    /// Offsets of all elements from `address`, in the order of the shape.
-    fn offsets(&self) -> Vec<i64> {
-        let mut offsets = Vec::with_capacity(self.count());
-        let mut index = vec![0; self.rank()];
-        for _ in 0..self.count() {
-            let steps = index
-                .iter()
-                .zip(&self.strides)
-                .map(|(at, stride)| *at as i64 * stride);
-            offsets.push(self.offset + steps.sum::<i64>());
-            for axis in (0..index.len()).rev() {
+    /// The view repeated along axes that it lacks or has of length one, by strides of zero.
+    pub(crate) fn expanded(&self, shape: &[usize]) -> Self {
+        let missing = shape.len() - self.rank();
+        let strides = shape.iter().enumerate().map(|(axis, length)| {
+            let own = axis.checked_sub(missing);
+            own.filter(|own| self.shape[*own] == *length)
+                .map_or(0, |own| self.strides[own])
+        });
+        Self {
+            strides: strides.collect(),
+            shape: shape.to_vec(),
+            ..self.clone()
+        }
+    }
+
+    /// The view with its axes in another order.
+    pub(crate) fn permuted(&self, order: &[usize]) -> Self {
+        Self {
+            shape: order.iter().map(|axis| self.shape[*axis]).collect(),
+            strides: order.iter().map(|axis| self.strides[*axis]).collect(),
+            ..self.clone()
+        }
+    }
+
+    /// Whether some of its elements are the same memory: nothing to write to.
+    pub(crate) fn overlaps(&self) -> bool {
+        let mut axes: Vec<_> = self.shape.iter().zip(&self.strides).collect();
+        axes.retain(|(length, _)| **length != 1);
+        axes.sort_by_key(|(_, stride)| stride.abs());
+        let mut reach = 0;
+        self.count() > 0
+            && axes.into_iter().any(|(length, stride)| {
+                let apart = stride.abs() > reach;
+                reach += (*length as i64 - 1) * stride.abs();
+                !apart
+            })
+    }
+
+    /// The axes as few as they can be: without those of one element, and neighbours as one where the
+    /// elements of both lie at one step.
+    fn merged_axes(&self) -> Vec<(usize, i64)> {
+        let mut axes: Vec<(usize, i64)> = Vec::with_capacity(self.rank());
+        for (length, stride) in self.shape.iter().zip(&self.strides) {
+            match axes.last_mut() {
+                _ if *length == 1 => {}
+                Some(outer) if outer.1 == *length as i64 * stride => {
+                    *outer = (outer.0 * length, *stride)
+                }
+                _ => axes.push((*length, *stride)),
+            }
+        }
+        axes
+    }
+
+    /// Visits the elements in the order of the shape, in runs: the place of the first, how many there are,
+    /// and the step between them.
+    fn runs(&self, mut visit: impl FnMut(i64, usize, i64)) {
+        if self.count() == 0 {
+            return;
+        }
+        let mut axes = self.merged_axes();
+        let (length, stride) = axes.pop().unwrap_or((1, 1));
+        let mut index = vec![0; axes.len()];
+        let mut place = self.offset;
+        loop {
+            visit(place, length, stride);
+            let mut axis = axes.len();
+            loop {
+                if axis == 0 {
+                    return;
+                }
+                axis -= 1;
                 index[axis] += 1;
-                if index[axis] < self.shape[axis] {
+                place += axes[axis].1;
+                if index[axis] < axes[axis].0 {
                     break;
                 }
+                place -= axes[axis].1 * index[axis] as i64;
                 index[axis] = 0;
             }
         }
-        offsets
     }
 
     /// The bytes from `address` to the end of the last element; an error if any lie before `address`.
@@ -140,27 +207,52 @@ impl Tensor {
     }
 
     /// The values, converted by `convert` from the element's bytes.
-    fn read<T>(&self, memory: &Memory, convert: impl Fn(&[u8]) -> T) -> Outcome<Vec<T>> {
-        let bytes = memory.bytes(self.address, self.extent()?)?;
-        let size = size_of(self.dtype).unwrap_or(1);
-        let offsets = self.offsets().into_iter();
-        Ok(offsets
-            .map(|offset| convert(&bytes[offset as usize * size..][..size]))
-            .collect())
+    pub(crate) fn read<T: Copy, const N: usize>(
+        &self,
+        memory: &Memory,
+        convert: impl Fn([u8; N]) -> T,
+    ) -> Outcome<Vec<T>> {
+        let (elements, _) = memory.bytes(self.address, self.extent()?)?.as_chunks::<N>();
+        let mut values = Vec::with_capacity(self.count());
+        self.runs(|place, length, step| {
+            let start = place as usize;
+            match step {
+                0 => values.extend(std::iter::repeat_n(convert(elements[start]), length)),
+                1 => values.extend(
+                    elements[start..][..length]
+                        .iter()
+                        .map(|bytes| convert(*bytes)),
+                ),
+                _ => {
+                    let places = (0..length).map(|at| (place + at as i64 * step) as usize);
+                    values.extend(places.map(|at| convert(elements[at])));
+                }
+            }
+        });
+        Ok(values)
+    }
+
+    pub(crate) fn write<T: Copy, const N: usize>(
+        &self,
+        memory: &mut Memory,
+        values: &[T],
+        convert: impl Fn(T) -> [u8; N],
+    ) -> Outcome<()> {
+        let bytes = memory.bytes_mut(self.address, self.extent()?)?;
+        let (elements, _) = bytes.as_chunks_mut::<N>();
+        let mut values = values.iter();
+        self.runs(|place, length, step| {
+            for (at, value) in (0..length).zip(&mut values) {
+                elements[(place + at as i64 * step) as usize] = convert(*value);
+            }
+        });
+        Ok(())
     }
 
     /// The values as f32. Half types are exact in it.
     pub(crate) fn floats(&self, memory: &Memory) -> Outcome<Vec<f32>> {
         match self.dtype {
-            ACL_FLOAT => self.read(memory, |bytes| {
-                f32::from_bits(u32::from_ne_bytes(array(bytes)))
-            }),
-            ACL_FLOAT16 => self.read(memory, |bytes| {
-                half::f16::from_ne_bytes(array(bytes)).to_f32()
-            }),
-            ACL_BF16 => self.read(memory, |bytes| {
-                half::bf16::from_ne_bytes(array(bytes)).to_f32()
-            }),
+            ACL_FLOAT | ACL_FLOAT16 | ACL_BF16 => self.values(memory),
             other => fail!(
                 ACLNN_ERR_PARAM_INVALID,
                 "{} is not a float type here",
@@ -172,9 +264,7 @@ impl Tensor {
     /// The values as i64.
     pub(crate) fn integers(&self, memory: &Memory) -> Outcome<Vec<i64>> {
         match self.dtype {
-            ACL_INT32 => self.read(memory, |bytes| i64::from(i32::from_ne_bytes(array(bytes)))),
-            ACL_INT64 => self.read(memory, |bytes| i64::from_ne_bytes(array(bytes))),
-            ACL_BOOL | ACL_UINT8 => self.read(memory, |bytes| i64::from(bytes[0])),
+            ACL_INT32 | ACL_INT64 | ACL_BOOL | ACL_UINT8 => self.values(memory),
             other => fail!(
                 ACLNN_ERR_PARAM_INVALID,
                 "{} is not an integer type here",
@@ -183,29 +273,10 @@ impl Tensor {
         }
     }
 
-    fn write<T: Copy, const N: usize>(
-        &self,
-        memory: &mut Memory,
-        values: &[T],
-        convert: impl Fn(T) -> [u8; N],
-    ) -> Outcome<()> {
-        let bytes = memory.bytes_mut(self.address, self.extent()?)?;
-        for (offset, value) in self.offsets().into_iter().zip(values) {
-            bytes[offset as usize * N..][..N].copy_from_slice(&convert(*value));
-        }
-        Ok(())
-    }
-
     /// Stores the values, each rounded once, to nearest and ties to even.
     pub(crate) fn store(&self, memory: &mut Memory, values: &[f32]) -> Outcome<()> {
         match self.dtype {
-            ACL_FLOAT => self.write(memory, values, f32::to_ne_bytes),
-            ACL_FLOAT16 => self.write(memory, values, |value| {
-                half::f16::from_f32(value).to_ne_bytes()
-            }),
-            ACL_BF16 => self.write(memory, values, |value| {
-                half::bf16::from_f32(value).to_ne_bytes()
-            }),
+            ACL_FLOAT | ACL_FLOAT16 | ACL_BF16 => self.store_values(memory, values),
             other => fail!(
                 ACLNN_ERR_PARAM_INVALID,
                 "{} is not a float type here",
@@ -216,8 +287,7 @@ impl Tensor {
 
     pub(crate) fn store_integers(&self, memory: &mut Memory, values: &[i64]) -> Outcome<()> {
         match self.dtype {
-            ACL_INT32 => self.write(memory, values, |value| (value as i32).to_ne_bytes()),
-            ACL_INT64 => self.write(memory, values, i64::to_ne_bytes),
+            ACL_INT32 | ACL_INT64 => self.store_values(memory, values),
             other => fail!(
                 ACLNN_ERR_PARAM_INVALID,
                 "{} is not an integer type here",
@@ -225,12 +295,6 @@ impl Tensor {
             ),
         }
     }
-}
-
-fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
-    let mut array = [0; N];
-    array.copy_from_slice(bytes);
-    array
 }
 
 /// The value rounded to a dtype and back, where an operator rounds on the way.

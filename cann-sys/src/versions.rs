@@ -83,6 +83,8 @@ const EXCEPTIONS: &[(&str, Known)] = &[
         "aclnnGroupedMatmulAddV2",
         entry("9.0 and later", Some("before, aclnnGroupedMatmulAdd")),
     ),
+    ("aclnnLeftShift", entry("versions after 8.1.RC1", None)),
+    ("aclnnRightShift", entry("versions after 8.1.RC1", None)),
     ("aclnnMoeGatingTopK", entry("versions after 8.1.RC1", None)),
     (
         "aclnnMoeInitRoutingV3",

@@ -21,6 +21,12 @@ impl From<i64> for Attribute {
     }
 }
 
+impl From<bool> for Attribute {
+    fn from(value: bool) -> Self {
+        Self(value.into())
+    }
+}
+
 impl From<f64> for Attribute {
     /// By its bits: zeros of either sign are different attributes, which is harmless.
     fn from(value: f64) -> Self {

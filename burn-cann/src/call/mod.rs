@@ -12,12 +12,15 @@
 //! ```
 
 mod cache;
+mod constant;
 mod executor;
 mod operand;
 mod prepared;
 
 pub use cache::ExecutorStatistics;
 pub(crate) use cache::{Attribute, ExecutorCache};
+pub(crate) use constant::Constant;
+pub use constant::Scalar;
 pub(crate) use operand::Operand;
 pub use prepared::Prepared;
 pub(crate) use prepared::Request;

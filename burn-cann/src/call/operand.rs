@@ -2,6 +2,7 @@
 
 use cann_sys::types::{aclTensor, aclTensorList};
 
+use super::constant::{Constant, ConstantHandles};
 use crate::cann::Cann;
 use crate::descriptor::{TensorDescriptor, TensorListDescriptor};
 use crate::error::Result;
@@ -38,7 +39,10 @@ impl From<&Tensor> for Operand {
 
 /// The operands as CANN knows them.
 #[derive(Debug)]
-pub(crate) struct Handles(Vec<Handle>);
+pub(crate) struct Handles {
+    operands: Vec<Handle>,
+    constants: ConstantHandles,
+}
 
 #[derive(Debug)]
 enum Handle {
@@ -48,7 +52,7 @@ enum Handle {
 }
 
 impl Handles {
-    pub(crate) fn new(cann: &Cann, operands: &[Operand]) -> Result<Self> {
+    pub(crate) fn new(cann: &Cann, operands: &[Operand], constants: &[Constant]) -> Result<Self> {
         let handle = |operand: &Operand| match operand {
             Operand::Tensor(tensor) => TensorDescriptor::new(tensor).map(Handle::Tensor),
             Operand::List(tensors) => {
@@ -60,12 +64,20 @@ impl Handles {
             }
             Operand::Absent => Ok(Handle::Absent),
         };
-        Ok(Self(operands.iter().map(handle).collect::<Result<_>>()?))
+        Ok(Self {
+            operands: operands.iter().map(handle).collect::<Result<_>>()?,
+            constants: ConstantHandles::new(cann, constants)?,
+        })
+    }
+
+    /// The values on the host.
+    pub(crate) fn constants(&self) -> &ConstantHandles {
+        &self.constants
     }
 
     /// The tensor at `place`; NULL if it was left out.
     pub(crate) fn tensor(&self, place: usize) -> *mut aclTensor {
-        match &self.0[place] {
+        match &self.operands[place] {
             Handle::Tensor(tensor) => tensor.as_raw(),
             Handle::Absent => std::ptr::null_mut(),
             Handle::List(_) => unreachable!("operand {place} is a list"),
@@ -79,7 +91,7 @@ impl Handles {
 
     /// The list at `place`; NULL if it was left out.
     pub(crate) fn list(&self, place: usize) -> *mut aclTensorList {
-        match &self.0[place] {
+        match &self.operands[place] {
             Handle::List(list) => list.as_raw(),
             Handle::Absent => std::ptr::null_mut(),
             Handle::Tensor(_) => unreachable!("operand {place} is a tensor"),

@@ -6,6 +6,7 @@ use cann_sys::PhaseTwo;
 use cann_sys::types::{aclOpExecutor, aclnnStatus};
 
 use super::cache::{Attribute, Key};
+use super::constant::Constant;
 use super::executor::Executor;
 use super::operand::{Handles, Operand};
 use crate::cann::lock;
@@ -64,6 +65,19 @@ impl Request<'_> {
         output: T,
         phase_one: impl FnOnce(&Handles, &mut PhaseOneAnswer) -> aclnnStatus,
     ) -> Result<Prepared<T>> {
+        self.prepare_with(output, &[], phase_one)
+    }
+
+    /// [`Request::prepare`] of a call with values on the host, which count as attributes.
+    pub(crate) fn prepare_with<T>(
+        mut self,
+        output: T,
+        constants: &[Constant],
+        phase_one: impl FnOnce(&Handles, &mut PhaseOneAnswer) -> aclnnStatus,
+    ) -> Result<Prepared<T>> {
+        for constant in constants {
+            constant.describe(&mut self.attributes);
+        }
         let device = self.stream.inner_device();
         for tensor in self.operands.iter().flat_map(Operand::tensors) {
             self.stream
@@ -80,7 +94,7 @@ impl Request<'_> {
                 executor.rebind(&self.operands)?;
                 executor
             }
-            None => self.plan(phase_one, key.is_some())?,
+            None => self.plan(constants, phase_one, key.is_some())?,
         };
         Ok(Prepared {
             output,
@@ -98,11 +112,12 @@ impl Request<'_> {
 
     fn plan(
         &self,
+        constants: &[Constant],
         phase_one: impl FnOnce(&Handles, &mut PhaseOneAnswer) -> aclnnStatus,
         repeatable: bool,
     ) -> Result<Executor> {
         let cann = self.stream.inner_device().cann();
-        let handles = Handles::new(cann, &self.operands)?;
+        let handles = Handles::new(cann, &self.operands, constants)?;
         let mut answer = PhaseOneAnswer {
             workspace: 0,
             executor: std::ptr::null_mut(),

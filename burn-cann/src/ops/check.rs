@@ -1,6 +1,8 @@
 //! What the checks share.
 
+use super::types::is_float;
 use super::{Checked, Refusal};
+use crate::call::Scalar;
 use crate::dtype::DType;
 use crate::soc::Platform;
 use crate::tensor::Spec;
@@ -93,4 +95,66 @@ pub(super) fn at_most(what: &'static str, found: usize, limit: usize) -> Checked
     } else {
         Err(Refusal::Size { what, found, limit })
     }
+}
+
+/// The most dimensions of a base operator's tensor.
+pub(super) const MOST_DIMENSIONS: usize = 8;
+
+/// An input of a base operator: one of some types, at most eight dimensions, any strides.
+pub(super) fn view(operand: Named<'_>, allowed: &[DType]) -> Checked<()> {
+    dtype(operand, allowed)?;
+    rank(operand, 0, MOST_DIMENSIONS)
+}
+
+/// An operand that a base operator writes to: as [`view`], and no elements share memory.
+pub(super) fn writable((operand, spec): Named<'_>, allowed: &[DType]) -> Checked<()> {
+    view((operand, spec), allowed)?;
+    if spec.layout.is_overlapping() {
+        return Err(Refusal::Strides { operand });
+    }
+    Ok(())
+}
+
+/// The shape of two operands by element: aligned at the end, dimensions of one element repeated.
+pub(super) fn broadcast((left, one): Named<'_>, (right, other): Named<'_>) -> Checked<Vec<usize>> {
+    let rank = one.rank().max(other.rank());
+    let size = |spec: &Spec, dim: usize| {
+        let own = (dim + spec.rank()).checked_sub(rank);
+        own.map_or(1, |own| spec.shape()[own])
+    };
+    let both = (0..rank).map(|dim| match (size(one, dim), size(other, dim)) {
+        (left, right) if left == right || right == 1 => Some(left),
+        (1, right) => Some(right),
+        _ => None,
+    });
+    both.collect::<Option<_>>().ok_or_else(|| {
+        wrong_shape(
+            (right, other),
+            format!("one that broadcasts with {left}, {:?}", one.shape()),
+        )
+    })
+}
+
+/// A scalar beside a tensor: not a float beside integers.
+pub(super) fn scalar(what: &'static str, value: Scalar, tensor: DType) -> Checked<()> {
+    if is_float(tensor) || !matches!(value, Scalar::Float(_)) {
+        return Ok(());
+    }
+    Err(Refusal::Value {
+        what,
+        found: format!("{value:?}"),
+        expected: "an integer beside a tensor of integers; cast the tensor first",
+    })
+}
+
+/// A dimension of `x`. A tensor without dimensions has one, for this purpose.
+pub(super) fn dimension(x: &Spec, dim: usize) -> Checked<()> {
+    if dim < x.rank().max(1) {
+        return Ok(());
+    }
+    Err(Refusal::Value {
+        what: "dim",
+        found: dim.to_string(),
+        expected: "a dimension of the tensor",
+    })
 }

@@ -1,4 +1,4 @@
-//! CANN's fused operators, typed.
+//! CANN's operators, typed: fused ones in a module each, the base operators by family.
 //!
 //! Each operator has a `check`, a pure function of the [`Platform`](crate::Platform) and the operands'
 //! [`Spec`](crate::Spec)s that says what the outputs are or why CANN would refuse: a dispatcher asks it
@@ -7,16 +7,32 @@
 //!
 //! Limits are those that CANN documents for Atlas A2 and A3. Where the documents of its versions differ,
 //! the stricter holds. Where they say nothing, the check is the stricter one too, and says so.
+//!
+//! Base operators take views of any strides, of at most eight dimensions, and give contiguous tensors. CANN
+//! promotes operands of different types; here they must have one type, so that no promotion happens by
+//! accident. Results without elements are given without a call.
 
+mod aclnn;
 mod check;
+pub mod compare;
+pub mod create;
+pub mod elementwise;
 pub mod grouped_matmul;
+pub mod matmul;
 pub mod moe;
+pub mod reduce;
 mod refusal;
 pub mod rms_norm;
 pub mod rotary;
+pub mod shape;
+pub mod softmax;
 pub mod swi_glu;
+mod table;
+mod types;
+pub mod unary;
 
 pub use refusal::{Kind, Refusal};
+pub use shape::contiguous;
 
 /// The result of a check.
 pub type Checked<T> = std::result::Result<T, Refusal>;

@@ -53,6 +53,15 @@ pub fn tensor(
             |value| value as i64,
             |value| value as f64,
         ),
+        DType::F64 => put(stream, values, shape, |value| value, |value| value),
+        DType::I16 => put(stream, values, shape, |value| value as i16, f64::from),
+        DType::I8 => put(stream, values, shape, |value| value as i8, f64::from),
+        DType::U8 => put(stream, values, shape, |value| value as u8, f64::from),
+        DType::Bool => {
+            let truths: Vec<bool> = values.iter().map(|&value| value != 0.0).collect();
+            let tensor = Tensor::from_bools(stream, &truths, shape).expect("an upload");
+            (tensor, truths.into_iter().map(f64::from).collect())
+        }
         other => panic!("no test uses {other}"),
     }
 }
@@ -77,6 +86,14 @@ pub fn values(stream: &Stream, tensor: &Tensor) -> Vec<f64> {
         DType::BF16 => get(stream, tensor, bf16::to_f64),
         DType::I32 => get(stream, tensor, |value: i32| value.into()),
         DType::I64 => get(stream, tensor, |value: i64| value as f64),
+        DType::F64 => get(stream, tensor, |value: f64| value),
+        DType::I16 => get(stream, tensor, |value: i16| value.into()),
+        DType::I8 => get(stream, tensor, |value: i8| value.into()),
+        DType::U8 => get(stream, tensor, |value: u8| value.into()),
+        DType::Bool => {
+            let truths = tensor.to_bools(stream).expect("a download");
+            truths.into_iter().map(f64::from).collect()
+        }
         other => panic!("no test uses {other}"),
     }
 }
@@ -96,6 +113,7 @@ pub fn epsilon(dtype: DType) -> f64 {
         DType::F32 => 2f64.powi(-23),
         DType::F16 => 2f64.powi(-10),
         DType::BF16 => 2f64.powi(-7),
+        DType::F64 => 2f64.powi(-52),
         other => panic!("{other} is not rounded"),
     }
 }
@@ -191,4 +209,60 @@ pub fn view(storage: &[f64], layout: &burn_cann::Layout) -> Vec<f64> {
             .collect();
     }
     places.into_iter().map(|place| storage[place]).collect()
+}
+
+/// The types of floats that base operators take.
+pub const REALS: [DType; 4] = [DType::F32, DType::F16, DType::BF16, DType::F64];
+/// The integers that base operators compute with.
+pub const INTEGERS: [DType; 5] = [DType::I64, DType::I32, DType::I16, DType::I8, DType::U8];
+
+/// Whether results are integers or truth values.
+pub fn is_exact(dtype: DType) -> bool {
+    !REALS.contains(&dtype)
+}
+
+/// [`assert_close`] for floats; equality for integers and truth values. NaN equals NaN, and infinities are
+/// equal or not.
+#[track_caller]
+pub fn assert_equal(found: &[f64], expected: &[f64], dtype: DType, inside: f64) {
+    assert_eq!(found.len(), expected.len());
+    if is_exact(dtype) {
+        assert_eq!(found, expected, "{dtype}");
+        return;
+    }
+    let special = |value: &f64| !value.is_finite();
+    let (mut finite, mut wanted) = (Vec::new(), Vec::new());
+    for (place, (found, expected)) in found.iter().zip(expected).enumerate() {
+        if special(expected) {
+            let same = found == expected || found.is_nan() && expected.is_nan();
+            assert!(
+                same,
+                "{dtype}, element {place}: {found}, expected {expected}"
+            );
+        } else {
+            finite.push(*found);
+            wanted.push(*expected);
+        }
+    }
+    // What f32 on the way costs: nothing for f64.
+    let inside = if dtype == DType::F64 { 1e-14 } else { inside };
+    assert_close(&finite, &wanted, dtype, inside);
+}
+
+/// `x` as a view of the same elements with its dimensions exchanged in memory, and `x` itself.
+pub fn twice(
+    stream: &Stream,
+    dtype: DType,
+    values: &[f64],
+    shape: [usize; 2],
+) -> [(Tensor, Vec<f64>); 2] {
+    let (plain, rounded) = tensor(stream, dtype, values, &shape);
+    let [rows, columns] = shape;
+    let turned: Vec<f64> = (0..columns)
+        .flat_map(|column| (0..rows).map(move |row| (row, column)))
+        .map(|(row, column)| values[row * columns + column])
+        .collect();
+    let (view, _) = tensor(stream, dtype, &turned, &[columns, rows]);
+    let view = view.transpose(0, 1).expect("two dimensions");
+    [(plain, rounded.clone()), (view, rounded)]
 }

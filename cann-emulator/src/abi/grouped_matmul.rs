@@ -9,7 +9,8 @@ use crate::error::{Outcome, ensure, fail};
 use crate::executor::{Operands, Work, check_contiguous, check_dtype, check_shape, phase_one};
 use crate::memory::Memory;
 use crate::object;
-use crate::ops::grouped_matmul::{ends, matmul};
+use crate::ops::grouped_matmul::ends;
+use crate::ops::matmul::product;
 use crate::tensor::Tensor;
 
 /// The parameters of V4; V5 has one more, which changes nothing here.
@@ -422,7 +423,7 @@ fn add_bias(y: &mut [f32], bias: &[f32]) {
 fn each(memory: &mut Memory, roles: &Roles<'_>) -> Outcome<()> {
     for (position, (x, weight)) in roles.x.iter().zip(roles.weight).enumerate() {
         let ([rows, depth], columns) = (matrix("x", x)?, weight.shape[1]);
-        let mut y = matmul(
+        let mut y = product(
             &x.floats(memory)?,
             &weight.floats(memory)?,
             rows,
@@ -458,7 +459,7 @@ fn by_rows(memory: &mut Memory, roles: &Roles<'_>, as_counts: bool) -> Outcome<(
     let mut start = 0;
     for (group, end) in ends.into_iter().enumerate() {
         let weight = &weights[group * depth * columns..][..depth * columns];
-        let mut part = matmul(
+        let mut part = product(
             &x[start * depth..end * depth],
             weight,
             end - start,
@@ -500,7 +501,7 @@ fn by_depth(memory: &mut Memory, roles: &Roles<'_>, as_counts: bool) -> Outcome<
             .flat_map(|row| row[start..end].to_vec())
             .collect();
         let weight = &weights[start * columns..end * columns];
-        all.push(matmul(&part, weight, rows, end - start, columns));
+        all.push(product(&part, weight, rows, end - start, columns));
         start = end;
     }
     if roles.output.len() == 1 && roles.output[0].rank() == 3 {

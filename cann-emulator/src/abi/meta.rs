@@ -8,6 +8,7 @@ use cann_sys::meta::*;
 use crate::abi::exports;
 use crate::error::{Outcome, ensure, fail, status};
 use crate::object::{self, Object};
+use crate::scalar::Scalar;
 use crate::tensor::{self, Tensor};
 
 macro_rules! function {
@@ -225,7 +226,7 @@ function!(aclDestroyTensor(tensor: *const aclTensor) { destroy(tensor as usize, 
 function!(aclDestroyIntArray(array: *const aclIntArray) { destroy(array as usize, object::ints) });
 function!(aclDestroyFloatArray(array: *const aclFloatArray) { destroy(array as usize, object::floats) });
 function!(aclDestroyBoolArray(array: *const aclBoolArray) { destroy(array as usize, object::bools) });
-function!(aclDestroyScalar(scalar: *const aclScalar) { destroy(scalar as usize, scalar_of) });
+function!(aclDestroyScalar(scalar: *const aclScalar) { destroy(scalar as usize, object::scalar) });
 function!(aclDestroyTensorList(list: *const aclTensorList) {
     if list.is_null() {
         return Ok(());
@@ -241,20 +242,10 @@ function!(aclDestroyScalarList(list: *const aclScalarList) {
         return Ok(());
     }
     for member in object::scalar_list(list as usize)?.iter() {
-        destroy(*member, scalar_of)?;
+        destroy(*member, object::scalar)?;
     }
     destroy(list as usize, object::scalar_list)
 });
-
-fn scalar_of(handle: usize) -> Outcome<()> {
-    match object::get(handle) {
-        Some(Object::Scalar) => Ok(()),
-        _ => fail!(
-            ACLNN_ERR_PARAM_INVALID,
-            "{handle:#x} is not a scalar, or was destroyed"
-        ),
-    }
-}
 
 fn view(tensor: *const aclTensor) -> Outcome<Tensor> {
     let tensor = object::tensor(tensor as usize)?;
@@ -342,7 +333,7 @@ pub unsafe extern "C" fn aclCreateScalarList(
     let list = unsafe { slice(scalars, count) }.and_then(|members| {
         members
             .iter()
-            .try_for_each(|member| scalar_of(*member as usize))?;
+            .try_for_each(|member| object::scalar(*member as usize).map(drop))?;
         Ok(Object::ScalarList(handles(members)))
     });
     made("aclCreateScalarList", list)
@@ -360,13 +351,8 @@ pub unsafe extern "C" fn aclCreateScalar(
             ACLNN_ERR_PARAM_NULLPTR,
             "the value is NULL"
         );
-        ensure!(
-            tensor::size_of(data_type).is_some(),
-            ACLNN_ERR_PARAM_INVALID,
-            "the dtype {} is not emulated",
-            data_type.0
-        );
-        Ok(Object::Scalar)
+        // SAFETY: the caller vouches for a value of the type.
+        unsafe { Scalar::read(value, data_type) }.map(Object::Scalar)
     };
     made("aclCreateScalar", scalar())
 }

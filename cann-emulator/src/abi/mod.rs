@@ -10,10 +10,16 @@
 #![allow(non_snake_case, missing_docs, clippy::missing_safety_doc)]
 
 pub mod activation;
+pub(crate) mod checks;
+pub mod copy;
+pub mod create;
+pub mod elementwise;
 pub mod grouped_matmul;
+pub mod matmul;
 pub mod meta;
 pub mod moe;
 pub mod norm;
+pub mod reduce;
 pub mod rotary;
 pub mod runtime;
 

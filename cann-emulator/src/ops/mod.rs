@@ -4,10 +4,13 @@
 //! operator rounds in between, the function takes the rounding and says so. The order of sums on a device
 //! is not documented; here they are summed in pairs.
 
+pub(crate) mod arithmetic;
 pub mod glu;
 pub mod grouped_matmul;
+pub mod matmul;
 pub mod moe;
 pub mod norm;
+pub(crate) mod reduce;
 pub mod rotary;
 
 /// The sum, by halves: its error grows with the logarithm of the length.

@@ -22,6 +22,9 @@ CANN_OP(aclnnSoftmax, const aclTensor *input, int64_t axis, aclTensor *output);
 CANN_OP(aclnnSoftmaxBackward, const aclTensor *d_output, const aclTensor *forward_output,
         int64_t axis, aclTensor *output);
 CANN_OP(aclnnLogSoftmax, const aclTensor *input, int64_t axis, aclTensor *output);
+CANN_OP(aclnnGeluV2, const aclTensor *input, int64_t approximation, aclTensor *output);
+CANN_OP(aclnnLogSoftmaxBackward, const aclTensor *d_output, const aclTensor *forward_output,
+        int64_t axis, aclTensor *output);
 
 CANN_END
 

@@ -16,6 +16,12 @@ CANN_OP(aclnnInplaceNormal, const aclTensor *target, float mean, float deviation
         int64_t generator_offset);
 CANN_OP(aclnnInplaceUniform, const aclTensor *target, double low, double high, uint64_t seed,
         uint64_t generator_offset);
+CANN_OP(aclnnInplaceMaskedFillScalar, aclTensor *target, const aclTensor *mask,
+        const aclScalar *fill);
+CANN_OP(aclnnInplaceRandom, const aclTensor *target, int64_t low, int64_t high, int64_t seed,
+        int64_t generator_offset);
+CANN_OP(aclnnInplaceBernoulli, const aclTensor *target, const aclScalar *probability, int64_t seed,
+        int64_t generator_offset);
 
 CANN_END
 

@@ -59,6 +59,52 @@ CANN_OP(aclnnSub, const aclTensor *input, const aclTensor *rhs, const aclScalar 
 CANN_OP(aclnnInplaceSubs, aclTensor *target, const aclScalar *rhs, const aclScalar *alpha);
 CANN_OP(aclnnSubs, const aclTensor *input, const aclScalar *rhs, const aclScalar *alpha,
         aclTensor *output);
+CANN_OP(aclnnMinimum, const aclTensor *input, const aclTensor *rhs, aclTensor *output);
+CANN_OP(aclnnPowTensorTensor, const aclTensor *input, const aclTensor *rhs, aclTensor *output);
+CANN_OP(aclnnRemainderTensorTensor, const aclTensor *input, const aclTensor *rhs,
+        aclTensor *output);
+CANN_OP(aclnnRemainderTensorScalar, const aclTensor *input, const aclScalar *rhs,
+        aclTensor *output);
+CANN_OP(aclnnFmodTensor, const aclTensor *input, const aclTensor *rhs, aclTensor *output);
+CANN_OP(aclnnFmodScalar, const aclTensor *input, const aclScalar *rhs, aclTensor *output);
+CANN_OP(aclnnBitwiseAndTensor, const aclTensor *input, const aclTensor *rhs, aclTensor *output);
+CANN_OP(aclnnBitwiseAndScalar, const aclTensor *input, const aclScalar *rhs, aclTensor *output);
+CANN_OP(aclnnBitwiseOrTensor, const aclTensor *input, const aclTensor *rhs, aclTensor *output);
+CANN_OP(aclnnBitwiseOrScalar, const aclTensor *input, const aclScalar *rhs, aclTensor *output);
+CANN_OP(aclnnBitwiseXorTensor, const aclTensor *input, const aclTensor *rhs, aclTensor *output);
+CANN_OP(aclnnBitwiseXorScalar, const aclTensor *input, const aclScalar *rhs, aclTensor *output);
+CANN_OP(aclnnBitwiseNot, const aclTensor *input, aclTensor *output);
+CANN_OP(aclnnLeftShift, const aclTensor *input, const aclTensor *bits, aclTensor *output);
+CANN_OP(aclnnRightShift, const aclTensor *input, const aclTensor *bits, aclTensor *output);
+CANN_OP(aclnnLogicalAnd, const aclTensor *input, const aclTensor *rhs, aclTensor *output);
+CANN_OP(aclnnLogicalOr, const aclTensor *input, const aclTensor *rhs, aclTensor *output);
+CANN_OP(aclnnLogicalXor, const aclTensor *input, const aclTensor *rhs, aclTensor *output);
+CANN_OP(aclnnLogicalNot, const aclTensor *input, aclTensor *output);
+CANN_OP(aclnnAbs, const aclTensor *input, aclTensor *output);
+CANN_OP(aclnnCeil, const aclTensor *input, aclTensor *output);
+CANN_OP(aclnnCos, const aclTensor *input, aclTensor *output);
+CANN_OP(aclnnErf, const aclTensor *input, aclTensor *output);
+CANN_OP(aclnnExpm1, const aclTensor *input, aclTensor *output);
+CANN_OP(aclnnFloor, const aclTensor *input, aclTensor *output);
+CANN_OP(aclnnIsFinite, const aclTensor *input, aclTensor *output);
+CANN_OP(aclnnLog1p, const aclTensor *input, aclTensor *output);
+CANN_OP(aclnnReciprocal, const aclTensor *input, aclTensor *output);
+CANN_OP(aclnnRound, const aclTensor *input, aclTensor *output);
+CANN_OP(aclnnSign, const aclTensor *input, aclTensor *output);
+CANN_OP(aclnnSin, const aclTensor *input, aclTensor *output);
+CANN_OP(aclnnTan, const aclTensor *input, aclTensor *output);
+CANN_OP(aclnnTrunc, const aclTensor *input, aclTensor *output);
+CANN_OP(aclnnEqTensor, const aclTensor *input, const aclTensor *rhs, aclTensor *output);
+CANN_OP(aclnnNeTensor, const aclTensor *input, const aclTensor *rhs, aclTensor *output);
+CANN_OP(aclnnGeTensor, const aclTensor *input, const aclTensor *rhs, aclTensor *output);
+CANN_OP(aclnnLtTensor, const aclTensor *input, const aclTensor *rhs, aclTensor *output);
+CANN_OP(aclnnLeTensor, const aclTensor *input, const aclTensor *rhs, aclTensor *output);
+CANN_OP(aclnnEqScalar, const aclTensor *input, const aclScalar *rhs, aclTensor *output);
+CANN_OP(aclnnNeScalar, const aclTensor *input, const aclScalar *rhs, aclTensor *output);
+CANN_OP(aclnnGtScalar, const aclTensor *input, const aclScalar *rhs, aclTensor *output);
+CANN_OP(aclnnGeScalar, const aclTensor *input, const aclScalar *rhs, aclTensor *output);
+CANN_OP(aclnnLtScalar, const aclTensor *input, const aclScalar *rhs, aclTensor *output);
+CANN_OP(aclnnLeScalar, const aclTensor *input, const aclScalar *rhs, aclTensor *output);
 
 CANN_END
 

@@ -20,6 +20,10 @@ CANN_OP(aclnnEmbeddingDenseBackward, const aclTensor *gradient, const aclTensor 
         const aclTensor *output);
 CANN_OP(aclnnSWhere, const aclTensor *condition, const aclTensor *input, const aclTensor *rhs,
         aclTensor *output);
+CANN_OP(aclnnScatter, const aclTensor *input, int64_t axis, const aclTensor *index,
+        const aclTensor *src, int64_t reduction, aclTensor *output);
+CANN_OP(aclnnIndexPutImpl, aclTensor *target, const aclTensorList *indices,
+        const aclTensor *values, bool accumulate, bool unchecked);
 
 CANN_END
 

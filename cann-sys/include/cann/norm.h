@@ -23,6 +23,11 @@ CANN_OP(aclnnLayerNormWithImplMode, const aclTensor *input, const aclIntArray *n
         const aclTensor *weight_or_null, const aclTensor *bias_or_null, double eps,
         aclTensor *output, aclTensor *mean_out_or_null, aclTensor *rstd_out_or_null,
         int32_t impl_mode);
+CANN_OP(aclnnLayerNormBackward, const aclTensor *d_output, const aclTensor *input,
+        const aclIntArray *normalized_shape, const aclTensor *mean, const aclTensor *rstd,
+        const aclTensor *weight_or_null, const aclTensor *bias_or_null,
+        const aclBoolArray *output_mask, aclTensor *d_input_out, aclTensor *d_weight_out,
+        aclTensor *d_bias_out);
 
 CANN_END
 

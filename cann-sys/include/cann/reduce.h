@@ -28,6 +28,17 @@ CANN_OP(aclnnBincount, const aclTensor *input, const aclTensor *weights, int64_t
 CANN_OP(aclnnCumsum, const aclTensor *input, int64_t axis, aclDataType to_dtype, aclTensor *output);
 CANN_OP(aclnnCumsumV2, const aclTensor *input, int64_t axis, bool exclusive, bool reverse,
         aclTensor *output);
+CANN_OP(aclnnProd, const aclTensor *input, aclDataType to_dtype, aclTensor *output);
+CANN_OP(aclnnProdDim, const aclTensor *input, int64_t axis, bool keep, aclDataType to_dtype,
+        aclTensor *output);
+CANN_OP(aclnnAmin, const aclTensor *input, const aclIntArray *axis, bool keep, aclTensor *output);
+CANN_OP(aclnnMinDim, const aclTensor *input, int64_t axis, bool keep, aclTensor *output,
+        aclTensor *indices);
+CANN_OP(aclnnArgMin, const aclTensor *input, int64_t axis, bool keep, aclTensor *output);
+CANN_OP(aclnnAny, const aclTensor *input, const aclIntArray *axis, bool keep, aclTensor *output);
+CANN_OP(aclnnAll, const aclTensor *input, const aclIntArray *axis, bool keep, aclTensor *output);
+CANN_OP(aclnnVar, const aclTensor *input, const aclIntArray *axis, bool unbiased, bool keep,
+        aclTensor *output);
 
 CANN_END
 

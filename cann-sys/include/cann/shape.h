@@ -16,6 +16,10 @@ CANN_OP(aclnnSlice, const aclTensor *input, int64_t axis, int64_t start, int64_t
 CANN_OP(aclnnExpand, const aclTensor *input, const aclIntArray *shape, aclTensor *output);
 CANN_OP(aclnnTriu, const aclTensor *input, int64_t diagonal, aclTensor *output);
 CANN_OP(aclnnInplaceTriu, aclTensor *target, int64_t diagonal);
+CANN_OP(aclnnTril, const aclTensor *input, int64_t diagonal, aclTensor *output);
+CANN_OP(aclnnFlip, const aclTensor *input, const aclIntArray *axes, aclTensor *output);
+CANN_OP(aclnnRepeatInterleaveIntWithDim, const aclTensor *input, int64_t repeats, int64_t axis,
+        int64_t output_size, aclTensor *output);
 
 CANN_END
 

@@ -176,6 +176,33 @@ pub type aclnnLogSoftmax = unsafe extern "C" fn(
     executor: *mut aclOpExecutor,
     stream: aclrtStream,
 ) -> aclnnStatus;
+pub type aclnnGeluV2GetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    approximation: i64,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnGeluV2 = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnLogSoftmaxBackwardGetWorkspaceSize = unsafe extern "C" fn(
+    d_output: *const aclTensor,
+    forward_output: *const aclTensor,
+    axis: i64,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnLogSoftmaxBackward = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
 
 crate::table::function_table! {
     /// The functions of `include/cann/activation.h`.
@@ -208,5 +235,9 @@ crate::table::function_table! {
         aclnnSoftmaxBackward,
         aclnnLogSoftmaxGetWorkspaceSize,
         aclnnLogSoftmax,
+        aclnnGeluV2GetWorkspaceSize,
+        aclnnGeluV2,
+        aclnnLogSoftmaxBackwardGetWorkspaceSize,
+        aclnnLogSoftmaxBackward,
     }
 }

@@ -83,6 +83,48 @@ pub type aclnnInplaceUniform = unsafe extern "C" fn(
     executor: *mut aclOpExecutor,
     stream: aclrtStream,
 ) -> aclnnStatus;
+pub type aclnnInplaceMaskedFillScalarGetWorkspaceSize = unsafe extern "C" fn(
+    target: *mut aclTensor,
+    mask: *const aclTensor,
+    fill: *const aclScalar,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnInplaceMaskedFillScalar = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnInplaceRandomGetWorkspaceSize = unsafe extern "C" fn(
+    target: *const aclTensor,
+    low: i64,
+    high: i64,
+    seed: i64,
+    generator_offset: i64,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnInplaceRandom = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnInplaceBernoulliGetWorkspaceSize = unsafe extern "C" fn(
+    target: *const aclTensor,
+    probability: *const aclScalar,
+    seed: i64,
+    generator_offset: i64,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnInplaceBernoulli = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
 
 crate::table::function_table! {
     /// The functions of `include/cann/create.h`.
@@ -99,5 +141,11 @@ crate::table::function_table! {
         aclnnInplaceNormal,
         aclnnInplaceUniformGetWorkspaceSize,
         aclnnInplaceUniform,
+        aclnnInplaceMaskedFillScalarGetWorkspaceSize,
+        aclnnInplaceMaskedFillScalar,
+        aclnnInplaceRandomGetWorkspaceSize,
+        aclnnInplaceRandom,
+        aclnnInplaceBernoulliGetWorkspaceSize,
+        aclnnInplaceBernoulli,
     }
 }

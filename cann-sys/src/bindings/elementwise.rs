@@ -572,6 +572,562 @@ pub type aclnnSubs = unsafe extern "C" fn(
     executor: *mut aclOpExecutor,
     stream: aclrtStream,
 ) -> aclnnStatus;
+pub type aclnnMinimumGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    rhs: *const aclTensor,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnMinimum = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnPowTensorTensorGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    rhs: *const aclTensor,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnPowTensorTensor = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnRemainderTensorTensorGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    rhs: *const aclTensor,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnRemainderTensorTensor = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnRemainderTensorScalarGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    rhs: *const aclScalar,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnRemainderTensorScalar = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnFmodTensorGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    rhs: *const aclTensor,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnFmodTensor = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnFmodScalarGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    rhs: *const aclScalar,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnFmodScalar = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnBitwiseAndTensorGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    rhs: *const aclTensor,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnBitwiseAndTensor = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnBitwiseAndScalarGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    rhs: *const aclScalar,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnBitwiseAndScalar = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnBitwiseOrTensorGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    rhs: *const aclTensor,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnBitwiseOrTensor = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnBitwiseOrScalarGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    rhs: *const aclScalar,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnBitwiseOrScalar = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnBitwiseXorTensorGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    rhs: *const aclTensor,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnBitwiseXorTensor = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnBitwiseXorScalarGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    rhs: *const aclScalar,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnBitwiseXorScalar = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnBitwiseNotGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnBitwiseNot = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnLeftShiftGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    bits: *const aclTensor,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnLeftShift = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnRightShiftGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    bits: *const aclTensor,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnRightShift = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnLogicalAndGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    rhs: *const aclTensor,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnLogicalAnd = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnLogicalOrGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    rhs: *const aclTensor,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnLogicalOr = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnLogicalXorGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    rhs: *const aclTensor,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnLogicalXor = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnLogicalNotGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnLogicalNot = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnAbsGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnAbs = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnCeilGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnCeil = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnCosGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnCos = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnErfGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnErf = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnExpm1GetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnExpm1 = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnFloorGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnFloor = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnIsFiniteGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnIsFinite = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnLog1pGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnLog1p = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnReciprocalGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnReciprocal = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnRoundGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnRound = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnSignGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnSign = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnSinGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnSin = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnTanGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnTan = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnTruncGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnTrunc = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnEqTensorGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    rhs: *const aclTensor,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnEqTensor = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnNeTensorGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    rhs: *const aclTensor,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnNeTensor = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnGeTensorGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    rhs: *const aclTensor,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnGeTensor = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnLtTensorGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    rhs: *const aclTensor,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnLtTensor = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnLeTensorGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    rhs: *const aclTensor,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnLeTensor = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnEqScalarGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    rhs: *const aclScalar,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnEqScalar = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnNeScalarGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    rhs: *const aclScalar,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnNeScalar = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnGtScalarGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    rhs: *const aclScalar,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnGtScalar = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnGeScalarGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    rhs: *const aclScalar,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnGeScalar = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnLtScalarGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    rhs: *const aclScalar,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnLtScalar = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnLeScalarGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    rhs: *const aclScalar,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnLeScalar = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
 
 crate::table::function_table! {
     /// The functions of `include/cann/elementwise.h`.
@@ -666,5 +1222,93 @@ crate::table::function_table! {
         aclnnInplaceSubs,
         aclnnSubsGetWorkspaceSize,
         aclnnSubs,
+        aclnnMinimumGetWorkspaceSize,
+        aclnnMinimum,
+        aclnnPowTensorTensorGetWorkspaceSize,
+        aclnnPowTensorTensor,
+        aclnnRemainderTensorTensorGetWorkspaceSize,
+        aclnnRemainderTensorTensor,
+        aclnnRemainderTensorScalarGetWorkspaceSize,
+        aclnnRemainderTensorScalar,
+        aclnnFmodTensorGetWorkspaceSize,
+        aclnnFmodTensor,
+        aclnnFmodScalarGetWorkspaceSize,
+        aclnnFmodScalar,
+        aclnnBitwiseAndTensorGetWorkspaceSize,
+        aclnnBitwiseAndTensor,
+        aclnnBitwiseAndScalarGetWorkspaceSize,
+        aclnnBitwiseAndScalar,
+        aclnnBitwiseOrTensorGetWorkspaceSize,
+        aclnnBitwiseOrTensor,
+        aclnnBitwiseOrScalarGetWorkspaceSize,
+        aclnnBitwiseOrScalar,
+        aclnnBitwiseXorTensorGetWorkspaceSize,
+        aclnnBitwiseXorTensor,
+        aclnnBitwiseXorScalarGetWorkspaceSize,
+        aclnnBitwiseXorScalar,
+        aclnnBitwiseNotGetWorkspaceSize,
+        aclnnBitwiseNot,
+        aclnnLeftShiftGetWorkspaceSize,
+        aclnnLeftShift,
+        aclnnRightShiftGetWorkspaceSize,
+        aclnnRightShift,
+        aclnnLogicalAndGetWorkspaceSize,
+        aclnnLogicalAnd,
+        aclnnLogicalOrGetWorkspaceSize,
+        aclnnLogicalOr,
+        aclnnLogicalXorGetWorkspaceSize,
+        aclnnLogicalXor,
+        aclnnLogicalNotGetWorkspaceSize,
+        aclnnLogicalNot,
+        aclnnAbsGetWorkspaceSize,
+        aclnnAbs,
+        aclnnCeilGetWorkspaceSize,
+        aclnnCeil,
+        aclnnCosGetWorkspaceSize,
+        aclnnCos,
+        aclnnErfGetWorkspaceSize,
+        aclnnErf,
+        aclnnExpm1GetWorkspaceSize,
+        aclnnExpm1,
+        aclnnFloorGetWorkspaceSize,
+        aclnnFloor,
+        aclnnIsFiniteGetWorkspaceSize,
+        aclnnIsFinite,
+        aclnnLog1pGetWorkspaceSize,
+        aclnnLog1p,
+        aclnnReciprocalGetWorkspaceSize,
+        aclnnReciprocal,
+        aclnnRoundGetWorkspaceSize,
+        aclnnRound,
+        aclnnSignGetWorkspaceSize,
+        aclnnSign,
+        aclnnSinGetWorkspaceSize,
+        aclnnSin,
+        aclnnTanGetWorkspaceSize,
+        aclnnTan,
+        aclnnTruncGetWorkspaceSize,
+        aclnnTrunc,
+        aclnnEqTensorGetWorkspaceSize,
+        aclnnEqTensor,
+        aclnnNeTensorGetWorkspaceSize,
+        aclnnNeTensor,
+        aclnnGeTensorGetWorkspaceSize,
+        aclnnGeTensor,
+        aclnnLtTensorGetWorkspaceSize,
+        aclnnLtTensor,
+        aclnnLeTensorGetWorkspaceSize,
+        aclnnLeTensor,
+        aclnnEqScalarGetWorkspaceSize,
+        aclnnEqScalar,
+        aclnnNeScalarGetWorkspaceSize,
+        aclnnNeScalar,
+        aclnnGtScalarGetWorkspaceSize,
+        aclnnGtScalar,
+        aclnnGeScalarGetWorkspaceSize,
+        aclnnGeScalar,
+        aclnnLtScalarGetWorkspaceSize,
+        aclnnLtScalar,
+        aclnnLeScalarGetWorkspaceSize,
+        aclnnLeScalar,
     }
 }

@@ -105,6 +105,37 @@ pub type aclnnSWhere = unsafe extern "C" fn(
     executor: *mut aclOpExecutor,
     stream: aclrtStream,
 ) -> aclnnStatus;
+pub type aclnnScatterGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    axis: i64,
+    index: *const aclTensor,
+    src: *const aclTensor,
+    reduction: i64,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnScatter = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnIndexPutImplGetWorkspaceSize = unsafe extern "C" fn(
+    target: *mut aclTensor,
+    indices: *const aclTensorList,
+    values: *const aclTensor,
+    accumulate: bool,
+    unchecked: bool,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnIndexPutImpl = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
 
 crate::table::function_table! {
     /// The functions of `include/cann/index.h`.
@@ -123,5 +154,9 @@ crate::table::function_table! {
         aclnnEmbeddingDenseBackward,
         aclnnSWhereGetWorkspaceSize,
         aclnnSWhere,
+        aclnnScatterGetWorkspaceSize,
+        aclnnScatter,
+        aclnnIndexPutImplGetWorkspaceSize,
+        aclnnIndexPutImpl,
     }
 }

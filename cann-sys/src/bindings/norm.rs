@@ -118,6 +118,27 @@ pub type aclnnLayerNormWithImplMode = unsafe extern "C" fn(
     executor: *mut aclOpExecutor,
     stream: aclrtStream,
 ) -> aclnnStatus;
+pub type aclnnLayerNormBackwardGetWorkspaceSize = unsafe extern "C" fn(
+    d_output: *const aclTensor,
+    input: *const aclTensor,
+    normalized_shape: *const aclIntArray,
+    mean: *const aclTensor,
+    rstd: *const aclTensor,
+    weight_or_null: *const aclTensor,
+    bias_or_null: *const aclTensor,
+    output_mask: *const aclBoolArray,
+    d_input_out: *mut aclTensor,
+    d_weight_out: *mut aclTensor,
+    d_bias_out: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnLayerNormBackward = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
 
 crate::table::function_table! {
     /// The functions of `include/cann/norm.h`.
@@ -136,5 +157,7 @@ crate::table::function_table! {
         aclnnLayerNorm,
         aclnnLayerNormWithImplModeGetWorkspaceSize,
         aclnnLayerNormWithImplMode,
+        aclnnLayerNormBackwardGetWorkspaceSize,
+        aclnnLayerNormBackward,
     }
 }

@@ -196,6 +196,120 @@ pub type aclnnCumsumV2 = unsafe extern "C" fn(
     executor: *mut aclOpExecutor,
     stream: aclrtStream,
 ) -> aclnnStatus;
+pub type aclnnProdGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    to_dtype: aclDataType,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnProd = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnProdDimGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    axis: i64,
+    keep: bool,
+    to_dtype: aclDataType,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnProdDim = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnAminGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    axis: *const aclIntArray,
+    keep: bool,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnAmin = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnMinDimGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    axis: i64,
+    keep: bool,
+    output: *mut aclTensor,
+    indices: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnMinDim = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnArgMinGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    axis: i64,
+    keep: bool,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnArgMin = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnAnyGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    axis: *const aclIntArray,
+    keep: bool,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnAny = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnAllGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    axis: *const aclIntArray,
+    keep: bool,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnAll = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnVarGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    axis: *const aclIntArray,
+    unbiased: bool,
+    keep: bool,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnVar = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
 
 crate::table::function_table! {
     /// The functions of `include/cann/reduce.h`.
@@ -226,5 +340,21 @@ crate::table::function_table! {
         aclnnCumsum,
         aclnnCumsumV2GetWorkspaceSize,
         aclnnCumsumV2,
+        aclnnProdGetWorkspaceSize,
+        aclnnProd,
+        aclnnProdDimGetWorkspaceSize,
+        aclnnProdDim,
+        aclnnAminGetWorkspaceSize,
+        aclnnAmin,
+        aclnnMinDimGetWorkspaceSize,
+        aclnnMinDim,
+        aclnnArgMinGetWorkspaceSize,
+        aclnnArgMin,
+        aclnnAnyGetWorkspaceSize,
+        aclnnAny,
+        aclnnAllGetWorkspaceSize,
+        aclnnAll,
+        aclnnVarGetWorkspaceSize,
+        aclnnVar,
     }
 }

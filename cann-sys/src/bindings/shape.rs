@@ -121,6 +121,47 @@ pub type aclnnInplaceTriu = unsafe extern "C" fn(
     executor: *mut aclOpExecutor,
     stream: aclrtStream,
 ) -> aclnnStatus;
+pub type aclnnTrilGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    diagonal: i64,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnTril = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnFlipGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    axes: *const aclIntArray,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnFlip = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnRepeatInterleaveIntWithDimGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    repeats: i64,
+    axis: i64,
+    output_size: i64,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnRepeatInterleaveIntWithDim = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
 
 crate::table::function_table! {
     /// The functions of `include/cann/shape.h`.
@@ -143,5 +184,11 @@ crate::table::function_table! {
         aclnnTriu,
         aclnnInplaceTriuGetWorkspaceSize,
         aclnnInplaceTriu,
+        aclnnTrilGetWorkspaceSize,
+        aclnnTril,
+        aclnnFlipGetWorkspaceSize,
+        aclnnFlip,
+        aclnnRepeatInterleaveIntWithDimGetWorkspaceSize,
+        aclnnRepeatInterleaveIntWithDim,
     }
 }

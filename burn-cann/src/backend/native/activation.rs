@@ -1,0 +1,54 @@
+//! Activation functions of several operators.
+
+use std::f64::consts::{FRAC_1_PI, FRAC_1_SQRT_2};
+
+use burn_backend::{FloatDType, Scalar as BurnScalar};
+
+use super::super::error::Native;
+use super::super::tensor::CannTensor;
+use super::copy;
+use super::elementwise::{by, clamp, one, two};
+use crate::DType;
+use crate::ops::elementwise::{Binary, BinaryScalar};
+use crate::ops::unary::Unary;
+
+/// The gradient of `x · Φ(x)`: `grad · (Φ(x) + x · φ(x))`, with distribution and density of the normal
+/// distribution.
+pub(in super::super) fn gelu_backward(x: &CannTensor, grad: &CannTensor) -> Native<CannTensor> {
+    in_single(x, |x| {
+        let grad = copy::cast(grad, x.dtype)?;
+        let half = BurnScalar::Float(0.5);
+        let scaled = by(BinaryScalar::Mul)(x, BurnScalar::Float(FRAC_1_SQRT_2))?;
+        let twice = by(BinaryScalar::Add)(&one(Unary::Erf)(&scaled)?, BurnScalar::Float(1.0))?;
+        let distribution = by(BinaryScalar::Mul)(&twice, half)?;
+        // `scaled²` is half of `x²`.
+        let exponent = one(Unary::Neg)(&two(Binary::Mul)(&scaled, &scaled)?)?;
+        let height = BurnScalar::Float((0.5 * FRAC_1_PI).sqrt());
+        let density = by(BinaryScalar::Mul)(&one(Unary::Exp)(&exponent)?, height)?;
+        let slope = two(Binary::Add)(&distribution, &two(Binary::Mul)(x, &density)?)?;
+        two(Binary::Mul)(&grad, &slope)
+    })
+}
+
+/// Computes in f32 what is of half types, so that it is rounded once.
+fn in_single(
+    x: &CannTensor,
+    compute: impl FnOnce(&CannTensor) -> Native<CannTensor>,
+) -> Native<CannTensor> {
+    if x.tensor.dtype() == DType::F64 {
+        return compute(x);
+    }
+    copy::cast(&compute(&copy::cast(x, FloatDType::F32)?)?, x.dtype)
+}
+
+/// `alpha · x + beta`, between 0 and 1.
+pub(in super::super) fn hard_sigmoid(
+    x: &CannTensor,
+    alpha: BurnScalar,
+    beta: BurnScalar,
+) -> Native<CannTensor> {
+    in_single(x, |x| {
+        let line = by(BinaryScalar::Add)(&by(BinaryScalar::Mul)(x, alpha)?, beta)?;
+        clamp(&line, BurnScalar::Float(0.0), BurnScalar::Float(1.0))
+    })
+}

@@ -1,0 +1,74 @@
+//! Copies, conversions, and what is made of copies.
+
+use burn_backend::{DType, Slice};
+
+use super::super::dtype;
+use super::super::error::{Declined, Native};
+use super::super::tensor::CannTensor;
+use super::super::view;
+use crate::{Layout, Tensor, ops};
+
+/// The tensor as another type.
+pub(in super::super) fn cast(tensor: &CannTensor, to: impl Into<DType>) -> Native<CannTensor> {
+    let to = to.into();
+    let kept = dtype::device(to).map_err(|error| Declined::because(error.to_string()))?;
+    let converted = if kept == tensor.tensor.dtype() {
+        tensor.tensor.clone()
+    } else {
+        ops::shape::cast(tensor.on(), &tensor.tensor, kept)?
+    };
+    Ok(tensor.with(converted).with_dtype(to))
+}
+
+/// The tensors one behind the other.
+pub(in super::super) fn cat(tensors: &[CannTensor], dim: usize) -> Native<CannTensor> {
+    let first = tensors
+        .first()
+        .ok_or_else(|| Declined::because("there are no tensors"))?;
+    let parts: Vec<&Tensor> = tensors.iter().map(|tensor| &tensor.tensor).collect();
+    Ok(first.with(ops::shape::cat(first.on(), &parts, dim)?))
+}
+
+/// A copy that nothing else refers to, broadcast to `shape`.
+pub(super) fn copied(tensor: &CannTensor, shape: &[usize]) -> Native<Tensor> {
+    let target = Tensor::empty(tensor.on(), tensor.tensor.dtype(), shape)?;
+    ops::shape::copy(tensor.on(), &target, &tensor.tensor)?;
+    Ok(target)
+}
+
+/// The tensor several times along a dimension: read with a stride of nothing.
+pub(in super::super) fn repeat_dim(
+    tensor: &CannTensor,
+    dim: usize,
+    times: usize,
+) -> Native<CannTensor> {
+    let layout = tensor.tensor.layout();
+    let (mut shape, mut strides) = (layout.shape().to_vec(), layout.strides().to_vec());
+    shape.insert(dim, times);
+    strides.insert(dim, 0);
+    let view = view::with_layout(
+        tensor,
+        Layout::strided(shape.clone(), strides, layout.offset())?,
+    )?;
+    let copy = copied(&view, &shape)?;
+    let size = shape.remove(dim + 1);
+    shape[dim] = times * size;
+    Ok(tensor.with(copy.reshape(shape)?))
+}
+
+/// The tensor with a part of it replaced.
+pub(in super::super) fn slice_assign(
+    tensor: &CannTensor,
+    slices: &[Slice],
+    value: &CannTensor,
+) -> Native<CannTensor> {
+    // Declined before anything is copied, if it is.
+    view::sliced(tensor.tensor.layout(), slices)?;
+    let copy = copied(tensor, tensor.sizes())?;
+    let part = copy.with_layout(view::sliced(copy.layout(), slices)?)?;
+    if part.shape() != value.sizes() {
+        return Err(Declined::because("the value has not the shape of the part"));
+    }
+    ops::shape::copy(tensor.on(), &part, &value.tensor)?;
+    Ok(tensor.with(copy))
+}

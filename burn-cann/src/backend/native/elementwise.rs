@@ -1,0 +1,85 @@
+//! Operations by element: of one tensor, of two, of a tensor and a scalar.
+//!
+//! Functions of an operator give the function of its operands, for the tables.
+
+use burn_backend::{DType, Scalar as BurnScalar};
+
+use super::super::error::Native;
+use super::super::tensor::CannTensor;
+use super::{copy, scalar};
+use crate::ops::compare::{Comparison, ComparisonScalar};
+use crate::ops::elementwise::{self, Binary, BinaryScalar};
+use crate::ops::unary::Unary;
+
+/// Of one tensor, of the same type.
+pub(in super::super) fn one(operator: Unary) -> impl Fn(&CannTensor) -> Native<CannTensor> {
+    move |x| Ok(x.with(operator.run(x.on(), &x.tensor)?))
+}
+
+/// Of two tensors, of the same type.
+pub(in super::super) fn two(
+    operator: Binary,
+) -> impl Fn(&CannTensor, &CannTensor) -> Native<CannTensor> {
+    move |a, b| Ok(a.with(operator.run(a.on(), &a.tensor, &b.tensor)?))
+}
+
+/// Of a tensor and a scalar, of the same type.
+pub(in super::super) fn by(
+    operator: BinaryScalar,
+) -> impl Fn(&CannTensor, BurnScalar) -> Native<CannTensor> {
+    move |x, value| Ok(x.with(operator.run(x.on(), &x.tensor, scalar(value, x.dtype)?)?))
+}
+
+/// A comparison of two tensors.
+pub(in super::super) fn compare<D: Into<DType>>(
+    operator: Comparison,
+) -> impl Fn(&CannTensor, &CannTensor, D) -> Native<CannTensor> {
+    move |a, b, out| {
+        let found = operator.run(a.on(), &a.tensor, &b.tensor)?;
+        copy::cast(&CannTensor::at(&a.place, found), out)
+    }
+}
+
+/// A comparison with a scalar.
+pub(in super::super) fn compare_by<D: Into<DType>>(
+    operator: ComparisonScalar,
+) -> impl Fn(&CannTensor, BurnScalar, D) -> Native<CannTensor> {
+    move |x, value, out| {
+        let found = operator.run(x.on(), &x.tensor, scalar(value, x.dtype)?)?;
+        copy::cast(&CannTensor::at(&x.place, found), out)
+    }
+}
+
+/// Whether truth values are the same, or not.
+pub(in super::super) fn same(
+    operator: Comparison,
+) -> impl Fn(&CannTensor, &CannTensor) -> Native<CannTensor> {
+    move |a, b| compare(operator)(a, b, a.dtype)
+}
+
+/// Whether truth values are the given one, or not.
+pub(in super::super) fn same_by(
+    operator: ComparisonScalar,
+) -> impl Fn(&CannTensor, BurnScalar) -> Native<CannTensor> {
+    move |x, value| compare_by(operator)(x, value, x.dtype)
+}
+
+/// At least `low` and at most `high`.
+pub(in super::super) fn clamp(
+    x: &CannTensor,
+    low: BurnScalar,
+    high: BurnScalar,
+) -> Native<CannTensor> {
+    let (low, high) = (scalar(low, x.dtype)?, scalar(high, x.dtype)?);
+    Ok(x.with(elementwise::clamp(x.on(), &x.tensor, low, high)?))
+}
+
+/// `value` where the mask is true, else the tensor.
+pub(in super::super) fn mask_where(
+    x: &CannTensor,
+    mask: &CannTensor,
+    value: &CannTensor,
+) -> Native<CannTensor> {
+    let chosen = elementwise::select(x.on(), &mask.tensor, &value.tensor, &x.tensor)?;
+    Ok(x.with(chosen))
+}

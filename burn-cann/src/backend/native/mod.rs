@@ -1,0 +1,69 @@
+//! Operations on the device: Burn's arguments to those of CANN's operators.
+//!
+//! Functions give a result or decline: what an operator refuses is the host's to do.
+
+pub(super) mod activation;
+pub(super) mod copy;
+pub(super) mod create;
+pub(super) mod elementwise;
+
+use burn_backend::{DType, Scalar as BurnScalar};
+
+use super::error::{Declined, Native};
+use super::tensor::CannTensor;
+use crate::{Scalar, Stream, Tensor};
+
+impl CannTensor {
+    /// A result of the same type, beside this tensor.
+    fn with(&self, tensor: Tensor) -> Self {
+        Self {
+            tensor,
+            ..self.clone()
+        }
+    }
+
+    fn on(&self) -> &Stream {
+        &self.place.stream
+    }
+
+    fn sizes(&self) -> &[usize] {
+        self.tensor.shape()
+    }
+}
+
+/// A scalar beside a tensor of `dtype`, which decides what kind of number it is.
+fn scalar(value: BurnScalar, dtype: DType) -> Native<Scalar> {
+    let too_large = || Declined::because(format!("{value:?} is no 64-bit integer"));
+    Ok(if dtype.is_float() {
+        Scalar::Float(value.elem())
+    } else if dtype.is_bool() {
+        Scalar::Bool(value.elem())
+    } else {
+        Scalar::Int(match value {
+            BurnScalar::Int(value) => value,
+            BurnScalar::UInt(value) => i64::try_from(value).map_err(|_| too_large())?,
+            BurnScalar::Bool(value) => value.into(),
+            // Towards zero, as the host's conversion does.
+            BurnScalar::Float(value) if value.abs() < 2f64.powi(63) => value as i64,
+            BurnScalar::Float(_) => return Err(too_large()),
+        })
+    })
+}
+
+/// The shape of two operands by element.
+fn broadcast(one: &[usize], other: &[usize]) -> Native<Vec<usize>> {
+    let rank = one.len().max(other.len());
+    let size = |shape: &[usize], dim: usize| {
+        (dim + shape.len())
+            .checked_sub(rank)
+            .map_or(1, |own| shape[own])
+    };
+    (0..rank)
+        .map(|dim| match (size(one, dim), size(other, dim)) {
+            (left, right) if left == right || right == 1 => Some(left),
+            (1, right) => Some(right),
+            _ => None,
+        })
+        .collect::<Option<_>>()
+        .ok_or_else(|| Declined::because(format!("shapes {one:?} and {other:?} don't go together")))
+}

@@ -1,0 +1,178 @@
+//! What there is: Burn's operations, each with the path that it takes.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Where an operation runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Path {
+    /// On the device. What an operator refuses (a dtype, a limit, an old toolkit) runs on the host.
+    Native,
+    /// Nowhere: the result is another view of the same memory. Where strides can't say it, the device
+    /// copies first.
+    View,
+    /// A sequence of other operations.
+    Composed,
+    /// A copy from or to the host: what was asked for.
+    Data,
+    /// On the host: copied there, computed by Flex and copied back.
+    Host,
+}
+
+/// An operation of Burn's backend traits.
+///
+/// The list is made by the macro that makes the methods, so each says what its method does.
+#[derive(Debug)]
+pub struct Operation {
+    family: &'static str,
+    name: &'static str,
+    path: Path,
+    on_host: AtomicU64,
+}
+
+impl Operation {
+    pub(super) const fn new(family: &'static str, name: &'static str, path: Path) -> Self {
+        let on_host = AtomicU64::new(0);
+        Self {
+            family,
+            name,
+            path,
+            on_host,
+        }
+    }
+
+    /// The kind of tensors or of operation: `float`, `int`, `bool`, `module`, `activation`, `quantised`
+    /// or `transaction`.
+    pub fn family(&self) -> &'static str {
+        self.family
+    }
+
+    /// The name of the method.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// The path that it takes.
+    pub fn path(&self) -> Path {
+        self.path
+    }
+
+    /// How often it ran on the host, since the beginning or
+    /// [`reset_fallbacks`](super::reset_fallbacks).
+    pub fn times_on_host(&self) -> u64 {
+        self.on_host.load(Ordering::Relaxed)
+    }
+
+    /// Counts a run on the host; whether it was the first.
+    pub(super) fn count(&self) -> bool {
+        self.on_host.fetch_add(1, Ordering::Relaxed) == 0
+    }
+
+    pub(super) fn forget(&self) {
+        self.on_host.store(0, Ordering::Relaxed);
+    }
+}
+
+/// Methods of a trait of Burn's, and the list of them.
+///
+/// Each line is a signature and a path:
+///
+/// * `native(f)` and `view(f)`: `f` is given the arguments, tensors by reference, and may decline.
+/// * `host`: Flex's method of that name.
+/// * `data { … }` and `composed { … }`: the body is written out.
+/// * `host { … }`: also, for what is not a plain call.
+///
+/// Methods after `composed:` are left to the trait, which composes them of others.
+macro_rules! operations {
+    (
+        $trait:ident, $family:literal;
+
+        $(fn $name:ident($($argument:ident: $type:ty),* $(,)?) -> $output:ty
+            = $path:ident $(($native:expr))? $({ $($body:tt)* })?;)*
+
+        composed: $($composed:ident),* $(,)?;
+    ) => {
+        #[allow(non_upper_case_globals)] // named like the methods
+        mod statics {
+            use super::super::super::operation::{Operation, Path};
+
+            $(pub(super) static $name: Operation =
+                Operation::new($family, stringify!($name), path!($path));)*
+            $(pub(super) static $composed: Operation =
+                Operation::new($family, stringify!($composed), Path::Composed);)*
+        }
+
+        /// The operations of this file.
+        pub(in super::super) static TABLE: &[&Operation] =
+            &[$(&statics::$name,)* $(&statics::$composed,)*];
+
+        impl $trait<CannBackend> for CannBackend {
+            $(method! {
+                $trait, $path $(($native))? $({ $($body)* })?,
+                fn $name($($argument: $type),*) -> $output
+            })*
+        }
+
+        // The trait has the methods that are left to it.
+        const _: () = {
+            $(let _ = <CannBackend as $trait<CannBackend>>::$composed;)*
+        };
+    };
+}
+
+macro_rules! path {
+    (native) => {
+        Path::Native
+    };
+    (view) => {
+        Path::View
+    };
+    (composed) => {
+        Path::Composed
+    };
+    (data) => {
+        Path::Data
+    };
+    (host) => {
+        Path::Host
+    };
+}
+
+macro_rules! method {
+    (
+        $trait:ident, $path:ident { $($body:tt)* },
+        fn $name:ident($($argument:ident: $type:ty),*) -> $output:ty
+    ) => {
+        fn $name($($argument: $type),*) -> $output {
+            $($body)*
+        }
+    };
+    (
+        $trait:ident, host,
+        fn $name:ident($($argument:ident: $type:ty),*) -> $output:ty
+    ) => {
+        fn $name($($argument: $type),*) -> $output {
+            fallback::on_host(
+                &statics::$name,
+                fallback::NO_OPERATOR,
+                fallback::first_place(&[$(&|| Operand::place(&$argument)),*]),
+                || Ok(<Flex as $trait<Flex>>::$name($(Operand::host(&$argument)?),*)),
+            )
+        }
+    };
+    (
+        $trait:ident, $path:ident($native:expr),
+        fn $name:ident($($argument:ident: $type:ty),*) -> $output:ty
+    ) => {
+        fn $name($($argument: $type),*) -> $output {
+            match fallback::accepted(&statics::$name, ($native)($(Operand::lend(&$argument)),*)) {
+                Ok(output) => output,
+                Err(reason) => fallback::on_host(
+                    &statics::$name,
+                    &reason,
+                    fallback::first_place(&[$(&|| Operand::place(&$argument)),*]),
+                    || Ok(<Flex as $trait<Flex>>::$name($(Operand::host(&$argument)?),*)),
+                ),
+            }
+        }
+    };
+}

@@ -1,0 +1,129 @@
+//! Operations on integer tensors.
+
+use super::prelude::*;
+
+operations! {
+    IntTensorOps, "int";
+
+    fn int_empty(shape: Shape, device: &CannDevice, dtype: IntDType) -> Int = native(create::empty);
+    fn int_into_data(
+        tensor: Int,
+    ) -> impl Future<Output = Result<TensorData, ExecutionError>> + Send = data {
+        async move { transfer::data(&tensor) }
+    };
+    fn int_from_data(data: TensorData, device: &CannDevice) -> Int = data {
+        upload(&statics::int_from_data, data, *device)
+    };
+    fn int_to_device(tensor: Int, device: &CannDevice) -> Int = data {
+        carry(&statics::int_to_device, tensor, *device)
+    };
+    fn int_reshape(tensor: Int, shape: Shape) -> Int = view(view::reshape);
+    fn int_slice(tensor: Int, slices: &[Slice]) -> Int = view(view::slice);
+    fn int_slice_assign(tensor: Int, slices: &[Slice], value: Int) -> Int = native(copy::slice_assign);
+    fn int_into_float(tensor: Int, out_dtype: FloatDType) -> Float = native(copy::cast);
+    fn int_mask_where(tensor: Int, mask: Bool, value: Int) -> Int = native(elementwise::mask_where);
+    fn int_mask_fill(tensor: Int, mask: Bool, value: Scalar) -> Int = native(create::mask_fill);
+    fn int_gather(dim: usize, tensor: Int, indices: Int) -> Int = host;
+    fn int_scatter(dim: usize, tensor: Int, indices: Int, value: Int, update: IndexingUpdateOp) -> Int =
+        host;
+    fn int_scatter_nd(data: Int, indices: Int, values: Int, reduction: IndexingUpdateOp) -> Int = host;
+    fn int_gather_nd(data: Int, indices: Int) -> Int = host;
+    fn int_select(tensor: Int, dim: usize, indices: Int) -> Int = host;
+    fn int_select_assign(
+        tensor: Int,
+        dim: usize,
+        indices: Int,
+        value: Int,
+        update: IndexingUpdateOp,
+    ) -> Int = host;
+    fn int_repeat_dim(tensor: Int, dim: usize, times: usize) -> Int = native(copy::repeat_dim);
+    fn int_cat(tensors: Vec<Int>, dim: usize) -> Int = native(copy::cat);
+    fn int_equal(lhs: Int, rhs: Int, out_dtype: BoolDType) -> Bool = native(compare(Comparison::Equal));
+    fn int_not_equal(lhs: Int, rhs: Int, out_dtype: BoolDType) -> Bool =
+        native(compare(Comparison::NotEqual));
+    fn int_equal_elem(lhs: Int, rhs: Scalar, out_dtype: BoolDType) -> Bool =
+        native(compare_by(ComparisonScalar::Equal));
+    fn int_not_equal_elem(lhs: Int, rhs: Scalar, out_dtype: BoolDType) -> Bool =
+        native(compare_by(ComparisonScalar::NotEqual));
+    fn int_greater(lhs: Int, rhs: Int, out_dtype: BoolDType) -> Bool = native(compare(Comparison::Greater));
+    fn int_greater_elem(lhs: Int, rhs: Scalar, out_dtype: BoolDType) -> Bool =
+        native(compare_by(ComparisonScalar::Greater));
+    fn int_greater_equal(lhs: Int, rhs: Int, out_dtype: BoolDType) -> Bool =
+        native(compare(Comparison::GreaterEqual));
+    fn int_greater_equal_elem(lhs: Int, rhs: Scalar, out_dtype: BoolDType) -> Bool =
+        native(compare_by(ComparisonScalar::GreaterEqual));
+    fn int_lower(lhs: Int, rhs: Int, out_dtype: BoolDType) -> Bool = native(compare(Comparison::Lower));
+    fn int_lower_elem(lhs: Int, rhs: Scalar, out_dtype: BoolDType) -> Bool =
+        native(compare_by(ComparisonScalar::Lower));
+    fn int_lower_equal(lhs: Int, rhs: Int, out_dtype: BoolDType) -> Bool =
+        native(compare(Comparison::LowerEqual));
+    fn int_lower_equal_elem(lhs: Int, rhs: Scalar, out_dtype: BoolDType) -> Bool =
+        native(compare_by(ComparisonScalar::LowerEqual));
+    fn int_add(lhs: Int, rhs: Int) -> Int = native(two(Binary::Add));
+    fn int_add_scalar(lhs: Int, rhs: Scalar) -> Int = native(by(BinaryScalar::Add));
+    fn int_powi(lhs: Int, rhs: Int) -> Int = host;
+    fn int_powi_scalar_impl(lhs: Int, rhs: Scalar) -> Int = host;
+    fn int_clamp_min(tensor: Int, min: Scalar) -> Int = native(by(BinaryScalar::ClampMin));
+    fn int_clamp_max(tensor: Int, max: Scalar) -> Int = native(by(BinaryScalar::ClampMax));
+    fn int_clamp(tensor: Int, min: Scalar, max: Scalar) -> Int = native(elementwise::clamp);
+    fn int_sub(lhs: Int, rhs: Int) -> Int = native(two(Binary::Sub));
+    fn int_sub_scalar(lhs: Int, rhs: Scalar) -> Int = native(by(BinaryScalar::Sub));
+    fn int_mul(lhs: Int, rhs: Int) -> Int = native(two(Binary::Mul));
+    fn int_mul_scalar(lhs: Int, rhs: Scalar) -> Int = native(by(BinaryScalar::Mul));
+    fn int_div(lhs: Int, rhs: Int) -> Int = native(two(Binary::DivTrunc));
+    fn int_div_scalar(lhs: Int, rhs: Scalar) -> Int = native(by(BinaryScalar::DivTrunc));
+    fn int_remainder(lhs: Int, rhs: Int) -> Int = native(two(Binary::Remainder));
+    fn int_remainder_scalar(lhs: Int, rhs: Scalar) -> Int = native(by(BinaryScalar::Remainder));
+    fn int_matmul(lhs: Int, rhs: Int) -> Int = host;
+    // Burn's default multiplies by -1, which unsigned types have not.
+    fn int_neg(tensor: Int) -> Int = native(one(Unary::Neg));
+    fn int_zeros(shape: Shape, device: &CannDevice, dtype: IntDType) -> Int = native(create::zeros);
+    fn int_ones(shape: Shape, device: &CannDevice, dtype: IntDType) -> Int = native(create::ones);
+    fn int_full(shape: Shape, fill_value: Scalar, device: &CannDevice, dtype: IntDType) -> Int =
+        native(create::full);
+    fn int_sum(tensor: Int) -> Int = host;
+    fn int_sum_dim(tensor: Int, dim: usize) -> Int = host;
+    fn int_prod(tensor: Int) -> Int = host;
+    fn int_prod_dim(tensor: Int, dim: usize) -> Int = host;
+    fn int_mean_dim(tensor: Int, dim: usize) -> Int = host;
+    fn int_cumsum(tensor: Int, dim: usize) -> Int = host;
+    fn int_cumprod(tensor: Int, dim: usize) -> Int = host;
+    fn int_cummin(tensor: Int, dim: usize) -> Int = host;
+    fn int_cummax(tensor: Int, dim: usize) -> Int = host;
+    fn int_argmax(tensor: Int, dim: usize) -> Int = host;
+    fn int_argmin(tensor: Int, dim: usize) -> Int = host;
+    fn int_abs(tensor: Int) -> Int = native(one(Unary::Abs));
+    fn int_swap_dims(tensor: Int, dim1: usize, dim2: usize) -> Int = view(view::swap_dims);
+    fn int_permute(tensor: Int, axes: &[usize]) -> Int = view(view::permute);
+    fn int_flip(tensor: Int, axes: &[usize]) -> Int = host;
+    fn int_random(shape: Shape, distribution: Distribution, device: &CannDevice, dtype: IntDType) -> Int =
+        host;
+    fn int_arange_step(range: Range<i64>, step: usize, device: &CannDevice, dtype: IntDType) -> Int =
+        native(create::arange_step);
+    // Nor has their default for signs.
+    fn int_sign(tensor: Int) -> Int = native(one(Unary::Sign));
+    fn int_expand(tensor: Int, shape: Shape) -> Int = view(view::expand);
+    fn int_sort(tensor: Int, dim: usize, descending: bool) -> Int = host;
+    fn int_sort_with_indices(tensor: Int, dim: usize, descending: bool) -> (Int, Int) = host;
+    fn int_argsort(tensor: Int, dim: usize, descending: bool) -> Int = host;
+    fn bitwise_and(lhs: Int, rhs: Int) -> Int = native(two(Binary::BitAnd));
+    fn bitwise_and_scalar(lhs: Int, rhs: Scalar) -> Int = native(by(BinaryScalar::BitAnd));
+    fn bitwise_or(lhs: Int, rhs: Int) -> Int = native(two(Binary::BitOr));
+    fn bitwise_or_scalar(lhs: Int, rhs: Scalar) -> Int = native(by(BinaryScalar::BitOr));
+    fn bitwise_xor(lhs: Int, rhs: Int) -> Int = native(two(Binary::BitXor));
+    fn bitwise_xor_scalar(lhs: Int, rhs: Scalar) -> Int = native(by(BinaryScalar::BitXor));
+    fn bitwise_not(tensor: Int) -> Int = native(one(Unary::BitNot));
+    // By how much is not known here, and CANN does not say what shifts out of range give.
+    fn bitwise_left_shift(lhs: Int, rhs: Int) -> Int = host;
+    fn bitwise_left_shift_scalar(lhs: Int, rhs: Scalar) -> Int = host;
+    fn bitwise_right_shift(lhs: Int, rhs: Int) -> Int = host;
+    fn bitwise_right_shift_scalar(lhs: Int, rhs: Scalar) -> Int = host;
+    fn int_cast(tensor: Int, dtype: IntDType) -> Int = native(copy::cast);
+    fn int_unfold(tensor: Int, dim: usize, size: usize, step: usize) -> Int = view(view::unfold);
+
+    composed:
+        int_mask_select, int_square, int_powi_scalar, int_mean, int_argtopk, int_topk,
+        int_topk_with_indices, int_max, int_max_dim, int_max_dim_with_indices, int_max_abs,
+        int_max_abs_dim, int_min, int_min_dim, int_min_dim_with_indices, int_transpose, int_arange,
+        int_any, int_any_dim, int_all, int_all_dim, int_pad;
+}

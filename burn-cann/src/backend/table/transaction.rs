@@ -1,0 +1,9 @@
+//! Reads of several tensors at once.
+
+use super::prelude::*;
+
+operations! {
+    TransactionOps, "transaction";
+
+    composed: tr_execute;
+}

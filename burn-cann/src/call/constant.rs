@@ -1,0 +1,135 @@
+//! Parameters of a call that are values on the host behind a handle of CANN's.
+
+use cann_sys::types::{aclBoolArray, aclIntArray, aclScalar};
+
+use super::cache::Attribute;
+use crate::cann::Cann;
+use crate::descriptor::{BoolArrayDescriptor, IntArrayDescriptor, ScalarDescriptor};
+use crate::error::Result;
+
+/// A number or truth value on the host.
+///
+/// It goes to CANN as f64, i64 or bool. Beside a tensor of floats CANN rounds it to the tensor's type or
+/// computes with it in f32; beside integers it must be an integer, since CANN's result would be of floats.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Scalar {
+    /// A floating-point number.
+    Float(f64),
+    /// An integer.
+    Int(i64),
+    /// A truth value.
+    Bool(bool),
+}
+
+macro_rules! from {
+    ($($type:ty => $variant:ident),+) => {
+        $(impl From<$type> for Scalar {
+            fn from(value: $type) -> Self {
+                Self::$variant(value.into())
+            }
+        })+
+    };
+}
+
+from!(f64 => Float, f32 => Float, i64 => Int, i32 => Int, bool => Bool);
+
+/// A parameter behind a handle.
+#[derive(Debug, Clone)]
+pub(crate) enum Constant {
+    Scalar(Scalar),
+    Ints(Vec<i64>),
+    Bools(Vec<bool>),
+}
+
+impl Constant {
+    /// Sizes, dimensions or counts.
+    pub(crate) fn sizes(sizes: &[usize]) -> Self {
+        // What is a size of a layout fits.
+        Self::Ints(
+            sizes
+                .iter()
+                .map(|&size| size.cast_signed() as i64)
+                .collect(),
+        )
+    }
+
+    /// Adds what makes a call with it another one.
+    pub(super) fn describe(&self, attributes: &mut Vec<Attribute>) {
+        let mut add = |attribute: Attribute| attributes.push(attribute);
+        match self {
+            Self::Scalar(value) => {
+                let (kind, value) = match *value {
+                    Scalar::Float(value) => (0i64, Attribute::from(value)),
+                    Scalar::Int(value) => (1, value.into()),
+                    Scalar::Bool(value) => (2, value.into()),
+                };
+                add(kind.into());
+                add(value);
+            }
+            Self::Ints(values) => {
+                add((values.len() as i64).into());
+                values.iter().for_each(|&value| add(value.into()));
+            }
+            Self::Bools(values) => {
+                add((values.len() as i64).into());
+                values.iter().for_each(|&value| add(value.into()));
+            }
+        }
+    }
+}
+
+/// Constants as CANN knows them.
+#[derive(Debug)]
+pub(crate) struct ConstantHandles(Vec<Handle>);
+
+#[derive(Debug)]
+enum Handle {
+    Scalar(ScalarDescriptor),
+    Ints(IntArrayDescriptor),
+    Bools(BoolArrayDescriptor),
+}
+
+impl ConstantHandles {
+    pub(super) fn new(cann: &Cann, constants: &[Constant]) -> Result<Self> {
+        let handle = |constant: &Constant| {
+            Ok(match constant {
+                Constant::Scalar(Scalar::Float(value)) => {
+                    Handle::Scalar(ScalarDescriptor::new(cann, *value)?)
+                }
+                Constant::Scalar(Scalar::Int(value)) => {
+                    Handle::Scalar(ScalarDescriptor::new(cann, *value)?)
+                }
+                Constant::Scalar(Scalar::Bool(value)) => {
+                    Handle::Scalar(ScalarDescriptor::from_bool(cann, *value)?)
+                }
+                Constant::Ints(values) => Handle::Ints(IntArrayDescriptor::new(cann, values)?),
+                Constant::Bools(values) => Handle::Bools(BoolArrayDescriptor::new(cann, values)?),
+            })
+        };
+        Ok(Self(constants.iter().map(handle).collect::<Result<_>>()?))
+    }
+
+    /// The scalar at `place` among the constants.
+    pub(crate) fn scalar(&self, place: usize) -> *mut aclScalar {
+        match &self.0[place] {
+            Handle::Scalar(scalar) => scalar.as_raw(),
+            other => unreachable!("constant {place} is {other:?}"),
+        }
+    }
+
+    /// The integers at `place` among the constants.
+    pub(crate) fn ints(&self, place: usize) -> *mut aclIntArray {
+        match &self.0[place] {
+            Handle::Ints(ints) => ints.as_raw(),
+            other => unreachable!("constant {place} is {other:?}"),
+        }
+    }
+
+    /// The truth values at `place` among the constants.
+    pub(crate) fn bools(&self, place: usize) -> *mut aclBoolArray {
+        match &self.0[place] {
+            Handle::Bools(bools) => bools.as_raw(),
+            other => unreachable!("constant {place} is {other:?}"),
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Matrix products: `aclnnMatmul`, with the mode of the matrix unit that keeps the type (sums are in f32).
+
+use super::Checked;
+use super::aclnn::aclnn;
+use super::check;
+use super::create;
+use super::types::FLOATS;
+use crate::error::Result;
+use crate::soc::Platform;
+use crate::stream::Stream;
+use crate::tensor::{Spec, Tensor};
+
+/// Keeps the type: 0 of CANN's modes. The others let f32 lose bits.
+const KEEP_DTYPE: i8 = 0;
+
+/// What [`matmul`] makes of `a` and `b`: f32, f16 or bf16, two to six dimensions of which the last two are the
+/// matrix and the others broadcast. Both may be views, so that a transposed one needs no copy.
+///
+/// # Errors
+///
+/// Why CANN would refuse.
+pub fn check(platform: &Platform, a: &Spec, b: &Spec) -> Checked<Spec> {
+    check::processor(platform, "Matmul")?;
+    check::one_float(&[("a", a), ("b", b)])?;
+    for operand in [("a", a), ("b", b)] {
+        check::dtype(operand, FLOATS)?;
+        check::rank(operand, 2, 6)?;
+    }
+    let (a_batch, [rows, depth]) = parts(a);
+    let (b_batch, [inputs, columns]) = parts(b);
+    if depth != inputs {
+        let expected = format!("{depth} rows, as many as a has columns");
+        return Err(check::wrong_shape(("b", b), expected));
+    }
+    let (one, other) = (
+        Spec::contiguous(a.dtype, a_batch)?,
+        Spec::contiguous(b.dtype, b_batch)?,
+    );
+    let mut shape = check::broadcast(("a's batch", &one), ("b's batch", &other))?;
+    shape.extend([rows, columns]);
+    Ok(Spec::contiguous(a.dtype, shape)?)
+}
+
+/// The dimensions of the batch, and of the matrix.
+fn parts(spec: &Spec) -> (&[usize], [usize; 2]) {
+    let (batch, matrix) = spec.shape().split_at(spec.rank() - 2);
+    (batch, [matrix[0], matrix[1]])
+}
+
+/// `a · b` for each matrix of the batch.
+///
+/// # Errors
+///
+/// Refused by [`check`], or a call failed.
+pub fn matmul(stream: &Stream, a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    let spec = check(stream.device().platform(), a.spec(), b.spec())?;
+    let out = Tensor::like(stream, &spec)?;
+    if spec.is_empty() {
+        return Ok(out);
+    }
+    if a.spec().is_empty() {
+        // Sums of nothing.
+        create::zero(stream, &out)?;
+        return Ok(out);
+    }
+    let y = &out;
+    aclnn!(
+        stream, matmul.aclnnMatmulGetWorkspaceSize, aclnnMatmul,
+        tensors [a, b, y], constants [], attributes [i64::from(KEEP_DTYPE)],
+        call(a, b, y, KEEP_DTYPE), out.clone(),
+    )
+}

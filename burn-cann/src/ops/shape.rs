@@ -1,0 +1,155 @@
+//! Copies and conversions: `aclnnCast`, `aclnnInplaceCopy` and `aclnnCat`. Views need none of them: see
+//! [`Layout`](crate::Layout).
+
+use super::aclnn::aclnn;
+use super::check;
+use super::types::{ALL, USUAL};
+use super::{Checked, Refusal};
+use crate::call::{Operand, Request};
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::soc::Platform;
+use crate::stream::Stream;
+use crate::tensor::{Spec, Tensor};
+
+/// What [`cast`] makes of `x`: any type, at most eight dimensions, any strides.
+///
+/// # Errors
+///
+/// Why CANN would refuse.
+pub fn check_cast(platform: &Platform, x: &Spec, to: DType) -> Checked<Spec> {
+    check::processor(platform, "Cast")?;
+    check::view(("x", x), ALL)?;
+    let spec = Spec::contiguous(to, x.shape())?;
+    check::dtype(("the result", &spec), ALL)?;
+    Ok(spec)
+}
+
+/// Whether [`copy`] writes `source` to `target`: any types and strides, `source` broadcast to `target`, no
+/// elements of which share memory.
+///
+/// # Errors
+///
+/// Why CANN would refuse.
+pub fn check_copy(platform: &Platform, target: &Spec, source: &Spec) -> Checked<()> {
+    check::processor(platform, "InplaceCopy")?;
+    check::writable(("target", target), ALL)?;
+    check::view(("source", source), ALL)?;
+    let shape = check::broadcast(("target", target), ("source", source))?;
+    check::shape(("target", target), &shape)
+}
+
+/// What [`cat`] makes of tensors: all of one type (u16, u32 and u64 excepted) and of one shape but in `dim`.
+///
+/// # Errors
+///
+/// Why CANN would refuse.
+pub fn check_cat(platform: &Platform, tensors: &[&Spec], dim: usize) -> Checked<Spec> {
+    check::processor(platform, "Cat")?;
+    let [first, ..] = tensors else {
+        return Err(Refusal::Value {
+            what: "the number of tensors",
+            found: "0".to_owned(),
+            expected: "at least 1",
+        });
+    };
+    check::rank(("the first tensor", first), 1, check::MOST_DIMENSIONS)?;
+    check::dimension(first, dim)?;
+    let mut shape = first.shape().to_vec();
+    shape[dim] = 0;
+    for tensor in tensors {
+        check::view(("a tensor", tensor), USUAL)?;
+        check::dtype(("a tensor", tensor), &[first.dtype])?;
+        let size = tensor.shape().get(dim).copied().unwrap_or_default();
+        let mut expected = first.shape().to_vec();
+        expected[dim] = size;
+        check::shape(("a tensor", tensor), &expected)?;
+        shape[dim] += size;
+    }
+    Ok(Spec::contiguous(first.dtype, shape)?)
+}
+
+/// `x` as another type, contiguous. Rounds to nearest; floats become integers by truncation, and bool says
+/// whether a number is not zero. CANN does not say what numbers out of range become.
+///
+/// # Errors
+///
+/// Refused by [`check_cast`], or a call failed.
+pub fn cast(stream: &Stream, x: &Tensor, to: DType) -> Result<Tensor> {
+    let spec = check_cast(stream.device().platform(), x.spec(), to)?;
+    let out = Tensor::like(stream, &spec)?;
+    if spec.is_empty() {
+        return Ok(out);
+    }
+    let (y, code) = (&out, to.code());
+    aclnn!(
+        stream, shape.aclnnCastGetWorkspaceSize, aclnnCast,
+        tensors [x, y], constants [], attributes [i64::from(code.0)],
+        call(x, code, y), out.clone(),
+    )
+}
+
+/// Writes `source`, broadcast and converted, to `target`, which may be a view.
+///
+/// # Errors
+///
+/// Refused by [`check_copy`], or a call failed.
+pub fn copy(stream: &Stream, target: &Tensor, source: &Tensor) -> Result<()> {
+    check_copy(stream.device().platform(), target.spec(), source.spec())?;
+    if target.spec().is_empty() {
+        return Ok(());
+    }
+    aclnn!(
+        stream, shape.aclnnInplaceCopyGetWorkspaceSize, aclnnInplaceCopy,
+        tensors [target, source], constants [], attributes [],
+        call(target, source), (),
+    )
+}
+
+/// `x` with its elements one after the other: itself if they are, or a copy.
+///
+/// # Errors
+///
+/// Refused by [`check_copy`], or a call failed.
+pub fn contiguous(stream: &Stream, x: &Tensor) -> Result<Tensor> {
+    if x.layout().is_contiguous() {
+        return Ok(x.clone());
+    }
+    let target = Tensor::empty(stream, x.dtype(), x.shape())?;
+    copy(stream, &target, x)?;
+    Ok(target)
+}
+
+/// The tensors one behind the other along `dim`.
+///
+/// # Errors
+///
+/// Refused by [`check_cat`], or a call failed.
+pub fn cat(stream: &Stream, tensors: &[&Tensor], dim: usize) -> Result<Tensor> {
+    let specs: Vec<&Spec> = tensors.iter().map(|tensor| tensor.spec()).collect();
+    let device = stream.device();
+    let spec = check_cat(device.platform(), &specs, dim)?;
+    let out = Tensor::like(stream, &spec)?;
+    if spec.is_empty() {
+        return Ok(out);
+    }
+    let shape = &device.cann().sys().shape;
+    let phase_one = shape.aclnnCatGetWorkspaceSize.get()?;
+    // Those without elements add nothing, and have no memory to describe.
+    let parts = tensors.iter().filter(|tensor| !tensor.spec().is_empty());
+    let parts = parts.map(|&tensor| tensor.clone()).collect();
+    let axis = dim as i64;
+    let request = Request {
+        stream,
+        operator: "aclnnCat",
+        operands: vec![Operand::List(parts), (&out).into()],
+        attributes: vec![axis.into()],
+        phase_two: shape.aclnnCat.get()?,
+    };
+    let prepared = request.prepare(out, |operands, answer| {
+        let (list, y) = (operands.list(0), operands.tensor(1));
+        // SAFETY: operands live as long as the plan, and there are places for the answers.
+        unsafe { phase_one(list, axis, y, &mut answer.workspace, &mut answer.executor) }
+    })?;
+    prepared.launch()
+}

@@ -1,0 +1,165 @@
+//! Functions of single elements, and the gradient of SiLU.
+
+use super::Checked;
+use super::aclnn::aclnn;
+use super::check;
+use super::table::family;
+use super::types::{BITS, FLOATS, REALS, USUAL};
+use crate::DType::{self, BF16, Bool, F16, F32, F64, I8, I32, I64, U8};
+use crate::error::Result;
+use crate::soc::Platform;
+use crate::stream::Stream;
+use crate::tensor::{Spec, Tensor};
+
+/// What has a negative.
+const SIGNED: &[DType] = &[F32, F16, BF16, F64, I64, I32, I8];
+/// What has a sign.
+const SIGN: &[DType] = &[F32, F16, BF16, F64, I64, I32, Bool];
+/// What is rounded to a whole number, if it is not one.
+const WIDE: &[DType] = &[F32, F16, BF16, F64, I64, I32];
+/// What is compared with zero.
+const RELU: &[DType] = &[F32, F16, BF16, I64, I32, I8, U8];
+
+family! {
+    /// Functions of single elements.
+    Unary of one;
+    /// `−x`.
+    Neg neg(x => y), elementwise.aclnnNegGetWorkspaceSize, aclnnNeg: SIGNED, Same,
+        [] [] (x, y);
+
+    /// `|x|`.
+    Abs abs(x => y), elementwise.aclnnAbsGetWorkspaceSize, aclnnAbs: USUAL, Same,
+        [] [] (x, y);
+
+    /// -1, 0 or 1.
+    Sign sign(x => y), elementwise.aclnnSignGetWorkspaceSize, aclnnSign: SIGN, Same,
+        [] [] (x, y);
+
+    /// The nearest whole number, of two the even one.
+    Round round(x => y), elementwise.aclnnRoundGetWorkspaceSize, aclnnRound: WIDE, Same,
+        [] [] (x, y);
+
+    /// The next whole number below.
+    Floor floor(x => y), elementwise.aclnnFloorGetWorkspaceSize, aclnnFloor: REALS, Same,
+        [] [] (x, y);
+
+    /// The next whole number above.
+    Ceil ceil(x => y), elementwise.aclnnCeilGetWorkspaceSize, aclnnCeil: REALS, Same,
+        [] [] (x, y);
+
+    /// Without what is behind the point.
+    Trunc trunc(x => y), elementwise.aclnnTruncGetWorkspaceSize, aclnnTrunc: FLOATS, Same,
+        [] [] (x, y);
+
+    /// Whether it is neither infinite nor NaN.
+    IsFinite is_finite(x => y), elementwise.aclnnIsFiniteGetWorkspaceSize, aclnnIsFinite: USUAL, Bool,
+        [] [] (x, y);
+
+    /// Whether it is zero.
+    Not logical_not(x => y), elementwise.aclnnLogicalNotGetWorkspaceSize, aclnnLogicalNot: USUAL, Bool,
+        [] [] (x, y);
+
+    /// All bits turned; of truth values the other one.
+    BitNot bitwise_not(x => y), elementwise.aclnnBitwiseNotGetWorkspaceSize, aclnnBitwiseNot: BITS, Same,
+        [] [] (x, y);
+
+    /// e to the power `x`.
+    Exp exp(x => y), elementwise.aclnnExpGetWorkspaceSize, aclnnExp: REALS, Same,
+        [] [] (x, y);
+
+    /// The natural logarithm.
+    Log log(x => y), elementwise.aclnnLogGetWorkspaceSize, aclnnLog: REALS, Same,
+        [] [] (x, y);
+
+    /// The natural logarithm of `1 + x`.
+    Log1p log1p(x => y), elementwise.aclnnLog1pGetWorkspaceSize, aclnnLog1p: FLOATS, Same,
+        [] [] (x, y);
+
+    /// `exp(x) − 1`.
+    Expm1 expm1(x => y), elementwise.aclnnExpm1GetWorkspaceSize, aclnnExpm1: FLOATS, Same,
+        [] [] (x, y);
+
+    /// The square root.
+    Sqrt sqrt(x => y), elementwise.aclnnSqrtGetWorkspaceSize, aclnnSqrt: REALS, Same,
+        [] [] (x, y);
+
+    /// `1 / √x`.
+    Rsqrt rsqrt(x => y), elementwise.aclnnRsqrtGetWorkspaceSize, aclnnRsqrt: REALS, Same,
+        [] [] (x, y);
+
+    /// `1 / x`.
+    Reciprocal reciprocal(x => y), elementwise.aclnnReciprocalGetWorkspaceSize, aclnnReciprocal: REALS, Same,
+        [] [] (x, y);
+
+    /// The sine.
+    Sin sin(x => y), elementwise.aclnnSinGetWorkspaceSize, aclnnSin: REALS, Same,
+        [] [] (x, y);
+
+    /// The cosine.
+    Cos cos(x => y), elementwise.aclnnCosGetWorkspaceSize, aclnnCos: REALS, Same,
+        [] [] (x, y);
+
+    /// The tangent.
+    Tan tan(x => y), elementwise.aclnnTanGetWorkspaceSize, aclnnTan: REALS, Same,
+        [] [] (x, y);
+
+    /// The error function.
+    Erf erf(x => y), elementwise.aclnnErfGetWorkspaceSize, aclnnErf: REALS, Same,
+        [] [] (x, y);
+
+    /// The hyperbolic tangent.
+    Tanh tanh(x => y), activation.aclnnTanhGetWorkspaceSize, aclnnTanh: REALS, Same,
+        [] [] (x, y);
+
+    /// `1 / (1 + exp(−x))`.
+    Sigmoid sigmoid(x => y), activation.aclnnSigmoidGetWorkspaceSize, aclnnSigmoid: REALS, Same,
+        [] [] (x, y);
+
+    /// `x` where it is positive, else 0.
+    Relu relu(x => y), activation.aclnnReluGetWorkspaceSize, aclnnRelu: RELU, Same,
+        [] [] (x, y);
+
+    /// `x · sigmoid(x)`.
+    Silu silu(x => y), activation.aclnnSiluGetWorkspaceSize, aclnnSilu: FLOATS, Same,
+        [] [] (x, y);
+
+    /// `x · Φ(x)`, with the error function.
+    Gelu gelu(x => y), activation.aclnnGeluV2GetWorkspaceSize, aclnnGeluV2: FLOATS, Same,
+        [] [0i64] (x, 0, y);
+
+    /// The approximation of [`gelu`] with tanh.
+    GeluTanh gelu_tanh(x => y), activation.aclnnGeluV2GetWorkspaceSize, aclnnGeluV2: FLOATS, Same,
+        [] [1i64] (x, 1, y);
+}
+
+/// What [`silu_backward`] makes of its operands: two tensors of one type of f32, f16 and bf16, of one shape.
+///
+/// # Errors
+///
+/// Why CANN would refuse.
+pub fn check_silu_backward(platform: &Platform, dy: &Spec, x: &Spec) -> Checked<Spec> {
+    check::processor(platform, "SiluBackward")?;
+    check::view(("x", x), FLOATS)?;
+    check::view(("dy", dy), &[x.dtype])?;
+    check::shape(("dy", dy), x.shape())?;
+    Ok(Spec::contiguous(x.dtype, x.shape())?)
+}
+
+/// The gradient of [`silu`] by `x`, from `dy`.
+///
+/// # Errors
+///
+/// Refused by [`check_silu_backward`], or a call failed.
+pub fn silu_backward(stream: &Stream, dy: &Tensor, x: &Tensor) -> Result<Tensor> {
+    let spec = check_silu_backward(stream.device().platform(), dy.spec(), x.spec())?;
+    let out = Tensor::like(stream, &spec)?;
+    if spec.is_empty() {
+        return Ok(out);
+    }
+    let dx = &out;
+    aclnn!(
+        stream, activation.aclnnSiluBackwardGetWorkspaceSize, aclnnSiluBackward,
+        tensors [dy, x, dx], constants [], attributes [],
+        call(dy, x, dx), out.clone(),
+    )
+}

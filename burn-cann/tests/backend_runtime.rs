@@ -1,0 +1,405 @@
+//! The backend around its operations: devices, the way to the host and its denial, waiting, failures, and
+//! what Burn's servers need.
+
+#![cfg(feature = "backend")]
+
+mod common;
+
+use std::panic::{self, AssertUnwindSafe};
+
+use burn_backend::ops::{FloatTensorOps, IntTensorOps};
+use burn_backend::{
+    Backend, DType, FloatDType, IntDType, Scalar, Shape, Slice, TensorData, TensorMetadata,
+    read_sync,
+};
+use burn_cann::backend::{self, CannBackend, CannDevice, CannTensor, Fallback, Path};
+use burn_cann::{Cann, Device, Tensor};
+use burn_ir::{BackendIr, HandleContainer, TensorId, TensorIr, TensorStatus};
+use common::Scenario;
+
+/// No operator of CANN's is this.
+fn on_host(tensor: CannTensor) -> CannTensor {
+    CannBackend::float_acosh(tensor)
+}
+
+fn tensor(values: &[f32]) -> CannTensor {
+    CannBackend::float_from_data(TensorData::from(values), &CannDevice::default())
+}
+
+fn data(tensor: CannTensor) -> Vec<f32> {
+    let data = read_sync(CannBackend::float_into_data(tensor)).expect("a read");
+    data.to_vec().expect("of f32")
+}
+
+/// The text of the panic.
+fn panics<T>(run: impl FnOnce() -> T) -> String {
+    let payload = panic::catch_unwind(AssertUnwindSafe(run))
+        .err()
+        .expect("a panic");
+    payload
+        .downcast_ref::<String>()
+        .cloned()
+        .expect("with a text")
+}
+
+/// Runs `body` with the scenario's CANN and lets go of it.
+fn with(cann: &Cann, body: impl FnOnce()) {
+    backend::install(cann.clone());
+    body();
+    backend::close();
+}
+
+#[test]
+fn runs_on_the_host_are_counted() {
+    Scenario::new("runs_on_the_host_are_counted").run(|cann| {
+        with(cann, || {
+            assert_eq!(backend::fallbacks(), []);
+            let x = tensor(&[1.0, 2.0]);
+            assert_eq!(data(on_host(x.clone())), [0.0, 2f32.acosh()]);
+            on_host(x.clone());
+            assert_eq!(backend::fallbacks(), [("float_acosh", 2)]);
+            // What an operator refuses is counted too: that of log1p takes no f64.
+            let wide = CannBackend::float_cast(x.clone(), FloatDType::F64);
+            assert_eq!(backend::fallbacks(), [("float_acosh", 2)]);
+            CannBackend::float_log1p(wide);
+            let found = backend::fallbacks();
+            assert!(found.contains(&("float_log1p", 1)), "{found:?}");
+            backend::reset_fallbacks();
+            assert_eq!(backend::fallbacks(), []);
+        });
+    });
+}
+
+#[test]
+fn the_host_can_be_denied() {
+    Scenario::new("the_host_can_be_denied")
+        .set("BURN_CANN_FALLBACK", "deny")
+        .run(|cann| {
+            with(cann, || {
+                assert_eq!(backend::fallback().unwrap(), Fallback::Deny);
+                let x = tensor(&[1.0, 2.0]);
+                let text = panics(|| on_host(x.clone()));
+                for part in ["float_acosh", "no operator", "BURN_CANN_FALLBACK=allow"] {
+                    assert!(text.contains(part), "{text}");
+                }
+                let wide = CannBackend::float_cast(x.clone(), FloatDType::F64);
+                let text = panics(|| CannBackend::float_log1p(wide));
+                assert!(
+                    text.contains("float_log1p") && text.contains("f64"),
+                    "{text}"
+                );
+                assert_eq!(backend::fallbacks(), []);
+                // What the device does goes on.
+                let zeros =
+                    CannBackend::float_zeros(Shape::from([2]), &x.device(), FloatDType::F32);
+                assert_eq!(
+                    data(CannBackend::float_cat(vec![x, zeros], 0)),
+                    [1.0, 2.0, 0.0, 0.0]
+                );
+                backend::set_fallback(Fallback::Allow);
+                on_host(tensor(&[1.0]));
+            });
+        });
+}
+
+#[test]
+fn a_setting_without_meaning_is_an_error() {
+    Scenario::new("a_setting_without_meaning_is_an_error")
+        .set("BURN_CANN_FALLBACK", "never")
+        .run(|cann| {
+            with(cann, || {
+                let text = CannDevice::open(0).unwrap_err().to_string();
+                assert!(
+                    text.contains("\"never\"") && text.contains("`deny`"),
+                    "{text}"
+                );
+            });
+        });
+}
+
+#[test]
+fn devices_are_found_opened_once_and_let_go() {
+    Scenario::new("devices_are_found_opened_once_and_let_go")
+        .set("CANN_EMULATOR_DEVICES", 2)
+        .run(|cann| {
+            with(cann, || {
+                let all = CannDevice::all().unwrap();
+                assert_eq!(all, [CannDevice::new(0), CannDevice::new(1)]);
+                assert_eq!(CannBackend::device_count(0), 2);
+                for device in &all {
+                    assert_eq!(device.stream().unwrap(), device.stream().unwrap());
+                }
+                let text = CannDevice::open(2).unwrap_err().to_string();
+                assert!(text.contains("no NPU 2") && text.contains('2'), "{text}");
+                let text = CannDevice::open(1 << 20).unwrap_err().to_string();
+                assert!(text.contains("no NPU 1048576"), "{text}");
+                // From one to the other, by way of the host.
+                let x = tensor(&[1.0, 2.0]);
+                let moved = CannBackend::float_to_device(x.clone(), &all[1]);
+                assert_eq!((moved.device(), x.device()), (all[1], all[0]));
+                assert_eq!(data(moved), [1.0, 2.0]);
+            });
+            // Tensors outlive what the process had opened, and other programs may open it anew.
+            backend::install(cann.clone());
+            let x = tensor(&[3.0]);
+            backend::close();
+            assert_eq!(data(x), [3.0]);
+            let device = Device::open(cann, 0).unwrap();
+            let own = Tensor::from_slice(&device.stream().unwrap(), &[4.0f32], [1]).unwrap();
+            backend::install(cann.clone());
+            assert_eq!(data(CannTensor::new(own).unwrap()), [4.0]);
+            backend::close();
+        });
+}
+
+#[test]
+fn without_cann_there_is_an_error_that_says_what_to_do() {
+    // Not a scenario: this process never finds a toolkit.
+    if common::inside() {
+        return;
+    }
+    let empty = std::env::temp_dir();
+    // SAFETY: tests of this process that read the environment start other processes, or nothing.
+    unsafe { std::env::set_var("CANN_LIB_DIR", empty.join("burn-cann-nothing-here")) };
+    let text = CannDevice::open(0).unwrap_err().to_string();
+    assert!(text.contains("libascendcl"), "{text}");
+    assert_eq!(CannBackend::device_count(0), 0);
+    let text = panics(|| tensor(&[1.0]));
+    assert!(
+        text.contains("float_from_data") && text.contains("libascendcl"),
+        "{text}"
+    );
+    assert!(CannBackend::sync(&CannDevice::default()).is_err());
+}
+
+#[test]
+fn only_reads_and_the_host_s_operations_wait() {
+    Scenario::new("only_reads_and_the_host_s_operations_wait")
+        .set("CANN_EMULATOR_DELAY_US", 500)
+        .run(|cann| {
+            with(cann, || {
+                let x = tensor(&[1.0; 64]);
+                let before = cann.waits();
+                let y = native_chain(x);
+                assert_eq!(cann.waits(), before, "an operation waited");
+                assert_eq!(backend::fallbacks(), []);
+                data(y);
+                assert_eq!(cann.waits(), before + 1);
+                on_host(tensor(&[2.0]));
+                assert_eq!(cann.waits(), before + 2);
+            });
+        });
+}
+
+/// Some of every family that the device computes.
+fn native_chain(x: CannTensor) -> CannTensor {
+    let device = x.device();
+    let x = CannBackend::float_reshape(x, Shape::from([4, 16]));
+    let ones = CannBackend::float_ones(Shape::from([4, 16]), &device, FloatDType::F32);
+    let both = CannBackend::float_cat(vec![x, ones], 0);
+    let turned =
+        CannBackend::float_reshape(CannBackend::float_swap_dims(both, 0, 1), Shape::from([128]));
+    let half = CannBackend::float_cast(turned, FloatDType::F16);
+    let part = CannBackend::float_slice(half, &[Slice::new(0, Some(64), 1)]);
+    CannBackend::float_repeat_dim(CannBackend::float_cast(part, FloatDType::F32), 0, 2)
+}
+
+#[test]
+fn views_take_no_memory_and_copies_are_counted() {
+    Scenario::new("views_take_no_memory_and_copies_are_counted").run(|cann| {
+        with(cann, || {
+            let x = tensor(&[0.5; 4096]);
+            let device = x.stream().device();
+            let held = device.statistics().in_use;
+            let square = CannBackend::float_reshape(x, Shape::from([64, 64]));
+            let turned = CannBackend::float_swap_dims(square.clone(), 0, 1);
+            let part = CannBackend::float_slice(turned.clone(), &[Slice::new(3, Some(9), 2)]);
+            let wide = CannBackend::float_expand(part, Shape::from([5, 3, 64]));
+            let split = CannBackend::float_reshape(turned.clone(), Shape::from([8, 8, 64]));
+            assert_eq!((device.statistics().in_use, backend::copies()), (held, 0));
+            let flat = CannBackend::float_reshape(turned, Shape::from([4096]));
+            assert_eq!(
+                (device.statistics().in_use, backend::copies()),
+                (2 * held, 1)
+            );
+            assert_eq!(backend::fallbacks(), []);
+            drop((square, wide, split, flat));
+            assert_eq!(device.statistics().in_use, 0);
+        });
+    });
+}
+
+#[test]
+fn want_of_memory_is_a_panic_that_says_so_and_leaves_nothing() {
+    Scenario::new("want_of_memory_is_a_panic_that_says_so_and_leaves_nothing")
+        .set("CANN_EMULATOR_MEMORY", 1 << 20)
+        .run(|cann| {
+            with(cann, || {
+                let x = tensor(&[1.0; 1024]);
+                let device = x.device();
+                let large = Shape::from([1024, 1024]);
+                let zeros = || CannBackend::float_zeros(large.clone(), &device, FloatDType::F32);
+                let text = panics(zeros);
+                for part in ["float_zeros", "out of memory", "4194304"] {
+                    assert!(text.contains(part), "{text}");
+                }
+                // Others go on.
+                let y = CannBackend::float_repeat_dim(x.clone(), 0, 2);
+                assert_eq!(data(y), [1.0; 2048]);
+            });
+        });
+}
+
+#[test]
+fn an_operator_that_fails_is_a_panic_that_names_it() {
+    Scenario::new("an_operator_that_fails_is_a_panic_that_names_it")
+        .set("CANN_EMULATOR_FAIL", "aclnnCat=561002")
+        .run(|cann| {
+            with(cann, || {
+                let x = tensor(&[1.0, 2.0]);
+                let text = panics(|| CannBackend::float_cat(vec![x.clone(), x.clone()], 0));
+                for part in ["float_cat", "aclnnCat", "561002"] {
+                    assert!(text.contains(part), "{text}");
+                }
+                assert_eq!(
+                    backend::fallbacks(),
+                    [],
+                    "a failure is not hidden on the host"
+                );
+                assert_eq!(data(x), [1.0, 2.0]);
+            });
+        });
+}
+
+#[test]
+fn a_function_that_the_toolkit_lacks_is_the_host_s_to_do() {
+    Scenario::new("a_function_that_the_toolkit_lacks_is_the_host_s_to_do")
+        .hide("aclnnCat")
+        .run(|cann| {
+            with(cann, || {
+                let x = tensor(&[1.0, 2.0]);
+                let y = CannBackend::float_cat(vec![x.clone(), x], 0);
+                assert_eq!(data(y), [1.0, 2.0, 1.0, 2.0]);
+                assert_eq!(backend::fallbacks(), [("float_cat", 1)]);
+            });
+        });
+}
+
+#[test]
+fn threads_share_a_device() {
+    Scenario::new("threads_share_a_device").run(|cann| {
+        with(cann, || {
+            std::thread::scope(|scope| {
+                for thread in 0..4u8 {
+                    scope.spawn(move || {
+                        for round in 0..20u8 {
+                            let value = f32::from(thread) * 32.0 + f32::from(round);
+                            let x = tensor(&[value; 33]);
+                            let y = CannBackend::float_repeat_dim(x, 0, 3);
+                            assert_eq!(data(y), [value; 99]);
+                        }
+                    });
+                }
+            });
+        });
+    });
+}
+
+#[test]
+fn a_seed_repeats_random_numbers() {
+    Scenario::new("a_seed_repeats_random_numbers").run(|cann| {
+        with(cann, || {
+            let device = CannDevice::default();
+            let draw = |dtype| {
+                CannBackend::seed(&device, 7);
+                let normal = burn_backend::Distribution::Normal(0.0, 1.0);
+                let once = CannBackend::float_random(Shape::from([50]), normal, &device, dtype);
+                let again = CannBackend::float_random(Shape::from([50]), normal, &device, dtype);
+                let read = |tensor| read_sync(CannBackend::float_into_data(tensor)).unwrap();
+                (read(once), read(again))
+            };
+            for dtype in [FloatDType::F32, FloatDType::BF16] {
+                let (first, second) = draw(dtype);
+                assert_ne!(first.as_bytes(), second.as_bytes());
+                assert_eq!(draw(dtype), (first, second));
+            }
+        });
+    });
+}
+
+/// What a server of remote devices does: operations' tensors by number, as handles of one type.
+fn over_handles<B: BackendIr>(device: &B::Device) -> TensorData {
+    let mut handles = HandleContainer::<B::Handle>::new();
+    let [float, int] = [TensorId::new(1), TensorId::new(2)];
+    handles.register_float_tensor::<B>(
+        &float,
+        B::float_from_data(TensorData::from([1.5f32]), device),
+    );
+    handles.register_int_tensor::<B>(&int, B::int_from_data(TensorData::from([2i32]), device));
+    let named = |id, dtype, status| TensorIr {
+        id,
+        shape: Shape::from([1]),
+        status,
+        dtype,
+    };
+    let x = handles.get_float_tensor::<B>(&named(float, DType::F32, TensorStatus::ReadOnly));
+    let n = handles.get_int_tensor::<B>(&named(int, DType::I32, TensorStatus::ReadWrite));
+    assert!(handles.has_handle(&float) && !handles.has_handle(&int));
+    let y = B::float_cat(vec![x, B::int_into_float(n, FloatDType::F32)], 0);
+    read_sync(B::float_into_data(y)).unwrap()
+}
+
+#[test]
+fn burn_s_representation_takes_the_backend() {
+    Scenario::new("burn_s_representation_takes_the_backend").run(|cann| {
+        with(cann, || {
+            let found = over_handles::<CannBackend>(&CannDevice::default());
+            assert_eq!(found, TensorData::from([1.5f32, 2.0]));
+        });
+    });
+}
+
+#[test]
+fn the_types_that_are_kept_are_said() {
+    let device = CannDevice::default();
+    for dtype in [DType::F32, DType::BF16, DType::F64, DType::I64, DType::U8] {
+        assert!(CannBackend::supports_dtype(&device, dtype), "{dtype:?}");
+    }
+    assert!(!CannBackend::supports_dtype(&device, DType::Flex32));
+    let words = DType::Bool(burn_backend::BoolStore::U32);
+    assert!(!CannBackend::supports_dtype(&device, words));
+}
+
+#[test]
+fn what_the_device_does_not_keep_is_an_error_that_says_what_to_use() {
+    Scenario::new("what_the_device_does_not_keep_is_an_error_that_says_what_to_use").run(|cann| {
+        with(cann, || {
+            use burn_backend::ops::BoolTensorOps;
+            let words = DType::Bool(burn_backend::BoolStore::U32);
+            let data = TensorData::from([true, false]).convert_dtype(words);
+            let text = panics(|| CannBackend::bool_from_data(data, &CannDevice::default()));
+            assert!(
+                text.contains("bool_from_data") && text.contains("one byte"),
+                "{text}"
+            );
+        });
+    });
+}
+
+#[test]
+fn operations_are_listed_with_their_paths() {
+    let path = |name| {
+        let found = backend::ops().find(|operation| operation.name() == name);
+        found.map(|operation| (operation.family(), operation.path()))
+    };
+    assert_eq!(path("float_cat"), Some(("float", Path::Native)));
+    assert_eq!(path("int_permute"), Some(("int", Path::View)));
+    assert_eq!(path("bool_into_data"), Some(("bool", Path::Data)));
+    assert_eq!(
+        path("log_softmax").map(|(family, _)| family),
+        Some("activation")
+    );
+    assert_eq!(path("deform_conv2d"), Some(("module", Path::Host)));
+    assert_eq!(path("no_such"), None);
+    assert!(backend::ops().count() > 400);
+}

@@ -1,0 +1,199 @@
+//! What the base operators ask of their operands. Everything that is wrong with them is
+//! `ACLNN_ERR_PARAM_INVALID`: these operators check shapes themselves, before tiling.
+//!
+//! CANN promotes operands of different dtypes to one and converts the result to the output's. Here the
+//! operands of an operation must have one dtype and the output the one that follows from it: stricter
+//! than CANN, so that nothing depends on promotion by accident.
+
+use cann_sys::meta::*;
+
+use crate::error::{Outcome, ensure, fail};
+use crate::executor::{Operands, check_dtype};
+use crate::scalar::Scalar;
+use crate::tensor::{Tensor, name_of};
+
+pub(crate) const FLOATS: &[aclDataType] = &[ACL_FLOAT, ACL_FLOAT16, ACL_BF16];
+/// [`FLOATS`] and f64.
+pub(crate) const REALS: &[aclDataType] = &[ACL_FLOAT, ACL_FLOAT16, ACL_BF16, ACL_DOUBLE];
+pub(crate) const INTEGERS: &[aclDataType] = &[ACL_INT64, ACL_INT32, ACL_INT16, ACL_INT8, ACL_UINT8];
+/// [`INTEGERS`] and bool.
+pub(crate) const BITS: &[aclDataType] = &[
+    ACL_INT64, ACL_INT32, ACL_INT16, ACL_INT8, ACL_UINT8, ACL_BOOL,
+];
+/// [`REALS`] and [`INTEGERS`].
+pub(crate) const NUMBERS: &[aclDataType] = &[
+    ACL_FLOAT,
+    ACL_FLOAT16,
+    ACL_BF16,
+    ACL_DOUBLE,
+    ACL_INT64,
+    ACL_INT32,
+    ACL_INT16,
+    ACL_INT8,
+    ACL_UINT8,
+];
+/// [`NUMBERS`] and bool.
+pub(crate) const USUAL: &[aclDataType] = &[
+    ACL_FLOAT,
+    ACL_FLOAT16,
+    ACL_BF16,
+    ACL_DOUBLE,
+    ACL_INT64,
+    ACL_INT32,
+    ACL_INT16,
+    ACL_INT8,
+    ACL_UINT8,
+    ACL_BOOL,
+];
+/// [`USUAL`] and the other unsigned integers.
+pub(crate) const ALL: &[aclDataType] = &[
+    ACL_FLOAT,
+    ACL_FLOAT16,
+    ACL_BF16,
+    ACL_DOUBLE,
+    ACL_INT64,
+    ACL_INT32,
+    ACL_INT16,
+    ACL_INT8,
+    ACL_UINT8,
+    ACL_BOOL,
+    ACL_UINT16,
+    ACL_UINT32,
+    ACL_UINT64,
+];
+/// Of indices.
+pub(crate) const INDICES: &[aclDataType] = &[ACL_INT64, ACL_INT32];
+
+/// The most axes of a base operator's tensor.
+const MOST_AXES: usize = 8;
+
+pub(crate) fn is_float(dtype: aclDataType) -> bool {
+    REALS.contains(&dtype)
+}
+
+impl Operands {
+    /// A required input of one of some dtypes and at most eight axes, of any strides.
+    pub(crate) fn view(
+        &mut self,
+        name: &str,
+        tensor: *const aclTensor,
+        dtypes: &[aclDataType],
+    ) -> Outcome<Tensor> {
+        let tensor = self.input(name, tensor)?;
+        check_dtype(name, &tensor, dtypes)?;
+        check_axes(name, &tensor)?;
+        Ok(tensor)
+    }
+
+    /// A required output of a dtype and shape, of any strides that keep its elements apart.
+    pub(crate) fn result(
+        &mut self,
+        name: &str,
+        tensor: *const aclTensor,
+        dtype: aclDataType,
+        shape: &[usize],
+    ) -> Outcome<Tensor> {
+        let tensor = self.output(name, tensor)?;
+        check_dtype(name, &tensor, &[dtype])?;
+        check_axes(name, &tensor)?;
+        check_size(name, &tensor, shape)?;
+        check_apart(name, &tensor)?;
+        Ok(tensor)
+    }
+
+    /// A tensor that is written over, and maybe read before.
+    pub(crate) fn target(
+        &mut self,
+        name: &str,
+        tensor: *const aclTensor,
+        dtypes: &[aclDataType],
+    ) -> Outcome<Tensor> {
+        let tensor = self.output(name, tensor)?;
+        check_dtype(name, &tensor, dtypes)?;
+        check_axes(name, &tensor)?;
+        check_apart(name, &tensor)?;
+        Ok(tensor)
+    }
+
+    /// A scalar that leaves a tensor's dtype as it is.
+    pub(crate) fn scalar_for(
+        &self,
+        name: &str,
+        scalar: *const aclScalar,
+        tensor: &Tensor,
+    ) -> Outcome<Scalar> {
+        let scalar = self.scalar(name, scalar)?;
+        ensure!(
+            !scalar.is_float() || is_float(tensor.dtype),
+            ACLNN_ERR_PARAM_INVALID,
+            "{name} is {}, which would make a float of the {} tensor: cast that first",
+            name_of(scalar.dtype),
+            name_of(tensor.dtype)
+        );
+        Ok(scalar)
+    }
+}
+
+pub(crate) fn check_axes(name: &str, tensor: &Tensor) -> Outcome<()> {
+    ensure!(
+        tensor.rank() <= MOST_AXES,
+        ACLNN_ERR_PARAM_INVALID,
+        "{name} has {} axes; at most {MOST_AXES} are taken",
+        tensor.rank()
+    );
+    Ok(())
+}
+
+pub(crate) fn check_size(name: &str, tensor: &Tensor, shape: &[usize]) -> Outcome<()> {
+    ensure!(
+        tensor.shape == shape,
+        ACLNN_ERR_PARAM_INVALID,
+        "{name} has the shape {:?}; {shape:?} is needed",
+        tensor.shape
+    );
+    Ok(())
+}
+
+fn check_apart(name: &str, tensor: &Tensor) -> Outcome<()> {
+    ensure!(
+        !tensor.overlaps(),
+        ACLNN_ERR_PARAM_INVALID,
+        "{name} is written to, and its elements share memory: shape {:?}, strides {:?}",
+        tensor.shape,
+        tensor.strides
+    );
+    Ok(())
+}
+
+/// The shape of two operands by element: aligned at the end, axes of one element repeated.
+pub(crate) fn broadcast(left: &[usize], right: &[usize]) -> Outcome<Vec<usize>> {
+    let rank = left.len().max(right.len());
+    let length = |shape: &[usize], axis: usize| {
+        (axis + shape.len())
+            .checked_sub(rank)
+            .map_or(1, |own| shape[own])
+    };
+    let both = (0..rank).map(|axis| match (length(left, axis), length(right, axis)) {
+        (one, other) if one == other || other == 1 => Some(one),
+        (1, other) => Some(other),
+        _ => None,
+    });
+    match both.collect() {
+        Some(shape) => Ok(shape),
+        None => fail!(
+            ACLNN_ERR_PARAM_INVALID,
+            "the shapes {left:?} and {right:?} cannot be broadcast to one"
+        ),
+    }
+}
+
+/// An axis that may be counted from the end. A tensor without axes has one, for this purpose.
+pub(crate) fn axis(tensor: &Tensor, axis: i64) -> Outcome<usize> {
+    let rank = tensor.rank().max(1) as i64;
+    ensure!(
+        (-rank..rank).contains(&axis),
+        ACLNN_ERR_PARAM_INVALID,
+        "a tensor of {rank} axes has no axis {axis}"
+    );
+    Ok(axis.rem_euclid(rank) as usize)
+}

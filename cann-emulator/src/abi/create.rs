@@ -1,0 +1,180 @@
+//! Filling a tensor.
+
+use std::sync::Arc;
+
+use cann_sys::meta::*;
+
+use crate::abi::checks::{FLOATS, INDICES, USUAL, broadcast, check_size};
+use crate::abi::operators;
+use crate::error::{Outcome, ensure};
+use crate::executor::{Operands, Work, check_dtype, phase_one};
+use crate::number::by_number;
+use crate::scalar::Scalar;
+use crate::tensor::Tensor;
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aclnnInplaceZeroGetWorkspaceSize(
+    target: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus {
+    phase_one("aclnnInplaceZero", workspace_size, executor, |operands| {
+        operands.target("selfRef", target, USUAL)?;
+        Ok(Arc::new(|memory, operands| {
+            let target = &operands[0];
+            target.store_values(memory, &vec![0_i64; target.count()])
+        }))
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aclnnInplaceFillScalarGetWorkspaceSize(
+    target: *mut aclTensor,
+    fill: *const aclScalar,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus {
+    phase_one(
+        "aclnnInplaceFillScalar",
+        workspace_size,
+        executor,
+        |operands| {
+            let target = operands.target("selfRef", target, USUAL)?;
+            let fill = operands.scalar("value", fill)?;
+            Ok(
+                by_number!(target.dtype, T => Arc::new(move |memory, operands| {
+                    let target = &operands[0];
+                    target.store_values(memory, &vec![fill.to::<T>(); target.count()])
+                })),
+            )
+        },
+    )
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aclnnArangeGetWorkspaceSize(
+    start: *const aclScalar,
+    end: *const aclScalar,
+    step: *const aclScalar,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus {
+    phase_one("aclnnArange", workspace_size, executor, |operands| {
+        let [start, end, step] = [
+            operands.scalar("start", start)?,
+            operands.scalar("end", end)?,
+            operands.scalar("step", step)?,
+        ];
+        let (first, by) = (start.to::<f64>(), step.to::<f64>());
+        let steps = (end.to::<f64>() - first) / by;
+        ensure!(
+            by != 0.0 && steps >= 0.0,
+            ACLNN_ERR_PARAM_INVALID,
+            "no number of steps of {by} leads from {first} to {}",
+            end.to::<f64>()
+        );
+        let output = operands.output("out", output)?;
+        check_dtype("out", &output, &[FLOATS, INDICES].concat())?;
+        check_size("out", &output, &[steps.ceil() as usize])?;
+        // Integers stay exact; floats are rounded once, from f64.
+        let whole = !start.is_float() && !step.is_float();
+        let (first_whole, by_whole) = (start.to::<i64>(), step.to::<i64>());
+        Ok(Arc::new(move |memory, operands| {
+            let (output, count) = (&operands[0], operands[0].count());
+            if whole {
+                let values: Vec<i64> = (0..count as i64)
+                    .map(|at| first_whole + at * by_whole)
+                    .collect();
+                return output.store_values(memory, &values);
+            }
+            let values: Vec<f64> = (0..count).map(|at| first + at as f64 * by).collect();
+            output.store_values(memory, &values)
+        }))
+    })
+}
+
+/// Writes `fill`, or the third operand's value, to the first operand where the second is true.
+fn masked_fill(dtype: aclDataType, fill: Option<Scalar>) -> Work {
+    by_number!(dtype, T => Arc::new(move |memory, operands| {
+        let (target, mask) = (&operands[0], &operands[1]);
+        let fill: T = match fill {
+            Some(fill) => fill.to(),
+            None => operands[2].values(memory)?[0],
+        };
+        let mut values = target.values::<T>(memory)?;
+        let mask = mask.expanded(&target.shape).values::<i64>(memory)?;
+        for (value, masked) in values.iter_mut().zip(mask) {
+            if masked != 0 {
+                *value = fill;
+            }
+        }
+        target.store_values(memory, &values)
+    }))
+}
+
+/// Takes the tensor to fill and its mask.
+fn masked(
+    operands: &mut Operands,
+    target: *const aclTensor,
+    mask: *const aclTensor,
+) -> Outcome<Tensor> {
+    let target = operands.target("selfRef", target, USUAL)?;
+    let mask = operands.view("mask", mask, &[ACL_BOOL])?;
+    check_size("selfRef", &target, &broadcast(&target.shape, &mask.shape)?)?;
+    Ok(target)
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aclnnInplaceMaskedFillScalarGetWorkspaceSize(
+    target: *mut aclTensor,
+    mask: *const aclTensor,
+    fill: *const aclScalar,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus {
+    phase_one(
+        "aclnnInplaceMaskedFillScalar",
+        workspace_size,
+        executor,
+        |operands| {
+            let target = masked(operands, target, mask)?;
+            let fill = operands.scalar_for("value", fill, &target)?;
+            Ok(masked_fill(target.dtype, Some(fill)))
+        },
+    )
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aclnnInplaceMaskedFillTensorGetWorkspaceSize(
+    target: *mut aclTensor,
+    mask: *const aclTensor,
+    fill: *const aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus {
+    phase_one(
+        "aclnnInplaceMaskedFillTensor",
+        workspace_size,
+        executor,
+        |operands| {
+            let target = masked(operands, target, mask)?;
+            let fill = operands.view("value", fill, &[target.dtype])?;
+            ensure!(
+                fill.count() == 1,
+                ACLNN_ERR_PARAM_INVALID,
+                "value has the shape {:?}; one element is needed",
+                fill.shape
+            );
+            Ok(masked_fill(target.dtype, None))
+        },
+    )
+}
+
+operators! { create:
+    aclnnInplaceZeroGetWorkspaceSize, aclnnInplaceZero;
+    aclnnInplaceFillScalarGetWorkspaceSize, aclnnInplaceFillScalar;
+    aclnnArangeGetWorkspaceSize, aclnnArange;
+    aclnnInplaceMaskedFillScalarGetWorkspaceSize, aclnnInplaceMaskedFillScalar;
+    aclnnInplaceMaskedFillTensorGetWorkspaceSize, aclnnInplaceMaskedFillTensor;
+}

@@ -1,0 +1,470 @@
+//! Reductions over axes, running sums, and softmax.
+//!
+//! An operator sees the values of a result's element as one run: the reduced axes are moved behind the others,
+//! which needs no copy.
+
+use std::sync::Arc;
+
+use cann_sys::meta::*;
+
+use crate::abi::checks::{FLOATS, INDICES, NUMBERS, REALS, USUAL, axis, check_axes, check_size};
+use crate::abi::operators;
+use crate::error::{Outcome, ensure};
+use crate::executor::{Operands, Work, check_dtype, phase_one};
+use crate::memory::Memory;
+use crate::number::{Number, by_number};
+use crate::ops::arithmetic::{Arithmetic, Float};
+use crate::ops::reduce as maths;
+use crate::tensor::Tensor;
+
+/// Which axes are reduced, and what is left.
+struct Reduced {
+    /// Axes that stay, then those that go.
+    order: Vec<usize>,
+    kept: usize,
+    /// The result's shape.
+    shape: Vec<usize>,
+}
+
+/// No axes are all of them.
+fn reduced(tensor: &Tensor, axes: &[i64], keep: bool) -> Outcome<Reduced> {
+    let mut gone = vec![axes.is_empty(); tensor.rank()];
+    for at in axes {
+        let at = axis(tensor, *at)?;
+        if tensor.rank() > 0 {
+            ensure!(
+                !gone[at],
+                ACLNN_ERR_PARAM_INVALID,
+                "axis {at} is named twice"
+            );
+            gone[at] = true;
+        }
+    }
+    let all = || 0..tensor.rank();
+    let stays: Vec<usize> = all().filter(|at| !gone[*at]).collect();
+    let shape = all().filter(|at| keep || !gone[*at]);
+    Ok(Reduced {
+        kept: stays.len(),
+        order: stays
+            .into_iter()
+            .chain(all().filter(|at| gone[*at]))
+            .collect(),
+        shape: shape
+            .map(|at| if gone[at] { 1 } else { tensor.shape[at] })
+            .collect(),
+    })
+}
+
+impl Reduced {
+    /// The runs of `tensor`'s values, converted, one for each element of the result.
+    fn runs<T: Number, U>(
+        &self,
+        memory: &Memory,
+        tensor: &Tensor,
+        reduce: impl Fn(&[T]) -> U,
+    ) -> Outcome<Vec<U>> {
+        let tensor = tensor.permuted(&self.order);
+        let values = tensor.values::<T>(memory)?;
+        let length: usize = tensor.shape[self.kept..].iter().product();
+        if length == 0 {
+            let count = tensor.shape[..self.kept].iter().product();
+            return Ok((0..count).map(|_| reduce(&[])).collect());
+        }
+        Ok(values.chunks_exact(length).map(reduce).collect())
+    }
+
+    /// Reduces to one value each.
+    fn work<T: Number, U: Number>(
+        self,
+        reduce: impl Fn(&[T]) -> U + Send + Sync + 'static,
+    ) -> Work {
+        Arc::new(move |memory, operands| {
+            let values = self.runs(memory, &operands[0], &reduce)?;
+            operands[1].store_values(memory, &values)
+        })
+    }
+}
+
+/// Takes an input, its axes, and the result.
+fn take(
+    operands: &mut Operands,
+    (input, dtypes): (*const aclTensor, &[aclDataType]),
+    (axes, keep): (&[i64], bool),
+    output: *const aclTensor,
+    dtype: Option<aclDataType>,
+) -> Outcome<(Tensor, Reduced)> {
+    let input = operands.view("self", input, dtypes)?;
+    let reduced = reduced(&input, axes, keep)?;
+    operands.result("out", output, dtype.unwrap_or(input.dtype), &reduced.shape)?;
+    Ok((input, reduced))
+}
+
+/// There is a greatest and a least only of something.
+fn check_some(input: &Tensor, reduced: &Reduced) -> Outcome<()> {
+    let length: usize = reduced.order[reduced.kept..]
+        .iter()
+        .map(|at| input.shape[*at])
+        .product();
+    let count: usize = reduced.shape.iter().product();
+    ensure!(
+        length > 0 || count == 0,
+        ACLNN_ERR_PARAM_INVALID,
+        "there is no greatest or least of nothing: self has the shape {:?}",
+        input.shape
+    );
+    Ok(())
+}
+
+/// Over axes, with a dtype to convert to first.
+macro_rules! converted {
+    ($($one:ident, $two:ident: $dtypes:expr => |$values:ident: $number:ident| $work:expr;)*) => {$(
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $one(
+            input: *const aclTensor,
+            axes: *const aclIntArray,
+            keep: bool,
+            to_dtype: aclDataType,
+            output: *mut aclTensor,
+            workspace_size: *mut u64,
+            executor: *mut *mut aclOpExecutor,
+        ) -> aclnnStatus {
+            phase_one(stringify!($two), workspace_size, executor, |operands| {
+                let axes = operands.ints("dim", axes)?;
+                let (_, reduced) =
+                    take(operands, (input, USUAL), (&axes, keep), output, Some(to_dtype))?;
+                ensure!(
+                    $dtypes.contains(&to_dtype),
+                    ACLNN_ERR_PARAM_INVALID,
+                    "{} has no results of {}",
+                    stringify!($two),
+                    crate::tensor::name_of(to_dtype)
+                );
+                Ok(by_number!(to_dtype, $number => reduced.work(|$values: &[$number]| $work)))
+            })
+        }
+    )*
+    operators! { reduce: $($one, $two;)* }};
+}
+
+converted! {
+    aclnnReduceSumGetWorkspaceSize, aclnnReduceSum: NUMBERS => |values: T| maths::total(values);
+    aclnnMeanGetWorkspaceSize, aclnnMean: REALS
+        => |values: T| mean(values);
+}
+
+trait Mean: Sized {
+    fn over(self, count: usize) -> Self;
+}
+
+impl Mean for f32 {
+    fn over(self, count: usize) -> Self {
+        self / count as f32
+    }
+}
+
+impl Mean for f64 {
+    fn over(self, count: usize) -> Self {
+        self / count as f64
+    }
+}
+
+impl Mean for i64 {
+    fn over(self, _count: usize) -> Self {
+        unreachable!("integers are refused before")
+    }
+}
+
+fn mean<T: Number + Arithmetic + Mean>(values: &[T]) -> T {
+    maths::total(values).over(values.len())
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aclnnProdGetWorkspaceSize(
+    input: *const aclTensor,
+    to_dtype: aclDataType,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus {
+    phase_one("aclnnProd", workspace_size, executor, |operands| {
+        let (_, reduced) = take(
+            operands,
+            (input, USUAL),
+            (&[], false),
+            output,
+            Some(to_dtype),
+        )?;
+        Ok(by_number!(to_dtype, T => reduced.work(maths::product::<T>)))
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aclnnProdDimGetWorkspaceSize(
+    input: *const aclTensor,
+    axis: i64,
+    keep: bool,
+    to_dtype: aclDataType,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus {
+    phase_one("aclnnProdDim", workspace_size, executor, |operands| {
+        let (_, reduced) = take(
+            operands,
+            (input, USUAL),
+            (&[axis], keep),
+            output,
+            Some(to_dtype),
+        )?;
+        Ok(by_number!(to_dtype, T => reduced.work(maths::product::<T>)))
+    })
+}
+
+/// Over axes, to the same dtype or to truth values.
+macro_rules! plain {
+    ($($one:ident, $two:ident: $gives:expr => |$input:ident, $reduced:ident| $work:expr;)*) => {$(
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $one(
+            input: *const aclTensor,
+            axes: *const aclIntArray,
+            keep: bool,
+            output: *mut aclTensor,
+            workspace_size: *mut u64,
+            executor: *mut *mut aclOpExecutor,
+        ) -> aclnnStatus {
+            phase_one(stringify!($two), workspace_size, executor, |operands| {
+                let axes = operands.ints("dim", axes)?;
+                let ($input, $reduced) =
+                    take(operands, (input, USUAL), (&axes, keep), output, $gives)?;
+                $work
+            })
+        }
+    )*
+    operators! { reduce: $($one, $two;)* }};
+}
+
+plain! {
+    aclnnAmaxGetWorkspaceSize, aclnnAmax: None => |x, reduced| {
+        check_some(&x, &reduced)?;
+        Ok(by_number!(x.dtype, T => reduced.work(|values: &[T]| values[maths::extreme(values, true)])))
+    };
+    aclnnAminGetWorkspaceSize, aclnnAmin: None => |x, reduced| {
+        check_some(&x, &reduced)?;
+        Ok(by_number!(x.dtype, T => reduced.work(|values: &[T]| values[maths::extreme(values, false)])))
+    };
+    aclnnAnyGetWorkspaceSize, aclnnAny: Some(ACL_BOOL) => |_x, reduced| {
+        Ok(reduced.work(|values: &[f64]| i64::from(values.iter().any(|value| value.is_true()))))
+    };
+    aclnnAllGetWorkspaceSize, aclnnAll: Some(ACL_BOOL) => |_x, reduced| {
+        Ok(reduced.work(|values: &[f64]| i64::from(values.iter().all(|value| value.is_true()))))
+    };
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aclnnVarGetWorkspaceSize(
+    input: *const aclTensor,
+    axes: *const aclIntArray,
+    unbiased: bool,
+    keep: bool,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus {
+    phase_one("aclnnVar", workspace_size, executor, |operands| {
+        let axes = operands.ints("dim", axes)?;
+        let (_, reduced) = take(operands, (input, FLOATS), (&axes, keep), output, None)?;
+        Ok(reduced.work(move |values: &[f32]| maths::variance(values, unbiased)))
+    })
+}
+
+/// The greatest or least along an axis, and its place.
+macro_rules! with_places {
+    ($($one:ident, $two:ident: $greatest:expr;)*) => {$(
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $one(
+            input: *const aclTensor,
+            axis: i64,
+            keep: bool,
+            output: *mut aclTensor,
+            indices: *mut aclTensor,
+            workspace_size: *mut u64,
+            executor: *mut *mut aclOpExecutor,
+        ) -> aclnnStatus {
+            phase_one(stringify!($two), workspace_size, executor, |operands| {
+                let (input, reduced) = take(operands, (input, USUAL), (&[axis], keep), output, None)?;
+                check_some(&input, &reduced)?;
+                let indices = operands.target("indices", indices, INDICES)?;
+                check_size("indices", &indices, &reduced.shape)?;
+                Ok(by_number!(input.dtype, T => Arc::new(move |memory, operands| {
+                    let [input, output, indices] = operands else { unreachable!("taken above") };
+                    let found = reduced.runs(memory, input, |values: &[T]| {
+                        let place = maths::extreme(values, $greatest);
+                        (values[place], place as i64)
+                    })?;
+                    let (values, places): (Vec<T>, Vec<i64>) = found.into_iter().unzip();
+                    output.store_values(memory, &values)?;
+                    indices.store_values(memory, &places)
+                })))
+            })
+        }
+    )*
+    operators! { reduce: $($one, $two;)* }};
+}
+
+with_places! {
+    aclnnMaxDimGetWorkspaceSize, aclnnMaxDim: true;
+    aclnnMinDimGetWorkspaceSize, aclnnMinDim: false;
+}
+
+/// The place of the greatest or least along an axis.
+macro_rules! places {
+    ($($one:ident, $two:ident: $greatest:expr;)*) => {$(
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $one(
+            input: *const aclTensor,
+            axis: i64,
+            keep: bool,
+            output: *mut aclTensor,
+            workspace_size: *mut u64,
+            executor: *mut *mut aclOpExecutor,
+        ) -> aclnnStatus {
+            phase_one(stringify!($two), workspace_size, executor, |operands| {
+                let (input, reduced) =
+                    take(operands, (input, NUMBERS), (&[axis], keep), output, Some(ACL_INT64))?;
+                check_some(&input, &reduced)?;
+                Ok(by_number!(input.dtype, T => reduced.work(|values: &[T]| {
+                    maths::extreme(values, $greatest) as i64
+                })))
+            })
+        }
+    )*
+    operators! { reduce: $($one, $two;)* }};
+}
+
+places! {
+    aclnnArgMaxGetWorkspaceSize, aclnnArgMax: true;
+    aclnnArgMinGetWorkspaceSize, aclnnArgMin: false;
+}
+
+/// Runs along `axis` of the inputs, to values of the same places.
+fn along<T: Number>(
+    axis: usize,
+    apply: impl Fn(&[Vec<T>]) -> Vec<T> + Send + Sync + 'static,
+) -> Work {
+    Arc::new(move |memory, operands| {
+        let Some((output, inputs)) = operands.split_last() else {
+            unreachable!("taken above")
+        };
+        if output.count() == 0 {
+            return Ok(());
+        }
+        let mut order: Vec<usize> = (0..output.rank()).collect();
+        if output.rank() > 0 {
+            order.remove(axis);
+            order.push(axis);
+        }
+        let length = output.shape.get(axis).copied().unwrap_or(1);
+        let inputs: Vec<Vec<T>> = inputs
+            .iter()
+            .map(|input| input.permuted(&order).values(memory))
+            .collect::<Outcome<_>>()?;
+        let mut values = Vec::with_capacity(output.count());
+        for from in (0..output.count()).step_by(length) {
+            let runs: Vec<Vec<T>> = inputs
+                .iter()
+                .map(|input| input[from..from + length].to_vec())
+                .collect();
+            values.extend(apply(&runs));
+        }
+        output.permuted(&order).store_values(memory, &values)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aclnnCumsumGetWorkspaceSize(
+    input: *const aclTensor,
+    at: i64,
+    to_dtype: aclDataType,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus {
+    phase_one("aclnnCumsum", workspace_size, executor, |operands| {
+        let input = operands.view("self", input, USUAL)?;
+        let at = axis(&input, at)?;
+        let output = operands.result("out", output, to_dtype, &input.shape)?;
+        check_dtype("out", &output, NUMBERS)?;
+        Ok(by_number!(to_dtype, T => along(at, |runs: &[Vec<T>]| maths::running(&runs[0]))))
+    })
+}
+
+/// Softmax along an axis, of one input or, for a gradient, of two.
+macro_rules! softmax {
+    ($($one:ident, $two:ident($($input:ident),+) => $function:ident;)*) => {$(
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $one(
+            $($input: *const aclTensor,)+
+            at: i64,
+            output: *mut aclTensor,
+            workspace_size: *mut u64,
+            executor: *mut *mut aclOpExecutor,
+        ) -> aclnnStatus {
+            phase_one(stringify!($two), workspace_size, executor, |operands| {
+                let inputs = [$(operands.view(stringify!($input), $input, REALS)?),+];
+                let first = &inputs[0];
+                for input in &inputs {
+                    check_dtype("output", input, &[first.dtype])?;
+                    check_size("output", input, &first.shape)?;
+                    check_axes("output", input)?;
+                }
+                let at = axis(first, at)?;
+                operands.result("out", output, first.dtype, &first.shape)?;
+                Ok(if first.dtype == ACL_DOUBLE {
+                    along(at, apply::<f64, _>(maths::$function))
+                } else {
+                    along(at, apply::<f32, _>(maths::$function))
+                })
+            })
+        }
+    )*
+    operators! { activation: $($one, $two;)* }};
+}
+
+/// A function of one run or of two.
+trait OfRuns<T, const N: usize> {
+    fn of(&self, runs: &[Vec<T>]) -> Vec<T>;
+}
+
+impl<T, F: Fn(&[T]) -> Vec<T>> OfRuns<T, 1> for F {
+    fn of(&self, runs: &[Vec<T>]) -> Vec<T> {
+        self(&runs[0])
+    }
+}
+
+impl<T, F: Fn(&[T], &[T]) -> Vec<T>> OfRuns<T, 2> for F {
+    fn of(&self, runs: &[Vec<T>]) -> Vec<T> {
+        self(&runs[0], &runs[1])
+    }
+}
+
+fn apply<T: Number + Float, const N: usize>(
+    function: impl OfRuns<T, N> + Send + Sync + 'static,
+) -> impl Fn(&[Vec<T>]) -> Vec<T> + Send + Sync + 'static {
+    move |runs| function.of(runs)
+}
+
+softmax! {
+    aclnnSoftmaxGetWorkspaceSize, aclnnSoftmax(input) => softmax;
+    aclnnLogSoftmaxGetWorkspaceSize, aclnnLogSoftmax(input) => log_softmax;
+    aclnnSoftmaxBackwardGetWorkspaceSize, aclnnSoftmaxBackward(d_output, forward)
+        => softmax_backward;
+    aclnnLogSoftmaxBackwardGetWorkspaceSize, aclnnLogSoftmaxBackward(d_output, forward)
+        => log_softmax_backward;
+}
+
+operators! { reduce:
+    aclnnProdGetWorkspaceSize, aclnnProd;
+    aclnnProdDimGetWorkspaceSize, aclnnProdDim;
+    aclnnVarGetWorkspaceSize, aclnnVar;
+    aclnnCumsumGetWorkspaceSize, aclnnCumsum;
+}

@@ -1,0 +1,182 @@
+//! The types that operators compute in, and the conversions from and to a tensor's.
+//!
+//! f16, bf16 and f32 are computed in f32, f64 in itself, integers and truth values in i64. A conversion
+//! rounds once, to nearest and ties to even; floats become integers by truncation and saturate at the
+//! ends of i64, of which narrower integers keep the low bits; everything but zero is true.
+
+use cann_sys::meta::*;
+use half::{bf16, f16};
+
+use crate::error::{Outcome, fail};
+use crate::memory::Memory;
+use crate::tensor::{Tensor, name_of};
+
+/// A type that operators compute in.
+pub(crate) trait Number: Copy + PartialOrd + Send + Sync + 'static {
+    fn from_f32(value: f32) -> Self;
+    fn from_f64(value: f64) -> Self;
+    fn from_i64(value: i64) -> Self;
+    fn to_f16(self) -> f16;
+    fn to_bf16(self) -> bf16;
+    fn to_f32(self) -> f32;
+    fn to_f64(self) -> f64;
+    fn to_i64(self) -> i64;
+    /// Whether it counts as true.
+    fn is_true(self) -> bool;
+}
+
+macro_rules! number {
+    ($type:ty, half: $half:ident, true: $value:ident => $truth:expr) => {
+        impl Number for $type {
+            fn from_f32(value: f32) -> Self {
+                value as Self
+            }
+            fn from_f64(value: f64) -> Self {
+                value as Self
+            }
+            fn from_i64(value: i64) -> Self {
+                value as Self
+            }
+            fn to_f16(self) -> f16 {
+                f16::$half(self.into_half())
+            }
+            fn to_bf16(self) -> bf16 {
+                bf16::$half(self.into_half())
+            }
+            fn to_f32(self) -> f32 {
+                self as f32
+            }
+            fn to_f64(self) -> f64 {
+                self as f64
+            }
+            fn to_i64(self) -> i64 {
+                self as i64
+            }
+            fn is_true(self) -> bool {
+                let $value = self;
+                $truth
+            }
+        }
+    };
+}
+
+/// What a number is rounded to a half type from.
+trait IntoHalf {
+    type From;
+    fn into_half(self) -> Self::From;
+}
+
+impl IntoHalf for f32 {
+    type From = f32;
+    fn into_half(self) -> f32 {
+        self
+    }
+}
+
+impl IntoHalf for f64 {
+    type From = f64;
+    fn into_half(self) -> f64 {
+        self
+    }
+}
+
+impl IntoHalf for i64 {
+    type From = f64;
+    /// Exact below 2⁵³; beyond, f16 is infinite and bf16 has eight bits.
+    fn into_half(self) -> f64 {
+        self as f64
+    }
+}
+
+number!(f32, half: from_f32, true: value => value != 0.0);
+number!(f64, half: from_f64, true: value => value != 0.0);
+number!(i64, half: from_f64, true: value => value != 0);
+
+/// Runs `$body` with `$number` as the type that operators compute in for a dtype.
+macro_rules! by_number {
+    ($dtype:expr, $number:ident => $body:expr) => {
+        match $dtype {
+            cann_sys::meta::ACL_FLOAT | cann_sys::meta::ACL_FLOAT16 | cann_sys::meta::ACL_BF16 => {
+                type $number = f32;
+                $body
+            }
+            cann_sys::meta::ACL_DOUBLE => {
+                type $number = f64;
+                $body
+            }
+            _ => {
+                type $number = i64;
+                $body
+            }
+        }
+    };
+}
+pub(crate) use by_number;
+
+impl Tensor {
+    /// The values, in the order of the shape.
+    pub(crate) fn values<T: Number>(&self, memory: &Memory) -> Outcome<Vec<T>> {
+        macro_rules! integers {
+            ($type:ty) => {
+                self.read(memory, |bytes| {
+                    T::from_i64(<$type>::from_ne_bytes(bytes) as i64)
+                })
+            };
+        }
+        match self.dtype {
+            ACL_FLOAT => self.read(memory, |bytes| T::from_f32(f32::from_ne_bytes(bytes))),
+            ACL_FLOAT16 => self.read(memory, |bytes| {
+                T::from_f32(f16::from_ne_bytes(bytes).to_f32())
+            }),
+            ACL_BF16 => self.read(memory, |bytes| {
+                T::from_f32(bf16::from_ne_bytes(bytes).to_f32())
+            }),
+            ACL_DOUBLE => self.read(memory, |bytes| T::from_f64(f64::from_ne_bytes(bytes))),
+            ACL_INT8 => integers!(i8),
+            ACL_INT16 => integers!(i16),
+            ACL_INT32 => integers!(i32),
+            ACL_INT64 => integers!(i64),
+            ACL_UINT8 => integers!(u8),
+            ACL_UINT16 => integers!(u16),
+            ACL_UINT32 => integers!(u32),
+            ACL_UINT64 => integers!(u64),
+            ACL_BOOL => self.read(memory, |[byte]| T::from_i64(i64::from(byte != 0))),
+            other => fail!(
+                ACLNN_ERR_PARAM_INVALID,
+                "the emulator does not compute with {}",
+                name_of(other)
+            ),
+        }
+    }
+
+    /// Stores the values, each rounded once.
+    pub(crate) fn store_values<T: Number>(&self, memory: &mut Memory, values: &[T]) -> Outcome<()> {
+        macro_rules! integers {
+            ($type:ty) => {
+                self.write(memory, values, |value: T| {
+                    (value.to_i64() as $type).to_ne_bytes()
+                })
+            };
+        }
+        match self.dtype {
+            ACL_FLOAT => self.write(memory, values, |value: T| value.to_f32().to_ne_bytes()),
+            ACL_FLOAT16 => self.write(memory, values, |value: T| value.to_f16().to_ne_bytes()),
+            ACL_BF16 => self.write(memory, values, |value: T| value.to_bf16().to_ne_bytes()),
+            ACL_DOUBLE => self.write(memory, values, |value: T| value.to_f64().to_ne_bytes()),
+            ACL_INT8 => integers!(i8),
+            ACL_INT16 => integers!(i16),
+            ACL_INT32 => integers!(i32),
+            ACL_INT64 => integers!(i64),
+            ACL_UINT8 => integers!(u8),
+            ACL_UINT16 => integers!(u16),
+            ACL_UINT32 => integers!(u32),
+            ACL_UINT64 => integers!(u64),
+            ACL_BOOL => self.write(memory, values, |value: T| [u8::from(value.is_true())]),
+            other => fail!(
+                ACLNN_ERR_PARAM_INVALID,
+                "the emulator does not compute with {}",
+                name_of(other)
+            ),
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! Arithmetic on single values, for each type that operators compute in.
+//!
+//! Integers wrap; a quotient or remainder by zero, which CANN leaves undefined, is 0. The greater and lesser
+//! of two and clamps pass NaN on. Remainders: `remainder` has the divisor's sign, `fmod` the dividend's.
+
+/// Arithmetic of two values, and of one.
+pub(crate) trait Arithmetic: Sized {
+    fn add(self, rhs: Self) -> Self;
+    fn sub(self, rhs: Self) -> Self;
+    fn mul(self, rhs: Self) -> Self;
+    fn maximum(self, rhs: Self) -> Self;
+    fn minimum(self, rhs: Self) -> Self;
+    fn power(self, rhs: Self) -> Self;
+    fn remainder(self, rhs: Self) -> Self;
+    fn fmod(self, rhs: Self) -> Self;
+    /// The quotient towards zero.
+    fn div_trunc(self, rhs: Self) -> Self;
+    /// The quotient towards minus infinity.
+    fn div_floor(self, rhs: Self) -> Self;
+    fn neg(self) -> Self;
+    fn abs(self) -> Self;
+    /// -1, 0 or 1; of NaN NaN.
+    fn sign(self) -> Self;
+    fn round(self) -> Self;
+    fn relu(self) -> Self;
+    fn is_finite(self) -> bool;
+}
+
+/// Functions of floats.
+pub(crate) trait Float: Arithmetic {
+    fn div(self, rhs: Self) -> Self;
+    fn exp(self) -> Self;
+    fn ln(self) -> Self;
+    fn log1p(self) -> Self;
+    fn expm1(self) -> Self;
+    fn sqrt(self) -> Self;
+    fn rsqrt(self) -> Self;
+    fn reciprocal(self) -> Self;
+    fn sin(self) -> Self;
+    fn cos(self) -> Self;
+    fn tan(self) -> Self;
+    fn tanh(self) -> Self;
+    fn erf(self) -> Self;
+    fn floor(self) -> Self;
+    fn ceil(self) -> Self;
+    fn trunc(self) -> Self;
+    fn sigmoid(self) -> Self;
+    fn silu(self) -> Self;
+    /// `x · Φ(x)`.
+    fn gelu(self) -> Self;
+    /// Its approximation, `x/2 · (1 + tanh(√(2/π) · (x + 0.044715·x³)))`.
+    fn gelu_tanh(self) -> Self;
+    /// `dy · σ(x) · (1 + x · (1 − σ(x)))` for dy on the left.
+    fn silu_backward(self, x: Self) -> Self;
+}
+
+mod libm {
+    // SAFETY: the prototypes of C's mathematical library, which every program of std's is linked with.
+    unsafe extern "C" {
+        pub(super) safe fn erff(x: f32) -> f32;
+        pub(super) safe fn erf(x: f64) -> f64;
+    }
+}
+
+macro_rules! floats {
+    ($type:ident, $erf:ident) => {
+        impl Arithmetic for $type {
+            fn add(self, rhs: Self) -> Self {
+                self + rhs
+            }
+            fn sub(self, rhs: Self) -> Self {
+                self - rhs
+            }
+            fn mul(self, rhs: Self) -> Self {
+                self * rhs
+            }
+            fn maximum(self, rhs: Self) -> Self {
+                if self > rhs || self.is_nan() {
+                    self
+                } else {
+                    rhs
+                }
+            }
+            fn minimum(self, rhs: Self) -> Self {
+                if self < rhs || self.is_nan() {
+                    self
+                } else {
+                    rhs
+                }
+            }
+            fn power(self, rhs: Self) -> Self {
+                self.powf(rhs)
+            }
+            fn remainder(self, rhs: Self) -> Self {
+                let rest = self % rhs;
+                if rest != 0.0 && (rest < 0.0) != (rhs < 0.0) {
+                    rest + rhs
+                } else {
+                    rest
+                }
+            }
+            fn fmod(self, rhs: Self) -> Self {
+                self % rhs
+            }
+            fn div_trunc(self, rhs: Self) -> Self {
+                (self / rhs).trunc()
+            }
+            fn div_floor(self, rhs: Self) -> Self {
+                (self / rhs).floor()
+            }
+            fn neg(self) -> Self {
+                -self
+            }
+            fn abs(self) -> Self {
+                $type::abs(self)
+            }
+            fn sign(self) -> Self {
+                if self == 0.0 || self.is_nan() {
+                    self
+                } else {
+                    self.signum()
+                }
+            }
+            fn round(self) -> Self {
+                self.round_ties_even()
+            }
+            fn relu(self) -> Self {
+                if self < 0.0 { 0.0 } else { self }
+            }
+            fn is_finite(self) -> bool {
+                $type::is_finite(self)
+            }
+        }
+
+        impl Float for $type {
+            fn div(self, rhs: Self) -> Self {
+                self / rhs
+            }
+            fn exp(self) -> Self {
+                $type::exp(self)
+            }
+            fn ln(self) -> Self {
+                $type::ln(self)
+            }
+            fn log1p(self) -> Self {
+                self.ln_1p()
+            }
+            fn expm1(self) -> Self {
+                self.exp_m1()
+            }
+            fn sqrt(self) -> Self {
+                $type::sqrt(self)
+            }
+            fn rsqrt(self) -> Self {
+                1.0 / $type::sqrt(self)
+            }
+            fn reciprocal(self) -> Self {
+                1.0 / self
+            }
+            fn sin(self) -> Self {
+                $type::sin(self)
+            }
+            fn cos(self) -> Self {
+                $type::cos(self)
+            }
+            fn tan(self) -> Self {
+                $type::tan(self)
+            }
+            fn tanh(self) -> Self {
+                $type::tanh(self)
+            }
+            fn erf(self) -> Self {
+                libm::$erf(self)
+            }
+            fn floor(self) -> Self {
+                $type::floor(self)
+            }
+            fn ceil(self) -> Self {
+                $type::ceil(self)
+            }
+            fn trunc(self) -> Self {
+                $type::trunc(self)
+            }
+            fn sigmoid(self) -> Self {
+                1.0 / (1.0 + $type::exp(-self))
+            }
+            fn silu(self) -> Self {
+                self / (1.0 + $type::exp(-self))
+            }
+            fn gelu(self) -> Self {
+                0.5 * self * (1.0 + libm::$erf(self * std::$type::consts::FRAC_1_SQRT_2))
+            }
+            fn gelu_tanh(self) -> Self {
+                let inner =
+                    (2.0 / std::$type::consts::PI).sqrt() * (self + 0.044715 * self.powi(3));
+                0.5 * self * (1.0 + $type::tanh(inner))
+            }
+            fn silu_backward(self, x: Self) -> Self {
+                let sigmoid = 1.0 / (1.0 + $type::exp(-x));
+                self * sigmoid * (1.0 + x * (1.0 - sigmoid))
+            }
+        }
+    };
+}
+
+floats!(f32, erff);
+floats!(f64, erf);
+
+impl Arithmetic for i64 {
+    fn add(self, rhs: Self) -> Self {
+        self.wrapping_add(rhs)
+    }
+    fn sub(self, rhs: Self) -> Self {
+        self.wrapping_sub(rhs)
+    }
+    fn mul(self, rhs: Self) -> Self {
+        self.wrapping_mul(rhs)
+    }
+    fn maximum(self, rhs: Self) -> Self {
+        self.max(rhs)
+    }
+    fn minimum(self, rhs: Self) -> Self {
+        self.min(rhs)
+    }
+    /// To a negative power the whole part: 0 but for ±1.
+    fn power(self, rhs: Self) -> Self {
+        match (self, rhs) {
+            (1, _) => 1,
+            (-1, _) => 1 - 2 * (rhs & 1),
+            (_, ..0) => 0,
+            _ => {
+                let (mut result, mut base, mut left) = (1i64, self, rhs);
+                while left > 0 {
+                    if left & 1 == 1 {
+                        result = result.wrapping_mul(base);
+                    }
+                    base = base.wrapping_mul(base);
+                    left >>= 1;
+                }
+                result
+            }
+        }
+    }
+    fn remainder(self, rhs: Self) -> Self {
+        let rest = self.fmod(rhs);
+        if rest != 0 && (rest < 0) != (rhs < 0) {
+            rest + rhs
+        } else {
+            rest
+        }
+    }
+    fn fmod(self, rhs: Self) -> Self {
+        if rhs == 0 { 0 } else { self.wrapping_rem(rhs) }
+    }
+    fn div_trunc(self, rhs: Self) -> Self {
+        if rhs == 0 { 0 } else { self.wrapping_div(rhs) }
+    }
+    fn div_floor(self, rhs: Self) -> Self {
+        let rest = self.fmod(rhs);
+        self.div_trunc(rhs) - Self::from(rest != 0 && (rest < 0) != (rhs < 0))
+    }
+    fn neg(self) -> Self {
+        self.wrapping_neg()
+    }
+    fn abs(self) -> Self {
+        self.wrapping_abs()
+    }
+    fn sign(self) -> Self {
+        self.signum()
+    }
+    fn round(self) -> Self {
+        self
+    }
+    fn relu(self) -> Self {
+        self.max(0)
+    }
+    fn is_finite(self) -> bool {
+        true
+    }
+}
+
+/// `low` and `high` where the value is beyond them; `high` wins.
+pub(crate) fn clamp<T: PartialOrd + Copy>(value: T, low: Option<T>, high: Option<T>) -> T {
+    let value = low.filter(|low| value < *low).unwrap_or(value);
+    high.filter(|high| value > *high).unwrap_or(value)
+}
