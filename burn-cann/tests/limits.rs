@@ -66,6 +66,11 @@ fn other_processors() {
             Kind::Platform,
             name,
         );
+        refused(
+            rms_norm::check_gemma(&other, &x, &f32(&[4]), 1e-6),
+            Kind::Platform,
+            name,
+        );
         let rstd = f32(&[2, 1]);
         refused(
             rms_norm::check_grad(&other, &x, &x, &rstd, &f32(&[4])),
@@ -90,6 +95,41 @@ fn other_processors() {
             Kind::Platform,
             name,
         );
+    }
+}
+
+#[test]
+fn gemma_rms_norm_s_limits() {
+    let check = |x: &Spec, gamma: &Spec| rms_norm::check_gemma(&platform(), x, gamma, 1e-6);
+    let outputs = check(&f32(&[2, 3, 4]), &f32(&[3, 4])).unwrap();
+    assert_eq!(
+        (outputs.y.shape(), outputs.rstd.shape()),
+        (&[2, 3, 4][..], &[2, 1, 1][..])
+    );
+    let half = spec(DType::F16, &[2, 4]);
+    assert_eq!(
+        check(&half, &spec(DType::F16, &[4])).unwrap().rstd.dtype,
+        DType::F32
+    );
+    refused(check(&half, &f32(&[4])), Kind::Dtype, "gamma is of type");
+    refused(
+        check(&f32(&[1; 9]), &f32(&[1])),
+        Kind::Shape,
+        "x has 9 dimensions",
+    );
+    refused(
+        check(&f32(&[2, 4]), &f32(&[3])),
+        Kind::Shape,
+        "gamma has shape [3]",
+    );
+    refused(
+        check(&f32(&[2, 0]), &f32(&[0])),
+        Kind::Shape,
+        "gamma has no elements",
+    );
+    for epsilon in [-1e-6, f64::NAN] {
+        let checked = rms_norm::check_gemma(&platform(), &f32(&[2, 4]), &f32(&[4]), epsilon);
+        refused(checked, Kind::Value, "epsilon");
     }
 }
 

@@ -42,6 +42,42 @@ fn rms_norm_in_every_type() {
 }
 
 #[test]
+fn gemma_rms_norm_in_every_type() {
+    Scenario::new("gemma_rms_norm_in_every_type").run(|cann| {
+        let (_device, stream) = device(cann);
+        for dtype in FLOATS {
+            for (shape, weight) in [
+                (&[7][..], &[7][..]),
+                (&[3, 65], &[65]),
+                (&[2, 3, 4, 8], &[4, 8]),
+            ] {
+                let width = weight.iter().product();
+                let (x, x64) = tensor(&stream, dtype, &noise(shape.iter().product(), 1), shape);
+                let (gamma, gamma64) = tensor(&stream, dtype, &noise(width, 2), weight);
+                let found = rms_norm::gemma_rms_norm(&stream, &x, &gamma, EPSILON).unwrap();
+                let weights: Vec<f64> = gamma64.iter().map(|gamma| 1.0 + gamma).collect();
+                let (y, rstd) = maths::rms_norm(&x64, &weights, EPSILON);
+                assert_close(&values(&stream, &found.y), &y, dtype, F32_INSIDE);
+                assert_close(&values(&stream, &found.rstd), &rstd, DType::F32, F32_INSIDE);
+            }
+        }
+        let (none, _) = tensor(&stream, DType::BF16, &[], &[0, 8]);
+        let (gamma, _) = tensor(&stream, DType::BF16, &noise(8, 1), &[8]);
+        let found = rms_norm::gemma_rms_norm(&stream, &none, &gamma, EPSILON).unwrap();
+        assert_eq!(found.y.shape(), [0, 8]);
+        // The mixture of types that RmsNorm takes is not one of its.
+        let (x, _) = tensor(&stream, DType::BF16, &noise(16, 1), &[2, 8]);
+        let (wide, _) = tensor(&stream, DType::F32, &noise(8, 1), &[8]);
+        let refused = rms_norm::gemma_rms_norm(&stream, &x, &wide, EPSILON).unwrap_err();
+        assert!(
+            refused.to_string().contains("gamma is of type"),
+            "{refused}"
+        );
+        rms_norm::rms_norm(&stream, &x, &wide, EPSILON).unwrap();
+    });
+}
+
+#[test]
 fn rms_norm_s_gradients_in_every_type() {
     Scenario::new("rms_norm_s_gradients_in_every_type").run(|cann| {
         let (device, stream) = device(cann);

@@ -2,8 +2,8 @@
 
 mod common;
 
-use burn_cann::DType;
 use burn_cann::ops::rotary::{Axes, Style, rotary, rotary_grad};
+use burn_cann::{Cann, DType};
 use common::maths::{F32_INSIDE, assert_close, noise, tensor, values};
 use common::{Scenario, device};
 
@@ -97,55 +97,65 @@ fn cases() -> Vec<Case> {
 
 #[test]
 fn forward_and_gradients() {
-    Scenario::new("forward_and_gradients").run(|cann| {
-        let (_device, stream) = device(cann);
-        for dtype in FLOATS {
-            for Case {
-                axes,
-                style,
-                shape,
-                table,
-            } in cases()
-            {
-                let (count, width) = (shape.iter().product(), shape[3]);
-                let size = table.iter().product();
-                let (x, x64) = tensor(&stream, dtype, &noise(count, 1), &shape);
-                let (cos, cos64) = tensor(&stream, dtype, &noise(size, 2), &table);
-                let (sin, sin64) = tensor(&stream, dtype, &noise(size, 3), &table);
-                let y = rotary(&stream, &x, &cos, &sin, style, axes).unwrap();
-                let (dy, dy64) = tensor(&stream, dtype, &noise(count, 4), &shape);
-                let found = rotary_grad(&stream, &dy, &cos, &sin, Some(&x), style, axes).unwrap();
+    Scenario::new("forward_and_gradients").run(in_every_layout);
+}
 
-                let (mut expected, mut dx) = (Vec::new(), Vec::new());
-                let (mut dcos, mut dsin) = (vec![0.0; size], vec![0.0; size]);
-                let rows = x64
-                    .chunks(width)
-                    .zip(dy64.chunks(width))
-                    .zip(places(&shape, &table));
-                for ((x, dy), at) in rows {
-                    let (cos, sin) = (&cos64[at..at + width], &sin64[at..at + width]);
-                    let turned = rotate(x, style);
-                    let by_sin: Vec<f64> = dy.iter().zip(sin).map(|(dy, sin)| dy * sin).collect();
-                    let back = rotate_back(&by_sin, style);
-                    for i in 0..width {
-                        expected.push(x[i] * cos[i] + turned[i] * sin[i]);
-                        dx.push(dy[i] * cos[i] + back[i]);
-                        dcos[at + i] += dy[i] * x[i];
-                        dsin[at + i] += dy[i] * turned[i];
-                    }
+/// A toolkit before 9.0 has the first version alone.
+#[test]
+fn forward_and_gradients_without_v2() {
+    Scenario::new("forward_and_gradients_without_v2")
+        .hide("aclnnRotaryPositionEmbeddingV2")
+        .run(in_every_layout);
+}
+
+fn in_every_layout(cann: &Cann) {
+    let (_device, stream) = device(cann);
+    for dtype in FLOATS {
+        for Case {
+            axes,
+            style,
+            shape,
+            table,
+        } in cases()
+        {
+            let (count, width) = (shape.iter().product(), shape[3]);
+            let size = table.iter().product();
+            let (x, x64) = tensor(&stream, dtype, &noise(count, 1), &shape);
+            let (cos, cos64) = tensor(&stream, dtype, &noise(size, 2), &table);
+            let (sin, sin64) = tensor(&stream, dtype, &noise(size, 3), &table);
+            let y = rotary(&stream, &x, &cos, &sin, style, axes).unwrap();
+            let (dy, dy64) = tensor(&stream, dtype, &noise(count, 4), &shape);
+            let found = rotary_grad(&stream, &dy, &cos, &sin, Some(&x), style, axes).unwrap();
+
+            let (mut expected, mut dx) = (Vec::new(), Vec::new());
+            let (mut dcos, mut dsin) = (vec![0.0; size], vec![0.0; size]);
+            let rows = x64
+                .chunks(width)
+                .zip(dy64.chunks(width))
+                .zip(places(&shape, &table));
+            for ((x, dy), at) in rows {
+                let (cos, sin) = (&cos64[at..at + width], &sin64[at..at + width]);
+                let turned = rotate(x, style);
+                let by_sin: Vec<f64> = dy.iter().zip(sin).map(|(dy, sin)| dy * sin).collect();
+                let back = rotate_back(&by_sin, style);
+                for i in 0..width {
+                    expected.push(x[i] * cos[i] + turned[i] * sin[i]);
+                    dx.push(dy[i] * cos[i] + back[i]);
+                    dcos[at + i] += dy[i] * x[i];
+                    dsin[at + i] += dy[i] * turned[i];
                 }
-                assert_close(&values(&stream, &y), &expected, dtype, F32_INSIDE);
-                assert_close(&values(&stream, &found.dx), &dx, dtype, F32_INSIDE);
-                let (found_cos, found_sin) = found.tables.unwrap();
-                assert_close(&values(&stream, &found_cos), &dcos, dtype, F32_INSIDE);
-                assert_close(&values(&stream, &found_sin), &dsin, dtype, F32_INSIDE);
-
-                let alone = rotary_grad(&stream, &dy, &cos, &sin, None, style, axes).unwrap();
-                assert!(alone.tables.is_none());
-                assert_close(&values(&stream, &alone.dx), &dx, dtype, F32_INSIDE);
             }
+            assert_close(&values(&stream, &y), &expected, dtype, F32_INSIDE);
+            assert_close(&values(&stream, &found.dx), &dx, dtype, F32_INSIDE);
+            let (found_cos, found_sin) = found.tables.unwrap();
+            assert_close(&values(&stream, &found_cos), &dcos, dtype, F32_INSIDE);
+            assert_close(&values(&stream, &found_sin), &dsin, dtype, F32_INSIDE);
+
+            let alone = rotary_grad(&stream, &dy, &cos, &sin, None, style, axes).unwrap();
+            assert!(alone.tables.is_none());
+            assert_close(&values(&stream, &alone.dx), &dx, dtype, F32_INSIDE);
         }
-    });
+    }
 }
 
 #[test]

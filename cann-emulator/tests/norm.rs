@@ -28,6 +28,17 @@ fn rms_norm(x: &Tensor, gamma: &Tensor, epsilon: f64, y: &Tensor, rstd: &Tensor)
     )
 }
 
+fn gemma_rms_norm(operands: [&Tensor; 4], epsilon: f64) -> Status {
+    let [x, gamma, y, rstd] = operands.map(|tensor| tensor.handle);
+    run(
+        // SAFETY: handles are checked, the places are variables.
+        |size, executor| unsafe {
+            aclnnGemmaRmsNormGetWorkspaceSize(x, gamma, epsilon, y, rstd, size, executor)
+        },
+        aclnnGemmaRmsNorm,
+    )
+}
+
 fn rms_norm_grad(operands: [&Tensor; 6]) -> Status {
     let [dy, x, rstd, gamma, dx, dgamma] = operands.map(|tensor| tensor.handle);
     run(
@@ -112,6 +123,61 @@ fn forward_and_gradient_are_those_of_the_goldens_rounded_once() {
             2e-6,
         );
     }
+}
+
+#[test]
+fn gemma_s_norm_weighs_with_one_more() {
+    let _session = Session::start();
+    for dtype in [F32, F16, BF16] {
+        let (x, gamma) = (
+            Tensor::floats(dtype, &[3, 1, 40], &noise(120, 1)),
+            Tensor::floats(dtype, &[40], &noise(40, 2)),
+        );
+        let (y, rstd) = (
+            Tensor::empty(dtype, &[3, 1, 40]),
+            Tensor::empty(F32, &[3, 1, 1]),
+        );
+        gemma_rms_norm([&x, &gamma, &y, &rstd], 1e-5).expect("documented");
+        let (values, weights) = (x.read(), gamma.read());
+        let (mut exact, mut scales) = (Vec::new(), Vec::new());
+        for row in values.chunks(40) {
+            let mean = row.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>() / 40.0;
+            let scale = 1.0 / (mean + 1e-5).sqrt();
+            scales.push(scale);
+            let pairs = row.iter().zip(&weights);
+            exact.extend(pairs.map(|(x, w)| f64::from(*x) * scale * (1.0 + f64::from(*w))));
+        }
+        assert_close("y", &y.read(), &exact, dtype, 1e-6);
+        assert_close("rstd", &rstd.read(), &scales, F32, 1e-6);
+    }
+}
+
+#[test]
+fn gemma_s_norm_takes_one_dtype_and_empty_weights() {
+    let _session = Session::start();
+    let t = Tensor::empty;
+    let rstd = t(F32, &[2, 1]);
+    let x = t(F16, &[2, 8]);
+    for (operands, expected) in [
+        ([&x, &t(F32, &[8]), &x, &rstd], ACLNN_ERR_PARAM_INVALID),
+        (
+            [&x, &t(F16, &[8]), &t(F32, &[2, 8]), &rstd],
+            ACLNN_ERR_PARAM_INVALID,
+        ),
+        (
+            [&x, &t(F16, &[8]), &x, &t(F16, &[2, 1])],
+            ACLNN_ERR_PARAM_INVALID,
+        ),
+        ([&x, &t(F16, &[4]), &x, &rstd], ACLNN_ERR_INNER_TILING_ERROR),
+        (
+            [&x, &t(F16, &[8]), &x, &t(F32, &[2])],
+            ACLNN_ERR_INNER_TILING_ERROR,
+        ),
+    ] {
+        assert_eq!(code(gemma_rms_norm(operands, 1e-6)), expected);
+    }
+    let none = t(F16, &[2, 0]);
+    gemma_rms_norm([&none, &t(F16, &[0]), &none, &rstd], 1e-6).expect("nothing to do");
 }
 
 #[test]

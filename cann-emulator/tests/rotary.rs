@@ -33,6 +33,27 @@ fn rotary(x: &Tensor, cos: &Tensor, sin: &Tensor, mode: i64, output: &Tensor) ->
     )
 }
 
+fn rotary_v2(inputs: [&Tensor; 3], mode: i64, rotate: Option<&Tensor>, output: &Tensor) -> Status {
+    let [x, cos, sin] = inputs.map(|tensor| tensor.handle);
+    let rotate = rotate.map_or(null(), |rotate| rotate.handle.cast_const());
+    run(
+        // SAFETY: handles are checked, the places are variables.
+        |size, executor| unsafe {
+            aclnnRotaryPositionEmbeddingV2GetWorkspaceSize(
+                x,
+                cos,
+                sin,
+                mode,
+                rotate,
+                output.handle,
+                size,
+                executor,
+            )
+        },
+        aclnnRotaryPositionEmbeddingV2,
+    )
+}
+
 /// dy, cos, sin, x or none; dx, dcos, dsin.
 fn rotary_grad(
     inputs: [&Tensor; 3],
@@ -336,4 +357,66 @@ fn gradients_of_the_tables_take_fewer_heads() {
         status.expect_err("1200 heads with").0,
         ACLNN_ERR_INNER_TILING_ERROR
     );
+}
+
+/// Without a matrix V2 is V1; with that of the mode's rotation it computes the same, with another `x · rotate`.
+#[test]
+fn v2_rotates_by_the_mode_or_by_a_matrix() {
+    let _session = Session::start();
+    let (shape, table) = ([2, 3, 5, 8], [1, 1, 5, 8]);
+    for dtype in [F32, F16] {
+        let x = Tensor::floats(dtype, &shape, &noise(240, 1));
+        let [cos, sin] = [2, 3].map(|seed| Tensor::floats(dtype, &table, &noise(40, seed)));
+        for mode in [HALF, INTERLEAVED] {
+            let [one, two, by_matrix] = [(); 3].map(|()| Tensor::empty(dtype, &shape));
+            rotary(&x, &cos, &sin, mode, &one).expect("V1");
+            rotary_v2([&x, &cos, &sin], mode, None, &two).expect("V2");
+            assert_eq!(one.read(), two.read());
+            // (x · R)[j] = Σ x[i] · R[i, j]
+            let mut matrix = [0.0; 64];
+            for at in 0..8 {
+                let (from, sign) = match (mode, at) {
+                    (HALF, 0..4) => (at + 4, -1.0),
+                    (HALF, _) => (at - 4, 1.0),
+                    (_, at) if at % 2 == 0 => (at + 1, -1.0),
+                    (_, at) => (at - 1, 1.0),
+                };
+                matrix[from * 8 + at] = sign;
+            }
+            let rotate = Tensor::floats(dtype, &[8, 8], &matrix);
+            rotary_v2([&x, &cos, &sin], mode, Some(&rotate), &by_matrix).expect("a matrix");
+            assert_eq!(one.read(), by_matrix.read());
+        }
+        let scaled: Vec<f32> = (0..64)
+            .map(|at| if at % 9 == 0 { 2.0 } else { 0.0 })
+            .collect();
+        let rotate = Tensor::floats(dtype, &[8, 8], &scaled);
+        let y = Tensor::empty(dtype, &shape);
+        rotary_v2([&x, &cos, &sin], HALF, Some(&rotate), &y).expect("any matrix");
+        let (values, cos, sin) = (x.read(), cos.read(), sin.read());
+        let exact: Vec<f64> = values
+            .iter()
+            .enumerate()
+            .map(|(at, x)| {
+                let [x, cos, sin] = [*x, cos[at % 40], sin[at % 40]].map(f64::from);
+                x * cos + 2.0 * x * sin
+            })
+            .collect();
+        assert_close("twice the sine", &y.read(), &exact, dtype, 1e-6);
+    }
+}
+
+#[test]
+fn a_matrix_that_does_not_fit_is_refused() {
+    let _session = Session::start();
+    let x = Tensor::empty(F32, &[1, 2, 3, 8]);
+    let table = Tensor::empty(F32, &[1, 1, 3, 8]);
+    for (rotate, expected) in [
+        (Tensor::empty(F16, &[8, 8]), ACLNN_ERR_PARAM_INVALID),
+        (Tensor::empty(F32, &[4, 8]), ACLNN_ERR_INNER_TILING_ERROR),
+        (Tensor::empty(F32, &[64]), ACLNN_ERR_INNER_TILING_ERROR),
+    ] {
+        let status = rotary_v2([&x, &table, &table], HALF, Some(&rotate), &x);
+        assert_eq!(status.expect_err("it does not fit").0, expected);
+    }
 }

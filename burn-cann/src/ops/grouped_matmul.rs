@@ -71,6 +71,41 @@ pub fn check(
     Ok(Spec::contiguous(x.dtype, [x.shape()[0], width])?)
 }
 
+/// What [`grouped_matmul_of_list`] makes of `x` `[M, K]`, up to 128 weights `[K, N]`, all contiguous or all views with
+/// their dimensions exchanged, and `groups` (i64, one for each weight).
+///
+/// # Errors
+///
+/// Why CANN would refuse.
+pub fn check_list(
+    platform: &Platform,
+    x: &Spec,
+    all_weights: &[&Spec],
+    groups: &Spec,
+) -> Checked<Spec> {
+    check::processor(platform, "GroupedMatmul")?;
+    let Some(first) = all_weights.first() else {
+        return Err(Refusal::Empty { operand: "weight" });
+    };
+    matrix(("x", x))?;
+    check::at_most("the number of weights", all_weights.len(), MOST_TENSORS)?;
+    for weight in all_weights {
+        check::one_float(&[("x", x), ("weight", weight)])?;
+        check::rank(("weight", weight), 2, 2)?;
+        check::shape(("weight", weight), first.shape())?;
+        weights(weight)?;
+        check::not_empty(("weight", weight))?;
+        if is_exchanged(weight) != is_exchanged(first) {
+            return Err(Refusal::Strides {
+                operand: "one weight of several",
+            });
+        }
+    }
+    product(x, first.shape()[0])?;
+    group_list(groups, all_weights.len())?;
+    Ok(Spec::contiguous(x.dtype, [x.shape()[0], first.shape()[1]])?)
+}
+
 /// What [`grouped_matmul_each`] makes of up to 128 pairs of `x` `[M, K]` and `weight` `[K, N]`, each with a bias
 /// `[N]` if there are any. Weights are all contiguous or all views with their dimensions exchanged.
 ///
@@ -196,6 +231,69 @@ pub fn grouped_matmul(
     product.prepare(stream, y)?.launch()
 }
 
+/// [`grouped_matmul`] without a bias, into `y`: rows behind the last group **stay as they are**.
+///
+/// # Errors
+///
+/// Refused by [`check`], `y` is not such a result or not contiguous, or a call failed.
+pub fn grouped_matmul_into(
+    stream: &Stream,
+    x: &Tensor,
+    weight: &Tensor,
+    groups: (&Tensor, Groups),
+    y: &Tensor,
+) -> Result<()> {
+    let device = stream.device();
+    let platform = device.platform();
+    let result = check(platform, x.spec(), weight.spec(), groups.0.spec(), None)?;
+    by_rows(stream, x, std::slice::from_ref(weight), groups, &result, y)
+}
+
+/// The same with a weight `[K, N]` for each group.
+///
+/// # Errors
+///
+/// Refused by [`check_list`], `y` is not such a result or not contiguous, or a call failed.
+pub fn grouped_matmul_of_list(
+    stream: &Stream,
+    x: &Tensor,
+    weights: &[Tensor],
+    groups: (&Tensor, Groups),
+    y: &Tensor,
+) -> Result<()> {
+    let device = stream.device();
+    let specs: Vec<_> = weights.iter().map(Tensor::spec).collect();
+    let result = check_list(device.platform(), x.spec(), &specs, groups.0.spec())?;
+    by_rows(stream, x, weights, groups, &result, y)
+}
+
+fn by_rows(
+    stream: &Stream,
+    x: &Tensor,
+    weights: &[Tensor],
+    (list, kind): (&Tensor, Groups),
+    result: &Spec,
+    y: &Tensor,
+) -> Result<()> {
+    check::dtype(("y", y.spec()), &[result.dtype])?;
+    check::shape(("y", y.spec()), result.shape())?;
+    check::contiguous(("y", y.spec()))?;
+    if result.is_empty() {
+        return Ok(());
+    }
+    let product = Product {
+        x: Operand::List(vec![x.clone()]),
+        weight: Operand::List(weights.to_vec()),
+        bias: Operand::Absent,
+        groups: Operand::from(list),
+        output: Operand::List(vec![y.clone()]),
+        split_item: 2,
+        group_type: 0,
+        groups_code: kind.code(),
+    };
+    product.prepare(stream, ())?.launch()
+}
+
 /// Each `x` times its weight.
 ///
 /// # Errors
@@ -239,7 +337,8 @@ pub fn grouped_matmul_each(
     product.prepare(stream, outputs)?.launch()
 }
 
-/// The gradient of [`grouped_matmul`] by its weight, `[E, K, N]`: for each group `xᵀ · dy` of its rows.
+/// The gradient of [`grouped_matmul`] by its weight, `[E, K, N]`: for each group `xᵀ · dy` of its rows, zeros
+/// for one without rows.
 ///
 /// # Errors
 ///

@@ -1,8 +1,9 @@
-//! RMS norm: `aclnnRmsNorm`, `aclnnAddRmsNorm` and the gradient, `aclnnRmsNormGrad`.
+//! RMS norm: `aclnnRmsNorm`, `aclnnGemmaRmsNorm`, `aclnnAddRmsNorm` and the gradient, `aclnnRmsNormGrad`.
 //!
 //! `y = x · rstd · gamma` with `rstd = 1 / sqrt(mean(x²) + epsilon)` over the last dimensions, those of
 //! `gamma`. CANN computes in f32 and rounds once at the end. [`add_rms_norm`] differs on Ascend910B: it
-//! rounds the sum, and `x · rstd` before the weight, as Llama's own code does.
+//! rounds the sum, and `x · rstd` before the weight, as Llama's own code does. [`gemma_rms_norm`] weighs with
+//! `1 + gamma`, which it adds in f32.
 
 use super::check::{self, Named};
 use super::{Checked, Refusal};
@@ -53,6 +54,20 @@ pub struct Gradients {
 pub fn check(platform: &Platform, x: &Spec, gamma: &Spec, epsilon: f64) -> Checked<Outputs> {
     check::processor(platform, "RmsNorm")?;
     check::rank(("x", x), 1, 8)?;
+    weight(("x", x), gamma)?;
+    positive(epsilon)?;
+    outputs(x, gamma)
+}
+
+/// What [`gemma_rms_norm`] makes of `x` and `gamma`: as [`check`], but both of one type.
+///
+/// # Errors
+///
+/// Why CANN would refuse.
+pub fn check_gemma(platform: &Platform, x: &Spec, gamma: &Spec, epsilon: f64) -> Checked<Outputs> {
+    check::processor(platform, "GemmaRmsNorm")?;
+    check::rank(("x", x), 1, 8)?;
+    check::one_float(&[("x", x), ("gamma", gamma)])?;
     weight(("x", x), gamma)?;
     positive(epsilon)?;
     outputs(x, gamma)
@@ -165,6 +180,48 @@ pub fn prepare(
             )
         }
     })
+}
+
+/// `x · rstd · (1 + gamma)`.
+///
+/// CANN has no gradient of its own for it: that of [`rms_norm`] at the weight `1 + gamma` is the same.
+///
+/// # Errors
+///
+/// Refused by [`check_gemma`], or a call failed.
+pub fn gemma_rms_norm(
+    stream: &Stream,
+    x: &Tensor,
+    gamma: &Tensor,
+    epsilon: f64,
+) -> Result<Normalised> {
+    let device = stream.device();
+    let outputs = check_gemma(device.platform(), x.spec(), gamma.spec(), epsilon)?;
+    let y = Tensor::like(stream, &outputs.y)?;
+    let rstd = Tensor::like(stream, &outputs.rstd)?;
+    let output = Normalised {
+        y: y.clone(),
+        rstd: rstd.clone(),
+    };
+    if x.spec().is_empty() {
+        return Ok(output);
+    }
+    let norm = &device.cann().sys().norm;
+    let phase_one = norm.aclnnGemmaRmsNormGetWorkspaceSize.get()?;
+    let request = Request {
+        stream,
+        operator: "aclnnGemmaRmsNorm",
+        operands: [x, gamma, &y, &rstd].map(Into::into).into(),
+        attributes: vec![epsilon.into()],
+        phase_two: norm.aclnnGemmaRmsNorm.get()?,
+    };
+    let prepared = request.prepare(output, |operands, answer| {
+        let [x, gamma, y, rstd] = operands.tensors();
+        let (workspace, executor) = (&mut answer.workspace, &mut answer.executor);
+        // SAFETY: operands live as long as the plan, and there are places for the answers.
+        unsafe { phase_one(x, gamma, epsilon, y, rstd, workspace, executor) }
+    })?;
+    prepared.launch()
 }
 
 /// `x1 + x2`, and [`rms_norm`] of that with CANN's own rounding.

@@ -1,4 +1,4 @@
-//! RMS norm, its gradient, and the one that adds first.
+//! RMS norm, Gemma's, the gradient, and the one that adds first.
 
 use std::sync::Arc;
 
@@ -26,7 +26,6 @@ fn rows(x: &Tensor, gamma: &Tensor) -> Outcome<Rows> {
         "x has {} axes; it takes 1 to 8",
         x.rank()
     );
-    ensure!(gamma.count() > 0, ACLNN_ERR_PARAM_INVALID, "gamma is empty");
     let fits =
         (1..=x.rank()).contains(&gamma.rank()) && x.shape[x.rank() - gamma.rank()..] == gamma.shape;
     ensure!(
@@ -40,6 +39,12 @@ fn rows(x: &Tensor, gamma: &Tensor) -> Outcome<Rows> {
     let mut rstd = x.shape.clone();
     rstd[kept..].fill(1);
     Ok(Rows { rstd, kept })
+}
+
+/// Gemma's norm alone takes a gamma without elements.
+fn check_not_empty(gamma: &Tensor) -> Outcome<()> {
+    ensure!(gamma.count() > 0, ACLNN_ERR_PARAM_INVALID, "gamma is empty");
+    Ok(())
 }
 
 /// Combinations of dtypes: gamma like x, or f32 with x in a half type.
@@ -64,6 +69,7 @@ pub unsafe extern "C" fn aclnnRmsNormGetWorkspaceSize(
         check_dtypes(&x, &gamma)?;
         check_dtype("y", &y, &[x.dtype])?;
         check_dtype("rstd", &rstd, &[ACL_FLOAT])?;
+        check_not_empty(&gamma)?;
         let rows = rows(&x, &gamma)?;
         check_shape("y", &y, &x.shape)?;
         check_shape("rstd", &rstd, &rows.rstd)?;
@@ -72,6 +78,42 @@ pub unsafe extern "C" fn aclnnRmsNormGetWorkspaceSize(
                 unreachable!("taken above")
             };
             let values = norm::rms_norm(&x.floats(memory)?, &gamma.floats(memory)?, epsilon as f32);
+            y.store(memory, &values.0)?;
+            rstd.store(memory, &values.1)
+        }))
+    })
+}
+
+// All of one dtype but rstd; the weight of a row is 1 + gamma, in f32.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aclnnGemmaRmsNormGetWorkspaceSize(
+    x: *const aclTensor,
+    gamma: *const aclTensor,
+    epsilon: f64,
+    y: *const aclTensor,
+    rstd: *const aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus {
+    phase_one("aclnnGemmaRmsNorm", workspace_size, executor, |operands| {
+        let (x, gamma) = (operands.input("x", x)?, operands.input("gamma", gamma)?);
+        let (y, rstd) = (operands.output("y", y)?, operands.output("rstd", rstd)?);
+        check_dtype("x", &x, &[ACL_FLOAT16, ACL_BF16, ACL_FLOAT])?;
+        check_dtype("gamma", &gamma, &[x.dtype])?;
+        check_dtype("y", &y, &[x.dtype])?;
+        check_dtype("rstd", &rstd, &[ACL_FLOAT])?;
+        let rows = rows(&x, &gamma)?;
+        check_shape("y", &y, &x.shape)?;
+        check_shape("rstd", &rstd, &rows.rstd)?;
+        Ok(Arc::new(move |memory, operands| {
+            let [x, gamma, y, rstd] = operands else {
+                unreachable!("taken above")
+            };
+            if x.count() == 0 {
+                return Ok(());
+            }
+            let gamma: Vec<f32> = gamma.floats(memory)?.iter().map(|g| 1.0 + g).collect();
+            let values = norm::rms_norm(&x.floats(memory)?, &gamma, epsilon as f32);
             y.store(memory, &values.0)?;
             rstd.store(memory, &values.1)
         }))
@@ -110,6 +152,7 @@ pub unsafe extern "C" fn aclnnRmsNormGradGetWorkspaceSize(
             "x has {} axes; it takes 2 to 8",
             x.rank()
         );
+        check_not_empty(&gamma)?;
         let rows = rows(&x, &gamma)?;
         check_shape("dy", &dy, &x.shape)?;
         check_shape("dx", &dx, &x.shape)?;
@@ -161,6 +204,7 @@ pub unsafe extern "C" fn aclnnAddRmsNormGetWorkspaceSize(
             check_dtype(name, tensor, &[x1.dtype])?;
         }
         check_dtype("rstd", &rstd, &[ACL_FLOAT])?;
+        check_not_empty(&gamma)?;
         let rows = rows(&x1, &gamma)?;
         for (name, tensor) in [("x2", &x2), ("y", &y), ("x", &x)] {
             check_shape(name, tensor, &x1.shape)?;
@@ -193,6 +237,7 @@ pub unsafe extern "C" fn aclnnAddRmsNormGetWorkspaceSize(
 
 operators! { norm:
     aclnnRmsNormGetWorkspaceSize, aclnnRmsNorm;
+    aclnnGemmaRmsNormGetWorkspaceSize, aclnnGemmaRmsNorm;
     aclnnRmsNormGradGetWorkspaceSize, aclnnRmsNormGrad;
     aclnnAddRmsNormGetWorkspaceSize, aclnnAddRmsNorm;
 }

@@ -6,7 +6,8 @@ use cann_sys::meta::*;
 
 use crate::abi::operators;
 use crate::error::{Outcome, ensure, fail};
-use crate::executor::{check_contiguous, check_dtype, check_shape, phase_one};
+use crate::executor::{Operands, Work, check_contiguous, check_dtype, check_shape, phase_one};
+use crate::ops::grouped_matmul::matmul;
 use crate::ops::rotary::{self, Style};
 use crate::state;
 use crate::tensor::{self, Tensor};
@@ -199,6 +200,57 @@ fn summed(values: &[f32], x: &[usize], table: &[usize]) -> Vec<f32> {
     terms.iter().map(|terms| crate::ops::sum(terms)).collect()
 }
 
+/// The forward operator: `rotate`, a matrix, takes the place of the mode's rotation.
+fn forward(
+    operands: &mut Operands,
+    [x, cos, sin]: [*const aclTensor; 3],
+    mode: i64,
+    rotate: Option<*const aclTensor>,
+    output: *const aclTensor,
+) -> Outcome<Work> {
+    let x = operands.input("x", x)?;
+    let (cos, sin) = (operands.input("cos", cos)?, operands.input("sin", sin)?);
+    let rotate = match rotate {
+        None => None,
+        Some(rotate) => operands.optional("rotate", rotate)?,
+    };
+    let output = operands.output("out", output)?;
+    let style = style(mode)?;
+    check_dtype("out", &output, &[x.dtype])?;
+    check_contiguous("out", &output)?;
+    check_shape("out", &output, &x.shape)?;
+    check(&x, &cos, &sin, style)?;
+    if let Some(rotate) = &rotate {
+        let width = x.shape[x.rank() - 1];
+        check_dtype("rotate", rotate, &[x.dtype])?;
+        check_shape("rotate", rotate, &[width, width])?;
+    }
+    Ok(Arc::new(move |memory, operands| {
+        let (x, cos, sin, rotate, output) = match operands {
+            [x, cos, sin, output] => (x, cos, sin, None, output),
+            [x, cos, sin, rotate, output] => (x, cos, sin, Some(rotate), output),
+            _ => unreachable!("taken above"),
+        };
+        if x.count() == 0 {
+            return Ok(());
+        }
+        let (cos, sin) = (
+            broadcast(cos, x).floats(memory)?,
+            broadcast(sin, x).floats(memory)?,
+        );
+        let width = x.shape[x.rank() - 1];
+        let values = x.floats(memory)?;
+        let rotated = match rotate {
+            None => rotary::rotated(&values, width, style),
+            Some(matrix) => {
+                let matrix = matrix.floats(memory)?;
+                matmul(&values, &matrix, values.len() / width, width, width)
+            }
+        };
+        output.store(memory, &rotary::rotary(&values, &rotated, &cos, &sin))
+    }))
+}
+
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aclnnRotaryPositionEmbeddingGetWorkspaceSize(
     x: *const aclTensor,
@@ -213,31 +265,26 @@ pub unsafe extern "C" fn aclnnRotaryPositionEmbeddingGetWorkspaceSize(
         "aclnnRotaryPositionEmbedding",
         workspace_size,
         executor,
-        |operands| {
-            let x = operands.input("x", x)?;
-            let (cos, sin) = (operands.input("cos", cos)?, operands.input("sin", sin)?);
-            let output = operands.output("out", output)?;
-            let style = style(mode)?;
-            check_dtype("out", &output, &[x.dtype])?;
-            check_contiguous("out", &output)?;
-            check_shape("out", &output, &x.shape)?;
-            check(&x, &cos, &sin, style)?;
-            Ok(Arc::new(move |memory, operands| {
-                let [x, cos, sin, output] = operands else {
-                    unreachable!("taken above")
-                };
-                if x.count() == 0 {
-                    return Ok(());
-                }
-                let (cos, sin) = (
-                    broadcast(cos, x).floats(memory)?,
-                    broadcast(sin, x).floats(memory)?,
-                );
-                let width = x.shape[x.rank() - 1];
-                let values = rotary::rotary(&x.floats(memory)?, &cos, &sin, width, style);
-                output.store(memory, &values)
-            }))
-        },
+        |operands| forward(operands, [x, cos, sin], mode, None, output),
+    )
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aclnnRotaryPositionEmbeddingV2GetWorkspaceSize(
+    x: *const aclTensor,
+    cos: *const aclTensor,
+    sin: *const aclTensor,
+    mode: i64,
+    rotate: *const aclTensor,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus {
+    phase_one(
+        "aclnnRotaryPositionEmbeddingV2",
+        workspace_size,
+        executor,
+        |operands| forward(operands, [x, cos, sin], mode, Some(rotate), output),
     )
 }
 
@@ -322,5 +369,6 @@ pub unsafe extern "C" fn aclnnRotaryPositionEmbeddingGradGetWorkspaceSize(
 
 operators! { rotary:
     aclnnRotaryPositionEmbeddingGetWorkspaceSize, aclnnRotaryPositionEmbedding;
+    aclnnRotaryPositionEmbeddingV2GetWorkspaceSize, aclnnRotaryPositionEmbeddingV2;
     aclnnRotaryPositionEmbeddingGradGetWorkspaceSize, aclnnRotaryPositionEmbeddingGrad;
 }

@@ -36,9 +36,8 @@ pub fn rotated(x: &[f32], width: usize, style: Style) -> Vec<f32> {
     .collect()
 }
 
-/// The embedding.
-pub fn rotary(x: &[f32], cos: &[f32], sin: &[f32], width: usize, style: Style) -> Vec<f32> {
-    let rotated = rotated(x, width, style);
+/// The embedding, of `x` and what [`rotated`] or a matrix made of it.
+pub fn rotary(x: &[f32], rotated: &[f32], cos: &[f32], sin: &[f32]) -> Vec<f32> {
     let pairs = x.iter().zip(cos).zip(rotated.iter().zip(sin));
     pairs
         .map(|((x, cos), (rotated, sin))| x * cos + rotated * sin)
