@@ -7,7 +7,7 @@ use cann_sys::meta::*;
 use crate::abi::operators;
 use crate::error::{Outcome, ensure, fail};
 use crate::executor::{Operands, Work, check_contiguous, check_dtype, check_shape, phase_one};
-use crate::ops::grouped_matmul::matmul;
+use crate::ops::matmul::product;
 use crate::ops::rotary::{self, Style};
 use crate::state;
 use crate::tensor::{self, Tensor};
@@ -244,7 +244,7 @@ fn forward(
             None => rotary::rotated(&values, width, style),
             Some(matrix) => {
                 let matrix = matrix.floats(memory)?;
-                matmul(&values, &matrix, values.len() / width, width, width)
+                product(&values, &matrix, values.len() / width, width, width)
             }
         };
         output.store(memory, &rotary::rotary(&values, &rotated, &cos, &sin))
