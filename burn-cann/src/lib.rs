@@ -72,6 +72,7 @@ mod cann;
 mod code;
 pub mod descriptor;
 mod device;
+pub mod diagnosis;
 mod dtype;
 mod error;
 mod event;

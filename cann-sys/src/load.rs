@@ -1,5 +1,6 @@
 //! Finding a toolkit and resolving every function in it.
 
+use std::ffi::{CStr, c_char};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -7,6 +8,7 @@ use crate::bindings::*;
 use crate::error::{Attempt, LoadError};
 use crate::open::{Libraries, Visibility};
 use crate::search::{Search, operator_libraries};
+use crate::symbol::Symbol;
 
 /// CANN, as far as it was found: one table per area.
 ///
@@ -32,6 +34,7 @@ pub struct Cann {
     pub hccl: Hccl,
     folder: PathBuf,
     attempts: Vec<Attempt>,
+    emulator: Option<String>,
 }
 
 impl Cann {
@@ -85,6 +88,11 @@ impl Cann {
         &self.attempts
     }
 
+    /// The version of `cann-emulator`, if that is what was loaded in place of CANN.
+    pub fn emulator(&self) -> Option<&str> {
+        self.emulator.as_deref()
+    }
+
     fn resolve(
         folder: &Path,
         runtime: &Libraries,
@@ -123,8 +131,19 @@ impl Cann {
             hccl: Hccl::resolve(&hccl),
             folder: folder.to_path_buf(),
             attempts,
+            emulator: emulator(runtime),
         }
     }
+}
+
+/// The emulator says so by a function that CANN has not.
+fn emulator(runtime: &Libraries) -> Option<String> {
+    // SAFETY: the prototype is the one that the emulator documents.
+    let version: Symbol<unsafe extern "C" fn() -> *const c_char> =
+        unsafe { runtime.symbol("cannEmulatorVersion") };
+    // SAFETY: the function asks nothing of its caller and returns a string that is never freed.
+    let version = unsafe { CStr::from_ptr(version.get().ok()?()) };
+    Some(version.to_string_lossy().into_owned())
 }
 
 fn refuse_stubs(folder: &Path) -> Result<(), LoadError> {

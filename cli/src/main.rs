@@ -6,6 +6,7 @@
 
 mod bisect;
 mod choice;
+mod doctor;
 mod inspect;
 mod list;
 mod new_kernel;
@@ -52,6 +53,7 @@ enum Command {
     Inspect(inspect::Args),
     Verify(verify::Args),
     Semantics(semantics::Args),
+    Doctor(doctor::Args),
     Bisect(bisect::Args),
     NewKernel(new_kernel::Args),
     #[cfg(feature = "remote")]
@@ -103,6 +105,7 @@ fn execute(command: Command) -> anyhow::Result<()> {
         Command::Inspect(args) => inspect::run(&args),
         Command::Verify(args) => verify::run(&args),
         Command::Semantics(args) => semantics::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
         Command::Bisect(args) => bisect::run(&args),
         Command::NewKernel(args) => new_kernel::run(&args),
         #[cfg(feature = "remote")]

@@ -15,6 +15,7 @@ pub mod copy;
 pub mod create;
 pub mod elementwise;
 pub mod grouped_matmul;
+pub mod identity;
 pub mod matmul;
 pub mod meta;
 pub mod moe;

@@ -1,0 +1,88 @@
+//! One thing that was looked at.
+
+use std::fmt;
+
+/// The layer that a finding is about, from the bottom up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Area {
+    /// Operating system and processor.
+    Platform,
+    /// The driver of the NPU and the device nodes that it makes.
+    Driver,
+    /// The toolkit: its environment and its libraries.
+    Toolkit,
+    /// The functions that the libraries export.
+    Functions,
+    /// The devices, opened and tried.
+    Device,
+}
+
+impl fmt::Display for Area {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.pad(match self {
+            Self::Platform => "platform",
+            Self::Driver => "driver",
+            Self::Toolkit => "toolkit",
+            Self::Functions => "functions",
+            Self::Device => "device",
+        })
+    }
+}
+
+/// How it stands with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// As it should be.
+    Good,
+    /// Worth knowing; nothing has to be done.
+    Note,
+    /// Something that an NPU needs is not there.
+    Missing,
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.pad(match self {
+            Self::Good => "ok",
+            Self::Note => "note",
+            Self::Missing => "missing",
+        })
+    }
+}
+
+/// What was found, and what to do about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// What it is about.
+    pub area: Area,
+    /// How it stands.
+    pub state: State,
+    /// What was found.
+    pub text: String,
+    /// What to do, if something is to be done.
+    pub advice: Option<String>,
+}
+
+impl Finding {
+    pub(super) fn good(area: Area, text: impl Into<String>) -> Self {
+        Self::new(area, State::Good, text, None)
+    }
+
+    pub(super) fn note(area: Area, text: impl Into<String>) -> Self {
+        Self::new(area, State::Note, text, None)
+    }
+
+    pub(super) fn missing(area: Area, text: impl Into<String>, advice: impl Into<String>) -> Self {
+        Self::new(area, State::Missing, text, Some(advice.into()))
+    }
+
+    fn new(area: Area, state: State, text: impl Into<String>, advice: Option<String>) -> Self {
+        let text = text.into();
+        Self {
+            area,
+            state,
+            text,
+            advice,
+        }
+    }
+}

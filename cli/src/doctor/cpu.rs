@@ -1,0 +1,25 @@
+//! The processor and the kernels for it.
+
+use super::report::Report;
+use burn_kernels::dispatch::{DeviceKind, x86_64_level};
+use burn_kernels::registry;
+
+/// Adds the processor, and how many kernels have an implementation for it.
+pub fn look(report: &mut Report) {
+    let processor = match std::env::consts::ARCH {
+        "x86_64" => format!("x86-64-v{}", x86_64_level()),
+        other => other.to_owned(),
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let text = format!("{processor}, {threads} threads");
+    report.add("cpu", "ok", text, None);
+    let all = registry::kernels().count();
+    let here = registry::kernels()
+        .filter(|kernel| {
+            let mut devices = kernel.implementations.iter().map(|one| one.device);
+            devices.any(|device| device == DeviceKind::Cpu)
+        })
+        .count();
+    let text = format!("{here} of {all} kernels have an implementation for the CPU");
+    report.add("cpu", "ok", text, None);
+}

@@ -1,0 +1,92 @@
+//! `kernels doctor`.
+
+mod common;
+
+use common::{command, errors};
+use serde_json::Value;
+use std::path::Path;
+use std::process::Output;
+use tempfile::TempDir;
+
+/// Runs the doctor where CANN can only be in `folder`.
+fn doctor(folder: &Path, args: &[&str]) -> Output {
+    let mut command = command();
+    command.arg("doctor").args(args).env("CANN_LIB_DIR", folder);
+    command.output().expect("the program starts")
+}
+
+fn json(folder: &Path) -> Value {
+    let output = doctor(folder, &["--json"]);
+    assert!(output.status.success(), "{}", errors(&output));
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+#[test]
+fn a_machine_without_an_npu_is_no_failure_unless_one_is_required() {
+    let folder = TempDir::new().unwrap();
+    let report = json(folder.path());
+    assert_eq!(report["npu"]["built"], cfg!(feature = "npu"));
+    assert_eq!(report["npu"]["ready"], false);
+    assert_eq!(report["npu"]["devices"], serde_json::json!([]));
+    let areas: Vec<_> = report["findings"].as_array().unwrap().iter().collect();
+    assert!(areas.iter().any(|finding| finding["area"] == "cpu"));
+    let output = doctor(folder.path(), &["--require", "npu"]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = errors(&output);
+    let expected = match cfg!(feature = "npu") {
+        true => "missing",
+        false => "build it with `--features npu`",
+    };
+    assert!(
+        said.contains("no NPU is ready") && said.contains(expected),
+        "{said}"
+    );
+}
+
+#[cfg(all(feature = "npu", target_os = "linux"))]
+mod emulated {
+    use super::*;
+    use std::env;
+    use std::os::unix::fs::symlink;
+
+    /// The emulator under CANN's names.
+    fn emulator() -> TempDir {
+        let program = env::current_exe().unwrap();
+        let library = program.parent().unwrap().join("libcann_emulator.so");
+        assert!(library.exists(), "Cargo builds it beside the tests");
+        let folder = TempDir::new().unwrap();
+        for name in ["libascendcl.so", "libnnopbase.so", "libopapi.so"] {
+            symlink(&library, folder.path().join(name)).unwrap();
+        }
+        folder
+    }
+
+    #[test]
+    fn an_emulated_npu_is_ready_and_is_not_taken_for_a_real_one() {
+        let folder = emulator();
+        let report = json(folder.path());
+        assert_eq!(report["npu"]["ready"], false);
+        assert_eq!(report["npu"]["emulated"], true);
+        assert_eq!(report["npu"]["devices"], serde_json::json!([0, 1]));
+        let real = doctor(folder.path(), &["--require", "npu"]);
+        assert_eq!(real.status.code(), Some(1));
+        assert!(errors(&real).contains("emulated NPUs ready: 0, 1"));
+        let emulated = doctor(folder.path(), &["--require", "emulated-npu"]);
+        assert!(emulated.status.success(), "{}", errors(&emulated));
+        let text = String::from_utf8(emulated.stdout).unwrap();
+        assert!(text.contains("the emulator, version"), "{text}");
+    }
+
+    #[test]
+    fn what_is_missing_is_told_with_advice() {
+        let folder = TempDir::new().unwrap();
+        let report = json(folder.path());
+        let findings = report["findings"].as_array().unwrap();
+        let advised = |area: &str| {
+            let mut findings = findings.iter().filter(|finding| finding["area"] == area);
+            findings.any(|finding| finding["state"] == "missing" && finding["advice"].is_string())
+        };
+        assert!(advised("npu toolkit"), "{report}");
+        assert!(advised("npu driver"), "{report}");
+    }
+}
