@@ -4,7 +4,7 @@
 //! use burn::tensor::Tensor;
 //! use kernels_runtime::npu;
 //!
-//! # fn main() -> Result<(), npu::NpuError> {
+//! # fn main() -> Result<(), npu::DeviceError> {
 //! let device = npu::device(0)?;
 //! let x = Tensor::<2>::ones([2, 3], &device);
 //! println!("{x}");
@@ -21,113 +21,35 @@
 //! Which operations run on the NPU and which on the host is told by [`burn_cann::backend::ops`];
 //! `BURN_CANN_FALLBACK=deny` makes the latter errors.
 //!
-//! What this was run on: the project's emulator of CANN. Nothing was run on an Ascend device.
+//! # Kernels
+//!
+//! Each operation has a module `npu` with
+//! * `decide`, a pure function of platform, key, types, shapes and layouts: which operators of CANN compute
+//!   it, or why none do. It looks at no memory and needs no device, so dispatch can ask it before it
+//!   chooses;
+//! * `forward` and `backward`, which mirror the operation's kernel trait. They put work on a stream and return:
+//!   none of them waits for the device.
+//!
+//! Tensors are [`burn_cann::Tensor`]s. What CANN takes contiguous only is copied where it is not, and each
+//! table of decisions says what else is moved.
+//!
+//! **Precision.** CANN computes in f32 and rounds each operator's result once. Where a composition rounds
+//! between operators, or once where the key's reference rounds twice, results stay within the public
+//! precision standard of Ascend operators, `|a − g| ≤ t · (1 + |g|)` with `t` = 2⁻⁶ in bf16 and 2⁻⁹ in f16
+//! (2⁻¹⁰ · |g| + 2⁻¹⁶ in f32) beside the exact `g`, for operands around 1; the tests hold every element to it.
+//!
+//! Nothing here was run on an Ascend device, only on this project's emulator of CANN.
 
+pub(crate) mod base;
+mod device;
 mod host;
+pub(crate) mod kernels;
+mod limits;
+pub(crate) mod refused;
+pub(crate) mod views;
 
-use crate::dispatch::DeviceKind;
-use crate::remote::{
-    self, Address, ConnectError, InvalidAddress, ServeError, ServeOptions, Server,
-};
-use burn::tensor::Device;
-use burn_cann::backend::{CannBackend, CannDevice};
-use std::sync::{Mutex, PoisonError};
+pub use device::{DeviceError, close, connect, device, devices, serve};
+pub use refused::{NpuError, Refused};
 
-/// Why there is no NPU.
-#[derive(Debug, thiserror::Error)]
-pub enum NpuError {
-    /// No toolkit, no driver, a device that is not usable, or a setting that means nothing.
-    #[error("{0}; `kernels doctor` looks at everything that an NPU needs")]
-    Cann(#[from] burn_cann::backend::Error),
-    /// CANN is there and counts no device.
-    #[error("CANN counts no NPU on this machine; see `npu-smi info` and ASCEND_RT_VISIBLE_DEVICES")]
-    NoDevices,
-    /// The server in this process did not start.
-    #[error(transparent)]
-    Serve(#[from] ServeError),
-    /// It could not be reached, or another machine's could not.
-    #[error(transparent)]
-    Connect(#[from] ConnectError),
-}
-
-/// The server of this process and the devices that it gave.
-struct Here {
-    // Dropped after the devices, which say nothing when they go.
-    devices: Vec<Device>,
-    _server: Server,
-}
-
-static HERE: Mutex<Option<Here>> = Mutex::new(None);
-
-/// NPU `index` of this machine, numbered from 0.
-///
-/// # Errors
-/// See [`NpuError`].
-pub fn device(index: usize) -> Result<Device, NpuError> {
-    let devices = devices()?;
-    let count = u32::try_from(devices.len()).unwrap_or(u32::MAX);
-    let device = devices.into_iter().nth(index);
-    Ok(device.ok_or(burn_cann::backend::Error::NoDevice { index, count })?)
-}
-
-/// The NPUs of this machine. All are opened.
-///
-/// # Errors
-/// See [`NpuError`].
-pub fn devices() -> Result<Vec<Device>, NpuError> {
-    let mut here = HERE.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(here) = here.as_ref() {
-        return Ok(here.devices.clone());
-    }
-    let started = start()?;
-    let devices = started.devices.clone();
-    *here = Some(started);
-    Ok(devices)
-}
-
-fn start() -> Result<Here, NpuError> {
-    // The server is this process: it may read the weights that this process may read.
-    let options = ServeOptions::websocket(([127, 0, 0, 1], 0)).weights("/");
-    let server = serve(options)?;
-    let devices = remote::connect(server.address(), server.token())?;
-    Ok(Here {
-        devices,
-        _server: server,
-    })
-}
-
-/// Serves the NPUs of this machine to other programs, which [`connect`] to them.
-///
-/// # Errors
-/// See [`NpuError`].
-pub fn serve(options: ServeOptions) -> Result<Server, NpuError> {
-    let devices = CannDevice::all()?;
-    if devices.is_empty() {
-        return Err(NpuError::NoDevices);
-    }
-    for device in &devices {
-        // What is wrong with it is said here and not by the first operation.
-        CannDevice::open(device.index())?;
-    }
-    Ok(Server::start::<CannBackend>(devices, options)?)
-}
-
-/// The NPUs that a server elsewhere serves; its other devices are left out.
-///
-/// # Errors
-/// See [`NpuError`].
-pub fn connect(
-    address: impl TryInto<Address, Error: Into<InvalidAddress>>,
-    token: &str,
-) -> Result<Vec<Device>, NpuError> {
-    let mut devices = remote::connect(address, token)?;
-    devices.retain(|device| DeviceKind::of(device) == DeviceKind::Npu);
-    Ok(devices)
-}
-
-/// Stops the server of this process. Tensors on its devices are lost; a later [`device`] starts
-/// anew, which is also the way on after a device was lost.
-pub fn close() {
-    let mut here = HERE.lock().unwrap_or_else(PoisonError::into_inner);
-    drop(here.take());
-}
+/// The result of work that was put on a stream.
+pub type Result<T, E = NpuError> = std::result::Result<T, E>;
