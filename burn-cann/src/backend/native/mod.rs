@@ -3,9 +3,16 @@
 //! Functions give a result or decline: what an operator refuses is the host's to do.
 
 pub(super) mod activation;
+pub(super) mod attention;
 pub(super) mod copy;
 pub(super) mod create;
 pub(super) mod elementwise;
+pub(super) mod index;
+pub(super) mod norm;
+pub(super) mod product;
+pub(super) mod random;
+pub(super) mod reduce;
+pub(super) mod sort;
 
 use burn_backend::{DType, Scalar as BurnScalar};
 
@@ -66,4 +73,40 @@ fn broadcast(one: &[usize], other: &[usize]) -> Native<Vec<usize>> {
         })
         .collect::<Option<_>>()
         .ok_or_else(|| Declined::because(format!("shapes {one:?} and {other:?} don't go together")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scalars_are_of_the_kind_of_their_tensor() {
+        let scalar = |value, dtype| scalar(value, dtype).ok();
+        assert_eq!(
+            scalar(BurnScalar::Int(3), DType::BF16),
+            Some(Scalar::Float(3.0))
+        );
+        assert_eq!(
+            scalar(BurnScalar::Float(-2.7), DType::I32),
+            Some(Scalar::Int(-2))
+        );
+        assert_eq!(
+            scalar(BurnScalar::Bool(true), DType::U8),
+            Some(Scalar::Int(1))
+        );
+        let truth = DType::Bool(burn_backend::BoolStore::Native);
+        assert_eq!(scalar(BurnScalar::UInt(1), truth), Some(Scalar::Bool(true)));
+        assert_eq!(scalar(BurnScalar::UInt(u64::MAX), DType::I64), None);
+        assert_eq!(scalar(BurnScalar::Float(1e19), DType::I64), None);
+        assert_eq!(scalar(BurnScalar::Float(f64::NAN), DType::I64), None);
+    }
+
+    #[test]
+    fn shapes_broadcast_from_the_end() {
+        let broadcast = |one: &[usize], other: &[usize]| broadcast(one, other).ok();
+        assert_eq!(broadcast(&[2, 1, 3], &[4, 1]), Some(vec![2, 4, 3]));
+        assert_eq!(broadcast(&[0], &[1]), Some(vec![0]));
+        assert_eq!(broadcast(&[], &[2]), Some(vec![2]));
+        assert_eq!(broadcast(&[2], &[3]), None);
+    }
 }

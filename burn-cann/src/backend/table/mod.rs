@@ -67,6 +67,7 @@ mod prelude {
 
     pub(super) use super::super::device::CannDevice;
     pub(super) use super::super::host::Operand;
+    pub(super) use super::super::native::attention::flash;
     pub(super) use super::super::native::elementwise::{by, compare, compare_by, one, two};
     pub(super) use super::super::native::*;
     pub(super) use super::super::operation::Operation;
@@ -75,6 +76,7 @@ mod prelude {
     pub(super) use super::{carry, upload};
     pub(super) use crate::ops::compare::{Comparison, ComparisonScalar};
     pub(super) use crate::ops::elementwise::{Binary, BinaryScalar};
+    pub(super) use crate::ops::reduce as op;
     pub(super) use crate::ops::unary::Unary;
 
     // The names of Burn's kinds of tensors, which keep the signatures readable.

@@ -5,7 +5,7 @@ use crate::npu::limits::ask;
 use crate::ops::moe::Routing;
 use crate::ops::moe::router::{self, RouterBackend, RouterKernel, npu};
 use crate::registry::{Implementation, Launch};
-use crate::semantics::SemanticsKey;
+use crate::semantics::{Grouping, SemanticsKey};
 use burn::tensor::IntDType;
 use burn_cann::backend::{CannBackend, CannTensor};
 
@@ -15,7 +15,8 @@ const CHOICES: usize = 64;
 
 pub(crate) const IMPLEMENTATION: Implementation = Implementation {
     name: "aclnn-router",
-    accepts: |key| matches!(key, SemanticsKey::MoeBlock(_)),
+    // How many groups a choice is limited to is a number of the call, which limits are not told.
+    accepts: |key| matches!(key, SemanticsKey::MoeBlock(key) if key.grouping == Grouping::None),
     limits: Some(|key, tensors| {
         let SemanticsKey::MoeBlock(key) = *key else {
             unreachable!("other keys are not accepted")

@@ -1,0 +1,166 @@
+//! Attention and its gradient, a head at a time, in f32.
+
+use super::matmul::product;
+use super::sum;
+
+/// Sizes of one call. Heads of queries share those of keys and values in groups.
+#[derive(Clone, Copy)]
+pub(crate) struct Sizes {
+    pub(crate) batch: usize,
+    pub(crate) heads: usize,
+    pub(crate) groups: usize,
+    pub(crate) queries: usize,
+    pub(crate) keys: usize,
+    pub(crate) width: usize,
+}
+
+impl Sizes {
+    /// The place of a head of queries among the heads of all batches, and that of its keys.
+    fn heads(self) -> impl Iterator<Item = (usize, usize)> {
+        (0..self.batch * self.heads).map(move |head| {
+            let (batch, own) = (head / self.heads, head % self.heads);
+            (head, batch * self.groups + own * self.groups / self.heads)
+        })
+    }
+}
+
+/// Part `place` of values in parts of `length`.
+fn part(values: &[f32], place: usize, length: usize) -> &[f32] {
+    &values[place * length..][..length]
+}
+
+fn transposed(values: &[f32], rows: usize, columns: usize) -> Vec<f32> {
+    let mut turned = Vec::with_capacity(values.len());
+    for column in 0..columns {
+        turned.extend((0..rows).map(|row| values[row * columns + column]));
+    }
+    turned
+}
+
+/// What attention gives: the result, and the maximum and sum of each row of scores.
+pub(crate) struct Attended {
+    pub(crate) output: Vec<f32>,
+    pub(crate) most: Vec<f32>,
+    pub(crate) total: Vec<f32>,
+}
+
+/// `softmax(scale · q·kᵀ)·v`, all of [batch, heads, tokens, width]. `masked(head, query, key)` leaves a score
+/// out; a row without any is zero, with a sum of zero.
+pub(crate) fn attention(
+    (q, k, v): (&[f32], &[f32], &[f32]),
+    sizes: Sizes,
+    scale: f32,
+    masked: impl Fn(usize, usize, usize) -> bool,
+) -> Attended {
+    let Sizes {
+        queries,
+        keys,
+        width,
+        ..
+    } = sizes;
+    let (mut output, mut most, mut total) = (Vec::with_capacity(q.len()), Vec::new(), Vec::new());
+    for (head, group) in sizes.heads() {
+        let kt = transposed(part(k, group, keys * width), keys, width);
+        let mut scores = product(part(q, head, queries * width), &kt, queries, width, keys);
+        for (query, row) in scores.chunks_exact_mut(keys).enumerate() {
+            for (key, score) in row.iter_mut().enumerate() {
+                *score = if masked(head, query, key) {
+                    f32::NEG_INFINITY
+                } else {
+                    *score * scale
+                };
+            }
+            let greatest = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+            let shift = if greatest == f32::NEG_INFINITY {
+                0.0
+            } else {
+                greatest
+            };
+            row.iter_mut()
+                .for_each(|score| *score = (*score - shift).exp());
+            let sum = sum(row);
+            let share = if sum > 0.0 { 1.0 / sum } else { 0.0 };
+            row.iter_mut().for_each(|power| *power *= share);
+            most.push(shift);
+            total.push(sum);
+        }
+        output.extend(product(
+            &scores,
+            part(v, group, keys * width),
+            queries,
+            keys,
+            width,
+        ));
+    }
+    Attended {
+        output,
+        most,
+        total,
+    }
+}
+
+/// The gradients by q, k and v, from that of the result and what [`attention`] gave.
+pub(crate) fn attention_grad(
+    (q, k, v): (&[f32], &[f32], &[f32]),
+    (dy, y): (&[f32], &[f32]),
+    (most, total): (&[f32], &[f32]),
+    sizes: Sizes,
+    scale: f32,
+    masked: impl Fn(usize, usize, usize) -> bool,
+) -> (Vec<f32>, Vec<f32>, Vec<f32>) {
+    let Sizes {
+        queries,
+        keys,
+        width,
+        ..
+    } = sizes;
+    let (mut dq, mut dk, mut dv) = (
+        Vec::with_capacity(q.len()),
+        vec![0.0; k.len()],
+        vec![0.0; v.len()],
+    );
+    let add = |to: &mut [f32], values: Vec<f32>| {
+        to.iter_mut()
+            .zip(values)
+            .for_each(|(to, value)| *to += value);
+    };
+    for (head, group) in sizes.heads() {
+        let (q, k) = (part(q, head, queries * width), part(k, group, keys * width));
+        let (dy, y) = (
+            part(dy, head, queries * width),
+            part(y, head, queries * width),
+        );
+        let mut shares = product(q, &transposed(k, keys, width), queries, width, keys);
+        let vt = transposed(part(v, group, keys * width), keys, width);
+        let mut dscores = product(dy, &vt, queries, width, keys);
+        for query in 0..queries {
+            let row = head * queries + query;
+            let products: Vec<f32> = part(dy, query, width)
+                .iter()
+                .zip(part(y, query, width))
+                .map(|(dy, y)| dy * y)
+                .collect();
+            let along = sum(&products);
+            for key in 0..keys {
+                let share = &mut shares[query * keys + key];
+                *share = if masked(head, query, key) || total[row] == 0.0 {
+                    0.0
+                } else {
+                    (*share * scale - most[row]).exp() / total[row]
+                };
+                let dscore = &mut dscores[query * keys + key];
+                *dscore = *share * (*dscore - along) * scale;
+            }
+        }
+        dq.extend(product(&dscores, k, queries, keys, width));
+        let turned = transposed(&dscores, queries, keys);
+        let place = group * keys * width..(group + 1) * keys * width;
+        add(
+            &mut dk[place.clone()],
+            product(&turned, q, keys, queries, width),
+        );
+        let turned = transposed(&shares, queries, keys);
+        add(&mut dv[place], product(&turned, dy, keys, queries, width));
+    }
+    (dq, dk, dv)
+}
