@@ -36,6 +36,13 @@ fn scalar<T>(mut value: T, dtype: aclDataType) -> *mut aclScalar {
     unsafe { aclCreateScalar((&raw mut value).cast(), dtype) }
 }
 
+fn destroy<const N: usize>(scalars: [*mut aclScalar; N]) {
+    for scalar in scalars {
+        // SAFETY: handles are checked.
+        assert_eq!(unsafe { aclDestroyScalar(scalar) }, 0);
+    }
+}
+
 fn ints(values: &[i64]) -> *mut aclIntArray {
     // SAFETY: as many values as are said.
     unsafe { aclCreateIntArray(values.as_ptr(), values.len() as u64) }
@@ -138,8 +145,7 @@ fn scalars_keep_a_tensor_s_dtype() {
     };
     mode(2).expect("documented");
     refused(mode(3), "mode is 3");
-    // SAFETY: made above.
-    unsafe { [half, one, bf16].map(|scalar| aclDestroyScalar(scalar)) };
+    destroy([half, one, bf16]);
     // A destroyed scalar is known to be.
     let (code, text) = adds(&x, half, one, &y).expect_err("destroyed");
     assert_eq!(code, ACLNN_ERR_PARAM_INVALID);
@@ -225,8 +231,7 @@ fn copies_and_fillings_check_what_they_write_to() {
         arange(step, &Tensor::empty(ACL_INT64, &[4])),
         "out has the shape",
     );
-    // SAFETY: made above.
-    unsafe { [start, end, step].map(|scalar| aclDestroyScalar(scalar)) };
+    destroy([start, end, step]);
 }
 
 #[test]

@@ -92,6 +92,9 @@ struct Plan {
     with_mask: bool,
 }
 
+/// Whether a head's query does not see a key.
+type Unseen = Box<dyn Fn(usize, usize, usize) -> bool>;
+
 /// The attributes of both directions.
 struct Attributes {
     scale: f64,
@@ -240,11 +243,7 @@ fn take_mask(
 
 impl Plan {
     /// A key that a query does not see.
-    fn masked(
-        &self,
-        memory: &Memory,
-        mask: Option<&Tensor>,
-    ) -> Outcome<Box<dyn Fn(usize, usize, usize) -> bool>> {
+    fn masked(&self, memory: &Memory, mask: Option<&Tensor>) -> Outcome<Unseen> {
         let Sizes {
             batch,
             heads,
