@@ -1,8 +1,11 @@
 use super::{BASE, give, take};
+use crate::dispatch::Reason;
+use crate::npu::Refused;
 use crate::npu::limits::ask;
 use crate::ops::rms_norm::{self, RmsNormKernel, Settings, TensorGradients, Tensors, npu};
 use crate::registry::{Implementation, Launch};
 use crate::semantics::{Gating, Groups, RmsNormKey, Scale, SemanticsKey};
+use burn_cann::DType;
 use burn_cann::backend::{CannBackend, CannTensor};
 
 pub(crate) const IMPLEMENTATION: Implementation = Implementation {
@@ -22,6 +25,11 @@ pub(crate) const IMPLEMENTATION: Implementation = Implementation {
                 weight: (key.scale == Scale::Weight).then(&mut next),
                 gate: (key.gating != Gating::None).then(&mut next),
             };
+            // CANN's operators round between the norm and the gate, which no key does.
+            if key.gating == Gating::AfterNorm && tensors.x.dtype != DType::F32 {
+                let why = "a gate after the norm is computed in f32 alone";
+                return Err(Refused::new(Reason::Dtype, why));
+            }
             let settings = Settings {
                 eps: 1e-6,
                 group_size: None,
