@@ -46,9 +46,9 @@
 //!   own bodies.
 //! * [`kernel`]: kernels of your own crate, named by path: `#[fused_kernel(my_crate::my_op)]`.
 //!
-//! Feature `cpu` (default): fused SIMD kernels for Burn's Flex backend. Feature `npu`: the operations
-//! over CANN's operators, as functions over the tensors of `burn-cann` (`ops::…::npu`), which no Burn
-//! backend calls yet.
+//! Feature `cpu` (default): fused SIMD kernels for Burn's Flex backend. Feature `remote`: devices of
+//! other processes and machines, served with their kernels (`remote`). Feature `npu`: Ascend NPUs
+//! (`npu`).
 
 pub mod nn;
 
@@ -62,6 +62,8 @@ pub use kernels_runtime::{
 
 #[cfg(feature = "npu")]
 pub use kernels_runtime::npu;
+#[cfg(feature = "remote")]
+pub use kernels_runtime::remote;
 
 #[doc(hidden)]
 pub use kernels_runtime::__private;

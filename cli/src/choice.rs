@@ -5,19 +5,42 @@ use burn_kernels::policy::{self, Policy};
 use std::fmt;
 use std::str::FromStr;
 
-/// A device of this build, as `--device` names it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "snake_case")]
+/// A device, as `--device` names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeviceChoice {
     /// Burn's Flex backend.
     Cpu,
+    /// An Ascend NPU of this machine, by its number.
+    #[cfg(feature = "npu")]
+    Npu(usize),
+    /// A device that `kernels serve` serves.
+    #[cfg(feature = "remote")]
+    Remote(crate::served::Served),
 }
 
 impl DeviceChoice {
     /// The Burn device, without autodiff.
-    pub fn device(self) -> Device {
+    ///
+    /// # Errors
+    /// The device can't be reached.
+    pub fn device(&self) -> anyhow::Result<Device> {
         match self {
-            Self::Cpu => Device::flex(),
+            Self::Cpu => Ok(Device::flex()),
+            #[cfg(feature = "npu")]
+            Self::Npu(index) => crate::npu::device(*index),
+            #[cfg(feature = "remote")]
+            Self::Remote(served) => served.device(),
+        }
+    }
+
+    /// What there is more to say of an error of this device.
+    pub fn explain(&self) -> Option<String> {
+        match self {
+            Self::Cpu => None,
+            #[cfg(feature = "npu")]
+            Self::Npu(index) => crate::npu::failure(*index),
+            #[cfg(feature = "remote")]
+            Self::Remote(served) => served.failure(),
         }
     }
 }
@@ -26,18 +49,47 @@ impl FromStr for DeviceChoice {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
-        match name {
-            "cpu" => Ok(Self::Cpu),
-            _ => Err(format!("no device `{name}` in this build; built in: cpu")),
+        if let Some(address) = name.strip_prefix("remote:") {
+            #[cfg(feature = "remote")]
+            return address.parse().map(Self::Remote);
+            #[cfg(not(feature = "remote"))]
+            return Err(format!(
+                "`{address}` can't be reached: this program was built without the feature `remote`"
+            ));
         }
+        #[cfg(feature = "npu")]
+        if let Some(index) = crate::npu::index(name) {
+            return index.map(Self::Npu);
+        }
+        if name == "cpu" {
+            return Ok(Self::Cpu);
+        }
+        let npu = cfg!(feature = "npu").then_some(", npu, npu:N");
+        let remote = cfg!(feature = "remote").then_some(", remote:ADDRESS");
+        let (npu, remote) = (npu.unwrap_or_default(), remote.unwrap_or_default());
+        Err(format!(
+            "no device `{name}` in this build; built in: cpu{npu}{remote}"
+        ))
     }
 }
 
 impl fmt::Display for DeviceChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Cpu => "cpu",
-        })
+        match self {
+            Self::Cpu => f.write_str("cpu"),
+            #[cfg(feature = "npu")]
+            Self::Npu(0) => f.write_str("npu"),
+            #[cfg(feature = "npu")]
+            Self::Npu(index) => write!(f, "npu:{index}"),
+            #[cfg(feature = "remote")]
+            Self::Remote(served) => write!(f, "remote:{served}"),
+        }
+    }
+}
+
+impl serde::Serialize for DeviceChoice {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 

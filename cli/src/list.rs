@@ -20,7 +20,7 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let here = Here::on(args.device);
+    let here = Here::on(&args.device)?;
     if args.json {
         let kernels = registry::kernels()
             .map(|kernel| here.kernel_json(kernel))
@@ -45,12 +45,12 @@ struct Here {
 }
 
 impl Here {
-    fn on(device: DeviceChoice) -> Self {
-        let device = device.device();
-        Self {
+    fn on(device: &DeviceChoice) -> anyhow::Result<Self> {
+        let device = device.device()?;
+        Ok(Self {
             kind: DeviceKind::of(&device),
             capability: DeviceKind::capability(&device),
-        }
+        })
     }
 
     /// Why the implementation can't run here; `None` if it can.

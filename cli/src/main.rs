@@ -10,19 +10,28 @@ mod doctor;
 mod inspect;
 mod list;
 mod new_kernel;
+#[cfg(feature = "npu")]
+mod npu;
 mod output;
 mod plan;
 mod run;
 mod semantics;
+#[cfg(feature = "remote")]
+mod serve;
+#[cfg(feature = "remote")]
+mod served;
 mod table;
 mod train;
 mod verify;
 
 use anyhow::Context;
+use choice::DeviceChoice;
 use clap::{Parser, Subcommand};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
-use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 /// Train and run models with fused kernels, and see which kernel runs where.
 ///
@@ -51,14 +60,23 @@ enum Command {
     Doctor(doctor::Args),
     Bisect(bisect::Args),
     NewKernel(new_kernel::Args),
+    #[cfg(feature = "remote")]
+    Serve(serve::Args),
 }
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
     start_log(cli.verbose);
     say_panics_plainly();
+    let device = cli.command.device();
     // Burn and a strict policy report by panic; to the user that is a failed command.
-    match catch_unwind(AssertUnwindSafe(|| execute(cli.command))) {
+    let done = catch_unwind(AssertUnwindSafe(|| execute(cli.command)));
+    if !matches!(done, Ok(Ok(())))
+        && let Some(why) = device.as_ref().and_then(DeviceChoice::explain)
+    {
+        output::note(why);
+    }
+    match done {
         Ok(Ok(())) => ExitCode::SUCCESS,
         Ok(Err(error)) if output::reader_went_away(&error) => ExitCode::SUCCESS,
         Ok(Err(error)) => {
@@ -66,6 +84,18 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
         Err(_) => ExitCode::FAILURE,
+    }
+}
+
+impl Command {
+    /// The device that the command computes on.
+    fn device(&self) -> Option<DeviceChoice> {
+        match self {
+            Self::Train(args) => Some(args.device.clone()),
+            Self::Run(args) => Some(args.device.clone()),
+            Self::Verify(args) => Some(args.device.clone()),
+            _ => None,
+        }
     }
 }
 
@@ -82,6 +112,8 @@ fn execute(command: Command) -> anyhow::Result<()> {
         Command::Doctor(args) => doctor::run(&args),
         Command::Bisect(args) => bisect::run(&args),
         Command::NewKernel(args) => new_kernel::run(&args),
+        #[cfg(feature = "remote")]
+        Command::Serve(args) => serve::run(&args),
     }
 }
 
@@ -105,9 +137,14 @@ fn start_log(verbose: bool) {
     } else {
         LevelFilter::WARN
     };
-    tracing_subscriber::fmt()
-        .with_max_level(level)
-        .with_writer(std::io::stderr)
+    // Of a lost session every operation that follows would be a line.
+    let client = "burn_remote::client::service";
+    let filter = Targets::new()
+        .with_default(level)
+        .with_target(client, level.min(LevelFilter::ERROR));
+    tracing_subscriber::registry()
+        .with(tracing_subscriber::fmt::layer().with_writer(std::io::stderr))
+        .with(filter)
         .init();
 }
 

@@ -50,7 +50,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         ModeChoice::Training => Mode::Training,
         ModeChoice::Inference => Mode::Inference,
     };
-    let plan = dispatch::plan(&args.device.device(), args.dtype.dtype(), mode)?;
+    let plan = dispatch::plan(&args.device.device()?, args.dtype.dtype(), mode)?;
     if args.json {
         output::json(&plan)?;
     } else {

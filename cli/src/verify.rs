@@ -11,7 +11,7 @@ use burn_kernels::verify;
 pub struct Args {
     /// The device to verify on.
     #[arg(long, default_value = "cpu")]
-    device: DeviceChoice,
+    pub device: DeviceChoice,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -22,7 +22,7 @@ pub struct Args {
 /// # Errors
 /// A kernel differs from its reference by more than its dtype allows.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let report = verify::verify_all(&args.device.device(), &Device::flex());
+    let report = verify::verify_all(&args.device.device()?, &Device::flex());
     if args.json {
         output::json(&report)?;
     } else {

@@ -11,8 +11,8 @@
 //! * [`verify`]: kernels beside their references.
 //! * [`live`]: the same where the program runs, with the user's own body.
 //! * [`kernel`]: kernels of other crates.
-//!
-//! With the feature `npu` there is also a module of this name: what operations over CANN share.
+//! * `npu` (a feature): Ascend NPUs.
+//! * `remote` (a feature): devices of other processes and machines, with their kernels.
 
 mod active;
 pub mod apply;
@@ -30,6 +30,8 @@ mod once;
 pub mod ops;
 pub mod policy;
 pub mod registry;
+#[cfg(feature = "remote")]
+pub mod remote;
 pub mod report;
 pub mod semantics;
 mod table;

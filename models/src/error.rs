@@ -69,6 +69,14 @@ pub enum ModelError {
         /// Why not, and what can be used.
         problem: String,
     },
+    /// The server of a remote device does not read a file that it was asked to read.
+    #[error("{}: the device's server can't read it: {problem}", .file.display())]
+    Remote {
+        /// The file.
+        file: PathBuf,
+        /// The server's reason.
+        problem: String,
+    },
     /// An input of the model has a wrong shape or value.
     #[error("{input}: {problem}")]
     Input {

@@ -46,7 +46,7 @@ pub struct Args {
     kernels: Option<Policy>,
     /// The device to run on.
     #[arg(long, default_value = "cpu")]
-    device: DeviceChoice,
+    pub device: DeviceChoice,
     /// Write the dispatch report as JSON to this file instead of to standard error.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
@@ -61,7 +61,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     choice::install(args.kernels.as_ref());
     refuse_unwritable(&args.outputs)?;
     let inputs = inputs::read(&args.inputs)?;
-    let device = device(args);
+    let device = device(args)?;
     let (_, model) = kernels_models::load(&args.model, &device, args.dtype.float_dtype())?;
     let input_ids = inputs.input_ids.tensor(&device);
     let position_ids = inputs.position_ids.as_ref().map(|ids| ids.tensor(&device));
@@ -121,13 +121,13 @@ fn compute(
 }
 
 /// Where the parameters and the token ids live; with autodiff only when gradients are wanted.
-fn device(args: &Args) -> Device {
-    let device = args.device.device();
-    if args.grads {
+fn device(args: &Args) -> anyhow::Result<Device> {
+    let device = args.device.device()?;
+    Ok(if args.grads {
         device.autodiff()
     } else {
         device
-    }
+    })
 }
 
 /// A loss of shape `[1]` as a scalar of shape `[]`.

@@ -78,7 +78,7 @@ pub struct Args {
     dtype: DtypeChoice,
     /// The device to train on.
     #[arg(long, default_value = "cpu")]
-    device: DeviceChoice,
+    pub device: DeviceChoice,
     /// No progress and no summary.
     #[arg(short, long)]
     quiet: bool,

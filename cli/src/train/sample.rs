@@ -13,7 +13,7 @@ const TEMPERATURE: f64 = 0.8;
 /// # Errors
 /// The device failed.
 pub fn generate(model: &CausalLm, settings: &Settings, prompt: &[u8]) -> anyhow::Result<String> {
-    let device = settings.device.device();
+    let device = settings.device.device()?;
     let mut random = SplitMix64(settings.seed);
     let mut text = prompt.to_vec();
     for _ in 0..LENGTH {

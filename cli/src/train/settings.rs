@@ -51,7 +51,7 @@ impl Settings {
             lr: args.lr,
             seed: args.seed,
             kernels: policy::current().context("the kernel policy")?,
-            device: args.device,
+            device: args.device.clone(),
         })
     }
 

@@ -52,7 +52,7 @@ pub fn measure(
     if settings.kernels == Policy::reference() {
         return Ok(None);
     }
-    let device = settings.device.device().autodiff();
+    let device = settings.device.device()?.autodiff();
     let mut bench = Bench {
         batches: batches(settings, splits, &device)?,
         trainee: Some(Trainee { model }.train().fork(&device)),

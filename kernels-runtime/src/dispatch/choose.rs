@@ -213,7 +213,7 @@ impl Ask<'_> {
             return Some(Reason::FusionBarrier);
         }
         let (limits, tensors) = (implementation.limits?, self.tensors?);
-        limits(tensors).err()
+        limits(key, tensors).err()
     }
 }
 
@@ -221,6 +221,9 @@ impl Ask<'_> {
 fn refusal(implementation: &Implementation, key: &SemanticsKey, query: Query) -> Option<Reason> {
     if implementation.device != query.device {
         return Some(Reason::NoImplementation);
+    }
+    if !query.served.runs(&implementation.launch) {
+        return Some(Reason::NotServed);
     }
     if !implementation.capability.contains(query.capability) {
         return Some(Reason::Capability);
@@ -257,14 +260,15 @@ fn best_of(candidates: &[Candidate]) -> Result<&'static Implementation, Reason> 
 fn closeness(reason: Reason) -> u8 {
     match reason {
         Reason::NoImplementation => 0,
-        Reason::Capability => 1,
-        Reason::Semantics => 2,
-        Reason::Dtype | Reason::MixedDtypes => 3,
-        Reason::NoGradient => 4,
-        Reason::NotDeterministic => 5,
-        Reason::FusionBarrier => 6,
+        Reason::NotServed => 1,
+        Reason::Capability => 2,
+        Reason::Semantics => 3,
+        Reason::Dtype | Reason::MixedDtypes => 4,
+        Reason::NoGradient => 5,
+        Reason::NotDeterministic => 6,
+        Reason::FusionBarrier => 7,
         // What an implementation says itself of the tensors of the call.
-        _ => 7,
+        _ => 8,
     }
 }
 

@@ -1,4 +1,4 @@
-use super::capability;
+use super::{Served, capability};
 use crate::near::unknown;
 use burn::backend::{DeviceId, DeviceOps, DispatchDevice, DispatchTensorKind, TensorMetadata};
 use burn::tensor::Device;
@@ -27,8 +27,31 @@ pub enum DeviceKind {
     /// Huawei Ascend.
     Npu,
     /// A device that no kernel is written for, such as Burn's NdArray or LibTorch, CubeCL's CPU
-    /// runtime or a remote device.
+    /// runtime or a remote device whose server declares nothing.
     Other,
+}
+
+/// Where tensors are, as far as a decision depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// The kind of device, of a served one too.
+    pub(crate) kind: DeviceKind,
+    /// What the device is capable of; see [`DeviceKind::capability`].
+    pub(crate) capability: u16,
+    /// Whose device it is, and so which kernels it runs.
+    pub(crate) served: Served,
+}
+
+impl Place {
+    /// A device of this process.
+    #[inline]
+    const fn here(kind: DeviceKind, capability: u16) -> Self {
+        Self {
+            kind,
+            capability,
+            served: Served::HERE,
+        }
+    }
 }
 
 impl DeviceKind {
@@ -44,9 +67,10 @@ impl DeviceKind {
         Self::Other,
     ];
 
-    /// The kind of a Burn device; autodiff does not change it.
+    /// The kind of a Burn device; autodiff does not change it. A device that
+    /// [`remote::connect`](crate::remote) gave is of the kind that its server says it is.
     pub fn of(device: &Device) -> Self {
-        Self::of_dispatch(device.as_dispatch())
+        Self::place(device).kind
     }
 
     /// What the device is capable of, as a number that [`CapabilityRange`] compares; 0 where it is
@@ -65,7 +89,7 @@ impl DeviceKind {
     ///
     /// [`CapabilityRange`]: crate::registry::CapabilityRange
     pub fn capability(device: &Device) -> u16 {
-        Self::of(device).known_capability()
+        Self::place(device).capability
     }
 
     /// The capability that every device of the kind here has.
@@ -77,20 +101,30 @@ impl DeviceKind {
         }
     }
 
-    fn of_dispatch(device: &DispatchDevice) -> Self {
-        Self::of_id(device.id())
+    /// Where the tensors of a device are.
+    pub(crate) fn place(device: &Device) -> Place {
+        Self::place_of(device.as_dispatch())
     }
 
-    /// The kind of device that a tensor lives on, and whether autodiff is enabled for it. Unlike
-    /// `Tensor::device` this allocates nothing for tensors on the CPU.
+    fn place_of(device: &DispatchDevice) -> Place {
+        let id = device.id();
+        #[cfg(feature = "remote")]
+        if let Some(place) = crate::remote::place(id) {
+            return place;
+        }
+        let kind = Self::of_id(id);
+        Place::here(kind, kind.known_capability())
+    }
+
+    /// Where a tensor is. Unlike `Tensor::device` this allocates nothing for tensors on the CPU.
     #[inline]
-    pub(crate) fn of_tensor(kind: &DispatchTensorKind) -> (Self, bool) {
+    pub(crate) fn of_tensor(kind: &DispatchTensorKind) -> Place {
         match kind {
-            DispatchTensorKind::Autodiff(inner) => (Self::of_tensor(inner).0, true),
+            DispatchTensorKind::Autodiff(inner) => Self::of_tensor(inner),
             #[cfg(feature = "cpu")]
-            DispatchTensorKind::Flex(_) => (Self::Cpu, false),
+            DispatchTensorKind::Flex(_) => Place::here(Self::Cpu, capability::cpu()),
             #[allow(unreachable_patterns)] // Which backends exist is decided by Burn's features.
-            other => (Self::of_dispatch(&other.device()), false),
+            other => Self::place_of(&other.device()),
         }
     }
 

@@ -1,8 +1,8 @@
-use super::DeviceKind;
+use super::{DeviceKind, Served};
 use crate::ops;
 use crate::registry::FloatType;
 use crate::semantics::SemanticsKey;
-use burn::backend::{DispatchTensor, TensorMetadata};
+use burn::backend::{DispatchTensor, DispatchTensorKind, TensorMetadata};
 use burn::tensor::Device;
 use serde::Serialize;
 use std::fmt;
@@ -14,6 +14,8 @@ pub struct Query {
     pub device: DeviceKind,
     /// What the device is capable of; see [`DeviceKind::capability`].
     pub capability: u16,
+    /// Whose device it is, and so which kernels it runs.
+    pub served: Served,
     /// Their type.
     pub tensors: TensorType,
     /// Whether a gradient may be asked for.
@@ -49,9 +51,11 @@ pub enum Mode {
 impl Query {
     /// A call with tensors of this type on `device`, at a site without a condition.
     pub fn new(device: &Device, tensors: TensorType, mode: Mode) -> Self {
+        let place = DeviceKind::place(device);
         Self {
-            device: DeviceKind::of(device),
-            capability: DeviceKind::capability(device),
+            device: place.kind,
+            capability: place.capability,
+            served: place.served,
             tensors,
             mode,
             condition: true,
@@ -76,18 +80,19 @@ impl Query {
 
     #[inline]
     fn of(tensors: &[&DispatchTensor], mixed: bool) -> Self {
-        let (device, mut autodiff) = DeviceKind::of_tensor(&tensors[0].kind);
-        for tensor in &tensors[1..] {
-            autodiff |= DeviceKind::of_tensor(&tensor.kind).1;
-        }
+        let place = DeviceKind::of_tensor(&tensors[0].kind);
+        let autodiff = tensors
+            .iter()
+            .any(|tensor| matches!(tensor.kind, DispatchTensorKind::Autodiff(_)));
         let tensors = match FloatType::from_dtype(tensors[0].dtype()) {
             _ if mixed => TensorType::Mixed,
             Some(float) => TensorType::Float(float),
             None => TensorType::Unsupported,
         };
         Self {
-            device,
-            capability: device.known_capability(),
+            device: place.kind,
+            capability: place.capability,
+            served: place.served,
             tensors,
             mode: if autodiff {
                 Mode::Training
@@ -109,6 +114,7 @@ impl Query {
         (self.capability as u64) << 24
             | (self.device as u64) << 16
             | (self.tensors.code() as u64) << 8
+            | (self.served.code() as u64) << 3
             | (self.opaque as u64) << 2
             | (self.condition as u64) << 1
             | mode
@@ -120,6 +126,7 @@ impl Query {
         Some(Self {
             device: DeviceKind::from_code(device)?,
             capability: u16::from_le_bytes([low, high]),
+            served: Served::from_code(flags >> 3 & 0b1111),
             tensors: TensorType::from_code(tensors),
             mode: if flags & 1 == 1 {
                 Mode::Training
@@ -197,6 +204,7 @@ mod tests {
                     let query = Query {
                         device,
                         capability: 0x8001,
+                        served: Served::from_code(0b1001),
                         tensors,
                         mode,
                         condition: mode == Mode::Training,

@@ -112,6 +112,9 @@ reasons! {
     /// quantised or is another layer, and is called through its own `forward`.
     Layers = 21, "layers", "a projection is not a plain `Linear`",
         "merge adapters and dequantise weights to run the kernel, or switch it off here";
+    /// The server of the device does not declare the kernel.
+    NotServed = 22, "not_served", "the device's server does not have the kernel",
+        "serve the device with `kernels serve` of this release, or switch the kernel off";
 }
 
 impl FromStr for Reason {

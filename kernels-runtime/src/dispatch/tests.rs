@@ -1,6 +1,6 @@
 //! What the tests of several modules share.
 
-use super::{DeviceKind, Mode, Query, TensorType};
+use super::{DeviceKind, Mode, Query, Served, TensorType};
 use crate::registry::{FloatType, Form, SiteSpec};
 use crate::semantics::{RopeKey, SemanticsKey};
 
@@ -24,6 +24,7 @@ pub(crate) fn query(tensors: TensorType) -> Query {
     Query {
         device: DeviceKind::Cpu,
         capability: 1,
+        served: Served::HERE,
         tensors,
         mode: Mode::Training,
         condition: true,

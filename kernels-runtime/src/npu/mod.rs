@@ -1,4 +1,27 @@
-//! What the operations over CANN's operators share.
+//! Ascend NPUs as ordinary Burn devices.
+//!
+//! ```no_run
+//! use burn::tensor::Tensor;
+//! use kernels_runtime::npu;
+//!
+//! # fn main() -> Result<(), npu::DeviceError> {
+//! let device = npu::device(0)?;
+//! let x = Tensor::<2>::ones([2, 3], &device);
+//! println!("{x}");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Burn's list of backends is closed, so the NPU's backend ([`burn_cann::backend`]) is hosted by a
+//! [server](crate::remote) in this process: on loopback, behind a random token that nobody else is
+//! told. It starts with the first device that is asked for and ends with the process, or with
+//! [`close`]. Operations cross a socket, in order and without waiting; only what is read is waited
+//! for. Everything that [`remote`](crate::remote) says of sessions and errors holds.
+//!
+//! Which operations run on the NPU and which on the host is told by [`burn_cann::backend::ops`];
+//! `BURN_CANN_FALLBACK=deny` makes the latter errors.
+//!
+//! # Kernels
 //!
 //! Each operation has a module `npu` with
 //! * `decide`, a pure function of platform, key, types, shapes and layouts: which operators of CANN compute
@@ -18,9 +41,14 @@
 //! Nothing here was run on an Ascend device, only on this project's emulator of CANN.
 
 pub(crate) mod base;
+mod device;
+mod host;
+pub(crate) mod kernels;
+pub(crate) mod limits;
 pub(crate) mod refused;
 pub(crate) mod views;
 
+pub use device::{DeviceError, close, connect, device, devices, serve};
 pub use refused::{NpuError, Refused};
 
 /// The result of work that was put on a stream.

@@ -11,6 +11,8 @@ use super::check::{check_tensors, stored_ways};
 use super::decode::{Wanted, decode_into, decode_transposed};
 use super::file::TensorFile;
 use super::shards::Shards;
+#[cfg(feature = "remote")]
+use super::there::There;
 use crate::layout::Part;
 use crate::parameters::{Place, Replace, rebuild};
 use crate::{CausalLm, ModelConfig, ModelError};
@@ -22,7 +24,8 @@ use crate::{CausalLm, ModelConfig, ModelError};
 /// nearest. On a device with autodiff they require gradients. The experts of a layer may be stored one
 /// by one or stacked (see [`ExpertStorage`](crate::ExpertStorage)); in the model they are stacked. The
 /// rotary frequencies that old checkpoints store are ignored, being a function of the configuration; a
-/// stored output projection of a tied model is accepted when it equals the embedding.
+/// stored output projection of a tied model is accepted when it equals the embedding. On a remote
+/// device of this machine the server reads the weights, if it was allowed the directory.
 ///
 /// # Errors
 ///
@@ -44,6 +47,8 @@ pub fn load(
         device,
         dtype,
         failure: None,
+        #[cfg(feature = "remote")]
+        there: There::of(device, &shards),
     };
     let model = rebuild(model, &mut read);
     match read.failure {
@@ -75,6 +80,9 @@ struct Read<'a> {
     device: &'a Device,
     dtype: FloatDType,
     failure: Option<ModelError>,
+    /// The server that reads the files, if it does.
+    #[cfg(feature = "remote")]
+    there: Option<There>,
 }
 
 impl Replace for Read<'_> {
@@ -88,9 +96,8 @@ impl Replace for Read<'_> {
         let Some(parts) = ways.pop().filter(|_| self.failure.is_none()) else {
             return param;
         };
-        match self.data(&parts, shape.as_slice(), place.transposed) {
-            Ok(data) => {
-                let tensor = Tensor::from_data(data, (self.device, DType::from(self.dtype)));
+        match self.tensor(&parts, shape.as_slice(), place.transposed) {
+            Ok(tensor) => {
                 let id = param.id;
                 param.transform_for_load(tensor, id)
             }
@@ -103,6 +110,23 @@ impl Replace for Read<'_> {
 }
 
 impl Read<'_> {
+    fn tensor<const D: usize>(
+        &self,
+        parts: &[Part],
+        shape: &[usize],
+        transposed: bool,
+    ) -> Result<Tensor<D>, ModelError> {
+        #[cfg(feature = "remote")]
+        if let Some(there) = self.there.as_ref() {
+            return there.tensor(self.shards, parts, shape, transposed, self.dtype);
+        }
+        let data = self.data(parts, shape, transposed)?;
+        Ok(Tensor::from_data(
+            data,
+            (self.device, DType::from(self.dtype)),
+        ))
+    }
+
     fn data(
         &self,
         parts: &[Part],

@@ -11,6 +11,8 @@ mod load;
 mod save;
 mod shards;
 mod staging;
+#[cfg(feature = "remote")]
+mod there;
 
 pub use self::load::load;
 pub use self::save::{save, save_with};

@@ -82,6 +82,19 @@ impl Shards {
         Some((file, file.info(name)?))
     }
 
+    /// Every file with a tensor in it; files without one are left out.
+    #[cfg(feature = "remote")]
+    pub(super) fn samples(&self) -> Vec<(&Path, &str)> {
+        let mut samples: Vec<Option<&str>> = vec![None; self.files.len()];
+        for (name, file) in &self.places {
+            samples[*file].get_or_insert(name);
+        }
+        let files = self.files.iter().zip(samples);
+        files
+            .filter_map(|(file, name)| Some((file.path(), name?)))
+            .collect()
+    }
+
     /// The file to name when a tensor is missing: the only one, or the index.
     pub(super) fn whole(&self, dir: &Path) -> std::path::PathBuf {
         match self.files.as_slice() {

@@ -10,7 +10,7 @@ use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, ExtensionType, backend_extension};
 
 /// Gated linear units as an operation of a Burn backend.
-#[backend_extension(Flex: cfg(feature = "cpu"), Autodiff)]
+#[backend_extension(Flex: cfg(feature = "cpu"), Remote: cfg(feature = "remote"), Autodiff)]
 pub trait GluBackend: Backend {
     /// The tensors are as the key lays them out. The result has the shape of the gate.
     fn glu(

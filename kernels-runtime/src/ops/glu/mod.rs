@@ -43,6 +43,8 @@ declare_kernel! {
         implementations: &[
             #[cfg(feature = "cpu")]
             cpu::IMPLEMENTATION,
+            #[cfg(feature = "npu")]
+            crate::npu::kernels::glu::IMPLEMENTATION,
         ],
     };
 }
@@ -87,6 +89,7 @@ pub struct Call {
 
 /// The tensors of a gated linear unit.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant)] // It is moved once a call and never stored.
 pub enum Operands {
     /// Two tensors of one shape.
     Separate {
@@ -151,4 +154,18 @@ impl Call {
             other => crate::ops::wrong_launch(implementation.name, "glu", &other),
         }
     }
+}
+
+/// Runs the kernel. Dispatch has found one for these tensors.
+#[cfg(feature = "cpu")]
+pub(crate) fn launch(call: Call) -> DispatchTensor {
+    let settings = Settings {
+        limit: call.limit,
+        sparsity: call.sparsity,
+    };
+    let tensors = match call.operands {
+        Operands::Separate { gate, up } => Tensors::Separate { gate, up },
+        Operands::Packed(gate_up) => Tensors::Packed(gate_up),
+    };
+    <burn::backend::Dispatch as GluBackend>::glu(tensors, settings, call.key)
 }

@@ -11,7 +11,7 @@ use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, backend_extension};
 
 /// RMSNorm as an operation of a Burn backend.
-#[backend_extension(Flex: cfg(feature = "cpu"), Autodiff)]
+#[backend_extension(Flex: cfg(feature = "cpu"), Remote: cfg(feature = "remote"), Autodiff)]
 pub trait RmsNormBackend: Backend {
     /// `x` and `gate` are `[.., n]`, `weight` `[n]`, of one dtype; `weight` and `gate` are there if
     /// the key says so. The result is like `x`.

@@ -10,7 +10,7 @@ use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, backend_extension};
 
 /// Rotary position embedding as an operation of a Burn backend.
-#[backend_extension(Flex: cfg(feature = "cpu"), Autodiff)]
+#[backend_extension(Flex: cfg(feature = "cpu"), Remote: cfg(feature = "remote"), Autodiff)]
 pub trait RopeBackend: Backend {
     /// `x` is `[b, h, s, d]` or `[b, s, h, d]` as the key says, `cos` and `sin` `[1 or b, s, w]` of
     /// its dtype or the one it is computed in; the result is like `x`.

@@ -10,7 +10,7 @@ use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Backend, backend_extension};
 
 /// The experts of a mixture as an operation of a Burn backend.
-#[backend_extension(Flex: cfg(feature = "cpu"), Autodiff)]
+#[backend_extension(Flex: cfg(feature = "cpu"), Remote: cfg(feature = "remote"), Autodiff)]
 pub trait ExpertsBackend: Backend {
     /// `x` is `[T, H]`, `indices` and `routing` `[T, k]`; the result is like `x`. `weights` are six
     /// groups: gate (with up, if packed), up, down, and their biases; each is one stacked tensor,

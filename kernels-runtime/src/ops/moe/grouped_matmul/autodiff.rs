@@ -10,7 +10,7 @@ use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Backend, backend_extension};
 
 /// Grouped products as an operation of a Burn backend.
-#[backend_extension(Flex: cfg(feature = "cpu"), Autodiff)]
+#[backend_extension(Flex: cfg(feature = "cpu"), Remote: cfg(feature = "remote"), Autodiff)]
 pub trait GroupedMatmulBackend: Backend {
     /// `x` is `[R, K]`, `counts` `[E]`; `weights` are one group, a stacked tensor or one for each
     /// expert. The result is `[R, N]`.

@@ -10,7 +10,7 @@ use burn::tensor::IntDType;
 
 /// Moving tokens to rows and back as operations of a Burn backend. A row map is `[tokens, k]`; an
 /// entry that is not the number of a row names none.
-#[backend_extension(Flex: cfg(feature = "cpu"), Autodiff)]
+#[backend_extension(Flex: cfg(feature = "cpu"), Remote: cfg(feature = "remote"), Autodiff)]
 pub trait PermuteBackend: Backend {
     /// The row map of `indices`, `[tokens, k]`, and how many of the first `rows` rows each expert
     /// has, `[num_experts]`, both of type `ints`.

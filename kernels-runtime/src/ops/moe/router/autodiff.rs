@@ -10,7 +10,7 @@ use burn::backend::{Backend, backend_extension};
 use burn::tensor::IntDType;
 
 /// Routing as an operation of a Burn backend.
-#[backend_extension(Flex: cfg(feature = "cpu"), Autodiff)]
+#[backend_extension(Flex: cfg(feature = "cpu"), Remote: cfg(feature = "remote"), Autodiff)]
 pub trait RouterBackend: Backend {
     /// The weights and the experts of every token. `logits` is `[tokens, experts]`; `bias` is
     /// `[experts]` in f32 (f64 for f64 logits), or `[0]` if the key has no correction. The experts

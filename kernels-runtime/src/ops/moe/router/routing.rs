@@ -165,6 +165,12 @@ impl Routing {
         self.top_k
     }
 
+    /// The number of groups, and of those a token chooses from.
+    #[cfg(feature = "remote")]
+    pub(crate) const fn groups(&self) -> [usize; 2] {
+        [self.groups, self.chosen_groups]
+    }
+
     /// What weights are multiplied by.
     pub const fn scale(&self) -> f64 {
         self.scale

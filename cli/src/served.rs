@@ -1,0 +1,84 @@
+//! Devices that another program serves, as `--device remote:…` names them.
+
+use anyhow::Context;
+use burn::tensor::Device;
+use burn_kernels::remote::{self, Address};
+use std::fmt;
+use std::str::FromStr;
+use std::sync::{Mutex, PoisonError};
+
+/// The environment variable with the token: arguments are seen by every user of a machine.
+pub const TOKEN: &str = "BURN_KERNELS_TOKEN";
+
+/// The server's address, with `#N` for another device than the first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Served {
+    address: Address,
+    index: usize,
+}
+
+/// The devices that this program has connected to: one session each.
+static CONNECTED: Mutex<Vec<(Address, Vec<Device>)>> = Mutex::new(Vec::new());
+
+impl Served {
+    /// The device, connected once.
+    ///
+    /// # Errors
+    /// The server can't be reached, refuses the token or has no such device.
+    pub fn device(&self) -> anyhow::Result<Device> {
+        let mut connected = CONNECTED.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = connected
+            .iter()
+            .find(|(address, _)| *address == self.address);
+        let devices = match known {
+            Some((_, devices)) => devices.clone(),
+            None => {
+                let token = std::env::var(TOKEN).unwrap_or_default();
+                let devices = remote::connect(&self.address, &token)
+                    .with_context(|| format!("--device remote:{self} (token in {TOKEN})"))?;
+                connected.push((self.address.clone(), devices.clone()));
+                devices
+            }
+        };
+        let count = devices.len();
+        let device = devices.into_iter().nth(self.index);
+        device.with_context(|| format!("{} serves {count} devices; the first is #0", self.address))
+    }
+
+    /// Why the device's session ended, if it did.
+    pub fn failure(&self) -> Option<String> {
+        let connected = CONNECTED.lock().unwrap_or_else(PoisonError::into_inner);
+        let (_, devices) = connected
+            .iter()
+            .find(|(address, _)| *address == self.address)?;
+        let why = remote::failure(devices.get(self.index)?)?;
+        Some(format!("the server at {} said: {why}", self.address))
+    }
+}
+
+impl FromStr for Served {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (address, index) = match text.rsplit_once('#') {
+            Some((address, index)) => {
+                let index = index
+                    .parse()
+                    .map_err(|_| format!("`{index}` is no device's number"))?;
+                (address, index)
+            }
+            None => (text, 0),
+        };
+        let address = address.parse().map_err(|error| format!("{error}"))?;
+        Ok(Self { address, index })
+    }
+}
+
+impl fmt::Display for Served {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.index {
+            0 => self.address.fmt(f),
+            index => write!(f, "{}#{index}", self.address),
+        }
+    }
+}

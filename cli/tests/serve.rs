@@ -1,0 +1,184 @@
+//! `kernels serve` and the commands that use what it serves.
+
+#![cfg(feature = "remote")]
+
+mod common;
+
+use common::{command, errors, fixture, floats};
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Output, Stdio};
+use tempfile::TempDir;
+
+const TOKEN: &str = "BURN_KERNELS_TOKEN";
+
+/// A server that is killed when the test ends.
+struct Server {
+    process: Child,
+    address: String,
+    token: String,
+}
+
+impl Server {
+    fn start(extra: &[&str]) -> Self {
+        let mut process = command()
+            .args(["serve", "--websocket", "127.0.0.1:0"])
+            .args(extra)
+            .env_remove(TOKEN)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        let mut line = |name: &str| {
+            let line = lines.next().expect("the server says more").unwrap();
+            line.strip_prefix(name).expect("in this order").to_owned()
+        };
+        Self {
+            address: line("address "),
+            token: line("token "),
+            process,
+        }
+    }
+
+    fn device(&self) -> String {
+        format!("--device=remote:{}", self.address)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn run(model: &str, output: &Path, extra: &[&str], token: &str) -> Output {
+    let mut command = command();
+    command.arg("run").arg("--model").arg(fixture(model));
+    command
+        .arg("--inputs")
+        .arg(fixture(model).join("golden.safetensors"));
+    command.arg("--outputs").arg(output).args(extra);
+    command.env(TOKEN, token).output().unwrap()
+}
+
+/// Every dense and sparse model on a served CPU gives the bits that the CPU gives, kernels on and
+/// off, whether the server reads the weights or they are sent.
+#[test]
+fn a_served_cpu_computes_what_the_cpu_computes() {
+    let models = fixture("");
+    let reading = Server::start(&["--weights", models.to_str().unwrap()]);
+    let other = Server::start(&[]);
+    let folder = TempDir::new().unwrap();
+    for (model, policy, dtype) in [
+        ("qwen3", "all", "f32"),
+        ("qwen3", "none", "bf16"),
+        ("llama_rope3_tied", "all", "bf16"),
+        ("qwen3_moe", "all", "f32"),
+        ("mixtral", "all", "f32"),
+    ] {
+        let arguments = ["--grads", "--kernels", policy, "--dtype", dtype];
+        let result = |name: &str, device: &str, token: &str| {
+            let output = folder.path().join(name);
+            let arguments = [&arguments[..], &[device]].concat();
+            let result = run(model, &output, &arguments, token);
+            assert!(result.status.success(), "{model}: {}", errors(&result));
+            (floats(&output), errors(&result))
+        };
+        let (expected, said) = result("here", "--device=cpu", "");
+        for server in [&reading, &other] {
+            let (found, report) = result("there", &server.device(), &server.token);
+            assert_eq!(found.len(), expected.len());
+            for (name, expected) in &expected {
+                assert_eq!(
+                    found[name].values, expected.values,
+                    "{model} {policy} {dtype}: {name}"
+                );
+            }
+            let warned = report.contains("weights cross the connection");
+            assert_eq!(warned, server.address == other.address, "{report}");
+            // The same paths were taken as on the CPU, and the device is called what it is.
+            let table = |text: &str| -> Vec<String> {
+                let lines = text.lines().filter(|line| line.contains("::"));
+                lines.map(str::to_owned).collect()
+            };
+            let seen: Vec<_> = table(&report)
+                .into_iter()
+                .filter(|line| !line.contains("weights cross"))
+                .collect();
+            assert_eq!(seen, table(&said));
+        }
+    }
+}
+
+fn losses(run: &Path) -> Vec<f64> {
+    let text = std::fs::read_to_string(run.join("metrics.jsonl")).unwrap();
+    let points = text
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    points
+        .map(|point| point["loss"].as_f64().unwrap())
+        .collect()
+}
+
+#[test]
+fn training_on_a_served_cpu_loses_what_training_on_the_cpu_loses() {
+    let server = Server::start(&[]);
+    let folder = TempDir::new().unwrap();
+    let text = folder.path().join("text.txt");
+    std::fs::write(&text, &include_bytes!("../corpus/alice.txt")[..4000]).unwrap();
+    let train = |device: &str, name: &str| {
+        let out = folder.path().join(name);
+        let result = command()
+            .args([
+                "train",
+                "--steps=2",
+                "--batch=2",
+                "--seq=32",
+                "--quiet",
+                device,
+            ])
+            .arg("--out")
+            .arg(&out)
+            .arg("--corpus")
+            .arg(&text)
+            .env(TOKEN, &server.token)
+            .output()
+            .unwrap();
+        assert!(result.status.success(), "{}", errors(&result));
+        losses(&out)
+    };
+    let here = train("--device=cpu", "here");
+    assert!(here.len() > 2);
+    assert_eq!(train(&server.device(), "there"), here);
+}
+
+#[test]
+fn the_token_and_the_address_are_asked_for_clearly() {
+    let server = Server::start(&[]);
+    let folder = TempDir::new().unwrap();
+    let output = folder.path().join("out");
+    let fails = |device: &str, token: &str, message: &str| {
+        let result = run("qwen3", &output, &[device], token);
+        assert!(!result.status.success());
+        assert!(errors(&result).contains(message), "{}", errors(&result));
+    };
+    fails(&server.device(), "wrong", "refuses the token");
+    fails(&server.device(), "", "refuses the token");
+    fails("--device=remote:nowhere", "", "is no server's address");
+    let second = format!("{}#1", server.device());
+    fails(&second, &server.token, "serves 1 devices");
+    let open = command()
+        .args(["serve", "--websocket", "0.0.0.0:0", "--without-token"])
+        .output()
+        .unwrap();
+    assert!(!open.status.success());
+    assert!(
+        errors(&open).contains("only loopback is served"),
+        "{}",
+        errors(&open)
+    );
+}

@@ -1,0 +1,166 @@
+//! What a device that another process or machine serves runs as kernels.
+
+use crate::registry::Launch;
+use std::sync::{PoisonError, RwLock};
+
+/// An operation that a backend may have kernels for. A server declares those it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum KernelOp {
+    /// RMSNorm.
+    RmsNorm,
+    /// Gated linear units.
+    Glu,
+    /// Rotary position embedding.
+    Rope,
+    /// The experts of a mixture.
+    Experts,
+    /// Products of rows grouped by expert.
+    GroupedMatmul,
+    /// Moving tokens to the rows of experts and back.
+    Permute,
+    /// The router of a mixture.
+    Router,
+}
+
+impl KernelOp {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::RmsNorm,
+        Self::Glu,
+        Self::Rope,
+        Self::Experts,
+        Self::GroupedMatmul,
+        Self::Permute,
+        Self::Router,
+    ];
+
+    /// The name that servers declare.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::RmsNorm => "rms_norm",
+            Self::Glu => "glu",
+            Self::Rope => "rope",
+            Self::Experts => "experts",
+            Self::GroupedMatmul => "grouped_matmul",
+            Self::Permute => "permute",
+            Self::Router => "router",
+        }
+    }
+
+    /// Raised when operands or numbers of the operation change. Server and client must agree.
+    pub const fn version(self) -> u32 {
+        1
+    }
+
+    /// The operation of a launch; `None` for those of other crates, which no server has.
+    const fn of(launch: &Launch) -> Option<Self> {
+        match launch {
+            Launch::RmsNorm(_) => Some(Self::RmsNorm),
+            Launch::Glu(_) => Some(Self::Glu),
+            Launch::Rope(_) => Some(Self::Rope),
+            Launch::Moe(_) => Some(Self::Experts),
+            Launch::Router(_) => Some(Self::Router),
+            Launch::Custom => None,
+        }
+    }
+
+    const fn bit(self) -> u8 {
+        1 << self as u8
+    }
+}
+
+/// Which operations run as kernels where the tensors of a call are: on this process's own devices
+/// whatever is compiled in, on a served device what its server declares.
+///
+/// A number, small enough for the key of a cached decision: 0 is this process, the others stand
+/// for the distinct declarations that were seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Served(u8);
+
+/// The declarations that [`Served`] numbers from 1 stand for.
+static DECLARED: RwLock<Vec<u8>> = RwLock::new(Vec::new());
+
+impl Served {
+    /// A device of this process.
+    pub const HERE: Self = Self(0);
+
+    /// A device of which nothing is taken, since there are more distinct declarations than numbers.
+    const NOTHING: Self = Self(15);
+
+    /// A served device with kernels for these operations.
+    pub fn with(ops: impl IntoIterator<Item = KernelOp>) -> Self {
+        let bits = ops.into_iter().fold(0, |bits, op| bits | op.bit());
+        let mut declared = DECLARED.write().unwrap_or_else(PoisonError::into_inner);
+        let known = declared.iter().position(|known| *known == bits);
+        let at = known.unwrap_or_else(|| {
+            declared.push(bits);
+            declared.len() - 1
+        });
+        match u8::try_from(at + 1) {
+            Ok(number) if number < Self::NOTHING.0 => Self(number),
+            _ => Self::NOTHING,
+        }
+    }
+
+    /// Whether the device is another process's.
+    pub const fn is_served(self) -> bool {
+        self.0 != 0
+    }
+
+    /// Whether the operation runs as a kernel there.
+    pub fn offers(self, op: KernelOp) -> bool {
+        !self.is_served() || self.bits() & op.bit() != 0
+    }
+
+    /// Whether an implementation that is run so runs there.
+    pub(crate) fn runs(self, launch: &Launch) -> bool {
+        !self.is_served() || KernelOp::of(launch).is_some_and(|op| self.offers(op))
+    }
+
+    fn bits(self) -> u8 {
+        let declared = DECLARED.read().unwrap_or_else(PoisonError::into_inner);
+        let at = usize::from(self.0).wrapping_sub(1);
+        match self {
+            Self::NOTHING => 0,
+            _ => declared.get(at).copied().unwrap_or(0),
+        }
+    }
+
+    #[inline]
+    pub(super) const fn code(self) -> u8 {
+        self.0
+    }
+
+    pub(super) const fn from_code(code: u8) -> Self {
+        Self(code)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_served_device_offers_what_it_declares() {
+        let two = Served::with([KernelOp::RmsNorm, KernelOp::Router]);
+        for op in KernelOp::ALL {
+            assert!(Served::HERE.offers(op));
+            let declared = matches!(op, KernelOp::RmsNorm | KernelOp::Router);
+            assert_eq!(two.offers(op), declared, "{op:?}");
+            assert!(!Served::with([]).offers(op));
+            assert!(!Served::NOTHING.offers(op));
+        }
+        assert_eq!(two, Served::with([KernelOp::Router, KernelOp::RmsNorm]));
+        assert!(!two.runs(&Launch::Custom) && Served::HERE.runs(&Launch::Custom));
+    }
+
+    #[test]
+    fn numbers_fit_a_key() {
+        for op in KernelOp::ALL {
+            let served = Served::with([op]);
+            assert!(served.is_served() && served.code() < 16);
+            assert_eq!(Served::from_code(served.code()), served);
+        }
+    }
+}

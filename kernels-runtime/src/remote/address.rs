@@ -1,0 +1,162 @@
+//! Where a server is.
+
+use burn::remote::{EndpointId, IrohHost, IrohRelays, RemoteHost};
+use std::fmt;
+use std::net::SocketAddr;
+use std::str::FromStr;
+
+/// Where a server is, as its program prints it and [`connect`](super::connect) takes it:
+///
+/// | text | what |
+/// |---|---|
+/// | `iroh://ID` | the Iroh server of this id, anywhere; through n0's public relays where no direct way is found |
+/// | `iroh://ID@HOST:PORT` | the same, dialled at this address alone, without relays |
+/// | `ws://HOST:PORT` | a WebSocket server; nothing is encrypted |
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Address {
+    /// A server that is reached over Iroh.
+    Iroh {
+        /// Its public key.
+        id: EndpointId,
+        /// The only address to dial, without relays.
+        direct: Option<SocketAddr>,
+    },
+    /// A server that is reached over a WebSocket.
+    WebSocket {
+        /// Host name or address, and port.
+        host: String,
+    },
+}
+
+/// A text that is no [`Address`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{text}` is no server's address ({problem}); `kernels serve` prints it, as `iroh://ID` or `ws://HOST:PORT`"
+)]
+pub struct InvalidAddress {
+    text: String,
+    problem: String,
+}
+
+impl From<std::convert::Infallible> for InvalidAddress {
+    fn from(never: std::convert::Infallible) -> Self {
+        match never {}
+    }
+}
+
+impl Address {
+    pub(super) fn host(&self, credential: Vec<u8>) -> RemoteHost {
+        let host = match self {
+            Self::WebSocket { host } => RemoteHost::websocket(&format!("ws://{host}")),
+            Self::Iroh { id, direct: None } => RemoteHost::iroh(*id),
+            Self::Iroh {
+                id,
+                direct: Some(address),
+            } => RemoteHost::iroh(
+                IrohHost::new(*id)
+                    .with_relays(IrohRelays::Disabled)
+                    .with_address(*address),
+            ),
+        };
+        host.with_credential(credential)
+    }
+}
+
+impl TryFrom<&str> for Address {
+    type Error = InvalidAddress;
+
+    fn try_from(text: &str) -> Result<Self, InvalidAddress> {
+        text.parse()
+    }
+}
+
+impl From<&Self> for Address {
+    fn from(address: &Self) -> Self {
+        address.clone()
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::WebSocket { host } => write!(f, "ws://{host}"),
+            Self::Iroh { id, direct: None } => write!(f, "iroh://{id}"),
+            Self::Iroh {
+                id,
+                direct: Some(address),
+            } => write!(f, "iroh://{id}@{address}"),
+        }
+    }
+}
+
+impl FromStr for Address {
+    type Err = InvalidAddress;
+
+    fn from_str(text: &str) -> Result<Self, InvalidAddress> {
+        let invalid = |problem: String| InvalidAddress {
+            text: text.to_owned(),
+            problem,
+        };
+        if let Some(host) = text.strip_prefix("ws://") {
+            let host = host.trim_end_matches('/');
+            let port = host
+                .rsplit_once(':')
+                .and_then(|(_, port)| port.parse::<u16>().ok());
+            return match port {
+                Some(_) => Ok(Self::WebSocket {
+                    host: host.to_owned(),
+                }),
+                None => Err(invalid("there is no port".to_owned())),
+            };
+        }
+        let Some(rest) = text.strip_prefix("iroh://") else {
+            return Err(invalid("it starts with neither".to_owned()));
+        };
+        let (id, direct) = match rest.split_once('@') {
+            Some((id, address)) => {
+                let address = address.parse::<SocketAddr>();
+                (
+                    id,
+                    Some(address.map_err(|error| invalid(error.to_string()))?),
+                )
+            }
+            None => (rest, None),
+        };
+        let id = id.parse().map_err(|error| invalid(format!("{error}")))?;
+        Ok(Self::Iroh { id, direct })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_print_and_parse_back() {
+        let id = burn_remote::server::IrohIdentity::random().id();
+        for text in [
+            "ws://127.0.0.1:3000".to_owned(),
+            "ws://[::1]:80".to_owned(),
+            "ws://npu-host:1".to_owned(),
+            format!("iroh://{id}"),
+            format!("iroh://{id}@10.0.0.7:4433"),
+        ] {
+            assert_eq!(text.parse::<Address>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn what_is_no_address_says_so() {
+        for text in [
+            "",
+            "3000",
+            "ws://host",
+            "ws://host:port",
+            "iroh://short",
+            "http://a:1",
+        ] {
+            let message = text.parse::<Address>().unwrap_err().to_string();
+            assert!(message.contains("`kernels serve` prints it"), "{message}");
+        }
+    }
+}

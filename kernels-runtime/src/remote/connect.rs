@@ -1,0 +1,145 @@
+//! A program's way to the devices of a server.
+
+use super::credential::{credential, unique};
+use super::hello::RELEASE;
+use super::ops;
+use super::table::{self, RemoteDevice};
+use super::wire::SCHEMA;
+use super::{Address, InvalidAddress};
+use burn::remote::RemoteHost;
+use burn::tensor::Device;
+
+/// Why a server's devices can't be had.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// The address is none.
+    #[error(transparent)]
+    Address(#[from] InvalidAddress),
+    /// The token is empty or another one.
+    #[error("{address} refuses the token; `kernels serve` prints it when it starts")]
+    Refused {
+        /// Where the server is.
+        address: Address,
+    },
+    /// Nothing answers.
+    #[error("{address} can't be reached: {reason}")]
+    Unreachable {
+        /// Where the server should be.
+        address: Address,
+        /// What failed.
+        reason: String,
+    },
+    /// The server speaks another version of Burn's protocol.
+    #[error("{address} and this program use different releases of Burn: {reason}")]
+    Protocol {
+        /// Where the server is.
+        address: Address,
+        /// Which versions.
+        reason: String,
+    },
+    /// What answers serves devices, but without this crate's kernels.
+    #[error(
+        "{address} is no server of burn-kernels; start it with `kernels serve`, or reach its devices with Burn's `Device::remote_options`"
+    )]
+    NotOurs {
+        /// Where the server is.
+        address: Address,
+    },
+    /// Server and client would not compute the same.
+    #[error(
+        "{address} is burn-kernels {server}, this program {client}; use one release on both sides"
+    )]
+    Release {
+        /// Where the server is.
+        address: Address,
+        /// Its release.
+        server: String,
+        /// This program's.
+        client: String,
+    },
+    /// Anything else that Burn says.
+    #[error("{address}: {source}")]
+    Other {
+        /// Where the server is.
+        address: Address,
+        /// What Burn says.
+        source: burn::remote::ConnectError,
+    },
+}
+
+/// The devices of a server, in its order. They are ordinary Burn devices.
+///
+/// Every call opens sessions of its own: nothing is shared with devices that were given before. A
+/// process can have 65,536 of them; none is given back before it ends.
+///
+/// # Errors
+/// See [`ConnectError`]. A server that was started a moment ago is waited for, some 16 seconds.
+pub fn connect(
+    address: impl TryInto<Address, Error: Into<InvalidAddress>>,
+    token: &str,
+) -> Result<Vec<Device>, ConnectError> {
+    let address = address.try_into().map_err(Into::into)?;
+    let host = address.host(credential(token.as_bytes(), unique()));
+    // The first device's handshake says how many there are.
+    let count = host.devices().map_err(|error| explain(&address, error))?;
+    let devices = (0..count.len()).map(|index| device(&address, &host, index, token));
+    devices.collect()
+}
+
+fn device(
+    address: &Address,
+    host: &RemoteHost,
+    index: usize,
+    token: &str,
+) -> Result<Device, ConnectError> {
+    let options = Device::remote_options(host).device_index(index);
+    let device = options.init().map_err(|error| explain(address, error))?;
+    let not_ours = || ConnectError::NotOurs {
+        address: address.clone(),
+    };
+    let handle = table::handle(&device).ok_or_else(not_ours)?;
+    let session = unique();
+    let declared = ops::declaration(&handle, session).ok_or_else(not_ours)?;
+    if (declared.schema, declared.release.as_str()) != (SCHEMA, RELEASE) {
+        return Err(ConnectError::Release {
+            address: address.clone(),
+            server: format!("{} (schema {})", declared.release, declared.schema),
+            client: format!("{RELEASE} (schema {SCHEMA})"),
+        });
+    }
+    let token = token.as_bytes().to_vec();
+    let remote = RemoteDevice::new(address.clone(), index, declared, session, token);
+    tracing::info!("connected to {remote}");
+    table::enter(&device, remote);
+    Ok(device)
+}
+
+fn explain(address: &Address, error: burn::remote::ConnectError) -> ConnectError {
+    use burn::remote::ConnectError as Burn;
+    let address = address.clone();
+    match error {
+        Burn::Unauthorized => ConnectError::Refused { address },
+        Burn::Unreachable { reason } => ConnectError::Unreachable { address, reason },
+        Burn::IncompatibleProtocol { .. } => ConnectError::Protocol {
+            address,
+            reason: error.to_string(),
+        },
+        source => ConnectError::Other { address, source },
+    }
+}
+
+/// Why the session of a device failed: what the last panic on the server's side said. `None` if
+/// there was none, if the server can't be asked any more, and for devices that [`connect`] did not
+/// give.
+///
+/// Burn tells a client that its session ended, but not why.
+pub fn failure(device: &Device) -> Option<String> {
+    let remote = table::entry(device)?;
+    // A server of this process needs not be asked.
+    super::sessions::ending(remote.session).or_else(|| {
+        let host = remote.address.host(credential(&remote.token, unique()));
+        let options = Device::remote_options(&host).device_index(remote.index);
+        let handle = table::handle(&options.init().ok()?)?;
+        ops::failure(&handle, remote.session)
+    })
+}

@@ -1,0 +1,252 @@
+//! Weights that a server reads for its clients: which files, and how.
+
+use burn::tensor::{Bytes, DType, TensorData};
+use bytemuck::Pod;
+use safetensors::Dtype;
+use safetensors::tensor::Metadata;
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
+
+/// The format's own limit for a header.
+const MAX_HEADER: u64 = 100_000_000;
+
+/// The folders whose safetensors files a server reads. Without any, it reads none.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Files {
+    folders: Vec<PathBuf>,
+    headers: Arc<Mutex<HashMap<PathBuf, Arc<Header>>>>,
+}
+
+/// The header of a file, as long as the file stays as it is.
+#[derive(Debug)]
+struct Header {
+    length: u64,
+    modified: SystemTime,
+    metadata: Metadata,
+    /// Where the tensors' bytes begin.
+    start: u64,
+}
+
+/// What a file holds under a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Stored {
+    pub(super) dtype: Dtype,
+    pub(super) shape: Vec<usize>,
+}
+
+impl Files {
+    /// # Errors
+    /// A folder that is not there.
+    pub(super) fn in_folders(folders: &[PathBuf]) -> std::io::Result<Self> {
+        let folders = folders.iter().map(std::fs::canonicalize);
+        Ok(Self {
+            folders: folders.collect::<Result<_, _>>()?,
+            headers: Arc::default(),
+        })
+    }
+
+    /// The file, without links and `..`, if it is in one of the folders. The answer for a file
+    /// elsewhere does not say whether there is one.
+    fn allowed(&self, path: &str) -> Result<PathBuf, String> {
+        let real = std::fs::canonicalize(path).ok();
+        real.filter(|real| self.folders.iter().any(|folder| real.starts_with(folder)))
+            .ok_or_else(|| {
+                format!("{path} is no file in the folders that the server reads weights from")
+            })
+    }
+
+    /// What the file holds under the name.
+    pub(super) fn look(&self, path: &str, name: &str) -> Result<Stored, String> {
+        let (_, header) = self.open(path)?;
+        let info = header.info(path, name)?;
+        Ok(Stored {
+            dtype: info.dtype,
+            shape: info.shape.clone(),
+        })
+    }
+
+    /// The values of a tensor, in the type in which they are stored.
+    pub(super) fn read(&self, path: &str, name: &str) -> Result<TensorData, String> {
+        let (mut file, header) = self.open(path)?;
+        let info = header.info(path, name)?;
+        let begin = header.start + info.data_offsets.0 as u64;
+        file.seek(SeekFrom::Start(begin))
+            .map_err(|error| format!("{path}: {error}"))?;
+        let read = match info.dtype {
+            Dtype::F64 => values::<u64>(&mut file, &info.shape, DType::F64),
+            Dtype::F32 => values::<u32>(&mut file, &info.shape, DType::F32),
+            Dtype::F16 => values::<u16>(&mut file, &info.shape, DType::F16),
+            Dtype::BF16 => values::<u16>(&mut file, &info.shape, DType::BF16),
+            other => {
+                return Err(format!(
+                    "{path}: `{name}` is stored as {other:?}, not as floats"
+                ));
+            }
+        };
+        read.map_err(|error| format!("{path}: `{name}`: {error}"))
+    }
+
+    fn open(&self, path: &str) -> Result<(File, Arc<Header>), String> {
+        let real = self.allowed(path)?;
+        let fail = |error: std::io::Error| format!("{path}: {error}");
+        let mut file = File::open(&real).map_err(fail)?;
+        let facts = file.metadata().map_err(fail)?;
+        let (length, modified) = (facts.len(), facts.modified().map_err(fail)?);
+        let mut headers = self.headers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(header) = headers.get(&real)
+            && (header.length, header.modified) == (length, modified)
+        {
+            return Ok((file, Arc::clone(header)));
+        }
+        let header = Header::read(&mut file, length, modified);
+        let header = Arc::new(header.map_err(|problem| format!("{path}: {problem}"))?);
+        headers.insert(real, Arc::clone(&header));
+        Ok((file, header))
+    }
+}
+
+impl Header {
+    fn read(file: &mut File, length: u64, modified: SystemTime) -> Result<Self, String> {
+        let mut word = [0; 8];
+        file.read_exact(&mut word)
+            .map_err(|_| format!("{length} bytes hold no header length"))?;
+        let size = u64::from_le_bytes(word);
+        let start = size.saturating_add(8);
+        if size > MAX_HEADER || start > length {
+            return Err(format!(
+                "a header of {size} bytes does not fit a file of {length} bytes"
+            ));
+        }
+        // At most MAX_HEADER, so it fits any usize.
+        let mut header = vec![0; size as usize];
+        file.read_exact(&mut header)
+            .map_err(|error| error.to_string())?;
+        let metadata: Metadata = serde_json::from_slice(&header)
+            .map_err(|error| format!("the header does not parse: {error}"))?;
+        let expected = start.saturating_add(metadata.data_len() as u64);
+        if expected != length {
+            return Err(format!(
+                "the header promises {expected} bytes, the file has {length}"
+            ));
+        }
+        Ok(Self {
+            length,
+            modified,
+            metadata,
+            start,
+        })
+    }
+
+    fn info(&self, path: &str, name: &str) -> Result<&safetensors::tensor::TensorInfo, String> {
+        let info = self.metadata.info(name);
+        info.ok_or_else(|| format!("{path} holds no tensor `{name}`"))
+    }
+}
+
+/// Reads straight into the memory that the tensor keeps. `T` is an integer of the elements' width, of
+/// which the system gives zeros without writing them.
+fn values<T: Pod + Send + Sync>(
+    file: &mut File,
+    shape: &[usize],
+    dtype: DType,
+) -> std::io::Result<TensorData>
+where
+    Vec<T>: Zeros,
+{
+    let mut values = Vec::<T>::zeros(shape.iter().product());
+    file.read_exact(bytemuck::cast_slice_mut(&mut values))?;
+    Ok(TensorData::from_bytes(
+        Bytes::from_elems(values),
+        shape,
+        dtype,
+    ))
+}
+
+/// `vec![0; n]`, which the standard library knows to take from the system as it is; of a type
+/// parameter it does not know it.
+trait Zeros {
+    fn zeros(count: usize) -> Self;
+}
+
+macro_rules! zeros {
+    ($($int:ty),*) => {
+        $(impl Zeros for Vec<$int> {
+            fn zeros(count: usize) -> Self {
+                vec![0; count]
+            }
+        })*
+    };
+}
+
+zeros!(u16, u32, u64);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    fn folder(name: &str) -> PathBuf {
+        let folder =
+            std::env::temp_dir().join(format!("kernels-files-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        folder
+    }
+
+    fn write(path: &Path, values: &[f32]) {
+        let bytes: Vec<u8> = values
+            .iter()
+            .flat_map(|value| value.to_le_bytes())
+            .collect();
+        let view = safetensors::tensor::TensorView::new(Dtype::F32, vec![values.len()], &bytes);
+        let file = safetensors::serialize([("w", view.unwrap())], None).unwrap();
+        std::fs::write(path, file).unwrap();
+    }
+
+    #[test]
+    fn tensors_are_read_from_allowed_folders_alone() {
+        let (allowed, other) = (folder("allowed"), folder("other"));
+        let inside = allowed.join("a.safetensors");
+        let outside = other.join("b.safetensors");
+        write(&inside, &[1.0, -2.5]);
+        write(&outside, &[3.0]);
+        std::os::unix::fs::symlink(&outside, allowed.join("link.safetensors")).unwrap();
+        let files = Files::in_folders(std::slice::from_ref(&allowed)).unwrap();
+        let data = files.read(inside.to_str().unwrap(), "w").unwrap();
+        assert_eq!(data, TensorData::from([1.0_f32, -2.5]));
+        let around = allowed
+            .join("..")
+            .join(other.file_name().unwrap())
+            .join("b.safetensors");
+        let absent = other.join("absent");
+        for path in [outside, around, allowed.join("link.safetensors"), absent] {
+            let message = files.read(path.to_str().unwrap(), "w").unwrap_err();
+            assert!(message.contains("is no file in the folders"), "{message}");
+        }
+        assert!(
+            files
+                .read(inside.to_str().unwrap(), "v")
+                .unwrap_err()
+                .contains("`v`")
+        );
+        assert!(
+            Files::default()
+                .read(inside.to_str().unwrap(), "w")
+                .is_err()
+        );
+        // The header is read again once the file has changed.
+        write(&inside, &[4.0, 5.0, 6.0]);
+        assert_eq!(
+            files.look(inside.to_str().unwrap(), "w").unwrap().shape,
+            [3]
+        );
+        std::fs::write(&inside, b"garbage").unwrap();
+        assert!(files.look(inside.to_str().unwrap(), "w").is_err());
+        for folder in [allowed, other] {
+            std::fs::remove_dir_all(folder).unwrap();
+        }
+    }
+}

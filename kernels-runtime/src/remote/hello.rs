@@ -1,0 +1,150 @@
+//! What a server says of a device before anything runs on it.
+
+use super::Identity;
+use super::wire::SCHEMA;
+use crate::dispatch::{DeviceKind, KernelOp};
+use serde::{Deserialize, Serialize};
+
+/// The release of this crate. Both sides must be of one, since results may change between releases.
+pub(super) const RELEASE: &str = env!("CARGO_PKG_VERSION");
+
+/// How many 32-bit words a declaration takes: it travels as a tensor of a size that both know.
+pub(super) const WORDS: usize = 2048;
+
+/// A device, as its server declares it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Declaration {
+    pub(super) schema: u64,
+    pub(super) release: String,
+    pub(super) kind: DeviceKind,
+    pub(super) capability: u16,
+    pub(super) name: String,
+    pub(super) facts: Vec<(String, String)>,
+    /// Names and versions of operations.
+    pub(super) kernels: Vec<(String, u32)>,
+    /// What tells one running machine and its files from another, if the system says.
+    pub(super) host: Option<String>,
+}
+
+impl Declaration {
+    pub(super) fn new(identity: Identity, ops: &[KernelOp]) -> Self {
+        let Identity {
+            kind,
+            capability,
+            name,
+            facts,
+        } = identity;
+        Self {
+            schema: SCHEMA,
+            release: RELEASE.to_owned(),
+            kind,
+            capability,
+            name,
+            facts,
+            kernels: ops
+                .iter()
+                .map(|op| (op.name().to_owned(), op.version()))
+                .collect(),
+            host: host(),
+        }
+    }
+
+    /// Those operations that this build knows, in the version that it knows.
+    pub(super) fn kernels(&self) -> impl Iterator<Item = KernelOp> {
+        KernelOp::ALL.into_iter().filter(|op| {
+            self.kernels
+                .iter()
+                .any(|(name, version)| name == op.name() && *version == op.version())
+        })
+    }
+
+    pub(super) fn is_same_host(&self) -> bool {
+        self.host.is_some() && self.host == host()
+    }
+
+    /// As 32-bit words: the length in bytes, then the JSON, then zeros.
+    pub(super) fn to_words(&self) -> Vec<i32> {
+        to_words(&serde_json::to_string(self).expect("numbers and text are JSON"))
+    }
+
+    pub(super) fn from_words(words: &[i32]) -> Option<Self> {
+        serde_json::from_str(&from_words(words)?).ok()
+    }
+}
+
+/// Text as exactly [`WORDS`] words; what does not fit is cut off.
+pub(super) fn to_words(text: &str) -> Vec<i32> {
+    let mut end = text.len().min(4 * (WORDS - 1));
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    let mut words = vec![end as i32];
+    words.extend(text.as_bytes()[..end].chunks(4).map(|chunk| {
+        let mut word = [0; 4];
+        word[..chunk.len()].copy_from_slice(chunk);
+        i32::from_le_bytes(word)
+    }));
+    words.resize(WORDS, 0);
+    words
+}
+
+/// Undoes [`to_words`].
+pub(super) fn from_words(words: &[i32]) -> Option<String> {
+    let (length, words) = words.split_first()?;
+    let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let length = usize::try_from(*length).ok()?;
+    if length > bytes.len() {
+        return None;
+    }
+    bytes.truncate(length);
+    String::from_utf8(bytes).ok()
+}
+
+/// The boot of this machine and the mounts of this process: two processes that agree in both see
+/// the same files. Elsewhere than on Linux nothing is known.
+fn host() -> Option<String> {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let mounts = std::fs::read_link("/proc/self/ns/mnt").ok()?;
+    Some(format!("{} {}", boot.trim(), mounts.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn identity(name: &str) -> Identity {
+        Identity {
+            kind: DeviceKind::Cpu,
+            capability: 3,
+            name: name.to_owned(),
+            facts: vec![("soc".to_owned(), "none".to_owned())],
+        }
+    }
+
+    #[test]
+    fn a_declaration_travels_as_words() {
+        let declared = Declaration::new(identity("processor ü"), &KernelOp::ALL);
+        let words = declared.to_words();
+        assert_eq!(words.len(), WORDS);
+        assert_eq!(Declaration::from_words(&words), Some(declared.clone()));
+        assert!(declared.kernels().eq(KernelOp::ALL));
+        assert_eq!(Declaration::from_words(&vec![0; WORDS]), None);
+        assert_eq!(Declaration::from_words(&[9, 1, 2]), None);
+        assert_eq!(Declaration::from_words(&[]), None);
+    }
+
+    #[test]
+    fn operations_of_another_version_are_not_declared() {
+        let mut declared = Declaration::new(identity(""), &KernelOp::ALL);
+        declared.kernels[0].1 += 1;
+        declared.kernels.push(("later".to_owned(), 1));
+        assert!(declared.kernels().eq(KernelOp::ALL.into_iter().skip(1)));
+    }
+
+    #[test]
+    fn text_too_long_is_cut_at_a_character() {
+        let text = "ü".repeat(3 * WORDS);
+        let read = from_words(&to_words(&text)).unwrap();
+        assert!(text.starts_with(&read) && read.len() > 4 * WORDS - 8);
+    }
+}

@@ -1,0 +1,124 @@
+//! Weights that go from a file to the device on the server's side.
+
+use super::talk::{ask, dispatch, words_of};
+use crate::registry::FloatType;
+use crate::remote::Stored;
+use crate::remote::call::{self, exactly, send_to};
+use crate::remote::files::Files;
+use crate::remote::hello::from_words;
+use crate::remote::wire::{Malformed, Writer};
+use burn::backend::ir::BackendIr;
+use burn::backend::{BackendTensor, RemoteDevice, Shape};
+use burn::tensor::{DType, FloatDType, Tensor, TensorData};
+use burn_remote::server::CustomOpRegistry;
+use safetensors::Dtype;
+use serde::{Deserialize, Serialize};
+
+const LOOK: &str = "burn-kernels/look";
+const LOAD: &str = "burn-kernels/load";
+
+/// What a server says of a tensor in a file.
+#[derive(Debug, Serialize, Deserialize)]
+enum Answer {
+    Stored { dtype: Dtype, shape: Vec<usize> },
+    Refused(String),
+}
+
+/// A tensor in a file of the server's.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::remote) struct Source<'a> {
+    pub(in crate::remote) path: &'a str,
+    pub(in crate::remote) name: &'a str,
+    /// The shape that it has there.
+    pub(in crate::remote) shape: &'a [usize],
+}
+
+pub(super) fn register<B: BackendIr>(registry: &mut CustomOpRegistry<B>, files: Files) {
+    let looked = files.clone();
+    registry.register(LOOK, move |handles, ir, device| {
+        call::run::<B>(handles, ir, device, |call| {
+            let (path, name) = (call.scalars.text()?, call.scalars.text()?);
+            let answer = match looked.look(&path, &name) {
+                Ok(stored) => Answer::Stored {
+                    dtype: stored.dtype,
+                    shape: stored.shape,
+                },
+                Err(reason) => Answer::Refused(reason),
+            };
+            let text = serde_json::to_string(&answer).expect("text and numbers are JSON");
+            words_of(call, &text)
+        });
+    });
+    registry.register(LOAD, move |handles, ir, device| {
+        call::run::<B>(handles, ir, device, |call| {
+            let (path, name) = (call.scalars.text()?, call.scalars.text()?);
+            let rank = call.scalars.number()?;
+            let shape = Shape::from(call.scalars.numbers(rank)?);
+            let missing = || Malformed::new("no result is asked for");
+            let wanted = call.last_output().ok_or_else(missing)?.clone();
+            let data = files.read(&path, &name).map_err(Malformed::new)?;
+            if data.shape() != &shape || wanted.shape.num_elements() != shape.num_elements() {
+                return Err(Malformed::new(format_args!(
+                    "{path}: `{name}` is {:?} where the server is, not {shape:?} or {:?}",
+                    data.shape(),
+                    wanted.shape
+                )));
+            }
+            let (bytes, _, dtype) = data.into_parts();
+            let data = TensorData::from_bytes(bytes, wanted.shape.clone(), dtype);
+            let stored = data.dtype();
+            let tensor = B::float_from_data(data, call.device);
+            call.give(if stored == wanted.dtype {
+                tensor
+            } else {
+                B::float_cast(tensor, FloatDType::from(wanted.dtype))
+            })
+        });
+    });
+}
+
+/// Asks the server for a tensor in a file.
+///
+/// # Errors
+/// The server's reason why it does not read it.
+pub(in crate::remote) fn look(
+    device: &RemoteDevice,
+    path: &str,
+    name: &str,
+) -> Result<Stored, String> {
+    let words = ask(device, LOOK, Writer::new().text(path).text(name))?;
+    let unreadable = || "the server's answer is not understood".to_owned();
+    let answer = serde_json::from_str(&from_words(&words).ok_or_else(unreadable)?);
+    match answer.map_err(|_| unreadable())? {
+        Answer::Refused(reason) => Err(reason),
+        Answer::Stored { dtype, shape } => {
+            let float = match dtype {
+                Dtype::F64 => FloatType::F64,
+                Dtype::F32 => FloatType::F32,
+                Dtype::F16 => FloatType::F16,
+                Dtype::BF16 => FloatType::Bf16,
+                other => return Err(format!("`{name}` is stored as {other:?}, not as floats")),
+            };
+            Ok(Stored {
+                dtype: float.dtype(),
+                shape,
+            })
+        }
+    }
+}
+
+/// Has the server read a tensor, into another shape and in any float type.
+pub(in crate::remote) fn load<const D: usize>(
+    device: &RemoteDevice,
+    from: &Source<'_>,
+    shape: &[usize],
+    dtype: DType,
+) -> Tensor<D> {
+    let numbers = Writer::new().text(from.path).text(from.name);
+    let numbers = numbers
+        .number(from.shape.len())
+        .numbers(from.shape.iter().copied());
+    let output = (Shape::from(shape.to_vec()), dtype);
+    let [tensor] = exactly(send_to(device, LOAD, Vec::new(), vec![output], numbers));
+    Tensor::from_dispatch(dispatch(BackendTensor::Float(tensor)))
+}

@@ -1,0 +1,89 @@
+//! What a client asks of a server before and after it runs anything: what the device is, and why a
+//! session ended.
+
+use crate::remote::call::{self, Call, Like, exactly, send_to};
+use crate::remote::hello::{Declaration, WORDS, from_words, to_words};
+use crate::remote::sessions;
+use crate::remote::wire::{Malformed, Writer};
+use burn::backend::ir::BackendIr;
+use burn::backend::tensor::IntTensor;
+use burn::backend::{
+    BackendTensor, DeviceId, DeviceOps, DispatchAutodiffContext, DispatchTensor,
+    DispatchTensorKind, Remote, RemoteDevice, Shape,
+};
+use burn::tensor::{DType, Int, Tensor, TensorData};
+use burn_remote::server::CustomOpRegistry;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
+const DECLARE: &str = "burn-kernels/declare";
+const ENDING: &str = "burn-kernels/ending";
+
+/// What a server knows of itself.
+#[derive(Clone, Debug)]
+pub(in crate::remote) struct Talk {
+    pub(in crate::remote) declarations: Vec<(DeviceId, Declaration)>,
+    pub(in crate::remote) open: Arc<AtomicUsize>,
+}
+
+pub(super) fn register<B: BackendIr>(registry: &mut CustomOpRegistry<B>, talk: Talk) {
+    registry.register(DECLARE, move |handles, ir, device| {
+        call::run::<B>(handles, ir, device, |call| {
+            let session = call.scalars.number()?;
+            let id = device.id();
+            let known = talk.declarations.iter().find(|(known, _)| *known == id);
+            let (_, declaration) =
+                known.ok_or_else(|| Malformed::new(format_args!("no device {id:?} is served")))?;
+            sessions::open(session as u64, &talk.open);
+            call.give_int(words::<B>(declaration.to_words(), call.device))
+        });
+    });
+    registry.register(ENDING, |handles, ir, device| {
+        call::run::<B>(handles, ir, device, |call| {
+            let session = call.scalars.number()?;
+            let text = sessions::ending(session as u64).unwrap_or_default();
+            call.give_int(words::<B>(to_words(&text), call.device))
+        });
+    });
+}
+
+/// Text as a tensor.
+pub(super) fn words_of<B: BackendIr>(call: &mut Call<'_, B>, text: &str) -> Result<(), Malformed> {
+    call.give_int(words::<B>(to_words(text), call.device))
+}
+
+fn words<B: BackendIr>(words: Vec<i32>, device: &B::Device) -> IntTensor<B> {
+    B::int_from_data(TensorData::new(words, [WORDS]), device)
+}
+
+/// Opens a session under this number and asks what the device is; `None` if what answers is no
+/// server of ours.
+pub(in crate::remote) fn declaration(device: &RemoteDevice, session: u64) -> Option<Declaration> {
+    Declaration::from_words(&ask(device, DECLARE, Writer::new().number(session as usize)).ok()?)
+}
+
+/// What the last panic of a session said; `None` if it had none.
+pub(in crate::remote) fn failure(device: &RemoteDevice, session: u64) -> Option<String> {
+    let words = ask(device, ENDING, Writer::new().number(session as usize)).ok()?;
+    from_words(&words).filter(|text| !text.is_empty())
+}
+
+/// Sends a question and waits for the answer.
+pub(super) fn ask(
+    device: &RemoteDevice,
+    op: &'static str,
+    numbers: Writer,
+) -> Result<Vec<i32>, String> {
+    let output: Like = (Shape::new([WORDS]), DType::I32);
+    let [answer] = exactly(send_to(device, op, Vec::new(), vec![output], numbers));
+    let answer = Tensor::<1, Int>::from_dispatch(dispatch(BackendTensor::Int(answer)));
+    let data = answer.try_into_data().map_err(|error| error.to_string())?;
+    data.try_into_vec().map_err(|error| format!("{error:?}"))
+}
+
+pub(super) fn dispatch(tensor: BackendTensor<Remote>) -> DispatchTensor {
+    DispatchTensor {
+        kind: DispatchTensorKind::Remote(tensor),
+        autodiff: DispatchAutodiffContext::Disabled,
+    }
+}

@@ -1,0 +1,101 @@
+//! The sessions of a server: how many there are, and why one ended.
+//!
+//! Burn runs a session on a thread of its own and ends it when an operation of the backend panics;
+//! the client is told no more than that it ended. So the thread remembers whose session it is, a
+//! panic hook keeps what the panic said, and the client can ask for it in a new session.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, Once, PoisonError};
+
+/// A session, on its thread.
+struct Session {
+    number: u64,
+    open: Arc<AtomicUsize>,
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+thread_local! {
+    static SESSION: RefCell<Option<Session>> = const { RefCell::new(None) };
+}
+
+/// How many endings are remembered.
+const REMEMBERED: usize = 64;
+
+static ENDINGS: Mutex<VecDeque<(u64, String)>> = Mutex::new(VecDeque::new());
+
+/// Says that this thread is the one of session `number`, until it ends.
+pub(super) fn open(number: u64, open: &Arc<AtomicUsize>) {
+    listen();
+    open.fetch_add(1, Ordering::Relaxed);
+    let session = Session {
+        number,
+        open: Arc::clone(open),
+    };
+    // The one before, if there was one, counts itself out.
+    SESSION.with_borrow_mut(|place| *place = Some(session));
+}
+
+/// What the last panic of a session of this process said.
+pub(super) fn ending(number: u64) -> Option<String> {
+    let endings = ENDINGS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut newest = endings.iter().rev();
+    newest
+        .find(|(session, _)| *session == number)
+        .map(|(_, what)| what.clone())
+}
+
+/// Adds to the panic hook that there is. It does nothing on other threads.
+fn listen() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            before(panic);
+            let number = SESSION.try_with(|session| {
+                let session = session.try_borrow().ok()?;
+                session.as_ref().map(|session| session.number)
+            });
+            if let Ok(Some(number)) = number {
+                remember(number, super::call::message(panic.payload()));
+            }
+        }));
+    });
+}
+
+fn remember(number: u64, what: String) {
+    let mut endings = ENDINGS.lock().unwrap_or_else(PoisonError::into_inner);
+    if endings.len() == REMEMBERED {
+        endings.pop_front();
+    }
+    endings.push_back((number, what));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_counts_while_its_thread_runs_and_leaves_its_panic() {
+        let count = Arc::new(AtomicUsize::new(0));
+        let number = super::super::credential::unique();
+        let panicked = std::thread::scope(|scope| {
+            let session = scope.spawn(|| {
+                open(number, &count);
+                assert_eq!(count.load(Ordering::Relaxed), 1);
+                panic!("out of memory: 7 bytes");
+            });
+            session.join().is_err()
+        });
+        assert!(panicked);
+        assert_eq!(ending(number).unwrap(), "out of memory: 7 bytes");
+        assert_eq!(ending(number.wrapping_add(1)), None);
+        assert_eq!(count.load(Ordering::Relaxed), 0);
+    }
+}

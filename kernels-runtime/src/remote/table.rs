@@ -1,0 +1,130 @@
+//! What is known of the remote devices of this process.
+
+use super::Address;
+use super::hello::Declaration;
+use crate::dispatch::{DeviceKind, KernelOp, Place, Served};
+use burn::backend::{DeviceId, DeviceOps, DispatchDevice};
+use burn::tensor::Device;
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// A device of another process or machine, as its server declared it.
+#[derive(Clone, Debug)]
+pub struct RemoteDevice {
+    /// Where its server is.
+    pub address: Address,
+    /// Its place in the server's list.
+    pub index: usize,
+    /// What it is, such as `cpu` or `npu`.
+    pub kind: DeviceKind,
+    /// See [`DeviceKind::capability`].
+    pub capability: u16,
+    /// Its name, such as the model of a processor.
+    pub name: String,
+    /// The operations that run as kernels on it.
+    pub kernels: Vec<KernelOp>,
+    /// What else implementations have to know of it, by name.
+    pub facts: Vec<(String, String)>,
+    /// Whether server and client are on one machine and see the same files.
+    pub same_host: bool,
+    pub(super) served: Served,
+    /// The session, as the server knows it.
+    pub(super) session: u64,
+    pub(super) token: Vec<u8>,
+}
+
+impl fmt::Display for RemoteDevice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            kind, index, name, ..
+        } = self;
+        write!(f, "{kind}:{index} {name} at {}", self.address)
+    }
+}
+
+impl RemoteDevice {
+    pub(super) fn new(
+        address: Address,
+        index: usize,
+        declared: Declaration,
+        session: u64,
+        token: Vec<u8>,
+    ) -> Self {
+        let kernels: Vec<_> = declared.kernels().collect();
+        Self {
+            address,
+            index,
+            kind: declared.kind,
+            capability: declared.capability,
+            served: Served::with(kernels.iter().copied()),
+            kernels,
+            same_host: declared.is_same_host(),
+            name: declared.name,
+            facts: declared.facts,
+            session,
+            token,
+        }
+    }
+}
+
+/// By the index of Burn's device ids, which count up from 0.
+static TABLE: RwLock<Vec<Option<Arc<RemoteDevice>>>> = RwLock::new(Vec::new());
+
+/// The number of Burn's remote backend in the upper byte of a device id's type.
+const REMOTE: u16 = 10;
+
+fn index(id: DeviceId) -> Option<usize> {
+    (id.type_id >> 8 == REMOTE).then_some(usize::from(id.index_id))
+}
+
+pub(super) fn enter(device: &Device, remote: RemoteDevice) {
+    let Some(index) = index(device.as_dispatch().id()) else {
+        unreachable!("a device that was connected is a remote one")
+    };
+    let mut table = TABLE.write().unwrap_or_else(PoisonError::into_inner);
+    if table.len() <= index {
+        table.resize(index + 1, None);
+    }
+    table[index] = Some(Arc::new(remote));
+}
+
+fn look_up<T>(id: DeviceId, read: impl FnOnce(&Arc<RemoteDevice>) -> T) -> Option<T> {
+    let index = index(id)?;
+    let table = TABLE.read().unwrap_or_else(PoisonError::into_inner);
+    table.get(index)?.as_ref().map(read)
+}
+
+/// Where the tensors of a device are; `None` for devices of this process and for remote ones that
+/// [`connect`](super::connect) did not give.
+pub(crate) fn place(id: DeviceId) -> Option<Place> {
+    look_up(id, |remote| Place {
+        kind: remote.kind,
+        capability: remote.capability,
+        served: remote.served,
+    })
+}
+
+/// What is known of a device that [`connect`](super::connect) gave; `None` for any other.
+/// Autodiff does not change it.
+pub fn describe(device: &Device) -> Option<RemoteDevice> {
+    entry(device).map(|remote| (*remote).clone())
+}
+
+pub(super) fn entry(device: &Device) -> Option<Arc<RemoteDevice>> {
+    look_up(device.as_dispatch().id(), Arc::clone)
+}
+
+/// What is known of the device of a tensor.
+#[cfg(feature = "npu")]
+pub(crate) fn of_tensor(tensor: &burn::backend::DispatchTensor) -> Option<Arc<RemoteDevice>> {
+    use burn::backend::TensorMetadata;
+    look_up(tensor.kind.device().id(), Arc::clone)
+}
+
+/// Burn's own handle of a remote device.
+pub(super) fn handle(device: &Device) -> Option<burn::backend::RemoteDevice> {
+    match device.clone().inner().as_dispatch() {
+        DispatchDevice::Remote(remote) => Some(remote.clone()),
+        _ => None,
+    }
+}

@@ -1,0 +1,41 @@
+//! Every case on a served CPU beside the same CPU in this process: equal bit by bit, results and
+//! gradients, since the same kernels run.
+
+use super::case::cases;
+use crate::registry::FloatType;
+use crate::remote::{ServeOptions, Server, connect};
+use burn::backend::Flex;
+use burn::tensor::Device;
+
+#[test]
+fn kernels_give_the_same_bits_where_they_are_served() {
+    let options = ServeOptions::websocket(([127, 0, 0, 1], 0));
+    let server = Server::start::<Flex>([Default::default()], options).unwrap();
+    let devices = connect(server.address(), server.token()).unwrap();
+    let [served] = devices.as_slice() else {
+        panic!("one device is served: {devices:?}")
+    };
+    let here = Device::flex();
+    let mut compared = 0;
+    for case in cases() {
+        for dtype in FloatType::ALL {
+            let inputs = case.inputs(dtype);
+            let expected = case.fused(&inputs, dtype, &here).unwrap();
+            let got = case.fused(&inputs, dtype, served).unwrap();
+            assert_eq!(got.len(), expected.len());
+            for (got, expected) in got.iter().zip(&expected) {
+                let bits = |values: &[f64]| values.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
+                assert_eq!(
+                    bits(&got.values),
+                    bits(&expected.values),
+                    "{} of {} in {dtype}, {}",
+                    got.name,
+                    case.key,
+                    case.describe(),
+                );
+                compared += 1;
+            }
+        }
+    }
+    assert!(compared > 1000, "{compared}");
+}

@@ -1,0 +1,90 @@
+//! Weights of a device that a server on this machine has: it reads them itself, so that they don't
+//! cross the connection.
+
+use std::path::PathBuf;
+
+use burn::tensor::{Device, FloatDType, Tensor};
+use burn_kernels::remote::{self, LoadError};
+
+use super::shards::Shards;
+use crate::ModelError;
+use crate::layout::Part;
+
+/// A server that sees this machine's files and may read those of the checkpoint.
+pub(super) struct There {
+    device: Device,
+}
+
+impl There {
+    /// `None` for devices of this process, for servers on other machines, and, with a warning, for
+    /// those that don't read the files.
+    pub(super) fn of(device: &Device, shards: &Shards) -> Option<Self> {
+        if !remote::describe(device)?.same_host {
+            return None;
+        }
+        for (path, name) in shards.samples() {
+            if let Err(error) = remote::look(device, &real(path), name) {
+                tracing::warn!(
+                    "weights cross the connection: {}: {error}; `kernels serve --weights DIR` lets \
+                     the server read them itself",
+                    path.display()
+                );
+                return None;
+            }
+        }
+        Some(Self {
+            device: device.clone(),
+        })
+    }
+
+    /// A parameter, put together on the device. Only a matrix is ever transposed, and it is one
+    /// part.
+    pub(super) fn tensor<const D: usize>(
+        &self,
+        shards: &Shards,
+        parts: &[Part],
+        shape: &[usize],
+        transposed: bool,
+        dtype: FloatDType,
+    ) -> Result<Tensor<D>, ModelError> {
+        let mut parts: Vec<&Part> = parts.iter().collect();
+        parts.sort_by_key(|part| part.row);
+        let flat = parts.iter().map(|part| self.flat(shards, part, dtype));
+        let mut flat = flat.collect::<Result<Vec<_>, _>>()?;
+        let flat = match flat.len() {
+            1 => flat.remove(0),
+            _ => Tensor::cat(flat, 0),
+        };
+        let dims: [usize; D] = std::array::from_fn(|axis| shape[axis]);
+        Ok(match parts.as_slice() {
+            [part] if transposed => {
+                let [rows, columns] = [part.shape[0], part.shape[1]];
+                flat.reshape([rows, columns]).transpose().reshape(dims)
+            }
+            _ => flat.reshape(dims),
+        })
+    }
+
+    /// The elements of a part, in the order of the file.
+    fn flat(
+        &self,
+        shards: &Shards,
+        part: &Part,
+        dtype: FloatDType,
+    ) -> Result<Tensor<1>, ModelError> {
+        let stored = shards.find(&part.name);
+        let (file, _) = stored.expect("every part was looked up before anything is read");
+        let path = real(file.path());
+        remote::load_flat(&self.device, &path, &part.name, &part.shape, dtype).map_err(
+            |error: LoadError| ModelError::Remote {
+                file: path,
+                problem: error.to_string(),
+            },
+        )
+    }
+}
+
+/// The path as it is from any folder; as it was given where it can't be told.
+fn real(path: &std::path::Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
+}
