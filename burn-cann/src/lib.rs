@@ -52,6 +52,10 @@
 //! See [`ops`]. What CANN would refuse is refused before the call, with a reason
 //! ([`Refusal`](ops::Refusal)) that a dispatcher can act on.
 //!
+//! # A backend for Burn
+//!
+//! With the feature `backend`, the module `backend` implements Burn's backend traits.
+//!
 //! # Calls are traced
 //!
 //! Each call of CANN is a span of [`tracing`] at level `TRACE`, target `burn_cann`, named `cann` with the

@@ -8,7 +8,9 @@ mod conformance;
 
 use burn_backend::ops::AttentionModuleOptions;
 use burn_backend::tensor::IndexingUpdateOp;
-use burn_backend::{Backend, BoolDType, FloatDType, IntDType, Scalar, Shape, Slice, TensorData, TensorMetadata};
+use burn_backend::{
+    Backend, BoolDType, FloatDType, IntDType, Scalar, Shape, Slice, TensorData, TensorMetadata,
+};
 use burn_cann::backend::{self, CannBackend, CannDevice};
 use burn_flex::{Flex, FlexDevice};
 use common::Scenario;
@@ -60,7 +62,10 @@ fn split<B: Backend>(x: F<B>) -> F<B> {
 fn rms_norm<B: Backend>(x: F<B>, gain: F<B>) -> F<B> {
     let square = B::float_powi_scalar(x.clone(), Scalar::Int(2));
     let mean = B::float_mean_dim(square, 2);
-    let scale = B::float_recip(B::float_sqrt(B::float_add_scalar(mean, Scalar::Float(1e-5))));
+    let scale = B::float_recip(B::float_sqrt(B::float_add_scalar(
+        mean,
+        Scalar::Float(1e-5),
+    )));
     let gain = B::float_reshape(gain, Shape::from([1, 1, WIDTH]));
     B::float_mul(B::float_mul(x, scale), gain)
 }
@@ -85,11 +90,17 @@ fn forward<B: Backend>(p: &Parameters<B>, ids: &I<B>, targets: &I<B>) -> Passed<
     };
     let (query, key, value) = (project(&p.query), project(&p.key), project(&p.value));
     let mixed = B::attention(query, key, value, None, None, causal);
-    let mixed = B::float_reshape(B::float_swap_dims(mixed, 1, 2), Shape::from([BATCH, LENGTH, WIDTH]));
+    let mixed = B::float_reshape(
+        B::float_swap_dims(mixed, 1, 2),
+        Shape::from([BATCH, LENGTH, WIDTH]),
+    );
     let hidden = rms_norm::<B>(B::float_add(x, mixed), p.gain.clone());
     let opened = B::linear(hidden.clone(), p.up.clone(), None);
     let active = B::gelu(opened.clone());
-    let last = B::float_add(hidden.clone(), B::linear(active.clone(), p.down.clone(), None));
+    let last = B::float_add(
+        hidden.clone(),
+        B::linear(active.clone(), p.down.clone(), None),
+    );
     let heads = B::float_swap_dims(p.words.clone(), 0, 1);
     let flat = B::float_reshape(last.clone(), Shape::from([BATCH * LENGTH, WIDTH]));
     let logs = B::log_softmax(B::float_matmul(flat.clone(), heads), 1);
@@ -106,13 +117,29 @@ fn forward<B: Backend>(p: &Parameters<B>, ids: &I<B>, targets: &I<B>) -> Passed<
 }
 
 /// Gradients of the words, of both projections around the activation and of the gain.
-fn backward<B: Backend>(p: &Parameters<B>, passed: &Passed<B>, ids: &I<B>, targets: &I<B>) -> Vec<F<B>> {
+fn backward<B: Backend>(
+    p: &Parameters<B>,
+    passed: &Passed<B>,
+    ids: &I<B>,
+    targets: &I<B>,
+) -> Vec<F<B>> {
     let (device, dtype) = (passed.logs.device(), passed.logs.dtype());
     let rows = BATCH * LENGTH;
     // Of the logits: probabilities, less 1 at the target, over the rows.
     let place = B::int_reshape(targets.clone(), Shape::from([rows, 1]));
-    let less = B::float_full(Shape::from([rows, 1]), Scalar::Float(-1.0), &device, dtype.into());
-    let chosen = B::float_scatter(1, B::float_exp(passed.logs.clone()), place, less, IndexingUpdateOp::Add);
+    let less = B::float_full(
+        Shape::from([rows, 1]),
+        Scalar::Float(-1.0),
+        &device,
+        dtype.into(),
+    );
+    let chosen = B::float_scatter(
+        1,
+        B::float_exp(passed.logs.clone()),
+        place,
+        less,
+        IndexingUpdateOp::Add,
+    );
     let grad = B::float_div_scalar(chosen, Scalar::Float(rows as f64));
     let heads = B::float_matmul(B::float_swap_dims(grad.clone(), 0, 1), passed.last.clone());
     let last = B::float_reshape(
@@ -124,9 +151,17 @@ fn backward<B: Backend>(p: &Parameters<B>, passed: &Passed<B>, ids: &I<B>, targe
     let opened = B::gelu_backward(passed.opened.clone(), active);
     let up = B::linear_weight_backward(passed.hidden.clone(), opened.clone());
     let hidden = B::float_add(last, B::linear_x_backward(p.up.clone(), opened));
-    let words = B::float_add(heads, B::embedding_backward(p.words.clone(), hidden.clone(), ids.clone()));
+    let words = B::float_add(
+        heads,
+        B::embedding_backward(p.words.clone(), hidden.clone(), ids.clone()),
+    );
     let gain = B::float_sum_dims(B::float_mul(hidden, passed.hidden.clone()), &[0, 1]);
-    vec![words, up, down, B::float_reshape(gain, Shape::from([WIDTH]))]
+    vec![
+        words,
+        up,
+        down,
+        B::float_reshape(gain, Shape::from([WIDTH])),
+    ]
 }
 
 /// AdamW's first step, with the norm of all gradients bounded.
@@ -167,7 +202,10 @@ fn step<B: Backend>(device: B::Device, float: FloatDType) -> Vec<F<B>> {
     let text = c.i_in(9, &[BATCH, LENGTH + 1], 0, WORDS as i64);
     let part = |from: isize| {
         let all = Slice::full();
-        B::int_slice(text.clone(), &[all, Slice::new(from, Some(from + LENGTH as isize), 1)])
+        B::int_slice(
+            text.clone(),
+            &[all, Slice::new(from, Some(from + LENGTH as isize), 1)],
+        )
     };
     let (ids, targets) = (part(0), part(1));
     let passed = forward::<B>(&p, &ids, &targets);

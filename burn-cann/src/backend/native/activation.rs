@@ -8,9 +8,19 @@ use super::super::error::Native;
 use super::super::tensor::CannTensor;
 use super::copy;
 use super::elementwise::{by, clamp, one, two};
-use crate::DType;
 use crate::ops::elementwise::{Binary, BinaryScalar};
 use crate::ops::unary::Unary;
+use crate::{DType, ops};
+
+/// Softmax along a dimension.
+pub(in super::super) fn softmax(x: &CannTensor, dim: usize) -> Native<CannTensor> {
+    Ok(x.with(ops::softmax::softmax(x.on(), &x.tensor, dim)?))
+}
+
+/// The logarithm of [`softmax`].
+pub(in super::super) fn log_softmax(x: &CannTensor, dim: usize) -> Native<CannTensor> {
+    Ok(x.with(ops::softmax::log_softmax(x.on(), &x.tensor, dim)?))
+}
 
 /// The gradient of `x · Φ(x)`: `grad · (Φ(x) + x · φ(x))`, with distribution and density of the normal
 /// distribution.

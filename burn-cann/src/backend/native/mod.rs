@@ -6,6 +6,8 @@ pub(super) mod activation;
 pub(super) mod copy;
 pub(super) mod create;
 pub(super) mod elementwise;
+pub(super) mod product;
+pub(super) mod reduce;
 
 use burn_backend::{DType, Scalar as BurnScalar};
 

@@ -47,6 +47,10 @@ operations! {
     fn bool_swap_dims(tensor: Bool, dim1: usize, dim2: usize) -> Bool = view(view::swap_dims);
     fn bool_permute(tensor: Bool, axes: &[usize]) -> Bool = view(view::permute);
     fn bool_flip(tensor: Bool, axes: &[usize]) -> Bool = host;
+    fn bool_any(tensor: Bool) -> Bool = native(reduce::all(op::any));
+    fn bool_any_dim(tensor: Bool, dim: usize) -> Bool = native(reduce::along(op::any));
+    fn bool_all(tensor: Bool) -> Bool = native(reduce::all(op::all));
+    fn bool_all_dim(tensor: Bool, dim: usize) -> Bool = native(reduce::along(op::all));
     fn bool_argwhere(
         tensor: Bool,
         out_dtype: IntDType,
@@ -57,7 +61,7 @@ operations! {
     fn bool_unfold(tensor: Bool, dim: usize, size: usize, step: usize) -> Bool = view(view::unfold);
 
     composed:
-        bool_mask_select, bool_transpose, bool_any, bool_any_dim, bool_all, bool_all_dim;
+        bool_mask_select, bool_transpose;
 }
 
 /// The places of what is true. Their number is only known once they are counted, so the host counts.

@@ -42,7 +42,7 @@ operations! {
     fn float_div_scalar(lhs: Float, rhs: Scalar) -> Float = native(by(BinaryScalar::Div));
     fn float_remainder(lhs: Float, rhs: Float) -> Float = native(two(Binary::Remainder));
     fn float_remainder_scalar(lhs: Float, rhs: Scalar) -> Float = native(by(BinaryScalar::Remainder));
-    fn float_matmul(lhs: Float, rhs: Float) -> Float = host;
+    fn float_matmul(lhs: Float, rhs: Float) -> Float = native(product::matmul);
     fn float_cross(lhs: Float, rhs: Float, dim: usize) -> Float = host;
     fn float_neg(tensor: Float) -> Float = native(one(Unary::Neg));
     fn float_recip(tensor: Float) -> Float = native(one(Unary::Reciprocal));
@@ -98,10 +98,14 @@ operations! {
         native(compare(Comparison::LowerEqual));
     fn float_lower_equal_elem(lhs: Float, rhs: Scalar, out_dtype: BoolDType) -> Bool =
         native(compare_by(ComparisonScalar::LowerEqual));
-    fn float_sum(tensor: Float) -> Float = host;
-    fn float_sum_dim(tensor: Float, dim: usize) -> Float = host;
-    fn float_mean_dim(tensor: Float, dim: usize) -> Float = host;
-    fn float_cumsum(tensor: Float, dim: usize) -> Float = host;
+    fn float_sum(tensor: Float) -> Float = native(reduce::all(op::sum));
+    fn float_sum_dim(tensor: Float, dim: usize) -> Float = native(reduce::along(op::sum));
+    fn float_sum_dims(tensor: Float, dims: &[usize]) -> Float = native(reduce::over(op::sum));
+    fn float_prod(tensor: Float) -> Float = native(reduce::prod);
+    fn float_prod_dim(tensor: Float, dim: usize) -> Float = native(reduce::prod_dim);
+    fn float_mean(tensor: Float) -> Float = native(reduce::all(op::mean));
+    fn float_mean_dim(tensor: Float, dim: usize) -> Float = native(reduce::along(op::mean));
+    fn float_cumsum(tensor: Float, dim: usize) -> Float = native(reduce::cumsum);
     fn float_cumprod(tensor: Float, dim: usize) -> Float = host;
     fn float_cummin(tensor: Float, dim: usize) -> Float = host;
     fn float_cummax(tensor: Float, dim: usize) -> Float = host;
@@ -132,8 +136,24 @@ operations! {
     fn float_trunc(tensor: Float) -> Float = native(one(Unary::Trunc));
     fn float_erf(tensor: Float) -> Float = native(one(Unary::Erf));
     fn float_cat(tensors: Vec<Float>, dim: usize) -> Float = native(copy::cat);
-    fn float_argmax(tensor: Float, dim: usize, out_dtype: IntDType) -> Int = host;
-    fn float_argmin(tensor: Float, dim: usize, out_dtype: IntDType) -> Int = host;
+    fn float_argmax(tensor: Float, dim: usize, out_dtype: IntDType) -> Int =
+        native(reduce::places(op::arg_max));
+    fn float_argmin(tensor: Float, dim: usize, out_dtype: IntDType) -> Int =
+        native(reduce::places(op::arg_min));
+    fn float_max(tensor: Float) -> Float = native(reduce::all(op::amax));
+    fn float_max_dim(tensor: Float, dim: usize) -> Float = native(reduce::along(op::amax));
+    fn float_max_dim_with_indices(tensor: Float, dim: usize, indices_dtype: IntDType) -> (Float, Int) =
+        native(reduce::with_places(op::max_dim));
+    fn float_min(tensor: Float) -> Float = native(reduce::all(op::amin));
+    fn float_min_dim(tensor: Float, dim: usize) -> Float = native(reduce::along(op::amin));
+    fn float_min_dim_with_indices(tensor: Float, dim: usize, indices_dtype: IntDType) -> (Float, Int) =
+        native(reduce::with_places(op::min_dim));
+    fn float_any(tensor: Float, out_dtype: BoolDType) -> Bool = native(reduce::truth(op::any));
+    fn float_any_dim(tensor: Float, dim: usize, out_dtype: BoolDType) -> Bool =
+        native(reduce::truth_along(op::any));
+    fn float_all(tensor: Float, out_dtype: BoolDType) -> Bool = native(reduce::truth(op::all));
+    fn float_all_dim(tensor: Float, dim: usize, out_dtype: BoolDType) -> Bool =
+        native(reduce::truth_along(op::all));
     fn float_sign(tensor: Float) -> Float = native(one(Unary::Sign));
     fn float_expand(tensor: Float, shape: Shape) -> Float = view(view::expand);
     fn float_sort(tensor: Float, dim: usize, descending: bool) -> Float = host;
@@ -149,9 +169,7 @@ operations! {
 
     composed:
         float_transpose, float_mask_select, float_detach, float_set_require_grad, float_is_require_grad,
-        float_sum_dims, float_prod, float_prod_dim, float_mean, float_powi, float_powi_scalar,
-        float_powi_scalar_impl, float_powf_scalar, float_hypot, float_argtopk, float_topk,
-        float_topk_with_indices, float_max, float_max_dim, float_max_dim_with_indices, float_min,
-        float_min_dim, float_min_dim_with_indices, float_max_abs, float_max_abs_dim, float_any,
-        float_any_dim, float_all, float_all_dim, float_is_nan, float_is_inf, float_pad;
+        float_powi, float_powi_scalar, float_powi_scalar_impl, float_powf_scalar, float_hypot,
+        float_argtopk, float_topk, float_topk_with_indices, float_max_abs, float_max_abs_dim,
+        float_is_nan, float_is_inf, float_pad;
 }

@@ -81,17 +81,25 @@ operations! {
     fn int_ones(shape: Shape, device: &CannDevice, dtype: IntDType) -> Int = native(create::ones);
     fn int_full(shape: Shape, fill_value: Scalar, device: &CannDevice, dtype: IntDType) -> Int =
         native(create::full);
-    fn int_sum(tensor: Int) -> Int = host;
-    fn int_sum_dim(tensor: Int, dim: usize) -> Int = host;
-    fn int_prod(tensor: Int) -> Int = host;
-    fn int_prod_dim(tensor: Int, dim: usize) -> Int = host;
-    fn int_mean_dim(tensor: Int, dim: usize) -> Int = host;
-    fn int_cumsum(tensor: Int, dim: usize) -> Int = host;
+    fn int_sum(tensor: Int) -> Int = native(reduce::all(op::sum));
+    fn int_sum_dim(tensor: Int, dim: usize) -> Int = native(reduce::along(op::sum));
+    fn int_prod(tensor: Int) -> Int = native(reduce::prod);
+    fn int_prod_dim(tensor: Int, dim: usize) -> Int = native(reduce::prod_dim);
+    fn int_mean_dim(tensor: Int, dim: usize) -> Int = native(reduce::int_mean_dim);
+    fn int_cumsum(tensor: Int, dim: usize) -> Int = native(reduce::cumsum);
     fn int_cumprod(tensor: Int, dim: usize) -> Int = host;
     fn int_cummin(tensor: Int, dim: usize) -> Int = host;
     fn int_cummax(tensor: Int, dim: usize) -> Int = host;
-    fn int_argmax(tensor: Int, dim: usize) -> Int = host;
-    fn int_argmin(tensor: Int, dim: usize) -> Int = host;
+    fn int_argmax(tensor: Int, dim: usize) -> Int = native(reduce::int_places(op::arg_max));
+    fn int_argmin(tensor: Int, dim: usize) -> Int = native(reduce::int_places(op::arg_min));
+    fn int_max(tensor: Int) -> Int = native(reduce::all(op::amax));
+    fn int_max_dim(tensor: Int, dim: usize) -> Int = native(reduce::along(op::amax));
+    fn int_max_dim_with_indices(tensor: Int, dim: usize) -> (Int, Int) =
+        native(reduce::int_with_places(op::max_dim));
+    fn int_min(tensor: Int) -> Int = native(reduce::all(op::amin));
+    fn int_min_dim(tensor: Int, dim: usize) -> Int = native(reduce::along(op::amin));
+    fn int_min_dim_with_indices(tensor: Int, dim: usize) -> (Int, Int) =
+        native(reduce::int_with_places(op::min_dim));
     fn int_abs(tensor: Int) -> Int = native(one(Unary::Abs));
     fn int_swap_dims(tensor: Int, dim1: usize, dim2: usize) -> Int = view(view::swap_dims);
     fn int_permute(tensor: Int, axes: &[usize]) -> Int = view(view::permute);
@@ -100,6 +108,12 @@ operations! {
         host;
     fn int_arange_step(range: Range<i64>, step: usize, device: &CannDevice, dtype: IntDType) -> Int =
         native(create::arange_step);
+    fn int_any(tensor: Int, out_dtype: BoolDType) -> Bool = native(reduce::truth(op::any));
+    fn int_any_dim(tensor: Int, dim: usize, out_dtype: BoolDType) -> Bool =
+        native(reduce::truth_along(op::any));
+    fn int_all(tensor: Int, out_dtype: BoolDType) -> Bool = native(reduce::truth(op::all));
+    fn int_all_dim(tensor: Int, dim: usize, out_dtype: BoolDType) -> Bool =
+        native(reduce::truth_along(op::all));
     // Nor has their default for signs.
     fn int_sign(tensor: Int) -> Int = native(one(Unary::Sign));
     fn int_expand(tensor: Int, shape: Shape) -> Int = view(view::expand);
@@ -123,7 +137,5 @@ operations! {
 
     composed:
         int_mask_select, int_square, int_powi_scalar, int_mean, int_argtopk, int_topk,
-        int_topk_with_indices, int_max, int_max_dim, int_max_dim_with_indices, int_max_abs,
-        int_max_abs_dim, int_min, int_min_dim, int_min_dim_with_indices, int_transpose, int_arange,
-        int_any, int_any_dim, int_all, int_all_dim, int_pad;
+        int_topk_with_indices, int_max_abs, int_max_abs_dim, int_transpose, int_arange, int_pad;
 }

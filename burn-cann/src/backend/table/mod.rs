@@ -75,6 +75,7 @@ mod prelude {
     pub(super) use super::{carry, upload};
     pub(super) use crate::ops::compare::{Comparison, ComparisonScalar};
     pub(super) use crate::ops::elementwise::{Binary, BinaryScalar};
+    pub(super) use crate::ops::reduce as op;
     pub(super) use crate::ops::unary::Unary;
 
     // The names of Burn's kinds of tensors, which keep the signatures readable.
