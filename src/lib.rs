@@ -47,7 +47,8 @@
 //! * [`kernel`]: kernels of your own crate, named by path: `#[fused_kernel(my_crate::my_op)]`.
 //!
 //! Feature `cpu` (default): fused SIMD kernels for Burn's Flex backend. Feature `remote`: devices of
-//! other processes and machines, served with their kernels (`remote`).
+//! other processes and machines, served with their kernels (`remote`). Feature `npu`: Ascend NPUs
+//! (`npu`).
 
 pub mod nn;
 
@@ -59,6 +60,8 @@ pub use kernels_runtime::{
     report, semantics, verify,
 };
 
+#[cfg(feature = "npu")]
+pub use kernels_runtime::npu;
 #[cfg(feature = "remote")]
 pub use kernels_runtime::remote;
 

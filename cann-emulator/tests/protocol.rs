@@ -196,9 +196,12 @@ fn nulls_host_memory_and_unaligned_data_are_refused() {
         let status = aclnnSwiGluGetWorkspaceSize(x.handle, -1, y.handle, null_mut(), &mut executor);
         assert_eq!(status, ACLNN_ERR_PARAM_NULLPTR);
     }
-    let mut host = [0f32; 16];
+    let mut host = [0f32; 32];
+    let host = host.as_mut_ptr();
+    // Aligned, so that nothing else is wrong with it.
+    let host = host.wrapping_add(host.align_offset(32));
     for (address, word) in [
-        (host.as_mut_ptr().cast(), "not a device address"),
+        (host.cast(), "not a device address"),
         // SAFETY: the address is only compared.
         (unsafe { x.address.byte_add(4) }, "not aligned to 32 bytes"),
     ] {

@@ -10,6 +10,9 @@ use std::str::FromStr;
 pub enum DeviceChoice {
     /// Burn's Flex backend.
     Cpu,
+    /// An Ascend NPU of this machine, by its number.
+    #[cfg(feature = "npu")]
+    Npu(usize),
     /// A device that `kernels serve` serves.
     #[cfg(feature = "remote")]
     Remote(crate::served::Served),
@@ -23,6 +26,8 @@ impl DeviceChoice {
     pub fn device(&self) -> anyhow::Result<Device> {
         match self {
             Self::Cpu => Ok(Device::flex()),
+            #[cfg(feature = "npu")]
+            Self::Npu(index) => crate::npu::device(*index),
             #[cfg(feature = "remote")]
             Self::Remote(served) => served.device(),
         }
@@ -32,6 +37,8 @@ impl DeviceChoice {
     pub fn explain(&self) -> Option<String> {
         match self {
             Self::Cpu => None,
+            #[cfg(feature = "npu")]
+            Self::Npu(index) => crate::npu::failure(*index),
             #[cfg(feature = "remote")]
             Self::Remote(served) => served.failure(),
         }
@@ -50,17 +57,19 @@ impl FromStr for DeviceChoice {
                 "`{address}` can't be reached: this program was built without the feature `remote`"
             ));
         }
-        match name {
-            "cpu" => Ok(Self::Cpu),
-            _ => Err(format!(
-                "no device `{name}` in this build; built in: cpu{}",
-                if cfg!(feature = "remote") {
-                    ", remote:ADDRESS"
-                } else {
-                    ""
-                }
-            )),
+        #[cfg(feature = "npu")]
+        if let Some(index) = crate::npu::index(name) {
+            return index.map(Self::Npu);
         }
+        if name == "cpu" {
+            return Ok(Self::Cpu);
+        }
+        let npu = cfg!(feature = "npu").then_some(", npu, npu:N");
+        let remote = cfg!(feature = "remote").then_some(", remote:ADDRESS");
+        let (npu, remote) = (npu.unwrap_or_default(), remote.unwrap_or_default());
+        Err(format!(
+            "no device `{name}` in this build; built in: cpu{npu}{remote}"
+        ))
     }
 }
 
@@ -68,6 +77,10 @@ impl fmt::Display for DeviceChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Cpu => f.write_str("cpu"),
+            #[cfg(feature = "npu")]
+            Self::Npu(0) => f.write_str("npu"),
+            #[cfg(feature = "npu")]
+            Self::Npu(index) => write!(f, "npu:{index}"),
             #[cfg(feature = "remote")]
             Self::Remote(served) => write!(f, "remote:{served}"),
         }

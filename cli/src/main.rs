@@ -10,6 +10,8 @@ mod doctor;
 mod inspect;
 mod list;
 mod new_kernel;
+#[cfg(feature = "npu")]
+mod npu;
 mod output;
 mod plan;
 mod run;

@@ -16,8 +16,8 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The device to serve.
-    #[arg(long, default_value = "cpu", value_parser = ["cpu"])]
-    device: String,
+    #[arg(long, value_enum, default_value_t = Which::Cpu)]
+    device: Which,
     /// Serve over a WebSocket at this address, unencrypted: for loopback and trusted networks.
     /// Without it devices are served over Iroh, encrypted and reachable from anywhere.
     #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["iroh_at", "identity"])]
@@ -37,6 +37,16 @@ pub struct Args {
     without_token: bool,
 }
 
+/// What is served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Which {
+    /// The processor, by Burn's Flex backend.
+    Cpu,
+    /// All Ascend NPUs of this machine.
+    #[cfg(feature = "npu")]
+    Npu,
+}
+
 /// Runs the command.
 ///
 /// # Errors
@@ -54,9 +64,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 fn start(args: &Args, options: ServeOptions) -> anyhow::Result<Server> {
-    match args.device.as_str() {
-        "cpu" => Ok(Server::start::<Flex>([Default::default()], options)?),
-        other => anyhow::bail!("no device `{other}`"),
+    match args.device {
+        Which::Cpu => Ok(Server::start::<Flex>([Default::default()], options)?),
+        #[cfg(feature = "npu")]
+        Which::Npu => Ok(burn_kernels::npu::serve(options)?),
     }
 }
 

@@ -11,6 +11,7 @@
 //! * [`verify`]: kernels beside their references.
 //! * [`live`]: the same where the program runs, with the user's own body.
 //! * [`kernel`]: kernels of other crates.
+//! * `npu` (a feature): Ascend NPUs.
 //! * `remote` (a feature): devices of other processes and machines, with their kernels.
 
 mod active;
@@ -23,6 +24,8 @@ pub mod kernel;
 pub mod live;
 pub mod mapping;
 mod near;
+#[cfg(feature = "npu")]
+pub mod npu;
 mod once;
 pub mod ops;
 pub mod policy;

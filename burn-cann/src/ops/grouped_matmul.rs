@@ -12,6 +12,7 @@ use super::{Checked, Refusal};
 use crate::call::{Attribute, Operand, Prepared, Request};
 use crate::dtype::DType;
 use crate::error::Result;
+use crate::layout::Layout;
 use crate::soc::Platform;
 use crate::stream::Stream;
 use crate::tensor::{Spec, Tensor};
@@ -219,8 +220,8 @@ pub fn grouped_matmul(
     }
     let one = |tensor: &Tensor| Operand::List(vec![tensor.clone()]);
     let product = Product {
-        x: one(x),
-        weight: one(weight),
+        x: one(&in_order(x)?),
+        weight: one(&in_order(weight)?),
         bias: bias.map_or(Operand::Absent, one),
         groups: Operand::from(list),
         output: one(&y),
@@ -281,9 +282,14 @@ fn by_rows(
     if result.is_empty() {
         return Ok(());
     }
+    let weights: Vec<Tensor> = match weights {
+        // CANN wants one weight with an axis for the groups.
+        [one] if one.shape().len() == 2 => vec![in_order(&of_one_group(one)?)?],
+        several => several.iter().map(in_order).collect::<Result<_>>()?,
+    };
     let product = Product {
-        x: Operand::List(vec![x.clone()]),
-        weight: Operand::List(weights.to_vec()),
+        x: Operand::List(vec![in_order(x)?]),
+        weight: Operand::List(weights),
         bias: Operand::Absent,
         groups: Operand::from(list),
         output: Operand::List(vec![y.clone()]),
@@ -355,8 +361,8 @@ pub fn grouped_matmul_grad(
     let output = Tensor::like(stream, &output)?;
     let product = Product {
         // CANN wants x as the view with its dimensions exchanged.
-        x: Operand::List(vec![x.transpose(0, 1)?]),
-        weight: Operand::List(vec![dy.clone()]),
+        x: Operand::List(vec![in_order(x)?.transpose(0, 1)?]),
+        weight: Operand::List(vec![in_order(dy)?]),
         bias: Operand::Absent,
         groups: Operand::from(list),
         output: Operand::List(vec![output.clone()]),
@@ -365,6 +371,24 @@ pub fn grouped_matmul_grad(
         groups_code: kind.code(),
     };
     product.prepare(stream, output)?.launch()
+}
+
+/// A contiguous tensor with the steps that such a shape has by itself. Those of dimensions of one element don't
+/// matter, but CANN tells by the steps which dimensions are exchanged.
+fn in_order(tensor: &Tensor) -> Result<Tensor> {
+    if tensor.layout().is_contiguous() {
+        return tensor.reshape(tensor.shape());
+    }
+    Ok(tensor.clone())
+}
+
+/// A matrix as the only one of a stack.
+fn of_one_group(weight: &Tensor) -> Result<Tensor> {
+    let layout = weight.layout();
+    let (mut shape, mut strides) = (vec![1], vec![layout.len()]);
+    shape.extend(layout.shape());
+    strides.extend(layout.strides());
+    weight.with_layout(Layout::strided(shape, strides, layout.offset())?)
 }
 
 /// The parameters of V4 and V5 that float products have.

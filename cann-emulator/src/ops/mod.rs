@@ -7,6 +7,7 @@
 pub(crate) mod arithmetic;
 pub mod glu;
 pub mod grouped_matmul;
+pub(crate) mod index;
 pub mod matmul;
 pub mod moe;
 pub mod norm;

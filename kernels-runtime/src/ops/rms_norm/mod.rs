@@ -15,6 +15,8 @@ mod autodiff;
 mod check;
 #[cfg(feature = "cpu")]
 mod cpu;
+#[cfg(feature = "npu")]
+pub mod npu;
 mod reference;
 
 #[cfg(feature = "cpu")]

@@ -14,6 +14,8 @@ mod autodiff;
 mod check;
 #[cfg(feature = "cpu")]
 mod cpu;
+#[cfg(feature = "npu")]
+pub mod npu;
 mod reference;
 mod sections;
 mod table;

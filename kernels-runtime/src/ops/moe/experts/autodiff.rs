@@ -1,5 +1,5 @@
 use super::super::many::{Many, register};
-use crate::semantics::MoeKey;
+use super::{Settings, Wanted};
 use burn::backend::autodiff::{
     Autodiff, NodeId,
     checkpoint::{base::Checkpointer, strategy::CheckpointStrategy},
@@ -8,15 +8,6 @@ use burn::backend::autodiff::{
 };
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Backend, backend_extension};
-
-/// What a call computes besides its tensors.
-#[derive(Clone, Copy, Debug)]
-pub struct Settings {
-    /// The semantics.
-    pub key: MoeKey,
-    /// The clamp's limit, if the key says that there is one.
-    pub limit: Option<f64>,
-}
 
 /// The experts of a mixture as an operation of a Burn backend.
 #[backend_extension(Flex: cfg(feature = "cpu"), Remote: cfg(feature = "remote"), Autodiff)]
@@ -31,17 +22,6 @@ pub trait ExpertsBackend: Backend {
         #[extension_type] weights: Many<Self>,
         settings: Settings,
     ) -> FloatTensor<Self>;
-}
-
-/// Which gradients are wanted.
-#[derive(Clone, Debug)]
-pub struct Wanted {
-    /// That of the tokens.
-    pub x: bool,
-    /// That of the routing weights.
-    pub routing: bool,
-    /// Those of the experts' weights, in their groups.
-    pub weights: Vec<Vec<bool>>,
 }
 
 /// The gradients that were wanted, perhaps others.

@@ -28,13 +28,19 @@ mod autodiff;
 #[cfg(feature = "cpu")]
 mod cpu;
 mod each;
+#[cfg(feature = "npu")]
+pub mod npu;
 mod reference;
+#[cfg(any(feature = "cpu", feature = "npu"))]
+mod settings;
 mod weights;
 
 #[cfg(feature = "cpu")]
-pub use autodiff::{ExpertsBackend, ExpertsKernel, Gradients, Settings, Wanted};
+pub use autodiff::{ExpertsBackend, ExpertsKernel, Gradients};
 pub use each::each;
 pub use reference::reference;
+#[cfg(any(feature = "cpu", feature = "npu"))]
+pub use settings::{Settings, Wanted};
 pub use weights::{GateUp, Projection, Weights};
 
 use crate::dispatch::{Query, Reason};

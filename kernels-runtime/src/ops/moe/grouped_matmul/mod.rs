@@ -12,6 +12,8 @@
 mod autodiff;
 #[cfg(feature = "cpu")]
 mod cpu;
+#[cfg(feature = "npu")]
+pub mod npu;
 mod reference;
 
 #[cfg(feature = "cpu")]

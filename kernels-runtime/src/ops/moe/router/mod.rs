@@ -20,6 +20,8 @@
 mod autodiff;
 #[cfg(feature = "cpu")]
 mod cpu;
+#[cfg(feature = "npu")]
+pub mod npu;
 mod reference;
 mod routing;
 mod settled;

@@ -1,7 +1,8 @@
 use super::super::super::many::Many;
 use super::super::super::product::{Gemm, Rows, each, product};
 use super::super::super::slabs::{self, contiguous};
-use super::super::autodiff::{Gradients, Wanted};
+use super::super::Wanted;
+use super::super::autodiff::Gradients;
 use super::rows::{combine, gather};
 use super::sums::Sums;
 use super::unit::{Backward, Unit};

@@ -1,0 +1,132 @@
+//! Triangles, reversed dimensions and repeated rows.
+
+use super::aclnn::aclnn;
+use super::check;
+use super::types::USUAL;
+use super::{Checked, Refusal};
+use crate::call::Constant;
+use crate::error::Result;
+use crate::soc::Platform;
+use crate::stream::Stream;
+use crate::tensor::{Spec, Tensor};
+
+/// What [`triu`] and [`tril`] make of `x`: any type but u16, u32 and u64, of two dimensions or more.
+///
+/// # Errors
+///
+/// Why CANN would refuse.
+pub fn check_triangle(platform: &Platform, x: &Spec) -> Checked<Spec> {
+    check::processor(platform, "Triu")?;
+    check::view(("x", x), USUAL)?;
+    check::rank(("x", x), 2, check::MOST_DIMENSIONS)?;
+    Ok(Spec::contiguous(x.dtype, x.shape())?)
+}
+
+/// What [`flip`] makes of `x`: any type but u16, u32 and u64; each dimension once.
+///
+/// # Errors
+///
+/// Why CANN would refuse.
+pub fn check_flip(platform: &Platform, x: &Spec, dims: &[usize]) -> Checked<Spec> {
+    check::processor(platform, "Flip")?;
+    check::view(("x", x), USUAL)?;
+    for (place, &dim) in dims.iter().enumerate() {
+        check::dimension(x, dim)?;
+        if dims[..place].contains(&dim) {
+            return Err(Refusal::Value {
+                what: "dims",
+                found: format!("{dims:?}"),
+                expected: "each dimension once",
+            });
+        }
+    }
+    Ok(Spec::contiguous(x.dtype, x.shape())?)
+}
+
+/// What [`repeat_interleave`] makes of `x`: any type but u16, u32 and u64, of a dimension or more.
+///
+/// # Errors
+///
+/// Why CANN would refuse.
+pub fn check_repeat(platform: &Platform, x: &Spec, repeats: usize, dim: usize) -> Checked<Spec> {
+    check::processor(platform, "RepeatInterleave")?;
+    check::view(("x", x), USUAL)?;
+    check::rank(("x", x), 1, check::MOST_DIMENSIONS)?;
+    check::dimension(x, dim)?;
+    let mut shape = x.shape().to_vec();
+    shape[dim] = shape[dim].saturating_mul(repeats);
+    Ok(Spec::contiguous(x.dtype, shape)?)
+}
+
+macro_rules! triangles {
+    ($($(#[$doc:meta])* $function:ident: $one:ident, $two:ident;)*) => {$(
+        $(#[$doc])*
+        ///
+        /// # Errors
+        ///
+        /// Refused by [`check_triangle`], or a call failed.
+        pub fn $function(stream: &Stream, x: &Tensor, diagonal: i64) -> Result<Tensor> {
+            let spec = check_triangle(stream.device().platform(), x.spec())?;
+            let out = Tensor::like(stream, &spec)?;
+            if spec.is_empty() {
+                return Ok(out);
+            }
+            let y = &out;
+            aclnn!(
+                stream, shape.$one, $two,
+                tensors [x, y], constants [], attributes [diagonal],
+                call(x, diagonal, y), out.clone(),
+            )
+        }
+    )*};
+}
+
+triangles! {
+    /// The last two dimensions from a diagonal up, and zeros below; 0 is the main diagonal.
+    triu: aclnnTriuGetWorkspaceSize, aclnnTriu;
+    /// The last two dimensions from a diagonal down, and zeros above; 0 is the main diagonal.
+    tril: aclnnTrilGetWorkspaceSize, aclnnTril;
+}
+
+/// `x` with dimensions in reverse.
+///
+/// # Errors
+///
+/// Refused by [`check_flip`], or a call failed.
+pub fn flip(stream: &Stream, x: &Tensor, dims: &[usize]) -> Result<Tensor> {
+    let spec = check_flip(stream.device().platform(), x.spec(), dims)?;
+    let out = Tensor::like(stream, &spec)?;
+    if spec.is_empty() {
+        return Ok(out);
+    }
+    let y = &out;
+    aclnn!(
+        stream, shape.aclnnFlipGetWorkspaceSize, aclnnFlip,
+        tensors [x, y], constants [dims: ints = Constant::sizes(dims)], attributes [],
+        call(x, dims, y), out.clone(),
+    )
+}
+
+/// `x` with each row along `dim` so many times, one behind the other.
+///
+/// # Errors
+///
+/// Refused by [`check_repeat`], or a call failed.
+pub fn repeat_interleave(
+    stream: &Stream,
+    x: &Tensor,
+    repeats: usize,
+    dim: usize,
+) -> Result<Tensor> {
+    let spec = check_repeat(stream.device().platform(), x.spec(), repeats, dim)?;
+    let out = Tensor::like(stream, &spec)?;
+    if spec.is_empty() {
+        return Ok(out);
+    }
+    let (y, axis, count, size) = (&out, dim as i64, repeats as i64, spec.shape()[dim] as i64);
+    aclnn!(
+        stream, shape.aclnnRepeatInterleaveIntWithDimGetWorkspaceSize, aclnnRepeatInterleaveIntWithDim,
+        tensors [x, y], constants [], attributes [count, axis],
+        call(x, count, axis, size, y), out.clone(),
+    )
+}

@@ -1,0 +1,363 @@
+//! Selecting and scattering by indices, and embeddings.
+//!
+//! An index out of range, which a device would read or write elsewhere, breaks the stream.
+
+use std::sync::Arc;
+
+use cann_sys::meta::*;
+
+use crate::abi::checks::{FLOATS, INDICES, NUMBERS, USUAL, axis, check_size};
+use crate::abi::operators;
+use crate::error::{Outcome, ensure, fail};
+use crate::executor::phase_one;
+use crate::memory::Memory;
+use crate::number::{Number, by_number};
+use crate::ops::arithmetic::Arithmetic;
+use crate::ops::index::{Around, named_places};
+use crate::tensor::Tensor;
+
+/// The indices, each below `limit`.
+fn places(memory: &Memory, index: &Tensor, limit: usize) -> Outcome<Vec<usize>> {
+    let place = |index: i64| match usize::try_from(index) {
+        Ok(place) if place < limit => Ok(place),
+        _ => fail!(
+            ACLNN_ERR_PARAM_INVALID,
+            "the index {index} is out of range; there are {limit}"
+        ),
+    };
+    index
+        .values::<i64>(memory)?
+        .into_iter()
+        .map(place)
+        .collect()
+}
+
+/// An axis of a tensor that has one.
+fn own_axis(tensor: &Tensor, at: i64) -> Outcome<usize> {
+    ensure!(
+        tensor.rank() > 0,
+        ACLNN_ERR_PARAM_INVALID,
+        "a tensor without axes has nothing to index"
+    );
+    axis(tensor, at)
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aclnnIndexSelectGetWorkspaceSize(
+    input: *const aclTensor,
+    at: i64,
+    index: *const aclTensor,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus {
+    phase_one("aclnnIndexSelect", workspace_size, executor, |operands| {
+        let input = operands.view("self", input, USUAL)?;
+        let at = own_axis(&input, at)?;
+        let index = operands.view("index", index, INDICES)?;
+        ensure!(
+            index.rank() <= 1,
+            ACLNN_ERR_PARAM_INVALID,
+            "index has {} axes; it takes one",
+            index.rank()
+        );
+        let mut shape = input.shape.clone();
+        shape[at] = index.count();
+        operands.result("out", output, input.dtype, &shape)?;
+        Ok(
+            by_number!(input.dtype, T => Arc::new(move |memory, operands| {
+                let [input, index, out] = operands else { unreachable!("taken above") };
+                let index = places(memory, index, input.shape[at])?;
+                let values = Around::of(&input.shape, at).select(&input.values::<T>(memory)?, &index);
+                out.store_values(memory, &values)
+            })),
+        )
+    })
+}
+
+/// Whether `inner` reaches beyond `outer` on an axis other than `free`.
+fn check_within(name: &str, inner: &Tensor, outer: &Tensor, free: Option<usize>) -> Outcome<()> {
+    let lengths = inner.shape.iter().zip(&outer.shape).enumerate();
+    let fits = inner.rank() == outer.rank()
+        && lengths
+            .filter(|(at, _)| Some(*at) != free)
+            .all(|(_, (inner, outer))| inner <= outer);
+    ensure!(
+        fits,
+        ACLNN_ERR_PARAM_INVALID,
+        "{name} has the shape {:?}, which is not within {:?}",
+        inner.shape,
+        outer.shape
+    );
+    Ok(())
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aclnnGatherGetWorkspaceSize(
+    input: *const aclTensor,
+    at: i64,
+    index: *const aclTensor,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus {
+    phase_one("aclnnGather", workspace_size, executor, |operands| {
+        let input = operands.view("self", input, USUAL)?;
+        let at = own_axis(&input, at)?;
+        let index = operands.view("index", index, INDICES)?;
+        check_within("index", &index, &input, Some(at))?;
+        operands.result("out", output, input.dtype, &index.shape)?;
+        Ok(
+            by_number!(input.dtype, T => Arc::new(move |memory, operands| {
+                let [input, index, out] = operands else { unreachable!("taken above") };
+                let named = places(memory, index, input.shape[at])?;
+                let values = input.values::<T>(memory)?;
+                let named = named_places(&index.shape, &input.shape, at, &named);
+                let chosen: Vec<T> = named.into_iter().map(|place| values[place]).collect();
+                out.store_values(memory, &chosen)
+            })),
+        )
+    })
+}
+
+/// What a scatter does with a value and a new one.
+fn combined<T: Number + Arithmetic>(reduction: i64) -> fn(T, T) -> T {
+    match reduction {
+        0 => |_, new| new,
+        1 => Arithmetic::add,
+        _ => Arithmetic::mul,
+    }
+}
+
+/// Scatter with a reduction: 0 replaces, 1 adds, 2 multiplies.
+#[allow(clippy::too_many_arguments)] // they are CANN's
+fn scatter(
+    operator: &'static str,
+    dtypes: &'static [aclDataType],
+    [input, index, src, output]: [*const aclTensor; 4],
+    at: i64,
+    reduction: i64,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus {
+    phase_one(operator, workspace_size, executor, |operands| {
+        let input = operands.view("self", input, dtypes)?;
+        let at = own_axis(&input, at)?;
+        let index = operands.view("index", index, INDICES)?;
+        let src = operands.view("src", src, &[input.dtype])?;
+        check_within("index", &index, &input, Some(at))?;
+        check_within("index", &index, &src, None)?;
+        ensure!(
+            (0..=2).contains(&reduction),
+            ACLNN_ERR_PARAM_INVALID,
+            "reduce is {reduction}; 0 replaces, 1 adds, 2 multiplies"
+        );
+        operands.result("out", output, input.dtype, &input.shape)?;
+        Ok(
+            by_number!(input.dtype, T => Arc::new(move |memory, operands| {
+                let [input, index, src, out] = operands else { unreachable!("taken above") };
+                let named = places(memory, index, input.shape[at])?;
+                let named = named_places(&index.shape, &input.shape, at, &named);
+                // Of the source what lies under the index.
+                let src = Tensor { shape: index.shape.clone(), ..src.clone() };
+                let mut values = input.values::<T>(memory)?;
+                let combine = combined::<T>(reduction);
+                for (place, new) in named.into_iter().zip(src.values::<T>(memory)?) {
+                    values[place] = combine(values[place], new);
+                }
+                out.store_values(memory, &values)
+            })),
+        )
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aclnnScatterAddGetWorkspaceSize(
+    input: *const aclTensor,
+    at: i64,
+    index: *const aclTensor,
+    src: *const aclTensor,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus {
+    let tensors = [input, index, src, output.cast_const()];
+    scatter(
+        "aclnnScatterAdd",
+        NUMBERS,
+        tensors,
+        at,
+        1,
+        workspace_size,
+        executor,
+    )
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aclnnScatterGetWorkspaceSize(
+    input: *const aclTensor,
+    at: i64,
+    index: *const aclTensor,
+    src: *const aclTensor,
+    reduction: i64,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus {
+    let tensors = [input, index, src, output.cast_const()];
+    scatter(
+        "aclnnScatter",
+        USUAL,
+        tensors,
+        at,
+        reduction,
+        workspace_size,
+        executor,
+    )
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aclnnIndexAddGetWorkspaceSize(
+    input: *const aclTensor,
+    at: i64,
+    index: *const aclTensor,
+    source: *const aclTensor,
+    alpha: *const aclScalar,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus {
+    phase_one("aclnnIndexAdd", workspace_size, executor, |operands| {
+        let input = operands.view("self", input, NUMBERS)?;
+        let at = own_axis(&input, at)?;
+        let index = operands.view("index", index, INDICES)?;
+        ensure!(
+            index.rank() <= 1,
+            ACLNN_ERR_PARAM_INVALID,
+            "index has {} axes; it takes one",
+            index.rank()
+        );
+        let source = operands.view("source", source, &[input.dtype])?;
+        let mut shape = input.shape.clone();
+        shape[at] = index.count();
+        check_size("source", &source, &shape)?;
+        let alpha = operands.scalar_for("alpha", alpha, &input)?;
+        operands.result("out", output, input.dtype, &input.shape)?;
+        Ok(
+            by_number!(input.dtype, T => Arc::new(move |memory, operands| {
+                let [input, index, source, out] = operands else { unreachable!("taken above") };
+                let index = places(memory, index, input.shape[at])?;
+                let (mut values, source) = (input.values::<T>(memory)?, source.values::<T>(memory)?);
+                let alpha: T = alpha.to();
+                Around::of(&input.shape, at).add(&mut values, &source, &index, |value, source| {
+                    value.add(alpha.mul(source))
+                });
+                out.store_values(memory, &values)
+            })),
+        )
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aclnnEmbeddingGetWorkspaceSize(
+    weight: *const aclTensor,
+    indices: *const aclTensor,
+    output: *const aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus {
+    phase_one("aclnnEmbedding", workspace_size, executor, |operands| {
+        let weight = operands.view("weight", weight, USUAL)?;
+        let [_, width] = weight.shape[..] else {
+            fail!(
+                ACLNN_ERR_PARAM_INVALID,
+                "weight has {} axes; it takes two",
+                weight.rank()
+            )
+        };
+        let indices = operands.view("indices", indices, INDICES)?;
+        let shape = [&indices.shape[..], &[width]].concat();
+        operands.result("out", output, weight.dtype, &shape)?;
+        Ok(by_number!(weight.dtype, T => Arc::new(|memory, operands| {
+            let [weight, indices, out] = operands else { unreachable!("taken above") };
+            let indices = places(memory, indices, weight.shape[0])?;
+            // Row by row: the whole table is not converted.
+            let mut row = Tensor { shape: vec![1, weight.shape[1]], ..weight.clone() };
+            let mut values = Vec::with_capacity(out.count());
+            for index in indices {
+                row.offset = weight.offset + index as i64 * weight.strides[0];
+                values.extend(row.values::<T>(memory)?);
+            }
+            out.store_values(memory, &values)
+        })))
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aclnnEmbeddingDenseBackwardGetWorkspaceSize(
+    gradient: *const aclTensor,
+    indices: *const aclTensor,
+    num_weights: u64,
+    padding_idx: u64,
+    scale_grad_by_freq: bool,
+    output: *const aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus {
+    phase_one(
+        "aclnnEmbeddingDenseBackward",
+        workspace_size,
+        executor,
+        |operands| {
+            let gradient = operands.view("grad", gradient, FLOATS)?;
+            let indices = operands.view("indices", indices, INDICES)?;
+            let Some((width, rows)) = gradient.shape.split_last() else {
+                fail!(ACLNN_ERR_PARAM_INVALID, "grad has no axes")
+            };
+            ensure!(
+                rows == indices.shape,
+                ACLNN_ERR_PARAM_INVALID,
+                "grad has the shape {:?}; that of indices, {:?}, is needed before its last axis",
+                gradient.shape,
+                indices.shape
+            );
+            let (count, width) = (num_weights as usize, *width);
+            operands.result("out", output, gradient.dtype, &[count, width])?;
+            Ok(Arc::new(move |memory, operands| {
+                let [gradient, indices, out] = operands else {
+                    unreachable!("taken above")
+                };
+                let indices = places(memory, indices, count)?;
+                let gradient = gradient.floats(memory)?;
+                let mut uses = vec![0_u32; count];
+                indices.iter().for_each(|index| uses[*index] += 1);
+                let mut sums = vec![0.0; count * width];
+                for (row, index) in indices.iter().enumerate() {
+                    if *index as u64 == padding_idx {
+                        continue;
+                    }
+                    let scale = if scale_grad_by_freq {
+                        uses[*index] as f32
+                    } else {
+                        1.0
+                    };
+                    let sums = &mut sums[index * width..][..width];
+                    for (sum, gradient) in sums.iter_mut().zip(&gradient[row * width..][..width]) {
+                        *sum += gradient / scale;
+                    }
+                }
+                out.store(memory, &sums)
+            }))
+        },
+    )
+}
+
+operators! { index:
+    aclnnIndexSelectGetWorkspaceSize, aclnnIndexSelect;
+    aclnnGatherGetWorkspaceSize, aclnnGather;
+    aclnnScatterAddGetWorkspaceSize, aclnnScatterAdd;
+    aclnnScatterGetWorkspaceSize, aclnnScatter;
+    aclnnIndexAddGetWorkspaceSize, aclnnIndexAdd;
+    aclnnEmbeddingGetWorkspaceSize, aclnnEmbedding;
+    aclnnEmbeddingDenseBackwardGetWorkspaceSize, aclnnEmbeddingDenseBackward;
+}

@@ -1,0 +1,245 @@
+//! Triangles, reversed axes, repeated rows, and sorting.
+
+use std::sync::Arc;
+
+use cann_sys::meta::*;
+
+use crate::abi::checks::{NUMBERS, USUAL, axis};
+use crate::abi::operators;
+use crate::error::{Outcome, ensure};
+use crate::executor::{Operands, Work, phase_one};
+use crate::number::by_number;
+use crate::ops::index::{Around, order};
+use crate::tensor::Tensor;
+
+/// Zero above or below a diagonal of the last two axes.
+macro_rules! triangles {
+    ($($one:ident, $two:ident: $kept:expr;)*) => {$(
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $one(
+            input: *const aclTensor,
+            diagonal: i64,
+            output: *mut aclTensor,
+            workspace_size: *mut u64,
+            executor: *mut *mut aclOpExecutor,
+        ) -> aclnnStatus {
+            phase_one(stringify!($two), workspace_size, executor, |operands| {
+                let input = operands.view("self", input, USUAL)?;
+                ensure!(
+                    input.rank() >= 2,
+                    ACLNN_ERR_PARAM_INVALID,
+                    "self has {} axes; it takes two or more",
+                    input.rank()
+                );
+                operands.result("out", output, input.dtype, &input.shape)?;
+                let kept: fn(i64, i64) -> bool = $kept;
+                Ok(by_number!(input.dtype, T => Arc::new(move |memory, operands| {
+                    let [.., rows, columns] = operands[0].shape[..] else {
+                        unreachable!("has two axes, as was checked")
+                    };
+                    let mut values = operands[0].values::<T>(memory)?;
+                    for (place, value) in values.iter_mut().enumerate() {
+                        let (row, column) = (place / columns % rows, place % columns);
+                        if !kept(column as i64 - row as i64, diagonal) {
+                            *value = T::default();
+                        }
+                    }
+                    operands[1].store_values(memory, &values)
+                })))
+            })
+        }
+    )*
+    operators! { shape: $($one, $two;)* }};
+}
+
+triangles! {
+    aclnnTriuGetWorkspaceSize, aclnnTriu: |right, diagonal| right >= diagonal;
+    aclnnTrilGetWorkspaceSize, aclnnTril: |right, diagonal| right <= diagonal;
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aclnnFlipGetWorkspaceSize(
+    input: *const aclTensor,
+    axes: *const aclIntArray,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus {
+    phase_one("aclnnFlip", workspace_size, executor, |operands| {
+        let input = operands.view("self", input, USUAL)?;
+        let axes = operands.ints("dims", axes)?;
+        let axes = axes
+            .iter()
+            .map(|at| axis(&input, *at))
+            .collect::<Outcome<Vec<_>>>()?;
+        let mut sorted = axes.clone();
+        sorted.sort_unstable();
+        ensure!(
+            sorted.is_sorted_by(|left, right| left < right),
+            ACLNN_ERR_PARAM_INVALID,
+            "an axis is named twice in {axes:?}"
+        );
+        operands.result("out", output, input.dtype, &input.shape)?;
+        Ok(
+            by_number!(input.dtype, T => Arc::new(move |memory, operands| {
+                let mut values = operands[0].values::<T>(memory)?;
+                for at in axes.iter().filter(|at| **at < operands[0].rank()) {
+                    let around = Around::of(&operands[0].shape, *at);
+                    let backwards: Vec<usize> = (0..around.length).rev().collect();
+                    values = around.select(&values, &backwards);
+                }
+                operands[1].store_values(memory, &values)
+            })),
+        )
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aclnnRepeatInterleaveIntWithDimGetWorkspaceSize(
+    input: *const aclTensor,
+    repeats: i64,
+    at: i64,
+    output_size: i64,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus {
+    let name = "aclnnRepeatInterleaveIntWithDim";
+    phase_one(name, workspace_size, executor, |operands| {
+        let input = operands.view("self", input, USUAL)?;
+        ensure!(
+            input.rank() > 0,
+            ACLNN_ERR_PARAM_INVALID,
+            "self has no axis to repeat along"
+        );
+        let at = axis(&input, at)?;
+        let count = usize::try_from(repeats).unwrap_or(0);
+        let mut shape = input.shape.clone();
+        shape[at] *= count;
+        ensure!(
+            repeats >= 0 && usize::try_from(output_size) == Ok(shape[at]),
+            ACLNN_ERR_PARAM_INVALID,
+            "{repeats} repeats of {} make no outputSize of {output_size}",
+            input.shape[at]
+        );
+        operands.result("out", output, input.dtype, &shape)?;
+        Ok(
+            by_number!(input.dtype, T => Arc::new(move |memory, operands| {
+                let around = Around::of(&operands[0].shape, at);
+                let rows: Vec<usize> =
+                    (0..around.length).flat_map(|row| std::iter::repeat_n(row, count)).collect();
+                let values = around.select(&operands[0].values::<T>(memory)?, &rows);
+                operands[1].store_values(memory, &values)
+            })),
+        )
+    })
+}
+
+/// Sorts each run along an axis and stores the first `kept` values, if they are wanted, and their places.
+fn sorted(input: &Tensor, at: usize, descending: bool, kept: usize, with_values: bool) -> Work {
+    let mut axes: Vec<usize> = (0..input.rank()).collect();
+    if !axes.is_empty() {
+        axes.remove(at);
+        axes.push(at);
+    }
+    by_number!(input.dtype, T => Arc::new(move |memory, operands| {
+        let input = operands[0].permuted(&axes);
+        let length = input.shape.last().copied().unwrap_or(1);
+        let values = input.values::<T>(memory)?;
+        let (mut chosen, mut places): (Vec<T>, Vec<i64>) = (Vec::new(), Vec::new());
+        for run in values.chunks_exact(length.max(1)) {
+            for place in order(run, descending).into_iter().take(kept) {
+                chosen.push(run[place]);
+                places.push(place as i64);
+            }
+        }
+        let Some(indices) = operands.last() else { unreachable!("taken before") };
+        if with_values {
+            operands[1].permuted(&axes).store_values(memory, &chosen)?;
+        }
+        indices.permuted(&axes).store_values(memory, &places)
+    }))
+}
+
+/// Takes an input and its axis.
+fn input(operands: &mut Operands, input: *const aclTensor, at: i64) -> Outcome<(Tensor, usize)> {
+    let input = operands.view("self", input, NUMBERS)?;
+    let at = axis(&input, at)?;
+    Ok((input, at))
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aclnnSortGetWorkspaceSize(
+    tensor: *const aclTensor,
+    _stable: bool,
+    at: i64,
+    descending: bool,
+    values_out: *mut aclTensor,
+    indices_out: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus {
+    phase_one("aclnnSort", workspace_size, executor, |operands| {
+        let (tensor, at) = input(operands, tensor, at)?;
+        operands.result("valuesOut", values_out, tensor.dtype, &tensor.shape)?;
+        operands.result("indicesOut", indices_out, ACL_INT64, &tensor.shape)?;
+        Ok(sorted(&tensor, at, descending, usize::MAX, true))
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aclnnArgsortGetWorkspaceSize(
+    tensor: *const aclTensor,
+    at: i64,
+    descending: bool,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus {
+    phase_one("aclnnArgsort", workspace_size, executor, |operands| {
+        let (tensor, at) = input(operands, tensor, at)?;
+        operands.result("out", output, ACL_INT64, &tensor.shape)?;
+        Ok(sorted(&tensor, at, descending, usize::MAX, false))
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aclnnTopkGetWorkspaceSize(
+    tensor: *const aclTensor,
+    k: i64,
+    at: i64,
+    largest: bool,
+    _sorted: bool,
+    values_out: *mut aclTensor,
+    indices_out: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus {
+    phase_one("aclnnTopk", workspace_size, executor, |operands| {
+        let (tensor, at) = input(operands, tensor, at)?;
+        let length = tensor.shape.get(at).copied().unwrap_or(1);
+        let kept = usize::try_from(k).unwrap_or(usize::MAX);
+        ensure!(
+            kept <= length,
+            ACLNN_ERR_PARAM_INVALID,
+            "k is {k}; the axis has {length} elements"
+        );
+        let mut shape = tensor.shape.clone();
+        if let Some(length) = shape.get_mut(at) {
+            *length = kept;
+        }
+        operands.result("valuesOut", values_out, tensor.dtype, &shape)?;
+        operands.result("indicesOut", indices_out, ACL_INT64, &shape)?;
+        Ok(sorted(&tensor, at, largest, kept, true))
+    })
+}
+
+operators! { shape:
+    aclnnFlipGetWorkspaceSize, aclnnFlip;
+    aclnnRepeatInterleaveIntWithDimGetWorkspaceSize, aclnnRepeatInterleaveIntWithDim;
+}
+operators! { reduce:
+    aclnnSortGetWorkspaceSize, aclnnSort;
+    aclnnArgsortGetWorkspaceSize, aclnnArgsort;
+    aclnnTopkGetWorkspaceSize, aclnnTopk;
+}

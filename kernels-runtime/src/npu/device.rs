@@ -1,0 +1,108 @@
+//! The NPUs of this machine, behind a server in this process.
+
+use crate::dispatch::DeviceKind;
+use crate::remote::{
+    self, Address, ConnectError, InvalidAddress, ServeError, ServeOptions, Server,
+};
+use burn::tensor::Device;
+use burn_cann::backend::{CannBackend, CannDevice};
+use std::sync::{Mutex, PoisonError};
+
+/// Why there is no NPU.
+#[derive(Debug, thiserror::Error)]
+pub enum DeviceError {
+    /// No toolkit, no driver, a device that is not usable, or a setting that means nothing.
+    #[error("{0}; `kernels doctor` looks at everything that an NPU needs")]
+    Cann(#[from] burn_cann::backend::Error),
+    /// CANN is there and counts no device.
+    #[error("CANN counts no NPU on this machine; see `npu-smi info` and ASCEND_RT_VISIBLE_DEVICES")]
+    NoDevices,
+    /// The server in this process did not start.
+    #[error(transparent)]
+    Serve(#[from] ServeError),
+    /// It could not be reached, or another machine's could not.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+}
+
+/// The server of this process and the devices that it gave.
+struct Here {
+    // Dropped after the devices, which say nothing when they go.
+    devices: Vec<Device>,
+    _server: Server,
+}
+
+static HERE: Mutex<Option<Here>> = Mutex::new(None);
+
+/// NPU `index` of this machine, numbered from 0.
+///
+/// # Errors
+/// See [`DeviceError`].
+pub fn device(index: usize) -> Result<Device, DeviceError> {
+    let devices = devices()?;
+    let count = u32::try_from(devices.len()).unwrap_or(u32::MAX);
+    let device = devices.into_iter().nth(index);
+    Ok(device.ok_or(burn_cann::backend::Error::NoDevice { index, count })?)
+}
+
+/// The NPUs of this machine. All are opened.
+///
+/// # Errors
+/// See [`DeviceError`].
+pub fn devices() -> Result<Vec<Device>, DeviceError> {
+    let mut here = HERE.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(here) = here.as_ref() {
+        return Ok(here.devices.clone());
+    }
+    let started = start()?;
+    let devices = started.devices.clone();
+    *here = Some(started);
+    Ok(devices)
+}
+
+fn start() -> Result<Here, DeviceError> {
+    // The server is this process: it may read the weights that this process may read.
+    let options = ServeOptions::websocket(([127, 0, 0, 1], 0)).weights("/");
+    let server = serve(options)?;
+    let devices = remote::connect(server.address(), server.token())?;
+    Ok(Here {
+        devices,
+        _server: server,
+    })
+}
+
+/// Serves the NPUs of this machine to other programs, which [`connect`] to them.
+///
+/// # Errors
+/// See [`DeviceError`].
+pub fn serve(options: ServeOptions) -> Result<Server, DeviceError> {
+    let devices = CannDevice::all()?;
+    if devices.is_empty() {
+        return Err(DeviceError::NoDevices);
+    }
+    for device in &devices {
+        // What is wrong with it is said here and not by the first operation.
+        CannDevice::open(device.index())?;
+    }
+    Ok(Server::start::<CannBackend>(devices, options)?)
+}
+
+/// The NPUs that a server elsewhere serves; its other devices are left out.
+///
+/// # Errors
+/// See [`DeviceError`].
+pub fn connect(
+    address: impl TryInto<Address, Error: Into<InvalidAddress>>,
+    token: &str,
+) -> Result<Vec<Device>, DeviceError> {
+    let mut devices = remote::connect(address, token)?;
+    devices.retain(|device| DeviceKind::of(device) == DeviceKind::Npu);
+    Ok(devices)
+}
+
+/// Stops the server of this process. Tensors on its devices are lost; a later [`device`] starts
+/// anew, which is also the way on after a device was lost.
+pub fn close() {
+    let mut here = HERE.lock().unwrap_or_else(PoisonError::into_inner);
+    drop(here.take());
+}

@@ -1,0 +1,104 @@
+use crate::dispatch::Reason;
+use burn_cann::ops::{Kind, Refusal};
+use burn_cann::{DType, Spec};
+
+/// Why CANN's operators do not compute a call: what dispatch counts, and in words.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{why}")]
+pub struct Refused {
+    /// The reason that reports and policies know.
+    pub reason: Reason,
+    /// What is refused, and what would not be.
+    pub why: String,
+}
+
+/// Why a call was not computed.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum NpuError {
+    /// It was refused before anything was called.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    /// CANN failed, or refused an operand.
+    #[error(transparent)]
+    Cann(#[from] burn_cann::Error),
+}
+
+impl Refused {
+    pub(crate) fn new(reason: Reason, why: impl Into<String>) -> Self {
+        let why = why.into();
+        Self { reason, why }
+    }
+}
+
+impl From<Refusal> for Refused {
+    fn from(refusal: Refusal) -> Self {
+        let reason = match (&refusal, refusal.kind()) {
+            (Refusal::Processor { .. }, _) => Reason::Capability,
+            (_, Kind::Platform) => Reason::CannotLoad,
+            (_, Kind::Dtype) => Reason::Dtype,
+            (_, Kind::Shape) => Reason::Shape,
+            (_, Kind::Layout) => Reason::Layout,
+            // A parameter without meaning: no operator computes that.
+            _ => Reason::Semantics,
+        };
+        Self::new(reason, refusal.to_string())
+    }
+}
+
+impl From<burn_cann::LayoutError> for Refused {
+    fn from(error: burn_cann::LayoutError) -> Self {
+        Refusal::from(error).into()
+    }
+}
+
+impl From<burn_cann::LayoutError> for NpuError {
+    fn from(error: burn_cann::LayoutError) -> Self {
+        Self::Cann(error.into())
+    }
+}
+
+/// Refuses what CANN's operators don't compute in, and types that differ.
+pub(crate) fn one_float(operands: &[(&str, &Spec)]) -> Result<DType, Refused> {
+    let dtype = operands[0].1.dtype;
+    for (name, spec) in operands {
+        if ![DType::F32, DType::F16, DType::BF16].contains(&spec.dtype) {
+            let why = format!(
+                "{name} is of type {}; CANN computes in f32, f16 and bf16",
+                spec.dtype
+            );
+            return Err(Refused::new(Reason::Dtype, why));
+        }
+        if spec.dtype != dtype {
+            let why = format!(
+                "{name} is of type {}, {} of {dtype}",
+                spec.dtype, operands[0].0
+            );
+            return Err(Refused::new(Reason::MixedDtypes, why));
+        }
+    }
+    Ok(dtype)
+}
+
+/// Refuses an operand that does not have this shape.
+pub(crate) fn shaped(name: &str, spec: &Spec, expected: &[usize]) -> Result<(), Refused> {
+    if spec.shape() == expected {
+        return Ok(());
+    }
+    let why = format!("{name} has shape {:?}, not {expected:?}", spec.shape());
+    Err(Refused::new(Reason::Shape, why))
+}
+
+/// Refuses an operand that the key does not have, or one that is missing.
+pub(crate) fn present(
+    what: &str,
+    given: bool,
+    expected: bool,
+    key: impl std::fmt::Display,
+) -> Result<(), Refused> {
+    if given == expected {
+        return Ok(());
+    }
+    let is = if given { "given" } else { "missing" };
+    let why = format!("{what} is {is}, but the semantics are {key}");
+    Err(Refused::new(Reason::Semantics, why))
+}

@@ -1,0 +1,129 @@
+//! Views that operators take.
+
+use super::{Result, base};
+use burn_cann::{Layout, LayoutError, Spec, Stream, Tensor};
+
+/// The tensor itself if its elements lie one after the other, else a copy of which that holds.
+pub(crate) fn contiguous(stream: &Stream, tensor: &Tensor) -> Result<Tensor> {
+    if tensor.layout().is_contiguous() {
+        return Ok(tensor.clone());
+    }
+    base::copy(stream, tensor)
+}
+
+/// A contiguous tensor, or a copy, in another shape.
+pub(crate) fn reshaped(
+    stream: &Stream,
+    tensor: &Tensor,
+    shape: impl Into<Vec<usize>>,
+) -> Result<Tensor> {
+    Ok(contiguous(stream, tensor)?.reshape(shape)?)
+}
+
+/// What an operator over rows sees: the matrix `[rows, n]` where the elements lie together; else the tensor as
+/// it is, with an axis in front if it has one alone.
+pub(crate) fn as_rows(spec: &Spec) -> Result<Layout, LayoutError> {
+    let layout = spec.layout.clone();
+    let n = layout.shape().last().copied().unwrap_or(1);
+    if layout.is_contiguous() {
+        let rows = rows(spec);
+        return layout.reshape([rows, n]);
+    }
+    if layout.rank() > 1 {
+        return Ok(layout);
+    }
+    Layout::strided([1, n], [n, layout.strides()[0]], layout.offset())
+}
+
+/// How many rows of the last axis there are.
+pub(crate) fn rows(spec: &Spec) -> usize {
+    let kept = spec.rank().saturating_sub(1);
+    spec.shape()[..kept].iter().product()
+}
+
+/// An axis of one in front of axis `at`.
+pub(crate) fn unsqueezed(layout: &Layout, at: usize) -> Result<Layout, LayoutError> {
+    let (mut shape, mut strides) = (layout.shape().to_vec(), layout.strides().to_vec());
+    shape.insert(at, 1);
+    strides.insert(at, 1);
+    Layout::strided(shape, strides, layout.offset())
+}
+
+/// The last axis, of `2 n`, as pairs of neighbours in two axes: `[.., 2, n]`, all the first ones and then all
+/// the second.
+pub(crate) fn neighbours(layout: &Layout) -> Result<Layout, LayoutError> {
+    split_last(layout, |n, step| ([2, n], [step, 2 * step]))
+}
+
+/// The last axis, of `2 n`, as halves in two axes: `[.., n, 2]`, one of each half by turns.
+pub(crate) fn halves_by_turns(layout: &Layout) -> Result<Layout, LayoutError> {
+    split_last(layout, |n, step| ([n, 2], [step, n * step]))
+}
+
+fn split_last(
+    layout: &Layout,
+    parts: impl Fn(usize, usize) -> ([usize; 2], [usize; 2]),
+) -> Result<Layout, LayoutError> {
+    let (mut shape, mut strides) = (layout.shape().to_vec(), layout.strides().to_vec());
+    let (size, step) = (shape.pop().unwrap_or(0), strides.pop().unwrap_or(1));
+    let (sizes, steps) = parts(size / 2, step);
+    shape.extend(sizes);
+    strides.extend(steps);
+    Layout::strided(shape, strides, layout.offset())
+}
+
+/// Whether `first` and `second` are the halves, side by side, of rows of one buffer; then those rows,
+/// `[.., 2n]`.
+pub(crate) fn joined(first: &Layout, second: &Layout) -> Option<Layout> {
+    let n = *first.shape().last()?;
+    let neighbours = first.shape() == second.shape()
+        && first.strides() == second.strides()
+        && second.offset() == first.offset() + n
+        && (n == 1 || first.strides().last() == Some(&1));
+    if !neighbours || first.is_empty() {
+        return None;
+    }
+    let (mut shape, mut strides) = (first.shape().to_vec(), first.strides().to_vec());
+    let last = shape.len() - 1;
+    shape[last] = 2 * n;
+    strides[last] = 1;
+    Layout::strided(shape, strides, first.offset()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn halves_of_one_buffer_are_joined() {
+        let packed = Layout::contiguous([3, 8]).unwrap();
+        let gate = packed.clone().slice(1, 0..4).unwrap();
+        let up = packed.clone().slice(1, 4..8).unwrap();
+        assert_eq!(joined(&gate, &up), Some(packed.clone()));
+        assert_eq!(joined(&up, &gate), None);
+        let apart = Layout::contiguous([3, 4]).unwrap();
+        assert_eq!(joined(&apart, &apart), None);
+        // Rows of one after the other, but not row by row.
+        let second = Layout::strided([3, 4], [4, 1], 12).unwrap();
+        assert_eq!(joined(&apart, &second), None);
+        // One row is the first half of two.
+        let one = Layout::contiguous([1, 4]).unwrap();
+        let next = Layout::strided([1, 4], [4, 1], 4).unwrap();
+        assert_eq!(joined(&one, &next).unwrap().shape(), [1, 8]);
+    }
+
+    #[test]
+    fn neighbours_and_halves_undo_each_other() {
+        let x = Layout::contiguous([2, 6]).unwrap();
+        let pairs = neighbours(&x).unwrap();
+        assert_eq!(
+            (pairs.shape(), pairs.strides()),
+            (&[2, 2, 3][..], &[6, 1, 2][..])
+        );
+        let back = halves_by_turns(&x).unwrap();
+        assert_eq!(
+            (back.shape(), back.strides()),
+            (&[2, 3, 2][..], &[6, 1, 3][..])
+        );
+    }
+}

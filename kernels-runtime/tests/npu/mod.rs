@@ -1,0 +1,326 @@
+//! Operations over CANN's operators, on the emulator, beside their references in f64.
+//!
+//! A [`Scenario`] is a process of its own, which ends with the emulator's report of what was not given back.
+
+#![allow(dead_code)] // each test file uses its part
+
+#[path = "../../../burn-cann/tests/common/mod.rs"]
+pub mod common;
+
+use burn::tensor::{Device as BurnDevice, Int, Tensor as Exact, TensorData};
+use burn_cann::{DType, Device, Layout, Platform, Soc, Spec, Stream, Tensor, Version};
+pub use common::maths::noise;
+use common::{Scenario, maths};
+use kernels_runtime::dispatch::Reason;
+use kernels_runtime::npu::Refused;
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex};
+
+/// What CANN's operators compute in.
+pub const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::BF16];
+
+/// Runs `body` on device 0 of an emulator of its own. `name` is that of the test function.
+pub fn on_the_emulator(name: &'static str, body: impl FnOnce(&Device, &Stream)) {
+    on(Scenario::new(name), body);
+}
+
+/// The same with settings of the emulator.
+pub fn on(scenario: Scenario, body: impl FnOnce(&Device, &Stream)) {
+    scenario.run(|cann| {
+        let (device, stream) = common::device(cann);
+        // The gradients of weights are summed in one order.
+        device.set_deterministic(true).expect("an option of CANN's");
+        body(&device, &stream);
+        stream.synchronise().expect("nothing failed");
+    });
+}
+
+/// How a tensor lies in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lie {
+    Contiguous,
+    /// A part of wider rows.
+    Sliced,
+    /// The first two axes exchanged.
+    Turned,
+}
+
+pub const LIES: [Lie; 3] = [Lie::Contiguous, Lie::Sliced, Lie::Turned];
+
+/// What a tensor holds, exactly.
+#[derive(Clone, Debug)]
+pub struct Held {
+    pub values: Vec<f64>,
+    pub shape: Vec<usize>,
+}
+
+impl Held {
+    /// The same as a tensor of Burn in f64, with a gradient.
+    pub fn exact<const D: usize>(&self) -> Exact<D> {
+        self.plain().require_grad()
+    }
+
+    /// The same without a gradient.
+    pub fn plain<const D: usize>(&self) -> Exact<D> {
+        let device = BurnDevice::flex().autodiff();
+        let data = TensorData::new(self.values.clone(), self.shape.clone());
+        Exact::from_data(data, (&device, burn::tensor::DType::F64))
+    }
+}
+
+/// Numbers between -1 and 1, rounded to `dtype`, and the tensor that holds them.
+pub fn put(stream: &Stream, dtype: DType, shape: &[usize], seed: u64, lie: Lie) -> (Tensor, Held) {
+    let values = noise(shape.iter().product(), seed);
+    put_values(stream, dtype, &values, shape, lie)
+}
+
+/// A tensor of these numbers, rounded to `dtype`.
+pub fn put_values(
+    stream: &Stream,
+    dtype: DType,
+    values: &[f64],
+    shape: &[usize],
+    lie: Lie,
+) -> (Tensor, Held) {
+    let layout = layout(shape, lie);
+    let mut storage = vec![0.25; layout.reach()];
+    for (place, value) in places(&layout).into_iter().zip(values) {
+        storage[place] = *value;
+    }
+    let (tensor, rounded) = maths::tensor(stream, dtype, &storage, &[storage.len()]);
+    let held = Held {
+        values: places(&layout)
+            .into_iter()
+            .map(|place| rounded[place])
+            .collect(),
+        shape: shape.to_vec(),
+    };
+    let tensor = match layout.is_empty() {
+        true => Tensor::empty(stream, dtype, shape).expect("of nothing"),
+        false => tensor.with_layout(layout).expect("within its memory"),
+    };
+    (tensor, held)
+}
+
+/// Integers, as a tensor of this type.
+pub fn integers(stream: &Stream, dtype: DType, values: &[i64], shape: &[usize]) -> Tensor {
+    let values: Vec<f64> = values.iter().map(|value| *value as f64).collect();
+    put_values(stream, dtype, &values, shape, Lie::Contiguous).0
+}
+
+/// The same integers as a tensor of Burn.
+pub fn exact_integers<const D: usize>(values: &[i64], shape: [usize; D]) -> Exact<D, Int> {
+    let device = BurnDevice::flex().autodiff();
+    Exact::from_data(TensorData::new(values.to_vec(), shape), &device)
+}
+
+fn layout(shape: &[usize], lie: Lie) -> Layout {
+    match lie {
+        Lie::Contiguous => Layout::contiguous(shape).unwrap(),
+        Lie::Sliced => {
+            let last = shape.len() - 1;
+            let mut wide = shape.to_vec();
+            wide[last] += 5;
+            let wide = Layout::contiguous(wide).unwrap();
+            wide.slice(last, 2..2 + shape[last]).unwrap()
+        }
+        Lie::Turned if shape.len() < 2 => Layout::strided(shape, [3], 1).unwrap(),
+        Lie::Turned => {
+            let mut turned = shape.to_vec();
+            turned.swap(0, 1);
+            Layout::contiguous(turned).unwrap().transpose(0, 1).unwrap()
+        }
+    }
+}
+
+/// Where the elements are, in order.
+fn places(layout: &Layout) -> Vec<usize> {
+    let mut places = vec![layout.offset()];
+    for (&size, &stride) in layout.shape().iter().zip(layout.strides()) {
+        places = places
+            .iter()
+            .flat_map(|place| (0..size).map(move |index| place + index * stride))
+            .collect();
+    }
+    places
+}
+
+/// The elements of a tensor of any strides.
+pub fn read(stream: &Stream, tensor: &Tensor) -> Vec<f64> {
+    if tensor.spec().is_empty() {
+        return Vec::new();
+    }
+    let all = Layout::contiguous([tensor.layout().reach()]).unwrap();
+    let storage = tensor.with_layout(all).unwrap();
+    maths::view(&maths::values(stream, &storage), tensor.layout())
+}
+
+/// The elements of a tensor of Burn.
+pub fn elements<const D: usize>(tensor: Exact<D>) -> Vec<f64> {
+    tensor.into_data().iter::<f64>().collect()
+}
+
+/// The gradient of a leaf.
+pub fn gradient<const D: usize>(leaf: &Exact<D>, gradients: &burn::tensor::Gradients) -> Vec<f64> {
+    elements(leaf.grad(gradients).expect("the leaf was used"))
+}
+
+/// Fails unless a tensor has this shape, this type, and, element by element, these values within the public
+/// precision standard of Ascend operators; f32 within a 64th of it.
+#[track_caller]
+pub fn assert_near(
+    what: impl Debug,
+    stream: &Stream,
+    found: &Tensor,
+    dtype: DType,
+    shape: &[usize],
+    expected: &[f64],
+) {
+    assert_eq!(found.shape(), shape, "{what:?}");
+    assert_eq!(found.dtype(), dtype, "{what:?}");
+    assert_close(what, &read(stream, found), expected, dtype);
+}
+
+/// The same of values.
+#[track_caller]
+pub fn assert_close(what: impl Debug, found: &[f64], expected: &[f64], dtype: DType) {
+    assert_eq!(found.len(), expected.len(), "{what:?}");
+    let (absolute, relative) = match dtype {
+        DType::F32 => (2f64.powi(-16), 2f64.powi(-16)),
+        DType::F16 => (2f64.powi(-9), 2f64.powi(-9)),
+        _ => (2f64.powi(-6), 2f64.powi(-6)),
+    };
+    for (place, (found, expected)) in found.iter().zip(expected).enumerate() {
+        let (error, allowed) = (
+            (found - expected).abs(),
+            absolute + relative * expected.abs(),
+        );
+        // Written so that a NaN fails.
+        let within = error <= allowed;
+        assert!(
+            within,
+            "{what:?} in {dtype}, element {place}: {found}, expected {expected}, off by {error:e} of {allowed:e}"
+        );
+    }
+}
+
+/// Fails unless these values are, in the L2 norm, within a few roundings of `dtype`, which accumulate over the
+/// operators of a composition: as near as the CPU's kernels have to be.
+#[track_caller]
+pub fn assert_close_on_the_whole(what: impl Debug, found: &[f64], expected: &[f64], dtype: DType) {
+    assert_eq!(found.len(), expected.len(), "{what:?}");
+    let allowed = match dtype {
+        DType::F32 => 1e-6,
+        DType::F16 => 3e-3,
+        _ => 2.4e-2,
+    };
+    let norm = |values: &mut dyn Iterator<Item = f64>| values.map(|v| v * v).sum::<f64>().sqrt();
+    let error = norm(&mut found.iter().zip(expected).map(|(a, b)| a - b));
+    let size = norm(&mut expected.iter().copied());
+    // Written so that a NaN fails.
+    let within = error <= allowed * size;
+    assert!(within, "{what:?} in {dtype}: off by {error:e} of {size:e}");
+}
+
+/// Writes down CANN's functions as they are called: of operators phase two.
+#[derive(Clone, Default)]
+struct Calls(Arc<Mutex<Vec<String>>>);
+
+#[derive(Default)]
+struct Call {
+    function: String,
+    phase: String,
+}
+
+impl tracing::field::Visit for Call {
+    fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn Debug) {
+        let text = format!("{value:?}").trim_matches('"').to_owned();
+        match field.name() {
+            "function" => self.function = text,
+            "phase" => self.phase = text,
+            _ => {}
+        }
+    }
+}
+
+impl tracing::Subscriber for Calls {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        metadata.target().starts_with("burn_cann") && metadata.is_span()
+    }
+
+    fn new_span(&self, attributes: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        let mut call = Call::default();
+        attributes.record(&mut call);
+        if call.phase != "1" {
+            self.0.lock().unwrap().push(call.function);
+        }
+        tracing::span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+    fn event(&self, _: &tracing::Event<'_>) {}
+    fn enter(&self, _: &tracing::span::Id) {}
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+/// What of CANN waits for the device.
+const WAITS: [&str; 8] = [
+    "aclrtSynchronizeStream",
+    "aclrtSynchronizeStreamWithTimeout",
+    "aclrtSynchronizeDevice",
+    "aclrtSynchronizeDeviceWithTimeout",
+    "aclrtSynchronizeEvent",
+    "aclrtSynchronizeEventWithTimeout",
+    "aclrtMemcpy",
+    "aclrtMemset",
+];
+
+/// What `work` gives, and the operators that it put on a stream. Fails if it waited for the device or copied from
+/// it.
+#[track_caller]
+pub fn without_waiting<T>(work: impl FnOnce() -> T) -> (T, Vec<String>) {
+    let calls = Calls::default();
+    let result = tracing::subscriber::with_default(calls.clone(), work);
+    let calls = std::mem::take(&mut *calls.0.lock().unwrap());
+    let waits: Vec<_> = calls
+        .iter()
+        .filter(|call| WAITS.contains(&call.as_str()))
+        .collect();
+    assert!(waits.is_empty(), "it waited: {waits:?} in {calls:?}");
+    assert!(
+        !calls.iter().any(|call| call == "aclrtMemcpyAsync"),
+        "it copied between host and device: {calls:?}"
+    );
+    let operators = calls.into_iter().filter(|call| call.starts_with("aclnn"));
+    (result, operators.collect())
+}
+
+/// A processor and toolkit that decisions are asked for.
+pub fn platform() -> Platform {
+    Platform {
+        soc: Soc::from_name("Ascend910B1"),
+        version: Version::new("8.5.0"),
+        vector_cores: Some(48),
+    }
+}
+
+/// The first Ascend 910, whose limits nobody checked.
+pub fn other_processor() -> Platform {
+    Platform {
+        soc: Soc::from_name("Ascend910A"),
+        ..platform()
+    }
+}
+
+pub fn spec(dtype: DType, shape: &[usize]) -> Spec {
+    Spec::contiguous(dtype, shape).unwrap()
+}
+
+/// Fails unless it was refused for this reason, with these words.
+#[track_caller]
+pub fn refused<T: Debug>(decision: Result<T, Refused>, reason: Reason, words: &str) {
+    let refused = decision.expect_err("it is refused");
+    assert_eq!(refused.reason, reason, "{refused}");
+    assert!(refused.to_string().contains(words), "{refused}");
+}

@@ -1,0 +1,296 @@
+//! Gated linear units over CANN's operators: every accepted key, type and layout beside the reference in f64.
+
+#![cfg(feature = "npu")]
+
+mod npu;
+
+use burn_cann::{DType, Stream, Tensor};
+use kernels_runtime::dispatch::Reason;
+use kernels_runtime::ops::glu::npu::{Plan, Tensors, backward, decide, forward};
+use kernels_runtime::ops::glu::{Inputs, Settings, reference};
+use kernels_runtime::semantics::*;
+use npu::*;
+
+const PROJECTIONS: [Projections; 3] = [
+    Projections::Separate,
+    Projections::Chunked,
+    Projections::Interleaved,
+];
+
+fn key(activation: Activation, projections: Projections) -> GluKey {
+    GluKey {
+        activation,
+        projections,
+        ..GluKey::SWIGLU
+    }
+}
+
+fn accepted() -> impl Iterator<Item = GluKey> {
+    let activations = [Activation::Silu, Activation::Identity];
+    PROJECTIONS.into_iter().flat_map(move |projections| {
+        activations
+            .into_iter()
+            .map(move |activation| key(activation, projections))
+    })
+}
+
+/// The operators of both passes on one shape of gate, beside the reference.
+fn compare(
+    stream: &Stream,
+    dtype: DType,
+    key: GluKey,
+    shape: [usize; 3],
+    lie: Lie,
+) -> [Vec<String>; 2] {
+    let what = format!("{key}, {shape:?} {lie:?}");
+    let settings = Settings::default();
+    let (dy, dy_held) = put(stream, dtype, &shape, 1, lie);
+    let wide = [shape[0], shape[1], 2 * shape[2]];
+    let near = |name: &str, tensor: &Tensor, shape: &[usize], expected: &[f64]| {
+        assert_near(
+            format!("{name} of {what}"),
+            stream,
+            tensor,
+            dtype,
+            shape,
+            expected,
+        );
+    };
+    let both = |tensors: &Tensors<Tensor>| {
+        let (y, first) = without_waiting(|| forward(stream, tensors, settings, key).expect(&what));
+        let (gradients, second) =
+            without_waiting(|| backward(stream, &dy, tensors, settings, key).expect(&what));
+        ((y, gradients), [first, second])
+    };
+    if key.projections == Projections::Separate {
+        let (gate, gate_held) = put(stream, dtype, &shape, 2, lie);
+        let (up, up_held) = put(stream, dtype, &shape, 3, lie);
+        let ((y, gradients), operators) = both(&Tensors::Separate { gate, up });
+        let (gate, up) = (gate_held.exact(), up_held.exact());
+        let inputs = Inputs::<3>::Separate {
+            gate: gate.clone(),
+            up: up.clone(),
+        };
+        let expected = reference(inputs, settings, key);
+        near("y", &y, &shape, &elements(expected.clone()));
+        let found = (expected * dy_held.plain()).sum().backward();
+        let Tensors::Separate {
+            gate: d_gate,
+            up: d_up,
+        } = gradients
+        else {
+            panic!("gradients of two tensors are two")
+        };
+        near("d_gate", &d_gate, &shape, &gradient(&gate, &found));
+        near("d_up", &d_up, &shape, &gradient(&up, &found));
+        return operators;
+    }
+    let (packed, held) = put(stream, dtype, &wide, 2, lie);
+    let ((y, gradients), operators) = both(&Tensors::Packed(packed));
+    let packed = held.exact();
+    let expected = reference(Inputs::<3>::Packed(packed.clone()), settings, key);
+    near("y", &y, &shape, &elements(expected.clone()));
+    let found = (expected * dy_held.plain()).sum().backward();
+    let Tensors::Packed(d_packed) = gradients else {
+        panic!("the gradient of one tensor is one")
+    };
+    near("d_packed", &d_packed, &wide, &gradient(&packed, &found));
+    operators
+}
+
+#[test]
+fn every_accepted_key_and_type_beside_the_reference() {
+    on_the_emulator(
+        "every_accepted_key_and_type_beside_the_reference",
+        |device, stream| {
+            for dtype in FLOATS {
+                for key in accepted() {
+                    for shape in [[2, 3, 16], [1, 1, 33], [5, 1, 1]] {
+                        let [forward, backward] =
+                            compare(stream, dtype, key, shape, Lie::Contiguous);
+                        let (gate, packed) = (spec(dtype, &[2, 8]), spec(dtype, &[2, 16]));
+                        let specs = match key.projections {
+                            Projections::Separate => Tensors::Separate {
+                                gate: &gate,
+                                up: &gate,
+                            },
+                            _ => Tensors::Packed(&packed),
+                        };
+                        let plan = decide(device.platform(), &specs, key).unwrap();
+                        if plan != Plan::Product && shape[2] > 1 {
+                            assert_eq!(forward, plan.forward(), "{key}");
+                            assert_eq!(backward, plan.backward(), "{key}");
+                        }
+                    }
+                }
+            }
+        },
+    );
+}
+
+#[test]
+fn strided_operands() {
+    on_the_emulator("strided_operands", |_, stream| {
+        for dtype in FLOATS {
+            for key in accepted() {
+                for lie in [Lie::Sliced, Lie::Turned] {
+                    compare(stream, dtype, key, [3, 4, 10], lie);
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn of_nothing() {
+    on_the_emulator("of_nothing", |_, stream| {
+        let settings = Settings::default();
+        let empty = |dtype, shape: [usize; 3]| Tensor::empty(stream, dtype, shape).unwrap();
+        for dtype in FLOATS {
+            for (key, shape) in accepted().flat_map(|key| [(key, [2, 0, 4]), (key, [2, 3, 0])]) {
+                let [a, b, n] = shape;
+                let tensors = match key.projections {
+                    Projections::Separate => Tensors::Separate {
+                        gate: empty(dtype, shape),
+                        up: empty(dtype, shape),
+                    },
+                    _ => Tensors::Packed(empty(dtype, [a, b, 2 * n])),
+                };
+                let ((y, gradients), operators) = without_waiting(|| {
+                    let y = forward(stream, &tensors, settings, key).unwrap();
+                    let gradients = backward(stream, &y, &tensors, settings, key).unwrap();
+                    (y, gradients)
+                });
+                assert!(operators.is_empty(), "{operators:?}");
+                assert_near(key, stream, &y, dtype, &shape, &[]);
+                match gradients {
+                    Tensors::Separate { gate, up } => {
+                        assert_near(key, stream, &gate, dtype, &shape, &[]);
+                        assert_near(key, stream, &up, dtype, &shape, &[]);
+                    }
+                    Tensors::Packed(both) => {
+                        assert_near(key, stream, &both, dtype, &[a, b, 2 * n], &[]);
+                    }
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn halves_of_one_buffer_are_not_packed_again() {
+    on_the_emulator("halves_of_one_buffer_are_not_packed_again", |_, stream| {
+        let settings = Settings::default();
+        for dtype in FLOATS {
+            let (packed, held) = put(stream, dtype, &[6, 20], 4, Lie::Contiguous);
+            let (dy, dy_held) = put(stream, dtype, &[6, 10], 5, Lie::Contiguous);
+            let tensors = Tensors::Separate {
+                gate: packed.slice(1, 0..10).unwrap(),
+                up: packed.slice(1, 10..20).unwrap(),
+            };
+            let (y, first) =
+                without_waiting(|| forward(stream, &tensors, settings, GluKey::SWIGLU).unwrap());
+            let (gradients, second) = without_waiting(|| {
+                backward(stream, &dy, &tensors, settings, GluKey::SWIGLU).unwrap()
+            });
+            assert_eq!(first, ["aclnnSwiGlu"]);
+            assert_eq!(second, ["aclnnSwiGluGrad"]);
+            let x = held.exact::<2>();
+            let chunked = key(Activation::Silu, Projections::Chunked);
+            let expected = reference(Inputs::Packed(x.clone()), settings, chunked);
+            assert_near(
+                "y",
+                stream,
+                &y,
+                dtype,
+                &[6, 10],
+                &elements(expected.clone()),
+            );
+            let found = gradient(&x, &(expected * dy_held.plain()).sum().backward());
+            let Tensors::Separate { gate, up } = gradients else {
+                panic!("two")
+            };
+            let part = |from: usize| -> Vec<f64> {
+                found
+                    .chunks(20)
+                    .flat_map(|row| row[from..from + 10].to_vec())
+                    .collect()
+            };
+            assert_near("d_gate", stream, &gate, dtype, &[6, 10], &part(0));
+            assert_near("d_up", stream, &up, dtype, &[6, 10], &part(10));
+            // The other way round they are two tensors.
+            let turned = Tensors::Separate {
+                gate: packed.slice(1, 10..20).unwrap(),
+                up: packed.slice(1, 0..10).unwrap(),
+            };
+            let (_, operators) =
+                without_waiting(|| forward(stream, &turned, settings, GluKey::SWIGLU).unwrap());
+            assert_eq!(operators, ["aclnnSilu", "aclnnMul"]);
+        }
+    });
+}
+
+#[test]
+fn decisions_and_their_reasons() {
+    let here = platform();
+    let half = spec(DType::BF16, &[2, 8]);
+    let two = Tensors::Separate {
+        gate: &half,
+        up: &half,
+    };
+    assert_eq!(decide(&here, &two, GluKey::SWIGLU), Ok(Plan::Apart));
+    let chunked = key(Activation::Silu, Projections::Chunked);
+    assert_eq!(
+        decide(&here, &Tensors::Packed(&half), chunked),
+        Ok(Plan::Fused)
+    );
+    for activation in Activation::ALL {
+        let decision = decide(&here, &two, key(activation, Projections::Separate));
+        match activation {
+            Activation::Silu | Activation::Identity => assert!(decision.is_ok()),
+            _ => refused(decision, Reason::Semantics, activation.name()),
+        }
+    }
+    let others = [
+        GluKey {
+            clamp: Clamp::Limit,
+            ..GluKey::SWIGLU
+        },
+        GluKey {
+            up_offset: Offset::One,
+            ..GluKey::SWIGLU
+        },
+        GluKey {
+            topk: TopK::Gaussian,
+            ..GluKey::SWIGLU
+        },
+    ];
+    for key in others {
+        refused(
+            decide(&here, &two, key),
+            Reason::Semantics,
+            "no operator with a gradient",
+        );
+    }
+    refused(
+        decide(&here, &two, chunked),
+        Reason::Semantics,
+        "not laid out",
+    );
+    let (wide, narrow) = (spec(DType::F64, &[2, 8]), spec(DType::BF16, &[2, 7]));
+    let of = |gate, up| decide(&here, &Tensors::Separate { gate, up }, GluKey::SWIGLU);
+    refused(of(&wide, &wide), Reason::Dtype, "f64");
+    let other = spec(DType::F16, &[2, 8]);
+    refused(of(&half, &other), Reason::MixedDtypes, "up is of type f16");
+    refused(of(&half, &narrow), Reason::Shape, "up has shape [2, 7]");
+    refused(
+        decide(&here, &Tensors::Packed(&narrow), chunked),
+        Reason::Shape,
+        "an even size",
+    );
+    refused(
+        decide(&other_processor(), &two, GluKey::SWIGLU),
+        Reason::Capability,
+        "910B or later",
+    );
+}

@@ -1,0 +1,392 @@
+//! Operations over CANN's operators beside Hugging Face transformers' modules, on numbers that those computed.
+//!
+//! A result passes if it is at most twice as far from the exact one, in the L2 norm, as the module's, or three times
+//! where there is a gate: a composition rounds between operators, up to four times where a module rounds once.
+
+#![cfg(all(feature = "npu", feature = "cpu"))] // the fixtures are read with the CPU's types
+
+mod npu;
+mod support;
+
+use burn_cann::{DType, Stream, Tensor};
+use kernels_runtime::ops::moe::experts;
+use kernels_runtime::ops::moe::router::{self, Routing};
+use kernels_runtime::ops::{glu, rms_norm, rope};
+use kernels_runtime::semantics::*;
+use npu::*;
+use support::Fixture;
+
+/// How many times as far from the exact result as the module a result may be.
+fn slack(file_of_gates: bool) -> f64 {
+    if file_of_gates { 3.0 } else { 2.0 }
+}
+
+/// A case of a fixture, on a device.
+struct Case<'a> {
+    fixture: &'a Fixture,
+    name: String,
+    stream: &'a Stream,
+}
+
+impl Case<'_> {
+    fn dtype(&self) -> DType {
+        match self.name.rsplit('.').next() {
+            Some("f32") => DType::F32,
+            Some("f16") => DType::F16,
+            Some("bf16") => DType::BF16,
+            other => panic!("{other:?} is no type"),
+        }
+    }
+
+    fn put(&self, dtype: DType, input: &str, shape: &[usize]) -> Tensor {
+        let values = self.fixture.values(&format!("{}.{input}", self.name));
+        put_values(self.stream, dtype, &values, shape, Lie::Contiguous).0
+    }
+
+    /// An input in the case's type, `[rows, n]`.
+    fn rows(&self, input: &str, n: usize) -> Tensor {
+        let values = self.fixture.values(&format!("{}.{input}", self.name));
+        self.put(self.dtype(), input, &[values.len() / n, n])
+    }
+
+    fn vector(&self, input: &str) -> Tensor {
+        let values = self.fixture.values(&format!("{}.{input}", self.name));
+        self.put(self.dtype(), input, &[values.len()])
+    }
+
+    #[track_caller]
+    fn near(&self, found: &Tensor, module: &str, exact: &str, result: &str) {
+        let exact = self
+            .fixture
+            .values(&format!("{}.{exact}.{result}", self.name));
+        let theirs = self
+            .fixture
+            .values(&format!("{}.{module}.{result}", self.name));
+        let ours = support::relative_error(&read(self.stream, found), &exact);
+        let theirs = support::relative_error(&theirs, &exact);
+        let slack = slack(self.fixture.has(&format!("{}.gate", self.name)));
+        assert!(
+            ours <= slack * theirs + 2e-7,
+            "{} {module} {result}: {ours:.2e} from the exact result, the module {theirs:.2e}",
+            self.name,
+        );
+    }
+}
+
+/// Runs `each` for the cases of a fixture that have this input.
+fn cases(name: &'static str, file: &str, input: &str, each: impl Fn(&Case<'_>)) {
+    on_the_emulator(name, |_, stream| {
+        let fixture = Fixture::open(file);
+        let names = fixture.cases(input);
+        assert!(!names.is_empty());
+        for name in names {
+            each(&Case {
+                fixture: &fixture,
+                name,
+                stream,
+            });
+        }
+    });
+}
+
+/// The last number of a shape in a case's name.
+fn width(case: &str) -> usize {
+    let shape = case
+        .split('.')
+        .find(|part| part.contains('x') && part.starts_with(char::is_numeric));
+    shape.unwrap().rsplit('x').next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn norms() {
+    cases("norms", "rmsnorm", "x", |case| {
+        let n = width(&case.name);
+        let eps = if [33, 4096].contains(&n) { 1e-5 } else { 1e-6 };
+        let settings = rms_norm::Settings {
+            eps,
+            group_size: None,
+        };
+        let gemma = RmsNormKey {
+            rounding: Rounding::Gemma,
+            ..RmsNormKey::LLAMA
+        };
+        let bare = RmsNormKey {
+            scale: Scale::None,
+            ..gemma
+        };
+        for (module, exact, weight, key) in [
+            ("llama", "ref.weight", Some("w"), RmsNormKey::LLAMA),
+            ("olmo2", "ref.weight", Some("w"), gemma),
+            ("gemma3n", "ref.weight", Some("w"), gemma),
+            ("gemma2", "ref.one_plus", Some("w0"), RmsNormKey::GEMMA),
+            ("llama4_l2", "ref.none", None, bare),
+        ] {
+            let tensors = rms_norm::npu::Tensors {
+                x: case.rows("x", n),
+                weight: weight.map(|name| case.vector(name)),
+                gate: None,
+            };
+            let (y, rstd) = rms_norm::npu::forward(case.stream, &tensors, settings, key).unwrap();
+            let dy = case.rows("dy", n);
+            let found =
+                rms_norm::npu::backward(case.stream, &dy, &tensors, &rstd, settings, key, true);
+            let found = found.unwrap();
+            case.near(&y, module, exact, "y");
+            case.near(&found.x, module, exact, "dx");
+            if let Some(d_weight) = &found.weight {
+                case.near(d_weight, module, exact, "dw");
+            }
+        }
+    });
+}
+
+#[test]
+fn gated_norms() {
+    cases("gated_norms", "rmsnorm_gated", "x", |case| {
+        let n = width(&case.name);
+        let module = case.name.split('.').next().unwrap();
+        let (gating, rounding, groups) = match module {
+            "qwen3_next" => (Gating::AfterNorm, Rounding::Llama, 1),
+            "mamba2" => (Gating::BeforeNorm, Rounding::Llama, 1),
+            "zamba2" => (Gating::BeforeNorm, Rounding::Llama, 4),
+            "falcon_h1_after" => (Gating::AfterNorm, Rounding::Gemma, 2),
+            "falcon_h1_before" => (Gating::BeforeNorm, Rounding::Gemma, 2),
+            other => panic!("{other} is no module"),
+        };
+        let key = RmsNormKey {
+            gating,
+            rounding,
+            groups: if groups > 1 {
+                Groups::Many
+            } else {
+                Groups::One
+            },
+            ..RmsNormKey::LLAMA
+        };
+        let group_size = (groups > 1).then(|| n / groups);
+        let settings = rms_norm::Settings {
+            eps: 1e-6,
+            group_size,
+        };
+        let tensors = rms_norm::npu::Tensors {
+            x: case.rows("x", n),
+            weight: Some(case.vector("weight")),
+            gate: Some(case.rows("gate", n)),
+        };
+        let (y, rstd) = rms_norm::npu::forward(case.stream, &tensors, settings, key).unwrap();
+        let dy = case.rows("dy", n);
+        let found = rms_norm::npu::backward(case.stream, &dy, &tensors, &rstd, settings, key, true);
+        let found = found.unwrap();
+        case.near(&y, module, "ref", "y");
+        case.near(&found.x, module, "ref", "dx");
+        case.near(found.gate.as_ref().unwrap(), module, "ref", "dgate");
+        case.near(found.weight.as_ref().unwrap(), module, "ref", "dw");
+    });
+}
+
+#[test]
+fn gated_linear_units() {
+    cases("gated_linear_units", "glu", "b", |case| {
+        let (n, settings) = (width(&case.name), glu::Settings::default());
+        let tensors = glu::npu::Tensors::Separate {
+            gate: case.rows("a", n),
+            up: case.rows("b", n),
+        };
+        let y = glu::npu::forward(case.stream, &tensors, settings, GluKey::SWIGLU).unwrap();
+        let dy = case.rows("dy", n);
+        let found =
+            glu::npu::backward(case.stream, &dy, &tensors, settings, GluKey::SWIGLU).unwrap();
+        let glu::npu::Tensors::Separate { gate, up } = found else {
+            panic!("two of two")
+        };
+        case.near(&y, "silu", "ref.silu", "y");
+        case.near(&gate, "silu", "ref.silu", "da");
+        case.near(&up, "silu", "ref.silu", "db");
+    });
+}
+
+#[test]
+fn rotary_embeddings() {
+    cases("rotary_embeddings", "rope", "q", |case| {
+        let kind = case.name.split('.').next().unwrap();
+        let numbers = |letters: &str| -> Vec<usize> {
+            let sizes = case.name.split('.').nth(1).unwrap();
+            sizes
+                .split(|c: char| letters.contains(c))
+                .filter(|part| !part.is_empty())
+                .map(|part| part.parse().unwrap())
+                .collect()
+        };
+        let [b, heads, key_heads, s, d, rotated] = numbers("bhksdr")[..] else {
+            panic!("{} has no sizes", case.name)
+        };
+        let key = rope_key(kind, rotated < d);
+        let table = if key.table == TableLayout::Pairs {
+            rotated / 2
+        } else {
+            rotated
+        };
+        let tables = |name: &str| {
+            let values = case.fixture.values(&format!("{}.{name}", case.name));
+            let shape = [values.len() / (s * table), s, table];
+            let wide =
+                kind == "rotate_half_f32_table_olmo2" || kind == "complex_interleaved_llama4";
+            case.put(if wide { DType::F32 } else { case.dtype() }, name, &shape)
+        };
+        let (cos, sin) = (tables("cos"), tables("sin"));
+        for (name, heads) in [("q", heads), ("k", key_heads)] {
+            let shape = match key.layout {
+                HeadLayout::Bnsd => [b, heads, s, d],
+                HeadLayout::Bsnd => [b, s, heads, d],
+            };
+            let x = case.put(case.dtype(), name, &shape);
+            let dy = case.put(case.dtype(), &format!("d_{name}_out"), &shape);
+            let y = rope::npu::forward(case.stream, &x, &cos, &sin, key).unwrap();
+            let dx = rope::npu::backward(case.stream, &dy, &cos, &sin, key).unwrap();
+            case.near(&y, "hf", "ref", &format!("{name}_out"));
+            case.near(&dx, "hf", "ref", &format!("d_{name}"));
+        }
+    });
+}
+
+fn rope_key(kind: &str, partial: bool) -> RopeKey {
+    let width = if partial {
+        RotaryWidth::Partial
+    } else {
+        RotaryWidth::Full
+    };
+    let llama = RopeKey {
+        width,
+        ..RopeKey::LLAMA
+    };
+    match kind {
+        "rotate_half" | "partial_rotate_half" | "rotate_half_f32_table_olmo2" => llama,
+        "half_table_gpt_oss" => RopeKey {
+            table: TableLayout::Pairs,
+            ..llama
+        },
+        "interleaved_glm4" => RopeKey {
+            style: RopeStyle::Interleaved,
+            ..llama
+        },
+        "interleaved_to_half_dsv3" => RopeKey {
+            style: RopeStyle::InterleavedToHalf,
+            ..llama
+        },
+        "complex_interleaved_llama4" => RopeKey {
+            style: RopeStyle::Interleaved,
+            table: TableLayout::Pairs,
+            layout: HeadLayout::Bsnd,
+            ..llama
+        },
+        other => panic!("{other} is no module"),
+    }
+}
+
+#[test]
+fn experts_of_qwen3() {
+    cases("experts_of_qwen3", "experts", "x", |case| {
+        if !case.name.starts_with("qwen3_moe.") {
+            return;
+        }
+        let ints = |name: &str| -> Vec<i64> {
+            let values = case.fixture.values(&format!("{}.{name}", case.name));
+            values.into_iter().map(|value| value as i64).collect()
+        };
+        let indices = ints("indices");
+        let x = case.rows("x", 32);
+        let tokens = x.shape()[0];
+        let k = indices.len() / tokens;
+        let dtype = case.dtype();
+        let tensors = experts::npu::Tensors {
+            indices: integers(case.stream, DType::I64, &indices, &[tokens, k]),
+            routing: case.rows("weights", k),
+            weights: vec![
+                vec![case.put(dtype, "param.gate_up_proj", &[8, 48, 32])],
+                vec![],
+                vec![case.put(dtype, "param.down_proj", &[8, 32, 24])],
+                vec![],
+                vec![],
+                vec![],
+            ],
+            x,
+        };
+        let settings = experts::Settings {
+            key: MoeKey::QWEN3,
+            limit: None,
+        };
+        let (y, kept) = experts::npu::forward(case.stream, &tensors, settings, true).unwrap();
+        let wanted = experts::Wanted {
+            x: true,
+            routing: true,
+            weights: tensors
+                .weights
+                .iter()
+                .map(|group| vec![true; group.len()])
+                .collect(),
+        };
+        let dy = case.rows("dy", 32);
+        let found = experts::npu::backward(
+            case.stream,
+            &dy,
+            &tensors,
+            &kept.unwrap(),
+            settings,
+            &wanted,
+        );
+        let found = found.unwrap();
+        case.near(&y, "hf", "ref", "y");
+        case.near(found.x.as_ref().unwrap(), "hf", "ref", "dx");
+        case.near(found.routing.as_ref().unwrap(), "hf", "ref", "d_weights");
+        case.near(
+            found.weights[0][0].as_ref().unwrap(),
+            "hf",
+            "ref",
+            "d_gate_up_proj",
+        );
+        case.near(
+            found.weights[2][0].as_ref().unwrap(),
+            "hf",
+            "ref",
+            "d_down_proj",
+        );
+    });
+}
+
+/// The choice and the weights of transformers' routers, from their logits.
+#[test]
+fn routers() {
+    cases("routers", "routers", "router_logits", |case| {
+        let module = case.name.split('.').next().unwrap();
+        let key = match module {
+            "qwen2_moe_nonorm" => RouterKey::QWEN2_MOE,
+            "qwen3_moe_norm" => RouterKey::QWEN3_MOE,
+            "mixtral" => RouterKey::MIXTRAL,
+            "gpt_oss" => RouterKey::GPT_OSS,
+            // Their scores come with a scale, a correction or groups, or are not kept as such.
+            _ => return,
+        };
+        let routing = Routing::new(key, 16, 4).unwrap();
+        let logits = case.rows("router_logits", 16);
+        let (weights, indices) =
+            router::npu::forward(case.stream, &logits, &routing, DType::I64).unwrap();
+        let theirs = |name: &str| case.fixture.values(&format!("{}.{name}", case.name));
+        // Of equal logits, which are common in half types, a module may take either.
+        let values = theirs("router_logits");
+        let chosen = |indices: &[f64]| -> Vec<f64> {
+            let slots = indices.iter().enumerate();
+            slots
+                .map(|(slot, expert)| values[slot / 4 * 16 + *expert as usize])
+                .collect()
+        };
+        let ours = read(case.stream, &indices);
+        assert_eq!(chosen(&ours), chosen(&theirs("indices")), "{}", case.name);
+        // The module rounds where CANN does, or computes in f32.
+        assert_close(
+            &case.name,
+            &read(case.stream, &weights),
+            &theirs("weights"),
+            case.dtype(),
+        );
+    });
+}

@@ -1,0 +1,377 @@
+//! RMSNorm over CANN's operators: every key, type and layout beside the reference in f64.
+
+#![cfg(feature = "npu")]
+
+mod npu;
+
+use burn_cann::{DType, Platform, Spec, Tensor};
+use kernels_runtime::dispatch::Reason;
+use kernels_runtime::ops::rms_norm::npu::{Gamma, Plan, Tensors, backward, decide, forward};
+use kernels_runtime::ops::rms_norm::{Inputs, Settings, reference};
+use kernels_runtime::semantics::*;
+use npu::*;
+
+const EPS: f64 = 1e-6;
+
+fn keys() -> impl Iterator<Item = RmsNormKey> {
+    let offsets = [Offset::Zero, Offset::One];
+    let roundings = [Rounding::Llama, Rounding::Gemma];
+    let scales = [Scale::Weight, Scale::None];
+    let gatings = [Gating::None, Gating::AfterNorm, Gating::BeforeNorm];
+    let groups = [Groups::One, Groups::Many];
+    offsets.into_iter().flat_map(move |offset| {
+        roundings.into_iter().flat_map(move |rounding| {
+            scales.into_iter().flat_map(move |scale| {
+                gatings.into_iter().flat_map(move |gating| {
+                    groups.into_iter().map(move |groups| RmsNormKey {
+                        offset,
+                        rounding,
+                        scale,
+                        gating,
+                        groups,
+                    })
+                })
+            })
+        })
+    })
+}
+
+/// Forward and every gradient of one key on one shape, beside the reference.
+fn compare(
+    stream: &burn_cann::Stream,
+    dtype: DType,
+    key: RmsNormKey,
+    shape: [usize; 3],
+    group_size: Option<usize>,
+    lie: Lie,
+) -> (Plan, Vec<String>) {
+    let n = shape[2];
+    let what = format!("{key}, {shape:?} {lie:?}");
+    let (x, x_held) = put(stream, dtype, &shape, 1, lie);
+    let (gate, gate_held) = put(stream, dtype, &shape, 2, lie);
+    let (weight, weight_held) = put(stream, dtype, &[n], 3, lie);
+    let (dy, dy_held) = put(stream, dtype, &shape, 4, lie);
+    let (weighted, gated) = (key.scale == Scale::Weight, key.gating != Gating::None);
+    let tensors = Tensors {
+        x,
+        weight: weighted.then_some(weight),
+        gate: gated.then_some(gate),
+    };
+    let settings = Settings {
+        eps: EPS,
+        group_size,
+    };
+    let specs = Tensors {
+        x: tensors.x.spec(),
+        weight: tensors.weight.as_ref().map(Tensor::spec),
+        gate: tensors.gate.as_ref().map(Tensor::spec),
+    };
+    let plan = decide(stream.device().platform(), &specs, settings, key).expect(&what);
+    let ((y, rstd), operators) =
+        without_waiting(|| forward(stream, &tensors, settings, key).expect(&what));
+    let (gradients, _) = without_waiting(|| {
+        backward(stream, &dy, &tensors, &rstd, settings, key, true).expect(&what)
+    });
+
+    let (x, gate, weight) = (x_held.exact(), gate_held.exact(), weight_held.exact());
+    let inputs = Inputs::<3> {
+        x: x.clone(),
+        weight: weighted.then(|| weight.clone()),
+        gate: gated.then(|| gate.clone()),
+    };
+    let expected = reference(inputs, settings, key);
+    let found = (expected.clone() * dy_held.plain()).sum().backward();
+    let near = |name: &str, tensor: &Tensor, shape: &[usize], expected: &[f64]| {
+        assert_near(
+            format!("{name} of {what}"),
+            stream,
+            tensor,
+            dtype,
+            shape,
+            expected,
+        );
+    };
+    near("y", &y, &shape, &elements(expected));
+    near("dx", &gradients.x, &shape, &gradient(&x, &found));
+    assert_eq!(gradients.weight.is_some(), weighted);
+    assert_eq!(gradients.gate.is_some(), gated);
+    if let Some(d_weight) = &gradients.weight {
+        near("dw", d_weight, &[n], &gradient(&weight, &found));
+    }
+    if let Some(d_gate) = &gradients.gate {
+        near("d_gate", d_gate, &shape, &gradient(&gate, &found));
+    }
+    // One value in f32 for each row or group.
+    assert_eq!(rstd.dtype(), DType::F32);
+    let groups = group_size.map_or(1, |size| n / size);
+    assert_eq!(rstd.spec().len(), shape[0] * shape[1] * groups);
+    (plan, operators)
+}
+
+#[test]
+fn every_key_and_type_beside_the_reference() {
+    on_the_emulator("every_key_and_type_beside_the_reference", |_, stream| {
+        for dtype in FLOATS {
+            for key in keys() {
+                let many = key.groups == Groups::Many;
+                for shape in [[2, 3, 24], [1, 1, 35], [4, 1, 3]] {
+                    let size = [12, 7, 1][[24, 35, 3].iter().position(|n| *n == shape[2]).unwrap()];
+                    let size = many.then_some(size);
+                    let (plan, operators) =
+                        compare(stream, dtype, key, shape, size, Lie::Contiguous);
+                    // A cast of what is f32 already is no call.
+                    let mut expected = plan.forward();
+                    expected.retain(|name| dtype != DType::F32 || *name != "aclnnCast");
+                    assert_eq!(operators, expected, "{key}");
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn strided_operands() {
+    on_the_emulator("strided_operands", |_, stream| {
+        for dtype in FLOATS {
+            for key in keys().filter(|key| key.rounding == Rounding::Gemma) {
+                let size = (key.groups == Groups::Many).then_some(4);
+                for lie in [Lie::Sliced, Lie::Turned] {
+                    compare(stream, dtype, key, [3, 5, 8], size, lie);
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn nothing_is_normalised_to_nothing() {
+    on_the_emulator("nothing_is_normalised_to_nothing", |_, stream| {
+        for key in keys() {
+            let size = (key.groups == Groups::Many).then_some(4);
+            for dtype in FLOATS {
+                compare(stream, dtype, key, [2, 0, 8], size, Lie::Contiguous);
+            }
+        }
+    });
+}
+
+#[test]
+fn any_number_of_axes() {
+    on_the_emulator("any_number_of_axes", |_, stream| {
+        for shape in [vec![16], vec![2, 8], vec![1, 2, 1, 3, 1, 2, 1, 1, 1, 8]] {
+            for lie in LIES {
+                let (x, held) = put(stream, DType::F32, &shape, 5, lie);
+                let n = *shape.last().unwrap();
+                let (weight, weight_held) = put(stream, DType::F32, &[n], 6, Lie::Contiguous);
+                let tensors = Tensors {
+                    x: x.clone(),
+                    weight: Some(weight),
+                    gate: None,
+                };
+                let settings = Settings {
+                    eps: EPS,
+                    group_size: None,
+                };
+                let (y, rstd) = match forward(stream, &tensors, settings, RmsNormKey::LLAMA) {
+                    Ok(found) => found,
+                    // Only what lies together is seen with fewer axes.
+                    Err(error) => {
+                        assert!(
+                            shape.len() > 8 && lie != Lie::Contiguous,
+                            "{shape:?} {lie:?}"
+                        );
+                        assert!(error.to_string().contains("10 dimensions"), "{error}");
+                        continue;
+                    }
+                };
+                let rows = Held {
+                    shape: vec![held.values.len() / n, n],
+                    ..held
+                };
+                let x = rows.exact::<2>();
+                let inputs = Inputs {
+                    x: x.clone(),
+                    weight: Some(weight_held.plain()),
+                    gate: None,
+                };
+                let exact = reference(inputs, settings, RmsNormKey::LLAMA);
+                assert_near(
+                    (&shape, lie),
+                    stream,
+                    &y,
+                    DType::F32,
+                    &shape,
+                    &elements(exact.clone()),
+                );
+                let gradients = backward(
+                    stream,
+                    &y,
+                    &tensors,
+                    &rstd,
+                    settings,
+                    RmsNormKey::LLAMA,
+                    false,
+                )
+                .unwrap();
+                assert!(gradients.weight.is_none(), "it was not asked for");
+                let dy = exact.clone().detach();
+                let expected = gradient(&x, &(exact * dy).sum().backward());
+                assert_near(
+                    (&shape, lie),
+                    stream,
+                    &gradients.x,
+                    DType::F32,
+                    &shape,
+                    &expected,
+                );
+            }
+        }
+    });
+}
+
+fn asked(
+    platform: &Platform,
+    x: &Spec,
+    weight: Option<&Spec>,
+    gate: Option<&Spec>,
+    group_size: Option<usize>,
+    key: RmsNormKey,
+) -> Result<Plan, kernels_runtime::npu::Refused> {
+    let settings = Settings {
+        eps: EPS,
+        group_size,
+    };
+    decide(platform, &Tensors { x, weight, gate }, settings, key)
+}
+
+#[test]
+fn decisions_and_their_reasons() {
+    let here = platform();
+    let (key, many) = (
+        RmsNormKey::LLAMA,
+        RmsNormKey {
+            groups: Groups::Many,
+            ..RmsNormKey::LLAMA
+        },
+    );
+    let of = |dtype| (spec(dtype, &[2, 8]), spec(dtype, &[8]));
+    for dtype in FLOATS {
+        let (x, weight) = of(dtype);
+        let plan = |key, weight, size| asked(&here, &x, weight, None, size, key).unwrap();
+        assert_eq!(plan(key, Some(&weight), None).gamma, Gamma::Weight);
+        assert_eq!(
+            plan(RmsNormKey::GEMMA, Some(&weight), None).gamma,
+            Gamma::OnePlusWeight
+        );
+        let none = RmsNormKey {
+            scale: Scale::None,
+            ..key
+        };
+        assert_eq!(plan(none, None, None).gamma, Gamma::Ones);
+        let grouped = plan(many, Some(&weight), Some(4));
+        assert_eq!(
+            (grouped.gamma, grouped.gain, grouped.width),
+            (Gamma::Ones, Some(Offset::Zero), 4)
+        );
+    }
+    let (x, weight) = of(DType::F32);
+    let refuse = |x: &Spec, weight: Option<&Spec>, size, key, reason, words: &str| {
+        refused(asked(&here, x, weight, None, size, key), reason, words);
+    };
+    let (wide, wide_weight) = of(DType::F64);
+    refuse(&wide, Some(&wide_weight), None, key, Reason::Dtype, "f64");
+    refuse(
+        &spec(DType::I32, &[2, 8]),
+        Some(&weight),
+        None,
+        key,
+        Reason::Dtype,
+        "i32",
+    );
+    let half = spec(DType::BF16, &[8]);
+    refuse(
+        &x,
+        Some(&half),
+        None,
+        key,
+        Reason::MixedDtypes,
+        "weight is of type bf16",
+    );
+    refuse(
+        &x,
+        None,
+        None,
+        key,
+        Reason::Semantics,
+        "the weight is missing",
+    );
+    refuse(
+        &x,
+        Some(&weight),
+        Some(4),
+        key,
+        Reason::Semantics,
+        "the group size is given",
+    );
+    refuse(
+        &x,
+        Some(&weight),
+        Some(3),
+        many,
+        Reason::Shape,
+        "groups of 3",
+    );
+    refuse(
+        &x,
+        Some(&weight),
+        Some(0),
+        many,
+        Reason::Shape,
+        "groups of 0",
+    );
+    refuse(
+        &x,
+        Some(&spec(DType::F32, &[7])),
+        None,
+        key,
+        Reason::Shape,
+        "weight has shape [7]",
+    );
+    refuse(
+        &spec(DType::F32, &[]),
+        Some(&weight),
+        None,
+        key,
+        Reason::Shape,
+        "no axis",
+    );
+    let gated = RmsNormKey {
+        gating: Gating::AfterNorm,
+        ..key
+    };
+    let gate = spec(DType::F32, &[2, 7]);
+    refused(
+        asked(&here, &x, Some(&weight), Some(&gate), None, gated),
+        Reason::Shape,
+        "gate has",
+    );
+    refused(
+        asked(&other_processor(), &x, Some(&weight), None, None, key),
+        Reason::Capability,
+        "Ascend910B or later",
+    );
+    let settings = Settings {
+        eps: f64::NAN,
+        group_size: None,
+    };
+    let tensors = Tensors {
+        x: &x,
+        weight: Some(&weight),
+        gate: None,
+    };
+    refused(
+        decide(&here, &tensors, settings, key),
+        Reason::Semantics,
+        "epsilon is NaN",
+    );
+}

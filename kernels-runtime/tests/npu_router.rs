@@ -1,0 +1,179 @@
+//! Routers over CANN's operators: every accepted key and type beside the reference in f64.
+
+#![cfg(feature = "npu")]
+
+mod npu;
+
+use burn_cann::{DType, Stream};
+use kernels_runtime::dispatch::Reason;
+use kernels_runtime::ops::moe::router::npu::{Plan, backward, decide, forward};
+use kernels_runtime::ops::moe::router::{Routing, reference};
+use kernels_runtime::semantics::*;
+use npu::*;
+
+/// Keys without correction and groups: some that models have, and the rest of what is accepted.
+fn keys() -> Vec<RouterKey> {
+    let wide = |key| RouterKey {
+        weights: RouterWeights::Wide,
+        ..key
+    };
+    vec![
+        RouterKey::QWEN2_MOE,
+        RouterKey::QWEN3_MOE,
+        RouterKey::MIXTRAL,
+        RouterKey::DEEPSEEK_V2,
+        RouterKey::LLAMA4,
+        RouterKey::GPT_OSS,
+        wide(RouterKey::LLAMA4),
+        wide(RouterKey::GPT_OSS),
+    ]
+}
+
+fn compare(stream: &Stream, dtype: DType, routing: &Routing, tokens: usize, lie: Lie) {
+    let (key, k, experts) = (routing.key(), routing.top_k(), routing.num_experts());
+    let what = format!("{key}, {k} of {experts} for {tokens}, {lie:?}");
+    let (logits, held) = distinct(stream, dtype, tokens, experts, lie);
+    let ints = if k % 2 == 0 { DType::I32 } else { DType::I64 };
+    let ((weights, indices), _) =
+        without_waiting(|| forward(stream, &logits, routing, ints).expect(&what));
+    let result = if key.weights == RouterWeights::Wide {
+        DType::F32
+    } else {
+        dtype
+    };
+    let (dw, dw_held) = put(stream, result, &[tokens, k], 7, lie);
+    let (d_logits, _) =
+        without_waiting(|| backward(stream, &dw, &logits, &indices, routing).expect(&what));
+    let shape = [tokens, k];
+    assert_eq!((indices.shape(), indices.dtype()), (&shape[..], ints));
+    if tokens == 0 {
+        assert_near(&what, stream, &weights, result, &shape, &[]);
+        assert_near(&what, stream, &d_logits, dtype, &[0, experts], &[]);
+        return;
+    }
+    let logits = held.exact::<2>();
+    let expected = reference(logits.clone(), None, routing);
+    let chosen: Vec<f64> = expected.indices.into_data().iter::<f64>().collect();
+    assert_eq!(read(stream, &indices), chosen, "{what}");
+    assert_near(
+        &what,
+        stream,
+        &weights,
+        result,
+        &shape,
+        &elements(expected.weights.clone()),
+    );
+    let loss = (expected.weights * dw_held.plain()).sum().backward();
+    assert_near(
+        &what,
+        stream,
+        &d_logits,
+        dtype,
+        &[tokens, experts],
+        &gradient(&logits, &loss),
+    );
+}
+
+/// Logits of which none of a token are equal, in any type.
+fn distinct(
+    stream: &Stream,
+    dtype: DType,
+    tokens: usize,
+    experts: usize,
+    lie: Lie,
+) -> (burn_cann::Tensor, Held) {
+    let values: Vec<f64> = (0..tokens * experts)
+        .map(|place| {
+            let (token, expert) = (place / experts, place % experts);
+            // 37 has no part in common with the numbers of experts here, so places are only exchanged.
+            let rank = (expert * 37 + token * 11) % experts;
+            rank as f64 / 8.0 - 2.0
+        })
+        .collect();
+    put_values(stream, dtype, &values, &[tokens, experts], lie)
+}
+
+#[test]
+fn every_accepted_key_and_type_beside_the_reference() {
+    on_the_emulator(
+        "every_accepted_key_and_type_beside_the_reference",
+        |_, stream| {
+            for key in keys() {
+                for (experts, k, tokens) in
+                    [(8, 2, 17), (5, 1, 3), (32, 5, 4), (4, 4, 1), (8, 3, 0)]
+                {
+                    let plain = Routing::new(key, experts, k).unwrap();
+                    for routing in [plain, plain.scaled(2.5).unwrap()] {
+                        for dtype in FLOATS {
+                            for lie in LIES {
+                                compare(stream, dtype, &routing, tokens, lie);
+                            }
+                        }
+                    }
+                }
+            }
+        },
+    );
+}
+
+#[test]
+fn of_equal_logits_the_first() {
+    on_the_emulator("of_equal_logits_the_first", |_, stream| {
+        for key in keys() {
+            let routing = Routing::new(key, 4, 2).unwrap();
+            let values = [1.0, 2.0, 2.0, 2.0, 0.0, 0.0, 0.0, 0.0];
+            let (logits, _) = put_values(stream, DType::F32, &values, &[2, 4], Lie::Contiguous);
+            let (_, indices) = forward(stream, &logits, &routing, DType::I32).unwrap();
+            assert_eq!(read(stream, &indices), [1.0, 2.0, 0.0, 1.0], "{key}");
+        }
+    });
+}
+
+#[test]
+fn decisions_and_their_reasons() {
+    let here = platform();
+    let logits = spec(DType::BF16, &[3, 8]);
+    let of = |key| decide(&here, &logits, &Routing::new(key, 8, 2).unwrap());
+    assert_eq!(of(RouterKey::QWEN2_MOE), Ok(Plan::OfAll));
+    assert_eq!(of(RouterKey::QWEN3_MOE), Ok(Plan::OfChosen));
+    assert_eq!(of(RouterKey::GPT_OSS), Ok(Plan::OfChosen));
+    assert_eq!(of(RouterKey::LLAMA4), Ok(Plan::Sigmoid));
+    refused(
+        of(RouterKey::DEEPSEEK_V3),
+        Reason::Semantics,
+        "correction=bias",
+    );
+    let renormalised = RouterKey {
+        renormalise: Renormalise::Sum,
+        ..RouterKey::LLAMA4
+    };
+    refused(of(renormalised), Reason::Semantics, "renormalise=sum");
+    let grouped = Routing::new(RouterKey::DEEPSEEK_V2_GROUPS, 8, 2).unwrap();
+    assert!(
+        decide(&here, &logits, &grouped).is_ok(),
+        "one group is no limit"
+    );
+    let grouped = grouped.limited_to_groups(4, 2).unwrap();
+    refused(
+        decide(&here, &logits, &grouped),
+        Reason::Semantics,
+        "grouping=max",
+    );
+    let routing = Routing::new(RouterKey::QWEN2_MOE, 8, 2).unwrap();
+    let f64s = spec(DType::F64, &[3, 8]);
+    refused(decide(&here, &f64s, &routing), Reason::Dtype, "f64");
+    let narrow = spec(DType::BF16, &[3, 7]);
+    refused(
+        decide(&here, &narrow, &routing),
+        Reason::Shape,
+        "logits has shape [3, 7]",
+    );
+    let many = Routing::new(RouterKey::QWEN2_MOE, 2048, 1025).unwrap();
+    let wide = spec(DType::BF16, &[3, 2048]);
+    refused(decide(&here, &wide, &many), Reason::Shape, "at most 1024");
+    refused(
+        decide(&other_processor(), &logits, &routing),
+        Reason::Capability,
+        "910B or later",
+    );
+}

@@ -1,0 +1,315 @@
+//! What a served device costs: time for each operation over loopback, messages in a training step
+//! with and without fused kernels, and the rate at which weights are loaded.
+//!
+//! `cargo bench --features remote --bench remote`. Both ends are this process and this CPU, so that
+//! the difference is the connection.
+
+use burn::backend::Flex;
+use burn::optim::{AdamWConfig, GradientsParams, ModuleOptimizer};
+use burn::server::telemetry::{DrainStatus, TelemetryEvent, TelemetryProbe, TelemetrySubscription};
+use burn::tensor::{DType, Device, Distribution, FloatDType, Int, Tensor};
+use burn_kernels::ops::rms_norm;
+use burn_kernels::policy::{self, Policy};
+use burn_kernels::remote::{self, ServeOptions, Server, connect};
+use burn_kernels::semantics::RmsNormKey;
+use kernels_models::{CausalLm, ModelConfig, Qwen3Size};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// More events than a step has.
+const EVENTS: usize = 1 << 18;
+
+/// The size of the file of weights.
+const WEIGHTS: usize = 1 << 30;
+
+fn main() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (probe, events) = TelemetryProbe::channel(EVENTS);
+    let options = ServeOptions::websocket(([127, 0, 0, 1], 0))
+        .weights(folder.path())
+        .telemetry(probe);
+    let server = Server::start::<Flex>([Default::default()], options).expect("it serves");
+    let devices = connect(server.address(), server.token()).expect("it answers");
+    let served = &devices[0];
+    // A test build only sees that it runs.
+    let measured = !cfg!(debug_assertions);
+    messages(served, events);
+    operations(served, if measured { 5000 } else { 50 });
+    weights(
+        served,
+        folder.path(),
+        if measured { WEIGHTS } else { 1 << 20 },
+    );
+}
+
+/// The messages of the server's log since the last look.
+struct Messages(TelemetrySubscription);
+
+#[derive(Clone, Copy, Default)]
+struct Count {
+    operations: usize,
+    drops: usize,
+    reads: usize,
+}
+
+impl Count {
+    fn all(self) -> usize {
+        self.operations + self.drops + self.reads
+    }
+}
+
+impl Messages {
+    /// Those of `run`. Uploads are not in the log; a step has none.
+    fn of<T>(&mut self, device: &Device, run: impl FnOnce() -> T) -> (T, Count) {
+        device.sync().expect("the server answers");
+        self.drain();
+        let result = run();
+        device.sync().expect("the server answers");
+        let mut count = self.drain();
+        // The one that waits.
+        count.reads -= 1;
+        (result, count)
+    }
+
+    fn drain(&mut self) -> Count {
+        let mut seen = Vec::new();
+        let DrainStatus::Open { lagged: 0 } = self.0.drain_into(&mut seen) else {
+            panic!("events were lost")
+        };
+        let mut count = Count::default();
+        for event in seen {
+            match event.as_ref() {
+                TelemetryEvent::Op { .. } => count.operations += 1,
+                TelemetryEvent::TensorDropped { .. } => count.drops += 1,
+                TelemetryEvent::Read { .. } | TelemetryEvent::Sync { .. } => count.reads += 1,
+                _ => {}
+            }
+        }
+        count
+    }
+}
+
+/// The default model of `kernels train`.
+fn config() -> ModelConfig {
+    ModelConfig::qwen3(Qwen3Size {
+        vocab_size: 256,
+        hidden_size: 128,
+        intermediate_size: 384,
+        num_hidden_layers: 4,
+        num_attention_heads: 4,
+        num_key_value_heads: 2,
+        head_dim: 32,
+        max_position_embeddings: 512,
+        tie_word_embeddings: true,
+    })
+    .expect("the sizes fit")
+}
+
+/// The messages of each part of a training step.
+fn messages(served: &Device, events: TelemetrySubscription) {
+    let mut messages = Messages(events);
+    let mut table = Vec::new();
+    for policy in [Policy::auto(), Policy::reference()] {
+        let _scope = policy::scope(policy);
+        let device = served.clone().autodiff();
+        let mut model = config().init(&device);
+        let ids = Tensor::<2, Int>::random([2, 64], Distribution::Uniform(0.0, 255.0), &device);
+        let mut optimiser = AdamWConfig::new().init();
+        // The second step: the first makes tables and the optimiser's state.
+        let mut parts = Vec::new();
+        for _ in 0..2 {
+            let (next, counts) = step(model, &mut optimiser, &ids, &mut messages);
+            (model, parts) = (next, counts);
+        }
+        table.push(parts);
+    }
+    println!("messages of a training step of the default Qwen3, 4 layers\n");
+    println!("| part | fused | without | ratio |\n|---|---|---|---|");
+    let names = ["forward", "backward", "AdamW"];
+    let row = |name: &str, fused: Count, plain: Count| {
+        let text = |count: Count| {
+            format!(
+                "{} ({} operations, {} drops, {} reads)",
+                count.all(),
+                count.operations,
+                count.drops,
+                count.reads
+            )
+        };
+        let ratio = fused.all() as f64 / plain.all() as f64;
+        println!(
+            "| {name} | {} | {} | {ratio:.2} |",
+            text(fused),
+            text(plain)
+        );
+    };
+    let sum = |parts: &[Count]| {
+        parts.iter().fold(Count::default(), |sum, part| Count {
+            operations: sum.operations + part.operations,
+            drops: sum.drops + part.drops,
+            reads: sum.reads + part.reads,
+        })
+    };
+    for (index, name) in names.into_iter().enumerate() {
+        row(name, table[0][index], table[1][index]);
+    }
+    row(
+        "forward and backward",
+        sum(&table[0][..2]),
+        sum(&table[1][..2]),
+    );
+    row("all", sum(&table[0]), sum(&table[1]));
+}
+
+fn step(
+    model: CausalLm,
+    optimiser: &mut ModuleOptimizer,
+    ids: &Tensor<2, Int>,
+    messages: &mut Messages,
+) -> (CausalLm, Vec<Count>) {
+    let device = &ids.device();
+    let (loss, forward) = messages.of(device, || model.loss(ids.clone(), None).1);
+    let (grads, backward) = messages.of(device, || {
+        GradientsParams::from_grads(loss.backward(), &model)
+    });
+    let (model, adamw) = messages.of(device, || optimiser.step(1e-3, model, grads));
+    (model, vec![forward, backward, adamw])
+}
+
+/// The time of each of a chain of dependent operations, here and there.
+fn operations(served: &Device, count: usize) {
+    let add = |x: Tensor<2>| x + 1.0;
+    let norm = |x: Tensor<2>| {
+        let inputs = rms_norm::Inputs {
+            x,
+            weight: None,
+            gate: None,
+        };
+        let settings = rms_norm::Settings {
+            eps: 1e-6,
+            group_size: None,
+        };
+        let key = RmsNormKey {
+            scale: burn_kernels::semantics::Scale::None,
+            ..RmsNormKey::LLAMA
+        };
+        rms_norm::fused(inputs, settings, key).expect("the CPU has the kernel")
+    };
+    println!("\ntime of an operation on [4, 64], of {count} that depend on each other\n");
+    println!("| operation | here | served | difference |\n|---|---|---|---|");
+    row("x + 1", served, count, add);
+    row("fused RMSNorm", served, count, norm);
+    let begun = Instant::now();
+    for _ in 0..count {
+        let _: f32 = Tensor::<1>::ones([1], served).into_scalar();
+    }
+    println!(
+        "\na value made and read back: {:?}",
+        begun.elapsed() / count as u32
+    );
+}
+
+fn row(name: &str, served: &Device, count: usize, run: impl Fn(Tensor<2>) -> Tensor<2>) {
+    let time = |device: &Device| {
+        let mut best = Duration::MAX;
+        for _ in 0..3 {
+            let mut x = Tensor::<2>::ones([4, 64], device);
+            device.sync().expect("the device answers");
+            let begun = Instant::now();
+            for _ in 0..count {
+                x = run(x);
+            }
+            device.sync().expect("the device answers");
+            best = best.min(begun.elapsed());
+            drop(x);
+        }
+        best / count as u32
+    };
+    let (here, there) = (time(&Device::flex()), time(served));
+    println!(
+        "| {name} | {here:?} | {there:?} | {:?} |",
+        there.saturating_sub(here)
+    );
+}
+
+/// The rate of loading weights beside that of copying the file to memory.
+fn weights(served: &Device, folder: &Path, size: usize) {
+    let path = folder.join("model.safetensors");
+    write(&path, size);
+    let rate = |time: Duration| size as f64 / time.as_secs_f64() / 1e9;
+    let mut best = [Duration::MAX; 3];
+    // In turn, so that what else the machine does meets all of them.
+    for _ in 0..3 {
+        let copy = timed(|| {
+            let mut memory = vec![0_u8; size];
+            let mut file = File::open(&path).expect("it was written");
+            file.read_exact(&mut memory).expect("it is long enough");
+            std::hint::black_box(&memory);
+        });
+        let load = timed(|| {
+            let tensor = remote::load_tensor::<1>(served, &path, "w", None).expect("it reads it");
+            served.sync().expect("the server answers");
+            drop(tensor);
+        });
+        let cast = timed(|| {
+            let dtype = Some(FloatDType::F32);
+            let tensor = remote::load_tensor::<1>(served, &path, "w", dtype).expect("it reads it");
+            served.sync().expect("the server answers");
+            drop(tensor);
+        });
+        for (best, time) in best.iter_mut().zip([copy, load, cast]) {
+            *best = (*best).min(time);
+        }
+    }
+    let [copy, load, cast] = best;
+    println!(
+        "\n{} MiB of bf16 from a file in the page cache\n",
+        size >> 20
+    );
+    println!("| what | GB/s | part of the copy |\n|---|---|---|");
+    let row = |name: &str, time: Duration| {
+        println!(
+            "| {name} | {:.2} | {:.2} |",
+            rate(time),
+            copy.as_secs_f64() / time.as_secs_f64()
+        );
+    };
+    row("copied to memory", copy);
+    row("loaded by the server", load);
+    row("loaded by the server, cast to f32", cast);
+    let sent = timed(|| {
+        let part = size.min(64 << 20) / 2;
+        let data = vec![burn::tensor::bf16::ONE; part];
+        let data = burn::tensor::TensorData::new(data, [part]);
+        let tensor = Tensor::<1>::from_data(data, (served, DType::BF16));
+        served.sync().expect("the server answers");
+        drop(tensor);
+    });
+    let sent = size.min(64 << 20) as f64 / sent.as_secs_f64() / 1e9;
+    println!("| sent over the connection (64 MiB) | {sent:.2} | |");
+}
+
+fn timed(run: impl FnOnce()) -> Duration {
+    let begun = Instant::now();
+    run();
+    begun.elapsed()
+}
+
+/// A safetensors file with one tensor of bf16.
+fn write(path: &Path, size: usize) {
+    let header = format!(
+        r#"{{"w":{{"dtype":"BF16","shape":[{}],"data_offsets":[0,{size}]}}}}"#,
+        size / 2
+    );
+    let mut file = File::create(path).expect("the folder is ours");
+    file.write_all(&(header.len() as u64).to_le_bytes())
+        .and_then(|()| file.write_all(header.as_bytes()))
+        .expect("there is room");
+    // bf16 of about 1.
+    let piece = [0x80, 0x3f].repeat(1 << 19);
+    for _ in 0..size / piece.len() {
+        file.write_all(&piece).expect("there is room");
+    }
+}
