@@ -169,6 +169,19 @@ fn int_operations_are_those_of_flex() {
 }
 
 #[test]
+fn what_the_device_declines_is_that_of_flex() {
+    Scenario::new("what_the_device_declines_is_that_of_flex").run(|cann| {
+        run(
+            cann,
+            cases_float::declined(),
+            cases_float::declined(),
+            false,
+        );
+        run(cann, cases_int::declined(), cases_int::declined(), true);
+    });
+}
+
+#[test]
 fn bool_operations_are_those_of_flex() {
     Scenario::new("bool_operations_are_those_of_flex")
         .run(|cann| run(cann, cases_bool::cases(), cases_bool::cases(), false));

@@ -191,7 +191,7 @@ fn only_reads_and_the_host_s_operations_wait() {
         });
 }
 
-/// Some of every family that the device computes.
+/// Some of the device's operations; a whole training step is in a test of its own.
 fn native_chain(x: CannTensor) -> CannTensor {
     let device = x.device();
     let x = CannBackend::float_reshape(x, Shape::from([4, 16]));
@@ -268,6 +268,33 @@ fn an_operator_that_fails_is_a_panic_that_names_it() {
                 );
                 assert_eq!(data(x), [1.0, 2.0]);
             });
+        });
+}
+
+/// An index out of range is found by the device, long after the call has returned.
+#[test]
+fn work_that_fails_on_the_device_is_told_by_reads() {
+    Scenario::new("work_that_fails_on_the_device_is_told_by_reads")
+        // What the failed stream held is lost on purpose.
+        .leaks()
+        .run(|cann| {
+            backend::install(cann.clone());
+            let device = CannDevice::default();
+            let x = tensor(&[1.0, 2.0]);
+            let places = CannBackend::int_from_data(TensorData::from([0i32, 7]), &device);
+            let y = CannBackend::float_select(x.clone(), 0, places);
+            let z = CannBackend::float_add(y.clone(), y);
+            let error = read_sync(CannBackend::float_into_data(z))
+                .unwrap_err()
+                .to_string();
+            assert!(error.contains("can't be read from Npu(0)"), "{error}");
+            let error = CannBackend::sync(&device).unwrap_err().to_string();
+            assert!(error.contains("did not finish its work"), "{error}");
+            drop(x);
+            // The device itself is not lost: it is opened anew.
+            backend::close();
+            backend::install(cann.clone());
+            assert_eq!(data(tensor(&[5.0])), [5.0]);
         });
 }
 

@@ -96,6 +96,7 @@ impl Backend for CannBackend {
 
     /// Seeds the generator of all devices of this process and that of the host.
     fn seed(_device: &CannDevice, seed: u64) {
+        native::random::seed(seed);
         Flex::seed(&FlexDevice, seed);
     }
 

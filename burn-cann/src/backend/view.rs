@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use burn_backend::{Shape, Slice};
 
 use super::error::{Declined, Native};
+use super::native::sort;
 use super::tensor::CannTensor;
 use crate::Layout;
 
@@ -32,37 +33,38 @@ pub(super) fn permute(tensor: &CannTensor, axes: &[usize]) -> Native<CannTensor>
     with_layout(tensor, Layout::strided(shape, strides, layout.offset())?)
 }
 
-/// Ranges of dimensions, with steps. Steps backwards are no view: CANN's strides are not negative.
+/// Ranges of dimensions, with steps. CANN's strides are not negative: what runs backwards is turned by the
+/// device, in a copy.
 pub(super) fn slice(tensor: &CannTensor, slices: &[Slice]) -> Native<CannTensor> {
-    with_layout(tensor, sliced(tensor.tensor.layout(), slices)?)
+    let (layout, backwards) = sliced(tensor.tensor.layout(), slices)?;
+    sort::flip(&with_layout(tensor, layout)?, &backwards)
 }
 
-/// The part of `layout` that `slices` name.
-pub(super) fn sliced(layout: &Layout, slices: &[Slice]) -> Native<Layout> {
+/// The part of `layout` that `slices` name, forwards, and the dimensions that run backwards.
+pub(super) fn sliced(layout: &Layout, slices: &[Slice]) -> Native<(Layout, Vec<usize>)> {
     let (mut shape, mut strides) = (layout.shape().to_vec(), layout.strides().to_vec());
-    let mut offset = layout.offset();
-    for ((size, stride), slice) in shape.iter_mut().zip(&mut strides).zip(slices) {
-        let range = slice.to_range(*size);
-        let wanted = slice.output_size(*size);
-        if slice.is_reversed() && wanted > 1 {
-            return Err(Declined::because("a slice runs backwards"));
-        }
-        if wanted > 0 {
-            // Of one element backwards: the last.
-            let start = if slice.is_reversed() {
-                range.end - 1
+    let (mut offset, mut backwards) = (layout.offset(), Vec::new());
+    for (dim, slice) in slices.iter().enumerate().take(shape.len()) {
+        let range = slice.to_range(shape[dim]);
+        let (length, step) = (slice.output_size(shape[dim]), slice.step.unsigned_abs());
+        if length > 0 {
+            let first = if slice.is_reversed() {
+                range.end - 1 - (length - 1) * step
             } else {
                 range.start
             };
-            offset += start * *stride;
+            offset += first * strides[dim];
         }
-        *size = wanted;
-        *stride *= slice.step.unsigned_abs();
+        if slice.is_reversed() && length > 1 {
+            backwards.push(dim);
+        }
+        shape[dim] = length;
+        strides[dim] *= step;
     }
     if shape.contains(&0) {
         offset = layout.offset();
     }
-    Ok(Layout::strided(shape, strides, offset)?)
+    Ok((Layout::strided(shape, strides, offset)?, backwards))
 }
 
 /// Dimensions of one element repeated, and new ones in front, with a stride of nothing.
@@ -279,13 +281,15 @@ mod tests {
         let layout = Layout::contiguous([7]).unwrap();
         let slice = |start, end, step| {
             let slice = Slice::new(start, end, step);
-            sliced(&layout, &[slice]).map(|layout| places(&layout)).ok()
+            let (layout, backwards) = sliced(&layout, &[slice]).ok().unwrap();
+            (places(&layout), backwards)
         };
-        assert_eq!(slice(1, Some(6), 2), Some(vec![1, 3, 5]));
-        assert_eq!(slice(-3, None, 1), Some(vec![4, 5, 6]));
-        assert_eq!(slice(4, Some(2), 1), Some(vec![]));
-        assert_eq!(slice(2, Some(3), -1), Some(vec![2]));
-        assert_eq!(slice(0, Some(4), -4), Some(vec![3]));
-        assert_eq!(slice(0, None, -1), None);
+        assert_eq!(slice(1, Some(6), 2), (vec![1, 3, 5], vec![]));
+        assert_eq!(slice(-3, None, 1), (vec![4, 5, 6], vec![]));
+        assert_eq!(slice(4, Some(2), 1), (vec![], vec![]));
+        assert_eq!(slice(2, Some(3), -1), (vec![2], vec![]));
+        assert_eq!(slice(0, Some(4), -4), (vec![3], vec![]));
+        assert_eq!(slice(0, None, -2), (vec![0, 2, 4, 6], vec![0]));
+        assert_eq!(slice(0, Some(6), -2), (vec![1, 3, 5], vec![0]));
     }
 }

@@ -37,6 +37,12 @@ impl From<&Tensor> for Operand {
     }
 }
 
+impl From<Option<&Tensor>> for Operand {
+    fn from(tensor: Option<&Tensor>) -> Self {
+        Self::optional(tensor)
+    }
+}
+
 /// The operands as CANN knows them.
 #[derive(Debug)]
 pub(crate) struct Handles {

@@ -78,13 +78,34 @@ impl Request<'_> {
         for constant in constants {
             constant.describe(&mut self.attributes);
         }
+        let key = self.key();
+        self.prepare_as(key, output, constants, phase_one)
+    }
+
+    /// [`Request::prepare_with`] of a call that will hardly come again, such as one with a seed: its executor is
+    /// not kept, where it would displace others.
+    pub(crate) fn prepare_once<T>(
+        self,
+        output: T,
+        constants: &[Constant],
+        phase_one: impl FnOnce(&Handles, &mut PhaseOneAnswer) -> aclnnStatus,
+    ) -> Result<Prepared<T>> {
+        self.prepare_as(None, output, constants, phase_one)
+    }
+
+    fn prepare_as<T>(
+        self,
+        key: Option<Key>,
+        output: T,
+        constants: &[Constant],
+        phase_one: impl FnOnce(&Handles, &mut PhaseOneAnswer) -> aclnnStatus,
+    ) -> Result<Prepared<T>> {
         let device = self.stream.inner_device();
         for tensor in self.operands.iter().flat_map(Operand::tensors) {
             self.stream
                 .same_device("a tensor", tensor.device().inner())?;
         }
         device.enter()?;
-        let key = self.key();
         let kept = match &key {
             Some(key) => lock(device.executors()).take(key),
             None => None,

@@ -5,10 +5,14 @@
 /// `tensors` are those of the signature in order, inputs before outputs, variables of type `&Tensor`;
 /// `constants` are parameters behind a handle, each with the method that gives it
 /// ([`ConstantHandles`](crate::call)); `attributes` are the others. `call` is the argument list of phase one,
-/// in which the names of tensors and constants stand for their handles.
+/// in which the names of tensors and constants stand for their handles. `once` in front keeps no executor, for
+/// attributes that hardly come again.
 macro_rules! aclnn {
+    (once $($rest:tt)*) => {
+        super::aclnn::aclnn!(@prepare_once $($rest)*)
+    };
     (
-        $stream:expr, $area:ident.$one:ident, $two:ident,
+        @$prepare:ident $stream:expr, $area:ident.$one:ident, $two:ident,
         tensors [$($tensor:ident),+ $(,)?],
         constants [$($constant:ident: $kind:ident = $value:expr),* $(,)?],
         attributes [$($attribute:expr),* $(,)?],
@@ -26,7 +30,7 @@ macro_rules! aclnn {
             phase_two: area.$two.get()?,
         };
         let constants: &[crate::call::Constant] = &[$($value),*];
-        request.prepare_with($output, constants, |operands, answer| {
+        request.$prepare($output, constants, |operands, answer| {
             let [$($tensor),+] = operands.tensors();
             let mut _places = 0..;
             $(let $constant = operands.constants().$kind(_places.next().unwrap_or_default());)*
@@ -35,5 +39,8 @@ macro_rules! aclnn {
             unsafe { phase_one($($argument,)+ workspace, executor) }
         })?.launch()
     }};
+    ($($rest:tt)*) => {
+        super::aclnn::aclnn!(@prepare_with $($rest)*)
+    };
 }
 pub(super) use aclnn;

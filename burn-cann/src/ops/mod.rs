@@ -13,14 +13,19 @@
 //! accident. Results without elements are given without a call.
 
 mod aclnn;
+pub mod adam;
+pub mod attention;
 mod check;
 pub mod compare;
 pub mod create;
 pub mod elementwise;
 pub mod grouped_matmul;
 pub mod index;
+pub mod layer_norm;
+pub mod loss;
 pub mod matmul;
 pub mod moe;
+pub mod random;
 pub mod rearrange;
 pub mod reduce;
 mod refusal;

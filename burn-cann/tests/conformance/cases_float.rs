@@ -1,6 +1,6 @@
 //! Operations on floating-point tensors, and activation functions.
 
-use burn_backend::ops::{GridSampleOptions, InterpolateMode, PadMode};
+use burn_backend::ops::{AttentionModuleOptions, GridSampleOptions, InterpolateMode, PadMode};
 use burn_backend::tensor::IndexingUpdateOp as Update;
 use burn_backend::{
     Backend, BoolDType, Distribution, FloatDType, IntDType, Scalar, Slice, TensorData, read_sync,
@@ -18,18 +18,42 @@ fn few<B: Backend>(c: &Inputs<B>) -> usize {
     if c.form == Form::Empty { 0 } else { 3 }
 }
 
-/// Every way to update, on the same operands.
-fn updates(run: impl Fn(Update) -> TensorData) -> Vec<TensorData> {
-    [
-        Update::Assign,
-        Update::Add,
-        Update::Mul,
-        Update::Min,
-        Update::Max,
-    ]
-    .into_iter()
-    .map(run)
-    .collect()
+/// Every way to update that the device has, on the same operands.
+pub fn updates(run: impl Fn(Update) -> TensorData) -> Vec<TensorData> {
+    [Update::Assign, Update::Add, Update::Mul].map(run).into()
+}
+
+/// The others.
+pub fn bounds(run: impl Fn(Update) -> TensorData) -> Vec<TensorData> {
+    [Update::Min, Update::Max].map(run).into()
+}
+
+/// What the device declines of operations that it has.
+pub fn declined<B: Backend>() -> Vec<Case<B>> {
+    let mut list: Vec<Case<B>> = Vec::new();
+    cases! { list: B;
+        float_scatter: |c| bounds(|update| {
+            let [x, y, _] = c.shape();
+            let indices = c.i_values(&[0, 2], &[x, y, 2]);
+            f::<B>(B::float_scatter(2, c.f(1), indices, c.f_of(3, &[x, y, 2]), update))
+        });
+        float_select_assign: |c| bounds(|update| {
+            let [x, y, _] = c.shape();
+            let value = c.f_of(3, &[x, y, 2]);
+            f::<B>(B::float_select_assign(c.f(1), 2, c.i_values(&[2, 0], &[2]), value, update))
+        });
+        // Queries before all keys attend to nothing.
+        attention: |c| {
+            let heads = |seed, length| c.f_of(seed, &[2, 3, length, 8]);
+            let causal = AttentionModuleOptions { is_causal: true, scale: None, softcap: None };
+            let capped = AttentionModuleOptions { is_causal: false, scale: None, softcap: Some(5.0) };
+            vec![
+                f::<B>(B::attention(heads(1, 7), heads(2, 5), heads(3, 5), None, None, causal)),
+                f::<B>(B::attention(heads(1, 5), heads(2, 5), heads(3, 5), None, None, capped)),
+            ]
+        };
+    }
+    list
 }
 
 /// Whether samples have the mean and spread that they should have; nothing else can be compared.

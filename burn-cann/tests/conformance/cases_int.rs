@@ -1,28 +1,33 @@
 //! Operations on integer tensors. Results fit every type.
 
 use burn_backend::ops::PadMode;
-use burn_backend::tensor::IndexingUpdateOp as Update;
 use burn_backend::{
     Backend, Distribution, FloatDType, IntDType, Scalar, Slice, TensorData, read_sync,
 };
 
+use super::cases_float::{bounds, updates};
 use super::inputs::{Inputs, ranges, shape};
 use super::{Case, b, f, i, outline};
 use crate::cases;
 
 const S: Scalar = Scalar::Int(3);
 
-fn updates(run: impl Fn(Update) -> TensorData) -> Vec<TensorData> {
-    [
-        Update::Assign,
-        Update::Add,
-        Update::Mul,
-        Update::Min,
-        Update::Max,
-    ]
-    .into_iter()
-    .map(run)
-    .collect()
+/// What the device declines of operations that it has.
+pub fn declined<B: Backend>() -> Vec<Case<B>> {
+    let mut list: Vec<Case<B>> = Vec::new();
+    cases! { list: B;
+        int_scatter: |c| bounds(|update| {
+            let [x, y, _] = c.shape();
+            let indices = c.i_values(&[0, 2], &[x, y, 2]);
+            i::<B>(B::int_scatter(2, c.i(1), indices, c.i_of(3, &[x, y, 2]), update))
+        });
+        int_select_assign: |c| bounds(|update| {
+            let [x, y, _] = c.shape();
+            let value = c.i_of(3, &[x, y, 2]);
+            i::<B>(B::int_select_assign(c.i(1), 2, c.i_values(&[2, 0], &[2]), value, update))
+        });
+    }
+    list
 }
 
 pub fn cases<B: Backend>() -> Vec<Case<B>> {

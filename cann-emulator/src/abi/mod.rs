@@ -10,6 +10,7 @@
 #![allow(non_snake_case, missing_docs, clippy::missing_safety_doc)]
 
 pub mod activation;
+pub mod attention;
 pub(crate) mod checks;
 pub mod copy;
 pub mod create;
@@ -21,10 +22,12 @@ pub mod matmul;
 pub mod meta;
 pub mod moe;
 pub mod norm;
+pub mod random;
 pub mod rearrange;
 pub mod reduce;
 pub mod rotary;
 pub mod runtime;
+pub mod training;
 
 /// Checks that each function has its declared prototype.
 macro_rules! exports {

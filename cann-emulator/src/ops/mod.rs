@@ -5,14 +5,17 @@
 //! is not documented; here they are summed in pairs.
 
 pub(crate) mod arithmetic;
+pub mod attention;
 pub mod glu;
 pub mod grouped_matmul;
 pub(crate) mod index;
 pub mod matmul;
 pub mod moe;
 pub mod norm;
+pub(crate) mod random;
 pub(crate) mod reduce;
 pub mod rotary;
+pub(crate) mod training;
 
 /// The sum, by halves: its error grows with the logarithm of the length.
 pub fn sum(values: &[f32]) -> f32 {

@@ -6,6 +6,7 @@ use super::super::dtype;
 use super::super::error::{Declined, Native};
 use super::super::tensor::CannTensor;
 use super::super::view;
+use super::sort;
 use crate::{Layout, Tensor, ops};
 
 /// The tensor as another type.
@@ -62,13 +63,13 @@ pub(in super::super) fn slice_assign(
     slices: &[Slice],
     value: &CannTensor,
 ) -> Native<CannTensor> {
-    // Declined before anything is copied, if it is.
-    view::sliced(tensor.tensor.layout(), slices)?;
     let copy = copied(tensor, tensor.sizes())?;
-    let part = copy.with_layout(view::sliced(copy.layout(), slices)?)?;
+    let (layout, backwards) = view::sliced(copy.layout(), slices)?;
+    let part = copy.with_layout(layout)?;
     if part.shape() != value.sizes() {
         return Err(Declined::because("the value has not the shape of the part"));
     }
+    let value = sort::flip(value, &backwards)?;
     ops::shape::copy(tensor.on(), &part, &value.tensor)?;
     Ok(tensor.with(copy))
 }

@@ -3,11 +3,16 @@
 //! Functions give a result or decline: what an operator refuses is the host's to do.
 
 pub(super) mod activation;
+pub(super) mod attention;
 pub(super) mod copy;
 pub(super) mod create;
 pub(super) mod elementwise;
+pub(super) mod index;
+pub(super) mod norm;
 pub(super) mod product;
+pub(super) mod random;
 pub(super) mod reduce;
+pub(super) mod sort;
 
 use burn_backend::{DType, Scalar as BurnScalar};
 

@@ -28,10 +28,12 @@ operations! {
     fn bool_slice_assign(tensor: Bool, slices: &[Slice], value: Bool) -> Bool = native(copy::slice_assign);
     fn bool_mask_where(tensor: Bool, mask: Bool, value: Bool) -> Bool = native(elementwise::mask_where);
     fn bool_mask_fill(tensor: Bool, mask: Bool, value: Scalar) -> Bool = native(create::mask_fill);
-    fn bool_gather(dim: usize, tensor: Bool, indices: Int) -> Bool = host;
-    fn bool_scatter_or(dim: usize, tensor: Bool, indices: Int, value: Bool) -> Bool = host;
-    fn bool_select(tensor: Bool, dim: usize, indices: Int) -> Bool = host;
-    fn bool_select_or(tensor: Bool, dim: usize, indices: Int, value: Bool) -> Bool = host;
+    fn bool_gather(dim: usize, tensor: Bool, indices: Int) -> Bool = native(index::gather);
+    fn bool_scatter_or(dim: usize, tensor: Bool, indices: Int, value: Bool) -> Bool =
+        native(index::scatter_or);
+    fn bool_select(tensor: Bool, dim: usize, indices: Int) -> Bool = native(index::select);
+    fn bool_select_or(tensor: Bool, dim: usize, indices: Int, value: Bool) -> Bool =
+        native(index::select_or);
     fn bool_repeat_dim(tensor: Bool, dim: usize, times: usize) -> Bool = native(copy::repeat_dim);
     fn bool_cat(tensors: Vec<Bool>, dim: usize) -> Bool = native(copy::cat);
     fn bool_equal(lhs: Bool, rhs: Bool) -> Bool = native(elementwise::same(Comparison::Equal));
@@ -46,7 +48,7 @@ operations! {
     fn bool_xor(lhs: Bool, rhs: Bool) -> Bool = native(two(Binary::Xor));
     fn bool_swap_dims(tensor: Bool, dim1: usize, dim2: usize) -> Bool = view(view::swap_dims);
     fn bool_permute(tensor: Bool, axes: &[usize]) -> Bool = view(view::permute);
-    fn bool_flip(tensor: Bool, axes: &[usize]) -> Bool = host;
+    fn bool_flip(tensor: Bool, axes: &[usize]) -> Bool = native(sort::flip);
     fn bool_any(tensor: Bool) -> Bool = native(reduce::all(op::any));
     fn bool_any_dim(tensor: Bool, dim: usize) -> Bool = native(reduce::along(op::any));
     fn bool_all(tensor: Bool) -> Bool = native(reduce::all(op::all));

@@ -13,7 +13,7 @@ operations! {
         distribution: Distribution,
         device: &CannDevice,
         dtype: FloatDType,
-    ) -> Float = host;
+    ) -> Float = native(random::floats);
     fn float_zeros(shape: Shape, device: &CannDevice, dtype: FloatDType) -> Float = native(create::zeros);
     fn float_ones(shape: Shape, device: &CannDevice, dtype: FloatDType) -> Float = native(create::ones);
     fn float_full(shape: Shape, fill_value: Scalar, device: &CannDevice, dtype: FloatDType) -> Float =
@@ -48,27 +48,27 @@ operations! {
     fn float_recip(tensor: Float) -> Float = native(one(Unary::Reciprocal));
     fn float_swap_dims(tensor: Float, dim1: usize, dim2: usize) -> Float = view(view::swap_dims);
     fn float_permute(tensor: Float, axes: &[usize]) -> Float = view(view::permute);
-    fn float_flip(tensor: Float, axes: &[usize]) -> Float = host;
+    fn float_flip(tensor: Float, axes: &[usize]) -> Float = native(sort::flip);
     fn float_reshape(tensor: Float, shape: Shape) -> Float = view(view::reshape);
-    fn float_gather(dim: usize, tensor: Float, indices: Int) -> Float = host;
+    fn float_gather(dim: usize, tensor: Float, indices: Int) -> Float = native(index::gather);
     fn float_scatter(
         dim: usize,
         tensor: Float,
         indices: Int,
         value: Float,
         update: IndexingUpdateOp,
-    ) -> Float = host;
+    ) -> Float = native(index::scatter);
     fn float_scatter_nd(data: Float, indices: Int, values: Float, reduction: IndexingUpdateOp) -> Float =
         host;
     fn float_gather_nd(data: Float, indices: Int) -> Float = host;
-    fn float_select(tensor: Float, dim: usize, indices: Int) -> Float = host;
+    fn float_select(tensor: Float, dim: usize, indices: Int) -> Float = native(index::select);
     fn float_select_assign(
         tensor: Float,
         dim: usize,
         indices: Int,
         value: Float,
         update: IndexingUpdateOp,
-    ) -> Float = host;
+    ) -> Float = native(index::select_assign);
     fn float_slice(tensor: Float, slices: &[Slice]) -> Float = view(view::slice);
     fn float_slice_assign(tensor: Float, slices: &[Slice], value: Float) -> Float =
         native(copy::slice_assign);
@@ -138,6 +138,11 @@ operations! {
     fn float_cat(tensors: Vec<Float>, dim: usize) -> Float = native(copy::cat);
     fn float_argmax(tensor: Float, dim: usize, out_dtype: IntDType) -> Int =
         native(reduce::places(op::arg_max));
+    fn float_argtopk(tensor: Float, dim: usize, k: usize, out_dtype: IntDType) -> Int =
+        native(sort::argtopk);
+    fn float_topk(tensor: Float, dim: usize, k: usize) -> Float = native(sort::topk);
+    fn float_topk_with_indices(tensor: Float, dim: usize, k: usize, out_dtype: IntDType) -> (Float, Int) =
+        native(sort::topk_with_places);
     fn float_argmin(tensor: Float, dim: usize, out_dtype: IntDType) -> Int =
         native(reduce::places(op::arg_min));
     fn float_max(tensor: Float) -> Float = native(reduce::all(op::amax));
@@ -156,20 +161,20 @@ operations! {
         native(reduce::truth_along(op::all));
     fn float_sign(tensor: Float) -> Float = native(one(Unary::Sign));
     fn float_expand(tensor: Float, shape: Shape) -> Float = view(view::expand);
-    fn float_sort(tensor: Float, dim: usize, descending: bool) -> Float = host;
+    fn float_sort(tensor: Float, dim: usize, descending: bool) -> Float = native(sort::sort);
     fn float_sort_with_indices(
         tensor: Float,
         dim: usize,
         descending: bool,
         indices_dtype: IntDType,
-    ) -> (Float, Int) = host;
-    fn float_argsort(tensor: Float, dim: usize, descending: bool, out_dtype: IntDType) -> Int = host;
+    ) -> (Float, Int) = native(sort::sort_with_places);
+    fn float_argsort(tensor: Float, dim: usize, descending: bool, out_dtype: IntDType) -> Int =
+        native(sort::argsort);
     fn float_grid_sample_2d(tensor: Float, grid: Float, options: GridSampleOptions) -> Float = host;
     fn float_unfold(tensor: Float, dim: usize, size: usize, step: usize) -> Float = view(view::unfold);
 
     composed:
         float_transpose, float_mask_select, float_detach, float_set_require_grad, float_is_require_grad,
         float_powi, float_powi_scalar, float_powi_scalar_impl, float_powf_scalar, float_hypot,
-        float_argtopk, float_topk, float_topk_with_indices, float_max_abs, float_max_abs_dim,
-        float_is_nan, float_is_inf, float_pad;
+        float_max_abs, float_max_abs_dim, float_is_nan, float_is_inf, float_pad;
 }

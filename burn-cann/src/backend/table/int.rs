@@ -23,19 +23,19 @@ operations! {
     fn int_into_float(tensor: Int, out_dtype: FloatDType) -> Float = native(copy::cast);
     fn int_mask_where(tensor: Int, mask: Bool, value: Int) -> Int = native(elementwise::mask_where);
     fn int_mask_fill(tensor: Int, mask: Bool, value: Scalar) -> Int = native(create::mask_fill);
-    fn int_gather(dim: usize, tensor: Int, indices: Int) -> Int = host;
+    fn int_gather(dim: usize, tensor: Int, indices: Int) -> Int = native(index::gather);
     fn int_scatter(dim: usize, tensor: Int, indices: Int, value: Int, update: IndexingUpdateOp) -> Int =
-        host;
+        native(index::scatter);
     fn int_scatter_nd(data: Int, indices: Int, values: Int, reduction: IndexingUpdateOp) -> Int = host;
     fn int_gather_nd(data: Int, indices: Int) -> Int = host;
-    fn int_select(tensor: Int, dim: usize, indices: Int) -> Int = host;
+    fn int_select(tensor: Int, dim: usize, indices: Int) -> Int = native(index::select);
     fn int_select_assign(
         tensor: Int,
         dim: usize,
         indices: Int,
         value: Int,
         update: IndexingUpdateOp,
-    ) -> Int = host;
+    ) -> Int = native(index::select_assign);
     fn int_repeat_dim(tensor: Int, dim: usize, times: usize) -> Int = native(copy::repeat_dim);
     fn int_cat(tensors: Vec<Int>, dim: usize) -> Int = native(copy::cat);
     fn int_equal(lhs: Int, rhs: Int, out_dtype: BoolDType) -> Bool = native(compare(Comparison::Equal));
@@ -91,6 +91,10 @@ operations! {
     fn int_cummin(tensor: Int, dim: usize) -> Int = host;
     fn int_cummax(tensor: Int, dim: usize) -> Int = host;
     fn int_argmax(tensor: Int, dim: usize) -> Int = native(reduce::int_places(op::arg_max));
+    fn int_argtopk(tensor: Int, dim: usize, k: usize) -> Int = native(sort::int_argtopk);
+    fn int_topk(tensor: Int, dim: usize, k: usize) -> Int = native(sort::topk);
+    fn int_topk_with_indices(tensor: Int, dim: usize, k: usize) -> (Int, Int) =
+        native(sort::int_topk_with_places);
     fn int_argmin(tensor: Int, dim: usize) -> Int = native(reduce::int_places(op::arg_min));
     fn int_max(tensor: Int) -> Int = native(reduce::all(op::amax));
     fn int_max_dim(tensor: Int, dim: usize) -> Int = native(reduce::along(op::amax));
@@ -103,9 +107,9 @@ operations! {
     fn int_abs(tensor: Int) -> Int = native(one(Unary::Abs));
     fn int_swap_dims(tensor: Int, dim1: usize, dim2: usize) -> Int = view(view::swap_dims);
     fn int_permute(tensor: Int, axes: &[usize]) -> Int = view(view::permute);
-    fn int_flip(tensor: Int, axes: &[usize]) -> Int = host;
+    fn int_flip(tensor: Int, axes: &[usize]) -> Int = native(sort::flip);
     fn int_random(shape: Shape, distribution: Distribution, device: &CannDevice, dtype: IntDType) -> Int =
-        host;
+        native(random::ints);
     fn int_arange_step(range: Range<i64>, step: usize, device: &CannDevice, dtype: IntDType) -> Int =
         native(create::arange_step);
     fn int_any(tensor: Int, out_dtype: BoolDType) -> Bool = native(reduce::truth(op::any));
@@ -117,9 +121,10 @@ operations! {
     // Nor has their default for signs.
     fn int_sign(tensor: Int) -> Int = native(one(Unary::Sign));
     fn int_expand(tensor: Int, shape: Shape) -> Int = view(view::expand);
-    fn int_sort(tensor: Int, dim: usize, descending: bool) -> Int = host;
-    fn int_sort_with_indices(tensor: Int, dim: usize, descending: bool) -> (Int, Int) = host;
-    fn int_argsort(tensor: Int, dim: usize, descending: bool) -> Int = host;
+    fn int_sort(tensor: Int, dim: usize, descending: bool) -> Int = native(sort::sort);
+    fn int_sort_with_indices(tensor: Int, dim: usize, descending: bool) -> (Int, Int) =
+        native(sort::int_sort_with_places);
+    fn int_argsort(tensor: Int, dim: usize, descending: bool) -> Int = native(sort::int_argsort);
     fn bitwise_and(lhs: Int, rhs: Int) -> Int = native(two(Binary::BitAnd));
     fn bitwise_and_scalar(lhs: Int, rhs: Scalar) -> Int = native(by(BinaryScalar::BitAnd));
     fn bitwise_or(lhs: Int, rhs: Int) -> Int = native(two(Binary::BitOr));
@@ -136,6 +141,6 @@ operations! {
     fn int_unfold(tensor: Int, dim: usize, size: usize, step: usize) -> Int = view(view::unfold);
 
     composed:
-        int_mask_select, int_square, int_powi_scalar, int_mean, int_argtopk, int_topk,
-        int_topk_with_indices, int_max_abs, int_max_abs_dim, int_transpose, int_arange, int_pad;
+        int_mask_select, int_square, int_powi_scalar, int_mean, int_max_abs, int_max_abs_dim,
+        int_transpose, int_arange, int_pad;
 }

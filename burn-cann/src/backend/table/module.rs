@@ -5,6 +5,9 @@ use super::prelude::*;
 operations! {
     ModuleOps, "module";
 
+    fn embedding(weights: Float, indices: Int) -> Float = native(index::embedding);
+    fn embedding_backward(weights: Float, output_grad: Float, indices: Int) -> Float =
+        native(index::embedding_backward);
     fn conv2d(x: Float, weight: Float, bias: Option<Float>, options: ConvOptions<2>) -> Float = host;
     fn deform_conv2d(
         x: Float,
@@ -91,6 +94,7 @@ operations! {
         output_size: [usize; 2],
         options: InterpolateOptions,
     ) -> Float = host;
+    // What one operator does not take is composed of others, as for every backend.
     fn attention(
         query: Float,
         key: Float,
@@ -98,19 +102,25 @@ operations! {
         mask: Option<Bool>,
         attn_bias: Option<Float>,
         options: AttentionModuleOptions,
-    ) -> Float = composed {
-        attention_fallback::<CannBackend>(query, key, value, mask, attn_bias, options)
+    ) -> Float = native {
+        let free = mask.is_none() && attn_bias.is_none();
+        let found = flash(&query, &key, &value, free, &options);
+        fallback::accepted(&statics::attention, found).unwrap_or_else(|_| {
+            attention_fallback::<CannBackend>(query, key, value, mask, attn_bias, options)
+        })
     };
+    fn layer_norm(tensor: Float, gamma: Float, beta: Option<Float>, epsilon: f64) -> Float =
+        native(norm::layer_norm);
 
     composed:
-        batch_norm, batch_norm_train, batch_norm_train_backward, embedding, embedding_backward, linear,
-        linear_x_backward, linear_weight_backward, linear_bias_backward, conv1d, conv1d_x_backward,
-        conv1d_weight_backward, conv1d_bias_backward, conv2d_x_backward, conv2d_weight_backward,
-        conv2d_bias_backward, conv3d_x_backward, conv3d_weight_backward, conv3d_bias_backward,
-        conv_transpose1d, conv_transpose1d_x_backward, conv_transpose1d_weight_backward,
-        conv_transpose1d_bias_backward, conv_transpose2d_x_backward, conv_transpose2d_weight_backward,
-        conv_transpose2d_bias_backward, conv_transpose3d_x_backward, conv_transpose3d_weight_backward,
-        conv_transpose3d_bias_backward, unfold4d, fold4d, avg_pool1d, avg_pool1d_backward,
-        adaptive_avg_pool1d, adaptive_avg_pool1d_backward, max_pool1d, max_pool1d_with_indices,
-        max_pool1d_with_indices_backward, layer_norm, ctc_loss, has_ctc_loss_backward, ctc_loss_backward;
+        batch_norm, batch_norm_train, batch_norm_train_backward, linear, linear_x_backward,
+        linear_weight_backward, linear_bias_backward, conv1d, conv1d_x_backward, conv1d_weight_backward,
+        conv1d_bias_backward, conv2d_x_backward, conv2d_weight_backward, conv2d_bias_backward,
+        conv3d_x_backward, conv3d_weight_backward, conv3d_bias_backward, conv_transpose1d,
+        conv_transpose1d_x_backward, conv_transpose1d_weight_backward, conv_transpose1d_bias_backward,
+        conv_transpose2d_x_backward, conv_transpose2d_weight_backward, conv_transpose2d_bias_backward,
+        conv_transpose3d_x_backward, conv_transpose3d_weight_backward, conv_transpose3d_bias_backward,
+        unfold4d, fold4d, avg_pool1d, avg_pool1d_backward, adaptive_avg_pool1d,
+        adaptive_avg_pool1d_backward, max_pool1d, max_pool1d_with_indices,
+        max_pool1d_with_indices_backward, ctc_loss, has_ctc_loss_backward, ctc_loss_backward;
 }

@@ -1,0 +1,17 @@
+//! Normalisation.
+
+use super::super::error::Native;
+use super::super::tensor::CannTensor;
+use crate::ops;
+
+/// The last dimension with mean 0 and variance 1, scaled and shifted.
+pub(in super::super) fn layer_norm(
+    x: &CannTensor,
+    gamma: &CannTensor,
+    beta: Option<&CannTensor>,
+    epsilon: f64,
+) -> Native<CannTensor> {
+    let (weight, bias) = (Some(&gamma.tensor), beta.map(|beta| &beta.tensor));
+    let found = ops::layer_norm::layer_norm(x.on(), &x.tensor, weight, bias, epsilon)?;
+    Ok(x.with(found.y))
+}

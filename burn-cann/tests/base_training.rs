@@ -1,0 +1,335 @@
+//! Random numbers by their moments; AdamW, layer norm and the loss of classes beside f64.
+
+mod common;
+
+use burn_cann::ops::adam::{self, AdamW, State};
+use burn_cann::ops::loss::{self, Reduction};
+use burn_cann::ops::random::{self, Distribution, Seed};
+use burn_cann::ops::{Kind, layer_norm};
+use burn_cann::{DType, Platform, Soc, Spec, Stream, Tensor, Version};
+use common::maths::{assert_equal, noise, tensor, values};
+use common::{Scenario, device};
+
+const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::BF16];
+
+fn drawn(stream: &Stream, dtype: DType, of: Distribution, seed: u64, offset: u64) -> Vec<f64> {
+    let target = Tensor::empty(stream, dtype, [100, 200]).unwrap();
+    random::fill(stream, &target, of, Seed { seed, offset }).unwrap();
+    values(stream, &target)
+}
+
+fn moments(numbers: &[f64]) -> (f64, f64) {
+    let count = numbers.len() as f64;
+    let mean = numbers.iter().sum::<f64>() / count;
+    (
+        mean,
+        (numbers.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / count).sqrt(),
+    )
+}
+
+#[test]
+fn random_numbers_have_their_moments() {
+    Scenario::new("random_numbers_have_their_moments").run(|cann| {
+        let (device, stream) = device(cann);
+        let near = |found: f64, expected: f64, by: f64| {
+            assert!(
+                (found - expected).abs() < by,
+                "{found}, expected {expected}"
+            );
+        };
+        for dtype in FLOATS {
+            let uniform = drawn(
+                &stream,
+                dtype,
+                Distribution::Uniform {
+                    low: -1.0,
+                    high: 3.0,
+                },
+                1,
+                0,
+            );
+            assert!(uniform.iter().all(|x| (-1.0..3.0).contains(x)));
+            let (mean, deviation) = moments(&uniform);
+            near(mean, 1.0, 0.04);
+            near(deviation, 4.0 / 12f64.sqrt(), 0.03);
+            let normal = Distribution::Normal {
+                mean: 2.0,
+                deviation: 0.5,
+            };
+            let (mean, deviation) = moments(&drawn(&stream, dtype, normal, 2, 0));
+            near(mean, 2.0, 0.02);
+            near(deviation, 0.5, 0.02);
+        }
+        for dtype in [DType::Bool, DType::F32, DType::I64, DType::U8] {
+            let drawn = drawn(
+                &stream,
+                dtype,
+                Distribution::Bernoulli { probability: 0.3 },
+                3,
+                0,
+            );
+            assert!(drawn.iter().all(|x| *x == 0.0 || *x == 1.0));
+            near(moments(&drawn).0, 0.3, 0.02);
+        }
+        for dtype in [DType::I64, DType::I32, DType::U8] {
+            let drawn = drawn(
+                &stream,
+                dtype,
+                Distribution::Whole { low: 3, high: 7 },
+                4,
+                0,
+            );
+            for number in 3..7 {
+                let share = drawn.iter().filter(|x| **x == f64::from(number)).count();
+                near(share as f64 / drawn.len() as f64, 0.25, 0.02);
+            }
+        }
+        // The same again by the same seed and offset, and others by others.
+        let of = Distribution::Uniform {
+            low: 0.0,
+            high: 1.0,
+        };
+        let first = drawn(&stream, DType::F32, of, 5, 6);
+        assert_eq!(first, drawn(&stream, DType::F32, of, 5, 6));
+        assert_ne!(first, drawn(&stream, DType::F32, of, 5, 7));
+        assert_ne!(first, drawn(&stream, DType::F32, of, 6, 6));
+        // Seeds displace no executor.
+        assert_eq!(device.executor_statistics().kept, 0);
+    });
+}
+
+#[test]
+fn steps_of_adam_w() {
+    Scenario::new("steps_of_adam_w").run(|cann| {
+        let (_device, stream) = device(cann);
+        let settings = AdamW {
+            learning_rate: 0.01,
+            beta1: 0.9,
+            beta2: 0.95,
+            weight_decay: 0.1,
+            epsilon: 1e-8,
+        };
+        for amsgrad in [false, true] {
+            let (parameter, mut theta) = tensor(&stream, DType::F32, &noise(30, 1), &[5, 6]);
+            let zeros = || tensor(&stream, DType::F32, &[0.0; 30], &[5, 6]).0;
+            let (first, second, largest) = (zeros(), zeros(), zeros());
+            let (mut m, mut v, mut most) = (vec![0.0; 30], vec![0.0; 30], vec![0.0f64; 30]);
+            for step in 0..4 {
+                let (gradient, g) = tensor(&stream, DType::F32, &noise(30, 10 + step), &[5, 6]);
+                let of = [DType::I64, DType::F32][step as usize % 2];
+                let (steps, _) = tensor(&stream, of, &[step as f64], &[1]);
+                let state = State {
+                    parameter: &parameter,
+                    first: &first,
+                    second: &second,
+                    largest: amsgrad.then_some(&largest),
+                };
+                adam::adam_w(&stream, state, &gradient, &steps, settings).unwrap();
+                let time = step as i32 + 1;
+                for at in 0..30 {
+                    m[at] = 0.9 * m[at] + 0.1 * g[at];
+                    v[at] = 0.95 * v[at] + 0.05 * g[at] * g[at];
+                    most[at] = most[at].max(v[at]);
+                    let used = if amsgrad { most[at] } else { v[at] };
+                    let m_hat = m[at] / (1.0 - 0.9f64.powi(time));
+                    let v_hat = used / (1.0 - 0.95f64.powi(time));
+                    theta[at] -= 0.01 * (0.1 * theta[at] + m_hat / (v_hat.sqrt() + 1e-8));
+                }
+            }
+            assert_equal(&values(&stream, &parameter), &theta, DType::F32, 2e-6);
+            assert_equal(&values(&stream, &first), &m, DType::F32, 1e-6);
+            assert_equal(&values(&stream, &second), &v, DType::F32, 1e-6);
+        }
+    });
+}
+
+#[test]
+fn layer_norm_and_its_gradients() {
+    Scenario::new("layer_norm_and_its_gradients").run(|cann| {
+        let (_device, stream) = device(cann);
+        let (rows, width) = (6, 40);
+        for dtype in FLOATS {
+            for of in [dtype, DType::F32] {
+                let (x, x64) = tensor(&stream, dtype, &noise(rows * width, 1), &[2, 3, width]);
+                let (dy, dy64) = tensor(&stream, dtype, &noise(rows * width, 2), &[2, 3, width]);
+                let (weight, w64) = tensor(&stream, of, &noise(width, 3), &[width]);
+                let (bias, b64) = tensor(&stream, of, &noise(width, 4), &[width]);
+                for parameters in [false, true] {
+                    let (w, b) = (parameters.then_some(&weight), parameters.then_some(&bias));
+                    let found = layer_norm::layer_norm(&stream, &x, w, b, 1e-5).unwrap();
+                    let weight_at = |at: usize| if parameters { w64[at] } else { 1.0 };
+                    let mut y = Vec::new();
+                    for row in x64.chunks(width) {
+                        let (mean, deviation) = moments(row);
+                        let rstd = 1.0 / (deviation * deviation + 1e-5).sqrt();
+                        y.extend(row.iter().enumerate().map(|(at, x)| {
+                            (x - mean) * rstd * weight_at(at)
+                                + if parameters { b64[at] } else { 0.0 }
+                        }));
+                    }
+                    assert_equal(&values(&stream, &found.y), &y, dtype, 1e-6);
+                    assert_eq!(found.mean.shape(), [2, 3, 1]);
+                    // From the statistics as they were rounded.
+                    let (means, rstds) =
+                        (values(&stream, &found.mean), values(&stream, &found.rstd));
+                    let gradients = layer_norm::layer_norm_backward(
+                        &stream,
+                        &dy,
+                        &x,
+                        &found.mean,
+                        &found.rstd,
+                        w,
+                    )
+                    .unwrap();
+                    let normal = |at: usize| (x64[at] - means[at / width]) * rstds[at / width];
+                    let scaled = |at: usize| dy64[at] * weight_at(at % width);
+                    let (mut dx, mut dweight, mut dbias) =
+                        (Vec::new(), vec![0.0; width], vec![0.0; width]);
+                    for row in 0..rows {
+                        let places = row * width..(row + 1) * width;
+                        let mean = places.clone().map(scaled).sum::<f64>() / width as f64;
+                        let along = places
+                            .clone()
+                            .map(|at| scaled(at) * normal(at))
+                            .sum::<f64>()
+                            / width as f64;
+                        for at in places {
+                            dx.push((scaled(at) - mean - normal(at) * along) * rstds[row]);
+                            dweight[at % width] += dy64[at] * normal(at);
+                            dbias[at % width] += dy64[at];
+                        }
+                    }
+                    assert_equal(&values(&stream, &gradients.dx), &dx, dtype, 2e-6);
+                    let of = if parameters { of } else { dtype };
+                    assert_eq!(gradients.dweight.dtype(), of);
+                    assert_equal(&values(&stream, &gradients.dweight), &dweight, of, 1e-6);
+                    assert_equal(&values(&stream, &gradients.dbias), &dbias, of, 1e-6);
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn losses_of_classes() {
+    Scenario::new("losses_of_classes").run(|cann| {
+        let (_device, stream) = device(cann);
+        let (x, x64) = tensor(&stream, DType::F32, &noise(20, 1), &[4, 5]);
+        let (targets, _) = tensor(&stream, DType::I64, &[2.0, -100.0, 4.0, 0.0], &[4]);
+        let (weights, w64) = tensor(&stream, DType::F32, &[1.0, 2.0, 0.5, 1.0, 3.0], &[5]);
+        let chosen = [(0, 2), (2, 4), (3, 0)];
+        let total: f64 = chosen.iter().map(|(_, class)| w64[*class]).sum();
+        let mut losses = vec![0.0; 4];
+        for (row, class) in chosen {
+            losses[row] = -x64[row * 5 + class] * w64[class];
+        }
+        let sum: f64 = losses.iter().sum();
+        for (reduction, expected) in [
+            (Reduction::None, losses.clone()),
+            (Reduction::Sum, vec![sum]),
+            (Reduction::Mean, vec![sum / total]),
+        ] {
+            let found = loss::nll_loss(&stream, &x, &targets, &weights, reduction, -100).unwrap();
+            assert_equal(&values(&stream, &found.loss), &expected, DType::F32, 1e-6);
+            assert_eq!(values(&stream, &found.weight), [total]);
+            let shape = found.loss.shape().to_vec();
+            let (dloss, dloss64) = tensor(&stream, DType::F32, &noise(expected.len(), 2), &shape);
+            let dx = loss::nll_loss_backward(
+                &stream,
+                &dloss,
+                &x,
+                &targets,
+                &weights,
+                (reduction, -100),
+                &found.weight,
+            )
+            .unwrap();
+            let mut expected = vec![0.0; 20];
+            for (row, class) in chosen {
+                expected[row * 5 + class] = -w64[class]
+                    * match reduction {
+                        Reduction::None => dloss64[row],
+                        Reduction::Mean => dloss64[0] / total,
+                        Reduction::Sum => dloss64[0],
+                    };
+            }
+            assert_equal(&values(&stream, &dx), &expected, DType::F32, 1e-6);
+        }
+    });
+}
+
+#[test]
+fn limits_are_refused() {
+    let a2 = Platform {
+        soc: Soc::from_name("Ascend910B1"),
+        version: Version::new("8.5.0"),
+        vector_cores: None,
+    };
+    let spec = |dtype, shape: &[usize]| Spec::contiguous(dtype, shape).unwrap();
+    let f32 = |shape: &[usize]| spec(DType::F32, shape);
+    let drawn = |of: Distribution, dtype| of.check(&a2, &spec(dtype, &[2])).unwrap_err().kind();
+    let (nan, uniform) = (f64::NAN, |low, high| Distribution::Uniform { low, high });
+    assert_eq!(drawn(uniform(2.0, 1.0), DType::F32), Kind::Value);
+    assert_eq!(drawn(uniform(nan, 1.0), DType::F32), Kind::Value);
+    assert_eq!(drawn(uniform(0.0, 1.0), DType::I32), Kind::Dtype);
+    let negative = Distribution::Normal {
+        mean: 0.0,
+        deviation: -1.0,
+    };
+    assert_eq!(drawn(negative, DType::F32), Kind::Value);
+    assert_eq!(
+        drawn(Distribution::Bernoulli { probability: 1.5 }, DType::F32),
+        Kind::Value
+    );
+    assert_eq!(
+        drawn(Distribution::Whole { low: 1, high: 1 }, DType::I32),
+        Kind::Value
+    );
+    assert_eq!(
+        drawn(Distribution::Whole { low: 0, high: 1 }, DType::Bool),
+        Kind::Dtype
+    );
+
+    let x = f32(&[2, 3]);
+    let step = |m: &Spec, g: &Spec, t: &Spec| adam::check(&a2, &x, &[m], g, t).unwrap_err().kind();
+    assert_eq!(step(&f32(&[3]), &x, &f32(&[1])), Kind::Shape);
+    assert_eq!(
+        step(&x, &spec(DType::F16, &[2, 3]), &f32(&[1])),
+        Kind::Dtype
+    );
+    assert_eq!(step(&x, &x, &f32(&[2])), Kind::Shape);
+    assert_eq!(step(&x, &x, &spec(DType::I32, &[1])), Kind::Dtype);
+
+    let norm = |x: &Spec, w: &Spec, b: &Spec, epsilon| {
+        layer_norm::check(&a2, x, Some(w), Some(b), epsilon)
+            .unwrap_err()
+            .kind()
+    };
+    let w = f32(&[3]);
+    assert_eq!(norm(&x, &f32(&[2]), &w, 1e-5), Kind::Shape);
+    assert_eq!(norm(&x, &w, &w, -1.0), Kind::Value);
+    assert_eq!(norm(&f32(&[0, 3]), &w, &w, 1e-5), Kind::Shape);
+    assert_eq!(
+        norm(
+            &spec(DType::F16, &[2, 3]),
+            &w,
+            &spec(DType::F16, &[3]),
+            1e-5
+        ),
+        Kind::Dtype
+    );
+    let wrong = layer_norm::check_backward(&a2, &x, &x, &f32(&[2]), &f32(&[2]), None);
+    assert_eq!(wrong.unwrap_err().kind(), Kind::Shape);
+
+    let nll = |x: &Spec, t: &Spec| {
+        loss::check(&a2, x, t, &w, Reduction::Mean)
+            .unwrap_err()
+            .kind()
+    };
+    assert_eq!(
+        nll(&spec(DType::BF16, &[2, 3]), &spec(DType::I64, &[2])),
+        Kind::Dtype
+    );
+    assert_eq!(nll(&x, &spec(DType::I64, &[3])), Kind::Shape);
+    assert_eq!(nll(&x, &spec(DType::I32, &[2])), Kind::Dtype);
+}

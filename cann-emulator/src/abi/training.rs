@@ -1,0 +1,442 @@
+//! AdamW, layer norm and its gradient, and the negative log likelihood and its gradient.
+
+use std::sync::Arc;
+
+use cann_sys::meta::*;
+
+use crate::abi::checks::{FLOATS, check_axes, check_size};
+use crate::abi::operators;
+use crate::error::{Outcome, ensure, fail};
+use crate::executor::{Operands, check_dtype, phase_one};
+use crate::memory::Memory;
+use crate::object;
+use crate::ops::sum;
+use crate::ops::training::{AdamW, Moments, layer_norm, layer_norm_grad};
+use crate::tensor::Tensor;
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aclnnApplyAdamWV2GetWorkspaceSize(
+    var_inout: *mut aclTensor,
+    m_inout: *mut aclTensor,
+    v_inout: *mut aclTensor,
+    max_grad_norm_optional_inout: *mut aclTensor,
+    gradient: *const aclTensor,
+    step: *const aclTensor,
+    lr: f32,
+    beta1: f32,
+    beta2: f32,
+    weight_decay: f32,
+    eps: f32,
+    amsgrad: bool,
+    maximize: bool,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus {
+    phase_one("aclnnApplyAdamWV2", workspace_size, executor, |operands| {
+        let var = operands.target("varRef", var_inout, FLOATS)?;
+        let mut same = |name, tensor: *mut aclTensor| {
+            let tensor = operands.target(name, tensor, &[var.dtype])?;
+            check_size(name, &tensor, &var.shape)
+        };
+        same("mRef", m_inout)?;
+        same("vRef", v_inout)?;
+        if amsgrad {
+            same("maxGradNormOptionalRef", max_grad_norm_optional_inout)?;
+        }
+        let gradient = operands.view("grad", gradient, &[var.dtype])?;
+        check_size("grad", &gradient, &var.shape)?;
+        let step = operands.view("step", step, &[ACL_INT64, ACL_FLOAT])?;
+        ensure!(
+            step.count() == 1,
+            ACLNN_ERR_PARAM_INVALID,
+            "step has the shape {:?}; one element is needed",
+            step.shape
+        );
+        let adam = AdamW {
+            learning_rate: lr,
+            beta1,
+            beta2,
+            weight_decay,
+            epsilon: eps,
+            maximise: maximize,
+        };
+        Ok(Arc::new(move |memory, operands| {
+            let [targets @ .., gradient, step] = operands else {
+                unreachable!("taken above")
+            };
+            let steps = step.values::<f32>(memory)?[0];
+            let mut state: Vec<Vec<f32>> = targets
+                .iter()
+                .map(|target| target.floats(memory))
+                .collect::<Outcome<_>>()?;
+            for (place, gradient) in gradient.floats(memory)?.into_iter().enumerate() {
+                let from = Moments {
+                    weight: state[0][place],
+                    first: state[1][place],
+                    second: state[2][place],
+                    largest: state.get(3).map(|largest| largest[place]),
+                };
+                let to = adam.step(steps, from, gradient);
+                state[0][place] = to.weight;
+                state[1][place] = to.first;
+                state[2][place] = to.second;
+                if let (Some(all), Some(largest)) = (state.get_mut(3), to.largest) {
+                    all[place] = largest;
+                }
+            }
+            targets
+                .iter()
+                .zip(&state)
+                .try_for_each(|(target, values)| target.store(memory, values))
+        }))
+    })
+}
+
+/// The normalised axes: their number of elements, and the shape of a statistic.
+fn normalised(input: &Tensor, shape: &[i64]) -> Outcome<(usize, Vec<usize>)> {
+    let lengths: Vec<usize> = shape.iter().map(|length| *length as usize).collect();
+    ensure!(
+        !lengths.is_empty() && input.shape.ends_with(&lengths) && !lengths.contains(&0),
+        ACLNN_ERR_PARAM_INVALID,
+        "normalizedShape is {shape:?}, which is not the end of the input's shape {:?}",
+        input.shape
+    );
+    let mut statistic = input.shape.clone();
+    statistic[input.rank() - lengths.len()..].fill(1);
+    Ok((lengths.iter().product(), statistic))
+}
+
+/// An optional parameter of a norm: like the input or f32, of the normalised shape.
+fn parameter(
+    operands: &mut Operands,
+    name: &str,
+    tensor: *const aclTensor,
+    input: &Tensor,
+    shape: &[i64],
+) -> Outcome<bool> {
+    let Some(tensor) = operands.optional(name, tensor)? else {
+        return Ok(false);
+    };
+    check_dtype(name, &tensor, &[input.dtype, ACL_FLOAT])?;
+    let expected: Vec<usize> = shape.iter().map(|length| *length as usize).collect();
+    check_size(name, &tensor, &expected)?;
+    Ok(true)
+}
+
+/// Operands one after another, of which some were left out.
+struct Present<'a>(std::slice::Iter<'a, Tensor>);
+
+impl Present<'_> {
+    fn next(&mut self, present: bool) -> Option<&Tensor> {
+        if present { self.0.next() } else { None }
+    }
+
+    fn floats(&mut self, memory: &Memory, present: bool) -> Outcome<Option<Vec<f32>>> {
+        self.next(present)
+            .map(|tensor| tensor.floats(memory))
+            .transpose()
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aclnnLayerNormGetWorkspaceSize(
+    input: *const aclTensor,
+    normalized_shape: *const aclIntArray,
+    weight: *const aclTensor,
+    bias: *const aclTensor,
+    eps: f64,
+    output: *mut aclTensor,
+    mean: *mut aclTensor,
+    rstd: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus {
+    phase_one("aclnnLayerNorm", workspace_size, executor, |operands| {
+        let input = operands.view("input", input, FLOATS)?;
+        let shape = operands.ints("normalizedShape", normalized_shape)?;
+        let (width, statistic) = normalised(&input, &shape)?;
+        let weighted = parameter(operands, "weightOptional", weight, &input, &shape)?;
+        let biased = parameter(operands, "biasOptional", bias, &input, &shape)?;
+        operands.result("out", output, input.dtype, &input.shape)?;
+        let mut statistics = [false; 2];
+        for (place, tensor) in [mean, rstd].into_iter().enumerate() {
+            if !tensor.is_null() {
+                let name = ["meanOutOptional", "rstdOutOptional"][place];
+                operands.result(name, tensor, input.dtype, &statistic)?;
+                statistics[place] = true;
+            }
+        }
+        Ok(Arc::new(move |memory, operands| {
+            let mut operands = Present(operands.iter());
+            let Some(x) = operands.floats(memory, true)? else {
+                unreachable!("taken above")
+            };
+            let weight = operands.floats(memory, weighted)?;
+            let bias = operands.floats(memory, biased)?;
+            let (weight, bias) = (weight.as_deref(), bias.as_deref());
+            let (y, means, rstds) = layer_norm(&x, width, weight, bias, eps as f32);
+            for (present, values) in [(true, y), (statistics[0], means), (statistics[1], rstds)] {
+                if let Some(output) = operands.next(present) {
+                    output.store(memory, &values)?;
+                }
+            }
+            Ok(())
+        }))
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aclnnLayerNormBackwardGetWorkspaceSize(
+    d_output: *const aclTensor,
+    input: *const aclTensor,
+    normalized_shape: *const aclIntArray,
+    mean: *const aclTensor,
+    rstd: *const aclTensor,
+    weight: *const aclTensor,
+    bias: *const aclTensor,
+    output_mask: *const aclBoolArray,
+    d_input: *mut aclTensor,
+    d_weight: *mut aclTensor,
+    d_bias: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus {
+    phase_one(
+        "aclnnLayerNormBackward",
+        workspace_size,
+        executor,
+        |operands| {
+            let d_output = operands.view("gradOut", d_output, FLOATS)?;
+            let input = operands.view("input", input, &[d_output.dtype])?;
+            check_size("gradOut", &d_output, &input.shape)?;
+            let shape = operands.ints("normalizedShape", normalized_shape)?;
+            let (width, statistic) = normalised(&input, &shape)?;
+            for (name, tensor) in [("mean", mean), ("rstd", rstd)] {
+                let tensor = operands.view(name, tensor, &[input.dtype, ACL_FLOAT])?;
+                check_size(name, &tensor, &statistic)?;
+            }
+            let weighted = parameter(operands, "weightOptional", weight, &input, &shape)?;
+            let biased = parameter(operands, "biasOptional", bias, &input, &shape)?;
+            let mask = object::bools(output_mask as usize)?;
+            let [wants_input, wants_weight, wants_bias] = mask[..] else {
+                fail!(
+                    ACLNN_ERR_PARAM_INVALID,
+                    "outputMask has {} values; it takes three",
+                    mask.len()
+                )
+            };
+            if wants_input {
+                operands.result("gradInputOut", d_input, input.dtype, &input.shape)?;
+            }
+            for (name, tensor, wanted) in [
+                ("gradWeightOut", d_weight, wants_weight),
+                ("gradBiasOut", d_bias, wants_bias),
+            ] {
+                if wanted {
+                    let tensor = operands.target(name, tensor, &[input.dtype, ACL_FLOAT])?;
+                    let expected: Vec<usize> =
+                        shape.iter().map(|length| *length as usize).collect();
+                    check_size(name, &tensor, &expected)?;
+                    check_axes(name, &tensor)?;
+                }
+            }
+            Ok(Arc::new(move |memory, operands| {
+                let mut operands = Present(operands.iter());
+                let mut read = || operands.floats(memory, true).map(Option::unwrap_or_default);
+                let (dy, x, means, rstds) = (read()?, read()?, read()?, read()?);
+                let weight = operands.floats(memory, weighted)?;
+                operands.next(biased);
+                let (dx, dweight, dbias) =
+                    layer_norm_grad(&dy, &x, width, weight.as_deref(), &means, &rstds);
+                for (wanted, values) in [
+                    (wants_input, dx),
+                    (wants_weight, dweight),
+                    (wants_bias, dbias),
+                ] {
+                    if let Some(output) = operands.next(wanted) {
+                        output.store(memory, &values)?;
+                    }
+                }
+                Ok(())
+            }))
+        },
+    )
+}
+
+/// Rows and classes of log likelihoods.
+fn classes(input: &Tensor, target: &Tensor, weight: &Tensor) -> Outcome<(usize, usize)> {
+    let (rows, count) = match input.shape[..] {
+        [rows, count] => (rows, count),
+        [count] => (1, count),
+        _ => fail!(
+            ACLNN_ERR_PARAM_INVALID,
+            "self has {} axes; it takes one or two",
+            input.rank()
+        ),
+    };
+    check_size("target", target, &[rows])?;
+    check_size("weight", weight, &[count])?;
+    Ok((rows, count))
+}
+
+/// Each row's class, or none where it is ignored, and its weight.
+fn chosen(
+    memory: &Memory,
+    target: &Tensor,
+    weight: &[f32],
+    ignored: i64,
+) -> Outcome<Vec<Option<(usize, f32)>>> {
+    let choose = |class: i64| match usize::try_from(class) {
+        _ if class == ignored => Ok(None),
+        Ok(place) if place < weight.len() => Ok(Some((place, weight[place]))),
+        _ => fail!(
+            ACLNN_ERR_PARAM_INVALID,
+            "the target {class} is not one of {} classes",
+            weight.len()
+        ),
+    };
+    target
+        .values::<i64>(memory)?
+        .into_iter()
+        .map(choose)
+        .collect()
+}
+
+fn check_reduction(reduction: i64) -> Outcome<()> {
+    ensure!(
+        (0..=2).contains(&reduction),
+        ACLNN_ERR_PARAM_INVALID,
+        "reduction is {reduction}; 0 is none, 1 the mean, 2 the sum"
+    );
+    Ok(())
+}
+
+/// What targets may be.
+const TARGETS: &[aclDataType] = &[ACL_INT64, ACL_UINT8];
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aclnnNLLLossGetWorkspaceSize(
+    input: *const aclTensor,
+    target: *const aclTensor,
+    weight: *const aclTensor,
+    reduction: i64,
+    ignore_index: i64,
+    output: *mut aclTensor,
+    total_weight_out: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus {
+    phase_one("aclnnNLLLoss", workspace_size, executor, |operands| {
+        // f32 alone in 8.1's headers, which are the stricter.
+        let input = operands.view("self", input, &[ACL_FLOAT])?;
+        let target = operands.view("target", target, TARGETS)?;
+        let weight = operands.view("weight", weight, &[ACL_FLOAT])?;
+        let (rows, count) = classes(&input, &target, &weight)?;
+        check_reduction(reduction)?;
+        let shape = if reduction == 0 {
+            vec![rows]
+        } else {
+            Vec::new()
+        };
+        let output = operands.target("out", output, &[ACL_FLOAT])?;
+        ensure!(
+            output.shape == shape || reduction != 0 && output.shape == [1],
+            ACLNN_ERR_PARAM_INVALID,
+            "out has the shape {:?}; {shape:?} is needed",
+            output.shape
+        );
+        let total = operands.target("totalWeightOut", total_weight_out, &[ACL_FLOAT])?;
+        ensure!(
+            total.count() == 1,
+            ACLNN_ERR_PARAM_INVALID,
+            "totalWeightOut has the shape {:?}; one element is needed",
+            total.shape
+        );
+        Ok(Arc::new(move |memory, operands| {
+            let [input, target, weight, out, total] = operands else {
+                unreachable!("taken above")
+            };
+            let (x, weight) = (input.floats(memory)?, weight.floats(memory)?);
+            let chosen = chosen(memory, target, &weight, ignore_index)?;
+            let loss = |(row, choice): (usize, &Option<(usize, f32)>)| {
+                choice.map_or(0.0, |(class, weight)| -x[row * count + class] * weight)
+            };
+            let losses: Vec<f32> = chosen.iter().enumerate().map(loss).collect();
+            let weights: Vec<f32> = chosen.iter().flatten().map(|(_, weight)| *weight).collect();
+            total.store(memory, &[sum(&weights)])?;
+            match reduction {
+                0 => out.store(memory, &losses),
+                1 => out.store(memory, &[sum(&losses) / sum(&weights)]),
+                _ => out.store(memory, &[sum(&losses)]),
+            }
+        }))
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aclnnNLLLossBackwardGetWorkspaceSize(
+    d_output: *const aclTensor,
+    input: *const aclTensor,
+    target: *const aclTensor,
+    weight: *const aclTensor,
+    reduction: i64,
+    ignore_index: i64,
+    total_weight: *const aclTensor,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus {
+    phase_one(
+        "aclnnNLLLossBackward",
+        workspace_size,
+        executor,
+        |operands| {
+            let d_output = operands.view("gradOutput", d_output, &[ACL_FLOAT])?;
+            let input = operands.view("self", input, &[ACL_FLOAT])?;
+            let target = operands.view("target", target, TARGETS)?;
+            let weight = operands.view("weight", weight, &[ACL_FLOAT])?;
+            let (rows, count) = classes(&input, &target, &weight)?;
+            check_reduction(reduction)?;
+            let expected = if reduction == 0 { rows } else { 1 };
+            let total = operands.view("totalWeight", total_weight, &[ACL_FLOAT])?;
+            ensure!(
+                d_output.count() == expected && total.count() == 1,
+                ACLNN_ERR_PARAM_INVALID,
+                "gradOutput has {} elements and totalWeight {}; {expected} and 1 are needed",
+                d_output.count(),
+                total.count()
+            );
+            operands.result("out", output, ACL_FLOAT, &input.shape)?;
+            Ok(Arc::new(move |memory, operands| {
+                let [dy, _, target, weight, total, out] = operands else {
+                    unreachable!("taken above")
+                };
+                let (dy, weight) = (dy.floats(memory)?, weight.floats(memory)?);
+                let total = total.floats(memory)?[0];
+                let mut dx = vec![0.0; rows * count];
+                let chosen = chosen(memory, target, &weight, ignore_index)?;
+                for (row, choice) in chosen.into_iter().enumerate() {
+                    let Some((class, weight)) = choice else {
+                        continue;
+                    };
+                    dx[row * count + class] = match reduction {
+                        0 => -dy[row] * weight,
+                        1 => -dy[0] * weight / total,
+                        _ => -dy[0] * weight,
+                    };
+                }
+                out.store(memory, &dx)
+            }))
+        },
+    )
+}
+
+operators! { training:
+    aclnnApplyAdamWV2GetWorkspaceSize, aclnnApplyAdamWV2;
+    aclnnNLLLossGetWorkspaceSize, aclnnNLLLoss;
+    aclnnNLLLossBackwardGetWorkspaceSize, aclnnNLLLossBackward;
+}
+operators! { norm:
+    aclnnLayerNormGetWorkspaceSize, aclnnLayerNorm;
+    aclnnLayerNormBackwardGetWorkspaceSize, aclnnLayerNormBackward;
+}

@@ -1,0 +1,42 @@
+//! Random numbers by counter: the number at a place depends on seed, offset and place alone.
+//!
+//! CANN's generator is Philox and gives other numbers; only the distributions are the same.
+
+/// Sixty-four bits for a place: two rounds of SplitMix64.
+fn bits(seed: u64, offset: u64, place: u64) -> u64 {
+    mix(mix(seed ^ mix(offset)).wrapping_add(place))
+}
+
+fn mix(value: u64) -> u64 {
+    let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ (value >> 31)
+}
+
+/// A generator for one call.
+#[derive(Clone, Copy)]
+pub struct Generator {
+    pub seed: u64,
+    pub offset: u64,
+}
+
+impl Generator {
+    /// From 0 up to and without 1.
+    pub fn unit(self, place: usize) -> f64 {
+        (bits(self.seed, self.offset, place as u64) >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// Of the normal distribution of mean 0 and deviation 1, by Box and Muller.
+    pub fn normal(self, place: usize) -> f64 {
+        let (one, other) = (1.0 - self.unit(2 * place), self.unit(2 * place + 1));
+        (-2.0 * one.ln()).sqrt() * (2.0 * std::f64::consts::PI * other).cos()
+    }
+
+    /// A whole number from `low` up to and without `high`.
+    pub fn whole(self, place: usize, low: i64, high: i64) -> i64 {
+        let range = high.abs_diff(low).max(1);
+        let product = u128::from(bits(self.seed, self.offset, place as u64)) * u128::from(range);
+        low.wrapping_add((product >> 64) as i64)
+    }
+}
