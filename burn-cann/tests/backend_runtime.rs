@@ -6,11 +6,11 @@
 mod common;
 
 use std::panic::{self, AssertUnwindSafe};
+use std::sync::{Arc, Mutex};
 
 use burn_backend::ops::{FloatTensorOps, IntTensorOps};
 use burn_backend::{
-    Backend, DType, FloatDType, IntDType, Scalar, Shape, Slice, TensorData, TensorMetadata,
-    read_sync,
+    Backend, DType, FloatDType, Shape, Slice, TensorData, TensorMetadata, read_sync,
 };
 use burn_cann::backend::{self, CannBackend, CannDevice, CannTensor, Fallback, Path};
 use burn_cann::{Cann, Device, Tensor};
@@ -28,7 +28,7 @@ fn tensor(values: &[f32]) -> CannTensor {
 
 fn data(tensor: CannTensor) -> Vec<f32> {
     let data = read_sync(CannBackend::float_into_data(tensor)).expect("a read");
-    data.to_vec().expect("of f32")
+    data.try_to_vec().expect("of f32")
 }
 
 /// The text of the panic.
@@ -68,6 +68,80 @@ fn runs_on_the_host_are_counted() {
             assert_eq!(backend::fallbacks(), []);
         });
     });
+}
+
+/// Keeps the fields of warnings as text.
+#[derive(Default, Clone)]
+struct Warnings(Arc<Mutex<Vec<String>>>);
+
+impl tracing::Subscriber for Warnings {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        *metadata.level() <= tracing::Level::WARN
+    }
+
+    fn new_span(&self, _span: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+
+    fn record(&self, _span: &tracing::span::Id, _values: &tracing::span::Record<'_>) {}
+
+    fn record_follows_from(&self, _span: &tracing::span::Id, _follows: &tracing::span::Id) {}
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        struct Text(String);
+        impl tracing::field::Visit for Text {
+            fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn std::fmt::Debug) {
+                self.0 += &format!("{field}={value:?} ");
+            }
+        }
+        let mut text = Text(String::new());
+        event.record(&mut text);
+        self.0.lock().unwrap().push(text.0);
+    }
+
+    fn enter(&self, _span: &tracing::span::Id) {}
+
+    fn exit(&self, _span: &tracing::span::Id) {}
+}
+
+#[test]
+fn the_first_run_on_the_host_is_logged_with_its_reason() {
+    Scenario::new("the_first_run_on_the_host_is_logged_with_its_reason").run(|cann| {
+        let warnings = Warnings::default();
+        tracing::subscriber::with_default(warnings.clone(), || {
+            with(cann, || {
+                let x = tensor(&[1.0, 2.0]);
+                on_host(on_host(x.clone()));
+                CannBackend::float_log1p(CannBackend::float_cast(x, FloatDType::F64));
+            });
+        });
+        let found = warnings.0.lock().unwrap();
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(
+            found[0].contains("float_acosh") && found[0].contains("no operator"),
+            "{found:?}"
+        );
+        assert!(
+            found[1].contains("float_log1p") && found[1].contains("f64"),
+            "{found:?}"
+        );
+    });
+}
+
+#[test]
+fn tensors_of_two_devices_don_t_go_together() {
+    Scenario::new("tensors_of_two_devices_don_t_go_together")
+        .set("CANN_EMULATOR_DEVICES", 2)
+        .run(|cann| {
+            with(cann, || {
+                let x = tensor(&[1.0]);
+                let y = CannBackend::float_to_device(x.clone(), &CannDevice::new(1));
+                let text = panics(|| CannBackend::float_add(x, y));
+                for part in ["float_add", "device 1", "copy it there first"] {
+                    assert!(text.contains(part), "{text}");
+                }
+            });
+        });
 }
 
 #[test]

@@ -185,7 +185,7 @@ fn layer_norm_and_its_gradients() {
                     let scaled = |at: usize| dy64[at] * weight_at(at % width);
                     let (mut dx, mut dweight, mut dbias) =
                         (Vec::new(), vec![0.0; width], vec![0.0; width]);
-                    for row in 0..rows {
+                    for (row, rstd) in rstds.iter().enumerate() {
                         let places = row * width..(row + 1) * width;
                         let mean = places.clone().map(scaled).sum::<f64>() / width as f64;
                         let along = places
@@ -194,7 +194,7 @@ fn layer_norm_and_its_gradients() {
                             .sum::<f64>()
                             / width as f64;
                         for at in places {
-                            dx.push((scaled(at) - mean - normal(at) * along) * rstds[row]);
+                            dx.push((scaled(at) - mean - normal(at) * along) * rstd);
                             dweight[at % width] += dy64[at] * normal(at);
                             dbias[at % width] += dy64[at];
                         }

@@ -788,3 +788,60 @@ fn products_of_lists_limits() {
         "x is of type f16",
     );
 }
+
+#[test]
+fn limits_of_products_with_a_list_of_weights() {
+    let of = |x: &Spec, weights: &[&Spec], list: &Spec| {
+        grouped_matmul::check_list(&platform(), x, weights, list)
+    };
+    let i64 = |count: usize| spec(DType::I64, &[count]);
+    let (x, weight) = (f32(&[4, 6]), f32(&[6, 5]));
+    let y = of(&x, &[&weight, &weight], &i64(2)).unwrap();
+    assert_eq!(y.shape(), [4, 5]);
+    refused(of(&x, &[], &i64(0)), Kind::Shape, "weight has no elements");
+    let many = vec![&weight; 129];
+    refused(of(&x, &many, &i64(129)), Kind::Shape, "at most 128");
+    refused(
+        of(&x, &[&weight, &weight], &i64(3)),
+        Kind::Shape,
+        "groups has shape",
+    );
+    refused(
+        of(&x, &[&weight], &i32(&[1])),
+        Kind::Dtype,
+        "groups is of type i32",
+    );
+    let other = f32(&[6, 4]);
+    refused(
+        of(&x, &[&weight, &other], &i64(2)),
+        Kind::Shape,
+        "weight has shape [6, 4]",
+    );
+    refused(
+        of(&f32(&[4, 7]), &[&weight], &i64(1)),
+        Kind::Shape,
+        "6 columns",
+    );
+    let half = spec(DType::F16, &[6, 5]);
+    refused(
+        of(&x, &[&half], &i64(1)),
+        Kind::Dtype,
+        "weight is of type f16",
+    );
+    let turned = turned(f32(&[5, 6]), 0, 1);
+    assert!(of(&x, &[&turned, &turned], &i64(2)).is_ok());
+    refused(
+        of(&x, &[&weight, &turned], &i64(2)),
+        Kind::Layout,
+        "one weight of several",
+    );
+    let strided = Spec {
+        dtype: DType::F32,
+        layout: f32(&[6, 7]).layout.slice(1, 0..5).unwrap(),
+    };
+    refused(
+        of(&x, &[&strided], &i64(1)),
+        Kind::Layout,
+        "weight is not contiguous",
+    );
+}

@@ -3,7 +3,8 @@
 mod common;
 
 use burn_cann::ops::grouped_matmul::{
-    Groups, grouped_matmul, grouped_matmul_each, grouped_matmul_grad,
+    Groups, grouped_matmul, grouped_matmul_each, grouped_matmul_grad, grouped_matmul_into,
+    grouped_matmul_of_list,
 };
 use burn_cann::ops::moe::{self, Order};
 use burn_cann::{DType, Tensor};
@@ -297,6 +298,7 @@ fn products(cann: &burn_cann::Cann) {
                 let y = grouped_matmul(&stream, &x, weight, (&list, kind), Some(&bias)).unwrap();
                 let found = &values(&stream, &y)[..covered * WIDTH];
                 assert_close(found, &biased, dtype, F32_INSIDE);
+                into_a_result(&stream, (&x, weight), (&list, kind), &expected);
             }
             let (dy, dy64) = tensor(&stream, dtype, &noise(ROWS * WIDTH, 4), &[ROWS, WIDTH]);
             let found = grouped_matmul_grad(&stream, &x, &dy, (&list, kind)).unwrap();
@@ -314,6 +316,38 @@ fn products(cann: &burn_cann::Cann) {
         }
         each(&stream, dtype);
     }
+}
+
+/// Products into a given result, with one weight for all groups and one for each: other rows stay as they are.
+fn into_a_result(
+    stream: &burn_cann::Stream,
+    (x, weight): (&Tensor, &Tensor),
+    groups: (&Tensor, Groups),
+    expected: &[f64],
+) {
+    let dtype = x.dtype();
+    let old = vec![0.5; ROWS * WIDTH];
+    let check = |y: &Tensor| {
+        let (found, rest) = {
+            let all = values(stream, y);
+            let (found, rest) = all.split_at(expected.len());
+            (found.to_vec(), rest.to_vec())
+        };
+        assert_close(&found, expected, dtype, F32_INSIDE);
+        assert!(rest.iter().all(|value| *value == 0.5), "{rest:?}");
+    };
+    let (y, _) = tensor(stream, dtype, &old, &[ROWS, WIDTH]);
+    grouped_matmul_into(stream, x, weight, groups, &y).unwrap();
+    check(&y);
+    let list: Vec<Tensor> = (0..COUNTS.len())
+        .map(|group| weight.select(0, group).unwrap())
+        .collect();
+    let (y, _) = tensor(stream, dtype, &old, &[ROWS, WIDTH]);
+    grouped_matmul_of_list(stream, x, &list, groups, &y).unwrap();
+    check(&y);
+    let (narrow, _) = tensor(stream, dtype, &old[..ROWS * 4], &[ROWS, 4]);
+    let refused = grouped_matmul_into(stream, x, weight, groups, &narrow).unwrap_err();
+    assert!(refused.to_string().contains("y has shape"), "{refused}");
 }
 
 /// Products of lists, of sizes of their own.

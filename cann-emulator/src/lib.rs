@@ -12,6 +12,10 @@
 //! * **Handles** are never used twice: what was destroyed is known to be.
 //! * **Operators** take the dtypes, shapes, layouts and sizes that are documented, and nothing else. Maths
 //!   is in f32 with one rounding, to nearest and ties to even, at the store; [`ops`] says where not.
+//!   Integers and f64 are exact in themselves.
+//! * **Dtypes are not promoted.** Base operators want operands of one dtype, and the output's that follows
+//!   from it, where CANN would convert: a program that works here does not depend on promotion.
+//! * **Indices** out of range, which a device would read or write elsewhere, break the stream.
 //! * **`aclFinalize`** writes to stderr what was not given back; [`last_report`] returns it.
 //!
 //! Every function has the prototype of `cann-sys`, which the compiler checks. What is not here is not
@@ -21,7 +25,9 @@
 //!
 //! Callbacks, two-dimensional copies, registered host memory, groups of ranks (`libhccl.so` is laid out, but
 //! has no function of HCCL), quantised products, every operator that [`abi`] does not list, the variant of
-//! `aclnnAddRmsNorm` without `rstd`, and the limit of rotary embeddings by the number of cores.
+//! `aclnnAddRmsNorm` without `rstd`, the limit of rotary embeddings by the number of cores, modes of the
+//! matrix unit that lose precision, and dropout, shifts, prefixes and variable lengths of flash attention.
+//! Random numbers have the right distribution, and are not CANN's.
 //!
 //! # Use
 //!

@@ -28,31 +28,28 @@ impl Scalar {
     ///
     /// `place` is valid for a read of a value of `dtype`, of any alignment.
     pub(crate) unsafe fn read(place: *const c_void, dtype: aclDataType) -> Outcome<Self> {
-        macro_rules! value {
-            // SAFETY: the caller vouches for the value.
-            ($type:ty) => {
-                unsafe { place.cast::<$type>().read_unaligned() }
-            };
-        }
-        let value = match dtype {
-            ACL_FLOAT => Value::Float(value!(f32).into()),
-            ACL_FLOAT16 => Value::Float(value!(half::f16).into()),
-            ACL_BF16 => Value::Float(value!(half::bf16).into()),
-            ACL_DOUBLE => Value::Float(value!(f64)),
-            ACL_INT8 => Value::Int(value!(i8).into()),
-            ACL_INT16 => Value::Int(value!(i16).into()),
-            ACL_INT32 => Value::Int(value!(i32).into()),
-            ACL_INT64 => Value::Int(value!(i64)),
-            ACL_UINT8 => Value::Int(value!(u8).into()),
-            ACL_UINT16 => Value::Int(value!(u16).into()),
-            ACL_UINT32 => Value::Int(value!(u32).into()),
-            ACL_UINT64 => Value::Int(value!(u64).cast_signed()),
-            ACL_BOOL => Value::Int(i64::from(value!(u8) != 0)),
-            other => fail!(
-                ACLNN_ERR_PARAM_INVALID,
-                "scalars of {} are not emulated",
-                name_of(other)
-            ),
+        // SAFETY: the caller vouches for a value of the dtype.
+        let value = unsafe {
+            match dtype {
+                ACL_FLOAT => Value::Float(at::<f32>(place).into()),
+                ACL_FLOAT16 => Value::Float(at::<half::f16>(place).into()),
+                ACL_BF16 => Value::Float(at::<half::bf16>(place).into()),
+                ACL_DOUBLE => Value::Float(at(place)),
+                ACL_INT8 => Value::Int(at::<i8>(place).into()),
+                ACL_INT16 => Value::Int(at::<i16>(place).into()),
+                ACL_INT32 => Value::Int(at::<i32>(place).into()),
+                ACL_INT64 => Value::Int(at(place)),
+                ACL_UINT8 => Value::Int(at::<u8>(place).into()),
+                ACL_UINT16 => Value::Int(at::<u16>(place).into()),
+                ACL_UINT32 => Value::Int(at::<u32>(place).into()),
+                ACL_UINT64 => Value::Int(at::<u64>(place).cast_signed()),
+                ACL_BOOL => Value::Int(i64::from(at::<u8>(place) != 0)),
+                other => fail!(
+                    ACLNN_ERR_PARAM_INVALID,
+                    "scalars of {} are not emulated",
+                    name_of(other)
+                ),
+            }
         };
         Ok(Self { dtype, value })
     }
@@ -68,4 +65,12 @@ impl Scalar {
             Value::Int(value) => T::from_i64(value),
         }
     }
+}
+
+/// # Safety
+///
+/// `place` is valid for a read of a `T`, of any alignment.
+unsafe fn at<T: Copy>(place: *const c_void) -> T {
+    // SAFETY: the caller vouches for it.
+    unsafe { place.cast::<T>().read_unaligned() }
 }

@@ -29,7 +29,9 @@ use choice::DeviceChoice;
 use clap::{Parser, Subcommand};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
-use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 /// Train and run models with fused kernels, and see which kernel runs where.
 ///
@@ -135,9 +137,14 @@ fn start_log(verbose: bool) {
     } else {
         LevelFilter::WARN
     };
-    tracing_subscriber::fmt()
-        .with_max_level(level)
-        .with_writer(std::io::stderr)
+    // Of a lost session every operation that follows would be a line.
+    let client = "burn_remote::client::service";
+    let filter = Targets::new()
+        .with_default(level)
+        .with_target(client, level.min(LevelFilter::ERROR));
+    tracing_subscriber::registry()
+        .with(tracing_subscriber::fmt::layer().with_writer(std::io::stderr))
+        .with(filter)
         .init();
 }
 

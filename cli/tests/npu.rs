@@ -29,6 +29,8 @@ fn emulator(folder: &Path) -> PathBuf {
 fn npu(cann: &Path) -> Command {
     let mut command = command();
     command.env("CANN_LIB_DIR", cann);
+    command.env("BURN_KERNELS_VERIFY", "off");
+    command.env("BURN_CANN_FALLBACK", "deny");
     command
 }
 
@@ -42,6 +44,7 @@ fn run(cann: &Path, model: &str, output: &Path, extra: &[&str]) -> Output {
     command.output().unwrap()
 }
 
+/// Nothing of a model's pass may run on the host; live verification, which computes in f64, would.
 #[test]
 fn the_goldens_of_every_model_hold_on_an_npu() {
     let folder = TempDir::new().unwrap();
@@ -68,6 +71,16 @@ fn the_goldens_of_every_model_hold_on_an_npu() {
                 "{said}"
             );
             assert!(said.contains(" npu f32 training"), "{said}");
+            // Every site that was reached is on CANN's operators, or none is.
+            let sites: Vec<_> = said.lines().filter(|line| line.contains(" npu ")).collect();
+            let path = match policy {
+                "--kernels=all" => "fused aclnn",
+                _ => "reference: switched off",
+            };
+            assert!(sites.len() >= 3, "{said}");
+            for site in sites {
+                assert!(site.contains(path), "{what}: {site}");
+            }
             let found = floats(&output);
             let logits = found["logits"].distance_to_largest(&expected["logits"]);
             assert!(logits < 2e-5, "{what}: logits are off by {logits:e}");
@@ -121,6 +134,65 @@ fn training_on_an_npu_follows_training_on_the_cpu() {
             assert!(distance < 1e-4, "{policy}: {found} beside {expected}");
         }
     }
+}
+
+/// An operator that fails and memory that is short, in the middle of training.
+#[test]
+fn a_fault_in_training_is_an_error_with_its_cause() {
+    let folder = TempDir::new().unwrap();
+    let cann = emulator(folder.path());
+    let text = folder.path().join("text.txt");
+    std::fs::write(&text, &include_bytes!("../corpus/alice.txt")[..4000]).unwrap();
+    let faults = [
+        ("CANN_EMULATOR_FAIL", "aclnnSwiGluGrad=561003", "561003"),
+        ("CANN_EMULATOR_MEMORY", "9000000", "memory"),
+    ];
+    for (number, (variable, value, expected)) in faults.into_iter().enumerate() {
+        let out = folder.path().join(format!("run{number}"));
+        let result = npu(&cann)
+            .args(["train", "--steps=3", "--batch=2", "--seq=32", "--quiet"])
+            .args(["--device", "npu"])
+            .arg("--out")
+            .arg(&out)
+            .arg("--corpus")
+            .arg(&text)
+            .env(variable, value)
+            .output()
+            .unwrap();
+        let said = errors(&result);
+        assert_eq!(result.status.code(), Some(1), "{said}");
+        let cause = said.lines().find(|line| line.starts_with("the NPU said:"));
+        let cause = cause.unwrap_or_else(|| panic!("no cause is told: {said}"));
+        assert!(cause.contains(expected), "{said}");
+        assert!(
+            !out.join("checkpoint").exists(),
+            "a checkpoint is whole or not there"
+        );
+    }
+}
+
+/// Kernels on the emulator beside their references: within the budget, or refused with a reason.
+#[test]
+fn verification_on_an_npu_passes() {
+    let folder = TempDir::new().unwrap();
+    let cann = emulator(folder.path());
+    let result = npu(&cann)
+        .args(["verify", "--device", "npu"])
+        .output()
+        .unwrap();
+    let report = String::from_utf8_lossy(&result.stdout).into_owned();
+    let failed: Vec<_> = report
+        .lines()
+        .filter(|line| line.contains("FAILED"))
+        .collect();
+    assert!(
+        failed.is_empty(),
+        "{}: {:#?}",
+        failed.len(),
+        &failed[..failed.len().min(20)]
+    );
+    assert!(result.status.success(), "{}", errors(&result));
+    assert!(report.matches(" ok, ").count() > 500, "{report}");
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod npu;
 
 use burn::tensor::Tensor as Exact;
 use burn_cann::{DType, Stream, Tensor};
+use common::Scenario;
 use kernels_runtime::dispatch::Reason;
 use kernels_runtime::ops::moe::experts::{self, Projection, Settings, Wanted, Weights};
 use kernels_runtime::ops::moe::{Stack, grouped_matmul, permute, unpermute};
@@ -680,6 +681,26 @@ mod of_experts {
                         }
                     }
                 }
+            }
+        });
+    }
+
+    #[test]
+    fn on_a_toolkit_without_the_newest_grouped_product() {
+        let name = "of_experts::on_a_toolkit_without_the_newest_grouped_product";
+        let scenario = Scenario::new(name).hide("aclnnGroupedMatmulV5GetWorkspaceSize");
+        on(scenario, |_, stream| {
+            let choice = &choices()[0];
+            let types = [DType::BF16, DType::BF16, DType::I32];
+            for listed in [false, true] {
+                compare(
+                    stream,
+                    choice,
+                    types,
+                    MoeKey::QWEN3,
+                    listed,
+                    Lie::Contiguous,
+                );
             }
         });
     }

@@ -169,6 +169,16 @@ fn one_operator_where_cann_has_it() {
 }
 
 #[test]
+fn on_a_toolkit_without_the_newest_rotation() {
+    let name = "on_a_toolkit_without_the_newest_rotation";
+    let scenario = Scenario::new(name).hide("aclnnRotaryPositionEmbeddingV2GetWorkspaceSize");
+    on(scenario, |_, stream| {
+        let [first, _] = LLAMA.compare(stream);
+        assert_eq!(first, ["aclnnRotaryPositionEmbedding"]);
+    });
+}
+
+#[test]
 fn tables_in_f32_are_not_rounded() {
     on_the_emulator("tables_in_f32_are_not_rounded", |_, stream| {
         for dtype in [DType::F16, DType::BF16] {

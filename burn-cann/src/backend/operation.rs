@@ -1,14 +1,16 @@
 //! What there is: Burn's operations, each with the path that it takes.
 
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Where an operation runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Path {
-    /// On the device. What an operator refuses (a dtype, a limit, an old toolkit) runs on the host.
+    /// On the device. What an operator refuses (a dtype, a limit, an old toolkit) runs on the host; attention
+    /// is composed of others then.
     Native,
     /// Nowhere: the result is another view of the same memory. Where strides can't say it, the device
-    /// copies first.
+    /// copies.
     View,
     /// A sequence of other operations.
     Composed,
@@ -16,6 +18,25 @@ pub enum Path {
     Data,
     /// On the host: copied there, computed by Flex and copied back.
     Host,
+}
+
+impl Path {
+    /// Its name: `native`, `view`, `composed`, `data` or `host`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::View => "view",
+            Self::Composed => "composed",
+            Self::Data => "data",
+            Self::Host => "host",
+        }
+    }
+}
+
+impl fmt::Display for Path {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.name())
+    }
 }
 
 /// An operation of Burn's backend traits.
@@ -79,7 +100,7 @@ impl Operation {
 /// * `native(f)` and `view(f)`: `f` is given the arguments, tensors by reference, and may decline.
 /// * `host`: Flex's method of that name.
 /// * `data { … }` and `composed { … }`: the body is written out.
-/// * `host { … }`: also, for what is not a plain call.
+/// * `native { … }` and `host { … }`: also, for what is not a plain call.
 ///
 /// Methods after `composed:` are left to the trait, which composes them of others.
 macro_rules! operations {

@@ -29,8 +29,8 @@ pub struct Loss {
     pub weight: Tensor,
 }
 
-/// What [`nll_loss`] makes of logarithms of probabilities, f32 of [rows, classes]; targets, i64 of [rows]; and
-/// weights, f32 of [classes].
+/// What [`nll_loss`] makes of logarithms of probabilities, f32 of rows by classes; targets, i64, one a
+/// row; and weights, f32, one a class.
 ///
 /// # Errors
 ///

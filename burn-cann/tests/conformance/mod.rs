@@ -10,6 +10,7 @@ pub mod cases_module;
 pub mod cases_quantised;
 pub mod compare;
 pub mod inputs;
+mod training;
 
 use burn_backend::{Backend, TensorData, TensorMetadata, read_sync};
 use inputs::Inputs;

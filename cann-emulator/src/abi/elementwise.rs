@@ -332,7 +332,7 @@ of_one! { elementwise, mut:
     aclnnRoundGetWorkspaceSize, aclnnRound: WIDE, Same
         => |x| by_number!(x.dtype, T => map(<T as Arithmetic>::round));
     aclnnIsFiniteGetWorkspaceSize, aclnnIsFinite: USUAL, Bool
-        => |x| by_number!(x.dtype, T => map(|x: T| i64::from(Arithmetic::is_finite(x))));
+        => |x| by_number!(x.dtype, T => map(|x: T| i64::from(Arithmetic::finite(x))));
     aclnnLogicalNotGetWorkspaceSize, aclnnLogicalNot: USUAL, Bool
         => |_x| map(|x: f64| i64::from(!x.is_true()));
     aclnnBitwiseNotGetWorkspaceSize, aclnnBitwiseNot: BITS, Same => |x| {

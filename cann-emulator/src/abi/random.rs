@@ -71,7 +71,7 @@ pub unsafe extern "C" fn aclnnInplaceNormalGetWorkspaceSize(
     phase_one("aclnnInplaceNormal", workspace_size, executor, |operands| {
         operands.target("selfRef", target, FLOATS)?;
         ensure!(
-            deviation >= 0.0,
+            (0.0..).contains(&deviation),
             ACLNN_ERR_PARAM_INVALID,
             "std is {deviation}; it must not be negative"
         );

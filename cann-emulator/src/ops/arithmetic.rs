@@ -23,7 +23,8 @@ pub(crate) trait Arithmetic: Sized {
     fn sign(self) -> Self;
     fn round(self) -> Self;
     fn relu(self) -> Self;
-    fn is_finite(self) -> bool;
+    /// Neither infinite nor NaN.
+    fn finite(self) -> bool;
 }
 
 /// Functions of floats.
@@ -127,7 +128,7 @@ macro_rules! floats {
             fn relu(self) -> Self {
                 if self < 0.0 { 0.0 } else { self }
             }
-            fn is_finite(self) -> bool {
+            fn finite(self) -> bool {
                 $type::is_finite(self)
             }
         }
@@ -274,7 +275,7 @@ impl Arithmetic for i64 {
     fn relu(self) -> Self {
         self.max(0)
     }
-    fn is_finite(self) -> bool {
+    fn finite(self) -> bool {
         true
     }
 }

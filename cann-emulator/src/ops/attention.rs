@@ -1,102 +1,166 @@
-//! Attention of one head, in f32.
+//! Attention and its gradient, a head at a time, in f32.
 
 use super::matmul::product;
+use super::sum;
 
-/// What a head gives, and the greatest score and the sum of exponentials of each row, for the gradient.
-pub struct Head {
-    pub output: Vec<f32>,
-    pub greatest: Vec<f32>,
-    pub sums: Vec<f32>,
-}
-
-/// The sizes of a head.
+/// Sizes of one call. Heads of queries share those of keys and values in groups.
 #[derive(Clone, Copy)]
-pub struct Sizes {
-    pub queries: usize,
-    pub keys: usize,
-    pub width: usize,
+pub(crate) struct Sizes {
+    pub(crate) batch: usize,
+    pub(crate) heads: usize,
+    pub(crate) groups: usize,
+    pub(crate) queries: usize,
+    pub(crate) keys: usize,
+    pub(crate) width: usize,
 }
 
-/// `softmax(scale · query · keyᵀ) · value`, without the scores where `mask` is true. Of a row without any
-/// score, `zero_rows` says whether the result is zero or the mean of all values.
-pub fn head(
-    [query, key, value]: [&[f32]; 3],
-    mask: Option<&[bool]>,
+impl Sizes {
+    /// The place of a head of queries among the heads of all batches, and that of its keys.
+    fn heads(self) -> impl Iterator<Item = (usize, usize)> {
+        (0..self.batch * self.heads).map(move |head| {
+            let (batch, own) = (head / self.heads, head % self.heads);
+            (head, batch * self.groups + own * self.groups / self.heads)
+        })
+    }
+}
+
+/// Part `place` of values in parts of `length`.
+fn part(values: &[f32], place: usize, length: usize) -> &[f32] {
+    &values[place * length..][..length]
+}
+
+fn transposed(values: &[f32], rows: usize, columns: usize) -> Vec<f32> {
+    let mut turned = Vec::with_capacity(values.len());
+    for column in 0..columns {
+        turned.extend((0..rows).map(|row| values[row * columns + column]));
+    }
+    turned
+}
+
+/// What attention gives: the result, and the maximum and sum of each row of scores.
+pub(crate) struct Attended {
+    pub(crate) output: Vec<f32>,
+    pub(crate) most: Vec<f32>,
+    pub(crate) total: Vec<f32>,
+}
+
+/// `softmax(scale · q·kᵀ)·v`, all of [batch, heads, tokens, width]. `masked(head, query, key)` leaves a score
+/// out; a row without any is zero, with a sum of zero.
+pub(crate) fn attention(
+    (q, k, v): (&[f32], &[f32], &[f32]),
     sizes: Sizes,
     scale: f32,
-    zero_rows: bool,
-) -> Head {
+    masked: impl Fn(usize, usize, usize) -> bool,
+) -> Attended {
     let Sizes {
         queries,
         keys,
         width,
+        ..
     } = sizes;
-    let mut turned = vec![0.0; key.len()];
-    for (place, value) in key.iter().enumerate() {
-        turned[place % width * keys + place / width] = *value;
-    }
-    let mut scores = product(query, &turned, queries, width, keys);
-    let (mut greatest, mut sums) = (Vec::new(), Vec::new());
-    for (row, scores) in scores.chunks_mut(keys).enumerate() {
-        let hidden = |place: usize| mask.is_some_and(|mask| mask[row * keys + place]);
-        let without = (0..keys).all(hidden);
-        for (place, score) in scores.iter_mut().enumerate() {
-            *score = match (hidden(place), without) {
-                (false, _) => *score * scale,
-                (true, false) => f32::NEG_INFINITY,
-                // All are as good as each other.
-                (true, true) => 0.0,
+    let (mut output, mut most, mut total) = (Vec::with_capacity(q.len()), Vec::new(), Vec::new());
+    for (head, group) in sizes.heads() {
+        let kt = transposed(part(k, group, keys * width), keys, width);
+        let mut scores = product(part(q, head, queries * width), &kt, queries, width, keys);
+        for (query, row) in scores.chunks_exact_mut(keys).enumerate() {
+            for (key, score) in row.iter_mut().enumerate() {
+                *score = if masked(head, query, key) {
+                    f32::NEG_INFINITY
+                } else {
+                    *score * scale
+                };
+            }
+            let greatest = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+            let shift = if greatest == f32::NEG_INFINITY {
+                0.0
+            } else {
+                greatest
             };
+            row.iter_mut()
+                .for_each(|score| *score = (*score - shift).exp());
+            let sum = sum(row);
+            let share = if sum > 0.0 { 1.0 / sum } else { 0.0 };
+            row.iter_mut().for_each(|power| *power *= share);
+            most.push(shift);
+            total.push(sum);
         }
-        let most = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-        scores
-            .iter_mut()
-            .for_each(|score| *score = (*score - most).exp());
-        let total = super::sum(scores);
-        let divisor = if without && zero_rows {
-            f32::INFINITY
-        } else {
-            total
-        };
-        scores.iter_mut().for_each(|score| *score /= divisor);
-        greatest.push(most);
-        sums.push(total);
+        output.extend(product(
+            &scores,
+            part(v, group, keys * width),
+            queries,
+            keys,
+            width,
+        ));
     }
-    let output = product(&scores, value, queries, keys, width);
-    Head {
+    Attended {
         output,
-        greatest,
-        sums,
+        most,
+        total,
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const SIZES: Sizes = Sizes {
-        queries: 2,
-        keys: 3,
-        width: 1,
+/// The gradients by q, k and v, from that of the result and what [`attention`] gave.
+pub(crate) fn attention_grad(
+    (q, k, v): (&[f32], &[f32], &[f32]),
+    (dy, y): (&[f32], &[f32]),
+    (most, total): (&[f32], &[f32]),
+    sizes: Sizes,
+    scale: f32,
+    masked: impl Fn(usize, usize, usize) -> bool,
+) -> (Vec<f32>, Vec<f32>, Vec<f32>) {
+    let Sizes {
+        queries,
+        keys,
+        width,
+        ..
+    } = sizes;
+    let (mut dq, mut dk, mut dv) = (
+        Vec::with_capacity(q.len()),
+        vec![0.0; k.len()],
+        vec![0.0; v.len()],
+    );
+    let add = |to: &mut [f32], values: Vec<f32>| {
+        to.iter_mut()
+            .zip(values)
+            .for_each(|(to, value)| *to += value);
     };
-
-    #[test]
-    fn masked_scores_don_t_count() {
-        let operands: [&[f32]; 3] = [&[1.0, 2.0], &[0.0, 1.0, 5.0], &[1.0, 2.0, 100.0]];
-        let mask = [false, false, true, false, true, true];
-        let found = head(operands, Some(&mask), SIZES, 1.0, true);
-        let second = 1f32.exp() / (1.0 + 1f32.exp());
-        assert!((found.output[0] - (1.0 + second)).abs() < 1e-6);
-        assert_eq!(found.output[1], 1.0);
-        assert_eq!((found.greatest[1], found.sums[1]), (0.0, 1.0));
+    for (head, group) in sizes.heads() {
+        let (q, k) = (part(q, head, queries * width), part(k, group, keys * width));
+        let (dy, y) = (
+            part(dy, head, queries * width),
+            part(y, head, queries * width),
+        );
+        let mut shares = product(q, &transposed(k, keys, width), queries, width, keys);
+        let vt = transposed(part(v, group, keys * width), keys, width);
+        let mut dscores = product(dy, &vt, queries, width, keys);
+        for query in 0..queries {
+            let row = head * queries + query;
+            let products: Vec<f32> = part(dy, query, width)
+                .iter()
+                .zip(part(y, query, width))
+                .map(|(dy, y)| dy * y)
+                .collect();
+            let along = sum(&products);
+            for key in 0..keys {
+                let share = &mut shares[query * keys + key];
+                *share = if masked(head, query, key) || total[row] == 0.0 {
+                    0.0
+                } else {
+                    (*share * scale - most[row]).exp() / total[row]
+                };
+                let dscore = &mut dscores[query * keys + key];
+                *dscore = *share * (*dscore - along) * scale;
+            }
+        }
+        dq.extend(product(&dscores, k, queries, keys, width));
+        let turned = transposed(&dscores, queries, keys);
+        let place = group * keys * width..(group + 1) * keys * width;
+        add(
+            &mut dk[place.clone()],
+            product(&turned, q, keys, queries, width),
+        );
+        let turned = transposed(&shares, queries, keys);
+        add(&mut dv[place], product(&turned, dy, keys, queries, width));
     }
-
-    #[test]
-    fn a_row_without_scores_is_zero_or_the_mean() {
-        let operands: [&[f32]; 3] = [&[1.0, 2.0], &[0.0, 1.0, 5.0], &[1.0, 2.0, 6.0]];
-        let mask = [true; 6];
-        let of = |zero_rows| head(operands, Some(&mask), SIZES, 1.0, zero_rows).output;
-        assert_eq!(of(true), [0.0, 0.0]);
-        assert!(of(false).iter().all(|value| (value - 3.0).abs() < 1e-6));
-    }
+    (dq, dk, dv)
 }

@@ -1,11 +1,11 @@
-//! The maths of the operators, on plain slices of f32.
+//! The maths of the operators, on plain slices of f32, or of any type that operators compute in.
 //!
 //! Inputs are exact in f32; what these functions return is rounded once when it is stored. Where an
 //! operator rounds in between, the function takes the rounding and says so. The order of sums on a device
 //! is not documented; here they are summed in pairs.
 
 pub(crate) mod arithmetic;
-pub mod attention;
+pub(crate) mod attention;
 pub mod glu;
 pub mod grouped_matmul;
 pub(crate) mod index;

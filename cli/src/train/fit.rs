@@ -12,6 +12,7 @@ use anyhow::{Context, anyhow};
 use burn::data::dataloader::{DataLoader, DataLoaderBuilder};
 use burn::data::dataset::Dataset;
 use burn::data::dataset::transform::{SamplerDataset, SamplerDatasetOptions};
+use burn::tensor::Device;
 use burn::train::metric::{LearningRateMetric, LossMetric};
 use burn::train::{Interrupter, Learner, SupervisedTraining};
 use kernels_models::CausalLm;
@@ -42,7 +43,7 @@ pub fn fit(
     let device = settings.device.device()?.autodiff();
     device.seed(settings.seed);
     let model = Trainee {
-        model: settings.model.init(&device),
+        model: initial(settings, &device),
     };
     let learner = Learner::new(model, optimiser::adamw(), optimiser::schedule(settings)?);
 
@@ -81,6 +82,16 @@ pub fn fit(
         points: history.take()?,
         model: result.model.model,
     })
+}
+
+/// The initial model. It is drawn on the CPU, so that a seed means one model on every device.
+fn initial(settings: &Settings, device: &Device) -> CausalLm {
+    let here = Device::flex().autodiff();
+    here.seed(settings.seed);
+    let model = settings.model.init(&here);
+    // Parameters are drawn when they are first looked at.
+    model.named_parameters();
+    model.fork(device)
 }
 
 /// Random sequences, drawn with replacement: as many as the steps up to the next validation take.

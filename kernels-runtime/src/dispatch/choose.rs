@@ -213,7 +213,7 @@ impl Ask<'_> {
             return Some(Reason::FusionBarrier);
         }
         let (limits, tensors) = (implementation.limits?, self.tensors?);
-        limits(tensors).err()
+        limits(key, tensors).err()
     }
 }
 

@@ -68,7 +68,7 @@ impl Tally {
     ) -> Decision {
         let key = Self::key(query);
         match self.find(key) {
-            Some((slot, outcome)) if is_within_limits(outcome, tensors) => {
+            Some((slot, outcome)) if is_within_limits(site, outcome, tensors) => {
                 slot.calls.fetch_add(1, Ordering::Relaxed);
                 outcome.decision()
             }
@@ -130,7 +130,7 @@ impl Tally {
         }
         // Counted below, once it is known whether the tensors are taken.
         let outcome = self.remember_anew(site, query, key, 0);
-        if !is_within_limits(&outcome, tensors) {
+        if !is_within_limits(site, &outcome, tensors) {
             return self.decide_within(site, query, key, tensors);
         }
         self.remember(key, outcome, 1);
@@ -256,12 +256,16 @@ impl Slot {
 }
 
 #[inline]
-fn is_within_limits(outcome: &Outcome, tensors: Option<&[&DispatchTensor]>) -> bool {
+fn is_within_limits(
+    site: &SiteSpec,
+    outcome: &Outcome,
+    tensors: Option<&[&DispatchTensor]>,
+) -> bool {
     let Outcome::Fused(_, implementation) = outcome else {
         return true;
     };
     match (implementation.limits, tensors) {
-        (Some(limits), Some(tensors)) => limits(tensors).is_ok(),
+        (Some(limits), Some(tensors)) => limits(&site.key, tensors).is_ok(),
         _ => true,
     }
 }

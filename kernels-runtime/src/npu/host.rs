@@ -1,5 +1,6 @@
 //! What the server says of an NPU, and the kernels that it has.
 
+use super::limits;
 use crate::dispatch::{DeviceKind, ascend_capability};
 use crate::remote::{Host, Identity, Kernels};
 use burn_cann::backend::{CannBackend, CannDevice};
@@ -12,6 +13,7 @@ impl Host for CannBackend {
                 kind: DeviceKind::Npu,
                 capability: 0,
                 name: format!("{device}, which can't be opened"),
+                facts: Vec::new(),
             };
         };
         let device = stream.device();
@@ -24,10 +26,11 @@ impl Host for CannBackend {
             kind: DeviceKind::Npu,
             capability: ascend_capability(platform.soc.name()),
             name: format!("{}, {toolkit}", platform.soc),
+            facts: limits::facts(platform),
         }
     }
 
     fn kernels(kernels: Kernels<Self>) -> Kernels<Self> {
-        kernels
+        kernels.all()
     }
 }

@@ -44,7 +44,7 @@ pub(crate) mod base;
 mod device;
 mod host;
 pub(crate) mod kernels;
-mod limits;
+pub(crate) mod limits;
 pub(crate) mod refused;
 pub(crate) mod views;
 

@@ -102,3 +102,44 @@ pub(crate) fn present(
     let why = format!("{what} is {is}, but the semantics are {key}");
     Err(Refused::new(Reason::Semantics, why))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_of_operators_have_dispatch_s_reasons() {
+        let soc = || "Ascend910A".to_owned();
+        let of = |refusal: Refusal| {
+            let words = refusal.to_string();
+            let refused = Refused::from(refusal);
+            assert_eq!(refused.to_string(), words);
+            refused.reason
+        };
+        let processor = Refusal::Processor {
+            what: "RmsNorm",
+            soc: soc(),
+        };
+        assert_eq!(of(processor), Reason::Capability);
+        let version = Refusal::Version {
+            what: "it",
+            needed: "9.0",
+            found: "8.5".to_owned(),
+        };
+        assert_eq!(of(version), Reason::CannotLoad);
+        let dtype = Refusal::Dtype {
+            operand: "x",
+            found: DType::F64,
+            expected: "f32".to_owned(),
+        };
+        assert_eq!(of(dtype), Reason::Dtype);
+        assert_eq!(of(Refusal::Empty { operand: "x" }), Reason::Shape);
+        assert_eq!(of(Refusal::Strides { operand: "x" }), Reason::Layout);
+        let value = Refusal::Value {
+            what: "k",
+            found: "0".to_owned(),
+            expected: "positive",
+        };
+        assert_eq!(of(value), Reason::Semantics);
+    }
+}

@@ -1,14 +1,11 @@
 //! Views that operators take.
 
-use super::{Result, base};
+use super::Result;
 use burn_cann::{Layout, LayoutError, Spec, Stream, Tensor};
 
 /// The tensor itself if its elements lie one after the other, else a copy of which that holds.
 pub(crate) fn contiguous(stream: &Stream, tensor: &Tensor) -> Result<Tensor> {
-    if tensor.layout().is_contiguous() {
-        return Ok(tensor.clone());
-    }
-    base::copy(stream, tensor)
+    Ok(burn_cann::ops::contiguous(stream, tensor)?)
 }
 
 /// A contiguous tensor, or a copy, in another shape.
@@ -39,14 +36,6 @@ pub(crate) fn as_rows(spec: &Spec) -> Result<Layout, LayoutError> {
 pub(crate) fn rows(spec: &Spec) -> usize {
     let kept = spec.rank().saturating_sub(1);
     spec.shape()[..kept].iter().product()
-}
-
-/// An axis of one in front of axis `at`.
-pub(crate) fn unsqueezed(layout: &Layout, at: usize) -> Result<Layout, LayoutError> {
-    let (mut shape, mut strides) = (layout.shape().to_vec(), layout.strides().to_vec());
-    shape.insert(at, 1);
-    strides.insert(at, 1);
-    Layout::strided(shape, strides, layout.offset())
 }
 
 /// The last axis, of `2 n`, as pairs of neighbours in two axes: `[.., 2, n]`, all the first ones and then all

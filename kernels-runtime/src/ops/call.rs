@@ -33,7 +33,20 @@ pub(crate) fn implementation<const N: usize>(
     key: SemanticsKey,
     tensors: [&DispatchTensor; N],
 ) -> Result<&'static Implementation, Reason> {
-    crate::dispatch::best(kernel, &key, Query::of_tensors(&key, &tensors))
+    let found = crate::dispatch::best(kernel, &key, Query::of_tensors(&key, &tensors))?;
+    within_limits(found, &key, &tensors)
+}
+
+/// The implementation, if it takes these tensors.
+pub(crate) fn within_limits(
+    found: &'static Implementation,
+    key: &SemanticsKey,
+    tensors: &[&DispatchTensor],
+) -> Result<&'static Implementation, Reason> {
+    match found.limits {
+        Some(limits) => limits(key, tensors).map(|()| found),
+        None => Ok(found),
+    }
 }
 
 /// What references compute in: f64 for f64, else f32.

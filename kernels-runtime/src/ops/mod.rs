@@ -16,4 +16,6 @@ mod optional;
 #[cfg(feature = "cpu")]
 pub use optional::Optional;
 
-pub(crate) use call::{compute_dtype, implementation, mixed, same_dtype_as, wrong_launch};
+pub(crate) use call::{
+    compute_dtype, implementation, mixed, same_dtype_as, within_limits, wrong_launch,
+};

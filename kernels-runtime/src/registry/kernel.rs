@@ -60,9 +60,9 @@ pub struct Implementation {
     pub launch: Launch,
 }
 
-/// Whether an implementation takes the tensors of a call, which stand in the order of the
-/// operation's operands; else [`Reason::Shape`], [`Reason::Layout`] or whatever says it best.
-pub type Limits = fn(&[&DispatchTensor]) -> Result<(), Reason>;
+/// Whether an implementation takes the tensors of a call of these semantics, which stand in the order
+/// of the operation's operands; else [`Reason::Shape`], [`Reason::Layout`] or whatever says it best.
+pub type Limits = fn(&SemanticsKey, &[&DispatchTensor]) -> Result<(), Reason>;
 
 /// How an implementation is run. It has the shape that its operation needs.
 #[derive(Clone, Copy, Debug)]

@@ -1,5 +1,6 @@
 //! What a server says of a device before anything runs on it.
 
+use super::Identity;
 use super::wire::SCHEMA;
 use crate::dispatch::{DeviceKind, KernelOp};
 use serde::{Deserialize, Serialize};
@@ -18,6 +19,7 @@ pub(super) struct Declaration {
     pub(super) kind: DeviceKind,
     pub(super) capability: u16,
     pub(super) name: String,
+    pub(super) facts: Vec<(String, String)>,
     /// Names and versions of operations.
     pub(super) kernels: Vec<(String, u32)>,
     /// What tells one running machine and its files from another, if the system says.
@@ -25,13 +27,20 @@ pub(super) struct Declaration {
 }
 
 impl Declaration {
-    pub(super) fn new(kind: DeviceKind, capability: u16, name: String, ops: &[KernelOp]) -> Self {
+    pub(super) fn new(identity: Identity, ops: &[KernelOp]) -> Self {
+        let Identity {
+            kind,
+            capability,
+            name,
+            facts,
+        } = identity;
         Self {
             schema: SCHEMA,
             release: RELEASE.to_owned(),
             kind,
             capability,
             name,
+            facts,
             kernels: ops
                 .iter()
                 .map(|op| (op.name().to_owned(), op.version()))
@@ -103,10 +112,18 @@ fn host() -> Option<String> {
 mod tests {
     use super::*;
 
+    fn identity(name: &str) -> Identity {
+        Identity {
+            kind: DeviceKind::Cpu,
+            capability: 3,
+            name: name.to_owned(),
+            facts: vec![("soc".to_owned(), "none".to_owned())],
+        }
+    }
+
     #[test]
     fn a_declaration_travels_as_words() {
-        let name = "processor ü".to_owned();
-        let declared = Declaration::new(DeviceKind::Cpu, 3, name, &KernelOp::ALL);
+        let declared = Declaration::new(identity("processor ü"), &KernelOp::ALL);
         let words = declared.to_words();
         assert_eq!(words.len(), WORDS);
         assert_eq!(Declaration::from_words(&words), Some(declared.clone()));
@@ -118,7 +135,7 @@ mod tests {
 
     #[test]
     fn operations_of_another_version_are_not_declared() {
-        let mut declared = Declaration::new(DeviceKind::Cpu, 3, String::new(), &KernelOp::ALL);
+        let mut declared = Declaration::new(identity(""), &KernelOp::ALL);
         declared.kernels[0].1 += 1;
         declared.kernels.push(("later".to_owned(), 1));
         assert!(declared.kernels().eq(KernelOp::ALL.into_iter().skip(1)));

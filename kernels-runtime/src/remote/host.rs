@@ -14,6 +14,8 @@ pub struct Identity {
     pub capability: u16,
     /// For people, such as the model of the processor.
     pub name: String,
+    /// What else implementations have to know before they choose, by name.
+    pub facts: Vec<(String, String)>,
 }
 
 /// A backend whose devices can be served together with kernels for them.
@@ -31,6 +33,7 @@ impl Host for Flex {
             kind: DeviceKind::Cpu,
             capability: x86_64_level(),
             name: processor(),
+            facts: Vec::new(),
         }
     }
 

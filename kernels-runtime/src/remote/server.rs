@@ -213,12 +213,7 @@ impl Server {
         let identities: Vec<_> = devices.iter().map(B::identity).collect();
         let open = Arc::new(AtomicUsize::new(0));
         let declare = |(device, identity): (&B::Device, &Identity)| {
-            let Identity {
-                kind,
-                capability,
-                name,
-            } = identity.clone();
-            let declared = Declaration::new(kind, capability, name, kernels.offered());
+            let declared = Declaration::new(identity.clone(), kernels.offered());
             (device.id(), declared)
         };
         let talk = Talk {

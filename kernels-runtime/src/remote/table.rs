@@ -23,6 +23,8 @@ pub struct RemoteDevice {
     pub name: String,
     /// The operations that run as kernels on it.
     pub kernels: Vec<KernelOp>,
+    /// What else implementations have to know of it, by name.
+    pub facts: Vec<(String, String)>,
     /// Whether server and client are on one machine and see the same files.
     pub same_host: bool,
     pub(super) served: Served,
@@ -58,6 +60,7 @@ impl RemoteDevice {
             kernels,
             same_host: declared.is_same_host(),
             name: declared.name,
+            facts: declared.facts,
             session,
             token,
         }
@@ -109,6 +112,13 @@ pub fn describe(device: &Device) -> Option<RemoteDevice> {
 
 pub(super) fn entry(device: &Device) -> Option<Arc<RemoteDevice>> {
     look_up(device.as_dispatch().id(), Arc::clone)
+}
+
+/// What is known of the device of a tensor.
+#[cfg(feature = "npu")]
+pub(crate) fn of_tensor(tensor: &burn::backend::DispatchTensor) -> Option<Arc<RemoteDevice>> {
+    use burn::backend::TensorMetadata;
+    look_up(tensor.kind.device().id(), Arc::clone)
 }
 
 /// Burn's own handle of a remote device.

@@ -67,7 +67,7 @@ norms! {
 }
 
 /// Only even rows.
-fn even(tensors: &[&DispatchTensor]) -> Result<(), Reason> {
+fn even(_: &SemanticsKey, tensors: &[&DispatchTensor]) -> Result<(), Reason> {
     match tensors[0].shape()[1] % 2 {
         0 => Ok(()),
         _ => Err(Reason::Shape),
@@ -75,7 +75,7 @@ fn even(tensors: &[&DispatchTensor]) -> Result<(), Reason> {
 }
 
 /// Only rows of at most four elements.
-fn short(tensors: &[&DispatchTensor]) -> Result<(), Reason> {
+fn short(_: &SemanticsKey, tensors: &[&DispatchTensor]) -> Result<(), Reason> {
     match tensors[0].shape()[1] {
         0..=4 => Ok(()),
         _ => Err(Reason::Layout),

@@ -4,7 +4,8 @@ use burn_backend::ops::AttentionModuleOptions;
 
 use super::super::error::{Declined, Native};
 use super::super::tensor::CannTensor;
-use crate::ops::{attention, create, rearrange};
+use crate::ops::attention::{self, Axes, Mask, Settings};
+use crate::ops::{create, rearrange};
 use crate::{DType, Tensor};
 
 /// Attention without a mask of the caller's, or causal.
@@ -22,29 +23,44 @@ pub(in super::super) fn flash(
     if !free || options.softcap.is_some() {
         return Err(Declined::because("a mask, bias or cap of the caller's"));
     }
-    let ([_, _, queries, width], [_, _, keys, _]) = (query.sizes(), key.sizes()) else {
+    let ([_, heads, queries, width], [_, _, keys, _]) = (query.sizes(), key.sizes()) else {
         return Err(Declined::because("attention takes four dimensions"));
     };
-    let mask = if options.is_causal {
+    let held = if options.is_causal {
         Some(future(query, *queries, *keys)?)
     } else {
         None
     };
-    let scale = options.scale.unwrap_or(1.0 / (*width as f64).sqrt());
-    let (query_tensor, key, value) = (&query.tensor, &key.tensor, &value.tensor);
-    let found =
-        attention::flash_attention(query.on(), query_tensor, key, value, mask.as_ref(), scale)?;
+    let mask = match &held {
+        None => Mask::None,
+        Some(mask) if *keys <= SMALL => Mask::Full(mask),
+        Some(mask) => Mask::ToLast(mask),
+    };
+    let settings = Settings {
+        axes: Axes::Bnsd,
+        heads: *heads,
+        scale: options.scale.unwrap_or(1.0 / (*width as f64).sqrt()),
+    };
+    let (q, k, v) = (&query.tensor, &key.tensor, &value.tensor);
+    let found = attention::attention(query.on(), q, k, v, mask, settings)?;
     Ok(query.with(found.output))
 }
 
-/// What is ahead of each query, where the last query is beside the last key.
+/// Sequences for which a mask of all scores is no larger than the one that serves all sequences.
+const SMALL: usize = 2048;
+
+/// What is ahead of each query, where the last query is beside the last key; of long sequences the mask
+/// from which CANN makes that.
 fn future(query: &CannTensor, queries: usize, keys: usize) -> Native<Tensor> {
     let Some(ahead) = keys.checked_sub(queries) else {
         return Err(Declined::because(
             "the first queries have nothing to attend to",
         ));
     };
+    if keys > SMALL {
+        return Ok(attention::causal_mask(query.on())?);
+    }
     let all = create::full(query.on(), DType::Bool, [queries, keys], true)?;
-    let diagonal = i64::try_from(ahead).map_err(|_| Declined::because("too many keys"))? + 1;
-    Ok(rearrange::triu(query.on(), &all, diagonal)?)
+    // No more than `SMALL`.
+    Ok(rearrange::triu(query.on(), &all, ahead as i64 + 1)?)
 }

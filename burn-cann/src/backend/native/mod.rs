@@ -74,3 +74,39 @@ fn broadcast(one: &[usize], other: &[usize]) -> Native<Vec<usize>> {
         .collect::<Option<_>>()
         .ok_or_else(|| Declined::because(format!("shapes {one:?} and {other:?} don't go together")))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scalars_are_of_the_kind_of_their_tensor() {
+        let scalar = |value, dtype| scalar(value, dtype).ok();
+        assert_eq!(
+            scalar(BurnScalar::Int(3), DType::BF16),
+            Some(Scalar::Float(3.0))
+        );
+        assert_eq!(
+            scalar(BurnScalar::Float(-2.7), DType::I32),
+            Some(Scalar::Int(-2))
+        );
+        assert_eq!(
+            scalar(BurnScalar::Bool(true), DType::U8),
+            Some(Scalar::Int(1))
+        );
+        let truth = DType::Bool(burn_backend::BoolStore::Native);
+        assert_eq!(scalar(BurnScalar::UInt(1), truth), Some(Scalar::Bool(true)));
+        assert_eq!(scalar(BurnScalar::UInt(u64::MAX), DType::I64), None);
+        assert_eq!(scalar(BurnScalar::Float(1e19), DType::I64), None);
+        assert_eq!(scalar(BurnScalar::Float(f64::NAN), DType::I64), None);
+    }
+
+    #[test]
+    fn shapes_broadcast_from_the_end() {
+        let broadcast = |one: &[usize], other: &[usize]| broadcast(one, other).ok();
+        assert_eq!(broadcast(&[2, 1, 3], &[4, 1]), Some(vec![2, 4, 3]));
+        assert_eq!(broadcast(&[0], &[1]), Some(vec![0]));
+        assert_eq!(broadcast(&[], &[2]), Some(vec![2]));
+        assert_eq!(broadcast(&[2], &[3]), None);
+    }
+}

@@ -43,6 +43,8 @@ declare_kernel! {
         implementations: &[
             #[cfg(feature = "cpu")]
             cpu::IMPLEMENTATION,
+            #[cfg(feature = "npu")]
+            crate::npu::kernels::glu::IMPLEMENTATION,
         ],
     };
 }
@@ -151,4 +153,18 @@ impl Call {
             other => crate::ops::wrong_launch(implementation.name, "glu", &other),
         }
     }
+}
+
+/// Runs the kernel. Dispatch has found one for these tensors.
+#[cfg(feature = "cpu")]
+pub(crate) fn launch(call: Call) -> DispatchTensor {
+    let settings = Settings {
+        limit: call.limit,
+        sparsity: call.sparsity,
+    };
+    let tensors = match call.operands {
+        Operands::Separate { gate, up } => Tensors::Separate { gate, up },
+        Operands::Packed(gate_up) => Tensors::Packed(gate_up),
+    };
+    <burn::backend::Dispatch as GluBackend>::glu(tensors, settings, call.key)
 }

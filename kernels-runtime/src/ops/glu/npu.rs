@@ -324,15 +324,9 @@ fn parts(tensors: &Tensors<Tensor>, projections: Projections) -> Result<(Tensor,
         }
         Tensors::Packed(packed) => (packed, halves(packed.layout())?),
     };
-    let axis = apart.rank() - 2;
-    let part = |at: usize| -> Result<Tensor> {
-        let one = apart.clone().slice(axis, at..at + 1)?;
-        let (mut shape, mut strides) = (one.shape().to_vec(), one.strides().to_vec());
-        shape.remove(axis);
-        strides.remove(axis);
-        Ok(packed.with_layout(Layout::strided(shape, strides, one.offset())?)?)
-    };
-    Ok((part(0)?, part(1)?))
+    let apart = packed.with_layout(apart)?;
+    let axis = apart.shape().len() - 2;
+    Ok((apart.select(axis, 0)?, apart.select(axis, 1)?))
 }
 
 /// The last axis, of `2 n`, as `[.., 2, n]`.

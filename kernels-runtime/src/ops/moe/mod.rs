@@ -33,9 +33,21 @@ pub use unpermute::moe_unpermute;
 
 use crate::dispatch::{DeviceKind, KernelOp, Query, Reason, TensorType};
 
-/// The reason against the CPU kernels of this module, which take every float type.
-fn refuse_unless_cpu(op: KernelOp, query: Query) -> Result<(), Reason> {
+/// The reason against the kernels of this module: those of the CPU take every float type, those of
+/// an NPU what `npu` says.
+fn refuse(
+    op: KernelOp,
+    query: Query,
+    npu: impl FnOnce() -> Result<(), Reason>,
+) -> Result<(), Reason> {
     match query.tensors {
+        _ if cfg!(feature = "npu") && query.device == DeviceKind::Npu => {
+            if query.served.offers(op) {
+                npu()
+            } else {
+                Err(Reason::NotServed)
+            }
+        }
         _ if !cfg!(feature = "cpu") || query.device != DeviceKind::Cpu => {
             Err(Reason::NoImplementation)
         }

@@ -9,7 +9,7 @@
 
 #[cfg(feature = "cpu")]
 use super::permute::PermuteBackend;
-use super::refuse_unless_cpu;
+use super::refuse;
 use crate::dispatch::{KernelOp, Query, Reason};
 use crate::ops::{compute_dtype, same_dtype_as};
 use burn::backend::DispatchTensor;
@@ -53,14 +53,31 @@ pub fn fused(
             return Err(Reason::MixedDtypes);
         }
     }
-    let rows = rows.into_dispatch();
-    refuse_unless_cpu(KernelOp::Permute, Query::of_one_dtype(&[&rows]))?;
+    let (rows, row_map) = (rows.into_dispatch(), row_map.into_dispatch());
     let probs = probs.map(Tensor::into_dispatch);
-    Ok(Tensor::from_dispatch(launch(
-        rows,
-        row_map.into_dispatch(),
-        probs,
-    )))
+    refuse(KernelOp::Permute, Query::of_one_dtype(&[&rows]), || {
+        on_npu(&rows, &row_map, probs.as_ref())
+    })?;
+    Ok(Tensor::from_dispatch(launch(rows, row_map, probs)))
+}
+
+/// Why CANN's operators do not compute it.
+#[cfg(feature = "npu")]
+fn on_npu(
+    rows: &DispatchTensor,
+    row_map: &DispatchTensor,
+    probs: Option<&DispatchTensor>,
+) -> Result<(), Reason> {
+    crate::npu::limits::unpermute(rows, row_map, probs)
+}
+
+#[cfg(not(feature = "npu"))]
+fn on_npu(
+    _: &DispatchTensor,
+    _: &DispatchTensor,
+    _: Option<&DispatchTensor>,
+) -> Result<(), Reason> {
+    Err(Reason::NoImplementation)
 }
 
 #[cfg(feature = "cpu")]

@@ -41,6 +41,8 @@ declare_kernel! {
         implementations: &[
             #[cfg(feature = "cpu")]
             cpu::IMPLEMENTATION,
+            #[cfg(feature = "npu")]
+            crate::npu::kernels::rms_norm::IMPLEMENTATION,
         ],
     };
 }
@@ -131,4 +133,20 @@ impl Call {
             other => crate::ops::wrong_launch(implementation.name, "rms_norm", &other),
         }
     }
+}
+
+/// Runs the kernel. Dispatch has found one for these tensors.
+#[cfg(feature = "cpu")]
+pub(crate) fn launch(call: Call) -> DispatchTensor {
+    let settings = Settings {
+        eps: call.eps,
+        group_size: call.group_size,
+    };
+    <burn::backend::Dispatch as RmsNormBackend>::rms_norm(
+        call.x,
+        call.weight.into(),
+        call.gate.into(),
+        settings,
+        call.key,
+    )
 }

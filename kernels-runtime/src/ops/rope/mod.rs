@@ -46,6 +46,8 @@ declare_kernel! {
         implementations: &[
             #[cfg(feature = "cpu")]
             cpu::IMPLEMENTATION,
+            #[cfg(feature = "npu")]
+            crate::npu::kernels::rope::IMPLEMENTATION,
         ],
     };
 }
@@ -148,4 +150,19 @@ impl Call {
             other => crate::ops::wrong_launch(implementation.name, "rope", &other),
         }
     }
+}
+
+/// Runs the kernel. Dispatch has found one for these tensors.
+#[cfg(feature = "cpu")]
+pub(crate) fn launch(call: Call) -> (DispatchTensor, DispatchTensor) {
+    let Call {
+        q,
+        k,
+        cos,
+        sin,
+        key,
+    } = call;
+    let q = <burn::backend::Dispatch as RopeBackend>::rope(q, cos.clone(), sin.clone(), key);
+    let k = <burn::backend::Dispatch as RopeBackend>::rope(k, cos, sin, key);
+    (q, k)
 }

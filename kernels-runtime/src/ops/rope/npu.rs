@@ -21,7 +21,7 @@
 use super::check::rotary_width;
 use crate::dispatch::Reason;
 use crate::npu::refused::{one_float, shaped};
-use crate::npu::views::{contiguous, halves_by_turns, neighbours, reshaped, unsqueezed};
+use crate::npu::views::{contiguous, halves_by_turns, neighbours, reshaped};
 use crate::npu::{Refused, Result, base};
 use crate::semantics::{HeadLayout, RopeKey, RopeStyle, RotaryWidth, TableLayout};
 use burn_cann::ops::rotary::{Axes, Style, check, check_grad, rotary, rotary_grad};
@@ -256,7 +256,7 @@ impl<'a> Pass<'a> {
                 Axes::BatchSequenceHeads => 2,
                 _ => 1,
             };
-            Ok(table.with_layout(unsqueezed(table.layout(), heads)?)?)
+            Ok(table.unsqueeze(heads)?)
         };
         Ok(Self {
             stream,
@@ -366,11 +366,7 @@ fn whole_table(stream: &Stream, table: &Tensor, key: RopeKey) -> Result<Tensor> 
 
 /// `[a, b, ..]` to `[a, a, b, b, ..]` on the last axis.
 fn twice_in_a_row(stream: &Stream, table: &Tensor) -> Result<Tensor> {
-    let layout = table.layout();
-    let (mut shape, mut strides) = (layout.shape().to_vec(), layout.strides().to_vec());
-    shape.push(2);
-    strides.push(0);
-    let twice = table.with_layout(Layout::strided(shape, strides, layout.offset())?)?;
     let [b, s, w] = [table.shape()[0], table.shape()[1], table.shape()[2]];
-    Ok(base::copy(stream, &twice)?.reshape([b, s, 2 * w])?)
+    let twice = table.unsqueeze(3)?.expand([b, s, w, 2])?;
+    reshaped(stream, &twice, [b, s, 2 * w])
 }

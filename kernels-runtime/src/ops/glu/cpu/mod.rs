@@ -11,13 +11,13 @@ mod loops;
 mod rows;
 
 use super::autodiff::Tensors;
-use super::{Call, GluBackend, GluKernel, Operands, Settings};
+use super::{GluBackend, GluKernel, Settings};
 use crate::cpu::dispatch_dtype;
 use crate::dispatch::DeviceKind;
 use crate::registry::{CapabilityRange, FloatType, Implementation, Launch};
 use crate::semantics::{GluKey, SemanticsKey};
+use burn::backend::Flex;
 use burn::backend::flex::FlexTensor;
-use burn::backend::{Dispatch, DispatchTensor, Flex};
 
 pub(super) const IMPLEMENTATION: Implementation = Implementation {
     device: DeviceKind::Cpu,
@@ -28,21 +28,9 @@ pub(super) const IMPLEMENTATION: Implementation = Implementation {
     fusion_barrier: false,
     capability: CapabilityRange::ANY,
     limits: None,
-    launch: Launch::Glu(launch),
+    launch: Launch::Glu(super::launch),
     accepts: |key| matches!(key, SemanticsKey::Glu(_)),
 };
-
-fn launch(call: Call) -> DispatchTensor {
-    let settings = Settings {
-        limit: call.limit,
-        sparsity: call.sparsity,
-    };
-    let tensors = match call.operands {
-        Operands::Separate { gate, up } => Tensors::Separate { gate, up },
-        Operands::Packed(gate_up) => Tensors::Packed(gate_up),
-    };
-    <Dispatch as GluBackend>::glu(tensors, settings, call.key)
-}
 
 impl GluBackend for Flex {
     fn glu(tensors: Tensors<Self>, settings: Settings, key: GluKey) -> FlexTensor {

@@ -61,6 +61,10 @@ declare_kernel! {
             cpu::IMPLEMENTATION,
             #[cfg(feature = "cpu")]
             super::router::IMPLEMENTATION,
+            #[cfg(feature = "npu")]
+            crate::npu::kernels::experts::IMPLEMENTATION,
+            #[cfg(feature = "npu")]
+            crate::npu::kernels::router::IMPLEMENTATION,
         ],
     };
 }
@@ -109,6 +113,7 @@ pub fn fused(
     let semantics = SemanticsKey::Moe(key);
     let query = Query::of_tensors(&semantics, &call.tensors());
     let implementation = crate::dispatch::best(KERNEL, &semantics, query)?;
+    let implementation = crate::ops::within_limits(implementation, &semantics, &call.tensors())?;
     Ok(call.run(implementation))
 }
 

@@ -250,16 +250,18 @@ pub fn forward(
             .transpose()?;
         return Ok((base::filled(stream, x.dtype(), x.shape(), 0.0)?, kept));
     }
-    let sorted = pass.sort(x)?;
-    let (unit, kept) = pass.unit(&sorted, keep)?;
+    let Sorted {
+        rows,
+        row_of_slot,
+        counts,
+    } = pass.sort(x)?;
+    let (unit, kept) = pass.unit(&rows, &counts, keep)?;
+    drop(rows);
     let rows = pass
         .weights(DOWN)
-        .cleared_product(stream, &unit, &sorted.counts, Over::Inputs)?;
+        .cleared_product(stream, &unit, &counts, Over::Inputs)?;
     let probs = base::cast(stream, routing, x.dtype())?;
-    Ok((
-        unpermute(stream, &rows, &sorted.row_of_slot, Some(&probs))?,
-        kept,
-    ))
+    Ok((unpermute(stream, &rows, &row_of_slot, Some(&probs))?, kept))
 }
 
 /// The gradients that are wanted, from `dy`, that of the result, and what [`forward`] kept.
@@ -384,9 +386,8 @@ impl<'a> Pass<'a> {
     }
 
     /// The gated unit of the rows, and gate and up if they are kept.
-    fn unit(&self, sorted: &Sorted, keep: bool) -> Result<(Tensor, Option<Tensor>)> {
+    fn unit(&self, rows: &Tensor, counts: &Tensor, keep: bool) -> Result<(Tensor, Option<Tensor>)> {
         let Self { stream, plan, .. } = self;
-        let Sorted { rows, counts, .. } = sorted;
         let settings = glu::Settings::default();
         let gate = self
             .weights(GATE)

@@ -20,7 +20,7 @@ mod reference;
 pub use autodiff::{GroupedMatmulBackend, GroupedMatmulKernel};
 pub use reference::reference;
 
-use super::{Stack, refuse_unless_cpu};
+use super::{Stack, refuse};
 use crate::dispatch::{KernelOp, Query, Reason};
 use crate::semantics::ExpertLayout;
 use burn::backend::DispatchTensor;
@@ -49,9 +49,33 @@ pub fn fused(
     let (x, counts) = (x.into_dispatch(), counts.into_dispatch());
     let weights = weights.into_dispatch();
     for weight in &weights {
-        refuse_unless_cpu(KernelOp::GroupedMatmul, Query::of_one_dtype(&[&x, weight]))?;
+        let query = Query::of_one_dtype(&[&x, weight]);
+        refuse(KernelOp::GroupedMatmul, query, || {
+            on_npu(&x, &counts, &weights, layout)
+        })?;
     }
     Ok(Tensor::from_dispatch(launch(x, counts, weights, layout)))
+}
+
+/// Why CANN's operators do not compute it.
+#[cfg(feature = "npu")]
+fn on_npu(
+    x: &DispatchTensor,
+    counts: &DispatchTensor,
+    weights: &[DispatchTensor],
+    layout: ExpertLayout,
+) -> Result<(), Reason> {
+    crate::npu::limits::grouped_matmul(x, counts, weights, layout)
+}
+
+#[cfg(not(feature = "npu"))]
+fn on_npu(
+    _: &DispatchTensor,
+    _: &DispatchTensor,
+    _: &[DispatchTensor],
+    _: ExpertLayout,
+) -> Result<(), Reason> {
+    Err(Reason::NoImplementation)
 }
 
 #[cfg(feature = "cpu")]

@@ -30,7 +30,7 @@ mod slots;
 pub use autodiff::{PermuteBackend, PermuteKernel};
 pub use reference::reference;
 
-use super::refuse_unless_cpu;
+use super::refuse;
 use crate::dispatch::{KernelOp, Query, Reason};
 use burn::backend::DispatchTensor;
 use burn::tensor::{Int, IntDType, Tensor};
@@ -81,13 +81,35 @@ pub fn fused(
     let rows = check(&tokens, &indices, num_experts, num_out_tokens);
     let ints = tokens.device().settings().int_dtype;
     let tokens = tokens.into_dispatch();
-    refuse_unless_cpu(KernelOp::Permute, Query::of_one_dtype(&[&tokens]))?;
+    let (ids, query) = (
+        indices.clone().into_dispatch(),
+        Query::of_one_dtype(&[&tokens]),
+    );
+    refuse(KernelOp::Permute, query, || {
+        on_npu(&tokens, &ids, num_experts, rows)
+    })?;
     let (row_map, counts) = sort(indices.into_dispatch(), num_experts, rows, ints);
     Ok(Permuted {
         rows: Tensor::from_dispatch(spread(tokens, row_map.clone(), rows)),
         row_map: Tensor::from_dispatch(row_map),
         counts: Tensor::from_dispatch(counts),
     })
+}
+
+/// Why CANN's operators do not compute it.
+#[cfg(feature = "npu")]
+fn on_npu(
+    tokens: &DispatchTensor,
+    indices: &DispatchTensor,
+    num_experts: usize,
+    rows: usize,
+) -> Result<(), Reason> {
+    crate::npu::limits::permute(tokens, indices, num_experts, rows)
+}
+
+#[cfg(not(feature = "npu"))]
+fn on_npu(_: &DispatchTensor, _: &DispatchTensor, _: usize, _: usize) -> Result<(), Reason> {
+    Err(Reason::NoImplementation)
 }
 
 #[cfg(feature = "cpu")]

@@ -131,7 +131,7 @@ pub fn fused(
 
 /// Runs the kernel. Dispatch has found one for these tensors.
 #[cfg(feature = "cpu")]
-fn launch(call: Call) -> (DispatchTensor, DispatchTensor) {
+pub(crate) fn launch(call: Call) -> (DispatchTensor, DispatchTensor) {
     <burn::backend::Dispatch as RouterBackend>::route(
         call.logits,
         call.bias,

@@ -12,6 +12,7 @@
 //! | a correction, a choice from some groups | refused | as above |
 //! | weights in f32 of logits in a half type | logits cast first | `V` has the type of its input |
 //! | a scale | product | |
+//! | logits that are NaN | left to `V` | what it makes of them is not documented |
 //!
 //! Backward: the chosen logits' gradient, by `aclnnSoftmaxBackward` where the softmax is of the chosen and of all
 //! logits otherwise, at the places of the chosen in zeros.

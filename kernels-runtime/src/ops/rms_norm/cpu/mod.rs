@@ -6,14 +6,14 @@ mod before_norm;
 mod plain;
 
 use super::autodiff::{TensorGradients, Tensors};
-use super::{Call, RmsNormBackend, RmsNormKernel, Settings};
+use super::{RmsNormBackend, RmsNormKernel, Settings};
 use crate::cpu::{Element, Output, Real, Rows, dispatch_dtype};
 use crate::dispatch::DeviceKind;
 use crate::ops::Optional;
 use crate::registry::{CapabilityRange, FloatType, Implementation, Launch};
 use crate::semantics::{Gating, RmsNormKey, Rounding, SemanticsKey};
 use burn::backend::flex::{FlexTensor, Layout};
-use burn::backend::{Dispatch, DispatchTensor, Flex, Shape};
+use burn::backend::{Flex, Shape};
 use burn::tensor::{DType, bf16, f16};
 
 pub(super) const IMPLEMENTATION: Implementation = Implementation {
@@ -25,23 +25,9 @@ pub(super) const IMPLEMENTATION: Implementation = Implementation {
     fusion_barrier: false,
     capability: CapabilityRange::ANY,
     limits: None,
-    launch: Launch::RmsNorm(launch),
+    launch: Launch::RmsNorm(super::launch),
     accepts: |key| matches!(key, SemanticsKey::RmsNorm(_)),
 };
-
-fn launch(call: Call) -> DispatchTensor {
-    let settings = Settings {
-        eps: call.eps,
-        group_size: call.group_size,
-    };
-    <Dispatch as RmsNormBackend>::rms_norm(
-        call.x,
-        call.weight.into(),
-        call.gate.into(),
-        settings,
-        call.key,
-    )
-}
 
 impl RmsNormBackend for Flex {
     fn rms_norm(

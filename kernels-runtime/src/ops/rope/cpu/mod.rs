@@ -4,14 +4,14 @@
 mod angles;
 mod order;
 
-use super::{Call, RopeBackend, RopeKernel};
+use super::{RopeBackend, RopeKernel};
 use crate::cpu::{Element, Kernel, Output, Real, Rows, dispatch_dtype, run};
 use crate::dispatch::DeviceKind;
 use crate::registry::{CapabilityRange, FloatType, Implementation, Launch};
 use crate::semantics::{HeadLayout, RopeKey, RopeStyle, SemanticsKey};
 use angles::{Angles, halves};
+use burn::backend::Flex;
 use burn::backend::flex::FlexTensor;
-use burn::backend::{Dispatch, DispatchTensor, Flex};
 use order::{Direction, Halves, Neighbours, Places};
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -26,22 +26,9 @@ pub(super) const IMPLEMENTATION: Implementation = Implementation {
     fusion_barrier: false,
     capability: CapabilityRange::ANY,
     limits: None,
-    launch: Launch::Rope(launch),
+    launch: Launch::Rope(super::launch),
     accepts: |key| matches!(key, SemanticsKey::Rope(_)),
 };
-
-fn launch(call: Call) -> (DispatchTensor, DispatchTensor) {
-    let Call {
-        q,
-        k,
-        cos,
-        sin,
-        key,
-    } = call;
-    let q = <Dispatch as RopeBackend>::rope(q, cos.clone(), sin.clone(), key);
-    let k = <Dispatch as RopeBackend>::rope(k, cos, sin, key);
-    (q, k)
-}
 
 impl RopeBackend for Flex {
     fn rope(x: FlexTensor, cos: FlexTensor, sin: FlexTensor, key: RopeKey) -> FlexTensor {

@@ -1,11 +1,6 @@
 //! A training step of a small transformer, in the operations that Burn's layers, gradients and AdamW call:
 //! on the device as on the host, without a single wait or run on the host in it.
 
-#![cfg(feature = "backend")]
-
-mod common;
-mod conformance;
-
 use burn_backend::ops::AttentionModuleOptions;
 use burn_backend::tensor::IndexingUpdateOp;
 use burn_backend::{
@@ -13,9 +8,10 @@ use burn_backend::{
 };
 use burn_cann::backend::{self, CannBackend, CannDevice};
 use burn_flex::{Flex, FlexDevice};
-use common::Scenario;
-use conformance::inputs::{Form, Inputs};
-use conformance::{compare, f};
+
+use super::inputs::{Form, Inputs};
+use super::{compare, f};
+use crate::common::Scenario;
 
 const BATCH: usize = 2;
 const LENGTH: usize = 6;
@@ -220,7 +216,7 @@ fn read<B: Backend>(tensors: Vec<F<B>>) -> Vec<TensorData> {
 
 #[test]
 fn a_training_step_stays_on_the_device() {
-    Scenario::new("a_training_step_stays_on_the_device")
+    Scenario::new("conformance::training::a_training_step_stays_on_the_device")
         .set("BURN_CANN_FALLBACK", "deny")
         .run(|cann| {
             backend::install(cann.clone());

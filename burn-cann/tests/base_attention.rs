@@ -1,0 +1,390 @@
+//! Flash attention and its gradient beside f64: layouts, types, masks, groups of heads, and limits.
+
+mod common;
+
+use burn_cann::ops::attention::{self, Axes, Mask, Settings};
+use burn_cann::ops::{Kind, create};
+use burn_cann::{DType, Layout, Platform, Soc, Spec, Stream, Tensor, Version};
+use common::maths::{assert_close, noise, tensor, values, view};
+use common::{Scenario, device};
+
+/// A case's sizes.
+#[derive(Clone, Copy)]
+struct Sizes {
+    batch: usize,
+    heads: usize,
+    groups: usize,
+    queries: usize,
+    keys: usize,
+    width: usize,
+}
+
+const SIZES: Sizes = Sizes {
+    batch: 2,
+    heads: 4,
+    groups: 2,
+    queries: 5,
+    keys: 7,
+    width: 6,
+};
+
+/// The elements of [batch, heads, tokens, width] in a layout.
+fn in_axes(
+    axes: Axes,
+    x: &[f64],
+    heads: usize,
+    tokens: usize,
+    sizes: Sizes,
+) -> (Vec<f64>, Vec<usize>) {
+    let Sizes { batch, width, .. } = sizes;
+    let plain = Layout::contiguous([batch, heads, tokens, width]).unwrap();
+    let (order, shape): ([usize; 4], Vec<usize>) = match axes {
+        Axes::Bnsd => ([0, 1, 2, 3], vec![batch, heads, tokens, width]),
+        Axes::Bsnd => ([0, 2, 1, 3], vec![batch, tokens, heads, width]),
+        Axes::Bsh => ([0, 2, 1, 3], vec![batch, tokens, heads * width]),
+        Axes::Sbh => ([2, 0, 1, 3], vec![tokens, batch, heads * width]),
+    };
+    (view(x, &plain.permute(&order).unwrap()), shape)
+}
+
+/// Back to [batch, heads, tokens, width].
+fn by_head(axes: Axes, x: &[f64], heads: usize, tokens: usize, sizes: Sizes) -> Vec<f64> {
+    let Sizes { batch, width, .. } = sizes;
+    let (shape, order): ([usize; 4], [usize; 4]) = match axes {
+        Axes::Bnsd => ([batch, heads, tokens, width], [0, 1, 2, 3]),
+        Axes::Bsnd | Axes::Bsh => ([batch, tokens, heads, width], [0, 2, 1, 3]),
+        Axes::Sbh => ([tokens, batch, heads, width], [1, 2, 0, 3]),
+    };
+    view(
+        x,
+        &Layout::contiguous(shape).unwrap().permute(&order).unwrap(),
+    )
+}
+
+type Three = [Vec<f64>; 3];
+
+/// Attention and its gradients, all of [batch, heads, tokens, width].
+fn reference(
+    [q, k, v]: [&[f64]; 3],
+    dy: &[f64],
+    sizes: Sizes,
+    scale: f64,
+    masked: &dyn Fn(usize, usize, usize) -> bool,
+) -> (Vec<f64>, Three) {
+    let Sizes {
+        batch,
+        heads,
+        groups,
+        queries,
+        keys,
+        width,
+    } = sizes;
+    let mut y = vec![0.0; q.len()];
+    let (mut dq, mut dk, mut dv) = (vec![0.0; q.len()], vec![0.0; k.len()], vec![0.0; v.len()]);
+    for head in 0..batch * heads {
+        let group = head / heads * groups + head % heads / (heads / groups);
+        for query in 0..queries {
+            let (row, of) = ((head * queries + query) * width, |key: usize| {
+                (group * keys + key) * width
+            });
+            let dot = |a: &[f64], b: &[f64]| -> f64 { a.iter().zip(b).map(|(a, b)| a * b).sum() };
+            let powers: Vec<f64> = (0..keys)
+                .map(|key| {
+                    let score = dot(&q[row..][..width], &k[of(key)..][..width]) * scale;
+                    if masked(head, query, key) {
+                        0.0
+                    } else {
+                        score.exp()
+                    }
+                })
+                .collect();
+            let sum: f64 = powers.iter().sum();
+            let shares: Vec<f64> = powers
+                .iter()
+                .map(|power| if sum > 0.0 { power / sum } else { 0.0 })
+                .collect();
+            for key in 0..keys {
+                (0..width).for_each(|at| y[row + at] += shares[key] * v[of(key) + at]);
+            }
+            let along = dot(&dy[row..][..width], &y[row..][..width]);
+            for key in 0..keys {
+                let dshare = dot(&dy[row..][..width], &v[of(key)..][..width]);
+                let dscore = shares[key] * (dshare - along) * scale;
+                for at in 0..width {
+                    dq[row + at] += dscore * k[of(key) + at];
+                    dk[of(key) + at] += dscore * q[row + at];
+                    dv[of(key) + at] += shares[key] * dy[row + at];
+                }
+            }
+        }
+    }
+    (y, [dq, dk, dv])
+}
+
+/// Runs both directions and compares.
+fn compare(
+    stream: &Stream,
+    dtype: DType,
+    axes: Axes,
+    sizes: Sizes,
+    mask: Mask<&Tensor>,
+    masked: &dyn Fn(usize, usize, usize) -> bool,
+) {
+    let Sizes {
+        batch,
+        heads,
+        groups,
+        queries,
+        keys,
+        width,
+    } = sizes;
+    let put = |seed: u64, heads: usize, tokens: usize| {
+        let (memory, shape) = in_axes(
+            axes,
+            &noise(batch * heads * tokens * width, seed),
+            heads,
+            tokens,
+            sizes,
+        );
+        let (tensor, rounded) = tensor(stream, dtype, &memory, &shape);
+        (tensor, by_head(axes, &rounded, heads, tokens, sizes))
+    };
+    let (q, q64) = put(1, heads, queries);
+    let (k, k64) = put(2, groups, keys);
+    let (v, v64) = put(3, groups, keys);
+    let (dy, dy64) = put(4, heads, queries);
+    let settings = Settings {
+        axes,
+        heads,
+        scale: 0.6,
+    };
+    let found = attention::attention(stream, &q, &k, &v, mask, settings).unwrap();
+    let (y, gradients) = reference([&q64, &k64, &v64], &dy64, sizes, 0.6, masked);
+    let y_found = by_head(axes, &values(stream, &found.output), heads, queries, sizes);
+    assert_close(&y_found, &y, dtype, 1e-6);
+    assert_eq!(found.softmax_max.shape(), [batch, heads, queries, 8]);
+
+    let found =
+        attention::attention_backward(stream, &dy, [&q, &k, &v], mask, settings, &found).unwrap();
+    // Through the result as it was rounded.
+    let inside = common::maths::epsilon(dtype).max(2e-6) * 2.0;
+    for (found, expected, heads, tokens) in [
+        (found.dq, &gradients[0], heads, queries),
+        (found.dk, &gradients[1], groups, keys),
+        (found.dv, &gradients[2], groups, keys),
+    ] {
+        let found = by_head(axes, &values(stream, &found), heads, tokens, sizes);
+        assert_close(&found, expected, dtype, inside);
+    }
+}
+
+#[test]
+fn every_layout_and_type_with_shared_heads() {
+    Scenario::new("every_layout_and_type_with_shared_heads").run(|cann| {
+        let (_device, stream) = device(cann);
+        for dtype in [DType::F32, DType::F16, DType::BF16] {
+            for axes in [Axes::Bnsd, Axes::Bsnd, Axes::Bsh, Axes::Sbh] {
+                for groups in [1, 2, 4] {
+                    let sizes = Sizes { groups, ..SIZES };
+                    compare(&stream, dtype, axes, sizes, Mask::None, &|_, _, _| false);
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn every_kind_of_mask() {
+    Scenario::new("every_kind_of_mask").leaks().run(|cann| {
+        let (_device, stream) = device(cann);
+        let causal = attention::causal_mask(&stream).unwrap();
+        let Sizes {
+            batch,
+            heads,
+            queries,
+            keys,
+            ..
+        } = SIZES;
+        for (of, own) in [(batch, heads), (batch, 1), (1, 1)] {
+            let count = of * own * queries * keys;
+            // The first key is always seen.
+            let bits: Vec<f64> = noise(count, 8)
+                .iter()
+                .enumerate()
+                .map(|(at, x)| f64::from(*x > 0.2 && at % keys != 0))
+                .collect();
+            for dtype in [DType::Bool, DType::U8] {
+                let (mask, _) = tensor(&stream, dtype, &bits, &[of, own, queries, keys]);
+                let masked = |head: usize, query: usize, key: usize| {
+                    let (batch, head) = ((head / heads).min(of - 1), (head % heads).min(own - 1));
+                    bits[((batch * own + head) * queries + query) * keys + key] != 0.0
+                };
+                compare(
+                    &stream,
+                    DType::F32,
+                    Axes::Bsnd,
+                    SIZES,
+                    Mask::Full(&mask),
+                    &masked,
+                );
+                if (of, own) == (1, 1) {
+                    let flat = mask.reshape([queries, keys]).unwrap();
+                    compare(
+                        &stream,
+                        DType::F32,
+                        Axes::Bnsd,
+                        SIZES,
+                        Mask::Full(&flat),
+                        &masked,
+                    );
+                }
+            }
+        }
+        for (queries, keys) in [(5, 5), (3, 8), (8, 3)] {
+            let sizes = Sizes {
+                queries,
+                keys,
+                ..SIZES
+            };
+            let from_first = |_, query, key| key > query;
+            compare(
+                &stream,
+                DType::F32,
+                Axes::Bnsd,
+                sizes,
+                Mask::FromFirst(&causal),
+                &from_first,
+            );
+            // With fewer keys than queries, the first queries see nothing and give zeros.
+            let to_last = |_, query: usize, key: usize| key + queries > query + keys;
+            compare(
+                &stream,
+                DType::F32,
+                Axes::Bsh,
+                sizes,
+                Mask::ToLast(&causal),
+                &to_last,
+            );
+        }
+        // Another mask of that size is not the causal one.
+        let wrong = create::full(&stream, DType::Bool, [2048, 2048], false).unwrap();
+        let (x, _) = tensor(&stream, DType::F32, &noise(24, 1), &[1, 1, 4, 6]);
+        let settings = Settings {
+            axes: Axes::Bnsd,
+            heads: 1,
+            scale: 1.0,
+        };
+        let mask = Mask::FromFirst(&wrong);
+        let made = attention::attention(&stream, &x, &x, &x, mask, settings).unwrap();
+        let error = made.output.to_vec::<f32>(&stream).unwrap_err();
+        assert!(error.to_string().contains("above its diagonal"), "{error}");
+        drop(made);
+    });
+}
+
+#[test]
+fn views_are_read_where_they_lie() {
+    Scenario::new("views_are_read_where_they_lie").run(|cann| {
+        let (_device, stream) = device(cann);
+        let (x, _) = tensor(&stream, DType::F32, &noise(2 * 5 * 3 * 8, 1), &[2, 5, 3, 8]);
+        let settings = |axes| Settings {
+            axes,
+            heads: 3,
+            scale: 0.5,
+        };
+        let plain =
+            attention::attention(&stream, &x, &x, &x, Mask::None, settings(Axes::Bsnd)).unwrap();
+        let turned = x.permute(&[0, 2, 1, 3]).unwrap();
+        let of = settings(Axes::Bnsd);
+        let found =
+            attention::attention(&stream, &turned, &turned, &turned, Mask::None, of).unwrap();
+        let back = found.output.permute(&[0, 2, 1, 3]).unwrap();
+        let back = burn_cann::ops::contiguous(&stream, &back).unwrap();
+        assert_eq!(values(&stream, &back), values(&stream, &plain.output));
+    });
+}
+
+#[test]
+fn limits_are_refused() {
+    let a2 = Platform {
+        soc: Soc::from_name("Ascend910B1"),
+        version: Version::new("8.5.0"),
+        vector_cores: None,
+    };
+    let spec = |dtype, shape: &[usize]| Spec::contiguous(dtype, shape).unwrap();
+    let f32 = |shape: &[usize]| spec(DType::F32, shape);
+    let settings = |axes, heads| Settings {
+        axes,
+        heads,
+        scale: 1.0,
+    };
+    let kind = |q: &Spec, k: &Spec, mask: Mask<&Spec>, settings| {
+        attention::check(&a2, q, k, k, mask, settings)
+            .unwrap_err()
+            .kind()
+    };
+    let (q, of) = (f32(&[1, 4, 5, 8]), settings(Axes::Bnsd, 4));
+    assert_eq!(kind(&q, &f32(&[1, 3, 5, 8]), Mask::None, of), Kind::Shape);
+    assert_eq!(kind(&q, &f32(&[1, 4, 5, 6]), Mask::None, of), Kind::Shape);
+    assert_eq!(kind(&q, &f32(&[2, 4, 5, 8]), Mask::None, of), Kind::Shape);
+    assert_eq!(
+        kind(&q, &spec(DType::F16, &[1, 4, 5, 8]), Mask::None, of),
+        Kind::Dtype
+    );
+    assert_eq!(
+        kind(&q, &q, Mask::None, settings(Axes::Bnsd, 5)),
+        Kind::Value
+    );
+    assert_eq!(
+        kind(&q, &q, Mask::None, settings(Axes::Bsh, 4)),
+        Kind::Shape
+    );
+    let wide = f32(&[1, 1, 5, 769]);
+    assert_eq!(
+        kind(&wide, &wide, Mask::None, settings(Axes::Bnsd, 1)),
+        Kind::Shape
+    );
+    let many = f32(&[1, 257, 2, 8]);
+    assert_eq!(
+        kind(&many, &many, Mask::None, settings(Axes::Bnsd, 257)),
+        Kind::Shape
+    );
+    let hidden = f32(&[1, 5, 10]);
+    assert_eq!(
+        kind(&hidden, &hidden, Mask::None, settings(Axes::Bsh, 3)),
+        Kind::Shape
+    );
+    let mask = |dtype, shape: &[usize]| spec(dtype, shape);
+    assert_eq!(
+        kind(&q, &q, Mask::Full(&mask(DType::F32, &[5, 5])), of),
+        Kind::Dtype
+    );
+    assert_eq!(
+        kind(&q, &q, Mask::Full(&mask(DType::Bool, &[5, 4])), of),
+        Kind::Shape
+    );
+    assert_eq!(
+        kind(&q, &q, Mask::Full(&mask(DType::Bool, &[1, 2, 5, 5])), of),
+        Kind::Shape
+    );
+    assert_eq!(
+        kind(&q, &q, Mask::ToLast(&mask(DType::Bool, &[5, 5])), of),
+        Kind::Shape
+    );
+    let nan = Settings {
+        scale: f64::NAN,
+        ..of
+    };
+    assert_eq!(kind(&q, &q, Mask::None, nan), Kind::Value);
+    let statistics = f32(&[1, 4, 5, 8]);
+    let backward = |dy: &Spec, most: &Spec| {
+        let given = [dy, &q, most, &statistics];
+        attention::check_backward(&a2, [&q, &q, &q], Mask::None, of, given).map_err(|no| no.kind())
+    };
+    assert_eq!(backward(&q, &statistics), Ok(()));
+    assert_eq!(backward(&f32(&[1, 4, 5, 7]), &statistics), Err(Kind::Shape));
+    assert_eq!(
+        backward(&q, &spec(DType::F16, &[1, 4, 5, 8])),
+        Err(Kind::Dtype)
+    );
+}

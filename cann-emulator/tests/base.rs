@@ -1,0 +1,547 @@
+//! The base operators as a C program calls them: status codes of what is not documented, and those that
+//! `burn-cann` does not call.
+
+mod common;
+
+use std::ptr::{null, null_mut};
+
+use cann_emulator::abi::{
+    attention::*, copy::*, create::*, elementwise::*, index::*, matmul::*, meta::*, random::*,
+    rearrange::*, reduce::*, training::*,
+};
+use cann_sys::meta::*;
+use common::{BF16, F16, F32, PhaseTwo, Session, Tensor, assert_close, noise, run};
+
+type Status = Result<(), (i32, String)>;
+
+/// Phase one of an operator of three tensors.
+type OfThree = unsafe extern "C" fn(
+    *const aclTensor,
+    *const aclTensor,
+    *mut aclTensor,
+    *mut u64,
+    *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+
+fn three(one: OfThree, two: PhaseTwo, a: &Tensor, b: &Tensor, y: &Tensor) -> Status {
+    // SAFETY: handles are checked, the places are variables.
+    run(
+        |size, executor| unsafe { one(a.handle, b.handle, y.handle, size, executor) },
+        two,
+    )
+}
+
+fn scalar<T>(mut value: T, dtype: aclDataType) -> *mut aclScalar {
+    // SAFETY: a value of the dtype.
+    unsafe { aclCreateScalar((&raw mut value).cast(), dtype) }
+}
+
+fn destroy<const N: usize>(scalars: [*mut aclScalar; N]) {
+    for scalar in scalars {
+        // SAFETY: handles are checked.
+        assert_eq!(unsafe { aclDestroyScalar(scalar) }, 0);
+    }
+}
+
+fn ints(values: &[i64]) -> *mut aclIntArray {
+    // SAFETY: as many values as are said.
+    unsafe { aclCreateIntArray(values.as_ptr(), values.len() as u64) }
+}
+
+#[track_caller]
+fn refused(status: Status, text: &str) {
+    let (code, message) = status.expect_err("it must fail");
+    assert_eq!(code, ACLNN_ERR_PARAM_INVALID, "{message}");
+    assert!(message.contains(text), "{message}");
+}
+
+#[test]
+fn operands_of_two_tensors_have_one_dtype_and_fitting_shapes() {
+    let _session = Session::start();
+    let t = |dtype, shape: &[usize]| Tensor::empty(dtype, shape);
+    let mul =
+        |a: &Tensor, b: &Tensor, y: &Tensor| three(aclnnMulGetWorkspaceSize, aclnnMul, a, b, y);
+    let (x, y) = (t(F32, &[2, 3]), t(F32, &[2, 3]));
+    mul(&x, &t(F32, &[3]), &y).expect("broadcast");
+    refused(mul(&x, &t(F16, &[3]), &y), "other is f16");
+    refused(mul(&x, &t(F32, &[2]), &y), "cannot be broadcast");
+    refused(mul(&x, &x, &t(F32, &[3, 2])), "out has the shape");
+    refused(mul(&x, &x, &t(F16, &[2, 3])), "out is f16");
+    refused(
+        mul(
+            &t(ACL_UINT64, &[1]),
+            &t(ACL_UINT64, &[1]),
+            &t(ACL_UINT64, &[1]),
+        ),
+        "self is u64",
+    );
+    let deep = t(F32, &[1; 9]);
+    refused(mul(&deep, &deep, &deep), "9 axes");
+    let shared = Tensor::strided(F32, &[2, 3], Some(&[0, 1]), 0, 3);
+    mul(&shared, &shared, &y).expect("views are read");
+    refused(mul(&x, &x, &shared), "share memory");
+    let equal = three(aclnnEqTensorGetWorkspaceSize, aclnnEqTensor, &x, &x, &y);
+    refused(equal, "out is f32");
+    // SAFETY: handles are checked, the places are variables.
+    let null = run(
+        |size, executor| unsafe {
+            aclnnMulGetWorkspaceSize(x.handle, null(), y.handle, size, executor)
+        },
+        aclnnMul,
+    );
+    assert_eq!(null.expect_err("NULL").0, ACLNN_ERR_PARAM_NULLPTR);
+}
+
+#[test]
+fn scalars_keep_a_tensor_s_dtype() {
+    let _session = Session::start();
+    let (half, one) = (scalar(0.5f32, ACL_FLOAT), scalar(1i64, ACL_INT64));
+    let adds = |x: &Tensor, rhs, alpha, y: &Tensor| {
+        run(
+            // SAFETY: handles are checked, the places are variables.
+            |size, executor| unsafe {
+                aclnnAddsGetWorkspaceSize(x.handle, rhs, alpha, y.handle, size, executor)
+            },
+            aclnnAdds,
+        )
+    };
+    let whole = Tensor::integers(ACL_INT32, &[2], &[1, 2]);
+    let out = Tensor::empty(ACL_INT32, &[2]);
+    adds(&whole, one, one, &out).expect("integers");
+    assert_eq!(out.read_integers(), [2, 3]);
+    refused(adds(&whole, half, one, &out), "would make a float");
+    let (x, y) = (
+        Tensor::floats(F16, &[2], &[1.0, 2.0]),
+        Tensor::empty(F16, &[2]),
+    );
+    adds(&x, half, half, &y).expect("floats");
+    assert_eq!(y.read(), [1.25, 2.25]);
+    let bf16 = scalar(half::bf16::from_f32(2.0), BF16);
+    adds(&x, bf16, one, &y).expect("a scalar of another float type");
+    assert_eq!(y.read(), [3.0, 4.0]);
+    let clamp = |low, high| {
+        run(
+            // SAFETY: handles are checked, the places are variables.
+            |size, executor| unsafe {
+                aclnnClampGetWorkspaceSize(x.handle, low, high, y.handle, size, executor)
+            },
+            aclnnClamp,
+        )
+    };
+    clamp(null(), one.cast_const()).expect("one bound is enough");
+    assert_eq!(y.read(), [1.0, 1.0]);
+    assert_eq!(
+        clamp(null(), null()).expect_err("no bound").0,
+        ACLNN_ERR_PARAM_NULLPTR
+    );
+    let mode = |mode| {
+        run(
+            // SAFETY: handles are checked, the places are variables.
+            |size, executor| unsafe {
+                aclnnDivModsGetWorkspaceSize(x.handle, half, mode, y.handle, size, executor)
+            },
+            aclnnDivMods,
+        )
+    };
+    mode(2).expect("documented");
+    refused(mode(3), "mode is 3");
+    destroy([half, one, bf16]);
+    // A destroyed scalar is known to be.
+    let (code, text) = adds(&x, half, one, &y).expect_err("destroyed");
+    assert_eq!(code, ACLNN_ERR_PARAM_INVALID);
+    assert!(text.contains("was destroyed"), "{text}");
+}
+
+#[test]
+fn copies_and_fillings_check_what_they_write_to() {
+    let _session = Session::start();
+    let (x, y) = (
+        Tensor::floats(F32, &[3], &[1.5, 2.5, -1.0]),
+        Tensor::empty(ACL_INT64, &[3]),
+    );
+    let cast = |to, y: &Tensor| {
+        run(
+            // SAFETY: handles are checked, the places are variables.
+            |size, executor| unsafe {
+                aclnnCastGetWorkspaceSize(x.handle, to, y.handle, size, executor)
+            },
+            aclnnCast,
+        )
+    };
+    cast(ACL_INT64, &y).expect("documented");
+    assert_eq!(y.read_integers(), [1, 2, -1]);
+    refused(cast(ACL_INT32, &y), "out is i64");
+    refused(
+        cast(ACL_INT64, &Tensor::empty(ACL_INT64, &[2])),
+        "out has the shape",
+    );
+    let copy = |target: &Tensor, src: &Tensor| {
+        run(
+            // SAFETY: handles are checked, the places are variables.
+            |size, executor| unsafe {
+                aclnnInplaceCopyGetWorkspaceSize(target.handle, src.handle, size, executor)
+            },
+            aclnnInplaceCopy,
+        )
+    };
+    refused(copy(&Tensor::empty(F32, &[1]), &x), "selfRef has the shape");
+    let shared = Tensor::strided(F32, &[3], Some(&[0]), 0, 1);
+    refused(copy(&shared, &x), "share memory");
+    let mask = Tensor::integers(ACL_BOOL, &[3], &[1, 0, 1]);
+    let masked = |mask: &Tensor, fill: &Tensor| {
+        run(
+            // SAFETY: handles are checked, the places are variables.
+            |size, executor| unsafe {
+                aclnnInplaceMaskedFillTensorGetWorkspaceSize(
+                    x.handle,
+                    mask.handle,
+                    fill.handle,
+                    size,
+                    executor,
+                )
+            },
+            aclnnInplaceMaskedFillTensor,
+        )
+    };
+    masked(&mask, &Tensor::floats(F32, &[], &[9.0])).expect("documented");
+    assert_eq!(x.read(), [9.0, 2.5, 9.0]);
+    refused(
+        masked(&mask, &Tensor::empty(F32, &[2])),
+        "one element is needed",
+    );
+    refused(masked(&x, &Tensor::empty(F32, &[1])), "mask is f32");
+    let (start, end, step) = (
+        scalar(0i64, ACL_INT64),
+        scalar(5i64, ACL_INT64),
+        scalar(2i64, ACL_INT64),
+    );
+    let arange = |step, y: &Tensor| {
+        run(
+            // SAFETY: handles are checked, the places are variables.
+            |size, executor| unsafe {
+                aclnnArangeGetWorkspaceSize(start, end, step, y.handle, size, executor)
+            },
+            aclnnArange,
+        )
+    };
+    arange(step, &y).expect("documented");
+    assert_eq!(y.read_integers(), [0, 2, 4]);
+    refused(arange(start, &y), "no number of steps");
+    refused(
+        arange(step, &Tensor::empty(ACL_INT64, &[4])),
+        "out has the shape",
+    );
+    destroy([start, end, step]);
+}
+
+#[test]
+fn products_by_other_names_and_modes() {
+    let _session = Session::start();
+    let (a64, b64) = (noise(2 * 3 * 4, 1), noise(2 * 4 * 5, 2));
+    let (a, b) = (
+        Tensor::floats(F32, &[2, 3, 4], &a64),
+        Tensor::floats(F32, &[2, 4, 5], &b64),
+    );
+    let y = Tensor::empty(F32, &[2, 3, 5]);
+    let batched = |a: &Tensor, b: &Tensor, y: &Tensor, mode| {
+        run(
+            // SAFETY: handles are checked, the places are variables.
+            |size, executor| unsafe {
+                aclnnBatchMatMulGetWorkspaceSize(a.handle, b.handle, y.handle, mode, size, executor)
+            },
+            aclnnBatchMatMul,
+        )
+    };
+    batched(&a, &b, &y, 0).expect("documented");
+    let exact: Vec<f64> = (0..30)
+        .map(|at| {
+            let (batch, row, column) = (at / 15, at / 5 % 3, at % 5);
+            let terms = (0..4).map(|i| {
+                f64::from(a64[(batch * 3 + row) * 4 + i])
+                    * f64::from(b64[(batch * 4 + i) * 5 + column])
+            });
+            terms.sum()
+        })
+        .collect();
+    assert_close("batched", &y.read(), &exact, F32, 1e-6);
+    refused(batched(&a, &b, &y, 1), "cubeMathType 1");
+    refused(batched(&a, &a, &y, 0), "rows of 4 by columns of 3");
+    let (m, n) = (
+        Tensor::floats(F32, &[3, 4], &a64[..12]),
+        Tensor::floats(F32, &[4, 5], &b64[..20]),
+    );
+    refused(batched(&m, &n, &y, 0), "2 axes");
+    let z = Tensor::empty(F32, &[3, 5]);
+    // SAFETY: handles are checked, the places are variables.
+    run(
+        |size, executor| unsafe {
+            aclnnMmGetWorkspaceSize(m.handle, n.handle, z.handle, 0, size, executor)
+        },
+        aclnnMm,
+    )
+    .expect("documented");
+    assert_close("one", &z.read(), &exact[..15], F32, 1e-6);
+}
+
+#[test]
+fn reductions_check_axes_and_results() {
+    let _session = Session::start();
+    let (x, y) = (
+        Tensor::floats(F32, &[2, 3], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]),
+        Tensor::empty(F32, &[2]),
+    );
+    let sum = |axes: &[i64], to, y: &Tensor| {
+        let axes = ints(axes);
+        let status = run(
+            // SAFETY: handles are checked, the places are variables.
+            |size, executor| unsafe {
+                aclnnReduceSumGetWorkspaceSize(x.handle, axes, false, to, y.handle, size, executor)
+            },
+            aclnnReduceSum,
+        );
+        // SAFETY: made above.
+        unsafe { aclDestroyIntArray(axes) };
+        status
+    };
+    sum(&[-1], F32, &y).expect("axes from the end");
+    assert_eq!(y.read(), [6.0, 15.0]);
+    let whole = Tensor::empty(ACL_INT64, &[2]);
+    sum(&[1], ACL_INT64, &whole).expect("converted first");
+    assert_eq!(whole.read_integers(), [6, 15]);
+    let all = Tensor::empty(F32, &[]);
+    sum(&[], F32, &all).expect("no axes are all");
+    assert_eq!(all.read(), [21.0]);
+    refused(sum(&[2], F32, &y), "no axis 2");
+    refused(sum(&[1, -1], F32, &y), "named twice");
+    refused(sum(&[0], F32, &y), "out has the shape");
+    refused(sum(&[1], F16, &y), "out is f32");
+    let places = Tensor::empty(ACL_INT32, &[2]);
+    let most = |places: &Tensor| {
+        run(
+            // SAFETY: handles are checked, the places are variables.
+            |size, executor| unsafe {
+                aclnnMaxDimGetWorkspaceSize(
+                    x.handle,
+                    1,
+                    false,
+                    y.handle,
+                    places.handle,
+                    size,
+                    executor,
+                )
+            },
+            aclnnMaxDim,
+        )
+    };
+    most(&places).expect("documented");
+    assert_eq!(places.read_integers(), [2, 2]);
+    refused(most(&Tensor::empty(F32, &[2])), "indices is f32");
+    let softmax = |x: &Tensor, axis| {
+        run(
+            // SAFETY: handles are checked, the places are variables.
+            |size, executor| unsafe {
+                aclnnSoftmaxGetWorkspaceSize(x.handle, axis, x.handle, size, executor)
+            },
+            aclnnSoftmax,
+        )
+    };
+    softmax(&x, -2).expect("in place");
+    refused(softmax(&x, 2), "no axis 2");
+    refused(softmax(&whole, 0), "is i64");
+}
+
+#[test]
+fn indices_sorting_and_random_numbers_are_checked() {
+    let _session = Session::start();
+    let x = Tensor::floats(F32, &[2, 3], &[1.0, 5.0, 3.0, 2.0, 2.0, 9.0]);
+    let index = Tensor::integers(ACL_INT64, &[2], &[1, 1]);
+    let select = |index: &Tensor, axis, y: &Tensor| {
+        run(
+            // SAFETY: handles are checked, the places are variables.
+            |size, executor| unsafe {
+                aclnnIndexSelectGetWorkspaceSize(
+                    x.handle,
+                    axis,
+                    index.handle,
+                    y.handle,
+                    size,
+                    executor,
+                )
+            },
+            aclnnIndexSelect,
+        )
+    };
+    let y = Tensor::empty(F32, &[2, 3]);
+    select(&index, 0, &y).expect("documented");
+    assert_eq!(y.read(), [2.0, 2.0, 9.0, 2.0, 2.0, 9.0]);
+    refused(select(&index, 2, &y), "no axis 2");
+    refused(select(&index, 1, &y), "out has the shape");
+    refused(select(&x, 0, &y), "index is f32");
+    let top = |k, values: &Tensor, places: &Tensor| {
+        run(
+            // SAFETY: handles are checked, the places are variables.
+            |size, executor| unsafe {
+                aclnnTopkGetWorkspaceSize(
+                    x.handle,
+                    k,
+                    -1,
+                    true,
+                    true,
+                    values.handle,
+                    places.handle,
+                    size,
+                    executor,
+                )
+            },
+            aclnnTopk,
+        )
+    };
+    let (values, places) = (
+        Tensor::empty(F32, &[2, 1]),
+        Tensor::empty(ACL_INT64, &[2, 1]),
+    );
+    top(1, &values, &places).expect("documented");
+    assert_eq!(
+        (values.read(), places.read_integers()),
+        (vec![5.0, 9.0], vec![1, 2])
+    );
+    refused(top(4, &values, &places), "k is 4");
+    refused(
+        top(1, &values, &Tensor::empty(ACL_INT32, &[2, 1])),
+        "indicesOut is i32",
+    );
+    let uniform = |y: &Tensor, low, high| {
+        run(
+            // SAFETY: handles are checked, the places are variables.
+            |size, executor| unsafe {
+                aclnnInplaceUniformGetWorkspaceSize(y.handle, low, high, 1, 2, size, executor)
+            },
+            aclnnInplaceUniform,
+        )
+    };
+    uniform(&y, 0.0, 1.0).expect("documented");
+    refused(uniform(&y, 1.0, 0.0), "must not be greater");
+    refused(uniform(&places, 0.0, 1.0), "selfRef is i64");
+    let flip = |axes: &[i64]| {
+        let axes = ints(axes);
+        let status = run(
+            // SAFETY: handles are checked, the places are variables.
+            |size, executor| unsafe {
+                aclnnFlipGetWorkspaceSize(x.handle, axes, y.handle, size, executor)
+            },
+            aclnnFlip,
+        );
+        // SAFETY: made above.
+        unsafe { aclDestroyIntArray(axes) };
+        status
+    };
+    flip(&[-1]).expect("documented");
+    assert_eq!(y.read(), [3.0, 5.0, 1.0, 9.0, 2.0, 2.0]);
+    refused(flip(&[1, -1]), "named twice");
+}
+
+#[test]
+fn what_attention_and_adam_do_not_emulate_is_refused() {
+    let _session = Session::start();
+    let x = Tensor::floats(F32, &[1, 1, 4, 8], &noise(32, 1));
+    let (y, most) = (
+        Tensor::empty(F32, &[1, 1, 4, 8]),
+        Tensor::empty(F32, &[1, 1, 4, 8]),
+    );
+    let mask = Tensor::integers(ACL_BOOL, &[4, 4], &[0; 16]);
+    let attend = |mask: *const aclTensor,
+                  drop: *const aclTensor,
+                  keep,
+                  layout: &std::ffi::CStr,
+                  mode,
+                  end| {
+        run(
+            // SAFETY: handles are checked, the places are variables, the text ends.
+            |size, executor| unsafe {
+                aclnnFlashAttentionScoreGetWorkspaceSize(
+                    x.handle,
+                    x.handle,
+                    x.handle,
+                    null(),
+                    drop,
+                    null(),
+                    mask,
+                    null(),
+                    1.0,
+                    keep,
+                    end,
+                    end,
+                    1,
+                    layout.as_ptr().cast_mut(),
+                    0,
+                    mode,
+                    most.handle,
+                    most.handle,
+                    null(),
+                    y.handle,
+                    size,
+                    executor,
+                )
+            },
+            aclnnFlashAttentionScore,
+        )
+    };
+    attend(null(), null(), 1.0, c"BNSD", 0, 1 << 30).expect("documented");
+    attend(mask.handle, null(), 1.0, c"BNSD", 0, 1 << 30).expect("documented");
+    attend(mask.handle, null(), 1.0, c"BNSD", 1, 0).expect("mode 1 has no window");
+    refused(
+        attend(mask.handle, null(), 1.0, c"BNSD", 0, 2),
+        "leave some",
+    );
+    refused(
+        attend(mask.handle, null(), 1.0, c"BNSD", 2, 0),
+        "attenMask has the shape",
+    );
+    refused(
+        attend(mask.handle, null(), 1.0, c"BNSD", 4, 0),
+        "sparseMode 4",
+    );
+    refused(
+        attend(null(), mask.handle, 1.0, c"BNSD", 0, 0),
+        "dropMask is not emulated",
+    );
+    refused(
+        attend(null(), null(), 0.9, c"BNSD", 0, 0),
+        "keepProb is 0.9",
+    );
+    refused(
+        attend(null(), null(), 1.0, c"TND", 0, 0),
+        "inputLayout is TND",
+    );
+    refused(attend(null(), null(), 1.0, c"BSND", 0, 0), "headNum is 1");
+
+    let step = Tensor::integers(ACL_INT64, &[1], &[0]);
+    let adam = |largest: *mut aclTensor, amsgrad| {
+        run(
+            // SAFETY: handles are checked, the places are variables.
+            |size, executor| unsafe {
+                aclnnApplyAdamWV2GetWorkspaceSize(
+                    y.handle,
+                    y.handle,
+                    y.handle,
+                    largest,
+                    x.handle,
+                    step.handle,
+                    0.1,
+                    0.9,
+                    0.9,
+                    0.0,
+                    1e-8,
+                    amsgrad,
+                    false,
+                    size,
+                    executor,
+                )
+            },
+            aclnnApplyAdamWV2,
+        )
+    };
+    adam(null_mut(), false).expect("documented");
+    let none = adam(null_mut(), true).expect_err("the largest moment is missing");
+    assert_eq!(none.0, ACLNN_ERR_PARAM_NULLPTR);
+}

@@ -1,0 +1,70 @@
+//! The kernels of the NPU's backend: the operations' functions over CANN's operators, as Burn's
+//! backend calls them, and what dispatch knows of them.
+
+pub(crate) mod experts;
+pub(crate) mod glu;
+mod grouped_matmul;
+mod permute;
+pub(crate) mod rms_norm;
+pub(crate) mod rope;
+pub(crate) mod router;
+
+use super::Result;
+use crate::dispatch::DeviceKind;
+use crate::ops::moe::Many;
+use crate::registry::{CapabilityRange, FloatType, Implementation, Launch};
+use burn::tensor::IntDType;
+use burn_cann::backend::{CannBackend, CannTensor};
+use burn_cann::{DType, Tensor};
+
+/// What the implementations have in common; each says the rest.
+const BASE: Implementation = Implementation {
+    device: DeviceKind::Npu,
+    name: "aclnn",
+    dtypes: &[FloatType::F32, FloatType::F16, FloatType::Bf16],
+    gradient: true,
+    deterministic: true,
+    fusion_barrier: false,
+    // Ascend 910B and 910C, of which the limits are documented.
+    capability: CapabilityRange::new(40, 50),
+    accepts: |_| false,
+    limits: None,
+    launch: Launch::Custom,
+};
+
+/// A result as a tensor of the backend.
+///
+/// # Panics
+/// CANN failed. Burn's operations have no other way to say so.
+fn give(result: Result<Tensor>) -> CannTensor {
+    take(result.and_then(|tensor| Ok(CannTensor::new(tensor).map_err(cann)?)))
+}
+
+fn cann(error: burn_cann::backend::Error) -> burn_cann::Error {
+    match error {
+        burn_cann::backend::Error::Cann(error) => error,
+        // The device of a tensor is open.
+        other => unreachable!("{other}"),
+    }
+}
+
+/// # Panics
+/// As [`give`].
+fn take<T>(result: Result<T>) -> T {
+    result.unwrap_or_else(|error| panic!("the NPU failed: {error}"))
+}
+
+/// The tensors of groups.
+fn groups(groups: &Many<CannBackend>) -> Vec<Vec<Tensor>> {
+    let group = |group: &Vec<CannTensor>| group.iter().map(|one| one.tensor().clone()).collect();
+    groups.0.iter().map(group).collect()
+}
+
+/// CANN's name of a type of integers.
+fn ints(dtype: IntDType) -> DType {
+    match dtype {
+        IntDType::I64 => DType::I64,
+        IntDType::I32 => DType::I32,
+        other => panic!("the NPU sorts and routes with i32 and i64, not with {other:?}"),
+    }
+}

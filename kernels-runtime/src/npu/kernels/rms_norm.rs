@@ -1,0 +1,88 @@
+use super::{BASE, give, take};
+use crate::dispatch::Reason;
+use crate::npu::Refused;
+use crate::npu::limits::ask;
+use crate::ops::rms_norm::{self, RmsNormKernel, Settings, TensorGradients, Tensors, npu};
+use crate::registry::{Implementation, Launch};
+use crate::semantics::{Gating, Groups, RmsNormKey, Scale, SemanticsKey};
+use burn_cann::DType;
+use burn_cann::backend::{CannBackend, CannTensor};
+
+pub(crate) const IMPLEMENTATION: Implementation = Implementation {
+    // The gradient of the weight is summed in any order.
+    deterministic: false,
+    // The size of groups is a number of the call, which limits are not told.
+    accepts: |key| matches!(key, SemanticsKey::RmsNorm(key) if key.groups == Groups::One),
+    limits: Some(|key, tensors| {
+        let SemanticsKey::RmsNorm(key) = *key else {
+            unreachable!("other keys are not accepted")
+        };
+        ask(tensors, |platform, specs| {
+            let mut specs = specs.iter();
+            let mut next = || specs.next().expect("as many operands as the key has");
+            let tensors = npu::Tensors {
+                x: next(),
+                weight: (key.scale == Scale::Weight).then(&mut next),
+                gate: (key.gating != Gating::None).then(&mut next),
+            };
+            // CANN's operators round between the norm and the gate, which no key does.
+            if key.gating == Gating::AfterNorm && tensors.x.dtype != DType::F32 {
+                let why = "a gate after the norm is computed in f32 alone";
+                return Err(Refused::new(Reason::Dtype, why));
+            }
+            let settings = Settings {
+                eps: 1e-6,
+                group_size: None,
+            };
+            npu::decide(platform, &tensors, settings, key)
+        })
+    }),
+    launch: Launch::RmsNorm(rms_norm::launch),
+    ..BASE
+};
+
+fn tensors(tensors: &Tensors<CannBackend>) -> npu::Tensors<burn_cann::Tensor> {
+    let inner = |tensor: &CannTensor| tensor.tensor().clone();
+    npu::Tensors {
+        x: inner(&tensors.x),
+        weight: tensors.weight.as_ref().map(inner),
+        gate: tensors.gate.as_ref().map(inner),
+    }
+}
+
+impl RmsNormKernel for CannBackend {
+    fn rms_norm_forward(
+        given: Tensors<Self>,
+        settings: Settings,
+        key: RmsNormKey,
+    ) -> (CannTensor, CannTensor) {
+        let stream = given.x.stream();
+        let (y, rstd) = take(npu::forward(stream, &tensors(&given), settings, key));
+        (give(Ok(y)), give(Ok(rstd)))
+    }
+
+    fn rms_norm_backward(
+        dy: CannTensor,
+        given: Tensors<Self>,
+        rstd: CannTensor,
+        settings: Settings,
+        key: RmsNormKey,
+        weight_gradient: bool,
+    ) -> TensorGradients<Self> {
+        let gradients = take(npu::backward(
+            given.x.stream(),
+            dy.tensor(),
+            &tensors(&given),
+            rstd.tensor(),
+            settings,
+            key,
+            weight_gradient,
+        ));
+        let back = |tensor| give(Ok(tensor));
+        TensorGradients {
+            x: back(gradients.x),
+            weight: gradients.weight.map(back),
+            gate: gradients.gate.map(back),
+        }
+    }
+}

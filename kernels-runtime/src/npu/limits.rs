@@ -1,0 +1,150 @@
+//! What CANN's operators take, asked before a call is sent: of the tensors only types and shapes are
+//! known there. How they lie is not; what CANN takes contiguous only is copied on the device.
+
+use super::Refused;
+use crate::dispatch::Reason;
+use crate::ops::moe::{grouped_matmul, permute as permutation};
+use crate::semantics::ExpertLayout;
+use burn::backend::{DispatchTensor, TensorMetadata};
+use burn_cann::{DType, Platform, Soc, Spec, Version};
+
+const SOC: &str = "soc";
+const CANN: &str = "cann";
+const VECTOR_CORES: &str = "vector_cores";
+
+/// A platform, as a server declares it.
+pub(super) fn facts(platform: &Platform) -> Vec<(String, String)> {
+    let fact = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let mut facts = vec![fact(SOC, platform.soc.name())];
+    facts.extend(platform.version.text().map(|text| fact(CANN, text)));
+    let cores = platform.vector_cores.map(|cores| cores.to_string());
+    facts.extend(cores.map(|cores| fact(VECTOR_CORES, &cores)));
+    facts
+}
+
+/// Undoes [`facts`].
+fn platform(facts: &[(String, String)]) -> Platform {
+    let fact = |name: &str| {
+        let found = facts.iter().find(|(known, _)| known == name);
+        found.map(|(_, value)| value.as_str())
+    };
+    Platform {
+        soc: fact(SOC).map_or_else(Soc::unknown, Soc::from_name),
+        version: fact(CANN).map_or_else(Version::unknown, Version::new),
+        vector_cores: fact(VECTOR_CORES).and_then(|cores| cores.parse().ok()),
+    }
+}
+
+/// What `decide` says of tensors of these types and shapes on the first one's device.
+pub(super) fn ask<T>(
+    tensors: &[&DispatchTensor],
+    decide: impl FnOnce(&Platform, &[Spec]) -> Result<T, Refused>,
+) -> Result<(), Reason> {
+    let device = crate::remote::of_tensor(tensors[0]).ok_or(Reason::CannotLoad)?;
+    let specs = tensors.iter().map(|tensor| spec(tensor));
+    let specs = specs.collect::<Result<Vec<_>, _>>()?;
+    match decide(&platform(&device.facts), &specs) {
+        Ok(_) => Ok(()),
+        Err(refused) => {
+            tracing::debug!("refused by CANN's operators: {refused}");
+            Err(refused.reason)
+        }
+    }
+}
+
+fn spec(tensor: &DispatchTensor) -> Result<Spec, Reason> {
+    contiguous(
+        dtype(tensor.dtype()).ok_or(Reason::Dtype)?,
+        tensor.shape().as_slice(),
+    )
+}
+
+fn contiguous(dtype: DType, shape: &[usize]) -> Result<Spec, Reason> {
+    Spec::contiguous(dtype, shape).map_err(|_| Reason::Shape)
+}
+
+/// CANN's name of a type of Burn's.
+pub(super) fn dtype(dtype: burn::tensor::DType) -> Option<DType> {
+    use burn::tensor::DType as Burn;
+    Some(match dtype {
+        Burn::F64 => DType::F64,
+        Burn::F32 => DType::F32,
+        Burn::F16 => DType::F16,
+        Burn::BF16 => DType::BF16,
+        Burn::I64 => DType::I64,
+        Burn::I32 => DType::I32,
+        _ => return None,
+    })
+}
+
+/// Of moving tokens to rows.
+pub(crate) fn permute(
+    tokens: &DispatchTensor,
+    indices: &DispatchTensor,
+    num_experts: usize,
+    rows: usize,
+) -> Result<(), Reason> {
+    ask(&[tokens, indices], |platform, specs| {
+        let [tokens, indices] = specs else {
+            unreachable!("as many as were given")
+        };
+        permutation::npu::decide_sort(platform, indices, num_experts, rows)?;
+        let width = tokens.shape()[1];
+        permutation::npu::decide_move(platform, tokens.dtype, width, indices, None, rows)
+    })
+}
+
+/// Of adding rows up by token.
+pub(crate) fn unpermute(
+    rows: &DispatchTensor,
+    row_map: &DispatchTensor,
+    probs: Option<&DispatchTensor>,
+) -> Result<(), Reason> {
+    let tensors: Vec<_> = [rows, row_map].into_iter().chain(probs).collect();
+    ask(&tensors, |platform, specs| {
+        let ([rows, row_map], probs) = (&specs[..2], specs.get(2)) else {
+            unreachable!("as many as were given")
+        };
+        let [count, width] = [rows.shape()[0], rows.shape()[1]];
+        permutation::npu::decide_move(platform, rows.dtype, width, row_map, probs, count)
+    })
+}
+
+/// Of products of rows grouped by expert.
+pub(crate) fn grouped_matmul(
+    x: &DispatchTensor,
+    counts: &DispatchTensor,
+    weights: &[DispatchTensor],
+    layout: ExpertLayout,
+) -> Result<(), Reason> {
+    let tensors: Vec<_> = [x, counts].into_iter().chain(weights).collect();
+    ask(&tensors, |platform, specs| {
+        let weights: Vec<&Spec> = specs[2..].iter().collect();
+        grouped_matmul::npu::decide(platform, &specs[0], &specs[1], &weights, layout)
+    })
+}
+
+/// Integers of this shape, as specs of experts' indices.
+pub(super) fn indices(shape: &[usize]) -> Result<Spec, Refused> {
+    Ok(Spec::contiguous(DType::I32, shape)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_platform_is_told_and_understood() {
+        let told = Platform {
+            soc: Soc::from_name("Ascend910B3"),
+            version: Version::new("8.5.0"),
+            vector_cores: Some(40),
+        };
+        let understood = platform(&facts(&told));
+        assert_eq!(understood.soc, told.soc);
+        assert_eq!(understood.version.text(), told.version.text());
+        assert_eq!(understood.vector_cores, told.vector_cores);
+        let unknown = platform(&[]);
+        assert_eq!((unknown.soc, unknown.vector_cores), (Soc::unknown(), None));
+    }
+}

@@ -1,0 +1,229 @@
+//! Operations over CANN's operators where something fails, and on slow streams: errors that say so, the same results,
+//! and nothing left behind.
+
+#![cfg(feature = "npu")]
+
+mod npu;
+
+use burn_cann::{DType, Stream, Tensor};
+use common::Scenario;
+use kernels_runtime::npu::{NpuError, Result};
+use kernels_runtime::ops::moe::experts::{self, Settings, Wanted};
+use kernels_runtime::ops::moe::permute::npu as rows;
+use kernels_runtime::ops::moe::router::{self, Routing};
+use kernels_runtime::ops::{glu, rms_norm, rope};
+use kernels_runtime::semantics::*;
+use npu::*;
+
+const TOKENS: usize = 6;
+const HIDDEN: usize = 8;
+const EXPERTS: usize = 4;
+
+/// Forward and backward of every operation, one after the other. The sum of everything that came out.
+fn all(stream: &Stream) -> Result<f64> {
+    let mut results = norm_and_rope(stream)?;
+    results.extend(mixture(stream)?);
+    // Read at the end: nothing before this waits.
+    Ok(results.iter().flat_map(|tensor| read(stream, tensor)).sum())
+}
+
+fn norm_and_rope(stream: &Stream) -> Result<Vec<Tensor>> {
+    let bf16 = |shape: &[usize], seed| uploaded(stream, DType::BF16, shape, seed);
+    let key = RmsNormKey {
+        gating: Gating::AfterNorm,
+        ..RmsNormKey::GEMMA
+    };
+    let settings = rms_norm::Settings {
+        eps: 1e-6,
+        group_size: None,
+    };
+    let tensors = rms_norm::npu::Tensors {
+        x: bf16(&[TOKENS, HIDDEN], 1)?,
+        weight: Some(bf16(&[HIDDEN], 2)?),
+        gate: Some(bf16(&[TOKENS, HIDDEN], 3)?),
+    };
+    let (y, rstd) = rms_norm::npu::forward(stream, &tensors, settings, key)?;
+    let d_norm = rms_norm::npu::backward(stream, &y, &tensors, &rstd, settings, key, true)?;
+
+    let heads = y.reshape([1, 2, TOKENS / 2, HIDDEN])?;
+    let (cos, sin) = (
+        bf16(&[1, TOKENS / 2, HIDDEN / 4], 4)?,
+        bf16(&[1, TOKENS / 2, HIDDEN / 4], 5)?,
+    );
+    let key = RopeKey {
+        style: RopeStyle::Interleaved,
+        width: RotaryWidth::Partial,
+        table: TableLayout::Pairs,
+        ..RopeKey::LLAMA
+    };
+    let turned = rope::npu::forward(stream, &heads, &cos, &sin, key)?;
+    let d_heads = rope::npu::backward(stream, &turned, &cos, &sin, key)?;
+
+    let two = glu::npu::Tensors::Separate {
+        gate: tensors.x,
+        up: y,
+    };
+    let unit = glu::npu::forward(stream, &two, glu::Settings::default(), GluKey::SWIGLU)?;
+    let d_unit = glu::npu::backward(
+        stream,
+        &unit,
+        &two,
+        glu::Settings::default(),
+        GluKey::SWIGLU,
+    )?;
+    let glu::npu::Tensors::Separate { gate, up } = d_unit else {
+        panic!("two of two")
+    };
+    let mut results = vec![d_norm.x, turned, d_heads, unit, gate, up];
+    results.extend(d_norm.weight.into_iter().chain(d_norm.gate));
+    Ok(results)
+}
+
+fn mixture(stream: &Stream) -> Result<Vec<Tensor>> {
+    let f32s = |shape: &[usize], seed| uploaded(stream, DType::F32, shape, seed);
+    let routing = Routing::new(RouterKey::QWEN2_MOE, EXPERTS, 2).expect("two of four");
+    let logits = f32s(&[TOKENS, EXPERTS], 6)?;
+    let (weights, indices) = router::npu::forward(stream, &logits, &routing, DType::I64)?;
+    let tensors = experts::npu::Tensors {
+        x: f32s(&[TOKENS, HIDDEN], 7)?,
+        indices,
+        routing: weights,
+        weights: vec![
+            vec![f32s(&[EXPERTS, 12, HIDDEN], 8)?],
+            vec![],
+            vec![f32s(&[EXPERTS, HIDDEN, 6], 9)?],
+            vec![],
+            vec![],
+            vec![],
+        ],
+    };
+    let settings = Settings {
+        key: MoeKey::QWEN3,
+        limit: None,
+    };
+    let (y, kept) = experts::npu::forward(stream, &tensors, settings, true)?;
+    let wanted = Wanted {
+        x: true,
+        routing: true,
+        weights: tensors
+            .weights
+            .iter()
+            .map(|group| vec![true; group.len()])
+            .collect(),
+    };
+    let kept = kept.expect("it was to be kept");
+    let found = experts::npu::backward(stream, &y, &tensors, &kept, settings, &wanted)?;
+    let d_routing = found.routing.expect("it was wanted");
+    let d_logits = router::npu::backward(stream, &d_routing, &logits, &tensors.indices, &routing)?;
+    let (map, _) = rows::sort_slots(stream, &tensors.indices, EXPERTS, TOKENS * 2, DType::I32)?;
+    let spread = rows::spread(stream, &tensors.x, &map, TOKENS * 2)?;
+    let back = rows::weigh_rows(stream, &spread, &map, &tensors.routing)?;
+    let mut results = vec![y, d_logits, spread, back];
+    results.extend(found.x);
+    results.extend(found.weights.into_iter().flatten().flatten());
+    Ok(results)
+}
+
+fn uploaded(stream: &Stream, dtype: DType, shape: &[usize], seed: u64) -> Result<Tensor> {
+    let values = noise(shape.iter().product(), seed);
+    let f32s: Vec<f32> = values.iter().map(|value| *value as f32).collect();
+    let bf16s: Vec<half::bf16> = values.iter().copied().map(half::bf16::from_f64).collect();
+    Ok(match dtype {
+        DType::F32 => Tensor::from_slice(stream, &f32s, shape)?,
+        _ => Tensor::from_slice(stream, &bf16s, shape)?,
+    })
+}
+
+#[test]
+fn each_operator_that_fails_is_an_error_that_names_it() {
+    let name = "each_operator_that_fails_is_an_error_that_names_it";
+    for operator in [
+        "aclnnRmsNorm",
+        "aclnnRmsNormGrad",
+        "aclnnSwiGlu",
+        "aclnnSwiGluGrad",
+        "aclnnSilu",
+        "aclnnSiluBackward",
+        "aclnnRotaryPositionEmbeddingGrad",
+        "aclnnMoeGatingTopKSoftmaxV2",
+        "aclnnMoeTokenPermute",
+        "aclnnMoeTokenPermuteGrad",
+        "aclnnMoeTokenUnpermute",
+        "aclnnGroupedMatmulV5",
+        "aclnnAdds",
+        "aclnnMul",
+        "aclnnCast",
+        "aclnnCat",
+        "aclnnInplaceCopy",
+        "aclnnInplaceFillScalar",
+        "aclnnInplaceMaskedFillScalar",
+        "aclnnReduceSum",
+        "aclnnScatterAdd",
+        "aclnnSoftmax",
+        "aclnnSoftmaxBackward",
+        "aclnnSWhere",
+        "aclnnGeScalar",
+        "aclnnLtScalar",
+        "aclnnLogicalOr",
+    ] {
+        let scenario = Scenario::new(name).set("CANN_EMULATOR_FAIL", format!("{operator}=361001"));
+        on(scenario, |_, stream| {
+            let set = std::env::var("CANN_EMULATOR_FAIL").expect("set by the scenario");
+            let operator = set.split('=').next().expect("a name");
+            let error = all(stream).expect_err(operator);
+            assert!(matches!(error, NpuError::Cann(_)), "{error}");
+            assert!(error.to_string().contains(operator), "{operator}: {error}");
+        });
+        if common::inside() {
+            return;
+        }
+    }
+}
+
+#[test]
+fn too_little_memory_is_an_error_and_leaves_nothing() {
+    let name = "too_little_memory_is_an_error_and_leaves_nothing";
+    const LEAST: usize = 2;
+    const MOST: usize = 1024;
+    for kibibytes in [LEAST, 4, 6, 8, 12, 16, 20, 24, 32, 40, 48, 64, MOST] {
+        let scenario = Scenario::new(name).set("CANN_EMULATOR_MEMORY", kibibytes * 1024);
+        on(scenario, |_, stream| {
+            let bytes = std::env::var("CANN_EMULATOR_MEMORY").expect("set by the scenario");
+            let bytes: usize = bytes.parse().expect("a number");
+            match all(stream) {
+                Ok(_) => assert!(bytes > LEAST * 1024),
+                Err(error) => {
+                    assert!(bytes < MOST * 1024, "{error}");
+                    assert!(error.to_string().contains("out of memory"), "{error}");
+                }
+            }
+        });
+        if common::inside() {
+            return;
+        }
+    }
+}
+
+#[test]
+fn slow_streams_give_the_same() {
+    let name = "slow_streams_give_the_same";
+    on(
+        Scenario::new(name).set("CANN_EMULATOR_DELAY_US", 200),
+        |_, stream| {
+            let slow = all(stream).unwrap();
+            assert!((slow - all(stream).unwrap()).abs() < 1e-9);
+        },
+    );
+}
+
+/// Fresh executors each time, and kept ones with other addresses.
+#[test]
+fn kept_executors_give_the_same() {
+    on_the_emulator("kept_executors_give_the_same", |device, stream| {
+        let first = all(stream).unwrap();
+        let kept = all(stream).unwrap();
+        device.keep_executors(0);
+        let fresh = all(stream).unwrap();
+        assert!((first - kept).abs() < 1e-9 && (first - fresh).abs() < 1e-9);
+    });
+}
