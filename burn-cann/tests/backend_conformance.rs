@@ -182,6 +182,12 @@ fn what_the_device_declines_is_that_of_flex() {
 }
 
 #[test]
+fn special_values_are_those_of_flex() {
+    Scenario::new("special_values_are_those_of_flex")
+        .run(|cann| run(cann, cases_float::special(), cases_float::special(), false));
+}
+
+#[test]
 fn bool_operations_are_those_of_flex() {
     Scenario::new("bool_operations_are_those_of_flex")
         .run(|cann| run(cann, cases_bool::cases(), cases_bool::cases(), false));

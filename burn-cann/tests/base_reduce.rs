@@ -143,18 +143,24 @@ fn reductions_along_one_dimension() {
                         .map(|x| wrap(*x, dtype))
                         .collect();
                     assert_equal(&values(&stream, &found), &expected, dtype, 1e-6);
-                    let found = reduce::cumsum(&stream, &x, dim).unwrap();
-                    let shown = values(&stream, &found);
-                    for (run, expected) in runs(&shown, &[dim]).iter().zip(&all) {
-                        let mut sum = 0.0;
-                        let sums: Vec<f64> = expected
-                            .iter()
-                            .map(|x| {
-                                sum += x;
-                                wrap(sum, dtype)
-                            })
-                            .collect();
-                        assert_equal(run, &sums, dtype, 1e-6);
+                    type Step = fn(f64, f64) -> f64;
+                    let (add, multiply): (Step, Step) = (|a, b| a + b, |a, b| a * b);
+                    for (found, from, step) in [
+                        (reduce::cumsum(&stream, &x, dim), 0.0, add),
+                        (reduce::cumprod(&stream, &x, dim), 1.0, multiply),
+                    ] {
+                        let shown = values(&stream, &found.unwrap());
+                        for (run, expected) in runs(&shown, &[dim]).iter().zip(&all) {
+                            let mut running = from;
+                            let expected: Vec<f64> = expected
+                                .iter()
+                                .map(|x| {
+                                    running = step(running, *x);
+                                    wrap(running, dtype)
+                                })
+                                .collect();
+                            assert_equal(run, &expected, dtype, 1e-6);
+                        }
                     }
                 }
             }

@@ -6,6 +6,7 @@ use burn_std::QuantScheme;
 use super::device::{CannDevice, Place};
 use super::dtype;
 use super::error::Result;
+use super::view;
 use crate::{Stream, Tensor};
 
 /// A tensor of numbers or truth values on an NPU. Cheap to clone; views share their memory.
@@ -47,6 +48,21 @@ impl CannTensor {
     pub fn new(tensor: Tensor) -> Result<Self> {
         let device = CannDevice::new(u16::try_from(tensor.device().id()).unwrap_or(u16::MAX));
         Ok(Self::at(&device.place()?, tensor))
+    }
+
+    /// A tensor that was made beside this one, on its device: the result of an operator, say.
+    pub fn beside(&self, tensor: Tensor) -> Self {
+        Self::at(&self.place, tensor)
+    }
+
+    /// The elements one after the other: the same tensor if they lie so, else a copy on the device, which
+    /// [`copies`](super::copies) counts.
+    ///
+    /// # Errors
+    ///
+    /// Memory is short, or the copy failed.
+    pub fn contiguous(&self) -> crate::Result<Self> {
+        view::contiguous(self)
     }
 
     /// A tensor of `place`, of the type of Burn's that CANN's says.

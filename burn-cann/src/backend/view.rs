@@ -128,7 +128,7 @@ pub(super) fn reshape(tensor: &CannTensor, shape: Shape) -> Native<CannTensor> {
 }
 
 /// The elements one after the other: the same tensor if they lie so, else a copy, which is counted.
-pub(super) fn contiguous(tensor: &CannTensor) -> Native<CannTensor> {
+pub(super) fn contiguous(tensor: &CannTensor) -> crate::Result<CannTensor> {
     if tensor.tensor.layout().is_contiguous() {
         return Ok(tensor.clone());
     }

@@ -37,6 +37,8 @@ from!(f64 => Float, f32 => Float, i64 => Int, i32 => Int, bool => Bool);
 #[derive(Debug, Clone)]
 pub(crate) enum Constant {
     Scalar(Scalar),
+    /// A dimension where CANN wants it as a scalar, of i32.
+    Dimension(i32),
     Ints(Vec<i64>),
     Bools(Vec<bool>),
 }
@@ -66,6 +68,7 @@ impl Constant {
                 add(kind.into());
                 add(value);
             }
+            Self::Dimension(value) => add(i64::from(*value).into()),
             Self::Ints(values) => {
                 add((values.len() as i64).into());
                 values.iter().for_each(|&value| add(value.into()));
@@ -102,6 +105,7 @@ impl ConstantHandles {
                 Constant::Scalar(Scalar::Bool(value)) => {
                     Handle::Scalar(ScalarDescriptor::from_bool(cann, *value)?)
                 }
+                Constant::Dimension(value) => Handle::Scalar(ScalarDescriptor::new(cann, *value)?),
                 Constant::Ints(values) => Handle::Ints(IntArrayDescriptor::new(cann, values)?),
                 Constant::Bools(values) => Handle::Bools(BoolArrayDescriptor::new(cann, values)?),
             })

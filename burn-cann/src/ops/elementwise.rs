@@ -17,6 +17,9 @@ const WIDE: &[DType] = &[F32, F16, BF16, F64, I64, I32];
 /// What has a remainder with the dividend's sign.
 const FMOD: &[DType] = &[F32, F16, BF16, F64, I64, I32, I8, U8];
 
+/// What angles are given in.
+const ANGLES: &[DType] = &[F32, F16, F64];
+
 family! {
     /// Operators of two tensors.
     Binary of two;
@@ -62,6 +65,10 @@ family! {
 
     /// The rest of `a / b` rounded towards zero, with the sign of `a`.
     Fmod fmod(a, b => y), elementwise.aclnnFmodTensorGetWorkspaceSize, aclnnFmodTensor: FMOD, Same,
+        [] [] (a, b, y);
+
+    /// The angle of a point of height `a` and width `b`.
+    Atan2 atan2(a, b => y), elementwise.aclnnAtan2GetWorkspaceSize, aclnnAtan2: ANGLES, Same,
         [] [] (a, b, y);
 
     /// Bits that both have.

@@ -119,7 +119,7 @@ impl Along {
     }
 }
 
-/// What [`cumsum`] makes of `x`, numbers.
+/// What [`cumsum`] and [`cumprod`] make of `x`, numbers.
 ///
 /// # Errors
 ///
@@ -368,5 +368,25 @@ pub fn cumsum(stream: &Stream, x: &Tensor, dim: usize) -> Result<Tensor> {
     aclnn!(
         stream, reduce.aclnnCumsumGetWorkspaceSize, aclnnCumsum,
         tensors [x, y], constants [], attributes [axis], call(x, axis, code, y), out.clone(),
+    )
+}
+
+/// Each element's product with those before it along a dimension.
+///
+/// # Errors
+///
+/// Refused by [`check_cumsum`], or a call failed.
+pub fn cumprod(stream: &Stream, x: &Tensor, dim: usize) -> Result<Tensor> {
+    let spec = check_cumsum(stream.device().platform(), x.spec(), dim)?;
+    let out = Tensor::like(stream, &spec)?;
+    if spec.is_empty() {
+        return Ok(out);
+    }
+    let (y, code) = (&out, spec.dtype.code());
+    aclnn!(
+        stream, reduce.aclnnCumprodGetWorkspaceSize, aclnnCumprod,
+        tensors [x, y],
+        constants [axis: scalar = Constant::Dimension(dim as i32)], attributes [],
+        call(x, axis, code, y), out.clone(),
     )
 }

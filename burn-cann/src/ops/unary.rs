@@ -103,6 +103,38 @@ family! {
     Tan tan(x => y), elementwise.aclnnTanGetWorkspaceSize, aclnnTan: REALS, Same,
         [] [] (x, y);
 
+    /// The hyperbolic sine.
+    Sinh sinh(x => y), elementwise.aclnnSinhGetWorkspaceSize, aclnnSinh: REALS, Same,
+        [] [] (x, y);
+
+    /// The hyperbolic cosine.
+    Cosh cosh(x => y), elementwise.aclnnCoshGetWorkspaceSize, aclnnCosh: REALS, Same,
+        [] [] (x, y);
+
+    /// The angle of a sine.
+    Asin asin(x => y), elementwise.aclnnAsinGetWorkspaceSize, aclnnAsin: REALS, Same,
+        [] [] (x, y);
+
+    /// The angle of a cosine.
+    Acos acos(x => y), elementwise.aclnnAcosGetWorkspaceSize, aclnnAcos: REALS, Same,
+        [] [] (x, y);
+
+    /// The angle of a tangent.
+    Atan atan(x => y), elementwise.aclnnAtanGetWorkspaceSize, aclnnAtan: REALS, Same,
+        [] [] (x, y);
+
+    /// The inverse of [`sinh`].
+    Asinh asinh(x => y), elementwise.aclnnAsinhGetWorkspaceSize, aclnnAsinh: REALS, Same,
+        [] [] (x, y);
+
+    /// The inverse of [`cosh`].
+    Acosh acosh(x => y), elementwise.aclnnAcoshGetWorkspaceSize, aclnnAcosh: REALS, Same,
+        [] [] (x, y);
+
+    /// The inverse of [`tanh`].
+    Atanh atanh(x => y), elementwise.aclnnAtanhGetWorkspaceSize, aclnnAtanh: REALS, Same,
+        [] [] (x, y);
+
     /// The error function.
     Erf erf(x => y), elementwise.aclnnErfGetWorkspaceSize, aclnnErf: REALS, Same,
         [] [] (x, y);

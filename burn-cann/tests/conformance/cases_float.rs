@@ -80,6 +80,72 @@ pub fn cases<B: Backend>() -> Vec<Case<B>> {
     list
 }
 
+/// What operations make of what is not a number, infinite, or zero of either sign.
+pub fn special<B: Backend>() -> Vec<Case<B>> {
+    let mut list: Vec<Case<B>> = Vec::new();
+    macro_rules! one {
+        ($($name:ident)*) => { cases! { list: B; $($name: |c| vec![f::<B>(B::$name(c.f_special()))];)* } };
+    }
+    macro_rules! two {
+        ($($name:ident)*) => { cases! { list: B; $(
+            $name: |c| vec![f::<B>(B::$name(c.f_special(), c.f_distinct(1))), f::<B>(B::$name(c.f_distinct(1), c.f_special()))];
+        )* } };
+    }
+    macro_rules! by {
+        ($($name:ident)*) => { cases! { list: B; $(
+            $name: |c| vec![
+                f::<B>(B::$name(c.f_special(), S)),
+                f::<B>(B::$name(c.f(1), Scalar::Float(0.0))),
+                f::<B>(B::$name(c.f(1), Scalar::Float(f64::INFINITY))),
+            ];
+        )* } };
+    }
+    macro_rules! along {
+        ($($name:ident)*) => { cases! { list: B; $(
+            $name: |c| (0..3).map(|dim| f::<B>(B::$name(c.f_special(), dim))).collect();
+        )* } };
+    }
+    one!(float_exp float_log float_log1p float_sqrt float_recip float_abs float_neg float_sign float_sin
+        float_cos float_tan float_tanh float_sinh float_cosh float_asin float_acos float_atan float_asinh float_acosh
+        float_atanh float_erf float_round float_floor float_ceil float_trunc relu gelu
+        sigmoid log_sigmoid float_sum float_mean float_max float_min float_max_abs);
+    two!(float_atan2 float_add float_sub float_mul float_div float_remainder float_powf float_hypot);
+    by!(float_add_scalar float_sub_scalar float_mul_scalar float_div_scalar float_clamp_min float_clamp_max
+        leaky_relu);
+    along!(float_cumprod float_sum_dim float_mean_dim float_prod_dim float_max_dim float_min_dim float_cumsum softmax
+        log_softmax);
+    cases! { list: B;
+        float_powf_scalar: |c| vec![f::<B>(B::float_powf_scalar(c.f_special(), S))];
+        float_clamp: |c| vec![f::<B>(B::float_clamp(c.f_special(), Scalar::Float(-1.0), S))];
+        float_sort: |c| (0..3).map(|dim| f::<B>(B::float_sort(c.f_special(), dim, dim == 1))).collect();
+        float_topk: |c| vec![f::<B>(B::float_topk(c.f_special(), 2, 2))];
+        float_argmax: |c| (0..3).map(|dim| i::<B>(B::float_argmax(c.f_special(), dim, c.int))).collect();
+        float_argmin: |c| (0..3).map(|dim| i::<B>(B::float_argmin(c.f_special(), dim, c.int))).collect();
+        float_max_dim_with_indices: |c| {
+            let (values, places) = B::float_max_dim_with_indices(c.f_special(), 2, c.int);
+            vec![f::<B>(values), i::<B>(places)]
+        };
+        float_min_dim_with_indices: |c| {
+            let (values, places) = B::float_min_dim_with_indices(c.f_special(), 2, c.int);
+            vec![f::<B>(values), i::<B>(places)]
+        };
+        float_any: |c| vec![b::<B>(B::float_any(c.f_special(), NATIVE))];
+        float_all_dim: |c| vec![b::<B>(B::float_all_dim(c.f_special(), 1, NATIVE))];
+        float_mask_fill: |c| vec![f::<B>(B::float_mask_fill(c.f_special(), c.b(1), Scalar::Float(f64::NAN)))];
+        float_full: |c| vec![f::<B>(B::float_full(shape(&c.shape()), Scalar::Float(f64::NAN), &c.device, c.float))];
+        float_cast: |c| {
+            [FloatDType::F32, FloatDType::F16, FloatDType::BF16]
+                .map(|dtype| f::<B>(B::float_cast(c.f_special(), dtype)))
+                .into()
+        };
+        float_matmul: |c| {
+            let [x, y] = [1, 2].map(|_| c.f_values(&[1.0, f64::INFINITY, f64::NAN, 0.5, 2.0], &[5, 5]));
+            vec![f::<B>(B::float_matmul(x, y))]
+        };
+    }
+    list
+}
+
 fn made<B: Backend>(list: &mut Vec<Case<B>>) {
     cases! { list: B;
         float_from_data: |c| vec![f::<B>(c.f(1))];

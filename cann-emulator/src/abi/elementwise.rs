@@ -66,6 +66,9 @@ const RELU: &[aclDataType] = &[
     ACL_UINT8,
 ];
 
+/// What angles are given in.
+const ANGLES: &[aclDataType] = &[ACL_FLOAT, ACL_FLOAT16, ACL_DOUBLE];
+
 /// The result's dtype.
 enum Gives {
     /// The operands'.
@@ -255,6 +258,8 @@ of_two! {
     aclnnRemainderTensorTensorGetWorkspaceSize, aclnnRemainderTensorTensor: WIDE, Same
         => |x| arithmetic!(x, remainder);
     aclnnFmodTensorGetWorkspaceSize, aclnnFmodTensor: FMOD, Same => |x| arithmetic!(x, fmod);
+    aclnnAtan2GetWorkspaceSize, aclnnAtan2: ANGLES, Same
+        => |x| by_float!(x.dtype, T => zip(<T as Float>::atan2));
     aclnnBitwiseAndTensorGetWorkspaceSize, aclnnBitwiseAndTensor: BITS, Same
         => |_x| bits(|left, right| left & right);
     aclnnBitwiseOrTensorGetWorkspaceSize, aclnnBitwiseOrTensor: BITS, Same
@@ -349,6 +354,14 @@ of_one! { elementwise, mut:
     aclnnSinGetWorkspaceSize, aclnnSin: REALS, Same => |x| function!(x, sin);
     aclnnCosGetWorkspaceSize, aclnnCos: REALS, Same => |x| function!(x, cos);
     aclnnTanGetWorkspaceSize, aclnnTan: REALS, Same => |x| function!(x, tan);
+    aclnnSinhGetWorkspaceSize, aclnnSinh: REALS, Same => |x| function!(x, sinh);
+    aclnnCoshGetWorkspaceSize, aclnnCosh: REALS, Same => |x| function!(x, cosh);
+    aclnnAsinGetWorkspaceSize, aclnnAsin: REALS, Same => |x| function!(x, asin);
+    aclnnAcosGetWorkspaceSize, aclnnAcos: REALS, Same => |x| function!(x, acos);
+    aclnnAtanGetWorkspaceSize, aclnnAtan: REALS, Same => |x| function!(x, atan);
+    aclnnAsinhGetWorkspaceSize, aclnnAsinh: REALS, Same => |x| function!(x, asinh);
+    aclnnAcoshGetWorkspaceSize, aclnnAcosh: REALS, Same => |x| function!(x, acosh);
+    aclnnAtanhGetWorkspaceSize, aclnnAtanh: REALS, Same => |x| function!(x, atanh);
     aclnnErfGetWorkspaceSize, aclnnErf: REALS, Same => |x| function!(x, erf);
     aclnnFloorGetWorkspaceSize, aclnnFloor: REALS, Same => |x| function!(x, floor);
     aclnnCeilGetWorkspaceSize, aclnnCeil: REALS, Same => |x| function!(x, ceil);

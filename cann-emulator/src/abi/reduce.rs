@@ -380,6 +380,28 @@ fn along<T: Number>(
     })
 }
 
+/// Running sums or products.
+fn running(
+    operands: &mut Operands,
+    (input, output): (*const aclTensor, *const aclTensor),
+    at: i64,
+    to_dtype: aclDataType,
+    products: bool,
+) -> Outcome<Work> {
+    let input = operands.view("self", input, USUAL)?;
+    let at = axis(&input, at)?;
+    let output = operands.result("out", output, to_dtype, &input.shape)?;
+    check_dtype("out", &output, NUMBERS)?;
+    Ok(by_number!(to_dtype, T => {
+        let (from, combine): (T, fn(T, T) -> T) = if products {
+            (T::from_i64(1), Arithmetic::mul)
+        } else {
+            (T::from_i64(0), Arithmetic::add)
+        };
+        along(at, move |runs: &[Vec<T>]| maths::running(&runs[0], from, combine))
+    }))
+}
+
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aclnnCumsumGetWorkspaceSize(
     input: *const aclTensor,
@@ -390,11 +412,28 @@ pub unsafe extern "C" fn aclnnCumsumGetWorkspaceSize(
     executor: *mut *mut aclOpExecutor,
 ) -> aclnnStatus {
     phase_one("aclnnCumsum", workspace_size, executor, |operands| {
-        let input = operands.view("self", input, USUAL)?;
-        let at = axis(&input, at)?;
-        let output = operands.result("out", output, to_dtype, &input.shape)?;
-        check_dtype("out", &output, NUMBERS)?;
-        Ok(by_number!(to_dtype, T => along(at, |runs: &[Vec<T>]| maths::running(&runs[0]))))
+        running(operands, (input, output), at, to_dtype, false)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aclnnCumprodGetWorkspaceSize(
+    input: *const aclTensor,
+    at: *const aclScalar,
+    to_dtype: aclDataType,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus {
+    phase_one("aclnnCumprod", workspace_size, executor, |operands| {
+        let at = operands.scalar("dim", at)?;
+        ensure!(
+            at.dtype == ACL_INT32,
+            ACLNN_ERR_PARAM_INVALID,
+            "dim is {}; i32 is needed",
+            crate::tensor::name_of(at.dtype)
+        );
+        running(operands, (input, output), at.to(), to_dtype, true)
     })
 }
 
@@ -467,4 +506,5 @@ operators! { reduce:
     aclnnProdDimGetWorkspaceSize, aclnnProdDim;
     aclnnVarGetWorkspaceSize, aclnnVar;
     aclnnCumsumGetWorkspaceSize, aclnnCumsum;
+    aclnnCumprodGetWorkspaceSize, aclnnCumprod;
 }

@@ -41,6 +41,16 @@ pub(crate) trait Float: Arithmetic {
     fn cos(self) -> Self;
     fn tan(self) -> Self;
     fn tanh(self) -> Self;
+    fn sinh(self) -> Self;
+    fn cosh(self) -> Self;
+    fn asin(self) -> Self;
+    fn acos(self) -> Self;
+    fn atan(self) -> Self;
+    fn asinh(self) -> Self;
+    fn acosh(self) -> Self;
+    fn atanh(self) -> Self;
+    /// The angle of a point whose height is on the left.
+    fn atan2(self, rhs: Self) -> Self;
     fn erf(self) -> Self;
     fn floor(self) -> Self;
     fn ceil(self) -> Self;
@@ -169,6 +179,33 @@ macro_rules! floats {
             }
             fn tanh(self) -> Self {
                 $type::tanh(self)
+            }
+            fn sinh(self) -> Self {
+                $type::sinh(self)
+            }
+            fn cosh(self) -> Self {
+                $type::cosh(self)
+            }
+            fn asin(self) -> Self {
+                $type::asin(self)
+            }
+            fn acos(self) -> Self {
+                $type::acos(self)
+            }
+            fn atan(self) -> Self {
+                $type::atan(self)
+            }
+            fn asinh(self) -> Self {
+                $type::asinh(self)
+            }
+            fn acosh(self) -> Self {
+                $type::acosh(self)
+            }
+            fn atanh(self) -> Self {
+                $type::atanh(self)
+            }
+            fn atan2(self, rhs: Self) -> Self {
+                $type::atan2(self, rhs)
             }
             fn erf(self) -> Self {
                 libm::$erf(self)

@@ -38,12 +38,12 @@ pub(crate) fn extreme<T: Number>(values: &[T], greatest: bool) -> usize {
     best
 }
 
-/// Each value's sum with those before it, one after another.
-pub(crate) fn running<T: Number + Arithmetic>(values: &[T]) -> Vec<T> {
-    let mut sum = T::from_i64(0);
+/// Each value combined with those before it, one after another.
+pub(crate) fn running<T: Number>(values: &[T], from: T, combine: fn(T, T) -> T) -> Vec<T> {
+    let mut all = from;
     let step = |value: &T| {
-        sum = sum.add(*value);
-        sum
+        all = combine(all, *value);
+        all
     };
     values.iter().map(step).collect()
 }

@@ -105,6 +105,15 @@ CANN_OP(aclnnGtScalar, const aclTensor *input, const aclScalar *rhs, aclTensor *
 CANN_OP(aclnnGeScalar, const aclTensor *input, const aclScalar *rhs, aclTensor *output);
 CANN_OP(aclnnLtScalar, const aclTensor *input, const aclScalar *rhs, aclTensor *output);
 CANN_OP(aclnnLeScalar, const aclTensor *input, const aclScalar *rhs, aclTensor *output);
+CANN_OP(aclnnAcos, const aclTensor *input, aclTensor *output);
+CANN_OP(aclnnAcosh, const aclTensor *input, aclTensor *output);
+CANN_OP(aclnnAsin, const aclTensor *input, aclTensor *output);
+CANN_OP(aclnnAsinh, const aclTensor *input, aclTensor *output);
+CANN_OP(aclnnAtan, const aclTensor *input, aclTensor *output);
+CANN_OP(aclnnAtanh, const aclTensor *input, aclTensor *output);
+CANN_OP(aclnnCosh, const aclTensor *input, aclTensor *output);
+CANN_OP(aclnnSinh, const aclTensor *input, aclTensor *output);
+CANN_OP(aclnnAtan2, const aclTensor *input, const aclTensor *rhs, aclTensor *output);
 
 CANN_END
 

@@ -39,6 +39,8 @@ CANN_OP(aclnnAny, const aclTensor *input, const aclIntArray *axis, bool keep, ac
 CANN_OP(aclnnAll, const aclTensor *input, const aclIntArray *axis, bool keep, aclTensor *output);
 CANN_OP(aclnnVar, const aclTensor *input, const aclIntArray *axis, bool unbiased, bool keep,
         aclTensor *output);
+CANN_OP(aclnnCumprod, const aclTensor *input, const aclScalar *axis, aclDataType to_dtype,
+        aclTensor *output);
 
 CANN_END
 

@@ -310,6 +310,20 @@ pub type aclnnVar = unsafe extern "C" fn(
     executor: *mut aclOpExecutor,
     stream: aclrtStream,
 ) -> aclnnStatus;
+pub type aclnnCumprodGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    axis: *const aclScalar,
+    to_dtype: aclDataType,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnCumprod = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
 
 crate::table::function_table! {
     /// The functions of `include/cann/reduce.h`.
@@ -356,5 +370,7 @@ crate::table::function_table! {
         aclnnAll,
         aclnnVarGetWorkspaceSize,
         aclnnVar,
+        aclnnCumprodGetWorkspaceSize,
+        aclnnCumprod,
     }
 }

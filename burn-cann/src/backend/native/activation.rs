@@ -22,6 +22,15 @@ pub(in super::super) fn log_softmax(x: &CannTensor, dim: usize) -> Native<CannTe
     Ok(x.with(ops::softmax::log_softmax(x.on(), &x.tensor, dim)?))
 }
 
+/// `-log(1 + exp(-x))`, as `min(x, 0) - log(1 + exp(-|x|))`, in which nothing overflows.
+pub(in super::super) fn log_sigmoid(x: &CannTensor) -> Native<CannTensor> {
+    in_single(x, |x| {
+        let power = one(Unary::Exp)(&one(Unary::Neg)(&one(Unary::Abs)(x)?)?)?;
+        let least = by(BinaryScalar::ClampMax)(x, BurnScalar::Float(0.0))?;
+        two(Binary::Sub)(&least, &one(Unary::Log1p)(&power)?)
+    })
+}
+
 /// The gradient of `x · Φ(x)`: `grad · (Φ(x) + x · φ(x))`, with distribution and density of the normal
 /// distribution.
 pub(in super::super) fn gelu_backward(x: &CannTensor, grad: &CannTensor) -> Native<CannTensor> {

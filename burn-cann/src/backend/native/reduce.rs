@@ -72,6 +72,11 @@ pub(in super::super) fn cumsum(x: &CannTensor, dim: usize) -> Native<CannTensor>
     Ok(x.with(reduce::cumsum(x.on(), &x.tensor, dim)?))
 }
 
+/// Products of each element with those before it.
+pub(in super::super) fn cumprod(x: &CannTensor, dim: usize) -> Native<CannTensor> {
+    Ok(x.with(reduce::cumprod(x.on(), &x.tensor, dim)?))
+}
+
 /// The mean of integers, towards zero.
 pub(in super::super) fn int_mean_dim(x: &CannTensor, dim: usize) -> Native<CannTensor> {
     if !matches!(x.tensor.dtype(), Kept::I32 | Kept::I64) {

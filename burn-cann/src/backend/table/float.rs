@@ -106,7 +106,7 @@ operations! {
     fn float_mean(tensor: Float) -> Float = native(reduce::all(op::mean));
     fn float_mean_dim(tensor: Float, dim: usize) -> Float = native(reduce::along(op::mean));
     fn float_cumsum(tensor: Float, dim: usize) -> Float = native(reduce::cumsum);
-    fn float_cumprod(tensor: Float, dim: usize) -> Float = host;
+    fn float_cumprod(tensor: Float, dim: usize) -> Float = native(reduce::cumprod);
     fn float_cummin(tensor: Float, dim: usize) -> Float = host;
     fn float_cummax(tensor: Float, dim: usize) -> Float = host;
     fn float_cast(tensor: Float, dtype: FloatDType) -> Float = native(copy::cast);
@@ -116,20 +116,22 @@ operations! {
     fn float_powf(lhs: Float, rhs: Float) -> Float = native(two(Binary::Pow));
     fn float_powf_scalar_impl(tensor: Float, value: Scalar) -> Float = native(by(BinaryScalar::Pow));
     fn float_sqrt(tensor: Float) -> Float = native(one(Unary::Sqrt));
+    // Burn's default overflows, and makes infinity of one side what is not a number.
+    fn float_hypot(lhs: Float, rhs: Float) -> Float = host;
     fn float_abs(tensor: Float) -> Float = native(one(Unary::Abs));
     fn float_cos(tensor: Float) -> Float = native(one(Unary::Cos));
     fn float_sin(tensor: Float) -> Float = native(one(Unary::Sin));
     fn float_tan(tensor: Float) -> Float = native(one(Unary::Tan));
-    fn float_cosh(tensor: Float) -> Float = host;
-    fn float_sinh(tensor: Float) -> Float = host;
+    fn float_cosh(tensor: Float) -> Float = native(one(Unary::Cosh));
+    fn float_sinh(tensor: Float) -> Float = native(one(Unary::Sinh));
     fn float_tanh(tensor: Float) -> Float = native(one(Unary::Tanh));
-    fn float_acos(tensor: Float) -> Float = host;
-    fn float_acosh(tensor: Float) -> Float = host;
-    fn float_asin(tensor: Float) -> Float = host;
-    fn float_asinh(tensor: Float) -> Float = host;
-    fn float_atan(tensor: Float) -> Float = host;
-    fn float_atanh(tensor: Float) -> Float = host;
-    fn float_atan2(lhs: Float, rhs: Float) -> Float = host;
+    fn float_acos(tensor: Float) -> Float = native(one(Unary::Acos));
+    fn float_acosh(tensor: Float) -> Float = native(one(Unary::Acosh));
+    fn float_asin(tensor: Float) -> Float = native(one(Unary::Asin));
+    fn float_asinh(tensor: Float) -> Float = native(one(Unary::Asinh));
+    fn float_atan(tensor: Float) -> Float = native(one(Unary::Atan));
+    fn float_atanh(tensor: Float) -> Float = native(one(Unary::Atanh));
+    fn float_atan2(lhs: Float, rhs: Float) -> Float = native(two(Binary::Atan2));
     fn float_round(tensor: Float) -> Float = native(one(Unary::Round));
     fn float_floor(tensor: Float) -> Float = native(one(Unary::Floor));
     fn float_ceil(tensor: Float) -> Float = native(one(Unary::Ceil));
@@ -159,7 +161,6 @@ operations! {
     fn float_all(tensor: Float, out_dtype: BoolDType) -> Bool = native(reduce::truth(op::all));
     fn float_all_dim(tensor: Float, dim: usize, out_dtype: BoolDType) -> Bool =
         native(reduce::truth_along(op::all));
-    fn float_sign(tensor: Float) -> Float = native(one(Unary::Sign));
     fn float_expand(tensor: Float, shape: Shape) -> Float = view(view::expand);
     fn float_sort(tensor: Float, dim: usize, descending: bool) -> Float = native(sort::sort);
     fn float_sort_with_indices(
@@ -175,6 +176,6 @@ operations! {
 
     composed:
         float_transpose, float_mask_select, float_detach, float_set_require_grad, float_is_require_grad,
-        float_powi, float_powi_scalar, float_powi_scalar_impl, float_powf_scalar, float_hypot,
-        float_max_abs, float_max_abs_dim, float_is_nan, float_is_inf, float_pad;
+        float_powi, float_powi_scalar, float_powi_scalar_impl, float_powf_scalar, float_max_abs,
+        float_max_abs_dim, float_sign, float_is_nan, float_is_inf, float_pad;
 }

@@ -87,7 +87,7 @@ operations! {
     fn int_prod_dim(tensor: Int, dim: usize) -> Int = native(reduce::prod_dim);
     fn int_mean_dim(tensor: Int, dim: usize) -> Int = native(reduce::int_mean_dim);
     fn int_cumsum(tensor: Int, dim: usize) -> Int = native(reduce::cumsum);
-    fn int_cumprod(tensor: Int, dim: usize) -> Int = host;
+    fn int_cumprod(tensor: Int, dim: usize) -> Int = native(reduce::cumprod);
     fn int_cummin(tensor: Int, dim: usize) -> Int = host;
     fn int_cummax(tensor: Int, dim: usize) -> Int = host;
     fn int_argmax(tensor: Int, dim: usize) -> Int = native(reduce::int_places(op::arg_max));
