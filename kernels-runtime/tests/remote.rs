@@ -312,7 +312,7 @@ fn only_the_token_is_let_in() {
 fn tokens_and_open_doors_that_are_none_are_refused() {
     let start = |options| Server::start::<Flex>([Default::default()], options).map(|_| ());
     let websocket = || ServeOptions::websocket(LOOPBACK);
-    for token in ["", "x\00123456789abcdef"] {
+    for token in ["", "x\x000123456789abcdef"] {
         let refused = start(websocket().token(token));
         assert!(matches!(refused, Err(ServeError::Token)));
     }

@@ -12,6 +12,7 @@ use anyhow::{Context, anyhow};
 use burn::data::dataloader::{DataLoader, DataLoaderBuilder};
 use burn::data::dataset::Dataset;
 use burn::data::dataset::transform::{SamplerDataset, SamplerDatasetOptions};
+use burn::module::Module;
 use burn::tensor::Device;
 use burn::train::metric::{LearningRateMetric, LossMetric};
 use burn::train::{Interrupter, Learner, SupervisedTraining};

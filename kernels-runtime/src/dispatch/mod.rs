@@ -18,6 +18,7 @@ pub use capability::{ascend_capability, cuda_capability, x86_64_level};
 pub use choose::{Candidate, Decision};
 pub(crate) use choose::{Choice, Outcome, best, choose};
 pub use device::DeviceKind;
+#[cfg(feature = "remote")]
 pub(crate) use device::Place;
 pub(crate) use plan::plan_under;
 pub use plan::{Plan, PlanCandidate, PlanError, PlanRow, plan};

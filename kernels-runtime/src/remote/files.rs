@@ -1,6 +1,6 @@
 //! Weights that a server reads for its clients: which files, and how.
 
-use burn::tensor::{TensorData, bf16, f16};
+use burn::tensor::{Bytes, DType, TensorData};
 use bytemuck::Pod;
 use safetensors::Dtype;
 use safetensors::tensor::Metadata;
@@ -77,10 +77,10 @@ impl Files {
         file.seek(SeekFrom::Start(begin))
             .map_err(|error| format!("{path}: {error}"))?;
         let read = match info.dtype {
-            Dtype::F64 => values::<f64>(&mut file, &info.shape),
-            Dtype::F32 => values::<f32>(&mut file, &info.shape),
-            Dtype::F16 => values::<f16>(&mut file, &info.shape),
-            Dtype::BF16 => values::<bf16>(&mut file, &info.shape),
+            Dtype::F64 => values::<u64>(&mut file, &info.shape, DType::F64),
+            Dtype::F32 => values::<u32>(&mut file, &info.shape, DType::F32),
+            Dtype::F16 => values::<u16>(&mut file, &info.shape, DType::F16),
+            Dtype::BF16 => values::<u16>(&mut file, &info.shape, DType::BF16),
             other => {
                 return Err(format!(
                     "{path}: `{name}` is stored as {other:?}, not as floats"
@@ -147,15 +147,42 @@ impl Header {
     }
 }
 
-/// Reads straight into the memory that the tensor keeps.
-fn values<T: Pod + burn::tensor::Element>(
+/// Reads straight into the memory that the tensor keeps. `T` is an integer of the elements' width, of
+/// which the system gives zeros without writing them.
+fn values<T: Pod + Send + Sync>(
     file: &mut File,
     shape: &[usize],
-) -> std::io::Result<TensorData> {
-    let mut values = vec![T::zeroed(); shape.iter().product()];
+    dtype: DType,
+) -> std::io::Result<TensorData>
+where
+    Vec<T>: Zeros,
+{
+    let mut values = Vec::<T>::zeros(shape.iter().product());
     file.read_exact(bytemuck::cast_slice_mut(&mut values))?;
-    Ok(TensorData::new(values, shape))
+    Ok(TensorData::from_bytes(
+        Bytes::from_elems(values),
+        shape,
+        dtype,
+    ))
 }
+
+/// `vec![0; n]`, which the standard library knows to take from the system as it is; of a type
+/// parameter it does not know it.
+trait Zeros {
+    fn zeros(count: usize) -> Self;
+}
+
+macro_rules! zeros {
+    ($($int:ty),*) => {
+        $(impl Zeros for Vec<$int> {
+            fn zeros(count: usize) -> Self {
+                vec![0; count]
+            }
+        })*
+    };
+}
+
+zeros!(u16, u32, u64);
 
 #[cfg(test)]
 mod tests {

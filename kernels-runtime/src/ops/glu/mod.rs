@@ -89,6 +89,7 @@ pub struct Call {
 
 /// The tensors of a gated linear unit.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant)] // It is moved once a call and never stored.
 pub enum Operands {
     /// Two tensors of one shape.
     Separate {
