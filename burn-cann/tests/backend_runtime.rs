@@ -177,6 +177,15 @@ fn the_host_can_be_denied() {
 }
 
 #[test]
+fn no_tensors_are_an_error_that_says_so() {
+    let text = panics(|| CannBackend::float_cat(vec![], 0));
+    assert!(
+        text.contains("float_cat") && text.contains("at least one"),
+        "{text}"
+    );
+}
+
+#[test]
 fn a_setting_without_meaning_is_an_error() {
     Scenario::new("a_setting_without_meaning_is_an_error")
         .set("BURN_CANN_FALLBACK", "never")

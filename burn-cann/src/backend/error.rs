@@ -36,6 +36,9 @@ pub enum Error {
         /// Why the device does not run it.
         reason: String,
     },
+    /// An operation on a list of tensors was given none.
+    #[error("it was given no tensors: give it at least one, which says the device")]
+    NoTensor,
     /// A type of elements that the backend does not keep.
     #[error("{dtype:?} is not kept on the NPU: convert the data to {instead} first")]
     Dtype {

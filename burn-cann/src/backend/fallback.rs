@@ -84,7 +84,7 @@ pub(super) fn first_place(arguments: &[&dyn Fn() -> Result<Option<Place>>]) -> R
             return Ok(place);
         }
     }
-    unreachable!("an operation has a tensor or a device")
+    Err(Error::NoTensor)
 }
 
 /// What the device made of it, or why the host shall.

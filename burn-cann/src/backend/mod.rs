@@ -33,15 +33,20 @@
 //! # Types
 //!
 //! f32, f16, bf16, all integers of 8 to 64 bits, and truth values of one byte. Shapes, types and defaults
-//! (f32, i32, native truth values) are those of Flex. f64 is kept on the device, where few operators take
-//! it: most operations on it run on the host. Quantised tensors are kept as Burn packs them and are computed
-//! with on the host.
+//! (f32, i32, native truth values) are those of Flex. f64 is kept on the device; what its operators don't
+//! take, such as matrix products, runs on the host, as do most operations on u16, u32 and u64. Quantised
+//! tensors are kept as Burn packs them and are computed with on the host.
 //!
 //! # Errors
 //!
 //! Burn's operations return no errors: what CANN refuses for good, such as want of memory, is a panic that
-//! names operation, device and cause. Work that fails after its call has returned is told by the next read
-//! and by [`sync`](burn_backend::Backend::sync), as an `ExecutionError`.
+//! names operation and cause. Work that fails after its call has returned is told by the next read
+//! and by [`sync`](burn_backend::Backend::sync), as an `ExecutionError`. Indices are of that kind: the device
+//! finds one that is out of range, where Flex panics at once; CANN does not say what it does then.
+//!
+//! # What this was run on
+//!
+//! This project's emulator of CANN, beside Flex. Nothing was run on an Ascend device.
 
 #[macro_use]
 mod operation;

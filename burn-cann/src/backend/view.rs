@@ -11,10 +11,7 @@ use crate::Layout;
 
 /// A view of `tensor`'s memory with `layout`.
 pub(super) fn with_layout(tensor: &CannTensor, layout: Layout) -> Native<CannTensor> {
-    Ok(CannTensor {
-        tensor: tensor.tensor.with_layout(layout)?,
-        ..tensor.clone()
-    })
+    Ok(tensor.with(tensor.tensor.with_layout(layout)?))
 }
 
 /// Two dimensions exchanged.
@@ -134,10 +131,7 @@ pub(super) fn contiguous(tensor: &CannTensor) -> crate::Result<CannTensor> {
     }
     let copy = crate::ops::contiguous(&tensor.place.stream, &tensor.tensor)?;
     COPIES.fetch_add(1, Ordering::Relaxed);
-    Ok(CannTensor {
-        tensor: copy,
-        ..tensor.clone()
-    })
+    Ok(tensor.with(copy))
 }
 
 static COPIES: AtomicU64 = AtomicU64::new(0);

@@ -124,6 +124,14 @@ fn bits<B: Backend>(list: &mut Vec<Case<B>>) {
     }
     on!(bitwise_and bitwise_and_scalar bitwise_or bitwise_or_scalar bitwise_xor bitwise_xor_scalar
         bitwise_left_shift bitwise_left_shift_scalar bitwise_right_shift bitwise_right_shift_scalar);
+    // More places than any type has, and fewer than none.
+    macro_rules! far {
+        ($($name:ident $with:ident)*) => { cases! { list: B; $(
+            $name: |c| vec![i::<B>(B::$name(c.i_in(1, &c.shape(), 0, 16), c.i_in(2, &c.shape(), 0, 100)))];
+            $with: |c| vec![i::<B>(B::$with(c.i(1), Scalar::Int(67)))];
+        )* } };
+    }
+    far!(bitwise_left_shift bitwise_left_shift_scalar bitwise_right_shift bitwise_right_shift_scalar);
     cases! { list: B; bitwise_not: |c| vec![i::<B>(B::bitwise_not(c.i(1)))]; }
 }
 

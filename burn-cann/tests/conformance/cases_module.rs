@@ -67,7 +67,8 @@ fn convolutions<B: Backend>(list: &mut Vec<Case<B>>) {
         ConvOptions::new([1; 3], [1; 3], [1; 3], 1)
     }
     cases! { list: B;
-        conv1d: |c| vec![f::<B>(B::conv1d(c.f_of(1, &[2, 3, 6]), c.f_of(2, &[4, 3, 3]), Some(c.f_of(3, &[4])), one()))];
+        conv1d: |c| vec![f::<B>(B::conv1d(
+            c.f_of(1, &[2, 3, 6]), c.f_of(2, &[4, 3, 3]), Some(c.f_of(3, &[4])), one()))];
         conv1d_x_backward: |c| vec![f::<B>(B::conv1d_x_backward(
             c.f_of(1, &[2, 3, 6]), c.f_of(2, &[4, 3, 3]), c.f_of(3, &[2, 4, 6]), one()))];
         conv1d_weight_backward: |c| vec![f::<B>(B::conv1d_weight_backward(

@@ -42,7 +42,8 @@ fn kept<B: Backend>(list: &mut Vec<Case<B>>) {
             vec![q::<B>(B::q_from_data(data, &c.device))]
         };
         quantize: |c| {
-            let parameters = QuantizationParametersPrimitive { scales: c.f_values(&[0.02], &[1]), global: None };
+            let scales = c.f_values(&[0.02], &[1]);
+            let parameters = QuantizationParametersPrimitive { scales, global: None };
             vec![q::<B>(B::quantize(c.f_of(1, &[4, 8]), &scheme(), parameters))]
         };
         quantize_dynamic: |c| vec![q::<B>(quantised(c, 1))];
@@ -86,7 +87,9 @@ fn moved<B: Backend>(list: &mut Vec<Case<B>>) {
 
 fn computed<B: Backend>(list: &mut Vec<Case<B>>) {
     macro_rules! one {
-        ($($name:ident)*) => { cases! { list: B; $($name: |c| vec![either::<B>(B::$name(quantised(c, 1)))];)* } };
+        ($($name:ident)*) => { cases! { list: B; $(
+            $name: |c| vec![either::<B>(B::$name(quantised(c, 1)))];
+        )* } };
     }
     macro_rules! two {
         ($($name:ident)*) => { cases! { list: B; $(
@@ -106,11 +109,12 @@ fn computed<B: Backend>(list: &mut Vec<Case<B>>) {
         q_powi: |c| vec![either::<B>(B::q_powi(quantised(c, 1), c.i_values(&[2], &[4, 8])))];
         q_powi_scalar: |c| vec![either::<B>(B::q_powi_scalar(quantised(c, 1), Scalar::Int(2)))];
         q_matmul: |c| {
-            let right = B::q_transpose(quantised(c, 2));
+            let left = TensorPrimitive::QFloat(quantised(c, 1));
+            let right = TensorPrimitive::QFloat(B::q_transpose(quantised(c, 2)));
+            let plain = B::float_cast(c.f_of(3, &[2, 4]), FloatDType::F32);
             vec![
-                either::<B>(B::q_matmul(TensorPrimitive::QFloat(quantised(c, 1)), TensorPrimitive::QFloat(right))),
-                either::<B>(B::q_matmul(TensorPrimitive::Float(B::float_cast(c.f_of(3, &[2, 4]), FloatDType::F32)),
-                    TensorPrimitive::QFloat(quantised(c, 1)))),
+                either::<B>(B::q_matmul(left.clone(), right)),
+                either::<B>(B::q_matmul(TensorPrimitive::Float(plain), left)),
             ]
         };
         q_abs: |c| vec![q::<B>(B::q_abs(quantised(c, 1)))];
@@ -119,7 +123,9 @@ fn computed<B: Backend>(list: &mut Vec<Case<B>>) {
 
 fn reduced<B: Backend>(list: &mut Vec<Case<B>>) {
     macro_rules! one {
-        ($($name:ident)*) => { cases! { list: B; $($name: |c| vec![either::<B>(B::$name(quantised(c, 1)))];)* } };
+        ($($name:ident)*) => { cases! { list: B; $(
+            $name: |c| vec![either::<B>(B::$name(quantised(c, 1)))];
+        )* } };
     }
     macro_rules! along {
         ($($name:ident)*) => { cases! { list: B; $(

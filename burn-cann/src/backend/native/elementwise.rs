@@ -4,10 +4,12 @@
 
 use burn_backend::{DType, Scalar as BurnScalar};
 
-use super::super::error::Native;
+use super::super::error::{Declined, Native};
 use super::super::tensor::CannTensor;
 use super::{copy, scalar};
+use crate::DType as Kept;
 use crate::ops::compare::{Comparison, ComparisonScalar};
+use crate::ops::create;
 use crate::ops::elementwise::{self, Binary, BinaryScalar};
 use crate::ops::unary::Unary;
 
@@ -82,4 +84,45 @@ pub(in super::super) fn mask_where(
 ) -> Native<CannTensor> {
     let chosen = elementwise::select(x.on(), &mask.tensor, &value.tensor, &x.tensor)?;
     Ok(x.with(chosen))
+}
+
+/// Bits moved by as many places as `amount` says, of which those count that the type has places for.
+pub(in super::super) fn shift(
+    operator: Binary,
+) -> impl Fn(&CannTensor, &CannTensor) -> Native<CannTensor> {
+    move |x, amount| {
+        let amount = by(BinaryScalar::BitAnd)(amount, places(amount.tensor.dtype()))?;
+        two(operator)(x, &amount)
+    }
+}
+
+/// [`shift`] by one number for all.
+pub(in super::super) fn shift_by(
+    operator: Binary,
+) -> impl Fn(&CannTensor, BurnScalar) -> Native<CannTensor> {
+    move |x, amount| {
+        let amount = scalar(amount, x.dtype)?;
+        let one = create::full(x.on(), x.tensor.dtype(), vec![1; x.sizes().len()], amount)?;
+        shift(operator)(x, &x.with(one))
+    }
+}
+
+/// The largest number of places that bits of a type can be moved by: one less than it has, all ones.
+fn places(dtype: Kept) -> BurnScalar {
+    BurnScalar::from(dtype.size() * 8 - 1)
+}
+
+/// The cross product along a dimension of three.
+pub(in super::super) fn cross(a: &CannTensor, b: &CannTensor, dim: usize) -> Native<CannTensor> {
+    if [a, b].iter().any(|x| x.sizes().get(dim) != Some(&3)) {
+        return Err(Declined::because("a cross product is of three elements"));
+    }
+    let product = |one: usize, other: usize| -> Native<CannTensor> {
+        let part = |x: &CannTensor, place| Ok(x.with(x.tensor.slice(dim, place..place + 1)?));
+        let part: &dyn Fn(&CannTensor, usize) -> Native<CannTensor> = &part;
+        two(Binary::Mul)(&part(a, one)?, &part(b, other)?)
+    };
+    let parts = [(1, 2), (2, 0), (0, 1)]
+        .map(|(one, other)| two(Binary::Sub)(&product(one, other)?, &product(other, one)?));
+    copy::cat(&parts.into_iter().collect::<Native<Vec<_>>>()?, dim)
 }

@@ -22,10 +22,11 @@ use crate::{Scalar, Stream, Tensor};
 
 impl CannTensor {
     /// A result of the same type, beside this tensor.
-    fn with(&self, tensor: Tensor) -> Self {
+    pub(super) fn with(&self, tensor: Tensor) -> Self {
         Self {
             tensor,
-            ..self.clone()
+            dtype: self.dtype,
+            place: self.place.clone(),
         }
     }
 

@@ -43,7 +43,7 @@ operations! {
     fn float_remainder(lhs: Float, rhs: Float) -> Float = native(two(Binary::Remainder));
     fn float_remainder_scalar(lhs: Float, rhs: Scalar) -> Float = native(by(BinaryScalar::Remainder));
     fn float_matmul(lhs: Float, rhs: Float) -> Float = native(product::matmul);
-    fn float_cross(lhs: Float, rhs: Float, dim: usize) -> Float = host;
+    fn float_cross(lhs: Float, rhs: Float, dim: usize) -> Float = native(elementwise::cross);
     fn float_neg(tensor: Float) -> Float = native(one(Unary::Neg));
     fn float_recip(tensor: Float) -> Float = native(one(Unary::Reciprocal));
     fn float_swap_dims(tensor: Float, dim1: usize, dim2: usize) -> Float = view(view::swap_dims);

@@ -132,11 +132,12 @@ operations! {
     fn bitwise_xor(lhs: Int, rhs: Int) -> Int = native(two(Binary::BitXor));
     fn bitwise_xor_scalar(lhs: Int, rhs: Scalar) -> Int = native(by(BinaryScalar::BitXor));
     fn bitwise_not(tensor: Int) -> Int = native(one(Unary::BitNot));
-    // By how much is not known here, and CANN does not say what shifts out of range give.
-    fn bitwise_left_shift(lhs: Int, rhs: Int) -> Int = host;
-    fn bitwise_left_shift_scalar(lhs: Int, rhs: Scalar) -> Int = host;
-    fn bitwise_right_shift(lhs: Int, rhs: Int) -> Int = host;
-    fn bitwise_right_shift_scalar(lhs: Int, rhs: Scalar) -> Int = host;
+    fn bitwise_left_shift(lhs: Int, rhs: Int) -> Int = native(elementwise::shift(Binary::LeftShift));
+    fn bitwise_left_shift_scalar(lhs: Int, rhs: Scalar) -> Int =
+        native(elementwise::shift_by(Binary::LeftShift));
+    fn bitwise_right_shift(lhs: Int, rhs: Int) -> Int = native(elementwise::shift(Binary::RightShift));
+    fn bitwise_right_shift_scalar(lhs: Int, rhs: Scalar) -> Int =
+        native(elementwise::shift_by(Binary::RightShift));
     fn int_cast(tensor: Int, dtype: IntDType) -> Int = native(copy::cast);
     fn int_unfold(tensor: Int, dim: usize, size: usize, step: usize) -> Int = view(view::unfold);
 
