@@ -68,7 +68,7 @@ impl DeviceKind {
     ];
 
     /// The kind of a Burn device; autodiff does not change it. A device that
-    /// [`remote::connect`](crate::remote) gave is of the kind that its server says it is.
+    /// `remote::connect` gave is of the kind that its server says it is.
     pub fn of(device: &Device) -> Self {
         Self::place(device).kind
     }
