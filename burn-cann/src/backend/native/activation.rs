@@ -31,6 +31,18 @@ pub(in super::super) fn log_sigmoid(x: &CannTensor) -> Native<CannTensor> {
     })
 }
 
+/// The gradient of [`log_sigmoid`]: `grad · σ(-x)`.
+pub(in super::super) fn log_sigmoid_backward(
+    x: &CannTensor,
+    grad: &CannTensor,
+) -> Native<CannTensor> {
+    in_single(x, |x| {
+        let grad = copy::cast(grad, x.dtype)?;
+        let slope = one(Unary::Sigmoid)(&one(Unary::Neg)(x)?)?;
+        two(Binary::Mul)(&grad, &slope)
+    })
+}
+
 /// The gradient of `x · Φ(x)`: `grad · (Φ(x) + x · φ(x))`, with distribution and density of the normal
 /// distribution.
 pub(in super::super) fn gelu_backward(x: &CannTensor, grad: &CannTensor) -> Native<CannTensor> {

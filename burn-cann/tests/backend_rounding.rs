@@ -1,0 +1,66 @@
+//! What the backend composes of several operators in half types is rounded once, as one operator would.
+
+#![cfg(feature = "backend")]
+
+mod common;
+
+use burn_backend::ops::{ActivationOps, FloatTensorOps};
+use burn_backend::{DType, TensorData, read_sync};
+use burn_cann::backend::{CannBackend, CannDevice};
+use common::Scenario;
+
+/// Half a unit in the last place, relative: the significands have 8 and 11 bits. A hundredth more is for
+/// the error of what is rounded, an f32.
+const TYPES: [(DType, f64); 2] = [(DType::BF16, 1.01 / 256.0), (DType::F16, 1.01 / 2048.0)];
+
+/// From -8 to 8; kept exactly by both types.
+fn points() -> Vec<f64> {
+    (-64..=64).map(|i| f64::from(i) / 8.0).collect()
+}
+
+fn upload(values: &[f64], dtype: DType) -> burn_cann::backend::CannTensor {
+    let data = TensorData::new(values.to_vec(), [values.len()]).convert_dtype(dtype);
+    CannBackend::float_from_data(data, &CannDevice::default())
+}
+
+fn assert_rounded_once(
+    found: burn_cann::backend::CannTensor,
+    expected: impl Fn(f64) -> f64,
+    (dtype, half_unit): (DType, f64),
+) {
+    let data = read_sync(CannBackend::float_into_data(found)).unwrap();
+    for (x, found) in points().into_iter().zip(data.iter::<f64>()) {
+        let expected = expected(x);
+        assert!(
+            (found - expected).abs() <= half_unit * expected.abs(),
+            "{dtype:?} at {x}: {found}, not {expected}"
+        );
+    }
+}
+
+#[test]
+fn the_logarithm_of_the_sigmoid() {
+    Scenario::new("the_logarithm_of_the_sigmoid").run(|cann| {
+        burn_cann::backend::install(cann.clone());
+        for rounding in TYPES {
+            let x = upload(&points(), rounding.0);
+            let found = CannBackend::log_sigmoid(x);
+            assert_rounded_once(found, |x| -(-x).exp().ln_1p(), rounding);
+        }
+        burn_cann::backend::close();
+    });
+}
+
+#[test]
+fn the_gradient_of_the_logarithm_of_the_sigmoid() {
+    Scenario::new("the_gradient_of_the_logarithm_of_the_sigmoid").run(|cann| {
+        burn_cann::backend::install(cann.clone());
+        for rounding in TYPES {
+            let x = upload(&points(), rounding.0);
+            let grad = upload(&vec![3.0; points().len()], rounding.0);
+            let found = CannBackend::log_sigmoid_backward(x, grad);
+            assert_rounded_once(found, |x| 3.0 / (1.0 + x.exp()), rounding);
+        }
+        burn_cann::backend::close();
+    });
+}
