@@ -43,6 +43,30 @@ fn a_machine_without_an_npu_is_no_failure_unless_one_is_required() {
     );
 }
 
+#[test]
+fn operations_are_listed_where_there_is_a_backend() {
+    let folder = TempDir::new().unwrap();
+    let output = doctor(folder.path(), &["--ops", "--json"]);
+    if !cfg!(feature = "npu") {
+        assert_eq!(output.status.code(), Some(1));
+        let said = errors(&output);
+        assert!(
+            said.contains("build the program with `--features npu`"),
+            "{said}"
+        );
+        return;
+    }
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let operations = report["operations"].as_array().unwrap();
+    let path = |family: &str, name: &str| {
+        let mut all = operations.iter();
+        let found = all.find(|one| one["family"] == family && one["name"] == name);
+        found.unwrap_or_else(|| panic!("{name}"))["path"].clone()
+    };
+    assert_eq!(path("float", "float_matmul"), "native");
+    assert_eq!(path("module", "conv2d"), "host");
+}
+
 #[cfg(all(feature = "npu", target_os = "linux"))]
 mod emulated {
     use super::*;

@@ -2,6 +2,7 @@
 
 mod cpu;
 mod npu;
+mod operations;
 mod report;
 
 use crate::output;
@@ -16,6 +17,9 @@ pub struct Args {
     /// Fail unless this device is ready.
     #[arg(long, value_enum)]
     require: Option<Require>,
+    /// Also list Burn's operations on an NPU, each with where it runs: on the device, or on the host.
+    #[arg(long)]
+    ops: bool,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -35,10 +39,18 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let mut report = Report::default();
     cpu::look(&mut report);
     let npu = npu::look(&mut report);
+    let operations = args.ops.then(operations::list).transpose()?;
     if args.json {
-        output::json(&report.json(&npu))?;
+        let mut json = report.json(&npu);
+        if let Some(operations) = &operations {
+            json["operations"] = operations.json();
+        }
+        output::json(&json)?;
     } else {
         output::text(format_args!("{report}\n\n{npu}"))?;
+        if let Some(operations) = &operations {
+            output::text(format_args!("\n{operations}"))?;
+        }
     }
     match args.require {
         Some(Require::Npu) => ensure!(npu.is_real(), "no NPU is ready: {npu}"),
