@@ -4,7 +4,11 @@
 
 mod common;
 
+use burn::tensor::{Device, Int, Tensor};
+use burn_cann::Cann;
+use burn_kernels::{npu, report};
 use common::{command, errors, fixture, floats};
+use kernels_models::{CausalLm, ModelConfig};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -26,16 +30,136 @@ fn emulator(folder: &Path) -> PathBuf {
     folder
 }
 
-fn npu(cann: &Path) -> Command {
-    let mut command = command();
-    command.env("CANN_LIB_DIR", cann);
-    command.env("BURN_KERNELS_VERIFY", "off");
-    command.env("BURN_CANN_FALLBACK", "deny");
-    command
+fn program(cann: &Path) -> Command {
+    on_npu(command(), cann)
+}
+
+/// Nothing runs on the host, and what hangs ends with exit code 124.
+fn on_npu(command: Command, cann: &Path) -> Command {
+    let mut limited = Command::new("timeout");
+    limited.arg("240").arg(command.get_program());
+    limited.args(command.get_args());
+    limited.env_remove("BURN_KERNELS");
+    limited.env("CANN_LIB_DIR", cann);
+    limited.env("BURN_KERNELS_VERIFY", "off");
+    limited.env("BURN_CANN_FALLBACK", "deny");
+    limited
+}
+
+/// Says to a process of this test program that it is the one on the emulator.
+const INSIDE: &str = "KERNELS_NPU_TEST";
+
+/// Runs the test `name` in a process of its own whose NPUs are the emulator's, with these settings.
+fn alone(name: &str, settings: &[(&str, &str)], body: impl FnOnce()) {
+    if std::env::var_os(INSIDE).is_some() {
+        body();
+        println!("the test is at its end");
+        return;
+    }
+    let folder = TempDir::new().unwrap();
+    let mut own = Command::new(std::env::current_exe().unwrap());
+    own.args([name, "--exact", "--nocapture"]);
+    let mut own = on_npu(own, &emulator(folder.path()));
+    own.env(INSIDE, "1").envs(settings.iter().copied());
+    let result = own.output().unwrap();
+    let said = String::from_utf8_lossy(&result.stdout).into_owned() + &errors(&result);
+    assert!(result.status.success(), "{settings:?}: {said}");
+    assert!(said.contains("the test is at its end"), "{said}");
+}
+
+/// A Qwen3 of the fixture's sizes with another number of layers.
+fn qwen3_of(layers: usize, device: &Device) -> CausalLm {
+    let path = fixture("qwen3").join("config.json");
+    let mut json: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    json["num_hidden_layers"] = layers.into();
+    json.as_object_mut().unwrap().remove("layer_types");
+    let config = ModelConfig::from_json(&json.to_string(), &path).unwrap();
+    let model = config.init(device);
+    // Parameters are drawn when they are first looked at.
+    assert_eq!(model.named_parameters().len(), 3 + 11 * layers);
+    model
+}
+
+/// How often the host waited for the device in forward and backward and the reads of what came of them,
+/// and how many reads there were.
+fn waits(cann: &Cann, layers: usize, device: &Device) -> (u64, u64) {
+    let model = qwen3_of(layers, device);
+    let ids = Tensor::<2, Int>::from_data([[3, 1, 4, 1, 5, 9, 2, 6]], device);
+    device.sync().unwrap();
+    report::reset();
+    let before = cann.waits();
+    let (_, loss) = model.loss(ids, None);
+    let gradients = loss.backward();
+    let loss = loss.into_scalar::<f32>();
+    let gradients = model.gradients(&gradients);
+    let waits = cann.waits() - before;
+    // A fresh model knows nothing: the loss is that of a guess among 128.
+    assert!((loss - 128f32.ln()).abs() < 0.5, "{loss}");
+    assert_eq!(gradients.len(), 3 + 11 * layers);
+    let report = report::report();
+    assert_eq!(report.reference_calls(), 0, "{report}");
+    assert_eq!(report.fused_calls(), 6 * layers as u64 + 1, "{report}");
+    (waits, 1 + gradients.len() as u64)
+}
+
+/// Forward and backward are handed to the device as a whole: only what is read is waited for.
+#[test]
+fn no_layer_waits_for_the_device() {
+    // The device is slow, so that what waits by chance does.
+    let settings = [("CANN_EMULATOR_DELAY_US", "200")];
+    alone("no_layer_waits_for_the_device", &settings, || {
+        let device = npu::device(0).unwrap().autodiff();
+        let cann = Cann::load().unwrap();
+        for layers in [2, 4] {
+            let (waits, reads) = waits(&cann, layers, &device);
+            assert_eq!(waits, reads, "{layers} layers");
+        }
+        assert_eq!(burn_cann::backend::fallbacks(), []);
+    });
+}
+
+/// What keeps a program from the device that it asks for is told with what to do.
+#[test]
+fn a_device_that_is_not_there_is_an_error() {
+    alone("a_device_that_is_not_there_is_an_error", &[], || {
+        assert!(npu::device(1).is_ok());
+        for index in [2, usize::MAX] {
+            let said = npu::device(index).unwrap_err().to_string();
+            let expected = format!("there is no NPU {index}");
+            assert!(said.contains(&expected) && said.contains('2'), "{said}");
+        }
+    });
+}
+
+/// CANN that counts nothing, and no CANN.
+#[test]
+fn a_machine_without_npus_is_an_error() {
+    let name = "a_machine_without_npus_is_an_error";
+    alone(name, &[("CANN_EMULATOR_DEVICES", "0")], || {
+        for index in [0, 1] {
+            let said = npu::device(index).unwrap_err().to_string();
+            assert!(said.contains("counts no NPU"), "{said}");
+            assert!(said.contains("npu-smi info"), "{said}");
+        }
+        assert!(npu::devices().is_err());
+    });
+}
+
+#[test]
+fn a_machine_without_cann_is_an_error() {
+    let name = "a_machine_without_cann_is_an_error";
+    let empty = TempDir::new().unwrap();
+    let folder = empty.path().to_str().unwrap();
+    alone(name, &[("CANN_LIB_DIR", folder)], || {
+        let said = npu::device(0).unwrap_err().to_string();
+        assert!(said.contains("libascendcl"), "{said}");
+        assert!(said.contains("kernels doctor"), "{said}");
+        assert!(npu::devices().is_err());
+    });
 }
 
 fn run(cann: &Path, model: &str, output: &Path, extra: &[&str]) -> Output {
-    let mut command = npu(cann);
+    let mut command = program(cann);
     command.arg("run").arg("--model").arg(fixture(model));
     command
         .arg("--inputs")
@@ -112,7 +236,7 @@ fn training_on_an_npu_follows_training_on_the_cpu() {
     std::fs::write(&text, &include_bytes!("../corpus/alice.txt")[..4000]).unwrap();
     let train = |device: &str, policy: &str| {
         let out = folder.path().join(format!("{device}{policy}"));
-        let result = npu(&cann)
+        let result = program(&cann)
             .args(["train", "--steps=3", "--batch=2", "--seq=32", "--quiet"])
             .args(["--device", device, "--kernels", policy])
             .arg("--out")
@@ -149,7 +273,7 @@ fn a_fault_in_training_is_an_error_with_its_cause() {
     ];
     for (number, (variable, value, expected)) in faults.into_iter().enumerate() {
         let out = folder.path().join(format!("run{number}"));
-        let result = npu(&cann)
+        let result = program(&cann)
             .args(["train", "--steps=3", "--batch=2", "--seq=32", "--quiet"])
             .args(["--device", "npu"])
             .arg("--out")
@@ -176,7 +300,7 @@ fn a_fault_in_training_is_an_error_with_its_cause() {
 fn verification_on_an_npu_passes() {
     let folder = TempDir::new().unwrap();
     let cann = emulator(folder.path());
-    let result = npu(&cann)
+    let result = program(&cann)
         .args(["verify", "--device", "npu"])
         .output()
         .unwrap();
