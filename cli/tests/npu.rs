@@ -4,30 +4,34 @@
 
 mod common;
 
-use burn::tensor::{Device, Int, Tensor};
+use burn::tensor::{Device, FloatDType, Int, Tensor};
 use burn_cann::Cann;
 use burn_kernels::{npu, report};
 use common::{command, errors, fixture, floats};
 use kernels_models::{CausalLm, ModelConfig};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use tempfile::TempDir;
 
-/// A folder with the emulator under CANN's names.
+/// A folder with the emulator under CANN's names, made when it is first asked for.
 fn emulator(folder: &Path) -> PathBuf {
+    let made = folder.join("cann");
+    if made.exists() {
+        return made;
+    }
     let program = Path::new(env!("CARGO_BIN_EXE_kernels"));
     let built = program.with_file_name("libcann_emulator.so");
     let built = match built.exists() {
         true => built,
         false => program.with_file_name("deps").join("libcann_emulator.so"),
     };
-    let folder = folder.join("cann");
-    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::create_dir_all(&made).unwrap();
     for name in ["libascendcl.so", "libnnopbase.so", "libopapi.so"] {
-        std::os::unix::fs::symlink(&built, folder.join(name)).unwrap();
+        std::os::unix::fs::symlink(&built, made.join(name)).unwrap();
     }
-    folder
+    made
 }
 
 fn program(cann: &Path) -> Command {
@@ -260,38 +264,122 @@ fn training_on_an_npu_follows_training_on_the_cpu() {
     }
 }
 
-/// An operator that fails and memory that is short, in the middle of training.
+/// A run of so many steps on an NPU with a fault of the emulator's, or none.
+fn train(folder: &Path, out: &Path, steps: usize, fault: Option<(&str, &str)>) -> Output {
+    let text = folder.join("text.txt");
+    std::fs::write(&text, &include_bytes!("../corpus/alice.txt")[..4000]).unwrap();
+    let mut command = program(&emulator(folder));
+    command
+        .args(["train", "--batch=2", "--seq=32", "--quiet"])
+        .args(["--device", "npu"])
+        .arg(format!("--steps={steps}"))
+        .arg("--out")
+        .arg(out)
+        .arg("--corpus")
+        .arg(text);
+    command.envs(fault).output().unwrap()
+}
+
+/// Fails unless the run ended, in time, with an error that names the cause: what the NPU said when it ended
+/// the session, or what the read said that failed.
+#[track_caller]
+fn assert_cause(result: &Output, expected: &str) {
+    let said = errors(result);
+    assert_eq!(result.status.code(), Some(1), "{said}");
+    let told = |line: &&str| line.starts_with("the NPU said:") || line.starts_with("error:");
+    let mut cause = said.lines().skip_while(|line| !told(line));
+    assert!(cause.any(|line| line.contains(expected)), "{said}");
+}
+
+/// Every file of a folder with its bytes.
+fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => files.extend(self::files(&path)),
+            false => drop(files.insert(path.clone(), std::fs::read(&path).unwrap())),
+        }
+    }
+    files
+}
+
+/// Whether there is a checkpoint, which then is whole. Nothing half-written stays beside it.
+fn has_checkpoint(run: &Path) -> bool {
+    let checkpoint = run.join("checkpoint");
+    for entry in std::fs::read_dir(run).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let known = ["train.json", "metrics.jsonl", "checkpoint", "loss.svg"];
+        assert!(known.contains(&name.as_str()), "{name} was left behind");
+    }
+    if !checkpoint.exists() {
+        return false;
+    }
+    let (_, model) =
+        kernels_models::load(&checkpoint, &Device::flex(), FloatDType::F32).expect("it is whole");
+    for (name, values) in model.named_parameters() {
+        assert!(values.iter::<f32>().all(f32::is_finite), "{name}");
+    }
+    true
+}
+
+/// An operator that fails, memory that is short and a device that is lost, in the middle of training.
 #[test]
 fn a_fault_in_training_is_an_error_with_its_cause() {
     let folder = TempDir::new().unwrap();
-    let cann = emulator(folder.path());
-    let text = folder.path().join("text.txt");
-    std::fs::write(&text, &include_bytes!("../corpus/alice.txt")[..4000]).unwrap();
+    let earlier = folder.path().join("earlier");
+    let result = train(folder.path(), &earlier, 3, None);
+    assert!(result.status.success(), "{}", errors(&result));
+    let before = files(&earlier);
+    assert!(before.contains_key(&earlier.join("checkpoint/model.safetensors")));
     let faults = [
         ("CANN_EMULATOR_FAIL", "aclnnSwiGluGrad=561003", "561003"),
         ("CANN_EMULATOR_MEMORY", "9000000", "memory"),
+        ("CANN_EMULATOR_LOSE_DEVICE_AT", "10000", "507010"),
     ];
     for (number, (variable, value, expected)) in faults.into_iter().enumerate() {
         let out = folder.path().join(format!("run{number}"));
-        let result = program(&cann)
-            .args(["train", "--steps=3", "--batch=2", "--seq=32", "--quiet"])
-            .args(["--device", "npu"])
-            .arg("--out")
-            .arg(&out)
-            .arg("--corpus")
-            .arg(&text)
-            .env(variable, value)
-            .output()
-            .unwrap();
-        let said = errors(&result);
-        assert_eq!(result.status.code(), Some(1), "{said}");
-        let cause = said.lines().find(|line| line.starts_with("the NPU said:"));
-        let cause = cause.unwrap_or_else(|| panic!("no cause is told: {said}"));
-        assert!(cause.contains(expected), "{said}");
+        let result = train(folder.path(), &out, 40, Some((variable, value)));
+        assert_cause(&result, expected);
+        assert!(!has_checkpoint(&out), "a checkpoint is whole or not there");
+        // The device was lost in the middle; the other two let no step pass.
+        let steps = losses(&out).len();
+        assert_eq!((1..40).contains(&steps), expected == "507010", "{steps}");
+        // An earlier run's folder is not for another run.
+        let result = train(folder.path(), &earlier, 3, Some((variable, value)));
+        assert_eq!(result.status.code(), Some(1));
         assert!(
-            !out.join("checkpoint").exists(),
-            "a checkpoint is whole or not there"
+            errors(&result).contains("is not empty"),
+            "{}",
+            errors(&result)
         );
+    }
+    assert!(files(&earlier) == before, "an earlier run's files changed");
+}
+
+/// The device is lost earlier and later, ever nearer to the moment when the checkpoint appears.
+#[test]
+fn a_device_lost_at_any_time_leaves_a_whole_checkpoint_or_none() {
+    let folder = TempDir::new().unwrap();
+    let lost_at = |task: u64| {
+        let out = folder.path().join(format!("lost_at_{task}"));
+        let fault = ("CANN_EMULATOR_LOSE_DEVICE_AT", task.to_string());
+        let result = train(folder.path(), &out, 3, Some((fault.0, &fault.1)));
+        assert_cause(&result, "507010");
+        has_checkpoint(&out)
+    };
+    // After the checkpoint the speed of training is measured, which takes longer than the training.
+    let (mut without, mut with) = (0, 1000);
+    while !lost_at(with) {
+        (without, with) = (with, with * 2);
+    }
+    assert!(without > 0, "a device was lost before the first step");
+    while with - without > 8 {
+        let task = without.midpoint(with);
+        match lost_at(task) {
+            true => with = task,
+            false => without = task,
+        }
     }
 }
 
