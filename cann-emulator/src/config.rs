@@ -17,6 +17,7 @@ use cann_sys::types::aclError;
 /// | `version` | `CANN_EMULATOR_VERSION` | `8.5.0` |
 /// | `delay` | `CANN_EMULATOR_DELAY_US`, before each task of a stream | 0 |
 /// | `out_of_memory_at` | `CANN_EMULATOR_OOM_AT`, the number of an allocation, from 1 | none |
+/// | `device_lost_at` | `CANN_EMULATOR_LOSE_DEVICE_AT`, the number of a task of a stream, from 1 | none |
 /// | `operator_errors` | `CANN_EMULATOR_FAIL`, as `aclnnRmsNorm=361001,aclnnSwiGlu=561003` | none |
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
@@ -32,6 +33,9 @@ pub struct Config {
     pub delay: Duration,
     /// This allocation on a device, counted from one, finds no memory.
     pub out_of_memory_at: Option<u64>,
+    /// With this task of any stream, counted from one, its device is lost: the task and whatever reaches
+    /// the device from then on fails with 507010, a lost heartbeat, until `aclFinalize`.
+    pub device_lost_at: Option<u64>,
     /// Operators whose phase one fails, and with which code.
     pub operator_errors: HashMap<String, aclError>,
 }
@@ -45,6 +49,7 @@ impl Default for Config {
             version: "8.5.0".to_owned(),
             delay: Duration::ZERO,
             out_of_memory_at: None,
+            device_lost_at: None,
             operator_errors: HashMap::new(),
         }
     }
@@ -82,6 +87,7 @@ impl Config {
             config.delay = Duration::from_micros(microseconds);
         }
         config.out_of_memory_at = number("CANN_EMULATOR_OOM_AT")?;
+        config.device_lost_at = number("CANN_EMULATOR_LOSE_DEVICE_AT")?;
         if let Some(soc) = read("CANN_EMULATOR_SOC") {
             config.soc = soc;
         }

@@ -56,6 +56,7 @@ mod error;
 mod event;
 mod executor;
 mod hccl;
+mod loss;
 mod memory;
 mod number;
 mod object;

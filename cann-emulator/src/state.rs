@@ -9,6 +9,7 @@ use cann_sys::errors::*;
 use crate::config::{self, Config};
 use crate::error::{Failure, Outcome, ensure, fail};
 use crate::event::Event;
+use crate::loss;
 use crate::memory::memory;
 use crate::object;
 use crate::stream::{Settings, Stream};
@@ -103,12 +104,12 @@ impl Process {
         })
     }
 
-    /// The context of the calling thread.
+    /// The context of the calling thread, whose device must not be lost.
     fn current(&self) -> Outcome<(usize, &Context)> {
         self.config()?;
         let handle = CONTEXT.get();
         match self.contexts.get(&handle) {
-            Some(context) => Ok((handle, context)),
+            Some(context) => loss::check(context.device).map(|()| (handle, context)),
             None => fail!(
                 ACL_ERROR_RT_CONTEXT_NULL,
                 "this thread has no context; each thread must call aclrtSetDevice or aclrtSetCurrentContext"
@@ -202,6 +203,7 @@ pub(crate) fn initialise() -> Outcome<()> {
     process.finalised = false;
     process.leaks.clear();
     drop(process);
+    loss::forget();
     memory().forget_peaks();
     Ok(())
 }
@@ -270,6 +272,7 @@ pub(crate) fn config() -> Outcome<Config> {
 pub(crate) fn set_device(device: i32) -> Outcome<()> {
     let mut process = process();
     process.check_device(device)?;
+    loss::check(device)?;
     let context = match process.devices.get_mut(&device) {
         Some(known) => {
             known.references += 1;
@@ -332,6 +335,7 @@ pub(crate) fn current_device() -> Outcome<i32> {
 pub(crate) fn create_context(device: i32) -> Outcome<usize> {
     let mut process = process();
     process.check_device(device)?;
+    loss::check(device)?;
     let context = process.new_context(device)?;
     CONTEXT.set(context);
     Ok(context)

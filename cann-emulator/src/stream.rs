@@ -10,6 +10,7 @@ use cann_sys::errors::*;
 use crate::config;
 use crate::error::{Failure, Outcome, fail};
 use crate::event::Event;
+use crate::loss;
 use crate::memory::{Memory, memory};
 
 /// Work on the device's memory.
@@ -81,7 +82,7 @@ impl Stream {
         let work = shared.clone();
         let worker = std::thread::Builder::new()
             .name("cann-emulator stream".to_owned())
-            .spawn(move || run(&work))
+            .spawn(move || run(&work, device))
             .map_err(|error| Failure::new(ACL_ERROR_RT_NO_STREAM_RESOURCE, error.to_string()))?;
         Ok(Self {
             device,
@@ -178,7 +179,7 @@ impl Stream {
     }
 }
 
-fn run(shared: &Shared) {
+fn run(shared: &Shared, device: i32) {
     loop {
         let task = {
             let mut queue = shared.lock();
@@ -197,7 +198,7 @@ fn run(shared: &Shared) {
             }
         };
         let error = shared.lock().error.clone();
-        let outcome = perform(shared, task, error);
+        let outcome = perform(shared, device, task, error);
         let mut queue = shared.lock();
         queue.busy = false;
         if let Err(failure) = outcome {
@@ -212,14 +213,17 @@ const PATIENCE: Duration = Duration::from_millis(10);
 
 /// After an error the stream goes on, as streams do by default, or computes nothing if it was told to stop;
 /// events are recorded in either case, so that no one hangs, and know of the error.
-fn perform(shared: &Shared, task: Task, error: Option<Failure>) -> Outcome<()> {
-    let delay = config::current()
-        .map(|config| config.delay)
-        .unwrap_or_default();
-    if !delay.is_zero() {
-        std::thread::sleep(delay);
+fn perform(shared: &Shared, device: i32, task: Task, error: Option<Failure>) -> Outcome<()> {
+    let config = config::current().unwrap_or_default();
+    if !config.delay.is_zero() {
+        std::thread::sleep(config.delay);
     }
     let abandoned = || shared.lock().abandoned;
+    match task {
+        Task::Kernel(_) | Task::Patient(_) => loss::task(device, config.device_lost_at)?,
+        // What others wait for comes, lost or not.
+        Task::Record(..) | Task::Reset(..) | Task::Wait(..) => {}
+    }
     match task {
         Task::Kernel(_) if error.is_some() && shared.stops.load(Ordering::Relaxed) => Ok(()),
         Task::Kernel(kernel) => {

@@ -154,6 +154,7 @@ fn faults_are_injected_by_the_environment() {
     for (variable, value, expected) in [
         ("CANN_EMULATOR_FAIL", "aclnnRmsNorm=561003", "561003"),
         ("CANN_EMULATOR_OOM_AT", "5", "207001"),
+        ("CANN_EMULATOR_LOSE_DEVICE_AT", "1", "507010"),
         ("CANN_EMULATOR_DEVICES", "0", "107001"),
         ("CANN_EMULATOR_DELAY_US", "soon", "a whole number is needed"),
     ] {

@@ -544,3 +544,44 @@ fn a_stream_that_waits_for_ever_can_be_destroyed_by_force() {
     }
     assert_eq!(session.end().len(), 1, "the second stream");
 }
+
+#[test]
+fn a_lost_device_fails_all_that_reaches_it_and_nothing_hangs() {
+    let session = Session::with(Config {
+        device_lost_at: Some(2),
+        ..slow()
+    });
+    let (first, event, address) = (stream(), event(), malloc(64));
+    // SAFETY: handles and places are of this test, and are checked.
+    unsafe {
+        // Three tasks, and an event behind them; the second loses the device.
+        for _ in 0..3 {
+            assert_eq!(aclrtMemsetAsync(address, 64, 0, 64, first), 0);
+        }
+        assert_eq!(aclrtRecordEvent(event, first), 0);
+        assert_eq!(aclrtSynchronizeStream(first), ACL_ERROR_RT_LOST_HEARTBEAT);
+        assert!(message().contains("device 0 is lost"), "{}", message());
+        assert_eq!(aclrtSynchronizeEvent(event), ACL_ERROR_RT_LOST_HEARTBEAT);
+        // From now on whatever reaches it fails.
+        let memset = aclrtMemsetAsync(address, 64, 0, 64, first);
+        let mut place = null_mut();
+        let malloc = aclrtMalloc(&mut place, 64, ACL_MEM_MALLOC_HUGE_FIRST);
+        let calls = [
+            memset,
+            malloc,
+            aclrtSynchronizeDevice(),
+            aclrtSetDevice(0),
+            aclrtCreateStream(&mut place),
+        ];
+        assert_eq!(calls, [ACL_ERROR_RT_LOST_HEARTBEAT; 5]);
+        // The other device is none the worse.
+        assert_eq!(aclrtSetDevice(1), 0);
+        let (second, address) = (stream(), self::malloc(64));
+        assert_eq!(aclrtMemsetAsync(address, 64, 0, 64, second), 0);
+        assert_eq!(aclrtSynchronizeStream(second), 0);
+        assert_eq!(aclrtFree(address), 0);
+    }
+    session.end();
+    // A process that begins anew has the device again.
+    drop(Session::start());
+}

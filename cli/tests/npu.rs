@@ -4,38 +4,166 @@
 
 mod common;
 
+use burn::tensor::{Device, FloatDType, Int, Tensor};
+use burn_cann::Cann;
+use burn_kernels::{npu, report};
 use common::{command, errors, fixture, floats};
+use kernels_models::{CausalLm, ModelConfig};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use tempfile::TempDir;
 
-/// A folder with the emulator under CANN's names.
+/// A folder with the emulator under CANN's names, made when it is first asked for.
 fn emulator(folder: &Path) -> PathBuf {
+    let made = folder.join("cann");
+    if made.exists() {
+        return made;
+    }
     let program = Path::new(env!("CARGO_BIN_EXE_kernels"));
     let built = program.with_file_name("libcann_emulator.so");
     let built = match built.exists() {
         true => built,
         false => program.with_file_name("deps").join("libcann_emulator.so"),
     };
-    let folder = folder.join("cann");
-    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::create_dir_all(&made).unwrap();
     for name in ["libascendcl.so", "libnnopbase.so", "libopapi.so"] {
-        std::os::unix::fs::symlink(&built, folder.join(name)).unwrap();
+        std::os::unix::fs::symlink(&built, made.join(name)).unwrap();
     }
-    folder
+    made
 }
 
-fn npu(cann: &Path) -> Command {
-    let mut command = command();
-    command.env("CANN_LIB_DIR", cann);
-    command.env("BURN_KERNELS_VERIFY", "off");
-    command.env("BURN_CANN_FALLBACK", "deny");
-    command
+fn program(cann: &Path) -> Command {
+    on_npu(command(), cann)
+}
+
+/// Nothing runs on the host, and what hangs ends with exit code 124.
+fn on_npu(command: Command, cann: &Path) -> Command {
+    let mut limited = Command::new("timeout");
+    limited.arg("240").arg(command.get_program());
+    limited.args(command.get_args());
+    limited.env_remove("BURN_KERNELS");
+    limited.env("CANN_LIB_DIR", cann);
+    limited.env("BURN_KERNELS_VERIFY", "off");
+    limited.env("BURN_CANN_FALLBACK", "deny");
+    limited
+}
+
+/// Says to a process of this test program that it is the one on the emulator.
+const INSIDE: &str = "KERNELS_NPU_TEST";
+
+/// Runs the test `name` in a process of its own whose NPUs are the emulator's, with these settings.
+fn alone(name: &str, settings: &[(&str, &str)], body: impl FnOnce()) {
+    if std::env::var_os(INSIDE).is_some() {
+        body();
+        println!("the test is at its end");
+        return;
+    }
+    let folder = TempDir::new().unwrap();
+    let mut own = Command::new(std::env::current_exe().unwrap());
+    own.args([name, "--exact", "--nocapture"]);
+    let mut own = on_npu(own, &emulator(folder.path()));
+    own.env(INSIDE, "1").envs(settings.iter().copied());
+    let result = own.output().unwrap();
+    let said = String::from_utf8_lossy(&result.stdout).into_owned() + &errors(&result);
+    assert!(result.status.success(), "{settings:?}: {said}");
+    assert!(said.contains("the test is at its end"), "{said}");
+}
+
+/// A Qwen3 of the fixture's sizes with another number of layers.
+fn qwen3_of(layers: usize, device: &Device) -> CausalLm {
+    let path = fixture("qwen3").join("config.json");
+    let mut json: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    json["num_hidden_layers"] = layers.into();
+    json.as_object_mut().unwrap().remove("layer_types");
+    let config = ModelConfig::from_json(&json.to_string(), &path).unwrap();
+    let model = config.init(device);
+    // Parameters are drawn when they are first looked at.
+    assert_eq!(model.named_parameters().len(), 3 + 11 * layers);
+    model
+}
+
+/// How often the host waited for the device in forward and backward and the reads of what came of them,
+/// and how many reads there were.
+fn waits(cann: &Cann, layers: usize, device: &Device) -> (u64, u64) {
+    let model = qwen3_of(layers, device);
+    let ids = Tensor::<2, Int>::from_data([[3, 1, 4, 1, 5, 9, 2, 6]], device);
+    device.sync().unwrap();
+    report::reset();
+    let before = cann.waits();
+    let (_, loss) = model.loss(ids, None);
+    let gradients = loss.backward();
+    let loss = loss.into_scalar::<f32>();
+    let gradients = model.gradients(&gradients);
+    let waits = cann.waits() - before;
+    // A fresh model knows nothing: the loss is that of a guess among 128.
+    assert!((loss - 128f32.ln()).abs() < 0.5, "{loss}");
+    assert_eq!(gradients.len(), 3 + 11 * layers);
+    let report = report::report();
+    assert_eq!(report.reference_calls(), 0, "{report}");
+    assert_eq!(report.fused_calls(), 6 * layers as u64 + 1, "{report}");
+    (waits, 1 + gradients.len() as u64)
+}
+
+/// Forward and backward are handed to the device as a whole: only what is read is waited for.
+#[test]
+fn no_layer_waits_for_the_device() {
+    // The device is slow, so that what waits by chance does.
+    let settings = [("CANN_EMULATOR_DELAY_US", "200")];
+    alone("no_layer_waits_for_the_device", &settings, || {
+        let device = npu::device(0).unwrap().autodiff();
+        let cann = Cann::load().unwrap();
+        for layers in [2, 4] {
+            let (waits, reads) = waits(&cann, layers, &device);
+            assert_eq!(waits, reads, "{layers} layers");
+        }
+        assert_eq!(burn_cann::backend::fallbacks(), []);
+    });
+}
+
+/// What keeps a program from the device that it asks for is told with what to do.
+#[test]
+fn a_device_that_is_not_there_is_an_error() {
+    alone("a_device_that_is_not_there_is_an_error", &[], || {
+        assert!(npu::device(1).is_ok());
+        for index in [2, usize::MAX] {
+            let said = npu::device(index).unwrap_err().to_string();
+            let expected = format!("there is no NPU {index}");
+            assert!(said.contains(&expected) && said.contains('2'), "{said}");
+        }
+    });
+}
+
+/// CANN that counts nothing, and no CANN.
+#[test]
+fn a_machine_without_npus_is_an_error() {
+    let name = "a_machine_without_npus_is_an_error";
+    alone(name, &[("CANN_EMULATOR_DEVICES", "0")], || {
+        for index in [0, 1] {
+            let said = npu::device(index).unwrap_err().to_string();
+            assert!(said.contains("counts no NPU"), "{said}");
+            assert!(said.contains("npu-smi info"), "{said}");
+        }
+        assert!(npu::devices().is_err());
+    });
+}
+
+#[test]
+fn a_machine_without_cann_is_an_error() {
+    let name = "a_machine_without_cann_is_an_error";
+    let empty = TempDir::new().unwrap();
+    let folder = empty.path().to_str().unwrap();
+    alone(name, &[("CANN_LIB_DIR", folder)], || {
+        let said = npu::device(0).unwrap_err().to_string();
+        assert!(said.contains("libascendcl"), "{said}");
+        assert!(said.contains("kernels doctor"), "{said}");
+        assert!(npu::devices().is_err());
+    });
 }
 
 fn run(cann: &Path, model: &str, output: &Path, extra: &[&str]) -> Output {
-    let mut command = npu(cann);
+    let mut command = program(cann);
     command.arg("run").arg("--model").arg(fixture(model));
     command
         .arg("--inputs")
@@ -112,7 +240,7 @@ fn training_on_an_npu_follows_training_on_the_cpu() {
     std::fs::write(&text, &include_bytes!("../corpus/alice.txt")[..4000]).unwrap();
     let train = |device: &str, policy: &str| {
         let out = folder.path().join(format!("{device}{policy}"));
-        let result = npu(&cann)
+        let result = program(&cann)
             .args(["train", "--steps=3", "--batch=2", "--seq=32", "--quiet"])
             .args(["--device", device, "--kernels", policy])
             .arg("--out")
@@ -136,38 +264,122 @@ fn training_on_an_npu_follows_training_on_the_cpu() {
     }
 }
 
-/// An operator that fails and memory that is short, in the middle of training.
+/// A run of so many steps on an NPU with a fault of the emulator's, or none.
+fn train(folder: &Path, out: &Path, steps: usize, fault: Option<(&str, &str)>) -> Output {
+    let text = folder.join("text.txt");
+    std::fs::write(&text, &include_bytes!("../corpus/alice.txt")[..4000]).unwrap();
+    let mut command = program(&emulator(folder));
+    command
+        .args(["train", "--batch=2", "--seq=32", "--quiet"])
+        .args(["--device", "npu"])
+        .arg(format!("--steps={steps}"))
+        .arg("--out")
+        .arg(out)
+        .arg("--corpus")
+        .arg(text);
+    command.envs(fault).output().unwrap()
+}
+
+/// Fails unless the run ended, in time, with an error that names the cause: what the NPU said when it ended
+/// the session, or what the read said that failed.
+#[track_caller]
+fn assert_cause(result: &Output, expected: &str) {
+    let said = errors(result);
+    assert_eq!(result.status.code(), Some(1), "{said}");
+    let told = |line: &&str| line.starts_with("the NPU said:") || line.starts_with("error:");
+    let mut cause = said.lines().skip_while(|line| !told(line));
+    assert!(cause.any(|line| line.contains(expected)), "{said}");
+}
+
+/// Every file of a folder with its bytes.
+fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => files.extend(self::files(&path)),
+            false => drop(files.insert(path.clone(), std::fs::read(&path).unwrap())),
+        }
+    }
+    files
+}
+
+/// Whether there is a checkpoint, which then is whole. Nothing half-written stays beside it.
+fn has_checkpoint(run: &Path) -> bool {
+    let checkpoint = run.join("checkpoint");
+    for entry in std::fs::read_dir(run).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let known = ["train.json", "metrics.jsonl", "checkpoint", "loss.svg"];
+        assert!(known.contains(&name.as_str()), "{name} was left behind");
+    }
+    if !checkpoint.exists() {
+        return false;
+    }
+    let (_, model) =
+        kernels_models::load(&checkpoint, &Device::flex(), FloatDType::F32).expect("it is whole");
+    for (name, values) in model.named_parameters() {
+        assert!(values.iter::<f32>().all(f32::is_finite), "{name}");
+    }
+    true
+}
+
+/// An operator that fails, memory that is short and a device that is lost, in the middle of training.
 #[test]
 fn a_fault_in_training_is_an_error_with_its_cause() {
     let folder = TempDir::new().unwrap();
-    let cann = emulator(folder.path());
-    let text = folder.path().join("text.txt");
-    std::fs::write(&text, &include_bytes!("../corpus/alice.txt")[..4000]).unwrap();
+    let earlier = folder.path().join("earlier");
+    let result = train(folder.path(), &earlier, 3, None);
+    assert!(result.status.success(), "{}", errors(&result));
+    let before = files(&earlier);
+    assert!(before.contains_key(&earlier.join("checkpoint/model.safetensors")));
     let faults = [
         ("CANN_EMULATOR_FAIL", "aclnnSwiGluGrad=561003", "561003"),
         ("CANN_EMULATOR_MEMORY", "9000000", "memory"),
+        ("CANN_EMULATOR_LOSE_DEVICE_AT", "10000", "507010"),
     ];
     for (number, (variable, value, expected)) in faults.into_iter().enumerate() {
         let out = folder.path().join(format!("run{number}"));
-        let result = npu(&cann)
-            .args(["train", "--steps=3", "--batch=2", "--seq=32", "--quiet"])
-            .args(["--device", "npu"])
-            .arg("--out")
-            .arg(&out)
-            .arg("--corpus")
-            .arg(&text)
-            .env(variable, value)
-            .output()
-            .unwrap();
-        let said = errors(&result);
-        assert_eq!(result.status.code(), Some(1), "{said}");
-        let cause = said.lines().find(|line| line.starts_with("the NPU said:"));
-        let cause = cause.unwrap_or_else(|| panic!("no cause is told: {said}"));
-        assert!(cause.contains(expected), "{said}");
+        let result = train(folder.path(), &out, 40, Some((variable, value)));
+        assert_cause(&result, expected);
+        assert!(!has_checkpoint(&out), "a checkpoint is whole or not there");
+        // The device was lost in the middle; the other two let no step pass.
+        let steps = losses(&out).len();
+        assert_eq!((1..40).contains(&steps), expected == "507010", "{steps}");
+        // An earlier run's folder is not for another run.
+        let result = train(folder.path(), &earlier, 3, Some((variable, value)));
+        assert_eq!(result.status.code(), Some(1));
         assert!(
-            !out.join("checkpoint").exists(),
-            "a checkpoint is whole or not there"
+            errors(&result).contains("is not empty"),
+            "{}",
+            errors(&result)
         );
+    }
+    assert!(files(&earlier) == before, "an earlier run's files changed");
+}
+
+/// The device is lost earlier and later, ever nearer to the moment when the checkpoint appears.
+#[test]
+fn a_device_lost_at_any_time_leaves_a_whole_checkpoint_or_none() {
+    let folder = TempDir::new().unwrap();
+    let lost_at = |task: u64| {
+        let out = folder.path().join(format!("lost_at_{task}"));
+        let fault = ("CANN_EMULATOR_LOSE_DEVICE_AT", task.to_string());
+        let result = train(folder.path(), &out, 3, Some((fault.0, &fault.1)));
+        assert_cause(&result, "507010");
+        has_checkpoint(&out)
+    };
+    // After the checkpoint the speed of training is measured, which takes longer than the training.
+    let (mut without, mut with) = (0, 1000);
+    while !lost_at(with) {
+        (without, with) = (with, with * 2);
+    }
+    assert!(without > 0, "a device was lost before the first step");
+    while with - without > 8 {
+        let task = without.midpoint(with);
+        match lost_at(task) {
+            true => with = task,
+            false => without = task,
+        }
     }
 }
 
@@ -176,7 +388,7 @@ fn a_fault_in_training_is_an_error_with_its_cause() {
 fn verification_on_an_npu_passes() {
     let folder = TempDir::new().unwrap();
     let cann = emulator(folder.path());
-    let result = npu(&cann)
+    let result = program(&cann)
         .args(["verify", "--device", "npu"])
         .output()
         .unwrap();

@@ -43,7 +43,7 @@ use summary::Summary;
 /// which is trained on but not a part of `loss`), loss.svg (both losses), checkpoint/ (Hugging Face
 /// layout, for `kernels run --model`), sample.txt (generated text) and summary.json (results,
 /// dispatch report). The checkpoint appears complete or not at all: a run that is stopped by
-/// Ctrl-C or by an error leaves the metrics so far and no checkpoint.
+/// Ctrl-C or by an error while it trains leaves the metrics so far and no checkpoint.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The run folder; it must be empty or not exist [default: runs/PRESET-TIME].
