@@ -6,7 +6,6 @@
 #![cfg(all(feature = "npu", feature = "cpu"))] // the fixtures are read with the CPU's types
 
 mod npu;
-#[allow(dead_code)] // the goldens of other kernels need the rest
 mod support;
 
 use burn_cann::{DType, Stream, Tensor};
