@@ -46,11 +46,14 @@
 //!   own bodies.
 //! * [`kernel`]: kernels of your own crate, named by path: `#[fused_kernel(my_crate::my_op)]`.
 //!
-//! Feature `cpu` (default): fused SIMD kernels for Burn's Flex backend. Feature `remote`: devices of
+//! Feature `cpu` (default): fused SIMD kernels for Burn's Flex backend. Feature `optim`: AdamW as a fused
+//! kernel (`optim`). Feature `remote`: devices of
 //! other processes and machines, served with their kernels (`remote`). Feature `npu`: Ascend NPUs
 //! (`npu`).
 
 pub mod nn;
+#[cfg(feature = "optim")]
+pub mod optim;
 
 pub use kernels_macros::fused_kernel;
 pub use kernels_runtime::apply::{apply_default_kernels, apply_kernel};

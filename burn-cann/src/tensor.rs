@@ -214,6 +214,11 @@ impl Tensor {
         &self.device
     }
 
+    /// Whether no other tensor is a view of the same memory, so that it may be written over.
+    pub fn is_exclusive(&mut self) -> bool {
+        self.memory.as_mut().is_none_or(Memory::is_exclusive)
+    }
+
     /// The memory; none for no elements.
     pub fn memory(&self) -> Option<&Memory> {
         self.memory.as_ref()

@@ -15,6 +15,7 @@ pub use burn;
 pub use linkme;
 
 pub use crate::ops::rope::RopeTable;
+pub use adam_w::{adam_w, declined};
 pub use experts::{ListedExpert, StackedExperts, experts, experts_list, same_count};
 pub use glu::{glu, glu_mlp, glu_packed, glu_packed_mlp};
 pub use linear::{Layer, NotPlain};
@@ -26,6 +27,8 @@ pub use operands::{
 };
 pub use rope::{rope, rope_sections};
 
+#[path = "private/adam_w.rs"]
+mod adam_w;
 #[path = "private/experts.rs"]
 mod experts;
 #[path = "private/glu.rs"]

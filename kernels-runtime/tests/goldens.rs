@@ -1,4 +1,4 @@
-//! The operations beside Hugging Face transformers' modules, on numbers that those computed.
+//! The operations beside Hugging Face transformers' modules and PyTorch's AdamW, on numbers that those computed.
 //!
 //! The fixtures hold inputs rounded to a dtype, exact results (`ref.*`, f64) and what the module
 //! computed in the dtype. A path passes if its error against the exact result, in the L2 norm of
@@ -10,7 +10,7 @@
 mod support;
 
 use burn::tensor::{Device, Tensor, TensorData};
-use kernels_runtime::ops::{glu, rms_norm, rope};
+use kernels_runtime::ops::{adam_w, glu, rms_norm, rope};
 use kernels_runtime::semantics::*;
 use support::{Fixture, values};
 
@@ -482,6 +482,54 @@ fn sections_merge_like_transformers() {
                 let worst = pairs.map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
                 // The cosines of f32 angles are those of another library.
                 assert!(worst < 1e-6, "{path} {case}: {worst:e}");
+            }
+        }
+    }
+}
+
+/// Five steps of AdamW; PyTorch's fused optimiser computes in f32 too, and rounds as often.
+#[test]
+fn steps_of_adam_w_match_torch() {
+    let fixture = Fixture::open("adam_w");
+    let device = Device::flex();
+    let cases = fixture.cases("start");
+    assert_eq!(cases.len(), 3);
+    for case in cases {
+        for (path, fused) in PATHS {
+            let parameter: Tensor<2> = fixture.tensor(&format!("{case}.start"), &device);
+            let gradients: Tensor<3> = fixture.tensor(&format!("{case}.gradients"), &device);
+            let mut state = adam_w::State {
+                moment_1: parameter.zeros_like(),
+                moment_2: parameter.zeros_like(),
+                parameter,
+            };
+            for (before, gradient) in gradients.iter_dim(0).enumerate() {
+                let settings = adam_w::Settings {
+                    learning_rate: 0.01,
+                    beta_1: 0.9,
+                    beta_2: 0.999,
+                    epsilon: 1e-8,
+                    weight_decay: 0.1,
+                    step: before + 1,
+                };
+                let gradient = gradient.squeeze_dim(0);
+                state = match fused {
+                    true => adam_w::fused(state, gradient, settings).unwrap(),
+                    false => adam_w::reference(state, gradient, settings),
+                };
+            }
+            for (result, got) in [
+                ("parameter", state.parameter),
+                ("moment_1", state.moment_1),
+                ("moment_2", state.moment_2),
+            ] {
+                fixture.as_near_as(
+                    SLACK,
+                    &format!("{path} {case} {result}"),
+                    &values(got),
+                    &format!("{case}.ref.{result}"),
+                    &format!("{case}.torch.{result}"),
+                );
             }
         }
     }

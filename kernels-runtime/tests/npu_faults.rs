@@ -11,7 +11,7 @@ use kernels_runtime::npu::{NpuError, Result};
 use kernels_runtime::ops::moe::experts::{self, Settings, Wanted};
 use kernels_runtime::ops::moe::permute::npu as rows;
 use kernels_runtime::ops::moe::router::{self, Routing};
-use kernels_runtime::ops::{glu, rms_norm, rope};
+use kernels_runtime::ops::{adam_w, glu, rms_norm, rope};
 use kernels_runtime::semantics::*;
 use npu::*;
 
@@ -19,12 +19,33 @@ const TOKENS: usize = 6;
 const HIDDEN: usize = 8;
 const EXPERTS: usize = 4;
 
-/// Forward and backward of every operation, one after the other. The sum of everything that came out.
+/// Forward and backward of every operation, and a step of the optimiser, one after the other. The sum of everything that came out.
 fn all(stream: &Stream) -> Result<f64> {
     let mut results = norm_and_rope(stream)?;
     results.extend(mixture(stream)?);
+    results.extend(optimiser(stream)?);
     // Read at the end: nothing before this waits.
     Ok(results.iter().flat_map(|tensor| read(stream, tensor)).sum())
+}
+
+fn optimiser(stream: &Stream) -> Result<Vec<Tensor>> {
+    let settings = adam_w::Settings {
+        learning_rate: 0.01,
+        beta_1: 0.9,
+        beta_2: 0.95,
+        epsilon: 1e-8,
+        weight_decay: 0.1,
+        step: 1,
+    };
+    let bf16 = |seed| uploaded(stream, DType::BF16, &[TOKENS, HIDDEN], seed);
+    let second = bf16(42)?;
+    let state = adam_w::State {
+        parameter: bf16(40)?,
+        moment_1: bf16(41)?,
+        moment_2: burn_cann::ops::elementwise::mul(stream, &second, &second)?,
+    };
+    let after = adam_w::npu::step(stream, state, &bf16(43)?, settings)?;
+    Ok(vec![after.parameter, after.moment_1, after.moment_2])
 }
 
 fn norm_and_rope(stream: &Stream) -> Result<Vec<Tensor>> {

@@ -9,6 +9,7 @@ use burn::optim::{AdamWConfig, GradientsParams, ModuleOptimizer};
 use burn::server::telemetry::{DrainStatus, TelemetryEvent, TelemetryProbe, TelemetrySubscription};
 use burn::tensor::{DType, Device, Distribution, FloatDType, Int, Tensor};
 use burn_kernels::ops::rms_norm;
+use burn_kernels::optim::InitFused;
 use burn_kernels::policy::{self, Policy};
 use burn_kernels::remote::{self, ServeOptions, Server, connect};
 use burn_kernels::semantics::RmsNormKey;
@@ -116,7 +117,7 @@ fn messages(served: &Device, events: TelemetrySubscription) {
         let device = served.clone().autodiff();
         let mut model = config().init(&device);
         let ids = Tensor::<2, Int>::random([2, 64], Distribution::Uniform(0.0, 255.0), &device);
-        let mut optimiser = AdamWConfig::new().init();
+        let mut optimiser = AdamWConfig::new().init_fused();
         // The second step: the first makes tables and the optimiser's state.
         let mut parts = Vec::new();
         for _ in 0..2 {

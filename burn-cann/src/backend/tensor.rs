@@ -35,6 +35,11 @@ impl CannTensor {
         &self.tensor
     }
 
+    /// The tensor alone, which may be the only one of its memory.
+    pub fn into_tensor(self) -> Tensor {
+        self.tensor
+    }
+
     /// The stream that the backend uses.
     pub fn stream(&self) -> &Stream {
         &self.place.stream

@@ -50,6 +50,11 @@ impl Memory {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
+    /// Whether this is the only handle, so that nobody else can see what is written to the block.
+    pub fn is_exclusive(&mut self) -> bool {
+        Arc::get_mut(&mut self.0).is_some()
+    }
+
     pub(crate) fn device(&self) -> &Arc<DeviceInner> {
         &self.0.device
     }

@@ -9,6 +9,7 @@ use burn::lr_scheduler::linear::LinearLrSchedulerConfig;
 use burn::lr_scheduler::module_lr_scheduler::ModuleLrScheduler;
 use burn::lr_scheduler::sequential::SequentialLrSchedulerConfig;
 use burn::optim::{AdamWConfig, ModuleOptimizer};
+use burn_kernels::optim::InitFused;
 
 /// AdamW with β₁ 0.9, β₂ 0.95, ε 1e-8 and weight decay 0.01; the gradient of each parameter is
 /// clipped to norm 1.
@@ -18,7 +19,7 @@ pub fn adamw() -> ModuleOptimizer {
         .with_epsilon(1e-8)
         .with_weight_decay(0.01)
         .with_grad_clipping(Some(GradientClippingConfig::Norm(1.0)))
-        .init()
+        .init_fused()
 }
 
 /// Linear warmup over a tenth of the steps, at most a hundred, then a cosine down to a tenth of

@@ -123,10 +123,20 @@ fn find<'a>(attribute: &'a Attribute, errors: &mut Errors) -> Option<Named<'a>> 
     }
 }
 
+/// A kernel that there is, for no item of a model.
+const OPTIMISER: &str = "npu_fused_adam_w";
+
 fn find_id(id: &LitStr) -> Result<&'static Contract> {
     let text = id.value();
     let known = Contract::ids;
     Contract::find(&text).ok_or_else(|| {
+        if text == OPTIMISER {
+            let message = format!(
+                "`{text}` is an optimiser's step, which no layer has: make the optimiser with \
+                 `AdamWConfig::init_fused` of `burn_kernels::optim`"
+            );
+            return Error::new_spanned(id, message);
+        }
         let near = did_you_mean(&text, known());
         let all = list(known(), "and");
         let message = format!(

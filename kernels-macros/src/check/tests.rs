@@ -42,6 +42,8 @@ fn the_kernel_is_known() {
         norm(),
         &["one of another crate is named by its path"],
     );
+    let expected = "an optimiser's step, which no layer has";
+    refused(quote!("npu_fused_adam_w"), norm(), &[expected]);
     let expected = "write the id in quotes: `\"npu_fused_rmsnorm\"`";
     refused(quote!(npu_fused_rmsnorm), norm(), &[expected]);
 }

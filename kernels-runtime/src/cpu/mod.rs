@@ -16,4 +16,4 @@ pub(crate) use element::{Element, dispatch_dtype};
 pub(crate) use output::Output;
 pub(crate) use real::{Real, sum_of, sum_of_squares};
 pub(crate) use rows::Rows;
-pub(crate) use run::{Kernel, run};
+pub(crate) use run::{CHUNK, Kernel, PARALLEL, run};

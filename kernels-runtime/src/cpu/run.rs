@@ -4,10 +4,10 @@ use std::ops::Range;
 
 /// Elements a thread takes at a time, few enough that a chunk's rows stay in the second-level
 /// cache.
-const CHUNK: usize = 16 * 1024;
+pub(crate) const CHUNK: usize = 16 * 1024;
 
 /// From how many elements on it pays to wake other threads, which takes some ten microseconds.
-const PARALLEL: usize = 128 * 1024;
+pub(crate) const PARALLEL: usize = 128 * 1024;
 
 /// The work on a range of rows.
 ///

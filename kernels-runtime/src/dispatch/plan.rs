@@ -117,6 +117,14 @@ pub(crate) fn plan_under(active: &Active, query: Query) -> Plan {
 
 fn row(site: &Site, active: &Active, query: Query) -> PlanRow {
     let spec = site.spec();
+    let query = Query {
+        mode: match spec.key.is_differentiable() {
+            true => query.mode,
+            // It is never asked for a gradient.
+            false => Mode::Inference,
+        },
+        ..query
+    };
     let choice = choose(spec, active, query, None);
     let (implementation, reason) = match choice.outcome {
         Outcome::Fused(_, implementation) => (Some(implementation.name), None),

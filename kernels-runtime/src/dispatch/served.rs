@@ -21,11 +21,13 @@ pub enum KernelOp {
     Permute,
     /// The router of a mixture.
     Router,
+    /// A step of AdamW.
+    AdamW,
 }
 
 impl KernelOp {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::RmsNorm,
         Self::Glu,
         Self::Rope,
@@ -33,6 +35,7 @@ impl KernelOp {
         Self::GroupedMatmul,
         Self::Permute,
         Self::Router,
+        Self::AdamW,
     ];
 
     /// The name that servers declare.
@@ -45,6 +48,7 @@ impl KernelOp {
             Self::GroupedMatmul => "grouped_matmul",
             Self::Permute => "permute",
             Self::Router => "router",
+            Self::AdamW => "adam_w",
         }
     }
 
@@ -61,6 +65,7 @@ impl KernelOp {
             Launch::Rope(_) => Some(Self::Rope),
             Launch::Moe(_) => Some(Self::Experts),
             Launch::Router(_) => Some(Self::Router),
+            Launch::AdamW(_) => Some(Self::AdamW),
             Launch::Custom => None,
         }
     }

@@ -23,6 +23,7 @@
 //! compare. What the inputs of a run don't show can't be found: at position 0 every style of rotary
 //! embedding computes the same.
 
+mod adam_w;
 mod body;
 mod built_in;
 mod check;
@@ -37,6 +38,7 @@ mod whole;
 pub use sampling::{GRAMMAR, Sampling, SamplingError, SamplingGuard, current, scope, set};
 pub use tally::{LiveReport, LiveRow, report, reset};
 
+pub(crate) use adam_w::Step;
 pub(crate) use built_in::{Gated, Norm, Rotary};
 pub(crate) use check::Captured;
 pub use check::{VerifyError, verify};

@@ -4,6 +4,7 @@
 //! `fused` runs a kernel and is an error where none can run. Annotated models use neither
 //! directly: their sites decide (see [`crate::dispatch`]).
 
+pub mod adam_w;
 pub mod glu;
 pub mod moe;
 pub mod rms_norm;

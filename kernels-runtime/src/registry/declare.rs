@@ -99,7 +99,7 @@ pub const fn assert_well_formed(spec: &KernelSpec) {
             spec.implementations[i].launch.belongs_to(spec.op),
             "an implementation's launch does not belong to the kernel's op: \"rms_norm\" takes \
              Launch::RmsNorm, \"glu\" Launch::Glu, \"rope\" Launch::Rope, \"moe\" Launch::Moe \
-             or Launch::Router, others Launch::Custom"
+             or Launch::Router, \"adam_w\" Launch::AdamW, others Launch::Custom"
         );
         i += 1;
     }

@@ -1,6 +1,6 @@
 use super::CapabilityRange;
 use crate::dispatch::{DeviceKind, Reason};
-use crate::ops::{glu, moe, rms_norm, rope};
+use crate::ops::{adam_w, glu, moe, rms_norm, rope};
 use crate::semantics::SemanticsKey;
 use burn::backend::DispatchTensor;
 use burn::tensor::DType;
@@ -77,6 +77,8 @@ pub enum Launch {
     Moe(fn(moe::experts::Call) -> DispatchTensor),
     /// The router of a mixture: the weights and the experts of every token.
     Router(fn(moe::router::Call) -> (DispatchTensor, DispatchTensor)),
+    /// A step of AdamW.
+    AdamW(fn(adam_w::Call) -> adam_w::State<DispatchTensor>),
     /// An operation of another crate, which runs it itself.
     Custom,
 }
@@ -97,6 +99,7 @@ impl Launch {
             Self::Glu(_) => same(op, "glu"),
             Self::Rope(_) => same(op, "rope"),
             Self::Moe(_) | Self::Router(_) => same(op, "moe"),
+            Self::AdamW(_) => same(op, "adam_w"),
             Self::Custom => !is_built_in(op),
         }
     }
@@ -104,7 +107,11 @@ impl Launch {
 
 /// Whether `op` is an operation of this crate, which has its own launch.
 const fn is_built_in(op: &str) -> bool {
-    same(op, "rms_norm") || same(op, "glu") || same(op, "rope") || same(op, "moe")
+    same(op, "rms_norm")
+        || same(op, "glu")
+        || same(op, "rope")
+        || same(op, "moe")
+        || same(op, "adam_w")
 }
 
 const fn same(a: &str, b: &str) -> bool {

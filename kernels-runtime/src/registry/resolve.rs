@@ -311,6 +311,7 @@ mod tests {
         assert_eq!(
             ids,
             [
+                "npu_fused_adam_w",
                 "npu_fused_moe",
                 "npu_fused_rmsnorm",
                 "npu_fused_rope",

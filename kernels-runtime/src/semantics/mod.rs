@@ -37,6 +37,9 @@ pub enum SemanticsKey {
     /// A sparse block: the router of a mixture, with its experts.
     #[serde(rename = "moe")]
     MoeBlock(MoeBlockKey),
+    /// A step of AdamW. It has no variants.
+    #[serde(rename = "adam_w")]
+    AdamW,
     /// An operation of another crate.
     #[serde(untagged)]
     Custom(CustomKey),
@@ -50,8 +53,15 @@ impl SemanticsKey {
             Self::Glu(_) => "glu",
             Self::Rope(_) => "rope",
             Self::Moe(_) | Self::MoeBlock(_) => "moe",
+            Self::AdamW => "adam_w",
             Self::Custom(key) => key.op(),
         }
+    }
+
+    /// Whether gradients flow through the operation. An optimiser's step has none: it works on what
+    /// autodiff has left behind.
+    pub const fn is_differentiable(&self) -> bool {
+        !matches!(self, Self::AdamW)
     }
 }
 
@@ -63,6 +73,7 @@ impl fmt::Display for SemanticsKey {
             Self::Rope(key) => key.fmt(f),
             Self::Moe(key) => key.fmt(f),
             Self::MoeBlock(key) => key.fmt(f),
+            Self::AdamW => f.write_str(self.op()),
             Self::Custom(key) => key.fmt(f),
         }
     }
@@ -91,6 +102,8 @@ mod tests {
         assert_eq!((part(3), part(4)), ("experts".into(), "block".into()));
         let json = serde_json::to_string(&keys[5]).unwrap();
         assert_eq!(json, r#"{"op":"soft_cap","base":"tanh"}"#);
+        let json = serde_json::to_string(&SemanticsKey::AdamW).unwrap();
+        assert_eq!(json, r#"{"op":"adam_w"}"#);
     }
 
     #[test]

@@ -120,7 +120,11 @@ fn verify(case: &Case, dtype: FloatType, device: &Device, exact: &Device) -> Ver
 
 fn compare(case: &Case, dtype: FloatType, device: &Device, exact: &Device) -> Outcome {
     // Asked before there are tensors: a device may not even store the dtype.
-    let query = Query::new(device, TensorType::Float(dtype), Mode::Training);
+    let mode = match case.key.is_differentiable() {
+        true => Mode::Training,
+        false => Mode::Inference,
+    };
+    let query = Query::new(device, TensorType::Float(dtype), mode);
     if let Err(reason) = best(case.kernel, &case.key, query) {
         return Outcome::Unavailable { reason };
     }

@@ -1,6 +1,7 @@
 //! The kernels of the NPU's backend: the operations' functions over CANN's operators, as Burn's
 //! backend calls them, and what dispatch knows of them.
 
+pub(crate) mod adam_w;
 pub(crate) mod experts;
 pub(crate) mod glu;
 mod grouped_matmul;

@@ -1,5 +1,6 @@
 //! The operations: how each is sent by a client and run by a server, side by side.
 
+mod adam_w;
 mod experts;
 mod glu;
 mod grouped_matmul;
@@ -18,6 +19,7 @@ use super::call::{self, Call};
 use super::files::Files;
 use super::wire::Malformed;
 use crate::dispatch::KernelOp;
+use crate::ops::adam_w::AdamWBackend;
 use crate::ops::glu::GluKernel;
 use crate::ops::moe::experts::ExpertsKernel;
 use crate::ops::moe::grouped_matmul::GroupedMatmulKernel;
@@ -124,6 +126,15 @@ impl<B: BackendIr> Kernels<B> {
             .handle(router::BACKWARD, router::backward)
     }
 
+    /// Steps of AdamW.
+    pub fn adam_w(mut self) -> Self
+    where
+        B: AdamWBackend,
+    {
+        self.offered.push(KernelOp::AdamW);
+        self.handle(adam_w::STEP, adam_w::step)
+    }
+
     /// Every kernel there is.
     pub fn all(self) -> Self
     where
@@ -133,7 +144,8 @@ impl<B: BackendIr> Kernels<B> {
             + ExpertsKernel
             + GroupedMatmulKernel
             + PermuteKernel
-            + RouterKernel,
+            + RouterKernel
+            + AdamWBackend,
     {
         self.rms_norm()
             .glu()
@@ -142,6 +154,7 @@ impl<B: BackendIr> Kernels<B> {
             .grouped_matmul()
             .permute()
             .router()
+            .adam_w()
     }
 
     fn handle(

@@ -1,6 +1,7 @@
 //! The cases: each operation with every setting of its key, the combinations that models use, and
 //! every shape class.
 
+mod adam_w;
 mod experts;
 mod glu;
 mod layout;
@@ -35,6 +36,7 @@ enum Operation {
     Rope(rope::Rope),
     Experts(experts::Experts),
     Router(router::Router),
+    AdamW(adam_w::AdamW),
 }
 
 /// Odd and even widths around the SIMD width, one row and many, one element, none at all.
@@ -55,9 +57,11 @@ pub(super) fn cases() -> impl Iterator<Item = Case> {
     let norms = norm::all().map(|(norm, large)| (Operation::Norm(norm), large));
     let glus = glu::all().map(|(glu, large)| (Operation::Glu(glu), large));
     let ropes = rope::all().map(|(rope, large)| (Operation::Rope(rope), large));
+    let steps = adam_w::all().map(|(step, large)| (Operation::AdamW(step), large));
     norms
         .chain(glus)
         .chain(ropes)
+        .chain(steps)
         .flat_map(|(operation, large)| cases_of(operation, large))
         .chain(of_mixtures())
 }
@@ -83,6 +87,7 @@ impl Operation {
                 let key = MoeBlockKey::new(router.key, SharedExpert::None);
                 (ops::moe::experts::KERNEL, SemanticsKey::MoeBlock(key))
             }
+            Self::AdamW(_) => (ops::adam_w::KERNEL, SemanticsKey::AdamW),
         };
         Case {
             kernel,
@@ -155,6 +160,7 @@ impl Case {
             }
             Operation::Experts(experts) => format!("{}{layout}", experts.describe(shape)),
             Operation::Router(router) => format!("{}{layout}", router.describe(shape)),
+            Operation::AdamW(step) => format!("{shape:?}{layout} {}", step.describe()),
             _ => format!("{shape:?}{layout}"),
         }
     }
@@ -170,6 +176,7 @@ impl Case {
                 .collect(),
             Operation::Experts(experts) => experts.inputs(self.shape, dtype).map(make).collect(),
             Operation::Router(router) => router.inputs(self.shape, dtype).map(make).collect(),
+            Operation::AdamW(step) => step.inputs(self.shape, dtype).map(make).collect(),
         };
         Inputs { dtype, values }
     }
@@ -210,6 +217,7 @@ impl Case {
             Operation::Rope(rope) => rope.compute(self.shape, &computation),
             Operation::Experts(experts) => experts.compute(self.shape, &computation),
             Operation::Router(router) => router.compute(self.shape, &computation),
+            Operation::AdamW(step) => step.compute(self.shape, &computation),
         }
     }
 }

@@ -1,0 +1,52 @@
+//! A step of AdamW, as operands of a checked call.
+
+use crate::kernel::{Operands, Tensors, Visitor};
+use crate::ops::adam_w::{Call, Settings, State, reference};
+use crate::registry::Implementation;
+use burn::tensor::Tensor;
+
+/// A step.
+#[derive(Clone)]
+pub(crate) struct Step<const D: usize> {
+    pub(crate) state: State<Tensor<D>>,
+    pub(crate) gradient: Tensor<D>,
+    settings: Settings,
+}
+
+impl<const D: usize> From<Call> for Step<D> {
+    fn from(call: Call) -> Self {
+        Self {
+            state: call.state.map(Tensor::from_dispatch),
+            gradient: Tensor::from_dispatch(call.gradient),
+            settings: call.settings,
+        }
+    }
+}
+
+impl<const D: usize> Tensors for State<Tensor<D>> {
+    fn visit(&mut self, visitor: &mut impl Visitor) {
+        visitor.tensor("parameter", &mut self.parameter);
+        visitor.tensor("moment_1", &mut self.moment_1);
+        visitor.tensor("moment_2", &mut self.moment_2);
+    }
+}
+
+impl<const D: usize> Tensors for Step<D> {
+    fn visit(&mut self, visitor: &mut impl Visitor) {
+        self.state.visit(visitor);
+        visitor.tensor("gradient", &mut self.gradient);
+    }
+}
+
+impl<const D: usize> Operands for Step<D> {
+    type Output = State<Tensor<D>>;
+
+    fn reference(self) -> State<Tensor<D>> {
+        reference(self.state, self.gradient, self.settings)
+    }
+
+    fn launch(self, implementation: &'static Implementation) -> State<Tensor<D>> {
+        let call = Call::new(self.state, self.gradient, self.settings);
+        call.run(implementation).map(Tensor::from_dispatch)
+    }
+}

@@ -1,0 +1,51 @@
+use super::{BASE, give, take};
+use crate::npu::limits::ask;
+use crate::ops::adam_w::{self, AdamWBackend, Settings, State, npu};
+use crate::registry::{Implementation, Launch};
+use crate::semantics::SemanticsKey;
+use burn_cann::backend::{CannBackend, CannTensor};
+
+pub(crate) const IMPLEMENTATION: Implementation = Implementation {
+    gradient: false,
+    accepts: |key| matches!(key, SemanticsKey::AdamW),
+    limits: Some(|_, tensors| {
+        ask(tensors, |platform, specs| {
+            let [parameter, moment_1, moment_2, gradient] = specs else {
+                unreachable!("a step has four tensors")
+            };
+            let state = State {
+                parameter,
+                moment_1,
+                moment_2,
+            };
+            npu::decide(platform, &state, gradient)
+        })
+    }),
+    launch: Launch::AdamW(adam_w::launch),
+    ..BASE
+};
+
+impl AdamWBackend for CannBackend {
+    fn adam_w(
+        parameter: CannTensor,
+        moment_1: CannTensor,
+        moment_2: CannTensor,
+        gradient: CannTensor,
+        settings: Settings,
+    ) -> (CannTensor, CannTensor, CannTensor) {
+        let stream = gradient.stream();
+        let state = State {
+            parameter,
+            moment_1,
+            moment_2,
+        };
+        let state = state.map(CannTensor::into_tensor);
+        let after = take(npu::step(stream, state, gradient.tensor(), settings));
+        let State {
+            parameter,
+            moment_1,
+            moment_2,
+        } = after.map(|tensor| give(Ok(tensor)));
+        (parameter, moment_1, moment_2)
+    }
+}

@@ -1,0 +1,172 @@
+//! AdamW on Flex: one pass over the four tensors, in place.
+
+use super::{AdamWBackend, Settings};
+use crate::cpu::{CHUNK, Element, PARALLEL, Real, dispatch_dtype};
+use crate::dispatch::DeviceKind;
+use crate::registry::{CapabilityRange, FloatType, Implementation, Launch};
+use crate::semantics::SemanticsKey;
+use burn::backend::Flex;
+use burn::backend::flex::FlexTensor;
+use rayon::prelude::*;
+
+pub(super) const IMPLEMENTATION: Implementation = Implementation {
+    device: DeviceKind::Cpu,
+    name: "cpu-simd",
+    dtypes: &FloatType::ALL,
+    gradient: false,
+    deterministic: true,
+    fusion_barrier: false,
+    capability: CapabilityRange::ANY,
+    limits: None,
+    launch: Launch::AdamW(super::launch),
+    accepts: |key| matches!(key, SemanticsKey::AdamW),
+};
+
+impl AdamWBackend for Flex {
+    fn adam_w(
+        parameter: FlexTensor,
+        moment_1: FlexTensor,
+        moment_2: FlexTensor,
+        gradient: FlexTensor,
+        settings: Settings,
+    ) -> (FlexTensor, FlexTensor, FlexTensor) {
+        let [mut parameter, mut moment_1, mut moment_2] =
+            [parameter, moment_1, moment_2].map(contiguous);
+        let gradient = contiguous(gradient);
+        dispatch_dtype!(parameter.dtype(), T => {
+            let places = Places {
+                parameter: places::<T>(&mut parameter),
+                moment_1: places(&mut moment_1),
+                moment_2: places(&mut moment_2),
+                gradient: gradient.as_slice().expect("it is contiguous"),
+            };
+            step(&Numbers::new(settings), places);
+        });
+        (parameter, moment_1, moment_2)
+    }
+}
+
+/// The tensor, or a contiguous copy: a transposed gradient's elements are apart.
+fn contiguous(tensor: FlexTensor) -> FlexTensor {
+    match tensor.layout().contiguous_offsets() {
+        Some(_) => tensor,
+        None => tensor.to_contiguous(),
+    }
+}
+
+/// The elements, for writing. If somebody else holds them too, they are copied first.
+fn places<T: Element>(tensor: &mut FlexTensor) -> &mut [T] {
+    let (start, end) = tensor
+        .layout()
+        .contiguous_offsets()
+        .expect("it is contiguous");
+    &mut tensor.storage_mut()[start..end]
+}
+
+/// What a step changes, and the gradient; or a part of them.
+struct Places<'a, T> {
+    parameter: &'a mut [T],
+    moment_1: &'a mut [T],
+    moment_2: &'a mut [T],
+    gradient: &'a [T],
+}
+
+/// The numbers of a step, as every element needs them.
+struct Numbers<A> {
+    beta_1: A,
+    /// `1 − β₁`.
+    rest_1: A,
+    beta_2: A,
+    /// `1 − β₂`.
+    rest_2: A,
+    /// `1 − η·λ`.
+    kept: A,
+    /// `η / (1 − β₁ᵗ)`.
+    rate: A,
+    /// `1 / √(1 − β₂ᵗ)`.
+    root: A,
+    epsilon: A,
+}
+
+impl<A: Real> Numbers<A> {
+    fn new(settings: Settings) -> Self {
+        let Settings {
+            learning_rate,
+            beta_1,
+            beta_2,
+            epsilon,
+            weight_decay,
+            ..
+        } = settings;
+        let (correction_1, correction_2) = settings.corrections();
+        Self {
+            beta_1: A::of(beta_1),
+            rest_1: A::of(1.0 - beta_1),
+            beta_2: A::of(beta_2),
+            rest_2: A::of(1.0 - beta_2),
+            kept: A::of(1.0 - learning_rate * weight_decay),
+            rate: A::of(learning_rate / correction_1),
+            root: A::of(1.0 / correction_2.sqrt()),
+            epsilon: A::of(epsilon),
+        }
+    }
+}
+
+/// Element by element, so that results don't depend on how the elements are split.
+fn step<T: Element>(numbers: &Numbers<T::Acc>, places: Places<'_, T>) {
+    let arch = pulp::Arch::new();
+    let work = |places| arch.dispatch(Work { numbers, places });
+    if places.parameter.len() < PARALLEL {
+        return work(places);
+    }
+    let Places {
+        parameter,
+        moment_1,
+        moment_2,
+        gradient,
+    } = places;
+    let moments = moment_1
+        .par_chunks_mut(CHUNK)
+        .zip(moment_2.par_chunks_mut(CHUNK));
+    parameter
+        .par_chunks_mut(CHUNK)
+        .zip(moments)
+        .zip(gradient.par_chunks(CHUNK))
+        .for_each(|((parameter, (moment_1, moment_2)), gradient)| {
+            work(Places {
+                parameter,
+                moment_1,
+                moment_2,
+                gradient,
+            });
+        });
+}
+
+struct Work<'a, T: Element> {
+    numbers: &'a Numbers<T::Acc>,
+    places: Places<'a, T>,
+}
+
+impl<T: Element> pulp::WithSimd for Work<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) {
+        let Self { numbers: n, places } = self;
+        let moments = places.moment_1.iter_mut().zip(places.moment_2);
+        let all = places
+            .parameter
+            .iter_mut()
+            .zip(moments)
+            .zip(places.gradient);
+        for ((parameter, (moment_1, moment_2)), gradient) in all {
+            let g = gradient.load();
+            let m = n.beta_1 * moment_1.load() + n.rest_1 * g;
+            let v = n.beta_2 * moment_2.load() + n.rest_2 * (g * g);
+            let update = n.rate * m / (v.sqrt() * n.root + n.epsilon);
+            *parameter = T::round(parameter.load() * n.kept - update);
+            *moment_1 = T::round(m);
+            *moment_2 = T::round(v);
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! A step of AdamW (Loshchilov & Hutter, arXiv:1711.05101), Adam (Kingma & Ba, arXiv:1412.6980) with
+//! decoupled weight decay.
+//!
+//! With the gradient `g`, the learning rate `η`, the weight decay `λ` and `t` the number of the step,
+//!
+//! `m ← β₁·m + (1 − β₁)·g`, `v ← β₂·v + (1 − β₂)·g²`,
+//! `θ ← θ·(1 − η·λ) − η · m̂ / (√v̂ + ε)` with `m̂ = m / (1 − β₁ᵗ)` and `v̂ = v / (1 − β₂ᵗ)`.
+//!
+//! It is what `torch.optim.AdamW` and Burn's `AdamW` compute. On half types it is computed in f32, from
+//! and to the half type, where operation by operation every term would be rounded. A gradient it has
+//! none: it works on what autodiff has left behind.
+//!
+//! Of a whole step, kernels read four tensors and write three, in place where nobody else holds them.
+
+#[cfg(feature = "cpu")]
+mod backend;
+mod check;
+#[cfg(feature = "cpu")]
+mod cpu;
+#[cfg(feature = "npu")]
+pub mod npu;
+mod reference;
+#[cfg(all(test, feature = "cpu"))]
+mod tests;
+
+#[cfg(feature = "cpu")]
+pub use backend::AdamWBackend;
+#[cfg(feature = "cpu")]
+pub(crate) use backend::launch;
+pub(crate) use check::check;
+pub use reference::reference;
+
+use crate::dispatch::Reason;
+use crate::ops::implementation;
+use crate::registry::{Implementation, KernelSpec, Launch, declare_kernel};
+use crate::semantics::SemanticsKey;
+use burn::backend::DispatchTensor;
+use burn::tensor::Tensor;
+
+declare_kernel! {
+    /// The kernel `npu_fused_adam_w`.
+    pub static KERNEL = KernelSpec {
+        id: "npu_fused_adam_w",
+        op: "adam_w",
+        version: 1,
+        summary: "A step of AdamW on one parameter",
+        implementations: &[
+            #[cfg(feature = "cpu")]
+            cpu::IMPLEMENTATION,
+            #[cfg(feature = "npu")]
+            crate::npu::kernels::adam_w::IMPLEMENTATION,
+        ],
+    };
+}
+
+/// What a step changes, all of one shape and dtype.
+#[derive(Clone, Debug)]
+pub struct State<T> {
+    /// θ.
+    pub parameter: T,
+    /// m, the moving average of the gradient; zeros before the first step.
+    pub moment_1: T,
+    /// v, the moving average of the gradient's square; zeros before the first step.
+    pub moment_2: T,
+}
+
+impl<T> State<T> {
+    pub(crate) fn map<U>(self, mut each: impl FnMut(T) -> U) -> State<U> {
+        State {
+            parameter: each(self.parameter),
+            moment_1: each(self.moment_1),
+            moment_2: each(self.moment_2),
+        }
+    }
+}
+
+/// The numbers of one step.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Settings {
+    /// η.
+    pub learning_rate: f64,
+    /// β₁, from 0 to below 1.
+    pub beta_1: f64,
+    /// β₂, from 0 to below 1.
+    pub beta_2: f64,
+    /// ε, not negative.
+    pub epsilon: f64,
+    /// λ.
+    pub weight_decay: f64,
+    /// t: 1 for the first step.
+    pub step: usize,
+}
+
+impl Settings {
+    /// `1 − βᵗ` of both, by which the moments are divided.
+    pub(crate) fn corrections(&self) -> (f64, f64) {
+        let steps = i32::try_from(self.step).unwrap_or(i32::MAX);
+        (1.0 - self.beta_1.powi(steps), 1.0 - self.beta_2.powi(steps))
+    }
+}
+
+/// The operands of one step, as an implementation gets them.
+#[derive(Debug)]
+pub struct Call {
+    /// What the step changes.
+    pub state: State<DispatchTensor>,
+    /// Of the parameter, like it.
+    pub gradient: DispatchTensor,
+    /// The numbers.
+    pub settings: Settings,
+}
+
+/// A step by the fused kernel of the tensors' device.
+///
+/// # Errors
+/// The reason why no kernel can run: no implementation for the device, a dtype it does not take,
+/// different dtypes, or tensors with autodiff enabled.
+///
+/// # Panics
+/// The shapes differ, or a number is not what [`Settings`] says.
+#[track_caller]
+pub fn fused<const D: usize>(
+    state: State<Tensor<D>>,
+    gradient: Tensor<D>,
+    settings: Settings,
+) -> Result<State<Tensor<D>>, Reason> {
+    check(&state, &gradient, settings);
+    let call = Call::new(state, gradient, settings);
+    let found = implementation(KERNEL, SemanticsKey::AdamW, call.tensors())?;
+    Ok(call.run(found).map(Tensor::from_dispatch))
+}
+
+impl Call {
+    pub(crate) fn new<const D: usize>(
+        state: State<Tensor<D>>,
+        gradient: Tensor<D>,
+        settings: Settings,
+    ) -> Self {
+        Self {
+            state: state.map(Tensor::into_dispatch),
+            gradient: gradient.into_dispatch(),
+            settings,
+        }
+    }
+
+    /// In the order in which limits are asked of them.
+    pub(crate) fn tensors(&self) -> [&DispatchTensor; 4] {
+        let State {
+            parameter,
+            moment_1,
+            moment_2,
+        } = &self.state;
+        [parameter, moment_1, moment_2, &self.gradient]
+    }
+
+    /// Runs an implementation that dispatch chose for these tensors.
+    pub(crate) fn run(self, implementation: &Implementation) -> State<DispatchTensor> {
+        match implementation.launch {
+            Launch::AdamW(launch) => launch(self),
+            other => crate::ops::wrong_launch(implementation.name, "adam_w", &other),
+        }
+    }
+}

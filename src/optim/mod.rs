@@ -1,0 +1,58 @@
+//! Burn's optimisers with fused kernels.
+//!
+//! [`FusedAdamW`] is AdamW whose step of a parameter is one operation. It is made from Burn's own
+//! settings and used in its place, in a loop of one's own or with Burn's `Learner`:
+//!
+//! ```
+//! use burn::nn::LinearConfig;
+//! use burn::optim::{AdamWConfig, GradientsParams};
+//! use burn::tensor::{Device, Tensor};
+//! use burn_kernels::optim::InitFused;
+//!
+//! let device = Device::flex().autodiff();
+//! let mut model = LinearConfig::new(4, 2).init(&device);
+//! let mut optimiser = AdamWConfig::new().with_weight_decay(0.01).init_fused();
+//! let loss = model.forward(Tensor::<2>::ones([3, 4], &device)).square().mean();
+//! let gradients = GradientsParams::from_grads(loss.backward(), &model);
+//! model = optimiser.step(1e-3, model, gradients);
+//! # let _ = model;
+//! ```
+//!
+//! Its state is that of Burn's AdamW, so records of either are read by both. The step is a site of the
+//! kernel `npu_fused_adam_w` like any annotated layer: policies switch it off, the report counts it, and where no
+//! kernel can run Burn's own step does.
+
+mod adam_w;
+mod settings;
+
+pub use adam_w::FusedAdamW;
+
+use burn::optim::{AdamWConfig, ModuleOptimizer};
+
+/// Optimisers with fused kernels from Burn's settings.
+pub trait InitFused {
+    /// The optimiser of one parameter, for [`ModuleOptimizer::with_group`].
+    type Optimizer;
+
+    /// As the configuration's `build`.
+    fn build_fused(&self) -> Self::Optimizer;
+
+    /// As the configuration's `init`: for a whole module, with the configured clipping of gradients.
+    fn init_fused(&self) -> ModuleOptimizer;
+}
+
+impl InitFused for AdamWConfig {
+    type Optimizer = FusedAdamW;
+
+    fn build_fused(&self) -> FusedAdamW {
+        FusedAdamW::new(self)
+    }
+
+    fn init_fused(&self) -> ModuleOptimizer {
+        let optimiser = ModuleOptimizer::from(self.build_fused());
+        match settings::read(self).grad_clipping {
+            Some(clipping) => optimiser.with_grad_clipping(clipping.init()),
+            None => optimiser,
+        }
+    }
+}
