@@ -45,7 +45,7 @@ fn on_npu(command: Command, cann: &Path) -> Command {
     limited.args(command.get_args());
     limited.env_remove("BURN_KERNELS");
     limited.env("CANN_LIB_DIR", cann);
-    limited.env("BURN_KERNELS_VERIFY", "off");
+    limited.env_remove("BURN_KERNELS_VERIFY");
     limited.env("BURN_CANN_FALLBACK", "deny");
     limited
 }

@@ -4,23 +4,19 @@
 //! `cargo bench --features remote --bench remote`. Both ends are this process and this CPU, so that
 //! the difference is the connection.
 
+mod messages;
+
 use burn::backend::Flex;
-use burn::optim::{AdamWConfig, GradientsParams, ModuleOptimizer};
-use burn::server::telemetry::{DrainStatus, TelemetryEvent, TelemetryProbe, TelemetrySubscription};
-use burn::tensor::{DType, Device, Distribution, FloatDType, Int, Tensor};
+use burn::server::telemetry::{TelemetryProbe, TelemetrySubscription};
+use burn::tensor::{DType, Device, FloatDType, Tensor};
 use burn_kernels::ops::rms_norm;
-use burn_kernels::optim::InitFused;
-use burn_kernels::policy::{self, Policy};
 use burn_kernels::remote::{self, ServeOptions, Server, connect};
 use burn_kernels::semantics::RmsNormKey;
-use kernels_models::{CausalLm, ModelConfig, Qwen3Size};
+use messages::{Count, EVENTS, PARTS, sum};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
-
-/// More events than a step has.
-const EVENTS: usize = 1 << 18;
 
 /// The size of the file of weights.
 const WEIGHTS: usize = 1 << 30;
@@ -45,90 +41,11 @@ fn main() {
     );
 }
 
-/// The messages of the server's log since the last look.
-struct Messages(TelemetrySubscription);
-
-#[derive(Clone, Copy, Default)]
-struct Count {
-    operations: usize,
-    drops: usize,
-    reads: usize,
-}
-
-impl Count {
-    fn all(self) -> usize {
-        self.operations + self.drops + self.reads
-    }
-}
-
-impl Messages {
-    /// Those of `run`. Uploads are not in the log; a step has none.
-    fn of<T>(&mut self, device: &Device, run: impl FnOnce() -> T) -> (T, Count) {
-        device.sync().expect("the server answers");
-        self.drain();
-        let result = run();
-        device.sync().expect("the server answers");
-        let mut count = self.drain();
-        // The one that waits.
-        count.reads -= 1;
-        (result, count)
-    }
-
-    fn drain(&mut self) -> Count {
-        let mut seen = Vec::new();
-        let DrainStatus::Open { lagged: 0 } = self.0.drain_into(&mut seen) else {
-            panic!("events were lost")
-        };
-        let mut count = Count::default();
-        for event in seen {
-            match event.as_ref() {
-                TelemetryEvent::Op { .. } => count.operations += 1,
-                TelemetryEvent::TensorDropped { .. } => count.drops += 1,
-                TelemetryEvent::Read { .. } | TelemetryEvent::Sync { .. } => count.reads += 1,
-                _ => {}
-            }
-        }
-        count
-    }
-}
-
-/// The default model of `kernels train`.
-fn config() -> ModelConfig {
-    ModelConfig::qwen3(Qwen3Size {
-        vocab_size: 256,
-        hidden_size: 128,
-        intermediate_size: 384,
-        num_hidden_layers: 4,
-        num_attention_heads: 4,
-        num_key_value_heads: 2,
-        head_dim: 32,
-        max_position_embeddings: 512,
-        tie_word_embeddings: true,
-    })
-    .expect("the sizes fit")
-}
-
 /// The messages of each part of a training step.
 fn messages(served: &Device, events: TelemetrySubscription) {
-    let mut messages = Messages(events);
-    let mut table = Vec::new();
-    for policy in [Policy::auto(), Policy::reference()] {
-        let _scope = policy::scope(policy);
-        let device = served.clone().autodiff();
-        let mut model = config().init(&device);
-        let ids = Tensor::<2, Int>::random([2, 64], Distribution::Uniform(0.0, 255.0), &device);
-        let mut optimiser = AdamWConfig::new().init_fused();
-        // The second step: the first makes tables and the optimiser's state.
-        let mut parts = Vec::new();
-        for _ in 0..2 {
-            let (next, counts) = step(model, &mut optimiser, &ids, &mut messages);
-            (model, parts) = (next, counts);
-        }
-        table.push(parts);
-    }
+    let [fused, plain] = messages::of_a_step(served, events);
     println!("messages of a training step of the default Qwen3, 4 layers\n");
     println!("| part | fused | without | ratio |\n|---|---|---|---|");
-    let names = ["forward", "backward", "AdamW"];
     let row = |name: &str, fused: Count, plain: Count| {
         let text = |count: Count| {
             format!(
@@ -146,37 +63,12 @@ fn messages(served: &Device, events: TelemetrySubscription) {
             text(plain)
         );
     };
-    let sum = |parts: &[Count]| {
-        parts.iter().fold(Count::default(), |sum, part| Count {
-            operations: sum.operations + part.operations,
-            drops: sum.drops + part.drops,
-            reads: sum.reads + part.reads,
-        })
-    };
-    for (index, name) in names.into_iter().enumerate() {
-        row(name, table[0][index], table[1][index]);
+    for (index, name) in PARTS.into_iter().enumerate() {
+        row(name, fused[index], plain[index]);
     }
-    row(
-        "forward and backward",
-        sum(&table[0][..2]),
-        sum(&table[1][..2]),
-    );
-    row("all", sum(&table[0]), sum(&table[1]));
-}
-
-fn step(
-    model: CausalLm,
-    optimiser: &mut ModuleOptimizer,
-    ids: &Tensor<2, Int>,
-    messages: &mut Messages,
-) -> (CausalLm, Vec<Count>) {
-    let device = &ids.device();
-    let (loss, forward) = messages.of(device, || model.loss(ids.clone(), None).1);
-    let (grads, backward) = messages.of(device, || {
-        GradientsParams::from_grads(loss.backward(), &model)
-    });
-    let (model, adamw) = messages.of(device, || optimiser.step(1e-3, model, grads));
-    (model, vec![forward, backward, adamw])
+    let both = |parts: &[Count]| sum(&parts[..2]);
+    row("forward and backward", both(&fused), both(&plain));
+    row("all", sum(&fused), sum(&plain));
 }
 
 /// The time of each of a chain of dependent operations, here and there.

@@ -5,6 +5,7 @@ use super::mismatch::Mismatch;
 use super::run::{Computed, Take, Upstream, Values, cut, exact, run};
 use super::tolerance::{Miss, Three};
 use crate::active;
+use crate::dispatch::DeviceKind;
 use crate::kernel::{Operands, Tensors, Visitor};
 use crate::registry::{FloatType, Implementation, Site};
 use burn::tensor::{DType, Device, Tensor};
@@ -256,9 +257,10 @@ impl Visitor for Seen {
     }
 }
 
-/// The device itself if it computes in f64, else the CPU if this build has one that does.
+/// The device itself if it computes in f64, else the CPU if this build has one that does. An NPU's f64 is for
+/// the most part the host's, which a program may have denied.
 fn exact_device(device: Device) -> Option<Device> {
-    if device.supports_dtype(DType::F64) {
+    if DeviceKind::of(&device) != DeviceKind::Npu && device.supports_dtype(DType::F64) {
         return Some(device);
     }
     #[cfg(feature = "cpu")]
