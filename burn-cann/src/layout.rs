@@ -3,6 +3,8 @@
 use std::fmt;
 use std::ops::Range;
 
+use smallvec::{SmallVec, smallvec};
+
 /// A view that is malformed or reaches beyond its memory.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -82,11 +84,15 @@ pub enum LayoutError {
     },
 }
 
+/// Sizes or strides. Those of up to five dimensions are kept in place, as Burn keeps its shapes: layouts are made
+/// and compared on every call, and allocate nothing there.
+pub(crate) type Dimensions = SmallVec<[usize; 5]>;
+
 /// How the elements of a view lie in its memory.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Layout {
-    shape: Vec<usize>,
-    strides: Vec<usize>,
+    shape: Dimensions,
+    strides: Dimensions,
     offset: usize,
 }
 
@@ -107,20 +113,20 @@ impl Layout {
     /// # Errors
     ///
     /// The shape is too large to be addressed.
-    pub fn contiguous(shape: impl Into<Vec<usize>>) -> Result<Self, LayoutError> {
-        let shape = shape.into();
-        let mut strides = vec![1; shape.len()];
+    pub fn contiguous(shape: impl AsRef<[usize]>) -> Result<Self, LayoutError> {
+        let shape = shape.as_ref();
+        let mut strides: Dimensions = smallvec![1; shape.len()];
         // A dimension of nothing counts as one here, so that the strides stay usable.
         let mut step = 1usize;
-        for (stride, &size) in strides.iter_mut().zip(&shape).rev() {
+        for (stride, &size) in strides.iter_mut().zip(shape).rev() {
             *stride = step;
             step = step
                 .checked_mul(size.max(1))
                 .ok_or_else(|| LayoutError::TooLarge {
-                    shape: shape.clone(),
+                    shape: shape.to_vec(),
                 })?;
         }
-        Self::strided(shape, strides, 0)
+        Self::of(shape.into(), strides, 0)
     }
 
     /// Any strides and an offset.
@@ -129,11 +135,14 @@ impl Layout {
     ///
     /// The lengths differ, or the view can't be addressed.
     pub fn strided(
-        shape: impl Into<Vec<usize>>,
-        strides: impl Into<Vec<usize>>,
+        shape: impl AsRef<[usize]>,
+        strides: impl AsRef<[usize]>,
         offset: usize,
     ) -> Result<Self, LayoutError> {
-        let (shape, strides) = (shape.into(), strides.into());
+        Self::of(shape.as_ref().into(), strides.as_ref().into(), offset)
+    }
+
+    fn of(shape: Dimensions, strides: Dimensions, offset: usize) -> Result<Self, LayoutError> {
         if shape.len() != strides.len() {
             return Err(LayoutError::Ranks {
                 shape: shape.len(),
@@ -149,7 +158,7 @@ impl Layout {
             Ok(layout)
         } else {
             Err(LayoutError::TooLarge {
-                shape: layout.shape,
+                shape: layout.shape.into_vec(),
             })
         }
     }
@@ -267,12 +276,12 @@ impl Layout {
     /// # Errors
     ///
     /// The number of elements differs, or they don't lie one after the other.
-    pub fn reshape(self, shape: impl Into<Vec<usize>>) -> Result<Self, LayoutError> {
+    pub fn reshape(self, shape: impl AsRef<[usize]>) -> Result<Self, LayoutError> {
         let mut to = Self::contiguous(shape)?;
         if to.len() != self.len() || !self.is_contiguous() {
             return Err(LayoutError::Reshape {
                 from: format!("{self:?}"),
-                to: to.shape,
+                to: to.shape.into_vec(),
             });
         }
         to.offset = self.offset;
@@ -285,7 +294,7 @@ impl Layout {
     ///
     /// `order` does not name each dimension once.
     pub fn permute(self, order: &[usize]) -> Result<Self, LayoutError> {
-        let mut sorted = order.to_vec();
+        let mut sorted = Dimensions::from(order);
         sorted.sort_unstable();
         if !sorted.iter().copied().eq(0..self.rank()) {
             return Err(LayoutError::Order {
@@ -306,20 +315,18 @@ impl Layout {
     /// # Errors
     ///
     /// Another dimension would change its size, or there are fewer than before.
-    pub fn expand(self, shape: impl Into<Vec<usize>>) -> Result<Self, LayoutError> {
-        let shape = shape.into();
+    pub fn expand(self, shape: impl AsRef<[usize]>) -> Result<Self, LayoutError> {
+        let shape = shape.as_ref();
+        let refused = || LayoutError::Expand {
+            from: self.shape.to_vec(),
+            to: shape.to_vec(),
+        };
         let fits = |new: usize, dim: usize| self.shape[dim] == new || self.shape[dim] == 1;
         let Some(added) = shape.len().checked_sub(self.rank()) else {
-            return Err(LayoutError::Expand {
-                from: self.shape,
-                to: shape,
-            });
+            return Err(refused());
         };
         if !(0..self.rank()).all(|dim| fits(shape[added + dim], dim)) {
-            return Err(LayoutError::Expand {
-                from: self.shape,
-                to: shape,
-            });
+            return Err(refused());
         }
         let kept = |dim: usize| {
             if self.shape[dim] == 1 {
@@ -328,9 +335,9 @@ impl Layout {
                 self.strides[dim]
             }
         };
-        let mut strides = vec![0; added];
+        let mut strides: Dimensions = smallvec![0; added];
         strides.extend((0..self.rank()).map(kept));
-        Self::strided(shape, strides, self.offset)
+        Self::of(shape.into(), strides, self.offset)
     }
 
     /// Without a dimension: its element `index`.
@@ -379,7 +386,7 @@ impl Layout {
         };
         self.shape.insert(dim, 1);
         self.strides.insert(dim, step);
-        Self::strided(self.shape, self.strides, self.offset)
+        Self::of(self.shape, self.strides, self.offset)
     }
 
     /// Every `step`-th element of a dimension, from the first.
@@ -395,12 +402,12 @@ impl Layout {
         self.shape[dim] = self.shape[dim].div_ceil(step);
         self.strides[dim] =
             self.strides[dim].saturating_mul(if self.shape[dim] > 1 { step } else { 1 });
-        Self::strided(self.shape, self.strides, self.offset)
+        Self::of(self.shape, self.strides, self.offset)
     }
 
     /// Whether two elements may be the same memory. Exact but for interleaved views, of which it may say yes.
     pub fn is_overlapping(&self) -> bool {
-        let mut dims: Vec<_> = self
+        let mut dims: SmallVec<[_; 5]> = self
             .strides
             .iter()
             .zip(&self.shape)

@@ -9,6 +9,7 @@ use super::{Checked, Refusal};
 use crate::call::{Operand, Request};
 use crate::dtype::DType;
 use crate::error::Result;
+use crate::layout::Dimensions;
 use crate::soc::Platform;
 use crate::stream::Stream;
 use crate::tensor::{Spec, Tensor};
@@ -206,7 +207,7 @@ pub fn check_gating(
     check::dtype(("x", x), &check::FLOATS)?;
     check::rank(("x", x), 2, 3)?;
     check::contiguous(("x", x))?;
-    let mut shape = x.shape().to_vec();
+    let mut shape = Dimensions::from(x.shape());
     let experts = shape.pop().unwrap_or(0);
     if let Some(finished) = finished {
         check::dtype(("finished", finished), &[DType::Bool])?;
