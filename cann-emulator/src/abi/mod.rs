@@ -5,6 +5,11 @@
 //!
 //! As for CANN: pointers to places on the host must be valid for what is read or written there. Handles
 //! and device addresses may be anything; what is not live is an error.
+//!
+//! # Panics
+//!
+//! None reaches the program: a panic is the status of an internal error, and its message is on stderr. A function
+//! that answers with no status aborts the process, as Rust does where C would be unwound into.
 
 // The names are CANN's; the safety of all is the module's.
 #![allow(non_snake_case, missing_docs, clippy::missing_safety_doc)]

@@ -36,7 +36,15 @@ pub(crate) fn pin(size: usize) -> Outcome<usize> {
         ACL_ERROR_INVALID_PARAM,
         "0 bytes of host memory; ask for at least 1"
     );
-    let mut words = vec![u64::MAX; size.div_ceil(8)].into_boxed_slice();
+    let count = size.div_ceil(8);
+    let mut words = Vec::new();
+    ensure!(
+        words.try_reserve_exact(count).is_ok(),
+        ACL_ERROR_RT_MEMORY_ALLOCATION,
+        "the host has no {size} bytes"
+    );
+    words.resize(count, u64::MAX);
+    let mut words = words.into_boxed_slice();
     let address = words.as_mut_ptr() as usize;
     process.pinned.insert(address, words);
     Ok(address)
@@ -68,7 +76,8 @@ pub(crate) fn is_pinned(address: usize, count: usize) -> bool {
         .map(|(start, found)| (*start, found.size));
     pinned
         .chain(registered)
-        .any(|(start, size)| address >= start && address + count <= start + size)
+        .filter(|(start, size)| address >= *start && count <= *size)
+        .any(|(start, size)| address - start <= size - count)
 }
 
 /// The pages of the host that memory is registered by.
@@ -83,6 +92,11 @@ pub(crate) fn register(address: usize, size: usize, mapped: bool) -> Outcome<Opt
         address != 0 && size > 0,
         ACL_ERROR_INVALID_PARAM,
         "no memory to register"
+    );
+    ensure!(
+        address.checked_add(size).is_some(),
+        ACL_ERROR_RT_PARAM_INVALID,
+        "{size} bytes at {address:#x} go past the last address"
     );
     ensure!(
         address.is_multiple_of(PAGE),

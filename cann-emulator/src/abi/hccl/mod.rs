@@ -25,8 +25,8 @@ const PTR: i32 = HCCL_E_PTR.0 as i32;
 const NOT_SUPPORT: i32 = HCCL_E_NOT_SUPPORT.0 as i32;
 
 /// HCCL's code of an outcome: errors of the runtime are one code of it.
-fn result(function: &str, outcome: Outcome<()>) -> HcclResult {
-    match u32::try_from(status(function, outcome)) {
+fn result(function: &str, work: impl FnOnce() -> Outcome<()>) -> HcclResult {
+    match u32::try_from(status(function, work)) {
         Ok(code) if code <= HCCL_E_SUSPENDING.0 => HcclResult(code),
         _ => HCCL_E_RUNTIME,
     }
@@ -38,7 +38,7 @@ macro_rules! function {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($argument: $type),*) -> HcclResult {
             let work = || -> $crate::error::Outcome<()> { $body };
-            $crate::abi::hccl::result(stringify!($name), work())
+            $crate::abi::hccl::result(stringify!($name), work)
         }
         $crate::abi::exports!(hccl: $name);
     };

@@ -43,7 +43,7 @@ macro_rules! function {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($argument: $type),*) -> cann_sys::types::aclError {
             let work = || -> $crate::error::Outcome<()> { $body };
-            $crate::error::status(stringify!($name), work())
+            $crate::error::status(stringify!($name), work)
         }
         $crate::abi::exports!(runtime: $name);
     };
