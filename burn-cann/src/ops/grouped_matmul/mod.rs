@@ -281,61 +281,22 @@ impl Product {
             // What only quantised products have.
             let (no, none) = (std::ptr::null(), std::ptr::null_mut());
             let no_activation = 0;
+            /// The versions differ in V5's settings of speed, of which there are none here.
+            macro_rules! phase_one {
+                ($call:ident, [$($tuning:expr)?]) => {
+                    // SAFETY: operands live as long as the plan, what is left out may be NULL, and there are
+                    // places for the answers.
+                    unsafe {
+                        $call(
+                            x, weight, bias, no, no, no, no, no, groups, no, no, no, split_item, group_type,
+                            groups_code, no_activation, $($tuning,)? output, none, none, workspace, executor,
+                        )
+                    }
+                };
+            }
             match newest {
-                // SAFETY: operands live as long as the plan, what is left out may be NULL, and there are
-                // places for the answers.
-                NewestGroupedMatmul::V5(phase_one, _) => unsafe {
-                    phase_one(
-                        x,
-                        weight,
-                        bias,
-                        no,
-                        no,
-                        no,
-                        no,
-                        no,
-                        groups,
-                        no,
-                        no,
-                        no,
-                        split_item,
-                        group_type,
-                        groups_code,
-                        no_activation,
-                        std::ptr::null_mut(),
-                        output,
-                        none,
-                        none,
-                        workspace,
-                        executor,
-                    )
-                },
-                // SAFETY: as above.
-                NewestGroupedMatmul::V4(phase_one, _) => unsafe {
-                    phase_one(
-                        x,
-                        weight,
-                        bias,
-                        no,
-                        no,
-                        no,
-                        no,
-                        no,
-                        groups,
-                        no,
-                        no,
-                        no,
-                        split_item,
-                        group_type,
-                        groups_code,
-                        no_activation,
-                        output,
-                        none,
-                        none,
-                        workspace,
-                        executor,
-                    )
-                },
+                NewestGroupedMatmul::V5(call, _) => phase_one!(call, [std::ptr::null_mut()]),
+                NewestGroupedMatmul::V4(call, _) => phase_one!(call, []),
             }
         })
     }

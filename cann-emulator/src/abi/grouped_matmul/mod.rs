@@ -64,7 +64,7 @@ fn matrix(name: &str, tensor: &Tensor) -> Outcome<[usize; 2]> {
     }
 }
 
-fn prepare(parameters: &Parameters, operands: &mut Operands) -> Outcome<Work> {
+fn refuse_quantised(parameters: &Parameters) -> Outcome<()> {
     for (name, list) in &parameters.quantised {
         ensure!(
             list.is_null(),
@@ -72,6 +72,11 @@ fn prepare(parameters: &Parameters, operands: &mut Operands) -> Outcome<Work> {
             "{name} is given, but quantised products are not emulated; NULL is needed"
         );
     }
+    Ok(())
+}
+
+fn prepare(parameters: &Parameters, operands: &mut Operands) -> Outcome<Work> {
+    refuse_quantised(parameters)?;
     let x = operands.list("x", parameters.x, false)?;
     let weight = operands.list("weight", parameters.weight, false)?;
     let bias = operands.list("bias", parameters.bias, false)?;
@@ -126,124 +131,71 @@ fn prepare(parameters: &Parameters, operands: &mut Operands) -> Outcome<Work> {
     }))
 }
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn aclnnGroupedMatmulV4GetWorkspaceSize(
-    x: *const aclTensorList,
-    weight: *const aclTensorList,
-    bias: *const aclTensorList,
-    scale: *const aclTensorList,
-    offset: *const aclTensorList,
-    antiquant_scale: *const aclTensorList,
-    antiquant_offset: *const aclTensorList,
-    per_token_scale: *const aclTensorList,
-    group_list: *const aclTensor,
-    activation_input: *const aclTensorList,
-    activation_quant_scale: *const aclTensorList,
-    activation_quant_offset: *const aclTensorList,
-    split_item: i64,
-    group_type: i64,
-    group_list_type: i64,
-    act_type: i64,
-    output: *mut aclTensorList,
-    activation_feature: *mut aclTensorList,
-    dyn_quant_scale: *mut aclTensorList,
-    workspace_size: *mut u64,
-    executor: *mut *mut aclOpExecutor,
-) -> aclnnStatus {
-    let parameters = Parameters {
-        x,
-        weight,
-        bias,
-        quantised: [
-            ("scale", scale),
-            ("offset", offset),
-            ("antiquantScale", antiquant_scale),
-            ("antiquantOffset", antiquant_offset),
-            ("perTokenScale", per_token_scale),
-            ("activationInput", activation_input),
-            ("activationQuantScale", activation_quant_scale),
-            ("activationQuantOffset", activation_quant_offset),
-            ("activationFeatureOut", activation_feature),
-            ("dynQuantScaleOut", dyn_quant_scale),
-        ],
-        group_list,
-        split_item,
-        group_type,
-        group_list_type,
-        act_type,
-        output,
+/// Exports a version. They differ in V5's settings of speed, which are nothing here, but must be what they say.
+macro_rules! version {
+    ($one:ident, $two:ident $(, $tuning:ident)?) => {
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $one(
+            x: *const aclTensorList,
+            weight: *const aclTensorList,
+            bias: *const aclTensorList,
+            scale: *const aclTensorList,
+            offset: *const aclTensorList,
+            antiquant_scale: *const aclTensorList,
+            antiquant_offset: *const aclTensorList,
+            per_token_scale: *const aclTensorList,
+            group_list: *const aclTensor,
+            activation_input: *const aclTensorList,
+            activation_quant_scale: *const aclTensorList,
+            activation_quant_offset: *const aclTensorList,
+            split_item: i64,
+            group_type: i64,
+            group_list_type: i64,
+            act_type: i64,
+            $($tuning: *mut aclIntArray,)?
+            output: *mut aclTensorList,
+            activation_feature: *mut aclTensorList,
+            dyn_quant_scale: *mut aclTensorList,
+            workspace_size: *mut u64,
+            executor: *mut *mut aclOpExecutor,
+        ) -> aclnnStatus {
+            let parameters = Parameters {
+                x,
+                weight,
+                bias,
+                quantised: [
+                    ("scale", scale),
+                    ("offset", offset),
+                    ("antiquantScale", antiquant_scale),
+                    ("antiquantOffset", antiquant_offset),
+                    ("perTokenScale", per_token_scale),
+                    ("activationInput", activation_input),
+                    ("activationQuantScale", activation_quant_scale),
+                    ("activationQuantOffset", activation_quant_offset),
+                    ("activationFeatureOut", activation_feature),
+                    ("dynQuantScaleOut", dyn_quant_scale),
+                ],
+                group_list,
+                split_item,
+                group_type,
+                group_list_type,
+                act_type,
+                output,
+            };
+            phase_one(stringify!($two), workspace_size, executor, |operands| {
+                $(if !$tuning.is_null() {
+                    object::ints($tuning as usize)?;
+                })?
+                prepare(&parameters, operands)
+            })
+        }
+        operators! { grouped_matmul: $one, $two; }
     };
-    phase_one(
-        "aclnnGroupedMatmulV4",
-        workspace_size,
-        executor,
-        |operands| prepare(&parameters, operands),
-    )
 }
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn aclnnGroupedMatmulV5GetWorkspaceSize(
-    x: *const aclTensorList,
-    weight: *const aclTensorList,
-    bias: *const aclTensorList,
-    scale: *const aclTensorList,
-    offset: *const aclTensorList,
-    antiquant_scale: *const aclTensorList,
-    antiquant_offset: *const aclTensorList,
-    per_token_scale: *const aclTensorList,
-    group_list: *const aclTensor,
-    activation_input: *const aclTensorList,
-    activation_quant_scale: *const aclTensorList,
-    activation_quant_offset: *const aclTensorList,
-    split_item: i64,
-    group_type: i64,
-    group_list_type: i64,
-    act_type: i64,
-    tuning_config: *mut aclIntArray,
-    output: *mut aclTensorList,
-    activation_feature: *mut aclTensorList,
-    dyn_quant_scale: *mut aclTensorList,
-    workspace_size: *mut u64,
-    executor: *mut *mut aclOpExecutor,
-) -> aclnnStatus {
-    let parameters = Parameters {
-        x,
-        weight,
-        bias,
-        quantised: [
-            ("scale", scale),
-            ("offset", offset),
-            ("antiquantScale", antiquant_scale),
-            ("antiquantOffset", antiquant_offset),
-            ("perTokenScale", per_token_scale),
-            ("activationInput", activation_input),
-            ("activationQuantScale", activation_quant_scale),
-            ("activationQuantOffset", activation_quant_offset),
-            ("activationFeatureOut", activation_feature),
-            ("dynQuantScaleOut", dyn_quant_scale),
-        ],
-        group_list,
-        split_item,
-        group_type,
-        group_list_type,
-        act_type,
-        output,
-    };
-    phase_one(
-        "aclnnGroupedMatmulV5",
-        workspace_size,
-        executor,
-        |operands| {
-            // It tunes speed, which is nothing here; but it must be what it says.
-            if !tuning_config.is_null() {
-                object::ints(tuning_config as usize)?;
-            }
-            prepare(&parameters, operands)
-        },
-    )
-}
-
-operators! { grouped_matmul:
-    aclnnGroupedMatmulV4GetWorkspaceSize, aclnnGroupedMatmulV4;
-    aclnnGroupedMatmulV5GetWorkspaceSize, aclnnGroupedMatmulV5;
-}
+version!(aclnnGroupedMatmulV4GetWorkspaceSize, aclnnGroupedMatmulV4);
+version!(
+    aclnnGroupedMatmulV5GetWorkspaceSize,
+    aclnnGroupedMatmulV5,
+    tuning_config
+);

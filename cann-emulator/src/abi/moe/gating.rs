@@ -7,6 +7,7 @@ use cann_sys::meta::*;
 use super::FLOATS;
 use crate::error::{Outcome, ensure};
 use crate::executor::{check_dtype, check_shape, phase_one};
+use crate::memory::Memory;
 use crate::ops::moe;
 use crate::state;
 use crate::tensor::{self, Tensor};
@@ -156,39 +157,54 @@ pub unsafe extern "C" fn aclnnMoeGatingTopKSoftmaxV2GetWorkspaceSize(
                 );
                 check_shape("softmaxResult", &softmax, &x.shape)?;
             }
-            let has_finished = finished.is_some();
+            let choice = Choice {
+                k: k as usize,
+                experts,
+                before_softmax: renorm == 1,
+                has_finished: finished.is_some(),
+                whole,
+            };
             Ok(Arc::new(move |memory, operands| {
-                let (x, rest) = (&operands[0], &operands[1..]);
-                let (finished, rest) = if has_finished {
-                    (Some(&rest[0]), &rest[1..])
-                } else {
-                    (None, rest)
-                };
-                let k = k as usize;
-                let finished = finished
-                    .map(|finished| finished.integers(memory))
-                    .transpose()?;
-                let x = x.floats(memory)?;
-                let all = if renorm == 0 {
-                    moe::softmax(&x, experts)
-                } else {
-                    x
-                };
-                let (mut values, mut found) = moe::top_k(&all, experts, k);
-                if renorm == 1 {
-                    values = moe::softmax(&values, k);
-                }
-                drop_finished(&mut found, finished.as_deref(), k, experts);
-                rest[0].store(memory, &values)?;
-                rest[1].store_integers(memory, &found)?;
-                if whole {
-                    rest[2].store(memory, &all)
-                } else {
-                    Ok(())
-                }
+                choice.run(memory, operands)
             }))
         },
     )
+}
+
+/// What version 2 does.
+struct Choice {
+    k: usize,
+    experts: usize,
+    before_softmax: bool,
+    has_finished: bool,
+    /// Whether all of the softmax is a result.
+    whole: bool,
+}
+
+impl Choice {
+    fn run(&self, memory: &mut Memory, operands: &[Tensor]) -> Outcome<()> {
+        let (x, rest) = (&operands[0], &operands[1..]);
+        let (finished, outputs) = rest.split_at(usize::from(self.has_finished));
+        let finished = finished
+            .first()
+            .map(|finished| finished.integers(memory))
+            .transpose()?;
+        let mut all = x.floats(memory)?;
+        if !self.before_softmax {
+            all = moe::softmax(&all, self.experts);
+        }
+        let (mut values, mut found) = moe::top_k(&all, self.experts, self.k);
+        if self.before_softmax {
+            values = moe::softmax(&values, self.k);
+        }
+        drop_finished(&mut found, finished.as_deref(), self.k, self.experts);
+        outputs[0].store(memory, &values)?;
+        outputs[1].store_integers(memory, &found)?;
+        if self.whole {
+            outputs[2].store(memory, &all)?;
+        }
+        Ok(())
+    }
 }
 
 /// The input, the optional one, and three outputs.

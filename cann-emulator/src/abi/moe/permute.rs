@@ -7,6 +7,7 @@ use cann_sys::meta::*;
 use super::FLOATS;
 use crate::error::{Outcome, ensure};
 use crate::executor::{check_contiguous, check_dtype, check_shape, phase_one};
+use crate::memory::Memory;
 use crate::ops::moe;
 use crate::tensor::Tensor;
 
@@ -72,6 +73,18 @@ fn kept(wanted: i64, slots: usize) -> usize {
     }
 }
 
+/// One list of experts, or as many as each token has choices, which it gives.
+fn check_indices(indices: &Tensor, tokens: usize) -> Outcome<usize> {
+    if indices.rank() != 2 {
+        check_shape("indices", indices, &[tokens])?;
+        return Ok(1);
+    }
+    let choices = indices.shape[1];
+    check_choices(choices)?;
+    check_shape("indices", indices, &[tokens, choices])?;
+    Ok(choices)
+}
+
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aclnnMoeTokenPermuteGetWorkspaceSize(
     tokens: *const aclTensor,
@@ -106,18 +119,7 @@ pub unsafe extern "C" fn aclnnMoeTokenPermuteGetWorkspaceSize(
                 tokens.rank()
             );
             let (count, width) = (tokens.shape[0], tokens.shape[1..].iter().product());
-            let choices = if indices.rank() == 2 {
-                indices.shape[1]
-            } else {
-                1
-            };
-            check_choices(choices)?;
-            let expected = if indices.rank() == 2 {
-                vec![count, choices]
-            } else {
-                vec![count]
-            };
-            check_shape("indices", &indices, &expected)?;
+            let choices = check_indices(&indices, count)?;
             let rows = kept(num_out_tokens, count * choices);
             // Its other axes may be cut otherwise.
             let rest: usize = permuted.shape.iter().skip(1).product();
@@ -310,35 +312,43 @@ pub unsafe extern "C" fn aclnnMoeTokenUnpermuteGradGetWorkspaceSize(
                 check_contiguous("probsGradOut", &dprobs)?;
             }
             Ok(Arc::new(move |memory, operands| {
-                let (permuted, dout, rows, probs, dpermuted, dprobs) = match operands {
-                    [permuted, dout, rows, probs, dpermuted, dprobs] => {
-                        (permuted, dout, rows, Some(probs), dpermuted, dprobs)
-                    }
-                    [permuted, dout, rows, dpermuted, dprobs] => {
-                        (permuted, dout, rows, None, dpermuted, dprobs)
-                    }
-                    _ => unreachable!("taken above"),
-                };
-                let rows = rows.integers(memory)?;
-                check_rows(&rows)?;
-                let probs = probs.map(|probs| probs.floats(memory)).transpose()?;
-                let (permuted, dout) = (permuted.floats(memory)?, dout.floats(memory)?);
-                let values = moe::unpermute_grad(
-                    &permuted,
-                    &dout,
-                    width,
-                    &rows,
-                    probs.as_deref(),
-                    choices,
-                    count,
-                );
-                dpermuted.store(memory, &values.0)?;
-                if probs.is_some() {
-                    dprobs.store(memory, &values.1)
-                } else {
-                    Ok(())
-                }
+                unpermute_grad(memory, operands, [count, width], choices)
             }))
         },
     )
+}
+
+fn unpermute_grad(
+    memory: &mut Memory,
+    operands: &[Tensor],
+    [count, width]: [usize; 2],
+    choices: usize,
+) -> Outcome<()> {
+    let (permuted, dout, rows, probs, dpermuted, dprobs) = match operands {
+        [permuted, dout, rows, probs, dpermuted, dprobs] => {
+            (permuted, dout, rows, Some(probs), dpermuted, dprobs)
+        }
+        [permuted, dout, rows, dpermuted, dprobs] => {
+            (permuted, dout, rows, None, dpermuted, dprobs)
+        }
+        _ => unreachable!("taken in phase one"),
+    };
+    let rows = rows.integers(memory)?;
+    check_rows(&rows)?;
+    let probs = probs.map(|probs| probs.floats(memory)).transpose()?;
+    let (permuted, dout) = (permuted.floats(memory)?, dout.floats(memory)?);
+    let (by_rows, by_probs) = moe::unpermute_grad(
+        &permuted,
+        &dout,
+        width,
+        &rows,
+        probs.as_deref(),
+        choices,
+        count,
+    );
+    dpermuted.store(memory, &by_rows)?;
+    if probs.is_some() {
+        dprobs.store(memory, &by_probs)?;
+    }
+    Ok(())
 }
