@@ -6,9 +6,9 @@ use burn_cann::ops::adam::{self, AdamW, State};
 use burn_cann::ops::loss::{self, Reduction};
 use burn_cann::ops::random::{self, Distribution, Seed};
 use burn_cann::ops::{Kind, elementwise, layer_norm, rms_norm};
-use burn_cann::{DType, Platform, Soc, Spec, Stream, Tensor, Version};
+use burn_cann::{DType, Spec, Stream, Tensor};
 use common::maths::{assert_equal, noise, tensor, values};
-use common::{Scenario, device};
+use common::{Scenario, device, platform, spec};
 
 const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::BF16];
 
@@ -303,12 +303,7 @@ fn losses_of_classes() {
 
 #[test]
 fn limits_are_refused() {
-    let a2 = Platform {
-        soc: Soc::from_name("Ascend910B1"),
-        version: Version::new("8.5.0"),
-        vector_cores: None,
-    };
-    let spec = |dtype, shape: &[usize]| Spec::contiguous(dtype, shape).unwrap();
+    let a2 = platform("Ascend910B1");
     let f32 = |shape: &[usize]| spec(DType::F32, shape);
     let drawn = |of: Distribution, dtype| of.check(&a2, &spec(dtype, &[2])).unwrap_err().kind();
     let (nan, uniform) = (f64::NAN, |low, high| Distribution::Uniform { low, high });

@@ -60,7 +60,7 @@ mod loss;
 mod memory;
 mod number;
 mod object;
-pub mod ops;
+mod ops;
 mod report;
 mod scalar;
 mod state;

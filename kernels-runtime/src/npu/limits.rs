@@ -41,8 +41,8 @@ pub(crate) fn platform(facts: &[(String, String)]) -> Platform {
 ///
 /// It is asked on every call, cached decisions included: a few integers are compared, and the table of remote
 /// devices is read once. Up to four tensors of up to five dimensions nothing is allocated here, and nothing by what
-/// most operations decide where they take the call; the weights of experts in a list are copied into a list of
-/// specs. A refusal allocates its words.
+/// operations decide where they take the call; but for experts, whose weights are put into lists. Burn copies the
+/// address of the server when it names a tensor's device. A refusal allocates its words.
 pub(super) fn ask<T>(
     tensors: &[&DispatchTensor],
     decide: impl FnOnce(&Platform, &[Spec]) -> Result<T, Refused>,
