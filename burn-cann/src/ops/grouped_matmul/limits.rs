@@ -15,7 +15,7 @@ const MOST_TENSORS: usize = 128;
 /// The size of the dimension that lies together in memory, at most.
 const WIDEST: usize = 65_535;
 
-/// What [`grouped_matmul`] makes of `x` `[M, K]`, `weight` `[E, K, N]` (contiguous, or a view with the last two
+/// What [`grouped_matmul`](super::grouped_matmul()) makes of `x` `[M, K]`, `weight` `[E, K, N]` (contiguous, or a view with the last two
 /// dimensions exchanged), `groups` (i64, one of each of the at most 1024 groups) and `bias` `[E, N]`, which is
 /// of x's type, or f32 if that is bf16.
 ///
@@ -45,7 +45,7 @@ pub fn check(
     Ok(Spec::contiguous(x.dtype, [x.shape()[0], width])?)
 }
 
-/// What [`grouped_matmul_of_list`] makes of `x` `[M, K]`, up to 128 weights `[K, N]`, all contiguous or all views with
+/// What [`grouped_matmul_of_list`](super::grouped_matmul_of_list()) makes of `x` `[M, K]`, up to 128 weights `[K, N]`, all contiguous or all views with
 /// their dimensions exchanged, and `groups` (i64, one for each weight).
 ///
 /// # Errors
@@ -80,7 +80,7 @@ pub fn check_list(
     Ok(Spec::contiguous(x.dtype, [x.shape()[0], first.shape()[1]])?)
 }
 
-/// What [`grouped_matmul_each`] makes of up to 128 pairs of `x` `[M, K]` and `weight` `[K, N]`, each with a bias
+/// What [`grouped_matmul_each`](super::grouped_matmul_each()) makes of up to 128 pairs of `x` `[M, K]` and `weight` `[K, N]`, each with a bias
 /// `[N]` if there are any. Weights are all contiguous or all views with their dimensions exchanged.
 ///
 /// # Errors
@@ -134,7 +134,7 @@ pub fn check_each(
     Ok(outputs)
 }
 
-/// What [`grouped_matmul_grad`] makes of `x` `[M, K]`, `dy` `[M, N]`, both contiguous and not empty, and `groups`
+/// What [`grouped_matmul_grad`](super::grouped_matmul_grad()) makes of `x` `[M, K]`, `dy` `[M, N]`, both contiguous and not empty, and `groups`
 /// (i64, at most 1024).
 ///
 /// # Errors
