@@ -13,14 +13,7 @@ use crate::scalar::Scalar;
 use crate::tensor::{self, Tensor};
 
 macro_rules! function {
-    ($name:ident($($argument:ident: $type:ty),*) $body:block) => {
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name($($argument: $type),*) -> aclnnStatus {
-            let work = || -> Outcome<()> { $body };
-            status(stringify!($name), work)
-        }
-        exports!(meta: $name);
-    };
+    ($($function:tt)*) => { $crate::abi::exported!(meta, aclnnStatus, status; $($function)*); };
 }
 
 /// Writes to a place that the caller gave.
@@ -29,14 +22,8 @@ macro_rules! function {
 ///
 /// `place` is NULL or valid for a write.
 unsafe fn give<T>(place: *mut T, value: T) -> Outcome<()> {
-    ensure!(
-        !place.is_null(),
-        ACLNN_ERR_PARAM_NULLPTR,
-        "the place for the result is NULL"
-    );
     // SAFETY: the caller vouches for it.
-    unsafe { place.write(value) };
-    Ok(())
+    unsafe { super::write(place, value, ACLNN_ERR_PARAM_NULLPTR) }
 }
 
 /// Reads an array that the caller gave.

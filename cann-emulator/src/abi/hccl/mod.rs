@@ -34,13 +34,8 @@ fn result(function: &str, work: impl FnOnce() -> Outcome<()>) -> HcclResult {
 
 /// Exports a function and checks its prototype.
 macro_rules! function {
-    ($name:ident($($argument:ident: $type:ty),*) $body:block) => {
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name($($argument: $type),*) -> HcclResult {
-            let work = || -> $crate::error::Outcome<()> { $body };
-            $crate::abi::hccl::result(stringify!($name), work)
-        }
-        $crate::abi::exports!(hccl: $name);
+    ($($function:tt)*) => {
+        $crate::abi::exported!(hccl, HcclResult, $crate::abi::hccl::result; $($function)*);
     };
 }
 use function;
@@ -51,10 +46,8 @@ use function;
 ///
 /// `place` is NULL or valid for a write.
 unsafe fn give<T>(place: *mut T, value: T) -> Outcome<()> {
-    ensure!(!place.is_null(), PTR, "the place for the result is NULL");
     // SAFETY: the caller vouches for it.
-    unsafe { place.write(value) };
-    Ok(())
+    unsafe { super::write(place, value, PTR) }
 }
 
 fn communicator(comm: HcclComm) -> Outcome<Arc<Communicator>> {

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use cann_sys::errors::*;
 
-use crate::error::{Outcome, ensure, fail};
+use crate::error::{Outcome, fail};
 use crate::state;
 
 /// Writes to a place that the caller gave.
@@ -27,25 +27,16 @@ use crate::state;
 ///
 /// `place` is NULL or valid for a write.
 pub(super) unsafe fn give<T>(place: *mut T, value: T) -> Outcome<()> {
-    ensure!(
-        !place.is_null(),
-        ACL_ERROR_INVALID_PARAM,
-        "the place for the result is NULL"
-    );
     // SAFETY: the caller vouches for it.
-    unsafe { place.write(value) };
-    Ok(())
+    unsafe { super::write(place, value, ACL_ERROR_INVALID_PARAM) }
 }
 
 /// Exports a function of the runtime and checks its prototype.
 macro_rules! function {
-    ($name:ident($($argument:ident: $type:ty),*) $body:block) => {
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name($($argument: $type),*) -> cann_sys::types::aclError {
-            let work = || -> $crate::error::Outcome<()> { $body };
-            $crate::error::status(stringify!($name), work)
-        }
-        $crate::abi::exports!(runtime: $name);
+    ($($function:tt)*) => {
+        $crate::abi::exported!(
+            runtime, cann_sys::types::aclError, $crate::error::status; $($function)*
+        );
     };
 }
 pub(super) use function;
