@@ -177,7 +177,8 @@ impl Device {
     }
 
     /// How many prepared executors are kept for calls of the same operator, shapes, strides and dtypes;
-    /// 256 unless set. None are kept at 0.
+    /// 256 unless set. None are kept at 0. Once so many are kept, only calls that came before are, in place of
+    /// those used longest ago.
     pub fn keep_executors(&self, limit: usize) {
         let old = lock(&self.0.executors).set_limit(limit);
         drop(old);

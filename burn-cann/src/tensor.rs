@@ -24,7 +24,7 @@ impl Spec {
     /// # Errors
     ///
     /// The shape is too large to be addressed.
-    pub fn contiguous(dtype: DType, shape: impl Into<Vec<usize>>) -> Result<Self, LayoutError> {
+    pub fn contiguous(dtype: DType, shape: impl AsRef<[usize]>) -> Result<Self, LayoutError> {
         let layout = Layout::contiguous(shape)?;
         Ok(Self { dtype, layout })
     }
@@ -68,7 +68,7 @@ impl Tensor {
     /// # Errors
     ///
     /// The device is out of memory, or the shape is too large to be addressed.
-    pub fn empty(stream: &Stream, dtype: DType, shape: impl Into<Vec<usize>>) -> Result<Self> {
+    pub fn empty(stream: &Stream, dtype: DType, shape: impl AsRef<[usize]>) -> Result<Self> {
         let spec = Spec::contiguous(dtype, shape)?;
         let bytes = spec.len() * dtype.size();
         let memory = match bytes {
@@ -131,7 +131,7 @@ impl Tensor {
     /// # Errors
     ///
     /// The number of elements differs, or they don't lie one after the other.
-    pub fn reshape(&self, shape: impl Into<Vec<usize>>) -> Result<Self> {
+    pub fn reshape(&self, shape: impl AsRef<[usize]>) -> Result<Self> {
         self.with_layout(self.spec.layout.clone().reshape(shape)?)
     }
 
@@ -149,7 +149,7 @@ impl Tensor {
     /// # Errors
     ///
     /// A dimension of more than one element would change its size.
-    pub fn expand(&self, shape: impl Into<Vec<usize>>) -> Result<Self> {
+    pub fn expand(&self, shape: impl AsRef<[usize]>) -> Result<Self> {
         self.with_layout(self.spec.layout.clone().expand(shape)?)
     }
 

@@ -61,7 +61,7 @@ impl Tensor {
     pub fn from_slice<E: Element>(
         stream: &Stream,
         elements: &[E],
-        shape: impl Into<Vec<usize>>,
+        shape: impl AsRef<[usize]>,
     ) -> Result<Self> {
         let tensor = Self::empty(stream, E::DTYPE, shape)?;
         let buffer = Pinned::from_slice(tensor.device(), elements)?;
@@ -77,7 +77,7 @@ impl Tensor {
     pub fn from_bools(
         stream: &Stream,
         values: &[bool],
-        shape: impl Into<Vec<usize>>,
+        shape: impl AsRef<[usize]>,
     ) -> Result<Self> {
         let tensor = Self::empty(stream, DType::Bool, shape)?;
         let bytes: Vec<u8> = values.iter().copied().map(u8::from).collect();
@@ -94,7 +94,7 @@ impl Tensor {
         stream: &Stream,
         bytes: &[u8],
         dtype: DType,
-        shape: impl Into<Vec<usize>>,
+        shape: impl AsRef<[usize]>,
     ) -> Result<Self> {
         let tensor = Self::empty(stream, dtype, shape)?;
         let buffer = Pinned::from_slice(tensor.device(), bytes)?;

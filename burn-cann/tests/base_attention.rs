@@ -4,9 +4,9 @@ mod common;
 
 use burn_cann::ops::attention::{self, Axes, Mask, Settings};
 use burn_cann::ops::{Kind, create};
-use burn_cann::{DType, Layout, Platform, Soc, Spec, Stream, Tensor, Version};
+use burn_cann::{DType, Layout, Spec, Stream, Tensor};
 use common::maths::{assert_close, noise, tensor, values, view};
-use common::{Scenario, device};
+use common::{Scenario, device, platform, spec};
 
 /// A case's sizes.
 #[derive(Clone, Copy)]
@@ -306,12 +306,7 @@ fn views_are_read_where_they_lie() {
 
 #[test]
 fn limits_are_refused() {
-    let a2 = Platform {
-        soc: Soc::from_name("Ascend910B1"),
-        version: Version::new("8.5.0"),
-        vector_cores: None,
-    };
-    let spec = |dtype, shape: &[usize]| Spec::contiguous(dtype, shape).unwrap();
+    let a2 = platform("Ascend910B1");
     let f32 = |shape: &[usize]| spec(DType::F32, shape);
     let settings = |axes, heads| Settings {
         axes,

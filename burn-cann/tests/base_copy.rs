@@ -3,9 +3,9 @@
 mod common;
 
 use burn_cann::ops::{Kind, create, shape};
-use burn_cann::{DType, Layout, Platform, Scalar, Soc, Spec, Tensor, Version};
+use burn_cann::{DType, Layout, Scalar, Spec, Tensor};
 use common::maths::{INTEGERS, REALS, noise, tensor, twice, values};
-use common::{Scenario, device};
+use common::{Scenario, device, platform, spec};
 use half::{bf16, f16};
 
 const TYPES: [DType; 10] = [
@@ -134,16 +134,7 @@ fn tensors_are_filled() {
 
 #[test]
 fn what_is_not_documented_is_refused() {
-    let platform = Platform {
-        soc: Soc::from_name("Ascend910B1"),
-        version: Version::new("8.5.0"),
-        vector_cores: None,
-    };
-    let other = Platform {
-        soc: Soc::from_name("Ascend310P3"),
-        ..platform.clone()
-    };
-    let spec = |dtype, shape: &[usize]| Spec::contiguous(dtype, shape).unwrap();
+    let (platform, other) = (platform("Ascend910B1"), platform("Ascend310P3"));
     let x = spec(DType::F32, &[2, 3]);
     let kind = |refused: Result<(), burn_cann::ops::Refusal>| refused.unwrap_err().kind();
     assert_eq!(

@@ -6,9 +6,9 @@ use burn_cann::ops::compare::{Comparison, ComparisonScalar};
 use burn_cann::ops::elementwise::{self, Binary, BinaryScalar};
 use burn_cann::ops::unary::{self, Unary};
 use burn_cann::ops::{Kind, Refusal};
-use burn_cann::{DType, Platform, Scalar, Soc, Spec, Tensor, Version};
+use burn_cann::{DType, Scalar, Tensor};
 use common::maths::{assert_equal, is_exact, noise, tensor, twice, values};
-use common::{Scenario, device};
+use common::{Scenario, device, platform, spec};
 
 /// An integer in the range of its type.
 fn wrapped(value: f64, dtype: DType) -> f64 {
@@ -388,13 +388,7 @@ fn what_is_not_a_number_passes_on() {
 
 #[test]
 fn limits_are_refused() {
-    let platform = |soc| Platform {
-        soc: Soc::from_name(soc),
-        version: Version::new("8.5.0"),
-        vector_cores: None,
-    };
     let a2 = platform("Ascend910B1");
-    let spec = |dtype, shape: &[usize]| Spec::contiguous(dtype, shape).unwrap();
     #[track_caller]
     fn kind<T: std::fmt::Debug>(refused: Result<T, Refusal>) -> Kind {
         refused.unwrap_err().kind()

@@ -4,9 +4,9 @@ mod common;
 
 use burn_cann::ops::index::{self, Scattered};
 use burn_cann::ops::{Kind, Refusal, rearrange, sort};
-use burn_cann::{DType, Platform, Soc, Spec, Tensor, Version};
+use burn_cann::{DType, Spec, Tensor};
 use common::maths::{INTEGERS, REALS, assert_equal, noise, tensor, twice, values};
-use common::{Scenario, device};
+use common::{Scenario, device, platform, spec};
 
 fn types() -> Vec<DType> {
     [&REALS[..], &INTEGERS, &[DType::Bool]].concat()
@@ -240,12 +240,7 @@ fn elements_are_sorted() {
 
 #[test]
 fn limits_are_refused() {
-    let a2 = Platform {
-        soc: Soc::from_name("Ascend910B1"),
-        version: Version::new("8.5.0"),
-        vector_cores: None,
-    };
-    let spec = |dtype, shape: &[usize]| Spec::contiguous(dtype, shape).unwrap();
+    let a2 = platform("Ascend910B1");
     let (x, i) = (spec(DType::F32, &[3, 4]), |shape: &[usize]| {
         spec(DType::I64, shape)
     });

@@ -3,9 +3,9 @@
 mod common;
 
 use burn_cann::ops::{Kind, matmul};
-use burn_cann::{DType, Platform, Soc, Spec, Tensor, Version};
+use burn_cann::{DType, Spec, Tensor};
 use common::maths::{assert_close, noise, tensor, values};
-use common::{Scenario, device};
+use common::{Scenario, device, platform, spec};
 
 /// `rows × depth` by `depth × columns`.
 fn product(a: &[f64], b: &[f64], rows: usize, depth: usize, columns: usize) -> Vec<f64> {
@@ -116,12 +116,7 @@ fn products_of_many_matrices() {
 
 #[test]
 fn limits_are_refused() {
-    let platform = Platform {
-        soc: Soc::from_name("Ascend910B1"),
-        version: Version::new("8.5.0"),
-        vector_cores: None,
-    };
-    let spec = |dtype, shape: &[usize]| Spec::contiguous(dtype, shape).unwrap();
+    let platform = platform("Ascend910B1");
     let f32 = |shape: &[usize]| spec(DType::F32, shape);
     let kind = |a: &Spec, b: &Spec| matmul::check(&platform, a, b).unwrap_err().kind();
     let a = f32(&[2, 3]);

@@ -4,9 +4,9 @@ mod common;
 
 use burn_cann::ops::reduce::{self, Along, Reduction};
 use burn_cann::ops::{Kind, softmax};
-use burn_cann::{DType, Platform, Soc, Spec, Tensor, Version};
+use burn_cann::{DType, Spec, Tensor};
 use common::maths::{INTEGERS, REALS, assert_equal, is_exact, noise, tensor, values, view};
-use common::{Scenario, device};
+use common::{Scenario, device, platform, spec};
 
 /// Values of a [2, 3, 4] tensor of a type.
 fn data(dtype: DType) -> Vec<f64> {
@@ -243,13 +243,7 @@ fn softmax_and_its_gradients() {
 
 #[test]
 fn limits_are_refused() {
-    let platform = |soc| Platform {
-        soc: Soc::from_name(soc),
-        version: Version::new("8.5.0"),
-        vector_cores: None,
-    };
     let (a2, old) = (platform("Ascend910B1"), platform("Ascend910A"));
-    let spec = |dtype, shape: &[usize]| Spec::contiguous(dtype, shape).unwrap();
     let x = spec(DType::F32, &[2, 3]);
     let over = |x: &Spec, reduction: Reduction, dims: &[usize]| {
         reduction.check(&a2, x, dims, false).unwrap_err().kind()

@@ -5,10 +5,10 @@ mod common;
 use burn_cann::ops::adam::{self, AdamW, State};
 use burn_cann::ops::loss::{self, Reduction};
 use burn_cann::ops::random::{self, Distribution, Seed};
-use burn_cann::ops::{Kind, layer_norm};
-use burn_cann::{DType, Platform, Soc, Spec, Stream, Tensor, Version};
+use burn_cann::ops::{Kind, elementwise, layer_norm, rms_norm};
+use burn_cann::{DType, Spec, Stream, Tensor};
 use common::maths::{assert_equal, noise, tensor, values};
-use common::{Scenario, device};
+use common::{Scenario, device, platform, spec};
 
 const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::BF16];
 
@@ -95,6 +95,49 @@ fn random_numbers_have_their_moments() {
         assert_ne!(first, drawn(&stream, DType::F32, of, 6, 6));
         // Seeds displace no executor.
         assert_eq!(device.executor_statistics().kept, 0);
+    });
+}
+
+/// Steps of a schedule: the learning rate is another one each time, so none of their plans comes again. Those of a
+/// layer do.
+#[test]
+fn a_schedule_of_learning_rates_displaces_no_executor() {
+    Scenario::new("a_schedule_of_learning_rates_displaces_no_executor").run(|cann| {
+        let (device, stream) = device(cann);
+        device.keep_executors(2);
+        let filled = |value: f64| tensor(&stream, DType::F32, &[value; 6], &[2, 3]).0;
+        let (parameter, first, second) = (filled(0.5), filled(0.0), filled(0.0));
+        let (largest, gradient, gamma) = (filled(0.0), filled(0.1), filled(1.0));
+        let gamma = gamma.slice(0, 0..1).unwrap().reshape([3]).unwrap();
+        let (steps, _) = tensor(&stream, DType::F32, &[3.0], &[1]);
+        let state = State {
+            parameter: &parameter,
+            first: &first,
+            second: &second,
+            largest: Some(&largest),
+        };
+        for step in 0..3000 {
+            let rate = 1e-3 / f64::from(1 + step);
+            let settings = AdamW {
+                learning_rate: rate as f32,
+                beta1: 0.9,
+                beta2: 0.95,
+                weight_decay: 0.1,
+                epsilon: 1e-8,
+            };
+            adam::adam_w(&stream, state, &gradient, &steps, settings).unwrap();
+            for factor in [rate, 1.0 - rate] {
+                elementwise::mul_scalar(&stream, &gradient, factor).unwrap();
+            }
+            let before = device.executor_statistics();
+            rms_norm::rms_norm(&stream, &parameter, &gamma, 1e-6).unwrap();
+            let after = device.executor_statistics();
+            assert!(after.kept <= 2, "{after:?}");
+            // The first steps' own plans fill what is kept; from then on only what came before is.
+            let found = after.hits - before.hits;
+            assert!(step < 3 || found == 1, "step {step}: {after:?}");
+        }
+        assert!(device.executor_statistics().hits < 3010);
     });
 }
 
@@ -260,12 +303,7 @@ fn losses_of_classes() {
 
 #[test]
 fn limits_are_refused() {
-    let a2 = Platform {
-        soc: Soc::from_name("Ascend910B1"),
-        version: Version::new("8.5.0"),
-        vector_cores: None,
-    };
-    let spec = |dtype, shape: &[usize]| Spec::contiguous(dtype, shape).unwrap();
+    let a2 = platform("Ascend910B1");
     let f32 = |shape: &[usize]| spec(DType::F32, shape);
     let drawn = |of: Distribution, dtype| of.check(&a2, &spec(dtype, &[2])).unwrap_err().kind();
     let (nan, uniform) = (f64::NAN, |low, high| Distribution::Uniform { low, high });

@@ -2,7 +2,9 @@
 
 use std::cell::RefCell;
 use std::ffi::{CString, c_char};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use cann_sys::errors::ACL_ERROR_RT_INTERNAL_ERROR;
 use cann_sys::types::aclError;
 
 /// Why a call failed: CANN's code, and what to do about it.
@@ -56,9 +58,22 @@ thread_local! {
     static RECENT: RefCell<Recent> = RefCell::default();
 }
 
-/// The status of a call; a failure becomes the thread's latest error.
-pub(crate) fn status(function: &str, outcome: Outcome<()>) -> aclError {
-    let Err(failure) = outcome else { return 0 };
+/// What work gives. A panic in it is a failure too, since no C program can be unwound into, and work on a stream
+/// must not take the stream with it. Locks that it held are as it left them.
+pub(crate) fn guarded<T>(work: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
+        fail!(
+            ACL_ERROR_RT_INTERNAL_ERROR,
+            "the emulator itself failed, as its panic says; please report it"
+        )
+    })
+}
+
+/// The status of a call that does `work`; a failure becomes the thread's latest error.
+pub(crate) fn status(function: &str, work: impl FnOnce() -> Outcome<()>) -> aclError {
+    let Err(failure) = guarded(work) else {
+        return 0;
+    };
     RECENT.with_borrow_mut(|recent| {
         recent.code = failure.code;
         recent.text = Some(format!("{function}: {} [{}]", failure.text, failure.code));
@@ -86,4 +101,24 @@ pub(crate) fn last_code(forget: bool) -> aclError {
             recent.code
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_a_status_and_a_text() {
+        let code = status("aclTest", || panic!("on purpose"));
+        assert_eq!(code, ACL_ERROR_RT_INTERNAL_ERROR);
+        assert_eq!(last_code(true), code);
+        let text = take_text();
+        // SAFETY: the thread's own text, which stays until the next one is taken.
+        let text = unsafe { std::ffi::CStr::from_ptr(text) };
+        assert!(
+            text.to_string_lossy()
+                .starts_with("aclTest: the emulator itself failed")
+        );
+        assert_eq!(status("aclTest", || Ok(())), 0);
+    }
 }

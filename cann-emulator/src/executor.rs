@@ -249,7 +249,7 @@ pub(crate) fn phase_one(
         }
         Ok(())
     };
-    status(&format!("{operator}GetWorkspaceSize"), made())
+    status(&format!("{operator}GetWorkspaceSize"), made)
 }
 
 /// Phase two: enqueues the work and, unless the executor is repeatable, frees it whatever happens.
@@ -260,7 +260,8 @@ pub(crate) fn phase_two(
     executor: *mut aclOpExecutor,
     stream: aclrtStream,
 ) -> aclnnStatus {
-    let outcome = object::executor(executor as usize).and_then(|found| {
+    status(operator, || {
+        let found = object::executor(executor as usize)?;
         if !found.state().repeatable {
             object::remove(executor as usize);
         }
@@ -271,8 +272,7 @@ pub(crate) fn phase_two(
             workspace_size,
             stream as usize,
         )
-    });
-    status(operator, outcome)
+    })
 }
 
 fn launch(

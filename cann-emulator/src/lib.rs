@@ -11,7 +11,7 @@
 //! * **Contexts** belong to threads. A thread without one may do nothing.
 //! * **Handles** are never used twice: what was destroyed is known to be.
 //! * **Operators** take the dtypes, shapes, layouts and sizes that are documented, and nothing else. Maths
-//!   is in f32 with one rounding, to nearest and ties to even, at the store; [`ops`] says where not.
+//!   is in f32 with one rounding, to nearest and ties to even, at the store; `src/ops` says where not.
 //!   Integers and f64 are exact in themselves.
 //! * **Dtypes are not promoted.** Base operators want operands of one dtype, and the output's that follows
 //!   from it, where CANN would convert: a program that works here does not depend on promotion.
@@ -60,7 +60,7 @@ mod loss;
 mod memory;
 mod number;
 mod object;
-pub mod ops;
+mod ops;
 mod report;
 mod scalar;
 mod state;

@@ -97,14 +97,16 @@ impl Memory {
             "out of memory: {size} bytes on device {device}, which has {} of {limit} left",
             limit.saturating_sub(usage.used)
         );
-        let address = self.free_range(device, size)?;
-        self.allocations.insert(
-            address,
-            Allocation {
-                device,
-                bytes: vec![POISON; size],
-            },
+        let mut bytes = Vec::new();
+        ensure!(
+            bytes.try_reserve_exact(size).is_ok(),
+            ACL_ERROR_RT_MEMORY_ALLOCATION,
+            "out of memory: the host has no {size} bytes for device {device}"
         );
+        bytes.resize(size, POISON);
+        let address = self.free_range(device, size)?;
+        let made = Allocation { device, bytes };
+        self.allocations.insert(address, made);
         let usage = &mut self.usage[device as usize];
         usage.used += size;
         usage.allocations += 1;
@@ -114,6 +116,11 @@ impl Memory {
 
     /// Addresses for `size` bytes. CANN adds 32 bytes to what it rounds up to 32, for reads past the end.
     fn free_range(&mut self, device: i32, size: usize) -> Outcome<usize> {
+        ensure!(
+            size < DEVICE_SPAN,
+            ACL_ERROR_RT_MEMORY_ALLOCATION,
+            "{size} bytes are more than device {device} has addresses for"
+        );
         let room = (size.next_multiple_of(32) + 32).next_multiple_of(ALIGNMENT);
         let start = self.base + device as usize * DEVICE_SPAN;
         let end = start + DEVICE_SPAN;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use cann_sys::errors::*;
 
 use crate::config;
-use crate::error::{Failure, Outcome, fail};
+use crate::error::{Failure, Outcome, fail, guarded};
 use crate::event::Event;
 use crate::loss;
 use crate::memory::{Memory, memory};
@@ -228,15 +228,9 @@ fn perform(shared: &Shared, device: i32, task: Task, error: Option<Failure>) -> 
         Task::Kernel(_) if error.is_some() && shared.stops.load(Ordering::Relaxed) => Ok(()),
         Task::Kernel(kernel) => {
             let mut memory = memory();
-            let run = std::panic::AssertUnwindSafe(|| kernel(&mut memory));
-            std::panic::catch_unwind(run).unwrap_or_else(|_| {
-                fail!(
-                    ACL_ERROR_RT_INTERNAL_ERROR,
-                    "the emulator itself failed; please report it"
-                )
-            })
+            guarded(|| kernel(&mut memory))
         }
-        Task::Patient(work) => work(&abandoned),
+        Task::Patient(work) => guarded(|| work(&abandoned)),
         Task::Record(event, turn) => {
             event.complete(turn, error);
             Ok(())

@@ -2,14 +2,24 @@
 //!
 //! Phase one plans tiles and workspace on the host, which for small tensors takes longer than the work. A
 //! repeatable executor is planned once; later calls only give it other addresses.
+//!
+//! Many calls never come again: the learning rate of a schedule and the bias corrections of Adam are attributes, other
+//! ones at every step, for every shape of parameter. As long as there is room, all are kept. After that a call has to
+//! have come before to be kept, and takes the place of the one used longest ago: so calls that come once displace
+//! nothing, however many there are, and what they once filled is soon taken by those that come again.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::hash::{BuildHasher, RandomState};
 
 use super::executor::Executor;
 use crate::tensor::Spec;
 
 /// How many executors are kept unless somebody asks for another number.
 const LIMIT: usize = 256;
+
+/// How many calls that were not kept are remembered, by their hashes alone: as many as come between two of the same,
+/// such as the calls of a training step.
+const REMEMBERED: usize = 16_384;
 
 /// A parameter of an operator that is no tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -60,10 +70,22 @@ struct Entry<T> {
     used: u64,
 }
 
+/// What is kept for a call.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Kept<T> {
+    /// This, to be given back after its use.
+    Value(T),
+    /// Nothing yet: what the call makes is to be given back.
+    Room,
+    /// Nothing, and what the call makes is not to be given back.
+    Nothing,
+}
+
 /// A bounded map from which a value is taken for its use and given back after.
 #[derive(Debug)]
 pub(crate) struct Cache<T> {
     entries: HashMap<Key, Entry<T>>,
+    passed: Passed,
     limit: usize,
     clock: u64,
     hits: u64,
@@ -77,6 +99,7 @@ impl<T> Default for Cache<T> {
     fn default() -> Self {
         Self {
             entries: HashMap::new(),
+            passed: Passed::default(),
             limit: LIMIT,
             clock: 0,
             hits: 0,
@@ -91,13 +114,17 @@ impl<T> Cache<T> {
     }
 
     /// Takes the value for `key` out: one value serves one call at a time.
-    pub(crate) fn take(&mut self, key: &Key) -> Option<T> {
-        let found = self.entries.remove(key).map(|entry| entry.value);
-        match found {
-            Some(_) => self.hits += 1,
-            None => self.misses += 1,
+    pub(crate) fn take(&mut self, key: &Key) -> Kept<T> {
+        if let Some(entry) = self.entries.remove(key) {
+            self.hits += 1;
+            return Kept::Value(entry.value);
         }
-        found
+        self.misses += 1;
+        // Values that are out leave room too: then at most as many others as calls are under way displace one.
+        if self.entries.len() < self.limit || self.passed.came_before(key) {
+            return Kept::Room;
+        }
+        Kept::Nothing
     }
 
     /// Keeps `value`, and gives back what has no room: the one used longest ago, or another for the same
@@ -144,6 +171,33 @@ impl<T> Cache<T> {
     }
 }
 
+/// Calls for which nothing was kept, the latest of them.
+#[derive(Debug, Default)]
+struct Passed {
+    hasher: RandomState,
+    order: VecDeque<u64>,
+    known: HashSet<u64>,
+}
+
+impl Passed {
+    /// Whether a call like this one was not kept before; from now on that is known.
+    ///
+    /// Two keys of one hash count as one, which costs an executor its place at worst.
+    fn came_before(&mut self, key: &Key) -> bool {
+        let hash = self.hasher.hash_one(key);
+        if !self.known.insert(hash) {
+            return true;
+        }
+        self.order.push_back(hash);
+        if self.order.len() > REMEMBERED
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.known.remove(&oldest);
+        }
+        false
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -160,10 +214,10 @@ mod tests {
     #[test]
     fn a_value_serves_one_call_at_a_time() {
         let mut cache = Cache::default();
-        assert_eq!(cache.take(&key(1)), None);
+        assert_eq!(cache.take(&key(1)), Kept::Room);
         assert_eq!(cache.give_back(key(1), 10), None);
-        assert_eq!(cache.take(&key(1)), Some(10));
-        assert_eq!(cache.take(&key(1)), None);
+        assert_eq!(cache.take(&key(1)), Kept::Value(10));
+        assert_eq!(cache.take(&key(1)), Kept::Room);
         assert_eq!(cache.give_back(key(1), 10), None);
         assert_eq!(cache.give_back(key(1), 11), Some(10));
         let figures = cache.statistics();
@@ -177,11 +231,75 @@ mod tests {
         for value in [1, 2] {
             assert_eq!(cache.give_back(key(value), value), None);
         }
-        let one = cache.take(&key(1)).unwrap();
-        assert_eq!(cache.give_back(key(1), one), None);
+        assert_eq!(cache.take(&key(1)), Kept::Value(1));
+        assert_eq!(cache.give_back(key(1), 1), None);
         assert_eq!(cache.give_back(key(3), 3), Some(2));
         assert_eq!(cache.set_limit(0).len(), 2);
         assert_eq!(cache.give_back(key(4), 4), Some(4));
+    }
+
+    /// A call, as those who use the cache make it: whether it found its value.
+    fn call(cache: &mut Cache<usize>, size: usize) -> bool {
+        match cache.take(&key(size)) {
+            Kept::Value(value) => {
+                assert_eq!(value, size);
+                let _ = cache.give_back(key(size), value);
+                true
+            }
+            Kept::Room => {
+                let _ = cache.give_back(key(size), size);
+                false
+            }
+            Kept::Nothing => false,
+        }
+    }
+
+    #[test]
+    fn calls_that_come_once_displace_nothing() {
+        let mut cache = Cache::default();
+        assert!(cache.set_limit(8).is_empty());
+        // They come first and fill it; then four that come again and again among them.
+        let mut next = 100..;
+        let mut once = |cache: &mut Cache<usize>, count: usize| {
+            for size in next.by_ref().take(count) {
+                assert!(!call(cache, size));
+            }
+        };
+        once(&mut cache, 50);
+        for round in 0..1000 {
+            for size in 1..=4 {
+                assert_eq!(call(&mut cache, size), round > 1, "{size} in round {round}");
+            }
+            once(&mut cache, 20);
+        }
+        assert_eq!(cache.statistics().kept, 8);
+        assert_eq!(cache.statistics().hits, 4 * 998);
+    }
+
+    #[test]
+    fn what_changes_makes_room_for_what_comes_now() {
+        let mut cache = Cache::default();
+        assert!(cache.set_limit(4).is_empty());
+        for size in [1..5, 11..15] {
+            for round in 0..5 {
+                for size in size.clone() {
+                    let found = call(&mut cache, size);
+                    assert_eq!(found, round > 1 || (round == 1 && size < 5), "{size}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_memory_of_calls_is_bounded() {
+        let mut passed = Passed::default();
+        for size in 0..3 * REMEMBERED {
+            assert!(!passed.came_before(&key(size)));
+        }
+        assert_eq!(passed.order.len(), REMEMBERED);
+        assert_eq!(passed.known.len(), REMEMBERED);
+        assert!(passed.came_before(&key(3 * REMEMBERED - 1)));
+        assert!(!passed.came_before(&key(0)));
     }
 
     #[test]

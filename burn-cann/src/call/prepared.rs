@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use cann_sys::PhaseTwo;
 use cann_sys::types::{aclOpExecutor, aclnnStatus};
 
-use super::cache::{Attribute, Key};
+use super::cache::{Attribute, Kept, Key};
 use super::constant::Constant;
 use super::executor::Executor;
 use super::operand::{Handles, Operand};
@@ -83,7 +83,7 @@ impl Request<'_> {
     }
 
     /// [`Request::prepare_with`] of a call that will hardly come again, such as one with a seed: its executor is
-    /// not kept, where it would displace others.
+    /// not kept, where it would stand in the way of others.
     pub(crate) fn prepare_once<T>(
         self,
         output: T,
@@ -108,14 +108,15 @@ impl Request<'_> {
         device.enter()?;
         let kept = match &key {
             Some(key) => lock(device.executors()).take(key),
-            None => None,
+            None => Kept::Nothing,
         };
-        let executor = match kept {
-            Some(mut executor) => {
+        let (executor, key) = match kept {
+            Kept::Value(mut executor) => {
                 executor.rebind(&self.operands)?;
-                executor
+                (executor, key)
             }
-            None => self.plan(constants, phase_one, key.is_some())?,
+            Kept::Room => (self.plan(constants, phase_one, true)?, key),
+            Kept::Nothing => (self.plan(constants, phase_one, false)?, None),
         };
         Ok(Prepared {
             output,

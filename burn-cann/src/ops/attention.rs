@@ -192,6 +192,12 @@ pub fn check(
             expected: "a finite number",
         });
     }
+    check_mask(mask, [batch, heads, queries, keys])?;
+    Ok(Spec::contiguous(DType::F32, [batch, heads, queries, 8])?)
+}
+
+/// The mask has the shape that its kind needs.
+fn check_mask(mask: Mask<&Spec>, [batch, heads, queries, keys]: [usize; 4]) -> Checked<()> {
     let causal = matches!(mask, Mask::FromFirst(_) | Mask::ToLast(_));
     if let Some(mask) = mask.tensor() {
         check::dtype(("mask", mask), &[DType::Bool, DType::U8])?;
@@ -213,7 +219,7 @@ pub fn check(
             return Err(check::wrong_shape(("mask", mask), expected));
         }
     }
-    Ok(Spec::contiguous(DType::F32, [batch, heads, queries, 8])?)
+    Ok(())
 }
 
 /// Whether [`attention_backward`] takes its operands: as [`check`], `dy` and `output` like `q`, the statistics

@@ -4,6 +4,7 @@ use super::types::is_float;
 use super::{Checked, Refusal};
 use crate::call::Scalar;
 use crate::dtype::DType;
+use crate::layout::Dimensions;
 use crate::soc::Platform;
 use crate::tensor::Spec;
 
@@ -116,7 +117,7 @@ pub(super) fn writable((operand, spec): Named<'_>, allowed: &[DType]) -> Checked
 }
 
 /// The shape of two operands by element: aligned at the end, dimensions of one element repeated.
-pub(super) fn broadcast((left, one): Named<'_>, (right, other): Named<'_>) -> Checked<Vec<usize>> {
+pub(super) fn broadcast((left, one): Named<'_>, (right, other): Named<'_>) -> Checked<Dimensions> {
     let rank = one.rank().max(other.rank());
     let size = |spec: &Spec, dim: usize| {
         let own = (dim + spec.rank()).checked_sub(rank);

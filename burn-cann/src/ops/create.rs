@@ -123,7 +123,7 @@ pub fn fill(stream: &Stream, target: &Tensor, value: impl Into<Scalar>) -> Resul
 pub fn full(
     stream: &Stream,
     dtype: DType,
-    shape: impl Into<Vec<usize>>,
+    shape: impl AsRef<[usize]>,
     value: impl Into<Scalar>,
 ) -> Result<Tensor> {
     let tensor = Tensor::empty(stream, dtype, shape)?;

@@ -10,6 +10,7 @@ use super::types::{FLOATS, INDICES, NUMBERS, USUAL};
 use super::{Checked, Refusal};
 use crate::call::{Constant, Scalar};
 use crate::error::Result;
+use crate::layout::Dimensions;
 use crate::soc::Platform;
 use crate::stream::Stream;
 use crate::tensor::{Spec, Tensor};
@@ -150,12 +151,12 @@ pub fn check_embedding_backward(
 }
 
 /// The shape of `x` with the length of an index of one dimension along `dim`.
-fn with_index(x: &Spec, dim: usize, index: &Spec) -> Checked<Vec<usize>> {
+fn with_index(x: &Spec, dim: usize, index: &Spec) -> Checked<Dimensions> {
     check::rank(("x", x), 1, check::MOST_DIMENSIONS)?;
     check::dimension(x, dim)?;
     check::view(("index", index), INDICES)?;
     check::rank(("index", index), 1, 1)?;
-    let mut shape = x.shape().to_vec();
+    let mut shape = Dimensions::from(x.shape());
     shape[dim] = index.len();
     Ok(shape)
 }

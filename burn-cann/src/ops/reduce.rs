@@ -11,6 +11,7 @@ use super::{Checked, Refusal};
 use crate::call::{Constant, Scalar};
 use crate::dtype::DType;
 use crate::error::Result;
+use crate::layout::Dimensions;
 use crate::soc::Platform;
 use crate::stream::Stream;
 use crate::tensor::{Spec, Tensor};
@@ -131,7 +132,7 @@ pub fn check_cumsum(platform: &Platform, x: &Spec, dim: usize) -> Checked<Spec> 
     Ok(Spec::contiguous(x.dtype, x.shape())?)
 }
 
-fn reduced(x: &Spec, dims: &[usize], keep: bool) -> Checked<Vec<usize>> {
+fn reduced(x: &Spec, dims: &[usize], keep: bool) -> Checked<Dimensions> {
     let mut gone = vec![dims.is_empty(); x.rank()];
     for &dim in dims {
         if dim >= x.rank() || gone[dim] {

@@ -10,6 +10,7 @@ use super::{Checked, Refusal};
 use crate::call::{Prepared, Request};
 use crate::dtype::DType;
 use crate::error::Result;
+use crate::layout::Dimensions;
 use crate::soc::Platform;
 use crate::stream::Stream;
 use crate::tensor::{Spec, Tensor};
@@ -333,9 +334,9 @@ fn outputs(x: &Spec, gamma: &Spec) -> Checked<Outputs> {
     })
 }
 
-fn reduced(x: &Spec, gamma: &Spec) -> Vec<usize> {
+fn reduced(x: &Spec, gamma: &Spec) -> Dimensions {
     let kept = x.rank() - gamma.rank();
-    let mut shape = x.shape().to_vec();
+    let mut shape = Dimensions::from(x.shape());
     shape[kept..].fill(1);
     shape
 }

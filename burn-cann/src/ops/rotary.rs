@@ -5,11 +5,13 @@
 //! not half of that.
 
 use cann_sys::NewestRotary;
+use smallvec::{SmallVec, smallvec};
 
 use super::check;
 use super::{Checked, Refusal};
 use crate::call::{Operand, Request};
 use crate::error::Result;
+use crate::layout::Dimensions;
 use crate::soc::Platform;
 use crate::stream::Stream;
 use crate::tensor::{Spec, Tensor};
@@ -84,12 +86,12 @@ impl Axes {
     }
 
     /// The shape of a table of this batch and these heads.
-    fn table(self, batch: usize, heads: usize, sequence: usize, width: usize) -> Vec<usize> {
+    fn table(self, batch: usize, heads: usize, sequence: usize, width: usize) -> Dimensions {
         match self {
-            Self::BatchHeadsSequence => vec![batch, heads, sequence, width],
-            Self::BatchSequenceHeads => vec![batch, sequence, heads, width],
-            Self::SequenceBatchHeads => vec![sequence, batch, heads, width],
-            Self::TokensHeads => vec![sequence, heads, width],
+            Self::BatchHeadsSequence => smallvec![batch, heads, sequence, width],
+            Self::BatchSequenceHeads => smallvec![batch, sequence, heads, width],
+            Self::SequenceBatchHeads => smallvec![sequence, batch, heads, width],
+            Self::TokensHeads => smallvec![sequence, heads, width],
         }
     }
 }
@@ -181,7 +183,7 @@ pub fn check_grad(
             width,
         } = axes.sizes(x.shape());
         check::at_most("batch times heads", batch.saturating_mul(heads), 1024)?;
-        let by_batch = batch > 1 && cos.shape() == axes.table(batch, 1, sequence, width);
+        let by_batch = batch > 1 && *cos.shape() == axes.table(batch, 1, sequence, width)[..];
         if axes == Axes::BatchHeadsSequence && by_batch && batch >= sequence && is_nine(platform) {
             return Err(check::wrong_shape(
                 ("x", x),
@@ -316,13 +318,13 @@ fn tables(x: &Spec, cos: &Spec, style: Style, axes: Axes, sizes: &Sizes) -> Chec
         width,
     } = sizes;
     let shared = axes.table(1, 1, sequence, width);
-    let mut allowed = vec![shared];
+    let mut allowed: SmallVec<[Dimensions; 3]> = smallvec![shared];
     if style == Style::Half {
         allowed.push(axes.table(batch, 1, sequence, width));
         allowed.push(axes.table(batch, heads, sequence, width));
     }
     allowed.dedup();
-    if allowed.iter().any(|shape| shape == cos.shape()) {
+    if allowed.iter().any(|shape| shape[..] == *cos.shape()) {
         return Ok(());
     }
     let allowed: Vec<_> = allowed.iter().map(|shape| format!("{shape:?}")).collect();

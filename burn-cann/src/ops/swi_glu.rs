@@ -7,6 +7,7 @@ use super::check;
 use super::{Checked, Refusal};
 use crate::call::{Prepared, Request};
 use crate::error::Result;
+use crate::layout::Dimensions;
 use crate::soc::Platform;
 use crate::stream::Stream;
 use crate::tensor::{Spec, Tensor};
@@ -104,10 +105,10 @@ pub fn swi_glu_grad(stream: &Stream, dy: &Tensor, x: &Tensor, dim: usize) -> Res
 }
 
 /// The shape of a half of `x`.
-fn halved(x: &Spec, dim: usize) -> Checked<Vec<usize>> {
+fn halved(x: &Spec, dim: usize) -> Checked<Dimensions> {
     check::dtype(("x", x), &check::FLOATS)?;
     check::rank(("x", x), 1, 8)?;
-    let mut shape = x.shape().to_vec();
+    let mut shape = Dimensions::from(x.shape());
     let Some(size) = shape.get_mut(dim) else {
         return Err(Refusal::Value {
             what: "dim",

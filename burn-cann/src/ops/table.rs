@@ -27,7 +27,7 @@ pub(super) struct Facts {
 }
 
 impl Facts {
-    fn result(&self, dtype: DType, shape: impl Into<Vec<usize>>) -> Checked<Spec> {
+    fn result(&self, dtype: DType, shape: impl AsRef<[usize]>) -> Checked<Spec> {
         let dtype = match self.gives {
             Gives::Same => dtype,
             Gives::Bool => DType::Bool,

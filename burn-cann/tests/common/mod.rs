@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
-use burn_cann::{Cann, Device, Stream};
+use burn_cann::{Cann, DType, Device, Platform, Soc, Spec, Stream, Version};
 use cann_sys::Search;
 
 /// Says to a process that it is the scenario, not the test that starts it.
@@ -136,4 +136,18 @@ pub fn device(cann: &Cann) -> (Device, Stream) {
     let device = Device::open(cann, 0).expect("device 0");
     let stream = device.stream().expect("a stream");
     (device, stream)
+}
+
+/// What checks look at, for a processor by its name.
+pub fn platform(soc: &str) -> Platform {
+    Platform {
+        soc: Soc::from_name(soc),
+        version: Version::new("8.5.0"),
+        vector_cores: None,
+    }
+}
+
+/// A contiguous tensor, as checks see it.
+pub fn spec(dtype: DType, shape: &[usize]) -> Spec {
+    Spec::contiguous(dtype, shape).expect("a shape that can be addressed")
 }

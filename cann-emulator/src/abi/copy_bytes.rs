@@ -50,7 +50,7 @@ impl Rows {
         })
     }
 
-    /// The bytes from the first to the last, at a pitch.
+    /// The bytes from the first to the last, at a pitch: checked not to overflow.
     fn extent(self, pitch: usize) -> usize {
         (self.height - 1) * pitch + self.width
     }
@@ -130,6 +130,15 @@ fn check_matrix(rows: Rows) -> Outcome<()> {
         rows.to_pitch,
         rows.from_pitch
     );
+    for (address, pitch) in [(rows.to, rows.to_pitch), (rows.from, rows.from_pitch)] {
+        let end = pitch.checked_mul(rows.height);
+        ensure!(
+            end.and_then(|end| address.checked_add(end)).is_some(),
+            ACL_ERROR_RT_PARAM_INVALID,
+            "{} rows at distances of {pitch} bytes from {address:#x} go past the last address",
+            rows.height
+        );
+    }
     Ok(())
 }
 

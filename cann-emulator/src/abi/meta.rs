@@ -13,14 +13,7 @@ use crate::scalar::Scalar;
 use crate::tensor::{self, Tensor};
 
 macro_rules! function {
-    ($name:ident($($argument:ident: $type:ty),*) $body:block) => {
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name($($argument: $type),*) -> aclnnStatus {
-            let work = || -> Outcome<()> { $body };
-            status(stringify!($name), work())
-        }
-        exports!(meta: $name);
-    };
+    ($($function:tt)*) => { $crate::abi::exported!(meta, aclnnStatus, status; $($function)*); };
 }
 
 /// Writes to a place that the caller gave.
@@ -29,14 +22,8 @@ macro_rules! function {
 ///
 /// `place` is NULL or valid for a write.
 unsafe fn give<T>(place: *mut T, value: T) -> Outcome<()> {
-    ensure!(
-        !place.is_null(),
-        ACLNN_ERR_PARAM_NULLPTR,
-        "the place for the result is NULL"
-    );
     // SAFETY: the caller vouches for it.
-    unsafe { place.write(value) };
-    Ok(())
+    unsafe { super::write(place, value, ACLNN_ERR_PARAM_NULLPTR) }
 }
 
 /// Reads an array that the caller gave.
@@ -58,14 +45,13 @@ unsafe fn slice<'a, T>(values: *const T, count: u64) -> Outcome<&'a [T]> {
 }
 
 /// The handle of a new object, or NULL with the reason as the thread's latest error.
-fn made<T>(function: &str, object: Outcome<Object>) -> *mut T {
-    match object {
-        Ok(object) => object::insert(object) as *mut T,
-        Err(failure) => {
-            status(function, Err(failure));
-            std::ptr::null_mut()
-        }
-    }
+fn made<T>(function: &str, make: impl FnOnce() -> Outcome<Object>) -> *mut T {
+    let mut handle = 0;
+    status(function, || {
+        handle = object::insert(make()?);
+        Ok(())
+    });
+    handle as *mut T
 }
 
 /// # Safety
@@ -181,24 +167,23 @@ pub unsafe extern "C" fn aclCreateTensor(
     storage_rank: u64,
     data: *mut c_void,
 ) -> *mut aclTensor {
-    // SAFETY: the caller vouches for the arrays.
-    let tensor = unsafe {
-        describe(
-            shape,
-            rank,
-            data_type,
-            strides,
-            offset,
-            format,
-            storage_shape,
-            storage_rank,
-            data,
-        )
-    };
-    made(
-        "aclCreateTensor",
-        tensor.map(|tensor| Object::Tensor(Arc::new(Mutex::new(tensor)))),
-    )
+    made("aclCreateTensor", || {
+        // SAFETY: the caller vouches for the arrays.
+        let tensor = unsafe {
+            describe(
+                shape,
+                rank,
+                data_type,
+                strides,
+                offset,
+                format,
+                storage_shape,
+                storage_rank,
+                data,
+            )
+        }?;
+        Ok(Object::Tensor(Arc::new(Mutex::new(tensor))))
+    })
 }
 exports!(meta: aclCreateTensor);
 
@@ -314,14 +299,14 @@ pub unsafe extern "C" fn aclCreateTensorList(
     tensors: *const *const aclTensor,
     count: u64,
 ) -> *mut aclTensorList {
-    // SAFETY: the caller vouches for the array.
-    let list = unsafe { slice(tensors, count) }.and_then(|members| {
-        members
-            .iter()
-            .try_for_each(|member| object::tensor(*member as usize).map(drop))?;
+    made("aclCreateTensorList", || {
+        // SAFETY: the caller vouches for the array.
+        let members = unsafe { slice(tensors, count) }?;
+        for member in members {
+            object::tensor(*member as usize)?;
+        }
         Ok(Object::TensorList(handles(members)))
-    });
-    made("aclCreateTensorList", list)
+    })
 }
 exports!(meta: aclCreateTensorList);
 
@@ -330,14 +315,14 @@ pub unsafe extern "C" fn aclCreateScalarList(
     scalars: *const *const aclScalar,
     count: u64,
 ) -> *mut aclScalarList {
-    // SAFETY: the caller vouches for the array.
-    let list = unsafe { slice(scalars, count) }.and_then(|members| {
-        members
-            .iter()
-            .try_for_each(|member| object::scalar(*member as usize).map(drop))?;
+    made("aclCreateScalarList", || {
+        // SAFETY: the caller vouches for the array.
+        let members = unsafe { slice(scalars, count) }?;
+        for member in members {
+            object::scalar(*member as usize)?;
+        }
         Ok(Object::ScalarList(handles(members)))
-    });
-    made("aclCreateScalarList", list)
+    })
 }
 exports!(meta: aclCreateScalarList);
 
@@ -346,7 +331,7 @@ pub unsafe extern "C" fn aclCreateScalar(
     value: *mut c_void,
     data_type: aclDataType,
 ) -> *mut aclScalar {
-    let scalar = || {
+    made("aclCreateScalar", || {
         ensure!(
             !value.is_null(),
             ACLNN_ERR_PARAM_NULLPTR,
@@ -354,8 +339,7 @@ pub unsafe extern "C" fn aclCreateScalar(
         );
         // SAFETY: the caller vouches for a value of the type.
         unsafe { Scalar::read(value, data_type) }.map(Object::Scalar)
-    };
-    made("aclCreateScalar", scalar())
+    })
 }
 exports!(meta: aclCreateScalar);
 
@@ -364,9 +348,10 @@ macro_rules! array {
     ($create:ident, $size:ident, $type:ty, $handle:ty, $variant:ident, $get:ident) => {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $create(values: *const $type, count: u64) -> *mut $handle {
-            // SAFETY: the caller vouches for the array.
-            let values = unsafe { slice(values, count) };
-            made(stringify!($create), values.map(|values| Object::$variant(values.into())))
+            made(stringify!($create), || {
+                // SAFETY: the caller vouches for the array.
+                Ok(Object::$variant(unsafe { slice(values, count) }?.into()))
+            })
         }
         exports!(meta: $create);
 
@@ -433,7 +418,7 @@ pub unsafe extern "C" fn CommonOpExecutorRun(
 ) -> aclnnStatus {
     let operator = match object::executor(executor as usize) {
         Ok(found) => found.operator(),
-        Err(failure) => return status("CommonOpExecutorRun", Err(failure)),
+        Err(failure) => return status("CommonOpExecutorRun", || Err(failure)),
     };
     phase_two(operator, workspace, workspace_size, executor, stream)
 }

@@ -5,6 +5,11 @@
 //!
 //! As for CANN: pointers to places on the host must be valid for what is read or written there. Handles
 //! and device addresses may be anything; what is not live is an error.
+//!
+//! # Panics
+//!
+//! None reaches the program: a panic is the status of an internal error, and its message is on stderr. A function
+//! that answers with no status aborts the process, as Rust does where C would be unwound into.
 
 // The names are CANN's; the safety of all is the module's.
 #![allow(non_snake_case, missing_docs, clippy::missing_safety_doc)]
@@ -40,6 +45,8 @@ pub mod runtime;
 pub mod stream_config;
 pub mod training;
 
+use crate::error::{Outcome, ensure};
+
 /// Checks that each function has its declared prototype.
 macro_rules! exports {
     ($module:ident: $($name:ident),* $(,)?) => {
@@ -47,6 +54,30 @@ macro_rules! exports {
     };
 }
 pub(crate) use exports;
+
+/// Exports a function of an area that answers with a status, and checks its prototype.
+macro_rules! exported {
+    ($area:ident, $status:ty, $answer:path; $name:ident($($argument:ident: $type:ty),*) $body:block) => {
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name($($argument: $type),*) -> $status {
+            $answer(stringify!($name), || -> $crate::error::Outcome<()> { $body })
+        }
+        $crate::abi::exports!($area: $name);
+    };
+}
+pub(crate) use exported;
+
+/// Writes to a place that the caller gave; `null` is the status where there is none.
+///
+/// # Safety
+///
+/// `place` is NULL or valid for a write.
+unsafe fn write<T>(place: *mut T, value: T, null: i32) -> Outcome<()> {
+    ensure!(!place.is_null(), null, "the place for the result is NULL");
+    // SAFETY: the caller vouches for it.
+    unsafe { place.write(value) };
+    Ok(())
+}
 
 /// Exports phase two of operators, which look alike, and checks both phases.
 macro_rules! operators {

@@ -8,6 +8,7 @@ use crate::abi::operators;
 use crate::chip::Chip;
 use crate::error::{Outcome, ensure, fail};
 use crate::executor::{Operands, Work, check_contiguous, check_dtype, check_shape, phase_one};
+use crate::memory::Memory;
 use crate::ops::matmul::product;
 use crate::ops::rotary::{self, Style};
 use crate::state;
@@ -339,39 +340,40 @@ pub unsafe extern "C" fn aclnnRotaryPositionEmbeddingGradGetWorkspaceSize(
                 }
             }
             Ok(Arc::new(move |memory, operands| {
-                let (dy, cos, sin, x, outputs) = match operands {
-                    [dy, cos, sin, x, outputs @ ..] if outputs.len() == 3 => {
-                        (dy, cos, sin, Some(x), outputs)
-                    }
-                    [dy, cos, sin, outputs @ ..] => (dy, cos, sin, None, outputs),
-                    _ => unreachable!("taken above"),
-                };
-                let [dx, dcos, dsin] = outputs else {
-                    unreachable!("taken above")
-                };
-                if dy.count() == 0 {
-                    return Ok(());
-                }
-                let width = dy.shape[dy.rank() - 1];
-                let grads = dy.floats(memory)?;
-                let tables = (
-                    broadcast(cos, dy).floats(memory)?,
-                    broadcast(sin, dy).floats(memory)?,
-                );
-                let values = rotary::rotary_grad(&grads, &tables.0, &tables.1, width, style);
-                dx.store(memory, &values)?;
-                let Some(x) = x else { return Ok(()) };
-                let x = x.floats(memory)?;
-                let rotated = rotary::rotated(&x, width, style);
-                for (table, factors) in [(dcos, x), (dsin, rotated)] {
-                    let products: Vec<f32> =
-                        grads.iter().zip(factors).map(|(dy, x)| dy * x).collect();
-                    table.store(memory, &summed(&products, &dy.shape, &table.shape))?;
-                }
-                Ok(())
+                backward(memory, operands, style)
             }))
         },
     )
+}
+
+fn backward(memory: &mut Memory, operands: &[Tensor], style: Style) -> Outcome<()> {
+    let (dy, cos, sin, x, outputs) = match operands {
+        [dy, cos, sin, x, outputs @ ..] if outputs.len() == 3 => (dy, cos, sin, Some(x), outputs),
+        [dy, cos, sin, outputs @ ..] => (dy, cos, sin, None, outputs),
+        _ => unreachable!("taken in phase one"),
+    };
+    let [dx, dcos, dsin] = outputs else {
+        unreachable!("taken in phase one")
+    };
+    if dy.count() == 0 {
+        return Ok(());
+    }
+    let width = dy.shape[dy.rank() - 1];
+    let grads = dy.floats(memory)?;
+    let tables = (
+        broadcast(cos, dy).floats(memory)?,
+        broadcast(sin, dy).floats(memory)?,
+    );
+    let values = rotary::rotary_grad(&grads, &tables.0, &tables.1, width, style);
+    dx.store(memory, &values)?;
+    let Some(x) = x else { return Ok(()) };
+    let x = x.floats(memory)?;
+    let rotated = rotary::rotated(&x, width, style);
+    for (table, factors) in [(dcos, x), (dsin, rotated)] {
+        let products: Vec<f32> = grads.iter().zip(factors).map(|(dy, x)| dy * x).collect();
+        table.store(memory, &summed(&products, &dy.shape, &table.shape))?;
+    }
+    Ok(())
 }
 
 operators! { rotary:

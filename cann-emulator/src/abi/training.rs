@@ -65,31 +65,42 @@ pub unsafe extern "C" fn aclnnApplyAdamWV2GetWorkspaceSize(
                 unreachable!("taken above")
             };
             let steps = step.values::<f32>(memory)?[0];
-            let mut state: Vec<Vec<f32>> = targets
-                .iter()
-                .map(|target| target.floats(memory))
-                .collect::<Outcome<_>>()?;
-            for (place, gradient) in gradient.floats(memory)?.into_iter().enumerate() {
-                let from = Moments {
-                    weight: state[0][place],
-                    first: state[1][place],
-                    second: state[2][place],
-                    largest: state.get(3).map(|largest| largest[place]),
-                };
-                let to = adam.step(steps, from, gradient);
-                state[0][place] = to.weight;
-                state[1][place] = to.first;
-                state[2][place] = to.second;
-                if let (Some(all), Some(largest)) = (state.get_mut(3), to.largest) {
-                    all[place] = largest;
-                }
-            }
-            targets
-                .iter()
-                .zip(&state)
-                .try_for_each(|(target, values)| target.store(memory, values))
+            adam_w(memory, adam, steps, targets, gradient)
         }))
     })
+}
+
+/// A step of each element of the weight, the moments and, if it is among the targets, the largest one.
+fn adam_w(
+    memory: &mut Memory,
+    adam: AdamW,
+    steps: f32,
+    targets: &[Tensor],
+    gradient: &Tensor,
+) -> Outcome<()> {
+    let mut state: Vec<Vec<f32>> = targets
+        .iter()
+        .map(|target| target.floats(memory))
+        .collect::<Outcome<_>>()?;
+    for (place, gradient) in gradient.floats(memory)?.into_iter().enumerate() {
+        let from = Moments {
+            weight: state[0][place],
+            first: state[1][place],
+            second: state[2][place],
+            largest: state.get(3).map(|largest| largest[place]),
+        };
+        let to = adam.step(steps, from, gradient);
+        state[0][place] = to.weight;
+        state[1][place] = to.first;
+        state[2][place] = to.second;
+        if let (Some(all), Some(largest)) = (state.get_mut(3), to.largest) {
+            all[place] = largest;
+        }
+    }
+    targets
+        .iter()
+        .zip(&state)
+        .try_for_each(|(target, values)| target.store(memory, values))
 }
 
 /// The normalised axes: their number of elements, and the shape of a statistic.
@@ -121,6 +132,19 @@ fn parameter(
     let expected: Vec<usize> = shape.iter().map(|length| *length as usize).collect();
     check_size(name, &tensor, &expected)?;
     Ok(true)
+}
+
+/// Which of three gradients are wanted.
+fn wanted(mask: *const aclBoolArray) -> Outcome<[bool; 3]> {
+    let mask = object::bools(mask as usize)?;
+    match mask[..] {
+        [input, weight, bias] => Ok([input, weight, bias]),
+        _ => fail!(
+            ACLNN_ERR_PARAM_INVALID,
+            "outputMask has {} values; it takes three",
+            mask.len()
+        ),
+    }
 }
 
 /// Operands one after another, of which some were left out.
@@ -217,14 +241,7 @@ pub unsafe extern "C" fn aclnnLayerNormBackwardGetWorkspaceSize(
             }
             let weighted = parameter(operands, "weightOptional", weight, &input, &shape)?;
             let biased = parameter(operands, "biasOptional", bias, &input, &shape)?;
-            let mask = object::bools(output_mask as usize)?;
-            let [wants_input, wants_weight, wants_bias] = mask[..] else {
-                fail!(
-                    ACLNN_ERR_PARAM_INVALID,
-                    "outputMask has {} values; it takes three",
-                    mask.len()
-                )
-            };
+            let [wants_input, wants_weight, wants_bias] = wanted(output_mask)?;
             if wants_input {
                 operands.result("gradInputOut", d_input, input.dtype, &input.shape)?;
             }

@@ -150,31 +150,7 @@ pub(crate) fn join(
     );
     let deadline = Instant::now() + patience("HCCL_CONNECT_TIMEOUT", 120)?;
     let mut guard = lock(&GATHERINGS);
-    let gathering = guard
-        .get_or_insert_default()
-        .entry(root.id)
-        .or_insert_with(|| Gathering {
-            group: Group::new(root.id, size),
-            devices: HashMap::new(),
-        });
-    let group = gathering.group.clone();
-    ensure!(
-        group.size == size,
-        HCCL_E_PARA.0 as i32,
-        "a group of {size} ranks; another rank said {}",
-        group.size
-    );
-    ensure!(
-        !gathering.devices.contains_key(&rank),
-        HCCL_E_PARA.0 as i32,
-        "rank {rank} is in the group already"
-    );
-    ensure!(
-        !gathering.devices.values().any(|other| *other == device),
-        HCCL_E_PARA.0 as i32,
-        "device {device} is another rank's already; each rank has its own"
-    );
-    gathering.devices.insert(rank, device);
+    let group = admit(guard.get_or_insert_default(), root, size, rank, device)?;
     CHANGED.notify_all();
     loop {
         let come = guard
@@ -197,6 +173,39 @@ pub(crate) fn join(
         let waited = CHANGED.wait_timeout(guard, left);
         guard = waited.unwrap_or_else(PoisonError::into_inner).0;
     }
+}
+
+/// Lets a rank into the group of its root, which the first one to come makes.
+fn admit(
+    gatherings: &mut HashMap<u64, Gathering>,
+    root: Root,
+    size: usize,
+    rank: usize,
+    device: i32,
+) -> Outcome<Arc<Group>> {
+    let gathering = gatherings.entry(root.id).or_insert_with(|| Gathering {
+        group: Group::new(root.id, size),
+        devices: HashMap::new(),
+    });
+    let group = &gathering.group;
+    ensure!(
+        group.size == size,
+        HCCL_E_PARA.0 as i32,
+        "a group of {size} ranks; another rank said {}",
+        group.size
+    );
+    ensure!(
+        !gathering.devices.contains_key(&rank),
+        HCCL_E_PARA.0 as i32,
+        "rank {rank} is in the group already"
+    );
+    ensure!(
+        !gathering.devices.values().any(|other| *other == device),
+        HCCL_E_PARA.0 as i32,
+        "device {device} is another rank's already; each rank has its own"
+    );
+    gathering.devices.insert(rank, device);
+    Ok(gathering.group.clone())
 }
 
 /// A group of all `devices`, a rank each in their order.

@@ -29,6 +29,17 @@ fn part(values: &[f32], place: usize, length: usize) -> &[f32] {
     &values[place * length..][..length]
 }
 
+fn inner(left: &[f32], right: &[f32]) -> f32 {
+    let products = left.iter().zip(right).map(|(left, right)| left * right);
+    sum(&products.collect::<Vec<_>>())
+}
+
+fn add(to: &mut [f32], values: Vec<f32>) {
+    for (to, value) in to.iter_mut().zip(values) {
+        *to += value;
+    }
+}
+
 fn transposed(values: &[f32], rows: usize, columns: usize) -> Vec<f32> {
     let mut turned = Vec::with_capacity(values.len());
     for column in 0..columns {
@@ -119,11 +130,6 @@ pub(crate) fn attention_grad(
         vec![0.0; k.len()],
         vec![0.0; v.len()],
     );
-    let add = |to: &mut [f32], values: Vec<f32>| {
-        to.iter_mut()
-            .zip(values)
-            .for_each(|(to, value)| *to += value);
-    };
     for (head, group) in sizes.heads() {
         let (q, k) = (part(q, head, queries * width), part(k, group, keys * width));
         let (dy, y) = (
@@ -135,12 +141,7 @@ pub(crate) fn attention_grad(
         let mut dscores = product(dy, &vt, queries, width, keys);
         for query in 0..queries {
             let row = head * queries + query;
-            let products: Vec<f32> = part(dy, query, width)
-                .iter()
-                .zip(part(y, query, width))
-                .map(|(dy, y)| dy * y)
-                .collect();
-            let along = sum(&products);
+            let along = inner(part(dy, query, width), part(y, query, width));
             for key in 0..keys {
                 let share = &mut shares[query * keys + key];
                 *share = if masked(head, query, key) || total[row] == 0.0 {

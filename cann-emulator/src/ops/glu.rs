@@ -7,7 +7,7 @@ fn halves(x: &[f32], inner: usize) -> impl Iterator<Item = (&[f32], &[f32])> {
 }
 
 /// The unit; of f32 the operator computes `σ(a)·a·b`, of half types `a / (1 + exp(−a)) · b`.
-pub fn swiglu(x: &[f32], inner: usize, single: bool) -> Vec<f32> {
+pub(crate) fn swiglu(x: &[f32], inner: usize, single: bool) -> Vec<f32> {
     let unit = |(a, b): (&f32, &f32)| {
         let one_and_exp = 1.0 + (-a).exp();
         if single {
@@ -22,7 +22,7 @@ pub fn swiglu(x: &[f32], inner: usize, single: bool) -> Vec<f32> {
 }
 
 /// The gradient: `dA = dy·(σ(A) + σ(A)(1 − σ(A))·A)·B`, then `dB = dy·σ(A)·A`.
-pub fn swiglu_grad(dy: &[f32], x: &[f32], inner: usize) -> Vec<f32> {
+pub(crate) fn swiglu_grad(dy: &[f32], x: &[f32], inner: usize) -> Vec<f32> {
     let mut dx = Vec::with_capacity(x.len());
     for (dy, (a, b)) in dy.chunks_exact(inner).zip(halves(x, inner)) {
         dx.extend(dy.iter().zip(a.iter().zip(b)).map(|(dy, (a, b))| {

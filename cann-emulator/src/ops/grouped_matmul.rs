@@ -1,7 +1,7 @@
 //! Matrix products by group.
 
 /// Ends of the groups, from ends (`counts` false) or from lengths.
-pub fn ends(list: &[i64], counts: bool) -> Vec<i64> {
+pub(crate) fn ends(list: &[i64], counts: bool) -> Vec<i64> {
     if !counts {
         return list.to_vec();
     }

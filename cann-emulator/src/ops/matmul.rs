@@ -7,7 +7,7 @@ const COLUMNS: usize = 256;
 const DEPTH: usize = 128;
 
 /// `rows × depth` by `depth × columns`, both row by row.
-pub fn product(x: &[f32], w: &[f32], rows: usize, depth: usize, columns: usize) -> Vec<f32> {
+pub(crate) fn product(x: &[f32], w: &[f32], rows: usize, depth: usize, columns: usize) -> Vec<f32> {
     let mut y = vec![0.0; rows * columns];
     for from in (0..columns).step_by(COLUMNS) {
         let width = COLUMNS.min(columns - from);

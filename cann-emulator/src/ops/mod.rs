@@ -6,20 +6,20 @@
 
 pub(crate) mod arithmetic;
 pub(crate) mod attention;
-pub mod glu;
-pub mod grouped_matmul;
+pub(crate) mod glu;
+pub(crate) mod grouped_matmul;
 pub(crate) mod index;
-pub mod matmul;
-pub mod moe;
-pub mod norm;
+pub(crate) mod matmul;
+pub(crate) mod moe;
+pub(crate) mod norm;
 pub(crate) mod random;
 pub(crate) mod reduce;
-pub mod reduce_ranks;
-pub mod rotary;
+pub(crate) mod reduce_ranks;
+pub(crate) mod rotary;
 pub(crate) mod training;
 
 /// The sum, by halves: its error grows with the logarithm of the length.
-pub fn sum(values: &[f32]) -> f32 {
+pub(crate) fn sum(values: &[f32]) -> f32 {
     if values.len() <= 8 {
         return values.iter().sum();
     }

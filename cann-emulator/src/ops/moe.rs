@@ -6,7 +6,7 @@
 use super::sum;
 
 /// For each slot the row that it goes to: the inverse of a stable sort by expert.
-pub fn rows_of_slots(experts: &[i64]) -> Vec<i64> {
+pub(crate) fn rows_of_slots(experts: &[i64]) -> Vec<i64> {
     let mut slots: Vec<usize> = (0..experts.len()).collect();
     slots.sort_by_key(|slot| experts[*slot]);
     let mut rows = vec![0; experts.len()];
@@ -17,7 +17,7 @@ pub fn rows_of_slots(experts: &[i64]) -> Vec<i64> {
 }
 
 /// The first `kept` rows of the tokens in the order of their experts.
-pub fn permute(
+pub(crate) fn permute(
     tokens: &[f32],
     width: usize,
     rows: &[i64],
@@ -36,7 +36,7 @@ pub fn permute(
 
 /// `out[t] = Σₖ permuted[rows[t·K + k]] · probs[t, k]`, and without `probs` the plain sum. Rows beyond the
 /// end count as nothing.
-pub fn unpermute(
+pub(crate) fn unpermute(
     permuted: &[f32],
     width: usize,
     rows: &[i64],
@@ -63,7 +63,7 @@ pub fn unpermute(
 }
 
 /// The gradients of [`unpermute`]: of the permuted rows, and of the probabilities.
-pub fn unpermute_grad(
+pub(crate) fn unpermute_grad(
     permuted: &[f32],
     dout: &[f32],
     width: usize,
@@ -93,7 +93,7 @@ pub fn unpermute_grad(
 }
 
 /// The softmax of rows of `width`.
-pub fn softmax(x: &[f32], width: usize) -> Vec<f32> {
+pub(crate) fn softmax(x: &[f32], width: usize) -> Vec<f32> {
     let rows = x.chunks_exact(width.max(1));
     rows.flat_map(|row| {
         let most = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
@@ -105,7 +105,7 @@ pub fn softmax(x: &[f32], width: usize) -> Vec<f32> {
 }
 
 /// The `k` largest of each row, largest first and of equals the first, with their places.
-pub fn top_k(x: &[f32], width: usize, k: usize) -> (Vec<f32>, Vec<i64>) {
+pub(crate) fn top_k(x: &[f32], width: usize, k: usize) -> (Vec<f32>, Vec<i64>) {
     let (mut values, mut places) = (Vec::new(), Vec::new());
     for row in x.chunks_exact(width.max(1)) {
         let mut order: Vec<usize> = (0..width).collect();

@@ -3,7 +3,7 @@
 use super::sum;
 
 /// `y` and `rstd` of rows of `gamma.len()` values each.
-pub fn rms_norm(x: &[f32], gamma: &[f32], epsilon: f32) -> (Vec<f32>, Vec<f32>) {
+pub(crate) fn rms_norm(x: &[f32], gamma: &[f32], epsilon: f32) -> (Vec<f32>, Vec<f32>) {
     let (mut y, mut rstds) = (Vec::with_capacity(x.len()), Vec::new());
     for row in x.chunks_exact(gamma.len()) {
         let rstd = rstd(row, epsilon);
@@ -15,7 +15,7 @@ pub fn rms_norm(x: &[f32], gamma: &[f32], epsilon: f32) -> (Vec<f32>, Vec<f32>) 
 
 /// `y`, `rstd` and `x` of `x = x1 + x2` normalised. `round` rounds to the dtype: before Ascend950 the sum is
 /// rounded, and `x · rstd` once more before the weight.
-pub fn add_rms_norm(
+pub(crate) fn add_rms_norm(
     x1: &[f32],
     x2: &[f32],
     gamma: &[f32],
@@ -38,7 +38,12 @@ pub fn add_rms_norm(
 
 /// `dx` and `dgamma`: `dx = (dy·γ − x·rstd·mean(dy·γ·x·rstd))·rstd`, `dγ = Σ dy·x·rstd` over the rows. Of no
 /// rows `dgamma` is NaN, as the operator's is.
-pub fn rms_norm_grad(dy: &[f32], x: &[f32], rstds: &[f32], gamma: &[f32]) -> (Vec<f32>, Vec<f32>) {
+pub(crate) fn rms_norm_grad(
+    dy: &[f32],
+    x: &[f32],
+    rstds: &[f32],
+    gamma: &[f32],
+) -> (Vec<f32>, Vec<f32>) {
     let width = gamma.len();
     let mut dx = Vec::with_capacity(x.len());
     let rows = dy.chunks_exact(width).zip(x.chunks_exact(width)).zip(rstds);

@@ -16,25 +16,25 @@ fn mix(value: u64) -> u64 {
 
 /// A generator for one call.
 #[derive(Clone, Copy)]
-pub struct Generator {
-    pub seed: u64,
-    pub offset: u64,
+pub(crate) struct Generator {
+    pub(crate) seed: u64,
+    pub(crate) offset: u64,
 }
 
 impl Generator {
     /// From 0 up to and without 1.
-    pub fn unit(self, place: usize) -> f64 {
+    pub(crate) fn unit(self, place: usize) -> f64 {
         (bits(self.seed, self.offset, place as u64) >> 11) as f64 / (1u64 << 53) as f64
     }
 
     /// Of the normal distribution of mean 0 and deviation 1, by Box and Muller.
-    pub fn normal(self, place: usize) -> f64 {
+    pub(crate) fn normal(self, place: usize) -> f64 {
         let (one, other) = (1.0 - self.unit(2 * place), self.unit(2 * place + 1));
         (-2.0 * one.ln()).sqrt() * (2.0 * std::f64::consts::PI * other).cos()
     }
 
     /// A whole number from `low` up to and without `high`.
-    pub fn whole(self, place: usize, low: i64, high: i64) -> i64 {
+    pub(crate) fn whole(self, place: usize, low: i64, high: i64) -> i64 {
         let range = high.abs_diff(low).max(1);
         let product = u128::from(bits(self.seed, self.offset, place as u64)) * u128::from(range);
         low.wrapping_add((product >> 64) as i64)

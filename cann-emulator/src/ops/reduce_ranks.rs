@@ -6,7 +6,7 @@
 /// The type of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
-pub enum Number {
+pub(crate) enum Number {
     I8,
     I16,
     I32,
@@ -24,7 +24,7 @@ pub enum Number {
 /// What is done with two values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
-pub enum Reduction {
+pub(crate) enum Reduction {
     Sum,
     Product,
     Maximum,
@@ -33,7 +33,7 @@ pub enum Reduction {
 
 impl Number {
     /// Bytes of one.
-    pub fn size(self) -> usize {
+    pub(crate) fn size(self) -> usize {
         match self {
             Self::I8 | Self::U8 => 1,
             Self::I16 | Self::U16 | Self::F16 | Self::BF16 => 2,
@@ -44,7 +44,7 @@ impl Number {
 }
 
 /// Reduces parts of equal length, first to last.
-pub fn reduce(number: Number, by: Reduction, parts: &[Vec<u8>]) -> Vec<u8> {
+pub(crate) fn reduce(number: Number, by: Reduction, parts: &[Vec<u8>]) -> Vec<u8> {
     macro_rules! integers {
         ($type:ty) => {
             fold(parts, |a, b| {

@@ -4,7 +4,7 @@
 
 /// How the last axis is paired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Style {
+pub(crate) enum Style {
     /// The first half with the second: `rot(x) = (−x₂, x₁)`.
     Half,
     /// Neighbours: `rot(x) = (−x₁, x₀, −x₃, x₂, …)`.
@@ -25,7 +25,7 @@ impl Style {
 }
 
 /// `rot(x)` by rows of `width`.
-pub fn rotated(x: &[f32], width: usize, style: Style) -> Vec<f32> {
+pub(crate) fn rotated(x: &[f32], width: usize, style: Style) -> Vec<f32> {
     let rows = x.chunks_exact(width);
     rows.flat_map(|row| {
         (0..width).map(move |at| {
@@ -37,7 +37,7 @@ pub fn rotated(x: &[f32], width: usize, style: Style) -> Vec<f32> {
 }
 
 /// The embedding, of `x` and what [`rotated`] or a matrix made of it.
-pub fn rotary(x: &[f32], rotated: &[f32], cos: &[f32], sin: &[f32]) -> Vec<f32> {
+pub(crate) fn rotary(x: &[f32], rotated: &[f32], cos: &[f32], sin: &[f32]) -> Vec<f32> {
     let pairs = x.iter().zip(cos).zip(rotated.iter().zip(sin));
     pairs
         .map(|((x, cos), (rotated, sin))| x * cos + rotated * sin)
@@ -46,7 +46,13 @@ pub fn rotary(x: &[f32], rotated: &[f32], cos: &[f32], sin: &[f32]) -> Vec<f32> 
 
 /// The gradient of x: `dx = dy · cos + rotᵀ(dy · sin)`, which for halves is
 /// `(cos₁·dy₁ + sin₂·dy₂, cos₂·dy₂ − sin₁·dy₁)`.
-pub fn rotary_grad(dy: &[f32], cos: &[f32], sin: &[f32], width: usize, style: Style) -> Vec<f32> {
+pub(crate) fn rotary_grad(
+    dy: &[f32],
+    cos: &[f32],
+    sin: &[f32],
+    width: usize,
+    style: Style,
+) -> Vec<f32> {
     let turned: Vec<f32> = dy.iter().zip(sin).map(|(dy, sin)| dy * sin).collect();
     // The transpose of a rotation turns back: it is the rotation with the other sign.
     let back = rotated(&turned, width, style);

@@ -4,29 +4,29 @@ use super::sum;
 
 /// AdamW's parameters, as the operator takes them.
 #[derive(Clone, Copy)]
-pub struct AdamW {
-    pub learning_rate: f32,
-    pub beta1: f32,
-    pub beta2: f32,
-    pub weight_decay: f32,
-    pub epsilon: f32,
+pub(crate) struct AdamW {
+    pub(crate) learning_rate: f32,
+    pub(crate) beta1: f32,
+    pub(crate) beta2: f32,
+    pub(crate) weight_decay: f32,
+    pub(crate) epsilon: f32,
     /// Against the gradient's sign.
-    pub maximise: bool,
+    pub(crate) maximise: bool,
 }
 
 /// A parameter's value and moments.
 #[derive(Clone, Copy)]
-pub struct Moments {
-    pub weight: f32,
-    pub first: f32,
-    pub second: f32,
+pub(crate) struct Moments {
+    pub(crate) weight: f32,
+    pub(crate) first: f32,
+    pub(crate) second: f32,
     /// The largest second moment so far, if it is asked for.
-    pub largest: Option<f32>,
+    pub(crate) largest: Option<f32>,
 }
 
 impl AdamW {
     /// The step after `steps` before it: decay by `1 − η·λ`, then `η · m̂ / (√v̂ + ε)`.
-    pub fn step(self, steps: f32, from: Moments, gradient: f32) -> Moments {
+    pub(crate) fn step(self, steps: f32, from: Moments, gradient: f32) -> Moments {
         let gradient = if self.maximise { -gradient } else { gradient };
         let time = steps + 1.0;
         let first = self.beta1 * from.first + (1.0 - self.beta1) * gradient;
@@ -46,7 +46,7 @@ impl AdamW {
 }
 
 /// `y`, mean and `1 / √(variance + ε)` of rows of `width`.
-pub fn layer_norm(
+pub(crate) fn layer_norm(
     x: &[f32],
     width: usize,
     weight: Option<&[f32]>,
@@ -69,7 +69,7 @@ pub fn layer_norm(
 }
 
 /// The gradients of [`layer_norm`] by input, weight and bias.
-pub fn layer_norm_grad(
+pub(crate) fn layer_norm_grad(
     dy: &[f32],
     x: &[f32],
     width: usize,

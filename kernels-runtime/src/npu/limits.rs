@@ -4,9 +4,11 @@
 use super::Refused;
 use crate::dispatch::Reason;
 use crate::ops::moe::{grouped_matmul, permute as permutation};
+use crate::remote::with_platform;
 use crate::semantics::ExpertLayout;
 use burn::backend::{DispatchTensor, TensorMetadata};
 use burn_cann::{DType, Platform, Soc, Spec, Version};
+use smallvec::SmallVec;
 
 const SOC: &str = "soc";
 const CANN: &str = "cann";
@@ -22,8 +24,8 @@ pub(super) fn facts(platform: &Platform) -> Vec<(String, String)> {
     facts
 }
 
-/// Undoes [`facts`].
-fn platform(facts: &[(String, String)]) -> Platform {
+/// Undoes [`facts`], once for each device: what is asked on every call has it parsed.
+pub(crate) fn platform(facts: &[(String, String)]) -> Platform {
     let fact = |name: &str| {
         let found = facts.iter().find(|(known, _)| known == name);
         found.map(|(_, value)| value.as_str())
@@ -36,14 +38,19 @@ fn platform(facts: &[(String, String)]) -> Platform {
 }
 
 /// What `decide` says of tensors of these types and shapes on the first one's device.
+///
+/// It is asked on every call, cached decisions included: a few integers are compared, and the table of remote
+/// devices is read once. Up to four tensors of up to five dimensions nothing is allocated here, and nothing by what
+/// operations decide where they take the call; but for experts, whose weights are put into lists. Burn copies the
+/// address of the server when it names a tensor's device. A refusal allocates its words.
 pub(super) fn ask<T>(
     tensors: &[&DispatchTensor],
     decide: impl FnOnce(&Platform, &[Spec]) -> Result<T, Refused>,
 ) -> Result<(), Reason> {
-    let device = crate::remote::of_tensor(tensors[0]).ok_or(Reason::CannotLoad)?;
     let specs = tensors.iter().map(|tensor| spec(tensor));
-    let specs = specs.collect::<Result<Vec<_>, _>>()?;
-    match decide(&platform(&device.facts), &specs) {
+    let specs = specs.collect::<Result<SmallVec<[_; 4]>, _>>()?;
+    let decided = with_platform(tensors[0], |platform| decide(platform, &specs));
+    match decided.ok_or(Reason::CannotLoad)? {
         Ok(_) => Ok(()),
         Err(refused) => {
             tracing::debug!("refused by CANN's operators: {refused}");
@@ -100,7 +107,7 @@ pub(crate) fn unpermute(
     row_map: &DispatchTensor,
     probs: Option<&DispatchTensor>,
 ) -> Result<(), Reason> {
-    let tensors: Vec<_> = [rows, row_map].into_iter().chain(probs).collect();
+    let tensors: SmallVec<[_; 3]> = [rows, row_map].into_iter().chain(probs).collect();
     ask(&tensors, |platform, specs| {
         let ([rows, row_map], probs) = (&specs[..2], specs.get(2)) else {
             unreachable!("as many as were given")
@@ -117,9 +124,9 @@ pub(crate) fn grouped_matmul(
     weights: &[DispatchTensor],
     layout: ExpertLayout,
 ) -> Result<(), Reason> {
-    let tensors: Vec<_> = [x, counts].into_iter().chain(weights).collect();
+    let tensors: SmallVec<[_; 4]> = [x, counts].into_iter().chain(weights).collect();
     ask(&tensors, |platform, specs| {
-        let weights: Vec<&Spec> = specs[2..].iter().collect();
+        let weights: SmallVec<[&Spec; 2]> = specs[2..].iter().collect();
         grouped_matmul::npu::decide(platform, &specs[0], &specs[1], &weights, layout)
     })
 }

@@ -58,9 +58,12 @@ impl From<burn_cann::LayoutError> for NpuError {
 }
 
 /// Refuses what CANN's operators don't compute in, and types that differ.
-pub(crate) fn one_float(operands: &[(&str, &Spec)]) -> Result<DType, Refused> {
-    let dtype = operands[0].1.dtype;
-    for (name, spec) in operands {
+pub(crate) fn one_float<'a>(
+    first: (&'a str, &'a Spec),
+    others: impl IntoIterator<Item = (&'a str, &'a Spec)>,
+) -> Result<DType, Refused> {
+    let dtype = first.1.dtype;
+    for (name, spec) in std::iter::once(first).chain(others) {
         if ![DType::F32, DType::F16, DType::BF16].contains(&spec.dtype) {
             let why = format!(
                 "{name} is of type {}; CANN computes in f32, f16 and bf16",
@@ -69,10 +72,7 @@ pub(crate) fn one_float(operands: &[(&str, &Spec)]) -> Result<DType, Refused> {
             return Err(Refused::new(Reason::Dtype, why));
         }
         if spec.dtype != dtype {
-            let why = format!(
-                "{name} is of type {}, {} of {dtype}",
-                spec.dtype, operands[0].0
-            );
+            let why = format!("{name} is of type {}, {} of {dtype}", spec.dtype, first.0);
             return Err(Refused::new(Reason::MixedDtypes, why));
         }
     }

@@ -12,7 +12,7 @@ pub(crate) fn contiguous(stream: &Stream, tensor: &Tensor) -> Result<Tensor> {
 pub(crate) fn reshaped(
     stream: &Stream,
     tensor: &Tensor,
-    shape: impl Into<Vec<usize>>,
+    shape: impl AsRef<[usize]>,
 ) -> Result<Tensor> {
     Ok(contiguous(stream, tensor)?.reshape(shape)?)
 }

@@ -53,6 +53,6 @@ pub use ops::Kernels;
 pub use server::{ServeError, ServeOptions, Server, serve};
 pub use table::{RemoteDevice, describe};
 
-#[cfg(feature = "npu")]
-pub(crate) use table::of_tensor;
 pub(crate) use table::place;
+#[cfg(feature = "npu")]
+pub(crate) use table::with_platform;

@@ -28,6 +28,9 @@ pub struct RemoteDevice {
     /// Whether server and client are on one machine and see the same files.
     pub same_host: bool,
     pub(super) served: Served,
+    /// The facts as CANN's limits ask them, on every call.
+    #[cfg(feature = "npu")]
+    platform: burn_cann::Platform,
     /// The session, as the server knows it.
     pub(super) session: u64,
     pub(super) token: Vec<u8>,
@@ -60,6 +63,8 @@ impl RemoteDevice {
             kernels,
             same_host: declared.is_same_host(),
             name: declared.name,
+            #[cfg(feature = "npu")]
+            platform: crate::npu::limits::platform(&declared.facts),
             facts: declared.facts,
             session,
             token,
@@ -114,11 +119,15 @@ pub(super) fn entry(device: &Device) -> Option<Arc<RemoteDevice>> {
     look_up(device.as_dispatch().id(), Arc::clone)
 }
 
-/// What is known of the device of a tensor.
+/// What `read` makes of the platform that a tensor's device declared. The table's lock is not held meanwhile.
 #[cfg(feature = "npu")]
-pub(crate) fn of_tensor(tensor: &burn::backend::DispatchTensor) -> Option<Arc<RemoteDevice>> {
+pub(crate) fn with_platform<T>(
+    tensor: &burn::backend::DispatchTensor,
+    read: impl FnOnce(&burn_cann::Platform) -> T,
+) -> Option<T> {
     use burn::backend::TensorMetadata;
-    look_up(tensor.kind.device().id(), Arc::clone)
+    let remote = look_up(tensor.kind.device().id(), Arc::clone)?;
+    Some(read(&remote.platform))
 }
 
 /// Burn's own handle of a remote device.

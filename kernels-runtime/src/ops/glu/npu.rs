@@ -119,13 +119,13 @@ pub fn decide(platform: &Platform, tensors: &Tensors<&Spec>, key: GluKey) -> Res
     };
     let (dtype, packed) = match tensors {
         Tensors::Separate { gate, up } if key.projections == Projections::Separate => {
-            let dtype = one_float(&[("gate", gate), ("up", up)])?;
+            let dtype = one_float(("gate", gate), [("up", *up)])?;
             shaped("up", up, gate.shape())?;
             let n = last(gate)?;
             (dtype, [rows(gate), 2 * n])
         }
         Tensors::Packed(packed) if key.projections != Projections::Separate => {
-            let dtype = one_float(&[("gate and up", packed)])?;
+            let dtype = one_float(("gate and up", packed), [])?;
             (dtype, [rows(packed), last(packed)?])
         }
         _ => {

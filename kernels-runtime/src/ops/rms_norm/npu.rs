@@ -111,7 +111,7 @@ pub fn decide(
     let others = named
         .into_iter()
         .filter_map(|(name, spec)| Some((name, spec?)));
-    let dtype = one_float(&[("x", x)].into_iter().chain(others).collect::<Vec<_>>())?;
+    let dtype = one_float(("x", x), others)?;
     let Some(&n) = x.shape().last() else {
         return Err(Refused::new(
             Reason::Shape,

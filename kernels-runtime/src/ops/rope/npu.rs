@@ -61,8 +61,8 @@ pub fn decide(
     sin: &Spec,
     key: RopeKey,
 ) -> Result<Plan, Refused> {
-    let dtype = one_float(&[("x", x)])?;
-    let table = one_float(&[("cos", cos), ("sin", sin)])?;
+    let dtype = one_float(("x", x), [])?;
+    let table = one_float(("cos", cos), [("sin", sin)])?;
     if table != dtype && table != DType::F32 {
         let why = format!("the tables are of type {table}, x of {dtype}");
         return Err(Refused::new(Reason::MixedDtypes, why));

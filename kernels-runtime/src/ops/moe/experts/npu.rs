@@ -116,8 +116,8 @@ pub fn decide(
         return Err(Refused::new(Reason::Semantics, why));
     }
     let named = weights.iter().flatten().map(|weight| ("a weight", *weight));
-    let dtype = one_float(&[("x", *x)].into_iter().chain(named).collect::<Vec<_>>())?;
-    if one_float(&[("routing", *routing)])? != dtype && routing.dtype != DType::F32 {
+    let dtype = one_float(("x", x), named)?;
+    if one_float(("routing", routing), [])? != dtype && routing.dtype != DType::F32 {
         let why = format!(
             "the routing weights are of type {}, x of {dtype}",
             routing.dtype

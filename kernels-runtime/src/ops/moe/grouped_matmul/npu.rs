@@ -23,6 +23,7 @@ use burn_cann::ops::grouped_matmul::{
     grouped_matmul_of_list,
 };
 use burn_cann::{DType, Layout, Platform, Spec, Stream, Tensor};
+use smallvec::SmallVec;
 
 /// What one axis of the weights is summed over for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +54,7 @@ pub fn decide(
     layout: ExpertLayout,
 ) -> Result<(), Refused> {
     let named = weights.iter().map(|weight| ("weight", *weight));
-    one_float(&[("x", x)].into_iter().chain(named).collect::<Vec<_>>())?;
+    one_float(("x", x), named)?;
     integers("counts", counts)?;
     let (experts, [inputs, features]) = sizes(weights, layout)?;
     shaped("counts", counts, &[experts])?;
@@ -120,7 +121,7 @@ pub(crate) fn limits(
     };
     let x = Spec::contiguous(dtype, [rows.max(1), width])?;
     let groups = Spec::contiguous(DType::I64, [experts])?;
-    let seen: Vec<Spec> = weights
+    let seen: SmallVec<[Spec; 1]> = weights
         .iter()
         .map(|spec| {
             let layout = seen(&spec.layout, layout, over)?;

@@ -69,7 +69,7 @@ pub fn decide_move(
     integers("the row map", row_map)?;
     all_rows(rows, tokens * k)?;
     let all = Spec::contiguous(dtype, [tokens, width])?;
-    one_float(&[("rows", &all)])?;
+    one_float(("rows", &all), [])?;
     if let Some(probs) = probs {
         shaped("probs", probs, row_map.shape())?;
         if ![dtype, DType::F32].contains(&probs.dtype) {

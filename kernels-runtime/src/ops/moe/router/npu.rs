@@ -56,7 +56,7 @@ pub fn decide(platform: &Platform, logits: &Spec, routing: &Routing) -> Result<P
         let why = format!("CANN's choice of experts has no {key}");
         return Err(Refused::new(Reason::Semantics, why));
     };
-    let dtype = one_float(&[("logits", logits)])?;
+    let dtype = one_float(("logits", logits), [])?;
     let &[tokens, experts] = logits.shape() else {
         return Err(Refused::new(Reason::Shape, "logits need two axes"));
     };

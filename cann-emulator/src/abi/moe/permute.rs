@@ -1,17 +1,15 @@
-//! Tokens to experts and back, with gradients, and the choice of experts.
+//! Tokens to the rows of their experts and back, with gradients.
 
 use std::sync::Arc;
 
 use cann_sys::meta::*;
 
-use crate::abi::operators;
+use super::FLOATS;
 use crate::error::{Outcome, ensure};
 use crate::executor::{check_contiguous, check_dtype, check_shape, phase_one};
+use crate::memory::Memory;
 use crate::ops::moe;
-use crate::state;
-use crate::tensor::{self, Tensor};
-
-const FLOATS: [aclDataType; 3] = [ACL_FLOAT16, ACL_BF16, ACL_FLOAT];
+use crate::tensor::Tensor;
 
 /// Experts are compared as numbers that f32 holds.
 const MOST_EXPERTS: i64 = 16_777_215;
@@ -75,6 +73,18 @@ fn kept(wanted: i64, slots: usize) -> usize {
     }
 }
 
+/// One list of experts, or as many as each token has choices, which it gives.
+fn check_indices(indices: &Tensor, tokens: usize) -> Outcome<usize> {
+    if indices.rank() != 2 {
+        check_shape("indices", indices, &[tokens])?;
+        return Ok(1);
+    }
+    let choices = indices.shape[1];
+    check_choices(choices)?;
+    check_shape("indices", indices, &[tokens, choices])?;
+    Ok(choices)
+}
+
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aclnnMoeTokenPermuteGetWorkspaceSize(
     tokens: *const aclTensor,
@@ -109,18 +119,7 @@ pub unsafe extern "C" fn aclnnMoeTokenPermuteGetWorkspaceSize(
                 tokens.rank()
             );
             let (count, width) = (tokens.shape[0], tokens.shape[1..].iter().product());
-            let choices = if indices.rank() == 2 {
-                indices.shape[1]
-            } else {
-                1
-            };
-            check_choices(choices)?;
-            let expected = if indices.rank() == 2 {
-                vec![count, choices]
-            } else {
-                vec![count]
-            };
-            check_shape("indices", &indices, &expected)?;
+            let choices = check_indices(&indices, count)?;
             let rows = kept(num_out_tokens, count * choices);
             // Its other axes may be cut otherwise.
             let rest: usize = permuted.shape.iter().skip(1).product();
@@ -313,233 +312,43 @@ pub unsafe extern "C" fn aclnnMoeTokenUnpermuteGradGetWorkspaceSize(
                 check_contiguous("probsGradOut", &dprobs)?;
             }
             Ok(Arc::new(move |memory, operands| {
-                let (permuted, dout, rows, probs, dpermuted, dprobs) = match operands {
-                    [permuted, dout, rows, probs, dpermuted, dprobs] => {
-                        (permuted, dout, rows, Some(probs), dpermuted, dprobs)
-                    }
-                    [permuted, dout, rows, dpermuted, dprobs] => {
-                        (permuted, dout, rows, None, dpermuted, dprobs)
-                    }
-                    _ => unreachable!("taken above"),
-                };
-                let rows = rows.integers(memory)?;
-                check_rows(&rows)?;
-                let probs = probs.map(|probs| probs.floats(memory)).transpose()?;
-                let (permuted, dout) = (permuted.floats(memory)?, dout.floats(memory)?);
-                let values = moe::unpermute_grad(
-                    &permuted,
-                    &dout,
-                    width,
-                    &rows,
-                    probs.as_deref(),
-                    choices,
-                    count,
-                );
-                dpermuted.store(memory, &values.0)?;
-                if probs.is_some() {
-                    dprobs.store(memory, &values.1)
-                } else {
-                    Ok(())
-                }
+                unpermute_grad(memory, operands, [count, width], choices)
             }))
         },
     )
 }
 
-/// What both versions of the choice check alike; tokens and experts.
-fn check_gating(
-    x: &Tensor,
-    finished: Option<&Tensor>,
-    k: i64,
-    y: &Tensor,
-) -> Outcome<(usize, usize)> {
-    let config = state::config()?;
-    ensure!(
-        !config.soc.starts_with("Ascend950"),
-        ACLNN_ERR_INNER_FIND_KERNEL_ERROR,
-        "{} does not have this operator",
-        config.soc
-    );
-    check_dtype("x", x, &FLOATS)?;
-    ensure!(
-        x.rank() == 2 || x.rank() == 3,
-        ACLNN_ERR_INNER_TILING_ERROR,
-        "x has {} axes; it takes 2 or 3",
-        x.rank()
-    );
-    let experts = x.shape[x.rank() - 1];
-    ensure!(
-        (0..=1024).contains(&k) && k as usize <= experts,
-        ACLNN_ERR_INNER_TILING_ERROR,
-        "k is {k}, of {experts} experts; it is at most 1024 and at most their number"
-    );
-    if let Some(finished) = finished {
-        check_dtype("finished", finished, &[ACL_BOOL])?;
-        check_shape("finished", finished, &x.shape[..x.rank() - 1])?;
-    }
-    check_dtype("y", y, &[x.dtype])?;
-    Ok((x.count() / experts.max(1), experts))
-}
-
-fn chosen_shape(x: &Tensor, k: i64) -> Vec<usize> {
-    let mut shape = x.shape.clone();
-    shape[x.rank() - 1] = k as usize;
-    shape
-}
-
-/// Tokens that are finished choose the expert after the last.
-fn drop_finished(places: &mut [i64], finished: Option<&[i64]>, k: usize, experts: usize) {
-    let Some(finished) = finished else { return };
-    if k == 0 {
-        return;
-    }
-    for (places, finished) in places.chunks_exact_mut(k).zip(finished) {
-        if *finished != 0 {
-            places.fill(experts as i64);
+fn unpermute_grad(
+    memory: &mut Memory,
+    operands: &[Tensor],
+    [count, width]: [usize; 2],
+    choices: usize,
+) -> Outcome<()> {
+    let (permuted, dout, rows, probs, dpermuted, dprobs) = match operands {
+        [permuted, dout, rows, probs, dpermuted, dprobs] => {
+            (permuted, dout, rows, Some(probs), dpermuted, dprobs)
         }
-    }
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn aclnnMoeGatingTopKSoftmaxGetWorkspaceSize(
-    x: *const aclTensor,
-    finished: *const aclTensor,
-    k: i64,
-    y: *const aclTensor,
-    expert_idx: *const aclTensor,
-    row_idx: *const aclTensor,
-    workspace_size: *mut u64,
-    executor: *mut *mut aclOpExecutor,
-) -> aclnnStatus {
-    phase_one(
-        "aclnnMoeGatingTopKSoftmax",
-        workspace_size,
-        executor,
-        |operands| {
-            let x = operands.input("x", x)?;
-            let finished = operands.optional("finished", finished)?;
-            let y = operands.output("y", y)?;
-            let places = operands.output("expertIdx", expert_idx)?;
-            let rows = operands.output("rowIdx", row_idx)?;
-            let (tokens, experts) = check_gating(&x, finished.as_ref(), k, &y)?;
-            let shape = chosen_shape(&x, k);
-            check_shape("y", &y, &shape)?;
-            for (name, tensor) in [("expertIdx", &places), ("rowIdx", &rows)] {
-                check_dtype(name, tensor, &[ACL_INT32])?;
-                check_shape(name, tensor, &shape)?;
-            }
-            Ok(Arc::new(move |memory, operands| {
-                let (x, finished, [y, places, rows]) = split(operands);
-                let k = k as usize;
-                let finished = finished
-                    .map(|finished| finished.integers(memory))
-                    .transpose()?;
-                let all = moe::softmax(&x.floats(memory)?, experts);
-                let (values, mut found) = moe::top_k(&all, experts, k);
-                drop_finished(&mut found, finished.as_deref(), k, experts);
-                y.store(memory, &values)?;
-                places.store_integers(memory, &found)?;
-                // Numbered along the tokens first.
-                let numbers = (0..tokens * k).map(|slot| (slot % k * tokens + slot / k) as i64);
-                rows.store_integers(memory, &numbers.collect::<Vec<_>>())
-            }))
-        },
-    )
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn aclnnMoeGatingTopKSoftmaxV2GetWorkspaceSize(
-    x: *const aclTensor,
-    finished: *const aclTensor,
-    k: i64,
-    renorm: i64,
-    output_softmax: bool,
-    y: *const aclTensor,
-    expert_idx: *const aclTensor,
-    softmax: *const aclTensor,
-    workspace_size: *mut u64,
-    executor: *mut *mut aclOpExecutor,
-) -> aclnnStatus {
-    phase_one(
-        "aclnnMoeGatingTopKSoftmaxV2",
-        workspace_size,
-        executor,
-        |operands| {
-            let x = operands.input("x", x)?;
-            let finished = operands.optional("finished", finished)?;
-            let y = operands.output("y", y)?;
-            let places = operands.output("expertIdx", expert_idx)?;
-            let (_, experts) = check_gating(&x, finished.as_ref(), k, &y)?;
-            ensure!(
-                renorm == 0 || renorm == 1,
-                ACLNN_ERR_INNER_TILING_ERROR,
-                "renorm is {renorm}; 0 chooses after the softmax, 1 before"
-            );
-            let shape = chosen_shape(&x, k);
-            check_shape("y", &y, &shape)?;
-            check_dtype("expertIdx", &places, &[ACL_INT32])?;
-            check_shape("expertIdx", &places, &shape)?;
-            // Only a choice after the softmax has all of it.
-            let whole = output_softmax && renorm == 0;
-            if whole {
-                let softmax = operands.output("softmaxResult", softmax)?;
-                ensure!(
-                    softmax.dtype == ACL_FLOAT,
-                    ACLNN_ERR_INNER_TILING_ERROR,
-                    "softmaxResult is {}; it takes f32",
-                    tensor::name_of(softmax.dtype)
-                );
-                check_shape("softmaxResult", &softmax, &x.shape)?;
-            }
-            let has_finished = finished.is_some();
-            Ok(Arc::new(move |memory, operands| {
-                let (x, rest) = (&operands[0], &operands[1..]);
-                let (finished, rest) = if has_finished {
-                    (Some(&rest[0]), &rest[1..])
-                } else {
-                    (None, rest)
-                };
-                let k = k as usize;
-                let finished = finished
-                    .map(|finished| finished.integers(memory))
-                    .transpose()?;
-                let x = x.floats(memory)?;
-                let all = if renorm == 0 {
-                    moe::softmax(&x, experts)
-                } else {
-                    x
-                };
-                let (mut values, mut found) = moe::top_k(&all, experts, k);
-                if renorm == 1 {
-                    values = moe::softmax(&values, k);
-                }
-                drop_finished(&mut found, finished.as_deref(), k, experts);
-                rest[0].store(memory, &values)?;
-                rest[1].store_integers(memory, &found)?;
-                if whole {
-                    rest[2].store(memory, &all)
-                } else {
-                    Ok(())
-                }
-            }))
-        },
-    )
-}
-
-/// The input, the optional one, and three outputs.
-fn split(operands: &[Tensor]) -> (&Tensor, Option<&Tensor>, [&Tensor; 3]) {
-    match operands {
-        [x, finished, y, places, rows] => (x, Some(finished), [y, places, rows]),
-        [x, y, places, rows] => (x, None, [y, places, rows]),
+        [permuted, dout, rows, dpermuted, dprobs] => {
+            (permuted, dout, rows, None, dpermuted, dprobs)
+        }
         _ => unreachable!("taken in phase one"),
+    };
+    let rows = rows.integers(memory)?;
+    check_rows(&rows)?;
+    let probs = probs.map(|probs| probs.floats(memory)).transpose()?;
+    let (permuted, dout) = (permuted.floats(memory)?, dout.floats(memory)?);
+    let (by_rows, by_probs) = moe::unpermute_grad(
+        &permuted,
+        &dout,
+        width,
+        &rows,
+        probs.as_deref(),
+        choices,
+        count,
+    );
+    dpermuted.store(memory, &by_rows)?;
+    if probs.is_some() {
+        dprobs.store(memory, &by_probs)?;
     }
-}
-
-operators! { moe:
-    aclnnMoeTokenPermuteGetWorkspaceSize, aclnnMoeTokenPermute;
-    aclnnMoeTokenPermuteGradGetWorkspaceSize, aclnnMoeTokenPermuteGrad;
-    aclnnMoeTokenUnpermuteGetWorkspaceSize, aclnnMoeTokenUnpermute;
-    aclnnMoeTokenUnpermuteGradGetWorkspaceSize, aclnnMoeTokenUnpermuteGrad;
-    aclnnMoeGatingTopKSoftmaxGetWorkspaceSize, aclnnMoeGatingTopKSoftmax;
-    aclnnMoeGatingTopKSoftmaxV2GetWorkspaceSize, aclnnMoeGatingTopKSoftmaxV2;
+    Ok(())
 }

@@ -3,17 +3,21 @@
 //! An operator sees the values of a result's element as one run: the reduced axes are moved behind the others,
 //! which needs no copy.
 
+mod along;
+
+pub use self::along::*;
+
 use std::sync::Arc;
 
 use cann_sys::meta::*;
 
-use crate::abi::checks::{FLOATS, INDICES, NUMBERS, REALS, USUAL, axis, check_axes, check_size};
+use crate::abi::checks::{FLOATS, INDICES, NUMBERS, REALS, USUAL, axis, check_size};
 use crate::abi::operators;
 use crate::error::{Outcome, ensure};
-use crate::executor::{Operands, Work, check_dtype, phase_one};
+use crate::executor::{Operands, Work, phase_one};
 use crate::memory::Memory;
 use crate::number::{Number, by_number};
-use crate::ops::arithmetic::{Arithmetic, Float};
+use crate::ops::arithmetic::Arithmetic;
 use crate::ops::reduce as maths;
 use crate::tensor::Tensor;
 
@@ -346,165 +350,8 @@ places! {
     aclnnArgMinGetWorkspaceSize, aclnnArgMin: false;
 }
 
-/// Runs along `axis` of the inputs, to values of the same places.
-fn along<T: Number>(
-    axis: usize,
-    apply: impl Fn(&[Vec<T>]) -> Vec<T> + Send + Sync + 'static,
-) -> Work {
-    Arc::new(move |memory, operands| {
-        let Some((output, inputs)) = operands.split_last() else {
-            unreachable!("taken above")
-        };
-        if output.count() == 0 {
-            return Ok(());
-        }
-        let mut order: Vec<usize> = (0..output.rank()).collect();
-        if output.rank() > 0 {
-            order.remove(axis);
-            order.push(axis);
-        }
-        let length = output.shape.get(axis).copied().unwrap_or(1);
-        let inputs: Vec<Vec<T>> = inputs
-            .iter()
-            .map(|input| input.permuted(&order).values(memory))
-            .collect::<Outcome<_>>()?;
-        let mut values = Vec::with_capacity(output.count());
-        for from in (0..output.count()).step_by(length) {
-            let runs: Vec<Vec<T>> = inputs
-                .iter()
-                .map(|input| input[from..from + length].to_vec())
-                .collect();
-            values.extend(apply(&runs));
-        }
-        output.permuted(&order).store_values(memory, &values)
-    })
-}
-
-/// Running sums or products.
-fn running(
-    operands: &mut Operands,
-    (input, output): (*const aclTensor, *const aclTensor),
-    at: i64,
-    to_dtype: aclDataType,
-    products: bool,
-) -> Outcome<Work> {
-    let input = operands.view("self", input, USUAL)?;
-    let at = axis(&input, at)?;
-    let output = operands.result("out", output, to_dtype, &input.shape)?;
-    check_dtype("out", &output, NUMBERS)?;
-    Ok(by_number!(to_dtype, T => {
-        let (from, combine): (T, fn(T, T) -> T) = if products {
-            (T::from_i64(1), Arithmetic::mul)
-        } else {
-            (T::from_i64(0), Arithmetic::add)
-        };
-        along(at, move |runs: &[Vec<T>]| maths::running(&runs[0], from, combine))
-    }))
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn aclnnCumsumGetWorkspaceSize(
-    input: *const aclTensor,
-    at: i64,
-    to_dtype: aclDataType,
-    output: *mut aclTensor,
-    workspace_size: *mut u64,
-    executor: *mut *mut aclOpExecutor,
-) -> aclnnStatus {
-    phase_one("aclnnCumsum", workspace_size, executor, |operands| {
-        running(operands, (input, output), at, to_dtype, false)
-    })
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn aclnnCumprodGetWorkspaceSize(
-    input: *const aclTensor,
-    at: *const aclScalar,
-    to_dtype: aclDataType,
-    output: *mut aclTensor,
-    workspace_size: *mut u64,
-    executor: *mut *mut aclOpExecutor,
-) -> aclnnStatus {
-    phase_one("aclnnCumprod", workspace_size, executor, |operands| {
-        let at = operands.scalar("dim", at)?;
-        ensure!(
-            at.dtype == ACL_INT32,
-            ACLNN_ERR_PARAM_INVALID,
-            "dim is {}; i32 is needed",
-            crate::tensor::name_of(at.dtype)
-        );
-        running(operands, (input, output), at.to(), to_dtype, true)
-    })
-}
-
-/// Softmax along an axis, of one input or, for a gradient, of two.
-macro_rules! softmax {
-    ($($one:ident, $two:ident($($input:ident),+) => $function:ident;)*) => {$(
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $one(
-            $($input: *const aclTensor,)+
-            at: i64,
-            output: *mut aclTensor,
-            workspace_size: *mut u64,
-            executor: *mut *mut aclOpExecutor,
-        ) -> aclnnStatus {
-            phase_one(stringify!($two), workspace_size, executor, |operands| {
-                let inputs = [$(operands.view(stringify!($input), $input, REALS)?),+];
-                let first = &inputs[0];
-                for input in &inputs {
-                    check_dtype("output", input, &[first.dtype])?;
-                    check_size("output", input, &first.shape)?;
-                    check_axes("output", input)?;
-                }
-                let at = axis(first, at)?;
-                operands.result("out", output, first.dtype, &first.shape)?;
-                Ok(if first.dtype == ACL_DOUBLE {
-                    along(at, apply::<f64, _>(maths::$function))
-                } else {
-                    along(at, apply::<f32, _>(maths::$function))
-                })
-            })
-        }
-    )*
-    operators! { activation: $($one, $two;)* }};
-}
-
-/// A function of one run or of two.
-trait OfRuns<T, const N: usize> {
-    fn of(&self, runs: &[Vec<T>]) -> Vec<T>;
-}
-
-impl<T, F: Fn(&[T]) -> Vec<T>> OfRuns<T, 1> for F {
-    fn of(&self, runs: &[Vec<T>]) -> Vec<T> {
-        self(&runs[0])
-    }
-}
-
-impl<T, F: Fn(&[T], &[T]) -> Vec<T>> OfRuns<T, 2> for F {
-    fn of(&self, runs: &[Vec<T>]) -> Vec<T> {
-        self(&runs[0], &runs[1])
-    }
-}
-
-fn apply<T: Number + Float, const N: usize>(
-    function: impl OfRuns<T, N> + Send + Sync + 'static,
-) -> impl Fn(&[Vec<T>]) -> Vec<T> + Send + Sync + 'static {
-    move |runs| function.of(runs)
-}
-
-softmax! {
-    aclnnSoftmaxGetWorkspaceSize, aclnnSoftmax(input) => softmax;
-    aclnnLogSoftmaxGetWorkspaceSize, aclnnLogSoftmax(input) => log_softmax;
-    aclnnSoftmaxBackwardGetWorkspaceSize, aclnnSoftmaxBackward(d_output, forward)
-        => softmax_backward;
-    aclnnLogSoftmaxBackwardGetWorkspaceSize, aclnnLogSoftmaxBackward(d_output, forward)
-        => log_softmax_backward;
-}
-
 operators! { reduce:
     aclnnProdGetWorkspaceSize, aclnnProd;
     aclnnProdDimGetWorkspaceSize, aclnnProdDim;
     aclnnVarGetWorkspaceSize, aclnnVar;
-    aclnnCumsumGetWorkspaceSize, aclnnCumsum;
-    aclnnCumprodGetWorkspaceSize, aclnnCumprod;
 }

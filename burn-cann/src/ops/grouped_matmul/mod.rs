@@ -1,0 +1,303 @@
+//! Matrix products by group: `aclnnGroupedMatmulV5`, or V4 where the toolkit has no V5.
+//!
+//! Float types only. Products are added in f32 and rounded once. Groups are counted on the device, so
+//! nothing waits for the host.
+//!
+//! Calls with lists plan every time: their executors are not kept.
+
+mod limits;
+
+pub use self::limits::*;
+
+use cann_sys::NewestGroupedMatmul;
+
+use super::check;
+use crate::call::{Attribute, Operand, Prepared, Request};
+use crate::error::Result;
+use crate::layout::Layout;
+use crate::stream::Stream;
+use crate::tensor::{Spec, Tensor};
+
+/// How a list says which rows belong to which group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Groups {
+    /// Where each group ends: sums that don't fall.
+    Ends,
+    /// How many rows each has.
+    Counts,
+}
+
+impl Groups {
+    fn code(self) -> i64 {
+        match self {
+            Self::Ends => 0,
+            Self::Counts => 1,
+        }
+    }
+}
+
+/// Each group of rows of `x` times its weight.
+///
+/// Rows behind the last group are **not written**: they hold anything.
+///
+/// # Errors
+///
+/// Refused by [`check`], or a call failed.
+pub fn grouped_matmul(
+    stream: &Stream,
+    x: &Tensor,
+    weight: &Tensor,
+    groups: (&Tensor, Groups),
+    bias: Option<&Tensor>,
+) -> Result<Tensor> {
+    let device = stream.device();
+    let (list, kind) = groups;
+    let y = check(
+        device.platform(),
+        x.spec(),
+        weight.spec(),
+        list.spec(),
+        bias.map(Tensor::spec),
+    )?;
+    let y = Tensor::like(stream, &y)?;
+    if y.spec().is_empty() {
+        return Ok(y);
+    }
+    let one = |tensor: &Tensor| Operand::List(vec![tensor.clone()]);
+    let product = Product {
+        x: one(&in_order(x)?),
+        weight: one(&in_order(weight)?),
+        bias: bias.map_or(Operand::Absent, one),
+        groups: Operand::from(list),
+        output: one(&y),
+        split_item: 2,
+        group_type: 0,
+        groups_code: kind.code(),
+    };
+    product.prepare(stream, y)?.launch()
+}
+
+/// [`grouped_matmul`] without a bias, into `y`: rows behind the last group **stay as they are**.
+///
+/// # Errors
+///
+/// Refused by [`check`], `y` is not such a result or not contiguous, or a call failed.
+pub fn grouped_matmul_into(
+    stream: &Stream,
+    x: &Tensor,
+    weight: &Tensor,
+    groups: (&Tensor, Groups),
+    y: &Tensor,
+) -> Result<()> {
+    let device = stream.device();
+    let platform = device.platform();
+    let result = check(platform, x.spec(), weight.spec(), groups.0.spec(), None)?;
+    by_rows(stream, x, std::slice::from_ref(weight), groups, &result, y)
+}
+
+/// The same with a weight `[K, N]` for each group.
+///
+/// # Errors
+///
+/// Refused by [`check_list`], `y` is not such a result or not contiguous, or a call failed.
+pub fn grouped_matmul_of_list(
+    stream: &Stream,
+    x: &Tensor,
+    weights: &[Tensor],
+    groups: (&Tensor, Groups),
+    y: &Tensor,
+) -> Result<()> {
+    let device = stream.device();
+    let specs: Vec<_> = weights.iter().map(Tensor::spec).collect();
+    let result = check_list(device.platform(), x.spec(), &specs, groups.0.spec())?;
+    by_rows(stream, x, weights, groups, &result, y)
+}
+
+fn by_rows(
+    stream: &Stream,
+    x: &Tensor,
+    weights: &[Tensor],
+    (list, kind): (&Tensor, Groups),
+    result: &Spec,
+    y: &Tensor,
+) -> Result<()> {
+    check::dtype(("y", y.spec()), &[result.dtype])?;
+    check::shape(("y", y.spec()), result.shape())?;
+    check::contiguous(("y", y.spec()))?;
+    if result.is_empty() {
+        return Ok(());
+    }
+    let weights: Vec<Tensor> = match weights {
+        // CANN wants one weight with an axis for the groups.
+        [one] if one.shape().len() == 2 => vec![in_order(&of_one_group(one)?)?],
+        several => several.iter().map(in_order).collect::<Result<_>>()?,
+    };
+    let product = Product {
+        x: Operand::List(vec![in_order(x)?]),
+        weight: Operand::List(weights),
+        bias: Operand::Absent,
+        groups: Operand::from(list),
+        output: Operand::List(vec![y.clone()]),
+        split_item: 2,
+        group_type: 0,
+        groups_code: kind.code(),
+    };
+    product.prepare(stream, ())?.launch()
+}
+
+/// Each `x` times its weight.
+///
+/// # Errors
+///
+/// Refused by [`check_each`], or a call failed.
+pub fn grouped_matmul_each(
+    stream: &Stream,
+    xs: &[Tensor],
+    weights: &[Tensor],
+    bias: &[Tensor],
+) -> Result<Vec<Tensor>> {
+    let device = stream.device();
+    let specs = |tensors: &[Tensor]| -> Vec<Spec> {
+        tensors.iter().map(|tensor| tensor.spec().clone()).collect()
+    };
+    let (of_x, of_weights, of_bias) = (specs(xs), specs(weights), specs(bias));
+    let outputs = check_each(
+        device.platform(),
+        &of_x.iter().collect::<Vec<_>>(),
+        &of_weights.iter().collect::<Vec<_>>(),
+        &of_bias.iter().collect::<Vec<_>>(),
+    )?;
+    let outputs: Vec<_> = outputs
+        .iter()
+        .map(|spec| Tensor::like(stream, spec))
+        .collect::<Result<_>>()?;
+    let list = |tensors: &[Tensor]| match tensors {
+        [] => Operand::Absent,
+        tensors => Operand::List(tensors.to_vec()),
+    };
+    let product = Product {
+        x: list(xs),
+        weight: list(weights),
+        bias: list(bias),
+        groups: Operand::Absent,
+        output: list(&outputs),
+        split_item: 0,
+        group_type: -1,
+        groups_code: 0,
+    };
+    product.prepare(stream, outputs)?.launch()
+}
+
+/// The gradient of [`grouped_matmul`] by its weight, `[E, K, N]`: for each group `xᵀ · dy` of its rows, zeros
+/// for one without rows.
+///
+/// # Errors
+///
+/// Refused by [`check_grad`], or a call failed.
+pub fn grouped_matmul_grad(
+    stream: &Stream,
+    x: &Tensor,
+    dy: &Tensor,
+    groups: (&Tensor, Groups),
+) -> Result<Tensor> {
+    let device = stream.device();
+    let (list, kind) = groups;
+    let output = check_grad(device.platform(), x.spec(), dy.spec(), list.spec())?;
+    let output = Tensor::like(stream, &output)?;
+    let product = Product {
+        // CANN wants x as the view with its dimensions exchanged.
+        x: Operand::List(vec![in_order(x)?.transpose(0, 1)?]),
+        weight: Operand::List(vec![in_order(dy)?]),
+        bias: Operand::Absent,
+        groups: Operand::from(list),
+        output: Operand::List(vec![output.clone()]),
+        split_item: 3,
+        group_type: 2,
+        groups_code: kind.code(),
+    };
+    product.prepare(stream, output)?.launch()
+}
+
+/// A contiguous tensor with the steps that such a shape has by itself. Those of dimensions of one element don't
+/// matter, but CANN tells by the steps which dimensions are exchanged.
+fn in_order(tensor: &Tensor) -> Result<Tensor> {
+    if tensor.layout().is_contiguous() {
+        return tensor.reshape(tensor.shape());
+    }
+    Ok(tensor.clone())
+}
+
+/// A matrix as the only one of a stack.
+fn of_one_group(weight: &Tensor) -> Result<Tensor> {
+    let layout = weight.layout();
+    let (mut shape, mut strides) = (vec![1], vec![layout.len()]);
+    shape.extend(layout.shape());
+    strides.extend(layout.strides());
+    weight.with_layout(Layout::strided(shape, strides, layout.offset())?)
+}
+
+/// The parameters of V4 and V5 that float products have.
+struct Product {
+    x: Operand,
+    weight: Operand,
+    bias: Operand,
+    groups: Operand,
+    output: Operand,
+    split_item: i64,
+    group_type: i64,
+    groups_code: i64,
+}
+
+impl Product {
+    fn prepare<T>(self, stream: &Stream, result: T) -> Result<Prepared<T>> {
+        let Self {
+            x,
+            weight,
+            bias,
+            groups,
+            output,
+            split_item,
+            group_type,
+            groups_code,
+        } = self;
+        let newest = stream.device().cann().sys().grouped_matmul.newest()?;
+        let (operator, phase_two) = match newest {
+            NewestGroupedMatmul::V5(_, phase_two) => ("aclnnGroupedMatmulV5", phase_two),
+            NewestGroupedMatmul::V4(_, phase_two) => ("aclnnGroupedMatmulV4", phase_two),
+        };
+        let request = Request {
+            stream,
+            operator,
+            operands: vec![x, weight, bias, groups, output],
+            attributes: [split_item, group_type, groups_code]
+                .map(Attribute::from)
+                .into(),
+            phase_two,
+        };
+        request.prepare(result, |operands, answer| {
+            let (x, weight, bias) = (operands.list(0), operands.list(1), operands.list(2));
+            let (groups, output) = (operands.tensor(3), operands.list(4));
+            let (workspace, executor) = (&mut answer.workspace, &mut answer.executor);
+            // What only quantised products have.
+            let (no, none) = (std::ptr::null(), std::ptr::null_mut());
+            let no_activation = 0;
+            /// The versions differ in V5's settings of speed, of which there are none here.
+            macro_rules! phase_one {
+                ($call:ident, [$($tuning:expr)?]) => {
+                    // SAFETY: operands live as long as the plan, what is left out may be NULL, and there are
+                    // places for the answers.
+                    unsafe {
+                        $call(
+                            x, weight, bias, no, no, no, no, no, groups, no, no, no, split_item, group_type,
+                            groups_code, no_activation, $($tuning,)? output, none, none, workspace, executor,
+                        )
+                    }
+                };
+            }
+            match newest {
+                NewestGroupedMatmul::V5(call, _) => phase_one!(call, [std::ptr::null_mut()]),
+                NewestGroupedMatmul::V4(call, _) => phase_one!(call, []),
+            }
+        })
+    }
+}

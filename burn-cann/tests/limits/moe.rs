@@ -1,0 +1,181 @@
+//! Tokens to experts and back, and the choice of experts.
+
+use super::*;
+use burn_cann::ops::moe;
+
+#[test]
+fn permute_s_limits() {
+    let check = |tokens: &Spec, indices: &Spec, rows| {
+        moe::check_permute(&platform(), tokens, indices, rows)
+    };
+    let (tokens, indices) = (f32(&[4, 8]), i32(&[4, 2]));
+    let (permuted, map) = check(&tokens, &indices, None).unwrap();
+    assert_eq!((permuted.shape(), map.shape()), (&[8, 8][..], &[8][..]));
+    assert_eq!(check(&tokens, &indices, Some(3)).unwrap().0.shape(), [3, 8]);
+    assert_eq!(
+        check(&tokens, &indices, Some(99)).unwrap().0.shape(),
+        [8, 8]
+    );
+    assert_eq!(
+        check(&tokens, &spec(DType::I64, &[4]), None)
+            .unwrap()
+            .1
+            .shape(),
+        [4]
+    );
+    refused(check(&tokens, &indices, Some(0)), Kind::Value, "rows is 0");
+    refused(
+        check(&tokens, &f32(&[4, 2]), None),
+        Kind::Dtype,
+        "indices is of type f32",
+    );
+    refused(
+        check(&spec(DType::F64, &[4, 8]), &indices, None),
+        Kind::Dtype,
+        "tokens is of type",
+    );
+    refused(
+        check(&f32(&[4]), &indices, None),
+        Kind::Shape,
+        "tokens has 1 dimensions",
+    );
+    refused(
+        check(&tokens, &i32(&[4, 2, 1]), None),
+        Kind::Shape,
+        "indices has 3 dimensions",
+    );
+    refused(
+        check(&tokens, &i32(&[5, 2]), None),
+        Kind::Shape,
+        "4 tokens first",
+    );
+    check(&tokens, &i32(&[4, 512]), None).unwrap();
+    refused(
+        check(&tokens, &i32(&[4, 513]), None),
+        Kind::Shape,
+        "at most 512",
+    );
+    refused(
+        check(&tokens, &i32(&[4, 0]), None),
+        Kind::Value,
+        "choices is 0",
+    );
+
+    let grad = |g: &Spec, map: &Spec, k| moe::check_permute_grad(&platform(), g, map, k);
+    let g = f32(&[8, 8]);
+    assert_eq!(grad(&g, &i32(&[8]), 2).unwrap().shape(), [4, 8]);
+    refused(
+        grad(&g, &i32(&[7]), 2),
+        Kind::Shape,
+        "row_of_slot has shape [7]",
+    );
+    refused(
+        grad(&g, &spec(DType::I64, &[8]), 2),
+        Kind::Dtype,
+        "row_of_slot is of type i64",
+    );
+    refused(grad(&g, &i32(&[8]), 3), Kind::Shape, "a multiple of 3 rows");
+    refused(grad(&g, &i32(&[8]), 513), Kind::Shape, "at most 512");
+    refused(
+        grad(&turned(g.clone(), 0, 1), &i32(&[8]), 2),
+        Kind::Layout,
+        "dpermuted",
+    );
+}
+
+#[test]
+fn unpermute_s_limits() {
+    let check = |permuted: &Spec, map: &Spec, probs: Option<&Spec>| {
+        moe::check_unpermute(&platform(), permuted, map, probs)
+    };
+    let (permuted, map, probs) = (f32(&[8, 5]), i32(&[8]), f32(&[4, 2]));
+    assert_eq!(
+        check(&permuted, &map, Some(&probs)).unwrap().shape(),
+        [4, 5]
+    );
+    assert_eq!(check(&permuted, &map, None).unwrap().shape(), [8, 5]);
+    let f16 = spec(DType::F16, &[4, 2]);
+    refused(
+        check(&permuted, &map, Some(&f16)),
+        Kind::Dtype,
+        "probs is of type f16",
+    );
+    refused(
+        check(&permuted, &map, Some(&f32(&[8]))),
+        Kind::Shape,
+        "probs has 1 dimensions",
+    );
+    refused(
+        check(&permuted, &map, Some(&f32(&[3, 2]))),
+        Kind::Shape,
+        "probs has shape [3, 2]",
+    );
+    refused(
+        check(&permuted, &map, Some(&f32(&[1, 513]))),
+        Kind::Shape,
+        "at most 512",
+    );
+    refused(
+        check(&permuted, &i32(&[9]), None),
+        Kind::Shape,
+        "row_of_slot has shape [9]",
+    );
+
+    let grad =
+        |dout: &Spec| moe::check_unpermute_grad(&platform(), &permuted, dout, &map, Some(&probs));
+    assert_eq!(grad(&f32(&[4, 5])).unwrap().shape(), [8, 5]);
+    refused(grad(&f32(&[8, 5])), Kind::Shape, "dout has shape [8, 5]");
+    refused(
+        grad(&spec(DType::F16, &[4, 5])),
+        Kind::Dtype,
+        "dout is of type f16",
+    );
+    refused(
+        grad(&turned(f32(&[5, 4]), 0, 1)),
+        Kind::Layout,
+        "dout is not contiguous",
+    );
+}
+
+#[test]
+fn gating_s_limits() {
+    let check =
+        |x: &Spec, finished: Option<&Spec>, k| moe::check_gating(&platform(), x, finished, k);
+    let x = f32(&[2, 3, 8]);
+    assert_eq!(check(&x, None, 2).unwrap().shape(), [2, 3, 2]);
+    let finished = spec(DType::Bool, &[2, 3]);
+    check(&x, Some(&finished), 8).unwrap();
+    refused(
+        check(&x, Some(&i32(&[2, 3])), 2),
+        Kind::Dtype,
+        "finished is of type i32",
+    );
+    refused(
+        check(&x, Some(&spec(DType::Bool, &[3])), 2),
+        Kind::Shape,
+        "finished has shape [3]",
+    );
+    refused(check(&x, None, 0), Kind::Value, "k is 0");
+    refused(check(&x, None, 9), Kind::Shape, "k is 9");
+    check(&f32(&[2, 2000]), None, 1024).unwrap();
+    refused(
+        check(&f32(&[2, 2000]), None, 1025),
+        Kind::Shape,
+        "at most 1024",
+    );
+    refused(
+        check(&f32(&[8]), None, 2),
+        Kind::Shape,
+        "x has 1 dimensions",
+    );
+    refused(
+        check(&spec(DType::I32, &[2, 8]), None, 2),
+        Kind::Dtype,
+        "x is of type i32",
+    );
+    refused(
+        check(&turned(f32(&[8, 2]), 0, 1), None, 2),
+        Kind::Layout,
+        "x is not contiguous",
+    );
+}

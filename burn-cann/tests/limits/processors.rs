@@ -1,0 +1,54 @@
+//! Processors whose limits nobody checked.
+
+use super::*;
+use burn_cann::ops::{grouped_matmul, moe, rms_norm, swi_glu};
+
+#[test]
+fn other_processors() {
+    for name in ["Ascend310P3", "Ascend910A", "Ascend950PR", "Unheard"] {
+        let other = Platform {
+            soc: Soc::from_name(name),
+            ..platform()
+        };
+        let x = f32(&[2, 4]);
+        refused(
+            rms_norm::check(&other, &x, &f32(&[4]), 1e-6),
+            Kind::Platform,
+            name,
+        );
+        refused(
+            rms_norm::check_add(&other, &x, &x, &f32(&[4]), 1e-6),
+            Kind::Platform,
+            name,
+        );
+        refused(
+            rms_norm::check_gemma(&other, &x, &f32(&[4]), 1e-6),
+            Kind::Platform,
+            name,
+        );
+        let rstd = f32(&[2, 1]);
+        refused(
+            rms_norm::check_grad(&other, &x, &x, &rstd, &f32(&[4])),
+            Kind::Platform,
+            name,
+        );
+        refused(swi_glu::check(&other, &x, 1), Kind::Platform, name);
+        refused(
+            swi_glu::check_grad(&other, &f32(&[2, 2]), &x, 1),
+            Kind::Platform,
+            name,
+        );
+        refused(
+            moe::check_permute(&other, &x, &i32(&[2]), None),
+            Kind::Platform,
+            name,
+        );
+        refused(moe::check_gating(&other, &x, None, 1), Kind::Platform, name);
+        let (weight, list) = (f32(&[1, 4, 3]), spec(DType::I64, &[1]));
+        refused(
+            grouped_matmul::check(&other, &x, &weight, &list, None),
+            Kind::Platform,
+            name,
+        );
+    }
+}

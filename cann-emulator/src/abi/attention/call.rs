@@ -1,0 +1,167 @@
+//! A call of either direction: what it is given, and what of that is refused. Both are held to the same rules.
+
+use std::ffi::c_char;
+
+use cann_sys::meta::*;
+
+use super::layout::{by_head, layout};
+use super::mask::take_mask;
+use crate::abi::checks::{FLOATS, check_size};
+use crate::error::{Outcome, ensure};
+use crate::executor::Operands;
+use crate::ops::attention::Sizes;
+use crate::tensor::Tensor;
+
+/// The arguments that both directions have, by what they mean.
+pub(super) struct Call {
+    /// Query, key and value.
+    pub(super) inputs: [*const aclTensor; 3],
+    /// The gradient of the result, which only the backward direction has.
+    pub(super) dy: Option<*const aclTensor>,
+    /// What is not emulated, and whether it was given.
+    pub(super) absent: [(&'static str, bool); 4],
+    pub(super) mask: *const aclTensor,
+    /// The largest score of each row, the sum of its exponentials, and the result: written by the forward
+    /// direction, read by the backward one.
+    pub(super) attended: [(&'static str, *const aclTensor); 3],
+    pub(super) attributes: Attributes,
+}
+
+/// The arguments that are no tensors.
+pub(super) struct Attributes {
+    pub(super) scale: f64,
+    pub(super) keep: f64,
+    pub(super) before: i64,
+    pub(super) behind: i64,
+    pub(super) heads: i64,
+    pub(super) layout: *const c_char,
+    pub(super) mode: i64,
+}
+
+/// How a call sees its operands.
+#[derive(Clone)]
+pub(super) struct Plan {
+    pub(super) layout: String,
+    pub(super) sizes: Sizes,
+    pub(super) scale: f32,
+    pub(super) mode: i64,
+    pub(super) with_mask: bool,
+}
+
+/// What the gradients are like.
+pub(super) struct Taken {
+    pub(super) query: Tensor,
+    pub(super) key: Tensor,
+    pub(super) plan: Plan,
+}
+
+impl Call {
+    /// Takes and checks everything that both directions have, in the order of their signatures.
+    ///
+    /// # Safety
+    ///
+    /// The layout's text ends with a zero byte.
+    pub(super) unsafe fn take(&self, operands: &mut Operands) -> Outcome<Taken> {
+        self.check_absent()?;
+        // SAFETY: the caller vouches for the text.
+        let layout = unsafe { layout(self.attributes.layout) }?;
+        let [query, key, value] = self.inputs;
+        let query = operands.view("query", query, FLOATS)?;
+        let key = operands.view("key", key, &[query.dtype])?;
+        let value = operands.view("value", value, &[query.dtype])?;
+        check_size("value", &value, &key.shape)?;
+        let mut plan = Plan {
+            sizes: self.sizes(&layout, &query, &key)?,
+            layout,
+            scale: self.attributes.scale as f32,
+            mode: self.attributes.mode,
+            with_mask: false,
+        };
+        if let Some(dy) = self.dy {
+            let dy = operands.view("dy", dy, &[query.dtype])?;
+            check_size("dy", &dy, &query.shape)?;
+        }
+        take_mask(operands, self.mask, &self.attributes, &mut plan)?;
+        self.take_attended(operands, &query, &plan.sizes)?;
+        Ok(Taken { query, key, plan })
+    }
+
+    /// Everything that is not emulated must be left out.
+    fn check_absent(&self) -> Outcome<()> {
+        for (name, given) in self.absent {
+            ensure!(
+                !given,
+                ACLNN_ERR_PARAM_INVALID,
+                "{name} is not emulated; it must be NULL"
+            );
+        }
+        let keep = self.attributes.keep;
+        ensure!(
+            keep == 1.0,
+            ACLNN_ERR_PARAM_INVALID,
+            "keepProb is {keep}; dropout is not emulated, so that it must be 1"
+        );
+        Ok(())
+    }
+
+    fn sizes(&self, layout: &str, query: &Tensor, key: &Tensor) -> Outcome<Sizes> {
+        let heads = usize::try_from(self.attributes.heads).unwrap_or(0);
+        let q = by_head("query", query, layout, heads)?;
+        let [batch, found, queries, width] = q.shape[..] else {
+            unreachable!("four axes")
+        };
+        ensure!(
+            found == heads && (1..=256).contains(&heads) && (1..=768).contains(&width),
+            ACLNN_ERR_PARAM_INVALID,
+            "{found} heads of width {width} where headNum is {heads}; 1 to 256 of 1 to 768 are taken"
+        );
+        // Where the layout does not say how many heads keys have, their width does.
+        let groups = match key.shape[..] {
+            [_, _, hidden] => hidden / width,
+            _ => heads,
+        };
+        let k = by_head("key", key, layout, groups)?;
+        let [key_batch, groups, keys, key_width] = k.shape[..] else {
+            unreachable!("four axes")
+        };
+        ensure!(
+            key_batch == batch && key_width == width && groups > 0 && heads.is_multiple_of(groups),
+            ACLNN_ERR_PARAM_INVALID,
+            "query of {:?} and key of {:?} as batch, heads, tokens and width do not fit",
+            q.shape,
+            k.shape
+        );
+        ensure!(
+            batch > 0 && queries > 0 && keys > 0,
+            ACLNN_ERR_PARAM_INVALID,
+            "an operand without elements is not emulated"
+        );
+        Ok(Sizes {
+            batch,
+            heads,
+            groups,
+            queries,
+            keys,
+            width,
+        })
+    }
+
+    /// Takes the rows' statistics and the result, of the types and shapes that they have in both directions.
+    fn take_attended(&self, operands: &mut Operands, query: &Tensor, sizes: &Sizes) -> Outcome<()> {
+        let rows = [sizes.batch, sizes.heads, sizes.queries, 8];
+        let like = [
+            (ACL_FLOAT, &rows[..]),
+            (ACL_FLOAT, &rows[..]),
+            (query.dtype, &query.shape[..]),
+        ];
+        for ((name, tensor), (dtype, shape)) in self.attended.into_iter().zip(like) {
+            if self.dy.is_none() {
+                operands.result(name, tensor, dtype, shape)?;
+            } else {
+                let read = operands.view(name, tensor, &[dtype])?;
+                check_size(name, &read, shape)?;
+            }
+        }
+        Ok(())
+    }
+}

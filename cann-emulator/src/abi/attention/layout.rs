@@ -1,0 +1,72 @@
+//! The layouts BSH, SBH, BSND and BNSD.
+
+use std::ffi::{CStr, c_char};
+
+use cann_sys::meta::*;
+
+use crate::error::{Outcome, ensure};
+use crate::tensor::Tensor;
+
+/// A layout's text.
+///
+/// # Safety
+///
+/// `text` is NULL or ends with a zero byte.
+pub(super) unsafe fn layout(text: *const c_char) -> Outcome<String> {
+    ensure!(
+        !text.is_null(),
+        ACLNN_ERR_PARAM_NULLPTR,
+        "inputLayout is NULL"
+    );
+    // SAFETY: the caller vouches for the text.
+    let text = unsafe { CStr::from_ptr(text) }
+        .to_string_lossy()
+        .into_owned();
+    ensure!(
+        ["BSH", "SBH", "BSND", "BNSD"].contains(&text.as_str()),
+        ACLNN_ERR_PARAM_INVALID,
+        "inputLayout is {text}; BSH, SBH, BSND and BNSD are taken"
+    );
+    Ok(text)
+}
+
+/// The tensor seen as [batch, heads, tokens, width]; of BSH and SBH with as many heads.
+pub(super) fn by_head(name: &str, tensor: &Tensor, layout: &str, heads: usize) -> Outcome<Tensor> {
+    ensure!(
+        tensor.rank() == layout.len(),
+        ACLNN_ERR_PARAM_INVALID,
+        "{name} has {} axes; {layout} has {}",
+        tensor.rank(),
+        layout.len()
+    );
+    if layout.len() == 4 {
+        return Ok(tensor.permuted(if layout == "BNSD" {
+            &[0, 1, 2, 3]
+        } else {
+            &[0, 2, 1, 3]
+        }));
+    }
+    let hidden = tensor.shape[2];
+    ensure!(
+        heads > 0 && hidden.is_multiple_of(heads),
+        ACLNN_ERR_PARAM_INVALID,
+        "the last axis of {name} has {hidden} elements, which {heads} heads cannot share"
+    );
+    let width = hidden / heads;
+    let (shape, strides) = (&tensor.shape, &tensor.strides);
+    let split = Tensor {
+        shape: vec![shape[0], shape[1], heads, width],
+        strides: vec![
+            strides[0],
+            strides[1],
+            strides[2] * width as i64,
+            strides[2],
+        ],
+        ..tensor.clone()
+    };
+    Ok(split.permuted(if layout == "BSH" {
+        &[0, 2, 1, 3]
+    } else {
+        &[1, 2, 0, 3]
+    }))
+}

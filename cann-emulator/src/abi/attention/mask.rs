@@ -1,0 +1,128 @@
+//! Which keys a query does not see, by the mask and the sparse mode.
+
+use cann_sys::meta::*;
+
+use super::call::{Attributes, Plan};
+use crate::error::{Outcome, ensure, fail};
+use crate::executor::{Operands, check_dtype};
+use crate::memory::Memory;
+use crate::ops::attention::Sizes;
+use crate::tensor::Tensor;
+
+/// The side of the mask of causal modes.
+const COMPRESSED: usize = 2048;
+
+/// Whether a head's query does not see a key.
+type Unseen = Box<dyn Fn(usize, usize, usize) -> bool>;
+
+/// Takes the mask, of the shape that its mode needs.
+pub(super) fn take_mask(
+    operands: &mut Operands,
+    mask: *const aclTensor,
+    attributes: &Attributes,
+    plan: &mut Plan,
+) -> Outcome<()> {
+    let Some(mask) = operands.optional("attenMask", mask)? else {
+        // Without a mask the mode does not count: everything is computed.
+        return Ok(());
+    };
+    plan.with_mask = true;
+    check_dtype("attenMask", &mask, &[ACL_BOOL, ACL_UINT8])?;
+    let Sizes {
+        batch,
+        heads,
+        queries,
+        keys,
+        ..
+    } = plan.sizes;
+    let shapes = match plan.mode {
+        0 | 1 => vec![
+            vec![batch, heads, queries, keys],
+            vec![batch, 1, queries, keys],
+            vec![1, 1, queries, keys],
+            vec![queries, keys],
+        ],
+        2 | 3 => vec![vec![COMPRESSED; 2], vec![1, 1, COMPRESSED, COMPRESSED]],
+        other => fail!(
+            ACLNN_ERR_PARAM_INVALID,
+            "sparseMode {other} is not emulated; 0 to 3 are"
+        ),
+    };
+    ensure!(
+        shapes.contains(&mask.shape),
+        ACLNN_ERR_PARAM_INVALID,
+        "attenMask has the shape {:?}; mode {} takes {shapes:?}",
+        mask.shape,
+        plan.mode
+    );
+    // Mode 0 reads only what the window holds: a smaller one must fit the mask, which is not emulated.
+    ensure!(
+        plan.mode != 0 || attributes.before >= queries as i64 && attributes.behind >= keys as i64,
+        ACLNN_ERR_PARAM_INVALID,
+        "preTokens {} and nextTokens {} leave some of {queries} × {keys} scores out",
+        attributes.before,
+        attributes.behind
+    );
+    Ok(())
+}
+
+impl Plan {
+    /// A key that a query does not see.
+    pub(super) fn masked(&self, memory: &Memory, mask: Option<&Tensor>) -> Outcome<Unseen> {
+        let Sizes {
+            batch,
+            heads,
+            queries,
+            keys,
+            ..
+        } = self.sizes;
+        let Some(mask) = mask else {
+            return Ok(Box::new(|_, _, _| false));
+        };
+        if self.mode >= 2 {
+            check_causal(memory, mask)?;
+            let ahead = if self.mode == 3 {
+                keys as i64 - queries as i64
+            } else {
+                0
+            };
+            return Ok(Box::new(move |_, query, key| {
+                key as i64 > query as i64 + ahead
+            }));
+        }
+        let values = mask
+            .expanded(&[batch, heads, queries, keys])
+            .values::<i64>(memory)?;
+        Ok(Box::new(move |head, query, key| {
+            values[(head * queries + query) * keys + key] != 0
+        }))
+    }
+}
+
+/// The first row and column of the mask of causal modes: only the first key is seen first, and by all.
+fn check_causal(memory: &Memory, mask: &Tensor) -> Outcome<()> {
+    let mut edge = mask.clone();
+    if edge.rank() == 4 {
+        edge = Tensor {
+            shape: mask.shape[2..].to_vec(),
+            strides: mask.strides[2..].to_vec(),
+            ..edge
+        };
+    }
+    let row = Tensor {
+        shape: vec![1, COMPRESSED],
+        ..edge.clone()
+    }
+    .values::<i64>(memory)?;
+    let column = Tensor {
+        shape: vec![COMPRESSED, 1],
+        ..edge
+    }
+    .values::<i64>(memory)?;
+    ensure!(
+        row[0] == 0 && row[1..].iter().all(|bit| *bit == 1) && column.iter().all(|bit| *bit == 0),
+        ACLNN_ERR_PARAM_INVALID,
+        "attenMask of a causal mode must be 1 above its diagonal and 0 elsewhere"
+    );
+    Ok(())
+}

@@ -1,0 +1,287 @@
+//! What the products refuse, as CANN documents it.
+
+use cann_sys::meta::*;
+
+use super::{Parameters, Roles, Split, matrix};
+use crate::error::{Outcome, ensure, fail};
+use crate::executor::{check_contiguous, check_dtype, check_shape};
+use crate::tensor::Tensor;
+
+pub(super) fn check_parameters(parameters: &Parameters) -> Outcome<Split> {
+    let Parameters {
+        split_item,
+        group_type,
+        group_list_type,
+        act_type,
+        ..
+    } = parameters;
+    let split = match group_type {
+        -1 => Split::None,
+        0 => Split::Rows,
+        2 => Split::Depth,
+        _ => fail!(
+            ACLNN_ERR_PARAM_INVALID,
+            "groupType is {group_type}; -1 splits nothing, 0 the rows, 2 the summed axis"
+        ),
+    };
+    ensure!(
+        (0..=3).contains(split_item),
+        ACLNN_ERR_PARAM_INVALID,
+        "splitItem is {split_item}; 0 and 1 give several results, 2 and 3 one"
+    );
+    ensure!(
+        matches!(group_list_type, 0 | 1),
+        ACLNN_ERR_PARAM_INVALID,
+        "groupListType is {group_list_type}; 0 is ends, 1 is counts (2 is for int8 only)"
+    );
+    ensure!(
+        *act_type == 0,
+        ACLNN_ERR_PARAM_INVALID,
+        "actType is {act_type}; float products have none, 0"
+    );
+    Ok(split)
+}
+
+/// The documented combinations of one and several tensors.
+pub(super) fn check_lists(roles: &Roles<'_>, split: Split, split_item: i64) -> Outcome<()> {
+    let counts = (roles.x.len(), roles.weight.len(), roles.output.len());
+    let (x, weight, output) = counts;
+    ensure!(
+        x > 0 && weight > 0 && output > 0,
+        ACLNN_ERR_PARAM_NULLPTR,
+        "x, weight and y need at least one tensor"
+    );
+    ensure!(
+        x <= 128 && weight <= 128 && output <= 128,
+        ACLNN_ERR_PARAM_INVALID,
+        "a list has more than 128 tensors"
+    );
+    let one = split_item >= 2;
+    let fits = match split {
+        Split::None => x == weight && x == output && !one,
+        Split::Rows => output == 1 && one && (x == 1 || x == weight),
+        Split::Depth => {
+            x == 1
+                && if one {
+                    weight == 1 && output == 1
+                } else {
+                    weight == output
+                }
+        }
+    };
+    ensure!(
+        fits,
+        ACLNN_ERR_PARAM_INVALID,
+        "{x} x, {weight} weights and {output} results with splitItem {split_item} are no documented combination"
+    );
+    match split {
+        Split::None => ensure!(
+            roles.list.is_none(),
+            ACLNN_ERR_PARAM_INVALID,
+            "groupType -1 takes no groupList"
+        ),
+        // Several x are groups by themselves.
+        _ => ensure!(
+            roles.list.is_some() || x > 1,
+            ACLNN_ERR_PARAM_NULLPTR,
+            "groupList is needed to split one x"
+        ),
+    }
+    Ok(())
+}
+
+pub(super) fn check_tensors(roles: &Roles<'_>, split: Split) -> Outcome<()> {
+    let dtype = roles.x[0].dtype;
+    let all = [
+        ("x", roles.x),
+        ("weight", roles.weight),
+        ("y", roles.output),
+    ];
+    for (name, tensor) in all
+        .iter()
+        .flat_map(|(name, list)| list.iter().map(move |one| (name, one)))
+    {
+        check_dtype(name, tensor, &[ACL_FLOAT16, ACL_BF16, ACL_FLOAT])?;
+        check_dtype(name, tensor, &[dtype])?;
+    }
+    let of_bias = if dtype == ACL_FLOAT16 {
+        ACL_FLOAT16
+    } else {
+        ACL_FLOAT
+    };
+    for bias in roles.bias {
+        check_dtype("bias", bias, &[of_bias])?;
+    }
+    if let Some(list) = roles.list {
+        check_dtype("groupList", list, &[ACL_INT64])?;
+        ensure!(
+            list.rank() == 1,
+            ACLNN_ERR_PARAM_INVALID,
+            "groupList has {} axes; it takes 1",
+            list.rank()
+        );
+        ensure!(
+            list.count() <= 1024,
+            ACLNN_ERR_PARAM_INVALID,
+            "{} groups; at most 1024 are supported",
+            list.count()
+        );
+    }
+    for output in roles.output {
+        check_contiguous("y", output)?;
+    }
+    check_layouts("x", roles.x, split == Split::Depth)?;
+    let turned = roles.weight[0].is_transposed() && !roles.weight[0].is_contiguous();
+    ensure!(
+        !(turned && split == Split::Depth),
+        ACLNN_ERR_PARAM_INVALID,
+        "a transposed weight cannot be split along the summed axis"
+    );
+    check_layouts("weight", roles.weight, turned)
+}
+
+/// All members are contiguous, or all are transposed, which is a view with the last strides swapped.
+fn check_layouts(name: &str, tensors: &[Tensor], transposed: bool) -> Outcome<()> {
+    for tensor in tensors {
+        ensure!(
+            (2..=3).contains(&tensor.rank()),
+            ACLNN_ERR_PARAM_INVALID,
+            "{name} has {} axes",
+            tensor.rank()
+        );
+        let fits = if transposed {
+            tensor.is_transposed()
+        } else {
+            tensor.is_contiguous()
+        };
+        let wanted = if transposed {
+            "a transposed view"
+        } else {
+            "contiguous"
+        };
+        ensure!(
+            fits,
+            ACLNN_ERR_PARAM_INVALID,
+            "{name} must be {wanted}; its shape is {:?} and its strides {:?}",
+            tensor.shape,
+            tensor.strides
+        );
+        let last = tensor.shape[tensor.rank() - if transposed { 2 } else { 1 }];
+        ensure!(
+            last < 65536,
+            ACLNN_ERR_PARAM_INVALID,
+            "the last axis of {name} in memory has {last}; less than 65536 is supported"
+        );
+    }
+    Ok(())
+}
+
+fn check_product(x: [usize; 2], weight: [usize; 2]) -> Outcome<()> {
+    ensure!(
+        x[1] == weight[0],
+        ACLNN_ERR_PARAM_INVALID,
+        "x is {x:?} and weight {weight:?}; the axis between them differs"
+    );
+    Ok(())
+}
+
+pub(super) fn check_each(roles: &Roles<'_>) -> Outcome<()> {
+    for ((x, weight), output) in roles.x.iter().zip(roles.weight).zip(roles.output) {
+        let (x, weight) = (matrix("x", x)?, matrix("weight", weight)?);
+        check_product(x, weight)?;
+        check_shape("y", output, &[x[0], weight[1]])?;
+    }
+    check_bias(roles, roles.weight.len())
+}
+
+/// One bias for each weight, or one tensor of a row for each group.
+fn check_bias(roles: &Roles<'_>, groups: usize) -> Outcome<()> {
+    if roles.bias.is_empty() {
+        return Ok(());
+    }
+    ensure!(
+        roles.bias.len() == roles.weight.len(),
+        ACLNN_ERR_PARAM_INVALID,
+        "{} biases for {} weights",
+        roles.bias.len(),
+        roles.weight.len()
+    );
+    for (bias, weight) in roles.bias.iter().zip(roles.weight) {
+        let columns = weight.shape[weight.rank() - 1];
+        if weight.rank() == 3 {
+            check_shape("bias", bias, &[groups, columns])?;
+        } else {
+            check_shape("bias", bias, &[columns])?;
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn check_rows(roles: &Roles<'_>) -> Outcome<()> {
+    let mut rows = 0;
+    let weight = &roles.weight[0];
+    let stacked = weight.rank() == 3;
+    let (several, axes) = (roles.weight.len() > 1, if stacked { 3 } else { 2 });
+    ensure!(
+        stacked != several && roles.weight.iter().all(|weight| weight.rank() == axes),
+        ACLNN_ERR_PARAM_INVALID,
+        "one weight has three axes, several have two each"
+    );
+    let groups = if stacked {
+        weight.shape[0]
+    } else {
+        roles.weight.len()
+    };
+    let columns = weight.shape[weight.rank() - 1];
+    for (position, x) in roles.x.iter().enumerate() {
+        let x = matrix("x", x)?;
+        rows += x[0];
+        let own = if roles.x.len() == 1 {
+            roles.weight
+        } else {
+            &roles.weight[position..=position]
+        };
+        for weight in own {
+            let rank = weight.rank();
+            check_product(x, [weight.shape[rank - 2], weight.shape[rank - 1]])?;
+            ensure!(
+                weight.shape[rank - 1] == columns,
+                ACLNN_ERR_PARAM_INVALID,
+                "the weights have different numbers of columns, but there is one result"
+            );
+        }
+    }
+    if let Some(list) = roles.list {
+        check_shape("groupList", list, &[groups])?;
+    }
+    check_shape("y", &roles.output[0], &[rows, columns])?;
+    check_bias(roles, groups)
+}
+
+pub(super) fn check_depth(roles: &Roles<'_>) -> Outcome<()> {
+    ensure!(
+        roles.bias.is_empty(),
+        ACLNN_ERR_PARAM_INVALID,
+        "groupType 2 takes no bias"
+    );
+    let x = matrix("x", &roles.x[0])?;
+    let groups = roles.list.map_or(0, Tensor::count);
+    if roles.output.len() == 1 && roles.output[0].rank() == 3 {
+        let weight = matrix("weight", &roles.weight[0])?;
+        check_product(x, weight)?;
+        return check_shape("y", &roles.output[0], &[groups, x[0], weight[1]]);
+    }
+    ensure!(
+        groups == roles.weight.len(),
+        ACLNN_ERR_PARAM_INVALID,
+        "{groups} groups of {} weights",
+        roles.weight.len()
+    );
+    let mut depth = 0;
+    for (weight, output) in roles.weight.iter().zip(roles.output) {
+        let weight = matrix("weight", weight)?;
+        depth += weight[0];
+        check_shape("y", output, &[x[0], weight[1]])?;
+    }
+    check_product(x, [depth, 0])
+}

@@ -1,0 +1,129 @@
+//! The products, group by group.
+
+use cann_sys::meta::*;
+
+use super::{Roles, matrix};
+use crate::error::{Outcome, ensure};
+use crate::memory::Memory;
+use crate::ops::grouped_matmul::ends;
+use crate::ops::matmul::product;
+use crate::tensor::Tensor;
+
+/// The groups' ends, which must rise and stay within `length`.
+fn group_ends(
+    memory: &Memory,
+    list: &Tensor,
+    as_counts: bool,
+    length: usize,
+) -> Outcome<Vec<usize>> {
+    let ends = ends(&list.integers(memory)?, as_counts);
+    let mut before = 0;
+    for end in &ends {
+        ensure!(
+            *end >= before && *end <= length as i64,
+            ACLNN_ERR_PARAM_INVALID,
+            "groupList is no list of groups of {length}: one ends at {end}, after {before}"
+        );
+        before = *end;
+    }
+    Ok(ends.into_iter().map(|end| end as usize).collect())
+}
+
+fn add_bias(y: &mut [f32], bias: &[f32]) {
+    for row in y.chunks_exact_mut(bias.len().max(1)) {
+        row.iter_mut().zip(bias).for_each(|(y, bias)| *y += bias);
+    }
+}
+
+pub(super) fn each(memory: &mut Memory, roles: &Roles<'_>) -> Outcome<()> {
+    for (position, (x, weight)) in roles.x.iter().zip(roles.weight).enumerate() {
+        let ([rows, depth], columns) = (matrix("x", x)?, weight.shape[1]);
+        let mut y = product(
+            &x.floats(memory)?,
+            &weight.floats(memory)?,
+            rows,
+            depth,
+            columns,
+        );
+        if let Some(bias) = roles.bias.get(position) {
+            add_bias(&mut y, &bias.floats(memory)?);
+        }
+        roles.output[position].store(memory, &y)?;
+    }
+    Ok(())
+}
+
+/// One group of rows after another. Rows after the last are not written.
+pub(super) fn by_rows(memory: &mut Memory, roles: &Roles<'_>, as_counts: bool) -> Outcome<()> {
+    let output = &roles.output[0];
+    let (rows, columns) = (output.shape[0], output.shape[1]);
+    let depth = roles.x[0].shape[1];
+    let mut x = Vec::new();
+    let mut own_ends = Vec::new();
+    for part in roles.x {
+        x.extend(part.floats(memory)?);
+        own_ends.push(x.len() / depth.max(1));
+    }
+    let ends = match roles.list {
+        Some(list) => group_ends(memory, list, as_counts, rows)?,
+        None => own_ends,
+    };
+    let weights = floats_of(memory, roles.weight)?;
+    let biases = floats_of(memory, roles.bias)?;
+    let mut y = Vec::with_capacity(rows * columns);
+    let mut start = 0;
+    for (group, end) in ends.into_iter().enumerate() {
+        let weight = &weights[group * depth * columns..][..depth * columns];
+        let mut part = product(
+            &x[start * depth..end * depth],
+            weight,
+            end - start,
+            depth,
+            columns,
+        );
+        if !biases.is_empty() {
+            add_bias(&mut part, &biases[group * columns..][..columns]);
+        }
+        y.extend(part);
+        start = end;
+    }
+    let mut written = output.clone();
+    written.shape[0] = start;
+    written.store(memory, &y)
+}
+
+fn floats_of(memory: &Memory, tensors: &[Tensor]) -> Outcome<Vec<f32>> {
+    let mut values = Vec::new();
+    for tensor in tensors {
+        values.extend(tensor.floats(memory)?);
+    }
+    Ok(values)
+}
+
+/// `x[:, group] · w[group, :]` for each group.
+pub(super) fn by_depth(memory: &mut Memory, roles: &Roles<'_>, as_counts: bool) -> Outcome<()> {
+    let [rows, depth] = matrix("x", &roles.x[0])?;
+    let columns = roles.weight[0].shape[1];
+    let Some(list) = roles.list else {
+        unreachable!("checked in phase one")
+    };
+    let ends = group_ends(memory, list, as_counts, depth)?;
+    let (x, weights) = (roles.x[0].floats(memory)?, floats_of(memory, roles.weight)?);
+    let (mut start, mut all) = (0, Vec::new());
+    for end in ends {
+        let part: Vec<f32> = x
+            .chunks_exact(depth.max(1))
+            .flat_map(|row| row[start..end].to_vec())
+            .collect();
+        let weight = &weights[start * columns..end * columns];
+        all.push(product(&part, weight, rows, end - start, columns));
+        start = end;
+    }
+    if roles.output.len() == 1 && roles.output[0].rank() == 3 {
+        return roles.output[0].store(memory, &all.concat());
+    }
+    for (output, values) in roles.output.iter().zip(all) {
+        output.store(memory, &values)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,170 @@
+//! What calls are given, checked, and put on a stream.
+
+use std::ffi::c_void;
+use std::sync::Arc;
+
+use cann_sys::hccl::*;
+
+use super::{NOT_SUPPORT, PARA, PTR};
+use crate::error::{Outcome, ensure, fail};
+use crate::hccl::{Block, Call, Communicator, Key, Operation, call, patience};
+use crate::memory::memory;
+use crate::ops::reduce_ranks::{Number, Reduction};
+use crate::state;
+use crate::stream::Task;
+
+/// Documented as the most elements of a call.
+const MOST: u64 = 0x7fff_ffff;
+
+pub(super) fn elements(count: u64) -> Outcome<usize> {
+    ensure!(
+        count <= MOST,
+        PARA,
+        "{count} elements; at most {MOST} at once"
+    );
+    Ok(count as usize)
+}
+
+/// The number type, of those that are moved.
+pub(super) fn number(dtype: HcclDataType) -> Outcome<Number> {
+    match call::number(dtype) {
+        Some(number) => Ok(number),
+        None => fail!(NOT_SUPPORT, "there is no dtype {} on this chip", dtype.0),
+    }
+}
+
+/// How values are reduced: of fewer types, and products of fewer still.
+pub(super) fn reduction(op: HcclReduceOp, number: Number) -> Outcome<Reduction> {
+    let by = match op {
+        HCCL_REDUCE_SUM => Reduction::Sum,
+        HCCL_REDUCE_PROD => Reduction::Product,
+        HCCL_REDUCE_MAX => Reduction::Maximum,
+        HCCL_REDUCE_MIN => Reduction::Minimum,
+        other => fail!(PARA, "there is no reduction {}", other.0),
+    };
+    use Number::{BF16, F16, F32, I8, I16, I32, I64};
+    ensure!(
+        [I8, I16, I32, I64, F16, F32, BF16].contains(&number),
+        NOT_SUPPORT,
+        "{number:?} is not reduced"
+    );
+    ensure!(
+        by != Reduction::Product || ![I16, BF16].contains(&number),
+        NOT_SUPPORT,
+        "there are no products of {number:?}"
+    );
+    Ok(by)
+}
+
+/// The rank, if the group has it.
+pub(super) fn rank_of(communicator: &Communicator, rank: u32) -> Outcome<usize> {
+    ensure!(
+        (rank as usize) < communicator.group.size,
+        PARA,
+        "rank {rank} of a group of {}",
+        communicator.group.size
+    );
+    Ok(rank as usize)
+}
+
+/// A buffer of the rank's device.
+pub(super) fn check_buffer(communicator: &Communicator, name: &str, address: usize) -> Outcome<()> {
+    ensure!(address != 0, PTR, "{name} is NULL");
+    let found = memory().device_of(address);
+    ensure!(
+        found == Some(communicator.device),
+        PARA,
+        "{name} at {address:#x} is not memory of the rank's device {}",
+        communicator.device
+    );
+    Ok(())
+}
+
+/// A part that says nothing yet.
+pub(super) fn part(operation: Operation, number: Number) -> Call {
+    Call {
+        operation,
+        number,
+        send: 0,
+        sends: Vec::new(),
+        receive: 0,
+        receives: Vec::new(),
+    }
+}
+
+pub(super) fn one(count: usize) -> Vec<Block> {
+    vec![Block { count, offset: 0 }]
+}
+
+pub(super) fn each(count: usize, ranks: usize) -> Vec<Block> {
+    (0..ranks)
+        .map(|rank| Block {
+            count,
+            offset: rank * count,
+        })
+        .collect()
+}
+
+/// Counts and offsets of each rank, from arrays of the host.
+///
+/// # Safety
+///
+/// The arrays are NULL or have a number for each rank.
+pub(super) unsafe fn listed(
+    counts: *const c_void,
+    offsets: *const c_void,
+    ranks: usize,
+) -> Outcome<Vec<Block>> {
+    ensure!(
+        !counts.is_null() && !offsets.is_null(),
+        PTR,
+        "counts or offsets are NULL"
+    );
+    // SAFETY: the caller vouches for the arrays.
+    let (counts, offsets) = unsafe {
+        (
+            std::slice::from_raw_parts(counts.cast::<u64>(), ranks),
+            std::slice::from_raw_parts(offsets.cast::<u64>(), ranks),
+        )
+    };
+    counts
+        .iter()
+        .zip(offsets)
+        .map(|(count, offset)| {
+            Ok(Block {
+                count: elements(*count)?,
+                offset: elements(*offset)?,
+            })
+        })
+        .collect()
+}
+
+/// Puts parts of meetings onto the stream: all are entered before any is waited for.
+pub(super) fn enqueue(
+    communicator: &Arc<Communicator>,
+    stream: aclrtStream,
+    parts: Vec<(Key, usize, usize, Call)>,
+) -> Outcome<()> {
+    ensure!(!stream.is_null(), PTR, "the stream is NULL");
+    let stream = state::stream(stream as usize)?;
+    ensure!(
+        stream.device == communicator.device,
+        PARA,
+        "the stream is of device {}, the rank of device {}",
+        stream.device,
+        communicator.device
+    );
+    let limit = patience("HCCL_EXEC_TIMEOUT", 1836)?;
+    let group = communicator.group.clone();
+    stream.enqueue(Task::Patient(Box::new(move |abandoned| {
+        let keys: Vec<Key> = parts.iter().map(|(key, ..)| *key).collect();
+        for (key, size, place, call) in parts {
+            group.meetings.enter(key, size, place, call);
+        }
+        for key in keys {
+            let met = group.meetings.leave(key, limit, abandoned);
+            met.inspect_err(|failure| group.fail(failure))?;
+        }
+        Ok(())
+    })))
+}

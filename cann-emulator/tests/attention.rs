@@ -1,0 +1,266 @@
+//! What flash attention refuses: the same in both directions, in the same words.
+
+mod common;
+
+use std::ffi::CStr;
+use std::ptr::null;
+
+use cann_emulator::abi::attention::*;
+use cann_sys::meta::*;
+use common::{F16, F32, Session, Tensor, noise, run};
+
+type Status = Result<(), (i32, String)>;
+
+const QUERY: [usize; 4] = [1, 1, 4, 8];
+
+/// What a call is given; the rest is as the documents want it.
+#[derive(Clone, Copy)]
+struct Given<'a> {
+    key: &'a Tensor,
+    value: &'a Tensor,
+    mask: Option<&'a Tensor>,
+    drop: Option<&'a Tensor>,
+    keep: f64,
+    heads: i64,
+    layout: &'static CStr,
+    mode: i64,
+    /// The window, to either side.
+    window: i64,
+    most: &'a Tensor,
+    attended: &'a Tensor,
+}
+
+fn handle(tensor: Option<&Tensor>) -> *const aclTensor {
+    tensor.map_or(null(), |tensor| tensor.handle)
+}
+
+fn forward(query: &Tensor, given: Given<'_>) -> Status {
+    run(
+        // SAFETY: handles are checked, the places are variables, the text ends.
+        |size, executor| unsafe {
+            aclnnFlashAttentionScoreGetWorkspaceSize(
+                query.handle,
+                given.key.handle,
+                given.value.handle,
+                null(),
+                handle(given.drop),
+                null(),
+                handle(given.mask),
+                null(),
+                1.0,
+                given.keep,
+                given.window,
+                given.window,
+                given.heads,
+                given.layout.as_ptr().cast_mut(),
+                0,
+                given.mode,
+                given.most.handle,
+                given.most.handle,
+                null(),
+                given.attended.handle,
+                size,
+                executor,
+            )
+        },
+        aclnnFlashAttentionScore,
+    )
+}
+
+fn backward(query: &Tensor, given: Given<'_>) -> Status {
+    let like = || Tensor::empty(F32, &QUERY);
+    let (dq, dk, dv) = (like(), like(), like());
+    run(
+        // SAFETY: as above.
+        |size, executor| unsafe {
+            aclnnFlashAttentionScoreGradGetWorkspaceSize(
+                query.handle,
+                given.key.handle,
+                given.value.handle,
+                query.handle,
+                null(),
+                handle(given.drop),
+                null(),
+                handle(given.mask),
+                given.most.handle,
+                given.most.handle,
+                null(),
+                given.attended.handle,
+                null(),
+                1.0,
+                given.keep,
+                given.window,
+                given.window,
+                given.heads,
+                given.layout.as_ptr().cast_mut(),
+                0,
+                given.mode,
+                dq.handle,
+                dk.handle,
+                dv.handle,
+                null(),
+                size,
+                executor,
+            )
+        },
+        aclnnFlashAttentionScoreGrad,
+    )
+}
+
+#[track_caller]
+fn refused(query: &Tensor, given: Given<'_>, text: &str) {
+    for (status, operator) in [
+        (forward(query, given), "aclnnFlashAttentionScore"),
+        (backward(query, given), "aclnnFlashAttentionScoreGrad"),
+    ] {
+        let (code, message) = status.expect_err(operator);
+        assert_eq!(code, ACLNN_ERR_PARAM_INVALID, "{message}");
+        assert!(message.contains(operator), "{message}");
+        assert!(message.contains(text), "{message}");
+    }
+}
+
+#[test]
+fn both_directions_take_and_refuse_the_same() {
+    let _session = Session::start();
+    let x = Tensor::floats(F32, &QUERY, &noise(32, 1));
+    let (most, attended) = (
+        Tensor::empty(F32, &[1, 1, 4, 8]),
+        Tensor::empty(F32, &QUERY),
+    );
+    let mask = Tensor::integers(ACL_BOOL, &[4, 4], &[0; 16]);
+    let plain = Given {
+        key: &x,
+        value: &x,
+        mask: None,
+        drop: None,
+        keep: 1.0,
+        heads: 1,
+        layout: c"BNSD",
+        mode: 0,
+        window: 1 << 30,
+        most: &most,
+        attended: &attended,
+    };
+    let masked = Given {
+        mask: Some(&mask),
+        ..plain
+    };
+    let full = Given {
+        mode: 1,
+        window: 0,
+        ..masked
+    };
+    for taken in [plain, masked, full] {
+        forward(&x, taken).expect("documented");
+        backward(&x, taken).expect("documented");
+    }
+
+    refused(
+        &x,
+        Given {
+            window: 2,
+            ..masked
+        },
+        "leave some",
+    );
+    refused(&x, Given { mode: 2, ..masked }, "attenMask has the shape");
+    refused(&x, Given { mode: 4, ..masked }, "sparseMode 4");
+    refused(
+        &x,
+        Given {
+            mask: Some(&x),
+            ..plain
+        },
+        "attenMask is f32",
+    );
+    refused(
+        &x,
+        Given {
+            drop: Some(&mask),
+            ..plain
+        },
+        "dropMask is not emulated",
+    );
+    refused(&x, Given { keep: 0.9, ..plain }, "keepProb is 0.9");
+    refused(
+        &x,
+        Given {
+            layout: c"TND",
+            ..plain
+        },
+        "inputLayout is TND",
+    );
+    refused(
+        &x,
+        Given {
+            layout: c"BSND",
+            ..plain
+        },
+        "headNum is 1",
+    );
+    refused(&x, Given { heads: 2, ..plain }, "headNum is 2");
+
+    let (half, wide) = (
+        Tensor::empty(F16, &QUERY),
+        Tensor::empty(F32, &[1, 1, 4, 9]),
+    );
+    refused(
+        &x,
+        Given {
+            key: &half,
+            ..plain
+        },
+        "key is f16",
+    );
+    refused(
+        &x,
+        Given {
+            value: &wide,
+            ..plain
+        },
+        "value has the shape",
+    );
+    refused(
+        &x,
+        Given {
+            key: &wide,
+            value: &wide,
+            ..plain
+        },
+        "do not fit",
+    );
+    refused(
+        &x,
+        Given {
+            most: &wide,
+            ..plain
+        },
+        "softmaxMax has the shape",
+    );
+    refused(
+        &x,
+        Given {
+            most: &half,
+            ..plain
+        },
+        "softmaxMax is f16",
+    );
+    refused(
+        &x,
+        Given {
+            attended: &wide,
+            ..plain
+        },
+        "attention",
+    );
+    // Keys with fewer axes than the layout.
+    let (rows, line) = (Tensor::empty(F32, &[1, 4, 8]), Tensor::empty(F32, &[8]));
+    let given = Given {
+        key: &line,
+        value: &line,
+        layout: c"BSH",
+        ..plain
+    };
+    refused(&rows, given, "key has 1 axes");
+}

@@ -1,0 +1,180 @@
+//! Devices, memory, streams and events behave as documented, and misuse is found.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod memory;
+mod order;
+
+use std::ffi::c_void;
+use std::ptr::null_mut;
+use std::time::{Duration, Instant};
+
+use cann_emulator::abi::copy_bytes::*;
+use cann_emulator::abi::runtime::*;
+use cann_emulator::{Config, usage};
+use cann_sys::errors::*;
+use cann_sys::runtime::*;
+use common::{Session, download, malloc, message, upload};
+
+fn slow() -> Config {
+    Config {
+        delay: Duration::from_millis(30),
+        ..Config::default()
+    }
+}
+
+fn stream() -> aclrtStream {
+    let mut stream = null_mut();
+    // SAFETY: the place is a variable.
+    let status = unsafe { aclrtCreateStream(&mut stream) };
+    assert_eq!(status, 0, "{}", message());
+    stream
+}
+
+fn event() -> aclrtEvent {
+    let mut event = null_mut();
+    // SAFETY: the place is a variable.
+    assert_eq!(unsafe { aclrtCreateEvent(&mut event) }, 0, "{}", message());
+    event
+}
+
+#[test]
+fn init_and_finalize_know_how_often_they_were_called() {
+    let session = Session::start();
+    // SAFETY: NULL is allowed.
+    unsafe {
+        assert_eq!(aclInit(std::ptr::null()), ACL_ERROR_REPEAT_INITIALIZE);
+        assert!(message().contains("may be ignored"));
+        assert_eq!(aclFinalize(), 0);
+        assert_eq!(aclFinalize(), ACL_ERROR_REPEAT_FINALIZE);
+        assert_eq!(aclrtSetDevice(0), ACL_ERROR_UNINITIALIZE);
+    }
+    drop(session);
+}
+
+#[test]
+fn a_thread_has_its_own_device() {
+    let _session = Session::start();
+    let other = std::thread::spawn(|| {
+        let (mut address, mut device) = (null_mut(), -1);
+        // SAFETY: the places are variables.
+        unsafe {
+            let policy = ACL_MEM_MALLOC_HUGE_FIRST;
+            assert_eq!(
+                aclrtMalloc(&mut address, 8, policy),
+                ACL_ERROR_RT_CONTEXT_NULL
+            );
+            assert!(message().contains("each thread must call aclrtSetDevice"));
+            assert_eq!(aclrtSetDevice(1), 0);
+            assert_eq!(aclrtMalloc(&mut address, 8, policy), 0);
+            assert_eq!(aclrtGetDevice(&mut device), 0);
+        }
+        assert_eq!((device, usage(1).used), (1, 8));
+        let stream = stream();
+        (address as usize, stream as usize)
+    });
+    let (address, stream) = other.join().expect("it ran");
+    // SAFETY: handles are checked.
+    unsafe {
+        let mut device = -1;
+        assert_eq!(aclrtGetDevice(&mut device), 0);
+        assert_eq!(device, 0);
+        assert_eq!(
+            aclrtSynchronizeStream(stream as aclrtStream),
+            ACL_ERROR_RT_STREAM_CONTEXT
+        );
+        assert_eq!(aclrtSetDevice(9), ACL_ERROR_RT_INVALID_DEVICEID);
+        assert_eq!(aclrtFree(address as *mut c_void), 0);
+        assert_eq!(aclrtSetDevice(1), 0);
+        assert_eq!(aclrtDestroyStream(stream as aclrtStream), 0);
+    }
+}
+
+#[test]
+fn devices_are_reset_as_often_as_they_were_set() {
+    let _session = Session::start();
+    // SAFETY: they take numbers.
+    unsafe {
+        assert_eq!(aclrtSetDevice(0), 0);
+        assert_eq!(aclrtResetDevice(0), 0);
+        let address = malloc(8);
+        assert_eq!(aclrtFree(address), 0);
+        assert_eq!(aclrtResetDevice(0), 0);
+        let mut address = null_mut();
+        let status = aclrtMalloc(&mut address, 8, ACL_MEM_MALLOC_HUGE_FIRST);
+        assert_eq!(status, ACL_ERROR_RT_CONTEXT_NULL);
+        assert_ne!(aclrtResetDevice(0), 0);
+    }
+}
+
+#[test]
+fn finalize_reports_what_was_not_given_back() {
+    let session = Session::start();
+    malloc(24);
+    stream();
+    event();
+    let report = session.end().join("\n");
+    for part in ["24 bytes at", "stream", "event"] {
+        assert!(report.contains(part), "{part} is not in {report}");
+    }
+    assert_eq!(usage(0).used, 0);
+    assert_eq!(Session::start().end(), Vec::<String>::new());
+}
+
+#[test]
+fn the_latest_error_is_the_threads_and_is_told_once() {
+    let _session = Session::start();
+    // SAFETY: NULL is refused.
+    unsafe {
+        assert_eq!(aclrtFree(null_mut()), ACL_ERROR_INVALID_PARAM);
+        assert_eq!(std::thread::spawn(message).join().expect("it ran"), "");
+        assert_eq!(
+            aclrtPeekAtLastError(ACL_RT_THREAD_LEVEL),
+            ACL_ERROR_INVALID_PARAM
+        );
+        assert_eq!(
+            aclrtGetLastError(ACL_RT_THREAD_LEVEL),
+            ACL_ERROR_INVALID_PARAM
+        );
+        assert_eq!(aclrtGetLastError(ACL_RT_THREAD_LEVEL), 0);
+    }
+    assert!(message().starts_with("aclrtFree: "));
+    assert_eq!(message(), "");
+}
+
+#[test]
+fn versions_can_be_asked_for_in_both_ways() {
+    let _session = Session::with(Config {
+        version: "8.1.RC1".to_owned(),
+        ..Config::default()
+    });
+    // SAFETY: the places are variables, the package's name is a C string.
+    unsafe {
+        let mut version: aclCANNPackageVersion = std::mem::zeroed();
+        assert_eq!(aclsysGetCANNVersion(ACL_PKG_NAME_CANN, &mut version), 0);
+        let text = std::ffi::CStr::from_ptr(version.version.as_ptr());
+        assert_eq!(text.to_str(), Ok("8.1.RC1"));
+        let mut buffer = [0; 128];
+        assert_eq!(
+            aclsysGetVersionStr(c"runtime".as_ptr().cast_mut(), buffer.as_mut_ptr()),
+            0
+        );
+        assert_eq!(
+            std::ffi::CStr::from_ptr(buffer.as_ptr()).to_str(),
+            Ok("8.1.RC1")
+        );
+    }
+}
+
+#[test]
+fn a_variable_that_cannot_be_read_is_an_error_that_names_it() {
+    let read = |name: &str| (name == "CANN_EMULATOR_FAIL").then(|| "aclnnRmsNorm".to_owned());
+    let error = Config::from_variables(read).expect_err("a code is missing");
+    assert!(
+        error.contains("CANN_EMULATOR_FAIL") && error.contains("aclnnRmsNorm=361001"),
+        "{error}"
+    );
+    let read = |name: &str| (name == "CANN_EMULATOR_DEVICES").then(|| "99".to_owned());
+    assert!(Config::from_variables(read).is_err());
+}

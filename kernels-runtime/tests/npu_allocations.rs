@@ -1,0 +1,140 @@
+//! Whether CANN's operators take a call is asked on every call, also of a cached decision: where they take it, that
+//! allocates nothing.
+
+#![cfg(feature = "npu")]
+
+mod npu;
+
+use burn::backend::TensorMetadata;
+use burn::tensor::Tensor;
+use burn_cann::{DType, backend};
+use common::Scenario;
+use kernels_runtime::dispatch::DeviceKind;
+use kernels_runtime::ops::moe::router::{self, Routing};
+use kernels_runtime::ops::moe::{grouped_matmul, permute};
+use kernels_runtime::ops::{glu, rms_norm, rope};
+use kernels_runtime::registry::{Implementation, kernel};
+use kernels_runtime::semantics::*;
+use npu::*;
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::hint::black_box;
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// The system's allocator, counting by thread.
+struct Counting;
+
+// SAFETY: every call is handed to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        // SAFETY: the caller keeps the contract of `alloc`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+        // SAFETY: the caller keeps the contract of `dealloc`; `place` came from `System`.
+        unsafe { System.dealloc(place, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+fn allocations<T>(run: impl FnOnce() -> T) -> u64 {
+    let before = ALLOCATIONS.get();
+    let result = black_box(run());
+    let after = ALLOCATIONS.get();
+    drop(result);
+    after - before
+}
+
+/// What of a call is taken without an allocation.
+macro_rules! allocates_nothing {
+    ($what:literal, $decision:expr) => {
+        $decision.expect($what);
+        assert_eq!(allocations(|| $decision.is_ok()), 0, $what);
+    };
+}
+
+#[test]
+fn norms_units_rotations_and_routers_are_decided_in_place() {
+    assert!(allocations(|| vec![0_u8; 100]) > 0, "the test can fail");
+    let here = &platform();
+    let bf16 = |shape: &[usize]| spec(DType::BF16, shape);
+    let (x, weight) = (bf16(&[2, 7, 64]), bf16(&[64]));
+    let settings = rms_norm::Settings {
+        eps: 1e-6,
+        group_size: None,
+    };
+    for key in [RmsNormKey::LLAMA, RmsNormKey::GEMMA] {
+        let tensors = rms_norm::npu::Tensors {
+            x: &x,
+            weight: Some(&weight),
+            gate: None,
+        };
+        allocates_nothing!(
+            "a norm",
+            rms_norm::npu::decide(here, &tensors, settings, key)
+        );
+    }
+    let two = glu::npu::Tensors::Separate { gate: &x, up: &x };
+    allocates_nothing!("a gated unit", glu::npu::decide(here, &two, GluKey::SWIGLU));
+    let (heads, table) = (bf16(&[2, 4, 7, 16]), bf16(&[1, 7, 16]));
+    allocates_nothing!(
+        "a rotation",
+        rope::npu::decide(here, &heads, &table, &table, RopeKey::LLAMA)
+    );
+    let logits = bf16(&[14, 8]);
+    let routing = Routing::new(RouterKey::QWEN3_MOE, 8, 2).unwrap();
+    allocates_nothing!("a router", router::npu::decide(here, &logits, &routing));
+}
+
+#[test]
+fn rows_and_stacked_experts_are_decided_in_place() {
+    let here = &platform();
+    let (indices, probs) = (spec(DType::I32, &[14, 2]), spec(DType::F32, &[14, 2]));
+    allocates_nothing!("a sort", permute::npu::decide_sort(here, &indices, 8, 28));
+    allocates_nothing!(
+        "a permutation",
+        permute::npu::decide_move(here, DType::BF16, 64, &indices, Some(&probs), 28)
+    );
+    let (x, counts) = (spec(DType::BF16, &[28, 64]), spec(DType::I32, &[8]));
+    let weights = spec(DType::BF16, &[8, 32, 64]);
+    allocates_nothing!(
+        "a grouped product",
+        grouped_matmul::npu::decide(here, &x, &counts, &[&weights], ExpertLayout::Linear)
+    );
+}
+
+/// What dispatch asks of tensors on a device: no more than Burn allocates when it says where a tensor is.
+#[test]
+fn limits_allocate_no_more_than_naming_the_device() {
+    Scenario::new("limits_allocate_no_more_than_naming_the_device").run(|cann| {
+        backend::install(cann.clone());
+        let device = kernels_runtime::npu::device(0).unwrap();
+        let x = Tensor::<3>::ones([2, 7, 64], (&device, burn::tensor::DType::F32)).into_dispatch();
+        let weight = Tensor::<1>::ones([64], (&device, burn::tensor::DType::F32)).into_dispatch();
+        let norm = kernel("npu_fused_rmsnorm");
+        let here = |known: &&Implementation| known.device == DeviceKind::Npu;
+        let norm = norm.unwrap().implementations.iter().find(here).unwrap();
+        let (limits, key) = (
+            norm.limits.unwrap(),
+            SemanticsKey::RmsNorm(RmsNormKey::LLAMA),
+        );
+        let asked = || limits(&key, &[&x, &weight]);
+        assert_eq!(asked(), Ok(()));
+        let named = allocations(|| x.kind.device());
+        let allocated = allocations(asked);
+        assert!(
+            allocated <= named,
+            "{allocated} allocations, {named} to name the device"
+        );
+        drop((x, weight));
+        kernels_runtime::npu::close();
+        backend::close();
+    });
+}
