@@ -54,6 +54,10 @@ pub enum Error {
         /// The allocator's figures at that moment.
         statistics: Statistics,
     },
+    /// Earlier work on a stream failed, which was told then: what it wrote can't be relied on, and the
+    /// stream takes no more. Work goes on with another stream and tensors that are made anew.
+    #[error("it builds on work that failed before: {0}")]
+    FailedBefore(Box<Error>),
     /// The operator does not take these operands; nothing was called.
     #[error(transparent)]
     Refused(#[from] Refusal),
