@@ -12,8 +12,9 @@ use std::sync::{Mutex, PoisonError};
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceError {
     /// No toolkit, no driver, a device that is not usable, or a setting that means nothing.
-    #[error("{0}; `kernels doctor` looks at everything that an NPU needs")]
-    Cann(#[from] burn_cann::backend::Error),
+    // Its text says all that its causes say, so it is not a cause itself.
+    #[error("{0}{more}", more = advice(.0))]
+    Cann(burn_cann::backend::Error),
     /// CANN is there and counts no device.
     #[error("CANN counts no NPU on this machine; see `npu-smi info` and ASCEND_RT_VISIBLE_DEVICES")]
     NoDevices,
@@ -25,6 +26,21 @@ pub enum DeviceError {
     Connect(#[from] ConnectError),
 }
 
+impl From<burn_cann::backend::Error> for DeviceError {
+    fn from(error: burn_cann::backend::Error) -> Self {
+        Self::Cann(error)
+    }
+}
+
+/// Where to look further, unless the error says it all.
+fn advice(error: &burn_cann::backend::Error) -> &'static str {
+    use burn_cann::backend::Error;
+    match error {
+        Error::NoDevice { .. } | Error::Setting { .. } => "",
+        _ => "; `kernels doctor` looks at everything that an NPU needs",
+    }
+}
+
 /// The server of this process and the devices that it gave.
 struct Here {
     // Dropped after the devices, which say nothing when they go.
@@ -34,7 +50,8 @@ struct Here {
 
 static HERE: Mutex<Option<Here>> = Mutex::new(None);
 
-/// NPU `index` of this machine, numbered from 0.
+/// NPU `index` of this machine, numbered from 0. Always the same device until [`close`], also after an
+/// operation failed and ended its session.
 ///
 /// # Errors
 /// See [`DeviceError`].
@@ -101,7 +118,8 @@ pub fn connect(
 }
 
 /// Stops the server of this process. Tensors on its devices are lost; a later [`device`] starts
-/// anew, which is also the way on after a device was lost.
+/// anew, which is also the way on after an operation failed. An NPU whose driver lost it stays lost for
+/// the process: [`device`] says so then.
 pub fn close() {
     let mut here = HERE.lock().unwrap_or_else(PoisonError::into_inner);
     drop(here.take());

@@ -57,7 +57,7 @@ impl std::fmt::Debug for ServeOptions {
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// The address can't be listened on.
-    #[error("{address} can't be listened on: {source}")]
+    #[error("{address} can't be listened on: {source}; port 0 is a free one")]
     Listen {
         /// The address.
         address: SocketAddr,
@@ -72,9 +72,14 @@ pub enum ServeError {
     /// Serving without a token to others than this machine.
     #[error("{0} can be reached from elsewhere; without a token only loopback is served")]
     OpenToOthers(SocketAddr),
-    /// A folder of weights is not there.
-    #[error("the folders of weights can't be read: {0}")]
-    Weights(std::io::Error),
+    /// A folder of weights is not there, or is no folder.
+    #[error("the folder of weights {path} can't be read: {source}")]
+    Weights {
+        /// The folder.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
     /// The file of the server's identity can't be read or made.
     #[error("the identity in {path} can't be read or made: {source}")]
     Identity {
@@ -220,7 +225,8 @@ impl Server {
             declarations: devices.iter().zip(&identities).map(declare).collect(),
             open: Arc::clone(&open),
         };
-        let files = Files::in_folders(&options.weights).map_err(ServeError::Weights)?;
+        let files = Files::in_folders(&options.weights)
+            .map_err(|(path, source)| ServeError::Weights { path, source })?;
         let server = BackendServer::<B>::new(devices).with_custom_ops(kernels.finish(talk, files));
         let server = match options.way {
             Way::WebSocket { open: true, .. } => server.with_authorizer(AllowAll),
