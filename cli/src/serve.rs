@@ -20,10 +20,10 @@ pub struct Args {
     device: Which,
     /// Serve over a WebSocket at this address, unencrypted: for loopback and trusted networks.
     /// Without it devices are served over Iroh, encrypted and reachable from anywhere.
-    #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["iroh_at", "identity"])]
+    #[arg(long, value_name = "IP:PORT", value_parser = socket, conflicts_with_all = ["iroh_at", "identity"])]
     websocket: Option<SocketAddr>,
     /// Serve over Iroh without relays; clients dial this address.
-    #[arg(long, value_name = "HOST:PORT")]
+    #[arg(long, value_name = "IP:PORT", value_parser = socket)]
     iroh_at: Option<SocketAddr>,
     /// The file of the server's Iroh identity, made if it is not there; with it the address stays.
     #[arg(long, value_name = "FILE")]
@@ -45,6 +45,14 @@ enum Which {
     /// All Ascend NPUs of this machine.
     #[cfg(feature = "npu")]
     Npu,
+}
+
+/// What can be listened on is a number: a name may mean several interfaces.
+fn socket(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| {
+        "it takes an IP address and a port, such as 127.0.0.1:4000 or 0.0.0.0:4000; port 0 is a free one"
+            .to_owned()
+    })
 }
 
 /// Runs the command.

@@ -162,6 +162,67 @@ fn a_machine_without_cann_is_an_error() {
     });
 }
 
+fn read(tensor: Tensor<1>) -> Result<Vec<f32>, String> {
+    let data = tensor.try_into_data().map_err(|error| error.to_string())?;
+    Ok(data.try_into_vec().unwrap())
+}
+
+/// An index that is out of range, such as a token beyond the vocabulary, costs what was on the device,
+/// and neither the process nor the device.
+#[test]
+fn after_failed_work_the_device_is_of_use_again() {
+    alone("after_failed_work_the_device_is_of_use_again", &[], || {
+        let (device, other) = (npu::device(0).unwrap(), npu::device(1).unwrap());
+        let [x, y] = [&device, &other].map(|on| Tensor::<1>::ones([4], on));
+        let beyond = Tensor::<1, Int>::from_data([0, 100], &device);
+        let said = read(x.clone().select(0, beyond)).unwrap_err();
+        assert!(said.contains("out of range"), "{said}");
+        // What was there before may be wrong now.
+        read(x.clone() + 1.0).unwrap_err();
+        let said = burn_kernels::remote::failure(&device).unwrap();
+        assert!(said.contains("work that failed before"), "{said}");
+        assert!(said.contains("out of range"), "{said}");
+        assert_eq!(read(y + 1.0).unwrap(), [2.0; 4]);
+        npu::close();
+        let device = npu::device(0).unwrap();
+        assert_eq!(read(Tensor::ones([2], &device) + 1.0).unwrap(), [2.0; 2]);
+        // What is no longer served is said at once, not after waiting for a server to come.
+        let begun = std::time::Instant::now();
+        assert!(burn_kernels::remote::failure(&other).is_none());
+        read(x).unwrap_err();
+        assert!(begun.elapsed().as_secs() < 5, "{:?}", begun.elapsed());
+    });
+}
+
+/// Before it was of any use, and later for good.
+#[test]
+fn a_lost_device_is_an_error_that_says_so() {
+    let name = "a_lost_device_is_an_error_that_says_so";
+    for at in ["1", "50"] {
+        let settings = [("CANN_EMULATOR_LOSE_DEVICE_AT", at)];
+        alone(name, &settings, || {
+            let said = match npu::device(0) {
+                Ok(device) => loop {
+                    if let Err(said) = read(Tensor::ones([2], &device)) {
+                        break said;
+                    }
+                },
+                Err(error) => error.to_string(),
+            };
+            assert!(
+                said.contains("507010") && said.contains("is lost"),
+                "{said}"
+            );
+            npu::close();
+            let said = npu::device(0).unwrap_err().to_string();
+            assert!(
+                said.contains("507010") && said.contains("is lost"),
+                "{said}"
+            );
+        });
+    }
+}
+
 fn run(cann: &Path, model: &str, output: &Path, extra: &[&str]) -> Output {
     let mut command = program(cann);
     command.arg("run").arg("--model").arg(fixture(model));
@@ -420,6 +481,16 @@ fn what_is_missing_for_an_npu_is_said() {
         "{}",
         errors(&result)
     );
+    // Once, and without colours where nobody sees them.
+    let said = errors(&result);
+    assert_eq!(said.matches("no CANN runtime").count(), 1, "{said}");
+    let result = run(
+        &emulator(folder.path()),
+        "qwen3",
+        &output,
+        &["--device=npu", "--dtype=f64"],
+    );
+    assert!(!errors(&result).contains('\u{1b}'), "{}", errors(&result));
     let cann = emulator(folder.path());
     let result = run(&cann, "qwen3", &output, &["--device=npu:99"]);
     assert!(!result.status.success());
