@@ -21,7 +21,7 @@ pub enum Error {
     #[error(transparent)]
     Missing(#[from] MissingSymbol),
     /// A function of CANN failed.
-    #[error("{function} failed with {code}{}", said(.message))]
+    #[error("{function} failed with {code}{}{}", said(.message), advised(*.code))]
     Call {
         /// The function.
         function: &'static str,
@@ -93,6 +93,11 @@ pub enum Error {
     /// CANN was finalised before, or can't be yet.
     #[error("{0}")]
     Lifetime(&'static str),
+}
+
+fn advised(code: Code) -> String {
+    let advice = code.advice().map(|advice| format!(". {advice}"));
+    advice.unwrap_or_default()
 }
 
 fn said(message: &Option<String>) -> String {

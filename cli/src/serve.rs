@@ -61,8 +61,9 @@ fn socket(text: &str) -> Result<SocketAddr, String> {
 /// The address can't be listened on, or a folder is not there.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let server = start(args, options(args)).context("the device can't be served")?;
-    for identity in server.devices() {
-        output::note(format_args!("serving {} {}", identity.kind, identity.name));
+    for (index, identity) in server.devices().iter().enumerate() {
+        let (kind, name) = (identity.kind, &identity.name);
+        output::note(format_args!("serving {kind}:{index} {name}"));
     }
     output::text(format_args!("address {}", server.address()))?;
     if !args.without_token && std::env::var_os(TOKEN).is_none() {

@@ -90,6 +90,9 @@ fn start() -> Result<Here, DeviceError> {
 
 /// Serves the NPUs of this machine to other programs, which [`connect`] to them.
 ///
+/// Clients share the stream of a device: where the work of one fails on the device itself, on an index out of
+/// range say, the others lose what they have there too, are told so and connect anew.
+///
 /// # Errors
 /// See [`DeviceError`].
 pub fn serve(options: ServeOptions) -> Result<Server, DeviceError> {

@@ -1,7 +1,7 @@
 //! A program's way to the devices of a server.
 
 use super::credential::{credential, unique};
-use super::hello::RELEASE;
+use super::hello::{Declaration, RELEASE};
 use super::ops;
 use super::table::{self, RemoteDevice};
 use super::wire::SCHEMA;
@@ -126,18 +126,24 @@ fn device(
         let mut own = OWN.lock().unwrap_or_else(PoisonError::into_inner);
         own.insert(session);
     }
-    if (declared.schema, declared.release.as_str()) != (SCHEMA, RELEASE) {
-        return Err(ConnectError::Release {
-            address: address.clone(),
-            server: format!("{} (schema {})", declared.release, declared.schema),
-            client: format!("{RELEASE} (schema {SCHEMA})"),
-        });
-    }
+    of_one_release(address, &declared)?;
     let token = token.as_bytes().to_vec();
     let remote = RemoteDevice::new(address.clone(), index, declared, session, token);
     tracing::info!("connected to {remote}");
     table::enter(&device, remote);
     Ok(device)
+}
+
+/// Server and client would not compute the same, or not understand each other, otherwise.
+fn of_one_release(address: &Address, declared: &Declaration) -> Result<(), ConnectError> {
+    if (declared.schema, declared.release.as_str()) == (SCHEMA, RELEASE) {
+        return Ok(());
+    }
+    Err(ConnectError::Release {
+        address: address.clone(),
+        server: format!("{} (schema {})", declared.release, declared.schema),
+        client: format!("{RELEASE} (schema {SCHEMA})"),
+    })
 }
 
 fn explain(address: &Address, error: burn::remote::ConnectError) -> ConnectError {
@@ -175,4 +181,38 @@ pub fn failure(device: &Device) -> Option<String> {
         let handle = table::handle(&options.init().ok()?)?;
         ops::failure(&handle, remote.session)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dispatch::DeviceKind;
+    use crate::remote::Identity;
+
+    #[test]
+    fn another_release_and_another_schema_are_refused() {
+        let address: Address = "ws://127.0.0.1:1".parse().unwrap();
+        let identity = Identity {
+            kind: DeviceKind::Cpu,
+            capability: 0,
+            name: String::new(),
+            facts: Vec::new(),
+        };
+        let same = Declaration::new(identity, &[]);
+        of_one_release(&address, &same).unwrap();
+        let release = Declaration {
+            release: "0.0.9".to_owned(),
+            ..same.clone()
+        };
+        let schema = Declaration {
+            schema: SCHEMA + 1,
+            ..same
+        };
+        for other in [release, schema] {
+            let said = of_one_release(&address, &other).unwrap_err().to_string();
+            for part in [&other.release, RELEASE, "use one release on both sides"] {
+                assert!(said.contains(part), "{said}");
+            }
+        }
+    }
 }
