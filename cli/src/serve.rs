@@ -50,8 +50,7 @@ enum Which {
 /// What can be listened on is a number: a name may mean several interfaces.
 fn socket(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| {
-        "it takes an IP address and a port, such as 127.0.0.1:4000 or 0.0.0.0:4000; port 0 is a free one"
-            .to_owned()
+        "it takes an IP address and a port, such as 127.0.0.1:4000 or 0.0.0.0:4000".to_owned()
     })
 }
 

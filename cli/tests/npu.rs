@@ -468,6 +468,51 @@ fn verification_on_an_npu_passes() {
     assert!(report.matches(" ok, ").count() > 500, "{report}");
 }
 
+/// Operations of an NPU that no operator is for: on the host and told with how often, or an error.
+#[test]
+fn what_runs_on_the_host_is_said() {
+    let folder = TempDir::new().unwrap();
+    let cann = emulator(folder.path());
+    let run = |fallback: &str| {
+        let mut command = program(&cann);
+        command.args(["run", "--device=npu", "--model"]);
+        command.arg(fixture("qwen3")).arg("--inputs");
+        command.arg(fixture("qwen3").join("golden.safetensors"));
+        command.arg("--outputs").arg(folder.path().join("out"));
+        // Its limits are not known, so nothing is asked of it.
+        command.env("CANN_EMULATOR_SOC", "Ascend310P3");
+        command
+            .env("BURN_CANN_FALLBACK", fallback)
+            .output()
+            .unwrap()
+    };
+    let allowed = run("allow");
+    let said = errors(&allowed);
+    assert!(allowed.status.success(), "{said}");
+    let last = said.lines().last().unwrap();
+    assert!(
+        last.contains("ran on the host") && last.contains("float_matmul "),
+        "{said}"
+    );
+    // Each is logged once.
+    let logged = said.lines().filter(|line| line.contains("logged once"));
+    let logged: Vec<_> = logged
+        .filter(|line| line.contains("\"float_matmul\""))
+        .collect();
+    assert_eq!(logged.len(), 1, "{said}");
+    let denied = run("deny");
+    let said = errors(&denied);
+    assert_eq!(denied.status.code(), Some(1), "{said}");
+    assert!(said.contains("can't run on the NPU"), "{said}");
+    assert!(said.contains("BURN_CANN_FALLBACK=allow"), "{said}");
+    let nonsense = run("perhaps");
+    let said = errors(&nonsense);
+    assert!(
+        said.contains("perhaps") && !said.contains("doctor"),
+        "{said}"
+    );
+}
+
 #[test]
 fn what_is_missing_for_an_npu_is_said() {
     let folder = TempDir::new().unwrap();

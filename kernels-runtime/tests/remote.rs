@@ -322,6 +322,8 @@ fn tokens_and_open_doors_that_are_none_are_refused() {
         Err(ServeError::OpenToOthers(_))
     ));
     let absent = start(websocket().weights("/no such folder"));
+    let nowhere = start(ServeOptions::iroh_at(LOOPBACK));
+    assert!(matches!(nowhere, Err(ServeError::Port(_))));
     let said = absent.unwrap_err().to_string();
     assert!(said.contains("/no such folder"), "{said}");
     let file = start(websocket().weights(std::env::current_exe().unwrap()));

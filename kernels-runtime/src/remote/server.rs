@@ -64,6 +64,9 @@ pub enum ServeError {
         /// What the system says.
         source: std::io::Error,
     },
+    /// Clients dial an address over Iroh, and its port is none.
+    #[error("{0} can't be dialled: choose a port above 0 for Iroh")]
+    Port(SocketAddr),
     /// The token is empty, or ends as only the numbers of connections do.
     #[error(
         "the token is empty or ends in a zero byte and 16 characters; leave it out, and one is made"
@@ -122,7 +125,8 @@ impl ServeOptions {
         })
     }
 
-    /// Over Iroh without relays: clients dial this address. It is listened on at every interface.
+    /// Over Iroh without relays: clients dial this address, whose port must be given. It is listened on at
+    /// every interface.
     pub fn iroh_at(address: impl Into<SocketAddr>) -> Self {
         Self::new(Way::Iroh {
             identity: None,
@@ -367,6 +371,9 @@ impl Way {
                 Ok((Address::WebSocket { host }, transport.into()))
             }
             Self::Iroh { identity, direct } => {
+                if let Some(address) = direct.filter(|address| address.port() == 0) {
+                    return Err(ServeError::Port(address));
+                }
                 let identity = match identity {
                     None => IrohIdentity::random(),
                     Some(path) => IrohIdentity::load_or_create(path).map_err(|source| {
