@@ -214,11 +214,19 @@ fn a_lost_device_is_an_error_that_says_so() {
                 "{said}"
             );
             npu::close();
-            let said = npu::device(0).unwrap_err().to_string();
-            assert!(
-                said.contains("507010") && said.contains("is lost"),
-                "{said}"
-            );
+            // All are opened, so that the others are not to be had either.
+            for index in [0, 1] {
+                let said = npu::device(index).unwrap_err().to_string();
+                for part in [
+                    "NPU 0 fails",
+                    "507010",
+                    "is lost",
+                    "ASCEND_RT_VISIBLE_DEVICES",
+                ] {
+                    assert!(said.contains(part), "{said}");
+                }
+                assert!(!said.contains("ws://"), "{said}");
+            }
         });
     }
 }

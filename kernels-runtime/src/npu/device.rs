@@ -18,6 +18,14 @@ pub enum DeviceError {
     /// CANN is there and counts no device.
     #[error("CANN counts no NPU on this machine; see `npu-smi info` and ASCEND_RT_VISIBLE_DEVICES")]
     NoDevices,
+    /// An NPU that CANN counts and that does not work. All are opened, whichever is asked for.
+    #[error("NPU {index} fails: {reason}; ASCEND_RT_VISIBLE_DEVICES can leave it out")]
+    Unusable {
+        /// Its number.
+        index: usize,
+        /// What is known of it.
+        reason: String,
+    },
     /// The server in this process did not start.
     #[error(transparent)]
     Serve(#[from] ServeError),
@@ -81,11 +89,19 @@ fn start() -> Result<Here, DeviceError> {
     // The server is this process: it may read the weights that this process may read.
     let options = ServeOptions::websocket(([127, 0, 0, 1], 0)).weights("/");
     let server = serve(options)?;
-    let devices = remote::connect(server.address(), server.token())?;
+    let devices = remote::connect(server.address(), server.token()).map_err(of_npu)?;
     Ok(Here {
         devices,
         _server: server,
     })
+}
+
+/// Here the device is no other program's.
+fn of_npu(error: ConnectError) -> DeviceError {
+    match error {
+        ConnectError::Device { index, reason, .. } => DeviceError::Unusable { index, reason },
+        other => other.into(),
+    }
 }
 
 /// Serves the NPUs of this machine to other programs, which [`connect`] to them.
@@ -102,9 +118,21 @@ pub fn serve(options: ServeOptions) -> Result<Server, DeviceError> {
     }
     for device in &devices {
         // What is wrong with it is said here and not by the first operation.
-        CannDevice::open(device.index())?;
+        CannDevice::open(device.index()).map_err(|error| opened(device.index(), error))?;
     }
     Ok(Server::start::<CannBackend>(devices, options)?)
+}
+
+fn opened(index: usize, error: burn_cann::backend::Error) -> DeviceError {
+    use burn_cann::backend::Error;
+    match error {
+        // These are not the device's.
+        Error::Setting { .. } | Error::NoDevice { .. } => error.into(),
+        of_device => DeviceError::Unusable {
+            index,
+            reason: of_device.to_string(),
+        },
+    }
 }
 
 /// The NPUs that a server elsewhere serves; its other devices are left out.
