@@ -26,6 +26,26 @@ impl Code {
             .map(|(_, name)| *name)
     }
 
+    /// What to do about it, where the code alone tells.
+    pub fn advice(self) -> Option<&'static str> {
+        Some(match self.0 {
+            errors::ACL_ERROR_RT_LOST_HEARTBEAT => {
+                "The device is lost: see `npu-smi info`, and start the program anew"
+            }
+            errors::ACL_ERROR_RT_AICORE_EXCEPTION | errors::ACL_ERROR_RT_VECTOR_CORE_EXCEPTION => {
+                "An operator met what it can't take: look for an index out of range"
+            }
+            meta::ACLNN_ERR_INNER_FIND_KERNEL_ERROR
+            | meta::ACLNN_ERR_INNER_OPP_KERNEL_PKG_NOT_FOUND => {
+                "Install CANN's kernels package for this processor"
+            }
+            meta::ACLNN_ERR_INNER_OPP_PATH_NOT_FOUND => {
+                "`source` the toolkit's set_env.sh, which sets ASCEND_OPP_PATH"
+            }
+            _ => return None,
+        })
+    }
+
     /// Whether it says that there is not enough device memory.
     pub fn is_out_of_memory(self) -> bool {
         const CODES: [i32; 4] = [

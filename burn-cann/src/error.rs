@@ -21,7 +21,7 @@ pub enum Error {
     #[error(transparent)]
     Missing(#[from] MissingSymbol),
     /// A function of CANN failed.
-    #[error("{function} failed with {code}{}", said(.message))]
+    #[error("{function} failed with {code}{}{}", said(.message), advised(*.code))]
     Call {
         /// The function.
         function: &'static str,
@@ -54,6 +54,10 @@ pub enum Error {
         /// The allocator's figures at that moment.
         statistics: Statistics,
     },
+    /// Earlier work on a stream failed, which was told then: what it wrote can't be relied on, and the
+    /// stream takes no more. Work goes on with another stream and tensors that are made anew.
+    #[error("it builds on work that failed before: {0}")]
+    FailedBefore(Box<Error>),
     /// The operator does not take these operands; nothing was called.
     #[error(transparent)]
     Refused(#[from] Refusal),
@@ -89,6 +93,11 @@ pub enum Error {
     /// CANN was finalised before, or can't be yet.
     #[error("{0}")]
     Lifetime(&'static str),
+}
+
+fn advised(code: Code) -> String {
+    let advice = code.advice().map(|advice| format!(". {advice}"));
+    advice.unwrap_or_default()
 }
 
 fn said(message: &Option<String>) -> String {

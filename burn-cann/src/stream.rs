@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use cann_sys::runtime::{ACL_STREAM_STATUS_COMPLETE, aclrtStreamStatus};
 use cann_sys::types::aclrtStream;
@@ -20,6 +20,9 @@ use crate::memory::{Memory, StreamId};
 /// the order of reuse (see [`Memory`]), pinned buffers and events because the stream keeps them.
 ///
 /// The last clone waits for the work when it is dropped. Tensors hold the stream that used them last.
+///
+/// Once a wait has told that its work failed, a stream takes no more ([`Error::FailedBefore`]), and neither
+/// does another with a tensor that this one used last: nobody knows what the tensors of such work hold.
 #[derive(Clone)]
 pub struct Stream(Arc<StreamInner>);
 
@@ -31,8 +34,8 @@ struct StreamInner {
     kept: Mutex<VecDeque<Kept>>,
     /// Streams whose work this one's builds on, since it was last waited for.
     upstream: Mutex<Vec<Weak<StreamInner>>>,
-    /// Whether somebody was told that its work failed.
-    reported: AtomicBool,
+    /// What its work failed with, or that of a stream that it builds on, once somebody was told.
+    failure: OnceLock<Error>,
 }
 
 struct Kept {
@@ -75,7 +78,7 @@ impl Stream {
             handle,
             kept: Mutex::default(),
             upstream: Mutex::default(),
-            reported: AtomicBool::new(false),
+            failure: OnceLock::new(),
         })))
     }
 
@@ -92,10 +95,7 @@ impl Stream {
     /// before anybody waited for it.
     pub fn synchronise(&self) -> Result<()> {
         self.0.device.enter()?;
-        if let Err(error) = self.0.synchronise() {
-            self.0.reported.store(true, Ordering::Relaxed);
-            return Err(error);
-        }
+        self.0.synchronise().or_else(|error| self.failed(error))?;
         self.0.let_go()?;
         // Events let a stream pass also behind work that failed, which only its own stream tells. The list
         // is taken first: streams may build on each other.
@@ -103,8 +103,28 @@ impl Stream {
         upstream
             .into_iter()
             .filter_map(|stream| stream.upgrade())
-            .try_for_each(|stream| Self(stream).synchronise())?;
+            .try_for_each(|stream| Self(stream).synchronise())
+            .or_else(|error| self.failed(error))?;
         self.0.device.take_failure()
+    }
+
+    /// What a wait has told that its work failed with, or that of a stream that it builds on.
+    pub fn failure(&self) -> Option<&Error> {
+        self.0.failure.get()
+    }
+
+    /// Remembers what is being told.
+    fn failed(&self, error: Error) -> Result<()> {
+        // The first failure is the cause of those that follow.
+        let _ = self.0.failure.set(error.clone());
+        Err(error)
+    }
+
+    fn usable(&self) -> Result<()> {
+        match self.failure() {
+            Some(error) => Err(Error::FailedBefore(Box::new(error.clone()))),
+            None => Ok(()),
+        }
     }
 
     /// Whether there is nothing left to do.
@@ -188,6 +208,7 @@ impl Stream {
         for memory in memory {
             self.same_device("a tensor", memory.device())?;
         }
+        self.usable()?;
         self.0.device.enter()?;
         // Streams that memory has left are dropped after the lock: the last clone waits for its work.
         let mut left = Vec::new();
@@ -206,6 +227,7 @@ impl Stream {
         if *last == *self {
             return Ok(());
         }
+        last.usable()?;
         let mark = RawEvent::new(self.0.device.cann(), false)?;
         mark.record(last.0.handle.0)?;
         mark.hold_back(self.0.handle.0)?;
@@ -287,7 +309,7 @@ impl Drop for StreamInner {
     fn drop(&mut self) {
         if let Err(error) = self.close() {
             tracing::error!(%error, "a stream's work failed; what it held is lost");
-            if !self.reported.load(Ordering::Relaxed) {
+            if self.failure.get().is_none() {
                 self.device.leave_failure(error);
             }
             lock(self.device.pool()).stream_lost(self.id);

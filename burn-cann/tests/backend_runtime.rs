@@ -376,8 +376,21 @@ fn work_that_fails_on_the_device_is_told_by_reads() {
             assert!(error.contains("can't be read from Npu(0)"), "{error}");
             let error = CannBackend::sync(&device).unwrap_err().to_string();
             assert!(error.contains("did not finish its work"), "{error}");
-            drop(x);
-            // The device itself is not lost: it is opened anew.
+            // What was made before is not to be relied on, alone or with something new.
+            let new = tensor(&[5.0, 6.0]);
+            for fails in [
+                panics(|| CannBackend::float_add(x.clone(), x.clone())),
+                panics(|| CannBackend::float_add(x.clone(), new.clone())),
+                panics(|| CannBackend::float_add(new.clone(), x.clone())),
+            ] {
+                assert!(fails.contains("float_add on the NPU"), "{fails}");
+                assert!(fails.contains("work that failed before"), "{fails}");
+                assert!(fails.contains("out of range"), "{fails}");
+            }
+            assert!(read_sync(CannBackend::float_into_data(x)).is_err());
+            // The device itself is not lost, nor what is made from now on.
+            assert_eq!(data(CannBackend::float_add(new.clone(), new)), [10.0, 12.0]);
+            CannBackend::sync(&device).unwrap();
             backend::close();
             backend::install(cann.clone());
             assert_eq!(data(tensor(&[5.0])), [5.0]);

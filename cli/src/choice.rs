@@ -33,6 +33,17 @@ impl DeviceChoice {
         }
     }
 
+    /// What there is to say of this device after a command.
+    pub fn remark(&self) -> Option<String> {
+        match self {
+            Self::Cpu => None,
+            #[cfg(feature = "npu")]
+            Self::Npu(_) => crate::npu::on_host(),
+            #[cfg(feature = "remote")]
+            Self::Remote(_) => None,
+        }
+    }
+
     /// What there is more to say of an error of this device.
     pub fn explain(&self) -> Option<String> {
         match self {

@@ -27,6 +27,7 @@ mod verify;
 use anyhow::Context;
 use choice::DeviceChoice;
 use clap::{Parser, Subcommand};
+use std::io::IsTerminal;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use tracing_subscriber::filter::{LevelFilter, Targets};
@@ -71,20 +72,21 @@ fn main() -> ExitCode {
     let device = cli.command.device();
     // Burn and a strict policy report by panic; to the user that is a failed command.
     let done = catch_unwind(AssertUnwindSafe(|| execute(cli.command)));
-    if !matches!(done, Ok(Ok(())))
-        && let Some(why) = device.as_ref().and_then(DeviceChoice::explain)
-    {
-        output::note(why);
+    if let Some(remark) = device.as_ref().and_then(DeviceChoice::remark) {
+        output::note(remark);
     }
     match done {
-        Ok(Ok(())) => ExitCode::SUCCESS,
-        Ok(Err(error)) if output::reader_went_away(&error) => ExitCode::SUCCESS,
-        Ok(Err(error)) => {
-            output::note(format_args!("error: {}", chain(&error)));
-            ExitCode::FAILURE
-        }
-        Err(_) => ExitCode::FAILURE,
+        Ok(Ok(())) => return ExitCode::SUCCESS,
+        Ok(Err(error)) if output::reader_went_away(&error) => return ExitCode::SUCCESS,
+        Ok(Err(error)) => output::note(format_args!("error: {}", chain(&error))),
+        // The hook has said it.
+        Err(_) => {}
     }
+    // Last, since a server that is gone is waited for.
+    if let Some(why) = device.as_ref().and_then(DeviceChoice::explain) {
+        output::note(why);
+    }
+    ExitCode::FAILURE
 }
 
 impl Command {
@@ -142,8 +144,12 @@ fn start_log(verbose: bool) {
     let filter = Targets::new()
         .with_default(level)
         .with_target(client, level.min(LevelFilter::ERROR));
+    // Without a terminal, colours would be noise in a file.
+    let lines = tracing_subscriber::fmt::layer()
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none());
     tracing_subscriber::registry()
-        .with(tracing_subscriber::fmt::layer().with_writer(std::io::stderr))
+        .with(lines)
         .with(filter)
         .init();
 }

@@ -33,6 +33,19 @@ pub fn device(index: usize) -> anyhow::Result<Device> {
     Ok(device)
 }
 
+/// What ran on the host, of which the log names the first time only.
+pub fn on_host() -> Option<String> {
+    let counts = npu::fallbacks();
+    let counts: Vec<_> = counts
+        .iter()
+        .map(|(operation, count)| format!("{operation} {count}"))
+        .collect();
+    let counts = (!counts.is_empty()).then(|| counts.join(", "))?;
+    Some(format!(
+        "operations that ran on the host in place of the NPU, and how often: {counts}"
+    ))
+}
+
 /// Why the device's session ended, if it did.
 pub fn failure(index: usize) -> Option<String> {
     let why = remote::failure(&npu::device(index).ok()?)?;

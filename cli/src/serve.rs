@@ -20,10 +20,10 @@ pub struct Args {
     device: Which,
     /// Serve over a WebSocket at this address, unencrypted: for loopback and trusted networks.
     /// Without it devices are served over Iroh, encrypted and reachable from anywhere.
-    #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["iroh_at", "identity"])]
+    #[arg(long, value_name = "IP:PORT", value_parser = socket, conflicts_with_all = ["iroh_at", "identity"])]
     websocket: Option<SocketAddr>,
     /// Serve over Iroh without relays; clients dial this address.
-    #[arg(long, value_name = "HOST:PORT")]
+    #[arg(long, value_name = "IP:PORT", value_parser = socket)]
     iroh_at: Option<SocketAddr>,
     /// The file of the server's Iroh identity, made if it is not there; with it the address stays.
     #[arg(long, value_name = "FILE")]
@@ -47,14 +47,22 @@ enum Which {
     Npu,
 }
 
+/// What can be listened on is a number: a name may mean several interfaces.
+fn socket(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| {
+        "it takes an IP address and a port, such as 127.0.0.1:4000 or 0.0.0.0:4000".to_owned()
+    })
+}
+
 /// Runs the command.
 ///
 /// # Errors
 /// The address can't be listened on, or a folder is not there.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let server = start(args, options(args)).context("the device can't be served")?;
-    for identity in server.devices() {
-        output::note(format_args!("serving {} {}", identity.kind, identity.name));
+    for (index, identity) in server.devices().iter().enumerate() {
+        let (kind, name) = (identity.kind, &identity.name);
+        output::note(format_args!("serving {kind}:{index} {name}"));
     }
     output::text(format_args!("address {}", server.address()))?;
     if !args.without_token && std::env::var_os(TOKEN).is_none() {

@@ -20,6 +20,10 @@ pub struct Served {
 /// The devices that this program has connected to: one session each.
 static CONNECTED: Mutex<Vec<(Address, Vec<Device>)>> = Mutex::new(Vec::new());
 
+fn token() -> String {
+    std::env::var(TOKEN).unwrap_or_default()
+}
+
 impl Served {
     /// The device, connected once.
     ///
@@ -33,8 +37,7 @@ impl Served {
         let devices = match known {
             Some((_, devices)) => devices.clone(),
             None => {
-                let token = std::env::var(TOKEN).unwrap_or_default();
-                let devices = remote::connect(&self.address, &token)
+                let devices = remote::connect(&self.address, &token())
                     .with_context(|| format!("--device remote:{self} (token in {TOKEN})"))?;
                 connected.push((self.address.clone(), devices.clone()));
                 devices
@@ -45,13 +48,18 @@ impl Served {
         device.with_context(|| format!("{} serves {count} devices; the first is #0", self.address))
     }
 
-    /// Why the device's session ended, if it did.
+    /// Why the device's session ended, if it did: the server says it, or is gone itself.
     pub fn failure(&self) -> Option<String> {
         let connected = CONNECTED.lock().unwrap_or_else(PoisonError::into_inner);
         let (_, devices) = connected
             .iter()
             .find(|(address, _)| *address == self.address)?;
-        let why = remote::failure(devices.get(self.index)?)?;
+        let device = devices.get(self.index)?;
+        // Of a server that is gone, `failure` would only say nothing.
+        if let Err(error) = remote::connect(&self.address, &token()) {
+            return Some(error.to_string());
+        }
+        let why = remote::failure(device)?;
         Some(format!("the server at {} said: {why}", self.address))
     }
 }

@@ -65,6 +65,16 @@ fn operations_are_listed_where_there_is_a_backend() {
     };
     assert_eq!(path("float", "float_matmul"), "native");
     assert_eq!(path("module", "conv2d"), "host");
+    // For people with what the words mean, each of which there is.
+    let output = doctor(folder.path(), &["--ops"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    for path in ["native", "composed", "view", "data", "host"] {
+        let count = operations.iter().filter(|one| one["path"] == path).count();
+        let line = text
+            .lines()
+            .find(|line| line.contains(&format!("{count} {path} ")));
+        assert!(count > 0 && line.is_some(), "{path}: {text}");
+    }
 }
 
 #[cfg(all(feature = "npu", target_os = "linux"))]

@@ -166,6 +166,75 @@ fn a_machine_without_cann_is_an_error() {
     });
 }
 
+fn read(tensor: Tensor<1>) -> Result<Vec<f32>, String> {
+    let data = tensor.try_into_data().map_err(|error| error.to_string())?;
+    Ok(data.try_into_vec().unwrap())
+}
+
+/// An index that is out of range, such as a token beyond the vocabulary, costs what was on the device,
+/// and neither the process nor the device.
+#[test]
+fn after_failed_work_the_device_is_of_use_again() {
+    alone("after_failed_work_the_device_is_of_use_again", &[], || {
+        let (device, other) = (npu::device(0).unwrap(), npu::device(1).unwrap());
+        let [x, y] = [&device, &other].map(|on| Tensor::<1>::ones([4], on));
+        let beyond = Tensor::<1, Int>::from_data([0, 100], &device);
+        let said = read(x.clone().select(0, beyond)).unwrap_err();
+        assert!(said.contains("out of range"), "{said}");
+        // What was there before may be wrong now.
+        read(x.clone() + 1.0).unwrap_err();
+        let said = burn_kernels::remote::failure(&device).unwrap();
+        assert!(said.contains("work that failed before"), "{said}");
+        assert!(said.contains("out of range"), "{said}");
+        assert_eq!(read(y + 1.0).unwrap(), [2.0; 4]);
+        npu::close();
+        let device = npu::device(0).unwrap();
+        assert_eq!(read(Tensor::ones([2], &device) + 1.0).unwrap(), [2.0; 2]);
+        // What is no longer served is said at once, not after waiting for a server to come.
+        let begun = std::time::Instant::now();
+        assert!(burn_kernels::remote::failure(&other).is_none());
+        read(x).unwrap_err();
+        assert!(begun.elapsed().as_secs() < 5, "{:?}", begun.elapsed());
+    });
+}
+
+/// Before it was of any use, and later for good.
+#[test]
+fn a_lost_device_is_an_error_that_says_so() {
+    let name = "a_lost_device_is_an_error_that_says_so";
+    for at in ["1", "50"] {
+        let settings = [("CANN_EMULATOR_LOSE_DEVICE_AT", at)];
+        alone(name, &settings, || {
+            let said = match npu::device(0) {
+                Ok(device) => loop {
+                    if let Err(said) = read(Tensor::ones([2], &device)) {
+                        break said;
+                    }
+                },
+                Err(error) => error.to_string(),
+            };
+            assert!(
+                said.contains("507010") && said.contains("is lost"),
+                "{said}"
+            );
+            npu::close();
+            // All are opened, so that the others are not to be had either.
+            for index in [0, 1] {
+                let said = npu::device(index).unwrap_err().to_string();
+                for part in [
+                    "NPU 0 fails",
+                    "507010",
+                    "is lost",
+                    "ASCEND_RT_VISIBLE_DEVICES",
+                ] {
+                    assert!(said.contains(part), "{said}");
+                }
+                assert!(!said.contains("ws://"), "{said}");
+            }
+        });
+    }
+}
+
 fn run(cann: &Path, model: &str, output: &Path, extra: &[&str]) -> Output {
     let mut command = program(cann);
     command.arg("run").arg("--model").arg(fixture(model));
@@ -411,6 +480,51 @@ fn verification_on_an_npu_passes() {
     assert!(report.matches(" ok, ").count() > 500, "{report}");
 }
 
+/// Operations of an NPU that no operator is for: on the host and told with how often, or an error.
+#[test]
+fn what_runs_on_the_host_is_said() {
+    let folder = TempDir::new().unwrap();
+    let cann = emulator(folder.path());
+    let run = |fallback: &str| {
+        let mut command = program(&cann);
+        command.args(["run", "--device=npu", "--model"]);
+        command.arg(fixture("qwen3")).arg("--inputs");
+        command.arg(fixture("qwen3").join("golden.safetensors"));
+        command.arg("--outputs").arg(folder.path().join("out"));
+        // Its limits are not known, so nothing is asked of it.
+        command.env("CANN_EMULATOR_SOC", "Ascend310P3");
+        command
+            .env("BURN_CANN_FALLBACK", fallback)
+            .output()
+            .unwrap()
+    };
+    let allowed = run("allow");
+    let said = errors(&allowed);
+    assert!(allowed.status.success(), "{said}");
+    let last = said.lines().last().unwrap();
+    assert!(
+        last.contains("ran on the host") && last.contains("float_matmul "),
+        "{said}"
+    );
+    // Each is logged once.
+    let logged = said.lines().filter(|line| line.contains("logged once"));
+    let logged: Vec<_> = logged
+        .filter(|line| line.contains("\"float_matmul\""))
+        .collect();
+    assert_eq!(logged.len(), 1, "{said}");
+    let denied = run("deny");
+    let said = errors(&denied);
+    assert_eq!(denied.status.code(), Some(1), "{said}");
+    assert!(said.contains("can't run on the NPU"), "{said}");
+    assert!(said.contains("BURN_CANN_FALLBACK=allow"), "{said}");
+    let nonsense = run("perhaps");
+    let said = errors(&nonsense);
+    assert!(
+        said.contains("perhaps") && !said.contains("doctor"),
+        "{said}"
+    );
+}
+
 #[test]
 fn what_is_missing_for_an_npu_is_said() {
     let folder = TempDir::new().unwrap();
@@ -424,6 +538,16 @@ fn what_is_missing_for_an_npu_is_said() {
         "{}",
         errors(&result)
     );
+    // Once, and without colours where nobody sees them.
+    let said = errors(&result);
+    assert_eq!(said.matches("no CANN runtime").count(), 1, "{said}");
+    let result = run(
+        &emulator(folder.path()),
+        "qwen3",
+        &output,
+        &["--device=npu", "--dtype=f64"],
+    );
+    assert!(!errors(&result).contains('\u{1b}'), "{}", errors(&result));
     let cann = emulator(folder.path());
     let result = run(&cann, "qwen3", &output, &["--device=npu:99"]);
     assert!(!result.status.success());

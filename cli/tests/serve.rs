@@ -156,6 +156,36 @@ fn training_on_a_served_cpu_loses_what_training_on_the_cpu_loses() {
     assert_eq!(train(&server.device(), "there"), here);
 }
 
+/// The server is killed in the middle of a training: an error that says so, and no hang.
+#[test]
+fn a_server_that_dies_is_an_error_that_says_so() {
+    let mut server = Server::start(&[]);
+    let folder = TempDir::new().unwrap();
+    let out = folder.path().join("out");
+    let mut training = command()
+        .args(["train", "--steps=10000", "--batch=1", "--seq=16"])
+        .arg(server.device())
+        .arg("--out")
+        .arg(&out)
+        .env(TOKEN, &server.token)
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = String::new();
+    for line in BufReader::new(training.stderr.take().unwrap()).lines() {
+        let line = line.unwrap();
+        if line.starts_with("step ") {
+            // Killing what is dead already is none of the test's business.
+            let _ = server.process.kill();
+        }
+        said += &(line + "\n");
+    }
+    assert_eq!(training.wait().unwrap().code(), Some(1), "{said}");
+    assert!(said.contains("can't be reached"), "{said}");
+    assert!(said.contains("is the server running?"), "{said}");
+    assert!(!out.join("checkpoint").exists());
+}
+
 #[test]
 fn the_token_and_the_address_are_asked_for_clearly() {
     let server = Server::start(&[]);
@@ -171,6 +201,16 @@ fn the_token_and_the_address_are_asked_for_clearly() {
     fails("--device=remote:nowhere", "", "is no server's address");
     let second = format!("{}#1", server.device());
     fails(&second, &server.token, "serves 1 devices");
+    let named = command()
+        .args(["serve", "--websocket", "localhost:0"])
+        .output()
+        .unwrap();
+    assert_eq!(named.status.code(), Some(2));
+    assert!(
+        errors(&named).contains("127.0.0.1:4000"),
+        "{}",
+        errors(&named)
+    );
     let open = command()
         .args(["serve", "--websocket", "0.0.0.0:0", "--without-token"])
         .output()

@@ -322,7 +322,12 @@ fn tokens_and_open_doors_that_are_none_are_refused() {
         Err(ServeError::OpenToOthers(_))
     ));
     let absent = start(websocket().weights("/no such folder"));
-    assert!(matches!(absent, Err(ServeError::Weights(_))));
+    let nowhere = start(ServeOptions::iroh_at(LOOPBACK));
+    assert!(matches!(nowhere, Err(ServeError::Port(_))));
+    let said = absent.unwrap_err().to_string();
+    assert!(said.contains("/no such folder"), "{said}");
+    let file = start(websocket().weights(std::env::current_exe().unwrap()));
+    assert!(matches!(file, Err(ServeError::Weights { .. })));
     let none = Server::start::<Flex>([], websocket()).and_then(Server::stop);
     assert!(matches!(none, Err(ServeError::Burn(_))), "{none:?}");
     let open = serve(websocket().without_token());

@@ -62,13 +62,24 @@ impl CannDevice {
         self.index.into()
     }
 
-    /// The stream that all operations on it run on.
+    /// The stream that all operations on it run on. Another one after a wait has told that work on it
+    /// failed: tensors of before are lost then, those that are made from then on are not.
     ///
     /// # Errors
     ///
     /// As [`CannDevice::open`].
     pub fn stream(&self) -> Result<Stream> {
-        lock(&OPENED).stream(self.index)
+        let (stream, failed) = lock(&OPENED).stream(self.index)?;
+        // Outside the lock, as in `close`.
+        drop(failed);
+        Ok(stream)
+    }
+
+    /// Waits for the work so far, also on a stream of which it is known that its work failed.
+    pub(super) fn synchronise(self) -> Result<()> {
+        let current = lock(&OPENED).current(self.index);
+        let stream = current.map_or_else(|| self.stream(), Ok)?;
+        Ok(stream.synchronise()?)
     }
 
     pub(super) fn place(self) -> Result<Place> {
@@ -162,13 +173,16 @@ impl Opened {
         }
     }
 
-    fn stream(&mut self, index: u16) -> Result<Stream> {
-        if let Some(stream) = self
-            .streams
-            .as_ref()
-            .and_then(|streams| streams.get(&index))
+    fn current(&self, index: u16) -> Option<Stream> {
+        self.streams.as_ref()?.get(&index).cloned()
+    }
+
+    /// The stream of a device, and the one that it takes the place of.
+    fn stream(&mut self, index: u16) -> Result<(Stream, Option<Stream>)> {
+        if let Some(stream) = self.current(index)
+            && stream.failure().is_none()
         {
-            return Ok(stream.clone());
+            return Ok((stream, None));
         }
         fallback::fallback()?;
         let cann = self.cann()?;
@@ -179,7 +193,7 @@ impl Opened {
         }
         let stream = Device::open(&cann, index.into())?.stream()?;
         let streams = self.streams.get_or_insert_default();
-        streams.insert(index, stream.clone());
-        Ok(stream)
+        let failed = streams.insert(index, stream.clone());
+        Ok((stream, failed))
     }
 }

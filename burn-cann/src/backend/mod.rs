@@ -42,7 +42,9 @@
 //! Burn's operations return no errors: what CANN refuses for good, such as want of memory, is a panic that
 //! names operation and cause. Work that fails after its call has returned is told by the next read
 //! and by [`sync`](burn_backend::Backend::sync), as an `ExecutionError`. Indices are of that kind: the device
-//! finds one that is out of range, where Flex panics at once; CANN does not say what it does then.
+//! finds one that is out of range, where Flex panics at once; CANN does not say what it does then. After such
+//! a failure was told, operations on the device's tensors of before are errors; new tensors are on a new
+//! stream.
 //!
 //! # What this was run on
 //!
@@ -106,8 +108,7 @@ impl Backend for CannBackend {
     }
 
     fn sync(device: &CannDevice) -> Result<(), ExecutionError> {
-        let synchronised = device.stream().and_then(|stream| Ok(stream.synchronise()?));
-        synchronised.map_err(|error| {
+        device.synchronise().map_err(|error| {
             ExecutionError::with_context(format!("{device:?} did not finish its work: {error}"))
         })
     }

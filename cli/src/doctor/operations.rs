@@ -14,6 +14,27 @@ struct Line {
     path: String,
 }
 
+/// What the words of the last column mean.
+const PATHS: [(&str, &str); 5] = [
+    (
+        "native",
+        "on the NPU; operands that its operator refuses, f64 say, go to the host",
+    ),
+    ("composed", "a sequence of other operations"),
+    (
+        "view",
+        "nothing is computed: other strides of the same memory",
+    ),
+    (
+        "data",
+        "a copy between host and NPU, which is what was asked for",
+    ),
+    (
+        "host",
+        "on the processor, with copies both ways; an error with BURN_CANN_FALLBACK=deny",
+    ),
+];
+
 /// The list of the backend itself.
 #[cfg(feature = "npu")]
 pub fn list() -> anyhow::Result<Operations> {
@@ -52,6 +73,11 @@ impl fmt::Display for Operations {
                 line.path.clone(),
             ]);
         }
-        write!(f, "{table}")
+        writeln!(f, "{table}")?;
+        for (path, meaning) in PATHS {
+            let count = self.0.iter().filter(|line| line.path == path).count();
+            write!(f, "\n{count:>4} {path:<9} {meaning}")?;
+        }
+        Ok(())
     }
 }

@@ -31,7 +31,8 @@ pub struct Progress {
     tokens_per_step: usize,
     loss_metric: MetricId,
     step: usize,
-    loss: f64,
+    /// As long as none was read there is none to show.
+    loss: Option<f64>,
     validating: bool,
     /// Time spent in training steps, without validation.
     training: Duration,
@@ -54,7 +55,7 @@ impl Progress {
             tokens_per_step: settings.tokens_per_step(),
             loss_metric: MetricId::new(LOSS.to_owned().into()),
             step: 0,
-            loss: f64::NAN,
+            loss: None,
             validating: false,
             training: Duration::ZERO,
             split_started: now,
@@ -66,11 +67,12 @@ impl Progress {
         let seconds = (self.training + self.split_started.elapsed()).as_secs_f64();
         let each = seconds / self.step as f64;
         let left = (each * (self.steps - self.step) as f64).round() as u64;
+        let loss = self.loss.map(|loss| format!("  loss {loss:.4}"));
         format!(
-            "step {}/{}  loss {:.4}  {:.0} tokens/s  about {}:{:02} left",
+            "step {}/{}{}  {:.0} tokens/s  about {}:{:02} left",
             self.step,
             self.steps,
-            self.loss,
+            loss.unwrap_or_default(),
             self.tokens_per_step as f64 / each,
             left / 60,
             left % 60,
@@ -115,7 +117,7 @@ impl MetricsRendererTraining for Progress {
         ) = state
             && entry.metric_id == self.loss_metric
         {
-            self.loss = aggregated_value;
+            self.loss = Some(aggregated_value);
         }
     }
 

@@ -12,17 +12,41 @@ use std::sync::{Mutex, PoisonError};
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceError {
     /// No toolkit, no driver, a device that is not usable, or a setting that means nothing.
-    #[error("{0}; `kernels doctor` looks at everything that an NPU needs")]
-    Cann(#[from] burn_cann::backend::Error),
+    // Its text says all that its causes say, so it is not a cause itself.
+    #[error("{0}{more}", more = advice(.0))]
+    Cann(burn_cann::backend::Error),
     /// CANN is there and counts no device.
     #[error("CANN counts no NPU on this machine; see `npu-smi info` and ASCEND_RT_VISIBLE_DEVICES")]
     NoDevices,
+    /// An NPU that CANN counts and that does not work. All are opened, whichever is asked for.
+    #[error("NPU {index} fails: {reason}; ASCEND_RT_VISIBLE_DEVICES can leave it out")]
+    Unusable {
+        /// Its number.
+        index: usize,
+        /// What is known of it.
+        reason: String,
+    },
     /// The server in this process did not start.
     #[error(transparent)]
     Serve(#[from] ServeError),
     /// It could not be reached, or another machine's could not.
     #[error(transparent)]
     Connect(#[from] ConnectError),
+}
+
+impl From<burn_cann::backend::Error> for DeviceError {
+    fn from(error: burn_cann::backend::Error) -> Self {
+        Self::Cann(error)
+    }
+}
+
+/// Where to look further, unless the error says it all.
+fn advice(error: &burn_cann::backend::Error) -> &'static str {
+    use burn_cann::backend::Error;
+    match error {
+        Error::NoDevice { .. } | Error::Setting { .. } => "",
+        _ => "; `kernels doctor` looks at everything that an NPU needs",
+    }
 }
 
 /// The server of this process and the devices that it gave.
@@ -34,7 +58,8 @@ struct Here {
 
 static HERE: Mutex<Option<Here>> = Mutex::new(None);
 
-/// NPU `index` of this machine, numbered from 0.
+/// NPU `index` of this machine, numbered from 0. Always the same device until [`close`], also after an
+/// operation failed and ended its session.
 ///
 /// # Errors
 /// See [`DeviceError`].
@@ -64,14 +89,25 @@ fn start() -> Result<Here, DeviceError> {
     // The server is this process: it may read the weights that this process may read.
     let options = ServeOptions::websocket(([127, 0, 0, 1], 0)).weights("/");
     let server = serve(options)?;
-    let devices = remote::connect(server.address(), server.token())?;
+    let devices = remote::connect(server.address(), server.token()).map_err(of_npu)?;
     Ok(Here {
         devices,
         _server: server,
     })
 }
 
+/// Here the device is no other program's.
+fn of_npu(error: ConnectError) -> DeviceError {
+    match error {
+        ConnectError::Device { index, reason, .. } => DeviceError::Unusable { index, reason },
+        other => other.into(),
+    }
+}
+
 /// Serves the NPUs of this machine to other programs, which [`connect`] to them.
+///
+/// Clients share the stream of a device: where the work of one fails on the device itself, on an index out of
+/// range say, the others lose what they have there too, are told so and connect anew.
 ///
 /// # Errors
 /// See [`DeviceError`].
@@ -82,9 +118,21 @@ pub fn serve(options: ServeOptions) -> Result<Server, DeviceError> {
     }
     for device in &devices {
         // What is wrong with it is said here and not by the first operation.
-        CannDevice::open(device.index())?;
+        CannDevice::open(device.index()).map_err(|error| opened(device.index(), error))?;
     }
     Ok(Server::start::<CannBackend>(devices, options)?)
+}
+
+fn opened(index: usize, error: burn_cann::backend::Error) -> DeviceError {
+    use burn_cann::backend::Error;
+    match error {
+        // These are not the device's.
+        Error::Setting { .. } | Error::NoDevice { .. } => error.into(),
+        of_device => DeviceError::Unusable {
+            index,
+            reason: of_device.to_string(),
+        },
+    }
 }
 
 /// The NPUs that a server elsewhere serves; its other devices are left out.
@@ -101,7 +149,8 @@ pub fn connect(
 }
 
 /// Stops the server of this process. Tensors on its devices are lost; a later [`device`] starts
-/// anew, which is also the way on after a device was lost.
+/// anew, which is also the way on after an operation failed. An NPU whose driver lost it stays lost for
+/// the process: [`device`] says so then.
 pub fn close() {
     let mut here = HERE.lock().unwrap_or_else(PoisonError::into_inner);
     drop(here.take());

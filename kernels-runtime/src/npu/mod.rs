@@ -19,7 +19,10 @@
 //! for. Everything that [`remote`](crate::remote) says of sessions and errors holds.
 //!
 //! Which operations run on the NPU and which on the host is told by [`burn_cann::backend::ops`];
-//! `BURN_CANN_FALLBACK=deny` makes the latter errors.
+//! [`fallbacks`] counts the latter, and `BURN_CANN_FALLBACK=deny` makes them errors.
+//!
+//! A child that a program forks after it asked for a device can't use it: neither the server's threads nor
+//! CANN come along.
 //!
 //! # Kernels
 //!
@@ -48,6 +51,7 @@ pub(crate) mod limits;
 pub(crate) mod refused;
 pub(crate) mod views;
 
+pub use burn_cann::backend::{Fallback, fallbacks, reset_fallbacks, set_fallback};
 pub use device::{DeviceError, close, connect, device, devices, serve};
 pub use refused::{NpuError, Refused};
 

@@ -110,7 +110,9 @@ impl FromStr for Address {
             };
         }
         let Some(rest) = text.strip_prefix("iroh://") else {
-            return Err(invalid("it starts with neither".to_owned()));
+            return Err(invalid(
+                "it starts neither with ws:// nor with iroh://".to_owned(),
+            ));
         };
         let (id, direct) = match rest.split_once('@') {
             Some((id, address)) => {

@@ -1,13 +1,15 @@
 //! A program's way to the devices of a server.
 
 use super::credential::{credential, unique};
-use super::hello::RELEASE;
+use super::hello::{Declaration, RELEASE};
 use super::ops;
 use super::table::{self, RemoteDevice};
 use super::wire::SCHEMA;
 use super::{Address, InvalidAddress};
 use burn::remote::RemoteHost;
 use burn::tensor::Device;
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
 
 /// Why a server's devices can't be had.
 #[derive(Debug, thiserror::Error)]
@@ -39,11 +41,21 @@ pub enum ConnectError {
     },
     /// What answers serves devices, but without this crate's kernels.
     #[error(
-        "{address} is no server of burn-kernels; start it with `kernels serve`, or reach its devices with Burn's `Device::remote_options`"
+        "{address} is no server of burn-kernels, or its device fails, which its log tells; start it with `kernels serve`, or reach its devices with Burn's `Device::remote_options`"
     )]
     NotOurs {
         /// Where the server is.
         address: Address,
+    },
+    /// The device can't even say what it is: it was lost, or its memory is full.
+    #[error("device {index} of {address} fails: {reason}")]
+    Device {
+        /// Where the server is.
+        address: Address,
+        /// The device's place in the server's list.
+        index: usize,
+        /// What is known of it.
+        reason: String,
     },
     /// Server and client would not compute the same.
     #[error(
@@ -66,6 +78,9 @@ pub enum ConnectError {
         source: burn::remote::ConnectError,
     },
 }
+
+/// The sessions that this process opened on a server of its own.
+static OWN: Mutex<BTreeSet<u64>> = Mutex::new(BTreeSet::new());
 
 /// The devices of a server, in its order. They are ordinary Burn devices.
 ///
@@ -99,19 +114,36 @@ fn device(
     };
     let handle = table::handle(&device).ok_or_else(not_ours)?;
     let session = unique();
-    let declared = ops::declaration(&handle, session).ok_or_else(not_ours)?;
-    if (declared.schema, declared.release.as_str()) != (SCHEMA, RELEASE) {
-        return Err(ConnectError::Release {
+    let declared = ops::declaration(&handle, session).map_err(|failed| match failed {
+        None => not_ours(),
+        Some(reason) => ConnectError::Device {
             address: address.clone(),
-            server: format!("{} (schema {})", declared.release, declared.schema),
-            client: format!("{RELEASE} (schema {SCHEMA})"),
-        });
+            index,
+            reason,
+        },
+    })?;
+    if super::sessions::is_here(session) {
+        let mut own = OWN.lock().unwrap_or_else(PoisonError::into_inner);
+        own.insert(session);
     }
+    of_one_release(address, &declared)?;
     let token = token.as_bytes().to_vec();
     let remote = RemoteDevice::new(address.clone(), index, declared, session, token);
     tracing::info!("connected to {remote}");
     table::enter(&device, remote);
     Ok(device)
+}
+
+/// Server and client would not compute the same, or not understand each other, otherwise.
+fn of_one_release(address: &Address, declared: &Declaration) -> Result<(), ConnectError> {
+    if (declared.schema, declared.release.as_str()) == (SCHEMA, RELEASE) {
+        return Ok(());
+    }
+    Err(ConnectError::Release {
+        address: address.clone(),
+        server: format!("{} (schema {})", declared.release, declared.schema),
+        client: format!("{RELEASE} (schema {SCHEMA})"),
+    })
 }
 
 fn explain(address: &Address, error: burn::remote::ConnectError) -> ConnectError {
@@ -132,14 +164,55 @@ fn explain(address: &Address, error: burn::remote::ConnectError) -> ConnectError
 /// there was none, if the server can't be asked any more, and for devices that [`connect`] did not
 /// give.
 ///
-/// Burn tells a client that its session ended, but not why.
+/// Burn tells a client that its session ended, but not why. A server elsewhere is asked in a new session;
+/// if it is gone, that takes as long as [`connect`] does.
 pub fn failure(device: &Device) -> Option<String> {
     let remote = table::entry(device)?;
-    // A server of this process needs not be asked.
+    let own = OWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_own = own.contains(&remote.session);
+    drop(own);
+    // A server of this process need not be asked, and may be gone.
     super::sessions::ending(remote.session).or_else(|| {
+        if is_own {
+            return None;
+        }
         let host = remote.address.host(credential(&remote.token, unique()));
         let options = Device::remote_options(&host).device_index(remote.index);
         let handle = table::handle(&options.init().ok()?)?;
         ops::failure(&handle, remote.session)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dispatch::DeviceKind;
+    use crate::remote::Identity;
+
+    #[test]
+    fn another_release_and_another_schema_are_refused() {
+        let address: Address = "ws://127.0.0.1:1".parse().unwrap();
+        let identity = Identity {
+            kind: DeviceKind::Cpu,
+            capability: 0,
+            name: String::new(),
+            facts: Vec::new(),
+        };
+        let same = Declaration::new(identity, &[]);
+        of_one_release(&address, &same).unwrap();
+        let release = Declaration {
+            release: "0.0.9".to_owned(),
+            ..same.clone()
+        };
+        let schema = Declaration {
+            schema: SCHEMA + 1,
+            ..same
+        };
+        for other in [release, schema] {
+            let said = of_one_release(&address, &other).unwrap_err().to_string();
+            for part in [&other.release, RELEASE, "use one release on both sides"] {
+                assert!(said.contains(part), "{said}");
+            }
+        }
+    }
 }

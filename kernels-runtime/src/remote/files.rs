@@ -40,20 +40,26 @@ pub(super) struct Stored {
 
 impl Files {
     /// # Errors
-    /// A folder that is not there.
-    pub(super) fn in_folders(folders: &[PathBuf]) -> std::io::Result<Self> {
-        let folders = folders.iter().map(std::fs::canonicalize);
+    /// The first that is not there or no folder, and what the system says.
+    pub(super) fn in_folders(folders: &[PathBuf]) -> Result<Self, (PathBuf, std::io::Error)> {
+        let real = |folder: &PathBuf| {
+            // The entries are not looked at, only that there could be some.
+            let real = std::fs::canonicalize(folder)
+                .and_then(|real| std::fs::read_dir(&real).map(|_| real));
+            real.map_err(|error| (folder.clone(), error))
+        };
         Ok(Self {
-            folders: folders.collect::<Result<_, _>>()?,
+            folders: folders.iter().map(real).collect::<Result<_, _>>()?,
             headers: Arc::default(),
         })
     }
 
     /// The file, without links and `..`, if it is in one of the folders. The answer for a file
-    /// elsewhere does not say whether there is one.
+    /// elsewhere does not say whether there is one. Of what is no plain file, opening a pipe would wait.
     fn allowed(&self, path: &str) -> Result<PathBuf, String> {
         let real = std::fs::canonicalize(path).ok();
         real.filter(|real| self.folders.iter().any(|folder| real.starts_with(folder)))
+            .filter(|real| real.is_file())
             .ok_or_else(|| {
                 format!("{path} is no file in the folders that the server reads weights from")
             })
@@ -222,7 +228,11 @@ mod tests {
             .join(other.file_name().unwrap())
             .join("b.safetensors");
         let absent = other.join("absent");
-        for path in [outside, around, allowed.join("link.safetensors"), absent] {
+        let link = allowed.join("link.safetensors");
+        // A folder is no file, and neither is a socket, which would wait or fail in its own way.
+        let socket = allowed.join("socket");
+        let _listening = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        for path in [outside, around, link, absent, allowed.clone(), socket] {
             let message = files.read(path.to_str().unwrap(), "w").unwrap_err();
             assert!(message.contains("is no file in the folders"), "{message}");
         }

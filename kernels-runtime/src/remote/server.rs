@@ -57,13 +57,16 @@ impl std::fmt::Debug for ServeOptions {
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// The address can't be listened on.
-    #[error("{address} can't be listened on: {source}")]
+    #[error("{address} can't be listened on: {source}; port 0 is a free one")]
     Listen {
         /// The address.
         address: SocketAddr,
         /// What the system says.
         source: std::io::Error,
     },
+    /// Clients dial an address over Iroh, and its port is none.
+    #[error("{0} can't be dialled: choose a port above 0 for Iroh")]
+    Port(SocketAddr),
     /// The token is empty, or ends as only the numbers of connections do.
     #[error(
         "the token is empty or ends in a zero byte and 16 characters; leave it out, and one is made"
@@ -72,9 +75,14 @@ pub enum ServeError {
     /// Serving without a token to others than this machine.
     #[error("{0} can be reached from elsewhere; without a token only loopback is served")]
     OpenToOthers(SocketAddr),
-    /// A folder of weights is not there.
-    #[error("the folders of weights can't be read: {0}")]
-    Weights(std::io::Error),
+    /// A folder of weights is not there, or is no folder.
+    #[error("the folder of weights {path} can't be read: {source}")]
+    Weights {
+        /// The folder.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
     /// The file of the server's identity can't be read or made.
     #[error("the identity in {path} can't be read or made: {source}")]
     Identity {
@@ -117,7 +125,8 @@ impl ServeOptions {
         })
     }
 
-    /// Over Iroh without relays: clients dial this address. It is listened on at every interface.
+    /// Over Iroh without relays: clients dial this address, whose port must be given. It is listened on at
+    /// every interface.
     pub fn iroh_at(address: impl Into<SocketAddr>) -> Self {
         Self::new(Way::Iroh {
             identity: None,
@@ -220,7 +229,8 @@ impl Server {
             declarations: devices.iter().zip(&identities).map(declare).collect(),
             open: Arc::clone(&open),
         };
-        let files = Files::in_folders(&options.weights).map_err(ServeError::Weights)?;
+        let files = Files::in_folders(&options.weights)
+            .map_err(|(path, source)| ServeError::Weights { path, source })?;
         let server = BackendServer::<B>::new(devices).with_custom_ops(kernels.finish(talk, files));
         let server = match options.way {
             Way::WebSocket { open: true, .. } => server.with_authorizer(AllowAll),
@@ -361,6 +371,9 @@ impl Way {
                 Ok((Address::WebSocket { host }, transport.into()))
             }
             Self::Iroh { identity, direct } => {
+                if let Some(address) = direct.filter(|address| address.port() == 0) {
+                    return Err(ServeError::Port(address));
+                }
                 let identity = match identity {
                     None => IrohIdentity::random(),
                     Some(path) => IrohIdentity::load_or_create(path).map_err(|source| {

@@ -5,9 +5,9 @@
 //! panic hook keeps what the panic said, and the client can ask for it in a new session.
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, Once, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 
 /// A session, on its thread.
 struct Session {
@@ -18,6 +18,7 @@ struct Session {
 impl Drop for Session {
     fn drop(&mut self) {
         self.open.fetch_sub(1, Ordering::Relaxed);
+        lock(&HERE).remove(&self.number);
     }
 }
 
@@ -30,10 +31,18 @@ const REMEMBERED: usize = 64;
 
 static ENDINGS: Mutex<VecDeque<(u64, String)>> = Mutex::new(VecDeque::new());
 
+/// The sessions that servers of this process run.
+static HERE: Mutex<BTreeSet<u64>> = Mutex::new(BTreeSet::new());
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Says that this thread is the one of session `number`, until it ends.
 pub(super) fn open(number: u64, open: &Arc<AtomicUsize>) {
     listen();
     open.fetch_add(1, Ordering::Relaxed);
+    lock(&HERE).insert(number);
     let session = Session {
         number,
         open: Arc::clone(open),
@@ -42,9 +51,14 @@ pub(super) fn open(number: u64, open: &Arc<AtomicUsize>) {
     SESSION.with_borrow_mut(|place| *place = Some(session));
 }
 
+/// Whether a server of this process runs the session.
+pub(super) fn is_here(number: u64) -> bool {
+    lock(&HERE).contains(&number)
+}
+
 /// What the last panic of a session of this process said.
 pub(super) fn ending(number: u64) -> Option<String> {
-    let endings = ENDINGS.lock().unwrap_or_else(PoisonError::into_inner);
+    let endings = lock(&ENDINGS);
     let mut newest = endings.iter().rev();
     newest
         .find(|(session, _)| *session == number)
@@ -70,7 +84,7 @@ fn listen() {
 }
 
 fn remember(number: u64, what: String) {
-    let mut endings = ENDINGS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut endings = lock(&ENDINGS);
     if endings.len() == REMEMBERED {
         endings.pop_front();
     }
@@ -89,6 +103,7 @@ mod tests {
             let session = scope.spawn(|| {
                 open(number, &count);
                 assert_eq!(count.load(Ordering::Relaxed), 1);
+                assert!(is_here(number));
                 panic!("out of memory: 7 bytes");
             });
             session.join().is_err()
@@ -96,6 +111,7 @@ mod tests {
         assert!(panicked);
         assert_eq!(ending(number).unwrap(), "out of memory: 7 bytes");
         assert_eq!(ending(number.wrapping_add(1)), None);
+        assert!(!is_here(number));
         assert_eq!(count.load(Ordering::Relaxed), 0);
     }
 }

@@ -12,14 +12,24 @@ use std::fmt;
 /// Raised when the order or meaning of what is sent changes.
 pub(super) const SCHEMA: u64 = 1;
 
-/// What arrived is not what this build sends.
+/// Why a handler does not do what it is asked for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}; client and server must be of one release")]
-pub(super) struct Malformed(String);
+pub(super) enum Malformed {
+    /// What arrived is not what this build sends.
+    #[error("{0}; client and server must be of one release")]
+    Message(String),
+    /// It was understood, and can't be done.
+    #[error("{0}")]
+    Request(String),
+}
 
 impl Malformed {
     pub(super) fn new(what: impl fmt::Display) -> Self {
-        Self(what.to_string())
+        Self::Message(what.to_string())
+    }
+
+    pub(super) fn request(why: impl fmt::Display) -> Self {
+        Self::Request(why.to_string())
     }
 }
 

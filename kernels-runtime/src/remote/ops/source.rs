@@ -56,12 +56,12 @@ pub(super) fn register<B: BackendIr>(registry: &mut CustomOpRegistry<B>, files: 
             let shape = Shape::from(call.scalars.numbers(rank)?);
             let missing = || Malformed::new("no result is asked for");
             let wanted = call.last_output().ok_or_else(missing)?.clone();
-            let data = files.read(&path, &name).map_err(Malformed::new)?;
+            let data = files.read(&path, &name).map_err(Malformed::request)?;
             if data.shape() != &shape || wanted.shape.num_elements() != shape.num_elements() {
-                return Err(Malformed::new(format_args!(
-                    "{path}: `{name}` is {:?} where the server is, not {shape:?} or {:?}",
-                    data.shape(),
-                    wanted.shape
+                return Err(Malformed::request(format_args!(
+                    "{path}: `{name}` has the shape {:?}, not {:?}",
+                    data.shape().as_slice(),
+                    shape.as_slice()
                 )));
             }
             let (bytes, _, dtype) = data.into_parts();
@@ -86,7 +86,8 @@ pub(in crate::remote) fn look(
     path: &str,
     name: &str,
 ) -> Result<Stored, String> {
-    let words = ask(device, LOOK, Writer::new().text(path).text(name))?;
+    let words = ask(device, LOOK, Writer::new().text(path).text(name))
+        .map_err(|unanswered| unanswered.to_string())?;
     let unreadable = || "the server's answer is not understood".to_owned();
     let answer = serde_json::from_str(&from_words(&words).ok_or_else(unreadable)?);
     match answer.map_err(|_| unreadable())? {

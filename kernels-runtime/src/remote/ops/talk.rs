@@ -11,8 +11,9 @@ use burn::backend::{
     BackendTensor, DeviceId, DeviceOps, DispatchAutodiffContext, DispatchTensor,
     DispatchTensorKind, Remote, RemoteDevice, Shape,
 };
-use burn::tensor::{DType, Int, Tensor, TensorData};
+use burn::tensor::{DType, ExecutionError, Int, Tensor, TensorData};
 use burn_remote::server::CustomOpRegistry;
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
@@ -56,10 +57,38 @@ fn words<B: BackendIr>(words: Vec<i32>, device: &B::Device) -> IntTensor<B> {
     B::int_from_data(TensorData::new(words, [WORDS]), device)
 }
 
-/// Opens a session under this number and asks what the device is; `None` if what answers is no
-/// server of ours.
-pub(in crate::remote) fn declaration(device: &RemoteDevice, session: u64) -> Option<Declaration> {
-    Declaration::from_words(&ask(device, DECLARE, Writer::new().number(session as usize)).ok()?)
+/// Why a question has no answer.
+#[derive(Debug)]
+pub(super) enum Unanswered {
+    /// The device can't give it, the server says.
+    Device(String),
+    /// The session ended, or what came is no answer.
+    Ended(String),
+}
+
+impl fmt::Display for Unanswered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Device(reason) | Self::Ended(reason) => f.write_str(reason),
+        }
+    }
+}
+
+/// Opens a session under this number and asks what the device is.
+///
+/// # Errors
+/// The device fails, with what is known of that; `None` if what answers is no server of ours.
+pub(in crate::remote) fn declaration(
+    device: &RemoteDevice,
+    session: u64,
+) -> Result<Declaration, Option<String>> {
+    match ask(device, DECLARE, Writer::new().number(session as usize)) {
+        Ok(words) => Declaration::from_words(&words).ok_or(None),
+        Err(Unanswered::Device(reason)) => Err(Some(reason)),
+        // A server of this process leaves what its session said. Another one can't be asked: its answer
+        // would come from the device too.
+        Err(Unanswered::Ended(_)) => Err(sessions::ending(session)),
+    }
 }
 
 /// What the last panic of a session said; `None` if it had none.
@@ -73,12 +102,17 @@ pub(super) fn ask(
     device: &RemoteDevice,
     op: &'static str,
     numbers: Writer,
-) -> Result<Vec<i32>, String> {
+) -> Result<Vec<i32>, Unanswered> {
     let output: Like = (Shape::new([WORDS]), DType::I32);
     let [answer] = exactly(send_to(device, op, Vec::new(), vec![output], numbers));
     let answer = Tensor::<1, Int>::from_dispatch(dispatch(BackendTensor::Int(answer)));
-    let data = answer.try_into_data().map_err(|error| error.to_string())?;
-    data.try_into_vec().map_err(|error| format!("{error:?}"))
+    let data = answer.try_into_data().map_err(|error| match error {
+        // So a backend's own words arrive.
+        ExecutionError::WithContext { reason } => Unanswered::Device(reason),
+        other => Unanswered::Ended(other.to_string()),
+    })?;
+    let words = data.try_into_vec();
+    words.map_err(|error| Unanswered::Ended(format!("{error:?}")))
 }
 
 pub(super) fn dispatch(tensor: BackendTensor<Remote>) -> DispatchTensor {
