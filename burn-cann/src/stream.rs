@@ -121,6 +121,19 @@ impl Stream {
         Ok(status == ACL_STREAM_STATUS_COMPLETE)
     }
 
+    /// Whether its work has failed, as far as is known without waiting. Who asks is told, so that the failure
+    /// is not left for others when the stream is dropped.
+    #[cfg(feature = "backend")]
+    pub(crate) fn has_failed(&self) -> bool {
+        let Err(error) = self.is_idle() else {
+            return self.0.reported.load(Ordering::Relaxed);
+        };
+        if !self.0.reported.swap(true, Ordering::Relaxed) {
+            tracing::error!(%error, "a stream's work failed");
+        }
+        true
+    }
+
     /// A mark behind the work so far.
     ///
     /// # Errors

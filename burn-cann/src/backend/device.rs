@@ -62,7 +62,8 @@ impl CannDevice {
         self.index.into()
     }
 
-    /// The stream that all operations on it run on.
+    /// The stream that operations on it run on. Once work on it has failed, which a stream tells for good,
+    /// tensors that are made anew are on another.
     ///
     /// # Errors
     ///
@@ -71,8 +72,10 @@ impl CannDevice {
         lock(&OPENED).stream(self.index)
     }
 
+    /// Where a tensor is that is made anew: on a stream whose work has not failed.
     pub(super) fn place(self) -> Result<Place> {
-        let stream = self.stream()?;
+        let (stream, _failed) = lock(&OPENED).sound(self.index)?;
+        // What failed is dropped after the lock: the last clone of a stream waits for its work.
         Ok(Place {
             device: self,
             stream,
@@ -181,5 +184,20 @@ impl Opened {
         let streams = self.streams.get_or_insert_default();
         streams.insert(index, stream.clone());
         Ok(stream)
+    }
+
+    /// The stream of a device, and the one before if its work has failed. Then there is a new one: a stream
+    /// tells a failure for good, and what comes next need not be of those who caused it. What was made on the
+    /// old one goes on to tell it.
+    fn sound(&mut self, index: u16) -> Result<(Stream, Option<Stream>)> {
+        let stream = self.stream(index)?;
+        if !stream.has_failed() {
+            return Ok((stream, None));
+        }
+        let fresh = stream.device().stream()?;
+        tracing::warn!(npu = index, "new tensors are on a new stream");
+        let streams = self.streams.get_or_insert_default();
+        streams.insert(index, fresh.clone());
+        Ok((fresh, Some(stream)))
     }
 }

@@ -42,7 +42,8 @@
 //! Burn's operations return no errors: what CANN refuses for good, such as want of memory, is a panic that
 //! names operation and cause. Work that fails after its call has returned is told by the next read
 //! and by [`sync`](burn_backend::Backend::sync), as an `ExecutionError`. Indices are of that kind: the device
-//! finds one that is out of range, where Flex panics at once; CANN does not say what it does then.
+//! finds one that is out of range, where Flex panics at once; CANN does not say what it does then. What was
+//! on the device before a failure goes on to tell it; tensors that are made after it are sound.
 //!
 //! # What this was run on
 //!

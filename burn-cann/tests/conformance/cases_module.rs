@@ -219,6 +219,7 @@ fn attention<B: Backend>(list: &mut Vec<Case<B>>) {
                 f::<B>(B::attention(heads(1, 5), heads(2, 5), heads(3, 5), Some(mask), None, plain)),
                 f::<B>(B::attention(
                     heads(1, 5), heads(2, 5), heads(3, 5), None, Some(c.f_of(5, &[2, 3, 5, 5])), plain)),
+                f::<B>(B::attention(heads(1, 5), heads(2, 0), heads(3, 0), None, None, plain)),
             ]
         };
     }

@@ -10,6 +10,8 @@ use crate::{DType, Tensor};
 
 /// Attention without a mask of the caller's, or causal.
 ///
+/// Without keys there is nothing to attend to, which gives zeros. They are not asked of CANN.
+///
 /// Burn gives zeros for a row of which everything is masked, and CANN does not say what it gives, so that
 /// masks which may have such rows are declined; so are what is added to scores and capped scores, which
 /// the operator does not compute in Burn's way.
@@ -20,12 +22,16 @@ pub(in super::super) fn flash(
     free: bool,
     options: &AttentionModuleOptions,
 ) -> Native<CannTensor> {
+    let ([batch, heads, queries, width], [_, _, keys, _]) = (query.sizes(), key.sizes()) else {
+        return Err(Declined::because("attention takes four dimensions"));
+    };
+    if let (0, [_, _, _, values]) = (*keys, value.sizes()) {
+        let shape = [*batch, *heads, *queries, *values];
+        return super::create::zeros(shape.into(), query.place.device, query.dtype);
+    }
     if !free || options.softcap.is_some() {
         return Err(Declined::because("a mask, bias or cap of the caller's"));
     }
-    let ([_, heads, queries, width], [_, _, keys, _]) = (query.sizes(), key.sizes()) else {
-        return Err(Declined::because("attention takes four dimensions"));
-    };
     let held = if options.is_causal {
         Some(future(query, *queries, *keys)?)
     } else {
