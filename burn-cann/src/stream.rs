@@ -141,6 +141,18 @@ impl Stream {
         Ok(status == ACL_STREAM_STATUS_COMPLETE)
     }
 
+    /// Remembers a failure of its work that is known without waiting, and logs it: who made the work may never
+    /// ask.
+    #[cfg(feature = "backend")]
+    pub(crate) fn look_for_failure(&self) {
+        if self.failure().is_none()
+            && let Err(error) = self.is_idle()
+        {
+            tracing::error!(%error, "a stream's work failed");
+            let _ = self.failed(error);
+        }
+    }
+
     /// A mark behind the work so far.
     ///
     /// # Errors

@@ -397,6 +397,38 @@ fn work_that_fails_on_the_device_is_told_by_reads() {
         });
 }
 
+/// Who comes after a failure need not have caused it: on a server, the next client.
+#[test]
+fn tensors_made_after_a_failure_are_sound() {
+    Scenario::new("tensors_made_after_a_failure_are_sound")
+        .leaks()
+        .run(|cann| {
+            backend::install(cann.clone());
+            let device = CannDevice::default();
+            let read = |tensor| read_sync(CannBackend::float_into_data(tensor));
+            for round in 0..3 {
+                let old = tensor(&[1.0, 2.0]);
+                let places = CannBackend::int_from_data(TensorData::from([0i32, 7]), &device);
+                let lost = CannBackend::float_select(old.clone(), 0, places);
+                // Told by a read, by waiting, or by nobody.
+                match round {
+                    0 => assert!(read(lost.clone()).is_err()),
+                    1 => assert!(CannBackend::sync(&device).is_err()),
+                    _ => while matches!(old.stream().is_idle(), Ok(false)) {},
+                }
+                let new = tensor(&[5.0, 6.0]);
+                assert_eq!(data(new.clone()), [5.0, 6.0]);
+                CannBackend::sync(&device).unwrap();
+                // What was there before is told as lost, and what is made of it.
+                read(old.clone()).unwrap_err();
+                read(CannBackend::float_add(old.clone(), new.clone())).unwrap_err();
+                read(CannBackend::float_add(new.clone(), lost)).unwrap_err();
+                assert_eq!(data(new), [5.0, 6.0]);
+            }
+            backend::close();
+        });
+}
+
 #[test]
 fn a_function_that_the_toolkit_lacks_is_the_host_s_to_do() {
     Scenario::new("a_function_that_the_toolkit_lacks_is_the_host_s_to_do")

@@ -82,8 +82,17 @@ impl CannDevice {
         Ok(stream.synchronise()?)
     }
 
+    /// Where a tensor is that is made anew: on a stream whose work has not failed.
     pub(super) fn place(self) -> Result<Place> {
-        let stream = self.stream()?;
+        let mut opened = lock(&OPENED);
+        if let Some(stream) = opened.current(self.index) {
+            // Who comes after a failure need not have caused it: it may be another client's.
+            stream.look_for_failure();
+        }
+        let (stream, failed) = opened.stream(self.index)?;
+        drop(opened);
+        // Outside the lock, as in `close`.
+        drop(failed);
         Ok(Place {
             device: self,
             stream,

@@ -43,8 +43,8 @@
 //! names operation and cause. Work that fails after its call has returned is told by the next read
 //! and by [`sync`](burn_backend::Backend::sync), as an `ExecutionError`. Indices are of that kind: the device
 //! finds one that is out of range, where Flex panics at once; CANN does not say what it does then. After such
-//! a failure was told, operations on the device's tensors of before are errors; new tensors are on a new
-//! stream.
+//! a failure, operations on the device's tensors of before are errors; tensors that are made anew are on a
+//! new stream, and sound.
 //!
 //! # What this was run on
 //!

@@ -219,6 +219,11 @@ fn attention<B: Backend>(list: &mut Vec<Case<B>>) {
                 f::<B>(B::attention(heads(1, 5), heads(2, 5), heads(3, 5), Some(mask), None, plain)),
                 f::<B>(B::attention(
                     heads(1, 5), heads(2, 5), heads(3, 5), None, Some(c.f_of(5, &[2, 3, 5, 5])), plain)),
+                f::<B>(B::attention(heads(1, 5), heads(2, 0), heads(3, 0), None, None, plain)),
+                // Pairs of heads share keys and values.
+                f::<B>(B::attention(
+                    c.f_of(1, &[2, 6, 4, 8]), heads(2, 5), heads(3, 5), None,
+                    Some(c.f_of(5, &[2, 6, 4, 5])), causal)),
             ]
         };
     }

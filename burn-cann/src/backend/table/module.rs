@@ -106,6 +106,7 @@ operations! {
         let free = mask.is_none() && attn_bias.is_none();
         let found = flash(&query, &key, &value, free, &options);
         fallback::accepted(&statics::attention, found).unwrap_or_else(|_| {
+            let [key, value] = [key, value].map(|shared| per_head(shared, &query));
             attention_fallback::<CannBackend>(query, key, value, mask, attn_bias, options)
         })
     };

@@ -31,15 +31,13 @@ pub fn decide(platform: &Platform, state: &State<&Spec>, gradient: &Spec) -> Res
         moment_1,
         moment_2,
     } = *state;
-    let moments = [("moment_1", moment_1), ("moment_2", moment_2)];
-    let [first, second] = moments;
-    let dtype = one_float(&[
-        ("parameter", parameter),
-        first,
-        second,
+    let others = [
+        ("moment_1", moment_1),
+        ("moment_2", moment_2),
         ("gradient", gradient),
-    ])?;
-    for (name, spec) in [first, second, ("gradient", gradient)] {
+    ];
+    let dtype = one_float(("parameter", parameter), others)?;
+    for (name, spec) in others {
         shaped(name, spec, parameter.shape())?;
     }
     // What is written lies one element after the other, or is copied so.
