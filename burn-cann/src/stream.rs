@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use cann_sys::runtime::{ACL_STREAM_STATUS_COMPLETE, aclrtStreamStatus};
 use cann_sys::types::aclrtStream;
@@ -31,8 +31,8 @@ struct StreamInner {
     kept: Mutex<VecDeque<Kept>>,
     /// Streams whose work this one's builds on, since it was last waited for.
     upstream: Mutex<Vec<Weak<StreamInner>>>,
-    /// Whether somebody was told that its work failed.
-    reported: AtomicBool,
+    /// How its work failed, as somebody was told.
+    failure: OnceLock<Error>,
 }
 
 struct Kept {
@@ -75,7 +75,7 @@ impl Stream {
             handle,
             kept: Mutex::default(),
             upstream: Mutex::default(),
-            reported: AtomicBool::new(false),
+            failure: OnceLock::new(),
         })))
     }
 
@@ -93,7 +93,7 @@ impl Stream {
     pub fn synchronise(&self) -> Result<()> {
         self.0.device.enter()?;
         if let Err(error) = self.0.synchronise() {
-            self.0.reported.store(true, Ordering::Relaxed);
+            let _ = self.0.failure.set(error.clone());
             return Err(error);
         }
         self.0.let_go()?;
@@ -119,6 +119,12 @@ impl Stream {
         // SAFETY: the stream lives, and there is a place for the answer.
         unsafe { call!(cann, runtime.aclrtStreamQuery(self.0.handle.0, &mut status)) }?;
         Ok(status == ACL_STREAM_STATUS_COMPLETE)
+    }
+
+    /// Whether somebody was told that its work failed, which it will tell for ever.
+    #[cfg(feature = "backend")]
+    pub(crate) fn is_known_to_have_failed(&self) -> bool {
+        self.0.failure.get().is_some()
     }
 
     /// A mark behind the work so far.
@@ -179,7 +185,9 @@ impl Stream {
         self.0.device.allocate(bytes, self)
     }
 
-    /// Hands work to the stream that uses `memory`: behind what other streams do with it.
+    /// Hands work to the stream that uses `memory`: behind what other streams do with it. None is taken after
+    /// a failure that somebody was told, nor on what was used last where there was one: who asks for the
+    /// result need not ask for the failure, which another may have been told.
     pub(crate) fn submit<R>(
         &self,
         memory: &[&Memory],
@@ -188,6 +196,7 @@ impl Stream {
         for memory in memory {
             self.same_device("a tensor", memory.device())?;
         }
+        self.0.go_on()?;
         self.0.device.enter()?;
         // Streams that memory has left are dropped after the lock: the last clone waits for its work.
         let mut left = Vec::new();
@@ -206,6 +215,7 @@ impl Stream {
         if *last == *self {
             return Ok(());
         }
+        last.0.go_on()?;
         let mark = RawEvent::new(self.0.device.cann(), false)?;
         mark.record(last.0.handle.0)?;
         mark.hold_back(self.0.handle.0)?;
@@ -250,6 +260,10 @@ impl Stream {
 }
 
 impl StreamInner {
+    fn go_on(&self) -> Result<()> {
+        self.failure.get().cloned().map_or(Ok(()), Err)
+    }
+
     fn synchronise(&self) -> Result<()> {
         self.device.cann().count_wait();
         // SAFETY: the stream lives, and its context is current.
@@ -287,7 +301,7 @@ impl Drop for StreamInner {
     fn drop(&mut self) {
         if let Err(error) = self.close() {
             tracing::error!(%error, "a stream's work failed; what it held is lost");
-            if !self.reported.load(Ordering::Relaxed) {
+            if self.failure.get().is_none() {
                 self.device.leave_failure(error);
             }
             lock(self.device.pool()).stream_lost(self.id);

@@ -62,13 +62,17 @@ impl CannDevice {
         self.index.into()
     }
 
-    /// The stream that all operations on it run on.
+    /// The stream that all operations on it run on. A new one takes its place once it was told that work on
+    /// it failed: a stream tells its first failure for ever, and other users of the device go on.
     ///
     /// # Errors
     ///
     /// As [`CannDevice::open`].
     pub fn stream(&self) -> Result<Stream> {
-        lock(&OPENED).stream(self.index)
+        let (stream, failed) = lock(&OPENED).stream(self.index)?;
+        // Outside the lock: the last clone of a stream waits for its work.
+        drop(failed);
+        Ok(stream)
     }
 
     pub(super) fn place(self) -> Result<Place> {
@@ -162,13 +166,14 @@ impl Opened {
         }
     }
 
-    fn stream(&mut self, index: u16) -> Result<Stream> {
-        if let Some(stream) = self
+    /// The stream of a device, and the one whose place it takes.
+    fn stream(&mut self, index: u16) -> Result<(Stream, Option<Stream>)> {
+        let known = self
             .streams
             .as_ref()
-            .and_then(|streams| streams.get(&index))
-        {
-            return Ok(stream.clone());
+            .and_then(|streams| streams.get(&index));
+        if let Some(stream) = known.filter(|stream| !stream.is_known_to_have_failed()) {
+            return Ok((stream.clone(), None));
         }
         fallback::fallback()?;
         let cann = self.cann()?;
@@ -179,7 +184,7 @@ impl Opened {
         }
         let stream = Device::open(&cann, index.into())?.stream()?;
         let streams = self.streams.get_or_insert_default();
-        streams.insert(index, stream.clone());
-        Ok(stream)
+        let failed = streams.insert(index, stream.clone());
+        Ok((stream, failed))
     }
 }
