@@ -366,34 +366,56 @@ fn work_that_fails_on_the_device_is_told_by_reads() {
         .run(|cann| {
             backend::install(cann.clone());
             let device = CannDevice::default();
-            let x = tensor(&[1.0, 2.0]);
-            let places = CannBackend::int_from_data(TensorData::from([0i32, 7]), &device);
-            let y = CannBackend::float_select(x.clone(), 0, places);
-            let z = CannBackend::float_add(y.clone(), y);
-            let error = read_sync(CannBackend::float_into_data(z))
-                .unwrap_err()
-                .to_string();
-            assert!(error.contains("can't be read from Npu(0)"), "{error}");
+            let z = fails(&device);
             let error = CannBackend::sync(&device).unwrap_err().to_string();
             assert!(error.contains("did not finish its work"), "{error}");
-            // What was made before is not to be relied on, alone or with something new.
-            let new = tensor(&[5.0, 6.0]);
-            for fails in [
-                panics(|| CannBackend::float_add(x.clone(), x.clone())),
-                panics(|| CannBackend::float_add(x.clone(), new.clone())),
-                panics(|| CannBackend::float_add(new.clone(), x.clone())),
-            ] {
-                assert!(fails.contains("float_add on the NPU"), "{fails}");
-                assert!(fails.contains("work that failed before"), "{fails}");
-                assert!(fails.contains("out of range"), "{fails}");
+            for _ in 0..2 {
+                let error = read_sync(CannBackend::float_into_data(z.clone()))
+                    .unwrap_err()
+                    .to_string();
+                assert!(error.contains("can't be read from Npu(0)"), "{error}");
             }
-            assert!(read_sync(CannBackend::float_into_data(x)).is_err());
-            // The device itself is not lost, nor what is made from now on.
-            assert_eq!(data(CannBackend::float_add(new.clone(), new)), [10.0, 12.0]);
-            CannBackend::sync(&device).unwrap();
+            drop(z);
             backend::close();
+        });
+}
+
+/// What comes of an index out of range.
+fn fails(device: &CannDevice) -> CannTensor {
+    let places = CannBackend::int_from_data(TensorData::from([0i32, 7]), device);
+    let y = CannBackend::float_select(tensor(&[1.0, 2.0]), 0, places);
+    CannBackend::float_add(y.clone(), y)
+}
+
+/// A stream tells its failure for ever, so that the device gets another; only what was on the failed one is lost.
+#[test]
+fn after_work_that_failed_the_device_goes_on() {
+    Scenario::new("after_work_that_failed_the_device_goes_on")
+        .leaks()
+        .run(|cann| {
             backend::install(cann.clone());
+            let device = CannDevice::default();
+            for round in 0..3 {
+                let before = tensor(&[1.0, 2.0]);
+                let failed = fails(&device);
+                let read = |tensor: CannTensor| read_sync(CannBackend::float_into_data(tensor));
+                read(failed.clone()).unwrap_err();
+
+                let fresh = tensor(&[3.0, 4.0]);
+                CannBackend::sync(&device).unwrap();
+                let sum = CannBackend::float_add(fresh.clone(), fresh.clone());
+                assert_eq!(data(sum), [6.0, 8.0], "round {round}");
+                // What was on the failed stream is of no use, however it is asked for.
+                for (a, b) in [(&fresh, &failed), (&failed, &fresh), (&before, &before)] {
+                    let text = panics(|| CannBackend::float_add(a.clone(), b.clone()));
+                    assert!(text.contains("float_add on the NPU"), "{text}");
+                    assert!(text.contains("work that failed before"), "{text}");
+                    assert!(text.contains("out of range"), "{text}");
+                }
+                read(before).unwrap_err();
+            }
             assert_eq!(data(tensor(&[5.0])), [5.0]);
+            backend::close();
         });
 }
 

@@ -1,8 +1,9 @@
 //! The types that operators compute in, and the conversions from and to a tensor's.
 //!
 //! f16, bf16 and f32 are computed in f32, f64 in itself, integers and truth values in i64. A conversion
-//! rounds once, to nearest and ties to even; floats become integers by truncation and saturate at the
-//! ends of i64, of which narrower integers keep the low bits; everything but zero is true.
+//! rounds once, to nearest and ties to even; floats become integers by truncation and saturate at the ends
+//! of the integers' type, as the processor's conversions do, and what is not a number becomes 0; of integers
+//! narrower ones keep the low bits; everything but zero is true.
 
 use cann_sys::meta::*;
 use half::{bf16, f16};
@@ -21,13 +22,17 @@ pub(crate) trait Number: Copy + PartialOrd + Send + Sync + 'static {
     fn to_f32(self) -> f32;
     fn to_f64(self) -> f64;
     fn to_i64(self) -> i64;
+    /// Whether it may have a fraction.
+    const IS_FLOAT: bool;
     /// Whether it counts as true.
     fn is_true(self) -> bool;
 }
 
 macro_rules! number {
-    ($type:ty, half: $half:ident, true: $value:ident => $truth:expr) => {
+    ($type:ty, half: $half:ident, float: $float:literal, true: $value:ident => $truth:expr) => {
         impl Number for $type {
+            const IS_FLOAT: bool = $float;
+
             fn from_f32(value: f32) -> Self {
                 value as Self
             }
@@ -88,9 +93,9 @@ impl IntoHalf for i64 {
     }
 }
 
-number!(f32, half: from_f32, true: value => value != 0.0);
-number!(f64, half: from_f64, true: value => value != 0.0);
-number!(i64, half: from_f64, true: value => value != 0);
+number!(f32, half: from_f32, float: true, true: value => value != 0.0);
+number!(f64, half: from_f64, float: true, true: value => value != 0.0);
+number!(i64, half: from_f64, float: false, true: value => value != 0);
 
 /// Runs `$body` with `$number` as the type that operators compute in for a dtype.
 macro_rules! by_number {
@@ -154,7 +159,11 @@ impl Tensor {
         macro_rules! integers {
             ($type:ty) => {
                 self.write(memory, values, |value: T| {
-                    (value.to_i64() as $type).to_ne_bytes()
+                    let kept = match T::IS_FLOAT {
+                        true => value.to_f64() as $type,
+                        false => value.to_i64() as $type,
+                    };
+                    kept.to_ne_bytes()
                 })
             };
         }

@@ -119,7 +119,19 @@ pub fn special<B: Backend>() -> Vec<Case<B>> {
         softmax log_softmax);
     cases! { list: B;
         float_powf_scalar: |c| vec![f::<B>(B::float_powf_scalar(c.f_special(), S))];
-        float_clamp: |c| vec![f::<B>(B::float_clamp(c.f_special(), Scalar::Float(-1.0), S))];
+        float_clamp: |c| {
+            let clamp = |low, high| f::<B>(B::float_clamp(c.f_special(), low, high));
+            let none = Scalar::Float(f64::NAN);
+            vec![clamp(Scalar::Float(-1.0), S), clamp(none, S), clamp(S, none), clamp(none, none)]
+        };
+        float_clamp_min: |c| vec![f::<B>(B::float_clamp_min(c.f_special(), Scalar::Float(f64::NAN)))];
+        float_clamp_max: |c| vec![f::<B>(B::float_clamp_max(c.f_special(), Scalar::Float(f64::NAN)))];
+        float_into_int: |c| {
+            let values = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 3e9, -3e9, 4e4, -4e4, 300.7, -200.2, -0.9];
+            let [x, y, z] = c.shape();
+            let types = [IntDType::I64, IntDType::I32, IntDType::I16, IntDType::I8, IntDType::U8];
+            types.map(|int| i::<B>(B::float_into_int(c.f_values(&values, &[x, y, z]), int))).into()
+        };
         float_sort: |c| (0..3).map(|dim| f::<B>(B::float_sort(c.f_special(), dim, dim == 1))).collect();
         float_topk: |c| vec![f::<B>(B::float_topk(c.f_special(), 2, 2))];
         float_argmax: |c| (0..3).map(|dim| i::<B>(B::float_argmax(c.f_special(), dim, c.int))).collect();

@@ -66,14 +66,39 @@ pub(in super::super) fn same_by(
     move |x, value| compare_by(operator)(x, value, x.dtype)
 }
 
+/// At least, or at most, a bound.
+pub(in super::super) fn bounded(
+    operator: BinaryScalar,
+) -> impl Fn(&CannTensor, BurnScalar) -> Native<CannTensor> {
+    move |x, bound| match is_no_number(x, bound) {
+        true => no_numbers(x),
+        false => by(operator)(x, bound),
+    }
+}
+
 /// At least `low` and at most `high`.
 pub(in super::super) fn clamp(
     x: &CannTensor,
     low: BurnScalar,
     high: BurnScalar,
 ) -> Native<CannTensor> {
+    if [low, high].into_iter().any(|bound| is_no_number(x, bound)) {
+        return no_numbers(x);
+    }
     let (low, high) = (scalar(low, x.dtype)?, scalar(high, x.dtype)?);
     Ok(x.with(elementwise::clamp(x.on(), &x.tensor, low, high)?))
+}
+
+/// Whether the bound of a tensor of floats is not a number. Then Burn asks for no numbers, and CANN does not
+/// say what its operators give.
+fn is_no_number(x: &CannTensor, bound: BurnScalar) -> bool {
+    x.dtype.is_float() && bound.elem::<f64>().is_nan()
+}
+
+/// As large as `x`, all not a number.
+fn no_numbers(x: &CannTensor) -> Native<CannTensor> {
+    let filled = create::full(x.on(), x.tensor.dtype(), x.sizes(), f64::NAN)?;
+    Ok(x.with(filled))
 }
 
 /// `value` where the mask is true, else the tensor.

@@ -31,8 +31,8 @@ operations! {
     fn float_repeat_dim(tensor: Float, dim: usize, times: usize) -> Float = native(copy::repeat_dim);
     fn float_add(lhs: Float, rhs: Float) -> Float = native(two(Binary::Add));
     fn float_add_scalar(lhs: Float, rhs: Scalar) -> Float = native(by(BinaryScalar::Add));
-    fn float_clamp_min(tensor: Float, min: Scalar) -> Float = native(by(BinaryScalar::ClampMin));
-    fn float_clamp_max(tensor: Float, max: Scalar) -> Float = native(by(BinaryScalar::ClampMax));
+    fn float_clamp_min(tensor: Float, min: Scalar) -> Float = native(bounded(BinaryScalar::ClampMin));
+    fn float_clamp_max(tensor: Float, max: Scalar) -> Float = native(bounded(BinaryScalar::ClampMax));
     fn float_clamp(tensor: Float, min: Scalar, max: Scalar) -> Float = native(elementwise::clamp);
     fn float_sub(lhs: Float, rhs: Float) -> Float = native(two(Binary::Sub));
     fn float_sub_scalar(lhs: Float, rhs: Scalar) -> Float = native(by(BinaryScalar::Sub));

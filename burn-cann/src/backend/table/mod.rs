@@ -68,7 +68,9 @@ mod prelude {
     pub(super) use super::super::device::CannDevice;
     pub(super) use super::super::host::Operand;
     pub(super) use super::super::native::attention::{flash, per_head};
-    pub(super) use super::super::native::elementwise::{by, compare, compare_by, one, two};
+    pub(super) use super::super::native::elementwise::{
+        bounded, by, compare, compare_by, one, two,
+    };
     pub(super) use super::super::native::*;
     pub(super) use super::super::operation::Operation;
     pub(super) use super::super::tensor::{CannQTensor, CannTensor};
