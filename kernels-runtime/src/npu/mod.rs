@@ -21,6 +21,9 @@
 //! Which operations run on the NPU and which on the host is told by [`burn_cann::backend::ops`];
 //! [`fallbacks`] counts the latter, and `BURN_CANN_FALLBACK=deny` makes them errors.
 //!
+//! Data of 1 GiB and more crosses the socket in slices only (see [`remote`](crate::remote)); on the device
+//! tensors have any size.
+//!
 //! A child that a program forks after it asked for a device can't use it: neither the server's threads nor
 //! CANN come along.
 //!

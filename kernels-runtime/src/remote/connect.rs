@@ -7,7 +7,7 @@ use super::table::{self, RemoteDevice};
 use super::wire::SCHEMA;
 use super::{Address, InvalidAddress};
 use burn::remote::RemoteHost;
-use burn::tensor::Device;
+use burn::tensor::{Device, ExecutionError};
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
@@ -160,9 +160,13 @@ fn explain(address: &Address, error: burn::remote::ConnectError) -> ConnectError
     }
 }
 
-/// Why the session of a device failed: what the last panic on the server's side said. `None` if
-/// there was none, if the server can't be asked any more, and for devices that [`connect`] did not
-/// give.
+/// What is said of a session that ended while all was well with its operations.
+const CLOSED: &str = "no operation failed, and the session is closed: its server stopped or can't be reached, \
+     or a tensor of 1 GiB or more was to cross the connection, which Burn does not send: move it in slices";
+
+/// Why the session of a device failed: what the last panic on the server's side said, or what its
+/// unfinished work failed with. `None` if it goes on, which is waited for, and for devices that
+/// [`connect`] did not give.
 ///
 /// Burn tells a client that its session ended, but not why. A server elsewhere is asked in a new session;
 /// if it is gone, that takes as long as [`connect`] does.
@@ -172,15 +176,20 @@ pub fn failure(device: &Device) -> Option<String> {
     let is_own = own.contains(&remote.session);
     drop(own);
     // A server of this process need not be asked, and may be gone.
-    super::sessions::ending(remote.session).or_else(|| {
-        if is_own {
-            return None;
-        }
-        let host = remote.address.host(credential(&remote.token, unique()));
-        let options = Device::remote_options(&host).device_index(remote.index);
-        let handle = table::handle(&options.init().ok()?)?;
-        ops::failure(&handle, remote.session)
+    let why = super::sessions::ending(remote.session);
+    why.or_else(|| match device.sync() {
+        Ok(()) => None,
+        Err(ExecutionError::WithContext { reason }) => Some(reason),
+        Err(_) if is_own => Some(CLOSED.to_owned()),
+        Err(_) => Some(ask_why(&remote).unwrap_or_else(|| CLOSED.to_owned())),
     })
+}
+
+fn ask_why(remote: &RemoteDevice) -> Option<String> {
+    let host = remote.address.host(credential(&remote.token, unique()));
+    let options = Device::remote_options(&host).device_index(remote.index);
+    let handle = table::handle(&options.init().ok()?)?;
+    ops::failure(&handle, remote.session)
 }
 
 #[cfg(test)]

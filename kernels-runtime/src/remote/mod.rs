@@ -29,6 +29,10 @@
 //! * **Errors.** An operation that panics on the server, ours or one of Burn's, ends the device's
 //!   session: reads fail from then on, none hangs. Burn tells a client no more; [`failure`] asks
 //!   the server why, and [`connect`] gives new devices. What was on the old ones is lost.
+//!   The server itself ends where an operation on its *processor* wants more memory than there is, since Rust
+//!   aborts then; of a device it is an error as any other.
+//! * **Size.** Burn sends at most 1 GiB at once: larger tensors are made on the device, read by the server
+//!   ([`load_tensor`]), or moved in slices. One that is sent whole ends the session.
 //! * **Memory** of a client that ends or dies is freed by the server.
 
 mod address;
