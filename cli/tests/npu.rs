@@ -219,9 +219,10 @@ fn a_lost_device_is_an_error_that_says_so() {
                 "{said}"
             );
             npu::close();
-            // All are opened, so that the others are not to be had either.
-            for index in [0, 1] {
-                let said = npu::device(index).unwrap_err().to_string();
+            for said in [
+                npu::device(0).unwrap_err().to_string(),
+                npu::devices().unwrap_err().to_string(),
+            ] {
                 for part in [
                     "NPU 0 fails",
                     "507010",
@@ -232,6 +233,9 @@ fn a_lost_device_is_an_error_that_says_so() {
                 }
                 assert!(!said.contains("ws://"), "{said}");
             }
+            // Only the device that is asked for is opened.
+            let other = npu::device(1).unwrap();
+            assert_eq!(read(Tensor::ones([2], &other) + 1.0).unwrap(), [2.0; 2]);
         });
     }
 }

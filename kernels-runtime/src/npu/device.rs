@@ -2,10 +2,11 @@
 
 use crate::dispatch::DeviceKind;
 use crate::remote::{
-    self, Address, ConnectError, InvalidAddress, ServeError, ServeOptions, Server,
+    self, Address, ConnectError, Host, InvalidAddress, ServeError, ServeOptions, Server,
 };
 use burn::tensor::Device;
 use burn_cann::backend::{CannBackend, CannDevice};
+use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 /// Why there is no NPU.
@@ -18,7 +19,7 @@ pub enum DeviceError {
     /// CANN is there and counts no device.
     #[error("CANN counts no NPU on this machine; see `npu-smi info` and ASCEND_RT_VISIBLE_DEVICES")]
     NoDevices,
-    /// An NPU that CANN counts and that does not work. All are opened, whichever is asked for.
+    /// An NPU that CANN counts and that does not work.
     #[error("NPU {index} fails: {reason}; ASCEND_RT_VISIBLE_DEVICES can leave it out")]
     Unusable {
         /// Its number.
@@ -49,25 +50,25 @@ fn advice(error: &burn_cann::backend::Error) -> &'static str {
     }
 }
 
-/// The server of this process and the devices that it gave.
+/// The server of this process and the devices that it gave, by their numbers.
 struct Here {
     // Dropped after the devices, which say nothing when they go.
-    devices: Vec<Device>,
-    _server: Server,
+    given: BTreeMap<usize, Device>,
+    server: Server,
+    /// How many devices there are.
+    count: usize,
 }
 
 static HERE: Mutex<Option<Here>> = Mutex::new(None);
 
 /// NPU `index` of this machine, numbered from 0. Always the same device until [`close`], also after an
-/// operation failed and ended its session.
+/// operation failed and ended its session. The others are not opened.
 ///
 /// # Errors
 /// See [`DeviceError`].
 pub fn device(index: usize) -> Result<Device, DeviceError> {
-    let devices = devices()?;
-    let count = u32::try_from(devices.len()).unwrap_or(u32::MAX);
-    let device = devices.into_iter().nth(index);
-    Ok(device.ok_or(burn_cann::backend::Error::NoDevice { index, count })?)
+    let mut here = HERE.lock().unwrap_or_else(PoisonError::into_inner);
+    give(started(&mut here)?, index)
 }
 
 /// The NPUs of this machine. All are opened.
@@ -76,24 +77,44 @@ pub fn device(index: usize) -> Result<Device, DeviceError> {
 /// See [`DeviceError`].
 pub fn devices() -> Result<Vec<Device>, DeviceError> {
     let mut here = HERE.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(here) = here.as_ref() {
-        return Ok(here.devices.clone());
+    let here = started(&mut here)?;
+    (0..here.count).map(|index| give(here, index)).collect()
+}
+
+/// The server of this process, which is started if there is none.
+fn started(here: &mut Option<Here>) -> Result<&mut Here, DeviceError> {
+    if here.is_none() {
+        *here = Some(start()?);
     }
-    let started = start()?;
-    let devices = started.devices.clone();
-    *here = Some(started);
-    Ok(devices)
+    Ok(here.as_mut().expect("it was started"))
 }
 
 fn start() -> Result<Here, DeviceError> {
+    let devices = CannDevice::all()?;
+    if devices.is_empty() {
+        return Err(DeviceError::NoDevices);
+    }
+    let count = devices.len();
     // The server is this process: it may read the weights that this process may read.
     let options = ServeOptions::websocket(([127, 0, 0, 1], 0)).weights("/");
-    let server = serve(options)?;
-    let devices = remote::connect(server.address(), server.token()).map_err(of_npu)?;
+    let server = Server::start_unopened::<CannBackend>(devices, options, CannBackend::kernels)?;
     Ok(Here {
-        devices,
-        _server: server,
+        given: BTreeMap::new(),
+        server,
+        count,
     })
+}
+
+fn give(here: &mut Here, index: usize) -> Result<Device, DeviceError> {
+    if let Some(device) = here.given.get(&index) {
+        return Ok(device.clone());
+    }
+    // What is wrong with it is said here and not by the first operation.
+    CannDevice::open(index).map_err(|error| opened(index, error))?;
+    let (address, token) = (here.server.address(), here.server.token());
+    let device = remote::connect_to(address, token, index).map_err(of_npu)?;
+    here.given.insert(index, device.clone());
+    Ok(device)
 }
 
 /// Here the device is no other program's.
@@ -104,7 +125,7 @@ fn of_npu(error: ConnectError) -> DeviceError {
     }
 }
 
-/// Serves the NPUs of this machine to other programs, which [`connect`] to them.
+/// Serves the NPUs of this machine to other programs, which [`connect`] to them. All are opened.
 ///
 /// Clients share the stream of a device: where the work of one fails on the device itself, on an index out of
 /// range say, the others lose what they have there too, are told so and connect anew.

@@ -101,6 +101,17 @@ pub fn connect(
     devices.collect()
 }
 
+/// One of a server's devices: the others are not asked anything.
+#[cfg(feature = "npu")]
+pub(crate) fn connect_to(
+    address: &Address,
+    token: &str,
+    index: usize,
+) -> Result<Device, ConnectError> {
+    let host = address.host(credential(token.as_bytes(), unique()));
+    device(address, &host, index, token)
+}
+
 fn device(
     address: &Address,
     host: &RemoteHost,

@@ -57,6 +57,8 @@ pub use ops::Kernels;
 pub use server::{ServeError, ServeOptions, Server, serve};
 pub use table::{RemoteDevice, describe};
 
+#[cfg(feature = "npu")]
+pub(crate) use connect::connect_to;
 pub(crate) use table::place;
 #[cfg(feature = "npu")]
 pub(crate) use table::with_platform;

@@ -2,10 +2,7 @@
 
 use super::credential::{Token, random_token};
 use super::files::Files;
-use super::hello::Declaration;
-use super::ops::Talk;
 use super::{Address, Host, Identity, Kernels};
-use burn::backend::DeviceOps;
 use burn::server::telemetry::TelemetryProbe;
 use burn::server::{
     AllowAll, IrohIdentity, IrohRelays, IrohTransport, TokenAuthorizer, Transport,
@@ -213,25 +210,33 @@ impl Server {
         kernels: impl FnOnce(Kernels<B>) -> Kernels<B>,
     ) -> Result<Self, ServeError> {
         let devices: Vec<B::Device> = devices.into_iter().collect();
+        let identities: Vec<_> = devices.iter().map(B::identity).collect();
+        let mut server = Self::start_unopened::<B>(devices, options, kernels)?;
+        for identity in &identities {
+            let address = server.address();
+            tracing::info!("{} {} is served at {address}", identity.kind, identity.name);
+        }
+        server.devices = identities;
+        Ok(server)
+    }
+
+    /// The same without a look at the devices: each is opened by its first client.
+    pub(crate) fn start_unopened<B: Host>(
+        devices: Vec<B::Device>,
+        options: ServeOptions,
+        kernels: impl FnOnce(Kernels<B>) -> Kernels<B>,
+    ) -> Result<Self, ServeError> {
         if devices.is_empty() {
             return Err(burn::server::ServeError::NoDevices.into());
         }
         let token = options.token.unwrap_or_else(random_token);
         let (address, transport) = options.way.bind()?;
         let kernels = kernels(Kernels::new());
-        let identities: Vec<_> = devices.iter().map(B::identity).collect();
         let open = Arc::new(AtomicUsize::new(0));
-        let declare = |(device, identity): (&B::Device, &Identity)| {
-            let declared = Declaration::new(identity.clone(), kernels.offered());
-            (device.id(), declared)
-        };
-        let talk = Talk {
-            declarations: devices.iter().zip(&identities).map(declare).collect(),
-            open: Arc::clone(&open),
-        };
         let files = Files::in_folders(&options.weights)
             .map_err(|(path, source)| ServeError::Weights { path, source })?;
-        let server = BackendServer::<B>::new(devices).with_custom_ops(kernels.finish(talk, files));
+        let server = BackendServer::<B>::new(devices)
+            .with_custom_ops(kernels.finish(Arc::clone(&open), files));
         let server = match options.way {
             Way::WebSocket { open: true, .. } => server.with_authorizer(AllowAll),
             _ => server.with_authorizer(authorizer(&token)?),
@@ -252,13 +257,10 @@ impl Server {
                 served
             })
             .map_err(ServeError::Start)?;
-        for identity in &identities {
-            tracing::info!("{} {} is served at {address}", identity.kind, identity.name);
-        }
         Ok(Self {
             address,
             token,
-            devices: identities,
+            devices: Vec::new(),
             open,
             stop: Some(stop),
             finished: Some(finished),

@@ -13,8 +13,9 @@ mod talk;
 mod weights;
 
 pub(super) use source::{Source, load, look};
-pub(super) use talk::{Talk, declaration, failure};
+pub(super) use talk::{declaration, failure};
 
+use super::Host;
 use super::call::{self, Call};
 use super::files::Files;
 use super::wire::Malformed;
@@ -29,6 +30,8 @@ use crate::ops::rms_norm::RmsNormKernel;
 use crate::ops::rope::RopeKernel;
 use burn::backend::ir::BackendIr;
 use burn_remote::server::CustomOpRegistry;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 /// The kernels of a backend that a server offers. A backend adds those that it has.
 pub struct Kernels<B: BackendIr> {
@@ -168,14 +171,13 @@ impl<B: BackendIr> Kernels<B> {
         self
     }
 
-    pub(super) fn offered(&self) -> &[KernelOp] {
-        &self.offered
-    }
-
     /// Adds what every server of this crate has: it says what it is, why a session ended, and reads
     /// weights.
-    pub(super) fn finish(mut self, talk: Talk, files: Files) -> CustomOpRegistry<B> {
-        talk::register(&mut self.registry, talk);
+    pub(super) fn finish(mut self, open: Arc<AtomicUsize>, files: Files) -> CustomOpRegistry<B>
+    where
+        B: Host,
+    {
+        talk::register(&mut self.registry, self.offered, open);
         source::register(&mut self.registry, files);
         self.registry
     }

@@ -1,6 +1,8 @@
 //! What a client asks of a server before and after it runs anything: what the device is, and why a
 //! session ended.
 
+use crate::dispatch::KernelOp;
+use crate::remote::Host;
 use crate::remote::call::{self, Call, Like, exactly, send_to};
 use crate::remote::hello::{Declaration, WORDS, from_words, to_words};
 use crate::remote::sessions;
@@ -8,8 +10,8 @@ use crate::remote::wire::{Malformed, Writer};
 use burn::backend::ir::BackendIr;
 use burn::backend::tensor::IntTensor;
 use burn::backend::{
-    BackendTensor, DeviceId, DeviceOps, DispatchAutodiffContext, DispatchTensor,
-    DispatchTensorKind, Remote, RemoteDevice, Shape,
+    BackendTensor, DispatchAutodiffContext, DispatchTensor, DispatchTensorKind, Remote,
+    RemoteDevice, Shape,
 };
 use burn::tensor::{DType, ExecutionError, Int, Tensor, TensorData};
 use burn_remote::server::CustomOpRegistry;
@@ -20,22 +22,18 @@ use std::sync::atomic::AtomicUsize;
 const DECLARE: &str = "burn-kernels/declare";
 const ENDING: &str = "burn-kernels/ending";
 
-/// What a server knows of itself.
-#[derive(Clone, Debug)]
-pub(in crate::remote) struct Talk {
-    pub(in crate::remote) declarations: Vec<(DeviceId, Declaration)>,
-    pub(in crate::remote) open: Arc<AtomicUsize>,
-}
-
-pub(super) fn register<B: BackendIr>(registry: &mut CustomOpRegistry<B>, talk: Talk) {
+/// `offered` are the kernels of the server, `open` counts its sessions. What a device is, it is asked when a
+/// client comes: so it is opened by its first one.
+pub(super) fn register<B: Host>(
+    registry: &mut CustomOpRegistry<B>,
+    offered: Vec<KernelOp>,
+    open: Arc<AtomicUsize>,
+) {
     registry.register(DECLARE, move |handles, ir, device| {
         call::run::<B>(handles, ir, device, |call| {
             let session = call.scalars.number()?;
-            let id = device.id();
-            let known = talk.declarations.iter().find(|(known, _)| *known == id);
-            let (_, declaration) =
-                known.ok_or_else(|| Malformed::new(format_args!("no device {id:?} is served")))?;
-            sessions::open(session as u64, &talk.open);
+            let declaration = Declaration::new(B::identity(call.device), &offered);
+            sessions::open(session as u64, &open);
             call.give_int(words::<B>(declaration.to_words(), call.device))
         });
     });
