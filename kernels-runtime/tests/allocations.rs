@@ -3,45 +3,15 @@
 #![cfg(feature = "cpu")]
 
 mod acme;
+mod counting;
 
 use acme::{inference, is_fused, limited, llama, path, training};
 use burn::tensor::{Device, Tensor};
+use counting::allocations;
 use kernels_runtime::__private::{At, rms_norm};
 use kernels_runtime::live::{self, Sampling};
 use kernels_runtime::policy::{self, Policy};
 use kernels_runtime::registry::FloatType::F32;
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-/// The system's allocator, counting by thread.
-struct Counting;
-
-// SAFETY: every call is handed to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller keeps the contract of `alloc`.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
-        // SAFETY: the caller keeps the contract of `dealloc`; `place` came from `System`.
-        unsafe { System.dealloc(place, layout) }
-    }
-}
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
-
-fn allocations<T>(run: impl FnOnce() -> T) -> u64 {
-    let before = ALLOCATIONS.get();
-    std::hint::black_box(run());
-    ALLOCATIONS.get() - before
-}
 
 #[test]
 fn a_cached_decision_allocates_nothing() {

@@ -3,54 +3,21 @@
 
 #![cfg(feature = "npu")]
 
+mod counting;
 mod npu;
 
 use burn::backend::TensorMetadata;
 use burn::tensor::Tensor;
 use burn_cann::{DType, backend};
 use common::Scenario;
+use counting::allocations;
 use kernels_runtime::dispatch::DeviceKind;
 use kernels_runtime::ops::moe::router::{self, Routing};
 use kernels_runtime::ops::moe::{grouped_matmul, permute};
-use kernels_runtime::ops::{glu, rms_norm, rope};
+use kernels_runtime::ops::{adam_w, glu, rms_norm, rope};
 use kernels_runtime::registry::{Implementation, kernel};
 use kernels_runtime::semantics::*;
 use npu::*;
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-use std::hint::black_box;
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-/// The system's allocator, counting by thread.
-struct Counting;
-
-// SAFETY: every call is handed to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller keeps the contract of `alloc`.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
-        // SAFETY: the caller keeps the contract of `dealloc`; `place` came from `System`.
-        unsafe { System.dealloc(place, layout) }
-    }
-}
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
-
-fn allocations<T>(run: impl FnOnce() -> T) -> u64 {
-    let before = ALLOCATIONS.get();
-    let result = black_box(run());
-    let after = ALLOCATIONS.get();
-    drop(result);
-    after - before
-}
 
 /// What of a call is taken without an allocation.
 macro_rules! allocates_nothing {
@@ -61,7 +28,7 @@ macro_rules! allocates_nothing {
 }
 
 #[test]
-fn norms_units_rotations_and_routers_are_decided_in_place() {
+fn norms_units_rotations_routers_and_steps_are_decided_in_place() {
     assert!(allocations(|| vec![0_u8; 100]) > 0, "the test can fail");
     let here = &platform();
     let bf16 = |shape: &[usize]| spec(DType::BF16, shape);
@@ -91,6 +58,12 @@ fn norms_units_rotations_and_routers_are_decided_in_place() {
     let logits = bf16(&[14, 8]);
     let routing = Routing::new(RouterKey::QWEN3_MOE, 8, 2).unwrap();
     allocates_nothing!("a router", router::npu::decide(here, &logits, &routing));
+    let state = adam_w::State {
+        parameter: &x,
+        moment_1: &x,
+        moment_2: &x,
+    };
+    allocates_nothing!("a step", adam_w::npu::decide(here, &state, &x));
 }
 
 #[test]
