@@ -24,7 +24,7 @@ pub(crate) fn check<const D: usize>(
 }
 
 #[track_caller]
-pub(crate) fn check_settings(settings: Settings) {
+fn check_settings(settings: Settings) {
     let Settings {
         learning_rate,
         beta_1,

@@ -113,7 +113,20 @@ impl<A: Real> Numbers<A> {
 }
 
 /// Element by element, so that results don't depend on how the elements are split.
+///
+/// # Panics
+/// The tensors have different sizes: a part would be left as it was.
 fn step<T: Element>(numbers: &Numbers<T::Acc>, places: Places<'_, T>) {
+    let others = [
+        places.moment_1.len(),
+        places.moment_2.len(),
+        places.gradient.len(),
+    ];
+    assert_eq!(
+        [places.parameter.len(); 3],
+        others,
+        "sizes of a step of AdamW"
+    );
     let arch = pulp::Arch::new();
     let work = |places| arch.dispatch(Work { numbers, places });
     if places.parameter.len() < PARALLEL {

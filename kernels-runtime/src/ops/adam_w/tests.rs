@@ -174,6 +174,16 @@ fn nothing_is_silent() {
     assert_eq!(tracked.unwrap_err(), Reason::NoGradient);
 }
 
+/// Sizes are checked before a call is sent; a server's backend is called without that.
+#[test]
+fn no_part_is_left_as_it_was() {
+    let said = panic_of(|| {
+        let [p, m, g] = ["parameter", "m", "gradient"].map(|name| flex(name, [2, 3]));
+        Flex::adam_w(p, m, flex("v", [1, 3]), g, SETTINGS);
+    });
+    assert!(said.contains("sizes of a step of AdamW"), "{said}");
+}
+
 #[test]
 fn what_is_not_a_number_stays_so_and_spreads_to_nothing_else() {
     let mut state = state([3]);
