@@ -13,7 +13,7 @@ mod run;
 
 pub(crate) use activation::{Function, with_function};
 pub(crate) use element::{Element, dispatch_dtype};
-pub(crate) use output::Output;
+pub(crate) use output::{Output, Row, Scratch, Unwritten};
 pub(crate) use real::{Real, sum_of, sum_of_squares};
-pub(crate) use rows::Rows;
+pub(crate) use rows::{Rows, contiguous};
 pub(crate) use run::{CHUNK, Kernel, PARALLEL, run};

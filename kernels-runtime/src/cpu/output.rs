@@ -1,60 +1,468 @@
+//! Outputs that are not initialised before a kernel writes them, so that memory is written once, and
+//! that can't become tensors before all of it is written.
+//!
+//! An [`Output`] hands out its memory as [`Unwritten`] parts, front to back. A part hands out [`Row`]s,
+//! which are consumed by the methods that write them whole. Each part counts what was written to it and
+//! adds that to its output's count, and [`Output::finish`] compares the count with the size. So a kernel
+//! that leaves a place out, for whatever operands, panics instead of returning what the memory held
+//! before. Elements are written by iterators of values; an iterator that ends too early is a panic as
+//! well. Nothing outside this file can count what it did not write, but for
+//! [`Unwritten::assume_written`], the door for products that write through raw pointers.
+
 use burn::backend::{Shape, flex::FlexTensor, flex::Layout};
 use burn::tensor::{Bytes, Element};
 use bytemuck::Pod;
+use std::cell::Cell;
 use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The buffer of a result: contiguous, and not initialised before the kernel writes it, so that
-/// memory is written once.
+/// The buffer of a result: contiguous, and unwritten at first.
 pub(crate) struct Output<T> {
+    /// Its length is zero, its capacity that of the shape.
     values: Vec<T>,
+    len: usize,
     shape: Shape,
+    /// Elements that were handed out.
+    given: usize,
+    /// Elements that the parts wrote.
+    written: AtomicUsize,
 }
 
-impl<T: Element + Pod + Send + Sync> Output<T> {
+impl<T: Copy> Output<T> {
+    /// # Panics
+    /// A tensor of this shape has more elements than memory can hold.
     pub(crate) fn new(shape: Shape) -> Self {
+        let len = shape
+            .iter()
+            .try_fold(1_usize, |len, size| len.checked_mul(*size))
+            .unwrap_or_else(|| panic!("a result of shape {shape:?} has more elements than fit"));
         Self {
-            values: Vec::with_capacity(shape.num_elements()),
+            values: Vec::with_capacity(len),
+            len,
             shape,
+            given: 0,
+            written: AtomicUsize::new(0),
         }
     }
 
-    /// The places to write, all of them.
-    pub(crate) fn places(&mut self) -> &mut [MaybeUninit<T>] {
-        let len = self.shape.num_elements();
-        &mut self.values.spare_capacity_mut()[..len]
+    /// An output without elements, for kernels that don't have it.
+    pub(crate) fn none() -> Self {
+        Self::new(Shape::new([0]))
     }
 
+    /// Elements of the whole output.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// All that was not handed out yet.
+    pub(crate) fn rest(&mut self) -> Unwritten<'_, T> {
+        let places = &mut self.values.spare_capacity_mut()[self.given..self.len];
+        self.given = self.len;
+        Unwritten {
+            places,
+            written: Cell::new(0),
+            total: &self.written,
+        }
+    }
+
+    /// The elements.
+    ///
+    /// # Panics
+    /// Some were not written.
+    pub(crate) fn into_values(mut self) -> Vec<T> {
+        let written = *self.written.get_mut();
+        assert!(
+            written == self.len,
+            "a kernel wrote {written} of the {} elements of its result, {:?}",
+            self.len,
+            self.shape
+        );
+        // SAFETY: parts are disjoint and each counts what it wrote once, so `len` written elements
+        // are all of them. The capacity is at least `len`.
+        unsafe { self.values.set_len(self.len) };
+        self.values
+    }
+}
+
+impl<T: Element + Pod + Send + Sync> Output<T> {
     /// The tensor.
     ///
-    /// # Safety
-    /// Every place of [`Output::places`] has been written.
-    pub(crate) unsafe fn finish(mut self) -> FlexTensor {
-        // SAFETY: the capacity is at least the number of elements, and the caller wrote them all.
-        unsafe { self.values.set_len(self.shape.num_elements()) };
+    /// # Panics
+    /// Some elements were not written.
+    pub(crate) fn finish(self) -> FlexTensor {
+        let shape = self.shape.clone();
         FlexTensor::new(
-            Bytes::from_elems(self.values),
-            Layout::contiguous(self.shape),
+            Bytes::from_elems(self.into_values()),
+            Layout::contiguous(shape),
             T::dtype(),
         )
     }
 }
 
+/// A part of an output that belongs to one thread, to be written front to back.
+pub(crate) struct Unwritten<'a, T> {
+    /// What is left of it.
+    places: &'a mut [MaybeUninit<T>],
+    written: Cell<usize>,
+    total: &'a AtomicUsize,
+}
+
+impl<'a, T: Copy> Unwritten<'a, T> {
+    /// Elements that are left.
+    pub(crate) fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// # Panics
+    /// Fewer than `len` elements are left.
+    #[inline(always)]
+    fn take(&mut self, len: usize) -> &'a mut [MaybeUninit<T>] {
+        if len > self.places.len() {
+            too_long(len, self.places.len());
+        }
+        let (first, rest) = std::mem::take(&mut self.places).split_at_mut(len);
+        self.places = rest;
+        first
+    }
+
+    /// The next `len` elements as a part of their own.
+    ///
+    /// # Panics
+    /// Fewer are left.
+    pub(crate) fn part(&mut self, len: usize) -> Self {
+        Self {
+            places: self.take(len),
+            written: Cell::new(0),
+            total: self.total,
+        }
+    }
+
+    /// The next `len` elements.
+    ///
+    /// # Panics
+    /// Fewer are left.
+    #[inline(always)]
+    pub(crate) fn row(&mut self, len: usize) -> Row<'_, T> {
+        Row {
+            places: self.take(len),
+            written: &self.written,
+        }
+    }
+
+    /// Writes the next element.
+    ///
+    /// # Panics
+    /// None is left.
+    #[inline(always)]
+    pub(crate) fn push(&mut self, value: T) {
+        self.row(1).fill(value);
+    }
+
+    /// Writes `value` to all elements that are left, which can be changed from then on.
+    pub(crate) fn filled(mut self, value: T) -> &'a mut [T] {
+        let places = self.take(self.places.len());
+        places.fill(MaybeUninit::new(value));
+        self.written.set(self.written.get() + places.len());
+        // SAFETY: `fill` wrote every place.
+        unsafe { places.assume_init_mut() }
+    }
+
+    /// What is left, for a caller that writes it through raw pointers.
+    pub(crate) fn places(&mut self) -> &mut [MaybeUninit<T>] {
+        self.places
+    }
+
+    /// Counts all that is left as written.
+    ///
+    /// # Safety
+    /// Every one of [`places`](Self::places) was written.
+    pub(crate) unsafe fn assume_written(mut self) {
+        let len = self.take(self.places.len()).len();
+        self.written.set(self.written.get() + len);
+    }
+}
+
+impl<T> Drop for Unwritten<'_, T> {
+    fn drop(&mut self) {
+        // The join of the threads orders this before `into_values`.
+        self.total.fetch_add(self.written.get(), Ordering::Relaxed);
+    }
+}
+
+/// Elements that are written together or not at all.
+#[must_use = "a row that is not written can't be finished"]
+pub(crate) struct Row<'r, T> {
+    places: &'r mut [MaybeUninit<T>],
+    written: &'r Cell<usize>,
+}
+
+impl<'r, T: Copy> Row<'r, T> {
+    pub(crate) fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// The first `len` elements, and the others.
+    ///
+    /// # Panics
+    /// There are fewer.
+    #[inline(always)]
+    pub(crate) fn split_at(self, len: usize) -> (Self, Self) {
+        if len > self.places.len() {
+            too_long(len, self.places.len());
+        }
+        let written = self.written;
+        let (first, second) = self.places.split_at_mut(len);
+        (
+            Self {
+                places: first,
+                written,
+            },
+            Self {
+                places: second,
+                written,
+            },
+        )
+    }
+
+    /// Writes the values.
+    ///
+    /// # Panics
+    /// There are fewer values than elements.
+    #[inline(always)]
+    pub(crate) fn write(self, values: impl Iterator<Item = T>) {
+        let mut count = 0;
+        for (place, value) in self.places.iter_mut().zip(values) {
+            place.write(value);
+            count += 1;
+        }
+        complete(count, self.places.len());
+        self.written.set(self.written.get() + count);
+    }
+
+    /// Writes this row and another one, from pairs of values.
+    ///
+    /// # Panics
+    /// The rows have different lengths, or there are fewer pairs.
+    #[inline(always)]
+    pub(crate) fn write_with(self, other: Self, values: impl Iterator<Item = (T, T)>) {
+        let len = self.places.len();
+        complete(other.places.len(), len);
+        let mut count = 0;
+        let places = self.places.iter_mut().zip(other.places.iter_mut());
+        for ((first, second), values) in places.zip(values) {
+            first.write(values.0);
+            second.write(values.1);
+            count += 1;
+        }
+        complete(count, len);
+        self.written.set(self.written.get() + count);
+        other.written.set(other.written.get() + count);
+    }
+
+    /// Writes neighbours from pairs of values.
+    ///
+    /// # Panics
+    /// The length is odd, or there are fewer pairs.
+    #[inline(always)]
+    pub(crate) fn write_pairs(self, values: impl Iterator<Item = (T, T)>) {
+        let (pairs, odd) = self.places.as_chunks_mut::<2>();
+        complete(0, odd.len());
+        let mut count = 0;
+        for ([first, second], values) in pairs.iter_mut().zip(values) {
+            first.write(values.0);
+            second.write(values.1);
+            count += 1;
+        }
+        complete(count, pairs.len());
+        self.written.set(self.written.get() + 2 * count);
+    }
+
+    /// Copies the values.
+    ///
+    /// # Panics
+    /// There are not as many as elements.
+    #[inline(always)]
+    pub(crate) fn copy(self, values: &[T]) {
+        complete(values.len(), self.places.len());
+        self.places.write_copy_of_slice(values);
+        self.written.set(self.written.get() + values.len());
+    }
+
+    /// Writes one value to every element.
+    #[inline(always)]
+    pub(crate) fn fill(self, value: T) {
+        self.places.fill(MaybeUninit::new(value));
+        self.written.set(self.written.get() + self.places.len());
+    }
+}
+
+/// A row of one's own, which can be written again and read: what a kernel has beside its outputs.
+pub(crate) struct Scratch<T> {
+    values: Vec<T>,
+    written: Cell<usize>,
+}
+
+impl<T: Copy> Scratch<T> {
+    pub(crate) fn new() -> Self {
+        Self {
+            values: Vec::new(),
+            written: Cell::new(0),
+        }
+    }
+
+    /// The row to write, of `len` elements, which hold `zero` or what was written before.
+    #[inline(always)]
+    pub(crate) fn row(&mut self, len: usize, zero: T) -> Row<'_, T> {
+        self.values.resize(len, zero);
+        let places = std::ptr::from_mut(&mut self.values[..]) as *mut [MaybeUninit<T>];
+        Row {
+            // SAFETY: the layouts are the same, and a `Row` writes values alone, so that the
+            // elements stay initialised.
+            places: unsafe { &mut *places },
+            written: &self.written,
+        }
+    }
+
+    /// What was written.
+    pub(crate) fn values(&self) -> &[T] {
+        &self.values
+    }
+}
+
+/// As many values as elements.
+///
+/// # Panics
+/// There are not.
+#[inline(always)]
+fn complete(values: usize, elements: usize) {
+    if values != elements {
+        incomplete(values, elements);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn incomplete(values: usize, elements: usize) -> ! {
+    panic!("a kernel has {values} values for {elements} elements of its result")
+}
+
+#[cold]
+#[inline(never)]
+fn too_long(len: usize, left: usize) -> ! {
+    panic!("a kernel writes {len} elements of its result where {left} are left")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    fn says(call: impl FnOnce()) -> String {
+        *catch_unwind(AssertUnwindSafe(call))
+            .unwrap_err()
+            .downcast::<String>()
+            .unwrap()
+    }
 
     #[test]
     fn a_written_output_is_the_tensor() {
         for n in [0_usize, 1, 7] {
             let mut output = Output::<f32>::new(Shape::new([n, 2]));
-            for (i, place) in output.places().iter_mut().enumerate() {
-                place.write(i as f32);
-            }
-            // SAFETY: the loop wrote every place.
-            let tensor = unsafe { output.finish() };
+            output.rest().row(2 * n).write((0..2 * n).map(|i| i as f32));
+            let tensor = output.finish();
             let expected: Vec<f32> = (0..2 * n).map(|i| i as f32).collect();
             assert_eq!(tensor.storage::<f32>(), expected);
             assert_eq!(tensor.layout().shape().num_elements(), 2 * n);
         }
+    }
+
+    #[test]
+    fn every_way_to_write_writes_all() {
+        let mut output = Output::<i32>::new(Shape::new([22]));
+        let mut rest = output.rest();
+        rest.push(0);
+        rest.row(2).copy(&[1, 2]);
+        let (first, second) = rest.row(4).split_at(2);
+        first.write_with(second, [(3, 5), (4, 6)].into_iter());
+        rest.row(4).write_pairs([(7, 8), (9, 10)].into_iter());
+        let mut part = rest.part(3);
+        part.row(1).fill(11);
+        part.filled(0).copy_from_slice(&[12, 13]);
+        rest.row(5).write(14..);
+        for (place, value) in rest.places().iter_mut().zip(19..) {
+            place.write(value);
+        }
+        // SAFETY: the loop wrote all that was left.
+        unsafe { rest.assume_written() };
+        assert_eq!(output.into_values(), (0..22).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn nothing_unwritten_is_finished() {
+        let unfinished = |write: fn(&mut Unwritten<'_, f32>)| {
+            says(|| {
+                let mut output = Output::<f32>::new(Shape::new([2, 2]));
+                let mut rest = output.rest();
+                write(&mut rest);
+                drop(rest);
+                output.finish();
+            })
+        };
+        let whole = "a kernel wrote 3 of the 4 elements of its result";
+        assert!(unfinished(|rest| rest.row(3).fill(1.0)).starts_with(whole));
+        let none = "a kernel wrote 0 of the 4 elements";
+        assert!(unfinished(|_| ()).starts_with(none));
+        assert!(unfinished(|rest| drop(rest.part(4))).starts_with(none));
+        assert!(unfinished(|rest| std::mem::forget(rest.part(4))).starts_with(none));
+        assert!(unfinished(|rest| drop(rest.row(4))).starts_with(none));
+        assert_eq!(
+            unfinished(|rest| rest.row(4).write([1.0; 3].into_iter())),
+            "a kernel has 3 values for 4 elements of its result"
+        );
+        assert_eq!(
+            unfinished(|rest| rest.row(5).fill(1.0)),
+            "a kernel writes 5 elements of its result where 4 are left"
+        );
+        assert_eq!(
+            unfinished(|rest| rest.row(3).write_pairs([(1.0, 1.0); 2].into_iter())),
+            "a kernel has 0 values for 1 elements of its result"
+        );
+        assert_eq!(
+            unfinished(|rest| {
+                let (first, second) = rest.row(3).split_at(1);
+                first.write_with(second, std::iter::repeat((1.0, 1.0)));
+            }),
+            "a kernel has 2 values for 1 elements of its result"
+        );
+        assert_eq!(
+            unfinished(|rest| rest.row(4).copy(&[1.0; 5])),
+            "a kernel has 5 values for 4 elements of its result"
+        );
+    }
+
+    /// What a part wrote before it failed does not make up for what it left out.
+    #[test]
+    fn a_failed_row_is_not_counted() {
+        let mut output = Output::<u8>::new(Shape::new([4]));
+        let mut rest = output.rest();
+        let failed = catch_unwind(AssertUnwindSafe(|| rest.row(2).write([1].into_iter())));
+        assert!(failed.is_err());
+        rest.row(2).fill(1);
+        drop(rest);
+        assert!(says(|| drop(output.into_values())).contains("wrote 2 of the 4"));
+    }
+
+    #[test]
+    fn memory_is_handed_out_once() {
+        let mut output = Output::<u8>::new(Shape::new([4]));
+        assert_eq!(output.rest().len(), 4);
+        assert_eq!(output.rest().len(), 0);
+    }
+
+    #[test]
+    fn a_shape_that_overflows_is_no_output() {
+        let said = says(|| drop(Output::<u8>::new(Shape::new([usize::MAX, 2]))));
+        assert!(said.contains("more elements than fit"), "{said}");
     }
 }

@@ -12,6 +12,12 @@ pub(crate) struct Rows<'a, T> {
     start: isize,
 }
 
+/// The elements of a contiguous tensor, whatever stands before and behind them in its storage.
+pub(crate) fn contiguous<T: Element>(tensor: &FlexTensor) -> &[T] {
+    let start = tensor.layout().start_offset();
+    &tensor.storage()[start..start + tensor.layout().shape().num_elements()]
+}
+
 /// Sizes and strides of the leading axes.
 #[derive(Clone)]
 struct Lead {

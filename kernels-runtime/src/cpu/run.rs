@@ -1,5 +1,5 @@
+use super::{Output, Unwritten};
 use rayon::prelude::*;
-use std::mem::MaybeUninit;
 use std::ops::Range;
 
 /// Elements a thread takes at a time, few enough that a chunk's rows stay in the second-level
@@ -15,34 +15,37 @@ pub(crate) const PARALLEL: usize = 128 * 1024;
 /// inlined into [`pulp`]'s context is compiled for its instructions.
 pub(crate) trait Kernel<const N: usize>: Sync {
     /// The elements of the results.
-    type Out: Send;
+    type Out: Copy + Send;
     /// The type of the value that each row has besides, such as rstd; `()` if there is none.
-    type PerRow: Send;
+    type PerRow: Copy + Send;
     /// What a range yields besides, such as a partial sum.
     type Sum: Send;
 
-    /// Computes the rows of `range`: writes every place of `outputs` and of `per_row`, which are
-    /// the range's parts. Implementations are `#[inline(always)]`.
+    /// Computes the rows of `range`: writes all of `outputs` and of `per_row`, which are the range's
+    /// parts. Implementations are `#[inline(always)]`.
     fn rows(
         &self,
         range: Range<usize>,
-        outputs: [&mut [MaybeUninit<Self::Out>]; N],
-        per_row: &mut [MaybeUninit<Self::PerRow>],
+        outputs: [Unwritten<'_, Self::Out>; N],
+        per_row: Unwritten<'_, Self::PerRow>,
     ) -> Self::Sum;
 }
 
 /// Splits `count` rows of `width` elements into chunks and runs `kernel` on each, in parallel if
 /// it pays, compiled for the widest SIMD instructions of this machine. Each of the `outputs` is
-/// divided evenly among the rows; `per_row` has one place a row, or none at all.
+/// divided evenly among the rows; `per_row` has one element a row, or none at all.
 ///
 /// Returns the kernel's sums in the order of the rows. Chunks depend on the shape alone, so
 /// results don't depend on the number of threads.
+///
+/// # Panics
+/// An output can't be divided like that.
 pub(crate) fn run<K: Kernel<N>, const N: usize>(
     kernel: &K,
     count: usize,
     width: usize,
-    outputs: [&mut [MaybeUninit<K::Out>]; N],
-    per_row: &mut [MaybeUninit<K::PerRow>],
+    outputs: [&mut Output<K::Out>; N],
+    per_row: &mut Output<K::PerRow>,
 ) -> Vec<K::Sum> {
     let arch = pulp::Arch::new();
     let work = |chunk: Chunk<'_, K::Out, K::PerRow, N>| arch.dispatch(Work { kernel, chunk });
@@ -51,11 +54,11 @@ pub(crate) fn run<K: Kernel<N>, const N: usize>(
 
 /// Runs `work` on each chunk. Kernels of one dtype share it: Rayon's part is compiled for each of
 /// the types here, and takes longer to compile than a kernel does.
-fn spread<T: Send, A: Send, S: Send, const N: usize>(
+fn spread<T: Copy + Send, A: Copy + Send, S: Send, const N: usize>(
     count: usize,
     width: usize,
-    outputs: [&mut [MaybeUninit<T>]; N],
-    per_row: &mut [MaybeUninit<A>],
+    outputs: [&mut Output<T>; N],
+    per_row: &mut Output<A>,
     work: &(dyn Fn(Chunk<'_, T, A, N>) -> S + Sync),
 ) -> Vec<S> {
     let rows = (CHUNK / width.max(1)).max(1);
@@ -83,43 +86,52 @@ impl<K: Kernel<N>, const N: usize> pulp::WithSimd for Work<'_, K, N> {
 }
 
 /// A range of rows with its parts of the outputs.
-type Chunk<'a, T, A, const N: usize> = (
-    Range<usize>,
-    [&'a mut [MaybeUninit<T>]; N],
-    &'a mut [MaybeUninit<A>],
-);
+type Chunk<'a, T, A, const N: usize> = (Range<usize>, [Unwritten<'a, T>; N], Unwritten<'a, A>);
 
-fn split<'a, T, A, const N: usize>(
+fn split<'a, T: Copy, A: Copy, const N: usize>(
     count: usize,
     rows: usize,
-    mut outputs: [&'a mut [MaybeUninit<T>]; N],
-    mut per_row: &'a mut [MaybeUninit<A>],
+    outputs: [&'a mut Output<T>; N],
+    per_row: &'a mut Output<A>,
 ) -> Vec<Chunk<'a, T, A, N>> {
+    let widths = outputs.each_ref().map(|output| a_row(output, count));
+    let per_row_width = a_row(per_row, count);
+    let mut outputs = outputs.map(Output::rest);
+    let mut per_row = per_row.rest();
     let mut chunks = Vec::with_capacity(count.div_ceil(rows));
-    let widths = outputs.each_ref().map(|places| places.len() / count.max(1));
     let mut start = 0;
     while start < count {
         let end = (start + rows).min(count);
         let mut widths = widths.iter();
-        let parts = outputs.each_mut().map(|places| {
+        let parts = outputs.each_mut().map(|output| {
             let width = widths.next().expect("as many widths as outputs");
-            let (part, rest) = std::mem::take(places).split_at_mut((end - start) * width);
-            *places = rest;
-            part
+            output.part((end - start) * width)
         });
-        // A kernel without per-row results passes an empty slice.
-        let taken = (end - start).min(per_row.len());
-        let (part, rest) = std::mem::take(&mut per_row).split_at_mut(taken);
-        per_row = rest;
-        chunks.push((start..end, parts, part));
+        chunks.push((
+            start..end,
+            parts,
+            per_row.part((end - start) * per_row_width),
+        ));
         start = end;
     }
     chunks
 }
 
+/// Elements of a row of an output.
+fn a_row<T: Copy>(output: &Output<T>, count: usize) -> usize {
+    let rest = output.len().checked_rem(count).unwrap_or(output.len());
+    assert!(
+        rest == 0,
+        "a result of {} elements is not divided among {count} rows",
+        output.len()
+    );
+    output.len() / count.max(1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use burn::backend::Shape;
 
     /// Writes each row's number.
     struct Numbers(usize);
@@ -133,12 +145,12 @@ mod tests {
         fn rows(
             &self,
             range: Range<usize>,
-            [out]: [&mut [MaybeUninit<usize>]; 1],
-            per_row: &mut [MaybeUninit<usize>],
+            [mut out]: [Unwritten<'_, usize>; 1],
+            mut per_row: Unwritten<'_, usize>,
         ) -> Range<usize> {
-            for (i, row) in range.clone().enumerate() {
-                per_row[i].write(row);
-                out[i * self.0..(i + 1) * self.0].fill(MaybeUninit::new(row));
+            for row in range.clone() {
+                per_row.push(row);
+                out.row(self.0).fill(row);
             }
             range
         }
@@ -147,18 +159,20 @@ mod tests {
     #[test]
     fn chunks_cover_every_row_once_and_keep_their_order() {
         for (count, width) in [(0, 4), (1, 4), (1000, 200), (3, CHUNK * 3), (5, 0)] {
-            let mut out = vec![MaybeUninit::new(usize::MAX); count * width];
-            let mut numbers = vec![MaybeUninit::new(usize::MAX); count];
+            let mut out = Output::new(Shape::new([count * width]));
+            let mut numbers = Output::new(Shape::new([count]));
             let ranges = run(&Numbers(width), count, width, [&mut out], &mut numbers);
             assert!(ranges.windows(2).all(|pair| pair[0].end == pair[1].start));
-            // SAFETY: every element was initialised by `vec!`.
-            let read = |place: &MaybeUninit<usize>| unsafe { place.assume_init() };
-            assert!(numbers.iter().map(read).eq(0..count));
-            assert!(
-                out.iter()
-                    .map(read)
-                    .eq((0..count * width).map(|i| i / width))
-            );
+            assert!(numbers.into_values().into_iter().eq(0..count));
+            let out = out.into_values().into_iter();
+            assert!(out.eq((0..count * width).map(|i| i / width)));
         }
+    }
+
+    #[test]
+    #[should_panic(expected = "a result of 7 elements is not divided among 3 rows")]
+    fn an_output_of_another_size_is_refused() {
+        let mut out = Output::new(Shape::new([7]));
+        run(&Numbers(2), 3, 2, [&mut out], &mut Output::none());
     }
 }

@@ -1,8 +1,9 @@
 //! A step of AdamW, as operands of a checked call.
 
 use crate::kernel::{Operands, Tensors, Visitor};
-use crate::ops::adam_w::{Call, Settings, State, reference};
+use crate::ops::adam_w::{self, Settings, State, reference};
 use crate::registry::Implementation;
+use burn::backend::DispatchTensor;
 use burn::tensor::Tensor;
 
 /// A step.
@@ -13,12 +14,14 @@ pub(crate) struct Step<const D: usize> {
     settings: Settings,
 }
 
-impl<const D: usize> From<Call> for Step<D> {
-    fn from(call: Call) -> Self {
+impl<const D: usize> From<adam_w::Operands<DispatchTensor>> for Step<D> {
+    fn from(operands: adam_w::Operands<DispatchTensor>) -> Self {
+        let settings = operands.settings();
+        let (state, gradient) = operands.into_parts();
         Self {
-            state: call.state.map(Tensor::from_dispatch),
-            gradient: Tensor::from_dispatch(call.gradient),
-            settings: call.settings,
+            state: state.map(Tensor::from_dispatch),
+            gradient: Tensor::from_dispatch(gradient),
+            settings,
         }
     }
 }
@@ -46,7 +49,7 @@ impl<const D: usize> Operands for Step<D> {
     }
 
     fn launch(self, implementation: &'static Implementation) -> State<Tensor<D>> {
-        let call = Call::new(self.state, self.gradient, self.settings);
-        call.run(implementation).map(Tensor::from_dispatch)
+        let operands = adam_w::Operands::of(self.state, self.gradient, self.settings);
+        operands.run(implementation).map(Tensor::from_dispatch)
     }
 }

@@ -4,6 +4,7 @@ use crate::kernel::{Operands, Tensors, Visitor};
 use crate::ops::{glu, rms_norm, rope};
 use crate::registry::Implementation;
 use crate::semantics::{GluKey, RmsNormKey, RopeKey};
+use burn::backend::DispatchTensor;
 use burn::tensor::Tensor;
 
 /// An RMSNorm.
@@ -14,19 +15,12 @@ pub(crate) struct Norm<const D: usize> {
     key: RmsNormKey,
 }
 
-impl<const D: usize> From<rms_norm::Call> for Norm<D> {
-    fn from(call: rms_norm::Call) -> Self {
+impl<const D: usize> From<rms_norm::Operands<DispatchTensor>> for Norm<D> {
+    fn from(operands: rms_norm::Operands<DispatchTensor>) -> Self {
         Self {
-            inputs: rms_norm::Inputs {
-                x: Tensor::from_dispatch(call.x),
-                weight: call.weight.map(Tensor::from_dispatch),
-                gate: call.gate.map(Tensor::from_dispatch),
-            },
-            settings: rms_norm::Settings {
-                eps: call.eps,
-                group_size: call.group_size,
-            },
-            key: call.key,
+            settings: operands.settings(),
+            key: operands.key(),
+            inputs: operands.into_inputs(),
         }
     }
 }
@@ -51,8 +45,8 @@ impl<const D: usize> Operands for Norm<D> {
     }
 
     fn launch(self, implementation: &'static Implementation) -> Tensor<D> {
-        let call = rms_norm::Call::new(self.inputs, self.settings, self.key);
-        Tensor::from_dispatch(call.run(implementation))
+        let operands = rms_norm::Operands::of(self.inputs, self.settings, self.key);
+        Tensor::from_dispatch(operands.run(implementation))
     }
 }
 
@@ -64,23 +58,12 @@ pub(crate) struct Gated<const D: usize> {
     key: GluKey,
 }
 
-impl<const D: usize> From<glu::Call> for Gated<D> {
-    fn from(call: glu::Call) -> Self {
+impl<const D: usize> From<glu::Operands<DispatchTensor>> for Gated<D> {
+    fn from(operands: glu::Operands<DispatchTensor>) -> Self {
         Self {
-            inputs: match call.operands {
-                glu::Operands::Separate { gate, up } => glu::Inputs::Separate {
-                    gate: Tensor::from_dispatch(gate),
-                    up: Tensor::from_dispatch(up),
-                },
-                glu::Operands::Packed(gate_up) => {
-                    glu::Inputs::Packed(Tensor::from_dispatch(gate_up))
-                }
-            },
-            settings: glu::Settings {
-                limit: call.limit,
-                sparsity: call.sparsity,
-            },
-            key: call.key,
+            settings: operands.settings(),
+            key: operands.key(),
+            inputs: operands.into_inputs(),
         }
     }
 }
@@ -105,8 +88,8 @@ impl<const D: usize> Operands for Gated<D> {
     }
 
     fn launch(self, implementation: &'static Implementation) -> Tensor<D> {
-        let call = glu::Call::new(self.inputs, self.settings, self.key);
-        Tensor::from_dispatch(call.run(implementation))
+        let operands = glu::Operands::of(self.inputs, self.settings, self.key);
+        Tensor::from_dispatch(operands.run(implementation))
     }
 }
 
@@ -120,14 +103,16 @@ pub(crate) struct Rotary {
     key: RopeKey,
 }
 
-impl From<rope::Call> for Rotary {
-    fn from(call: rope::Call) -> Self {
+impl From<rope::Pair<DispatchTensor>> for Rotary {
+    fn from(pair: rope::Pair<DispatchTensor>) -> Self {
+        let key = pair.key();
+        let ([q, k], [cos, sin]) = pair.into_inputs();
         Self {
-            q: Tensor::from_dispatch(call.q),
-            k: Tensor::from_dispatch(call.k),
-            cos: Tensor::from_dispatch(call.cos),
-            sin: Tensor::from_dispatch(call.sin),
-            key: call.key,
+            q,
+            k,
+            cos,
+            sin,
+            key,
         }
     }
 }
@@ -149,8 +134,8 @@ impl Operands for Rotary {
     }
 
     fn launch(self, implementation: &'static Implementation) -> Self::Output {
-        let call = rope::Call::new(self.q, self.k, self.cos, self.sin, self.key);
-        let (q, k) = call.run(implementation);
+        let pair = rope::Pair::of(self.q, self.k, self.cos, self.sin, self.key);
+        let (q, k) = pair.run(implementation);
         (Tensor::from_dispatch(q), Tensor::from_dispatch(k))
     }
 }

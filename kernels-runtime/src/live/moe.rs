@@ -97,7 +97,8 @@ impl Operands for Experts {
             limit,
             key,
         } = self;
-        experts::Call::new(x, indices, routing, weights, limit, key).run(implementation)
+        let settings = experts::Settings { key, limit };
+        experts::Operands::of(x, indices, routing, weights, settings).run(implementation)
     }
 }
 
@@ -127,8 +128,8 @@ impl Operands for Router {
 
     fn launch(self, implementation: &'static Implementation) -> Choice {
         let of = self.clone();
-        let call = router::Call::new(self.logits, self.bias, &self.routing);
-        let routed = call.run(implementation);
+        let operands = router::Operands::of(self.logits, self.bias, &self.routing);
+        let routed = operands.run(implementation);
         Choice { routed, of }
     }
 }
@@ -192,7 +193,7 @@ mod tests {
     use burn::tensor::{Device, Distribution};
 
     /// The kernel of the CPU.
-    fn right(call: router::Call) -> (DispatchTensor, DispatchTensor) {
+    fn right(call: router::Operands<DispatchTensor>) -> (DispatchTensor, DispatchTensor) {
         let implementations = experts::KERNEL.implementations.iter();
         let mut launches = implementations.filter_map(|one| match one.launch {
             Launch::Router(launch) => Some(launch),
@@ -202,30 +203,31 @@ mod tests {
     }
 
     /// The experts that score worst.
-    fn worst(mut call: router::Call) -> (DispatchTensor, DispatchTensor) {
-        call.logits = (-Tensor::<2>::from_dispatch(call.logits)).into_dispatch();
-        right(call)
+    fn worst(call: router::Operands<DispatchTensor>) -> (DispatchTensor, DispatchTensor) {
+        let mut first = true;
+        // The logits come first.
+        right(call.map(|tensor| match std::mem::take(&mut first) {
+            true => (-Tensor::<2>::from_dispatch(tensor)).into_dispatch(),
+            false => tensor,
+        }))
     }
 
     /// The right experts, weighted as those that score worst.
-    fn weights_of_others(call: router::Call) -> (DispatchTensor, DispatchTensor) {
-        let copy = router::Call {
-            logits: call.logits.clone(),
-            bias: call.bias.clone(),
-            ..call
-        };
-        (worst(copy).0, right(call).1)
+    fn weights_of_others(
+        call: router::Operands<DispatchTensor>,
+    ) -> (DispatchTensor, DispatchTensor) {
+        (worst(call.clone()).0, right(call).1)
     }
 
     /// The right weights of the next experts.
-    fn others(call: router::Call) -> (DispatchTensor, DispatchTensor) {
+    fn others(call: router::Operands<DispatchTensor>) -> (DispatchTensor, DispatchTensor) {
         let (weights, indices) = right(call);
         let next = Tensor::<2, Int>::from_dispatch(indices).add_scalar(1);
         (weights, next.into_dispatch())
     }
 
     fn check(
-        launch: fn(router::Call) -> (DispatchTensor, DispatchTensor),
+        launch: fn(router::Operands<DispatchTensor>) -> (DispatchTensor, DispatchTensor),
         router: &Router,
     ) -> Result<f64, VerifyError> {
         let implementation = Implementation {

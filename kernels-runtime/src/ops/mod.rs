@@ -11,11 +11,9 @@ pub mod rms_norm;
 pub mod rope;
 
 mod call;
-#[cfg(feature = "cpu")]
-mod optional;
+mod operands;
 
-#[cfg(feature = "cpu")]
-pub use optional::Optional;
+pub use operands::{Described, Mismatch};
 
 pub(crate) use call::{
     compute_dtype, implementation, mixed, same_dtype_as, within_limits, wrong_launch,

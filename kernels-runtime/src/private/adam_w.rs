@@ -1,6 +1,6 @@
 use crate::dispatch::{At, Decision};
 use crate::live::{self, Captured};
-use crate::ops::adam_w::{Call, Settings, State, check};
+use crate::ops::adam_w::{Operands, Settings, State};
 use burn::tensor::Tensor;
 
 /// A step of a site. `moments` is `None` before the first; only the kernel needs zeros then.
@@ -30,8 +30,7 @@ pub fn adam_w<const D: usize>(
         moment_2,
     };
     let gradient = Tensor::from_dispatch(gradient);
-    check(&state, &gradient, settings);
-    let call = Call::new(state, gradient, settings);
+    let operands = Operands::of(state, gradient, settings);
     let mut body = |step: live::Step<D>| {
         let State {
             parameter,
@@ -40,15 +39,15 @@ pub fn adam_w<const D: usize>(
         } = step.state;
         reference(parameter, step.gradient, Some([moment_1, moment_2]))
     };
-    match at.decide(call.tensors()) {
+    match at.decide(operands.all()) {
         Decision::Fused(implementation) => live::launch(
             at.site(),
             implementation,
-            live::Step::from(call),
+            live::Step::from(operands),
             Captured::These(&[]),
             body,
         ),
-        Decision::Reference(_) => body(call.into()),
+        Decision::Reference(_) => body(operands.into()),
     }
 }
 

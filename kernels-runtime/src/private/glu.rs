@@ -1,7 +1,7 @@
 use crate::dispatch::{At, Decision};
 use crate::live::{self, Captured};
 use crate::ops;
-use crate::ops::glu::{Call, Inputs, Operands, Settings, check};
+use crate::ops::glu::{Inputs, Operands, Projected, Settings};
 use crate::semantics::{GluKey, SemanticsKey};
 use burn::tensor::Tensor;
 
@@ -50,27 +50,20 @@ fn either<const D: usize>(
     reference: &mut dyn FnMut(Inputs<D>) -> Tensor<D>,
 ) -> Tensor<D> {
     let key = key(at);
-    check(&inputs, settings, key);
-    let call = Call::new(inputs, settings, key);
-    let decision = match &call.operands {
-        Operands::Separate { gate, up } => at.decide([gate, up]),
-        Operands::Packed(gate_up) => at.decide([gate_up]),
+    let operands = Operands::of(inputs, settings, key);
+    let decision = match operands.projected() {
+        Projected::Separate { gate, up } => at.decide([gate, up]),
+        Projected::Packed(gate_up) => at.decide([gate_up]),
     };
     match decision {
         Decision::Fused(implementation) => live::launch(
             at.site(),
             implementation,
-            live::Gated::from(call),
+            live::Gated::from(operands),
             Captured::These(&[]),
             |gated| reference(gated.inputs),
         ),
-        Decision::Reference(_) => reference(match call.operands {
-            Operands::Separate { gate, up } => Inputs::Separate {
-                gate: Tensor::from_dispatch(gate),
-                up: Tensor::from_dispatch(up),
-            },
-            Operands::Packed(gate_up) => Inputs::Packed(Tensor::from_dispatch(gate_up)),
-        }),
+        Decision::Reference(_) => reference(operands.into_inputs()),
     }
 }
 

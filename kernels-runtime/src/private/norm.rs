@@ -1,6 +1,6 @@
 use crate::dispatch::{At, Decision};
 use crate::live::{self, Captured};
-use crate::ops::rms_norm::{Call, Inputs, Settings, check};
+use crate::ops::rms_norm::{Inputs, Operands, Settings};
 use crate::semantics::{RmsNormKey, SemanticsKey};
 use burn::tensor::Tensor;
 
@@ -68,26 +68,24 @@ fn either<const D: usize>(
     reference: &mut dyn FnMut(Flowing<D>) -> Tensor<D>,
 ) -> Tensor<D> {
     let key = key(at);
-    check(&inputs, settings, key);
-    let call = Call::new(inputs, settings, key);
-    let decision = match (&call.weight, &call.gate) {
-        (None, None) => at.decide([&call.x]),
-        (Some(weight), None) => at.decide([&call.x, weight]),
-        (None, Some(gate)) => at.decide([&call.x, gate]),
-        (Some(weight), Some(gate)) => at.decide([&call.x, weight, gate]),
+    let operands = Operands::of(inputs, settings, key);
+    let decision = match (operands.weight(), operands.gate()) {
+        (None, None) => at.decide([operands.x()]),
+        (Some(one), None) | (None, Some(one)) => at.decide([operands.x(), one]),
+        (Some(weight), Some(gate)) => at.decide([operands.x(), weight, gate]),
     };
     match decision {
         Decision::Fused(implementation) => live::launch(
             at.site(),
             implementation,
-            live::Norm::from(call),
+            live::Norm::from(operands),
             Captured::These(&["weight"]),
             |norm| reference((norm.inputs.x, norm.inputs.gate)),
         ),
-        Decision::Reference(_) => reference((
-            Tensor::from_dispatch(call.x),
-            call.gate.map(Tensor::from_dispatch),
-        )),
+        Decision::Reference(_) => {
+            let Inputs { x, gate, .. } = operands.into_inputs();
+            reference((x, gate))
+        }
     }
 }
 

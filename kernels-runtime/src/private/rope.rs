@@ -1,9 +1,10 @@
 use super::{RopeTable, SectionTable};
 use crate::dispatch::{At, Decision};
 use crate::live::{self, Captured};
-use crate::ops::rope::{Call, check, check_sections, merge};
+use crate::ops::rope::{Pair, check_sections, merge};
 use crate::registry::Implementation;
 use crate::semantics::{RopeKey, SemanticsKey};
+use burn::backend::DispatchTensor;
 use burn::tensor::Tensor;
 
 /// The rotary position embedding of a site.
@@ -14,12 +15,13 @@ pub fn rope(
     k: Tensor<4>,
     cos: impl RopeTable,
     sin: impl RopeTable,
-    reference: &mut dyn FnMut(Pair) -> Pair,
+    reference: &mut dyn FnMut(Rotated) -> Rotated,
 ) -> (Tensor<4>, Tensor<4>) {
     rotate(&at, [q, k], cos.rows(), sin.rows(), reference)
 }
 
-type Pair = (Tensor<4>, Tensor<4>);
+/// Queries and keys, rotated or not yet.
+type Rotated = (Tensor<4>, Tensor<4>);
 
 #[track_caller]
 fn rotate(
@@ -27,16 +29,13 @@ fn rotate(
     [q, k]: [Tensor<4>; 2],
     cos: Tensor<3>,
     sin: Tensor<3>,
-    reference: &mut dyn FnMut(Pair) -> Pair,
-) -> Pair {
+    reference: &mut dyn FnMut(Rotated) -> Rotated,
+) -> Rotated {
     let key = key(at);
-    check(&q, &k, &cos, &sin, key);
-    let call = Call::new(q, k, cos, sin, key);
-    match at.decide([&call.q, &call.k, &call.cos, &call.sin]) {
-        Decision::Fused(implementation) => run(at, implementation, call, reference),
-        Decision::Reference(_) => {
-            reference((Tensor::from_dispatch(call.q), Tensor::from_dispatch(call.k)))
-        }
+    let pair = Pair::of(q, k, cos, sin, key);
+    match at.decide(pair.tensors()) {
+        Decision::Fused(implementation) => run(at, implementation, pair, reference),
+        Decision::Reference(_) => reference(pair.into_inputs().0.into()),
     }
 }
 
@@ -50,7 +49,7 @@ pub fn rope_sections(
     cos: impl SectionTable,
     sin: impl SectionTable,
     sections: [usize; 3],
-    reference: &mut dyn FnMut(Pair) -> Pair,
+    reference: &mut dyn FnMut(Rotated) -> Rotated,
 ) -> (Tensor<4>, Tensor<4>) {
     let tables = [cos.table(), sin.table()];
     rotate_sections(&at, [q, k], tables, sections, reference)
@@ -62,8 +61,8 @@ fn rotate_sections(
     [q, k]: [Tensor<4>; 2],
     [cos, sin]: [Tensor<4>; 2],
     sections: [usize; 3],
-    reference: &mut dyn FnMut(Pair) -> Pair,
-) -> Pair {
+    reference: &mut dyn FnMut(Rotated) -> Rotated,
+) -> Rotated {
     let key = key(at);
     check_sections(&cos, &sin, sections, key);
     let [q, k] = [q, k].map(Tensor::into_dispatch);
@@ -73,9 +72,8 @@ fn rotate_sections(
     match decision {
         Decision::Fused(implementation) => {
             let (cos, sin) = (merge(cos, sections, key), merge(sin, sections, key));
-            check(&q, &k, &cos, &sin, key);
-            let call = Call::new(q, k, cos, sin, key);
-            run(at, implementation, call, reference)
+            let pair = Pair::of(q, k, cos, sin, key);
+            run(at, implementation, pair, reference)
         }
         Decision::Reference(_) => reference((q, k)),
     }
@@ -85,13 +83,13 @@ fn rotate_sections(
 fn run(
     at: &At,
     implementation: &'static Implementation,
-    call: Call,
-    reference: &mut dyn FnMut(Pair) -> Pair,
-) -> Pair {
+    pair: Pair<DispatchTensor>,
+    reference: &mut dyn FnMut(Rotated) -> Rotated,
+) -> Rotated {
     live::launch(
         at.site(),
         implementation,
-        live::Rotary::from(call),
+        live::Rotary::from(pair),
         Captured::These(&["cos", "sin"]),
         |rotary| reference((rotary.q, rotary.k)),
     )

@@ -68,17 +68,17 @@ pub type Limits = fn(&SemanticsKey, &[&DispatchTensor]) -> Result<(), Reason>;
 #[derive(Clone, Copy, Debug)]
 pub enum Launch {
     /// An RMSNorm.
-    RmsNorm(fn(rms_norm::Call) -> DispatchTensor),
+    RmsNorm(fn(rms_norm::Operands<DispatchTensor>) -> DispatchTensor),
     /// A gated linear unit.
-    Glu(fn(glu::Call) -> DispatchTensor),
+    Glu(fn(glu::Operands<DispatchTensor>) -> DispatchTensor),
     /// A rotary position embedding of queries and keys.
-    Rope(fn(rope::Call) -> (DispatchTensor, DispatchTensor)),
+    Rope(fn(rope::Pair<DispatchTensor>) -> (DispatchTensor, DispatchTensor)),
     /// The experts of a mixture.
-    Moe(fn(moe::experts::Call) -> DispatchTensor),
+    Moe(fn(moe::experts::Operands<DispatchTensor, DispatchTensor>) -> DispatchTensor),
     /// The router of a mixture: the weights and the experts of every token.
-    Router(fn(moe::router::Call) -> (DispatchTensor, DispatchTensor)),
+    Router(fn(moe::router::Operands<DispatchTensor>) -> (DispatchTensor, DispatchTensor)),
     /// A step of AdamW.
-    AdamW(fn(adam_w::Call) -> adam_w::State<DispatchTensor>),
+    AdamW(fn(adam_w::Operands<DispatchTensor>) -> adam_w::State<DispatchTensor>),
     /// An operation of another crate, which runs it itself.
     Custom,
 }

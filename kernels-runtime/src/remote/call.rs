@@ -100,6 +100,19 @@ impl<B: BackendIr> Call<'_, B> {
         self.outputs.as_slice().last()
     }
 
+    /// Refuses a call whose client expects other results than those that it will get, before there are
+    /// any.
+    pub(super) fn expect(&self, results: &[Like]) -> Result<(), Malformed> {
+        let asked = self.outputs.as_slice().iter();
+        let asked: Vec<Like> = asked.map(|ir| (ir.shape.clone(), ir.dtype)).collect();
+        if asked == results {
+            return Ok(());
+        }
+        Err(Malformed::new(format_args!(
+            "the results of the operation are {results:?}, not {asked:?}"
+        )))
+    }
+
     pub(super) fn give(&mut self, tensor: FloatTensor<B>) -> Result<(), Malformed> {
         let id = self.output()?.id;
         self.handles.register_float_tensor::<B>(&id, tensor);

@@ -33,6 +33,12 @@ impl Malformed {
     }
 }
 
+impl From<crate::ops::Mismatch> for Malformed {
+    fn from(mismatch: crate::ops::Mismatch) -> Self {
+        Self::request(mismatch)
+    }
+}
+
 /// Writes scalars.
 #[derive(Debug)]
 pub(super) struct Writer(Vec<ScalarIr>);

@@ -32,7 +32,7 @@ pub const BASE: Implementation = Implementation {
         )
     },
     limits: None,
-    launch: Launch::RmsNorm(|call| call.x),
+    launch: Launch::RmsNorm(|operands| operands.into_parts().0),
 };
 
 macro_rules! norms {

@@ -1,6 +1,6 @@
 use super::{BASE, give, take};
 use crate::npu::limits::ask;
-use crate::ops::adam_w::{self, AdamWBackend, Settings, State, npu};
+use crate::ops::adam_w::{self, AdamWBackend, State, Tensors, npu};
 use crate::registry::{Implementation, Launch};
 use crate::semantics::SemanticsKey;
 use burn_cann::backend::{CannBackend, CannTensor};
@@ -26,26 +26,17 @@ pub(crate) const IMPLEMENTATION: Implementation = Implementation {
 };
 
 impl AdamWBackend for CannBackend {
-    fn adam_w(
-        parameter: CannTensor,
-        moment_1: CannTensor,
-        moment_2: CannTensor,
-        gradient: CannTensor,
-        settings: Settings,
-    ) -> (CannTensor, CannTensor, CannTensor) {
-        let stream = gradient.stream();
-        let state = State {
-            parameter,
-            moment_1,
-            moment_2,
-        };
+    fn adam_w(operands: Tensors<Self>) -> (CannTensor, CannTensor, CannTensor) {
+        operands.kernel_dtype();
+        let settings = operands.settings();
+        let (state, gradient) = operands.into_parts();
         let state = state.map(CannTensor::into_tensor);
-        let after = take(npu::step(stream, state, gradient.tensor(), settings));
+        let after = npu::step(gradient.stream(), state, gradient.tensor(), settings);
         let State {
             parameter,
             moment_1,
             moment_2,
-        } = after.map(|tensor| give(Ok(tensor)));
+        } = take(after).map(|tensor| give(Ok(tensor)));
         (parameter, moment_1, moment_2)
     }
 }

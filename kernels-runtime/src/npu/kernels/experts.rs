@@ -1,7 +1,6 @@
-use super::{BASE, give, groups, take};
+use super::{BASE, give, take};
 use crate::npu::limits::{ask, indices};
-use crate::ops::moe::Many;
-use crate::ops::moe::experts::{self, ExpertsKernel, Gradients, Settings, Wanted, npu};
+use crate::ops::moe::experts::{self, Backward, ExpertsKernel, Gradients, Settings, Tensors, npu};
 use crate::registry::{Implementation, Launch};
 use crate::semantics::{MoeKey, Projections, SemanticsKey};
 use burn_cann::Spec;
@@ -45,52 +44,34 @@ fn in_groups(weights: &[Spec], key: MoeKey) -> Vec<Vec<&Spec>> {
     vec![gate, up, next(), Vec::new(), Vec::new(), Vec::new()]
 }
 
-fn tensors(
-    x: &CannTensor,
-    indices: &CannTensor,
-    routing: &CannTensor,
-    weights: &Many<CannBackend>,
-) -> npu::Tensors<burn_cann::Tensor> {
+fn tensors(operands: &Tensors<CannBackend>) -> npu::Tensors<burn_cann::Tensor> {
+    let inner = |tensor: &CannTensor| tensor.tensor().clone();
+    let group = |group: &Vec<CannTensor>| group.iter().map(inner).collect();
     npu::Tensors {
-        x: x.tensor().clone(),
-        indices: indices.tensor().clone(),
-        routing: routing.tensor().clone(),
-        weights: groups(weights),
+        x: inner(operands.x()),
+        indices: inner(operands.indices()),
+        routing: inner(operands.routing()),
+        weights: operands.weights().iter().map(group).collect(),
     }
 }
 
 impl ExpertsKernel for CannBackend {
-    fn experts_forward(
-        x: CannTensor,
-        indices: CannTensor,
-        routing: CannTensor,
-        weights: Many<Self>,
-        settings: Settings,
-        keep: bool,
-    ) -> (CannTensor, Option<CannTensor>) {
-        let tensors = tensors(&x, &indices, &routing, &weights);
-        let (y, kept) = take(npu::forward(x.stream(), &tensors, settings, keep));
+    fn experts_forward(operands: Tensors<Self>, keep: bool) -> (CannTensor, Option<CannTensor>) {
+        operands.kernel_dtype();
+        let (stream, settings) = (operands.x().stream(), operands.settings());
+        let (y, kept) = take(npu::forward(stream, &tensors(&operands), settings, keep));
         (give(Ok(y)), kept.map(|kept| give(Ok(kept))))
     }
 
-    fn experts_backward(
-        dy: CannTensor,
-        x: CannTensor,
-        indices: CannTensor,
-        routing: CannTensor,
-        weights: Many<Self>,
-        kept: CannTensor,
-        settings: Settings,
-        wanted: Wanted,
-    ) -> Gradients<Self> {
-        let tensors = tensors(&x, &indices, &routing, &weights);
+    fn experts_backward(backward: Backward<CannTensor, CannTensor>) -> Gradients<CannTensor> {
+        let operands = backward.operands();
         let gradients = take(npu::backward(
-            x.stream(),
-            dy.tensor(),
-            &tensors,
-            kept.tensor(),
-            settings,
-            &wanted,
+            operands.x().stream(),
+            backward.dy().tensor(),
+            &tensors(operands),
+            backward.kept().tensor(),
+            operands.settings(),
+            backward.wanted(),
         ));
         let back = |tensor: Option<_>| tensor.map(|tensor| give(Ok(tensor)));
         let group = |group: Vec<_>| group.into_iter().map(back).collect();

@@ -1,8 +1,9 @@
 use super::{BASE, give, take};
 use crate::npu::limits::ask;
-use crate::ops::glu::{self, GluKernel, Settings, Tensors, npu};
+use crate::ops::glu::{self, Backward, GluKernel, Projected, Tensors, npu};
 use crate::registry::{Implementation, Launch};
 use crate::semantics::{GluKey, SemanticsKey};
+use burn_cann::Stream;
 use burn_cann::backend::{CannBackend, CannTensor};
 
 pub(crate) const IMPLEMENTATION: Implementation = Implementation {
@@ -23,43 +24,44 @@ pub(crate) const IMPLEMENTATION: Implementation = Implementation {
     ..BASE
 };
 
-fn tensors(tensors: &Tensors<CannBackend>) -> npu::Tensors<burn_cann::Tensor> {
-    match tensors {
-        Tensors::Separate { gate, up } => npu::Tensors::Separate {
+fn tensors(operands: &Tensors<CannBackend>) -> npu::Tensors<burn_cann::Tensor> {
+    match operands.projected() {
+        Projected::Separate { gate, up } => npu::Tensors::Separate {
             gate: gate.tensor().clone(),
             up: up.tensor().clone(),
         },
-        Tensors::Packed(gate_up) => npu::Tensors::Packed(gate_up.tensor().clone()),
+        Projected::Packed(gate_up) => npu::Tensors::Packed(gate_up.tensor().clone()),
     }
 }
 
-fn first(tensors: &Tensors<CannBackend>) -> &CannTensor {
-    match tensors {
-        Tensors::Separate { gate, .. } => gate,
-        Tensors::Packed(gate_up) => gate_up,
-    }
+fn stream(operands: &Tensors<CannBackend>) -> &Stream {
+    let (Projected::Separate { gate: first, .. } | Projected::Packed(first)) = operands.projected();
+    first.stream()
 }
 
 impl GluKernel for CannBackend {
-    fn glu_forward(given: Tensors<Self>, settings: Settings, key: GluKey) -> CannTensor {
-        let stream = first(&given).stream();
-        give(npu::forward(stream, &tensors(&given), settings, key))
+    fn glu_forward(operands: Tensors<Self>) -> CannTensor {
+        operands.kernel_dtype();
+        let (settings, key) = (operands.settings(), operands.key());
+        let stream = stream(&operands);
+        give(npu::forward(stream, &tensors(&operands), settings, key))
     }
 
-    fn glu_backward(
-        dy: CannTensor,
-        given: Tensors<Self>,
-        settings: Settings,
-        key: GluKey,
-    ) -> Tensors<Self> {
-        let stream = first(&given).stream();
-        let gradients = npu::backward(stream, dy.tensor(), &tensors(&given), settings, key);
+    fn glu_backward(backward: Backward<CannTensor>) -> Projected<CannTensor> {
+        let operands = backward.operands();
+        let gradients = npu::backward(
+            stream(operands),
+            backward.dy().tensor(),
+            &tensors(operands),
+            operands.settings(),
+            operands.key(),
+        );
         match take(gradients) {
-            npu::Tensors::Separate { gate, up } => Tensors::Separate {
+            npu::Tensors::Separate { gate, up } => Projected::Separate {
                 gate: give(Ok(gate)),
                 up: give(Ok(up)),
             },
-            npu::Tensors::Packed(gate_up) => Tensors::Packed(give(Ok(gate_up))),
+            npu::Tensors::Packed(gate_up) => Projected::Packed(give(Ok(gate_up))),
         }
     }
 }

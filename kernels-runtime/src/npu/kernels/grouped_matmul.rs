@@ -1,52 +1,44 @@
 use super::{give, take};
-use crate::ops::moe::Many;
-use crate::ops::moe::grouped_matmul::{GroupedMatmulKernel, npu};
-use crate::semantics::ExpertLayout;
+use crate::ops::moe::grouped_matmul::{Backward, Gradients, GroupedMatmulKernel, Tensors, npu};
 use burn_cann::backend::{CannBackend, CannTensor};
 
-fn weights(weights: &Many<CannBackend>) -> Vec<burn_cann::Tensor> {
-    super::groups(weights).into_iter().flatten().collect()
+fn weights(operands: &Tensors<CannBackend>) -> Vec<burn_cann::Tensor> {
+    let weights = operands.weights().iter();
+    weights.map(|weight| weight.tensor().clone()).collect()
 }
 
 impl GroupedMatmulKernel for CannBackend {
-    fn grouped_matmul_forward(
-        x: CannTensor,
-        counts: CannTensor,
-        given: Many<Self>,
-        layout: ExpertLayout,
-    ) -> CannTensor {
-        let (counts, weights) = (counts.tensor(), weights(&given));
+    fn grouped_matmul_forward(operands: Tensors<Self>) -> CannTensor {
+        operands.kernel_dtype();
+        let x = operands.x();
         give(npu::forward(
             x.stream(),
             x.tensor(),
-            counts,
-            &weights,
-            layout,
+            operands.counts().tensor(),
+            &weights(&operands),
+            operands.layout(),
         ))
     }
 
     fn grouped_matmul_backward(
-        dy: CannTensor,
-        x: CannTensor,
-        counts: CannTensor,
-        given: Many<Self>,
-        layout: ExpertLayout,
-        x_gradient: bool,
-        wanted: Vec<Vec<bool>>,
-    ) -> (Option<CannTensor>, Vec<Vec<Option<CannTensor>>>) {
-        let flat: Vec<bool> = wanted.into_iter().flatten().collect();
+        backward: Backward<CannTensor, CannTensor>,
+    ) -> Gradients<CannTensor> {
+        let (operands, wanted) = (backward.operands(), backward.wanted());
+        let x = operands.x();
         let (dx, dw) = take(npu::backward(
             x.stream(),
-            dy.tensor(),
+            backward.dy().tensor(),
             x.tensor(),
-            counts.tensor(),
-            &weights(&given),
-            layout,
-            x_gradient,
-            &flat,
+            operands.counts().tensor(),
+            &weights(operands),
+            operands.layout(),
+            wanted.x,
+            &wanted.weights,
         ));
         let back = |tensor: Option<_>| tensor.map(|tensor| give(Ok(tensor)));
-        // There is one group.
-        (back(dx), vec![dw.into_iter().map(back).collect()])
+        Gradients {
+            x: back(dx),
+            weights: dw.into_iter().map(back).collect(),
+        }
     }
 }

@@ -12,10 +12,9 @@ pub(crate) mod router;
 
 use super::Result;
 use crate::dispatch::DeviceKind;
-use crate::ops::moe::Many;
 use crate::registry::{CapabilityRange, FloatType, Implementation, Launch};
 use burn::tensor::IntDType;
-use burn_cann::backend::{CannBackend, CannTensor};
+use burn_cann::backend::CannTensor;
 use burn_cann::{DType, Tensor};
 
 /// What the implementations have in common; each says the rest.
@@ -53,12 +52,6 @@ fn cann(error: burn_cann::backend::Error) -> burn_cann::Error {
 /// As [`give`].
 fn take<T>(result: Result<T>) -> T {
     result.unwrap_or_else(|error| panic!("the NPU failed: {error}"))
-}
-
-/// The tensors of groups.
-fn groups(groups: &Many<CannBackend>) -> Vec<Vec<Tensor>> {
-    let group = |group: &Vec<CannTensor>| group.iter().map(|one| one.tensor().clone()).collect();
-    groups.0.iter().map(group).collect()
 }
 
 /// CANN's name of a type of integers.

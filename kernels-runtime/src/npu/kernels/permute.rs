@@ -1,36 +1,45 @@
 use super::{give, ints, take};
-use crate::ops::moe::permute::{PermuteBackend, PermuteKernel, npu};
-use burn::tensor::IntDType;
+use crate::ops::moe::permute::operands::kernel_dtype;
+use crate::ops::moe::permute::{
+    PermuteBackend, PermuteKernel, SortTensors, SpreadTensors, SpreadWeighed, SumTensors,
+    WeighBackward, WeighTensors, npu,
+};
 use burn_cann::backend::{CannBackend, CannTensor};
 
 impl PermuteBackend for CannBackend {
-    fn sort_slots(
-        indices: CannTensor,
-        num_experts: usize,
-        rows: usize,
-        dtype: IntDType,
-    ) -> (CannTensor, CannTensor) {
-        let stream = indices.stream();
-        let sorted = npu::sort_slots(stream, indices.tensor(), num_experts, rows, ints(dtype));
-        let (row_map, counts) = take(sorted);
+    fn sort_slots(slots: SortTensors<Self>) -> (CannTensor, CannTensor) {
+        let indices = slots.indices();
+        let (row_map, counts) = take(npu::sort_slots(
+            indices.stream(),
+            indices.tensor(),
+            slots.num_experts(),
+            slots.rows(),
+            ints(slots.integers()),
+        ));
         (give(Ok(row_map)), give(Ok(counts)))
     }
 
-    fn spread(tokens: CannTensor, row_map: CannTensor, rows: usize) -> CannTensor {
-        let stream = tokens.stream();
-        give(npu::spread(stream, tokens.tensor(), row_map.tensor(), rows))
-    }
-
-    fn sum_rows(rows: CannTensor, row_map: CannTensor) -> CannTensor {
-        give(npu::sum_rows(
-            rows.stream(),
-            rows.tensor(),
-            row_map.tensor(),
+    fn spread(operands: SpreadTensors<Self>) -> CannTensor {
+        kernel_dtype(operands.dtype());
+        let (tokens, row_map) = (operands.tokens(), operands.row_map().tensor());
+        give(npu::spread(
+            tokens.stream(),
+            tokens.tensor(),
+            row_map,
+            operands.rows(),
         ))
     }
 
-    fn weigh_rows(rows: CannTensor, row_map: CannTensor, probs: CannTensor) -> CannTensor {
-        let (row_map, probs) = (row_map.tensor(), probs.tensor());
+    fn sum_rows(operands: SumTensors<Self>) -> CannTensor {
+        kernel_dtype(operands.dtype());
+        let (rows, row_map) = (operands.rows(), operands.row_map().tensor());
+        give(npu::sum_rows(rows.stream(), rows.tensor(), row_map))
+    }
+
+    fn weigh_rows(operands: WeighTensors<Self>) -> CannTensor {
+        kernel_dtype(operands.dtype());
+        let (row_map, probs) = (operands.row_map().tensor(), operands.probs().tensor());
+        let rows = operands.rows();
         give(npu::weigh_rows(
             rows.stream(),
             rows.tensor(),
@@ -41,35 +50,29 @@ impl PermuteBackend for CannBackend {
 }
 
 impl PermuteKernel for CannBackend {
-    fn weigh_rows_d_rows(
-        dy: CannTensor,
-        row_map: CannTensor,
-        probs: CannTensor,
-        rows: usize,
-    ) -> CannTensor {
-        let (row_map, probs) = (row_map.tensor(), probs.tensor());
-        let stream = dy.stream();
+    fn weigh_rows_d_rows(operands: SpreadWeighed<CannTensor, CannTensor>) -> CannTensor {
+        kernel_dtype(operands.dtype());
+        let (row_map, probs) = (operands.row_map().tensor(), operands.probs().tensor());
+        let dy = operands.dy();
         give(npu::weigh_rows_d_rows(
-            stream,
+            dy.stream(),
             dy.tensor(),
             row_map,
             probs,
-            rows,
+            operands.rows(),
         ))
     }
 
     fn weigh_rows_backward(
-        dy: CannTensor,
-        rows: CannTensor,
-        row_map: CannTensor,
-        probs: CannTensor,
+        operands: WeighBackward<CannTensor, CannTensor>,
     ) -> (CannTensor, CannTensor) {
-        let (row_map, probs) = (row_map.tensor(), probs.tensor());
-        let stream = dy.stream();
+        kernel_dtype(operands.dtype());
+        let (row_map, probs) = (operands.row_map().tensor(), operands.probs().tensor());
+        let dy = operands.dy();
         let (d_rows, d_probs) = take(npu::weigh_rows_backward(
-            stream,
+            dy.stream(),
             dy.tensor(),
-            rows.tensor(),
+            operands.rows().tensor(),
             row_map,
             probs,
         ));

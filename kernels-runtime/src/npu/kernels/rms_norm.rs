@@ -2,7 +2,7 @@ use super::{BASE, give, take};
 use crate::dispatch::Reason;
 use crate::npu::Refused;
 use crate::npu::limits::ask;
-use crate::ops::rms_norm::{self, RmsNormKernel, Settings, TensorGradients, Tensors, npu};
+use crate::ops::rms_norm::{self, Backward, Gradients, RmsNormKernel, Settings, Tensors, npu};
 use crate::registry::{Implementation, Launch};
 use crate::semantics::{Gating, Groups, RmsNormKey, Scale, SemanticsKey};
 use burn_cann::DType;
@@ -41,45 +41,37 @@ pub(crate) const IMPLEMENTATION: Implementation = Implementation {
     ..BASE
 };
 
-fn tensors(tensors: &Tensors<CannBackend>) -> npu::Tensors<burn_cann::Tensor> {
+fn tensors(operands: &Tensors<CannBackend>) -> npu::Tensors<burn_cann::Tensor> {
     let inner = |tensor: &CannTensor| tensor.tensor().clone();
     npu::Tensors {
-        x: inner(&tensors.x),
-        weight: tensors.weight.as_ref().map(inner),
-        gate: tensors.gate.as_ref().map(inner),
+        x: inner(operands.x()),
+        weight: operands.weight().map(inner),
+        gate: operands.gate().map(inner),
     }
 }
 
 impl RmsNormKernel for CannBackend {
-    fn rms_norm_forward(
-        given: Tensors<Self>,
-        settings: Settings,
-        key: RmsNormKey,
-    ) -> (CannTensor, CannTensor) {
-        let stream = given.x.stream();
-        let (y, rstd) = take(npu::forward(stream, &tensors(&given), settings, key));
+    fn rms_norm_forward(operands: Tensors<Self>) -> (CannTensor, CannTensor) {
+        operands.kernel_dtype();
+        let stream = operands.x().stream();
+        let (settings, key) = (operands.settings(), operands.key());
+        let (y, rstd) = take(npu::forward(stream, &tensors(&operands), settings, key));
         (give(Ok(y)), give(Ok(rstd)))
     }
 
-    fn rms_norm_backward(
-        dy: CannTensor,
-        given: Tensors<Self>,
-        rstd: CannTensor,
-        settings: Settings,
-        key: RmsNormKey,
-        weight_gradient: bool,
-    ) -> TensorGradients<Self> {
+    fn rms_norm_backward(backward: Backward<CannTensor>) -> Gradients<CannTensor> {
+        let operands = backward.operands();
         let gradients = take(npu::backward(
-            given.x.stream(),
-            dy.tensor(),
-            &tensors(&given),
-            rstd.tensor(),
-            settings,
-            key,
-            weight_gradient,
+            operands.x().stream(),
+            backward.dy().tensor(),
+            &tensors(operands),
+            backward.rstd().tensor(),
+            operands.settings(),
+            operands.key(),
+            backward.weight_gradient(),
         ));
         let back = |tensor| give(Ok(tensor));
-        TensorGradients {
+        Gradients {
             x: back(gradients.x),
             weight: gradients.weight.map(back),
             gate: gradients.gate.map(back),

@@ -1,9 +1,11 @@
 use super::{BASE, give};
+use crate::npu::Result;
 use crate::npu::limits::ask;
-use crate::ops::rope::{self, RopeKernel, npu};
+use crate::ops::rope::{self, RopeKernel, Tensors, npu};
 use crate::registry::{Implementation, Launch};
 use crate::semantics::{RopeKey, SemanticsKey};
 use burn_cann::backend::{CannBackend, CannTensor};
+use burn_cann::{Stream, Tensor};
 
 pub(crate) const IMPLEMENTATION: Implementation = Implementation {
     accepts: |key| matches!(key, SemanticsKey::Rope(_)),
@@ -24,13 +26,21 @@ pub(crate) const IMPLEMENTATION: Implementation = Implementation {
 };
 
 impl RopeKernel for CannBackend {
-    fn rope_forward(x: CannTensor, cos: CannTensor, sin: CannTensor, key: RopeKey) -> CannTensor {
-        let (cos, sin) = (cos.tensor(), sin.tensor());
-        give(npu::forward(x.stream(), x.tensor(), cos, sin, key))
+    fn rope_forward(operands: Tensors<Self>) -> CannTensor {
+        rotate(&operands, npu::forward)
     }
 
-    fn rope_backward(dy: CannTensor, cos: CannTensor, sin: CannTensor, key: RopeKey) -> CannTensor {
-        let (cos, sin) = (cos.tensor(), sin.tensor());
-        give(npu::backward(dy.stream(), dy.tensor(), cos, sin, key))
+    fn rope_backward(operands: Tensors<Self>) -> CannTensor {
+        rotate(&operands, npu::backward)
     }
+}
+
+fn rotate(
+    operands: &Tensors<CannBackend>,
+    run: fn(&Stream, &Tensor, &Tensor, &Tensor, RopeKey) -> Result<Tensor>,
+) -> CannTensor {
+    operands.kernel_dtype();
+    let stream = operands.x().stream();
+    let (cos, sin) = (operands.cos().tensor(), operands.sin().tensor());
+    give(run(stream, operands.x().tensor(), cos, sin, operands.key()))
 }

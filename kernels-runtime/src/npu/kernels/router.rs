@@ -3,10 +3,9 @@ use crate::dispatch::Reason;
 use crate::npu::Refused;
 use crate::npu::limits::ask;
 use crate::ops::moe::Routing;
-use crate::ops::moe::router::{self, RouterBackend, RouterKernel, npu};
+use crate::ops::moe::router::{self, Backward, RouterBackend, RouterKernel, Tensors, npu};
 use crate::registry::{Implementation, Launch};
 use crate::semantics::{Grouping, SemanticsKey};
-use burn::tensor::IntDType;
 use burn_cann::backend::{CannBackend, CannTensor};
 
 /// The most experts that a token chooses, of which a decision is asked: how many it is, limits are not
@@ -34,32 +33,28 @@ pub(crate) const IMPLEMENTATION: Implementation = Implementation {
 };
 
 impl RouterBackend for CannBackend {
-    fn route(
-        logits: CannTensor,
-        _: CannTensor,
-        routing: Routing,
-        dtype: IntDType,
-    ) -> (CannTensor, CannTensor) {
-        let routed = npu::forward(logits.stream(), logits.tensor(), &routing, ints(dtype));
-        let (weights, indices) = take(routed);
+    fn route(operands: Tensors<Self>) -> (CannTensor, CannTensor) {
+        operands.kernel_dtype();
+        let (logits, routing) = (operands.logits(), operands.routing());
+        let ints = ints(operands.ints());
+        let (weights, indices) = take(npu::forward(
+            logits.stream(),
+            logits.tensor(),
+            routing,
+            ints,
+        ));
         (give(Ok(weights)), give(Ok(indices)))
     }
 }
 
 impl RouterKernel for CannBackend {
-    fn route_backward(
-        dw: CannTensor,
-        logits: CannTensor,
-        indices: CannTensor,
-        routing: Routing,
-    ) -> CannTensor {
-        let (logits, indices) = (logits.tensor(), indices.tensor());
+    fn route_backward(backward: Backward<CannTensor, CannTensor>) -> CannTensor {
         give(npu::backward(
-            dw.stream(),
-            dw.tensor(),
-            logits,
-            indices,
-            &routing,
+            backward.dw().stream(),
+            backward.dw().tensor(),
+            backward.logits().tensor(),
+            backward.indices().tensor(),
+            backward.routing(),
         ))
     }
 }

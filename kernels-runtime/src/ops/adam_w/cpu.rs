@@ -1,6 +1,6 @@
 //! AdamW on Flex: one pass over the four tensors, in place.
 
-use super::{AdamWBackend, Settings};
+use super::{AdamWBackend, Settings, State, Tensors};
 use crate::cpu::{CHUNK, Element, PARALLEL, Real, dispatch_dtype};
 use crate::dispatch::DeviceKind;
 use crate::registry::{CapabilityRange, FloatType, Implementation, Launch};
@@ -23,17 +23,16 @@ pub(super) const IMPLEMENTATION: Implementation = Implementation {
 };
 
 impl AdamWBackend for Flex {
-    fn adam_w(
-        parameter: FlexTensor,
-        moment_1: FlexTensor,
-        moment_2: FlexTensor,
-        gradient: FlexTensor,
-        settings: Settings,
-    ) -> (FlexTensor, FlexTensor, FlexTensor) {
-        let [mut parameter, mut moment_1, mut moment_2] =
-            [parameter, moment_1, moment_2].map(contiguous);
+    fn adam_w(operands: Tensors<Self>) -> (FlexTensor, FlexTensor, FlexTensor) {
+        let (dtype, settings) = (operands.kernel_dtype(), operands.settings());
+        let (state, gradient) = operands.into_parts();
+        let State {
+            mut parameter,
+            mut moment_1,
+            mut moment_2,
+        } = state.map(contiguous);
         let gradient = contiguous(gradient);
-        dispatch_dtype!(parameter.dtype(), T => {
+        dispatch_dtype!(dtype, T => {
             let places = Places {
                 parameter: places::<T>(&mut parameter),
                 moment_1: places(&mut moment_1),

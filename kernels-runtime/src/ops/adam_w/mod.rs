@@ -14,20 +14,21 @@
 
 #[cfg(feature = "cpu")]
 mod backend;
-mod check;
 #[cfg(feature = "cpu")]
 mod cpu;
 #[cfg(feature = "npu")]
 pub mod npu;
+mod operands;
 mod reference;
 #[cfg(all(test, feature = "cpu"))]
 mod tests;
 
 #[cfg(feature = "cpu")]
-pub use backend::AdamWBackend;
-#[cfg(feature = "cpu")]
 pub(crate) use backend::launch;
-pub(crate) use check::check;
+#[cfg(feature = "cpu")]
+pub use backend::{AdamWBackend, Tensors};
+pub use operands::Operands;
+use operands::check;
 pub use reference::reference;
 
 use crate::dispatch::Reason;
@@ -99,17 +100,6 @@ impl Settings {
     }
 }
 
-/// The operands of one step, as an implementation gets them.
-#[derive(Debug)]
-pub struct Call {
-    /// What the step changes.
-    pub state: State<DispatchTensor>,
-    /// Of the parameter, like it.
-    pub gradient: DispatchTensor,
-    /// The numbers.
-    pub settings: Settings,
-}
-
 /// A step by the fused kernel of the tensors' device.
 ///
 /// # Errors
@@ -124,35 +114,12 @@ pub fn fused<const D: usize>(
     gradient: Tensor<D>,
     settings: Settings,
 ) -> Result<State<Tensor<D>>, Reason> {
-    check(&state, &gradient, settings);
-    let call = Call::new(state, gradient, settings);
-    let found = implementation(KERNEL, SemanticsKey::AdamW, call.tensors())?;
-    Ok(call.run(found).map(Tensor::from_dispatch))
+    let operands = Operands::of(state, gradient, settings);
+    let found = implementation(KERNEL, SemanticsKey::AdamW, operands.all())?;
+    Ok(operands.run(found).map(Tensor::from_dispatch))
 }
 
-impl Call {
-    pub(crate) fn new<const D: usize>(
-        state: State<Tensor<D>>,
-        gradient: Tensor<D>,
-        settings: Settings,
-    ) -> Self {
-        Self {
-            state: state.map(Tensor::into_dispatch),
-            gradient: gradient.into_dispatch(),
-            settings,
-        }
-    }
-
-    /// In the order in which limits are asked of them.
-    pub(crate) fn tensors(&self) -> [&DispatchTensor; 4] {
-        let State {
-            parameter,
-            moment_1,
-            moment_2,
-        } = &self.state;
-        [parameter, moment_1, moment_2, &self.gradient]
-    }
-
+impl Operands<DispatchTensor> {
     /// Runs an implementation that dispatch chose for these tensors.
     pub(crate) fn run(self, implementation: &Implementation) -> State<DispatchTensor> {
         match implementation.launch {

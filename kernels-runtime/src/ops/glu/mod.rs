@@ -13,17 +13,18 @@
 
 #[cfg(feature = "cpu")]
 mod autodiff;
-mod check;
 #[cfg(feature = "cpu")]
 mod cpu;
 #[cfg(feature = "npu")]
 pub mod npu;
+mod operands;
 mod reference;
 mod sparsity;
 
 #[cfg(feature = "cpu")]
 pub use autodiff::{GluBackend, GluKernel, Tensors};
-pub(crate) use check::check;
+use operands::check;
+pub use operands::{Backward, Operands, Projected};
 pub use reference::reference;
 
 use crate::dispatch::Reason;
@@ -74,34 +75,6 @@ pub struct Settings {
     pub sparsity: Option<f64>,
 }
 
-/// The operands of one call, as an implementation gets them.
-#[derive(Debug)]
-pub struct Call {
-    /// Gate and up, as the key lays them out.
-    pub operands: Operands,
-    /// The clamp's limit, if the key says that there is one.
-    pub limit: Option<f64>,
-    /// The sparsity of the gate, if the key says that there is one.
-    pub sparsity: Option<f64>,
-    /// What to compute.
-    pub key: GluKey,
-}
-
-/// The tensors of a gated linear unit.
-#[derive(Debug)]
-#[allow(clippy::large_enum_variant)] // It is moved once a call and never stored.
-pub enum Operands {
-    /// Two tensors of one shape.
-    Separate {
-        /// The gate.
-        gate: DispatchTensor,
-        /// What it gates.
-        up: DispatchTensor,
-    },
-    /// Both in one, `[.., 2n]`.
-    Packed(DispatchTensor),
-}
-
 /// A gated linear unit by the fused kernel of the tensors' device.
 ///
 /// The result has the dtype of the inputs and the shape of the gate: `[.., n]` for packed inputs of
@@ -120,33 +93,16 @@ pub fn fused<const D: usize>(
     settings: Settings,
     key: GluKey,
 ) -> Result<Tensor<D>, Reason> {
-    check(&inputs, settings, key);
-    let call = Call::new(inputs, settings, key);
+    let operands = Operands::of(inputs, settings, key);
     let semantics = SemanticsKey::Glu(key);
-    let found = match &call.operands {
-        Operands::Separate { gate, up } => implementation(KERNEL, semantics, [gate, up]),
-        Operands::Packed(gate_up) => implementation(KERNEL, semantics, [gate_up]),
+    let found = match operands.projected() {
+        Projected::Separate { gate, up } => implementation(KERNEL, semantics, [gate, up]),
+        Projected::Packed(gate_up) => implementation(KERNEL, semantics, [gate_up]),
     };
-    Ok(Tensor::from_dispatch(call.run(found?)))
+    Ok(Tensor::from_dispatch(operands.run(found?)))
 }
 
-impl Call {
-    pub(crate) fn new<const D: usize>(inputs: Inputs<D>, settings: Settings, key: GluKey) -> Self {
-        let operands = match inputs {
-            Inputs::Separate { gate, up } => Operands::Separate {
-                gate: gate.into_dispatch(),
-                up: up.into_dispatch(),
-            },
-            Inputs::Packed(gate_up) => Operands::Packed(gate_up.into_dispatch()),
-        };
-        Self {
-            operands,
-            limit: settings.limit,
-            sparsity: settings.sparsity,
-            key,
-        }
-    }
-
+impl Operands<DispatchTensor> {
     /// Runs an implementation that dispatch chose for these tensors.
     pub(crate) fn run(self, implementation: &Implementation) -> DispatchTensor {
         match implementation.launch {
@@ -158,14 +114,6 @@ impl Call {
 
 /// Runs the kernel. Dispatch has found one for these tensors.
 #[cfg(feature = "cpu")]
-pub(crate) fn launch(call: Call) -> DispatchTensor {
-    let settings = Settings {
-        limit: call.limit,
-        sparsity: call.sparsity,
-    };
-    let tensors = match call.operands {
-        Operands::Separate { gate, up } => Tensors::Separate { gate, up },
-        Operands::Packed(gate_up) => Tensors::Packed(gate_up),
-    };
-    <burn::backend::Dispatch as GluBackend>::glu(tensors, settings, call.key)
+pub(crate) fn launch(operands: Operands<DispatchTensor>) -> DispatchTensor {
+    <burn::backend::Dispatch as GluBackend>::glu(operands)
 }

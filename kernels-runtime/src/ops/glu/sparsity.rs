@@ -1,16 +1,17 @@
 //! How far above the mean the Gaussian top-k cuts, in standard deviations.
 
+use crate::ops::operands::{Mismatch, require};
 use burn::tensor::{DType, bf16, f16};
 use std::f64::consts::{FRAC_1_SQRT_2, PI, SQRT_2};
 
 /// Refuses what is no part of a whole.
-#[track_caller]
-pub(super) fn check(sparsity: f64) {
+pub(super) fn check(sparsity: f64) -> Result<(), Mismatch> {
     // Rounded as it is used: 0.99999999 is 1 in f32, whose quantile is infinite.
-    assert!(
+    require!(
         (sparsity as f32) < 1.0,
         "GLU: the sparsity is {sparsity}; it must be a number below 1 in f32"
     );
+    Ok(())
 }
 
 /// `Φ⁻¹(sparsity)`, in f32 and then rounded to `dtype`; `None` if the sparsity, rounded to f32, is not
@@ -104,12 +105,12 @@ mod tests {
     #[test]
     #[should_panic(expected = "the sparsity is NaN")]
     fn nan_is_no_sparsity() {
-        check(f64::NAN);
+        check(f64::NAN).unwrap();
     }
 
     #[test]
     #[should_panic(expected = "must be a number below 1")]
     fn one_is_no_sparsity() {
-        check(0.999_999_999);
+        check(0.999_999_999).unwrap();
     }
 }

@@ -3,20 +3,26 @@
 use super::sort::{Groups, dispatch_integer};
 use burn::backend::Shape;
 use burn::backend::flex::{FlexTensor, Layout};
-use burn::tensor::{Bytes, DType, IntDType, TensorData};
+use burn::tensor::{Bytes, DType, Element, IntDType, TensorData};
+use bytemuck::Pod;
 
 /// The elements in row-major order, of whatever integer type.
 pub(super) fn read(tensor: &FlexTensor) -> Vec<i64> {
     let tensor = tensor.to_contiguous();
     match tensor.dtype() {
-        DType::I64 => tensor.storage::<i64>().to_vec(),
-        DType::I32 => tensor
-            .storage::<i32>()
+        DType::I64 => elements::<i64>(&tensor).to_vec(),
+        DType::I32 => elements::<i32>(&tensor)
             .iter()
             .map(|i| i64::from(*i))
             .collect(),
         _ => tensor.into_data().iter::<i64>().collect(),
     }
+}
+
+/// The elements of a contiguous tensor.
+fn elements<I: Element + Pod>(tensor: &FlexTensor) -> &[I] {
+    let start = tensor.layout().start_offset();
+    &tensor.storage()[start..start + tensor.layout().shape().num_elements()]
 }
 
 /// The slots of indices `[tokens, choices]` by expert.
@@ -25,7 +31,7 @@ pub(super) fn sort(indices: &FlexTensor, experts: usize) -> Groups {
     let choices = indices.layout().shape()[1];
     let indices = indices.to_contiguous();
     dispatch_integer!(indices.dtype(), I => {
-        Groups::by_expert(indices.storage::<I>(), choices, experts)
+        Groups::by_expert(elements::<I>(&indices), choices, experts)
     })
 }
 

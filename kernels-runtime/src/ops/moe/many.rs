@@ -1,5 +1,6 @@
 //! As many tensors as experts.
 
+use crate::ops::operands::Facts;
 use burn::backend::DispatchTensor;
 use burn::tensor::Tensor;
 
@@ -56,6 +57,14 @@ impl<const STACKED: usize, const SINGLE: usize> Stack<STACKED, SINGLE> {
         }
     }
 
+    /// What the tensors look like.
+    pub(super) fn facts(&self) -> Vec<Facts> {
+        match self {
+            Self::Stacked(tensor) => vec![tensor.into()],
+            Self::List(tensors) => tensors.iter().map(Facts::from).collect(),
+        }
+    }
+
     /// The tensors, one if they are stacked.
     pub(super) fn into_dispatch(self) -> Vec<DispatchTensor> {
         match self {
@@ -86,9 +95,7 @@ impl<const STACKED: usize, const SINGLE: usize> From<Vec<Tensor<SINGLE>>>
 }
 
 #[cfg(feature = "cpu")]
-pub use backend::Many;
-#[cfg(feature = "cpu")]
-pub(super) use backend::register;
+pub(super) use backend::{join, register};
 
 #[cfg(feature = "cpu")]
 mod backend {
@@ -99,110 +106,37 @@ mod backend {
         ops::{Backward, Ops, OpsKind},
     };
     use burn::backend::tensor::FloatTensor;
-    use burn::backend::{
-        Backend, BackendTensor, Dispatch, DispatchAutodiffContext, DispatchTensor,
-        DispatchTensorKind, ExtensionType, Shape, TensorMetadata,
-    };
+    use burn::backend::{Backend, Shape, TensorMetadata};
     use burn::tensor::FloatDType;
 
-    /// Groups of tensors: the weights of each projection, stacked (one tensor) or not.
-    #[derive(Clone, Debug)]
-    pub struct Many<B: Backend>(pub Vec<Vec<FloatTensor<B>>>);
-
-    // By hand: the derive knows structs with a fixed number of tensors.
-    impl<B: Backend> ExtensionType<B> for Many<B> {
-        type Target = Many<Dispatch>;
-
-        fn map_to_dispatch<F>(self, map_kind: F, autodiff: DispatchAutodiffContext) -> Self::Target
-        where
-            F: Fn(BackendTensor<B>) -> DispatchTensorKind,
-        {
-            let wrap = |tensor| DispatchTensor {
-                kind: map_kind(BackendTensor::Float(tensor)),
-                autodiff,
-            };
-            Many(map(self.0, wrap))
+    /// Makes one node of the autodiff graph that comes after those of all tensors. An operation
+    /// of Burn's autodiff has a number of parents that is fixed at compile time; one with as
+    /// many as experts takes this node as its parent and [`register`]s the gradients of the
+    /// tensors by their own ids. They are complete before the tensors' own steps run, because
+    /// this node's step comes in between.
+    ///
+    /// # Panics
+    /// There are no tensors.
+    pub(in crate::ops::moe) fn join<'t, B: Backend, C: CheckpointStrategy>(
+        tensors: impl IntoIterator<Item = &'t FloatTensor<Autodiff<B, C>>>,
+    ) -> FloatTensor<Autodiff<B, C>> {
+        let tensors: Vec<_> = tensors.into_iter().collect();
+        let (device, dtype) = (tensors[0].device(), FloatDType::from(tensors[0].dtype()));
+        let mut joined: Option<FloatTensor<Autodiff<B, C>>> = None;
+        for chunk in tensors.chunks(JOINED - 1) {
+            // A place that no tensor is left for repeats one: it gets no gradient from here.
+            let nodes: [_; JOINED] = std::array::from_fn(|i| match (i, &joined) {
+                (0, Some(before)) => before.node(),
+                _ => chunk[i.saturating_sub(1).min(chunk.len() - 1)].node(),
+            });
+            let chained = joined.is_some();
+            let nothing = B::float_zeros(Shape::new([0]), &device, dtype);
+            joined = Some(match Join.prepare::<C>(nodes).compute_bound().stateful() {
+                OpsKind::Tracked(prep) => prep.finish(chained, nothing),
+                OpsKind::UnTracked(prep) => prep.finish(nothing),
+            });
         }
-
-        fn map_from_dispatch<F>(target: Self::Target, unwrap_kind: F) -> Self
-        where
-            F: Fn(DispatchTensor) -> BackendTensor<B>,
-        {
-            Many(map(target.0, |tensor| unwrap_kind(tensor).float()))
-        }
-
-        fn routing_tensor(target: &Self::Target) -> Option<&DispatchTensor> {
-            target.0.iter().flatten().next()
-        }
-
-        fn routing_float_tensor(target: &Self::Target) -> Option<&DispatchTensor> {
-            Self::routing_tensor(target)
-        }
-
-        fn autodiff_context(target: &Self::Target) -> DispatchAutodiffContext {
-            target
-                .0
-                .iter()
-                .flatten()
-                .fold(DispatchAutodiffContext::Disabled, |context, tensor| {
-                    context.merge(tensor.autodiff)
-                })
-        }
-    }
-
-    fn map<T, U>(groups: Vec<Vec<T>>, f: impl Fn(T) -> U) -> Vec<Vec<U>> {
-        groups
-            .into_iter()
-            .map(|group| group.into_iter().map(&f).collect())
-            .collect()
-    }
-
-    impl<B: Backend> Many<B> {
-        /// What `f` says of each tensor.
-        pub(in crate::ops::moe) fn each<T>(
-            &self,
-            mut f: impl FnMut(&FloatTensor<B>) -> T,
-        ) -> Vec<Vec<T>> {
-            self.0
-                .iter()
-                .map(|group| group.iter().map(&mut f).collect())
-                .collect()
-        }
-    }
-
-    impl<B: Backend, C: CheckpointStrategy> Many<Autodiff<B, C>> {
-        /// The tensors without their autodiff nodes.
-        pub(in crate::ops::moe) fn into_primitives(self) -> Many<B> {
-            Many(map(self.0, |tensor| tensor.into_primitive()))
-        }
-
-        /// Makes one node of the autodiff graph that comes after those of all tensors. An operation
-        /// of Burn's autodiff has a number of parents that is fixed at compile time; one with as
-        /// many as experts takes this node as its parent and [`register`]s the gradients of the
-        /// tensors by their own ids. They are complete before the tensors' own steps run, because
-        /// this node's step comes in between.
-        ///
-        /// # Panics
-        /// There are no tensors.
-        pub(in crate::ops::moe) fn join(&self) -> FloatTensor<Autodiff<B, C>> {
-            let tensors: Vec<_> = self.0.iter().flatten().collect();
-            let (device, dtype) = (tensors[0].device(), FloatDType::from(tensors[0].dtype()));
-            let mut joined: Option<FloatTensor<Autodiff<B, C>>> = None;
-            for chunk in tensors.chunks(JOINED - 1) {
-                // A place that no tensor is left for repeats one: it gets no gradient from here.
-                let nodes: [_; JOINED] = std::array::from_fn(|i| match (i, &joined) {
-                    (0, Some(before)) => before.node(),
-                    _ => chunk[i.saturating_sub(1).min(chunk.len() - 1)].node(),
-                });
-                let chained = joined.is_some();
-                let nothing = B::float_zeros(Shape::new([0]), &device, dtype);
-                joined = Some(match Join.prepare::<C>(nodes).compute_bound().stateful() {
-                    OpsKind::Tracked(prep) => prep.finish(chained, nothing),
-                    OpsKind::UnTracked(prep) => prep.finish(nothing),
-                });
-            }
-            joined.expect("there are tensors")
-        }
+        joined.expect("there are tensors")
     }
 
     /// How many parents a joint has.
@@ -224,21 +158,17 @@ mod backend {
         }
     }
 
-    /// Registers the gradients of tensors that were [joined](Many::join), and an empty one for the
+    /// Registers the gradients of tensors that were [joined](join), and an empty one for the
     /// joint, if it is tracked.
     pub(in crate::ops::moe) fn register<B: Backend>(
         grads: &mut Gradients,
         joint: Option<NodeId>,
-        nodes: Vec<Vec<NodeId>>,
-        gradients: Vec<Vec<Option<FloatTensor<B>>>>,
+        nodes: impl IntoIterator<Item = NodeId>,
+        gradients: impl IntoIterator<Item = Option<FloatTensor<B>>>,
         like: &FloatTensor<B>,
     ) {
         let Some(joint) = joint else { return };
-        let pairs = nodes
-            .into_iter()
-            .flatten()
-            .zip(gradients.into_iter().flatten());
-        for (node, gradient) in pairs {
+        for (node, gradient) in nodes.into_iter().zip(gradients) {
             if let Some(gradient) = gradient {
                 grads.register::<B>(node, gradient);
             }

@@ -24,8 +24,6 @@ mod sort;
 mod top_k;
 
 pub use load_balancing::load_balancing_loss;
-#[cfg(feature = "cpu")]
-pub use many::Many;
 pub use many::Stack;
 pub use permute::{Permuted, moe_permute};
 pub use router::{Routed, Routing, route};

@@ -1,19 +1,13 @@
 //! The weights of each expert, read and written where they are.
 
-use super::product::{Gemm, Matrix};
-use crate::cpu::{Element, Output};
+use super::product::{Destination, Factors, Gemm, Matrix, outer, outer_rounded};
+use crate::cpu::{Element, Output, Unwritten};
 use crate::semantics::ExpertLayout;
 use burn::backend::Shape;
 use burn::backend::flex::FlexTensor;
 use std::any::TypeId;
 use std::borrow::Cow;
 use std::mem::MaybeUninit;
-
-/// The elements of a contiguous tensor.
-pub(super) fn contiguous<T: Element>(tensor: &FlexTensor) -> &[T] {
-    let start = tensor.layout().start_offset();
-    &tensor.storage()[start..start + tensor.layout().shape().num_elements()]
-}
 
 /// The tensors of a projection, stacked (one) or not, whose elements can be read in place: a
 /// transposed or sliced tensor is no copy, as long as one of an expert's two axes is contiguous.
@@ -105,19 +99,11 @@ impl<T: Element> Gradients<T> {
     /// Each expert's places; none at all if there are no tensors. `size` is that of one expert's.
     pub(super) fn experts(&mut self, experts: usize, size: usize) -> Vec<Slab<'_, T>> {
         let stacked = self.0.len() == 1 && experts != 1;
+        let each = if stacked { experts } else { 1 };
         let mut slabs = Vec::with_capacity(experts);
         for output in &mut self.0 {
-            match output {
-                None => slabs.extend((0..if stacked { experts } else { 1 }).map(|_| None)),
-                Some(output) => {
-                    let mut places = output.places();
-                    for _ in 0..if stacked { experts } else { 1 } {
-                        let (slab, rest) = places.split_at_mut(size);
-                        slabs.push(Some(slab));
-                        places = rest;
-                    }
-                }
-            }
+            let mut left = output.as_mut().map(Output::rest);
+            slabs.extend((0..each).map(|_| left.as_mut().map(|left| left.part(size))));
         }
         slabs.resize_with(experts, || None);
         slabs
@@ -125,107 +111,173 @@ impl<T: Element> Gradients<T> {
 
     /// The tensors.
     ///
-    /// # Safety
-    /// Every place of every slab has been written.
-    pub(super) unsafe fn finish(self) -> Vec<Option<FlexTensor>> {
-        self.0
-            .into_iter()
-            // SAFETY: the caller's.
-            .map(|output| output.map(|output| unsafe { output.finish() }))
-            .collect()
+    /// # Panics
+    /// A slab was not written.
+    pub(super) fn finish(self) -> Vec<Option<FlexTensor>> {
+        let finish = |output: Option<Output<T>>| output.map(Output::finish);
+        self.0.into_iter().map(finish).collect()
     }
 }
 
 /// The places of one expert's gradient.
-pub(super) type Slab<'a, T> = Option<&'a mut [MaybeUninit<T>]>;
+pub(super) type Slab<'a, T> = Option<Unwritten<'a, T>>;
+
+/// A part of what some rows contribute to the gradient of weights: a product and where it belongs.
+pub(super) struct Part<'a, A> {
+    pub(super) factors: Factors<'a, A>,
+    /// The place of the first element.
+    pub(super) first: usize,
+    /// How far the next line is.
+    pub(super) line_stride: usize,
+    /// How far the next element of a line is.
+    pub(super) stride: usize,
+}
 
 /// The gradient of one expert's weights while it is summed: in place in the accumulation type,
 /// else beside it and rounded once.
 pub(super) struct Sum<'a, T: Element> {
-    slab: &'a mut [MaybeUninit<T>],
+    slab: Unwritten<'a, T>,
     beside: Vec<T::Acc>,
-    /// Whether there is something to add to.
-    started: bool,
-    /// Whether the slab has been written, rounded.
-    written: bool,
+    state: State,
+}
+
+/// What a slab holds, or what is beside it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Nothing.
+    Empty,
+    /// The sum so far, in every place.
+    Started,
+    /// The rounded sum, in the slab itself; nothing is added any more.
+    Rounded,
 }
 
 impl<'a, T: Element> Sum<'a, T>
 where
     T::Acc: Gemm,
 {
-    pub(super) fn new(slab: &'a mut [MaybeUninit<T>]) -> Self {
+    pub(super) fn new(slab: Unwritten<'a, T>) -> Self {
         Self {
             slab,
             beside: Vec::new(),
-            started: false,
-            written: false,
+            state: State::Empty,
         }
     }
 
-    /// Whether a part must be added to what is there, else there is nothing to add to.
-    pub(super) fn started(&self) -> bool {
-        self.started
-    }
-
-    /// The slab itself, if what is summed must be rounded into it. The caller writes all of it, and
-    /// nothing is added any more.
-    pub(super) fn rounded(&mut self) -> Option<&mut [MaybeUninit<T>]> {
-        if TypeId::of::<T>() == TypeId::of::<T::Acc>() || self.started {
-            return None;
+    /// Adds what some rows contribute: `parts` that are all of the slab together and don't overlap.
+    /// `only` says that nothing else is added. If `spread`, threads share the work.
+    ///
+    /// # Panics
+    /// The parts have more or fewer elements than the slab.
+    pub(super) fn add(&mut self, parts: &[Part<'_, T::Acc>], only: bool, spread: bool) {
+        let elements = |part: &Part<'_, _>| part.factors.left.1 * part.factors.right.1;
+        let (elements, len) = (parts.iter().map(elements).sum::<usize>(), self.slab.len());
+        assert!(
+            elements == len,
+            "a gradient of {len} weights gets {elements} elements"
+        );
+        if len == 0 {
+            return;
         }
-        self.written = true;
-        Some(&mut *self.slab)
+        if only && !same::<T>() && self.state == State::Empty {
+            for part in parts {
+                let destination = part.of(self.slab.places());
+                outer_rounded::<T>(&part.factors, destination, spread);
+            }
+            self.state = State::Rounded;
+            return;
+        }
+        let add = self.state == State::Started;
+        for part in parts {
+            let destination = part.of(self.places());
+            // SAFETY: an earlier call left the state, and wrote all places: its parts had as many
+            // elements as the slab.
+            unsafe { outer::<T>(&part.factors, destination, add, spread) };
+        }
+        self.state = State::Started;
     }
 
-    /// The places, which the caller writes all.
-    pub(super) fn places(&mut self) -> &mut [MaybeUninit<T::Acc>] {
-        self.started = true;
-        if TypeId::of::<T>() == TypeId::of::<T::Acc>() {
+    /// Changes the sum so far, which starts with zeros.
+    pub(super) fn update(&mut self, change: impl FnOnce(&mut [T::Acc])) {
+        let empty = self.state == State::Empty;
+        let places = self.places();
+        if empty {
+            places.fill(MaybeUninit::new(Gemm::ZERO));
+        }
+        // SAFETY: an earlier call wrote all places, or `fill` did.
+        change(unsafe { places.assume_init_mut() });
+        self.state = State::Started;
+    }
+
+    fn places(&mut self) -> &mut [MaybeUninit<T::Acc>] {
+        assert!(
+            self.state != State::Rounded,
+            "a gradient is rounded before its last rows are added"
+        );
+        if same::<T>() {
+            let places = std::ptr::from_mut(self.slab.places());
             // SAFETY: the types are the same.
-            unsafe { &mut *(std::ptr::from_mut(self.slab) as *mut [MaybeUninit<T::Acc>]) }
+            unsafe { &mut *(places as *mut [MaybeUninit<T::Acc>]) }
         } else {
             // Not before: experts wait for their turn, and parts may be rounded at once.
-            self.beside.reserve_exact(self.slab.len());
-            &mut self.beside.spare_capacity_mut()[..self.slab.len()]
+            let len = self.slab.len();
+            self.beside.reserve_exact(len);
+            &mut self.beside.spare_capacity_mut()[..len]
         }
     }
 
     /// Writes the slab: the sum, or zeros if there is none.
-    ///
-    /// # Safety
-    /// If [`places`](Self::places) or [`rounded`](Self::rounded) was called, all of them have been
-    /// written.
-    pub(super) unsafe fn finish(mut self) {
-        if self.written {
-            return;
-        }
-        if !self.started {
-            self.slab.fill(MaybeUninit::new(T::round(Gemm::ZERO)));
-        } else if TypeId::of::<T>() != TypeId::of::<T::Acc>() {
-            // SAFETY: the capacity is that of the slab, and the caller wrote all of it.
-            unsafe { self.beside.set_len(self.slab.len()) };
-            pulp::Arch::new().dispatch(Round {
-                from: &self.beside,
-                to: self.slab,
-            });
+    pub(super) fn finish(mut self) {
+        match self.state {
+            State::Empty => {
+                self.slab.filled(T::round(Gemm::ZERO));
+            }
+            State::Started if !same::<T>() => {
+                // SAFETY: the call that left the state wrote all places, as many as the slab has.
+                unsafe { self.beside.set_len(self.slab.len()) };
+                pulp::Arch::new().dispatch(Round {
+                    from: &self.beside,
+                    to: self.slab,
+                });
+            }
+            State::Started | State::Rounded => {
+                // SAFETY: the call that left the state wrote all places of the slab.
+                unsafe { self.slab.assume_written() };
+            }
         }
     }
+}
+
+impl<A> Part<'_, A> {
+    fn of<'p, P>(&self, places: &'p mut [MaybeUninit<P>]) -> Destination<'p, P> {
+        // A part without elements may stand behind the last one.
+        let first = self.first.min(places.len());
+        Destination {
+            data: &mut places[first..],
+            line_stride: self.line_stride,
+            stride: self.stride,
+        }
+    }
+}
+
+/// Whether sums are of the type of the weights.
+fn same<T: Element>() -> bool {
+    TypeId::of::<T>() == TypeId::of::<T::Acc>()
 }
 
 /// Rounds elements to the tensor's type.
 pub(super) struct Round<'a, T: Element> {
     pub(super) from: &'a [T::Acc],
-    pub(super) to: &'a mut [MaybeUninit<T>],
+    pub(super) to: Unwritten<'a, T>,
 }
 
 impl<T: Element> pulp::WithSimd for Round<'_, T> {
     type Output = ();
 
     #[inline(always)]
-    fn with_simd<S: pulp::Simd>(self, _: S) {
-        for (to, from) in self.to.iter_mut().zip(self.from) {
-            to.write(T::round(*from));
-        }
+    fn with_simd<S: pulp::Simd>(mut self, _: S) {
+        let len = self.to.len();
+        let rounded = self.from.iter().map(|value| T::round(*value));
+        self.to.row(len).write(rounded);
     }
 }

@@ -86,10 +86,15 @@ fn launch(
     row_map: DispatchTensor,
     probs: Option<DispatchTensor>,
 ) -> DispatchTensor {
+    use super::permute::{Sum, Weigh};
+    use crate::ops::operands::checked;
     use burn::backend::Dispatch;
     match probs {
-        None => <Dispatch as PermuteBackend>::sum_rows(rows, row_map),
-        Some(probs) => <Dispatch as PermuteBackend>::weigh_rows(rows, row_map, probs),
+        None => <Dispatch as PermuteBackend>::sum_rows(checked(Sum::new(rows, row_map))),
+        Some(probs) => {
+            let operands = checked(Weigh::new(rows, row_map, probs));
+            <Dispatch as PermuteBackend>::weigh_rows(operands)
+        }
     }
 }
 

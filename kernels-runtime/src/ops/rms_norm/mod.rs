@@ -12,16 +12,17 @@
 
 #[cfg(feature = "cpu")]
 mod autodiff;
-mod check;
 #[cfg(feature = "cpu")]
 mod cpu;
 #[cfg(feature = "npu")]
 pub mod npu;
+mod operands;
 mod reference;
 
 #[cfg(feature = "cpu")]
-pub use autodiff::{RmsNormBackend, RmsNormKernel, TensorGradients, Tensors};
-pub(crate) use check::check;
+pub use autodiff::{Gradients, RmsNormBackend, RmsNormKernel, Tensors};
+use operands::check;
+pub use operands::{Backward, Operands};
 pub use reference::reference;
 
 use crate::dispatch::Reason;
@@ -67,23 +68,6 @@ pub struct Settings {
     pub group_size: Option<usize>,
 }
 
-/// The operands of one call, as an implementation gets them.
-#[derive(Debug)]
-pub struct Call {
-    /// `[.., n]`.
-    pub x: DispatchTensor,
-    /// `[n]`, if the key says that there is one.
-    pub weight: Option<DispatchTensor>,
-    /// Like `x`, if the key says that there is one.
-    pub gate: Option<DispatchTensor>,
-    /// Added to the mean square.
-    pub eps: f64,
-    /// Elements a group, if the key says that there are many.
-    pub group_size: Option<usize>,
-    /// What to compute.
-    pub key: RmsNormKey,
-}
-
 /// RMSNorm by the fused kernel of the tensors' device. The result has the shape and dtype of `x`.
 ///
 /// # Errors
@@ -98,34 +82,21 @@ pub fn fused<const D: usize>(
     settings: Settings,
     key: RmsNormKey,
 ) -> Result<Tensor<D>, Reason> {
-    check(&inputs, settings, key);
-    let call = Call::new(inputs, settings, key);
+    let operands = Operands::of(inputs, settings, key);
     let semantics = SemanticsKey::RmsNorm(key);
-    let found = match (&call.weight, &call.gate) {
-        (None, None) => implementation(KERNEL, semantics, [&call.x]),
-        (Some(weight), None) => implementation(KERNEL, semantics, [&call.x, weight]),
-        (None, Some(gate)) => implementation(KERNEL, semantics, [&call.x, gate]),
-        (Some(weight), Some(gate)) => implementation(KERNEL, semantics, [&call.x, weight, gate]),
+    let found = match (operands.weight(), operands.gate()) {
+        (None, None) => implementation(KERNEL, semantics, [operands.x()]),
+        (Some(one), None) | (None, Some(one)) => {
+            implementation(KERNEL, semantics, [operands.x(), one])
+        }
+        (Some(weight), Some(gate)) => {
+            implementation(KERNEL, semantics, [operands.x(), weight, gate])
+        }
     };
-    Ok(Tensor::from_dispatch(call.run(found?)))
+    Ok(Tensor::from_dispatch(operands.run(found?)))
 }
 
-impl Call {
-    pub(crate) fn new<const D: usize>(
-        inputs: Inputs<D>,
-        settings: Settings,
-        key: RmsNormKey,
-    ) -> Self {
-        Self {
-            x: inputs.x.into_dispatch(),
-            weight: inputs.weight.map(Tensor::into_dispatch),
-            gate: inputs.gate.map(Tensor::into_dispatch),
-            eps: settings.eps,
-            group_size: settings.group_size,
-            key,
-        }
-    }
-
+impl Operands<DispatchTensor> {
     /// Runs an implementation that dispatch chose for these tensors.
     pub(crate) fn run(self, implementation: &Implementation) -> DispatchTensor {
         match implementation.launch {
@@ -137,16 +108,6 @@ impl Call {
 
 /// Runs the kernel. Dispatch has found one for these tensors.
 #[cfg(feature = "cpu")]
-pub(crate) fn launch(call: Call) -> DispatchTensor {
-    let settings = Settings {
-        eps: call.eps,
-        group_size: call.group_size,
-    };
-    <burn::backend::Dispatch as RmsNormBackend>::rms_norm(
-        call.x,
-        call.weight.into(),
-        call.gate.into(),
-        settings,
-        call.key,
-    )
+pub(crate) fn launch(operands: Operands<DispatchTensor>) -> DispatchTensor {
+    <burn::backend::Dispatch as RmsNormBackend>::rms_norm(operands)
 }

@@ -1,4 +1,6 @@
+use super::Operands;
 use super::table_gradient::TableGradient;
+use crate::ops::operands::{array, checked, extension_type};
 use crate::semantics::RopeKey;
 use burn::backend::autodiff::{
     Autodiff, NodeId,
@@ -9,36 +11,35 @@ use burn::backend::autodiff::{
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, backend_extension};
 
+/// The operands of a call on a backend.
+pub type Tensors<B> = Operands<FloatTensor<B>>;
+
 /// Rotary position embedding as an operation of a Burn backend.
 #[backend_extension(Flex: cfg(feature = "cpu"), Remote: cfg(feature = "remote"), Autodiff)]
 pub trait RopeBackend: Backend {
-    /// `x` is `[b, h, s, d]` or `[b, s, h, d]` as the key says, `cos` and `sin` `[1 or b, s, w]` of
-    /// its dtype or the one it is computed in; the result is like `x`.
-    fn rope(
-        x: FloatTensor<Self>,
-        cos: FloatTensor<Self>,
-        sin: FloatTensor<Self>,
-        key: RopeKey,
-    ) -> FloatTensor<Self>;
+    /// The result is like `x`.
+    ///
+    /// # Panics
+    /// The tables have another dtype than `x` and than it is computed in, or kernels don't take that
+    /// of `x`.
+    fn rope(#[extension_type] operands: Tensors<Self>) -> FloatTensor<Self>;
 }
+
+extension_type!(Operands);
 
 /// A backend's rotary kernels, forward and backward.
 pub trait RopeKernel: Backend {
     /// The result, like `x`.
-    fn rope_forward(
-        x: FloatTensor<Self>,
-        cos: FloatTensor<Self>,
-        sin: FloatTensor<Self>,
-        key: RopeKey,
-    ) -> FloatTensor<Self>;
+    ///
+    /// # Panics
+    /// As [`RopeBackend::rope`].
+    fn rope_forward(operands: Tensors<Self>) -> FloatTensor<Self>;
 
-    /// The gradient of `x`.
-    fn rope_backward(
-        dy: FloatTensor<Self>,
-        cos: FloatTensor<Self>,
-        sin: FloatTensor<Self>,
-        key: RopeKey,
-    ) -> FloatTensor<Self>;
+    /// The gradient of `x`, from that of the result, which stands in the place of `x`.
+    ///
+    /// # Panics
+    /// As [`RopeBackend::rope`].
+    fn rope_backward(operands: Tensors<Self>) -> FloatTensor<Self>;
 }
 
 #[derive(Debug)]
@@ -79,48 +80,29 @@ impl<B: RopeKernel> Backward<B, 3> for Rope {
             }
         }
         if let Some(node) = x_node {
-            grads.register::<B>(node.id, B::rope_backward(dy, cos, sin, key));
+            let operands = checked(Operands::new(dy, cos, sin, key));
+            grads.register::<B>(node.id, B::rope_backward(operands));
         }
     }
 }
 
 impl<B: RopeKernel, C: CheckpointStrategy> RopeBackend for Autodiff<B, C> {
-    fn rope(
-        x: FloatTensor<Self>,
-        cos: FloatTensor<Self>,
-        sin: FloatTensor<Self>,
-        key: RopeKey,
-    ) -> FloatTensor<Self> {
-        let table_gradient = cos.is_tracked() || sin.is_tracked();
-        match Rope
-            .prepare::<C>([x.node(), cos.node(), sin.node()])
-            .compute_bound()
-            .stateful()
-        {
+    fn rope(operands: Tensors<Self>) -> FloatTensor<Self> {
+        let table_gradient = operands.cos().is_tracked() || operands.sin().is_tracked();
+        let nodes = array(operands.tensors().map(|tensor| tensor.node()));
+        let key = operands.key();
+        let primitives = |operands: Tensors<Self>| operands.map(|tensor| tensor.into_primitive());
+        match Rope.prepare::<C>(nodes).compute_bound().stateful() {
             OpsKind::Tracked(mut prep) => {
                 let state = State {
-                    x: table_gradient.then(|| prep.checkpoint(&x)),
-                    cos: prep.checkpoint(&cos),
-                    sin: prep.checkpoint(&sin),
+                    x: table_gradient.then(|| prep.checkpoint(operands.x())),
+                    cos: prep.checkpoint(operands.cos()),
+                    sin: prep.checkpoint(operands.sin()),
                     key,
                 };
-                prep.finish(state, forward(x, cos, sin, key))
+                prep.finish(state, B::rope_forward(primitives(operands)))
             }
-            OpsKind::UnTracked(prep) => prep.finish(forward(x, cos, sin, key)),
+            OpsKind::UnTracked(prep) => prep.finish(B::rope_forward(primitives(operands))),
         }
     }
-}
-
-fn forward<B: RopeKernel>(
-    x: FloatTensor<Autodiff<B>>,
-    cos: FloatTensor<Autodiff<B>>,
-    sin: FloatTensor<Autodiff<B>>,
-    key: RopeKey,
-) -> FloatTensor<B> {
-    B::rope_forward(
-        x.into_primitive(),
-        cos.into_primitive(),
-        sin.into_primitive(),
-        key,
-    )
 }

@@ -11,11 +11,11 @@
 
 #[cfg(feature = "cpu")]
 mod autodiff;
-mod check;
 #[cfg(feature = "cpu")]
 mod cpu;
 #[cfg(feature = "npu")]
 pub mod npu;
+mod operands;
 mod reference;
 mod sections;
 mod table;
@@ -23,8 +23,9 @@ mod table;
 mod table_gradient;
 
 #[cfg(feature = "cpu")]
-pub use autodiff::{RopeBackend, RopeKernel};
-pub(crate) use check::check;
+pub use autodiff::{RopeBackend, RopeKernel, Tensors};
+use operands::check;
+pub use operands::{Operands, Pair};
 pub use reference::{reference, reference_sections};
 pub(crate) use sections::{check as check_sections, merge};
 pub use table::RopeTable;
@@ -52,22 +53,6 @@ declare_kernel! {
     };
 }
 
-/// The operands of one call, as an implementation gets them.
-#[derive(Debug)]
-pub struct Call {
-    /// Queries, in the layout of the key.
-    pub q: DispatchTensor,
-    /// Keys.
-    pub k: DispatchTensor,
-    /// Cosines, `[1 or b, s, width of the table]`; of three positions, already merged into one
-    /// table.
-    pub cos: DispatchTensor,
-    /// Sines.
-    pub sin: DispatchTensor,
-    /// What to compute.
-    pub key: RopeKey,
-}
-
 /// Rotates queries and keys by the fused kernel of their device.
 ///
 /// `q` and `k` are `[b, heads, s, d]` or `[b, s, heads, d]` as `key` says, with any strides and
@@ -90,11 +75,9 @@ pub fn fused(
     key: RopeKey,
 ) -> Result<(Tensor<4>, Tensor<4>), Reason> {
     let (cos, sin) = (cos.rows(), sin.rows());
-    check(&q, &k, &cos, &sin, key);
-    let call = Call::new(q, k, cos, sin, key);
-    let tensors = [&call.q, &call.k, &call.cos, &call.sin];
-    let found = implementation(KERNEL, SemanticsKey::Rope(key), tensors)?;
-    let (q, k) = call.run(found);
+    let pair = Pair::of(q, k, cos, sin, key);
+    let found = implementation(KERNEL, SemanticsKey::Rope(key), pair.tensors())?;
+    let (q, k) = pair.run(found);
     Ok((Tensor::from_dispatch(q), Tensor::from_dispatch(k)))
 }
 
@@ -126,23 +109,7 @@ pub fn fused_sections(
     )
 }
 
-impl Call {
-    pub(crate) fn new(
-        q: Tensor<4>,
-        k: Tensor<4>,
-        cos: Tensor<3>,
-        sin: Tensor<3>,
-        key: RopeKey,
-    ) -> Self {
-        Self {
-            q: q.into_dispatch(),
-            k: k.into_dispatch(),
-            cos: cos.into_dispatch(),
-            sin: sin.into_dispatch(),
-            key,
-        }
-    }
-
+impl Pair<DispatchTensor> {
     /// Runs an implementation that dispatch chose for these tensors.
     pub(crate) fn run(self, implementation: &Implementation) -> (DispatchTensor, DispatchTensor) {
         match implementation.launch {
@@ -154,15 +121,8 @@ impl Call {
 
 /// Runs the kernel. Dispatch has found one for these tensors.
 #[cfg(feature = "cpu")]
-pub(crate) fn launch(call: Call) -> (DispatchTensor, DispatchTensor) {
-    let Call {
-        q,
-        k,
-        cos,
-        sin,
-        key,
-    } = call;
-    let q = <burn::backend::Dispatch as RopeBackend>::rope(q, cos.clone(), sin.clone(), key);
-    let k = <burn::backend::Dispatch as RopeBackend>::rope(k, cos, sin, key);
-    (q, k)
+pub(crate) fn launch(pair: Pair<DispatchTensor>) -> (DispatchTensor, DispatchTensor) {
+    pair.split()
+        .map(<burn::backend::Dispatch as RopeBackend>::rope)
+        .into()
 }

@@ -18,7 +18,7 @@
 //!
 //! The gradients of tables are plain operations on every backend and not here.
 
-use super::check::rotary_width;
+use super::operands::rotary_width;
 use crate::dispatch::Reason;
 use crate::npu::refused::{one_float, shaped};
 use crate::npu::views::{contiguous, halves_by_turns, neighbours, reshaped};

@@ -1,4 +1,4 @@
-use super::check::rotary_width;
+use super::operands::rotary_width;
 use super::{RopeTable, check, check_sections, merge};
 use crate::ops::{compute_dtype, same_dtype_as};
 use crate::semantics::{HeadLayout, RopeKey, RopeStyle, TableLayout};

@@ -1,7 +1,7 @@
 //! The gradients of the tables. They are trained too rarely for kernels of their own: plain
 //! operations of the backend do.
 
-use super::check::rotary_width;
+use super::operands::rotary_width;
 use crate::semantics::{HeadLayout, RopeKey, RopeStyle, TableLayout};
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, FloatDType, Shape, Slice, TensorMetadata};

@@ -1,28 +1,29 @@
 //! A step of AdamW. Tensors travel in the order parameter, first and second moment, gradient.
 
-use crate::ops::adam_w::{AdamWBackend, Settings};
-use crate::remote::call::{Call, exactly, like, send};
+use crate::ops::adam_w::{AdamWBackend, Operands, Settings, State, Tensors};
+use crate::remote::call::{Call, Like, exactly, like, send};
 use crate::remote::wire::{Malformed, Writer};
-use burn::backend::Remote;
 use burn::backend::ir::BackendIr;
 use burn::backend::tensor::FloatTensor;
+use burn::backend::{Remote, TensorMetadata};
 
 pub(super) const STEP: &str = "burn-kernels/adam_w";
 
 impl AdamWBackend for Remote {
     fn adam_w(
-        parameter: FloatTensor<Self>,
-        moment_1: FloatTensor<Self>,
-        moment_2: FloatTensor<Self>,
-        gradient: FloatTensor<Self>,
-        settings: Settings,
+        operands: Tensors<Self>,
     ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>) {
-        let results = [&parameter, &moment_1, &moment_2].map(like).to_vec();
-        let inputs = vec![parameter, moment_1, moment_2, gradient];
-        let [parameter, moment_1, moment_2] =
-            exactly(send(STEP, inputs, results, numbers(settings)));
+        let (results, numbers) = (results(&operands), numbers(operands.settings()));
+        let (state, gradient) = operands.into_parts();
+        let inputs = vec![state.parameter, state.moment_1, state.moment_2, gradient];
+        let [parameter, moment_1, moment_2] = exactly(send(STEP, inputs, results, numbers));
         (parameter, moment_1, moment_2)
     }
+}
+
+/// What the step changes.
+fn results<T: TensorMetadata>(operands: &Operands<T>) -> Vec<Like> {
+    operands.tensors().take(3).map(like).collect()
 }
 
 fn numbers(settings: Settings) -> Writer {
@@ -47,10 +48,15 @@ where
         weight_decay: call.scalars.float()?,
         step: call.scalars.number()?,
     };
-    let (parameter, moment_1) = (call.float()?, call.float()?);
-    let (moment_2, gradient) = (call.float()?, call.float()?);
-    let (parameter, moment_1, moment_2) =
-        B::adam_w(parameter, moment_1, moment_2, gradient, settings);
+    let state = State {
+        parameter: call.float()?,
+        moment_1: call.float()?,
+        moment_2: call.float()?,
+    };
+    let operands = Operands::new(state, call.float()?, settings)?;
+    operands.dtype()?;
+    call.expect(&results(&operands))?;
+    let (parameter, moment_1, moment_2) = B::adam_w(operands);
     call.give(parameter)?;
     call.give(moment_1)?;
     call.give(moment_2)

@@ -1,11 +1,12 @@
-//! The experts of a mixture. Tensors travel in the order of the functions' parameters.
+//! The experts of a mixture. Tensors travel as tokens, indices, routing weights and weights; before
+//! them, the gradient of the result and what forward kept.
 
 use super::weights;
-use crate::ops::moe::Many;
-use crate::ops::moe::experts::{ExpertsBackend, ExpertsKernel, Gradients, Settings, Wanted};
-use crate::remote::call::{Call, exactly, like, send};
+use crate::ops::moe::experts::{
+    Backward, ExpertsBackend, ExpertsKernel, Gradients, Operands, Settings, Tensors, Wanted,
+};
+use crate::remote::call::{Call, Like, exactly, like, send};
 use crate::remote::wire::{Malformed, Writer};
-use crate::semantics::{ExpertLayout, Projections};
 use burn::backend::ir::BackendIr;
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Remote, Shape, TensorMetadata};
@@ -14,110 +15,108 @@ pub(super) const FORWARD: &str = "burn-kernels/experts";
 pub(super) const BACKWARD: &str = "burn-kernels/experts_backward";
 
 impl ExpertsBackend for Remote {
-    fn experts(
-        x: FloatTensor<Self>,
-        indices: IntTensor<Self>,
-        routing: FloatTensor<Self>,
-        weights: Many<Self>,
-        settings: Settings,
-    ) -> FloatTensor<Self> {
-        Self::experts_forward(x, indices, routing, weights, settings, false).0
+    fn experts(operands: Tensors<Self>) -> FloatTensor<Self> {
+        Self::experts_forward(operands, false).0
     }
 }
 
 impl ExpertsKernel for Remote {
     fn experts_forward(
-        x: FloatTensor<Self>,
-        indices: IntTensor<Self>,
-        routing: FloatTensor<Self>,
-        weights: Many<Self>,
-        settings: Settings,
+        operands: Tensors<Self>,
         keep: bool,
     ) -> (FloatTensor<Self>, Option<FloatTensor<Self>>) {
-        let numbers = weights::write(numbers(settings), &weights).flag(keep);
-        let mut outputs = vec![like(&x)];
-        if keep {
-            // Slots that no expert takes have no row, so the server may keep less.
-            let rows = indices.shape().num_elements();
-            let shape = Shape::new([rows, 2 * width(&weights, settings)]);
-            outputs.push((shape, x.dtype()));
-        }
-        let mut inputs = vec![x, indices, routing];
-        inputs.extend(weights.0.into_iter().flatten());
-        let results = send(FORWARD, inputs, outputs, numbers);
-        if keep {
-            let [y, kept] = exactly(results);
-            (y, Some(kept))
-        } else {
-            let [y] = exactly(results);
-            (y, None)
-        }
+        let numbers = numbers(&operands).flag(keep);
+        let outputs = results(&operands, keep);
+        let inputs = in_order(&operands).collect();
+        let mut results = send(FORWARD, inputs, outputs, numbers).into_iter();
+        let mut next = || results.next().expect("as many results as were asked for");
+        (next(), keep.then(next))
     }
 
     fn experts_backward(
-        dy: FloatTensor<Self>,
-        x: FloatTensor<Self>,
-        indices: IntTensor<Self>,
-        routing: FloatTensor<Self>,
-        weights: Many<Self>,
-        kept: FloatTensor<Self>,
-        settings: Settings,
-        wanted: Wanted,
-    ) -> Gradients<Self> {
-        let numbers = weights::write(numbers(settings), &weights);
-        let numbers = numbers.flag(wanted.x).flag(wanted.routing);
-        let numbers = weights::write_wanted(numbers, &wanted.weights);
-        let mut outputs: Vec<_> = wanted.x.then(|| like(&x)).into_iter().collect();
-        outputs.extend(wanted.routing.then(|| like(&routing)));
-        outputs.extend(weights::like_wanted(&weights, &wanted.weights));
-        let mut inputs = vec![dy, x, indices, routing, kept];
-        inputs.extend(weights.0.into_iter().flatten());
-        let mut gradients = send(BACKWARD, inputs, outputs, numbers).into_iter();
+        backward: Backward<FloatTensor<Self>, IntTensor<Self>>,
+    ) -> Gradients<FloatTensor<Self>> {
+        let (operands, wanted) = (backward.operands(), backward.wanted());
+        let numbers = numbers(operands).flag(wanted.x).flag(wanted.routing);
+        let numbers = weights::write_wanted(numbers, wanted.weights.iter().flatten());
+        let first = [backward.dy(), backward.kept()].into_iter().cloned();
+        let inputs = first.chain(in_order(operands)).collect();
+        let mut gradients = send(BACKWARD, inputs, gradients(&backward), numbers).into_iter();
         let mut next = || gradients.next().expect("as many results as were asked for");
         Gradients {
             x: wanted.x.then(&mut next),
             routing: wanted.routing.then(&mut next),
-            weights: weights::place(&wanted.weights, &mut gradients),
+            weights: wanted
+                .weights
+                .iter()
+                .map(|group| weights::place(group, &mut gradients))
+                .collect(),
         }
     }
 }
 
-/// The width of an expert, `I`.
-fn width(weights: &Many<Remote>, settings: Settings) -> usize {
-    let gate = weights.0[0][0].shape();
-    let last = gate.num_dims() - 1;
-    let features = match settings.key.layout {
-        ExpertLayout::Linear => gate[last - 1],
-        ExpertLayout::Matmul => gate[last],
-    };
-    match settings.key.projections {
-        Projections::Separate => features,
-        Projections::Chunked | Projections::Interleaved => features / 2,
-    }
+fn in_order(operands: &Tensors<Remote>) -> impl Iterator<Item = FloatTensor<Remote>> {
+    [operands.x(), operands.indices(), operands.routing()]
+        .into_iter()
+        .chain(operands.weights().iter().flatten())
+        .cloned()
 }
 
-fn numbers(settings: Settings) -> Writer {
-    Writer::new()
+fn numbers<F, I>(operands: &Operands<F, I>) -> Writer {
+    let settings = operands.settings();
+    let writer = Writer::new()
         .key(&settings.key)
-        .optional_float(settings.limit)
+        .optional_float(settings.limit);
+    weights::write(writer, operands.weights())
 }
 
-fn settings<B: BackendIr>(call: &mut Call<'_, B>) -> Result<Settings, Malformed> {
-    Ok(Settings {
+/// The result and, if `keep`, what is kept of as many rows as there are slots. Slots that no expert
+/// takes have no row, so the server may keep less.
+fn results<F: TensorMetadata, I: TensorMetadata>(
+    operands: &Operands<F, I>,
+    keep: bool,
+) -> Vec<Like> {
+    let y = like(operands.x());
+    let kept = keep.then(|| {
+        let rows = operands.indices().shape().num_elements();
+        (Shape::new([rows, 2 * operands.width()]), y.1)
+    });
+    std::iter::once(y.clone()).chain(kept).collect()
+}
+
+/// The gradients that are wanted.
+fn gradients<F: TensorMetadata, I: TensorMetadata>(backward: &Backward<F, I>) -> Vec<Like> {
+    let (operands, wanted) = (backward.operands(), backward.wanted());
+    let mut gradients: Vec<_> = wanted.x.then(|| like(operands.x())).into_iter().collect();
+    gradients.extend(wanted.routing.then(|| like(operands.routing())));
+    let weights = operands.weights().iter().flatten();
+    gradients.extend(weights::like_wanted(
+        weights,
+        wanted.weights.iter().flatten(),
+    ));
+    gradients
+}
+
+fn read<B: BackendIr>(call: &mut Call<'_, B>) -> Result<Tensors<B>, Malformed> {
+    let settings = Settings {
         key: call.scalars.key()?,
         limit: call.scalars.optional_float()?,
-    })
+    };
+    let (x, indices, routing) = (call.float()?, call.int()?, call.float()?);
+    let weights = weights::read(call)?;
+    let operands = Operands::new(x, indices, routing, weights, settings)?;
+    operands.dtype()?;
+    Ok(operands)
 }
 
 pub(super) fn forward<B>(call: &mut Call<'_, B>) -> Result<(), Malformed>
 where
     B: BackendIr + ExpertsKernel,
 {
-    let settings = settings(call)?;
-    let (x, indices, routing) = (call.float()?, call.int()?, call.float()?);
-    let weights = weights::read(call)?;
+    let operands = read(call)?;
     let keep = call.scalars.flag()?;
-    let (y, kept) = B::experts_forward(x, indices, routing, weights, settings, keep);
+    call.expect(&results(&operands, keep))?;
+    let (y, kept) = B::experts_forward(operands, keep);
     call.give(y)?;
     match kept.filter(|_| keep) {
         Some(kept) => call.give(kept),
@@ -129,24 +128,27 @@ pub(super) fn backward<B>(call: &mut Call<'_, B>) -> Result<(), Malformed>
 where
     B: BackendIr + ExpertsKernel,
 {
-    let settings = settings(call)?;
-    let (dy, x, indices) = (call.float()?, call.float()?, call.int()?);
-    let (routing, kept) = (call.float()?, call.float()?);
-    let weights = weights::read(call)?;
-    let (of_x, of_routing) = (call.scalars.flag()?, call.scalars.flag()?);
-    let of_weights = weights::read_wanted(call, &weights)?;
+    let (dy, kept) = (call.float()?, call.float()?);
+    let operands = read(call)?;
+    let (x, routing) = (call.scalars.flag()?, call.scalars.flag()?);
+    let groups = operands.weights().iter();
+    let of_weights: Result<Vec<_>, _> = groups
+        .map(|group| weights::read_wanted(call, group.len()))
+        .collect();
     let wanted = Wanted {
-        x: of_x,
-        routing: of_routing,
-        weights: of_weights.clone(),
+        x,
+        routing,
+        weights: of_weights?,
     };
-    let gradients = B::experts_backward(dy, x, indices, routing, weights, kept, settings, wanted);
-    let firsts = [(of_x, gradients.x), (of_routing, gradients.routing)];
-    for (wanted, gradient) in firsts {
-        if wanted {
-            let missing = || Malformed::new("the kernel left a gradient out");
-            call.give(gradient.ok_or_else(missing)?)?;
-        }
-    }
-    weights::give(call, &of_weights, gradients.weights)
+    let flags = wanted.clone();
+    let backward = operands.backward(dy, kept, wanted)?;
+    call.expect(&gradients(&backward))?;
+    let gradients = B::experts_backward(backward);
+    weights::give(
+        call,
+        [&flags.x, &flags.routing],
+        [gradients.x, gradients.routing],
+    )?;
+    let weights = gradients.weights.into_iter().flatten();
+    weights::give(call, flags.weights.iter().flatten(), weights)
 }

@@ -1,99 +1,109 @@
-//! Products of rows grouped by expert.
+//! Products of rows grouped by expert. Tensors travel as rows, counts and weights; before them, the
+//! gradient of the result.
 
 use super::weights;
-use crate::ops::moe::Many;
-use crate::ops::moe::grouped_matmul::{GroupedMatmulBackend, GroupedMatmulKernel};
-use crate::remote::call::{Call, exactly, like, send};
+use crate::ops::moe::grouped_matmul::{
+    Backward, Gradients, GroupedMatmulBackend, GroupedMatmulKernel, Operands, Tensors, Wanted,
+};
+use crate::remote::call::{Call, Like, exactly, like, send};
 use crate::remote::wire::{Malformed, Writer};
-use crate::semantics::ExpertLayout;
 use burn::backend::ir::BackendIr;
 use burn::backend::tensor::{FloatTensor, IntTensor};
-use burn::backend::{Remote, Shape, TensorMetadata};
+use burn::backend::{Remote, TensorMetadata};
 
 pub(super) const FORWARD: &str = "burn-kernels/grouped_matmul";
 pub(super) const BACKWARD: &str = "burn-kernels/grouped_matmul_backward";
 
 impl GroupedMatmulBackend for Remote {
-    fn grouped_matmul(
-        x: FloatTensor<Self>,
-        counts: IntTensor<Self>,
-        weights: Many<Self>,
-        layout: ExpertLayout,
-    ) -> FloatTensor<Self> {
-        Self::grouped_matmul_forward(x, counts, weights, layout)
+    fn grouped_matmul(operands: Tensors<Self>) -> FloatTensor<Self> {
+        Self::grouped_matmul_forward(operands)
     }
 }
 
 impl GroupedMatmulKernel for Remote {
-    fn grouped_matmul_forward(
-        x: FloatTensor<Self>,
-        counts: IntTensor<Self>,
-        weights: Many<Self>,
-        layout: ExpertLayout,
-    ) -> FloatTensor<Self> {
-        let weight = weights.0[0][0].shape();
-        let last = weight.num_dims() - 1;
-        let features = match layout {
-            ExpertLayout::Linear => weight[last - 1],
-            ExpertLayout::Matmul => weight[last],
-        };
-        let y = (Shape::new([x.shape()[0], features]), x.dtype());
-        let numbers = weights::write(Writer::new().key(&layout), &weights);
-        let mut inputs = vec![x, counts];
-        inputs.extend(weights.0.into_iter().flatten());
-        let [y] = exactly(send(FORWARD, inputs, vec![y], numbers));
+    fn grouped_matmul_forward(operands: Tensors<Self>) -> FloatTensor<Self> {
+        let (y, numbers) = (result(&operands), numbers(&operands));
+        let [y] = exactly(send(
+            FORWARD,
+            in_order(&operands).collect(),
+            vec![y],
+            numbers,
+        ));
         y
     }
 
     fn grouped_matmul_backward(
-        dy: FloatTensor<Self>,
-        x: FloatTensor<Self>,
-        counts: IntTensor<Self>,
-        weights: Many<Self>,
-        layout: ExpertLayout,
-        x_gradient: bool,
-        wanted: Vec<Vec<bool>>,
-    ) -> (
-        Option<FloatTensor<Self>>,
-        Vec<Vec<Option<FloatTensor<Self>>>>,
-    ) {
-        let numbers = weights::write(Writer::new().key(&layout), &weights).flag(x_gradient);
-        let numbers = weights::write_wanted(numbers, &wanted);
-        let mut outputs: Vec<_> = x_gradient.then(|| like(&x)).into_iter().collect();
-        outputs.extend(weights::like_wanted(&weights, &wanted));
-        let mut inputs = vec![dy, x, counts];
-        inputs.extend(weights.0.into_iter().flatten());
-        let mut gradients = send(BACKWARD, inputs, outputs, numbers).into_iter();
+        backward: Backward<FloatTensor<Self>, IntTensor<Self>>,
+    ) -> Gradients<FloatTensor<Self>> {
+        let (operands, wanted) = (backward.operands(), backward.wanted());
+        let numbers = weights::write_wanted(numbers(operands).flag(wanted.x), &wanted.weights);
+        let dy = std::iter::once(backward.dy().clone());
+        let inputs = dy.chain(in_order(operands)).collect();
+        let mut gradients = send(BACKWARD, inputs, gradients(&backward), numbers).into_iter();
         let mut next = || gradients.next().expect("as many results as were asked for");
-        let dx = x_gradient.then(&mut next);
-        (dx, weights::place(&wanted, &mut gradients))
+        Gradients {
+            x: wanted.x.then(&mut next),
+            weights: weights::place(&wanted.weights, &mut gradients),
+        }
     }
+}
+
+fn in_order(operands: &Tensors<Remote>) -> impl Iterator<Item = FloatTensor<Remote>> {
+    [operands.x(), operands.counts()]
+        .into_iter()
+        .chain(operands.weights())
+        .cloned()
+}
+
+fn numbers<F, I>(operands: &Operands<F, I>) -> Writer {
+    let writer = Writer::new().key(&operands.layout());
+    writer.number(operands.weights().len())
+}
+
+fn result<F: TensorMetadata, I: TensorMetadata>(operands: &Operands<F, I>) -> Like {
+    (operands.result(), operands.x().dtype())
+}
+
+fn gradients<F: TensorMetadata, I: TensorMetadata>(backward: &Backward<F, I>) -> Vec<Like> {
+    let (operands, wanted) = (backward.operands(), backward.wanted());
+    let mut gradients: Vec<_> = wanted.x.then(|| like(operands.x())).into_iter().collect();
+    gradients.extend(weights::like_wanted(operands.weights(), &wanted.weights));
+    gradients
+}
+
+fn read<B: BackendIr>(call: &mut Call<'_, B>) -> Result<Tensors<B>, Malformed> {
+    let layout = call.scalars.key()?;
+    let count = call.scalars.number()?;
+    let (x, counts) = (call.float()?, call.int()?);
+    let weights: Result<_, _> = (0..count).map(|_| call.float()).collect();
+    let operands = Operands::new(x, counts, weights?, layout)?;
+    operands.dtype()?;
+    Ok(operands)
 }
 
 pub(super) fn forward<B>(call: &mut Call<'_, B>) -> Result<(), Malformed>
 where
     B: BackendIr + GroupedMatmulKernel,
 {
-    let layout = call.scalars.key()?;
-    let (x, counts) = (call.float()?, call.int()?);
-    let weights = weights::read(call)?;
-    call.give(B::grouped_matmul_forward(x, counts, weights, layout))
+    let operands = read(call)?;
+    call.expect(&[result(&operands)])?;
+    call.give(B::grouped_matmul_forward(operands))
 }
 
 pub(super) fn backward<B>(call: &mut Call<'_, B>) -> Result<(), Malformed>
 where
     B: BackendIr + GroupedMatmulKernel,
 {
-    let layout = call.scalars.key()?;
-    let (dy, x, counts) = (call.float()?, call.float()?, call.int()?);
-    let weights = weights::read(call)?;
-    let x_gradient = call.scalars.flag()?;
-    let wanted = weights::read_wanted(call, &weights)?;
-    let (dx, dw) =
-        B::grouped_matmul_backward(dy, x, counts, weights, layout, x_gradient, wanted.clone());
-    if x_gradient {
-        let missing = || Malformed::new("the kernel left a gradient out");
-        call.give(dx.ok_or_else(missing)?)?;
-    }
-    weights::give(call, &wanted, dw)
+    let dy = call.float()?;
+    let operands = read(call)?;
+    let wanted = Wanted {
+        x: call.scalars.flag()?,
+        weights: weights::read_wanted(call, operands.weights().len())?,
+    };
+    let flags = wanted.clone();
+    let backward = operands.backward(dy, wanted)?;
+    call.expect(&gradients(&backward))?;
+    let gradients = B::grouped_matmul_backward(backward);
+    weights::give(call, [&flags.x], [gradients.x])?;
+    weights::give(call, &flags.weights, gradients.weights)
 }

@@ -1,13 +1,15 @@
-//! Moving tokens to the rows of experts and back. Tensors travel in the order of the functions'
-//! parameters.
+//! Moving tokens to the rows of experts and back. Tensors travel as those of floats, in the order of
+//! their names in the operands, and then those of integers.
 
-use crate::ops::moe::permute::{PermuteBackend, PermuteKernel};
-use crate::remote::call::{Call, exactly, like, send};
+use crate::ops::moe::permute::{
+    PermuteBackend, PermuteKernel, Sort, SortTensors, Spread, SpreadTensors, SpreadWeighed, Sum,
+    SumTensors, Weigh, WeighBackward, WeighTensors,
+};
+use crate::remote::call::{Call, Like, exactly, like, send};
 use crate::remote::wire::{Malformed, Writer};
 use burn::backend::ir::BackendIr;
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Remote, Shape, TensorMetadata};
-use burn::tensor::IntDType;
 
 pub(super) const SORT: &str = "burn-kernels/sort_slots";
 pub(super) const SPREAD: &str = "burn-kernels/spread";
@@ -17,46 +19,33 @@ pub(super) const WEIGH_D_ROWS: &str = "burn-kernels/weigh_rows_d_rows";
 pub(super) const WEIGH_BACKWARD: &str = "burn-kernels/weigh_rows_backward";
 
 impl PermuteBackend for Remote {
-    fn sort_slots(
-        indices: IntTensor<Self>,
-        num_experts: usize,
-        rows: usize,
-        ints: IntDType,
-    ) -> (IntTensor<Self>, IntTensor<Self>) {
-        let row_map = (indices.shape(), ints.into());
-        let counts = (Shape::new([num_experts]), ints.into());
-        let numbers = Writer::new().number(num_experts).number(rows);
-        let [row_map, counts] = exactly(send(SORT, vec![indices], vec![row_map, counts], numbers));
+    fn sort_slots(slots: SortTensors<Self>) -> (IntTensor<Self>, IntTensor<Self>) {
+        let numbers = Writer::new()
+            .number(slots.num_experts())
+            .number(slots.rows());
+        let inputs = vec![slots.indices().clone()];
+        let [row_map, counts] = exactly(send(SORT, inputs, sorted(&slots), numbers));
         (row_map, counts)
     }
 
-    fn spread(
-        tokens: FloatTensor<Self>,
-        row_map: IntTensor<Self>,
-        rows: usize,
-    ) -> FloatTensor<Self> {
-        let width = tokens.shape()[1];
-        let outputs = vec![(Shape::new([rows, width]), tokens.dtype())];
-        let numbers = Writer::new().number(rows);
-        let [y] = exactly(send(SPREAD, vec![tokens, row_map], outputs, numbers));
+    fn spread(operands: SpreadTensors<Self>) -> FloatTensor<Self> {
+        let outputs = vec![(operands.result(), operands.tokens().dtype())];
+        let numbers = Writer::new().number(operands.rows());
+        let inputs = operands.floats().chain(operands.ints()).cloned().collect();
+        let [y] = exactly(send(SPREAD, inputs, outputs, numbers));
         y
     }
 
-    fn sum_rows(rows: FloatTensor<Self>, row_map: IntTensor<Self>) -> FloatTensor<Self> {
-        let shape = Shape::new([row_map.shape()[0], rows.shape()[1]]);
-        let outputs = vec![(shape, rows.dtype())];
-        let [y] = exactly(send(SUM, vec![rows, row_map], outputs, Writer::new()));
+    fn sum_rows(operands: SumTensors<Self>) -> FloatTensor<Self> {
+        let outputs = vec![(operands.result(), operands.rows().dtype())];
+        let inputs = operands.floats().chain(operands.ints()).cloned().collect();
+        let [y] = exactly(send(SUM, inputs, outputs, Writer::new()));
         y
     }
 
-    fn weigh_rows(
-        rows: FloatTensor<Self>,
-        row_map: IntTensor<Self>,
-        probs: FloatTensor<Self>,
-    ) -> FloatTensor<Self> {
-        let shape = Shape::new([row_map.shape()[0], rows.shape()[1]]);
-        let outputs = vec![(shape, rows.dtype())];
-        let inputs = vec![rows, row_map, probs];
+    fn weigh_rows(operands: WeighTensors<Self>) -> FloatTensor<Self> {
+        let outputs = vec![(operands.result(), operands.rows().dtype())];
+        let inputs = operands.floats().chain(operands.ints()).cloned().collect();
         let [y] = exactly(send(WEIGH, inputs, outputs, Writer::new()));
         y
     }
@@ -64,33 +53,32 @@ impl PermuteBackend for Remote {
 
 impl PermuteKernel for Remote {
     fn weigh_rows_d_rows(
-        dy: FloatTensor<Self>,
-        row_map: IntTensor<Self>,
-        probs: FloatTensor<Self>,
-        rows: usize,
+        operands: SpreadWeighed<FloatTensor<Self>, IntTensor<Self>>,
     ) -> FloatTensor<Self> {
-        let outputs = vec![(Shape::new([rows, dy.shape()[1]]), dy.dtype())];
-        let numbers = Writer::new().number(rows);
-        let [d_rows] = exactly(send(
-            WEIGH_D_ROWS,
-            vec![dy, row_map, probs],
-            outputs,
-            numbers,
-        ));
+        let outputs = vec![(operands.result(), operands.dy().dtype())];
+        let numbers = Writer::new().number(operands.rows());
+        let inputs = operands.floats().chain(operands.ints()).cloned().collect();
+        let [d_rows] = exactly(send(WEIGH_D_ROWS, inputs, outputs, numbers));
         d_rows
     }
 
     fn weigh_rows_backward(
-        dy: FloatTensor<Self>,
-        rows: FloatTensor<Self>,
-        row_map: IntTensor<Self>,
-        probs: FloatTensor<Self>,
+        operands: WeighBackward<FloatTensor<Self>, IntTensor<Self>>,
     ) -> (FloatTensor<Self>, FloatTensor<Self>) {
-        let outputs = vec![like(&rows), like(&probs)];
-        let inputs = vec![dy, rows, row_map, probs];
+        let outputs = vec![like(operands.rows()), like(operands.probs())];
+        let inputs = operands.floats().chain(operands.ints()).cloned().collect();
         let [d_rows, d_probs] = exactly(send(WEIGH_BACKWARD, inputs, outputs, Writer::new()));
         (d_rows, d_probs)
     }
+}
+
+/// The row map and the counts.
+fn sorted<F, I: TensorMetadata>(slots: &Sort<F, I>) -> Vec<Like> {
+    let ints = slots.integers().into();
+    vec![
+        (slots.indices().shape(), ints),
+        (Shape::new([slots.num_experts()]), ints),
+    ]
 }
 
 pub(super) fn sort_slots<B>(call: &mut Call<'_, B>) -> Result<(), Malformed>
@@ -99,7 +87,9 @@ where
 {
     let (num_experts, rows) = (call.scalars.number()?, call.scalars.number()?);
     let ints = super::router::ints(call.last_output())?;
-    let (row_map, counts) = B::sort_slots(call.int()?, num_experts, rows, ints);
+    let slots: SortTensors<B> = Sort::new(call.int()?, num_experts, rows, ints)?;
+    call.expect(&sorted(&slots))?;
+    let (row_map, counts) = B::sort_slots(slots);
     call.give_int(row_map)?;
     call.give_int(counts)
 }
@@ -109,24 +99,28 @@ where
     B: BackendIr + PermuteKernel,
 {
     let rows = call.scalars.number()?;
-    let y = B::spread(call.float()?, call.int()?, rows);
-    call.give(y)
+    let operands = Spread::new(call.float()?, call.int()?, rows)?;
+    call.expect(&[(operands.result(), operands.dtype()?)])?;
+    call.give(B::spread(operands))
 }
 
 pub(super) fn sum_rows<B>(call: &mut Call<'_, B>) -> Result<(), Malformed>
 where
     B: BackendIr + PermuteKernel,
 {
-    let y = B::sum_rows(call.float()?, call.int()?);
-    call.give(y)
+    let operands = Sum::new(call.float()?, call.int()?)?;
+    call.expect(&[(operands.result(), operands.dtype()?)])?;
+    call.give(B::sum_rows(operands))
 }
 
 pub(super) fn weigh_rows<B>(call: &mut Call<'_, B>) -> Result<(), Malformed>
 where
     B: BackendIr + PermuteKernel,
 {
-    let y = B::weigh_rows(call.float()?, call.int()?, call.float()?);
-    call.give(y)
+    let (rows, probs) = (call.float()?, call.float()?);
+    let operands = Weigh::new(rows, call.int()?, probs)?;
+    call.expect(&[(operands.result(), operands.dtype()?)])?;
+    call.give(B::weigh_rows(operands))
 }
 
 pub(super) fn weigh_rows_d_rows<B>(call: &mut Call<'_, B>) -> Result<(), Malformed>
@@ -134,16 +128,21 @@ where
     B: BackendIr + PermuteKernel,
 {
     let rows = call.scalars.number()?;
-    let d_rows = B::weigh_rows_d_rows(call.float()?, call.int()?, call.float()?, rows);
-    call.give(d_rows)
+    let (dy, probs) = (call.float()?, call.float()?);
+    let operands = SpreadWeighed::new(dy, call.int()?, probs, rows)?;
+    call.expect(&[(operands.result(), operands.dtype()?)])?;
+    call.give(B::weigh_rows_d_rows(operands))
 }
 
 pub(super) fn weigh_rows_backward<B>(call: &mut Call<'_, B>) -> Result<(), Malformed>
 where
     B: BackendIr + PermuteKernel,
 {
-    let (dy, rows) = (call.float()?, call.float()?);
-    let (d_rows, d_probs) = B::weigh_rows_backward(dy, rows, call.int()?, call.float()?);
+    let (dy, rows, probs) = (call.float()?, call.float()?, call.float()?);
+    let operands = WeighBackward::new(dy, rows, call.int()?, probs)?;
+    operands.dtype()?;
+    call.expect(&[like(operands.rows()), like(operands.probs())])?;
+    let (d_rows, d_probs) = B::weigh_rows_backward(operands);
     call.give(d_rows)?;
     call.give(d_probs)
 }

@@ -1,105 +1,76 @@
 //! RMSNorm. Tensors travel in the order `x`, weight, gate, those that the key has.
 
-use crate::ops::Optional;
-use crate::ops::rms_norm::{RmsNormBackend, RmsNormKernel, Settings, TensorGradients, Tensors};
-use crate::remote::call::{Call, exactly, like, send};
+use crate::ops::rms_norm::{
+    Backward, Gradients, Operands, RmsNormBackend, RmsNormKernel, Settings, Tensors,
+};
+use crate::remote::call::{Call, Like, exactly, like, send};
 use crate::remote::wire::{Malformed, Writer};
 use crate::semantics::{Gating, RmsNormKey, Scale};
+use burn::backend::Remote;
 use burn::backend::ir::BackendIr;
 use burn::backend::tensor::FloatTensor;
-use burn::backend::{Remote, Shape};
 
 pub(super) const FORWARD: &str = "burn-kernels/rms_norm";
 pub(super) const BACKWARD: &str = "burn-kernels/rms_norm_backward";
 
 impl RmsNormBackend for Remote {
-    fn rms_norm(
-        x: FloatTensor<Self>,
-        weight: Optional<Self>,
-        gate: Optional<Self>,
-        settings: Settings,
-        key: RmsNormKey,
-    ) -> FloatTensor<Self> {
-        let y = like(&x);
-        let tensors = Tensors {
-            x,
-            weight: weight.into_option(),
-            gate: gate.into_option(),
-        };
-        let [y] = exactly(send(
-            FORWARD,
-            in_order(tensors),
-            vec![y],
-            numbers(settings, key),
-        ));
+    fn rms_norm(operands: Tensors<Self>) -> FloatTensor<Self> {
+        let (y, numbers) = (like(operands.x()), numbers(&operands));
+        let [y] = exactly(send(FORWARD, in_order(&operands), vec![y], numbers));
         y
     }
 }
 
 impl RmsNormKernel for Remote {
-    fn rms_norm_forward(
-        tensors: Tensors<Self>,
-        settings: Settings,
-        key: RmsNormKey,
-    ) -> (FloatTensor<Self>, FloatTensor<Self>) {
-        let y = like(&tensors.x);
-        let width = y.0[y.0.num_dims() - 1];
-        let groups = settings.group_size.map_or(1, |size| width / size);
-        let rows = y.0.num_elements() / width.max(1) * groups;
-        let rstd = (Shape::new([rows]), crate::ops::compute_dtype(y.1));
-        let numbers = numbers(settings, key);
-        let [y, rstd] = exactly(send(FORWARD, in_order(tensors), vec![y, rstd], numbers));
+    fn rms_norm_forward(operands: Tensors<Self>) -> (FloatTensor<Self>, FloatTensor<Self>) {
+        let results = vec![like(operands.x()), operands.rstd()];
+        let numbers = numbers(&operands);
+        let [y, rstd] = exactly(send(FORWARD, in_order(&operands), results, numbers));
         (y, rstd)
     }
 
-    fn rms_norm_backward(
-        dy: FloatTensor<Self>,
-        tensors: Tensors<Self>,
-        rstd: FloatTensor<Self>,
-        settings: Settings,
-        key: RmsNormKey,
-        weight_gradient: bool,
-    ) -> TensorGradients<Self> {
-        let weight = tensors
-            .weight
-            .as_ref()
-            .filter(|_| weight_gradient)
-            .map(like);
-        let gate = tensors.gate.as_ref().map(like);
-        let (has_weight, has_gate) = (weight.is_some(), gate.is_some());
-        let outputs = std::iter::once(like(&tensors.x))
-            .chain(weight)
-            .chain(gate)
-            .collect();
-        let mut inputs = vec![dy, rstd];
-        inputs.extend(in_order(tensors));
-        let numbers = numbers(settings, key).flag(weight_gradient);
-        let mut gradients = send(BACKWARD, inputs, outputs, numbers).into_iter();
+    fn rms_norm_backward(backward: Backward<FloatTensor<Self>>) -> Gradients<FloatTensor<Self>> {
+        let operands = backward.operands();
+        let (weight_gradient, has_gate) = (backward.weight_gradient(), operands.gate().is_some());
+        let mut inputs = vec![backward.dy().clone(), backward.rstd().clone()];
+        inputs.extend(in_order(operands));
+        let numbers = numbers(operands).flag(weight_gradient);
+        let mut gradients = send(BACKWARD, inputs, gradients(&backward), numbers).into_iter();
         let mut next = || gradients.next().expect("as many results as were asked for");
-        TensorGradients {
+        Gradients {
             x: next(),
-            weight: has_weight.then(&mut next),
+            weight: weight_gradient.then(&mut next),
             gate: has_gate.then(&mut next),
         }
     }
 }
 
-fn in_order(tensors: Tensors<Remote>) -> Vec<FloatTensor<Remote>> {
-    let Tensors { x, weight, gate } = tensors;
-    std::iter::once(x).chain(weight).chain(gate).collect()
+fn in_order(operands: &Tensors<Remote>) -> Vec<FloatTensor<Remote>> {
+    operands.tensors().cloned().collect()
 }
 
-fn numbers(settings: Settings, key: RmsNormKey) -> Writer {
+fn numbers<T>(operands: &Operands<T>) -> Writer {
     Writer::new()
-        .key(&key)
-        .float(settings.eps)
-        .optional_number(settings.group_size)
+        .key(&operands.key())
+        .float(operands.settings().eps)
+        .optional_number(operands.settings().group_size)
 }
 
-/// The key, numbers and tensors of a call.
-fn read<B: BackendIr>(
-    call: &mut Call<'_, B>,
-) -> Result<(RmsNormKey, Settings, Tensors<B>), Malformed> {
+/// The gradients that are returned: of `x`, of the weight if it is wanted, and of the gate.
+fn gradients<T: burn::backend::TensorMetadata>(backward: &Backward<T>) -> Vec<Like> {
+    let operands = backward.operands();
+    let weight = operands
+        .weight()
+        .filter(|_| backward.weight_gradient())
+        .map(like);
+    std::iter::once(like(operands.x()))
+        .chain(weight)
+        .chain(operands.gate().map(like))
+        .collect()
+}
+
+/// The operands of a call.
+fn read<B: BackendIr>(call: &mut Call<'_, B>) -> Result<Tensors<B>, Malformed> {
     let key: RmsNormKey = call.scalars.key()?;
     let settings = Settings {
         eps: call.scalars.float()?,
@@ -109,22 +80,23 @@ fn read<B: BackendIr>(
     let weight = (key.scale == Scale::Weight).then(|| call.float());
     let weight = weight.transpose()?;
     let gate = (key.gating != Gating::None).then(|| call.float());
-    let tensors = Tensors {
-        x,
-        weight,
-        gate: gate.transpose()?,
-    };
-    Ok((key, settings, tensors))
+    let operands = Operands::new(x, weight, gate.transpose()?, settings, key)?;
+    operands.dtype()?;
+    Ok(operands)
 }
 
 pub(super) fn forward<B>(call: &mut Call<'_, B>) -> Result<(), Malformed>
 where
     B: BackendIr + RmsNormKernel,
 {
-    let (key, settings, tensors) = read(call)?;
-    let (y, rstd) = B::rms_norm_forward(tensors, settings, key);
+    let operands = read(call)?;
+    let with_rstd = call.wanted() > 1;
+    let mut results = vec![like(operands.x())];
+    results.extend(with_rstd.then(|| operands.rstd()));
+    call.expect(&results)?;
+    let (y, rstd) = B::rms_norm_forward(operands);
     call.give(y)?;
-    if call.wanted() > 0 {
+    if with_rstd {
         call.give(rstd)?;
     }
     Ok(())
@@ -135,9 +107,11 @@ where
     B: BackendIr + RmsNormKernel,
 {
     let (dy, rstd) = (call.float()?, call.float()?);
-    let (key, settings, tensors) = read(call)?;
+    let operands = read(call)?;
     let weight_gradient = call.scalars.flag()?;
-    let gradients = B::rms_norm_backward(dy, tensors, rstd, settings, key, weight_gradient);
+    let backward = operands.backward(dy, rstd, weight_gradient)?;
+    call.expect(&gradients(&backward))?;
+    let gradients = B::rms_norm_backward(backward);
     call.give(gradients.x)?;
     // A kernel may compute one that was not asked for.
     for gradient in gradients

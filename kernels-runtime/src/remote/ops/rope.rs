@@ -1,9 +1,8 @@
-//! Rotary position embedding. Tensors travel in the order of the functions' parameters.
+//! Rotary position embedding. Tensors travel in the order `x`, cosines, sines.
 
-use crate::ops::rope::{RopeBackend, RopeKernel};
+use crate::ops::rope::{Operands, RopeBackend, RopeKernel, Tensors};
 use crate::remote::call::{Call, exactly, like, send};
 use crate::remote::wire::{Malformed, Writer};
-use crate::semantics::RopeKey;
 use burn::backend::Remote;
 use burn::backend::ir::BackendIr;
 use burn::backend::tensor::FloatTensor;
@@ -12,60 +11,47 @@ pub(super) const FORWARD: &str = "burn-kernels/rope";
 pub(super) const BACKWARD: &str = "burn-kernels/rope_backward";
 
 impl RopeBackend for Remote {
-    fn rope(
-        x: FloatTensor<Self>,
-        cos: FloatTensor<Self>,
-        sin: FloatTensor<Self>,
-        key: RopeKey,
-    ) -> FloatTensor<Self> {
-        Self::rope_forward(x, cos, sin, key)
+    fn rope(operands: Tensors<Self>) -> FloatTensor<Self> {
+        Self::rope_forward(operands)
     }
 }
 
 impl RopeKernel for Remote {
-    fn rope_forward(
-        x: FloatTensor<Self>,
-        cos: FloatTensor<Self>,
-        sin: FloatTensor<Self>,
-        key: RopeKey,
-    ) -> FloatTensor<Self> {
-        rotate(FORWARD, [x, cos, sin], key)
+    fn rope_forward(operands: Tensors<Self>) -> FloatTensor<Self> {
+        rotate(FORWARD, operands)
     }
 
-    fn rope_backward(
-        dy: FloatTensor<Self>,
-        cos: FloatTensor<Self>,
-        sin: FloatTensor<Self>,
-        key: RopeKey,
-    ) -> FloatTensor<Self> {
-        rotate(BACKWARD, [dy, cos, sin], key)
+    fn rope_backward(operands: Tensors<Self>) -> FloatTensor<Self> {
+        rotate(BACKWARD, operands)
     }
 }
 
-fn rotate(
-    op: &'static str,
-    tensors: [FloatTensor<Remote>; 3],
-    key: RopeKey,
-) -> FloatTensor<Remote> {
-    let y = like(&tensors[0]);
-    let [y] = exactly(send(op, tensors.into(), vec![y], Writer::new().key(&key)));
+fn rotate(op: &'static str, operands: Tensors<Remote>) -> FloatTensor<Remote> {
+    let (y, numbers) = (like(operands.x()), Writer::new().key(&operands.key()));
+    let [y] = exactly(send(op, operands.into_tensors().into(), vec![y], numbers));
     y
+}
+
+fn read<B: BackendIr>(call: &mut Call<'_, B>) -> Result<Tensors<B>, Malformed> {
+    let key = call.scalars.key()?;
+    let operands = Operands::new(call.float()?, call.float()?, call.float()?, key)?;
+    operands.dtype()?;
+    call.expect(&[like(operands.x())])?;
+    Ok(operands)
 }
 
 pub(super) fn forward<B>(call: &mut Call<'_, B>) -> Result<(), Malformed>
 where
     B: BackendIr + RopeKernel,
 {
-    let key = call.scalars.key()?;
-    let y = B::rope_forward(call.float()?, call.float()?, call.float()?, key);
-    call.give(y)
+    let operands = read(call)?;
+    call.give(B::rope_forward(operands))
 }
 
 pub(super) fn backward<B>(call: &mut Call<'_, B>) -> Result<(), Malformed>
 where
     B: BackendIr + RopeKernel,
 {
-    let key = call.scalars.key()?;
-    let dx = B::rope_backward(call.float()?, call.float()?, call.float()?, key);
-    call.give(dx)
+    let operands = read(call)?;
+    call.give(B::rope_backward(operands))
 }

@@ -1,11 +1,13 @@
-//! Routers. Tensors travel in the order of the functions' parameters.
+//! Routers. Tensors travel as logits and bias, if the key has one, and as the gradient of the weights,
+//! logits and indices.
 
-use crate::ops::compute_dtype;
 use crate::ops::moe::Routing;
-use crate::ops::moe::router::{RouterBackend, RouterKernel};
-use crate::remote::call::{Call, exactly, like, send};
+use crate::ops::moe::router::{
+    Backward, Operands, RouterBackend, RouterKernel, Tensors, weights_dtype,
+};
+use crate::remote::call::{Call, Like, exactly, like, send};
 use crate::remote::wire::{Malformed, Writer};
-use crate::semantics::RouterWeights;
+use crate::semantics::Correction;
 use burn::backend::ir::{BackendIr, TensorIr};
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Remote, Shape, TensorMetadata};
@@ -15,36 +17,30 @@ pub(super) const FORWARD: &str = "burn-kernels/route";
 pub(super) const BACKWARD: &str = "burn-kernels/route_backward";
 
 impl RouterBackend for Remote {
-    fn route(
-        logits: FloatTensor<Self>,
-        bias: FloatTensor<Self>,
-        routing: Routing,
-        ints: IntDType,
-    ) -> (FloatTensor<Self>, IntTensor<Self>) {
-        let shape = Shape::new([logits.shape()[0], routing.top_k()]);
-        let weights = match routing.key().weights {
-            RouterWeights::Logits => logits.dtype(),
-            RouterWeights::Wide => compute_dtype(logits.dtype()),
-        };
-        let outputs = vec![(shape.clone(), weights), (shape, ints.into())];
-        let inputs = vec![logits, bias];
-        let [weights, indices] = exactly(send(FORWARD, inputs, outputs, numbers(&routing)));
+    fn route(operands: Tensors<Self>) -> (FloatTensor<Self>, IntTensor<Self>) {
+        let (outputs, numbers) = (results(&operands), numbers(operands.routing()));
+        let inputs = operands.tensors().cloned().collect();
+        let [weights, indices] = exactly(send(FORWARD, inputs, outputs, numbers));
         (weights, indices)
     }
 }
 
 impl RouterKernel for Remote {
-    fn route_backward(
-        dw: FloatTensor<Self>,
-        logits: FloatTensor<Self>,
-        indices: IntTensor<Self>,
-        routing: Routing,
-    ) -> FloatTensor<Self> {
-        let outputs = vec![like(&logits)];
-        let inputs = vec![dw, logits, indices];
-        let [dl] = exactly(send(BACKWARD, inputs, outputs, numbers(&routing)));
+    fn route_backward(backward: Backward<FloatTensor<Self>, IntTensor<Self>>) -> FloatTensor<Self> {
+        let outputs = vec![like(backward.logits())];
+        let inputs = [backward.dw(), backward.logits(), backward.indices()];
+        let inputs = inputs.map(Clone::clone).into();
+        let [dl] = exactly(send(BACKWARD, inputs, outputs, numbers(backward.routing())));
         dl
     }
+}
+
+/// The weights and the experts.
+fn results<T: TensorMetadata>(operands: &Operands<T>) -> Vec<Like> {
+    let (logits, routing) = (operands.logits(), operands.routing());
+    let shape = Shape::new([logits.shape()[0], routing.top_k()]);
+    let weights = weights_dtype(logits.dtype(), routing);
+    vec![(shape.clone(), weights), (shape, operands.ints().into())]
 }
 
 fn numbers(routing: &Routing) -> Writer {
@@ -88,9 +84,13 @@ where
     B: BackendIr + RouterKernel,
 {
     let routing = routing(call)?;
-    let (logits, bias) = (call.float()?, call.float()?);
+    let logits = call.float()?;
+    let bias = (routing.key().correction == Correction::Bias).then(|| call.float());
     let ints = ints(call.last_output())?;
-    let (weights, indices) = B::route(logits, bias, routing, ints);
+    let operands = Operands::new(logits, bias.transpose()?, routing, ints)?;
+    operands.dtype()?;
+    call.expect(&results(&operands))?;
+    let (weights, indices) = B::route(operands);
     call.give(weights)?;
     call.give_int(indices)
 }
@@ -101,6 +101,7 @@ where
 {
     let routing = routing(call)?;
     let (dw, logits) = (call.float()?, call.float()?);
-    let dl = B::route_backward(dw, logits, call.int()?, routing);
-    call.give(dl)
+    let backward = Backward::new(dw, logits, call.int()?, routing)?;
+    call.expect(&[like(backward.logits())])?;
+    call.give(B::route_backward(backward))
 }

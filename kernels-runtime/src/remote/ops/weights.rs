@@ -1,46 +1,49 @@
 //! Groups of tensors: their lengths travel as numbers, the tensors one after the other.
 
-use crate::ops::moe::Many;
 use crate::remote::call::{Call, Like, like};
 use crate::remote::wire::{Malformed, Writer};
-use burn::backend::Remote;
 use burn::backend::ir::BackendIr;
 use burn::backend::tensor::FloatTensor;
+use burn::backend::{Remote, TensorMetadata};
 
-pub(super) fn write(writer: Writer, weights: &Many<Remote>) -> Writer {
-    let lengths = weights.0.iter().map(Vec::len);
-    writer.number(weights.0.len()).numbers(lengths)
+pub(super) fn write<T>(writer: Writer, groups: &[Vec<T>]) -> Writer {
+    let lengths = groups.iter().map(Vec::len);
+    writer.number(groups.len()).numbers(lengths)
 }
 
-pub(super) fn read<B: BackendIr>(call: &mut Call<'_, B>) -> Result<Many<B>, Malformed> {
+pub(super) fn read<B: BackendIr>(
+    call: &mut Call<'_, B>,
+) -> Result<Vec<Vec<FloatTensor<B>>>, Malformed> {
     let groups = call.scalars.number()?;
     let lengths = call.scalars.numbers(groups)?;
     let group = |length| (0..length).map(|_| call.float()).collect();
-    let groups: Result<_, _> = lengths.into_iter().map(group).collect();
-    Ok(Many(groups?))
+    lengths.into_iter().map(group).collect()
 }
 
 /// Writes which gradients of weights are wanted.
-pub(super) fn write_wanted(writer: Writer, wanted: &[Vec<bool>]) -> Writer {
-    wanted
-        .iter()
-        .flatten()
-        .fold(writer, |writer, flag| writer.flag(*flag))
+pub(super) fn write_wanted<'w>(
+    writer: Writer,
+    wanted: impl IntoIterator<Item = &'w bool>,
+) -> Writer {
+    let wanted = wanted.into_iter();
+    wanted.fold(writer, |writer, flag| writer.flag(*flag))
 }
 
-/// Reads which gradients of these weights are wanted.
+/// Reads which gradients of `count` weights are wanted.
 pub(super) fn read_wanted<B: BackendIr>(
     call: &mut Call<'_, B>,
-    weights: &Many<B>,
-) -> Result<Vec<Vec<bool>>, Malformed> {
-    let group = |group: &Vec<_>| group.iter().map(|_| call.scalars.flag()).collect();
-    weights.0.iter().map(group).collect()
+    count: usize,
+) -> Result<Vec<bool>, Malformed> {
+    (0..count).map(|_| call.scalars.flag()).collect()
 }
 
 /// The shapes and types of the gradients that are wanted.
-pub(super) fn like_wanted(weights: &Many<Remote>, wanted: &[Vec<bool>]) -> Vec<Like> {
-    let (tensors, wanted) = (weights.0.iter().flatten(), wanted.iter().flatten());
-    tensors
+pub(super) fn like_wanted<'t, T: TensorMetadata + 't>(
+    weights: impl IntoIterator<Item = &'t T>,
+    wanted: impl IntoIterator<Item = &'t bool>,
+) -> Vec<Like> {
+    weights
+        .into_iter()
         .zip(wanted)
         .filter(|(_, wanted)| **wanted)
         .map(|(tensor, _)| like(tensor))
@@ -49,25 +52,20 @@ pub(super) fn like_wanted(weights: &Many<Remote>, wanted: &[Vec<bool>]) -> Vec<L
 
 /// Puts gradients in the places of the weights that they are of.
 pub(super) fn place(
-    wanted: &[Vec<bool>],
+    wanted: &[bool],
     gradients: &mut impl Iterator<Item = FloatTensor<Remote>>,
-) -> Vec<Vec<Option<FloatTensor<Remote>>>> {
+) -> Vec<Option<FloatTensor<Remote>>> {
     let mut next = || gradients.next().expect("as many results as were asked for");
-    let mut group = |group: &Vec<bool>| {
-        let gradient = |wanted: &bool| wanted.then(&mut next);
-        group.iter().map(gradient).collect()
-    };
-    wanted.iter().map(&mut group).collect()
+    wanted.iter().map(|wanted| wanted.then(&mut next)).collect()
 }
 
 /// Gives the gradients that are wanted; a kernel may have computed others.
-pub(super) fn give<B: BackendIr>(
+pub(super) fn give<'w, B: BackendIr>(
     call: &mut Call<'_, B>,
-    wanted: &[Vec<bool>],
-    gradients: Vec<Vec<Option<FloatTensor<B>>>>,
+    wanted: impl IntoIterator<Item = &'w bool>,
+    gradients: impl IntoIterator<Item = Option<FloatTensor<B>>>,
 ) -> Result<(), Malformed> {
-    let pairs = wanted.iter().flatten().zip(gradients.into_iter().flatten());
-    for (wanted, gradient) in pairs {
+    for (wanted, gradient) in wanted.into_iter().zip(gradients) {
         if *wanted {
             let missing = || Malformed::new("the kernel left a gradient out");
             call.give(gradient.ok_or_else(missing)?)?;

@@ -1,32 +1,22 @@
 use super::adjust::Adjust;
 use super::loops::{Backward, Loops};
-use super::rows::{Readable, Row, Source, Target, result_shape};
-use crate::cpu::{Element, Kernel, Output, Real, Rows, run};
-use crate::ops::glu::Settings;
-use crate::ops::glu::autodiff::Tensors;
-use crate::semantics::{GluKey, Projections};
+use super::rows::{Readable, Row, Source, Target};
+use crate::cpu::{self, Element, Kernel, Output, Real, Rows, Unwritten, run};
+use crate::ops::glu::{self, Projected};
+use crate::semantics::Projections;
 use burn::backend::flex::FlexTensor;
-use burn::backend::{Flex, Shape};
-use std::mem::MaybeUninit;
 use std::ops::Range;
 
-pub(super) fn backward<T: Element>(
-    dy: &FlexTensor,
-    tensors: &Tensors<Flex>,
-    settings: Settings,
-    key: GluKey,
-) -> Tensors<Flex> {
-    let packed = key.projections != Projections::Separate;
-    let mut first = Output::<T>::new(match tensors {
-        Tensors::Separate { gate, .. } => gate.layout().shape().clone(),
-        Tensors::Packed(gate_up) => gate_up.layout().shape().clone(),
-    });
-    let mut second = Output::<T>::new(if packed {
-        Shape::new([0])
-    } else {
-        result_shape(tensors)
-    });
-    let (dy, readable) = (Rows::<T>::readable(dy), Readable::new::<T>(tensors));
+pub(super) fn backward<T: Element>(backward: &glu::Backward<FlexTensor>) -> Projected<FlexTensor> {
+    let operands = backward.operands();
+    let (settings, key) = (operands.settings(), operands.key());
+    let mut outputs = operands
+        .tensors()
+        .map(|tensor| Output::<T>::new(tensor.layout().shape().clone()));
+    let mut next = || outputs.next().unwrap_or_else(Output::none);
+    let (mut first, mut second) = (next(), next());
+    let dy = Rows::<T>::readable(backward.dy());
+    let readable = Readable::new::<T>(operands.projected());
     let kernel = Glu::<T> {
         dy: Rows::new(&dy),
         source: Source::new(&readable, key),
@@ -36,18 +26,14 @@ pub(super) fn backward<T: Element>(
         wide: Loops::of(key.activation).backward,
     };
     let (count, width) = (kernel.source.count(), kernel.source.width());
-    let places = [first.places(), second.places()];
-    run(&kernel, count, width, places, &mut []);
-    // SAFETY: for every row, `Glu` writes `width` elements of each output, or twice as many of the
-    // first if the second is empty, and `run` covers every row.
-    let (first, second) = unsafe { (first.finish(), second.finish()) };
-    if packed {
-        Tensors::Packed(first)
-    } else {
-        Tensors::Separate {
-            gate: first,
-            up: second,
-        }
+    let outputs = [&mut first, &mut second];
+    run(&kernel, count, width, outputs, &mut Output::none());
+    match key.projections {
+        Projections::Separate => Projected::Separate {
+            gate: first.finish(),
+            up: second.finish(),
+        },
+        Projections::Chunked | Projections::Interleaved => Projected::Packed(first.finish()),
     }
 }
 
@@ -71,15 +57,15 @@ impl<T: Element> Kernel<2> for Glu<'_, T> {
     fn rows(
         &self,
         range: Range<usize>,
-        [first, second]: [&mut [MaybeUninit<T>]; 2],
-        _: &mut [MaybeUninit<()>],
+        [mut first, mut second]: [Unwritten<'_, T>; 2],
+        _: Unwritten<'_, ()>,
     ) {
         let width = self.source.width();
         let mut plain = Scratch::<T>::default();
         let mut changed = Changed::<T>::default();
         let rows = self.dy.range(range.clone()).zip(self.source.range(range));
-        for (i, (dy, row)) in rows.enumerate() {
-            let target = Target::row(self.projections, first, second, i, width);
+        for (dy, row) in rows {
+            let target = Target::row(self.projections, &mut first, &mut second, width);
             match (&self.adjust, row, target) {
                 (Some(adjust), row, target) => {
                     changed.run(self.wide, adjust, dy, &row, target);
@@ -97,13 +83,7 @@ impl<T: Element> Kernel<2> for Glu<'_, T> {
                 (None, row, target) => {
                     plain.resize(width);
                     row.read(&mut plain.gates, &mut plain.ups, |x| x);
-                    let Scratch {
-                        gates,
-                        ups,
-                        d_gates,
-                        d_ups,
-                    } = &mut plain;
-                    (self.narrow)([dy, gates, ups], [d_gates, d_ups]);
+                    let [d_gates, d_ups] = plain.gradients(self.narrow, dy);
                     target.write(d_gates, d_ups, |gradient| gradient);
                 }
             }
@@ -115,17 +95,17 @@ impl<T: Element> Kernel<2> for Glu<'_, T> {
 struct Scratch<T> {
     gates: Vec<T>,
     ups: Vec<T>,
-    d_gates: Vec<MaybeUninit<T>>,
-    d_ups: Vec<MaybeUninit<T>>,
+    d_gates: cpu::Scratch<T>,
+    d_ups: cpu::Scratch<T>,
 }
 
-impl<T> Default for Scratch<T> {
+impl<T: Copy> Default for Scratch<T> {
     fn default() -> Self {
         Self {
             gates: Vec::new(),
             ups: Vec::new(),
-            d_gates: Vec::new(),
-            d_ups: Vec::new(),
+            d_gates: cpu::Scratch::new(),
+            d_ups: cpu::Scratch::new(),
         }
     }
 }
@@ -136,8 +116,15 @@ impl<T: Element> Scratch<T> {
         let zero = T::round(T::Acc::ZERO);
         self.gates.resize(width, zero);
         self.ups.resize(width, zero);
-        self.d_gates.resize(width, MaybeUninit::uninit());
-        self.d_ups.resize(width, MaybeUninit::uninit());
+    }
+
+    /// The gradients of the row that was read.
+    #[inline(always)]
+    fn gradients(&mut self, loops: Backward<T>, dy: &[T]) -> [&[T]; 2] {
+        let (width, zero) = (self.gates.len(), T::round(T::Acc::ZERO));
+        let rows = [self.d_gates.row(width, zero), self.d_ups.row(width, zero)];
+        loops([dy, &self.gates, &self.ups], rows);
+        [self.d_gates.values(), self.d_ups.values()]
     }
 }
 
@@ -183,19 +170,14 @@ impl<T: Element> Changed<T> {
         let cut = adjust.gates(&mut self.row.gates);
         adjust.ups(&mut self.row.ups);
 
-        let inputs = [&self.dy[..], &self.row.gates, &self.row.ups];
-        wide(inputs, [&mut self.row.d_gates, &mut self.row.d_ups]);
-        let written = [&self.row.d_gates, &self.row.d_ups];
+        let written = self.row.gradients(wide, &self.dy);
         for (gradients, written) in self.gradients.iter_mut().zip(written) {
             gradients.clear();
-            // SAFETY: the loop wrote every place.
-            gradients.extend(written.iter().map(|place| unsafe { place.assume_init() }));
+            gradients.extend_from_slice(written);
         }
         let [d_gates, d_ups] = &mut self.gradients;
         adjust.d_gates(cut, gates, &self.row.gates, d_gates);
         adjust.d_ups(ups, d_ups);
-        target.write(d_gates, d_ups, |gradient| {
-            MaybeUninit::new(T::round(gradient))
-        });
+        target.write(d_gates, d_ups, T::round);
     }
 }

@@ -1,22 +1,15 @@
 use super::adjust::Adjust;
 use super::loops::{Forward, Loops};
-use super::rows::{Readable, Row, Source, result_shape};
-use crate::cpu::{Element, Kernel, Output, Real, run};
-use crate::ops::glu::Settings;
-use crate::ops::glu::autodiff::Tensors;
-use crate::semantics::GluKey;
-use burn::backend::Flex;
+use super::rows::{Readable, Row, Source};
+use crate::cpu::{Element, Kernel, Output, Real, Scratch, Unwritten, run};
+use crate::ops::glu::Operands;
 use burn::backend::flex::FlexTensor;
-use std::mem::MaybeUninit;
 use std::ops::Range;
 
-pub(super) fn forward<T: Element>(
-    tensors: &Tensors<Flex>,
-    settings: Settings,
-    key: GluKey,
-) -> FlexTensor {
-    let mut y = Output::<T>::new(result_shape(tensors));
-    let readable = Readable::new::<T>(tensors);
+pub(super) fn forward<T: Element>(operands: &Operands<FlexTensor>) -> FlexTensor {
+    let (settings, key) = (operands.settings(), operands.key());
+    let mut y = Output::<T>::new(operands.result());
+    let readable = Readable::new::<T>(operands.projected());
     let kernel = Glu::<T> {
         source: Source::new(&readable, key),
         adjust: Adjust::new::<T>(settings, key),
@@ -24,9 +17,8 @@ pub(super) fn forward<T: Element>(
         wide: Loops::of(key.activation).forward,
     };
     let (count, width) = (kernel.source.count(), kernel.source.width());
-    run(&kernel, count, width, [y.places()], &mut []);
-    // SAFETY: `Glu` writes `width` elements for every row, and `run` covers every row.
-    unsafe { y.finish() }
+    run(&kernel, count, width, [&mut y], &mut Output::none());
+    y.finish()
 }
 
 struct Glu<'a, T: Element> {
@@ -44,40 +36,32 @@ impl<T: Element> Kernel<1> for Glu<'_, T> {
     type Sum = ();
 
     #[inline(always)]
-    fn rows(
-        &self,
-        range: Range<usize>,
-        [y]: [&mut [MaybeUninit<T>]; 1],
-        _: &mut [MaybeUninit<()>],
-    ) {
+    fn rows(&self, range: Range<usize>, [mut y]: [Unwritten<'_, T>; 1], _: Unwritten<'_, ()>) {
         let width = self.source.width();
-        let rows = self.source.range(range).enumerate();
-        let rows = rows.map(|(i, row)| (row, i * width..(i + 1) * width));
+        let rows = self.source.range(range);
         let Some(adjust) = &self.adjust else {
             let [mut gates, mut ups] = [(); 2].map(|()| Vec::new());
-            for (row, places) in rows {
+            for row in rows {
                 if let Row::Apart { gate, up } = row {
-                    (self.narrow)(gate, up, &mut y[places]);
+                    (self.narrow)(gate, up, y.row(width));
                 } else {
                     gates.resize(width, T::round(T::Acc::ZERO));
                     ups.resize(width, T::round(T::Acc::ZERO));
                     row.read(&mut gates, &mut ups, |x| x);
-                    (self.narrow)(&gates, &ups, &mut y[places]);
+                    (self.narrow)(&gates, &ups, y.row(width));
                 }
             }
             return;
         };
         let [mut gates, mut ups] = [(); 2].map(|()| vec![T::Acc::ZERO; width]);
-        let mut results = vec![MaybeUninit::uninit(); width];
-        for (row, places) in rows {
+        let mut results = Scratch::new();
+        for row in rows {
             row.read(&mut gates, &mut ups, T::load);
             adjust.gates(&mut gates);
             adjust.ups(&mut ups);
-            (self.wide)(&gates, &ups, &mut results);
-            for (y, result) in y[places].iter_mut().zip(&results) {
-                // SAFETY: the loop wrote every place.
-                y.write(T::round(unsafe { result.assume_init() }));
-            }
+            (self.wide)(&gates, &ups, results.row(width, T::Acc::ZERO));
+            let rounded = results.values().iter().map(|result| T::round(*result));
+            y.row(width).write(rounded);
         }
     }
 }

@@ -1,15 +1,14 @@
 //! The loops over elements that each activation is compiled into.
 
-use crate::cpu::{Element, Function, with_function};
+use crate::cpu::{Element, Function, Row, with_function};
 use crate::semantics::Activation;
 use std::marker::PhantomData;
-use std::mem::MaybeUninit;
 
-/// `y = f(gate) · up` of slices of one length; writes every place.
-pub(super) type Forward<T> = fn(&[T], &[T], &mut [MaybeUninit<T>]);
+/// Writes `y = f(gate) · up`. All have one length.
+pub(super) type Forward<T> = fn(&[T], &[T], Row<'_, T>);
 
-/// The gradients of gate and up, from `dy`, gate and up, all of one length; writes every place.
-pub(super) type Backward<T> = fn([&[T]; 3], [&mut [MaybeUninit<T>]; 2]);
+/// Writes the gradients of gate and up, from `dy`, gate and up. All have one length.
+pub(super) type Backward<T> = fn([&[T]; 3], [Row<'_, T>; 2]);
 
 /// The loops of an activation, each compiled for the widest SIMD of this machine.
 #[derive(Clone, Copy)]
@@ -49,7 +48,7 @@ impl<T: Element> Loops<T> {
 struct ForwardLoop<'a, T, F> {
     gate: &'a [T],
     up: &'a [T],
-    y: &'a mut [MaybeUninit<T>],
+    y: Row<'a, T>,
     function: PhantomData<F>,
 }
 
@@ -58,15 +57,15 @@ impl<T: Element, F: Function> pulp::WithSimd for ForwardLoop<'_, T, F> {
 
     #[inline(always)]
     fn with_simd<S: pulp::Simd>(self, _: S) {
-        for ((y, gate), up) in self.y.iter_mut().zip(self.gate).zip(self.up) {
-            y.write(T::round(F::value(gate.load()) * up.load()));
-        }
+        let values = self.gate.iter().zip(self.up);
+        let values = values.map(|(gate, up)| T::round(F::value(gate.load()) * up.load()));
+        self.y.write(values);
     }
 }
 
 struct BackwardLoop<'a, T, F> {
     inputs: [&'a [T]; 3],
-    outputs: [&'a mut [MaybeUninit<T>]; 2],
+    outputs: [Row<'a, T>; 2],
     function: PhantomData<F>,
 }
 
@@ -77,19 +76,20 @@ impl<T: Element, F: Function> pulp::WithSimd for BackwardLoop<'_, T, F> {
     fn with_simd<S: pulp::Simd>(self, _: S) {
         let [dy, gate, up] = self.inputs;
         let [d_gate, d_up] = self.outputs;
-        let outputs = d_gate.iter_mut().zip(d_up);
-        for (((dy, gate), up), (d_gate, d_up)) in dy.iter().zip(gate).zip(up).zip(outputs) {
+        let gradients = dy.iter().zip(gate).zip(up).map(|((dy, gate), up)| {
             let dy = dy.load();
             let (value, slope) = F::with_slope(gate.load());
-            d_gate.write(T::round(dy * up.load() * slope));
-            d_up.write(T::round(dy * value));
-        }
+            let d_gate = dy * up.load() * slope;
+            (T::round(d_gate), T::round(dy * value))
+        });
+        d_gate.write_with(d_up, gradients);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cpu::Scratch;
 
     /// Slopes beside central differences, in f64, away from the kinks at zero.
     #[test]
@@ -99,16 +99,14 @@ mod tests {
             let loops = Loops::<f64>::of(activation);
             for gate in [-30.0, -5.0, -1.3, -0.2, 0.3, 1.0, 4.0, 19.9, 40.0_f64] {
                 let value = |gate: f64| {
-                    let mut y = [MaybeUninit::new(f64::NAN)];
-                    (loops.forward)(&[gate], &[1.0], &mut y);
-                    // SAFETY: it was initialised above.
-                    unsafe { y[0].assume_init() }
+                    let mut y = Scratch::new();
+                    (loops.forward)(&[gate], &[1.0], y.row(1, f64::NAN));
+                    y.values()[0]
                 };
-                let (mut slope, mut same) =
-                    ([MaybeUninit::new(f64::NAN)], [MaybeUninit::new(f64::NAN)]);
-                (loops.backward)([&[1.0], &[gate], &[1.0]], [&mut slope, &mut same]);
-                // SAFETY: both were initialised above.
-                let (slope, same) = unsafe { (slope[0].assume_init(), same[0].assume_init()) };
+                let [mut slope, mut same] = [(); 2].map(|()| Scratch::new());
+                let rows = [slope.row(1, f64::NAN), same.row(1, f64::NAN)];
+                (loops.backward)([&[1.0], &[gate], &[1.0]], rows);
+                let (slope, same) = (slope.values()[0], same.values()[0]);
                 let difference = (value(gate + STEP) - value(gate - STEP)) / (2.0 * STEP);
                 let name = activation.name();
                 assert!(
@@ -128,19 +126,11 @@ mod tests {
         for activation in Activation::ALL {
             let loops = Loops::<f32>::of(activation);
             for gate in [-1e4, -200.0, 200.0, 1e4, 0.0, -0.0_f32] {
-                let mut y = [MaybeUninit::new(f32::NAN)];
-                (loops.forward)(&[gate], &[1.0], &mut y);
-                let (mut slope, mut value) =
-                    ([MaybeUninit::new(f32::NAN)], [MaybeUninit::new(f32::NAN)]);
-                (loops.backward)([&[1.0], &[gate], &[1.0]], [&mut slope, &mut value]);
-                // SAFETY: all were initialised above.
-                let results = unsafe {
-                    [
-                        y[0].assume_init(),
-                        slope[0].assume_init(),
-                        value[0].assume_init(),
-                    ]
-                };
+                let [mut y, mut slope, mut value] = [(); 3].map(|()| Scratch::new());
+                (loops.forward)(&[gate], &[1.0], y.row(1, f32::NAN));
+                let rows = [slope.row(1, f32::NAN), value.row(1, f32::NAN)];
+                (loops.backward)([&[1.0], &[gate], &[1.0]], rows);
+                let results = [&y, &slope, &value].map(|row| row.values()[0]);
                 assert!(
                     results.iter().all(|result| result.is_finite()),
                     "{}({gate}): {results:?}",

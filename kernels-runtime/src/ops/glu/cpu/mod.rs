@@ -11,11 +11,11 @@ mod loops;
 mod rows;
 
 use super::autodiff::Tensors;
-use super::{GluBackend, GluKernel, Settings};
+use super::{Backward, GluBackend, GluKernel, Projected};
 use crate::cpu::dispatch_dtype;
 use crate::dispatch::DeviceKind;
 use crate::registry::{CapabilityRange, FloatType, Implementation, Launch};
-use crate::semantics::{GluKey, SemanticsKey};
+use crate::semantics::SemanticsKey;
 use burn::backend::Flex;
 use burn::backend::flex::FlexTensor;
 
@@ -33,32 +33,18 @@ pub(super) const IMPLEMENTATION: Implementation = Implementation {
 };
 
 impl GluBackend for Flex {
-    fn glu(tensors: Tensors<Self>, settings: Settings, key: GluKey) -> FlexTensor {
-        Self::glu_forward(tensors, settings, key)
+    fn glu(operands: Tensors<Self>) -> FlexTensor {
+        Self::glu_forward(operands)
     }
 }
 
 impl GluKernel for Flex {
-    fn glu_forward(tensors: Tensors<Self>, settings: Settings, key: GluKey) -> FlexTensor {
-        dispatch_dtype!(dtype(&tensors), T => forward::forward::<T>(&tensors, settings, key))
+    fn glu_forward(operands: Tensors<Self>) -> FlexTensor {
+        dispatch_dtype!(operands.kernel_dtype(), T => forward::forward::<T>(&operands))
     }
 
-    fn glu_backward(
-        dy: FlexTensor,
-        tensors: Tensors<Self>,
-        settings: Settings,
-        key: GluKey,
-    ) -> Tensors<Self> {
-        dispatch_dtype!(
-            dtype(&tensors),
-            T => backward::backward::<T>(&dy, &tensors, settings, key)
-        )
-    }
-}
-
-fn dtype(tensors: &Tensors<Flex>) -> burn::tensor::DType {
-    match tensors {
-        Tensors::Separate { gate, .. } => gate.dtype(),
-        Tensors::Packed(gate_up) => gate_up.dtype(),
+    fn glu_backward(backward: Backward<FlexTensor>) -> Projected<FlexTensor> {
+        let dtype = backward.operands().kernel_dtype();
+        dispatch_dtype!(dtype, T => backward::backward::<T>(&backward))
     }
 }

@@ -1,12 +1,11 @@
 //! Where the rows of gate and up are.
 
-use crate::cpu::{Element, Rows};
-use crate::ops::glu::autodiff::Tensors;
+use crate::cpu::{self, Element, Rows, Unwritten};
+use crate::ops::glu::Projected;
 use crate::semantics::{GluKey, Projections};
+use burn::backend::Shape;
 use burn::backend::flex::{FlexTensor, Layout};
-use burn::backend::{Flex, Shape};
 use std::borrow::Cow;
-use std::mem::MaybeUninit;
 use std::ops::Range;
 
 /// Tensors whose rows can be read in place.
@@ -16,12 +15,12 @@ pub(super) enum Readable<'a> {
 }
 
 impl<'a> Readable<'a> {
-    pub(super) fn new<T: Element>(tensors: &'a Tensors<Flex>) -> Self {
-        match tensors {
-            Tensors::Separate { gate, up } => {
+    pub(super) fn new<T: Element>(projected: &'a Projected<FlexTensor>) -> Self {
+        match projected {
+            Projected::Separate { gate, up } => {
                 Self::Separate(Rows::<T>::readable(gate), Rows::<T>::readable(up))
             }
-            Tensors::Packed(gate_up) => Self::Packed(Rows::<T>::readable(gate_up)),
+            Projected::Packed(gate_up) => Self::Packed(Rows::<T>::readable(gate_up)),
         }
     }
 }
@@ -106,14 +105,6 @@ fn halves(layout: &Layout) -> [Layout; 2] {
     })
 }
 
-/// The shape of the result.
-pub(super) fn result_shape(tensors: &Tensors<Flex>) -> Shape {
-    match tensors {
-        Tensors::Separate { gate, .. } => gate.layout().shape().clone(),
-        Tensors::Packed(gate_up) => halves(gate_up.layout())[0].shape().clone(),
-    }
-}
-
 impl<T: Element> Row<'_, T> {
     /// Reads gate and up, each changed as `map` says, into slices of the row's length.
     #[inline(always)]
@@ -140,55 +131,46 @@ impl<T: Element> Row<'_, T> {
 /// Where the gradients of a row of gate and up go.
 pub(super) enum Target<'a, T> {
     Apart {
-        gate: &'a mut [MaybeUninit<T>],
-        up: &'a mut [MaybeUninit<T>],
+        gate: cpu::Row<'a, T>,
+        up: cpu::Row<'a, T>,
     },
-    Interleaved(&'a mut [[MaybeUninit<T>; 2]]),
+    Interleaved(cpu::Row<'a, T>),
 }
 
 impl<'a, T: Copy> Target<'a, T> {
-    /// Row `i` of `width` in a range's outputs. A packed gradient is the first output, and the
+    /// The next row of `width` in a range's outputs. A packed gradient is the first output, and the
     /// second is empty.
+    #[inline(always)]
     pub(super) fn row(
         projections: Projections,
-        first: &'a mut [MaybeUninit<T>],
-        second: &'a mut [MaybeUninit<T>],
-        i: usize,
+        first: &'a mut Unwritten<'_, T>,
+        second: &'a mut Unwritten<'_, T>,
         width: usize,
     ) -> Self {
-        let packed = 2 * i * width..2 * (i + 1) * width;
         match projections {
-            Projections::Separate => {
-                let row = i * width..(i + 1) * width;
-                Self::Apart {
-                    gate: &mut first[row.clone()],
-                    up: &mut second[row],
-                }
-            }
+            Projections::Separate => Self::Apart {
+                gate: first.row(width),
+                up: second.row(width),
+            },
             Projections::Chunked => {
-                let (gate, up) = first[packed].split_at_mut(width);
+                let (gate, up) = first.row(2 * width).split_at(width);
                 Self::Apart { gate, up }
             }
-            Projections::Interleaved => Self::Interleaved(first[packed].as_chunks_mut().0),
+            Projections::Interleaved => Self::Interleaved(first.row(2 * width)),
         }
     }
 
-    /// Writes every place of the row, `map` changing each gradient.
+    /// Writes the row, `map` changing each gradient.
     #[inline(always)]
-    pub(super) fn write<A: Copy>(self, gates: &[A], ups: &[A], map: impl Fn(A) -> MaybeUninit<T>) {
+    pub(super) fn write<A: Copy>(self, gates: &[A], ups: &[A], map: impl Fn(A) -> T) {
         match self {
             Self::Apart { gate, up } => {
-                for (place, d_gate) in gate.iter_mut().zip(gates) {
-                    *place = map(*d_gate);
-                }
-                for (place, d_up) in up.iter_mut().zip(ups) {
-                    *place = map(*d_up);
-                }
+                gate.write(gates.iter().map(|d_gate| map(*d_gate)));
+                up.write(ups.iter().map(|d_up| map(*d_up)));
             }
-            Self::Interleaved(pairs) => {
-                for ((pair, d_gate), d_up) in pairs.iter_mut().zip(gates).zip(ups) {
-                    *pair = [map(*d_gate), map(*d_up)];
-                }
+            Self::Interleaved(row) => {
+                let pairs = gates.iter().zip(ups);
+                row.write_pairs(pairs.map(|(d_gate, d_up)| (map(*d_gate), map(*d_up))));
             }
         }
     }

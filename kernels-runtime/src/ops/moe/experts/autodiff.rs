@@ -1,65 +1,62 @@
-use super::super::many::{Many, register};
-use super::{Settings, Wanted};
+use super::super::many::{join, register};
+use super::{Backward, Operands, Wanted};
+use crate::ops::operands::{checked, mixed_extension_type};
 use burn::backend::autodiff::{
     Autodiff, NodeId,
     checkpoint::{base::Checkpointer, strategy::CheckpointStrategy},
     grads,
-    ops::{Backward, Ops, OpsKind},
+    ops::{self, Backward as _, Ops, OpsKind},
 };
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Backend, backend_extension};
 
+/// The operands of a call on a backend.
+pub type Tensors<B> = Operands<FloatTensor<B>, IntTensor<B>>;
+
 /// The experts of a mixture as an operation of a Burn backend.
 #[backend_extension(Flex: cfg(feature = "cpu"), Remote: cfg(feature = "remote"), Autodiff)]
 pub trait ExpertsBackend: Backend {
-    /// `x` is `[T, H]`, `indices` and `routing` `[T, k]`; the result is like `x`. `weights` are six
-    /// groups: gate (with up, if packed), up, down, and their biases; each is one stacked tensor,
-    /// one for each expert, or empty.
-    fn experts(
-        x: FloatTensor<Self>,
-        indices: IntTensor<Self>,
-        routing: FloatTensor<Self>,
-        #[extension_type] weights: Many<Self>,
-        settings: Settings,
-    ) -> FloatTensor<Self>;
+    /// The result is like `x`.
+    ///
+    /// # Panics
+    /// The tensors have different dtypes, or one that kernels don't take; on the CPU, an index below 0
+    /// or above the number of experts.
+    fn experts(#[extension_type] operands: Tensors<Self>) -> FloatTensor<Self>;
 }
 
+mixed_extension_type!(Operands);
+
 /// The gradients that were wanted, perhaps others.
-#[derive(Debug)]
-pub struct Gradients<B: Backend> {
+#[derive(Clone, Debug)]
+pub struct Gradients<T> {
     /// Like `x`.
-    pub x: Option<FloatTensor<B>>,
+    pub x: Option<T>,
     /// Like `routing`.
-    pub routing: Option<FloatTensor<B>>,
+    pub routing: Option<T>,
     /// Like the weights.
-    pub weights: Vec<Vec<Option<FloatTensor<B>>>>,
+    pub weights: Vec<Vec<Option<T>>>,
 }
 
 /// A backend's kernels for experts, forward and backward.
 pub trait ExpertsKernel: Backend {
     /// The result, like `x`, and, if `keep`, what backward needs besides the operands: gate and up
     /// of every routed token, in the order of the experts, `[R, 2I]`.
+    ///
+    /// # Panics
+    /// As [`ExpertsBackend::experts`].
     fn experts_forward(
-        x: FloatTensor<Self>,
-        indices: IntTensor<Self>,
-        routing: FloatTensor<Self>,
-        weights: Many<Self>,
-        settings: Settings,
+        operands: Tensors<Self>,
         keep: bool,
     ) -> (FloatTensor<Self>, Option<FloatTensor<Self>>);
 
     /// The gradients that are wanted.
-    #[allow(clippy::too_many_arguments)] // They are what the operation has.
+    ///
+    /// # Panics
+    /// As [`ExpertsBackend::experts`]; and, on the CPU, what was kept has not one row for each routed
+    /// token.
     fn experts_backward(
-        dy: FloatTensor<Self>,
-        x: FloatTensor<Self>,
-        indices: IntTensor<Self>,
-        routing: FloatTensor<Self>,
-        weights: Many<Self>,
-        kept: FloatTensor<Self>,
-        settings: Settings,
-        wanted: Wanted,
-    ) -> Gradients<Self>;
+        backward: Backward<FloatTensor<Self>, IntTensor<Self>>,
+    ) -> Gradients<FloatTensor<Self>>;
 }
 
 #[derive(Debug)]
@@ -68,16 +65,12 @@ struct Experts;
 /// What backward needs.
 #[derive(Clone, Debug)]
 struct State<B: Backend> {
-    x: NodeId,
-    routing: NodeId,
-    indices: IntTensor<B>,
-    weights: Vec<Vec<NodeId>>,
+    operands: Operands<NodeId, IntTensor<B>>,
     tracked: Vec<Vec<bool>>,
     kept: FloatTensor<B>,
-    settings: Settings,
 }
 
-impl<B: ExpertsKernel> Backward<B, 3> for Experts {
+impl<B: ExpertsKernel> ops::Backward<B, 3> for Experts {
     type State = State<B>;
 
     fn backward(
@@ -86,32 +79,22 @@ impl<B: ExpertsKernel> Backward<B, 3> for Experts {
         grads: &mut grads::Gradients,
         checkpointer: &mut Checkpointer,
     ) {
-        let state = ops.state;
+        let State {
+            operands,
+            tracked,
+            kept,
+        } = ops.state;
         let [x_node, routing_node, weights_node] = ops.parents;
         let dy = grads.consume::<B>(&ops.node);
-        let weights = state
-            .weights
-            .iter()
-            .map(|group| {
-                let output = |id: &NodeId| checkpointer.retrieve_node_output(*id);
-                group.iter().map(output).collect()
-            })
-            .collect();
+        let nodes: Vec<NodeId> = operands.weights().iter().flatten().copied().collect();
+        let operands = operands.map(|id| checkpointer.retrieve_node_output(id), |ints| ints);
         let wanted = Wanted {
             x: x_node.is_some(),
             routing: routing_node.is_some(),
-            weights: state.tracked,
+            weights: tracked,
         };
-        let gradients = B::experts_backward(
-            dy.clone(),
-            checkpointer.retrieve_node_output(state.x),
-            state.indices,
-            checkpointer.retrieve_node_output(state.routing),
-            Many(weights),
-            state.kept,
-            state.settings,
-            wanted,
-        );
+        let backward = checked(operands.backward(dy.clone(), kept, wanted));
+        let gradients = B::experts_backward(backward);
         if let (Some(node), Some(dx)) = (x_node, gradients.x) {
             grads.register::<B>(node.id, dx);
         }
@@ -119,58 +102,40 @@ impl<B: ExpertsKernel> Backward<B, 3> for Experts {
             grads.register::<B>(node.id, gradient);
         }
         let joint = weights_node.map(|node| node.id);
-        register::<B>(grads, joint, state.weights, gradients.weights, &dy);
+        let gradients = gradients.weights.into_iter().flatten();
+        register::<B>(grads, joint, nodes, gradients, &dy);
     }
 }
 
 impl<B: ExpertsKernel, C: CheckpointStrategy> ExpertsBackend for Autodiff<B, C> {
-    fn experts(
-        x: FloatTensor<Self>,
-        indices: IntTensor<Self>,
-        routing: FloatTensor<Self>,
-        weights: Many<Self>,
-        settings: Settings,
-    ) -> FloatTensor<Self> {
-        let joined = weights.join();
-        match Experts
-            .prepare::<C>([x.node(), routing.node(), joined.node()])
-            .compute_bound()
-            .stateful()
-        {
+    fn experts(operands: Tensors<Self>) -> FloatTensor<Self> {
+        let joined = join::<B, C>(operands.weights().iter().flatten());
+        let nodes = [
+            operands.x().node(),
+            operands.routing().node(),
+            joined.node(),
+        ];
+        let forward = |operands: Tensors<Self>, keep| {
+            let operands = operands.map(|tensor| tensor.into_primitive(), |ints| ints);
+            B::experts_forward(operands, keep)
+        };
+        match Experts.prepare::<C>(nodes).compute_bound().stateful() {
             OpsKind::Tracked(mut prep) => {
-                let nodes = weights.each(|tensor| prep.checkpoint(tensor));
-                let tracked = weights.each(|tensor| tensor.is_tracked());
-                let (x_node, routing_node) = (prep.checkpoint(&x), prep.checkpoint(&routing));
-                let (y, kept) = B::experts_forward(
-                    x.into_primitive(),
-                    indices.clone(),
-                    routing.into_primitive(),
-                    weights.into_primitives(),
-                    settings,
-                    true,
-                );
+                let group = |group: &Vec<FloatTensor<Self>>| {
+                    group.iter().map(|tensor| tensor.is_tracked()).collect()
+                };
+                let tracked = operands.weights().iter().map(group).collect();
+                let ids = operands.clone();
+                let ids = ids.map(|tensor| prep.checkpoint(&tensor), |ints| ints);
+                let (y, kept) = forward(operands, true);
                 let state = State {
-                    x: x_node,
-                    routing: routing_node,
-                    indices,
-                    weights: nodes,
+                    operands: ids,
                     tracked,
                     kept: kept.expect("forward keeps it if asked"),
-                    settings,
                 };
                 prep.finish(state, y)
             }
-            OpsKind::UnTracked(prep) => {
-                let (y, _) = B::experts_forward(
-                    x.into_primitive(),
-                    indices,
-                    routing.into_primitive(),
-                    weights.into_primitives(),
-                    settings,
-                    false,
-                );
-                prep.finish(y)
-            }
+            OpsKind::UnTracked(prep) => prep.finish(forward(operands, false).0),
         }
     }
 }

@@ -30,22 +30,23 @@ mod cpu;
 mod each;
 #[cfg(feature = "npu")]
 pub mod npu;
+mod operands;
 mod reference;
-#[cfg(any(feature = "cpu", feature = "npu"))]
 mod settings;
 mod weights;
 
 #[cfg(feature = "cpu")]
-pub use autodiff::{ExpertsBackend, ExpertsKernel, Gradients};
+pub use autodiff::{ExpertsBackend, ExpertsKernel, Gradients, Tensors};
 pub use each::each;
+pub(crate) use operands::check;
+pub use operands::{Backward, Operands};
 pub use reference::reference;
-#[cfg(any(feature = "cpu", feature = "npu"))]
 pub use settings::{Settings, Wanted};
 pub use weights::{GateUp, Projection, Weights};
 
 use crate::dispatch::{Query, Reason};
 use crate::registry::{Implementation, KernelSpec, Launch, declare_kernel};
-use crate::semantics::{Clamp, MoeKey, SemanticsKey};
+use crate::semantics::{MoeKey, SemanticsKey};
 use burn::backend::DispatchTensor;
 use burn::tensor::{Int, Tensor};
 
@@ -69,24 +70,6 @@ declare_kernel! {
     };
 }
 
-/// The operands of one call.
-#[derive(Debug)]
-pub struct Call {
-    /// The tokens, `[T, H]`.
-    pub x: DispatchTensor,
-    /// The experts of each token, integers `[T, k]`.
-    pub indices: DispatchTensor,
-    /// Their weights, `[T, k]`.
-    pub routing: DispatchTensor,
-    /// The weights of the experts: gate (with up, if packed), up, down, then their biases. Each is
-    /// one stacked tensor, one for each expert, or none.
-    pub weights: Vec<Vec<DispatchTensor>>,
-    /// The clamp's limit, if the key says that there is one.
-    pub limit: Option<f64>,
-    /// What to compute.
-    pub key: MoeKey,
-}
-
 /// The experts of a mixture by the fused kernel of the tensors' device.
 ///
 /// `x` is `[T, H]`, `indices` and `routing` `[T, k]`; the result is like `x`. `weights` have the
@@ -108,43 +91,18 @@ pub fn fused(
     limit: Option<f64>,
     key: MoeKey,
 ) -> Result<Tensor<2>, Reason> {
-    check(&x, &indices, &routing, &weights, limit, key);
-    let call = Call::new(x, indices, routing, weights, limit, key);
+    let settings = Settings { key, limit };
+    let operands = Operands::of(x, indices, routing, weights, settings);
     let semantics = SemanticsKey::Moe(key);
-    let query = Query::of_tensors(&semantics, &call.tensors());
+    // The indices say nothing of what can run.
+    let tensors: Vec<_> = operands.floats().collect();
+    let query = Query::of_tensors(&semantics, &tensors);
     let implementation = crate::dispatch::best(KERNEL, &semantics, query)?;
-    let implementation = crate::ops::within_limits(implementation, &semantics, &call.tensors())?;
-    Ok(call.run(implementation))
+    let implementation = crate::ops::within_limits(implementation, &semantics, &tensors)?;
+    Ok(operands.run(implementation))
 }
 
-impl Call {
-    pub(crate) fn new(
-        x: Tensor<2>,
-        indices: Tensor<2, Int>,
-        routing: Tensor<2>,
-        weights: Weights,
-        limit: Option<f64>,
-        key: MoeKey,
-    ) -> Self {
-        Self {
-            x: x.into_dispatch(),
-            indices: indices.into_dispatch(),
-            routing: routing.into_dispatch(),
-            weights: weights.into_dispatch(),
-            limit,
-            key,
-        }
-    }
-
-    /// The tensors that the decision for a call depends on: the indices say nothing.
-    fn tensors(&self) -> Vec<&DispatchTensor> {
-        let weights = self.weights.iter().flatten();
-        [&self.x, &self.routing]
-            .into_iter()
-            .chain(weights)
-            .collect()
-    }
-
+impl Operands<DispatchTensor, DispatchTensor> {
     /// Runs an implementation that dispatch chose for these tensors.
     pub(crate) fn run(self, implementation: &Implementation) -> Tensor<2> {
         match implementation.launch {
@@ -156,45 +114,6 @@ impl Call {
 
 /// Runs the kernel. Dispatch has found one for these tensors.
 #[cfg(feature = "cpu")]
-pub(crate) fn launch(call: Call) -> DispatchTensor {
-    let settings = Settings {
-        key: call.key,
-        limit: call.limit,
-    };
-    <burn::backend::Dispatch as ExpertsBackend>::experts(
-        call.x,
-        call.indices,
-        call.routing,
-        super::Many(call.weights),
-        settings,
-    )
-}
-
-/// Refuses shapes that don't go together and operands that the key does not name.
-#[track_caller]
-pub(crate) fn check(
-    x: &Tensor<2>,
-    indices: &Tensor<2, Int>,
-    routing: &Tensor<2>,
-    weights: &Weights,
-    limit: Option<f64>,
-    key: MoeKey,
-) {
-    let ([tokens, hidden], chosen) = (x.dims(), indices.dims());
-    assert!(
-        chosen[0] == tokens && routing.dims() == chosen,
-        "experts: x has {tokens} tokens, the indices are {chosen:?} and the routing weights {:?}; \
-         both must be [{tokens}, k]",
-        routing.dims(),
-    );
-    assert!(
-        limit.is_some() == (key.clamp == Clamp::Limit),
-        "experts: {key} {}",
-        if limit.is_some() {
-            "has no clamp, but a limit is given"
-        } else {
-            "needs the limit"
-        },
-    );
-    weights.check(hidden, key);
+pub(crate) fn launch(operands: Operands<DispatchTensor, DispatchTensor>) -> DispatchTensor {
+    <burn::backend::Dispatch as ExpertsBackend>::experts(operands)
 }

@@ -1,5 +1,6 @@
 use super::super::Stack;
-use crate::semantics::{ExpertBias, ExpertLayout, MoeKey, Projections};
+use crate::ops::operands::Facts;
+use crate::semantics::ExpertLayout;
 use burn::backend::DispatchTensor;
 use burn::tensor::Tensor;
 
@@ -46,34 +47,6 @@ impl Projection {
         match &self.bias {
             Some(bias) => out + bias.expert(expert).unsqueeze::<2>(),
             None => out,
-        }
-    }
-
-    /// Refuses sizes that are not `experts` projections of `inputs` to `features`.
-    #[track_caller]
-    fn check(&self, what: &str, experts: usize, inputs: usize, features: usize, key: MoeKey) {
-        let expected = match key.layout {
-            ExpertLayout::Linear => [features, inputs],
-            ExpertLayout::Matmul => [inputs, features],
-        };
-        let (count, sizes) = self.weight.sizes(what);
-        assert!(
-            (count, sizes) == (experts, expected),
-            "experts: the {what} weights are {count} of {sizes:?}, but {experts} of {expected:?} \
-             are needed for {key}",
-        );
-        assert!(
-            self.bias.is_some() == (key.bias == ExpertBias::All),
-            "experts: {key}, but the {what} projection has {} bias",
-            if self.bias.is_some() { "a" } else { "no" },
-        );
-        if let Some(bias) = &self.bias {
-            let (count, sizes) = bias.sizes(what);
-            assert!(
-                (count, sizes) == (experts, [features]),
-                "experts: the {what} biases are {count} of {sizes:?}, but {experts} of \
-                 [{features}] are needed",
-            );
         }
     }
 }
@@ -124,31 +97,17 @@ impl Weights {
         self.down.weight.sizes("down").0
     }
 
-    /// Refuses weights that are not those of the key's experts on tokens of `hidden` elements.
-    #[track_caller]
-    pub(super) fn check(&self, hidden: usize, key: MoeKey) {
-        let (experts, sizes) = self.down.weight.sizes("down");
-        assert!(experts > 0, "experts: there are none");
-        let width = match key.layout {
-            ExpertLayout::Linear => sizes[1],
-            ExpertLayout::Matmul => sizes[0],
+    /// What the groups of [`into_dispatch`](Self::into_dispatch) look like.
+    pub(super) fn facts(&self) -> Vec<Vec<Facts>> {
+        let (gate, up) = match &self.gate_up {
+            GateUp::Packed(gate_up) => (gate_up, None),
+            GateUp::Separate { gate, up } => (gate, Some(up)),
         };
-        self.down.check("down", experts, width, hidden, key);
-        match (&self.gate_up, key.projections) {
-            (GateUp::Packed(gate_up), Projections::Chunked | Projections::Interleaved) => {
-                gate_up.check("gate and up", experts, hidden, 2 * width, key);
-            }
-            (GateUp::Separate { gate, up }, Projections::Separate) => {
-                gate.check("gate", experts, hidden, width, key);
-                up.check("up", experts, hidden, width, key);
-            }
-            (GateUp::Packed(_), Projections::Separate) => {
-                panic!("experts: {key}, but gate and up are one tensor")
-            }
-            (GateUp::Separate { .. }, _) => {
-                panic!("experts: {key}, but gate and up are two tensors")
-            }
-        }
+        let projections = [Some(gate), up, Some(&self.down)];
+        let weights = projections.map(|one| one.map(|one| one.weight.facts()));
+        let biases = projections.map(|one| Some(one?.bias.as_ref()?.facts()));
+        let groups = weights.into_iter().chain(biases);
+        groups.map(Option::unwrap_or_default).collect()
     }
 
     /// The projections: gate and up, or gate, nothing less, and down.

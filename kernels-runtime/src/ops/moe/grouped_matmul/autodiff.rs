@@ -1,131 +1,115 @@
-use super::super::many::{Many, register};
-use crate::semantics::ExpertLayout;
+use super::super::many::{join, register};
+use super::{Backward, Operands, Wanted};
+use crate::ops::operands::{checked, mixed_extension_type};
 use burn::backend::autodiff::{
     Autodiff, NodeId,
     checkpoint::{base::Checkpointer, strategy::CheckpointStrategy},
-    grads::Gradients,
-    ops::{Backward, Ops, OpsKind},
+    grads,
+    ops::{self, Backward as _, Ops, OpsKind},
 };
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Backend, backend_extension};
 
+/// The operands of a call on a backend.
+pub type Tensors<B> = Operands<FloatTensor<B>, IntTensor<B>>;
+
 /// Grouped products as an operation of a Burn backend.
 #[backend_extension(Flex: cfg(feature = "cpu"), Remote: cfg(feature = "remote"), Autodiff)]
 pub trait GroupedMatmulBackend: Backend {
-    /// `x` is `[R, K]`, `counts` `[E]`; `weights` are one group, a stacked tensor or one for each
-    /// expert. The result is `[R, N]`.
-    fn grouped_matmul(
-        x: FloatTensor<Self>,
-        counts: IntTensor<Self>,
-        #[extension_type] weights: Many<Self>,
-        layout: ExpertLayout,
-    ) -> FloatTensor<Self>;
+    /// The result is `[R, N]`.
+    ///
+    /// # Panics
+    /// The tensors have different dtypes, or one that kernels don't take; on the CPU, counts that are
+    /// negative or more than the rows.
+    fn grouped_matmul(#[extension_type] operands: Tensors<Self>) -> FloatTensor<Self>;
+}
+
+mixed_extension_type!(Operands);
+
+/// The gradients that were wanted, perhaps others.
+#[derive(Clone, Debug)]
+pub struct Gradients<T> {
+    /// Like `x`.
+    pub x: Option<T>,
+    /// Like the weights.
+    pub weights: Vec<Option<T>>,
 }
 
 /// A backend's kernels for grouped products, forward and backward.
 pub trait GroupedMatmulKernel: Backend {
     /// The result, `[R, N]`.
-    fn grouped_matmul_forward(
-        x: FloatTensor<Self>,
-        counts: IntTensor<Self>,
-        weights: Many<Self>,
-        layout: ExpertLayout,
-    ) -> FloatTensor<Self>;
+    ///
+    /// # Panics
+    /// As [`GroupedMatmulBackend::grouped_matmul`].
+    fn grouped_matmul_forward(operands: Tensors<Self>) -> FloatTensor<Self>;
 
-    /// The gradients of `x`, if `x_gradient`, and of the weights that are `wanted`.
-    #[allow(clippy::type_complexity)] // One gradient for each tensor, where they are wanted.
+    /// The gradients that are wanted.
+    ///
+    /// # Panics
+    /// As [`GroupedMatmulBackend::grouped_matmul`].
     fn grouped_matmul_backward(
-        dy: FloatTensor<Self>,
-        x: FloatTensor<Self>,
-        counts: IntTensor<Self>,
-        weights: Many<Self>,
-        layout: ExpertLayout,
-        x_gradient: bool,
-        wanted: Vec<Vec<bool>>,
-    ) -> (
-        Option<FloatTensor<Self>>,
-        Vec<Vec<Option<FloatTensor<Self>>>>,
-    );
+        backward: Backward<FloatTensor<Self>, IntTensor<Self>>,
+    ) -> Gradients<FloatTensor<Self>>;
 }
 
 #[derive(Debug)]
 struct GroupedMatmul;
 
-/// What backward needs: the operands.
+/// What backward needs.
 #[derive(Clone, Debug)]
 struct State<B: Backend> {
-    x: NodeId,
-    counts: IntTensor<B>,
-    weights: Vec<Vec<NodeId>>,
-    tracked: Vec<Vec<bool>>,
-    layout: ExpertLayout,
+    operands: Operands<NodeId, IntTensor<B>>,
+    tracked: Vec<bool>,
 }
 
-impl<B: GroupedMatmulKernel> Backward<B, 2> for GroupedMatmul {
+impl<B: GroupedMatmulKernel> ops::Backward<B, 2> for GroupedMatmul {
     type State = State<B>;
 
     fn backward(
         self,
         ops: Ops<Self::State, 2>,
-        grads: &mut Gradients,
+        grads: &mut grads::Gradients,
         checkpointer: &mut Checkpointer,
     ) {
-        let state = ops.state;
+        let State { operands, tracked } = ops.state;
         let [x_node, weights_node] = ops.parents;
         let dy = grads.consume::<B>(&ops.node);
-        let mut output = |id: &NodeId| checkpointer.retrieve_node_output(*id);
-        let weights = state
-            .weights
-            .iter()
-            .map(|group| group.iter().map(&mut output).collect())
-            .collect();
-        let (dx, dw) = B::grouped_matmul_backward(
-            dy.clone(),
-            checkpointer.retrieve_node_output(state.x),
-            state.counts,
-            Many(weights),
-            state.layout,
-            x_node.is_some(),
-            state.tracked,
-        );
-        if let (Some(node), Some(dx)) = (x_node, dx) {
+        let nodes = operands.weights().to_vec();
+        let operands = operands.map(|id| checkpointer.retrieve_node_output(id), |ints| ints);
+        let wanted = Wanted {
+            x: x_node.is_some(),
+            weights: tracked,
+        };
+        let backward = checked(operands.backward(dy.clone(), wanted));
+        let gradients = B::grouped_matmul_backward(backward);
+        if let (Some(node), Some(dx)) = (x_node, gradients.x) {
             grads.register::<B>(node.id, dx);
         }
         let joint = weights_node.map(|node| node.id);
-        register::<B>(grads, joint, state.weights, dw, &dy);
+        register::<B>(grads, joint, nodes, gradients.weights, &dy);
     }
 }
 
 impl<B: GroupedMatmulKernel, C: CheckpointStrategy> GroupedMatmulBackend for Autodiff<B, C> {
-    fn grouped_matmul(
-        x: FloatTensor<Self>,
-        counts: IntTensor<Self>,
-        weights: Many<Self>,
-        layout: ExpertLayout,
-    ) -> FloatTensor<Self> {
-        let joined = weights.join();
-        let prep = GroupedMatmul
-            .prepare::<C>([x.node(), joined.node()])
-            .compute_bound()
-            .stateful();
-        match prep {
+    fn grouped_matmul(operands: Tensors<Self>) -> FloatTensor<Self> {
+        let joined = join::<B, C>(operands.weights());
+        let nodes = [operands.x().node(), joined.node()];
+        let primitives = |operands: Tensors<Self>| {
+            B::grouped_matmul_forward(operands.map(|tensor| tensor.into_primitive(), |ints| ints))
+        };
+        match GroupedMatmul.prepare::<C>(nodes).compute_bound().stateful() {
             OpsKind::Tracked(mut prep) => {
+                let tracked = operands.weights().iter();
+                let tracked = tracked.map(|weight| weight.is_tracked()).collect();
+                let ids = operands.clone();
+                let ids = ids.map(|tensor| prep.checkpoint(&tensor), |ints| ints);
                 let state = State {
-                    x: prep.checkpoint(&x),
-                    counts: counts.clone(),
-                    weights: weights.each(|tensor| prep.checkpoint(tensor)),
-                    tracked: weights.each(|tensor| tensor.is_tracked()),
-                    layout,
+                    operands: ids,
+                    tracked,
                 };
-                let weights = weights.into_primitives();
-                let y = B::grouped_matmul_forward(x.into_primitive(), counts, weights, layout);
-                prep.finish(state, y)
+                prep.finish(state, primitives(operands))
             }
-            OpsKind::UnTracked(prep) => {
-                let weights = weights.into_primitives();
-                let y = B::grouped_matmul_forward(x.into_primitive(), counts, weights, layout);
-                prep.finish(y)
-            }
+            OpsKind::UnTracked(prep) => prep.finish(primitives(operands)),
         }
     }
 }

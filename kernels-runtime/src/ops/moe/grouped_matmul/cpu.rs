@@ -2,69 +2,55 @@
 //! expert's weights.
 
 use super::super::integers::read as ints;
-use super::super::many::Many;
-use super::super::product::{Destination, Factors, Gemm, Matrix, Rows, each, load, outer, product};
-use super::super::slabs::{Gradients, Readable, Round, Slab, Sum, contiguous};
-use super::{GroupedMatmulBackend, GroupedMatmulKernel};
-use crate::cpu::{Element, Output, dispatch_dtype};
+use super::super::product::{Factors, Gemm, Matrix, Rows, each, load, product};
+use super::super::slabs::{self, Part, Readable, Round, Slab, Sum};
+use super::{Backward, Gradients, GroupedMatmulBackend, GroupedMatmulKernel, Tensors};
+use crate::cpu::{Element, Output, contiguous, dispatch_dtype};
 use crate::semantics::ExpertLayout;
 use burn::backend::flex::FlexTensor;
 use burn::backend::{Flex, Shape};
-use std::mem::MaybeUninit;
 use std::ops::Range;
 
 impl GroupedMatmulBackend for Flex {
-    fn grouped_matmul(
-        x: FlexTensor,
-        counts: FlexTensor,
-        weights: Many<Self>,
-        layout: ExpertLayout,
-    ) -> FlexTensor {
-        Self::grouped_matmul_forward(x, counts, weights, layout)
+    fn grouped_matmul(operands: Tensors<Self>) -> FlexTensor {
+        Self::grouped_matmul_forward(operands)
     }
 }
 
 impl GroupedMatmulKernel for Flex {
-    fn grouped_matmul_forward(
-        x: FlexTensor,
-        counts: FlexTensor,
-        weights: Many<Self>,
-        layout: ExpertLayout,
-    ) -> FlexTensor {
-        dispatch_dtype!(x.dtype(), T => {
-            let groups = groups(&x, &counts);
-            let readable = Readable::new(&weights.0[0]);
-            rows_by_weights(&x, &groups, &readable.matrices::<T>(layout))
+    fn grouped_matmul_forward(operands: Tensors<Self>) -> FlexTensor {
+        dispatch_dtype!(operands.kernel_dtype(), T => {
+            let groups = groups(&operands);
+            let readable = Readable::new(operands.weights());
+            rows_by_weights(operands.x(), &groups, &readable.matrices::<T>(operands.layout()))
         })
     }
 
     fn grouped_matmul_backward(
-        dy: FlexTensor,
-        x: FlexTensor,
-        counts: FlexTensor,
-        weights: Many<Self>,
-        layout: ExpertLayout,
-        x_gradient: bool,
-        wanted: Vec<Vec<bool>>,
-    ) -> (Option<FlexTensor>, Vec<Vec<Option<FlexTensor>>>) {
-        dispatch_dtype!(x.dtype(), T => {
-            let groups = groups(&x, &counts);
-            let dx = x_gradient.then(|| {
-                let readable = Readable::new(&weights.0[0]);
+        backward: Backward<FlexTensor, FlexTensor>,
+    ) -> Gradients<FlexTensor> {
+        let (operands, dy) = (backward.operands(), backward.dy());
+        let (layout, wanted) = (operands.layout(), backward.wanted());
+        dispatch_dtype!(operands.kernel_dtype(), T => {
+            let groups = groups(operands);
+            let x = wanted.x.then(|| {
+                let readable = Readable::new(operands.weights());
                 let matrices = readable.matrices::<T>(layout);
                 let matrices: Vec<_> = matrices.into_iter().map(Matrix::transposed).collect();
-                rows_by_weights(&dy, &groups, &matrices)
+                rows_by_weights(dy, &groups, &matrices)
             });
-            let mut gradients = Gradients::<T>::new(&weights.0[0], &wanted[0]);
-            weight_gradients(&x, &dy, &groups, layout, &mut gradients);
-            // SAFETY: `weight_gradients` writes the slab of every expert.
-            (dx, vec![unsafe { gradients.finish() }])
+            let mut weights = slabs::Gradients::<T>::new(operands.weights(), &wanted.weights);
+            weight_gradients(operands.x(), dy, &groups, layout, &mut weights);
+            Gradients {
+                x,
+                weights: weights.finish(),
+            }
         })
     }
 }
 
-fn groups(x: &FlexTensor, counts: &FlexTensor) -> Vec<Range<usize>> {
-    super::groups(&ints(counts), x.layout().shape()[0])
+fn groups(operands: &Tensors<Flex>) -> Vec<Range<usize>> {
+    super::groups(&ints(operands.counts()), operands.x().layout().shape()[0])
 }
 
 /// Rows of one expert that a task multiplies: its weights are read once for as many.
@@ -94,31 +80,26 @@ where
     let [rows, inputs] = [0, 1].map(|axis| x.layout().shape()[axis]);
     let features = weights.first().map_or(0, |weights| weights.features);
     let mut out = Output::<T>::new(Shape::new([rows, features]));
-    let mut left = out.places();
+    let mut left = out.rest();
     let x = contiguous::<T>(&x);
     let covered = groups.last().map_or(0, |group| group.end);
     let mut tasks = Vec::new();
     for (expert, group) in groups.iter().enumerate() {
         for rows in chunks(group.clone()) {
-            let (places, rest) = left.split_at_mut(rows.len() * features);
-            left = rest;
-            tasks.push((expert, rows, places));
+            let out = left.part(rows.len() * features);
+            tasks.push((expert, rows, out));
         }
     }
-    left.fill(MaybeUninit::new(T::round(Gemm::ZERO)));
-    each(tasks, |(expert, rows, places)| {
+    left.filled(T::round(Gemm::ZERO));
+    each(tasks, |(expert, rows, out)| {
         let spread = spread(rows.len(), covered);
-        let mut y = vec![<T::Acc as Gemm>::ZERO; places.len()];
+        let mut y = vec![<T::Acc as Gemm>::ZERO; out.len()];
         let x = load(&x[rows.start * inputs..rows.end * inputs]);
         let x = Rows::new(&x, rows.len(), inputs);
         product(&x, weights[expert], &mut y, false, spread);
-        pulp::Arch::new().dispatch(Round {
-            from: &y,
-            to: places,
-        });
+        pulp::Arch::new().dispatch(Round { from: &y, to: out });
     });
-    // SAFETY: the tasks and the rows left over, which are zero, are all places.
-    unsafe { out.finish() }
+    out.finish()
 }
 
 fn weight_gradients<T: Element>(
@@ -126,7 +107,7 @@ fn weight_gradients<T: Element>(
     dy: &FlexTensor,
     groups: &[Range<usize>],
     layout: ExpertLayout,
-    gradients: &mut Gradients<T>,
+    gradients: &mut slabs::Gradients<T>,
 ) where
     T::Acc: Gemm,
 {
@@ -148,21 +129,18 @@ fn weight_gradients<T: Element>(
                 ExpertLayout::Linear => (dy, x),
                 ExpertLayout::Matmul => (x, dy),
             };
-            let factors = Factors {
-                count: rows.len(),
-                left,
-                right,
-            };
-            let add = sum.started();
-            let out = Destination {
-                data: sum.places(),
+            let whole = Part {
+                factors: Factors {
+                    count: rows.len(),
+                    left,
+                    right,
+                },
+                first: 0,
                 line_stride: right.1,
                 stride: 1,
             };
-            // SAFETY: `add` says that a chunk before this has written all places, as this does.
-            unsafe { outer::<T>(&factors, out, add, spread) };
+            sum.add(&[whole], false, spread);
         }
-        // SAFETY: as above.
-        unsafe { sum.finish() };
+        sum.finish();
     });
 }

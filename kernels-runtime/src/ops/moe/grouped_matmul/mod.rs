@@ -14,14 +14,17 @@ mod autodiff;
 mod cpu;
 #[cfg(feature = "npu")]
 pub mod npu;
+mod operands;
 mod reference;
 
 #[cfg(feature = "cpu")]
-pub use autodiff::{GroupedMatmulBackend, GroupedMatmulKernel};
+pub use autodiff::{Gradients, GroupedMatmulBackend, GroupedMatmulKernel, Tensors};
+pub use operands::{Backward, Operands, Wanted};
 pub use reference::reference;
 
 use super::{Stack, refuse};
 use crate::dispatch::{KernelOp, Query, Reason};
+use crate::ops::operands::{Facts, checked};
 use crate::semantics::ExpertLayout;
 use burn::backend::DispatchTensor;
 use burn::tensor::{Int, Tensor};
@@ -45,61 +48,38 @@ pub fn fused(
     layout: ExpertLayout,
 ) -> Result<Tensor<2>, Reason> {
     let weights = weights.into();
-    check(&x, &counts, &weights, layout);
     let (x, counts) = (x.into_dispatch(), counts.into_dispatch());
-    let weights = weights.into_dispatch();
-    for weight in &weights {
-        let query = Query::of_one_dtype(&[&x, weight]);
-        refuse(KernelOp::GroupedMatmul, query, || {
-            on_npu(&x, &counts, &weights, layout)
-        })?;
+    let operands = checked(Operands::new(x, counts, weights.into_dispatch(), layout));
+    for weight in operands.weights() {
+        let query = Query::of_one_dtype(&[operands.x(), weight]);
+        refuse(KernelOp::GroupedMatmul, query, || on_npu(&operands))?;
     }
-    Ok(Tensor::from_dispatch(launch(x, counts, weights, layout)))
+    Ok(Tensor::from_dispatch(launch(operands)))
 }
 
 /// Why CANN's operators do not compute it.
 #[cfg(feature = "npu")]
-fn on_npu(
-    x: &DispatchTensor,
-    counts: &DispatchTensor,
-    weights: &[DispatchTensor],
-    layout: ExpertLayout,
-) -> Result<(), Reason> {
-    crate::npu::limits::grouped_matmul(x, counts, weights, layout)
+fn on_npu(operands: &Operands<DispatchTensor, DispatchTensor>) -> Result<(), Reason> {
+    let (x, counts) = (operands.x(), operands.counts());
+    crate::npu::limits::grouped_matmul(x, counts, operands.weights(), operands.layout())
 }
 
 #[cfg(not(feature = "npu"))]
-fn on_npu(
-    _: &DispatchTensor,
-    _: &DispatchTensor,
-    _: &[DispatchTensor],
-    _: ExpertLayout,
-) -> Result<(), Reason> {
+fn on_npu(_: &Operands<DispatchTensor, DispatchTensor>) -> Result<(), Reason> {
     Err(Reason::NoImplementation)
 }
 
 #[cfg(feature = "cpu")]
-fn launch(
-    x: DispatchTensor,
-    counts: DispatchTensor,
-    weights: Vec<DispatchTensor>,
-    layout: ExpertLayout,
-) -> DispatchTensor {
-    let weights = super::Many(vec![weights]);
-    <burn::backend::Dispatch as GroupedMatmulBackend>::grouped_matmul(x, counts, weights, layout)
+fn launch(operands: Operands<DispatchTensor, DispatchTensor>) -> DispatchTensor {
+    <burn::backend::Dispatch as GroupedMatmulBackend>::grouped_matmul(operands)
 }
 
 #[cfg(not(feature = "cpu"))]
-fn launch(
-    _: DispatchTensor,
-    _: DispatchTensor,
-    _: Vec<DispatchTensor>,
-    _: ExpertLayout,
-) -> DispatchTensor {
+fn launch(_: Operands<DispatchTensor, DispatchTensor>) -> DispatchTensor {
     unreachable!("no implementation is compiled in, so no device has one")
 }
 
-/// Refuses shapes that don't go together. Returns the number of experts and of features.
+/// Refuses what [`Operands::new`] does. Returns the number of experts and of features.
 #[track_caller]
 fn check(
     x: &Tensor<2>,
@@ -108,22 +88,12 @@ fn check(
     layout: ExpertLayout,
 ) -> (usize, usize) {
     let (experts, sizes) = weights.sizes("grouped matmul");
-    let [inputs, features] = match layout {
-        ExpertLayout::Linear => [sizes[1], sizes[0]],
-        ExpertLayout::Matmul => sizes,
+    let (x, counts) = (Facts::from(x), Facts::from(counts));
+    checked(operands::fits(&x, &counts, experts, sizes, layout));
+    let features = match layout {
+        ExpertLayout::Linear => sizes[0],
+        ExpertLayout::Matmul => sizes[1],
     };
-    assert!(experts > 0, "grouped matmul: there are no experts");
-    assert!(
-        counts.dims() == [experts],
-        "grouped matmul: there are {:?} counts, but {experts} experts",
-        counts.dims(),
-    );
-    assert!(
-        x.dims()[1] == inputs,
-        "grouped matmul: rows have {} elements, but the weights, {sizes:?} for each of {experts} \
-         experts, take {inputs}",
-        x.dims()[1],
-    );
     (experts, features)
 }
 
@@ -133,11 +103,12 @@ fn check(
 /// A count is negative, or there are more than `rows`.
 #[track_caller]
 fn groups(counts: &[i64], rows: usize) -> Vec<Range<usize>> {
-    let mut start = 0;
+    let mut start = 0_usize;
     counts
         .iter()
         .map(|count| {
-            let end = usize::try_from(*count).ok().map(|count| start + count);
+            let count = usize::try_from(*count).ok();
+            let end = count.and_then(|count| start.checked_add(count));
             let Some(end) = end.filter(|end| *end <= rows) else {
                 panic!("grouped matmul: the counts {counts:?} are not those of {rows} rows");
             };

@@ -1,3 +1,5 @@
+use super::{Sort, Spread, SpreadWeighed, Sum, Weigh, WeighBackward};
+use crate::ops::operands::checked;
 use burn::backend::autodiff::{
     Autodiff, NodeId,
     checkpoint::{base::Checkpointer, strategy::CheckpointStrategy},
@@ -6,80 +8,82 @@ use burn::backend::autodiff::{
 };
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Backend, TensorMetadata, backend_extension};
-use burn::tensor::IntDType;
+
+/// The operands of [`PermuteBackend::sort_slots`] on a backend.
+pub type SortTensors<B> = Sort<FloatTensor<B>, IntTensor<B>>;
+/// The operands of [`PermuteBackend::spread`] on a backend.
+pub type SpreadTensors<B> = Spread<FloatTensor<B>, IntTensor<B>>;
+/// The operands of [`PermuteBackend::sum_rows`] on a backend.
+pub type SumTensors<B> = Sum<FloatTensor<B>, IntTensor<B>>;
+/// The operands of [`PermuteBackend::weigh_rows`] on a backend.
+pub type WeighTensors<B> = Weigh<FloatTensor<B>, IntTensor<B>>;
 
 /// Moving tokens to rows and back as operations of a Burn backend. A row map is `[tokens, k]`; an
 /// entry that is not the number of a row names none.
 #[backend_extension(Flex: cfg(feature = "cpu"), Remote: cfg(feature = "remote"), Autodiff)]
 pub trait PermuteBackend: Backend {
-    /// The row map of `indices`, `[tokens, k]`, and how many of the first `rows` rows each expert
-    /// has, `[num_experts]`, both of type `ints`.
-    fn sort_slots(
-        indices: IntTensor<Self>,
-        num_experts: usize,
-        rows: usize,
-        ints: IntDType,
-    ) -> (IntTensor<Self>, IntTensor<Self>);
+    /// The row map of the indices, `[tokens, k]`, and how many of the first rows each expert has,
+    /// `[num_experts]`.
+    ///
+    /// # Panics
+    /// An index is below 0 or above the number of experts. An NPU counts it as nobody's.
+    fn sort_slots(#[extension_type] slots: SortTensors<Self>)
+    -> (IntTensor<Self>, IntTensor<Self>);
 
-    /// `[rows, H]` with `tokens[t]` in every row that `row_map[t]` names and zeros elsewhere. No
-    /// row is named twice.
-    fn spread(
-        tokens: FloatTensor<Self>,
-        row_map: IntTensor<Self>,
-        rows: usize,
-    ) -> FloatTensor<Self>;
+    /// `[rows, H]` with `tokens[t]` in every row that `row_map[t]` names and zeros elsewhere.
+    ///
+    /// # Panics
+    /// A row is named twice, which an NPU does not see: its rows are then in the order of the map's
+    /// numbers.
+    fn spread(#[extension_type] operands: SpreadTensors<Self>) -> FloatTensor<Self>;
 
-    /// `[tokens, H]`: for each token the sum of the rows that `row_map` names.
-    fn sum_rows(rows: FloatTensor<Self>, row_map: IntTensor<Self>) -> FloatTensor<Self>;
+    /// `[tokens, H]`: for each token the sum of the rows that the map names.
+    fn sum_rows(#[extension_type] operands: SumTensors<Self>) -> FloatTensor<Self>;
 
-    /// The same of rows times their slots' probabilities, `[tokens, k]`, in the dtype of the rows
-    /// or f32 (f64 for f64). No row is named twice.
-    fn weigh_rows(
-        rows: FloatTensor<Self>,
-        row_map: IntTensor<Self>,
-        probs: FloatTensor<Self>,
-    ) -> FloatTensor<Self>;
+    /// The same of rows times their slots' probabilities. No row is named twice.
+    fn weigh_rows(#[extension_type] operands: WeighTensors<Self>) -> FloatTensor<Self>;
 }
 
 /// A backend's kernels for the gradients that are not among its operations: `spread` and `sum_rows`
 /// are each other's.
 pub trait PermuteKernel: PermuteBackend {
-    /// The gradient of the rows of `weigh_rows`, of which there are `rows`.
+    /// The gradient of the rows of `weigh_rows`.
+    ///
+    /// # Panics
+    /// As [`PermuteBackend::spread`].
     fn weigh_rows_d_rows(
-        dy: FloatTensor<Self>,
-        row_map: IntTensor<Self>,
-        probs: FloatTensor<Self>,
-        rows: usize,
+        operands: SpreadWeighed<FloatTensor<Self>, IntTensor<Self>>,
     ) -> FloatTensor<Self>;
 
     /// The gradients of the rows and of the probabilities.
+    ///
+    /// # Panics
+    /// As [`PermuteBackend::spread`].
     fn weigh_rows_backward(
-        dy: FloatTensor<Self>,
-        rows: FloatTensor<Self>,
-        row_map: IntTensor<Self>,
-        probs: FloatTensor<Self>,
+        operands: WeighBackward<FloatTensor<Self>, IntTensor<Self>>,
     ) -> (FloatTensor<Self>, FloatTensor<Self>);
 }
 
 #[derive(Debug)]
-struct Spread;
+struct SpreadStep;
 
-impl<B: PermuteKernel> Backward<B, 1> for Spread {
+impl<B: PermuteKernel> Backward<B, 1> for SpreadStep {
     /// The row map.
     type State = IntTensor<B>;
 
     fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
         let d_rows = grads.consume::<B>(&ops.node);
         if let [Some(node)] = ops.parents {
-            grads.register::<B>(node.id, B::sum_rows(d_rows, ops.state));
+            let operands = checked(Sum::new(d_rows, ops.state));
+            grads.register::<B>(node.id, B::sum_rows(operands));
         }
     }
 }
 
 #[derive(Debug)]
-struct SumRows;
+struct SumStep;
 
-impl<B: PermuteKernel> Backward<B, 1> for SumRows {
+impl<B: PermuteKernel> Backward<B, 1> for SumStep {
     /// The row map and the number of rows.
     type State = (IntTensor<B>, usize);
 
@@ -87,15 +91,16 @@ impl<B: PermuteKernel> Backward<B, 1> for SumRows {
         let (row_map, rows) = ops.state;
         let dy = grads.consume::<B>(&ops.node);
         if let [Some(node)] = ops.parents {
-            grads.register::<B>(node.id, B::spread(dy, row_map, rows));
+            let operands = checked(Spread::new(dy, row_map, rows));
+            grads.register::<B>(node.id, B::spread(operands));
         }
     }
 }
 
 #[derive(Debug)]
-struct WeighRows;
+struct WeighStep;
 
-/// What the backward pass of [`WeighRows`] needs.
+/// What the backward pass of [`WeighStep`] needs.
 #[derive(Clone, Debug)]
 struct State<I> {
     /// Kept only if the probabilities need a gradient.
@@ -105,7 +110,7 @@ struct State<I> {
     row_map: I,
 }
 
-impl<B: PermuteKernel> Backward<B, 2> for WeighRows {
+impl<B: PermuteKernel> Backward<B, 2> for WeighStep {
     type State = State<IntTensor<B>>;
 
     fn backward(
@@ -124,10 +129,14 @@ impl<B: PermuteKernel> Backward<B, 2> for WeighRows {
         let dy = grads.consume::<B>(&ops.node);
         let probs = checkpointer.retrieve_node_output(probs);
         let (d_rows, d_probs) = match rows {
-            None => (B::weigh_rows_d_rows(dy, row_map, probs, count), None),
+            None => {
+                let operands = checked(SpreadWeighed::new(dy, row_map, probs, count));
+                (B::weigh_rows_d_rows(operands), None)
+            }
             Some(rows) => {
                 let rows = checkpointer.retrieve_node_output(rows);
-                let (d_rows, d_probs) = B::weigh_rows_backward(dy, rows, row_map, probs);
+                let operands = checked(WeighBackward::new(dy, rows, row_map, probs));
+                let (d_rows, d_probs) = B::weigh_rows_backward(operands);
                 (d_rows, Some(d_probs))
             }
         };
@@ -141,64 +150,50 @@ impl<B: PermuteKernel> Backward<B, 2> for WeighRows {
 }
 
 impl<B: PermuteKernel, C: CheckpointStrategy> PermuteBackend for Autodiff<B, C> {
-    fn sort_slots(
-        indices: IntTensor<Self>,
-        num_experts: usize,
-        rows: usize,
-        ints: IntDType,
-    ) -> (IntTensor<Self>, IntTensor<Self>) {
-        B::sort_slots(indices, num_experts, rows, ints)
+    fn sort_slots(slots: SortTensors<Self>) -> (IntTensor<Self>, IntTensor<Self>) {
+        B::sort_slots(slots.map(|tensor| tensor.into_primitive(), |ints| ints))
     }
 
-    fn spread(
-        tokens: FloatTensor<Self>,
-        row_map: IntTensor<Self>,
-        rows: usize,
-    ) -> FloatTensor<Self> {
-        let prep = Spread.prepare::<C>([tokens.node()]);
-        let y = B::spread(tokens.into_primitive(), row_map.clone(), rows);
+    fn spread(operands: SpreadTensors<Self>) -> FloatTensor<Self> {
+        let prep = SpreadStep.prepare::<C>([operands.tokens().node()]);
+        let row_map = operands.row_map().clone();
+        let y = B::spread(operands.map(|tensor| tensor.into_primitive(), |ints| ints));
         match prep.compute_bound().stateful() {
             OpsKind::Tracked(prep) => prep.finish(row_map, y),
             OpsKind::UnTracked(prep) => prep.finish(y),
         }
     }
 
-    fn sum_rows(rows: FloatTensor<Self>, row_map: IntTensor<Self>) -> FloatTensor<Self> {
-        let prep = SumRows.prepare::<C>([rows.node()]);
-        let count = rows.shape()[0];
-        let y = B::sum_rows(rows.into_primitive(), row_map.clone());
+    fn sum_rows(operands: SumTensors<Self>) -> FloatTensor<Self> {
+        let prep = SumStep.prepare::<C>([operands.rows().node()]);
+        let state = (operands.row_map().clone(), operands.rows().shape()[0]);
+        let y = B::sum_rows(operands.map(|tensor| tensor.into_primitive(), |ints| ints));
         match prep.compute_bound().stateful() {
-            OpsKind::Tracked(prep) => prep.finish((row_map, count), y),
+            OpsKind::Tracked(prep) => prep.finish(state, y),
             OpsKind::UnTracked(prep) => prep.finish(y),
         }
     }
 
-    fn weigh_rows(
-        rows: FloatTensor<Self>,
-        row_map: IntTensor<Self>,
-        probs: FloatTensor<Self>,
-    ) -> FloatTensor<Self> {
-        let probs_gradient = probs.is_tracked();
-        let count = rows.shape()[0];
-        match WeighRows
+    fn weigh_rows(operands: WeighTensors<Self>) -> FloatTensor<Self> {
+        let (rows, probs) = (operands.rows(), operands.probs());
+        let primitives = |operands: WeighTensors<Self>| {
+            B::weigh_rows(operands.map(|tensor| tensor.into_primitive(), |ints| ints))
+        };
+        match WeighStep
             .prepare::<C>([rows.node(), probs.node()])
             .compute_bound()
             .stateful()
         {
             OpsKind::Tracked(mut prep) => {
                 let state = State {
-                    rows: probs_gradient.then(|| prep.checkpoint(&rows)),
-                    count,
-                    probs: prep.checkpoint(&probs),
-                    row_map: row_map.clone(),
+                    rows: probs.is_tracked().then(|| prep.checkpoint(rows)),
+                    count: rows.shape()[0],
+                    probs: prep.checkpoint(probs),
+                    row_map: operands.row_map().clone(),
                 };
-                let y = B::weigh_rows(rows.into_primitive(), row_map, probs.into_primitive());
-                prep.finish(state, y)
+                prep.finish(state, primitives(operands))
             }
-            OpsKind::UnTracked(prep) => {
-                let y = B::weigh_rows(rows.into_primitive(), row_map, probs.into_primitive());
-                prep.finish(y)
-            }
+            OpsKind::UnTracked(prep) => prep.finish(primitives(operands)),
         }
     }
 }

@@ -1,13 +1,16 @@
 //! Moving tokens to rows and back on Flex: every row of a result is written once, by one thread.
 
+use super::operands::kernel_dtype;
 use super::slots::{self, invert};
-use super::{PermuteBackend, PermuteKernel};
-use crate::cpu::{Element, Kernel, Output, Real, dispatch_dtype, run};
+use super::{
+    PermuteBackend, PermuteKernel, SortTensors, SpreadTensors, SpreadWeighed, SumTensors,
+    WeighBackward, WeighTensors,
+};
+use crate::cpu::{Element, Kernel, Output, Real, Row, Unwritten, contiguous, dispatch_dtype, run};
 use crate::ops::moe::integers;
 use burn::backend::flex::FlexTensor;
 use burn::backend::{Flex, Shape};
-use burn::tensor::{IntDType, TensorData};
-use std::mem::MaybeUninit;
+use burn::tensor::TensorData;
 use std::ops::Range;
 
 /// Runs `$body` with `$T` bound to the type of the rows and `$P` to that of the probabilities.
@@ -24,55 +27,50 @@ macro_rules! dispatch_dtypes {
 }
 
 impl PermuteBackend for Flex {
-    fn sort_slots(
-        indices: FlexTensor,
-        num_experts: usize,
-        rows: usize,
-        ints: IntDType,
-    ) -> (FlexTensor, FlexTensor) {
-        let [tokens, k] = dims(&indices);
-        let groups = integers::sort(&indices, num_experts);
+    fn sort_slots(slots: SortTensors<Self>) -> (FlexTensor, FlexTensor) {
+        let [tokens, k] = dims(slots.indices());
+        let (experts, ints) = (slots.num_experts(), slots.integers());
+        let groups = integers::sort(slots.indices(), experts);
         (
             integers::tensor(slots::row_map(&groups), [tokens, k], ints),
-            integers::tensor(slots::counts(&groups, rows), [num_experts], ints),
+            integers::tensor(slots::counts(&groups, slots.rows()), [experts], ints),
         )
     }
 
-    fn spread(tokens: FlexTensor, row_map: FlexTensor, rows: usize) -> FlexTensor {
-        dispatch_dtype!(tokens.dtype(), T => spread::<T>(&tokens, &row_map, None, rows))
+    fn spread(operands: SpreadTensors<Self>) -> FlexTensor {
+        dispatch_dtype!(kernel_dtype(operands.dtype()), T => {
+            spread::<T>(operands.tokens(), operands.row_map(), None, operands.rows())
+        })
     }
 
-    fn sum_rows(rows: FlexTensor, row_map: FlexTensor) -> FlexTensor {
-        dispatch_dtype!(rows.dtype(), T => gather::<T>(&rows, &row_map, None))
+    fn sum_rows(operands: SumTensors<Self>) -> FlexTensor {
+        dispatch_dtype!(kernel_dtype(operands.dtype()), T => {
+            gather::<T>(operands.rows(), operands.row_map(), None)
+        })
     }
 
-    fn weigh_rows(rows: FlexTensor, row_map: FlexTensor, probs: FlexTensor) -> FlexTensor {
-        dispatch_dtypes!(rows.dtype(), probs.dtype(), (T, P) => {
-            gather::<T>(&rows, &row_map, Some(&load::<P>(&probs)))
+    fn weigh_rows(operands: WeighTensors<Self>) -> FlexTensor {
+        let (rows, probs) = (operands.rows(), operands.probs());
+        dispatch_dtypes!(kernel_dtype(operands.dtype()), probs.dtype(), (T, P) => {
+            gather::<T>(rows, operands.row_map(), Some(&load::<P>(probs)))
         })
     }
 }
 
 impl PermuteKernel for Flex {
-    fn weigh_rows_d_rows(
-        dy: FlexTensor,
-        row_map: FlexTensor,
-        probs: FlexTensor,
-        rows: usize,
-    ) -> FlexTensor {
-        dispatch_dtypes!(dy.dtype(), probs.dtype(), (T, P) => {
-            spread::<T>(&dy, &row_map, Some(&load::<P>(&probs)), rows)
+    fn weigh_rows_d_rows(operands: SpreadWeighed<FlexTensor, FlexTensor>) -> FlexTensor {
+        let (dy, probs, rows) = (operands.dy(), operands.probs(), operands.rows());
+        dispatch_dtypes!(kernel_dtype(operands.dtype()), probs.dtype(), (T, P) => {
+            spread::<T>(dy, operands.row_map(), Some(&load::<P>(probs)), rows)
         })
     }
 
     fn weigh_rows_backward(
-        dy: FlexTensor,
-        rows: FlexTensor,
-        row_map: FlexTensor,
-        probs: FlexTensor,
+        operands: WeighBackward<FlexTensor, FlexTensor>,
     ) -> (FlexTensor, FlexTensor) {
-        dispatch_dtypes!(dy.dtype(), probs.dtype(), (T, P) => {
-            weigh_rows_backward::<T, P>(&dy, &rows, &row_map, &probs)
+        let probs = operands.probs().dtype();
+        dispatch_dtypes!(kernel_dtype(operands.dtype()), probs, (T, P) => {
+            weigh_rows_backward::<T, P>(&operands)
         })
     }
 }
@@ -87,7 +85,7 @@ fn dims(tensor: &FlexTensor) -> [usize; 2] {
 /// Probabilities in what kernels compute in.
 fn load<P: Element>(probs: &FlexTensor) -> Vec<P::Acc> {
     let probs = probs.to_contiguous();
-    probs.storage::<P>().iter().map(|p| p.load()).collect()
+    contiguous::<P>(&probs).iter().map(|p| p.load()).collect()
 }
 
 /// The rows of a contiguous matrix, read in any order.
@@ -115,7 +113,7 @@ fn spread<T: Element>(
     let tokens = tokens.to_contiguous();
     let kernel = Spread::<T> {
         tokens: Matrix {
-            values: tokens.storage(),
+            values: contiguous(&tokens),
             width,
         },
         slots: &invert(&integers::read(row_map), rows),
@@ -123,9 +121,8 @@ fn spread<T: Element>(
         probs,
     };
     let mut y = Output::<T>::new(Shape::new([rows, width]));
-    run(&kernel, rows, width, [y.places()], &mut []);
-    // SAFETY: `Spread` writes `width` elements for every row, and `run` covers every row.
-    unsafe { y.finish() }
+    run(&kernel, rows, width, [&mut y], &mut Output::none());
+    y.finish()
 }
 
 struct Spread<'a, T: Element> {
@@ -141,24 +138,17 @@ impl<T: Element> Kernel<1> for Spread<'_, T> {
     type Sum = ();
 
     #[inline(always)]
-    fn rows(
-        &self,
-        range: Range<usize>,
-        [y]: [&mut [MaybeUninit<T>]; 1],
-        _: &mut [MaybeUninit<()>],
-    ) {
+    fn rows(&self, range: Range<usize>, [mut y]: [Unwritten<'_, T>; 1], _: Unwritten<'_, ()>) {
         let width = self.tokens.width;
-        for (i, slot) in self.slots[range].iter().enumerate() {
-            let y = &mut y[i * width..(i + 1) * width];
+        for slot in &self.slots[range] {
+            let y = y.row(width);
             let Some(slot) = *slot else {
-                y.fill(MaybeUninit::new(T::round(T::Acc::ZERO)));
+                y.fill(T::round(T::Acc::ZERO));
                 continue;
             };
             let token = self.tokens.row(slot / self.k);
             match self.probs {
-                None => {
-                    y.write_copy_of_slice(token);
-                }
+                None => y.copy(token),
                 Some(probs) => scale(token, probs[slot], y),
             }
         }
@@ -166,10 +156,8 @@ impl<T: Element> Kernel<1> for Spread<'_, T> {
 }
 
 #[inline(always)]
-fn scale<T: Element>(row: &[T], factor: T::Acc, y: &mut [MaybeUninit<T>]) {
-    for (y, x) in y.iter_mut().zip(row) {
-        y.write(T::round(x.load() * factor));
-    }
+fn scale<T: Element>(row: &[T], factor: T::Acc, y: Row<'_, T>) {
+    y.write(row.iter().map(|x| T::round(x.load() * factor)));
 }
 
 /// Each token is the sum of its slots' rows, times their probabilities if there are some.
@@ -182,7 +170,7 @@ fn gather<T: Element>(
     let rows = rows.to_contiguous();
     let kernel = Gather::<T> {
         rows: Matrix {
-            values: rows.storage(),
+            values: contiguous(&rows),
             width,
         },
         count,
@@ -191,9 +179,8 @@ fn gather<T: Element>(
         probs,
     };
     let mut y = Output::<T>::new(Shape::new([tokens, width]));
-    run(&kernel, tokens, width, [y.places()], &mut []);
-    // SAFETY: `Gather` writes `width` elements for every token, and `run` covers every token.
-    unsafe { y.finish() }
+    run(&kernel, tokens, width, [&mut y], &mut Output::none());
+    y.finish()
 }
 
 struct Gather<'a, T: Element> {
@@ -210,15 +197,10 @@ impl<T: Element> Kernel<1> for Gather<'_, T> {
     type Sum = ();
 
     #[inline(always)]
-    fn rows(
-        &self,
-        range: Range<usize>,
-        [y]: [&mut [MaybeUninit<T>]; 1],
-        _: &mut [MaybeUninit<()>],
-    ) {
+    fn rows(&self, range: Range<usize>, [mut y]: [Unwritten<'_, T>; 1], _: Unwritten<'_, ()>) {
         let (k, width) = (self.k, self.rows.width);
         let mut sum = vec![T::Acc::ZERO; width];
-        for (i, token) in range.enumerate() {
+        for token in range {
             sum.fill(T::Acc::ZERO);
             for slot in token * k..(token + 1) * k {
                 let Some(row) = slots::row(self.row_map[slot], self.count) else {
@@ -229,28 +211,23 @@ impl<T: Element> Kernel<1> for Gather<'_, T> {
                     *sum += x.load() * factor;
                 }
             }
-            let y = &mut y[i * width..(i + 1) * width];
-            for (y, sum) in y.iter_mut().zip(&sum) {
-                y.write(T::round(*sum));
-            }
+            y.row(width).write(sum.iter().map(|sum| T::round(*sum)));
         }
     }
 }
 
 fn weigh_rows_backward<T, P>(
-    dy: &FlexTensor,
-    rows: &FlexTensor,
-    row_map: &FlexTensor,
-    probs: &FlexTensor,
+    operands: &WeighBackward<FlexTensor, FlexTensor>,
 ) -> (FlexTensor, FlexTensor)
 where
     T: Element,
     P: Element<Acc = T::Acc>,
 {
+    let (rows, row_map) = (operands.rows(), operands.row_map());
     let ([count, width], [tokens, k]) = (dims(rows), dims(row_map));
-    let (dy, rows) = (dy.to_contiguous(), rows.to_contiguous());
+    let (dy, rows) = (operands.dy().to_contiguous(), rows.to_contiguous());
     let matrix = |tensor| Matrix {
-        values: FlexTensor::storage::<T>(tensor),
+        values: contiguous::<T>(tensor),
         width,
     };
     let row_map = integers::read(row_map);
@@ -259,16 +236,12 @@ where
         rows: matrix(&rows),
         slots: &invert(&row_map, count),
         k,
-        probs: &load::<P>(probs),
+        probs: &load::<P>(operands.probs()),
     };
     let mut d_rows = Output::<T>::new(Shape::new([count, width]));
-    let mut products = Output::<T::Acc>::new(Shape::new([count, 1]));
-    let places = ([d_rows.places()], products.places());
-    run(&kernel, count, width, places.0, places.1);
-    // SAFETY: `WeighRowsBackward` writes `width` elements of `d_rows` and one product for every
-    // row, and `run` covers every row.
-    let (d_rows, products) = unsafe { (d_rows.finish(), products.finish()) };
-    let products = products.storage::<T::Acc>();
+    let mut products = Output::<T::Acc>::new(Shape::new([count]));
+    run(&kernel, count, width, [&mut d_rows], &mut products);
+    let (d_rows, products) = (d_rows.finish(), products.into_values());
     let d_probs = row_map.iter().map(|entry| {
         let product = slots::row(*entry, count).map_or(T::Acc::ZERO, |row| products[row]);
         P::round(product)
@@ -295,20 +268,20 @@ impl<T: Element> Kernel<1> for WeighRowsBackward<'_, T> {
     fn rows(
         &self,
         range: Range<usize>,
-        [d_rows]: [&mut [MaybeUninit<T>]; 1],
-        products: &mut [MaybeUninit<T::Acc>],
+        [mut d_rows]: [Unwritten<'_, T>; 1],
+        mut products: Unwritten<'_, T::Acc>,
     ) {
         let width = self.rows.width;
-        for (i, (row, product)) in range.zip(products).enumerate() {
-            let d_row = &mut d_rows[i * width..(i + 1) * width];
+        for row in range {
+            let d_row = d_rows.row(width);
             let Some(slot) = self.slots[row] else {
-                d_row.fill(MaybeUninit::new(T::round(T::Acc::ZERO)));
-                product.write(T::Acc::ZERO);
+                d_row.fill(T::round(T::Acc::ZERO));
+                products.push(T::Acc::ZERO);
                 continue;
             };
             let dy = self.dy.row(slot / self.k);
             scale(dy, self.probs[slot], d_row);
-            product.write(dot(self.rows.row(row), dy));
+            products.push(dot(self.rows.row(row), dy));
         }
     }
 }

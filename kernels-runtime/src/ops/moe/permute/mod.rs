@@ -22,18 +22,23 @@ mod autodiff;
 mod cpu;
 #[cfg(feature = "npu")]
 pub mod npu;
+pub(crate) mod operands;
 mod reference;
 #[cfg(feature = "cpu")]
 mod slots;
 
 #[cfg(feature = "cpu")]
-pub use autodiff::{PermuteBackend, PermuteKernel};
+pub use autodiff::{
+    PermuteBackend, PermuteKernel, SortTensors, SpreadTensors, SumTensors, WeighTensors,
+};
+pub use operands::{Sort, Spread, SpreadWeighed, Sum, Weigh, WeighBackward};
 pub use reference::reference;
 
 use super::refuse;
 use crate::dispatch::{KernelOp, Query, Reason};
+use crate::ops::operands::checked;
 use burn::backend::DispatchTensor;
-use burn::tensor::{Int, IntDType, Tensor};
+use burn::tensor::{Int, Tensor};
 
 /// Tokens sorted by expert. Integers are of the type of the device's settings.
 #[derive(Clone, Debug)]
@@ -82,17 +87,16 @@ pub fn fused(
 ) -> Result<Permuted, Reason> {
     let rows = check(&tokens, &indices, num_experts, num_out_tokens);
     let ints = tokens.device().settings().int_dtype;
-    let tokens = tokens.into_dispatch();
-    let (ids, query) = (
-        indices.clone().into_dispatch(),
-        Query::of_one_dtype(&[&tokens]),
-    );
+    let (tokens, indices) = (tokens.into_dispatch(), indices.into_dispatch());
+    let query = Query::of_one_dtype(&[&tokens]);
     refuse(KernelOp::Permute, query, || {
-        on_npu(&tokens, &ids, num_experts, rows)
+        on_npu(&tokens, &indices, num_experts, rows)
     })?;
-    let (row_map, counts) = sort(indices.into_dispatch(), num_experts, rows, ints);
+    let slots = checked(Sort::new(indices, num_experts, rows, ints));
+    let (row_map, counts) = sort(slots);
+    let operands = checked(Spread::new(tokens, row_map.clone(), rows));
     Ok(Permuted {
-        rows: Tensor::from_dispatch(spread(tokens, row_map.clone(), rows)),
+        rows: Tensor::from_dispatch(spread(operands)),
         row_map: Tensor::from_dispatch(row_map),
         counts: Tensor::from_dispatch(counts),
     })
@@ -115,27 +119,22 @@ fn on_npu(_: &DispatchTensor, _: &DispatchTensor, _: usize, _: usize) -> Result<
 }
 
 #[cfg(feature = "cpu")]
-fn sort(
-    indices: DispatchTensor,
-    num_experts: usize,
-    rows: usize,
-    ints: IntDType,
-) -> (DispatchTensor, DispatchTensor) {
-    <burn::backend::Dispatch as PermuteBackend>::sort_slots(indices, num_experts, rows, ints)
+fn sort(slots: Sort<DispatchTensor, DispatchTensor>) -> (DispatchTensor, DispatchTensor) {
+    <burn::backend::Dispatch as PermuteBackend>::sort_slots(slots)
 }
 
 #[cfg(feature = "cpu")]
-fn spread(tokens: DispatchTensor, row_map: DispatchTensor, rows: usize) -> DispatchTensor {
-    <burn::backend::Dispatch as PermuteBackend>::spread(tokens, row_map, rows)
+fn spread(operands: Spread<DispatchTensor, DispatchTensor>) -> DispatchTensor {
+    <burn::backend::Dispatch as PermuteBackend>::spread(operands)
 }
 
 #[cfg(not(feature = "cpu"))]
-fn sort(_: DispatchTensor, _: usize, _: usize, _: IntDType) -> (DispatchTensor, DispatchTensor) {
+fn sort(_: Sort<DispatchTensor, DispatchTensor>) -> (DispatchTensor, DispatchTensor) {
     unreachable!("no kernel is compiled in, so the call was refused")
 }
 
 #[cfg(not(feature = "cpu"))]
-fn spread(_: DispatchTensor, _: DispatchTensor, _: usize) -> DispatchTensor {
+fn spread(_: Spread<DispatchTensor, DispatchTensor>) -> DispatchTensor {
     unreachable!("no kernel is compiled in, so the call was refused")
 }
 

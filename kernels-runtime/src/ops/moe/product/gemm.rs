@@ -245,7 +245,11 @@ const LANES: usize = 16;
 impl<'a, A: Gemm> Rows<'a, A> {
     /// `count` rows of `inputs` elements, contiguous.
     pub(in crate::ops::moe) fn new(values: &'a [A], count: usize, inputs: usize) -> Self {
-        debug_assert_eq!(values.len(), count * inputs);
+        assert!(
+            values.len() == count * inputs,
+            "{} elements are not {count} rows of {inputs}",
+            values.len()
+        );
         Self {
             values,
             count,
@@ -257,6 +261,10 @@ impl<'a, A: Gemm> Rows<'a, A> {
             #[cfg(target_arch = "x86_64")]
             pairs: OnceLock::new(),
         }
+    }
+
+    pub(super) fn inputs(&self) -> usize {
+        self.inputs
     }
 
     pub(super) fn values(&self) -> &'a [A] {

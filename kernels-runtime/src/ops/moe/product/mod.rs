@@ -95,11 +95,19 @@ pub(super) fn product<T: Element>(
 ) where
     T::Acc: Gemm,
 {
+    let count = rows.count();
+    assert!(
+        out.len() == count * weights.features && rows.inputs() == weights.inputs,
+        "a product of {count} rows of {} elements with {} inputs of {} features has no place in \
+         {} elements",
+        rows.inputs(),
+        weights.inputs,
+        weights.features,
+        out.len()
+    );
     if out.is_empty() {
         return;
     }
-    let count = rows.count();
-    debug_assert_eq!(out.len(), count * weights.features);
     if !spread || weights.features <= PART {
         return serial(rows, weights, out, weights.features, add);
     }

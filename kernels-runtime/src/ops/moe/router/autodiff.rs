@@ -1,43 +1,43 @@
-use super::Routing;
+use super::{Backward, Operands, Routing};
+use crate::ops::operands::{checked, extension_type};
 use burn::backend::autodiff::{
     Autodiff, NodeId,
     checkpoint::{base::Checkpointer, strategy::CheckpointStrategy},
     grads::Gradients,
-    ops::{Backward, Ops, OpsKind},
+    ops::{self, Backward as _, Ops, OpsKind},
 };
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Backend, backend_extension};
-use burn::tensor::IntDType;
+
+/// The operands of a call on a backend.
+pub type Tensors<B> = Operands<FloatTensor<B>>;
 
 /// Routing as an operation of a Burn backend.
 #[backend_extension(Flex: cfg(feature = "cpu"), Remote: cfg(feature = "remote"), Autodiff)]
 pub trait RouterBackend: Backend {
-    /// The weights and the experts of every token. `logits` is `[tokens, experts]`; `bias` is
-    /// `[experts]` in f32 (f64 for f64 logits), or `[0]` if the key has no correction. The experts
-    /// are of type `ints`.
-    fn route(
-        logits: FloatTensor<Self>,
-        bias: FloatTensor<Self>,
-        routing: Routing,
-        ints: IntDType,
-    ) -> (FloatTensor<Self>, IntTensor<Self>);
+    /// The weights and the experts of every token, `[tokens, top_k]`.
+    ///
+    /// # Panics
+    /// The bias is not of the dtype that scores are computed in, or kernels don't take that of the
+    /// logits.
+    fn route(#[extension_type] operands: Tensors<Self>) -> (FloatTensor<Self>, IntTensor<Self>);
 }
+
+extension_type!(Operands);
 
 /// A backend's routing kernels, forward and backward.
 pub trait RouterKernel: RouterBackend {
-    /// The gradient of the logits. `dw` is that of the weights, `indices` the experts chosen.
-    fn route_backward(
-        dw: FloatTensor<Self>,
-        logits: FloatTensor<Self>,
-        indices: IntTensor<Self>,
-        routing: Routing,
-    ) -> FloatTensor<Self>;
+    /// The gradient of the logits.
+    ///
+    /// # Panics
+    /// An index is no expert's, which an NPU does not see.
+    fn route_backward(backward: Backward<FloatTensor<Self>, IntTensor<Self>>) -> FloatTensor<Self>;
 }
 
 #[derive(Debug)]
 struct Route;
 
-impl<B: RouterKernel> Backward<B, 1> for Route {
+impl<B: RouterKernel> ops::Backward<B, 1> for Route {
     /// The logits, the experts chosen and the numbers.
     type State = (NodeId, IntTensor<B>, Routing);
 
@@ -51,32 +51,26 @@ impl<B: RouterKernel> Backward<B, 1> for Route {
         let dw = grads.consume::<B>(&ops.node);
         let logits = checkpointer.retrieve_node_output(logits);
         if let [Some(node)] = ops.parents {
-            grads.register::<B>(node.id, B::route_backward(dw, logits, indices, routing));
+            let backward = checked(Backward::new(dw, logits, indices, routing));
+            grads.register::<B>(node.id, B::route_backward(backward));
         }
     }
 }
 
 impl<B: RouterKernel, C: CheckpointStrategy> RouterBackend for Autodiff<B, C> {
-    fn route(
-        logits: FloatTensor<Self>,
-        bias: FloatTensor<Self>,
-        routing: Routing,
-        ints: IntDType,
-    ) -> (FloatTensor<Self>, IntTensor<Self>) {
-        let bias = bias.into_primitive();
-        match Route
-            .prepare::<C>([logits.node()])
-            .compute_bound()
-            .stateful()
-        {
+    fn route(operands: Tensors<Self>) -> (FloatTensor<Self>, IntTensor<Self>) {
+        let routing = *operands.routing();
+        let nodes = [operands.logits().node()];
+        let primitives = |operands: Tensors<Self>| operands.map(|tensor| tensor.into_primitive());
+        match Route.prepare::<C>(nodes).compute_bound().stateful() {
             OpsKind::Tracked(mut prep) => {
-                let node = prep.checkpoint(&logits);
-                let (weights, indices) = B::route(logits.into_primitive(), bias, routing, ints);
+                let node = prep.checkpoint(operands.logits());
+                let (weights, indices) = B::route(primitives(operands));
                 let weights = prep.finish((node, indices.clone(), routing), weights);
                 (weights, indices)
             }
             OpsKind::UnTracked(prep) => {
-                let (weights, indices) = B::route(logits.into_primitive(), bias, routing, ints);
+                let (weights, indices) = B::route(primitives(operands));
                 (prep.finish(weights), indices)
             }
         }

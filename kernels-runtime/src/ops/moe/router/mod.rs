@@ -22,25 +22,29 @@ mod autodiff;
 mod cpu;
 #[cfg(feature = "npu")]
 pub mod npu;
+mod operands;
 mod reference;
 mod routing;
 mod settled;
 
 #[cfg(feature = "cpu")]
-pub use autodiff::{RouterBackend, RouterKernel};
+pub use autodiff::{RouterBackend, RouterKernel, Tensors};
 #[cfg(feature = "cpu")]
 pub(crate) use cpu::IMPLEMENTATION;
+pub(crate) use operands::check;
+#[cfg(feature = "remote")]
+pub(crate) use operands::weights_dtype;
+pub use operands::{Backward, Operands};
 pub use reference::reference;
 pub use routing::{Routing, RoutingError};
 
 pub(crate) use settled::{Among, settled};
 
 use crate::dispatch::Reason;
-use crate::ops::{compute_dtype, same_dtype_as};
 use crate::registry::{Implementation, Launch};
-use crate::semantics::{Correction, MoeBlockKey, SemanticsKey, SharedExpert};
+use crate::semantics::{MoeBlockKey, SemanticsKey, SharedExpert};
 use burn::backend::DispatchTensor;
-use burn::tensor::{Int, IntDType, Tensor};
+use burn::tensor::{Int, Tensor};
 
 /// Where the tokens go.
 #[derive(Clone, Debug)]
@@ -51,35 +55,7 @@ pub struct Routed {
     pub indices: Tensor<2, Int>,
 }
 
-/// The operands of one call, as an implementation gets them.
-#[derive(Debug)]
-pub struct Call {
-    /// `[tokens, experts]`.
-    pub logits: DispatchTensor,
-    /// The correction of the choice, `[experts]` in what scores are computed in; `[0]` if the key
-    /// has none.
-    pub bias: DispatchTensor,
-    /// What to compute, with its numbers.
-    pub routing: Routing,
-    /// The type of the experts' indices.
-    pub ints: IntDType,
-}
-
-impl Call {
-    pub(crate) fn new(logits: Tensor<2>, bias: Option<Tensor<1>>, routing: &Routing) -> Self {
-        let (compute, device) = (compute_dtype(logits.dtype()), logits.device());
-        let bias = match bias {
-            Some(bias) => same_dtype_as(bias.detach(), compute),
-            None => Tensor::empty([0], (&device, compute)),
-        };
-        Self {
-            logits: logits.into_dispatch(),
-            bias: bias.into_dispatch(),
-            routing: *routing,
-            ints: device.settings().int_dtype,
-        }
-    }
-
+impl Operands<DispatchTensor> {
     /// Runs an implementation that dispatch chose for these tensors.
     pub(crate) fn run(self, implementation: &Implementation) -> Routed {
         let (weights, indices) = match implementation.launch {
@@ -118,46 +94,18 @@ pub fn fused(
     bias: Option<Tensor<1>>,
     routing: &Routing,
 ) -> Result<Routed, Reason> {
-    check(&logits, bias.as_ref(), routing);
     let key = MoeBlockKey::new(routing.key(), SharedExpert::None);
-    let call = Call::new(logits, bias, routing);
+    let operands = Operands::of(logits, bias, routing);
     let found = crate::ops::implementation(
         super::experts::KERNEL,
         SemanticsKey::MoeBlock(key),
-        [&call.logits],
+        [operands.logits()],
     );
-    Ok(call.run(found?))
+    Ok(operands.run(found?))
 }
 
 /// Runs the kernel. Dispatch has found one for these tensors.
 #[cfg(feature = "cpu")]
-pub(crate) fn launch(call: Call) -> (DispatchTensor, DispatchTensor) {
-    <burn::backend::Dispatch as RouterBackend>::route(
-        call.logits,
-        call.bias,
-        call.routing,
-        call.ints,
-    )
-}
-
-/// Refuses operands that don't fit the routing.
-#[track_caller]
-pub(crate) fn check(logits: &Tensor<2>, bias: Option<&Tensor<1>>, routing: &Routing) {
-    let ([tokens, width], experts) = (logits.dims(), routing.num_experts());
-    assert!(
-        width == experts,
-        "router: logits are [{tokens}, {width}], but there are {experts} experts"
-    );
-    match (routing.key().correction, bias.map(Tensor::dims)) {
-        (Correction::None, None) => {}
-        (Correction::Bias, Some([length])) => assert!(
-            length == experts,
-            "router: the bias has {length} elements, but there are {experts} experts"
-        ),
-        (Correction::None, Some(_)) => panic!(
-            "router: there is a bias, but {} has no correction; add a bias of the logits to them",
-            routing.key()
-        ),
-        (Correction::Bias, None) => panic!("router: {} needs a bias", routing.key()),
-    }
+pub(crate) fn launch(operands: Operands<DispatchTensor>) -> (DispatchTensor, DispatchTensor) {
+    <burn::backend::Dispatch as RouterBackend>::route(operands)
 }

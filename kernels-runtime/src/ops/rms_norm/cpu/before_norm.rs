@@ -1,12 +1,10 @@
 //! With a gate before the norm: `y = v̂ · g`, `v = x · silu(z)`.
 
-use super::{Axis, BackwardInputs, Steps};
-use crate::cpu::{Element, Kernel, Output, Real, Rows, run, sum_of, sum_of_squares};
-use crate::ops::rms_norm::autodiff::TensorGradients;
-use burn::backend::Flex;
+use super::{Axis, Given, Steps};
+use crate::cpu::{Element, Kernel, Output, Real, Rows, Unwritten, run, sum_of, sum_of_squares};
+use crate::ops::rms_norm::autodiff::Gradients;
 use burn::backend::flex::FlexTensor;
 use std::marker::PhantomData;
-use std::mem::MaybeUninit;
 use std::ops::Range;
 
 pub(super) fn forward<T: Element, R: Steps<T>>(
@@ -24,10 +22,8 @@ pub(super) fn forward<T: Element, R: Steps<T>>(
         steps: PhantomData,
     };
     let count = kernel.x.count();
-    run(&kernel, count, axis.width, [y.places()], rstd.places());
-    // SAFETY: `Forward` writes one `rstd` and `width` elements of `y` for every row, and `run`
-    // covers every row.
-    unsafe { (y.finish(), rstd.finish()) }
+    run(&kernel, count, axis.width, [&mut y], &mut rstd);
+    (y.finish(), rstd.finish())
 }
 
 struct Forward<'a, T: Element, R> {
@@ -46,8 +42,8 @@ impl<T: Element, R: Steps<T>> Kernel<1> for Forward<'_, T, R> {
     fn rows(
         &self,
         range: Range<usize>,
-        [y]: [&mut [MaybeUninit<T>]; 1],
-        rstd: &mut [MaybeUninit<T::Acc>],
+        [mut y]: [Unwritten<'_, T>; 1],
+        mut rstd: Unwritten<'_, T::Acc>,
     ) {
         let width = self.axis.width;
         let mut gated = vec![T::Acc::ZERO; width];
@@ -55,31 +51,33 @@ impl<T: Element, R: Steps<T>> Kernel<1> for Forward<'_, T, R> {
             .x
             .range(range.clone())
             .zip(self.gate.range(range.clone()));
-        for (i, (row, (x, gate))) in range.zip(rows).enumerate() {
+        for (row, (x, gate)) in range.zip(rows) {
             for ((v, x), z) in gated.iter_mut().zip(x).zip(gate) {
                 let z = z.load();
                 *v = x.load() * (z * z.sigmoid());
             }
             let r = self.axis.rstd(sum_of_squares(&gated, |v| v));
-            rstd[i].write(r);
-            let gain = &self.axis.gain[self.axis.of_row(row)];
-            let y = &mut y[i * width..(i + 1) * width];
-            for ((y, v), g) in y.iter_mut().zip(&gated).zip(gain) {
-                y.write(T::round(R::step(*v * r) * *g));
-            }
+            rstd.push(r);
+            let scaled = gated.iter().zip(&self.axis.gain[self.axis.of_row(row)]);
+            let scaled = scaled.map(|(v, g)| T::round(R::step(*v * r) * *g));
+            y.row(width).write(scaled);
         }
     }
 }
 
 pub(super) fn backward<T: Element>(
-    inputs: &BackwardInputs,
+    inputs: &Given<'_, T>,
+    gate: &FlexTensor,
     axis: &Axis<T>,
-) -> TensorGradients<Flex> {
-    let x = &inputs.tensors.x;
+) -> Gradients<FlexTensor> {
+    let x = inputs.x();
     let mut dx = Output::<T>::new(x.layout().shape().clone());
     let mut d_gate = Output::<T>::new(x.layout().shape().clone());
-    let (dy, x) = (Rows::<T>::readable(&inputs.dy), Rows::<T>::readable(x));
-    let gate = Rows::<T>::readable(inputs.gate());
+    let (dy, x) = (
+        Rows::<T>::readable(inputs.backward.dy()),
+        Rows::<T>::readable(x),
+    );
+    let gate = Rows::<T>::readable(gate);
     let kernel = Backward {
         dy: axis.rows(&dy),
         x: axis.rows(&x),
@@ -87,14 +85,12 @@ pub(super) fn backward<T: Element>(
         inputs,
         axis,
     };
-    let (count, places) = (kernel.x.count(), [dx.places(), d_gate.places()]);
-    let sums = run(&kernel, count, axis.width, places, &mut []);
-    // SAFETY: `Backward` writes `width` elements of each for every row, and `run` covers every row.
-    let (dx, d_gate) = unsafe { (dx.finish(), d_gate.finish()) };
-    TensorGradients {
-        x: dx,
+    let (count, outputs) = (kernel.x.count(), [&mut dx, &mut d_gate]);
+    let sums = run(&kernel, count, axis.width, outputs, &mut Output::none());
+    Gradients {
+        x: dx.finish(),
         weight: inputs.total(axis, &sums),
-        gate: Some(d_gate),
+        gate: Some(d_gate.finish()),
     }
 }
 
@@ -102,7 +98,7 @@ struct Backward<'a, T: Element> {
     dy: Rows<'a, T>,
     x: Rows<'a, T>,
     gate: Rows<'a, T>,
-    inputs: &'a BackwardInputs,
+    inputs: &'a Given<'a, T>,
     axis: &'a Axis<T>,
 }
 
@@ -116,11 +112,11 @@ impl<T: Element> Kernel<2> for Backward<'_, T> {
     fn rows(
         &self,
         range: Range<usize>,
-        [dx, d_gate]: [&mut [MaybeUninit<T>]; 2],
-        _: &mut [MaybeUninit<()>],
+        [mut dx, mut d_gate]: [Unwritten<'_, T>; 2],
+        _: Unwritten<'_, ()>,
     ) -> Vec<T::Acc> {
         let width = self.axis.width;
-        let rstd = self.inputs.rstd.storage::<T::Acc>();
+        let rstd = self.inputs.rstd;
         let mut dw = self.inputs.partial(self.axis);
         // A row's silu(z) and its slope, so that its exponentials are taken once, and its v.
         let [mut silus, mut slopes, mut gated] = [(); 3].map(|()| vec![T::Acc::ZERO; width]);
@@ -130,7 +126,7 @@ impl<T: Element> Kernel<2> for Backward<'_, T> {
                 .range(range.clone())
                 .zip(self.gate.range(range.clone())),
         );
-        for (i, (row, (dy, (x, gate)))) in range.zip(rows).enumerate() {
+        for (row, (dy, (x, gate))) in range.zip(rows) {
             let (r, place) = (rstd[row], self.axis.of_row(row));
             let gain = &self.axis.gain[place.clone()];
             let scratch = gated.iter_mut().zip(&mut silus).zip(&mut slopes);
@@ -142,13 +138,12 @@ impl<T: Element> Kernel<2> for Backward<'_, T> {
             let along = self.axis.along(projection, r);
             let norm = dy.iter().zip(&gated).zip(gain);
             let gates = x.iter().zip(&silus).zip(&slopes);
-            let row = i * width..(i + 1) * width;
-            let results = dx[row.clone()].iter_mut().zip(&mut d_gate[row]);
-            for ((((dy, v), g), ((x, silu), slope)), (dx, d_gate)) in norm.zip(gates).zip(results) {
+            let gradients = norm.zip(gates).map(|(((dy, v), g), ((x, silu), slope))| {
                 let dv = r * (dy.load() * *g - *v * along);
-                dx.write(T::round(dv * *silu));
-                d_gate.write(T::round(dv * x.load() * *slope));
-            }
+                let d_gate = dv * x.load() * *slope;
+                (T::round(dv * *silu), T::round(d_gate))
+            });
+            dx.row(width).write_with(d_gate.row(width), gradients);
             if let Some(dw) = dw.get_mut(place) {
                 for ((dw, dy), v) in dw.iter_mut().zip(dy).zip(&gated) {
                     *dw += dy.load() * (*v * r);

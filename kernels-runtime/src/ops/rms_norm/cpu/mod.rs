@@ -5,13 +5,12 @@ mod after_norm;
 mod before_norm;
 mod plain;
 
-use super::autodiff::{TensorGradients, Tensors};
-use super::{RmsNormBackend, RmsNormKernel, Settings};
-use crate::cpu::{Element, Output, Real, Rows, dispatch_dtype};
+use super::autodiff::{Gradients, Tensors};
+use super::{Backward, RmsNormBackend, RmsNormKernel};
+use crate::cpu::{Element, Output, Real, Rows, contiguous, dispatch_dtype};
 use crate::dispatch::DeviceKind;
-use crate::ops::Optional;
 use crate::registry::{CapabilityRange, FloatType, Implementation, Launch};
-use crate::semantics::{Gating, RmsNormKey, Rounding, SemanticsKey};
+use crate::semantics::{Gating, Rounding, SemanticsKey};
 use burn::backend::flex::{FlexTensor, Layout};
 use burn::backend::{Flex, Shape};
 use burn::tensor::{DType, bf16, f16};
@@ -30,68 +29,43 @@ pub(super) const IMPLEMENTATION: Implementation = Implementation {
 };
 
 impl RmsNormBackend for Flex {
-    fn rms_norm(
-        x: FlexTensor,
-        weight: Optional<Self>,
-        gate: Optional<Self>,
-        settings: Settings,
-        key: RmsNormKey,
-    ) -> FlexTensor {
-        let tensors = Tensors {
-            x,
-            weight: weight.into_option(),
-            gate: gate.into_option(),
-        };
-        Self::rms_norm_forward(tensors, settings, key).0
+    fn rms_norm(operands: Tensors<Self>) -> FlexTensor {
+        Self::rms_norm_forward(operands).0
     }
 }
 
 impl RmsNormKernel for Flex {
-    fn rms_norm_forward(
-        tensors: Tensors<Self>,
-        settings: Settings,
-        key: RmsNormKey,
-    ) -> (FlexTensor, FlexTensor) {
-        match (tensors.x.dtype(), key.rounding) {
-            (DType::BF16, Rounding::Llama) => forward::<bf16, Twice>(&tensors, settings, key),
-            (DType::F16, Rounding::Llama) => forward::<f16, Twice>(&tensors, settings, key),
+    fn rms_norm_forward(operands: Tensors<Self>) -> (FlexTensor, FlexTensor) {
+        match (operands.kernel_dtype(), operands.key().rounding) {
+            (DType::BF16, Rounding::Llama) => forward::<bf16, Twice>(&operands),
+            (DType::F16, Rounding::Llama) => forward::<f16, Twice>(&operands),
             // Nothing is rounded in f32 and f64: one of the orders does for both.
-            (dtype, _) => {
-                dispatch_dtype!(dtype, T => forward::<T, Once>(&tensors, settings, key))
-            }
+            (dtype, _) => dispatch_dtype!(dtype, T => forward::<T, Once>(&operands)),
         }
     }
 
-    fn rms_norm_backward(
-        dy: FlexTensor,
-        tensors: Tensors<Self>,
-        rstd: FlexTensor,
-        settings: Settings,
-        key: RmsNormKey,
-        weight_gradient: bool,
-    ) -> TensorGradients<Self> {
-        dispatch_dtype!(tensors.x.dtype(), T => {
-            let axis = Axis::<T>::new(&tensors, settings, key);
-            let inputs = BackwardInputs { dy, tensors, rstd, weight_gradient };
-            match key.gating {
-                Gating::None => plain::backward(&inputs, &axis),
-                Gating::AfterNorm => after_norm::backward(&inputs, &axis),
-                Gating::BeforeNorm => before_norm::backward(&inputs, &axis),
+    fn rms_norm_backward(backward: Backward<FlexTensor>) -> Gradients<FlexTensor> {
+        let operands = backward.operands();
+        let (dtype, gating) = (operands.kernel_dtype(), operands.key().gating);
+        let rstd = backward.rstd().to_contiguous();
+        dispatch_dtype!(dtype, T => {
+            let axis = Axis::<T>::new(operands);
+            let inputs = Given { backward: &backward, rstd: contiguous(&rstd) };
+            match (gating, operands.gate()) {
+                (Gating::AfterNorm, Some(gate)) => after_norm::backward(&inputs, gate, &axis),
+                (Gating::BeforeNorm, Some(gate)) => before_norm::backward(&inputs, gate, &axis),
+                _ => plain::backward(&inputs, &axis),
             }
         })
     }
 }
 
-fn forward<T: Element, R: Steps<T>>(
-    tensors: &Tensors<Flex>,
-    settings: Settings,
-    key: RmsNormKey,
-) -> (FlexTensor, FlexTensor) {
-    let axis = Axis::<T>::new(tensors, settings, key);
-    match (key.gating, &tensors.gate) {
-        (Gating::AfterNorm, Some(gate)) => after_norm::forward::<T, R>(&tensors.x, gate, &axis),
-        (Gating::BeforeNorm, Some(gate)) => before_norm::forward::<T, R>(&tensors.x, gate, &axis),
-        _ => plain::forward::<T, R>(&tensors.x, &axis),
+fn forward<T: Element, R: Steps<T>>(operands: &Tensors<Flex>) -> (FlexTensor, FlexTensor) {
+    let (x, axis) = (operands.x(), Axis::<T>::new(operands));
+    match (operands.key().gating, operands.gate()) {
+        (Gating::AfterNorm, Some(gate)) => after_norm::forward::<T, R>(x, gate, &axis),
+        (Gating::BeforeNorm, Some(gate)) => before_norm::forward::<T, R>(x, gate, &axis),
+        _ => plain::forward::<T, R>(x, &axis),
     }
 }
 
@@ -121,22 +95,20 @@ impl<T: Element> Steps<T> for Once {
 }
 
 /// What the backward kernels read.
-struct BackwardInputs {
-    dy: FlexTensor,
-    tensors: Tensors<Flex>,
-    rstd: FlexTensor,
-    weight_gradient: bool,
+struct Given<'a, T: Element> {
+    backward: &'a Backward<FlexTensor>,
+    /// One a row.
+    rstd: &'a [T::Acc],
 }
 
-impl BackwardInputs {
-    fn gate(&self) -> &FlexTensor {
-        let gate = self.tensors.gate.as_ref();
-        gate.expect("the key says that there is a gate")
+impl<T: Element> Given<'_, T> {
+    fn x(&self) -> &FlexTensor {
+        self.backward.operands().x()
     }
 
     /// A part of the weight's gradient to add to; empty if that is not wanted.
-    fn partial<T: Element>(&self, axis: &Axis<T>) -> Vec<T::Acc> {
-        let n = if self.weight_gradient {
+    fn partial(&self, axis: &Axis<T>) -> Vec<T::Acc> {
+        let n = if self.backward.weight_gradient() {
             axis.gain.len()
         } else {
             0
@@ -145,8 +117,8 @@ impl BackwardInputs {
     }
 
     /// The weight's gradient, if it is wanted: the sum of the chunks' parts, in their order.
-    fn total<T: Element>(&self, axis: &Axis<T>, chunks: &[Vec<T::Acc>]) -> Option<FlexTensor> {
-        if !self.weight_gradient {
+    fn total(&self, axis: &Axis<T>, chunks: &[Vec<T::Acc>]) -> Option<FlexTensor> {
+        if !self.backward.weight_gradient() {
             return None;
         }
         let mut sum = vec![T::Acc::ZERO; axis.gain.len()];
@@ -156,11 +128,9 @@ impl BackwardInputs {
             }
         }
         let mut dw = Output::<T>::new(Shape::new([sum.len()]));
-        for (place, value) in dw.places().iter_mut().zip(&sum) {
-            place.write(T::round(*value));
-        }
-        // SAFETY: `sum` has as many elements as the output has places.
-        Some(unsafe { dw.finish() })
+        let rounded = sum.iter().map(|value| T::round(*value));
+        dw.rest().row(sum.len()).write(rounded);
+        Some(dw.finish())
     }
 }
 
@@ -176,16 +146,17 @@ struct Axis<T: Element> {
 }
 
 impl<T: Element> Axis<T> {
-    fn new(tensors: &Tensors<Flex>, settings: Settings, key: RmsNormKey) -> Self {
-        let n = tensors.x.layout().shape().last().copied().unwrap_or(1);
+    fn new(operands: &Tensors<Flex>) -> Self {
+        let (settings, key) = (operands.settings(), operands.key());
+        let n = operands.x().layout().shape().last().copied().unwrap_or(1);
         let width = settings.group_size.unwrap_or(n);
-        let gain = match &tensors.weight {
+        let gain = match operands.weight() {
             None => vec![T::Acc::ONE; width],
             Some(weight) => {
                 let offset = T::Acc::of(key.offset.value());
                 let weight = weight.to_contiguous();
-                let weight = weight.storage::<T>();
-                weight.iter().map(|w| offset + w.load()).collect()
+                let weight = contiguous::<T>(&weight).iter();
+                weight.map(|w| offset + w.load()).collect()
             }
         };
         Self {

@@ -1,12 +1,10 @@
 //! Without a gate.
 
-use super::{Axis, BackwardInputs, Steps};
-use crate::cpu::{Element, Kernel, Output, Rows, run, sum_of, sum_of_squares};
-use crate::ops::rms_norm::autodiff::TensorGradients;
-use burn::backend::Flex;
+use super::{Axis, Given, Steps};
+use crate::cpu::{Element, Kernel, Output, Rows, Unwritten, run, sum_of, sum_of_squares};
+use crate::ops::rms_norm::autodiff::Gradients;
 use burn::backend::flex::FlexTensor;
 use std::marker::PhantomData;
-use std::mem::MaybeUninit;
 use std::ops::Range;
 
 pub(super) fn forward<T: Element, R: Steps<T>>(
@@ -22,10 +20,8 @@ pub(super) fn forward<T: Element, R: Steps<T>>(
         steps: PhantomData,
     };
     let count = kernel.x.count();
-    run(&kernel, count, axis.width, [y.places()], rstd.places());
-    // SAFETY: `Forward` writes one `rstd` and `width` elements of `y` for every row, and `run`
-    // covers every row.
-    unsafe { (y.finish(), rstd.finish()) }
+    run(&kernel, count, axis.width, [&mut y], &mut rstd);
+    (y.finish(), rstd.finish())
 }
 
 struct Forward<'a, T: Element, R> {
@@ -43,29 +39,27 @@ impl<T: Element, R: Steps<T>> Kernel<1> for Forward<'_, T, R> {
     fn rows(
         &self,
         range: Range<usize>,
-        [y]: [&mut [MaybeUninit<T>]; 1],
-        rstd: &mut [MaybeUninit<T::Acc>],
+        [mut y]: [Unwritten<'_, T>; 1],
+        mut rstd: Unwritten<'_, T::Acc>,
     ) {
         let width = self.axis.width;
-        for (i, (row, x)) in range.clone().zip(self.x.range(range)).enumerate() {
+        for (row, x) in range.clone().zip(self.x.range(range)) {
             let r = self.axis.rstd(sum_of_squares(x, T::load));
-            rstd[i].write(r);
-            let gain = &self.axis.gain[self.axis.of_row(row)];
-            let y = &mut y[i * width..(i + 1) * width];
-            for ((y, x), g) in y.iter_mut().zip(x).zip(gain) {
-                y.write(T::round(R::step(x.load() * r) * *g));
-            }
+            rstd.push(r);
+            let scaled = x.iter().zip(&self.axis.gain[self.axis.of_row(row)]);
+            let scaled = scaled.map(|(x, g)| T::round(R::step(x.load() * r) * *g));
+            y.row(width).write(scaled);
         }
     }
 }
 
-pub(super) fn backward<T: Element>(
-    inputs: &BackwardInputs,
-    axis: &Axis<T>,
-) -> TensorGradients<Flex> {
-    let x = &inputs.tensors.x;
+pub(super) fn backward<T: Element>(inputs: &Given<'_, T>, axis: &Axis<T>) -> Gradients<FlexTensor> {
+    let x = inputs.x();
     let mut dx = Output::<T>::new(x.layout().shape().clone());
-    let (dy, x) = (Rows::<T>::readable(&inputs.dy), Rows::<T>::readable(x));
+    let (dy, x) = (
+        Rows::<T>::readable(inputs.backward.dy()),
+        Rows::<T>::readable(x),
+    );
     let kernel = Backward {
         dy: axis.rows(&dy),
         x: axis.rows(&x),
@@ -73,11 +67,9 @@ pub(super) fn backward<T: Element>(
         axis,
     };
     let count = kernel.x.count();
-    let sums = run(&kernel, count, axis.width, [dx.places()], &mut []);
-    TensorGradients {
-        // SAFETY: `Backward` writes `width` elements of `dx` for every row, and `run` covers every
-        // row.
-        x: unsafe { dx.finish() },
+    let sums = run(&kernel, count, axis.width, [&mut dx], &mut Output::none());
+    Gradients {
+        x: dx.finish(),
         weight: inputs.total(axis, &sums),
         gate: None,
     }
@@ -86,7 +78,7 @@ pub(super) fn backward<T: Element>(
 struct Backward<'a, T: Element> {
     dy: Rows<'a, T>,
     x: Rows<'a, T>,
-    inputs: &'a BackwardInputs,
+    inputs: &'a Given<'a, T>,
     axis: &'a Axis<T>,
 }
 
@@ -100,25 +92,25 @@ impl<T: Element> Kernel<1> for Backward<'_, T> {
     fn rows(
         &self,
         range: Range<usize>,
-        [dx]: [&mut [MaybeUninit<T>]; 1],
-        _: &mut [MaybeUninit<()>],
+        [mut dx]: [Unwritten<'_, T>; 1],
+        _: Unwritten<'_, ()>,
     ) -> Vec<T::Acc> {
         let width = self.axis.width;
-        let rstd = self.inputs.rstd.storage::<T::Acc>();
+        let rstd = self.inputs.rstd;
         let mut dw = self.inputs.partial(self.axis);
         let rows = self
             .dy
             .range(range.clone())
             .zip(self.x.range(range.clone()));
-        for (i, (row, (dy, x))) in range.zip(rows).enumerate() {
+        for (row, (dy, x)) in range.zip(rows) {
             let (r, place) = (rstd[row], self.axis.of_row(row));
             let gain = &self.axis.gain[place.clone()];
             let projection = sum_of(dy, x, gain, |dy: T, x: T, g| dy.load() * x.load() * g);
             let along = self.axis.along(projection, r);
-            let dx = &mut dx[i * width..(i + 1) * width];
-            for (((dy, x), g), dx) in dy.iter().zip(x).zip(gain).zip(dx) {
-                dx.write(T::round(r * (dy.load() * *g - x.load() * along)));
-            }
+            let gradients = dy.iter().zip(x).zip(gain);
+            let gradients =
+                gradients.map(|((dy, x), g)| T::round(r * (dy.load() * *g - x.load() * along)));
+            dx.row(width).write(gradients);
             if let Some(dw) = dw.get_mut(place) {
                 for ((dw, dy), x) in dw.iter_mut().zip(dy).zip(x) {
                     *dw += dy.load() * (x.load() * r);

@@ -69,17 +69,12 @@ fn apart<U: Element>(table: &FlexTensor) -> FlexTensor {
     let mut halves = Output::<U>::new(table.layout().shape().clone());
     let rows = Rows::<U>::new(table);
     let width = rows.width();
-    for (row, places) in rows
-        .range(0..rows.count())
-        .zip(halves.places().chunks_exact_mut(width))
-    {
-        let (first, second) = places.split_at_mut(width / 2);
-        for ((pair, first), second) in row.as_chunks::<2>().0.iter().zip(first).zip(second) {
-            first.write(pair[0]);
-            second.write(pair[1]);
-        }
+    let mut places = halves.rest();
+    for row in rows.range(0..rows.count()) {
+        let (first, second) = places.row(width).split_at(width / 2);
+        let pairs = row.as_chunks::<2>().0.iter();
+        first.write_with(second, pairs.map(|[first, second]| (*first, *second)));
     }
-    // SAFETY: the width is even and above zero, as `check` made it, so the pairs of every row cover
-    // both of its halves.
-    unsafe { halves.finish() }
+    drop(places);
+    halves.finish()
 }

@@ -4,8 +4,8 @@
 mod angles;
 mod order;
 
-use super::{RopeBackend, RopeKernel};
-use crate::cpu::{Element, Kernel, Output, Real, Rows, dispatch_dtype, run};
+use super::{RopeBackend, RopeKernel, Tensors};
+use crate::cpu::{Element, Kernel, Output, Real, Rows, Unwritten, dispatch_dtype, run};
 use crate::dispatch::DeviceKind;
 use crate::registry::{CapabilityRange, FloatType, Implementation, Launch};
 use crate::semantics::{HeadLayout, RopeKey, RopeStyle, SemanticsKey};
@@ -14,7 +14,6 @@ use burn::backend::Flex;
 use burn::backend::flex::FlexTensor;
 use order::{Direction, Halves, Neighbours, Places};
 use std::marker::PhantomData;
-use std::mem::MaybeUninit;
 use std::ops::Range;
 
 pub(super) const IMPLEMENTATION: Implementation = Implementation {
@@ -31,34 +30,30 @@ pub(super) const IMPLEMENTATION: Implementation = Implementation {
 };
 
 impl RopeBackend for Flex {
-    fn rope(x: FlexTensor, cos: FlexTensor, sin: FlexTensor, key: RopeKey) -> FlexTensor {
-        Self::rope_forward(x, cos, sin, key)
+    fn rope(operands: Tensors<Self>) -> FlexTensor {
+        Self::rope_forward(operands)
     }
 }
 
 impl RopeKernel for Flex {
-    fn rope_forward(x: FlexTensor, cos: FlexTensor, sin: FlexTensor, key: RopeKey) -> FlexTensor {
-        rotate(&x, cos, sin, Direction::Forward, key)
+    fn rope_forward(operands: Tensors<Self>) -> FlexTensor {
+        rotate(operands, Direction::Forward)
     }
 
-    fn rope_backward(dy: FlexTensor, cos: FlexTensor, sin: FlexTensor, key: RopeKey) -> FlexTensor {
-        rotate(&dy, cos, sin, Direction::Backward, key)
+    fn rope_backward(operands: Tensors<Self>) -> FlexTensor {
+        rotate(operands, Direction::Backward)
     }
 }
 
 /// Rotates `x`, or turns the gradient of the result into that of `x`.
-fn rotate(
-    x: &FlexTensor,
-    cos: FlexTensor,
-    sin: FlexTensor,
-    direction: Direction,
-    key: RopeKey,
-) -> FlexTensor {
-    dispatch_dtype!(x.dtype(), T => {
-        if cos.dtype() == x.dtype() {
-            by_style::<T, T>(x, cos, sin, direction, key)
+fn rotate(operands: Tensors<Flex>, direction: Direction) -> FlexTensor {
+    let (dtype, key) = (operands.kernel_dtype(), operands.key());
+    let [x, cos, sin] = operands.into_tensors();
+    dispatch_dtype!(dtype, T => {
+        if cos.dtype() == dtype {
+            by_style::<T, T>(&x, cos, sin, direction, key)
         } else {
-            by_style::<T, <T as Element>::Acc>(x, cos, sin, direction, key)
+            by_style::<T, <T as Element>::Acc>(&x, cos, sin, direction, key)
         }
     })
 }
@@ -101,10 +96,8 @@ fn in_order<T: Element, U: Element<Acc = T::Acc>, R: Places, W: Places>(
         order: PhantomData,
     };
     let (count, width) = (kernel.x.count(), kernel.x.width());
-    run(&kernel, count, width, [y.places()], &mut []);
-    // SAFETY: `check` made the rotated width even and at most the row's, so pairs and rest cover a
-    // row: `Rotate` writes `width` elements for every row, and `run` covers every row.
-    unsafe { y.finish() }
+    run(&kernel, count, width, [&mut y], &mut Output::none());
+    y.finish()
 }
 
 struct Rotate<'a, T, U, Order> {
@@ -125,33 +118,28 @@ impl<T: Element, U: Element<Acc = T::Acc>, R: Places, W: Places> Kernel<1>
     type Sum = ();
 
     #[inline(always)]
-    fn rows(
-        &self,
-        range: Range<usize>,
-        [y]: [&mut [MaybeUninit<T>]; 1],
-        _: &mut [MaybeUninit<()>],
-    ) {
+    fn rows(&self, range: Range<usize>, [mut y]: [Unwritten<'_, T>; 1], _: Unwritten<'_, ()>) {
         let width = self.x.width();
         let sign = T::Acc::of(self.direction.sign());
         let tables = self
             .cos
             .range(range.clone())
             .zip(self.sin.range(range.clone()));
-        for (i, (x, (cos, sin))) in self.x.range(range).zip(tables).enumerate() {
-            let (y, y_rest) = y[i * width..(i + 1) * width].split_at_mut(2 * self.pairs);
+        for (x, (cos, sin)) in self.x.range(range).zip(tables) {
+            let (y, y_rest) = y.row(width).split_at(2 * self.pairs);
             let (x, x_rest) = x.split_at(2 * self.pairs);
             let (cos1, cos2) = halves(cos, self.pairs);
             let (sin1, sin2) = self.direction.order(halves(sin, self.pairs));
             let angles = cos1.iter().zip(cos2).zip(sin1.iter().zip(sin2));
-            for (([x1, x2], angle), [y1, y2]) in R::pairs(x).zip(angles).zip(W::places(y)) {
+            let rotated = R::pairs(x).zip(angles).map(|([x1, x2], angle)| {
                 let ((c1, c2), (s1, s2)) = angle;
                 let (x1, x2) = (x1.load(), x2.load());
-                y1.write(T::round(x1 * c1.load() - x2 * (sign * s1.load())));
-                y2.write(T::round(x2 * c2.load() + x1 * (sign * s2.load())));
-            }
-            for (y, x) in y_rest.iter_mut().zip(x_rest) {
-                y.write(*x);
-            }
+                let y1 = x1 * c1.load() - x2 * (sign * s1.load());
+                let y2 = x2 * c2.load() + x1 * (sign * s2.load());
+                (T::round(y1), T::round(y2))
+            });
+            W::write(y, rotated);
+            y_rest.copy(x_rest);
         }
     }
 }

@@ -1,11 +1,14 @@
 //! In which order pairs and results lie in a row.
 
-use std::mem::MaybeUninit;
+use crate::cpu::Row;
 
 /// Where the elements of a pair are.
 pub(super) trait Places: Send + Sync {
+    /// The pairs of a row.
     fn pairs<T: Copy>(row: &[T]) -> impl Iterator<Item = [T; 2]>;
-    fn places<T>(row: &mut [MaybeUninit<T>]) -> impl Iterator<Item = [&mut MaybeUninit<T>; 2]>;
+
+    /// Writes a row of pairs.
+    fn write<T: Copy>(row: Row<'_, T>, pairs: impl Iterator<Item = (T, T)>);
 }
 
 /// `i` and `i + w/2`.
@@ -22,9 +25,10 @@ impl Places for Halves {
     }
 
     #[inline(always)]
-    fn places<T>(row: &mut [MaybeUninit<T>]) -> impl Iterator<Item = [&mut MaybeUninit<T>; 2]> {
-        let (first, second) = row.split_at_mut(row.len() / 2);
-        first.iter_mut().zip(second).map(|(a, b)| [a, b])
+    fn write<T: Copy>(row: Row<'_, T>, pairs: impl Iterator<Item = (T, T)>) {
+        let half = row.len() / 2;
+        let (first, second) = row.split_at(half);
+        first.write_with(second, pairs);
     }
 }
 
@@ -35,8 +39,8 @@ impl Places for Neighbours {
     }
 
     #[inline(always)]
-    fn places<T>(row: &mut [MaybeUninit<T>]) -> impl Iterator<Item = [&mut MaybeUninit<T>; 2]> {
-        row.as_chunks_mut().0.iter_mut().map(|[a, b]| [a, b])
+    fn write<T: Copy>(row: Row<'_, T>, pairs: impl Iterator<Item = (T, T)>) {
+        row.write_pairs(pairs);
     }
 }
 

@@ -1,19 +1,17 @@
-use super::super::super::many::Many;
 use super::super::super::product::{Gemm, Rows, each, product};
-use super::super::super::slabs::{self, contiguous};
+use super::super::super::slabs;
 use super::super::Wanted;
 use super::super::autodiff::Gradients;
 use super::rows::{combine, gather};
 use super::sums::Sums;
 use super::unit::{Backward, Unit};
 use super::{View, chunks, spread};
-use crate::cpu::{Element, Output, dispatch_dtype, sum_of, with_function};
+use crate::cpu::{Element, Output, Unwritten, contiguous, dispatch_dtype, sum_of, with_function};
+use burn::backend::Shape;
 use burn::backend::flex::FlexTensor;
-use burn::backend::{Flex, Shape};
 use burn::tensor::DType;
 use std::any::TypeId;
 use std::marker::PhantomData;
-use std::mem::MaybeUninit;
 use std::ops::Range;
 
 /// Rows of an expert whose gradients are computed together: those of its weights are written once
@@ -34,38 +32,51 @@ fn most<T: Element>(view: &View<'_, T>) -> usize {
     sums.checked_div(row).unwrap_or(0).clamp(FEW, CHUNK)
 }
 
+/// What backward is given besides the view and what forward kept.
+pub(super) struct Given<'a> {
+    pub(super) weights: &'a [Vec<FlexTensor>],
+    pub(super) dy: &'a FlexTensor,
+    /// Of the routing weights.
+    pub(super) routing: DType,
+    pub(super) wanted: &'a Wanted,
+}
+
 /// The gradients that are wanted.
 pub(super) fn backward<T: Element>(
     view: &View<'_, T>,
-    weights: &Many<Flex>,
-    dy: &FlexTensor,
+    given: &Given<'_>,
     mut kept: FlexTensor,
-    routing: DType,
-    wanted: &Wanted,
-) -> Gradients<Flex>
+) -> Gradients<FlexTensor>
 where
     T::Acc: Gemm,
 {
-    let dy = dy.to_contiguous();
-    kept = kept.to_contiguous();
+    let wanted = given.wanted;
     let rows = view.groups.slots().len();
-    let dx_len = if wanted.x { rows * view.hidden } else { 0 };
-    let mut dx: Vec<T::Acc> = Vec::with_capacity(dx_len);
+    assert!(
+        kept.layout().shape()[0] == rows,
+        "experts: forward kept {} rows, but {rows} tokens are routed",
+        kept.layout().shape()[0]
+    );
+    let dy = given.dy.to_contiguous();
+    kept = kept.to_contiguous();
+    let mut dx = wanted
+        .x
+        .then(|| Output::<T::Acc>::new(Shape::new([rows, view.hidden])));
     let mut d_routing = vec![<T::Acc as Gemm>::ZERO; rows];
-    let mut gradients: Vec<_> = weights
-        .0
+    let mut gradients: Vec<_> = given
+        .weights
         .iter()
         .zip(&wanted.weights)
         .map(|(tensors, wanted)| slabs::Gradients::<T>::new(tensors, wanted))
         .collect();
     {
-        let mut left = &mut dx.spare_capacity_mut()[..dx_len];
+        let mut left = dx.as_mut().map(Output::rest);
         let mut left_routing = &mut d_routing[..];
         let mut tasks = Vec::new();
         for (expert, sums) in Sums::of(view, &mut gradients).into_iter().enumerate() {
             let rows = view.groups.of(expert).len();
-            let (dx, rest) = left.split_at_mut(if wanted.x { rows * view.hidden } else { 0 });
-            left = rest;
+            let left = left.as_mut();
+            let dx = left.map(|left| left.part(rows * view.hidden));
             let (d_routing, rest) = left_routing.split_at_mut(rows);
             left_routing = rest;
             tasks.push(Task {
@@ -80,22 +91,19 @@ where
     }
     // Not to be held beside the gradient of the tokens.
     drop(kept);
-    // SAFETY: the tasks cover all rows, and each writes all of its part, if `dx` is wanted.
-    unsafe { dx.set_len(dx_len) };
-    let x = wanted.x.then(|| {
-        let tokens = view.tokens();
+    let x = dx.map(|dx| {
+        let (dx, tokens) = (dx.into_values(), view.tokens);
         combine::<T>(&dx, view.hidden, view.groups, view.choices, tokens, None)
     });
     let routing = wanted
         .routing
-        .then(|| dispatch_dtype!(routing, R => by_slot::<R, T>(view, &d_routing)));
+        .then(|| dispatch_dtype!(given.routing, R => by_slot::<R, T>(view, &d_routing)));
     Gradients {
         x,
         routing,
         weights: gradients
             .into_iter()
-            // SAFETY: there is a task for each expert, and it writes all of its slabs.
-            .map(|gradients| unsafe { gradients.finish() })
+            .map(slabs::Gradients::finish)
             .collect(),
     }
 }
@@ -103,22 +111,20 @@ where
 /// The gradients of routing weights in the order of their slots; zero where no expert took one.
 fn by_slot<R: Element, T: Element>(view: &View<'_, T>, d_routing: &[T::Acc]) -> FlexTensor {
     use burn::tensor::ElementConversion;
-    let mut out = Output::<R>::new(Shape::new([view.tokens(), view.choices]));
-    for (place, row) in out.places().iter_mut().zip(view.groups.rows()) {
-        let value = d_routing
-            .get(*row as usize)
-            .map_or(0.0, |value| value.elem::<f64>());
-        place.write(R::round(value.elem()));
-    }
-    // SAFETY: there is a row number, perhaps that of none, for every slot.
-    unsafe { out.finish() }
+    let mut out = Output::<R>::new(Shape::new([view.tokens, view.choices]));
+    let slots = view.groups.rows().iter().map(|row| {
+        let value = d_routing.get(*row as usize);
+        R::round(value.map_or(0.0, |value| value.elem::<f64>()).elem())
+    });
+    out.rest().row(view.groups.rows().len()).write(slots);
+    out.finish()
 }
 
 /// One expert.
 struct Task<'a, T: Element> {
     expert: usize,
-    /// For its rows, or empty if it is not wanted.
-    dx: &'a mut [MaybeUninit<T::Acc>],
+    /// For its rows, if it is wanted.
+    dx: Option<Unwritten<'a, T::Acc>>,
     d_routing: &'a mut [T::Acc],
     sums: Sums<'a, T>,
 }
@@ -134,10 +140,8 @@ where
         let key = view.settings.key;
         for rows in chunks(all, most(view)) {
             let here = rows.start - first..rows.end - first;
-            let dx = match self.dx {
-                [] => None,
-                ref mut dx => Some(&mut dx[here.start * view.hidden..here.end * view.hidden]),
-            };
+            let dx = self.dx.as_mut();
+            let dx = dx.map(|dx| dx.part(here.len() * view.hidden));
             let d_routing = &mut self.d_routing[here];
             // Everything goes as soon as nothing needs it, and the tokens come when something does.
             let chunk = Chunk::new(view, self.expert, rows.clone(), dy, kept, d_routing, spread);
@@ -243,17 +247,8 @@ impl<A: Gemm> Chunk<A> {
     }
 
     /// The gradient of the rows; writes all of `dx`.
-    fn dx<T: Element<Acc = A>>(
-        &self,
-        view: &View<'_, T>,
-        expert: usize,
-        dx: &mut [MaybeUninit<A>],
-    ) {
-        for place in dx.iter_mut() {
-            place.write(Gemm::ZERO);
-        }
-        // SAFETY: the loop above wrote every place.
-        let dx = unsafe { dx.assume_init_mut() };
+    fn dx<T: Element<Acc = A>>(&self, view: &View<'_, T>, expert: usize, dx: Unwritten<'_, A>) {
+        let dx = dx.filled(Gemm::ZERO);
         let (gate, up) = (view.gate[expert].transposed(), view.up[expert].transposed());
         let d_gate = Rows::new(&self.d_gate, self.rows, self.width);
         let d_up = Rows::new(&self.d_up, self.rows, self.width);

@@ -2,11 +2,10 @@ use super::super::super::product::{Gemm, Rows, each, product};
 use super::rows::{add_bias, combine, gather};
 use super::unit::{Forward, Unit};
 use super::{View, chunks, spread};
-use crate::cpu::{Element, Output, with_function};
+use crate::cpu::{Element, Output, Unwritten, with_function};
 use burn::backend::Shape;
 use burn::backend::flex::FlexTensor;
 use std::marker::PhantomData;
-use std::mem::MaybeUninit;
 use std::ops::Range;
 
 /// Rows that go through an expert together: enough that its weights are read seldom, few enough
@@ -22,34 +21,26 @@ where
     T::Acc: Gemm,
 {
     let rows = view.groups.slots().len();
-    let mut results: Vec<T::Acc> = Vec::with_capacity(rows * view.hidden);
+    let mut results = Output::<T::Acc>::new(Shape::new([rows, view.hidden]));
     let mut kept = keep.then(|| Output::<T>::new(Shape::new([rows, 2 * view.width])));
-    let mut left = &mut results.spare_capacity_mut()[..rows * view.hidden];
-    let mut left_kept = kept.as_mut().map(Output::places);
+    let mut left = results.rest();
+    let mut left_kept = kept.as_mut().map(Output::rest);
     let mut tasks = Vec::new();
     for expert in 0..view.groups.experts() {
         for rows in chunks(view.groups.of(expert), CHUNK) {
-            let (out, rest) = left.split_at_mut(rows.len() * view.hidden);
-            left = rest;
-            let kept = left_kept.take().map(|places| {
-                let (part, rest) = places.split_at_mut(rows.len() * 2 * view.width);
-                left_kept = Some(rest);
-                part
-            });
+            let kept = left_kept.as_mut();
             tasks.push(Task {
                 expert,
+                out: left.part(rows.len() * view.hidden),
+                kept: kept.map(|left| left.part(rows.len() * 2 * view.width)),
                 rows,
-                out,
-                kept,
             });
         }
     }
     each(tasks, |task| task.run(view));
-    // SAFETY: the tasks cover all rows, and each writes all of its part of `results`.
-    unsafe { results.set_len(rows * view.hidden) };
-    // SAFETY: as for `results`.
-    let kept = kept.map(|kept| unsafe { kept.finish() });
-    let tokens = view.tokens();
+    drop((left, left_kept));
+    let (results, kept) = (results.into_values(), kept.map(Output::finish));
+    let tokens = view.tokens;
     let y = combine::<T>(
         &results,
         view.hidden,
@@ -65,8 +56,8 @@ where
 struct Task<'a, T: Element> {
     expert: usize,
     rows: Range<usize>,
-    out: &'a mut [MaybeUninit<T::Acc>],
-    kept: Option<&'a mut [MaybeUninit<T>]>,
+    out: Unwritten<'a, T::Acc>,
+    kept: Option<Unwritten<'a, T>>,
 }
 
 impl<T: Element> Task<'_, T>
@@ -97,11 +88,7 @@ where
                 kept: self.kept,
             });
         });
-        for place in self.out.iter_mut() {
-            place.write(Gemm::ZERO);
-        }
-        // SAFETY: the loop above wrote every place.
-        let out = unsafe { self.out.assume_init_mut() };
+        let out = self.out.filled(Gemm::ZERO);
         let unit = Rows::new(&gate, rows, view.width);
         product(&unit, view.down[self.expert], out, false, spread);
         if let Some(biases) = &view.biases {

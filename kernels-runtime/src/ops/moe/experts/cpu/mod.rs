@@ -12,13 +12,12 @@ mod sums;
 mod unit;
 
 use super::super::integers;
-use super::super::many::Many;
 use super::super::product::Matrix;
-use super::super::slabs::{Readable, contiguous};
+use super::super::slabs::Readable;
 use super::super::sort::Groups;
-use super::autodiff::{ExpertsBackend, ExpertsKernel, Gradients};
-use super::{Settings, Wanted};
-use crate::cpu::{Element, dispatch_dtype};
+use super::operands::{BIASES, DOWN, GATE, UP};
+use super::{Backward, ExpertsBackend, ExpertsKernel, Gradients, Settings, Tensors};
+use crate::cpu::{Element, contiguous, dispatch_dtype};
 use crate::dispatch::DeviceKind;
 use crate::registry::{CapabilityRange, FloatType, Implementation, Launch};
 use crate::semantics::{MoeKey, Projections, SemanticsKey};
@@ -40,52 +39,35 @@ pub(super) const IMPLEMENTATION: Implementation = Implementation {
 };
 
 impl ExpertsBackend for Flex {
-    fn experts(
-        x: FlexTensor,
-        indices: FlexTensor,
-        routing: FlexTensor,
-        weights: Many<Self>,
-        settings: Settings,
-    ) -> FlexTensor {
-        Self::experts_forward(x, indices, routing, weights, settings, false).0
+    fn experts(operands: Tensors<Self>) -> FlexTensor {
+        Self::experts_forward(operands, false).0
     }
 }
 
 impl ExpertsKernel for Flex {
-    fn experts_forward(
-        x: FlexTensor,
-        indices: FlexTensor,
-        routing: FlexTensor,
-        weights: Many<Self>,
-        settings: Settings,
-        keep: bool,
-    ) -> (FlexTensor, Option<FlexTensor>) {
-        dispatch_dtype!(x.dtype(), T => {
-            let operands = Operands::<T>::new(&x, &indices, &routing, &weights, settings);
-            forward::forward(&operands.view(), keep)
+    fn experts_forward(operands: Tensors<Self>, keep: bool) -> (FlexTensor, Option<FlexTensor>) {
+        dispatch_dtype!(operands.kernel_dtype(), T => {
+            forward::forward(&Readables::<T>::new(&operands).view(), keep)
         })
     }
 
-    fn experts_backward(
-        dy: FlexTensor,
-        x: FlexTensor,
-        indices: FlexTensor,
-        routing: FlexTensor,
-        weights: Many<Self>,
-        kept: FlexTensor,
-        settings: Settings,
-        wanted: Wanted,
-    ) -> Gradients<Self> {
-        dispatch_dtype!(x.dtype(), T => {
-            let operands = Operands::<T>::new(&x, &indices, &routing, &weights, settings);
-            let dtype = routing.dtype();
-            backward::backward(&operands.view(), &weights, &dy, kept, dtype, &wanted)
+    fn experts_backward(backward: Backward<FlexTensor, FlexTensor>) -> Gradients<FlexTensor> {
+        let (operands, dy, kept, wanted) = backward.into_parts();
+        dispatch_dtype!(operands.kernel_dtype(), T => {
+            let readables = Readables::<T>::new(&operands);
+            let given = backward::Given {
+                weights: operands.weights(),
+                dy: &dy,
+                routing: operands.routing().dtype(),
+                wanted: &wanted,
+            };
+            backward::backward(&readables.view(), &given, kept)
         })
     }
 }
 
 /// The operands of a call as they can be read.
-struct Operands<'a, T: Element> {
+struct Readables<'a, T: Element> {
     x: FlexTensor,
     routing: Vec<T::Acc>,
     choices: usize,
@@ -94,18 +76,15 @@ struct Operands<'a, T: Element> {
     settings: Settings,
 }
 
-impl<'a, T: Element> Operands<'a, T> {
-    fn new(
-        x: &FlexTensor,
-        indices: &FlexTensor,
-        routing: &FlexTensor,
-        weights: &'a Many<Flex>,
-        settings: Settings,
-    ) -> Self {
-        let weights: Vec<_> = weights.0.iter().map(|group| Readable::new(group)).collect();
+impl<'a, T: Element> Readables<'a, T> {
+    fn new(operands: &'a Tensors<Flex>) -> Self {
+        let (indices, routing) = (operands.indices(), operands.routing());
+        let settings = operands.settings();
+        let weights = operands.weights().iter();
+        let weights: Vec<_> = weights.map(|group| Readable::new(group)).collect();
         let experts = weights[DOWN].matrices::<T>(settings.key.layout).len();
         Self {
-            x: x.to_contiguous(),
+            x: operands.x().to_contiguous(),
             routing: dispatch_dtype!(routing.dtype(), R => numbers::<R, T>(routing)),
             choices: indices.layout().shape()[1],
             groups: integers::sort(indices, experts),
@@ -121,7 +100,7 @@ impl<'a, T: Element> Operands<'a, T> {
             ..
         } = self.settings.key;
         let down = self.weights[DOWN].matrices(layout);
-        let hidden = self.x.layout().shape()[1];
+        let [tokens, hidden] = [0, 1].map(|axis| self.x.layout().shape()[axis]);
         let width = down.first().map_or(0, |down: &Matrix<'_, T>| down.inputs);
         let [first, second] = [0, 1].map(|part| part_of(projections, part, width));
         let gate = self.weights[GATE].matrices(layout);
@@ -138,18 +117,13 @@ impl<'a, T: Element> Operands<'a, T> {
             up: part_of_each(up, second, width),
             down,
             biases: Biases::new::<T>(&self.weights, projections, width),
+            tokens,
             hidden,
             width,
             settings: self.settings,
         }
     }
 }
-
-/// The groups of [`Many`]; biases come after the weights in the same order.
-const GATE: usize = 0;
-const UP: usize = 1;
-const DOWN: usize = 2;
-const BIASES: usize = 3;
 
 /// The elements of a tensor of another type, such as f32 beside bf16.
 fn numbers<R: Element, T: Element>(tensor: &FlexTensor) -> Vec<T::Acc> {
@@ -200,18 +174,12 @@ struct View<'a, T: Element> {
     up: Vec<Matrix<'a, T>>,
     down: Vec<Matrix<'a, T>>,
     biases: Option<Biases<T::Acc>>,
+    tokens: usize,
     /// H.
     hidden: usize,
     /// I.
     width: usize,
     settings: Settings,
-}
-
-impl<T: Element> View<'_, T> {
-    /// How many tokens there are.
-    fn tokens(&self) -> usize {
-        self.routing.len().checked_div(self.choices).unwrap_or(0)
-    }
 }
 
 /// The biases of each expert.

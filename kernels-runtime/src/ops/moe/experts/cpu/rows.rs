@@ -2,11 +2,11 @@
 
 use super::super::super::product::Gemm;
 use super::super::super::sort::Groups;
-use crate::cpu::{Element, Output};
+use crate::cpu::{Element, Output, Unwritten};
 use burn::backend::Shape;
 use burn::backend::flex::FlexTensor;
 use rayon::prelude::*;
-use std::mem::MaybeUninit;
+use std::ops::Range;
 
 /// The tokens of `slots`, one a row, in the accumulation type.
 pub(super) fn gather<T: Element>(
@@ -64,28 +64,27 @@ where
     T::Acc: Gemm,
 {
     let mut out = Output::<T>::new(Shape::new([tokens, hidden]));
-    let places = out.places();
+    let mut left = out.rest();
+    let part = |first: usize| {
+        let tokens = first..(first + TOKENS).min(tokens);
+        let out = left.part(tokens.len() * hidden);
+        (tokens, out)
+    };
+    let parts: Vec<_> = (0..tokens).step_by(TOKENS).map(part).collect();
     let arch = pulp::Arch::new();
-    if hidden > 0 {
-        let work = |(chunk, places): (usize, &mut [MaybeUninit<T>])| {
-            let combine = Combine {
-                rows,
-                hidden,
-                groups,
-                choices,
-                first: chunk * TOKENS,
-                weights,
-                places,
-            };
-            arch.dispatch(combine);
-        };
-        places
-            .par_chunks_mut(TOKENS * hidden)
-            .enumerate()
-            .for_each(work);
-    }
-    // SAFETY: the chunks are all places, and `Combine` writes every place of its chunk.
-    unsafe { out.finish() }
+    parts.into_par_iter().for_each(|(tokens, out)| {
+        arch.dispatch(Combine {
+            rows,
+            hidden,
+            groups,
+            choices,
+            tokens,
+            weights,
+            out,
+        });
+    });
+    drop(left);
+    out.finish()
 }
 
 struct Combine<'a, T: Element> {
@@ -93,9 +92,9 @@ struct Combine<'a, T: Element> {
     hidden: usize,
     groups: &'a Groups,
     choices: usize,
-    first: usize,
+    tokens: Range<usize>,
     weights: Option<&'a [T::Acc]>,
-    places: &'a mut [MaybeUninit<T>],
+    out: Unwritten<'a, T>,
 }
 
 impl<T: Element> pulp::WithSimd for Combine<'_, T>
@@ -105,11 +104,11 @@ where
     type Output = ();
 
     #[inline(always)]
-    fn with_simd<S: pulp::Simd>(self, _: S) {
+    fn with_simd<S: pulp::Simd>(mut self, _: S) {
         let mut sum = vec![<T::Acc as Gemm>::ZERO; self.hidden];
-        for (token, places) in self.places.chunks_exact_mut(self.hidden).enumerate() {
+        for token in self.tokens {
             sum.fill(Gemm::ZERO);
-            let slots = (self.first + token) * self.choices;
+            let slots = token * self.choices;
             for slot in slots..slots + self.choices {
                 let row = self.groups.rows()[slot];
                 if row == Groups::SKIPPED {
@@ -131,9 +130,8 @@ where
                     }
                 }
             }
-            for (place, sum) in places.iter_mut().zip(&sum) {
-                place.write(T::round(*sum));
-            }
+            let rounded = sum.iter().map(|sum| T::round(*sum));
+            self.out.row(self.hidden).write(rounded);
         }
     }
 }

@@ -1,12 +1,11 @@
 //! The gradients of one expert's weights and biases, summed over its rows.
 
-use super::super::super::product::{Destination, Factors, Gemm, outer, outer_rounded};
-use super::super::super::slabs::{Gradients, Sum};
+use super::super::super::product::{Factors, Gemm};
+use super::super::super::slabs::{self, Gradients, Sum};
 use super::backward::Chunk;
 use super::{BIASES, DOWN, GATE, Part, UP, View, part_of};
 use crate::cpu::Element;
 use crate::semantics::{ExpertLayout, MoeKey, Projections};
-use std::mem::MaybeUninit;
 
 /// The sums of one expert; none where no gradient is wanted.
 pub(super) struct Sums<'a, T: Element> {
@@ -107,9 +106,7 @@ where
             self.down_bias,
         ];
         for sum in sums.into_iter().flatten() {
-            // SAFETY: `weights` and `biases`, which alone ask for the places, write all: their
-            // parts together are a whole weight or bias.
-            unsafe { sum.finish() };
+            sum.finish();
         }
     }
 }
@@ -136,54 +133,38 @@ type Rows<'a, A> = (&'a [A], usize);
 
 /// Adds the gradient of a weight whose features are in one part or two: `inputsᵀ · outputs`, or
 /// its transpose, as the weight is laid out.
-fn weights<T: Element>(
+fn weights<'a, T: Element>(
     sum: &mut Sum<'_, T>,
     key: MoeKey,
-    inputs: Rows<'_, T::Acc>,
-    outputs: &[Rows<'_, T::Acc>],
+    inputs: Rows<'a, T::Acc>,
+    outputs: &[Rows<'a, T::Acc>],
     chunk: &Chunk<T::Acc>,
 ) where
     T::Acc: Gemm,
 {
     let features: usize = outputs.iter().map(|(_, width)| width).sum();
-    let add = sum.started();
-    for (part, output) in outputs.iter().enumerate() {
+    let part = |(part, output): (usize, Rows<'a, T::Acc>)| {
         let Part { start, step } = place(key, outputs.len(), part, output.1);
         let (left, right, [first, line_stride, stride]) = match key.layout {
             ExpertLayout::Linear => {
                 let strides = [start * inputs.1, step * inputs.1, 1];
-                (*output, inputs, strides)
+                (output, inputs, strides)
             }
-            ExpertLayout::Matmul => {
-                let first = start.min(features * inputs.1);
-                (inputs, *output, [first, features, step])
-            }
+            ExpertLayout::Matmul => (inputs, output, [start, features, step]),
         };
-        let factors = Factors {
-            count: chunk.rows,
-            left,
-            right,
-        };
-        if chunk.only
-            && let Some(places) = sum.rounded()
-        {
-            let destination = Destination {
-                data: &mut places[first..],
-                line_stride,
-                stride,
-            };
-            outer_rounded::<T>(&factors, destination, chunk.spread);
-            continue;
-        }
-        let destination = Destination {
-            data: &mut sum.places()[first..],
+        slabs::Part {
+            factors: Factors {
+                count: chunk.rows,
+                left,
+                right,
+            },
+            first,
             line_stride,
             stride,
-        };
-        // SAFETY: `add` says that the places have been asked for before this chunk, and then all
-        // parts were written.
-        unsafe { outer::<T>(&factors, destination, add, chunk.spread) };
-    }
+        }
+    };
+    let parts: Vec<_> = outputs.iter().copied().enumerate().map(part).collect();
+    sum.add(&parts, chunk.only, chunk.spread);
 }
 
 /// Adds the gradient of a bias whose features are in one part or two: sums of columns.
@@ -191,20 +172,14 @@ fn biases<T: Element>(sum: &mut Sum<'_, T>, key: MoeKey, outputs: &[Rows<'_, T::
 where
     T::Acc: Gemm,
 {
-    let (add, places) = (sum.started(), sum.places());
-    for (part, (rows, width)) in outputs.iter().enumerate() {
-        let Part { start, step } = place(key, outputs.len(), part, *width);
-        for feature in 0..*width {
-            let place: &mut MaybeUninit<T::Acc> = &mut places[start + feature * step];
-            let column = rows.iter().skip(feature).step_by(*width);
-            let mut total = if add {
-                // SAFETY: written when the places were asked for before.
-                unsafe { place.assume_init_read() }
-            } else {
-                Gemm::ZERO
-            };
-            column.for_each(|value| total += *value);
-            place.write(total);
+    sum.update(|totals| {
+        for (part, (rows, width)) in outputs.iter().enumerate() {
+            let Part { start, step } = place(key, outputs.len(), part, *width);
+            for feature in 0..*width {
+                let total = &mut totals[start + feature * step];
+                let column = rows.iter().skip(feature).step_by(*width);
+                column.for_each(|value| *total += *value);
+            }
         }
-    }
+    });
 }

@@ -2,9 +2,8 @@
 
 use super::super::super::product::Gemm;
 use super::super::Settings;
-use crate::cpu::{Element, Function, Real, sum_of};
+use crate::cpu::{Element, Function, Real, Unwritten, sum_of};
 use std::marker::PhantomData;
-use std::mem::MaybeUninit;
 
 /// What the unit computes besides its activation.
 #[derive(Clone, Copy)]
@@ -43,7 +42,7 @@ pub(super) struct Forward<'a, T: Element, F> {
     pub(super) width: usize,
     pub(super) gate: &'a mut [T::Acc],
     pub(super) up: &'a [T::Acc],
-    pub(super) kept: Option<&'a mut [MaybeUninit<T>]>,
+    pub(super) kept: Option<Unwritten<'a, T>>,
 }
 
 impl<T: Element, F: Function> pulp::WithSimd for Forward<'_, T, F>
@@ -58,14 +57,12 @@ where
         if width == 0 {
             return;
         }
-        if let Some(kept) = self.kept {
-            let rows = self
-                .gate
-                .chunks_exact(width)
-                .zip(self.up.chunks_exact(width));
-            for (kept, (gate, up)) in kept.chunks_exact_mut(2 * width).zip(rows) {
-                for (place, value) in kept.iter_mut().zip(gate.iter().chain(up)) {
-                    place.write(T::round(*value));
+        if let Some(mut kept) = self.kept {
+            let gates = self.gate.chunks_exact(width);
+            for (gate, up) in gates.zip(self.up.chunks_exact(width)) {
+                for values in [gate, up] {
+                    let rounded = values.iter().map(|value| T::round(*value));
+                    kept.row(width).write(rounded);
                 }
             }
         }

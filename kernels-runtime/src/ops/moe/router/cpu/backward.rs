@@ -1,37 +1,41 @@
 use super::super::Routing;
 use super::scores::{divisor, dot, score, softmax};
-use crate::cpu::{Element, Kernel, Output, Real, Rows, run};
+use crate::cpu::{Element, Kernel, Output, Real, Rows, Unwritten, run};
 use crate::ops::moe::integers;
+use crate::ops::moe::router;
 use crate::semantics::{RouterKey, Scoring};
 use burn::backend::Shape;
 use burn::backend::flex::FlexTensor;
-use std::mem::MaybeUninit;
 use std::ops::Range;
 
-pub(super) fn backward<T, W>(
-    dw: &FlexTensor,
-    logits: &FlexTensor,
-    indices: &FlexTensor,
-    routing: &Routing,
-) -> FlexTensor
+pub(super) fn backward<T, W>(given: &router::Backward<FlexTensor, FlexTensor>) -> FlexTensor
 where
     T: Element,
     W: Element<Acc = T::Acc>,
 {
-    let (dw, logits) = (Rows::<W>::readable(dw), Rows::<T>::readable(logits));
-    let indices = integers::read(indices);
+    let routing = given.routing();
+    let dw = Rows::<W>::readable(given.dw());
+    let logits = Rows::<T>::readable(given.logits());
+    let indices = integers::read(given.indices());
+    let experts = routing.num_experts();
+    if let Some(index) = indices.iter().find(|index| !is_expert(**index, experts)) {
+        panic!("router: {index} is the index of no expert; there are {experts}");
+    }
     let kernel = Backward::<T, W> {
         dw: Rows::new(&dw),
         logits: Rows::new(&logits),
         indices: &indices,
         routing,
     };
-    let (tokens, experts) = (kernel.logits.count(), routing.num_experts());
+    let tokens = kernel.logits.count();
     let mut d_logits = Output::<T>::new(Shape::new([tokens, experts]));
-    run(&kernel, tokens, experts, [d_logits.places()], &mut []);
-    // SAFETY: `Backward` writes one element an expert for every token, and `run` covers every
-    // token.
-    unsafe { d_logits.finish() }
+    let outputs = [&mut d_logits];
+    run(&kernel, tokens, experts, outputs, &mut Output::none());
+    d_logits.finish()
+}
+
+fn is_expert(index: i64, experts: usize) -> bool {
+    usize::try_from(index).is_ok_and(|index| index < experts)
 }
 
 struct Backward<'a, T, W> {
@@ -65,8 +69,8 @@ where
     fn rows(
         &self,
         range: Range<usize>,
-        [d_logits]: [&mut [MaybeUninit<T>]; 1],
-        _: &mut [MaybeUninit<()>],
+        [mut d_logits]: [Unwritten<'_, T>; 1],
+        _: Unwritten<'_, ()>,
     ) {
         let (experts, k) = (self.routing.num_experts(), self.routing.top_k());
         let (key, scale) = (self.routing.key(), T::Acc::of(self.routing.scale()));
@@ -82,17 +86,15 @@ where
             .range(range.clone())
             .zip(self.logits.range(range.clone()))
             .zip(self.indices[range.start * k..range.end * k].chunks_exact(k));
-        for (i, ((dw, logits), indices)) in tokens.enumerate() {
+        for ((dw, logits), indices) in tokens {
             row.score(logits, indices, key);
             for (d, g) in row.d_chosen.iter_mut().zip(dw) {
                 *d = g.load() * scale;
             }
             row.undo_renormalisation(key);
             row.undo_scoring(indices, key);
-            let places = &mut d_logits[i * experts..(i + 1) * experts];
-            for (place, d) in places.iter_mut().zip(&row.d_logits) {
-                place.write(T::round(*d));
-            }
+            let rounded = row.d_logits.iter().map(|d| T::round(*d));
+            d_logits.row(experts).write(rounded);
         }
     }
 }

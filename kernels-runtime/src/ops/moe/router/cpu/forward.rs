@@ -1,30 +1,25 @@
-use super::super::Routing;
+use super::super::{Operands, Routing};
 use super::choose::Chooser;
 use super::scores::{divisor, score, softmax};
-use crate::cpu::{Element, Kernel, Real, Rows, run};
+use crate::cpu::{Element, Kernel, Output, Real, Rows, Unwritten, contiguous, run};
 use crate::ops::moe::integers;
-use crate::semantics::{Correction, Scoring};
+use crate::semantics::Scoring;
 use burn::backend::flex::FlexTensor;
-use burn::tensor::{IntDType, TensorData};
-use std::mem::MaybeUninit;
+use burn::tensor::TensorData;
 use std::ops::Range;
 
-pub(super) fn forward<T, W>(
-    logits: &FlexTensor,
-    bias: &FlexTensor,
-    routing: &Routing,
-    ints: IntDType,
-) -> (FlexTensor, FlexTensor)
+pub(super) fn forward<T, W>(operands: &Operands<FlexTensor>) -> (FlexTensor, FlexTensor)
 where
     T: Element,
     W: Element<Acc = T::Acc>,
 {
+    let (routing, ints) = (operands.routing(), operands.ints());
     // No correction adds nothing.
-    let bias = match routing.key().correction {
-        Correction::None => vec![T::Acc::ZERO; routing.num_experts()],
-        Correction::Bias => bias.to_contiguous().storage().to_vec(),
+    let bias = match operands.bias() {
+        None => vec![T::Acc::ZERO; routing.num_experts()],
+        Some(bias) => contiguous(&bias.to_contiguous()).to_vec(),
     };
-    let readable = Rows::<T>::readable(logits);
+    let readable = Rows::<T>::readable(operands.logits());
     let kernel = Forward {
         logits: Rows::<T>::new(&readable),
         bias: &bias,
@@ -33,7 +28,8 @@ where
     let (tokens, k) = (kernel.logits.count(), routing.top_k());
     let mut weights = Vec::with_capacity(tokens * k);
     let mut indices = Vec::with_capacity(tokens * k);
-    for chunk in run(&kernel, tokens, routing.num_experts(), [], &mut []) {
+    let none = &mut Output::none();
+    for chunk in run(&kernel, tokens, routing.num_experts(), [], none) {
         weights.extend(chunk.weights.into_iter().map(W::round));
         indices.extend(chunk.indices);
     }
@@ -64,8 +60,8 @@ impl<T: Element> Kernel<0> for Forward<'_, T> {
     fn rows(
         &self,
         range: Range<usize>,
-        _: [&mut [MaybeUninit<()>]; 0],
-        _: &mut [MaybeUninit<()>],
+        _: [Unwritten<'_, ()>; 0],
+        _: Unwritten<'_, ()>,
     ) -> Choices<T::Acc> {
         let routing = self.routing;
         let (key, k) = (routing.key(), routing.top_k());

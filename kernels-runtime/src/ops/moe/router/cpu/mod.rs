@@ -6,7 +6,7 @@ mod forward;
 mod largest;
 mod scores;
 
-use super::{RouterBackend, RouterKernel, Routing};
+use super::{Backward, RouterBackend, RouterKernel, Tensors};
 use crate::cpu::{Element, dispatch_dtype};
 use crate::dispatch::DeviceKind;
 use crate::registry::{CapabilityRange, FloatType, Implementation, Launch};
@@ -14,7 +14,6 @@ use crate::semantics::{RouterWeights, SemanticsKey};
 use backward::backward;
 use burn::backend::Flex;
 use burn::backend::flex::FlexTensor;
-use burn::tensor::IntDType;
 use forward::forward;
 
 pub(crate) const IMPLEMENTATION: Implementation = Implementation {
@@ -33,7 +32,7 @@ pub(crate) const IMPLEMENTATION: Implementation = Implementation {
 /// Runs `$body` with `$T` bound to the type of the logits and `$W` to that of the weights.
 macro_rules! dispatch_dtypes {
     ($logits:expr, $routing:expr, ($T:ident, $W:ident) => $body:expr) => {
-        dispatch_dtype!($logits.dtype(), $T => match $routing.key().weights {
+        dispatch_dtype!($logits, $T => match $routing.key().weights {
             RouterWeights::Logits => {
                 type $W = $T;
                 $body
@@ -47,27 +46,16 @@ macro_rules! dispatch_dtypes {
 }
 
 impl RouterBackend for Flex {
-    fn route(
-        logits: FlexTensor,
-        bias: FlexTensor,
-        routing: Routing,
-        ints: IntDType,
-    ) -> (FlexTensor, FlexTensor) {
-        dispatch_dtypes!(logits, routing, (T, W) => {
-            forward::<T, W>(&logits, &bias, &routing, ints)
-        })
+    fn route(operands: Tensors<Self>) -> (FlexTensor, FlexTensor) {
+        let dtype = operands.kernel_dtype();
+        dispatch_dtypes!(dtype, operands.routing(), (T, W) => forward::<T, W>(&operands))
     }
 }
 
 impl RouterKernel for Flex {
-    fn route_backward(
-        dw: FlexTensor,
-        logits: FlexTensor,
-        indices: FlexTensor,
-        routing: Routing,
-    ) -> FlexTensor {
-        dispatch_dtypes!(logits, routing, (T, W) => {
-            backward::<T, W>(&dw, &logits, &indices, &routing)
+    fn route_backward(given: Backward<FlexTensor, FlexTensor>) -> FlexTensor {
+        dispatch_dtypes!(given.logits().dtype(), given.routing(), (T, W) => {
+            backward::<T, W>(&given)
         })
     }
 }

@@ -1,0 +1,158 @@
+use super::{Settings, State};
+use crate::ops::operands::{self, Described, Facts, Mismatch, checked, require};
+use burn::backend::DispatchTensor;
+use burn::tensor::{DType, Tensor};
+
+/// The operands of a step, which go together.
+#[derive(Clone, Debug)]
+pub struct Operands<T> {
+    state: State<T>,
+    gradient: T,
+    settings: Settings,
+}
+
+impl<T: Described> Operands<T> {
+    /// All tensors are of one shape.
+    ///
+    /// # Errors
+    /// The shapes differ, or a number is not what [`Settings`] says.
+    pub fn new(state: State<T>, gradient: T, settings: Settings) -> Result<Self, Mismatch> {
+        let shape = state.parameter.shape();
+        for (what, tensor) in [
+            ("the first moment", &state.moment_1),
+            ("the second moment", &state.moment_2),
+            ("the gradient", &gradient),
+        ] {
+            require!(
+                tensor.shape() == shape,
+                "AdamW: {what} is {:?}, but the parameter {:?}",
+                tensor.shape().as_slice(),
+                shape.as_slice()
+            );
+        }
+        check_settings(settings)?;
+        Ok(Self {
+            state,
+            gradient,
+            settings,
+        })
+    }
+
+    /// The one dtype of all tensors.
+    ///
+    /// # Errors
+    /// They have different ones, or one that kernels don't take.
+    pub fn dtype(&self) -> Result<DType, Mismatch> {
+        let names = [
+            "the parameter",
+            "the first moment",
+            "the second moment",
+            "the gradient",
+        ];
+        operands::one_dtype("AdamW", names.into_iter().zip(self.tensors()))
+    }
+
+    /// As [`dtype`](Self::dtype), for a kernel.
+    ///
+    /// # Panics
+    /// Where that is an error.
+    #[cfg(feature = "cpu")]
+    #[track_caller]
+    pub(crate) fn kernel_dtype(&self) -> DType {
+        checked(self.dtype())
+    }
+}
+
+impl<T> Operands<T> {
+    /// The numbers.
+    pub fn settings(&self) -> Settings {
+        self.settings
+    }
+
+    /// The parameter, its moments and the gradient, in the order in which limits are asked of them.
+    pub fn tensors(&self) -> impl Iterator<Item = &T> {
+        self.all().into_iter()
+    }
+
+    pub(crate) fn all(&self) -> [&T; 4] {
+        let State {
+            parameter,
+            moment_1,
+            moment_2,
+        } = &self.state;
+        [parameter, moment_1, moment_2, &self.gradient]
+    }
+
+    /// What the step changes, and the gradient.
+    pub fn into_parts(self) -> (State<T>, T) {
+        (self.state, self.gradient)
+    }
+
+    /// The same of other tensors of the same shapes.
+    #[cfg(feature = "cpu")]
+    pub(crate) fn map<U>(self, mut each: impl FnMut(T) -> U) -> Operands<U> {
+        Operands {
+            state: self.state.map(&mut each),
+            gradient: each(self.gradient),
+            settings: self.settings,
+        }
+    }
+}
+
+impl Operands<DispatchTensor> {
+    /// # Panics
+    /// Where [`Operands::new`] is an error.
+    #[track_caller]
+    pub(crate) fn of<const D: usize>(
+        state: State<Tensor<D>>,
+        gradient: Tensor<D>,
+        settings: Settings,
+    ) -> Self {
+        let state = state.map(Tensor::into_dispatch);
+        checked(Self::new(state, gradient.into_dispatch(), settings))
+    }
+}
+
+/// Refuses what [`Operands::new`] does.
+#[track_caller]
+pub(super) fn check<const D: usize>(
+    state: &State<Tensor<D>>,
+    gradient: &Tensor<D>,
+    settings: Settings,
+) {
+    let state = State {
+        parameter: Facts::from(&state.parameter),
+        moment_1: (&state.moment_1).into(),
+        moment_2: (&state.moment_2).into(),
+    };
+    checked(Operands::new(state, gradient.into(), settings));
+}
+
+fn check_settings(settings: Settings) -> Result<(), Mismatch> {
+    let Settings {
+        learning_rate,
+        beta_1,
+        beta_2,
+        epsilon,
+        weight_decay,
+        step,
+    } = settings;
+    for (name, beta) in [("β₁", beta_1), ("β₂", beta_2)] {
+        require!(
+            (0.0..1.0).contains(&beta),
+            "AdamW: {name} is {beta}, which is not from 0 to below 1"
+        );
+    }
+    for (name, number) in [
+        ("the learning rate", learning_rate),
+        ("the weight decay", weight_decay),
+    ] {
+        require!(number.is_finite(), "AdamW: {name} is {number}");
+    }
+    require!(
+        epsilon.is_finite() && epsilon >= 0.0,
+        "AdamW: ε is {epsilon}, which is no number from 0 on"
+    );
+    require!(step > 0, "AdamW: steps are counted from 1");
+    Ok(())
+}

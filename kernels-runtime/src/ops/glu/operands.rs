@@ -1,0 +1,266 @@
+use super::{Inputs, Settings, sparsity};
+use crate::ops::operands::{self, Described, Facts, Mismatch, checked, require};
+use crate::semantics::{Clamp, GluKey, Projections, TopK};
+use burn::backend::{DispatchTensor, Shape};
+use burn::tensor::{DType, Tensor};
+
+const OP: &str = "GLU";
+
+/// The operands of a gated linear unit, which go together.
+#[derive(Clone, Debug)]
+pub struct Operands<T> {
+    projected: Projected<T>,
+    settings: Settings,
+    key: GluKey,
+}
+
+/// Gate and up, or their gradients, as the key lays them out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Projected<T> {
+    /// Two tensors of one shape.
+    Separate {
+        /// The gate.
+        gate: T,
+        /// What it gates.
+        up: T,
+    },
+    /// Both in one, `[.., 2n]`.
+    Packed(T),
+}
+
+impl<T: Described> Operands<T> {
+    /// The tensors are laid out as the key says, and the settings are there exactly if the key says
+    /// that there are such.
+    ///
+    /// # Errors
+    /// The operands are not those of the key, gate and up have different shapes, a packed axis is odd,
+    /// or a number is outside its range.
+    pub fn new(projected: Projected<T>, settings: Settings, key: GluKey) -> Result<Self, Mismatch> {
+        let packed = matches!(projected, Projected::Packed(_));
+        require!(
+            packed == (key.projections != Projections::Separate),
+            "GLU: gate and up are {}, but the semantics are {key}",
+            if packed {
+                "packed in one tensor"
+            } else {
+                "two tensors"
+            }
+        );
+        match &projected {
+            Projected::Separate { gate, up } => require!(
+                gate.shape() == up.shape(),
+                "GLU: the gate projection is {:?}, but the up projection is {:?}",
+                gate.shape().as_slice(),
+                up.shape().as_slice()
+            ),
+            Projected::Packed(gate_up) => require!(
+                gate_up.shape().last().is_some_and(|n| n.is_multiple_of(2)),
+                "GLU: the packed projection is {:?}; its last axis holds gate and up and must be even",
+                gate_up.shape().as_slice()
+            ),
+        }
+        agree("limit", settings.limit, key.clamp == Clamp::Limit, key)?;
+        let sparse = key.topk == TopK::Gaussian;
+        agree("sparsity", settings.sparsity, sparse, key)?;
+        if let Some(limit) = settings.limit {
+            require!(
+                limit >= 0.0,
+                "GLU: the limit of the clamp is {limit}; it must be a number that is not negative"
+            );
+        }
+        if let Some(value) = settings.sparsity {
+            sparsity::check(value)?;
+        }
+        Ok(Self {
+            projected,
+            settings,
+            key,
+        })
+    }
+
+    /// The one dtype of all tensors.
+    ///
+    /// # Errors
+    /// They have different ones, or one that kernels don't take.
+    pub fn dtype(&self) -> Result<DType, Mismatch> {
+        match &self.projected {
+            Projected::Separate { gate, up } => {
+                operands::one_dtype(OP, [("the gate", gate), ("up", up)])
+            }
+            Projected::Packed(gate_up) => operands::one_dtype(OP, [("gate and up", gate_up)]),
+        }
+    }
+
+    /// As [`dtype`](Self::dtype), for a kernel.
+    ///
+    /// # Panics
+    /// Where that is an error.
+    #[cfg(feature = "cpu")]
+    #[track_caller]
+    pub(crate) fn kernel_dtype(&self) -> DType {
+        checked(self.dtype())
+    }
+
+    /// The shape of the result: that of the gate.
+    pub(crate) fn result(&self) -> Shape {
+        match &self.projected {
+            Projected::Separate { gate, .. } => gate.shape(),
+            Projected::Packed(gate_up) => {
+                let mut shape = gate_up.shape();
+                if let Some(last) = shape.as_mut_slice().last_mut() {
+                    *last /= 2;
+                }
+                shape
+            }
+        }
+    }
+
+    /// With the gradient of the result, from which theirs are computed.
+    ///
+    /// # Errors
+    /// `dy` is not like the result, or dtypes differ.
+    pub fn backward(self, dy: T) -> Result<Backward<T>, Mismatch> {
+        let dtype = self.dtype()?;
+        operands::like(OP, ("dy", &dy), ("the result", &self.result(), dtype))?;
+        Ok(Backward { operands: self, dy })
+    }
+}
+
+impl<T> Operands<T> {
+    /// Gate and up.
+    pub fn projected(&self) -> &Projected<T> {
+        &self.projected
+    }
+
+    /// The same.
+    pub fn into_projected(self) -> Projected<T> {
+        self.projected
+    }
+
+    /// The numbers.
+    pub fn settings(&self) -> Settings {
+        self.settings
+    }
+
+    /// What to compute.
+    pub fn key(&self) -> GluKey {
+        self.key
+    }
+
+    /// Gate and up, or the one that holds both.
+    pub fn tensors(&self) -> impl Iterator<Item = &T> {
+        let (first, second) = match &self.projected {
+            Projected::Separate { gate, up } => (gate, Some(up)),
+            Projected::Packed(gate_up) => (gate_up, None),
+        };
+        std::iter::once(first).chain(second)
+    }
+
+    /// The same of other tensors of the same shapes.
+    pub(crate) fn map<U>(self, each: impl FnMut(T) -> U) -> Operands<U> {
+        Operands {
+            projected: self.projected.map(each),
+            settings: self.settings,
+            key: self.key,
+        }
+    }
+
+    #[cfg(feature = "cpu")]
+    pub(crate) fn as_ref(&self) -> Operands<&T> {
+        Operands {
+            projected: match &self.projected {
+                Projected::Separate { gate, up } => Projected::Separate { gate, up },
+                Projected::Packed(gate_up) => Projected::Packed(gate_up),
+            },
+            settings: self.settings,
+            key: self.key,
+        }
+    }
+}
+
+impl<T> Projected<T> {
+    pub(crate) fn map<U>(self, mut each: impl FnMut(T) -> U) -> Projected<U> {
+        match self {
+            Self::Separate { gate, up } => Projected::Separate {
+                gate: each(gate),
+                up: each(up),
+            },
+            Self::Packed(gate_up) => Projected::Packed(each(gate_up)),
+        }
+    }
+
+    /// Gate and up, or the one that holds both.
+    #[cfg(feature = "cpu")]
+    pub(crate) fn into_tensors(self) -> impl Iterator<Item = T> {
+        let (first, second) = match self {
+            Self::Separate { gate, up } => (gate, Some(up)),
+            Self::Packed(gate_up) => (gate_up, None),
+        };
+        std::iter::once(first).chain(second)
+    }
+}
+
+impl Operands<DispatchTensor> {
+    /// # Panics
+    /// Where [`Operands::new`] is an error.
+    #[track_caller]
+    pub(crate) fn of<const D: usize>(inputs: Inputs<D>, settings: Settings, key: GluKey) -> Self {
+        let projected = match inputs {
+            Inputs::Separate { gate, up } => Projected::Separate { gate, up },
+            Inputs::Packed(gate_up) => Projected::Packed(gate_up),
+        };
+        checked(Self::new(
+            projected.map(Tensor::into_dispatch),
+            settings,
+            key,
+        ))
+    }
+
+    pub(crate) fn into_inputs<const D: usize>(self) -> Inputs<D> {
+        match self.projected.map(Tensor::from_dispatch) {
+            Projected::Separate { gate, up } => Inputs::Separate { gate, up },
+            Projected::Packed(gate_up) => Inputs::Packed(gate_up),
+        }
+    }
+}
+
+/// The operands of the gradients.
+#[derive(Clone, Debug)]
+pub struct Backward<T> {
+    operands: Operands<T>,
+    dy: T,
+}
+
+impl<T> Backward<T> {
+    /// Those of the forward pass.
+    pub fn operands(&self) -> &Operands<T> {
+        &self.operands
+    }
+
+    /// The gradient of the result.
+    pub fn dy(&self) -> &T {
+        &self.dy
+    }
+}
+
+/// Refuses what [`Operands::new`] does.
+#[track_caller]
+pub(super) fn check<const D: usize>(inputs: &Inputs<D>, settings: Settings, key: GluKey) {
+    let projected = match inputs {
+        Inputs::Separate { gate, up } => Projected::Separate {
+            gate: Facts::from(gate),
+            up: up.into(),
+        },
+        Inputs::Packed(gate_up) => Projected::Packed(gate_up.into()),
+    };
+    checked(Operands::new(projected, settings, key));
+}
+
+fn agree(what: &str, given: Option<f64>, expected: bool, key: GluKey) -> Result<(), Mismatch> {
+    require!(
+        given.is_some() == expected,
+        "GLU: a {what} is {}, but the semantics are {key}",
+        if expected { "missing" } else { "given" }
+    );
+    Ok(())
+}

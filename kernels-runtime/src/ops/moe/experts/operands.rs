@@ -1,0 +1,347 @@
+use super::{Settings, Wanted, Weights};
+use crate::ops::operands::{self, Described, Facts, Mismatch, checked, require};
+use crate::semantics::{Clamp, ExpertBias, ExpertLayout, MoeKey, Projections};
+use burn::backend::DispatchTensor;
+use burn::tensor::{DType, Int, Tensor};
+
+const OP: &str = "experts";
+
+/// The groups of weights; biases come after them in the same order.
+pub(super) const GATE: usize = 0;
+pub(super) const UP: usize = 1;
+pub(super) const DOWN: usize = 2;
+pub(super) const BIASES: usize = 3;
+
+/// The operands of the experts of a mixture, which go together. `F` are tensors of floats, `I` of
+/// integers.
+#[derive(Clone, Debug)]
+pub struct Operands<F, I> {
+    x: F,
+    indices: I,
+    routing: F,
+    weights: Vec<Vec<F>>,
+    settings: Settings,
+}
+
+impl<F: Described, I: Described> Operands<F, I> {
+    /// `x` is `[T, H]`, `indices` and `routing` are `[T, k]`. `weights` are six groups: gate (with up,
+    /// if packed), up, down, and their biases. Each is one stacked tensor, one for each expert, or
+    /// empty; see the [module](super) for the shapes.
+    ///
+    /// # Errors
+    /// The shapes don't go together, the indices are no integers, or there are operands that the key
+    /// does not name.
+    pub fn new(
+        x: F,
+        indices: I,
+        routing: F,
+        weights: Vec<Vec<F>>,
+        settings: Settings,
+    ) -> Result<Self, Mismatch> {
+        let key = settings.key;
+        let [tokens, hidden] = operands::dims(OP, "x", &x)?;
+        let chosen: [usize; 2] = operands::dims(OP, "the indices", &indices)?;
+        operands::integers(OP, "the indices", indices.dtype())?;
+        require!(
+            chosen[0] == tokens && routing.shape().as_slice() == chosen,
+            "experts: x has {tokens} tokens, the indices are {chosen:?} and the routing weights {:?}; \
+             both must be [{tokens}, k]",
+            routing.shape().as_slice()
+        );
+        require!(
+            settings.limit.is_some() == (key.clamp == Clamp::Limit),
+            "experts: {key} {}",
+            if settings.limit.is_some() {
+                "has no clamp, but a limit is given"
+            } else {
+                "needs the limit"
+            }
+        );
+        check_weights(&weights, hidden, key)?;
+        Ok(Self {
+            x,
+            indices,
+            routing,
+            weights,
+            settings,
+        })
+    }
+
+    /// The dtype of `x` and the weights. The routing weights have it too, or are f32.
+    ///
+    /// # Errors
+    /// They have different ones, or one that kernels don't take.
+    pub fn dtype(&self) -> Result<DType, Mismatch> {
+        let weights = self.weights.iter().flatten();
+        let weights = weights.map(|weight| ("a weight", weight));
+        let dtype = operands::one_dtype(OP, std::iter::once(("x", &self.x)).chain(weights))?;
+        require!(
+            [dtype, DType::F32].contains(&self.routing.dtype()),
+            "experts: the routing weights are {:?}, but x, {dtype:?}, takes {dtype:?} or F32",
+            self.routing.dtype()
+        );
+        Ok(dtype)
+    }
+
+    /// As [`dtype`](Self::dtype), for a kernel.
+    ///
+    /// # Panics
+    /// Where that is an error.
+    #[cfg(feature = "cpu")]
+    #[track_caller]
+    pub(crate) fn kernel_dtype(&self) -> DType {
+        checked(self.dtype())
+    }
+
+    /// The width of an expert, `I`.
+    pub fn width(&self) -> usize {
+        let down = self.weights[DOWN][0].shape();
+        let last = down.num_dims() - 1;
+        match self.settings.key.layout {
+            ExpertLayout::Linear => down[last],
+            ExpertLayout::Matmul => down[last - 1],
+        }
+    }
+
+    /// With the gradient of the result, what the forward pass kept, and which gradients are wanted.
+    ///
+    /// # Errors
+    /// `dy` is not like `x`, `kept` is not `[R, 2I]` with at most a row for each slot, there is not one
+    /// flag a weight, or dtypes differ.
+    pub fn backward(self, dy: F, kept: F, wanted: Wanted) -> Result<Backward<F, I>, Mismatch> {
+        let dtype = self.dtype()?;
+        operands::like(OP, ("dy", &dy), ("x", &self.x.shape(), dtype))?;
+        let [rows, width] = operands::dims(OP, "what forward kept", &kept)?;
+        let slots = self.indices.shape().num_elements();
+        require!(
+            rows <= slots && width == 2 * self.width() && kept.dtype() == dtype,
+            "experts: what forward kept is [{rows}, {width}] of {:?}, but must be [R, {}] of \
+             {dtype:?}, R at most {slots}",
+            kept.dtype(),
+            2 * self.width()
+        );
+        let flags = wanted.weights.iter().map(Vec::len);
+        require!(
+            flags.eq(self.weights.iter().map(Vec::len)),
+            "experts: there is not one flag for each weight whose gradient may be wanted"
+        );
+        Ok(Backward {
+            operands: self,
+            dy,
+            kept,
+            wanted,
+        })
+    }
+}
+
+impl<F, I> Operands<F, I> {
+    /// The tokens, `[T, H]`.
+    pub fn x(&self) -> &F {
+        &self.x
+    }
+
+    /// The experts of each token, `[T, k]`.
+    pub fn indices(&self) -> &I {
+        &self.indices
+    }
+
+    /// Their weights, `[T, k]`.
+    pub fn routing(&self) -> &F {
+        &self.routing
+    }
+
+    /// The weights of the experts, six groups.
+    pub fn weights(&self) -> &[Vec<F>] {
+        &self.weights
+    }
+
+    /// What to compute, with its number.
+    pub fn settings(&self) -> Settings {
+        self.settings
+    }
+
+    /// Tokens, routing weights, weights.
+    pub fn floats(&self) -> impl Iterator<Item = &F> {
+        let weights = self.weights.iter().flatten();
+        [&self.x, &self.routing].into_iter().chain(weights)
+    }
+
+    /// The indices.
+    pub fn ints(&self) -> impl Iterator<Item = &I> {
+        std::iter::once(&self.indices)
+    }
+
+    /// The same of other tensors of the same shapes.
+    pub(crate) fn map<G, J>(
+        self,
+        mut float: impl FnMut(F) -> G,
+        int: impl FnOnce(I) -> J,
+    ) -> Operands<G, J> {
+        let mut group = |group: Vec<F>| group.into_iter().map(&mut float).collect();
+        let weights = self.weights.into_iter().map(&mut group).collect();
+        Operands {
+            weights,
+            x: float(self.x),
+            indices: int(self.indices),
+            routing: float(self.routing),
+            settings: self.settings,
+        }
+    }
+}
+
+impl Operands<DispatchTensor, DispatchTensor> {
+    /// # Panics
+    /// Where [`Operands::new`] is an error.
+    #[track_caller]
+    pub(crate) fn of(
+        x: Tensor<2>,
+        indices: Tensor<2, Int>,
+        routing: Tensor<2>,
+        weights: Weights,
+        settings: Settings,
+    ) -> Self {
+        checked(Self::new(
+            x.into_dispatch(),
+            indices.into_dispatch(),
+            routing.into_dispatch(),
+            weights.into_dispatch(),
+            settings,
+        ))
+    }
+}
+
+/// The operands of the gradients.
+#[derive(Clone, Debug)]
+pub struct Backward<F, I> {
+    operands: Operands<F, I>,
+    dy: F,
+    kept: F,
+    wanted: Wanted,
+}
+
+impl<F, I> Backward<F, I> {
+    /// Those of the forward pass.
+    pub fn operands(&self) -> &Operands<F, I> {
+        &self.operands
+    }
+
+    /// The gradient of the result.
+    pub fn dy(&self) -> &F {
+        &self.dy
+    }
+
+    /// What the forward pass kept.
+    pub fn kept(&self) -> &F {
+        &self.kept
+    }
+
+    /// Which gradients are wanted.
+    pub fn wanted(&self) -> &Wanted {
+        &self.wanted
+    }
+
+    /// The operands, the gradient of the result, what was kept and what is wanted.
+    #[cfg(feature = "cpu")]
+    pub(crate) fn into_parts(self) -> (Operands<F, I>, F, F, Wanted) {
+        (self.operands, self.dy, self.kept, self.wanted)
+    }
+}
+
+/// Refuses what [`Operands::new`] does.
+#[track_caller]
+pub(crate) fn check(
+    x: &Tensor<2>,
+    indices: &Tensor<2, Int>,
+    routing: &Tensor<2>,
+    weights: &Weights,
+    limit: Option<f64>,
+    key: MoeKey,
+) {
+    let [x, routing] = [x, routing].map(Facts::from);
+    let settings = Settings { key, limit };
+    let indices = Facts::from(indices);
+    checked(Operands::new(
+        x,
+        indices,
+        routing,
+        weights.facts(),
+        settings,
+    ));
+}
+
+/// Refuses weights that are not those of the key's experts on tokens of `hidden` elements.
+fn check_weights<T: Described>(
+    weights: &[Vec<T>],
+    hidden: usize,
+    key: MoeKey,
+) -> Result<(), Mismatch> {
+    require!(
+        weights.len() == 2 * BIASES,
+        "experts: there are {} groups of weights and biases, not {}",
+        weights.len(),
+        2 * BIASES
+    );
+    let (experts, sizes) = operands::stack::<3, 2, T>("down", &weights[DOWN])?;
+    require!(experts > 0, "experts: there are none");
+    let width = match key.layout {
+        ExpertLayout::Linear => sizes[1],
+        ExpertLayout::Matmul => sizes[0],
+    };
+    let projection = |what, group: usize, inputs, features| {
+        let (weight, bias) = (&weights[group], &weights[BIASES + group]);
+        check_projection(what, weight, bias, [experts, inputs, features], key)
+    };
+    projection("down", DOWN, width, hidden)?;
+    match key.projections {
+        Projections::Chunked | Projections::Interleaved => {
+            require!(
+                weights[UP].is_empty() && weights[BIASES + UP].is_empty(),
+                "experts: {key}, but gate and up are two tensors"
+            );
+            projection("gate and up", GATE, hidden, 2 * width)
+        }
+        Projections::Separate => {
+            require!(
+                !weights[UP].is_empty(),
+                "experts: {key}, but gate and up are one tensor"
+            );
+            projection("gate", GATE, hidden, width)?;
+            projection("up", UP, hidden, width)
+        }
+    }
+}
+
+/// Refuses sizes that are not `experts` projections of `inputs` to `features`.
+fn check_projection<T: Described>(
+    what: &str,
+    weight: &[T],
+    bias: &[T],
+    [experts, inputs, features]: [usize; 3],
+    key: MoeKey,
+) -> Result<(), Mismatch> {
+    let expected = match key.layout {
+        ExpertLayout::Linear => [features, inputs],
+        ExpertLayout::Matmul => [inputs, features],
+    };
+    let (count, sizes) = operands::stack::<3, 2, T>(what, weight)?;
+    require!(
+        (count, sizes) == (experts, expected),
+        "experts: the {what} weights are {count} of {sizes:?}, but {experts} of {expected:?} are \
+         needed for {key}"
+    );
+    let has_bias = !bias.is_empty();
+    require!(
+        has_bias == (key.bias == ExpertBias::All),
+        "experts: {key}, but the {what} projection has {} bias",
+        if has_bias { "a" } else { "no" }
+    );
+    if has_bias {
+        let (count, sizes) = operands::stack::<2, 1, T>(what, bias)?;
+        require!(
+            (count, sizes) == (experts, [features]),
+            "experts: the {what} biases are {count} of {sizes:?}, but {experts} of [{features}] are \
+             needed"
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,197 @@
+use crate::ops::operands::{self, Described, Mismatch, checked, require};
+use crate::semantics::ExpertLayout;
+use burn::backend::Shape;
+use burn::tensor::DType;
+
+const OP: &str = "grouped matmul";
+
+/// The operands of grouped products, which go together. `F` are tensors of floats, `I` of integers.
+#[derive(Clone, Debug)]
+pub struct Operands<F, I> {
+    x: F,
+    counts: I,
+    weights: Vec<F>,
+    layout: ExpertLayout,
+}
+
+impl<F: Described, I: Described> Operands<F, I> {
+    /// `x` is `[R, K]`, `counts` has an integer for each expert, and `weights` are one stacked tensor,
+    /// `[E, K, N]` or `[E, N, K]` as the layout says, or a list of `E` without the first axis.
+    ///
+    /// # Errors
+    /// The shapes don't fit together, the counts are no integers, or there are no experts.
+    pub fn new(x: F, counts: I, weights: Vec<F>, layout: ExpertLayout) -> Result<Self, Mismatch> {
+        let (experts, sizes) = operands::stack::<3, 2, F>(OP, &weights)?;
+        fits(&x, &counts, experts, sizes, layout)?;
+        Ok(Self {
+            x,
+            counts,
+            weights,
+            layout,
+        })
+    }
+
+    /// The number of experts.
+    pub fn experts(&self) -> usize {
+        self.counts.shape()[0]
+    }
+
+    /// The shape of the result, `[R, N]`.
+    pub fn result(&self) -> Shape {
+        let weight = self.weights[0].shape();
+        let last = weight.num_dims() - 1;
+        let features = match self.layout {
+            ExpertLayout::Linear => weight[last - 1],
+            ExpertLayout::Matmul => weight[last],
+        };
+        Shape::new([self.x.shape()[0], features])
+    }
+
+    /// The one dtype of `x` and the weights.
+    ///
+    /// # Errors
+    /// They have different ones, or one that kernels don't take.
+    pub fn dtype(&self) -> Result<DType, Mismatch> {
+        let weights = self.weights.iter().map(|weight| ("a weight", weight));
+        operands::one_dtype(OP, std::iter::once(("x", &self.x)).chain(weights))
+    }
+
+    /// As [`dtype`](Self::dtype), for a kernel.
+    ///
+    /// # Panics
+    /// Where that is an error.
+    #[cfg(feature = "cpu")]
+    #[track_caller]
+    pub(crate) fn kernel_dtype(&self) -> DType {
+        checked(self.dtype())
+    }
+
+    /// With the gradient of the result, and which gradients are wanted: that of `x`, and those of the
+    /// weights, one flag each.
+    ///
+    /// # Errors
+    /// `dy` is not like the result, there is not one flag a tensor, or dtypes differ.
+    pub fn backward(self, dy: F, wanted: Wanted) -> Result<Backward<F, I>, Mismatch> {
+        let dtype = self.dtype()?;
+        operands::like(OP, ("dy", &dy), ("the result", &self.result(), dtype))?;
+        require!(
+            wanted.weights.len() == self.weights.len(),
+            "grouped matmul: {} gradients of weights are wanted or not, but there are {} weights",
+            wanted.weights.len(),
+            self.weights.len()
+        );
+        Ok(Backward {
+            operands: self,
+            dy,
+            wanted,
+        })
+    }
+}
+
+impl<F, I> Operands<F, I> {
+    /// The rows, `[R, K]`.
+    pub fn x(&self) -> &F {
+        &self.x
+    }
+
+    /// How many of the rows each expert has, `[E]`.
+    pub fn counts(&self) -> &I {
+        &self.counts
+    }
+
+    /// One stacked tensor, or one for each expert.
+    pub fn weights(&self) -> &[F] {
+        &self.weights
+    }
+
+    /// How weights are laid out.
+    pub fn layout(&self) -> ExpertLayout {
+        self.layout
+    }
+
+    /// The rows, then the weights.
+    pub fn floats(&self) -> impl Iterator<Item = &F> {
+        std::iter::once(&self.x).chain(&self.weights)
+    }
+
+    /// The counts.
+    pub fn ints(&self) -> impl Iterator<Item = &I> {
+        std::iter::once(&self.counts)
+    }
+
+    /// The same of other tensors of the same shapes.
+    pub(crate) fn map<G, J>(
+        self,
+        mut float: impl FnMut(F) -> G,
+        int: impl FnOnce(I) -> J,
+    ) -> Operands<G, J> {
+        Operands {
+            x: float(self.x),
+            counts: int(self.counts),
+            weights: self.weights.into_iter().map(float).collect(),
+            layout: self.layout,
+        }
+    }
+}
+
+/// Which gradients are wanted.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// That of the rows.
+    pub x: bool,
+    /// Those of the weights.
+    pub weights: Vec<bool>,
+}
+
+/// The operands of the gradients.
+#[derive(Clone, Debug)]
+pub struct Backward<F, I> {
+    operands: Operands<F, I>,
+    dy: F,
+    wanted: Wanted,
+}
+
+impl<F, I> Backward<F, I> {
+    /// Those of the forward pass.
+    pub fn operands(&self) -> &Operands<F, I> {
+        &self.operands
+    }
+
+    /// The gradient of the result.
+    pub fn dy(&self) -> &F {
+        &self.dy
+    }
+
+    /// Which gradients are wanted.
+    pub fn wanted(&self) -> &Wanted {
+        &self.wanted
+    }
+}
+
+/// Refuses shapes that don't go together. `sizes` are those of one expert's weight.
+pub(super) fn fits(
+    x: &impl Described,
+    counts: &impl Described,
+    experts: usize,
+    sizes: [usize; 2],
+    layout: ExpertLayout,
+) -> Result<(), Mismatch> {
+    let inputs = match layout {
+        ExpertLayout::Linear => sizes[1],
+        ExpertLayout::Matmul => sizes[0],
+    };
+    require!(experts > 0, "grouped matmul: there are no experts");
+    require!(
+        counts.shape().as_slice() == [experts],
+        "grouped matmul: there are {:?} counts, but {experts} experts",
+        counts.shape().as_slice()
+    );
+    operands::integers(OP, "the counts", counts.dtype())?;
+    let [_, width] = operands::dims(OP, "x", x)?;
+    require!(
+        width == inputs,
+        "grouped matmul: rows have {width} elements, but the weights, {sizes:?} for each of \
+         {experts} experts, take {inputs}"
+    );
+    Ok(())
+}

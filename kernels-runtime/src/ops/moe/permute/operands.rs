@@ -1,0 +1,411 @@
+//! The operands of the functions that move tokens, each a type that only exists checked. `F` are tensors
+//! of floats, `I` of integers.
+//!
+//! A row map is `[tokens, k]`. Its numbers are not looked at here: an entry that is not the number of a
+//! row names none.
+
+use crate::ops::compute_dtype;
+use crate::ops::operands::{self, Described, Mismatch, checked, require};
+use burn::backend::Shape;
+use burn::tensor::{DType, IntDType};
+
+const OP: &str = "moe_permute";
+
+/// More experts than any model has: a count of experts from outside must not be taken for a size of
+/// memory.
+const MOST_EXPERTS: usize = 1 << 20;
+
+/// Defines the struct of a function's operands with what all have: read access, `map` and the tensors.
+macro_rules! operands {
+    (
+        $(#[$doc:meta])*
+        $Name:ident
+        floats { $( $(#[$float_doc:meta])* $float:ident, )* }
+        ints { $( $(#[$int_doc:meta])* $int:ident, )* }
+        numbers { $( $(#[$number_doc:meta])* $number:ident: $Number:ty, )* }
+    ) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug)]
+        pub struct $Name<F, I> {
+            $( $float: F, )*
+            $( $int: I, )*
+            $( $number: $Number, )*
+            /// A function without floats has its `F` here.
+            kind: std::marker::PhantomData<F>,
+        }
+
+        impl<F, I> $Name<F, I> {
+            $(
+                $(#[$float_doc])*
+                pub fn $float(&self) -> &F {
+                    &self.$float
+                }
+            )*
+            $(
+                $(#[$int_doc])*
+                pub fn $int(&self) -> &I {
+                    &self.$int
+                }
+            )*
+            $(
+                $(#[$number_doc])*
+                pub fn $number(&self) -> $Number {
+                    self.$number
+                }
+            )*
+
+            /// The tensors of floats.
+            pub fn floats(&self) -> impl Iterator<Item = &F> {
+                let floats: [&F; _] = [$(&self.$float),*];
+                floats.into_iter()
+            }
+
+            /// The tensors of integers.
+            pub fn ints(&self) -> impl Iterator<Item = &I> {
+                let ints: [&I; _] = [$(&self.$int),*];
+                ints.into_iter()
+            }
+
+            /// The same of other tensors of the same shapes.
+            #[cfg(feature = "cpu")]
+            #[allow(unused_mut, unused_variables)] // One function has no floats.
+            pub(crate) fn map<G, J>(
+                self,
+                mut float: impl FnMut(F) -> G,
+                mut int: impl FnMut(I) -> J,
+            ) -> $Name<G, J> {
+                $Name {
+                    $( $float: float(self.$float), )*
+                    $( $int: int(self.$int), )*
+                    $( $number: self.$number, )*
+                    kind: std::marker::PhantomData,
+                }
+            }
+        }
+
+        #[cfg(feature = "cpu")]
+        crate::ops::operands::mixed_extension_type!($Name);
+    };
+}
+
+operands! {
+    /// Of sorting slots by expert.
+    Sort
+    floats {}
+    ints {
+        /// The experts of each token, `[tokens, k]`.
+        indices,
+    }
+    numbers {
+        /// How many experts there are.
+        num_experts: usize,
+        /// How many rows are kept, at most one a slot.
+        rows: usize,
+        /// The type of the row map and of the counts.
+        integers: IntDType,
+    }
+}
+
+operands! {
+    /// Of copying tokens to rows.
+    Spread
+    floats {
+        /// `[tokens, H]`.
+        tokens,
+    }
+    ints {
+        /// The rows of each token's slots, `[tokens, k]`.
+        row_map,
+    }
+    numbers {
+        /// How many rows there are, at most one a slot.
+        rows: usize,
+    }
+}
+
+operands! {
+    /// Of adding rows up by token.
+    Sum
+    floats {
+        /// `[R, H]`.
+        rows,
+    }
+    ints {
+        /// The rows of each token's slots, `[tokens, k]`.
+        row_map,
+    }
+    numbers {}
+}
+
+operands! {
+    /// Of adding rows up by token, times their slots' probabilities.
+    Weigh
+    floats {
+        /// `[R, H]`.
+        rows,
+        /// `[tokens, k]`, in the dtype of the rows or the one that they are computed in.
+        probs,
+    }
+    ints {
+        /// The rows of each token's slots, `[tokens, k]`.
+        row_map,
+    }
+    numbers {}
+}
+
+operands! {
+    /// Of the gradient of the rows of [`Weigh`].
+    SpreadWeighed
+    floats {
+        /// The gradient of the tokens, `[tokens, H]`.
+        dy,
+        /// `[tokens, k]`, in the dtype of the rows or the one that they are computed in.
+        probs,
+    }
+    ints {
+        /// The rows of each token's slots, `[tokens, k]`.
+        row_map,
+    }
+    numbers {
+        /// How many rows there are, at most one a slot.
+        rows: usize,
+    }
+}
+
+operands! {
+    /// Of both gradients of [`Weigh`].
+    WeighBackward
+    floats {
+        /// The gradient of the tokens, `[tokens, H]`.
+        dy,
+        /// `[R, H]`.
+        rows,
+        /// `[tokens, k]`, in the dtype of the rows or the one that they are computed in.
+        probs,
+    }
+    ints {
+        /// The rows of each token's slots, `[tokens, k]`.
+        row_map,
+    }
+    numbers {}
+}
+
+impl<F, I: Described> Sort<F, I> {
+    /// # Errors
+    /// `indices` has not two axes or no integers, there is no expert, or more rows than slots.
+    pub fn new(
+        indices: I,
+        num_experts: usize,
+        rows: usize,
+        integers: IntDType,
+    ) -> Result<Self, Mismatch> {
+        let [tokens, k] = operands::dims(OP, "the indices", &indices)?;
+        operands::integers(OP, "the indices", indices.dtype())?;
+        require!(num_experts > 0, "moe_permute: there is no expert");
+        require!(
+            num_experts <= MOST_EXPERTS,
+            "moe_permute: {num_experts} experts are more than {MOST_EXPERTS}"
+        );
+        slots(rows, [tokens, k])?;
+        Ok(Self {
+            indices,
+            num_experts,
+            rows,
+            integers,
+            kind: std::marker::PhantomData,
+        })
+    }
+}
+
+impl<F: Described, I: Described> Spread<F, I> {
+    /// # Errors
+    /// The shapes don't fit together, or there are more rows than slots.
+    pub fn new(tokens: F, row_map: I, rows: usize) -> Result<Self, Mismatch> {
+        map_of_tokens("the tokens", &tokens, &row_map, rows)?;
+        Ok(Self {
+            tokens,
+            row_map,
+            rows,
+            kind: std::marker::PhantomData,
+        })
+    }
+
+    /// The shape of the result, `[rows, H]`.
+    pub fn result(&self) -> Shape {
+        Shape::new([self.rows, self.tokens.shape()[1]])
+    }
+
+    /// # Errors
+    /// Kernels don't take the dtype of the tokens.
+    pub fn dtype(&self) -> Result<DType, Mismatch> {
+        operands::float(OP, "the tokens", self.tokens.dtype())
+    }
+}
+
+impl<F: Described, I: Described> Sum<F, I> {
+    /// # Errors
+    /// The rows or the map have not two axes, or the map no integers.
+    pub fn new(rows: F, row_map: I) -> Result<Self, Mismatch> {
+        operands::dims::<2>(OP, "the rows", &rows)?;
+        map(&row_map)?;
+        Ok(Self {
+            rows,
+            row_map,
+            kind: std::marker::PhantomData,
+        })
+    }
+
+    /// The shape of the result, `[tokens, H]`.
+    pub fn result(&self) -> Shape {
+        Shape::new([self.row_map.shape()[0], self.rows.shape()[1]])
+    }
+
+    /// # Errors
+    /// Kernels don't take the dtype of the rows.
+    pub fn dtype(&self) -> Result<DType, Mismatch> {
+        operands::float(OP, "the rows", self.rows.dtype())
+    }
+}
+
+impl<F: Described, I: Described> Weigh<F, I> {
+    /// # Errors
+    /// The rows or the map have not two axes, the map no integers, or the probabilities another shape
+    /// than the map.
+    pub fn new(rows: F, row_map: I, probs: F) -> Result<Self, Mismatch> {
+        operands::dims::<2>(OP, "the rows", &rows)?;
+        map(&row_map)?;
+        like_map(&probs, &row_map)?;
+        Ok(Self {
+            rows,
+            probs,
+            row_map,
+            kind: std::marker::PhantomData,
+        })
+    }
+
+    /// The shape of the result, `[tokens, H]`.
+    pub fn result(&self) -> Shape {
+        Shape::new([self.row_map.shape()[0], self.rows.shape()[1]])
+    }
+
+    /// # Errors
+    /// Kernels don't take the dtype of the rows, or the probabilities have another one than theirs and
+    /// the one that they are computed in.
+    pub fn dtype(&self) -> Result<DType, Mismatch> {
+        weighed("the rows", &self.rows, &self.probs)
+    }
+}
+
+impl<F: Described, I: Described> SpreadWeighed<F, I> {
+    /// # Errors
+    /// The shapes don't fit together, or there are more rows than slots.
+    pub fn new(dy: F, row_map: I, probs: F, rows: usize) -> Result<Self, Mismatch> {
+        map_of_tokens("dy", &dy, &row_map, rows)?;
+        like_map(&probs, &row_map)?;
+        Ok(Self {
+            dy,
+            probs,
+            row_map,
+            rows,
+            kind: std::marker::PhantomData,
+        })
+    }
+
+    /// The shape of the result, `[rows, H]`.
+    pub fn result(&self) -> Shape {
+        Shape::new([self.rows, self.dy.shape()[1]])
+    }
+
+    /// # Errors
+    /// As [`Weigh::dtype`], of `dy`.
+    pub fn dtype(&self) -> Result<DType, Mismatch> {
+        weighed("dy", &self.dy, &self.probs)
+    }
+}
+
+impl<F: Described, I: Described> WeighBackward<F, I> {
+    /// # Errors
+    /// The shapes don't fit together.
+    pub fn new(dy: F, rows: F, row_map: I, probs: F) -> Result<Self, Mismatch> {
+        let [_, width] = operands::dims(OP, "the rows", &rows)?;
+        let [tokens, _] = map(&row_map)?;
+        like_map(&probs, &row_map)?;
+        let expected = Shape::new([tokens, width]);
+        operands::like(OP, ("dy", &dy), ("the tokens", &expected, rows.dtype()))?;
+        Ok(Self {
+            dy,
+            rows,
+            probs,
+            row_map,
+            kind: std::marker::PhantomData,
+        })
+    }
+
+    /// # Errors
+    /// As [`Weigh::dtype`].
+    pub fn dtype(&self) -> Result<DType, Mismatch> {
+        weighed("the rows", &self.rows, &self.probs)
+    }
+}
+
+/// A dtype, for a kernel.
+///
+/// # Panics
+/// There is none.
+#[cfg(feature = "cpu")]
+#[track_caller]
+pub(crate) fn kernel_dtype(dtype: Result<DType, Mismatch>) -> DType {
+    checked(dtype)
+}
+
+fn map(row_map: &impl Described) -> Result<[usize; 2], Mismatch> {
+    operands::integers(OP, "the row map's entries", row_map.dtype())?;
+    operands::dims(OP, "the row map", row_map)
+}
+
+/// A map with a line for each token, and at most a row for each slot.
+fn map_of_tokens(
+    name: &str,
+    tokens: &impl Described,
+    row_map: &impl Described,
+    rows: usize,
+) -> Result<(), Mismatch> {
+    let [count, width] = operands::dims(OP, name, tokens)?;
+    let [mapped, k] = map(row_map)?;
+    require!(
+        mapped == count,
+        "moe_permute: {name} are [{count}, {width}], but the row map is [{mapped}, {k}]; it needs \
+         one line a token"
+    );
+    slots(rows, [mapped, k])
+}
+
+fn slots(rows: usize, [tokens, k]: [usize; 2]) -> Result<(), Mismatch> {
+    require!(
+        rows <= tokens * k,
+        "moe_permute: there are {rows} rows, but {tokens} tokens of {k} choices fill {} at most",
+        tokens * k
+    );
+    Ok(())
+}
+
+fn like_map(probs: &impl Described, row_map: &impl Described) -> Result<(), Mismatch> {
+    require!(
+        probs.shape() == row_map.shape(),
+        "moe_unpermute: probabilities are {:?}, but the row map is {:?}",
+        probs.shape().as_slice(),
+        row_map.shape().as_slice()
+    );
+    Ok(())
+}
+
+fn weighed(name: &str, rows: &impl Described, probs: &impl Described) -> Result<DType, Mismatch> {
+    let dtype = operands::float(OP, name, rows.dtype())?;
+    let wide = compute_dtype(dtype);
+    require!(
+        probs.dtype() == dtype || probs.dtype() == wide,
+        "moe_unpermute: probabilities are {:?}, but {name}, {dtype:?}, take {dtype:?} or {wide:?}",
+        probs.dtype()
+    );
+    Ok(dtype)
+}

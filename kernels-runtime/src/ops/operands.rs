@@ -1,0 +1,318 @@
+//! What the operands of all operations share.
+//!
+//! Each operation has a type `Operands<T>`, whose `T` is a tensor of a backend, of Burn's dispatch, or
+//! the autodiff node of one. It only exists checked: `Operands::new` compares shapes, settings and key,
+//! and is the one way to make it. Direct calls, annotated sites and the handlers of served operations
+//! all go through it, and kernels take nothing else. [`Mismatch`] is what it says otherwise: a panic
+//! with its sentence in the process, an error over the wire.
+//!
+//! Kernels take one dtype, which sites don't know before they decide. So dtypes are compared where a
+//! kernel starts, by `Operands::kernel_dtype`, and by the handlers.
+
+use burn::backend::{Shape, TensorMetadata};
+use burn::tensor::{DType, Tensor};
+use std::fmt;
+
+/// Why operands don't go together: one sentence that names the operation and the operand.
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Mismatch(String);
+
+impl fmt::Debug for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Mismatch {
+    #[cold]
+    pub(crate) fn new(sentence: impl fmt::Display) -> Self {
+        Self(sentence.to_string())
+    }
+}
+
+/// Returns a [`Mismatch`] with the sentence unless the condition holds.
+macro_rules! require {
+    ($condition:expr, $($sentence:tt)+) => {
+        // Not `!`, which says something else of a NaN.
+        if $condition {
+        } else {
+            return Err($crate::ops::Mismatch::new(format_args!($($sentence)+)));
+        }
+    };
+}
+pub(crate) use require;
+
+/// What goes together, or a panic with the sentence.
+#[track_caller]
+pub(crate) fn checked<T>(operands: Result<T, Mismatch>) -> T {
+    // Not `expect`, which would put words of its own before the sentence.
+    operands.unwrap_or_else(|mismatch| panic!("{mismatch}"))
+}
+
+/// What checks look at.
+pub trait Described {
+    /// The sizes of the axes.
+    fn shape(&self) -> Shape;
+    /// The type of the elements.
+    fn dtype(&self) -> DType;
+}
+
+impl<T: TensorMetadata> Described for T {
+    fn shape(&self) -> Shape {
+        TensorMetadata::shape(self)
+    }
+
+    fn dtype(&self) -> DType {
+        TensorMetadata::dtype(self)
+    }
+}
+
+/// The description of a tensor whose operation does not run here, such as that of a reference.
+#[derive(Clone, Debug)]
+pub(crate) struct Facts {
+    shape: Shape,
+    dtype: DType,
+}
+
+impl Described for Facts {
+    fn shape(&self) -> Shape {
+        self.shape.clone()
+    }
+
+    fn dtype(&self) -> DType {
+        self.dtype
+    }
+}
+
+impl<const D: usize, K: burn::tensor::kind::Basic> From<&Tensor<D, K>> for Facts {
+    fn from(tensor: &Tensor<D, K>) -> Self {
+        Self {
+            shape: tensor.shape(),
+            dtype: tensor.dtype(),
+        }
+    }
+}
+
+/// Requires one floating-point type of all tensors, which come with their names. Returns it.
+pub(crate) fn one_dtype<'t, T: Described + 't>(
+    op: &str,
+    tensors: impl IntoIterator<Item = (&'static str, &'t T)>,
+) -> Result<DType, Mismatch> {
+    let mut found: Option<(&str, DType)> = None;
+    for (name, tensor) in tensors {
+        let dtype = tensor.dtype();
+        let (first, expected) = *found.get_or_insert((name, dtype));
+        require!(
+            dtype == expected,
+            "{op}: {name} is {dtype:?}, but {first} is {expected:?}; a kernel takes one dtype"
+        );
+    }
+    let (name, dtype) = found.expect("an operation has tensors");
+    float(op, name, dtype)
+}
+
+/// Requires a floating-point type that kernels take. Returns it.
+pub(crate) fn float(op: &str, name: &str, dtype: DType) -> Result<DType, Mismatch> {
+    require!(
+        crate::registry::FloatType::from_dtype(dtype).is_some(),
+        "{op}: {name} is {dtype:?}; kernels take F64, F32, F16 and BF16"
+    );
+    Ok(dtype)
+}
+
+/// Requires a type of integers.
+pub(crate) fn integers(op: &str, name: &str, dtype: DType) -> Result<(), Mismatch> {
+    require!(
+        dtype.is_int() || dtype.is_uint(),
+        "{op}: {name} are {dtype:?}, but must be integers"
+    );
+    Ok(())
+}
+
+/// Requires a tensor, such as a gradient, to be like another one.
+pub(crate) fn like(
+    op: &str,
+    (name, tensor): (&str, &impl Described),
+    (other, shape, dtype): (&str, &Shape, DType),
+) -> Result<(), Mismatch> {
+    require!(
+        tensor.shape() == *shape && tensor.dtype() == dtype,
+        "{op}: {name} is {:?} of {:?}, but must be like {other}, {:?} of {dtype:?}",
+        tensor.shape().as_slice(),
+        tensor.dtype(),
+        shape.as_slice()
+    );
+    Ok(())
+}
+
+/// The sizes of a tensor that has `D` axes.
+pub(crate) fn dims<const D: usize>(
+    op: &str,
+    name: &str,
+    tensor: &impl Described,
+) -> Result<[usize; D], Mismatch> {
+    let shape = tensor.shape();
+    <[usize; D]>::try_from(shape.as_slice()).map_err(|_| {
+        Mismatch::new(format_args!(
+            "{op}: {name} is {:?}, which has {} axes and not {D}",
+            shape.as_slice(),
+            shape.num_dims()
+        ))
+    })
+}
+
+/// The number of experts and the sizes of one's tensor, of one stacked tensor or one for each expert.
+/// No tensors are those of no expert.
+pub(crate) fn stack<const STACKED: usize, const SINGLE: usize, T: Described>(
+    what: &str,
+    tensors: &[T],
+) -> Result<(usize, [usize; SINGLE]), Mismatch> {
+    let Some(first) = tensors.first() else {
+        return Ok((0, [0; SINGLE]));
+    };
+    if tensors.len() == 1 && first.shape().num_dims() == STACKED {
+        let sizes: [usize; STACKED] = dims(what, "the weights", first)?;
+        return Ok((sizes[0], std::array::from_fn(|axis| sizes[axis + 1])));
+    }
+    let sizes: [usize; SINGLE] = dims(what, "the weight of an expert", first)?;
+    for (expert, tensor) in tensors.iter().enumerate() {
+        require!(
+            tensor.shape() == first.shape(),
+            "{what}: the weights of expert {expert} are {:?}, those of expert 0 {:?}",
+            tensor.shape().as_slice(),
+            first.shape().as_slice()
+        );
+    }
+    Ok((tensors.len(), sizes))
+}
+
+/// Makes `Operands` of float tensors arguments of Burn's backend extensions. The type has a method
+/// `map`, and `tensors`, which are all it has.
+#[cfg(feature = "cpu")]
+macro_rules! extension_type {
+    ($Operands:ident) => {
+        impl<B: ::burn::backend::Backend> ::burn::backend::ExtensionType<B>
+            for $Operands<::burn::backend::tensor::FloatTensor<B>>
+        {
+            type Target = $Operands<::burn::backend::DispatchTensor>;
+
+            fn map_to_dispatch<F>(
+                self,
+                map_kind: F,
+                autodiff: ::burn::backend::DispatchAutodiffContext,
+            ) -> Self::Target
+            where
+                F: Fn(::burn::backend::BackendTensor<B>) -> ::burn::backend::DispatchTensorKind,
+            {
+                self.map(|tensor| ::burn::backend::DispatchTensor {
+                    kind: map_kind(::burn::backend::BackendTensor::Float(tensor)),
+                    autodiff,
+                })
+            }
+
+            fn map_from_dispatch<F>(target: Self::Target, unwrap_kind: F) -> Self
+            where
+                F: Fn(::burn::backend::DispatchTensor) -> ::burn::backend::BackendTensor<B>,
+            {
+                target.map(|tensor| unwrap_kind(tensor).float())
+            }
+
+            fn routing_tensor(target: &Self::Target) -> Option<&::burn::backend::DispatchTensor> {
+                target.tensors().next()
+            }
+
+            fn routing_float_tensor(
+                target: &Self::Target,
+            ) -> Option<&::burn::backend::DispatchTensor> {
+                target.tensors().next()
+            }
+
+            fn autodiff_context(target: &Self::Target) -> ::burn::backend::DispatchAutodiffContext {
+                use ::burn::backend::DispatchAutodiffContext;
+                target
+                    .tensors()
+                    .fold(DispatchAutodiffContext::Disabled, |context, tensor| {
+                        context.merge(tensor.autodiff)
+                    })
+            }
+        }
+    };
+}
+#[cfg(feature = "cpu")]
+pub(crate) use extension_type;
+
+/// The same of `Operands` of floats and integers. The type has methods `map`, of both, and `floats`
+/// and `ints`, which are all it has.
+#[cfg(feature = "cpu")]
+macro_rules! mixed_extension_type {
+    ($Operands:ident) => {
+        impl<B: ::burn::backend::Backend> ::burn::backend::ExtensionType<B>
+            for $Operands<
+                ::burn::backend::tensor::FloatTensor<B>,
+                ::burn::backend::tensor::IntTensor<B>,
+            >
+        {
+            type Target =
+                $Operands<::burn::backend::DispatchTensor, ::burn::backend::DispatchTensor>;
+
+            fn map_to_dispatch<F>(
+                self,
+                map_kind: F,
+                autodiff: ::burn::backend::DispatchAutodiffContext,
+            ) -> Self::Target
+            where
+                F: Fn(::burn::backend::BackendTensor<B>) -> ::burn::backend::DispatchTensorKind,
+            {
+                use ::burn::backend::{BackendTensor, DispatchTensor};
+                let wrap = |tensor| DispatchTensor {
+                    kind: map_kind(tensor),
+                    autodiff,
+                };
+                self.map(
+                    |tensor| wrap(BackendTensor::Float(tensor)),
+                    |tensor| wrap(BackendTensor::Int(tensor)),
+                )
+            }
+
+            fn map_from_dispatch<F>(target: Self::Target, unwrap_kind: F) -> Self
+            where
+                F: Fn(::burn::backend::DispatchTensor) -> ::burn::backend::BackendTensor<B>,
+            {
+                target.map(
+                    |tensor| unwrap_kind(tensor).float(),
+                    |tensor| unwrap_kind(tensor).int(),
+                )
+            }
+
+            fn routing_tensor(target: &Self::Target) -> Option<&::burn::backend::DispatchTensor> {
+                target.floats().next().or_else(|| target.ints().next())
+            }
+
+            fn routing_float_tensor(
+                target: &Self::Target,
+            ) -> Option<&::burn::backend::DispatchTensor> {
+                target.floats().next()
+            }
+
+            fn autodiff_context(target: &Self::Target) -> ::burn::backend::DispatchAutodiffContext {
+                use ::burn::backend::DispatchAutodiffContext;
+                target
+                    .floats()
+                    .chain(target.ints())
+                    .fold(DispatchAutodiffContext::Disabled, |context, tensor| {
+                        context.merge(tensor.autodiff)
+                    })
+            }
+        }
+    };
+}
+#[cfg(feature = "cpu")]
+pub(crate) use mixed_extension_type;
+
+/// As many items as an operation has tensors.
+#[cfg(feature = "cpu")]
+pub(crate) fn array<T, const N: usize>(items: impl IntoIterator<Item = T>) -> [T; N] {
+    let mut items = items.into_iter();
+    std::array::from_fn(|_| items.next().expect("as many tensors as were counted"))
+}

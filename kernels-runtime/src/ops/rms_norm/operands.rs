@@ -1,0 +1,283 @@
+use super::{Inputs, Settings};
+use crate::ops::compute_dtype;
+use crate::ops::operands::{self, Described, Facts, Mismatch, checked, require};
+use crate::semantics::{Gating, Groups, RmsNormKey, Scale};
+use burn::backend::{DispatchTensor, Shape};
+use burn::tensor::{DType, Tensor};
+
+const OP: &str = "RMSNorm";
+
+/// The operands of an RMSNorm, which go together.
+#[derive(Clone, Debug)]
+pub struct Operands<T> {
+    x: T,
+    weight: Option<T>,
+    gate: Option<T>,
+    settings: Settings,
+    key: RmsNormKey,
+}
+
+impl<T: Described> Operands<T> {
+    /// `x` is `[.., n]`. `weight` is `[n]`, and there exactly if the key says that there is one; so is
+    /// `gate`, which is like `x`. The group size divides `n`, and is there if there are groups.
+    ///
+    /// # Errors
+    /// The operands are not those of the key, or the shapes don't fit together.
+    pub fn new(
+        x: T,
+        weight: Option<T>,
+        gate: Option<T>,
+        settings: Settings,
+        key: RmsNormKey,
+    ) -> Result<Self, Mismatch> {
+        agree(
+            "a weight",
+            weight.is_some(),
+            key.scale == Scale::Weight,
+            key,
+        )?;
+        agree("a gate", gate.is_some(), key.gating != Gating::None, key)?;
+        let grouped = key.groups == Groups::Many;
+        agree("a group size", settings.group_size.is_some(), grouped, key)?;
+        let shape = x.shape();
+        let Some(n) = shape.last().copied() else {
+            return Err(Mismatch::new("RMSNorm: x has no axis to normalise"));
+        };
+        if let Some(weight) = &weight {
+            let [elements] = operands::dims(OP, "the weight", weight)?;
+            require!(
+                elements == n,
+                "RMSNorm: the weight has {elements} elements, but the last axis of x, {:?}, has {n}",
+                shape.as_slice()
+            );
+        }
+        if let Some(gate) = &gate {
+            require!(
+                gate.shape() == shape,
+                "RMSNorm: the gate is {:?}, but x is {:?}",
+                gate.shape().as_slice(),
+                shape.as_slice()
+            );
+        }
+        if let Some(size) = settings.group_size {
+            require!(
+                size > 0 && n.is_multiple_of(size),
+                "RMSNorm: the group size {size} does not divide the last axis of x, {:?}",
+                shape.as_slice()
+            );
+        }
+        Ok(Self {
+            x,
+            weight,
+            gate,
+            settings,
+            key,
+        })
+    }
+
+    /// The one dtype of all tensors.
+    ///
+    /// # Errors
+    /// They have different ones, or one that kernels don't take.
+    pub fn dtype(&self) -> Result<DType, Mismatch> {
+        let others = [("the weight", &self.weight), ("the gate", &self.gate)];
+        let others = others
+            .into_iter()
+            .filter_map(|(name, tensor)| Some((name, tensor.as_ref()?)));
+        operands::one_dtype(OP, std::iter::once(("x", &self.x)).chain(others))
+    }
+
+    /// As [`dtype`](Self::dtype), for a kernel.
+    ///
+    /// # Panics
+    /// Where that is an error.
+    #[cfg(feature = "cpu")]
+    #[track_caller]
+    pub(crate) fn kernel_dtype(&self) -> DType {
+        checked(self.dtype())
+    }
+
+    /// The shape and dtype of `rstd`: one value for each normalised group of each row, in f32 (f64
+    /// for f64).
+    pub(crate) fn rstd(&self) -> (Shape, DType) {
+        let mut shape = self.x.shape();
+        if let Some(last) = shape.as_mut_slice().last_mut() {
+            *last = match self.settings.group_size {
+                Some(size) => *last / size,
+                None => 1,
+            };
+        }
+        (shape, compute_dtype(self.x.dtype()))
+    }
+
+    /// With what the gradients are computed from: `dy`, the gradient of the result, and the `rstd` that
+    /// the forward pass returned. `weight_gradient` says whether that of the weight is wanted.
+    ///
+    /// # Errors
+    /// `dy` is not like `x`, `rstd` has not one value a group, there is no weight whose gradient could
+    /// be wanted, or dtypes differ.
+    pub fn backward(self, dy: T, rstd: T, weight_gradient: bool) -> Result<Backward<T>, Mismatch> {
+        let dtype = self.dtype()?;
+        operands::like(OP, ("dy", &dy), ("x", &self.x.shape(), dtype))?;
+        let (shape, wide) = self.rstd();
+        require!(
+            rstd.shape().num_elements() == shape.num_elements() && rstd.dtype() == wide,
+            "RMSNorm: rstd is {:?} of {:?}, but there are {} of {wide:?}",
+            rstd.shape().as_slice(),
+            rstd.dtype(),
+            shape.num_elements()
+        );
+        require!(
+            self.weight.is_some() || !weight_gradient,
+            "RMSNorm: the gradient of a weight is wanted, but {} has none",
+            self.key
+        );
+        Ok(Backward {
+            operands: self,
+            dy,
+            rstd,
+            weight_gradient,
+        })
+    }
+}
+
+impl<T> Operands<T> {
+    /// What is normalised, `[.., n]`.
+    pub fn x(&self) -> &T {
+        &self.x
+    }
+
+    /// `[n]`.
+    pub fn weight(&self) -> Option<&T> {
+        self.weight.as_ref()
+    }
+
+    /// Like `x`.
+    pub fn gate(&self) -> Option<&T> {
+        self.gate.as_ref()
+    }
+
+    /// The numbers.
+    pub fn settings(&self) -> Settings {
+        self.settings
+    }
+
+    /// What to compute.
+    pub fn key(&self) -> RmsNormKey {
+        self.key
+    }
+
+    /// `x`, weight and gate, those that there are.
+    pub fn tensors(&self) -> impl Iterator<Item = &T> {
+        std::iter::once(&self.x)
+            .chain(&self.weight)
+            .chain(&self.gate)
+    }
+
+    /// `x`, weight and gate.
+    pub fn into_parts(self) -> (T, Option<T>, Option<T>) {
+        (self.x, self.weight, self.gate)
+    }
+
+    /// The same of other tensors of the same shapes.
+    pub(crate) fn map<U>(self, mut each: impl FnMut(T) -> U) -> Operands<U> {
+        Operands {
+            x: each(self.x),
+            weight: self.weight.map(&mut each),
+            gate: self.gate.map(each),
+            settings: self.settings,
+            key: self.key,
+        }
+    }
+
+    #[cfg(feature = "cpu")]
+    pub(crate) fn as_ref(&self) -> Operands<&T> {
+        Operands {
+            x: &self.x,
+            weight: self.weight.as_ref(),
+            gate: self.gate.as_ref(),
+            settings: self.settings,
+            key: self.key,
+        }
+    }
+}
+
+impl Operands<DispatchTensor> {
+    /// # Panics
+    /// Where [`Operands::new`] is an error.
+    #[track_caller]
+    pub(crate) fn of<const D: usize>(
+        inputs: Inputs<D>,
+        settings: Settings,
+        key: RmsNormKey,
+    ) -> Self {
+        checked(Self::new(
+            inputs.x.into_dispatch(),
+            inputs.weight.map(Tensor::into_dispatch),
+            inputs.gate.map(Tensor::into_dispatch),
+            settings,
+            key,
+        ))
+    }
+
+    pub(crate) fn into_inputs<const D: usize>(self) -> Inputs<D> {
+        let (x, weight, gate) = self.into_parts();
+        Inputs {
+            x: Tensor::from_dispatch(x),
+            weight: weight.map(Tensor::from_dispatch),
+            gate: gate.map(Tensor::from_dispatch),
+        }
+    }
+}
+
+/// The operands of the gradients.
+#[derive(Clone, Debug)]
+pub struct Backward<T> {
+    operands: Operands<T>,
+    dy: T,
+    rstd: T,
+    weight_gradient: bool,
+}
+
+impl<T> Backward<T> {
+    /// Those of the forward pass.
+    pub fn operands(&self) -> &Operands<T> {
+        &self.operands
+    }
+
+    /// The gradient of the result.
+    pub fn dy(&self) -> &T {
+        &self.dy
+    }
+
+    /// What the forward pass returned beside the result.
+    pub fn rstd(&self) -> &T {
+        &self.rstd
+    }
+
+    /// Whether the gradient of the weight is wanted.
+    pub fn weight_gradient(&self) -> bool {
+        self.weight_gradient
+    }
+}
+
+/// Refuses what [`Operands::new`] does.
+#[track_caller]
+pub(super) fn check<const D: usize>(inputs: &Inputs<D>, settings: Settings, key: RmsNormKey) {
+    checked(Operands::<Facts>::new(
+        (&inputs.x).into(),
+        inputs.weight.as_ref().map(Into::into),
+        inputs.gate.as_ref().map(Into::into),
+        settings,
+        key,
+    ));
+}
+
+fn agree(what: &str, given: bool, expected: bool, key: RmsNormKey) -> Result<(), Mismatch> {
+    require!(
+        given == expected,
+        "RMSNorm: {what} is {}, but the semantics are {key}",
+        if given { "given" } else { "missing" }
+    );
+    Ok(())
+}

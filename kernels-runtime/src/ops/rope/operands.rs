@@ -1,0 +1,254 @@
+use crate::ops::compute_dtype;
+use crate::ops::operands::{self, Described, Facts, Mismatch, checked, require};
+use crate::semantics::{HeadLayout, RopeKey, RopeStyle, RotaryWidth, TableLayout};
+use burn::backend::DispatchTensor;
+use burn::tensor::{DType, Tensor};
+
+const OP: &str = "RoPE";
+
+/// The operands of the rotation of one tensor, which go together.
+#[derive(Clone, Debug)]
+pub struct Operands<T> {
+    x: T,
+    cos: T,
+    sin: T,
+    key: RopeKey,
+}
+
+impl<T: Described> Operands<T> {
+    /// `x`, or the gradient of the rotated tensor, is `[b, h, s, d]` or `[b, s, h, d]` as the key says.
+    /// `cos` and `sin` are `[1 or b, s, w]`.
+    ///
+    /// # Errors
+    /// The shapes don't fit together or to the key, or the rotated width is odd.
+    pub fn new(x: T, cos: T, sin: T, key: RopeKey) -> Result<Self, Mismatch> {
+        fits("x", &x, &cos, &sin, key)?;
+        Ok(Self { x, cos, sin, key })
+    }
+
+    /// The dtype of `x`. The tables have it too, or the one it is computed in.
+    ///
+    /// # Errors
+    /// They have another one, or `x` one that kernels don't take.
+    pub fn dtype(&self) -> Result<DType, Mismatch> {
+        let dtype = operands::float(OP, "x", self.x.dtype())?;
+        let tables = operands::one_dtype(OP, [("cos", &self.cos), ("sin", &self.sin)])?;
+        let wide = compute_dtype(dtype);
+        require!(
+            tables == dtype || tables == wide,
+            "RoPE: the tables are {tables:?}, but x, {dtype:?}, takes {dtype:?} or {wide:?}"
+        );
+        Ok(dtype)
+    }
+
+    /// As [`dtype`](Self::dtype), for a kernel.
+    ///
+    /// # Panics
+    /// Where that is an error.
+    #[cfg(feature = "cpu")]
+    #[track_caller]
+    pub(crate) fn kernel_dtype(&self) -> DType {
+        checked(self.dtype())
+    }
+}
+
+impl<T> Operands<T> {
+    /// What is rotated, or the gradient that is turned back.
+    pub fn x(&self) -> &T {
+        &self.x
+    }
+
+    /// The cosines, `[1 or b, s, w]`.
+    pub fn cos(&self) -> &T {
+        &self.cos
+    }
+
+    /// The sines, like the cosines.
+    pub fn sin(&self) -> &T {
+        &self.sin
+    }
+
+    /// What to compute.
+    pub fn key(&self) -> RopeKey {
+        self.key
+    }
+
+    /// `x`, cosines and sines.
+    pub fn tensors(&self) -> impl Iterator<Item = &T> {
+        [&self.x, &self.cos, &self.sin].into_iter()
+    }
+
+    /// The same of other tensors of the same shapes.
+    pub(crate) fn map<U>(self, mut each: impl FnMut(T) -> U) -> Operands<U> {
+        Operands {
+            x: each(self.x),
+            cos: each(self.cos),
+            sin: each(self.sin),
+            key: self.key,
+        }
+    }
+
+    /// The tensors in the order of [`tensors`](Self::tensors).
+    #[cfg(feature = "cpu")]
+    pub(crate) fn into_tensors(self) -> [T; 3] {
+        [self.x, self.cos, self.sin]
+    }
+}
+
+/// Queries and keys with the tables that both are rotated by, which go together.
+#[derive(Clone, Debug)]
+pub struct Pair<T> {
+    q: T,
+    k: T,
+    cos: T,
+    sin: T,
+    key: RopeKey,
+}
+
+impl<T: Described> Pair<T> {
+    /// As [`Operands::new`], of two tensors that may differ in their number of heads alone.
+    ///
+    /// # Errors
+    /// As there, or queries and keys differ otherwise.
+    pub fn new(q: T, k: T, cos: T, sin: T, key: RopeKey) -> Result<Self, Mismatch> {
+        let axis = match key.layout {
+            HeadLayout::Bnsd => 1,
+            HeadLayout::Bsnd => 2,
+        };
+        let of = |name, tensor| operands::dims::<4>(OP, name, tensor);
+        let [q_shape, k_shape] = [of("q", &q)?, of("k", &k)?];
+        require!(
+            tokens(q_shape, key.layout) == tokens(k_shape, key.layout),
+            "RoPE: q is {q_shape:?} and k is {k_shape:?}; only their numbers of heads (axis {axis}) \
+             may differ"
+        );
+        fits("q", &q, &cos, &sin, key)?;
+        Ok(Self {
+            q,
+            k,
+            cos,
+            sin,
+            key,
+        })
+    }
+}
+
+impl<T> Pair<T> {
+    /// Queries, keys, cosines and sines.
+    pub fn tensors(&self) -> [&T; 4] {
+        [&self.q, &self.k, &self.cos, &self.sin]
+    }
+
+    /// What to compute.
+    pub fn key(&self) -> RopeKey {
+        self.key
+    }
+
+    /// The rotations of queries and of keys.
+    pub fn split(self) -> [Operands<T>; 2]
+    where
+        T: Clone,
+    {
+        let (cos, sin, key) = (self.cos, self.sin, self.key);
+        let q = Operands {
+            x: self.q,
+            cos: cos.clone(),
+            sin: sin.clone(),
+            key,
+        };
+        let x = self.k;
+        [q, Operands { x, cos, sin, key }]
+    }
+}
+
+impl Pair<DispatchTensor> {
+    /// # Panics
+    /// Where [`Pair::new`] is an error.
+    #[track_caller]
+    pub(crate) fn of(
+        q: Tensor<4>,
+        k: Tensor<4>,
+        cos: Tensor<3>,
+        sin: Tensor<3>,
+        key: RopeKey,
+    ) -> Self {
+        let [q, k] = [q, k].map(Tensor::into_dispatch);
+        let [cos, sin] = [cos, sin].map(Tensor::into_dispatch);
+        checked(Self::new(q, k, cos, sin, key))
+    }
+
+    pub(crate) fn into_inputs(self) -> ([Tensor<4>; 2], [Tensor<3>; 2]) {
+        (
+            [self.q, self.k].map(Tensor::from_dispatch),
+            [self.cos, self.sin].map(Tensor::from_dispatch),
+        )
+    }
+}
+
+/// Refuses what [`Pair::new`] does.
+#[track_caller]
+pub(super) fn check(q: &Tensor<4>, k: &Tensor<4>, cos: &Tensor<3>, sin: &Tensor<3>, key: RopeKey) {
+    let [q, k] = [q, k].map(Facts::from);
+    let [cos, sin] = [cos, sin].map(Facts::from);
+    checked(Pair::new(q, k, cos, sin, key));
+}
+
+/// Refuses shapes that have no rotary embedding, and keys whose table has no place in their style.
+fn fits<T: Described>(name: &str, x: &T, cos: &T, sin: &T, key: RopeKey) -> Result<(), Mismatch> {
+    let shape = operands::dims(OP, name, x)?;
+    let [b, s, d] = tokens(shape, key.layout);
+    require!(
+        key.table != TableLayout::Neighbours || key.style == RopeStyle::Interleaved,
+        "RoPE: a table of neighbours is for style=interleaved, but the semantics are {key}"
+    );
+    let [_, _, width] = operands::dims(OP, "the cos table", cos)?;
+    for (table_name, table) in [("cos", cos), ("sin", sin)] {
+        let table: [usize; 3] = operands::dims(OP, table_name, table)?;
+        require!(
+            table == [b, s, width] || table == [1, s, width],
+            "RoPE: the {table_name} table is {table:?}, but {name}, {shape:?}, needs \
+             [1, {s}, {width}] or [{b}, {s}, {width}]"
+        );
+    }
+    rotated(width, d, key)
+}
+
+/// Batch, sequence and head width.
+pub(super) fn tokens(shape: [usize; 4], layout: HeadLayout) -> [usize; 3] {
+    match (shape, layout) {
+        ([b, _, s, d], HeadLayout::Bnsd) | ([b, s, _, d], HeadLayout::Bsnd) => [b, s, d],
+    }
+}
+
+/// How much of a head a table of `width` rotates.
+pub(super) fn rotary_width(width: usize, table: TableLayout) -> usize {
+    match table {
+        TableLayout::Halves | TableLayout::Neighbours => width,
+        TableLayout::Pairs => width.saturating_mul(2),
+    }
+}
+
+fn rotated(width: usize, d: usize, key: RopeKey) -> Result<(), Mismatch> {
+    let rotated = rotary_width(width, key.table);
+    require!(
+        rotated > 0,
+        "RoPE: the tables have no elements; they rotate nothing"
+    );
+    require!(
+        rotated.is_multiple_of(2),
+        "RoPE: the tables rotate {rotated} elements of a head, which is odd; elements rotate in \
+         pairs"
+    );
+    match key.width {
+        RotaryWidth::Full => require!(
+            rotated == d,
+            "RoPE: the tables, {width} wide, rotate {rotated} elements, but a head has {d}; \
+             `width = partial` rotates a part"
+        ),
+        RotaryWidth::Partial => require!(
+            rotated <= d,
+            "RoPE: the tables, {width} wide, rotate {rotated} elements, but a head has only {d}"
+        ),
+    }
+    Ok(())
+}
