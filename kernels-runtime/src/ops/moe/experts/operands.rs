@@ -281,7 +281,7 @@ fn check_weights<T: Described>(
         weights.len(),
         2 * BIASES
     );
-    let (experts, sizes) = operands::stack::<3, 2, T>("down", &weights[DOWN])?;
+    let (experts, sizes) = operands::stack::<3, 2, T>("experts: down", &weights[DOWN])?;
     require!(experts > 0, "experts: there are none");
     let width = match key.layout {
         ExpertLayout::Linear => sizes[1],

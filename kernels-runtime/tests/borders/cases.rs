@@ -1,0 +1,544 @@
+//! Every method of the kernel traits, on Flex.
+
+use crate::operand::{Case, Operand, float, ints};
+use burn::backend::Flex;
+use burn::backend::flex::FlexTensor;
+use burn::tensor::{DType, IntDType};
+use kernels_runtime::ops::moe::Routing;
+use kernels_runtime::ops::moe::experts::{self, ExpertsBackend, ExpertsKernel};
+use kernels_runtime::ops::moe::grouped_matmul::{self, GroupedMatmulBackend, GroupedMatmulKernel};
+use kernels_runtime::ops::moe::permute::{
+    PermuteBackend, PermuteKernel, Sort, Spread, SpreadWeighed, Sum, Weigh, WeighBackward,
+};
+use kernels_runtime::ops::moe::router::{self, RouterBackend, RouterKernel};
+use kernels_runtime::ops::{adam_w, glu, rms_norm, rope};
+use kernels_runtime::semantics::*;
+
+/// The operands of a case in turn.
+struct Given(std::vec::IntoIter<FlexTensor>);
+
+impl Given {
+    fn next(&mut self) -> FlexTensor {
+        self.0.next().expect("as many operands as the case has")
+    }
+
+    fn when(&mut self, there: bool) -> Option<FlexTensor> {
+        there.then(|| self.next())
+    }
+
+    fn many(&mut self, count: usize) -> Vec<FlexTensor> {
+        (0..count).map(|_| self.next()).collect()
+    }
+}
+
+fn given(tensors: Vec<FlexTensor>) -> Given {
+    Given(tensors.into_iter())
+}
+
+pub fn all() -> Vec<Case> {
+    [
+        norms(),
+        gated_units(),
+        rotations(),
+        steps(),
+        routers(),
+        grouped(),
+        moving(),
+        mixtures(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+fn norms() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for gating in [Gating::None, Gating::BeforeNorm, Gating::AfterNorm] {
+        for (scale, groups) in [
+            (Scale::Weight, Groups::One),
+            (Scale::Weight, Groups::Many),
+            (Scale::None, Groups::One),
+        ] {
+            let key = RmsNormKey {
+                gating,
+                scale,
+                groups,
+                ..RmsNormKey::GEMMA
+            };
+            let size = (groups == Groups::Many).then_some(4);
+            let settings = rms_norm::Settings {
+                eps: 1e-5,
+                group_size: size,
+            };
+            let (weighted, gated) = (scale == Scale::Weight, gating != Gating::None);
+            let operands = move |given: &mut Given| {
+                let x = given.next();
+                let (weight, gate) = (given.when(weighted), given.when(gated));
+                rms_norm::Operands::new(x, weight, gate, settings, key)
+            };
+            let inputs = || {
+                let weight = weighted.then(|| float("weight", [8]));
+                let gate = gated.then(|| float("gate", [3, 2, 8]));
+                let x = std::iter::once(float("x", [3, 2, 8]));
+                x.chain(weight).chain(gate)
+            };
+            cases.push(Case::new(
+                format!("rms_norm, {key}"),
+                inputs(),
+                move |tensors| {
+                    let operands = operands(&mut given(tensors))?;
+                    Ok(vec![<Flex as rms_norm::RmsNormBackend>::rms_norm(operands)])
+                },
+            ));
+            cases.push(Case::new(
+                format!("rms_norm_forward, {key}"),
+                inputs(),
+                move |tensors| {
+                    let operands = operands(&mut given(tensors))?;
+                    let nothing = operands.x().layout().shape().last() == Some(&0);
+                    let (y, rstd) = <Flex as rms_norm::RmsNormKernel>::rms_norm_forward(operands);
+                    // The mean of nothing is no number.
+                    Ok(if nothing { vec![y] } else { vec![y, rstd] })
+                },
+            ));
+            let rstd = float("rstd", [3, 2, size.map_or(1, |size| 8 / size)]);
+            let backward = [float("dy", [3, 2, 8]), rstd].into_iter().chain(inputs());
+            for weight_gradient in [false, weighted] {
+                cases.push(Case::new(
+                    format!("rms_norm_backward, {weight_gradient}, {key}"),
+                    backward.clone(),
+                    move |tensors| {
+                        let mut given = given(tensors);
+                        let (dy, rstd) = (given.next(), given.next());
+                        let operands = operands(&mut given)?;
+                        let backward = operands.backward(dy, rstd, weight_gradient)?;
+                        let rms_norm::Gradients { x, weight, gate } =
+                            <Flex as rms_norm::RmsNormKernel>::rms_norm_backward(backward);
+                        Ok([Some(x), weight, gate].into_iter().flatten().collect())
+                    },
+                ));
+            }
+        }
+    }
+    cases
+}
+
+fn gated_units() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for projections in [
+        Projections::Separate,
+        Projections::Chunked,
+        Projections::Interleaved,
+    ] {
+        for clamp in [Clamp::None, Clamp::Limit] {
+            let key = GluKey {
+                projections,
+                clamp,
+                ..GluKey::SWIGLU
+            };
+            let settings = glu::Settings {
+                limit: (clamp == Clamp::Limit).then_some(0.9),
+                sparsity: None,
+            };
+            let separate = projections == Projections::Separate;
+            let operands = move |given: &mut Given| {
+                let projected = if separate {
+                    glu::Projected::Separate {
+                        gate: given.next(),
+                        up: given.next(),
+                    }
+                } else {
+                    glu::Projected::Packed(given.next())
+                };
+                glu::Operands::new(projected, settings, key)
+            };
+            let inputs = if separate {
+                vec![float("gate", [3, 2, 6]), float("up", [3, 2, 6])]
+            } else {
+                vec![float("gate and up", [3, 2, 12])]
+            };
+            cases.push(Case::new(
+                format!("glu_forward, {key}"),
+                inputs.clone(),
+                move |tensors| {
+                    let operands = operands(&mut given(tensors))?;
+                    let again = operands.clone();
+                    let y = <Flex as glu::GluBackend>::glu(again);
+                    Ok(vec![y, <Flex as glu::GluKernel>::glu_forward(operands)])
+                },
+            ));
+            let dy = std::iter::once(float("dy", [3, 2, 6]));
+            cases.push(Case::new(
+                format!("glu_backward, {key}"),
+                dy.chain(inputs),
+                move |tensors| {
+                    let mut given = given(tensors);
+                    let dy = given.next();
+                    let backward = operands(&mut given)?.backward(dy)?;
+                    let gradients = <Flex as glu::GluKernel>::glu_backward(backward);
+                    Ok(match gradients {
+                        glu::Projected::Separate { gate, up } => vec![gate, up],
+                        glu::Projected::Packed(both) => vec![both],
+                    })
+                },
+            ));
+        }
+    }
+    cases
+}
+
+fn rotations() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for (style, table) in [
+        (RopeStyle::Half, TableLayout::Halves),
+        (RopeStyle::Half, TableLayout::Pairs),
+        (RopeStyle::Interleaved, TableLayout::Halves),
+        (RopeStyle::Interleaved, TableLayout::Neighbours),
+        (RopeStyle::InterleavedToHalf, TableLayout::Halves),
+    ] {
+        for (layout, width) in [
+            (HeadLayout::Bnsd, RotaryWidth::Full),
+            (HeadLayout::Bsnd, RotaryWidth::Partial),
+        ] {
+            let key = RopeKey {
+                style,
+                table,
+                layout,
+                width,
+                ..RopeKey::LLAMA
+            };
+            let shape = match layout {
+                HeadLayout::Bnsd => [2, 3, 5, 8],
+                HeadLayout::Bsnd => [2, 5, 3, 8],
+            };
+            let rotated = if width == RotaryWidth::Full { 8 } else { 4 };
+            let table_width = match table {
+                TableLayout::Pairs => rotated / 2,
+                _ => rotated,
+            };
+            let inputs = [
+                float("x", shape),
+                float("cos", [2, 5, table_width]),
+                float("sin", [1, 5, table_width]),
+            ];
+            for forward in [true, false] {
+                cases.push(Case::new(
+                    format!("rope, forward: {forward}, {key}"),
+                    inputs.clone(),
+                    move |tensors| {
+                        let mut given = given(tensors);
+                        let (x, cos, sin) = (given.next(), given.next(), given.next());
+                        let operands = rope::Operands::new(x, cos, sin, key)?;
+                        Ok(vec![if forward {
+                            <Flex as rope::RopeKernel>::rope_forward(operands)
+                        } else {
+                            <Flex as rope::RopeKernel>::rope_backward(operands)
+                        }])
+                    },
+                ));
+            }
+        }
+    }
+    cases
+}
+
+fn steps() -> Vec<Case> {
+    let settings = adam_w::Settings {
+        learning_rate: 0.01,
+        beta_1: 0.9,
+        beta_2: 0.99,
+        epsilon: 1e-8,
+        weight_decay: 0.1,
+        step: 2,
+    };
+    let operands = ["parameter", "moment_1", "moment_2", "gradient"];
+    vec![Case::new(
+        "adam_w",
+        operands.map(|name| float(name, [3, 7])),
+        move |tensors| {
+            let mut given = given(tensors);
+            let state = adam_w::State {
+                parameter: given.next(),
+                moment_1: given.next(),
+                moment_2: given.next(),
+            };
+            let operands = adam_w::Operands::new(state, given.next(), settings)?;
+            let (parameter, m, v) = <Flex as adam_w::AdamWBackend>::adam_w(operands);
+            Ok(vec![parameter, m, v])
+        },
+    )]
+}
+
+fn routers() -> Vec<Case> {
+    let mut cases = Vec::new();
+    let plain = Routing::new(RouterKey::QWEN3_MOE, 6, 2).expect("it goes together");
+    let grouped = Routing::new(RouterKey::DEEPSEEK_V3, 6, 2)
+        .and_then(|routing| routing.limited_to_groups(3, 2))
+        .expect("it goes together");
+    for routing in [plain, grouped] {
+        let has_bias = routing.key().correction == Correction::Bias;
+        let bias = has_bias.then(|| float("bias", [6]));
+        cases.push(Case::new(
+            format!("route, {}", routing.key()),
+            std::iter::once(float("logits", [5, 6])).chain(bias),
+            move |tensors| {
+                let mut given = given(tensors);
+                let (logits, bias) = (given.next(), given.when(has_bias));
+                let operands = router::Operands::new(logits, bias, routing, IntDType::I64)?;
+                let (weights, indices) = <Flex as RouterBackend>::route(operands);
+                Ok(vec![weights, indices])
+            },
+        ));
+        cases.push(Case::new(
+            format!("route_backward, {}", routing.key()),
+            [
+                float("dw", [5, 2]),
+                float("logits", [5, 6]),
+                ints("indices", [5, 2], &[0, 1, 5, 3, 2, 4]),
+            ],
+            move |tensors| {
+                let mut given = given(tensors);
+                let (dw, logits, indices) = (given.next(), given.next(), given.next());
+                let backward = router::Backward::new(dw, logits, indices, routing)?;
+                Ok(vec![<Flex as RouterKernel>::route_backward(backward)])
+            },
+        ));
+    }
+    cases
+}
+
+/// The weights of four experts, stacked or not.
+fn weights(stacked: bool, name: &'static str, [first, second]: [usize; 2]) -> Vec<Operand> {
+    if stacked {
+        return vec![float(name, [4, first, second])];
+    }
+    vec![float(name, [first, second]); 4]
+}
+
+fn grouped() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for (layout, sizes) in [
+        (ExpertLayout::Linear, [5, 6]),
+        (ExpertLayout::Matmul, [6, 5]),
+    ] {
+        for stacked in [true, false] {
+            let weights = weights(stacked, "weight", sizes);
+            let count = weights.len();
+            let operands = move |given: &mut Given| {
+                let (x, counts) = (given.next(), given.next());
+                grouped_matmul::Operands::new(x, counts, given.many(count), layout)
+            };
+            let inputs = || {
+                let first = [float("x", [9, 6]), ints("counts", [4], &[2, 0, 3, 2])];
+                first.into_iter().chain(weights.clone())
+            };
+            cases.push(Case::new(
+                format!("grouped_matmul_forward, {layout:?}, {stacked}"),
+                inputs(),
+                move |tensors| {
+                    let operands = operands(&mut given(tensors))?;
+                    let again = operands.clone();
+                    let y = <Flex as GroupedMatmulBackend>::grouped_matmul(again);
+                    let other = <Flex as GroupedMatmulKernel>::grouped_matmul_forward(operands);
+                    Ok(vec![y, other])
+                },
+            ));
+            let dy = std::iter::once(float("dy", [9, 5]));
+            cases.push(Case::new(
+                format!("grouped_matmul_backward, {layout:?}, {stacked}"),
+                dy.chain(inputs()),
+                move |tensors| {
+                    let mut given = given(tensors);
+                    let dy = given.next();
+                    let wanted = grouped_matmul::Wanted {
+                        x: true,
+                        weights: vec![true; count],
+                    };
+                    let backward = operands(&mut given)?.backward(dy, wanted)?;
+                    let gradients =
+                        <Flex as GroupedMatmulKernel>::grouped_matmul_backward(backward);
+                    let weights = gradients.weights.into_iter();
+                    Ok(std::iter::once(gradients.x)
+                        .chain(weights)
+                        .flatten()
+                        .collect())
+                },
+            ));
+        }
+    }
+    cases
+}
+
+fn moving() -> Vec<Case> {
+    let map = || ints("row_map", [4, 2], &[3, 0, 8, 1, 2, 4, 5, 9]);
+    let (tokens, rows, probs) = (
+        || float("tokens", [4, 3]),
+        || float("rows", [6, 3]),
+        || float("probs", [4, 2]),
+    );
+    let dy = || float("dy", [4, 3]);
+    vec![
+        Case::new(
+            "sort_slots",
+            [ints("indices", [4, 2], &[2, 0, 3, 1, 0, 1])],
+            |tensors| {
+                let slots = Sort::new(given(tensors).next(), 3, 7, IntDType::I32)?;
+                let (map, counts) = <Flex as PermuteBackend>::sort_slots(slots);
+                Ok(vec![map, counts])
+            },
+        ),
+        Case::new("spread", [tokens(), map()], |tensors| {
+            let mut given = given(tensors);
+            let operands = Spread::new(given.next(), given.next(), 6)?;
+            Ok(vec![<Flex as PermuteBackend>::spread(operands)])
+        }),
+        Case::new("sum_rows", [rows(), map()], |tensors| {
+            let mut given = given(tensors);
+            let operands = Sum::new(given.next(), given.next())?;
+            Ok(vec![<Flex as PermuteBackend>::sum_rows(operands)])
+        }),
+        Case::new("weigh_rows", [rows(), map(), probs()], |tensors| {
+            let mut given = given(tensors);
+            let operands = Weigh::new(given.next(), given.next(), given.next())?;
+            Ok(vec![<Flex as PermuteBackend>::weigh_rows(operands)])
+        }),
+        Case::new("weigh_rows_d_rows", [dy(), map(), probs()], |tensors| {
+            let mut given = given(tensors);
+            let operands = SpreadWeighed::new(given.next(), given.next(), given.next(), 6)?;
+            Ok(vec![<Flex as PermuteKernel>::weigh_rows_d_rows(operands)])
+        }),
+        Case::new(
+            "weigh_rows_backward",
+            [dy(), rows(), map(), probs()],
+            |tensors| {
+                let mut given = given(tensors);
+                let (dy, rows) = (given.next(), given.next());
+                let operands = WeighBackward::new(dy, rows, given.next(), given.next())?;
+                let (d_rows, d_probs) = <Flex as PermuteKernel>::weigh_rows_backward(operands);
+                Ok(vec![d_rows, d_probs])
+            },
+        ),
+    ]
+}
+
+fn mixtures() -> Vec<Case> {
+    const TOKENS: usize = 5;
+    const HIDDEN: usize = 6;
+    const WIDTH: usize = 3;
+    let mut cases = Vec::new();
+    for (projections, layout, bias) in [
+        (
+            Projections::Separate,
+            ExpertLayout::Linear,
+            ExpertBias::None,
+        ),
+        (
+            Projections::Chunked,
+            ExpertLayout::Linear,
+            ExpertBias::None,
+        ),
+        (
+            Projections::Interleaved,
+            ExpertLayout::Matmul,
+            ExpertBias::All,
+        ),
+    ] {
+        for stacked in [true, false] {
+            let key = MoeKey {
+                projections,
+                layout,
+                bias,
+                ..MoeKey::QWEN3
+            };
+            let separate = projections == Projections::Separate;
+            let sizes = |inputs, features| match layout {
+                ExpertLayout::Linear => [features, inputs],
+                ExpertLayout::Matmul => [inputs, features],
+            };
+            let features = if separate { WIDTH } else { 2 * WIDTH };
+            let gate = weights(stacked, "gate", sizes(HIDDEN, features));
+            let up = if separate {
+                weights(stacked, "up", sizes(HIDDEN, features))
+            } else {
+                Vec::new()
+            };
+            let down = weights(stacked, "down", sizes(WIDTH, HIDDEN));
+            let biases = |name, features| match (bias, stacked) {
+                (ExpertBias::None, _) => Vec::new(),
+                (ExpertBias::All, true) => vec![float(name, [4, features])],
+                (ExpertBias::All, false) => vec![float(name, [features]); 4],
+            };
+            let groups = [
+                gate,
+                up,
+                down,
+                biases("gate_bias", features),
+                Vec::new(),
+                biases("down_bias", HIDDEN),
+            ];
+            let lengths = groups.each_ref().map(Vec::len);
+            let operands = move |given: &mut Given| {
+                let (x, indices, routing) = (given.next(), given.next(), given.next());
+                let weights = lengths.map(|length| given.many(length)).to_vec();
+                let settings = experts::Settings { key, limit: None };
+                experts::Operands::new(x, indices, routing, weights, settings)
+            };
+            // Index 4 is nobody's.
+            let indices = ints("indices", [TOKENS, 2], &[3, 0, 4, 1, 0]);
+            let routed = TOKENS * 2 - 2;
+            let inputs = || {
+                let x = float("x", [TOKENS, HIDDEN]);
+                let routing = float("routing", [TOKENS, 2]);
+                let first = [x, indices.clone(), routing].into_iter();
+                first.chain(groups.iter().flatten().cloned())
+            };
+            cases.push(Case::new(
+                format!("experts_forward, stacked: {stacked}, {key}"),
+                inputs(),
+                move |tensors| {
+                    let operands = operands(&mut given(tensors))?;
+                    let again = operands.clone();
+                    let y = <Flex as ExpertsBackend>::experts(again);
+                    let (other, kept) = <Flex as ExpertsKernel>::experts_forward(operands, true);
+                    Ok(vec![y, other, kept.expect("it was asked for")])
+                },
+            ));
+            let first = [
+                float("dy", [TOKENS, HIDDEN]),
+                float("kept", [routed, 2 * WIDTH]),
+            ];
+            cases.push(Case::new(
+                format!("experts_backward, stacked: {stacked}, {key}"),
+                first.into_iter().chain(inputs()),
+                move |tensors| {
+                    let mut given = given(tensors);
+                    let (dy, kept) = (given.next(), given.next());
+                    let wanted = experts::Wanted {
+                        x: true,
+                        routing: true,
+                        weights: lengths.map(|length| vec![true; length]).to_vec(),
+                    };
+                    let backward = operands(&mut given)?.backward(dy, kept, wanted)?;
+                    let gradients = <Flex as ExpertsKernel>::experts_backward(backward);
+                    let first = [gradients.x, gradients.routing].into_iter();
+                    let weights = gradients.weights.into_iter().flatten();
+                    Ok(first.chain(weights).flatten().collect())
+                },
+            ));
+        }
+    }
+    cases
+}
+
+/// The case's operands in another type. What kernels compute in stays f32 beside half types.
+pub fn in_dtype(operands: &[Operand], dtype: DType) -> Vec<Operand> {
+    let wide = ["rstd", "bias"];
+    let change = |operand: &Operand| {
+        let mut operand = operand.clone();
+        if operand.ints.is_none() && !(wide.contains(&operand.name) && dtype != DType::F64) {
+            operand.dtype = dtype;
+        }
+        operand
+    };
+    operands.iter().map(change).collect()
+}

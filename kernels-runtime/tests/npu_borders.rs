@@ -1,0 +1,17 @@
+//! Clients of a served NPU, emulated, that send operands that don't go together.
+
+#![cfg(feature = "npu")]
+
+mod npu;
+mod strangers;
+
+use kernels_runtime::npu::serve;
+use kernels_runtime::remote::ServeOptions;
+
+#[test]
+fn a_served_npu_refuses_operands_that_dont_go_together() {
+    npu::common::Scenario::new("a_served_npu_refuses_operands_that_dont_go_together").run(|_| {
+        let server = serve(ServeOptions::websocket(([127, 0, 0, 1], 0))).unwrap();
+        strangers::visit(&server);
+    });
+}

@@ -1,0 +1,15 @@
+//! Clients of a served CPU that send operands that don't go together.
+
+#![cfg(feature = "remote")]
+
+mod strangers;
+
+use burn::backend::Flex;
+use kernels_runtime::remote::{ServeOptions, Server};
+
+#[test]
+fn a_served_cpu_refuses_operands_that_dont_go_together() {
+    let options = ServeOptions::websocket(([127, 0, 0, 1], 0));
+    let server = Server::start::<Flex>([Default::default()], options).unwrap();
+    strangers::visit(&server);
+}

@@ -1,0 +1,448 @@
+//! Clients that send operations with operands that don't go together, past all checks of this crate's
+//! own client: what they send is written here by the documentation of the wire.
+
+use burn::backend::ir::{CustomOpIr, ScalarIr, TensorIr};
+use burn::backend::tensor::FloatTensor;
+use burn::backend::{
+    BackendTensor, DispatchAutodiffContext, DispatchTensor, DispatchTensorKind, Remote,
+    RemoteDevice, Shape,
+};
+use burn::remote::CustomOpClient;
+use burn::tensor::{DType, Device, Int, Tensor, TensorData};
+use kernels_runtime::ops::rms_norm;
+use kernels_runtime::remote::{self, Server, connect};
+use kernels_runtime::semantics::*;
+use serde::Serialize;
+
+/// The shape and type of a tensor, and the numbers of one of integers.
+#[derive(Clone, Debug)]
+struct Given {
+    shape: Vec<usize>,
+    dtype: DType,
+    ints: &'static [i64],
+}
+
+/// What a client sends, and what it says that it will get.
+#[derive(Clone, Debug)]
+struct Message {
+    op: &'static str,
+    inputs: Vec<Given>,
+    outputs: Vec<Given>,
+    scalars: Vec<ScalarIr>,
+}
+
+fn float(shape: impl Into<Vec<usize>>) -> Given {
+    Given {
+        shape: shape.into(),
+        dtype: DType::F32,
+        ints: &[],
+    }
+}
+
+fn ints(shape: impl Into<Vec<usize>>, ints: &'static [i64]) -> Given {
+    Given {
+        shape: shape.into(),
+        dtype: DType::I32,
+        ints,
+    }
+}
+
+const NO: ScalarIr = ScalarIr::Bool(false);
+const YES: ScalarIr = ScalarIr::Bool(true);
+
+fn number(number: u64) -> ScalarIr {
+    ScalarIr::UInt(number)
+}
+
+/// The schema, a key as its JSON in words of eight bytes after its length, then the rest.
+fn scalars(key: Option<String>, rest: &[ScalarIr]) -> Vec<ScalarIr> {
+    let mut scalars = vec![number(1)];
+    if let Some(text) = key {
+        scalars.push(number(text.len() as u64));
+        for chunk in text.as_bytes().chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            scalars.push(number(u64::from_le_bytes(word)));
+        }
+    }
+    scalars.extend_from_slice(rest);
+    scalars
+}
+
+fn json(key: impl Serialize) -> Option<String> {
+    Some(serde_json::to_string(&key).expect("keys are text"))
+}
+
+fn message(
+    op: &'static str,
+    inputs: impl Into<Vec<Given>>,
+    outputs: impl Into<Vec<Given>>,
+    scalars: Vec<ScalarIr>,
+) -> Message {
+    Message {
+        op,
+        inputs: inputs.into(),
+        outputs: outputs.into(),
+        scalars,
+    }
+}
+
+/// A right message of each operation.
+fn messages() -> Vec<Message> {
+    let norm = RmsNormKey {
+        gating: Gating::BeforeNorm,
+        ..RmsNormKey::LLAMA
+    };
+    let eps = ScalarIr::Float(1e-5);
+    let (x, row) = (|| float([4, 16]), || float([16]));
+    let interleaved = GluKey {
+        projections: Projections::Chunked,
+        ..GluKey::SWIGLU
+    };
+    let heads = || float([2, 3, 5, 16]);
+    let table = || float([1, 5, 16]);
+    let steps = [0.01, 0.9, 0.99, 1e-8, 0.1].map(ScalarIr::Float);
+    let step = [&steps[..], &[number(1)]].concat();
+    let routing = [number(8), number(2), number(1), number(1), ScalarIr::Float(1.0)];
+    let chosen = || ints([4, 2], &[0, 1, 5, 3, 2, 4, 7, 6]);
+    let map = || ints([4, 2], &[3, 0, 7, 1, 2, 4, 5, 6]);
+    let experts = || ints([4, 2], &[0, 1, 2, 1, 0, 2, 2, 1]);
+    let mixture = [NO, number(6), number(1), number(0), number(1), number(0), number(0), number(0)];
+    let (gate_up, down) = (|| float([3, 32, 16]), || float([3, 16, 16]));
+    vec![
+        message(
+            "burn-kernels/rms_norm",
+            [x(), row(), x()],
+            [x(), float([4, 1])],
+            scalars(json(norm), &[eps, NO]),
+        ),
+        message(
+            "burn-kernels/rms_norm_backward",
+            [x(), float([4, 1]), x(), row(), x()],
+            [x(), row(), x()],
+            scalars(json(norm), &[eps, NO, YES]),
+        ),
+        message(
+            "burn-kernels/glu",
+            [x(), x()],
+            [x()],
+            scalars(json(GluKey::SWIGLU), &[NO, NO]),
+        ),
+        message(
+            "burn-kernels/glu_backward",
+            [x(), float([4, 32])],
+            [float([4, 32])],
+            scalars(json(interleaved), &[NO, NO]),
+        ),
+        message(
+            "burn-kernels/rope",
+            [heads(), table(), table()],
+            [heads()],
+            scalars(json(RopeKey::LLAMA), &[]),
+        ),
+        message(
+            "burn-kernels/rope_backward",
+            [heads(), table(), table()],
+            [heads()],
+            scalars(json(RopeKey::LLAMA), &[]),
+        ),
+        message(
+            "burn-kernels/adam_w",
+            [x(), x(), x(), x()],
+            [x(), x(), x()],
+            scalars(None, &step),
+        ),
+        message(
+            "burn-kernels/route",
+            [float([4, 8])],
+            [float([4, 2]), ints([4, 2], &[])],
+            scalars(json(RouterKey::MIXTRAL), &routing),
+        ),
+        message(
+            "burn-kernels/route_backward",
+            [float([4, 2]), float([4, 8]), chosen()],
+            [float([4, 8])],
+            scalars(json(RouterKey::MIXTRAL), &routing),
+        ),
+        message(
+            "burn-kernels/grouped_matmul",
+            [x(), ints([3], &[1, 0, 2]), float([3, 16, 32])],
+            [float([4, 32])],
+            scalars(json(ExpertLayout::Matmul), &[number(1)]),
+        ),
+        message(
+            "burn-kernels/grouped_matmul_backward",
+            [float([4, 32]), x(), ints([3], &[1, 0, 2]), float([3, 16, 32])],
+            [x(), float([3, 16, 32])],
+            scalars(json(ExpertLayout::Matmul), &[number(1), YES, YES]),
+        ),
+        message(
+            "burn-kernels/sort_slots",
+            [experts()],
+            [ints([4, 2], &[]), ints([3], &[])],
+            scalars(None, &[number(3), number(8)]),
+        ),
+        message(
+            "burn-kernels/spread",
+            [x(), map()],
+            [float([8, 16])],
+            scalars(None, &[number(8)]),
+        ),
+        message(
+            "burn-kernels/sum_rows",
+            [float([8, 16]), map()],
+            [x()],
+            scalars(None, &[]),
+        ),
+        message(
+            "burn-kernels/weigh_rows",
+            [float([8, 16]), float([4, 2]), map()],
+            [x()],
+            scalars(None, &[]),
+        ),
+        message(
+            "burn-kernels/weigh_rows_d_rows",
+            [x(), float([4, 2]), map()],
+            [float([8, 16])],
+            scalars(None, &[number(8)]),
+        ),
+        message(
+            "burn-kernels/weigh_rows_backward",
+            [x(), float([8, 16]), float([4, 2]), map()],
+            [float([8, 16]), float([4, 2])],
+            scalars(None, &[]),
+        ),
+        message(
+            "burn-kernels/experts",
+            [x(), experts(), float([4, 2]), gate_up(), down()],
+            [x(), float([8, 32])],
+            scalars(json(MoeKey::QWEN3), &[&mixture[..], &[YES]].concat()),
+        ),
+        message(
+            "burn-kernels/experts_backward",
+            [x(), float([8, 32]), x(), experts(), float([4, 2]), gate_up(), down()],
+            [x(), float([4, 2]), gate_up(), down()],
+            scalars(json(MoeKey::QWEN3), &[&mixture[..], &[YES; 4]].concat()),
+        ),
+    ]
+}
+
+impl Given {
+    fn changes(&self) -> Vec<Self> {
+        let mut changes = Vec::new();
+        let mut add = |change: &dyn Fn(&mut Self)| {
+            let mut changed = self.clone();
+            change(&mut changed);
+            changes.push(changed);
+        };
+        for axis in 0..self.shape.len() {
+            let size = self.shape[axis];
+            for other in [size + 1, size - 1, 0, 1] {
+                if other != size {
+                    add(&|given| given.shape[axis] = other);
+                }
+            }
+        }
+        add(&|given| given.shape.insert(0, 1));
+        add(&|given| drop(given.shape.remove(0)));
+        add(&|given| given.dtype = DType::BF16);
+        add(&|given| given.dtype = DType::I64);
+        if !self.ints.is_empty() {
+            add(&|given| given.ints = &[-1, 2]);
+            add(&|given| given.ints = &[i32::MAX as i64, 0]);
+        }
+        changes
+    }
+
+    /// The tensor, made by operations of Burn's.
+    fn tensor(&self, device: &Device) -> BackendTensor<Remote> {
+        let len: usize = self.shape.iter().product();
+        let value = |i: usize| match self.ints {
+            [] => ((i * 7919) % 613) as f64 / 613.0 + 0.25,
+            ints => ints[i % ints.len()] as f64,
+        };
+        let values: Vec<f64> = (0..len).map(value).collect();
+        let data = TensorData::new(values, [len]).convert_dtype(self.dtype);
+        let is_int = self.dtype.is_int();
+        let dispatch = if is_int {
+            let flat = Tensor::<1, Int>::from_data(data, (device, self.dtype));
+            shaped!(self.shape, D => flat.reshape(sizes::<D>(&self.shape)).into_dispatch())
+        } else {
+            let flat = Tensor::<1>::from_data(data, (device, self.dtype));
+            shaped!(self.shape, D => flat.reshape(sizes::<D>(&self.shape)).into_dispatch())
+        };
+        match dispatch.kind {
+            DispatchTensorKind::Remote(tensor) => tensor,
+            other => panic!("not a served tensor: {other:?}"),
+        }
+    }
+}
+
+/// Runs `$body` with `$D` the number of axes.
+macro_rules! shaped {
+    ($shape:expr, $D:ident => $body:expr) => {
+        match $shape.len() {
+            1 => shaped!(@ 1, $D, $body),
+            2 => shaped!(@ 2, $D, $body),
+            3 => shaped!(@ 3, $D, $body),
+            4 => shaped!(@ 4, $D, $body),
+            _ => shaped!(@ 5, $D, $body),
+        }
+    };
+    (@ $rank:literal, $D:ident, $body:expr) => {{
+        const $D: usize = $rank;
+        $body
+    }};
+}
+use shaped;
+
+fn sizes<const D: usize>(shape: &[usize]) -> [usize; D] {
+    // A tensor without axes is sent as one of one element.
+    std::array::from_fn(|axis| shape.get(axis).copied().unwrap_or(1))
+}
+
+/// What a client is told.
+#[derive(Debug)]
+enum Answer {
+    /// Numbers, all finite.
+    Numbers,
+    /// The session ended, for this reason.
+    Ended(String),
+}
+
+fn send(device: &Device, message: &Message) -> Answer {
+    let inputs: Vec<_> = message.inputs.iter().map(|one| one.tensor(device)).collect();
+    let client = CustomOpClient::new(&served(&inputs[0]));
+    let inputs: Vec<_> = inputs
+        .into_iter()
+        .map(|input| match input {
+            BackendTensor::Float(tensor) | BackendTensor::Int(tensor) => tensor.into_ir(),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    let output = |given: &Given| {
+        let shape = Shape::from(given.shape.clone());
+        TensorIr::uninit(client.create_empty_handle(), shape, given.dtype)
+    };
+    let outputs: Vec<_> = message.outputs.iter().map(output).collect();
+    let op = CustomOpIr::with_scalars(message.op, &inputs, &outputs, message.scalars.clone());
+    let results = client.register(op);
+    for (result, given) in results.into_iter().zip(&message.outputs) {
+        if !read(result, given) {
+            let why = remote::failure(device);
+            return Answer::Ended(why.expect("a server says why a session ended"));
+        }
+    }
+    Answer::Numbers
+}
+
+fn served(tensor: &BackendTensor<Remote>) -> RemoteDevice {
+    use burn::backend::TensorMetadata;
+    match tensor {
+        BackendTensor::Float(tensor) | BackendTensor::Int(tensor) => tensor.device(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Whether there are numbers to read.
+fn read(tensor: FloatTensor<Remote>, given: &Given) -> bool {
+    let is_int = given.dtype.is_int();
+    let kind = if is_int {
+        BackendTensor::Int(tensor)
+    } else {
+        BackendTensor::Float(tensor)
+    };
+    let dispatch = DispatchTensor {
+        kind: DispatchTensorKind::Remote(kind),
+        autodiff: DispatchAutodiffContext::Disabled,
+    };
+    let data = shaped!(given.shape, D => if is_int {
+        Tensor::<D, Int>::from_dispatch(dispatch).try_into_data()
+    } else {
+        Tensor::<D>::from_dispatch(dispatch).try_into_data()
+    });
+    match data {
+        Ok(data) => {
+            assert!(data.iter::<f64>().all(f64::is_finite), "{data:?}");
+            true
+        }
+        Err(_) => false,
+    }
+}
+
+/// Sends each operation right, and with every operand, result and number changed. A client beside them
+/// gets right answers all along.
+pub fn visit(server: &Server) {
+    let connected = || connect(server.address(), server.token()).unwrap().remove(0);
+    let good = connected();
+    let expected = norm(&good);
+    let (mut refused, mut right) = (0, 0);
+    for message in messages() {
+        let answer = send(&connected(), &message);
+        assert!(matches!(answer, Answer::Numbers), "{message:?}: {answer:?}");
+        for changed in changes(&message) {
+            match send(&connected(), &changed) {
+                Answer::Numbers => right += 1,
+                Answer::Ended(why) => {
+                    assert!(is_sentence(&why), "{changed:?}: {why}");
+                    refused += 1;
+                }
+            }
+        }
+        assert_eq!(norm(&good), expected, "beside {}", message.op);
+    }
+    assert!(refused > 500, "{refused} were refused, {right} right");
+}
+
+fn changes(message: &Message) -> Vec<Message> {
+    let mut changes = Vec::new();
+    for place in 0..message.inputs.len() {
+        for changed in message.inputs[place].changes() {
+            let mut message = message.clone();
+            message.inputs[place] = changed;
+            changes.push(message);
+        }
+    }
+    for place in 0..message.outputs.len() {
+        let mut larger = message.clone();
+        larger.outputs[place].shape[0] += 1;
+        let mut other = message.clone();
+        other.outputs[place].dtype = DType::F64;
+        changes.extend([larger, other]);
+    }
+    for place in 0..message.scalars.len() {
+        for number in [0, 3, u64::MAX] {
+            let mut message = message.clone();
+            if message.scalars[place] != ScalarIr::UInt(number) {
+                message.scalars[place] = ScalarIr::UInt(number);
+                changes.push(message);
+            }
+        }
+    }
+    changes
+}
+
+/// Whether a reason names the operation.
+fn is_sentence(why: &str) -> bool {
+    why.starts_with("`burn-kernels/")
+        || why.starts_with("mixture of experts: ")
+        || why.starts_with("moe_")
+        || why.starts_with("router: ")
+        || why.starts_with("grouped matmul: ")
+        || why.starts_with("the NPU failed: ")
+}
+
+fn norm(device: &Device) -> Vec<f32> {
+    let x = Tensor::<2>::from_data([[1.0, 2.0, 3.0, 4.0_f32]; 3], device);
+    let inputs = rms_norm::Inputs {
+        weight: Some(Tensor::from_data([1.0, 0.5, 2.0, 1.5_f32], device)),
+        x,
+        gate: None,
+    };
+    let settings = rms_norm::Settings {
+        eps: 1e-5,
+        group_size: None,
+    };
+    let y = rms_norm::fused(inputs, settings, RmsNormKey::LLAMA).expect("a kernel");
+    y.into_data().try_to_vec().expect("of f32")
+}
