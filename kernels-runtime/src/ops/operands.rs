@@ -25,6 +25,12 @@ impl fmt::Debug for Mismatch {
 }
 
 impl Mismatch {
+    /// The same with the name of the operation before it.
+    #[cold]
+    pub(crate) fn of(self, op: &str) -> Self {
+        Self::new(format_args!("{op}: {self}"))
+    }
+
     #[cold]
     pub(crate) fn new(sentence: impl fmt::Display) -> Self {
         Self(sentence.to_string())

@@ -116,7 +116,9 @@ impl Operand {
             let size = self.shape[axis];
             for other in [size + 1, size.saturating_sub(1), 0, 1] {
                 if other != size {
-                    add(format!("axis {axis} is {other}"), &|o| o.shape[axis] = other);
+                    add(format!("axis {axis} is {other}"), &|o| {
+                        o.shape[axis] = other
+                    });
                 }
             }
         }

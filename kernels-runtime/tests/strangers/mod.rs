@@ -103,11 +103,26 @@ fn messages() -> Vec<Message> {
     let table = || float([1, 5, 16]);
     let steps = [0.01, 0.9, 0.99, 1e-8, 0.1].map(ScalarIr::Float);
     let step = [&steps[..], &[number(1)]].concat();
-    let routing = [number(8), number(2), number(1), number(1), ScalarIr::Float(1.0)];
+    let routing = [
+        number(8),
+        number(2),
+        number(1),
+        number(1),
+        ScalarIr::Float(1.0),
+    ];
     let chosen = || ints([4, 2], &[0, 1, 5, 3, 2, 4, 7, 6]);
     let map = || ints([4, 2], &[3, 0, 7, 1, 2, 4, 5, 6]);
     let experts = || ints([4, 2], &[0, 1, 2, 1, 0, 2, 2, 1]);
-    let mixture = [NO, number(6), number(1), number(0), number(1), number(0), number(0), number(0)];
+    let mixture = [
+        NO,
+        number(6),
+        number(1),
+        number(0),
+        number(1),
+        number(0),
+        number(0),
+        number(0),
+    ];
     let (gate_up, down) = (|| float([3, 32, 16]), || float([3, 16, 16]));
     vec![
         message(
@@ -172,7 +187,12 @@ fn messages() -> Vec<Message> {
         ),
         message(
             "burn-kernels/grouped_matmul_backward",
-            [float([4, 32]), x(), ints([3], &[1, 0, 2]), float([3, 16, 32])],
+            [
+                float([4, 32]),
+                x(),
+                ints([3], &[1, 0, 2]),
+                float([3, 16, 32]),
+            ],
             [x(), float([3, 16, 32])],
             scalars(json(ExpertLayout::Matmul), &[number(1), YES, YES]),
         ),
@@ -220,7 +240,15 @@ fn messages() -> Vec<Message> {
         ),
         message(
             "burn-kernels/experts_backward",
-            [x(), float([8, 32]), x(), experts(), float([4, 2]), gate_up(), down()],
+            [
+                x(),
+                float([8, 32]),
+                x(),
+                experts(),
+                float([4, 2]),
+                gate_up(),
+                down(),
+            ],
             [x(), float([4, 2]), gate_up(), down()],
             scalars(json(MoeKey::QWEN3), &[&mixture[..], &[YES; 4]].concat()),
         ),
@@ -311,7 +339,11 @@ enum Answer {
 }
 
 fn send(device: &Device, message: &Message) -> Answer {
-    let inputs: Vec<_> = message.inputs.iter().map(|one| one.tensor(device)).collect();
+    let inputs: Vec<_> = message
+        .inputs
+        .iter()
+        .map(|one| one.tensor(device))
+        .collect();
     let client = CustomOpClient::new(&served(&inputs[0]));
     let inputs: Vec<_> = inputs
         .into_iter()

@@ -281,7 +281,7 @@ fn check_weights<T: Described>(
         weights.len(),
         2 * BIASES
     );
-    let (experts, sizes) = operands::stack::<3, 2, T>("experts: down", &weights[DOWN])?;
+    let (experts, sizes) = stack::<3, 2, T>("down", &weights[DOWN])?;
     require!(experts > 0, "experts: there are none");
     let width = match key.layout {
         ExpertLayout::Linear => sizes[1],
@@ -311,6 +311,13 @@ fn check_weights<T: Described>(
     }
 }
 
+fn stack<const STACKED: usize, const SINGLE: usize, T: Described>(
+    what: &str,
+    tensors: &[T],
+) -> Result<(usize, [usize; SINGLE]), Mismatch> {
+    operands::stack::<STACKED, SINGLE, T>(what, tensors).map_err(|mismatch| mismatch.of(OP))
+}
+
 /// Refuses sizes that are not `experts` projections of `inputs` to `features`.
 fn check_projection<T: Described>(
     what: &str,
@@ -323,7 +330,7 @@ fn check_projection<T: Described>(
         ExpertLayout::Linear => [features, inputs],
         ExpertLayout::Matmul => [inputs, features],
     };
-    let (count, sizes) = operands::stack::<3, 2, T>(what, weight)?;
+    let (count, sizes) = stack::<3, 2, T>(what, weight)?;
     require!(
         (count, sizes) == (experts, expected),
         "experts: the {what} weights are {count} of {sizes:?}, but {experts} of {expected:?} are \
@@ -336,7 +343,7 @@ fn check_projection<T: Described>(
         if has_bias { "a" } else { "no" }
     );
     if has_bias {
-        let (count, sizes) = operands::stack::<2, 1, T>(what, bias)?;
+        let (count, sizes) = stack::<2, 1, T>(what, bias)?;
         require!(
             (count, sizes) == (experts, [features]),
             "experts: the {what} biases are {count} of {sizes:?}, but {experts} of [{features}] are \
