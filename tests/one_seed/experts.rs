@@ -275,10 +275,35 @@ fn apply_list(
 }
 
 #[test]
-fn experts_of_a_list_are_used_in_the_bodys_order_and_no_others() {
+fn experts_of_a_list_are_used_in_the_bodys_order() {
     one_seed_one_model("ListStruct", ListStruct::init, through_experts!());
     one_seed_one_model("experts::List::", List::init, through_experts!());
+}
+
+#[test]
+fn experts_of_a_trait_are_no_exception() {
     one_seed_one_model("ListOfATrait", ListOfATrait::init, through_experts!());
+}
+
+/// Two layers of experts, so that one that the first takes from the generator too early is missed by
+/// the second.
+#[derive(Module, Debug)]
+struct TwoLists {
+    first: List,
+    second: List,
+}
+
+#[test]
+fn experts_without_tokens_stay_as_they_are() {
+    let init = |device: &Device| TwoLists {
+        first: List::init(device),
+        second: List::init(device),
+    };
+    one_seed_one_model("experts::List::", init, |lists, x| {
+        let (indices, routing) = routed(&x.device());
+        let x = lists.first.forward(x, indices.clone(), routing.clone());
+        lists.second.forward(x, indices, routing)
+    });
 }
 
 /// What the body would do first can't be known here; no expert may be taken for another.
