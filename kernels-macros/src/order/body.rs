@@ -7,7 +7,7 @@
 
 use proc_macro2::{Group, Ident};
 use syn::ext::IdentExt;
-use syn::{Block, Expr, ExprCall, ExprClosure, ExprMethodCall, Member, Pat, Stmt};
+use syn::{Block, Expr, ExprCall, ExprClosure, ExprMethodCall, Member, Stmt};
 
 use super::field_among;
 use super::value::{Reach, Value};
@@ -93,10 +93,10 @@ const KEEPS: &[[&str; 2]] = &[
 pub(super) struct Walk<'a> {
     operands: &'a [&'a Binding],
     /// The variables that lead to operands; the last of a name counts.
-    names: Vec<(String, Value)>,
-    uses: Vec<usize>,
-    is_certain: bool,
-    is_opaque: bool,
+    pub(super) names: Vec<(String, Value)>,
+    pub(super) uses: Vec<usize>,
+    pub(super) is_certain: bool,
+    pub(super) is_opaque: bool,
 }
 
 impl Walk<'_> {
@@ -117,7 +117,7 @@ impl Walk<'_> {
             Expr::Paren(inner) => self.expr(&inner.expr),
             Expr::Group(inner) => self.expr(&inner.expr),
             Expr::Reference(inner) => self.expr(&inner.expr),
-            Expr::Unary(inner) => self.expr(&inner.expr),
+            Expr::Unary(inner) => self.unary(inner),
             Expr::Cast(inner) => self.expr(&inner.expr),
             Expr::Try(inner) => self.expr(&inner.expr),
             Expr::Index(index) => {
@@ -131,7 +131,9 @@ impl Walk<'_> {
             Expr::Struct(literal) => {
                 let fields = literal.fields.iter().map(|field| &field.expr);
                 let values = self.all(fields.chain(literal.rest.as_deref()));
-                Value::holding(values)
+                let value = Value::holding(values);
+                self.convert(&value);
+                value
             }
             Expr::Repeat(repeat) => self.expr(&repeat.expr),
             Expr::Range(range) => {
@@ -140,9 +142,10 @@ impl Walk<'_> {
             }
             Expr::Binary(binary) => self.binary(binary),
             Expr::Assign(assign) => {
-                let value = self.expr(&assign.right);
-                self.expr(&assign.left);
-                self.forget(&value);
+                let new = self.expr(&assign.right);
+                let old = self.expr(&assign.left);
+                self.forget(&new);
+                self.forget(&old);
                 Value::Plain
             }
             Expr::Let(condition) => {
@@ -179,7 +182,7 @@ impl Walk<'_> {
     }
 
     /// The parameters of one layer may be used apart, among those of another.
-    fn member(&mut self, base: Value, member: &Member) -> Value {
+    pub(super) fn member(&mut self, base: Value, member: &Member) -> Value {
         match (base, member) {
             (Value::Leads(reach), _) if !self.is_tensor(&Value::Leads(reach.clone())) => {
                 self.is_certain = false;
@@ -199,12 +202,12 @@ impl Walk<'_> {
     }
 
     fn method_call(&mut self, call: &ExprMethodCall) -> Value {
-        let receiver = self.expr(&call.receiver);
-        let mut values = self.all(&call.args);
+        let mut values =
+            self.operands_of_call([call.receiver.as_ref()].into_iter().chain(&call.args));
         if HANDS_ON.iter().any(|name| call.method == name) {
-            values.insert(0, receiver);
             return Value::holding(values);
         }
+        let receiver = values.remove(0);
         let is_sure = USE.iter().any(|name| call.method == name) || self.is_tensor(&receiver);
         self.hand_over(&values, is_sure);
         values.insert(0, receiver);
@@ -212,15 +215,53 @@ impl Walk<'_> {
         Value::Plain
     }
 
+    /// Receiver and arguments. A parameter may become a tensor as soon as it is written, so it should
+    /// not stand before what uses another operand.
+    fn operands_of_call<'e>(&mut self, exprs: impl IntoIterator<Item = &'e Expr>) -> Vec<Value> {
+        let mut values = Vec::new();
+        for expr in exprs {
+            let before = self.uses.len();
+            let value = self.expr(expr);
+            if self.uses.len() > before {
+                self.convert(&Value::holding(values.clone()));
+            }
+            values.push(value);
+        }
+        values
+    }
+
+    /// A parameter may become a tensor here, which uses it, or not.
+    pub(super) fn convert(&mut self, value: &Value) {
+        let reach = value.reach();
+        let is_used = |operand: &usize| self.uses.contains(operand);
+        let converts = |operand: &usize| !is_used(operand) && self.is_parameter(*operand);
+        if !reach.is_closure && reach.operands.iter().any(converts) {
+            self.is_certain = false;
+        }
+    }
+
+    /// The tensor of a parameter is there when it is written.
+    fn unary(&mut self, unary: &syn::ExprUnary) -> Value {
+        let value = self.expr(&unary.expr);
+        let is_deref = matches!(unary.op, syn::UnOp::Deref(_));
+        if is_deref && value != Value::This && self.is_tensor(&value) {
+            self.use_value(&value);
+            return Value::Plain;
+        }
+        value
+    }
+
     /// Whether it leads to a parameter, or to no operand. Every method of a tensor uses it.
     fn is_tensor(&self, value: &Value) -> bool {
-        let is_parameter = |operand: &usize| {
-            matches!(
-                self.operands[*operand].operand.role,
-                Role::Stacked { .. } | Role::Weight
-            )
-        };
-        value.reach().operands.iter().all(is_parameter)
+        let mut operands = value.reach().operands.into_iter();
+        operands.all(|operand| self.is_parameter(operand))
+    }
+
+    fn is_parameter(&self, operand: usize) -> bool {
+        matches!(
+            self.operands[operand].operand.role,
+            Role::Stacked { .. } | Role::Weight
+        )
     }
 
     /// Arguments of a call. Whether a closure among them is called, and when, is out of sight.
@@ -233,7 +274,7 @@ impl Walk<'_> {
 
     fn call(&mut self, call: &ExprCall) -> Value {
         let called = self.expr(&call.func);
-        let mut values = self.all(&call.args);
+        let mut values = self.operands_of_call(&call.args);
         if called == Value::Plain && keeps(&call.func) {
             return Value::holding(values);
         }
@@ -273,6 +314,10 @@ impl Walk<'_> {
     fn binary(&mut self, binary: &syn::ExprBinary) -> Value {
         let left = self.expr(&binary.left);
         let value = match binary.op {
+            syn::BinOp::And(_) if matches!(*binary.right, Expr::Let(_)) => {
+                self.lose_sight();
+                self.expr(&binary.right)
+            }
             syn::BinOp::And(_) | syn::BinOp::Or(_) => {
                 let right = self.apart(|walk| walk.expr(&binary.right));
                 let without = self.apart(|_| Value::Plain);
@@ -308,154 +353,6 @@ impl Walk<'_> {
         last
     }
 
-    fn local(&mut self, local: &syn::Local) {
-        let Some(init) = &local.init else {
-            return;
-        };
-        let value = self.expr(&init.expr);
-        if let Some((_, otherwise)) = &init.diverge {
-            let diverges = self.apart(|walk| walk.expr(otherwise));
-            let goes_on = self.apart(|_| Value::Plain);
-            self.join([goes_on, diverges]);
-        }
-        self.bind(&local.pat, &value);
-    }
-
-    /// Names of a pattern: the fields of `self`, the parts of a tuple, else all of the value.
-    pub(super) fn bind(&mut self, pattern: &Pat, value: &Value) {
-        match (pattern, value) {
-            (Pat::Ident(name), _) => {
-                self.names
-                    .push((name.ident.unraw().to_string(), value.clone()));
-                if let Some((_, inner)) = &name.subpat {
-                    self.bind(inner, value);
-                }
-            }
-            (Pat::Type(typed), _) => self.bind(&typed.pat, value),
-            (Pat::Paren(inner), _) => self.bind(&inner.pat, value),
-            (Pat::Reference(inner), _) => self.bind(&inner.pat, value),
-            (Pat::Struct(pattern), _) => {
-                for field in &pattern.fields {
-                    let value = self.member(value.clone(), &field.member);
-                    self.bind(&field.pat, &value);
-                }
-            }
-            (Pat::Tuple(pattern), Value::Tuple(values)) if !has_rest(&pattern.elems) => {
-                for (pattern, value) in pattern.elems.iter().zip(values) {
-                    self.bind(pattern, value);
-                }
-            }
-            (Pat::Tuple(pattern), _) => self.bind_each(&pattern.elems, value),
-            (Pat::TupleStruct(pattern), _) => self.bind_each(&pattern.elems, value),
-            (Pat::Slice(pattern), _) => self.bind_each(&pattern.elems, value),
-            (Pat::Or(pattern), _) => self.bind_each(&pattern.cases, value),
-            (Pat::Wild(_) | Pat::Lit(_) | Pat::Path(_) | Pat::Range(_) | Pat::Rest(_), _) => {}
-            _ => self.forget(value),
-        }
-    }
-
-    fn bind_each<'p>(&mut self, patterns: impl IntoIterator<Item = &'p Pat>, value: &Value) {
-        for pattern in patterns {
-            self.bind(pattern, value);
-        }
-    }
-
-    fn branching(&mut self, expr: &Expr) -> Value {
-        let outer = self.names.len();
-        let value = match expr {
-            Expr::If(branch) => {
-                let condition = self.expr(&branch.cond);
-                self.use_value(&condition);
-                let then = self.apart(|walk| walk.block(&branch.then_branch));
-                // What the condition binds is not seen in `else`, which can't name it either.
-                let otherwise = self.apart(|walk| match &branch.else_branch {
-                    Some((_, otherwise)) => walk.expr(otherwise),
-                    None => Value::Plain,
-                });
-                self.join([then, otherwise])
-            }
-            Expr::Match(branch) => {
-                let value = self.expr(&branch.expr);
-                let arms = branch.arms.iter().map(|arm| {
-                    self.apart(|walk| {
-                        walk.bind(&arm.pat, &value);
-                        if let Some((_, guard)) = &arm.guard {
-                            walk.expr(guard);
-                        }
-                        walk.expr(&arm.body)
-                    })
-                });
-                let arms: Vec<_> = arms.collect();
-                self.join(arms)
-            }
-            _ => Value::Plain,
-        };
-        self.names.truncate(outer);
-        value
-    }
-
-    /// A loop is walked once: it uses its operands first in its first round.
-    fn looping(&mut self, expr: &Expr) -> Value {
-        let outer = self.names.len();
-        match expr {
-            Expr::ForLoop(each) => {
-                let over = self.expr(&each.expr);
-                self.bind(&each.pat, &over);
-                self.block(&each.body);
-            }
-            Expr::While(each) => {
-                let condition = self.expr(&each.cond);
-                self.use_value(&condition);
-                self.block(&each.body);
-            }
-            Expr::Loop(each) => {
-                self.block(&each.body);
-            }
-            _ => {}
-        }
-        self.names.truncate(outer);
-        Value::Plain
-    }
-
-    fn leave(&mut self, with: Option<&Expr>) -> Value {
-        if let Some(expr) = with {
-            let value = self.expr(expr);
-            self.use_value(&value);
-        }
-        Value::Plain
-    }
-
-    /// The same walk, going on in a branch.
-    pub(super) fn apart(&self, branch: impl FnOnce(&mut Self) -> Value) -> (Self, Value) {
-        let mut walk = self.clone();
-        let value = branch(&mut walk);
-        (walk, value)
-    }
-
-    /// Goes on behind branches, of which the program takes one.
-    pub(super) fn join(&mut self, branches: impl IntoIterator<Item = (Self, Value)>) -> Value {
-        let (mut first, mut values): (Option<Vec<usize>>, _) = (None, Vec::new());
-        let mut found = self.uses.clone();
-        let mut agree = true;
-        for (walk, value) in branches {
-            self.is_certain &= walk.is_certain;
-            self.is_opaque |= walk.is_opaque;
-            agree &= first.as_ref().is_none_or(|first| *first == walk.uses);
-            for &operand in &walk.uses {
-                if !found.contains(&operand) {
-                    found.push(operand);
-                }
-            }
-            first.get_or_insert(walk.uses);
-            values.push(value);
-        }
-        if !agree {
-            self.doubt();
-        }
-        self.uses = found;
-        Value::holding(values)
-    }
-
     /// Everything that the value leads to is used now.
     pub(super) fn use_value(&mut self, value: &Value) {
         let reach = value.reach();
@@ -477,14 +374,14 @@ impl Walk<'_> {
     }
 
     /// A value goes where the walk does not follow it.
-    fn forget(&mut self, value: &Value) {
+    pub(super) fn forget(&mut self, value: &Value) {
         if *value != Value::Plain {
             self.lose_sight();
         }
     }
 
     /// The order of what was not used yet is no longer certain. Of a single operand it is.
-    fn doubt(&mut self) {
+    pub(super) fn doubt(&mut self) {
         if self.operands.len() - self.uses.len() > 1 {
             self.is_certain = false;
         }
@@ -494,11 +391,6 @@ impl Walk<'_> {
     pub(super) fn is_operand(&self, name: &Ident) -> bool {
         field_among(self.operands, name).is_some()
     }
-}
-
-fn has_rest<'p>(patterns: impl IntoIterator<Item = &'p Pat>) -> bool {
-    let mut patterns = patterns.into_iter();
-    patterns.any(|pattern| matches!(pattern, Pat::Rest(_)))
 }
 
 /// `Some(..)` and other constructors, and functions that only hand on.

@@ -7,7 +7,9 @@
 //! the body run first while a parameter is not initialised.
 
 mod body;
+mod branch;
 mod literal;
+mod pattern;
 #[cfg(test)]
 mod tests;
 mod value;

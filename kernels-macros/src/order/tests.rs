@@ -171,6 +171,19 @@ fn a_loop_uses_its_operands_in_its_first_round() {
         x.matmul(self.down_proj.clone().slice(rows)).matmul(self.gate_up_proj.val())
     };
     assert_eq!(order_of_stacked(slices), "gate_up down");
+    let dereferenced = quote! {
+        let down = (*self.down_proj).clone();
+        x.matmul(self.gate_up_proj.val()).matmul(down)
+    };
+    assert_eq!(order_of_stacked(dereferenced), "down gate_up");
+    // A reference to a parameter becomes one to a tensor before the call, or in it.
+    let converted = quote!(apply(&self.down_proj, self.gate_up_proj.val(), x));
+    assert_eq!(order_of_stacked(converted), "gate_up down ?");
+    let annotated = quote! {
+        let down: &Tensor<3> = &self.down_proj;
+        x.matmul(self.gate_up_proj.val()).matmul(down.clone())
+    };
+    assert!(order_of_stacked(annotated).ends_with('?'));
     // Who gets a closure may call it, or not.
     let given_away = quote!(each(x, |e, x| x
         .matmul(self.down_proj.val())
