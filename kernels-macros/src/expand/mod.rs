@@ -90,8 +90,10 @@ fn first_use(kernel: &BuiltIn, call: &Call<'_>, runs_once: bool) -> TokenStream 
     let mut roles = kernel.bindings.iter().map(|binding| binding.operand.role);
     if runs_once {
         // Of a list the runtime asks by itself.
-        let has_list = roles.any(|role| role == Role::List);
-        return has_list.then(|| quote!(.once())).unwrap_or_default();
+        return match roles.any(|role| role == Role::List) {
+            true => quote!(.once()),
+            false => TokenStream::new(),
+        };
     }
     if kernel.first_use.is_known() {
         return TokenStream::new();

@@ -9,8 +9,8 @@ use proc_macro2::{Group, Ident};
 use syn::ext::IdentExt;
 use syn::{Block, Expr, ExprCall, ExprClosure, ExprMethodCall, Member, Stmt};
 
-use super::field_among;
 use super::value::{Reach, Value};
+use super::{field_among, known};
 use crate::contract::{Binding, Place, Role};
 use crate::scan::fields_read;
 
@@ -52,42 +52,6 @@ pub(super) fn walk(operands: &[&Binding], body: &Group) -> Found {
         is_certain: walk.is_certain,
     }
 }
-
-/// Methods that hand on what they are called on, and use nothing of it.
-const HANDS_ON: &[&str] = &[
-    "as_deref",
-    "as_ref",
-    "as_slice",
-    "borrow",
-    "clone",
-    "cloned",
-    "copied",
-    "enumerate",
-    "expect",
-    "first",
-    "get",
-    "into_iter",
-    "is_empty",
-    "is_none",
-    "is_some",
-    "iter",
-    "last",
-    "len",
-    "rev",
-    "unwrap",
-    "zip",
-];
-
-/// Methods that use a layer then and there. Another one may give something that uses it later.
-const USE: &[&str] = &["forward", "val"];
-
-/// Functions that hand on their arguments, by their last two names.
-const KEEPS: &[[&str; 2]] = &[
-    ["Arc", "new"],
-    ["Box", "new"],
-    ["Clone", "clone"],
-    ["Rc", "new"],
-];
 
 #[derive(Clone)]
 pub(super) struct Walk<'a> {
@@ -204,11 +168,11 @@ impl Walk<'_> {
     fn method_call(&mut self, call: &ExprMethodCall) -> Value {
         let mut values =
             self.operands_of_call([call.receiver.as_ref()].into_iter().chain(&call.args));
-        if HANDS_ON.iter().any(|name| call.method == name) {
+        if known::hands_on(&call.method) {
             return Value::holding(values);
         }
         let receiver = values.remove(0);
-        let is_sure = USE.iter().any(|name| call.method == name) || self.is_tensor(&receiver);
+        let is_sure = known::uses(&call.method) || self.is_tensor(&receiver);
         self.hand_over(&values, is_sure);
         values.insert(0, receiver);
         self.use_value(&Value::holding(values));
@@ -275,11 +239,11 @@ impl Walk<'_> {
     fn call(&mut self, call: &ExprCall) -> Value {
         let called = self.expr(&call.func);
         let mut values = self.operands_of_call(&call.args);
-        if called == Value::Plain && keeps(&call.func) {
+        if called == Value::Plain && known::keeps(&call.func) {
             return Value::holding(values);
         }
         let leads = values.iter().any(|value| *value != Value::Plain);
-        self.hand_over(&values, !(leads && makes(&call.func)));
+        self.hand_over(&values, !(leads && known::makes(&call.func)));
         values.push(called);
         self.use_value(&Value::holding(values));
         Value::Plain
@@ -391,27 +355,4 @@ impl Walk<'_> {
     pub(super) fn is_operand(&self, name: &Ident) -> bool {
         field_among(self.operands, name).is_some()
     }
-}
-
-/// `Some(..)` and other constructors, and functions that only hand on.
-fn keeps(function: &Expr) -> bool {
-    let [of, last] = last_names(function);
-    last.starts_with(char::is_uppercase) || KEEPS.iter().any(|known| *known == [&of, &last])
-}
-
-/// A function of a type, such as `Adapter::new`: what it makes may use its arguments later.
-fn makes(function: &Expr) -> bool {
-    let [of, last] = last_names(function);
-    of.starts_with(char::is_uppercase) && !USE.contains(&last.as_str())
-}
-
-/// The last two names of a path, of which the first may be empty.
-fn last_names(function: &Expr) -> [String; 2] {
-    let Expr::Path(path) = function else {
-        return Default::default();
-    };
-    let mut names = path.path.segments.iter().rev();
-    let mut next = || names.next().map(|part| part.ident.unraw().to_string());
-    let last = next().unwrap_or_default();
-    [next().unwrap_or_default(), last]
 }

@@ -8,6 +8,7 @@
 
 mod body;
 mod branch;
+mod known;
 mod literal;
 mod pattern;
 #[cfg(test)]
