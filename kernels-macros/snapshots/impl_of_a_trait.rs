@@ -24,10 +24,10 @@ impl Layer for Norm {
             &|| ::core::option::Option::None,
             ::burn_kernels::__private::Epsilon::epsilon(&self.eps),
             ::core::option::Option::None,
-            &mut ::burn_kernels::__private::once(|(mut x, gate): (Tensor<3>, Tensor<3>)| {
+            &mut |(mut x, gate): (Tensor<3>, Tensor<3>)| {
                 x = x.clone() / (x.square().mean_dim(2) + self.eps).sqrt();
                 x * silu(gate)
-            }),
+            },
         )
     }
 }

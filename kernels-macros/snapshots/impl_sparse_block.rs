@@ -25,7 +25,14 @@ impl Block {
                     &|x, indices, routing| self.experts.forward(x, indices, routing),
                     ::burn_kernels::__private::Count::count(&self.top_k),
                 )
-                .shared(&|x| self.shared_experts.forward(x)),
+                .shared(&|x| self.shared_experts.forward(x))
+                .first_used(
+                    &[
+                        ::burn_kernels::__private::Part::Router,
+                        ::burn_kernels::__private::Part::Shared,
+                        ::burn_kernels::__private::Part::Experts,
+                    ],
+                ),
             &mut |x| self.forward_reference::<D>(x),
         )
     }

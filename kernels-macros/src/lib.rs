@@ -13,6 +13,7 @@ mod errors;
 mod expand;
 mod facade;
 mod near;
+mod order;
 mod origin;
 mod outline;
 mod scan;
@@ -87,6 +88,20 @@ use origin::Origin;
 /// A block may carry several attributes, each with its own `method = name`, and methods in it
 /// attributes of their own. A function of a type that has no `self` is annotated through its impl
 /// block; so is every method of a trait's impl.
+///
+/// # One seed, one model
+///
+/// Burn initialises a parameter when it is first used, and draws from the device's random generator
+/// then. Kernels use a layer's parameters in the order in which your body does; the macro reads it off
+/// the body, by Rust's order of evaluation. Without a body it is the order of the fields, with `down`
+/// after what it projects, and experts after their router. So one seed gives one model, whether kernels
+/// run or not.
+///
+/// Where only the running program can tell (a helper that takes `self`, branches, macros, experts in
+/// a list), your body runs before the kernel for as long as a parameter is not initialised. That
+/// result is dropped, so a body should do nothing but compute. Two cases have no remedy: in such a
+/// body, layers whose type is a parameter without the bound `Module`, and functions that take a
+/// value beside the tensors which the body moves. There kernels have an order of their own.
 ///
 /// # Kernels
 ///

@@ -1,7 +1,7 @@
 //! Parses the annotated item: a struct, an impl block, a method or a free function.
 //!
-//! Bodies stay token streams. They are moved, never read as expressions, so a body that does not
-//! parse yet (the user is typing) still expands, and rustc reports it where it stands.
+//! Bodies stay token streams. They are moved as they are, so a body that does not parse yet (the user
+//! is typing) still expands, and rustc reports it where it stands.
 
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use syn::Visibility;

@@ -1,6 +1,7 @@
 //! What expansions of the attribute call. Not a public interface: it changes with the attribute.
 
 pub use crate::__declare_site as declare_site;
+pub use crate::__is_lazy as is_lazy;
 pub use crate::__plain_linear as plain_linear;
 pub use crate::dispatch::At;
 pub use crate::once::once;
@@ -17,9 +18,10 @@ pub use linkme;
 pub use crate::ops::rope::RopeTable;
 pub use adam_w::{adam_w, declined};
 pub use experts::{ListedExpert, StackedExperts, experts, experts_list, same_count};
+pub use first_use::{NoModule, Operand};
 pub use glu::{glu, glu_mlp, glu_packed, glu_packed_mlp};
 pub use linear::{Layer, NotPlain};
-pub use moe_block::{Block, block};
+pub use moe_block::{Block, Part, block};
 pub use norm::{rms_norm, rms_norm_gated};
 pub use operands::{
     CorrectionBias, Count, Epsilon, ExpertBiases, ExpertWeights, NormWeight, Number,
@@ -31,6 +33,8 @@ pub use rope::{rope, rope_sections};
 mod adam_w;
 #[path = "private/experts.rs"]
 mod experts;
+#[path = "private/first_use.rs"]
+mod first_use;
 #[path = "private/glu.rs"]
 mod glu;
 #[path = "private/linear.rs"]

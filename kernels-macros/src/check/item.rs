@@ -11,9 +11,10 @@ use super::operands::{self, Wanted};
 use super::{BuiltIn, Form, Kernel, Named, Part, Reference, Site, custom, key, reference_name};
 use super::{stacked, tells};
 use crate::attr::Attribute;
-use crate::contract::{Contract, Key, Shape};
+use crate::contract::{Contract, Shape};
 use crate::errors::Errors;
 use crate::near::{did_you_mean, list};
+use crate::order::FirstUse;
 use crate::target::{Function, Impl, Member, Struct};
 
 /// The method that is meant if none is named.
@@ -67,12 +68,14 @@ pub(super) fn check_struct(
         }
     };
     let method = method?;
+    let first_use = FirstUse::of_fields(&target.item, &bindings, contract.flow);
     let site = Site {
         kernel: Kernel::BuiltIn(BuiltIn {
             contract,
             shape,
             key,
             bindings,
+            first_use,
         }),
         runtime: common.runtime,
         layer: common.layer,
@@ -181,7 +184,14 @@ fn function_site(
             check_return(&function.signature, shape.returns, errors);
             let parameters = operands::parameters(function, errors);
             let bindings = operands::to_function(&wanted, function, &parameters, errors);
-            built_in(contract, shape, key, bindings)
+            let first_use = FirstUse::of_body(&function.body, &bindings, contract.flow);
+            Kernel::BuiltIn(BuiltIn {
+                contract,
+                shape,
+                key,
+                bindings,
+                first_use,
+            })
         }
     };
     Some(Site {
@@ -192,20 +202,6 @@ fn function_site(
         this: function.this(),
         method: function.signature.ident.clone(),
         reference,
-    })
-}
-
-fn built_in(
-    contract: &'static Contract,
-    shape: &'static Shape,
-    key: Key,
-    bindings: Vec<crate::contract::Binding>,
-) -> Kernel {
-    Kernel::BuiltIn(BuiltIn {
-        contract,
-        shape,
-        key,
-        bindings,
     })
 }
 

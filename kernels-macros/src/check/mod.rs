@@ -31,6 +31,7 @@ use crate::attr::{self, Attribute};
 use crate::contract::{Binding, Contract, Key, Shape};
 use crate::errors::Errors;
 use crate::near::{did_you_mean, list};
+use crate::order::FirstUse;
 use crate::target::{Function, Impl, Member, Struct, Target};
 
 /// A checked attribute: everything that the expansions of all forms need.
@@ -61,6 +62,7 @@ pub(crate) struct BuiltIn {
     pub(crate) key: Key,
     /// In the contract's order.
     pub(crate) bindings: Vec<Binding>,
+    pub(crate) first_use: FirstUse,
 }
 
 /// Where the plain computation is kept.

@@ -4,6 +4,7 @@ use proc_macro2::{Ident, TokenStream};
 use quote::{quote, quote_spanned};
 
 use super::{Key, Operand};
+use crate::order::FirstUse;
 
 /// Where an operand was found.
 pub(crate) struct Binding {
@@ -51,6 +52,8 @@ pub(crate) struct Call<'a> {
     pub(crate) runtime: &'a TokenStream,
     pub(crate) key: &'a Key,
     pub(crate) bindings: &'a [Binding],
+    /// The order in which the operands that hold parameters are used first.
+    pub(crate) first_use: &'a FirstUse,
     /// The token `self`.
     pub(crate) this: &'a Ident,
     /// The call of the site, `At::new(&SITE)`.

@@ -18,6 +18,8 @@ pub(crate) use key::Key;
 
 use proc_macro2::TokenStream;
 
+use crate::order::Flow;
+
 /// Every kernel that `#[fused_kernel]` knows by its id. Of one with variants, the first is the
 /// default.
 pub(crate) static CONTRACTS: &[&Contract] = &[
@@ -46,6 +48,8 @@ pub(crate) struct Contract {
     pub(crate) settings: &'static [Setting],
     /// Settings that no computation has together.
     pub(crate) conflicts: &'static [Conflict],
+    /// Which layers and parameters of it come after which others whatever a body does.
+    pub(crate) flow: Flow,
     /// The kernel as a layer's forward pass: on a struct, or on a method with `self`.
     pub(crate) layer: Shape,
     /// The kernel as a function of its tensors alone, or why it is none.

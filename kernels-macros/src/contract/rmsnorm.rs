@@ -20,6 +20,7 @@ pub(super) static CONTRACT: Contract = Contract {
         message: "`offset = 1` is added to the weight, and `scale = none` says that there is none; \
                   leave one of them out",
     }],
+    flow: &[],
     layer: SHAPE,
     function: Ok(SHAPE),
     composition,

@@ -41,6 +41,7 @@ pub(super) static CONTRACT: Contract = Contract {
                       write `table = halves`",
         },
     ],
+    flow: &[],
     layer: SHAPE,
     function: Ok(SHAPE),
     composition,

@@ -5,7 +5,7 @@ use quote::quote;
 
 use super::{
     Call, Conflict, Contract, ForeignField, Key, OFFSETS, Operand, Returns, Role, Setting, Shape,
-    Tell, When, choice, is,
+    Tell, When, choice, clone, is,
 };
 
 pub(super) static CONTRACT: Contract = Contract {
@@ -23,6 +23,7 @@ pub(super) static CONTRACT: Contract = Contract {
         message: "`topk = gaussian` reads the gate as a tensor of its own, as Gemma 3n has it; \
                   write `projections = separate`",
     }],
+    flow: &[("down", "gate"), ("down", "up"), ("down", "gate_up")],
     layer: LAYER,
     function: Ok(FUNCTION),
     composition,
@@ -341,11 +342,19 @@ fn call_mlp(call: &Call<'_>) -> TokenStream {
         };
     }
     let [gate, up] = ["gate", "up"].map(|operand| call.value(operand));
+    let x_again = clone(&quote!(&x));
+    let project = match call.first_use.is_before("up", "gate") {
+        false => quote!((#gate.forward(#x_again), #up.forward(x))),
+        true => quote!({
+            let up = #up.forward(#x_again);
+            (#gate.forward(x), up)
+        }),
+    };
     quote! {
         #runtime::glu_mlp(
             #at,
             #x,
-            &|x| (#gate.forward(::core::clone::Clone::clone(&x)), #up.forward(x)),
+            &|x| #project,
             &|hidden| #down.forward(hidden),
             #limit,
             #sparsity,
@@ -387,9 +396,19 @@ fn composition(call: &Call<'_>) -> TokenStream {
         };
     }
     let [gate, up] = ["gate", "up"].map(|operand| call.value(operand));
+    let x_again = clone(&quote!(&#x));
+    let project = match call.first_use.is_before("up", "gate") {
+        false => quote! {
+            let gate = #gate.forward(#x_again);
+            let up = #up.forward(#x);
+        },
+        true => quote! {
+            let up = #up.forward(#x_again);
+            let gate = #gate.forward(#x);
+        },
+    };
     quote! {
-        let gate = #gate.forward(::core::clone::Clone::clone(&#x));
-        let up = #up.forward(#x);
+        #project
         #down.forward(#runtime::reference::glu(gate, up, #limit, #sparsity, #key))
     }
 }

@@ -6,7 +6,7 @@ use quote::{ToTokens, quote};
 use syn::{FnArg, Pat, Type};
 
 use super::record::Label;
-use super::{attributes, dispatched_body, one_pattern};
+use super::{Body, attributes, dispatched_body, one_pattern};
 use crate::check::{BuiltIn, Custom, Kernel, Reference, Site, Source};
 use crate::contract::Place;
 use crate::target::{Function, turbofish};
@@ -117,28 +117,30 @@ fn closure<P: ToTokens>(
     function: &Function,
     pattern: impl Fn(&Ident) -> P,
     body: &TokenStream,
-) -> TokenStream {
+) -> Body {
     let kernel = &site.kernel;
     // The user's own names have to stand alone, or rustc calls them redundant.
     let is_written = matches!(site.reference, Reference::Inside);
     match kernel {
         Kernel::BuiltIn(_) => {
             let flowing = flowing(kernel);
-            let moves_more = is_written
-                || function.parameters().any(|parameter| {
-                    !matches!(parameter.pat.as_ref(), Pat::Ident(pattern)
-                        if flowing.contains(&&pattern.ident))
-                });
+            let runs_once = function.parameters().any(|parameter| {
+                let flows = matches!(parameter.pat.as_ref(), Pat::Ident(pattern)
+                    if flowing.contains(&&pattern.ident));
+                !flows && is_moved(&parameter.ty)
+            });
             let patterns: Vec<_> = flowing.iter().copied().map(pattern).collect();
             let pattern = one_pattern(&patterns);
-            if !moves_more {
-                return quote!(&mut |#pattern| #body);
-            }
-            // It may move what it captures, so it runs once. Behind `once` the types of its
-            // parameters can no longer be inferred.
+            // Behind `once`, and for a body as it is written, the types of the parameters can't be
+            // inferred.
             let types: Vec<_> = flowing.iter().map(|name| type_of(function, name)).collect();
             let (runtime, type_) = (&site.runtime, one_pattern(&types));
-            quote!(&mut #runtime::once(|#pattern: #type_| #body))
+            let closure = match (runs_once, is_written) {
+                (true, _) => quote!(&mut #runtime::once(|#pattern: #type_| #body)),
+                (false, true) => quote!(&mut |#pattern: #type_| #body),
+                (false, false) => quote!(&mut |#pattern| #body),
+            };
+            Body { closure, runs_once }
         }
         Kernel::Custom(Custom { path, operands }) => {
             let fields = operands.iter().filter_map(|operand| match &operand.source {
@@ -150,8 +152,24 @@ fn closure<P: ToTokens>(
                 }
                 Source::Borrowed(_) | Source::Field(_) => None,
             });
-            quote!(|#path::Operands { #(#fields)* .. }| #body)
+            Body {
+                closure: quote!(|#path::Operands { #(#fields)* .. }| #body),
+                runs_once: true,
+            }
         }
+    }
+}
+
+/// Whether a closure that mentions a variable of this type may move it.
+fn is_moved(ty: &Type) -> bool {
+    const COPIED: &[&str] = &["bool", "f32", "f64", "i32", "i64", "u32", "u64", "usize"];
+    match ty {
+        Type::Reference(ty) => ty.mutability.is_some(),
+        Type::Path(path) => {
+            let name = path.path.get_ident();
+            !name.is_some_and(|name| COPIED.iter().any(|copied| name == copied))
+        }
+        _ => true,
     }
 }
 

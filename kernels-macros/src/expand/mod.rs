@@ -18,7 +18,7 @@ use quote::{ToTokens, quote};
 pub(crate) use structure::signature;
 
 use crate::check::{BuiltIn, Form, Kernel, Site};
-use crate::contract::Call;
+use crate::contract::{Call, Role};
 use crate::origin::Origin;
 use record::Label;
 
@@ -32,20 +32,34 @@ pub(crate) fn expand(form: Form, origin: &Origin) -> TokenStream {
     }
 }
 
+/// The user's computation, for the runtime.
+struct Body {
+    /// The closure.
+    closure: TokenStream,
+    /// Whether it moves what it captures, so that it can run once at most.
+    runs_once: bool,
+}
+
 /// The body of a dispatched function: the site's record, then the call.
 fn dispatched_body(
     site: &Site,
     label: &Label<'_>,
-    reference: impl FnOnce(&Kernel) -> TokenStream,
+    reference: impl FnOnce(&Kernel) -> Body,
 ) -> TokenStream {
     let declaration = record::declare(site, label);
+    let reference = reference(&site.kernel);
     let call = match &site.kernel {
-        Kernel::BuiltIn(kernel) => (kernel.shape.call)(&Call {
-            at: at(site),
-            reference: reference(&site.kernel),
-            ..call(site, kernel)
-        }),
-        Kernel::Custom(kernel) => custom::call(site, kernel, &reference(&site.kernel)),
+        Kernel::BuiltIn(kernel) => {
+            let call = call(site, kernel);
+            let first_use = first_use(kernel, &call, reference.runs_once);
+            let at = at(site);
+            (kernel.shape.call)(&Call {
+                at: quote!(#at #first_use),
+                reference: reference.closure,
+                ..call
+            })
+        }
+        Kernel::Custom(kernel) => custom::call(site, kernel, &reference.closure),
     };
     quote! {
         #declaration
@@ -70,12 +84,36 @@ fn at(site: &Site) -> TokenStream {
     }
 }
 
+/// What is said of the call where only the body itself can tell in which order it uses its
+/// parameters first: the runtime then lets it run before the kernel, if it can run twice.
+fn first_use(kernel: &BuiltIn, call: &Call<'_>, runs_once: bool) -> TokenStream {
+    let mut roles = kernel.bindings.iter().map(|binding| binding.operand.role);
+    if runs_once {
+        // Of a list the runtime asks by itself.
+        return match roles.any(|role| role == Role::List) {
+            true => quote!(.once()),
+            false => TokenStream::new(),
+        };
+    }
+    if kernel.first_use.is_known() {
+        return TokenStream::new();
+    }
+    let runtime = call.runtime;
+    let operands = kernel.first_use.operands().iter();
+    let are_lazy = operands.map(|operand| {
+        let operand = call.borrow(operand);
+        quote!(#runtime::is_lazy!(#operand))
+    });
+    quote!(.body_first(#(#are_lazy)||*))
+}
+
 /// What a contract needs; a composition needs neither the site nor a reference.
 fn call<'a>(site: &'a Site, kernel: &'a BuiltIn) -> Call<'a> {
     Call {
         runtime: &site.runtime,
         key: &kernel.key,
         bindings: &kernel.bindings,
+        first_use: &kernel.first_use,
         this: &site.this,
         at: TokenStream::new(),
         reference: TokenStream::new(),

@@ -313,3 +313,34 @@ fn an_item_in_error() {
         },
     );
 }
+
+#[test]
+fn impl_that_calls_up_first() {
+    check(
+        "impl_that_calls_up_first",
+        quote!("npu_fused_swiglu"),
+        quote! {
+            impl Mlp {
+                pub fn forward(&self, x: Tensor<3>) -> Tensor<3> {
+                    let up = self.up_proj.forward(x.clone());
+                    self.down_proj.forward(silu(self.gate_proj.forward(x)) * up)
+                }
+            }
+        },
+    );
+}
+
+#[test]
+fn impl_whose_order_is_out_of_sight() {
+    check(
+        "impl_whose_order_is_out_of_sight",
+        quote!("npu_fused_swiglu", gate = gate_proj, up = up_proj),
+        quote! {
+            impl Mlp {
+                pub fn forward(&self, x: Tensor<3>) -> Tensor<3> {
+                    self.down_proj.forward(self.hidden(x))
+                }
+            }
+        },
+    );
+}

@@ -6,7 +6,7 @@ use syn::ext::IdentExt;
 use syn::{GenericParam, Generics, Ident};
 
 use super::record::Label;
-use super::{attributes, call, dispatched_body, one_pattern};
+use super::{Body, attributes, call, dispatched_body, one_pattern};
 use crate::check::{BuiltIn, Kernel, Reference, Site};
 use crate::contract::{Place, Returns, Role};
 use crate::origin::Origin;
@@ -39,7 +39,10 @@ pub(super) fn expand(site: &Site, target: &Struct, origin: &Origin) -> TokenStre
     };
     let body = dispatched_body(site, &label, |_| {
         let pattern = one_pattern(&arguments);
-        quote!(&mut |#pattern| self.#reference(#(#arguments),*))
+        Body {
+            closure: quote!(&mut |#pattern| self.#reference(#(#arguments),*)),
+            runs_once: false,
+        }
     });
     let composition = (kernel.contract.composition)(&call(site, kernel));
 

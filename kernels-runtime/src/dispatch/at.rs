@@ -8,17 +8,15 @@ pub struct At {
     site: &'static Site,
     when: bool,
     opaque: bool,
+    body_first: bool,
+    once: bool,
 }
 
 impl At {
     /// A call of a site without a condition.
     #[inline]
     pub const fn new(site: &'static Site) -> Self {
-        Self {
-            site,
-            when: true,
-            opaque: false,
-        }
+        Self::when(site, true)
     }
 
     /// A call of a site whose attribute says `when = …`, with the value of the condition.
@@ -28,7 +26,26 @@ impl At {
             site,
             when,
             opaque: false,
+            body_first: false,
+            once: false,
         }
+    }
+
+    /// A call of which only the body can tell in what order it uses its parameters first. If one of
+    /// them `is_lazy`, not yet initialised, the body runs before the kernel.
+    #[inline]
+    #[must_use]
+    pub const fn body_first(mut self, is_lazy: bool) -> Self {
+        self.body_first = is_lazy;
+        self
+    }
+
+    /// A call whose body moves what it captures, so that it can run once at most.
+    #[inline]
+    #[must_use]
+    pub const fn once(mut self) -> Self {
+        self.once = true;
+        self
     }
 
     /// The same call, of which it is known that layers have to be called through their own
@@ -44,6 +61,18 @@ impl At {
     #[inline]
     pub const fn site(&self) -> &'static Site {
         self.site
+    }
+
+    /// Whether the body runs before the kernel.
+    #[inline]
+    pub(crate) const fn runs_body_first(&self) -> bool {
+        self.body_first
+    }
+
+    /// Whether the body may run more than once.
+    #[inline]
+    pub(crate) const fn may_repeat(&self) -> bool {
+        !self.once
     }
 
     /// Which path a call with these tensors takes, and counts it. The tensors are those that the

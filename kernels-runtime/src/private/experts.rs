@@ -1,10 +1,11 @@
-use super::{ExpertBiases, ExpertWeights};
+use super::{ExpertBiases, ExpertWeights, first_use};
 use crate::dispatch::At;
 use crate::kernel;
 use crate::live::{self, Captured};
 use crate::ops::moe::Stack;
 use crate::ops::moe::experts::{self, GateUp, Projection, Weights};
 use crate::semantics::{ExpertBias, MoeKey, SemanticsKey};
+use burn::module::Param;
 use burn::nn::Linear;
 use burn::tensor::{Int, Tensor};
 
@@ -18,6 +19,8 @@ pub struct StackedExperts<'a> {
     down: &'a dyn ExpertWeights,
     /// In the order of the weights, or none.
     biases: &'a [&'a dyn ExpertBiases],
+    /// Which of them is used first, and so on, where it is not their order.
+    first_used: &'a [usize],
     count: Option<usize>,
 }
 
@@ -29,6 +32,7 @@ impl<'a> StackedExperts<'a> {
             up: None,
             down,
             biases: &[],
+            first_used: &[],
             count: None,
         }
     }
@@ -44,6 +48,7 @@ impl<'a> StackedExperts<'a> {
             up: Some(up),
             down,
             biases: &[],
+            first_used: &[],
             count: None,
         }
     }
@@ -55,6 +60,14 @@ impl<'a> StackedExperts<'a> {
         self
     }
 
+    /// The same, used first in this order. They are numbered by projection, each weights before
+    /// biases.
+    #[must_use]
+    pub const fn first_used(mut self, order: &'a [usize]) -> Self {
+        self.first_used = order;
+        self
+    }
+
     /// The same, of which the item says how many there are.
     #[must_use]
     pub const fn num_experts(mut self, count: usize) -> Self {
@@ -62,8 +75,30 @@ impl<'a> StackedExperts<'a> {
         self
     }
 
+    /// Initialises what is not, in the order in which it is used first.
+    fn initialise(&self) {
+        for operand in self.first_used {
+            // Each projection has its weights and then its biases, if there are any.
+            let (projection, is_bias) = match self.biases {
+                [] => (*operand, false),
+                _ => (operand / 2, operand % 2 == 1),
+            };
+            let mut weights = [Some(self.gate), self.up, Some(self.down)]
+                .into_iter()
+                .flatten();
+            match is_bias {
+                true => self.biases[projection].initialise(),
+                false => weights
+                    .nth(projection)
+                    .expect("the attribute numbers the projections")
+                    .initialise(),
+            }
+        }
+    }
+
     #[track_caller]
     pub(super) fn read(&self) -> Weights {
+        self.initialise();
         let mut biases = self.biases.iter();
         let mut read = |weights: &dyn ExpertWeights| Projection {
             weight: weights.expert_weights().into(),
@@ -128,6 +163,25 @@ impl<'a> ListedExpert<'a> {
             down,
         }
     }
+
+    /// The projections; `None` for one that is not a plain `Linear`.
+    fn layers(self) -> impl Iterator<Item = Option<&'a Linear>> {
+        let layers = [Some(self.gate), self.up, Some(self.down)];
+        layers.into_iter().flatten()
+    }
+}
+
+/// Whether a kernel may read all layers, and one of them is not initialised.
+fn is_lazy<'a>(experts: impl Iterator<Item = ListedExpert<'a>>) -> bool {
+    let mut found = false;
+    for layer in experts.flat_map(ListedExpert::layers) {
+        let Some(layer) = layer else {
+            return false;
+        };
+        let mut biases = layer.bias.iter();
+        found |= !layer.weight.is_initialized() || biases.any(|bias| !bias.is_initialized());
+    }
+    found
 }
 
 /// What a body takes: the tokens, their experts and the experts' weights.
@@ -144,12 +198,17 @@ pub fn experts(
     limit: Option<f64>,
     reference: &mut dyn FnMut(Flowing) -> Tensor<2>,
 ) -> Tensor<2> {
-    let weights = || Some(weights.read());
-    either(&at, (x, indices, routing), &weights, limit, reference)
+    let flowing = (x, indices, routing);
+    let is_lazy = || at.runs_body_first();
+    let weights = |_| Some(weights.read());
+    either(&at, flowing, &is_lazy, &weights, limit, reference)
 }
 
 /// The experts of a site that are layers of a list of `count`. A kernel runs only if every
 /// projection of `expert(0)`, `expert(1)` and so on is a plain `Linear`.
+///
+/// What a body uses first depends on the tokens: it runs before the kernel for as long as a layer is
+/// not initialised. A layer that it did not use either has no tokens, and stays as it is.
 #[track_caller]
 #[allow(clippy::too_many_arguments)] // They are what the operation has.
 pub fn experts_list<'a>(
@@ -162,8 +221,10 @@ pub fn experts_list<'a>(
     limit: Option<f64>,
     reference: &mut dyn FnMut(Flowing) -> Tensor<2>,
 ) -> Tensor<2> {
-    let weights = || listed(count, expert, key(&at));
-    either(&at, (x, indices, routing), &weights, limit, reference)
+    let flowing = (x, indices, routing);
+    let is_lazy = || at.may_repeat() && is_lazy((0..count).map(expert));
+    let weights = |unused| listed(count, expert, unused, key(&at));
+    either(&at, flowing, &is_lazy, &weights, limit, reference)
 }
 
 /// `reference` where no kernel takes tensors like `x` or the weights can't be read, which is
@@ -172,7 +233,8 @@ pub fn experts_list<'a>(
 fn either(
     at: &At,
     (x, indices, routing): Flowing,
-    weights: &dyn Fn() -> Option<Weights>,
+    is_lazy: &dyn Fn() -> bool,
+    weights: &dyn Fn(Unused) -> Option<Weights>,
     limit: Option<f64>,
     reference: &mut dyn FnMut(Flowing) -> Tensor<2>,
 ) -> Tensor<2> {
@@ -181,11 +243,25 @@ fn either(
         at.decide([&x]);
         return reference((Tensor::from_dispatch(x), indices, routing));
     }
-    let Some(weights) = weights() else {
+    let x = Tensor::from_dispatch(x);
+    let unused = match is_lazy() {
+        true => {
+            let inputs = (
+                x.clone().detach(),
+                indices.clone(),
+                routing.clone().detach(),
+            );
+            first_use::run(reference, inputs);
+            Unused::HasNoTokens
+        }
+        false => Unused::IsRead,
+    };
+    let Some(weights) = weights(unused) else {
+        let x = x.into_dispatch();
         at.opaque().decide([&x]);
         return reference((Tensor::from_dispatch(x), indices, routing));
     };
-    let (x, key) = (Tensor::from_dispatch(x), key(at));
+    let key = key(at);
     experts::check(&x, &indices, &routing, &weights, limit, key);
     let operands = live::Experts {
         x,
@@ -208,9 +284,10 @@ fn either(
 fn listed<'a>(
     count: usize,
     expert: &dyn Fn(usize) -> ListedExpert<'a>,
+    unused: Unused,
     key: MoeKey,
 ) -> Option<Weights> {
-    let (mut gate, mut up, mut down) = <(Column, Column, Column)>::default();
+    let (mut gate, mut up, mut down) = <(Column<'_>, Column<'_>, Column<'_>)>::default();
     for expert in (0..count).map(expert) {
         gate.push(expert.gate?);
         if let Some(layer) = expert.up {
@@ -220,7 +297,7 @@ fn listed<'a>(
     }
     let [gate, up, down] = [("gate", gate), ("up", up), ("down", down)].map(|(what, column)| {
         let is_empty = column.weights.is_empty();
-        (!is_empty).then(|| column.projection(what, key))
+        (!is_empty).then(|| column.projection(what, unused, key))
     });
     let (Some(gate), Some(down)) = (gate, down) else {
         panic!("npu_fused_moe: the list has no experts");
@@ -234,21 +311,20 @@ fn listed<'a>(
 
 /// One projection of all experts.
 #[derive(Default)]
-struct Column {
-    weights: Vec<Tensor<2>>,
-    biases: Vec<Tensor<1>>,
+struct Column<'a> {
+    weights: Vec<&'a Param<Tensor<2>>>,
+    biases: Vec<&'a Param<Tensor<1>>>,
 }
 
-impl Column {
-    fn push(&mut self, layer: &Linear) {
-        self.weights.push(layer.weight.val());
-        self.biases
-            .extend(layer.bias.as_ref().map(|bias| bias.val()));
+impl<'a> Column<'a> {
+    fn push(&mut self, layer: &'a Linear) {
+        self.weights.push(&layer.weight);
+        self.biases.extend(&layer.bias);
     }
 
     /// A bias that the attribute does not say would be lost.
     #[track_caller]
-    fn projection(self, what: &str, key: MoeKey) -> Projection {
+    fn projection(self, what: &str, unused: Unused, key: MoeKey) -> Projection {
         let Self { weights, biases } = self;
         let expected = match key.bias {
             ExpertBias::None => 0,
@@ -262,10 +338,33 @@ impl Column {
             weights.len(),
         );
         Projection {
-            weight: weights.into(),
-            bias: (expected > 0).then(|| Stack::from(biases)),
+            weight: values(&weights, unused).into(),
+            bias: (expected > 0).then(|| Stack::from(values(&biases, unused))),
         }
     }
+}
+
+/// What is done with a parameter that is not initialised.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Unused {
+    /// The body did not use it, so that no token goes to its expert: it stays as it is, and another
+    /// one stands in for it, which gets no gradient by that.
+    HasNoTokens,
+    /// It is initialised.
+    IsRead,
+}
+
+fn values<const D: usize>(params: &[&Param<Tensor<D>>], unused: Unused) -> Vec<Tensor<D>> {
+    let mut initialised = params.iter().filter(|param| param.is_initialized());
+    let stand_in = match unused {
+        Unused::HasNoTokens => initialised.next().map(|param| param.val().detach()),
+        Unused::IsRead => None,
+    };
+    let value = |param: &&Param<Tensor<D>>| match &stand_in {
+        Some(stand_in) if !param.is_initialized() => stand_in.clone(),
+        _ => param.val(),
+    };
+    params.iter().map(value).collect()
 }
 
 fn key(at: &At) -> MoeKey {

@@ -1,3 +1,4 @@
+use super::first_use;
 use crate::dispatch::{At, Decision};
 use crate::live::{self, Captured};
 use crate::ops;
@@ -124,6 +125,9 @@ fn mlp<const D: usize>(
         return reference(Tensor::from_dispatch(x));
     };
     let x = Tensor::from_dispatch(x);
+    if at.runs_body_first() {
+        first_use::run(reference, x.clone().detach());
+    }
     let key = key(at);
     let plain = |inputs| ops::glu::reference(inputs, settings, key);
     let fused = |x| down(either(at, project(x), settings, &mut { plain }));

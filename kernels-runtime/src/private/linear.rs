@@ -10,7 +10,9 @@ impl<'a> Layer<'a, Linear> {
     /// The layer, if its weight is what `forward` multiplies with.
     pub fn plain(&self) -> Option<&'a Linear> {
         let weight = &self.0.weight;
-        let is_plain = weight.adapter().is_none() && weight.dtype().is_float();
+        // Asking for its type would initialise it. Only weights that there are can be quantised.
+        let is_float = || !weight.is_initialized() || weight.dtype().is_float();
+        let is_plain = weight.adapter().is_none() && is_float();
         is_plain.then_some(self.0)
     }
 }

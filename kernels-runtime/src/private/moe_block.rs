@@ -1,4 +1,4 @@
-use super::CorrectionBias;
+use super::{CorrectionBias, first_use};
 use crate::dispatch::{At, Decision};
 use crate::kernel::{self, Operands};
 use crate::live::{self, Captured};
@@ -25,7 +25,25 @@ pub struct Block<'a> {
     correction: Option<&'a dyn CorrectionBias>,
     groups: Option<(usize, usize)>,
     scale: f64,
+    first_used: &'a [Part],
 }
+
+/// A part of a block that may hold parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The router's projection.
+    Router,
+    /// The correction of its choice.
+    Correction,
+    /// The experts, which take the router's choice.
+    Experts,
+    /// The expert that every token goes to.
+    Shared,
+    /// The gate of that expert.
+    SharedGate,
+}
+
+const ONCE: &str = "the attribute names each part once, and the router before the experts";
 
 impl<'a> Block<'a> {
     /// The router's projection, the experts, and how many of them a token goes to.
@@ -40,6 +58,13 @@ impl<'a> Block<'a> {
             correction: None,
             groups: None,
             scale: 1.0,
+            first_used: &[
+                Part::Router,
+                Part::Correction,
+                Part::Experts,
+                Part::Shared,
+                Part::SharedGate,
+            ],
         }
     }
 
@@ -85,9 +110,17 @@ impl<'a> Block<'a> {
         self
     }
 
+    /// The order in which the parts are used first: all that there are, the experts after the
+    /// router and its correction.
+    #[must_use]
+    pub const fn first_used(mut self, parts: &'a [Part]) -> Self {
+        self.first_used = parts;
+        self
+    }
+
     /// The router's operands.
     #[track_caller]
-    fn router(&self, logits: Tensor<2>, key: RouterKey) -> live::Router {
+    fn router(&self, logits: Tensor<2>, bias: Option<Tensor<1>>, key: RouterKey) -> live::Router {
         let experts = logits.dims()[1];
         if let Some(expected) = self.num_experts {
             assert!(
@@ -103,7 +136,6 @@ impl<'a> Block<'a> {
             })
             .and_then(|routing| routing.scaled(self.scale))
             .unwrap_or_else(|error| panic!("npu_fused_moe: {error}"));
-        let bias = self.correction.map(CorrectionBias::correction_bias);
         router::check(&logits, bias.as_ref(), &routing);
         live::Router {
             logits,
@@ -112,17 +144,42 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// `experts(x) + shared(x)`.
-    fn experts(&self, x: Tensor<2>, routed: router::Routed) -> Tensor<2> {
-        let y = (self.experts)(x.clone(), routed.indices, routed.weights);
-        let Some(shared) = self.shared else {
-            return y;
-        };
-        let all = shared(x.clone());
-        y + match self.shared_gate {
-            Some(gate) => sigmoid(gate(x)) * all,
-            None => all,
+    /// `experts(x) + shared(x)`, part by part, with the experts that `choose` chooses.
+    #[track_caller]
+    fn run(
+        &self,
+        x: &Tensor<2>,
+        key: RouterKey,
+        choose: impl FnOnce(live::Router) -> router::Routed,
+    ) -> Ran {
+        let mut choose = Some(choose);
+        let (mut logits, mut bias, mut experts) = (None, None, None);
+        let (mut shared, mut shared_gate) = (None, None);
+        for part in self.first_used {
+            match part {
+                Part::Router => logits = Some((self.gate)(x.clone())),
+                Part::Correction => bias = self.correction.map(CorrectionBias::correction_bias),
+                Part::Experts => {
+                    let (logits, choose) = logits.take().zip(choose.take()).expect(ONCE);
+                    let router = self.router(logits, bias.take(), key);
+                    let routed = choose(router.clone());
+                    let y = (self.experts)(x.clone(), routed.indices, routed.weights);
+                    experts = Some((y, router));
+                }
+                Part::Shared => shared = self.shared.map(|expert| expert(x.clone())),
+                Part::SharedGate => shared_gate = self.shared_gate.map(|gate| gate(x.clone())),
+            }
         }
+        let (y, router) = experts.expect(ONCE);
+        let shared = match (shared, shared_gate) {
+            (Some(all), Some(gate)) => Some(sigmoid(gate) * all),
+            (all, _) => all,
+        };
+        let y = match shared {
+            Some(shared) => y + shared,
+            None => y,
+        };
+        Ran { y, router }
     }
 
     /// The block composed of its layers and the router's reference.
@@ -133,10 +190,15 @@ impl<'a> Block<'a> {
         key: MoeBlockKey,
     ) -> Results<D> {
         let (shape, x) = (hidden.dims(), tokens(hidden));
-        let logits = (self.gate)(x.clone());
-        let choice = self.router(logits.clone(), key.router()).reference();
-        (self.experts(x, choice.routed).reshape(shape), logits)
+        let ran = self.run(&x, key.router(), |router| router.reference().routed);
+        (ran.y.reshape(shape), ran.router.logits)
     }
+}
+
+/// What came of a block: its output, and the router's operands.
+struct Ran {
+    y: Tensor<2>,
+    router: live::Router,
 }
 
 /// What a block returns: its output and the router's logits, `[tokens, experts]`.
@@ -178,14 +240,16 @@ fn either<const D: usize>(
         return reference(Tensor::from_dispatch(hidden));
     };
     let (hidden, key) = (Tensor::<D>::from_dispatch(hidden), key(at));
+    if at.runs_body_first() {
+        first_use::run(reference, hidden.clone().detach());
+    }
     let due = live::whole_is_due(at.site(), &hidden).then(|| hidden.clone());
     let (shape, x) = (hidden.dims(), tokens(hidden));
-    let logits = (block.gate)(x.clone());
-    let router = block.router(logits.clone(), key.router());
-    let choice = kernel::either(at, router.clone(), Captured::These(&[]), &mut |router| {
-        router.reference()
+    let Ran { y, router } = block.run(&x, key.router(), |router| {
+        let mut plain = |router: live::Router| router.reference();
+        kernel::either(at, router, Captured::These(&[]), &mut plain).routed
     });
-    let y = block.experts(x, choice.routed).reshape(shape);
+    let y = y.reshape(shape);
     if let Some(hidden) = due {
         let compared = Compared::of(&router, &hidden);
         live::whole(
@@ -196,7 +260,7 @@ fn either<const D: usize>(
             |hidden| compared.only(reference(hidden)),
         );
     }
-    (y, logits)
+    (y, router.logits)
 }
 
 /// The tokens of which a body is held to the composition: those whose experts are the same however

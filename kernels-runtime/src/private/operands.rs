@@ -188,6 +188,9 @@ impl SectionTable for &Param<Tensor<4>> {
 pub trait ExpertWeights {
     /// The weights, experts along the first axis.
     fn expert_weights(&self) -> Tensor<3>;
+
+    /// Initialises them if they are not.
+    fn initialise(&self) {}
 }
 
 impl ExpertWeights for Tensor<3> {
@@ -200,11 +203,25 @@ impl ExpertWeights for Param<Tensor<3>> {
     fn expert_weights(&self) -> Tensor<3> {
         self.val()
     }
+
+    fn initialise(&self) {
+        initialise(self);
+    }
 }
 
 impl<T: ExpertWeights + ?Sized> ExpertWeights for &T {
     fn expert_weights(&self) -> Tensor<3> {
         T::expert_weights(self)
+    }
+
+    fn initialise(&self) {
+        T::initialise(self);
+    }
+}
+
+fn initialise<const D: usize>(param: &Param<Tensor<D>>) {
+    if !param.is_initialized() {
+        param.val();
     }
 }
 
@@ -216,6 +233,9 @@ impl<T: ExpertWeights + ?Sized> ExpertWeights for &T {
 pub trait ExpertBiases {
     /// The biases, experts along the first axis.
     fn expert_biases(&self) -> Tensor<2>;
+
+    /// Initialises them if they are not.
+    fn initialise(&self) {}
 }
 
 impl ExpertBiases for Tensor<2> {
@@ -228,11 +248,19 @@ impl ExpertBiases for Param<Tensor<2>> {
     fn expert_biases(&self) -> Tensor<2> {
         self.val()
     }
+
+    fn initialise(&self) {
+        initialise(self);
+    }
 }
 
 impl<T: ExpertBiases + ?Sized> ExpertBiases for &T {
     fn expert_biases(&self) -> Tensor<2> {
         T::expert_biases(self)
+    }
+
+    fn initialise(&self) {
+        T::initialise(self);
     }
 }
 

@@ -19,6 +19,7 @@ pub(in crate::contract) static CONTRACT: Contract = Contract {
     op: "moe",
     settings: SETTINGS,
     conflicts: CONFLICTS,
+    flow: &[("experts", "gate"), ("experts", "e_score_correction_bias")],
     layer: SHAPE,
     function: Err(
         "a block calls its router and its experts as layers of `self`; annotate the struct, an \
@@ -298,7 +299,30 @@ fn block(call: &Call<'_>) -> TokenStream {
         let scale = call.read("routed_scaling_factor", "Number", "number");
         block.extend(quote!(.scale(#scale)));
     }
+    block.extend(first_used(call));
     block
+}
+
+/// The parts as the runtime calls them, in its own order.
+const PARTS: &[(&str, &str)] = &[
+    ("gate", "Router"),
+    ("e_score_correction_bias", "Correction"),
+    ("experts", "Experts"),
+    ("shared_expert", "Shared"),
+    ("shared_expert_gate", "SharedGate"),
+];
+
+/// `.first_used(..)`, if the order is not the runtime's own.
+fn first_used(call: &Call<'_>) -> Option<TokenStream> {
+    let runtime = call.runtime;
+    let order = call.first_use.operands().iter();
+    let order = order.filter_map(|name| PARTS.iter().position(|(operand, _)| operand == name));
+    let order: Vec<usize> = order.collect();
+    let parts = order.iter().map(|&part| {
+        let part = quote::format_ident!("{}", PARTS[part].1);
+        quote!(#runtime::Part::#part)
+    });
+    (!order.is_sorted()).then(|| quote!(.first_used(&[#(#parts),*])))
 }
 
 fn docs(key: &Key) -> String {

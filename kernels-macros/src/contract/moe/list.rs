@@ -20,6 +20,7 @@ pub(in crate::contract) static CONTRACT: Contract = Contract {
     op: "moe",
     settings: &[ACTIVATION, PROJECTIONS, CLAMP, UP_OFFSET, LAYOUT, BIAS],
     conflicts: &[],
+    flow: &[],
     layer: SHAPE,
     function: Ok(SHAPE),
     composition,

@@ -22,6 +22,7 @@ pub(in crate::contract) static CONTRACT: Contract = Contract {
     op: "moe",
     settings: &[ACTIVATION, PROJECTIONS, CLAMP, UP_OFFSET, LAYOUT, BIAS],
     conflicts: &[],
+    flow: &[],
     layer: SHAPE,
     function: Ok(SHAPE),
     composition,
@@ -163,14 +164,32 @@ fn experts(call: &Call<'_>) -> TokenStream {
     };
     let weights = projections.iter().map(|name| call.lent(name));
     let count = num_experts(call);
-    let experts = quote!(#runtime::StackedExperts::#form(#(#weights),*)#count);
-    if call.key.holds(Some(ALL)) != Some(true) {
-        return experts;
+    let mut experts = quote!(#runtime::StackedExperts::#form(#(#weights),*)#count);
+    let biases = projections.iter().map(|name| format!("{name}_bias"));
+    let biases: Vec<String> = match call.key.holds(Some(ALL)) {
+        Some(true) => biases.collect(),
+        _ => Vec::new(),
+    };
+    if !biases.is_empty() {
+        let lent = biases.iter().map(|name| call.lent(name));
+        experts.extend(quote!(.biases(&[#(#lent),*])));
     }
-    let biases = projections
-        .iter()
-        .map(|name| call.lent(&format!("{name}_bias")));
-    quote!(#experts.biases(&[#(#biases),*]))
+    let operands: Vec<&str> = match biases.is_empty() {
+        true => projections.to_vec(),
+        // Each projection has its weights and then its biases.
+        false => projections
+            .iter()
+            .zip(&biases)
+            .flat_map(|(weights, biases)| [*weights, biases.as_str()])
+            .collect(),
+    };
+    let order = call.first_use.operands().iter();
+    let order = order.filter_map(|name| operands.iter().position(|other| other == name));
+    let order: Vec<usize> = order.collect();
+    if !order.is_sorted() {
+        experts.extend(quote!(.first_used(&[#(#order),*])));
+    }
+    experts
 }
 
 fn docs(key: &Key) -> String {

@@ -1,0 +1,37 @@
+impl Mlp {
+    pub fn forward(&self, x: Tensor<3>) -> Tensor<3> {
+        ::burn_kernels::__private::declare_site! {
+            static SITE = ::burn_kernels::__private::SiteSpec { kernel :
+            "npu_fused_swiglu", item : "Mlp::forward", module : ::core::module_path!(),
+            krate : "models", crate_version : "1.2.3", file : "src/lib.rs", line : 7u32,
+            form : ::burn_kernels::__private::Form::Impl, key :
+            ::burn_kernels::__private::SemanticsKey::Glu(::burn_kernels::__private::GluKey
+            { activation : ::burn_kernels::__private::Activation::Silu, projections :
+            ::burn_kernels::__private::Projections::Separate, clamp :
+            ::burn_kernels::__private::Clamp::None, up_offset :
+            ::burn_kernels::__private::Offset::Zero, topk :
+            ::burn_kernels::__private::TopK::None }), layer :
+            ::core::option::Option::None }, json :
+            ::core::concat!("{\"schema\":2,\"record\":\"site\",\"kernel\":\"npu_fused_swiglu\",\"crate\":\"models\",\"crate_version\":\"1.2.3\",\"module\":\"",
+            ::core::module_path!(),
+            "\",\"form\":\"impl\",\"item\":\"Mlp::forward\",\"file\":\"src/lib.rs\",\"line\":7,\"key\":{\"op\":\"glu\",\"activation\":\"silu\",\"projections\":\"separate\",\"clamp\":\"none\",\"up_offset\":\"zero\",\"topk\":\"none\"},\"layer\":null}")
+        }
+        ::burn_kernels::__private::glu_mlp(
+            ::burn_kernels::__private::At::new(&SITE),
+            x,
+            &|x| {
+                let up = self.up_proj.forward(::core::clone::Clone::clone(&x));
+                (self.gate_proj.forward(x), up)
+            },
+            &|hidden| self.down_proj.forward(hidden),
+            ::core::option::Option::None,
+            ::core::option::Option::None,
+            &mut |x| self.forward_reference(x),
+        )
+    }
+    /// The plain computation of [`Self::forward`], which the kernel `npu_fused_swiglu` is verified against.
+    pub fn forward_reference(&self, x: Tensor<3>) -> Tensor<3> {
+        let up = self.up_proj.forward(x.clone());
+        self.down_proj.forward(silu(self.gate_proj.forward(x)) * up)
+    }
+}
