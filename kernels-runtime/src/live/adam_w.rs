@@ -1,6 +1,6 @@
 //! A step of AdamW, as operands of a checked call.
 
-use crate::kernel::{Operands, Tensors, Visitor};
+use crate::kernel::{Operands, Rows, Tensors, Visitor};
 use crate::ops::adam_w::{Call, Settings, State, reference};
 use crate::registry::Implementation;
 use burn::tensor::Tensor;
@@ -48,5 +48,13 @@ impl<const D: usize> Operands for Step<D> {
     fn launch(self, implementation: &'static Implementation) -> State<Tensor<D>> {
         let call = Call::new(self.state, self.gradient, self.settings);
         call.run(implementation).map(Tensor::from_dispatch)
+    }
+
+    fn sample(&self, rows: Rows) -> Option<Self> {
+        Some(Self {
+            state: self.state.clone().map(|tensor| rows.of(&tensor)),
+            gradient: rows.of(&self.gradient),
+            settings: self.settings,
+        })
     }
 }

@@ -10,6 +10,8 @@ pub(super) struct Mismatch {
     pub(super) implementation: &'static Implementation,
     /// Names, dtypes and shapes.
     pub(super) operands: String,
+    /// What was compared of them, if that is not all.
+    pub(super) compared: Option<String>,
     /// The kernel's error as a part of what is allowed, or what is outside; `None` if the kernel was
     /// checked for itself.
     pub(super) kernel: Option<Result<f64, Miss>>,
@@ -31,6 +33,9 @@ impl fmt::Display for Mismatch {
         writeln!(f, "  at        {}:{}", spec.file, spec.line)?;
         writeln!(f, "  computes  {}, as its attribute says", spec.key)?;
         writeln!(f, "  operands  {}", self.operands)?;
+        if let Some(compared) = &self.compared {
+            writeln!(f, "  compared  {compared}")?;
+        }
         if let Some(outcome) = &self.kernel {
             line(
                 f,
@@ -107,6 +112,16 @@ impl fmt::Display for Miss {
                 f,
                 "there is no {result}, though the result depends on the operand: the body cuts \
                  its gradient off"
+            ),
+            Self::Order {
+                result,
+                order,
+                agree,
+                differ,
+            } => write!(
+                f,
+                "{result} is rounded in the order of `{order}`: of the {differ} elements in which \
+                 the orders differ, {agree} are as it rounds them"
             ),
         }
     }

@@ -26,9 +26,12 @@
 mod adam_w;
 mod body;
 mod built_in;
+mod case;
 mod check;
 mod mismatch;
 mod moe;
+mod order;
+mod probe;
 mod run;
 mod sampling;
 mod tally;
@@ -43,11 +46,14 @@ pub(crate) use built_in::{Gated, Norm, Rotary};
 pub(crate) use check::Captured;
 pub use check::{VerifyError, verify};
 pub(crate) use moe::{Experts, Router, mask};
+pub(crate) use probe::root_mean_square;
+pub(crate) use sampling::Width;
 pub(crate) use tally::Checks;
-pub(crate) use whole::{whole, whole_is_due};
+pub(crate) use whole::{Whole, whole, whole_is_due};
 
 use crate::kernel::{Operands, Tensors, Visitor};
 use crate::registry::{Implementation, Site};
+use burn::module::Param;
 use burn::tensor::Tensor;
 use sampling::Active;
 use tally::Part;
@@ -60,7 +66,7 @@ use tally::Part;
 pub(crate) fn launch<O: Operands>(
     site: &'static Site,
     implementation: &'static Implementation,
-    operands: O,
+    mut operands: O,
     captured: Captured,
     body: impl FnOnce(O) -> O::Output,
 ) -> O::Output {
@@ -68,23 +74,30 @@ pub(crate) fn launch<O: Operands>(
         Active::Off => operands.launch(implementation),
         on if site
             .checks()
-            .due(site, Part::Kernel, on, || has_autodiff(&operands)) =>
+            .due(site, Part::Kernel, on, || has_autodiff(&mut operands)) =>
         {
             // Boxed, so that what follows is compiled once a type of operands and not once a site.
-            check::checked(site, implementation, operands, captured, Box::new(body))
+            let body = Box::new(body);
+            check::checked(site, implementation, operands, captured, on.width(), body)
         }
         _ => operands.launch(implementation),
     }
 }
 
-fn has_autodiff<O: Tensors + Clone>(operands: &O) -> bool {
+/// Whether a tensor has autodiff enabled. It is asked at every call until both kinds have been: it
+/// copies and replaces nothing.
+fn has_autodiff(operands: &mut impl Tensors) -> bool {
     struct Autodiff(bool);
     impl Visitor for Autodiff {
         fn tensor<const D: usize>(&mut self, _: &'static str, tensor: &mut Tensor<D>) {
             self.0 |= tensor.is_autodiff();
         }
+
+        fn param<const D: usize>(&mut self, _: &'static str, param: &mut Param<Tensor<D>>) {
+            self.0 |= param.val().is_autodiff();
+        }
     }
     let mut found = Autodiff(false);
-    operands.clone().visit(&mut found);
+    operands.visit(&mut found);
     found.0
 }

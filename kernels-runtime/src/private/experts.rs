@@ -189,6 +189,7 @@ fn either(
     experts::check(&x, &indices, &routing, &weights, limit, key);
     let operands = live::Experts {
         x,
+        told: indices.clone(),
         indices,
         routing,
         weights,
@@ -199,7 +200,7 @@ fn either(
         at,
         operands,
         Captured::These(live::Experts::CAPTURED),
-        &mut |experts| reference((experts.x, experts.indices, experts.routing)),
+        &mut |experts| reference((experts.x, experts.told, experts.routing)),
     )
 }
 

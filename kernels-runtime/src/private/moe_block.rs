@@ -178,22 +178,33 @@ fn either<const D: usize>(
         return reference(Tensor::from_dispatch(hidden));
     };
     let (hidden, key) = (Tensor::<D>::from_dispatch(hidden), key(at));
-    let due = live::whole_is_due(at.site(), &hidden).then(|| hidden.clone());
+    let due = live::whole_is_due(at.site(), &hidden).map(|width| live::Whole {
+        x: hidden.clone(),
+        width: match width {
+            // Tokens whose choice a rounding may change are not compared.
+            live::Width::Rows(rows) => live::Width::Rows(rows.more()),
+            live::Width::Whole => live::Width::Whole,
+        },
+    });
     let (shape, x) = (hidden.dims(), tokens(hidden));
     let logits = (block.gate)(x.clone());
     let router = block.router(logits.clone(), key.router());
-    let choice = kernel::either(at, router.clone(), Captured::These(&[]), &mut |router| {
+    let choice = kernel::either(at, router, Captured::These(&[]), &mut |router| {
         router.reference()
     });
     let y = block.experts(x, choice.routed).reshape(shape);
-    if let Some(hidden) = due {
-        let compared = Compared::of(&router, &hidden);
+    if let Some(call) = due {
+        let compared = |hidden: &Tensor<D>| {
+            let logits = (block.gate)(tokens(hidden.clone()));
+            Compared::of(&block.router(logits, key.router()), hidden)
+        };
         live::whole(
             at.site(),
             implementation,
-            hidden,
-            |hidden| compared.only(block.composition(hidden, key)),
-            |hidden| compared.only(reference(hidden)),
+            call,
+            None,
+            |hidden| compared(&hidden).only(block.composition(hidden, key)),
+            |hidden| compared(&hidden).only(reference(hidden)),
         );
     }
     (y, logits)
