@@ -11,7 +11,7 @@ use burn::tensor::Tensor;
 pub(super) struct Case<O> {
     pub(super) operands: O,
     pub(super) split: Option<Split>,
-    /// Whether these are not simply the operands of the call.
+    /// Whether these are not the operands of the call.
     pub(super) is_sample: bool,
 }
 
@@ -24,13 +24,18 @@ impl<O: Operands> Case<O> {
         site: &Site,
         implementation: &Implementation,
     ) -> Self {
-        let sample = match width {
-            Width::Rows(rows) => operands.sample(rows),
-            Width::Whole => None,
+        let whole = || Self {
+            operands: operands.clone(),
+            split: None,
+            is_sample: false,
         };
-        let is_sample = sample.is_some();
-        let rows = sample.unwrap_or_else(|| operands.clone());
-        let (probed, probes) = rows.clone().with_probes();
+        let Width::Rows(rows) = width else {
+            return whole();
+        };
+        let Some(sample) = operands.sample(rows) else {
+            return whole();
+        };
+        let (probed, probes) = sample.clone().with_probes();
         if probes > 0 && takes(site, implementation, &probed) {
             let all = first_axis(&probed);
             let run = all - probes;
@@ -40,11 +45,13 @@ impl<O: Operands> Case<O> {
                 is_sample: true,
             };
         }
-        let fits = is_sample && takes(site, implementation, &rows);
-        Self {
-            operands: if fits { rows } else { operands.clone() },
-            split: None,
-            is_sample: fits,
+        match takes(site, implementation, &sample) {
+            true => Self {
+                operands: sample,
+                split: None,
+                is_sample: true,
+            },
+            false => whole(),
         }
     }
 }

@@ -82,8 +82,8 @@ impl Sampling {
     }
 
     /// Compares whole calls: every element of every result and gradient, in f64 on the host or
-    /// wherever f64 is computed. That takes as long as a few calls of the reference, and memory for
-    /// copies of all operands.
+    /// wherever f64 is computed, and nothing besides. That takes as long as a few calls of the
+    /// reference, and memory for copies of all operands.
     #[must_use]
     pub fn whole(mut self) -> Self {
         self.width = Width::Whole;
@@ -142,7 +142,7 @@ impl fmt::Display for Sampling {
 }
 
 /// Why a text is no [`Sampling`].
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 pub enum SamplingError {
     /// A word that the grammar does not have in its place.
     #[error("`{word}` does not say which calls to verify; write {GRAMMAR}")]

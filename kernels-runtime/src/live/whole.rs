@@ -104,7 +104,7 @@ fn compare<const D: usize, Y: Tensors>(
                 operands: told,
                 compared: is_sample.then_some(compared),
                 kernel: None,
-                body: Err(miss),
+                body: Some(Err(miss)),
             }
         ),
     }
@@ -114,10 +114,10 @@ impl<const D: usize> Whole<D> {
     /// What is compared: rows of the input, and the first slice once more, made larger if its gates
     /// are so small that any activation is a straight line.
     fn compared(self, gates: Option<&dyn Fn(Tensor<D>) -> f64>) -> (Tensor<D>, Option<Split>) {
-        let x = match self.width {
-            Width::Rows(rows) => rows.of(&self.x).detach(),
-            Width::Whole => self.x.detach(),
+        let Width::Rows(rows) = self.width else {
+            return (self.x.detach(), None);
         };
+        let x = rows.of(&self.x).detach();
         let run = x.dims()[0];
         let larger = gates
             .filter(|_| D > 1 && x.shape().num_elements() > 0)
