@@ -43,7 +43,7 @@
 //! * [`registry`]: what is linked in, also readable from the built file.
 //! * [`ops`]: the operations themselves, for use without the attribute.
 //! * [`verify`]: every kernel beside its reference; [`live`]: the same while a program runs, with its
-//!   own bodies.
+//!   own bodies, at the first use of every site and in every build (`BURN_KERNELS_VERIFY=off` says no).
 //! * [`kernel`]: kernels of your own crate, named by path: `#[fused_kernel(my_crate::my_op)]`.
 //!
 //! Feature `cpu` (default): fused SIMD kernels for Burn's Flex backend. Feature `optim`: AdamW as a fused

@@ -109,7 +109,7 @@ fn it_takes_the_same_steps_as_burn() {
     let device = Device::flex().autodiff();
     let burn = train(Net::new(&device), &mut config().init(), 0..20);
     assert!(ran().is_empty());
-    let _checked = live::scope(Sampling::every(NonZeroU32::MIN));
+    let _checked = live::scope(Sampling::every(NonZeroU32::MIN).whole());
     let fused = train(Net::new(&device), &mut config().init_fused(), 0..20);
     // The betas' powers are f32's in Burn: 1e-5 of twenty steps of 0.01.
     let apart = farthest(&fused.values(), &burn.values());

@@ -11,7 +11,7 @@ use crate::ops::Refusal;
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// A failure of CANN, or a request that it is never asked.
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// CANN could not be loaded.

@@ -79,6 +79,7 @@ mod device;
 pub mod diagnosis;
 mod dtype;
 mod error;
+mod error_text;
 mod event;
 mod layout;
 mod memory;

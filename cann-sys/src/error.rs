@@ -35,7 +35,7 @@ impl fmt::Display for Attempt {
 }
 
 /// CANN could not be loaded.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
     /// CANN exists for Linux only.

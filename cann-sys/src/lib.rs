@@ -60,6 +60,7 @@
 
 mod bindings;
 mod error;
+mod error_text;
 mod load;
 mod newest;
 mod open;
@@ -70,6 +71,8 @@ pub mod versions;
 
 pub use bindings::*;
 pub use error::{Attempt, LoadError, Outcome};
+#[doc(hidden)]
+pub use error_text::write_with_causes;
 pub use load::Cann;
 pub use newest::{NewestGroupedMatmul, NewestRotary, PhaseTwo};
 pub use search::{Environment, LIB_DIR, Search};

@@ -67,7 +67,7 @@ impl<F> fmt::Debug for Symbol<F> {
 }
 
 /// A function that none of the libraries has.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 pub struct MissingSymbol {
     name: &'static str,
     searched: Arc<[Attempt]>,

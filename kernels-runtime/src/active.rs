@@ -5,7 +5,7 @@
 //! together with the epoch, which every process-wide change raises.
 
 use crate::mapping::{Mapping, ModeFlags};
-use crate::policy::{Policy, PolicyError, Position, from_env};
+use crate::policy::{Policy, PolicyError, Position, from_env, no_site};
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -73,6 +73,15 @@ static EPOCH: AtomicU32 = AtomicU32::new(1);
 /// nothing but a store.
 static LAYERED: AtomicBool = AtomicBool::new(false);
 
+/// Whether any layer was ever entered.
+static ENTERED: AtomicBool = AtomicBool::new(false);
+
+/// How often a policy that speaks of layers was looked at before any layer was entered.
+static OUTSIDE: AtomicU32 = AtomicU32::new(0);
+
+/// So many looks are more than a model takes before the first layer of its stack: one a call or two.
+const MANY: u32 = 100;
+
 thread_local! {
     /// The layer of a stack that this thread computes.
     static LAYER: Cell<Option<Position>> = const { Cell::new(None) };
@@ -139,25 +148,34 @@ impl Store {
         }
     }
 
-    fn active(&mut self, parts: Parts) -> ActiveId {
-        let index = self.actives.iter().position(|(known, _)| *known == parts);
-        let index = index.unwrap_or_else(|| {
-            let policy = (*self.policies[parts.policy as usize - 1]).clone();
-            let policy = policy.in_layer(parts.layer);
-            let mapping = self.mapping(parts.mapping).extended(policy.mapping());
-            let active = Active {
-                policy,
-                mapping,
-                mode: parts.mode,
-            };
-            self.actives.push((parts, Arc::new(active)));
-            self.actives.len() - 1
-        });
+    /// The number of a combination, and what is to be said of a new one.
+    ///
+    /// # Errors
+    /// It is new, and its policy is strict and asks for a kernel that no site can call.
+    fn active(&mut self, parts: Parts) -> Result<(ActiveId, Option<String>), PolicyError> {
+        if let Some(index) = self.actives.iter().position(|(known, _)| *known == parts) {
+            return Ok((index as ActiveId + 1, None));
+        }
+        let policy = (*self.policies[parts.policy as usize - 1]).clone();
+        let policy = policy.in_layer(parts.layer);
+        let mapping = self.mapping(parts.mapping).extended(policy.mapping());
+        let never_called = policy.never_called(&mapping);
+        let unmet = (!never_called.is_empty()).then(|| no_site(&policy, &never_called));
+        if let Some(message) = unmet.clone().filter(|_| policy.is_strict()) {
+            return Err(PolicyError::NeverCalled(message));
+        }
+        let active = Active {
+            policy,
+            mapping,
+            mode: parts.mode,
+        };
+        self.actives.push((parts, Arc::new(active)));
+        let index = self.actives.len() - 1;
         assert!(
             index + 1 < UNCOUNTED as usize,
             "more different policies and mappings were in force than can be told apart"
         );
-        index as ActiveId + 1
+        Ok((index as ActiveId + 1, unmet))
     }
 }
 
@@ -191,9 +209,39 @@ fn find() -> Result<ActiveId, PolicyError> {
     // Under the lock, because every change raises the epoch under it.
     let epoch = EPOCH.load(Ordering::Acquire);
     let parts = store.parts(SCOPED.get());
-    let id = store.active(parts);
-    FOUND.set((epoch, id));
+    let (id, unmet) = store.active(parts)?;
+    let policy = store.policies[parts.policy as usize - 1].clone();
+    // What listens to the log may call sites itself.
+    drop(store);
+    if let Some(message) = unmet {
+        tracing::warn!("{message}");
+    }
+    // Looked at anew until it is known whether there are layers.
+    if !is_waiting_for_layers(&policy) {
+        FOUND.set((epoch, id));
+    }
     Ok(id)
+}
+
+/// Whether a policy speaks of layers and none was entered yet, though one may be. After many looks
+/// it is said, once, that there are none.
+fn is_waiting_for_layers(policy: &Policy) -> bool {
+    if any_layer_was_entered() || OUTSIDE.load(Ordering::Relaxed) > MANY {
+        return false;
+    }
+    let Some(message) = policy.without_layers() else {
+        return false;
+    };
+    let looks = OUTSIDE.fetch_add(1, Ordering::Relaxed);
+    if looks == MANY {
+        tracing::warn!("{message}");
+    }
+    looks < MANY
+}
+
+/// Whether any thread ever said that it computes a layer.
+pub(crate) fn any_layer_was_entered() -> bool {
+    ENTERED.load(Ordering::Relaxed)
 }
 
 /// Installs the environment's policy, or the default, unless there is one: of the process, or of a
@@ -319,6 +367,9 @@ pub(crate) fn leave_mapping(outer: Entered) {
 /// Says which layer this thread computes; returns what it was before.
 #[inline]
 pub(crate) fn enter_layer(layer: Option<Position>) -> Option<Position> {
+    if !ENTERED.load(Ordering::Relaxed) {
+        ENTERED.store(true, Ordering::Relaxed);
+    }
     if LAYERED.load(Ordering::Acquire) {
         FOUND.set((0, 0));
     }

@@ -64,7 +64,7 @@ impl From<Vec<String>> for Include {
 }
 
 /// Why nothing was applied.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ApplyError {
     /// A kernel that there is not, or a bad `BURN_KERNELS`.

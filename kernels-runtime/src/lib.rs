@@ -20,6 +20,7 @@ mod bisection;
 #[cfg(feature = "cpu")]
 mod cpu;
 pub mod dispatch;
+mod error_text;
 pub mod kernel;
 pub mod live;
 pub mod mapping;
@@ -42,7 +43,7 @@ pub mod verify;
 pub mod __private;
 
 /// Why the kernels cannot start.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 pub enum InitError {
     /// `BURN_KERNELS` holds no policy.
     #[error(transparent)]

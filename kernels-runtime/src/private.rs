@@ -1,9 +1,11 @@
 //! What expansions of the attribute call. Not a public interface: it changes with the attribute.
 
+pub use crate::__debug_as_display as debug_as_display;
 pub use crate::__declare_site as declare_site;
 pub use crate::__is_lazy as is_lazy;
 pub use crate::__plain_linear as plain_linear;
 pub use crate::dispatch::At;
+pub use crate::error_text::write_with_causes;
 pub use crate::once::once;
 pub use crate::registry::{Form, Site, SiteSpec};
 pub use crate::semantics::{

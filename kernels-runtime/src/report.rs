@@ -1,6 +1,8 @@
 //! What ran: every site with the paths that its calls took.
 
+use crate::active::{self, Active};
 use crate::dispatch::{DeviceKind, Mode, Outcome, Reason, TensorType};
+use crate::policy::may_call;
 use crate::registry::{Site, sites};
 use crate::table::Table;
 use serde::Serialize;
@@ -11,6 +13,10 @@ use std::fmt;
 pub struct Report {
     /// One row a site and path; a site that was never reached has one row with no call.
     pub rows: Vec<ReportRow>,
+    /// What the policy in force on this thread says and what did nothing so far: rules for layers
+    /// though no layer was entered, kernels that are asked for though no call could run them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub idle: Vec<String>,
 }
 
 /// One path of one site.
@@ -48,7 +54,24 @@ pub struct Call {
 pub fn report() -> Report {
     Report {
         rows: sites().flat_map(rows_of).collect(),
+        // A bad policy is told by the calls.
+        idle: active::current().map_or_else(|_| Vec::new(), |active| idle(&active)),
     }
+}
+
+/// What of the policy in force did nothing.
+fn idle(active: &Active) -> Vec<String> {
+    let policy = &active.policy;
+    let reached = |id: &str| {
+        let mut callers = sites().filter(|site| may_call(site.spec(), id, &active.mapping));
+        callers.any(|site| !site.tally().counts().is_empty())
+    };
+    let not_reached = policy.asked_for().filter(|id| !reached(id)).map(|id| {
+        format!(
+            "the policy `{policy}` asks for `+{id}`, which did nothing: no call so far could run it"
+        )
+    });
+    not_reached.chain(policy.without_layers()).collect()
 }
 
 /// Sets every site's counts to zero.
@@ -128,7 +151,8 @@ impl fmt::Display for Report {
             let kernel = ran.unwrap_or(row.kernel);
             table.row([&row.site, kernel, &call, &path, &row.calls.to_string()]);
         }
-        table.fmt(f)
+        table.fmt(f)?;
+        self.idle.iter().try_for_each(|idle| writeln!(f, "{idle}"))
     }
 }
 

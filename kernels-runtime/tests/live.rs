@@ -270,7 +270,7 @@ fn another_dtype_is_another_result() {
         })
     });
     assert!(
-        said.contains("y is f32 [4, 9], the reference f16 [4, 9]"),
+        said.contains("y is f32 [5, 9], the reference f16 [5, 9]"),
         "{said}"
     );
 }

@@ -3,62 +3,18 @@
 #![cfg(feature = "cpu")]
 
 mod acme;
+mod warnings_log;
 
 use acme::{inference, is_fused, limited, llama, newer, path, training};
 use kernels_runtime::dispatch::DeviceKind;
 use kernels_runtime::mapping::{self, Mapping, Rule};
 use kernels_runtime::policy::{self, Policy};
 use kernels_runtime::registry::FloatType::F32;
-use std::fmt::{Debug, Write};
-use std::sync::Mutex;
-use tracing::field::{Field, Visit};
-use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Level, Metadata, Subscriber};
-
-static WARNINGS: Mutex<Vec<String>> = Mutex::new(Vec::new());
-
-/// Keeps the text of warnings.
-struct Warnings;
-
-impl Subscriber for Warnings {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        *metadata.level() == Level::WARN
-    }
-
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-    fn event(&self, event: &Event<'_>) {
-        struct Message(String);
-        impl Visit for Message {
-            fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-                if field.name() == "message" {
-                    write!(self.0, "{value:?}").unwrap();
-                }
-            }
-        }
-        let mut message = Message(String::new());
-        event.record(&mut message);
-        WARNINGS.lock().unwrap().push(message.0);
-    }
-
-    fn enter(&self, _: &Id) {}
-
-    fn exit(&self, _: &Id) {}
-}
-
-fn said() -> Vec<String> {
-    std::mem::take(&mut *WARNINGS.lock().unwrap())
-}
+use warnings_log::{listen, said};
 
 #[test]
 fn warnings_are_said_once_for_each_kind_of_call_and_name_reason_and_remedy() {
-    tracing::subscriber::set_global_default(Warnings).unwrap();
+    listen();
     let _policy = policy::scope(Policy::auto());
     for _ in 0..3 {
         path(newer(), inference(F32));

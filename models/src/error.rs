@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 /// Why a model could not be read, written or run. Every message names the file and the field or
 /// tensor.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelError {
     /// The operating system refused to read or write.
@@ -146,3 +146,5 @@ impl ModelError {
         }
     }
 }
+
+burn_kernels::__private::debug_as_display!(ModelError);

@@ -105,7 +105,7 @@ fn all<M: Module>(model: &M) -> Vec<Vec<f32>> {
     struct Take(Vec<Vec<f32>>);
     impl ModuleVisitor for Take {
         fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-            self.0.push(param.val().into_data().to_vec().unwrap());
+            self.0.push(param.val().into_data().try_to_vec().unwrap());
         }
     }
     let mut take = Take(Vec::new());

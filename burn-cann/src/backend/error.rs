@@ -1,7 +1,7 @@
 //! What can go wrong besides CANN itself.
 
 /// A failure of the backend.
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// CANN, the device or a call of it.

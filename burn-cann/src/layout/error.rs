@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 /// A view that is malformed or reaches beyond its memory.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LayoutError {
     /// Shape and strides differ in length.

@@ -4,7 +4,7 @@ use crate::DType;
 use crate::layout::LayoutError;
 
 /// Why an operator was not called. The text says what to change.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
     /// The processor's limits are not those that were checked, or it can't compute it.

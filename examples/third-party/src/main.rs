@@ -4,7 +4,7 @@ use burn::tensor::{Device, Tensor};
 use burn_kernels::policy::Policy;
 use burn_kernels::{fused_kernel, policy, report::report};
 
-// This body runs wherever the kernel does not, and a debug build compares the two at the first call.
+// This body runs wherever the kernel does not, and the first call compares the two.
 #[fused_kernel(acme_kernels::soft_cap)]
 fn cap_logits(x: Tensor<2>, cap: f64) -> Tensor<2> {
     (x / cap).tanh() * cap

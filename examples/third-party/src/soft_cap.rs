@@ -12,7 +12,7 @@ use burn::backend::{Backend, Dispatch, Flex, backend_extension};
 use burn::tensor::{Tensor, TensorData};
 use burn_kernels::kernel::{
     self, CapabilityRange, CustomKey, DeviceKind, FloatType, Implementation, KernelSpec, Launch,
-    SemanticsKey, Tensors, Visitor, declare_kernel,
+    Rows, SemanticsKey, Tensors, Visitor, declare_kernel,
 };
 
 /// The id, in policies and reports.
@@ -68,6 +68,12 @@ impl<const D: usize> kernel::Operands for Operands<D> {
     fn launch(self, _: &'static Implementation) -> Tensor<D> {
         let y = <Dispatch as SoftCapBackend>::soft_cap(self.x.into_dispatch(), self.cap);
         Tensor::from_dispatch(y)
+    }
+
+    /// Each row for itself: a few are enough for live verification.
+    fn sample(&self, rows: Rows) -> Option<Self> {
+        let (x, cap) = (rows.of(&self.x), self.cap);
+        Some(Self { x, cap })
     }
 }
 

@@ -2,7 +2,7 @@ use super::unmet::Unmet;
 use super::{Choice, DeviceKind, Mode, Outcome, Query, Reason, TensorType, choose};
 use crate::active::{self, Active};
 use crate::mapping::ModeFlags;
-use crate::policy::PolicyError;
+use crate::policy::{PolicyError, no_site};
 use crate::registry::{self, FloatType, RegistryError, Site, sites};
 use crate::table::Table;
 use burn::tensor::{DType, Device};
@@ -25,6 +25,10 @@ pub struct Plan {
     pub mode: Mode,
     /// One row a site, sorted by name.
     pub sites: Vec<PlanRow>,
+    /// What the policy says that a plan can't follow: rules for layers, and kernels that no site can
+    /// call.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// What one site will do.
@@ -72,7 +76,7 @@ pub struct PlanCandidate {
 }
 
 /// Why there is no plan.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 pub enum PlanError {
     /// `BURN_KERNELS` holds no policy.
     #[error(transparent)]
@@ -112,7 +116,17 @@ pub(crate) fn plan_under(active: &Active, query: Query) -> Plan {
         dtype: query.tensors,
         mode: query.mode,
         sites: sites().map(|site| row(site, active, query)).collect(),
+        notes: notes(active),
     }
+}
+
+fn notes(active: &Active) -> Vec<String> {
+    let never_called = active.policy.never_called(&active.mapping);
+    let no_site = (!never_called.is_empty()).then(|| no_site(&active.policy, &never_called));
+    no_site
+        .into_iter()
+        .chain(active.policy.layers_in_a_plan())
+        .collect()
 }
 
 fn row(site: &Site, active: &Active, query: Query) -> PlanRow {
@@ -211,6 +225,9 @@ impl fmt::Display for Plan {
             let layer = row.layer.unwrap_or("-");
             table.row([&row.site, layer, row.kernel, &row.key, &row.path()]);
         }
-        table.fmt(f)
+        table.fmt(f)?;
+        self.notes
+            .iter()
+            .try_for_each(|note| writeln!(f, "note: {note}"))
     }
 }

@@ -43,7 +43,7 @@ struct FileSite {
 }
 
 /// Why a plan does not agree with a file.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 pub enum PlanCheckError {
     /// The file is no plan.
     #[error("not a plan of this release: {0}")]
@@ -54,7 +54,7 @@ pub enum PlanCheckError {
 }
 
 /// Everything in which a plan differs from a file.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 pub struct PlanDifference {
     differences: Vec<Difference>,
 }
@@ -304,6 +304,7 @@ mod tests {
             dtype: F32,
             mode: Mode::Training,
             sites,
+            notes: Vec::new(),
         }
     }
 

@@ -18,9 +18,12 @@
 //! [`declare_kernel!`]: crate::declare_kernel
 
 mod operands;
+mod rows;
 
 pub use crate::live::{VerifyError, verify};
 pub use operands::{Operands, Tensors, Visitor};
+pub use rows::Rows;
+pub(crate) use rows::picked;
 
 pub use crate::declare_kernel;
 pub use crate::dispatch::{DeviceKind, Reason};
@@ -53,9 +56,8 @@ pub(crate) fn either<O: Operands>(
     captured: live::Captured,
     body: &mut dyn FnMut(O) -> O::Output,
 ) -> O::Output {
-    let mut collect = Collect(Vec::new());
-    operands.visit(&mut collect);
-    let tensors: Vec<&DispatchTensor> = collect.0.iter().collect();
+    let collected = Collect::of(&mut operands);
+    let tensors = collected.tensors();
     assert!(
         !tensors.is_empty(),
         "the operands of {} hold no tensor that `Tensors::visit` lists, so there is no device to \
@@ -63,7 +65,7 @@ pub(crate) fn either<O: Operands>(
         at.site().spec().kernel
     );
     let decision = at.decide(&tensors);
-    drop(collect);
+    drop(collected);
     match decision {
         Decision::Fused(implementation) => {
             live::launch(at.site(), implementation, operands, captured, body)
@@ -73,7 +75,19 @@ pub(crate) fn either<O: Operands>(
 }
 
 /// Handles of all tensors. They are dropped before the kernel runs, which may then reuse buffers.
-struct Collect(Vec<DispatchTensor>);
+pub(crate) struct Collect(Vec<DispatchTensor>);
+
+impl Collect {
+    pub(crate) fn of(operands: &mut impl Tensors) -> Self {
+        let mut collect = Self(Vec::new());
+        operands.visit(&mut collect);
+        collect
+    }
+
+    pub(crate) fn tensors(&self) -> Vec<&DispatchTensor> {
+        self.0.iter().collect()
+    }
+}
 
 impl Visitor for Collect {
     fn tensor<const D: usize>(&mut self, _: &'static str, tensor: &mut Tensor<D>) {

@@ -1,3 +1,4 @@
+use super::Rows;
 use crate::registry::Implementation;
 use burn::module::Param;
 use burn::tensor::Tensor;
@@ -50,6 +51,46 @@ pub trait Operands: Tensors + Clone {
 
     /// Runs an implementation of the kernel, one that dispatch has found for these tensors.
     fn launch(self, implementation: &'static Implementation) -> Self::Output;
+
+    /// The same call on some of its rows, if row `i` of every result depends on row `i` of the
+    /// operands alone. Live verification then compares these in place of the whole call, and the
+    /// same rows of what the kernel returned: along an axis where the sample's results are shorter,
+    /// those that [`Rows`] takes.
+    ///
+    /// ```
+    /// # use burn::tensor::Tensor;
+    /// # use kernels_runtime::kernel::Rows;
+    /// # #[derive(Clone)]
+    /// # struct SoftCap<const D: usize> {
+    /// #     x: Tensor<D>,
+    /// #     cap: f64,
+    /// # }
+    /// # impl<const D: usize> SoftCap<D> {
+    /// fn sample(&self, rows: Rows) -> Option<Self> {
+    ///     let x = rows.of(&self.x);
+    ///     Some(Self { x, ..self.clone() })
+    /// }
+    /// # }
+    /// ```
+    ///
+    /// `None`, the default: the whole call is compared.
+    fn sample(&self, _rows: Rows) -> Option<Self> {
+        None
+    }
+
+    /// Appends rows of other numbers along the first axis of every operand that has rows, and says
+    /// how many slices they are. They show what the numbers of a run may hide, such as an epsilon
+    /// beside large ones. They are judged apart from the others. By default there are none.
+    fn with_probes(self) -> (Self, usize) {
+        (self, 0)
+    }
+
+    /// The same call with its results rounded in another order on half types, and that order's
+    /// name, where the key names an order. A body whose results are those of the other order is
+    /// told. By default there is none.
+    fn in_other_order(&self) -> Option<(Self, &'static str)> {
+        None
+    }
 }
 
 impl<const D: usize> Tensors for Tensor<D> {

@@ -1,6 +1,6 @@
 //! A step of AdamW, as operands of a checked call.
 
-use crate::kernel::{Operands, Tensors, Visitor};
+use crate::kernel::{Operands, Rows, Tensors, Visitor};
 use crate::ops::adam_w::{self, Settings, State, reference};
 use crate::registry::Implementation;
 use burn::backend::DispatchTensor;
@@ -51,5 +51,13 @@ impl<const D: usize> Operands for Step<D> {
     fn launch(self, implementation: &'static Implementation) -> State<Tensor<D>> {
         let operands = adam_w::Operands::of(self.state, self.gradient, self.settings);
         operands.run(implementation).map(Tensor::from_dispatch)
+    }
+
+    fn sample(&self, rows: Rows) -> Option<Self> {
+        Some(Self {
+            state: self.state.clone().map(|tensor| rows.of(&tensor)),
+            gradient: rows.of(&self.gradient),
+            settings: self.settings,
+        })
     }
 }

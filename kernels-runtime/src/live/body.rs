@@ -6,13 +6,14 @@ use crate::kernel::{Operands, Tensors, Visitor};
 use burn::tensor::Tensor;
 
 /// The body on copies of the operands. A captured operand has its own gradient, if it is a leaf.
+/// `reaches` says whether one [reaches into a graph](Captured::reaches_into_a_graph).
 pub(super) fn run_body<O: Operands>(
     operands: &O,
-    captured: Captured,
+    reaches: bool,
     upstream: Upstream,
     body: Body<'_, O>,
 ) -> Computed {
-    let upstream = match captured.reaches_into_a_graph(operands) {
+    let upstream = match reaches {
         true => Upstream::None,
         false => upstream,
     };
@@ -22,7 +23,7 @@ pub(super) fn run_body<O: Operands>(
 impl Captured {
     /// Whether a captured operand was itself computed under autodiff. Going backward from the body
     /// would use up the program's own graph, which Burn does not keep for a second time.
-    fn reaches_into_a_graph<O: Tensors + Clone>(self, operands: &O) -> bool {
+    pub(super) fn reaches_into_a_graph<O: Tensors + Clone>(self, operands: &O) -> bool {
         struct Inner {
             captured: &'static [&'static str],
             found: bool,

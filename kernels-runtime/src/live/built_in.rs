@@ -1,11 +1,12 @@
 //! The built-in operations, as operands of a checked call.
 
-use crate::kernel::{Operands, Tensors, Visitor};
+use super::probe::append_fixed;
+use crate::kernel::{Operands, Rows, Tensors, Visitor};
 use crate::ops::{glu, rms_norm, rope};
 use crate::registry::Implementation;
-use crate::semantics::{GluKey, RmsNormKey, RopeKey};
+use crate::semantics::{GluKey, HeadLayout, RmsNormKey, RopeKey, Rounding};
 use burn::backend::DispatchTensor;
-use burn::tensor::Tensor;
+use burn::tensor::{DType, Tensor};
 
 /// An RMSNorm.
 #[derive(Clone)]
@@ -47,6 +48,65 @@ impl<const D: usize> Operands for Norm<D> {
     fn launch(self, implementation: &'static Implementation) -> Tensor<D> {
         let operands = rms_norm::Operands::of(self.inputs, self.settings, self.key);
         Tensor::from_dispatch(operands.run(implementation))
+    }
+
+    fn sample(&self, rows: Rows) -> Option<Self> {
+        Some(Self {
+            inputs: rms_norm::Inputs {
+                x: rows.of(&self.inputs.x),
+                weight: self.inputs.weight.clone(),
+                gate: self.inputs.gate.as_ref().map(|gate| rows.of(gate)),
+            },
+            ..self.clone()
+        })
+    }
+
+    /// A slice whose mean square is epsilon: beside others an epsilon may be any.
+    fn with_probes(self) -> (Self, usize) {
+        let Some(size) = self.probe_size() else {
+            return (self, 0);
+        };
+        let inputs = rms_norm::Inputs {
+            x: append_fixed("x", self.inputs.x, &[size]),
+            weight: self.inputs.weight,
+            gate: self
+                .inputs
+                .gate
+                .map(|gate| append_fixed("gate", gate, &[1.0])),
+        };
+        (Self { inputs, ..self }, 1)
+    }
+
+    fn in_other_order(&self) -> Option<(Self, &'static str)> {
+        let (rounding, name) = match self.key.rounding {
+            Rounding::Llama => (Rounding::Gemma, "gemma"),
+            Rounding::Gemma => (Rounding::Llama, "llama"),
+        };
+        let key = RmsNormKey {
+            rounding,
+            ..self.key
+        };
+        Some((
+            Self {
+                key,
+                ..self.clone()
+            },
+            name,
+        ))
+    }
+}
+
+impl<const D: usize> Norm<D> {
+    /// The root mean square of a probe. Squares in f16, which a body may compute, have to stay
+    /// above its smallest numbers.
+    fn probe_size(&self) -> Option<f64> {
+        let least = match self.inputs.x.dtype() {
+            DType::F16 => 1e-4,
+            _ => 1e-20,
+        };
+        let has_rows = D > 1 && self.inputs.x.shape().num_elements() > 0;
+        let shows = has_rows && self.settings.eps > 1e-20;
+        shows.then(|| self.settings.eps.max(least).sqrt())
     }
 }
 
@@ -90,6 +150,42 @@ impl<const D: usize> Operands for Gated<D> {
     fn launch(self, implementation: &'static Implementation) -> Tensor<D> {
         let operands = glu::Operands::of(self.inputs, self.settings, self.key);
         Tensor::from_dispatch(operands.run(implementation))
+    }
+
+    fn sample(&self, rows: Rows) -> Option<Self> {
+        let inputs = match &self.inputs {
+            glu::Inputs::Separate { gate, up } => glu::Inputs::Separate {
+                gate: rows.of(gate),
+                up: rows.of(up),
+            },
+            glu::Inputs::Packed(gate_up) => glu::Inputs::Packed(rows.of(gate_up)),
+        };
+        Some(Self {
+            inputs,
+            ..self.clone()
+        })
+    }
+
+    /// A slice of numbers where activations bend, and one beyond the limit of a clamp.
+    fn with_probes(self) -> (Self, usize) {
+        let (glu::Inputs::Separate { gate: any, .. } | glu::Inputs::Packed(any)) = &self.inputs;
+        if D < 2 || any.shape().num_elements() == 0 {
+            return (self, 0);
+        }
+        // In f16 a limit may be so large that products overflow.
+        let limit = self.settings.limit.filter(|limit| *limit < 50.0);
+        let beyond = limit.map(|limit| 1.5 * limit);
+        let sizes: Vec<f64> = std::iter::once(1.5).chain(beyond).collect();
+        let inputs = match self.inputs {
+            glu::Inputs::Separate { gate, up } => glu::Inputs::Separate {
+                gate: append_fixed("gate", gate, &sizes),
+                up: append_fixed("up", up, &sizes),
+            },
+            glu::Inputs::Packed(gate_up) => {
+                glu::Inputs::Packed(append_fixed("gate_up", gate_up, &sizes))
+            }
+        };
+        (Self { inputs, ..self }, sizes.len())
     }
 }
 
@@ -137,5 +233,27 @@ impl Operands for Rotary {
         let pair = rope::Pair::of(self.q, self.k, self.cos, self.sin, self.key);
         let (q, k) = pair.run(implementation);
         (Tensor::from_dispatch(q), Tensor::from_dispatch(k))
+    }
+
+    /// The first and the last head, and of a table that all share the first and the last of the
+    /// batch. A body takes the table from where it was written, with all positions.
+    fn sample(&self, rows: Rows) -> Option<Self> {
+        let heads = match self.key.layout {
+            HeadLayout::Bnsd => 1,
+            HeadLayout::Bsnd => 2,
+        };
+        let shared = self.cos.dims()[0] == 1 && self.sin.dims()[0] == 1;
+        let some = |tensor: &Tensor<4>| {
+            let tensor = rows.ends(tensor, heads);
+            match shared {
+                true => rows.ends(&tensor, 0),
+                false => tensor,
+            }
+        };
+        Some(Self {
+            q: some(&self.q),
+            k: some(&self.k),
+            ..self.clone()
+        })
     }
 }

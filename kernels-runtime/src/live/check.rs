@@ -1,14 +1,18 @@
 //! One checked call.
 
 use super::body::run_body;
+use super::case::{Case, describe, describe_sample};
 use super::mismatch::Mismatch;
-use super::run::{Computed, Take, Upstream, Values, cut, exact, run};
+use super::order::judge_order;
+use super::run::{Computed, Split, Take, TakeRows, Upstream, Values, cut, exact, run};
+use super::sampling::Width;
 use super::tolerance::{Miss, Three};
 use crate::active;
 use crate::dispatch::DeviceKind;
 use crate::kernel::{Operands, Tensors, Visitor};
 use crate::registry::{FloatType, Implementation, Site};
 use burn::tensor::{DType, Device, Tensor};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use thiserror::Error;
 
 /// A body, whatever its type.
@@ -23,7 +27,7 @@ pub(crate) enum Captured {
     Unknown,
 }
 
-/// Runs an implementation, and compares it and the body with the reference.
+/// Runs an implementation, and compares it and the body with the reference, as much as `width` says.
 #[track_caller]
 #[cold]
 pub(super) fn checked<O: Operands>(
@@ -31,31 +35,33 @@ pub(super) fn checked<O: Operands>(
     implementation: &'static Implementation,
     operands: O,
     captured: Captured,
+    width: Width,
     body: Body<'_, O>,
 ) -> O::Output {
-    let mut result = operands.clone().launch(implementation);
+    let before = site.checks().timed();
+    let told = describe(&operands);
+    let reaches = captured.reaches_into_a_graph(&operands);
+    let case = Case::of(&operands, width, site, implementation);
+    drop(before);
+    // The operands are handed over, so that a kernel may write over them as it does unchecked.
+    let mut result = operands.launch(implementation);
+    let _after = site.checks().timed();
     // Annotated sites inside the body are not what is checked, and nobody called them.
     let _uncounted = active::uncounted();
-    let Some(look) = Look::at(&operands) else {
+    let Some(look) = Look::at(&case.operands, case.split) else {
         site.checks().skip();
         return result;
     };
-    let mut kernel = match look.upstream {
-        Upstream::None => Computed::default(),
-        upstream => run(cut(&operands), None, upstream, |o| o.launch(implementation)),
-    };
-    let mut values = Take::default();
-    result.visit(&mut values);
-    kernel.results = values.0;
-
-    let expected = Expected::of(&operands, &look);
-    let body = run_body(&operands, captured, look.upstream, body);
-
-    match (
-        expected.judge_kernel(&kernel),
-        expected.judge_body(&body, captured),
-    ) {
-        (Ok(kernel), Ok(body)) => site.checks().passed(kernel, body),
+    let expected = Expected::of(&case.operands, &look);
+    let kernel = expected.judge_call(implementation, &case, &look, &mut result);
+    let run = || run_body(&case.operands, reaches, look.upstream, body);
+    let body = unless_it_panics(site, case.is_sample, run).map(|body| {
+        let error = expected.judge_body(&body, captured)?;
+        judge_order(&case.operands, &expected.plain, &body).map(|()| error)
+    });
+    match (kernel, body) {
+        (Ok(kernel), Some(Ok(body))) => site.checks().passed(kernel, body),
+        (Ok(_), None) => site.checks().skip(),
         (kernel, body) => panic!(
             "{}",
             Mismatch {
@@ -63,11 +69,43 @@ pub(super) fn checked<O: Operands>(
                 implementation,
                 kernel: Some(kernel),
                 body,
-                operands: look.operands,
+                operands: told,
+                compared: case
+                    .is_sample
+                    .then(|| describe_sample(&case.operands, case.split)),
             }
         ),
     }
     result
+}
+
+/// A body on a sample of its operands. One that takes no other sizes than the call's, which is
+/// nothing wrong, panics: it is not compared, and the log says so.
+#[track_caller]
+pub(super) fn unless_it_panics<T>(
+    site: &Site,
+    is_sample: bool,
+    body: impl FnOnce() -> T,
+) -> Option<T> {
+    if !is_sample {
+        return Some(body());
+    }
+    // What a body leaves half done is dropped with its result.
+    let panic = match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(computed) => return Some(computed),
+        Err(panic) => panic,
+    };
+    let said = panic
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("a panic without a message");
+    tracing::warn!(
+        "live verification could not compare {}: its body can't run on a few rows of its operands \
+         ({said}). BURN_KERNELS_VERIFY=first,whole compares whole calls",
+        site.name()
+    );
+    None
 }
 
 /// Compares one run of an implementation with the reference in f64, forward and, if the operands
@@ -80,7 +118,7 @@ pub fn verify<O: Operands>(
     implementation: &'static Implementation,
     operands: &O,
 ) -> Result<f64, VerifyError> {
-    let look = Look::at(operands).ok_or(VerifyError::NotComparable)?;
+    let look = Look::at(operands, None).ok_or(VerifyError::NotComparable)?;
     let kernel = run(cut(operands), None, look.upstream, |o| {
         o.launch(implementation)
     });
@@ -89,13 +127,13 @@ pub fn verify<O: Operands>(
         .judge_kernel(&kernel)
         .map_err(|miss| VerifyError::Differs {
             implementation: implementation.name,
-            operands: look.operands,
+            operands: describe(operands),
             miss: miss.to_string(),
         })
 }
 
 /// Why [`verify`] failed.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 pub enum VerifyError {
     /// An element is outside the budget.
     #[error("{implementation} on {operands}: {miss}")]
@@ -120,6 +158,7 @@ struct Expected {
     exact: Computed,
     plain: Computed,
     dtype: FloatType,
+    split: Option<Split>,
 }
 
 impl Expected {
@@ -129,7 +168,46 @@ impl Expected {
             exact: run(exact, None, look.upstream, O::reference),
             plain: run(cut(operands), None, look.upstream, O::reference),
             dtype: look.dtype,
+            split: look.split,
         }
+    }
+
+    /// The kernel on what is compared, with its gradients, and what the program gets of the same
+    /// rows.
+    fn judge_call<O: Operands>(
+        &self,
+        implementation: &'static Implementation,
+        case: &Case<O>,
+        look: &Look,
+        result: &mut O::Output,
+    ) -> Result<f64, Miss> {
+        let of_run = |all: &[Values]| -> Vec<Values> {
+            all.iter().map(|values| values.of_run(self.split)).collect()
+        };
+        let (exact, plain) = (of_run(&self.exact.results), of_run(&self.plain.results));
+        let got = match case.is_sample {
+            true => TakeRows::of(result, &plain),
+            false => Take::of(result),
+        };
+        let both = exact.iter().zip(&plain).zip(&got);
+        let returned = both.map(|((exact, plain), got)| {
+            let three = Three {
+                exact,
+                plain,
+                got,
+                dtype: self.dtype,
+                split: None,
+            };
+            three.kernel()
+        });
+        let returned = worst(returned)?;
+        if !case.is_sample && look.upstream == Upstream::None {
+            return Ok(returned);
+        }
+        let again = run(cut(&case.operands), None, look.upstream, |operands| {
+            operands.launch(implementation)
+        });
+        Ok(returned.max(self.judge_kernel(&again)?))
     }
 
     /// The largest error of all results and gradients, as a part of what is allowed.
@@ -182,6 +260,7 @@ impl Expected {
             plain,
             got,
             dtype: self.dtype,
+            split: self.split,
         }
     }
 }
@@ -203,42 +282,30 @@ struct Look {
     upstream: Upstream,
     /// Where f64 is computed.
     exact: Device,
-    /// Names, dtypes and shapes, for the message.
-    operands: String,
+    split: Option<Split>,
 }
 
 impl Look {
     /// `None` if there is nothing to compare.
-    fn at<O: Tensors + Clone>(operands: &O) -> Option<Self> {
+    fn at<O: Tensors + Clone>(operands: &O, split: Option<Split>) -> Option<Self> {
         let mut operands = operands.clone();
         let mut seen = Seen::default();
         operands.visit(&mut seen);
-        let mut values = Take::default();
-        operands.visit(&mut values);
-        if values
-            .0
-            .iter()
-            .flat_map(|v| &v.elements)
-            .any(|e| !e.is_finite())
-        {
+        let taken = Take::of(&mut operands);
+        let mut elements = taken.iter().flat_map(|values| &values.elements);
+        if !elements.all(|element| element.is_finite()) {
             return None;
         }
-        let floats = values.0.iter().map(|v| FloatType::from_dtype(v.dtype));
+        let floats = taken.iter().map(|v| FloatType::from_dtype(v.dtype));
         let dtype = floats.collect::<Option<Vec<_>>>()?.into_iter().max()?;
-        let named: Vec<_> = values
-            .0
-            .iter()
-            .map(|v| format!("{} {}{:?}", v.name, v.dtype.name(), v.shape))
-            .collect();
         Some(Self {
             dtype,
-            upstream: if seen.autodiff {
-                Upstream::Fixed(dtype)
-            } else {
-                Upstream::None
+            upstream: match seen.autodiff {
+                true => Upstream::Fixed(dtype, split),
+                false => Upstream::None,
             },
             exact: exact_device(seen.device?)?,
-            operands: named.join(", "),
+            split,
         })
     }
 }

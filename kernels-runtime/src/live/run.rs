@@ -1,9 +1,10 @@
 //! Running a computation on copies of the operands, and taking its numbers away.
 
-use crate::kernel::{Tensors, Visitor};
+use crate::kernel::{Tensors, Visitor, picked};
 use crate::registry::FloatType;
 use crate::verify::data::values;
 use burn::tensor::{DType, Device, FloatDType, Gradients, Tensor, TensorData};
+use std::ops::Range;
 
 /// The numbers of one tensor.
 #[derive(Clone, Debug)]
@@ -23,6 +24,44 @@ impl Values {
             elements: tensor.into_data().iter::<f64>().collect(),
         }
     }
+
+    /// The elements that are judged together.
+    pub(super) fn parts(&self, split: Option<Split>) -> Vec<Range<usize>> {
+        let all = self.elements.len();
+        match split {
+            Some(split) if split.is_of(&self.shape) => {
+                let slice = all / split.all;
+                let run = split.run * slice;
+                let probes = (split.run..split.all).map(|at| at * slice..(at + 1) * slice);
+                std::iter::once(0..run).chain(probes).collect()
+            }
+            _ => std::iter::once(0..all).collect(),
+        }
+    }
+
+    /// The rows of the run alone.
+    pub(super) fn of_run(&self, split: Option<Split>) -> Self {
+        let mut run = self.clone();
+        if let Some(split) = split.filter(|split| split.is_of(&self.shape)) {
+            run.elements.truncate(self.parts(Some(split))[0].end);
+            run.shape[0] = split.run;
+        }
+        run
+    }
+}
+
+/// Which slices along the first axis are of the run: the first. Those after them are probes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Split {
+    pub(super) run: usize,
+    pub(super) all: usize,
+}
+
+impl Split {
+    /// Whether a tensor of this shape has these slices. A vector has no rows.
+    fn is_of(self, shape: &[usize]) -> bool {
+        shape.len() > 1 && shape[0] == self.all
+    }
 }
 
 /// What a computation gave.
@@ -38,8 +77,9 @@ pub(super) struct Computed {
 pub(super) enum Upstream {
     /// No gradients are taken.
     None,
-    /// Fixed pseudo-random numbers, exact in this type, for the results together.
-    Fixed(FloatType),
+    /// Fixed pseudo-random numbers, exact in this type, for the results together. Probes have zeros:
+    /// their gradients may be out of range in half types.
+    Fixed(FloatType, Option<Split>),
 }
 
 /// Runs `compute` on `operands`. Gradients are taken of the operands that require them; of one that
@@ -52,14 +92,16 @@ pub(super) fn run<O: Tensors + Clone, Y: Tensors>(
 ) -> Computed {
     let mut leaves = operands.clone();
     let mut output = compute(operands);
-    let mut results = Take::default();
-    output.visit(&mut results);
     let mut computed = Computed {
-        results: results.0,
+        results: Take::of(&mut output),
         gradients: Vec::new(),
     };
-    if let Upstream::Fixed(dtype) = upstream {
-        let mut loss = Loss { dtype, sum: None };
+    if let Upstream::Fixed(dtype, split) = upstream {
+        let mut loss = Loss {
+            dtype,
+            split,
+            sum: None,
+        };
         output.visit(&mut loss);
         let of = loss.sum.map(|loss| loss.backward());
         computed.gradients = gradients(&mut leaves, of.as_ref());
@@ -75,7 +117,15 @@ pub(super) fn run<O: Tensors + Clone, Y: Tensors>(
 
 /// The numbers of tensors.
 #[derive(Default)]
-pub(super) struct Take(pub(super) Vec<Values>);
+pub(super) struct Take(Vec<Values>);
+
+impl Take {
+    pub(super) fn of(tensors: &mut impl Tensors) -> Vec<Values> {
+        let mut take = Self::default();
+        tensors.visit(&mut take);
+        take.0
+    }
+}
 
 impl Visitor for Take {
     fn tensor<const D: usize>(&mut self, name: &'static str, tensor: &mut Tensor<D>) {
@@ -83,9 +133,40 @@ impl Visitor for Take {
     }
 }
 
+/// The numbers of the rows that a sample's results stand for, of the results of the whole call.
+pub(super) struct TakeRows<'a> {
+    /// A sample's results.
+    like: std::slice::Iter<'a, Values>,
+    taken: Vec<Values>,
+}
+
+impl TakeRows<'_> {
+    pub(super) fn of(results: &mut impl Tensors, sample: &[Values]) -> Vec<Values> {
+        let mut rows = TakeRows {
+            like: sample.iter(),
+            taken: Vec::new(),
+        };
+        results.visit(&mut rows);
+        rows.taken
+    }
+}
+
+impl Visitor for TakeRows<'_> {
+    fn tensor<const D: usize>(&mut self, name: &'static str, tensor: &mut Tensor<D>) {
+        let like = self.like.next().map_or(&[][..], |like| &like.shape);
+        // Of another rank it is told as such.
+        let axes = if like.len() == D { D } else { 0 };
+        let rows = (0..axes).fold(tensor.clone().detach(), |rows, axis| {
+            picked(rows, axis, like[axis])
+        });
+        self.taken.push(Values::of(name, rows));
+    }
+}
+
 /// The sum of the results, each weighted by its upstream gradient.
 struct Loss {
     dtype: FloatType,
+    split: Option<Split>,
     sum: Option<Tensor<1>>,
 }
 
@@ -95,7 +176,11 @@ impl Visitor for Loss {
             return;
         }
         let shape = tensor.dims();
-        let numbers = values(name, shape.iter().product(), self.dtype);
+        let mut numbers = values(name, shape.iter().product(), self.dtype);
+        if let Some(split) = self.split.filter(|split| split.is_of(&shape)) {
+            let run = numbers.len() / split.all * split.run;
+            numbers[run..].fill(0.0);
+        }
         let data = TensorData::new(numbers, shape).convert_dtype(tensor.dtype());
         let upstream = Tensor::<D>::from_data(data, (&tensor.device().inner(), tensor.dtype()));
         // The sum itself means nothing, so it may overflow; its gradient is the upstream one. f32

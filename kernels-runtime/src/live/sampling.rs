@@ -1,5 +1,6 @@
-//! Which calls are checked.
+//! Which calls are checked, and how much of each.
 
+use crate::kernel::Rows;
 use crate::policy::SitePattern;
 use std::cell::Cell;
 use std::fmt;
@@ -11,11 +12,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use thiserror::Error;
 
 /// The grammar of `BURN_KERNELS_VERIFY`, as errors show it.
-pub const GRAMMAR: &str = "`off`, `first` (the first call of each site) or `every:N` (its calls \
-                           1, N+1, 2N+1, …), then any number of `,-PATTERN` to leave sites out, \
-                           as in a policy. Example: `every:100,-my_model::Noisy*`";
+pub const GRAMMAR: &str = "`off`, `first` (the first call of each site, the default) or `every:N` \
+                           (its calls 1, N+1, 2N+1, …), then `,rows:N` to compare about N rows of \
+                           a call (the default is 4) or `,whole` to compare all of it, and any \
+                           number of `,-PATTERN` to leave sites out, as in a policy. Example: \
+                           `every:100,whole,-my_model::Noisy*`";
 
-/// Which calls of which sites are verified. In text: see [`GRAMMAR`].
+/// Which calls of which sites are verified, and how much of each. In text: see [`GRAMMAR`].
+///
+/// By default it is the [first](Sampling::first) call of each site, in every build.
 ///
 /// ```
 /// use kernels_runtime::live::Sampling;
@@ -27,7 +32,20 @@ pub const GRAMMAR: &str = "`off`, `first` (the first call of each site) or `ever
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sampling {
     rate: Rate,
+    width: Width,
     except: Vec<SitePattern>,
+}
+
+/// How much of a call is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Width {
+    /// Some rows, where the operation works on each for itself.
+    Rows(Rows),
+    Whole,
+}
+
+impl Width {
+    const DEFAULT: Self = Self::Rows(Rows::about(NonZeroU32::new(4).expect("four")));
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,13 +56,13 @@ enum Rate {
 }
 
 impl Sampling {
-    /// No call: the default in release builds. A call then costs two loads more than without live
-    /// verification.
+    /// No call. A call then costs two loads more than without live verification.
     pub fn off() -> Self {
         Self::new(Rate::Off)
     }
 
-    /// The first call of each site, and the first with autodiff: the default in debug builds.
+    /// The first call of each site, and the first with autodiff: the default. Later calls cost a
+    /// few loads more than without live verification.
     pub fn first() -> Self {
         Self::new(Rate::First)
     }
@@ -52,6 +70,24 @@ impl Sampling {
     /// Calls 1, n + 1, 2n + 1, … of each site.
     pub fn every(n: NonZeroU32) -> Self {
         Self::new(Rate::Every(n))
+    }
+
+    /// Compares about this many rows of a call, of operations that work on each row for itself: the
+    /// first, the last and others spread between them. The default is 4. Operations without rows of
+    /// that kind are compared whole.
+    #[must_use]
+    pub fn rows(mut self, about: NonZeroU32) -> Self {
+        self.width = Width::Rows(Rows::about(about));
+        self
+    }
+
+    /// Compares whole calls: every element of every result and gradient, in f64 on the host or
+    /// wherever f64 is computed, and nothing besides. That takes as long as a few calls of the
+    /// reference, and memory for copies of all operands.
+    #[must_use]
+    pub fn whole(mut self) -> Self {
+        self.width = Width::Whole;
+        self
     }
 
     /// Leaves out the sites whose names match a pattern, as policies have them. It need not match
@@ -70,6 +106,7 @@ impl Sampling {
     fn new(rate: Rate) -> Self {
         Self {
             rate,
+            width: Width::DEFAULT,
             except: Vec::new(),
         }
     }
@@ -82,11 +119,7 @@ impl Sampling {
 
 impl Default for Sampling {
     fn default() -> Self {
-        if cfg!(debug_assertions) {
-            Self::first()
-        } else {
-            Self::off()
-        }
+        Self::first()
     }
 }
 
@@ -97,6 +130,11 @@ impl fmt::Display for Sampling {
             Rate::First => f.write_str("first")?,
             Rate::Every(n) => write!(f, "every:{n}")?,
         }
+        match self.width {
+            width if width == Width::DEFAULT => {}
+            Width::Rows(rows) => write!(f, ",rows:{}", rows.count())?,
+            Width::Whole => f.write_str(",whole")?,
+        }
         self.except
             .iter()
             .try_for_each(|site| write!(f, ",-{site}"))
@@ -104,7 +142,7 @@ impl fmt::Display for Sampling {
 }
 
 /// Why a text is no [`Sampling`].
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 pub enum SamplingError {
     /// A word that the grammar does not have in its place.
     #[error("`{word}` does not say which calls to verify; write {GRAMMAR}")]
@@ -140,10 +178,26 @@ impl FromStr for Sampling {
             Some(("every", n)) => Rate::Every(n.parse().map_err(|_| unknown(first))?),
             _ => return Err(unknown(first)),
         };
-        words.try_fold(Self::new(rate), |sampling, word| {
-            let site = word.strip_prefix('-').filter(|site| !site.is_empty());
-            sampling.except(site.ok_or_else(|| unknown(word))?)
-        })
+        let mut width = None;
+        let mut sampling = Self::new(rate);
+        for word in words {
+            let said = match word.split_once(':') {
+                None if word == "whole" => Width::Whole,
+                Some(("rows", n)) => {
+                    Width::Rows(Rows::about(n.parse().map_err(|_| unknown(word))?))
+                }
+                _ => {
+                    let site = word.strip_prefix('-').filter(|site| !site.is_empty());
+                    sampling = sampling.except(site.ok_or_else(|| unknown(word))?)?;
+                    continue;
+                }
+            };
+            if width.replace(said).is_some() {
+                return Err(unknown(word));
+            }
+            sampling.width = said;
+        }
+        Ok(sampling)
     }
 }
 
@@ -194,9 +248,20 @@ pub(super) enum Active {
 impl Active {
     /// Whether sites of this name are checked at all.
     pub(super) fn includes(self, site: &str) -> bool {
+        self.sampling()
+            .is_some_and(|sampling| sampling.includes(site))
+    }
+
+    /// How much of a call is compared.
+    pub(super) fn width(self) -> Width {
+        self.sampling()
+            .map_or(Width::DEFAULT, |sampling| sampling.width)
+    }
+
+    fn sampling(self) -> Option<Arc<Sampling>> {
         match self {
-            Self::Off => false,
-            Self::First(packed) | Self::Every(_, packed) => packed.sampling().includes(site),
+            Self::Off => None,
+            Self::First(packed) | Self::Every(_, packed) => Some(packed.sampling()),
         }
     }
 }
@@ -307,11 +372,24 @@ mod tests {
 
     #[test]
     fn text_and_back() {
-        for text in ["off", "first", "every:7", "first,-a::b,-*noisy*"] {
+        for text in [
+            "off",
+            "first",
+            "every:7",
+            "first,-a::b,-*noisy*",
+            "first,rows:9",
+            "every:2,whole,-a::b",
+        ] {
             assert_eq!(text.parse::<Sampling>().unwrap().to_string(), text);
         }
         let spaced: Sampling = " every:100 , -a::b ".parse().unwrap();
         assert_eq!(spaced.to_string(), "every:100,-a::b");
+        assert_eq!("first,rows:4".parse(), Ok(Sampling::first()));
+    }
+
+    #[test]
+    fn first_calls_are_verified_in_every_build() {
+        assert_eq!(Sampling::default(), Sampling::first());
     }
 
     #[test]
@@ -325,6 +403,11 @@ mod tests {
             "first,a::b",
             "first,-",
             "off:1",
+            "first,rows:0",
+            "first,rows",
+            "first,whole:1",
+            "first,whole,rows:2",
+            "whole",
         ] {
             let error = text.parse::<Sampling>().unwrap_err().to_string();
             assert!(error.contains("`every:N`"), "{text}: {error}");

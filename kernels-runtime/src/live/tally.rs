@@ -6,6 +6,7 @@ use crate::table::Table;
 use serde::Serialize;
 use std::fmt;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::time::Instant;
 
 /// What is checked of a call, each in its own turn.
 #[derive(Clone, Copy)]
@@ -44,8 +45,11 @@ impl Turn {
 pub(crate) struct Checks {
     turns: [Turn; 2],
     checked: AtomicU64,
-    /// Calls that could not be checked: an operand was not finite, or nothing computes in f64.
+    /// Calls that could not be checked: an operand was not finite, nothing computes in f64, or the
+    /// body can't run on a sample.
     skipped: AtomicU64,
+    /// How long checks took together.
+    nanoseconds: AtomicU64,
     /// Bits of the largest parts of the budgets: those of non-negative floats keep their order.
     kernel: AtomicU64,
     body: AtomicU64,
@@ -57,6 +61,7 @@ impl Checks {
             turns: [const { Turn::new() }; 2],
             checked: AtomicU64::new(0),
             skipped: AtomicU64::new(0),
+            nanoseconds: AtomicU64::new(0),
             kernel: AtomicU64::new(0),
             body: AtomicU64::new(0),
         }
@@ -90,6 +95,14 @@ impl Checks {
         self.body_passed(body);
     }
 
+    /// Measures from here on, until the guard is dropped.
+    pub(super) fn timed(&self) -> Timed<'_> {
+        Timed {
+            checks: self,
+            started: Instant::now(),
+        }
+    }
+
     pub(super) fn body_passed(&self, body: f64) {
         self.body.fetch_max(body.to_bits(), Ordering::Relaxed);
     }
@@ -99,9 +112,24 @@ impl Checks {
             turn.first.store(0, Ordering::Relaxed);
             turn.calls.store(0, Ordering::Relaxed);
         }
-        for counter in [&self.checked, &self.skipped, &self.kernel, &self.body] {
+        let counts = [&self.checked, &self.skipped, &self.nanoseconds];
+        for counter in counts.into_iter().chain([&self.kernel, &self.body]) {
             counter.store(0, Ordering::Relaxed);
         }
+    }
+}
+
+/// See [`Checks::timed`].
+pub(super) struct Timed<'a> {
+    checks: &'a Checks,
+    started: Instant,
+}
+
+impl Drop for Timed<'_> {
+    fn drop(&mut self) {
+        let nanoseconds = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let total = &self.checks.nanoseconds;
+        total.fetch_add(nanoseconds, Ordering::Relaxed);
     }
 }
 
@@ -122,8 +150,11 @@ pub struct LiveRow {
     /// Calls that were checked.
     pub checked: u64,
     /// Calls whose turn it was, but which could not be checked: an operand held an infinity or a
-    /// NaN, or no device of this build computes in f64.
+    /// NaN, no device of this build computes in f64, or the body panicked on a sample of its
+    /// operands, which the log tells.
     pub skipped: u64,
+    /// How long the checks took together, in seconds.
+    pub seconds: f64,
     /// The kernel's largest error.
     pub kernel_error: f64,
     /// The body's largest error.
@@ -140,6 +171,7 @@ pub fn report() -> LiveReport {
             kernel: site.spec().kernel,
             checked: checks.checked.load(Ordering::Relaxed),
             skipped: checks.skipped.load(Ordering::Relaxed),
+            seconds: checks.nanoseconds.load(Ordering::Relaxed) as f64 * 1e-9,
             kernel_error: error(&checks.kernel),
             body_error: error(&checks.body),
         }
@@ -170,6 +202,7 @@ impl fmt::Display for LiveReport {
             "kernel",
             "checked",
             "skipped",
+            "took",
             "kernel error",
             "body error",
         ]);
@@ -179,6 +212,7 @@ impl fmt::Display for LiveReport {
                 row.kernel,
                 &row.checked.to_string(),
                 &row.skipped.to_string(),
+                &format!("{:.1} ms", row.seconds * 1e3),
                 &percent(row.kernel_error),
                 &percent(row.body_error),
             ]);

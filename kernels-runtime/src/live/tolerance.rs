@@ -10,10 +10,14 @@
 //! reference's own error in the dtype. Bodies that differ in the maths are a hundredth apart or
 //! more: SiLU and GELU of normal inputs a sixth. In f32, GELU and its tanh form are told apart too
 //! (3·10⁻⁴); in half types nothing could.
+//!
+//! Rows of a run and each slice of probes are judged apart: they differ in size, and the larger
+//! would hide the smaller.
 
-use super::run::Values;
+use super::run::{Split, Values};
 use crate::registry::FloatType;
 use crate::verify::Budget;
+use std::ops::Range;
 
 /// What is outside its tolerance.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,6 +47,14 @@ pub(super) enum Miss {
     },
     /// An operand has no gradient, though the result depends on it.
     NoGradient { result: String },
+    /// A result on a half type is rounded in another order than its key says.
+    Order {
+        result: String,
+        order: &'static str,
+        /// How many of the elements in which the orders differ are as `order` rounds them.
+        agree: usize,
+        differ: usize,
+    },
 }
 
 /// One result three times: exact, by the reference in the tensors' dtype, and what is judged.
@@ -52,17 +64,36 @@ pub(super) struct Three<'a> {
     pub(super) plain: &'a Values,
     pub(super) got: &'a Values,
     pub(super) dtype: FloatType,
+    /// Which slices are judged apart.
+    pub(super) split: Option<Split>,
 }
 
 impl Three<'_> {
     /// The largest error of a kernel as a part of what is allowed.
     pub(super) fn kernel(self) -> Result<f64, Miss> {
+        self.in_parts(Self::kernel_in)
+    }
+
+    /// The error of a body as a part of what is allowed.
+    pub(super) fn body(self) -> Result<f64, Miss> {
+        self.in_parts(Self::body_in)
+    }
+
+    fn in_parts(
+        self,
+        judge: impl Fn(&Self, &Range<usize>) -> Result<f64, Miss>,
+    ) -> Result<f64, Miss> {
         self.same_type()?;
+        let mut parts = self.exact.parts(self.split).into_iter();
+        parts.try_fold(0.0_f64, |worst, part| Ok(worst.max(judge(&self, &part)?)))
+    }
+
+    fn kernel_in(&self, part: &Range<usize>) -> Result<f64, Miss> {
         let budget = Budget::of(self.dtype);
-        let largest = largest(self.pairs(self.exact).map(|(_, exact, _)| exact));
-        let noise = largest_error(self.pairs(self.plain));
+        let largest = largest(self.pairs(self.exact, part).map(|(_, exact, _)| exact));
+        let noise = largest_error(self.pairs(self.plain, part));
         let mut worst = 0.0_f64;
-        for (element, expected, got) in self.pairs(self.got) {
+        for (element, expected, got) in self.pairs(self.got, part) {
             let allowed = budget.allowed(expected, largest) + 2.0 * noise;
             let error = (got - expected).abs();
             // Written so that a NaN is outside.
@@ -83,11 +114,9 @@ impl Three<'_> {
         Ok(worst)
     }
 
-    /// The error of a body as a part of what is allowed.
-    pub(super) fn body(self) -> Result<f64, Miss> {
-        self.same_type()?;
-        let size = norm(self.pairs(self.exact).map(|(_, exact, _)| exact));
-        let error = |of| norm(self.pairs(of).map(|(_, exact, got)| got - exact));
+    fn body_in(&self, part: &Range<usize>) -> Result<f64, Miss> {
+        let size = norm(self.pairs(self.exact, part).map(|(_, exact, _)| exact));
+        let error = |of| norm(self.pairs(of, part).map(|(_, exact, got)| got - exact));
         let noise = error(self.plain);
         let noise = if noise.is_finite() { noise } else { 0.0 };
         let distance = error(self.got);
@@ -99,7 +128,7 @@ impl Three<'_> {
         }
         let off = |(_, expected, got): &(usize, f64, f64)| (got - expected).abs();
         let farthest = self
-            .pairs(self.got)
+            .pairs(self.got, part)
             .max_by(|a, b| off(a).total_cmp(&off(b)));
         let (element, expected, got) = farthest.expect("a distance needs an element");
         Err(Miss::Norm {
@@ -113,9 +142,14 @@ impl Three<'_> {
     }
 
     /// Index, exact value and the value of `of`, where the exact value is finite in the dtype.
-    fn pairs<'a>(&self, of: &'a Values) -> impl Iterator<Item = (usize, f64, f64)> + use<'a, '_> {
+    fn pairs<'a>(
+        &self,
+        of: &'a Values,
+        part: &Range<usize>,
+    ) -> impl Iterator<Item = (usize, f64, f64)> + use<'a, '_> {
         let limit = largest_finite(self.dtype);
         let both = self.exact.elements.iter().zip(&of.elements).enumerate();
+        let both = both.skip(part.start).take(part.len());
         both.filter(move |(_, (exact, _))| exact.abs() <= limit)
             .map(|(element, (exact, got))| (element, *exact, *got))
     }

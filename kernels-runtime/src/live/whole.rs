@@ -3,9 +3,12 @@
 //! Its kernel is checked where it runs, between the layers. They compute in their own dtype alone,
 //! so the body is compared with the composition of the same layers and the kernel's reference.
 
+use super::case::{describe, describe_sample};
+use super::check::unless_it_panics;
 use super::mismatch::Mismatch;
-use super::run::{Computed, Upstream, cut, run};
-use super::sampling::{self, Active};
+use super::probe::{append_larger, larger, root_mean_square};
+use super::run::{Computed, Split, Upstream, cut, run};
+use super::sampling::{self, Active, Width};
 use super::tally::Part;
 use super::tolerance::{Miss, Three};
 use crate::active;
@@ -13,20 +16,32 @@ use crate::kernel::Tensors;
 use crate::registry::{FloatType, Implementation, Site};
 use burn::tensor::Tensor;
 
-/// Whether it is the turn of this call of a whole body. Asked once a call.
-pub(crate) fn whole_is_due<const D: usize>(site: &Site, x: &Tensor<D>) -> bool {
+/// How much of this call of a whole body is compared, if it is its turn. Asked once a call.
+pub(crate) fn whole_is_due<const D: usize>(site: &Site, x: &Tensor<D>) -> Option<Width> {
     match sampling::active() {
-        Active::Off => false,
-        on => site.checks().due(site, Part::Whole, on, || x.is_autodiff()),
+        Active::Off => None,
+        on => {
+            let due = site.checks().due(site, Part::Whole, on, || x.is_autodiff());
+            due.then(|| on.width())
+        }
     }
 }
 
-/// Compares a body with the composition that its attribute says.
+/// A call of a whole body.
+pub(crate) struct Whole<const D: usize> {
+    pub(crate) x: Tensor<D>,
+    /// How much of it is compared.
+    pub(crate) width: Width,
+}
+
+/// Compares a body with the composition that its attribute says. `gates` are what the activation
+/// gets of its input, if that is known.
 #[track_caller]
 pub(crate) fn whole<const D: usize, Y: Tensors>(
     site: &'static Site,
     implementation: &'static Implementation,
-    x: Tensor<D>,
+    call: Whole<D>,
+    gates: Option<&dyn Fn(Tensor<D>) -> f64>,
     composition: impl FnOnce(Tensor<D>) -> Y,
     body: impl FnOnce(Tensor<D>) -> Y,
 ) {
@@ -34,7 +49,8 @@ pub(crate) fn whole<const D: usize, Y: Tensors>(
     compare(
         site,
         implementation,
-        x,
+        call,
+        gates,
         Box::new(composition),
         Box::new(body),
     );
@@ -47,49 +63,87 @@ type Body<'a, const D: usize, Y> = Box<dyn FnOnce(Tensor<D>) -> Y + 'a>;
 fn compare<const D: usize, Y: Tensors>(
     site: &'static Site,
     implementation: &'static Implementation,
-    x: Tensor<D>,
+    call: Whole<D>,
+    gates: Option<&dyn Fn(Tensor<D>) -> f64>,
     composition: Body<'_, D, Y>,
     body: Body<'_, D, Y>,
 ) {
+    let _timed = site.checks().timed();
     let _uncounted = active::uncounted();
-    let Some(dtype) = FloatType::from_dtype(x.dtype()) else {
+    let Some(dtype) = FloatType::from_dtype(call.x.dtype()) else {
         return;
     };
-    let upstream = match x.is_autodiff() {
-        true => Upstream::Fixed(dtype),
-        false => Upstream::None,
-    };
-    let expected = run(cut(&x), None, upstream, composition);
-    let is_finite = |y: &f64| y.is_finite();
-    if !expected
-        .results
-        .iter()
-        .all(|y| y.elements.iter().all(is_finite))
-    {
-        return;
-    }
-    let got = run(cut(&x), None, upstream, body);
-    match judge(&expected, &got, dtype) {
-        Ok(error) => site.checks().body_passed(error),
-        Err(miss) => panic!(
+    let told = describe(&call.x);
+    let is_sample = matches!(call.width, Width::Rows(_));
+    let both = unless_it_panics(site, is_sample, || {
+        let (x, split) = call.compared(gates);
+        let upstream = match x.is_autodiff() {
+            true => Upstream::Fixed(dtype, split),
+            false => Upstream::None,
+        };
+        let expected = run(cut(&x), None, upstream, composition);
+        let is_finite = |y: &f64| y.is_finite();
+        let mut results = expected.results.iter().flat_map(|y| &y.elements);
+        if !results.all(is_finite) {
+            return None;
+        }
+        let got = run(cut(&x), None, upstream, body);
+        Some((
+            judge(&expected, &got, dtype, split),
+            describe_sample(&x, split),
+        ))
+    });
+    match both {
+        None | Some(None) => site.checks().skip(),
+        Some(Some((Ok(error), _))) => site.checks().body_passed(error),
+        Some(Some((Err(miss), compared))) => panic!(
             "{}",
             Mismatch {
                 site,
                 implementation,
-                operands: format!("x {}{:?}", x.dtype().name(), x.dims()),
+                operands: told,
+                compared: is_sample.then_some(compared),
                 kernel: None,
-                body: Err(miss),
+                body: Some(Err(miss)),
             }
         ),
     }
 }
 
-fn judge(expected: &Computed, got: &Computed, dtype: FloatType) -> Result<f64, Miss> {
+impl<const D: usize> Whole<D> {
+    /// What is compared: rows of the input, and the first slice once more, made larger if its gates
+    /// are so small that any activation is a straight line.
+    fn compared(self, gates: Option<&dyn Fn(Tensor<D>) -> f64>) -> (Tensor<D>, Option<Split>) {
+        let Width::Rows(rows) = self.width else {
+            return (self.x.detach(), None);
+        };
+        let x = rows.of(&self.x).detach();
+        let run = x.dims()[0];
+        let larger = gates
+            .filter(|_| D > 1 && x.shape().num_elements() > 0)
+            .and_then(|gates| larger(gates(x.clone()), root_mean_square(&x)));
+        match larger {
+            Some(factor) => {
+                let all = run + 1;
+                (append_larger(x, factor), Some(Split { run, all }))
+            }
+            None => (x, None),
+        }
+    }
+}
+
+fn judge(
+    expected: &Computed,
+    got: &Computed,
+    dtype: FloatType,
+    split: Option<Split>,
+) -> Result<f64, Miss> {
     let three = |exact, got| Three {
         exact,
         plain: exact,
         got,
         dtype,
+        split,
     };
     let results = expected.results.iter().zip(&got.results);
     let results = results.map(|(exact, got)| three(exact, got).body());

@@ -4,7 +4,7 @@ use crate::near;
 use thiserror::Error;
 
 /// Why something is no mapping.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum MappingError {
     /// A text that is no rule.

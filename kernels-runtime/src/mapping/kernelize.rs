@@ -12,7 +12,7 @@ use std::fmt;
 use thiserror::Error;
 
 /// Why nothing was kernelized.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum KernelizeError {
     /// No model can be kernelized for this mode.

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 /// Why there is no NPU.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 pub enum DeviceError {
     /// No toolkit, no driver, a device that is not usable, or a setting that means nothing.
     // Its text says all that its causes say, so it is not a cause itself.

@@ -3,7 +3,7 @@ use burn_cann::ops::{Kind, Refusal};
 use burn_cann::{DType, Spec};
 
 /// Why CANN's operators do not compute a call: what dispatch counts, and in words.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{why}")]
 pub struct Refused {
     /// The reason that reports and policies know.
@@ -13,7 +13,7 @@ pub struct Refused {
 }
 
 /// Why a call was not computed.
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 pub enum NpuError {
     /// It was refused before anything was called.
     #[error(transparent)]

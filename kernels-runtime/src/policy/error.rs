@@ -3,7 +3,7 @@ use crate::mapping::MappingError;
 use thiserror::Error;
 
 /// Why something is not a policy.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum PolicyError {
     /// Nothing but blanks.
@@ -41,6 +41,9 @@ pub enum PolicyError {
         /// The names of the nearest sites.
         near: String,
     },
+    /// A strict policy asks for a kernel that no site of the program can call.
+    #[error("{0}")]
+    NeverCalled(String),
     /// Two words that contradict each other or say the same twice.
     #[error("`{first}` and `{second}` can't stand in one policy; a policy is {GRAMMAR}")]
     Contradiction {

@@ -28,6 +28,7 @@
 mod error;
 mod file;
 mod grammar;
+mod idle;
 mod layers;
 mod pattern;
 mod reaction;
@@ -35,6 +36,7 @@ mod scope;
 
 pub use error::PolicyError;
 pub use grammar::GRAMMAR;
+pub(crate) use idle::{may_call, no_site};
 pub(crate) use layers::Position;
 pub use layers::{LayerGuard, Layers, layer};
 pub use reaction::Reaction;
@@ -120,7 +122,9 @@ impl Policy {
     }
 
     /// Asks for one kernel explicitly, in text `+id`. Where it can't run (no implementation for
-    /// the device, a dtype it does not take), the call panics with the reason.
+    /// the device, a dtype it does not take), the call panics with the reason. If no site of the
+    /// program can call it, the log says so, or in [`strict`](Policy::strict) mode the first call
+    /// panics.
     ///
     /// # Errors
     /// No kernel has this id.
@@ -160,7 +164,7 @@ impl Policy {
 
     /// Asks for every kernel in some layers of a stack, in text `+first:N` and the like. Where one
     /// can't run, the call panics with the reason. Holds where the model says which layer it
-    /// computes; see [`layer`].
+    /// computes; see [`layer`]. If none does, the log and the [report](mod@crate::report) say so.
     pub fn enable_layers(self, layers: Layers) -> Self {
         self.with_layers(layers, true)
     }

@@ -265,6 +265,7 @@ fn either(
     experts::check(&x, &indices, &routing, &weights, limit, key);
     let operands = live::Experts {
         x,
+        told: indices.clone(),
         indices,
         routing,
         weights,
@@ -275,7 +276,7 @@ fn either(
         at,
         operands,
         Captured::These(live::Experts::CAPTURED),
-        &mut |experts| reference((experts.x, experts.indices, experts.routing)),
+        &mut |experts| reference((experts.x, experts.told, experts.routing)),
     )
 }
 

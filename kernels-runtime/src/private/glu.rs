@@ -130,14 +130,39 @@ fn mlp<const D: usize>(
     }
     let key = key(at);
     let plain = |inputs| ops::glu::reference(inputs, settings, key);
-    let fused = |x| down(either(at, project(x), settings, &mut { plain }));
-    if !live::whole_is_due(at.site(), &x) {
-        return fused(x);
-    }
-    let y = fused(x.clone());
+    let fused = |inputs| down(either(at, inputs, settings, &mut { plain }));
+    let Some(width) = live::whole_is_due(at.site(), &x) else {
+        return fused(project(x));
+    };
+    let inputs = project(x.clone());
+    let width = match projects_rows(&x, &inputs) {
+        true => width,
+        false => live::Width::Whole,
+    };
+    let y = fused(inputs);
+    let gates = |x| match project(x) {
+        Inputs::Separate { gate, .. } | Inputs::Packed(gate) => live::root_mean_square(&gate),
+    };
     let composition = |x| down(plain(project(x)));
-    live::whole(at.site(), implementation, x, composition, reference);
+    let call = live::Whole { x, width };
+    let site = at.site();
+    live::whole(
+        site,
+        implementation,
+        call,
+        Some(&gates),
+        composition,
+        reference,
+    );
     y
+}
+
+/// Whether the projections are, by the shapes they give, ones of the last axis: of a convolution's
+/// input no rows could be left out.
+fn projects_rows<const D: usize>(x: &Tensor<D>, inputs: &Inputs<D>) -> bool {
+    let (Inputs::Separate { gate, .. } | Inputs::Packed(gate)) = inputs;
+    let (x, gate) = (x.dims(), gate.dims());
+    x[..D - 1] == gate[..D - 1] && x[D - 1] != gate[D - 1]
 }
 
 fn key(at: &At) -> GluKey {

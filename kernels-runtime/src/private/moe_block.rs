@@ -243,21 +243,33 @@ fn either<const D: usize>(
     if at.runs_body_first() {
         first_use::run(reference, hidden.clone().detach());
     }
-    let due = live::whole_is_due(at.site(), &hidden).then(|| hidden.clone());
+    let due = live::whole_is_due(at.site(), &hidden).map(|width| live::Whole {
+        x: hidden.clone(),
+        width: match width {
+            // Tokens whose choice a rounding may change are not compared.
+            live::Width::Rows(rows) => live::Width::Rows(rows.more()),
+            live::Width::Whole => live::Width::Whole,
+        },
+    });
     let (shape, x) = (hidden.dims(), tokens(hidden));
     let Ran { y, router } = block.run(&x, key.router(), |router| {
         let mut plain = |router: live::Router| router.reference();
         kernel::either(at, router, Captured::These(&[]), &mut plain).routed
     });
     let y = y.reshape(shape);
-    if let Some(hidden) = due {
-        let compared = Compared::of(&router, &hidden);
+    if let Some(call) = due {
+        let compared = |hidden: &Tensor<D>| {
+            let logits = (block.gate)(tokens(hidden.clone()));
+            let bias = block.correction.map(CorrectionBias::correction_bias);
+            Compared::of(&block.router(logits, bias, key.router()), hidden)
+        };
         live::whole(
             at.site(),
             implementation,
-            hidden,
-            |hidden| compared.only(block.composition(hidden, key)),
-            |hidden| compared.only(reference(hidden)),
+            call,
+            None,
+            |hidden| compared(&hidden).only(block.composition(hidden, key)),
+            |hidden| compared(&hidden).only(reference(hidden)),
         );
     }
     (y, router.logits)

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use thiserror::Error;
 
 /// Why the kernels that are linked into a program don't go together. All problems at once.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 pub struct RegistryError {
     problems: Vec<RegistryProblem>,
 }
@@ -30,7 +30,7 @@ impl fmt::Display for RegistryError {
 }
 
 /// One thing that is wrong with the registered kernels. A crate is named with its version.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 pub enum RegistryProblem {
     /// Two kernels of one id, neither of which says that it replaces the other.
     #[error(

@@ -29,7 +29,7 @@ pub enum Address {
 }
 
 /// A text that is no [`Address`].
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{text}` is no server's address ({problem}); `kernels serve` prints it, as `iroh://ID` or `ws://HOST:PORT`"
 )]

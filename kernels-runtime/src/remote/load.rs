@@ -6,7 +6,7 @@ use burn::tensor::{DType, Device, FloatDType, Tensor};
 use std::path::{Path, PathBuf};
 
 /// Why a server doesn't read a tensor.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LoadError {
     /// The device is not one that [`connect`](super::connect) gave.
     #[error("the device is no remote device of `connect`; load its weights as for any device")]

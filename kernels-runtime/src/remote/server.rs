@@ -51,7 +51,7 @@ impl std::fmt::Debug for ServeOptions {
 }
 
 /// Why devices can't be served.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 pub enum ServeError {
     /// The address can't be listened on.
     #[error("{address} can't be listened on: {source}; port 0 is a free one")]

@@ -166,8 +166,13 @@ impl Operand {
 pub struct Case {
     pub name: String,
     pub operands: Vec<Operand>,
-    pub run: Box<dyn Fn(Vec<FlexTensor>) -> Result<Vec<FlexTensor>, Mismatch>>,
+    pub run: Box<dyn Run>,
 }
+
+/// The method, on the operands in turn.
+pub trait Run: Fn(Vec<FlexTensor>) -> Result<Vec<FlexTensor>, Mismatch> {}
+
+impl<F: Fn(Vec<FlexTensor>) -> Result<Vec<FlexTensor>, Mismatch>> Run for F {}
 
 /// What a call came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -182,7 +187,7 @@ impl Case {
     pub fn new(
         name: impl Into<String>,
         operands: impl IntoIterator<Item = Operand>,
-        run: impl Fn(Vec<FlexTensor>) -> Result<Vec<FlexTensor>, Mismatch> + 'static,
+        run: impl Run + 'static,
     ) -> Self {
         Self {
             name: name.into(),

@@ -5,7 +5,12 @@ use burn::server::telemetry::{DrainStatus, TelemetryEvent, TelemetrySubscription
 use burn::tensor::{Device, Distribution, Int, Tensor};
 use burn_kernels::optim::InitFused;
 use burn_kernels::policy::{self, Policy};
-use kernels_models::{CausalLm, ModelConfig, Qwen3Size};
+use kernels_models::CausalLm;
+
+#[path = "../model/mod.rs"]
+mod model;
+
+pub use model::config;
 
 /// More events than a step has.
 pub const EVENTS: usize = 1 << 18;
@@ -39,22 +44,6 @@ pub fn sum(parts: &[Count]) -> Count {
         drops: sum.drops + part.drops,
         reads: sum.reads + part.reads,
     })
-}
-
-/// The default model of `kernels train`.
-pub fn config() -> ModelConfig {
-    ModelConfig::qwen3(Qwen3Size {
-        vocab_size: 256,
-        hidden_size: 128,
-        intermediate_size: 384,
-        num_hidden_layers: 4,
-        num_attention_heads: 4,
-        num_key_value_heads: 2,
-        head_dim: 32,
-        max_position_embeddings: 512,
-        tie_word_embeddings: true,
-    })
-    .expect("the sizes fit")
 }
 
 fn step(

@@ -29,6 +29,21 @@ impl<const STACKED: usize, const SINGLE: usize> Stack<STACKED, SINGLE> {
         }
     }
 
+    /// The tensors of some experts, in this order. Those of a list stay what they are; of stacked
+    /// ones they are a copy that is cut off from their graph.
+    pub(crate) fn of_experts(&self, experts: &[usize]) -> Self {
+        match self {
+            Self::Stacked(tensor) => {
+                let tensor = tensor.clone().detach();
+                let each = experts.iter().map(|e| tensor.clone().narrow(0, *e, 1));
+                Self::Stacked(Tensor::cat(each.collect(), 0))
+            }
+            Self::List(tensors) => {
+                Self::List(experts.iter().map(|e| tensors[*e].clone()).collect())
+            }
+        }
+    }
+
     /// The number of experts and the sizes of one's tensor.
     ///
     /// # Panics

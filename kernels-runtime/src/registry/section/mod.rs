@@ -69,7 +69,7 @@ impl Record {
 }
 
 /// Why a link section could not be read.
-#[derive(Debug, Error)]
+#[derive(Error)]
 pub enum SectionError {
     /// Bytes that are neither a record nor padding.
     #[error("byte {offset} of the section is neither a record nor padding")]

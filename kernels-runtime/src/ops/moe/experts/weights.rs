@@ -97,6 +97,27 @@ impl Weights {
         self.down.weight.sizes("down").0
     }
 
+    /// The weights of some experts, in this order.
+    pub(crate) fn of_experts(&self, experts: &[usize]) -> Self {
+        let of = |projection: &Projection| Projection {
+            weight: projection.weight.of_experts(experts),
+            bias: projection
+                .bias
+                .as_ref()
+                .map(|bias| bias.of_experts(experts)),
+        };
+        Self {
+            gate_up: match &self.gate_up {
+                GateUp::Packed(gate_up) => GateUp::Packed(of(gate_up)),
+                GateUp::Separate { gate, up } => GateUp::Separate {
+                    gate: of(gate),
+                    up: of(up),
+                },
+            },
+            down: of(&self.down),
+        }
+    }
+
     /// What the groups of [`into_dispatch`](Self::into_dispatch) look like.
     pub(super) fn facts(&self) -> Vec<Vec<Facts>> {
         let (gate, up) = match &self.gate_up {

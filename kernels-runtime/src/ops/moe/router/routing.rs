@@ -26,7 +26,7 @@ pub struct Routing {
 }
 
 /// Numbers of a router that don't fit together.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[derive(Clone, PartialEq, thiserror::Error)]
 pub enum RoutingError {
     /// No expert, no choice, or more choices than experts.
     #[error("a token can't choose {top_k} of {num_experts} experts")]

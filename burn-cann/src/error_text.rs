@@ -1,0 +1,6 @@
+//! `Debug` of this crate's errors is their `Display`.
+
+cann_sys::__debug_as_display!(crate::Error, crate::LayoutError, crate::ops::Refusal);
+
+#[cfg(feature = "backend")]
+cann_sys::__debug_as_display!(crate::backend::Error);

@@ -1,0 +1,121 @@
+use burn::tensor::Tensor;
+use burn::tensor::kind::Basic;
+use std::num::NonZeroU32;
+
+/// Which rows of a call [live verification](crate::live) compares: the first and the last along
+/// every axis of rows, and others evenly spread between them.
+///
+/// An implementation of [`Operands::sample`](super::Operands::sample) takes these rows of its
+/// tensors. The choice depends on the shape alone, so tensors of one shape give the same rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rows(NonZeroU32);
+
+impl Rows {
+    /// About this many rows of a call: more where a tensor has so many axes that the first and the
+    /// last along each are more.
+    pub const fn about(count: NonZeroU32) -> Self {
+        Self(count)
+    }
+
+    /// The number that [`Rows::about`] was given.
+    pub const fn count(self) -> NonZeroU32 {
+        self.0
+    }
+
+    /// Four times as many, where some of them may turn out not to be comparable.
+    pub(crate) const fn more(self) -> Self {
+        Self(self.0.saturating_mul(NonZeroU32::new(4).expect("four")))
+    }
+
+    /// The rows of a tensor whose last axis is one row, `[.., n]` to `[.., n]`. The result is not
+    /// part of the tensor's graph, unless it is the tensor itself, which has no more rows.
+    pub fn of<const D: usize>(self, tensor: &Tensor<D>) -> Tensor<D> {
+        let axes = 0..D.saturating_sub(1);
+        let shape = tensor.dims();
+        let long = axes.clone().filter(|axis| shape[*axis] > 1).count() as u32;
+        let each = self.along_each(long);
+        axes.fold(tensor.clone(), |tensor, axis| picked_of(tensor, axis, each))
+    }
+
+    /// The first and the last slice along one axis: the other axes keep their lengths. The result
+    /// is not part of the tensor's graph, unless it is the tensor itself, which has no more.
+    pub fn ends<const D: usize>(self, tensor: &Tensor<D>, axis: usize) -> Tensor<D> {
+        picked_of(tensor.clone(), axis, 2)
+    }
+
+    /// How many along each of `axes` axes give enough together.
+    fn along_each(self, axes: u32) -> usize {
+        let enough = |each: &u64| each.saturating_pow(axes) >= u64::from(self.0.get());
+        match axes {
+            0 => 1,
+            _ => (2..).find(enough).unwrap_or(2) as usize,
+        }
+    }
+}
+
+fn picked_of<const D: usize>(tensor: Tensor<D>, axis: usize, count: usize) -> Tensor<D> {
+    match tensor.dims()[axis] > count {
+        true => picked(tensor.detach(), axis, count),
+        false => tensor,
+    }
+}
+
+/// `count` slices along an axis, the first and the last among them.
+pub(crate) fn picked<const D: usize, K: Basic>(
+    tensor: Tensor<D, K>,
+    axis: usize,
+    count: usize,
+) -> Tensor<D, K> {
+    let length = tensor.dims()[axis];
+    if length <= count {
+        return tensor;
+    }
+    let slices = spread(length, count).map(|index| tensor.clone().narrow(axis, index, 1));
+    Tensor::cat(slices.collect(), axis)
+}
+
+/// `count` of `length` indices, the first and the last among them.
+fn spread(length: usize, count: usize) -> impl Iterator<Item = usize> {
+    let steps = count.saturating_sub(1).max(1);
+    (0..count).map(move |index| index * (length - 1) / steps)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn indices_are_spread_from_the_first_to_the_last() {
+        let of = |length, count| spread(length, count).collect::<Vec<_>>();
+        assert_eq!(of(5, 4), [0, 1, 2, 4]);
+        assert_eq!(of(1024, 4), [0, 341, 682, 1023]);
+        assert_eq!(of(9, 2), [0, 8]);
+        assert_eq!(of(9, 1), [0]);
+    }
+
+    #[cfg(feature = "cpu")]
+    #[test]
+    fn rows_are_the_ends_of_every_axis() {
+        use burn::tensor::{Device, Int};
+        let numbers = |shape: [usize; 3]| {
+            let count = shape.iter().product::<usize>() as i64;
+            Tensor::<1, Int>::arange(0..count, &Device::flex())
+                .float()
+                .reshape(shape)
+        };
+        let four = Rows::about(NonZeroU32::new(4).unwrap());
+        let values = |tensor: Tensor<3>| tensor.into_data().iter::<f32>().collect::<Vec<_>>();
+        let taken = four.of(&numbers([3, 5, 1]));
+        assert_eq!(taken.dims(), [2, 2, 1]);
+        assert_eq!(values(taken), [0.0, 4.0, 10.0, 14.0]);
+        let taken = four.of(&numbers([1, 9, 2]));
+        assert_eq!(taken.dims(), [1, 4, 2]);
+        assert_eq!(values(taken), [0.0, 1.0, 4.0, 5.0, 10.0, 11.0, 16.0, 17.0]);
+        assert_eq!(four.of(&numbers([2, 2, 7])).dims(), [2, 2, 7]);
+        assert_eq!(four.of(&numbers([0, 9, 2])).dims(), [0, 4, 2]);
+        assert_eq!(four.ends(&numbers([1, 9, 2]), 1).dims(), [1, 2, 2]);
+        let deep = Tensor::<4>::zeros([7, 6, 5, 4], &Device::flex());
+        assert_eq!(four.of(&deep).dims(), [2, 2, 2, 4]);
+        assert_eq!(four.more().of(&deep).dims(), [3, 3, 3, 4]);
+    }
+}

@@ -1,0 +1,53 @@
+//! Rows of other numbers than those of a run, which may hide mistakes: an epsilon does nothing
+//! beside large rows, and near zero every activation is a straight line.
+//!
+//! The numbers are fixed, or those of the run made larger: nothing is drawn from Burn's generator.
+
+use crate::registry::FloatType;
+use crate::verify::data::values;
+use burn::tensor::{FloatDType, Tensor, TensorData};
+
+/// Appends fixed pseudo-random slices along the first axis, one for each of `sizes`, which are
+/// their root mean squares.
+pub(super) fn append_fixed<const D: usize>(
+    name: &str,
+    tensor: Tensor<D>,
+    sizes: &[f64],
+) -> Tensor<D> {
+    let mut shape = tensor.dims();
+    shape[0] = 1;
+    let count = shape.iter().product();
+    let (device, dtype) = (tensor.device(), tensor.dtype());
+    let slices = sizes.iter().map(|size| {
+        let numbers = values(name, count, FloatType::F64).into_iter();
+        let numbers: Vec<f64> = numbers.map(|number| number * size).collect();
+        let data = TensorData::new(numbers, shape).convert_dtype(dtype);
+        Tensor::from_data(data, (&device, dtype))
+    });
+    let parts = std::iter::once(tensor.clone().detach()).chain(slices);
+    Tensor::cat(parts.collect(), 0)
+}
+
+/// Appends the first slice along the first axis again, `factor` times as large.
+pub(super) fn append_larger<const D: usize>(tensor: Tensor<D>, factor: f64) -> Tensor<D> {
+    let tensor = tensor.detach();
+    let first = tensor.clone().narrow(0, 0, 1);
+    Tensor::cat(vec![tensor, first * factor], 0)
+}
+
+/// The factor that brings numbers of this root mean square to 2, where activations bend, if they
+/// are much smaller. `size` is that of what is multiplied; it must stay in the range of f16.
+pub(super) fn larger(root_mean_square: f64, size: f64) -> Option<f64> {
+    let factor = 2.0 / root_mean_square;
+    let fits = factor.is_finite() && factor * size < 1e3;
+    (factor > 2.0 && fits).then_some(factor)
+}
+
+/// The root mean square of all elements; 0 of none.
+pub(crate) fn root_mean_square<const D: usize>(tensor: &Tensor<D>) -> f64 {
+    if tensor.shape().num_elements() == 0 {
+        return 0.0;
+    }
+    let numbers = tensor.clone().detach().cast(FloatDType::F32);
+    f64::from(numbers.square().mean().sqrt().into_scalar::<f32>())
+}

@@ -1,0 +1,71 @@
+//! Words of a policy that do nothing in this program, so that each can be told.
+
+use super::Policy;
+use crate::active;
+use crate::mapping::{Mapping, Target};
+use crate::registry::{SiteSpec, sites};
+
+impl Policy {
+    /// Its rules for layers as they are written, such as `-first:2`.
+    fn layer_words(&self) -> String {
+        let sign = |on: bool| if on { '+' } else { '-' };
+        let words = self.layers.iter();
+        let words = words.map(|(layers, on)| format!("`{}{layers}`", sign(*on)));
+        words.collect::<Vec<_>>().join(", ")
+    }
+
+    /// The kernels that it asks for.
+    pub(crate) fn asked_for(&self) -> impl Iterator<Item = &'static str> {
+        let kernels = self.kernels.iter();
+        kernels.filter_map(|(id, on)| on.then_some(*id))
+    }
+
+    /// Of the kernels that it asks for, those that no site of this program can call.
+    pub(crate) fn never_called(&self, mapping: &Mapping) -> Vec<&'static str> {
+        let can_call = |id: &str| sites().any(|site| may_call(site.spec(), id, mapping));
+        self.asked_for().filter(|id| !can_call(id)).collect()
+    }
+
+    /// That its rules for layers hold nowhere, if no layer was entered yet.
+    pub(crate) fn without_layers(&self) -> Option<String> {
+        let idle = self.speaks_of_layers() && !active::any_layer_was_entered();
+        idle.then(|| {
+            format!(
+                "the policy `{self}` has rules for layers ({}), which did nothing: no call so far \
+                 came from a layer of a stack. A model says which one it computes with \
+                 `policy::layer(index, count)`",
+                self.layer_words()
+            )
+        })
+    }
+
+    /// That a plan can't tell what its rules for layers do.
+    pub(crate) fn layers_in_a_plan(&self) -> Option<String> {
+        self.speaks_of_layers().then(|| {
+            format!(
+                "a plan does not know of layers: {} may change what is planned in the layers \
+                 that the model enters with `policy::layer`",
+                self.layer_words()
+            )
+        })
+    }
+}
+
+/// Whether the attribute or the mapping lets a site run the kernel.
+pub(crate) fn may_call(site: &SiteSpec, id: &str, mapping: &Mapping) -> bool {
+    site.kernel == id
+        || mapping.rules().any(|rule| {
+            site.layer == Some(rule.layer.as_str())
+                && matches!(&rule.target, Target::Kernel(target) if target == id)
+        })
+}
+
+/// That kernels are asked for which no site of this program can call.
+pub(crate) fn no_site(policy: &Policy, ids: &[&str]) -> String {
+    let ids: Vec<String> = ids.iter().map(|id| format!("`+{id}`")).collect();
+    format!(
+        "the policy `{policy}` asks for {}, which no site of this program can call: it has no \
+         annotated item of that kind",
+        ids.join(", ")
+    )
+}

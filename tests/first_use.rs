@@ -1,0 +1,216 @@
+//! A new user's mistakes, each of which compiles: the first use finds them, in every build, for a
+//! program that says nothing of verification. `cargo test --release` runs the same.
+
+use burn::module::{Module, Param};
+use burn::nn::{Linear, LinearConfig};
+use burn::tensor::activation::{gelu, silu};
+use burn::tensor::{Device, Distribution, FloatDType, Tensor};
+use burn_kernels::fused_kernel;
+use burn_kernels::live;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// A gated MLP with a body of its own.
+macro_rules! mlp {
+    ($name:ident, |$gate:ident, $up:ident| $hidden:expr) => {
+        #[derive(Module, Debug)]
+        struct $name {
+            gate_proj: Linear,
+            up_proj: Linear,
+            down_proj: Linear,
+        }
+
+        #[fused_kernel("npu_fused_swiglu")]
+        impl $name {
+            fn forward(&self, x: Tensor<3>) -> Tensor<3> {
+                let $gate = self.gate_proj.forward(x.clone());
+                let $up = self.up_proj.forward(x);
+                self.down_proj.forward($hidden)
+            }
+        }
+
+        impl $name {
+            fn new(device: &Device, dtype: FloatDType) -> Self {
+                let linear = |inputs, outputs| {
+                    let layer = LinearConfig::new(inputs, outputs).with_bias(false);
+                    let mut layer = layer.init(device);
+                    let weight = layer.weight.val().cast(dtype);
+                    layer.weight = Param::from_tensor(weight.detach());
+                    layer
+                };
+                Self {
+                    gate_proj: linear(32, 80),
+                    up_proj: linear(32, 80),
+                    down_proj: linear(80, 32),
+                }
+            }
+        }
+    };
+}
+
+mlp!(Mlp, |gate, up| silu(gate) * up);
+mlp!(MlpSwapped, |gate, up| gate * silu(up));
+mlp!(MlpSwappedHalf, |gate, up| gate * silu(up));
+mlp!(MlpOfGelu, |gate, up| bent(gate) * up);
+
+/// A call of `gelu` in the body itself does not compile.
+fn bent(gate: Tensor<3>) -> Tensor<3> {
+    gelu(gate)
+}
+
+#[fused_kernel("npu_fused_swiglu")]
+fn unit_swapped(gate: Tensor<3>, up: Tensor<3>) -> Tensor<3> {
+    gate * silu(up)
+}
+
+/// An RMSNorm with a body of its own.
+macro_rules! norm {
+    ($name:ident($($setting:tt)*), |$x:ident, $weight:ident, $eps:ident| $y:expr) => {
+        #[derive(Module, Debug)]
+        struct $name {
+            weight: Param<Tensor<1>>,
+            variance_epsilon: f64,
+        }
+
+        #[fused_kernel("npu_fused_rmsnorm" $($setting)*)]
+        impl $name {
+            fn forward(&self, $x: Tensor<3>) -> Tensor<3> {
+                let ($weight, $eps) = (self.weight.val().unsqueeze(), self.variance_epsilon);
+                $y
+            }
+        }
+
+        impl $name {
+            fn new(device: &Device, dtype: FloatDType) -> Self {
+                let weight = random([64], device) * 0.3 + 1.0;
+                Self {
+                    weight: Param::from_tensor(weight.cast(dtype).detach()),
+                    variance_epsilon: 1e-6,
+                }
+            }
+        }
+    };
+}
+
+/// `x̂` in f32.
+fn normed(x: Tensor<3>, eps: f64) -> Tensor<3> {
+    let x = x.cast(FloatDType::F32);
+    let mean_square = x.clone().square().mean_dim(2);
+    x / (mean_square + eps).sqrt()
+}
+
+/// Llama's order: rounded before the weight.
+fn llama(x: Tensor<3>, weight: Tensor<3>, eps: f64) -> Tensor<3> {
+    let dtype = FloatDType::from(x.dtype());
+    normed(x, eps).cast(dtype) * weight
+}
+
+/// Gemma's order: rounded after the weight.
+fn gemma(x: Tensor<3>, weight: Tensor<3>, eps: f64) -> Tensor<3> {
+    let dtype = FloatDType::from(x.dtype());
+    (normed(x, eps) * weight.cast(FloatDType::F32)).cast(dtype)
+}
+
+norm!(Norm(), |x, weight, eps| llama(x, weight, eps));
+norm!(NormOfGemma(, rounding = gemma), |x, weight, eps| gemma(x, weight, eps));
+norm!(NormOtherEps(), |x, weight, eps| llama(
+    x,
+    weight,
+    eps * 10.0
+));
+norm!(NormOfOffset(), |x, weight, eps| llama(x, weight + 1.0, eps));
+norm!(NormRoundedLate(), |x, weight, eps| gemma(x, weight, eps));
+norm!(NormRoundedEarly(, rounding = gemma), |x, weight, eps| llama(x, weight, eps));
+
+/// Rotates neighbours, under an attribute that says halves.
+#[fused_kernel("npu_fused_rope", style = half)]
+fn rotate_neighbours(
+    q: Tensor<4>,
+    k: Tensor<4>,
+    cos: Tensor<3>,
+    sin: Tensor<3>,
+) -> (Tensor<4>, Tensor<4>) {
+    let turn = |x: Tensor<4>| {
+        let [b, h, s, d] = x.dims();
+        let pairs = x.clone().reshape([b, h, s, d / 2, 2]);
+        let (x1, x2) = (pairs.clone().narrow(4, 0, 1), pairs.clone().narrow(4, 1, 1));
+        let turned = Tensor::cat(vec![-x2, x1], 4).reshape([b, h, s, d]);
+        x * cos.clone().unsqueeze_dim(1) + turned * sin.clone().unsqueeze_dim(1)
+    };
+    (turn(q), turn(k))
+}
+
+fn random<const D: usize>(shape: [usize; D], device: &Device) -> Tensor<D> {
+    Tensor::random(shape, Distribution::Normal(0.0, 1.0), device)
+}
+
+/// What the first use says.
+fn said<T>(call: impl FnOnce() -> T) -> String {
+    live::reset();
+    let panic = catch_unwind(AssertUnwindSafe(call)).err();
+    let panic = panic.expect("the first use is refused");
+    let said = *panic.downcast::<String>().expect("a message");
+    assert!(said.contains("odd one out") && said.contains("BURN_KERNELS_VERIFY=first,-"));
+    assert!(said.contains("rows from the first to the last"), "{said}");
+    said
+}
+
+/// Sites are the process's, so that what is checked is not reset by another test meanwhile.
+#[test]
+fn mistakes_of_new_users_are_found() {
+    let (f32, bf16, f16) = (FloatDType::F32, FloatDType::BF16, FloatDType::F16);
+    for device in [Device::flex(), Device::flex().autodiff()] {
+        // As an untrained model has them: so small that SiLU is nearly a straight line.
+        let x = |dtype| random([2, 9, 32], &device).cast(dtype) * 0.02;
+        let swapped = said(|| MlpSwapped::new(&device, f32).forward(x(f32)));
+        assert!(swapped.contains("MlpSwapped::forward failed: the annotated body"));
+        said(|| MlpSwappedHalf::new(&device, bf16).forward(x(bf16)));
+        said(|| MlpOfGelu::new(&device, bf16).forward(x(bf16)));
+        for dtype in [f32, bf16, f16] {
+            let operand = || random([3, 5, 24], &device).cast(dtype) * 0.01;
+            said(|| unit_swapped(operand(), operand()));
+        }
+
+        let x = |dtype| random([3, 7, 64], &device).cast(dtype);
+        for dtype in [f32, bf16, f16] {
+            said(|| NormOtherEps::new(&device, dtype).forward(x(dtype)));
+            said(|| NormOfOffset::new(&device, dtype).forward(x(dtype)));
+        }
+        for dtype in [bf16, f16] {
+            let late = said(|| NormRoundedLate::new(&device, dtype).forward(x(dtype)));
+            assert!(late.contains("in the order of `gemma`"), "{late}");
+            let early = said(|| NormRoundedEarly::new(&device, dtype).forward(x(dtype)));
+            assert!(early.contains("in the order of `llama`"), "{early}");
+        }
+
+        let angles = random([1, 6, 8], &device) * 3.0;
+        let angles = Tensor::cat(vec![angles.clone(), angles], 2);
+        let rotated = said(|| {
+            let (q, k) = (
+                random([2, 4, 6, 16], &device),
+                random([2, 2, 6, 16], &device),
+            );
+            rotate_neighbours(q, k, angles.clone().cos(), angles.clone().sin())
+        });
+        assert!(rotated.contains("rope(style=half)"), "{rotated}");
+    }
+    right_bodies_pass();
+}
+
+fn right_bodies_pass() {
+    for device in [Device::flex(), Device::flex().autodiff()] {
+        for dtype in [FloatDType::F32, FloatDType::BF16, FloatDType::F16] {
+            for size in [1.0, 0.02] {
+                live::reset();
+                let x = |shape| random(shape, &device).cast(dtype) * size;
+                Mlp::new(&device, dtype).forward(x([2, 9, 32]));
+                Norm::new(&device, dtype).forward(x([3, 7, 64]));
+                NormOfGemma::new(&device, dtype).forward(x([3, 7, 64]));
+                let checked = live::report().rows;
+                assert_eq!(checked.len(), 3, "{}", live::report());
+                for row in checked {
+                    assert_eq!((row.checked, row.skipped), (1, 0), "{row:?}");
+                }
+            }
+        }
+    }
+}
