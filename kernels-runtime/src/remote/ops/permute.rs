@@ -97,7 +97,7 @@ pub(super) fn sort_slots<B>(call: &mut Call<'_, B>) -> Result<(), Malformed>
 where
     B: BackendIr + PermuteKernel,
 {
-    let (num_experts, rows) = (call.scalars.number()?, call.scalars.number()?);
+    let (num_experts, rows) = (call.size_of_result()?, call.scalars.number()?);
     let ints = super::router::ints(call.last_output())?;
     let (row_map, counts) = B::sort_slots(call.int()?, num_experts, rows, ints);
     call.give_int(row_map)?;
@@ -108,7 +108,7 @@ pub(super) fn spread<B>(call: &mut Call<'_, B>) -> Result<(), Malformed>
 where
     B: BackendIr + PermuteKernel,
 {
-    let rows = call.scalars.number()?;
+    let rows = call.size_of_result()?;
     let y = B::spread(call.float()?, call.int()?, rows);
     call.give(y)
 }
@@ -133,7 +133,7 @@ pub(super) fn weigh_rows_d_rows<B>(call: &mut Call<'_, B>) -> Result<(), Malform
 where
     B: BackendIr + PermuteKernel,
 {
-    let rows = call.scalars.number()?;
+    let rows = call.size_of_result()?;
     let d_rows = B::weigh_rows_d_rows(call.float()?, call.int()?, call.float()?, rows);
     call.give(d_rows)
 }

@@ -15,7 +15,7 @@ pub(super) fn write(writer: Writer, weights: &Many<Remote>) -> Writer {
 pub(super) fn read<B: BackendIr>(call: &mut Call<'_, B>) -> Result<Many<B>, Malformed> {
     let groups = call.scalars.number()?;
     let lengths = call.scalars.numbers(groups)?;
-    let group = |length| (0..length).map(|_| call.float()).collect();
+    let group = |length| (0..length).map(|_| call.weight()).collect();
     let groups: Result<_, _> = lengths.into_iter().map(group).collect();
     Ok(Many(groups?))
 }
