@@ -35,7 +35,7 @@ pub struct Args {
     weights: Vec<PathBuf>,
     /// How much of the device's memory one session may hold, such as 8GiB. An operation that would make it more ends
     /// its session with an error; the others go on. Without it, half of a processor's memory and all of an NPU's.
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", value_parser = memory)]
     max_session_memory: Option<ByteSize>,
     /// Let in every program of this machine, without a token (WebSocket on loopback only).
     #[arg(long, requires = "websocket")]
@@ -57,6 +57,13 @@ fn socket(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| {
         "it takes an IP address and a port, such as 127.0.0.1:4000 or 0.0.0.0:4000".to_owned()
     })
+}
+
+/// What no session can work with is a slip.
+fn memory(text: &str) -> Result<ByteSize, String> {
+    let size = text.parse::<ByteSize>().ok();
+    size.filter(|size| *size >= ByteSize::mib(1))
+        .ok_or_else(|| "it takes a size of 1MiB or more, such as 8GiB or 512MiB".to_owned())
 }
 
 /// Runs the command.
