@@ -391,6 +391,12 @@ impl Backend for Allocations {
         // SAFETY: the context is current.
         unsafe { call!(self.cann, runtime.aclrtSynchronizeDevice()) }
     }
+
+    fn wait(&self, stream: &Handle) -> Result<()> {
+        self.cann.count_wait();
+        // SAFETY: the context is current, and the stream of a lane is not destroyed yet.
+        unsafe { call!(self.cann, runtime.aclrtSynchronizeStream(stream.0)) }
+    }
 }
 
 impl std::fmt::Debug for Pool<Allocations> {

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use cann_sys::runtime::{ACL_STREAM_STATUS_COMPLETE, aclrtStreamStatus};
@@ -36,6 +36,8 @@ struct StreamInner {
     upstream: Mutex<Vec<Weak<StreamInner>>>,
     /// What its work failed with, or that of a stream that it builds on, once somebody was told.
     failure: OnceLock<Error>,
+    /// Nobody but those with its tensors is told of it.
+    keeps_failures: AtomicBool,
 }
 
 struct Kept {
@@ -79,6 +81,7 @@ impl Stream {
             kept: Mutex::default(),
             upstream: Mutex::default(),
             failure: OnceLock::new(),
+            keeps_failures: AtomicBool::new(false),
         })))
     }
 
@@ -151,6 +154,12 @@ impl Stream {
             tracing::error!(%error, "a stream's work failed");
             let _ = self.failed(error);
         }
+    }
+
+    /// Who waits on the device is not told of its failures once it is gone.
+    #[cfg(feature = "backend")]
+    pub(crate) fn keep_failures(&self) {
+        self.0.keeps_failures.store(true, Ordering::Relaxed);
     }
 
     /// A mark behind the work so far.
@@ -319,28 +328,41 @@ impl StreamInner {
 
 impl Drop for StreamInner {
     fn drop(&mut self) {
-        if let Err(error) = self.close() {
-            tracing::error!(%error, "a stream's work failed; what it held is lost");
-            if self.failure.get().is_none() {
-                self.device.leave_failure(error);
+        let closed = self.close();
+        if let Err(error) = &closed {
+            tracing::error!(%error, "a stream's work failed");
+            if self.failure.get().is_none() && !self.keeps_failures.load(Ordering::Relaxed) {
+                self.device.leave_failure(error.clone());
             }
-            lock(self.device.pool()).stream_lost(self.id);
-            std::mem::take(&mut *lock(&self.kept))
-                .into_iter()
-                .for_each(std::mem::forget);
-        } else {
-            lock(self.device.pool()).stream_ended(self.id);
-            lock(&self.kept).clear();
         }
-        // SAFETY: made by `new`, destroyed here alone; no clone is left, and no block names it any more.
+        // No block names it any more, and no mark is made on it from here on.
+        let lane = lock(self.device.pool()).stream_gone(self.id);
+        // SAFETY: made by `new`, destroyed here alone; no clone is left.
         let destroyed = unsafe {
             call!(
                 self.device.cann(),
                 runtime.aclrtDestroyStream(self.handle.0)
             )
         };
-        if let Err(error) = destroyed {
+        if let Err(error) = &destroyed {
             tracing::error!(%error, "a stream could not be destroyed");
+        }
+        // A stream whose work failed waited for the rest when it was destroyed. If even that failed, nobody knows
+        // what still works on what it held: that is lost.
+        let idle = closed.is_ok() || destroyed.is_ok();
+        let kept = std::mem::take(&mut *lock(&self.kept));
+        let mut pool = lock(self.device.pool());
+        if let Some(lane) = lane {
+            if idle {
+                pool.lane_is_free(lane);
+            } else {
+                pool.lane_is_lost(lane);
+            }
+        }
+        drop(pool);
+        if !idle {
+            tracing::error!("what a stream held is lost");
+            kept.into_iter().for_each(std::mem::forget);
         }
     }
 }

@@ -8,9 +8,10 @@ mod common;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::{Arc, Mutex};
 
-use burn_backend::ops::{FloatTensorOps, IntTensorOps};
+use burn_backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
 use burn_backend::{
-    Backend, DType, FloatDType, Shape, Slice, TensorData, TensorMetadata, read_sync,
+    Backend, BoolDType, DType, FloatDType, IntDType, Shape, Slice, TensorData, TensorMetadata,
+    read_sync,
 };
 use burn_cann::backend::{self, CannBackend, CannDevice, CannTensor, Fallback, Path};
 use burn_cann::{Cann, Device, Tensor};
@@ -360,24 +361,87 @@ fn an_operator_that_fails_is_a_panic_that_names_it() {
 /// An index out of range is found by the device, long after the call has returned.
 #[test]
 fn work_that_fails_on_the_device_is_told_by_reads() {
-    Scenario::new("work_that_fails_on_the_device_is_told_by_reads")
-        // What the failed stream held is lost on purpose.
-        .leaks()
-        .run(|cann| {
-            backend::install(cann.clone());
+    Scenario::new("work_that_fails_on_the_device_is_told_by_reads").run(|cann| {
+        backend::install(cann.clone());
+        let device = CannDevice::default();
+        let z = fails(&device);
+        let error = CannBackend::sync(&device).unwrap_err().to_string();
+        assert!(error.contains("did not finish its work"), "{error}");
+        for _ in 0..2 {
+            let error = read_sync(CannBackend::float_into_data(z.clone()))
+                .unwrap_err()
+                .to_string();
+            assert!(error.contains("can't be read from Npu(0)"), "{error}");
+        }
+        drop(z);
+        backend::close();
+    });
+}
+
+/// An empty tensor holds nothing of what was freed before, whoever had it.
+#[test]
+fn empty_tensors_are_zeros() {
+    Scenario::new("empty_tensors_are_zeros").run(|cann| {
+        with(cann, || {
             let device = CannDevice::default();
-            let z = fails(&device);
-            let error = CannBackend::sync(&device).unwrap_err().to_string();
-            assert!(error.contains("did not finish its work"), "{error}");
-            for _ in 0..2 {
-                let error = read_sync(CannBackend::float_into_data(z.clone()))
-                    .unwrap_err()
-                    .to_string();
-                assert!(error.contains("can't be read from Npu(0)"), "{error}");
+            for size in [1usize, 3, 128, 1000, 5000] {
+                drop(tensor(&vec![-7.5; size]));
+                let shape = Shape::from([size]);
+                let floats = CannBackend::float_empty(shape.clone(), &device, FloatDType::F32);
+                assert_eq!(data(floats), vec![0.0; size]);
+                drop(tensor(&vec![-7.5; size]));
+                let ints = CannBackend::int_empty(shape.clone(), &device, IntDType::I32);
+                let ints = read_sync(CannBackend::int_into_data(ints)).unwrap();
+                assert_eq!(ints, TensorData::new(vec![0i32; size], [size]));
+                drop(tensor(&vec![-7.5; size]));
+                let bools = CannBackend::bool_empty(shape, &device, BoolDType::Native);
+                let bools = read_sync(CannBackend::bool_into_data(bools)).unwrap();
+                assert!(bools.bytes().iter().all(|byte| *byte == 0));
             }
-            drop(z);
-            backend::close();
         });
+    });
+}
+
+/// Work that fails on a thread's own stream is told there and nowhere else.
+#[test]
+fn a_thread_with_streams_of_its_own_fails_alone() {
+    Scenario::new("a_thread_with_streams_of_its_own_fails_alone").run(|cann| {
+        backend::install(cann.clone());
+        let device = CannDevice::default();
+        let shared = tensor(&[1.0, 2.0]);
+        for told in [true, false] {
+            let read = |tensor| read_sync(CannBackend::float_into_data(tensor));
+            let given = tensor(&[5.0]);
+            let carried = std::thread::spawn(move || {
+                backend::own_streams();
+                // What is brought here is on a stream of this thread.
+                assert_ne!(given.stream(), &device.stream().unwrap());
+                let here = CannBackend::float_to_device(given, &device);
+                assert_eq!(here.stream(), &device.stream().unwrap());
+                let here = CannBackend::float_add(here.clone(), here);
+                let failed = fails(&device);
+                if told {
+                    read(failed).unwrap_err();
+                } else {
+                    while matches!(failed.stream().is_idle(), Ok(false)) {}
+                    drop(failed);
+                }
+                backend::give_streams_back();
+                here
+            });
+            let carried = carried.join().unwrap();
+            CannBackend::sync(&device).unwrap();
+            let sum = CannBackend::float_add(shared.clone(), shared.clone());
+            assert_eq!(data(sum), [2.0, 4.0]);
+            if told {
+                // But a tensor of the stream that failed is of no use here either.
+                let text = panics(|| CannBackend::float_add(carried.clone(), carried.clone()));
+                assert!(text.contains("work that failed before"), "{text}");
+            }
+        }
+        drop(shared);
+        backend::close();
+    });
 }
 
 /// What comes of an index out of range.
@@ -390,67 +454,63 @@ fn fails(device: &CannDevice) -> CannTensor {
 /// A stream tells its failure for ever, so that the device gets another; only what was on the failed one is lost.
 #[test]
 fn after_work_that_failed_the_device_goes_on() {
-    Scenario::new("after_work_that_failed_the_device_goes_on")
-        .leaks()
-        .run(|cann| {
-            backend::install(cann.clone());
-            let device = CannDevice::default();
-            for round in 0..3 {
-                let before = tensor(&[1.0, 2.0]);
-                let failed = fails(&device);
-                let read = |tensor: CannTensor| read_sync(CannBackend::float_into_data(tensor));
-                read(failed.clone()).unwrap_err();
+    Scenario::new("after_work_that_failed_the_device_goes_on").run(|cann| {
+        backend::install(cann.clone());
+        let device = CannDevice::default();
+        for round in 0..3 {
+            let before = tensor(&[1.0, 2.0]);
+            let failed = fails(&device);
+            let read = |tensor: CannTensor| read_sync(CannBackend::float_into_data(tensor));
+            read(failed.clone()).unwrap_err();
 
-                let fresh = tensor(&[3.0, 4.0]);
-                CannBackend::sync(&device).unwrap();
-                let sum = CannBackend::float_add(fresh.clone(), fresh.clone());
-                assert_eq!(data(sum), [6.0, 8.0], "round {round}");
-                // What was on the failed stream is of no use, however it is asked for.
-                for (a, b) in [(&fresh, &failed), (&failed, &fresh), (&before, &before)] {
-                    let text = panics(|| CannBackend::float_add(a.clone(), b.clone()));
-                    assert!(text.contains("float_add on the NPU"), "{text}");
-                    assert!(text.contains("work that failed before"), "{text}");
-                    assert!(text.contains("out of range"), "{text}");
-                }
-                read(before).unwrap_err();
+            let fresh = tensor(&[3.0, 4.0]);
+            CannBackend::sync(&device).unwrap();
+            let sum = CannBackend::float_add(fresh.clone(), fresh.clone());
+            assert_eq!(data(sum), [6.0, 8.0], "round {round}");
+            // What was on the failed stream is of no use, however it is asked for.
+            for (a, b) in [(&fresh, &failed), (&failed, &fresh), (&before, &before)] {
+                let text = panics(|| CannBackend::float_add(a.clone(), b.clone()));
+                assert!(text.contains("float_add on the NPU"), "{text}");
+                assert!(text.contains("work that failed before"), "{text}");
+                assert!(text.contains("out of range"), "{text}");
             }
-            assert_eq!(data(tensor(&[5.0])), [5.0]);
-            backend::close();
-        });
+            read(before).unwrap_err();
+        }
+        assert_eq!(data(tensor(&[5.0])), [5.0]);
+        backend::close();
+    });
 }
 
 /// Who comes after a failure need not have caused it: on a server, the next client.
 #[test]
 fn tensors_made_after_a_failure_are_sound() {
-    Scenario::new("tensors_made_after_a_failure_are_sound")
-        .leaks()
-        .run(|cann| {
-            backend::install(cann.clone());
-            let device = CannDevice::default();
-            let read = |tensor| read_sync(CannBackend::float_into_data(tensor));
-            for round in 0..3 {
-                let old = tensor(&[1.0, 2.0]);
-                let places = CannBackend::int_from_data(TensorData::from([0i32, 7]), &device);
-                let lost = CannBackend::float_select(old.clone(), 0, places);
-                // Told by a read, by waiting, or by nobody.
-                match round {
-                    0 => assert!(read(lost.clone()).is_err()),
-                    1 => assert!(CannBackend::sync(&device).is_err()),
-                    _ => while matches!(old.stream().is_idle(), Ok(false)) {},
-                }
-                let new = tensor(&[5.0, 6.0]);
-                assert_eq!(data(new.clone()), [5.0, 6.0]);
-                CannBackend::sync(&device).unwrap();
-                // What was there before is told as lost, and what is made of it.
-                read(old.clone()).unwrap_err();
-                for (one, other) in [(&old, &new), (&new, &lost)] {
-                    let said = panics(|| CannBackend::float_add(one.clone(), other.clone()));
-                    assert!(said.contains("work that failed before"), "{said}");
-                }
-                assert_eq!(data(new), [5.0, 6.0]);
+    Scenario::new("tensors_made_after_a_failure_are_sound").run(|cann| {
+        backend::install(cann.clone());
+        let device = CannDevice::default();
+        let read = |tensor| read_sync(CannBackend::float_into_data(tensor));
+        for round in 0..3 {
+            let old = tensor(&[1.0, 2.0]);
+            let places = CannBackend::int_from_data(TensorData::from([0i32, 7]), &device);
+            let lost = CannBackend::float_select(old.clone(), 0, places);
+            // Told by a read, by waiting, or by nobody.
+            match round {
+                0 => assert!(read(lost.clone()).is_err()),
+                1 => assert!(CannBackend::sync(&device).is_err()),
+                _ => while matches!(old.stream().is_idle(), Ok(false)) {},
             }
-            backend::close();
-        });
+            let new = tensor(&[5.0, 6.0]);
+            assert_eq!(data(new.clone()), [5.0, 6.0]);
+            CannBackend::sync(&device).unwrap();
+            // What was there before is told as lost, and what is made of it.
+            read(old.clone()).unwrap_err();
+            for (one, other) in [(&old, &new), (&new, &lost)] {
+                let said = panics(|| CannBackend::float_add(one.clone(), other.clone()));
+                assert!(said.contains("work that failed before"), "{said}");
+            }
+            assert_eq!(data(new), [5.0, 6.0]);
+        }
+        backend::close();
+    });
 }
 
 #[test]

@@ -265,18 +265,13 @@ fn the_program_runs_where_nothing_is_amiss() {
 #[test]
 fn work_that_fails_on_the_device_is_an_error_of_its_stream() {
     let name = "work_that_fails_on_the_device_is_an_error_of_its_stream";
-    // What the failed stream held is lost on purpose.
-    Scenario::new(name)
-        .leaks()
-        .run(|cann| failed_work(cann, false));
+    Scenario::new(name).run(|cann| failed_work(cann, false));
 }
 
 #[test]
 fn work_that_fails_on_a_stream_that_is_gone_is_an_error_too() {
     let name = "work_that_fails_on_a_stream_that_is_gone_is_an_error_too";
-    Scenario::new(name)
-        .leaks()
-        .run(|cann| failed_work(cann, true));
+    Scenario::new(name).run(|cann| failed_work(cann, true));
 }
 
 fn failed_work(cann: &Cann, gone: bool) {
@@ -304,7 +299,7 @@ fn failed_work(cann: &Cann, gone: bool) {
 fn failed_work_is_an_error_of_queries_marks_and_the_device() {
     use burn_cann::ops::grouped_matmul::{Groups, grouped_matmul};
     let name = "failed_work_is_an_error_of_queries_marks_and_the_device";
-    Scenario::new(name).leaks().run(|cann| {
+    Scenario::new(name).run(|cann| {
         let (device, stream) = device(cann);
         let x = Tensor::from_slice(&stream, &[1.0f32; 8], [4, 2]).unwrap();
         let weight = Tensor::from_slice(&stream, &[1.0f32; 4], [1, 2, 2]).unwrap();

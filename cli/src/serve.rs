@@ -5,6 +5,7 @@ use crate::served::TOKEN;
 use anyhow::Context;
 use burn::backend::Flex;
 use burn_kernels::remote::{ServeOptions, Server};
+use bytesize::ByteSize;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -32,6 +33,10 @@ pub struct Args {
     /// weights don't cross the connection. May be given several times.
     #[arg(long, value_name = "DIR")]
     weights: Vec<PathBuf>,
+    /// How much of the device's memory one session may hold, such as 8GiB. An operation that would make it more ends
+    /// its session with an error; the others go on. Without it, half of a processor's memory and all of an NPU's.
+    #[arg(long, value_name = "SIZE", value_parser = memory)]
+    max_session_memory: Option<ByteSize>,
     /// Let in every program of this machine, without a token (WebSocket on loopback only).
     #[arg(long, requires = "websocket")]
     without_token: bool,
@@ -52,6 +57,13 @@ fn socket(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| {
         "it takes an IP address and a port, such as 127.0.0.1:4000 or 0.0.0.0:4000".to_owned()
     })
+}
+
+/// What no session can work with is a slip.
+fn memory(text: &str) -> Result<ByteSize, String> {
+    let size = text.parse::<ByteSize>().ok();
+    size.filter(|size| *size >= ByteSize::mib(1))
+        .ok_or_else(|| "it takes a size of 1MiB or more, such as 8GiB or 512MiB".to_owned())
 }
 
 /// Runs the command.
@@ -93,6 +105,9 @@ fn options(args: &Args) -> ServeOptions {
     }
     if args.without_token {
         options = options.without_token();
+    }
+    if let Some(size) = args.max_session_memory {
+        options = options.max_session_memory(size.as_u64());
     }
     args.weights
         .iter()

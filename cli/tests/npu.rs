@@ -199,6 +199,115 @@ fn after_failed_work_the_device_is_of_use_again() {
     });
 }
 
+/// The NPUs of this process as two other programs get them.
+fn two_clients() -> (burn_kernels::remote::Server, Device, Device) {
+    let options = burn_kernels::remote::ServeOptions::websocket(([127, 0, 0, 1], 0));
+    let server = npu::serve(options).unwrap();
+    let client = || {
+        npu::connect(server.address(), server.token())
+            .unwrap()
+            .remove(0)
+    };
+    let (one, other) = (client(), client());
+    (server, one, other)
+}
+
+/// What one client's work fails with is nobody else's matter, and what it held is given back.
+#[test]
+fn a_fault_costs_only_the_client_whose_work_failed() {
+    let name = "a_fault_costs_only_the_client_whose_work_failed";
+    // Slow, so that the good client's work is under way when the other's fails.
+    alone(name, &[("CANN_EMULATOR_DELAY_US", "200")], || {
+        let (server, good, mut bad) = two_clients();
+        let weights = Tensor::<1>::from_data([1.0, 2.0, 3.0, 4.0], &good);
+        let mut expected = vec![1.0f32, 2.0, 3.0, 4.0];
+        let mut running = weights.clone();
+        let in_use = || {
+            burn_cann::Device::open(&Cann::load().unwrap(), 0)
+                .unwrap()
+                .statistics()
+        };
+        let before = in_use().in_use;
+        for round in 0..5 {
+            let held = Tensor::<1>::ones([1 << 16], &bad);
+            let beyond = Tensor::<1, Int>::from_data([0, 1 << 20], &bad);
+            for _ in 0..20 {
+                running = running + 1.0;
+                expected.iter_mut().for_each(|value| *value += 1.0);
+            }
+            let failed = held.clone().select(0, beyond);
+            match round % 2 {
+                // Told by a read, or by nobody.
+                0 => assert!(read(failed).unwrap_err().contains("out of range")),
+                _ => drop(failed),
+            }
+            assert_eq!(read(running.clone()).unwrap(), expected, "{round}");
+            assert_eq!(
+                read(weights.clone()).unwrap(),
+                [1.0, 2.0, 3.0, 4.0],
+                "{round}"
+            );
+            // The bad client's next operation ends its session, and a new one is sound.
+            let _ = read(held + 1.0);
+            bad = npu::connect(server.address(), server.token())
+                .unwrap()
+                .remove(0);
+            assert_eq!(read(Tensor::ones([2], &bad) + 1.0).unwrap(), [2.0; 2]);
+        }
+        good.sync().unwrap();
+        assert!(burn_kernels::remote::failure(&good).is_none());
+        // A quarter of a MiB that each session of the bad client held; the last ones of a session that lives are
+        // on their way.
+        let most = before + (1 << 16);
+        let begun = std::time::Instant::now();
+        while in_use().in_use > most && begun.elapsed().as_secs() < 20 {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        assert!(in_use().in_use <= most, "{} beside {before}", in_use());
+    });
+}
+
+/// Device memory that one client freed is not what another one's empty tensors hold.
+#[test]
+fn empty_tensors_of_a_served_npu_hold_nothing_of_other_clients() {
+    let name = "empty_tensors_of_a_served_npu_hold_nothing_of_other_clients";
+    alone(name, &[], || {
+        let (_server, one, other) = two_clients();
+        let sizes: Vec<usize> = (0..18).map(|power| (1 << power) + power).collect();
+        for &size in &sizes {
+            drop(Tensor::<1>::full([size], -6.25e-17, &one));
+        }
+        one.sync().unwrap();
+        for &size in &sizes {
+            let empty = read(Tensor::<1>::empty([size], &other)).unwrap();
+            assert!(empty.iter().all(|value| *value == 0.0), "{size}");
+        }
+    });
+}
+
+/// A session that asks for more than it may hold, and one that asks for more than the NPU has.
+#[test]
+fn a_session_of_an_npu_has_a_limit() {
+    alone("a_session_of_an_npu_has_a_limit", &[], || {
+        let options = burn_kernels::remote::ServeOptions::websocket(([127, 0, 0, 1], 0));
+        let server = npu::serve(options.max_session_memory(1 << 20)).unwrap();
+        let client = || {
+            npu::connect(server.address(), server.token())
+                .unwrap()
+                .remove(0)
+        };
+        let (good, bad) = (client(), client());
+        let kept = Tensor::<1>::ones([4], &good);
+        read(Tensor::<1>::ones([1 << 20], &bad)).unwrap_err();
+        let said = burn_kernels::remote::failure(&bad).unwrap();
+        assert!(
+            said.contains("`float_ones`") && said.contains("1.0 MiB"),
+            "{said}"
+        );
+        assert_eq!(read(kept + 1.0).unwrap(), [2.0; 4]);
+    });
+}
+
 /// Before it was of any use, and later for good.
 #[test]
 fn a_lost_device_is_an_error_that_says_so() {

@@ -1,8 +1,10 @@
-//! Devices of this process, opened once, with a stream each.
+//! Devices of this process, opened once, with a stream each, and others for threads that want their own.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use burn_backend::{BoolStore, DType, DeviceId, DeviceOps, DeviceSettings};
 use burn_std::device::Device as BurnDevice;
@@ -62,7 +64,7 @@ impl CannDevice {
         self.index.into()
     }
 
-    /// The stream that all operations on it run on. Another one after a wait has told that work on it
+    /// The stream that all operations on it run on, of this thread if it has [its own](own_streams). Another one after a wait has told that work on it
     /// failed: tensors of before are lost then, those that are made from then on are not.
     ///
     /// # Errors
@@ -144,7 +146,47 @@ pub(super) struct Place {
 /// What the process has opened.
 struct Opened {
     cann: Option<Cann>,
-    streams: Option<HashMap<u16, Stream>>,
+    streams: Option<HashMap<Key, Stream>>,
+}
+
+/// A device, and whose stream it is.
+type Key = (u16, u64);
+
+/// Who has no streams of their own.
+const ALL: u64 = 0;
+
+thread_local! {
+    /// Whose streams this thread uses.
+    static OWNER: Cell<u64> = const { Cell::new(ALL) };
+}
+
+/// From now on this thread has streams of its own, one on each device that it uses, until
+/// [`give_streams_back`] or its end, where that has to be called. Work that fails on them is nobody else's
+/// matter, unless somebody uses a tensor of it.
+///
+/// A tensor stays on the stream that it was made on, whichever thread uses it;
+/// [`to_device`](burn_backend::ops::FloatTensorOps::float_to_device) brings it to those of the thread.
+pub fn own_streams() {
+    static NEXT: AtomicU64 = AtomicU64::new(ALL + 1);
+    give_streams_back();
+    OWNER.set(NEXT.fetch_add(1, Ordering::Relaxed));
+}
+
+/// This thread uses the same streams as others again. Its own end with the last tensor on them.
+pub fn give_streams_back() {
+    let owner = OWNER.replace(ALL);
+    if owner == ALL {
+        return;
+    }
+    let mut opened = lock(&OPENED);
+    let streams = opened.streams.as_mut();
+    let old: Vec<Stream> = streams.map_or_else(Vec::new, |streams| {
+        let own = streams.extract_if(|(_, of), _| *of == owner);
+        own.map(|(_, stream)| stream).collect()
+    });
+    drop(opened);
+    // Outside the lock, as in `close`.
+    drop(old);
 }
 
 static OPENED: Mutex<Opened> = Mutex::new(Opened {
@@ -183,7 +225,7 @@ impl Opened {
     }
 
     fn current(&self, index: u16) -> Option<Stream> {
-        self.streams.as_ref()?.get(&index).cloned()
+        self.streams.as_ref()?.get(&(index, OWNER.get())).cloned()
     }
 
     /// The stream of a device, and the one that it takes the place of.
@@ -201,8 +243,12 @@ impl Opened {
             return Err(Error::NoDevice { index, count });
         }
         let stream = Device::open(&cann, index.into())?.stream()?;
+        let owner = OWNER.get();
+        if owner != ALL {
+            stream.keep_failures();
+        }
         let streams = self.streams.get_or_insert_default();
-        let failed = streams.insert(index, stream.clone());
+        let failed = streams.insert((index, owner), stream.clone());
         Ok((stream, failed))
     }
 }

@@ -44,7 +44,12 @@
 //! and by [`sync`](burn_backend::Backend::sync), as an `ExecutionError`. Indices are of that kind: the device
 //! finds one that is out of range, where Flex panics at once; CANN does not say what it does then. After such
 //! a failure, operations on the device's tensors of before are errors; tensors that are made anew are on a
-//! new stream, and sound.
+//! new stream, and sound. A thread with streams of its own ([`own_streams`]) does not share the failures of others.
+//!
+//! # Memory
+//!
+//! No result holds what its operation did not write: an empty tensor is zeros, so that the client of a server never
+//! sees what another one freed.
 //!
 //! # What this was run on
 //!
@@ -71,7 +76,7 @@ use burn_backend::{
 };
 use burn_flex::{Flex, FlexDevice};
 
-pub use device::{CannDevice, close, install};
+pub use device::{CannDevice, close, give_streams_back, install, own_streams};
 pub use error::{Error, Result};
 pub use fallback::{Fallback, fallback, fallbacks, reset_fallbacks, set_fallback};
 pub use operation::{Operation, Path};

@@ -93,6 +93,13 @@ impl CannTensor {
     }
 }
 
+impl CannQTensor {
+    /// The bytes that Burn packs it in.
+    pub fn bytes(&self) -> &Tensor {
+        &self.bytes
+    }
+}
+
 impl TensorMetadata for CannTensor {
     type Device = CannDevice;
 

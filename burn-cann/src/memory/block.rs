@@ -45,6 +45,11 @@ impl Memory {
         self.0.size
     }
 
+    /// A number that no other block has while this one is there.
+    pub fn id(&self) -> usize {
+        Arc::as_ptr(&self.0).addr()
+    }
+
     /// Whether both are the same block.
     pub fn is_shared_with(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)

@@ -36,6 +36,8 @@ pub(crate) trait Backend {
     fn passed(&self, mark: &Self::Event) -> Result<bool, Self::Error>;
     /// Waits for all streams.
     fn synchronise(&self) -> Result<(), Self::Error>;
+    /// Waits for one.
+    fn wait(&self, stream: &Self::Stream) -> Result<(), Self::Error>;
 }
 
 /// Figures of the allocator, in bytes of blocks: somewhat more than what was asked for.
@@ -93,7 +95,8 @@ struct Free<Event> {
     mark: Option<Arc<Event>>,
 }
 
-struct Lane<B: Backend> {
+/// The free blocks of a stream.
+pub(crate) struct Lane<B: Backend> {
     stream: B::Stream,
     free: HashMap<usize, Vec<Free<B::Event>>>,
 }
@@ -130,22 +133,21 @@ impl<B: Backend> Pool<B> {
         self.lanes.insert(id, Lane { stream, free });
     }
 
-    /// The stream is at its end and idle: what was freed on it is free for all.
-    pub(crate) fn stream_ended(&mut self, id: StreamId) {
-        let Some(lane) = self.lanes.remove(&id) else {
-            return;
-        };
+    /// The stream is at its end: what was freed on it is set apart.
+    pub(crate) fn stream_gone(&mut self, id: StreamId) -> Option<Lane<B>> {
+        self.lanes.remove(&id)
+    }
+
+    /// The stream was idle: its blocks are free for all.
+    pub(crate) fn lane_is_free(&mut self, lane: Lane<B>) {
         for (class, blocks) in lane.free {
             let addresses = blocks.into_iter().map(|block| block.address);
             self.idle.entry(class).or_default().extend(addresses);
         }
     }
 
-    /// The stream can't be waited for, so nobody knows what still works on its blocks: they are lost.
-    pub(crate) fn stream_lost(&mut self, id: StreamId) {
-        let Some(lane) = self.lanes.remove(&id) else {
-            return;
-        };
+    /// Nobody knows what still works on the stream's blocks: they are lost.
+    pub(crate) fn lane_is_lost(&mut self, lane: Lane<B>) {
         let lost: usize = lane
             .free
             .iter()
@@ -163,7 +165,7 @@ impl<B: Backend> Pool<B> {
     ) -> Result<(Address, usize), Refused<B::Error>> {
         let size = class(bytes).ok_or(Refused::OutOfMemory)?;
         self.statistics.requests += 1;
-        let address = match self.take_cached(backend, size, stream)? {
+        let address = match self.take_cached(backend, size, stream) {
             Some(address) => {
                 self.statistics.cached -= size;
                 address
@@ -192,58 +194,66 @@ impl<B: Backend> Pool<B> {
         }
     }
 
-    /// Gives all cached blocks back to the device, after its work.
+    /// Gives all cached blocks back to the device, after its work. Those of a stream whose work failed stay: the
+    /// others must not miss theirs for it.
     pub(crate) fn flush(&mut self, backend: &B) -> Result<(), B::Error> {
-        backend.synchronise()?;
-        let of_lanes = self.lanes.values_mut().flat_map(|lane| lane.free.drain());
-        let addresses = of_lanes
-            .flat_map(|(_, blocks)| blocks.into_iter().map(|block| block.address))
-            .chain(self.idle.drain().flat_map(|(_, addresses)| addresses));
-        for address in addresses {
-            backend.release(address);
+        let all = backend.synchronise();
+        let mut any = all.is_ok();
+        let lanes = self.lanes.values_mut();
+        let waited = lanes.filter(|lane| {
+            let waited = all.is_ok() || backend.wait(&lane.stream).is_ok();
+            any |= waited;
+            waited
+        });
+        let of_lanes: Vec<_> = waited.flat_map(|lane| lane.free.drain()).collect();
+        if !any {
+            return all;
         }
-        self.statistics.cached = 0;
+        let of_lanes = of_lanes.into_iter().flat_map(|(size, blocks)| {
+            let addresses = blocks.into_iter().map(|block| block.address);
+            addresses.map(move |address| (size, address))
+        });
+        let idle = self.idle.drain();
+        let idle =
+            idle.flat_map(|(size, blocks)| blocks.into_iter().map(move |block| (size, block)));
+        for (size, address) in of_lanes.chain(idle) {
+            backend.release(address);
+            self.statistics.cached -= size;
+        }
         Ok(())
     }
 
-    fn take_cached(
-        &mut self,
-        backend: &B,
-        size: usize,
-        stream: StreamId,
-    ) -> Result<Option<Address>, B::Error> {
+    fn take_cached(&mut self, backend: &B, size: usize, stream: StreamId) -> Option<Address> {
         let own = self.lanes.get_mut(&stream);
         if let Some(block) = own.and_then(|lane| lane.free.get_mut(&size)?.pop()) {
-            return Ok(Some(block.address));
+            return Some(block.address);
         }
         if let Some(address) = self.idle.get_mut(&size).and_then(Vec::pop) {
-            return Ok(Some(address));
+            return Some(address);
         }
         self.take_from_others(backend, size, stream)
     }
 
     /// A block of another stream that has passed the block's mark. Those without one get it now, for the
     /// next time.
-    fn take_from_others(
-        &mut self,
-        backend: &B,
-        size: usize,
-        stream: StreamId,
-    ) -> Result<Option<Address>, B::Error> {
+    fn take_from_others(&mut self, backend: &B, size: usize, stream: StreamId) -> Option<Address> {
         let others = self.lanes.iter_mut().filter(|(id, _)| **id != stream);
         for lane in others.map(|(_, lane)| lane) {
             let Some(blocks) = lane.free.get_mut(&size) else {
                 continue;
             };
-            mark_all(backend, &lane.stream, blocks)?;
+            // What can't be asked may have failed, which is not this stream's matter.
+            if mark_all(backend, &lane.stream, blocks).is_err() {
+                continue;
+            }
             // Marks are in the order of frees: the oldest is the first to be passed.
             if let Some(mark) = blocks.first().and_then(|block| block.mark.as_deref())
-                && backend.passed(mark)?
+                && backend.passed(mark).unwrap_or(false)
             {
-                return Ok(Some(blocks.remove(0).address));
+                return Some(blocks.remove(0).address);
             }
         }
-        Ok(None)
+        None
     }
 
     fn ask_device(&mut self, backend: &B, size: usize) -> Result<Address, Refused<B::Error>> {

@@ -21,6 +21,8 @@ struct State {
     done: HashMap<u64, u64>,
     /// The work that uses an address last, by stream.
     busy: HashMap<Address, (u64, u64)>,
+    /// A stream whose work fails.
+    failed: Option<u64>,
 }
 
 impl State {
@@ -89,8 +91,19 @@ impl Backend for Model {
     }
 
     fn synchronise(&self) -> Result<(), Self::Error> {
+        let streams: Vec<u64> = self.state.borrow().queued.keys().copied().collect();
+        let waited: Vec<_> = streams.iter().map(|stream| self.wait(stream)).collect();
+        waited.into_iter().collect()
+    }
+
+    fn wait(&self, stream: &u64) -> Result<(), Self::Error> {
         let mut state = self.state.borrow_mut();
-        state.done = state.queued.clone();
+        if state.failed == Some(*stream) {
+            return Err("its work failed");
+        }
+        if let Some(&queued) = state.queued.get(stream) {
+            state.done.insert(*stream, queued);
+        }
         Ok(())
     }
 }
@@ -130,7 +143,8 @@ fn the_blocks_of_an_ended_stream_serve_all() {
     let (model, mut pool) = (Model::default(), pool(2));
     let (address, size) = pool.allocate(&model, 1000, StreamId(0)).unwrap();
     pool.free(address, size, StreamId(0));
-    pool.stream_ended(StreamId(0));
+    let lane = pool.stream_gone(StreamId(0)).unwrap();
+    pool.lane_is_free(lane);
     assert_eq!(pool.allocate(&model, 1000, StreamId(1)).unwrap().0, address);
 }
 
@@ -156,6 +170,31 @@ fn want_of_memory_empties_the_cache_once_and_then_is_an_error() {
     assert_eq!(pool.statistics().flushes, 2);
     pool.free(large, size, StreamId(0));
     assert_eq!(pool.statistics().in_use, 0);
+}
+
+/// One stream's failure must not keep memory from the others.
+#[test]
+fn a_stream_whose_work_failed_keeps_its_own_blocks_only() {
+    let (model, mut pool) = (Model::default(), pool(2));
+    let mut freed = |pool: &mut Pool<Model>, stream| {
+        let (address, size) = pool.allocate(&model, 4096, StreamId(stream)).unwrap();
+        model.work(stream, address);
+        pool.free(address, size, StreamId(stream));
+    };
+    freed(&mut pool, 0);
+    freed(&mut pool, 1);
+    model.state.borrow_mut().failed = Some(1);
+    pool.flush(&model).unwrap();
+    assert_eq!((pool.statistics().cached, model.held()), (4096, 4096));
+    // Gone and idle, it leaves them to all.
+    let lane = pool.stream_gone(StreamId(1)).unwrap();
+    pool.lane_is_free(lane);
+    model.finish(1, 1);
+    pool.allocate(&model, 4096, StreamId(0)).unwrap();
+    assert_eq!(pool.statistics().device_requests, 2);
+    // Without anything that was waited for, it is an error.
+    pool.stream_gone(StreamId(0));
+    assert!(pool.flush(&model).is_err());
 }
 
 #[test]

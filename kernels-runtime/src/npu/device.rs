@@ -96,7 +96,9 @@ fn start() -> Result<Here, DeviceError> {
     }
     let count = devices.len();
     // The server is this process: it may read the weights that this process may read.
-    let options = ServeOptions::websocket(([127, 0, 0, 1], 0)).weights("/");
+    let options = ServeOptions::websocket(([127, 0, 0, 1], 0))
+        .weights("/")
+        .without_memory_limit();
     let server = Server::start_unopened::<CannBackend>(devices, options, CannBackend::kernels)?;
     Ok(Here {
         given: BTreeMap::new(),
@@ -127,8 +129,8 @@ fn of_npu(error: ConnectError) -> DeviceError {
 
 /// Serves the NPUs of this machine to other programs, which [`connect`] to them. All are opened.
 ///
-/// Clients share the stream of a device: where the work of one fails on the device itself, on an index out of
-/// range say, the others lose what they have there too, are told so and connect anew.
+/// Each session has a stream of its own on its device: where the work of one client fails on the device itself, on an
+/// index out of range say, that client loses what it has there and is told so; the others lose nothing.
 ///
 /// # Errors
 /// See [`DeviceError`].

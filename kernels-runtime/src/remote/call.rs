@@ -1,7 +1,10 @@
 //! One custom operation: what a client sends, and what a server's handler is given.
 
+use super::Host;
+use super::bounded::{Held, Served, elements};
+use super::charged::{Made, Session, Tensors};
 use super::wire::{Malformed, Reader, Writer};
-use burn::backend::ir::{BackendIr, CustomOpIr, HandleContainer, TensorIr};
+use burn::backend::ir::{BackendIr, CustomOpIr, HandleContainer, TensorId, TensorIr};
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Remote, RemoteDevice, Shape, TensorMetadata};
 use burn::remote::CustomOpClient;
@@ -62,7 +65,7 @@ pub(super) fn exactly<const N: usize>(
 
 /// An operation on the server: its inputs, in turn, and its numbers.
 pub(super) struct Call<'a, B: BackendIr> {
-    handles: &'a mut HandleContainer<B::Handle>,
+    tensors: &'a mut dyn Tensors<B>,
     inputs: std::slice::Iter<'a, TensorIr>,
     outputs: std::slice::Iter<'a, TensorIr>,
     pub(super) device: &'a B::Device,
@@ -70,24 +73,60 @@ pub(super) struct Call<'a, B: BackendIr> {
 }
 
 impl<B: BackendIr> Call<'_, B> {
-    fn input(&mut self) -> Result<&TensorIr, Malformed> {
+    fn input(&mut self) -> Result<TensorIr, Malformed> {
         let missing = || Malformed::new("an operation came with too few tensors");
-        self.inputs.next().ok_or_else(missing)
+        self.inputs.next().cloned().ok_or_else(missing)
     }
 
-    fn output(&mut self) -> Result<&TensorIr, Malformed> {
+    /// The next result. It must be no larger than what the client expects, for which memory was set aside; backends
+    /// may differ in dimensions of one element, and keep fewer rows, of what only they read again.
+    fn output(&mut self, result: &impl TensorMetadata) -> Result<TensorId, Malformed> {
         let missing = || Malformed::new("an operation asks for too few results");
-        self.outputs.next().ok_or_else(missing)
+        let output = self.outputs.next().ok_or_else(missing)?;
+        let ((shape, dtype), expected) = (like(result), &output.shape);
+        if elements(&shape) <= elements(expected) && dtype == output.dtype {
+            return Ok(output.id);
+        }
+        Err(Malformed::new(format_args!(
+            "a result of shape {shape:?} and type {dtype:?} is asked for as {expected:?} and {:?}",
+            output.dtype
+        )))
     }
 
     pub(super) fn float(&mut self) -> Result<FloatTensor<B>, Malformed> {
-        let input = self.input()?.clone();
-        Ok(self.handles.get_float_tensor::<B>(&input))
+        let input = self.input()?;
+        Ok(self.tensors.float(&input))
+    }
+
+    /// A weight that rows of the operands before it are multiplied with.
+    pub(super) fn weight(&mut self) -> Result<FloatTensor<B>, Malformed> {
+        let input = self.input()?;
+        Ok(self.tensors.weight(&input))
     }
 
     pub(super) fn int(&mut self) -> Result<IntTensor<B>, Malformed> {
-        let input = self.input()?.clone();
-        Ok(self.handles.get_int_tensor::<B>(&input))
+        let input = self.input()?;
+        Ok(self.tensors.int(&input))
+    }
+
+    /// A number that is a size of a result, so that the client has asked for no less memory than it takes.
+    pub(super) fn size_of_result(&mut self) -> Result<usize, Malformed> {
+        let number = self.scalars.number()?;
+        let mut outputs = self.outputs.as_slice().iter();
+        if outputs.any(|output| output.shape.as_slice().contains(&number)) {
+            return Ok(number);
+        }
+        Err(Malformed::new(format_args!(
+            "no result that is asked for has a dimension of {number}"
+        )))
+    }
+
+    /// Sets bytes aside that neither operands nor results tell.
+    ///
+    /// # Panics
+    /// The session has not so many.
+    pub(super) fn room(&mut self, bytes: usize) {
+        self.tensors.room(bytes);
     }
 
     /// How many results are still asked for.
@@ -114,43 +153,47 @@ impl<B: BackendIr> Call<'_, B> {
     }
 
     pub(super) fn give(&mut self, tensor: FloatTensor<B>) -> Result<(), Malformed> {
-        let id = self.output()?.id;
-        self.handles.register_float_tensor::<B>(&id, tensor);
+        let id = self.output(&tensor)?;
+        self.tensors.give(id, Made::Float(tensor));
         Ok(())
     }
 
     pub(super) fn give_int(&mut self, tensor: IntTensor<B>) -> Result<(), Malformed> {
-        let id = self.output()?.id;
-        self.handles.register_int_tensor::<B>(&id, tensor);
+        let id = self.output(&tensor)?;
+        self.tensors.give(id, Made::Int(tensor));
         Ok(())
     }
 }
 
-/// Runs a handler.
+/// Runs a handler, after memory for its results was set aside.
 ///
 /// # Panics
-/// The operation is not what this build sends. Like a panic of the backend this ends the session:
-/// Burn's server has no other way to fail an operation, and the client asks
+/// The operation is not what this build sends, or its session may not hold so much. Like a panic of the backend
+/// this ends the session: Burn's server has no other way to fail an operation, and the client asks
 /// [why](super::failure).
-pub(super) fn run<B: BackendIr>(
-    handles: &mut HandleContainer<B::Handle>,
+pub(super) fn run<B: Host>(
+    handles: &mut HandleContainer<Held<B::Handle>>,
     ir: &CustomOpIr,
-    device: &B::Device,
+    device: &Served<B::Device>,
     handler: impl FnOnce(&mut Call<'_, B>) -> Result<(), Malformed>,
 ) {
     let run = || {
+        let mut session = Session::<B>::begin(handles, ir, device);
+        let device = session.device.clone();
         let mut call = Call::<B> {
             inputs: ir.inputs.iter(),
             outputs: ir.outputs.iter(),
             scalars: Reader::new(&ir.scalars)?,
-            handles,
-            device,
+            tensors: &mut session,
+            device: &device,
         };
         handler(&mut call)?;
         match (call.inputs.len(), call.outputs.len()) {
-            (0, 0) => call.scalars.finish(),
-            _ => Err(Malformed::new("an operation came with too many tensors")),
+            (0, 0) => call.scalars.finish()?,
+            _ => return Err(Malformed::new("an operation came with too many tensors")),
         }
+        session.end();
+        Ok(())
     };
     run().unwrap_or_else(|malformed| panic!("`{}`: {malformed}", ir.id));
 }

@@ -1,6 +1,7 @@
 //! Backends that can be served with kernels.
 
 use super::Kernels;
+use super::bounded::{InMemory, machine_memory};
 use crate::dispatch::{DeviceKind, x86_64_level};
 use burn::backend::Flex;
 use burn::backend::ir::BackendIr;
@@ -18,13 +19,44 @@ pub struct Identity {
     pub facts: Vec<(String, String)>,
 }
 
+/// How many bytes of a device sessions may hold, unless the server is told otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryLimits {
+    /// One session.
+    pub session: usize,
+    /// All of the device's sessions together.
+    pub all: usize,
+}
+
 /// A backend whose devices can be served together with kernels for them.
-pub trait Host: BackendIr {
+///
+/// Its tensors say what memory they keep, so that a session can be held to its limit.
+pub trait Host:
+    BackendIr<
+        FloatTensorPrimitive: InMemory,
+        IntTensorPrimitive: InMemory,
+        BoolTensorPrimitive: InMemory,
+        QuantizedTensorPrimitive: InMemory,
+    >
+{
     /// What a device is.
     fn identity(device: &Self::Device) -> Identity;
 
     /// Adds the kernels that the backend has.
     fn kernels(kernels: Kernels<Self>) -> Kernels<Self>;
+
+    /// How much of a device sessions may hold, from the memory that it has. None if nobody says.
+    fn memory(device: &Self::Device) -> Option<MemoryLimits>;
+
+    /// The device as one session uses it: what the session does to it leaves the others alone. Called on the
+    /// session's thread, before its first operation.
+    fn begin(device: &Self::Device) -> Self::Device {
+        device.clone()
+    }
+
+    /// The session is at its end; what it left on the way, such as data that is being sent, may still be there.
+    /// Called on the session's thread with what [`begin`](Self::begin) gave.
+    fn end(_device: &Self::Device) {}
 }
 
 impl Host for Flex {
@@ -39,6 +71,14 @@ impl Host for Flex {
 
     fn kernels(kernels: Kernels<Self>) -> Kernels<Self> {
         kernels.all()
+    }
+
+    /// Half of this machine's memory, or of the control group's that this process is in; three quarters for all.
+    fn memory(_: &Self::Device) -> Option<MemoryLimits> {
+        machine_memory().map(|memory| MemoryLimits {
+            session: memory / 2,
+            all: memory / 4 * 3,
+        })
     }
 }
 

@@ -29,14 +29,17 @@
 //! * **Errors.** An operation that panics on the server, ours or one of Burn's, ends the device's
 //!   session: reads fail from then on, none hangs. Burn tells a client no more; [`failure`] asks
 //!   the server why, and [`connect`] gives new devices. What was on the old ones is lost.
-//!   The server itself ends where an operation on its *processor* wants more memory than there is, since Rust
-//!   aborts then; of a device it is an error as any other.
+//! * **Limits.** A session holds no more of a device's memory than [`ServeOptions::max_session_memory`] says, half
+//!   of it if nothing is said, and all sessions together three quarters. What an operation makes is worked out before
+//!   it runs; if that is too much it is an operation that failed, and other sessions go on.
 //! * **Size.** Burn sends at most 1 GiB at once: larger tensors are made on the device, read by the server
 //!   ([`load_tensor`]), or moved in slices. One that is sent whole ends the session.
 //! * **Memory** of a client that ends or dies is freed by the server.
 
 mod address;
+mod bounded;
 mod call;
+mod charged;
 mod connect;
 mod credential;
 mod files;
@@ -50,13 +53,16 @@ mod table;
 mod wire;
 
 pub use address::{Address, InvalidAddress};
+pub use bounded::{Buffer, InMemory};
 pub use connect::{ConnectError, connect, failure};
-pub use host::{Host, Identity};
+pub use host::{Host, Identity, MemoryLimits};
 pub use load::{LoadError, Stored, load_flat, load_tensor, look};
 pub use ops::Kernels;
 pub use server::{ServeError, ServeOptions, Server, serve};
 pub use table::{RemoteDevice, describe};
 
+#[cfg(feature = "npu")]
+pub(crate) use bounded::machine_memory;
 #[cfg(feature = "npu")]
 pub(crate) use connect::connect_to;
 pub(crate) use table::place;

@@ -1,8 +1,9 @@
 //! A server of devices, on a thread of its own.
 
+use super::bounded::{Bounded, Limits, Served};
 use super::credential::{Token, random_token};
 use super::files::Files;
-use super::{Address, Host, Identity, Kernels};
+use super::{Address, Host, Identity, Kernels, MemoryLimits};
 use burn::server::telemetry::TelemetryProbe;
 use burn::server::{
     AllowAll, IrohIdentity, IrohRelays, IrohTransport, TokenAuthorizer, Transport,
@@ -26,6 +27,18 @@ pub struct ServeOptions {
     token: Option<String>,
     weights: Vec<PathBuf>,
     telemetry: Option<TelemetryProbe>,
+    memory: SessionMemory,
+}
+
+/// How much of a device's memory a session may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SessionMemory {
+    /// A share of what the device has.
+    Share,
+    Bytes(u64),
+    /// Whatever there is: the sessions are this process's own.
+    #[cfg(feature = "npu")]
+    All,
 }
 
 #[derive(Clone, Debug)]
@@ -46,6 +59,7 @@ impl std::fmt::Debug for ServeOptions {
         f.debug_struct("ServeOptions")
             .field("way", &self.way)
             .field("weights", &self.weights)
+            .field("memory", &self.memory)
             .finish_non_exhaustive()
     }
 }
@@ -109,6 +123,7 @@ impl ServeOptions {
             token: None,
             weights: Vec::new(),
             telemetry: None,
+            memory: SessionMemory::Share,
         }
     }
 
@@ -166,6 +181,25 @@ impl ServeOptions {
     /// [`load_tensor`](super::load_tensor). May be said several times.
     pub fn weights(mut self, folder: impl Into<PathBuf>) -> Self {
         self.weights.push(folder.into());
+        self
+    }
+
+    /// How many bytes of a device's memory one session may hold: [what the backend
+    /// says](MemoryLimits) of its memory, unless said otherwise, which of a processor is half. An operation that would
+    /// make it more ends its session with an error that says so. All sessions of a device together hold no more
+    /// than the backend says, whatever is said here. Of a processor elsewhere than on Linux nothing is known; only
+    /// this limit holds there.
+    ///
+    /// What a session holds is counted by buffers; messages on their way come on top.
+    pub fn max_session_memory(mut self, bytes: u64) -> Self {
+        self.memory = SessionMemory::Bytes(bytes);
+        self
+    }
+
+    /// For a server whose only client is this process.
+    #[cfg(feature = "npu")]
+    pub(crate) fn without_memory_limit(mut self) -> Self {
+        self.memory = SessionMemory::All;
         self
     }
 
@@ -235,7 +269,11 @@ impl Server {
         let open = Arc::new(AtomicUsize::new(0));
         let files = Files::in_folders(&options.weights)
             .map_err(|(path, source)| ServeError::Weights { path, source })?;
-        let server = BackendServer::<B>::new(devices)
+        let devices: Vec<_> = devices
+            .into_iter()
+            .map(|device| options.memory.of::<B>(device))
+            .collect();
+        let server = BackendServer::<Bounded<B>>::new(devices)
             .with_custom_ops(kernels.finish(Arc::clone(&open), files));
         let server = match options.way {
             Way::WebSocket { open: true, .. } => server.with_authorizer(AllowAll),
@@ -353,6 +391,25 @@ pub fn serve<B: Host>(
     options: ServeOptions,
 ) -> Result<(), ServeError> {
     Server::start::<B>(devices, options)?.wait()
+}
+
+impl SessionMemory {
+    /// The device with its limits.
+    fn of<B: Host>(self, device: B::Device) -> Served<B::Device> {
+        let memory = match self {
+            #[cfg(feature = "npu")]
+            Self::All => None,
+            Self::Share | Self::Bytes(_) => B::memory(&device),
+        };
+        // More than anything has, where that is not known.
+        let (session, all) = (usize::MAX, usize::MAX);
+        let MemoryLimits { session, all } = memory.unwrap_or(MemoryLimits { session, all });
+        let session = match self {
+            Self::Bytes(bytes) => usize::try_from(bytes).unwrap_or(usize::MAX),
+            _ => session,
+        };
+        Served::new(device, Limits::new(session, all))
+    }
 }
 
 impl Way {

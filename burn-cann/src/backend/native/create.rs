@@ -11,12 +11,9 @@ use super::super::tensor::CannTensor;
 use super::{broadcast, copy, scalar};
 use crate::{Scalar, Tensor, ops};
 
-/// A tensor that is not initialised.
-pub(in super::super) fn empty(
-    shape: Shape,
-    device: CannDevice,
-    dtype: impl Into<DType>,
-) -> Native<CannTensor> {
+/// A tensor that nothing was written to: for who writes all of it. It holds what was freed before, maybe by
+/// another session, so it never leaves this module as it is.
+fn unwritten(shape: Shape, device: CannDevice, dtype: impl Into<DType>) -> Native<CannTensor> {
     let dtype = dtype.into();
     let kept = dtype::device(dtype).map_err(declined)?;
     let place = device.place().map_err(declined)?;
@@ -38,10 +35,19 @@ pub(in super::super) fn full(
     device: CannDevice,
     dtype: impl Into<DType>,
 ) -> Native<CannTensor> {
-    let tensor = empty(shape, device, dtype)?;
+    let tensor = unwritten(shape, device, dtype)?;
     let value = scalar(value, tensor.dtype)?;
     ops::create::fill(tensor.on(), &tensor.tensor, value)?;
     Ok(tensor)
+}
+
+/// A tensor whose elements Burn does not name: zeros, since the client of a server may read them.
+pub(in super::super) fn empty(
+    shape: Shape,
+    device: CannDevice,
+    dtype: impl Into<DType>,
+) -> Native<CannTensor> {
+    zeros(shape, device, dtype)
 }
 
 /// Zeros, or what is false.
@@ -50,7 +56,7 @@ pub(in super::super) fn zeros(
     device: CannDevice,
     dtype: impl Into<DType>,
 ) -> Native<CannTensor> {
-    let tensor = empty(shape, device, dtype)?;
+    let tensor = unwritten(shape, device, dtype)?;
     ops::create::zero(tensor.on(), &tensor.tensor)?;
     Ok(tensor)
 }

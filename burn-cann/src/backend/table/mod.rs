@@ -39,10 +39,13 @@ fn upload(operation: &'static Operation, data: TensorData, device: CannDevice) -
     tensor.unwrap_or_else(|error| fail(operation, &error))
 }
 
-/// The tensor on another device, by way of the host.
+/// The tensor on another device, by way of the host, or on this thread's stream of the same one.
 fn carry(operation: &'static Operation, tensor: CannTensor, device: CannDevice) -> CannTensor {
     if tensor.place.device == device {
-        return tensor;
+        let place = device
+            .place()
+            .unwrap_or_else(|error| fail(operation, &error));
+        return CannTensor { place, ..tensor };
     }
     match transfer::read(&tensor) {
         Ok(host) => upload(operation, host.into_data(), device),

@@ -59,7 +59,10 @@ fn upload(data: TensorData, device: CannDevice) -> Quantised {
 
 fn carry(tensor: Quantised, device: CannDevice) -> Quantised {
     if tensor.place.device == device {
-        return tensor;
+        let place = device
+            .place()
+            .unwrap_or_else(|error| fallback::fail(&statics::q_to_device, &error));
+        return CannQTensor { place, ..tensor };
     }
     let carried = transfer::read_quantised(&tensor)
         .map_err(Error::from)

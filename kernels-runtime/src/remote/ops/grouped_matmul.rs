@@ -75,7 +75,7 @@ fn read<B: BackendIr>(call: &mut Call<'_, B>) -> Result<Tensors<B>, Malformed> {
     let layout = call.scalars.key()?;
     let count = call.scalars.number()?;
     let (x, counts) = (call.float()?, call.int()?);
-    let weights: Result<_, _> = (0..count).map(|_| call.float()).collect();
+    let weights: Result<_, _> = (0..count).map(|_| call.weight()).collect();
     let operands = Operands::new(x, counts, weights?, layout)?;
     operands.dtype()?;
     Ok(operands)

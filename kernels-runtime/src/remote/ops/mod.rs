@@ -16,6 +16,7 @@ pub(super) use source::{Source, load, look};
 pub(super) use talk::{declaration, failure};
 
 use super::Host;
+use super::bounded::Bounded;
 use super::call::{self, Call};
 use super::files::Files;
 use super::wire::Malformed;
@@ -28,18 +29,19 @@ use crate::ops::moe::permute::PermuteKernel;
 use crate::ops::moe::router::RouterKernel;
 use crate::ops::rms_norm::RmsNormKernel;
 use crate::ops::rope::RopeKernel;
-use burn::backend::ir::BackendIr;
 use burn_remote::server::CustomOpRegistry;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
+type Handler<B> = fn(&mut Call<'_, B>) -> Result<(), Malformed>;
+
 /// The kernels of a backend that a server offers. A backend adds those that it has.
-pub struct Kernels<B: BackendIr> {
-    registry: CustomOpRegistry<B>,
+pub struct Kernels<B: Host> {
+    registry: CustomOpRegistry<Bounded<B>>,
     offered: Vec<KernelOp>,
 }
 
-impl<B: BackendIr> std::fmt::Debug for Kernels<B> {
+impl<B: Host> std::fmt::Debug for Kernels<B> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Kernels")
             .field("offered", &self.offered)
@@ -47,7 +49,7 @@ impl<B: BackendIr> std::fmt::Debug for Kernels<B> {
     }
 }
 
-impl<B: BackendIr> Kernels<B> {
+impl<B: Host> Kernels<B> {
     pub(super) fn new() -> Self {
         Self {
             registry: CustomOpRegistry::new(),
@@ -160,11 +162,7 @@ impl<B: BackendIr> Kernels<B> {
             .adam_w()
     }
 
-    fn handle(
-        mut self,
-        id: &'static str,
-        handler: fn(&mut Call<'_, B>) -> Result<(), Malformed>,
-    ) -> Self {
+    fn handle(mut self, id: &'static str, handler: Handler<B>) -> Self {
         self.registry.register(id, move |handles, ir, device| {
             call::run::<B>(handles, ir, device, handler);
         });
@@ -173,10 +171,11 @@ impl<B: BackendIr> Kernels<B> {
 
     /// Adds what every server of this crate has: it says what it is, why a session ended, and reads
     /// weights.
-    pub(super) fn finish(mut self, open: Arc<AtomicUsize>, files: Files) -> CustomOpRegistry<B>
-    where
-        B: Host,
-    {
+    pub(super) fn finish(
+        mut self,
+        open: Arc<AtomicUsize>,
+        files: Files,
+    ) -> CustomOpRegistry<Bounded<B>> {
         talk::register(&mut self.registry, self.offered, open);
         source::register(&mut self.registry, files);
         self.registry

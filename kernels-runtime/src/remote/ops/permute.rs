@@ -85,7 +85,7 @@ pub(super) fn sort_slots<B>(call: &mut Call<'_, B>) -> Result<(), Malformed>
 where
     B: BackendIr + PermuteKernel,
 {
-    let (num_experts, rows) = (call.scalars.number()?, call.scalars.number()?);
+    let (num_experts, rows) = (call.size_of_result()?, call.scalars.number()?);
     let ints = super::router::ints(call.last_output())?;
     let slots: SortTensors<B> = Sort::new(call.int()?, num_experts, rows, ints)?;
     call.expect(&sorted(&slots))?;
@@ -98,7 +98,7 @@ pub(super) fn spread<B>(call: &mut Call<'_, B>) -> Result<(), Malformed>
 where
     B: BackendIr + PermuteKernel,
 {
-    let rows = call.scalars.number()?;
+    let rows = call.size_of_result()?;
     let operands = Spread::new(call.float()?, call.int()?, rows)?;
     call.expect(&[(operands.result(), operands.dtype()?)])?;
     call.give(B::spread(operands))
@@ -127,7 +127,7 @@ pub(super) fn weigh_rows_d_rows<B>(call: &mut Call<'_, B>) -> Result<(), Malform
 where
     B: BackendIr + PermuteKernel,
 {
-    let rows = call.scalars.number()?;
+    let rows = call.size_of_result()?;
     let (dy, probs) = (call.float()?, call.float()?);
     let operands = SpreadWeighed::new(dy, call.int()?, probs, rows)?;
     call.expect(&[(operands.result(), operands.dtype()?)])?;

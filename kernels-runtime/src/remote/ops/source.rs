@@ -2,12 +2,12 @@
 
 use super::talk::{ask, dispatch, words_of};
 use crate::registry::FloatType;
-use crate::remote::Stored;
+use crate::remote::bounded::{Bounded, elements};
 use crate::remote::call::{self, exactly, send_to};
 use crate::remote::files::Files;
 use crate::remote::hello::from_words;
 use crate::remote::wire::{Malformed, Writer};
-use burn::backend::ir::BackendIr;
+use crate::remote::{Host, Stored};
 use burn::backend::{BackendTensor, RemoteDevice, Shape};
 use burn::tensor::{DType, FloatDType, Tensor, TensorData};
 use burn_remote::server::CustomOpRegistry;
@@ -33,7 +33,7 @@ pub(in crate::remote) struct Source<'a> {
     pub(in crate::remote) shape: &'a [usize],
 }
 
-pub(super) fn register<B: BackendIr>(registry: &mut CustomOpRegistry<B>, files: Files) {
+pub(super) fn register<B: Host>(registry: &mut CustomOpRegistry<Bounded<B>>, files: Files) {
     let looked = files.clone();
     registry.register(LOOK, move |handles, ir, device| {
         call::run::<B>(handles, ir, device, |call| {
@@ -56,6 +56,10 @@ pub(super) fn register<B: BackendIr>(registry: &mut CustomOpRegistry<B>, files: 
             let shape = Shape::from(call.scalars.numbers(rank)?);
             let missing = || Malformed::new("no result is asked for");
             let wanted = call.last_output().ok_or_else(missing)?.clone();
+            let stored = files.look(&path, &name).map_err(Malformed::request)?;
+            // It is read as it is stored, and then cast.
+            let bytes = elements(&stored.shape).saturating_mul(stored.dtype.bitsize().div_ceil(8));
+            call.room(bytes);
             let data = files.read(&path, &name).map_err(Malformed::request)?;
             if data.shape() != &shape || wanted.shape.num_elements() != shape.num_elements() {
                 return Err(Malformed::request(format_args!(

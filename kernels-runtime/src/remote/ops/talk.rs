@@ -3,6 +3,7 @@
 
 use crate::dispatch::KernelOp;
 use crate::remote::Host;
+use crate::remote::bounded::Bounded;
 use crate::remote::call::{self, Call, Like, exactly, send_to};
 use crate::remote::hello::{Declaration, WORDS, from_words, to_words};
 use crate::remote::sessions;
@@ -25,7 +26,7 @@ const ENDING: &str = "burn-kernels/ending";
 /// `offered` are the kernels of the server, `open` counts its sessions. What a device is, it is asked when a
 /// client comes: so it is opened by its first one.
 pub(super) fn register<B: Host>(
-    registry: &mut CustomOpRegistry<B>,
+    registry: &mut CustomOpRegistry<Bounded<B>>,
     offered: Vec<KernelOp>,
     open: Arc<AtomicUsize>,
 ) {

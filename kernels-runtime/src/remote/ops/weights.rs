@@ -16,7 +16,7 @@ pub(super) fn read<B: BackendIr>(
 ) -> Result<Vec<Vec<FloatTensor<B>>>, Malformed> {
     let groups = call.scalars.number()?;
     let lengths = call.scalars.numbers(groups)?;
-    let group = |length| (0..length).map(|_| call.float()).collect();
+    let group = |length| (0..length).map(|_| call.weight()).collect();
     lengths.into_iter().map(group).collect()
 }
 

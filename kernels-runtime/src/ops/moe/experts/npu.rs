@@ -226,7 +226,7 @@ struct Pass<'a> {
 }
 
 /// The result, like `x`, and, if `keep`, gate and up of every slot in the order of the experts, `[T · k, 2I]`: what
-/// [`backward`] needs. Rows of slots for nobody hold anything.
+/// [`backward`] needs. Rows of slots for nobody are zeros: a client of a server can read them.
 ///
 /// # Errors
 /// Refused by [`decide`], or CANN failed.
@@ -246,7 +246,7 @@ pub fn forward(
     if indices.spec().is_empty() || x.spec().is_empty() {
         let kept = [indices.spec().len(), 2 * pass.plan.width];
         let kept = keep
-            .then(|| Tensor::empty(stream, x.dtype(), kept))
+            .then(|| base::filled(stream, x.dtype(), &kept, 0.0))
             .transpose()?;
         return Ok((base::filled(stream, x.dtype(), x.shape(), 0.0)?, kept));
     }
@@ -389,13 +389,18 @@ impl<'a> Pass<'a> {
     fn unit(&self, rows: &Tensor, counts: &Tensor, keep: bool) -> Result<(Tensor, Option<Tensor>)> {
         let Self { stream, plan, .. } = self;
         let settings = glu::Settings::default();
-        let gate = self
-            .weights(GATE)
-            .product(stream, rows, counts, Over::Inputs)?;
+        // What leaves the operation holds nothing that it did not write.
+        let product = |group: usize| match keep {
+            true => self
+                .weights(group)
+                .cleared_product(stream, rows, counts, Over::Inputs),
+            false => self
+                .weights(group)
+                .product(stream, rows, counts, Over::Inputs),
+        };
+        let gate = product(GATE)?;
         let packed = if plan.separate {
-            let up = self
-                .weights(UP)
-                .product(stream, rows, counts, Over::Inputs)?;
+            let up = product(UP)?;
             if !keep {
                 let key = GluKey {
                     projections: Projections::Separate,

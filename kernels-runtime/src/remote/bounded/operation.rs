@@ -1,0 +1,63 @@
+//! Methods of Burn's traits that look at the memory before they run the backend's.
+
+/// Each line is a method's signature and what it makes at most, as a [`Need`](super::size::Need) or bytes. The
+/// last line names the methods that move data from and to a client.
+macro_rules! operations {
+    (
+        $trait:ident;
+
+        $(fn $name:ident($($argument:ident: $type:ty),* $(,)?) -> $output:ty = $need:expr;)*
+
+        $(data: $from_data:ident, $into_data:ident, $kind:ident;)?
+        $(also { $($also:tt)* })?
+    ) => {
+        impl<B: Host> $trait<Bounded<B>> for Bounded<B> {
+            $(fn $name($($argument: $type),*) -> $output {
+                let need = Need::from($need);
+                let mut operands = Operands::new(stringify!($name));
+                $(let $argument = Argument::<B>::open($argument, &mut operands);)*
+                let running = operands.begin(need);
+                running.end(B::$name($(passed!($argument $argument)),*))
+            })*
+
+            $(fn $from_data(data: TensorData, device: &Device<Bounded<B>>) -> $kind<B> {
+                whole(&data);
+                let need = Need::from(made(data.shape().as_slice(), data.dtype()));
+                let mut operands = Operands::new(stringify!($from_data));
+                let device = Argument::<B>::open(device, &mut operands);
+                let running = operands.begin(need);
+                running.end(B::$from_data(data, &device))
+            }
+
+            fn $into_data(
+                tensor: $kind<B>,
+            ) -> impl Future<Output = Result<TensorData, ExecutionError>> + Send {
+                // The data, and the message that it becomes.
+                let need = Need::from(like(&tensor).saturating_mul(2));
+                let mut operands = Operands::new(stringify!($into_data));
+                let tensor = operands.open(tensor);
+                let reading = operands
+                    .begin_or_say(need)
+                    .map(|running| (running, B::$into_data(tensor)));
+                async move {
+                    let (running, reading) = reading.map_err(ExecutionError::with_context)?;
+                    let data = reading.await;
+                    drop(running);
+                    data
+                }
+            })?
+
+            $($($also)*)?
+        }
+    };
+}
+
+/// An argument as the backend's method takes it.
+macro_rules! passed {
+    (device $device:ident) => {
+        &$device
+    };
+    ($any:ident $argument:ident) => {
+        $argument
+    };
+}

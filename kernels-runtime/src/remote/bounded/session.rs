@@ -1,0 +1,58 @@
+//! The session of a thread.
+//!
+//! Burn runs each session on a thread of its own, which does all of the session's operations and ends with
+//! it. So the thread keeps the session's account and its device, from the first operation on. The last that Burn
+//! does on it is to clean up the memory.
+
+use super::account::{Account, Limits};
+use super::tensor::Served;
+use crate::remote::Host;
+use std::any::Any;
+use std::cell::RefCell;
+use std::sync::Arc;
+
+struct Session {
+    account: Arc<Account>,
+    /// The backend's, as the session uses it.
+    device: Box<dyn Any>,
+}
+
+thread_local! {
+    static HERE: RefCell<Option<Session>> = const { RefCell::new(None) };
+}
+
+/// The account of this thread's session, if it has one.
+pub(super) fn account() -> Option<Arc<Account>> {
+    HERE.with_borrow(|here| here.as_ref().map(|here| Arc::clone(&here.account)))
+}
+
+/// The device as this thread's session uses it. The session begins with the first call.
+pub(in crate::remote) fn device<B: Host>(served: &Served<B::Device>) -> B::Device {
+    let Some(limits) = &served.limits else {
+        return served.device.clone();
+    };
+    let known = HERE.with_borrow(|here| {
+        let here = here.as_ref()?;
+        let device = here.device.downcast_ref::<B::Device>()?;
+        here.account.is_of(limits).then(|| device.clone())
+    });
+    known.unwrap_or_else(|| begin::<B>(&served.device, limits))
+}
+
+fn begin<B: Host>(device: &B::Device, limits: &Arc<Limits>) -> B::Device {
+    let device = B::begin(device);
+    let session = Session {
+        account: Account::new(limits),
+        device: Box::new(device.clone()),
+    };
+    HERE.set(Some(session));
+    device
+}
+
+/// The end of this thread's session. Not left to the end of the thread: what a backend calls may be gone then.
+pub(super) fn end<B: Host>() {
+    let session = HERE.take();
+    if let Some(device) = session.and_then(|session| session.device.downcast::<B::Device>().ok()) {
+        B::end(&device);
+    }
+}

@@ -1,0 +1,36 @@
+//! Burn's operations, each with the bytes that it makes at most. They are those that a server runs, and those
+//! that a backend must have; Burn composes the rest of them.
+
+mod activation;
+mod bool;
+mod float;
+mod int;
+mod module;
+mod quantised;
+
+/// What the tables name.
+mod prelude {
+    pub(super) use super::super::Bounded;
+    pub(super) use super::super::argument::{Argument, whole};
+    pub(super) use super::super::size::*;
+    pub(super) use super::super::tensor::Held;
+    pub(super) use super::super::work::Operands;
+    pub(super) use crate::remote::Host;
+    pub(super) use burn::backend::ops::*;
+    pub(super) use burn::backend::quantization::QuantizationParametersPrimitive;
+    pub(super) use burn::backend::tensor::{
+        BoolTensor, Device, FloatTensor, IndexingUpdateOp, IntTensor, QuantizedTensor,
+    };
+    pub(super) use burn::backend::{
+        BoolDType, Distribution, ExecutionError, FloatDType, IntDType, Scalar, Shape, Slice,
+        TensorData, TensorMetadata,
+    };
+    pub(super) use burn::tensor::DType;
+    pub(super) use burn::tensor::quantization::QuantScheme;
+
+    // The names of Burn's kinds of tensors, which keep the signatures readable.
+    pub(super) type Float<B> = Held<FloatTensor<B>>;
+    pub(super) type Int<B> = Held<IntTensor<B>>;
+    pub(super) type Bool<B> = Held<BoolTensor<B>>;
+    pub(super) type Quantised<B> = Held<QuantizedTensor<B>>;
+}
