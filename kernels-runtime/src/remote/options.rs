@@ -227,7 +227,8 @@ fn is_origin(text: &str) -> bool {
 pub(super) enum Place {
     Port(TcpListener),
     Endpoint {
-        identity: IrohIdentity,
+        // A key is large beside a port.
+        identity: Box<IrohIdentity>,
         direct: Option<SocketAddr>,
     },
 }
@@ -275,7 +276,10 @@ impl Way {
                     })?,
                 };
                 let (id, direct) = (identity.id(), *direct);
-                let place = Place::Endpoint { identity, direct };
+                let place = Place::Endpoint {
+                    identity: Box::new(identity),
+                    direct,
+                };
                 Ok((Address::Iroh { id, direct }, place))
             }
         }
