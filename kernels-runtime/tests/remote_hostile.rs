@@ -39,6 +39,9 @@ fn server() {
     let _ = std::io::stdin().read(&mut [0]);
 }
 
+/// What is done to the server, and its name.
+type Attack<'a> = (&'a str, &'a dyn Fn(&Victim));
+
 /// Some numbers, there and back with one operation between.
 fn answer(device: &Device) -> Vec<u32> {
     let numbers = (0..1 << 14).map(|i| (i % 613) as f32).collect::<Vec<_>>();
@@ -125,7 +128,7 @@ fn hostile_clients_cost_nothing_that_stays_and_disturb_nobody() {
         come_and_go(&victim, &recordings, SESSIONS / 2);
         more(20);
         let before = victim.kib("VmRSS");
-        let attacks: [(&str, &dyn Fn(&Victim)); 7] = [
+        let attacks: [Attack<'_>; 7] = [
             ("bytes without end", &floods),
             ("frames of 1 GiB without a token", &declared),
             (
