@@ -4,16 +4,23 @@ use crate::output;
 use crate::served::TOKEN;
 use anyhow::Context;
 use burn::backend::Flex;
-use burn_kernels::remote::{ServeOptions, Server};
+use burn::remote::EndpointId;
+use burn_kernels::remote::{Limits, ServeOptions, Server};
 use bytesize::ByteSize;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Serve a device of this machine to programs elsewhere, with its kernels
 ///
-/// Prints the address and, unless BURN_KERNELS_TOKEN holds one, a new token; clients set
-/// BURN_KERNELS_TOKEN to it and name the device `--device remote:ADDRESS`, or call
+/// Prints the address and, unless BURN_KERNELS_TOKEN holds one (of 16 bytes or more), a new token;
+/// clients set BURN_KERNELS_TOKEN to it and name the device `--device remote:ADDRESS`, or call
 /// `remote::connect`. Runs until Ctrl-C.
+///
+/// Who has the token can use the device as any program of this machine could, and have the server connect
+/// to addresses that it names. Who has not can send 64 KiB over a WebSocket, in the time of --max-handshake.
+/// Over Iroh, Burn reads up to 1 GiB before the token: a connection that sends more than 128 KiB is closed,
+/// but only 10 ms later; --allow-endpoint keeps strangers out altogether.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The device to serve.
@@ -40,6 +47,60 @@ pub struct Args {
     /// Let in every program of this machine, without a token (WebSocket on loopback only).
     #[arg(long, requires = "websocket")]
     without_token: bool,
+    /// Let in scripts of web pages of this origin, such as https://example.org (WebSocket only). May be
+    /// given several times; programs that are no browser need none.
+    #[arg(long, value_name = "ORIGIN", requires = "websocket")]
+    allow_origin: Vec<String>,
+    /// Let in this Iroh endpoint, and only those that are given. May be given several times. A client has
+    /// the one of the file that its BURN_KERNELS_IDENTITY names, and prints it.
+    #[arg(long, value_name = "ID", conflicts_with = "websocket")]
+    allow_endpoint: Vec<EndpointId>,
+    /// Let other servers fetch tensors, which they do without a token: with a number that the client makes
+    /// for each. Over Iroh only those that --allow-endpoint names.
+    #[arg(long)]
+    transfers: bool,
+    #[command(flatten)]
+    limits: LimitArgs,
+}
+
+/// What clients and strangers may do.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Limits")]
+struct LimitArgs {
+    /// Connections with the token: sessions over a WebSocket, programs over Iroh.
+    #[arg(long, value_name = "N", default_value_t = 256)]
+    max_connections: usize,
+    /// Connections that have not presented the token yet. Whoever has most of them loses its oldest when
+    /// another comes.
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    max_waiting: usize,
+    /// Seconds until a connection must have presented the token.
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    max_handshake: u64,
+    /// Bytes of a client's message, 64 KiB to 1 GiB [default: 1 GiB]. Weights travel in messages
+    /// (WebSocket only).
+    #[arg(long, value_name = "BYTES", requires = "websocket")]
+    max_message: Option<u64>,
+    /// Messages a second of a connection [default: 50000]. Who sends more waits (WebSocket only).
+    #[arg(long, value_name = "N", requires = "websocket")]
+    max_rate: Option<u32>,
+}
+
+impl LimitArgs {
+    fn limits(&self) -> Limits {
+        let limits = Limits::default()
+            .connections(self.max_connections)
+            .waiting(self.max_waiting)
+            .handshake(Duration::from_secs(self.max_handshake));
+        let limits = match self.max_message {
+            Some(bytes) => limits.message(bytes),
+            None => limits,
+        };
+        match self.max_rate {
+            Some(most) => limits.messages_per_second(most),
+            None => limits,
+        }
+    }
 }
 
 /// What is served.
@@ -69,7 +130,7 @@ fn memory(text: &str) -> Result<ByteSize, String> {
 /// Runs the command.
 ///
 /// # Errors
-/// The address can't be listened on, or a folder is not there.
+/// The address can't be listened on, a folder is not there, or an option means nothing.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let server = start(args, options(args)).context("the device can't be served")?;
     for (index, identity) in server.devices().iter().enumerate() {
@@ -109,7 +170,17 @@ fn options(args: &Args) -> ServeOptions {
     if let Some(size) = args.max_session_memory {
         options = options.max_session_memory(size.as_u64());
     }
-    args.weights
-        .iter()
-        .fold(options, |options, folder| options.weights(folder))
+    if args.transfers {
+        options = options.transfers();
+    }
+    for folder in &args.weights {
+        options = options.weights(folder);
+    }
+    for origin in &args.allow_origin {
+        options = options.allow_origin(origin);
+    }
+    for id in &args.allow_endpoint {
+        options = options.allow_endpoint(*id);
+    }
+    options.limits(args.limits.limits())
 }

@@ -1,14 +1,19 @@
 //! Devices that another program serves, as `--device remote:…` names them.
 
+use crate::output;
 use anyhow::Context;
 use burn::tensor::Device;
 use burn_kernels::remote::{self, Address};
 use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::{Mutex, PoisonError};
 
 /// The environment variable with the token: arguments are seen by every user of a machine.
 pub const TOKEN: &str = "BURN_KERNELS_TOKEN";
+
+/// The environment variable that names the file of this program's Iroh identity, for servers that list endpoints.
+const IDENTITY: &str = "BURN_KERNELS_IDENTITY";
 
 /// The server's address, with `#N` for another device than the first.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +29,23 @@ fn token() -> String {
     std::env::var(TOKEN).unwrap_or_default()
 }
 
+/// Connects as the identity that the environment names, if it does, and says which it is.
+fn identify(address: &Address) -> anyhow::Result<()> {
+    let Some(path) = std::env::var_os(IDENTITY).filter(|_| matches!(address, Address::Iroh { .. }))
+    else {
+        return Ok(());
+    };
+    let path = PathBuf::from(path);
+    let id = remote::client_identity(&path).with_context(|| {
+        format!(
+            "the identity of {IDENTITY}, {}, can't be read or made",
+            path.display()
+        )
+    })?;
+    output::note(format_args!("connecting as the Iroh endpoint {id}"));
+    Ok(())
+}
+
 impl Served {
     /// The device, connected once.
     ///
@@ -37,6 +59,7 @@ impl Served {
         let devices = match known {
             Some((_, devices)) => devices.clone(),
             None => {
+                identify(&self.address)?;
                 let devices = remote::connect(&self.address, &token())
                     .with_context(|| format!("--device remote:{self} (token in {TOKEN})"))?;
                 connected.push((self.address.clone(), devices.clone()));

@@ -222,3 +222,52 @@ fn the_token_and_the_address_are_asked_for_clearly() {
         errors(&open)
     );
 }
+
+/// Clients that mean harm are in `remote_hostile.rs` of kernels-runtime; here the flags arrive.
+#[test]
+fn limits_and_allowances_are_flags() {
+    let refused = |arguments: &[&str], token: Option<&str>, message: &str| {
+        let mut command = command();
+        command.arg("serve").args(arguments).env_remove(TOKEN);
+        if let Some(token) = token {
+            command.env(TOKEN, token);
+        }
+        let result = command.output().unwrap();
+        assert!(!result.status.success(), "{arguments:?}");
+        let said = errors(&result);
+        assert!(said.contains(message), "{arguments:?}: {said}");
+    };
+    let websocket = ["--websocket", "127.0.0.1:0"];
+    for (arguments, message) in [
+        (["--max-connections", "0"], "connections can be 1 or more"),
+        (
+            ["--max-waiting", "0"],
+            "waiting connections can be 1 or more",
+        ),
+        (
+            ["--max-handshake", "0"],
+            "handshake can be more than nothing",
+        ),
+        (["--max-message", "1000"], "64 KiB (65536) to 1 GiB"),
+        (["--max-rate", "0"], "messages a second can be 1 or more"),
+        (["--allow-origin", "*"], "`*` is no origin"),
+    ] {
+        refused(&[websocket, arguments].concat(), None, message);
+    }
+    refused(&websocket, Some("too short"), "has 9 bytes, and needs 16");
+    refused(&["--transfers"], None, "`--allow-endpoint`");
+    refused(&["--allow-endpoint", "me"], None, "--allow-endpoint");
+    refused(&["--max-message", "65536"], None, "--websocket");
+    let server = Server::start(&["--max-connections", "1"]);
+    let held = burn_kernels::remote::connect(server.address.as_str(), &server.token).unwrap();
+    let folder = TempDir::new().unwrap();
+    let output = folder.path().join("out");
+    let full = run("qwen3", &output, &[&server.device()], &server.token);
+    assert!(!full.status.success());
+    assert!(
+        errors(&full).contains("--max-connections"),
+        "{}",
+        errors(&full)
+    );
+    assert_eq!(held.len(), 1);
+}

@@ -290,21 +290,22 @@ fn grouped_products_and_permutations_are_the_same_bits() {
 
 #[test]
 fn only_the_token_is_let_in() {
-    let server = serve(ServeOptions::websocket(LOOPBACK).token("right"));
-    for token in ["wrong", "", "right ", "righ"] {
+    let right = "the right token.";
+    let server = serve(ServeOptions::websocket(LOOPBACK).token(right));
+    for token in ["wrong", "", "the right token. ", "the right token"] {
         let error = connect(server.address(), token).unwrap_err();
         assert!(matches!(error, ConnectError::Refused { .. }), "{error}");
         assert!(error.to_string().contains("refuses the token"), "{error}");
     }
     assert_eq!(server.sessions(), 0);
-    only(connect(server.address(), "right").unwrap());
+    only(connect(server.address(), right).unwrap());
     assert_eq!(server.sessions(), 1);
     // A plain client of Burn presents the token alone.
     let host = |token: &str| {
         let url = server.address().to_string();
         burn::remote::RemoteHost::websocket(&url).with_credential(token)
     };
-    assert!(Device::remote_options(&host("right")).init().is_ok());
+    assert!(Device::remote_options(&host(right)).init().is_ok());
     assert!(Device::remote_options(&host("wrong")).init().is_err());
 }
 
@@ -312,9 +313,14 @@ fn only_the_token_is_let_in() {
 fn tokens_and_open_doors_that_are_none_are_refused() {
     let start = |options| Server::start::<Flex>([Default::default()], options).map(|_| ());
     let websocket = || ServeOptions::websocket(LOOPBACK);
-    for token in ["", "x\x000123456789abcdef"] {
-        let refused = start(websocket().token(token));
-        assert!(matches!(refused, Err(ServeError::Token)));
+    let ambiguous = start(websocket().token("x\x000123456789abcdef"));
+    assert!(matches!(ambiguous, Err(ServeError::Token)));
+    for token in ["", "15 bytes do not"] {
+        let said = start(websocket().token(token)).unwrap_err().to_string();
+        let length = format!("has {} bytes, and needs 16", token.len());
+        assert!(said.contains(&length), "{said}");
+        let iroh = start(ServeOptions::iroh().token(token));
+        assert!(matches!(iroh, Err(ServeError::ShortToken { .. })));
     }
     let everywhere = ServeOptions::websocket((Ipv4Addr::UNSPECIFIED, 0)).without_token();
     assert!(matches!(

@@ -1,235 +1,262 @@
-//! Sessions that ask for more memory than they may hold: an error for them, and nothing for the others.
+//! What a server refuses, and that it says so: as many connections, as large messages, web pages, other
+//! servers, other programs of the machine.
 
 #![cfg(feature = "remote")]
 
+mod hostile;
+
 use burn::backend::Flex;
-use burn::tensor::{DType, Device, Int, Tensor, TensorData};
-use kernels_runtime::ops::moe::{Stack, grouped_matmul};
-use kernels_runtime::remote::{self, ServeOptions, Server, connect};
-use kernels_runtime::semantics::ExpertLayout;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use burn::server::{TokenAuthorizer, WebSocketTransport};
+use burn::tensor::{DType, Device, Tensor, TensorData};
+use burn_remote::server::BackendServer;
+use hostile::{PATIENCE, ask, frame, init, open, read_frame, until_closed};
+use kernels_runtime::remote::{self, Address, ConnectError, Limits, ServeOptions, Server, connect};
+use std::io::Write;
+use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
-const MIB: usize = 1 << 20;
+const LOOPBACK: ([u8; 4], u16) = ([127, 0, 0, 1], 0);
 
-/// What a session may hold here.
-const LIMIT: usize = 64 * MIB;
-
-fn serve() -> Server {
-    let options = ServeOptions::websocket(([127, 0, 0, 1], 0)).max_session_memory(LIMIT as u64);
+fn serve(options: ServeOptions) -> Server {
     Server::start::<Flex>([Default::default()], options).unwrap()
 }
 
-fn client(server: &Server) -> Device {
+fn limited(limits: Limits) -> Server {
+    serve(ServeOptions::websocket(LOOPBACK).limits(limits))
+}
+
+fn host(server: &Server) -> &str {
+    match server.address() {
+        Address::WebSocket { host } => host,
+        other => panic!("{other}"),
+    }
+}
+
+fn device(server: &Server) -> Device {
     connect(server.address(), server.token()).unwrap().remove(0)
 }
 
-fn ones<const D: usize>(shape: [usize; D], device: &Device) -> Tensor<D> {
-    Tensor::ones(shape, (device, DType::F32))
+fn numbers(count: usize, device: &Device) -> Tensor<1> {
+    let numbers = (0..count).map(|i| (i % 613) as f32).collect::<Vec<_>>();
+    Tensor::from_data(TensorData::new(numbers, [count]), (device, DType::F32))
 }
 
-/// An element of a tensor, or why there is none.
-fn first<const D: usize>(tensor: Tensor<D>) -> Result<f32, String> {
-    let one = tensor.slice(std::array::from_fn::<_, D, _>(|_| 0..1));
-    let data = one.try_into_data().map_err(|error| error.to_string())?;
-    Ok(data.iter::<f32>().next().unwrap())
-}
-
-/// Right answers of a client that asks for little.
-fn work(device: &Device) {
-    let a = Tensor::<1>::from_data([1.0, 2.0, 3.0, 4.0], (device, DType::F32)).reshape([2, 2]);
-    let product = a.clone().matmul(a).into_data();
-    assert_eq!(product, TensorData::from([[7.0f32, 10.0], [15.0, 22.0]]));
-}
-
-/// What a hostile client does on its device. It returns what it read, or the error.
-type Attack = (&'static str, fn(&Device) -> Result<f32, String>);
-
-/// Each with the operation that is to be named.
-const ATTACKS: [Attack; 13] = [
-    ("float_zeros", |device| {
-        first(Tensor::<1>::zeros([1usize << 42], (device, DType::F32)))
-    }),
-    // 2⁶⁴ elements are none if they wrap around.
-    ("float_zeros", |device| {
-        first(Tensor::<2>::zeros(
-            [1usize << 32, 1usize << 32],
-            (device, DType::F32),
-        ))
-    }),
-    ("int_full", |device| {
-        let full = Tensor::<1, Int>::full([1usize << 42], 7, device);
-        first(full.slice(0..1).float())
-    }),
-    ("float_random", |device| {
-        let of = burn::tensor::Distribution::Default;
-        first(Tensor::<1>::random(
-            [1usize << 42],
-            of,
-            (device, DType::F32),
-        ))
-    }),
-    ("float_zeros", |device| {
-        let mut kept = Vec::new();
-        for _ in 0..40 {
-            kept.push(Tensor::<1>::zeros([MIB / 2], (device, DType::F32)));
-        }
-        first(kept.remove(0))
-    }),
-    ("float_expand", |device| {
-        first(ones([1, 1], device).expand([1 << 20, 1 << 20]))
-    }),
-    ("float_repeat_dim", |device| {
-        let shown = ones([1, 1], device).expand([1024, 1024]);
-        first(shown.repeat_dim(0, 1 << 30))
-    }),
-    ("float_cat", |device| {
-        let part = ones([MIB / 2], device);
-        first(Tensor::cat(vec![part; 40], 0))
-    }),
-    ("float_matmul", |device| {
-        let (column, row) = (ones([1 << 16, 1], device), ones([1, 1 << 16], device));
-        first(column.matmul(row))
-    }),
-    ("float_add", |device| {
-        let (column, row) = (ones([1 << 16, 1], device), ones([1, 1 << 16], device));
-        first(column + row)
-    }),
-    ("float_select", |device| {
-        let wide = ones([1, MIB], device);
-        let again = Tensor::<1, Int>::zeros([1 << 10], device);
-        first(wide.select(0, again))
-    }),
-    ("burn-kernels/grouped_matmul", |device| {
-        let x = ones([1 << 16, 1], device);
-        let weights = Stack::from(ones([1, 1, 1 << 16], device));
-        let counts = Tensor::<1, Int>::from_data([1 << 16], device);
-        let y = grouped_matmul::fused(x, counts, weights, ExpertLayout::Matmul);
-        first(y.map_err(|reason| reason.to_string())?)
-    }),
-    ("interpolate", |device| {
-        use burn::tensor::ops::{InterpolateMode, InterpolateOptions};
-        let options = InterpolateOptions::new(InterpolateMode::Nearest);
-        let options = options.with_output_size([1 << 16, 1 << 16]);
-        first(burn::tensor::module::interpolate(
-            ones([1, 1, 2, 2], device),
-            options,
-        ))
-    }),
-];
-
-#[test]
-fn who_asks_for_too_much_gets_an_error_and_the_others_go_on() {
-    let server = serve();
-    let good = client(&server);
-    work(&good);
-    let (done, rounds) = (AtomicBool::new(false), AtomicUsize::new(0));
-    std::thread::scope(|scope| {
-        let beside = scope.spawn(|| {
-            while !done.load(Ordering::Relaxed) {
-                work(&good);
-                rounds.fetch_add(1, Ordering::Relaxed);
-            }
-        });
-        for (operation, attack) in ATTACKS {
-            let hostile = client(&server);
-            let begun = Instant::now();
-            let before = rounds.load(Ordering::Relaxed);
-            attack(&hostile).expect_err(operation);
-            let why = remote::failure(&hostile).expect("the server says why");
-            assert!(
-                why.contains(&format!("`{operation}`")),
-                "{operation}: {why}"
-            );
-            let told = why.contains("64.0 MiB") || why.contains("can address");
-            assert!(told, "{operation}: {why}");
-            assert!(begun.elapsed() < Duration::from_secs(30), "{operation}");
-            // Somebody who is let in afterwards has the whole limit, and the good client lives.
-            let next = client(&server);
-            assert_eq!(
-                first(ones([LIMIT / 4 - 1024], &next)).unwrap(),
-                1.0,
-                "{operation}"
-            );
-            while rounds.load(Ordering::Relaxed) == before {
-                assert!(!beside.is_finished(), "the good client failed: {operation}");
-                std::thread::sleep(Duration::from_millis(5));
-            }
-        }
-        done.store(true, Ordering::Relaxed);
-        beside.join().unwrap();
-    });
-    work(&good);
-}
-
-/// What was freed may be had again: a session is held to what it holds.
-#[test]
-fn a_session_may_use_its_limit_again_and_again() {
-    let server = serve();
-    let device = client(&server);
-    for round in 0..40 {
-        let x = ones([8 * MIB], &device);
-        // A view is no other buffer, and what is consumed is gone.
-        let views: Vec<_> = (0..20).map(|at| x.clone().slice(at..at + 1)).collect();
-        let sum = views
-            .into_iter()
-            .map(|view| first(view).unwrap())
-            .sum::<f32>();
-        assert_eq!(sum, 20.0, "{round}");
+fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !done() {
+        assert!(begun.elapsed() < PATIENCE, "waited in vain until {what}");
+        std::thread::sleep(Duration::from_millis(5));
     }
-    assert!(remote::failure(&device).is_none());
 }
 
-/// A view that shows much is read as what it shows.
+/// The relay knows Burn's first messages by heart.
 #[test]
-fn a_read_of_more_than_the_limit_is_an_error() {
-    let server = serve();
-    let device = client(&server);
-    let shown = ones([1], &device).expand([12 * MIB]);
-    let said = shown.try_into_data().unwrap_err().to_string();
+fn a_session_is_refused_in_burns_own_words() {
+    const TOKEN: &str = "the token of both";
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let burn = listener.local_addr().unwrap().to_string();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let plain = BackendServer::<Flex>::new([Default::default()])
+        .with_authorizer(TokenAuthorizer::new(TOKEN).unwrap());
+    runtime.spawn(plain.serve_async(WebSocketTransport::from_listener(listener)));
+    let ours = serve(ServeOptions::websocket(LOOPBACK).token(TOKEN));
+    let answers = |host: &str, message: &[u8]| {
+        let mut socket = open(host);
+        socket.write_all(&frame(message)).unwrap();
+        let answers = [read_frame(&mut socket), read_frame(&mut socket)];
+        until_closed(&mut socket);
+        answers
+    };
+    let token = TOKEN.as_bytes();
+    for (what, message) in [
+        ("a wrong token", init(2, 7, b"another token, wrong")),
+        ("no token", init(2, 7, b"")),
+        ("another version", init(3, 7, token)),
+        ("garbage", b"\xff\x13garbage".to_vec()),
+        ("nothing", Vec::new()),
+        (
+            "two messages",
+            [
+                &[0x92][..],
+                &init(2, 7, token)[1..],
+                &init(2, 7, token)[1..],
+            ]
+            .concat(),
+        ),
+    ] {
+        let (said, expected) = (answers(host(&ours), &message), answers(&burn, &message));
+        assert_eq!(
+            said,
+            expected,
+            "{what}: {}",
+            String::from_utf8_lossy(&said[0].1)
+        );
+    }
+    runtime.shutdown_background();
+}
+
+#[test]
+fn a_full_server_says_so_until_somebody_leaves() {
+    let server = limited(Limits::default().connections(2));
+    let first = device(&server);
+    let mut second = open(host(&server));
+    second
+        .write_all(&frame(&init(2, 7, server.token().as_bytes())))
+        .unwrap();
+    let (_, said) = read_frame(&mut second);
+    assert!(String::from_utf8_lossy(&said).contains("Init"), "{said:?}");
+    let refused = connect(server.address(), server.token()).unwrap_err();
+    assert!(matches!(refused, ConnectError::Full { .. }), "{refused}");
     assert!(
-        said.contains("float_into_data") && said.contains("64.0 MiB"),
-        "{said}"
+        refused.to_string().contains("--max-connections"),
+        "{refused}"
     );
-    // It is a read that failed, and no operation.
-    work(&device);
+    assert_eq!(numbers(9, &first).into_data().num_elements(), 9);
+    drop(second);
+    wait_until("there is a place", || {
+        connect(server.address(), server.token()).is_ok()
+    });
 }
 
-/// What a client sends counts as what it makes.
 #[test]
-fn data_that_is_sent_counts() {
-    let server = serve();
-    let device = client(&server);
-    let data = TensorData::new(vec![1f32; 5 * MIB], [5 * MIB]);
-    let kept: Vec<_> = (0..4)
-        .map(|_| Tensor::<1>::from_data(data.clone(), (&device, DType::F32)))
-        .collect();
-    assert!(device.sync().is_err());
+fn a_message_that_is_too_large_ends_its_session_and_no_other() {
+    let server = limited(Limits::default().message(1 << 20));
+    let (sender, other) = (device(&server), device(&server));
+    // A mebibyte with what Burn says about it is too much, less is not.
+    assert_eq!(
+        numbers((1 << 18) - 1024, &sender)
+            .into_data()
+            .num_elements(),
+        (1 << 18) - 1024
+    );
+    assert!(numbers(1 << 18, &sender).try_into_data().is_err());
+    let why = remote::failure(&sender).unwrap();
+    assert!(why.contains("--max-message"), "{why}");
+    assert_eq!(numbers(9, &other).into_data().num_elements(), 9);
+}
+
+#[test]
+fn who_sends_too_many_messages_waits_and_loses_nothing() {
+    let server = limited(Limits::default().messages_per_second(30));
+    let device = device(&server);
+    let begun = Instant::now();
+    for count in 1..=60 {
+        assert_eq!(numbers(count, &device).into_data().num_elements(), count);
+    }
+    // Each is a message or two.
+    let took = begun.elapsed();
+    assert!((1..10).contains(&took.as_secs()), "{took:?}");
+}
+
+#[test]
+fn web_pages_are_let_in_by_their_origin() {
+    let allowed = "https://example.org";
+    let server = serve(ServeOptions::websocket(LOOPBACK).allow_origin(allowed));
+    let status = |headers: &str| {
+        let (answer, _) = ask(host(&server), "/session", headers);
+        answer[9..12].to_owned()
+    };
+    assert_eq!(status(""), "101");
+    assert_eq!(status("Origin: https://example.org\r\n"), "101");
+    for other in [
+        "Origin: https://example.org.attacker.net\r\n",
+        "Origin: http://example.org\r\n",
+        "origin: null\r\n",
+        "Origin: https://example.org\r\nOrigin: https://attacker.net\r\n",
+    ] {
+        assert_eq!(status(other), "403", "{other}");
+    }
+}
+
+#[test]
+fn tensors_are_given_to_other_servers_where_that_is_allowed() {
+    let start = |options: ServeOptions| serve(options);
+    let target = start(ServeOptions::websocket(LOOPBACK));
+    let open = start(ServeOptions::websocket(LOOPBACK).transfers());
+    let closed = start(ServeOptions::websocket(LOOPBACK));
+    let moved = |from: &Server| {
+        let x = numbers(100, &device(from));
+        let device = device(&target);
+        let expected = numbers(100, &Device::flex()).into_data();
+        (
+            x.to_device(&device)
+                .try_into_data()
+                .map(|data| data == expected),
+            device,
+        )
+    };
+    assert!(matches!(moved(&open), (Ok(true), _)));
+    let (refused, device) = moved(&closed);
+    assert!(refused.is_err());
     let why = remote::failure(&device).unwrap();
-    assert!(why.contains("float_from_data"), "{why}");
-    drop(kept);
-    work(&client(&server));
+    assert!(why.contains("--transfers"), "{why}");
 }
 
-/// Memory that one client freed is not what another one's empty tensors hold.
+/// What the process of a test listens on, from the kernel's tables.
+#[cfg(target_os = "linux")]
+fn listening(process: u32) -> Vec<u16> {
+    let files = std::fs::read_dir(format!("/proc/{process}/fd")).unwrap();
+    let links = files.filter_map(|file| std::fs::read_link(file.unwrap().path()).ok());
+    let sockets: Vec<_> = links
+        .filter_map(|link| {
+            let link = link.to_str()?;
+            Some(link.strip_prefix("socket:[")?.strip_suffix(']')?.to_owned())
+        })
+        .collect();
+    let table = std::fs::read_to_string(format!("/proc/{process}/net/tcp")).unwrap();
+    let rows = table
+        .lines()
+        .skip(1)
+        .map(|line| line.split_whitespace().collect::<Vec<_>>());
+    // Local address, state and inode; 0A is a listener.
+    rows.filter(|row| row[3] == "0A" && sockets.iter().any(|socket| socket == row[9]))
+        .map(|row| u16::from_str_radix(row[1].split_once(':').unwrap().1, 16).unwrap())
+        .collect()
+}
+
+/// Burn's own listener would take 1 GiB from any program of the machine.
 #[test]
-fn empty_tensors_hold_nothing_of_other_clients() {
-    const PATTERN: f32 = -6.25e-17;
-    let server = serve();
-    let sizes: Vec<usize> = (0..22).map(|power| (1 << power) + power).collect();
-    let first = client(&server);
-    for _ in 0..3 {
-        for &size in &sizes {
-            let full = Tensor::<1>::full([size], PATTERN, (&first, DType::F32));
-            drop(full);
+#[cfg(target_os = "linux")]
+fn nobody_reaches_burns_listener_but_the_relay() {
+    // In a process of its own, since other tests listen too.
+    const ALONE: &str = "TEST_OF_THE_DOOR_ALONE";
+    if std::env::var(ALONE).is_err() {
+        let alone = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "nobody_reaches_burns_listener_but_the_relay"])
+            .env(ALONE, "1")
+            .output()
+            .unwrap();
+        assert!(
+            alone.status.success(),
+            "{}",
+            String::from_utf8_lossy(&alone.stdout)
+        );
+        return;
+    }
+    let server = serve(ServeOptions::websocket(LOOPBACK));
+    let outer: u16 = host(&server).rsplit_once(':').unwrap().1.parse().unwrap();
+    let ports = listening(std::process::id());
+    let inner: Vec<_> = ports.iter().filter(|port| **port != outer).collect();
+    let [inner] = inner[..] else {
+        panic!("{ports:?} are listened on, {outer} of them for clients")
+    };
+    let refused = || {
+        let address = ([127, 0, 0, 1], *inner).into();
+        std::net::TcpStream::connect_timeout(&address, Duration::from_millis(300)).is_err()
+    };
+    assert!(refused());
+    // Not while clients come either.
+    std::thread::scope(|scope| {
+        let clients = scope.spawn(|| (0..20).map(|_| device(&server)).collect::<Vec<_>>());
+        while !clients.is_finished() {
+            assert!(refused());
         }
-    }
-    first.sync().unwrap();
-    let second = client(&server);
-    for &size in &sizes {
-        let empty = Tensor::<1>::empty([size], (&second, DType::F32)).into_data();
-        assert!(empty.iter::<f32>().all(|value| value == 0.0), "{size}");
-        let ints = Tensor::<1, Int>::empty([size], &second).into_data();
-        assert!(ints.iter::<i64>().all(|value| value == 0), "{size}");
-    }
+        for device in clients.join().unwrap() {
+            assert_eq!(numbers(9, &device).into_data().num_elements(), 9);
+        }
+    });
+    assert!(refused());
 }

@@ -1,4 +1,8 @@
 //! The NPUs of this machine, behind a server in this process.
+//!
+//! It listens on a port of loopback, so other users of the machine can see that and connect to it. Without the
+//! token, which is random and stays in this process, they can send 64 KiB each and are closed after 10 s;
+//! 64 may wait at once, and whoever has most of them makes room. [`remote`](crate::remote) says what else.
 
 use crate::dispatch::DeviceKind;
 use crate::remote::{

@@ -45,20 +45,25 @@ impl From<std::convert::Infallible> for InvalidAddress {
 }
 
 impl Address {
-    pub(super) fn host(&self, credential: Vec<u8>) -> RemoteHost {
+    /// # Errors
+    /// This program's endpoint can't be bound.
+    pub(super) fn host(&self, credential: Vec<u8>) -> std::io::Result<RemoteHost> {
         let host = match self {
             Self::WebSocket { host } => RemoteHost::websocket(&format!("ws://{host}")),
-            Self::Iroh { id, direct: None } => RemoteHost::iroh(*id),
-            Self::Iroh {
-                id,
-                direct: Some(address),
-            } => RemoteHost::iroh(
-                IrohHost::new(*id)
-                    .with_relays(IrohRelays::Disabled)
-                    .with_address(*address),
-            ),
+            Self::Iroh { id, direct } => {
+                let host = IrohHost::new(*id);
+                let host = match (super::iroh::endpoint(direct.is_none())?, direct) {
+                    (Some(endpoint), _) => host.with_endpoint(endpoint),
+                    (None, Some(_)) => host.with_relays(IrohRelays::Disabled),
+                    (None, None) => host,
+                };
+                RemoteHost::iroh(match direct {
+                    Some(address) => host.with_address(*address),
+                    None => host,
+                })
+            }
         };
-        host.with_credential(credential)
+        Ok(host.with_credential(credential))
     }
 }
 

@@ -23,6 +23,30 @@ pub enum ConnectError {
         /// Where the server is.
         address: Address,
     },
+    /// The server has as many connections as it may have.
+    #[error(
+        "{address} has as many connections as it may have; `kernels serve --max-connections` allows more"
+    )]
+    Full {
+        /// Where the server is.
+        address: Address,
+    },
+    /// The server closed the connection before there was a session.
+    #[error(
+        "{address} closed the connection: it lets in listed endpoints only (`--allow-endpoint`) or has as many as it may have, which its log tells; a program's endpoint stays the same with `client_identity`, for `kernels` with BURN_KERNELS_IDENTITY=FILE"
+    )]
+    Closed {
+        /// Where the server is.
+        address: Address,
+    },
+    /// This program's own Iroh endpoint can't be had; see [`client_identity`](super::client_identity).
+    #[error("{address} can't be reached from an endpoint of this program: {source}")]
+    Endpoint {
+        /// Where the server is.
+        address: Address,
+        /// What failed.
+        source: std::io::Error,
+    },
     /// Nothing answers.
     #[error("{address} can't be reached: {reason}")]
     Unreachable {
@@ -94,7 +118,7 @@ pub fn connect(
     token: &str,
 ) -> Result<Vec<Device>, ConnectError> {
     let address = address.try_into().map_err(Into::into)?;
-    let host = address.host(credential(token.as_bytes(), unique()));
+    let host = host(&address, token)?;
     // The first device's handshake says how many there are.
     let count = host.devices().map_err(|error| explain(&address, error))?;
     let devices = (0..count.len()).map(|index| device(&address, &host, index, token));
@@ -108,8 +132,17 @@ pub(crate) fn connect_to(
     token: &str,
     index: usize,
 ) -> Result<Device, ConnectError> {
-    let host = address.host(credential(token.as_bytes(), unique()));
+    let host = host(address, token)?;
     device(address, &host, index, token)
+}
+
+/// The server as Burn knows it, for sessions of their own.
+fn host(address: &Address, token: &str) -> Result<RemoteHost, ConnectError> {
+    let host = address.host(credential(token.as_bytes(), unique()));
+    host.map_err(|source| ConnectError::Endpoint {
+        address: address.clone(),
+        source,
+    })
 }
 
 fn device(
@@ -157,11 +190,25 @@ fn of_one_release(address: &Address, declared: &Declaration) -> Result<(), Conne
     })
 }
 
+/// What the relay of a full server answers, as Burn tells it.
+const FULL: &str = "503 Service Unavailable";
+
+/// Whether Burn tells of an Iroh connection that the gate closed: how, depends on how far it was.
+fn is_closed(reason: &str) -> bool {
+    reason.ends_with("connection lost") || reason.contains("closed by peer")
+}
+
 fn explain(address: &Address, error: burn::remote::ConnectError) -> ConnectError {
     use burn::remote::ConnectError as Burn;
     let address = address.clone();
     match error {
         Burn::Unauthorized => ConnectError::Refused { address },
+        Burn::Unreachable { reason } if reason.contains(FULL) => ConnectError::Full { address },
+        Burn::Unreachable { reason } | Burn::Handshake { reason }
+            if matches!(address, Address::Iroh { .. }) && is_closed(&reason) =>
+        {
+            ConnectError::Closed { address }
+        }
         Burn::Unreachable { reason } => ConnectError::Unreachable { address, reason },
         Burn::IncompatibleProtocol { .. } => ConnectError::Protocol {
             address,
@@ -173,7 +220,8 @@ fn explain(address: &Address, error: burn::remote::ConnectError) -> ConnectError
 
 /// What is said of a session that ended while all was well with its operations.
 const CLOSED: &str = "no operation failed, and the session is closed: its server stopped or can't be reached, \
-     or a tensor of 1 GiB or more was to cross the connection, which Burn does not send: move it in slices";
+     or a tensor of 1 GiB or more was to cross the connection, which Burn does not send, or one that is larger \
+     than the server takes (`--max-message`): move it in slices";
 
 /// Why the session of a device failed: what the last panic on the server's side said, or what its
 /// unfinished work failed with. `None` if it goes on, which is waited for, and for devices that
@@ -198,6 +246,7 @@ pub fn failure(device: &Device) -> Option<String> {
 
 fn ask_why(remote: &RemoteDevice) -> Option<String> {
     let host = remote.address.host(credential(&remote.token, unique()));
+    let host = host.ok()?;
     let options = Device::remote_options(&host).device_index(remote.index);
     let handle = table::handle(&options.init().ok()?)?;
     ops::failure(&handle, remote.session)

@@ -9,6 +9,9 @@ use burn::server::{AuthorizationRequest, PeerAuthorizer, TokenAuthorizer};
 /// The zero and the number, in hexadecimal digits.
 const SUFFIX: usize = 1 + 16;
 
+/// The bytes of the shortest token that a server takes.
+pub(super) const LEAST: usize = 16;
+
 /// The credential of one connection.
 pub(super) fn credential(token: &[u8], connection: u64) -> Vec<u8> {
     let mut credential = token.to_vec();

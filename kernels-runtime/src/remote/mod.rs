@@ -22,7 +22,19 @@
 //!
 //! * **Trust.** A server lets in who presents its token. Over Iroh everything is encrypted; over a
 //!   WebSocket nothing is, the token included: it is for loopback and networks that are trusted. A
-//!   client can read the files in the folders that the server was given, no others.
+//!   client can read the files in the folders that the server was given, no others; it can have the server
+//!   connect to addresses that it names.
+//! * **Strangers** at a WebSocket's port meet a relay, which reads 64 KiB from each until it has seen the
+//!   token, for some seconds and from so many at once ([`Limits`]). It refuses web pages whose origin was not
+//!   [allowed](ServeOptions::allow_origin), and servers that fetch tensors unless
+//!   [transfers](ServeOptions::transfers) are. Over Iroh, Burn reads before the token, up to 1 GiB a
+//!   connection; there, connections without a token are counted and watched, and closed within 10 ms after
+//!   they sent 128 KiB. [Listed endpoints](ServeOptions::allow_endpoint) keep strangers out.
+//! * **Other users of the machine** reach a server on loopback, the one of the `npu` feature in the process too,
+//!   as strangers do: they see its port and can occupy places of those that wait for their token. Behind the
+//!   relay, Burn listens on another port of loopback. On Linux the kernel drops what others send there; elsewhere
+//!   they get no session, but can send messages of up to 1 GiB. Who may capture packets of loopback sees
+//!   tokens and tensors.
 //! * **Releases.** Server and client must be of one release; [`connect`] refuses another. Numbers and
 //!   keys travel so that nothing is taken for something else (`wire`).
 //! * **Other devices.** Remote devices that [`connect`] did not give run references.
@@ -45,9 +57,15 @@ mod credential;
 mod files;
 mod hello;
 mod host;
+mod iroh;
+mod limits;
 mod load;
 mod ops;
+mod options;
+mod relay;
+mod serve_error;
 mod server;
+mod session_memory;
 mod sessions;
 mod table;
 mod wire;
@@ -56,9 +74,13 @@ pub use address::{Address, InvalidAddress};
 pub use bounded::{Buffer, InMemory};
 pub use connect::{ConnectError, connect, failure};
 pub use host::{Host, Identity, MemoryLimits};
+pub use iroh::client_identity;
+pub use limits::Limits;
 pub use load::{LoadError, Stored, load_flat, load_tensor, look};
 pub use ops::Kernels;
-pub use server::{ServeError, ServeOptions, Server, serve};
+pub use options::ServeOptions;
+pub use serve_error::ServeError;
+pub use server::{Server, serve};
 pub use table::{RemoteDevice, describe};
 
 #[cfg(feature = "npu")]

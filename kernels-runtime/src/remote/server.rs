@@ -1,214 +1,23 @@
 //! A server of devices, on a thread of its own.
 
-use super::bounded::{Bounded, Limits, Served};
-use super::credential::{Token, random_token};
+use super::bounded::Bounded;
+use super::credential::random_token;
 use super::files::Files;
-use super::{Address, Host, Identity, Kernels, MemoryLimits};
-use burn::server::telemetry::TelemetryProbe;
+use super::iroh::{self, Known, Rules};
+use super::options::Place;
+use super::relay::Relay;
+use super::{Address, Host, Identity, Kernels, ServeError, ServeOptions};
 use burn::server::{
-    AllowAll, IrohIdentity, IrohRelays, IrohTransport, TokenAuthorizer, Transport,
-    WebSocketTransport,
+    AuthorizationRequest, ClientId, PeerAuthorizer, TokenAuthorizer, WebSocketTransport,
 };
 use burn_remote::server::BackendServer;
 use std::future::Future;
-use std::net::{SocketAddr, TcpListener};
-use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::oneshot;
-
-/// How devices are served. Over Iroh unless said otherwise, with a random token.
-#[derive(Clone)]
-pub struct ServeOptions {
-    way: Way,
-    token: Option<String>,
-    weights: Vec<PathBuf>,
-    telemetry: Option<TelemetryProbe>,
-    memory: SessionMemory,
-}
-
-/// How much of a device's memory a session may hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum SessionMemory {
-    /// A share of what the device has.
-    Share,
-    Bytes(u64),
-    /// Whatever there is: the sessions are this process's own.
-    #[cfg(feature = "npu")]
-    All,
-}
-
-#[derive(Clone, Debug)]
-enum Way {
-    Iroh {
-        identity: Option<PathBuf>,
-        direct: Option<SocketAddr>,
-    },
-    WebSocket {
-        address: SocketAddr,
-        open: bool,
-    },
-}
-
-impl std::fmt::Debug for ServeOptions {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Never the token.
-        f.debug_struct("ServeOptions")
-            .field("way", &self.way)
-            .field("weights", &self.weights)
-            .field("memory", &self.memory)
-            .finish_non_exhaustive()
-    }
-}
-
-/// Why devices can't be served.
-#[derive(thiserror::Error)]
-pub enum ServeError {
-    /// The address can't be listened on.
-    #[error("{address} can't be listened on: {source}; port 0 is a free one")]
-    Listen {
-        /// The address.
-        address: SocketAddr,
-        /// What the system says.
-        source: std::io::Error,
-    },
-    /// Clients dial an address over Iroh, and its port is none.
-    #[error("{0} can't be dialled: choose a port above 0 for Iroh")]
-    Port(SocketAddr),
-    /// The token is empty, or ends as only the numbers of connections do.
-    #[error(
-        "the token is empty or ends in a zero byte and 16 characters; leave it out, and one is made"
-    )]
-    Token,
-    /// Serving without a token to others than this machine.
-    #[error("{0} can be reached from elsewhere; without a token only loopback is served")]
-    OpenToOthers(SocketAddr),
-    /// A folder of weights is not there, or is no folder.
-    #[error("the folder of weights {path} can't be read: {source}")]
-    Weights {
-        /// The folder.
-        path: PathBuf,
-        /// What the system says.
-        source: std::io::Error,
-    },
-    /// The file of the server's identity can't be read or made.
-    #[error("the identity in {path} can't be read or made: {source}")]
-    Identity {
-        /// The file.
-        path: PathBuf,
-        /// What the system says.
-        source: std::io::Error,
-    },
-    /// No thread or no runtime.
-    #[error("the server can't be started: {0}")]
-    Start(std::io::Error),
-    /// What Burn says.
-    #[error(transparent)]
-    Burn(#[from] burn::server::ServeError),
-}
-
-impl Default for ServeOptions {
-    fn default() -> Self {
-        Self::iroh()
-    }
-}
-
-impl ServeOptions {
-    fn new(way: Way) -> Self {
-        Self {
-            way,
-            token: None,
-            weights: Vec::new(),
-            telemetry: None,
-            memory: SessionMemory::Share,
-        }
-    }
-
-    /// Over Iroh: encrypted, reached by the server's id from anywhere, through n0's public relays
-    /// where there is no direct way. The id is a new one unless there is an
-    /// [identity](Self::identity).
-    pub fn iroh() -> Self {
-        Self::new(Way::Iroh {
-            identity: None,
-            direct: None,
-        })
-    }
-
-    /// Over Iroh without relays: clients dial this address, whose port must be given. It is listened on at
-    /// every interface.
-    pub fn iroh_at(address: impl Into<SocketAddr>) -> Self {
-        Self::new(Way::Iroh {
-            identity: None,
-            direct: Some(address.into()),
-        })
-    }
-
-    /// Over a WebSocket, unencrypted: for loopback and trusted networks. Port 0 is a free one.
-    pub fn websocket(address: impl Into<SocketAddr>) -> Self {
-        Self::new(Way::WebSocket {
-            address: address.into(),
-            open: false,
-        })
-    }
-
-    /// The Iroh identity in this file, made if it is not there, so that the server's id stays.
-    pub fn identity(mut self, path: impl Into<PathBuf>) -> Self {
-        if let Way::Iroh { identity, .. } = &mut self.way {
-            *identity = Some(path.into());
-        }
-        self
-    }
-
-    /// The token that clients have to present.
-    pub fn token(mut self, token: impl Into<String>) -> Self {
-        self.token = Some(token.into());
-        self
-    }
-
-    /// Lets in whoever asks, over a WebSocket on loopback only: every program of this machine then
-    /// uses the devices. It is for programs that can't present a token.
-    pub fn without_token(mut self) -> Self {
-        if let Way::WebSocket { open, .. } = &mut self.way {
-            *open = true;
-        }
-        self
-    }
-
-    /// A folder whose safetensors files clients may have read; see
-    /// [`load_tensor`](super::load_tensor). May be said several times.
-    pub fn weights(mut self, folder: impl Into<PathBuf>) -> Self {
-        self.weights.push(folder.into());
-        self
-    }
-
-    /// How many bytes of a device's memory one session may hold: [what the backend
-    /// says](MemoryLimits) of its memory, unless said otherwise, which of a processor is half. An operation that would
-    /// make it more ends its session with an error that says so. All sessions of a device together hold no more
-    /// than the backend says, whatever is said here. Of a processor elsewhere than on Linux nothing is known; only
-    /// this limit holds there.
-    ///
-    /// What a session holds is counted by buffers; messages on their way come on top.
-    pub fn max_session_memory(mut self, bytes: u64) -> Self {
-        self.memory = SessionMemory::Bytes(bytes);
-        self
-    }
-
-    /// For a server whose only client is this process.
-    #[cfg(feature = "npu")]
-    pub(crate) fn without_memory_limit(mut self) -> Self {
-        self.memory = SessionMemory::All;
-        self
-    }
-
-    /// Where sessions report what they run.
-    pub fn telemetry(mut self, probe: TelemetryProbe) -> Self {
-        self.telemetry = Some(probe);
-        self
-    }
-}
 
 /// A running server. It stops when it is dropped: sessions end, their memory is freed.
 #[derive(Debug)]
@@ -263,8 +72,10 @@ impl Server {
         if devices.is_empty() {
             return Err(burn::server::ServeError::NoDevices.into());
         }
-        let token = options.token.unwrap_or_else(random_token);
-        let (address, transport) = options.way.bind()?;
+        options.check()?;
+        let token = options.token.clone().unwrap_or_else(random_token);
+        let authorizer = options.authorizer(&token)?;
+        let (address, place) = options.way.place()?;
         let kernels = kernels(Kernels::new());
         let open = Arc::new(AtomicUsize::new(0));
         let files = Files::in_folders(&options.weights)
@@ -275,21 +86,17 @@ impl Server {
             .collect();
         let server = BackendServer::<Bounded<B>>::new(devices)
             .with_custom_ops(kernels.finish(Arc::clone(&open), files));
-        let server = match options.way {
-            Way::WebSocket { open: true, .. } => server.with_authorizer(AllowAll),
-            _ => server.with_authorizer(authorizer(&token)?),
-        };
-        let server = match options.telemetry {
+        let server = match options.telemetry.clone() {
             Some(probe) => server.with_telemetry(probe),
             None => server,
         };
         let (stop, stopped) = oneshot::channel();
         let (finish, finished) = oneshot::channel();
-        let serving = server.serve_async(transport);
+        let serving = serving(server, place, authorizer, options)?;
         let thread = std::thread::Builder::new()
             .name("burn-kernels-serve".to_owned())
             .spawn(move || {
-                let served = run(Box::pin(serving), stopped);
+                let served = run(serving, stopped);
                 // Nobody may wait for it.
                 let _ = finish.send(());
                 served
@@ -393,79 +200,53 @@ pub fn serve<B: Host>(
     Server::start::<B>(devices, options)?.wait()
 }
 
-impl SessionMemory {
-    /// The device with its limits.
-    fn of<B: Host>(self, device: B::Device) -> Served<B::Device> {
-        let memory = match self {
-            #[cfg(feature = "npu")]
-            Self::All => None,
-            Self::Share | Self::Bytes(_) => B::memory(&device),
-        };
-        // More than anything has, where that is not known.
-        let (session, all) = (usize::MAX, usize::MAX);
-        let MemoryLimits { session, all } = memory.unwrap_or(MemoryLimits { session, all });
-        let session = match self {
-            Self::Bytes(bytes) => usize::try_from(bytes).unwrap_or(usize::MAX),
-            _ => session,
-        };
-        Served::new(device, Limits::new(session, all))
-    }
-}
+type Serving = Pin<Box<dyn Future<Output = Result<(), ServeError>> + Send>>;
 
-impl Way {
-    /// The address that clients dial, and the transport. A WebSocket's port is taken here.
-    fn bind(&self) -> Result<(Address, Transport), ServeError> {
-        match self {
-            Self::WebSocket { address, open } => {
-                if *open && !address.ip().is_loopback() {
-                    return Err(ServeError::OpenToOthers(*address));
+/// What the server's thread runs: Burn's server, and what stands before it.
+fn serving<B: Host>(
+    server: BackendServer<Bounded<B>>,
+    place: Place,
+    authorizer: Box<dyn PeerAuthorizer>,
+    options: ServeOptions,
+) -> Result<Serving, ServeError> {
+    let (limits, transfers) = (options.limits, options.transfers);
+    match place {
+        Place::Port(listener) => {
+            let relay = Relay::new(limits, authorizer, options.origins, transfers);
+            let (relay, behind) = relay.map_err(ServeError::Start)?;
+            let secret = TokenAuthorizer::new(relay.secret()).expect("it is not empty");
+            let server = server.with_authorizer(secret);
+            let burn = server.serve_async(WebSocketTransport::from_listener(behind));
+            Ok(Box::pin(async move {
+                tokio::select! {
+                    served = burn => served.map_err(ServeError::from),
+                    served = relay.serve(listener) => served.map_err(ServeError::Start),
                 }
-                let fail = |source| ServeError::Listen {
-                    address: *address,
-                    source,
-                };
-                let listener = TcpListener::bind(address).map_err(fail)?;
-                let host = listener.local_addr().map_err(fail)?.to_string();
-                let transport = WebSocketTransport::from_listener(listener);
-                Ok((Address::WebSocket { host }, transport.into()))
-            }
-            Self::Iroh { identity, direct } => {
-                if let Some(address) = direct.filter(|address| address.port() == 0) {
-                    return Err(ServeError::Port(address));
+            }))
+        }
+        Place::Endpoint { identity, direct } => {
+            let rules = Rules {
+                endpoints: options.endpoints,
+                transfers,
+            };
+            let known = Arc::new(Known::default());
+            let seen = Arc::clone(&known);
+            let server = server.with_authorizer(move |request: AuthorizationRequest<'_>| {
+                let client = request.client;
+                authorizer.authorize(request)?;
+                if let ClientId::Iroh(id) = client {
+                    seen.has_token(id);
                 }
-                let identity = match identity {
-                    None => IrohIdentity::random(),
-                    Some(path) => IrohIdentity::load_or_create(path).map_err(|source| {
-                        ServeError::Identity {
-                            path: path.clone(),
-                            source,
-                        }
-                    })?,
-                };
-                let id = identity.id();
-                let transport = IrohTransport::new(identity);
-                let transport = match direct {
-                    None => transport,
-                    Some(address) => transport
-                        .with_relays(IrohRelays::Disabled)
-                        .with_port(address.port()),
-                };
-                let direct = *direct;
-                Ok((Address::Iroh { id, direct }, transport.into()))
-            }
+                Ok(())
+            });
+            Ok(Box::pin(async move {
+                let endpoint = iroh::bind(&identity, direct).await?;
+                let protocol = server.into_protocol(&endpoint)?;
+                iroh::serve(endpoint, protocol, rules, limits, known).await
+            }))
         }
     }
 }
-
-fn authorizer(token: &str) -> Result<Token, ServeError> {
-    if super::credential::is_ambiguous(token) {
-        return Err(ServeError::Token);
-    }
-    let token = TokenAuthorizer::new(token).map_err(|_| ServeError::Token)?;
-    Ok(Token(token))
-}
-
-type Serving = Pin<Box<dyn Future<Output = Result<(), burn::server::ServeError>> + Send>>;
 
 /// Serves until told to stop, on a runtime that ends with it.
 fn run(serving: Serving, stopped: oneshot::Receiver<()>) -> Result<(), ServeError> {
@@ -477,7 +258,7 @@ fn run(serving: Serving, stopped: oneshot::Receiver<()>) -> Result<(), ServeErro
         .map_err(ServeError::Start)?;
     let served = runtime.block_on(async {
         tokio::select! {
-            served = serving => served.map_err(ServeError::from),
+            served = serving => served,
             // An error means that the handle is gone, which stops the server too.
             _ = stopped => Ok(()),
         }

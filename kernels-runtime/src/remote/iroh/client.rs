@@ -1,0 +1,97 @@
+//! The Iroh endpoint that this program's connections are made from.
+//!
+//! Burn binds one with a new id for each process. A server that lists endpoints needs one whose id stays.
+
+use super::builder;
+use burn::remote::EndpointId;
+use burn::server::IrohIdentity;
+use iroh::endpoint::presets;
+use iroh::{Endpoint, RelayMode};
+use std::io::{Error, ErrorKind, Result};
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use tokio::runtime::Runtime;
+
+struct Client {
+    identity: IrohIdentity,
+    bound: Option<Bound>,
+}
+
+struct Bound {
+    endpoint: Endpoint,
+    has_relays: bool,
+    // Its tasks are the endpoint's.
+    _runtime: Runtime,
+}
+
+static CLIENT: Mutex<Option<Client>> = Mutex::new(None);
+
+/// Connects over Iroh as the identity in this file from now on; it is made if it is not there. Returns its id,
+/// which servers list with [`allow_endpoint`](crate::remote::ServeOptions::allow_endpoint).
+///
+/// Without it every process has a new id. A process has one identity, and reaches servers either through
+/// relays or at their addresses with it, as the first that it connects to.
+///
+/// # Errors
+/// The file can't be read or made, or the process has another identity already.
+pub fn client_identity(path: impl AsRef<Path>) -> Result<EndpointId> {
+    let identity = IrohIdentity::load_or_create(path)?;
+    let id = identity.id();
+    let mut client = CLIENT.lock().unwrap_or_else(PoisonError::into_inner);
+    match &*client {
+        Some(known) if known.identity.id() != id => {
+            let known = known.identity.id();
+            let said = format!("this program connects as {known} already");
+            Err(Error::new(ErrorKind::AlreadyExists, said))
+        }
+        Some(_) => Ok(id),
+        None => {
+            *client = Some(Client {
+                identity,
+                bound: None,
+            });
+            Ok(id)
+        }
+    }
+}
+
+/// The endpoint to connect from, unless Burn is to bind one.
+pub(in crate::remote) fn endpoint(has_relays: bool) -> Result<Option<Endpoint>> {
+    let mut client = CLIENT.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(client) = &mut *client else {
+        return Ok(None);
+    };
+    if client.bound.is_none() {
+        client.bound = Some(bind(&client.identity, has_relays)?);
+    }
+    let bound = client
+        .bound
+        .as_ref()
+        .filter(|bound| bound.has_relays == has_relays);
+    let bound = bound.ok_or_else(|| {
+        Error::other(
+            "with an identity of its own (`client_identity`), a program reaches servers either through \
+             relays, as `iroh://ID`, or at their addresses, as `iroh://ID@HOST:PORT`: it began with the other",
+        )
+    })?;
+    Ok(Some(bound.endpoint.clone()))
+}
+
+fn bind(identity: &IrohIdentity, has_relays: bool) -> Result<Bound> {
+    // Burn waits on it from threads of its own.
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .thread_name("burn-kernels-iroh")
+        .enable_all()
+        .build()?;
+    let from = match has_relays {
+        true => Endpoint::builder(presets::N0),
+        false => Endpoint::builder(presets::Minimal).relay_mode(RelayMode::Disabled),
+    };
+    let bound = runtime.block_on(builder(from, identity).bind());
+    Ok(Bound {
+        endpoint: bound.map_err(Error::other)?,
+        has_relays,
+        _runtime: runtime,
+    })
+}

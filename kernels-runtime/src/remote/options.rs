@@ -1,0 +1,379 @@
+//! How devices are served.
+
+use super::limits::Limits;
+use super::session_memory::SessionMemory;
+use super::{Address, ServeError, credential};
+use burn::remote::EndpointId;
+use burn::server::telemetry::TelemetryProbe;
+use burn::server::{AllowAll, IrohIdentity, PeerAuthorizer, TokenAuthorizer};
+use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
+
+/// How devices are served. Over Iroh unless said otherwise, with a random token.
+#[derive(Clone)]
+pub struct ServeOptions {
+    pub(super) way: Way,
+    pub(super) token: Option<String>,
+    pub(super) weights: Vec<PathBuf>,
+    pub(super) telemetry: Option<TelemetryProbe>,
+    pub(super) limits: Limits,
+    pub(super) origins: Vec<String>,
+    pub(super) endpoints: Vec<EndpointId>,
+    pub(super) transfers: bool,
+    pub(super) memory: SessionMemory,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Way {
+    Iroh {
+        identity: Option<PathBuf>,
+        direct: Option<SocketAddr>,
+    },
+    WebSocket {
+        address: SocketAddr,
+        open: bool,
+    },
+}
+
+impl std::fmt::Debug for ServeOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Never the token.
+        f.debug_struct("ServeOptions")
+            .field("way", &self.way)
+            .field("weights", &self.weights)
+            .field("limits", &self.limits)
+            .field("origins", &self.origins)
+            .field("endpoints", &self.endpoints)
+            .field("transfers", &self.transfers)
+            .field("memory", &self.memory)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Default for ServeOptions {
+    fn default() -> Self {
+        Self::iroh()
+    }
+}
+
+impl ServeOptions {
+    fn new(way: Way) -> Self {
+        Self {
+            way,
+            token: None,
+            weights: Vec::new(),
+            telemetry: None,
+            limits: Limits::default(),
+            origins: Vec::new(),
+            endpoints: Vec::new(),
+            transfers: false,
+            memory: SessionMemory::Share,
+        }
+    }
+
+    /// Over Iroh: encrypted, reached by the server's id from anywhere, through n0's public relays
+    /// where there is no direct way. The id is a new one unless there is an
+    /// [identity](Self::identity).
+    pub fn iroh() -> Self {
+        Self::new(Way::Iroh {
+            identity: None,
+            direct: None,
+        })
+    }
+
+    /// Over Iroh without relays: clients dial this address, whose port must be given. It is listened on at
+    /// every interface, unless it is a loopback address.
+    pub fn iroh_at(address: impl Into<SocketAddr>) -> Self {
+        Self::new(Way::Iroh {
+            identity: None,
+            direct: Some(address.into()),
+        })
+    }
+
+    /// Over a WebSocket, unencrypted: for loopback and trusted networks. Port 0 is a free one.
+    pub fn websocket(address: impl Into<SocketAddr>) -> Self {
+        Self::new(Way::WebSocket {
+            address: address.into(),
+            open: false,
+        })
+    }
+
+    /// The Iroh identity in this file, made if it is not there, so that the server's id stays.
+    pub fn identity(mut self, path: impl Into<PathBuf>) -> Self {
+        if let Way::Iroh { identity, .. } = &mut self.way {
+            *identity = Some(path.into());
+        }
+        self
+    }
+
+    /// The token that clients have to present, of 16 bytes or more.
+    pub fn token(mut self, token: impl Into<String>) -> Self {
+        self.token = Some(token.into());
+        self
+    }
+
+    /// Lets in whoever asks, over a WebSocket on loopback only: every program of this machine then
+    /// uses the devices. It is for programs that can't present a token.
+    pub fn without_token(mut self) -> Self {
+        if let Way::WebSocket { open, .. } = &mut self.way {
+            *open = true;
+        }
+        self
+    }
+
+    /// A folder whose safetensors files clients may have read; see
+    /// [`load_tensor`](super::load_tensor). May be said several times.
+    pub fn weights(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.weights.push(folder.into());
+        self
+    }
+
+    /// How much it takes from clients and strangers.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Lets scripts of web pages of this origin connect, over a WebSocket, such as
+    /// `https://example.org`. Browsers name it; other programs name none and are let in. May be said
+    /// several times.
+    pub fn allow_origin(mut self, origin: impl Into<String>) -> Self {
+        self.origins.push(origin.into());
+        self
+    }
+
+    /// Lets in this Iroh endpoint, and only those that are named like this. May be said several times. Clients
+    /// have the endpoint of their [`client_identity`](super::client_identity).
+    pub fn allow_endpoint(mut self, id: EndpointId) -> Self {
+        self.endpoints.push(id);
+        self
+    }
+
+    /// Lets other servers fetch tensors that a client with the token moves to a device of theirs. They
+    /// present no token, but a number that the client made for each tensor: 64 random bits over a WebSocket,
+    /// where 32 servers can be connected; 256 bits over Iroh, where servers are listed by
+    /// [`allow_endpoint`](Self::allow_endpoint) too.
+    pub fn transfers(mut self) -> Self {
+        self.transfers = true;
+        self
+    }
+
+    /// How many bytes of a device's memory one session may hold: [what the backend
+    /// says](super::MemoryLimits) of its memory, unless said otherwise, which of a processor is half. An
+    /// operation that would make it more ends its session with an error that says so. All sessions of a
+    /// device together hold no more than the backend says, whatever is said here. Of a processor
+    /// elsewhere than on Linux nothing is known; only this limit holds there.
+    ///
+    /// What a session holds is counted by buffers; messages on their way come on top.
+    pub fn max_session_memory(mut self, bytes: u64) -> Self {
+        self.memory = SessionMemory::Bytes(bytes);
+        self
+    }
+
+    /// For a server whose only client is this process.
+    #[cfg(feature = "npu")]
+    pub(crate) fn without_memory_limit(mut self) -> Self {
+        self.memory = SessionMemory::All;
+        self
+    }
+
+    /// Where sessions report what they run.
+    pub fn telemetry(mut self, probe: TelemetryProbe) -> Self {
+        self.telemetry = Some(probe);
+        self
+    }
+}
+
+impl ServeOptions {
+    /// Refuses what can't be, and what would be without effect.
+    pub(super) fn check(&self) -> Result<(), ServeError> {
+        self.limits.check()?;
+        let unused = |option| {
+            let way = self.way.name();
+            Err(ServeError::Unused { option, way })
+        };
+        if let Some(origin) = self.origins.iter().find(|origin| !is_origin(origin)) {
+            return Err(ServeError::Origin(origin.clone()));
+        }
+        match self.way {
+            Way::WebSocket { .. } if !self.endpoints.is_empty() => {
+                unused("a list of Iroh endpoints (`--allow-endpoint`)")
+            }
+            Way::Iroh { .. } if !self.origins.is_empty() => {
+                unused("an origin of web pages (`--allow-origin`)")
+            }
+            Way::Iroh { .. } if self.limits.message.is_some() => {
+                unused("the largest message (`--max-message`)")
+            }
+            Way::Iroh { .. } if self.limits.messages_per_second.is_some() => {
+                unused("messages a second (`--max-rate`)")
+            }
+            Way::Iroh { .. } if self.transfers && self.endpoints.is_empty() => {
+                Err(ServeError::Transfers)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Who is let in with this token.
+    pub(super) fn authorizer(&self, token: &str) -> Result<Box<dyn PeerAuthorizer>, ServeError> {
+        if matches!(self.way, Way::WebSocket { open: true, .. }) {
+            return Ok(Box::new(AllowAll));
+        }
+        let length = token.len();
+        if length < credential::LEAST {
+            return Err(ServeError::ShortToken { length });
+        }
+        if credential::is_ambiguous(token) {
+            return Err(ServeError::Token);
+        }
+        let token = TokenAuthorizer::new(token).map_err(|_| ServeError::ShortToken { length })?;
+        Ok(Box::new(credential::Token(token)))
+    }
+}
+
+/// Whether a browser could send this.
+fn is_origin(text: &str) -> bool {
+    let host = ["http://", "https://"]
+        .iter()
+        .find_map(|scheme| text.strip_prefix(scheme));
+    host.is_some_and(|host| {
+        let is_part = |byte: u8| byte.is_ascii_graphic() && !byte.is_ascii_uppercase();
+        !host.is_empty()
+            && host
+                .bytes()
+                .all(|byte| is_part(byte) && !b"/?#@*".contains(&byte))
+    })
+}
+
+/// Where clients connect, taken or to be taken.
+pub(super) enum Place {
+    Port(TcpListener),
+    Endpoint {
+        // A key is large beside a port.
+        identity: Box<IrohIdentity>,
+        direct: Option<SocketAddr>,
+    },
+}
+
+impl Way {
+    const fn name(&self) -> &'static str {
+        match self {
+            Self::Iroh { .. } => "Iroh",
+            Self::WebSocket { .. } => "a WebSocket",
+        }
+    }
+
+    /// The address that clients dial. A WebSocket's port is taken here.
+    pub(super) fn place(&self) -> Result<(Address, Place), ServeError> {
+        match self {
+            Self::WebSocket { address, open } => {
+                if *open && !address.ip().is_loopback() {
+                    return Err(ServeError::OpenToOthers(*address));
+                }
+                let fail = |source| ServeError::Listen {
+                    address: *address,
+                    source,
+                };
+                let listener = TcpListener::bind(address).map_err(fail)?;
+                let host = listener.local_addr().map_err(fail)?.to_string();
+                if !address.ip().is_loopback() {
+                    tracing::warn!(
+                        "ws://{host} can be reached from elsewhere, and nothing on it is encrypted: whoever \
+                         sees the traffic has the token; serve over Iroh where the network is not trusted"
+                    );
+                }
+                Ok((Address::WebSocket { host }, Place::Port(listener)))
+            }
+            Self::Iroh { identity, direct } => {
+                if let Some(address) = direct.filter(|address| address.port() == 0) {
+                    return Err(ServeError::Port(address));
+                }
+                let identity = match identity {
+                    None => IrohIdentity::random(),
+                    Some(path) => IrohIdentity::load_or_create(path).map_err(|source| {
+                        ServeError::Identity {
+                            path: path.clone(),
+                            source,
+                        }
+                    })?,
+                };
+                let (id, direct) = (identity.id(), *direct);
+                let place = Place::Endpoint {
+                    identity: Box::new(identity),
+                    direct,
+                };
+                Ok((Address::Iroh { id, direct }, place))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn origins_are_what_browsers_send() {
+        for origin in [
+            "https://example.org",
+            "http://localhost:8080",
+            "http://[::1]:80",
+        ] {
+            assert!(is_origin(origin), "{origin}");
+        }
+        for text in [
+            "",
+            "*",
+            "null",
+            "example.org",
+            "https://",
+            "https://a/",
+            "https://A",
+            "https://*.a",
+        ] {
+            assert!(!is_origin(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_would_have_no_effect_is_refused() {
+        let websocket = || ServeOptions::websocket(([127, 0, 0, 1], 0));
+        let id = IrohIdentity::random().id();
+        let limits = Limits::default();
+        websocket()
+            .allow_origin("https://a")
+            .transfers()
+            .check()
+            .unwrap();
+        ServeOptions::iroh()
+            .allow_endpoint(id)
+            .transfers()
+            .check()
+            .unwrap();
+        for (options, named) in [
+            (websocket().allow_endpoint(id), "--allow-endpoint"),
+            (websocket().allow_origin("*"), "`*` is no origin"),
+            (
+                websocket().limits(limits.connections(0)),
+                "connections can be 1 or more",
+            ),
+            (
+                ServeOptions::iroh().allow_origin("https://a"),
+                "--allow-origin",
+            ),
+            (
+                ServeOptions::iroh().limits(limits.message(1 << 20)),
+                "--max-message",
+            ),
+            (
+                ServeOptions::iroh().limits(limits.messages_per_second(9)),
+                "--max-rate",
+            ),
+            (ServeOptions::iroh().transfers(), "--allow-endpoint"),
+        ] {
+            let said = options.check().unwrap_err().to_string();
+            assert!(said.contains(named), "{said}");
+        }
+    }
+}

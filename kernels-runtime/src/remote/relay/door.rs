@@ -1,0 +1,159 @@
+//! The way from the relay to Burn's server, for nobody else.
+//!
+//! Burn listens on loopback, where every program of the machine can connect, and reads messages of 1 GiB
+//! before it asks for a credential. On Linux the kernel therefore drops what comes from any other
+//! socket than the one that the relay is dialling with: a filter on the listener names its port, which
+//! belongs to the relay until the connection ends. A connection takes its filter along. Elsewhere only
+//! the secret keeps others from having a session.
+
+use std::io::{Error, ErrorKind, Result};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::sync::Mutex;
+use tungstenite::handshake::client::{Response, generate_key};
+use tungstenite::handshake::machine::TryParse;
+use tungstenite::http::StatusCode;
+
+/// How long Burn's server may take to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Burn's listener, and who may connect to it.
+#[derive(Debug)]
+pub(super) struct Door {
+    /// Of the socket that Burn listens on.
+    listener: TcpListener,
+    address: SocketAddr,
+    secret: String,
+    /// The filter names one port, so connections are made one by one.
+    dialling: Mutex<()>,
+}
+
+impl Door {
+    /// A shut door, and the listener behind it for Burn's server.
+    pub(super) fn new() -> Result<(Self, TcpListener)> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let address = listener.local_addr()?;
+        if let Err(error) = filter::only(&listener, None) {
+            tracing::warn!(
+                "the server of Burn behind {address} can't be closed to other programs of this machine, \
+                 which can send it messages of up to 1 GiB: {error}"
+            );
+        }
+        let door = Self {
+            listener: listener.try_clone()?,
+            address,
+            secret: super::super::credential::random_token(),
+            dialling: Mutex::new(()),
+        };
+        Ok((door, listener))
+    }
+
+    /// What Burn's server must ask for.
+    pub(super) fn secret(&self) -> &str {
+        &self.secret
+    }
+
+    /// A WebSocket of Burn's server at this path, and what it sent already.
+    pub(super) async fn dial(&self, path: &str) -> Result<(TcpStream, Vec<u8>)> {
+        let _one = self.dialling.lock().await;
+        let socket = TcpSocket::new_v4()?;
+        socket.bind((Ipv4Addr::LOCALHOST, 0).into())?;
+        let _open = Open::to(&self.listener, socket.local_addr()?);
+        let dialled = tokio::time::timeout(PATIENCE, self.connect(socket, path));
+        dialled.await.map_err(|_| ErrorKind::TimedOut)?
+    }
+
+    async fn connect(&self, socket: TcpSocket, path: &str) -> Result<(TcpStream, Vec<u8>)> {
+        let mut stream = socket.connect(self.address).await?;
+        stream.set_nodelay(true)?;
+        let (host, key) = (self.address, generate_key());
+        let request = format!(
+            "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+             Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {key}\r\n\r\n"
+        );
+        stream.write_all(request.as_bytes()).await?;
+        let mut held = Vec::with_capacity(1 << 10);
+        loop {
+            if stream.read_buf(&mut held).await? == 0 {
+                return Err(ErrorKind::UnexpectedEof.into());
+            }
+            let answer = Response::try_parse(&held).map_err(Error::other)?;
+            let Some((length, answer)) = answer else {
+                continue;
+            };
+            if answer.status() != StatusCode::SWITCHING_PROTOCOLS {
+                return Err(Error::other(format!(
+                    "Burn's server says {}",
+                    answer.status()
+                )));
+            }
+            held.drain(..length);
+            return Ok((stream, held));
+        }
+    }
+}
+
+/// The door while it is open to one socket. Burn has answered it when it is shut again.
+struct Open<'a>(&'a TcpListener);
+
+impl<'a> Open<'a> {
+    /// Without filters, of which [`Door::new`] warned, it is always open.
+    fn to(listener: &'a TcpListener, socket: SocketAddr) -> Self {
+        let _ = filter::only(listener, Some(socket.port()));
+        Self(listener)
+    }
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        let _ = filter::only(self.0, None);
+    }
+}
+
+#[cfg(target_os = "linux")]
+mod filter {
+    use socket2::{SockFilter, SockRef};
+    use std::io::Result;
+    use std::net::{Ipv4Addr, TcpListener};
+
+    // Instructions of classic BPF, from `linux/bpf_common.h`, and where its packet is found: a TCP
+    // socket's begins with the TCP header, the IP header is at an offset of its own (`linux/filter.h`).
+    const LOAD_WORD: u16 = 0x20;
+    const LOAD_HALF: u16 = 0x28;
+    const JUMP_IF_EQUAL: u16 = 0x15;
+    const RETURN: u16 = 0x06;
+    const IP_HEADER: u32 = -0x10_0000_i32 as u32;
+    const IP_SOURCE: u32 = 12;
+    const TCP_SOURCE_PORT: u32 = 0;
+
+    /// Drops every packet that is not from this port of 127.0.0.1.
+    pub(super) fn only(listener: &TcpListener, port: Option<u16>) -> Result<()> {
+        const DROP: SockFilter = SockFilter::new(RETURN, 0, 0, 0);
+        const KEEP: SockFilter = SockFilter::new(RETURN, 0, 0, u32::MAX);
+        let socket = SockRef::from(listener);
+        let Some(port) = port else {
+            return socket.attach_filter(&[DROP]);
+        };
+        // A jump skips so many instructions where it is equal, and where it is not.
+        socket.attach_filter(&[
+            SockFilter::new(LOAD_WORD, 0, 0, IP_HEADER + IP_SOURCE),
+            SockFilter::new(JUMP_IF_EQUAL, 0, 3, Ipv4Addr::LOCALHOST.to_bits()),
+            SockFilter::new(LOAD_HALF, 0, 0, TCP_SOURCE_PORT),
+            SockFilter::new(JUMP_IF_EQUAL, 0, 1, u32::from(port)),
+            KEEP,
+            DROP,
+        ])
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod filter {
+    use std::io::{ErrorKind, Result};
+    use std::net::TcpListener;
+
+    pub(super) fn only(_: &TcpListener, _: Option<u16>) -> Result<()> {
+        Err(ErrorKind::Unsupported.into())
+    }
+}

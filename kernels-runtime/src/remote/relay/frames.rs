@@ -1,0 +1,210 @@
+//! The frames of a connection, counted while they pass.
+
+use std::io::Cursor;
+use std::time::Duration;
+use tokio::time::Instant;
+use tungstenite::protocol::frame::FrameHeader;
+use tungstenite::protocol::frame::coding::{Data, OpCode};
+
+/// Why a client's frames are not passed on.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Unfit {
+    #[error("a message of {bytes} bytes, where one may have {most} (`--max-message`)")]
+    Large { bytes: u64, most: u64 },
+    #[error("bytes that are no WebSocket frame: {0}")]
+    Malformed(String),
+}
+
+/// Reads the headers of frames in a stream of bytes, and skips what they hold.
+#[derive(Debug)]
+pub(super) struct Meter {
+    /// The largest message, of all its frames.
+    most: u64,
+    /// What is there of a header that ended in the middle.
+    header: Vec<u8>,
+    /// What is still to come of the frame.
+    left: u64,
+    /// What the frames of the message had until now.
+    message: u64,
+}
+
+/// The longest header: two bytes, eight of the length, four of the mask.
+const HEADER: usize = 14;
+
+impl Meter {
+    pub(super) fn new(most: u64) -> Self {
+        Self {
+            most,
+            header: Vec::with_capacity(HEADER),
+            left: 0,
+            message: 0,
+        }
+    }
+
+    /// Counts the frames that begin in the next bytes of the stream.
+    pub(super) fn pass(&mut self, mut bytes: &[u8]) -> Result<u32, Unfit> {
+        let mut begun = 0;
+        loop {
+            let inside =
+                usize::try_from(self.left).map_or(bytes.len(), |left| left.min(bytes.len()));
+            self.left -= inside as u64;
+            bytes = &bytes[inside..];
+            if bytes.is_empty() {
+                return Ok(begun);
+            }
+            let before = self.header.len();
+            let taken = bytes.len().min(HEADER - before);
+            self.header.extend_from_slice(&bytes[..taken]);
+            let mut cursor = Cursor::new(&self.header);
+            let parsed = FrameHeader::parse(&mut cursor);
+            let end = cursor.position();
+            let Some((header, length)) =
+                parsed.map_err(|error| Unfit::Malformed(error.to_string()))?
+            else {
+                // All that there was is in `header` now.
+                return Ok(begun);
+            };
+            // What was there before was no whole header, so this one ends behind it.
+            bytes = &bytes[end as usize - before..];
+            self.header.clear();
+            self.begin(&header, length)?;
+            begun += 1;
+        }
+    }
+
+    fn begin(&mut self, header: &FrameHeader, length: u64) -> Result<(), Unfit> {
+        self.left = length;
+        let OpCode::Data(data) = header.opcode else {
+            // Control frames stand between those of a message. Burn refuses long ones.
+            return self.fits(length);
+        };
+        if data != Data::Continue {
+            self.message = 0;
+        }
+        self.message = self.message.saturating_add(length);
+        self.fits(self.message)
+    }
+
+    fn fits(&self, bytes: u64) -> Result<(), Unfit> {
+        let most = self.most;
+        if bytes > most {
+            return Err(Unfit::Large { bytes, most });
+        }
+        Ok(())
+    }
+}
+
+/// How many frames a second pass. Who sends more waits.
+#[derive(Debug)]
+pub(super) struct Rate {
+    most: u32,
+    since: Instant,
+    passed: u32,
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+
+impl Rate {
+    pub(super) fn new(most: u32) -> Self {
+        Self {
+            most,
+            since: Instant::now(),
+            passed: 0,
+        }
+    }
+
+    /// Counts frames, and waits where there were too many in this second.
+    pub(super) async fn spend(&mut self, frames: u32) {
+        self.passed = self.passed.saturating_add(frames);
+        while self.passed > self.most {
+            tokio::time::sleep_until(self.since + SECOND).await;
+            // What was read beyond the limit counts in the next seconds.
+            self.passed -= self.most;
+            self.since = Instant::now();
+        }
+        if self.since.elapsed() > SECOND {
+            (self.since, self.passed) = (Instant::now(), 0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tungstenite::protocol::frame::coding::Control;
+
+    fn frame(opcode: OpCode, is_final: bool, length: usize) -> Vec<u8> {
+        let header = FrameHeader {
+            is_final,
+            opcode,
+            mask: Some([1, 2, 3, 4]),
+            ..FrameHeader::default()
+        };
+        let mut bytes = Vec::new();
+        header.format(length as u64, &mut bytes).unwrap();
+        bytes.resize(bytes.len() + length, 0x82);
+        bytes
+    }
+
+    #[test]
+    fn frames_are_counted_however_the_bytes_are_cut() {
+        let stream: Vec<u8> = [0, 1, 125, 126, 200, 65535, 65536, 70000]
+            .into_iter()
+            .flat_map(|length| frame(OpCode::Data(Data::Binary), true, length))
+            .collect();
+        for cut in [1, 2, 3, 7, 13, 14, 15, 1000, stream.len()] {
+            let mut meter = Meter::new(70000);
+            let counts = stream.chunks(cut).map(|chunk| meter.pass(chunk).unwrap());
+            assert_eq!(counts.sum::<u32>(), 8, "in pieces of {cut}");
+            assert_eq!((meter.left, meter.header.len()), (0, 0));
+        }
+    }
+
+    #[test]
+    fn a_message_that_is_too_large_does_not_pass_in_one_frame_or_many() {
+        let most = 1000;
+        let whole = frame(OpCode::Data(Data::Binary), true, 1001);
+        // The header says it: not a byte of it has to come.
+        let refused = Meter::new(most).pass(&whole[..8]);
+        assert_eq!(refused, Err(Unfit::Large { bytes: 1001, most }));
+        let mut meter = Meter::new(most);
+        let parts = [
+            frame(OpCode::Data(Data::Binary), false, 500),
+            frame(OpCode::Control(Control::Ping), true, 100),
+            frame(OpCode::Data(Data::Continue), false, 500),
+        ];
+        for part in &parts {
+            assert_eq!(meter.pass(part), Ok(1));
+        }
+        let last = frame(OpCode::Data(Data::Continue), true, 1);
+        assert_eq!(meter.pass(&last), Err(Unfit::Large { bytes: 1001, most }));
+        // The next message counts anew.
+        let mut meter = Meter::new(most);
+        for _ in 0..3 {
+            meter
+                .pass(&frame(OpCode::Data(Data::Binary), true, 1000))
+                .unwrap();
+        }
+        let reserved = Meter::new(most).pass(&[0x83, 0x80, 0, 0, 0, 0]);
+        assert!(matches!(reserved, Err(Unfit::Malformed(_))), "{reserved:?}");
+    }
+
+    #[test]
+    fn who_sends_too_many_frames_waits() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let begun = Instant::now();
+            let mut rate = Rate::new(1000);
+            for _ in 0..1000 {
+                rate.spend(1).await;
+            }
+            assert!(begun.elapsed() < SECOND);
+            rate.spend(1).await;
+            assert!(begun.elapsed() >= SECOND);
+            assert_eq!(rate.passed, 1);
+        });
+    }
+}

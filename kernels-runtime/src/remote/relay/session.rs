@@ -1,0 +1,210 @@
+//! A connection that presented the token.
+
+use super::super::limits::BEFORE_TOKEN;
+use super::Relay;
+use super::door::Door;
+use super::frames::{Meter, Rate, Unfit};
+use super::handshake::{Init, Refusal};
+use super::stranger::{FULL, Service, Stranger, Turned};
+use burn::server::{AuthorizationRequest, ClientId};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tungstenite::protocol::frame::FrameHeader;
+use tungstenite::protocol::frame::coding::{CloseCode, Data, OpCode};
+
+/// The first and the largest buffer for each direction. Most messages are small; weights are not.
+const BUFFER: (usize, usize) = (4 << 10, 256 << 10);
+
+/// A connection that may reach Burn's server.
+pub(super) struct Admitted {
+    stranger: Stranger,
+    /// The path at Burn's server, and what it is sent first.
+    path: &'static str,
+    first: Vec<u8>,
+    meter: Meter,
+    rate: Rate,
+    _permit: OwnedSemaphorePermit,
+}
+
+/// Why a session was closed by the relay.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Ended {
+    #[error("the server of Burn can't be reached: {0}")]
+    Behind(std::io::Error),
+    #[error(transparent)]
+    Unfit(#[from] Unfit),
+}
+
+impl Relay {
+    /// Reads a connection until its token. Takes no more time than it is given by whoever polls it.
+    pub(super) async fn admit(
+        &self,
+        socket: TcpStream,
+        address: SocketAddr,
+    ) -> Result<Admitted, Turned> {
+        let mut stranger = Stranger::new(socket);
+        let is_full = self.sessions.available_permits() == 0;
+        match stranger.upgrade(&self.offer, is_full).await? {
+            Service::Session => self.admit_session(stranger, address).await,
+            Service::Transfer => self.admit_transfer(stranger).await,
+        }
+    }
+
+    async fn admit_session(
+        &self,
+        mut stranger: Stranger,
+        address: SocketAddr,
+    ) -> Result<Admitted, Turned> {
+        let init = match Init::read(&stranger.first_message().await?) {
+            Ok(init) => init,
+            Err(refusal) => {
+                stranger.refuse_session(refusal).await?;
+                return Err(Turned::Refused("its first message asks for no session"));
+            }
+        };
+        let authorized = self.authorizer.authorize(AuthorizationRequest {
+            client: ClientId::WebSocket(address),
+            device_index: init.device_index,
+            credential: &init.authorization.as_slice().into(),
+        });
+        if let Err(reason) = authorized {
+            tracing::warn!("{reason}");
+            stranger.refuse_session(Refusal::Unauthorized).await?;
+            return Err(Turned::Refused("it has no token"));
+        }
+        let first = message(init.with_credential(self.door.secret().as_bytes()));
+        let meter = Meter::new(self.limits.largest_message());
+        self.admitted(stranger, &self.sessions, "/session", first, meter)
+            .await
+    }
+
+    /// Another server, which presents a number for each tensor and no token before.
+    async fn admit_transfer(&self, stranger: Stranger) -> Result<Admitted, Turned> {
+        let meter = Meter::new(BEFORE_TOKEN as u64);
+        self.admitted(stranger, &self.transfers, "/data", Vec::new(), meter)
+            .await
+    }
+
+    async fn admitted(
+        &self,
+        mut stranger: Stranger,
+        places: &Arc<Semaphore>,
+        path: &'static str,
+        first: Vec<u8>,
+        meter: Meter,
+    ) -> Result<Admitted, Turned> {
+        let Ok(permit) = Arc::clone(places).try_acquire_owned() else {
+            return Err(stranger.close(CloseCode::Again, FULL).await);
+        };
+        Ok(Admitted {
+            stranger,
+            path,
+            first,
+            meter,
+            rate: Rate::new(self.limits.rate()),
+            _permit: permit,
+        })
+    }
+}
+
+/// A message from the client's side, with a mask that changes nothing.
+fn message(payload: Vec<u8>) -> Vec<u8> {
+    let header = FrameHeader {
+        opcode: OpCode::Data(Data::Binary),
+        mask: Some([0; 4]),
+        ..FrameHeader::default()
+    };
+    let length = payload.len() as u64;
+    let mut bytes = Vec::with_capacity(header.len(length) + payload.len());
+    header
+        .format(length, &mut bytes)
+        .expect("memory can be written");
+    bytes.extend(payload);
+    bytes
+}
+
+impl Admitted {
+    /// Passes bytes between the client and Burn's server until one of them ends.
+    pub(super) async fn relay(self, door: &Door) -> Result<(), Ended> {
+        let Self {
+            stranger,
+            path,
+            first,
+            meter,
+            rate,
+            _permit,
+        } = self;
+        let (mut client, held) = stranger.into_parts();
+        let (mut burn, answered) = door.dial(path).await.map_err(Ended::Behind)?;
+        burn.write_all(&first).await.map_err(Ended::Behind)?;
+        let (from_client, mut to_client) = client.split();
+        let (from_burn, mut to_burn) = burn.split();
+        let mut pace = Pace { meter, rate };
+        let up = async {
+            pace.spend(&held).await?;
+            if to_burn.write_all(&held).await.is_ok() {
+                drop(held);
+                pass(from_client, &mut to_burn, Some(pace)).await?;
+            }
+            // Burn ends the session when it has answered what it was asked.
+            let _ = to_burn.shutdown().await;
+            Ok::<(), Unfit>(())
+        };
+        let down = async {
+            if to_client.write_all(&answered).await.is_ok() {
+                pass(from_burn, &mut to_client, None).await?;
+            }
+            let _ = to_client.shutdown().await;
+            Ok::<(), Unfit>(())
+        };
+        let (mut up, mut down) = (std::pin::pin!(up), std::pin::pin!(down));
+        tokio::select! {
+            ended = &mut up => {
+                ended?;
+                down.await?;
+            }
+            ended = &mut down => ended?,
+        }
+        Ok(())
+    }
+}
+
+/// What a client may send, and how fast.
+struct Pace {
+    meter: Meter,
+    rate: Rate,
+}
+
+impl Pace {
+    async fn spend(&mut self, bytes: &[u8]) -> Result<(), Unfit> {
+        let frames = self.meter.pass(bytes)?;
+        self.rate.spend(frames).await;
+        Ok(())
+    }
+}
+
+/// Passes bytes on until an end is gone, which is how sessions end.
+async fn pass(
+    mut from: impl AsyncRead + Unpin,
+    to: &mut (impl AsyncWrite + Unpin),
+    mut pace: Option<Pace>,
+) -> Result<(), Unfit> {
+    let (least, most) = BUFFER;
+    let mut buffer = vec![0; least];
+    while let Ok(read @ 1..) = from.read(&mut buffer).await {
+        let bytes = &buffer[..read];
+        if let Some(pace) = &mut pace {
+            pace.spend(bytes).await?;
+        }
+        if to.write_all(bytes).await.is_err() {
+            break;
+        }
+        if read == buffer.len() && read < most {
+            buffer.resize(2 * read, 0);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,33 @@
+//! How much of a device's memory a session may hold.
+
+use super::bounded::{Limits, Served};
+use super::{Host, MemoryLimits};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SessionMemory {
+    /// A share of what the device has.
+    Share,
+    Bytes(u64),
+    /// Whatever there is: the sessions are this process's own.
+    #[cfg(feature = "npu")]
+    All,
+}
+
+impl SessionMemory {
+    /// The device with its limits.
+    pub(super) fn of<B: Host>(self, device: B::Device) -> Served<B::Device> {
+        let memory = match self {
+            #[cfg(feature = "npu")]
+            Self::All => None,
+            Self::Share | Self::Bytes(_) => B::memory(&device),
+        };
+        // More than anything has, where that is not known.
+        let (session, all) = (usize::MAX, usize::MAX);
+        let MemoryLimits { session, all } = memory.unwrap_or(MemoryLimits { session, all });
+        let session = match self {
+            Self::Bytes(bytes) => usize::try_from(bytes).unwrap_or(usize::MAX),
+            _ => session,
+        };
+        Served::new(device, Limits::new(session, all))
+    }
+}
