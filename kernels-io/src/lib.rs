@@ -24,4 +24,4 @@ pub use limit::Limit;
 pub use plain::{open, read, read_text};
 pub use staging::Staging;
 pub use text::{escape, escape_json, escape_lines, escape_path};
-pub use write::{write_new, write_whole};
+pub use write::{check_target, write_new, write_whole};

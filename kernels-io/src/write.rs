@@ -20,10 +20,7 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
         let source = io::Error::new(io::ErrorKind::InvalidInput, "the path ends in no name");
         return Err(failed(source));
     };
-    // Renaming would put a file in the place of a device.
-    if let Ok(found) = fs::metadata(path) {
-        refuse_special(path, found.file_type())?;
-    }
+    check_target(path)?;
     let folder = parent(path);
     clear(&folder, Some(name));
     let write = || {
@@ -34,6 +31,18 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
         sync_folder(&folder)
     };
     write().map_err(failed)
+}
+
+/// Says before any work what [`write_whole`] would say of the path after it: that something else than a
+/// file is there. Renaming would put a file in the place of a device.
+///
+/// # Errors
+/// See above.
+pub fn check_target(path: &Path) -> Result<(), FileError> {
+    match fs::metadata(path) {
+        Ok(found) => refuse_special(path, found.file_type()),
+        Err(_) => Ok(()),
+    }
 }
 
 /// A file beside the target, and the lock that says that it is being written.

@@ -40,6 +40,9 @@ mod call;
 mod connect;
 mod credential;
 mod files;
+#[cfg(feature = "fuzz")]
+#[doc(hidden)]
+pub mod fuzz;
 mod hello;
 mod host;
 mod load;
