@@ -14,7 +14,7 @@ use burn::backend::ir::ScalarIr;
 pub fn message(program: &[u8], scalars: &[ScalarIr]) -> Result<(), String> {
     let read = |scalars: &[ScalarIr]| {
         let mut reader = Reader::new(scalars)?;
-        let steps = program.iter();
+        let mut steps = program.iter();
         let written = steps.try_fold(Writer::new(), |writer, step| {
             one(*step, &mut reader, writer)
         })?;
