@@ -1,5 +1,6 @@
 //! Where CANN's libraries are looked for.
 
+use kernels_io::Limit;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -160,7 +161,8 @@ fn custom_libraries(environment: &Environment) -> Vec<PathBuf> {
     let own = environment.custom_opp.iter().cloned();
     let vendors = environment.opp.iter().flat_map(|opp| {
         let vendors = opp.join("vendors");
-        let config = fs::read_to_string(vendors.join("config.ini")).unwrap_or_default();
+        const LIMIT: Limit = Limit::mib("a list of vendors", 1);
+        let config = kernels_io::read_text(&vendors.join("config.ini"), LIMIT).unwrap_or_default();
         load_priority(&config)
             .into_iter()
             .map(move |vendor| vendors.join(vendor))

@@ -1,7 +1,10 @@
 //! `kernels bisect`: which annotated sites make a command fail when they run fused.
 
 mod ddmin;
+mod interrupt;
 mod runs;
+
+pub use interrupt::Interrupted;
 
 use crate::output;
 use anyhow::bail;
@@ -19,8 +22,10 @@ use std::time::Duration;
 /// (BURN_KERNELS_TRACE_SITES, BURN_KERNELS_SITES_OFF). A BURN_KERNELS of your own is what "all
 /// kernels" means.
 ///
+/// Ctrl-C reaches the command, which has five seconds to end; a second one ends it at once.
+///
 /// Exit code: 0 when sites are named, 1 when kernels are not the cause or the command can't be run,
-/// 2 on wrong usage.
+/// 2 on wrong usage, 130 after Ctrl-C.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// A run that takes longer is ended and has failed.
@@ -48,7 +53,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
 /// Runs the command.
 ///
 /// # Errors
-/// The command can't be run, succeeds with all kernels, or fails without any.
+/// The command can't be run, succeeds with all kernels, or fails without any; or [`Interrupted`].
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let mut runs = Runs::new(&args.command, args.timeout, args.show)?;
     let suspects = suspects(&mut runs)?;

@@ -1,13 +1,13 @@
 //! `kernels inspect`: the kernels and sites of a built file, read without running it.
 
-mod sections;
-
 use crate::output;
 use crate::table::Table;
-use anyhow::{Context, bail};
-use burn_kernels::registry::section::{self, Record};
+use anyhow::Context;
+use burn_kernels::registry::section::Record;
+use kernels_cli::object_file;
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
+use std::collections::HashSet;
+use std::path::PathBuf;
 
 /// List the kernels and sites in a built file without running it
 ///
@@ -27,12 +27,14 @@ pub struct Args {
 /// # Errors
 /// The file can't be read, is no object file, has no section of ours, or a damaged one.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let path = args.file.display();
-    let bytes = std::fs::read(&args.file).with_context(|| format!("cannot read {path}"))?;
-    let records = read_records(&bytes).with_context(|| format!("cannot inspect {path}"))?;
-    let (kernels, sites) = sorted(&records);
+    let path = kernels_io::escape_path(&args.file);
+    let file = kernels_io::open(&args.file).with_context(|| format!("cannot read {path}"))?;
+    let contents = object_file::read(file).with_context(|| format!("cannot inspect {path}"))?;
+    let (kernels, sites) = sorted(&contents.records);
     if args.json {
-        output::json(&json!({ "file": file_name(&args.file), "kernels": kernels, "sites": sites }))
+        output::json(
+            &json!({ "file": args.file.to_string_lossy(), "kernels": kernels, "sites": sites }),
+        )
     } else {
         output::text(format_args!(
             "{}\n\n{}",
@@ -42,35 +44,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
 }
 
-fn read_records(bytes: &[u8]) -> anyhow::Result<Vec<Record>> {
-    let mut section = Vec::new();
-    sections::collect(bytes, &mut section)?;
-    if section.is_empty() {
-        bail!(
-            "it holds no kernel metadata: it was not built with burn-kernels, or was stripped of it"
-        );
-    }
-    let mut records: Vec<Record> = Vec::new();
-    for section in section {
-        // The parts of a universal file say the same of each processor.
-        for record in section::decode(&section).context("its kernel metadata is damaged")? {
-            if !records.contains(&record) {
-                records.push(record);
-            }
-        }
-    }
-    if records.is_empty() {
-        bail!("its kernel metadata is empty");
-    }
-    Ok(records)
-}
-
-fn file_name(path: &Path) -> String {
-    path.display().to_string()
-}
-
 /// The JSON of kernels and of sites, each in the order of its names: linkers keep no order.
-fn sorted(records: &[Record]) -> (Vec<&Value>, Vec<&Value>) {
+fn sorted(records: &HashSet<Record>) -> (Vec<&Value>, Vec<&Value>) {
     let (mut kernels, mut sites) = (Vec::new(), Vec::new());
     for record in records {
         match record {
@@ -78,8 +53,9 @@ fn sorted(records: &[Record]) -> (Vec<&Value>, Vec<&Value>) {
             Record::Site(json) => sites.push(json),
         }
     }
-    kernels.sort_by_key(|kernel| text(kernel, "id"));
-    sites.sort_by_key(|site| (site_name(site), site["line"].as_u64()));
+    // By all of it where names are the same, so that every run says the same.
+    kernels.sort_by_cached_key(|kernel| (text(kernel, "id"), kernel.to_string()));
+    sites.sort_by_cached_key(|site| (site_name(site), site["line"].as_u64(), site.to_string()));
     (kernels, sites)
 }
 

@@ -2,7 +2,7 @@
 //! which kernel runs where.
 //!
 //! Results go to standard output, everything else to standard error. The exit code is 0 on
-//! success, 1 on a failure and 2 on wrong usage. One file holds one command.
+//! success, 1 on a failure, 2 on wrong usage and 130 after Ctrl-C in `bisect`. One file holds one command.
 
 mod bisect;
 mod choice;
@@ -78,7 +78,12 @@ fn main() -> ExitCode {
     match done {
         Ok(Ok(())) => return ExitCode::SUCCESS,
         Ok(Err(error)) if output::reader_went_away(&error) => return ExitCode::SUCCESS,
-        Ok(Err(error)) => output::note(format_args!("error: {}", chain(&error))),
+        Ok(Err(error)) => {
+            output::note(format_args!("error: {}", chain(&error)));
+            if let Some(interrupted) = error.downcast_ref::<bisect::Interrupted>() {
+                return ExitCode::from(interrupted.exit_code());
+            }
+        }
         // The hook has said it.
         Err(_) => {}
     }

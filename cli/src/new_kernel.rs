@@ -5,6 +5,7 @@ mod template;
 
 use crate::output;
 use anyhow::{Context, bail};
+use kernels_io::{Limit, Staging, escape_path};
 use name::Name;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -43,7 +44,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         "made {} with {} = {dependency}\n\
          \x20 src/{}.rs   the kernel; it computes soft capping until you put your own maths there\n\
          \x20 cargo test, cargo run, cargo bench",
-        folder.display(),
+        escape_path(&folder),
         "burn-kernels",
         args.name.snake(),
     ))
@@ -54,7 +55,7 @@ fn dependency(given: Option<&Path>) -> anyhow::Result<String> {
     let built_from = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
     let checkout = match given {
         Some(given) if !is_checkout(given) => {
-            bail!("{} holds no package burn-kernels", given.display())
+            bail!("{} holds no package burn-kernels", escape_path(given))
         }
         Some(given) => given,
         None if is_checkout(built_from) => built_from,
@@ -69,30 +70,30 @@ fn dependency(given: Option<&Path>) -> anyhow::Result<String> {
 }
 
 fn is_checkout(folder: &Path) -> bool {
-    fs::read_to_string(folder.join("Cargo.toml"))
+    const LIMIT: Limit = Limit::mib("a Cargo.toml", 1);
+    kernels_io::read_text(&folder.join("Cargo.toml"), LIMIT)
         .is_ok_and(|manifest| manifest.contains("\nname = \"burn-kernels\"\n"))
 }
 
 /// Writes a folder that is either there and complete, or not there. Nothing that exists is touched.
 fn write_whole(folder: &Path, files: &[(String, String)]) -> anyhow::Result<()> {
     if fs::symlink_metadata(folder).is_ok() {
-        bail!("{} exists already; nothing was written", folder.display());
+        bail!(
+            "{} exists already; nothing was written",
+            escape_path(folder)
+        );
     }
     let parent = match folder.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
-    // On the same file system, and gone again if anything fails.
-    let staged = tempfile::Builder::new()
-        .prefix(".new-kernel-")
-        .tempdir_in(parent)
-        .with_context(|| format!("cannot write in {}", parent.display()))?;
-    let crate_folder = staged.path().join("crate");
-    for (name, text) in files {
-        let file = crate_folder.join(name);
-        let written = fs::create_dir_all(file.parent().unwrap_or(&crate_folder))
-            .and_then(|()| fs::write(&file, text));
-        written.with_context(|| format!("cannot write {name}"))?;
+    if !parent.is_dir() {
+        bail!("cannot write in {}: no such folder", escape_path(parent));
     }
-    fs::rename(&crate_folder, folder).with_context(|| format!("cannot make {}", folder.display()))
+    // On the same file system, and gone again if anything fails.
+    let staging = Staging::beside(folder)?;
+    for (name, text) in files {
+        kernels_io::write_new(&staging.path().join(name), text.as_bytes())?;
+    }
+    Ok(staging.publish()?)
 }

@@ -1,28 +1,34 @@
 //! Where words and files go: standard output, standard error, and files that appear whole.
+//!
+//! Words can hold text of files and of other machines. What a terminal would obey is escaped here, last;
+//! line ends are escaped where such text enters a table or a message, since ours have some.
 
-use anyhow::Context;
+use kernels_io::{escape_json, escape_lines};
 use serde::Serialize;
-use std::ffi::OsString;
 use std::fmt::Display;
-use std::fs::{self, File};
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Prints a result for people, with one line end after it.
 pub fn text(value: impl Display) -> anyhow::Result<()> {
-    let mut out = io::stdout().lock();
-    writeln!(out, "{}", value.to_string().trim_end())?;
-    Ok(out.flush()?)
+    print(&escape_lines(value.to_string().trim_end()))
 }
 
 /// Prints a result for programs.
 pub fn json(value: &impl Serialize) -> anyhow::Result<()> {
-    text(serde_json::to_string_pretty(value)?)
+    print(&escape_json(&serde_json::to_string_pretty(value)?))
+}
+
+fn print(text: &str) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{text}")?;
+    Ok(out.flush()?)
 }
 
 /// Says something on standard error. Nobody listening is not an error.
 pub fn note(message: impl Display) {
-    let _ = writeln!(io::stderr(), "{}", message.to_string().trim_end());
+    let message = message.to_string();
+    let _ = writeln!(io::stderr(), "{}", escape_lines(message.trim_end()));
 }
 
 /// Whether a command failed only because the reader of its output, such as `head`, has left.
@@ -32,17 +38,12 @@ pub fn reader_went_away(error: &anyhow::Error) -> bool {
         .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
-/// Writes a file that is either there and complete, or not there.
+/// Writes a file that is either there and complete, or as it was before.
 ///
 /// # Errors
 /// The file can't be written; the message names it.
 pub fn write_file(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    let temporary = sibling(path);
-    let written = write_and_rename(&temporary, path, bytes);
-    if written.is_err() {
-        let _ = fs::remove_file(&temporary);
-    }
-    written.with_context(|| format!("cannot write {}", path.display()))
+    Ok(kernels_io::write_whole(path, bytes)?)
 }
 
 /// [`write_file`] for JSON.
@@ -50,19 +51,4 @@ pub fn write_json(path: &Path, value: &impl Serialize) -> anyhow::Result<()> {
     let mut bytes = serde_json::to_vec_pretty(value)?;
     bytes.push(b'\n');
     write_file(path, &bytes)
-}
-
-fn write_and_rename(temporary: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = File::create(temporary)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    fs::rename(temporary, path)
-}
-
-/// A name in the same folder, hence on the same file system, that no other process picks.
-fn sibling(path: &Path) -> PathBuf {
-    let mut name = OsString::from(".");
-    name.push(path.file_name().unwrap_or_default());
-    name.push(format!(".{}.tmp", std::process::id()));
-    path.with_file_name(name)
 }

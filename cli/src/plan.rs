@@ -5,6 +5,7 @@ use crate::output;
 use anyhow::{Context, ensure};
 use burn_kernels::dispatch::{self, Mode, Plan};
 use burn_kernels::policy::Policy;
+use kernels_io::Limit;
 use std::path::{Path, PathBuf};
 
 /// Show which implementation each site would run on a device, and why others are left out
@@ -72,7 +73,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 fn check(plan: &Plan, path: &Path) -> anyhow::Result<()> {
-    let file = path.display();
-    let toml = std::fs::read_to_string(path).with_context(|| format!("cannot read {file}"))?;
-    plan.check(&toml).with_context(|| format!("{file}"))
+    const LIMIT: Limit = Limit::mib("a plan", 16);
+    let toml = kernels_io::read_text(path, LIMIT)?;
+    plan.check(&toml)
+        .with_context(|| kernels_io::escape_path(path))
 }

@@ -5,7 +5,9 @@ mod common;
 
 use common::{command, errors, fixture};
 use serde_json::Value;
-use std::process::Output;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 const MLP: &str = "kernels_models::llama::LlamaMlp::forward";
@@ -112,6 +114,97 @@ fn a_run_that_takes_too_long_is_ended_with_all_that_it_started() {
         errors(&result)
     );
     assert!(start.elapsed().as_secs() < 30);
+}
+
+/// A search whose command runs until it is ended; `script` runs in it with `$LOG`, and says there that it
+/// started.
+fn started(log: &Path, script: &str) -> Child {
+    let mut command = command();
+    command
+        .env("LOG", log)
+        .stderr(Stdio::piped())
+        .stdout(Stdio::piped());
+    let child = command.args(["bisect", "--", "sh", "-c", script]).spawn();
+    let child = child.unwrap();
+    wait_for("the command", || logged(log).contains("started"));
+    child
+}
+
+fn logged(log: &Path) -> String {
+    std::fs::read_to_string(log).unwrap_or_default()
+}
+
+fn wait_for(what: &str, is_so: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < Duration::from_secs(60), "{what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn signal(process: u32, signal: &str) {
+    let sent = Command::new("kill")
+        .args(["-s", signal, &process.to_string()])
+        .status();
+    assert!(sent.unwrap().success());
+}
+
+fn is_running(process: &str) -> bool {
+    let asked = Command::new("kill")
+        .args(["-0", process])
+        .stderr(Stdio::null())
+        .status();
+    asked.unwrap().success()
+}
+
+#[test]
+fn an_interrupt_reaches_the_command_and_all_that_it_started() {
+    for (name, code, said) in [("INT", 130, "Ctrl-C (SIGINT)"), ("TERM", 143, "SIGTERM")] {
+        let folder = TempDir::new().unwrap();
+        let log = folder.path().join("log");
+        // The command tidies up; what it started ignores the signal.
+        let bisect = started(
+            &log,
+            "trap 'echo tidied >> \"$LOG\"; exit 7' INT TERM; \
+             sh -c 'trap \"\" INT TERM; sleep 300' & echo started $! >> \"$LOG\"; wait",
+        );
+        signal(bisect.id(), name);
+        let result = bisect.wait_with_output().unwrap();
+        assert_eq!(result.status.code(), Some(code), "{}", errors(&result));
+        let expected = format!(
+            "error: interrupted by {said} in run 1, whose command was ended; the search is not \
+             finished, so no site is named\n"
+        );
+        assert_eq!(errors(&result), expected);
+        assert!(result.stdout.is_empty());
+        let log = logged(&log);
+        assert!(log.contains("tidied"), "{log}");
+        let inner = log.split_whitespace().nth(1).unwrap().to_owned();
+        wait_for("the inner shell's end", || !is_running(&inner));
+    }
+}
+
+#[test]
+fn a_second_interrupt_ends_a_command_that_ignores_the_first() {
+    let folder = TempDir::new().unwrap();
+    let log = folder.path().join("log");
+    let bisect = started(
+        &log,
+        "trap 'echo ignored >> \"$LOG\"' INT; echo started $$ >> \"$LOG\"; \
+         while true; do sleep 0.05; done",
+    );
+    signal(bisect.id(), "INT");
+    wait_for("the first signal", || logged(&log).contains("ignored"));
+    let start = Instant::now();
+    signal(bisect.id(), "INT");
+    let result = bisect.wait_with_output().unwrap();
+    assert_eq!(result.status.code(), Some(130), "{}", errors(&result));
+    assert!(
+        start.elapsed() < Duration::from_secs(4),
+        "it waited for the command"
+    );
+    let shell = logged(&log).split_whitespace().nth(1).unwrap().to_owned();
+    assert!(!is_running(&shell));
 }
 
 #[test]

@@ -3,11 +3,13 @@
 mod common;
 
 use common::{errors, kernels};
+use kernels_cli::object_file::{self, Contents};
 use object::write::pe::{NtHeaders, Writer};
 use object::write::{Object, SectionKind};
 use object::{Architecture, BinaryFormat, Endianness, Object as _, ObjectSection as _};
 use serde_json::Value;
 use std::fs;
+use std::io::Cursor;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
@@ -261,5 +263,228 @@ fn what_cannot_be_read_is_an_error_that_says_why() {
         ),
     ] {
         refused(&Made::new(&bytes).path(), words);
+    }
+}
+
+/// A record of this JSON.
+fn record(json: &str) -> Vec<u8> {
+    let mut record = b"BKMETA\x01\n".to_vec();
+    record.extend(u32::try_from(json.len()).unwrap().to_le_bytes());
+    record.extend(json.as_bytes());
+    record
+}
+
+fn elf(data: &[u8]) -> Vec<u8> {
+    let section = ["", "burn_kernels"];
+    object_file(BinaryFormat::Elf, Architecture::X86_64, section, data)
+}
+
+/// An ELF file of one metadata section and `count` more headers of the same name, each over the bytes
+/// that `range` says, of `length` bytes between.
+fn overlapping(count: u64, length: usize, range: impl Fn(u64) -> (u64, u64)) -> Vec<u8> {
+    const HEADER: usize = 64;
+    let names = b"\0burn_kernels\0.names\0";
+    let mut bytes = vec![0; HEADER];
+    bytes[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
+    bytes.extend(names);
+    // Valid metadata: one record, and padding.
+    let start = bytes.len() as u64;
+    bytes.extend(record(r#"{"schema":2,"record":"kernel","id":"a"}"#));
+    bytes.resize(start as usize + length, 0);
+    bytes.resize(bytes.len().next_multiple_of(8), 0);
+    let table = bytes.len() as u64;
+    let mut header = |name: u32, kind: u32, offset: u64, size: u64| {
+        bytes.extend(name.to_le_bytes());
+        bytes.extend(kind.to_le_bytes());
+        for word in [0, 0, offset, size] {
+            bytes.extend(word.to_le_bytes());
+        }
+        bytes.extend([0; 8]);
+        bytes.extend(1_u64.to_le_bytes());
+        bytes.extend([0; 8]);
+    };
+    header(0, 0, 0, count + 2);
+    header(14, 3, HEADER as u64, names.len() as u64);
+    for index in 0..count {
+        let (offset, size) = range(index);
+        header(1, 1, start + offset, size);
+    }
+    bytes[16..20].copy_from_slice(&[1, 0, 62, 0]); // relocatable, x86-64
+    bytes[20] = 1;
+    bytes[40..48].copy_from_slice(&table.to_le_bytes());
+    bytes[52..54].copy_from_slice(&64_u16.to_le_bytes());
+    bytes[58..60].copy_from_slice(&64_u16.to_le_bytes());
+    bytes[62..64].copy_from_slice(&1_u16.to_le_bytes());
+    bytes
+}
+
+fn read(bytes: &[u8]) -> anyhow::Result<Contents> {
+    object_file::read(Cursor::new(bytes))
+}
+
+#[test]
+fn what_is_looked_at_grows_as_the_file_does() {
+    let data = records();
+    for bytes in [elf(&data), mach_o(Architecture::Aarch64, &data)] {
+        let contents = read(&bytes).unwrap();
+        assert_eq!(contents.decoded, data.len() as u64);
+        let (looked_at, length) = (contents.looked_at, bytes.len() as u64);
+        assert!(
+            looked_at >= contents.decoded && looked_at < 3 * length,
+            "{looked_at} of {length}"
+        );
+    }
+    // A program has much that says nothing of kernels.
+    let program = fs::File::open(env!("CARGO_BIN_EXE_kernels")).unwrap();
+    let length = program.metadata().unwrap().len();
+    let looked_at = object_file::read(program).unwrap().looked_at;
+    assert!(looked_at < length / 2, "{looked_at} of {length}");
+}
+
+#[test]
+fn one_section_named_many_times_is_read_once() {
+    let bytes = overlapping(20_000, 1000, |_| (0, 1000));
+    let contents = read(&bytes).unwrap();
+    assert_eq!((contents.records.len(), contents.decoded), (1, 1000));
+}
+
+#[test]
+fn sections_that_overlap_are_refused_before_they_are_all_read() {
+    // Each is another range, of zeros up to the same end, so that each by itself is good.
+    let bytes = overlapping(20_000, 1_000_000, |index| (100 + index, 900_000 - index));
+    let message = format!("{:#}", read(&bytes).unwrap_err());
+    assert!(message.contains("overlap"), "{message}");
+    refused(&Made::new(&bytes).path(), "overlap");
+}
+
+#[test]
+fn parts_that_overlap_are_refused() {
+    let part = mach_o(Architecture::Aarch64, &records());
+    let length = u32::try_from(part.len()).unwrap();
+    let arches = 1000_u32;
+    let mut bytes: Vec<u8> = [0xca_fe_ba_be, arches]
+        .into_iter()
+        .chain((0..arches).flat_map(|_| [ARM64, 0, 32768, length, 12]))
+        .flat_map(u32::to_be_bytes)
+        .collect();
+    bytes.resize(32768, 0);
+    bytes.extend(part);
+    refused(&Made::new(&bytes).path(), "overlap");
+}
+
+#[test]
+fn a_section_larger_than_any_file_is_refused_without_memory_for_it() {
+    let bytes = overlapping(1, 1000, |_| (0, 1 << 40));
+    let file = Made::new(&bytes);
+    // Takes no space on the disk.
+    let sparse = fs::OpenOptions::new()
+        .write(true)
+        .open(file.path())
+        .unwrap();
+    sparse.set_len(1 << 41).unwrap();
+    refused(&file.path(), "more than 64 MiB of kernel metadata");
+}
+
+#[test]
+fn many_records_are_read_and_each_is_told_once() {
+    let json = |index: usize| {
+        format!(r#"{{"schema":2,"record":"site","module":"m","item":"f{index}","line":{index}}}"#)
+    };
+    let one: Vec<u8> = (0..60_000).flat_map(|index| record(&json(index))).collect();
+    let contents = read(&elf(&[one.clone(), one].concat())).unwrap();
+    assert_eq!(contents.records.len(), 60_000);
+}
+
+#[test]
+fn a_thin_archive_says_that_it_holds_no_members() {
+    let mut archive = b"!<thin>\n".to_vec();
+    let header = [
+        ("member.o/", 16),
+        ("0", 12),
+        ("0", 6),
+        ("0", 6),
+        ("644", 8),
+        ("100", 10),
+    ];
+    for (text, width) in header {
+        archive.extend(format!("{text:<width$}").bytes());
+    }
+    archive.extend(b"`\n");
+    refused(&Made::new(&archive).path(), "inspect those");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_pipe_in_place_of_a_file_is_refused() {
+    let folder = TempDir::new().unwrap();
+    let pipe = folder.path().join("pipe");
+    assert!(
+        Command::new("mkfifo")
+            .arg(&pipe)
+            .status()
+            .unwrap()
+            .success()
+    );
+    refused(&pipe, "is a named pipe");
+}
+
+#[test]
+fn what_a_terminal_obeys_is_escaped() {
+    let evil = r"x\u001b]0;owned\u0007\n\u202efake\u009b";
+    let json = [
+        format!(r#"{{"schema":2,"record":"kernel","id":"{evil}","summary":"{evil}"}}"#),
+        format!(
+            r#"{{"schema":2,"record":"site","module":"{evil}","item":"f","file":"{evil}","key":{{"op":"{evil}","{evil}":1}}}}"#
+        ),
+    ];
+    let bytes = elf(&[record(&json[0]), record(&json[1])].concat());
+    let file = Made::new(&bytes);
+    let is_plain = |text: &str| {
+        let plain = |c: char| c == '\n' || !(c.is_control() || c == '\u{202e}');
+        text.chars().all(plain)
+    };
+    let text = common::stdout(["inspect".as_ref(), file.path().as_os_str()]);
+    assert!(is_plain(&text), "{text:?}");
+    // A heading, a row, a blank line, a heading and a row.
+    assert_eq!(text.lines().count(), 5, "{text}");
+    assert!(
+        text.contains(r"x\u{1b}]0;owned\u{7}\n\u{202e}fake\u{9b}"),
+        "{text}"
+    );
+
+    let text = common::stdout([
+        "inspect".as_ref(),
+        "--json".as_ref(),
+        file.path().as_os_str(),
+    ]);
+    assert!(is_plain(&text), "{text:?}");
+    let told: Value = serde_json::from_str(&text).unwrap();
+    let id: Value = serde_json::from_str(&format!("\"{evil}\"")).unwrap();
+    assert_eq!(told["kernels"][0]["id"], id);
+
+    // In errors too: of a record, of a member of an archive, and of the file itself.
+    let newer = format!(r#"{{"schema":"{evil}","record":"{evil}"}}"#);
+    let mut archive = b"!<arch>\n".to_vec();
+    let member = &elf(&record(&newer));
+    archive.extend(
+        format!(
+            "{:<16}{:<12}{:<6}{:<6}{:<8}{:<10}`\n",
+            "a\x1b[2J/",
+            0,
+            0,
+            0,
+            644,
+            member.len()
+        )
+        .bytes(),
+    );
+    archive.extend(&member[..member.len() / 2]);
+    for bytes in [elf(&record(&newer)), archive, vec![0]] {
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().join("a\x1b[2J\nb");
+        fs::write(&path, bytes).unwrap();
+        let said = errors(&kernels(["inspect".as_ref(), path.as_os_str()]));
+        assert!(is_plain(&said) && said.lines().count() == 1, "{said:?}");
+        assert!(said.contains(r"a\u{1b}[2J\nb"), "{said}");
     }
 }

@@ -8,6 +8,7 @@
 //!   command don't all hold the same.
 
 use crate::registry::SiteSpec;
+use kernels_io::{Limit, escape_path};
 use std::collections::HashSet;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -23,8 +24,9 @@ static OFF_SITES: LazyLock<HashSet<String>> = LazyLock::new(|| {
     let Some(file) = file(OFF) else {
         return HashSet::new();
     };
-    let names = std::fs::read_to_string(&file);
-    let names = names.unwrap_or_else(|error| unusable(OFF, &file, &error));
+    const LIMIT: Limit = Limit::mib("a list of sites", 16);
+    let names = kernels_io::read_text(&file, LIMIT);
+    let names = names.unwrap_or_else(|error| panic!("{OFF}: {error}"));
     names.lines().map(str::to_owned).collect()
 });
 
@@ -38,7 +40,7 @@ fn file(variable: &str) -> Option<PathBuf> {
 fn unusable(variable: &str, file: &Path, error: &io::Error) -> ! {
     panic!(
         "{variable} names {}, which can't be used: {error}",
-        file.display()
+        escape_path(file)
     )
 }
 

@@ -7,19 +7,27 @@ pub(crate) fn unknown<'a>(
     known: impl IntoIterator<Item = &'a str>,
 ) -> String {
     let known: Vec<_> = known.into_iter().collect();
+    let shown = kernels_io::escape(name);
     let near = nearest(name, known.iter().copied())
         .map_or_else(String::new, |near| format!(", did you mean `{near}`?"));
     if known.is_empty() {
-        return format!("no {what} is called `{name}`; there is none");
+        return format!("no {what} is called `{shown}`; there is none");
     }
     format!(
-        "no {what} is called `{name}`{near}; known: {}",
+        "no {what} is called `{shown}`{near}; known: {}",
         known.join(", ")
     )
 }
 
+/// Nobody means a name of ours by more characters.
+const LONGEST: usize = 200;
+
 /// The known name with the smallest edit distance, unless more than a third of it must change.
 pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    // It would take as long as the name is, for each known one.
+    if name.len() > LONGEST {
+        return None;
+    }
     known
         .into_iter()
         .map(|known| (edit_distance(name, known), known))
@@ -59,6 +67,7 @@ mod tests {
         let known = ["npu_fused_rope", "npu_fused_swiglu"];
         assert_eq!(nearest("npu_fused_rop", known), Some("npu_fused_rope"));
         assert_eq!(nearest("flash", known), None);
+        assert_eq!(nearest(&"npu_fused_rope".repeat(100_000), known), None);
         let message = unknown("kernel", "npu_fused_swigl", known);
         assert!(message.contains("did you mean `npu_fused_swiglu`?"));
         assert!(message.contains("known: npu_fused_rope, npu_fused_swiglu"));

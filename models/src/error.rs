@@ -4,13 +4,15 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
+use kernels_io::{FileError, escape, escape_path as path};
+
 /// Why a model could not be read, written or run. Every message names the file and the field or
 /// tensor.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelError {
     /// The operating system refused to read or write.
-    #[error("{}: cannot {action}: {source}", .file.display())]
+    #[error("{}: cannot {action}: {source}", path(.file))]
     Io {
         /// The file or directory.
         file: PathBuf,
@@ -19,8 +21,11 @@ pub enum ModelError {
         /// The system's reason.
         source: io::Error,
     },
+    /// A file is something else than a plain file, larger than any of its kind, or not text.
+    #[error(transparent)]
+    File(FileError),
     /// A JSON file does not parse.
-    #[error("{}: not valid JSON: {source}", .file.display())]
+    #[error("{}: not valid JSON: {source}", path(.file))]
     Json {
         /// The file.
         file: PathBuf,
@@ -28,7 +33,7 @@ pub enum ModelError {
         source: serde_json::Error,
     },
     /// A field of a JSON file is missing, of the wrong type, contradictory or not supported.
-    #[error("{}: field `{field}`: {problem}", .file.display())]
+    #[error("{}: field `{}`: {}", path(.file), escape(.field), escape(.problem))]
     Field {
         /// The file.
         file: PathBuf,
@@ -38,7 +43,7 @@ pub enum ModelError {
         problem: String,
     },
     /// A file is not the safetensors file that it should be (truncated, corrupt, foreign).
-    #[error("{}: not a complete safetensors file: {problem}", .file.display())]
+    #[error("{}: not a complete safetensors file: {}", path(.file), escape(.problem))]
     Safetensors {
         /// The file.
         file: PathBuf,
@@ -46,7 +51,7 @@ pub enum ModelError {
         problem: String,
     },
     /// A directory holds no checkpoint in a layout that can be read.
-    #[error("{}: {problem}", .dir.display())]
+    #[error("{}: {problem}", path(.dir))]
     Layout {
         /// The directory.
         dir: PathBuf,
@@ -54,7 +59,7 @@ pub enum ModelError {
         problem: String,
     },
     /// The tensors are not those of the configured model. All that is wrong is listed.
-    #[error("{}: {} of the checkpoint's tensors do not fit its config.json:{}", .dir.display(), .problems.len(), list(.problems))]
+    #[error("{}: {} of the checkpoint's tensors do not fit its config.json:{}", path(.dir), .problems.len(), list(.problems))]
     Tensors {
         /// The checkpoint's directory.
         dir: PathBuf,
@@ -70,7 +75,7 @@ pub enum ModelError {
         problem: String,
     },
     /// The server of a remote device does not read a file that it was asked to read.
-    #[error("{}: the device's server can't read it: {problem}", .file.display())]
+    #[error("{}: the device's server can't read it: {}", path(.file), escape(.problem))]
     Remote {
         /// The file.
         file: PathBuf,
@@ -103,9 +108,9 @@ impl fmt::Display for TensorProblem {
         write!(
             f,
             "{}: tensor `{}`: {}",
-            self.file.display(),
-            self.tensor,
-            self.problem
+            path(&self.file),
+            escape(&self.tensor),
+            escape(&self.problem)
         )
     }
 }
@@ -123,6 +128,23 @@ fn list(problems: &[TensorProblem]) -> String {
         text.push_str(&format!("\n  … and {} more", problems.len() - LISTED));
     }
     text
+}
+
+impl From<FileError> for ModelError {
+    fn from(error: FileError) -> Self {
+        match error {
+            FileError::Io {
+                file,
+                action,
+                source,
+            } => Self::Io {
+                file,
+                action,
+                source,
+            },
+            other => Self::File(other),
+        }
+    }
 }
 
 impl ModelError {

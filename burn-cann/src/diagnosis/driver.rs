@@ -3,6 +3,8 @@
 use std::fs::{self, File, OpenOptions};
 use std::path::{Path, PathBuf};
 
+use kernels_io::Limit;
+
 use super::finding::{Area, Finding};
 
 const HOME: &str = "usr/local/Ascend/driver";
@@ -19,7 +21,8 @@ pub(super) fn findings(root: &Path) -> Vec<Finding> {
 
 fn version(root: &Path) -> Finding {
     let file = root.join(HOME).join("version.info");
-    let text = fs::read_to_string(&file).ok();
+    const LIMIT: Limit = Limit::mib("a driver's version.info", 1);
+    let text = kernels_io::read_text(&file, LIMIT).ok();
     let version = text.as_deref().and_then(version_in);
     match (version, &text) {
         (Some(version), _) => Finding::good(Area::Driver, format!("version {version}")),

@@ -1,13 +1,21 @@
 //! Runs of the command with some sites switched off.
 
+use super::interrupt::{Interrupted, Signals, end, pass_on};
 use crate::output;
 use anyhow::Context;
+use kernels_io::Limit;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fmt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::NamedTempFile;
+
+/// How often a command that runs is looked at.
+const POLL: Duration = Duration::from_millis(10);
+
+/// How long a command that is interrupted has to tidy up. Another signal ends it at once.
+const GRACE: Duration = Duration::from_secs(5);
 
 /// The command, and what is known of its sites.
 pub struct Runs<'a> {
@@ -19,6 +27,7 @@ pub struct Runs<'a> {
     /// Every site that ever ran fused.
     sites: BTreeSet<String>,
     count: usize,
+    signals: Signals,
 }
 
 /// How a run ended.
@@ -53,7 +62,7 @@ impl<'a> Runs<'a> {
     /// No run yet.
     ///
     /// # Errors
-    /// BURN_KERNELS is not Unicode.
+    /// BURN_KERNELS is not Unicode, or signals can't be listened to.
     pub fn new(
         command: &'a [OsString],
         timeout: Option<Duration>,
@@ -71,6 +80,7 @@ impl<'a> Runs<'a> {
             base,
             sites: BTreeSet::new(),
             count: 0,
+            signals: Signals::listen().context("cannot listen to Ctrl-C")?,
         })
     }
 
@@ -122,15 +132,25 @@ impl<'a> Runs<'a> {
     }
 
     fn run(&mut self, label: &str, policy: &str, off: &str) -> anyhow::Result<Outcome> {
+        if let Some(signal) = self.signals.take() {
+            return Err(Interrupted { signal, run: 0 }.into());
+        }
         let files = Files::new(off).context("cannot make a temporary file")?;
         self.count += 1;
-        let outcome = self
+        let ended = self
             .start(policy, &files)
             .and_then(|child| self.wait(child));
-        let outcome =
-            outcome.with_context(|| format!("cannot run {}", self.command[0].to_string_lossy()))?;
-        let reached =
-            std::fs::read_to_string(files.trace.path()).context("cannot read the trace")?;
+        let ended =
+            ended.with_context(|| format!("cannot run {}", self.command[0].to_string_lossy()))?;
+        let outcome = match ended {
+            Ended::Itself(outcome) => outcome,
+            Ended::Interrupted(signal) => {
+                let run = self.count;
+                return Err(Interrupted { signal, run }.into());
+            }
+        };
+        const LIMIT: Limit = Limit::mib("a trace of sites", 1024);
+        let reached = kernels_io::read_text(files.trace.path(), LIMIT)?;
         self.sites.extend(reached.lines().map(str::to_owned));
         output::note(format_args!(
             "run {}: with {label} it {outcome}",
@@ -157,31 +177,53 @@ impl<'a> Runs<'a> {
                 false => Stdio::null(),
             })
             .stderr(stream());
+        // A group of its own, so that all of it can be ended.
         #[cfg(unix)]
-        if self.timeout.is_some() {
-            // A group of its own, so that all of it can be ended. Without a timeout it stays in
-            // ours, which Ctrl-C ends.
-            std::os::unix::process::CommandExt::process_group(&mut command, 0);
-        }
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
         command.spawn()
     }
 
-    fn wait(&self, mut child: Child) -> std::io::Result<Outcome> {
-        let Some(timeout) = self.timeout else {
-            return child.wait().map(Outcome::from);
-        };
+    fn wait(&self, mut child: Child) -> std::io::Result<Ended> {
         let start = Instant::now();
         loop {
+            if let Some(signal) = self.signals.take() {
+                self.interrupt(&mut child, signal)?;
+                return Ok(Ended::Interrupted(signal));
+            }
             if let Some(status) = child.try_wait()? {
-                return Ok(status.into());
+                return Ok(Ended::Itself(status.into()));
             }
-            if start.elapsed() >= timeout {
+            if self
+                .timeout
+                .is_some_and(|timeout| start.elapsed() >= timeout)
+            {
                 end(&mut child)?;
-                return Ok(Outcome::TimedOut);
+                return Ok(Ended::Itself(Outcome::TimedOut));
             }
-            std::thread::sleep(Duration::from_millis(10));
+            std::thread::sleep(POLL);
         }
     }
+
+    /// Lets the command end as it does when it is interrupted itself, and then ends what is left of it.
+    fn interrupt(&self, child: &mut Child, signal: i32) -> std::io::Result<()> {
+        pass_on(child, signal);
+        let start = Instant::now();
+        while child.try_wait()?.is_none()
+            && start.elapsed() < GRACE
+            && self.signals.take().is_none()
+        {
+            std::thread::sleep(POLL);
+        }
+        end(child)
+    }
+}
+
+/// How the wait for a run ended.
+enum Ended {
+    /// The command ended, or was too slow.
+    Itself(Outcome),
+    /// Somebody wants the search to end.
+    Interrupted(i32),
 }
 
 /// What one run reads and writes.
@@ -212,16 +254,4 @@ impl From<ExitStatus> for Outcome {
             false => Self::Failed(status),
         }
     }
-}
-
-/// Ends a command and, where the system can, what it started.
-fn end(child: &mut Child) -> std::io::Result<()> {
-    #[cfg(unix)]
-    Command::new("sh")
-        .args(["-c", "kill -s KILL -- \"-$0\"", &child.id().to_string()])
-        .stderr(Stdio::null())
-        .status()?;
-    // An error here says that it has ended meanwhile.
-    let _ = child.kill();
-    child.wait().map(drop)
 }

@@ -2,6 +2,7 @@
 
 use anyhow::{Context, bail};
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
+use kernels_io::Limit;
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
 use std::path::Path;
@@ -35,11 +36,13 @@ impl Ids {
 /// dtype or of another rank. The message names the file and the tensor. Whether the values suit a
 /// model is for the model to say.
 pub fn read(path: &Path) -> anyhow::Result<Inputs> {
-    let name = path.display();
-    let bytes = std::fs::read(path).with_context(|| format!("cannot read {name}"))?;
+    // Results may stand beside the inputs, gradients of every parameter among them.
+    const LIMIT: Limit = Limit::mib("token ids and results", 4 << 10);
+    let name = kernels_io::escape_path(path);
+    let bytes = kernels_io::read(path, LIMIT)?;
     let tensors = SafeTensors::deserialize(&bytes)
         .with_context(|| format!("{name} is not a complete safetensors file"))?;
-    parse(&tensors).with_context(|| name.to_string())
+    parse(&tensors).context(name)
 }
 
 fn parse(tensors: &SafeTensors<'_>) -> anyhow::Result<Inputs> {
@@ -49,7 +52,10 @@ fn parse(tensors: &SafeTensors<'_>) -> anyhow::Result<Inputs> {
             "input_ids" => input_ids = Some(ids(&view).context("tensor `input_ids`")?),
             "position_ids" => position_ids = Some(ids(&view).context("tensor `position_ids`")?),
             _ if is_result(name) => {}
-            _ => bail!("tensor `{name}` is unknown; inputs are `input_ids` and `position_ids`"),
+            _ => bail!(
+                "tensor `{}` is unknown; inputs are `input_ids` and `position_ids`",
+                kernels_io::escape(name)
+            ),
         }
     }
     let input_ids = input_ids.context("tensor `input_ids` is missing")?;

@@ -9,6 +9,7 @@ use anyhow::{Context, bail};
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 use burn_kernels::policy::Policy;
 use burn_kernels::report;
+use kernels_io::escape_path;
 use kernels_models::CausalLm;
 use outputs::Outputs;
 use std::path::{Path, PathBuf};
@@ -67,7 +68,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let position_ids = inputs.position_ids.as_ref().map(|ids| ids.tensor(&device));
     model
         .check_loss_inputs(&input_ids, position_ids.as_ref())
-        .with_context(|| args.inputs.display().to_string())?;
+        .with_context(|| escape_path(&args.inputs))?;
 
     report::reset();
     let outputs = compute(&model, input_ids, position_ids, args)?;
@@ -84,8 +85,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 /// Finds out before the work, not after it, that the result has nowhere to go.
 fn refuse_unwritable(path: &Path) -> anyhow::Result<()> {
     if path.is_dir() {
-        bail!("{} is a folder; --outputs names a file", path.display());
+        bail!("{} is a folder; --outputs names a file", escape_path(path));
     }
+    kernels_io::check_target(path)?;
     let folder = match path.parent() {
         Some(folder) if folder != Path::new("") => folder,
         _ => Path::new("."),
@@ -93,7 +95,7 @@ fn refuse_unwritable(path: &Path) -> anyhow::Result<()> {
     if !folder.is_dir() {
         bail!(
             "the folder {} of --outputs does not exist",
-            folder.display()
+            escape_path(folder)
         );
     }
     Ok(())

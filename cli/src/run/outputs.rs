@@ -22,7 +22,7 @@ pub fn write(path: &Path, outputs: &Outputs) -> anyhow::Result<()> {
     });
     let views = views.collect::<anyhow::Result<Vec<_>>>()?;
     let bytes = safetensors::serialize(views, None)
-        .with_context(|| format!("cannot lay out {}", path.display()))?;
+        .with_context(|| format!("cannot lay out {}", kernels_io::escape_path(path)))?;
     output::write_file(path, &bytes)
 }
 

@@ -5,6 +5,7 @@ use anyhow::{Context, ensure};
 use burn::data::dataloader::batcher::Batcher;
 use burn::data::dataset::{Dataset, DatasetError};
 use burn::tensor::{DType, Device, Tensor, TensorData};
+use kernels_io::Limit;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -37,10 +38,11 @@ impl Corpus {
         let Some(path) = path else {
             return Ok(Self::built_in());
         };
-        let bytes = std::fs::read(path)
-            .with_context(|| format!("cannot read the corpus {}", path.display()))?;
+        // A sequence at each byte takes eight more.
+        const LIMIT: Limit = Limit::mib("a corpus", 1024);
+        let bytes = kernels_io::read(path, LIMIT).context("the corpus")?;
         Ok(Self {
-            name: path.display().to_string(),
+            name: kernels_io::escape_path(path),
             texts: std::iter::once(0..bytes.len()).collect(),
             bytes,
         })

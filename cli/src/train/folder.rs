@@ -18,6 +18,7 @@ use super::summary::Summary;
 use crate::output;
 use anyhow::{Context, ensure};
 use burn::data::dataset::Dataset;
+use kernels_io::{clear_leftovers, escape_path};
 use kernels_models::{CausalLm, ModelConfig};
 use serde_json::{Value, json};
 use std::fs;
@@ -34,8 +35,10 @@ impl RunFolder {
     /// The folder has something in it, is no folder, or can't be created.
     pub fn create(path: Option<&Path>, preset: Preset) -> anyhow::Result<Self> {
         let path = path.map_or_else(|| default_path(preset), Path::to_owned);
-        let name = path.display();
+        let name = escape_path(&path);
         fs::create_dir_all(&path).with_context(|| format!("cannot create the folder {name}"))?;
+        // What a killed run was writing is of no use, and in the way.
+        clear_leftovers(&path);
         let mut entries =
             fs::read_dir(&path).with_context(|| format!("cannot read the folder {name}"))?;
         ensure!(
@@ -132,6 +135,20 @@ fn date(days: u64) -> (u64, u64, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_killed_run_was_writing_is_not_in_the_way() {
+        let folder = tempfile::tempdir().unwrap();
+        let left = folder.path().join(".checkpoint.4711.aB3xYz.partial");
+        fs::create_dir(&left).unwrap();
+        fs::write(left.join("model.safetensors"), "half").unwrap();
+        fs::write(folder.path().join(".loss.svg.4711.aB3xYz.partial"), "half").unwrap();
+        RunFolder::create(Some(folder.path()), Preset::Qwen3).unwrap();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        // What it finished stays.
+        fs::write(folder.path().join("train.json"), "{}").unwrap();
+        assert!(RunFolder::create(Some(folder.path()), Preset::Qwen3).is_err());
+    }
 
     #[test]
     fn timestamps_are_calendar_dates() {

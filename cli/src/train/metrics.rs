@@ -99,8 +99,8 @@ impl Recorder {
         tokens: TokenCounts,
         interrupter: Interrupter,
     ) -> anyhow::Result<(Self, SharedHistory)> {
-        let file =
-            File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+        let file = File::create_new(path)
+            .with_context(|| format!("cannot write {}", kernels_io::escape_path(path)))?;
         let history = SharedHistory::default();
         let now = Instant::now();
         let recorder = Self {

@@ -7,6 +7,7 @@ use super::throughput::Throughput;
 use anyhow::Context;
 use burn::module::Module;
 use burn_kernels::report::Report;
+use kernels_io::escape_path;
 use serde::Serialize;
 use std::fmt;
 use std::path::PathBuf;
@@ -145,8 +146,8 @@ impl fmt::Display for Summary {
         write!(
             f,
             "Run folder {}; try: kernels run --model {} --inputs FILE --outputs FILE",
-            self.folder.display(),
-            self.checkpoint.display()
+            escape_path(&self.folder),
+            escape_path(&self.checkpoint)
         )
     }
 }

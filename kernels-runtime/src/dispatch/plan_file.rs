@@ -1,6 +1,7 @@
 //! Plans in files: written once, checked later.
 
 use super::{Plan, PlanRow};
+use kernels_io::{escape, escape_lines};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -46,7 +47,7 @@ struct FileSite {
 #[derive(Clone, PartialEq, Eq, Error)]
 pub enum PlanCheckError {
     /// The file is no plan.
-    #[error("not a plan of this release: {0}")]
+    #[error("not a plan of this release: {}", escape_lines(.0))]
     File(String),
     /// It is one, but of something else.
     #[error(transparent)]
@@ -109,8 +110,8 @@ impl fmt::Display for PlanDifference {
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Added { site, path } => write!(f, "+ {site}: {path}"),
-            Self::Removed { site, path } => write!(f, "- {site}: {path}"),
+            Self::Added { site, path } => write!(f, "+ {}: {}", escape(site), escape(path)),
+            Self::Removed { site, path } => write!(f, "- {}: {}", escape(site), escape(path)),
             Self::Changed {
                 site,
                 what,
@@ -118,6 +119,7 @@ impl fmt::Display for Difference {
                 is,
             } => {
                 let site = site.as_deref().unwrap_or("the whole plan");
+                let [site, was, is] = [site, was, is].map(escape);
                 write!(f, "~ {site}: {what} was {was}, is {is}")
             }
         }
@@ -196,15 +198,13 @@ impl File {
 
     /// The sites by name, and by number where one name occurs more than once.
     fn by_name(&self) -> BTreeMap<(&str, usize), &FileSite> {
-        let mut sites = BTreeMap::new();
-        for site in &self.site {
-            let mut number = 0;
-            while sites.contains_key(&(site.name.as_str(), number)) {
-                number += 1;
-            }
-            sites.insert((site.name.as_str(), number), site);
-        }
-        sites
+        let mut numbers: BTreeMap<&str, usize> = BTreeMap::new();
+        let sites = self.site.iter().map(|site| {
+            let number = numbers.entry(&site.name).or_default();
+            *number += 1;
+            ((site.name.as_str(), *number), site)
+        });
+        sites.collect()
     }
 }
 

@@ -1,6 +1,7 @@
 use super::ModeFlags;
 use crate::dispatch::DeviceKind;
 use crate::near;
+use kernels_io::{escape, escape_lines};
 use thiserror::Error;
 
 /// Why something is no mapping.
@@ -9,15 +10,16 @@ use thiserror::Error;
 pub enum MappingError {
     /// A text that is no rule.
     #[error(
-        "`{rule}` is no rule of a mapping; one is `layer@device=kernel`, after the device perhaps \
-         `:80..=90` (capabilities) and `/training+compile` (the mode)"
+        "`{}` is no rule of a mapping; one is `layer@device=kernel`, after the device perhaps \
+         `:80..=90` (capabilities) and `/training+compile` (the mode)",
+        escape(.rule)
     )]
     Rule {
         /// The text.
         rule: String,
     },
     /// A name or interval that there is not.
-    #[error("{0}")]
+    #[error("{}", escape(.0))]
     Text(String),
     /// Flags that make no mode.
     #[error("`{mode}` is no mode here: {why}")]
@@ -29,8 +31,10 @@ pub enum MappingError {
     },
     /// A kernel that is registered for a mode which it cannot do.
     #[error(
-        "layer `{layer}`: kernel `{kernel}` is registered for `{mode}` on {device}, but {why}; \
-         register it as fallback or map the mode to another kernel"
+        "layer `{}`: kernel `{}` is registered for `{mode}` on {device}, but {why}; \
+         register it as fallback or map the mode to another kernel",
+        escape(.layer),
+        escape(.kernel)
     )]
     CannotDo {
         /// The layer.
@@ -45,7 +49,7 @@ pub enum MappingError {
         why: &'static str,
     },
     /// TOML that is no mapping.
-    #[error("the mapping is not valid TOML: {0}")]
+    #[error("the mapping is not valid TOML: {}", escape_lines(.0))]
     Toml(String),
 }
 

@@ -1,5 +1,6 @@
 use super::GRAMMAR;
 use crate::mapping::MappingError;
+use kernels_io::{escape, escape_lines};
 use thiserror::Error;
 
 /// Why something is not a policy.
@@ -10,7 +11,7 @@ pub enum PolicyError {
     #[error("the policy is empty; a policy is {GRAMMAR}")]
     Empty,
     /// A word that the grammar does not have.
-    #[error("`{word}` is not part of a policy; a policy is {GRAMMAR}")]
+    #[error("`{}` is not part of a policy; a policy is {GRAMMAR}", escape(.word))]
     Word {
         /// The word.
         word: String,
@@ -20,21 +21,25 @@ pub enum PolicyError {
     Unknown(String),
     /// A pattern with an empty segment or a character that no site name has.
     #[error(
-        "`{pattern}` is no pattern of sites: segments of a path, parted by `::` or `.`, in which \
-         `*` stands for any characters and `?` for one"
+        "`{}` is no pattern of sites: segments of a path, parted by `::` or `.`, in which \
+         `*` stands for any characters and `?` for one",
+        escape(.pattern)
     )]
     Pattern {
         /// The pattern.
         pattern: String,
     },
     /// A rule for layers that says none.
-    #[error("`{word}` says no layers; write `first:N`, `last:N` or `layers:I-J`, counted from 0")]
+    #[error(
+        "`{}` says no layers; write `first:N`, `last:N` or `layers:I-J`, counted from 0",
+        escape(.word)
+    )]
     Layers {
         /// The word, without its sign.
         word: String,
     },
     /// A pattern that no site matches.
-    #[error("no site matches `{pattern}`; {}", nearest(.near))]
+    #[error("no site matches `{}`; {}", escape(.pattern), nearest(.near))]
     NoSite {
         /// The pattern.
         pattern: String,
@@ -45,7 +50,11 @@ pub enum PolicyError {
     #[error("{0}")]
     NeverCalled(String),
     /// Two words that contradict each other or say the same twice.
-    #[error("`{first}` and `{second}` can't stand in one policy; a policy is {GRAMMAR}")]
+    #[error(
+        "`{}` and `{}` can't stand in one policy; a policy is {GRAMMAR}",
+        escape(.first),
+        escape(.second)
+    )]
     Contradiction {
         /// The earlier word.
         first: String,
@@ -56,10 +65,13 @@ pub enum PolicyError {
     #[error(transparent)]
     Mapping(#[from] MappingError),
     /// TOML that is no policy.
-    #[error("the policy is not valid TOML: {0}")]
+    #[error("the policy is not valid TOML: {}", escape_lines(.0))]
     Toml(String),
-    /// A file that can't be read or holds no policy.
-    #[error("the policy file {path}: {problem}")]
+    /// A file that can't be read: the system refuses, it is no plain file, or larger than a policy.
+    #[error("the policy file {0}")]
+    Unreadable(String),
+    /// A file that holds no policy.
+    #[error("the policy file {}: {}", escape(.path), escape_lines(.problem))]
     File {
         /// The file.
         path: String,
@@ -70,7 +82,7 @@ pub enum PolicyError {
     #[error("the environment variable BURN_KERNELS is not valid Unicode; a policy is {GRAMMAR}")]
     NotUnicode,
     /// The environment variable holds no policy.
-    #[error("the environment variable BURN_KERNELS is `{value}`: {source}")]
+    #[error("the environment variable BURN_KERNELS is `{}`: {source}", escape(.value))]
     Environment {
         /// Its value.
         value: String,

@@ -4,6 +4,7 @@ use super::{Base, Policy, PolicyError};
 use crate::dispatch::Reason;
 use crate::mapping::Rule;
 use crate::near::unknown;
+use kernels_io::Limit;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -88,12 +89,13 @@ impl Policy {
     /// The file can't be read, or holds no policy; see [`Policy::from_toml`].
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, PolicyError> {
         let path = path.as_ref();
-        let problem = |problem: String| PolicyError::File {
-            path: path.display().to_string(),
-            problem,
-        };
-        let text = std::fs::read_to_string(path).map_err(|error| problem(error.to_string()))?;
-        Self::from_toml(&text).map_err(|error| problem(error.to_string()))
+        const LIMIT: Limit = Limit::mib("a policy", 1);
+        let text = kernels_io::read_text(path, LIMIT)
+            .map_err(|error| PolicyError::Unreadable(error.to_string()))?;
+        Self::from_toml(&text).map_err(|error| PolicyError::File {
+            path: path.to_string_lossy().into_owned(),
+            problem: error.to_string(),
+        })
     }
 
     /// The TOML form, which [`Policy::from_toml`] reads back to the same policy.

@@ -39,7 +39,7 @@ impl Layers {
     pub(super) fn contains(self, (index, count): Position) -> bool {
         match self {
             Self::First(n) => index < n,
-            Self::Last(n) => index + n >= count,
+            Self::Last(n) => index.saturating_add(n) >= count,
             Self::Range { first, last } => (first..=last).contains(&index),
         }
     }
@@ -137,6 +137,14 @@ mod tests {
         let (off, on) = (Wish::Off, Wish::Preferred);
         assert_eq!(wishes, [off, Wish::Required, on, on, off]);
         assert_eq!(wish_at(None), on);
+    }
+
+    #[test]
+    fn more_layers_than_there_are_is_all_of_them() {
+        for text in ["last:18446744073709551615", "first:18446744073709551615"] {
+            let layers: Layers = text.parse().unwrap();
+            assert!(layers.contains((0, 4)) && layers.contains((3, 4)), "{text}");
+        }
     }
 
     #[test]

@@ -120,12 +120,16 @@ fn glob(pattern: &str, text: &str) -> bool {
     pattern[p..].iter().all(|c| *c == '*')
 }
 
+/// What more is spelled out changes nothing of what is nearest.
+const LONGEST: usize = 200;
+
 /// The three sites whose names are nearest to what the pattern spells out.
 fn near(pattern: &SitePattern, names: &[String]) -> String {
     let spelled: String = pattern
         .text
         .chars()
         .filter(|c| !matches!(c, '*' | '?'))
+        .take(LONGEST)
         .collect();
     let spelled = spelled.trim_matches(':');
     let mut names: Vec<(usize, &str)> = names

@@ -31,7 +31,9 @@ pub enum Address {
 /// A text that is no [`Address`].
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{text}` is no server's address ({problem}); `kernels serve` prints it, as `iroh://ID` or `ws://HOST:PORT`"
+    "`{}` is no server's address ({}); `kernels serve` prints it, as `iroh://ID` or `ws://HOST:PORT`",
+    kernels_io::escape(.text),
+    kernels_io::escape(.problem)
 )]
 pub struct InvalidAddress {
     text: String,

@@ -33,6 +33,12 @@ pub(super) fn is_ambiguous(token: &str) -> bool {
     self::token(token.as_bytes()).len() != token.len()
 }
 
+/// For [fuzzing](super::fuzz).
+#[cfg(feature = "fuzz")]
+pub(super) fn check(given: &[u8], connection: u64) {
+    assert_eq!(token(&credential(given, connection)), given);
+}
+
 /// Opens the sessions of clients that present the token.
 #[derive(Debug)]
 pub(super) struct Token(pub(super) TokenAuthorizer);

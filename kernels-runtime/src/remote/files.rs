@@ -2,6 +2,7 @@
 
 use burn::tensor::{Bytes, DType, TensorData};
 use bytemuck::Pod;
+use kernels_io::header;
 use safetensors::Dtype;
 use safetensors::tensor::Metadata;
 use std::collections::HashMap;
@@ -10,9 +11,6 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
-
-/// The format's own limit for a header.
-const MAX_HEADER: u64 = 100_000_000;
 
 /// The folders whose safetensors files a server reads. Without any, it reads none.
 #[derive(Clone, Debug, Default)]
@@ -99,7 +97,7 @@ impl Files {
     fn open(&self, path: &str) -> Result<(File, Arc<Header>), String> {
         let real = self.allowed(path)?;
         let fail = |error: std::io::Error| format!("{path}: {error}");
-        let mut file = File::open(&real).map_err(fail)?;
+        let mut file = kernels_io::open(&real).map_err(|error| error.to_string())?;
         let facts = file.metadata().map_err(fail)?;
         let (length, modified) = (facts.len(), facts.modified().map_err(fail)?);
         let mut headers = self.headers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -117,33 +115,12 @@ impl Files {
 
 impl Header {
     fn read(file: &mut File, length: u64, modified: SystemTime) -> Result<Self, String> {
-        let mut word = [0; 8];
-        file.read_exact(&mut word)
-            .map_err(|_| format!("{length} bytes hold no header length"))?;
-        let size = u64::from_le_bytes(word);
-        let start = size.saturating_add(8);
-        if size > MAX_HEADER || start > length {
-            return Err(format!(
-                "a header of {size} bytes does not fit a file of {length} bytes"
-            ));
-        }
-        // At most MAX_HEADER, so it fits any usize.
-        let mut header = vec![0; size as usize];
-        file.read_exact(&mut header)
-            .map_err(|error| error.to_string())?;
-        let metadata: Metadata = serde_json::from_slice(&header)
-            .map_err(|error| format!("the header does not parse: {error}"))?;
-        let expected = start.saturating_add(metadata.data_len() as u64);
-        if expected != length {
-            return Err(format!(
-                "the header promises {expected} bytes, the file has {length}"
-            ));
-        }
+        let read = header::Header::read(file, length).map_err(|error| error.to_string())?;
         Ok(Self {
             length,
             modified,
-            metadata,
-            start,
+            metadata: read.metadata,
+            start: read.start,
         })
     }
 

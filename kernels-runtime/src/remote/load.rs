@@ -3,6 +3,7 @@
 use super::{ops, table};
 use burn::backend::RemoteDevice;
 use burn::tensor::{DType, Device, FloatDType, Tensor};
+use kernels_io::{escape, escape_path};
 use std::path::{Path, PathBuf};
 
 /// Why a server doesn't read a tensor.
@@ -12,13 +13,17 @@ pub enum LoadError {
     #[error("the device is no remote device of `connect`; load its weights as for any device")]
     NotRemote,
     /// The path is not UTF-8.
-    #[error("{0} can't be sent to the server: its name is not UTF-8")]
+    #[error("{} can't be sent to the server: its name is not UTF-8", escape_path(.0))]
     Path(PathBuf),
     /// The server's reason: a file elsewhere than in its folders, a damaged one, an unknown name.
-    #[error("the server does not read it: {0}")]
+    #[error("the server does not read it: {}", escape(.0))]
     Refused(String),
     /// The tensor has another rank.
-    #[error("`{name}` in {path} has the shape {shape:?}, which is not of rank {rank}")]
+    #[error(
+        "`{}` in {} has the shape {shape:?}, which is not of rank {rank}",
+        escape(.name),
+        escape_path(.path)
+    )]
     Rank {
         /// The file.
         path: PathBuf,

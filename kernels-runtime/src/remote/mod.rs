@@ -55,6 +55,9 @@ mod charged;
 mod connect;
 mod credential;
 mod files;
+#[cfg(feature = "fuzz")]
+#[doc(hidden)]
+pub mod fuzz;
 mod hello;
 mod host;
 mod iroh;

@@ -5,6 +5,7 @@
 //! build can refuse what it doesn't know, and cannot take one number for another.
 
 use burn::backend::ir::ScalarIr;
+use kernels_io::escape;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt;
@@ -16,10 +17,10 @@ pub(super) const SCHEMA: u64 = 1;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Malformed {
     /// What arrived is not what this build sends.
-    #[error("{0}; client and server must be of one release")]
+    #[error("{}; client and server must be of one release", escape(.0))]
     Message(String),
     /// It was understood, and can't be done.
-    #[error("{0}")]
+    #[error("{}", escape(.0))]
     Request(String),
 }
 

@@ -1,15 +1,13 @@
 //! One safetensors file, opened for reading.
 
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
+use kernels_io::header::{Header, HeaderError};
 use safetensors::tensor::{Metadata, TensorInfo};
 
 use crate::ModelError;
-
-/// The format's own limit for a header.
-const MAX_HEADER: u64 = 100_000_000;
 
 /// A safetensors file whose header is read and fits the file's length.
 pub(super) struct TensorFile {
@@ -22,45 +20,21 @@ pub(super) struct TensorFile {
 
 impl TensorFile {
     pub(super) fn open(path: &Path) -> Result<Self, ModelError> {
-        let broken = |problem: String| ModelError::Safetensors {
-            file: path.into(),
-            problem,
-        };
         let failed = |source| ModelError::io(path, "read", source);
-        let mut file = File::open(path).map_err(|source| ModelError::io(path, "open", source))?;
+        let mut file = kernels_io::open(path)?;
         let length = file.metadata().map_err(failed)?.len();
-
-        let mut word = [0; 8];
-        file.read_exact(&mut word)
-            .map_err(|error| match error.kind() {
-                io::ErrorKind::UnexpectedEof => {
-                    broken(format!("{length} bytes hold no header length"))
-                }
-                _ => failed(error),
-            })?;
-        let header_length = u64::from_le_bytes(word);
-        let start = header_length.saturating_add(8);
-        if header_length > MAX_HEADER || start > length {
-            let problem =
-                format!("a header of {header_length} bytes does not fit a file of {length} bytes");
-            return Err(broken(problem));
-        }
-        // At most MAX_HEADER, so it fits any usize.
-        let mut header = vec![0; header_length as usize];
-        file.read_exact(&mut header).map_err(failed)?;
-        let metadata: Metadata = serde_json::from_slice(&header)
-            .map_err(|error| broken(format!("the header does not parse: {error}")))?;
-
-        let expected = start.saturating_add(metadata.data_len() as u64);
-        if expected != length {
-            let problem = format!("the header promises {expected} bytes, the file has {length}");
-            return Err(broken(problem));
-        }
+        let header = Header::read(&mut file, length).map_err(|error| match error {
+            HeaderError::Io(source) => failed(source),
+            HeaderError::Broken(problem) => ModelError::Safetensors {
+                file: path.into(),
+                problem,
+            },
+        })?;
         Ok(Self {
             path: path.into(),
             file,
-            metadata,
-            start,
+            metadata: header.metadata,
+            start: header.start,
         })
     }
 

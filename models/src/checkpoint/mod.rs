@@ -10,7 +10,6 @@ mod file;
 mod load;
 mod save;
 mod shards;
-mod staging;
 #[cfg(feature = "remote")]
 mod there;
 

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 
 use burn::module::Module;
 use burn::tensor::Tensor;
+use kernels_io::{Staging, write_new};
 use safetensors::Dtype;
 use safetensors::tensor::{Metadata, TensorInfo};
 use serde_json::json;
 
-use super::staging::Staging;
 use super::{CONFIG, INDEX, SINGLE};
 use crate::config::StoredDtype;
 use crate::layout::ExpertStorage;
@@ -24,7 +24,8 @@ use crate::{CausalLm, ModelConfig, ModelError};
 ///
 /// Parameters are stored in their own dtype, the experts of a layer one by one
 /// ([`save_with`] can stack them); adapters are folded into the weights. The directory
-/// appears whole or not at all: it is written beside its place, flushed to the disk, and renamed.
+/// appears whole or not at all: it is written beside its place, flushed to the disk, and renamed. What a
+/// process that was killed while it saved to `dir` has left beside it is removed, with a line in the log.
 ///
 /// # Errors
 ///
@@ -59,9 +60,9 @@ pub fn save_with(
     config.dtype = plan.dtype();
 
     let staging = Staging::beside(dir)?;
-    write_file(&staging.path().join(CONFIG), config.to_json().as_bytes())?;
+    write_new(&staging.path().join(CONFIG), config.to_json().as_bytes())?;
     plan.write(&model, staging.path())?;
-    staging.publish(dir)
+    Ok(staging.publish()?)
 }
 
 fn refuse_occupied(dir: &Path) -> Result<(), ModelError> {
@@ -160,7 +161,7 @@ impl Plan {
             file.finish()?;
         }
         if self.shards.len() > 1 {
-            write_file(&dir.join(INDEX), self.index().as_bytes())?;
+            write_new(&dir.join(INDEX), self.index().as_bytes())?;
         }
         Ok(())
     }
@@ -306,13 +307,4 @@ impl OpenShard {
             .sync_all()
             .map_err(|source| ModelError::io(&self.path, "flush", source))
     }
-}
-
-fn write_file(path: &Path, bytes: &[u8]) -> Result<(), ModelError> {
-    let write = || {
-        let mut file = File::create(path)?;
-        file.write_all(bytes)?;
-        file.sync_all()
-    };
-    write().map_err(|source| ModelError::io(path, "write", source))
 }

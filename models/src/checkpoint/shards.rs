@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Component, Path};
 
+use kernels_io::{Limit, escape_path};
 use safetensors::tensor::TensorInfo;
 use serde_json::Value;
 
@@ -20,7 +21,8 @@ pub(super) struct Shards {
 impl Shards {
     /// Opens `model.safetensors`, or all files that `model.safetensors.index.json` lists.
     pub(super) fn open(dir: &Path) -> Result<Self, ModelError> {
-        let exists = |name| dir.join(name).is_file();
+        // Whether it is a file is seen, and said, when it is opened.
+        let exists = |name| dir.join(name).exists();
         if exists(SINGLE) {
             return Self::open_single(&dir.join(SINGLE));
         }
@@ -106,8 +108,9 @@ impl Shards {
 
 /// Tensor name to file name.
 fn read_weight_map(index: &Path) -> Result<BTreeMap<String, String>, ModelError> {
-    let text =
-        std::fs::read_to_string(index).map_err(|source| ModelError::io(index, "read", source))?;
+    // The largest models have some hundred thousand tensors.
+    const LIMIT: Limit = Limit::mib("an index", 64);
+    let text = kernels_io::read_text(index, LIMIT)?;
     let root: Value = serde_json::from_str(&text).map_err(|source| ModelError::Json {
         file: index.into(),
         source,
@@ -153,7 +156,10 @@ fn contradictions(
         .map(|(name, &at)| TensorProblem {
             file: files[at].path().into(),
             tensor: name.clone(),
-            problem: format!("missing, though {} says that it is here", index.display()),
+            problem: format!(
+                "missing, though {} says that it is here",
+                escape_path(index)
+            ),
         });
     let unlisted = files.iter().enumerate().flat_map(|(at, file)| {
         let names = file
@@ -162,7 +168,7 @@ fn contradictions(
             .filter(move |name| places.get(name) != Some(&at));
         names.map(|name| TensorProblem {
             file: file.path().into(),
-            problem: format!("{} does not say that it is here", index.display()),
+            problem: format!("{} does not say that it is here", escape_path(index)),
             tensor: name,
         })
     });

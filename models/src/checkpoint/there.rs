@@ -27,7 +27,7 @@ impl There {
                 tracing::warn!(
                     "weights cross the connection: {}: {error}; `kernels serve --weights DIR` lets \
                      the server read them itself",
-                    path.display()
+                    kernels_io::escape_path(path)
                 );
                 return None;
             }

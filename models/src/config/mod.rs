@@ -10,6 +10,7 @@ mod unsupported;
 
 use std::path::Path;
 
+use kernels_io::Limit;
 use serde_json::{Map, Value, json};
 
 pub use self::architecture::Architecture;
@@ -111,9 +112,8 @@ pub struct Qwen3MoeSize {
 impl ModelConfig {
     /// Reads and checks a `config.json`.
     pub fn from_file(path: &Path) -> Result<Self, ModelError> {
-        let text =
-            std::fs::read_to_string(path).map_err(|source| ModelError::io(path, "read", source))?;
-        Self::from_json(&text, path)
+        const LIMIT: Limit = Limit::mib("a config.json", 16);
+        Self::from_json(&kernels_io::read_text(path, LIMIT)?, path)
     }
 
     /// Reads and checks the text of a `config.json`; `origin` is the file that errors name.

@@ -15,6 +15,7 @@ mod write;
 
 pub use write::{kernel_record, record, record_len, site_record};
 
+use kernels_io::escape_json;
 use serde::Serialize;
 use serde_json::Value;
 use thiserror::Error;
@@ -50,7 +51,7 @@ macro_rules! __in_link_section {
 }
 
 /// One record of a link section.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(untagged)]
 pub enum Record {
     /// A kernel and its implementations.
@@ -97,7 +98,9 @@ pub enum SectionError {
     },
     /// A record of another schema or kind.
     #[error(
-        "the record at byte {offset} has schema {schema} and kind {kind}; this program reads schemas 1 to {SCHEMA} and the kinds \"site\" and \"kernel\""
+        "the record at byte {offset} has schema {} and kind {}; this program reads schemas 1 to {SCHEMA} and the kinds \"site\" and \"kernel\"",
+        brief(.schema),
+        brief(.kind)
     )]
     Unknown {
         /// Where in the section.
@@ -109,7 +112,19 @@ pub enum SectionError {
     },
 }
 
+/// A value as an error shows it.
+fn brief(value: &Value) -> String {
+    const LONGEST: usize = 60;
+    let text = value.to_string();
+    let start: String = text.chars().take(LONGEST).collect();
+    let rest = if start.len() < text.len() { "…" } else { "" };
+    format!("{}{rest}", escape_json(&start))
+}
+
 /// Reads every record of a link section.
+///
+/// # Errors
+/// Something in it is no record, or one of a schema that this release does not read.
 pub fn decode(section: &[u8]) -> Result<Vec<Record>, SectionError> {
     let mut records = Vec::new();
     let mut at = 0;

@@ -1,0 +1,20 @@
+//! The most that is read of a file.
+
+/// What a file should be, and the most bytes that one has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// With an article, as errors say it: `a configuration`.
+    pub what: &'static str,
+    /// The most that is read.
+    pub bytes: u64,
+}
+
+impl Limit {
+    /// So many MiB of this.
+    pub const fn mib(what: &'static str, mib: u64) -> Self {
+        Self {
+            what,
+            bytes: mib << 20,
+        }
+    }
+}

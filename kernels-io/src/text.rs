@@ -1,0 +1,126 @@
+//! Text from outside, as it may be shown.
+//!
+//! A name in a file can hold what a terminal obeys (colours, the cursor, its title), what turns the
+//! order of the characters around it, and line ends with which it forges lines of ours. Everything that
+//! is not shown as itself becomes `\u{…}`, or `\n` and the like.
+
+use std::borrow::Cow;
+use std::fmt::Write;
+use std::path::Path;
+
+/// Text in one line.
+///
+/// ```
+/// assert_eq!(kernels_io::escape("gate\x1b[2J\n\u{202e}"), r"gate\u{1b}[2J\n\u{202e}");
+/// assert_eq!(kernels_io::escape("C:\\größe \"日本語\""), "C:\\größe \"日本語\"");
+/// ```
+pub fn escape(text: &str) -> Cow<'_, str> {
+    escape_but(text, |_| false)
+}
+
+/// Text whose line ends are wanted.
+pub fn escape_lines(text: &str) -> Cow<'_, str> {
+    escape_but(text, |c| c == '\n')
+}
+
+/// A path, in place of [`Path::display`].
+pub fn escape_path(path: &Path) -> String {
+    escape(&path.to_string_lossy()).into_owned()
+}
+
+/// JSON with the same values, whose strings hold nothing that a terminal obeys. The line ends between
+/// values stay.
+pub fn escape_json(json: &str) -> Cow<'_, str> {
+    if json.chars().all(|c| is_shown(c) || c == '\n') {
+        return Cow::Borrowed(json);
+    }
+    let mut escaped = String::with_capacity(json.len());
+    for c in json.chars() {
+        // Outside of strings JSON is printable ASCII, and line ends inside are escaped already.
+        if is_shown(c) || c == '\n' {
+            escaped.push(c);
+        } else {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                write!(escaped, "\\u{unit:04x}").expect("strings take any text");
+            }
+        }
+    }
+    Cow::Owned(escaped)
+}
+
+fn escape_but(text: &str, kept: impl Fn(char) -> bool) -> Cow<'_, str> {
+    let plain = |c| is_shown(c) || kept(c);
+    if text.chars().all(plain) {
+        return Cow::Borrowed(text);
+    }
+    let mut escaped = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        match plain(c) {
+            true => escaped.push(c),
+            false => escaped.extend(c.escape_debug()),
+        }
+    }
+    Cow::Owned(escaped)
+}
+
+/// Whether a character stands for itself on a screen, as the standard library's tables say it: not
+/// control characters, those of format (which hold the bidirectional ones), line ends, odd blanks.
+fn is_shown(c: char) -> bool {
+    if c.is_ascii() {
+        return !c.is_ascii_control();
+    }
+    // Behind a letter, where marks that combine are shown.
+    let mut text = [b'a'; 5];
+    let end = 1 + c.encode_utf8(&mut text[1..]).len();
+    let text = str::from_utf8(&text[..end]).expect("a letter and a character");
+    text.escape_debug().nth(1) == Some(c)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_terminal_obeys_is_escaped() {
+        for (text, shown) in [
+            ("\x1b]0;title\x07", r"\u{1b}]0;title\u{7}"),
+            ("a\rb\nc\td\0", r"a\rb\nc\td\0"),
+            ("\u{7f}\u{9b}31m", r"\u{7f}\u{9b}31m"),
+            (
+                "\u{202e}\u{2066}\u{200f}\u{61c}",
+                r"\u{202e}\u{2066}\u{200f}\u{61c}",
+            ),
+            ("\u{2028}\u{feff}\u{e0041}", r"\u{2028}\u{feff}\u{e0041}"),
+        ] {
+            assert_eq!(escape(text), shown);
+        }
+        assert_eq!(escape_lines("a\n\x1bb"), "a\n\\u{1b}b");
+    }
+
+    #[test]
+    fn names_in_any_script_stay() {
+        for text in [
+            "",
+            "model.layers.0",
+            "größe",
+            "e\u{301}",
+            "日本語",
+            "имя",
+            "\"'\\",
+            "🙂",
+        ] {
+            assert!(
+                matches!(escape(text), Cow::Borrowed(same) if same == text),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn json_stays_the_same_json() {
+        let text = "\"a\u{9b}\u{202e}\u{e0041}\u{7f}é\"";
+        let escaped = escape_json(text);
+        assert_eq!(escaped, r#""a\u009b\u202e\udb40\udc41\u007fé""#);
+        assert_eq!(escape_json("{\n  \"a\": 1\n}"), "{\n  \"a\": 1\n}");
+    }
+}
