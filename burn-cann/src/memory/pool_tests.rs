@@ -176,7 +176,7 @@ fn want_of_memory_empties_the_cache_once_and_then_is_an_error() {
 #[test]
 fn a_stream_whose_work_failed_keeps_its_own_blocks_only() {
     let (model, mut pool) = (Model::default(), pool(2));
-    let mut freed = |pool: &mut Pool<Model>, stream| {
+    let freed = |pool: &mut Pool<Model>, stream| {
         let (address, size) = pool.allocate(&model, 4096, StreamId(stream)).unwrap();
         model.work(stream, address);
         pool.free(address, size, StreamId(stream));

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// Why devices can't be served.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 pub enum ServeError {
     /// The address can't be listened on.
     #[error("{address} can't be listened on: {source}; port 0 is a free one")]

@@ -2,7 +2,7 @@ use super::{BASE, give, take};
 use crate::npu::limits::ask;
 use crate::ops::glu::{self, Backward, GluKernel, Projected, Tensors, npu};
 use crate::registry::{Implementation, Launch};
-use crate::semantics::{GluKey, SemanticsKey};
+use crate::semantics::SemanticsKey;
 use burn_cann::Stream;
 use burn_cann::backend::{CannBackend, CannTensor};
 

@@ -4,7 +4,7 @@ use crate::npu::Refused;
 use crate::npu::limits::ask;
 use crate::ops::rms_norm::{self, Backward, Gradients, RmsNormKernel, Settings, Tensors, npu};
 use crate::registry::{Implementation, Launch};
-use crate::semantics::{Gating, Groups, RmsNormKey, Scale, SemanticsKey};
+use crate::semantics::{Gating, Groups, Scale, SemanticsKey};
 use burn_cann::DType;
 use burn_cann::backend::{CannBackend, CannTensor};
 

@@ -5,7 +5,7 @@ use super::weights;
 use crate::ops::moe::experts::{
     Backward, ExpertsBackend, ExpertsKernel, Gradients, Operands, Settings, Tensors, Wanted,
 };
-use crate::remote::call::{Call, Like, exactly, like, send};
+use crate::remote::call::{Call, Like, like, send};
 use crate::remote::wire::{Malformed, Writer};
 use burn::backend::ir::BackendIr;
 use burn::backend::tensor::{FloatTensor, IntTensor};
