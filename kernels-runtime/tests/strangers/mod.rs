@@ -272,7 +272,9 @@ impl Given {
             }
         }
         add(&|given| given.shape.insert(0, 1));
-        add(&|given| drop(given.shape.remove(0)));
+        add(&|given| {
+            given.shape.remove(0);
+        });
         add(&|given| given.dtype = DType::BF16);
         add(&|given| given.dtype = DType::I64);
         if !self.ints.is_empty() {
