@@ -158,7 +158,11 @@ mod tests {
 
     #[test]
     fn chunks_cover_every_row_once_and_keep_their_order() {
-        for (count, width) in [(0, 4), (1, 4), (1000, 200), (3, CHUNK * 3), (5, 0)] {
+        let shapes = [(0, 4), (1, 4), (5, 0), (1000, 200), (3, CHUNK * 3)];
+        // Miri does not know how Rayon's threads share a list, and takes minutes for the large ones.
+        let few = if cfg!(miri) { 3 } else { shapes.len() };
+        for (count, width) in &shapes[..few] {
+            let (count, width) = (*count, *width);
             let mut out = Output::new(Shape::new([count * width]));
             let mut numbers = Output::new(Shape::new([count]));
             let ranges = run(&Numbers(width), count, width, [&mut out], &mut numbers);
