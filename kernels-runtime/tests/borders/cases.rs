@@ -292,7 +292,7 @@ fn routers() -> Vec<Case> {
         cases.push(Case::new(
             format!("route_backward, {}", routing.key()),
             [
-                float("dw", [5, 2]),
+                float(if has_bias { "wide dw" } else { "dw" }, [5, 2]),
                 float("logits", [5, 6]),
                 ints("indices", [5, 2], &[0, 1, 5, 3, 2, 4]),
             ],
@@ -528,7 +528,7 @@ fn mixtures() -> Vec<Case> {
 
 /// The case's operands in another type. What kernels compute in stays f32 beside half types.
 pub fn in_dtype(operands: &[Operand], dtype: DType) -> Vec<Operand> {
-    let wide = ["rstd", "bias"];
+    let wide = ["rstd", "bias", "wide dw"];
     let change = |operand: &Operand| {
         let mut operand = operand.clone();
         if operand.ints.is_none() && !(wide.contains(&operand.name) && dtype != DType::F64) {

@@ -79,8 +79,8 @@ fn checked(case: &Case, operands: &[Operand], what: &str) -> Outcome {
     // Said by the panic's own message only of a failure, as the hook is off.
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| case.check(operands)));
     outcome.unwrap_or_else(|panic| {
-        let text = panic.downcast_ref::<String>().cloned().unwrap_or_default();
-        panic!("{what}: {text}\n{operands:#?}")
+        let text = operand::said(panic);
+        panic!("{what}, {}: {text}\n{operands:#?}", case.name)
     })
 }
 

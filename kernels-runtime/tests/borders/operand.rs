@@ -260,7 +260,7 @@ impl Case {
     }
 }
 
-fn said(panic: Box<dyn std::any::Any + Send>) -> String {
+pub fn said(panic: Box<dyn std::any::Any + Send>) -> String {
     match panic.downcast::<String>() {
         Ok(text) => *text,
         Err(panic) => (*panic.downcast::<&str>().expect("a text")).to_owned(),

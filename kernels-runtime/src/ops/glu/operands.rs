@@ -157,6 +157,7 @@ impl<T> Operands<T> {
     }
 
     /// The same of other tensors of the same shapes.
+    #[cfg(feature = "cpu")]
     pub(crate) fn map<U>(self, each: impl FnMut(T) -> U) -> Operands<U> {
         Operands {
             projected: self.projected.map(each),

@@ -180,6 +180,7 @@ impl<T> Operands<T> {
     }
 
     /// The same of other tensors of the same shapes.
+    #[cfg(feature = "cpu")]
     pub(crate) fn map<U>(self, mut each: impl FnMut(T) -> U) -> Operands<U> {
         Operands {
             x: each(self.x),

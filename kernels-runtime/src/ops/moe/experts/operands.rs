@@ -172,6 +172,7 @@ impl<F, I> Operands<F, I> {
     }
 
     /// The same of other tensors of the same shapes.
+    #[cfg(feature = "cpu")]
     pub(crate) fn map<G, J>(
         self,
         mut float: impl FnMut(F) -> G,

@@ -1,4 +1,6 @@
-use crate::ops::operands::{self, Described, Mismatch, checked, require};
+#[cfg(feature = "cpu")]
+use crate::ops::operands::checked;
+use crate::ops::operands::{self, Described, Mismatch, require};
 use crate::semantics::ExpertLayout;
 use burn::backend::Shape;
 use burn::tensor::DType;
@@ -120,6 +122,7 @@ impl<F, I> Operands<F, I> {
     }
 
     /// The same of other tensors of the same shapes.
+    #[cfg(feature = "cpu")]
     pub(crate) fn map<G, J>(
         self,
         mut float: impl FnMut(F) -> G,

@@ -5,7 +5,9 @@
 //! row names none.
 
 use crate::ops::compute_dtype;
-use crate::ops::operands::{self, Described, Mismatch, checked, require};
+#[cfg(feature = "cpu")]
+use crate::ops::operands::checked;
+use crate::ops::operands::{self, Described, Mismatch, require};
 use burn::backend::Shape;
 use burn::tensor::{DType, IntDType};
 
