@@ -193,9 +193,19 @@ pub(super) fn run<B: Host>(
             _ => return Err(Malformed::new("an operation came with too many tensors")),
         }
         session.end();
-        Ok(())
+        Ok::<_, Malformed>(())
     };
-    run().unwrap_or_else(|malformed| panic!("`{}`: {malformed}", ir.id));
+    // What panics deeper, in Burn or a kernel, does not know the operation's name. The session ends after
+    // it, so that nothing is seen that it left half done.
+    let said = match std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)) {
+        Ok(Ok(())) => return,
+        Ok(Err(malformed)) => malformed.to_string(),
+        Err(panic) => message(&*panic),
+    };
+    match said.contains(&ir.id) {
+        true => panic!("{said}"),
+        false => panic!("`{}`: {said}", ir.id),
+    }
 }
 
 /// What a panic says.

@@ -292,15 +292,16 @@ impl Given {
             ints => ints[i % ints.len()] as f64,
         };
         let values: Vec<f64> = (0..len).map(value).collect();
-        let data = TensorData::new(values, [len]).convert_dtype(self.dtype);
         let is_int = self.dtype.is_int();
-        let dispatch = if is_int {
-            let flat = Tensor::<1, Int>::from_data(data, (device, self.dtype));
-            shaped!(self.shape, D => flat.reshape(sizes::<D>(&self.shape)).into_dispatch())
-        } else {
-            let flat = Tensor::<1>::from_data(data, (device, self.dtype));
-            shaped!(self.shape, D => flat.reshape(sizes::<D>(&self.shape)).into_dispatch())
-        };
+        let dispatch = shaped!(self.shape, D => {
+            let data = TensorData::new(values, sizes::<D>(&self.shape));
+            let data = data.convert_dtype(self.dtype);
+            if is_int {
+                Tensor::<D, Int>::from_data(data, (device, self.dtype)).into_dispatch()
+            } else {
+                Tensor::<D>::from_data(data, (device, self.dtype)).into_dispatch()
+            }
+        });
         match dispatch.kind {
             DispatchTensorKind::Remote(tensor) => tensor,
             other => panic!("not a served tensor: {other:?}"),
