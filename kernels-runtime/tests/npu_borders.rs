@@ -12,6 +12,7 @@ use kernels_runtime::remote::ServeOptions;
 fn a_served_npu_refuses_operands_that_dont_go_together() {
     npu::common::Scenario::new("a_served_npu_refuses_operands_that_dont_go_together").run(|_| {
         let server = serve(ServeOptions::websocket(([127, 0, 0, 1], 0))).unwrap();
-        strangers::visit(&server);
+        // A session opens a stream of its own, which takes the emulator some time.
+        strangers::visit(&server, 9);
     });
 }

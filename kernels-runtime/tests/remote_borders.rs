@@ -11,5 +11,5 @@ use kernels_runtime::remote::{ServeOptions, Server};
 fn a_served_cpu_refuses_operands_that_dont_go_together() {
     let options = ServeOptions::websocket(([127, 0, 0, 1], 0));
     let server = Server::start::<Flex>([Default::default()], options).unwrap();
-    strangers::visit(&server);
+    strangers::visit(&server, 1);
 }

@@ -242,6 +242,11 @@ impl<T> Backward<T> {
     pub fn dy(&self) -> &T {
         &self.dy
     }
+
+    /// The operands of the forward pass and the gradient of the result.
+    pub fn into_parts(self) -> (Operands<T>, T) {
+        (self.operands, self.dy)
+    }
 }
 
 /// Refuses what [`Operands::new`] does.

@@ -256,6 +256,11 @@ impl<T> Backward<T> {
         &self.rstd
     }
 
+    /// The operands of the forward pass, the gradient of the result and `rstd`.
+    pub fn into_parts(self) -> (Operands<T>, T, T) {
+        (self.operands, self.dy, self.rstd)
+    }
+
     /// Whether the gradient of the weight is wanted.
     pub fn weight_gradient(&self) -> bool {
         self.weight_gradient

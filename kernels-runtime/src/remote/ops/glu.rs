@@ -20,7 +20,7 @@ impl GluBackend for Remote {
 impl GluKernel for Remote {
     fn glu_forward(operands: Tensors<Self>) -> FloatTensor<Self> {
         let (y, numbers) = (result(&operands), numbers(&operands));
-        let inputs = operands.tensors().cloned().collect();
+        let inputs = operands.into_projected().into_tensors().collect();
         let [y] = exactly(send(FORWARD, inputs, vec![y], numbers));
         y
     }
@@ -28,10 +28,13 @@ impl GluKernel for Remote {
     fn glu_backward(backward: Backward<FloatTensor<Self>>) -> Projected<FloatTensor<Self>> {
         let operands = backward.operands();
         let outputs = operands.tensors().map(like).collect();
-        let dy = std::iter::once(backward.dy());
-        let inputs = dy.chain(operands.tensors()).cloned().collect();
-        let gradients = send(BACKWARD, inputs, outputs, numbers(operands));
-        match operands.key().projections {
+        let (numbers, key) = (numbers(operands), operands.key());
+        let (operands, dy) = backward.into_parts();
+        // The tensors themselves: a clone would leave one to let go of, which is a message more.
+        let tensors = operands.into_projected().into_tensors();
+        let inputs = std::iter::once(dy).chain(tensors).collect();
+        let gradients = send(BACKWARD, inputs, outputs, numbers);
+        match key.projections {
             Projections::Separate => {
                 let [gate, up] = exactly(gradients);
                 Projected::Separate { gate, up }

@@ -16,7 +16,7 @@ pub(super) const BACKWARD: &str = "burn-kernels/rms_norm_backward";
 impl RmsNormBackend for Remote {
     fn rms_norm(operands: Tensors<Self>) -> FloatTensor<Self> {
         let (y, numbers) = (like(operands.x()), numbers(&operands));
-        let [y] = exactly(send(FORWARD, in_order(&operands), vec![y], numbers));
+        let [y] = exactly(send(FORWARD, in_order(operands), vec![y], numbers));
         y
     }
 }
@@ -25,17 +25,21 @@ impl RmsNormKernel for Remote {
     fn rms_norm_forward(operands: Tensors<Self>) -> (FloatTensor<Self>, FloatTensor<Self>) {
         let results = vec![like(operands.x()), operands.rstd()];
         let numbers = numbers(&operands);
-        let [y, rstd] = exactly(send(FORWARD, in_order(&operands), results, numbers));
+        let [y, rstd] = exactly(send(FORWARD, in_order(operands), results, numbers));
         (y, rstd)
     }
 
     fn rms_norm_backward(backward: Backward<FloatTensor<Self>>) -> Gradients<FloatTensor<Self>> {
         let operands = backward.operands();
         let (weight_gradient, has_gate) = (backward.weight_gradient(), operands.gate().is_some());
-        let mut inputs = vec![backward.dy().clone(), backward.rstd().clone()];
+        let (numbers, outputs) = (
+            numbers(operands).flag(weight_gradient),
+            gradients(&backward),
+        );
+        let (operands, dy, rstd) = backward.into_parts();
+        let mut inputs = vec![dy, rstd];
         inputs.extend(in_order(operands));
-        let numbers = numbers(operands).flag(weight_gradient);
-        let mut gradients = send(BACKWARD, inputs, gradients(&backward), numbers).into_iter();
+        let mut gradients = send(BACKWARD, inputs, outputs, numbers).into_iter();
         let mut next = || gradients.next().expect("as many results as were asked for");
         Gradients {
             x: next(),
@@ -45,8 +49,10 @@ impl RmsNormKernel for Remote {
     }
 }
 
-fn in_order(operands: &Tensors<Remote>) -> Vec<FloatTensor<Remote>> {
-    operands.tensors().cloned().collect()
+/// The tensors themselves: a clone would leave one to let go of, which is a message more.
+fn in_order(operands: Tensors<Remote>) -> Vec<FloatTensor<Remote>> {
+    let (x, weight, gate) = operands.into_parts();
+    std::iter::once(x).chain(weight).chain(gate).collect()
 }
 
 fn numbers<T>(operands: &Operands<T>) -> Writer {
