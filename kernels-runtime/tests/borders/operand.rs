@@ -83,7 +83,13 @@ impl Operand {
                 larger.layout = Layout::Contiguous;
                 larger.shape[0] += 2;
                 let row: usize = self.shape[1..].iter().product();
-                let around = vec![f64::NAN; row];
+                // NaN, where the type has it: reading it shows.
+                let around = if self.dtype.is_float() {
+                    f64::NAN
+                } else {
+                    99.0
+                };
+                let around = vec![around; row];
                 let inner = self.data().convert_dtype(DType::F64);
                 let inner = inner.try_into_vec::<f64>().expect("of this type");
                 let values = [around.clone(), inner, around].concat();
