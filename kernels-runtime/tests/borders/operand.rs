@@ -62,9 +62,14 @@ impl Operand {
         let values: Vec<f64> = (0..len).map(value).collect();
         if let Some(ints) = &self.ints {
             // Past f64, which would round the largest.
-            let values: Vec<i64> = (0..len)
-                .map(|i| ints.get(i % ints.len().max(1)).copied().unwrap_or(0))
-                .collect();
+            // As the type can hold them.
+            let (least, most) = match self.dtype {
+                DType::I64 => (i64::MIN, i64::MAX),
+                DType::I32 => (i32::MIN.into(), i32::MAX.into()),
+                _ => (0, u8::MAX.into()),
+            };
+            let number = |i: usize| ints.get(i % ints.len().max(1)).copied().unwrap_or(0);
+            let values: Vec<i64> = (0..len).map(|i| number(i).clamp(least, most)).collect();
             return TensorData::new(values, self.shape.clone()).convert_dtype(self.dtype);
         }
         TensorData::new(values, self.shape.clone()).convert_dtype(self.dtype)
