@@ -1,6 +1,6 @@
 //! Mixtures of experts: stacked, in a list, and the block around them.
 
-use crate::train::{TOKENS, WIDTH, one_seed_one_model};
+use crate::train::{TOKENS, WIDTH, alone, one_seed_one_model};
 use burn::module::{Initializer, Module, Param};
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::activation::{sigmoid, silu, softmax};
@@ -309,6 +309,7 @@ fn experts_without_tokens_stay_as_they_are() {
 /// What the body would do first can't be known here; no expert may be taken for another.
 #[test]
 fn a_body_that_runs_once_computes_the_same() {
+    let _alone = alone();
     let device = Device::flex().autodiff();
     let list = List::init(&device);
     let x = Tensor::<2>::random(

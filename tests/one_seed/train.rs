@@ -5,13 +5,18 @@ use burn::tensor::{Device, Gradients, Tensor, TensorData};
 use burn_kernels::live::{self, Sampling};
 use burn_kernels::policy::{self, Policy};
 use burn_kernels::report::report;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub const WIDTH: usize = 6;
 pub const TOKENS: usize = 7;
 
 /// The generator of a device is one for the whole process.
 static GENERATOR: Mutex<()> = Mutex::new(());
+
+/// Holds the generator: every test that draws numbers does, so that none draws between another's.
+pub fn alone() -> MutexGuard<'static, ()> {
+    GENERATOR.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// What came of one training.
 struct Run {
@@ -29,7 +34,7 @@ pub fn one_seed_one_model<M: Module>(
     init: impl Fn(&Device) -> M,
     forward: impl Fn(&M, Tensor<2>) -> Tensor<2>,
 ) {
-    let _alone = GENERATOR.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = alone();
     let run = |kernels, verified: &str| {
         let _policy = policy::scope(kernels);
         let _sampling = live::scope(verified.parse::<Sampling>().unwrap());
@@ -69,7 +74,7 @@ pub fn initial<M: Module>(
     init: impl Fn(&Device) -> M,
     forward: impl Fn(&M, Tensor<2>) -> Tensor<2>,
 ) -> Vec<Vec<f32>> {
-    let _alone = GENERATOR.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = alone();
     train(&init, &forward).weights
 }
 
