@@ -143,7 +143,7 @@ fn random<const D: usize>(shape: [usize; D], device: &Device) -> Tensor<D> {
     Tensor::random(shape, Distribution::Normal(0.0, 1.0), device)
 }
 
-/// What the first use says.
+/// Returns the message of the first use.
 fn said<T>(call: impl FnOnce() -> T) -> String {
     live::reset();
     let panic = catch_unwind(AssertUnwindSafe(call)).err();

@@ -156,7 +156,7 @@ impl Stream {
         }
     }
 
-    /// Who waits on the device is not told of its failures once it is gone.
+    /// A waiter on the device hears of no failure once the stream is gone.
     #[cfg(feature = "backend")]
     pub(crate) fn keep_failures(&self) {
         self.0.keeps_failures.store(true, Ordering::Relaxed);

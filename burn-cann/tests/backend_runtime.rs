@@ -414,7 +414,7 @@ fn a_thread_with_streams_of_its_own_fails_alone() {
             let given = tensor(&[5.0]);
             let carried = std::thread::spawn(move || {
                 backend::own_streams();
-                // What is brought here is on a stream of this thread.
+                // This brings values over on a stream of this thread.
                 assert_ne!(given.stream(), &device.stream().unwrap());
                 let here = CannBackend::float_to_device(given, &device);
                 assert_eq!(here.stream(), &device.stream().unwrap());
@@ -467,7 +467,7 @@ fn after_work_that_failed_the_device_goes_on() {
             CannBackend::sync(&device).unwrap();
             let sum = CannBackend::float_add(fresh.clone(), fresh.clone());
             assert_eq!(data(sum), [6.0, 8.0], "round {round}");
-            // What was on the failed stream is of no use, however it is asked for.
+            // Work of the failed stream is of no use, however it is asked for.
             for (a, b) in [(&fresh, &failed), (&failed, &fresh), (&before, &before)] {
                 let text = panics(|| CannBackend::float_add(a.clone(), b.clone()));
                 assert!(text.contains("float_add on the NPU"), "{text}");
@@ -501,7 +501,7 @@ fn tensors_made_after_a_failure_are_sound() {
             let new = tensor(&[5.0, 6.0]);
             assert_eq!(data(new.clone()), [5.0, 6.0]);
             CannBackend::sync(&device).unwrap();
-            // What was there before is told as lost, and what is made of it.
+            // Tensors from before are told as lost, and so are results made of them.
             read(old.clone()).unwrap_err();
             for (one, other) in [(&old, &new), (&new, &lost)] {
                 let said = panics(|| CannBackend::float_add(one.clone(), other.clone()));

@@ -1,4 +1,4 @@
-//! What `Debug` of an error prints: the same as `Display`, since a program whose `main` returns an
+//! `Debug` for errors, printing the same as `Display`: a program whose `main` returns an
 //! error shows its `Debug`.
 
 use std::error::Error;

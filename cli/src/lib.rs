@@ -1,3 +1,3 @@
-//! What of the program `kernels` is of use without it: reading the records of a built file.
+//! The part of the program `kernels` that is of use without it: reading the records of a built file.
 
 pub mod object_file;

@@ -17,7 +17,7 @@ use std::time::Duration;
 /// clients set BURN_KERNELS_TOKEN to it and name the device `--device remote:ADDRESS`, or call
 /// `remote::connect`. Runs until Ctrl-C.
 ///
-/// Who has the token can use the device as any program of this machine could, and have the server connect
+/// A client with the token can use the device as any program of this machine could, and have the server connect
 /// to addresses that it names. Who has not can send 64 KiB over a WebSocket, in the time of --max-handshake.
 /// Over Iroh, Burn reads up to 1 GiB before the token: a connection that sends more than 128 KiB is closed,
 /// but only 10 ms later; --allow-endpoint keeps strangers out altogether.
@@ -40,7 +40,7 @@ pub struct Args {
     /// weights don't cross the connection. May be given several times.
     #[arg(long, value_name = "DIR")]
     weights: Vec<PathBuf>,
-    /// How much of the device's memory one session may hold, such as 8GiB. An operation that would make it more ends
+    /// The most of the device's memory that one session may hold, such as 8GiB. An operation that would make it more ends
     /// its session with an error; the others go on. Without it, half of a processor's memory and all of an NPU's.
     #[arg(long, value_name = "SIZE", value_parser = memory)]
     max_session_memory: Option<ByteSize>,
@@ -63,7 +63,7 @@ pub struct Args {
     limits: LimitArgs,
 }
 
-/// What clients and strangers may do.
+/// The limits of clients and strangers.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Limits")]
 struct LimitArgs {
@@ -120,7 +120,7 @@ fn socket(text: &str) -> Result<SocketAddr, String> {
     })
 }
 
-/// What no session can work with is a slip.
+/// Reads a size. Less than a MiB is a slip: no session can work with it.
 fn memory(text: &str) -> Result<ByteSize, String> {
     let size = text.parse::<ByteSize>().ok();
     size.filter(|size| *size >= ByteSize::mib(1))

@@ -212,7 +212,7 @@ fn two_clients() -> (burn_kernels::remote::Server, Device, Device) {
     (server, one, other)
 }
 
-/// What one client's work fails with is nobody else's matter, and what it held is given back.
+/// One client's failure is nobody else's matter, and the memory it held is given back.
 #[test]
 fn a_fault_costs_only_the_client_whose_work_failed() {
     let name = "a_fault_costs_only_the_client_whose_work_failed";

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// What the program says on standard error; it must end by itself.
+/// Returns the program's standard error; the program must end by itself.
 fn refusal(args: &[&str]) -> String {
     let mut command = command();
     command

@@ -37,7 +37,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// What `run` gives, and the most bytes that this thread held meanwhile beyond those before.
+/// Returns `run`'s result, and the most bytes that this thread held meanwhile beyond those before.
 pub(crate) fn peak<T>(run: impl FnOnce() -> T) -> (T, u64) {
     let before = HELD.get();
     PEAK.set(before);

@@ -14,7 +14,7 @@ pub enum FileError {
     Io {
         /// The file or folder.
         file: PathBuf,
-        /// What was being done, as a verb: `read`, `create`, …
+        /// The action that failed, as a verb: `read`, `create`, …
         action: &'static str,
         /// The system's reason.
         source: io::Error,
@@ -24,7 +24,7 @@ pub enum FileError {
     NotPlain {
         /// The path.
         file: PathBuf,
-        /// What is there: `a named pipe`, `a folder`, …
+        /// The kind of thing that is there: `a named pipe`, `a folder`, …
         kind: &'static str,
     },
     /// The file is larger than any file of its kind.
@@ -36,7 +36,7 @@ pub enum FileError {
     TooLarge {
         /// The file.
         file: PathBuf,
-        /// What it should be: `a configuration`, …
+        /// The thing that it should be: `a configuration`, …
         what: &'static str,
         /// Its bytes, as far as they were counted.
         size: u64,
@@ -48,7 +48,7 @@ pub enum FileError {
     NotText {
         /// The file.
         file: PathBuf,
-        /// How many bytes before it are text.
+        /// The number of bytes before it that are text.
         offset: usize,
     },
 }

@@ -12,7 +12,7 @@ pub const MAX_HEADER: u64 = 100_000_000;
 pub struct Header {
     /// The tensors: names, types, shapes and places.
     pub metadata: Metadata,
-    /// Where the tensors' bytes begin.
+    /// The place where the tensors' bytes begin.
     pub start: u64,
 }
 
@@ -22,7 +22,7 @@ pub enum HeaderError {
     /// The system refused to read.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// What was read is no header of this file.
+    /// The bytes are no header of this file.
     #[error("{}", crate::escape(.0))]
     Broken(String),
 }

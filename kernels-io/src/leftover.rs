@@ -1,8 +1,8 @@
 //! Unfinished files and folders: their names, whose they are, and what becomes of those that nobody
 //! finishes.
 //!
-//! What is being written stands beside its place as `.NAME.PROCESS.RANDOM.partial`. Who writes it holds
-//! a lock on it, which the system drops with the process, however that ends. So what can be locked was
+//! An unfinished file stands beside its place as `.NAME.PROCESS.RANDOM.partial`. Its writer holds
+//! a lock on it, which the system drops with the process, however that ends. So a file that can be locked was
 //! left. The number of the process is for people: numbers are given anew, and differ by container.
 
 use crate::escape_path;
@@ -21,7 +21,7 @@ pub(crate) fn builder(prefix: &OsStr) -> tempfile::Builder<'_, '_> {
     builder
 }
 
-/// What the names of a target's unfinished files start with in this process.
+/// The beginning of the names of a target's unfinished files in this process.
 pub(crate) fn prefix(target: &OsStr) -> OsString {
     let mut prefix = OsString::from(".");
     prefix.push(target);

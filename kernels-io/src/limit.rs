@@ -1,6 +1,6 @@
 //! The most that is read of a file.
 
-/// What a file should be, and the most bytes that one has.
+/// The kind of a file, and the most bytes that one has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
     /// With an article, as errors say it: `a configuration`.

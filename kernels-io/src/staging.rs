@@ -39,7 +39,7 @@ impl Staging {
             let folder = builder
                 .tempdir_in(&parent)
                 .map_err(FileError::io(&parent, "create a folder in"))?;
-            // Where folders can't be opened nobody takes one for left.
+            // Nobody takes a folder for left where folders can't be opened.
             let lock = match File::open(folder.path()) {
                 Ok(opened) => match claim(folder.path(), opened) {
                     Some(lock) => Some(lock),
@@ -55,7 +55,7 @@ impl Staging {
         }
     }
 
-    /// Where to put the files. Each has to be flushed, as [`write_new`](crate::write_new) does.
+    /// The folder to put the files into. Each has to be flushed, as [`write_new`](crate::write_new) does.
     pub fn path(&self) -> &Path {
         let folder = self.folder.as_ref().map(TempDir::path);
         folder.expect("a folder that was not published or dropped")

@@ -1,4 +1,4 @@
-//! What is no plain file is refused at once, and nothing is read beyond the limit.
+//! Anything but a plain file is refused at once, and nothing is read beyond the limit.
 #![cfg(unix)]
 
 use kernels_io::{FileError, Limit, open, read, read_text};

@@ -70,7 +70,7 @@ fn a_folder_appears_with_all_in_it_or_not_at_all() {
     fs::create_dir(&other).unwrap();
     assert_eq!(mode(&target), mode(&other));
 
-    // What is there stays, and nothing is left beside it.
+    // The old file stays, and nothing is left beside it.
     let second = Staging::beside(&target).unwrap();
     assert!(second.publish().is_err());
     assert_eq!(fs::read(target.join("src/a")).unwrap(), b"a");

@@ -97,7 +97,7 @@ use origin::Origin;
 /// after what it projects, and experts after their router. So one seed gives one model, whether kernels
 /// run or not.
 ///
-/// Where only the running program can tell (a helper that takes `self`, branches, macros, experts in
+/// If only the running program can tell (a helper that takes `self`, branches, macros, experts in
 /// a list), your body runs before the kernel for as long as a parameter is not initialised. That
 /// result is dropped, so a body should do nothing but compute. Two cases have no remedy: in such a
 /// body, layers whose type is a parameter without the bound `Module`, and functions that take a

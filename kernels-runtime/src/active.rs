@@ -76,7 +76,7 @@ static LAYERED: AtomicBool = AtomicBool::new(false);
 /// Whether any layer was ever entered.
 static ENTERED: AtomicBool = AtomicBool::new(false);
 
-/// How often a policy that speaks of layers was looked at before any layer was entered.
+/// Counts the looks at a policy that speaks of layers before any layer was entered.
 static OUTSIDE: AtomicU32 = AtomicU32::new(0);
 
 /// So many looks are more than a model takes before the first layer of its stack: one a call or two.
@@ -211,7 +211,7 @@ fn find() -> Result<ActiveId, PolicyError> {
     let parts = store.parts(SCOPED.get());
     let (id, unmet) = store.active(parts)?;
     let policy = store.policies[parts.policy as usize - 1].clone();
-    // What listens to the log may call sites itself.
+    // A listener of the log may call sites itself.
     drop(store);
     if let Some(message) = unmet {
         tracing::warn!("{message}");

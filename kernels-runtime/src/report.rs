@@ -13,7 +13,7 @@ use std::fmt;
 pub struct Report {
     /// One row a site and path; a site that was never reached has one row with no call.
     pub rows: Vec<ReportRow>,
-    /// What the policy in force on this thread says and what did nothing so far: rules for layers
+    /// The words of the policy in force on this thread that did nothing so far: rules for layers
     /// though no layer was entered, kernels that are asked for though no call could run them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub idle: Vec<String>,
@@ -59,7 +59,7 @@ pub fn report() -> Report {
     }
 }
 
-/// What of the policy in force did nothing.
+/// Returns the words of the policy in force that did nothing.
 fn idle(active: &Active) -> Vec<String> {
     let policy = &active.policy;
     let reached = |id: &str| {

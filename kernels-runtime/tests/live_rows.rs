@@ -1,4 +1,4 @@
-//! What live verification compares by default: a few rows of a call, and rows of its own.
+//! Live verification compares by default a few rows of a call, and rows of its own.
 
 #![cfg(feature = "cpu")]
 
@@ -98,14 +98,14 @@ fn verified<T>(call: impl FnOnce() -> T) -> T {
     call()
 }
 
-/// What the check of a call says.
+/// Returns the message of a call's check.
 fn refusal<T>(call: impl FnOnce() -> T) -> String {
     let panic = catch_unwind(AssertUnwindSafe(|| verified(call))).err();
     let panic = panic.expect("the check fails");
     *panic.downcast::<String>().expect("a message")
 }
 
-/// How often a site was checked and skipped.
+/// Returns how often a site was checked and skipped.
 fn checks(site: &Site) -> (u64, u64) {
     let mut rows = live::report().rows.into_iter();
     let row = rows.find(|row| row.site == site.name());

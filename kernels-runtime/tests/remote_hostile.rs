@@ -39,7 +39,7 @@ fn server() {
     let _ = std::io::stdin().read(&mut [0]);
 }
 
-/// What is done to the server, and its name.
+/// An attack on the server, and its name.
 type Attack<'a> = (&'a str, &'a dyn Fn(&Victim));
 
 /// Some numbers, there and back with one operation between.
@@ -50,7 +50,7 @@ fn answer(device: &Device) -> Vec<u32> {
     y.iter::<f32>().map(f32::to_bits).collect()
 }
 
-/// What a client says and hears that gets its answer and leaves.
+/// Records a client that gets its answer and leaves.
 fn record(victim: &Victim) -> Recording {
     let (address, recording) = recorder(&victim.host);
     let url = format!("ws://{address}");
@@ -124,7 +124,7 @@ fn hostile_clients_cost_nothing_that_stays_and_disturb_nobody() {
             });
         };
         more(20);
-        // What was before has sessions behind it: the allocator keeps some memory of the first ones.
+        // Memory is compared after a few sessions: the allocator keeps some memory of the first ones.
         come_and_go(&victim, &recordings, SESSIONS / 2);
         more(20);
         let before = victim.kib("VmRSS");

@@ -1,4 +1,4 @@
-//! Who is let in over Iroh, and what becomes of connections without a token.
+//! Clients that Iroh's gate lets in, and the end of connections without a token.
 
 #![cfg(feature = "remote")]
 
@@ -62,7 +62,7 @@ async fn dial(server: &Server) -> (Endpoint, Connection) {
     }
 }
 
-/// What the server says when it closes the connection.
+/// Returns the server's words when it closes the connection.
 async fn closed(connection: &Connection) -> String {
     let closed = tokio::time::timeout(Duration::from_secs(20), connection.closed());
     closed.await.expect("it is closed").to_string()
@@ -113,7 +113,7 @@ fn connections_without_a_token_are_closed_and_clients_go_on() {
         }
         let why = closed(&flood).await;
         assert!(why.contains("more than a handshake"), "{why}");
-        // What came in 10 ms.
+        // Bytes that came in 10 ms.
         assert!(sent < 256 << 20, "{sent} bytes");
         println!("{sent} bytes were sent");
         // With the token, and one too many: the client above and these.

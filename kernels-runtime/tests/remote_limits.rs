@@ -1,4 +1,4 @@
-//! What a server refuses, and that it says so: as many connections, as large messages, web pages, other
+//! A server's refusals, each with its reason: too many connections, too large messages, web pages, other
 //! servers, other programs of the machine.
 
 #![cfg(feature = "remote")]
@@ -195,7 +195,7 @@ fn tensors_are_given_to_other_servers_where_that_is_allowed() {
     assert!(why.contains("--transfers"), "{why}");
 }
 
-/// What the process of a test listens on, from the kernel's tables.
+/// Returns the sockets on which the process of a test listens, from the kernel's tables.
 #[cfg(target_os = "linux")]
 fn listening(process: u32) -> Vec<u16> {
     let files = std::fs::read_dir(format!("/proc/{process}/fd")).unwrap();

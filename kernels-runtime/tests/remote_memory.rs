@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 const MIB: usize = 1 << 20;
 
-/// What a session may hold here.
+/// The limit of a session here.
 const LIMIT: usize = 64 * MIB;
 
 fn serve() -> Server {
@@ -42,7 +42,7 @@ fn work(device: &Device) {
     assert_eq!(product, TensorData::from([[7.0f32, 10.0], [15.0, 22.0]]));
 }
 
-/// What a hostile client does on its device. It returns what it read, or the error.
+/// The work of a hostile client on its device. It returns what it read, or the error.
 type Attack = (&'static str, fn(&Device) -> Result<f32, String>);
 
 /// Each with the operation that is to be named.
@@ -162,7 +162,7 @@ fn who_asks_for_too_much_gets_an_error_and_the_others_go_on() {
     work(&good);
 }
 
-/// What was freed may be had again: a session is held to what it holds.
+/// Freed memory may be had again: a session is held to what it holds.
 #[test]
 fn a_session_may_use_its_limit_again_and_again() {
     let server = serve();
@@ -195,7 +195,7 @@ fn a_read_of_more_than_the_limit_is_an_error() {
     work(&device);
 }
 
-/// What a client sends counts as what it makes.
+/// Tensors that a client sends count as those that it makes.
 #[test]
 fn data_that_is_sent_counts() {
     let server = serve();

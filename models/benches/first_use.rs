@@ -1,4 +1,4 @@
-//! What the verification of first uses costs a training run of 100 steps: the default Qwen3 of
+//! The cost of verifying first uses in a training run of 100 steps: the default Qwen3 of
 //! `kernels train`, at its batch of 16 × 128 bytes.
 //!
 //! `cargo bench -p kernels-models --bench first_use`. Runs with and without it take turns.

@@ -28,7 +28,7 @@ fn trained(name: &str, device: &Device, sampling: Sampling) -> (Vec<f32>, Vec<Ve
         model = optimiser.step(1e-2, model, grads);
         losses.push(loss.into_scalar::<f32>());
     }
-    // What a program draws next.
+    // The numbers that a program draws next.
     let next = Tensor::<1>::random([4], Distribution::Default, device);
     let mut parameters = vec![next.into_data().iter().collect()];
     for (_, parameter) in model.named_parameters() {

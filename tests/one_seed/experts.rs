@@ -306,7 +306,7 @@ fn experts_without_tokens_stay_as_they_are() {
     });
 }
 
-/// What the body would do first can't be known here; no expert may be taken for another.
+/// Nobody can know here what the body would do first; no expert may be taken for another.
 #[test]
 fn a_body_that_runs_once_computes_the_same() {
     let _alone = alone();

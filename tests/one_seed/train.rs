@@ -18,7 +18,7 @@ pub fn alone() -> MutexGuard<'static, ()> {
     GENERATOR.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What came of one training.
+/// The outcome of one training.
 struct Run {
     /// All weights after the first call; those that it left out were initialised by looking at them,
     /// so they show the state of the generator as well.

@@ -152,7 +152,7 @@ struct Opened {
 /// A device, and whose stream it is.
 type Key = (u16, u64);
 
-/// Who has no streams of their own.
+/// The owner of the streams of a thread without its own.
 const ALL: u64 = 0;
 
 thread_local! {

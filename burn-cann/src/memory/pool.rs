@@ -242,7 +242,7 @@ impl<B: Backend> Pool<B> {
             let Some(blocks) = lane.free.get_mut(&size) else {
                 continue;
             };
-            // What can't be asked may have failed, which is not this stream's matter.
+            // A stream that can't be asked may have failed; that is not this stream's matter.
             if mark_all(backend, &lane.stream, blocks).is_err() {
                 continue;
             }

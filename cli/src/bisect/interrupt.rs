@@ -61,7 +61,7 @@ pub struct Interrupted {
 }
 
 impl Interrupted {
-    /// What shells say of a program that a signal ended.
+    /// The exit code that shells give to a program that a signal ended.
     pub fn exit_code(&self) -> u8 {
         u8::try_from(128 + self.signal).unwrap_or(1)
     }

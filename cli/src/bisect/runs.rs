@@ -11,10 +11,10 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::NamedTempFile;
 
-/// How often a command that runs is looked at.
+/// The pause between two looks at a running command.
 const POLL: Duration = Duration::from_millis(10);
 
-/// How long a command that is interrupted has to tidy up. Another signal ends it at once.
+/// The time that an interrupted command has to tidy up. Another signal ends it at once.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// The command, and what is known of its sites.
@@ -218,7 +218,7 @@ impl<'a> Runs<'a> {
     }
 }
 
-/// How the wait for a run ended.
+/// The end of the wait for a run.
 enum Ended {
     /// The command ended, or was too slow.
     Itself(Outcome),

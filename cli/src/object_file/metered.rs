@@ -53,7 +53,7 @@ impl<F: Read + Seek> ReadCacheOps for Source<F> {
     }
 }
 
-/// How much is still looked at.
+/// The part of the limit that is left.
 #[derive(Debug)]
 pub struct Meter {
     limit: u64,
@@ -62,7 +62,7 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// What is looked at stays in memory.
+    /// The most that one file may cost, in bytes: bytes that were looked at stay in memory.
     const MOST: u64 = 2 << 30;
 
     /// Of a file of `length` bytes. Tools read some parts twice, and of each name more than it has.

@@ -14,7 +14,7 @@ use std::collections::HashSet;
 use std::hash::Hash;
 use std::io::{Read, Seek};
 
-/// What a built file holds, and what it took to find out.
+/// The records of a built file, and the cost of finding them.
 #[derive(Debug)]
 pub struct Contents {
     /// The records, in no order, each once: the parts of a universal file say the same of each processor.
@@ -32,7 +32,7 @@ pub struct Contents {
 /// that it is no file that a linker wrote.
 pub fn read(file: impl Read + Seek) -> anyhow::Result<Contents> {
     let cache = ReadCache::new(Source::new(file));
-    // What fails here fails in the first read again, and the source keeps why.
+    // An error here comes again from the first read, and the source keeps its cause.
     let length = cache.len().unwrap_or(0);
     let meter = Meter::for_file(length);
     let contents = sections::collect(&cache, &meter, length).and_then(|found| records(&found));

@@ -34,10 +34,10 @@ pub fn collect<'a, F: Read + Seek>(
     Ok(found.sections)
 }
 
-/// What was found so far, and how much more there may be where nothing overlaps.
+/// The sections found so far, and how many more there may be where nothing overlaps.
 struct Found<'a> {
     sections: Vec<&'a [u8]>,
-    /// Where they are in the file.
+    /// Their places in the file.
     places: HashSet<(u64, u64)>,
     metadata_left: u64,
     parts_left: u64,

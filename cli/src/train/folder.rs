@@ -37,7 +37,7 @@ impl RunFolder {
         let path = path.map_or_else(|| default_path(preset), Path::to_owned);
         let name = escape_path(&path);
         fs::create_dir_all(&path).with_context(|| format!("cannot create the folder {name}"))?;
-        // What a killed run was writing is of no use, and in the way.
+        // The unfinished checkpoint of a killed run is of no use, and in the way.
         clear_leftovers(&path);
         let mut entries =
             fs::read_dir(&path).with_context(|| format!("cannot read the folder {name}"))?;
@@ -145,7 +145,7 @@ mod tests {
         fs::write(folder.path().join(".loss.svg.4711.aB3xYz.partial"), "half").unwrap();
         RunFolder::create(Some(folder.path()), Preset::Qwen3).unwrap();
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
-        // What it finished stays.
+        // Its finished checkpoints stay.
         fs::write(folder.path().join("train.json"), "{}").unwrap();
         assert!(RunFolder::create(Some(folder.path()), Preset::Qwen3).is_err());
     }

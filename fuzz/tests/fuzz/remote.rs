@@ -1,4 +1,4 @@
-//! What servers and clients of remote devices say to each other.
+//! The messages between servers and clients of remote devices.
 
 use crate::{target, text};
 use burn::backend::ir::ScalarIr;

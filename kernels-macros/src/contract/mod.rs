@@ -48,7 +48,7 @@ pub(crate) struct Contract {
     pub(crate) settings: &'static [Setting],
     /// Settings that no computation has together.
     pub(crate) conflicts: &'static [Conflict],
-    /// Which layers and parameters of it come after which others whatever a body does.
+    /// The layers and parameters that come after others whatever a body does.
     pub(crate) flow: Flow,
     /// The kernel as a layer's forward pass: on a struct, or on a method with `self`.
     pub(crate) layer: Shape,

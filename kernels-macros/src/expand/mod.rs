@@ -84,7 +84,7 @@ fn at(site: &Site) -> TokenStream {
     }
 }
 
-/// What is said of the call where only the body itself can tell in which order it uses its
+/// Marks the call where only the body itself can tell in which order it uses its
 /// parameters first: the runtime then lets it run before the kernel, if it can run twice.
 fn first_use(kernel: &BuiltIn, call: &Call<'_>, runs_once: bool) -> TokenStream {
     let mut roles = kernel.bindings.iter().map(|binding| binding.operand.role);

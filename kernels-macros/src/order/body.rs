@@ -14,7 +14,7 @@ use super::{field_among, known};
 use crate::contract::{Binding, Place, Role};
 use crate::scan::fields_read;
 
-/// What a walk found: the numbers of the operands in the order of their first uses.
+/// The finding of a walk: the numbers of the operands in the order of their first uses.
 pub(super) struct Found {
     pub(super) uses: Vec<usize>,
     /// Whether the program can't have another order of these.
@@ -249,7 +249,7 @@ impl Walk<'_> {
         Value::Plain
     }
 
-    /// What the closure uses is used where it is called.
+    /// A closure's operands are used where it is called.
     fn closure(&mut self, closure: &ExprClosure) -> Value {
         let mut inside = Self {
             uses: Vec::new(),

@@ -13,7 +13,7 @@ impl Walk<'_> {
                 let condition = self.expr(&branch.cond);
                 self.use_value(&condition);
                 let then = self.apart(|walk| walk.block(&branch.then_branch));
-                // What the condition binds is not seen in `else`, which can't name it either.
+                // Names that the condition binds are not seen in `else`, which can't name them either.
                 let otherwise = self.apart(|walk| match &branch.else_branch {
                     Some((_, otherwise)) => walk.expr(otherwise),
                     None => Value::Plain,

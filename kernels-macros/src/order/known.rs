@@ -1,4 +1,4 @@
-//! What the names of functions and methods tell of when they use what they are given.
+//! The names of functions and methods that tell when they use their arguments.
 
 use proc_macro2::Ident;
 use syn::Expr;

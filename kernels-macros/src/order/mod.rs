@@ -21,7 +21,7 @@ use syn::ext::IdentExt;
 
 use crate::contract::{Binding, Role};
 
-/// What of an operand comes after what, because it takes its result: `(later, earlier)`.
+/// Pairs of operands of which one takes the other's result: `(later, earlier)`.
 pub(crate) type Flow = &'static [(&'static str, &'static str)];
 
 /// In which order the operands that hold parameters are used first.

@@ -184,7 +184,7 @@ fn a_loop_uses_its_operands_in_its_first_round() {
         x.matmul(self.gate_up_proj.val()).matmul(down.clone())
     };
     assert!(order_of_stacked(annotated).ends_with('?'));
-    // Who gets a closure may call it, or not.
+    // A function that gets a closure may call it, or not.
     let given_away = quote!(each(x, |e, x| x
         .matmul(self.down_proj.val())
         .matmul(self.gate_up_proj.val())));

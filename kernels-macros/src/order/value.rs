@@ -1,6 +1,6 @@
-//! What a body holds in its hands before it is used: references to operands, and closures over them.
+//! The values that a body holds before it uses them: references to operands, and closures over them.
 
-/// What an expression gives, as far as operands are concerned.
+/// The value of an expression, as far as operands are concerned.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Value {
     /// Nothing that leads to an operand: a tensor, a number.
@@ -14,7 +14,7 @@ pub(super) enum Value {
     Tuple(Vec<Value>),
 }
 
-/// What is used where a value is used.
+/// The operands that are used where a value is used.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Reach {
     /// The operands, by their numbers.
@@ -37,7 +37,7 @@ impl Value {
         })
     }
 
-    /// What is used where the value is.
+    /// Returns the operands that are used where the value is.
     pub(super) fn reach(&self) -> Reach {
         match self {
             Self::Plain => Reach {

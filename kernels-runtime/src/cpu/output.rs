@@ -102,7 +102,7 @@ impl<T: Element + Pod + Send + Sync> Output<T> {
 
 /// A part of an output that belongs to one thread, to be written front to back.
 pub(crate) struct Unwritten<'a, T> {
-    /// What is left of it.
+    /// The places that are left.
     places: &'a mut [MaybeUninit<T>],
     written: Cell<usize>,
     total: &'a AtomicUsize,
@@ -168,7 +168,7 @@ impl<'a, T: Copy> Unwritten<'a, T> {
         unsafe { places.assume_init_mut() }
     }
 
-    /// What is left, for a caller that writes it through raw pointers.
+    /// Returns the places that are left, for a caller that writes them through raw pointers.
     pub(crate) fn places(&mut self) -> &mut [MaybeUninit<T>] {
         self.places
     }
@@ -324,7 +324,7 @@ impl<T: Copy> Scratch<T> {
         }
     }
 
-    /// What was written.
+    /// Returns the values that were written.
     pub(crate) fn values(&self) -> &[T] {
         &self.values
     }
@@ -441,7 +441,7 @@ mod tests {
         );
     }
 
-    /// What a part wrote before it failed does not make up for what it left out.
+    /// A part's work before it failed does not make up for the places it left out.
     #[test]
     fn a_failed_row_is_not_counted() {
         let mut output = Output::<u8>::new(Shape::new([4]));

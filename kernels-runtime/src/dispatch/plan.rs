@@ -25,7 +25,7 @@ pub struct Plan {
     pub mode: Mode,
     /// One row a site, sorted by name.
     pub sites: Vec<PlanRow>,
-    /// What the policy says that a plan can't follow: rules for layers, and kernels that no site can
+    /// The words of the policy that a plan can't follow: rules for layers, and kernels that no site can
     /// call.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,

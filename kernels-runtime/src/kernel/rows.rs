@@ -2,7 +2,7 @@ use burn::tensor::Tensor;
 use burn::tensor::kind::Basic;
 use std::num::NonZeroU32;
 
-/// Which rows of a call [live verification](crate::live) compares: the first and the last along
+/// The rows of a call that [live verification](crate::live) compares: the first and the last along
 /// every axis of rows, and others evenly spread between them.
 ///
 /// An implementation of [`Operands::sample`](super::Operands::sample) takes these rows of its
@@ -43,7 +43,7 @@ impl Rows {
         picked_of(tensor.clone(), axis, 2)
     }
 
-    /// How many along each of `axes` axes give enough together.
+    /// Returns the rows along each of `axes` axes that are enough together.
     fn along_each(self, axes: u32) -> usize {
         let enough = |each: &u64| each.saturating_pow(axes) >= u64::from(self.0.get());
         match axes {

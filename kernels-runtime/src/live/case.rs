@@ -1,4 +1,4 @@
-//! How much of a call is compared.
+//! The part of a call that is compared.
 
 use super::run::Split;
 use super::sampling::Width;
@@ -6,7 +6,7 @@ use crate::kernel::{Collect, Operands, Tensors, Visitor};
 use crate::registry::{Implementation, Site};
 use burn::tensor::Tensor;
 
-/// What is compared of a call: some of its rows if the operation works on each for itself, else all
+/// The compared part of a call: some of its rows if the operation works on each for itself, else all
 /// of it, and rows of other numbers behind them.
 pub(super) struct Case<O> {
     pub(super) operands: O,
@@ -77,7 +77,7 @@ fn first_axis<O: Tensors + Clone>(operands: &O) -> usize {
     first.0.unwrap_or(0)
 }
 
-/// What a sample is, for people.
+/// Describes a sample for people.
 pub(super) fn describe_sample<O: Tensors + Clone>(operands: &O, split: Option<Split>) -> String {
     let rows = "rows from the first to the last";
     let operands = describe(operands);

@@ -90,7 +90,7 @@ pub(super) fn unless_it_panics<T>(
     if !is_sample {
         return Some(body());
     }
-    // What a body leaves half done is dropped with its result.
+    // A result that the body left half done is dropped.
     let panic = match catch_unwind(AssertUnwindSafe(body)) {
         Ok(computed) => return Some(computed),
         Err(panic) => panic,

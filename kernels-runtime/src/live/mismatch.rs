@@ -10,7 +10,7 @@ pub(super) struct Mismatch {
     pub(super) implementation: &'static Implementation,
     /// Names, dtypes and shapes.
     pub(super) operands: String,
-    /// What was compared of them, if that is not all.
+    /// The compared part of them, if that is not all.
     pub(super) compared: Option<String>,
     /// The kernel's error as a part of what is allowed, or what is outside; `None` if the kernel was
     /// checked for itself.

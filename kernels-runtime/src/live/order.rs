@@ -6,8 +6,7 @@
 //! in ten of the elements in which the two differ as that order does. A body that rounds elsewhere
 //! too, after every operation for instance, agrees with neither.
 //!
-//! Where the orders give the same, in f32, with weights of ones or of other powers of two, nothing
-//! is told.
+//! No order is told where both give the same in f32: with weights of ones or of other powers of two.
 
 use super::run::{Computed, Upstream, cut, run};
 use super::tolerance::Miss;

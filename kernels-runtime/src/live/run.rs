@@ -50,7 +50,7 @@ impl Values {
     }
 }
 
-/// Which slices along the first axis are of the run: the first. Those after them are probes.
+/// The slices along the first axis that are of the run: the first ones. Those after them are probes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Split {
     pub(super) run: usize,

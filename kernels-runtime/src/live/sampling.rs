@@ -1,4 +1,4 @@
-//! Which calls are checked, and how much of each.
+//! The choice of the calls that are checked, and of the part that is compared.
 
 use crate::kernel::Rows;
 use crate::policy::SitePattern;
@@ -18,7 +18,7 @@ pub const GRAMMAR: &str = "`off`, `first` (the first call of each site, the defa
                            number of `,-PATTERN` to leave sites out, as in a policy. Example: \
                            `every:100,whole,-my_model::Noisy*`";
 
-/// Which calls of which sites are verified, and how much of each. In text: see [`GRAMMAR`].
+/// The calls and sites that are verified, and the part that is compared. In text: see [`GRAMMAR`].
 ///
 /// By default it is the [first](Sampling::first) call of each site, in every build.
 ///
@@ -36,7 +36,7 @@ pub struct Sampling {
     except: Vec<SitePattern>,
 }
 
-/// How much of a call is compared.
+/// The part of a call that is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Width {
     /// Some rows, where the operation works on each for itself.
@@ -252,7 +252,7 @@ impl Active {
             .is_some_and(|sampling| sampling.includes(site))
     }
 
-    /// How much of a call is compared.
+    /// Returns the part of a call that is compared.
     pub(super) fn width(self) -> Width {
         self.sampling()
             .map_or(Width::DEFAULT, |sampling| sampling.width)

@@ -48,7 +48,7 @@ pub(crate) struct Checks {
     /// Calls that could not be checked: an operand was not finite, nothing computes in f64, or the
     /// body can't run on a sample.
     skipped: AtomicU64,
-    /// How long checks took together.
+    /// The time of all checks together.
     nanoseconds: AtomicU64,
     /// Bits of the largest parts of the budgets: those of non-negative floats keep their order.
     kernel: AtomicU64,
@@ -153,7 +153,7 @@ pub struct LiveRow {
     /// NaN, no device of this build computes in f64, or the body panicked on a sample of its
     /// operands, which the log tells.
     pub skipped: u64,
-    /// How long the checks took together, in seconds.
+    /// The time of all checks together, in seconds.
     pub seconds: f64,
     /// The kernel's largest error.
     pub kernel_error: f64,

@@ -51,7 +51,7 @@ pub(super) enum Miss {
     Order {
         result: String,
         order: &'static str,
-        /// How many of the elements in which the orders differ are as `order` rounds them.
+        /// The number of elements in which the orders differ and that are as `order` rounds them.
         agree: usize,
         differ: usize,
     },
@@ -64,7 +64,7 @@ pub(super) struct Three<'a> {
     pub(super) plain: &'a Values,
     pub(super) got: &'a Values,
     pub(super) dtype: FloatType,
-    /// Which slices are judged apart.
+    /// The slices that are judged apart.
     pub(super) split: Option<Split>,
 }
 

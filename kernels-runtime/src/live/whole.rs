@@ -16,7 +16,7 @@ use crate::kernel::Tensors;
 use crate::registry::{FloatType, Implementation, Site};
 use burn::tensor::Tensor;
 
-/// How much of this call of a whole body is compared, if it is its turn. Asked once a call.
+/// Returns the part of this call of a whole body that is compared, if it is its turn. Asked once a call.
 pub(crate) fn whole_is_due<const D: usize>(site: &Site, x: &Tensor<D>) -> Option<Width> {
     match sampling::active() {
         Active::Off => None,
@@ -30,7 +30,7 @@ pub(crate) fn whole_is_due<const D: usize>(site: &Site, x: &Tensor<D>) -> Option
 /// A call of a whole body.
 pub(crate) struct Whole<const D: usize> {
     pub(crate) x: Tensor<D>,
-    /// How much of it is compared.
+    /// The part that is compared.
     pub(crate) width: Width,
 }
 
@@ -111,7 +111,7 @@ fn compare<const D: usize, Y: Tensors>(
 }
 
 impl<const D: usize> Whole<D> {
-    /// What is compared: rows of the input, and the first slice once more, made larger if its gates
+    /// Returns the compared input: some of its rows, and the first slice once more, made larger if its gates
     /// are so small that any activation is a straight line.
     fn compared(self, gates: Option<&dyn Fn(Tensor<D>) -> f64>) -> (Tensor<D>, Option<Split>) {
         let Width::Rows(rows) = self.width else {

@@ -1,4 +1,4 @@
-//! What the operands of all operations share.
+//! The parts that the operands of all operations share.
 //!
 //! Each operation has a type `Operands<T>`, whose `T` is a tensor of a backend, of Burn's dispatch, or
 //! the autodiff node of one. It only exists checked: `Operands::new` compares shapes, settings and key,
@@ -49,14 +49,14 @@ macro_rules! require {
 }
 pub(crate) use require;
 
-/// What goes together, or a panic with the sentence.
+/// Returns operands that go together, or panics with the sentence.
 #[track_caller]
 pub(crate) fn checked<T>(operands: Result<T, Mismatch>) -> T {
     // Not `expect`, which would put words of its own before the sentence.
     operands.unwrap_or_else(|mismatch| panic!("{mismatch}"))
 }
 
-/// What checks look at.
+/// A tensor as checks see it.
 pub trait Described {
     /// The sizes of the axes.
     fn shape(&self) -> Shape;

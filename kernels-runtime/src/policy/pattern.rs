@@ -120,7 +120,7 @@ fn glob(pattern: &str, text: &str) -> bool {
     pattern[p..].iter().all(|c| *c == '*')
 }
 
-/// What more is spelled out changes nothing of what is nearest.
+/// The most letters of a pattern that are compared: more change nothing of the nearest name.
 const LONGEST: usize = 200;
 
 /// The three sites whose names are nearest to what the pattern spells out.

@@ -19,7 +19,7 @@ pub struct StackedExperts<'a> {
     down: &'a dyn ExpertWeights,
     /// In the order of the weights, or none.
     biases: &'a [&'a dyn ExpertBiases],
-    /// Which of them is used first, and so on, where it is not their order.
+    /// The parameters in the order of their first uses, where it is not their own order.
     first_used: &'a [usize],
     count: Option<usize>,
 }
@@ -207,7 +207,7 @@ pub fn experts(
 /// The experts of a site that are layers of a list of `count`. A kernel runs only if every
 /// projection of `expert(0)`, `expert(1)` and so on is a plain `Linear`.
 ///
-/// What a body uses first depends on the tokens: it runs before the kernel for as long as a layer is
+/// The tokens decide which experts a body uses first: it runs before the kernel for as long as a layer is
 /// not initialised. A layer that it did not use either has no tokens, and stays as it is.
 #[track_caller]
 #[allow(clippy::too_many_arguments)] // They are what the operation has.
@@ -345,7 +345,7 @@ impl<'a> Column<'a> {
     }
 }
 
-/// What is done with a parameter that is not initialised.
+/// The treatment of a parameter that is not initialised.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Unused {
     /// The body did not use it, so that no token goes to its expert: it stays as it is, and another

@@ -21,7 +21,7 @@ impl<T: Module> Operand<'_, T> {
     }
 }
 
-/// What every type answers that is no module, or is not known to be one. A method of the type itself
+/// The answer of every type that is no module, or is not known to be one. A method of the type itself
 /// comes first.
 pub trait NoModule {
     /// It is not known what the operand holds.

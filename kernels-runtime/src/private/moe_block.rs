@@ -195,7 +195,7 @@ impl<'a> Block<'a> {
     }
 }
 
-/// What came of a block: its output, and the router's operands.
+/// The results of a block: its output, and the router's operands.
 struct Ran {
     y: Tensor<2>,
     router: live::Router,

@@ -195,7 +195,7 @@ pub(super) fn run<B: Host>(
         session.end();
         Ok::<_, Malformed>(())
     };
-    // What panics deeper, in Burn or a kernel, does not know the operation's name. The session ends after
+    // A panic from deeper, in Burn or a kernel, does not know the operation's name. The session ends after
     // it, so that nothing is seen that it left half done.
     let said = match std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)) {
         Ok(Ok(())) => return,

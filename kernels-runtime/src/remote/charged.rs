@@ -13,7 +13,7 @@ pub(super) enum Made<B: BackendIr> {
     Int(IntTensor<B>),
 }
 
-/// What an operation takes its operands from, and leaves its results to.
+/// The source of an operation's operands, and the place of its results.
 pub(super) trait Tensors<B: BackendIr> {
     fn float(&mut self, input: &TensorIr) -> FloatTensor<B>;
     fn int(&mut self, input: &TensorIr) -> IntTensor<B>;
@@ -23,7 +23,7 @@ pub(super) trait Tensors<B: BackendIr> {
     fn room(&mut self, bytes: usize);
 }
 
-/// How many products of rows and weights there are at a time.
+/// The most products of rows and weights that there are at a time.
 const PRODUCTS: usize = 3;
 
 /// The session's side of an operation.
@@ -34,7 +34,7 @@ pub(super) struct Session<'a, B: Host> {
     results: Vec<(TensorId, Made<B>)>,
     /// The rows of the operands so far, or one for each index.
     rows: usize,
-    /// What is set aside for products.
+    /// The bytes set aside for products.
     products: usize,
 }
 

@@ -28,7 +28,7 @@ pub enum ConnectError {
         "{address} has as many connections as it may have; `kernels serve --max-connections` allows more"
     )]
     Full {
-        /// Where the server is.
+        /// The server's address.
         address: Address,
     },
     /// The server closed the connection before there was a session.
@@ -36,15 +36,15 @@ pub enum ConnectError {
         "{address} closed the connection: it lets in listed endpoints only (`--allow-endpoint`) or has as many as it may have, which its log tells; a program's endpoint stays the same with `client_identity`, for `kernels` with BURN_KERNELS_IDENTITY=FILE"
     )]
     Closed {
-        /// Where the server is.
+        /// The server's address.
         address: Address,
     },
     /// This program's own Iroh endpoint can't be had; see [`client_identity`](super::client_identity).
     #[error("{address} can't be reached from an endpoint of this program: {source}")]
     Endpoint {
-        /// Where the server is.
+        /// The server's address.
         address: Address,
-        /// What failed.
+        /// The cause.
         source: std::io::Error,
     },
     /// Nothing answers.
@@ -190,7 +190,7 @@ fn of_one_release(address: &Address, declared: &Declaration) -> Result<(), Conne
     })
 }
 
-/// What the relay of a full server answers, as Burn tells it.
+/// The answer of a full server's relay, as Burn tells it.
 const FULL: &str = "503 Service Unavailable";
 
 /// Whether Burn tells of an Iroh connection that the gate closed: how, depends on how far it was.

@@ -1,4 +1,4 @@
-//! What the fuzz targets reach that is not public. Each panics where what it promises does not hold.
+//! Private readers for the fuzz targets. Each panics if it breaks its promise.
 
 use super::credential;
 use super::hello::{Declaration, WORDS, from_words, to_words};
@@ -58,7 +58,7 @@ pub fn declaration(words: &[i32]) -> Result<(), String> {
     let declared = Declaration::from_words(words).ok_or("the words are no declaration")?;
     let written = declared.to_words();
     assert_eq!(written.len(), WORDS);
-    // What is longer than all words is cut off, and then is none.
+    // A text longer than all words is cut off, and then is none.
     if let Some(again) = Declaration::from_words(&written) {
         assert_eq!(again, declared);
     }

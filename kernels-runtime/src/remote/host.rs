@@ -19,7 +19,7 @@ pub struct Identity {
     pub facts: Vec<(String, String)>,
 }
 
-/// How many bytes of a device sessions may hold, unless the server is told otherwise.
+/// The bytes of a device that sessions may hold, unless the server is told otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryLimits {
     /// One session.
@@ -45,7 +45,7 @@ pub trait Host:
     /// Adds the kernels that the backend has.
     fn kernels(kernels: Kernels<Self>) -> Kernels<Self>;
 
-    /// How much of a device sessions may hold, from the memory that it has. None if nobody says.
+    /// Returns the part of a device that sessions may hold, from the memory that it has. None if nobody says.
     fn memory(device: &Self::Device) -> Option<MemoryLimits>;
 
     /// The device as one session uses it: what the session does to it leaves the others alone. Called on the

@@ -1,9 +1,9 @@
-//! What a server lets clients do, and strangers.
+//! The limits of a server's clients, and of strangers.
 
 use super::ServeError;
 use std::time::Duration;
 
-/// How much a server takes, from whom it doesn't know and from clients.
+/// The limits of a server, for strangers and for clients.
 ///
 /// ```
 /// use kernels_runtime::remote::{Limits, ServeOptions};
@@ -50,7 +50,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// How many connections with the token there may be at once. Over a WebSocket each session is one:
+    /// Sets the most connections with the token at once. Over a WebSocket each session is one:
     /// one for each device that a [`connect`](super::connect) gave. Over Iroh each client program is one, with
     /// up to 100 sessions.
     pub fn connections(mut self, most: usize) -> Self {
@@ -58,7 +58,7 @@ impl Limits {
         self
     }
 
-    /// How many connections may wait at once that have not presented the token yet.
+    /// Sets the most connections that may wait at once without having presented the token.
     pub fn waiting(mut self, most: usize) -> Self {
         self.waiting = most;
         self
@@ -77,7 +77,7 @@ impl Limits {
         self
     }
 
-    /// How many messages a second a connection gets through; over a WebSocket only.
+    /// Sets the most messages a second of a connection; over a WebSocket only.
     pub fn messages_per_second(mut self, most: u32) -> Self {
         self.messages_per_second = Some(most);
         self
@@ -116,7 +116,7 @@ impl Limits {
     }
 }
 
-/// What a connection can send before its token, in bytes.
+/// The most bytes of a connection before its token.
 pub(super) const BEFORE_TOKEN: usize = 64 << 10;
 
 #[cfg(test)]

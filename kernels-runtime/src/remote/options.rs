@@ -1,4 +1,4 @@
-//! How devices are served.
+//! The ways in which devices are served.
 
 use super::limits::Limits;
 use super::session_memory::SessionMemory;
@@ -9,7 +9,7 @@ use burn::server::{AllowAll, IrohIdentity, PeerAuthorizer, TokenAuthorizer};
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 
-/// How devices are served. Over Iroh unless said otherwise, with a random token.
+/// The way in which devices are served. Over Iroh unless said otherwise, with a random token.
 #[derive(Clone)]
 pub struct ServeOptions {
     pub(super) way: Way,
@@ -128,7 +128,7 @@ impl ServeOptions {
         self
     }
 
-    /// How much it takes from clients and strangers.
+    /// Sets the limits of clients and strangers.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
@@ -158,13 +158,13 @@ impl ServeOptions {
         self
     }
 
-    /// How many bytes of a device's memory one session may hold: [what the backend
+    /// Sets the most bytes of a device's memory that one session may hold: [what the backend
     /// says](super::MemoryLimits) of its memory, unless said otherwise, which of a processor is half. An
     /// operation that would make it more ends its session with an error that says so. All sessions of a
     /// device together hold no more than the backend says, whatever is said here. Of a processor
     /// elsewhere than on Linux nothing is known; only this limit holds there.
     ///
-    /// What a session holds is counted by buffers; messages on their way come on top.
+    /// Buffers count towards a session's memory; messages on their way come on top.
     pub fn max_session_memory(mut self, bytes: u64) -> Self {
         self.memory = SessionMemory::Bytes(bytes);
         self
@@ -177,7 +177,7 @@ impl ServeOptions {
         self
     }
 
-    /// Where sessions report what they run.
+    /// Sets the probe to which sessions report what they run.
     pub fn telemetry(mut self, probe: TelemetryProbe) -> Self {
         self.telemetry = Some(probe);
         self
@@ -215,7 +215,7 @@ impl ServeOptions {
         }
     }
 
-    /// Who is let in with this token.
+    /// Returns the authorizer that lets clients with this token in.
     pub(super) fn authorizer(&self, token: &str) -> Result<Box<dyn PeerAuthorizer>, ServeError> {
         if matches!(self.way, Way::WebSocket { open: true, .. }) {
             return Ok(Box::new(AllowAll));
@@ -246,7 +246,7 @@ fn is_origin(text: &str) -> bool {
     })
 }
 
-/// Where clients connect, taken or to be taken.
+/// The place where clients connect, taken or to be taken.
 pub(super) enum Place {
     Port(TcpListener),
     Endpoint {

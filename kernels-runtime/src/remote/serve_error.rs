@@ -12,7 +12,7 @@ pub enum ServeError {
     Listen {
         /// The address.
         address: SocketAddr,
-        /// What the system says.
+        /// The system's error.
         source: std::io::Error,
     },
     /// Clients dial an address over Iroh, and its port is none.
@@ -32,17 +32,17 @@ pub enum ServeError {
     /// A limit is none, or lets nobody in.
     #[error("{name} can be {takes}")]
     Limit {
-        /// Which one.
+        /// The name of the limit.
         name: &'static str,
-        /// What it can be.
+        /// The values that it can have.
         takes: &'static str,
     },
-    /// What was said of the server does not apply to the way in which it serves.
+    /// An option does not apply to the way in which devices are served.
     #[error("{option} has no meaning over {way}; leave it out")]
     Unused {
-        /// What was said.
+        /// The option.
         option: &'static str,
-        /// How devices are served.
+        /// The way in which devices are served.
         way: &'static str,
     },
     /// A text that is no origin of web pages.
@@ -66,7 +66,7 @@ pub enum ServeError {
     Weights {
         /// The folder.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: std::io::Error,
     },
     /// The file of the server's identity can't be read or made.
@@ -74,7 +74,7 @@ pub enum ServeError {
     Identity {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: std::io::Error,
     },
     /// No thread or no runtime.

@@ -202,7 +202,7 @@ pub fn serve<B: Host>(
 
 type Serving = Pin<Box<dyn Future<Output = Result<(), ServeError>> + Send>>;
 
-/// What the server's thread runs: Burn's server, and what stands before it.
+/// Returns the work of the server's thread: Burn's server, and the guard before it.
 fn serving<B: Host>(
     server: BackendServer<Bounded<B>>,
     place: Place,

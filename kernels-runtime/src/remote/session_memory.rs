@@ -1,4 +1,4 @@
-//! How much of a device's memory a session may hold.
+//! The memory of a device that a session may hold.
 
 use super::bounded::{Limits, Served};
 use super::{Host, MemoryLimits};

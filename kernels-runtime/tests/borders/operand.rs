@@ -17,7 +17,7 @@ pub struct Operand {
     pub ints: Option<Vec<i64>>,
 }
 
-/// How the elements lie.
+/// The layout of the elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
     Contiguous,
@@ -185,7 +185,7 @@ pub trait Run: Fn(Vec<FlexTensor>) -> Result<Vec<FlexTensor>, Mismatch> {}
 
 impl<F: Fn(Vec<FlexTensor>) -> Result<Vec<FlexTensor>, Mismatch>> Run for F {}
 
-/// What a call came to.
+/// The outcome of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It was refused, with this sentence.

@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How long anything here may take.
+/// The time limit of everything here.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The environment variable by which this test's program is the server.
@@ -155,7 +155,7 @@ pub fn read_frame(socket: &mut TcpStream) -> (u8, Vec<u8>) {
     (start[0], payload)
 }
 
-/// How long it takes until the server closes the connection, whatever it says before.
+/// Returns the time until the server closes the connection, whatever it says before.
 pub fn until_closed(socket: &mut TcpStream) -> Duration {
     let begun = Instant::now();
     let mut buffer = [0; 4096];
@@ -183,10 +183,10 @@ pub fn flood(socket: &mut TcpStream, most: usize) -> usize {
     sent
 }
 
-/// What a client and its server said to each other, in turns.
+/// The turns of a client and its server.
 pub type Recording = Vec<Turn>;
 
-/// What the client said, and what it heard before it went on.
+/// The client's words, and the answer it heard before it went on.
 #[derive(Default)]
 pub struct Turn {
     pub sent: Vec<u8>,

@@ -22,7 +22,7 @@ struct Given {
     ints: &'static [i64],
 }
 
-/// What a client sends, and what it says that it will get.
+/// A client's message, and the results that it expects.
 #[derive(Clone, Debug)]
 struct Message {
     op: &'static str,
@@ -332,7 +332,7 @@ fn sizes<const D: usize>(shape: &[usize]) -> [usize; D] {
     std::array::from_fn(|axis| shape.get(axis).copied().unwrap_or(1))
 }
 
-/// What a client is told.
+/// The answer to a client.
 #[derive(Debug)]
 enum Answer {
     /// Numbers, all finite.

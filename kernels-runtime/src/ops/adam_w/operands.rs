@@ -55,7 +55,7 @@ impl<T: Described> Operands<T> {
     /// As [`dtype`](Self::dtype), for a kernel.
     ///
     /// # Panics
-    /// Where that is an error.
+    /// If that is an error.
     #[cfg(feature = "cpu")]
     #[track_caller]
     pub(crate) fn kernel_dtype(&self) -> DType {
@@ -83,7 +83,7 @@ impl<T> Operands<T> {
         [parameter, moment_1, moment_2, &self.gradient]
     }
 
-    /// What the step changes, and the gradient.
+    /// Returns the tensors that the step changes, and the gradient.
     pub fn into_parts(self) -> (State<T>, T) {
         (self.state, self.gradient)
     }

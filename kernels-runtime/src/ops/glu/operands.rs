@@ -21,7 +21,7 @@ pub enum Projected<T> {
     Separate {
         /// The gate.
         gate: T,
-        /// What it gates.
+        /// The projection that the gate gates.
         up: T,
     },
     /// Both in one, `[.., 2n]`.
@@ -94,7 +94,7 @@ impl<T: Described> Operands<T> {
     /// As [`dtype`](Self::dtype), for a kernel.
     ///
     /// # Panics
-    /// Where that is an error.
+    /// If that is an error.
     #[cfg(feature = "cpu")]
     #[track_caller]
     pub(crate) fn kernel_dtype(&self) -> DType {
@@ -142,7 +142,7 @@ impl<T> Operands<T> {
         self.settings
     }
 
-    /// What to compute.
+    /// Returns the variant to compute.
     pub fn key(&self) -> GluKey {
         self.key
     }

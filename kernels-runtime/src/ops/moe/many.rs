@@ -72,7 +72,7 @@ impl<const STACKED: usize, const SINGLE: usize> Stack<STACKED, SINGLE> {
         }
     }
 
-    /// What the tensors look like.
+    /// Describes the tensors.
     pub(super) fn facts(&self) -> Vec<Facts> {
         match self {
             Self::Stacked(tensor) => vec![tensor.into()],

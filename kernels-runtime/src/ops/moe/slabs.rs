@@ -127,9 +127,9 @@ pub(super) struct Part<'a, A> {
     pub(super) factors: Factors<'a, A>,
     /// The place of the first element.
     pub(super) first: usize,
-    /// How far the next line is.
+    /// The distance to the next line.
     pub(super) line_stride: usize,
-    /// How far the next element of a line is.
+    /// The distance to the next element of a line.
     pub(super) stride: usize,
 }
 
@@ -141,7 +141,7 @@ pub(super) struct Sum<'a, T: Element> {
     state: State,
 }
 
-/// What a slab holds, or what is beside it.
+/// The contents of a slab, or of the memory beside it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     /// Nothing.

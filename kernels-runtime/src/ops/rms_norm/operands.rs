@@ -90,7 +90,7 @@ impl<T: Described> Operands<T> {
     /// As [`dtype`](Self::dtype), for a kernel.
     ///
     /// # Panics
-    /// Where that is an error.
+    /// If that is an error.
     #[cfg(feature = "cpu")]
     #[track_caller]
     pub(crate) fn kernel_dtype(&self) -> DType {
@@ -142,7 +142,7 @@ impl<T: Described> Operands<T> {
 }
 
 impl<T> Operands<T> {
-    /// What is normalised, `[.., n]`.
+    /// Returns the tensor that is normalised, `[.., n]`.
     pub fn x(&self) -> &T {
         &self.x
     }
@@ -162,7 +162,7 @@ impl<T> Operands<T> {
         self.settings
     }
 
-    /// What to compute.
+    /// Returns the variant to compute.
     pub fn key(&self) -> RmsNormKey {
         self.key
     }
@@ -251,7 +251,7 @@ impl<T> Backward<T> {
         &self.dy
     }
 
-    /// What the forward pass returned beside the result.
+    /// Returns the reciprocal of the root mean square, from the forward pass.
     pub fn rstd(&self) -> &T {
         &self.rstd
     }

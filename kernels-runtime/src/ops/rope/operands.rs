@@ -44,7 +44,7 @@ impl<T: Described> Operands<T> {
     /// As [`dtype`](Self::dtype), for a kernel.
     ///
     /// # Panics
-    /// Where that is an error.
+    /// If that is an error.
     #[cfg(feature = "cpu")]
     #[track_caller]
     pub(crate) fn kernel_dtype(&self) -> DType {
@@ -53,7 +53,7 @@ impl<T: Described> Operands<T> {
 }
 
 impl<T> Operands<T> {
-    /// What is rotated, or the gradient that is turned back.
+    /// Returns the tensor that is rotated, or the gradient that is turned back.
     pub fn x(&self) -> &T {
         &self.x
     }
@@ -68,7 +68,7 @@ impl<T> Operands<T> {
         &self.sin
     }
 
-    /// What to compute.
+    /// Returns the variant to compute.
     pub fn key(&self) -> RopeKey {
         self.key
     }
@@ -140,7 +140,7 @@ impl<T> Pair<T> {
         [&self.q, &self.k, &self.cos, &self.sin]
     }
 
-    /// What to compute.
+    /// Returns the variant to compute.
     pub fn key(&self) -> RopeKey {
         self.key
     }
@@ -221,7 +221,7 @@ pub(super) fn tokens(shape: [usize; 4], layout: HeadLayout) -> [usize; 3] {
     }
 }
 
-/// How much of a head a table of `width` rotates.
+/// Returns the part of a head that a table of `width` rotates.
 pub(super) fn rotary_width(width: usize, table: TableLayout) -> usize {
     match table {
         TableLayout::Halves | TableLayout::Neighbours => width,

@@ -1,4 +1,4 @@
-//! What a session holds in memory, and how much it may.
+//! The memory that a session holds, and its limit.
 
 use bytesize::ByteSize;
 use std::collections::HashMap;
@@ -9,14 +9,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// The memory of a device, which its sessions share.
 #[derive(Debug)]
 pub(in crate::remote) struct Limits {
-    /// What one session may hold.
+    /// The limit of one session.
     session: usize,
-    /// What all may hold together.
+    /// The limit of all together.
     all: usize,
     held: AtomicUsize,
 }
 
-/// What a session holds.
+/// The memory of one session.
 #[derive(Debug)]
 pub(in crate::remote) struct Account {
     limits: Arc<Limits>,

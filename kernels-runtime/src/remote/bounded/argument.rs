@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 /// An argument of an operation of a server over `B`.
 pub(super) trait Argument<B: Host> {
-    /// What the backend's method takes.
+    /// The type that the backend's method takes.
     type Inner;
     /// Takes it out. The operation begins with the last of them.
     fn open(self, operands: &mut Operands) -> Self::Inner;

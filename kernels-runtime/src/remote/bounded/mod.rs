@@ -11,7 +11,7 @@
 //! * `tensor` has the backend's tensors with what their session is charged.
 //! * `session` gives each thread its session: Burn runs one on each.
 //!
-//! What is worked out is an upper bound of results and large intermediates, not of scratch space of some tiles, nor
+//! The account is an upper bound of results and large intermediates, not of scratch space of some tiles, nor
 //! of the messages on their way. So the sessions of a device get three quarters of its memory at most.
 
 #[macro_use]
@@ -106,7 +106,7 @@ impl<B: Host> Backend for Bounded<B> {
     }
 }
 
-// What several devices do together is composed of operations, as are reads of several tensors.
+// Collectives of several devices are composed of operations, as are reads of several tensors.
 impl<B: Host> DistributedOps<Self> for Bounded<B> {}
 impl<B: Host> TransactionOps<Self> for Bounded<B> {}
 

@@ -1,4 +1,4 @@
-//! How many bytes operations make, before they run.
+//! The bytes that operations make, worked out before they run.
 //!
 //! Everything saturates: what no machine has is [`TOO_MANY`], and never a small number again.
 
@@ -13,7 +13,7 @@ pub(super) const TOO_MANY: usize = usize::MAX;
 /// Bytes of what holds places or statistics beside an operation's values.
 const WIDEST: usize = 8;
 
-/// What an operation needs.
+/// The bytes that an operation needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::remote) struct Need {
     /// Bytes that it allocates, at most.
@@ -67,7 +67,7 @@ pub(super) fn widened<T: TensorMetadata>(tensor: &Held<T>) -> usize {
     }
 }
 
-/// What two shapes become together.
+/// Returns the shape that two shapes become together.
 fn broadcast(one: &[usize], other: &[usize]) -> Vec<usize> {
     let rank = one.len().max(other.len());
     let size = |sizes: &[usize], dim: usize| {
@@ -103,7 +103,7 @@ pub(super) fn sum(parts: impl IntoIterator<Item = usize>) -> usize {
 pub(super) fn product<T: TensorMetadata>(lhs: &Held<T>, rhs: &Held<T>) -> usize {
     let (a, b) = (lhs.sizes(), rhs.sizes());
     let ([.., rows, _], [.., columns]) = (&a[..], &b[..]) else {
-        // Who computes it says what is wrong.
+        // The operation itself says what is wrong.
         return both(lhs, rhs);
     };
     let mut sizes = broadcast(&a[..a.len() - 2], &b[..b.len().saturating_sub(2)]);
@@ -208,13 +208,13 @@ pub(super) fn embedded<A: TensorMetadata, B: TensorMetadata>(
     ])
 }
 
-/// What a view of another shape shows.
+/// Returns the need of a view of another shape.
 pub(super) fn shown<T: TensorMetadata>(tensor: &Held<T>, shape: &Shape) -> Need {
     let shown = made(shape.as_slice(), tensor.dtype());
     Need { made: 0, shown }
 }
 
-/// What windows along a dimension show.
+/// Returns the need of windows along a dimension.
 pub(super) fn windows<T: TensorMetadata>(
     tensor: &Held<T>,
     dim: usize,

@@ -7,7 +7,7 @@ use super::tensor::{Held, InMemory};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// What an operation is given, before it runs.
+/// The arguments of an operation, before it runs.
 #[derive(Debug)]
 pub(in crate::remote) struct Operands {
     operation: Cow<'static, str>,

@@ -1,4 +1,4 @@
-//! Who gets as far as Burn's handler of Iroh's connections, and what they can do before the token.
+//! The gate before Burn's handler of Iroh's connections: whom it lets in, and their limits before the token.
 //!
 //! Burn reads the streams of a connection itself, up to 1 GiB before it asks for the credential. The gate
 //! can't read them first. It lets in listed endpoints, counts connections, and watches those that have not
@@ -16,13 +16,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Semaphore;
 
-/// How often a connection without a token is looked at.
+/// The pause between two looks at a connection without a token.
 const EVERY: Duration = Duration::from_millis(10);
 
-/// What a connection may send before its token, and for QUIC's handshake and the tests of the path.
+/// The most bytes of a connection before its token, with QUIC's handshake and the tests of the path.
 const BEFORE: u64 = 2 * BEFORE_TOKEN as u64;
 
-/// Who is let in.
+/// The endpoints that are let in.
 #[derive(Clone, Debug, Default)]
 pub(in crate::remote) struct Rules {
     /// Empty for everybody.
@@ -190,7 +190,7 @@ mod tests {
     fn an_endpoint_is_known_as_long_as_it_is_connected() {
         let known = Known::default();
         let id = IrohIdentity::random().id();
-        // Who is not connected is not remembered.
+        // The gate forgets an endpoint once it is not connected.
         known.has_token(id);
         let first = Connected::new(&known, id);
         assert!(!first.has_token());

@@ -34,7 +34,7 @@ pub(super) async fn bind(
     builder.bind().await.map_err(|error| failed(&error))
 }
 
-/// What every endpoint is made with.
+/// Applies the settings of every endpoint.
 fn builder(from: Builder, identity: &IrohIdentity) -> Builder {
     let offload = burn::runtime_config().remote().iroh_segmentation_offload;
     let transport = QuicTransportConfig::builder().enable_segmentation_offload(offload);

@@ -21,7 +21,7 @@ impl AdamWBackend for Remote {
     }
 }
 
-/// What the step changes.
+/// Describes the tensors that the step changes.
 fn results<T: TensorMetadata>(operands: &Operands<T>) -> Vec<Like> {
     operands.tensors().take(3).map(like).collect()
 }

@@ -16,7 +16,7 @@ use tungstenite::handshake::client::{Response, generate_key};
 use tungstenite::handshake::machine::TryParse;
 use tungstenite::http::StatusCode;
 
-/// How long Burn's server may take to answer.
+/// The time that Burn's server may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Burn's listener, and who may connect to it.

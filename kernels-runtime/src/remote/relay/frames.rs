@@ -20,11 +20,11 @@ pub(super) enum Unfit {
 pub(super) struct Meter {
     /// The largest message, of all its frames.
     most: u64,
-    /// What is there of a header that ended in the middle.
+    /// The part of a header that is there, if it ended in the middle.
     header: Vec<u8>,
-    /// What is still to come of the frame.
+    /// The bytes of the frame that are still to come.
     left: u64,
-    /// What the frames of the message had until now.
+    /// The bytes of the message's frames until now.
     message: u64,
 }
 
@@ -64,7 +64,7 @@ impl Meter {
                 // All that there was is in `header` now.
                 return Ok(begun);
             };
-            // What was there before was no whole header, so this one ends behind it.
+            // The bytes before were no whole header, so this one ends behind it.
             bytes = &bytes[end as usize - before..];
             self.header.clear();
             self.begin(&header, length)?;
@@ -94,7 +94,7 @@ impl Meter {
     }
 }
 
-/// How many frames a second pass. Who sends more waits.
+/// The frames a second that pass. A client that sends more waits.
 #[derive(Debug)]
 pub(super) struct Rate {
     most: u32,
@@ -118,7 +118,7 @@ impl Rate {
         self.passed = self.passed.saturating_add(frames);
         while self.passed > self.most {
             tokio::time::sleep_until(self.since + SECOND).await;
-            // What was read beyond the limit counts in the next seconds.
+            // Bytes read beyond the limit count in the next seconds.
             self.passed -= self.most;
             self.since = Instant::now();
         }

@@ -1,4 +1,4 @@
-//! What stands between a WebSocket's port and Burn's server.
+//! The relay between a WebSocket's port and Burn's server.
 //!
 //! Burn reads messages of up to 1 GiB from whoever connects, and asks for the credential then. So the
 //! relay takes the connections: it reads 64 KiB at most, within a time limit, until it has seen the

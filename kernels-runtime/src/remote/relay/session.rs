@@ -172,7 +172,7 @@ impl Admitted {
     }
 }
 
-/// What a client may send, and how fast.
+/// The limits of a client's messages, in size and rate.
 struct Pace {
     meter: Meter,
     rate: Rate,

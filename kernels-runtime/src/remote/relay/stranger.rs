@@ -15,11 +15,11 @@ use tungstenite::protocol::frame::{CloseFrame, Frame, FrameHeader};
 /// The longest request for a WebSocket. Burn's clients send some 200 bytes.
 const REQUEST: usize = 8 << 10;
 
-/// What a client is told where there are as many as may be. [`connect`](super::super::connect) knows the status.
+/// The answer to a client where there are as many as may be. [`connect`](super::super::connect) knows the status.
 pub(super) const FULL: &str =
     "the server has as many connections as it may have; see --max-connections";
 
-/// What it asks for, by the path.
+/// The service that a stranger asks for, by the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Service {
     /// Operations on a device.
@@ -28,7 +28,7 @@ pub(super) enum Service {
     Transfer,
 }
 
-/// What a server offers to strangers.
+/// The services that a server offers to strangers.
 #[derive(Debug, Default)]
 pub(super) struct Offer {
     /// Web pages whose scripts may connect, as browsers name them.
@@ -154,7 +154,7 @@ impl Stranger {
                 self.more().await?;
                 continue;
             };
-            // What is only declared takes no memory.
+            // Bytes that are only declared take no memory.
             let room = BEFORE_TOKEN - (self.received - self.held.len()) - start;
             let Some(length) = usize::try_from(length)
                 .ok()

@@ -109,7 +109,7 @@ mod tests {
         places.push(waiting.enter('c'));
         let lost: Vec<_> = places.iter_mut().map(is_lost).collect();
         assert_eq!(lost, [false, true, false, false, false]);
-        // Who left makes room.
+        // A stranger that left makes room.
         places.remove(2);
         places.push(waiting.enter('d'));
         let lost: Vec<_> = places.iter_mut().map(is_lost).collect();

@@ -389,7 +389,7 @@ impl<'a> Pass<'a> {
     fn unit(&self, rows: &Tensor, counts: &Tensor, keep: bool) -> Result<(Tensor, Option<Tensor>)> {
         let Self { stream, plan, .. } = self;
         let settings = glu::Settings::default();
-        // What leaves the operation holds nothing that it did not write.
+        // Memory that leaves the operation holds only bytes that it wrote.
         let product = |group: usize| match keep {
             true => self
                 .weights(group)

@@ -86,7 +86,7 @@ impl<F: Described, I: Described> Operands<F, I> {
     /// As [`dtype`](Self::dtype), for a kernel.
     ///
     /// # Panics
-    /// Where that is an error.
+    /// If that is an error.
     #[cfg(feature = "cpu")]
     #[track_caller]
     pub(crate) fn kernel_dtype(&self) -> DType {
@@ -155,7 +155,7 @@ impl<F, I> Operands<F, I> {
         &self.weights
     }
 
-    /// What to compute, with its number.
+    /// Returns the variant to compute, with its number.
     pub fn settings(&self) -> Settings {
         self.settings
     }
@@ -231,12 +231,12 @@ impl<F, I> Backward<F, I> {
         &self.dy
     }
 
-    /// What the forward pass kept.
+    /// Returns the tensor that the forward pass kept.
     pub fn kept(&self) -> &F {
         &self.kept
     }
 
-    /// Which gradients are wanted.
+    /// Returns the gradients that are wanted.
     pub fn wanted(&self) -> &Wanted {
         &self.wanted
     }

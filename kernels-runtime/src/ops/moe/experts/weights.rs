@@ -118,7 +118,7 @@ impl Weights {
         }
     }
 
-    /// What the groups of [`into_dispatch`](Self::into_dispatch) look like.
+    /// Describes the groups of [`into_dispatch`](Self::into_dispatch).
     pub(super) fn facts(&self) -> Vec<Vec<Facts>> {
         let (gate, up) = match &self.gate_up {
             GateUp::Packed(gate_up) => (gate_up, None),

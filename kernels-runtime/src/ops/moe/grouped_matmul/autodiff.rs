@@ -55,7 +55,7 @@ pub trait GroupedMatmulKernel: Backend {
 #[derive(Debug)]
 struct GroupedMatmul;
 
-/// What backward needs.
+/// The state of backward.
 #[derive(Clone, Debug)]
 struct State<B: Backend> {
     operands: Operands<NodeId, IntTensor<B>>,

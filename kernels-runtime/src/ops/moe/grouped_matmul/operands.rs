@@ -61,7 +61,7 @@ impl<F: Described, I: Described> Operands<F, I> {
     /// As [`dtype`](Self::dtype), for a kernel.
     ///
     /// # Panics
-    /// Where that is an error.
+    /// If that is an error.
     #[cfg(feature = "cpu")]
     #[track_caller]
     pub(crate) fn kernel_dtype(&self) -> DType {
@@ -96,7 +96,7 @@ impl<F, I> Operands<F, I> {
         &self.x
     }
 
-    /// How many of the rows each expert has, `[E]`.
+    /// Returns the number of rows of each expert, `[E]`.
     pub fn counts(&self) -> &I {
         &self.counts
     }
@@ -106,7 +106,7 @@ impl<F, I> Operands<F, I> {
         &self.weights
     }
 
-    /// How weights are laid out.
+    /// Returns the layout of the weights.
     pub fn layout(&self) -> ExpertLayout {
         self.layout
     }
@@ -137,7 +137,7 @@ impl<F, I> Operands<F, I> {
     }
 }
 
-/// Which gradients are wanted.
+/// The gradients that are wanted.
 #[derive(Clone, Debug)]
 pub struct Wanted {
     /// That of the rows.
@@ -165,7 +165,7 @@ impl<F, I> Backward<F, I> {
         &self.dy
     }
 
-    /// Which gradients are wanted.
+    /// Returns the gradients that are wanted.
     pub fn wanted(&self) -> &Wanted {
         &self.wanted
     }

@@ -100,7 +100,7 @@ impl<B: PermuteKernel> Backward<B, 1> for SumStep {
 #[derive(Debug)]
 struct WeighStep;
 
-/// What the backward pass of [`WeighStep`] needs.
+/// The state of [`WeighStep`]'s backward pass.
 #[derive(Clone, Debug)]
 struct State<I> {
     /// Kept only if the probabilities need a gradient.

@@ -99,9 +99,9 @@ operands! {
         indices,
     }
     numbers {
-        /// How many experts there are.
+        /// The number of experts.
         num_experts: usize,
-        /// How many rows are kept, at most one a slot.
+        /// The number of rows that are kept, at most one a slot.
         rows: usize,
         /// The type of the row map and of the counts.
         integers: IntDType,
@@ -120,7 +120,7 @@ operands! {
         row_map,
     }
     numbers {
-        /// How many rows there are, at most one a slot.
+        /// The number of rows, at most one a slot.
         rows: usize,
     }
 }
@@ -169,7 +169,7 @@ operands! {
         row_map,
     }
     numbers {
-        /// How many rows there are, at most one a slot.
+        /// The number of rows, at most one a slot.
         rows: usize,
     }
 }

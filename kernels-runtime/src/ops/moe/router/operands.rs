@@ -79,7 +79,7 @@ impl<T: Described> Operands<T> {
     /// As [`dtype`](Self::dtype), for a kernel.
     ///
     /// # Panics
-    /// Where that is an error.
+    /// If that is an error.
     #[cfg(feature = "cpu")]
     #[track_caller]
     pub(crate) fn kernel_dtype(&self) -> DType {
@@ -98,7 +98,7 @@ impl<T> Operands<T> {
         self.bias.as_ref()
     }
 
-    /// What to compute, with its numbers.
+    /// Returns the variant to compute, with its numbers.
     pub fn routing(&self) -> &Routing {
         &self.routing
     }
@@ -195,7 +195,7 @@ impl<F, I> Backward<F, I> {
         &self.indices
     }
 
-    /// What was computed.
+    /// Returns the variant that was computed.
     pub fn routing(&self) -> &Routing {
         &self.routing
     }

@@ -8,7 +8,7 @@ mod int;
 mod module;
 mod quantised;
 
-/// What the tables name.
+/// The names that the tables use.
 mod prelude {
     pub(super) use super::super::Bounded;
     pub(super) use super::super::argument::{Argument, whole};

@@ -32,7 +32,7 @@ fn most<T: Element>(view: &View<'_, T>) -> usize {
     sums.checked_div(row).unwrap_or(0).clamp(FEW, CHUNK)
 }
 
-/// What backward is given besides the view and what forward kept.
+/// The arguments of backward besides the view and the tensors that forward kept.
 pub(super) struct Given<'a> {
     pub(super) weights: &'a [Vec<FlexTensor>],
     pub(super) dy: &'a FlexTensor,
