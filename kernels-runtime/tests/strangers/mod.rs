@@ -13,6 +13,8 @@ use kernels_runtime::ops::rms_norm;
 use kernels_runtime::remote::{self, Server, connect};
 use kernels_runtime::semantics::*;
 use serde::Serialize;
+use std::env;
+use std::process::Command;
 
 /// The shape and type of a tensor, and the numbers of one of integers.
 #[derive(Clone, Debug)]
@@ -365,7 +367,8 @@ fn send(device: &Device, message: &Message) -> Answer {
     for (result, given) in results.into_iter().zip(&message.outputs) {
         if !read(result, given) {
             let why = remote::failure(device);
-            return Answer::Ended(why.expect("a server says why a session ended"));
+            let why = why.unwrap_or_else(|| panic!("the server did not say why: {message:?}"));
+            return Answer::Ended(why);
         }
     }
     Answer::Numbers
@@ -405,32 +408,72 @@ fn read(tensor: FloatTensor<Remote>, given: &Given) -> bool {
     }
 }
 
-/// Sends each operation right, and with every operand, result and number changed. A client beside them
-/// gets right answers all along.
-/// Of the changes each `step`-th is sent.
-pub fn visit(server: &Server, step: usize) {
-    let connected = || connect(server.address(), server.token()).unwrap().remove(0);
-    let good = connected();
+/// The server that this process is to visit, and its first and last messages.
+const VISIT: &str = "VISIT_AS_A_STRANGER";
+/// Messages of one process. Burn's client keeps a thread for every session that a process ever had,
+/// and each looks for work all the time.
+const AT_A_TIME: usize = 40;
+
+/// Sends each operation right, and every `step`-th of those with an operand, a result or a number
+/// changed. A client beside them gets right answers all along. The strangers are other processes,
+/// which run the test `name` again: it calls [`visit_if_told`] first.
+pub fn visit(server: &Server, name: &str, step: usize) {
+    let good = connect(server.address(), server.token()).unwrap().remove(0);
     let expected = norm(&good);
-    let (mut refused, mut right) = (0, 0);
-    for message in messages() {
-        let answer = send(&connected(), &message);
-        assert!(matches!(answer, Answer::Numbers), "{message:?}: {answer:?}");
-        for changed in changes(&message).into_iter().step_by(step) {
-            match send(&connected(), &changed) {
-                Answer::Numbers => right += 1,
-                Answer::Ended(why) => {
-                    assert!(is_sentence(&why), "{changed:?}: {why}");
-                    refused += 1;
-                }
+    let total = all(step).len();
+    let mut refused = 0;
+    for from in (0..total).step_by(AT_A_TIME) {
+        let visit = format!("{} {} {step} {from}", server.address(), server.token());
+        let stranger = Command::new(env::current_exe().expect("a path"))
+            .args([name, "--exact", "--nocapture"])
+            .env(VISIT, visit)
+            .output()
+            .expect("the test's own program runs");
+        let text = String::from_utf8_lossy(&stranger.stdout).into_owned()
+            + &String::from_utf8_lossy(&stranger.stderr);
+        assert!(stranger.status.success(), "{text}");
+        let said = text.lines().find_map(|line| line.strip_prefix("refused: "));
+        let of_this: usize = said.expect("a count").parse().expect("a count");
+        refused += of_this;
+        assert_eq!(norm(&good), expected, "beside {from} and those after it");
+    }
+    assert!(refused > total / 2, "{refused} of {total} were refused");
+}
+
+/// Whether this process is a stranger, who then has been to the server.
+pub fn visit_if_told() -> bool {
+    let Ok(visit) = env::var(VISIT) else {
+        return false;
+    };
+    let words: Vec<&str> = visit.split(' ').collect();
+    let [address, token, step, from] = words[..] else {
+        panic!("{visit}");
+    };
+    let (step, from): (usize, usize) = (step.parse().unwrap(), from.parse().unwrap());
+    let mut refused = 0;
+    for (message, is_right) in all(step).into_iter().skip(from).take(AT_A_TIME) {
+        let device = connect(address, token).unwrap().remove(0);
+        match send(&device, &message) {
+            Answer::Numbers => {}
+            Answer::Ended(why) => {
+                assert!(!is_right && is_sentence(&why), "{message:?}: {why}");
+                refused += 1;
             }
         }
-        assert_eq!(norm(&good), expected, "beside {}", message.op);
     }
-    assert!(
-        refused > 500 / step,
-        "{refused} were refused, {right} right"
-    );
+    println!("\nrefused: {refused}");
+    true
+}
+
+/// The messages of a visit, and whether they are right.
+fn all(step: usize) -> Vec<(Message, bool)> {
+    let mut all = Vec::new();
+    for message in messages() {
+        let changed = changes(&message).into_iter().step_by(step);
+        all.push((message, true));
+        all.extend(changed.map(|message| (message, false)));
+    }
+    all
 }
 
 fn changes(message: &Message) -> Vec<Message> {
