@@ -339,8 +339,8 @@ fn sizes<const D: usize>(shape: &[usize]) -> [usize; D] {
 enum Answer {
     /// Numbers, all finite.
     Numbers,
-    /// The session ended, for this reason.
-    Ended(String),
+    /// The session ended, or the read failed, for this reason.
+    Refused(String),
 }
 
 fn send(device: &Device, message: &Message) -> Answer {
@@ -365,10 +365,9 @@ fn send(device: &Device, message: &Message) -> Answer {
     let op = CustomOpIr::with_scalars(message.op, &inputs, &outputs, message.scalars.clone());
     let results = client.register(op);
     for (result, given) in results.into_iter().zip(&message.outputs) {
-        if !read(result, given) {
-            let why = remote::failure(device);
-            let why = why.unwrap_or_else(|| panic!("the server did not say why: {message:?}"));
-            return Answer::Ended(why);
+        if let Err(error) = read(result, given) {
+            // A session on an NPU goes on after an index out of range, and the read says why.
+            return Answer::Refused(remote::failure(device).unwrap_or(error));
         }
     }
     Answer::Numbers
@@ -382,8 +381,8 @@ fn served(tensor: &BackendTensor<Remote>) -> RemoteDevice {
     }
 }
 
-/// Whether there are numbers to read.
-fn read(tensor: FloatTensor<Remote>, given: &Given) -> bool {
+/// Reads numbers, or the reason for which there are none.
+fn read(tensor: FloatTensor<Remote>, given: &Given) -> Result<(), String> {
     let is_int = given.dtype.is_int();
     let kind = if is_int {
         BackendTensor::Int(tensor)
@@ -399,13 +398,9 @@ fn read(tensor: FloatTensor<Remote>, given: &Given) -> bool {
     } else {
         Tensor::<D>::from_dispatch(dispatch).try_into_data()
     });
-    match data {
-        Ok(data) => {
-            assert!(data.iter::<f64>().all(f64::is_finite), "{data:?}");
-            true
-        }
-        Err(_) => false,
-    }
+    let data = data.map_err(|error| error.to_string())?;
+    assert!(data.iter::<f64>().all(f64::is_finite), "{data:?}");
+    Ok(())
 }
 
 /// The server that this process is to visit, and its first and last messages.
@@ -455,7 +450,7 @@ pub fn visit_if_told() -> bool {
         let device = connect(address, token).unwrap().remove(0);
         match send(&device, &message) {
             Answer::Numbers => {}
-            Answer::Ended(why) => {
+            Answer::Refused(why) => {
                 assert!(!is_right && is_sentence(&why), "{message:?}: {why}");
                 refused += 1;
             }
@@ -504,7 +499,7 @@ fn changes(message: &Message) -> Vec<Message> {
     changes
 }
 
-/// Whether a reason names the operation.
+/// Whether a reason names the operation, or the one of CANN that met an index out of range.
 fn is_sentence(why: &str) -> bool {
     why.starts_with("`burn-kernels/")
         || why.starts_with("mixture of experts: ")
@@ -512,6 +507,7 @@ fn is_sentence(why: &str) -> bool {
         || why.starts_with("router: ")
         || why.starts_with("grouped matmul: ")
         || why.starts_with("the NPU failed: ")
+        || (why.contains("Npu(0)") && why.contains("CANN says: aclr"))
 }
 
 fn norm(device: &Device) -> Vec<f32> {
