@@ -308,9 +308,8 @@ fn a_hundred_thousand_small_operations_grow_nothing() {
     small_work("a_hundred_thousand_small_operations_grow_nothing", 34_000);
 }
 
-/// Takes ten seconds and more: `cargo test -p burn-cann --test memory -- --ignored`.
 #[test]
-#[ignore = "takes ten seconds and more"]
+#[ignore = "the same again, ten times as long: `.ci/run --long` runs it"]
 fn a_million_small_operations_grow_nothing() {
     small_work("a_million_small_operations_grow_nothing", 334_000);
 }

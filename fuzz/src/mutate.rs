@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn a_seed_gives_the_same_inputs_and_they_stay_short() {
-        let corpus = vec![b"[1, 22, 333]".to_vec(), Vec::new()];
+        let corpus = vec![b"[1, 22, 333]".to_vec(), b"{\"a\": [true, null]}".to_vec()];
         let inputs = |seed| {
             let mut mutator = Mutator::new(seed, corpus.clone(), &["word"]);
             let made: Vec<_> = (0..2000).map(|_| mutator.make()).collect();
@@ -210,7 +210,7 @@ mod tests {
         assert_ne!(made, inputs(8));
         assert!(made.iter().all(|input| input.len() <= LONGEST));
         let different: std::collections::HashSet<_> = made.iter().collect();
-        // Some mutations of a few bytes are the same.
-        assert!(different.len() > 500, "{} are different", different.len());
+        // Few mutations of so few bytes are the same.
+        assert!(different.len() > 1000, "{} are different", different.len());
     }
 }

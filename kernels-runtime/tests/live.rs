@@ -3,9 +3,13 @@
 
 #![cfg(feature = "cpu")]
 
+#[path = "support/declared.rs"]
+mod declared;
+
 use burn::tensor::activation::{gelu, relu, silu};
 use burn::tensor::{DType, Device, Distribution, FloatDType, Tensor};
-use kernels_runtime::__private::{self as private, At, RopeKey, RopeStyle, declare_site, once};
+use declared::sites;
+use kernels_runtime::__private::{self as private, At, RopeKey, RopeStyle, once};
 use kernels_runtime::live::{self, Sampling, SamplingGuard};
 use kernels_runtime::policy::{self, Policy};
 use kernels_runtime::registry::Site;
@@ -13,21 +17,6 @@ use kernels_runtime::report;
 use std::cell::Cell;
 use std::num::NonZeroU32;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-
-macro_rules! sites {
-    ($($name:ident: $kernel:literal, $key:expr;)*) => {
-        $(declare_site! {
-            static $name = {
-                kernel: $kernel,
-                item: stringify!($name),
-                form: Form::Function,
-                key: $key,
-                key_json: r#"{"op":"not read here"}"#,
-                layer: None,
-            }
-        })*
-    };
-}
 
 sites! {
     NORM: "npu_fused_rmsnorm", SemanticsKey::RmsNorm(RmsNormKey::LLAMA);

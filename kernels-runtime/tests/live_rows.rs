@@ -2,9 +2,13 @@
 
 #![cfg(feature = "cpu")]
 
+#[path = "support/declared.rs"]
+mod declared;
+
 use burn::tensor::activation::{gelu, silu};
 use burn::tensor::{Device, Distribution, FloatDType, Int, Tensor, TensorData};
-use kernels_runtime::__private::{self as private, At, StackedExperts, declare_site, once};
+use declared::sites;
+use kernels_runtime::__private::{self as private, At, StackedExperts, once};
 use kernels_runtime::declare_kernel;
 use kernels_runtime::dispatch::DeviceKind;
 use kernels_runtime::live::{self, Sampling};
@@ -49,21 +53,6 @@ declare_kernel! {
                 y.slice_assign([rows - 1..rows, 0..n], last).into_dispatch()
             }),
         }],
-    };
-}
-
-macro_rules! sites {
-    ($($name:ident: $kernel:literal, $key:expr;)*) => {
-        $(declare_site! {
-            static $name = {
-                kernel: $kernel,
-                item: stringify!($name),
-                form: Form::Function,
-                key: $key,
-                key_json: r#"{"op":"not read here"}"#,
-                layer: None,
-            }
-        })*
     };
 }
 

@@ -3,12 +3,16 @@
 
 #![cfg(feature = "cpu")]
 
+#[path = "support/declared.rs"]
+mod declared;
+
 use burn::module::Param;
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::activation::{gelu, sigmoid, silu, softmax};
 use burn::tensor::{Device, Distribution, FloatDType, Int, Tensor, TensorData};
+use declared::sites;
 use kernels_runtime::__private::{
-    self as private, At, Block, ListedExpert, StackedExperts, declare_site, once, plain_linear,
+    self as private, At, Block, ListedExpert, StackedExperts, once, plain_linear,
 };
 use kernels_runtime::live::{self, Sampling};
 use kernels_runtime::policy::{self, Policy};
@@ -16,38 +20,23 @@ use kernels_runtime::registry::Site;
 use kernels_runtime::report;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-macro_rules! sites {
-    ($($name:ident: $key:expr;)*) => {
-        $(declare_site! {
-            static $name = {
-                kernel: "npu_fused_moe",
-                item: stringify!($name),
-                form: Form::Function,
-                key: $key,
-                key_json: r#"{"op":"not read here"}"#,
-                layer: None,
-            }
-        })*
-    };
-}
-
 sites! {
-    EXPERTS: SemanticsKey::Moe(MoeKey::LLAMA4);
-    EXPERTS_OF_GELU: SemanticsKey::Moe(MoeKey::LLAMA4);
-    EXPERTS_OF_FIVE: SemanticsKey::Moe(MoeKey::LLAMA4);
-    EXPERTS_CUT_OFF: SemanticsKey::Moe(MoeKey::LLAMA4);
-    LIST: SemanticsKey::Moe(LISTED);
-    LIST_WITH_A_BIAS: SemanticsKey::Moe(LISTED);
-    LIST_ASKED_FOR: SemanticsKey::Moe(LISTED);
-    BLOCK: SemanticsKey::MoeBlock(MoeBlockKey::QWEN3_MOE);
-    BLOCK_GRADIENTS: SemanticsKey::MoeBlock(MoeBlockKey::MIXTRAL);
-    BLOCK_TIES: SemanticsKey::MoeBlock(MoeBlockKey::QWEN3_MOE);
-    BLOCK_TIES_HALF: SemanticsKey::MoeBlock(MoeBlockKey::QWEN3_MOE);
-    BLOCK_NOT_RENORMALISED: SemanticsKey::MoeBlock(MoeBlockKey::QWEN3_MOE);
-    BLOCK_OTHER_LOGITS: SemanticsKey::MoeBlock(MoeBlockKey::QWEN3_MOE);
-    BLOCK_CORRECTED: SemanticsKey::MoeBlock(MoeBlockKey::DEEPSEEK_V3);
-    BLOCK_OF_TOO_FEW: SemanticsKey::MoeBlock(MoeBlockKey::QWEN3_MOE);
-    BLOCK_OF_OTHERS: SemanticsKey::MoeBlock(MoeBlockKey::QWEN3_MOE);
+    EXPERTS: "npu_fused_moe", SemanticsKey::Moe(MoeKey::LLAMA4);
+    EXPERTS_OF_GELU: "npu_fused_moe", SemanticsKey::Moe(MoeKey::LLAMA4);
+    EXPERTS_OF_FIVE: "npu_fused_moe", SemanticsKey::Moe(MoeKey::LLAMA4);
+    EXPERTS_CUT_OFF: "npu_fused_moe", SemanticsKey::Moe(MoeKey::LLAMA4);
+    LIST: "npu_fused_moe", SemanticsKey::Moe(LISTED);
+    LIST_WITH_A_BIAS: "npu_fused_moe", SemanticsKey::Moe(LISTED);
+    LIST_ASKED_FOR: "npu_fused_moe", SemanticsKey::Moe(LISTED);
+    BLOCK: "npu_fused_moe", SemanticsKey::MoeBlock(MoeBlockKey::QWEN3_MOE);
+    BLOCK_GRADIENTS: "npu_fused_moe", SemanticsKey::MoeBlock(MoeBlockKey::MIXTRAL);
+    BLOCK_TIES: "npu_fused_moe", SemanticsKey::MoeBlock(MoeBlockKey::QWEN3_MOE);
+    BLOCK_TIES_HALF: "npu_fused_moe", SemanticsKey::MoeBlock(MoeBlockKey::QWEN3_MOE);
+    BLOCK_NOT_RENORMALISED: "npu_fused_moe", SemanticsKey::MoeBlock(MoeBlockKey::QWEN3_MOE);
+    BLOCK_OTHER_LOGITS: "npu_fused_moe", SemanticsKey::MoeBlock(MoeBlockKey::QWEN3_MOE);
+    BLOCK_CORRECTED: "npu_fused_moe", SemanticsKey::MoeBlock(MoeBlockKey::DEEPSEEK_V3);
+    BLOCK_OF_TOO_FEW: "npu_fused_moe", SemanticsKey::MoeBlock(MoeBlockKey::QWEN3_MOE);
+    BLOCK_OF_OTHERS: "npu_fused_moe", SemanticsKey::MoeBlock(MoeBlockKey::QWEN3_MOE);
 }
 
 use kernels_runtime::semantics::{MoeKey, Projections};

@@ -9,6 +9,8 @@
 //! Kernels take one dtype, which sites don't know before they decide. So dtypes are compared where a
 //! kernel starts, by `Operands::kernel_dtype`, and by the handlers.
 
+#[cfg(feature = "cpu")]
+use burn::backend::{DispatchAutodiffContext, DispatchTensor};
 use burn::backend::{Shape, TensorMetadata};
 use burn::tensor::{DType, Tensor};
 use std::fmt;
@@ -235,12 +237,7 @@ macro_rules! extension_type {
             }
 
             fn autodiff_context(target: &Self::Target) -> ::burn::backend::DispatchAutodiffContext {
-                use ::burn::backend::DispatchAutodiffContext;
-                target
-                    .tensors()
-                    .fold(DispatchAutodiffContext::Disabled, |context, tensor| {
-                        context.merge(tensor.autodiff)
-                    })
+                $crate::ops::operands::autodiff_context(target.tensors())
             }
         }
     };
@@ -302,19 +299,23 @@ macro_rules! mixed_extension_type {
             }
 
             fn autodiff_context(target: &Self::Target) -> ::burn::backend::DispatchAutodiffContext {
-                use ::burn::backend::DispatchAutodiffContext;
-                target
-                    .floats()
-                    .chain(target.ints())
-                    .fold(DispatchAutodiffContext::Disabled, |context, tensor| {
-                        context.merge(tensor.autodiff)
-                    })
+                $crate::ops::operands::autodiff_context(target.floats().chain(target.ints()))
             }
         }
     };
 }
 #[cfg(feature = "cpu")]
 pub(crate) use mixed_extension_type;
+
+/// The context in which an operation of all these tensors runs.
+#[cfg(feature = "cpu")]
+pub(crate) fn autodiff_context<'a>(
+    tensors: impl Iterator<Item = &'a DispatchTensor>,
+) -> DispatchAutodiffContext {
+    tensors.fold(DispatchAutodiffContext::Disabled, |context, tensor| {
+        context.merge(tensor.autodiff)
+    })
+}
 
 /// As many items as an operation has tensors.
 #[cfg(feature = "cpu")]

@@ -1,0 +1,183 @@
+//! Fields and parameters bind to the operands of a kernel.
+
+use super::*;
+
+#[test]
+fn fields_bind_by_usual_or_given_names() {
+    accepted(quote!("npu_fused_rmsnorm"), norm());
+    let item = || {
+        quote!(
+            struct Norm {
+                gamma: Param<Tensor<1>>,
+                other: Tensor<1>,
+                e: f32,
+            }
+        )
+    };
+    accepted(quote!("npu_fused_rmsnorm", eps = e), item());
+    accepted(quote!("npu_fused_rmsnorm", weight = other, eps = e), item());
+    let expected = "no field `othr`; did you mean `other`?";
+    refused(
+        quote!("npu_fused_rmsnorm", weight = othr, eps = e),
+        item(),
+        &[expected],
+    );
+    let expected = "`e` is bound to both `weight` and `eps`";
+    let found = errors(quote!("npu_fused_rmsnorm", weight = e, eps = e), item());
+    assert!(
+        found.iter().any(|message| message.contains(expected)),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn one_field_under_two_cfgs_is_one_field() {
+    let item = quote! {
+        struct Norm {
+            #[cfg(a)] weight: Param<Tensor<1>>,
+            #[cfg(not(a))] weight: Tensor<1>,
+            eps: f64,
+        }
+    };
+    accepted(quote!("npu_fused_rmsnorm"), item);
+}
+
+#[test]
+fn a_method_that_takes_all_tensors_needs_no_projections() {
+    let method = |parameters: TokenStream| {
+        quote! {
+            fn gated(&self, #parameters) -> Tensor<3> { clamp(silu(a), self.limit) }
+        }
+    };
+    accepted(
+        quote!("npu_fused_swiglu", clamp = limit),
+        method(quote!(gate: Tensor<3>, up: Tensor<3>)),
+    );
+    accepted(
+        quote!(
+            "npu_fused_swiglu",
+            clamp = limit,
+            projections = interleaved,
+            gate_up = both
+        ),
+        method(quote!(both: Tensor<3>)),
+    );
+}
+
+#[test]
+fn fields_of_other_computations_say_what_to_write() {
+    let with = |field: TokenStream| {
+        quote!(
+            struct M {
+                gate_proj: Linear,
+                up_proj: Linear,
+                down_proj: Linear,
+                #field
+            }
+        )
+    };
+    let cases = [
+        (
+            quote!(limit: f64),
+            "`clamp = limit, activation = quick_gelu, up_offset = 1`",
+        ),
+        (
+            quote!(alpha: f64),
+            "`clamp = limit, activation = quick_gelu, up_offset = 1`",
+        ),
+        (quote!(activation_sparsity: f64), "is `topk = gaussian`"),
+        (quote!(dropout: Dropout), "has no dropout"),
+        (quote!(act: Activation), "`when = self.act == Act::Silu`"),
+    ];
+    for (field, expected) in cases {
+        refused(quote!("npu_fused_swiglu"), with(field), &[expected]);
+    }
+    let attribute = quote!("npu_fused_swiglu", projections = chunked);
+    let expected = [
+        "are `projections = separate`",
+        "are `projections = separate`",
+    ];
+    refused(attribute, with(quote!()), &expected);
+
+    let rope = |field: TokenStream| {
+        quote!(
+            struct R {
+                cos: Tensor<2>,
+                sin: Tensor<2>,
+                #field
+            }
+        )
+    };
+    let expected = "is `width = partial`";
+    refused(
+        quote!("npu_fused_rope"),
+        rope(quote!(rotary_dim: usize)),
+        &[expected],
+    );
+    accepted(
+        quote!("npu_fused_rope", width = partial),
+        rope(quote!(rotary_dim: usize)),
+    );
+    let expected = "are `sections = chunked` (Qwen2.5-VL) or `sections = interleaved`";
+    let field = quote!(mrope_section: [usize; 3]);
+    refused(quote!("npu_fused_rope"), rope(field), &[expected]);
+}
+
+#[test]
+fn a_field_is_not_a_parameter_of_its_name() {
+    let method = quote! {
+        fn forward(&self, gate: Tensor<3>, up: Tensor<3>) -> Tensor<3> { gate * up * self.gate }
+    };
+    refused(
+        quote!("npu_fused_swiglu"),
+        method,
+        &["would ignore `self.gate`"],
+    );
+}
+
+#[test]
+fn structs_have_named_fields_and_no_foreign_ones() {
+    let id = || quote!("npu_fused_rmsnorm");
+    refused(
+        id(),
+        quote!(
+            struct Norm(Param<Tensor<1>>, f64);
+        ),
+        &["give the fields names"],
+    );
+    refused(
+        id(),
+        quote!(
+            struct Norm;
+        ),
+        &["give the fields names"],
+    );
+    let packed = quote!(
+        struct M {
+            gate_up_proj: Linear,
+            down_proj: Linear,
+        }
+    );
+    let expected = "are `projections = chunked` (halves: Phi 3, GLM-4)";
+    refused(quote!("npu_fused_swiglu"), packed.clone(), &[expected]);
+    accepted(quote!("npu_fused_swiglu", projections = chunked), packed);
+}
+
+#[test]
+fn methods_read_their_fields_from_the_body() {
+    let method = |body: TokenStream| quote!(fn forward(&self, x: Tensor<3>) -> Tensor<3> { #body });
+    let id = || quote!("npu_fused_rmsnorm");
+    accepted(id(), method(quote!(x * self.gamma.val() + self.norm_eps)));
+    let found = ["no parameter and no field that the body reads is `weight`"];
+    refused(id(), method(quote!(x * self.w.val() + self.eps)), &found);
+    let found = ["`weight` and `gamma` could all be `weight`"];
+    refused(
+        id(),
+        method(quote!(x * self.weight * self.gamma + self.eps)),
+        &found,
+    );
+    accepted(
+        quote!("npu_fused_rmsnorm", weight = w),
+        method(quote!(x * self.w.val() + self.eps)),
+    );
+}
