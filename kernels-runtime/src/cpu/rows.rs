@@ -14,8 +14,11 @@ pub(crate) struct Rows<'a, T> {
 
 /// The elements of a contiguous tensor, whatever stands before and behind them in its storage.
 pub(crate) fn contiguous<T: Element>(tensor: &FlexTensor) -> &[T] {
-    let start = tensor.layout().start_offset();
-    &tensor.storage()[start..start + tensor.layout().shape().num_elements()]
+    match tensor.layout().shape().num_elements() {
+        // It may start behind its storage.
+        0 => &[],
+        count => &tensor.storage()[tensor.layout().start_offset()..][..count],
+    }
 }
 
 /// Sizes and strides of the leading axes.
@@ -54,6 +57,18 @@ impl<'a, T: Element> Rows<'a, T> {
             sizes: sizes.to_vec(),
             strides: layout.strides()[..sizes.len()].to_vec(),
         };
+        if layout.num_elements() == 0 {
+            // It may start behind its storage; its rows, if it has any, have no elements.
+            return Self {
+                data: &[],
+                width,
+                lead: Lead {
+                    strides: vec![0; lead.sizes.len()],
+                    ..lead
+                },
+                start: 0,
+            };
+        }
         Self {
             data: tensor.storage(),
             width,

@@ -12,7 +12,7 @@
 #[cfg(feature = "cpu")]
 use burn::backend::{DispatchAutodiffContext, DispatchTensor};
 use burn::backend::{Shape, TensorMetadata};
-use burn::tensor::{DType, Tensor};
+use burn::tensor::{DType, IntDType, Tensor};
 use std::fmt;
 
 /// Why operands don't go together: one sentence that names the operation and the operand.
@@ -138,6 +138,25 @@ pub(crate) fn integers(op: &str, name: &str, dtype: DType) -> Result<(), Mismatc
     Ok(())
 }
 
+/// Requires a type of integers to hold a number, the largest that a result may have.
+pub(crate) fn holds(op: &str, name: &str, dtype: IntDType, largest: usize) -> Result<(), Mismatch> {
+    let bits = match dtype {
+        IntDType::I8 => 7,
+        IntDType::U8 => 8,
+        IntDType::I16 => 15,
+        IntDType::U16 => 16,
+        IntDType::I32 => 31,
+        IntDType::U32 => 32,
+        IntDType::I64 | IntDType::U64 => 63,
+    };
+    require!(
+        largest >> bits == 0,
+        "{op}: {name} may be as large as {largest}, which {dtype:?} does not hold; set a wider type of \
+         integers for the device"
+    );
+    Ok(())
+}
+
 /// Requires a tensor, such as a gradient, to be like another one.
 pub(crate) fn like(
     op: &str,
@@ -161,6 +180,12 @@ pub(crate) fn dims<const D: usize>(
     tensor: &impl Described,
 ) -> Result<[usize; D], Mismatch> {
     let shape = tensor.shape();
+    let elements = |product: usize, size: &usize| product.checked_mul(*size);
+    require!(
+        shape.iter().try_fold(1, elements).is_some(),
+        "{op}: {name} is {:?}, which is more elements than can be counted",
+        shape.as_slice()
+    );
     <[usize; D]>::try_from(shape.as_slice()).map_err(|_| {
         Mismatch::new(format_args!(
             "{op}: {name} is {:?}, which has {} axes and not {D}",
@@ -213,17 +238,19 @@ macro_rules! extension_type {
             where
                 F: Fn(::burn::backend::BackendTensor<B>) -> ::burn::backend::DispatchTensorKind,
             {
-                self.map(|tensor| ::burn::backend::DispatchTensor {
+                let wrap = |tensor| ::burn::backend::DispatchTensor {
                     kind: map_kind(::burn::backend::BackendTensor::Float(tensor)),
                     autodiff,
-                })
+                };
+                self.map(|tensor| $crate::ops::operands::exchanged(tensor, wrap))
             }
 
             fn map_from_dispatch<F>(target: Self::Target, unwrap_kind: F) -> Self
             where
                 F: Fn(::burn::backend::DispatchTensor) -> ::burn::backend::BackendTensor<B>,
             {
-                target.map(|tensor| unwrap_kind(tensor).float())
+                let unwrap = |tensor| unwrap_kind(tensor).float();
+                target.map(|tensor| $crate::ops::operands::exchanged(tensor, unwrap))
             }
 
             fn routing_tensor(target: &Self::Target) -> Option<&::burn::backend::DispatchTensor> {
@@ -268,13 +295,14 @@ macro_rules! mixed_extension_type {
                 F: Fn(::burn::backend::BackendTensor<B>) -> ::burn::backend::DispatchTensorKind,
             {
                 use ::burn::backend::{BackendTensor, DispatchTensor};
+                use $crate::ops::operands::exchanged;
                 let wrap = |tensor| DispatchTensor {
                     kind: map_kind(tensor),
                     autodiff,
                 };
                 self.map(
-                    |tensor| wrap(BackendTensor::Float(tensor)),
-                    |tensor| wrap(BackendTensor::Int(tensor)),
+                    |tensor| exchanged(tensor, |tensor| wrap(BackendTensor::Float(tensor))),
+                    |tensor| exchanged(tensor, |tensor| wrap(BackendTensor::Int(tensor))),
                 )
             }
 
@@ -282,9 +310,10 @@ macro_rules! mixed_extension_type {
             where
                 F: Fn(::burn::backend::DispatchTensor) -> ::burn::backend::BackendTensor<B>,
             {
+                use $crate::ops::operands::exchanged;
                 target.map(
-                    |tensor| unwrap_kind(tensor).float(),
-                    |tensor| unwrap_kind(tensor).int(),
+                    |tensor| exchanged(tensor, |tensor| unwrap_kind(tensor).float()),
+                    |tensor| exchanged(tensor, |tensor| unwrap_kind(tensor).int()),
                 )
             }
 
@@ -306,6 +335,23 @@ macro_rules! mixed_extension_type {
 }
 #[cfg(feature = "cpu")]
 pub(crate) use mixed_extension_type;
+
+/// Exchanges a checked operand for the same tensor of another backend. The function that does comes from
+/// outside, as Burn's traits are public; a tensor of another shape or type would be an operand that
+/// nobody checked.
+#[cfg(feature = "cpu")]
+pub(crate) fn exchanged<T: Described, U: Described>(tensor: T, exchange: impl FnOnce(T) -> U) -> U {
+    let (shape, dtype) = (tensor.shape(), tensor.dtype());
+    let other = exchange(tensor);
+    assert!(
+        other.shape() == shape && other.dtype() == dtype,
+        "an operand, {:?} of {dtype:?}, was exchanged for {:?} of {:?}",
+        shape.as_slice(),
+        other.shape().as_slice(),
+        other.dtype()
+    );
+    other
+}
 
 /// The context in which an operation of all these tensors runs.
 #[cfg(feature = "cpu")]

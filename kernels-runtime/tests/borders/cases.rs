@@ -58,6 +58,7 @@ fn norms() -> Vec<Case> {
             (Scale::Weight, Groups::One),
             (Scale::Weight, Groups::Many),
             (Scale::None, Groups::One),
+            (Scale::None, Groups::Many),
         ] {
             let key = RmsNormKey {
                 gating,

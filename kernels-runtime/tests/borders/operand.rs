@@ -48,31 +48,59 @@ pub fn ints<const D: usize>(name: &'static str, shape: [usize; D], values: &[i64
 impl Operand {
     /// Row-major, in the operand's type.
     fn data(&self) -> TensorData {
-        let len = self.shape.iter().product();
-        let value = |i: usize| match &self.ints {
-            Some(values) if values.is_empty() => 0.0,
-            Some(values) => values[i % values.len()] as f64,
-            None => {
-                let mut hasher = DefaultHasher::new();
-                (self.name, i).hash(&mut hasher);
-                // Positive, so that it may be a second moment or rstd too.
-                (hasher.finish() % 1000) as f64 / 1000.0 + 0.25
-            }
-        };
-        let values: Vec<f64> = (0..len).map(value).collect();
-        if let Some(ints) = &self.ints {
-            // Past f64, which would round the largest.
-            // As the type can hold them.
-            let (least, most) = match self.dtype {
-                DType::I64 => (i64::MIN, i64::MAX),
-                DType::I32 => (i32::MIN.into(), i32::MAX.into()),
-                _ => (0, u8::MAX.into()),
-            };
-            let number = |i: usize| ints.get(i % ints.len().max(1)).copied().unwrap_or(0);
-            let values: Vec<i64> = (0..len).map(|i| number(i).clamp(least, most)).collect();
-            return TensorData::new(values, self.shape.clone()).convert_dtype(self.dtype);
+        self.data_within(0)
+    }
+
+    /// The same with `lines` lines of other numbers before it and behind it.
+    fn data_within(&self, lines: usize) -> TensorData {
+        let mut shape = self.shape.clone();
+        let len = shape.iter().product::<usize>();
+        let around = lines * shape.iter().skip(1).product::<usize>();
+        if lines > 0 {
+            shape[0] += 2 * lines;
         }
-        TensorData::new(values, self.shape.clone()).convert_dtype(self.dtype)
+        let placed = |i: usize| i.checked_sub(around).filter(|i| *i < len);
+        let all = 0..len + 2 * around;
+        if self.ints.is_some() {
+            let number = |i| placed(i).map_or(99, |i| self.int(i));
+            // Not through i64, which does not hold the largest.
+            if self.dtype == DType::U64 {
+                let values: Vec<u64> = all.map(|i| number(i) as u64).collect();
+                return TensorData::new(values, shape);
+            }
+            let values: Vec<i64> = all.map(number).collect();
+            return TensorData::new(values, shape).convert_dtype(self.dtype);
+        }
+        // NaN, where the type has it: reading it shows.
+        let other = if self.dtype.is_float() {
+            f64::NAN
+        } else {
+            99.0
+        };
+        let values: Vec<f64> = all
+            .map(|i| placed(i).map_or(other, |i| self.float(i)))
+            .collect();
+        TensorData::new(values, shape).convert_dtype(self.dtype)
+    }
+
+    /// A number that the type holds. In U64, those below zero are the largest.
+    fn int(&self, i: usize) -> i64 {
+        let (least, most) = match self.dtype {
+            DType::I32 => (i32::MIN.into(), i32::MAX.into()),
+            DType::U8 => (0, u8::MAX.into()),
+            _ => (i64::MIN, i64::MAX),
+        };
+        match self.ints.as_deref() {
+            None | Some([]) => 0,
+            Some(ints) => ints[i % ints.len()].clamp(least, most),
+        }
+    }
+
+    /// Positive, so that it may be a second moment or rstd too.
+    fn float(&self, i: usize) -> f64 {
+        let mut hasher = DefaultHasher::new();
+        (self.name, i).hash(&mut hasher);
+        (hasher.finish() % 1000) as f64 / 1000.0 + 0.25
     }
 
     pub fn tensor(&self) -> FlexTensor {
@@ -84,22 +112,7 @@ impl Operand {
                 swapped.transpose(rank - 2, rank - 1)
             }
             Layout::Within if rank > 0 => {
-                let mut larger = self.clone();
-                larger.layout = Layout::Contiguous;
-                larger.shape[0] += 2;
-                let row: usize = self.shape[1..].iter().product();
-                // NaN, where the type has it: reading it shows.
-                let around = if self.dtype.is_float() {
-                    f64::NAN
-                } else {
-                    99.0
-                };
-                let around = vec![around; row];
-                let inner = self.data().convert_dtype(DType::F64);
-                let inner = inner.try_into_vec::<f64>().expect("of this type");
-                let values = [around.clone(), inner, around].concat();
-                let data = TensorData::new(values, larger.shape).convert_dtype(self.dtype);
-                FlexTensor::from_data(data).narrow(0, 1, self.shape[0])
+                FlexTensor::from_data(self.data_within(1)).narrow(0, 1, self.shape[0])
             }
             _ => FlexTensor::from_data(self.data()),
         }
@@ -107,12 +120,17 @@ impl Operand {
 
     /// The same numbers in the widest type, contiguous.
     fn clean(&self) -> FlexTensor {
-        let widest = if self.ints.is_some() {
-            DType::I64
-        } else {
-            DType::F64
+        if self.ints.is_none() {
+            return FlexTensor::from_data(self.data().convert_dtype(DType::F64));
+        }
+        // A number past the largest i64 names nothing, as it does.
+        let len = self.shape.iter().product();
+        let widest = |i| match self.dtype {
+            DType::U64 => i64::try_from(self.int(i) as u64).unwrap_or(i64::MAX),
+            _ => self.int(i),
         };
-        FlexTensor::from_data(self.data().convert_dtype(widest))
+        let values: Vec<i64> = (0..len).map(widest).collect();
+        FlexTensor::from_data(TensorData::new(values, self.shape.clone()))
     }
 
     /// Every change of this operand, with what it is.
@@ -150,6 +168,7 @@ impl Operand {
             DType::BF16,
             DType::I64,
             DType::I32,
+            DType::U64,
             DType::U8,
         ];
         for dtype in types {

@@ -59,6 +59,10 @@ fn places<T: Element>(tensor: &mut FlexTensor) -> &mut [T] {
         .layout()
         .contiguous_offsets()
         .expect("it is contiguous");
+    if start == end {
+        // It may start behind its storage.
+        return &mut [];
+    }
     &mut tensor.storage_mut()[start..end]
 }
 

@@ -15,14 +15,22 @@ pub(super) fn read(tensor: &FlexTensor) -> Vec<i64> {
             .iter()
             .map(|i| i64::from(*i))
             .collect(),
+        // Numbers past the largest i64 name nothing, as it does.
+        DType::U64 => elements::<u64>(&tensor)
+            .iter()
+            .map(|i| i64::try_from(*i).unwrap_or(i64::MAX))
+            .collect(),
         _ => tensor.into_data().iter::<i64>().collect(),
     }
 }
 
 /// The elements of a contiguous tensor.
 fn elements<I: Element + Pod>(tensor: &FlexTensor) -> &[I] {
-    let start = tensor.layout().start_offset();
-    &tensor.storage()[start..start + tensor.layout().shape().num_elements()]
+    match tensor.layout().shape().num_elements() {
+        // It may start behind its storage.
+        0 => &[],
+        count => &tensor.storage()[tensor.layout().start_offset()..][..count],
+    }
 }
 
 /// The slots of indices `[tokens, choices]` by expert.
@@ -35,7 +43,7 @@ pub(super) fn sort(indices: &FlexTensor, experts: usize) -> Groups {
     })
 }
 
-/// A tensor of these numbers, which are below `2^31`.
+/// A tensor of these numbers, which are below `2^31` and which the type holds.
 pub(super) fn tensor<const D: usize>(
     values: Vec<i64>,
     shape: [usize; D],

@@ -52,7 +52,7 @@ fn check(layer: &Tensor<2>, num_experts: usize, top_k: usize, mask: Option<&Tens
          experts"
     );
     assert!(
-        top_k <= num_experts,
+        (1..=num_experts).contains(&top_k),
         "load_balancing_loss: a token can't choose {top_k} of {num_experts} experts"
     );
     if let Some([masked]) = mask.map(Tensor::dims) {

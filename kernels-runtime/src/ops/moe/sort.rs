@@ -1,5 +1,6 @@
 //! Rows by expert.
 
+use crate::ops::operands::{Mismatch, checked, require};
 use burn::tensor::TensorData;
 use std::fmt::Display;
 
@@ -42,6 +43,19 @@ pub(crate) struct Groups {
     starts: Vec<usize>,
 }
 
+/// More experts than any model has: a count of experts from outside must not be taken for a size of
+/// memory.
+const MOST_EXPERTS: usize = 1 << 20;
+
+/// Refuses more than [`MOST_EXPERTS`].
+pub(crate) fn few_experts(op: &str, experts: usize) -> Result<(), Mismatch> {
+    require!(
+        experts <= MOST_EXPERTS,
+        "{op}: {experts} experts are more than {MOST_EXPERTS}"
+    );
+    Ok(())
+}
+
 #[cfg_attr(not(feature = "cpu"), allow(dead_code))]
 impl Groups {
     /// The row of a slot that no expert takes.
@@ -52,7 +66,7 @@ impl Groups {
     /// Two passes over the slots and one over the experts; nothing is compared.
     ///
     /// # Panics
-    /// An index is negative or above `experts`.
+    /// An index is negative or above `experts`, or there are more than [`MOST_EXPERTS`].
     #[track_caller]
     pub(crate) fn by_expert<I>(indices: &[I], choices: usize, experts: usize) -> Self
     where
@@ -65,6 +79,7 @@ impl Groups {
             indices.len(),
             Self::SKIPPED,
         );
+        checked(few_experts("mixture of experts", experts));
         let mut counts = vec![0_usize; experts + 1];
         for (slot, index) in indices.iter().enumerate() {
             match number(*index) {

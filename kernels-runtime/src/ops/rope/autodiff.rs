@@ -9,7 +9,7 @@ use burn::backend::autodiff::{
     ops::{Backward, Ops, OpsKind},
 };
 use burn::backend::tensor::FloatTensor;
-use burn::backend::{Backend, backend_extension};
+use burn::backend::{Backend, TensorMetadata, backend_extension};
 
 /// The operands of a call on a backend.
 pub type Tensors<B> = Operands<FloatTensor<B>>;
@@ -73,10 +73,10 @@ impl<B: RopeKernel> Backward<B, 3> for Rope {
             let x: FloatTensor<B> = checkpointer.retrieve_node_output(x);
             let table = TableGradient::<B>::new(&dy, x, &cos, key);
             if let Some(node) = cos_node {
-                grads.register::<B>(node.id, table.of_cos());
+                grads.register::<B>(node.id, table.of_cos(cos.shape()));
             }
             if let Some(node) = sin_node {
-                grads.register::<B>(node.id, table.of_sin());
+                grads.register::<B>(node.id, table.of_sin(sin.shape()));
             }
         }
         if let Some(node) = x_node {

@@ -19,11 +19,18 @@ pub(crate) fn check(cos: &Tensor<4>, sin: &Tensor<4>, sections: [usize; 3], key:
         cos.dims(),
         sin.dims()
     );
-    let pairs = cos.dims()[3] / 2;
+    let width = cos.dims()[3];
     assert!(
-        sections.iter().sum::<usize>() == pairs,
-        "RoPE: the sections {sections:?} make up {} pairs, but the tables have {pairs}",
-        sections.iter().sum::<usize>()
+        width > 0 && width.is_multiple_of(2),
+        "RoPE: the tables have {width} elements of a head; elements rotate in pairs"
+    );
+    let pairs = width / 2;
+    let sum = sections
+        .iter()
+        .fold(0_usize, |sum, n| sum.saturating_add(*n));
+    assert!(
+        sum == pairs,
+        "RoPE: the sections {sections:?} make up {sum} pairs, but the tables have {pairs}"
     );
     if key.sections == Sections::Interleaved {
         for (axis, name) in [(1, "height"), (2, "width")] {

@@ -11,8 +11,7 @@ use burn::backend::{Backend, FloatDType, Shape, Slice, TensorMetadata};
 pub(super) struct TableGradient<B: Backend> {
     dy: FloatTensor<B>,
     x: FloatTensor<B>,
-    /// The shape of the table, `[1 or b, s, w]`.
-    shape: Shape,
+    /// The dtype of the tables.
     dtype: FloatDType,
     key: RopeKey,
 }
@@ -30,51 +29,42 @@ impl<B: Backend> TableGradient<B> {
         } else {
             FloatDType::F32
         };
-        let shape = table.shape();
-        let rotated = rotary_width(shape[2], key.table);
+        let rotated = rotary_width(table.shape()[2], key.table);
         let part = |tensor| B::float_cast(last_axis::<B>(tensor, 0..rotated), wide);
         let (dy, mut x) = (part(dy.clone()), part(x));
         if key.style == RopeStyle::InterleavedToHalf {
             let whole = x.shape();
             x = B::float_reshape(B::float_swap_dims(pairs::<B>(x), 3, 4), whole);
         }
-        Self {
-            dy,
-            x,
-            shape,
-            dtype,
-            key,
-        }
+        Self { dy, x, dtype, key }
     }
 
-    /// `Σ dy · x`.
-    pub(super) fn of_cos(&self) -> FloatTensor<B> {
-        self.sum(self.x.clone())
+    /// `Σ dy · x`, of the cosines' shape.
+    pub(super) fn of_cos(&self, shape: Shape) -> FloatTensor<B> {
+        self.sum(self.x.clone(), shape)
     }
 
-    /// `Σ dy · turned`.
-    pub(super) fn of_sin(&self) -> FloatTensor<B> {
-        self.sum(match self.key.style {
+    /// `Σ dy · turned`, of the sines' shape.
+    pub(super) fn of_sin(&self, shape: Shape) -> FloatTensor<B> {
+        let turned = match self.key.style {
             RopeStyle::Interleaved => turn_neighbours::<B>(self.x.clone()),
             RopeStyle::Half | RopeStyle::InterleavedToHalf => turn_halves::<B>(self.x.clone()),
-        })
+        };
+        self.sum(turned, shape)
     }
 
-    /// `Σ dy · factor` over the heads, over the batch if the table is shared, and over the results
-    /// that read one element of the table.
-    fn sum(&self, factor: FloatTensor<B>) -> FloatTensor<B> {
+    /// `Σ dy · factor` over the heads, over the batch if the table, `[1 or b, s, w]`, is shared, and over
+    /// the results that read one element of the table.
+    fn sum(&self, factor: FloatTensor<B>, table: Shape) -> FloatTensor<B> {
         let heads = match self.key.layout {
             HeadLayout::Bnsd => 1,
             HeadLayout::Bsnd => 2,
         };
         let mut sum = B::float_sum_dim(B::float_mul(self.dy.clone(), factor), heads);
-        if self.shape[0] == 1 {
+        if table[0] == 1 {
             sum = B::float_sum_dim(sum, 0);
         }
-        B::float_cast(
-            B::float_reshape(self.by_table(sum), self.shape.clone()),
-            self.dtype,
-        )
+        B::float_cast(B::float_reshape(self.by_table(sum), table), self.dtype)
     }
 
     /// From an element for each result to one for each element of the table, on the last axis.
@@ -90,7 +80,7 @@ impl<B: Backend> TableGradient<B> {
                     return sum;
                 }
                 // The second half of the table is not read.
-                let zero = B::float_mul_scalar(sum.clone(), 0.0.into());
+                let zero = B::float_zeros(sum.shape(), &sum.device(), sum.dtype().into());
                 B::float_cat(vec![sum, zero], 3)
             }
             (_, TableLayout::Pairs) => B::float_add(

@@ -9,6 +9,8 @@ use crate::semantics::{GluKey, Offset};
 pub(super) struct Adjust<A> {
     /// Infinite if there is no clamp.
     limit: A,
+    /// Whether there is one: beyond it nothing has a gradient, be it infinite.
+    clamps: bool,
     offset: A,
     /// How many standard deviations above the mean the gate is cut.
     multiplier: Option<A>,
@@ -33,6 +35,7 @@ impl<A: Real + Copy> Adjust<A> {
         }
         Some(Self {
             limit: A::of(settings.limit.unwrap_or(f64::INFINITY)),
+            clamps: settings.limit.is_some(),
             offset: A::of(key.up_offset.value()),
             multiplier: multiplier.map(A::of),
         })
@@ -92,7 +95,7 @@ impl<A: Real + Copy> Adjust<A> {
             }
         }
         for (d_gate, gate) in d_gates.iter_mut().zip(gates) {
-            *d_gate = if *gate >= self.limit {
+            *d_gate = if self.clamps & (*gate >= self.limit) {
                 A::ZERO
             } else {
                 *d_gate
@@ -105,7 +108,11 @@ impl<A: Real + Copy> Adjust<A> {
     pub(super) fn d_ups(&self, ups: &[A], d_ups: &mut [A]) {
         for (d_up, up) in d_ups.iter_mut().zip(ups) {
             let clamped = (*up >= self.limit) | (*up <= -self.limit);
-            *d_up = if clamped { A::ZERO } else { *d_up };
+            *d_up = if self.clamps & clamped {
+                A::ZERO
+            } else {
+                *d_up
+            };
         }
     }
 }

@@ -57,6 +57,12 @@ impl<F: Described, I: Described> Operands<F, I> {
                 "needs the limit"
             }
         );
+        if let Some(limit) = settings.limit {
+            require!(
+                limit >= 0.0,
+                "experts: the limit of the clamp is {limit}; it must be a number that is not negative"
+            );
+        }
         check_weights(&weights, hidden, key)?;
         Ok(Self {
             x,

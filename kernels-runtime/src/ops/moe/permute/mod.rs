@@ -153,5 +153,6 @@ fn check(
          one row a token each"
     );
     assert!(num_experts > 0, "moe_permute: there is no expert");
+    checked(super::sort::few_experts("moe_permute", num_experts));
     num_out_tokens.map_or(count * k, |limit| limit.min(count * k))
 }

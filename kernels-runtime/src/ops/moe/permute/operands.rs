@@ -4,6 +4,7 @@
 //! A row map is `[tokens, k]`. Its numbers are not looked at here: an entry that is not the number of a
 //! row names none.
 
+use super::super::sort::few_experts;
 use crate::ops::compute_dtype;
 #[cfg(feature = "cpu")]
 use crate::ops::operands::checked;
@@ -12,10 +13,6 @@ use burn::backend::Shape;
 use burn::tensor::{DType, IntDType};
 
 const OP: &str = "moe_permute";
-
-/// More experts than any model has: a count of experts from outside must not be taken for a size of
-/// memory.
-const MOST_EXPERTS: usize = 1 << 20;
 
 /// Defines the struct of a function's operands with what all have: read access, `map` and the tensors.
 macro_rules! operands {
@@ -204,11 +201,10 @@ impl<F, I: Described> Sort<F, I> {
         let [tokens, k] = operands::dims(OP, "the indices", &indices)?;
         operands::integers(OP, "the indices", indices.dtype())?;
         require!(num_experts > 0, "moe_permute: there is no expert");
-        require!(
-            num_experts <= MOST_EXPERTS,
-            "moe_permute: {num_experts} experts are more than {MOST_EXPERTS}"
-        );
+        few_experts(OP, num_experts)?;
         slots(rows, [tokens, k])?;
+        // A row map names the rows, and with their number none of them; a count is that of all at most.
+        operands::holds(OP, "the row map", integers, tokens * k)?;
         Ok(Self {
             indices,
             num_experts,

@@ -72,12 +72,21 @@ pub(super) struct Strides {
     pub(super) column: usize,
 }
 
+/// The refusal of an operand whose layout does not lie in its storage.
+pub(super) const BEYOND: &str = "a product of matrices reaches beyond the memory of an operand";
+
 impl Strides {
-    /// The elements that an `rows × columns` matrix reaches over.
+    /// The elements that an `rows × columns` matrix reaches over; as many as there can be, where the
+    /// strides of a layout that nobody checked reach beyond all memory.
     fn reach(self, rows: usize, columns: usize) -> usize {
         match (rows, columns) {
             (0, _) | (_, 0) => 0,
-            _ => (rows - 1) * self.row + (columns - 1) * self.column + 1,
+            _ => {
+                let (row, column) = (rows - 1, columns - 1);
+                let last_row = row.saturating_mul(self.row);
+                let last = last_row.saturating_add(column.saturating_mul(self.column));
+                last.saturating_add(1)
+            }
         }
     }
 }
@@ -129,9 +138,9 @@ pub(super) unsafe fn tiled<A: Gemm>(
         && let Some(out) = A::as_f32_places(out)
         && out_strides.column == 1
     {
-        assert!(left_strides.reach(m, k) <= left.len());
-        assert!(right_strides.reach(k, n) <= right.len());
-        assert!(out_strides.reach(m, n) <= out.len());
+        assert!(left_strides.reach(m, k) <= left.len(), "{BEYOND}");
+        assert!(right_strides.reach(k, n) <= right.len(), "{BEYOND}");
+        assert!(out_strides.reach(m, n) <= out.len(), "{BEYOND}");
         let left = tiles::Operand {
             data: left,
             k_stride: left_strides.column,
@@ -193,9 +202,9 @@ pub(super) unsafe fn multiply<A: Gemm>(
         return;
     }
     assert!(terms == Terms::Single, "gemm knows no pairs");
-    assert!(left_strides.reach(m, k) <= left.len());
-    assert!(right_strides.reach(k, n) <= right.len());
-    assert!(out_strides.reach(m, n) <= out.len());
+    assert!(left_strides.reach(m, k) <= left.len(), "{BEYOND}");
+    assert!(right_strides.reach(k, n) <= right.len(), "{BEYOND}");
+    assert!(out_strides.reach(m, n) <= out.len(), "{BEYOND}");
     // SAFETY: the assertions show that every element that strides and sizes name lies in its
     // slice, and `out` is borrowed exclusively, so it overlaps neither of the others. It is only
     // read if `add`, and then the caller has written it.

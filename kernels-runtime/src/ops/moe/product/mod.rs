@@ -49,7 +49,8 @@ impl<T> Copy for Matrix<'_, T> {}
 impl<T> Matrix<'_, T> {
     /// The features from `start` on, each `step`-th, `count` of them.
     pub(super) fn features(self, start: usize, step: usize, count: usize) -> Self {
-        let start = (start * self.feature_stride).min(self.data.len());
+        let start = start.saturating_mul(self.feature_stride);
+        let start = start.min(self.data.len());
         Self {
             data: &self.data[start..],
             features: count,

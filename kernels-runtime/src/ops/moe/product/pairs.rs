@@ -192,7 +192,8 @@ fn by_rows<T>(
         let width = PANEL.min(weights.features - start);
         panel.resize(pairs.length * width, 0.0);
         pulp::Arch::new().dispatch(Together {
-            from: &data[start * weights.feature_stride..],
+            // Without inputs there is nothing to start at.
+            from: &data[(start * weights.feature_stride).min(data.len())..],
             lines: 2 * pairs.length,
             length: width,
             line_stride: weights.input_stride,

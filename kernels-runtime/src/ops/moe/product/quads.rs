@@ -4,7 +4,7 @@
 //! read once, in order, and nothing of them is copied.
 
 use super::Matrix;
-use super::gemm::Terms;
+use super::gemm::{BEYOND, Terms};
 use std::arch::x86_64::{
     __m512, _MM_HINT_T0, _mm_loadu_ps, _mm_prefetch, _mm512_add_ps, _mm512_broadcast_f32x4,
     _mm512_castpd_ps, _mm512_castps_pd, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_setzero_ps,
@@ -90,8 +90,11 @@ impl Quads {
             return;
         }
         assert!((self.rows - 1) * stride + weights.features <= out.len());
-        let last = (weights.features - 1) * weights.feature_stride;
-        assert!(last + weights.inputs <= weights.data.len());
+        let last = (weights.features - 1).saturating_mul(weights.feature_stride);
+        assert!(
+            last.saturating_add(weights.inputs) <= weights.data.len(),
+            "{BEYOND}"
+        );
         let mut feature = 0;
         while feature < weights.features {
             let features = WIDE.min(weights.features - feature);

@@ -30,6 +30,7 @@ impl<T: Described> Operands<T> {
     ) -> Result<Self, Mismatch> {
         fits(&logits, &routing)?;
         let experts = routing.num_experts();
+        operands::holds(OP, "the indices of experts", ints, experts - 1)?;
         match (routing.key().correction, &bias) {
             (Correction::None, None) => {}
             (Correction::Bias, Some(bias)) => {

@@ -150,6 +150,9 @@ impl<T: Element> Axis<T> {
         let (settings, key) = (operands.settings(), operands.key());
         let n = operands.x().layout().shape().last().copied().unwrap_or(1);
         let width = settings.group_size.unwrap_or(n);
+        // An axis without elements has no groups, however large they are.
+        let groups = n.checked_div(width).unwrap_or(1);
+        let width = if groups == 0 { 0 } else { width };
         let gain = match operands.weight() {
             None => vec![T::Acc::ONE; width],
             Some(weight) => {
@@ -162,7 +165,7 @@ impl<T: Element> Axis<T> {
         Self {
             gain,
             width,
-            groups: n.checked_div(width).unwrap_or(1),
+            groups,
             eps: T::Acc::of(settings.eps),
         }
     }
@@ -170,7 +173,7 @@ impl<T: Element> Axis<T> {
     /// The rows of a tensor.
     fn rows<'a>(&self, tensor: &'a FlexTensor) -> Rows<'a, T> {
         let layout = tensor.layout();
-        if self.groups <= 1 {
+        if self.groups == 1 {
             return Rows::with_layout(tensor, layout);
         }
         let (mut sizes, mut strides) = (layout.shape().to_vec(), layout.strides().to_vec());

@@ -134,9 +134,11 @@ impl<A: Real> Row<A> {
             };
         }
         let chosen = indices.iter().zip(&self.chosen).zip(&self.d_chosen);
+        // Added, since indices of the caller's may name an expert twice.
         for ((expert, score), d) in chosen {
-            self.d_logits[*expert as usize] = match key.scoring {
-                Scoring::Softmax | Scoring::SoftmaxOfChosen => *score * (*d - along),
+            self.d_logits[*expert as usize] += match key.scoring {
+                Scoring::Softmax => *score * *d,
+                Scoring::SoftmaxOfChosen => *score * (*d - along),
                 Scoring::Sigmoid => *d * (*score * (A::ONE - *score)),
             };
         }
