@@ -11,6 +11,7 @@ use burn::tensor::DType;
 use operand::{Case, Operand, Outcome};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
+use std::collections::BTreeMap;
 
 #[test]
 fn operands_that_go_together_are_taken_in_every_type() {
@@ -31,16 +32,26 @@ fn operands_that_go_together_are_taken_in_every_type() {
 fn every_change_of_one_operand_is_refused_or_computed_right() {
     quiet();
     let (mut refused, mut right) = (0, 0);
+    let mut other_shapes = BTreeMap::<String, Vec<String>>::new();
     for case in cases::all() {
         for dtype in [DType::F32, DType::BF16] {
             let operands = cases::in_dtype(&case.operands, dtype);
             for place in 0..operands.len() {
                 for (what, changed) in operands[place].changes() {
+                    let is_other_shape = changed.shape != operands[place].shape;
                     let mut operands = operands.clone();
                     operands[place] = changed;
                     match checked(&case, &operands, &what) {
                         Outcome::Refused(_) => refused += 1,
-                        Outcome::Right => right += 1,
+                        Outcome::Right => {
+                            right += 1;
+                            if is_other_shape && dtype == DType::F32 {
+                                other_shapes
+                                    .entry(case.name.clone())
+                                    .or_default()
+                                    .push(what);
+                            }
+                        }
                     }
                 }
             }
@@ -48,6 +59,29 @@ fn every_change_of_one_operand_is_refused_or_computed_right() {
     }
     // Neither all nor nothing is refused.
     assert!(refused > 5_000 && right > 500, "{refused}, {right}");
+    are_known(&other_shapes);
+}
+
+/// Holds that the shapes which are taken in place of a case's own are those of `accepted.txt`. Without
+/// it nobody would miss a check: the kernel would take the same operands in f64, and agree with itself.
+fn are_known(other_shapes: &BTreeMap<String, Vec<String>>) {
+    let lines = |(case, changes): (&String, &Vec<String>)| {
+        format!("{case}\n    {}\n", changes.join("\n    "))
+    };
+    let found: String = other_shapes.iter().map(lines).collect();
+    let place = concat!(env!("CARGO_TARGET_TMPDIR"), "/accepted.txt");
+    std::fs::write(place, &found).expect("the folder for tests' files can be written");
+    let known = include_str!("accepted.txt");
+    for line in found.lines() {
+        assert!(
+            known.lines().any(|known| known == line),
+            "{line}: not in accepted.txt"
+        );
+    }
+    assert!(
+        found == known,
+        "not what accepted.txt says: compare it with {place}, and copy that if it is right"
+    );
 }
 
 /// Several changes at once, of several operands: shapes that go together again are among them.

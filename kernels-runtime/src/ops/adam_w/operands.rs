@@ -147,7 +147,10 @@ fn check_settings(settings: Settings) -> Result<(), Mismatch> {
         ("the learning rate", learning_rate),
         ("the weight decay", weight_decay),
     ] {
-        require!(number.is_finite(), "AdamW: {name} is {number}");
+        require!(
+            number.is_finite(),
+            "AdamW: {name} is {number}, which is no finite number"
+        );
     }
     require!(
         epsilon.is_finite() && epsilon >= 0.0,
