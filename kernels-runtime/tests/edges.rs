@@ -290,6 +290,19 @@ fn weights_beyond_all_memory_are_refused() {
     assert!(why.contains("beyond the memory of an operand"), "{why}");
 }
 
+/// An expanded element takes no memory, and its elements can't be counted.
+#[test]
+fn more_elements_than_can_be_counted_are_refused() {
+    let bytes = Bytes::from_elems(vec![0_i64]);
+    let layout = Layout::new(Shape::new([1 << 32, 1 << 32]), vec![0, 0], 0);
+    let map = FlexTensor::new(bytes, layout, DType::I64);
+    let tokens = flex(random([1, 1], &Device::flex()));
+    let why = Sum::new(tokens, map)
+        .expect_err("2^64 elements")
+        .to_string();
+    assert!(why.contains("more elements than can be counted"), "{why}");
+}
+
 #[test]
 fn an_empty_view_may_start_behind_its_storage() {
     let x = flex(random([2, 3, 4], &Device::flex()));

@@ -281,3 +281,54 @@ impl<T: Element> pulp::WithSimd for Round<'_, T> {
         self.to.row(len).write(rounded);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use burn::backend::Shape;
+    use burn::tensor::bf16;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    fn says(run: impl FnOnce()) -> String {
+        let panic = catch_unwind(AssertUnwindSafe(run)).expect_err("it was accepted");
+        *panic.downcast::<String>().expect("a sentence")
+    }
+
+    /// One row of `left` by one of `right`.
+    fn part<'a>(left: &'a [f32], right: &'a [f32]) -> Part<'a, f32> {
+        Part {
+            factors: Factors {
+                left: (left, left.len()),
+                right: (right, right.len()),
+                count: 1,
+            },
+            first: 0,
+            line_stride: right.len(),
+            stride: 1,
+        }
+    }
+
+    #[test]
+    fn a_gradient_gets_as_many_elements_as_it_has() {
+        let mut output = Output::<f32>::new(Shape::new([2, 3]));
+        let mut sum = Sum::new(output.rest());
+        let (left, right) = ([1.0, 2.0], [1.0, 10.0, 100.0]);
+        let few = says(|| sum.add(&[part(&left, &right[..2])], false, false));
+        assert_eq!(few, "a gradient of 6 weights gets 4 elements");
+        sum.add(&[part(&left, &right)], false, false);
+        sum.add(&[part(&left, &right)], false, false);
+        sum.finish();
+        assert_eq!(output.into_values(), [2.0, 20.0, 200.0, 4.0, 40.0, 400.0]);
+    }
+
+    #[test]
+    fn nothing_is_added_to_a_rounded_gradient() {
+        let mut output = Output::<bf16>::new(Shape::new([1, 2]));
+        let mut sum = Sum::new(output.rest());
+        sum.add(&[part(&[1.0], &[1.0, 2.0])], true, false);
+        let late = says(|| sum.add(&[part(&[1.0], &[1.0, 2.0])], false, false));
+        assert_eq!(late, "a gradient is rounded before its last rows are added");
+        sum.finish();
+        assert_eq!(output.into_values(), [1.0, 2.0].map(bf16::from_f32));
+    }
+}
