@@ -12,6 +12,7 @@ mod quantised;
 mod prelude {
     pub(super) use super::super::Bounded;
     pub(super) use super::super::argument::{Argument, whole};
+    pub(super) use super::super::fit::{self, require};
     pub(super) use super::super::size::*;
     pub(super) use super::super::tensor::Held;
     pub(super) use super::super::work::Operands;
