@@ -264,29 +264,6 @@ pub(in super::super) fn unfolded<T: TensorMetadata>(
     windows.places(lengths).map(drop)
 }
 
-/// As many columns as windows fit into the result.
-pub(in super::super) fn folded<T: TensorMetadata>(
-    x: &Held<T>,
-    sizes: [usize; 2],
-    window: [usize; 2],
-    options: &UnfoldOptions,
-) -> Fit {
-    let windows = Windows {
-        window,
-        stride: options.stride,
-        padding: options.padding.map(|padding| (padding, padding)),
-        dilation: options.dilation,
-    };
-    let places = windows.places(&sizes)?;
-    let found = x.sizes();
-    let (_, _, columns) = parts::<1>("x", &found)?;
-    let wanted = places[0].checked_mul(places[1]);
-    unless(
-        wanted == Some(columns[0]),
-        format_args!("{} columns are not {places:?} windows", columns[0]),
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -110,6 +110,15 @@ pub(super) fn swapped<T: TensorMetadata>(tensor: &Held<T>, one: usize, other: us
     )
 }
 
+/// No more elements of a dimension than there are: each gets a place before it is looked at.
+pub(super) fn chosen<T: TensorMetadata>(tensor: &Held<T>, dim: usize, count: usize) -> Fit {
+    let sizes = tensor.sizes();
+    unless(
+        sizes.get(dim).is_some_and(|size| count <= *size),
+        format_args!("{count} of dimension {dim} are more than shape {sizes:?} has"),
+    )
+}
+
 /// Slices of dimensions that the tensor has, in steps that don't wrap around.
 pub(super) fn sliced<T: TensorMetadata>(tensor: &Held<T>, slices: &[Slice]) -> Fit {
     let rank = tensor.rank();

@@ -185,27 +185,6 @@ pub(in super::super) fn unfolded<T: TensorMetadata>(
     }
 }
 
-/// Bytes of columns that become two dimensions again, by a weight with a one for each element of a window.
-pub(in super::super) fn folded<T: TensorMetadata>(
-    x: &Held<T>,
-    sizes: [usize; 2],
-    window: [usize; 2],
-    options: &UnfoldOptions,
-) -> usize {
-    let window = elements(&window);
-    let channels = size(x, 1) / window.max(1);
-    let weight = elements(&[size(x, 1), window]);
-    let padding = around(options.padding);
-    let sizes: [usize; 2] =
-        std::array::from_fn(|dim| sum([sizes[dim], padding[dim].0, padding[dim].1]));
-    let result = elements(&[size(x, 0), channels, elements(&sizes)]);
-    let all = sum([result, elements(&x.sizes()), weight]).saturating_mul(2);
-    sum([
-        all.saturating_mul(worked(x.dtype())),
-        made(&[weight], DType::F32).saturating_mul(2),
-    ])
-}
-
 /// Bytes of a convolution whose windows are shifted, which makes all columns at once.
 pub(in super::super) fn deformed<T: TensorMetadata>(
     x: &Held<T>,

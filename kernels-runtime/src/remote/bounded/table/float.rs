@@ -155,14 +155,17 @@ operations! {
     fn float_erf(tensor: Float<B>) -> Float<B> = like(&tensor);
     fn float_cat(tensors: Vec<Float<B>>, dim: usize) -> Float<B> = sum(tensors.iter().map(like));
     fn float_argmax(tensor: Float<B>, dim: usize, out_dtype: IntDType) -> Int<B> = reduced(&tensor, dim);
-    fn float_argtopk(tensor: Float<B>, dim: usize, k: usize, out_dtype: IntDType) -> Int<B> = sorted(&tensor);
-    fn float_topk(tensor: Float<B>, dim: usize, k: usize) -> Float<B> = sorted(&tensor);
+    fn float_argtopk(tensor: Float<B>, dim: usize, k: usize, out_dtype: IntDType) -> Int<B> =
+        sorted(&tensor), if fit::chosen(&tensor, dim, k);
+    fn float_topk(tensor: Float<B>, dim: usize, k: usize) -> Float<B> =
+        sorted(&tensor), if fit::chosen(&tensor, dim, k);
     fn float_topk_with_indices(
         tensor: Float<B>,
         dim: usize,
         k: usize,
         out_dtype: IntDType,
-    ) -> (Float<B>, Int<B>) = sorted(&tensor);
+    ) -> (Float<B>, Int<B>) =
+        sorted(&tensor), if fit::chosen(&tensor, dim, k);
     fn float_argmin(tensor: Float<B>, dim: usize, out_dtype: IntDType) -> Int<B> = reduced(&tensor, dim);
     fn float_max(tensor: Float<B>) -> Float<B> = reduced_to_one(&tensor);
     fn float_max_dim(tensor: Float<B>, dim: usize) -> Float<B> = reduced(&tensor, dim);

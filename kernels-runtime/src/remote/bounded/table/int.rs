@@ -109,9 +109,12 @@ operations! {
     fn int_cummin(tensor: Int<B>, dim: usize) -> Int<B> = like(&tensor);
     fn int_cummax(tensor: Int<B>, dim: usize) -> Int<B> = like(&tensor);
     fn int_argmax(tensor: Int<B>, dim: usize) -> Int<B> = reduced(&tensor, dim);
-    fn int_argtopk(tensor: Int<B>, dim: usize, k: usize) -> Int<B> = sorted(&tensor);
-    fn int_topk(tensor: Int<B>, dim: usize, k: usize) -> Int<B> = sorted(&tensor);
-    fn int_topk_with_indices(tensor: Int<B>, dim: usize, k: usize) -> (Int<B>, Int<B>) = sorted(&tensor);
+    fn int_argtopk(tensor: Int<B>, dim: usize, k: usize) -> Int<B> =
+        sorted(&tensor), if fit::chosen(&tensor, dim, k);
+    fn int_topk(tensor: Int<B>, dim: usize, k: usize) -> Int<B> =
+        sorted(&tensor), if fit::chosen(&tensor, dim, k);
+    fn int_topk_with_indices(tensor: Int<B>, dim: usize, k: usize) -> (Int<B>, Int<B>) =
+        sorted(&tensor), if fit::chosen(&tensor, dim, k);
     fn int_argmin(tensor: Int<B>, dim: usize) -> Int<B> = reduced(&tensor, dim);
     fn int_max(tensor: Int<B>) -> Int<B> = reduced_to_one(&tensor);
     fn int_max_dim(tensor: Int<B>, dim: usize) -> Int<B> = reduced(&tensor, dim);

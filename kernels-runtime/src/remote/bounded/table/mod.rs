@@ -24,7 +24,7 @@ mod prelude {
     };
     pub(super) use burn::backend::{
         BoolDType, Distribution, ExecutionError, FloatDType, IntDType, Scalar, Shape, Slice,
-        TensorData, TensorMetadata,
+        TensorData,
     };
     pub(super) use burn::tensor::DType;
     pub(super) use burn::tensor::quantization::QuantScheme;

@@ -94,14 +94,6 @@ operations! {
     ) -> Float<B> =
         unfolded(&x, kernel_size, &options),
         if fit::unfolded(&x, kernel_size, &options);
-    fn fold4d(
-        x: Float<B>,
-        output_size: [usize; 2],
-        kernel_size: [usize; 2],
-        options: UnfoldOptions,
-    ) -> Float<B> =
-        folded(&x, output_size, kernel_size, &options),
-        if fit::folded(&x, output_size, kernel_size, &options);
     fn avg_pool2d(
         x: Float<B>,
         kernel_size: [usize; 2],
