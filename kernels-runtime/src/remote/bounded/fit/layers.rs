@@ -268,9 +268,19 @@ pub(in super::super) fn unfolded<T: TensorMetadata>(
 mod tests {
     use super::*;
 
+    /// Options that a client can send, whatever Burn's own would accept.
+    fn with(stride: usize, padding: usize, dilation: usize, groups: usize) -> ConvOptions<1> {
+        ConvOptions {
+            stride: [stride],
+            padding: [(padding, padding)],
+            dilation: [dilation],
+            groups,
+        }
+    }
+
     #[test]
     fn a_weight_has_the_channels_of_x() {
-        let one = ConvOptions::new([1], [0], [1], 1);
+        let one = with(1, 0, 1, 1);
         convolution(&[1, 3, 8], &[5, 3, 1], &one).unwrap();
         for (x, weight) in [
             (&[1, 3, 8][..], &[5, 4, 1][..]),
@@ -281,27 +291,26 @@ mod tests {
         ] {
             assert!(convolution(x, weight, &one).is_err(), "{x:?} {weight:?}");
         }
-        let groups = |groups| ConvOptions::new([1], [0], [1], groups);
-        convolution(&[1, 6, 8], &[4, 3, 1], &groups(2)).unwrap();
-        convolution(&[1, 6, 8], &[5, 3, 1], &groups(2)).unwrap_err();
-        convolution(&[1, 0, 8], &[5, 3, 1], &groups(0)).unwrap_err();
+        convolution(&[1, 6, 8], &[4, 3, 1], &with(1, 0, 1, 2)).unwrap();
+        convolution(&[1, 6, 8], &[5, 3, 1], &with(1, 0, 1, 2)).unwrap_err();
+        convolution(&[1, 0, 8], &[5, 3, 1], &with(1, 0, 1, 0)).unwrap_err();
     }
 
     #[test]
     fn windows_do_not_wrap_around() {
-        let with = |stride, padding, dilation| ConvOptions::new([stride], [padding], [dilation], 1);
         for options in [
-            with(0, 0, 1),
-            with(1, 0, 0),
-            with(1 << 63, 0, 1),
-            with(1, 1 << 63, 1),
-            with(1, 0, 1 << 63),
+            with(0, 0, 1, 1),
+            with(1, 0, 0, 1),
+            with(1 << 63, 0, 1, 1),
+            with(1, 1 << 63, 1, 1),
+            with(1, 0, 1 << 63, 1),
         ] {
-            assert!(convolution(&[1, 1, 8], &[1, 1, 3], &options).is_err());
+            convolution(&[1, 1, 8], &[1, 1, 3], &options).unwrap_err();
         }
-        let widest = with(LARGEST, LARGEST, LARGEST);
-        convolution(&[1, 1, 8], &[1, 1, 3], &widest).unwrap_err();
+        // Padding on both sides has room for two gaps, and a window of four has three.
+        let widest = with(LARGEST, LARGEST, LARGEST, 1);
         convolution(&[1, 1, 8], &[1, 1, 2], &widest).unwrap();
+        convolution(&[1, 1, 8], &[1, 1, 4], &widest).unwrap_err();
     }
 
     #[test]
