@@ -222,7 +222,7 @@ impl First {
     }
 }
 
-/// What Burn's server sends, until it has sent a message: it answers probes of whoever asks.
+/// The bytes that Burn's server sends, until there is a message among them: it answers anybody's probes.
 struct Answers<'a> {
     first: &'a First,
     meter: Option<Meter>,
