@@ -23,7 +23,7 @@ use std::time::Duration;
 /// (messages on their way, answers it does not read, tensors that nobody fetches, sessions that wait for one).
 /// So give the token only to clients that may see each other's work, and start a server for each group of them.
 ///
-/// Who has no token can send 64 KiB over a WebSocket, in the time of --max-handshake.
+/// A stranger without it can send 64 KiB over a WebSocket, in the time of --max-handshake.
 /// Over Iroh, Burn reads up to 1 GiB before the token: a connection that sends more than 128 KiB is closed,
 /// but only 10 ms later; --allow-endpoint keeps strangers out altogether.
 #[derive(Debug, clap::Args)]
