@@ -151,7 +151,7 @@ fn start_log(verbose: bool) {
         .with_target(client, level.min(LevelFilter::ERROR));
     // Without a terminal, colours would be noise in a file.
     let lines = tracing_subscriber::fmt::layer()
-        .with_writer(std::io::stderr)
+        .with_writer(|| output::Log)
         .with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none());
     tracing_subscriber::registry()
         .with(lines)
@@ -163,9 +163,6 @@ fn start_log(verbose: bool) {
 fn say_panics_plainly() {
     std::panic::set_hook(Box::new(|panic| {
         let message = panic.payload_as_str().unwrap_or("unknown panic");
-        match panic.location() {
-            Some(place) => output::note(format_args!("error: {message}\n  (raised at {place})")),
-            None => output::note(format_args!("error: {message}")),
-        }
+        output::panicked(message, panic.location());
     }));
 }

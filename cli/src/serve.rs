@@ -18,7 +18,12 @@ use std::time::Duration;
 /// `remote::connect`. Runs until Ctrl-C.
 ///
 /// A client with the token can use the device as any program of this machine could, and have the server connect
-/// to addresses that it names. Who has not can send 64 KiB over a WebSocket, in the time of --max-handshake.
+/// to addresses that it names. It can also reach other clients: guess the names of tensors that move between
+/// sessions, seed the processor's random generator, and hold memory that --max-session-memory does not count
+/// (messages on their way, answers it does not read, tensors that nobody fetches, sessions that wait for one).
+/// So give the token only to clients that may see each other's work, and start a server for each group of them.
+///
+/// A stranger without it can send 64 KiB over a WebSocket, in the time of --max-handshake.
 /// Over Iroh, Burn reads up to 1 GiB before the token: a connection that sends more than 128 KiB is closed,
 /// but only 10 ms later; --allow-endpoint keeps strangers out altogether.
 #[derive(Debug, clap::Args)]
@@ -74,7 +79,8 @@ struct LimitArgs {
     /// another comes.
     #[arg(long, value_name = "N", default_value_t = 64)]
     max_waiting: usize,
-    /// Seconds until a connection must have presented the token.
+    /// Seconds until a connection must have presented the token. Another server has six times as long until it
+    /// names a tensor that is there.
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     max_handshake: u64,
     /// Bytes of a client's message, 64 KiB to 1 GiB [default: 1 GiB]. Weights travel in messages

@@ -4,9 +4,13 @@
 
 mod common;
 
+use burn::backend::ir::{CustomOpIr, TensorIr};
+use burn::backend::{DispatchDevice, Shape};
+use burn::remote::CustomOpClient;
+use burn::tensor::DType;
 use common::{command, errors, fixture, floats};
 use serde_json::Value;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Output, Stdio};
 use tempfile::TempDir;
@@ -221,6 +225,57 @@ fn the_token_and_the_address_are_asked_for_clearly() {
         "{}",
         errors(&open)
     );
+}
+
+/// A client can't write a line of its own into the server's log, nor a long one.
+#[test]
+fn a_client_forges_no_line_of_the_log() {
+    let mut process = command()
+        .args(["serve", "--websocket", "127.0.0.1:0"])
+        .env_remove(TOKEN)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut log = process.stderr.take().unwrap();
+    let log = std::thread::spawn(move || {
+        let mut said = String::new();
+        log.read_to_string(&mut said).map(|_| said)
+    });
+    let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
+    let mut line = |name: &str| {
+        let line = lines.next().expect("the server says more").unwrap();
+        line.strip_prefix(name).expect("in this order").to_owned()
+    };
+    let (address, token) = (line("address "), line("token "));
+    let server = Server {
+        process,
+        address,
+        token,
+    };
+    let devices = burn_kernels::remote::connect(server.address.as_str(), &server.token);
+    let device = devices.unwrap().remove(0);
+    let DispatchDevice::Remote(remote) = device.as_dispatch() else {
+        panic!("{device:?} is not served");
+    };
+    let name = format!("a\nerror: forged\n{}", "y".repeat(1 << 20));
+    let client = CustomOpClient::new(remote);
+    let shape = Shape::from(vec![1]);
+    let out = TensorIr::uninit(client.create_empty_handle(), shape, DType::F32);
+    let operation = CustomOpIr {
+        id: name,
+        ..CustomOpIr::new("", &[], &[out])
+    };
+    drop(client.register(operation));
+    assert!(device.sync().is_err());
+    drop(server);
+    let said = log.join().unwrap().unwrap();
+    assert!(
+        said.lines().any(|line| line == "    error: forged"),
+        "{said}"
+    );
+    assert!(!said.lines().any(|line| line.starts_with("error: forged")));
+    assert!(said.len() < 100 << 10, "{} bytes", said.len());
 }
 
 /// Clients that mean harm are in `remote_hostile.rs` of kernels-runtime; here the flags arrive.

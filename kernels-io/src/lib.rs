@@ -23,5 +23,5 @@ pub use leftover::clear_leftovers;
 pub use limit::Limit;
 pub use plain::{open, read, read_text};
 pub use staging::Staging;
-pub use text::{escape, escape_json, escape_lines, escape_path};
+pub use text::{escape, escape_json, escape_lines, escape_path, indent_lines, shorten};
 pub use write::{check_target, write_new, write_whole};

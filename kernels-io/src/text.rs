@@ -23,6 +23,33 @@ pub fn escape_lines(text: &str) -> Cow<'_, str> {
     escape_but(text, |c| c == '\n')
 }
 
+/// Text whose further lines can't be taken for lines of ours: they are indented.
+///
+/// ```
+/// assert_eq!(kernels_io::indent_lines("a\nerror: b"), "a\n    error: b");
+/// ```
+pub fn indent_lines(text: &str) -> Cow<'_, str> {
+    match text.contains('\n') {
+        true => Cow::Owned(text.replace('\n', "\n    ")),
+        false => Cow::Borrowed(text),
+    }
+}
+
+/// Text of at most so many bytes, and how long it was.
+///
+/// ```
+/// assert_eq!(kernels_io::shorten("größer", 3), "gr… (8 bytes)");
+/// ```
+pub fn shorten(text: &str, most: usize) -> Cow<'_, str> {
+    match text.len() <= most {
+        true => Cow::Borrowed(text),
+        false => {
+            let start = &text[..text.floor_char_boundary(most)];
+            Cow::Owned(format!("{start}… ({} bytes)", text.len()))
+        }
+    }
+}
+
 /// A path, in place of [`Path::display`].
 pub fn escape_path(path: &Path) -> String {
     escape(&path.to_string_lossy()).into_owned()

@@ -171,11 +171,42 @@ fn web_pages_are_let_in_by_their_origin() {
     }
 }
 
+/// Short, so that six times as long is.
+const HANDSHAKE: Duration = Duration::from_millis(400);
+
+fn transferring() -> ServeOptions {
+    let limits = Limits::default().handshake(HANDSHAKE);
+    ServeOptions::websocket(LOOPBACK).transfers().limits(limits)
+}
+
+/// Burn would let whoever names a tensor wait for ever.
+#[test]
+fn who_names_no_tensor_gives_its_place_back() {
+    let server = serve(transferring());
+    let request = [&[0x81, 0xad][..], b"TensorRequest", &[7]].concat();
+    for probes in [false, true] {
+        let (answer, mut socket) = ask(host(&server), "/data", "");
+        assert!(answer.starts_with("HTTP/1.1 101 "), "{answer}");
+        let begun = Instant::now();
+        // An answer to a probe is no tensor.
+        while probes && begun.elapsed() < 3 * HANDSHAKE {
+            socket.write_all(&[0x89, 0x80, 0, 0, 0, 0]).unwrap();
+            let (kind, _) = read_frame(&mut socket);
+            assert_eq!(kind, 0x8a);
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        socket.write_all(&frame(&request)).unwrap();
+        until_closed(&mut socket);
+        let took = begun.elapsed();
+        assert!(took >= 6 * HANDSHAKE && took < PATIENCE / 2, "{took:?}");
+    }
+}
+
 #[test]
 fn tensors_are_given_to_other_servers_where_that_is_allowed() {
     let start = |options: ServeOptions| serve(options);
     let target = start(ServeOptions::websocket(LOOPBACK));
-    let open = start(ServeOptions::websocket(LOOPBACK).transfers());
+    let open = start(transferring());
     let closed = start(ServeOptions::websocket(LOOPBACK));
     let moved = |from: &Server| {
         let x = numbers(100, &device(from));
@@ -188,6 +219,9 @@ fn tensors_are_given_to_other_servers_where_that_is_allowed() {
             device,
         )
     };
+    assert!(matches!(moved(&open), (Ok(true), _)));
+    // The connection of a server that has had a tensor stays.
+    std::thread::sleep(6 * HANDSHAKE + Duration::from_millis(500));
     assert!(matches!(moved(&open), (Ok(true), _)));
     let (refused, device) = moved(&closed);
     assert!(refused.is_err());

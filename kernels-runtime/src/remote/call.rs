@@ -200,7 +200,7 @@ pub(super) fn run<B: Host>(
     let said = match std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)) {
         Ok(Ok(())) => return,
         Ok(Err(malformed)) => malformed.to_string(),
-        Err(panic) => message(&*panic),
+        Err(panic) => message(&*panic).to_owned(),
     };
     match said.contains(&ir.id) {
         true => panic!("{said}"),
@@ -209,8 +209,8 @@ pub(super) fn run<B: Host>(
 }
 
 /// What a panic says.
-pub(super) fn message(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<String>().cloned();
-    text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()))
-        .unwrap_or_else(|| "a panic without a message".to_owned())
+pub(super) fn message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("a panic without a message")
 }

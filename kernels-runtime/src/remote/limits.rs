@@ -64,7 +64,8 @@ impl Limits {
         self
     }
 
-    /// The time from a connection's first byte to its token.
+    /// The time from a connection's first byte to its token. Another server that fetches tensors has no token; it
+    /// has six times as long until it names one that is there.
     pub fn handshake(mut self, longest: Duration) -> Self {
         self.handshake = longest;
         self
@@ -81,6 +82,11 @@ impl Limits {
     pub fn messages_per_second(mut self, most: u32) -> Self {
         self.messages_per_second = Some(most);
         self
+    }
+
+    /// The time for another server to name a tensor that is there. It may have to be computed first.
+    pub(super) fn first_tensor(&self) -> Duration {
+        self.handshake.saturating_mul(6)
     }
 
     pub(super) fn largest_message(&self) -> u64 {

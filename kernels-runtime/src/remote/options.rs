@@ -10,6 +10,17 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 
 /// The way in which devices are served. Over Iroh unless said otherwise, with a random token.
+///
+/// The token lets a client use the devices; it does not keep clients that have it from each other. Give it only
+/// to clients that may see each other's work, and start a server for each group of them. An operation that is
+/// refused ends its own session alone, but Burn's server allows more:
+///
+/// * Tensors on their way between sessions are named by a counter. Another session can guess it and take them.
+/// * A session that waits for a tensor that never comes stays, with its memory, until the server ends.
+/// * Tensors that were exposed to other servers and not fetched stay until the server ends. No limit counts them.
+/// * No limit counts answers that a client does not read, messages while they are decoded (up to some 35 times
+///   their size), handles of tensors, and recorded graphs.
+/// * All sessions of a processor share one random generator, which each of them can seed.
 #[derive(Clone)]
 pub struct ServeOptions {
     pub(super) way: Way,
@@ -152,7 +163,8 @@ impl ServeOptions {
     /// Lets other servers fetch tensors that a client with the token moves to a device of theirs. They
     /// present no token, but a number that the client made for each tensor: 64 random bits over a WebSocket,
     /// where 32 servers can be connected; 256 bits over Iroh, where servers are listed by
-    /// [`allow_endpoint`](Self::allow_endpoint) too.
+    /// [`allow_endpoint`](Self::allow_endpoint) too. A server that names no tensor within six times
+    /// [`Limits::handshake`] is closed.
     pub fn transfers(mut self) -> Self {
         self.transfers = true;
         self

@@ -26,8 +26,8 @@ thread_local! {
     static SESSION: RefCell<Option<Session>> = const { RefCell::new(None) };
 }
 
-/// How many endings are remembered.
-const REMEMBERED: usize = 64;
+/// The endings that are remembered, and the bytes of each.
+const REMEMBERED: (usize, usize) = (64, 8 << 10);
 
 static ENDINGS: Mutex<VecDeque<(u64, String)>> = Mutex::new(VecDeque::new());
 
@@ -83,12 +83,15 @@ fn listen() {
     });
 }
 
-fn remember(number: u64, what: String) {
-    let mut endings = lock(&ENDINGS);
-    if endings.len() == REMEMBERED {
-        endings.pop_front();
+/// A client may have chosen a part of it.
+fn remember(number: u64, what: &str) {
+    let (endings, bytes) = REMEMBERED;
+    let what = kernels_io::shorten(what, bytes).into_owned();
+    let mut remembered = lock(&ENDINGS);
+    if remembered.len() == endings {
+        remembered.pop_front();
     }
-    endings.push_back((number, what));
+    remembered.push_back((number, what));
 }
 
 #[cfg(test)]
@@ -113,5 +116,14 @@ mod tests {
         assert_eq!(ending(number.wrapping_add(1)), None);
         assert!(!is_here(number));
         assert_eq!(count.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn no_more_of_an_ending_is_remembered_than_is_read() {
+        let number = super::super::credential::unique();
+        remember(number, &"x".repeat(1 << 20));
+        let what = ending(number).unwrap();
+        assert!(what.len() < 9 << 10, "{} bytes", what.len());
+        assert!(what.ends_with("(1048576 bytes)"));
     }
 }

@@ -5,7 +5,7 @@
 //! build can refuse what it doesn't know, and cannot take one number for another.
 
 use burn::backend::ir::ScalarIr;
-use kernels_io::escape;
+use kernels_io::{escape, shorten};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt;
@@ -13,7 +13,10 @@ use std::fmt;
 /// Raised when the order or meaning of what is sent changes.
 pub(super) const SCHEMA: u64 = 1;
 
-/// Why a handler does not do what it is asked for.
+/// The bytes of an echoed key, and of all that is said of a message.
+const ECHO: (usize, usize) = (200, 4 << 10);
+
+/// Why a handler does not do what it is asked for. A client chose parts of it, so it is never long.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Malformed {
     /// What arrived is not what this build sends.
@@ -26,12 +29,17 @@ pub(super) enum Malformed {
 
 impl Malformed {
     pub(super) fn new(what: impl fmt::Display) -> Self {
-        Self::Message(what.to_string())
+        Self::Message(short(what))
     }
 
     pub(super) fn request(why: impl fmt::Display) -> Self {
-        Self::Request(why.to_string())
+        Self::Request(short(why))
     }
+}
+
+fn short(what: impl fmt::Display) -> String {
+    let (_, most) = ECHO;
+    shorten(&what.to_string(), most).into_owned()
 }
 
 impl From<crate::ops::Mismatch> for Malformed {
@@ -187,7 +195,10 @@ impl<'a> Reader<'a> {
     /// A key, refused if any part of it would be lost.
     pub(super) fn key<K: Serialize + DeserializeOwned>(&mut self) -> Result<K, Malformed> {
         let text = self.text()?;
-        let unknown = || Malformed::new(format_args!("the semantics {text} are not known here"));
+        let unknown = || {
+            let text = shorten(&text, ECHO.0);
+            Malformed::new(format_args!("the semantics {text} are not known here"))
+        };
         let key: K = serde_json::from_str(&text).map_err(|_| unknown())?;
         let again = serde_json::to_string(&key).expect("keys are enumerations");
         if again == text {
@@ -271,6 +282,23 @@ mod tests {
             let read = Reader::new(&scalars).unwrap().key::<RmsNormKey>();
             assert!(read.is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn what_is_echoed_is_short() {
+        let key = "\n".repeat(1 << 20);
+        let scalars = Writer::new().text(&key).finish();
+        let read = Reader::new(&scalars).unwrap().key::<RmsNormKey>();
+        let said = read.unwrap_err().to_string();
+        assert!(
+            said.len() < 1000 && said.contains("1048576 bytes"),
+            "{said}"
+        );
+        let said = Malformed::request(key).to_string();
+        assert!(
+            said.len() < 9000 && said.contains("1048576 bytes"),
+            "{said}"
+        );
     }
 
     #[test]

@@ -89,8 +89,6 @@ macro_rules! results {
 }
 
 results! {
-    MaxPool1dWithIndices { output, indices }
-    MaxPool1dBackward { x_grad }
     MaxPool2dWithIndices { output, indices }
     MaxPool2dBackward { x_grad }
     DeformConv2dBackward { x_grad, offset_grad, weight_grad, mask_grad, bias_grad }

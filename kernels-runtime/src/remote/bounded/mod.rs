@@ -7,7 +7,8 @@
 //! like any other failure, and the client can ask why.
 //!
 //! * `account` counts what a session holds: each buffer once, however many views of it there are.
-//! * `size` has the bytes that operations make, `table` says for each which.
+//! * `size` has the bytes that operations make, `fit` what they require of their operands, `table` says for each
+//!   which.
 //! * `tensor` has the backend's tensors with what their session is charged.
 //! * `session` gives each thread its session: Burn runs one on each.
 //!
@@ -19,6 +20,7 @@ mod operation;
 
 mod account;
 mod argument;
+mod fit;
 mod machine;
 mod session;
 mod size;

@@ -1,18 +1,20 @@
 //! Methods of Burn's traits that look at the memory before they run the backend's.
 
-/// Each line is a method's signature and what it makes at most, as a [`Need`](super::size::Need) or bytes. The
-/// last line names the methods that move data from and to a client.
+/// Each line is a method's signature and what it makes at most, as a [`Need`](super::size::Need) or bytes, behind an
+/// `if` what it requires of its operands, as a [`Fit`](super::fit::Fit). The last line names the methods that move
+/// data from and to a client.
 macro_rules! operations {
     (
         $trait:ident;
 
-        $(fn $name:ident($($argument:ident: $type:ty),* $(,)?) -> $output:ty = $need:expr;)*
+        $(fn $name:ident($($argument:ident: $type:ty),* $(,)?) -> $output:ty = $need:expr $(, if $fit:expr)?;)*
 
         $(data: $from_data:ident, $into_data:ident, $kind:ident;)?
         $(also { $($also:tt)* })?
     ) => {
         impl<B: Host> $trait<Bounded<B>> for Bounded<B> {
             $(fn $name($($argument: $type),*) -> $output {
+                $(require(stringify!($name), $fit);)?
                 let need = Need::from($need);
                 let mut operands = Operands::new(stringify!($name));
                 $(let $argument = Argument::<B>::open($argument, &mut operands);)*

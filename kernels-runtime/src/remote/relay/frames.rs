@@ -26,6 +26,8 @@ pub(super) struct Meter {
     left: u64,
     /// The bytes of the message's frames until now.
     message: u64,
+    /// Whether a message has begun.
+    has_message: bool,
 }
 
 /// The longest header: two bytes, eight of the length, four of the mask.
@@ -38,7 +40,13 @@ impl Meter {
             header: Vec::with_capacity(HEADER),
             left: 0,
             message: 0,
+            has_message: false,
         }
+    }
+
+    /// Whether anything but control frames has passed.
+    pub(super) fn has_message(&self) -> bool {
+        self.has_message
     }
 
     /// Counts the frames that begin in the next bytes of the stream.
@@ -78,6 +86,7 @@ impl Meter {
             // Control frames stand between those of a message. Burn refuses long ones.
             return self.fits(length);
         };
+        self.has_message = true;
         if data != Data::Continue {
             self.message = 0;
         }

@@ -9,9 +9,10 @@ use super::stranger::{FULL, Service, Stranger, Turned};
 use burn::server::{AuthorizationRequest, ClientId};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tungstenite::protocol::frame::FrameHeader;
 use tungstenite::protocol::frame::coding::{CloseCode, Data, OpCode};
 
@@ -26,6 +27,8 @@ pub(super) struct Admitted {
     first: Vec<u8>,
     meter: Meter,
     rate: Rate,
+    /// The time in which Burn's server must have answered. Burn itself waits for ever.
+    patience: Option<Duration>,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -36,6 +39,8 @@ pub(super) enum Ended {
     Behind(std::io::Error),
     #[error(transparent)]
     Unfit(#[from] Unfit),
+    #[error("it named no tensor that was there within {0:?}")]
+    Unanswered(Duration),
 }
 
 impl Relay {
@@ -81,11 +86,18 @@ impl Relay {
             .await
     }
 
-    /// Another server, which presents a number for each tensor and no token before.
+    /// Another server, which presents a number for each tensor and no token before. The first number that is
+    /// known is its token: until then it is a stranger, and its time is limited.
     async fn admit_transfer(&self, stranger: Stranger) -> Result<Admitted, Turned> {
         let meter = Meter::new(BEFORE_TOKEN as u64);
-        self.admitted(stranger, &self.transfers, "/data", Vec::new(), meter)
-            .await
+        let places = &self.transfers;
+        let admitted = self
+            .admitted(stranger, places, "/data", Vec::new(), meter)
+            .await?;
+        Ok(Admitted {
+            patience: Some(self.limits.first_tensor()),
+            ..admitted
+        })
     }
 
     async fn admitted(
@@ -105,6 +117,7 @@ impl Relay {
             first,
             meter,
             rate: Rate::new(self.limits.rate()),
+            patience: None,
             _permit: permit,
         })
     }
@@ -135,6 +148,7 @@ impl Admitted {
             first,
             meter,
             rate,
+            patience,
             _permit,
         } = self;
         let (mut client, held) = stranger.into_parts();
@@ -142,31 +156,86 @@ impl Admitted {
         burn.write_all(&first).await.map_err(Ended::Behind)?;
         let (from_client, mut to_client) = client.split();
         let (from_burn, mut to_burn) = burn.split();
-        let mut pace = Pace { meter, rate };
+        let mut pace = Look::Client(Pace { meter, rate });
         let up = async {
-            pace.spend(&held).await?;
+            pace.at(&held).await?;
             if to_burn.write_all(&held).await.is_ok() {
                 drop(held);
-                pass(from_client, &mut to_burn, Some(pace)).await?;
+                pass(from_client, &mut to_burn, pace).await?;
             }
             // Burn ends the session when it has answered what it was asked.
             let _ = to_burn.shutdown().await;
             Ok::<(), Unfit>(())
         };
+        let first = First::new(patience);
         let down = async {
             if to_client.write_all(&answered).await.is_ok() {
-                pass(from_burn, &mut to_client, None).await?;
+                pass(from_burn, &mut to_client, Look::Server(first.answers())).await?;
             }
             let _ = to_client.shutdown().await;
             Ok::<(), Unfit>(())
         };
-        let (mut up, mut down) = (std::pin::pin!(up), std::pin::pin!(down));
-        tokio::select! {
-            ended = &mut up => {
-                ended?;
-                down.await?;
+        let both = async {
+            let (mut up, mut down) = (std::pin::pin!(up), std::pin::pin!(down));
+            tokio::select! {
+                ended = &mut up => {
+                    ended?;
+                    down.await?;
+                }
+                ended = &mut down => ended?,
             }
-            ended = &mut down => ended?,
+            Ok::<(), Ended>(())
+        };
+        tokio::select! {
+            ended = both => ended,
+            late = first.is_late() => Err(Ended::Unanswered(late)),
+        }
+    }
+}
+
+/// The first answer of Burn's server, if there is a time limit for it.
+struct First {
+    patience: Option<Duration>,
+    came: Notify,
+}
+
+impl First {
+    fn new(patience: Option<Duration>) -> Self {
+        let came = Notify::new();
+        Self { patience, came }
+    }
+
+    fn answers(&self) -> Answers<'_> {
+        let meter = self.patience.is_some().then(|| Meter::new(u64::MAX));
+        Answers { first: self, meter }
+    }
+
+    /// Returns when the time is over and nothing has come.
+    async fn is_late(&self) -> Duration {
+        if let Some(patience) = self.patience {
+            let came = tokio::time::timeout(patience, self.came.notified());
+            if came.await.is_err() {
+                return patience;
+            }
+        }
+        std::future::pending().await
+    }
+}
+
+/// The bytes that Burn's server sends, until there is a message among them: it answers anybody's probes.
+struct Answers<'a> {
+    first: &'a First,
+    meter: Option<Meter>,
+}
+
+impl Answers<'_> {
+    fn spend(&mut self, bytes: &[u8]) -> Result<(), Unfit> {
+        if let Some(meter) = &mut self.meter {
+            meter.pass(bytes)?;
+            if meter.has_message() {
+                self.first.came.notify_one();
+                self.meter = None;
+            }
         }
         Ok(())
     }
@@ -186,19 +255,32 @@ impl Pace {
     }
 }
 
-/// Passes bytes on until an end is gone, which is how sessions end.
+/// A look at what passes.
+enum Look<'a> {
+    Client(Pace),
+    Server(Answers<'a>),
+}
+
+impl Look<'_> {
+    async fn at(&mut self, bytes: &[u8]) -> Result<(), Unfit> {
+        match self {
+            Self::Client(pace) => pace.spend(bytes).await,
+            Self::Server(answers) => answers.spend(bytes),
+        }
+    }
+}
+
+/// Passes bytes on, after a look at them, until an end is gone, which is how sessions end.
 async fn pass(
     mut from: impl AsyncRead + Unpin,
     to: &mut (impl AsyncWrite + Unpin),
-    mut pace: Option<Pace>,
+    mut look: Look<'_>,
 ) -> Result<(), Unfit> {
     let (least, most) = BUFFER;
     let mut buffer = vec![0; least];
     while let Ok(read @ 1..) = from.read(&mut buffer).await {
         let bytes = &buffer[..read];
-        if let Some(pace) = &mut pace {
-            pace.spend(bytes).await?;
-        }
+        look.at(bytes).await?;
         if to.write_all(bytes).await.is_err() {
             break;
         }

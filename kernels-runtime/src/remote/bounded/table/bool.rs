@@ -23,9 +23,11 @@ operations! {
     fn bool_into_int(tensor: Bool<B>, out_dtype: IntDType) -> Int<B> = cast(&tensor, out_dtype);
     fn bool_into_float(tensor: Bool<B>, out_dtype: FloatDType) -> Float<B> = cast(&tensor, out_dtype);
     fn bool_to_device(tensor: Bool<B>, device: &Device<Bounded<B>>) -> Bool<B> = like(&tensor);
-    fn bool_reshape(tensor: Bool<B>, shape: Shape) -> Bool<B> = reshaped(&tensor, &shape);
-    fn bool_slice(tensor: Bool<B>, slices: &[Slice]) -> Bool<B> = 0;
-    fn bool_slice_assign(tensor: Bool<B>, slices: &[Slice], value: Bool<B>) -> Bool<B> = like(&tensor);
+    fn bool_reshape(tensor: Bool<B>, shape: Shape) -> Bool<B> =
+        shown(&tensor, &shape), if fit::reshaped(&tensor, &shape);
+    fn bool_slice(tensor: Bool<B>, slices: &[Slice]) -> Bool<B> = 0, if fit::sliced(&tensor, slices);
+    fn bool_slice_assign(tensor: Bool<B>, slices: &[Slice], value: Bool<B>) -> Bool<B> =
+        like(&tensor), if fit::sliced(&tensor, slices);
     fn bool_mask_where(
         tensor: Bool<B>,
         mask: Bool<B>,
@@ -64,9 +66,10 @@ operations! {
     fn bool_and(lhs: Bool<B>, rhs: Bool<B>) -> Bool<B> = both(&lhs, &rhs);
     fn bool_or(lhs: Bool<B>, rhs: Bool<B>) -> Bool<B> = both(&lhs, &rhs);
     fn bool_xor(lhs: Bool<B>, rhs: Bool<B>) -> Bool<B> = both(&lhs, &rhs);
-    fn bool_swap_dims(tensor: Bool<B>, dim1: usize, dim2: usize) -> Bool<B> = 0;
-    fn bool_permute(tensor: Bool<B>, axes: &[usize]) -> Bool<B> = 0;
-    fn bool_flip(tensor: Bool<B>, axes: &[usize]) -> Bool<B> = 0;
+    fn bool_swap_dims(tensor: Bool<B>, dim1: usize, dim2: usize) -> Bool<B> =
+        0, if fit::swapped(&tensor, dim1, dim2);
+    fn bool_permute(tensor: Bool<B>, axes: &[usize]) -> Bool<B> = 0, if fit::permuted(&tensor, axes);
+    fn bool_flip(tensor: Bool<B>, axes: &[usize]) -> Bool<B> = 0, if fit::axes(&tensor, axes);
     fn bool_any(tensor: Bool<B>) -> Bool<B> = reduced_to_one(&tensor);
     fn bool_any_dim(tensor: Bool<B>, dim: usize) -> Bool<B> = reduced(&tensor, dim);
     fn bool_all(tensor: Bool<B>) -> Bool<B> = reduced_to_one(&tensor);

@@ -52,14 +52,17 @@ operations! {
     fn float_div_scalar(lhs: Float<B>, rhs: Scalar) -> Float<B> = like(&lhs);
     fn float_remainder(lhs: Float<B>, rhs: Float<B>) -> Float<B> = both(&lhs, &rhs);
     fn float_remainder_scalar(lhs: Float<B>, rhs: Scalar) -> Float<B> = like(&lhs);
-    fn float_matmul(lhs: Float<B>, rhs: Float<B>) -> Float<B> = product(&lhs, &rhs);
+    fn float_matmul(lhs: Float<B>, rhs: Float<B>) -> Float<B> =
+        product(&lhs, &rhs), if fit::multiplied(&lhs, &rhs);
     fn float_cross(lhs: Float<B>, rhs: Float<B>, dim: usize) -> Float<B> = both(&lhs, &rhs);
     fn float_neg(tensor: Float<B>) -> Float<B> = like(&tensor);
     fn float_recip(tensor: Float<B>) -> Float<B> = like(&tensor);
-    fn float_swap_dims(tensor: Float<B>, dim1: usize, dim2: usize) -> Float<B> = 0;
-    fn float_permute(tensor: Float<B>, axes: &[usize]) -> Float<B> = 0;
-    fn float_flip(tensor: Float<B>, axes: &[usize]) -> Float<B> = 0;
-    fn float_reshape(tensor: Float<B>, shape: Shape) -> Float<B> = reshaped(&tensor, &shape);
+    fn float_swap_dims(tensor: Float<B>, dim1: usize, dim2: usize) -> Float<B> =
+        0, if fit::swapped(&tensor, dim1, dim2);
+    fn float_permute(tensor: Float<B>, axes: &[usize]) -> Float<B> = 0, if fit::permuted(&tensor, axes);
+    fn float_flip(tensor: Float<B>, axes: &[usize]) -> Float<B> = 0, if fit::axes(&tensor, axes);
+    fn float_reshape(tensor: Float<B>, shape: Shape) -> Float<B> =
+        shown(&tensor, &shape), if fit::reshaped(&tensor, &shape);
     fn float_gather(dim: usize, tensor: Float<B>, indices: Int<B>) -> Float<B> = picked(&tensor, &indices);
     fn float_scatter(
         dim: usize,
@@ -87,8 +90,9 @@ operations! {
         value: Float<B>,
         update: IndexingUpdateOp,
     ) -> Float<B> = sum([like(&tensor), cast(&indices, DType::I64)]);
-    fn float_slice(tensor: Float<B>, slices: &[Slice]) -> Float<B> = 0;
-    fn float_slice_assign(tensor: Float<B>, slices: &[Slice], value: Float<B>) -> Float<B> = like(&tensor);
+    fn float_slice(tensor: Float<B>, slices: &[Slice]) -> Float<B> = 0, if fit::sliced(&tensor, slices);
+    fn float_slice_assign(tensor: Float<B>, slices: &[Slice], value: Float<B>) -> Float<B> =
+        like(&tensor), if fit::sliced(&tensor, slices);
     fn float_mask_where(
         tensor: Float<B>,
         mask: Bool<B>,
@@ -109,7 +113,8 @@ operations! {
     fn float_lower_equal_elem(lhs: Float<B>, rhs: Scalar, out_dtype: BoolDType) -> Bool<B> = like(&lhs);
     fn float_sum(tensor: Float<B>) -> Float<B> = reduced_to_one(&tensor);
     fn float_sum_dim(tensor: Float<B>, dim: usize) -> Float<B> = reduced(&tensor, dim);
-    fn float_sum_dims(tensor: Float<B>, dims: &[usize]) -> Float<B> = like(&tensor);
+    fn float_sum_dims(tensor: Float<B>, dims: &[usize]) -> Float<B> =
+        sum([like(&tensor), reduced_along(&tensor, dims)]);
     fn float_prod(tensor: Float<B>) -> Float<B> = reduced_to_one(&tensor);
     fn float_prod_dim(tensor: Float<B>, dim: usize) -> Float<B> = reduced(&tensor, dim);
     fn float_mean(tensor: Float<B>) -> Float<B> = reduced_to_one(&tensor);
@@ -150,14 +155,17 @@ operations! {
     fn float_erf(tensor: Float<B>) -> Float<B> = like(&tensor);
     fn float_cat(tensors: Vec<Float<B>>, dim: usize) -> Float<B> = sum(tensors.iter().map(like));
     fn float_argmax(tensor: Float<B>, dim: usize, out_dtype: IntDType) -> Int<B> = reduced(&tensor, dim);
-    fn float_argtopk(tensor: Float<B>, dim: usize, k: usize, out_dtype: IntDType) -> Int<B> = sorted(&tensor);
-    fn float_topk(tensor: Float<B>, dim: usize, k: usize) -> Float<B> = sorted(&tensor);
+    fn float_argtopk(tensor: Float<B>, dim: usize, k: usize, out_dtype: IntDType) -> Int<B> =
+        sorted(&tensor), if fit::chosen(&tensor, dim, k);
+    fn float_topk(tensor: Float<B>, dim: usize, k: usize) -> Float<B> =
+        sorted(&tensor), if fit::chosen(&tensor, dim, k);
     fn float_topk_with_indices(
         tensor: Float<B>,
         dim: usize,
         k: usize,
         out_dtype: IntDType,
-    ) -> (Float<B>, Int<B>) = sorted(&tensor);
+    ) -> (Float<B>, Int<B>) =
+        sorted(&tensor), if fit::chosen(&tensor, dim, k);
     fn float_argmin(tensor: Float<B>, dim: usize, out_dtype: IntDType) -> Int<B> = reduced(&tensor, dim);
     fn float_max(tensor: Float<B>) -> Float<B> = reduced_to_one(&tensor);
     fn float_max_dim(tensor: Float<B>, dim: usize) -> Float<B> = reduced(&tensor, dim);
@@ -174,7 +182,8 @@ operations! {
         indices_dtype: IntDType,
     ) -> (Float<B>, Int<B>) = reduced(&tensor, dim);
     fn float_max_abs(tensor: Float<B>) -> Float<B> = like(&tensor);
-    fn float_max_abs_dim(tensor: Float<B>, dim: usize) -> Float<B> = like(&tensor);
+    fn float_max_abs_dim(tensor: Float<B>, dim: usize) -> Float<B> =
+        sum([like(&tensor), reduced(&tensor, dim)]);
     fn float_any(tensor: Float<B>, out_dtype: BoolDType) -> Bool<B> = reduced_to_one(&tensor);
     fn float_any_dim(tensor: Float<B>, dim: usize, out_dtype: BoolDType) -> Bool<B> = reduced(&tensor, dim);
     fn float_all(tensor: Float<B>, out_dtype: BoolDType) -> Bool<B> = reduced_to_one(&tensor);

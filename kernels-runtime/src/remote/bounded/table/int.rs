@@ -11,9 +11,11 @@ operations! {
         dtype: IntDType,
     ) -> Int<B> = made(shape.as_slice(), dtype);
     fn int_to_device(tensor: Int<B>, device: &Device<Bounded<B>>) -> Int<B> = like(&tensor);
-    fn int_reshape(tensor: Int<B>, shape: Shape) -> Int<B> = reshaped(&tensor, &shape);
-    fn int_slice(tensor: Int<B>, slices: &[Slice]) -> Int<B> = 0;
-    fn int_slice_assign(tensor: Int<B>, slices: &[Slice], value: Int<B>) -> Int<B> = like(&tensor);
+    fn int_reshape(tensor: Int<B>, shape: Shape) -> Int<B> =
+        shown(&tensor, &shape), if fit::reshaped(&tensor, &shape);
+    fn int_slice(tensor: Int<B>, slices: &[Slice]) -> Int<B> = 0, if fit::sliced(&tensor, slices);
+    fn int_slice_assign(tensor: Int<B>, slices: &[Slice], value: Int<B>) -> Int<B> =
+        like(&tensor), if fit::sliced(&tensor, slices);
     fn int_into_float(tensor: Int<B>, out_dtype: FloatDType) -> Float<B> = cast(&tensor, out_dtype);
     fn int_mask_where(
         tensor: Int<B>,
@@ -77,7 +79,8 @@ operations! {
     fn int_div_scalar(lhs: Int<B>, rhs: Scalar) -> Int<B> = like(&lhs);
     fn int_remainder(lhs: Int<B>, rhs: Int<B>) -> Int<B> = both(&lhs, &rhs);
     fn int_remainder_scalar(lhs: Int<B>, rhs: Scalar) -> Int<B> = like(&lhs);
-    fn int_matmul(lhs: Int<B>, rhs: Int<B>) -> Int<B> = product(&lhs, &rhs);
+    fn int_matmul(lhs: Int<B>, rhs: Int<B>) -> Int<B> =
+        product(&lhs, &rhs), if fit::multiplied(&lhs, &rhs);
     fn int_neg(tensor: Int<B>) -> Int<B> = like(&tensor);
     fn int_zeros(
         shape: Shape,
@@ -106,22 +109,27 @@ operations! {
     fn int_cummin(tensor: Int<B>, dim: usize) -> Int<B> = like(&tensor);
     fn int_cummax(tensor: Int<B>, dim: usize) -> Int<B> = like(&tensor);
     fn int_argmax(tensor: Int<B>, dim: usize) -> Int<B> = reduced(&tensor, dim);
-    fn int_argtopk(tensor: Int<B>, dim: usize, k: usize) -> Int<B> = sorted(&tensor);
-    fn int_topk(tensor: Int<B>, dim: usize, k: usize) -> Int<B> = sorted(&tensor);
-    fn int_topk_with_indices(tensor: Int<B>, dim: usize, k: usize) -> (Int<B>, Int<B>) = sorted(&tensor);
+    fn int_argtopk(tensor: Int<B>, dim: usize, k: usize) -> Int<B> =
+        sorted(&tensor), if fit::chosen(&tensor, dim, k);
+    fn int_topk(tensor: Int<B>, dim: usize, k: usize) -> Int<B> =
+        sorted(&tensor), if fit::chosen(&tensor, dim, k);
+    fn int_topk_with_indices(tensor: Int<B>, dim: usize, k: usize) -> (Int<B>, Int<B>) =
+        sorted(&tensor), if fit::chosen(&tensor, dim, k);
     fn int_argmin(tensor: Int<B>, dim: usize) -> Int<B> = reduced(&tensor, dim);
     fn int_max(tensor: Int<B>) -> Int<B> = reduced_to_one(&tensor);
     fn int_max_dim(tensor: Int<B>, dim: usize) -> Int<B> = reduced(&tensor, dim);
     fn int_max_dim_with_indices(tensor: Int<B>, dim: usize) -> (Int<B>, Int<B>) = reduced(&tensor, dim);
     fn int_max_abs(tensor: Int<B>) -> Int<B> = like(&tensor);
-    fn int_max_abs_dim(tensor: Int<B>, dim: usize) -> Int<B> = like(&tensor);
+    fn int_max_abs_dim(tensor: Int<B>, dim: usize) -> Int<B> =
+        sum([like(&tensor), reduced(&tensor, dim)]);
     fn int_min(tensor: Int<B>) -> Int<B> = reduced_to_one(&tensor);
     fn int_min_dim(tensor: Int<B>, dim: usize) -> Int<B> = reduced(&tensor, dim);
     fn int_min_dim_with_indices(tensor: Int<B>, dim: usize) -> (Int<B>, Int<B>) = reduced(&tensor, dim);
     fn int_abs(tensor: Int<B>) -> Int<B> = like(&tensor);
-    fn int_swap_dims(tensor: Int<B>, dim1: usize, dim2: usize) -> Int<B> = 0;
-    fn int_permute(tensor: Int<B>, axes: &[usize]) -> Int<B> = 0;
-    fn int_flip(tensor: Int<B>, axes: &[usize]) -> Int<B> = 0;
+    fn int_swap_dims(tensor: Int<B>, dim1: usize, dim2: usize) -> Int<B> =
+        0, if fit::swapped(&tensor, dim1, dim2);
+    fn int_permute(tensor: Int<B>, axes: &[usize]) -> Int<B> = 0, if fit::permuted(&tensor, axes);
+    fn int_flip(tensor: Int<B>, axes: &[usize]) -> Int<B> = 0, if fit::axes(&tensor, axes);
     fn int_random(
         shape: Shape,
         distribution: Distribution,

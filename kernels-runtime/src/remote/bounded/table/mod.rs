@@ -12,6 +12,7 @@ mod quantised;
 mod prelude {
     pub(super) use super::super::Bounded;
     pub(super) use super::super::argument::{Argument, whole};
+    pub(super) use super::super::fit::{self, require};
     pub(super) use super::super::size::*;
     pub(super) use super::super::tensor::Held;
     pub(super) use super::super::work::Operands;
@@ -23,7 +24,7 @@ mod prelude {
     };
     pub(super) use burn::backend::{
         BoolDType, Distribution, ExecutionError, FloatDType, IntDType, Scalar, Shape, Slice,
-        TensorData, TensorMetadata,
+        TensorData,
     };
     pub(super) use burn::tensor::DType;
     pub(super) use burn::tensor::quantization::QuantScheme;

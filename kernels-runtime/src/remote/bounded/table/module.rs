@@ -1,87 +1,33 @@
-//! Operations of modules.
+//! Operations of modules. Burn composes the rest of them, gradients of convolutions among them, so that each step
+//! is looked at.
 
 use super::prelude::*;
 
 operations! {
     ModuleOps;
 
-    fn batch_norm(
-        x: Float<B>,
-        gamma: Float<B>,
-        beta: Float<B>,
-        mean: Float<B>,
-        variance: Float<B>,
-        epsilon: f64,
-    ) -> Float<B> = sum([like(&x), like(&x)]);
     fn embedding(weights: Float<B>, indices: Int<B>) -> Float<B> = embedded(&weights, &indices);
     fn embedding_backward(
         weights: Float<B>,
         output_grad: Float<B>,
         indices: Int<B>,
     ) -> Float<B> = sum([like(&weights), cast(&indices, DType::I64)]);
-    fn linear(
-        x: Float<B>,
-        weight: Float<B>,
-        bias: Option<Float<B>>,
-    ) -> Float<B> = projected(&x, &weight, last(&weight));
-    fn linear_x_backward(
-        weight: Float<B>,
-        output_grad: Float<B>,
-    ) -> Float<B> = projected(&output_grad, &weight, size(&weight, 0));
-    fn linear_weight_backward(
-        x: Float<B>,
-        output_grad: Float<B>,
-    ) -> Float<B> =
-        sum([made(&[last(&x), last(&output_grad)], x.dtype()).saturating_mul(2), widened(&x), widened(&output_grad)]);
-    fn linear_bias_backward(
-        output_grad: Float<B>,
-    ) -> Float<B> = sum([made(&[last(&output_grad)], DType::F64), widened(&output_grad)]);
     fn conv1d(
         x: Float<B>,
         weight: Float<B>,
         bias: Option<Float<B>>,
         options: ConvOptions<1>,
-    ) -> Float<B> = convolved(&x, &weight, &options);
-    fn conv1d_x_backward(
-        x: Float<B>,
-        weight: Float<B>,
-        output_grad: Float<B>,
-        options: ConvOptions<1>,
-    ) -> Float<B> = sum([convolved(&x, &weight, &options), like(&output_grad), widened(&output_grad)]);
-    fn conv1d_weight_backward(
-        x: Float<B>,
-        weight: Float<B>,
-        output_grad: Float<B>,
-        options: ConvOptions<1>,
-    ) -> Float<B> = sum([convolved(&x, &weight, &options), like(&output_grad), widened(&output_grad)]);
-    fn conv1d_bias_backward(
-        x: Float<B>,
-        bias: Float<B>,
-        output_grad: Float<B>,
-    ) -> Float<B> = sum([like(&bias), widened(&output_grad)]);
+    ) -> Float<B> =
+        convolved(&x, &weight, &options),
+        if fit::convolved(&x, &weight, bias.as_ref(), &options);
     fn conv2d(
         x: Float<B>,
         weight: Float<B>,
         bias: Option<Float<B>>,
         options: ConvOptions<2>,
-    ) -> Float<B> = convolved(&x, &weight, &options);
-    fn conv2d_x_backward(
-        x: Float<B>,
-        weight: Float<B>,
-        output_grad: Float<B>,
-        options: ConvOptions<2>,
-    ) -> Float<B> = sum([convolved(&x, &weight, &options), like(&output_grad), widened(&output_grad)]);
-    fn conv2d_weight_backward(
-        x: Float<B>,
-        weight: Float<B>,
-        output_grad: Float<B>,
-        options: ConvOptions<2>,
-    ) -> Float<B> = sum([convolved(&x, &weight, &options), like(&output_grad), widened(&output_grad)]);
-    fn conv2d_bias_backward(
-        x: Float<B>,
-        bias: Float<B>,
-        output_grad: Float<B>,
-    ) -> Float<B> = sum([like(&bias), widened(&output_grad)]);
+    ) -> Float<B> =
+        convolved(&x, &weight, &options),
+        if fit::convolved(&x, &weight, bias.as_ref(), &options);
     fn deform_conv2d(
         x: Float<B>,
         offset: Float<B>,
@@ -89,7 +35,9 @@ operations! {
         mask: Option<Float<B>>,
         bias: Option<Float<B>>,
         options: DeformConvOptions<2>,
-    ) -> Float<B> = deformed(&x, &weight, &options);
+    ) -> Float<B> =
+        deformed(&x, &weight, &options),
+        if fit::deformed(&x, &offset, &weight, [mask.as_ref(), bias.as_ref()], None, &options);
     fn deform_conv2d_backward(
         x: Float<B>,
         offset: Float<B>,
@@ -99,104 +47,53 @@ operations! {
         output_grad: Float<B>,
         options: DeformConvOptions<2>,
     ) -> DeformConv2dBackward<Bounded<B>> =
-        sum([deformed(&x, &weight, &options).saturating_mul(2), like(&offset), like(&weight), like(&output_grad)]);
+        sum([
+            deformed(&x, &weight, &options).saturating_mul(2),
+            like(&offset).saturating_mul(2),
+            widened(&offset).saturating_mul(2),
+            like(&output_grad),
+            widened(&output_grad),
+        ]),
+        if fit::deformed(&x, &offset, &weight, [mask.as_ref(), bias.as_ref()], Some(&output_grad), &options);
     fn conv3d(
         x: Float<B>,
         weight: Float<B>,
         bias: Option<Float<B>>,
         options: ConvOptions<3>,
-    ) -> Float<B> = convolved(&x, &weight, &options);
-    fn conv3d_x_backward(
-        x: Float<B>,
-        weight: Float<B>,
-        output_grad: Float<B>,
-        options: ConvOptions<3>,
-    ) -> Float<B> = sum([convolved(&x, &weight, &options), like(&output_grad), widened(&output_grad)]);
-    fn conv3d_weight_backward(
-        x: Float<B>,
-        weight: Float<B>,
-        output_grad: Float<B>,
-        options: ConvOptions<3>,
-    ) -> Float<B> = sum([convolved(&x, &weight, &options), like(&output_grad), widened(&output_grad)]);
-    fn conv3d_bias_backward(
-        x: Float<B>,
-        bias: Float<B>,
-        output_grad: Float<B>,
-    ) -> Float<B> = sum([like(&bias), widened(&output_grad)]);
+    ) -> Float<B> =
+        convolved(&x, &weight, &options),
+        if fit::convolved(&x, &weight, bias.as_ref(), &options);
     fn conv_transpose1d(
         x: Float<B>,
         weight: Float<B>,
         bias: Option<Float<B>>,
         options: ConvTransposeOptions<1>,
-    ) -> Float<B> = deconvolved(&x, &weight, &options);
-    fn conv_transpose1d_weight_backward(
-        x: Float<B>,
-        weight: Float<B>,
-        output_grad: Float<B>,
-        options: ConvTransposeOptions<1>,
-    ) -> Float<B> = sum([deconvolved(&x, &weight, &options), like(&output_grad), widened(&output_grad)]);
-    fn conv_transpose1d_bias_backward(
-        x: Float<B>,
-        bias: Float<B>,
-        output_grad: Float<B>,
-    ) -> Float<B> = sum([like(&bias), widened(&output_grad)]);
+    ) -> Float<B> =
+        deconvolved(&x, &weight, &options),
+        if fit::deconvolved(&x, &weight, bias.as_ref(), &options);
     fn conv_transpose2d(
         x: Float<B>,
         weight: Float<B>,
         bias: Option<Float<B>>,
         options: ConvTransposeOptions<2>,
-    ) -> Float<B> = deconvolved(&x, &weight, &options);
-    fn conv_transpose2d_weight_backward(
-        x: Float<B>,
-        weight: Float<B>,
-        output_grad: Float<B>,
-        options: ConvTransposeOptions<2>,
-    ) -> Float<B> = sum([deconvolved(&x, &weight, &options), like(&output_grad), widened(&output_grad)]);
-    fn conv_transpose2d_bias_backward(
-        x: Float<B>,
-        bias: Float<B>,
-        output_grad: Float<B>,
-    ) -> Float<B> = sum([like(&bias), widened(&output_grad)]);
+    ) -> Float<B> =
+        deconvolved(&x, &weight, &options),
+        if fit::deconvolved(&x, &weight, bias.as_ref(), &options);
     fn conv_transpose3d(
         x: Float<B>,
         weight: Float<B>,
         bias: Option<Float<B>>,
         options: ConvTransposeOptions<3>,
-    ) -> Float<B> = deconvolved(&x, &weight, &options);
-    fn conv_transpose3d_weight_backward(
-        x: Float<B>,
-        weight: Float<B>,
-        output_grad: Float<B>,
-        options: ConvTransposeOptions<3>,
-    ) -> Float<B> = sum([deconvolved(&x, &weight, &options), like(&output_grad), widened(&output_grad)]);
-    fn conv_transpose3d_bias_backward(
-        x: Float<B>,
-        bias: Float<B>,
-        output_grad: Float<B>,
-    ) -> Float<B> = sum([like(&bias), widened(&output_grad)]);
+    ) -> Float<B> =
+        deconvolved(&x, &weight, &options),
+        if fit::deconvolved(&x, &weight, bias.as_ref(), &options);
     fn unfold4d(
         x: Float<B>,
         kernel_size: [usize; 2],
         options: UnfoldOptions,
-    ) -> Float<B> = unfolded(&x, kernel_size, &options);
-    fn avg_pool1d(
-        x: Float<B>,
-        kernel_size: usize,
-        stride: usize,
-        padding: usize,
-        count_include_pad: bool,
-        ceil_mode: bool,
     ) -> Float<B> =
-        planes(&x, size(&x, 1), &slid(&x, [kernel_size], [stride], around([padding]), [1])).saturating_mul(2);
-    fn avg_pool1d_backward(
-        x: Float<B>,
-        grad: Float<B>,
-        kernel_size: usize,
-        stride: usize,
-        padding: usize,
-        count_include_pad: bool,
-        ceil_mode: bool,
-    ) -> Float<B> = sum([like(&x), like(&x), widened(&x)]);
+        unfolded(&x, kernel_size, &options),
+        if fit::unfolded(&x, kernel_size, &options);
     fn avg_pool2d(
         x: Float<B>,
         kernel_size: [usize; 2],
@@ -205,7 +102,8 @@ operations! {
         count_include_pad: bool,
         ceil_mode: bool,
     ) -> Float<B> =
-        planes(&x, size(&x, 1), &slid(&x, kernel_size, stride, around(padding), [1; 2])).saturating_mul(2);
+        planes(&x, size(&x, 1), &slid(&x, kernel_size, stride, around(padding), [1; 2])).saturating_mul(2),
+        if fit::pooled(&x, kernel_size, stride, padding, [1; 2]);
     fn avg_pool2d_backward(
         x: Float<B>,
         grad: Float<B>,
@@ -214,7 +112,9 @@ operations! {
         padding: [usize; 2],
         count_include_pad: bool,
         ceil_mode: bool,
-    ) -> Float<B> = sum([like(&x), like(&x), widened(&x)]);
+    ) -> Float<B> =
+        sum([like(&x), like(&x), widened(&x)]),
+        if fit::pooled(&x, kernel_size, stride, padding, [1; 2]);
     fn adaptive_avg_pool2d(
         x: Float<B>,
         output_size: [usize; 2],
@@ -225,40 +125,6 @@ operations! {
         output_size: [usize; 3],
     ) -> Float<B> = planes(&x, size(&x, 1), &output_size);
     fn adaptive_avg_pool3d_backward(x: Float<B>, grad: Float<B>) -> Float<B> = sum([like(&x), widened(&x)]);
-    fn adaptive_avg_pool1d(
-        x: Float<B>,
-        output_size: usize,
-    ) -> Float<B> = planes(&x, size(&x, 1), &[output_size]);
-    fn adaptive_avg_pool1d_backward(x: Float<B>, grad: Float<B>) -> Float<B> = sum([like(&x), widened(&x)]);
-    fn max_pool1d(
-        x: Float<B>,
-        kernel_size: usize,
-        stride: usize,
-        padding: usize,
-        dilation: usize,
-        ceil_mode: bool,
-    ) -> Float<B> =
-        planes(&x, size(&x, 1), &slid(&x, [kernel_size], [stride], around([padding]), [dilation])).saturating_mul(2);
-    fn max_pool1d_with_indices(
-        x: Float<B>,
-        kernel_size: usize,
-        stride: usize,
-        padding: usize,
-        dilation: usize,
-        ceil_mode: bool,
-        indices_dtype: IntDType,
-    ) -> MaxPool1dWithIndices<Bounded<B>> =
-        planes(&x, size(&x, 1), &slid(&x, [kernel_size], [stride], around([padding]), [dilation])).saturating_mul(9);
-    fn max_pool1d_with_indices_backward(
-        x: Float<B>,
-        kernel_size: usize,
-        stride: usize,
-        padding: usize,
-        dilation: usize,
-        ceil_mode: bool,
-        output_grad: Float<B>,
-        indices: Int<B>,
-    ) -> MaxPool1dBackward<Bounded<B>> = sum([like(&x), like(&x), widened(&x)]);
     fn max_pool2d(
         x: Float<B>,
         kernel_size: [usize; 2],
@@ -267,7 +133,8 @@ operations! {
         dilation: [usize; 2],
         ceil_mode: bool,
     ) -> Float<B> =
-        planes(&x, size(&x, 1), &slid(&x, kernel_size, stride, around(padding), dilation)).saturating_mul(2);
+        planes(&x, size(&x, 1), &slid(&x, kernel_size, stride, around(padding), dilation)).saturating_mul(2),
+        if fit::pooled(&x, kernel_size, stride, padding, dilation);
     fn max_pool2d_with_indices(
         x: Float<B>,
         kernel_size: [usize; 2],
@@ -277,7 +144,8 @@ operations! {
         ceil_mode: bool,
         indices_dtype: IntDType,
     ) -> MaxPool2dWithIndices<Bounded<B>> =
-        planes(&x, size(&x, 1), &slid(&x, kernel_size, stride, around(padding), dilation)).saturating_mul(9);
+        planes(&x, size(&x, 1), &slid(&x, kernel_size, stride, around(padding), dilation)).saturating_mul(9),
+        if fit::pooled(&x, kernel_size, stride, padding, dilation);
     fn max_pool2d_with_indices_backward(
         x: Float<B>,
         kernel_size: [usize; 2],
@@ -287,18 +155,20 @@ operations! {
         ceil_mode: bool,
         output_grad: Float<B>,
         indices: Int<B>,
-    ) -> MaxPool2dBackward<Bounded<B>> = sum([like(&x), like(&x), widened(&x)]);
+    ) -> MaxPool2dBackward<Bounded<B>> =
+        sum([like(&x), like(&x), widened(&x)]),
+        if fit::pooled(&x, kernel_size, stride, padding, dilation);
     fn interpolate(
         x: Float<B>,
         output_size: [usize; 2],
         options: InterpolateOptions,
-    ) -> Float<B> = planes(&x, size(&x, 1), &output_size);
+    ) -> Float<B> = resampled(&x, output_size);
     fn interpolate_backward(
         x: Float<B>,
         grad: Float<B>,
         output_size: [usize; 2],
         options: InterpolateOptions,
-    ) -> Float<B> = sum([like(&x), widened(&x)]);
+    ) -> Float<B> = resampled_back(&x, output_size);
     fn attention(
         query: Float<B>,
         key: Float<B>,
@@ -306,27 +176,11 @@ operations! {
         mask: Option<Bool<B>>,
         attn_bias: Option<Float<B>>,
         options: AttentionModuleOptions,
-    ) -> Float<B> =
-        sum([like(&query), like(&query), like(&value), widened(&query), widened(&key), widened(&value)]);
+    ) -> Float<B> = attended(&query, &key, &value, mask.as_ref(), attn_bias.as_ref());
     fn layer_norm(
         tensor: Float<B>,
         gamma: Float<B>,
         beta: Option<Float<B>>,
         epsilon: f64,
     ) -> Float<B> = sum([like(&tensor), like(&tensor), widened(&tensor)]);
-    fn ctc_loss(
-        log_probs: Float<B>,
-        targets: Int<B>,
-        input_lengths: Int<B>,
-        target_lengths: Int<B>,
-        blank: usize,
-    ) -> Float<B> = paths(&log_probs, &targets);
-    fn ctc_loss_backward(
-        log_probs: Float<B>,
-        targets: Int<B>,
-        input_lengths: Int<B>,
-        target_lengths: Int<B>,
-        grad_loss: Float<B>,
-        blank: usize,
-    ) -> Float<B> = paths(&log_probs, &targets);
 }

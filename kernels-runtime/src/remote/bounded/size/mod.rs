@@ -2,8 +2,11 @@
 //!
 //! Everything saturates: what no machine has is [`TOO_MANY`], and never a small number again.
 
+mod layers;
+
+pub(super) use layers::*;
+
 use super::tensor::Held;
-use burn::backend::ops::{ConvOptions, ConvTransposeOptions, DeformConvOptions, UnfoldOptions};
 use burn::backend::{Shape, TensorMetadata};
 use burn::tensor::DType;
 
@@ -116,22 +119,6 @@ pub(super) fn product<T: TensorMetadata>(lhs: &Held<T>, rhs: &Held<T>) -> usize 
     sum([result, wide, widened(lhs), widened(rhs)])
 }
 
-/// Bytes of `x · w` for the last dimension of `x`, of which `features` come.
-pub(super) fn projected<T: TensorMetadata>(
-    x: &Held<T>,
-    weight: &Held<T>,
-    features: usize,
-) -> usize {
-    let sizes = x.sizes();
-    let rows = elements(&sizes[..sizes.len().saturating_sub(1)]);
-    let result = made(&[rows, features], x.dtype());
-    let wide = match x.dtype() {
-        DType::F16 | DType::BF16 => made(&[rows, features], DType::F32),
-        _ => 0,
-    };
-    sum([result, wide, widened(x), widened(weight)])
-}
-
 /// The size of a dimension, 1 where there is none.
 pub(super) fn size<T: TensorMetadata>(tensor: &Held<T>, dim: usize) -> usize {
     tensor.sizes().get(dim).copied().unwrap_or(1)
@@ -144,8 +131,19 @@ pub(super) fn last<T: TensorMetadata>(tensor: &Held<T>) -> usize {
 
 /// Bytes of values and places of a reduction along a dimension.
 pub(super) fn reduced<T: TensorMetadata>(tensor: &Held<T>, dim: usize) -> usize {
-    let left = elements(&tensor.sizes()) / size(tensor, dim).max(1);
-    sum([left.saturating_mul(2 * WIDEST), widened(tensor)])
+    reduced_along(tensor, &[dim])
+}
+
+/// The same along several. Dimensions of no size are reduced to one too, so that nothing becomes something.
+pub(super) fn reduced_along<T: TensorMetadata>(tensor: &Held<T>, dims: &[usize]) -> usize {
+    let mut sizes = tensor.sizes();
+    for dim in dims {
+        if let Some(size) = sizes.get_mut(*dim) {
+            *size = 1;
+        }
+    }
+    let left = elements(&sizes).saturating_mul(2 * WIDEST);
+    sum([left, widened(tensor)])
 }
 
 /// Bytes of a reduction of everything.
@@ -230,17 +228,6 @@ pub(super) fn windows<T: TensorMetadata>(
     Need { made: 0, shown }
 }
 
-/// A reshaped tensor is another view, or a copy, which is counted with the operand. Its elements are the
-/// same, which is not left to a product that may have wrapped around.
-pub(super) fn reshaped<T: TensorMetadata>(tensor: &Held<T>, shape: &Shape) -> Need {
-    let (found, wanted) = (tensor.sizes(), shape.as_slice());
-    assert!(
-        elements(&found) == elements(wanted),
-        "a tensor of shape {found:?} can't have the shape {wanted:?}: it has other elements"
-    );
-    shown(tensor, shape)
-}
-
 /// Bytes with padding around.
 pub(super) fn padded<T: TensorMetadata>(tensor: &Held<T>, padding: &[(usize, usize)]) -> usize {
     let mut sizes = tensor.sizes();
@@ -249,136 +236,6 @@ pub(super) fn padded<T: TensorMetadata>(tensor: &Held<T>, padding: &[(usize, usi
         *size = sum([*size, *before, *after]);
     }
     made(&sizes, tensor.dtype()).saturating_mul(2)
-}
-
-/// Bytes of `x`, `[batch, channels, ..]`, with other sizes behind those.
-pub(super) fn planes<T: TensorMetadata>(x: &Held<T>, channels: usize, sizes: &[usize]) -> usize {
-    made(&[size(x, 0), channels, elements(sizes)], x.dtype())
-}
-
-/// The same padding before and after.
-pub(super) fn around<const D: usize>(padding: [usize; D]) -> [(usize, usize); D] {
-    padding.map(|padding| (padding, padding))
-}
-
-/// Sizes that windows over the last dimensions of `x` leave.
-pub(super) fn slid<T: TensorMetadata, const D: usize>(
-    x: &Held<T>,
-    window: [usize; D],
-    stride: [usize; D],
-    padding: [(usize, usize); D],
-    dilation: [usize; D],
-) -> [usize; D] {
-    std::array::from_fn(|dim| {
-        let length = sum([size(x, 2 + dim), padding[dim].0, padding[dim].1]);
-        let reach = window[dim].saturating_sub(1).saturating_mul(dilation[dim]);
-        // One more where the last window may hang over.
-        length.saturating_sub(reach.saturating_add(1)) / stride[dim].max(1) + 2
-    })
-}
-
-/// Sizes of the windows of a weight, `[out, in, ..]`.
-pub(super) fn kernel<T: TensorMetadata, const D: usize>(weight: &Held<T>) -> [usize; D] {
-    std::array::from_fn(|dim| size(weight, 2 + dim))
-}
-
-/// Bytes of a convolution's result and of operands in another order.
-pub(super) fn convolved<T: TensorMetadata, const D: usize>(
-    x: &Held<T>,
-    weight: &Held<T>,
-    options: &ConvOptions<D>,
-) -> usize {
-    let sizes = slid(
-        x,
-        kernel(weight),
-        options.stride,
-        options.padding,
-        options.dilation,
-    );
-    let result = planes(x, size(weight, 0), &sizes);
-    sum([
-        result,
-        result,
-        like(x),
-        like(weight),
-        widened(x),
-        widened(weight),
-    ])
-}
-
-/// The same of one whose windows are shifted, which makes all columns at once.
-pub(super) fn deformed<T: TensorMetadata>(
-    x: &Held<T>,
-    weight: &Held<T>,
-    options: &DeformConvOptions<2>,
-) -> usize {
-    let window: [usize; 2] = kernel(weight);
-    let padding = around(options.padding);
-    let sizes = slid(x, window, options.stride, padding, options.dilation);
-    let channels = size(x, 1).saturating_mul(elements(&window));
-    let (result, columns) = (
-        planes(x, size(weight, 0), &sizes),
-        planes(x, channels, &sizes),
-    );
-    sum([
-        result,
-        result,
-        columns,
-        columns,
-        like(x),
-        like(weight),
-        widened(x),
-    ])
-}
-
-/// The same of a transposed one, whose columns are made before they are added.
-pub(super) fn deconvolved<T: TensorMetadata, const D: usize>(
-    x: &Held<T>,
-    weight: &Held<T>,
-    options: &ConvTransposeOptions<D>,
-) -> usize {
-    let window: [usize; D] = kernel(weight);
-    let sizes: [usize; D] = std::array::from_fn(|dim| {
-        let reach = window[dim].saturating_mul(options.dilation[dim]);
-        let length = size(x, 2 + dim).saturating_mul(options.stride[dim]);
-        sum([length, reach, options.padding_out[dim]])
-    });
-    let channels = size(weight, 1).saturating_mul(options.groups);
-    let places: [usize; D] = std::array::from_fn(|dim| size(x, 2 + dim));
-    let columns = planes(x, channels.saturating_mul(elements(&window)), &places);
-    let result = planes(x, channels, &sizes);
-    sum([
-        result,
-        result,
-        columns,
-        like(x),
-        like(weight),
-        widened(x),
-        widened(weight),
-    ])
-}
-
-/// Bytes of all windows of two dimensions, each as a column.
-pub(super) fn unfolded<T: TensorMetadata>(
-    x: &Held<T>,
-    window: [usize; 2],
-    options: &UnfoldOptions,
-) -> usize {
-    let padding = around(options.padding);
-    let sizes = slid(x, window, options.stride, padding, options.dilation);
-    let channels = size(x, 1).saturating_mul(elements(&window));
-    planes(x, channels, &sizes).saturating_mul(2)
-}
-
-/// Bytes of the paths of a CTC loss: for each step of each sequence every label, and a blank between.
-pub(super) fn paths<A: TensorMetadata, B: TensorMetadata>(
-    log_probs: &Held<A>,
-    targets: &Held<B>,
-) -> usize {
-    let steps = size(log_probs, 0).saturating_mul(size(log_probs, 1));
-    let labels = last(targets).saturating_mul(2).saturating_add(1);
-    let paths = steps.saturating_mul(labels).saturating_mul(4 * WIDEST);
-    sum([paths, like(log_probs).saturating_mul(4)])
 }
 
 #[cfg(test)]
