@@ -291,7 +291,10 @@ mod tests {
 
     fn says(run: impl FnOnce()) -> String {
         let panic = catch_unwind(AssertUnwindSafe(run)).expect_err("it was accepted");
-        *panic.downcast::<String>().expect("a sentence")
+        match panic.downcast::<String>() {
+            Ok(said) => *said,
+            Err(panic) => (*panic.downcast::<&str>().expect("a sentence")).to_owned(),
+        }
     }
 
     /// One row of `left` by one of `right`.
