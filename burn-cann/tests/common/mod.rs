@@ -103,21 +103,29 @@ pub fn inside() -> bool {
     env::var_os(INSIDE).is_some()
 }
 
+/// The emulator's library: beside the tests, or, as newer Cargos lay their folder out, in
+/// `build/cann-emulator/HASH/out` beside the test's own `build/PACKAGE/HASH/out`.
+fn emulator(program: &Path) -> Option<PathBuf> {
+    const LIBRARY: &str = "libcann_emulator.so";
+    let beside = program.ancestors().skip(1).take(2);
+    let beside =
+        beside.flat_map(|folder| [folder.join(LIBRARY), folder.join("deps").join(LIBRARY)]);
+    if let Some(library) = beside.into_iter().find(|path| path.exists()) {
+        return Some(library);
+    }
+    let packages = program.ancestors().nth(4)?;
+    let builds = fs::read_dir(packages.join("cann-emulator")).ok()?.flatten();
+    let libraries = builds.map(|build| build.path().join("out").join(LIBRARY));
+    // Of several builds the last.
+    libraries
+        .filter(|path| path.exists())
+        .max_by_key(|path| path.metadata().and_then(|data| data.modified()).ok())
+}
+
 /// A folder with the emulator under CANN's names.
 fn library_folder() -> PathBuf {
     let program = env::current_exe().expect("a path");
-    let library = program
-        .ancestors()
-        .skip(1)
-        .take(2)
-        .flat_map(|folder| {
-            [
-                folder.join("libcann_emulator.so"),
-                folder.join("deps/libcann_emulator.so"),
-            ]
-        })
-        .find(|path| path.exists())
-        .expect("Cargo builds the emulator's library beside the tests");
+    let library = emulator(&program).expect("Cargo builds the emulator's library beside the tests");
     let folder =
         Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("cann-{}", std::process::id()));
     fs::create_dir_all(&folder).expect("a folder for links");
