@@ -160,7 +160,7 @@ thread_local! {
     static OWNER: Cell<u64> = const { Cell::new(ALL) };
 }
 
-/// From now on this thread has streams of its own, one on each device that it uses, until
+/// Gives this thread streams of its own from now on, one on each device that it uses, until
 /// [`give_streams_back`] or its end, where that has to be called. Work that fails on them is nobody else's
 /// matter, unless somebody uses a tensor of it.
 ///

@@ -24,14 +24,14 @@ use crate::contract::{Binding, Role};
 /// Pairs of operands of which one takes the other's result: `(later, earlier)`.
 pub(crate) type Flow = &'static [(&'static str, &'static str)];
 
-/// In which order the operands that hold parameters are used first.
+/// The order in which the operands that hold parameters are used first.
 pub(crate) struct FirstUse {
     operands: Vec<&'static str>,
     is_known: bool,
 }
 
 impl FirstUse {
-    /// Of a struct: that of its fields, as far as the results of one don't go into another.
+    /// The order of a struct is that of its fields, as far as the results of one don't go into another.
     pub(crate) fn of_fields(item: &ItemStruct, bindings: &[Binding], flow: Flow) -> Self {
         let position = |binding: &&Binding| {
             let mut names = item.fields.iter().map(|field| field.ident.as_ref());
@@ -45,7 +45,7 @@ impl FirstUse {
         }
     }
 
-    /// Of a function: that in which its body evaluates them. It is not known where only the running
+    /// The order of a function is that in which its body evaluates them. It is not known where only the running
     /// program can tell, or where the kernel can't follow.
     pub(crate) fn of_body(body: &Group, bindings: &[Binding], flow: Flow) -> Self {
         let bindings = with_parameters(bindings);

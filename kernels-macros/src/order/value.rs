@@ -76,7 +76,7 @@ impl Value {
     }
 }
 
-/// Of several values no order is known.
+/// Joins several values, between which no order is known.
 fn joined(values: &[Value]) -> Reach {
     let mut all = Reach {
         is_ordered: true,

@@ -330,10 +330,10 @@ impl<T: Copy> Scratch<T> {
     }
 }
 
-/// As many values as elements.
+/// Requires as many values as elements.
 ///
 /// # Panics
-/// There are not.
+/// There are more or fewer.
 #[inline(always)]
 fn complete(values: usize, elements: usize) {
     if values != elements {

@@ -16,7 +16,7 @@ pub(super) struct Case<O> {
 }
 
 impl<O: Operands> Case<O> {
-    /// As much of the call as `width` says, and as `implementation` takes: its limits may be on
+    /// Takes as much of the call as `width` says, and as `implementation` takes: its limits may be on
     /// shapes.
     pub(super) fn of(
         operands: &O,

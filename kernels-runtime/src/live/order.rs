@@ -1,4 +1,4 @@
-//! In which order a body rounds, where its key says one.
+//! The order in which a body rounds, for keys that say one.
 //!
 //! Two orders differ by a rounding, which is far within what a body may be off. But they differ in
 //! many elements, and a body that rounds in one of them gives its numbers exactly, save where a

@@ -363,7 +363,7 @@ pub(crate) fn autodiff_context<'a>(
     })
 }
 
-/// As many items as an operation has tensors.
+/// Collects as many items as an operation has tensors.
 #[cfg(feature = "cpu")]
 pub(crate) fn array<T, const N: usize>(items: impl IntoIterator<Item = T>) -> [T; N] {
     let mut items = items.into_iter();

@@ -20,13 +20,13 @@ impl Policy {
         kernels.filter_map(|(id, on)| on.then_some(*id))
     }
 
-    /// Of the kernels that it asks for, those that no site of this program can call.
+    /// The kernels that it asks for and that no site of this program can call.
     pub(crate) fn never_called(&self, mapping: &Mapping) -> Vec<&'static str> {
         let can_call = |id: &str| sites().any(|site| may_call(site.spec(), id, mapping));
         self.asked_for().filter(|id| !can_call(id)).collect()
     }
 
-    /// That its rules for layers hold nowhere, if no layer was entered yet.
+    /// The warning that its rules for layers hold nowhere, if no layer was entered yet.
     pub(crate) fn without_layers(&self) -> Option<String> {
         let idle = self.speaks_of_layers() && !active::any_layer_was_entered();
         idle.then(|| {
@@ -39,7 +39,7 @@ impl Policy {
         })
     }
 
-    /// That a plan can't tell what its rules for layers do.
+    /// The warning that a plan can't tell what its rules for layers do.
     pub(crate) fn layers_in_a_plan(&self) -> Option<String> {
         self.speaks_of_layers().then(|| {
             format!(
@@ -60,7 +60,7 @@ pub(crate) fn may_call(site: &SiteSpec, id: &str, mapping: &Mapping) -> bool {
         })
 }
 
-/// That kernels are asked for which no site of this program can call.
+/// The warning that kernels are asked for which no site of this program can call.
 pub(crate) fn no_site(policy: &Policy, ids: &[&str]) -> String {
     let ids: Vec<String> = ids.iter().map(|id| format!("`+{id}`")).collect();
     format!(

@@ -98,7 +98,7 @@ pub enum ConnectError {
     Other {
         /// Where the server is.
         address: Address,
-        /// What Burn says.
+        /// Burn's own error.
         source: burn::remote::ConnectError,
     },
 }

@@ -182,7 +182,7 @@ impl ServeOptions {
         self
     }
 
-    /// For a server whose only client is this process.
+    /// Lifts the limit, for a server whose only client is this process.
     #[cfg(feature = "npu")]
     pub(crate) fn without_memory_limit(mut self) -> Self {
         self.memory = SessionMemory::All;

@@ -80,7 +80,7 @@ pub enum ServeError {
     /// No thread or no runtime.
     #[error("the server can't be started: {0}")]
     Start(std::io::Error),
-    /// What Burn says.
+    /// Burn's own error.
     #[error(transparent)]
     Burn(#[from] burn::server::ServeError),
 }

@@ -48,7 +48,7 @@ pub fn listen() {
     tracing::subscriber::set_global_default(Warnings).unwrap();
 }
 
-/// Those since the last look.
+/// The warnings since the last look.
 pub fn said() -> Vec<String> {
     std::mem::take(&mut *WARNINGS.lock().unwrap())
 }

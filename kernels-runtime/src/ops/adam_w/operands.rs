@@ -52,7 +52,7 @@ impl<T: Described> Operands<T> {
         operands::one_dtype("AdamW", names.into_iter().zip(self.tensors()))
     }
 
-    /// As [`dtype`](Self::dtype), for a kernel.
+    /// The same dtype as [`dtype`](Self::dtype), for a kernel.
     ///
     /// # Panics
     /// If that is an error.
@@ -101,7 +101,7 @@ impl<T> Operands<T> {
 
 impl Operands<DispatchTensor> {
     /// # Panics
-    /// Where [`Operands::new`] is an error.
+    /// If [`Operands::new`] is an error.
     #[track_caller]
     pub(crate) fn of<const D: usize>(
         state: State<Tensor<D>>,

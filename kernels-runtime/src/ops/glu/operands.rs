@@ -91,7 +91,7 @@ impl<T: Described> Operands<T> {
         }
     }
 
-    /// As [`dtype`](Self::dtype), for a kernel.
+    /// The same dtype as [`dtype`](Self::dtype), for a kernel.
     ///
     /// # Panics
     /// If that is an error.
@@ -115,7 +115,7 @@ impl<T: Described> Operands<T> {
         }
     }
 
-    /// With the gradient of the result, from which theirs are computed.
+    /// Adds the gradient of the result, from which theirs are computed.
     ///
     /// # Errors
     /// `dy` is not like the result, or dtypes differ.
@@ -203,7 +203,7 @@ impl<T> Projected<T> {
 
 impl Operands<DispatchTensor> {
     /// # Panics
-    /// Where [`Operands::new`] is an error.
+    /// If [`Operands::new`] is an error.
     #[track_caller]
     pub(crate) fn of<const D: usize>(inputs: Inputs<D>, settings: Settings, key: GluKey) -> Self {
         let projected = match inputs {
@@ -233,7 +233,7 @@ pub struct Backward<T> {
 }
 
 impl<T> Backward<T> {
-    /// Those of the forward pass.
+    /// The operands of the forward pass.
     pub fn operands(&self) -> &Operands<T> {
         &self.operands
     }

@@ -87,7 +87,7 @@ impl<T: Described> Operands<T> {
         operands::one_dtype(OP, std::iter::once(("x", &self.x)).chain(others))
     }
 
-    /// As [`dtype`](Self::dtype), for a kernel.
+    /// The same dtype as [`dtype`](Self::dtype), for a kernel.
     ///
     /// # Panics
     /// If that is an error.
@@ -110,7 +110,7 @@ impl<T: Described> Operands<T> {
         (shape, compute_dtype(self.x.dtype()))
     }
 
-    /// With what the gradients are computed from: `dy`, the gradient of the result, and the `rstd` that
+    /// Adds the tensors that gradients are computed from: `dy`, the gradient of the result, and the `rstd` that
     /// the forward pass returned. `weight_gradient` says whether that of the weight is wanted.
     ///
     /// # Errors
@@ -205,7 +205,7 @@ impl<T> Operands<T> {
 
 impl Operands<DispatchTensor> {
     /// # Panics
-    /// Where [`Operands::new`] is an error.
+    /// If [`Operands::new`] is an error.
     #[track_caller]
     pub(crate) fn of<const D: usize>(
         inputs: Inputs<D>,
@@ -241,7 +241,7 @@ pub struct Backward<T> {
 }
 
 impl<T> Backward<T> {
-    /// Those of the forward pass.
+    /// The operands of the forward pass.
     pub fn operands(&self) -> &Operands<T> {
         &self.operands
     }

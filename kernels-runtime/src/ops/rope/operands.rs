@@ -41,7 +41,7 @@ impl<T: Described> Operands<T> {
         Ok(dtype)
     }
 
-    /// As [`dtype`](Self::dtype), for a kernel.
+    /// The same dtype as [`dtype`](Self::dtype), for a kernel.
     ///
     /// # Panics
     /// If that is an error.
@@ -107,10 +107,10 @@ pub struct Pair<T> {
 }
 
 impl<T: Described> Pair<T> {
-    /// As [`Operands::new`], of two tensors that may differ in their number of heads alone.
+    /// Checks as [`Operands::new`] does, for two tensors that may differ in their number of heads alone.
     ///
     /// # Errors
-    /// As there, or queries and keys differ otherwise.
+    /// The same errors, and queries and keys that differ otherwise.
     pub fn new(q: T, k: T, cos: T, sin: T, key: RopeKey) -> Result<Self, Mismatch> {
         let axis = match key.layout {
             HeadLayout::Bnsd => 1,
@@ -164,7 +164,7 @@ impl<T> Pair<T> {
 
 impl Pair<DispatchTensor> {
     /// # Panics
-    /// Where [`Pair::new`] is an error.
+    /// If [`Pair::new`] is an error.
     #[track_caller]
     pub(crate) fn of(
         q: Tensor<4>,

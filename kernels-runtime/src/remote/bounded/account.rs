@@ -66,7 +66,7 @@ pub(super) enum Exceeded {
     Absurd,
 }
 
-/// As people read it, and exactly.
+/// A size as people read it, and exactly.
 fn size(bytes: usize) -> String {
     format!("{} ({bytes} bytes)", ByteSize(bytes as u64).display().iec())
 }

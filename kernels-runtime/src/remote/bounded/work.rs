@@ -37,7 +37,7 @@ fn refusal(operation: &str, why: &Exceeded) -> String {
 }
 
 impl Operands {
-    /// Of an operation of this thread's session.
+    /// The operands of an operation of this thread's session.
     pub(in crate::remote) fn new(operation: impl Into<Cow<'static, str>>) -> Self {
         Self {
             operation: operation.into(),
@@ -111,7 +111,7 @@ impl Running {
     /// Sets more aside.
     ///
     /// # Panics
-    /// As [`Operands::begin`].
+    /// The same panics as [`Operands::begin`].
     pub(in crate::remote) fn also(&mut self, bytes: usize) {
         let reserved = possible(bytes).and_then(|()| match &self.account {
             Some(account) => account.reserve(bytes).map(Some),
@@ -164,7 +164,7 @@ impl Running {
     /// The end of an operation whose results were charged one by one.
     ///
     /// # Panics
-    /// As [`Running::end`].
+    /// The same panics as [`Running::end`].
     pub(in crate::remote) fn finish(mut self) {
         self.reserved.clear();
         self.settle();

@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Burn's listener, and who may connect to it.
 #[derive(Debug)]
 pub(super) struct Door {
-    /// Of the socket that Burn listens on.
+    /// The socket that Burn listens on, kept open here.
     listener: TcpListener,
     address: SocketAddr,
     secret: String,
@@ -50,7 +50,7 @@ impl Door {
         Ok((door, listener))
     }
 
-    /// What Burn's server must ask for.
+    /// The secret that Burn's server must ask for.
     pub(super) fn secret(&self) -> &str {
         &self.secret
     }

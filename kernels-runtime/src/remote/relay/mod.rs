@@ -61,7 +61,7 @@ impl Relay {
         Ok((relay, listener))
     }
 
-    /// What Burn's server must ask for: only the relay knows it.
+    /// The secret that Burn's server must ask for: only the relay knows it.
     pub(super) fn secret(&self) -> &str {
         self.door.secret()
     }

@@ -89,7 +89,7 @@ impl<F: Described, I: Described> Operands<F, I> {
         Ok(dtype)
     }
 
-    /// As [`dtype`](Self::dtype), for a kernel.
+    /// The same dtype as [`dtype`](Self::dtype), for a kernel.
     ///
     /// # Panics
     /// If that is an error.
@@ -109,7 +109,7 @@ impl<F: Described, I: Described> Operands<F, I> {
         }
     }
 
-    /// With the gradient of the result, what the forward pass kept, and which gradients are wanted.
+    /// Adds the gradient of the result, the tensor that the forward pass kept, and the wanted gradients.
     ///
     /// # Errors
     /// `dy` is not like `x`, `kept` is not `[R, 2I]` with at most a row for each slot, there is not one
@@ -198,7 +198,7 @@ impl<F, I> Operands<F, I> {
 
 impl Operands<DispatchTensor, DispatchTensor> {
     /// # Panics
-    /// Where [`Operands::new`] is an error.
+    /// If [`Operands::new`] is an error.
     #[track_caller]
     pub(crate) fn of(
         x: Tensor<2>,
@@ -227,7 +227,7 @@ pub struct Backward<F, I> {
 }
 
 impl<F, I> Backward<F, I> {
-    /// Those of the forward pass.
+    /// The operands of the forward pass.
     pub fn operands(&self) -> &Operands<F, I> {
         &self.operands
     }

@@ -58,7 +58,7 @@ impl<F: Described, I: Described> Operands<F, I> {
         operands::one_dtype(OP, std::iter::once(("x", &self.x)).chain(weights))
     }
 
-    /// As [`dtype`](Self::dtype), for a kernel.
+    /// The same dtype as [`dtype`](Self::dtype), for a kernel.
     ///
     /// # Panics
     /// If that is an error.
@@ -68,7 +68,7 @@ impl<F: Described, I: Described> Operands<F, I> {
         checked(self.dtype())
     }
 
-    /// With the gradient of the result, and which gradients are wanted: that of `x`, and those of the
+    /// Adds the gradient of the result, and the gradients that are wanted: that of `x`, and those of the
     /// weights, one flag each.
     ///
     /// # Errors
@@ -140,9 +140,9 @@ impl<F, I> Operands<F, I> {
 /// The gradients that are wanted.
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// That of the rows.
+    /// Whether the gradient of the rows is wanted.
     pub x: bool,
-    /// Those of the weights.
+    /// Whether the gradient of each weight is wanted.
     pub weights: Vec<bool>,
 }
 
@@ -155,7 +155,7 @@ pub struct Backward<F, I> {
 }
 
 impl<F, I> Backward<F, I> {
-    /// Those of the forward pass.
+    /// The operands of the forward pass.
     pub fn operands(&self) -> &Operands<F, I> {
         &self.operands
     }

@@ -88,7 +88,7 @@ macro_rules! operands {
 }
 
 operands! {
-    /// Of sorting slots by expert.
+    /// The operands of sorting slots by expert.
     Sort
     floats {}
     ints {
@@ -106,7 +106,7 @@ operands! {
 }
 
 operands! {
-    /// Of copying tokens to rows.
+    /// The operands of copying tokens to rows.
     Spread
     floats {
         /// `[tokens, H]`.
@@ -123,7 +123,7 @@ operands! {
 }
 
 operands! {
-    /// Of adding rows up by token.
+    /// The operands of adding rows up by token.
     Sum
     floats {
         /// `[R, H]`.
@@ -137,7 +137,7 @@ operands! {
 }
 
 operands! {
-    /// Of adding rows up by token, times their slots' probabilities.
+    /// The operands of adding rows up by token, times their slots' probabilities.
     Weigh
     floats {
         /// `[R, H]`.
@@ -153,7 +153,7 @@ operands! {
 }
 
 operands! {
-    /// Of the gradient of the rows of [`Weigh`].
+    /// The operands of the gradient of the rows of [`Weigh`].
     SpreadWeighed
     floats {
         /// The gradient of the tokens, `[tokens, H]`.
@@ -172,7 +172,7 @@ operands! {
 }
 
 operands! {
-    /// Of both gradients of [`Weigh`].
+    /// The operands of both gradients of [`Weigh`].
     WeighBackward
     floats {
         /// The gradient of the tokens, `[tokens, H]`.
@@ -315,7 +315,7 @@ impl<F: Described, I: Described> SpreadWeighed<F, I> {
     }
 
     /// # Errors
-    /// As [`Weigh::dtype`], of `dy`.
+    /// The dtype of `dy`, as [`Weigh::dtype`] is that of the rows.
     pub fn dtype(&self) -> Result<DType, Mismatch> {
         weighed("dy", &self.dy, &self.probs)
     }
@@ -340,7 +340,7 @@ impl<F: Described, I: Described> WeighBackward<F, I> {
     }
 
     /// # Errors
-    /// As [`Weigh::dtype`].
+    /// The same errors as [`Weigh::dtype`].
     pub fn dtype(&self) -> Result<DType, Mismatch> {
         weighed("the rows", &self.rows, &self.probs)
     }

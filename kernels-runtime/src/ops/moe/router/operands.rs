@@ -77,7 +77,7 @@ impl<T: Described> Operands<T> {
         Ok(dtype)
     }
 
-    /// As [`dtype`](Self::dtype), for a kernel.
+    /// The same dtype as [`dtype`](Self::dtype), for a kernel.
     ///
     /// # Panics
     /// If that is an error.
@@ -133,7 +133,7 @@ impl<T> Operands<T> {
 
 impl Operands<DispatchTensor> {
     /// # Panics
-    /// Where [`Operands::new`] is an error.
+    /// If [`Operands::new`] is an error.
     #[track_caller]
     pub(crate) fn of(logits: Tensor<2>, bias: Option<Tensor<1>>, routing: &Routing) -> Self {
         let (compute, device) = (compute_dtype(logits.dtype()), logits.device());

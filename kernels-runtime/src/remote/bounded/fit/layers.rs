@@ -8,7 +8,7 @@ use burn::backend::ops::{ConvOptions, ConvTransposeOptions, DeformConvOptions, U
 /// The largest window, stride, dilation and padding. Sums and products of two of them are numbers still.
 const LARGEST: usize = 1 << 31;
 
-/// How windows go over dimensions.
+/// The steps of windows over dimensions.
 #[derive(Clone, Copy)]
 struct Windows<const D: usize> {
     window: [usize; D],

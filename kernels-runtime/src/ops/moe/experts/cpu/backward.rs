@@ -36,7 +36,7 @@ fn most<T: Element>(view: &View<'_, T>) -> usize {
 pub(super) struct Given<'a> {
     pub(super) weights: &'a [Vec<FlexTensor>],
     pub(super) dy: &'a FlexTensor,
-    /// Of the routing weights.
+    /// The dtype of the routing weights.
     pub(super) routing: DType,
     pub(super) wanted: &'a Wanted,
 }
@@ -123,7 +123,7 @@ fn by_slot<R: Element, T: Element>(view: &View<'_, T>, d_routing: &[T::Acc]) -> 
 /// One expert.
 struct Task<'a, T: Element> {
     expert: usize,
-    /// For its rows, if it is wanted.
+    /// The gradient of its rows, if it is wanted.
     dx: Option<Unwritten<'a, T::Acc>>,
     d_routing: &'a mut [T::Acc],
     sums: Sums<'a, T>,
