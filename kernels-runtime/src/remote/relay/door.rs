@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Burn's listener, and who may connect to it.
 #[derive(Debug)]
 pub(super) struct Door {
-    /// The socket that Burn listens on, kept open here.
+    /// A handle of the socket that Burn listens on, for its filter.
     listener: TcpListener,
     address: SocketAddr,
     secret: String,
