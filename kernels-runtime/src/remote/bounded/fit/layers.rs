@@ -1,7 +1,8 @@
 //! The same of operations of layers.
 
 use super::super::tensor::Held;
-use super::{Fit, Misfit, of_one_type, unless};
+use super::{Fit, of_one_type, one_layer, unless};
+use crate::ops::Mismatch;
 use burn::backend::TensorMetadata;
 use burn::backend::ops::{ConvOptions, ConvTransposeOptions, DeformConvOptions, UnfoldOptions};
 
@@ -42,13 +43,15 @@ impl<const D: usize> Windows<D> {
     }
 
     /// The places of windows in these lengths, each of which has one at least.
-    fn places(&self, lengths: &[usize]) -> Result<Vec<usize>, Misfit> {
+    fn places(&self, lengths: &[usize]) -> Result<Vec<usize>, Mismatch> {
         self.check()?;
         let places = lengths.iter().enumerate().map(|(dim, length)| {
             let (before, after) = self.padding[dim];
             let (padded, reach) = (length.saturating_add(before + after), self.reach(dim));
             let room = padded.checked_sub(reach).ok_or_else(|| {
-                Misfit(format!("a window over {reach} does not fit into {padded}"))
+                Mismatch::new(format_args!(
+                    "a window over {reach} does not fit into {padded}"
+                ))
             })?;
             Ok(room / self.stride[dim] + 1)
         });
@@ -60,10 +63,10 @@ impl<const D: usize> Windows<D> {
 fn parts<'a, const D: usize>(
     name: &str,
     sizes: &'a [usize],
-) -> Result<(usize, usize, &'a [usize]), Misfit> {
+) -> Result<(usize, usize, &'a [usize]), Mismatch> {
     match sizes {
         [one, other, rest @ ..] if rest.len() == D => Ok((*one, *other, rest)),
-        _ => Err(Misfit(format!(
+        _ => Err(Mismatch::new(format_args!(
             "{name} has shape {sizes:?} instead of {} dimensions",
             D + 2
         ))),
@@ -109,12 +112,7 @@ pub(in super::super) fn convolved<T: TensorMetadata, const D: usize>(
     bias: Option<&Held<T>>,
     options: &ConvOptions<D>,
 ) -> Fit {
-    of_one_type(
-        [Some(x), Some(weight), bias]
-            .into_iter()
-            .flatten()
-            .map(Held::dtype),
-    )?;
+    one_layer(x, weight, bias)?;
     let (sizes, of_weight) = (x.sizes(), weight.sizes());
     convolution(&sizes, &of_weight, options)?;
     biased(bias, of_weight[0])
@@ -141,12 +139,7 @@ pub(in super::super) fn deconvolved<T: TensorMetadata, const D: usize>(
     bias: Option<&Held<T>>,
     options: &ConvTransposeOptions<D>,
 ) -> Fit {
-    of_one_type(
-        [Some(x), Some(weight), bias]
-            .into_iter()
-            .flatten()
-            .map(Held::dtype),
-    )?;
+    one_layer(x, weight, bias)?;
     let (sizes, of_weight) = (x.sizes(), weight.sizes());
     transposed(&sizes, &of_weight, options)?;
     biased(bias, of_weight[1].saturating_mul(options.groups))

@@ -11,16 +11,12 @@ pub(super) use layers::*;
 
 use super::size::elements;
 use super::tensor::Held;
+use crate::ops::Mismatch;
 use burn::backend::{Shape, Slice, TensorMetadata};
 use burn::tensor::DType;
 use std::fmt;
 
-/// The reason for which operands don't go together.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub(super) struct Misfit(String);
-
-pub(super) type Fit = Result<(), Misfit>;
+pub(super) type Fit = Result<(), Mismatch>;
 
 /// The longest step of a slice.
 const LONGEST: usize = 1 << 31;
@@ -39,7 +35,7 @@ pub(super) fn require(operation: &str, fit: Fit) {
 fn unless(holds: bool, why: fmt::Arguments<'_>) -> Fit {
     match holds {
         true => Ok(()),
-        false => Err(Misfit(why.to_string())),
+        false => Err(Mismatch::new(why)),
     }
 }
 
@@ -49,9 +45,17 @@ fn of_one_type(dtypes: impl IntoIterator<Item = DType>) -> Fit {
         return Ok(());
     };
     match dtypes.find(|dtype| *dtype != first) {
-        Some(other) => Err(Misfit(format!("they are of types {first:?} and {other:?}"))),
+        Some(other) => Err(Mismatch::new(format_args!(
+            "they are of types {first:?} and {other:?}"
+        ))),
         None => Ok(()),
     }
+}
+
+/// A layer's operands, of one type.
+fn one_layer<T: TensorMetadata>(x: &Held<T>, weight: &Held<T>, bias: Option<&Held<T>>) -> Fit {
+    let operands = [Some(x), Some(weight), bias].into_iter().flatten();
+    of_one_type(operands.map(Held::dtype))
 }
 
 /// Matrices that can be multiplied, and dimensions before them that can be broadcast.
@@ -63,7 +67,7 @@ pub(super) fn multiplied<T: TensorMetadata>(lhs: &Held<T>, rhs: &Held<T>) -> Fit
 fn product(lhs: &[usize], rhs: &[usize]) -> Fit {
     let ([batch @ .., _, columns], [others @ .., rows, _]) = (lhs, rhs) else {
         let why = format!("shapes {lhs:?} and {rhs:?} are not both matrices");
-        return Err(Misfit(why));
+        return Err(Mismatch::new(why));
     };
     unless(
         columns == rows,
