@@ -11,12 +11,21 @@ use burn::tensor::DType;
 use operand::{Case, Operand, Outcome};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 #[test]
 fn operands_that_go_together_are_taken_in_every_type() {
-    for case in cases::all() {
-        for dtype in [DType::F32, DType::F64, DType::F16, DType::BF16] {
+    let mut dtypes = [DType::F32, DType::F64, DType::F16, DType::BF16];
+    let mut methods = BTreeSet::new();
+    for (i, case) in cases::all().into_iter().enumerate() {
+        // Miri takes seconds a case: it gets each method once and one in eight besides, in one type.
+        let method = case.name.split(',').next().map(str::to_owned);
+        if cfg!(miri) && !methods.insert(method) && i % 8 != 0 {
+            continue;
+        }
+        let several = if cfg!(miri) { 1 } else { dtypes.len() };
+        dtypes.rotate_left(1);
+        for &dtype in &dtypes[..several] {
             let operands = cases::in_dtype(&case.operands, dtype);
             // Whether a token's experts change by rounding is not the question here.
             if case.name.starts_with("route,") && dtype == DType::BF16 {
