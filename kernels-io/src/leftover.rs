@@ -14,10 +14,14 @@ use std::path::Path;
 
 const SUFFIX: &str = ".partial";
 
-/// A name for `tempfile`, which puts random characters before [`SUFFIX`].
-pub(crate) fn builder(prefix: &OsStr) -> tempfile::Builder<'_, '_> {
+/// A name for `tempfile`, which puts random characters before [`SUFFIX`], and the mode that Unix applies the umask to.
+pub(crate) fn builder(prefix: &OsStr, mode: u32) -> tempfile::Builder<'_, '_> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(prefix).suffix(SUFFIX);
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(mode));
+    #[cfg(not(unix))]
+    let _ = mode;
     builder
 }
 

@@ -32,9 +32,7 @@ impl Staging {
         create_folders(&parent)?;
         clear(&parent, Some(name));
         let prefix = prefix(name);
-        let mut builder = builder(&prefix);
-        #[cfg(unix)]
-        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o777));
+        let builder = builder(&prefix, 0o777);
         loop {
             let folder = builder
                 .tempdir_in(&parent)

@@ -47,9 +47,7 @@ pub fn check_target(path: &Path) -> Result<(), FileError> {
 
 /// A file beside the target, and the lock that says that it is being written.
 fn unfinished(folder: &Path, prefix: &std::ffi::OsStr) -> io::Result<(NamedTempFile, File)> {
-    let mut builder = builder(prefix);
-    #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    let builder = builder(prefix, 0o666);
     loop {
         let file = builder.tempfile_in(folder)?;
         let lock = file.as_file().try_clone()?;
