@@ -17,7 +17,7 @@
 
 use burn::tensor::{DType, Device, Distribution, Int, Tensor, TensorData};
 use burn_kernels::ops::moe::experts::{self, Projection, Weights};
-use burn_kernels::semantics::MoeKey;
+use burn_kernels::semantics::MoeExpertsKey;
 use rayon::prelude::*;
 use std::time::{Duration, Instant};
 
@@ -240,7 +240,7 @@ impl Block {
             Weights::packed(Projection::new(gate_up), Projection::new(down))
         };
         let run = |x, indices, routing, weights| {
-            experts::fused(x, indices, routing, weights, None, MoeKey::QWEN3)
+            experts::fused(x, indices, routing, weights, None, MoeExpertsKey::QWEN3)
                 .expect("the CPU has this kernel")
         };
         if !backward {

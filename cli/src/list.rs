@@ -56,7 +56,7 @@ impl Here {
     /// Why the implementation can't run here; `None` if it can.
     fn unavailable(self, implementation: &Implementation) -> Option<String> {
         let range = implementation.capability;
-        if implementation.device != self.kind {
+        if !implementation.device.contains(self.kind) {
             return Some(format!("not on {}", self.kind));
         }
         (!range.contains(self.capability)).then(|| {

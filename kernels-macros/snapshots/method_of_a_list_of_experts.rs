@@ -9,8 +9,8 @@ fn forward(
         item : "forward", module : ::core::module_path!(), krate : "models",
         crate_version : "1.2.3", file : "src/lib.rs", line : 7u32, form :
         ::burn_kernels::__private::Form::Method, key :
-        ::burn_kernels::__private::SemanticsKey::Moe(::burn_kernels::__private::MoeKey {
-        activation : ::burn_kernels::__private::Activation::Silu, projections :
+        ::burn_kernels::__private::SemanticsKey::MoeExperts(::burn_kernels::__private::MoeExpertsKey
+        { activation : ::burn_kernels::__private::Activation::Silu, projections :
         ::burn_kernels::__private::Projections::Chunked, clamp :
         ::burn_kernels::__private::Clamp::None, up_offset :
         ::burn_kernels::__private::Offset::Zero, layout :

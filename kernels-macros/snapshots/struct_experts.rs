@@ -24,7 +24,7 @@ Runs the kernel `npu_fused_moe` (`part = experts`, `experts = stacked`, `activat
             item : "Experts::forward", module : ::core::module_path!(), krate : "models",
             crate_version : "1.2.3", file : "src/lib.rs", line : 7u32, form :
             ::burn_kernels::__private::Form::Struct, key :
-            ::burn_kernels::__private::SemanticsKey::Moe(::burn_kernels::__private::MoeKey
+            ::burn_kernels::__private::SemanticsKey::MoeExperts(::burn_kernels::__private::MoeExpertsKey
             { activation : ::burn_kernels::__private::Activation::Silu, projections :
             ::burn_kernels::__private::Projections::Chunked, clamp :
             ::burn_kernels::__private::Clamp::None, up_offset :
@@ -70,7 +70,7 @@ Runs the kernel `npu_fused_moe` (`part = experts`, `experts = stacked`, `activat
                 )
                 .biases(&[&self.gate_up_proj_bias, &self.down_proj_bias]),
             ::core::option::Option::None,
-            ::burn_kernels::__private::MoeKey {
+            ::burn_kernels::__private::MoeExpertsKey {
                 activation: ::burn_kernels::__private::Activation::Silu,
                 projections: ::burn_kernels::__private::Projections::Chunked,
                 clamp: ::burn_kernels::__private::Clamp::None,

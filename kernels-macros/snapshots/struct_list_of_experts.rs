@@ -21,7 +21,7 @@ Runs the kernel `npu_fused_moe` (`part = experts`, `experts = list`, `activation
             item : "Experts::forward", module : ::core::module_path!(), krate : "models",
             crate_version : "1.2.3", file : "src/lib.rs", line : 7u32, form :
             ::burn_kernels::__private::Form::Struct, key :
-            ::burn_kernels::__private::SemanticsKey::Moe(::burn_kernels::__private::MoeKey
+            ::burn_kernels::__private::SemanticsKey::MoeExperts(::burn_kernels::__private::MoeExpertsKey
             { activation : ::burn_kernels::__private::Activation::Silu, projections :
             ::burn_kernels::__private::Projections::Separate, clamp :
             ::burn_kernels::__private::Clamp::None, up_offset :
@@ -71,7 +71,7 @@ Runs the kernel `npu_fused_moe` (`part = experts`, `experts = list`, `activation
             },
             &|expert, hidden| self.experts[expert].down_proj.forward(hidden),
             ::core::option::Option::None,
-            ::burn_kernels::__private::MoeKey {
+            ::burn_kernels::__private::MoeExpertsKey {
                 activation: ::burn_kernels::__private::Activation::Silu,
                 projections: ::burn_kernels::__private::Projections::Separate,
                 clamp: ::burn_kernels::__private::Clamp::None,

@@ -8,54 +8,42 @@ pub use crate::dispatch::At;
 pub use crate::error_text::write_with_causes;
 pub use crate::once::once;
 pub use crate::registry::{Form, Site, SiteSpec};
-pub use crate::semantics::{
-    Activation, Clamp, Correction, CustomKey, ExpertBias, ExpertLayout, Gating, GluKey, Grouping,
-    Groups, HeadLayout, MoeBlockKey, MoeKey, Offset, Projections, Renormalise, RmsNormKey, RopeKey,
-    RopeStyle, RotaryWidth, Rounding, RouterWeights, Scale, Scoring, Sections, SemanticsKey,
-    SharedExpert, TableLayout, TopK,
-};
+pub use crate::semantics::*;
 pub use burn;
 pub use linkme;
 
 pub use crate::ops::rope::RopeTable;
-pub use adam_w::{adam_w, declined};
-pub use experts::{ListedExpert, StackedExperts, experts, experts_list, same_count};
 pub use first_use::{NoModule, Operand};
-pub use glu::{glu, glu_mlp, glu_packed, glu_packed_mlp};
 pub use linear::{Layer, NotPlain};
-pub use moe_block::{Block, Part, block};
-pub use norm::{rms_norm, rms_norm_gated};
 pub use operands::{
     CorrectionBias, Count, Epsilon, ExpertBiases, ExpertWeights, NormWeight, Number,
     SectionLengths, SectionTable,
 };
-pub use rope::{rope, rope_sections};
 
-#[path = "private/adam_w.rs"]
-mod adam_w;
-#[path = "private/experts.rs"]
-mod experts;
 #[path = "private/first_use.rs"]
-mod first_use;
-#[path = "private/glu.rs"]
-mod glu;
+pub(crate) mod first_use;
 #[path = "private/linear.rs"]
 mod linear;
-#[path = "private/moe_block.rs"]
-mod moe_block;
-#[path = "private/norm.rs"]
-mod norm;
 #[path = "private/operands.rs"]
 mod operands;
 #[path = "private/reference.rs"]
 pub mod reference;
-#[path = "private/rope.rs"]
-mod rope;
 #[cfg(debug_assertions)]
 #[path = "private/shared.rs"]
 mod shared;
 
 use crate::kernel::Operands;
+use crate::ops::operations;
+
+macro_rules! sites {
+    (
+        sites { $( #[doc = $doc:literal] $Op:ident { name: $name:ident, at: $($at:ident)::+, $($rest:tt)+ } )+ }
+        parts { $($parts:tt)+ }
+    ) => {
+        $(pub use crate::ops::$($at)::+::site::*;)+
+    };
+}
+operations!(sites);
 
 /// A call of a site of another crate's kernel. `reference` is the user's own body.
 #[track_caller]

@@ -143,9 +143,9 @@ fn without_a_clamp_infinity_has_a_gradient() {
 
 #[test]
 fn a_clamp_has_a_limit() {
-    let key = MoeKey {
+    let key = MoeExpertsKey {
         clamp: Clamp::Limit,
-        ..MoeKey::QWEN3
+        ..MoeExpertsKey::QWEN3
     };
     for limit in [f64::NAN, -1.0] {
         let device = Device::flex();

@@ -10,7 +10,7 @@ use burn::tensor::{Device, Distribution, FloatDType, Int, Tensor, TensorData};
 use declared::sites;
 use kernels_runtime::__private::{self as private, At, StackedExperts, once};
 use kernels_runtime::declare_kernel;
-use kernels_runtime::dispatch::DeviceKind;
+use kernels_runtime::dispatch::DeviceKinds;
 use kernels_runtime::live::{self, Sampling};
 use kernels_runtime::ops::rms_norm;
 use kernels_runtime::registry::{
@@ -28,7 +28,7 @@ declare_kernel! {
         version: 1,
         summary: "a norm whose last row is off",
         implementations: &[Implementation {
-            device: DeviceKind::Cpu,
+            device: DeviceKinds::CPU,
             name: "last-row",
             dtypes: &FloatType::ALL,
             gradient: true,
@@ -70,8 +70,8 @@ sites! {
     UNIT: "npu_fused_swiglu", SemanticsKey::Glu(GluKey::SWIGLU);
     CHANNELS: "npu_fused_swiglu", SemanticsKey::Glu(GluKey::SWIGLU);
     HEADS: "npu_fused_rope", SemanticsKey::Rope(RopeKey::LLAMA);
-    EXPERTS: "npu_fused_moe", SemanticsKey::Moe(MoeKey::LLAMA4);
-    EXPERTS_OF_GELU: "npu_fused_moe", SemanticsKey::Moe(MoeKey::LLAMA4);
+    EXPERTS: "npu_fused_moe", SemanticsKey::MoeExperts(MoeExpertsKey::LLAMA4);
+    EXPERTS_OF_GELU: "npu_fused_moe", SemanticsKey::MoeExperts(MoeExpertsKey::LLAMA4);
 }
 
 const EPS: f64 = 1e-6;

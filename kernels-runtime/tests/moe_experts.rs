@@ -263,7 +263,7 @@ struct Case {
     choices: usize,
     /// The expert of each slot.
     route: Route,
-    key: MoeKey,
+    key: MoeExpertsKey,
     stacked: bool,
 }
 
@@ -429,7 +429,7 @@ impl Case {
 }
 
 /// Every semantics that the CPU kernel takes.
-fn keys() -> Vec<MoeKey> {
+fn keys() -> Vec<MoeExpertsKey> {
     let mut keys = Vec::new();
     for layout in LAYOUTS {
         for projections in [
@@ -438,17 +438,17 @@ fn keys() -> Vec<MoeKey> {
             Projections::Separate,
         ] {
             for bias in [ExpertBias::None, ExpertBias::All] {
-                keys.push(MoeKey {
+                keys.push(MoeExpertsKey {
                     layout,
                     projections,
                     bias,
-                    ..MoeKey::QWEN3
+                    ..MoeExpertsKey::QWEN3
                 });
-                keys.push(MoeKey {
+                keys.push(MoeExpertsKey {
                     layout,
                     projections,
                     bias,
-                    ..MoeKey::GPT_OSS
+                    ..MoeExpertsKey::GPT_OSS
                 });
             }
         }
@@ -463,7 +463,7 @@ const SMALL: Case = Case {
     experts: 5,
     choices: 2,
     route: Route::Spread,
-    key: MoeKey::QWEN3,
+    key: MoeExpertsKey::QWEN3,
     stacked: true,
 };
 
@@ -485,8 +485,8 @@ fn experts_as_the_reference_for_every_key() {
 #[test]
 fn experts_as_the_reference_for_every_activation() {
     for activation in Activation::ALL {
-        for key in [MoeKey::QWEN3, MoeKey::GPT_OSS] {
-            let key = MoeKey { activation, ..key };
+        for key in [MoeExpertsKey::QWEN3, MoeExpertsKey::GPT_OSS] {
+            let key = MoeExpertsKey { activation, ..key };
             Case { key, ..SMALL }.check("activation");
         }
     }
@@ -494,7 +494,7 @@ fn experts_as_the_reference_for_every_activation() {
 
 #[test]
 fn experts_as_the_reference_for_awkward_groups() {
-    for key in [MoeKey::QWEN3, MoeKey::GPT_OSS] {
+    for key in [MoeExpertsKey::QWEN3, MoeExpertsKey::GPT_OSS] {
         for (what, case) in [
             ("no tokens", Case { tokens: 0, ..SMALL }),
             ("one token", Case { tokens: 1, ..SMALL }),
@@ -571,9 +571,9 @@ fn experts_as_near_as_transformers() {
     for case in cases {
         let gpt_oss = case.starts_with("gpt_oss");
         let (key, limit) = if gpt_oss {
-            (MoeKey::GPT_OSS, Some(7.0))
+            (MoeExpertsKey::GPT_OSS, Some(7.0))
         } else {
-            (MoeKey::QWEN3, None)
+            (MoeExpertsKey::QWEN3, None)
         };
         for fused in [true, false] {
             let leaf2 = |name: &str| {
@@ -664,7 +664,7 @@ fn results_do_not_depend_on_the_number_of_threads() {
         },
         Case {
             tokens: 40,
-            key: MoeKey::GPT_OSS,
+            key: MoeExpertsKey::GPT_OSS,
             hidden: 130,
             ..SMALL
         },
@@ -695,7 +695,15 @@ fn only_what_is_tracked_gets_a_gradient() {
             Projection::new(down.clone()),
         );
         let indices = integers(&[0, 1, 1, 0, 1], [5, 1], &device);
-        let y = experts::fused(x.clone(), indices, routing, weights, None, MoeKey::QWEN3).unwrap();
+        let y = experts::fused(
+            x.clone(),
+            indices,
+            routing,
+            weights,
+            None,
+            MoeExpertsKey::QWEN3,
+        )
+        .unwrap();
         let grads = y.sum().backward();
         assert!(x.grad(&grads).is_none());
         assert_eq!(down.grad(&grads).is_some(), track_down);
@@ -719,9 +727,9 @@ fn gradients_go_through_computed_weights() {
         let weights = Weights::packed(Projection::new(gate_up), Projection::new(down));
         let indices = integers(&[0, 19, 1, 0, 7], [5, 1], device);
         let y = if fused {
-            experts::fused(x, indices, routing, weights, None, MoeKey::QWEN3).unwrap()
+            experts::fused(x, indices, routing, weights, None, MoeExpertsKey::QWEN3).unwrap()
         } else {
-            experts::reference(x, indices, routing, weights, None, MoeKey::QWEN3)
+            experts::reference(x, indices, routing, weights, None, MoeExpertsKey::QWEN3)
         };
         let grads = y.sum().backward();
         let used = [0, 19, 1, 7].map(|e: usize| values(leaves[e].grad(&grads).unwrap()));
@@ -773,7 +781,7 @@ fn routing_weights_may_be_f32() {
 #[test]
 fn what_no_kernel_takes_is_refused() {
     let device = Device::flex();
-    let run = |key: MoeKey, dtype: DType| {
+    let run = |key: MoeExpertsKey, dtype: DType| {
         let weights = Weights::packed(
             Projection::new(floats::<3>([2, 6, 4], 3, 0.5, DType::F32, &device)),
             Projection::new(floats::<3>([2, 4, 3], 4, 0.5, dtype, &device)),
@@ -783,8 +791,11 @@ fn what_no_kernel_takes_is_refused() {
         let indices = integers(&[0], [1, 1], &device);
         experts::fused(x, indices, routing, weights, None, key).err()
     };
-    assert_eq!(run(MoeKey::QWEN3, DType::BF16), Some(Reason::MixedDtypes));
-    assert_eq!(run(MoeKey::QWEN3, DType::F32), None);
+    assert_eq!(
+        run(MoeExpertsKey::QWEN3, DType::BF16),
+        Some(Reason::MixedDtypes)
+    );
+    assert_eq!(run(MoeExpertsKey::QWEN3, DType::F32), None);
 }
 
 #[test]
@@ -798,7 +809,7 @@ fn an_expert_that_does_not_exist_is_an_error() {
     let x = floats([1, 4], 1, 1.0, DType::F32, &device);
     let routing = floats([1, 1], 1, 1.0, DType::F32, &device);
     let indices = integers(&[7], [1, 1], &device);
-    let _ = experts::fused(x, indices, routing, weights, None, MoeKey::QWEN3);
+    let _ = experts::fused(x, indices, routing, weights, None, MoeExpertsKey::QWEN3);
 }
 
 #[test]
@@ -812,7 +823,7 @@ fn weights_of_another_width_are_an_error() {
     let x = floats([1, 4], 1, 1.0, DType::F32, &device);
     let routing = floats([1, 1], 1, 1.0, DType::F32, &device);
     let indices = integers(&[0], [1, 1], &device);
-    let _ = experts::fused(x, indices, routing, weights, None, MoeKey::QWEN3);
+    let _ = experts::fused(x, indices, routing, weights, None, MoeExpertsKey::QWEN3);
 }
 
 /// The list form calls the caller's function for each expert with rows, once.

@@ -17,7 +17,7 @@ use kernels_runtime::ops::moe::{
     self, Permuted, Routed, Routing, load_balancing_loss, permute, router, unpermute,
 };
 use kernels_runtime::semantics::{
-    Correction, Grouping, MoeKey, Renormalise, RouterKey, RouterWeights, Scoring,
+    Correction, Grouping, MoeExpertsKey, Renormalise, RouterKey, RouterWeights, Scoring,
 };
 use std::collections::BTreeSet;
 use support::{Fixture, relative_error, values};
@@ -947,9 +947,12 @@ fn indices_of_no_expert_are_refused() {
                 refusal(|| {
                     let (x, routing, weights) = (x(), routing(), weights());
                     match fused {
-                        true => experts::fused(x, of(), routing, weights, None, MoeKey::QWEN3).ok(),
+                        true => {
+                            experts::fused(x, of(), routing, weights, None, MoeExpertsKey::QWEN3)
+                                .ok()
+                        }
                         false => {
-                            let key = MoeKey::QWEN3;
+                            let key = MoeExpertsKey::QWEN3;
                             Some(experts::reference(x, of(), routing, weights, None, key))
                         }
                     }

@@ -5,7 +5,7 @@
 
 use burn::tensor::{DType, Device, Distribution, Int, Tensor, TensorData};
 use kernels_runtime::ops::moe::experts::{Projection, Weights, fused, reference};
-use kernels_runtime::semantics::MoeKey;
+use kernels_runtime::semantics::MoeExpertsKey;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -104,12 +104,12 @@ fn experts_take_no_more_memory_than_their_reference() {
             let operands = || (x.clone(), indices.clone(), routing.clone(), weights.clone());
             let by_kernel = || {
                 let (x, indices, routing, weights) = operands();
-                let y = fused(x, indices, routing, weights, None, MoeKey::QWEN3);
+                let y = fused(x, indices, routing, weights, None, MoeExpertsKey::QWEN3);
                 y.expect("the kernel runs").sum().backward()
             };
             let by_hand = || {
                 let (x, indices, routing, weights) = operands();
-                reference(x, indices, routing, weights, None, MoeKey::QWEN3)
+                reference(x, indices, routing, weights, None, MoeExpertsKey::QWEN3)
                     .sum()
                     .backward()
             };

@@ -21,13 +21,13 @@ use kernels_runtime::report;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 sites! {
-    EXPERTS: "npu_fused_moe", SemanticsKey::Moe(MoeKey::LLAMA4);
-    EXPERTS_OF_GELU: "npu_fused_moe", SemanticsKey::Moe(MoeKey::LLAMA4);
-    EXPERTS_OF_FIVE: "npu_fused_moe", SemanticsKey::Moe(MoeKey::LLAMA4);
-    EXPERTS_CUT_OFF: "npu_fused_moe", SemanticsKey::Moe(MoeKey::LLAMA4);
-    LIST: "npu_fused_moe", SemanticsKey::Moe(LISTED);
-    LIST_WITH_A_BIAS: "npu_fused_moe", SemanticsKey::Moe(LISTED);
-    LIST_ASKED_FOR: "npu_fused_moe", SemanticsKey::Moe(LISTED);
+    EXPERTS: "npu_fused_moe", SemanticsKey::MoeExperts(MoeExpertsKey::LLAMA4);
+    EXPERTS_OF_GELU: "npu_fused_moe", SemanticsKey::MoeExperts(MoeExpertsKey::LLAMA4);
+    EXPERTS_OF_FIVE: "npu_fused_moe", SemanticsKey::MoeExperts(MoeExpertsKey::LLAMA4);
+    EXPERTS_CUT_OFF: "npu_fused_moe", SemanticsKey::MoeExperts(MoeExpertsKey::LLAMA4);
+    LIST: "npu_fused_moe", SemanticsKey::MoeExperts(LISTED);
+    LIST_WITH_A_BIAS: "npu_fused_moe", SemanticsKey::MoeExperts(LISTED);
+    LIST_ASKED_FOR: "npu_fused_moe", SemanticsKey::MoeExperts(LISTED);
     BLOCK: "npu_fused_moe", SemanticsKey::MoeBlock(MoeBlockKey::QWEN3_MOE);
     BLOCK_GRADIENTS: "npu_fused_moe", SemanticsKey::MoeBlock(MoeBlockKey::MIXTRAL);
     BLOCK_TIES: "npu_fused_moe", SemanticsKey::MoeBlock(MoeBlockKey::QWEN3_MOE);
@@ -39,12 +39,12 @@ sites! {
     BLOCK_OF_OTHERS: "npu_fused_moe", SemanticsKey::MoeBlock(MoeBlockKey::QWEN3_MOE);
 }
 
-use kernels_runtime::semantics::{MoeKey, Projections};
+use kernels_runtime::semantics::{MoeExpertsKey, Projections};
 
 /// Of layers in a list.
-const LISTED: MoeKey = MoeKey {
+const LISTED: MoeExpertsKey = MoeExpertsKey {
     projections: Projections::Separate,
-    ..MoeKey::LLAMA4
+    ..MoeExpertsKey::LLAMA4
 };
 
 const EXPERTS_COUNT: usize = 4;

@@ -119,7 +119,7 @@ fn mixture(stream: &Stream) -> Result<Vec<Tensor>> {
         ],
     };
     let settings = Settings {
-        key: MoeKey::QWEN3,
+        key: MoeExpertsKey::QWEN3,
         limit: None,
     };
     let (y, kept) = experts::npu::forward(stream, &tensors, settings, true)?;

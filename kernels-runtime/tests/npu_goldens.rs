@@ -312,7 +312,7 @@ fn experts_of_qwen3() {
             x,
         };
         let settings = experts::Settings {
-            key: MoeKey::QWEN3,
+            key: MoeExpertsKey::QWEN3,
             limit: None,
         };
         let (y, kept) = experts::npu::forward(case.stream, &tensors, settings, true).unwrap();

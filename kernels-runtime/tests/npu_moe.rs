@@ -472,7 +472,7 @@ mod of_experts {
     const HIDDEN: usize = 10;
     const WIDTH: usize = 6;
 
-    fn keys() -> impl Iterator<Item = MoeKey> {
+    fn keys() -> impl Iterator<Item = MoeExpertsKey> {
         let activations = [Activation::Silu, Activation::Identity];
         let projections = [
             Projections::Chunked,
@@ -481,11 +481,11 @@ mod of_experts {
         ];
         activations.into_iter().flat_map(move |activation| {
             projections.into_iter().flat_map(move |projections| {
-                LAYOUTS.into_iter().map(move |layout| MoeKey {
+                LAYOUTS.into_iter().map(move |layout| MoeExpertsKey {
                     activation,
                     projections,
                     layout,
-                    ..MoeKey::QWEN3
+                    ..MoeExpertsKey::QWEN3
                 })
             })
         })
@@ -495,7 +495,7 @@ mod of_experts {
     fn weights(
         stream: &Stream,
         dtype: DType,
-        key: MoeKey,
+        key: MoeExpertsKey,
         experts: usize,
         listed: bool,
     ) -> (Vec<Vec<Tensor>>, Vec<Option<Held>>) {
@@ -538,7 +538,7 @@ mod of_experts {
         stream: &Stream,
         choice: &Choice,
         [dtype, routing_type, ints]: [DType; 3],
-        key: MoeKey,
+        key: MoeExpertsKey,
         listed: bool,
         lie: Lie,
     ) {
@@ -702,7 +702,7 @@ mod of_experts {
                     stream,
                     choice,
                     types,
-                    MoeKey::QWEN3,
+                    MoeExpertsKey::QWEN3,
                     listed,
                     Lie::Contiguous,
                 );
@@ -715,10 +715,16 @@ mod of_experts {
         on_the_emulator("of_experts::only_what_is_wanted", |_, stream| {
             let choice = &choices()[0];
             let settings = Settings {
-                key: MoeKey::QWEN3,
+                key: MoeExpertsKey::QWEN3,
                 limit: None,
             };
-            let (groups, _) = weights(stream, DType::F32, MoeKey::QWEN3, choice.experts, false);
+            let (groups, _) = weights(
+                stream,
+                DType::F32,
+                MoeExpertsKey::QWEN3,
+                choice.experts,
+                false,
+            );
             let put =
                 |shape: &[usize], seed| put(stream, DType::F32, shape, seed, Lie::Contiguous).0;
             let tensors = Tensors {
@@ -758,16 +764,16 @@ mod of_experts {
             routing: &routing,
             weights: packed(),
         };
-        let key = MoeKey::QWEN3;
+        let key = MoeExpertsKey::QWEN3;
         let of = |tensors: &Tensors<_>, key| decide(&here, tensors, Settings { key, limit: None });
         let plan = of(&all, key).unwrap();
         assert_eq!((plan.experts, plan.width, plan.separate), (4, 6, false));
         refused(
-            of(&all, MoeKey::GPT_OSS),
+            of(&all, MoeExpertsKey::GPT_OSS),
             Reason::Semantics,
             "no operators with gradients",
         );
-        let biased = MoeKey {
+        let biased = MoeExpertsKey {
             bias: ExpertBias::All,
             ..key
         };
@@ -776,17 +782,17 @@ mod of_experts {
             Reason::Semantics,
             "no operators with gradients",
         );
-        let gelu = MoeKey {
+        let gelu = MoeExpertsKey {
             activation: Activation::GeluTanh,
             ..key
         };
         refused(of(&all, gelu), Reason::Semantics, "gelu_tanh");
-        let offset = MoeKey {
+        let offset = MoeExpertsKey {
             up_offset: Offset::One,
             ..key
         };
         refused(of(&all, offset), Reason::Semantics, "up_offset=1");
-        let separate = MoeKey {
+        let separate = MoeExpertsKey {
             projections: Projections::Separate,
             ..key
         };
@@ -795,7 +801,11 @@ mod of_experts {
             Reason::Semantics,
             "the weights are not those",
         );
-        refused(of(&all, MoeKey::LLAMA4), Reason::Shape, "don't go together");
+        refused(
+            of(&all, MoeExpertsKey::LLAMA4),
+            Reason::Shape,
+            "don't go together",
+        );
         let with = |change: &dyn Fn(&mut Tensors<_>)| {
             let mut tensors = all.clone();
             change(&mut tensors);

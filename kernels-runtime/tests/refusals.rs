@@ -68,7 +68,7 @@ fn a_step_has_the_numbers_of_its_formula() {
 
 /// Three experts of width 3 on five tokens of 4 elements.
 fn mixture(
-    key: MoeKey,
+    key: MoeExpertsKey,
     limit: Option<f64>,
     change: &dyn Fn(&mut Floats),
 ) -> Result<experts::Operands<FlexTensor, FlexTensor>, Mismatch> {
@@ -88,14 +88,14 @@ fn mixture(
 
 #[test]
 fn experts_have_the_weights_of_their_key() {
-    let key = MoeKey::QWEN3;
+    let key = MoeExpertsKey::QWEN3;
     let with = |change: &dyn Fn(&mut Floats)| mixture(key, None, change);
     with(&|_| ()).expect("they go together");
     refused(
         mixture(key, Some(1.0), &|_| ()),
         "has no clamp, but a limit is given",
     );
-    let clamped = MoeKey {
+    let clamped = MoeExpertsKey {
         clamp: Clamp::Limit,
         ..key
     };
@@ -111,7 +111,7 @@ fn experts_have_the_weights_of_their_key() {
     );
     refused(with(&|w| w[3].push(float([3, 6]))), "bias");
     refused(with(&|w| w[2][0] = float([2, 4, 3])), "experts");
-    let separate = MoeKey {
+    let separate = MoeExpertsKey {
         projections: Projections::Separate,
         ..key
     };
@@ -119,7 +119,7 @@ fn experts_have_the_weights_of_their_key() {
         mixture(separate, None, &|_| ()),
         "but gate and up are one tensor",
     );
-    let biased = MoeKey {
+    let biased = MoeExpertsKey {
         bias: ExpertBias::All,
         ..key
     };
@@ -128,7 +128,7 @@ fn experts_have_the_weights_of_their_key() {
 
 #[test]
 fn gradients_of_experts_are_wanted_one_by_one() {
-    let operands = mixture(MoeKey::QWEN3, None, &|_| ()).unwrap();
+    let operands = mixture(MoeExpertsKey::QWEN3, None, &|_| ()).unwrap();
     let wanted = |weights| experts::Wanted {
         x: true,
         routing: true,

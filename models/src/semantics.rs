@@ -5,9 +5,9 @@
 //! nothing is replaced by the name of a model.
 
 use burn_kernels::semantics::{
-    Activation, Clamp, GluKey, HeadLayout, MoeBlockKey, MoeKey, Offset, Projections, RmsNormKey,
-    RopeKey, RopeStyle, RotaryWidth, Rounding, RouterKey, Sections, SharedExpert, TableLayout,
-    TopK,
+    Activation, Clamp, GluKey, HeadLayout, MoeBlockKey, MoeExpertsKey, Offset, Projections,
+    RmsNormKey, RopeKey, RopeStyle, RotaryWidth, Rounding, RouterKey, Sections, SharedExpert,
+    TableLayout, TopK,
 };
 
 /// The operations of one architecture that kernels can stand in for.
@@ -22,7 +22,7 @@ pub struct ModelSemantics {
     /// The rotary position embedding of queries and keys.
     pub rope: RopeKey,
     /// The experts of sparse layers, as their weights lie in the memory of `transformers`.
-    pub experts: Option<MoeKey>,
+    pub experts: Option<MoeExpertsKey>,
     /// The block of sparse layers: the router, and whether there is a shared expert.
     pub block: Option<MoeBlockKey>,
     /// What the keys don't say.
@@ -82,7 +82,7 @@ const fn model(model_type: &'static str) -> ModelSemantics {
 /// The same with experts of the usual kind in sparse layers.
 const fn mixture(model_type: &'static str, block: MoeBlockKey) -> ModelSemantics {
     ModelSemantics {
-        experts: Some(MoeKey::QWEN3),
+        experts: Some(MoeExpertsKey::QWEN3),
         block: Some(block),
         ..model(model_type)
     }
@@ -192,7 +192,7 @@ static TABLE: &[ModelSemantics] = &[
             table: TableLayout::Pairs,
             ..RopeKey::LLAMA
         },
-        experts: Some(MoeKey::GPT_OSS),
+        experts: Some(MoeExpertsKey::GPT_OSS),
         block: Some(MoeBlockKey::new(RouterKey::GPT_OSS, SharedExpert::None)),
         note: Some("`swiglu_limit` is the limit of the clamp, 7"),
         ..model("gpt_oss")
@@ -203,7 +203,7 @@ static TABLE: &[ModelSemantics] = &[
             layout: HeadLayout::Bsnd,
             ..COMPLEX
         },
-        experts: Some(MoeKey::LLAMA4),
+        experts: Some(MoeExpertsKey::LLAMA4),
         note: Some(
             "some layers have no RoPE; the norm of queries and keys has no weight; the router scales the \
              experts' input and not their result: its block is not a sum that an attribute describes",
@@ -304,7 +304,7 @@ mod tests {
                 SemanticsKey::Glu(model.mlp),
                 SemanticsKey::Rope(model.rope),
             ];
-            let experts = model.experts.map(SemanticsKey::Moe);
+            let experts = model.experts.map(SemanticsKey::MoeExperts);
             let block = model.block.map(SemanticsKey::MoeBlock);
             for key in dense.into_iter().chain(experts).chain(block) {
                 assert!(keys.contains(&key), "{model_type}: {key} not in {keys:?}");

@@ -9,7 +9,7 @@ declare_site! {
         kernel: "npu_fused_adam_w",
         item: "FusedAdamW::step",
         form: Form::Method,
-        key: SemanticsKey::AdamW,
+        key: SemanticsKey::AdamW(AdamWKey),
         key_json: r#"{"op":"adam_w"}"#,
         layer: None,
     }

@@ -4,7 +4,7 @@
 pub mod soft_cap {
     use burn::tensor::Tensor;
     use burn_kernels::kernel::{
-        self, CapabilityRange, CustomKey, DeviceKind, FloatType, Implementation, KernelSpec,
+        self, CapabilityRange, CustomKey, DeviceKinds, FloatType, Implementation, KernelSpec,
         Launch, SemanticsKey, Tensors, Visitor, declare_kernel,
     };
 
@@ -18,7 +18,7 @@ pub mod soft_cap {
             version: 1,
             summary: "Soft capping, for the attribute's tests",
             implementations: &[Implementation {
-                device: DeviceKind::Cpu,
+                device: DeviceKinds::CPU,
                 name: "acme",
                 dtypes: &[FloatType::F32],
                 gradient: true,

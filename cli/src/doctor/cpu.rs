@@ -16,8 +16,8 @@ pub fn look(report: &mut Report) {
     let all = registry::kernels().count();
     let here = registry::kernels()
         .filter(|kernel| {
-            let mut devices = kernel.implementations.iter().map(|one| one.device);
-            devices.any(|device| device == DeviceKind::Cpu)
+            let mut all = kernel.implementations.iter();
+            all.any(|one| one.device.contains(DeviceKind::Cpu))
         })
         .count();
     let text = format!("{here} of {all} kernels have an implementation for the CPU");

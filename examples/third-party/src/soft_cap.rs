@@ -11,7 +11,7 @@ use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, Dispatch, Flex, backend_extension};
 use burn::tensor::{Tensor, TensorData};
 use burn_kernels::kernel::{
-    self, CapabilityRange, CustomKey, DeviceKind, FloatType, Implementation, KernelSpec, Launch,
+    self, CapabilityRange, CustomKey, DeviceKinds, FloatType, Implementation, KernelSpec, Launch,
     Rows, SemanticsKey, Tensors, Visitor, declare_kernel,
 };
 
@@ -29,7 +29,7 @@ declare_kernel! {
         version: 1,
         summary: "Soft capping in one pass, with its gradient",
         implementations: &[Implementation {
-            device: DeviceKind::Cpu,
+            device: DeviceKinds::CPU,
             name: "acme-cpu",
             dtypes: &[FloatType::F32],
             gradient: true,

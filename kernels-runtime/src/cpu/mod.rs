@@ -7,6 +7,7 @@
 pub(crate) mod activation;
 mod element;
 mod output;
+pub(crate) mod product;
 mod real;
 mod rows;
 mod run;

@@ -1,5 +1,6 @@
 use super::{Decision, Query};
 use crate::registry::Site;
+use crate::semantics::OperationKey;
 use burn::backend::DispatchTensor;
 
 /// One call of a site: what the expansion of the attribute hands to the operations.
@@ -61,6 +62,12 @@ impl At {
     #[inline]
     pub const fn site(&self) -> &'static Site {
         self.site
+    }
+
+    /// The key of the site, which is one of this operation.
+    #[inline]
+    pub(crate) fn key<K: OperationKey>(&self) -> K {
+        self.site.spec().key.known()
     }
 
     /// Whether the body runs before the kernel.

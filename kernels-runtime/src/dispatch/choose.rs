@@ -219,7 +219,7 @@ impl Ask<'_> {
 
 /// The first reason against an implementation for a call of this kind.
 fn refusal(implementation: &Implementation, key: &SemanticsKey, query: Query) -> Option<Reason> {
-    if implementation.device != query.device {
+    if !implementation.device.contains(query.device) {
         return Some(Reason::NoImplementation);
     }
     if !query.served.runs(&implementation.launch) {

@@ -5,6 +5,7 @@ mod at;
 mod capability;
 mod choose;
 mod device;
+mod kinds;
 mod plan;
 mod plan_file;
 mod query;
@@ -20,6 +21,7 @@ pub(crate) use choose::{Choice, Outcome, best, choose};
 pub use device::DeviceKind;
 #[cfg(feature = "remote")]
 pub(crate) use device::Place;
+pub use kinds::DeviceKinds;
 pub(crate) use plan::plan_under;
 pub use plan::{Plan, PlanCandidate, PlanError, PlanRow, plan};
 pub use plan_file::{Difference, PlanCheckError, PlanDifference};

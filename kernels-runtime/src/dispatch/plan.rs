@@ -1,5 +1,5 @@
 use super::unmet::Unmet;
-use super::{Choice, DeviceKind, Mode, Outcome, Query, Reason, TensorType, choose};
+use super::{Choice, DeviceKind, DeviceKinds, Mode, Outcome, Query, Reason, TensorType, choose};
 use crate::active::{self, Active};
 use crate::mapping::ModeFlags;
 use crate::policy::{PolicyError, no_site};
@@ -69,8 +69,8 @@ pub struct PlanRow {
 pub struct PlanCandidate {
     /// Its name.
     pub implementation: &'static str,
-    /// The kind of device that it is for.
-    pub device: DeviceKind,
+    /// The kinds of device that it is for.
+    pub device: DeviceKinds,
     /// Why it can't be taken; `None` if it can.
     pub refused: Option<Reason>,
 }

@@ -1,76 +1,50 @@
 //! What a device that another process or machine serves runs as kernels.
 
+use crate::ops::operations;
 use crate::registry::Launch;
 use std::sync::{PoisonError, RwLock};
 
-/// An operation that a backend may have kernels for. A server declares those it has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum KernelOp {
-    /// RMSNorm.
-    RmsNorm,
-    /// Gated linear units.
-    Glu,
-    /// Rotary position embedding.
-    Rope,
-    /// The experts of a mixture.
-    Experts,
-    /// Products of rows grouped by expert.
-    GroupedMatmul,
-    /// Moving tokens to the rows of experts and back.
-    Permute,
-    /// The router of a mixture.
-    Router,
-    /// A step of AdamW.
-    AdamW,
+macro_rules! kernel_ops {
+    (
+        sites { $( #[doc = $doc:literal] $Op:ident { name: $name:ident, $($rest:tt)+ } )+ }
+        parts { $( #[doc = $part_doc:literal] $Part:ident { name: $part:ident, $($part_rest:tt)+ } )+ }
+    ) => {
+        /// An operation that a backend may have kernels for. A server declares those it has.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[repr(u8)]
+        pub enum KernelOp {
+            $(#[doc = $doc] $Op,)+
+            $(#[doc = $part_doc] $Part,)+
+        }
+
+        impl KernelOp {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$Op,)+ $(Self::$Part,)+];
+
+            /// The name that servers declare.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$Op => stringify!($name),)+
+                    $(Self::$Part => stringify!($part),)+
+                }
+            }
+        }
+    };
 }
+operations!(kernel_ops);
+
+/// A set of operations, a bit each.
+type Set = u64;
+
+const _: () = assert!(KernelOp::ALL.len() <= Set::BITS as usize);
 
 impl KernelOp {
-    /// All of them.
-    pub const ALL: [Self; 8] = [
-        Self::RmsNorm,
-        Self::Glu,
-        Self::Rope,
-        Self::Experts,
-        Self::GroupedMatmul,
-        Self::Permute,
-        Self::Router,
-        Self::AdamW,
-    ];
-
-    /// The name that servers declare.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::RmsNorm => "rms_norm",
-            Self::Glu => "glu",
-            Self::Rope => "rope",
-            Self::Experts => "experts",
-            Self::GroupedMatmul => "grouped_matmul",
-            Self::Permute => "permute",
-            Self::Router => "router",
-            Self::AdamW => "adam_w",
-        }
-    }
-
     /// Raised when operands or numbers of the operation change. Server and client must agree.
     pub const fn version(self) -> u32 {
         1
     }
 
-    /// The operation of a launch; `None` for those of other crates, which no server has.
-    const fn of(launch: &Launch) -> Option<Self> {
-        match launch {
-            Launch::RmsNorm(_) => Some(Self::RmsNorm),
-            Launch::Glu(_) => Some(Self::Glu),
-            Launch::Rope(_) => Some(Self::Rope),
-            Launch::Moe(_) => Some(Self::Experts),
-            Launch::Router(_) => Some(Self::Router),
-            Launch::AdamW(_) => Some(Self::AdamW),
-            Launch::Custom => None,
-        }
-    }
-
-    const fn bit(self) -> u8 {
+    const fn bit(self) -> Set {
         1 << self as u8
     }
 }
@@ -84,7 +58,7 @@ impl KernelOp {
 pub struct Served(u8);
 
 /// The declarations that [`Served`] numbers from 1 stand for.
-static DECLARED: RwLock<Vec<u8>> = RwLock::new(Vec::new());
+static DECLARED: RwLock<Vec<Set>> = RwLock::new(Vec::new());
 
 impl Served {
     /// A device of this process.
@@ -120,10 +94,10 @@ impl Served {
 
     /// Whether an implementation that is run so runs there.
     pub(crate) fn runs(self, launch: &Launch) -> bool {
-        !self.is_served() || KernelOp::of(launch).is_some_and(|op| self.offers(op))
+        !self.is_served() || launch.op().is_some_and(|op| self.offers(op))
     }
 
-    fn bits(self) -> u8 {
+    fn bits(self) -> Set {
         let declared = DECLARED.read().unwrap_or_else(PoisonError::into_inner);
         let at = usize::from(self.0).wrapping_sub(1);
         match self {
@@ -148,21 +122,21 @@ mod tests {
 
     #[test]
     fn a_served_device_offers_what_it_declares() {
-        let two = Served::with([KernelOp::RmsNorm, KernelOp::Router]);
-        for op in KernelOp::ALL {
+        let two = Served::with([KernelOp::RmsNorm, KernelOp::MoeBlock]);
+        for &op in KernelOp::ALL {
             assert!(Served::HERE.offers(op));
-            let declared = matches!(op, KernelOp::RmsNorm | KernelOp::Router);
+            let declared = matches!(op, KernelOp::RmsNorm | KernelOp::MoeBlock);
             assert_eq!(two.offers(op), declared, "{op:?}");
             assert!(!Served::with([]).offers(op));
             assert!(!Served::NOTHING.offers(op));
         }
-        assert_eq!(two, Served::with([KernelOp::Router, KernelOp::RmsNorm]));
+        assert_eq!(two, Served::with([KernelOp::MoeBlock, KernelOp::RmsNorm]));
         assert!(!two.runs(&Launch::Custom) && Served::HERE.runs(&Launch::Custom));
     }
 
     #[test]
     fn numbers_fit_a_key() {
-        for op in KernelOp::ALL {
+        for &op in KernelOp::ALL {
             let served = Served::with([op]);
             assert!(served.is_served() && served.code() < 16);
             assert_eq!(Served::from_code(served.code()), served);

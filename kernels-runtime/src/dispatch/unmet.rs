@@ -43,7 +43,7 @@ impl fmt::Display for Unmet<'_> {
             let refused = candidate.refused.map(|reason| reason.to_string());
             table.row([
                 &format!("  {}", one.name),
-                one.device.name(),
+                &one.device.to_string(),
                 refused.as_deref().unwrap_or("it can run"),
             ]);
         }

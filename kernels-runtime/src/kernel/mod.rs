@@ -26,7 +26,7 @@ pub use rows::Rows;
 pub(crate) use rows::picked;
 
 pub use crate::declare_kernel;
-pub use crate::dispatch::{DeviceKind, Reason};
+pub use crate::dispatch::{DeviceKind, DeviceKinds, Reason};
 pub use crate::registry::{CapabilityRange, FloatType, Implementation, KernelSpec, Launch};
 pub use crate::semantics::{CustomKey, SemanticsKey};
 

@@ -44,15 +44,12 @@
 //! compare. What neither the run nor the check's own rows show can't be found: at position 0 every
 //! style of rotary embedding computes the same, and weights of ones show no rounding order.
 
-mod adam_w;
 mod body;
-mod built_in;
 mod case;
 mod check;
 mod mismatch;
-mod moe;
 mod order;
-mod probe;
+pub(crate) mod probe;
 mod run;
 mod sampling;
 mod tally;
@@ -62,12 +59,9 @@ mod whole;
 pub use sampling::{GRAMMAR, Sampling, SamplingError, SamplingGuard, current, scope, set};
 pub use tally::{LiveReport, LiveRow, report, reset};
 
-pub(crate) use adam_w::Step;
-pub(crate) use built_in::{Gated, Norm, Rotary};
 pub(crate) use check::Captured;
 pub use check::{VerifyError, verify};
-pub(crate) use moe::{Experts, Router, mask};
-pub(crate) use probe::root_mean_square;
+pub(crate) use probe::{mask, root_mean_square};
 pub(crate) use sampling::Width;
 pub(crate) use tally::Checks;
 pub(crate) use whole::{Whole, whole, whole_is_due};

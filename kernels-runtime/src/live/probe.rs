@@ -9,7 +9,7 @@ use burn::tensor::{FloatDType, Tensor, TensorData};
 
 /// Appends fixed pseudo-random slices along the first axis, one for each of `sizes`, which are
 /// their root mean squares.
-pub(super) fn append_fixed<const D: usize>(
+pub(crate) fn append_fixed<const D: usize>(
     name: &str,
     tensor: Tensor<D>,
     sizes: &[f64],
@@ -29,7 +29,7 @@ pub(super) fn append_fixed<const D: usize>(
 }
 
 /// Appends the first slice along the first axis again, `factor` times as large.
-pub(super) fn append_larger<const D: usize>(tensor: Tensor<D>, factor: f64) -> Tensor<D> {
+pub(crate) fn append_larger<const D: usize>(tensor: Tensor<D>, factor: f64) -> Tensor<D> {
     let tensor = tensor.detach();
     let first = tensor.clone().narrow(0, 0, 1);
     Tensor::cat(vec![tensor, first * factor], 0)
@@ -37,7 +37,7 @@ pub(super) fn append_larger<const D: usize>(tensor: Tensor<D>, factor: f64) -> T
 
 /// The factor that brings numbers of this root mean square to 2, where activations bend, if they
 /// are much smaller. `size` is that of what is multiplied; it must stay in the range of f16.
-pub(super) fn larger(root_mean_square: f64, size: f64) -> Option<f64> {
+pub(crate) fn larger(root_mean_square: f64, size: f64) -> Option<f64> {
     let factor = 2.0 / root_mean_square;
     let fits = factor.is_finite() && factor * size < 1e3;
     (factor > 2.0 && fits).then_some(factor)
@@ -50,4 +50,11 @@ pub(crate) fn root_mean_square<const D: usize>(tensor: &Tensor<D>) -> f64 {
     }
     let numbers = tensor.clone().detach().cast(FloatDType::F32);
     f64::from(numbers.square().mean().sqrt().into_scalar::<f32>())
+}
+
+/// Ones for what is true, `[rows, 1]`, on the device and in the dtype of `like`.
+pub(crate) fn mask<const D: usize>(rows: &[bool], like: &Tensor<D>) -> Tensor<2> {
+    let ones: Vec<f32> = rows.iter().map(|row| f32::from(u8::from(*row))).collect();
+    let data = TensorData::new(ones, [rows.len(), 1]).convert_dtype(like.dtype());
+    Tensor::from_data(data, (&like.device().inner(), like.dtype()))
 }

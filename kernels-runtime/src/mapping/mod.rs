@@ -219,7 +219,7 @@ fn check_kernel(rule: &Rule, id: &str) -> Result<(), MappingError> {
     let here: Vec<_> = kernel
         .implementations
         .iter()
-        .filter(|one| one.device == rule.device && overlap(one.capability, rule.capability))
+        .filter(|one| one.device.contains(rule.device) && overlap(one.capability, rule.capability))
         .collect();
     if here.is_empty() || here.iter().any(|one| lacks(one, rule.mode).is_none()) {
         return Ok(());

@@ -3,9 +3,7 @@
 
 use super::Refused;
 use crate::dispatch::Reason;
-use crate::ops::moe::{grouped_matmul, permute as permutation};
 use crate::remote::with_platform;
-use crate::semantics::ExpertLayout;
 use burn::backend::{DispatchTensor, TensorMetadata};
 use burn_cann::{DType, Platform, Soc, Spec, Version};
 use smallvec::SmallVec;
@@ -15,7 +13,7 @@ const CANN: &str = "cann";
 const VECTOR_CORES: &str = "vector_cores";
 
 /// A platform, as a server declares it.
-pub(super) fn facts(platform: &Platform) -> Vec<(String, String)> {
+pub(crate) fn facts(platform: &Platform) -> Vec<(String, String)> {
     let fact = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     let mut facts = vec![fact(SOC, platform.soc.name())];
     facts.extend(platform.version.text().map(|text| fact(CANN, text)));
@@ -43,7 +41,7 @@ pub(crate) fn platform(facts: &[(String, String)]) -> Platform {
 /// devices is read once. Up to four tensors of up to five dimensions nothing is allocated here, and nothing by what
 /// operations decide where they take the call; but for experts, whose weights are put into lists. Burn copies the
 /// address of the server when it names a tensor's device. A refusal allocates its words.
-pub(super) fn ask<T>(
+pub(crate) fn ask<T>(
     tensors: &[&DispatchTensor],
     decide: impl FnOnce(&Platform, &[Spec]) -> Result<T, Refused>,
 ) -> Result<(), Reason> {
@@ -71,7 +69,7 @@ fn contiguous(dtype: DType, shape: &[usize]) -> Result<Spec, Reason> {
 }
 
 /// CANN's name of a type of Burn's.
-pub(super) fn dtype(dtype: burn::tensor::DType) -> Option<DType> {
+pub(crate) fn dtype(dtype: burn::tensor::DType) -> Option<DType> {
     use burn::tensor::DType as Burn;
     Some(match dtype {
         Burn::F64 => DType::F64,
@@ -84,55 +82,8 @@ pub(super) fn dtype(dtype: burn::tensor::DType) -> Option<DType> {
     })
 }
 
-/// Of moving tokens to rows.
-pub(crate) fn permute(
-    tokens: &DispatchTensor,
-    indices: &DispatchTensor,
-    num_experts: usize,
-    rows: usize,
-) -> Result<(), Reason> {
-    ask(&[tokens, indices], |platform, specs| {
-        let [tokens, indices] = specs else {
-            unreachable!("as many as were given")
-        };
-        permutation::npu::decide_sort(platform, indices, num_experts, rows)?;
-        let width = tokens.shape()[1];
-        permutation::npu::decide_move(platform, tokens.dtype, width, indices, None, rows)
-    })
-}
-
-/// Of adding rows up by token.
-pub(crate) fn unpermute(
-    rows: &DispatchTensor,
-    row_map: &DispatchTensor,
-    probs: Option<&DispatchTensor>,
-) -> Result<(), Reason> {
-    let tensors: SmallVec<[_; 3]> = [rows, row_map].into_iter().chain(probs).collect();
-    ask(&tensors, |platform, specs| {
-        let ([rows, row_map], probs) = (&specs[..2], specs.get(2)) else {
-            unreachable!("as many as were given")
-        };
-        let [count, width] = [rows.shape()[0], rows.shape()[1]];
-        permutation::npu::decide_move(platform, rows.dtype, width, row_map, probs, count)
-    })
-}
-
-/// Of products of rows grouped by expert.
-pub(crate) fn grouped_matmul(
-    x: &DispatchTensor,
-    counts: &DispatchTensor,
-    weights: &[DispatchTensor],
-    layout: ExpertLayout,
-) -> Result<(), Reason> {
-    let tensors: SmallVec<[_; 4]> = [x, counts].into_iter().chain(weights).collect();
-    ask(&tensors, |platform, specs| {
-        let weights: SmallVec<[&Spec; 2]> = specs[2..].iter().collect();
-        grouped_matmul::npu::decide(platform, &specs[0], &specs[1], &weights, layout)
-    })
-}
-
 /// Integers of this shape, as specs of experts' indices.
-pub(super) fn indices(shape: &[usize]) -> Result<Spec, Refused> {
+pub(crate) fn indices(shape: &[usize]) -> Result<Spec, Refused> {
     Ok(Spec::contiguous(DType::I32, shape)?)
 }
 

@@ -1,7 +1,7 @@
 //! What every operation needs to look at its tensors before it decides.
 
 use crate::dispatch::{Query, Reason};
-use crate::registry::{Implementation, KernelSpec, Launch};
+use crate::registry::{Implementation, KernelSpec};
 use crate::semantics::SemanticsKey;
 use burn::backend::{DispatchTensor, TensorMetadata};
 use burn::tensor::{DType, FloatDType, Tensor};
@@ -19,7 +19,7 @@ pub(crate) fn mixed(key: &SemanticsKey, tensors: &[&DispatchTensor]) -> bool {
                 || sin.dtype() != tables
                 || (tables != dtype && tables != compute_dtype(dtype))
         }
-        (SemanticsKey::Moe(_), [_, routing, weights @ ..]) => {
+        (SemanticsKey::MoeExperts(_), [_, routing, weights @ ..]) => {
             differ(weights, dtype) || ![dtype, DType::F32].contains(&routing.dtype())
         }
         _ => differ(tensors, dtype),
@@ -66,20 +66,12 @@ pub(crate) fn same_dtype_as<const D: usize>(tensor: Tensor<D>, dtype: DType) -> 
     tensor.cast(FloatDType::from(dtype))
 }
 
-/// An implementation is registered for a kernel of another operation than the one it runs.
-pub(crate) fn wrong_launch(implementation: &str, op: &str, launch: &Launch) -> ! {
-    panic!(
-        "the implementation `{implementation}` belongs to a kernel of `{op}`, but its launch is \
-         {launch:?}; its kernel's `op` and its `launch` must be of one operation"
-    )
-}
-
 #[cfg(all(test, feature = "cpu"))]
 mod tests {
     use super::*;
     use crate::dispatch::TensorType;
     use crate::registry::FloatType;
-    use crate::semantics::{MoeKey, RmsNormKey, RopeKey};
+    use crate::semantics::{MoeExpertsKey, RmsNormKey, RopeKey};
     use burn::tensor::Device;
 
     fn tensors<const N: usize>(dtypes: [DType; N]) -> [DispatchTensor; N] {
@@ -103,7 +95,7 @@ mod tests {
 
     #[test]
     fn routing_weights_may_be_in_f32() {
-        let key = SemanticsKey::Moe(MoeKey::QWEN3);
+        let key = SemanticsKey::MoeExperts(MoeExpertsKey::QWEN3);
         let of = |dtypes| Query::of_tensors(&key, &tensors(dtypes).each_ref()).tensors;
         let (half, wide) = (DType::BF16, DType::F32);
         let bf16 = TensorType::Float(FloatType::Bf16);

@@ -4,6 +4,9 @@
 //! `fused` runs a kernel and is an error where none can run. Annotated models use neither
 //! directly: their sites decide (see [`crate::dispatch`]).
 
+// Without a backend nothing runs what kernels and backends call.
+#![cfg_attr(not(feature = "cpu"), allow(dead_code))]
+
 pub mod adam_w;
 pub mod glu;
 pub mod moe;
@@ -11,10 +14,11 @@ pub mod rms_norm;
 pub mod rope;
 
 mod call;
+mod define;
+mod list;
 mod operands;
 
 pub use operands::{Described, Mismatch};
 
-pub(crate) use call::{
-    compute_dtype, implementation, mixed, same_dtype_as, within_limits, wrong_launch,
-};
+pub(crate) use call::{compute_dtype, implementation, mixed, same_dtype_as, within_limits};
+pub(crate) use list::operations;

@@ -7,10 +7,8 @@
 //! with its sentence in the process, an error over the wire.
 //!
 //! Kernels take one dtype, which sites don't know before they decide. So dtypes are compared where a
-//! kernel starts, by `Operands::kernel_dtype`, and by the handlers.
+//! kernel starts, by `checked(operands.dtype())`, and by the handlers.
 
-#[cfg(feature = "cpu")]
-use burn::backend::{DispatchAutodiffContext, DispatchTensor};
 use burn::backend::{Shape, TensorMetadata};
 use burn::tensor::{DType, IntDType, Tensor};
 use std::fmt;
@@ -220,151 +218,7 @@ pub(crate) fn stack<const STACKED: usize, const SINGLE: usize, T: Described>(
     Ok((tensors.len(), sizes))
 }
 
-/// Makes `Operands` of float tensors arguments of Burn's backend extensions. The type has a method
-/// `map`, and `tensors`, which are all it has.
-#[cfg(feature = "cpu")]
-macro_rules! extension_type {
-    ($Operands:ident) => {
-        impl<B: ::burn::backend::Backend> ::burn::backend::ExtensionType<B>
-            for $Operands<::burn::backend::tensor::FloatTensor<B>>
-        {
-            type Target = $Operands<::burn::backend::DispatchTensor>;
-
-            fn map_to_dispatch<F>(
-                self,
-                map_kind: F,
-                autodiff: ::burn::backend::DispatchAutodiffContext,
-            ) -> Self::Target
-            where
-                F: Fn(::burn::backend::BackendTensor<B>) -> ::burn::backend::DispatchTensorKind,
-            {
-                let wrap = |tensor| ::burn::backend::DispatchTensor {
-                    kind: map_kind(::burn::backend::BackendTensor::Float(tensor)),
-                    autodiff,
-                };
-                self.map(|tensor| $crate::ops::operands::exchanged(tensor, wrap))
-            }
-
-            fn map_from_dispatch<F>(target: Self::Target, unwrap_kind: F) -> Self
-            where
-                F: Fn(::burn::backend::DispatchTensor) -> ::burn::backend::BackendTensor<B>,
-            {
-                let unwrap = |tensor| unwrap_kind(tensor).float();
-                target.map(|tensor| $crate::ops::operands::exchanged(tensor, unwrap))
-            }
-
-            fn routing_tensor(target: &Self::Target) -> Option<&::burn::backend::DispatchTensor> {
-                target.tensors().next()
-            }
-
-            fn routing_float_tensor(
-                target: &Self::Target,
-            ) -> Option<&::burn::backend::DispatchTensor> {
-                target.tensors().next()
-            }
-
-            fn autodiff_context(target: &Self::Target) -> ::burn::backend::DispatchAutodiffContext {
-                $crate::ops::operands::autodiff_context(target.tensors())
-            }
-        }
-    };
-}
-#[cfg(feature = "cpu")]
-pub(crate) use extension_type;
-
-/// The same of `Operands` of floats and integers. The type has methods `map`, of both, and `floats`
-/// and `ints`, which are all it has.
-#[cfg(feature = "cpu")]
-macro_rules! mixed_extension_type {
-    ($Operands:ident) => {
-        impl<B: ::burn::backend::Backend> ::burn::backend::ExtensionType<B>
-            for $Operands<
-                ::burn::backend::tensor::FloatTensor<B>,
-                ::burn::backend::tensor::IntTensor<B>,
-            >
-        {
-            type Target =
-                $Operands<::burn::backend::DispatchTensor, ::burn::backend::DispatchTensor>;
-
-            fn map_to_dispatch<F>(
-                self,
-                map_kind: F,
-                autodiff: ::burn::backend::DispatchAutodiffContext,
-            ) -> Self::Target
-            where
-                F: Fn(::burn::backend::BackendTensor<B>) -> ::burn::backend::DispatchTensorKind,
-            {
-                use ::burn::backend::{BackendTensor, DispatchTensor};
-                use $crate::ops::operands::exchanged;
-                let wrap = |tensor| DispatchTensor {
-                    kind: map_kind(tensor),
-                    autodiff,
-                };
-                self.map(
-                    |tensor| exchanged(tensor, |tensor| wrap(BackendTensor::Float(tensor))),
-                    |tensor| exchanged(tensor, |tensor| wrap(BackendTensor::Int(tensor))),
-                )
-            }
-
-            fn map_from_dispatch<F>(target: Self::Target, unwrap_kind: F) -> Self
-            where
-                F: Fn(::burn::backend::DispatchTensor) -> ::burn::backend::BackendTensor<B>,
-            {
-                use $crate::ops::operands::exchanged;
-                target.map(
-                    |tensor| exchanged(tensor, |tensor| unwrap_kind(tensor).float()),
-                    |tensor| exchanged(tensor, |tensor| unwrap_kind(tensor).int()),
-                )
-            }
-
-            fn routing_tensor(target: &Self::Target) -> Option<&::burn::backend::DispatchTensor> {
-                target.floats().next().or_else(|| target.ints().next())
-            }
-
-            fn routing_float_tensor(
-                target: &Self::Target,
-            ) -> Option<&::burn::backend::DispatchTensor> {
-                target.floats().next()
-            }
-
-            fn autodiff_context(target: &Self::Target) -> ::burn::backend::DispatchAutodiffContext {
-                $crate::ops::operands::autodiff_context(target.floats().chain(target.ints()))
-            }
-        }
-    };
-}
-#[cfg(feature = "cpu")]
-pub(crate) use mixed_extension_type;
-
-/// Exchanges a checked operand for the same tensor of another backend. The function that does comes from
-/// outside, as Burn's traits are public; a tensor of another shape or type would be an operand that
-/// nobody checked.
-#[cfg(feature = "cpu")]
-pub(crate) fn exchanged<T: Described, U: Described>(tensor: T, exchange: impl FnOnce(T) -> U) -> U {
-    let (shape, dtype) = (tensor.shape(), tensor.dtype());
-    let other = exchange(tensor);
-    assert!(
-        other.shape() == shape && other.dtype() == dtype,
-        "an operand, {:?} of {dtype:?}, was exchanged for {:?} of {:?}",
-        shape.as_slice(),
-        other.shape().as_slice(),
-        other.dtype()
-    );
-    other
-}
-
-/// The context in which an operation of all these tensors runs.
-#[cfg(feature = "cpu")]
-pub(crate) fn autodiff_context<'a>(
-    tensors: impl Iterator<Item = &'a DispatchTensor>,
-) -> DispatchAutodiffContext {
-    tensors.fold(DispatchAutodiffContext::Disabled, |context, tensor| {
-        context.merge(tensor.autodiff)
-    })
-}
-
 /// Collects as many items as an operation has tensors.
-#[cfg(feature = "cpu")]
 pub(crate) fn array<T, const N: usize>(items: impl IntoIterator<Item = T>) -> [T; N] {
     let mut items = items.into_iter();
     std::array::from_fn(|_| items.next().expect("as many tensors as were counted"))

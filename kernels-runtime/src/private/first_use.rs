@@ -62,7 +62,7 @@ impl ModuleVisitor for FindLazy {
 
 /// Runs a body for the parameters that it uses. Annotated sites inside it take their references and
 /// are not counted, as in live verification.
-pub(super) fn run<I, O>(body: &mut dyn FnMut(I) -> O, inputs: I) {
+pub(crate) fn run<I, O>(body: &mut dyn FnMut(I) -> O, inputs: I) {
     let _uncounted = active::uncounted();
     drop(body(inputs));
 }

@@ -3,7 +3,7 @@
 use super::{Block, RopeTable, SectionTable, StackedExperts};
 use crate::ops::moe::experts as moe;
 use crate::ops::{glu, rms_norm, rope};
-use crate::semantics::{GluKey, MoeBlockKey, MoeKey, RmsNormKey, RopeKey, TopK};
+use crate::semantics::{GluKey, MoeBlockKey, MoeExpertsKey, RmsNormKey, RopeKey, TopK};
 use burn::tensor::{Int, Tensor};
 
 /// [`rms_norm::reference`] without a gate.
@@ -101,7 +101,7 @@ pub fn experts(
     routing: Tensor<2>,
     weights: StackedExperts<'_>,
     limit: Option<f64>,
-    key: MoeKey,
+    key: MoeExpertsKey,
 ) -> Tensor<2> {
     moe::reference(x, indices, routing, weights.read(), limit, key)
 }
@@ -121,7 +121,7 @@ pub fn experts_list(
     gate_up: &dyn Fn(usize, Tensor<2>) -> GateUp,
     down: &dyn Fn(usize, Tensor<2>) -> Tensor<2>,
     limit: Option<f64>,
-    key: MoeKey,
+    key: MoeExpertsKey,
 ) -> Tensor<2> {
     let unit = GluKey {
         activation: key.activation,

@@ -1,6 +1,6 @@
 //! How a kernel gets into the registry and into the built file.
 
-use super::KernelSpec;
+use super::{KernelSpec, Launch};
 
 /// Defines a kernel: registers it and writes its record into the link section of the built file.
 ///
@@ -13,7 +13,7 @@ use super::KernelSpec;
 ///
 /// ```
 /// use kernels_runtime::declare_kernel;
-/// use kernels_runtime::dispatch::DeviceKind;
+/// use kernels_runtime::dispatch::DeviceKinds;
 /// use kernels_runtime::registry::{
 ///     CapabilityRange, FloatType, Implementation, KernelSpec, Launch,
 /// };
@@ -26,7 +26,7 @@ use super::KernelSpec;
 ///         version: 1,
 ///         summary: "cap · tanh(x / cap) in one pass",
 ///         implementations: &[Implementation {
-///             device: DeviceKind::Cpu,
+///             device: DeviceKinds::CPU,
 ///             name: "acme-cpu",
 ///             dtypes: &[FloatType::F32],
 ///             gradient: false,
@@ -95,12 +95,9 @@ pub const fn assert_well_formed(spec: &KernelSpec) {
     );
     let mut i = 0;
     while i < spec.implementations.len() {
-        assert!(
-            spec.implementations[i].launch.belongs_to(spec.op),
-            "an implementation's launch does not belong to the kernel's op: \"rms_norm\" takes \
-             Launch::RmsNorm, \"glu\" Launch::Glu, \"rope\" Launch::Rope, \"moe\" Launch::Moe \
-             or Launch::Router, \"adam_w\" Launch::AdamW, others Launch::Custom"
-        );
+        if !spec.implementations[i].launch.belongs_to(spec.op) {
+            panic!("{}", Launch::PAIRS);
+        }
         i += 1;
     }
 }

@@ -1,6 +1,6 @@
 use super::CapabilityRange;
-use crate::dispatch::{DeviceKind, Reason};
-use crate::ops::{adam_w, glu, moe, rms_norm, rope};
+use crate::dispatch::{DeviceKinds, KernelOp, Reason};
+use crate::ops::{self, operations};
 use crate::semantics::SemanticsKey;
 use burn::backend::DispatchTensor;
 use burn::tensor::DType;
@@ -31,11 +31,11 @@ pub struct KernelSpec {
     pub implementations: &'static [Implementation],
 }
 
-/// One implementation of a kernel on one kind of device.
+/// One implementation of a kernel, on one kind of device or several.
 #[derive(Debug, Serialize)]
 pub struct Implementation {
     /// Where it runs.
-    pub device: DeviceKind,
+    pub device: DeviceKinds,
     /// Its name in reports, such as `cpu-simd`.
     pub name: &'static str,
     /// The floating-point types it takes.
@@ -64,23 +64,94 @@ pub struct Implementation {
 /// of the operation's operands; else [`Reason::Shape`], [`Reason::Layout`] or whatever says it best.
 pub type Limits = fn(&SemanticsKey, &[&DispatchTensor]) -> Result<(), Reason>;
 
-/// How an implementation is run. It has the shape that its operation needs.
-#[derive(Clone, Copy, Debug)]
-pub enum Launch {
-    /// An RMSNorm.
-    RmsNorm(fn(rms_norm::Operands<DispatchTensor>) -> DispatchTensor),
-    /// A gated linear unit.
-    Glu(fn(glu::Operands<DispatchTensor>) -> DispatchTensor),
-    /// A rotary position embedding of queries and keys.
-    Rope(fn(rope::Pair<DispatchTensor>) -> (DispatchTensor, DispatchTensor)),
-    /// The experts of a mixture.
-    Moe(fn(moe::experts::Operands<DispatchTensor, DispatchTensor>) -> DispatchTensor),
-    /// The router of a mixture: the weights and the experts of every token.
-    Router(fn(moe::router::Operands<DispatchTensor>) -> (DispatchTensor, DispatchTensor)),
-    /// A step of AdamW.
-    AdamW(fn(adam_w::Operands<DispatchTensor>) -> adam_w::State<DispatchTensor>),
-    /// An operation of another crate, which runs it itself.
-    Custom,
+macro_rules! launches {
+    (
+        sites { $(
+            #[doc = $doc:literal]
+            $Op:ident {
+                name: $name:ident, at: $($at:ident)::+, kernel: $Kernel:ident, key: $Key:ident of $op:literal,
+            }
+        )+ }
+        parts { $($parts:tt)+ }
+    ) => {
+        /// How an implementation is run. It has the shape that its operation needs.
+        #[derive(Clone, Copy, Debug)]
+        pub enum Launch {
+            $(
+                #[doc = $doc]
+                $Op(ops::$($at)::+::Launch),
+            )+
+            /// An operation of another crate, which runs it itself.
+            Custom,
+        }
+
+        impl Launch {
+            /// What belongs together, for people.
+            pub(crate) const PAIRS: &str = concat!(
+                "its `op` and the launch of an implementation don't go together: ",
+                $("`", $op, "` has Launch::", stringify!($Op), ", ",)+
+                "others have Launch::Custom"
+            );
+
+            /// Whether an implementation of operation `op` is run so: each built-in operation by its own
+            /// launch, every other by [`Launch::Custom`].
+            pub const fn belongs_to(&self, op: &str) -> bool {
+                match self {
+                    $(Self::$Op(_) => same(op, $op),)+
+                    Self::Custom => !($(same(op, $op))||+),
+                }
+            }
+
+            /// The operation, of which a server says whether it has it; `None` for those of other crates,
+            /// which no server has.
+            pub(crate) const fn op(&self) -> Option<KernelOp> {
+                match self {
+                    $(Self::$Op(_) => Some(KernelOp::$Op),)+
+                    Self::Custom => None,
+                }
+            }
+        }
+
+        $(
+            impl Launched for ops::$($at)::+::Launch {
+                const OP: &str = $op;
+
+                fn of(launch: &Launch) -> Option<Self> {
+                    match launch {
+                        Launch::$Op(launch) => Some(*launch),
+                        _ => None,
+                    }
+                }
+            }
+        )+
+    };
+}
+operations!(launches);
+
+/// The function of an operation that [`Launch`] holds.
+pub(crate) trait Launched: Sized {
+    /// The operation, as kernels state it.
+    const OP: &str;
+
+    fn of(launch: &Launch) -> Option<Self>;
+}
+
+impl Implementation {
+    /// The function that runs this implementation, which dispatch chose for an operation.
+    ///
+    /// # Panics
+    /// It is registered for a kernel of another operation than the one it runs.
+    pub(crate) fn launch<L: Launched>(&self) -> L {
+        L::of(&self.launch).unwrap_or_else(|| {
+            panic!(
+                "the implementation `{}` belongs to a kernel of `{}`, but its launch is {:?}; its kernel's \
+                 `op` and its `launch` must be of one operation",
+                self.name,
+                L::OP,
+                self.launch
+            )
+        })
+    }
 }
 
 impl KernelSpec {
@@ -88,30 +159,6 @@ impl KernelSpec {
     pub fn origin(&self) -> String {
         format!("{} {}", self.krate, self.crate_version)
     }
-}
-
-impl Launch {
-    /// Whether an implementation of operation `op` is run so: each built-in operation by its own
-    /// launch, every other by [`Launch::Custom`].
-    pub const fn belongs_to(&self, op: &str) -> bool {
-        match self {
-            Self::RmsNorm(_) => same(op, "rms_norm"),
-            Self::Glu(_) => same(op, "glu"),
-            Self::Rope(_) => same(op, "rope"),
-            Self::Moe(_) | Self::Router(_) => same(op, "moe"),
-            Self::AdamW(_) => same(op, "adam_w"),
-            Self::Custom => !is_built_in(op),
-        }
-    }
-}
-
-/// Whether `op` is an operation of this crate, which has its own launch.
-const fn is_built_in(op: &str) -> bool {
-    same(op, "rms_norm")
-        || same(op, "glu")
-        || same(op, "rope")
-        || same(op, "moe")
-        || same(op, "adam_w")
 }
 
 const fn same(a: &str, b: &str) -> bool {

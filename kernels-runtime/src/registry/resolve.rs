@@ -216,7 +216,7 @@ fn in_force(same_id: &[&'static KernelSpec]) -> Result<&'static KernelSpec, Regi
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dispatch::DeviceKind;
+    use crate::dispatch::DeviceKinds;
     use crate::registry::{CapabilityRange, FloatType, Implementation, Launch};
 
     const fn spec(krate: &'static str, replaces: Option<&'static str>) -> KernelSpec {
@@ -241,7 +241,7 @@ mod tests {
         id: "norm.odd",
         op: "rope",
         implementations: &[Implementation {
-            device: DeviceKind::Cpu,
+            device: DeviceKinds::CPU,
             name: "odd",
             dtypes: &[FloatType::F32],
             gradient: false,

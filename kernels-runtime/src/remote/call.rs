@@ -12,16 +12,16 @@ use burn::tensor::DType;
 use std::any::Any;
 
 /// The shape and type of a result, which the client has to know before it is there.
-pub(super) type Like = (Shape, DType);
+pub(crate) type Like = (Shape, DType);
 
 /// What a tensor on the client's side looks like.
-pub(super) fn like(tensor: &impl TensorMetadata) -> Like {
+pub(crate) fn like(tensor: &impl TensorMetadata) -> Like {
     (tensor.shape(), tensor.dtype())
 }
 
 /// Sends an operation to the device of its first input. Returns its results, which the server has
 /// not computed yet.
-pub(super) fn send(
+pub(crate) fn send(
     op: &'static str,
     inputs: Vec<FloatTensor<Remote>>,
     outputs: Vec<Like>,
@@ -32,7 +32,7 @@ pub(super) fn send(
 }
 
 /// The same for an operation that may have no input.
-pub(super) fn send_to(
+pub(crate) fn send_to(
     device: &RemoteDevice,
     op: &'static str,
     inputs: Vec<FloatTensor<Remote>>,
@@ -54,7 +54,7 @@ pub(super) fn send_to(
 }
 
 /// The results of an operation that has a fixed number of them.
-pub(super) fn exactly<const N: usize>(
+pub(crate) fn exactly<const N: usize>(
     tensors: Vec<FloatTensor<Remote>>,
 ) -> [FloatTensor<Remote>; N] {
     match tensors.try_into() {
@@ -64,12 +64,12 @@ pub(super) fn exactly<const N: usize>(
 }
 
 /// An operation on the server: its inputs, in turn, and its numbers.
-pub(super) struct Call<'a, B: BackendIr> {
+pub(crate) struct Call<'a, B: BackendIr> {
     tensors: &'a mut dyn Tensors<B>,
     inputs: std::slice::Iter<'a, TensorIr>,
     outputs: std::slice::Iter<'a, TensorIr>,
-    pub(super) device: &'a B::Device,
-    pub(super) scalars: Reader<'a>,
+    pub(crate) device: &'a B::Device,
+    pub(crate) scalars: Reader<'a>,
 }
 
 impl<B: BackendIr> Call<'_, B> {
@@ -93,24 +93,24 @@ impl<B: BackendIr> Call<'_, B> {
         )))
     }
 
-    pub(super) fn float(&mut self) -> Result<FloatTensor<B>, Malformed> {
+    pub(crate) fn float(&mut self) -> Result<FloatTensor<B>, Malformed> {
         let input = self.input()?;
         Ok(self.tensors.float(&input))
     }
 
     /// A weight that rows of the operands before it are multiplied with.
-    pub(super) fn weight(&mut self) -> Result<FloatTensor<B>, Malformed> {
+    pub(crate) fn weight(&mut self) -> Result<FloatTensor<B>, Malformed> {
         let input = self.input()?;
         Ok(self.tensors.weight(&input))
     }
 
-    pub(super) fn int(&mut self) -> Result<IntTensor<B>, Malformed> {
+    pub(crate) fn int(&mut self) -> Result<IntTensor<B>, Malformed> {
         let input = self.input()?;
         Ok(self.tensors.int(&input))
     }
 
     /// A number that is a size of a result, so that the client has asked for no less memory than it takes.
-    pub(super) fn size_of_result(&mut self) -> Result<usize, Malformed> {
+    pub(crate) fn size_of_result(&mut self) -> Result<usize, Malformed> {
         let number = self.scalars.number()?;
         let mut outputs = self.outputs.as_slice().iter();
         if outputs.any(|output| output.shape.as_slice().contains(&number)) {
@@ -125,23 +125,23 @@ impl<B: BackendIr> Call<'_, B> {
     ///
     /// # Panics
     /// The session has not so many.
-    pub(super) fn room(&mut self, bytes: usize) {
+    pub(crate) fn room(&mut self, bytes: usize) {
         self.tensors.room(bytes);
     }
 
     /// How many results are still asked for.
-    pub(super) fn wanted(&self) -> usize {
+    pub(crate) fn wanted(&self) -> usize {
         self.outputs.len()
     }
 
     /// The last result, as the client expects it.
-    pub(super) fn last_output(&self) -> Option<&TensorIr> {
+    pub(crate) fn last_output(&self) -> Option<&TensorIr> {
         self.outputs.as_slice().last()
     }
 
     /// Refuses a call whose client expects other results than those that it will get, before there are
     /// any.
-    pub(super) fn expect(&self, results: &[Like]) -> Result<(), Malformed> {
+    pub(crate) fn expect(&self, results: &[Like]) -> Result<(), Malformed> {
         let asked = self.outputs.as_slice().iter();
         let asked: Vec<Like> = asked.map(|ir| (ir.shape.clone(), ir.dtype)).collect();
         if asked == results {
@@ -152,13 +152,13 @@ impl<B: BackendIr> Call<'_, B> {
         )))
     }
 
-    pub(super) fn give(&mut self, tensor: FloatTensor<B>) -> Result<(), Malformed> {
+    pub(crate) fn give(&mut self, tensor: FloatTensor<B>) -> Result<(), Malformed> {
         let id = self.output(&tensor)?;
         self.tensors.give(id, Made::Float(tensor));
         Ok(())
     }
 
-    pub(super) fn give_int(&mut self, tensor: IntTensor<B>) -> Result<(), Malformed> {
+    pub(crate) fn give_int(&mut self, tensor: IntTensor<B>) -> Result<(), Malformed> {
         let id = self.output(&tensor)?;
         self.tensors.give(id, Made::Int(tensor));
         Ok(())
@@ -171,7 +171,7 @@ impl<B: BackendIr> Call<'_, B> {
 /// The operation is not what this build sends, or its session may not hold so much. Like a panic of the backend
 /// this ends the session: Burn's server has no other way to fail an operation, and the client asks
 /// [why](super::failure).
-pub(super) fn run<B: Host>(
+pub(crate) fn run<B: Host>(
     handles: &mut HandleContainer<Held<B::Handle>>,
     ir: &CustomOpIr,
     device: &Served<B::Device>,
@@ -209,7 +209,7 @@ pub(super) fn run<B: Host>(
 }
 
 /// What a panic says.
-pub(super) fn message(panic: &(dyn Any + Send)) -> &str {
+pub(crate) fn message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied())
         .unwrap_or("a panic without a message")

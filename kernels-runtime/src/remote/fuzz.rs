@@ -3,7 +3,7 @@
 use super::credential;
 use super::hello::{Declaration, WORDS, from_words, to_words};
 use super::wire::{Malformed, Reader, Writer};
-use crate::semantics::{GluKey, MoeKey, RmsNormKey, RopeKey, RouterKey};
+use crate::semantics::{GluKey, MoeExpertsKey, RmsNormKey, RopeKey, RouterKey};
 use burn::backend::ir::ScalarIr;
 
 /// Reads the numbers of an operation as handlers do, in the order that `program` says. What was read is
@@ -42,7 +42,7 @@ fn one(step: u8, reader: &mut Reader<'_>, writer: Writer) -> Result<Writer, Malf
         7 => writer.key(&reader.key::<RmsNormKey>()?),
         8 => writer.key(&reader.key::<GluKey>()?),
         9 => writer.key(&reader.key::<RopeKey>()?),
-        10 => writer.key(&reader.key::<MoeKey>()?),
+        10 => writer.key(&reader.key::<MoeExpertsKey>()?),
         _ => writer.key(&reader.key::<RouterKey>()?),
     })
 }

@@ -51,7 +51,7 @@ impl Declaration {
 
     /// Those operations that this build knows, in the version that it knows.
     pub(super) fn kernels(&self) -> impl Iterator<Item = KernelOp> {
-        KernelOp::ALL.into_iter().filter(|op| {
+        KernelOp::ALL.iter().copied().filter(|op| {
             self.kernels
                 .iter()
                 .any(|(name, version)| name == op.name() && *version == op.version())
@@ -123,11 +123,11 @@ mod tests {
 
     #[test]
     fn a_declaration_travels_as_words() {
-        let declared = Declaration::new(identity("processor ü"), &KernelOp::ALL);
+        let declared = Declaration::new(identity("processor ü"), KernelOp::ALL);
         let words = declared.to_words();
         assert_eq!(words.len(), WORDS);
         assert_eq!(Declaration::from_words(&words), Some(declared.clone()));
-        assert!(declared.kernels().eq(KernelOp::ALL));
+        assert!(declared.kernels().eq(KernelOp::ALL.iter().copied()));
         assert_eq!(Declaration::from_words(&vec![0; WORDS]), None);
         assert_eq!(Declaration::from_words(&[9, 1, 2]), None);
         assert_eq!(Declaration::from_words(&[]), None);
@@ -135,10 +135,10 @@ mod tests {
 
     #[test]
     fn operations_of_another_version_are_not_declared() {
-        let mut declared = Declaration::new(identity(""), &KernelOp::ALL);
+        let mut declared = Declaration::new(identity(""), KernelOp::ALL);
         declared.kernels[0].1 += 1;
         declared.kernels.push(("later".to_owned(), 1));
-        assert!(declared.kernels().eq(KernelOp::ALL.into_iter().skip(1)));
+        assert!(declared.kernels().eq(KernelOp::ALL.iter().copied().skip(1)));
     }
 
     #[test]

@@ -50,7 +50,7 @@
 
 mod address;
 mod bounded;
-mod call;
+pub(crate) mod call;
 mod charged;
 mod connect;
 mod credential;
@@ -71,7 +71,7 @@ mod server;
 mod session_memory;
 mod sessions;
 mod table;
-mod wire;
+pub(crate) mod wire;
 
 pub use address::{Address, InvalidAddress};
 pub use bounded::{Buffer, InMemory};

@@ -11,14 +11,14 @@ use serde::de::DeserializeOwned;
 use std::fmt;
 
 /// Raised when the order or meaning of what is sent changes.
-pub(super) const SCHEMA: u64 = 1;
+pub(crate) const SCHEMA: u64 = 1;
 
 /// The bytes of an echoed key, and of all that is said of a message.
 const ECHO: (usize, usize) = (200, 4 << 10);
 
 /// Why a handler does not do what it is asked for. A client chose parts of it, so it is never long.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Malformed {
+pub(crate) enum Malformed {
     /// What arrived is not what this build sends.
     #[error("{}; client and server must be of one release", escape(.0))]
     Message(String),
@@ -28,11 +28,11 @@ pub(super) enum Malformed {
 }
 
 impl Malformed {
-    pub(super) fn new(what: impl fmt::Display) -> Self {
+    pub(crate) fn new(what: impl fmt::Display) -> Self {
         Self::Message(short(what))
     }
 
-    pub(super) fn request(why: impl fmt::Display) -> Self {
+    pub(crate) fn request(why: impl fmt::Display) -> Self {
         Self::Request(short(why))
     }
 }
@@ -50,40 +50,40 @@ impl From<crate::ops::Mismatch> for Malformed {
 
 /// Writes scalars.
 #[derive(Debug)]
-pub(super) struct Writer(Vec<ScalarIr>);
+pub(crate) struct Writer(Vec<ScalarIr>);
 
 impl Writer {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(vec![ScalarIr::UInt(SCHEMA)])
     }
 
-    pub(super) fn number(mut self, number: usize) -> Self {
+    pub(crate) fn number(mut self, number: usize) -> Self {
         self.0.push(ScalarIr::UInt(number as u64));
         self
     }
 
-    pub(super) fn numbers(self, numbers: impl IntoIterator<Item = usize>) -> Self {
+    pub(crate) fn numbers(self, numbers: impl IntoIterator<Item = usize>) -> Self {
         numbers.into_iter().fold(self, Self::number)
     }
 
-    pub(super) fn float(mut self, float: f64) -> Self {
+    pub(crate) fn float(mut self, float: f64) -> Self {
         self.0.push(ScalarIr::Float(float));
         self
     }
 
-    pub(super) fn flag(mut self, flag: bool) -> Self {
+    pub(crate) fn flag(mut self, flag: bool) -> Self {
         self.0.push(ScalarIr::Bool(flag));
         self
     }
 
-    pub(super) fn optional_float(self, float: Option<f64>) -> Self {
+    pub(crate) fn optional_float(self, float: Option<f64>) -> Self {
         match float {
             Some(float) => self.flag(true).float(float),
             None => self.flag(false),
         }
     }
 
-    pub(super) fn optional_number(self, number: Option<usize>) -> Self {
+    pub(crate) fn optional_number(self, number: Option<usize>) -> Self {
         match number {
             Some(number) => self.flag(true).number(number),
             None => self.flag(false),
@@ -91,7 +91,7 @@ impl Writer {
     }
 
     /// Eight bytes a scalar, after their number.
-    pub(super) fn text(mut self, text: &str) -> Self {
+    pub(crate) fn text(mut self, text: &str) -> Self {
         self.0.push(ScalarIr::UInt(text.len() as u64));
         let words = text.as_bytes().chunks(8).map(|chunk| {
             let mut word = [0; 8];
@@ -102,23 +102,23 @@ impl Writer {
         self
     }
 
-    pub(super) fn key(self, key: &impl Serialize) -> Self {
+    pub(crate) fn key(self, key: &impl Serialize) -> Self {
         self.text(&serde_json::to_string(key).expect("keys are enumerations"))
     }
 
-    pub(super) fn finish(self) -> Vec<ScalarIr> {
+    pub(crate) fn finish(self) -> Vec<ScalarIr> {
         self.0
     }
 }
 
 /// Reads what [`Writer`] wrote.
 #[derive(Debug)]
-pub(super) struct Reader<'a> {
+pub(crate) struct Reader<'a> {
     left: &'a [ScalarIr],
 }
 
 impl<'a> Reader<'a> {
-    pub(super) fn new(scalars: &'a [ScalarIr]) -> Result<Self, Malformed> {
+    pub(crate) fn new(scalars: &'a [ScalarIr]) -> Result<Self, Malformed> {
         let mut reader = Self { left: scalars };
         match reader.number()? as u64 {
             SCHEMA => Ok(reader),
@@ -137,32 +137,32 @@ impl<'a> Reader<'a> {
         Ok(*first)
     }
 
-    pub(super) fn number(&mut self) -> Result<usize, Malformed> {
+    pub(crate) fn number(&mut self) -> Result<usize, Malformed> {
         match self.next()? {
             ScalarIr::UInt(number) => usize::try_from(number).map_err(Malformed::new),
             other => Err(Malformed::new(format_args!("{other:?} is not a count"))),
         }
     }
 
-    pub(super) fn numbers(&mut self, count: usize) -> Result<Vec<usize>, Malformed> {
+    pub(crate) fn numbers(&mut self, count: usize) -> Result<Vec<usize>, Malformed> {
         (0..count).map(|_| self.number()).collect()
     }
 
-    pub(super) fn float(&mut self) -> Result<f64, Malformed> {
+    pub(crate) fn float(&mut self) -> Result<f64, Malformed> {
         match self.next()? {
             ScalarIr::Float(float) => Ok(float),
             other => Err(Malformed::new(format_args!("{other:?} is not a float"))),
         }
     }
 
-    pub(super) fn flag(&mut self) -> Result<bool, Malformed> {
+    pub(crate) fn flag(&mut self) -> Result<bool, Malformed> {
         match self.next()? {
             ScalarIr::Bool(flag) => Ok(flag),
             other => Err(Malformed::new(format_args!("{other:?} is not a flag"))),
         }
     }
 
-    pub(super) fn optional_float(&mut self) -> Result<Option<f64>, Malformed> {
+    pub(crate) fn optional_float(&mut self) -> Result<Option<f64>, Malformed> {
         Ok(if self.flag()? {
             Some(self.float()?)
         } else {
@@ -170,7 +170,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    pub(super) fn optional_number(&mut self) -> Result<Option<usize>, Malformed> {
+    pub(crate) fn optional_number(&mut self) -> Result<Option<usize>, Malformed> {
         Ok(if self.flag()? {
             Some(self.number()?)
         } else {
@@ -178,7 +178,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    pub(super) fn text(&mut self) -> Result<String, Malformed> {
+    pub(crate) fn text(&mut self) -> Result<String, Malformed> {
         let length = self.number()?;
         let words = length.div_ceil(8);
         if words > self.left.len() {
@@ -193,7 +193,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A key, refused if any part of it would be lost.
-    pub(super) fn key<K: Serialize + DeserializeOwned>(&mut self) -> Result<K, Malformed> {
+    pub(crate) fn key<K: Serialize + DeserializeOwned>(&mut self) -> Result<K, Malformed> {
         let text = self.text()?;
         let unknown = || {
             let text = shorten(&text, ECHO.0);
@@ -209,7 +209,7 @@ impl<'a> Reader<'a> {
     }
 
     /// That nothing is left over.
-    pub(super) fn finish(&self) -> Result<(), Malformed> {
+    pub(crate) fn finish(&self) -> Result<(), Malformed> {
         match self.left {
             [] => Ok(()),
             more => Err(Malformed::new(format_args!(
@@ -223,7 +223,7 @@ impl<'a> Reader<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::semantics::{GluKey, MoeKey, RmsNormKey, RopeKey, RouterKey};
+    use crate::semantics::{GluKey, MoeExpertsKey, RmsNormKey, RopeKey, RouterKey};
 
     #[test]
     fn what_is_written_is_read() {
@@ -262,7 +262,7 @@ mod tests {
         travels(RmsNormKey::LLAMA);
         travels(GluKey::SWIGLU);
         travels(RopeKey::LLAMA);
-        travels(MoeKey::GPT_OSS);
+        travels(MoeExpertsKey::GPT_OSS);
         travels(RouterKey::DEEPSEEK_V3);
     }
 

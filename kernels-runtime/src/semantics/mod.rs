@@ -4,78 +4,97 @@
 //! and printable; they are written into the built file beside each annotated site.
 
 mod custom;
-mod experts;
-mod glu;
-mod moe_block;
-mod rms_norm;
-mod rope;
-mod router;
 
+pub use crate::ops::moe::router::key::*;
 pub use custom::CustomKey;
-pub use experts::{ExpertBias, ExpertLayout, MoeKey};
-pub use glu::{Activation, Clamp, GluKey, Projections, TopK};
-pub use moe_block::{MoeBlockKey, SharedExpert};
-pub use rms_norm::{Gating, Groups, Offset, RmsNormKey, Rounding, Scale};
-pub use rope::{HeadLayout, RopeKey, RopeStyle, RotaryWidth, Sections, TableLayout};
-pub use router::{Correction, Grouping, Renormalise, RouterKey, RouterWeights, Scoring};
 
+use crate::ops::operations;
 use serde::Serialize;
 use std::fmt;
 
-/// The identity of an operation: its name and every parameter that changes its result.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-#[serde(tag = "op", rename_all = "snake_case")]
-pub enum SemanticsKey {
-    /// Root mean square normalisation.
-    RmsNorm(RmsNormKey),
-    /// Gated linear unit.
-    Glu(GluKey),
-    /// Rotary position embedding.
-    Rope(RopeKey),
-    /// The experts of a mixture.
-    Moe(MoeKey),
-    /// A sparse block: the router of a mixture, with its experts.
-    #[serde(rename = "moe")]
-    MoeBlock(MoeBlockKey),
-    /// A step of AdamW. It has no variants.
-    #[serde(rename = "adam_w")]
-    AdamW,
-    /// An operation of another crate.
-    #[serde(untagged)]
-    Custom(CustomKey),
+/// The key of a built-in operation.
+pub(crate) trait OperationKey: Copy + fmt::Display + Into<SemanticsKey> {
+    /// The key, if it is one of this operation.
+    fn of(key: &SemanticsKey) -> Option<Self>;
 }
 
-impl SemanticsKey {
-    /// The operation's name, as kernels state it in [`KernelSpec::op`](crate::registry::KernelSpec).
-    pub const fn op(&self) -> &'static str {
-        match self {
-            Self::RmsNorm(_) => "rms_norm",
-            Self::Glu(_) => "glu",
-            Self::Rope(_) => "rope",
-            Self::Moe(_) | Self::MoeBlock(_) => "moe",
-            Self::AdamW => "adam_w",
-            Self::Custom(key) => key.op(),
-        }
-    }
+macro_rules! keys {
+    (
+        sites { $(
+            #[doc = $doc:literal]
+            $Op:ident {
+                name: $name:ident, at: $($at:ident)::+, kernel: $Kernel:ident, key: $Key:ident of $op:literal,
+            }
+        )+ }
+        parts { $($parts:tt)+ }
+    ) => {
+        $(pub use crate::ops::$($at)::+::key::*;)+
 
+        /// The identity of an operation: its name and every parameter that changes its result.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+        #[serde(tag = "op")]
+        pub enum SemanticsKey {
+            $(
+                #[doc = $doc]
+                #[serde(rename = $op)]
+                $Op($Key),
+            )+
+            /// An operation of another crate.
+            #[serde(untagged)]
+            Custom(CustomKey),
+        }
+
+        impl SemanticsKey {
+            /// The operation's name, as kernels state it in
+            /// [`KernelSpec::op`](crate::registry::KernelSpec).
+            pub const fn op(&self) -> &'static str {
+                match self {
+                    $(Self::$Op(_) => $op,)+
+                    Self::Custom(key) => key.op(),
+                }
+            }
+        }
+
+        impl fmt::Display for SemanticsKey {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self {
+                    $(Self::$Op(key) => key.fmt(f),)+
+                    Self::Custom(key) => key.fmt(f),
+                }
+            }
+        }
+
+        $(
+            impl From<$Key> for SemanticsKey {
+                fn from(key: $Key) -> Self {
+                    Self::$Op(key)
+                }
+            }
+
+            impl OperationKey for $Key {
+                fn of(key: &SemanticsKey) -> Option<Self> {
+                    match key {
+                        SemanticsKey::$Op(key) => Some(*key),
+                        _ => None,
+                    }
+                }
+            }
+        )+
+    };
+}
+operations!(keys);
+
+impl SemanticsKey {
     /// Whether gradients flow through the operation. An optimiser's step has none: it works on what
     /// autodiff has left behind.
     pub const fn is_differentiable(&self) -> bool {
-        !matches!(self, Self::AdamW)
+        !matches!(self, Self::AdamW(_))
     }
-}
 
-impl fmt::Display for SemanticsKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::RmsNorm(key) => key.fmt(f),
-            Self::Glu(key) => key.fmt(f),
-            Self::Rope(key) => key.fmt(f),
-            Self::Moe(key) => key.fmt(f),
-            Self::MoeBlock(key) => key.fmt(f),
-            Self::AdamW => f.write_str(self.op()),
-            Self::Custom(key) => key.fmt(f),
-        }
+    /// The key of an operation that it is known to be one of: an implementation's limits are asked of the
+    /// keys that it accepts, and the attribute gives a site the key of its operation.
+    pub(crate) fn known<K: OperationKey>(&self) -> K {
+        K::of(self).unwrap_or_else(|| unreachable!("{self} is the key of another operation"))
     }
 }
 
@@ -89,7 +108,7 @@ mod tests {
             SemanticsKey::RmsNorm(RmsNormKey::GEMMA),
             SemanticsKey::Glu(GluKey::SWIGLU),
             SemanticsKey::Rope(RopeKey::LLAMA),
-            SemanticsKey::Moe(MoeKey::QWEN3),
+            SemanticsKey::MoeExperts(MoeExpertsKey::QWEN3),
             SemanticsKey::MoeBlock(MoeBlockKey::QWEN2_MOE),
             SemanticsKey::Custom(CustomKey::new("soft_cap", &[("base", "tanh")])),
         ];
@@ -102,7 +121,7 @@ mod tests {
         assert_eq!((part(3), part(4)), ("experts".into(), "block".into()));
         let json = serde_json::to_string(&keys[5]).unwrap();
         assert_eq!(json, r#"{"op":"soft_cap","base":"tanh"}"#);
-        let json = serde_json::to_string(&SemanticsKey::AdamW).unwrap();
+        let json = serde_json::to_string(&SemanticsKey::AdamW(AdamWKey)).unwrap();
         assert_eq!(json, r#"{"op":"adam_w"}"#);
     }
 
@@ -136,11 +155,11 @@ mod tests {
             "glu(activation=quick_gelu, projections=interleaved, clamp=limit, up_offset=1)"
         );
         assert_eq!(
-            text(SemanticsKey::Moe(MoeKey::QWEN3)),
+            text(SemanticsKey::MoeExperts(MoeExpertsKey::QWEN3)),
             "moe(activation=silu, projections=chunked, layout=linear)"
         );
         assert_eq!(
-            text(SemanticsKey::Moe(MoeKey::GPT_OSS)),
+            text(SemanticsKey::MoeExperts(MoeExpertsKey::GPT_OSS)),
             "moe(activation=quick_gelu, projections=interleaved, layout=matmul, clamp=limit, \
              up_offset=1, bias=all)"
         );

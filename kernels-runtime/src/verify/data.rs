@@ -25,7 +25,7 @@ fn round(value: f64, dtype: FloatType) -> f64 {
 }
 
 /// A tensor of `values` in `dtype`; they are exact in it.
-pub(super) fn tensor<const D: usize>(
+pub(crate) fn tensor<const D: usize>(
     values: &[f64],
     shape: [usize; D],
     dtype: FloatType,

@@ -2,7 +2,7 @@
 //! gradients, against the reference computed in f64 from the same inputs.
 
 mod budget;
-mod case;
+pub(crate) mod case;
 pub(crate) mod data;
 #[cfg(all(test, feature = "remote"))]
 mod served;
@@ -110,8 +110,8 @@ pub fn verify_all(device: &Device, exact: &Device) -> VerifyReport {
 
 fn verify(case: &Case, dtype: FloatType, device: &Device, exact: &Device) -> VerifyRow {
     VerifyRow {
-        kernel: case.kernel.id,
-        key: case.key.to_string(),
+        kernel: case.kernel().id,
+        key: case.key().to_string(),
         dtype,
         shape: case.describe(),
         outcome: compare(case, dtype, device, exact),
@@ -120,21 +120,20 @@ fn verify(case: &Case, dtype: FloatType, device: &Device, exact: &Device) -> Ver
 
 fn compare(case: &Case, dtype: FloatType, device: &Device, exact: &Device) -> Outcome {
     // Asked before there are tensors: a device may not even store the dtype.
-    let mode = match case.key.is_differentiable() {
+    let mode = match case.key().is_differentiable() {
         true => Mode::Training,
         false => Mode::Inference,
     };
     let query = Query::new(device, TensorType::Float(dtype), mode);
-    if let Err(reason) = best(case.kernel, &case.key, query) {
+    if let Err(reason) = best(case.kernel(), &case.key(), query) {
         return Outcome::Unavailable { reason };
     }
-    let inputs = case.inputs(dtype);
     // What is refused by the tensors of the call, not by their type.
-    let got = match case.fused(&inputs, dtype, device) {
+    let got = match case.fused(dtype, device) {
         Ok(got) => got,
         Err(reason) => return Outcome::Unavailable { reason },
     };
-    let expected = case.reference(&inputs, exact);
+    let expected = case.reference(dtype, exact);
     let budget = Budget::of(dtype);
     let mut worst = 0.0_f64;
     for (got, expected) in got.iter().zip(&expected) {

@@ -6,7 +6,7 @@ use burn::backend::{DispatchTensor, TensorMetadata};
 use burn::tensor::{Device, Tensor};
 use kernels_runtime::__private::{At, declare_site, rms_norm};
 use kernels_runtime::declare_kernel;
-use kernels_runtime::dispatch::{DeviceKind, Query, Reason, TensorType};
+use kernels_runtime::dispatch::{DeviceKinds, Query, Reason, TensorType};
 use kernels_runtime::live::{self, Sampling};
 use kernels_runtime::registry::{
     CapabilityRange, FloatType, Implementation, KernelSpec, Launch, Site,
@@ -15,7 +15,7 @@ use kernels_runtime::semantics::{RmsNormKey, Rounding, SemanticsKey};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub const BASE: Implementation = Implementation {
-    device: DeviceKind::Cpu,
+    device: DeviceKinds::CPU,
     name: "acme",
     dtypes: &[FloatType::F32],
     gradient: true,
@@ -63,7 +63,7 @@ norms! {
         Implementation { name: "even", limits: Some(even), ..BASE },
         Implementation { name: "short", limits: Some(short), ..BASE },
     ];
-    ELSEWHERE = "acme_elsewhere": [Implementation { device: DeviceKind::Npu, ..BASE }];
+    ELSEWHERE = "acme_elsewhere": [Implementation { device: DeviceKinds::NPU, ..BASE }];
 }
 
 /// Only even rows.

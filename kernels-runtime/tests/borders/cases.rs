@@ -441,11 +441,11 @@ fn mixtures() -> Vec<Case> {
         ),
     ] {
         for stacked in [true, false] {
-            let key = MoeKey {
+            let key = MoeExpertsKey {
                 projections,
                 layout,
                 bias,
-                ..MoeKey::QWEN3
+                ..MoeExpertsKey::QWEN3
             };
             let separate = projections == Projections::Separate;
             let sizes = |inputs, features| match layout {

@@ -238,7 +238,7 @@ fn messages() -> Vec<Message> {
             "burn-kernels/experts",
             [x(), experts(), float([4, 2]), gate_up(), down()],
             [x(), float([8, 32])],
-            scalars(json(MoeKey::QWEN3), &[&mixture[..], &[YES]].concat()),
+            scalars(json(MoeExpertsKey::QWEN3), &[&mixture[..], &[YES]].concat()),
         ),
         message(
             "burn-kernels/experts_backward",
@@ -252,7 +252,10 @@ fn messages() -> Vec<Message> {
                 down(),
             ],
             [x(), float([4, 2]), gate_up(), down()],
-            scalars(json(MoeKey::QWEN3), &[&mixture[..], &[YES; 4]].concat()),
+            scalars(
+                json(MoeExpertsKey::QWEN3),
+                &[&mixture[..], &[YES; 4]].concat(),
+            ),
         ),
     ]
 }

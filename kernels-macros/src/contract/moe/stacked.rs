@@ -18,7 +18,7 @@ pub(in crate::contract) static CONTRACT: Contract = Contract {
     id: ID,
     variant: &[("part", "experts"), ("experts", "stacked")],
     docs,
-    key: "Moe",
+    key: "MoeExperts",
     op: "moe",
     settings: &[ACTIVATION, PROJECTIONS, CLAMP, UP_OFFSET, LAYOUT, BIAS],
     conflicts: &[],

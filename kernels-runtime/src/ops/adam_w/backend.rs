@@ -1,5 +1,5 @@
 use super::{Operands, State};
-use crate::ops::operands::extension_type;
+use crate::ops::define::extension_type;
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, Dispatch, DispatchTensor, backend_extension};
 

@@ -2,7 +2,8 @@
 
 use super::{AdamWBackend, Settings, State, Tensors};
 use crate::cpu::{CHUNK, Element, PARALLEL, Real, dispatch_dtype};
-use crate::dispatch::DeviceKind;
+use crate::dispatch::DeviceKinds;
+use crate::ops::operands::checked;
 use crate::registry::{CapabilityRange, FloatType, Implementation, Launch};
 use crate::semantics::SemanticsKey;
 use burn::backend::Flex;
@@ -10,7 +11,7 @@ use burn::backend::flex::FlexTensor;
 use rayon::prelude::*;
 
 pub(super) const IMPLEMENTATION: Implementation = Implementation {
-    device: DeviceKind::Cpu,
+    device: DeviceKinds::CPU,
     name: "cpu-simd",
     dtypes: &FloatType::ALL,
     gradient: false,
@@ -19,12 +20,12 @@ pub(super) const IMPLEMENTATION: Implementation = Implementation {
     capability: CapabilityRange::ANY,
     limits: None,
     launch: Launch::AdamW(super::launch),
-    accepts: |key| matches!(key, SemanticsKey::AdamW),
+    accepts: |key| matches!(key, SemanticsKey::AdamW(_)),
 };
 
 impl AdamWBackend for Flex {
     fn adam_w(operands: Tensors<Self>) -> (FlexTensor, FlexTensor, FlexTensor) {
-        let (dtype, settings) = (operands.kernel_dtype(), operands.settings());
+        let (dtype, settings) = (checked(operands.dtype()), operands.settings());
         let (state, gradient) = operands.into_parts();
         let State {
             mut parameter,

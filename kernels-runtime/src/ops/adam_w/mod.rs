@@ -12,20 +12,23 @@
 //!
 //! Of a whole step, kernels read four tensors and write three, in place where nobody else holds them.
 
-#[cfg(feature = "cpu")]
 mod backend;
+pub(crate) mod cases;
 #[cfg(feature = "cpu")]
 mod cpu;
+pub(crate) mod key;
+pub(crate) mod live;
 #[cfg(feature = "npu")]
 pub mod npu;
 mod operands;
 mod reference;
+#[cfg(feature = "remote")]
+pub(crate) mod remote;
+pub(crate) mod site;
 #[cfg(all(test, feature = "cpu"))]
 mod tests;
 
-#[cfg(feature = "cpu")]
 pub(crate) use backend::launch;
-#[cfg(feature = "cpu")]
 pub use backend::{AdamWBackend, Tensors};
 pub use operands::Operands;
 use operands::check;
@@ -33,8 +36,8 @@ pub use reference::reference;
 
 use crate::dispatch::Reason;
 use crate::ops::implementation;
-use crate::registry::{Implementation, KernelSpec, Launch, declare_kernel};
-use crate::semantics::SemanticsKey;
+use crate::registry::{Implementation, KernelSpec, declare_kernel};
+use crate::semantics::{AdamWKey, SemanticsKey};
 use burn::backend::DispatchTensor;
 use burn::tensor::Tensor;
 
@@ -49,7 +52,7 @@ declare_kernel! {
             #[cfg(feature = "cpu")]
             cpu::IMPLEMENTATION,
             #[cfg(feature = "npu")]
-            crate::npu::kernels::adam_w::IMPLEMENTATION,
+            npu::IMPLEMENTATION,
         ],
     };
 }
@@ -115,16 +118,16 @@ pub fn fused<const D: usize>(
     settings: Settings,
 ) -> Result<State<Tensor<D>>, Reason> {
     let operands = Operands::of(state, gradient, settings);
-    let found = implementation(KERNEL, SemanticsKey::AdamW, operands.all())?;
+    let found = implementation(KERNEL, SemanticsKey::AdamW(AdamWKey), operands.all())?;
     Ok(operands.run(found).map(Tensor::from_dispatch))
 }
+
+/// The function that runs the operation's kernel.
+pub type Launch = fn(Operands<DispatchTensor>) -> State<DispatchTensor>;
 
 impl Operands<DispatchTensor> {
     /// Runs an implementation that dispatch chose for these tensors.
     pub(crate) fn run(self, implementation: &Implementation) -> State<DispatchTensor> {
-        match implementation.launch {
-            Launch::AdamW(launch) => launch(self),
-            other => crate::ops::wrong_launch(implementation.name, "adam_w", &other),
-        }
+        implementation.launch::<Launch>()(self)
     }
 }

@@ -51,16 +51,6 @@ impl<T: Described> Operands<T> {
         ];
         operands::one_dtype("AdamW", names.into_iter().zip(self.tensors()))
     }
-
-    /// The same dtype as [`dtype`](Self::dtype), for a kernel.
-    ///
-    /// # Panics
-    /// If that is an error.
-    #[cfg(feature = "cpu")]
-    #[track_caller]
-    pub(crate) fn kernel_dtype(&self) -> DType {
-        checked(self.dtype())
-    }
 }
 
 impl<T> Operands<T> {
@@ -89,7 +79,6 @@ impl<T> Operands<T> {
     }
 
     /// The same of other tensors of the same shapes.
-    #[cfg(feature = "cpu")]
     pub(crate) fn map<U>(self, mut each: impl FnMut(T) -> U) -> Operands<U> {
         Operands {
             state: self.state.map(&mut each),

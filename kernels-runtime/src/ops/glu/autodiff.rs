@@ -1,5 +1,6 @@
 use super::{Backward, Operands, Projected};
-use crate::ops::operands::{array, checked, extension_type};
+use crate::ops::define::extension_type;
+use crate::ops::operands::{array, checked};
 use burn::backend::autodiff::{
     Autodiff, NodeId,
     checkpoint::{base::Checkpointer, strategy::CheckpointStrategy},

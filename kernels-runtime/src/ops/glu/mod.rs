@@ -11,17 +11,21 @@
 //!   `d_gate = [gate > c] · d_e − S/n − S · m · (gate − μ) / (n · σ)`; the last term is zero where
 //!   `σ = 0`.
 
-#[cfg(feature = "cpu")]
 mod autodiff;
+pub(crate) mod cases;
 #[cfg(feature = "cpu")]
 mod cpu;
+pub(crate) mod key;
+pub(crate) mod live;
 #[cfg(feature = "npu")]
 pub mod npu;
 mod operands;
 mod reference;
+#[cfg(feature = "remote")]
+pub(crate) mod remote;
+pub(crate) mod site;
 mod sparsity;
 
-#[cfg(feature = "cpu")]
 pub use autodiff::{GluBackend, GluKernel, Tensors};
 use operands::check;
 pub use operands::{Backward, Operands, Projected};
@@ -29,7 +33,7 @@ pub use reference::reference;
 
 use crate::dispatch::Reason;
 use crate::ops::implementation;
-use crate::registry::{Implementation, KernelSpec, Launch, declare_kernel};
+use crate::registry::{Implementation, KernelSpec, declare_kernel};
 use crate::semantics::{GluKey, SemanticsKey};
 use burn::backend::DispatchTensor;
 use burn::tensor::Tensor;
@@ -45,7 +49,7 @@ declare_kernel! {
             #[cfg(feature = "cpu")]
             cpu::IMPLEMENTATION,
             #[cfg(feature = "npu")]
-            crate::npu::kernels::glu::IMPLEMENTATION,
+            npu::IMPLEMENTATION,
         ],
     };
 }
@@ -102,18 +106,17 @@ pub fn fused<const D: usize>(
     Ok(Tensor::from_dispatch(operands.run(found?)))
 }
 
+/// The function that runs the operation's kernel.
+pub type Launch = fn(Operands<DispatchTensor>) -> DispatchTensor;
+
 impl Operands<DispatchTensor> {
     /// Runs an implementation that dispatch chose for these tensors.
     pub(crate) fn run(self, implementation: &Implementation) -> DispatchTensor {
-        match implementation.launch {
-            Launch::Glu(launch) => launch(self),
-            other => crate::ops::wrong_launch(implementation.name, "glu", &other),
-        }
+        implementation.launch::<Launch>()(self)
     }
 }
 
 /// Runs the kernel. Dispatch has found one for these tensors.
-#[cfg(feature = "cpu")]
 pub(crate) fn launch(operands: Operands<DispatchTensor>) -> DispatchTensor {
     <burn::backend::Dispatch as GluBackend>::glu(operands)
 }

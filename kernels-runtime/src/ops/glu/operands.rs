@@ -91,16 +91,6 @@ impl<T: Described> Operands<T> {
         }
     }
 
-    /// The same dtype as [`dtype`](Self::dtype), for a kernel.
-    ///
-    /// # Panics
-    /// If that is an error.
-    #[cfg(feature = "cpu")]
-    #[track_caller]
-    pub(crate) fn kernel_dtype(&self) -> DType {
-        checked(self.dtype())
-    }
-
     /// The shape of the result: that of the gate.
     pub(crate) fn result(&self) -> Shape {
         match &self.projected {
@@ -149,15 +139,10 @@ impl<T> Operands<T> {
 
     /// Gate and up, or the one that holds both.
     pub fn tensors(&self) -> impl Iterator<Item = &T> {
-        let (first, second) = match &self.projected {
-            Projected::Separate { gate, up } => (gate, Some(up)),
-            Projected::Packed(gate_up) => (gate_up, None),
-        };
-        std::iter::once(first).chain(second)
+        self.projected.as_ref().into_tensors()
     }
 
     /// The same of other tensors of the same shapes.
-    #[cfg(feature = "cpu")]
     pub(crate) fn map<U>(self, each: impl FnMut(T) -> U) -> Operands<U> {
         Operands {
             projected: self.projected.map(each),
@@ -166,13 +151,9 @@ impl<T> Operands<T> {
         }
     }
 
-    #[cfg(feature = "cpu")]
     pub(crate) fn as_ref(&self) -> Operands<&T> {
         Operands {
-            projected: match &self.projected {
-                Projected::Separate { gate, up } => Projected::Separate { gate, up },
-                Projected::Packed(gate_up) => Projected::Packed(gate_up),
-            },
+            projected: self.projected.as_ref(),
             settings: self.settings,
             key: self.key,
         }
@@ -180,6 +161,21 @@ impl<T> Operands<T> {
 }
 
 impl<T> Projected<T> {
+    pub(crate) fn as_ref(&self) -> Projected<&T> {
+        match self {
+            Self::Separate { gate, up } => Projected::Separate { gate, up },
+            Self::Packed(gate_up) => Projected::Packed(gate_up),
+        }
+    }
+
+    /// The gate, or the tensor that holds it.
+    #[cfg(feature = "npu")]
+    pub(crate) fn first(&self) -> &T {
+        match self {
+            Self::Separate { gate: first, .. } | Self::Packed(first) => first,
+        }
+    }
+
     pub(crate) fn map<U>(self, mut each: impl FnMut(T) -> U) -> Projected<U> {
         match self {
             Self::Separate { gate, up } => Projected::Separate {
@@ -191,7 +187,6 @@ impl<T> Projected<T> {
     }
 
     /// Gate and up, or the one that holds both.
-    #[cfg(feature = "cpu")]
     pub(crate) fn into_tensors(self) -> impl Iterator<Item = T> {
         let (first, second) = match self {
             Self::Separate { gate, up } => (gate, Some(up)),

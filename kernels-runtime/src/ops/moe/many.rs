@@ -109,10 +109,8 @@ impl<const STACKED: usize, const SINGLE: usize> From<Vec<Tensor<SINGLE>>>
     }
 }
 
-#[cfg(feature = "cpu")]
 pub(super) use backend::{join, register};
 
-#[cfg(feature = "cpu")]
 mod backend {
     use burn::backend::autodiff::{
         Autodiff, NodeId,

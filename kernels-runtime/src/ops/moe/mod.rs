@@ -6,6 +6,7 @@
 //! * [`permute`] and [`unpermute`]: tokens into rows sorted by expert, and back.
 //! * [`load_balancing_loss`]: the auxiliary loss that keeps experts evenly used.
 
+pub(crate) mod block;
 pub mod experts;
 pub mod grouped_matmul;
 pub mod permute;
@@ -17,11 +18,11 @@ mod integers;
 mod load_balancing;
 mod many;
 #[cfg(feature = "cpu")]
-mod product;
-#[cfg(feature = "cpu")]
 mod slabs;
 mod sort;
 mod top_k;
+#[cfg(feature = "remote")]
+pub(crate) mod weights_on_wire;
 
 pub use load_balancing::load_balancing_loss;
 pub use many::Stack;

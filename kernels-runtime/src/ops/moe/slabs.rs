@@ -1,6 +1,6 @@
 //! The weights of each expert, read and written where they are.
 
-use super::product::{Destination, Factors, Gemm, Matrix, outer, outer_rounded};
+use crate::cpu::product::{Destination, Factors, Gemm, Matrix, outer, outer_rounded};
 use crate::cpu::{Element, Output, Unwritten};
 use crate::semantics::ExpertLayout;
 use burn::backend::Shape;

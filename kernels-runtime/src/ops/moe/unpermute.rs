@@ -7,7 +7,6 @@
 //! **Gradients.** `d_rows[row_map[t][j]] = probs[t][j] · dy[t]`, zero for rows that no slot names, and
 //! `d_probs[t][j] = Σₕ rows[row_map[t][j]] · dy[t]`, zero for slots without a row.
 
-#[cfg(feature = "cpu")]
 use super::permute::PermuteBackend;
 use super::refuse;
 use crate::dispatch::{KernelOp, Query, Reason};
@@ -68,7 +67,7 @@ fn on_npu(
     row_map: &DispatchTensor,
     probs: Option<&DispatchTensor>,
 ) -> Result<(), Reason> {
-    crate::npu::limits::unpermute(rows, row_map, probs)
+    super::permute::npu::takes_rows(rows, row_map, probs)
 }
 
 #[cfg(not(feature = "npu"))]
@@ -80,7 +79,6 @@ fn on_npu(
     Err(Reason::NoImplementation)
 }
 
-#[cfg(feature = "cpu")]
 fn launch(
     rows: DispatchTensor,
     row_map: DispatchTensor,
@@ -96,11 +94,6 @@ fn launch(
             <Dispatch as PermuteBackend>::weigh_rows(operands)
         }
     }
-}
-
-#[cfg(not(feature = "cpu"))]
-fn launch(_: DispatchTensor, _: DispatchTensor, _: Option<DispatchTensor>) -> DispatchTensor {
-    unreachable!("no kernel is compiled in, so the call was refused")
 }
 
 /// Gathering composed of plain tensor operations, on any backend: the definition that kernels are

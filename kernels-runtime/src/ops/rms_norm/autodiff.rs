@@ -1,5 +1,5 @@
-use super::{Backward, Operands};
-use crate::ops::operands::{array, checked, extension_type};
+use super::{Backward, Operands, Parts};
+use crate::ops::operands::{array, checked};
 use burn::backend::autodiff::{
     Autodiff, NodeId,
     checkpoint::{base::Checkpointer, strategy::CheckpointStrategy},
@@ -22,18 +22,8 @@ pub trait RmsNormBackend: Backend {
     fn rms_norm(#[extension_type] operands: Tensors<Self>) -> FloatTensor<Self>;
 }
 
-extension_type!(Operands);
-
 /// The gradients of [`Operands`]; those of tensors that are not there, or not wanted, are `None`.
-#[derive(Clone, Debug)]
-pub struct Gradients<T> {
-    /// Of `x`.
-    pub x: T,
-    /// Of the weight.
-    pub weight: Option<T>,
-    /// Of the gate.
-    pub gate: Option<T>,
-}
+pub type Gradients<T> = Parts<T>;
 
 /// A backend's RMSNorm kernels, forward and backward.
 pub trait RmsNormKernel: Backend {

@@ -10,24 +10,28 @@
 //! * before it, `v = x · s` takes the place of `x`: `dx = dv · s` and `dz = dv · x · s'` (Mamba 2,
 //!   arXiv:2405.21060).
 
-#[cfg(feature = "cpu")]
 mod autodiff;
+pub(crate) mod cases;
 #[cfg(feature = "cpu")]
 mod cpu;
+pub(crate) mod key;
+pub(crate) mod live;
 #[cfg(feature = "npu")]
 pub mod npu;
 mod operands;
 mod reference;
+#[cfg(feature = "remote")]
+pub(crate) mod remote;
+pub(crate) mod site;
 
-#[cfg(feature = "cpu")]
 pub use autodiff::{Gradients, RmsNormBackend, RmsNormKernel, Tensors};
 use operands::check;
-pub use operands::{Backward, Operands};
+pub use operands::{Backward, Operands, Parts};
 pub use reference::reference;
 
 use crate::dispatch::Reason;
 use crate::ops::implementation;
-use crate::registry::{Implementation, KernelSpec, Launch, declare_kernel};
+use crate::registry::{Implementation, KernelSpec, declare_kernel};
 use crate::semantics::{RmsNormKey, SemanticsKey};
 use burn::backend::DispatchTensor;
 use burn::tensor::Tensor;
@@ -43,7 +47,7 @@ declare_kernel! {
             #[cfg(feature = "cpu")]
             cpu::IMPLEMENTATION,
             #[cfg(feature = "npu")]
-            crate::npu::kernels::rms_norm::IMPLEMENTATION,
+            npu::IMPLEMENTATION,
         ],
     };
 }
@@ -96,18 +100,17 @@ pub fn fused<const D: usize>(
     Ok(Tensor::from_dispatch(operands.run(found?)))
 }
 
+/// The function that runs the operation's kernel.
+pub type Launch = fn(Operands<DispatchTensor>) -> DispatchTensor;
+
 impl Operands<DispatchTensor> {
     /// Runs an implementation that dispatch chose for these tensors.
     pub(crate) fn run(self, implementation: &Implementation) -> DispatchTensor {
-        match implementation.launch {
-            Launch::RmsNorm(launch) => launch(self),
-            other => crate::ops::wrong_launch(implementation.name, "rms_norm", &other),
-        }
+        implementation.launch::<Launch>()(self)
     }
 }
 
 /// Runs the kernel. Dispatch has found one for these tensors.
-#[cfg(feature = "cpu")]
 pub(crate) fn launch(operands: Operands<DispatchTensor>) -> DispatchTensor {
     <burn::backend::Dispatch as RmsNormBackend>::rms_norm(operands)
 }

@@ -1,5 +1,6 @@
 use super::{Inputs, Settings};
 use crate::ops::compute_dtype;
+use crate::ops::define::operands;
 use crate::ops::operands::{self, Described, Facts, Mismatch, checked, require};
 use crate::semantics::{Gating, Groups, RmsNormKey, Scale};
 use burn::backend::{DispatchTensor, Shape};
@@ -7,14 +8,34 @@ use burn::tensor::{DType, Tensor};
 
 const OP: &str = "RMSNorm";
 
-/// The operands of an RMSNorm, which go together.
+operands! {
+    /// The operands of an RMSNorm, which go together.
+    Operands<T> {
+        /// Returns the tensor that is normalised, `[.., n]`.
+        x: One,
+        /// `[n]`.
+        weight: Maybe,
+        /// Like `x`.
+        gate: Maybe,
+    }
+    numbers {
+        /// The numbers.
+        settings: Settings,
+        /// Returns the variant to compute.
+        key: RmsNormKey,
+    }
+}
+
+/// A thing of each tensor that a call has: the tensors themselves, what is known of them, or their
+/// gradients.
 #[derive(Clone, Debug)]
-pub struct Operands<T> {
-    x: T,
-    weight: Option<T>,
-    gate: Option<T>,
-    settings: Settings,
-    key: RmsNormKey,
+pub struct Parts<T> {
+    /// `[.., n]`.
+    pub x: T,
+    /// `[n]`, exactly if the key says that there is a weight.
+    pub weight: Option<T>,
+    /// Like `x`, exactly if the key says that there is a gate.
+    pub gate: Option<T>,
 }
 
 impl<T: Described> Operands<T> {
@@ -87,16 +108,6 @@ impl<T: Described> Operands<T> {
         operands::one_dtype(OP, std::iter::once(("x", &self.x)).chain(others))
     }
 
-    /// The same dtype as [`dtype`](Self::dtype), for a kernel.
-    ///
-    /// # Panics
-    /// If that is an error.
-    #[cfg(feature = "cpu")]
-    #[track_caller]
-    pub(crate) fn kernel_dtype(&self) -> DType {
-        checked(self.dtype())
-    }
-
     /// The shape and dtype of `rstd`: one value for each normalised group of each row, in f32 (f64
     /// for f64).
     pub(crate) fn rstd(&self) -> (Shape, DType) {
@@ -141,65 +152,29 @@ impl<T: Described> Operands<T> {
     }
 }
 
-impl<T> Operands<T> {
-    /// Returns the tensor that is normalised, `[.., n]`.
-    pub fn x(&self) -> &T {
-        &self.x
-    }
-
-    /// `[n]`.
-    pub fn weight(&self) -> Option<&T> {
-        self.weight.as_ref()
-    }
-
-    /// Like `x`.
-    pub fn gate(&self) -> Option<&T> {
-        self.gate.as_ref()
-    }
-
-    /// The numbers.
-    pub fn settings(&self) -> Settings {
-        self.settings
-    }
-
-    /// Returns the variant to compute.
-    pub fn key(&self) -> RmsNormKey {
-        self.key
-    }
-
-    /// `x`, weight and gate, those that there are.
-    pub fn tensors(&self) -> impl Iterator<Item = &T> {
-        std::iter::once(&self.x)
-            .chain(&self.weight)
-            .chain(&self.gate)
-    }
-
-    /// `x`, weight and gate.
-    pub fn into_parts(self) -> (T, Option<T>, Option<T>) {
-        (self.x, self.weight, self.gate)
-    }
-
-    /// The same of other tensors of the same shapes.
-    #[cfg(feature = "cpu")]
-    pub(crate) fn map<U>(self, mut each: impl FnMut(T) -> U) -> Operands<U> {
-        Operands {
-            x: each(self.x),
-            weight: self.weight.map(&mut each),
-            gate: self.gate.map(each),
-            settings: self.settings,
-            key: self.key,
-        }
-    }
-
-    #[cfg(feature = "cpu")]
-    pub(crate) fn as_ref(&self) -> Operands<&T> {
-        Operands {
+#[cfg(feature = "npu")]
+impl<T> Parts<T> {
+    pub(crate) fn as_ref(&self) -> Parts<&T> {
+        Parts {
             x: &self.x,
             weight: self.weight.as_ref(),
             gate: self.gate.as_ref(),
-            settings: self.settings,
-            key: self.key,
         }
+    }
+
+    pub(crate) fn map<U>(self, mut each: impl FnMut(T) -> U) -> Parts<U> {
+        Parts {
+            x: each(self.x),
+            weight: self.weight.map(&mut each),
+            gate: self.gate.map(each),
+        }
+    }
+}
+
+impl<T> Operands<T> {
+    /// `x`, weight and gate.
+    pub fn into_parts(self) -> (T, Option<T>, Option<T>) {
+        (self.x, self.weight, self.gate)
     }
 }
 
@@ -222,11 +197,10 @@ impl Operands<DispatchTensor> {
     }
 
     pub(crate) fn into_inputs<const D: usize>(self) -> Inputs<D> {
-        let (x, weight, gate) = self.into_parts();
         Inputs {
-            x: Tensor::from_dispatch(x),
-            weight: weight.map(Tensor::from_dispatch),
-            gate: gate.map(Tensor::from_dispatch),
+            x: Tensor::from_dispatch(self.x),
+            weight: self.weight.map(Tensor::from_dispatch),
+            gate: self.gate.map(Tensor::from_dispatch),
         }
     }
 }

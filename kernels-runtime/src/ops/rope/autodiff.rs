@@ -1,6 +1,6 @@
 use super::Operands;
 use super::table_gradient::TableGradient;
-use crate::ops::operands::{array, checked, extension_type};
+use crate::ops::operands::{array, checked};
 use crate::semantics::RopeKey;
 use burn::backend::autodiff::{
     Autodiff, NodeId,
@@ -24,8 +24,6 @@ pub trait RopeBackend: Backend {
     /// of `x`.
     fn rope(#[extension_type] operands: Tensors<Self>) -> FloatTensor<Self>;
 }
-
-extension_type!(Operands);
 
 /// A backend's rotary kernels, forward and backward.
 pub trait RopeKernel: Backend {

@@ -9,20 +9,23 @@
 //! over the heads (and the batch where the table is shared), `d_cos1 = dy1 · x1`,
 //! `d_cos2 = dy2 · x2`, `d_sin1 = −dy1 · x2`, `d_sin2 = dy2 · x1`.
 
-#[cfg(feature = "cpu")]
 mod autodiff;
+pub(crate) mod cases;
 #[cfg(feature = "cpu")]
 mod cpu;
+pub(crate) mod key;
+pub(crate) mod live;
 #[cfg(feature = "npu")]
 pub mod npu;
 mod operands;
 mod reference;
+#[cfg(feature = "remote")]
+pub(crate) mod remote;
 mod sections;
+pub(crate) mod site;
 mod table;
-#[cfg(feature = "cpu")]
 mod table_gradient;
 
-#[cfg(feature = "cpu")]
 pub use autodiff::{RopeBackend, RopeKernel, Tensors};
 use operands::check;
 pub use operands::{Operands, Pair};
@@ -32,7 +35,7 @@ pub use table::RopeTable;
 
 use crate::dispatch::Reason;
 use crate::ops::implementation;
-use crate::registry::{Implementation, KernelSpec, Launch, declare_kernel};
+use crate::registry::{Implementation, KernelSpec, declare_kernel};
 use crate::semantics::{RopeKey, SemanticsKey};
 use burn::backend::DispatchTensor;
 use burn::tensor::Tensor;
@@ -48,7 +51,7 @@ declare_kernel! {
             #[cfg(feature = "cpu")]
             cpu::IMPLEMENTATION,
             #[cfg(feature = "npu")]
-            crate::npu::kernels::rope::IMPLEMENTATION,
+            npu::IMPLEMENTATION,
         ],
     };
 }
@@ -109,18 +112,17 @@ pub fn fused_sections(
     )
 }
 
+/// The function that runs the operation's kernel.
+pub type Launch = fn(Pair<DispatchTensor>) -> (DispatchTensor, DispatchTensor);
+
 impl Pair<DispatchTensor> {
     /// Runs an implementation that dispatch chose for these tensors.
     pub(crate) fn run(self, implementation: &Implementation) -> (DispatchTensor, DispatchTensor) {
-        match implementation.launch {
-            Launch::Rope(launch) => launch(self),
-            other => crate::ops::wrong_launch(implementation.name, "rope", &other),
-        }
+        implementation.launch::<Launch>()(self)
     }
 }
 
 /// Runs the kernel. Dispatch has found one for these tensors.
-#[cfg(feature = "cpu")]
 pub(crate) fn launch(pair: Pair<DispatchTensor>) -> (DispatchTensor, DispatchTensor) {
     pair.split()
         .map(<burn::backend::Dispatch as RopeBackend>::rope)

@@ -1,4 +1,5 @@
 use crate::ops::compute_dtype;
+use crate::ops::define::operands;
 use crate::ops::operands::{self, Described, Facts, Mismatch, checked, require};
 use crate::semantics::{HeadLayout, RopeKey, RopeStyle, RotaryWidth, TableLayout};
 use burn::backend::DispatchTensor;
@@ -6,13 +7,20 @@ use burn::tensor::{DType, Tensor};
 
 const OP: &str = "RoPE";
 
-/// The operands of the rotation of one tensor, which go together.
-#[derive(Clone, Debug)]
-pub struct Operands<T> {
-    x: T,
-    cos: T,
-    sin: T,
-    key: RopeKey,
+operands! {
+    /// The operands of the rotation of one tensor, which go together.
+    Operands<T> {
+        /// Returns the tensor that is rotated, or the gradient that is turned back.
+        x: One,
+        /// The cosines, `[1 or b, s, w]`.
+        cos: One,
+        /// The sines, like the cosines.
+        sin: One,
+    }
+    numbers {
+        /// Returns the variant to compute.
+        key: RopeKey,
+    }
 }
 
 impl<T: Described> Operands<T> {
@@ -39,60 +47,6 @@ impl<T: Described> Operands<T> {
             "RoPE: the tables are {tables:?}, but x, {dtype:?}, takes {dtype:?} or {wide:?}"
         );
         Ok(dtype)
-    }
-
-    /// The same dtype as [`dtype`](Self::dtype), for a kernel.
-    ///
-    /// # Panics
-    /// If that is an error.
-    #[cfg(feature = "cpu")]
-    #[track_caller]
-    pub(crate) fn kernel_dtype(&self) -> DType {
-        checked(self.dtype())
-    }
-}
-
-impl<T> Operands<T> {
-    /// Returns the tensor that is rotated, or the gradient that is turned back.
-    pub fn x(&self) -> &T {
-        &self.x
-    }
-
-    /// The cosines, `[1 or b, s, w]`.
-    pub fn cos(&self) -> &T {
-        &self.cos
-    }
-
-    /// The sines, like the cosines.
-    pub fn sin(&self) -> &T {
-        &self.sin
-    }
-
-    /// Returns the variant to compute.
-    pub fn key(&self) -> RopeKey {
-        self.key
-    }
-
-    /// `x`, cosines and sines.
-    pub fn tensors(&self) -> impl Iterator<Item = &T> {
-        [&self.x, &self.cos, &self.sin].into_iter()
-    }
-
-    /// The same of other tensors of the same shapes.
-    #[cfg(feature = "cpu")]
-    pub(crate) fn map<U>(self, mut each: impl FnMut(T) -> U) -> Operands<U> {
-        Operands {
-            x: each(self.x),
-            cos: each(self.cos),
-            sin: each(self.sin),
-            key: self.key,
-        }
-    }
-
-    /// The tensors in the order of [`tensors`](Self::tensors).
-    #[cfg(feature = "cpu")]
-    pub(crate) fn into_tensors(self) -> [T; 3] {
-        [self.x, self.cos, self.sin]
     }
 }
 

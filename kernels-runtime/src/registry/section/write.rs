@@ -1,6 +1,7 @@
 //! Records, written at compile time.
 
 use super::MAGIC;
+use crate::dispatch::DeviceKind;
 use crate::registry::{KernelSpec, SiteSpec};
 use crate::semantics::{CustomKey, SemanticsKey};
 
@@ -84,7 +85,19 @@ pub const fn kernel_record<const N: usize>(spec: &KernelSpec) -> ([u8; N], usize
         } else {
             ",{\"device\":"
         });
-        out.text(implementation.device.name());
+        out.raw("\"");
+        let mut k = 0;
+        let mut first = true;
+        while k < DeviceKind::ALL.len() {
+            let kind = DeviceKind::ALL[k];
+            if implementation.device.contains(kind) {
+                out.raw(if first { "" } else { " " });
+                out.raw(kind.name());
+                first = false;
+            }
+            k += 1;
+        }
+        out.raw("\"");
         out.raw(",\"name\":");
         out.text(implementation.name);
         out.raw(",\"dtypes\":[");

@@ -2,7 +2,7 @@ use burn::tensor::Tensor;
 
 /// How the inputs that flow through lie in memory.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Layout {
+pub(crate) enum Layout {
     Contiguous,
     /// Axes 1 and 2 were swapped, as attention does with heads: rows are apart.
     Swapped,
@@ -13,9 +13,9 @@ pub(super) enum Layout {
 }
 
 impl Layout {
-    pub(super) const STRIDED: [Self; 3] = [Self::Swapped, Self::Transposed, Self::Sliced];
+    pub(crate) const STRIDED: [Self; 3] = [Self::Swapped, Self::Transposed, Self::Sliced];
 
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Contiguous => "",
             Self::Swapped => " swapped",
@@ -25,7 +25,7 @@ impl Layout {
     }
 
     /// A tensor from which [`Layout::view`] makes the layout; its gradient is compared as it lies.
-    pub(super) fn lay_out<const D: usize>(self, x: Tensor<D>) -> Tensor<D> {
+    pub(crate) fn lay_out<const D: usize>(self, x: Tensor<D>) -> Tensor<D> {
         match self {
             Self::Contiguous => x,
             Self::Swapped => x.swap_dims(1, 2) * 1,
@@ -39,7 +39,7 @@ impl Layout {
     }
 
     /// The tensor again, whose last axis has `width` elements.
-    pub(super) fn view<const D: usize>(self, x: &Tensor<D>, width: usize) -> Tensor<D> {
+    pub(crate) fn view<const D: usize>(self, x: &Tensor<D>, width: usize) -> Tensor<D> {
         match self {
             Self::Contiguous => x.clone(),
             Self::Swapped => x.clone().swap_dims(1, 2),

@@ -1,42 +1,41 @@
 //! The cases: each operation with every setting of its key, the combinations that models use, and
 //! every shape class.
 
-mod adam_w;
-mod experts;
-mod glu;
 mod layout;
-mod norm;
-mod rope;
-mod router;
 
 use super::budget::Exact;
 use super::data::{elements, tensor, values};
 use crate::dispatch::Reason;
-use crate::ops;
+use crate::ops::operations;
 use crate::registry::{FloatType, KernelSpec};
-use crate::semantics::{MoeBlockKey, SemanticsKey, SharedExpert};
+use crate::semantics::SemanticsKey;
 use burn::tensor::{Device, Tensor};
-use layout::Layout;
+pub(crate) use layout::Layout;
 
-/// One kernel with one key on one shape and layout.
-pub(super) struct Case {
-    pub(super) kernel: &'static KernelSpec,
-    pub(super) key: SemanticsKey,
-    operation: Operation,
+/// A variant of an operation, as it is verified: its key and whatever else of a call is fixed.
+pub(crate) trait Variant {
+    fn kernel(&self) -> &'static KernelSpec;
+
+    fn key(&self) -> SemanticsKey;
+
+    /// The shape for people, and what the key doesn't say.
+    fn describe(&self, shape: [usize; 4], layout: &str) -> String {
+        format!("{shape:?}{layout}")
+    }
+
+    /// Runs the kernel or the reference, and its gradients.
+    ///
+    /// # Errors
+    /// The kernel doesn't run here.
+    fn compute(&self, shape: [usize; 4], at: &Computation<'_>) -> Result<Vec<Computed>, Reason>;
+}
+
+/// One variant of an operation on one shape and layout.
+pub(crate) struct Case {
+    variant: Box<dyn Variant>,
     /// Of the result; of the queries; what a mixture of experts says.
     shape: [usize; 4],
     layout: Layout,
-}
-
-/// The operation with its key and what else a case of it fixes.
-#[derive(Clone, Copy)]
-enum Operation {
-    Norm(norm::Norm),
-    Glu(glu::Glu),
-    Rope(rope::Rope),
-    Experts(experts::Experts),
-    Router(router::Router),
-    AdamW(adam_w::AdamW),
 }
 
 /// Odd and even widths around the SIMD width, one row and many, one element, none at all.
@@ -53,98 +52,51 @@ const LARGE: [[usize; 4]; 3] = [[1, 1, 2, 1000], [1, 1, 1, 4096], [2, 4, 160, 12
 
 const STRIDED: [usize; 4] = [2, 3, 5, 24];
 
-pub(super) fn cases() -> impl Iterator<Item = Case> {
-    let norms = norm::all().map(|(norm, large)| (Operation::Norm(norm), large));
-    let glus = glu::all().map(|(glu, large)| (Operation::Glu(glu), large));
-    let ropes = rope::all().map(|(rope, large)| (Operation::Rope(rope), large));
-    let steps = adam_w::all().map(|(step, large)| (Operation::AdamW(step), large));
-    norms
-        .chain(glus)
-        .chain(ropes)
-        .chain(steps)
-        .flat_map(|(operation, large)| cases_of(operation, large))
-        .chain(of_mixtures())
-}
-
-fn of_mixtures() -> impl Iterator<Item = Case> {
-    let experts = experts::cases()
-        .map(|(experts, shape, layout)| (Operation::Experts(experts), shape, layout));
-    let routers =
-        router::cases().map(|(router, shape, layout)| (Operation::Router(router), shape, layout));
-    experts
-        .chain(routers)
-        .map(|(operation, shape, layout)| operation.case(shape, layout))
-}
-
-impl Operation {
-    fn case(self, shape: [usize; 4], layout: Layout) -> Case {
-        let (kernel, key) = match self {
-            Self::Norm(norm) => (ops::rms_norm::KERNEL, SemanticsKey::RmsNorm(norm.key)),
-            Self::Glu(glu) => (ops::glu::KERNEL, SemanticsKey::Glu(glu.key)),
-            Self::Rope(rope) => (ops::rope::KERNEL, SemanticsKey::Rope(rope.key)),
-            Self::Experts(experts) => (ops::moe::experts::KERNEL, SemanticsKey::Moe(experts.key)),
-            Self::Router(router) => {
-                let key = MoeBlockKey::new(router.key, SharedExpert::None);
-                (ops::moe::experts::KERNEL, SemanticsKey::MoeBlock(key))
-            }
-            Self::AdamW(_) => (ops::adam_w::KERNEL, SemanticsKey::AdamW),
-        };
-        Case {
-            kernel,
-            key,
-            operation: self,
-            shape,
-            layout,
+macro_rules! all_cases {
+    (
+        sites { $( #[doc = $doc:literal] $Op:ident { name: $name:ident, at: $($at:ident)::+, $($rest:tt)+ } )+ }
+        parts { $($parts:tt)+ }
+    ) => {
+        pub(super) fn cases() -> impl Iterator<Item = Case> {
+            std::iter::empty()$(.chain(crate::ops::$($at)::+::cases::cases()))+
         }
-    }
+    };
 }
-
-fn cases_of(operation: Operation, large: bool) -> impl Iterator<Item = Case> {
-    let contiguous = SHAPES
-        .into_iter()
-        .chain(LARGE.into_iter().filter(move |_| large))
-        .map(|shape| (shape, Layout::Contiguous));
-    let strided = Layout::STRIDED.map(|layout| (STRIDED, layout));
-    contiguous
-        .chain(strided)
-        .filter(move |(shape, _)| match operation {
-            Operation::Rope(rope) => rope.has(*shape),
-            _ => true,
-        })
-        .map(move |(shape, layout)| operation.case(shape, layout))
-}
-
-/// The flat inputs of a case by their names, exact in the dtype that they will have.
-pub(super) struct Inputs {
-    dtype: FloatType,
-    values: Vec<(&'static str, Vec<f64>)>,
-}
-
-impl Inputs {
-    fn get(&self, name: &str) -> &[f64] {
-        let mut found = self.values.iter().filter(|(known, _)| *known == name);
-        &found.next().expect("a case asks for the inputs it made").1
-    }
-}
+operations!(all_cases);
 
 /// How a case is computed: in which dtype, where, and by the kernel or its reference.
 #[derive(Clone, Copy)]
-struct Computation<'a> {
-    inputs: &'a Inputs,
-    dtype: FloatType,
-    device: &'a Device,
-    fused: bool,
-    layout: Layout,
+pub(crate) struct Computation<'a> {
+    /// The type that the inputs are exact in.
+    pub(crate) exact_in: FloatType,
+    pub(crate) dtype: FloatType,
+    pub(crate) device: &'a Device,
+    pub(crate) fused: bool,
+    pub(crate) layout: Layout,
 }
 
 impl Computation<'_> {
+    /// The numbers of an input, fixed by its name.
+    pub(crate) fn values<const D: usize>(&self, name: &str, shape: [usize; D]) -> Vec<f64> {
+        values(name, count(shape), self.exact_in)
+    }
+
+    /// The largest of them.
+    pub(crate) fn largest<const D: usize>(&self, name: &str, shape: [usize; D]) -> f64 {
+        largest(&self.values(name, shape))
+    }
+
     /// An input without a gradient, as it lies.
-    fn plain<const D: usize>(&self, name: &str, shape: [usize; D]) -> Tensor<D> {
-        tensor(self.inputs.get(name), shape, self.dtype, self.device)
+    pub(crate) fn plain<const D: usize>(&self, name: &str, shape: [usize; D]) -> Tensor<D> {
+        tensor(&self.values(name, shape), shape, self.dtype, self.device)
     }
 
     /// An input with a gradient: in memory as the layout wants it, and seen in its shape.
-    fn leaf<const D: usize>(&self, name: &str, shape: [usize; D]) -> (Tensor<D>, Tensor<D>) {
+    pub(crate) fn leaf<const D: usize>(
+        &self,
+        name: &str,
+        shape: [usize; D],
+    ) -> (Tensor<D>, Tensor<D>) {
         let leaf = self.layout.lay_out(self.plain(name, shape)).require_grad();
         let seen = self.layout.view(&leaf, shape[D - 1]);
         (leaf, seen)
@@ -152,78 +104,74 @@ impl Computation<'_> {
 }
 
 impl Case {
-    pub(super) fn describe(&self) -> String {
-        let (shape, layout) = (self.shape, self.layout.name());
-        match self.operation {
-            Operation::Rope(rope) if rope.wide_tables => {
-                format!("{shape:?}{layout} tables in f32")
-            }
-            Operation::Experts(experts) => format!("{}{layout}", experts.describe(shape)),
-            Operation::Router(router) => format!("{}{layout}", router.describe(shape)),
-            Operation::AdamW(step) => format!("{shape:?}{layout} {}", step.describe()),
-            _ => format!("{shape:?}{layout}"),
+    pub(crate) fn new(variant: impl Variant + 'static, shape: [usize; 4], layout: Layout) -> Self {
+        Self {
+            variant: Box::new(variant),
+            shape,
+            layout,
         }
     }
 
-    pub(super) fn inputs(&self, dtype: FloatType) -> Inputs {
-        let make = |(name, count, dtype)| (name, values(name, count, dtype));
-        let values = match self.operation {
-            Operation::Norm(norm) => norm.inputs(self.shape, dtype).map(make).collect(),
-            Operation::Glu(glu) => glu.inputs(self.shape, dtype).map(make).collect(),
-            Operation::Rope(rope) => rope
-                .inputs(self.shape, self.layout, dtype)
-                .map(make)
-                .collect(),
-            Operation::Experts(experts) => experts.inputs(self.shape, dtype).map(make).collect(),
-            Operation::Router(router) => router.inputs(self.shape, dtype).map(make).collect(),
-            Operation::AdamW(step) => step.inputs(self.shape, dtype).map(make).collect(),
-        };
-        Inputs { dtype, values }
+    /// The variant on every shape and layout, on large shapes too if it is worth it.
+    pub(crate) fn on_every_shape<V: Variant + Copy + 'static>(
+        variant: V,
+        large: bool,
+    ) -> impl Iterator<Item = Self> {
+        let large = LARGE.into_iter().filter(move |_| large);
+        let contiguous = SHAPES.into_iter().chain(large);
+        let contiguous = contiguous.map(|shape| (shape, Layout::Contiguous));
+        let strided = Layout::STRIDED.map(|layout| (STRIDED, layout));
+        let all = contiguous.chain(strided);
+        all.map(move |(shape, layout)| Self::new(variant, shape, layout))
+    }
+
+    pub(crate) fn shape(&self) -> [usize; 4] {
+        self.shape
+    }
+
+    pub(super) fn kernel(&self) -> &'static KernelSpec {
+        self.variant.kernel()
+    }
+
+    pub(super) fn key(&self) -> SemanticsKey {
+        self.variant.key()
+    }
+
+    pub(super) fn describe(&self) -> String {
+        self.variant.describe(self.shape, self.layout.name())
     }
 
     /// Runs the kernel in `dtype`.
-    pub(super) fn fused(
-        &self,
-        inputs: &Inputs,
-        dtype: FloatType,
-        device: &Device,
-    ) -> Result<Vec<Computed>, Reason> {
-        self.compute(inputs, dtype, device, true)
+    pub(super) fn fused(&self, dtype: FloatType, device: &Device) -> Result<Vec<Computed>, Reason> {
+        self.compute(dtype, dtype, device, true)
     }
 
-    /// Runs the reference in f64.
-    pub(super) fn reference(&self, inputs: &Inputs, device: &Device) -> Vec<Computed> {
-        self.compute(inputs, FloatType::F64, device, false)
+    /// Runs the reference in f64, on inputs that are exact in `dtype`.
+    pub(super) fn reference(&self, dtype: FloatType, device: &Device) -> Vec<Computed> {
+        self.compute(dtype, FloatType::F64, device, false)
             .expect("the reference runs everywhere")
     }
 
     fn compute(
         &self,
-        inputs: &Inputs,
+        exact_in: FloatType,
         dtype: FloatType,
         device: &Device,
         fused: bool,
     ) -> Result<Vec<Computed>, Reason> {
         let computation = Computation {
-            inputs,
+            exact_in,
             dtype,
             device: &device.clone().autodiff(),
             fused,
             layout: self.layout,
         };
-        match self.operation {
-            Operation::Norm(norm) => norm.compute(self.shape, &computation),
-            Operation::Glu(glu) => glu.compute(self.shape, &computation),
-            Operation::Rope(rope) => rope.compute(self.shape, &computation),
-            Operation::Experts(experts) => experts.compute(self.shape, &computation),
-            Operation::Router(router) => router.compute(self.shape, &computation),
-            Operation::AdamW(step) => step.compute(self.shape, &computation),
-        }
+        self.variant.compute(self.shape, &computation)
     }
 }
 
 /// A result of a case, as f64.
-pub(super) struct Computed {
+pub(crate) struct Computed {
     pub(super) name: &'static str,
     pub(super) values: Vec<f64>,
     /// See [`Exact`]; `None` where the largest value says it well enough.
@@ -235,7 +183,7 @@ pub(super) struct Computed {
 }
 
 impl Computed {
-    fn new<const D: usize>(name: &'static str, tensor: Option<Tensor<D>>) -> Self {
+    pub(crate) fn new<const D: usize>(name: &'static str, tensor: Option<Tensor<D>>) -> Self {
         // A tensor without a gradient compares as empty, which differs in size from one that has
         // it.
         Self {
@@ -259,33 +207,33 @@ impl Computed {
     }
 
     /// The same, that a kernel may be twice as far from as a plain computation is.
-    fn with_noise_of(mut self, plain: &Self) -> Self {
+    pub(crate) fn with_noise_of(mut self, plain: &Self) -> Self {
         let pairs = self.values.iter().zip(&plain.values);
         let errors: Vec<f64> = pairs.map(|(exact, plain)| plain - exact).collect();
         self.noise = 2.0 * largest(&errors);
         self
     }
 
-    fn sum_of(mut self, terms: f64) -> Self {
+    pub(crate) fn sum_of(mut self, terms: f64) -> Self {
         self.terms = Some(terms);
         self
     }
 
-    fn sum_of_rounded(mut self, terms: f64) -> Self {
+    pub(crate) fn sum_of_rounded(mut self, terms: f64) -> Self {
         self.rounded_terms = true;
         self.sum_of(terms)
     }
 
-    fn rounded(mut self, roundings: u32) -> Self {
+    pub(crate) fn rounded(mut self, roundings: u32) -> Self {
         self.roundings = roundings;
         self
     }
 }
 
-fn largest(values: &[f64]) -> f64 {
+pub(crate) fn largest(values: &[f64]) -> f64 {
     values.iter().fold(0.0, |max, value| max.max(value.abs()))
 }
 
-fn count<const D: usize>(shape: [usize; D]) -> usize {
+pub(crate) fn count<const D: usize>(shape: [usize; D]) -> usize {
     shape.iter().product()
 }

@@ -13,14 +13,15 @@ mod rows;
 use super::autodiff::Tensors;
 use super::{Backward, GluBackend, GluKernel, Projected};
 use crate::cpu::dispatch_dtype;
-use crate::dispatch::DeviceKind;
+use crate::dispatch::DeviceKinds;
+use crate::ops::operands::checked;
 use crate::registry::{CapabilityRange, FloatType, Implementation, Launch};
 use crate::semantics::SemanticsKey;
 use burn::backend::Flex;
 use burn::backend::flex::FlexTensor;
 
 pub(super) const IMPLEMENTATION: Implementation = Implementation {
-    device: DeviceKind::Cpu,
+    device: DeviceKinds::CPU,
     name: "cpu-simd",
     dtypes: &FloatType::ALL,
     gradient: true,
@@ -40,11 +41,11 @@ impl GluBackend for Flex {
 
 impl GluKernel for Flex {
     fn glu_forward(operands: Tensors<Self>) -> FlexTensor {
-        dispatch_dtype!(operands.kernel_dtype(), T => forward::forward::<T>(&operands))
+        dispatch_dtype!(checked(operands.dtype()), T => forward::forward::<T>(&operands))
     }
 
     fn glu_backward(backward: Backward<FlexTensor>) -> Projected<FlexTensor> {
-        let dtype = backward.operands().kernel_dtype();
+        let dtype = checked(backward.operands().dtype());
         dispatch_dtype!(dtype, T => backward::backward::<T>(&backward))
     }
 }

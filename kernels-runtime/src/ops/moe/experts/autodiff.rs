@@ -1,6 +1,6 @@
 use super::super::many::{join, register};
 use super::{Backward, Operands, Wanted};
-use crate::ops::operands::{checked, mixed_extension_type};
+use crate::ops::operands::checked;
 use burn::backend::autodiff::{
     Autodiff, NodeId,
     checkpoint::{base::Checkpointer, strategy::CheckpointStrategy},
@@ -23,8 +23,6 @@ pub trait ExpertsBackend: Backend {
     /// or above the number of experts.
     fn experts(#[extension_type] operands: Tensors<Self>) -> FloatTensor<Self>;
 }
-
-mixed_extension_type!(Operands);
 
 /// The gradients that were wanted, perhaps others.
 #[derive(Clone, Debug)]

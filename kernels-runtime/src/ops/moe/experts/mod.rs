@@ -23,19 +23,23 @@
 //!
 //! Each is one tensor or a list of `E` without the first axis.
 
-#[cfg(feature = "cpu")]
 mod autodiff;
+pub(crate) mod cases;
 #[cfg(feature = "cpu")]
 mod cpu;
 mod each;
+pub(crate) mod key;
+pub(crate) mod live;
 #[cfg(feature = "npu")]
 pub mod npu;
 mod operands;
 mod reference;
+#[cfg(feature = "remote")]
+pub(crate) mod remote;
 mod settings;
+pub(crate) mod site;
 mod weights;
 
-#[cfg(feature = "cpu")]
 pub use autodiff::{ExpertsBackend, ExpertsKernel, Gradients, Tensors};
 pub use each::each;
 pub(crate) use operands::check;
@@ -45,8 +49,8 @@ pub use settings::{Settings, Wanted};
 pub use weights::{GateUp, Projection, Weights};
 
 use crate::dispatch::{Query, Reason};
-use crate::registry::{Implementation, KernelSpec, Launch, declare_kernel};
-use crate::semantics::{MoeKey, SemanticsKey};
+use crate::registry::{Implementation, KernelSpec, declare_kernel};
+use crate::semantics::{MoeExpertsKey, SemanticsKey};
 use burn::backend::DispatchTensor;
 use burn::tensor::{Int, Tensor};
 
@@ -63,9 +67,9 @@ declare_kernel! {
             #[cfg(feature = "cpu")]
             super::router::IMPLEMENTATION,
             #[cfg(feature = "npu")]
-            crate::npu::kernels::experts::IMPLEMENTATION,
+            npu::IMPLEMENTATION,
             #[cfg(feature = "npu")]
-            crate::npu::kernels::router::IMPLEMENTATION,
+            super::router::npu::IMPLEMENTATION,
         ],
     };
 }
@@ -89,11 +93,11 @@ pub fn fused(
     routing: Tensor<2>,
     weights: Weights,
     limit: Option<f64>,
-    key: MoeKey,
+    key: MoeExpertsKey,
 ) -> Result<Tensor<2>, Reason> {
     let settings = Settings { key, limit };
     let operands = Operands::of(x, indices, routing, weights, settings);
-    let semantics = SemanticsKey::Moe(key);
+    let semantics = SemanticsKey::MoeExperts(key);
     // The indices say nothing of what can run.
     let tensors: Vec<_> = operands.floats().collect();
     let query = Query::of_tensors(&semantics, &tensors);
@@ -102,18 +106,17 @@ pub fn fused(
     Ok(operands.run(implementation))
 }
 
+/// The function that runs the operation's kernel.
+pub type Launch = fn(Operands<DispatchTensor, DispatchTensor>) -> DispatchTensor;
+
 impl Operands<DispatchTensor, DispatchTensor> {
     /// Runs an implementation that dispatch chose for these tensors.
     pub(crate) fn run(self, implementation: &Implementation) -> Tensor<2> {
-        match implementation.launch {
-            Launch::Moe(launch) => Tensor::from_dispatch(launch(self)),
-            other => crate::ops::wrong_launch(implementation.name, "moe", &other),
-        }
+        Tensor::from_dispatch(implementation.launch::<Launch>()(self))
     }
 }
 
 /// Runs the kernel. Dispatch has found one for these tensors.
-#[cfg(feature = "cpu")]
 pub(crate) fn launch(operands: Operands<DispatchTensor, DispatchTensor>) -> DispatchTensor {
     <burn::backend::Dispatch as ExpertsBackend>::experts(operands)
 }

@@ -1,8 +1,10 @@
 use super::{Settings, Wanted, Weights};
+use crate::ops::define::operands;
 use crate::ops::operands::{self, Described, Facts, Mismatch, checked, require};
-use crate::semantics::{Clamp, ExpertBias, ExpertLayout, MoeKey, Projections};
+use crate::semantics::{Clamp, ExpertBias, ExpertLayout, MoeExpertsKey, Projections};
 use burn::backend::DispatchTensor;
 use burn::tensor::{DType, Int, Tensor};
+use std::marker::PhantomData;
 
 const OP: &str = "experts";
 
@@ -12,15 +14,26 @@ pub(super) const UP: usize = 1;
 pub(super) const DOWN: usize = 2;
 pub(super) const BIASES: usize = 3;
 
-/// The operands of the experts of a mixture, which go together. `F` are tensors of floats, `I` of
-/// integers.
-#[derive(Clone, Debug)]
-pub struct Operands<F, I> {
-    x: F,
-    indices: I,
-    routing: F,
-    weights: Vec<Vec<F>>,
-    settings: Settings,
+operands! {
+    /// The operands of the experts of a mixture, which go together. `F` are tensors of floats, `I` of
+    /// integers.
+    Operands<F, I>
+    floats {
+        /// The tokens, `[T, H]`.
+        x: One,
+        /// Their weights, `[T, k]`.
+        routing: One,
+        /// The weights of the experts, six groups.
+        weights: Lists,
+    }
+    ints {
+        /// The experts of each token, `[T, k]`.
+        indices,
+    }
+    numbers {
+        /// Returns the variant to compute, with its number.
+        settings: Settings,
+    }
 }
 
 impl<F: Described, I: Described> Operands<F, I> {
@@ -70,6 +83,7 @@ impl<F: Described, I: Described> Operands<F, I> {
             routing,
             weights,
             settings,
+            kind: PhantomData,
         })
     }
 
@@ -87,16 +101,6 @@ impl<F: Described, I: Described> Operands<F, I> {
             self.routing.dtype()
         );
         Ok(dtype)
-    }
-
-    /// The same dtype as [`dtype`](Self::dtype), for a kernel.
-    ///
-    /// # Panics
-    /// If that is an error.
-    #[cfg(feature = "cpu")]
-    #[track_caller]
-    pub(crate) fn kernel_dtype(&self) -> DType {
-        checked(self.dtype())
     }
 
     /// The width of an expert, `I`.
@@ -137,62 +141,6 @@ impl<F: Described, I: Described> Operands<F, I> {
             kept,
             wanted,
         })
-    }
-}
-
-impl<F, I> Operands<F, I> {
-    /// The tokens, `[T, H]`.
-    pub fn x(&self) -> &F {
-        &self.x
-    }
-
-    /// The experts of each token, `[T, k]`.
-    pub fn indices(&self) -> &I {
-        &self.indices
-    }
-
-    /// Their weights, `[T, k]`.
-    pub fn routing(&self) -> &F {
-        &self.routing
-    }
-
-    /// The weights of the experts, six groups.
-    pub fn weights(&self) -> &[Vec<F>] {
-        &self.weights
-    }
-
-    /// Returns the variant to compute, with its number.
-    pub fn settings(&self) -> Settings {
-        self.settings
-    }
-
-    /// Tokens, routing weights, weights.
-    pub fn floats(&self) -> impl Iterator<Item = &F> {
-        let weights = self.weights.iter().flatten();
-        [&self.x, &self.routing].into_iter().chain(weights)
-    }
-
-    /// The indices.
-    pub fn ints(&self) -> impl Iterator<Item = &I> {
-        std::iter::once(&self.indices)
-    }
-
-    /// The same of other tensors of the same shapes.
-    #[cfg(feature = "cpu")]
-    pub(crate) fn map<G, J>(
-        self,
-        mut float: impl FnMut(F) -> G,
-        int: impl FnOnce(I) -> J,
-    ) -> Operands<G, J> {
-        let mut group = |group: Vec<F>| group.into_iter().map(&mut float).collect();
-        let weights = self.weights.into_iter().map(&mut group).collect();
-        Operands {
-            weights,
-            x: float(self.x),
-            indices: int(self.indices),
-            routing: float(self.routing),
-            settings: self.settings,
-        }
     }
 }
 
@@ -248,7 +196,6 @@ impl<F, I> Backward<F, I> {
     }
 
     /// The operands, the gradient of the result, what was kept and what is wanted.
-    #[cfg(feature = "cpu")]
     pub(crate) fn into_parts(self) -> (Operands<F, I>, F, F, Wanted) {
         (self.operands, self.dy, self.kept, self.wanted)
     }
@@ -262,7 +209,7 @@ pub(crate) fn check(
     routing: &Tensor<2>,
     weights: &Weights,
     limit: Option<f64>,
-    key: MoeKey,
+    key: MoeExpertsKey,
 ) {
     let [x, routing] = [x, routing].map(Facts::from);
     let settings = Settings { key, limit };
@@ -280,7 +227,7 @@ pub(crate) fn check(
 fn check_weights<T: Described>(
     weights: &[Vec<T>],
     hidden: usize,
-    key: MoeKey,
+    key: MoeExpertsKey,
 ) -> Result<(), Mismatch> {
     require!(
         weights.len() == 2 * BIASES,
@@ -331,7 +278,7 @@ fn check_projection<T: Described>(
     weight: &[T],
     bias: &[T],
     [experts, inputs, features]: [usize; 3],
-    key: MoeKey,
+    key: MoeExpertsKey,
 ) -> Result<(), Mismatch> {
     let expected = match key.layout {
         ExpertLayout::Linear => [features, inputs],

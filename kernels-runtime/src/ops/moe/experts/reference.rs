@@ -1,6 +1,6 @@
 use super::{GateUp, Weights, each};
 use crate::ops::{compute_dtype, same_dtype_as};
-use crate::semantics::{Activation, Clamp, MoeKey, Projections};
+use crate::semantics::{Activation, Clamp, MoeExpertsKey, Projections};
 use burn::tensor::{Int, Tensor, activation};
 
 /// The experts of a mixture composed of plain tensor operations, on any backend: the definition
@@ -18,7 +18,7 @@ pub fn reference(
     routing: Tensor<2>,
     weights: Weights,
     limit: Option<f64>,
-    key: MoeKey,
+    key: MoeExpertsKey,
 ) -> Tensor<2> {
     super::check(&x, &indices, &routing, &weights, limit, key);
     each(x, indices, routing, weights.experts(), |expert, rows| {
@@ -33,7 +33,7 @@ fn gate_up(
     weights: &Weights,
     expert: usize,
     rows: Tensor<2>,
-    key: MoeKey,
+    key: MoeExpertsKey,
 ) -> (Tensor<2>, Tensor<2>) {
     let both = match &weights.gate_up {
         GateUp::Separate { gate, up } => {
@@ -62,7 +62,7 @@ fn gate_up(
 }
 
 /// `activation(gate) · (up_offset + up)`, in f32 on half types and rounded once.
-fn gated_unit(gate: Tensor<2>, up: Tensor<2>, limit: Option<f64>, key: MoeKey) -> Tensor<2> {
+fn gated_unit(gate: Tensor<2>, up: Tensor<2>, limit: Option<f64>, key: MoeExpertsKey) -> Tensor<2> {
     let dtype = gate.dtype();
     let compute = compute_dtype(dtype);
     let (mut gate, mut up) = (same_dtype_as(gate, compute), same_dtype_as(up, compute));

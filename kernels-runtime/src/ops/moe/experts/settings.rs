@@ -1,10 +1,10 @@
-use crate::semantics::MoeKey;
+use crate::semantics::MoeExpertsKey;
 
 /// What a call computes besides its tensors.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// The semantics.
-    pub key: MoeKey,
+    pub key: MoeExpertsKey,
     /// The clamp's limit, if the key says that there is one.
     pub limit: Option<f64>,
 }

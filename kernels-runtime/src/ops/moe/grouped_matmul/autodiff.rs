@@ -1,6 +1,6 @@
 use super::super::many::{join, register};
 use super::{Backward, Operands, Wanted};
-use crate::ops::operands::{checked, mixed_extension_type};
+use crate::ops::operands::checked;
 use burn::backend::autodiff::{
     Autodiff, NodeId,
     checkpoint::{base::Checkpointer, strategy::CheckpointStrategy},
@@ -23,8 +23,6 @@ pub trait GroupedMatmulBackend: Backend {
     /// negative or more than the rows.
     fn grouped_matmul(#[extension_type] operands: Tensors<Self>) -> FloatTensor<Self>;
 }
-
-mixed_extension_type!(Operands);
 
 /// The gradients that were wanted, perhaps others.
 #[derive(Clone, Debug)]

@@ -2,10 +2,11 @@
 //! expert's weights.
 
 use super::super::integers::read as ints;
-use super::super::product::{Factors, Gemm, Matrix, Rows, each, load, product};
 use super::super::slabs::{self, Part, Readable, Round, Slab, Sum};
 use super::{Backward, Gradients, GroupedMatmulBackend, GroupedMatmulKernel, Tensors};
+use crate::cpu::product::{Factors, Gemm, Matrix, Rows, each, load, product};
 use crate::cpu::{Element, Output, contiguous, dispatch_dtype};
+use crate::ops::operands::checked;
 use crate::semantics::ExpertLayout;
 use burn::backend::flex::FlexTensor;
 use burn::backend::{Flex, Shape};
@@ -19,7 +20,7 @@ impl GroupedMatmulBackend for Flex {
 
 impl GroupedMatmulKernel for Flex {
     fn grouped_matmul_forward(operands: Tensors<Self>) -> FlexTensor {
-        dispatch_dtype!(operands.kernel_dtype(), T => {
+        dispatch_dtype!(checked(operands.dtype()), T => {
             let groups = groups(&operands);
             let readable = Readable::new(operands.weights());
             rows_by_weights(operands.x(), &groups, &readable.matrices::<T>(operands.layout()))
@@ -31,7 +32,7 @@ impl GroupedMatmulKernel for Flex {
     ) -> Gradients<FlexTensor> {
         let (operands, dy) = (backward.operands(), backward.dy());
         let (layout, wanted) = (operands.layout(), backward.wanted());
-        dispatch_dtype!(operands.kernel_dtype(), T => {
+        dispatch_dtype!(checked(operands.dtype()), T => {
             let groups = groups(operands);
             let x = wanted.x.then(|| {
                 let readable = Readable::new(operands.weights());

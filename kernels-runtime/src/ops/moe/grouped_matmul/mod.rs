@@ -8,7 +8,6 @@
 //! Weights are `[E, K, N]` with [`ExpertLayout::Matmul`] and `[E, N, K]` with
 //! [`ExpertLayout::Linear`], in one tensor or a list of `E` without the first axis.
 
-#[cfg(feature = "cpu")]
 mod autodiff;
 #[cfg(feature = "cpu")]
 mod cpu;
@@ -16,8 +15,9 @@ mod cpu;
 pub mod npu;
 mod operands;
 mod reference;
+#[cfg(feature = "remote")]
+pub(crate) mod remote;
 
-#[cfg(feature = "cpu")]
 pub use autodiff::{Gradients, GroupedMatmulBackend, GroupedMatmulKernel, Tensors};
 pub use operands::{Backward, Operands, Wanted};
 pub use reference::reference;
@@ -61,7 +61,7 @@ pub fn fused(
 #[cfg(feature = "npu")]
 fn on_npu(operands: &Operands<DispatchTensor, DispatchTensor>) -> Result<(), Reason> {
     let (x, counts) = (operands.x(), operands.counts());
-    crate::npu::limits::grouped_matmul(x, counts, operands.weights(), operands.layout())
+    npu::takes(x, counts, operands.weights(), operands.layout())
 }
 
 #[cfg(not(feature = "npu"))]
@@ -69,14 +69,8 @@ fn on_npu(_: &Operands<DispatchTensor, DispatchTensor>) -> Result<(), Reason> {
     Err(Reason::NoImplementation)
 }
 
-#[cfg(feature = "cpu")]
 fn launch(operands: Operands<DispatchTensor, DispatchTensor>) -> DispatchTensor {
     <burn::backend::Dispatch as GroupedMatmulBackend>::grouped_matmul(operands)
-}
-
-#[cfg(not(feature = "cpu"))]
-fn launch(_: Operands<DispatchTensor, DispatchTensor>) -> DispatchTensor {
-    unreachable!("no implementation is compiled in, so no device has one")
 }
 
 /// Refuses what [`Operands::new`] does. Returns the number of experts and of features.

@@ -1,19 +1,29 @@
-#[cfg(feature = "cpu")]
-use crate::ops::operands::checked;
+use crate::ops::define::operands;
 use crate::ops::operands::{self, Described, Mismatch, require};
 use crate::semantics::ExpertLayout;
 use burn::backend::Shape;
 use burn::tensor::DType;
+use std::marker::PhantomData;
 
 const OP: &str = "grouped matmul";
 
-/// The operands of grouped products, which go together. `F` are tensors of floats, `I` of integers.
-#[derive(Clone, Debug)]
-pub struct Operands<F, I> {
-    x: F,
-    counts: I,
-    weights: Vec<F>,
-    layout: ExpertLayout,
+operands! {
+    /// The operands of grouped products, which go together. `F` are tensors of floats, `I` of integers.
+    Operands<F, I>
+    floats {
+        /// The rows, `[R, K]`.
+        x: One,
+        /// One stacked tensor, or one for each expert.
+        weights: List,
+    }
+    ints {
+        /// Returns the number of rows of each expert, `[E]`.
+        counts,
+    }
+    numbers {
+        /// Returns the layout of the weights.
+        layout: ExpertLayout,
+    }
 }
 
 impl<F: Described, I: Described> Operands<F, I> {
@@ -30,6 +40,7 @@ impl<F: Described, I: Described> Operands<F, I> {
             counts,
             weights,
             layout,
+            kind: PhantomData,
         })
     }
 
@@ -58,16 +69,6 @@ impl<F: Described, I: Described> Operands<F, I> {
         operands::one_dtype(OP, std::iter::once(("x", &self.x)).chain(weights))
     }
 
-    /// The same dtype as [`dtype`](Self::dtype), for a kernel.
-    ///
-    /// # Panics
-    /// If that is an error.
-    #[cfg(feature = "cpu")]
-    #[track_caller]
-    pub(crate) fn kernel_dtype(&self) -> DType {
-        checked(self.dtype())
-    }
-
     /// Adds the gradient of the result, and the gradients that are wanted: that of `x`, and those of the
     /// weights, one flag each.
     ///
@@ -87,53 +88,6 @@ impl<F: Described, I: Described> Operands<F, I> {
             dy,
             wanted,
         })
-    }
-}
-
-impl<F, I> Operands<F, I> {
-    /// The rows, `[R, K]`.
-    pub fn x(&self) -> &F {
-        &self.x
-    }
-
-    /// Returns the number of rows of each expert, `[E]`.
-    pub fn counts(&self) -> &I {
-        &self.counts
-    }
-
-    /// One stacked tensor, or one for each expert.
-    pub fn weights(&self) -> &[F] {
-        &self.weights
-    }
-
-    /// Returns the layout of the weights.
-    pub fn layout(&self) -> ExpertLayout {
-        self.layout
-    }
-
-    /// The rows, then the weights.
-    pub fn floats(&self) -> impl Iterator<Item = &F> {
-        std::iter::once(&self.x).chain(&self.weights)
-    }
-
-    /// The counts.
-    pub fn ints(&self) -> impl Iterator<Item = &I> {
-        std::iter::once(&self.counts)
-    }
-
-    /// The same of other tensors of the same shapes.
-    #[cfg(feature = "cpu")]
-    pub(crate) fn map<G, J>(
-        self,
-        mut float: impl FnMut(F) -> G,
-        int: impl FnOnce(I) -> J,
-    ) -> Operands<G, J> {
-        Operands {
-            x: float(self.x),
-            counts: int(self.counts),
-            weights: self.weights.into_iter().map(float).collect(),
-            layout: self.layout,
-        }
     }
 }
 

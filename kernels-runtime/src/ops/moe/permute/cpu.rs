@@ -1,6 +1,5 @@
 //! Moving tokens to rows and back on Flex: every row of a result is written once, by one thread.
 
-use super::operands::kernel_dtype;
 use super::slots::{self, invert};
 use super::{
     PermuteBackend, PermuteKernel, SortTensors, SpreadTensors, SpreadWeighed, SumTensors,
@@ -8,6 +7,7 @@ use super::{
 };
 use crate::cpu::{Element, Kernel, Output, Real, Row, Unwritten, contiguous, dispatch_dtype, run};
 use crate::ops::moe::integers;
+use crate::ops::operands::checked;
 use burn::backend::flex::FlexTensor;
 use burn::backend::{Flex, Shape};
 use burn::tensor::TensorData;
@@ -38,20 +38,20 @@ impl PermuteBackend for Flex {
     }
 
     fn spread(operands: SpreadTensors<Self>) -> FlexTensor {
-        dispatch_dtype!(kernel_dtype(operands.dtype()), T => {
+        dispatch_dtype!(checked(operands.dtype()), T => {
             spread::<T>(operands.tokens(), operands.row_map(), None, operands.rows())
         })
     }
 
     fn sum_rows(operands: SumTensors<Self>) -> FlexTensor {
-        dispatch_dtype!(kernel_dtype(operands.dtype()), T => {
+        dispatch_dtype!(checked(operands.dtype()), T => {
             gather::<T>(operands.rows(), operands.row_map(), None)
         })
     }
 
     fn weigh_rows(operands: WeighTensors<Self>) -> FlexTensor {
         let (rows, probs) = (operands.rows(), operands.probs());
-        dispatch_dtypes!(kernel_dtype(operands.dtype()), probs.dtype(), (T, P) => {
+        dispatch_dtypes!(checked(operands.dtype()), probs.dtype(), (T, P) => {
             gather::<T>(rows, operands.row_map(), Some(&load::<P>(probs)))
         })
     }
@@ -60,7 +60,7 @@ impl PermuteBackend for Flex {
 impl PermuteKernel for Flex {
     fn weigh_rows_d_rows(operands: SpreadWeighed<FlexTensor, FlexTensor>) -> FlexTensor {
         let (dy, probs, rows) = (operands.dy(), operands.probs(), operands.rows());
-        dispatch_dtypes!(kernel_dtype(operands.dtype()), probs.dtype(), (T, P) => {
+        dispatch_dtypes!(checked(operands.dtype()), probs.dtype(), (T, P) => {
             spread::<T>(dy, operands.row_map(), Some(&load::<P>(probs)), rows)
         })
     }
@@ -69,7 +69,7 @@ impl PermuteKernel for Flex {
         operands: WeighBackward<FlexTensor, FlexTensor>,
     ) -> (FlexTensor, FlexTensor) {
         let probs = operands.probs().dtype();
-        dispatch_dtypes!(kernel_dtype(operands.dtype()), probs, (T, P) => {
+        dispatch_dtypes!(checked(operands.dtype()), probs, (T, P) => {
             weigh_rows_backward::<T, P>(&operands)
         })
     }

@@ -16,7 +16,6 @@
 //! **Gradients.** That of a token is the sum of its rows', added up in f32 (f64 for f64) and
 //! rounded once.
 
-#[cfg(feature = "cpu")]
 mod autodiff;
 #[cfg(feature = "cpu")]
 mod cpu;
@@ -24,10 +23,11 @@ mod cpu;
 pub mod npu;
 pub(crate) mod operands;
 mod reference;
+#[cfg(feature = "remote")]
+pub(crate) mod remote;
 #[cfg(feature = "cpu")]
 mod slots;
 
-#[cfg(feature = "cpu")]
 pub use autodiff::{
     PermuteBackend, PermuteKernel, SortTensors, SpreadTensors, SumTensors, WeighTensors,
 };
@@ -110,7 +110,7 @@ fn on_npu(
     num_experts: usize,
     rows: usize,
 ) -> Result<(), Reason> {
-    crate::npu::limits::permute(tokens, indices, num_experts, rows)
+    npu::takes_tokens(tokens, indices, num_experts, rows)
 }
 
 #[cfg(not(feature = "npu"))]
@@ -118,24 +118,12 @@ fn on_npu(_: &DispatchTensor, _: &DispatchTensor, _: usize, _: usize) -> Result<
     Err(Reason::NoImplementation)
 }
 
-#[cfg(feature = "cpu")]
 fn sort(slots: Sort<DispatchTensor, DispatchTensor>) -> (DispatchTensor, DispatchTensor) {
     <burn::backend::Dispatch as PermuteBackend>::sort_slots(slots)
 }
 
-#[cfg(feature = "cpu")]
 fn spread(operands: Spread<DispatchTensor, DispatchTensor>) -> DispatchTensor {
     <burn::backend::Dispatch as PermuteBackend>::spread(operands)
-}
-
-#[cfg(not(feature = "cpu"))]
-fn sort(_: Sort<DispatchTensor, DispatchTensor>) -> (DispatchTensor, DispatchTensor) {
-    unreachable!("no kernel is compiled in, so the call was refused")
-}
-
-#[cfg(not(feature = "cpu"))]
-fn spread(_: Spread<DispatchTensor, DispatchTensor>) -> DispatchTensor {
-    unreachable!("no kernel is compiled in, so the call was refused")
 }
 
 /// Refuses operands that don't fit together; says how many rows there will be.

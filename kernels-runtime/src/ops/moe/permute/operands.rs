@@ -6,90 +6,16 @@
 
 use super::super::sort::few_experts;
 use crate::ops::compute_dtype;
-#[cfg(feature = "cpu")]
-use crate::ops::operands::checked;
+use crate::ops::define::operands;
 use crate::ops::operands::{self, Described, Mismatch, require};
 use burn::backend::Shape;
 use burn::tensor::{DType, IntDType};
 
 const OP: &str = "moe_permute";
 
-/// Defines the struct of a function's operands with what all have: read access, `map` and the tensors.
-macro_rules! operands {
-    (
-        $(#[$doc:meta])*
-        $Name:ident
-        floats { $( $(#[$float_doc:meta])* $float:ident, )* }
-        ints { $( $(#[$int_doc:meta])* $int:ident, )* }
-        numbers { $( $(#[$number_doc:meta])* $number:ident: $Number:ty, )* }
-    ) => {
-        $(#[$doc])*
-        #[derive(Clone, Debug)]
-        pub struct $Name<F, I> {
-            $( $float: F, )*
-            $( $int: I, )*
-            $( $number: $Number, )*
-            /// A function without floats has its `F` here.
-            kind: std::marker::PhantomData<F>,
-        }
-
-        impl<F, I> $Name<F, I> {
-            $(
-                $(#[$float_doc])*
-                pub fn $float(&self) -> &F {
-                    &self.$float
-                }
-            )*
-            $(
-                $(#[$int_doc])*
-                pub fn $int(&self) -> &I {
-                    &self.$int
-                }
-            )*
-            $(
-                $(#[$number_doc])*
-                pub fn $number(&self) -> $Number {
-                    self.$number
-                }
-            )*
-
-            /// The tensors of floats.
-            pub fn floats(&self) -> impl Iterator<Item = &F> {
-                let floats: [&F; _] = [$(&self.$float),*];
-                floats.into_iter()
-            }
-
-            /// The tensors of integers.
-            pub fn ints(&self) -> impl Iterator<Item = &I> {
-                let ints: [&I; _] = [$(&self.$int),*];
-                ints.into_iter()
-            }
-
-            /// The same of other tensors of the same shapes.
-            #[cfg(feature = "cpu")]
-            #[allow(unused_mut, unused_variables)] // One function has no floats.
-            pub(crate) fn map<G, J>(
-                self,
-                mut float: impl FnMut(F) -> G,
-                mut int: impl FnMut(I) -> J,
-            ) -> $Name<G, J> {
-                $Name {
-                    $( $float: float(self.$float), )*
-                    $( $int: int(self.$int), )*
-                    $( $number: self.$number, )*
-                    kind: std::marker::PhantomData,
-                }
-            }
-        }
-
-        #[cfg(feature = "cpu")]
-        crate::ops::operands::mixed_extension_type!($Name);
-    };
-}
-
 operands! {
     /// The operands of sorting slots by expert.
-    Sort
+    Sort<F, I>
     floats {}
     ints {
         /// The experts of each token, `[tokens, k]`.
@@ -107,10 +33,10 @@ operands! {
 
 operands! {
     /// The operands of copying tokens to rows.
-    Spread
+    Spread<F, I>
     floats {
         /// `[tokens, H]`.
-        tokens,
+        tokens: One,
     }
     ints {
         /// The rows of each token's slots, `[tokens, k]`.
@@ -124,10 +50,10 @@ operands! {
 
 operands! {
     /// The operands of adding rows up by token.
-    Sum
+    Sum<F, I>
     floats {
         /// `[R, H]`.
-        rows,
+        rows: One,
     }
     ints {
         /// The rows of each token's slots, `[tokens, k]`.
@@ -138,12 +64,12 @@ operands! {
 
 operands! {
     /// The operands of adding rows up by token, times their slots' probabilities.
-    Weigh
+    Weigh<F, I>
     floats {
         /// `[R, H]`.
-        rows,
+        rows: One,
         /// `[tokens, k]`, in the dtype of the rows or the one that they are computed in.
-        probs,
+        probs: One,
     }
     ints {
         /// The rows of each token's slots, `[tokens, k]`.
@@ -154,12 +80,12 @@ operands! {
 
 operands! {
     /// The operands of the gradient of the rows of [`Weigh`].
-    SpreadWeighed
+    SpreadWeighed<F, I>
     floats {
         /// The gradient of the tokens, `[tokens, H]`.
-        dy,
+        dy: One,
         /// `[tokens, k]`, in the dtype of the rows or the one that they are computed in.
-        probs,
+        probs: One,
     }
     ints {
         /// The rows of each token's slots, `[tokens, k]`.
@@ -173,14 +99,14 @@ operands! {
 
 operands! {
     /// The operands of both gradients of [`Weigh`].
-    WeighBackward
+    WeighBackward<F, I>
     floats {
         /// The gradient of the tokens, `[tokens, H]`.
-        dy,
+        dy: One,
         /// `[R, H]`.
-        rows,
+        rows: One,
         /// `[tokens, k]`, in the dtype of the rows or the one that they are computed in.
-        probs,
+        probs: One,
     }
     ints {
         /// The rows of each token's slots, `[tokens, k]`.
@@ -344,16 +270,6 @@ impl<F: Described, I: Described> WeighBackward<F, I> {
     pub fn dtype(&self) -> Result<DType, Mismatch> {
         weighed("the rows", &self.rows, &self.probs)
     }
-}
-
-/// A dtype, for a kernel.
-///
-/// # Panics
-/// There is none.
-#[cfg(feature = "cpu")]
-#[track_caller]
-pub(crate) fn kernel_dtype(dtype: Result<DType, Mismatch>) -> DType {
-    checked(dtype)
 }
 
 fn map(row_map: &impl Described) -> Result<[usize; 2], Mismatch> {

@@ -1,5 +1,5 @@
 use super::{Backward, Operands, Routing};
-use crate::ops::operands::{checked, extension_type};
+use crate::ops::operands::checked;
 use burn::backend::autodiff::{
     Autodiff, NodeId,
     checkpoint::{base::Checkpointer, strategy::CheckpointStrategy},
@@ -22,8 +22,6 @@ pub trait RouterBackend: Backend {
     /// logits.
     fn route(#[extension_type] operands: Tensors<Self>) -> (FloatTensor<Self>, IntTensor<Self>);
 }
-
-extension_type!(Operands);
 
 /// A backend's routing kernels, forward and backward.
 pub trait RouterKernel: RouterBackend {
@@ -59,7 +57,7 @@ impl<B: RouterKernel> ops::Backward<B, 1> for Route {
 
 impl<B: RouterKernel, C: CheckpointStrategy> RouterBackend for Autodiff<B, C> {
     fn route(operands: Tensors<Self>) -> (FloatTensor<Self>, IntTensor<Self>) {
-        let routing = *operands.routing();
+        let routing = operands.routing();
         let nodes = [operands.logits().node()];
         let primitives = |operands: Tensors<Self>| operands.map(|tensor| tensor.into_primitive());
         match Route.prepare::<C>(nodes).compute_bound().stateful() {

@@ -16,18 +16,21 @@
 //! `dl = s · (ds − Σ(ds·s))` of a softmax, over all experts with `ds = 0` for those not chosen, and
 //! `dl = ds · s · (1 − s)` of a sigmoid. The choice itself has no gradient, nor has the correction.
 
-#[cfg(feature = "cpu")]
 mod autodiff;
+pub(crate) mod cases;
 #[cfg(feature = "cpu")]
 mod cpu;
+pub(crate) mod key;
+pub(crate) mod live;
 #[cfg(feature = "npu")]
 pub mod npu;
 mod operands;
 mod reference;
+#[cfg(feature = "remote")]
+pub(crate) mod remote;
 mod routing;
 mod settled;
 
-#[cfg(feature = "cpu")]
 pub use autodiff::{RouterBackend, RouterKernel, Tensors};
 #[cfg(feature = "cpu")]
 pub(crate) use cpu::IMPLEMENTATION;
@@ -41,7 +44,7 @@ pub use routing::{Routing, RoutingError};
 pub(crate) use settled::{Among, settled};
 
 use crate::dispatch::Reason;
-use crate::registry::{Implementation, Launch};
+use crate::registry::Implementation;
 use crate::semantics::{MoeBlockKey, SemanticsKey, SharedExpert};
 use burn::backend::DispatchTensor;
 use burn::tensor::{Int, Tensor};
@@ -55,13 +58,13 @@ pub struct Routed {
     pub indices: Tensor<2, Int>,
 }
 
+/// The function that runs the operation's kernel.
+pub type Launch = fn(Operands<DispatchTensor>) -> (DispatchTensor, DispatchTensor);
+
 impl Operands<DispatchTensor> {
     /// Runs an implementation that dispatch chose for these tensors.
     pub(crate) fn run(self, implementation: &Implementation) -> Routed {
-        let (weights, indices) = match implementation.launch {
-            Launch::Router(launch) => launch(self),
-            other => crate::ops::wrong_launch(implementation.name, "moe", &other),
-        };
+        let (weights, indices) = implementation.launch::<Launch>()(self);
         Routed {
             weights: Tensor::from_dispatch(weights),
             indices: Tensor::from_dispatch(indices),
@@ -105,7 +108,6 @@ pub fn fused(
 }
 
 /// Runs the kernel. Dispatch has found one for these tensors.
-#[cfg(feature = "cpu")]
 pub(crate) fn launch(operands: Operands<DispatchTensor>) -> (DispatchTensor, DispatchTensor) {
     <burn::backend::Dispatch as RouterBackend>::route(operands)
 }

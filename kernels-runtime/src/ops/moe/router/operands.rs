@@ -1,4 +1,5 @@
 use super::Routing;
+use crate::ops::define::operands;
 use crate::ops::operands::{self, Described, Facts, Mismatch, checked, require};
 use crate::ops::{compute_dtype, same_dtype_as};
 use crate::semantics::{Correction, RouterWeights};
@@ -7,13 +8,20 @@ use burn::tensor::{DType, IntDType, Tensor};
 
 const OP: &str = "router";
 
-/// The operands of a router, which go together.
-#[derive(Clone, Debug)]
-pub struct Operands<T> {
-    logits: T,
-    bias: Option<T>,
-    routing: Routing,
-    ints: IntDType,
+operands! {
+    /// The operands of a router, which go together.
+    Operands<T> {
+        /// `[tokens, experts]`.
+        logits: One,
+        /// The correction of the choice, `[experts]`.
+        bias: Maybe,
+    }
+    numbers {
+        /// Returns the variant to compute, with its numbers.
+        routing: Routing,
+        /// The type of the experts' indices.
+        ints: IntDType,
+    }
 }
 
 impl<T: Described> Operands<T> {
@@ -75,59 +83,6 @@ impl<T: Described> Operands<T> {
             );
         }
         Ok(dtype)
-    }
-
-    /// The same dtype as [`dtype`](Self::dtype), for a kernel.
-    ///
-    /// # Panics
-    /// If that is an error.
-    #[cfg(feature = "cpu")]
-    #[track_caller]
-    pub(crate) fn kernel_dtype(&self) -> DType {
-        checked(self.dtype())
-    }
-}
-
-impl<T> Operands<T> {
-    /// `[tokens, experts]`.
-    pub fn logits(&self) -> &T {
-        &self.logits
-    }
-
-    /// The correction of the choice, `[experts]`.
-    pub fn bias(&self) -> Option<&T> {
-        self.bias.as_ref()
-    }
-
-    /// Returns the variant to compute, with its numbers.
-    pub fn routing(&self) -> &Routing {
-        &self.routing
-    }
-
-    /// The type of the experts' indices.
-    pub fn ints(&self) -> IntDType {
-        self.ints
-    }
-
-    /// The logits, and the bias if there is one.
-    pub fn tensors(&self) -> impl Iterator<Item = &T> {
-        std::iter::once(&self.logits).chain(&self.bias)
-    }
-
-    /// Logits and bias.
-    pub fn into_parts(self) -> (T, Option<T>) {
-        (self.logits, self.bias)
-    }
-
-    /// The same of other tensors of the same shapes.
-    #[cfg(feature = "cpu")]
-    pub(crate) fn map<U>(self, mut each: impl FnMut(T) -> U) -> Operands<U> {
-        Operands {
-            logits: each(self.logits),
-            bias: self.bias.map(each),
-            routing: self.routing,
-            ints: self.ints,
-        }
     }
 }
 

@@ -1,22 +1,23 @@
 //! RMSNorm on Flex: one pass over each row while it is in the first-level cache. Without groups a
 //! row is the last axis; with groups, each of them is a row.
 
-mod after_norm;
-mod before_norm;
+mod gated;
 mod plain;
 
 use super::autodiff::{Gradients, Tensors};
 use super::{Backward, RmsNormBackend, RmsNormKernel};
 use crate::cpu::{Element, Output, Real, Rows, contiguous, dispatch_dtype};
-use crate::dispatch::DeviceKind;
+use crate::dispatch::DeviceKinds;
+use crate::ops::operands::checked;
 use crate::registry::{CapabilityRange, FloatType, Implementation, Launch};
 use crate::semantics::{Gating, Rounding, SemanticsKey};
 use burn::backend::flex::{FlexTensor, Layout};
 use burn::backend::{Flex, Shape};
 use burn::tensor::{DType, bf16, f16};
+use gated::{After, Before};
 
 pub(super) const IMPLEMENTATION: Implementation = Implementation {
-    device: DeviceKind::Cpu,
+    device: DeviceKinds::CPU,
     name: "cpu-simd",
     dtypes: &FloatType::ALL,
     gradient: true,
@@ -36,7 +37,7 @@ impl RmsNormBackend for Flex {
 
 impl RmsNormKernel for Flex {
     fn rms_norm_forward(operands: Tensors<Self>) -> (FlexTensor, FlexTensor) {
-        match (operands.kernel_dtype(), operands.key().rounding) {
+        match (checked(operands.dtype()), operands.key().rounding) {
             (DType::BF16, Rounding::Llama) => forward::<bf16, Twice>(&operands),
             (DType::F16, Rounding::Llama) => forward::<f16, Twice>(&operands),
             // Nothing is rounded in f32 and f64: one of the orders does for both.
@@ -46,14 +47,14 @@ impl RmsNormKernel for Flex {
 
     fn rms_norm_backward(backward: Backward<FlexTensor>) -> Gradients<FlexTensor> {
         let operands = backward.operands();
-        let (dtype, gating) = (operands.kernel_dtype(), operands.key().gating);
+        let (dtype, gating) = (checked(operands.dtype()), operands.key().gating);
         let rstd = backward.rstd().to_contiguous();
         dispatch_dtype!(dtype, T => {
             let axis = Axis::<T>::new(operands);
             let inputs = Given { backward: &backward, rstd: contiguous(&rstd) };
             match (gating, operands.gate()) {
-                (Gating::AfterNorm, Some(gate)) => after_norm::backward(&inputs, gate, &axis),
-                (Gating::BeforeNorm, Some(gate)) => before_norm::backward(&inputs, gate, &axis),
+                (Gating::AfterNorm, Some(gate)) => gated::backward::<T, After>(&inputs, gate, &axis),
+                (Gating::BeforeNorm, Some(gate)) => gated::backward::<T, Before>(&inputs, gate, &axis),
                 _ => plain::backward(&inputs, &axis),
             }
         })
@@ -63,8 +64,8 @@ impl RmsNormKernel for Flex {
 fn forward<T: Element, R: Steps<T>>(operands: &Tensors<Flex>) -> (FlexTensor, FlexTensor) {
     let (x, axis) = (operands.x(), Axis::<T>::new(operands));
     match (operands.key().gating, operands.gate()) {
-        (Gating::AfterNorm, Some(gate)) => after_norm::forward::<T, R>(x, gate, &axis),
-        (Gating::BeforeNorm, Some(gate)) => before_norm::forward::<T, R>(x, gate, &axis),
+        (Gating::AfterNorm, Some(gate)) => gated::forward::<T, R, After>(x, gate, &axis),
+        (Gating::BeforeNorm, Some(gate)) => gated::forward::<T, R, Before>(x, gate, &axis),
         _ => plain::forward::<T, R>(x, &axis),
     }
 }

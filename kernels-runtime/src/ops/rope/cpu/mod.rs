@@ -6,7 +6,8 @@ mod order;
 
 use super::{RopeBackend, RopeKernel, Tensors};
 use crate::cpu::{Element, Kernel, Output, Real, Rows, Unwritten, dispatch_dtype, run};
-use crate::dispatch::DeviceKind;
+use crate::dispatch::DeviceKinds;
+use crate::ops::operands::{array, checked};
 use crate::registry::{CapabilityRange, FloatType, Implementation, Launch};
 use crate::semantics::{HeadLayout, RopeKey, RopeStyle, SemanticsKey};
 use angles::{Angles, halves};
@@ -17,7 +18,7 @@ use std::marker::PhantomData;
 use std::ops::Range;
 
 pub(super) const IMPLEMENTATION: Implementation = Implementation {
-    device: DeviceKind::Cpu,
+    device: DeviceKinds::CPU,
     name: "cpu-simd",
     dtypes: &FloatType::ALL,
     gradient: true,
@@ -47,8 +48,8 @@ impl RopeKernel for Flex {
 
 /// Rotates `x`, or turns the gradient of the result into that of `x`.
 fn rotate(operands: Tensors<Flex>, direction: Direction) -> FlexTensor {
-    let (dtype, key) = (operands.kernel_dtype(), operands.key());
-    let [x, cos, sin] = operands.into_tensors();
+    let (dtype, key) = (checked(operands.dtype()), operands.key());
+    let [x, cos, sin] = array(operands.into_tensors());
     dispatch_dtype!(dtype, T => {
         if cos.dtype() == dtype {
             by_style::<T, T>(&x, cos, sin, direction, key)

@@ -1,4 +1,3 @@
-use super::super::super::product::{Gemm, Rows, each, product};
 use super::super::super::slabs;
 use super::super::Wanted;
 use super::super::autodiff::Gradients;
@@ -6,6 +5,7 @@ use super::rows::{combine, gather};
 use super::sums::Sums;
 use super::unit::{Backward, Unit};
 use super::{View, chunks, spread};
+use crate::cpu::product::{Gemm, Rows, each, product};
 use crate::cpu::{Element, Output, Unwritten, contiguous, dispatch_dtype, sum_of, with_function};
 use burn::backend::Shape;
 use burn::backend::flex::FlexTensor;

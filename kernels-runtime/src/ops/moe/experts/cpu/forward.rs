@@ -1,7 +1,7 @@
-use super::super::super::product::{Gemm, Rows, each, product};
 use super::rows::{add_bias, combine, gather};
 use super::unit::{Forward, Unit};
 use super::{View, chunks, spread};
+use crate::cpu::product::{Gemm, Rows, each, product};
 use crate::cpu::{Element, Output, Unwritten, with_function};
 use burn::backend::Shape;
 use burn::backend::flex::FlexTensor;

@@ -12,21 +12,22 @@ mod sums;
 mod unit;
 
 use super::super::integers;
-use super::super::product::Matrix;
 use super::super::slabs::Readable;
 use super::super::sort::Groups;
 use super::operands::{BIASES, DOWN, GATE, UP};
 use super::{Backward, ExpertsBackend, ExpertsKernel, Gradients, Settings, Tensors};
+use crate::cpu::product::Matrix;
 use crate::cpu::{Element, contiguous, dispatch_dtype};
-use crate::dispatch::DeviceKind;
+use crate::dispatch::DeviceKinds;
+use crate::ops::operands::checked;
 use crate::registry::{CapabilityRange, FloatType, Implementation, Launch};
-use crate::semantics::{MoeKey, Projections, SemanticsKey};
+use crate::semantics::{MoeExpertsKey, Projections, SemanticsKey};
 use burn::backend::Flex;
 use burn::backend::flex::FlexTensor;
 use std::ops::Range;
 
 pub(super) const IMPLEMENTATION: Implementation = Implementation {
-    device: DeviceKind::Cpu,
+    device: DeviceKinds::CPU,
     name: "cpu-simd",
     dtypes: &FloatType::ALL,
     gradient: true,
@@ -34,8 +35,8 @@ pub(super) const IMPLEMENTATION: Implementation = Implementation {
     fusion_barrier: false,
     capability: CapabilityRange::ANY,
     limits: None,
-    launch: Launch::Moe(super::launch),
-    accepts: |key| matches!(key, SemanticsKey::Moe(_)),
+    launch: Launch::MoeExperts(super::launch),
+    accepts: |key| matches!(key, SemanticsKey::MoeExperts(_)),
 };
 
 impl ExpertsBackend for Flex {
@@ -46,14 +47,14 @@ impl ExpertsBackend for Flex {
 
 impl ExpertsKernel for Flex {
     fn experts_forward(operands: Tensors<Self>, keep: bool) -> (FlexTensor, Option<FlexTensor>) {
-        dispatch_dtype!(operands.kernel_dtype(), T => {
+        dispatch_dtype!(checked(operands.dtype()), T => {
             forward::forward(&Readables::<T>::new(&operands).view(), keep)
         })
     }
 
     fn experts_backward(backward: Backward<FlexTensor, FlexTensor>) -> Gradients<FlexTensor> {
         let (operands, dy, kept, wanted) = backward.into_parts();
-        dispatch_dtype!(operands.kernel_dtype(), T => {
+        dispatch_dtype!(checked(operands.dtype()), T => {
             let readables = Readables::<T>::new(&operands);
             let given = backward::Given {
                 weights: operands.weights(),
@@ -94,7 +95,7 @@ impl<'a, T: Element> Readables<'a, T> {
     }
 
     fn view(&self) -> View<'_, T> {
-        let MoeKey {
+        let MoeExpertsKey {
             layout,
             projections,
             ..

@@ -1,7 +1,7 @@
 //! Tokens to rows and back.
 
-use super::super::super::product::Gemm;
 use super::super::super::sort::Groups;
+use crate::cpu::product::Gemm;
 use crate::cpu::{Element, Output, Unwritten};
 use burn::backend::Shape;
 use burn::backend::flex::FlexTensor;

@@ -1,11 +1,11 @@
 //! The gradients of one expert's weights and biases, summed over its rows.
 
-use super::super::super::product::{Factors, Gemm};
 use super::super::super::slabs::{self, Gradients, Sum};
 use super::backward::Chunk;
 use super::{BIASES, DOWN, GATE, Part, UP, View, part_of};
 use crate::cpu::Element;
-use crate::semantics::{ExpertLayout, MoeKey, Projections};
+use crate::cpu::product::{Factors, Gemm};
+use crate::semantics::{ExpertLayout, MoeExpertsKey, Projections};
 
 /// The sums of one expert; none where no gradient is wanted.
 pub(super) struct Sums<'a, T: Element> {
@@ -54,7 +54,7 @@ where
     }
 
     /// Adds what some rows contribute to down.
-    pub(super) fn add_down(&mut self, key: MoeKey, chunk: &Chunk<T::Acc>) {
+    pub(super) fn add_down(&mut self, key: MoeExpertsKey, chunk: &Chunk<T::Acc>) {
         let dy = (&chunk.dy[..], chunk.hidden);
         let result = (&chunk.result[..], chunk.width);
         if let Some(sum) = &mut self.down {
@@ -66,7 +66,7 @@ where
     }
 
     /// Adds what some rows contribute to gate and up. `x` are their tokens.
-    pub(super) fn add_gate_up(&mut self, key: MoeKey, chunk: &Chunk<T::Acc>, x: &[T::Acc]) {
+    pub(super) fn add_gate_up(&mut self, key: MoeExpertsKey, chunk: &Chunk<T::Acc>, x: &[T::Acc]) {
         let x = (x, chunk.hidden);
         let d_gate = (&chunk.d_gate[..], chunk.width);
         let d_up = (&chunk.d_up[..], chunk.width);
@@ -120,7 +120,7 @@ fn parts(projections: Projections) -> usize {
 }
 
 /// Where the features of a part are, of a tensor of one part or two.
-fn place(key: MoeKey, parts: usize, part: usize, width: usize) -> Part {
+fn place(key: MoeExpertsKey, parts: usize, part: usize, width: usize) -> Part {
     if parts == 1 {
         Part { start: 0, step: 1 }
     } else {
@@ -135,7 +135,7 @@ type Rows<'a, A> = (&'a [A], usize);
 /// its transpose, as the weight is laid out.
 fn weights<'a, T: Element>(
     sum: &mut Sum<'_, T>,
-    key: MoeKey,
+    key: MoeExpertsKey,
     inputs: Rows<'a, T::Acc>,
     outputs: &[Rows<'a, T::Acc>],
     chunk: &Chunk<T::Acc>,
@@ -168,7 +168,7 @@ fn weights<'a, T: Element>(
 }
 
 /// Adds the gradient of a bias whose features are in one part or two: sums of columns.
-fn biases<T: Element>(sum: &mut Sum<'_, T>, key: MoeKey, outputs: &[Rows<'_, T::Acc>])
+fn biases<T: Element>(sum: &mut Sum<'_, T>, key: MoeExpertsKey, outputs: &[Rows<'_, T::Acc>])
 where
     T::Acc: Gemm,
 {

@@ -1,7 +1,7 @@
 //! The gated unit of an expert, forward and backward, row by row.
 
-use super::super::super::product::Gemm;
 use super::super::Settings;
+use crate::cpu::product::Gemm;
 use crate::cpu::{Element, Function, Real, Unwritten, sum_of};
 use std::marker::PhantomData;
 

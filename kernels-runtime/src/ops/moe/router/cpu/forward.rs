@@ -23,7 +23,7 @@ where
     let kernel = Forward {
         logits: Rows::<T>::new(&readable),
         bias: &bias,
-        routing,
+        routing: &routing,
     };
     let (tokens, k) = (kernel.logits.count(), routing.top_k());
     let mut weights = Vec::with_capacity(tokens * k);

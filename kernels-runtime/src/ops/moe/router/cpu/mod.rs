@@ -8,7 +8,8 @@ mod scores;
 
 use super::{Backward, RouterBackend, RouterKernel, Tensors};
 use crate::cpu::{Element, dispatch_dtype};
-use crate::dispatch::DeviceKind;
+use crate::dispatch::DeviceKinds;
+use crate::ops::operands::checked;
 use crate::registry::{CapabilityRange, FloatType, Implementation, Launch};
 use crate::semantics::{RouterWeights, SemanticsKey};
 use backward::backward;
@@ -17,7 +18,7 @@ use burn::backend::flex::FlexTensor;
 use forward::forward;
 
 pub(crate) const IMPLEMENTATION: Implementation = Implementation {
-    device: DeviceKind::Cpu,
+    device: DeviceKinds::CPU,
     name: "cpu-router",
     dtypes: &FloatType::ALL,
     gradient: true,
@@ -26,7 +27,7 @@ pub(crate) const IMPLEMENTATION: Implementation = Implementation {
     capability: CapabilityRange::ANY,
     accepts: |key| matches!(key, SemanticsKey::MoeBlock(_)),
     limits: None,
-    launch: Launch::Router(super::launch),
+    launch: Launch::MoeBlock(super::launch),
 };
 
 /// Runs `$body` with `$T` bound to the type of the logits and `$W` to that of the weights.
@@ -47,7 +48,7 @@ macro_rules! dispatch_dtypes {
 
 impl RouterBackend for Flex {
     fn route(operands: Tensors<Self>) -> (FlexTensor, FlexTensor) {
-        let dtype = operands.kernel_dtype();
+        let dtype = checked(operands.dtype());
         dispatch_dtypes!(dtype, operands.routing(), (T, W) => forward::<T, W>(&operands))
     }
 }

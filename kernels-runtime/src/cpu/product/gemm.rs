@@ -1,0 +1,480 @@
+use super::Matrix;
+use super::transpose::Transpose;
+#[cfg(target_arch = "x86_64")]
+use super::{
+    pairs::Pairs,
+    quads::{self, Quads},
+    tiles,
+};
+use crate::cpu::Real;
+use std::mem::MaybeUninit;
+use std::sync::OnceLock;
+
+/// The types that products are made in.
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // Its kernels need all of it.
+pub(crate) trait Gemm: Real + bytemuck::Pod {
+    /// Zero, for buffers.
+    const ZERO: Self = <Self as Real>::ZERO;
+
+    /// What [`super::dot`] needs of the type, if it has a kernel for it.
+    fn as_f32(values: &[Self]) -> Option<&[f32]>;
+
+    /// As [`Gemm::as_f32`].
+    fn as_f32_mut(values: &mut [Self]) -> Option<&mut [f32]>;
+
+    /// The inverse of [`Gemm::as_f32`].
+    fn of_f32(values: &[f32]) -> Option<&[Self]>;
+
+    /// As [`Gemm::as_f32`], of places that may not be initialised.
+    fn as_f32_places(places: &mut [MaybeUninit<Self>]) -> Option<&mut [MaybeUninit<f32>]>;
+}
+
+impl Gemm for f32 {
+    fn as_f32(values: &[Self]) -> Option<&[f32]> {
+        Some(values)
+    }
+
+    fn as_f32_mut(values: &mut [Self]) -> Option<&mut [f32]> {
+        Some(values)
+    }
+
+    fn of_f32(values: &[f32]) -> Option<&[Self]> {
+        Some(values)
+    }
+
+    fn as_f32_places(places: &mut [MaybeUninit<Self>]) -> Option<&mut [MaybeUninit<f32>]> {
+        Some(places)
+    }
+}
+
+impl Gemm for f64 {
+    fn as_f32(_: &[Self]) -> Option<&[f32]> {
+        None
+    }
+
+    fn as_f32_mut(_: &mut [Self]) -> Option<&mut [f32]> {
+        None
+    }
+
+    fn of_f32(_: &[f32]) -> Option<&[Self]> {
+        None
+    }
+
+    fn as_f32_places(_: &mut [MaybeUninit<Self>]) -> Option<&mut [MaybeUninit<f32>]> {
+        None
+    }
+}
+
+/// A matrix in memory: how far apart rows and columns are.
+#[derive(Clone, Copy)]
+pub(super) struct Strides {
+    pub(super) row: usize,
+    pub(super) column: usize,
+}
+
+/// The refusal of an operand whose layout does not lie in its storage.
+pub(super) const BEYOND: &str = "a product of matrices reaches beyond the memory of an operand";
+
+impl Strides {
+    /// The elements that an `rows × columns` matrix reaches over; as many as there can be, where the
+    /// strides of a layout that nobody checked reach beyond all memory.
+    fn reach(self, rows: usize, columns: usize) -> usize {
+        match (rows, columns) {
+            (0, _) | (_, 0) => 0,
+            _ => {
+                let (row, column) = (rows - 1, columns - 1);
+                let last_row = row.saturating_mul(self.row);
+                let last = last_row.saturating_add(column.saturating_mul(self.column));
+                last.saturating_add(1)
+            }
+        }
+    }
+}
+
+/// Initialised elements as places, for what also writes uninitialised ones.
+pub(super) fn places<A: Gemm>(values: &mut [A]) -> &mut [MaybeUninit<A>] {
+    // SAFETY: of the same layout; `multiply`, the only user, writes nothing uninitialised.
+    unsafe { &mut *(std::ptr::from_mut(values) as *mut [MaybeUninit<A>]) }
+}
+
+/// What an element of 32 bits is.
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // Pairs are for its kernels.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Terms {
+    /// An f32.
+    Single,
+    /// Two bf16, of which each is multiplied with its counterpart.
+    Pairs,
+}
+
+/// Which product it is. It decides what is walked through once, because it is not in the cache, and
+/// what again and again.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Left are rows and right weights, which are walked through once, feature by feature.
+    ByFeatures,
+    /// Left are rows and right weights, which are walked through once, input by input.
+    ByRows,
+    /// Both are rows. `out` is written once, line by line.
+    Outer,
+}
+
+/// As [`multiply`], if this machine has a kernel of that kind for the type and the strides.
+///
+/// # Safety
+/// As [`multiply`]'s.
+pub(super) unsafe fn tiled<A: Gemm>(
+    kind: Kind,
+    [m, k, n]: [usize; 3],
+    (left, left_strides): (&[A], Strides),
+    (right, right_strides): (&[A], Strides),
+    (out, out_strides): (&mut [MaybeUninit<A>], Strides),
+    add: bool,
+    terms: Terms,
+) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    if tiles::available()
+        && let (Some(left), Some(right)) = (A::as_f32(left), A::as_f32(right))
+        && let Some(out) = A::as_f32_places(out)
+        && out_strides.column == 1
+    {
+        assert!(left_strides.reach(m, k) <= left.len(), "{BEYOND}");
+        assert!(right_strides.reach(k, n) <= right.len(), "{BEYOND}");
+        assert!(out_strides.reach(m, n) <= out.len(), "{BEYOND}");
+        let left = tiles::Operand {
+            data: left,
+            k_stride: left_strides.column,
+            stride: left_strides.row,
+        };
+        let right = tiles::Operand {
+            data: right,
+            k_stride: right_strides.row,
+            stride: right_strides.column,
+        };
+        let (lanes, others, sizes) = match kind {
+            Kind::ByFeatures => (left, right, [m, n]),
+            Kind::ByRows | Kind::Outer => (right, left, [n, m]),
+        };
+        if lanes.stride == 1 && (others.stride == 1 || kind != Kind::Outer) {
+            let sizes = tiles::Sizes {
+                lanes: sizes[0],
+                others: sizes[1],
+                k,
+            };
+            let out = (out, out_strides.row);
+            // SAFETY: as in `multiply`; the strides and the machine have been asked for.
+            unsafe { tiles::multiply(kind, sizes, lanes, others, out, add, terms) };
+            return true;
+        }
+    }
+    let _ = (kind, m, k, n, add, left, right, out, terms);
+    let _ = (left_strides, right_strides, out_strides);
+    false
+}
+
+/// `out = left · right`, or `out += …` if `add`: `m × k` times `k × n`, on this thread. `kind` says
+/// which kernel is best, if the machine has it; pairs are for those only.
+///
+/// # Safety
+/// If `add`, the places of `out` have been written.
+pub(super) unsafe fn multiply<A: Gemm>(
+    kind: Kind,
+    [m, k, n]: [usize; 3],
+    (left, left_strides): (&[A], Strides),
+    (right, right_strides): (&[A], Strides),
+    (out, out_strides): (&mut [MaybeUninit<A>], Strides),
+    add: bool,
+    terms: Terms,
+) {
+    // SAFETY: the caller's promise.
+    let done = unsafe {
+        tiled(
+            kind,
+            [m, k, n],
+            (left, left_strides),
+            (right, right_strides),
+            (&mut *out, out_strides),
+            add,
+            terms,
+        )
+    };
+    if done {
+        return;
+    }
+    assert!(terms == Terms::Single, "gemm knows no pairs");
+    assert!(left_strides.reach(m, k) <= left.len(), "{BEYOND}");
+    assert!(right_strides.reach(k, n) <= right.len(), "{BEYOND}");
+    assert!(out_strides.reach(m, n) <= out.len(), "{BEYOND}");
+    // SAFETY: the assertions show that every element that strides and sizes name lies in its
+    // slice, and `out` is borrowed exclusively, so it overlaps neither of the others. It is only
+    // read if `add`, and then the caller has written it.
+    unsafe {
+        gemm::gemm(
+            m,
+            n,
+            k,
+            out.as_mut_ptr().cast(),
+            out_strides.column as isize,
+            out_strides.row as isize,
+            add,
+            left.as_ptr(),
+            left_strides.column as isize,
+            left_strides.row as isize,
+            right.as_ptr(),
+            right_strides.column as isize,
+            right_strides.row as isize,
+            A::ONE,
+            A::ONE,
+            false,
+            false,
+            false,
+            gemm::Parallelism::None,
+        );
+    }
+}
+
+/// Rows of one length, and the orders in which products read them, once one asks for it.
+pub(crate) struct Rows<'a, A> {
+    values: &'a [A],
+    count: usize,
+    inputs: usize,
+    /// As many of the rows, from the first on, are multiplied in whole vectors.
+    whole: usize,
+    transposed: OnceLock<Vec<A>>,
+    #[cfg(target_arch = "x86_64")]
+    quads: OnceLock<Option<Quads>>,
+    #[cfg(target_arch = "x86_64")]
+    pairs: OnceLock<Option<Pairs>>,
+}
+
+/// Lanes that products are computed with in f32 under AVX-512: transposed rows are filled up to
+/// whole ones.
+const LANES: usize = 16;
+
+impl<'a, A: Gemm> Rows<'a, A> {
+    /// `count` rows of `inputs` elements, contiguous.
+    pub(crate) fn new(values: &'a [A], count: usize, inputs: usize) -> Self {
+        assert!(
+            values.len() == count * inputs,
+            "{} elements are not {count} rows of {inputs}",
+            values.len()
+        );
+        Self {
+            values,
+            count,
+            inputs,
+            whole: whole::<A>(count, inputs),
+            transposed: OnceLock::new(),
+            #[cfg(target_arch = "x86_64")]
+            quads: OnceLock::new(),
+            #[cfg(target_arch = "x86_64")]
+            pairs: OnceLock::new(),
+        }
+    }
+
+    pub(super) fn inputs(&self) -> usize {
+        self.inputs
+    }
+
+    pub(super) fn values(&self) -> &'a [A] {
+        self.values
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Whether all rows are multiplied in whole vectors.
+    pub(super) fn all_whole(&self) -> bool {
+        self.whole == self.count
+    }
+
+    /// The rows that are multiplied in whole vectors, filled up to them.
+    fn lanes(&self) -> usize {
+        self.whole.next_multiple_of(LANES)
+    }
+
+    /// `inputs × lanes`.
+    fn transposed(&self) -> &[A] {
+        self.transposed.get_or_init(|| {
+            let lanes = self.lanes();
+            let mut to = vec![<A as Gemm>::ZERO; self.inputs * lanes];
+            let transpose = Transpose {
+                from: self.values,
+                rows: self.whole,
+                columns: self.inputs,
+                stride: self.inputs,
+                to: &mut to,
+                to_stride: lanes,
+                add: false,
+            };
+            transpose.run();
+            to
+        })
+    }
+
+    /// The rows in bf16.
+    #[cfg(target_arch = "x86_64")]
+    pub(super) fn pairs(&self) -> Option<&Pairs> {
+        let pairs = || Pairs::new(A::as_f32(self.values)?, self.count, self.inputs);
+        self.pairs.get_or_init(pairs).as_ref()
+    }
+
+    /// The rows that would leave the better part of a vector empty.
+    #[cfg(target_arch = "x86_64")]
+    fn quads(&self) -> Option<&Quads> {
+        let quads = self.quads.get_or_init(|| {
+            let rest = A::as_f32(&self.values[self.whole * self.inputs..])?;
+            (!self.all_whole()).then(|| Quads::new(rest, self.inputs))
+        });
+        quads.as_ref()
+    }
+}
+
+/// How many of some rows are multiplied in whole vectors, where another kernel takes the rest.
+pub(super) fn whole<A: Gemm>(count: usize, inputs: usize) -> usize {
+    #[cfg(target_arch = "x86_64")]
+    if A::as_f32(&[]).is_some()
+        && tiles::available()
+        && inputs > 0
+        && inputs.is_multiple_of(quads::QUAD)
+        && count % LANES <= quads::ROWS
+    {
+        return count - count % LANES;
+    }
+    let _ = inputs;
+    count
+}
+
+/// The product with weights whose features lie together: its rows are rows of `out`.
+pub(super) fn by_rows<A: Gemm>(
+    rows: &Rows<'_, A>,
+    weights: Matrix<'_, A>,
+    out: &mut [A],
+    stride: usize,
+    add: bool,
+) {
+    let left = Strides {
+        row: weights.inputs,
+        column: 1,
+    };
+    let right = Strides {
+        row: weights.input_stride,
+        column: weights.feature_stride,
+    };
+    let destination = Strides {
+        row: stride,
+        column: 1,
+    };
+    // SAFETY: `out` is initialised.
+    unsafe {
+        multiply(
+            Kind::ByRows,
+            [rows.count, weights.inputs, weights.features],
+            (rows.values, left),
+            (weights.data, right),
+            (places(out), destination),
+            add,
+            Terms::Single,
+        );
+    }
+}
+
+/// The product of the rows that [`by_features`] leaves out.
+#[cfg_attr(not(target_arch = "x86_64"), allow(unused_variables))] // Elsewhere it leaves none out.
+pub(super) fn by_quads<A: Gemm>(
+    rows: &Rows<'_, A>,
+    weights: Matrix<'_, A>,
+    out: &mut [A],
+    stride: usize,
+    add: bool,
+) {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(quads) = rows.quads()
+        && let (Some(data), Some(out)) = (A::as_f32(weights.data), A::as_f32_mut(out))
+    {
+        let weights = Matrix {
+            data,
+            inputs: weights.inputs,
+            features: weights.features,
+            input_stride: weights.input_stride,
+            feature_stride: weights.feature_stride,
+        };
+        let out = &mut out[rows.whole * stride..];
+        quads.multiply(weights, out, stride, add, Terms::Single);
+    }
+    debug_assert!(rows.all_whole() || cfg!(target_arch = "x86_64"));
+}
+
+/// The product with weights whose inputs lie together, of the rows that fill vectors. Where there
+/// is no kernel for that, `gemm` would have to transpose the weights to write rows, which costs more
+/// than a product with few rows. It gets the rows transposed and writes features; those, few in
+/// comparison, are transposed back.
+pub(super) fn by_features<A: Gemm>(
+    rows: &Rows<'_, A>,
+    weights: Matrix<'_, A>,
+    scratch: &mut Vec<A>,
+    out: &mut [A],
+    stride: usize,
+    add: bool,
+) {
+    let lanes = rows.lanes();
+    if lanes == 0 {
+        return;
+    }
+    let left = Strides {
+        row: 1,
+        column: lanes,
+    };
+    let right = Strides {
+        row: weights.input_stride,
+        column: weights.feature_stride,
+    };
+    let direct = Strides {
+        row: stride,
+        column: 1,
+    };
+    let transposed = rows.transposed();
+    // SAFETY: `out` is initialised.
+    let done = unsafe {
+        tiled(
+            Kind::ByFeatures,
+            [rows.whole, weights.inputs, weights.features],
+            (transposed, left),
+            (weights.data, right),
+            (places(out), direct),
+            add,
+            Terms::Single,
+        )
+    };
+    if done {
+        return;
+    }
+    scratch.resize(weights.features * lanes, Gemm::ZERO);
+    let destination = Strides {
+        row: 1,
+        column: lanes,
+    };
+    // SAFETY: `scratch` is initialised.
+    unsafe {
+        multiply(
+            Kind::ByFeatures,
+            [lanes, weights.inputs, weights.features],
+            (transposed, left),
+            (weights.data, right),
+            (places(scratch), destination),
+            false,
+            Terms::Single,
+        );
+    }
+    let transpose = Transpose {
+        from: scratch,
+        rows: weights.features,
+        columns: rows.whole,
+        stride: lanes,
+        to: out,
+        to_stride: stride,
+        add,
+    };
+    transpose.run();
+}

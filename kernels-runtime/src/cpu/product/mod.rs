@@ -1,0 +1,303 @@
+//! Products of rows with an expert's weights, on the CPU.
+//!
+//! Rows are contiguous and in the accumulation type; weights are read where they are, in any
+//! order of their axes. With AVX-512 products in f32 have kernels of their own, `tiles` and, for
+//! rows that fill no vector, `quads`; those in bf16 take two elements at a time if there is an
+//! instruction for it (`pairs`). Everything else goes to the `gemm` crate, but for few rows, which
+//! [`dot`] multiplies, and half types are converted in panels that stay in the cache.
+
+mod dot;
+mod gemm;
+mod outer;
+#[cfg(target_arch = "x86_64")]
+mod pairs;
+mod panel;
+#[cfg(target_arch = "x86_64")]
+mod quads;
+#[cfg(target_arch = "x86_64")]
+mod tiles;
+mod transpose;
+
+pub(crate) use gemm::{Gemm, Rows};
+pub(crate) use outer::{Destination, Factors, outer, outer_rounded};
+pub(crate) use panel::load;
+
+use crate::cpu::Element;
+use rayon::prelude::*;
+
+/// A matrix of weights, `inputs × features`, somewhere in a tensor.
+pub(crate) struct Matrix<'a, T> {
+    /// From the first element on.
+    pub(crate) data: &'a [T],
+    pub(crate) inputs: usize,
+    pub(crate) features: usize,
+    /// How far the next input of a feature is.
+    pub(crate) input_stride: usize,
+    /// How far the next feature of an input is.
+    pub(crate) feature_stride: usize,
+}
+
+// Derived, they would ask the same of `T`.
+impl<T> Clone for Matrix<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Matrix<'_, T> {}
+
+impl<T> Matrix<'_, T> {
+    /// The features from `start` on, each `step`-th, `count` of them.
+    pub(crate) fn features(self, start: usize, step: usize, count: usize) -> Self {
+        let start = start.saturating_mul(self.feature_stride);
+        let start = start.min(self.data.len());
+        Self {
+            data: &self.data[start..],
+            features: count,
+            feature_stride: self.feature_stride * step,
+            ..self
+        }
+    }
+
+    /// The matrix with inputs and features exchanged, for gradients of the inputs.
+    pub(crate) fn transposed(self) -> Self {
+        Self {
+            data: self.data,
+            inputs: self.features,
+            features: self.inputs,
+            input_stride: self.feature_stride,
+            feature_stride: self.input_stride,
+        }
+    }
+}
+
+/// Features of a panel that is read in one go, converted if need be: in f32 and with 1024 inputs it
+/// is a quarter of a megabyte and stays in the second-level cache.
+const PANEL: usize = 64;
+
+/// Features of a part that is computed by itself when a product is spread over threads.
+const PART: usize = 64;
+
+/// Runs each task on some thread of rayon's. Tasks take long and some longer than others: a thread
+/// without work must find single ones to take over, not parts of the list.
+pub(crate) fn each<K: Send>(tasks: Vec<K>, run: impl Fn(K) + Send + Sync) {
+    tasks.into_par_iter().with_max_len(1).for_each(run);
+}
+
+/// `out = rows · weights`, or `out += …` if `add`. `out` is `count × features`. If `spread`, rayon's
+/// threads share the features, in parts of one size, so that results don't depend on the number of
+/// threads. For weights in bf16 rows may be rounded to it.
+pub(crate) fn product<T: Element>(
+    rows: &Rows<'_, T::Acc>,
+    weights: Matrix<'_, T>,
+    out: &mut [T::Acc],
+    add: bool,
+    spread: bool,
+) where
+    T::Acc: Gemm,
+{
+    let count = rows.count();
+    assert!(
+        out.len() == count * weights.features && rows.inputs() == weights.inputs,
+        "a product of {count} rows of {} elements with {} inputs of {} features has no place in \
+         {} elements",
+        rows.inputs(),
+        weights.inputs,
+        weights.features,
+        out.len()
+    );
+    if out.is_empty() {
+        return;
+    }
+    if !spread || weights.features <= PART {
+        return serial(rows, weights, out, weights.features, add);
+    }
+    // Parts are columns of `out`, which no slice can be; they are computed apart and copied.
+    let parts: Vec<(usize, Vec<T::Acc>)> = (0..weights.features.div_ceil(PART))
+        .into_par_iter()
+        .with_max_len(1)
+        .map(|part| {
+            let start = part * PART;
+            let width = PART.min(weights.features - start);
+            let mut out = vec![Gemm::ZERO; count * width];
+            let weights = weights.features(start, 1, width);
+            serial(rows, weights, &mut out, width, false);
+            (start, out)
+        })
+        .collect();
+    for (start, part) in parts {
+        let width = part.len() / count.max(1);
+        for (out, part) in out
+            .chunks_exact_mut(weights.features)
+            .zip(part.chunks_exact(width))
+        {
+            let out = &mut out[start..start + width];
+            if add {
+                out.iter_mut()
+                    .zip(part)
+                    .for_each(|(out, part)| *out += *part);
+            } else {
+                out.copy_from_slice(part);
+            }
+        }
+    }
+}
+
+/// The product by this thread alone. Rows of `out` are `stride` apart.
+fn serial<T: Element>(
+    rows: &Rows<'_, T::Acc>,
+    weights: Matrix<'_, T>,
+    out: &mut [T::Acc],
+    stride: usize,
+    add: bool,
+) where
+    T::Acc: Gemm,
+{
+    #[cfg(target_arch = "x86_64")]
+    if pairs::product(rows, weights, out, stride, add) {
+        return;
+    }
+    if weights.input_stride == 1 {
+        return inputs_together(rows, weights, out, stride, add);
+    }
+    let mut scratch = Vec::new();
+    let width = if panel::in_place(weights) {
+        weights.features
+    } else {
+        PANEL
+    };
+    for start in (0..weights.features).step_by(width) {
+        let width = width.min(weights.features - start);
+        let panel = panel::read(weights.features(start, 1, width), &mut scratch);
+        gemm::by_rows(rows, panel, &mut out[start..], stride, add);
+    }
+}
+
+/// The product with weights whose inputs lie together.
+fn inputs_together<T: Element>(
+    rows: &Rows<'_, T::Acc>,
+    weights: Matrix<'_, T>,
+    out: &mut [T::Acc],
+    stride: usize,
+    add: bool,
+) where
+    T::Acc: Gemm,
+{
+    if rows.all_whole() && rows.count() < dot::ROWS && dot::has::<T::Acc>() {
+        return dot::dot(rows, weights, out, stride, add);
+    }
+    let (mut scratch, mut features) = (Vec::new(), Vec::new());
+    for start in (0..weights.features).step_by(PANEL) {
+        let width = PANEL.min(weights.features - start);
+        let panel = panel::read(weights.features(start, 1, width), &mut scratch);
+        let out = &mut out[start..];
+        gemm::by_features(rows, panel, &mut features, out, stride, add);
+        gemm::by_quads(rows, panel, out, stride, add);
+    }
+}
+
+/// Whether there is what a test is of; says it where there is not.
+#[cfg(all(test, target_arch = "x86_64"))]
+fn tested(available: bool, what: &str) -> bool {
+    if !available {
+        // Past the harness, which would swallow it.
+        let text = format!("\n*** NOT TESTED: this machine has no {what}\n");
+        std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes())
+            .expect("stderr can be written");
+    }
+    available
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use burn::tensor::bf16;
+
+    fn values(len: usize, seed: usize) -> Vec<f32> {
+        (0..len)
+            .map(|i| ((i * 7919 + seed * 104_729) % 1009) as f32 / 504.5 - 1.0)
+            .collect()
+    }
+
+    fn exact<T: Element<Acc = f32>>(
+        rows: &[f32],
+        weights: Matrix<'_, T>,
+        count: usize,
+    ) -> Vec<f64> {
+        let at = |i: usize, f: usize| {
+            f64::from(weights.data[i * weights.input_stride + f * weights.feature_stride].load())
+        };
+        (0..count * weights.features)
+            .map(|o| {
+                let (row, feature) = (o / weights.features, o % weights.features);
+                (0..weights.inputs)
+                    .map(|i| f64::from(rows[row * weights.inputs + i]) * at(i, feature))
+                    .sum()
+            })
+            .collect()
+    }
+
+    fn check<T: Element<Acc = f32>>(convert: fn(f32) -> T) {
+        for (count, inputs, features) in [
+            (1, 5, 3),
+            (2, 64, 70),
+            (7, 33, 300),
+            (23, 17, 65),
+            (24, 40, 257),
+            (70, 129, 66),
+            (70, 130, 66),
+            (29, 64, 300),
+            (5, 20, 9),
+            (3, 1, 1),
+            (0, 4, 4),
+        ] {
+            // Numbers that the type holds: products may round rows to it.
+            let rows: Vec<f32> = values(count * inputs, 1)
+                .into_iter()
+                .map(|value| convert(value).load())
+                .collect();
+            let stored: Vec<T> = values(2 * inputs * features, 2)
+                .into_iter()
+                .map(convert)
+                .collect();
+            // Inputs together, features together, and every second feature.
+            for (input_stride, feature_stride) in [(1, inputs), (features, 1), (2 * features, 2)] {
+                let weights = Matrix {
+                    data: &stored,
+                    inputs,
+                    features,
+                    input_stride,
+                    feature_stride,
+                };
+                let expected = exact(&rows, weights, count);
+                for (add, spread) in [(false, false), (true, false), (false, true), (true, true)] {
+                    let mut out = vec![if add { 0.5 } else { f32::NAN }; count * features];
+                    product(
+                        &Rows::new(&rows, count, inputs),
+                        weights,
+                        &mut out,
+                        add,
+                        spread,
+                    );
+                    for (out, exact) in out.iter().zip(&expected) {
+                        let exact = exact + if add { 0.5 } else { 0.0 };
+                        assert!(
+                            (f64::from(*out) - exact).abs() < 1e-6 * inputs as f64,
+                            "{count} × {inputs} × {features}, {input_stride}: {out}, not {exact}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn products_in_f32() {
+        check::<f32>(|x| x);
+    }
+
+    #[test]
+    fn products_with_weights_in_bf16() {
+        check::<bf16>(<bf16 as Element>::round);
+    }
+}

@@ -1,0 +1,231 @@
+use super::gemm::{Gemm, Kind, Strides, Terms, multiply};
+#[cfg(target_arch = "x86_64")]
+use super::pairs;
+use crate::cpu::Element;
+use rayon::prelude::*;
+use std::mem::MaybeUninit;
+
+/// Where a gradient of weights is written: `lines` of contiguous or evenly spaced elements.
+pub(crate) struct Destination<'a, A> {
+    /// From the first element on.
+    pub(crate) data: &'a mut [MaybeUninit<A>],
+    /// How far the next line is.
+    pub(crate) line_stride: usize,
+    /// How far the next element of a line is.
+    pub(crate) stride: usize,
+}
+
+/// Lines that a thread takes at a time when a gradient is spread over threads.
+const LINES: usize = 64;
+
+/// Two matrices of `count` contiguous rows, of the widths beside them: `left` and `right`.
+pub(crate) struct Factors<'a, A> {
+    pub(crate) count: usize,
+    pub(crate) left: (&'a [A], usize),
+    pub(crate) right: (&'a [A], usize),
+}
+
+/// `out[l, j] = Σ_r left[r, l] · right[r, j]`, or `out += …` if `add`. If `spread`, rayon's threads
+/// share the lines, in parts of one size, so that results don't depend on the number of threads.
+///
+/// # Safety
+/// If `add`, the places of `out` have been written.
+pub(crate) unsafe fn outer<T: Element>(
+    factors: &Factors<'_, T::Acc>,
+    out: Destination<'_, T::Acc>,
+    add: bool,
+    spread: bool,
+) where
+    T::Acc: Gemm,
+{
+    let strides = Strides {
+        row: out.line_stride,
+        column: out.stride,
+    };
+    // SAFETY: the caller's promise.
+    let run = |product: Product<'_, T::Acc>| unsafe { product.run(out.data, spread) };
+    with_factors::<T, _>(factors, strides, add, run);
+}
+
+/// As [`outer`], rounded. A part is rounded while it is in the cache.
+pub(crate) fn outer_rounded<T: Element>(
+    factors: &Factors<'_, T::Acc>,
+    out: Destination<'_, T>,
+    spread: bool,
+) where
+    T::Acc: Gemm,
+{
+    let strides = Strides {
+        row: factors.right.1,
+        column: 1,
+    };
+    with_factors::<T, _>(factors, strides, false, |product| {
+        product.run_rounded(out, spread);
+    });
+}
+
+/// Hands on the product of the factors, of their pairs if there are instructions for those.
+fn with_factors<T: Element, R>(
+    factors: &Factors<'_, T::Acc>,
+    strides: Strides,
+    add: bool,
+    run: impl FnOnce(Product<'_, T::Acc>) -> R,
+) -> R
+where
+    T::Acc: Gemm,
+{
+    let ((left, lines), (right, length)) = (factors.left, factors.right);
+    let product = Product {
+        count: factors.count,
+        left,
+        lines,
+        right,
+        length,
+        strides,
+        add,
+        terms: Terms::Single,
+    };
+    #[cfg(target_arch = "x86_64")]
+    if pairs::available::<T>()
+        && strides.column == 1
+        && let (Some(left), Some(right)) = (T::Acc::as_f32(left), T::Acc::as_f32(right))
+    {
+        let left = pairs::rows_together(left, factors.count, lines);
+        let right = pairs::rows_together(right, factors.count, length);
+        if let (Some(left), Some(right)) = (T::Acc::of_f32(&left), T::Acc::of_f32(&right)) {
+            return run(Product {
+                count: factors.count.div_ceil(2),
+                left,
+                right,
+                terms: Terms::Pairs,
+                ..product
+            });
+        }
+    }
+    run(product)
+}
+
+/// An outer product but for its destination.
+struct Product<'a, A> {
+    count: usize,
+    left: &'a [A],
+    lines: usize,
+    right: &'a [A],
+    length: usize,
+    /// Those of the destination.
+    strides: Strides,
+    add: bool,
+    terms: Terms,
+}
+
+impl<A: Gemm> Product<'_, A> {
+    /// # Safety
+    /// If `add`, the places of `out` have been written.
+    unsafe fn run(&self, out: &mut [MaybeUninit<A>], spread: bool) {
+        if !spread || self.lines <= LINES {
+            // SAFETY: the caller's promise.
+            return unsafe { self.part(0, self.lines, out) };
+        }
+        out.par_chunks_mut(LINES * self.strides.row)
+            .take(self.lines.div_ceil(LINES))
+            .with_max_len(1)
+            .enumerate()
+            .for_each(|(chunk, out)| {
+                let first = chunk * LINES;
+                // SAFETY: the caller's promise.
+                unsafe { self.part(first, LINES.min(self.lines - first), out) };
+            });
+    }
+
+    /// Computes some lines at a time and rounds them into `out`.
+    fn run_rounded<T: Element<Acc = A>>(&self, out: Destination<'_, T>, spread: bool) {
+        let part = |(index, data): (usize, &mut [MaybeUninit<T>])| {
+            let first = index * LINES;
+            let lines = LINES.min(self.lines - first);
+            let mut sums: Vec<A> = Vec::with_capacity(lines * self.length);
+            let places = &mut sums.spare_capacity_mut()[..lines * self.length];
+            // SAFETY: nothing is added to what is there, and `part` writes every place.
+            unsafe {
+                self.part(first, lines, places);
+                sums.set_len(lines * self.length);
+            }
+            pulp::Arch::new().dispatch(RoundLines {
+                sums: &sums,
+                length: self.length,
+                line_stride: out.line_stride,
+                stride: out.stride,
+                to: data,
+            });
+        };
+        let (count, size) = (self.lines.div_ceil(LINES), LINES * out.line_stride);
+        if self.length == 0 {
+            return;
+        }
+        if spread {
+            let parts = out.data.par_chunks_mut(size).take(count);
+            parts.with_max_len(1).enumerate().for_each(part);
+        } else {
+            out.data
+                .chunks_mut(size)
+                .take(count)
+                .enumerate()
+                .for_each(part);
+        }
+    }
+
+    /// Some lines.
+    ///
+    /// # Safety
+    /// As [`run`](Self::run)'s.
+    unsafe fn part(&self, first: usize, lines: usize, out: &mut [MaybeUninit<A>]) {
+        let across = Strides {
+            row: 1,
+            column: self.lines,
+        };
+        let along = Strides {
+            row: self.length,
+            column: 1,
+        };
+        // SAFETY: the caller's promise.
+        unsafe {
+            multiply(
+                Kind::Outer,
+                [lines, self.count, self.length],
+                (&self.left[first.min(self.left.len())..], across),
+                (self.right, along),
+                (out, self.strides),
+                self.add,
+                self.terms,
+            );
+        }
+    }
+}
+
+/// Rounds lines to where they belong.
+struct RoundLines<'a, T: Element> {
+    sums: &'a [T::Acc],
+    length: usize,
+    line_stride: usize,
+    stride: usize,
+    to: &'a mut [MaybeUninit<T>],
+}
+
+impl<T: Element> pulp::WithSimd for RoundLines<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) {
+        let lines = self.sums.chunks_exact(self.length);
+        for (sums, to) in lines.zip(self.to.chunks_mut(self.line_stride)) {
+            if self.stride == 1 {
+                for (to, sum) in to.iter_mut().zip(sums) {
+                    to.write(T::round(*sum));
+                }
+            } else {
+                for (to, sum) in to.iter_mut().step_by(self.stride).zip(sums) {
+                    to.write(T::round(*sum));
+                }
+            }
+        }
+    }
+}

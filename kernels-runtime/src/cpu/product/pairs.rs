@@ -1,0 +1,475 @@
+//! Products of bf16 with AVX512-BF16, which multiplies two neighbours of each operand and adds both
+//! to a sum in f32: twice the rate of f32, and weights whose inputs lie together are read as they
+//! are. A pair takes the place of an f32 in the kernels and in what they read.
+//!
+//! Rows are rounded to bf16 first. That is exact where they come from a tensor; gradients and
+//! results between two products are rounded as the modules round them. The instruction takes
+//! subnormal numbers for zero.
+
+use super::gemm::{Kind, Rows, Strides, Terms, whole};
+use super::quads::Quads;
+use super::transpose::Transpose;
+use super::{Gemm, Matrix, tiles};
+use crate::cpu::Element;
+use burn::tensor::bf16;
+use std::sync::OnceLock;
+
+/// Whether this machine has the instructions, and `T` is bf16.
+pub(super) fn available<T: Element>() -> bool {
+    std::any::TypeId::of::<T>() == std::any::TypeId::of::<bf16>()
+        && tiles::available()
+        && is_x86_feature_detected!("avx512bf16")
+}
+
+/// Rows rounded to bf16, neighbours in pairs.
+pub(crate) struct Pairs {
+    /// By row.
+    values: Vec<f32>,
+    count: usize,
+    /// Pairs of a row.
+    length: usize,
+    whole: usize,
+    transposed: OnceLock<Vec<f32>>,
+    quads: OnceLock<Quads>,
+}
+
+impl Pairs {
+    /// `None` if the rows have an odd length.
+    pub(super) fn new(rows: &[f32], count: usize, inputs: usize) -> Option<Self> {
+        if !inputs.is_multiple_of(2) {
+            return None;
+        }
+        let mut values = vec![0.0; rows.len() / 2];
+        pulp::Arch::new().dispatch(RoundTo {
+            from: rows,
+            to: bytemuck::cast_slice_mut(&mut values),
+        });
+        Some(Self {
+            values,
+            count,
+            length: inputs / 2,
+            whole: whole::<f32>(count, inputs / 2),
+            transposed: OnceLock::new(),
+            quads: OnceLock::new(),
+        })
+    }
+
+    fn lanes(&self) -> usize {
+        self.whole.next_multiple_of(tiles::LANES)
+    }
+
+    fn transposed(&self) -> &[f32] {
+        self.transposed.get_or_init(|| {
+            let mut to = vec![0.0; self.length * self.lanes()];
+            let transpose = Transpose {
+                from: &self.values,
+                rows: self.whole,
+                columns: self.length,
+                stride: self.length,
+                to: &mut to,
+                to_stride: self.lanes(),
+                add: false,
+            };
+            transpose.run();
+            to
+        })
+    }
+
+    fn quads(&self) -> &Quads {
+        let rest = &self.values[self.whole * self.length..];
+        self.quads.get_or_init(|| Quads::new(rest, self.length))
+    }
+}
+
+struct RoundTo<'a> {
+    from: &'a [f32],
+    to: &'a mut [bf16],
+}
+
+impl pulp::WithSimd for RoundTo<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) {
+        for (to, from) in self.to.iter_mut().zip(self.from) {
+            *to = <bf16 as Element>::round(*from);
+        }
+    }
+}
+
+/// `out = rows · weights` or `out += …`, as [`super::serial`], if this machine and these operands
+/// allow it.
+pub(super) fn product<T: Element>(
+    rows: &Rows<'_, T::Acc>,
+    weights: Matrix<'_, T>,
+    out: &mut [T::Acc],
+    stride: usize,
+    add: bool,
+) -> bool
+where
+    T::Acc: Gemm,
+{
+    if !available::<T>() {
+        return false;
+    }
+    let (Some(pairs), Some(out)) = (rows.pairs(), T::Acc::as_f32_mut(out)) else {
+        return false;
+    };
+    if pairs.count == 0 {
+        return true;
+    }
+    let data: &[bf16] = bytemuck::cast_slice(weights.data);
+    if weights.input_stride == 1 {
+        let Ok(data) = bytemuck::try_cast_slice(&data[..data.len() / 2 * 2]) else {
+            return false;
+        };
+        if !weights.feature_stride.is_multiple_of(2) {
+            return false;
+        }
+        let weights = Matrix {
+            data,
+            inputs: pairs.length,
+            features: weights.features,
+            input_stride: 1,
+            feature_stride: weights.feature_stride / 2,
+        };
+        by_features(pairs, weights, out, stride, add);
+    } else {
+        by_rows(pairs, weights, data, out, stride, add);
+    }
+    true
+}
+
+fn by_features(pairs: &Pairs, weights: Matrix<'_, f32>, out: &mut [f32], stride: usize, add: bool) {
+    for start in (0..weights.features).step_by(super::PANEL) {
+        let width = super::PANEL.min(weights.features - start);
+        let weights = weights.features(start, 1, width);
+        let out = &mut out[start..];
+        if pairs.whole > 0 {
+            tiled(
+                Kind::ByFeatures,
+                [pairs.whole, pairs.length, width],
+                (
+                    pairs.transposed(),
+                    Strides {
+                        row: 1,
+                        column: pairs.lanes(),
+                    },
+                ),
+                (
+                    weights.data,
+                    Strides {
+                        row: 1,
+                        column: weights.feature_stride,
+                    },
+                ),
+                (out, stride),
+                add,
+            );
+        }
+        if pairs.whole < pairs.count {
+            let out = &mut out[pairs.whole * stride..];
+            pairs
+                .quads()
+                .multiply(weights, out, stride, add, Terms::Pairs);
+        }
+    }
+}
+
+/// Features of a panel of weights whose neighbours are not inputs: those are brought together.
+const PANEL: usize = 128;
+
+fn by_rows<T>(
+    pairs: &Pairs,
+    weights: Matrix<'_, T>,
+    data: &[bf16],
+    out: &mut [f32],
+    stride: usize,
+    add: bool,
+) {
+    let mut panel = Vec::new();
+    for start in (0..weights.features).step_by(PANEL) {
+        let width = PANEL.min(weights.features - start);
+        panel.resize(pairs.length * width, 0.0);
+        pulp::Arch::new().dispatch(Together {
+            // Without inputs there is nothing to start at.
+            from: &data[(start * weights.feature_stride).min(data.len())..],
+            lines: 2 * pairs.length,
+            length: width,
+            line_stride: weights.input_stride,
+            stride: weights.feature_stride,
+            to: &mut panel,
+        });
+        tiled(
+            Kind::ByRows,
+            [pairs.count, pairs.length, width],
+            (
+                &pairs.values,
+                Strides {
+                    row: pairs.length,
+                    column: 1,
+                },
+            ),
+            (
+                &panel,
+                Strides {
+                    row: width,
+                    column: 1,
+                },
+            ),
+            (&mut out[start..], stride),
+            add,
+        );
+    }
+}
+
+/// Brings two lines of elements together, pair by pair; an odd last line is paired with zeros.
+struct Together<'a, T> {
+    from: &'a [T],
+    lines: usize,
+    length: usize,
+    line_stride: usize,
+    stride: usize,
+    to: &'a mut [f32],
+}
+
+impl<T: Half> pulp::WithSimd for Together<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) {
+        let pair = |first: T, second: u32| f32::from_bits(first.bits() | second << 16);
+        for (index, to) in self.to.chunks_exact_mut(self.length.max(1)).enumerate() {
+            let line = |line: usize| &self.from[line * self.line_stride..];
+            let first = line(2 * index);
+            if 2 * index + 1 == self.lines {
+                for (to, first) in to.iter_mut().zip(first.iter().step_by(self.stride)) {
+                    *to = pair(*first, 0);
+                }
+            } else if self.stride == 1 {
+                let (first, second) = (&first[..to.len()], &line(2 * index + 1)[..to.len()]);
+                for ((to, first), second) in to.iter_mut().zip(first).zip(second) {
+                    *to = pair(*first, second.bits());
+                }
+            } else {
+                let second = line(2 * index + 1).iter().step_by(self.stride);
+                let both = first.iter().step_by(self.stride).zip(second);
+                for (to, (first, second)) in to.iter_mut().zip(both) {
+                    *to = pair(*first, second.bits());
+                }
+            }
+        }
+    }
+}
+
+/// What is brought together.
+trait Half: Copy {
+    /// As bf16, in the lower half.
+    fn bits(self) -> u32;
+}
+
+impl Half for bf16 {
+    #[inline(always)]
+    fn bits(self) -> u32 {
+        u32::from(self.to_bits())
+    }
+}
+
+impl Half for f32 {
+    #[inline(always)]
+    fn bits(self) -> u32 {
+        <bf16 as Element>::round(self).bits()
+    }
+}
+
+/// `count` rows of f32, rounded to bf16: two rows in one.
+pub(super) fn rows_together(rows: &[f32], count: usize, length: usize) -> Vec<f32> {
+    let mut together = vec![0.0; count.div_ceil(2) * length];
+    pulp::Arch::new().dispatch(Together {
+        from: rows,
+        lines: count,
+        length,
+        line_stride: length,
+        stride: 1,
+        to: &mut together,
+    });
+    together
+}
+
+fn tiled(
+    kind: Kind,
+    sizes: [usize; 3],
+    left: (&[f32], Strides),
+    right: (&[f32], Strides),
+    (out, stride): (&mut [f32], usize),
+    add: bool,
+) {
+    let strides = Strides {
+        row: stride,
+        column: 1,
+    };
+    let out = (super::gemm::places(out), strides);
+    // SAFETY: `out` is initialised.
+    let done = unsafe { super::gemm::tiled(kind, sizes, left, right, out, add, Terms::Pairs) };
+    assert!(done, "the strides are those of the kernels");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tested;
+    use super::*;
+
+    /// Whole numbers: bf16 holds them, and sums of their products are exact in f32.
+    fn value(i: usize) -> f32 {
+        ((i * 7919) % 101) as f32 - 50.0
+    }
+
+    /// Where weights are: inputs or features together, with gaps, or neither.
+    fn strides(inputs: usize, features: usize) -> [(usize, usize); 6] {
+        [
+            (1, inputs),
+            (1, inputs + 6),
+            (features, 1),
+            (features + 3, 1),
+            (2 * features + 1, 2),
+            (3, 3 * inputs),
+        ]
+    }
+
+    /// Multiplies rows by weights that are `input_stride` and `feature_stride` apart, if the kernel
+    /// takes them, and compares with the product in f64. Every slice is as long as needed and not
+    /// longer.
+    fn check(
+        [count, inputs, features]: [usize; 3],
+        (input_stride, feature_stride): (usize, usize),
+        row: impl Fn(usize) -> f32,
+    ) -> bool {
+        let values: Vec<f32> = (0..count * inputs).map(row).collect();
+        let length = (inputs - 1) * input_stride + (features - 1) * feature_stride + 1;
+        let data: Vec<bf16> = (0..length).map(|i| bf16::from_f32(value(i + 13))).collect();
+        let weights = Matrix {
+            data: &data,
+            inputs,
+            features,
+            input_stride,
+            feature_stride,
+        };
+        let rows = Rows::new(&values, count, inputs);
+        for (stride, add) in [(features, false), (features, true), (features + 3, true)] {
+            let mut out = vec![7.0; (count - 1) * stride + features];
+            if !product(&rows, weights, &mut out, stride, add) {
+                assert!(out.iter().all(|out| *out == 7.0), "refused, but written");
+                return false;
+            }
+            for (at, out) in out.into_iter().enumerate() {
+                let (row, feature) = (at / stride, at % stride);
+                let exact: f64 = (0..inputs)
+                    .map(|input| {
+                        let x = bf16::from_f32(values[row * inputs + input]);
+                        let w =
+                            data[input * input_stride + feature.min(features - 1) * feature_stride];
+                        x.to_f64() * w.to_f64()
+                    })
+                    .sum();
+                let expected = match (feature < features, add) {
+                    // A place between rows.
+                    (false, _) => 7.0,
+                    (true, add) => exact + if add { 7.0 } else { 0.0 },
+                };
+                assert_eq!(
+                    f64::from(out),
+                    expected,
+                    "{count} × {inputs} × {features}, {input_stride} and {feature_stride} apart: row \
+                     {row}, feature {feature}"
+                );
+            }
+        }
+        true
+    }
+
+    /// Rows around quads and vectors, inputs that are and are not a multiple of what those take,
+    /// features around panels of both kinds.
+    #[test]
+    fn products_of_all_sizes() {
+        if !tested(available::<bf16>(), "AVX512-BF16") {
+            return;
+        }
+        for count in [1, 3, 4, 5, 12, 13, 15, 16, 17, 28, 29, 33, 51] {
+            for inputs in [2, 6, 8, 10, 24, 66] {
+                for features in [1, 5, 8, 9, 63, 65, 127, 129] {
+                    for at in strides(inputs, features) {
+                        if at == (1, 1) {
+                            continue; // One feature of inputs an odd number apart: see below.
+                        }
+                        let sizes = [count, inputs, features];
+                        assert!(check(sizes, at, value), "{sizes:?} at {at:?} are not taken");
+                    }
+                }
+            }
+        }
+    }
+
+    /// Many inputs, of which a tile takes some at a time.
+    #[test]
+    fn products_of_many_inputs() {
+        if !tested(available::<bf16>(), "AVX512-BF16") {
+            return;
+        }
+        for count in [2, 16, 31] {
+            for inputs in [1026, 2056] {
+                for at in strides(inputs, 7) {
+                    assert!(check([count, inputs, 7], at, |i| value(i) / 8.0));
+                }
+            }
+        }
+    }
+
+    /// Rows are rounded to bf16, to the nearest, ties to even.
+    #[test]
+    fn rows_are_rounded_first() {
+        if !tested(available::<bf16>(), "AVX512-BF16") {
+            return;
+        }
+        let row = |i: usize| 128.0 + (i % 16) as f32 / 8.0;
+        for at in strides(6, 9) {
+            assert!(check([18, 6, 9], at, row));
+        }
+    }
+
+    /// What pairs cannot be made of is left to others, and nothing is written.
+    #[test]
+    fn odd_lengths_are_not_taken() {
+        if !tested(available::<bf16>(), "AVX512-BF16") {
+            return;
+        }
+        for inputs in [1, 3, 65] {
+            for at in strides(inputs, 5) {
+                assert!(!check([4, inputs, 5], at, value), "an odd number of inputs");
+            }
+        }
+        for features in [1, 5] {
+            assert!(
+                !check([4, 6, features], (1, 7), value),
+                "features an odd number apart"
+            );
+            assert!(check([4, 6, features], (1, 8), value));
+        }
+    }
+
+    #[test]
+    fn two_rows_become_one_and_an_odd_last_one_is_paired_with_zeros() {
+        for (count, length) in [(1, 1), (1, 5), (2, 3), (3, 4), (6, 1), (7, 33), (0, 4)] {
+            let rows: Vec<f32> = (0..count * length).map(value).collect();
+            let together = rows_together(&rows, count, length);
+            assert_eq!(together.len(), count.div_ceil(2) * length);
+            for (at, pair) in together.into_iter().enumerate() {
+                let (line, along) = (at / length, at % length);
+                let there = |row: usize| {
+                    let value = rows.get(row * length + along);
+                    u32::from(bf16::from_f32(value.copied().unwrap_or(0.0)).to_bits())
+                };
+                assert_eq!(pair.to_bits(), there(2 * line) | there(2 * line + 1) << 16);
+            }
+        }
+    }
+}

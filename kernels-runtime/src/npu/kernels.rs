@@ -1,0 +1,55 @@
+//! The kernels of the NPU's backend: the operations' functions over CANN's operators, as Burn's
+//! backend calls them, and what dispatch knows of them.
+
+use super::Result;
+use crate::dispatch::DeviceKinds;
+use crate::registry::{CapabilityRange, FloatType, Implementation, Launch};
+use burn::tensor::IntDType;
+use burn_cann::backend::CannTensor;
+use burn_cann::{DType, Tensor};
+
+/// What the implementations have in common; each says the rest.
+pub(crate) const BASE: Implementation = Implementation {
+    device: DeviceKinds::NPU,
+    name: "aclnn",
+    dtypes: &[FloatType::F32, FloatType::F16, FloatType::Bf16],
+    gradient: true,
+    deterministic: true,
+    fusion_barrier: false,
+    // Ascend 910B and 910C, of which the limits are documented.
+    capability: CapabilityRange::new(40, 50),
+    accepts: |_| false,
+    limits: None,
+    launch: Launch::Custom,
+};
+
+/// A result as a tensor of the backend.
+///
+/// # Panics
+/// CANN failed. Burn's operations have no other way to say so.
+pub(crate) fn give(result: Result<Tensor>) -> CannTensor {
+    take(result.and_then(|tensor| Ok(CannTensor::new(tensor).map_err(cann)?)))
+}
+
+fn cann(error: burn_cann::backend::Error) -> burn_cann::Error {
+    match error {
+        burn_cann::backend::Error::Cann(error) => error,
+        // The device of a tensor is open.
+        other => unreachable!("{other}"),
+    }
+}
+
+/// # Panics
+/// As [`give`].
+pub(crate) fn take<T>(result: Result<T>) -> T {
+    result.unwrap_or_else(|error| panic!("the NPU failed: {error}"))
+}
+
+/// CANN's name of a type of integers.
+pub(crate) fn ints(dtype: IntDType) -> DType {
+    match dtype {
+        IntDType::I64 => DType::I64,
+        IntDType::I32 => DType::I32,
+        other => panic!("the NPU sorts and routes with i32 and i64, not with {other:?}"),
+    }
+}

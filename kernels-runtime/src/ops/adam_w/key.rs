@@ -1,0 +1,12 @@
+use serde::Serialize;
+use std::fmt;
+
+/// What an AdamW computes. There is one: its numbers are those of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+pub struct AdamWKey;
+
+impl fmt::Display for AdamWKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("adam_w")
+    }
+}

@@ -1,0 +1,61 @@
+use super::live::Step;
+use crate::dispatch::{At, Decision};
+use crate::live::{self, Captured};
+use crate::ops::adam_w::{Operands, Settings, State};
+use burn::tensor::Tensor;
+
+/// A step of a site. `moments` is `None` before the first; only the kernel needs zeros then.
+#[track_caller]
+pub fn adam_w<const D: usize>(
+    at: At,
+    parameter: Tensor<D>,
+    gradient: Tensor<D>,
+    moments: Option<[Tensor<D>; 2]>,
+    settings: Settings,
+    mut reference: impl FnMut(Tensor<D>, Tensor<D>, Option<[Tensor<D>; 2]>) -> State<Tensor<D>>,
+) -> State<Tensor<D>> {
+    let parameter = parameter.into_dispatch();
+    let gradient = gradient.into_dispatch();
+    if !at.peek([&parameter, &gradient]).is_fused() {
+        // Counted, and refused if the kernel was asked for.
+        at.decide([&parameter, &gradient]);
+        let [parameter, gradient] = [parameter, gradient].map(Tensor::from_dispatch);
+        return reference(parameter, gradient, moments);
+    }
+    let parameter = Tensor::from_dispatch(parameter);
+    let [moment_1, moment_2] =
+        moments.unwrap_or_else(|| [parameter.zeros_like(), parameter.zeros_like()]);
+    let state = State {
+        parameter,
+        moment_1,
+        moment_2,
+    };
+    let gradient = Tensor::from_dispatch(gradient);
+    let operands = Operands::of(state, gradient, settings);
+    let mut body = |step: Step<D>| {
+        let State {
+            parameter,
+            moment_1,
+            moment_2,
+        } = step.state;
+        reference(parameter, step.gradient, Some([moment_1, moment_2]))
+    };
+    match at.decide(operands.all()) {
+        Decision::Fused(implementation) => live::launch(
+            at.site(),
+            implementation,
+            Step::from(operands),
+            Captured::These(&[]),
+            body,
+        ),
+        Decision::Reference(_) => body(operands.into()),
+    }
+}
+
+/// Counts a step of a site whose condition is false, and panics if the policy asks for the kernel.
+#[track_caller]
+pub fn declined<const D: usize>(at: At, parameter: Tensor<D>) -> Tensor<D> {
+    let parameter = parameter.into_dispatch();
+    at.decide([&parameter]);
+    Tensor::from_dispatch(parameter)
+}

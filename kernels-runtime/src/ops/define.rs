@@ -1,0 +1,315 @@
+//! What every type of operands has besides its checks: access to what it holds, the same of other tensors,
+//! and Burn's trait for arguments of backend extensions.
+
+use super::operands::Described;
+use burn::backend::{DispatchAutodiffContext, DispatchTensor};
+
+/// Defines operands: the struct, read access, the tensors in their order, and the same of other tensors.
+/// What makes them, `new`, is written beside it, since it checks.
+///
+/// A tensor is [`One`], [`Maybe`] one, a [`List`] or [`Lists`] of them. Where there are tensors of integers too, `F`
+/// are those of floats, `I` those of integers.
+macro_rules! operands {
+    (
+        $(#[$doc:meta])*
+        $Name:ident<T> {
+            $( $(#[$tensor_doc:meta])* $tensor:ident: $kind:ident, )*
+        }
+        numbers { $( $(#[$number_doc:meta])* $number:ident: $Number:ty, )* }
+    ) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug)]
+        pub struct $Name<T> {
+            $( $tensor: $crate::ops::define::$kind<T>, )*
+            $( $number: $Number, )*
+        }
+
+        #[allow(dead_code)] // Not every operation uses each.
+        impl<T> $Name<T> {
+            $crate::ops::define::access! {
+                T { $( $(#[$tensor_doc])* $tensor: $kind, )* }
+                numbers { $( $(#[$number_doc])* $number: $Number, )* }
+            }
+
+            /// The tensors, in the order of their functions here.
+            pub fn tensors(&self) -> impl Iterator<Item = &T> {
+                let all = std::iter::empty();
+                $( let all = all.chain($crate::ops::define::tensors!(iter $kind (&self.$tensor))); )*
+                all
+            }
+
+            /// The tensors themselves.
+            pub(crate) fn into_tensors(self) -> impl Iterator<Item = T> {
+                let all = std::iter::empty();
+                $( let all = all.chain($crate::ops::define::tensors!(iter $kind (self.$tensor))); )*
+                all
+            }
+
+            /// The same of other tensors of the same shapes.
+            pub(crate) fn map<U>(self, mut each: impl FnMut(T) -> U) -> $Name<U> {
+                $Name {
+                    $( $tensor: $crate::ops::define::tensors!(map $kind (self.$tensor) each), )*
+                    $( $number: self.$number, )*
+                }
+            }
+
+            pub(crate) fn as_ref(&self) -> $Name<&T> {
+                $Name {
+                    $( $tensor: $crate::ops::define::tensors!(ref $kind (&self.$tensor)), )*
+                    $( $number: self.$number.clone(), )*
+                }
+            }
+        }
+
+        $crate::ops::define::extension_type!($Name);
+    };
+    (
+        $(#[$doc:meta])*
+        $Name:ident<F, I>
+        floats { $( $(#[$float_doc:meta])* $float:ident: $kind:ident, )* }
+        ints { $( $(#[$int_doc:meta])* $int:ident, )* }
+        numbers { $( $(#[$number_doc:meta])* $number:ident: $Number:ty, )* }
+    ) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug)]
+        pub struct $Name<F, I> {
+            $( $float: $crate::ops::define::$kind<F>, )*
+            $( $int: I, )*
+            $( $number: $Number, )*
+            /// A function without floats has its `F` here.
+            kind: std::marker::PhantomData<F>,
+        }
+
+        impl<F, I> $Name<F, I> {
+            $crate::ops::define::access! {
+                F { $( $(#[$float_doc])* $float: $kind, )* }
+                numbers { $( $(#[$number_doc])* $number: $Number, )* }
+            }
+            $crate::ops::define::access! { I { $( $(#[$int_doc])* $int: One, )* } numbers {} }
+
+            /// The tensors of floats, in the order of their functions here.
+            pub fn floats(&self) -> impl Iterator<Item = &F> {
+                let all = std::iter::empty();
+                $( let all = all.chain($crate::ops::define::tensors!(iter $kind (&self.$float))); )*
+                all
+            }
+
+            /// The tensors of integers.
+            pub fn ints(&self) -> impl Iterator<Item = &I> {
+                let ints: [&I; _] = [$(&self.$int),*];
+                ints.into_iter()
+            }
+
+            /// The same of other tensors of the same shapes.
+            #[allow(unused_mut, unused_variables)] // One function has no floats.
+            pub(crate) fn map<G, J>(
+                self,
+                mut float: impl FnMut(F) -> G,
+                mut int: impl FnMut(I) -> J,
+            ) -> $Name<G, J> {
+                $Name {
+                    $( $float: $crate::ops::define::tensors!(map $kind (self.$float) float), )*
+                    $( $int: int(self.$int), )*
+                    $( $number: self.$number, )*
+                    kind: std::marker::PhantomData,
+                }
+            }
+        }
+
+        $crate::ops::define::mixed_extension_type!($Name);
+    };
+}
+pub(crate) use operands;
+
+/// One tensor.
+pub(crate) type One<T> = T;
+/// A tensor, if there is one.
+pub(crate) type Maybe<T> = Option<T>;
+/// Several tensors.
+pub(crate) type List<T> = Vec<T>;
+/// Several of them, in groups.
+pub(crate) type Lists<T> = Vec<Vec<T>>;
+
+/// Functions that return references to tensors, and numbers.
+macro_rules! access {
+    (
+        $T:ident { $( $(#[$tensor_doc:meta])* $tensor:ident: $kind:ident, )* }
+        numbers { $( $(#[$number_doc:meta])* $number:ident: $Number:ty, )* }
+    ) => {
+        $(
+            $(#[$tensor_doc])*
+            pub fn $tensor(&self) -> $crate::ops::define::tensors!(type_of_ref $kind $T) {
+                $crate::ops::define::tensors!(get $kind (&self.$tensor))
+            }
+        )*
+        $(
+            $(#[$number_doc])*
+            pub fn $number(&self) -> $Number {
+                self.$number
+            }
+        )*
+    };
+}
+pub(crate) use access;
+
+/// What differs between one tensor and several.
+macro_rules! tensors {
+    (type_of_ref One $T:ident) => { &$T };
+    (type_of_ref Maybe $T:ident) => { Option<&$T> };
+    (type_of_ref List $T:ident) => { &[$T] };
+    (type_of_ref Lists $T:ident) => { &[Vec<$T>] };
+    (get Maybe $of:tt) => { $of.as_ref() };
+    (get $kind:ident $of:tt) => { $of };
+    (iter One $of:tt) => { std::iter::once($of) };
+    (iter Lists $of:tt) => { $of.into_iter().flatten() };
+    (iter $kind:ident $of:tt) => { $of.into_iter() };
+    (map One $of:tt $each:ident) => { $each($of) };
+    (map Maybe $of:tt $each:ident) => { $of.map(&mut $each) };
+    (map List $of:tt $each:ident) => { $of.into_iter().map(&mut $each).collect() };
+    (map Lists $of:tt $each:ident) => {
+        $of.into_iter()
+            .map(|list| list.into_iter().map(&mut $each).collect())
+            .collect()
+    };
+    (ref Maybe $of:tt) => { $of.as_ref() };
+    (ref List $of:tt) => { $of.iter().collect() };
+    (ref One $of:tt) => { $of };
+}
+pub(crate) use tensors;
+
+/// Makes `Operands` of float tensors arguments of Burn's backend extensions. The type has a method
+/// `map`, and `tensors`, which are all it has.
+macro_rules! extension_type {
+    ($Operands:ident) => {
+        impl<B: ::burn::backend::Backend> ::burn::backend::ExtensionType<B>
+            for $Operands<::burn::backend::tensor::FloatTensor<B>>
+        {
+            type Target = $Operands<::burn::backend::DispatchTensor>;
+
+            fn map_to_dispatch<F>(
+                self,
+                map_kind: F,
+                autodiff: ::burn::backend::DispatchAutodiffContext,
+            ) -> Self::Target
+            where
+                F: Fn(::burn::backend::BackendTensor<B>) -> ::burn::backend::DispatchTensorKind,
+            {
+                let wrap = |tensor| ::burn::backend::DispatchTensor {
+                    kind: map_kind(::burn::backend::BackendTensor::Float(tensor)),
+                    autodiff,
+                };
+                self.map(|tensor| $crate::ops::define::exchanged(tensor, wrap))
+            }
+
+            fn map_from_dispatch<F>(target: Self::Target, unwrap_kind: F) -> Self
+            where
+                F: Fn(::burn::backend::DispatchTensor) -> ::burn::backend::BackendTensor<B>,
+            {
+                let unwrap = |tensor| unwrap_kind(tensor).float();
+                target.map(|tensor| $crate::ops::define::exchanged(tensor, unwrap))
+            }
+
+            fn routing_tensor(target: &Self::Target) -> Option<&::burn::backend::DispatchTensor> {
+                target.tensors().next()
+            }
+
+            fn routing_float_tensor(
+                target: &Self::Target,
+            ) -> Option<&::burn::backend::DispatchTensor> {
+                target.tensors().next()
+            }
+
+            fn autodiff_context(target: &Self::Target) -> ::burn::backend::DispatchAutodiffContext {
+                $crate::ops::define::autodiff_context(target.tensors())
+            }
+        }
+    };
+}
+pub(crate) use extension_type;
+
+/// The same of `Operands` of floats and integers. The type has methods `map`, of both, and `floats`
+/// and `ints`, which are all it has.
+macro_rules! mixed_extension_type {
+    ($Operands:ident) => {
+        impl<B: ::burn::backend::Backend> ::burn::backend::ExtensionType<B>
+            for $Operands<
+                ::burn::backend::tensor::FloatTensor<B>,
+                ::burn::backend::tensor::IntTensor<B>,
+            >
+        {
+            type Target =
+                $Operands<::burn::backend::DispatchTensor, ::burn::backend::DispatchTensor>;
+
+            fn map_to_dispatch<F>(
+                self,
+                map_kind: F,
+                autodiff: ::burn::backend::DispatchAutodiffContext,
+            ) -> Self::Target
+            where
+                F: Fn(::burn::backend::BackendTensor<B>) -> ::burn::backend::DispatchTensorKind,
+            {
+                use ::burn::backend::{BackendTensor, DispatchTensor};
+                use $crate::ops::define::exchanged;
+                let wrap = |tensor| DispatchTensor {
+                    kind: map_kind(tensor),
+                    autodiff,
+                };
+                self.map(
+                    |tensor| exchanged(tensor, |tensor| wrap(BackendTensor::Float(tensor))),
+                    |tensor| exchanged(tensor, |tensor| wrap(BackendTensor::Int(tensor))),
+                )
+            }
+
+            fn map_from_dispatch<F>(target: Self::Target, unwrap_kind: F) -> Self
+            where
+                F: Fn(::burn::backend::DispatchTensor) -> ::burn::backend::BackendTensor<B>,
+            {
+                use $crate::ops::define::exchanged;
+                target.map(
+                    |tensor| exchanged(tensor, |tensor| unwrap_kind(tensor).float()),
+                    |tensor| exchanged(tensor, |tensor| unwrap_kind(tensor).int()),
+                )
+            }
+
+            fn routing_tensor(target: &Self::Target) -> Option<&::burn::backend::DispatchTensor> {
+                target.floats().next().or_else(|| target.ints().next())
+            }
+
+            fn routing_float_tensor(
+                target: &Self::Target,
+            ) -> Option<&::burn::backend::DispatchTensor> {
+                target.floats().next()
+            }
+
+            fn autodiff_context(target: &Self::Target) -> ::burn::backend::DispatchAutodiffContext {
+                $crate::ops::define::autodiff_context(target.floats().chain(target.ints()))
+            }
+        }
+    };
+}
+pub(crate) use mixed_extension_type;
+
+/// Exchanges a checked operand for the same tensor of another backend. The function that does comes from
+/// outside, as Burn's traits are public; a tensor of another shape or type would be an operand that
+/// nobody checked.
+pub(crate) fn exchanged<T: Described, U: Described>(tensor: T, exchange: impl FnOnce(T) -> U) -> U {
+    let (shape, dtype) = (tensor.shape(), tensor.dtype());
+    let other = exchange(tensor);
+    assert!(
+        other.shape() == shape && other.dtype() == dtype,
+        "an operand, {:?} of {dtype:?}, was exchanged for {:?} of {:?}",
+        shape.as_slice(),
+        other.shape().as_slice(),
+        other.dtype()
+    );
+    other
+}
+
+/// The context in which an operation of all these tensors runs.
+pub(crate) fn autodiff_context<'a>(
+    tensors: impl Iterator<Item = &'a DispatchTensor>,
+) -> DispatchAutodiffContext {
+    tensors.fold(DispatchAutodiffContext::Disabled, |context, tensor| {
+        context.merge(tensor.autodiff)
+    })
+}

@@ -1,0 +1,340 @@
+//! Gated linear units over CANN's operators.
+//!
+//! `S` is `aclnnSwiGlu`, `D` `aclnnSwiGluGrad`. CANN packs gate and up in one tensor, one half after the other. Reads
+//! and writes are counted in tensors like the gate.
+//!
+//! | key | forward | backward | why |
+//! |---|---|---|---|
+//! | silu, `chunked` | `S`: 3 | `D`: 5 | it is that; what is strided is copied first: 4 more |
+//! | silu, `separate`, both in one buffer | `S`: 3 | `D`: 5, the gradients are views of one buffer | as one packed linear layer leaves them, there is nothing to pack |
+//! | silu, `separate` | `aclnnSilu`, product: 5 | packed by `aclnnCat`, `D`: 9 | packing for `S` too would make it 7, and not packing for the gradient 11 |
+//! | silu, `interleaved` | copied to halves, `S`: 7 | copied, `D`, copied back: 13 | operators copy strided operands themselves, so that taking the neighbours apart with views saves nothing |
+//! | identity | product: 3 | two products: 6, joined by `aclnnCat` if packed: 10 | |
+//! | other activations | refused | | composed, they read and write what the reference does, and no gradient of theirs is among the operators of `burn-cann` |
+//! | a clamp, an offset of up, a sparse gate | refused | | as above |
+//! | f64, different types | refused | | CANN computes in f32 |
+//!
+//! `S` rounds once; silu and product round twice, as the reference does.
+
+mod kernel;
+
+pub(crate) use kernel::IMPLEMENTATION;
+
+pub use super::Projected as Tensors;
+
+use super::Settings;
+use crate::dispatch::Reason;
+use crate::npu::refused::{one_float, shaped};
+use crate::npu::views::{as_rows, contiguous, halves_by_turns, joined, neighbours, reshaped, rows};
+use crate::npu::{Refused, Result, base};
+use crate::semantics::{Activation, Clamp, GluKey, Offset, Projections, TopK};
+use burn_cann::ops::swi_glu::{check, check_grad, swi_glu, swi_glu_grad};
+use burn_cann::{DType, Layout, Platform, Spec, Stream, Tensor};
+
+/// Which operators compute a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Plan {
+    /// The fused operator, on a packed tensor as it lies or as its copy.
+    Fused,
+    /// The same, on neighbours that are copied to halves.
+    FusedOfNeighbours,
+    /// Activation and product forward; backward the fused operator on a packed copy.
+    Apart,
+    /// Products alone: there is no activation.
+    Product,
+}
+
+impl Plan {
+    /// The operators of the forward pass, of contiguous operands that don't share a buffer.
+    pub fn forward(self) -> &'static [&'static str] {
+        match self {
+            Self::Fused => &["aclnnSwiGlu"],
+            Self::FusedOfNeighbours => &["aclnnInplaceCopy", "aclnnSwiGlu"],
+            Self::Apart => &["aclnnSilu", "aclnnMul"],
+            Self::Product => &["aclnnMul"],
+        }
+    }
+
+    /// Those of the backward pass.
+    pub fn backward(self) -> &'static [&'static str] {
+        match self {
+            Self::Fused => &["aclnnSwiGluGrad"],
+            Self::FusedOfNeighbours => &["aclnnInplaceCopy", "aclnnSwiGluGrad", "aclnnInplaceCopy"],
+            Self::Apart => &["aclnnCat", "aclnnSwiGluGrad"],
+            Self::Product => &["aclnnMul", "aclnnMul"],
+        }
+    }
+}
+
+/// Which operators compute a call of these tensors.
+///
+/// Two tensors that turn out to be halves of one buffer need fewer operators than it says.
+///
+/// # Errors
+/// Why none do.
+pub fn decide(platform: &Platform, tensors: &Tensors<&Spec>, key: GluKey) -> Result<Plan, Refused> {
+    let plan = match (key.activation, key.projections) {
+        _ if key.clamp != Clamp::None
+            || key.up_offset != Offset::Zero
+            || key.topk != TopK::None =>
+        {
+            None
+        }
+        (Activation::Silu, Projections::Chunked) => Some(Plan::Fused),
+        (Activation::Silu, Projections::Interleaved) => Some(Plan::FusedOfNeighbours),
+        (Activation::Silu, Projections::Separate) => Some(Plan::Apart),
+        (Activation::Identity, _) => Some(Plan::Product),
+        _ => None,
+    };
+    let Some(plan) = plan else {
+        let why = format!("CANN has no operator with a gradient for {key}");
+        return Err(Refused::new(Reason::Semantics, why));
+    };
+    let (dtype, packed) = match tensors {
+        Tensors::Separate { gate, up } if key.projections == Projections::Separate => {
+            let dtype = one_float(("gate", gate), [("up", *up)])?;
+            shaped("up", up, gate.shape())?;
+            let n = last(gate)?;
+            (dtype, [rows(gate), 2 * n])
+        }
+        Tensors::Packed(packed) if key.projections != Projections::Separate => {
+            let dtype = one_float(("gate and up", packed), [])?;
+            (dtype, [rows(packed), last(packed)?])
+        }
+        _ => {
+            let why = format!("gate and up are not laid out as {key} says");
+            return Err(Refused::new(Reason::Semantics, why));
+        }
+    };
+    limits(platform, dtype, packed)?;
+    Ok(plan)
+}
+
+/// CANN's limits on a packed tensor of this shape, forward and backward.
+fn limits(platform: &Platform, dtype: DType, shape: [usize; 2]) -> Result<(), Refused> {
+    let packed = Spec::contiguous(dtype, shape)?;
+    let y = check(platform, &packed, 1)?;
+    if !packed.is_empty() {
+        check_grad(platform, &y, &packed, 1)?;
+    }
+    Ok(())
+}
+
+fn last(spec: &Spec) -> Result<usize, Refused> {
+    let last = spec.shape().last().copied();
+    last.ok_or_else(|| Refused::new(Reason::Shape, "a gated linear unit needs an axis"))
+}
+
+/// The result, like the gate. It is contiguous.
+///
+/// # Errors
+/// Refused, or CANN failed. `settings` are those of keys that [`decide`] refuses.
+pub fn forward(
+    stream: &Stream,
+    tensors: &Tensors<Tensor>,
+    settings: Settings,
+    key: GluKey,
+) -> Result<Tensor> {
+    let plan = plan(stream, tensors, settings, key)?;
+    let shape = shape_of_gate(tensors);
+    if tensors.first().spec().is_empty() {
+        return Ok(Tensor::empty(stream, tensors.first().dtype(), shape)?);
+    }
+    match (plan, tensors) {
+        (Plan::Product, _) => {
+            let (gate, up) = parts(tensors, key.projections)?;
+            base::mul(stream, &gate, &up)?
+                .reshape(shape)
+                .map_err(Into::into)
+        }
+        (_, Tensors::Separate { gate, up }) => match one_buffer(gate, up)? {
+            Some(packed) => fused(stream, &packed, &shape),
+            None => base::mul(stream, &base::silu(stream, gate)?, up),
+        },
+        (_, Tensors::Packed(packed)) => {
+            fused(stream, &in_halves(stream, packed, key.projections)?, &shape)
+        }
+    }
+}
+
+/// The gradients from `dy`, laid out as the tensors. Those of two tensors may be views of one buffer.
+///
+/// # Errors
+/// As [`forward`].
+pub fn backward(
+    stream: &Stream,
+    dy: &Tensor,
+    tensors: &Tensors<Tensor>,
+    settings: Settings,
+    key: GluKey,
+) -> Result<Tensors<Tensor>> {
+    let plan = plan(stream, tensors, settings, key)?;
+    if plan == Plan::Product {
+        return product_gradients(stream, dy, tensors, key.projections);
+    }
+    match tensors {
+        Tensors::Packed(packed) => {
+            let shape = packed.shape().to_vec();
+            if packed.spec().is_empty() {
+                return Ok(Tensors::Packed(Tensor::empty(
+                    stream,
+                    packed.dtype(),
+                    shape,
+                )?));
+            }
+            let halves = in_halves(stream, packed, key.projections)?;
+            let gradient = fused_grad(stream, dy, &halves)?.reshape(shape)?;
+            Ok(Tensors::Packed(in_turns(
+                stream,
+                gradient,
+                key.projections,
+            )?))
+        }
+        Tensors::Separate { gate, up } => {
+            if gate.spec().is_empty() {
+                let empty = || Tensor::empty(stream, gate.dtype(), gate.shape());
+                return Ok(Tensors::Separate {
+                    gate: empty()?,
+                    up: empty()?,
+                });
+            }
+            let packed = match one_buffer(gate, up)? {
+                Some(packed) => packed,
+                None => base::cat(stream, &[gate, up], gate.shape().len() - 1)?,
+            };
+            split(&fused_grad(stream, dy, &packed)?.reshape(packed.shape())?)
+        }
+    }
+}
+
+fn plan(
+    stream: &Stream,
+    tensors: &Tensors<Tensor>,
+    settings: Settings,
+    key: GluKey,
+) -> Result<Plan> {
+    let plan = decide(
+        stream.device().platform(),
+        &tensors.as_ref().map(Tensor::spec),
+        key,
+    )?;
+    // Such a number comes with a key that has a use for it, and those are refused.
+    if settings != Settings::default() {
+        let why = format!("{settings:?} is not for {key}");
+        return Err(Refused::new(Reason::Semantics, why).into());
+    }
+    Ok(plan)
+}
+
+fn shape_of_gate(tensors: &Tensors<Tensor>) -> Vec<usize> {
+    let mut shape = tensors.first().shape().to_vec();
+    if let (Tensors::Packed(_), Some(last)) = (tensors, shape.last_mut()) {
+        *last /= 2;
+    }
+    shape
+}
+
+/// `silu(a) · b` of a packed tensor's halves.
+fn fused(stream: &Stream, packed: &Tensor, shape: &[usize]) -> Result<Tensor> {
+    let packed = matrix(stream, packed)?;
+    Ok(swi_glu(stream, &packed, 1)?.reshape(shape)?)
+}
+
+/// The gradient of a packed tensor, as a matrix.
+fn fused_grad(stream: &Stream, dy: &Tensor, packed: &Tensor) -> Result<Tensor> {
+    let (dy, packed) = (matrix(stream, dy)?, matrix(stream, packed)?);
+    Ok(swi_glu_grad(stream, &dy, &packed, 1)?)
+}
+
+/// Rows that lie together, copied if they don't.
+fn matrix(stream: &Stream, tensor: &Tensor) -> Result<Tensor> {
+    let tensor = contiguous(stream, tensor)?;
+    Ok(tensor.with_layout(as_rows(tensor.spec())?)?)
+}
+
+/// The packed tensor whose halves these are.
+fn one_buffer(gate: &Tensor, up: &Tensor) -> Result<Option<Tensor>> {
+    let shared = match (gate.memory(), up.memory()) {
+        (Some(gate), Some(up)) => gate.is_shared_with(up),
+        _ => false,
+    };
+    match joined(gate.layout(), up.layout()).filter(|_| shared) {
+        Some(layout) => Ok(Some(gate.with_layout(layout)?)),
+        None => Ok(None),
+    }
+}
+
+/// The gate in the first half and up in the second.
+fn in_halves(stream: &Stream, packed: &Tensor, projections: Projections) -> Result<Tensor> {
+    if projections != Projections::Interleaved {
+        return Ok(packed.clone());
+    }
+    let apart = packed.with_layout(neighbours(packed.layout())?)?;
+    reshaped(stream, &apart, packed.shape())
+}
+
+/// Halves back to where the projections have them.
+fn in_turns(stream: &Stream, halves: Tensor, projections: Projections) -> Result<Tensor> {
+    if projections != Projections::Interleaved {
+        return Ok(halves);
+    }
+    let turns = halves.with_layout(halves_by_turns(halves.layout())?)?;
+    reshaped(stream, &turns, halves.shape())
+}
+
+/// The halves, as views.
+fn split(packed: &Tensor) -> Result<Tensors<Tensor>> {
+    let axis = packed.shape().len() - 1;
+    let n = packed.shape()[axis] / 2;
+    Ok(Tensors::Separate {
+        gate: packed.slice(axis, 0..n)?,
+        up: packed.slice(axis, n..2 * n)?,
+    })
+}
+
+/// Gate and up, as views.
+fn parts(tensors: &Tensors<Tensor>, projections: Projections) -> Result<(Tensor, Tensor)> {
+    let (packed, apart) = match tensors {
+        Tensors::Separate { gate, up } => return Ok((gate.clone(), up.clone())),
+        Tensors::Packed(packed) if projections == Projections::Interleaved => {
+            (packed, neighbours(packed.layout())?)
+        }
+        Tensors::Packed(packed) => (packed, halves(packed.layout())?),
+    };
+    let apart = packed.with_layout(apart)?;
+    let axis = apart.shape().len() - 2;
+    Ok((apart.select(axis, 0)?, apart.select(axis, 1)?))
+}
+
+/// The last axis, of `2 n`, as `[.., 2, n]`.
+fn halves(layout: &Layout) -> Result<Layout, burn_cann::LayoutError> {
+    let turns = halves_by_turns(layout)?;
+    let rank = turns.rank();
+    turns.transpose(rank - 2, rank - 1)
+}
+
+/// The gradients of `gate · up`.
+fn product_gradients(
+    stream: &Stream,
+    dy: &Tensor,
+    tensors: &Tensors<Tensor>,
+    projections: Projections,
+) -> Result<Tensors<Tensor>> {
+    if tensors.first().spec().is_empty() {
+        let like = |t: &Tensor| Tensor::empty(stream, t.dtype(), t.shape());
+        return Ok(match tensors {
+            Tensors::Separate { gate, up } => Tensors::Separate {
+                gate: like(gate)?,
+                up: like(up)?,
+            },
+            Tensors::Packed(packed) => Tensors::Packed(like(packed)?),
+        });
+    }
+    let (gate, up) = parts(tensors, projections)?;
+    let (gate, up) = (base::mul(stream, dy, &up)?, base::mul(stream, dy, &gate)?);
+    let Tensors::Packed(_) = tensors else {
+        return Ok(Tensors::Separate { gate, up });
+    };
+    let halves = base::cat(stream, &[&gate, &up], gate.shape().len() - 1)?;
+    Ok(Tensors::Packed(in_turns(stream, halves, projections)?))
+}

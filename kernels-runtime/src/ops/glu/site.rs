@@ -1,0 +1,166 @@
+use super::live::Gated;
+use crate::__private::first_use;
+use crate::dispatch::{At, Decision};
+use crate::live::{self, Captured};
+use crate::ops;
+use crate::ops::glu::{Inputs, Operands, Projected, Settings};
+use burn::tensor::Tensor;
+
+/// The gated linear unit of a site with separate projections.
+#[track_caller]
+pub fn glu<const D: usize>(
+    at: At,
+    gate: Tensor<D>,
+    up: Tensor<D>,
+    limit: Option<f64>,
+    sparsity: Option<f64>,
+    reference: &mut dyn FnMut((Tensor<D>, Tensor<D>)) -> Tensor<D>,
+) -> Tensor<D> {
+    let mut reference = |inputs| match inputs {
+        Inputs::Separate { gate, up } => reference((gate, up)),
+        Inputs::Packed(_) => unreachable!("two tensors went in"),
+    };
+    let inputs = Inputs::Separate { gate, up };
+    either(&at, inputs, Settings { limit, sparsity }, &mut reference)
+}
+
+/// The gated linear unit of a site with a packed projection, `[.., 2n]` to `[.., n]`.
+#[track_caller]
+pub fn glu_packed<const D: usize>(
+    at: At,
+    gate_up: Tensor<D>,
+    limit: Option<f64>,
+    reference: &mut dyn FnMut(Tensor<D>) -> Tensor<D>,
+) -> Tensor<D> {
+    let settings = Settings {
+        limit,
+        sparsity: None,
+    };
+    let mut reference = |inputs| match inputs {
+        Inputs::Packed(gate_up) => reference(gate_up),
+        Inputs::Separate { .. } => unreachable!("one tensor went in"),
+    };
+    either(&at, Inputs::Packed(gate_up), settings, &mut reference)
+}
+
+#[track_caller]
+fn either<const D: usize>(
+    at: &At,
+    inputs: Inputs<D>,
+    settings: Settings,
+    reference: &mut dyn FnMut(Inputs<D>) -> Tensor<D>,
+) -> Tensor<D> {
+    let key = at.key();
+    let operands = Operands::of(inputs, settings, key);
+    let decision = match operands.projected() {
+        Projected::Separate { gate, up } => at.decide([gate, up]),
+        Projected::Packed(gate_up) => at.decide([gate_up]),
+    };
+    match decision {
+        Decision::Fused(implementation) => live::launch(
+            at.site(),
+            implementation,
+            Gated::from(operands),
+            Captured::These(&[]),
+            |gated| reference(gated.inputs),
+        ),
+        Decision::Reference(_) => reference(operands.into_inputs()),
+    }
+}
+
+/// The gated MLP of a site, whose reference is the user's whole `forward`.
+///
+/// Whether that runs is decided by `x`, before the projections, so that no path runs them twice.
+/// If the projections then give tensors that no kernel takes, the plain composition runs.
+#[track_caller]
+pub fn glu_mlp<const D: usize>(
+    at: At,
+    x: Tensor<D>,
+    project: &dyn Fn(Tensor<D>) -> (Tensor<D>, Tensor<D>),
+    down: &dyn Fn(Tensor<D>) -> Tensor<D>,
+    limit: Option<f64>,
+    sparsity: Option<f64>,
+    reference: &mut dyn FnMut(Tensor<D>) -> Tensor<D>,
+) -> Tensor<D> {
+    let project = |x| {
+        let (gate, up) = project(x);
+        Inputs::Separate { gate, up }
+    };
+    let settings = Settings { limit, sparsity };
+    mlp(&at, x, &project, down, settings, reference)
+}
+
+/// As [`glu_mlp`], with a packed projection.
+#[track_caller]
+pub fn glu_packed_mlp<const D: usize>(
+    at: At,
+    x: Tensor<D>,
+    project: &dyn Fn(Tensor<D>) -> Tensor<D>,
+    down: &dyn Fn(Tensor<D>) -> Tensor<D>,
+    limit: Option<f64>,
+    reference: &mut dyn FnMut(Tensor<D>) -> Tensor<D>,
+) -> Tensor<D> {
+    let project = |x| Inputs::Packed(project(x));
+    let settings = Settings {
+        limit,
+        sparsity: None,
+    };
+    mlp(&at, x, &project, down, settings, reference)
+}
+
+/// `reference` where no kernel takes tensors like `x`, which is counted; else the kernel between
+/// the projections, which is decided again by what they give, and counts that.
+#[track_caller]
+fn mlp<const D: usize>(
+    at: &At,
+    x: Tensor<D>,
+    project: &dyn Fn(Tensor<D>) -> Inputs<D>,
+    down: &dyn Fn(Tensor<D>) -> Tensor<D>,
+    settings: Settings,
+    reference: &mut dyn FnMut(Tensor<D>) -> Tensor<D>,
+) -> Tensor<D> {
+    let x = x.into_dispatch();
+    let Decision::Fused(implementation) = at.peek([&x]) else {
+        at.decide([&x]);
+        return reference(Tensor::from_dispatch(x));
+    };
+    let x = Tensor::from_dispatch(x);
+    if at.runs_body_first() {
+        first_use::run(reference, x.clone().detach());
+    }
+    let key = at.key();
+    let plain = |inputs| ops::glu::reference(inputs, settings, key);
+    let fused = |inputs| down(either(at, inputs, settings, &mut { plain }));
+    let Some(width) = live::whole_is_due(at.site(), &x) else {
+        return fused(project(x));
+    };
+    let inputs = project(x.clone());
+    let width = match projects_rows(&x, &inputs) {
+        true => width,
+        false => live::Width::Whole,
+    };
+    let y = fused(inputs);
+    let gates = |x| match project(x) {
+        Inputs::Separate { gate, .. } | Inputs::Packed(gate) => live::root_mean_square(&gate),
+    };
+    let composition = |x| down(plain(project(x)));
+    let call = live::Whole { x, width };
+    let site = at.site();
+    live::whole(
+        site,
+        implementation,
+        call,
+        Some(&gates),
+        composition,
+        reference,
+    );
+    y
+}
+
+/// Whether the projections are, by the shapes they give, ones of the last axis: of a convolution's
+/// input no rows could be left out.
+fn projects_rows<const D: usize>(x: &Tensor<D>, inputs: &Inputs<D>) -> bool {
+    let (Inputs::Separate { gate, .. } | Inputs::Packed(gate)) = inputs;
+    let (x, gate) = (x.dims(), gate.dims());
+    x[..D - 1] == gate[..D - 1] && x[D - 1] != gate[D - 1]
+}

@@ -1,0 +1,314 @@
+use crate::__private::{CorrectionBias, first_use};
+use crate::dispatch::{At, Decision};
+use crate::kernel::{self, Operands};
+use crate::live::{self, Captured};
+use crate::ops::moe::router::{self, Among, Routing, live as live_router, settled};
+use crate::registry::FloatType;
+use crate::semantics::{MoeBlockKey, RouterKey};
+use burn::tensor::{Int, Tensor, activation::sigmoid};
+
+/// A layer of a block, on `[tokens, hidden]`.
+type Layer<'a> = &'a dyn Fn(Tensor<2>) -> Tensor<2>;
+
+/// The experts of a block: of the tokens, their experts and the experts' weights.
+type Experts<'a> = &'a dyn Fn(Tensor<2>, Tensor<2, Int>, Tensor<2>) -> Tensor<2>;
+
+/// The layers and numbers of a sparse block.
+#[derive(Clone, Copy)]
+pub struct Block<'a> {
+    gate: Layer<'a>,
+    experts: Experts<'a>,
+    top_k: usize,
+    num_experts: Option<usize>,
+    shared: Option<Layer<'a>>,
+    shared_gate: Option<Layer<'a>>,
+    correction: Option<&'a dyn CorrectionBias>,
+    groups: Option<(usize, usize)>,
+    scale: f64,
+    first_used: &'a [Part],
+}
+
+/// A part of a block that may hold parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The router's projection.
+    Router,
+    /// The correction of its choice.
+    Correction,
+    /// The experts, which take the router's choice.
+    Experts,
+    /// The expert that every token goes to.
+    Shared,
+    /// The gate of that expert.
+    SharedGate,
+}
+
+const ONCE: &str = "the attribute names each part once, and the router before the experts";
+
+impl<'a> Block<'a> {
+    /// The router's projection, the experts, and how many of them a token goes to.
+    pub const fn new(gate: Layer<'a>, experts: Experts<'a>, top_k: usize) -> Self {
+        Self {
+            gate,
+            experts,
+            top_k,
+            num_experts: None,
+            shared: None,
+            shared_gate: None,
+            correction: None,
+            groups: None,
+            scale: 1.0,
+            first_used: &[
+                Part::Router,
+                Part::Correction,
+                Part::Experts,
+                Part::Shared,
+                Part::SharedGate,
+            ],
+        }
+    }
+
+    /// The number of experts, where the layer says it.
+    #[must_use]
+    pub const fn num_experts(mut self, count: usize) -> Self {
+        self.num_experts = Some(count);
+        self
+    }
+
+    /// An expert that every token goes to.
+    #[must_use]
+    pub const fn shared(mut self, expert: Layer<'a>) -> Self {
+        self.shared = Some(expert);
+        self
+    }
+
+    /// The gate of the shared expert, one number a token.
+    #[must_use]
+    pub const fn shared_gate(mut self, gate: Layer<'a>) -> Self {
+        self.shared_gate = Some(gate);
+        self
+    }
+
+    /// The correction of the choice.
+    #[must_use]
+    pub const fn correction(mut self, bias: &'a dyn CorrectionBias) -> Self {
+        self.correction = Some(bias);
+        self
+    }
+
+    /// The number of groups, and of those a token chooses from.
+    #[must_use]
+    pub const fn groups(mut self, groups: usize, chosen: usize) -> Self {
+        self.groups = Some((groups, chosen));
+        self
+    }
+
+    /// What routing weights are multiplied by.
+    #[must_use]
+    pub const fn scale(mut self, scale: f64) -> Self {
+        self.scale = scale;
+        self
+    }
+
+    /// The order in which the parts are used first: all that there are, the experts after the
+    /// router and its correction.
+    #[must_use]
+    pub const fn first_used(mut self, parts: &'a [Part]) -> Self {
+        self.first_used = parts;
+        self
+    }
+
+    /// The router's operands.
+    #[track_caller]
+    fn router(
+        &self,
+        logits: Tensor<2>,
+        bias: Option<Tensor<1>>,
+        key: RouterKey,
+    ) -> live_router::Router {
+        let experts = logits.dims()[1];
+        if let Some(expected) = self.num_experts {
+            assert!(
+                experts == expected,
+                "npu_fused_moe: the router gives {experts} logits a token, but there are \
+                 {expected} experts"
+            );
+        }
+        let routing = Routing::new(key, experts, self.top_k)
+            .and_then(|routing| match self.groups {
+                Some((groups, chosen)) => routing.limited_to_groups(groups, chosen),
+                None => Ok(routing),
+            })
+            .and_then(|routing| routing.scaled(self.scale))
+            .unwrap_or_else(|error| panic!("npu_fused_moe: {error}"));
+        router::check(&logits, bias.as_ref(), &routing);
+        live_router::Router {
+            logits,
+            bias,
+            routing,
+        }
+    }
+
+    /// `experts(x) + shared(x)`, part by part, with the experts that `choose` chooses.
+    #[track_caller]
+    fn run(
+        &self,
+        x: &Tensor<2>,
+        key: RouterKey,
+        choose: impl FnOnce(live_router::Router) -> router::Routed,
+    ) -> Ran {
+        let mut choose = Some(choose);
+        let (mut logits, mut bias, mut experts) = (None, None, None);
+        let (mut shared, mut shared_gate) = (None, None);
+        for part in self.first_used {
+            match part {
+                Part::Router => logits = Some((self.gate)(x.clone())),
+                Part::Correction => bias = self.correction.map(CorrectionBias::correction_bias),
+                Part::Experts => {
+                    let (logits, choose) = logits.take().zip(choose.take()).expect(ONCE);
+                    let router = self.router(logits, bias.take(), key);
+                    let routed = choose(router.clone());
+                    let y = (self.experts)(x.clone(), routed.indices, routed.weights);
+                    experts = Some((y, router));
+                }
+                Part::Shared => shared = self.shared.map(|expert| expert(x.clone())),
+                Part::SharedGate => shared_gate = self.shared_gate.map(|gate| gate(x.clone())),
+            }
+        }
+        let (y, router) = experts.expect(ONCE);
+        let shared = match (shared, shared_gate) {
+            (Some(all), Some(gate)) => Some(sigmoid(gate) * all),
+            (all, _) => all,
+        };
+        let y = match shared {
+            Some(shared) => y + shared,
+            None => y,
+        };
+        Ran { y, router }
+    }
+
+    /// The block composed of its layers and the router's reference.
+    #[track_caller]
+    pub(crate) fn composition<const D: usize>(
+        &self,
+        hidden: Tensor<D>,
+        key: MoeBlockKey,
+    ) -> Results<D> {
+        let (shape, x) = (hidden.dims(), tokens(hidden));
+        let ran = self.run(&x, key.router(), |router| router.reference().routed);
+        (ran.y.reshape(shape), ran.router.logits)
+    }
+}
+
+/// The results of a block: its output, and the router's operands.
+struct Ran {
+    y: Tensor<2>,
+    router: live_router::Router,
+}
+
+/// What a block returns: its output and the router's logits, `[tokens, experts]`.
+type Results<const D: usize> = (Tensor<D>, Tensor<2>);
+
+/// `[tokens, hidden]`.
+fn tokens<const D: usize>(hidden: Tensor<D>) -> Tensor<2> {
+    let dims = hidden.dims();
+    let [before @ .., width] = &dims[..] else {
+        panic!("npu_fused_moe: the tokens need an axis of hidden elements");
+    };
+    hidden.reshape([before.iter().product(), *width])
+}
+
+/// The sparse block of a site, whose reference is the user's whole `forward`.
+///
+/// Whether that runs is decided by the input, before the layers run, so that no path runs them
+/// twice. If the router then gives logits that no kernel takes, its reference runs.
+#[track_caller]
+pub fn block<const D: usize>(
+    at: At,
+    hidden: Tensor<D>,
+    block: Block<'_>,
+    reference: &mut dyn FnMut(Tensor<D>) -> Results<D>,
+) -> (Tensor<D>, Tensor<2>) {
+    either(&at, hidden, &block, reference)
+}
+
+#[track_caller]
+fn either<const D: usize>(
+    at: &At,
+    hidden: Tensor<D>,
+    block: &Block<'_>,
+    reference: &mut dyn FnMut(Tensor<D>) -> Results<D>,
+) -> Results<D> {
+    let hidden = hidden.into_dispatch();
+    let Decision::Fused(implementation) = at.peek([&hidden]) else {
+        at.decide([&hidden]);
+        return reference(Tensor::from_dispatch(hidden));
+    };
+    let (hidden, key) = (Tensor::<D>::from_dispatch(hidden), at.key::<MoeBlockKey>());
+    if at.runs_body_first() {
+        first_use::run(reference, hidden.clone().detach());
+    }
+    let due = live::whole_is_due(at.site(), &hidden).map(|width| live::Whole {
+        x: hidden.clone(),
+        width: match width {
+            // Tokens whose choice a rounding may change are not compared.
+            live::Width::Rows(rows) => live::Width::Rows(rows.more()),
+            live::Width::Whole => live::Width::Whole,
+        },
+    });
+    let (shape, x) = (hidden.dims(), tokens(hidden));
+    let Ran { y, router } = block.run(&x, key.router(), |router| {
+        let mut plain = |router: live_router::Router| router.reference();
+        kernel::either(at, router, Captured::These(&[]), &mut plain).routed
+    });
+    let y = y.reshape(shape);
+    if let Some(call) = due {
+        let compared = |hidden: &Tensor<D>| {
+            let logits = (block.gate)(tokens(hidden.clone()));
+            let bias = block.correction.map(CorrectionBias::correction_bias);
+            Compared::of(&block.router(logits, bias, key.router()), hidden)
+        };
+        live::whole(
+            at.site(),
+            implementation,
+            call,
+            None,
+            |hidden| compared(&hidden).only(block.composition(hidden, key)),
+            |hidden| compared(&hidden).only(reference(hidden)),
+        );
+    }
+    (y, router.logits)
+}
+
+/// The tokens of which a body is held to the composition: those whose experts are the same however
+/// a body rounds and whichever of equal scores it takes first.
+struct Compared(Vec<bool>);
+
+impl Compared {
+    fn of<const D: usize>(router: &live_router::Router, hidden: &Tensor<D>) -> Self {
+        let tolerance = match FloatType::from_dtype(hidden.dtype()) {
+            Some(FloatType::F64) => 2.0_f64.powi(-40),
+            Some(FloatType::F32) => 2.0_f64.powi(-16),
+            _ => 2.0_f64.powi(-5),
+        };
+        let live_router::Router {
+            logits,
+            bias,
+            routing,
+        } = router;
+        let settled = settled(logits, bias.as_ref(), routing, Among::Chosen, tolerance);
+        Self(settled)
+    }
+
+    /// The results with zeros in place of the other tokens.
+    fn only<const D: usize>(&self, (y, logits): Results<D>) -> Results<D> {
+        let shape = y.dims();
+        let y = tokens(y);
+        if y.dims()[0] != self.0.len() {
+            // Another shape than the composition's is told as such.
+            return (y.reshape(shape), logits);
+        }
+        let mask = live::mask(&self.0, &y);
+        ((y * mask).reshape(shape), logits)
+    }
+}

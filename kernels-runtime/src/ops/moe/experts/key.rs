@@ -1,0 +1,101 @@
+use crate::semantics::{Activation, Clamp, Offset, Projections};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// What changes the result of the experts of a mixture (Shazeer et al., arXiv:1701.06538): for
+/// each token `x` and each expert `e` that it is routed to with weight `p`,
+/// `y = Σ p · down_e(activation(gate_e(x)) · (up_offset + up_e(x)))`.
+///
+/// The number of experts, the choices of the router and the limit of a clamp are run-time values
+/// and not part of the key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(tag = "part", rename = "experts")]
+pub struct MoeExpertsKey {
+    /// The function applied to the gate.
+    pub activation: Activation,
+    /// How gate and up come from the projections of an expert.
+    pub projections: Projections,
+    /// Whether gate and up are clamped first.
+    pub clamp: Clamp,
+    /// What is added to up.
+    pub up_offset: Offset,
+    /// The order of the axes of an expert's weights.
+    pub layout: ExpertLayout,
+    /// Whether the projections have biases.
+    pub bias: ExpertBias,
+}
+
+impl MoeExpertsKey {
+    /// Qwen2-MoE's, Qwen3-MoE's and Mixtral's: SwiGLU, gate and up in one weight, `[out, in]`, no
+    /// bias.
+    pub const QWEN3: Self = Self {
+        activation: Activation::Silu,
+        projections: Projections::Chunked,
+        clamp: Clamp::None,
+        up_offset: Offset::Zero,
+        layout: ExpertLayout::Linear,
+        bias: ExpertBias::None,
+    };
+
+    /// gpt-oss's: `(1 + up) · gate · σ(1.702 gate)` with clamped operands in turn, `[in, out]`,
+    /// biases.
+    pub const GPT_OSS: Self = Self {
+        activation: Activation::QuickGelu,
+        projections: Projections::Interleaved,
+        clamp: Clamp::Limit,
+        up_offset: Offset::One,
+        layout: ExpertLayout::Matmul,
+        bias: ExpertBias::All,
+    };
+
+    /// Llama 4's: as [`QWEN3`](Self::QWEN3), but `[in, out]`.
+    pub const LLAMA4: Self = Self {
+        layout: ExpertLayout::Matmul,
+        ..Self::QWEN3
+    };
+}
+
+/// The order of the axes of an expert's weights.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ExpertLayout {
+    /// `[out, in]`, as PyTorch's `Linear`: Qwen, Mixtral, DeepSeek.
+    Linear,
+    /// `[in, out]`, as a matrix product takes it: gpt-oss, Llama 4.
+    Matmul,
+}
+
+/// Whether the projections of an expert have biases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ExpertBias {
+    /// None has.
+    None,
+    /// All have.
+    All,
+}
+
+impl fmt::Display for MoeExpertsKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "moe(activation={}", self.activation.name())?;
+        f.write_str(match self.projections {
+            Projections::Separate => ", projections=separate",
+            Projections::Chunked => ", projections=chunked",
+            Projections::Interleaved => ", projections=interleaved",
+        })?;
+        f.write_str(match self.layout {
+            ExpertLayout::Linear => ", layout=linear",
+            ExpertLayout::Matmul => ", layout=matmul",
+        })?;
+        if self.clamp == Clamp::Limit {
+            f.write_str(", clamp=limit")?;
+        }
+        if self.up_offset == Offset::One {
+            f.write_str(", up_offset=1")?;
+        }
+        if self.bias == ExpertBias::All {
+            f.write_str(", bias=all")?;
+        }
+        f.write_str(")")
+    }
+}

@@ -1,0 +1,503 @@
+//! The experts of a mixture over CANN's operators.
+//!
+//! Forward: `aclnnMoeTokenPermute`, a grouped product with gate and up, the [gated unit](crate::ops::glu::npu), a
+//! grouped product with down, `aclnnMoeTokenUnpermute` with the routing weights. How many rows each expert has is
+//! counted on the device and stays there, so nothing waits for the host.
+//!
+//! | case | what is done | why |
+//! |---|---|---|
+//! | gate and up in one weight | one grouped product | |
+//! | gate and up apart | two; packed by `aclnnCat` if a gradient is wanted | backward needs both, and packed |
+//! | index `E` | sorts behind all experts, so its rows are behind the last group; results that are added up by token (of down, and of the gradient of the rows) are cleared before the product | CANN leaves rows behind the last group unwritten, and only the device knows whether there are any. A mask would read and write what clearing writes |
+//! | `dp` | `a · q` summed over each row, `q = W_downᵀ dy` | `aclnnMoeTokenUnpermuteGrad` would need the rows of down once more, a product |
+//! | `dW_down` | `p` multiplies `a`, not `dy` | `a` is needed for `dp` too, and narrower rows are multiplied in most models |
+//! | routing weights in f32 beside half types | rounded to the half type | CANN's have the type of the rows |
+//! | biases | refused | their gradients are sums by expert, which CANN has no operator for |
+//! | a clamp, an offset of up, an activation that the gated unit refuses | refused | |
+//! | lists of more than 128 experts, more than 1024 stacked, more than 512 choices | refused | CANN's limits |
+//!
+//! An index below 0 or above `E` is a mistake that is not seen: indices are on the device.
+
+mod kernel;
+
+pub(crate) use kernel::IMPLEMENTATION;
+
+use super::super::grouped_matmul::npu::{Over, Weights, integers, limits, sizes};
+use super::super::permute::npu::{by_row, by_slot, counts};
+use super::{Settings, Wanted};
+use crate::dispatch::Reason;
+use crate::npu::refused::{one_float, shaped};
+use crate::npu::views::contiguous;
+use crate::npu::{Refused, Result, base};
+use crate::ops::glu;
+use crate::semantics::{Clamp, ExpertBias, GluKey, MoeExpertsKey, Projections, TopK};
+use burn_cann::ops::grouped_matmul::check_grad;
+use burn_cann::ops::moe::{
+    check_permute, check_permute_grad, check_unpermute, permute, permute_grad, unpermute,
+};
+use burn_cann::{DType, Platform, Spec, Stream, Tensor};
+
+/// The tensors of a call, or what is known of them before it.
+#[derive(Clone, Debug)]
+pub struct Tensors<T> {
+    /// The tokens, `[T, H]`.
+    pub x: T,
+    /// The experts of each token, integers `[T, k]`.
+    pub indices: T,
+    /// Their weights, `[T, k]`.
+    pub routing: T,
+    /// Six groups: gate (with up, if packed), up, down, and their biases; each is one stacked tensor, one for each
+    /// expert, or empty.
+    pub weights: Vec<Vec<T>>,
+}
+
+/// The gradients that were wanted.
+#[derive(Clone, Debug)]
+pub struct Gradients {
+    /// Like `x`.
+    pub x: Option<Tensor>,
+    /// Like `routing`.
+    pub routing: Option<Tensor>,
+    /// Like the weights.
+    pub weights: Vec<Vec<Option<Tensor>>>,
+}
+
+/// What the operators are given besides the tensors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// The gated unit of packed rows, all that backward keeps.
+    pub unit: GluKey,
+    /// Whether gate and up are two products.
+    pub separate: bool,
+    /// How many experts there are.
+    pub experts: usize,
+    /// How wide an expert is.
+    pub width: usize,
+}
+
+const GATE: usize = 0;
+const UP: usize = 1;
+const DOWN: usize = 2;
+
+impl Tensors<Tensor> {
+    fn specs(&self) -> Tensors<&Spec> {
+        let groups = self.weights.iter();
+        Tensors {
+            x: self.x.spec(),
+            indices: self.indices.spec(),
+            routing: self.routing.spec(),
+            weights: groups
+                .map(|group| group.iter().map(Tensor::spec).collect())
+                .collect(),
+        }
+    }
+}
+
+/// What the operators are given for a call of these tensors.
+///
+/// # Errors
+/// Why none compute it.
+pub fn decide(
+    platform: &Platform,
+    tensors: &Tensors<&Spec>,
+    settings: Settings,
+) -> Result<Plan, Refused> {
+    let Tensors {
+        x,
+        indices,
+        routing,
+        weights,
+    } = tensors;
+    let key = settings.key;
+    if key.bias == ExpertBias::All || key.clamp == Clamp::Limit {
+        let why = format!("CANN has no operators with gradients for {key}");
+        return Err(Refused::new(Reason::Semantics, why));
+    }
+    let separate = key.projections == Projections::Separate;
+    let expected = [true, separate, true, false, false, false];
+    if weights.iter().map(|group| !group.is_empty()).ne(expected) {
+        let why = format!("the weights are not those of {key}");
+        return Err(Refused::new(Reason::Semantics, why));
+    }
+    let named = weights.iter().flatten().map(|weight| ("a weight", *weight));
+    let dtype = one_float(("x", x), named)?;
+    if one_float(("routing", routing), [])? != dtype && routing.dtype != DType::F32 {
+        let why = format!(
+            "the routing weights are of type {}, x of {dtype}",
+            routing.dtype
+        );
+        return Err(Refused::new(Reason::MixedDtypes, why));
+    }
+    integers("indices", indices)?;
+    let (&[tokens, hidden], &[_, k]) = (x.shape(), indices.shape()) else {
+        return Err(Refused::new(Reason::Shape, "x and indices need two axes"));
+    };
+    shaped("indices", indices, &[tokens, k])?;
+    shaped("routing", routing, &[tokens, k])?;
+    let (experts, [width, features]) = sizes(&weights[DOWN], key.layout)?;
+    let both = if separate { width } else { 2 * width };
+    let fits =
+        |group: &[&Spec]| Ok::<_, Refused>(sizes(group, key.layout)? == (experts, [hidden, both]));
+    if features != hidden || !fits(&weights[GATE])? || (separate && !fits(&weights[UP])?) {
+        let why = format!(
+            "the weights' shapes don't go together, or not with x {:?}",
+            x.shape()
+        );
+        return Err(Refused::new(Reason::Shape, why));
+    }
+    let plan = Plan::new(key, experts, width);
+    plan.check(platform, tensors, [tokens, k, hidden], settings)?;
+    Ok(plan)
+}
+
+impl Plan {
+    fn new(key: MoeExpertsKey, experts: usize, width: usize) -> Self {
+        let separate = key.projections == Projections::Separate;
+        let unit = GluKey {
+            activation: key.activation,
+            projections: if separate {
+                Projections::Chunked
+            } else {
+                key.projections
+            },
+            clamp: key.clamp,
+            up_offset: key.up_offset,
+            topk: TopK::None,
+        };
+        Self {
+            unit,
+            separate,
+            experts,
+            width,
+        }
+    }
+
+    /// Asks CANN's limits, forward and backward.
+    fn check(
+        &self,
+        platform: &Platform,
+        tensors: &Tensors<&Spec>,
+        [tokens, k, hidden]: [usize; 3],
+        settings: Settings,
+    ) -> Result<(), Refused> {
+        let dtype = tensors.x.dtype;
+        let layout = settings.key.layout;
+        let rows = (tokens * k).max(1);
+        let of = |shape: [usize; 2]| Spec::contiguous(dtype, shape);
+        let packed = of([rows, 2 * self.width])?;
+        glu::npu::decide(platform, &glu::npu::Tensors::Packed(&packed), self.unit)?;
+        for group in &tensors.weights[..=DOWN] {
+            if group.is_empty() {
+                continue;
+            }
+            limits(platform, dtype, rows, group, layout, Over::Inputs)?;
+            limits(platform, dtype, rows, group, layout, Over::Features)?;
+        }
+        let groups = Spec::contiguous(DType::I64, [self.experts])?;
+        check_grad(platform, &of([rows, hidden])?, &packed, &groups)?;
+        super::super::permute::npu::decide_sort(
+            platform,
+            tensors.indices,
+            self.experts,
+            tokens * k,
+        )?;
+        if tokens * k > 0 {
+            let (permuted, map) = check_permute(platform, tensors.x, tensors.indices, None)?;
+            check_permute_grad(platform, &permuted, &map, k)?;
+            let probs = of([tokens, k])?;
+            check_unpermute(platform, &permuted, &map, Some(&probs))?;
+        }
+        Ok(())
+    }
+}
+
+/// Tokens in the order of their experts.
+struct Sorted {
+    /// The rows, `[R, H]`.
+    rows: Tensor,
+    /// The row of each slot, `[T · k]`; slots for nobody have the last ones.
+    row_of_slot: Tensor,
+    /// How many rows each expert has, i64.
+    counts: Tensor,
+}
+
+/// A pass over the experts, forward or backward.
+struct Pass<'a> {
+    stream: &'a Stream,
+    tensors: &'a Tensors<Tensor>,
+    settings: Settings,
+    plan: Plan,
+}
+
+/// The result, like `x`, and, if `keep`, gate and up of every slot in the order of the experts, `[T · k, 2I]`: what
+/// [`backward`] needs. Rows of slots for nobody are zeros: a client of a server can read them.
+///
+/// # Errors
+/// Refused by [`decide`], or CANN failed.
+pub fn forward(
+    stream: &Stream,
+    tensors: &Tensors<Tensor>,
+    settings: Settings,
+    keep: bool,
+) -> Result<(Tensor, Option<Tensor>)> {
+    let pass = Pass::new(stream, tensors, settings)?;
+    let Tensors {
+        x,
+        indices,
+        routing,
+        ..
+    } = tensors;
+    if indices.spec().is_empty() || x.spec().is_empty() {
+        let kept = [indices.spec().len(), 2 * pass.plan.width];
+        let kept = keep
+            .then(|| base::filled(stream, x.dtype(), &kept, 0.0))
+            .transpose()?;
+        return Ok((base::filled(stream, x.dtype(), x.shape(), 0.0)?, kept));
+    }
+    let Sorted {
+        rows,
+        row_of_slot,
+        counts,
+    } = pass.sort(x)?;
+    let (unit, kept) = pass.unit(&rows, &counts, keep)?;
+    drop(rows);
+    let rows = pass
+        .weights(DOWN)
+        .cleared_product(stream, &unit, &counts, Over::Inputs)?;
+    let probs = base::cast(stream, routing, x.dtype())?;
+    Ok((unpermute(stream, &rows, &row_of_slot, Some(&probs))?, kept))
+}
+
+/// The gradients that are wanted, from `dy`, that of the result, and what [`forward`] kept.
+///
+/// # Errors
+/// As [`forward`].
+pub fn backward(
+    stream: &Stream,
+    dy: &Tensor,
+    tensors: &Tensors<Tensor>,
+    kept: &Tensor,
+    settings: Settings,
+    wanted: &Wanted,
+) -> Result<Gradients> {
+    let pass = Pass::new(stream, tensors, settings)?;
+    let Tensors { x, indices, .. } = tensors;
+    if indices.spec().is_empty() || x.spec().is_empty() {
+        return pass.nothing(wanted);
+    }
+    let Sorted {
+        rows: dy,
+        row_of_slot,
+        counts,
+    } = pass.sort(dy)?;
+    let q = pass
+        .weights(DOWN)
+        .product(stream, &dy, &counts, Over::Features)?;
+    let p = by_row(
+        stream,
+        &base::cast(stream, &tensors.routing, x.dtype())?,
+        &row_of_slot,
+    )?;
+    let mut gradients = Gradients {
+        x: None,
+        routing: None,
+        weights: wanted
+            .weights
+            .iter()
+            .map(|group| vec![None; group.len()])
+            .collect(),
+    };
+    let of_group = |group: usize| wanted.weights[group].contains(&true);
+    if wanted.routing || of_group(DOWN) {
+        let packed = glu::npu::Tensors::Packed(kept.clone());
+        let a = glu::npu::forward(stream, &packed, glu::Settings::default(), pass.plan.unit)?;
+        if wanted.routing {
+            gradients.routing = Some(pass.routing_gradient(&a, &q, &row_of_slot)?);
+        }
+        if of_group(DOWN) {
+            let weighed = base::mul(stream, &a, &p)?;
+            let wanted = &wanted.weights[DOWN];
+            let found = pass
+                .weights(DOWN)
+                .gradients(stream, &weighed, &dy, &counts, wanted)?;
+            gradients.weights[DOWN] = found;
+        }
+    }
+    if !(wanted.x || of_group(GATE) || of_group(UP)) {
+        return Ok(gradients);
+    }
+    let d_unit = base::mul(stream, &q, &p)?;
+    drop((q, dy));
+    let packed = glu::npu::Tensors::Packed(kept.clone());
+    let d_kept = glu::npu::backward(
+        stream,
+        &d_unit,
+        &packed,
+        glu::Settings::default(),
+        pass.plan.unit,
+    )?;
+    let glu::npu::Tensors::Packed(d_kept) = d_kept else {
+        unreachable!("gradients are laid out as the tensors")
+    };
+    drop(d_unit);
+    let parts = pass.by_projection(&d_kept)?;
+    if of_group(GATE) || of_group(UP) {
+        let rows = permute(stream, x, indices, None)?.tokens;
+        for (group, part) in &parts {
+            let wanted = &wanted.weights[*group];
+            let found = pass
+                .weights(*group)
+                .gradients(stream, &rows, part, &counts, wanted)?;
+            gradients.weights[*group] = found;
+        }
+    }
+    if wanted.x {
+        gradients.x = Some(pass.x_gradient(&parts, &row_of_slot, &counts)?);
+    }
+    Ok(gradients)
+}
+
+impl<'a> Pass<'a> {
+    fn new(stream: &'a Stream, tensors: &'a Tensors<Tensor>, settings: Settings) -> Result<Self> {
+        let device = stream.device();
+        let plan = decide(device.platform(), &tensors.specs(), settings)?;
+        Ok(Self {
+            stream,
+            tensors,
+            settings,
+            plan,
+        })
+    }
+
+    fn weights(&self, group: usize) -> Weights<'a> {
+        Weights::new(&self.tensors.weights[group], self.settings.key.layout)
+    }
+
+    fn sort(&self, tokens: &Tensor) -> Result<Sorted> {
+        let Self {
+            stream,
+            tensors,
+            plan,
+            ..
+        } = self;
+        let indices = &tensors.indices;
+        let permuted = permute(stream, tokens, indices, None)?;
+        Ok(Sorted {
+            rows: permuted.tokens,
+            row_of_slot: permuted.row_of_slot,
+            counts: counts(stream, indices, plan.experts)?,
+        })
+    }
+
+    /// The gated unit of the rows, and gate and up if they are kept.
+    fn unit(&self, rows: &Tensor, counts: &Tensor, keep: bool) -> Result<(Tensor, Option<Tensor>)> {
+        let Self { stream, plan, .. } = self;
+        let settings = glu::Settings::default();
+        // Memory that leaves the operation holds only bytes that it wrote.
+        let product = |group: usize| match keep {
+            true => self
+                .weights(group)
+                .cleared_product(stream, rows, counts, Over::Inputs),
+            false => self
+                .weights(group)
+                .product(stream, rows, counts, Over::Inputs),
+        };
+        let gate = product(GATE)?;
+        let packed = if plan.separate {
+            let up = product(UP)?;
+            if !keep {
+                let key = GluKey {
+                    projections: Projections::Separate,
+                    ..plan.unit
+                };
+                let tensors = glu::npu::Tensors::Separate { gate, up };
+                return Ok((glu::npu::forward(stream, &tensors, settings, key)?, None));
+            }
+            base::cat(stream, &[&gate, &up], 1)?
+        } else {
+            gate
+        };
+        let tensors = glu::npu::Tensors::Packed(packed.clone());
+        let unit = glu::npu::forward(stream, &tensors, settings, plan.unit)?;
+        Ok((unit, keep.then_some(packed)))
+    }
+
+    /// `Σ a · q` of each slot; zero for those of nobody, whose rows hold anything.
+    fn routing_gradient(&self, a: &Tensor, q: &Tensor, row_of_slot: &Tensor) -> Result<Tensor> {
+        let Self {
+            stream,
+            tensors,
+            plan,
+            ..
+        } = self;
+        let Tensors {
+            indices, routing, ..
+        } = tensors;
+        let products = base::mul(stream, a, q)?;
+        let sums = base::sum(stream, &products, &[1], true)?;
+        let sums = by_slot(stream, &sums, row_of_slot)?.reshape(routing.shape())?;
+        let nobody = base::at_least(stream, indices, plan.experts as f64)?;
+        base::masked_fill(stream, &sums, &nobody, 0.0)?;
+        base::cast(stream, &sums, routing.dtype())
+    }
+
+    /// The gradient of gate and up by the weights that made them.
+    fn by_projection(&self, packed: &Tensor) -> Result<Vec<(usize, Tensor)>> {
+        if !self.plan.separate {
+            return Ok(vec![(GATE, packed.clone())]);
+        }
+        let n = self.plan.width;
+        let half = |at: usize| contiguous(self.stream, &packed.slice(1, at..at + n)?);
+        Ok(vec![(GATE, half(0)?), (UP, half(n)?)])
+    }
+
+    /// Sums over the slots of each token of what its rows get.
+    fn x_gradient(
+        &self,
+        parts: &[(usize, Tensor)],
+        row_of_slot: &Tensor,
+        counts: &Tensor,
+    ) -> Result<Tensor> {
+        let stream = self.stream;
+        let mut rows: Option<Tensor> = None;
+        for (group, part) in parts {
+            let weights = self.weights(*group);
+            let one = weights.cleared_product(stream, part, counts, Over::Features)?;
+            rows = Some(match rows {
+                None => one,
+                Some(before) => base::add(stream, &before, &one)?,
+            });
+        }
+        let rows = rows.expect("there is at least one projection");
+        Ok(permute_grad(
+            stream,
+            &rows,
+            row_of_slot,
+            self.tensors.indices.shape()[1],
+        )?)
+    }
+
+    /// The gradients of no slots.
+    fn nothing(&self, wanted: &Wanted) -> Result<Gradients> {
+        let Self {
+            stream, tensors, ..
+        } = self;
+        let zeros = |tensor: &Tensor, wanted: bool| {
+            wanted
+                .then(|| base::filled(stream, tensor.dtype(), tensor.shape(), 0.0))
+                .transpose()
+        };
+        let groups = tensors.weights.iter().zip(&wanted.weights);
+        let of_group = |(group, wanted): (&Vec<Tensor>, &Vec<bool>)| {
+            let pairs = group.iter().zip(wanted);
+            pairs
+                .map(|(tensor, wanted)| zeros(tensor, *wanted))
+                .collect::<Result<_>>()
+        };
+        Ok(Gradients {
+            x: zeros(&tensors.x, wanted.x)?,
+            routing: zeros(&tensors.routing, wanted.routing)?,
+            weights: groups.map(of_group).collect::<Result<_>>()?,
+        })
+    }
+}

@@ -1,0 +1,341 @@
+//! Grouped products over CANN's operators: `aclnnGroupedMatmulV5`, or V4 where the toolkit has no V5.
+//!
+//! | case | what is done | why |
+//! |---|---|---|
+//! | forward | groups of rows by their counts (`groupType` 0), which stay on the device | |
+//! | `dx` | the same with the weights' other axis summed over | |
+//! | `dW` | groups of the summed axis (`groupType` 2), `xᵀ dy` or `dyᵀ x` by the layout | an expert without rows gets zeros |
+//! | weights of the other layout | a view with their axes exchanged | CANN reads it as it lies |
+//! | weights with other strides | refused | a copy would be as large as the weights: make them contiguous once |
+//! | a list of at most 128 weights | a list of tensors; `dW` stacked, its parts views | CANN's limit; there is no copy |
+//! | rows beyond the sum of the counts | the result is cleared first | CANN leaves such rows unwritten |
+//! | more than 1024 stacked experts, an axis of 65,536 elements and more | refused | CANN's limits |
+//!
+//! Sums are made in f32. Whether f32 operands keep all their bits on a device is not documented.
+
+mod kernel;
+
+pub(crate) use kernel::takes;
+
+use crate::dispatch::Reason;
+use crate::npu::refused::{one_float, shaped};
+use crate::npu::views::contiguous;
+use crate::npu::{Refused, Result, base};
+use crate::semantics::ExpertLayout;
+use burn_cann::ops::grouped_matmul::{
+    Groups, check, check_grad, check_list, grouped_matmul_grad, grouped_matmul_into,
+    grouped_matmul_of_list,
+};
+use burn_cann::{DType, Layout, Platform, Spec, Stream, Tensor};
+use smallvec::SmallVec;
+
+/// What one axis of the weights is summed over for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Over {
+    /// The inputs: the product itself.
+    Inputs,
+    /// The features: the gradient of the rows.
+    Features,
+}
+
+/// The weights of one product of all experts: one stacked tensor or one each.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Weights<'a> {
+    tensors: &'a [Tensor],
+    layout: ExpertLayout,
+}
+
+/// Whether CANN's operators compute a product of `x`, `[R, K]`, with these weights, one stacked tensor or one for
+/// each of the experts that `counts` has.
+///
+/// # Errors
+/// Why they don't.
+pub fn decide(
+    platform: &Platform,
+    x: &Spec,
+    counts: &Spec,
+    weights: &[&Spec],
+    layout: ExpertLayout,
+) -> Result<(), Refused> {
+    let named = weights.iter().map(|weight| ("weight", *weight));
+    one_float(("x", x), named)?;
+    integers("counts", counts)?;
+    let (experts, [inputs, features]) = sizes(weights, layout)?;
+    shaped("counts", counts, &[experts])?;
+    let &[rows, width] = x.shape() else {
+        return Err(Refused::new(Reason::Shape, "x needs two axes"));
+    };
+    shaped("x", x, &[rows, inputs])?;
+    limits(platform, x.dtype, rows, weights, layout, Over::Inputs)?;
+    limits(platform, x.dtype, rows, weights, layout, Over::Features)?;
+    let groups = Spec::contiguous(DType::I64, [experts])?;
+    let x = Spec::contiguous(x.dtype, [rows.max(1), width])?;
+    let dy = Spec::contiguous(x.dtype, [rows.max(1), features])?;
+    check_grad(platform, &x, &dy, &groups)?;
+    check_grad(platform, &dy, &x, &groups)?;
+    Ok(())
+}
+
+/// Refuses what is no list of integers.
+pub(crate) fn integers(name: &str, spec: &Spec) -> Result<(), Refused> {
+    if [DType::I32, DType::I64].contains(&spec.dtype) {
+        return Ok(());
+    }
+    let why = format!("{name} are of type {}; CANN takes i32 and i64", spec.dtype);
+    Err(Refused::new(Reason::Dtype, why))
+}
+
+/// The number of experts, and the inputs and features of one.
+pub(crate) fn sizes(
+    weights: &[&Spec],
+    layout: ExpertLayout,
+) -> Result<(usize, [usize; 2]), Refused> {
+    let of = |a: usize, b: usize| match layout {
+        ExpertLayout::Linear => [b, a],
+        ExpertLayout::Matmul => [a, b],
+    };
+    match (weights, weights.first().map(|weight| weight.shape())) {
+        ([_], Some(&[experts, a, b])) => Ok((experts, of(a, b))),
+        (_, Some(&[a, b])) => {
+            weights
+                .iter()
+                .try_for_each(|weight| shaped("weight", weight, &[a, b]))?;
+            Ok((weights.len(), of(a, b)))
+        }
+        _ => {
+            let why = "weights are one tensor of three axes, or one of two for each expert";
+            Err(Refused::new(Reason::Shape, why))
+        }
+    }
+}
+
+/// CANN's limits on a product of `rows` rows, contiguous, with these weights.
+pub(crate) fn limits(
+    platform: &Platform,
+    dtype: DType,
+    rows: usize,
+    weights: &[&Spec],
+    layout: ExpertLayout,
+    over: Over,
+) -> Result<(), Refused> {
+    let (experts, [inputs, features]) = sizes(weights, layout)?;
+    let width = match over {
+        Over::Inputs => inputs,
+        Over::Features => features,
+    };
+    let x = Spec::contiguous(dtype, [rows.max(1), width])?;
+    let groups = Spec::contiguous(DType::I64, [experts])?;
+    let seen: SmallVec<[Spec; 1]> = weights
+        .iter()
+        .map(|spec| {
+            let layout = seen(&spec.layout, layout, over)?;
+            Ok(Spec {
+                dtype: spec.dtype,
+                layout,
+            })
+        })
+        .collect::<Result<_, Refused>>()?;
+    match seen.as_slice() {
+        [stacked] if stacked.rank() == 3 => check(platform, &x, stacked, &groups, None)?,
+        list => check_list(platform, &x, &list.iter().collect::<Vec<_>>(), &groups)?,
+    };
+    Ok(())
+}
+
+/// A weight as `[.., what is summed over, the rest]`.
+fn seen(
+    weight: &Layout,
+    layout: ExpertLayout,
+    over: Over,
+) -> Result<Layout, burn_cann::LayoutError> {
+    let rank = weight.rank();
+    match (layout, over) {
+        (ExpertLayout::Matmul, Over::Inputs) | (ExpertLayout::Linear, Over::Features) => {
+            Ok(weight.clone())
+        }
+        _ => weight.clone().transpose(rank - 2, rank - 1),
+    }
+}
+
+impl<'a> Weights<'a> {
+    pub(crate) fn new(tensors: &'a [Tensor], layout: ExpertLayout) -> Self {
+        Self { tensors, layout }
+    }
+
+    /// Whether there is one tensor for all experts.
+    fn is_stacked(self) -> bool {
+        self.tensors[0].shape().len() == 3
+    }
+
+    /// What a row becomes.
+    fn width(self, over: Over) -> usize {
+        let shape = self.tensors[0].shape();
+        let [a, b] = [shape[shape.len() - 2], shape[shape.len() - 1]];
+        match (self.layout, over) {
+            (ExpertLayout::Linear, Over::Inputs) | (ExpertLayout::Matmul, Over::Features) => a,
+            _ => b,
+        }
+    }
+
+    /// Rows times their weights. Rows behind the last group hold anything.
+    pub(crate) fn product(
+        self,
+        stream: &Stream,
+        x: &Tensor,
+        counts: &Tensor,
+        over: Over,
+    ) -> Result<Tensor> {
+        let y = Tensor::empty(stream, x.dtype(), [x.shape()[0], self.width(over)])?;
+        self.product_into(stream, x, counts, over, &y)?;
+        Ok(y)
+    }
+
+    /// The same with zeros in the rows behind the last group.
+    pub(crate) fn cleared_product(
+        self,
+        stream: &Stream,
+        x: &Tensor,
+        counts: &Tensor,
+        over: Over,
+    ) -> Result<Tensor> {
+        let shape = [x.shape()[0], self.width(over)];
+        let y = base::filled(stream, x.dtype(), &shape, 0.0)?;
+        self.product_into(stream, x, counts, over, &y)?;
+        Ok(y)
+    }
+
+    /// The same into `y`, in which rows behind the last group stay as they are.
+    fn product_into(
+        self,
+        stream: &Stream,
+        x: &Tensor,
+        counts: &Tensor,
+        over: Over,
+        y: &Tensor,
+    ) -> Result<()> {
+        let seen: Vec<Tensor> = self
+            .tensors
+            .iter()
+            .map(|weight| Ok(weight.with_layout(seen(weight.layout(), self.layout, over)?)?))
+            .collect::<Result<_>>()?;
+        let groups = (counts, Groups::Counts);
+        match self.is_stacked() {
+            true => grouped_matmul_into(stream, x, &seen[0], groups, y)?,
+            false => grouped_matmul_of_list(stream, x, &seen, groups, y)?,
+        }
+        Ok(())
+    }
+
+    /// The gradients of the weights that are wanted, from contiguous rows of inputs and of features.
+    pub(crate) fn gradients(
+        self,
+        stream: &Stream,
+        inputs: &Tensor,
+        features: &Tensor,
+        counts: &Tensor,
+        wanted: &[bool],
+    ) -> Result<Vec<Option<Tensor>>> {
+        if !wanted.contains(&true) {
+            return Ok(vec![None; wanted.len()]);
+        }
+        let (first, second) = match self.layout {
+            ExpertLayout::Matmul => (inputs, features),
+            ExpertLayout::Linear => (features, inputs),
+        };
+        let all = if inputs.shape()[0] == 0 {
+            let shape = [counts.shape()[0], first.shape()[1], second.shape()[1]];
+            base::filled(stream, inputs.dtype(), &shape, 0.0)?
+        } else {
+            grouped_matmul_grad(stream, first, second, (counts, Groups::Counts))?
+        };
+        if self.is_stacked() {
+            return Ok(vec![Some(all)]);
+        }
+        let one = |expert: usize| -> Result<Tensor> {
+            Ok(all
+                .slice(0, expert..expert + 1)?
+                .reshape(&all.shape()[1..])?)
+        };
+        let parts = wanted.iter().enumerate();
+        parts
+            .map(|(expert, wanted)| wanted.then(|| one(expert)).transpose())
+            .collect()
+    }
+}
+
+/// The result, `[R, N]`. `weights` are one group, as the kernel trait has it.
+///
+/// # Errors
+/// Refused by [`decide`], or CANN failed.
+pub fn forward(
+    stream: &Stream,
+    x: &Tensor,
+    counts: &Tensor,
+    weights: &[Tensor],
+    layout: ExpertLayout,
+) -> Result<Tensor> {
+    ask(stream, x, counts, weights, layout)?;
+    cleared_product(
+        stream,
+        x,
+        counts,
+        Weights::new(weights, layout),
+        Over::Inputs,
+    )
+}
+
+/// The gradients of `x`, if `x_gradient`, and of the weights that are wanted.
+///
+/// # Errors
+/// As [`forward`].
+#[allow(clippy::too_many_arguments)] // They are what the operation has.
+pub fn backward(
+    stream: &Stream,
+    dy: &Tensor,
+    x: &Tensor,
+    counts: &Tensor,
+    weights: &[Tensor],
+    layout: ExpertLayout,
+    x_gradient: bool,
+    wanted: &[bool],
+) -> Result<(Option<Tensor>, Vec<Option<Tensor>>)> {
+    ask(stream, x, counts, weights, layout)?;
+    let weights = Weights::new(weights, layout);
+    let d_x = x_gradient
+        .then(|| cleared_product(stream, dy, counts, weights, Over::Features))
+        .transpose()?;
+    let counts = base::cast(stream, counts, DType::I64)?;
+    let (x, dy) = (contiguous(stream, x)?, contiguous(stream, dy)?);
+    let d_weights = weights.gradients(stream, &x, &dy, &contiguous(stream, &counts)?, wanted)?;
+    Ok((d_x, d_weights))
+}
+
+fn ask(
+    stream: &Stream,
+    x: &Tensor,
+    counts: &Tensor,
+    weights: &[Tensor],
+    layout: ExpertLayout,
+) -> Result<()> {
+    let specs: Vec<_> = weights.iter().map(Tensor::spec).collect();
+    let device = stream.device();
+    Ok(decide(
+        device.platform(),
+        x.spec(),
+        counts.spec(),
+        &specs,
+        layout,
+    )?)
+}
+
+/// A product with zeros in the rows behind the last group.
+fn cleared_product(
+    stream: &Stream,
+    x: &Tensor,
+    counts: &Tensor,
+    weights: Weights<'_>,
+    over: Over,
+) -> Result<Tensor> {
+    let counts = contiguous(stream, &base::cast(stream, counts, DType::I64)?)?;
+    weights.cleared_product(stream, &contiguous(stream, x)?, &counts, over)
+}

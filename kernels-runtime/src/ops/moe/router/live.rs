@@ -1,0 +1,215 @@
+//! A router, as operands of a checked call.
+
+use super::{Among, Routed, Routing, reference, settled};
+use crate::kernel::{Operands, Rows, Tensors, Visitor};
+use crate::live::mask;
+use crate::ops::compute_dtype;
+use crate::registry::Implementation;
+use burn::tensor::{DType, Tensor};
+
+/// A router.
+#[derive(Clone)]
+pub(crate) struct Router {
+    pub(crate) logits: Tensor<2>,
+    /// The correction of the choice, which has no gradient.
+    pub(crate) bias: Option<Tensor<1>>,
+    pub(crate) routing: Routing,
+}
+
+impl Tensors for Router {
+    fn visit(&mut self, visitor: &mut impl Visitor) {
+        visitor.tensor("logits", &mut self.logits);
+    }
+}
+
+impl Operands for Router {
+    type Output = Choice;
+
+    fn reference(self) -> Choice {
+        let of = self.clone();
+        let routed = reference(self.logits, self.bias, &self.routing);
+        Choice { routed, of }
+    }
+
+    fn launch(self, implementation: &'static Implementation) -> Choice {
+        let of = self.clone();
+        let operands = super::Operands::of(self.logits, self.bias, &self.routing);
+        let routed = operands.run(implementation);
+        Choice { routed, of }
+    }
+
+    fn sample(&self, rows: Rows) -> Option<Self> {
+        Some(Self {
+            logits: rows.more().of(&self.logits),
+            ..self.clone()
+        })
+    }
+}
+
+/// What a router chose, and of what.
+#[derive(Clone)]
+pub(crate) struct Choice {
+    pub(crate) routed: Routed,
+    of: Router,
+}
+
+impl Tensors for Choice {
+    /// The weights and the experts of the tokens whose choice no rounding changes; zeros for others.
+    fn visit(&mut self, visitor: &mut impl Visitor) {
+        let dtype = self.routed.weights.dtype();
+        let mut weights = self.routed.weights.clone();
+        let mut experts = self.routed.indices.clone().float().cast(dtype);
+        if let Some(mask) = self.mask() {
+            weights = weights * mask.clone();
+            experts = experts * mask;
+        }
+        visitor.tensor("weights", &mut weights);
+        visitor.tensor("experts", &mut experts);
+    }
+}
+
+impl Choice {
+    /// `[tokens, 1]`, where scores are compared, which are rounded. Logits are compared as they are.
+    fn mask(&self) -> Option<Tensor<2>> {
+        let Router {
+            logits,
+            bias,
+            routing,
+        } = &self.of;
+        if routing.chooses_by_logits() {
+            return None;
+        }
+        let tolerance = match compute_dtype(logits.dtype()) {
+            DType::F64 => 2.0_f64.powi(-44),
+            _ => 2.0_f64.powi(-18),
+        };
+        let settled = settled(logits, bias.as_ref(), routing, Among::Order, tolerance);
+        Some(mask(&settled, &self.routed.weights))
+    }
+}
+
+#[cfg(all(test, feature = "cpu"))]
+mod tests {
+    use super::*;
+    use crate::live::{VerifyError, verify};
+    use crate::registry::Launch;
+    use crate::semantics::RouterKey;
+    use burn::backend::DispatchTensor;
+    use burn::tensor::{Device, Distribution, Int};
+
+    /// The kernel of the CPU.
+    fn right(
+        call: crate::ops::moe::router::Operands<DispatchTensor>,
+    ) -> (DispatchTensor, DispatchTensor) {
+        let implementations = crate::ops::moe::experts::KERNEL.implementations.iter();
+        let mut launches = implementations.filter_map(|one| match one.launch {
+            Launch::MoeBlock(launch) => Some(launch),
+            _ => None,
+        });
+        launches.next().expect("the CPU has a router")(call)
+    }
+
+    /// The experts that score worst.
+    fn worst(
+        call: crate::ops::moe::router::Operands<DispatchTensor>,
+    ) -> (DispatchTensor, DispatchTensor) {
+        let mut first = true;
+        // The logits come first.
+        right(call.map(|tensor| match std::mem::take(&mut first) {
+            true => (-Tensor::<2>::from_dispatch(tensor)).into_dispatch(),
+            false => tensor,
+        }))
+    }
+
+    /// The right experts, weighted as those that score worst.
+    fn weights_of_others(
+        call: crate::ops::moe::router::Operands<DispatchTensor>,
+    ) -> (DispatchTensor, DispatchTensor) {
+        (worst(call.clone()).0, right(call).1)
+    }
+
+    /// The right weights of the next experts.
+    fn others(
+        call: crate::ops::moe::router::Operands<DispatchTensor>,
+    ) -> (DispatchTensor, DispatchTensor) {
+        let (weights, indices) = right(call);
+        let next = Tensor::<2, Int>::from_dispatch(indices).add_scalar(1);
+        (weights, next.into_dispatch())
+    }
+
+    fn check(
+        launch: fn(
+            crate::ops::moe::router::Operands<DispatchTensor>,
+        ) -> (DispatchTensor, DispatchTensor),
+        router: &Router,
+    ) -> Result<f64, VerifyError> {
+        let implementation = Implementation {
+            launch: Launch::MoeBlock(launch),
+            ..crate::ops::moe::router::IMPLEMENTATION
+        };
+        verify(Box::leak(Box::new(implementation)), router)
+    }
+
+    fn router(key: RouterKey) -> Router {
+        let device = Device::flex().autodiff();
+        let random = |shape| Tensor::random(shape, Distribution::Normal(0.0, 1.0), &device);
+        let logits: Tensor<2> = random([21, 16]);
+        let routing = Routing::new(key, 16, 3).expect("numbers that fit together");
+        Router {
+            logits,
+            bias: None,
+            routing,
+        }
+    }
+
+    #[test]
+    fn a_router_that_chooses_or_weighs_otherwise_is_found() {
+        let plain = router(RouterKey::QWEN3_MOE);
+        let grouped = router(RouterKey::DEEPSEEK_V3);
+        let device = grouped.logits.device();
+        let grouped = Router {
+            bias: Some(Tensor::random([16], Distribution::Default, &device)),
+            routing: grouped
+                .routing
+                .limited_to_groups(4, 2)
+                .expect("four groups"),
+            ..grouped
+        };
+        for router in [&plain, &grouped] {
+            check(right, router).expect("the kernel is right");
+            for wrong in [worst, weights_of_others, others] {
+                let error = check(wrong, router).expect_err("it is not");
+                assert!(matches!(error, VerifyError::Differs { .. }), "{error}");
+            }
+        }
+    }
+
+    /// In f32 the scores and their corrections are equal, in f64 they are not.
+    #[test]
+    fn a_choice_that_rounding_decides_is_not_compared() {
+        let device = Device::flex();
+        let key = RouterKey {
+            grouping: crate::semantics::Grouping::None,
+            ..RouterKey::DEEPSEEK_V3
+        };
+        let router = Router {
+            logits: Tensor::from_floats([[0.0, 1e-7, -3.0], [2.0, 0.0, -3.0]], &device),
+            bias: Some(Tensor::from_floats([0.0; 3], &device)),
+            routing: Routing::new(key, 3, 1).expect("numbers that fit together"),
+        };
+        check(right, &router).expect("the second token is right");
+        let mut choice = router.reference();
+        let mut seen = Seen(Vec::new());
+        choice.visit(&mut seen);
+        assert_eq!(seen.0[0], [0.0, 1.0]);
+    }
+
+    struct Seen(Vec<Vec<f32>>);
+
+    impl Visitor for Seen {
+        fn tensor<const D: usize>(&mut self, _: &'static str, tensor: &mut Tensor<D>) {
+            let values = tensor.to_data().iter::<f32>().collect();
+            self.0.push(values);
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Routers over CANN's operators.
+//!
+//! `V` is `aclnnMoeGatingTopKSoftmaxV2`, which is softmax and choice in either order, in f32.
+//!
+//! | key | forward | why |
+//! |---|---|---|
+//! | `softmax` | `V`, softmax first | of experts whose probabilities are one f32 number it takes the first, the reference the larger logit; their weights are equal |
+//! | `softmax`, `renormalise=sum` | `V`, choice first | the softmax of the chosen is that of all divided by the sum of the chosen |
+//! | `softmax_of_chosen` | `V`, choice first | it is that |
+//! | `sigmoid` | `V`, choice first, for the choice; the sigmoid of the chosen logits | the order of logits is that of their sigmoids |
+//! | `sigmoid`, `renormalise=sum` | refused | `aclnnMoeGatingTopK`, which has it, is newer than CANN 8.1 and not among the operators of `burn-cann` |
+//! | a correction, a choice from some groups | refused | as above |
+//! | weights in f32 of logits in a half type | logits cast first | `V` has the type of its input |
+//! | a scale | product | |
+//! | logits that are NaN | left to `V` | what it makes of them is not documented |
+//!
+//! Backward: the chosen logits' gradient, by `aclnnSoftmaxBackward` where the softmax is of the chosen and of all
+//! logits otherwise, at the places of the chosen in zeros.
+
+mod kernel;
+
+pub(crate) use kernel::IMPLEMENTATION;
+
+use super::Routing;
+use crate::dispatch::Reason;
+use crate::npu::refused::{one_float, shaped};
+use crate::npu::views::contiguous;
+use crate::npu::{Refused, Result, base};
+use crate::semantics::{Correction, Renormalise, RouterWeights, Scoring};
+use burn_cann::ops::moe::{Order, check_gating, gating_top_k_softmax_v2};
+use burn_cann::{DType, Platform, Spec, Stream, Tensor};
+
+/// What the weights of the chosen are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Plan {
+    /// Their part of the softmax of all.
+    OfAll,
+    /// The softmax of them alone.
+    OfChosen,
+    /// The sigmoid of their logits.
+    Sigmoid,
+}
+
+/// Which operators route tokens by `logits`, `[tokens, experts]`.
+///
+/// # Errors
+/// Why none do.
+pub fn decide(platform: &Platform, logits: &Spec, routing: &Routing) -> Result<Plan, Refused> {
+    let key = routing.key();
+    let plan = match (key.scoring, key.renormalise) {
+        _ if key.correction == Correction::Bias || routing.group_limit().is_some() => None,
+        (Scoring::Softmax, Renormalise::None) => Some(Plan::OfAll),
+        (Scoring::Softmax, Renormalise::Sum) | (Scoring::SoftmaxOfChosen, _) => {
+            Some(Plan::OfChosen)
+        }
+        (Scoring::Sigmoid, Renormalise::None) => Some(Plan::Sigmoid),
+        (Scoring::Sigmoid, Renormalise::Sum) => None,
+    };
+    let Some(plan) = plan else {
+        let why = format!("CANN's choice of experts has no {key}");
+        return Err(Refused::new(Reason::Semantics, why));
+    };
+    let dtype = one_float(("logits", logits), [])?;
+    let &[tokens, experts] = logits.shape() else {
+        return Err(Refused::new(Reason::Shape, "logits need two axes"));
+    };
+    shaped("logits", logits, &[tokens, routing.num_experts()])?;
+    let one = Spec::contiguous(dtype, [tokens.max(1), experts])?;
+    check_gating(platform, &one, None, routing.top_k())?;
+    Ok(plan)
+}
+
+/// The weights and the experts of every token, `[tokens, k]`; the experts are of type `ints`.
+///
+/// # Errors
+/// Refused by [`decide`], or CANN failed.
+pub fn forward(
+    stream: &Stream,
+    logits: &Tensor,
+    routing: &Routing,
+    ints: DType,
+) -> Result<(Tensor, Tensor)> {
+    let plan = decide(stream.device().platform(), logits.spec(), routing)?;
+    let dtype = match routing.key().weights {
+        RouterWeights::Logits => logits.dtype(),
+        RouterWeights::Wide => DType::F32,
+    };
+    let shape = [logits.shape()[0], routing.top_k()];
+    if logits.spec().is_empty() {
+        return Ok((
+            Tensor::empty(stream, dtype, shape)?,
+            Tensor::empty(stream, ints, shape)?,
+        ));
+    }
+    let logits = contiguous(stream, &base::cast(stream, logits, dtype)?)?;
+    let order = match plan {
+        Plan::OfAll => Order::SoftmaxFirst {
+            probabilities: false,
+        },
+        Plan::OfChosen | Plan::Sigmoid => Order::ChoiceFirst,
+    };
+    let chosen = gating_top_k_softmax_v2(stream, &logits, None, routing.top_k(), order)?;
+    let weights = match plan {
+        Plan::Sigmoid => {
+            base::sigmoid(stream, &base::gather(stream, &logits, 1, &chosen.experts)?)?
+        }
+        Plan::OfAll | Plan::OfChosen => chosen.weights,
+    };
+    let experts = base::cast(stream, &chosen.experts, ints)?;
+    Ok((
+        base::mul_number(stream, &weights, routing.scale())?,
+        experts,
+    ))
+}
+
+/// The gradient of the logits, from that of the weights and the experts that were chosen.
+///
+/// # Errors
+/// As [`forward`].
+pub fn backward(
+    stream: &Stream,
+    dw: &Tensor,
+    logits: &Tensor,
+    experts: &Tensor,
+    routing: &Routing,
+) -> Result<Tensor> {
+    let plan = decide(stream.device().platform(), logits.spec(), routing)?;
+    if logits.spec().is_empty() {
+        return Ok(Tensor::empty(stream, logits.dtype(), logits.shape())?);
+    }
+    // Sums over experts are made in f32, as are the scores.
+    let wide = base::cast(stream, logits, DType::F32)?;
+    let dw = base::mul_number(
+        stream,
+        &base::cast(stream, dw, DType::F32)?,
+        routing.scale(),
+    )?;
+    let gradient = match plan {
+        Plan::OfAll => {
+            let scores = base::softmax(stream, &wide, 1)?;
+            let d_scores = at_chosen(stream, &wide, experts, &dw)?;
+            base::softmax_backward(stream, &d_scores, &scores, 1)?
+        }
+        Plan::OfChosen => {
+            let chosen = base::gather(stream, &wide, 1, experts)?;
+            let weights = base::softmax(stream, &chosen, 1)?;
+            let d_chosen = base::softmax_backward(stream, &dw, &weights, 1)?;
+            at_chosen(stream, &wide, experts, &d_chosen)?
+        }
+        Plan::Sigmoid => {
+            let chosen = base::gather(stream, &wide, 1, experts)?;
+            let weights = base::sigmoid(stream, &chosen)?;
+            // s · (1 − s) = s − s².
+            let square = base::mul(stream, &weights, &weights)?;
+            let slope = base::add(stream, &weights, &base::mul_number(stream, &square, -1.0)?)?;
+            at_chosen(stream, &wide, experts, &base::mul(stream, &dw, &slope)?)?
+        }
+    };
+    base::cast(stream, &gradient, logits.dtype())
+}
+
+/// Values at the places of the chosen, zeros elsewhere.
+fn at_chosen(stream: &Stream, like: &Tensor, experts: &Tensor, values: &Tensor) -> Result<Tensor> {
+    let zeros = base::filled(stream, values.dtype(), like.shape(), 0.0)?;
+    base::scatter_add(stream, &zeros, 1, experts, values)
+}

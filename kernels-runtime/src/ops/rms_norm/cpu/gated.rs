@@ -1,0 +1,292 @@
+//! With a gate `silu(z)`, before the norm or after it.
+
+use super::{Axis, Given, Steps};
+use crate::cpu::{
+    Element, Kernel, Output, Real, Row, Rows, Unwritten, run, sum_of, sum_of_squares,
+};
+use crate::ops::rms_norm::autodiff::Gradients;
+use burn::backend::flex::FlexTensor;
+use std::marker::PhantomData;
+use std::ops::Range;
+
+/// Where the gate multiplies: what is done with a row while it is in the cache.
+pub(super) trait Place<T: Element>: Sync {
+    /// Writes the result, and returns `rstd`.
+    fn forward<R: Steps<T>>(
+        row: Operands<'_, T>,
+        axis: &Axis<T>,
+        scratch: &mut Scratch<T>,
+        y: Row<'_, T>,
+    ) -> T::Acc;
+
+    /// Writes the gradients of the row and its gate, and adds to that of the weight, if it is wanted.
+    fn backward(
+        dy: &[T],
+        row: Operands<'_, T>,
+        rstd: T::Acc,
+        axis: &Axis<T>,
+        scratch: &mut Scratch<T>,
+        gradients: [Row<'_, T>; 2],
+        dw: Option<&mut [T::Acc]>,
+    );
+}
+
+/// What a row's result is computed from.
+pub(super) struct Operands<'a, T: Element> {
+    x: &'a [T],
+    gate: &'a [T],
+    gain: &'a [T::Acc],
+}
+
+/// Places for a row in the accumulation type.
+pub(super) struct Scratch<T: Element> {
+    /// The row times its gate, or `dy` times it.
+    gated: Vec<T::Acc>,
+    /// `silu(z)` and its slope, so that its exponentials are taken once.
+    silus: Vec<T::Acc>,
+    slopes: Vec<T::Acc>,
+}
+
+impl<T: Element> Scratch<T> {
+    fn new(width: usize) -> Self {
+        let [gated, silus, slopes] = [(); 3].map(|()| vec![T::Acc::ZERO; width]);
+        Self {
+            gated,
+            silus,
+            slopes,
+        }
+    }
+}
+
+/// `y = v̂ · g`, `v = x · silu(z)`.
+pub(super) struct Before;
+
+impl<T: Element> Place<T> for Before {
+    #[inline(always)]
+    fn forward<R: Steps<T>>(
+        row: Operands<'_, T>,
+        axis: &Axis<T>,
+        scratch: &mut Scratch<T>,
+        y: Row<'_, T>,
+    ) -> T::Acc {
+        let gated = &mut scratch.gated;
+        for ((v, x), z) in gated.iter_mut().zip(row.x).zip(row.gate) {
+            let z = z.load();
+            *v = x.load() * (z * z.sigmoid());
+        }
+        let r = axis.rstd(sum_of_squares(gated, |v| v));
+        let scaled = gated.iter().zip(row.gain);
+        y.write(scaled.map(|(v, g)| T::round(R::step(*v * r) * *g)));
+        r
+    }
+
+    #[inline(always)]
+    fn backward(
+        dy: &[T],
+        row: Operands<'_, T>,
+        r: T::Acc,
+        axis: &Axis<T>,
+        scratch: &mut Scratch<T>,
+        [dx, d_gate]: [Row<'_, T>; 2],
+        dw: Option<&mut [T::Acc]>,
+    ) {
+        let Operands { x, gate, gain } = row;
+        let Scratch {
+            gated,
+            silus,
+            slopes,
+        } = scratch;
+        let places = gated.iter_mut().zip(&mut *silus).zip(&mut *slopes);
+        for (((v, silu), slope), (x, z)) in places.zip(x.iter().zip(gate)) {
+            (*silu, *slope) = z.load().silu_with_slope();
+            *v = x.load() * *silu;
+        }
+        let projection = sum_of(dy, gated, gain, |dy: T, v: T::Acc, g| dy.load() * v * g);
+        let along = axis.along(projection, r);
+        let norm = dy.iter().zip(&*gated).zip(gain);
+        let gates = x.iter().zip(&*silus).zip(&*slopes);
+        let gradients = norm.zip(gates).map(|(((dy, v), g), ((x, silu), slope))| {
+            let dv = r * (dy.load() * *g - *v * along);
+            let d_gate = dv * x.load() * *slope;
+            (T::round(dv * *silu), T::round(d_gate))
+        });
+        dx.write_with(d_gate, gradients);
+        if let Some(dw) = dw {
+            for ((dw, dy), v) in dw.iter_mut().zip(dy).zip(&*gated) {
+                *dw += dy.load() * (*v * r);
+            }
+        }
+    }
+}
+
+/// `y = x̂ · g · silu(z)`.
+pub(super) struct After;
+
+impl<T: Element> Place<T> for After {
+    #[inline(always)]
+    fn forward<R: Steps<T>>(
+        row: Operands<'_, T>,
+        axis: &Axis<T>,
+        _: &mut Scratch<T>,
+        y: Row<'_, T>,
+    ) -> T::Acc {
+        let r = axis.rstd(sum_of_squares(row.x, T::load));
+        let results = row.x.iter().zip(row.gate).zip(row.gain);
+        y.write(results.map(|((x, z), g)| {
+            let z = z.load();
+            let scaled = R::step(R::step(x.load() * r) * *g);
+            T::round(scaled * (z * z.sigmoid()))
+        }));
+        r
+    }
+
+    #[inline(always)]
+    fn backward(
+        dy: &[T],
+        row: Operands<'_, T>,
+        r: T::Acc,
+        axis: &Axis<T>,
+        scratch: &mut Scratch<T>,
+        [dx, d_gate]: [Row<'_, T>; 2],
+        dw: Option<&mut [T::Acc]>,
+    ) {
+        let Operands { x, gate, gain } = row;
+        // `dy · silu(z)`, which the norm's own gradients start from.
+        let gated = &mut scratch.gated;
+        let given = dy.iter().zip(x).zip(gate).zip(gain).zip(&mut *gated);
+        d_gate.write(given.map(|((((dy, x), z), g), gated)| {
+            let dy = dy.load();
+            let (silu, slope) = z.load().silu_with_slope();
+            *gated = dy * silu;
+            T::round(dy * (x.load() * r * *g) * slope)
+        }));
+        let projection = sum_of(gated, x, gain, |dy: T::Acc, x: T, g| dy * x.load() * g);
+        let along = axis.along(projection, r);
+        let gradients = gated.iter().zip(x).zip(gain);
+        dx.write(gradients.map(|((dy, x), g)| T::round(r * (*dy * *g - x.load() * along))));
+        if let Some(dw) = dw {
+            for ((dw, dy), x) in dw.iter_mut().zip(&*gated).zip(x) {
+                *dw += *dy * (x.load() * r);
+            }
+        }
+    }
+}
+
+pub(super) fn forward<T: Element, R: Steps<T>, P: Place<T>>(
+    x: &FlexTensor,
+    gate: &FlexTensor,
+    axis: &Axis<T>,
+) -> (FlexTensor, FlexTensor) {
+    let mut y = Output::<T>::new(x.layout().shape().clone());
+    let mut rstd = Output::<T::Acc>::new(axis.per_row(x));
+    let (x, gate) = (Rows::<T>::readable(x), Rows::<T>::readable(gate));
+    let kernel = Forward::<T, (R, P)> {
+        x: axis.rows(&x),
+        gate: axis.rows(&gate),
+        axis,
+        variant: PhantomData,
+    };
+    let count = kernel.x.count();
+    run(&kernel, count, axis.width, [&mut y], &mut rstd);
+    (y.finish(), rstd.finish())
+}
+
+struct Forward<'a, T: Element, V> {
+    x: Rows<'a, T>,
+    gate: Rows<'a, T>,
+    axis: &'a Axis<T>,
+    variant: PhantomData<V>,
+}
+
+impl<T: Element, R: Steps<T>, P: Place<T>> Kernel<1> for Forward<'_, T, (R, P)> {
+    type Out = T;
+    type PerRow = T::Acc;
+    type Sum = ();
+
+    #[inline(always)]
+    fn rows(
+        &self,
+        range: Range<usize>,
+        [mut y]: [Unwritten<'_, T>; 1],
+        mut rstd: Unwritten<'_, T::Acc>,
+    ) {
+        let width = self.axis.width;
+        let mut scratch = Scratch::new(width);
+        let rows = self.x.range(range.clone());
+        let rows = rows.zip(self.gate.range(range.clone()));
+        for (row, (x, gate)) in range.zip(rows) {
+            let gain = &self.axis.gain[self.axis.of_row(row)];
+            let row = Operands { x, gate, gain };
+            rstd.push(P::forward::<R>(row, self.axis, &mut scratch, y.row(width)));
+        }
+    }
+}
+
+pub(super) fn backward<T: Element, P: Place<T>>(
+    inputs: &Given<'_, T>,
+    gate: &FlexTensor,
+    axis: &Axis<T>,
+) -> Gradients<FlexTensor> {
+    let x = inputs.x();
+    let mut dx = Output::<T>::new(x.layout().shape().clone());
+    let mut d_gate = Output::<T>::new(x.layout().shape().clone());
+    let (dy, x) = (
+        Rows::<T>::readable(inputs.backward.dy()),
+        Rows::<T>::readable(x),
+    );
+    let gate = Rows::<T>::readable(gate);
+    let kernel = Backward::<T, P> {
+        dy: axis.rows(&dy),
+        x: axis.rows(&x),
+        gate: axis.rows(&gate),
+        inputs,
+        axis,
+        place: PhantomData,
+    };
+    let (count, outputs) = (kernel.x.count(), [&mut dx, &mut d_gate]);
+    let sums = run(&kernel, count, axis.width, outputs, &mut Output::none());
+    Gradients {
+        x: dx.finish(),
+        weight: inputs.total(axis, &sums),
+        gate: Some(d_gate.finish()),
+    }
+}
+
+struct Backward<'a, T: Element, P> {
+    dy: Rows<'a, T>,
+    x: Rows<'a, T>,
+    gate: Rows<'a, T>,
+    inputs: &'a Given<'a, T>,
+    axis: &'a Axis<T>,
+    place: PhantomData<P>,
+}
+
+impl<T: Element, P: Place<T>> Kernel<2> for Backward<'_, T, P> {
+    type Out = T;
+    type PerRow = ();
+    /// The range's part of the weight's gradient.
+    type Sum = Vec<T::Acc>;
+
+    #[inline(always)]
+    fn rows(
+        &self,
+        range: Range<usize>,
+        [mut dx, mut d_gate]: [Unwritten<'_, T>; 2],
+        _: Unwritten<'_, ()>,
+    ) -> Vec<T::Acc> {
+        let width = self.axis.width;
+        let mut dw = self.inputs.partial(self.axis);
+        let mut scratch = Scratch::new(width);
+        let rows = self.x.range(range.clone());
+        let rows = rows.zip(self.gate.range(range.clone()));
+        let rows = self.dy.range(range.clone()).zip(rows);
+        for (row, (dy, (x, gate))) in range.zip(rows) {
+            let (rstd, place) = (self.inputs.rstd[row], self.axis.of_row(row));
+            let gain = &self.axis.gain[place.clone()];
+            let gradients = [dx.row(width), d_gate.row(width)];
+            let (row, dw) = (Operands { x, gate, gain }, dw.get_mut(place));
+            P::backward(dy, row, rstd, self.axis, &mut scratch, gradients, dw);
+        }
+        dw
+    }
+}

@@ -1,0 +1,111 @@
+//! An RMSNorm, as operands of a checked call.
+
+use super::{Inputs, Settings, reference};
+use crate::kernel::{Operands, Rows, Tensors, Visitor};
+use crate::live::probe::append_fixed;
+use crate::registry::Implementation;
+use crate::semantics::{RmsNormKey, Rounding};
+use burn::backend::DispatchTensor;
+use burn::tensor::{DType, Tensor};
+
+/// An RMSNorm.
+#[derive(Clone)]
+pub(crate) struct Norm<const D: usize> {
+    pub(crate) inputs: Inputs<D>,
+    settings: Settings,
+    key: RmsNormKey,
+}
+
+impl<const D: usize> From<super::Operands<DispatchTensor>> for Norm<D> {
+    fn from(operands: super::Operands<DispatchTensor>) -> Self {
+        Self {
+            settings: operands.settings(),
+            key: operands.key(),
+            inputs: operands.into_inputs(),
+        }
+    }
+}
+
+impl<const D: usize> Tensors for Norm<D> {
+    fn visit(&mut self, visitor: &mut impl Visitor) {
+        visitor.tensor("x", &mut self.inputs.x);
+        if let Some(weight) = &mut self.inputs.weight {
+            visitor.tensor("weight", weight);
+        }
+        if let Some(gate) = &mut self.inputs.gate {
+            visitor.tensor("gate", gate);
+        }
+    }
+}
+
+impl<const D: usize> Operands for Norm<D> {
+    type Output = Tensor<D>;
+
+    fn reference(self) -> Tensor<D> {
+        reference(self.inputs, self.settings, self.key)
+    }
+
+    fn launch(self, implementation: &'static Implementation) -> Tensor<D> {
+        let operands = super::Operands::of(self.inputs, self.settings, self.key);
+        Tensor::from_dispatch(operands.run(implementation))
+    }
+
+    fn sample(&self, rows: Rows) -> Option<Self> {
+        Some(Self {
+            inputs: Inputs {
+                x: rows.of(&self.inputs.x),
+                weight: self.inputs.weight.clone(),
+                gate: self.inputs.gate.as_ref().map(|gate| rows.of(gate)),
+            },
+            ..self.clone()
+        })
+    }
+
+    /// A slice whose mean square is epsilon: beside others an epsilon may be any.
+    fn with_probes(self) -> (Self, usize) {
+        let Some(size) = self.probe_size() else {
+            return (self, 0);
+        };
+        let inputs = Inputs {
+            x: append_fixed("x", self.inputs.x, &[size]),
+            weight: self.inputs.weight,
+            gate: self
+                .inputs
+                .gate
+                .map(|gate| append_fixed("gate", gate, &[1.0])),
+        };
+        (Self { inputs, ..self }, 1)
+    }
+
+    fn in_other_order(&self) -> Option<(Self, &'static str)> {
+        let (rounding, name) = match self.key.rounding {
+            Rounding::Llama => (Rounding::Gemma, "gemma"),
+            Rounding::Gemma => (Rounding::Llama, "llama"),
+        };
+        let key = RmsNormKey {
+            rounding,
+            ..self.key
+        };
+        Some((
+            Self {
+                key,
+                ..self.clone()
+            },
+            name,
+        ))
+    }
+}
+
+impl<const D: usize> Norm<D> {
+    /// The root mean square of a probe. Squares in f16, which a body may compute, have to stay
+    /// above its smallest numbers.
+    fn probe_size(&self) -> Option<f64> {
+        let least = match self.inputs.x.dtype() {
+            DType::F16 => 1e-4,
+            _ => 1e-20,
+        };
+        let has_rows = D > 1 && self.inputs.x.shape().num_elements() > 0;
+        let shows = has_rows && self.settings.eps > 1e-20;
+        shows.then(|| self.settings.eps.max(least).sqrt())
+    }
+}

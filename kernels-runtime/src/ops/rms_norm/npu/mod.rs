@@ -1,0 +1,434 @@
+//! RMSNorm over CANN's operators.
+//!
+//! `N` is `aclnnRmsNorm`, `G` `aclnnRmsNormGrad`; `n` reads and writes are those of a tensor like `x`.
+//!
+//! | key | forward | backward | why |
+//! |---|---|---|---|
+//! | weight, offset 0, one group | `N` | `G` | it is that |
+//! | offset 1 | `1 + w` in f32, `N` | the same, `G` | the mixed form, x in half a type and gamma in f32, keeps small weights, forward and backward alike; `aclnnGemmaRmsNorm` would save two launches over `[n]` elements, forward alone |
+//! | no weight | ones, `N` | ones, `G` | CANN's gamma may not be left out |
+//! | groups | ones, `N` over groups, times the gain | times the gain, `G`, sum of `dy · x̂` | gamma has one element for each that is normalised together, the weight one for each of all groups: 4 reads and writes in place of 2 |
+//! | gate after the norm | `N`, `aclnnSilu`, product: 7 | 16 | packing both for `aclnnSwiGlu` moves as much |
+//! | gate before the norm | `aclnnSilu`, product, `N`: 7 | 17 | as above. Half types are computed in f32 between casts, since what is normalised is not rounded there and `rstd` makes errors larger |
+//! | rounding `llama` | as `gemma` | as `gemma` | `N` rounds once where Llama rounds twice, so it is nearer to the exact result; `aclnnAddRmsNorm` rounds as Llama does, but reads and writes a sum that nobody needs |
+//! | f64, different types | refused | | CANN computes in f32 |
+//!
+//! The gradient of the weight is summed in f32, on Ascend 910B and 910C in any order unless the device is told
+//! otherwise.
+
+mod kernel;
+
+pub(crate) use kernel::IMPLEMENTATION;
+
+pub use super::Parts as Tensors;
+
+use super::Settings;
+use crate::dispatch::Reason;
+use crate::npu::refused::{one_float, present, shaped};
+use crate::npu::views::{as_rows, contiguous, rows};
+use crate::npu::{Refused, Result, base};
+use crate::semantics::{Gating, Groups, Offset, RmsNormKey, Scale};
+use burn_cann::ops::rms_norm::{check, check_grad, rms_norm, rms_norm_grad};
+use burn_cann::{DType, Layout, Platform, Spec, Stream, Tensor};
+
+/// What the operator gets as its gamma.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gamma {
+    /// The weight as it is.
+    Weight,
+    /// `1 + w`, in f32.
+    OnePlusWeight,
+    /// Ones, in f32.
+    Ones,
+}
+
+/// Which operators compute a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// The operator's gamma.
+    pub gamma: Gamma,
+    /// How many elements are normalised together.
+    pub width: usize,
+    /// What is multiplied besides, after the operator: the weight that groups share no part of.
+    pub gain: Option<Offset>,
+    /// Where the gate multiplies.
+    pub gating: Gating,
+    /// Whether it is computed in f32, between casts.
+    pub widened: bool,
+}
+
+/// The same tensors in another type.
+fn cast(stream: &Stream, tensors: &Tensors<Tensor>, dtype: DType) -> Result<Tensors<Tensor>> {
+    let cast = |tensor: &Tensor| base::cast(stream, tensor, dtype);
+    Ok(Tensors {
+        x: cast(&tensors.x)?,
+        weight: tensors.weight.as_ref().map(cast).transpose()?,
+        gate: tensors.gate.as_ref().map(cast).transpose()?,
+    })
+}
+
+/// Which operators compute a call of these tensors.
+///
+/// # Errors
+/// Why none do.
+pub fn decide(
+    platform: &Platform,
+    tensors: &Tensors<&Spec>,
+    settings: Settings,
+    key: RmsNormKey,
+) -> Result<Plan, Refused> {
+    let (x, weight, gate) = (tensors.x, tensors.weight, tensors.gate);
+    present(
+        "the weight",
+        weight.is_some(),
+        key.scale == Scale::Weight,
+        key,
+    )?;
+    present("the gate", gate.is_some(), key.gating != Gating::None, key)?;
+    let size = settings.group_size;
+    present(
+        "the group size",
+        size.is_some(),
+        key.groups == Groups::Many,
+        key,
+    )?;
+    let named = [("weight", weight), ("gate", gate)];
+    let others = named
+        .into_iter()
+        .filter_map(|(name, spec)| Some((name, spec?)));
+    let dtype = one_float(("x", x), others)?;
+    let Some(&n) = x.shape().last() else {
+        return Err(Refused::new(
+            Reason::Shape,
+            "x has no axis to normalise over",
+        ));
+    };
+    weight.map_or(Ok(()), |weight| shaped("weight", weight, &[n]))?;
+    gate.map_or(Ok(()), |gate| shaped("gate", gate, x.shape()))?;
+    let width = size.unwrap_or(n);
+    if width != n && (width == 0 || !n.is_multiple_of(width)) {
+        let why = format!("groups of {width} don't divide the {n} elements of a row");
+        return Err(Refused::new(Reason::Shape, why));
+    }
+    let plan = Plan::new(width, dtype, key);
+    plan.check(platform, x, settings.eps)?;
+    Ok(plan)
+}
+
+impl Plan {
+    fn new(width: usize, dtype: DType, key: RmsNormKey) -> Self {
+        let grouped = key.groups == Groups::Many;
+        let weighted = key.scale == Scale::Weight;
+        Self {
+            gamma: match key.offset {
+                _ if grouped || !weighted => Gamma::Ones,
+                Offset::Zero => Gamma::Weight,
+                Offset::One => Gamma::OnePlusWeight,
+            },
+            width,
+            gain: (grouped && weighted).then_some(key.offset),
+            gating: key.gating,
+            widened: key.gating == Gating::BeforeNorm && dtype != DType::F32,
+        }
+    }
+
+    /// The operators of the forward pass, of contiguous operands in a half type; of f32 casts are none.
+    pub fn forward(&self) -> Vec<&'static str> {
+        let mut operators = self.norm();
+        match self.gating {
+            Gating::None => {}
+            Gating::AfterNorm => operators.extend(["aclnnSilu", "aclnnMul"]),
+            Gating::BeforeNorm => {
+                operators.splice(0..0, ["aclnnSilu", "aclnnMul"]);
+            }
+        }
+        if self.widened {
+            operators.retain(|operator| *operator != "aclnnCast");
+            let weighted = self.gamma != Gamma::Ones || self.gain.is_some();
+            let casts = if weighted { 3 } else { 2 };
+            operators.splice(0..0, vec!["aclnnCast"; casts]);
+            operators.push("aclnnCast");
+        }
+        operators
+    }
+
+    fn norm(&self) -> Vec<&'static str> {
+        let mut operators = self.gamma.operators();
+        operators.push("aclnnRmsNorm");
+        operators.extend(gain_operators(self.gain));
+        operators
+    }
+
+    /// Asks CANN's limits, forward and backward.
+    fn check(&self, platform: &Platform, x: &Spec, eps: f64) -> Result<(), Refused> {
+        // Groups of strided rows are copied first.
+        let layout = match x.shape().last() == Some(&self.width) {
+            true => as_rows(x)?,
+            false => Layout::contiguous([x.len() / self.width.max(1), self.width])?,
+        };
+        let (x, layout) = match self.widened {
+            // The cast makes it contiguous.
+            true => (DType::F32, Layout::contiguous(layout.shape())?),
+            false => (x.dtype, layout),
+        };
+        let x = Spec { dtype: x, layout };
+        if self.width == 0 {
+            // Nothing is called for nothing, but the device has to be one.
+            let one = Spec::contiguous(x.dtype, [1, 1])?;
+            check(platform, &one, &Spec::contiguous(x.dtype, [1])?, eps)?;
+            return Ok(());
+        }
+        let gamma = Spec::contiguous(self.gamma.dtype(x.dtype), [self.width])?;
+        let outputs = check(platform, &x, &gamma, eps)?;
+        if !x.is_empty() {
+            check_grad(platform, &outputs.y, &x, &outputs.rstd, &gamma)?;
+        }
+        Ok(())
+    }
+}
+
+impl Gamma {
+    fn dtype(self, dtype: DType) -> DType {
+        match self {
+            Self::Weight => dtype,
+            Self::OnePlusWeight | Self::Ones => DType::F32,
+        }
+    }
+
+    fn operators(self) -> Vec<&'static str> {
+        match self {
+            Self::Weight => vec![],
+            Self::OnePlusWeight => vec!["aclnnCast", "aclnnAdds"],
+            Self::Ones => vec!["aclnnInplaceFillScalar"],
+        }
+    }
+}
+
+fn gain_operators(gain: Option<Offset>) -> Vec<&'static str> {
+    match gain {
+        None => vec![],
+        Some(Offset::Zero) => vec!["aclnnMul"],
+        Some(Offset::One) => vec!["aclnnMul", "aclnnAdd"],
+    }
+}
+
+/// What a call has besides its plan.
+struct Norm<'a> {
+    stream: &'a Stream,
+    plan: Plan,
+    weight: Option<&'a Tensor>,
+    eps: f64,
+}
+
+/// The result, like `x`, and `rstd`, one value a row or group in f32.
+///
+/// # Errors
+/// Refused by [`decide`], or CANN failed.
+pub fn forward(
+    stream: &Stream,
+    tensors: &Tensors<Tensor>,
+    settings: Settings,
+    key: RmsNormKey,
+) -> Result<(Tensor, Tensor)> {
+    let norm = Norm::new(stream, tensors, settings, key)?;
+    if norm.plan.widened {
+        let wide = cast(stream, tensors, DType::F32)?;
+        let (y, rstd) = forward(stream, &wide, settings, key)?;
+        return Ok((base::cast(stream, &y, tensors.x.dtype())?, rstd));
+    }
+    let Tensors { x, gate, .. } = tensors;
+    match gate {
+        Some(gate) if key.gating == Gating::BeforeNorm => {
+            norm.of(&base::mul(stream, x, &base::silu(stream, gate)?)?)
+        }
+        Some(gate) => {
+            let (y, rstd) = norm.of(x)?;
+            Ok((base::mul(stream, &y, &base::silu(stream, gate)?)?, rstd))
+        }
+        None => norm.of(x),
+    }
+}
+
+/// The gradients of `x`, of the gate and, if `weight_gradient`, of the weight, from `dy` and what
+/// [`forward`] gave as `rstd`.
+///
+/// # Errors
+/// As [`forward`].
+pub fn backward(
+    stream: &Stream,
+    dy: &Tensor,
+    tensors: &Tensors<Tensor>,
+    rstd: &Tensor,
+    settings: Settings,
+    key: RmsNormKey,
+    weight_gradient: bool,
+) -> Result<Tensors<Tensor>> {
+    let norm = Norm::new(stream, tensors, settings, key)?;
+    if norm.plan.widened {
+        let wide = cast(stream, tensors, DType::F32)?;
+        let dy = base::cast(stream, dy, DType::F32)?;
+        let found = backward(stream, &dy, &wide, rstd, settings, key, weight_gradient)?;
+        return cast(stream, &found, tensors.x.dtype());
+    }
+    let Tensors { x, gate, .. } = tensors;
+    let product = |a: &Tensor, b: &Tensor| base::mul(stream, a, b);
+    let Some(gate) = gate else {
+        let (x, weight) = norm.gradients(dy, x, rstd, weight_gradient)?;
+        let gate = None;
+        return Ok(Tensors { x, weight, gate });
+    };
+    let silu = base::silu(stream, gate)?;
+    if key.gating == Gating::BeforeNorm {
+        let (d_gated, weight) = norm.gradients(dy, &product(x, &silu)?, rstd, weight_gradient)?;
+        let d_silu = product(&d_gated, x)?;
+        return Ok(Tensors {
+            x: product(&d_gated, &silu)?,
+            weight,
+            gate: Some(base::silu_backward(stream, &d_silu, gate)?),
+        });
+    }
+    let (d_x, weight) = norm.gradients(&product(dy, &silu)?, x, rstd, weight_gradient)?;
+    let (y, _) = norm.of(x)?;
+    Ok(Tensors {
+        x: d_x,
+        weight,
+        gate: Some(base::silu_backward(stream, &product(dy, &y)?, gate)?),
+    })
+}
+
+impl<'a> Norm<'a> {
+    fn new(
+        stream: &'a Stream,
+        tensors: &'a Tensors<Tensor>,
+        settings: Settings,
+        key: RmsNormKey,
+    ) -> Result<Self> {
+        Ok(Self {
+            stream,
+            plan: decide(
+                stream.device().platform(),
+                &tensors.as_ref().map(Tensor::spec),
+                settings,
+                key,
+            )?,
+            weight: tensors.weight.as_ref(),
+            eps: settings.eps,
+        })
+    }
+
+    /// Normalised, scaled, not gated; and `rstd`.
+    fn of(&self, x: &Tensor) -> Result<(Tensor, Tensor)> {
+        let (y, rstd) = self.normalised(x)?;
+        Ok((self.times_gain(&y)?, rstd))
+    }
+
+    /// What the operator alone gives, in the shape of `x`.
+    fn normalised(&self, x: &Tensor) -> Result<(Tensor, Tensor)> {
+        if x.spec().is_empty() {
+            let y = Tensor::empty(self.stream, x.dtype(), x.shape())?;
+            return Ok((y, Tensor::empty(self.stream, DType::F32, [0, 1])?));
+        }
+        let found = rms_norm(self.stream, &self.rows(x)?, &self.gamma()?, self.eps)?;
+        Ok((found.y.reshape(x.shape())?, found.rstd))
+    }
+
+    /// The gradients of `x` and of the weight, if that is wanted.
+    fn gradients(
+        &self,
+        dy: &Tensor,
+        x: &Tensor,
+        rstd: &Tensor,
+        wanted: bool,
+    ) -> Result<(Tensor, Option<Tensor>)> {
+        let weight = self.weight.filter(|_| wanted);
+        if x.spec().is_empty() {
+            let zero =
+                |weight: &Tensor| base::filled(self.stream, weight.dtype(), weight.shape(), 0.0);
+            let d_x = Tensor::empty(self.stream, x.dtype(), x.shape())?;
+            return Ok((d_x, weight.map(zero).transpose()?));
+        }
+        let d_normalised = self.rows(&self.times_gain(dy)?)?;
+        let x_rows = self.rows(x)?;
+        let rstd = rstd_of(&x_rows, rstd)?;
+        let found = rms_norm_grad(
+            self.stream,
+            &like(self.stream, &d_normalised, &x_rows)?,
+            &x_rows,
+            &rstd,
+            &self.gamma()?,
+        )?;
+        let d_weight = match weight {
+            None => None,
+            Some(weight) if self.plan.gain.is_some() => Some(self.weight_by_groups(dy, x, weight)?),
+            Some(weight) => Some(base::cast(self.stream, &found.dgamma, weight.dtype())?),
+        };
+        Ok((found.dx.reshape(x.shape())?, d_weight))
+    }
+
+    /// `Σ dy · x̂` over the rows: gamma's own gradient is summed over the groups too.
+    fn weight_by_groups(&self, dy: &Tensor, x: &Tensor, weight: &Tensor) -> Result<Tensor> {
+        let (normalised, _) = self.normalised(x)?;
+        let terms = base::mul(self.stream, dy, &normalised)?;
+        let terms = terms.reshape([rows(x.spec()), weight.spec().len()])?;
+        let sum = base::sum(self.stream, &terms, &[0], false)?;
+        base::cast(self.stream, &sum, weight.dtype())
+    }
+
+    /// The tensor in rows of what is normalised together.
+    fn rows(&self, x: &Tensor) -> Result<Tensor> {
+        let n = x.shape().last().copied().unwrap_or(1);
+        if self.plan.width == n {
+            return Ok(x.with_layout(as_rows(x.spec())?)?);
+        }
+        let width = self.plan.width;
+        let x = contiguous(self.stream, x)?;
+        Ok(x.reshape([x.spec().len() / width, width])?)
+    }
+
+    fn gamma(&self) -> Result<Tensor> {
+        let Self {
+            stream,
+            plan,
+            weight,
+            ..
+        } = self;
+        match (plan.gamma, weight) {
+            (Gamma::Weight, Some(weight)) => Ok((*weight).clone()),
+            (Gamma::OnePlusWeight, Some(weight)) => {
+                base::add_number(stream, &base::cast(stream, weight, DType::F32)?, 1.0)
+            }
+            _ => base::filled(stream, DType::F32, &[plan.width], 1.0),
+        }
+    }
+
+    /// Times the weight, where the operator's gamma is not it.
+    fn times_gain(&self, y: &Tensor) -> Result<Tensor> {
+        match (self.plan.gain, self.weight) {
+            (Some(offset), Some(weight)) => {
+                let scaled = base::mul(self.stream, y, weight)?;
+                match offset {
+                    Offset::Zero => Ok(scaled),
+                    Offset::One => base::add(self.stream, y, &scaled),
+                }
+            }
+            _ => Ok(y.clone()),
+        }
+    }
+}
+
+/// `rstd` in the shape that goes with these rows.
+fn rstd_of(x: &Tensor, rstd: &Tensor) -> Result<Tensor> {
+    let mut shape = x.shape().to_vec();
+    if let Some(last) = shape.last_mut() {
+        *last = 1;
+    }
+    Ok(rstd.reshape(shape)?)
+}
+
+/// The elements of `tensor`, rows of one kind, in the shape of rows of the other.
+fn like(stream: &Stream, tensor: &Tensor, shaped: &Tensor) -> Result<Tensor> {
+    if tensor.shape() == shaped.shape() {
+        return Ok(tensor.clone());
+    }
+    crate::npu::views::reshaped(stream, tensor, shaped.shape())
+}

@@ -1,0 +1,90 @@
+use super::live::Norm;
+use crate::dispatch::{At, Decision};
+use crate::live::{self, Captured};
+use crate::ops::rms_norm::{Inputs, Operands, Settings};
+use burn::tensor::Tensor;
+
+/// The RMSNorm of a site without a gate.
+///
+/// `weight` is called once at most, and only if the kernel may run: reading a parameter costs as much
+/// as a small operation.
+#[track_caller]
+pub fn rms_norm<const D: usize>(
+    at: At,
+    x: Tensor<D>,
+    weight: &dyn Fn() -> Option<Tensor<1>>,
+    eps: f64,
+    group_size: Option<usize>,
+    reference: &mut dyn FnMut(Tensor<D>) -> Tensor<D>,
+) -> Tensor<D> {
+    let x = x.into_dispatch();
+    if !at.peek([&x]).is_fused() {
+        at.decide([&x]);
+        return reference(Tensor::from_dispatch(x));
+    }
+    let inputs = Inputs {
+        x: Tensor::from_dispatch(x),
+        weight: weight(),
+        gate: None,
+    };
+    let settings = Settings { eps, group_size };
+    either(&at, inputs, settings, &mut |(x, _)| reference(x))
+}
+
+/// The gated RMSNorm of a site.
+#[track_caller]
+pub fn rms_norm_gated<const D: usize>(
+    at: At,
+    x: Tensor<D>,
+    gate: Tensor<D>,
+    weight: &dyn Fn() -> Option<Tensor<1>>,
+    eps: f64,
+    group_size: Option<usize>,
+    reference: &mut dyn FnMut((Tensor<D>, Tensor<D>)) -> Tensor<D>,
+) -> Tensor<D> {
+    let x = x.into_dispatch();
+    if !at.peek([&x]).is_fused() {
+        at.decide([&x]);
+        return reference((Tensor::from_dispatch(x), gate));
+    }
+    let inputs = Inputs {
+        x: Tensor::from_dispatch(x),
+        weight: weight(),
+        gate: Some(gate),
+    };
+    let settings = Settings { eps, group_size };
+    let mut reference = |(x, gate): Flowing<D>| reference((x, gate.expect("a gate went in")));
+    either(&at, inputs, settings, &mut reference)
+}
+
+/// What a body takes: x and the gate.
+type Flowing<const D: usize> = (Tensor<D>, Option<Tensor<D>>);
+
+#[track_caller]
+fn either<const D: usize>(
+    at: &At,
+    inputs: Inputs<D>,
+    settings: Settings,
+    reference: &mut dyn FnMut(Flowing<D>) -> Tensor<D>,
+) -> Tensor<D> {
+    let key = at.key();
+    let operands = Operands::of(inputs, settings, key);
+    let decision = match (operands.weight(), operands.gate()) {
+        (None, None) => at.decide([operands.x()]),
+        (Some(one), None) | (None, Some(one)) => at.decide([operands.x(), one]),
+        (Some(weight), Some(gate)) => at.decide([operands.x(), weight, gate]),
+    };
+    match decision {
+        Decision::Fused(implementation) => live::launch(
+            at.site(),
+            implementation,
+            Norm::from(operands),
+            Captured::These(&["weight"]),
+            |norm| reference((norm.inputs.x, norm.inputs.gate)),
+        ),
+        Decision::Reference(_) => {
+            let Inputs { x, gate, .. } = operands.into_inputs();
+            reference((x, gate))
+        }
+    }
+}

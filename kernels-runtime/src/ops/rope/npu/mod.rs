@@ -1,0 +1,376 @@
+//! Rotary position embedding over CANN's operators.
+//!
+//! `R` is `aclnnRotaryPositionEmbedding` (V2 where the toolkit has it), forward, and its `Grad` backward. Reads and
+//! writes are counted in tensors like `x`; tables are small beside it.
+//!
+//! | case | what is done | why |
+//! |---|---|---|
+//! | `half`, `interleaved` | `R`: 2 | it is that |
+//! | `interleaved_to_half` | neighbours copied to halves, `R` of style half: 4 | its result is that of halves |
+//! | tables of every angle once, or twice by halves for `interleaved` | repeated to the whole width | CANN's tables are as wide as the head |
+//! | a part of the head | `R` on a view, joined with the rest by `aclnnCat` | widening the tables by cosines of 1 and sines of 0 would read and write less, but a rest that is infinite would become NaN |
+//! | x in half a type, tables in f32 | `R` in f32 between two casts | CANN's tables have the type of `x`; rounded to it they would not be what the key says |
+//! | `interleaved` with a table for each sequence | sequence by sequence, joined | CANN's tables are shared there |
+//! | more than 999 heads, or with `interleaved` more than 999 of batch times heads | in pieces, joined | CANN's limit |
+//! | `bnsd` beyond CANN 9's limit of heads by sequence, as one token of a long batch | as `bsnd`, seen through a view | that layout has no such limit |
+//! | heads of 896 elements and more | refused | CANN's limit |
+//! | cosines and sines of different shapes, f64, different types | refused | |
+//!
+//! The gradients of tables are plain operations on every backend and not here.
+
+mod kernel;
+
+pub(crate) use kernel::IMPLEMENTATION;
+
+use super::operands::rotary_width;
+use crate::dispatch::Reason;
+use crate::npu::refused::{one_float, shaped};
+use crate::npu::views::{contiguous, halves_by_turns, neighbours, reshaped};
+use crate::npu::{Refused, Result, base};
+use crate::semantics::{HeadLayout, RopeKey, RopeStyle, RotaryWidth, TableLayout};
+use burn_cann::ops::rotary::{Axes, Style, check, check_grad, rotary, rotary_grad};
+use burn_cann::{DType, Layout, Platform, Spec, Stream, Tensor};
+use std::ops::Range;
+
+/// Which operators compute a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// What CANN rotates with what.
+    pub style: Style,
+    /// As what CANN sees the axes of `x`.
+    pub axes: Axes,
+    /// How much of a head is rotated.
+    pub rotated: usize,
+    /// Whether neighbours are copied to halves first.
+    pub reordered: bool,
+    /// Whether it is computed in f32, between casts.
+    pub widened: bool,
+    /// Batch and heads of one call; `x` has more than one piece if it has more of them.
+    pub piece: [usize; 2],
+    /// Whether there is a table for each sequence.
+    pub by_batch: bool,
+    /// What repeats the tables.
+    layout: HeadLayout,
+}
+
+/// Which operators compute a call of `x`, `[b, h, s, d]` or `[b, s, h, d]` as the key says, with tables
+/// `[1 or b, s, w]`.
+///
+/// # Errors
+/// Why none do.
+pub fn decide(
+    platform: &Platform,
+    x: &Spec,
+    cos: &Spec,
+    sin: &Spec,
+    key: RopeKey,
+) -> Result<Plan, Refused> {
+    let dtype = one_float(("x", x), [])?;
+    let table = one_float(("cos", cos), [("sin", sin)])?;
+    if table != dtype && table != DType::F32 {
+        let why = format!("the tables are of type {table}, x of {dtype}");
+        return Err(Refused::new(Reason::MixedDtypes, why));
+    }
+    let (&[b, first, second, d], &[tables, _, w]) = (x.shape(), cos.shape()) else {
+        return Err(Refused::new(
+            Reason::Shape,
+            "x needs four axes, tables three",
+        ));
+    };
+    let [heads, s] = match key.layout {
+        HeadLayout::Bnsd => [first, second],
+        HeadLayout::Bsnd => [second, first],
+    };
+    shaped("cos", cos, &[if tables == b { b } else { 1 }, s, w])?;
+    shaped("sin", sin, cos.shape())?;
+    let rotated = rotary_width(w, key.table);
+    let fits = match key.width {
+        RotaryWidth::Full => rotated == d,
+        RotaryWidth::Partial => rotated <= d,
+    };
+    if !fits || rotated == 0 || !rotated.is_multiple_of(2) {
+        let why = format!("tables of {w} don't rotate heads of {d} for {key}");
+        return Err(Refused::new(Reason::Shape, why));
+    }
+    if key.table == TableLayout::Neighbours && key.style != RopeStyle::Interleaved {
+        let why = format!("a table of neighbours is for style=interleaved, not for {key}");
+        return Err(Refused::new(Reason::Semantics, why));
+    }
+    let style = match key.style {
+        RopeStyle::Interleaved => Style::Interleaved,
+        RopeStyle::Half | RopeStyle::InterleavedToHalf => Style::Half,
+    };
+    let by_batch = tables != 1;
+    let plan = Plan {
+        style,
+        axes: axes(key.layout),
+        rotated,
+        reordered: key.style == RopeStyle::InterleavedToHalf,
+        widened: table != dtype,
+        piece: piece(b, heads, style, by_batch),
+        by_batch,
+        layout: key.layout,
+    };
+    plan.within_limits(platform, [b, heads, s], table)
+}
+
+fn axes(layout: HeadLayout) -> Axes {
+    match layout {
+        HeadLayout::Bnsd => Axes::BatchHeadsSequence,
+        HeadLayout::Bsnd => Axes::BatchSequenceHeads,
+    }
+}
+
+/// Batch and heads that one call takes.
+fn piece(b: usize, heads: usize, style: Style, by_batch: bool) -> [usize; 2] {
+    /// Of batch and of heads with halves, of both together with neighbours.
+    const MOST: usize = 999;
+    let few = heads.clamp(1, MOST);
+    let most = match style {
+        Style::Half => MOST,
+        Style::Interleaved if by_batch => 1,
+        Style::Interleaved => MOST / few,
+    };
+    [b.clamp(1, most), few]
+}
+
+impl Plan {
+    /// The plan, in the layout whose limits it keeps.
+    fn within_limits(
+        self,
+        platform: &Platform,
+        [b, heads, s]: [usize; 3],
+        dtype: DType,
+    ) -> Result<Self, Refused> {
+        // Of nothing nothing is asked, but the device has to be one.
+        let s = s.max(1);
+        let of = |axes| -> Result<(), Refused> {
+            let [b, heads] = [b.clamp(1, self.piece[0]), heads.clamp(1, self.piece[1])];
+            let tables = if self.by_batch { b } else { 1 };
+            let shape = |b, heads| match axes {
+                Axes::BatchSequenceHeads => [b, s, heads, self.rotated],
+                _ => [b, heads, s, self.rotated],
+            };
+            let x = Spec::contiguous(dtype, shape(b, heads))?;
+            let table = Spec::contiguous(dtype, shape(tables, 1))?;
+            check(platform, &x, &table, &table, self.style, axes)?;
+            check_grad(platform, &x, &table, &table, None, self.style, axes)?;
+            Ok(())
+        };
+        match of(self.axes) {
+            Ok(()) => Ok(self),
+            Err(_) if self.axes == Axes::BatchHeadsSequence => {
+                let axes = Axes::BatchSequenceHeads;
+                of(axes)?;
+                Ok(Self { axes, ..self })
+            }
+            Err(refused) => Err(refused),
+        }
+    }
+
+    /// Whether CANN sees the axes in another order than they have.
+    fn is_turned(&self) -> bool {
+        self.axes != axes(self.layout)
+    }
+}
+
+/// A pass, forward or backward.
+struct Pass<'a> {
+    stream: &'a Stream,
+    plan: Plan,
+    cos: Tensor,
+    sin: Tensor,
+}
+
+/// The result, like `x`.
+///
+/// # Errors
+/// Refused by [`decide`], or CANN failed.
+pub fn forward(
+    stream: &Stream,
+    x: &Tensor,
+    cos: &Tensor,
+    sin: &Tensor,
+    key: RopeKey,
+) -> Result<Tensor> {
+    if x.spec().is_empty() {
+        decide(
+            stream.device().platform(),
+            x.spec(),
+            cos.spec(),
+            sin.spec(),
+            key,
+        )?;
+        return Ok(Tensor::empty(stream, x.dtype(), x.shape())?);
+    }
+    let pass = Pass::new(stream, x, cos, sin, key)?;
+    let part = pass.rotated_part(x)?;
+    let part = match pass.plan.reordered {
+        true => pass.last_axis(&part, neighbours(part.layout())?)?,
+        false => part,
+    };
+    let y = pass.in_cann_s_terms(&part, |pass, x, cos, sin| {
+        let Plan { style, axes, .. } = pass.plan;
+        Ok(rotary(pass.stream, x, cos, sin, style, axes)?)
+    })?;
+    pass.with_rest_of(&y, x)
+}
+
+/// The gradient of `x` from that of the result.
+///
+/// # Errors
+/// As [`forward`].
+pub fn backward(
+    stream: &Stream,
+    dy: &Tensor,
+    cos: &Tensor,
+    sin: &Tensor,
+    key: RopeKey,
+) -> Result<Tensor> {
+    if dy.spec().is_empty() {
+        return forward(stream, dy, cos, sin, key);
+    }
+    let pass = Pass::new(stream, dy, cos, sin, key)?;
+    let part = pass.rotated_part(dy)?;
+    let dx = pass.in_cann_s_terms(&part, |pass, dy, cos, sin| {
+        let Plan { style, axes, .. } = pass.plan;
+        let dy = contiguous(pass.stream, dy)?;
+        Ok(rotary_grad(pass.stream, &dy, cos, sin, None, style, axes)?.dx)
+    })?;
+    let dx = match pass.plan.reordered {
+        true => pass.last_axis(&dx, halves_by_turns(dx.layout())?)?,
+        false => dx,
+    };
+    pass.with_rest_of(&dx, dy)
+}
+
+impl<'a> Pass<'a> {
+    fn new(
+        stream: &'a Stream,
+        x: &Tensor,
+        cos: &Tensor,
+        sin: &Tensor,
+        key: RopeKey,
+    ) -> Result<Self> {
+        let platform = stream.device();
+        let plan = decide(platform.platform(), x.spec(), cos.spec(), sin.spec(), key)?;
+        let table = |table: &Tensor| -> Result<Tensor> {
+            let table = whole_table(stream, table, key)?;
+            let heads = match plan.axes {
+                Axes::BatchSequenceHeads => 2,
+                _ => 1,
+            };
+            Ok(table.unsqueeze(heads)?)
+        };
+        Ok(Self {
+            stream,
+            plan,
+            cos: table(cos)?,
+            sin: table(sin)?,
+        })
+    }
+
+    /// The start of the heads.
+    fn rotated_part(&self, x: &Tensor) -> Result<Tensor> {
+        Ok(x.slice(3, 0..self.plan.rotated)?)
+    }
+
+    /// The same shape with the elements of the last axis in the order of `layout`.
+    fn last_axis(&self, x: &Tensor, layout: Layout) -> Result<Tensor> {
+        reshaped(self.stream, &x.with_layout(layout)?, x.shape())
+    }
+
+    /// What `operator` makes of `x`, with the type and the axes that CANN wants, in pieces.
+    fn in_cann_s_terms(
+        &self,
+        x: &Tensor,
+        operator: impl Fn(&Self, &Tensor, &Tensor, &Tensor) -> Result<Tensor>,
+    ) -> Result<Tensor> {
+        let dtype = x.dtype();
+        let mut x = base::cast(
+            self.stream,
+            x,
+            if self.plan.widened { DType::F32 } else { dtype },
+        )?;
+        if self.plan.is_turned() {
+            x = x.transpose(1, 2)?;
+        }
+        let mut y = self.by_pieces(&x, operator)?;
+        if self.plan.is_turned() {
+            y = y.transpose(1, 2)?;
+        }
+        base::cast(self.stream, &y, dtype)
+    }
+
+    fn by_pieces(
+        &self,
+        x: &Tensor,
+        operator: impl Fn(&Self, &Tensor, &Tensor, &Tensor) -> Result<Tensor>,
+    ) -> Result<Tensor> {
+        let heads_axis = if self.plan.axes == Axes::BatchSequenceHeads {
+            2
+        } else {
+            1
+        };
+        let [b, heads] = self.plan.piece;
+        let mut sequences = Vec::new();
+        for range in ranges(x.shape()[0], b) {
+            let of_batch = |table: &Tensor| match self.plan.by_batch {
+                true => table.slice(0, range.clone()),
+                false => Ok(table.clone()),
+            };
+            let (cos, sin) = (of_batch(&self.cos)?, of_batch(&self.sin)?);
+            let x = x.slice(0, range.clone())?;
+            let mut parts = Vec::new();
+            for heads in ranges(x.shape()[heads_axis], heads) {
+                parts.push(operator(self, &x.slice(heads_axis, heads)?, &cos, &sin)?);
+            }
+            sequences.push(joined(self.stream, parts, heads_axis)?);
+        }
+        joined(self.stream, sequences, 0)
+    }
+
+    /// `y` with what is not rotated behind it.
+    fn with_rest_of(&self, y: &Tensor, x: &Tensor) -> Result<Tensor> {
+        let (rotated, d) = (self.plan.rotated, x.shape()[3]);
+        if rotated == d {
+            return Ok(y.clone());
+        }
+        base::cat(self.stream, &[y, &x.slice(3, rotated..d)?], 3)
+    }
+}
+
+fn ranges(size: usize, piece: usize) -> impl Iterator<Item = Range<usize>> {
+    (0..size)
+        .step_by(piece)
+        .map(move |at| at..size.min(at + piece))
+}
+
+fn joined(stream: &Stream, mut parts: Vec<Tensor>, axis: usize) -> Result<Tensor> {
+    match parts.len() {
+        1 => Ok(parts.remove(0)),
+        _ => base::cat(stream, &parts.iter().collect::<Vec<_>>(), axis),
+    }
+}
+
+/// A contiguous table, `[1 or b, s, rotated]`, with an element for each that is rotated.
+fn whole_table(stream: &Stream, table: &Tensor, key: RopeKey) -> Result<Tensor> {
+    let w = table.shape()[2];
+    match (key.style, key.table) {
+        (RopeStyle::Interleaved, TableLayout::Pairs) => twice_in_a_row(stream, table),
+        (RopeStyle::Interleaved, TableLayout::Halves) => {
+            twice_in_a_row(stream, &table.slice(2, 0..w / 2)?)
+        }
+        (RopeStyle::Half | RopeStyle::InterleavedToHalf, TableLayout::Pairs) => {
+            base::cat(stream, &[table, table], 2)
+        }
+        _ => contiguous(stream, table),
+    }
+}
+
+/// `[a, b, ..]` to `[a, a, b, b, ..]` on the last axis.
+fn twice_in_a_row(stream: &Stream, table: &Tensor) -> Result<Tensor> {
+    let [b, s, w] = [table.shape()[0], table.shape()[1], table.shape()[2]];
+    let twice = table.unsqueeze(3)?.expand([b, s, w, 2])?;
+    reshaped(stream, &twice, [b, s, 2 * w])
+}

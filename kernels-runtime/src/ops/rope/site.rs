@@ -1,0 +1,96 @@
+use super::live::Rotary;
+use crate::__private::{RopeTable, SectionTable};
+use crate::dispatch::{At, Decision};
+use crate::live::{self, Captured};
+use crate::ops::rope::{Pair, check_sections, merge};
+use crate::registry::Implementation;
+use burn::backend::DispatchTensor;
+use burn::tensor::Tensor;
+
+/// The rotary position embedding of a site.
+#[track_caller]
+pub fn rope(
+    at: At,
+    q: Tensor<4>,
+    k: Tensor<4>,
+    cos: impl RopeTable,
+    sin: impl RopeTable,
+    reference: &mut dyn FnMut(Rotated) -> Rotated,
+) -> (Tensor<4>, Tensor<4>) {
+    rotate(&at, [q, k], cos.rows(), sin.rows(), reference)
+}
+
+/// Queries and keys, rotated or not yet.
+type Rotated = (Tensor<4>, Tensor<4>);
+
+#[track_caller]
+fn rotate(
+    at: &At,
+    [q, k]: [Tensor<4>; 2],
+    cos: Tensor<3>,
+    sin: Tensor<3>,
+    reference: &mut dyn FnMut(Rotated) -> Rotated,
+) -> Rotated {
+    let key = at.key();
+    let pair = Pair::of(q, k, cos, sin, key);
+    match at.decide(pair.tensors()) {
+        Decision::Fused(implementation) => run(at, implementation, pair, reference),
+        Decision::Reference(_) => reference(pair.into_inputs().0.into()),
+    }
+}
+
+/// The multimodal rotary position embedding of a site. The tables of the three positions are made
+/// one only if a kernel runs.
+#[track_caller]
+pub fn rope_sections(
+    at: At,
+    q: Tensor<4>,
+    k: Tensor<4>,
+    cos: impl SectionTable,
+    sin: impl SectionTable,
+    sections: [usize; 3],
+    reference: &mut dyn FnMut(Rotated) -> Rotated,
+) -> (Tensor<4>, Tensor<4>) {
+    let tables = [cos.table(), sin.table()];
+    rotate_sections(&at, [q, k], tables, sections, reference)
+}
+
+#[track_caller]
+fn rotate_sections(
+    at: &At,
+    [q, k]: [Tensor<4>; 2],
+    [cos, sin]: [Tensor<4>; 2],
+    sections: [usize; 3],
+    reference: &mut dyn FnMut(Rotated) -> Rotated,
+) -> Rotated {
+    let key = at.key();
+    check_sections(&cos, &sin, sections, key);
+    let [q, k] = [q, k].map(Tensor::into_dispatch);
+    let [cos, sin] = [cos, sin].map(Tensor::into_dispatch);
+    let decision = at.decide([&q, &k, &cos, &sin]);
+    let [q, k, cos, sin] = [q, k, cos, sin].map(Tensor::from_dispatch);
+    match decision {
+        Decision::Fused(implementation) => {
+            let (cos, sin) = (merge(cos, sections, key), merge(sin, sections, key));
+            let pair = Pair::of(q, k, cos, sin, key);
+            run(at, implementation, pair, reference)
+        }
+        Decision::Reference(_) => reference((q, k)),
+    }
+}
+
+#[track_caller]
+fn run(
+    at: &At,
+    implementation: &'static Implementation,
+    pair: Pair<DispatchTensor>,
+    reference: &mut dyn FnMut(Rotated) -> Rotated,
+) -> Rotated {
+    live::launch(
+        at.site(),
+        implementation,
+        Rotary::from(pair),
+        Captured::These(&["cos", "sin"]),
+        |rotary| reference((rotary.q, rotary.k)),
+    )
+}
