@@ -19,6 +19,7 @@ pub mod apply;
 mod bisection;
 #[cfg(feature = "cpu")]
 mod cpu;
+mod device;
 pub mod dispatch;
 mod error_text;
 pub mod kernel;
@@ -30,6 +31,7 @@ pub mod npu;
 mod once;
 pub mod ops;
 pub mod policy;
+mod reason;
 pub mod registry;
 #[cfg(feature = "remote")]
 pub mod remote;

@@ -1,8 +1,10 @@
 //! What ran: every site with the paths that its calls took.
 
 use crate::active::{self, Active};
-use crate::dispatch::{DeviceKind, Mode, Outcome, Reason, TensorType};
+use crate::device::DeviceKind;
+use crate::dispatch::{Mode, Outcome, TensorType};
 use crate::policy::may_call;
+use crate::reason::Reason;
 use crate::registry::{Site, sites};
 use crate::table::Table;
 use serde::Serialize;

@@ -1,9 +1,11 @@
 //! A decision from scratch: which implementation a call takes, or why it takes none.
 
-use super::{Mode, Query, Reason, TensorType};
+use super::{Mode, Query, TensorType};
 use crate::active::Active;
+use crate::device::Served;
 use crate::mapping::{Entry, ModeFlags, Target};
 use crate::policy::{Policy, Reaction, Wish};
+use crate::reason::Reason;
 use crate::registry::{self, Implementation, KernelSpec, SiteSpec};
 use crate::semantics::SemanticsKey;
 use burn::backend::DispatchTensor;
@@ -217,12 +219,19 @@ impl Ask<'_> {
     }
 }
 
+/// Whether the implementation runs where the tensors are: on a served device, if its server declares the
+/// operation.
+fn runs(implementation: &Implementation, place: Served) -> bool {
+    let op = implementation.launch.op();
+    !place.is_served() || op.is_some_and(|op| place.offers(op))
+}
+
 /// The first reason against an implementation for a call of this kind.
 fn refusal(implementation: &Implementation, key: &SemanticsKey, query: Query) -> Option<Reason> {
     if !implementation.device.contains(query.device) {
         return Some(Reason::NoImplementation);
     }
-    if !query.served.runs(&implementation.launch) {
+    if !runs(implementation, query.served) {
         return Some(Reason::NotServed);
     }
     if !implementation.capability.contains(query.capability) {

@@ -2,32 +2,24 @@
 //! reason for the reference out.
 
 mod at;
-mod capability;
 mod choose;
-mod device;
-mod kinds;
 mod plan;
 mod plan_file;
 mod query;
-mod reason;
-mod served;
 mod tally;
 mod unmet;
 
+pub use crate::device::{
+    DeviceKind, DeviceKinds, KernelOp, Served, ascend_capability, cuda_capability, x86_64_level,
+};
+pub use crate::reason::Reason;
 pub use at::At;
-pub use capability::{ascend_capability, cuda_capability, x86_64_level};
 pub use choose::{Candidate, Decision};
 pub(crate) use choose::{Choice, Outcome, best, choose};
-pub use device::DeviceKind;
-#[cfg(feature = "remote")]
-pub(crate) use device::Place;
-pub use kinds::DeviceKinds;
 pub(crate) use plan::plan_under;
 pub use plan::{Plan, PlanCandidate, PlanError, PlanRow, plan};
 pub use plan_file::{Difference, PlanCheckError, PlanDifference};
 pub use query::{Mode, Query, TensorType};
-pub use reason::Reason;
-pub use served::{KernelOp, Served};
 pub(crate) use tally::Tally;
 
 #[cfg(test)]

@@ -1,8 +1,10 @@
 use super::unmet::Unmet;
-use super::{Choice, DeviceKind, DeviceKinds, Mode, Outcome, Query, Reason, TensorType, choose};
+use super::{Choice, Mode, Outcome, Query, TensorType, choose};
 use crate::active::{self, Active};
+use crate::device::{DeviceKind, DeviceKinds};
 use crate::mapping::ModeFlags;
 use crate::policy::{PolicyError, no_site};
+use crate::reason::Reason;
 use crate::registry::{self, FloatType, RegistryError, Site, sites};
 use crate::table::Table;
 use burn::tensor::{DType, Device};

@@ -275,8 +275,10 @@ fn changed(all: &mut Vec<Difference>, site: Option<&str>, what: &'static str, wa
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::DeviceKind;
+    use crate::dispatch::Mode;
     use crate::dispatch::tests::F32;
-    use crate::dispatch::{DeviceKind, Mode, Reason};
+    use crate::reason::Reason;
 
     fn row(site: &str) -> PlanRow {
         PlanRow {

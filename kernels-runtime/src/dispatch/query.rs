@@ -1,4 +1,4 @@
-use super::{DeviceKind, Served};
+use crate::device::{DeviceKind, Served};
 use crate::ops;
 use crate::registry::FloatType;
 use crate::semantics::SemanticsKey;

@@ -6,10 +6,11 @@
 //! locked.
 
 use super::unmet::Unmet;
-use super::{Choice, Decision, Outcome, Query, Reason, choose};
+use super::{Choice, Decision, Outcome, Query, choose};
 use crate::active::{self, ACTIVE_BITS, Active};
 use crate::bisection;
 use crate::policy::Reaction;
+use crate::reason::Reason;
 use crate::registry::{self, SiteSpec};
 use burn::backend::DispatchTensor;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -349,8 +350,9 @@ fn say(site: &SiteSpec, query: Query, choice: &Choice) {
 mod tests {
     use super::super::tests::{F32, ROPE_SITE as SITE, query};
     use super::*;
-    use crate::dispatch::{Mode, Reason, TensorType};
+    use crate::dispatch::{Mode, TensorType};
     use crate::policy::{Policy, scope};
+    use crate::reason::Reason;
     use crate::registry::FloatType;
 
     fn decide(tally: &Tally, tensors: TensorType) -> Decision {

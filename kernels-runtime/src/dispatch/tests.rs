@@ -1,6 +1,7 @@
 //! What the tests of several modules share.
 
-use super::{DeviceKind, Mode, Query, Served, TensorType};
+use super::{Mode, Query, TensorType};
+use crate::device::{DeviceKind, Served};
 use crate::registry::{FloatType, Form, SiteSpec};
 use crate::semantics::{RopeKey, SemanticsKey};
 

@@ -1,7 +1,8 @@
 //! The message of a call that cannot run what was asked for.
 
-use super::{Choice, Query, Reason};
+use super::{Choice, Query};
 use crate::active::Active;
+use crate::reason::Reason;
 use crate::registry::SiteSpec;
 use crate::table::Table;
 use std::fmt;

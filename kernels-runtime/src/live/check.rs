@@ -8,7 +8,7 @@ use super::run::{Computed, Split, Take, TakeRows, Upstream, Values, cut, exact, 
 use super::sampling::Width;
 use super::tolerance::{Miss, Three};
 use crate::active;
-use crate::dispatch::DeviceKind;
+use crate::device::DeviceKind;
 use crate::kernel::{Operands, Tensors, Visitor};
 use crate::registry::{FloatType, Implementation, Site};
 use burn::tensor::{DType, Device, Tensor};

@@ -1,5 +1,5 @@
 use super::ModeFlags;
-use crate::dispatch::DeviceKind;
+use crate::device::DeviceKind;
 use crate::near;
 use kernels_io::{escape, escape_lines};
 use thiserror::Error;

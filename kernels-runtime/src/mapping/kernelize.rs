@@ -2,9 +2,10 @@
 
 use super::{MappingError, ModeFlags};
 use crate::active::{self, Active};
-use crate::dispatch::{Plan, PlanError, PlanRow, Query, Reason, TensorType, plan_under};
+use crate::dispatch::{Plan, PlanError, PlanRow, Query, TensorType, plan_under};
 use crate::near::nearest;
 use crate::policy::{Policy, PolicyError, Reaction, Wish};
+use crate::reason::Reason;
 use crate::registry::{self, FloatType, RegistryError, sites};
 use burn::tensor::{DType, Device};
 use std::collections::BTreeSet;

@@ -56,8 +56,9 @@ pub use mode::ModeFlags;
 pub use rule::{Rule, Target};
 pub use scope::{MappingGuard, current, register, registered, replace, scope, scope_only};
 
-use crate::dispatch::{DeviceKind, Reason};
+use crate::device::DeviceKind;
 use crate::near::unknown;
+use crate::reason::Reason;
 use crate::registry::{self, CapabilityRange, Implementation, kernels};
 use intervals::Intervals;
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,7 @@
 //! One line of a mapping, and its two written forms.
 
 use super::{MappingError, ModeFlags};
-use crate::dispatch::DeviceKind;
+use crate::device::DeviceKind;
 use crate::registry::CapabilityRange;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;

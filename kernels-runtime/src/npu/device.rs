@@ -4,7 +4,7 @@
 //! token, which is random and stays in this process, they can send 64 KiB each and are closed after 10 s;
 //! 64 may wait at once, and whoever has most of them makes room. [`remote`](crate::remote) says what else.
 
-use crate::dispatch::DeviceKind;
+use crate::device::DeviceKind;
 use crate::remote::{
     self, Address, ConnectError, Host, InvalidAddress, ServeError, ServeOptions, Server,
 };

@@ -1,7 +1,7 @@
 //! What the server says of an NPU, and the kernels that it has.
 
 use super::limits;
-use crate::dispatch::{DeviceKind, ascend_capability};
+use crate::device::{DeviceKind, ascend_capability};
 use crate::remote::{Buffer, Host, Identity, InMemory, Kernels, MemoryLimits, machine_memory};
 use burn_cann::Tensor;
 use burn_cann::backend::{self, CannBackend, CannDevice, CannQTensor, CannTensor};

@@ -2,7 +2,7 @@
 //! backend calls them, and what dispatch knows of them.
 
 use super::Result;
-use crate::dispatch::DeviceKinds;
+use crate::device::DeviceKinds;
 use crate::registry::{CapabilityRange, FloatType, Implementation, Launch};
 use burn::tensor::IntDType;
 use burn_cann::backend::CannTensor;

@@ -2,7 +2,7 @@
 //! known there. How they lie is not; what CANN takes contiguous only is copied on the device.
 
 use super::Refused;
-use crate::dispatch::Reason;
+use crate::reason::Reason;
 use crate::remote::with_platform;
 use burn::backend::{DispatchTensor, TensorMetadata};
 use burn_cann::{DType, Platform, Soc, Spec, Version};

@@ -1,4 +1,4 @@
-use crate::dispatch::Reason;
+use crate::reason::Reason;
 use burn_cann::ops::{Kind, Refusal};
 use burn_cann::{DType, Spec};
 

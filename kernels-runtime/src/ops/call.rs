@@ -1,6 +1,7 @@
 //! What every operation needs to look at its tensors before it decides.
 
-use crate::dispatch::{Query, Reason};
+use crate::dispatch::Query;
+use crate::reason::Reason;
 use crate::registry::{Implementation, KernelSpec};
 use crate::semantics::SemanticsKey;
 use burn::backend::{DispatchTensor, TensorMetadata};

@@ -1,9 +1,9 @@
 //! The TOML form of a policy.
 
 use super::{Base, Policy, PolicyError};
-use crate::dispatch::Reason;
 use crate::mapping::Rule;
 use crate::near::unknown;
+use crate::reason::Reason;
 use kernels_io::Limit;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

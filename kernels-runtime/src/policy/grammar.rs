@@ -167,8 +167,8 @@ impl fmt::Display for Policy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dispatch::Reason;
     use crate::policy::Reaction;
+    use crate::reason::Reason;
 
     fn error(text: &str) -> String {
         text.parse::<Policy>().unwrap_err().to_string()

@@ -42,9 +42,9 @@ pub use layers::{LayerGuard, Layers, layer};
 pub use reaction::Reaction;
 pub use scope::{ScopeGuard, current, from_env, install, scope};
 
-use crate::dispatch::Reason;
 use crate::mapping::{Mapping, Rule};
 use crate::near::unknown;
+use crate::reason::Reason;
 use crate::registry::{self, SiteSpec, kernels};
 pub(crate) use pattern::SitePattern;
 use reaction::Reactions;

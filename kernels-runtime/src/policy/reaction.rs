@@ -1,5 +1,5 @@
-use crate::dispatch::Reason;
 use crate::near::unknown;
+use crate::reason::Reason;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,6 +1,7 @@
 use super::CapabilityRange;
-use crate::dispatch::{DeviceKinds, KernelOp, Reason};
+use crate::device::{DeviceKinds, KernelOp};
 use crate::ops::{self, operations};
+use crate::reason::Reason;
 use crate::semantics::SemanticsKey;
 use burn::backend::DispatchTensor;
 use burn::tensor::DType;

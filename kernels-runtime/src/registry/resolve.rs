@@ -216,7 +216,7 @@ fn in_force(same_id: &[&'static KernelSpec]) -> Result<&'static KernelSpec, Regi
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dispatch::DeviceKinds;
+    use crate::device::DeviceKinds;
     use crate::registry::{CapabilityRange, FloatType, Implementation, Launch};
 
     const fn spec(krate: &'static str, replaces: Option<&'static str>) -> KernelSpec {

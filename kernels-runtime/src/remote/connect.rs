@@ -255,7 +255,7 @@ fn ask_why(remote: &RemoteDevice) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dispatch::DeviceKind;
+    use crate::device::DeviceKind;
     use crate::remote::Identity;
 
     #[test]

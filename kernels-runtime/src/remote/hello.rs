@@ -2,7 +2,7 @@
 
 use super::Identity;
 use super::wire::SCHEMA;
-use crate::dispatch::{DeviceKind, KernelOp};
+use crate::device::{DeviceKind, KernelOp};
 use serde::{Deserialize, Serialize};
 
 /// The release of this crate. Both sides must be of one, since results may change between releases.

@@ -2,7 +2,7 @@
 
 use super::Kernels;
 use super::bounded::{InMemory, machine_memory};
-use crate::dispatch::{DeviceKind, x86_64_level};
+use crate::device::{DeviceKind, x86_64_level};
 use burn::backend::Flex;
 use burn::backend::ir::BackendIr;
 

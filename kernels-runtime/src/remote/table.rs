@@ -2,7 +2,7 @@
 
 use super::Address;
 use super::hello::Declaration;
-use crate::dispatch::{DeviceKind, KernelOp, Place, Served};
+use crate::device::{DeviceKind, KernelOp, Place, Served};
 use burn::backend::{DeviceId, DeviceOps, DispatchDevice};
 use burn::tensor::Device;
 use std::fmt;

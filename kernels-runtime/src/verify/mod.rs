@@ -9,7 +9,9 @@ mod served;
 
 pub use budget::Budget;
 
-use crate::dispatch::{DeviceKind, Mode, Query, Reason, TensorType, best};
+use crate::device::DeviceKind;
+use crate::dispatch::{Mode, Query, TensorType, best};
+use crate::reason::Reason;
 use crate::registry::{FloatType, kernels};
 use crate::table::Table;
 use burn::tensor::Device;

@@ -1,5 +1,5 @@
-use crate::dispatch::Reason;
 use crate::ops::adam_w::{Settings, State, fused, reference};
+use crate::reason::Reason;
 use crate::registry::KernelSpec;
 use crate::semantics::{AdamWKey, SemanticsKey};
 use crate::verify::case::{Case, Computation, Computed, Variant};

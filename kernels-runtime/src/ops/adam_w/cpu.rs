@@ -2,7 +2,7 @@
 
 use super::{AdamWBackend, Settings, State, Tensors};
 use crate::cpu::{CHUNK, Element, PARALLEL, Real, dispatch_dtype};
-use crate::dispatch::DeviceKinds;
+use crate::device::DeviceKinds;
 use crate::ops::operands::checked;
 use crate::registry::{CapabilityRange, FloatType, Implementation, Launch};
 use crate::semantics::SemanticsKey;
@@ -19,7 +19,7 @@ pub(super) const IMPLEMENTATION: Implementation = Implementation {
     fusion_barrier: false,
     capability: CapabilityRange::ANY,
     limits: None,
-    launch: Launch::AdamW(super::launch),
+    launch: Launch::AdamW(super::backend::launch),
     accepts: |key| matches!(key, SemanticsKey::AdamW(_)),
 };
 

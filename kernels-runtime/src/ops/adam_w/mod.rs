@@ -28,14 +28,13 @@ pub(crate) mod site;
 #[cfg(all(test, feature = "cpu"))]
 mod tests;
 
-pub(crate) use backend::launch;
 pub use backend::{AdamWBackend, Tensors};
 pub use operands::Operands;
 use operands::check;
 pub use reference::reference;
 
-use crate::dispatch::Reason;
 use crate::ops::implementation;
+use crate::reason::Reason;
 use crate::registry::{Implementation, KernelSpec, declare_kernel};
 use crate::semantics::{AdamWKey, SemanticsKey};
 use burn::backend::DispatchTensor;

@@ -1,5 +1,5 @@
-use crate::dispatch::Reason;
 use crate::ops::glu::{Inputs, Settings, fused, reference};
+use crate::reason::Reason;
 use crate::registry::KernelSpec;
 use crate::semantics::{Activation, Clamp, GluKey, Offset, Projections, SemanticsKey, TopK};
 use crate::verify::case::{Case, Computation, Computed, Variant, count};

@@ -31,8 +31,8 @@ use operands::check;
 pub use operands::{Backward, Operands, Projected};
 pub use reference::reference;
 
-use crate::dispatch::Reason;
 use crate::ops::implementation;
+use crate::reason::Reason;
 use crate::registry::{Implementation, KernelSpec, declare_kernel};
 use crate::semantics::{GluKey, SemanticsKey};
 use burn::backend::DispatchTensor;

@@ -30,7 +30,9 @@ pub use permute::{Permuted, moe_permute};
 pub use router::{Routed, Routing, route};
 pub use unpermute::moe_unpermute;
 
-use crate::dispatch::{DeviceKind, KernelOp, Query, Reason, TensorType};
+use crate::device::{DeviceKind, KernelOp};
+use crate::dispatch::{Query, TensorType};
+use crate::reason::Reason;
 
 /// The reason against the kernels of this module: those of the CPU take every float type, those of
 /// an NPU what `npu` says.

@@ -9,8 +9,10 @@
 
 use super::permute::PermuteBackend;
 use super::refuse;
-use crate::dispatch::{KernelOp, Query, Reason};
+use crate::device::KernelOp;
+use crate::dispatch::Query;
 use crate::ops::{compute_dtype, same_dtype_as};
+use crate::reason::Reason;
 use burn::backend::DispatchTensor;
 use burn::tensor::{Int, Tensor};
 

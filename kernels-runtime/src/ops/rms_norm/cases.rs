@@ -1,5 +1,5 @@
-use crate::dispatch::Reason;
 use crate::ops::rms_norm::{Inputs, Settings, fused, reference};
+use crate::reason::Reason;
 use crate::registry::KernelSpec;
 use crate::semantics::{Gating, Groups, Offset, RmsNormKey, Rounding, Scale, SemanticsKey};
 use crate::verify::case::{Case, Computation, Computed, Variant, largest};

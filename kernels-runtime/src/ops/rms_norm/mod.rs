@@ -29,8 +29,8 @@ use operands::check;
 pub use operands::{Backward, Operands, Parts};
 pub use reference::reference;
 
-use crate::dispatch::Reason;
 use crate::ops::implementation;
+use crate::reason::Reason;
 use crate::registry::{Implementation, KernelSpec, declare_kernel};
 use crate::semantics::{RmsNormKey, SemanticsKey};
 use burn::backend::DispatchTensor;

@@ -1,5 +1,5 @@
-use crate::dispatch::Reason;
 use crate::ops::rope::{fused, fused_sections, reference, reference_sections};
+use crate::reason::Reason;
 use crate::registry::{FloatType, KernelSpec};
 use crate::semantics::{
     HeadLayout, RopeKey, RopeStyle, RotaryWidth, Sections, SemanticsKey, TableLayout,

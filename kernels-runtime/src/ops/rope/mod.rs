@@ -33,8 +33,8 @@ pub use reference::{reference, reference_sections};
 pub(crate) use sections::{check as check_sections, merge};
 pub use table::RopeTable;
 
-use crate::dispatch::Reason;
 use crate::ops::implementation;
+use crate::reason::Reason;
 use crate::registry::{Implementation, KernelSpec, declare_kernel};
 use crate::semantics::{RopeKey, SemanticsKey};
 use burn::backend::DispatchTensor;

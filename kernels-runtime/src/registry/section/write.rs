@@ -1,7 +1,7 @@
 //! Records, written at compile time.
 
 use super::MAGIC;
-use crate::dispatch::DeviceKind;
+use crate::device::DeviceKind;
 use crate::registry::{KernelSpec, SiteSpec};
 use crate::semantics::{CustomKey, SemanticsKey};
 

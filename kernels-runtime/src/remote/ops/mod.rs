@@ -11,7 +11,7 @@ use super::bounded::Bounded;
 use super::call::{self, Call};
 use super::files::Files;
 use super::wire::Malformed;
-use crate::dispatch::KernelOp;
+use crate::device::KernelOp;
 use crate::ops::operations;
 use burn_remote::server::CustomOpRegistry;
 use std::sync::Arc;

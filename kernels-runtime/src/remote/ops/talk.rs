@@ -1,7 +1,7 @@
 //! What a client asks of a server before and after it runs anything: what the device is, and why a
 //! session ended.
 
-use crate::dispatch::KernelOp;
+use crate::device::KernelOp;
 use crate::remote::Host;
 use crate::remote::bounded::Bounded;
 use crate::remote::call::{self, Call, Like, exactly, send_to};

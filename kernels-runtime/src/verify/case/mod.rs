@@ -5,8 +5,8 @@ mod layout;
 
 use super::budget::Exact;
 use super::data::{elements, tensor, values};
-use crate::dispatch::Reason;
 use crate::ops::operations;
+use crate::reason::Reason;
 use crate::registry::{FloatType, KernelSpec};
 use crate::semantics::SemanticsKey;
 use burn::tensor::{Device, Tensor};

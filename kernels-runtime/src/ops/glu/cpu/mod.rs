@@ -13,7 +13,7 @@ mod rows;
 use super::autodiff::Tensors;
 use super::{Backward, GluBackend, GluKernel, Projected};
 use crate::cpu::dispatch_dtype;
-use crate::dispatch::DeviceKinds;
+use crate::device::DeviceKinds;
 use crate::ops::operands::checked;
 use crate::registry::{CapabilityRange, FloatType, Implementation, Launch};
 use crate::semantics::SemanticsKey;

@@ -23,10 +23,10 @@ pub(crate) use kernel::IMPLEMENTATION;
 pub use super::Projected as Tensors;
 
 use super::Settings;
-use crate::dispatch::Reason;
 use crate::npu::refused::{one_float, shaped};
 use crate::npu::views::{as_rows, contiguous, halves_by_turns, joined, neighbours, reshaped, rows};
 use crate::npu::{Refused, Result, base};
+use crate::reason::Reason;
 use crate::semantics::{Activation, Clamp, GluKey, Offset, Projections, TopK};
 use burn_cann::ops::swi_glu::{check, check_grad, swi_glu, swi_glu_grad};
 use burn_cann::{DType, Layout, Platform, Spec, Stream, Tensor};

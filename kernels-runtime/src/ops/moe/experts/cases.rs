@@ -1,6 +1,6 @@
-use crate::dispatch::Reason;
 use crate::ops::moe::Stack;
 use crate::ops::moe::experts::{Projection, Weights, fused, reference};
+use crate::reason::Reason;
 use crate::registry::{FloatType, KernelSpec};
 use crate::semantics::{Clamp, ExpertBias, ExpertLayout, MoeExpertsKey, Projections, SemanticsKey};
 use crate::verify::case::{Case, Computation, Computed, Layout, Variant};

@@ -48,7 +48,8 @@ pub use reference::reference;
 pub use settings::{Settings, Wanted};
 pub use weights::{GateUp, Projection, Weights};
 
-use crate::dispatch::{Query, Reason};
+use crate::dispatch::Query;
+use crate::reason::Reason;
 use crate::registry::{Implementation, KernelSpec, declare_kernel};
 use crate::semantics::{MoeExpertsKey, SemanticsKey};
 use burn::backend::DispatchTensor;

@@ -23,8 +23,10 @@ pub use operands::{Backward, Operands, Wanted};
 pub use reference::reference;
 
 use super::{Stack, refuse};
-use crate::dispatch::{KernelOp, Query, Reason};
+use crate::device::KernelOp;
+use crate::dispatch::Query;
 use crate::ops::operands::{Facts, checked};
+use crate::reason::Reason;
 use crate::semantics::ExpertLayout;
 use burn::backend::DispatchTensor;
 use burn::tensor::{Int, Tensor};

@@ -35,8 +35,10 @@ pub use operands::{Sort, Spread, SpreadWeighed, Sum, Weigh, WeighBackward};
 pub use reference::reference;
 
 use super::refuse;
-use crate::dispatch::{KernelOp, Query, Reason};
+use crate::device::KernelOp;
+use crate::dispatch::Query;
 use crate::ops::operands::checked;
+use crate::reason::Reason;
 use burn::backend::DispatchTensor;
 use burn::tensor::{Int, Tensor};
 

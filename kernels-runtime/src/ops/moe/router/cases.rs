@@ -1,5 +1,5 @@
-use crate::dispatch::Reason;
 use crate::ops::moe::router::{Routing, fused, reference};
+use crate::reason::Reason;
 use crate::registry::KernelSpec;
 use crate::semantics::{Correction, Grouping, MoeBlockKey, RouterKey, SemanticsKey, SharedExpert};
 use crate::verify::case::{Case, Computation, Computed, Layout, Variant};

@@ -43,7 +43,7 @@ pub use routing::{Routing, RoutingError};
 
 pub(crate) use settled::{Among, settled};
 
-use crate::dispatch::Reason;
+use crate::reason::Reason;
 use crate::registry::Implementation;
 use crate::semantics::{MoeBlockKey, SemanticsKey, SharedExpert};
 use burn::backend::DispatchTensor;

@@ -7,7 +7,7 @@ mod plain;
 use super::autodiff::{Gradients, Tensors};
 use super::{Backward, RmsNormBackend, RmsNormKernel};
 use crate::cpu::{Element, Output, Real, Rows, contiguous, dispatch_dtype};
-use crate::dispatch::DeviceKinds;
+use crate::device::DeviceKinds;
 use crate::ops::operands::checked;
 use crate::registry::{CapabilityRange, FloatType, Implementation, Launch};
 use crate::semantics::{Gating, Rounding, SemanticsKey};

@@ -1,9 +1,9 @@
-use crate::dispatch::Reason;
 use crate::npu::Refused;
 use crate::npu::kernels::{BASE, give, take};
 use crate::npu::limits::ask;
 use crate::ops::operands::checked;
 use crate::ops::rms_norm::{self, Backward, Gradients, RmsNormKernel, Settings, Tensors, npu};
+use crate::reason::Reason;
 use crate::registry::{Implementation, Launch};
 use crate::semantics::{Gating, Groups, RmsNormKey, Scale, SemanticsKey};
 use burn_cann::DType;

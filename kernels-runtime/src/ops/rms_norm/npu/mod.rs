@@ -23,10 +23,10 @@ pub(crate) use kernel::IMPLEMENTATION;
 pub use super::Parts as Tensors;
 
 use super::Settings;
-use crate::dispatch::Reason;
 use crate::npu::refused::{one_float, present, shaped};
 use crate::npu::views::{as_rows, contiguous, rows};
 use crate::npu::{Refused, Result, base};
+use crate::reason::Reason;
 use crate::semantics::{Gating, Groups, Offset, RmsNormKey, Scale};
 use burn_cann::ops::rms_norm::{check, check_grad, rms_norm, rms_norm_grad};
 use burn_cann::{DType, Layout, Platform, Spec, Stream, Tensor};

@@ -6,7 +6,7 @@ mod order;
 
 use super::{RopeBackend, RopeKernel, Tensors};
 use crate::cpu::{Element, Kernel, Output, Real, Rows, Unwritten, dispatch_dtype, run};
-use crate::dispatch::DeviceKinds;
+use crate::device::DeviceKinds;
 use crate::ops::operands::{array, checked};
 use crate::registry::{CapabilityRange, FloatType, Implementation, Launch};
 use crate::semantics::{HeadLayout, RopeKey, RopeStyle, SemanticsKey};

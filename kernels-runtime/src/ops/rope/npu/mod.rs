@@ -23,10 +23,10 @@ mod kernel;
 pub(crate) use kernel::IMPLEMENTATION;
 
 use super::operands::rotary_width;
-use crate::dispatch::Reason;
 use crate::npu::refused::{one_float, shaped};
 use crate::npu::views::{contiguous, halves_by_turns, neighbours, reshaped};
 use crate::npu::{Refused, Result, base};
+use crate::reason::Reason;
 use crate::semantics::{HeadLayout, RopeKey, RopeStyle, RotaryWidth, TableLayout};
 use burn_cann::ops::rotary::{Axes, Style, check, check_grad, rotary, rotary_grad};
 use burn_cann::{DType, Layout, Platform, Spec, Stream, Tensor};

@@ -18,7 +18,7 @@ use super::operands::{BIASES, DOWN, GATE, UP};
 use super::{Backward, ExpertsBackend, ExpertsKernel, Gradients, Settings, Tensors};
 use crate::cpu::product::Matrix;
 use crate::cpu::{Element, contiguous, dispatch_dtype};
-use crate::dispatch::DeviceKinds;
+use crate::device::DeviceKinds;
 use crate::ops::operands::checked;
 use crate::registry::{CapabilityRange, FloatType, Implementation, Launch};
 use crate::semantics::{MoeExpertsKey, Projections, SemanticsKey};

@@ -25,11 +25,11 @@ pub(crate) use kernel::IMPLEMENTATION;
 use super::super::grouped_matmul::npu::{Over, Weights, integers, limits, sizes};
 use super::super::permute::npu::{by_row, by_slot, counts};
 use super::{Settings, Wanted};
-use crate::dispatch::Reason;
 use crate::npu::refused::{one_float, shaped};
 use crate::npu::views::contiguous;
 use crate::npu::{Refused, Result, base};
 use crate::ops::glu;
+use crate::reason::Reason;
 use crate::semantics::{Clamp, ExpertBias, GluKey, MoeExpertsKey, Projections, TopK};
 use burn_cann::ops::grouped_matmul::check_grad;
 use burn_cann::ops::moe::{

@@ -1,8 +1,8 @@
-use crate::dispatch::Reason;
 use crate::npu::kernels::{give, take};
 use crate::npu::limits::ask;
 use crate::ops::moe::grouped_matmul::{Backward, Gradients, GroupedMatmulKernel, Tensors, npu};
 use crate::ops::operands::checked;
+use crate::reason::Reason;
 use crate::semantics::ExpertLayout;
 use burn::backend::DispatchTensor;
 use burn_cann::Spec;

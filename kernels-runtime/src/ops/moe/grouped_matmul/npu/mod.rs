@@ -17,10 +17,10 @@ mod kernel;
 
 pub(crate) use kernel::takes;
 
-use crate::dispatch::Reason;
 use crate::npu::refused::{one_float, shaped};
 use crate::npu::views::contiguous;
 use crate::npu::{Refused, Result, base};
+use crate::reason::Reason;
 use crate::semantics::ExpertLayout;
 use burn_cann::ops::grouped_matmul::{
     Groups, check, check_grad, check_list, grouped_matmul_grad, grouped_matmul_into,

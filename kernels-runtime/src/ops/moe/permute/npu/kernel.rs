@@ -1,4 +1,3 @@
-use crate::dispatch::Reason;
 use crate::npu::kernels::{give, ints, take};
 use crate::npu::limits::ask;
 use crate::ops::moe::permute::{
@@ -6,6 +5,7 @@ use crate::ops::moe::permute::{
     WeighBackward, WeighTensors, npu,
 };
 use crate::ops::operands::checked;
+use crate::reason::Reason;
 use burn::backend::DispatchTensor;
 use burn_cann::backend::{CannBackend, CannTensor};
 use smallvec::SmallVec;

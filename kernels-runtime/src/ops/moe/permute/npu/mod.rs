@@ -21,10 +21,10 @@ mod kernel;
 pub(crate) use kernel::{takes_rows, takes_tokens};
 
 use super::super::grouped_matmul::npu::integers;
-use crate::dispatch::Reason;
 use crate::npu::refused::{one_float, shaped};
 use crate::npu::views::reshaped;
 use crate::npu::{Refused, Result, base};
+use crate::reason::Reason;
 use burn_cann::ops::moe::{check_permute, check_permute_grad, permute, permute_grad, unpermute};
 use burn_cann::{DType, Platform, Spec, Stream, Tensor};
 

@@ -8,7 +8,7 @@ mod scores;
 
 use super::{Backward, RouterBackend, RouterKernel, Tensors};
 use crate::cpu::{Element, dispatch_dtype};
-use crate::dispatch::DeviceKinds;
+use crate::device::DeviceKinds;
 use crate::ops::operands::checked;
 use crate::registry::{CapabilityRange, FloatType, Implementation, Launch};
 use crate::semantics::{RouterWeights, SemanticsKey};

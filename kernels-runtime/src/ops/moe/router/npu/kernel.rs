@@ -1,10 +1,10 @@
-use crate::dispatch::Reason;
 use crate::npu::Refused;
 use crate::npu::kernels::{BASE, give, ints, take};
 use crate::npu::limits::ask;
 use crate::ops::moe::Routing;
 use crate::ops::moe::router::{self, Backward, RouterBackend, RouterKernel, Tensors, npu};
 use crate::ops::operands::checked;
+use crate::reason::Reason;
 use crate::registry::{Implementation, Launch};
 use crate::semantics::{Grouping, MoeBlockKey, SemanticsKey};
 use burn_cann::backend::{CannBackend, CannTensor};

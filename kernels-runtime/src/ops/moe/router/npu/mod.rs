@@ -22,10 +22,10 @@ mod kernel;
 pub(crate) use kernel::IMPLEMENTATION;
 
 use super::Routing;
-use crate::dispatch::Reason;
 use crate::npu::refused::{one_float, shaped};
 use crate::npu::views::contiguous;
 use crate::npu::{Refused, Result, base};
+use crate::reason::Reason;
 use crate::semantics::{Correction, Renormalise, RouterWeights, Scoring};
 use burn_cann::ops::moe::{Order, check_gating, gating_top_k_softmax_v2};
 use burn_cann::{DType, Platform, Spec, Stream, Tensor};

@@ -1,7 +1,6 @@
 //! What a device that another process or machine serves runs as kernels.
 
 use crate::ops::operations;
-use crate::registry::Launch;
 use std::sync::{PoisonError, RwLock};
 
 macro_rules! kernel_ops {
@@ -92,11 +91,6 @@ impl Served {
         !self.is_served() || self.bits() & op.bit() != 0
     }
 
-    /// Whether an implementation that is run so runs there.
-    pub(crate) fn runs(self, launch: &Launch) -> bool {
-        !self.is_served() || launch.op().is_some_and(|op| self.offers(op))
-    }
-
     fn bits(self) -> Set {
         let declared = DECLARED.read().unwrap_or_else(PoisonError::into_inner);
         let at = usize::from(self.0).wrapping_sub(1);
@@ -107,11 +101,11 @@ impl Served {
     }
 
     #[inline]
-    pub(super) const fn code(self) -> u8 {
+    pub(crate) const fn code(self) -> u8 {
         self.0
     }
 
-    pub(super) const fn from_code(code: u8) -> Self {
+    pub(crate) const fn from_code(code: u8) -> Self {
         Self(code)
     }
 }
@@ -131,7 +125,6 @@ mod tests {
             assert!(!Served::NOTHING.offers(op));
         }
         assert_eq!(two, Served::with([KernelOp::MoeBlock, KernelOp::RmsNorm]));
-        assert!(!two.runs(&Launch::Custom) && Served::HERE.runs(&Launch::Custom));
     }
 
     #[test]

@@ -1,4 +1,14 @@
-use super::{Served, capability};
+//! Devices, as decisions see them: their kinds, what they are capable of, and which kernels those of other
+//! processes run.
+
+mod capability;
+mod kinds;
+mod served;
+
+pub use capability::{ascend_capability, cuda_capability, x86_64_level};
+pub use kinds::DeviceKinds;
+pub use served::{KernelOp, Served};
+
 use crate::near::unknown;
 use burn::backend::{DeviceId, DeviceOps, DispatchDevice, DispatchTensorKind, TensorMetadata};
 use burn::tensor::Device;
@@ -78,9 +88,9 @@ impl DeviceKind {
     ///
     /// | kind | number |
     /// |---|---|
-    /// | `cpu` | the level of the x86-64 psABI, 1 to 4, as [`x86_64_level`](super::x86_64_level) finds it; 1 on other processors |
-    /// | `cuda` | 10 · major + minor of the compute capability, as [`cuda_capability`](super::cuda_capability) packs it |
-    /// | `npu` | the generation of the SoC, as [`ascend_capability`](super::ascend_capability) tells it |
+    /// | `cpu` | the level of the x86-64 psABI, 1 to 4, as [`x86_64_level`](x86_64_level) finds it; 1 on other processors |
+    /// | `cuda` | 10 · major + minor of the compute capability, as [`cuda_capability`](cuda_capability) packs it |
+    /// | `npu` | the generation of the SoC, as [`ascend_capability`](ascend_capability) tells it |
     /// | others | 0 |
     ///
     /// Only the CPU is asked so far: no implementation for another device is in this release, and
