@@ -88,9 +88,9 @@ impl DeviceKind {
     ///
     /// | kind | number |
     /// |---|---|
-    /// | `cpu` | the level of the x86-64 psABI, 1 to 4, as [`x86_64_level`](x86_64_level) finds it; 1 on other processors |
-    /// | `cuda` | 10 · major + minor of the compute capability, as [`cuda_capability`](cuda_capability) packs it |
-    /// | `npu` | the generation of the SoC, as [`ascend_capability`](ascend_capability) tells it |
+    /// | `cpu` | the level of the x86-64 psABI, 1 to 4, as [`x86_64_level`] finds it; 1 on other processors |
+    /// | `cuda` | 10 · major + minor of the compute capability, as [`cuda_capability`] packs it |
+    /// | `npu` | the generation of the SoC, as [`ascend_capability`] tells it |
     /// | others | 0 |
     ///
     /// Only the CPU is asked so far: no implementation for another device is in this release, and

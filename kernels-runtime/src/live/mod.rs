@@ -61,7 +61,7 @@ pub use tally::{LiveReport, LiveRow, report, reset};
 
 pub(crate) use check::Captured;
 pub use check::{VerifyError, verify};
-pub(crate) use probe::{mask, root_mean_square};
+pub(crate) use probe::root_mean_square;
 pub(crate) use sampling::Width;
 pub(crate) use tally::Checks;
 pub(crate) use whole::{Whole, whole, whole_is_due};

@@ -51,10 +51,3 @@ pub(crate) fn root_mean_square<const D: usize>(tensor: &Tensor<D>) -> f64 {
     let numbers = tensor.clone().detach().cast(FloatDType::F32);
     f64::from(numbers.square().mean().sqrt().into_scalar::<f32>())
 }
-
-/// Ones for what is true, `[rows, 1]`, on the device and in the dtype of `like`.
-pub(crate) fn mask<const D: usize>(rows: &[bool], like: &Tensor<D>) -> Tensor<2> {
-    let ones: Vec<f32> = rows.iter().map(|row| f32::from(u8::from(*row))).collect();
-    let data = TensorData::new(ones, [rows.len(), 1]).convert_dtype(like.dtype());
-    Tensor::from_data(data, (&like.device().inner(), like.dtype()))
-}

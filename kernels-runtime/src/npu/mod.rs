@@ -46,10 +46,10 @@
 //!
 //! Nothing here was run on an Ascend device, only on this project's emulator of CANN.
 
+pub(crate) mod backend;
 pub(crate) mod base;
 mod device;
 mod host;
-pub(crate) mod kernels;
 pub(crate) mod limits;
 pub(crate) mod refused;
 pub(crate) mod views;

@@ -1,11 +1,11 @@
-//! What every type of operands has besides its checks: access to what it holds, the same of other tensors,
-//! and Burn's trait for arguments of backend extensions.
+//! The parts of operands that need no checks, written once: read access, `map` to other tensors, and Burn's
+//! trait for arguments of backend extensions.
 
 use super::operands::Described;
 use burn::backend::{DispatchAutodiffContext, DispatchTensor};
 
-/// Defines operands: the struct, read access, the tensors in their order, and the same of other tensors.
-/// What makes them, `new`, is written beside it, since it checks.
+/// Defines operands: the struct, read access, the tensors in their order, and `map` to other tensors. `new` is
+/// written beside it, since it checks.
 ///
 /// A tensor is [`One`], [`Maybe`] one, a [`List`] or [`Lists`] of them. Where there are tensors of integers too, `F`
 /// are those of floats, `I` those of integers.
@@ -152,7 +152,7 @@ macro_rules! access {
 }
 pub(crate) use access;
 
-/// What differs between one tensor and several.
+/// Expands to the code for one tensor, or for several.
 macro_rules! tensors {
     (type_of_ref One $T:ident) => { &$T };
     (type_of_ref Maybe $T:ident) => { Option<&$T> };

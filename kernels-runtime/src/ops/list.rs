@@ -1,5 +1,5 @@
-/// The operations, in one list. `operations!(define)` gives it to the macro `define`, which makes of it
-/// what its module needs: so an operation that is missing somewhere is missing everywhere.
+/// Lists the operations, once. `operations!(define)` gives the list to the macro `define`, which makes the items
+/// of its module from it: an operation that is missing somewhere is missing everywhere.
 ///
 /// Those of `sites` are what annotated places name, each with the type of its key and the operation that
 /// kernels state for it; `parts` are run by others. `name` is what servers declare, `at` the folder, and

@@ -87,7 +87,7 @@ macro_rules! launches {
         }
 
         impl Launch {
-            /// What belongs together, for people.
+            /// Names the launch of each operation, for the error of another one.
             pub(crate) const PAIRS: &str = concat!(
                 "its `op` and the launch of an implementation don't go together: ",
                 $("`", $op, "` has Launch::", stringify!($Op), ", ",)+

@@ -2,7 +2,7 @@
 
 use super::credential::{credential, unique};
 use super::hello::{Declaration, RELEASE};
-use super::ops;
+use super::offer;
 use super::table::{self, RemoteDevice};
 use super::wire::SCHEMA;
 use super::{Address, InvalidAddress};
@@ -158,7 +158,7 @@ fn device(
     };
     let handle = table::handle(&device).ok_or_else(not_ours)?;
     let session = unique();
-    let declared = ops::declaration(&handle, session).map_err(|failed| match failed {
+    let declared = offer::declaration(&handle, session).map_err(|failed| match failed {
         None => not_ours(),
         Some(reason) => ConnectError::Device {
             address: address.clone(),
@@ -249,7 +249,7 @@ fn ask_why(remote: &RemoteDevice) -> Option<String> {
     let host = host.ok()?;
     let options = Device::remote_options(&host).device_index(remote.index);
     let handle = table::handle(&options.init().ok()?)?;
-    ops::failure(&handle, remote.session)
+    offer::failure(&handle, remote.session)
 }
 
 #[cfg(test)]

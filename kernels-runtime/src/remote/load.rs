@@ -1,6 +1,6 @@
 //! Weights that never cross the connection.
 
-use super::{ops, table};
+use super::{offer, table};
 use burn::backend::RemoteDevice;
 use burn::tensor::{DType, Device, FloatDType, Tensor};
 use kernels_io::{escape, escape_path};
@@ -50,7 +50,7 @@ pub struct Stored {
 /// # Errors
 /// See [`LoadError`].
 pub fn look(device: &Device, path: &Path, name: &str) -> Result<Stored, LoadError> {
-    ops::look(&handle(device)?, text(path)?, name).map_err(LoadError::Refused)
+    offer::look(&handle(device)?, text(path)?, name).map_err(LoadError::Refused)
 }
 
 /// A tensor of a safetensors file that the *server* reads, from its own disk to the device: only
@@ -108,12 +108,12 @@ fn load<const D: usize>(
     shape: &[usize],
     dtype: DType,
 ) -> Result<Tensor<D>, LoadError> {
-    let from = ops::Source {
+    let from = offer::Source {
         path: text(path)?,
         name,
         shape: stored,
     };
-    let tensor = ops::load(&handle(device)?, &from, shape, dtype);
+    let tensor = offer::load(&handle(device)?, &from, shape, dtype);
     Ok(if device.is_autodiff() {
         tensor.autodiff()
     } else {

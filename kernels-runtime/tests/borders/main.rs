@@ -15,22 +15,28 @@ use std::collections::{BTreeMap, BTreeSet};
 
 #[test]
 fn operands_that_go_together_are_taken_in_every_type() {
-    let mut dtypes = [DType::F32, DType::F64, DType::F16, DType::BF16];
-    let mut methods = BTreeSet::new();
+    let dtypes = [DType::F32, DType::F64, DType::F16, DType::BF16];
+    let (mut methods, mut taken) = (BTreeSet::new(), 0);
     for (i, case) in cases::all().into_iter().enumerate() {
-        // Miri takes seconds a case: it gets each method once and one in eight besides, in one type.
         let method = case.name.split(',').next().map(str::to_owned);
+        // Whether a token's experts change by rounding is not the question here.
+        let of_experts = method.as_deref() == Some("route");
+        let dtypes = if of_experts {
+            &dtypes[..3]
+        } else {
+            &dtypes[..]
+        };
+        // Miri takes seconds a case: it gets each method once and one in eight besides, in one type.
         if cfg!(miri) && !methods.insert(method) && i % 8 != 0 {
             continue;
         }
-        let several = if cfg!(miri) { 1 } else { dtypes.len() };
-        dtypes.rotate_left(1);
-        for &dtype in &dtypes[..several] {
+        let chosen = match cfg!(miri) {
+            true => &dtypes[taken % dtypes.len()..][..1],
+            false => dtypes,
+        };
+        taken += 1;
+        for &dtype in chosen {
             let operands = cases::in_dtype(&case.operands, dtype);
-            // Whether a token's experts change by rounding is not the question here.
-            if case.name.starts_with("route,") && dtype == DType::BF16 {
-                continue;
-            }
             let outcome = case.check(&operands);
             assert_eq!(outcome, Outcome::Right, "{}, {dtype:?}", case.name);
         }

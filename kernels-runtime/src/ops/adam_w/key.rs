@@ -1,7 +1,7 @@
 use serde::Serialize;
 use std::fmt;
 
-/// What an AdamW computes. There is one: its numbers are those of a call.
+/// The key of AdamW, which has no variants: its numbers are those of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct AdamWKey;
 

@@ -22,7 +22,7 @@ mod slabs;
 mod sort;
 mod top_k;
 #[cfg(feature = "remote")]
-pub(crate) mod weights_on_wire;
+pub(crate) mod wire;
 
 pub use load_balancing::load_balancing_loss;
 pub use many::Stack;

@@ -32,7 +32,6 @@ pub(crate) use dispatch_integer;
 
 /// The (token, choice) slots of a batch, sorted by expert; slots of one expert keep their order.
 // The kernels need more of it than the reference.
-#[cfg_attr(not(feature = "cpu"), allow(dead_code))]
 #[derive(Debug)]
 pub(crate) struct Groups {
     /// The slot of each row, `token · choices + choice`.
@@ -56,7 +55,6 @@ pub(crate) fn few_experts(op: &str, experts: usize) -> Result<(), Mismatch> {
     Ok(())
 }
 
-#[cfg_attr(not(feature = "cpu"), allow(dead_code))]
 impl Groups {
     /// The row of a slot that no expert takes.
     pub(crate) const SKIPPED: u32 = u32::MAX;

@@ -8,6 +8,8 @@
 //! | 1 | `schema`, `record`: `"site"`, `kernel`, `item`, `module`, `crate`, `crate_version`, `file`, `line`, `form`, `key`: {`op`, the settings} | `schema`, `record`: `"kernel"`, `id`, `op`, `version`, `summary`, `implementations`: [{`device`, `name`, `dtypes`, `gradient`}] |
 //! | 2 | and `layer` (a name or null) | and `crate`, `crate_version`, `replaces` (a crate or null); of each implementation `deterministic`, `fusion_barrier` and `capability`: {`min`, `max`} |
 //!
+//! `device` names the kinds of devices, separated by spaces if there are several.
+//!
 //! This release writes schema 2 and reads both. A reader ignores fields that it does not know and
 //! must expect that fields of a later schema are missing.
 

@@ -1,4 +1,4 @@
-use crate::npu::kernels::{BASE, give, take};
+use crate::npu::backend::{BASE, give, take};
 use crate::npu::limits::ask;
 use crate::ops::adam_w::{self, AdamWBackend, State, Tensors, npu};
 use crate::ops::operands::checked;

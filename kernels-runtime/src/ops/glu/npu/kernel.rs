@@ -1,4 +1,4 @@
-use crate::npu::kernels::{BASE, give, take};
+use crate::npu::backend::{BASE, give, take};
 use crate::npu::limits::ask;
 use crate::ops::glu::{self, Backward, GluKernel, Projected, Tensors, npu};
 use crate::ops::operands::checked;

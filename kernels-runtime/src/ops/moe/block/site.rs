@@ -308,7 +308,7 @@ impl Compared {
             // Another shape than the composition's is told as such.
             return (y.reshape(shape), logits);
         }
-        let mask = live::mask(&self.0, &y);
+        let mask = router::mask(&self.0, &y);
         ((y * mask).reshape(shape), logits)
     }
 }

@@ -24,7 +24,7 @@ pub(crate) struct Experts {
 }
 
 impl Experts {
-    /// What a body does not take from its argument.
+    /// The operands that a body does not take from its argument.
     pub(crate) const CAPTURED: &[&str] = &[
         "gate_up",
         "gate",

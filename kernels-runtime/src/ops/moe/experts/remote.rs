@@ -4,7 +4,7 @@
 use crate::ops::moe::experts::{
     Backward, ExpertsBackend, ExpertsKernel, Gradients, Operands, Settings, Tensors, Wanted,
 };
-use crate::ops::moe::weights_on_wire as weights;
+use crate::ops::moe::wire as weights;
 use crate::remote::call::{Call, Like, like, send};
 use crate::remote::wire::{Malformed, Writer};
 use crate::remote::{Host, Kernels};

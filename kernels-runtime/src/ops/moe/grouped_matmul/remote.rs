@@ -4,7 +4,7 @@
 use crate::ops::moe::grouped_matmul::{
     Backward, Gradients, GroupedMatmulBackend, GroupedMatmulKernel, Operands, Tensors, Wanted,
 };
-use crate::ops::moe::weights_on_wire as weights;
+use crate::ops::moe::wire as weights;
 use crate::remote::call::{Call, Like, exactly, like, send};
 use crate::remote::wire::{Malformed, Writer};
 use crate::remote::{Host, Kernels};

@@ -1,8 +1,7 @@
 //! A router, as operands of a checked call.
 
-use super::{Among, Routed, Routing, reference, settled};
+use super::{Among, Routed, Routing, mask, reference, settled};
 use crate::kernel::{Operands, Rows, Tensors, Visitor};
-use crate::live::mask;
 use crate::ops::compute_dtype;
 use crate::registry::Implementation;
 use burn::tensor::{DType, Tensor};
@@ -46,7 +45,7 @@ impl Operands for Router {
     }
 }
 
-/// What a router chose, and of what.
+/// The choice of a router, and the operands it chose from.
 #[derive(Clone)]
 pub(crate) struct Choice {
     pub(crate) routed: Routed,

@@ -41,7 +41,7 @@ pub use operands::{Backward, Operands};
 pub use reference::reference;
 pub use routing::{Routing, RoutingError};
 
-pub(crate) use settled::{Among, settled};
+pub(crate) use settled::{Among, mask, settled};
 
 use crate::reason::Reason;
 use crate::registry::Implementation;

@@ -3,7 +3,7 @@
 
 use super::Routing;
 use crate::semantics::{Grouping, Scoring};
-use burn::tensor::Tensor;
+use burn::tensor::{Tensor, TensorData};
 
 /// What has to stay the same.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -106,6 +106,13 @@ fn are_apart(mut compared: Vec<Compared>, k: usize, among: Among, tolerance: f64
         let (a, b) = (compared[next - 1], compared[next]);
         a.value - b.value > tolerance * a.size.max(b.size)
     })
+}
+
+/// Ones for what is true, `[rows, 1]`, on the device and in the dtype of `like`.
+pub(crate) fn mask<const D: usize>(rows: &[bool], like: &Tensor<D>) -> Tensor<2> {
+    let ones: Vec<f32> = rows.iter().map(|row| f32::from(u8::from(*row))).collect();
+    let data = TensorData::new(ones, [rows.len(), 1]).convert_dtype(like.dtype());
+    Tensor::from_data(data, (&like.device().inner(), like.dtype()))
 }
 
 #[cfg(all(test, feature = "cpu"))]

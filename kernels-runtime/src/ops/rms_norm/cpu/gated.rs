@@ -9,7 +9,7 @@ use burn::backend::flex::FlexTensor;
 use std::marker::PhantomData;
 use std::ops::Range;
 
-/// Where the gate multiplies: what is done with a row while it is in the cache.
+/// A place of the gate, before or after the norm: it computes a row while that is in the cache.
 pub(super) trait Place<T: Element>: Sync {
     /// Writes the result, and returns `rstd`.
     fn forward<R: Steps<T>>(
@@ -31,7 +31,7 @@ pub(super) trait Place<T: Element>: Sync {
     );
 }
 
-/// What a row's result is computed from.
+/// The operands of one row.
 pub(super) struct Operands<'a, T: Element> {
     x: &'a [T],
     gate: &'a [T],

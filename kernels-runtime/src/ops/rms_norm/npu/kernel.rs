@@ -1,5 +1,5 @@
 use crate::npu::Refused;
-use crate::npu::kernels::{BASE, give, take};
+use crate::npu::backend::{BASE, give, take};
 use crate::npu::limits::ask;
 use crate::ops::operands::checked;
 use crate::ops::rms_norm::{self, Backward, Gradients, RmsNormKernel, Settings, Tensors, npu};

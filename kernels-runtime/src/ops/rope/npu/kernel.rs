@@ -1,5 +1,5 @@
 use crate::npu::Result;
-use crate::npu::kernels::{BASE, give};
+use crate::npu::backend::{BASE, give};
 use crate::npu::limits::ask;
 use crate::ops::operands::checked;
 use crate::ops::rope::{self, RopeKernel, Tensors, npu};

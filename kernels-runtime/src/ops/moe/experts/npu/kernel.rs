@@ -1,4 +1,4 @@
-use crate::npu::kernels::{BASE, give, take};
+use crate::npu::backend::{BASE, give, take};
 use crate::npu::limits::{ask, indices};
 use crate::ops::moe::experts::{self, Backward, ExpertsKernel, Gradients, Settings, Tensors, npu};
 use crate::ops::operands::checked;

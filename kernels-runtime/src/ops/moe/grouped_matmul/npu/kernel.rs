@@ -1,4 +1,4 @@
-use crate::npu::kernels::{give, take};
+use crate::npu::backend::{give, take};
 use crate::npu::limits::ask;
 use crate::ops::moe::grouped_matmul::{Backward, Gradients, GroupedMatmulKernel, Tensors, npu};
 use crate::ops::operands::checked;

@@ -1,4 +1,4 @@
-use crate::npu::kernels::{give, ints, take};
+use crate::npu::backend::{give, ints, take};
 use crate::npu::limits::ask;
 use crate::ops::moe::permute::{
     PermuteBackend, PermuteKernel, SortTensors, SpreadTensors, SpreadWeighed, SumTensors,

@@ -1,5 +1,5 @@
 use crate::npu::Refused;
-use crate::npu::kernels::{BASE, give, ints, take};
+use crate::npu::backend::{BASE, give, ints, take};
 use crate::npu::limits::ask;
 use crate::ops::moe::Routing;
 use crate::ops::moe::router::{self, Backward, RouterBackend, RouterKernel, Tensors, npu};

@@ -1,4 +1,4 @@
-//! What a server offers: the kernels of its backend, and what every server answers.
+//! The operations of a server: the kernels of its backend, and those that every server answers.
 
 mod source;
 mod talk;

@@ -1,5 +1,5 @@
-//! The kernels of the NPU's backend: the operations' functions over CANN's operators, as Burn's
-//! backend calls them, and what dispatch knows of them.
+//! The shared part of the operations' kernels on the NPU's backend: how results become its tensors, and the
+//! fields that the implementations have in common.
 
 use super::Result;
 use crate::device::DeviceKinds;
@@ -8,7 +8,7 @@ use burn::tensor::IntDType;
 use burn_cann::backend::CannTensor;
 use burn_cann::{DType, Tensor};
 
-/// What the implementations have in common; each says the rest.
+/// The fields that the implementations have in common; each says the rest.
 pub(crate) const BASE: Implementation = Implementation {
     device: DeviceKinds::NPU,
     name: "aclnn",
