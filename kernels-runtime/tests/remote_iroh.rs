@@ -123,9 +123,13 @@ fn connections_without_a_token_are_closed_and_clients_go_on() {
         let (_third, third) = dial(&server).await;
         // It may have its answer before.
         let _ = present(&third, 8, server.token()).await;
-        let why = closed(&third).await;
+        // The gate looks at each every few milliseconds, and lets in whose token it sees first.
+        let (why, stays) = tokio::select! {
+            why = closed(&third) => (why, &second),
+            why = closed(&second) => (why, &third),
+        };
         assert!(why.contains("--max-connections"), "{why}");
-        assert!(second.close_reason().is_none());
+        assert!(stays.close_reason().is_none());
         // More than may wait.
         let mut line = Vec::new();
         for _ in 0..6 {
