@@ -18,3 +18,20 @@ pub(crate) use output::{Output, Row, Scratch, Unwritten};
 pub(crate) use real::{Real, sum_of, sum_of_squares};
 pub(crate) use rows::{Rows, contiguous};
 pub(crate) use run::{CHUNK, Kernel, PARALLEL, run};
+
+use crate::device::DeviceKinds;
+use crate::registry::{CapabilityRange, FloatType, Implementation, Launch};
+
+/// The fields that the implementations have in common; each says the rest.
+pub(crate) const BASE: Implementation = Implementation {
+    device: DeviceKinds::CPU,
+    name: "cpu-simd",
+    dtypes: &FloatType::ALL,
+    gradient: true,
+    deterministic: true,
+    fusion_barrier: false,
+    capability: CapabilityRange::ANY,
+    accepts: |_| false,
+    limits: None,
+    launch: Launch::Custom,
+};

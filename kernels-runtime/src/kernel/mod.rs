@@ -30,7 +30,7 @@ pub use crate::dispatch::{DeviceKind, DeviceKinds, Reason};
 pub use crate::registry::{CapabilityRange, FloatType, Implementation, KernelSpec, Launch};
 pub use crate::semantics::{CustomKey, SemanticsKey};
 
-use crate::dispatch::{At, Decision};
+use crate::dispatch::At;
 use crate::live;
 use crate::once::once;
 use burn::backend::DispatchTensor;
@@ -66,12 +66,7 @@ pub(crate) fn either<O: Operands>(
     );
     let decision = at.decide(&tensors);
     drop(collected);
-    match decision {
-        Decision::Fused(implementation) => {
-            live::launch(at.site(), implementation, operands, captured, body)
-        }
-        Decision::Reference(_) => body(operands),
-    }
+    live::decided(at, decision, operands, captured, body)
 }
 
 /// Handles of all tensors. They are dropped before the kernel runs, which may then reuse buffers.

@@ -66,25 +66,29 @@ pub(crate) use sampling::Width;
 pub(crate) use tally::Checks;
 pub(crate) use whole::{Whole, whole, whole_is_due};
 
+use crate::dispatch::{At, Decision};
 use crate::kernel::{Operands, Tensors, Visitor};
-use crate::registry::{Implementation, Site};
 use burn::module::Param;
 use burn::tensor::Tensor;
 use sampling::Active;
 use tally::Part;
 
-/// Runs an implementation, and checks the call if it is its turn.
+/// Runs a call as dispatch decided: the body, or an implementation, which is checked if it is its turn.
 ///
 /// `captured` are the operands that `body` does not take from its argument, but from where it was
 /// written: the weight of a norm, the tables of a rotary embedding.
 #[track_caller]
-pub(crate) fn launch<O: Operands>(
-    site: &'static Site,
-    implementation: &'static Implementation,
+pub(crate) fn decided<O: Operands>(
+    at: &At,
+    decision: Decision,
     mut operands: O,
     captured: Captured,
     body: impl FnOnce(O) -> O::Output,
 ) -> O::Output {
+    let Decision::Fused(implementation) = decision else {
+        return body(operands);
+    };
+    let site = at.site();
     match sampling::active() {
         Active::Off => operands.launch(implementation),
         on if site

@@ -29,23 +29,15 @@ pub(crate) fn mixed(key: &SemanticsKey, tensors: &[&DispatchTensor]) -> bool {
 
 /// The implementation that a kernel that is called directly runs, or the first reason against
 /// every one.
-pub(crate) fn implementation<const N: usize>(
+pub(crate) fn implementation<'t>(
     kernel: &'static KernelSpec,
-    key: SemanticsKey,
-    tensors: [&DispatchTensor; N],
+    key: impl Into<SemanticsKey>,
+    tensors: impl AsRef<[&'t DispatchTensor]>,
 ) -> Result<&'static Implementation, Reason> {
-    let found = crate::dispatch::best(kernel, &key, Query::of_tensors(&key, &tensors))?;
-    within_limits(found, &key, &tensors)
-}
-
-/// The implementation, if it takes these tensors.
-pub(crate) fn within_limits(
-    found: &'static Implementation,
-    key: &SemanticsKey,
-    tensors: &[&DispatchTensor],
-) -> Result<&'static Implementation, Reason> {
+    let (key, tensors) = (key.into(), tensors.as_ref());
+    let found = crate::dispatch::best(kernel, &key, Query::of_tensors(&key, tensors))?;
     match found.limits {
-        Some(limits) => limits(key, tensors).map(|()| found),
+        Some(limits) => limits(&key, tensors).map(|()| found),
         None => Ok(found),
     }
 }

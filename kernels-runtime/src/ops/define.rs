@@ -38,6 +38,11 @@ macro_rules! operands {
                 all
             }
 
+            /// The same at once, as dispatch asks for them.
+            pub(crate) fn all(&self) -> smallvec::SmallVec<[&T; 4]> {
+                self.tensors().collect()
+            }
+
             /// The tensors themselves.
             pub(crate) fn into_tensors(self) -> impl Iterator<Item = T> {
                 let all = std::iter::empty();
@@ -94,6 +99,12 @@ macro_rules! operands {
                 all
             }
 
+            /// The same at once, as dispatch asks for them: integers say nothing of what can run.
+            #[allow(dead_code)] // Not every operation is a site's.
+            pub(crate) fn all(&self) -> smallvec::SmallVec<[&F; 4]> {
+                self.floats().collect()
+            }
+
             /// The tensors of integers.
             pub fn ints(&self) -> impl Iterator<Item = &I> {
                 let ints: [&I; _] = [$(&self.$int),*];
@@ -120,6 +131,82 @@ macro_rules! operands {
     };
 }
 pub(crate) use operands;
+
+/// Defines how an operation of sites is run: the function type that implementations of other crates have too, the
+/// method that runs an implementation, and the function of those here.
+macro_rules! launched {
+    ($Operands:ty => $Output:ty, $kernel:expr) => {
+        /// The function that runs the operation's kernel.
+        pub type Launch = fn($Operands) -> $Output;
+
+        impl $Operands {
+            /// Runs an implementation that dispatch chose for these tensors.
+            pub(crate) fn run(self, implementation: &$crate::registry::Implementation) -> $Output {
+                implementation.launch::<Launch>()(self)
+            }
+        }
+
+        /// Runs the kernel. Dispatch has found one for these tensors.
+        pub(crate) fn launch(operands: $Operands) -> $Output {
+            let kernel: Launch = $kernel;
+            kernel(operands)
+        }
+    };
+}
+pub(crate) use launched;
+
+/// Defines the operands of the gradients: those of the forward pass, other tensors, and the numbers and flags that
+/// say which gradients are wanted. The function that makes them checks them.
+macro_rules! backward {
+    (
+        $(#[$doc:meta])*
+        $Name:ident<$($T:ident),+> of $Operands:ty {
+            $( $(#[$tensor_doc:meta])* $tensor:ident: $Tensor:ident, )+
+        }
+        $( flag { $(#[$flag_doc:meta])* $flag:ident } )?
+        $( wanted { $(#[$wanted_doc:meta])* $wanted:ident: $Wanted:ty } )?
+    ) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug)]
+        pub struct $Name<$($T),+> {
+            operands: $Operands,
+            $( $tensor: $Tensor, )+
+            $( $flag: bool, )?
+            $( $wanted: $Wanted, )?
+        }
+
+        impl<$($T),+> $Name<$($T),+> {
+            /// The operands of the forward pass.
+            pub fn operands(&self) -> &$Operands {
+                &self.operands
+            }
+            $(
+                $(#[$tensor_doc])*
+                pub fn $tensor(&self) -> &$Tensor {
+                    &self.$tensor
+                }
+            )+
+            $(
+                $(#[$flag_doc])*
+                pub fn $flag(&self) -> bool {
+                    self.$flag
+                }
+            )?
+            $(
+                $(#[$wanted_doc])*
+                pub fn $wanted(&self) -> &$Wanted {
+                    &self.$wanted
+                }
+            )?
+
+            /// The operands of the forward pass, the other tensors, and the wanted gradients.
+            pub fn into_parts(self) -> ($Operands, $($Tensor,)+ $($Wanted)?) {
+                (self.operands, $(self.$tensor,)+ $(self.$wanted)?)
+            }
+        }
+    };
+}
+pub(crate) use backward;
 
 /// One tensor.
 pub(crate) type One<T> = T;

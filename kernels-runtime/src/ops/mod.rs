@@ -20,5 +20,5 @@ mod operands;
 
 pub use operands::{Described, Mismatch};
 
-pub(crate) use call::{compute_dtype, implementation, mixed, same_dtype_as, within_limits};
+pub(crate) use call::{compute_dtype, implementation, mixed, same_dtype_as};
 pub(crate) use list::operations;

@@ -1,7 +1,6 @@
-use super::{Operands, State};
-use crate::ops::define::extension_type;
+use super::Operands;
 use burn::backend::tensor::FloatTensor;
-use burn::backend::{Backend, Dispatch, DispatchTensor, backend_extension};
+use burn::backend::{Backend, backend_extension};
 
 /// The operands of a step on a backend.
 pub type Tensors<B> = Operands<FloatTensor<B>>;
@@ -16,16 +15,4 @@ pub trait AdamWBackend: Backend {
     fn adam_w(
         #[extension_type] operands: Tensors<Self>,
     ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>);
-}
-
-extension_type!(Operands);
-
-/// Runs the kernel. Dispatch has found one for these tensors.
-pub(crate) fn launch(operands: Operands<DispatchTensor>) -> State<DispatchTensor> {
-    let (parameter, moment_1, moment_2) = <Dispatch as AdamWBackend>::adam_w(operands);
-    State {
-        parameter,
-        moment_1,
-        moment_2,
-    }
 }

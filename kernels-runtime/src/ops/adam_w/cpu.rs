@@ -1,26 +1,19 @@
 //! AdamW on Flex: one pass over the four tensors, in place.
 
 use super::{AdamWBackend, Settings, State, Tensors};
-use crate::cpu::{CHUNK, Element, PARALLEL, Real, dispatch_dtype};
-use crate::device::DeviceKinds;
+use crate::cpu::{BASE, CHUNK, Element, PARALLEL, Real, dispatch_dtype};
 use crate::ops::operands::checked;
-use crate::registry::{CapabilityRange, FloatType, Implementation, Launch};
+use crate::registry::{Implementation, Launch};
 use crate::semantics::SemanticsKey;
 use burn::backend::Flex;
 use burn::backend::flex::FlexTensor;
 use rayon::prelude::*;
 
 pub(super) const IMPLEMENTATION: Implementation = Implementation {
-    device: DeviceKinds::CPU,
-    name: "cpu-simd",
-    dtypes: &FloatType::ALL,
     gradient: false,
-    deterministic: true,
-    fusion_barrier: false,
-    capability: CapabilityRange::ANY,
-    limits: None,
-    launch: Launch::AdamW(super::backend::launch),
+    launch: Launch::AdamW(super::launch),
     accepts: |key| matches!(key, SemanticsKey::AdamW(_)),
+    ..BASE
 };
 
 impl AdamWBackend for Flex {

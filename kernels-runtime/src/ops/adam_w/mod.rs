@@ -33,11 +33,12 @@ pub use operands::Operands;
 use operands::check;
 pub use reference::reference;
 
+use crate::ops::define::launched;
 use crate::ops::implementation;
 use crate::reason::Reason;
-use crate::registry::{Implementation, KernelSpec, declare_kernel};
-use crate::semantics::{AdamWKey, SemanticsKey};
-use burn::backend::DispatchTensor;
+use crate::registry::{KernelSpec, declare_kernel};
+use crate::semantics::AdamWKey;
+use burn::backend::{Dispatch, DispatchTensor};
 use burn::tensor::Tensor;
 
 declare_kernel! {
@@ -117,16 +118,15 @@ pub fn fused<const D: usize>(
     settings: Settings,
 ) -> Result<State<Tensor<D>>, Reason> {
     let operands = Operands::of(state, gradient, settings);
-    let found = implementation(KERNEL, SemanticsKey::AdamW(AdamWKey), operands.all())?;
+    let found = implementation(KERNEL, AdamWKey, operands.all())?;
     Ok(operands.run(found).map(Tensor::from_dispatch))
 }
 
-/// The function that runs the operation's kernel.
-pub type Launch = fn(Operands<DispatchTensor>) -> State<DispatchTensor>;
-
-impl Operands<DispatchTensor> {
-    /// Runs an implementation that dispatch chose for these tensors.
-    pub(crate) fn run(self, implementation: &Implementation) -> State<DispatchTensor> {
-        implementation.launch::<Launch>()(self)
+launched!(Operands<DispatchTensor> => State<DispatchTensor>, |operands| {
+    let (parameter, moment_1, moment_2) = <Dispatch as AdamWBackend>::adam_w(operands);
+    State {
+        parameter,
+        moment_1,
+        moment_2,
     }
-}
+});

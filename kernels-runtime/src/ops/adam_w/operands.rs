@@ -1,14 +1,25 @@
 use super::{Settings, State};
+use crate::ops::define::operands;
 use crate::ops::operands::{self, Described, Facts, Mismatch, checked, require};
 use burn::backend::DispatchTensor;
 use burn::tensor::{DType, Tensor};
 
-/// The operands of a step, which go together.
-#[derive(Clone, Debug)]
-pub struct Operands<T> {
-    state: State<T>,
-    gradient: T,
-    settings: Settings,
+operands! {
+    /// The operands of a step, which go together, in the order in which limits are asked of them.
+    Operands<T> {
+        /// θ.
+        parameter: One,
+        /// m.
+        moment_1: One,
+        /// v.
+        moment_2: One,
+        /// g.
+        gradient: One,
+    }
+    numbers {
+        /// The numbers.
+        settings: Settings,
+    }
 }
 
 impl<T: Described> Operands<T> {
@@ -17,10 +28,15 @@ impl<T: Described> Operands<T> {
     /// # Errors
     /// The shapes differ, or a number is not what [`Settings`] says.
     pub fn new(state: State<T>, gradient: T, settings: Settings) -> Result<Self, Mismatch> {
-        let shape = state.parameter.shape();
+        let State {
+            parameter,
+            moment_1,
+            moment_2,
+        } = state;
+        let shape = parameter.shape();
         for (what, tensor) in [
-            ("the first moment", &state.moment_1),
-            ("the second moment", &state.moment_2),
+            ("the first moment", &moment_1),
+            ("the second moment", &moment_2),
             ("the gradient", &gradient),
         ] {
             require!(
@@ -32,7 +48,9 @@ impl<T: Described> Operands<T> {
         }
         check_settings(settings)?;
         Ok(Self {
-            state,
+            parameter,
+            moment_1,
+            moment_2,
             gradient,
             settings,
         })
@@ -54,37 +72,14 @@ impl<T: Described> Operands<T> {
 }
 
 impl<T> Operands<T> {
-    /// The numbers.
-    pub fn settings(&self) -> Settings {
-        self.settings
-    }
-
-    /// The parameter, its moments and the gradient, in the order in which limits are asked of them.
-    pub fn tensors(&self) -> impl Iterator<Item = &T> {
-        self.all().into_iter()
-    }
-
-    pub(crate) fn all(&self) -> [&T; 4] {
-        let State {
-            parameter,
-            moment_1,
-            moment_2,
-        } = &self.state;
-        [parameter, moment_1, moment_2, &self.gradient]
-    }
-
     /// Returns the tensors that the step changes, and the gradient.
     pub fn into_parts(self) -> (State<T>, T) {
-        (self.state, self.gradient)
-    }
-
-    /// The same of other tensors of the same shapes.
-    pub(crate) fn map<U>(self, mut each: impl FnMut(T) -> U) -> Operands<U> {
-        Operands {
-            state: self.state.map(&mut each),
-            gradient: each(self.gradient),
-            settings: self.settings,
-        }
+        let state = State {
+            parameter: self.parameter,
+            moment_1: self.moment_1,
+            moment_2: self.moment_2,
+        };
+        (state, self.gradient)
     }
 }
 

@@ -1,5 +1,5 @@
 use super::live::Step;
-use crate::dispatch::{At, Decision};
+use crate::dispatch::At;
 use crate::live::{self, Captured};
 use crate::ops::adam_w::{Operands, Settings, State};
 use burn::tensor::Tensor;
@@ -32,7 +32,7 @@ pub fn adam_w<const D: usize>(
     };
     let gradient = Tensor::from_dispatch(gradient);
     let operands = Operands::of(state, gradient, settings);
-    let mut body = |step: Step<D>| {
+    let body = |step: Step<D>| {
         let State {
             parameter,
             moment_1,
@@ -40,16 +40,9 @@ pub fn adam_w<const D: usize>(
         } = step.state;
         reference(parameter, step.gradient, Some([moment_1, moment_2]))
     };
-    match at.decide(operands.all()) {
-        Decision::Fused(implementation) => live::launch(
-            at.site(),
-            implementation,
-            Step::from(operands),
-            Captured::These(&[]),
-            body,
-        ),
-        Decision::Reference(_) => body(operands.into()),
-    }
+    let decision = at.decide(operands.all());
+    let captured = Captured::These(&[]);
+    live::decided(&at, decision, Step::from(operands), captured, body)
 }
 
 /// Counts a step of a site whose condition is false, and panics if the policy asks for the kernel.

@@ -1,5 +1,4 @@
 use super::{Backward, Operands, Projected};
-use crate::ops::define::extension_type;
 use crate::ops::operands::{array, checked};
 use burn::backend::autodiff::{
     Autodiff, NodeId,
@@ -22,8 +21,6 @@ pub trait GluBackend: Backend {
     /// The tensors have different dtypes, or one that kernels don't take.
     fn glu(#[extension_type] operands: Tensors<Self>) -> FloatTensor<Self>;
 }
-
-extension_type!(Operands);
 
 /// A backend's kernels of gated linear units, forward and backward.
 pub trait GluKernel: Backend {

@@ -31,11 +31,12 @@ use operands::check;
 pub use operands::{Backward, Operands, Projected};
 pub use reference::reference;
 
+use crate::ops::define::launched;
 use crate::ops::implementation;
 use crate::reason::Reason;
-use crate::registry::{Implementation, KernelSpec, declare_kernel};
-use crate::semantics::{GluKey, SemanticsKey};
-use burn::backend::DispatchTensor;
+use crate::registry::{KernelSpec, declare_kernel};
+use crate::semantics::GluKey;
+use burn::backend::{Dispatch, DispatchTensor};
 use burn::tensor::Tensor;
 
 declare_kernel! {
@@ -54,20 +55,8 @@ declare_kernel! {
     };
 }
 
-/// The tensors of one call, as the key lays them out.
-#[derive(Clone, Debug)]
-#[allow(clippy::large_enum_variant)] // It is moved once a call and never stored.
-pub enum Inputs<const D: usize> {
-    /// Two tensors of one shape and dtype.
-    Separate {
-        /// The gate.
-        gate: Tensor<D>,
-        /// What it gates.
-        up: Tensor<D>,
-    },
-    /// Both in one, `[.., 2n]`.
-    Packed(Tensor<D>),
-}
+/// The tensors of one call, of one dtype, as the key lays them out.
+pub type Inputs<const D: usize> = Projected<Tensor<D>>;
 
 /// The numbers of one call.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -98,25 +87,8 @@ pub fn fused<const D: usize>(
     key: GluKey,
 ) -> Result<Tensor<D>, Reason> {
     let operands = Operands::of(inputs, settings, key);
-    let semantics = SemanticsKey::Glu(key);
-    let found = match operands.projected() {
-        Projected::Separate { gate, up } => implementation(KERNEL, semantics, [gate, up]),
-        Projected::Packed(gate_up) => implementation(KERNEL, semantics, [gate_up]),
-    };
-    Ok(Tensor::from_dispatch(operands.run(found?)))
+    let found = implementation(KERNEL, key, operands.all())?;
+    Ok(Tensor::from_dispatch(operands.run(found)))
 }
 
-/// The function that runs the operation's kernel.
-pub type Launch = fn(Operands<DispatchTensor>) -> DispatchTensor;
-
-impl Operands<DispatchTensor> {
-    /// Runs an implementation that dispatch chose for these tensors.
-    pub(crate) fn run(self, implementation: &Implementation) -> DispatchTensor {
-        implementation.launch::<Launch>()(self)
-    }
-}
-
-/// Runs the kernel. Dispatch has found one for these tensors.
-pub(crate) fn launch(operands: Operands<DispatchTensor>) -> DispatchTensor {
-    <burn::backend::Dispatch as GluBackend>::glu(operands)
-}
+launched!(Operands<DispatchTensor> => DispatchTensor, <Dispatch as GluBackend>::glu);

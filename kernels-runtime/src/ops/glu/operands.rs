@@ -1,4 +1,5 @@
 use super::{Inputs, Settings, sparsity};
+use crate::ops::define::{backward, operands};
 use crate::ops::operands::{self, Described, Facts, Mismatch, checked, require};
 use crate::semantics::{Clamp, GluKey, Projections, TopK};
 use burn::backend::{DispatchTensor, Shape};
@@ -6,12 +7,20 @@ use burn::tensor::{DType, Tensor};
 
 const OP: &str = "GLU";
 
-/// The operands of a gated linear unit, which go together.
-#[derive(Clone, Debug)]
-pub struct Operands<T> {
-    projected: Projected<T>,
-    settings: Settings,
-    key: GluKey,
+operands! {
+    /// The operands of a gated linear unit, which go together.
+    Operands<T> {
+        /// The gate, or the tensor that holds gate and up.
+        first: One,
+        /// The projection that the gate gates, if it is a tensor of its own.
+        up: Maybe,
+    }
+    numbers {
+        /// The numbers.
+        settings: Settings,
+        /// Returns the variant to compute.
+        key: GluKey,
+    }
 }
 
 /// Gate and up, or their gradients, as the key lays them out.
@@ -71,8 +80,10 @@ impl<T: Described> Operands<T> {
         if let Some(value) = settings.sparsity {
             sparsity::check(value)?;
         }
+        let (first, up) = projected.into_parts();
         Ok(Self {
-            projected,
+            first,
+            up,
             settings,
             key,
         })
@@ -83,7 +94,7 @@ impl<T: Described> Operands<T> {
     /// # Errors
     /// They have different ones, or one that kernels don't take.
     pub fn dtype(&self) -> Result<DType, Mismatch> {
-        match &self.projected {
+        match self.projected() {
             Projected::Separate { gate, up } => {
                 operands::one_dtype(OP, [("the gate", gate), ("up", up)])
             }
@@ -93,16 +104,11 @@ impl<T: Described> Operands<T> {
 
     /// The shape of the result: that of the gate.
     pub(crate) fn result(&self) -> Shape {
-        match &self.projected {
-            Projected::Separate { gate, .. } => gate.shape(),
-            Projected::Packed(gate_up) => {
-                let mut shape = gate_up.shape();
-                if let Some(last) = shape.as_mut_slice().last_mut() {
-                    *last /= 2;
-                }
-                shape
-            }
+        let mut shape = self.first.shape();
+        if let (None, Some(last)) = (&self.up, shape.as_mut_slice().last_mut()) {
+            *last /= 2;
         }
+        shape
     }
 
     /// Adds the gradient of the result, from which theirs are computed.
@@ -118,49 +124,31 @@ impl<T: Described> Operands<T> {
 
 impl<T> Operands<T> {
     /// Gate and up.
-    pub fn projected(&self) -> &Projected<T> {
-        &self.projected
+    pub fn projected(&self) -> Projected<&T> {
+        Projected::of(&self.first, self.up.as_ref())
     }
 
-    /// The same.
+    /// Gate and up themselves.
     pub fn into_projected(self) -> Projected<T> {
-        self.projected
-    }
-
-    /// The numbers.
-    pub fn settings(&self) -> Settings {
-        self.settings
-    }
-
-    /// Returns the variant to compute.
-    pub fn key(&self) -> GluKey {
-        self.key
-    }
-
-    /// Gate and up, or the one that holds both.
-    pub fn tensors(&self) -> impl Iterator<Item = &T> {
-        self.projected.as_ref().into_tensors()
-    }
-
-    /// The same of other tensors of the same shapes.
-    pub(crate) fn map<U>(self, each: impl FnMut(T) -> U) -> Operands<U> {
-        Operands {
-            projected: self.projected.map(each),
-            settings: self.settings,
-            key: self.key,
-        }
-    }
-
-    pub(crate) fn as_ref(&self) -> Operands<&T> {
-        Operands {
-            projected: self.projected.as_ref(),
-            settings: self.settings,
-            key: self.key,
-        }
+        Projected::of(self.first, self.up)
     }
 }
 
 impl<T> Projected<T> {
+    fn of(first: T, up: Option<T>) -> Self {
+        match up {
+            Some(up) => Self::Separate { gate: first, up },
+            None => Self::Packed(first),
+        }
+    }
+
+    fn into_parts(self) -> (T, Option<T>) {
+        match self {
+            Self::Separate { gate, up } => (gate, Some(up)),
+            Self::Packed(gate_up) => (gate_up, None),
+        }
+    }
+
     pub(crate) fn as_ref(&self) -> Projected<&T> {
         match self {
             Self::Separate { gate, up } => Projected::Separate { gate, up },
@@ -188,11 +176,8 @@ impl<T> Projected<T> {
 
     /// Gate and up, or the one that holds both.
     pub(crate) fn into_tensors(self) -> impl Iterator<Item = T> {
-        let (first, second) = match self {
-            Self::Separate { gate, up } => (gate, Some(up)),
-            Self::Packed(gate_up) => (gate_up, None),
-        };
-        std::iter::once(first).chain(second)
+        let (first, up) = self.into_parts();
+        std::iter::once(first).chain(up)
     }
 }
 
@@ -201,59 +186,27 @@ impl Operands<DispatchTensor> {
     /// If [`Operands::new`] is an error.
     #[track_caller]
     pub(crate) fn of<const D: usize>(inputs: Inputs<D>, settings: Settings, key: GluKey) -> Self {
-        let projected = match inputs {
-            Inputs::Separate { gate, up } => Projected::Separate { gate, up },
-            Inputs::Packed(gate_up) => Projected::Packed(gate_up),
-        };
-        checked(Self::new(
-            projected.map(Tensor::into_dispatch),
-            settings,
-            key,
-        ))
+        let projected = inputs.map(Tensor::into_dispatch);
+        checked(Self::new(projected, settings, key))
     }
 
     pub(crate) fn into_inputs<const D: usize>(self) -> Inputs<D> {
-        match self.projected.map(Tensor::from_dispatch) {
-            Projected::Separate { gate, up } => Inputs::Separate { gate, up },
-            Projected::Packed(gate_up) => Inputs::Packed(gate_up),
-        }
+        self.into_projected().map(Tensor::from_dispatch)
     }
 }
 
-/// The operands of the gradients.
-#[derive(Clone, Debug)]
-pub struct Backward<T> {
-    operands: Operands<T>,
-    dy: T,
-}
-
-impl<T> Backward<T> {
-    /// The operands of the forward pass.
-    pub fn operands(&self) -> &Operands<T> {
-        &self.operands
-    }
-
-    /// The gradient of the result.
-    pub fn dy(&self) -> &T {
-        &self.dy
-    }
-
-    /// The operands of the forward pass and the gradient of the result.
-    pub fn into_parts(self) -> (Operands<T>, T) {
-        (self.operands, self.dy)
+backward! {
+    /// The operands of the gradients.
+    Backward<T> of Operands<T> {
+        /// The gradient of the result.
+        dy: T,
     }
 }
 
 /// Refuses what [`Operands::new`] does.
 #[track_caller]
 pub(super) fn check<const D: usize>(inputs: &Inputs<D>, settings: Settings, key: GluKey) {
-    let projected = match inputs {
-        Inputs::Separate { gate, up } => Projected::Separate {
-            gate: Facts::from(gate),
-            up: up.into(),
-        },
-        Inputs::Packed(gate_up) => Projected::Packed(gate_up.into()),
-    };
+    let projected = inputs.as_ref().map(Facts::from);
     checked(Operands::new(projected, settings, key));
 }
 

@@ -3,7 +3,7 @@ use crate::__private::first_use;
 use crate::dispatch::{At, Decision};
 use crate::live::{self, Captured};
 use crate::ops;
-use crate::ops::glu::{Inputs, Operands, Projected, Settings};
+use crate::ops::glu::{Inputs, Operands, Settings};
 use burn::tensor::Tensor;
 
 /// The gated linear unit of a site with separate projections.
@@ -52,20 +52,11 @@ fn either<const D: usize>(
 ) -> Tensor<D> {
     let key = at.key();
     let operands = Operands::of(inputs, settings, key);
-    let decision = match operands.projected() {
-        Projected::Separate { gate, up } => at.decide([gate, up]),
-        Projected::Packed(gate_up) => at.decide([gate_up]),
-    };
-    match decision {
-        Decision::Fused(implementation) => live::launch(
-            at.site(),
-            implementation,
-            Gated::from(operands),
-            Captured::These(&[]),
-            |gated| reference(gated.inputs),
-        ),
-        Decision::Reference(_) => reference(operands.into_inputs()),
-    }
+    let decision = at.decide(operands.all());
+    let captured = Captured::These(&[]);
+    live::decided(at, decision, Gated::from(operands), captured, |gated| {
+        reference(gated.inputs)
+    })
 }
 
 /// The gated MLP of a site, whose reference is the user's whole `forward`.

@@ -29,11 +29,12 @@ use operands::check;
 pub use operands::{Backward, Operands, Parts};
 pub use reference::reference;
 
+use crate::ops::define::launched;
 use crate::ops::implementation;
 use crate::reason::Reason;
-use crate::registry::{Implementation, KernelSpec, declare_kernel};
-use crate::semantics::{RmsNormKey, SemanticsKey};
-use burn::backend::DispatchTensor;
+use crate::registry::{KernelSpec, declare_kernel};
+use crate::semantics::RmsNormKey;
+use burn::backend::{Dispatch, DispatchTensor};
 use burn::tensor::Tensor;
 
 declare_kernel! {
@@ -87,30 +88,8 @@ pub fn fused<const D: usize>(
     key: RmsNormKey,
 ) -> Result<Tensor<D>, Reason> {
     let operands = Operands::of(inputs, settings, key);
-    let semantics = SemanticsKey::RmsNorm(key);
-    let found = match (operands.weight(), operands.gate()) {
-        (None, None) => implementation(KERNEL, semantics, [operands.x()]),
-        (Some(one), None) | (None, Some(one)) => {
-            implementation(KERNEL, semantics, [operands.x(), one])
-        }
-        (Some(weight), Some(gate)) => {
-            implementation(KERNEL, semantics, [operands.x(), weight, gate])
-        }
-    };
-    Ok(Tensor::from_dispatch(operands.run(found?)))
+    let found = implementation(KERNEL, key, operands.all())?;
+    Ok(Tensor::from_dispatch(operands.run(found)))
 }
 
-/// The function that runs the operation's kernel.
-pub type Launch = fn(Operands<DispatchTensor>) -> DispatchTensor;
-
-impl Operands<DispatchTensor> {
-    /// Runs an implementation that dispatch chose for these tensors.
-    pub(crate) fn run(self, implementation: &Implementation) -> DispatchTensor {
-        implementation.launch::<Launch>()(self)
-    }
-}
-
-/// Runs the kernel. Dispatch has found one for these tensors.
-pub(crate) fn launch(operands: Operands<DispatchTensor>) -> DispatchTensor {
-    <burn::backend::Dispatch as RmsNormBackend>::rms_norm(operands)
-}
+launched!(Operands<DispatchTensor> => DispatchTensor, <Dispatch as RmsNormBackend>::rms_norm);

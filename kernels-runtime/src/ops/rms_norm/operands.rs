@@ -1,6 +1,6 @@
 use super::{Inputs, Settings};
 use crate::ops::compute_dtype;
-use crate::ops::define::operands;
+use crate::ops::define::{backward, operands};
 use crate::ops::operands::{self, Described, Facts, Mismatch, checked, require};
 use crate::semantics::{Gating, Groups, RmsNormKey, Scale};
 use burn::backend::{DispatchTensor, Shape};
@@ -205,39 +205,17 @@ impl Operands<DispatchTensor> {
     }
 }
 
-/// The operands of the gradients.
-#[derive(Clone, Debug)]
-pub struct Backward<T> {
-    operands: Operands<T>,
-    dy: T,
-    rstd: T,
-    weight_gradient: bool,
-}
-
-impl<T> Backward<T> {
-    /// The operands of the forward pass.
-    pub fn operands(&self) -> &Operands<T> {
-        &self.operands
+backward! {
+    /// The operands of the gradients.
+    Backward<T> of Operands<T> {
+        /// The gradient of the result.
+        dy: T,
+        /// Returns the reciprocal of the root mean square, from the forward pass.
+        rstd: T,
     }
-
-    /// The gradient of the result.
-    pub fn dy(&self) -> &T {
-        &self.dy
-    }
-
-    /// Returns the reciprocal of the root mean square, from the forward pass.
-    pub fn rstd(&self) -> &T {
-        &self.rstd
-    }
-
-    /// The operands of the forward pass, the gradient of the result and `rstd`.
-    pub fn into_parts(self) -> (Operands<T>, T, T) {
-        (self.operands, self.dy, self.rstd)
-    }
-
-    /// Whether the gradient of the weight is wanted.
-    pub fn weight_gradient(&self) -> bool {
-        self.weight_gradient
+    flag {
+        /// Whether the gradient of the weight is wanted.
+        weight_gradient
     }
 }
 

@@ -1,5 +1,5 @@
 use super::live::Norm;
-use crate::dispatch::{At, Decision};
+use crate::dispatch::At;
 use crate::live::{self, Captured};
 use crate::ops::rms_norm::{Inputs, Operands, Settings};
 use burn::tensor::Tensor;
@@ -69,22 +69,9 @@ fn either<const D: usize>(
 ) -> Tensor<D> {
     let key = at.key();
     let operands = Operands::of(inputs, settings, key);
-    let decision = match (operands.weight(), operands.gate()) {
-        (None, None) => at.decide([operands.x()]),
-        (Some(one), None) | (None, Some(one)) => at.decide([operands.x(), one]),
-        (Some(weight), Some(gate)) => at.decide([operands.x(), weight, gate]),
-    };
-    match decision {
-        Decision::Fused(implementation) => live::launch(
-            at.site(),
-            implementation,
-            Norm::from(operands),
-            Captured::These(&["weight"]),
-            |norm| reference((norm.inputs.x, norm.inputs.gate)),
-        ),
-        Decision::Reference(_) => {
-            let Inputs { x, gate, .. } = operands.into_inputs();
-            reference((x, gate))
-        }
-    }
+    let decision = at.decide(operands.all());
+    let captured = Captured::These(&["weight"]);
+    live::decided(at, decision, Norm::from(operands), captured, |norm| {
+        reference((norm.inputs.x, norm.inputs.gate))
+    })
 }

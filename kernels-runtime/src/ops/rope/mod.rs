@@ -33,11 +33,12 @@ pub use reference::{reference, reference_sections};
 pub(crate) use sections::{check as check_sections, merge};
 pub use table::RopeTable;
 
+use crate::ops::define::launched;
 use crate::ops::implementation;
 use crate::reason::Reason;
-use crate::registry::{Implementation, KernelSpec, declare_kernel};
-use crate::semantics::{RopeKey, SemanticsKey};
-use burn::backend::DispatchTensor;
+use crate::registry::{KernelSpec, declare_kernel};
+use crate::semantics::RopeKey;
+use burn::backend::{Dispatch, DispatchTensor};
 use burn::tensor::Tensor;
 
 declare_kernel! {
@@ -79,7 +80,7 @@ pub fn fused(
 ) -> Result<(Tensor<4>, Tensor<4>), Reason> {
     let (cos, sin) = (cos.rows(), sin.rows());
     let pair = Pair::of(q, k, cos, sin, key);
-    let found = implementation(KERNEL, SemanticsKey::Rope(key), pair.tensors())?;
+    let found = implementation(KERNEL, key, pair.tensors())?;
     let (q, k) = pair.run(found);
     Ok((Tensor::from_dispatch(q), Tensor::from_dispatch(k)))
 }
@@ -112,19 +113,6 @@ pub fn fused_sections(
     )
 }
 
-/// The function that runs the operation's kernel.
-pub type Launch = fn(Pair<DispatchTensor>) -> (DispatchTensor, DispatchTensor);
-
-impl Pair<DispatchTensor> {
-    /// Runs an implementation that dispatch chose for these tensors.
-    pub(crate) fn run(self, implementation: &Implementation) -> (DispatchTensor, DispatchTensor) {
-        implementation.launch::<Launch>()(self)
-    }
-}
-
-/// Runs the kernel. Dispatch has found one for these tensors.
-pub(crate) fn launch(pair: Pair<DispatchTensor>) -> (DispatchTensor, DispatchTensor) {
-    pair.split()
-        .map(<burn::backend::Dispatch as RopeBackend>::rope)
-        .into()
-}
+launched!(Pair<DispatchTensor> => (DispatchTensor, DispatchTensor), |pair| {
+    pair.split().map(<Dispatch as RopeBackend>::rope).into()
+});

@@ -3,7 +3,6 @@ use crate::__private::{RopeTable, SectionTable};
 use crate::dispatch::{At, Decision};
 use crate::live::{self, Captured};
 use crate::ops::rope::{Pair, check_sections, merge};
-use crate::registry::Implementation;
 use burn::backend::DispatchTensor;
 use burn::tensor::Tensor;
 
@@ -33,10 +32,8 @@ fn rotate(
 ) -> Rotated {
     let key = at.key();
     let pair = Pair::of(q, k, cos, sin, key);
-    match at.decide(pair.tensors()) {
-        Decision::Fused(implementation) => run(at, implementation, pair, reference),
-        Decision::Reference(_) => reference(pair.into_inputs().0.into()),
-    }
+    let decision = at.decide(pair.tensors());
+    run(at, decision, pair, reference)
 }
 
 /// The multimodal rotary position embedding of a site. The tables of the three positions are made
@@ -70,10 +67,9 @@ fn rotate_sections(
     let decision = at.decide([&q, &k, &cos, &sin]);
     let [q, k, cos, sin] = [q, k, cos, sin].map(Tensor::from_dispatch);
     match decision {
-        Decision::Fused(implementation) => {
+        Decision::Fused(_) => {
             let (cos, sin) = (merge(cos, sections, key), merge(sin, sections, key));
-            let pair = Pair::of(q, k, cos, sin, key);
-            run(at, implementation, pair, reference)
+            run(at, decision, Pair::of(q, k, cos, sin, key), reference)
         }
         Decision::Reference(_) => reference((q, k)),
     }
@@ -82,15 +78,12 @@ fn rotate_sections(
 #[track_caller]
 fn run(
     at: &At,
-    implementation: &'static Implementation,
+    decision: Decision,
     pair: Pair<DispatchTensor>,
     reference: &mut dyn FnMut(Rotated) -> Rotated,
 ) -> Rotated {
-    live::launch(
-        at.site(),
-        implementation,
-        Rotary::from(pair),
-        Captured::These(&["cos", "sin"]),
-        |rotary| reference((rotary.q, rotary.k)),
-    )
+    let captured = Captured::These(&["cos", "sin"]);
+    live::decided(at, decision, Rotary::from(pair), captured, |rotary| {
+        reference((rotary.q, rotary.k))
+    })
 }

@@ -22,7 +22,7 @@ pub(crate) const IMPLEMENTATION: Implementation = Implementation {
             npu::decide(platform, &state, gradient)
         })
     }),
-    launch: Launch::AdamW(adam_w::backend::launch),
+    launch: Launch::AdamW(adam_w::launch),
     ..BASE
 };
 

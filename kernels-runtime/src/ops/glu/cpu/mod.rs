@@ -12,25 +12,17 @@ mod rows;
 
 use super::autodiff::Tensors;
 use super::{Backward, GluBackend, GluKernel, Projected};
-use crate::cpu::dispatch_dtype;
-use crate::device::DeviceKinds;
+use crate::cpu::{BASE, dispatch_dtype};
 use crate::ops::operands::checked;
-use crate::registry::{CapabilityRange, FloatType, Implementation, Launch};
+use crate::registry::{Implementation, Launch};
 use crate::semantics::SemanticsKey;
 use burn::backend::Flex;
 use burn::backend::flex::FlexTensor;
 
 pub(super) const IMPLEMENTATION: Implementation = Implementation {
-    device: DeviceKinds::CPU,
-    name: "cpu-simd",
-    dtypes: &FloatType::ALL,
-    gradient: true,
-    deterministic: true,
-    fusion_barrier: false,
-    capability: CapabilityRange::ANY,
-    limits: None,
     launch: Launch::Glu(super::launch),
     accepts: |key| matches!(key, SemanticsKey::Glu(_)),
+    ..BASE
 };
 
 impl GluBackend for Flex {

@@ -15,7 +15,7 @@ pub(super) enum Readable<'a> {
 }
 
 impl<'a> Readable<'a> {
-    pub(super) fn new<T: Element>(projected: &'a Projected<FlexTensor>) -> Self {
+    pub(super) fn new<T: Element>(projected: Projected<&'a FlexTensor>) -> Self {
         match projected {
             Projected::Separate { gate, up } => {
                 Self::Separate(Rows::<T>::readable(gate), Rows::<T>::readable(up))

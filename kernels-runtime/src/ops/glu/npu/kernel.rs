@@ -23,7 +23,7 @@ pub(crate) const IMPLEMENTATION: Implementation = Implementation {
 };
 
 fn tensors(operands: &Tensors<CannBackend>) -> Projected<burn_cann::Tensor> {
-    let projected = operands.projected().as_ref();
+    let projected = operands.projected();
     projected.map(|tensor| tensor.tensor().clone())
 }
 

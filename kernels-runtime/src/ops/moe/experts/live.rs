@@ -103,7 +103,8 @@ impl Operands for Experts {
             ..
         } = self;
         let settings = Settings { key, limit };
-        super::Operands::of(x, indices, routing, weights, settings).run(implementation)
+        let operands = super::Operands::of(x, indices, routing, weights, settings);
+        Tensor::from_dispatch(operands.run(implementation))
     }
 
     /// The first and the last token, and the experts that they go to.

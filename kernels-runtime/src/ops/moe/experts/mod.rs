@@ -48,11 +48,12 @@ pub use reference::reference;
 pub use settings::{Settings, Wanted};
 pub use weights::{GateUp, Projection, Weights};
 
-use crate::dispatch::Query;
+use crate::ops::define::launched;
+use crate::ops::implementation;
 use crate::reason::Reason;
-use crate::registry::{Implementation, KernelSpec, declare_kernel};
-use crate::semantics::{MoeExpertsKey, SemanticsKey};
-use burn::backend::DispatchTensor;
+use crate::registry::{KernelSpec, declare_kernel};
+use crate::semantics::MoeExpertsKey;
+use burn::backend::{Dispatch, DispatchTensor};
 use burn::tensor::{Int, Tensor};
 
 declare_kernel! {
@@ -98,26 +99,11 @@ pub fn fused(
 ) -> Result<Tensor<2>, Reason> {
     let settings = Settings { key, limit };
     let operands = Operands::of(x, indices, routing, weights, settings);
-    let semantics = SemanticsKey::MoeExperts(key);
-    // The indices say nothing of what can run.
-    let tensors: Vec<_> = operands.floats().collect();
-    let query = Query::of_tensors(&semantics, &tensors);
-    let implementation = crate::dispatch::best(KERNEL, &semantics, query)?;
-    let implementation = crate::ops::within_limits(implementation, &semantics, &tensors)?;
-    Ok(operands.run(implementation))
+    let found = implementation(KERNEL, key, operands.all())?;
+    Ok(Tensor::from_dispatch(operands.run(found)))
 }
 
-/// The function that runs the operation's kernel.
-pub type Launch = fn(Operands<DispatchTensor, DispatchTensor>) -> DispatchTensor;
-
-impl Operands<DispatchTensor, DispatchTensor> {
-    /// Runs an implementation that dispatch chose for these tensors.
-    pub(crate) fn run(self, implementation: &Implementation) -> Tensor<2> {
-        Tensor::from_dispatch(implementation.launch::<Launch>()(self))
-    }
-}
-
-/// Runs the kernel. Dispatch has found one for these tensors.
-pub(crate) fn launch(operands: Operands<DispatchTensor, DispatchTensor>) -> DispatchTensor {
-    <burn::backend::Dispatch as ExpertsBackend>::experts(operands)
-}
+launched!(
+    Operands<DispatchTensor, DispatchTensor> => DispatchTensor,
+    <Dispatch as ExpertsBackend>::experts
+);

@@ -1,5 +1,5 @@
 use super::{Settings, Wanted, Weights};
-use crate::ops::define::operands;
+use crate::ops::define::{backward, operands};
 use crate::ops::operands::{self, Described, Facts, Mismatch, checked, require};
 use crate::semantics::{Clamp, ExpertBias, ExpertLayout, MoeExpertsKey, Projections};
 use burn::backend::DispatchTensor;
@@ -165,39 +165,17 @@ impl Operands<DispatchTensor, DispatchTensor> {
     }
 }
 
-/// The operands of the gradients.
-#[derive(Clone, Debug)]
-pub struct Backward<F, I> {
-    operands: Operands<F, I>,
-    dy: F,
-    kept: F,
-    wanted: Wanted,
-}
-
-impl<F, I> Backward<F, I> {
-    /// The operands of the forward pass.
-    pub fn operands(&self) -> &Operands<F, I> {
-        &self.operands
+backward! {
+    /// The operands of the gradients.
+    Backward<F, I> of Operands<F, I> {
+        /// The gradient of the result.
+        dy: F,
+        /// Returns the tensor that the forward pass kept.
+        kept: F,
     }
-
-    /// The gradient of the result.
-    pub fn dy(&self) -> &F {
-        &self.dy
-    }
-
-    /// Returns the tensor that the forward pass kept.
-    pub fn kept(&self) -> &F {
-        &self.kept
-    }
-
-    /// Returns the gradients that are wanted.
-    pub fn wanted(&self) -> &Wanted {
-        &self.wanted
-    }
-
-    /// The operands, the gradient of the result, what was kept and what is wanted.
-    pub(crate) fn into_parts(self) -> (Operands<F, I>, F, F, Wanted) {
-        (self.operands, self.dy, self.kept, self.wanted)
+    wanted {
+        /// Returns the gradients that are wanted.
+        wanted: Wanted
     }
 }
 

@@ -1,4 +1,4 @@
-use crate::ops::define::operands;
+use crate::ops::define::{backward, operands};
 use crate::ops::operands::{self, Described, Mismatch, require};
 use crate::semantics::ExpertLayout;
 use burn::backend::Shape;
@@ -100,28 +100,15 @@ pub struct Wanted {
     pub weights: Vec<bool>,
 }
 
-/// The operands of the gradients.
-#[derive(Clone, Debug)]
-pub struct Backward<F, I> {
-    operands: Operands<F, I>,
-    dy: F,
-    wanted: Wanted,
-}
-
-impl<F, I> Backward<F, I> {
-    /// The operands of the forward pass.
-    pub fn operands(&self) -> &Operands<F, I> {
-        &self.operands
+backward! {
+    /// The operands of the gradients.
+    Backward<F, I> of Operands<F, I> {
+        /// The gradient of the result.
+        dy: F,
     }
-
-    /// The gradient of the result.
-    pub fn dy(&self) -> &F {
-        &self.dy
-    }
-
-    /// Returns the gradients that are wanted.
-    pub fn wanted(&self) -> &Wanted {
-        &self.wanted
+    wanted {
+        /// Returns the gradients that are wanted.
+        wanted: Wanted
     }
 }
 

@@ -33,7 +33,7 @@ impl Operands for Router {
     fn launch(self, implementation: &'static Implementation) -> Choice {
         let of = self.clone();
         let operands = super::Operands::of(self.logits, self.bias, &self.routing);
-        let routed = operands.run(implementation);
+        let routed = Routed::from(operands.run(implementation));
         Choice { routed, of }
     }
 

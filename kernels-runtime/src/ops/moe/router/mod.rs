@@ -43,10 +43,11 @@ pub use routing::{Routing, RoutingError};
 
 pub(crate) use settled::{Among, mask, settled};
 
+use crate::ops::define::launched;
+use crate::ops::implementation;
 use crate::reason::Reason;
-use crate::registry::Implementation;
-use crate::semantics::{MoeBlockKey, SemanticsKey, SharedExpert};
-use burn::backend::DispatchTensor;
+use crate::semantics::{MoeBlockKey, SharedExpert};
+use burn::backend::{Dispatch, DispatchTensor};
 use burn::tensor::{Int, Tensor};
 
 /// Where the tokens go.
@@ -58,14 +59,9 @@ pub struct Routed {
     pub indices: Tensor<2, Int>,
 }
 
-/// The function that runs the operation's kernel.
-pub type Launch = fn(Operands<DispatchTensor>) -> (DispatchTensor, DispatchTensor);
-
-impl Operands<DispatchTensor> {
-    /// Runs an implementation that dispatch chose for these tensors.
-    pub(crate) fn run(self, implementation: &Implementation) -> Routed {
-        let (weights, indices) = implementation.launch::<Launch>()(self);
-        Routed {
+impl From<(DispatchTensor, DispatchTensor)> for Routed {
+    fn from((weights, indices): (DispatchTensor, DispatchTensor)) -> Self {
+        Self {
             weights: Tensor::from_dispatch(weights),
             indices: Tensor::from_dispatch(indices),
         }
@@ -99,15 +95,11 @@ pub fn fused(
 ) -> Result<Routed, Reason> {
     let key = MoeBlockKey::new(routing.key(), SharedExpert::None);
     let operands = Operands::of(logits, bias, routing);
-    let found = crate::ops::implementation(
-        super::experts::KERNEL,
-        SemanticsKey::MoeBlock(key),
-        [operands.logits()],
-    );
-    Ok(operands.run(found?))
+    let found = implementation(super::experts::KERNEL, key, [operands.logits()])?;
+    Ok(operands.run(found).into())
 }
 
-/// Runs the kernel. Dispatch has found one for these tensors.
-pub(crate) fn launch(operands: Operands<DispatchTensor>) -> (DispatchTensor, DispatchTensor) {
-    <burn::backend::Dispatch as RouterBackend>::route(operands)
-}
+launched!(
+    Operands<DispatchTensor> => (DispatchTensor, DispatchTensor),
+    <Dispatch as RouterBackend>::route
+);

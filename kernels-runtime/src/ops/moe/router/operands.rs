@@ -98,13 +98,23 @@ impl Operands<DispatchTensor> {
     }
 }
 
-/// The operands of the gradient.
-#[derive(Clone, Debug)]
-pub struct Backward<F, I> {
-    dw: F,
-    logits: F,
-    indices: I,
-    routing: Routing,
+operands! {
+    /// The operands of the gradient.
+    Backward<F, I>
+    floats {
+        /// The gradient of the weights.
+        dw: One,
+        /// `[tokens, experts]`.
+        logits: One,
+    }
+    ints {
+        /// The experts that were chosen.
+        indices,
+    }
+    numbers {
+        /// Returns the variant that was computed.
+        routing: Routing,
+    }
 }
 
 impl<F: Described, I: Described> Backward<F, I> {
@@ -131,29 +141,8 @@ impl<F: Described, I: Described> Backward<F, I> {
             logits,
             indices,
             routing,
+            kind: std::marker::PhantomData,
         })
-    }
-}
-
-impl<F, I> Backward<F, I> {
-    /// The gradient of the weights.
-    pub fn dw(&self) -> &F {
-        &self.dw
-    }
-
-    /// `[tokens, experts]`.
-    pub fn logits(&self) -> &F {
-        &self.logits
-    }
-
-    /// The experts that were chosen.
-    pub fn indices(&self) -> &I {
-        &self.indices
-    }
-
-    /// Returns the variant that was computed.
-    pub fn routing(&self) -> &Routing {
-        &self.routing
     }
 }
 

@@ -36,7 +36,12 @@ impl RouterKernel for Remote {
         let outputs = vec![like(backward.logits())];
         let inputs = [backward.dw(), backward.logits(), backward.indices()];
         let inputs = inputs.map(Clone::clone).into();
-        let [dl] = exactly(send(BACKWARD, inputs, outputs, numbers(backward.routing())));
+        let [dl] = exactly(send(
+            BACKWARD,
+            inputs,
+            outputs,
+            numbers(&backward.routing()),
+        ));
         dl
     }
 }

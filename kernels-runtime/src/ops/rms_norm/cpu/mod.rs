@@ -6,10 +6,9 @@ mod plain;
 
 use super::autodiff::{Gradients, Tensors};
 use super::{Backward, RmsNormBackend, RmsNormKernel};
-use crate::cpu::{Element, Output, Real, Rows, contiguous, dispatch_dtype};
-use crate::device::DeviceKinds;
+use crate::cpu::{BASE, Element, Output, Real, Rows, contiguous, dispatch_dtype};
 use crate::ops::operands::checked;
-use crate::registry::{CapabilityRange, FloatType, Implementation, Launch};
+use crate::registry::{Implementation, Launch};
 use crate::semantics::{Gating, Rounding, SemanticsKey};
 use burn::backend::flex::{FlexTensor, Layout};
 use burn::backend::{Flex, Shape};
@@ -17,16 +16,9 @@ use burn::tensor::{DType, bf16, f16};
 use gated::{After, Before};
 
 pub(super) const IMPLEMENTATION: Implementation = Implementation {
-    device: DeviceKinds::CPU,
-    name: "cpu-simd",
-    dtypes: &FloatType::ALL,
-    gradient: true,
-    deterministic: true,
-    fusion_barrier: false,
-    capability: CapabilityRange::ANY,
-    limits: None,
     launch: Launch::RmsNorm(super::launch),
     accepts: |key| matches!(key, SemanticsKey::RmsNorm(_)),
+    ..BASE
 };
 
 impl RmsNormBackend for Flex {

@@ -5,10 +5,9 @@ mod angles;
 mod order;
 
 use super::{RopeBackend, RopeKernel, Tensors};
-use crate::cpu::{Element, Kernel, Output, Real, Rows, Unwritten, dispatch_dtype, run};
-use crate::device::DeviceKinds;
+use crate::cpu::{BASE, Element, Kernel, Output, Real, Rows, Unwritten, dispatch_dtype, run};
 use crate::ops::operands::{array, checked};
-use crate::registry::{CapabilityRange, FloatType, Implementation, Launch};
+use crate::registry::{Implementation, Launch};
 use crate::semantics::{HeadLayout, RopeKey, RopeStyle, SemanticsKey};
 use angles::{Angles, halves};
 use burn::backend::Flex;
@@ -18,16 +17,9 @@ use std::marker::PhantomData;
 use std::ops::Range;
 
 pub(super) const IMPLEMENTATION: Implementation = Implementation {
-    device: DeviceKinds::CPU,
-    name: "cpu-simd",
-    dtypes: &FloatType::ALL,
-    gradient: true,
-    deterministic: true,
-    fusion_barrier: false,
-    capability: CapabilityRange::ANY,
-    limits: None,
     launch: Launch::Rope(super::launch),
     accepts: |key| matches!(key, SemanticsKey::Rope(_)),
+    ..BASE
 };
 
 impl RopeBackend for Flex {

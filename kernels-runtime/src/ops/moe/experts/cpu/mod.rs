@@ -17,26 +17,18 @@ use super::super::sort::Groups;
 use super::operands::{BIASES, DOWN, GATE, UP};
 use super::{Backward, ExpertsBackend, ExpertsKernel, Gradients, Settings, Tensors};
 use crate::cpu::product::Matrix;
-use crate::cpu::{Element, contiguous, dispatch_dtype};
-use crate::device::DeviceKinds;
+use crate::cpu::{BASE, Element, contiguous, dispatch_dtype};
 use crate::ops::operands::checked;
-use crate::registry::{CapabilityRange, FloatType, Implementation, Launch};
+use crate::registry::{Implementation, Launch};
 use crate::semantics::{MoeExpertsKey, Projections, SemanticsKey};
 use burn::backend::Flex;
 use burn::backend::flex::FlexTensor;
 use std::ops::Range;
 
 pub(super) const IMPLEMENTATION: Implementation = Implementation {
-    device: DeviceKinds::CPU,
-    name: "cpu-simd",
-    dtypes: &FloatType::ALL,
-    gradient: true,
-    deterministic: true,
-    fusion_barrier: false,
-    capability: CapabilityRange::ANY,
-    limits: None,
     launch: Launch::MoeExperts(super::launch),
     accepts: |key| matches!(key, SemanticsKey::MoeExperts(_)),
+    ..BASE
 };
 
 impl ExpertsBackend for Flex {

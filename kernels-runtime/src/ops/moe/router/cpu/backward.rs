@@ -25,7 +25,7 @@ where
         dw: Rows::new(&dw),
         logits: Rows::new(&logits),
         indices: &indices,
-        routing,
+        routing: &routing,
     };
     let tokens = kernel.logits.count();
     let mut d_logits = Output::<T>::new(Shape::new([tokens, experts]));

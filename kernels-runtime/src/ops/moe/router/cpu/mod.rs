@@ -7,10 +7,9 @@ mod largest;
 mod scores;
 
 use super::{Backward, RouterBackend, RouterKernel, Tensors};
-use crate::cpu::{Element, dispatch_dtype};
-use crate::device::DeviceKinds;
+use crate::cpu::{BASE, Element, dispatch_dtype};
 use crate::ops::operands::checked;
-use crate::registry::{CapabilityRange, FloatType, Implementation, Launch};
+use crate::registry::{Implementation, Launch};
 use crate::semantics::{RouterWeights, SemanticsKey};
 use backward::backward;
 use burn::backend::Flex;
@@ -18,16 +17,10 @@ use burn::backend::flex::FlexTensor;
 use forward::forward;
 
 pub(crate) const IMPLEMENTATION: Implementation = Implementation {
-    device: DeviceKinds::CPU,
     name: "cpu-router",
-    dtypes: &FloatType::ALL,
-    gradient: true,
-    deterministic: true,
-    fusion_barrier: false,
-    capability: CapabilityRange::ANY,
     accepts: |key| matches!(key, SemanticsKey::MoeBlock(_)),
-    limits: None,
     launch: Launch::MoeBlock(super::launch),
+    ..BASE
 };
 
 /// Runs `$body` with `$T` bound to the type of the logits and `$W` to that of the weights.

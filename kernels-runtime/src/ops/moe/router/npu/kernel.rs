@@ -53,7 +53,7 @@ impl RouterKernel for CannBackend {
             backward.dw().tensor(),
             backward.logits().tensor(),
             backward.indices().tensor(),
-            backward.routing(),
+            &backward.routing(),
         ))
     }
 }
