@@ -1,25 +1,22 @@
 //! Methods of Burn's traits that look at the memory before they run the backend's.
 
-/// Each line is a method's signature and what it makes at most, as a [`Need`](super::size::Need) or bytes, behind an
-/// `if` what it requires of its operands, as a [`Fit`](super::fit::Fit). The last line names the methods that move
-/// data from and to a client.
+/// Each line is the signature of a method, or of several, and what it makes at most, as a
+/// [`Need`](super::size::Need) or bytes, behind an `if` what it requires of its operands, as a
+/// [`Fit`](super::fit::Fit). The last line names the methods that move data from and to a client.
 macro_rules! operations {
     (
         $trait:ident;
 
-        $(fn $name:ident($($argument:ident: $type:ty),* $(,)?) -> $output:ty = $need:expr $(, if $fit:expr)?;)*
+        $(
+            fn $($name:ident),+ ($($argument:ident: $type:ty),* $(,)?) -> $output:ty = $need:expr $(, if $fit:expr)?;
+        )*
 
         $(data: $from_data:ident, $into_data:ident, $kind:ident;)?
         $(also { $($also:tt)* })?
     ) => {
         impl<B: Host> $trait<Bounded<B>> for Bounded<B> {
-            $(fn $name($($argument: $type),*) -> $output {
-                $(require(stringify!($name), $fit);)?
-                let need = Need::from($need);
-                let mut operands = Operands::new(stringify!($name));
-                $(let $argument = Argument::<B>::open($argument, &mut operands);)*
-                let running = operands.begin(need);
-                running.end(B::$name($(passed!($argument $argument)),*))
+            $(methods! {
+                $($name)+ ($($argument: $type),*) -> $output = $need $(, if $fit)?
             })*
 
             $(fn $from_data(data: TensorData, device: &Device<Bounded<B>>) -> $kind<B> {
@@ -50,6 +47,27 @@ macro_rules! operations {
             })?
 
             $($($also)*)?
+        }
+    };
+}
+
+/// The methods of a line of [`operations`].
+macro_rules! methods {
+    // Each method with all arguments.
+    ($($name:ident)+ ($($arguments:tt)*) $($rest:tt)+) => {
+        methods!(@each [$($name)+] ($($arguments)*) [$($rest)+]);
+    };
+    (@each [$($name:ident)+] $arguments:tt $rest:tt) => {
+        $(methods!(@one $name $arguments $rest);)+
+    };
+    (@one $name:ident ($($argument:ident: $type:ty),*) [-> $output:ty = $need:expr $(, if $fit:expr)?]) => {
+        fn $name($($argument: $type),*) -> $output {
+            $(require(stringify!($name), $fit);)?
+            let need = Need::from($need);
+            let mut operands = Operands::new(stringify!($name));
+            $(let $argument = Argument::<B>::open($argument, &mut operands);)*
+            let running = operands.begin(need);
+            running.end(B::$name($(passed!($argument $argument)),*))
         }
     };
 }

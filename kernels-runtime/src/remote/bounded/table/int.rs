@@ -5,11 +5,8 @@ use super::prelude::*;
 operations! {
     IntTensorOps;
 
-    fn int_empty(
-        shape: Shape,
-        device: &Device<Bounded<B>>,
-        dtype: IntDType,
-    ) -> Int<B> = made(shape.as_slice(), dtype);
+    fn int_empty, int_zeros, int_ones
+        (shape: Shape, device: &Device<Bounded<B>>, dtype: IntDType) -> Int<B> = made(shape.as_slice(), dtype);
     fn int_to_device(tensor: Int<B>, device: &Device<Bounded<B>>) -> Int<B> = like(&tensor);
     fn int_reshape(tensor: Int<B>, shape: Shape) -> Int<B> =
         shown(&tensor, &shape), if fit::reshaped(&tensor, &shape);
@@ -52,80 +49,39 @@ operations! {
         times: usize,
     ) -> Int<B> = like(&tensor).saturating_mul(times);
     fn int_cat(tensors: Vec<Int<B>>, dim: usize) -> Int<B> = sum(tensors.iter().map(like));
-    fn int_equal(lhs: Int<B>, rhs: Int<B>, out_dtype: BoolDType) -> Bool<B> = both(&lhs, &rhs);
-    fn int_not_equal(lhs: Int<B>, rhs: Int<B>, out_dtype: BoolDType) -> Bool<B> = both(&lhs, &rhs);
-    fn int_equal_elem(lhs: Int<B>, rhs: Scalar, out_dtype: BoolDType) -> Bool<B> = like(&lhs);
-    fn int_not_equal_elem(lhs: Int<B>, rhs: Scalar, out_dtype: BoolDType) -> Bool<B> = like(&lhs);
-    fn int_greater(lhs: Int<B>, rhs: Int<B>, out_dtype: BoolDType) -> Bool<B> = both(&lhs, &rhs);
-    fn int_greater_elem(lhs: Int<B>, rhs: Scalar, out_dtype: BoolDType) -> Bool<B> = like(&lhs);
-    fn int_greater_equal(lhs: Int<B>, rhs: Int<B>, out_dtype: BoolDType) -> Bool<B> = both(&lhs, &rhs);
-    fn int_greater_equal_elem(lhs: Int<B>, rhs: Scalar, out_dtype: BoolDType) -> Bool<B> = like(&lhs);
-    fn int_lower(lhs: Int<B>, rhs: Int<B>, out_dtype: BoolDType) -> Bool<B> = both(&lhs, &rhs);
-    fn int_lower_elem(lhs: Int<B>, rhs: Scalar, out_dtype: BoolDType) -> Bool<B> = like(&lhs);
-    fn int_lower_equal(lhs: Int<B>, rhs: Int<B>, out_dtype: BoolDType) -> Bool<B> = both(&lhs, &rhs);
-    fn int_lower_equal_elem(lhs: Int<B>, rhs: Scalar, out_dtype: BoolDType) -> Bool<B> = like(&lhs);
-    fn int_add(lhs: Int<B>, rhs: Int<B>) -> Int<B> = both(&lhs, &rhs);
-    fn int_add_scalar(lhs: Int<B>, rhs: Scalar) -> Int<B> = like(&lhs);
-    fn int_powi(lhs: Int<B>, rhs: Int<B>) -> Int<B> = both(&lhs, &rhs);
-    fn int_powi_scalar(lhs: Int<B>, rhs: Scalar) -> Int<B> = like(&lhs);
+    fn int_equal, int_not_equal, int_greater, int_greater_equal, int_lower, int_lower_equal
+        (lhs: Int<B>, rhs: Int<B>, out_dtype: BoolDType) -> Bool<B> = both(&lhs, &rhs);
+    fn int_equal_elem, int_not_equal_elem, int_greater_elem, int_greater_equal_elem, int_lower_elem,
+        int_lower_equal_elem(lhs: Int<B>, rhs: Scalar, out_dtype: BoolDType) -> Bool<B> = like(&lhs);
+    fn int_add, int_powi, int_sub, int_mul, int_div, int_remainder, bitwise_and, bitwise_or, bitwise_xor,
+        bitwise_left_shift, bitwise_right_shift(lhs: Int<B>, rhs: Int<B>) -> Int<B> = both(&lhs, &rhs);
+    fn int_add_scalar, int_powi_scalar, int_sub_scalar, int_mul_scalar, int_div_scalar, int_remainder_scalar,
+        bitwise_and_scalar, bitwise_or_scalar, bitwise_xor_scalar, bitwise_left_shift_scalar,
+        bitwise_right_shift_scalar(lhs: Int<B>, rhs: Scalar) -> Int<B> = like(&lhs);
     fn int_clamp_min(tensor: Int<B>, min: Scalar) -> Int<B> = like(&tensor);
     fn int_clamp_max(tensor: Int<B>, max: Scalar) -> Int<B> = like(&tensor);
     fn int_clamp(tensor: Int<B>, min: Scalar, max: Scalar) -> Int<B> = like(&tensor);
-    fn int_sub(lhs: Int<B>, rhs: Int<B>) -> Int<B> = both(&lhs, &rhs);
-    fn int_sub_scalar(lhs: Int<B>, rhs: Scalar) -> Int<B> = like(&lhs);
-    fn int_mul(lhs: Int<B>, rhs: Int<B>) -> Int<B> = both(&lhs, &rhs);
-    fn int_mul_scalar(lhs: Int<B>, rhs: Scalar) -> Int<B> = like(&lhs);
-    fn int_div(lhs: Int<B>, rhs: Int<B>) -> Int<B> = both(&lhs, &rhs);
-    fn int_div_scalar(lhs: Int<B>, rhs: Scalar) -> Int<B> = like(&lhs);
-    fn int_remainder(lhs: Int<B>, rhs: Int<B>) -> Int<B> = both(&lhs, &rhs);
-    fn int_remainder_scalar(lhs: Int<B>, rhs: Scalar) -> Int<B> = like(&lhs);
     fn int_matmul(lhs: Int<B>, rhs: Int<B>) -> Int<B> =
         product(&lhs, &rhs), if fit::multiplied(&lhs, &rhs);
-    fn int_neg(tensor: Int<B>) -> Int<B> = like(&tensor);
-    fn int_zeros(
-        shape: Shape,
-        device: &Device<Bounded<B>>,
-        dtype: IntDType,
-    ) -> Int<B> = made(shape.as_slice(), dtype);
-    fn int_ones(
-        shape: Shape,
-        device: &Device<Bounded<B>>,
-        dtype: IntDType,
-    ) -> Int<B> = made(shape.as_slice(), dtype);
+    fn int_neg, int_max_abs, int_abs, int_sign, bitwise_not(tensor: Int<B>) -> Int<B> = like(&tensor);
     fn int_full(
         shape: Shape,
         fill_value: Scalar,
         device: &Device<Bounded<B>>,
         dtype: IntDType,
     ) -> Int<B> = made(shape.as_slice(), dtype);
-    fn int_sum(tensor: Int<B>) -> Int<B> = reduced_to_one(&tensor);
-    fn int_sum_dim(tensor: Int<B>, dim: usize) -> Int<B> = reduced(&tensor, dim);
-    fn int_prod(tensor: Int<B>) -> Int<B> = reduced_to_one(&tensor);
-    fn int_prod_dim(tensor: Int<B>, dim: usize) -> Int<B> = reduced(&tensor, dim);
-    fn int_mean(tensor: Int<B>) -> Int<B> = reduced_to_one(&tensor);
-    fn int_mean_dim(tensor: Int<B>, dim: usize) -> Int<B> = reduced(&tensor, dim);
-    fn int_cumsum(tensor: Int<B>, dim: usize) -> Int<B> = like(&tensor);
-    fn int_cumprod(tensor: Int<B>, dim: usize) -> Int<B> = like(&tensor);
-    fn int_cummin(tensor: Int<B>, dim: usize) -> Int<B> = like(&tensor);
-    fn int_cummax(tensor: Int<B>, dim: usize) -> Int<B> = like(&tensor);
-    fn int_argmax(tensor: Int<B>, dim: usize) -> Int<B> = reduced(&tensor, dim);
-    fn int_argtopk(tensor: Int<B>, dim: usize, k: usize) -> Int<B> =
-        sorted(&tensor), if fit::chosen(&tensor, dim, k);
-    fn int_topk(tensor: Int<B>, dim: usize, k: usize) -> Int<B> =
-        sorted(&tensor), if fit::chosen(&tensor, dim, k);
+    fn int_sum, int_prod, int_mean, int_max, int_min(tensor: Int<B>) -> Int<B> = reduced_to_one(&tensor);
+    fn int_sum_dim, int_prod_dim, int_mean_dim, int_argmax, int_argmin, int_max_dim, int_min_dim
+        (tensor: Int<B>, dim: usize) -> Int<B> = reduced(&tensor, dim);
+    fn int_cumsum, int_cumprod, int_cummin, int_cummax(tensor: Int<B>, dim: usize) -> Int<B> = like(&tensor);
+    fn int_argtopk, int_topk
+        (tensor: Int<B>, dim: usize, k: usize) -> Int<B> = sorted(&tensor), if fit::chosen(&tensor, dim, k);
     fn int_topk_with_indices(tensor: Int<B>, dim: usize, k: usize) -> (Int<B>, Int<B>) =
         sorted(&tensor), if fit::chosen(&tensor, dim, k);
-    fn int_argmin(tensor: Int<B>, dim: usize) -> Int<B> = reduced(&tensor, dim);
-    fn int_max(tensor: Int<B>) -> Int<B> = reduced_to_one(&tensor);
-    fn int_max_dim(tensor: Int<B>, dim: usize) -> Int<B> = reduced(&tensor, dim);
-    fn int_max_dim_with_indices(tensor: Int<B>, dim: usize) -> (Int<B>, Int<B>) = reduced(&tensor, dim);
-    fn int_max_abs(tensor: Int<B>) -> Int<B> = like(&tensor);
+    fn int_max_dim_with_indices, int_min_dim_with_indices
+        (tensor: Int<B>, dim: usize) -> (Int<B>, Int<B>) = reduced(&tensor, dim);
     fn int_max_abs_dim(tensor: Int<B>, dim: usize) -> Int<B> =
         sum([like(&tensor), reduced(&tensor, dim)]);
-    fn int_min(tensor: Int<B>) -> Int<B> = reduced_to_one(&tensor);
-    fn int_min_dim(tensor: Int<B>, dim: usize) -> Int<B> = reduced(&tensor, dim);
-    fn int_min_dim_with_indices(tensor: Int<B>, dim: usize) -> (Int<B>, Int<B>) = reduced(&tensor, dim);
-    fn int_abs(tensor: Int<B>) -> Int<B> = like(&tensor);
     fn int_swap_dims(tensor: Int<B>, dim1: usize, dim2: usize) -> Int<B> =
         0, if fit::swapped(&tensor, dim1, dim2);
     fn int_permute(tensor: Int<B>, axes: &[usize]) -> Int<B> = 0, if fit::permuted(&tensor, axes);
@@ -136,30 +92,15 @@ operations! {
         device: &Device<Bounded<B>>,
         dtype: IntDType,
     ) -> Int<B> = made(shape.as_slice(), dtype).saturating_mul(2);
-    fn int_any(tensor: Int<B>, out_dtype: BoolDType) -> Bool<B> = reduced_to_one(&tensor);
-    fn int_any_dim(tensor: Int<B>, dim: usize, out_dtype: BoolDType) -> Bool<B> = reduced(&tensor, dim);
-    fn int_all(tensor: Int<B>, out_dtype: BoolDType) -> Bool<B> = reduced_to_one(&tensor);
-    fn int_all_dim(tensor: Int<B>, dim: usize, out_dtype: BoolDType) -> Bool<B> = reduced(&tensor, dim);
-    fn int_sign(tensor: Int<B>) -> Int<B> = like(&tensor);
+    fn int_any, int_all(tensor: Int<B>, out_dtype: BoolDType) -> Bool<B> = reduced_to_one(&tensor);
+    fn int_any_dim, int_all_dim(tensor: Int<B>, dim: usize, out_dtype: BoolDType) -> Bool<B> = reduced(&tensor, dim);
     fn int_expand(tensor: Int<B>, shape: Shape) -> Int<B> = shown(&tensor, &shape);
-    fn int_sort(tensor: Int<B>, dim: usize, descending: bool) -> Int<B> = sorted(&tensor);
+    fn int_sort, int_argsort(tensor: Int<B>, dim: usize, descending: bool) -> Int<B> = sorted(&tensor);
     fn int_sort_with_indices(
         tensor: Int<B>,
         dim: usize,
         descending: bool,
     ) -> (Int<B>, Int<B>) = sorted(&tensor);
-    fn int_argsort(tensor: Int<B>, dim: usize, descending: bool) -> Int<B> = sorted(&tensor);
-    fn bitwise_and(lhs: Int<B>, rhs: Int<B>) -> Int<B> = both(&lhs, &rhs);
-    fn bitwise_and_scalar(lhs: Int<B>, rhs: Scalar) -> Int<B> = like(&lhs);
-    fn bitwise_or(lhs: Int<B>, rhs: Int<B>) -> Int<B> = both(&lhs, &rhs);
-    fn bitwise_or_scalar(lhs: Int<B>, rhs: Scalar) -> Int<B> = like(&lhs);
-    fn bitwise_xor(lhs: Int<B>, rhs: Int<B>) -> Int<B> = both(&lhs, &rhs);
-    fn bitwise_xor_scalar(lhs: Int<B>, rhs: Scalar) -> Int<B> = like(&lhs);
-    fn bitwise_not(tensor: Int<B>) -> Int<B> = like(&tensor);
-    fn bitwise_left_shift(lhs: Int<B>, rhs: Int<B>) -> Int<B> = both(&lhs, &rhs);
-    fn bitwise_left_shift_scalar(lhs: Int<B>, rhs: Scalar) -> Int<B> = like(&lhs);
-    fn bitwise_right_shift(lhs: Int<B>, rhs: Int<B>) -> Int<B> = both(&lhs, &rhs);
-    fn bitwise_right_shift_scalar(lhs: Int<B>, rhs: Scalar) -> Int<B> = like(&lhs);
     fn int_cast(tensor: Int<B>, dtype: IntDType) -> Int<B> = cast(&tensor, dtype);
     fn int_unfold(
         tensor: Int<B>,
@@ -172,6 +113,5 @@ operations! {
         padding: &[(usize, usize)],
         mode: PadMode,
     ) -> Int<B> = padded(&tensor, padding);
-
     data: int_from_data, int_into_data, Int;
 }

@@ -119,12 +119,12 @@ operations! {
         x: Float<B>,
         output_size: [usize; 2],
     ) -> Float<B> = planes(&x, size(&x, 1), &output_size);
-    fn adaptive_avg_pool2d_backward(x: Float<B>, grad: Float<B>) -> Float<B> = sum([like(&x), widened(&x)]);
+    fn adaptive_avg_pool2d_backward, adaptive_avg_pool3d_backward
+        (x: Float<B>, grad: Float<B>) -> Float<B> = sum([like(&x), widened(&x)]);
     fn adaptive_avg_pool3d(
         x: Float<B>,
         output_size: [usize; 3],
     ) -> Float<B> = planes(&x, size(&x, 1), &output_size);
-    fn adaptive_avg_pool3d_backward(x: Float<B>, grad: Float<B>) -> Float<B> = sum([like(&x), widened(&x)]);
     fn max_pool2d(
         x: Float<B>,
         kernel_size: [usize; 2],

@@ -13,7 +13,6 @@ operations! {
         0, if fit::swapped(&tensor, dim1, dim2);
     fn q_permute(tensor: Quantised<B>, axes: &[usize]) -> Quantised<B> = 0, if fit::permuted(&tensor, axes);
     fn q_flip(tensor: Quantised<B>, axes: &[usize]) -> Quantised<B> = 0, if fit::axes(&tensor, axes);
-
     data: q_from_data, q_into_data, Quantised;
 
     also {
