@@ -17,6 +17,7 @@ mod call;
 mod define;
 mod list;
 mod operands;
+pub(crate) mod recording;
 
 pub use operands::{Described, Mismatch};
 

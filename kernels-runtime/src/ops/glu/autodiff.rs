@@ -1,10 +1,7 @@
 use super::{Backward, Operands, Projected};
 use crate::ops::operands::{array, checked};
-use burn::backend::autodiff::{
-    Autodiff, NodeId,
-    checkpoint::{base::Checkpointer, strategy::CheckpointStrategy},
-    grads::Gradients,
-    ops::{self, Backward as _, Ops, OpsKind},
+use crate::ops::recording::{
+    Autodiff, CheckpointStrategy, Checkpointer, Grads, NodeId, Ops, OpsKind, Step, register,
 };
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, backend_extension};
@@ -37,23 +34,21 @@ pub trait GluKernel: Backend {
 #[derive(Debug)]
 struct Glu;
 
-impl<B: GluKernel, const N: usize> ops::Backward<B, N> for Glu {
+impl<B: GluKernel, const N: usize> Step<B, N> for Glu {
     /// The tensors: the result is not kept, nor anything in between.
     type State = Operands<NodeId>;
 
     fn backward(
         self,
         ops: Ops<Self::State, N>,
-        grads: &mut Gradients,
+        grads: &mut Grads,
         checkpointer: &mut Checkpointer,
     ) {
         let dy = grads.consume::<B>(&ops.node);
         let operands = ops.state.map(|id| checkpointer.retrieve_node_output(id));
         let gradients = B::glu_backward(checked(operands.backward(dy)));
         for (node, gradient) in ops.parents.into_iter().zip(gradients.into_tensors()) {
-            if let Some(node) = node {
-                grads.register::<B>(node.id, gradient);
-            }
+            register!(B, grads, node, gradient);
         }
     }
 }

@@ -109,14 +109,11 @@ impl<const STACKED: usize, const SINGLE: usize> From<Vec<Tensor<SINGLE>>>
     }
 }
 
-pub(super) use backend::{join, register};
+pub(super) use backend::{join, register_joined};
 
 mod backend {
-    use burn::backend::autodiff::{
-        Autodiff, NodeId,
-        checkpoint::{base::Checkpointer, strategy::CheckpointStrategy},
-        grads::Gradients,
-        ops::{Backward, Ops, OpsKind},
+    use crate::ops::recording::{
+        Autodiff, CheckpointStrategy, Checkpointer, Grads, NodeId, Ops, OpsKind, Step,
     };
     use burn::backend::tensor::FloatTensor;
     use burn::backend::{Backend, Shape, TensorMetadata};
@@ -124,7 +121,7 @@ mod backend {
 
     /// Makes one node of the autodiff graph that comes after those of all tensors. An operation
     /// of Burn's autodiff has a number of parents that is fixed at compile time; one with as
-    /// many as experts takes this node as its parent and [`register`]s the gradients of the
+    /// many as experts takes this node as its parent and [`register_joined`]s the gradients of the
     /// tensors by their own ids. They are complete before the tensors' own steps run, because
     /// this node's step comes in between.
     ///
@@ -158,11 +155,11 @@ mod backend {
     #[derive(Debug)]
     struct Join;
 
-    impl<B: Backend> Backward<B, JOINED> for Join {
+    impl<B: Backend> Step<B, JOINED> for Join {
         /// Whether the first parent is the joint before, whose step wants a gradient.
         type State = bool;
 
-        fn backward(self, ops: Ops<bool, JOINED>, grads: &mut Gradients, _: &mut Checkpointer) {
+        fn backward(self, ops: Ops<bool, JOINED>, grads: &mut Grads, _: &mut Checkpointer) {
             let nothing = grads.consume::<B>(&ops.node);
             let [before, ..] = ops.parents;
             if let (true, Some(node)) = (ops.state, before) {
@@ -173,8 +170,8 @@ mod backend {
 
     /// Registers the gradients of tensors that were [joined](join), and an empty one for the
     /// joint, if it is tracked.
-    pub(in crate::ops::moe) fn register<B: Backend>(
-        grads: &mut Gradients,
+    pub(in crate::ops::moe) fn register_joined<B: Backend>(
+        grads: &mut Grads,
         joint: Option<NodeId>,
         nodes: impl IntoIterator<Item = NodeId>,
         gradients: impl IntoIterator<Item = Option<FloatTensor<B>>>,

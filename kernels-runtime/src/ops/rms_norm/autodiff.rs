@@ -1,10 +1,7 @@
 use super::{Backward, Operands, Parts};
 use crate::ops::operands::{array, checked};
-use burn::backend::autodiff::{
-    Autodiff, NodeId,
-    checkpoint::{base::Checkpointer, strategy::CheckpointStrategy},
-    grads,
-    ops::{self, Backward as _, Ops, OpsKind},
+use crate::ops::recording::{
+    Autodiff, CheckpointStrategy, Checkpointer, Grads, NodeId, Ops, OpsKind, Step, register,
 };
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, backend_extension};
@@ -46,13 +43,13 @@ struct State<B: Backend> {
     rstd: FloatTensor<B>,
 }
 
-impl<B: RmsNormKernel, const N: usize> ops::Backward<B, N> for RmsNorm {
+impl<B: RmsNormKernel, const N: usize> Step<B, N> for RmsNorm {
     type State = State<B>;
 
     fn backward(
         self,
         ops: Ops<Self::State, N>,
-        grads: &mut grads::Gradients,
+        grads: &mut Grads,
         checkpointer: &mut Checkpointer,
     ) {
         let State { operands, rstd } = ops.state;
@@ -66,15 +63,9 @@ impl<B: RmsNormKernel, const N: usize> ops::Backward<B, N> for RmsNorm {
         let backward = checked(operands.backward(dy, rstd, weight_node.is_some()));
         let gradients = B::rms_norm_backward(backward);
         let gate_node = next();
-        if let Some(node) = x_node {
-            grads.register::<B>(node.id, gradients.x);
-        }
-        if let (Some(node), Some(gradient)) = (weight_node, gradients.weight) {
-            grads.register::<B>(node.id, gradient);
-        }
-        if let (Some(node), Some(gradient)) = (gate_node, gradients.gate) {
-            grads.register::<B>(node.id, gradient);
-        }
+        register!(B, grads, x_node, gradients.x);
+        register!(B, grads, weight_node, gradients.weight);
+        register!(B, grads, gate_node, gradients.gate);
     }
 }
 

@@ -1,13 +1,10 @@
 use super::Operands;
 use super::table_gradient::TableGradient;
 use crate::ops::operands::{array, checked};
-use crate::semantics::RopeKey;
-use burn::backend::autodiff::{
-    Autodiff, NodeId,
-    checkpoint::{base::Checkpointer, strategy::CheckpointStrategy},
-    grads::Gradients,
-    ops::{Backward, Ops, OpsKind},
+use crate::ops::recording::{
+    Autodiff, CheckpointStrategy, Checkpointer, Grads, NodeId, Ops, OpsKind, Step,
 };
+use crate::semantics::RopeKey;
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, TensorMetadata, backend_extension};
 
@@ -53,13 +50,13 @@ struct State {
     key: RopeKey,
 }
 
-impl<B: RopeKernel> Backward<B, 3> for Rope {
+impl<B: RopeKernel> Step<B, 3> for Rope {
     type State = State;
 
     fn backward(
         self,
         ops: Ops<Self::State, 3>,
-        grads: &mut Gradients,
+        grads: &mut Grads,
         checkpointer: &mut Checkpointer,
     ) {
         let State { x, cos, sin, key } = ops.state;

@@ -1,11 +1,8 @@
-use super::super::many::{join, register};
+use super::super::many::{join, register_joined};
 use super::{Backward, Operands, Wanted};
 use crate::ops::operands::checked;
-use burn::backend::autodiff::{
-    Autodiff, NodeId,
-    checkpoint::{base::Checkpointer, strategy::CheckpointStrategy},
-    grads,
-    ops::{self, Backward as _, Ops, OpsKind},
+use crate::ops::recording::{
+    Autodiff, CheckpointStrategy, Checkpointer, Grads, NodeId, Ops, OpsKind, Step, register,
 };
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Backend, backend_extension};
@@ -68,13 +65,13 @@ struct State<B: Backend> {
     kept: FloatTensor<B>,
 }
 
-impl<B: ExpertsKernel> ops::Backward<B, 3> for Experts {
+impl<B: ExpertsKernel> Step<B, 3> for Experts {
     type State = State<B>;
 
     fn backward(
         self,
         ops: Ops<Self::State, 3>,
-        grads: &mut grads::Gradients,
+        grads: &mut Grads,
         checkpointer: &mut Checkpointer,
     ) {
         let State {
@@ -93,15 +90,11 @@ impl<B: ExpertsKernel> ops::Backward<B, 3> for Experts {
         };
         let backward = checked(operands.backward(dy.clone(), kept, wanted));
         let gradients = B::experts_backward(backward);
-        if let (Some(node), Some(dx)) = (x_node, gradients.x) {
-            grads.register::<B>(node.id, dx);
-        }
-        if let (Some(node), Some(gradient)) = (routing_node, gradients.routing) {
-            grads.register::<B>(node.id, gradient);
-        }
+        register!(B, grads, x_node, gradients.x);
+        register!(B, grads, routing_node, gradients.routing);
         let joint = weights_node.map(|node| node.id);
         let gradients = gradients.weights.into_iter().flatten();
-        register::<B>(grads, joint, nodes, gradients, &dy);
+        register_joined::<B>(grads, joint, nodes, gradients, &dy);
     }
 }
 

@@ -1,11 +1,8 @@
-use super::super::many::{join, register};
+use super::super::many::{join, register_joined};
 use super::{Backward, Operands, Wanted};
 use crate::ops::operands::checked;
-use burn::backend::autodiff::{
-    Autodiff, NodeId,
-    checkpoint::{base::Checkpointer, strategy::CheckpointStrategy},
-    grads,
-    ops::{self, Backward as _, Ops, OpsKind},
+use crate::ops::recording::{
+    Autodiff, CheckpointStrategy, Checkpointer, Grads, NodeId, Ops, OpsKind, Step, register,
 };
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Backend, backend_extension};
@@ -60,13 +57,13 @@ struct State<B: Backend> {
     tracked: Vec<bool>,
 }
 
-impl<B: GroupedMatmulKernel> ops::Backward<B, 2> for GroupedMatmul {
+impl<B: GroupedMatmulKernel> Step<B, 2> for GroupedMatmul {
     type State = State<B>;
 
     fn backward(
         self,
         ops: Ops<Self::State, 2>,
-        grads: &mut grads::Gradients,
+        grads: &mut Grads,
         checkpointer: &mut Checkpointer,
     ) {
         let State { operands, tracked } = ops.state;
@@ -80,11 +77,9 @@ impl<B: GroupedMatmulKernel> ops::Backward<B, 2> for GroupedMatmul {
         };
         let backward = checked(operands.backward(dy.clone(), wanted));
         let gradients = B::grouped_matmul_backward(backward);
-        if let (Some(node), Some(dx)) = (x_node, gradients.x) {
-            grads.register::<B>(node.id, dx);
-        }
+        register!(B, grads, x_node, gradients.x);
         let joint = weights_node.map(|node| node.id);
-        register::<B>(grads, joint, nodes, gradients.weights, &dy);
+        register_joined::<B>(grads, joint, nodes, gradients.weights, &dy);
     }
 }
 

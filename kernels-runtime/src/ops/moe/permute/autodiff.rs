@@ -1,10 +1,7 @@
 use super::{Sort, Spread, SpreadWeighed, Sum, Weigh, WeighBackward};
 use crate::ops::operands::checked;
-use burn::backend::autodiff::{
-    Autodiff, NodeId,
-    checkpoint::{base::Checkpointer, strategy::CheckpointStrategy},
-    grads::Gradients,
-    ops::{Backward, Ops, OpsKind},
+use crate::ops::recording::{
+    Autodiff, CheckpointStrategy, Checkpointer, Grads, NodeId, Ops, OpsKind, Step, register,
 };
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Backend, TensorMetadata, backend_extension};
@@ -67,11 +64,11 @@ pub trait PermuteKernel: PermuteBackend {
 #[derive(Debug)]
 struct SpreadStep;
 
-impl<B: PermuteKernel> Backward<B, 1> for SpreadStep {
+impl<B: PermuteKernel> Step<B, 1> for SpreadStep {
     /// The row map.
     type State = IntTensor<B>;
 
-    fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
+    fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Grads, _: &mut Checkpointer) {
         let d_rows = grads.consume::<B>(&ops.node);
         if let [Some(node)] = ops.parents {
             let operands = checked(Sum::new(d_rows, ops.state));
@@ -83,11 +80,11 @@ impl<B: PermuteKernel> Backward<B, 1> for SpreadStep {
 #[derive(Debug)]
 struct SumStep;
 
-impl<B: PermuteKernel> Backward<B, 1> for SumStep {
+impl<B: PermuteKernel> Step<B, 1> for SumStep {
     /// The row map and the number of rows.
     type State = (IntTensor<B>, usize);
 
-    fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
+    fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Grads, _: &mut Checkpointer) {
         let (row_map, rows) = ops.state;
         let dy = grads.consume::<B>(&ops.node);
         if let [Some(node)] = ops.parents {
@@ -110,13 +107,13 @@ struct State<I> {
     row_map: I,
 }
 
-impl<B: PermuteKernel> Backward<B, 2> for WeighStep {
+impl<B: PermuteKernel> Step<B, 2> for WeighStep {
     type State = State<IntTensor<B>>;
 
     fn backward(
         self,
         ops: Ops<Self::State, 2>,
-        grads: &mut Gradients,
+        grads: &mut Grads,
         checkpointer: &mut Checkpointer,
     ) {
         let State {
@@ -140,12 +137,8 @@ impl<B: PermuteKernel> Backward<B, 2> for WeighStep {
                 (d_rows, Some(d_probs))
             }
         };
-        if let Some(node) = rows_node {
-            grads.register::<B>(node.id, d_rows);
-        }
-        if let (Some(node), Some(d_probs)) = (probs_node, d_probs) {
-            grads.register::<B>(node.id, d_probs);
-        }
+        register!(B, grads, rows_node, d_rows);
+        register!(B, grads, probs_node, d_probs);
     }
 }
 

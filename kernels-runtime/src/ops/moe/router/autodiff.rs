@@ -1,10 +1,7 @@
 use super::{Backward, Operands, Routing};
 use crate::ops::operands::checked;
-use burn::backend::autodiff::{
-    Autodiff, NodeId,
-    checkpoint::{base::Checkpointer, strategy::CheckpointStrategy},
-    grads::Gradients,
-    ops::{self, Backward as _, Ops, OpsKind},
+use crate::ops::recording::{
+    Autodiff, CheckpointStrategy, Checkpointer, Grads, NodeId, Ops, OpsKind, Step,
 };
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Backend, backend_extension};
@@ -35,14 +32,14 @@ pub trait RouterKernel: RouterBackend {
 #[derive(Debug)]
 struct Route;
 
-impl<B: RouterKernel> ops::Backward<B, 1> for Route {
+impl<B: RouterKernel> Step<B, 1> for Route {
     /// The logits, the experts chosen and the numbers.
     type State = (NodeId, IntTensor<B>, Routing);
 
     fn backward(
         self,
         ops: Ops<Self::State, 1>,
-        grads: &mut Gradients,
+        grads: &mut Grads,
         checkpointer: &mut Checkpointer,
     ) {
         let (logits, indices, routing) = ops.state;
