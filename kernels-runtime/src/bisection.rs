@@ -44,14 +44,10 @@ fn unusable(variable: &str, file: &Path, error: &io::Error) -> ! {
     )
 }
 
-fn name(site: &SiteSpec) -> String {
-    format!("{}::{}", site.module, site.item)
-}
-
 /// Whether a site is to take its reference.
 pub(crate) fn is_off(site: &SiteSpec) -> bool {
     let off = &*OFF_SITES;
-    !off.is_empty() && off.contains(&name(site))
+    !off.is_empty() && off.contains(&site.name())
 }
 
 /// A site decided to run fused.
@@ -64,5 +60,5 @@ pub(crate) fn ran_fused(site: &SiteSpec) {
 /// In one write, so that the lines of several processes don't mix.
 fn append(file: &Path, site: &SiteSpec) -> io::Result<()> {
     let mut file = OpenOptions::new().append(true).create(true).open(file)?;
-    file.write_all((name(site) + "\n").as_bytes())
+    file.write_all((site.name() + "\n").as_bytes())
 }

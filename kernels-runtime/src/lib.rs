@@ -25,6 +25,7 @@ mod error_text;
 pub mod kernel;
 pub mod live;
 pub mod mapping;
+mod mode;
 mod near;
 #[cfg(feature = "npu")]
 pub mod npu;

@@ -3,9 +3,9 @@
 use crate::active::{self, Active};
 use crate::device::DeviceKind;
 use crate::dispatch::{Mode, Outcome, TensorType};
+use crate::dispatch::{Site, sites};
 use crate::policy::may_call;
 use crate::reason::Reason;
-use crate::registry::{Site, sites};
 use crate::table::Table;
 use serde::Serialize;
 use std::fmt;

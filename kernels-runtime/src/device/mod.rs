@@ -2,6 +2,8 @@
 //! processes run.
 
 mod capability;
+#[cfg(feature = "remote")]
+pub(crate) mod connected;
 mod kinds;
 mod served;
 
@@ -119,7 +121,7 @@ impl DeviceKind {
     fn place_of(device: &DispatchDevice) -> Place {
         let id = device.id();
         #[cfg(feature = "remote")]
-        if let Some(place) = crate::remote::place(id) {
+        if let Some(place) = connected::place(id) {
             return place;
         }
         let kind = Self::of_id(id);

@@ -1,5 +1,4 @@
-use super::{Decision, Query};
-use crate::registry::Site;
+use super::{Decision, Query, Site};
 use crate::semantics::OperationKey;
 use burn::backend::DispatchTensor;
 

@@ -6,12 +6,14 @@ mod choose;
 mod plan;
 mod plan_file;
 mod query;
+mod site;
 mod tally;
 mod unmet;
 
 pub use crate::device::{
     DeviceKind, DeviceKinds, KernelOp, Served, ascend_capability, cuda_capability, x86_64_level,
 };
+pub use crate::mode::Mode;
 pub use crate::reason::Reason;
 pub use at::At;
 pub use choose::{Candidate, Decision};
@@ -19,7 +21,8 @@ pub(crate) use choose::{Choice, Outcome, best, choose};
 pub(crate) use plan::plan_under;
 pub use plan::{Plan, PlanCandidate, PlanError, PlanRow, plan};
 pub use plan_file::{Difference, PlanCheckError, PlanDifference};
-pub use query::{Mode, Query, TensorType};
+pub use query::{Query, TensorType};
+pub use site::{SITES, Site, sites};
 pub(crate) use tally::Tally;
 
 #[cfg(test)]

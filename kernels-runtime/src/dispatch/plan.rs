@@ -1,11 +1,11 @@
 use super::unmet::Unmet;
-use super::{Choice, Mode, Outcome, Query, TensorType, choose};
+use super::{Choice, Mode, Outcome, Query, Site, TensorType, choose, sites};
 use crate::active::{self, Active};
 use crate::device::{DeviceKind, DeviceKinds};
 use crate::mapping::ModeFlags;
 use crate::policy::{PolicyError, no_site};
 use crate::reason::Reason;
-use crate::registry::{self, FloatType, RegistryError, Site, sites};
+use crate::registry::{self, FloatType, RegistryError};
 use crate::table::Table;
 use burn::tensor::{DType, Device};
 use serde::{Serialize, Serializer};

@@ -1,5 +1,5 @@
 use crate::device::{DeviceKind, Served};
-use crate::ops;
+use crate::mode::Mode;
 use crate::registry::FloatType;
 use crate::semantics::SemanticsKey;
 use burn::backend::{DispatchTensor, DispatchTensorKind, TensorMetadata};
@@ -38,16 +38,6 @@ pub enum TensorType {
     Unsupported,
 }
 
-/// Training and inference differ in which implementations may be chosen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Mode {
-    /// The tensors have autodiff enabled: only implementations with a gradient.
-    Training,
-    /// No gradient can be asked for.
-    Inference,
-}
-
 impl Query {
     /// A call with tensors of this type on `device`, at a site without a condition.
     pub fn new(device: &Device, tensors: TensorType, mode: Mode) -> Self {
@@ -68,7 +58,10 @@ impl Query {
     /// tensors on the CPU.
     #[inline]
     pub(crate) fn of_tensors(key: &SemanticsKey, tensors: &[&DispatchTensor]) -> Self {
-        Self::of(tensors, ops::mixed(key, tensors))
+        Self::of(
+            tensors,
+            key.mixes(tensors.iter().map(|tensor| tensor.dtype())),
+        )
     }
 
     /// The same for an operation whose operands all have one dtype.
@@ -179,15 +172,6 @@ impl Serialize for TensorType {
     }
 }
 
-impl fmt::Display for Mode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Training => "training",
-            Self::Inference => "inference",
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -215,5 +199,53 @@ mod tests {
                 }
             }
         }
+    }
+}
+
+#[cfg(all(test, feature = "cpu"))]
+mod dtypes {
+    use super::*;
+    use crate::semantics::{MoeExpertsKey, RmsNormKey, RopeKey};
+    use burn::tensor::{DType, Tensor};
+
+    fn tensors<const N: usize>(dtypes: [DType; N]) -> [DispatchTensor; N] {
+        dtypes.map(|dtype| Tensor::<1>::zeros([1], (&Device::flex(), dtype)).into_dispatch())
+    }
+
+    #[test]
+    fn tables_may_be_in_the_dtype_of_the_computation() {
+        let key = SemanticsKey::Rope(RopeKey::LLAMA);
+        let of = |dtypes| Query::of_tensors(&key, &tensors(dtypes).each_ref()).tensors;
+        let (half, wide) = (DType::BF16, DType::F32);
+        let bf16 = TensorType::Float(FloatType::Bf16);
+        assert_eq!(of([half; 4]), bf16);
+        assert_eq!(of([half, half, wide, wide]), bf16);
+        assert_eq!(of([half, half, wide, half]), TensorType::Mixed);
+        assert_eq!(of([half, wide, wide, wide]), TensorType::Mixed);
+        assert_eq!(of([wide, wide, half, half]), TensorType::Mixed);
+        assert_eq!(of([wide, wide, DType::F64, DType::F64]), TensorType::Mixed);
+        assert_eq!(of([half, half, DType::F16, DType::F16]), TensorType::Mixed);
+    }
+
+    #[test]
+    fn routing_weights_may_be_in_f32() {
+        let key = SemanticsKey::MoeExperts(MoeExpertsKey::QWEN3);
+        let of = |dtypes| Query::of_tensors(&key, &tensors(dtypes).each_ref()).tensors;
+        let (half, wide) = (DType::BF16, DType::F32);
+        let bf16 = TensorType::Float(FloatType::Bf16);
+        assert_eq!(of([half, wide, half, half]), bf16);
+        assert_eq!(of([half, half, half, half]), bf16);
+        assert_eq!(of([half, half, wide, half]), TensorType::Mixed);
+        assert_eq!(of([half, DType::F16, half, half]), TensorType::Mixed);
+        let of = |dtype| Query::of_tensors(&key, &tensors([dtype]).each_ref()).tensors;
+        assert_eq!(of(half), bf16);
+    }
+
+    #[test]
+    fn other_operands_have_one_dtype() {
+        let key = SemanticsKey::RmsNorm(RmsNormKey::LLAMA);
+        let of = |dtypes| Query::of_tensors(&key, &tensors(dtypes).each_ref()).tensors;
+        assert_eq!(of([DType::BF16, DType::F32]), TensorType::Mixed);
+        assert_eq!(of([DType::F32; 2]), TensorType::Float(FloatType::F32));
     }
 }

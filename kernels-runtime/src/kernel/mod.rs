@@ -17,10 +17,12 @@
 //!
 //! [`declare_kernel!`]: crate::declare_kernel
 
+mod collect;
 mod operands;
 mod rows;
 
 pub use crate::live::{VerifyError, verify};
+pub(crate) use collect::Collect;
 pub use operands::{Operands, Tensors, Visitor};
 pub use rows::Rows;
 pub(crate) use rows::picked;
@@ -33,8 +35,6 @@ pub use crate::semantics::{CustomKey, SemanticsKey};
 use crate::dispatch::At;
 use crate::live;
 use crate::once::once;
-use burn::backend::DispatchTensor;
-use burn::tensor::Tensor;
 
 /// One call of a site of another crate's kernel: by an implementation if one can run, else by the
 /// user's own body.
@@ -67,25 +67,4 @@ pub(crate) fn either<O: Operands>(
     let decision = at.decide(&tensors);
     drop(collected);
     live::decided(at, decision, operands, captured, body)
-}
-
-/// Handles of all tensors. They are dropped before the kernel runs, which may then reuse buffers.
-pub(crate) struct Collect(Vec<DispatchTensor>);
-
-impl Collect {
-    pub(crate) fn of(operands: &mut impl Tensors) -> Self {
-        let mut collect = Self(Vec::new());
-        operands.visit(&mut collect);
-        collect
-    }
-
-    pub(crate) fn tensors(&self) -> Vec<&DispatchTensor> {
-        self.0.iter().collect()
-    }
-}
-
-impl Visitor for Collect {
-    fn tensor<const D: usize>(&mut self, _: &'static str, tensor: &mut Tensor<D>) {
-        self.0.push(tensor.clone().into_dispatch());
-    }
 }

@@ -2,8 +2,9 @@
 
 use super::run::Split;
 use super::sampling::Width;
+use crate::dispatch::Site;
 use crate::kernel::{Collect, Operands, Tensors, Visitor};
-use crate::registry::{Implementation, Site};
+use crate::registry::Implementation;
 use burn::tensor::Tensor;
 
 /// The compared part of a call: some of its rows if the operation works on each for itself, else all

@@ -1,7 +1,8 @@
 //! What a failed check says.
 
 use super::tolerance::Miss;
-use crate::registry::{Implementation, Site};
+use crate::dispatch::Site;
+use crate::registry::Implementation;
 use std::fmt;
 
 /// A call that failed its check.

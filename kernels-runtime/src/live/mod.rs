@@ -47,6 +47,7 @@
 mod body;
 mod case;
 mod check;
+mod checks;
 mod mismatch;
 mod order;
 pub(crate) mod probe;
@@ -61,17 +62,17 @@ pub use tally::{LiveReport, LiveRow, report, reset};
 
 pub(crate) use check::Captured;
 pub use check::{VerifyError, verify};
+pub(crate) use checks::Checks;
 pub(crate) use probe::root_mean_square;
 pub(crate) use sampling::Width;
-pub(crate) use tally::Checks;
 pub(crate) use whole::{Whole, whole, whole_is_due};
 
 use crate::dispatch::{At, Decision};
 use crate::kernel::{Operands, Tensors, Visitor};
 use burn::module::Param;
 use burn::tensor::Tensor;
+use checks::Part;
 use sampling::Active;
-use tally::Part;
 
 /// Runs a call as dispatch decided: the body, or an implementation, which is checked if it is its turn.
 ///
@@ -91,9 +92,9 @@ pub(crate) fn decided<O: Operands>(
     let site = at.site();
     match sampling::active() {
         Active::Off => operands.launch(implementation),
-        on if site
-            .checks()
-            .due(site, Part::Kernel, on, || has_autodiff(&mut operands)) =>
+        on if site.checks().due(site.spec(), Part::Kernel, on, || {
+            has_autodiff(&mut operands)
+        }) =>
         {
             // Boxed, so that what follows is compiled once a type of operands and not once a site.
             let body = Box::new(body);

@@ -5,15 +5,16 @@
 
 use super::case::{describe, describe_sample};
 use super::check::unless_it_panics;
+use super::checks::Part;
 use super::mismatch::Mismatch;
 use super::probe::{append_larger, larger, root_mean_square};
 use super::run::{Computed, Split, Upstream, cut, run};
 use super::sampling::{self, Active, Width};
-use super::tally::Part;
 use super::tolerance::{Miss, Three};
 use crate::active;
+use crate::dispatch::Site;
 use crate::kernel::Tensors;
-use crate::registry::{FloatType, Implementation, Site};
+use crate::registry::{FloatType, Implementation};
 use burn::tensor::Tensor;
 
 /// Returns the part of this call of a whole body that is compared, if it is its turn. Asked once a call.
@@ -21,7 +22,9 @@ pub(crate) fn whole_is_due<const D: usize>(site: &Site, x: &Tensor<D>) -> Option
     match sampling::active() {
         Active::Off => None,
         on => {
-            let due = site.checks().due(site, Part::Whole, on, || x.is_autodiff());
+            let due = site
+                .checks()
+                .due(site.spec(), Part::Whole, on, || x.is_autodiff());
             due.then(|| on.width())
         }
     }

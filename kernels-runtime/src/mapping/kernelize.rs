@@ -6,7 +6,7 @@ use crate::dispatch::{Plan, PlanError, PlanRow, Query, TensorType, plan_under};
 use crate::near::nearest;
 use crate::policy::{Policy, PolicyError, Reaction, Wish};
 use crate::reason::Reason;
-use crate::registry::{self, FloatType, RegistryError, sites};
+use crate::registry::{self, FloatType, RegistryError, SPECS};
 use burn::tensor::{DType, Device};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -161,7 +161,7 @@ fn of_site(row: &PlanRow, policy: &Policy) -> Option<(Problem, Reaction)> {
 
 /// Layers of the mapping that no site has, most likely misspelled.
 fn unknown_layers(active: &Active) -> Vec<(Problem, Reaction)> {
-    let known: BTreeSet<&str> = sites().filter_map(|site| site.spec().layer).collect();
+    let known: BTreeSet<&str> = SPECS.iter().filter_map(|site| site.layer).collect();
     let reaction = match active.policy.is_strict() {
         true => Reaction::Strict,
         false => Reaction::Warn,

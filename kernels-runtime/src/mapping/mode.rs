@@ -1,5 +1,5 @@
 use super::MappingError;
-use crate::dispatch::Mode;
+use crate::mode::Mode;
 use std::fmt;
 use std::ops::BitOr;
 use std::str::FromStr;

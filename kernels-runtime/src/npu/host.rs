@@ -1,8 +1,9 @@
 //! What the server says of an NPU, and the kernels that it has.
 
-use super::limits;
 use crate::device::{DeviceKind, ascend_capability};
-use crate::remote::{Buffer, Host, Identity, InMemory, Kernels, MemoryLimits, machine_memory};
+use crate::remote::{
+    Buffer, Host, Identity, InMemory, Kernels, MemoryLimits, machine_memory, platform,
+};
 use burn_cann::Tensor;
 use burn_cann::backend::{self, CannBackend, CannDevice, CannQTensor, CannTensor};
 
@@ -48,7 +49,7 @@ impl Host for CannBackend {
             kind: DeviceKind::Npu,
             capability: ascend_capability(platform.soc.name()),
             name: format!("{}, {toolkit}", platform.soc),
-            facts: limits::facts(platform),
+            facts: platform::facts(platform),
         }
     }
 

@@ -21,5 +21,6 @@ pub(crate) mod recording;
 
 pub use operands::{Described, Mismatch};
 
-pub(crate) use call::{compute_dtype, implementation, mixed, same_dtype_as};
+pub(crate) use crate::semantics::compute_dtype;
+pub(crate) use call::{implementation, same_dtype_as};
 pub(crate) use list::operations;

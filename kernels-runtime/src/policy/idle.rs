@@ -3,7 +3,7 @@
 use super::Policy;
 use crate::active;
 use crate::mapping::{Mapping, Target};
-use crate::registry::{SiteSpec, sites};
+use crate::registry::{SPECS, SiteSpec};
 
 impl Policy {
     /// Its rules for layers as they are written, such as `-first:2`.
@@ -22,7 +22,7 @@ impl Policy {
 
     /// The kernels that it asks for and that no site of this program can call.
     pub(crate) fn never_called(&self, mapping: &Mapping) -> Vec<&'static str> {
-        let can_call = |id: &str| sites().any(|site| may_call(site.spec(), id, mapping));
+        let can_call = |id: &str| SPECS.iter().any(|site| may_call(site, id, mapping));
         self.asked_for().filter(|id| !can_call(id)).collect()
     }
 

@@ -1,9 +1,7 @@
 //! Rules for the layers of a stack, such as the first two of a decoder.
 
 use super::PolicyError;
-use crate::active;
 use std::fmt;
-use std::marker::PhantomData;
 use std::str::FromStr;
 
 /// Some layers of a stack, counted from 0. In text `first:N`, `last:N`, `layers:I` or
@@ -85,44 +83,12 @@ impl fmt::Display for Layers {
     }
 }
 
-/// Says that this thread computes layer `index` of a stack of `count`, until the guard is dropped:
-/// what a policy says of layers holds for it. Guards nest; the innermost counts.
-///
-/// Models call it around each layer of a stack. It costs a few nanoseconds unless a policy speaks
-/// of layers.
-///
-/// # Panics
-/// There is no such layer.
-#[must_use = "the layer is left when the guard is dropped"]
-pub fn layer(index: usize, count: usize) -> LayerGuard {
-    assert!(
-        index < count,
-        "there is no layer {index} in a stack of {count}"
-    );
-    LayerGuard {
-        outer: active::enter_layer(Some((index, count))),
-        _this_thread_only: PhantomData,
-    }
-}
-
-/// Leaves the layer when dropped. Drop guards in the reverse order of their making.
-#[derive(Debug)]
-pub struct LayerGuard {
-    outer: Option<Position>,
-    _this_thread_only: PhantomData<*const ()>,
-}
-
-impl Drop for LayerGuard {
-    fn drop(&mut self) {
-        active::enter_layer(self.outer);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::active;
     use crate::dispatch::tests::ROPE_SITE;
-    use crate::policy::{Policy, Wish, scope};
+    use crate::policy::{Policy, Wish, layer, scope};
 
     fn wish_at(position: Option<Position>) -> Wish {
         let _layer = position.map(|(index, count)| layer(index, count));

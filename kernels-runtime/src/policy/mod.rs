@@ -37,10 +37,10 @@ mod scope;
 pub use error::PolicyError;
 pub use grammar::GRAMMAR;
 pub(crate) use idle::{may_call, no_site};
+pub use layers::Layers;
 pub(crate) use layers::Position;
-pub use layers::{LayerGuard, Layers, layer};
 pub use reaction::Reaction;
-pub use scope::{ScopeGuard, current, from_env, install, scope};
+pub use scope::{LayerGuard, ScopeGuard, current, from_env, install, layer, scope};
 
 use crate::mapping::{Mapping, Rule};
 use crate::near::unknown;

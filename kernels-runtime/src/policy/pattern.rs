@@ -2,7 +2,7 @@
 
 use super::PolicyError;
 use crate::near::edit_distance;
-use crate::registry::{SiteSpec, sites};
+use crate::registry::{SPECS, SiteSpec};
 use std::fmt;
 
 /// A pattern of site names, `module::Type::method`.
@@ -23,7 +23,7 @@ impl SitePattern {
     /// A segment is empty, or no site that is linked in matches.
     pub(super) fn new(text: &str) -> Result<Self, PolicyError> {
         let pattern = Self::parse(text)?;
-        let names: Vec<String> = sites().map(|site| site.name()).collect();
+        let names: Vec<String> = SPECS.iter().map(|site| site.name()).collect();
         if names.iter().any(|name| pattern.matches_name(name)) {
             return Ok(pattern);
         }

@@ -1,6 +1,6 @@
-//! Which policy is in force.
+//! Which policy is in force, and in which layer of a stack.
 
-use super::{Policy, PolicyError};
+use super::{Policy, PolicyError, Position};
 use crate::active;
 use std::marker::PhantomData;
 
@@ -61,6 +61,39 @@ impl Drop for ScopeGuard {
 /// Nothing was installed and `BURN_KERNELS` holds no policy.
 pub fn current() -> Result<Policy, PolicyError> {
     Ok(active::current()?.policy.clone())
+}
+
+/// Says that this thread computes layer `index` of a stack of `count`, until the guard is dropped:
+/// what a policy says of layers holds for it. Guards nest; the innermost counts.
+///
+/// Models call it around each layer of a stack. It costs a few nanoseconds unless a policy speaks
+/// of layers.
+///
+/// # Panics
+/// There is no such layer.
+#[must_use = "the layer is left when the guard is dropped"]
+pub fn layer(index: usize, count: usize) -> LayerGuard {
+    assert!(
+        index < count,
+        "there is no layer {index} in a stack of {count}"
+    );
+    LayerGuard {
+        outer: active::enter_layer(Some((index, count))),
+        _this_thread_only: PhantomData,
+    }
+}
+
+/// Leaves the layer when dropped. Drop guards in the reverse order of their making.
+#[derive(Debug)]
+pub struct LayerGuard {
+    outer: Option<Position>,
+    _this_thread_only: PhantomData<*const ()>,
+}
+
+impl Drop for LayerGuard {
+    fn drop(&mut self) {
+        active::enter_layer(self.outer);
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 use super::CapabilityRange;
 use crate::device::{DeviceKinds, KernelOp};
-use crate::ops::{self, operations};
+use crate::ops::operations;
 use crate::reason::Reason;
 use crate::semantics::SemanticsKey;
 use burn::backend::DispatchTensor;
@@ -80,7 +80,7 @@ macro_rules! launches {
         pub enum Launch {
             $(
                 #[doc = $doc]
-                $Op(ops::$($at)::+::Launch),
+                $Op($crate::ops::$($at)::+::Launch),
             )+
             /// An operation of another crate, which runs it itself.
             Custom,
@@ -114,7 +114,7 @@ macro_rules! launches {
         }
 
         $(
-            impl Launched for ops::$($at)::+::Launch {
+            impl Launched for $crate::ops::$($at)::+::Launch {
                 const OP: &str = $op;
 
                 fn of(launch: &Launch) -> Option<Self> {

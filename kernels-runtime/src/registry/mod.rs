@@ -13,31 +13,25 @@ mod declare;
 mod kernel;
 mod resolve;
 pub mod section;
-mod site;
+mod spec;
 
 pub use crate::declare_kernel;
+pub use crate::dispatch::{SITES, Site, sites};
 pub use capability::CapabilityRange;
 #[doc(hidden)]
 pub use declare::assert_well_formed;
 pub use kernel::{FloatType, Implementation, KernelSpec, Launch, Limits};
 pub use resolve::{RegistryError, RegistryProblem, check, kernel, kernels, replaced};
-pub use site::{Form, Site, SiteSpec};
+pub use spec::{Form, SiteSpec};
 
 use linkme::distributed_slice;
 
-/// Filled by the linker with every annotated site.
+/// Filled by the linker with what attributes know of every annotated site.
 #[doc(hidden)]
 #[distributed_slice]
-pub static SITES: [Site];
+pub static SPECS: [&'static SiteSpec];
 
 /// Filled by the linker with every kernel.
 #[doc(hidden)]
 #[distributed_slice]
 pub static KERNELS: [&'static KernelSpec];
-
-/// Every annotated site of the program, sorted by name.
-pub fn sites() -> impl Iterator<Item = &'static Site> {
-    let mut sites: Vec<_> = SITES.iter().collect();
-    sites.sort_by_key(|site| (site.name(), site.spec().line));
-    sites.into_iter()
-}

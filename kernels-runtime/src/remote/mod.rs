@@ -65,6 +65,8 @@ mod limits;
 mod load;
 mod offer;
 mod options;
+#[cfg(feature = "npu")]
+pub(crate) mod platform;
 mod relay;
 mod serve_error;
 mod server;
@@ -90,6 +92,5 @@ pub use table::{RemoteDevice, describe};
 pub(crate) use bounded::machine_memory;
 #[cfg(feature = "npu")]
 pub(crate) use connect::connect_to;
-pub(crate) use table::place;
 #[cfg(feature = "npu")]
 pub(crate) use table::with_platform;

@@ -2,6 +2,7 @@
 
 use super::Address;
 use super::hello::Declaration;
+use crate::device::connected::{self, index};
 use crate::device::{DeviceKind, KernelOp, Place, Served};
 use burn::backend::{DeviceId, DeviceOps, DispatchDevice};
 use burn::tensor::Device;
@@ -27,7 +28,6 @@ pub struct RemoteDevice {
     pub facts: Vec<(String, String)>,
     /// Whether server and client are on one machine and see the same files.
     pub same_host: bool,
-    pub(super) served: Served,
     /// The facts as CANN's limits ask them, on every call.
     #[cfg(feature = "npu")]
     platform: burn_cann::Platform,
@@ -53,18 +53,16 @@ impl RemoteDevice {
         session: u64,
         token: Vec<u8>,
     ) -> Self {
-        let kernels: Vec<_> = declared.kernels().collect();
         Self {
             address,
             index,
             kind: declared.kind,
             capability: declared.capability,
-            served: Served::with(kernels.iter().copied()),
-            kernels,
+            kernels: declared.kernels().collect(),
             same_host: declared.is_same_host(),
             name: declared.name,
             #[cfg(feature = "npu")]
-            platform: crate::npu::limits::platform(&declared.facts),
+            platform: super::platform::platform(&declared.facts),
             facts: declared.facts,
             session,
             token,
@@ -75,17 +73,18 @@ impl RemoteDevice {
 /// By the index of Burn's device ids, which count up from 0.
 static TABLE: RwLock<Vec<Option<Arc<RemoteDevice>>>> = RwLock::new(Vec::new());
 
-/// The number of Burn's remote backend in the upper byte of a device id's type.
-const REMOTE: u16 = 10;
-
-fn index(id: DeviceId) -> Option<usize> {
-    (id.type_id >> 8 == REMOTE).then_some(usize::from(id.index_id))
-}
-
 pub(super) fn enter(device: &Device, remote: RemoteDevice) {
     let Some(index) = index(device.as_dispatch().id()) else {
         unreachable!("a device that was connected is a remote one")
     };
+    connected::enter(
+        index,
+        Place {
+            kind: remote.kind,
+            capability: remote.capability,
+            served: Served::with(remote.kernels.iter().copied()),
+        },
+    );
     let mut table = TABLE.write().unwrap_or_else(PoisonError::into_inner);
     if table.len() <= index {
         table.resize(index + 1, None);
@@ -97,16 +96,6 @@ fn look_up<T>(id: DeviceId, read: impl FnOnce(&Arc<RemoteDevice>) -> T) -> Optio
     let index = index(id)?;
     let table = TABLE.read().unwrap_or_else(PoisonError::into_inner);
     table.get(index)?.as_ref().map(read)
-}
-
-/// Where the tensors of a device are; `None` for devices of this process and for remote ones that
-/// [`connect`](super::connect) did not give.
-pub(crate) fn place(id: DeviceId) -> Option<Place> {
-    look_up(id, |remote| Place {
-        kind: remote.kind,
-        capability: remote.capability,
-        served: remote.served,
-    })
 }
 
 /// What is known of a device that [`connect`](super::connect) gave; `None` for any other.

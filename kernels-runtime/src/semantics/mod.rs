@@ -4,11 +4,14 @@
 //! and printable; they are written into the built file beside each annotated site.
 
 mod custom;
+mod dtypes;
 
 pub use crate::ops::moe::router::key::*;
 pub use custom::CustomKey;
+pub(crate) use dtypes::{compute_dtype, differ};
 
 use crate::ops::operations;
+use burn::tensor::DType;
 use serde::Serialize;
 use std::fmt;
 
@@ -16,6 +19,14 @@ use std::fmt;
 pub(crate) trait OperationKey: Copy + fmt::Display + Into<SemanticsKey> {
     /// The key, if it is one of this operation.
     fn of(key: &SemanticsKey) -> Option<Self>;
+}
+
+/// The dtypes that the operands of an operation may have together.
+pub(crate) trait Dtypes {
+    /// Whether a kernel takes no operands of these dtypes together. Most take one dtype.
+    fn mixes(&self, dtypes: impl ExactSizeIterator<Item = DType>) -> bool {
+        differ(dtypes)
+    }
 }
 
 macro_rules! keys {
@@ -51,6 +62,17 @@ macro_rules! keys {
                 match self {
                     $(Self::$Op(_) => $op,)+
                     Self::Custom(key) => key.op(),
+                }
+            }
+        }
+
+        impl SemanticsKey {
+            /// Whether a kernel takes no operands of these dtypes together.
+            #[inline]
+            pub(crate) fn mixes(&self, dtypes: impl ExactSizeIterator<Item = DType>) -> bool {
+                match self {
+                    $(Self::$Op(key) => key.mixes(dtypes),)+
+                    Self::Custom(_) => differ(dtypes),
                 }
             }
         }

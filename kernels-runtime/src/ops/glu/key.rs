@@ -1,3 +1,4 @@
+use crate::semantics::Dtypes;
 use crate::semantics::Offset;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -115,6 +116,8 @@ pub enum TopK {
     /// the gate as it is.
     Gaussian,
 }
+
+impl Dtypes for GluKey {}
 
 impl fmt::Display for GluKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

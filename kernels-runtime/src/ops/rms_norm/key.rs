@@ -1,3 +1,4 @@
+use crate::semantics::Dtypes;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -103,6 +104,8 @@ pub enum Groups {
     /// weight still has one element for each of the whole axis.
     Many,
 }
+
+impl Dtypes for RmsNormKey {}
 
 impl fmt::Display for RmsNormKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,3 +1,5 @@
+use crate::semantics::{Dtypes, compute_dtype, differ};
+use burn::tensor::DType;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -87,6 +89,17 @@ pub enum Sections {
     /// Three positions; the pairs take them in turn, `t h w t h w …`, while a section lasts, and
     /// time for the rest (Qwen3-VL).
     Interleaved,
+}
+
+impl Dtypes for RopeKey {
+    /// The tables, which follow queries and keys, may be in the dtype that those are computed in.
+    fn mixes(&self, mut dtypes: impl ExactSizeIterator<Item = DType>) -> bool {
+        if dtypes.len() != 4 {
+            return differ(dtypes);
+        }
+        let [q, k, cos, sin] = std::array::from_fn(|_| dtypes.next());
+        q != k || cos != sin || (cos != q && cos != q.map(compute_dtype))
+    }
 }
 
 impl fmt::Display for RopeKey {

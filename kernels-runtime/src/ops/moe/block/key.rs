@@ -1,4 +1,6 @@
-use crate::semantics::{Correction, Grouping, Renormalise, RouterKey, RouterWeights, Scoring};
+use crate::semantics::{
+    Correction, Dtypes, Grouping, Renormalise, RouterKey, RouterWeights, Scoring,
+};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -73,6 +75,8 @@ pub enum SharedExpert {
     /// its own gives, and added (Qwen2-MoE).
     Gated,
 }
+
+impl Dtypes for MoeBlockKey {}
 
 impl fmt::Display for MoeBlockKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,4 +1,5 @@
-use crate::semantics::{Activation, Clamp, Offset, Projections};
+use crate::semantics::{Activation, Clamp, Dtypes, Offset, Projections};
+use burn::tensor::DType;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -73,6 +74,15 @@ pub enum ExpertBias {
     None,
     /// All have.
     All,
+}
+
+impl Dtypes for MoeExpertsKey {
+    /// The routing weights, which follow the tokens, may be in f32.
+    fn mixes(&self, mut dtypes: impl ExactSizeIterator<Item = DType>) -> bool {
+        let (x, routing) = (dtypes.next(), dtypes.next());
+        let fits = routing.is_none() || routing == x || routing == Some(DType::F32);
+        !fits || dtypes.any(|weight| Some(weight) != x)
+    }
 }
 
 impl fmt::Display for MoeExpertsKey {

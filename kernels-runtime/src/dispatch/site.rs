@@ -1,60 +1,9 @@
-use crate::dispatch::{Decision, Query, Tally};
+use super::{Decision, Query, Tally};
 use crate::live::Checks;
-use crate::semantics::SemanticsKey;
+use crate::registry::SiteSpec;
 use burn::backend::DispatchTensor;
-use serde::Serialize;
+use linkme::distributed_slice;
 use std::fmt;
-
-/// What the attribute knows of an annotated place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct SiteSpec {
-    /// The kernel id that the attribute names.
-    pub kernel: &'static str,
-    /// The annotated item inside its module, such as `LlamaMlp::forward`.
-    pub item: &'static str,
-    /// The module path.
-    pub module: &'static str,
-    /// The package that contains the site.
-    #[serde(rename = "crate")]
-    pub krate: &'static str,
-    /// That package's version.
-    pub crate_version: &'static str,
-    /// The source file, as the compiler was given it.
-    pub file: &'static str,
-    /// The line of the attribute.
-    pub line: u32,
-    /// Which form of the attribute it is.
-    pub form: Form,
-    /// What the site computes.
-    pub key: SemanticsKey,
-    /// The layer name that mappings know it by, from `layer = "…"`.
-    pub layer: Option<&'static str>,
-}
-
-/// What kind of item carries the attribute.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Form {
-    /// A struct: `forward` is written by the attribute.
-    Struct,
-    /// An impl block: one of its methods is the reference.
-    Impl,
-    /// A method inside an impl block.
-    Method,
-    /// A free function.
-    Function,
-}
-
-impl Form {
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Struct => "struct",
-            Self::Impl => "impl",
-            Self::Method => "method",
-            Self::Function => "function",
-        }
-    }
-}
 
 /// An annotated place in the running program: its [`SiteSpec`], and what ran there so far.
 pub struct Site {
@@ -83,7 +32,7 @@ impl Site {
 
     /// The full name, such as `my_crate::model::LlamaMlp::forward`.
     pub fn name(&self) -> String {
-        format!("{}::{}", self.spec.module, self.spec.item)
+        self.spec.name()
     }
 
     /// The site's record in the link section, as `kernels inspect` reads it.
@@ -131,6 +80,18 @@ impl fmt::Debug for Site {
     }
 }
 
+/// Filled by the linker with every annotated site.
+#[doc(hidden)]
+#[distributed_slice]
+pub static SITES: [Site];
+
+/// Every annotated site of the program, sorted by name.
+pub fn sites() -> impl Iterator<Item = &'static Site> {
+    let mut sites: Vec<_> = SITES.iter().collect();
+    sites.sort_by_key(|site| (site.name(), site.spec().line));
+    sites.into_iter()
+}
+
 /// Declares a site: the static that the generated method uses, registered, and its record.
 ///
 /// `json` is the record's JSON, a constant. Without it the compiler writes the record from the
@@ -175,6 +136,7 @@ macro_rules! __declare_site {
             }
             $crate::registry::Site::new(SPEC, &RECORD)
         };
+        $crate::__declare_site!(@spec $name);
     };
     (static $name:ident = $spec:expr, json: $json:expr) => {
         #[$crate::__private::linkme::distributed_slice($crate::registry::SITES)]
@@ -185,6 +147,15 @@ macro_rules! __declare_site {
                 static RECORD: [u8; LEN] = $crate::registry::section::record($json);
             }
             $crate::registry::Site::new($spec, &RECORD)
+        };
+        $crate::__declare_site!(@spec $name);
+    };
+    // What policies and mappings know of it.
+    (@spec $name:ident) => {
+        const _: () = {
+            #[$crate::__private::linkme::distributed_slice($crate::registry::SPECS)]
+            #[linkme(crate = $crate::__private::linkme)]
+            static SPEC: &$crate::registry::SiteSpec = $name.spec();
         };
     };
 }

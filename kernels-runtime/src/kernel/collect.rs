@@ -1,0 +1,24 @@
+use super::{Tensors, Visitor};
+use burn::backend::DispatchTensor;
+use burn::tensor::Tensor;
+
+/// Handles of all tensors. They are dropped before the kernel runs, which may then reuse buffers.
+pub(crate) struct Collect(Vec<DispatchTensor>);
+
+impl Collect {
+    pub(crate) fn of(operands: &mut impl Tensors) -> Self {
+        let mut collect = Self(Vec::new());
+        operands.visit(&mut collect);
+        collect
+    }
+
+    pub(crate) fn tensors(&self) -> Vec<&DispatchTensor> {
+        self.0.iter().collect()
+    }
+}
+
+impl Visitor for Collect {
+    fn tensor<const D: usize>(&mut self, _: &'static str, tensor: &mut Tensor<D>) {
+        self.0.push(tensor.clone().into_dispatch());
+    }
+}

@@ -1,0 +1,18 @@
+//! Dtypes that operands may have together.
+
+use burn::tensor::DType;
+
+/// What references compute in: f64 for f64, else f32.
+pub(crate) fn compute_dtype(dtype: DType) -> DType {
+    if dtype == DType::F64 {
+        DType::F64
+    } else {
+        DType::F32
+    }
+}
+
+/// Whether there are several.
+pub(crate) fn differ(mut dtypes: impl Iterator<Item = DType>) -> bool {
+    let first = dtypes.next();
+    dtypes.any(|dtype| Some(dtype) != first)
+}
