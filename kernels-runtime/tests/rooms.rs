@@ -201,7 +201,7 @@ fn read(folder: &Path, module: &[String], files: &mut Files) {
         let inner = match name.as_str() {
             "mod" => module.to_vec(),
             "private" if module.is_empty() => vec!["__private".to_owned()],
-            _ => [module, &[name.clone()]].concat(),
+            _ => [module, std::slice::from_ref(&name)].concat(),
         };
         if path.is_dir() {
             read(&path, &inner, files);

@@ -2,7 +2,7 @@ use crate::ops::glu::{Inputs, Settings, fused, reference};
 use crate::reason::Reason;
 use crate::registry::KernelSpec;
 use crate::semantics::{Activation, Clamp, GluKey, Offset, Projections, SemanticsKey, TopK};
-use crate::verify::case::{Case, Computation, Computed, Variant, count};
+use crate::verify::case::{Case, Computation, Computed, Variant, count, vary};
 
 /// Inside the range of the values, so that it clamps some.
 const LIMIT: f64 = 1.5;
@@ -22,29 +22,19 @@ pub(crate) fn cases() -> impl Iterator<Item = Case> {
 
 /// The keys, each with whether large shapes are worth it.
 fn all() -> impl Iterator<Item = (Glu, bool)> {
-    let of = |activation| GluKey {
-        activation,
-        ..GluKey::SWIGLU
-    };
+    let of = |activation| vary(GluKey::SWIGLU, |key| key.activation = activation);
     let activations = Activation::ALL.map(|activation| (of(activation), true));
-    let chunked = GluKey {
-        projections: Projections::Chunked,
-        ..GluKey::SWIGLU
-    };
-    let interleaved = GluKey {
-        projections: Projections::Interleaved,
-        ..GluKey::SWIGLU
-    };
+    let chunked = vary(GluKey::SWIGLU, |key| key.projections = Projections::Chunked);
+    let interleaved = vary(GluKey::SWIGLU, |key| {
+        key.projections = Projections::Interleaved
+    });
     let gpt_oss = GluKey {
         activation: Activation::QuickGelu,
         clamp: Clamp::Limit,
         up_offset: Offset::One,
         ..interleaved
     };
-    let gemma3n = GluKey {
-        topk: TopK::Gaussian,
-        ..of(Activation::GeluTanh)
-    };
+    let gemma3n = vary(of(Activation::GeluTanh), |key| key.topk = TopK::Gaussian);
     let variants = [
         (chunked, true),
         (interleaved, true),
@@ -52,45 +42,24 @@ fn all() -> impl Iterator<Item = (Glu, bool)> {
         (gemma3n, true),
         // What those combine, apart.
         (
-            GluKey {
-                activation: Activation::GeluTanh,
-                ..chunked
-            },
+            vary(chunked, |key| key.activation = Activation::GeluTanh),
             false,
         ),
         (
-            GluKey {
-                projections: Projections::Separate,
-                ..gpt_oss
-            },
+            vary(gpt_oss, |key| key.projections = Projections::Separate),
             false,
         ),
         (
-            GluKey {
-                projections: Projections::Chunked,
-                ..gpt_oss
-            },
+            vary(gpt_oss, |key| key.projections = Projections::Chunked),
+            false,
+        ),
+        (vary(GluKey::SWIGLU, |key| key.clamp = Clamp::Limit), false),
+        (
+            vary(GluKey::SWIGLU, |key| key.up_offset = Offset::One),
             false,
         ),
         (
-            GluKey {
-                clamp: Clamp::Limit,
-                ..GluKey::SWIGLU
-            },
-            false,
-        ),
-        (
-            GluKey {
-                up_offset: Offset::One,
-                ..GluKey::SWIGLU
-            },
-            false,
-        ),
-        (
-            GluKey {
-                topk: TopK::Gaussian,
-                ..of(Activation::Identity)
-            },
+            vary(of(Activation::Identity), |key| key.topk = TopK::Gaussian),
             false,
         ),
         (

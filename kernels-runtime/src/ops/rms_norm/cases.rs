@@ -2,7 +2,7 @@ use crate::ops::rms_norm::{Inputs, Settings, fused, reference};
 use crate::reason::Reason;
 use crate::registry::KernelSpec;
 use crate::semantics::{Gating, Groups, Offset, RmsNormKey, Rounding, Scale, SemanticsKey};
-use crate::verify::case::{Case, Computation, Computed, Variant, largest};
+use crate::verify::case::{Case, Computation, Computed, Variant, largest, vary};
 use burn::tensor::Tensor;
 
 const EPS: f64 = 1e-6;
@@ -21,18 +21,9 @@ pub(crate) fn cases() -> impl Iterator<Item = Case> {
 fn all() -> impl Iterator<Item = (Norm, bool)> {
     let orders = [Rounding::Llama, Rounding::Gemma];
     let plain = orders.into_iter().flat_map(|rounding| {
-        let key = RmsNormKey {
-            rounding,
-            ..RmsNormKey::LLAMA
-        };
-        let offset = RmsNormKey {
-            offset: Offset::One,
-            ..key
-        };
-        let bare = RmsNormKey {
-            scale: Scale::None,
-            ..key
-        };
+        let key = vary(RmsNormKey::LLAMA, |key| key.rounding = rounding);
+        let offset = vary(key, |key| key.offset = Offset::One);
+        let bare = vary(key, |key| key.scale = Scale::None);
         [(key, true), (offset, false), (bare, false)]
     });
     let gated = orders.into_iter().flat_map(|rounding| {
@@ -44,10 +35,7 @@ fn all() -> impl Iterator<Item = (Norm, bool)> {
                     gating,
                     ..RmsNormKey::LLAMA
                 };
-                let bare = RmsNormKey {
-                    scale: Scale::None,
-                    ..key
-                };
+                let bare = vary(key, |key| key.scale = Scale::None);
                 [(key, true), (bare, false)]
             })
     });
@@ -59,10 +47,7 @@ fn all() -> impl Iterator<Item = (Norm, bool)> {
                 groups: Groups::Many,
                 ..RmsNormKey::LLAMA
             };
-            let bare = RmsNormKey {
-                scale: Scale::None,
-                ..key
-            };
+            let bare = vary(key, |key| key.scale = Scale::None);
             let gemma = RmsNormKey {
                 groups: Groups::Many,
                 gating,

@@ -4,7 +4,7 @@ use crate::registry::{FloatType, KernelSpec};
 use crate::semantics::{
     HeadLayout, RopeKey, RopeStyle, RotaryWidth, Sections, SemanticsKey, TableLayout,
 };
-use crate::verify::case::{Case, Computation, Computed, Layout, Variant, count};
+use crate::verify::case::{Case, Computation, Computed, Layout, Variant, count, vary};
 use crate::verify::data::{tensor, values};
 use burn::tensor::Tensor;
 
@@ -38,18 +38,11 @@ fn all() -> impl Iterator<Item = (Rope, bool)> {
         style(RopeStyle::InterleavedToHalf, TableLayout::Halves),
         style(RopeStyle::InterleavedToHalf, TableLayout::Pairs),
     ];
-    let partial = [orders[0], orders[2], orders[5]].map(|key| RopeKey {
-        width: RotaryWidth::Partial,
-        ..key
-    });
-    let bsnd = [orders[0], orders[4]].map(|key| RopeKey {
-        layout: HeadLayout::Bsnd,
-        ..key
-    });
-    let sections = [Sections::Chunked, Sections::Interleaved].map(|sections| RopeKey {
-        sections,
-        ..RopeKey::LLAMA
-    });
+    let partial = [orders[0], orders[2], orders[5]]
+        .map(|key| vary(key, |key| key.width = RotaryWidth::Partial));
+    let bsnd = [orders[0], orders[4]].map(|key| vary(key, |key| key.layout = HeadLayout::Bsnd));
+    let sections = [Sections::Chunked, Sections::Interleaved]
+        .map(|sections| vary(RopeKey::LLAMA, |key| key.sections = sections));
     let narrow = orders.map(|key| (key, false, true));
     let others = partial
         .into_iter()

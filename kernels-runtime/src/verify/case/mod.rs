@@ -30,6 +30,12 @@ pub(crate) trait Variant {
     fn compute(&self, shape: [usize; 4], at: &Computation<'_>) -> Result<Vec<Computed>, Reason>;
 }
 
+/// A key that differs from another one.
+pub(crate) fn vary<K>(mut key: K, change: impl FnOnce(&mut K)) -> K {
+    change(&mut key);
+    key
+}
+
 /// One variant of an operation on one shape and layout.
 pub(crate) struct Case {
     variant: Box<dyn Variant>,

@@ -2,7 +2,7 @@ use crate::ops::moe::router::{Routing, fused, reference};
 use crate::reason::Reason;
 use crate::registry::KernelSpec;
 use crate::semantics::{Correction, Grouping, MoeBlockKey, RouterKey, SemanticsKey, SharedExpert};
-use crate::verify::case::{Case, Computation, Computed, Layout, Variant};
+use crate::verify::case::{Case, Computation, Computed, Layout, Variant, vary};
 
 /// A router on `[tokens, experts, choices, 1]`.
 #[derive(Clone, Copy)]
@@ -21,10 +21,7 @@ pub(crate) fn cases() -> impl Iterator<Item = Case> {
 
 /// Every router of a model.
 fn all() -> impl Iterator<Item = (Router, [usize; 4], Layout)> {
-    let ungrouped = RouterKey {
-        grouping: Grouping::None,
-        ..RouterKey::DEEPSEEK_V3
-    };
+    let ungrouped = vary(RouterKey::DEEPSEEK_V3, |key| key.grouping = Grouping::None);
     let keys = [
         RouterKey::QWEN2_MOE,
         RouterKey::QWEN3_MOE,
