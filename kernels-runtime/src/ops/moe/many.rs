@@ -44,31 +44,11 @@ impl<const STACKED: usize, const SINGLE: usize> Stack<STACKED, SINGLE> {
         }
     }
 
-    /// The number of experts and the sizes of one's tensor.
-    ///
-    /// # Panics
-    /// Tensors of a list have different sizes.
-    #[track_caller]
-    pub(super) fn sizes(&self, what: &str) -> (usize, [usize; SINGLE]) {
+    /// The number of experts.
+    pub(super) fn experts(&self) -> usize {
         match self {
-            Self::Stacked(tensor) => {
-                let dims = tensor.dims();
-                (dims[0], std::array::from_fn(|axis| dims[axis + 1]))
-            }
-            Self::List(tensors) => {
-                let Some(first) = tensors.first() else {
-                    return (0, [0; SINGLE]);
-                };
-                for (expert, tensor) in tensors.iter().enumerate() {
-                    assert!(
-                        tensor.dims() == first.dims(),
-                        "{what}: the weights of expert {expert} are {:?}, those of expert 0 {:?}",
-                        tensor.dims(),
-                        first.dims(),
-                    );
-                }
-                (tensors.len(), first.dims())
-            }
+            Self::Stacked(tensor) => tensor.dims()[0],
+            Self::List(tensors) => tensors.len(),
         }
     }
 

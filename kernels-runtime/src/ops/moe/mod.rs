@@ -34,6 +34,18 @@ use crate::device::{DeviceKind, KernelOp};
 use crate::dispatch::{Query, TensorType};
 use crate::reason::Reason;
 
+/// Asks CANN's operators, in a build that has them.
+macro_rules! on_npu {
+    ($takes:expr) => {{
+        #[cfg(feature = "npu")]
+        let taken = $takes;
+        #[cfg(not(feature = "npu"))]
+        let taken = Err($crate::reason::Reason::NoImplementation);
+        taken
+    }};
+}
+use on_npu;
+
 /// The reason against the kernels of this module: those of the CPU take every float type, those of
 /// an NPU what `npu` says.
 fn refuse(

@@ -8,7 +8,7 @@
 //! `d_probs[t][j] = Σₕ rows[row_map[t][j]] · dy[t]`, zero for slots without a row.
 
 use super::permute::PermuteBackend;
-use super::refuse;
+use super::{on_npu, refuse};
 use crate::device::KernelOp;
 use crate::dispatch::Query;
 use crate::ops::{compute_dtype, same_dtype_as};
@@ -57,28 +57,13 @@ pub fn fused(
     let (rows, row_map) = (rows.into_dispatch(), row_map.into_dispatch());
     let probs = probs.map(Tensor::into_dispatch);
     refuse(KernelOp::Permute, Query::of_one_dtype(&[&rows]), || {
-        on_npu(&rows, &row_map, probs.as_ref())
+        on_npu!(super::permute::npu::takes_rows(
+            &rows,
+            &row_map,
+            probs.as_ref()
+        ))
     })?;
     Ok(Tensor::from_dispatch(launch(rows, row_map, probs)))
-}
-
-/// Why CANN's operators do not compute it.
-#[cfg(feature = "npu")]
-fn on_npu(
-    rows: &DispatchTensor,
-    row_map: &DispatchTensor,
-    probs: Option<&DispatchTensor>,
-) -> Result<(), Reason> {
-    super::permute::npu::takes_rows(rows, row_map, probs)
-}
-
-#[cfg(not(feature = "npu"))]
-fn on_npu(
-    _: &DispatchTensor,
-    _: &DispatchTensor,
-    _: Option<&DispatchTensor>,
-) -> Result<(), Reason> {
-    Err(Reason::NoImplementation)
 }
 
 fn launch(

@@ -94,7 +94,7 @@ impl Weights {
 
     /// The number of experts.
     pub fn experts(&self) -> usize {
-        self.down.weight.sizes("down").0
+        self.down.weight.experts()
     }
 
     /// The weights of some experts, in this order.
@@ -141,19 +141,17 @@ impl Weights {
 
     /// Three groups of weights, then three of biases; groups that there are not are empty.
     pub(super) fn into_dispatch(self) -> Vec<Vec<DispatchTensor>> {
-        let (mut weights, mut biases) = (Vec::new(), Vec::new());
-        for projection in self.projections() {
-            let (weight, bias) = match projection {
-                Some(projection) => (
-                    projection.weight.into_dispatch(),
-                    projection.bias.map_or_else(Vec::new, Stack::into_dispatch),
-                ),
-                None => (Vec::new(), Vec::new()),
-            };
-            weights.push(weight);
-            biases.push(bias);
-        }
-        weights.extend(biases);
-        weights
+        let parts = |one: Projection| {
+            (
+                one.weight.into_dispatch(),
+                one.bias.map(Stack::into_dispatch),
+            )
+        };
+        let projections = self
+            .projections()
+            .map(|one| one.map(parts).unwrap_or_default());
+        let (weights, biases): (Vec<_>, Vec<_>) = projections.into_iter().unzip();
+        let biases = biases.into_iter().map(Option::unwrap_or_default);
+        weights.into_iter().chain(biases).collect()
     }
 }

@@ -22,7 +22,7 @@ pub use autodiff::{Gradients, GroupedMatmulBackend, GroupedMatmulKernel, Tensors
 pub use operands::{Backward, Operands, Wanted};
 pub use reference::reference;
 
-use super::{Stack, refuse};
+use super::{Stack, on_npu, refuse};
 use crate::device::KernelOp;
 use crate::dispatch::Query;
 use crate::ops::operands::{Facts, checked};
@@ -54,21 +54,16 @@ pub fn fused(
     let operands = checked(Operands::new(x, counts, weights.into_dispatch(), layout));
     for weight in operands.weights() {
         let query = Query::of_one_dtype(&[operands.x(), weight]);
-        refuse(KernelOp::GroupedMatmul, query, || on_npu(&operands))?;
+        refuse(KernelOp::GroupedMatmul, query, || {
+            on_npu!(npu::takes(
+                operands.x(),
+                operands.counts(),
+                operands.weights(),
+                operands.layout()
+            ))
+        })?;
     }
     Ok(Tensor::from_dispatch(launch(operands)))
-}
-
-/// Why CANN's operators do not compute it.
-#[cfg(feature = "npu")]
-fn on_npu(operands: &Operands<DispatchTensor, DispatchTensor>) -> Result<(), Reason> {
-    let (x, counts) = (operands.x(), operands.counts());
-    npu::takes(x, counts, operands.weights(), operands.layout())
-}
-
-#[cfg(not(feature = "npu"))]
-fn on_npu(_: &Operands<DispatchTensor, DispatchTensor>) -> Result<(), Reason> {
-    Err(Reason::NoImplementation)
 }
 
 fn launch(operands: Operands<DispatchTensor, DispatchTensor>) -> DispatchTensor {
@@ -83,14 +78,9 @@ fn check(
     weights: &Stack<3, 2>,
     layout: ExpertLayout,
 ) -> (usize, usize) {
-    let (experts, sizes) = weights.sizes("grouped matmul");
     let (x, counts) = (Facts::from(x), Facts::from(counts));
-    checked(operands::fits(&x, &counts, experts, sizes, layout));
-    let features = match layout {
-        ExpertLayout::Linear => sizes[0],
-        ExpertLayout::Matmul => sizes[1],
-    };
-    (experts, features)
+    let operands = checked(Operands::new(x, counts, weights.facts(), layout));
+    (operands.experts(), operands.result()[1])
 }
 
 /// The rows of each expert.

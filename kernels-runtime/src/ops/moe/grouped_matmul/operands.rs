@@ -113,7 +113,7 @@ backward! {
 }
 
 /// Refuses shapes that don't go together. `sizes` are those of one expert's weight.
-pub(super) fn fits(
+fn fits(
     x: &impl Described,
     counts: &impl Described,
     experts: usize,

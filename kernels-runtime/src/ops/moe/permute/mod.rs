@@ -34,7 +34,7 @@ pub use autodiff::{
 pub use operands::{Sort, Spread, SpreadWeighed, Sum, Weigh, WeighBackward};
 pub use reference::reference;
 
-use super::refuse;
+use super::{on_npu, refuse};
 use crate::device::KernelOp;
 use crate::dispatch::Query;
 use crate::ops::operands::checked;
@@ -92,7 +92,7 @@ pub fn fused(
     let (tokens, indices) = (tokens.into_dispatch(), indices.into_dispatch());
     let query = Query::of_one_dtype(&[&tokens]);
     refuse(KernelOp::Permute, query, || {
-        on_npu(&tokens, &indices, num_experts, rows)
+        on_npu!(npu::takes_tokens(&tokens, &indices, num_experts, rows))
     })?;
     let slots = checked(Sort::new(indices, num_experts, rows, ints));
     let (row_map, counts) = sort(slots);
@@ -102,22 +102,6 @@ pub fn fused(
         row_map: Tensor::from_dispatch(row_map),
         counts: Tensor::from_dispatch(counts),
     })
-}
-
-/// Why CANN's operators do not compute it.
-#[cfg(feature = "npu")]
-fn on_npu(
-    tokens: &DispatchTensor,
-    indices: &DispatchTensor,
-    num_experts: usize,
-    rows: usize,
-) -> Result<(), Reason> {
-    npu::takes_tokens(tokens, indices, num_experts, rows)
-}
-
-#[cfg(not(feature = "npu"))]
-fn on_npu(_: &DispatchTensor, _: &DispatchTensor, _: usize, _: usize) -> Result<(), Reason> {
-    Err(Reason::NoImplementation)
 }
 
 fn sort(slots: Sort<DispatchTensor, DispatchTensor>) -> (DispatchTensor, DispatchTensor) {
