@@ -1,8 +1,7 @@
 //! RMSNorm on Flex: one pass over each row while it is in the first-level cache. Without groups a
 //! row is the last axis; with groups, each of them is a row.
 
-mod gated;
-mod plain;
+mod pass;
 
 use super::autodiff::{Gradients, Tensors};
 use super::{Backward, RmsNormBackend, RmsNormKernel};
@@ -13,7 +12,7 @@ use crate::semantics::{Gating, Rounding, SemanticsKey};
 use burn::backend::flex::{FlexTensor, Layout};
 use burn::backend::{Flex, Shape};
 use burn::tensor::{DType, bf16, f16};
-use gated::{After, Before};
+use pass::{After, Before, Without};
 
 pub(super) const IMPLEMENTATION: Implementation = Implementation {
     launch: Launch::RmsNorm(super::launch),
@@ -40,14 +39,15 @@ impl RmsNormKernel for Flex {
     fn rms_norm_backward(backward: Backward<FlexTensor>) -> Gradients<FlexTensor> {
         let operands = backward.operands();
         let (dtype, gating) = (checked(operands.dtype()), operands.key().gating);
+        let gate = operands.gate();
         let rstd = backward.rstd().to_contiguous();
         dispatch_dtype!(dtype, T => {
             let axis = Axis::<T>::new(operands);
             let inputs = Given { backward: &backward, rstd: contiguous(&rstd) };
-            match (gating, operands.gate()) {
-                (Gating::AfterNorm, Some(gate)) => gated::backward::<T, After>(&inputs, gate, &axis),
-                (Gating::BeforeNorm, Some(gate)) => gated::backward::<T, Before>(&inputs, gate, &axis),
-                _ => plain::backward(&inputs, &axis),
+            match gating {
+                Gating::AfterNorm => pass::backward::<T, After, _>(&inputs, gate, &axis),
+                Gating::BeforeNorm => pass::backward::<T, Before, _>(&inputs, gate, &axis),
+                Gating::None => pass::backward::<T, Without, _>(&inputs, gate, &axis),
             }
         })
     }
@@ -55,10 +55,11 @@ impl RmsNormKernel for Flex {
 
 fn forward<T: Element, R: Steps<T>>(operands: &Tensors<Flex>) -> (FlexTensor, FlexTensor) {
     let (x, axis) = (operands.x(), Axis::<T>::new(operands));
-    match (operands.key().gating, operands.gate()) {
-        (Gating::AfterNorm, Some(gate)) => gated::forward::<T, R, After>(x, gate, &axis),
-        (Gating::BeforeNorm, Some(gate)) => gated::forward::<T, R, Before>(x, gate, &axis),
-        _ => plain::forward::<T, R>(x, &axis),
+    let gate = operands.gate();
+    match operands.key().gating {
+        Gating::AfterNorm => pass::forward::<T, R, After, _>(x, gate, &axis),
+        Gating::BeforeNorm => pass::forward::<T, R, Before, _>(x, gate, &axis),
+        Gating::None => pass::forward::<T, R, Without, _>(x, gate, &axis),
     }
 }
 

@@ -1,4 +1,4 @@
-//! With a gate `silu(z)`, before the norm or after it.
+//! The passes over rows, without a gate or with a gate `silu(z)` before the norm or after it.
 
 use super::{Axis, Given, Steps};
 use crate::cpu::{
@@ -9,8 +9,9 @@ use burn::backend::flex::FlexTensor;
 use std::marker::PhantomData;
 use std::ops::Range;
 
-/// A place of the gate, before or after the norm: it computes a row while that is in the cache.
-pub(super) trait Place<T: Element>: Sync {
+/// A place of the gate, if there is one: it computes a row while that is in the cache. `N` is the number of tensors
+/// of the row's shape that have a gradient.
+pub(super) trait Place<T: Element, const N: usize>: Sync {
     /// Writes the result, and returns `rstd`.
     fn forward<R: Steps<T>>(
         row: Operands<'_, T>,
@@ -19,14 +20,14 @@ pub(super) trait Place<T: Element>: Sync {
         y: Row<'_, T>,
     ) -> T::Acc;
 
-    /// Writes the gradients of the row and its gate, and adds to that of the weight, if it is wanted.
+    /// Writes the gradients of the row and of its gate, and adds to that of the weight, if it is wanted.
     fn backward(
         dy: &[T],
         row: Operands<'_, T>,
         rstd: T::Acc,
         axis: &Axis<T>,
         scratch: &mut Scratch<T>,
-        gradients: [Row<'_, T>; 2],
+        gradients: [Row<'_, T>; N],
         dw: Option<&mut [T::Acc]>,
     );
 }
@@ -34,11 +35,12 @@ pub(super) trait Place<T: Element>: Sync {
 /// The operands of one row.
 pub(super) struct Operands<'a, T: Element> {
     x: &'a [T],
+    /// The row itself where there is no gate.
     gate: &'a [T],
     gain: &'a [T::Acc],
 }
 
-/// Places for a row in the accumulation type.
+/// Places for a gated row in the accumulation type.
 pub(super) struct Scratch<T: Element> {
     /// The row times its gate, or `dy` times it.
     gated: Vec<T::Acc>,
@@ -48,7 +50,9 @@ pub(super) struct Scratch<T: Element> {
 }
 
 impl<T: Element> Scratch<T> {
-    fn new(width: usize) -> Self {
+    /// Rows without a gate, of which `x` alone has a gradient, need none.
+    fn new<const N: usize>(width: usize) -> Self {
+        let width = if N > 1 { width } else { 0 };
         let [gated, silus, slopes] = [(); 3].map(|()| vec![T::Acc::ZERO; width]);
         Self {
             gated,
@@ -61,7 +65,7 @@ impl<T: Element> Scratch<T> {
 /// `y = v̂ · g`, `v = x · silu(z)`.
 pub(super) struct Before;
 
-impl<T: Element> Place<T> for Before {
+impl<T: Element> Place<T, 2> for Before {
     #[inline(always)]
     fn forward<R: Steps<T>>(
         row: Operands<'_, T>,
@@ -122,7 +126,7 @@ impl<T: Element> Place<T> for Before {
 /// `y = x̂ · g · silu(z)`.
 pub(super) struct After;
 
-impl<T: Element> Place<T> for After {
+impl<T: Element> Place<T, 2> for After {
     #[inline(always)]
     fn forward<R: Steps<T>>(
         row: Operands<'_, T>,
@@ -172,17 +176,57 @@ impl<T: Element> Place<T> for After {
     }
 }
 
-pub(super) fn forward<T: Element, R: Steps<T>, P: Place<T>>(
+/// `y = x̂ · g`.
+pub(super) struct Without;
+
+impl<T: Element> Place<T, 1> for Without {
+    #[inline(always)]
+    fn forward<R: Steps<T>>(
+        row: Operands<'_, T>,
+        axis: &Axis<T>,
+        _: &mut Scratch<T>,
+        y: Row<'_, T>,
+    ) -> T::Acc {
+        let r = axis.rstd(sum_of_squares(row.x, T::load));
+        let scaled = row.x.iter().zip(row.gain);
+        y.write(scaled.map(|(x, g)| T::round(R::step(x.load() * r) * *g)));
+        r
+    }
+
+    #[inline(always)]
+    fn backward(
+        dy: &[T],
+        row: Operands<'_, T>,
+        r: T::Acc,
+        axis: &Axis<T>,
+        _: &mut Scratch<T>,
+        [dx]: [Row<'_, T>; 1],
+        dw: Option<&mut [T::Acc]>,
+    ) {
+        let Operands { x, gain, .. } = row;
+        let projection = sum_of(dy, x, gain, |dy: T, x: T, g| dy.load() * x.load() * g);
+        let along = axis.along(projection, r);
+        let gradients = dy.iter().zip(x).zip(gain);
+        dx.write(gradients.map(|((dy, x), g)| T::round(r * (dy.load() * *g - x.load() * along))));
+        if let Some(dw) = dw {
+            for ((dw, dy), x) in dw.iter_mut().zip(dy).zip(x) {
+                *dw += dy.load() * (x.load() * r);
+            }
+        }
+    }
+}
+
+pub(super) fn forward<T: Element, R: Steps<T>, P: Place<T, N>, const N: usize>(
     x: &FlexTensor,
-    gate: &FlexTensor,
+    gate: Option<&FlexTensor>,
     axis: &Axis<T>,
 ) -> (FlexTensor, FlexTensor) {
     let mut y = Output::<T>::new(x.layout().shape().clone());
     let mut rstd = Output::<T::Acc>::new(axis.per_row(x));
-    let (x, gate) = (Rows::<T>::readable(x), Rows::<T>::readable(gate));
-    let kernel = Forward::<T, (R, P)> {
+    let (x, gate) = (Rows::<T>::readable(x), gate.map(Rows::<T>::readable));
+    let kernel = Forward::<T, (R, P), N> {
         x: axis.rows(&x),
-        gate: axis.rows(&gate),
+        gate: axis.rows(gate.as_ref().unwrap_or(&x)),
         axis,
         variant: PhantomData,
     };
@@ -191,14 +235,16 @@ pub(super) fn forward<T: Element, R: Steps<T>, P: Place<T>>(
     (y.finish(), rstd.finish())
 }
 
-struct Forward<'a, T: Element, V> {
+struct Forward<'a, T: Element, V, const N: usize> {
     x: Rows<'a, T>,
     gate: Rows<'a, T>,
     axis: &'a Axis<T>,
     variant: PhantomData<V>,
 }
 
-impl<T: Element, R: Steps<T>, P: Place<T>> Kernel<1> for Forward<'_, T, (R, P)> {
+impl<T: Element, R: Steps<T>, P: Place<T, N>, const N: usize> Kernel<1>
+    for Forward<'_, T, (R, P), N>
+{
     type Out = T;
     type PerRow = T::Acc;
     type Sum = ();
@@ -211,7 +257,7 @@ impl<T: Element, R: Steps<T>, P: Place<T>> Kernel<1> for Forward<'_, T, (R, P)> 
         mut rstd: Unwritten<'_, T::Acc>,
     ) {
         let width = self.axis.width;
-        let mut scratch = Scratch::new(width);
+        let mut scratch = Scratch::new::<N>(width);
         let rows = self.x.range(range.clone());
         let rows = rows.zip(self.gate.range(range.clone()));
         for (row, (x, gate)) in range.zip(rows) {
@@ -222,37 +268,43 @@ impl<T: Element, R: Steps<T>, P: Place<T>> Kernel<1> for Forward<'_, T, (R, P)> 
     }
 }
 
-pub(super) fn backward<T: Element, P: Place<T>>(
+pub(super) fn backward<T: Element, P: Place<T, N>, const N: usize>(
     inputs: &Given<'_, T>,
-    gate: &FlexTensor,
+    gate: Option<&FlexTensor>,
     axis: &Axis<T>,
 ) -> Gradients<FlexTensor> {
     let x = inputs.x();
-    let mut dx = Output::<T>::new(x.layout().shape().clone());
-    let mut d_gate = Output::<T>::new(x.layout().shape().clone());
+    let mut outputs = [(); N].map(|()| Output::<T>::new(x.layout().shape().clone()));
     let (dy, x) = (
         Rows::<T>::readable(inputs.backward.dy()),
         Rows::<T>::readable(x),
     );
-    let gate = Rows::<T>::readable(gate);
-    let kernel = Backward::<T, P> {
+    let gate = gate.map(Rows::<T>::readable);
+    let kernel = Backward::<T, P, N> {
         dy: axis.rows(&dy),
         x: axis.rows(&x),
-        gate: axis.rows(&gate),
+        gate: axis.rows(gate.as_ref().unwrap_or(&x)),
         inputs,
         axis,
         place: PhantomData,
     };
-    let (count, outputs) = (kernel.x.count(), [&mut dx, &mut d_gate]);
-    let sums = run(&kernel, count, axis.width, outputs, &mut Output::none());
+    let count = kernel.x.count();
+    let sums = run(
+        &kernel,
+        count,
+        axis.width,
+        outputs.each_mut(),
+        &mut Output::none(),
+    );
+    let mut gradients = outputs.into_iter().map(Output::finish);
     Gradients {
-        x: dx.finish(),
+        x: gradients.next().expect("a pass has the gradient of x"),
         weight: inputs.total(axis, &sums),
-        gate: Some(d_gate.finish()),
+        gate: gradients.next(),
     }
 }
 
-struct Backward<'a, T: Element, P> {
+struct Backward<'a, T: Element, P, const N: usize> {
     dy: Rows<'a, T>,
     x: Rows<'a, T>,
     gate: Rows<'a, T>,
@@ -261,7 +313,7 @@ struct Backward<'a, T: Element, P> {
     place: PhantomData<P>,
 }
 
-impl<T: Element, P: Place<T>> Kernel<2> for Backward<'_, T, P> {
+impl<T: Element, P: Place<T, N>, const N: usize> Kernel<N> for Backward<'_, T, P, N> {
     type Out = T;
     type PerRow = ();
     /// The range's part of the weight's gradient.
@@ -271,19 +323,19 @@ impl<T: Element, P: Place<T>> Kernel<2> for Backward<'_, T, P> {
     fn rows(
         &self,
         range: Range<usize>,
-        [mut dx, mut d_gate]: [Unwritten<'_, T>; 2],
+        mut outputs: [Unwritten<'_, T>; N],
         _: Unwritten<'_, ()>,
     ) -> Vec<T::Acc> {
         let width = self.axis.width;
         let mut dw = self.inputs.partial(self.axis);
-        let mut scratch = Scratch::new(width);
+        let mut scratch = Scratch::new::<N>(width);
         let rows = self.x.range(range.clone());
         let rows = rows.zip(self.gate.range(range.clone()));
         let rows = self.dy.range(range.clone()).zip(rows);
         for (row, (dy, (x, gate))) in range.zip(rows) {
             let (rstd, place) = (self.inputs.rstd[row], self.axis.of_row(row));
             let gain = &self.axis.gain[place.clone()];
-            let gradients = [dx.row(width), d_gate.row(width)];
+            let gradients = outputs.each_mut().map(|output| output.row(width));
             let (row, dw) = (Operands { x, gate, gain }, dw.get_mut(place));
             P::backward(dy, row, rstd, self.axis, &mut scratch, gradients, dw);
         }
