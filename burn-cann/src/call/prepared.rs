@@ -59,17 +59,8 @@ pub(crate) struct PhaseOneAnswer {
 }
 
 impl Request<'_> {
-    /// Runs phase one, unless an executor is kept from a call like this.
+    /// Runs phase one, unless an executor is kept from a call like this. Constants count as attributes.
     pub(crate) fn prepare<T>(
-        self,
-        output: T,
-        phase_one: impl FnOnce(&Handles, &mut PhaseOneAnswer) -> aclnnStatus,
-    ) -> Result<Prepared<T>> {
-        self.prepare_with(output, &[], phase_one)
-    }
-
-    /// [`Request::prepare`] of a call with values on the host, which count as attributes.
-    pub(crate) fn prepare_with<T>(
         mut self,
         output: T,
         constants: &[Constant],
@@ -82,7 +73,7 @@ impl Request<'_> {
         self.prepare_as(key, output, constants, phase_one)
     }
 
-    /// [`Request::prepare_with`] of a call that will hardly come again, such as one with a seed: its executor is
+    /// [`Request::prepare`] of a call that will hardly come again, such as one with a seed: its executor is
     /// not kept, where it would stand in the way of others.
     pub(crate) fn prepare_once<T>(
         self,
