@@ -26,12 +26,13 @@ use crate::tensor::Tensor;
 #[must_use = "nothing runs before `launch`"]
 pub struct Prepared<T> {
     output: T,
-    call: Option<Call>,
+    call: Option<PlannedCall>,
     _of_this_thread: PhantomData<*const ()>,
 }
 
+/// A call whose first phase has run.
 #[derive(Debug)]
-struct Call {
+struct PlannedCall {
     stream: Stream,
     operator: &'static str,
     operands: Vec<Operand>,
@@ -111,7 +112,7 @@ impl Request<'_> {
         };
         Ok(Prepared {
             output,
-            call: Some(Call {
+            call: Some(PlannedCall {
                 stream: self.stream.clone(),
                 operator: self.operator,
                 operands: self.operands,
@@ -198,7 +199,7 @@ impl<T> Prepared<T> {
     }
 }
 
-impl Call {
+impl PlannedCall {
     fn launch(self) -> Result<()> {
         let Self {
             stream,

@@ -4,9 +4,9 @@
 ///
 /// `tensors` are those of the signature in order, inputs before outputs: variables of whatever becomes an
 /// [`Operand`](crate::call::Operand), a list of tensors with `: list` behind its name. An `Option` that is `None`
-/// becomes NULL, which the signature must allow. `constants` are parameters behind a handle, each with the method that gives it
-/// ([`ConstantHandles`](crate::call)); `attributes` are the others. `call` is the argument list of phase one,
-/// in which the names of tensors and constants stand for their handles.
+/// becomes NULL, which the signature must allow. `constants` are parameters behind a handle, each with the method
+/// that gives it ([`ConstantHandles`](crate::call)); `attributes` are the others. `call` is the argument list of
+/// phase one, in which the names of tensors and constants stand for their handles.
 ///
 /// The functions are an area's, by their names, or the pair of phases that is at hand: `(one, two) as name`. In
 /// front, `prepare` stops before the launch and `once` keeps no executor, for attributes that hardly come again.
