@@ -5,6 +5,8 @@
 //! read first and operands are found by it.
 
 mod call;
+#[cfg(test)]
+mod documented;
 mod key;
 mod moe;
 mod rmsnorm;
