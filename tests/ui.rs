@@ -130,6 +130,7 @@ fn documented_examples_are_a_case() {
     let docs: Vec<&str> = include_str!("../kernels-macros/src/lib.rs")
         .lines()
         .filter_map(|line| line.strip_prefix("///"))
+        .chain(include_str!("../kernels-macros/kernels.md").lines())
         .collect();
     let docs = docs.join("\n");
     let examples: Vec<&str> = docs.split("```").skip(1).step_by(2).collect();

@@ -18,10 +18,6 @@ pub(crate) enum Operand {
 }
 
 impl Operand {
-    pub(crate) fn optional(tensor: Option<&Tensor>) -> Self {
-        tensor.map_or(Self::Absent, |tensor| Self::Tensor(tensor.clone()))
-    }
-
     pub(crate) fn tensors(&self) -> &[Tensor] {
         match self {
             Self::Tensor(tensor) => std::slice::from_ref(tensor),
@@ -39,7 +35,13 @@ impl From<&Tensor> for Operand {
 
 impl From<Option<&Tensor>> for Operand {
     fn from(tensor: Option<&Tensor>) -> Self {
-        Self::optional(tensor)
+        tensor.map_or(Self::Absent, Self::from)
+    }
+}
+
+impl From<Vec<Tensor>> for Operand {
+    fn from(tensors: Vec<Tensor>) -> Self {
+        Self::List(tensors)
     }
 }
 
@@ -88,11 +90,6 @@ impl Handles {
             Handle::Absent => std::ptr::null_mut(),
             Handle::List(_) => unreachable!("operand {place} is a list"),
         }
-    }
-
-    /// The tensors of a call that has nothing else.
-    pub(crate) fn tensors<const N: usize>(&self) -> [*mut aclTensor; N] {
-        std::array::from_fn(|place| self.tensor(place))
     }
 
     /// The list at `place`; NULL if it was left out.

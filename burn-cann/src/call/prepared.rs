@@ -26,12 +26,13 @@ use crate::tensor::Tensor;
 #[must_use = "nothing runs before `launch`"]
 pub struct Prepared<T> {
     output: T,
-    call: Option<Call>,
+    call: Option<PlannedCall>,
     _of_this_thread: PhantomData<*const ()>,
 }
 
+/// A call whose first phase has run.
 #[derive(Debug)]
-struct Call {
+struct PlannedCall {
     stream: Stream,
     operator: &'static str,
     operands: Vec<Operand>,
@@ -59,17 +60,8 @@ pub(crate) struct PhaseOneAnswer {
 }
 
 impl Request<'_> {
-    /// Runs phase one, unless an executor is kept from a call like this.
+    /// Runs phase one, unless an executor is kept from a call like this. Constants count as attributes.
     pub(crate) fn prepare<T>(
-        self,
-        output: T,
-        phase_one: impl FnOnce(&Handles, &mut PhaseOneAnswer) -> aclnnStatus,
-    ) -> Result<Prepared<T>> {
-        self.prepare_with(output, &[], phase_one)
-    }
-
-    /// [`Request::prepare`] of a call with values on the host, which count as attributes.
-    pub(crate) fn prepare_with<T>(
         mut self,
         output: T,
         constants: &[Constant],
@@ -82,7 +74,7 @@ impl Request<'_> {
         self.prepare_as(key, output, constants, phase_one)
     }
 
-    /// [`Request::prepare_with`] of a call that will hardly come again, such as one with a seed: its executor is
+    /// [`Request::prepare`] of a call that will hardly come again, such as one with a seed: its executor is
     /// not kept, where it would stand in the way of others.
     pub(crate) fn prepare_once<T>(
         self,
@@ -120,7 +112,7 @@ impl Request<'_> {
         };
         Ok(Prepared {
             output,
-            call: Some(Call {
+            call: Some(PlannedCall {
                 stream: self.stream.clone(),
                 operator: self.operator,
                 operands: self.operands,
@@ -207,7 +199,7 @@ impl<T> Prepared<T> {
     }
 }
 
-impl Call {
+impl PlannedCall {
     fn launch(self) -> Result<()> {
         let Self {
             stream,

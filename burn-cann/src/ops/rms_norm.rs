@@ -5,9 +5,10 @@
 //! rounds the sum, and `x · rstd` before the weight, as Llama's own code does. [`gemma_rms_norm`] weighs with
 //! `1 + gamma`, which it adds in f32.
 
+use super::aclnn::aclnn;
 use super::check::{self, Named};
 use super::{Checked, Refusal};
-use crate::call::{Prepared, Request};
+use crate::call::Prepared;
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::layout::Dimensions;
@@ -148,39 +149,16 @@ pub fn prepare(
 ) -> Result<Prepared<Normalised>> {
     let device = stream.device();
     let outputs = check(device.platform(), x.spec(), gamma.spec(), epsilon)?;
-    let y = Tensor::like(stream, &outputs.y)?;
-    let rstd = Tensor::like(stream, &outputs.rstd)?;
-    let output = Normalised {
-        y: y.clone(),
-        rstd: rstd.clone(),
-    };
+    let output = outputs.allocate(stream)?;
     if x.spec().is_empty() {
         return Ok(Prepared::nothing(output));
     }
-    let norm = &device.cann().sys().norm;
-    let phase_one = norm.aclnnRmsNormGetWorkspaceSize.get()?;
-    let request = Request {
-        stream,
-        operator: "aclnnRmsNorm",
-        operands: vec![x.into(), gamma.into(), (&y).into(), (&rstd).into()],
-        attributes: vec![epsilon.into()],
-        phase_two: norm.aclnnRmsNorm.get()?,
-    };
-    request.prepare(output, |operands, answer| {
-        let [x, gamma, y, rstd] = operands.tensors();
-        // SAFETY: operands live as long as the plan, and there are places for the answers.
-        unsafe {
-            phase_one(
-                x,
-                gamma,
-                epsilon,
-                y,
-                rstd,
-                &mut answer.workspace,
-                &mut answer.executor,
-            )
-        }
-    })
+    let (y, rstd) = (&output.y, &output.rstd);
+    aclnn!(
+        prepare stream, norm.aclnnRmsNormGetWorkspaceSize, aclnnRmsNorm,
+        tensors [x, gamma, y, rstd], constants [], attributes [epsilon],
+        call(x, gamma, epsilon, y, rstd), output,
+    )
 }
 
 /// `x · rstd · (1 + gamma)`.
@@ -198,31 +176,16 @@ pub fn gemma_rms_norm(
 ) -> Result<Normalised> {
     let device = stream.device();
     let outputs = check_gemma(device.platform(), x.spec(), gamma.spec(), epsilon)?;
-    let y = Tensor::like(stream, &outputs.y)?;
-    let rstd = Tensor::like(stream, &outputs.rstd)?;
-    let output = Normalised {
-        y: y.clone(),
-        rstd: rstd.clone(),
-    };
+    let output = outputs.allocate(stream)?;
     if x.spec().is_empty() {
         return Ok(output);
     }
-    let norm = &device.cann().sys().norm;
-    let phase_one = norm.aclnnGemmaRmsNormGetWorkspaceSize.get()?;
-    let request = Request {
-        stream,
-        operator: "aclnnGemmaRmsNorm",
-        operands: [x, gamma, &y, &rstd].map(Into::into).into(),
-        attributes: vec![epsilon.into()],
-        phase_two: norm.aclnnGemmaRmsNorm.get()?,
-    };
-    let prepared = request.prepare(output, |operands, answer| {
-        let [x, gamma, y, rstd] = operands.tensors();
-        let (workspace, executor) = (&mut answer.workspace, &mut answer.executor);
-        // SAFETY: operands live as long as the plan, and there are places for the answers.
-        unsafe { phase_one(x, gamma, epsilon, y, rstd, workspace, executor) }
-    })?;
-    prepared.launch()
+    let (y, rstd) = (&output.y, &output.rstd);
+    aclnn!(
+        stream, norm.aclnnGemmaRmsNormGetWorkspaceSize, aclnnGemmaRmsNorm,
+        tensors [x, gamma, y, rstd], constants [], attributes [epsilon],
+        call(x, gamma, epsilon, y, rstd), output,
+    )
 }
 
 /// `x1 + x2`, and [`rms_norm`] of that with CANN's own rounding.
@@ -245,34 +208,18 @@ pub fn add_rms_norm(
         gamma.spec(),
         epsilon,
     )?;
-    let y = Tensor::like(stream, &outputs.y)?;
-    let rstd = Tensor::like(stream, &outputs.rstd)?;
+    let Normalised { y, rstd } = outputs.allocate(stream)?;
     let x = Tensor::like(stream, &outputs.y)?;
-    let output = AddNormalised {
-        y: y.clone(),
-        rstd: rstd.clone(),
-        x: x.clone(),
-    };
+    let output = AddNormalised { y, rstd, x };
     if x1.spec().is_empty() {
         return Ok(output);
     }
-    let norm = &device.cann().sys().norm;
-    let phase_one = norm.aclnnAddRmsNormGetWorkspaceSize.get()?;
-    let operands = [x1, x2, gamma, &y, &rstd, &x];
-    let request = Request {
-        stream,
-        operator: "aclnnAddRmsNorm",
-        operands: operands.map(Into::into).into(),
-        attributes: vec![epsilon.into()],
-        phase_two: norm.aclnnAddRmsNorm.get()?,
-    };
-    let prepared = request.prepare(output, |operands, answer| {
-        let [x1, x2, gamma, y, rstd, x] = operands.tensors();
-        let (workspace, executor) = (&mut answer.workspace, &mut answer.executor);
-        // SAFETY: operands live as long as the plan, and there are places for the answers.
-        unsafe { phase_one(x1, x2, gamma, epsilon, y, rstd, x, workspace, executor) }
-    })?;
-    prepared.launch()
+    let AddNormalised { y, rstd, x } = &output;
+    aclnn!(
+        stream, norm.aclnnAddRmsNormGetWorkspaceSize, aclnnAddRmsNorm,
+        tensors [x1, x2, gamma, y, rstd, x], constants [], attributes [epsilon],
+        call(x1, x2, gamma, epsilon, y, rstd, x), output,
+    )
 }
 
 /// The gradients of [`rms_norm`] from `dy`, that of `y`.
@@ -295,27 +242,16 @@ pub fn rms_norm_grad(
         rstd.spec(),
         gamma.spec(),
     )?;
-    let (dx, dgamma) = (Tensor::like(stream, &dx)?, Tensor::like(stream, &dgamma)?);
     let output = Gradients {
-        dx: dx.clone(),
-        dgamma: dgamma.clone(),
+        dx: Tensor::like(stream, &dx)?,
+        dgamma: Tensor::like(stream, &dgamma)?,
     };
-    let norm = &device.cann().sys().norm;
-    let phase_one = norm.aclnnRmsNormGradGetWorkspaceSize.get()?;
-    let request = Request {
-        stream,
-        operator: "aclnnRmsNormGrad",
-        operands: [dy, x, rstd, gamma, &dx, &dgamma].map(Into::into).into(),
-        attributes: Vec::new(),
-        phase_two: norm.aclnnRmsNormGrad.get()?,
-    };
-    let prepared = request.prepare(output, |operands, answer| {
-        let [dy, x, rstd, gamma, dx, dgamma] = operands.tensors();
-        let (workspace, executor) = (&mut answer.workspace, &mut answer.executor);
-        // SAFETY: operands live as long as the plan, and there are places for the answers.
-        unsafe { phase_one(dy, x, rstd, gamma, dx, dgamma, workspace, executor) }
-    })?;
-    prepared.launch()
+    let Gradients { dx, dgamma } = &output;
+    aclnn!(
+        stream, norm.aclnnRmsNormGradGetWorkspaceSize, aclnnRmsNormGrad,
+        tensors [dy, x, rstd, gamma, dx, dgamma], constants [], attributes [],
+        call(dy, x, rstd, gamma, dx, dgamma), output,
+    )
 }
 
 /// The outputs of a norm.
@@ -325,6 +261,15 @@ pub struct Outputs {
     pub y: Spec,
     /// f32, shaped like `x` with 1 for the normalised dimensions.
     pub rstd: Spec,
+}
+
+impl Outputs {
+    fn allocate(&self, stream: &Stream) -> Result<Normalised> {
+        Ok(Normalised {
+            y: Tensor::like(stream, &self.y)?,
+            rstd: Tensor::like(stream, &self.rstd)?,
+        })
+    }
 }
 
 fn outputs(x: &Spec, gamma: &Spec) -> Checked<Outputs> {

@@ -7,9 +7,9 @@
 use cann_sys::NewestRotary;
 use smallvec::{SmallVec, smallvec};
 
+use super::aclnn::aclnn;
 use super::check;
 use super::{Checked, Refusal};
-use crate::call::{Operand, Request};
 use crate::error::Result;
 use crate::layout::Dimensions;
 use crate::soc::Platform;
@@ -216,44 +216,27 @@ pub fn rotary(
         style,
         axes,
     )?;
-    let y = Tensor::like(stream, &y)?;
+    let output = Tensor::like(stream, &y)?;
     if x.spec().is_empty() {
-        return Ok(y);
+        return Ok(output);
     }
-    let mode = style.mode();
-    let newest = device.cann().sys().rotary.newest()?;
-    let tensors = [x, cos, sin, &y].map(Operand::from);
-    let request = |operator, operands, phase_two| Request {
-        stream,
-        operator,
-        operands,
-        attributes: vec![mode.into()],
-        phase_two,
-    };
-    let prepared = match newest {
-        NewestRotary::V1(phase_one, phase_two) => {
-            let request = request("aclnnRotaryPositionEmbedding", tensors.into(), phase_two);
-            request.prepare(y, |operands, answer| {
-                let [x, cos, sin, y] = operands.tensors();
-                let (workspace, executor) = (&mut answer.workspace, &mut answer.executor);
-                // SAFETY: operands live as long as the plan, and there are places for the answers.
-                unsafe { phase_one(x, cos, sin, mode, y, workspace, executor) }
-            })
-        }
-        NewestRotary::V2(phase_one, phase_two) => {
-            let [x, cos, sin, output] = tensors;
+    let (mode, y) = (style.mode(), &output);
+    match device.cann().sys().rotary.newest()? {
+        NewestRotary::V1(one, two) => aclnn!(
+            stream, (one, two) as aclnnRotaryPositionEmbedding,
+            tensors [x, cos, sin, y], constants [], attributes [mode],
+            call(x, cos, sin, mode, y), output,
+        ),
+        NewestRotary::V2(one, two) => {
             // The matrix of the rotation, which other modes need.
-            let operands = vec![x, cos, sin, Operand::Absent, output];
-            let request = request("aclnnRotaryPositionEmbeddingV2", operands, phase_two);
-            request.prepare(y, |operands, answer| {
-                let [x, cos, sin, rotate, y] = operands.tensors();
-                let (workspace, executor) = (&mut answer.workspace, &mut answer.executor);
-                // SAFETY: as above; the rotation's matrix may be NULL.
-                unsafe { phase_one(x, cos, sin, mode, rotate, y, workspace, executor) }
-            })
+            let rotate = None::<&Tensor>;
+            aclnn!(
+                stream, (one, two) as aclnnRotaryPositionEmbeddingV2,
+                tensors [x, cos, sin, rotate, y], constants [], attributes [mode],
+                call(x, cos, sin, mode, rotate, y), output,
+            )
         }
-    };
-    prepared?.launch()
+    }
 }
 
 /// The gradients of [`rotary`] from `dy`; those of the tables only with `x`.
@@ -281,33 +264,22 @@ pub fn rotary_grad(
         style,
         axes,
     )?;
-    let dx = Tensor::like(stream, &dx)?;
+    let dx = &Tensor::like(stream, &dx)?;
     // CANN wants the places also when it leaves them alone.
-    let (dcos, dsin) = (Tensor::like(stream, &table)?, Tensor::like(stream, &table)?);
+    let (dcos, dsin) = (
+        &Tensor::like(stream, &table)?,
+        &Tensor::like(stream, &table)?,
+    );
     let output = Gradients {
         dx: dx.clone(),
         tables: x.map(|_| (dcos.clone(), dsin.clone())),
     };
-    let functions = &device.cann().sys().rotary;
-    let phase_one = functions
-        .aclnnRotaryPositionEmbeddingGradGetWorkspaceSize
-        .get()?;
     let mode = style.mode();
-    let [dy, cos, sin, dx, dcos, dsin] = [dy, cos, sin, &dx, &dcos, &dsin].map(Operand::from);
-    let request = Request {
-        stream,
-        operator: "aclnnRotaryPositionEmbeddingGrad",
-        operands: vec![dy, cos, sin, Operand::optional(x), dx, dcos, dsin],
-        attributes: vec![mode.into()],
-        phase_two: functions.aclnnRotaryPositionEmbeddingGrad.get()?,
-    };
-    let prepared = request.prepare(output, |operands, answer| {
-        let [dy, cos, sin, x, dx, dcos, dsin] = operands.tensors();
-        let (workspace, executor) = (&mut answer.workspace, &mut answer.executor);
-        // SAFETY: operands live as long as the plan, x may be NULL, and there are places for the answers.
-        unsafe { phase_one(dy, cos, sin, x, mode, dx, dcos, dsin, workspace, executor) }
-    })?;
-    prepared.launch()
+    aclnn!(
+        stream, rotary.aclnnRotaryPositionEmbeddingGradGetWorkspaceSize, aclnnRotaryPositionEmbeddingGrad,
+        tensors [dy, cos, sin, x, dx, dcos, dsin], constants [], attributes [mode],
+        call(dy, cos, sin, x, mode, dx, dcos, dsin), output,
+    )
 }
 
 fn tables(x: &Spec, cos: &Spec, style: Style, axes: Axes, sizes: &Sizes) -> Checked<()> {

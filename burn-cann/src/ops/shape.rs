@@ -5,7 +5,6 @@ use super::aclnn::aclnn;
 use super::check;
 use super::types::{ALL, USUAL};
 use super::{Checked, Refusal};
-use crate::call::{Operand, Request};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::soc::Platform;
@@ -133,23 +132,13 @@ pub fn cat(stream: &Stream, tensors: &[&Tensor], dim: usize) -> Result<Tensor> {
     if spec.is_empty() {
         return Ok(out);
     }
-    let shape = &device.cann().sys().shape;
-    let phase_one = shape.aclnnCatGetWorkspaceSize.get()?;
     // Those without elements add nothing, and have no memory to describe.
     let parts = tensors.iter().filter(|tensor| !tensor.spec().is_empty());
-    let parts = parts.map(|&tensor| tensor.clone()).collect();
-    let axis = dim as i64;
-    let request = Request {
-        stream,
-        operator: "aclnnCat",
-        operands: vec![Operand::List(parts), (&out).into()],
-        attributes: vec![axis.into()],
-        phase_two: shape.aclnnCat.get()?,
-    };
-    let prepared = request.prepare(out, |operands, answer| {
-        let (list, y) = (operands.list(0), operands.tensor(1));
-        // SAFETY: operands live as long as the plan, and there are places for the answers.
-        unsafe { phase_one(list, axis, y, &mut answer.workspace, &mut answer.executor) }
-    })?;
-    prepared.launch()
+    let parts: Vec<Tensor> = parts.map(|&tensor| tensor.clone()).collect();
+    let (axis, y) = (dim as i64, &out);
+    aclnn!(
+        stream, shape.aclnnCatGetWorkspaceSize, aclnnCat,
+        tensors [parts: list, y], constants [], attributes [axis],
+        call(parts, axis, y), out,
+    )
 }

@@ -3,9 +3,10 @@
 //! The two halves `a` (the gate) and `b` of `x` along a dimension become `silu(a) · b`. CANN computes in
 //! f32 and rounds once.
 
+use super::aclnn::aclnn;
 use super::check;
 use super::{Checked, Refusal};
-use crate::call::{Prepared, Request};
+use crate::call::Prepared;
 use crate::error::Result;
 use crate::layout::Dimensions;
 use crate::soc::Platform;
@@ -60,21 +61,12 @@ pub fn prepare(stream: &Stream, x: &Tensor, dim: usize) -> Result<Prepared<Tenso
     if x.spec().is_empty() {
         return Ok(Prepared::nothing(y));
     }
-    let activation = &device.cann().sys().activation;
-    let phase_one = activation.aclnnSwiGluGetWorkspaceSize.get()?;
-    let axis = dim as i64;
-    let request = Request {
-        stream,
-        operator: "aclnnSwiGlu",
-        operands: vec![x.into(), (&y).into()],
-        attributes: vec![axis.into()],
-        phase_two: activation.aclnnSwiGlu.get()?,
-    };
-    request.prepare(y, |operands, answer| {
-        let [x, y] = operands.tensors();
-        // SAFETY: operands live as long as the plan, and there are places for the answers.
-        unsafe { phase_one(x, axis, y, &mut answer.workspace, &mut answer.executor) }
-    })
+    let (axis, output) = (dim as i64, &y);
+    aclnn!(
+        prepare stream, activation.aclnnSwiGluGetWorkspaceSize, aclnnSwiGlu,
+        tensors [x, output], constants [], attributes [axis],
+        call(x, axis, output), y,
+    )
 }
 
 /// The gradient of [`swi_glu`] by `x`, from `dy`.
@@ -85,23 +77,13 @@ pub fn prepare(stream: &Stream, x: &Tensor, dim: usize) -> Result<Prepared<Tenso
 pub fn swi_glu_grad(stream: &Stream, dy: &Tensor, x: &Tensor, dim: usize) -> Result<Tensor> {
     let device = stream.device();
     let dx = check_grad(device.platform(), dy.spec(), x.spec(), dim)?;
-    let dx = Tensor::like(stream, &dx)?;
-    let activation = &device.cann().sys().activation;
-    let phase_one = activation.aclnnSwiGluGradGetWorkspaceSize.get()?;
-    let axis = dim as i64;
-    let request = Request {
-        stream,
-        operator: "aclnnSwiGluGrad",
-        operands: vec![dy.into(), x.into(), (&dx).into()],
-        attributes: vec![axis.into()],
-        phase_two: activation.aclnnSwiGluGrad.get()?,
-    };
-    let prepared = request.prepare(dx, |operands, answer| {
-        let [dy, x, dx] = operands.tensors();
-        // SAFETY: operands live as long as the plan, and there are places for the answers.
-        unsafe { phase_one(dy, x, axis, dx, &mut answer.workspace, &mut answer.executor) }
-    })?;
-    prepared.launch()
+    let (axis, output) = (dim as i64, Tensor::like(stream, &dx)?);
+    let dx = &output;
+    aclnn!(
+        stream, activation.aclnnSwiGluGradGetWorkspaceSize, aclnnSwiGluGrad,
+        tensors [dy, x, dx], constants [], attributes [axis],
+        call(dy, x, axis, dx), output,
+    )
 }
 
 /// The shape of a half of `x`.

@@ -207,59 +207,6 @@ pub(super) use family_run;
 /// The function of one operator of a family.
 macro_rules! family_function {
     (
-        one $family:ident, $(#[$doc:meta])* $variant:ident $function:ident($x:ident => $out:ident),
-        $area:ident.$one:ident, $two:ident,
-        [$($constants:tt)*] [$($attributes:tt)*] ($($call:tt)*)
-    ) => {
-        $(#[$doc])*
-        ///
-        /// # Errors
-        ///
-        #[doc = concat!("Refused by [`", stringify!($family), "::check`], or a call failed.")]
-        pub fn $function(stream: &crate::Stream, $x: &crate::Tensor) -> crate::Result<crate::Tensor> {
-            let spec = $family::$variant.check(stream.device().platform(), $x.spec())?;
-            let result = crate::Tensor::like(stream, &spec)?;
-            if spec.is_empty() {
-                return Ok(result);
-            }
-            let $out = &result;
-            super::aclnn::aclnn!(
-                stream, $area.$one, $two, tensors [$x, $out],
-                constants [$($constants)*], attributes [$($attributes)*], call($($call)*),
-                result.clone(),
-            )
-        }
-    };
-    (
-        two $family:ident, $(#[$doc:meta])* $variant:ident
-        $function:ident($a:ident, $b:ident => $out:ident),
-        $area:ident.$one:ident, $two:ident,
-        [$($constants:tt)*] [$($attributes:tt)*] ($($call:tt)*)
-    ) => {
-        $(#[$doc])*
-        ///
-        /// # Errors
-        ///
-        #[doc = concat!("Refused by [`", stringify!($family), "::check`], or a call failed.")]
-        pub fn $function(
-            stream: &crate::Stream,
-            $a: &crate::Tensor,
-            $b: &crate::Tensor,
-        ) -> crate::Result<crate::Tensor> {
-            let spec = $family::$variant.check(stream.device().platform(), $a.spec(), $b.spec())?;
-            let result = crate::Tensor::like(stream, &spec)?;
-            if spec.is_empty() {
-                return Ok(result);
-            }
-            let $out = &result;
-            super::aclnn::aclnn!(
-                stream, $area.$one, $two, tensors [$a, $b, $out],
-                constants [$($constants)*], attributes [$($attributes)*], call($($call)*),
-                result.clone(),
-            )
-        }
-    };
-    (
         scalar $family:ident, $(#[$doc:meta])* $variant:ident
         $function:ident($x:ident, $value:ident => $out:ident),
         $area:ident.$one:ident, $two:ident,
@@ -286,6 +233,31 @@ macro_rules! family_function {
                 stream, $area.$one, $two, tensors [$x, $out],
                 constants [$value: scalar = crate::call::Constant::Scalar($value), $($constants)*],
                 attributes [$($attributes)*], call($($call)*), result.clone(),
+            )
+        }
+    };
+    (
+        $tensors:ident $family:ident, $(#[$doc:meta])* $variant:ident
+        $function:ident($($x:ident),+ => $out:ident),
+        $area:ident.$one:ident, $two:ident,
+        [$($constants:tt)*] [$($attributes:tt)*] ($($call:tt)*)
+    ) => {
+        $(#[$doc])*
+        ///
+        /// # Errors
+        ///
+        #[doc = concat!("Refused by [`", stringify!($family), "::check`], or a call failed.")]
+        pub fn $function(stream: &crate::Stream, $($x: &crate::Tensor),+) -> crate::Result<crate::Tensor> {
+            let spec = $family::$variant.check(stream.device().platform(), $($x.spec()),+)?;
+            let result = crate::Tensor::like(stream, &spec)?;
+            if spec.is_empty() {
+                return Ok(result);
+            }
+            let $out = &result;
+            super::aclnn::aclnn!(
+                stream, $area.$one, $two, tensors [$($x,)+ $out],
+                constants [$($constants)*], attributes [$($attributes)*], call($($call)*),
+                result.clone(),
             )
         }
     };

@@ -47,7 +47,7 @@ impl Place {
 }
 
 /// Everything that stands in a call.
-pub(crate) struct Call<'a> {
+pub(crate) struct CallContext<'a> {
     /// The path of the runtime's `__private` module.
     pub(crate) runtime: &'a TokenStream,
     pub(crate) key: &'a Key,
@@ -62,7 +62,7 @@ pub(crate) struct Call<'a> {
     pub(crate) reference: TokenStream,
 }
 
-impl Call<'_> {
+impl CallContext<'_> {
     /// The operand by value; it is moved.
     pub(crate) fn value(&self, operand: &str) -> TokenStream {
         match self.place(operand) {
@@ -126,7 +126,7 @@ impl Call<'_> {
         quote!(#runtime::#trait_::#method(#operand))
     }
 
-    /// As [`Call::read`], in an `Option`: `None` for an operand that the settings don't bring.
+    /// As [`CallContext::read`], in an `Option`: `None` for an operand that the settings don't bring.
     pub(crate) fn read_optional(&self, operand: &str, trait_: &str, method: &str) -> TokenStream {
         match self.find(operand) {
             Some(_) => {
@@ -137,7 +137,7 @@ impl Call<'_> {
         }
     }
 
-    /// As [`Call::read_optional`], but as a function, for what the reference path does without: a
+    /// As [`CallContext::read_optional`], but as a function, for what the reference path does without: a
     /// field is read only when it is called. A parameter is read before, since the reference takes
     /// it.
     pub(crate) fn read_lazily(&self, operand: &str, trait_: &str, method: &str) -> TokenStream {

@@ -5,6 +5,8 @@
 //! read first and operands are found by it.
 
 mod call;
+#[cfg(test)]
+mod documented;
 mod key;
 mod moe;
 mod rmsnorm;
@@ -13,7 +15,7 @@ mod swiglu;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use call::{Binding, Call, Place, clone, field};
+pub(crate) use call::{Binding, CallContext, Place, clone, field};
 pub(crate) use key::Key;
 
 use proc_macro2::TokenStream;
@@ -55,7 +57,7 @@ pub(crate) struct Contract {
     /// The kernel as a function of its tensors alone, or why it is none.
     pub(crate) function: Result<Shape, &'static str>,
     /// The plain composition, the body of a generated `forward_reference`.
-    pub(crate) composition: fn(&Call<'_>) -> TokenStream,
+    pub(crate) composition: fn(&CallContext<'_>) -> TokenStream,
     /// Fields that show another computation.
     pub(crate) foreign_fields: &'static [ForeignField],
     /// Names of items that show another computation.
@@ -70,7 +72,7 @@ pub(crate) struct Shape {
     pub(crate) operands: &'static [Operand],
     pub(crate) returns: Returns,
     /// Writes the dispatched call.
-    pub(crate) call: fn(&Call<'_>) -> TokenStream,
+    pub(crate) call: fn(&CallContext<'_>) -> TokenStream,
 }
 
 /// The result of a shape.

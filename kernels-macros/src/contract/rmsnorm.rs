@@ -4,8 +4,8 @@ use proc_macro2::TokenStream;
 use quote::quote;
 
 use super::{
-    Call, Conflict, Contract, ForeignField, Key, OFFSETS, Operand, Returns, Role, Setting, Shape,
-    Tell, When, choice, is,
+    CallContext, Conflict, Contract, ForeignField, Key, OFFSETS, Operand, Returns, Role, Setting,
+    Shape, Tell, When, choice, is,
 };
 
 pub(super) static CONTRACT: Contract = Contract {
@@ -166,8 +166,8 @@ const SHAPE: Shape = Shape {
     call,
 };
 
-fn call(call: &Call<'_>) -> TokenStream {
-    let Call {
+fn call(call: &CallContext<'_>) -> TokenStream {
+    let CallContext {
         runtime,
         at,
         reference,
@@ -178,7 +178,7 @@ fn call(call: &Call<'_>) -> TokenStream {
     quote!(#runtime::#function(#at, #operands, #reference))
 }
 
-fn composition(call: &Call<'_>) -> TokenStream {
+fn composition(call: &CallContext<'_>) -> TokenStream {
     let (runtime, key) = (call.runtime, call.key());
     let weight = call.read_optional("weight", "NormWeight", "norm_weight");
     let (function, operands) = operands(call, &weight);
@@ -186,7 +186,7 @@ fn composition(call: &Call<'_>) -> TokenStream {
 }
 
 /// The function, with a gate or without, and its operands.
-fn operands(call: &Call<'_>, weight: &TokenStream) -> (TokenStream, TokenStream) {
+fn operands(call: &CallContext<'_>, weight: &TokenStream) -> (TokenStream, TokenStream) {
     let x = call.value("x");
     let eps = call.read("eps", "Epsilon", "epsilon");
     let group_size = call.read_optional("group_size", "Count", "count");

@@ -4,8 +4,8 @@ use proc_macro2::TokenStream;
 use quote::quote;
 
 use super::{
-    Call, Conflict, Contract, ForeignField, Key, Operand, Returns, Role, Setting, Shape, Tell,
-    When, choice, is,
+    CallContext, Conflict, Contract, ForeignField, Key, Operand, Returns, Role, Setting, Shape,
+    Tell, When, choice, is,
 };
 
 pub(super) static CONTRACT: Contract = Contract {
@@ -182,8 +182,8 @@ const SHAPE: Shape = Shape {
     call,
 };
 
-fn call(call: &Call<'_>) -> TokenStream {
-    let Call {
+fn call(call: &CallContext<'_>) -> TokenStream {
+    let CallContext {
         runtime,
         at,
         reference,
@@ -193,14 +193,14 @@ fn call(call: &Call<'_>) -> TokenStream {
     quote!(#runtime::#function(#at, #operands, #reference))
 }
 
-fn composition(call: &Call<'_>) -> TokenStream {
+fn composition(call: &CallContext<'_>) -> TokenStream {
     let (runtime, key) = (call.runtime, call.key());
     let (function, operands) = operands(call);
     quote!(#runtime::reference::#function(#operands, #key))
 }
 
 /// The function, for one position a token or three, and its operands.
-fn operands(call: &Call<'_>) -> (TokenStream, TokenStream) {
+fn operands(call: &CallContext<'_>) -> (TokenStream, TokenStream) {
     let [q, k] = ["q", "k"].map(|operand| call.value(operand));
     let [cos, sin] = ["cos", "sin"].map(|operand| call.shared(operand));
     match call.key.choice("sections") {

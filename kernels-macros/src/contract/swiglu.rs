@@ -4,8 +4,8 @@ use proc_macro2::TokenStream;
 use quote::quote;
 
 use super::{
-    Call, Conflict, Contract, ForeignField, Key, OFFSETS, Operand, Returns, Role, Setting, Shape,
-    Tell, When, choice, clone, is,
+    CallContext, Conflict, Contract, ForeignField, Key, OFFSETS, Operand, Returns, Role, Setting,
+    Shape, Tell, When, choice, clone, is,
 };
 
 pub(super) static CONTRACT: Contract = Contract {
@@ -311,16 +311,16 @@ fn is_packed(key: &Key) -> bool {
     key.holds(Some(PACKED)) == Some(true)
 }
 
-fn limit(call: &Call<'_>) -> TokenStream {
+fn limit(call: &CallContext<'_>) -> TokenStream {
     call.read_optional("limit", "Number", "number")
 }
 
-fn sparsity(call: &Call<'_>) -> TokenStream {
+fn sparsity(call: &CallContext<'_>) -> TokenStream {
     call.read_optional("sparsity", "Number", "number")
 }
 
-fn call_mlp(call: &Call<'_>) -> TokenStream {
-    let Call {
+fn call_mlp(call: &CallContext<'_>) -> TokenStream {
+    let CallContext {
         runtime,
         at,
         reference,
@@ -363,8 +363,8 @@ fn call_mlp(call: &Call<'_>) -> TokenStream {
     }
 }
 
-fn call_activation(call: &Call<'_>) -> TokenStream {
-    let Call {
+fn call_activation(call: &CallContext<'_>) -> TokenStream {
+    let CallContext {
         runtime,
         at,
         reference,
@@ -385,7 +385,7 @@ fn call_activation(call: &Call<'_>) -> TokenStream {
 }
 
 /// The generated `forward_reference` of a struct.
-fn composition(call: &Call<'_>) -> TokenStream {
+fn composition(call: &CallContext<'_>) -> TokenStream {
     let (runtime, key) = (call.runtime, call.key());
     let (limit, sparsity) = (limit(call), sparsity(call));
     let [x, down] = ["x", "down"].map(|operand| call.value(operand));

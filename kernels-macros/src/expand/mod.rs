@@ -18,7 +18,7 @@ use quote::{ToTokens, quote};
 pub(crate) use structure::signature;
 
 use crate::check::{BuiltIn, Form, Kernel, Site};
-use crate::contract::{Call, Role};
+use crate::contract::{CallContext, Role};
 use crate::origin::Origin;
 use record::Label;
 
@@ -53,7 +53,7 @@ fn dispatched_body(
             let call = call(site, kernel);
             let first_use = first_use(kernel, &call, reference.runs_once);
             let at = at(site);
-            (kernel.shape.call)(&Call {
+            (kernel.shape.call)(&CallContext {
                 at: quote!(#at #first_use),
                 reference: reference.closure,
                 ..call
@@ -86,7 +86,7 @@ fn at(site: &Site) -> TokenStream {
 
 /// Marks the call where only the body itself can tell in which order it uses its
 /// parameters first: the runtime then lets it run before the kernel, if it can run twice.
-fn first_use(kernel: &BuiltIn, call: &Call<'_>, runs_once: bool) -> TokenStream {
+fn first_use(kernel: &BuiltIn, call: &CallContext<'_>, runs_once: bool) -> TokenStream {
     let mut roles = kernel.bindings.iter().map(|binding| binding.operand.role);
     if runs_once {
         // Of a list the runtime asks by itself.
@@ -108,8 +108,8 @@ fn first_use(kernel: &BuiltIn, call: &Call<'_>, runs_once: bool) -> TokenStream 
 }
 
 /// What a contract needs; a composition needs neither the site nor a reference.
-fn call<'a>(site: &'a Site, kernel: &'a BuiltIn) -> Call<'a> {
-    Call {
+fn call<'a>(site: &'a Site, kernel: &'a BuiltIn) -> CallContext<'a> {
+    CallContext {
         runtime: &site.runtime,
         key: &kernel.key,
         bindings: &kernel.bindings,

@@ -11,8 +11,9 @@ pub use self::limits::*;
 
 use cann_sys::NewestGroupedMatmul;
 
+use super::aclnn::aclnn;
 use super::check;
-use crate::call::{Attribute, Operand, Prepared, Request};
+use crate::call::{Operand, Prepared};
 use crate::error::Result;
 use crate::layout::Layout;
 use crate::stream::Stream;
@@ -261,43 +262,31 @@ impl Product {
             groups_code,
         } = self;
         let newest = stream.device().cann().sys().grouped_matmul.newest()?;
-        let (operator, phase_two) = match newest {
-            NewestGroupedMatmul::V5(_, phase_two) => ("aclnnGroupedMatmulV5", phase_two),
-            NewestGroupedMatmul::V4(_, phase_two) => ("aclnnGroupedMatmulV4", phase_two),
-        };
-        let request = Request {
-            stream,
-            operator,
-            operands: vec![x, weight, bias, groups, output],
-            attributes: [split_item, group_type, groups_code]
-                .map(Attribute::from)
-                .into(),
-            phase_two,
-        };
-        request.prepare(result, |operands, answer| {
-            let (x, weight, bias) = (operands.list(0), operands.list(1), operands.list(2));
-            let (groups, output) = (operands.tensor(3), operands.list(4));
-            let (workspace, executor) = (&mut answer.workspace, &mut answer.executor);
-            // What only quantised products have.
-            let (no, none) = (std::ptr::null(), std::ptr::null_mut());
-            let no_activation = 0;
-            /// The versions differ in V5's settings of speed, of which there are none here.
-            macro_rules! phase_one {
-                ($call:ident, [$($tuning:expr)?]) => {
-                    // SAFETY: operands live as long as the plan, what is left out may be NULL, and there are
-                    // places for the answers.
-                    unsafe {
-                        $call(
-                            x, weight, bias, no, no, no, no, no, groups, no, no, no, split_item, group_type,
-                            groups_code, no_activation, $($tuning,)? output, none, none, workspace, executor,
-                        )
-                    }
-                };
+        // What only quantised products have.
+        let (no, none) = (std::ptr::null(), std::ptr::null_mut());
+        let no_activation = 0;
+        /// The versions differ in V5's settings of speed, of which there are none here.
+        macro_rules! product {
+            ($phases:tt as $operator:ident, [$($tuning:expr)?]) => {
+                aclnn!(
+                    prepare stream, $phases as $operator,
+                    tensors [x: list, weight: list, bias: list, groups, output: list],
+                    constants [], attributes [split_item, group_type, groups_code],
+                    call(
+                        x, weight, bias, no, no, no, no, no, groups, no, no, no, split_item, group_type,
+                        groups_code, no_activation, $($tuning,)? output, none, none,
+                    ),
+                    result,
+                )
+            };
+        }
+        match newest {
+            NewestGroupedMatmul::V5(one, two) => {
+                product!((one, two) as aclnnGroupedMatmulV5, [std::ptr::null_mut()])
             }
-            match newest {
-                NewestGroupedMatmul::V5(call, _) => phase_one!(call, [std::ptr::null_mut()]),
-                NewestGroupedMatmul::V4(call, _) => phase_one!(call, []),
+            NewestGroupedMatmul::V4(one, two) => {
+                product!((one, two) as aclnnGroupedMatmulV4, [])
             }
-        })
+        }
     }
 }

@@ -1,9 +1,9 @@
 //! The choice of experts.
 
-use crate::call::{Operand, Request};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::layout::Dimensions;
+use crate::ops::aclnn::aclnn;
 use crate::ops::check;
 use crate::ops::{Checked, Refusal};
 use crate::soc::Platform;
@@ -95,41 +95,25 @@ pub fn gating_top_k_softmax(
     let device = stream.device();
     let weights = check_gating(device.platform(), x.spec(), finished.map(Tensor::spec), k)?;
     let weights = Tensor::like(stream, &weights)?;
-    let experts = Tensor::empty(stream, DType::I32, weights.shape())?;
-    let rows = Tensor::empty(stream, DType::I32, weights.shape())?;
     let output = Chosen {
-        weights: weights.clone(),
-        experts: experts.clone(),
-        rows: rows.clone(),
+        experts: Tensor::empty(stream, DType::I32, weights.shape())?,
+        rows: Tensor::empty(stream, DType::I32, weights.shape())?,
+        weights,
     };
     if x.spec().is_empty() {
         return Ok(output);
     }
-    let moe = &device.cann().sys().moe;
-    let phase_one = moe.aclnnMoeGatingTopKSoftmaxGetWorkspaceSize.get()?;
     let k = k as i64;
-    let [weights, experts, rows] = [&weights, &experts, &rows].map(Operand::from);
-    let request = Request {
-        stream,
-        operator: "aclnnMoeGatingTopKSoftmax",
-        operands: vec![
-            x.into(),
-            Operand::optional(finished),
-            weights,
-            experts,
-            rows,
-        ],
-        attributes: vec![k.into()],
-        phase_two: moe.aclnnMoeGatingTopKSoftmax.get()?,
-    };
-    let prepared = request.prepare(output, |operands, answer| {
-        let [x, finished, weights, experts, rows] = operands.tensors();
-        let (workspace, executor) = (&mut answer.workspace, &mut answer.executor);
-        // SAFETY: operands live as long as the plan, finished may be NULL, and there are places for the
-        // answers.
-        unsafe { phase_one(x, finished, k, weights, experts, rows, workspace, executor) }
-    })?;
-    prepared.launch()
+    let Chosen {
+        weights,
+        experts,
+        rows,
+    } = &output;
+    aclnn!(
+        stream, moe.aclnnMoeGatingTopKSoftmaxGetWorkspaceSize, aclnnMoeGatingTopKSoftmax,
+        tensors [x, finished, weights, experts, rows], constants [], attributes [k],
+        call(x, finished, k, weights, experts, rows), output,
+    )
 }
 
 /// [`gating_top_k_softmax`] by version 2, which can choose before the softmax. Checked alike.
@@ -159,48 +143,23 @@ pub fn gating_top_k_softmax_v2(
         .transpose()?;
     let renorm = i64::from(order == Order::ChoiceFirst);
     let output = ChosenV2 {
-        weights: weights.clone(),
-        experts: experts.clone(),
-        probabilities: probabilities.clone(),
+        weights,
+        experts,
+        probabilities,
     };
     if x.spec().is_empty() {
         return Ok(output);
     }
-    let moe = &device.cann().sys().moe;
-    let phase_one = moe.aclnnMoeGatingTopKSoftmaxV2GetWorkspaceSize.get()?;
     let k = k as i64;
-    let request = Request {
-        stream,
-        operator: "aclnnMoeGatingTopKSoftmaxV2",
-        operands: vec![
-            x.into(),
-            Operand::optional(finished),
-            (&weights).into(),
-            (&experts).into(),
-            Operand::optional(probabilities.as_ref()),
-        ],
-        attributes: vec![k.into(), renorm.into()],
-        phase_two: moe.aclnnMoeGatingTopKSoftmaxV2.get()?,
-    };
-    let prepared = request.prepare(output, |operands, answer| {
-        let [x, finished, weights, experts, probabilities] = operands.tensors();
-        let (workspace, executor) = (&mut answer.workspace, &mut answer.executor);
-        // SAFETY: operands live as long as the plan; finished may be NULL, and so may the probabilities
-        // if the flag says so; there are places for the answers.
-        unsafe {
-            phase_one(
-                x,
-                finished,
-                k,
-                renorm,
-                all,
-                weights,
-                experts,
-                probabilities,
-                workspace,
-                executor,
-            )
-        }
-    })?;
-    prepared.launch()
+    // CANN takes NULL for the probabilities where `all` is false.
+    let (weights, experts, probabilities) = (
+        &output.weights,
+        &output.experts,
+        output.probabilities.as_ref(),
+    );
+    aclnn!(
+        stream, moe.aclnnMoeGatingTopKSoftmaxV2GetWorkspaceSize, aclnnMoeGatingTopKSoftmaxV2,
+        tensors [x, finished, weights, experts, probabilities], constants [], attributes [k, renorm],
+        call(x, finished, k, renorm, all, weights, experts, probabilities), output,
+    )
 }

@@ -1,8 +1,10 @@
 //! Tokens to the rows of their experts, and back.
 
-use crate::call::{Operand, Request};
+use cann_sys::types::aclIntArray;
+
 use crate::dtype::DType;
 use crate::error::Result;
+use crate::ops::aclnn::aclnn;
 use crate::ops::check;
 use crate::ops::{Checked, Refusal};
 use crate::soc::Platform;
@@ -11,6 +13,9 @@ use crate::tensor::{Spec, Tensor};
 
 /// Choices a token, at most.
 const MOST_CHOICES: usize = 512;
+
+/// The shape to restore, which only padded rows have.
+const NO_SHAPE: *const aclIntArray = std::ptr::null();
 
 /// Tokens in the order of their experts.
 #[derive(Debug, Clone)]
@@ -164,13 +169,11 @@ pub fn permute(
     let device = stream.device();
     let (permuted, row_of_slot) =
         check_permute(device.platform(), tokens.spec(), indices.spec(), rows)?;
-    let permuted = Tensor::like(stream, &permuted)?;
-    let row_of_slot = Tensor::like(stream, &row_of_slot)?;
     let output = Permuted {
-        tokens: permuted.clone(),
-        row_of_slot: row_of_slot.clone(),
+        tokens: Tensor::like(stream, &permuted)?,
+        row_of_slot: Tensor::like(stream, &row_of_slot)?,
     };
-    if indices.spec().is_empty() || permuted.spec().is_empty() {
+    if indices.spec().is_empty() || permuted.is_empty() {
         check::not_empty(("tokens", tokens.spec())).or_else(|refusal| {
             // No tokens make no rows. Tokens without elements still have rows, which CANN would sort.
             if indices.spec().is_empty() {
@@ -181,30 +184,14 @@ pub fn permute(
         })?;
         return Ok(output);
     }
-    let moe = &device.cann().sys().moe;
-    let phase_one = moe.aclnnMoeTokenPermuteGetWorkspaceSize.get()?;
     // Zero keeps them all.
     let kept = rows.map_or(0, |rows| rows.min(indices.spec().len()) as i64);
-    let request = Request {
-        stream,
-        operator: "aclnnMoeTokenPermute",
-        operands: [tokens, indices, &permuted, &row_of_slot]
-            .map(Operand::from)
-            .into(),
-        attributes: vec![kept.into()],
-        phase_two: moe.aclnnMoeTokenPermute.get()?,
-    };
-    let prepared = request.prepare(output, |operands, answer| {
-        let [tokens, indices, permuted, rows] = operands.tensors();
-        let (workspace, executor) = (&mut answer.workspace, &mut answer.executor);
-        // SAFETY: operands live as long as the plan, and there are places for the answers.
-        unsafe {
-            phase_one(
-                tokens, indices, kept, false, permuted, rows, workspace, executor,
-            )
-        }
-    })?;
-    prepared.launch()
+    let (permuted, rows) = (&output.tokens, &output.row_of_slot);
+    aclnn!(
+        stream, moe.aclnnMoeTokenPermuteGetWorkspaceSize, aclnnMoeTokenPermute,
+        tensors [tokens, indices, permuted, rows], constants [], attributes [kept],
+        call(tokens, indices, kept, false, permuted, rows), output,
+    )
 }
 
 /// The gradient of [`permute`] by the tokens: the sums over their choices.
@@ -224,23 +211,12 @@ pub fn permute_grad(
     if output.spec().is_empty() {
         return Ok(output);
     }
-    let moe = &device.cann().sys().moe;
-    let phase_one = moe.aclnnMoeTokenPermuteGradGetWorkspaceSize.get()?;
-    let k = k as i64;
-    let request = Request {
-        stream,
-        operator: "aclnnMoeTokenPermuteGrad",
-        operands: [dpermuted, row_of_slot, &output].map(Operand::from).into(),
-        attributes: vec![k.into()],
-        phase_two: moe.aclnnMoeTokenPermuteGrad.get()?,
-    };
-    let prepared = request.prepare(output, |operands, answer| {
-        let [dpermuted, rows, output] = operands.tensors();
-        let (workspace, executor) = (&mut answer.workspace, &mut answer.executor);
-        // SAFETY: operands live as long as the plan, and there are places for the answers.
-        unsafe { phase_one(dpermuted, rows, k, false, output, workspace, executor) }
-    })?;
-    prepared.launch()
+    let (k, dtokens) = (k as i64, &output);
+    aclnn!(
+        stream, moe.aclnnMoeTokenPermuteGradGetWorkspaceSize, aclnnMoeTokenPermuteGrad,
+        tensors [dpermuted, row_of_slot, dtokens], constants [], attributes [k],
+        call(dpermuted, row_of_slot, k, false, dtokens), output,
+    )
 }
 
 /// Each token's sum over its choices of the rows, times `probs` if there are any; added in f32.
@@ -266,33 +242,12 @@ pub fn unpermute(
     if output.spec().is_empty() {
         return Ok(output);
     }
-    let moe = &device.cann().sys().moe;
-    let phase_one = moe.aclnnMoeTokenUnpermuteGetWorkspaceSize.get()?;
-    let request = Request {
-        stream,
-        operator: "aclnnMoeTokenUnpermute",
-        operands: vec![
-            permuted.into(),
-            row_of_slot.into(),
-            Operand::optional(probs),
-            (&output).into(),
-        ],
-        attributes: Vec::new(),
-        phase_two: moe.aclnnMoeTokenUnpermute.get()?,
-    };
-    let prepared = request.prepare(output, |operands, answer| {
-        let [permuted, rows, probs, output] = operands.tensors();
-        let (workspace, executor) = (&mut answer.workspace, &mut answer.executor);
-        let shape = std::ptr::null();
-        // SAFETY: operands live as long as the plan; probs and the shape, of no use without padding, may
-        // be NULL; there are places for the answers.
-        unsafe {
-            phase_one(
-                permuted, rows, probs, false, shape, output, workspace, executor,
-            )
-        }
-    })?;
-    prepared.launch()
+    let y = &output;
+    aclnn!(
+        stream, moe.aclnnMoeTokenUnpermuteGetWorkspaceSize, aclnnMoeTokenUnpermute,
+        tensors [permuted, row_of_slot, probs, y], constants [], attributes [],
+        call(permuted, row_of_slot, probs, false, NO_SHAPE, y), output,
+    )
 }
 
 /// The gradients of [`unpermute`] from `dout`.
@@ -315,10 +270,10 @@ pub fn unpermute_grad(
         row_of_slot.spec(),
         probs.map(Tensor::spec),
     )?;
-    let dpermuted = Tensor::like(stream, &dpermuted)?;
+    let dpermuted = &Tensor::like(stream, &dpermuted)?;
     // CANN wants the place also when it leaves it alone.
     let of_probs = probs.map_or(&[][..], |probs| probs.shape());
-    let dprobs = Tensor::empty(stream, permuted.dtype(), of_probs)?;
+    let dprobs = &Tensor::empty(stream, permuted.dtype(), of_probs)?;
     let output = UnpermuteGradients {
         dpermuted: dpermuted.clone(),
         dprobs: probs.map(|_| dprobs.clone()),
@@ -327,36 +282,12 @@ pub fn unpermute_grad(
         return Ok(output);
     }
     check::not_empty(("permuted", permuted.spec()))?;
-    let moe = &device.cann().sys().moe;
-    let phase_one = moe.aclnnMoeTokenUnpermuteGradGetWorkspaceSize.get()?;
-    let [permuted, dout, rows, dpermuted, dprobs] =
-        [permuted, dout, row_of_slot, &dpermuted, &dprobs].map(Operand::from);
-    let request = Request {
-        stream,
-        operator: "aclnnMoeTokenUnpermuteGrad",
-        operands: vec![
-            permuted,
-            dout,
-            rows,
-            Operand::optional(probs),
-            dpermuted,
-            dprobs,
-        ],
-        attributes: Vec::new(),
-        phase_two: moe.aclnnMoeTokenUnpermuteGrad.get()?,
-    };
-    let prepared = request.prepare(output, |operands, answer| {
-        let [permuted, dout, rows, probs, dpermuted, dprobs] = operands.tensors();
-        let (workspace, executor) = (&mut answer.workspace, &mut answer.executor);
-        let shape = std::ptr::null();
-        // SAFETY: as of `unpermute`.
-        unsafe {
-            phase_one(
-                permuted, dout, rows, probs, false, shape, dpermuted, dprobs, workspace, executor,
-            )
-        }
-    })?;
-    prepared.launch()
+    aclnn!(
+        stream, moe.aclnnMoeTokenUnpermuteGradGetWorkspaceSize, aclnnMoeTokenUnpermuteGrad,
+        tensors [permuted, dout, row_of_slot, probs, dpermuted, dprobs],
+        constants [], attributes [],
+        call(permuted, dout, row_of_slot, probs, false, NO_SHAPE, dpermuted, dprobs), output,
+    )
 }
 
 fn choices(k: usize) -> Checked<()> {

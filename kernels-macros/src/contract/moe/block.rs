@@ -6,7 +6,7 @@ use quote::quote;
 
 use super::swiglu::DROPOUT;
 use super::{
-    Call, Condition, ForeignField, ID, Key, NUM_EXPERTS, Operand, Role, Setting, Tell, When,
+    CallContext, Condition, ForeignField, ID, Key, NUM_EXPERTS, Operand, Role, Setting, Tell, When,
     choice, is, num_experts,
 };
 use crate::contract::{Conflict, Contract, Returns, Shape};
@@ -250,20 +250,20 @@ const fn operand(
     }
 }
 
-fn call(call: &Call<'_>) -> TokenStream {
+fn call(call: &CallContext<'_>) -> TokenStream {
     let (runtime, at, reference) = (call.runtime, &call.at, &call.reference);
     let (hidden, block) = (call.value("hidden_states"), block(call));
     quote!(#runtime::block(#at, #hidden, #block, #reference))
 }
 
-fn composition(call: &Call<'_>) -> TokenStream {
+fn composition(call: &CallContext<'_>) -> TokenStream {
     let (runtime, key) = (call.runtime, call.key());
     let (hidden, block) = (call.value("hidden_states"), block(call));
     quote!(#runtime::reference::block(#hidden, #block, #key))
 }
 
 /// The layers and numbers.
-fn block(call: &Call<'_>) -> TokenStream {
+fn block(call: &CallContext<'_>) -> TokenStream {
     let runtime = call.runtime;
     let count = |name| call.read(name, "Count", "count");
     let layer = |name| {
@@ -313,7 +313,7 @@ const PARTS: &[(&str, &str)] = &[
 ];
 
 /// `.first_used(..)`, if the order is not the runtime's own.
-fn first_used(call: &Call<'_>) -> Option<TokenStream> {
+fn first_used(call: &CallContext<'_>) -> Option<TokenStream> {
     let runtime = call.runtime;
     let order = call.first_use.operands().iter();
     let order = order.filter_map(|name| PARTS.iter().position(|(operand, _)| operand == name));

@@ -6,7 +6,7 @@ use quote::quote;
 
 use super::swiglu::{ACTIVATION_FIELD, ALPHA, BODY_CALLS, DROPOUT, LIMIT, LIMIT_FIELD};
 use super::{
-    ACTIVATION, BIAS, CLAMP, Call, ForeignField, ID, INDICES, ITEM_NAMES, Key, NUM_EXPERTS,
+    ACTIVATION, BIAS, CLAMP, CallContext, ForeignField, ID, INDICES, ITEM_NAMES, Key, NUM_EXPERTS,
     Operand, PACKED, PROJECTIONS, ROUTERS_PART, ROUTING, Role, SEPARATE, Setting, UP_OFFSET, When,
     X, choice, clone, flowing, is_packed, limit,
 };
@@ -93,7 +93,7 @@ const fn projection(name: &'static str, usual: &'static [&'static str], when: Wh
 }
 
 /// How many elements the list has, compared with what the item says.
-fn count(call: &Call<'_>) -> TokenStream {
+fn count(call: &CallContext<'_>) -> TokenStream {
     let (runtime, list) = (call.runtime, call.value("list"));
     if !call.has("num_experts") {
         return quote!(#list.len());
@@ -103,12 +103,12 @@ fn count(call: &Call<'_>) -> TokenStream {
 }
 
 /// A projection of expert `expert`.
-fn layer(call: &Call<'_>, name: &str) -> TokenStream {
+fn layer(call: &CallContext<'_>, name: &str) -> TokenStream {
     let (list, name) = (call.value("list"), call.value(name));
     quote!(#list[expert].#name)
 }
 
-fn call(call: &Call<'_>) -> TokenStream {
+fn call(call: &CallContext<'_>) -> TokenStream {
     let (runtime, at, reference) = (call.runtime, &call.at, &call.reference);
     let (flowing, count, limit) = (flowing(call), count(call), limit(call));
     let (form, projections): (_, &[_]) = match is_packed(call.key) {
@@ -131,7 +131,7 @@ fn call(call: &Call<'_>) -> TokenStream {
     }
 }
 
-fn composition(call: &Call<'_>) -> TokenStream {
+fn composition(call: &CallContext<'_>) -> TokenStream {
     let (runtime, key) = (call.runtime, call.key());
     let (flowing, count, limit) = (flowing(call), count(call), limit(call));
     let gate_up = match is_packed(call.key) {

@@ -12,7 +12,8 @@ pub(super) use stacked::CONTRACT as STACKED;
 
 use super::swiglu::{self, ACTIVATION, CLAMP, UP_OFFSET};
 use super::{
-    Call, Condition, ForeignField, Key, Operand, Role, Setting, Tell, When, choice, clone, is,
+    CallContext, Condition, ForeignField, Key, Operand, Role, Setting, Tell, When, choice, clone,
+    is,
 };
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -111,12 +112,12 @@ fn is_packed(key: &Key) -> bool {
     key.holds(Some(PACKED)) == Some(true)
 }
 
-fn limit(call: &Call<'_>) -> TokenStream {
+fn limit(call: &CallContext<'_>) -> TokenStream {
     call.read_optional("limit", "Number", "number")
 }
 
 /// `.num_experts(..)`, if the item says how many there are.
-fn num_experts(call: &Call<'_>) -> TokenStream {
+fn num_experts(call: &CallContext<'_>) -> TokenStream {
     if !call.has("num_experts") {
         return TokenStream::new();
     }
@@ -125,7 +126,7 @@ fn num_experts(call: &Call<'_>) -> TokenStream {
 }
 
 /// What flows through experts.
-fn flowing(call: &Call<'_>) -> TokenStream {
+fn flowing(call: &CallContext<'_>) -> TokenStream {
     let [x, indices, routing] = ["x", "indices", "routing"].map(|operand| call.value(operand));
     quote!(#x, #indices, #routing)
 }

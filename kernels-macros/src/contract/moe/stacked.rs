@@ -8,7 +8,7 @@ use super::swiglu::{
     PACKED_NAMES, UP_NAMES,
 };
 use super::{
-    ACTIVATION, BIAS, CLAMP, Call, ForeignField, ID, INDICES, ITEM_NAMES, Key, NUM_EXPERTS,
+    ACTIVATION, BIAS, CLAMP, CallContext, ForeignField, ID, INDICES, ITEM_NAMES, Key, NUM_EXPERTS,
     Operand, PACKED, PROJECTIONS, ROUTERS_PART, ROUTING, Role, SEPARATE, Setting, UP_OFFSET, When,
     X, choice, flowing, is, is_packed, limit, num_experts,
 };
@@ -143,20 +143,20 @@ const fn biases(name: &'static str, usual: &'static [&'static str], when: When) 
     }
 }
 
-fn call(call: &Call<'_>) -> TokenStream {
+fn call(call: &CallContext<'_>) -> TokenStream {
     let (runtime, at, reference) = (call.runtime, &call.at, &call.reference);
     let (flowing, experts, limit) = (flowing(call), experts(call), limit(call));
     quote!(#runtime::experts(#at, #flowing, #experts, #limit, #reference))
 }
 
-fn composition(call: &Call<'_>) -> TokenStream {
+fn composition(call: &CallContext<'_>) -> TokenStream {
     let (runtime, key) = (call.runtime, call.key());
     let (flowing, experts, limit) = (flowing(call), experts(call), limit(call));
     quote!(#runtime::reference::experts(#flowing, #experts, #limit, #key))
 }
 
 /// The weights, and the biases if there are any.
-fn experts(call: &Call<'_>) -> TokenStream {
+fn experts(call: &CallContext<'_>) -> TokenStream {
     let runtime = call.runtime;
     let (form, projections): (_, &[_]) = match is_packed(call.key) {
         true => (quote!(packed), &["gate_up", "down"]),
