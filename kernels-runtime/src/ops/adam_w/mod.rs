@@ -39,6 +39,7 @@ use crate::registry::{Implementation, KernelSpec, declare_kernel};
 use crate::semantics::{AdamWKey, SemanticsKey};
 use burn::backend::DispatchTensor;
 use burn::tensor::Tensor;
+use serde::{Deserialize, Serialize};
 
 declare_kernel! {
     /// The kernel `npu_fused_adam_w`.
@@ -78,7 +79,7 @@ impl<T> State<T> {
 }
 
 /// The numbers of one step.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
     /// η.
     pub learning_rate: f64,

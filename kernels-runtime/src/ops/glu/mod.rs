@@ -37,6 +37,7 @@ use crate::registry::{Implementation, KernelSpec, declare_kernel};
 use crate::semantics::{GluKey, SemanticsKey};
 use burn::backend::DispatchTensor;
 use burn::tensor::Tensor;
+use serde::{Deserialize, Serialize};
 
 declare_kernel! {
     /// The kernel `npu_fused_swiglu`.
@@ -70,7 +71,7 @@ pub enum Inputs<const D: usize> {
 }
 
 /// The numbers of one call.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
     /// The limit of the clamp, not negative; exactly if the key says that there is a clamp.
     pub limit: Option<f64>,
