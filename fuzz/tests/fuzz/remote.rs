@@ -5,20 +5,23 @@ use burn::backend::ir::ScalarIr;
 use kernels_fuzz::fuzz;
 use kernels_runtime::remote::{Address, fuzz as inner};
 
-/// An operation: how many steps a handler reads in, the steps, and numbers of a kind and eight bytes.
+/// An operation: which one, and its numbers. They are scalars, of a kind and eight bytes each, or encoded as
+/// clients do, if the first bit of the first byte says so.
 #[test]
 fn wire() {
     let words = [
-        r#"{"offset":"zero""#,
-        r#""activation":"silu""#,
-        "\x02\x01\0\0\0\0\0\0\0",
+        "offset",
+        "silu",
+        "\x02\x02\0\0\0\0\0\0\0",
         "\x03\x01\0\0\0\0\0\0\0",
     ];
     fuzz(target("wire", &words), |input| {
-        let (steps, rest) = input.split_first().ok_or("nothing")?;
-        let (program, numbers) = rest.split_at(usize::from(*steps).min(rest.len()));
-        let scalars: Vec<ScalarIr> = numbers.chunks_exact(9).map(scalar).collect();
-        inner::message(program, &scalars)
+        let (first, rest) = input.split_first().ok_or("nothing")?;
+        if *first >= 0x80 {
+            return inner::encoded(first & 0x7f, rest);
+        }
+        let scalars: Vec<ScalarIr> = rest.chunks_exact(9).map(scalar).collect();
+        inner::message(*first, &scalars)
     });
 }
 

@@ -3,12 +3,13 @@
 use super::Host;
 use super::bounded::{Held, Served, elements};
 use super::charged::{Made, Session, Tensors};
-use super::wire::{Malformed, Reader, Writer};
+use super::wire::{self, Malformed, Numbers};
 use burn::backend::ir::{BackendIr, CustomOpIr, HandleContainer, TensorId, TensorIr};
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Remote, RemoteDevice, Shape, TensorMetadata};
 use burn::remote::CustomOpClient;
-use burn::tensor::DType;
+use burn::tensor::{DType, IntDType};
+use serde::Serialize;
 use std::any::Any;
 
 /// The shape and type of a result, which the client has to know before it is there.
@@ -21,55 +22,76 @@ pub(crate) fn like(tensor: &impl TensorMetadata) -> Like {
 
 /// Sends an operation to the device of its first input. Returns its results, which the server has
 /// not computed yet.
-pub(crate) fn send(
+pub(crate) fn send<const N: usize>(
     op: &'static str,
-    inputs: Vec<FloatTensor<Remote>>,
-    outputs: Vec<Like>,
-    scalars: Writer,
-) -> Vec<FloatTensor<Remote>> {
-    let device = inputs[0].device();
-    send_to(&device, op, inputs, outputs, scalars)
+    inputs: impl IntoIterator<Item = FloatTensor<Remote>>,
+    results: [Like; N],
+    numbers: &impl Serialize,
+) -> [FloatTensor<Remote>; N] {
+    let inputs: Vec<_> = inputs.into_iter().collect();
+    let made = register(&inputs[0].device(), op, inputs, results, numbers);
+    exactly(made)
 }
 
-/// The same for an operation that may have no input.
-pub(crate) fn send_to(
+/// The same for an operation without inputs.
+pub(crate) fn send_to<const N: usize>(
+    device: &RemoteDevice,
+    op: &'static str,
+    results: [Like; N],
+    numbers: &impl Serialize,
+) -> [FloatTensor<Remote>; N] {
+    exactly(register(device, op, Vec::new(), results, numbers))
+}
+
+/// The same for a list of results, of which some may not be wanted.
+pub(crate) fn send_wanted(
+    op: &'static str,
+    inputs: impl IntoIterator<Item = FloatTensor<Remote>>,
+    results: Vec<Option<Like>>,
+    numbers: &impl Serialize,
+) -> impl Iterator<Item = Option<FloatTensor<Remote>>> {
+    let inputs: Vec<_> = inputs.into_iter().collect();
+    let wanted = results.iter().flatten().cloned();
+    let mut made = register(&inputs[0].device(), op, inputs, wanted, numbers).into_iter();
+    let mut next = move || made.next().expect("as many results as were asked for");
+    results
+        .into_iter()
+        .map(move |result| result.map(|_| next()))
+}
+
+fn register(
     device: &RemoteDevice,
     op: &'static str,
     inputs: Vec<FloatTensor<Remote>>,
-    outputs: Vec<Like>,
-    scalars: Writer,
+    results: impl IntoIterator<Item = Like>,
+    numbers: &impl Serialize,
 ) -> Vec<FloatTensor<Remote>> {
     let client = CustomOpClient::new(device);
-    let outputs: Vec<_> = outputs
+    let outputs: Vec<_> = results
         .into_iter()
         .map(|(shape, dtype)| TensorIr::uninit(client.create_empty_handle(), shape, dtype))
         .collect();
     let inputs: Vec<_> = inputs.into_iter().map(|input| input.into_ir()).collect();
-    client.register(CustomOpIr::with_scalars(
-        op,
-        &inputs,
-        &outputs,
-        scalars.finish(),
-    ))
+    let numbers = wire::write(numbers);
+    client.register(CustomOpIr::with_scalars(op, &inputs, &outputs, numbers))
 }
 
-/// The results of an operation that has a fixed number of them.
-pub(crate) fn exactly<const N: usize>(
-    tensors: Vec<FloatTensor<Remote>>,
-) -> [FloatTensor<Remote>; N] {
+fn exactly<const N: usize>(tensors: Vec<FloatTensor<Remote>>) -> [FloatTensor<Remote>; N] {
     match tensors.try_into() {
         Ok(tensors) => tensors,
         Err(_) => unreachable!("an operation gives as many results as it was asked for"),
     }
 }
 
-/// An operation on the server: its inputs, in turn, and its numbers.
+/// What a handler returns.
+pub(crate) type Handled = Result<(), Malformed>;
+
+/// An operation on the server: its inputs, in turn, and the results that it gives.
 pub(crate) struct Call<'a, B: BackendIr> {
     tensors: &'a mut dyn Tensors<B>,
     inputs: std::slice::Iter<'a, TensorIr>,
     outputs: std::slice::Iter<'a, TensorIr>,
     pub(crate) device: &'a B::Device,
-    pub(crate) scalars: Reader<'a>,
 }
 
 impl<B: BackendIr> Call<'_, B> {
@@ -98,10 +120,14 @@ impl<B: BackendIr> Call<'_, B> {
         Ok(self.tensors.float(&input))
     }
 
-    /// A weight that rows of the operands before it are multiplied with.
-    pub(crate) fn weight(&mut self) -> Result<FloatTensor<B>, Malformed> {
-        let input = self.input()?;
-        Ok(self.tensors.weight(&input))
+    /// Weights that rows of the operands before them are multiplied with.
+    pub(crate) fn weights(&mut self, count: usize) -> Result<Vec<FloatTensor<B>>, Malformed> {
+        let mut weights = Vec::new();
+        for _ in 0..count {
+            let input = self.input()?;
+            weights.push(self.tensors.weight(&input));
+        }
+        Ok(weights)
     }
 
     pub(crate) fn int(&mut self) -> Result<IntTensor<B>, Malformed> {
@@ -109,16 +135,26 @@ impl<B: BackendIr> Call<'_, B> {
         Ok(self.tensors.int(&input))
     }
 
-    /// A number that is a size of a result, so that the client has asked for no less memory than it takes.
-    pub(crate) fn size_of_result(&mut self) -> Result<usize, Malformed> {
-        let number = self.scalars.number()?;
+    /// Refuses a number that is no size of a result: so the client has asked for no less memory than it
+    /// takes.
+    pub(crate) fn expect_size(&self, number: usize) -> Handled {
         let mut outputs = self.outputs.as_slice().iter();
         if outputs.any(|output| output.shape.as_slice().contains(&number)) {
-            return Ok(number);
+            return Ok(());
         }
         Err(Malformed::new(format_args!(
             "no result that is asked for has a dimension of {number}"
         )))
+    }
+
+    /// The type of the last result, one of integers, as the client expects it.
+    pub(crate) fn ints_of_result(&self) -> Result<IntDType, Malformed> {
+        match self.last_output().map(|output| output.dtype) {
+            Some(dtype) if dtype.is_int() || dtype.is_uint() => Ok(IntDType::from(dtype)),
+            other => Err(Malformed::new(format_args!(
+                "a result of integers is asked for as {other:?}"
+            ))),
+        }
     }
 
     /// Sets bytes aside that neither operands nor results tell.
@@ -141,7 +177,7 @@ impl<B: BackendIr> Call<'_, B> {
 
     /// Refuses a call whose client expects other results than those that it will get, before there are
     /// any.
-    pub(crate) fn expect(&self, results: &[Like]) -> Result<(), Malformed> {
+    pub(crate) fn expect(&self, results: &[Like]) -> Handled {
         let asked = self.outputs.as_slice().iter();
         let asked: Vec<Like> = asked.map(|ir| (ir.shape.clone(), ir.dtype)).collect();
         if asked == results {
@@ -152,13 +188,43 @@ impl<B: BackendIr> Call<'_, B> {
         )))
     }
 
-    pub(crate) fn give(&mut self, tensor: FloatTensor<B>) -> Result<(), Malformed> {
+    /// Computes the results, which must be those that the client expects.
+    pub(crate) fn answer<const N: usize>(
+        &mut self,
+        results: [Like; N],
+        compute: impl FnOnce() -> [FloatTensor<B>; N],
+    ) -> Handled {
+        self.expect(&results)?;
+        compute()
+            .into_iter()
+            .try_for_each(|result| self.give(result))
+    }
+
+    /// The same for a list of results, of which some may not be wanted; a kernel may compute them all the
+    /// same.
+    pub(crate) fn answer_wanted<R: IntoIterator<Item = Option<FloatTensor<B>>>>(
+        &mut self,
+        results: Vec<Option<Like>>,
+        compute: impl FnOnce() -> R,
+    ) -> Handled {
+        let wanted: Vec<Like> = results.iter().flatten().cloned().collect();
+        self.expect(&wanted)?;
+        for (wanted, result) in results.into_iter().zip(compute()) {
+            if wanted.is_some() {
+                let missing = || Malformed::new("the kernel left a result out");
+                self.give(result.ok_or_else(missing)?)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn give(&mut self, tensor: FloatTensor<B>) -> Handled {
         let id = self.output(&tensor)?;
         self.tensors.give(id, Made::Float(tensor));
         Ok(())
     }
 
-    pub(crate) fn give_int(&mut self, tensor: IntTensor<B>) -> Result<(), Malformed> {
+    pub(crate) fn give_int(&mut self, tensor: IntTensor<B>) -> Handled {
         let id = self.output(&tensor)?;
         self.tensors.give(id, Made::Int(tensor));
         Ok(())
@@ -171,11 +237,11 @@ impl<B: BackendIr> Call<'_, B> {
 /// The operation is not what this build sends, or its session may not hold so much. Like a panic of the backend
 /// this ends the session: Burn's server has no other way to fail an operation, and the client asks
 /// [why](super::failure).
-pub(crate) fn run<B: Host>(
+pub(crate) fn run<B: Host, N: Numbers>(
     handles: &mut HandleContainer<Held<B::Handle>>,
     ir: &CustomOpIr,
     device: &Served<B::Device>,
-    handler: impl FnOnce(&mut Call<'_, B>) -> Result<(), Malformed>,
+    handler: impl FnOnce(&mut Call<'_, B>, N) -> Handled,
 ) {
     let run = || {
         let mut session = Session::<B>::begin(handles, ir, device);
@@ -183,14 +249,12 @@ pub(crate) fn run<B: Host>(
         let mut call = Call::<B> {
             inputs: ir.inputs.iter(),
             outputs: ir.outputs.iter(),
-            scalars: Reader::new(&ir.scalars)?,
             tensors: &mut session,
             device: &device,
         };
-        handler(&mut call)?;
-        match (call.inputs.len(), call.outputs.len()) {
-            (0, 0) => call.scalars.finish()?,
-            _ => return Err(Malformed::new("an operation came with too many tensors")),
+        handler(&mut call, wire::read(&ir.scalars)?)?;
+        if (call.inputs.len(), call.outputs.len()) != (0, 0) {
+            return Err(Malformed::new("an operation came with too many tensors"));
         }
         session.end();
         Ok::<_, Malformed>(())

@@ -2,49 +2,46 @@
 
 use super::credential;
 use super::hello::{Declaration, WORDS, from_words, to_words};
-use super::wire::{Malformed, Reader, Writer};
-use crate::semantics::{GluKey, MoeExpertsKey, RmsNormKey, RopeKey, RouterKey};
+use super::wire::{self, Numbers};
+use crate::ops::moe::{experts, router};
+use crate::ops::{adam_w, glu, rms_norm};
+use crate::semantics::{ExpertLayout, GluKey, RmsNormKey, RopeKey};
 use burn::backend::ir::ScalarIr;
 
-/// Reads the numbers of an operation as handlers do, in the order that `program` says. What was read is
-/// written as clients do and then reads back to the same.
+/// Reads the numbers of an operation as handlers do; `of` says of which one. What was read is written as
+/// clients do, to the same scalars.
 ///
 /// # Errors
-/// They are no numbers of such an operation.
-pub fn message(program: &[u8], scalars: &[ScalarIr]) -> Result<(), String> {
-    let read = |scalars: &[ScalarIr]| {
-        let mut reader = Reader::new(scalars)?;
-        let mut steps = program.iter();
-        let written = steps.try_fold(Writer::new(), |writer, step| {
-            one(*step, &mut reader, writer)
-        })?;
-        reader.finish()?;
-        Ok::<_, Malformed>(written.finish())
-    };
-    let written = read(scalars).map_err(|error| error.to_string())?;
-    let again = read(&written).expect("what this side wrote is read");
-    assert_eq!(format!("{written:?}"), format!("{again:?}"));
+/// They are no numbers of that operation.
+pub fn message(of: u8, scalars: &[ScalarIr]) -> Result<(), String> {
+    match of % 12 {
+        0 => same::<()>(scalars),
+        1 => same::<(usize, usize)>(scalars),
+        2 => same::<(String, String, Vec<usize>)>(scalars),
+        3 => same::<((RmsNormKey, rms_norm::Settings), bool)>(scalars),
+        4 => same::<(GluKey, glu::Settings)>(scalars),
+        5 => same::<RopeKey>(scalars),
+        6 => same::<adam_w::Settings>(scalars),
+        7 => same::<router::remote::Numbers>(scalars),
+        8 => same::<(ExpertLayout, bool, Vec<bool>)>(scalars),
+        9 => same::<(experts::Settings, Vec<usize>, bool)>(scalars),
+        10 => same::<(experts::Settings, experts::Wanted)>(scalars),
+        _ => same::<f64>(scalars),
+    }
+}
+
+fn same<N: Numbers>(scalars: &[ScalarIr]) -> Result<(), String> {
+    let numbers: N = wire::read(scalars).map_err(|error| error.to_string())?;
+    assert_eq!(wire::write(&numbers), scalars);
     Ok(())
 }
 
-fn one(step: u8, reader: &mut Reader<'_>, writer: Writer) -> Result<Writer, Malformed> {
-    Ok(match step % 12 {
-        0 => writer.number(reader.number()?),
-        1 => writer.float(reader.float()?),
-        2 => writer.flag(reader.flag()?),
-        3 => writer.optional_float(reader.optional_float()?),
-        4 => writer.optional_number(reader.optional_number()?),
-        5 => writer.text(&reader.text()?),
-        6 => {
-            let count = reader.number()?;
-            writer.number(count).numbers(reader.numbers(count)?)
-        }
-        7 => writer.key(&reader.key::<RmsNormKey>()?),
-        8 => writer.key(&reader.key::<GluKey>()?),
-        9 => writer.key(&reader.key::<RopeKey>()?),
-        10 => writer.key(&reader.key::<MoeExpertsKey>()?),
-        _ => writer.key(&reader.key::<RouterKey>()?),
-    })
+/// The same for numbers that are encoded, but not scalars yet.
+///
+/// # Errors
+/// As [`message`].
+pub fn encoded(of: u8, bytes: &[u8]) -> Result<(), String> {
+    message(of, &wire::packed(bytes))
 }
 
 /// Reads a server's declaration of a device, which writes and reads back to the same.

@@ -1,20 +1,25 @@
-//! How the numbers and keys of an operation travel: as the scalars of Burn's custom operations.
+//! How the numbers of an operation travel: as the scalars of Burn's custom operations.
 //!
-//! Every list starts with the [schema](SCHEMA). Integers and floats are exact; a key travels as its
-//! JSON, fields by name, and is compared with what was read when it arrives. So a server of another
-//! build can refuse what it doesn't know, and cannot take one number for another.
+//! All numbers of an operation are one value: its key, settings and flags, or nothing. It travels as
+//! MessagePack, fields by name, eight bytes a scalar, after the [schema](SCHEMA) and the number of bytes.
+//! Integers and floats are exact. What was read is written again and compared with what came. So a
+//! server of another build can refuse what it doesn't know, and cannot take one number for another.
 
 use burn::backend::ir::ScalarIr;
 use kernels_io::{escape, shorten};
+use rmp_serde::{Deserializer, decode};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use std::fmt;
 
 /// Raised when the order or meaning of what is sent changes.
-pub(crate) const SCHEMA: u64 = 1;
+pub(crate) const SCHEMA: u64 = 2;
 
-/// The bytes of an echoed key, and of all that is said of a message.
+/// The bytes of an echo of numbers that are not known, and of all that is said of a message.
 const ECHO: (usize, usize) = (200, 4 << 10);
+
+/// No operation's numbers are nested so deeply.
+const DEPTH: usize = 16;
 
 /// Why a handler does not do what it is asked for. A client chose parts of it, so it is never long.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -48,216 +53,119 @@ impl From<crate::ops::Mismatch> for Malformed {
     }
 }
 
-/// Writes scalars.
-#[derive(Debug)]
-pub(crate) struct Writer(Vec<ScalarIr>);
+/// What the numbers of an operation are.
+pub(crate) trait Numbers: Serialize + DeserializeOwned + 'static {}
 
-impl Writer {
-    pub(crate) fn new() -> Self {
-        Self(vec![ScalarIr::UInt(SCHEMA)])
-    }
+impl<N: Serialize + DeserializeOwned + 'static> Numbers for N {}
 
-    pub(crate) fn number(mut self, number: usize) -> Self {
-        self.0.push(ScalarIr::UInt(number as u64));
-        self
-    }
+pub(crate) fn write(numbers: &impl Serialize) -> Vec<ScalarIr> {
+    packed(&rmp_serde::to_vec_named(numbers).expect("numbers and names are MessagePack"))
+}
 
-    pub(crate) fn numbers(self, numbers: impl IntoIterator<Item = usize>) -> Self {
-        numbers.into_iter().fold(self, Self::number)
-    }
+/// The scalars of a value that is MessagePack already.
+pub(crate) fn packed(bytes: &[u8]) -> Vec<ScalarIr> {
+    let words = bytes.chunks(8).map(|chunk| {
+        let mut word = [0; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        u64::from_le_bytes(word)
+    });
+    let start = [SCHEMA, bytes.len() as u64].into_iter();
+    start.chain(words).map(ScalarIr::UInt).collect()
+}
 
-    pub(crate) fn float(mut self, float: f64) -> Self {
-        self.0.push(ScalarIr::Float(float));
-        self
-    }
-
-    pub(crate) fn flag(mut self, flag: bool) -> Self {
-        self.0.push(ScalarIr::Bool(flag));
-        self
-    }
-
-    pub(crate) fn optional_float(self, float: Option<f64>) -> Self {
-        match float {
-            Some(float) => self.flag(true).float(float),
-            None => self.flag(false),
-        }
-    }
-
-    pub(crate) fn optional_number(self, number: Option<usize>) -> Self {
-        match number {
-            Some(number) => self.flag(true).number(number),
-            None => self.flag(false),
-        }
-    }
-
-    /// Eight bytes a scalar, after their number.
-    pub(crate) fn text(mut self, text: &str) -> Self {
-        self.0.push(ScalarIr::UInt(text.len() as u64));
-        let words = text.as_bytes().chunks(8).map(|chunk| {
-            let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            ScalarIr::UInt(u64::from_le_bytes(word))
-        });
-        self.0.extend(words);
-        self
-    }
-
-    pub(crate) fn key(self, key: &impl Serialize) -> Self {
-        self.text(&serde_json::to_string(key).expect("keys are enumerations"))
-    }
-
-    pub(crate) fn finish(self) -> Vec<ScalarIr> {
-        self.0
+/// Reads what [`write`] wrote, and refuses it if any part of it would be lost.
+pub(crate) fn read<N: Numbers>(scalars: &[ScalarIr]) -> Result<N, Malformed> {
+    let bytes = unpacked(scalars)?;
+    let unknown = |why: &str| {
+        let why = shorten(why, ECHO.0);
+        Malformed::new(format_args!(
+            "the numbers of an operation are not those of this build: {why}"
+        ))
+    };
+    // Lists say how long they are. Room is made for them once all of it is known to be there.
+    let whole = decode::<IgnoredAny>(&bytes);
+    let numbers = whole.and_then(|_| decode::<N>(&bytes));
+    let numbers = numbers.map_err(|error| unknown(&error.to_string()))?;
+    if write(&numbers) == scalars {
+        Ok(numbers)
+    } else {
+        Err(unknown("some are not known, or written in another way"))
     }
 }
 
-/// Reads what [`Writer`] wrote.
-#[derive(Debug)]
-pub(crate) struct Reader<'a> {
-    left: &'a [ScalarIr],
+fn decode<N: DeserializeOwned>(bytes: &[u8]) -> Result<N, decode::Error> {
+    let mut deserializer = Deserializer::from_read_ref(bytes);
+    deserializer.set_max_depth(DEPTH);
+    N::deserialize(&mut deserializer)
 }
 
-impl<'a> Reader<'a> {
-    pub(crate) fn new(scalars: &'a [ScalarIr]) -> Result<Self, Malformed> {
-        let mut reader = Self { left: scalars };
-        match reader.number()? as u64 {
-            SCHEMA => Ok(reader),
-            other => Err(Malformed::new(format_args!(
+fn unpacked(scalars: &[ScalarIr]) -> Result<Vec<u8>, Malformed> {
+    let word = |scalar: &ScalarIr| match scalar {
+        ScalarIr::UInt(word) => Ok(*word),
+        other => Err(Malformed::new(format_args!("{other:?} is not a count"))),
+    };
+    let too_few = || Malformed::new("an operation came with too few numbers");
+    let (schema, scalars) = scalars.split_first().ok_or_else(too_few)?;
+    match word(schema)? {
+        SCHEMA => {}
+        other => {
+            return Err(Malformed::new(format_args!(
                 "the other side speaks schema {other} of the kernels' operations, this one {SCHEMA}"
-            ))),
+            )));
         }
     }
-
-    fn next(&mut self) -> Result<ScalarIr, Malformed> {
-        let (first, left) = self
-            .left
-            .split_first()
-            .ok_or_else(|| Malformed::new("an operation came with too few numbers"))?;
-        self.left = left;
-        Ok(*first)
-    }
-
-    pub(crate) fn number(&mut self) -> Result<usize, Malformed> {
-        match self.next()? {
-            ScalarIr::UInt(number) => usize::try_from(number).map_err(Malformed::new),
-            other => Err(Malformed::new(format_args!("{other:?} is not a count"))),
+    let (length, scalars) = scalars.split_first().ok_or_else(too_few)?;
+    let length = usize::try_from(word(length)?).map_err(Malformed::new)?;
+    match scalars.len().checked_sub(length.div_ceil(8)) {
+        None => return Err(too_few()),
+        Some(0) => {}
+        Some(more) => {
+            return Err(Malformed::new(format_args!(
+                "an operation came with {more} numbers too many"
+            )));
         }
     }
-
-    pub(crate) fn numbers(&mut self, count: usize) -> Result<Vec<usize>, Malformed> {
-        (0..count).map(|_| self.number()).collect()
+    let mut bytes = Vec::with_capacity(8 * scalars.len());
+    for scalar in scalars {
+        bytes.extend(word(scalar)?.to_le_bytes());
     }
-
-    pub(crate) fn float(&mut self) -> Result<f64, Malformed> {
-        match self.next()? {
-            ScalarIr::Float(float) => Ok(float),
-            other => Err(Malformed::new(format_args!("{other:?} is not a float"))),
-        }
-    }
-
-    pub(crate) fn flag(&mut self) -> Result<bool, Malformed> {
-        match self.next()? {
-            ScalarIr::Bool(flag) => Ok(flag),
-            other => Err(Malformed::new(format_args!("{other:?} is not a flag"))),
-        }
-    }
-
-    pub(crate) fn optional_float(&mut self) -> Result<Option<f64>, Malformed> {
-        Ok(if self.flag()? {
-            Some(self.float()?)
-        } else {
-            None
-        })
-    }
-
-    pub(crate) fn optional_number(&mut self) -> Result<Option<usize>, Malformed> {
-        Ok(if self.flag()? {
-            Some(self.number()?)
-        } else {
-            None
-        })
-    }
-
-    pub(crate) fn text(&mut self) -> Result<String, Malformed> {
-        let length = self.number()?;
-        let words = length.div_ceil(8);
-        if words > self.left.len() {
-            return Err(Malformed::new("a text is cut off"));
-        }
-        let mut bytes = Vec::with_capacity(words * 8);
-        for _ in 0..words {
-            bytes.extend((self.number()? as u64).to_le_bytes());
-        }
-        bytes.truncate(length);
-        String::from_utf8(bytes).map_err(Malformed::new)
-    }
-
-    /// A key, refused if any part of it would be lost.
-    pub(crate) fn key<K: Serialize + DeserializeOwned>(&mut self) -> Result<K, Malformed> {
-        let text = self.text()?;
-        let unknown = || {
-            let text = shorten(&text, ECHO.0);
-            Malformed::new(format_args!("the semantics {text} are not known here"))
-        };
-        let key: K = serde_json::from_str(&text).map_err(|_| unknown())?;
-        let again = serde_json::to_string(&key).expect("keys are enumerations");
-        if again == text {
-            Ok(key)
-        } else {
-            Err(unknown())
-        }
-    }
-
-    /// That nothing is left over.
-    pub(crate) fn finish(&self) -> Result<(), Malformed> {
-        match self.left {
-            [] => Ok(()),
-            more => Err(Malformed::new(format_args!(
-                "an operation came with {} numbers too many",
-                more.len()
-            ))),
-        }
-    }
+    bytes.truncate(length);
+    Ok(bytes)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::semantics::{GluKey, MoeExpertsKey, RmsNormKey, RopeKey, RouterKey};
+    use serde_json::json;
+
+    fn travelled<N: Numbers>(numbers: &N) -> N {
+        read(&write(numbers)).unwrap()
+    }
 
     #[test]
     fn what_is_written_is_read() {
-        let floats = [1e-6, f64::MIN_POSITIVE, 0.1, -0.0, f64::INFINITY];
-        let mut writer = Writer::new().key(&RmsNormKey::GEMMA).number(usize::MAX);
-        for float in floats {
-            writer = writer.optional_float(Some(float));
-        }
-        let scalars = writer
-            .optional_float(None)
-            .optional_number(Some(7))
-            .text("ß, 17 bytes or so")
-            .text("")
-            .finish();
-        let mut reader = Reader::new(&scalars).unwrap();
-        assert_eq!(reader.key(), Ok(RmsNormKey::GEMMA));
-        assert_eq!(reader.number(), Ok(usize::MAX));
-        for float in floats {
-            let read = reader.optional_float().unwrap().unwrap();
-            assert_eq!(read.to_bits(), float.to_bits());
-        }
-        assert_eq!(reader.optional_float(), Ok(None));
-        assert_eq!(reader.optional_number(), Ok(Some(7)));
-        assert_eq!(reader.text().unwrap(), "ß, 17 bytes or so");
-        assert_eq!(reader.text().unwrap(), "");
-        assert_eq!(reader.finish(), Ok(()));
-        assert!(reader.number().is_err());
+        let nan = f64::from_bits(0xfff8_0000_dead_beef);
+        let floats = [1e-6, f64::MIN_POSITIVE, 0.1, -0.0, f64::INFINITY, 2.0, nan];
+        let text = "ß, 17 bytes or so".to_owned();
+        let numbers = (
+            RmsNormKey::GEMMA,
+            usize::MAX,
+            floats.map(Some),
+            (None::<f64>, Some(7_usize)),
+            (text, String::new(), vec![vec![true], vec![]]),
+        );
+        let again = travelled(&numbers);
+        assert_eq!(format!("{again:?}"), format!("{numbers:?}"));
+        let bits = |floats: [Option<f64>; 7]| floats.map(|float| float.unwrap().to_bits());
+        assert_eq!(bits(again.2), floats.map(f64::to_bits));
+        travelled(&());
     }
 
     #[test]
     fn every_kind_of_key_travels() {
-        fn travels<K: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(key: K) {
-            let scalars = Writer::new().key(&key).finish();
-            assert_eq!(Reader::new(&scalars).unwrap().key(), Ok(key));
+        fn travels<K: Numbers + PartialEq + fmt::Debug>(key: K) {
+            assert_eq!(travelled(&key), key);
         }
         travels(RmsNormKey::LLAMA);
         travels(GluKey::SWIGLU);
@@ -268,30 +176,69 @@ mod tests {
 
     #[test]
     fn another_schema_is_refused() {
-        let scalars = [ScalarIr::UInt(SCHEMA + 1)];
-        let message = Reader::new(&scalars).unwrap_err().to_string();
+        let mut scalars = write(&1);
+        scalars[0] = ScalarIr::UInt(SCHEMA - 1);
+        // Of another schema nothing more is known.
+        scalars[1] = ScalarIr::Float(1.0);
+        let message = read::<usize>(&scalars).unwrap_err().to_string();
+        assert!(message.contains("speaks schema 1"), "{message}");
         assert!(message.contains("must be of one release"), "{message}");
     }
 
     #[test]
     fn a_key_with_more_than_is_known_is_refused() {
-        let known = serde_json::to_string(&RmsNormKey::LLAMA).unwrap();
-        let newer = known.replace('}', r#","tilt":"left"}"#);
-        for text in [newer.as_str(), "{}", r#"{"offset":"zero"}"#] {
-            let scalars = Writer::new().text(text).finish();
-            let read = Reader::new(&scalars).unwrap().key::<RmsNormKey>();
-            assert!(read.is_err(), "{text}");
+        let known = serde_json::to_value(RopeKey::LLAMA).unwrap();
+        let mut newer = known.clone();
+        newer["tilt"] = json!("left");
+        let mut other = known;
+        other["style"] = json!("quarter");
+        for key in [newer, other, json!({}), json!({"style": "half"}), json!(1)] {
+            let said = read::<RopeKey>(&write(&key)).unwrap_err().to_string();
+            assert!(said.contains("are not those of this build: "), "{said}");
+        }
+        let said = read::<ScalarKind>(&write(&"shade")).unwrap_err();
+        assert!(said.to_string().contains("shade"), "{said}");
+    }
+
+    #[derive(Debug, serde::Serialize, serde::Deserialize)]
+    enum ScalarKind {
+        Light,
+    }
+
+    #[test]
+    fn what_is_written_in_another_way_is_refused() {
+        assert!(read::<f64>(&write(&1.0_f32)).is_err());
+        assert!(read::<f64>(&write(&1)).is_err());
+        assert!(read::<usize>(&write(&-1)).is_err());
+        assert!(read::<Option<bool>>(&write(&())).is_ok());
+        let long_form = packed(&[0xcd, 0, 7]);
+        assert!(read::<usize>(&long_form).is_err());
+        let two = packed(&[7, 7]);
+        assert!(read::<usize>(&two).is_err());
+        let mut padded = packed(&[7]);
+        padded[2] = ScalarIr::UInt(0x0107);
+        assert!(read::<usize>(&padded).is_err());
+    }
+
+    #[test]
+    fn lengths_and_depths_beyond_reason_are_refused() {
+        let longest = [0xdd, 0xff, 0xff, 0xff, 0xff];
+        assert!(read::<Vec<u64>>(&packed(&longest)).is_err());
+        assert!(read::<RmsNormKey>(&packed(&[0x91; 1 << 20])).is_err());
+        let mut cut = write(&"more than eight bytes");
+        cut.pop();
+        for length in [0, 1, u64::MAX] {
+            cut[1] = ScalarIr::UInt(length);
+            assert!(read::<String>(&cut).is_err(), "{length}");
         }
     }
 
     #[test]
     fn what_is_echoed_is_short() {
         let key = "\n".repeat(1 << 20);
-        let scalars = Writer::new().text(&key).finish();
-        let read = Reader::new(&scalars).unwrap().key::<RmsNormKey>();
-        let said = read.unwrap_err().to_string();
+        let said = read::<ScalarKind>(&write(&key)).unwrap_err().to_string();
         assert!(
-            said.len() < 1000 && said.contains("1048576 bytes"),
+            said.len() < 1000 && said.contains("unknown variant"),
             "{said}"
         );
         let said = Malformed::request(key).to_string();
@@ -303,7 +250,9 @@ mod tests {
 
     #[test]
     fn numbers_left_over_are_refused() {
-        let scalars = Writer::new().number(1).finish();
-        assert!(Reader::new(&scalars).unwrap().finish().is_err());
+        let mut scalars = write(&1);
+        scalars.push(ScalarIr::UInt(1));
+        let said = read::<usize>(&scalars).unwrap_err().to_string();
+        assert!(said.contains("1 numbers too many"), "{said}");
     }
 }

@@ -9,11 +9,13 @@ use burn::backend::{
 };
 use burn::remote::CustomOpClient;
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
-use kernels_runtime::ops::rms_norm;
+use kernels_runtime::ops::moe::experts;
+use kernels_runtime::ops::{adam_w, glu, rms_norm};
 use kernels_runtime::remote::{self, Server, connect};
 use kernels_runtime::semantics::*;
 use serde::Serialize;
 use std::env;
+use std::ops::Range;
 use std::process::Command;
 
 /// The shape and type of a tensor, and the numbers of one of integers.
@@ -30,6 +32,9 @@ struct Message {
     op: &'static str,
     inputs: Vec<Given>,
     outputs: Vec<Given>,
+    /// The key, settings and flags, in MessagePack.
+    numbers: Vec<u8>,
+    /// The same as they are sent.
     scalars: Vec<ScalarIr>,
 }
 
@@ -49,44 +54,70 @@ fn ints(shape: impl Into<Vec<usize>>, ints: &'static [i64]) -> Given {
     }
 }
 
-const NO: ScalarIr = ScalarIr::Bool(false);
-const YES: ScalarIr = ScalarIr::Bool(true);
-
-fn number(number: u64) -> ScalarIr {
-    ScalarIr::UInt(number)
-}
-
-/// The schema, a key as its JSON in words of eight bytes after its length, then the rest.
-fn scalars(key: Option<String>, rest: &[ScalarIr]) -> Vec<ScalarIr> {
-    let mut scalars = vec![number(1)];
-    if let Some(text) = key {
-        scalars.push(number(text.len() as u64));
-        for chunk in text.as_bytes().chunks(8) {
-            let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            scalars.push(number(u64::from_le_bytes(word)));
-        }
-    }
-    scalars.extend_from_slice(rest);
-    scalars
-}
-
-fn json(key: impl Serialize) -> Option<String> {
-    Some(serde_json::to_string(&key).expect("keys are text"))
+/// The schema, the number of bytes and the bytes, in words of eight.
+fn scalars(numbers: &[u8]) -> Vec<ScalarIr> {
+    let words = numbers.chunks(8).map(|chunk| {
+        let mut word = [0; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        u64::from_le_bytes(word)
+    });
+    let start = [2, numbers.len() as u64].into_iter();
+    start.chain(words).map(ScalarIr::UInt).collect()
 }
 
 fn message(
     op: &'static str,
     inputs: impl Into<Vec<Given>>,
     outputs: impl Into<Vec<Given>>,
-    scalars: Vec<ScalarIr>,
+    numbers: impl Serialize,
 ) -> Message {
+    let numbers = rmp_serde::to_vec_named(&numbers).expect("numbers and names are MessagePack");
     Message {
         op,
         inputs: inputs.into(),
         outputs: outputs.into(),
-        scalars,
+        scalars: scalars(&numbers),
+        numbers,
     }
+}
+
+/// Zero, three, the largest number and infinity in MessagePack.
+const OTHERS: [&[u8]; 4] = [
+    &[0],
+    &[3],
+    &[0xcf, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff],
+    &[0xcb, 0x7f, 0xf0, 0, 0, 0, 0, 0, 0],
+];
+
+/// Where the numbers, flags and absent options of MessagePack are; texts are left out.
+fn places(numbers: &[u8]) -> Vec<Range<usize>> {
+    let mut places = Vec::new();
+    let mut at = 0;
+    while at < numbers.len() {
+        let (length, is_number) = match numbers[at] {
+            0x00..=0x7f | 0xc0 | 0xc2 | 0xc3 => (1, true),
+            // Of maps and lists, the start.
+            0x80..=0x9f => (1, false),
+            text @ 0xa0..=0xbf => (1 + usize::from(text & 0x1f), false),
+            0xcb => (9, true),
+            other => panic!("{other:#x} is in none of the messages"),
+        };
+        if is_number {
+            places.push(at..at + length);
+        }
+        at += length;
+    }
+    places
+}
+
+/// A router's key and numbers, as they travel.
+#[derive(Serialize)]
+struct Routing {
+    key: RouterKey,
+    num_experts: usize,
+    top_k: usize,
+    groups: [usize; 2],
+    scale: f64,
 }
 
 /// A right message of each operation.
@@ -95,7 +126,13 @@ fn messages() -> Vec<Message> {
         gating: Gating::BeforeNorm,
         ..RmsNormKey::LLAMA
     };
-    let eps = ScalarIr::Float(1e-5);
+    let norm = (
+        norm,
+        rms_norm::Settings {
+            eps: 1e-5,
+            group_size: None,
+        },
+    );
     let (x, row) = (|| float([4, 16]), || float([16]));
     let interleaved = GluKey {
         projections: Projections::Chunked,
@@ -103,89 +140,94 @@ fn messages() -> Vec<Message> {
     };
     let heads = || float([2, 3, 5, 16]);
     let table = || float([1, 5, 16]);
-    let steps = [0.01, 0.9, 0.99, 1e-8, 0.1].map(ScalarIr::Float);
-    let step = [&steps[..], &[number(1)]].concat();
-    let routing = [
-        number(8),
-        number(2),
-        number(1),
-        number(1),
-        ScalarIr::Float(1.0),
-    ];
+    let step = adam_w::Settings {
+        learning_rate: 0.01,
+        beta_1: 0.9,
+        beta_2: 0.99,
+        epsilon: 1e-8,
+        weight_decay: 0.1,
+        step: 1,
+    };
+    let routing = Routing {
+        key: RouterKey::MIXTRAL,
+        num_experts: 8,
+        top_k: 2,
+        groups: [1, 1],
+        scale: 1.0,
+    };
     let chosen = || ints([4, 2], &[0, 1, 5, 3, 2, 4, 7, 6]);
     let map = || ints([4, 2], &[3, 0, 7, 1, 2, 4, 5, 6]);
     let experts = || ints([4, 2], &[0, 1, 2, 1, 0, 2, 2, 1]);
-    let mixture = [
-        NO,
-        number(6),
-        number(1),
-        number(0),
-        number(1),
-        number(0),
-        number(0),
-        number(0),
-    ];
+    let mixture = experts::Settings {
+        key: MoeExpertsKey::QWEN3,
+        limit: None,
+    };
+    let wanted = experts::Wanted {
+        x: true,
+        routing: true,
+        weights: [1, 0, 1, 0, 0, 0].map(|length| vec![true; length]).into(),
+    };
     let (gate_up, down) = (|| float([3, 32, 16]), || float([3, 16, 16]));
     vec![
         message(
             "burn-kernels/rms_norm",
             [x(), row(), x()],
             [x(), float([4, 1])],
-            scalars(json(norm), &[eps, NO]),
+            norm,
         ),
         message(
             "burn-kernels/rms_norm_backward",
             [x(), float([4, 1]), x(), row(), x()],
             [x(), row(), x()],
-            scalars(json(norm), &[eps, NO, YES]),
+            (norm, true),
         ),
         message(
             "burn-kernels/glu",
             [x(), x()],
             [x()],
-            scalars(json(GluKey::SWIGLU), &[NO, NO]),
+            (GluKey::SWIGLU, glu::Settings::default()),
         ),
         message(
             "burn-kernels/glu_backward",
             [x(), float([4, 32])],
             [float([4, 32])],
-            scalars(json(interleaved), &[NO, NO]),
+            (interleaved, glu::Settings::default()),
         ),
         message(
             "burn-kernels/rope",
             [heads(), table(), table()],
             [heads()],
-            scalars(json(RopeKey::LLAMA), &[]),
+            RopeKey::LLAMA,
         ),
         message(
             "burn-kernels/rope_backward",
             [heads(), table(), table()],
             [heads()],
-            scalars(json(RopeKey::LLAMA), &[]),
+            RopeKey::LLAMA,
         ),
         message(
             "burn-kernels/adam_w",
             [x(), x(), x(), x()],
             [x(), x(), x()],
-            scalars(None, &step),
+            step,
         ),
         message(
             "burn-kernels/route",
             [float([4, 8])],
             [float([4, 2]), ints([4, 2], &[])],
-            scalars(json(RouterKey::MIXTRAL), &routing),
+            &routing,
         ),
         message(
             "burn-kernels/route_backward",
             [float([4, 2]), float([4, 8]), chosen()],
             [float([4, 8])],
-            scalars(json(RouterKey::MIXTRAL), &routing),
+            &routing,
         ),
         message(
             "burn-kernels/grouped_matmul",
             [x(), ints([3], &[1, 0, 2]), float([3, 16, 32])],
             [float([4, 32])],
-            scalars(json(ExpertLayout::Matmul), &[number(1)]),
+            (ExpertLayout::Matmul, 1),
         ),
         message(
             "burn-kernels/grouped_matmul_backward",
@@ -196,49 +238,39 @@ fn messages() -> Vec<Message> {
                 float([3, 16, 32]),
             ],
             [x(), float([3, 16, 32])],
-            scalars(json(ExpertLayout::Matmul), &[number(1), YES, YES]),
+            (ExpertLayout::Matmul, true, [true]),
         ),
         message(
             "burn-kernels/sort_slots",
             [experts()],
             [ints([4, 2], &[]), ints([3], &[])],
-            scalars(None, &[number(3), number(8)]),
+            (3, 8),
         ),
-        message(
-            "burn-kernels/spread",
-            [x(), map()],
-            [float([8, 16])],
-            scalars(None, &[number(8)]),
-        ),
-        message(
-            "burn-kernels/sum_rows",
-            [float([8, 16]), map()],
-            [x()],
-            scalars(None, &[]),
-        ),
+        message("burn-kernels/spread", [x(), map()], [float([8, 16])], 8),
+        message("burn-kernels/sum_rows", [float([8, 16]), map()], [x()], ()),
         message(
             "burn-kernels/weigh_rows",
             [float([8, 16]), float([4, 2]), map()],
             [x()],
-            scalars(None, &[]),
+            (),
         ),
         message(
             "burn-kernels/weigh_rows_d_rows",
             [x(), float([4, 2]), map()],
             [float([8, 16])],
-            scalars(None, &[number(8)]),
+            8,
         ),
         message(
             "burn-kernels/weigh_rows_backward",
             [x(), float([8, 16]), float([4, 2]), map()],
             [float([8, 16]), float([4, 2])],
-            scalars(None, &[]),
+            (),
         ),
         message(
             "burn-kernels/experts",
             [x(), experts(), float([4, 2]), gate_up(), down()],
             [x(), float([8, 32])],
-            scalars(json(MoeExpertsKey::QWEN3), &[&mixture[..], &[YES]].concat()),
+            (mixture, [1, 0, 1, 0, 0, 0], true),
         ),
         message(
             "burn-kernels/experts_backward",
@@ -252,10 +284,7 @@ fn messages() -> Vec<Message> {
                 down(),
             ],
             [x(), float([4, 2]), gate_up(), down()],
-            scalars(
-                json(MoeExpertsKey::QWEN3),
-                &[&mixture[..], &[YES; 4]].concat(),
-            ),
+            (mixture, wanted),
         ),
     ]
 }
@@ -496,6 +525,20 @@ fn changes(message: &Message) -> Vec<Message> {
             if message.scalars[place] != ScalarIr::UInt(number) {
                 message.scalars[place] = ScalarIr::UInt(number);
                 changes.push(message);
+            }
+        }
+    }
+    for place in places(&message.numbers) {
+        for other in OTHERS {
+            if message.numbers[place.clone()] != *other {
+                let mut numbers = message.numbers.clone();
+                numbers.splice(place.clone(), other.iter().copied());
+                let scalars = scalars(&numbers);
+                changes.push(Message {
+                    numbers,
+                    scalars,
+                    ..message.clone()
+                });
             }
         }
     }

@@ -40,6 +40,7 @@ use crate::registry::{KernelSpec, declare_kernel};
 use crate::semantics::AdamWKey;
 use burn::backend::{Dispatch, DispatchTensor};
 use burn::tensor::Tensor;
+use serde::{Deserialize, Serialize};
 
 declare_kernel! {
     /// The kernel `npu_fused_adam_w`.
@@ -79,7 +80,7 @@ impl<T> State<T> {
 }
 
 /// The numbers of one step.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
     /// η.
     pub learning_rate: f64,

@@ -38,6 +38,7 @@ use crate::registry::{KernelSpec, declare_kernel};
 use crate::semantics::GluKey;
 use burn::backend::{Dispatch, DispatchTensor};
 use burn::tensor::Tensor;
+use serde::{Deserialize, Serialize};
 
 declare_kernel! {
     /// The kernel `npu_fused_swiglu`.
@@ -59,7 +60,7 @@ declare_kernel! {
 pub type Inputs<const D: usize> = Projected<Tensor<D>>;
 
 /// The numbers of one call.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
     /// The limit of the clamp, not negative; exactly if the key says that there is a clamp.
     pub limit: Option<f64>,

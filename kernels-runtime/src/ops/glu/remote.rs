@@ -1,8 +1,8 @@
 //! Gated linear units. Tensors travel as gate and up, or as the one that holds both.
 
 use crate::ops::glu::{Backward, GluBackend, GluKernel, Operands, Projected, Settings, Tensors};
-use crate::remote::call::{Call, Like, exactly, like, send};
-use crate::remote::wire::{Malformed, Writer};
+use crate::remote::call::{Call, Handled, Like, like, send, send_wanted};
+use crate::remote::wire::Malformed;
 use crate::remote::{Host, Kernels};
 use crate::semantics::{GluKey, Projections};
 use burn::backend::ir::BackendIr;
@@ -25,30 +25,26 @@ impl GluBackend for Remote {
 
 impl GluKernel for Remote {
     fn glu_forward(operands: Tensors<Self>) -> FloatTensor<Self> {
-        let (y, numbers) = (result(&operands), numbers(&operands));
-        let inputs = operands.into_projected().into_tensors().collect();
-        let [y] = exactly(send(FORWARD, inputs, vec![y], numbers));
+        let (results, numbers) = ([result(&operands)], numbers(&operands));
+        let inputs = operands.into_projected().into_tensors();
+        let [y] = send(FORWARD, inputs, results, &numbers);
         y
     }
 
     fn glu_backward(backward: Backward<FloatTensor<Self>>) -> Projected<FloatTensor<Self>> {
-        let operands = backward.operands();
-        let outputs = operands.tensors().map(like).collect();
-        let (numbers, key) = (numbers(operands), operands.key());
+        let (gradients, numbers) = (gradients(&backward), numbers(backward.operands()));
         let (operands, dy) = backward.into_parts();
         // The tensors themselves: a clone would leave one to let go of, which is a message more.
         let tensors = operands.into_projected().into_tensors();
-        let inputs = std::iter::once(dy).chain(tensors).collect();
-        let gradients = send(BACKWARD, inputs, outputs, numbers);
-        match key.projections {
-            Projections::Separate => {
-                let [gate, up] = exactly(gradients);
-                Projected::Separate { gate, up }
-            }
-            Projections::Chunked | Projections::Interleaved => {
-                let [gate_up] = exactly(gradients);
-                Projected::Packed(gate_up)
-            }
+        let inputs = std::iter::once(dy).chain(tensors);
+        let mut gradients = send_wanted(BACKWARD, inputs, gradients, &numbers).flatten();
+        let mut next = || gradients.next().expect("all are wanted");
+        match numbers.0.projections {
+            Projections::Separate => Projected::Separate {
+                gate: next(),
+                up: next(),
+            },
+            Projections::Chunked | Projections::Interleaved => Projected::Packed(next()),
         }
     }
 }
@@ -61,19 +57,22 @@ fn result<T: TensorMetadata>(operands: &Operands<T>) -> Like {
     )
 }
 
-fn numbers<T>(operands: &Operands<T>) -> Writer {
-    Writer::new()
-        .key(&operands.key())
-        .optional_float(operands.settings().limit)
-        .optional_float(operands.settings().sparsity)
+/// Describes the gradients, which are like the tensors.
+fn gradients<T: TensorMetadata>(backward: &Backward<T>) -> Vec<Option<Like>> {
+    let tensors = backward.operands().tensors();
+    tensors.map(|tensor| Some(like(tensor))).collect()
 }
 
-fn read<B: BackendIr>(call: &mut Call<'_, B>) -> Result<Tensors<B>, Malformed> {
-    let key: GluKey = call.scalars.key()?;
-    let settings = Settings {
-        limit: call.scalars.optional_float()?,
-        sparsity: call.scalars.optional_float()?,
-    };
+type Numbers = (GluKey, Settings);
+
+fn numbers<T>(operands: &Operands<T>) -> Numbers {
+    (operands.key(), operands.settings())
+}
+
+fn read<B: BackendIr>(
+    call: &mut Call<'_, B>,
+    (key, settings): Numbers,
+) -> Result<Tensors<B>, Malformed> {
     let projected = match key.projections {
         Projections::Separate => Projected::Separate {
             gate: call.float()?,
@@ -86,25 +85,15 @@ fn read<B: BackendIr>(call: &mut Call<'_, B>) -> Result<Tensors<B>, Malformed> {
     Ok(operands)
 }
 
-fn forward<B>(call: &mut Call<'_, B>) -> Result<(), Malformed>
-where
-    B: BackendIr + GluKernel,
-{
-    let operands = read(call)?;
-    call.expect(&[result(&operands)])?;
-    call.give(B::glu_forward(operands))
+fn forward<B: Host + GluKernel>(call: &mut Call<'_, B>, numbers: Numbers) -> Handled {
+    let operands = read(call, numbers)?;
+    call.answer([result(&operands)], || [B::glu_forward(operands)])
 }
 
-fn backward<B>(call: &mut Call<'_, B>) -> Result<(), Malformed>
-where
-    B: BackendIr + GluKernel,
-{
+fn backward<B: Host + GluKernel>(call: &mut Call<'_, B>, numbers: Numbers) -> Handled {
     let dy = call.float()?;
-    let backward = read(call)?.backward(dy)?;
-    let expected: Vec<Like> = backward.operands().tensors().map(like).collect();
-    call.expect(&expected)?;
-    for gradient in B::glu_backward(backward).into_tensors() {
-        call.give(gradient)?;
-    }
-    Ok(())
+    let backward = read(call, numbers)?.backward(dy)?;
+    call.answer_wanted(gradients(&backward), || {
+        B::glu_backward(backward).into_tensors().map(Some)
+    })
 }

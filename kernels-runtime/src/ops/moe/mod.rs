@@ -21,8 +21,6 @@ mod many;
 mod slabs;
 mod sort;
 mod top_k;
-#[cfg(feature = "remote")]
-pub(crate) mod wire;
 
 pub use load_balancing::load_balancing_loss;
 pub use many::Stack;

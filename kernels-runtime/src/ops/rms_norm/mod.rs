@@ -36,6 +36,7 @@ use crate::registry::{KernelSpec, declare_kernel};
 use crate::semantics::RmsNormKey;
 use burn::backend::{Dispatch, DispatchTensor};
 use burn::tensor::Tensor;
+use serde::{Deserialize, Serialize};
 
 declare_kernel! {
     /// The kernel `npu_fused_rmsnorm`.
@@ -65,7 +66,7 @@ pub struct Inputs<const D: usize> {
 }
 
 /// The numbers of one call.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
     /// Added to the mean square, whose unit it has.
     pub eps: f64,

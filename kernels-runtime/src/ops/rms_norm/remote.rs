@@ -3,13 +3,13 @@
 use crate::ops::rms_norm::{
     Backward, Gradients, Operands, RmsNormBackend, RmsNormKernel, Settings, Tensors,
 };
-use crate::remote::call::{Call, Like, exactly, like, send};
-use crate::remote::wire::{Malformed, Writer};
+use crate::remote::call::{Call, Handled, Like, like, send, send_wanted};
+use crate::remote::wire::Malformed;
 use crate::remote::{Host, Kernels};
 use crate::semantics::{Gating, RmsNormKey, Scale};
-use burn::backend::Remote;
 use burn::backend::ir::BackendIr;
 use burn::backend::tensor::FloatTensor;
+use burn::backend::{Remote, TensorMetadata};
 
 const FORWARD: &str = "burn-kernels/rms_norm";
 const BACKWARD: &str = "burn-kernels/rms_norm_backward";
@@ -21,77 +21,52 @@ pub(crate) fn handlers<B: Host + RmsNormKernel>(kernels: Kernels<B>) -> Kernels<
 
 impl RmsNormBackend for Remote {
     fn rms_norm(operands: Tensors<Self>) -> FloatTensor<Self> {
-        let (y, numbers) = (like(operands.x()), numbers(&operands));
-        let [y] = exactly(send(
-            FORWARD,
-            operands.into_tensors().collect(),
-            vec![y],
-            numbers,
-        ));
+        let (results, numbers) = ([like(operands.x())], numbers(&operands));
+        let [y] = send(FORWARD, operands.into_tensors(), results, &numbers);
         y
     }
 }
 
 impl RmsNormKernel for Remote {
     fn rms_norm_forward(operands: Tensors<Self>) -> (FloatTensor<Self>, FloatTensor<Self>) {
-        let results = vec![like(operands.x()), operands.rstd()];
+        let results = [like(operands.x()), operands.rstd()];
         let numbers = numbers(&operands);
-        let [y, rstd] = exactly(send(
-            FORWARD,
-            operands.into_tensors().collect(),
-            results,
-            numbers,
-        ));
-        (y, rstd)
+        send(FORWARD, operands.into_tensors(), results, &numbers).into()
     }
 
     fn rms_norm_backward(backward: Backward<FloatTensor<Self>>) -> Gradients<FloatTensor<Self>> {
-        let operands = backward.operands();
-        let (weight_gradient, has_gate) = (backward.weight_gradient(), operands.gate().is_some());
-        let (numbers, outputs) = (
-            numbers(operands).flag(weight_gradient),
-            gradients(&backward),
-        );
+        let gradients = gradients(&backward);
+        let numbers = (numbers(backward.operands()), backward.weight_gradient());
         let (operands, dy, rstd) = backward.into_parts();
-        let mut inputs = vec![dy, rstd];
-        inputs.extend(operands.into_tensors());
-        let mut gradients = send(BACKWARD, inputs, outputs, numbers).into_iter();
-        let mut next = || gradients.next().expect("as many results as were asked for");
+        let inputs = [dy, rstd].into_iter().chain(operands.into_tensors());
+        let mut gradients = send_wanted(BACKWARD, inputs, gradients, &numbers);
+        let mut next = || gradients.next().flatten();
         Gradients {
-            x: next(),
-            weight: weight_gradient.then(&mut next),
-            gate: has_gate.then(&mut next),
+            x: next().expect("it is always wanted"),
+            weight: next(),
+            gate: next(),
         }
     }
 }
 
-fn numbers<T>(operands: &Operands<T>) -> Writer {
-    Writer::new()
-        .key(&operands.key())
-        .float(operands.settings().eps)
-        .optional_number(operands.settings().group_size)
+type Numbers = (RmsNormKey, Settings);
+
+fn numbers<T>(operands: &Operands<T>) -> Numbers {
+    (operands.key(), operands.settings())
 }
 
 /// The gradients that are returned: of `x`, of the weight if it is wanted, and of the gate.
-fn gradients<T: burn::backend::TensorMetadata>(backward: &Backward<T>) -> Vec<Like> {
+fn gradients<T: TensorMetadata>(backward: &Backward<T>) -> Vec<Option<Like>> {
     let operands = backward.operands();
-    let weight = operands
-        .weight()
-        .filter(|_| backward.weight_gradient())
-        .map(like);
-    std::iter::once(like(operands.x()))
-        .chain(weight)
-        .chain(operands.gate().map(like))
-        .collect()
+    let weight = operands.weight().filter(|_| backward.weight_gradient());
+    let tensors = [Some(operands.x()), weight, operands.gate()];
+    tensors.map(|tensor| tensor.map(like)).into()
 }
 
-/// The operands of a call.
-fn read<B: BackendIr>(call: &mut Call<'_, B>) -> Result<Tensors<B>, Malformed> {
-    let key: RmsNormKey = call.scalars.key()?;
-    let settings = Settings {
-        eps: call.scalars.float()?,
-        group_size: call.scalars.optional_number()?,
-    };
+fn read<B: BackendIr>(
+    call: &mut Call<'_, B>,
+    (key, settings): Numbers,
+) -> Result<Tensors<B>, Malformed> {
     let x = call.float()?;
     let weight = (key.scale == Scale::Weight).then(|| call.float());
     let weight = weight.transpose()?;
@@ -101,42 +76,23 @@ fn read<B: BackendIr>(call: &mut Call<'_, B>) -> Result<Tensors<B>, Malformed> {
     Ok(operands)
 }
 
-fn forward<B>(call: &mut Call<'_, B>) -> Result<(), Malformed>
-where
-    B: BackendIr + RmsNormKernel,
-{
-    let operands = read(call)?;
-    let with_rstd = call.wanted() > 1;
-    let mut results = vec![like(operands.x())];
-    results.extend(with_rstd.then(|| operands.rstd()));
-    call.expect(&results)?;
-    let (y, rstd) = B::rms_norm_forward(operands);
-    call.give(y)?;
-    if with_rstd {
-        call.give(rstd)?;
-    }
-    Ok(())
+fn forward<B: Host + RmsNormKernel>(call: &mut Call<'_, B>, numbers: Numbers) -> Handled {
+    let operands = read(call, numbers)?;
+    let rstd = (call.wanted() > 1).then(|| operands.rstd());
+    call.answer_wanted(vec![Some(like(operands.x())), rstd], || {
+        let (y, rstd) = B::rms_norm_forward(operands);
+        [Some(y), Some(rstd)]
+    })
 }
 
-fn backward<B>(call: &mut Call<'_, B>) -> Result<(), Malformed>
-where
-    B: BackendIr + RmsNormKernel,
-{
+fn backward<B: Host + RmsNormKernel>(
+    call: &mut Call<'_, B>,
+    (numbers, weight_gradient): (Numbers, bool),
+) -> Handled {
     let (dy, rstd) = (call.float()?, call.float()?);
-    let operands = read(call)?;
-    let weight_gradient = call.scalars.flag()?;
-    let backward = operands.backward(dy, rstd, weight_gradient)?;
-    call.expect(&gradients(&backward))?;
-    let gradients = B::rms_norm_backward(backward);
-    call.give(gradients.x)?;
-    // A kernel may compute one that was not asked for.
-    for gradient in gradients
-        .weight
-        .filter(|_| weight_gradient)
-        .into_iter()
-        .chain(gradients.gate)
-    {
-        call.give(gradient)?;
-    }
-    Ok(())
+    let backward = read(call, numbers)?.backward(dy, rstd, weight_gradient)?;
+    call.answer_wanted(gradients(&backward), || {
+        let gradients = B::rms_norm_backward(backward);
+        [Some(gradients.x), gradients.weight, gradients.gate]
+    })
 }

@@ -1,9 +1,9 @@
 //! Rotary position embedding. Tensors travel in the order `x`, cosines, sines.
 
 use crate::ops::rope::{Operands, RopeBackend, RopeKernel, Tensors};
-use crate::remote::call::{Call, exactly, like, send};
-use crate::remote::wire::{Malformed, Writer};
+use crate::remote::call::{Call, Handled, like, send};
 use crate::remote::{Host, Kernels};
+use crate::semantics::RopeKey;
 use burn::backend::Remote;
 use burn::backend::ir::BackendIr;
 use burn::backend::tensor::FloatTensor;
@@ -13,7 +13,9 @@ const BACKWARD: &str = "burn-kernels/rope_backward";
 
 /// Adds what a server does of it.
 pub(crate) fn handlers<B: Host + RopeKernel>(kernels: Kernels<B>) -> Kernels<B> {
-    kernels.handle(FORWARD, forward).handle(BACKWARD, backward)
+    kernels
+        .handle(FORWARD, |call, key| handle(call, key, B::rope_forward))
+        .handle(BACKWARD, |call, key| handle(call, key, B::rope_backward))
 }
 
 impl RopeBackend for Remote {
@@ -33,36 +35,17 @@ impl RopeKernel for Remote {
 }
 
 fn rotate(op: &'static str, operands: Tensors<Remote>) -> FloatTensor<Remote> {
-    let (y, numbers) = (like(operands.x()), Writer::new().key(&operands.key()));
-    let [y] = exactly(send(
-        op,
-        operands.into_tensors().collect(),
-        vec![y],
-        numbers,
-    ));
+    let (results, key) = ([like(operands.x())], operands.key());
+    let [y] = send(op, operands.into_tensors(), results, &key);
     y
 }
 
-fn read<B: BackendIr>(call: &mut Call<'_, B>) -> Result<Tensors<B>, Malformed> {
-    let key = call.scalars.key()?;
+fn handle<B: BackendIr>(
+    call: &mut Call<'_, B>,
+    key: RopeKey,
+    rotate: fn(Tensors<B>) -> FloatTensor<B>,
+) -> Handled {
     let operands = Operands::new(call.float()?, call.float()?, call.float()?, key)?;
     operands.dtype()?;
-    call.expect(&[like(operands.x())])?;
-    Ok(operands)
-}
-
-fn forward<B>(call: &mut Call<'_, B>) -> Result<(), Malformed>
-where
-    B: BackendIr + RopeKernel,
-{
-    let operands = read(call)?;
-    call.give(B::rope_forward(operands))
-}
-
-fn backward<B>(call: &mut Call<'_, B>) -> Result<(), Malformed>
-where
-    B: BackendIr + RopeKernel,
-{
-    let operands = read(call)?;
-    call.give(B::rope_backward(operands))
+    call.answer([like(operands.x())], || [rotate(operands)])
 }

@@ -8,16 +8,14 @@ pub(super) use talk::{declaration, failure};
 
 use super::Host;
 use super::bounded::Bounded;
-use super::call::{self, Call};
+use super::call::{self, Call, Handled};
 use super::files::Files;
-use super::wire::Malformed;
+use super::wire::Numbers;
 use crate::device::KernelOp;
 use crate::ops::operations;
 use burn_remote::server::CustomOpRegistry;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
-
-type Handler<B> = fn(&mut Call<'_, B>) -> Result<(), Malformed>;
 
 /// The kernels of a backend that a server offers. A backend adds those that it has.
 pub struct Kernels<B: Host> {
@@ -41,9 +39,14 @@ impl<B: Host> Kernels<B> {
         }
     }
 
-    pub(crate) fn handle(mut self, id: &'static str, handler: Handler<B>) -> Self {
+    /// Adds a handler, which is given a call and its numbers.
+    pub(crate) fn handle<N: Numbers>(
+        mut self,
+        id: &'static str,
+        handler: impl Fn(&mut Call<'_, B>, N) -> Handled + Send + Sync + 'static,
+    ) -> Self {
         self.registry.register(id, move |handles, ir, device| {
-            call::run::<B>(handles, ir, device, handler);
+            call::run(handles, ir, device, &handler);
         });
         self
     }
@@ -51,13 +54,11 @@ impl<B: Host> Kernels<B> {
     /// Adds what every server of this crate has: it says what it is, why a session ended, and reads
     /// weights.
     pub(super) fn finish(
-        mut self,
+        self,
         open: Arc<AtomicUsize>,
         files: Files,
     ) -> CustomOpRegistry<Bounded<B>> {
-        talk::register(&mut self.registry, self.offered, open);
-        source::register(&mut self.registry, files);
-        self.registry
+        source::handlers(talk::handlers(self, open), files).registry
     }
 }
 

@@ -2,15 +2,14 @@
 
 use super::talk::{ask, dispatch, words_of};
 use crate::registry::FloatType;
-use crate::remote::bounded::{Bounded, elements};
-use crate::remote::call::{self, exactly, send_to};
+use crate::remote::bounded::elements;
+use crate::remote::call::send_to;
 use crate::remote::files::Files;
 use crate::remote::hello::from_words;
-use crate::remote::wire::{Malformed, Writer};
-use crate::remote::{Host, Stored};
+use crate::remote::wire::Malformed;
+use crate::remote::{Host, Kernels, Stored};
 use burn::backend::{BackendTensor, RemoteDevice, Shape};
 use burn::tensor::{DType, FloatDType, Tensor, TensorData};
-use burn_remote::server::CustomOpRegistry;
 use safetensors::Dtype;
 use serde::{Deserialize, Serialize};
 
@@ -33,52 +32,44 @@ pub(in crate::remote) struct Source<'a> {
     pub(in crate::remote) shape: &'a [usize],
 }
 
-pub(super) fn register<B: Host>(registry: &mut CustomOpRegistry<Bounded<B>>, files: Files) {
+pub(super) fn handlers<B: Host>(kernels: Kernels<B>, files: Files) -> Kernels<B> {
     let looked = files.clone();
-    registry.register(LOOK, move |handles, ir, device| {
-        call::run::<B>(handles, ir, device, |call| {
-            let (path, name) = (call.scalars.text()?, call.scalars.text()?);
-            let answer = match looked.look(&path, &name) {
-                Ok(stored) => Answer::Stored {
-                    dtype: stored.dtype,
-                    shape: stored.shape,
-                },
-                Err(reason) => Answer::Refused(reason),
-            };
-            let text = serde_json::to_string(&answer).expect("text and numbers are JSON");
-            words_of(call, &text)
-        });
+    let kernels = kernels.handle(LOOK, move |call, (path, name): (String, String)| {
+        let answer = match looked.look(&path, &name) {
+            Ok(stored) => Answer::Stored {
+                dtype: stored.dtype,
+                shape: stored.shape,
+            },
+            Err(reason) => Answer::Refused(reason),
+        };
+        let text = serde_json::to_string(&answer).expect("text and numbers are JSON");
+        words_of(call, &text)
     });
-    registry.register(LOAD, move |handles, ir, device| {
-        call::run::<B>(handles, ir, device, |call| {
-            let (path, name) = (call.scalars.text()?, call.scalars.text()?);
-            let rank = call.scalars.number()?;
-            let shape = Shape::from(call.scalars.numbers(rank)?);
-            let missing = || Malformed::new("no result is asked for");
-            let wanted = call.last_output().ok_or_else(missing)?.clone();
-            let stored = files.look(&path, &name).map_err(Malformed::request)?;
-            // It is read as it is stored, and then cast.
-            let bytes = elements(&stored.shape).saturating_mul(stored.dtype.bitsize().div_ceil(8));
-            call.room(bytes);
-            let data = files.read(&path, &name).map_err(Malformed::request)?;
-            if data.shape() != &shape || wanted.shape.num_elements() != shape.num_elements() {
-                return Err(Malformed::request(format_args!(
-                    "{path}: `{name}` has the shape {:?}, not {:?}",
-                    data.shape().as_slice(),
-                    shape.as_slice()
-                )));
-            }
-            let (bytes, _, dtype) = data.into_parts();
-            let data = TensorData::from_bytes(bytes, wanted.shape.clone(), dtype);
-            let stored = data.dtype();
-            let tensor = B::float_from_data(data, call.device);
-            call.give(if stored == wanted.dtype {
-                tensor
-            } else {
-                B::float_cast(tensor, FloatDType::from(wanted.dtype))
-            })
-        });
-    });
+    kernels.handle(LOAD, move |call, numbers: (String, String, Vec<usize>)| {
+        let (path, name, shape) = numbers;
+        let missing = || Malformed::new("no result is asked for");
+        let wanted = call.last_output().ok_or_else(missing)?.clone();
+        let stored = files.look(&path, &name).map_err(Malformed::request)?;
+        // It is read as it is stored, and then cast.
+        let bytes = elements(&stored.shape).saturating_mul(stored.dtype.bitsize().div_ceil(8));
+        call.room(bytes);
+        let data = files.read(&path, &name).map_err(Malformed::request)?;
+        let found = data.shape().as_slice();
+        if found != shape || wanted.shape.num_elements() != data.num_elements() {
+            return Err(Malformed::request(format_args!(
+                "{path}: `{name}` has the shape {found:?}, not {shape:?}"
+            )));
+        }
+        let (bytes, _, dtype) = data.into_parts();
+        let data = TensorData::from_bytes(bytes, wanted.shape.clone(), dtype);
+        let stored = data.dtype();
+        let tensor = B::float_from_data(data, call.device);
+        call.give(if stored == wanted.dtype {
+            tensor
+        } else {
+            B::float_cast(tensor, FloatDType::from(wanted.dtype))
+        })
+    })
 }
 
 /// Asks the server for a tensor in a file.
@@ -90,8 +81,7 @@ pub(in crate::remote) fn look(
     path: &str,
     name: &str,
 ) -> Result<Stored, String> {
-    let words = ask(device, LOOK, Writer::new().text(path).text(name))
-        .map_err(|unanswered| unanswered.to_string())?;
+    let words = ask(device, LOOK, &(path, name)).map_err(|unanswered| unanswered.to_string())?;
     let unreadable = || "the server's answer is not understood".to_owned();
     let answer = serde_json::from_str(&from_words(&words).ok_or_else(unreadable)?);
     match answer.map_err(|_| unreadable())? {
@@ -119,11 +109,8 @@ pub(in crate::remote) fn load<const D: usize>(
     shape: &[usize],
     dtype: DType,
 ) -> Tensor<D> {
-    let numbers = Writer::new().text(from.path).text(from.name);
-    let numbers = numbers
-        .number(from.shape.len())
-        .numbers(from.shape.iter().copied());
-    let output = (Shape::from(shape.to_vec()), dtype);
-    let [tensor] = exactly(send_to(device, LOAD, Vec::new(), vec![output], numbers));
+    let result = (Shape::from(shape.to_vec()), dtype);
+    let numbers = (from.path, from.name, from.shape);
+    let [tensor] = send_to(device, LOAD, [result], &numbers);
     Tensor::from_dispatch(dispatch(BackendTensor::Float(tensor)))
 }

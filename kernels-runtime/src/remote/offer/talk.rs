@@ -1,21 +1,16 @@
 //! What a client asks of a server before and after it runs anything: what the device is, and why a
 //! session ended.
 
-use crate::device::KernelOp;
-use crate::remote::Host;
-use crate::remote::bounded::Bounded;
-use crate::remote::call::{self, Call, Like, exactly, send_to};
+use crate::remote::call::{Call, Handled, Like, send_to};
 use crate::remote::hello::{Declaration, WORDS, from_words, to_words};
-use crate::remote::sessions;
-use crate::remote::wire::{Malformed, Writer};
+use crate::remote::{Host, Kernels, sessions};
 use burn::backend::ir::BackendIr;
-use burn::backend::tensor::IntTensor;
 use burn::backend::{
     BackendTensor, DispatchAutodiffContext, DispatchTensor, DispatchTensorKind, Remote,
     RemoteDevice, Shape,
 };
 use burn::tensor::{DType, ExecutionError, Int, Tensor, TensorData};
-use burn_remote::server::CustomOpRegistry;
+use serde::Serialize;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -23,37 +18,29 @@ use std::sync::atomic::AtomicUsize;
 const DECLARE: &str = "burn-kernels/declare";
 const ENDING: &str = "burn-kernels/ending";
 
-/// `offered` are the kernels of the server, `open` counts its sessions. What a device is, it is asked when a
-/// client comes: so it is opened by its first one.
-pub(super) fn register<B: Host>(
-    registry: &mut CustomOpRegistry<Bounded<B>>,
-    offered: Vec<KernelOp>,
-    open: Arc<AtomicUsize>,
-) {
-    registry.register(DECLARE, move |handles, ir, device| {
-        call::run::<B>(handles, ir, device, |call| {
-            let session = call.scalars.number()?;
+/// `open` counts the sessions of the server. What a device is, it is asked when a client comes: so it is opened
+/// by its first one.
+pub(super) fn handlers<B: Host>(kernels: Kernels<B>, open: Arc<AtomicUsize>) -> Kernels<B> {
+    let offered = kernels.offered.clone();
+    kernels
+        .handle(DECLARE, move |call, session| {
             let declaration = Declaration::new(B::identity(call.device), &offered);
-            sessions::open(session as u64, &open);
-            call.give_int(words::<B>(declaration.to_words(), call.device))
-        });
-    });
-    registry.register(ENDING, |handles, ir, device| {
-        call::run::<B>(handles, ir, device, |call| {
-            let session = call.scalars.number()?;
-            let text = sessions::ending(session as u64).unwrap_or_default();
-            call.give_int(words::<B>(to_words(&text), call.device))
-        });
-    });
+            sessions::open(session, &open);
+            give(call, declaration.to_words())
+        })
+        .handle(ENDING, |call, session| {
+            words_of(call, &sessions::ending(session).unwrap_or_default())
+        })
 }
 
 /// Text as a tensor.
-pub(super) fn words_of<B: BackendIr>(call: &mut Call<'_, B>, text: &str) -> Result<(), Malformed> {
-    call.give_int(words::<B>(to_words(text), call.device))
+pub(super) fn words_of<B: BackendIr>(call: &mut Call<'_, B>, text: &str) -> Handled {
+    give(call, to_words(text))
 }
 
-fn words<B: BackendIr>(words: Vec<i32>, device: &B::Device) -> IntTensor<B> {
-    B::int_from_data(TensorData::new(words, [WORDS]), device)
+fn give<B: BackendIr>(call: &mut Call<'_, B>, words: Vec<i32>) -> Handled {
+    let words = TensorData::new(words, [WORDS]);
+    call.give_int(B::int_from_data(words, call.device))
 }
 
 /// Why a question has no answer.
@@ -81,7 +68,7 @@ pub(in crate::remote) fn declaration(
     device: &RemoteDevice,
     session: u64,
 ) -> Result<Declaration, Option<String>> {
-    match ask(device, DECLARE, Writer::new().number(session as usize)) {
+    match ask(device, DECLARE, &session) {
         Ok(words) => Declaration::from_words(&words).ok_or(None),
         Err(Unanswered::Device(reason)) => Err(Some(reason)),
         // A server of this process leaves what its session said. Another one can't be asked: its answer
@@ -92,7 +79,7 @@ pub(in crate::remote) fn declaration(
 
 /// What the last panic of a session said; `None` if it had none.
 pub(in crate::remote) fn failure(device: &RemoteDevice, session: u64) -> Option<String> {
-    let words = ask(device, ENDING, Writer::new().number(session as usize)).ok()?;
+    let words = ask(device, ENDING, &session).ok()?;
     from_words(&words).filter(|text| !text.is_empty())
 }
 
@@ -100,10 +87,10 @@ pub(in crate::remote) fn failure(device: &RemoteDevice, session: u64) -> Option<
 pub(super) fn ask(
     device: &RemoteDevice,
     op: &'static str,
-    numbers: Writer,
+    numbers: &impl Serialize,
 ) -> Result<Vec<i32>, Unanswered> {
-    let output: Like = (Shape::new([WORDS]), DType::I32);
-    let [answer] = exactly(send_to(device, op, Vec::new(), vec![output], numbers));
+    let result: Like = (Shape::new([WORDS]), DType::I32);
+    let [answer] = send_to(device, op, [result], numbers);
     let answer = Tensor::<1, Int>::from_dispatch(dispatch(BackendTensor::Int(answer)));
     let data = answer.try_into_data().map_err(|error| match error {
         // So a backend's own words arrive.

@@ -4,9 +4,8 @@
 use crate::ops::moe::experts::{
     Backward, ExpertsBackend, ExpertsKernel, Gradients, Operands, Settings, Tensors, Wanted,
 };
-use crate::ops::moe::wire as weights;
-use crate::remote::call::{Call, Like, like, send};
-use crate::remote::wire::{Malformed, Writer};
+use crate::remote::call::{Call, Handled, Like, like, send_wanted};
+use crate::remote::wire::Malformed;
 use crate::remote::{Host, Kernels};
 use burn::backend::ir::BackendIr;
 use burn::backend::tensor::{FloatTensor, IntTensor};
@@ -31,32 +30,29 @@ impl ExpertsKernel for Remote {
         operands: Tensors<Self>,
         keep: bool,
     ) -> (FloatTensor<Self>, Option<FloatTensor<Self>>) {
-        let numbers = numbers(&operands).flag(keep);
-        let outputs = results(&operands, keep);
-        let inputs = in_order(&operands).collect();
-        let mut results = send(FORWARD, inputs, outputs, numbers).into_iter();
-        let mut next = || results.next().expect("as many results as were asked for");
-        (next(), keep.then(next))
+        let lengths: Vec<_> = operands.weights().iter().map(Vec::len).collect();
+        let numbers = (operands.settings(), lengths, keep);
+        let (inputs, results) = (in_order(&operands), results(&operands, keep));
+        let mut results = send_wanted(FORWARD, inputs, results, &numbers);
+        let mut next = || results.next().flatten();
+        (next().expect("it is always wanted"), next())
     }
 
     fn experts_backward(
         backward: Backward<FloatTensor<Self>, IntTensor<Self>>,
     ) -> Gradients<FloatTensor<Self>> {
         let (operands, wanted) = (backward.operands(), backward.wanted());
-        let numbers = numbers(operands).flag(wanted.x).flag(wanted.routing);
-        let numbers = weights::write_wanted(numbers, wanted.weights.iter().flatten());
         let first = [backward.dy(), backward.kept()].into_iter().cloned();
-        let inputs = first.chain(in_order(operands)).collect();
-        let mut gradients = send(BACKWARD, inputs, gradients(&backward), numbers).into_iter();
-        let mut next = || gradients.next().expect("as many results as were asked for");
+        let inputs = first.chain(in_order(operands));
+        let numbers = (operands.settings(), wanted);
+        let mut gradients = send_wanted(BACKWARD, inputs, gradients(&backward), &numbers);
+        let (x, routing) = (gradients.next().flatten(), gradients.next().flatten());
+        let groups = wanted.weights.iter().map(Vec::len);
+        let weights = groups.map(|length| gradients.by_ref().take(length).collect());
         Gradients {
-            x: wanted.x.then(&mut next),
-            routing: wanted.routing.then(&mut next),
-            weights: wanted
-                .weights
-                .iter()
-                .map(|group| weights::place(group, &mut gradients))
-                .collect(),
+            x,
+            routing,
+            weights: weights.collect(),
         }
     }
 }
@@ -68,93 +64,70 @@ fn in_order(operands: &Tensors<Remote>) -> impl Iterator<Item = FloatTensor<Remo
         .cloned()
 }
 
-fn numbers<F, I>(operands: &Operands<F, I>) -> Writer {
-    let settings = operands.settings();
-    let writer = Writer::new()
-        .key(&settings.key)
-        .optional_float(settings.limit);
-    weights::write(writer, operands.weights())
-}
-
 /// The result and, if `keep`, what is kept of as many rows as there are slots. Slots that no expert
 /// takes have no row, so the server may keep less.
 fn results<F: TensorMetadata, I: TensorMetadata>(
     operands: &Operands<F, I>,
     keep: bool,
-) -> Vec<Like> {
+) -> Vec<Option<Like>> {
     let y = like(operands.x());
     let kept = keep.then(|| {
         let rows = operands.indices().shape().num_elements();
         (Shape::new([rows, 2 * operands.width()]), y.1)
     });
-    std::iter::once(y.clone()).chain(kept).collect()
+    vec![Some(y), kept]
 }
 
-/// The gradients that are wanted.
-fn gradients<F: TensorMetadata, I: TensorMetadata>(backward: &Backward<F, I>) -> Vec<Like> {
+/// The gradients that are wanted: of tokens, of routing weights and of each weight.
+fn gradients<F: TensorMetadata, I>(backward: &Backward<F, I>) -> Vec<Option<Like>> {
     let (operands, wanted) = (backward.operands(), backward.wanted());
-    let mut gradients: Vec<_> = wanted.x.then(|| like(operands.x())).into_iter().collect();
-    gradients.extend(wanted.routing.then(|| like(operands.routing())));
     let weights = operands.weights().iter().flatten();
-    gradients.extend(weights::like_wanted(
-        weights,
-        wanted.weights.iter().flatten(),
-    ));
-    gradients
+    let first = [
+        (operands.x(), wanted.x),
+        (operands.routing(), wanted.routing),
+    ];
+    first
+        .into_iter()
+        .chain(weights.zip(wanted.weights.iter().flatten().copied()))
+        .map(|(tensor, wanted)| wanted.then(|| like(tensor)))
+        .collect()
 }
 
-fn read<B: BackendIr>(call: &mut Call<'_, B>) -> Result<Tensors<B>, Malformed> {
-    let settings = Settings {
-        key: call.scalars.key()?,
-        limit: call.scalars.optional_float()?,
-    };
+/// Reads operands with groups of so many weights.
+fn read<B: BackendIr>(
+    call: &mut Call<'_, B>,
+    settings: Settings,
+    lengths: impl IntoIterator<Item = usize>,
+) -> Result<Tensors<B>, Malformed> {
     let (x, indices, routing) = (call.float()?, call.int()?, call.float()?);
-    let weights = weights::read(call)?;
+    let groups = lengths.into_iter().map(|length| call.weights(length));
+    let weights = groups.collect::<Result<_, _>>()?;
     let operands = Operands::new(x, indices, routing, weights, settings)?;
     operands.dtype()?;
     Ok(operands)
 }
 
-fn forward<B>(call: &mut Call<'_, B>) -> Result<(), Malformed>
-where
-    B: BackendIr + ExpertsKernel,
-{
-    let operands = read(call)?;
-    let keep = call.scalars.flag()?;
-    call.expect(&results(&operands, keep))?;
-    let (y, kept) = B::experts_forward(operands, keep);
-    call.give(y)?;
-    match kept.filter(|_| keep) {
-        Some(kept) => call.give(kept),
-        None => Ok(()),
-    }
+fn forward<B: Host + ExpertsKernel>(
+    call: &mut Call<'_, B>,
+    (settings, lengths, keep): (Settings, Vec<usize>, bool),
+) -> Handled {
+    let operands = read(call, settings, lengths)?;
+    call.answer_wanted(results(&operands, keep), || {
+        let (y, kept) = B::experts_forward(operands, keep);
+        [Some(y), kept]
+    })
 }
 
-fn backward<B>(call: &mut Call<'_, B>) -> Result<(), Malformed>
-where
-    B: BackendIr + ExpertsKernel,
-{
+fn backward<B: Host + ExpertsKernel>(
+    call: &mut Call<'_, B>,
+    (settings, wanted): (Settings, Wanted),
+) -> Handled {
     let (dy, kept) = (call.float()?, call.float()?);
-    let operands = read(call)?;
-    let (x, routing) = (call.scalars.flag()?, call.scalars.flag()?);
-    let groups = operands.weights().iter();
-    let of_weights: Result<Vec<_>, _> = groups
-        .map(|group| weights::read_wanted(call, group.len()))
-        .collect();
-    let wanted = Wanted {
-        x,
-        routing,
-        weights: of_weights?,
-    };
-    let flags = wanted.clone();
-    let backward = operands.backward(dy, kept, wanted)?;
-    call.expect(&gradients(&backward))?;
-    let gradients = B::experts_backward(backward);
-    weights::give(
-        call,
-        [&flags.x, &flags.routing],
-        [gradients.x, gradients.routing],
-    )?;
-    let weights = gradients.weights.into_iter().flatten();
-    weights::give(call, flags.weights.iter().flatten(), weights)
+    let lengths = wanted.weights.iter().map(Vec::len);
+    let backward = read(call, settings, lengths)?.backward(dy, kept, wanted)?;
+    call.answer_wanted(gradients(&backward), || {
+        let gradients = B::experts_backward(backward);
+        let weights = gradients.weights.into_iter().flatten();
+        [gradients.x, gradients.routing].into_iter().chain(weights)
+    })
 }

@@ -1,7 +1,8 @@
 use crate::semantics::MoeExpertsKey;
+use serde::{Deserialize, Serialize};
 
 /// What a call computes besides its tensors.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Settings {
     /// The semantics.
     pub key: MoeExpertsKey,
@@ -10,7 +11,7 @@ pub struct Settings {
 }
 
 /// Which gradients are wanted.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Wanted {
     /// That of the tokens.
     pub x: bool,

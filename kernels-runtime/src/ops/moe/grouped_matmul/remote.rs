@@ -4,10 +4,10 @@
 use crate::ops::moe::grouped_matmul::{
     Backward, Gradients, GroupedMatmulBackend, GroupedMatmulKernel, Operands, Tensors, Wanted,
 };
-use crate::ops::moe::wire as weights;
-use crate::remote::call::{Call, Like, exactly, like, send};
-use crate::remote::wire::{Malformed, Writer};
+use crate::remote::call::{Call, Handled, Like, like, send, send_wanted};
+use crate::remote::wire::Malformed;
 use crate::remote::{Host, Kernels};
+use crate::semantics::ExpertLayout;
 use burn::backend::ir::BackendIr;
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Remote, TensorMetadata};
@@ -28,13 +28,8 @@ impl GroupedMatmulBackend for Remote {
 
 impl GroupedMatmulKernel for Remote {
     fn grouped_matmul_forward(operands: Tensors<Self>) -> FloatTensor<Self> {
-        let (y, numbers) = (result(&operands), numbers(&operands));
-        let [y] = exactly(send(
-            FORWARD,
-            in_order(&operands).collect(),
-            vec![y],
-            numbers,
-        ));
+        let numbers = (operands.layout(), operands.weights().len());
+        let [y] = send(FORWARD, in_order(&operands), [result(&operands)], &numbers);
         y
     }
 
@@ -42,14 +37,12 @@ impl GroupedMatmulKernel for Remote {
         backward: Backward<FloatTensor<Self>, IntTensor<Self>>,
     ) -> Gradients<FloatTensor<Self>> {
         let (operands, wanted) = (backward.operands(), backward.wanted());
-        let numbers = weights::write_wanted(numbers(operands).flag(wanted.x), &wanted.weights);
-        let dy = std::iter::once(backward.dy().clone());
-        let inputs = dy.chain(in_order(operands)).collect();
-        let mut gradients = send(BACKWARD, inputs, gradients(&backward), numbers).into_iter();
-        let mut next = || gradients.next().expect("as many results as were asked for");
+        let numbers = (operands.layout(), wanted.x, &wanted.weights);
+        let inputs = std::iter::once(backward.dy().clone()).chain(in_order(operands));
+        let mut gradients = send_wanted(BACKWARD, inputs, gradients(&backward), &numbers);
         Gradients {
-            x: wanted.x.then(&mut next),
-            weights: weights::place(&wanted.weights, &mut gradients),
+            x: gradients.next().flatten(),
+            weights: gradients.collect(),
         }
     }
 }
@@ -61,55 +54,49 @@ fn in_order(operands: &Tensors<Remote>) -> impl Iterator<Item = FloatTensor<Remo
         .cloned()
 }
 
-fn numbers<F, I>(operands: &Operands<F, I>) -> Writer {
-    let writer = Writer::new().key(&operands.layout());
-    writer.number(operands.weights().len())
-}
-
 fn result<F: TensorMetadata, I: TensorMetadata>(operands: &Operands<F, I>) -> Like {
     (operands.result(), operands.x().dtype())
 }
 
-fn gradients<F: TensorMetadata, I: TensorMetadata>(backward: &Backward<F, I>) -> Vec<Like> {
+/// The gradients that are wanted: of `x` and of each weight.
+fn gradients<F: TensorMetadata, I>(backward: &Backward<F, I>) -> Vec<Option<Like>> {
     let (operands, wanted) = (backward.operands(), backward.wanted());
-    let mut gradients: Vec<_> = wanted.x.then(|| like(operands.x())).into_iter().collect();
-    gradients.extend(weights::like_wanted(operands.weights(), &wanted.weights));
-    gradients
+    let x = wanted.x.then(|| like(operands.x()));
+    let weights = operands.weights().iter().zip(&wanted.weights);
+    let weights = weights.map(|(weight, wanted)| wanted.then(|| like(weight)));
+    std::iter::once(x).chain(weights).collect()
 }
 
-fn read<B: BackendIr>(call: &mut Call<'_, B>) -> Result<Tensors<B>, Malformed> {
-    let layout = call.scalars.key()?;
-    let count = call.scalars.number()?;
-    let (x, counts) = (call.float()?, call.int()?);
-    let weights: Result<_, _> = (0..count).map(|_| call.weight()).collect();
-    let operands = Operands::new(x, counts, weights?, layout)?;
+fn read<B: BackendIr>(
+    call: &mut Call<'_, B>,
+    layout: ExpertLayout,
+    weights: usize,
+) -> Result<Tensors<B>, Malformed> {
+    let (x, counts, weights) = (call.float()?, call.int()?, call.weights(weights)?);
+    let operands = Operands::new(x, counts, weights, layout)?;
     operands.dtype()?;
     Ok(operands)
 }
 
-fn forward<B>(call: &mut Call<'_, B>) -> Result<(), Malformed>
-where
-    B: BackendIr + GroupedMatmulKernel,
-{
-    let operands = read(call)?;
-    call.expect(&[result(&operands)])?;
-    call.give(B::grouped_matmul_forward(operands))
+fn forward<B: Host + GroupedMatmulKernel>(
+    call: &mut Call<'_, B>,
+    (layout, weights): (ExpertLayout, usize),
+) -> Handled {
+    let operands = read(call, layout, weights)?;
+    call.answer([result(&operands)], || {
+        [B::grouped_matmul_forward(operands)]
+    })
 }
 
-fn backward<B>(call: &mut Call<'_, B>) -> Result<(), Malformed>
-where
-    B: BackendIr + GroupedMatmulKernel,
-{
+fn backward<B: Host + GroupedMatmulKernel>(
+    call: &mut Call<'_, B>,
+    (layout, x, weights): (ExpertLayout, bool, Vec<bool>),
+) -> Handled {
     let dy = call.float()?;
-    let operands = read(call)?;
-    let wanted = Wanted {
-        x: call.scalars.flag()?,
-        weights: weights::read_wanted(call, operands.weights().len())?,
-    };
-    let flags = wanted.clone();
-    let backward = operands.backward(dy, wanted)?;
-    call.expect(&gradients(&backward))?;
-    let gradients = B::grouped_matmul_backward(backward);
-    weights::give(call, [&flags.x], [gradients.x])?;
-    weights::give(call, &flags.weights, gradients.weights)
+    let operands = read(call, layout, weights.len())?;
+    let backward = operands.backward(dy, Wanted { x, weights })?;
+    call.answer_wanted(gradients(&backward), || {
+        let gradients = B::grouped_matmul_backward(backward);
+        std::iter::once(gradients.x).chain(gradients.weights)
+    })
 }
