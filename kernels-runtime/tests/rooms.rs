@@ -53,7 +53,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("sites", &["kernel", "ops::*::live", "ops::*::site"]),
     (
         "served",
-        &["npu::device", "npu::host", "ops::*::remote", "ops::*::wire"],
+        &["npu::device", "npu::host", "ops::*::remote"],
     ),
     ("verify", &["verify", "ops::*::cases"]),
     (

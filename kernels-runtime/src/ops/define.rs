@@ -58,6 +58,23 @@ macro_rules! operands {
                 }
             }
 
+            /// The same for what asks of integers too, of which there are none.
+            fn map_floats<U, I, J>(
+                self,
+                float: impl FnMut(T) -> U,
+                _: impl FnMut(I) -> J,
+            ) -> $Name<U> {
+                self.map(float)
+            }
+
+            fn floats(&self) -> impl Iterator<Item = &T> {
+                self.tensors()
+            }
+
+            fn ints(&self) -> impl Iterator<Item = &T> {
+                std::iter::empty()
+            }
+
             pub(crate) fn as_ref(&self) -> $Name<&T> {
                 $Name {
                     $( $tensor: $crate::ops::define::tensors!(ref $kind (&self.$tensor)), )*
@@ -66,7 +83,7 @@ macro_rules! operands {
             }
         }
 
-        $crate::ops::define::extension_type!($Name);
+        $crate::ops::define::extension_type!($Name<FloatTensor>, map_floats);
     };
     (
         $(#[$doc:meta])*
@@ -127,7 +144,7 @@ macro_rules! operands {
             }
         }
 
-        $crate::ops::define::mixed_extension_type!($Name);
+        $crate::ops::define::extension_type!($Name<FloatTensor, IntTensor>, map);
     };
 }
 pub(crate) use operands;
@@ -241,6 +258,7 @@ pub(crate) use access;
 
 /// Expands to the code for one tensor, or for several.
 macro_rules! tensors {
+    (dispatched $Tensor:ident) => { ::burn::backend::DispatchTensor };
     (type_of_ref One $T:ident) => { &$T };
     (type_of_ref Maybe $T:ident) => { Option<&$T> };
     (type_of_ref List $T:ident) => { &[$T] };
@@ -264,68 +282,14 @@ macro_rules! tensors {
 }
 pub(crate) use tensors;
 
-/// Makes `Operands` of float tensors arguments of Burn's backend extensions. The type has a method
-/// `map`, and `tensors`, which are all it has.
+/// Makes operands arguments of Burn's backend extensions. The type has the method `$map`, of functions of floats and of
+/// integers, and `floats` and `ints`, which are all it has.
 macro_rules! extension_type {
-    ($Operands:ident) => {
+    ($Operands:ident<$($Tensor:ident),+>, $map:ident) => {
         impl<B: ::burn::backend::Backend> ::burn::backend::ExtensionType<B>
-            for $Operands<::burn::backend::tensor::FloatTensor<B>>
+            for $Operands<$(::burn::backend::tensor::$Tensor<B>),+>
         {
-            type Target = $Operands<::burn::backend::DispatchTensor>;
-
-            fn map_to_dispatch<F>(
-                self,
-                map_kind: F,
-                autodiff: ::burn::backend::DispatchAutodiffContext,
-            ) -> Self::Target
-            where
-                F: Fn(::burn::backend::BackendTensor<B>) -> ::burn::backend::DispatchTensorKind,
-            {
-                let wrap = |tensor| ::burn::backend::DispatchTensor {
-                    kind: map_kind(::burn::backend::BackendTensor::Float(tensor)),
-                    autodiff,
-                };
-                self.map(|tensor| $crate::ops::define::exchanged(tensor, wrap))
-            }
-
-            fn map_from_dispatch<F>(target: Self::Target, unwrap_kind: F) -> Self
-            where
-                F: Fn(::burn::backend::DispatchTensor) -> ::burn::backend::BackendTensor<B>,
-            {
-                let unwrap = |tensor| unwrap_kind(tensor).float();
-                target.map(|tensor| $crate::ops::define::exchanged(tensor, unwrap))
-            }
-
-            fn routing_tensor(target: &Self::Target) -> Option<&::burn::backend::DispatchTensor> {
-                target.tensors().next()
-            }
-
-            fn routing_float_tensor(
-                target: &Self::Target,
-            ) -> Option<&::burn::backend::DispatchTensor> {
-                target.tensors().next()
-            }
-
-            fn autodiff_context(target: &Self::Target) -> ::burn::backend::DispatchAutodiffContext {
-                $crate::ops::define::autodiff_context(target.tensors())
-            }
-        }
-    };
-}
-pub(crate) use extension_type;
-
-/// The same of `Operands` of floats and integers. The type has methods `map`, of both, and `floats`
-/// and `ints`, which are all it has.
-macro_rules! mixed_extension_type {
-    ($Operands:ident) => {
-        impl<B: ::burn::backend::Backend> ::burn::backend::ExtensionType<B>
-            for $Operands<
-                ::burn::backend::tensor::FloatTensor<B>,
-                ::burn::backend::tensor::IntTensor<B>,
-            >
-        {
-            type Target =
-                $Operands<::burn::backend::DispatchTensor, ::burn::backend::DispatchTensor>;
+            type Target = $Operands<$($crate::ops::define::tensors!(dispatched $Tensor)),+>;
 
             fn map_to_dispatch<F>(
                 self,
@@ -341,7 +305,7 @@ macro_rules! mixed_extension_type {
                     kind: map_kind(tensor),
                     autodiff,
                 };
-                self.map(
+                self.$map(
                     |tensor| exchanged(tensor, |tensor| wrap(BackendTensor::Float(tensor))),
                     |tensor| exchanged(tensor, |tensor| wrap(BackendTensor::Int(tensor))),
                 )
@@ -352,7 +316,7 @@ macro_rules! mixed_extension_type {
                 F: Fn(::burn::backend::DispatchTensor) -> ::burn::backend::BackendTensor<B>,
             {
                 use $crate::ops::define::exchanged;
-                target.map(
+                target.$map(
                     |tensor| exchanged(tensor, |tensor| unwrap_kind(tensor).float()),
                     |tensor| exchanged(tensor, |tensor| unwrap_kind(tensor).int()),
                 )
@@ -374,7 +338,7 @@ macro_rules! mixed_extension_type {
         }
     };
 }
-pub(crate) use mixed_extension_type;
+pub(crate) use extension_type;
 
 /// Exchanges a checked operand for the same tensor of another backend. The function that does comes from
 /// outside, as Burn's traits are public; a tensor of another shape or type would be an operand that

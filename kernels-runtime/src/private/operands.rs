@@ -3,124 +3,146 @@
 use burn::module::Param;
 use burn::tensor::Tensor;
 
-/// Defines a trait of the types that an operand is read from: those listed, and references to them.
-macro_rules! readable_as {
-    (
-        $(#[$attribute:meta])*
-        $Trait:ident { $(#[$doc:meta])* $read:ident -> $Value:ty }
-        $( $Type:ty => $value:expr, )+
-    ) => {
-        $(#[$attribute])*
-        pub trait $Trait {
-            $(#[$doc])*
-            fn $read(&self) -> $Value;
-        }
-
-        $(
-            impl $Trait for $Type {
-                fn $read(&self) -> $Value {
-                    let value: fn(&Self) -> $Value = $value;
-                    value(self)
-                }
-            }
-        )+
-
-        impl<T: $Trait + ?Sized> $Trait for &T {
-            fn $read(&self) -> $Value {
-                T::$read(self)
-            }
-        }
-    };
+/// The weight of a norm, as a field of the user's struct.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not the weight of an RMSNorm",
+    label = "expected `Param<Tensor<1>>` or `Tensor<1>`"
+)]
+pub trait NormWeight {
+    /// The weight, `[n]`.
+    fn norm_weight(&self) -> Tensor<1>;
 }
 
-readable_as! {
-    /// The weight of a norm, as a field of the user's struct.
-    #[diagnostic::on_unimplemented(
-        message = "`{Self}` is not the weight of an RMSNorm",
-        label = "expected `Param<Tensor<1>>` or `Tensor<1>`"
-    )]
-    NormWeight {
-        /// The weight, `[n]`.
-        norm_weight -> Tensor<1>
+impl NormWeight for Param<Tensor<1>> {
+    fn norm_weight(&self) -> Tensor<1> {
+        self.val()
     }
-    Param<Tensor<1>> => Param::val,
-    Tensor<1> => Tensor::clone,
 }
 
-readable_as! {
-    /// The epsilon of a norm, as a field of the user's struct.
-    #[diagnostic::on_unimplemented(
-        message = "`{Self}` is not the epsilon of an RMSNorm",
-        label = "expected `f64` or `f32`"
-    )]
-    Epsilon {
-        /// The value.
-        epsilon -> f64
+impl NormWeight for Tensor<1> {
+    fn norm_weight(&self) -> Tensor<1> {
+        self.clone()
     }
-    f64 => |value| *value,
-    f32 => |value| f64::from(*value),
 }
 
-readable_as! {
-    /// A run-time number of a kernel that is not an epsilon: a clamp's limit, a sparsity.
-    #[diagnostic::on_unimplemented(
-        message = "`{Self}` is not a number of a kernel",
-        label = "expected `f64` or `f32`"
-    )]
-    Number {
-        /// The value.
-        number -> f64
+impl<T: NormWeight + ?Sized> NormWeight for &T {
+    fn norm_weight(&self) -> Tensor<1> {
+        T::norm_weight(self)
     }
-    f64 => |value| *value,
-    f32 => |value| f64::from(*value),
 }
 
-readable_as! {
-    /// A number of elements, as a field of the user's struct.
-    #[diagnostic::on_unimplemented(
-        message = "`{Self}` is not a number of elements",
-        label = "expected `usize`"
-    )]
-    Count {
-        /// The value.
-        count -> usize
+/// The epsilon of a norm, as a field of the user's struct.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not the epsilon of an RMSNorm",
+    label = "expected `f64` or `f32`"
+)]
+pub trait Epsilon {
+    /// The value.
+    fn epsilon(&self) -> f64;
+}
+
+impl Epsilon for f64 {
+    fn epsilon(&self) -> f64 {
+        *self
     }
-    usize => |value| *value,
 }
 
-readable_as! {
-    /// The lengths of the three sections of a multimodal rotary embedding, in pairs.
-    #[diagnostic::on_unimplemented(
-        message = "`{Self}` is not the sections of a rotary position embedding",
-        label = "expected `[usize; 3]` or `Vec<usize>`: pairs for time, height and width"
-    )]
-    SectionLengths {
-        /// Time, height, width.
-        lengths -> [usize; 3]
+impl Epsilon for f32 {
+    fn epsilon(&self) -> f64 {
+        f64::from(*self)
     }
-    [usize; 3] => |lengths| *lengths,
-    [usize] => three,
-    Vec<usize> => |lengths| three(lengths),
 }
 
-fn three(lengths: &[usize]) -> [usize; 3] {
-    lengths.try_into().unwrap_or_else(|_| {
-        panic!("RoPE: there are three sections (time, height, width), not {lengths:?}")
-    })
-}
-
-readable_as! {
-    /// The correction of a router's choice, one value an expert.
-    #[diagnostic::on_unimplemented(
-        message = "`{Self}` is not the correction of a router",
-        label = "expected `Param<Tensor<1>>` or `Tensor<1>`, one value an expert"
-    )]
-    CorrectionBias {
-        /// The values, `[experts]`.
-        correction_bias -> Tensor<1>
+impl<T: Epsilon + ?Sized> Epsilon for &T {
+    fn epsilon(&self) -> f64 {
+        T::epsilon(self)
     }
-    Param<Tensor<1>> => Param::val,
-    Tensor<1> => Tensor::clone,
+}
+
+/// A run-time number of a kernel that is not an epsilon: a clamp's limit, a sparsity.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a number of a kernel",
+    label = "expected `f64` or `f32`"
+)]
+pub trait Number {
+    /// The value.
+    fn number(&self) -> f64;
+}
+
+impl Number for f64 {
+    fn number(&self) -> f64 {
+        *self
+    }
+}
+
+impl Number for f32 {
+    fn number(&self) -> f64 {
+        f64::from(*self)
+    }
+}
+
+impl<T: Number + ?Sized> Number for &T {
+    fn number(&self) -> f64 {
+        T::number(self)
+    }
+}
+
+/// A number of elements, as a field of the user's struct.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a number of elements",
+    label = "expected `usize`"
+)]
+pub trait Count {
+    /// The value.
+    fn count(&self) -> usize;
+}
+
+impl Count for usize {
+    fn count(&self) -> usize {
+        *self
+    }
+}
+
+impl<T: Count + ?Sized> Count for &T {
+    fn count(&self) -> usize {
+        T::count(self)
+    }
+}
+
+/// The lengths of the three sections of a multimodal rotary embedding, in pairs.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not the sections of a rotary position embedding",
+    label = "expected `[usize; 3]` or `Vec<usize>`: pairs for time, height and width"
+)]
+pub trait SectionLengths {
+    /// Time, height, width.
+    fn lengths(&self) -> [usize; 3];
+}
+
+impl SectionLengths for [usize; 3] {
+    fn lengths(&self) -> [usize; 3] {
+        *self
+    }
+}
+
+impl SectionLengths for [usize] {
+    fn lengths(&self) -> [usize; 3] {
+        self.try_into().unwrap_or_else(|_| {
+            panic!("RoPE: there are three sections (time, height, width), not {self:?}")
+        })
+    }
+}
+
+impl SectionLengths for Vec<usize> {
+    fn lengths(&self) -> [usize; 3] {
+        self.as_slice().lengths()
+    }
+}
+
+impl<T: SectionLengths + ?Sized> SectionLengths for &T {
+    fn lengths(&self) -> [usize; 3] {
+        T::lengths(self)
+    }
 }
 
 /// A table of cosines or sines of three positions, `[3, b, s, w]`.
@@ -239,5 +261,33 @@ impl<T: ExpertBiases + ?Sized> ExpertBiases for &T {
 
     fn initialise(&self) {
         T::initialise(self);
+    }
+}
+
+/// The correction of a router's choice, one value an expert.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not the correction of a router",
+    label = "expected `Param<Tensor<1>>` or `Tensor<1>`, one value an expert"
+)]
+pub trait CorrectionBias {
+    /// The values, `[experts]`.
+    fn correction_bias(&self) -> Tensor<1>;
+}
+
+impl CorrectionBias for Tensor<1> {
+    fn correction_bias(&self) -> Tensor<1> {
+        self.clone()
+    }
+}
+
+impl CorrectionBias for Param<Tensor<1>> {
+    fn correction_bias(&self) -> Tensor<1> {
+        self.val()
+    }
+}
+
+impl<T: CorrectionBias + ?Sized> CorrectionBias for &T {
+    fn correction_bias(&self) -> Tensor<1> {
+        T::correction_bias(self)
     }
 }
