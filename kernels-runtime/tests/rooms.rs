@@ -51,10 +51,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("budgets", &["verify::budget", "verify::data"]),
     ("live", &["live"]),
     ("sites", &["kernel", "ops::*::live", "ops::*::site"]),
-    (
-        "served",
-        &["npu::device", "npu::host", "ops::*::remote"],
-    ),
+    ("served", &["npu::device", "npu::host", "ops::*::remote"]),
     ("verify", &["verify", "ops::*::cases"]),
     (
         "door",

@@ -67,11 +67,7 @@ macro_rules! operands {
                 self.map(float)
             }
 
-            fn floats(&self) -> impl Iterator<Item = &T> {
-                self.tensors()
-            }
-
-            fn ints(&self) -> impl Iterator<Item = &T> {
+            fn no_ints(&self) -> impl Iterator<Item = &T> {
                 std::iter::empty()
             }
 
@@ -83,7 +79,7 @@ macro_rules! operands {
             }
         }
 
-        $crate::ops::define::extension_type!($Name<FloatTensor>, map_floats);
+        $crate::ops::define::extension_type!($Name<FloatTensor>, map_floats tensors no_ints);
     };
     (
         $(#[$doc:meta])*
@@ -144,7 +140,7 @@ macro_rules! operands {
             }
         }
 
-        $crate::ops::define::extension_type!($Name<FloatTensor, IntTensor>, map);
+        $crate::ops::define::extension_type!($Name<FloatTensor, IntTensor>, map floats ints);
     };
 }
 pub(crate) use operands;
@@ -283,9 +279,9 @@ macro_rules! tensors {
 pub(crate) use tensors;
 
 /// Makes operands arguments of Burn's backend extensions. The type has the method `$map`, of functions of floats and of
-/// integers, and `floats` and `ints`, which are all it has.
+/// integers, and `$floats` and `$ints`, which are all it has.
 macro_rules! extension_type {
-    ($Operands:ident<$($Tensor:ident),+>, $map:ident) => {
+    ($Operands:ident<$($Tensor:ident),+>, $map:ident $floats:ident $ints:ident) => {
         impl<B: ::burn::backend::Backend> ::burn::backend::ExtensionType<B>
             for $Operands<$(::burn::backend::tensor::$Tensor<B>),+>
         {
@@ -323,17 +319,17 @@ macro_rules! extension_type {
             }
 
             fn routing_tensor(target: &Self::Target) -> Option<&::burn::backend::DispatchTensor> {
-                target.floats().next().or_else(|| target.ints().next())
+                target.$floats().next().or_else(|| target.$ints().next())
             }
 
             fn routing_float_tensor(
                 target: &Self::Target,
             ) -> Option<&::burn::backend::DispatchTensor> {
-                target.floats().next()
+                target.$floats().next()
             }
 
             fn autodiff_context(target: &Self::Target) -> ::burn::backend::DispatchAutodiffContext {
-                $crate::ops::define::autodiff_context(target.floats().chain(target.ints()))
+                $crate::ops::define::autodiff_context(target.$floats().chain(target.$ints()))
             }
         }
     };

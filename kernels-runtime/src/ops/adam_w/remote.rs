@@ -27,14 +27,16 @@ impl AdamWBackend for Remote {
         operands: Tensors<Self>,
     ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>) {
         let (results, settings) = (results(&operands), operands.settings());
-        let (state, gradient) = operands.into_parts();
-        let inputs = [state.parameter, state.moment_1, state.moment_2, gradient];
-        send(STEP, inputs, results, &settings).into()
+        send(STEP, operands.into_tensors(), results, &settings).into()
     }
 }
 
 /// Describes the tensors that the step changes.
 fn results<T: TensorMetadata>(operands: &Operands<T>) -> [Like; 3] {
-    let [parameter, moment_1, moment_2, _] = operands.all();
-    [parameter, moment_1, moment_2].map(like)
+    [
+        operands.parameter(),
+        operands.moment_1(),
+        operands.moment_2(),
+    ]
+    .map(like)
 }
