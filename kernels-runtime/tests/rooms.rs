@@ -55,7 +55,14 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("verify", &["verify", "ops::*::cases"]),
     (
         "door",
-        &["__private", "error_text", "apply", "report", "lib"],
+        &[
+            "__private",
+            "error_text",
+            "apply",
+            "report",
+            "remote::fuzz",
+            "lib",
+        ],
     ),
 ];
 
