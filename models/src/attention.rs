@@ -5,7 +5,7 @@ use burn::nn::Linear;
 use burn::tensor::activation::softmax;
 use burn::tensor::{Bool, DType, Device, FloatDType, Tensor};
 
-use crate::blocks::{RmsNorm, new_linear, rotate};
+use crate::blocks::{RmsNorm, new_linear};
 use crate::config::{Architecture, ModelConfig};
 use crate::rope::RotaryTables;
 
@@ -50,7 +50,7 @@ impl Attention {
             new_linear(config, [hidden, output], bias, device)
         };
         let norm = || {
-            let normalises = config.architecture.normalises_heads();
+            let normalises = config.family().head_norms;
             normalises.then(|| RmsNorm::new(config, heads.width, device))
         };
         let mixed = heads.query * heads.width;
@@ -86,7 +86,8 @@ impl Attention {
             self.k_norm.as_ref(),
         );
         let v = split(self.v_proj.forward(x), key_value, None);
-        let (q, k) = rotate(architecture, q, k, tables);
+        let rotate = architecture.family().layers.rotate;
+        let (q, k) = rotate(q, k, tables.cos.clone(), tables.sin.clone());
 
         // The query heads of a group lie one after the other, so they can be rows of one taller
         // matrix: keys and values are then used as they are and not repeated for each head.

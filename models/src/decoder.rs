@@ -9,7 +9,7 @@ use crate::attention::{Attention, causal_mask};
 use crate::blocks::{Mlp, RmsNorm, new_weight};
 use crate::config::ModelConfig;
 use crate::rope::{RotaryEmbedding, RotaryTables};
-use crate::sparse::SparseMoeBlock;
+use crate::sparse::{NewBlock, SparseMoeBlock};
 
 /// What follows attention in a layer.
 #[derive(Module, Debug)]
@@ -26,9 +26,13 @@ pub enum FeedForward {
 
 impl FeedForward {
     fn new(config: &ModelConfig, layer: usize, device: &Device) -> Self {
-        match &config.moe {
-            Some(moe) if moe.is_sparse(layer) => {
-                Self::Sparse(SparseMoeBlock::new(config, moe, device))
+        match (&config.moe, &config.family().experts) {
+            (Some(moe), Some(experts)) if moe.is_sparse(layer) => {
+                Self::Sparse((experts.block)(&NewBlock {
+                    config,
+                    moe,
+                    device,
+                }))
             }
             _ => Self::Dense(Mlp::new(config, device)),
         }

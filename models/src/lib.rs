@@ -30,6 +30,7 @@ mod checkpoint;
 mod config;
 mod decoder;
 mod error;
+mod family;
 mod layout;
 pub mod llama;
 pub mod mixtral;

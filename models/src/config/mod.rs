@@ -18,7 +18,9 @@ pub use self::dtype::StoredDtype;
 use self::fields::{Fields, MAX_SIZE, brief};
 pub use self::moe::MoeConfig;
 pub use self::rope::{RopeConfig, RopeScaling};
+pub(crate) use self::unsupported::{Neutral, Refusal};
 use crate::ModelError;
+use crate::family::{Experts, Family};
 
 /// More layers than any known model by two orders of magnitude.
 const MAX_LAYERS: usize = 16_384;
@@ -52,11 +54,11 @@ pub struct ModelConfig {
     pub rms_norm_eps: f64,
     /// Whether the output projection is the embedding table.
     pub tie_word_embeddings: bool,
-    /// Whether the attention's four projections have biases (Llama, Qwen3 and Qwen3-MoE only).
+    /// Whether the attention's four projections have biases, in families that know the field.
     pub attention_bias: bool,
-    /// Whether those of queries, keys and values alone have biases (Qwen2-MoE only).
+    /// Whether those of queries, keys and values alone have biases.
     pub qkv_bias: bool,
-    /// Whether the MLP's three projections have biases (Llama only).
+    /// Whether the MLP's three projections have biases, in families that know the field.
     pub mlp_bias: bool,
     /// The mixture of experts, if the architecture has one.
     pub moe: Option<MoeConfig>,
@@ -193,11 +195,20 @@ impl ModelConfig {
         self.moe.as_ref().is_some_and(|moe| moe.is_sparse(layer))
     }
 
+    pub(crate) fn family(&self) -> &'static Family {
+        self.architecture.family()
+    }
+
+    fn mixture(&self) -> Option<(&MoeConfig, &'static Experts)> {
+        self.moe.as_ref().zip(self.family().experts.as_ref())
+    }
+
     /// Checks what concerns several fields at once, and sizes that did not come from JSON.
     fn check(&self, origin: &Path) -> Result<(), ModelError> {
         let fail = |field: &str, problem: String| Err(ModelError::field(origin, field, problem));
-        let moe = self.moe.iter().flat_map(|moe| moe.sizes(self.architecture));
-        for (name, size) in self.sizes().into_iter().chain(moe) {
+        let moe = self.mixture();
+        let moe_sizes = moe.iter().flat_map(|(moe, experts)| moe.sizes(experts));
+        for (name, size) in self.sizes().into_iter().chain(moe_sizes) {
             if size == 0 || size as u64 > MAX_SIZE {
                 return fail(name, format!("expected 1 to {MAX_SIZE}, found {size}"));
             }
@@ -230,8 +241,7 @@ impl ModelConfig {
             );
             return fail(field, problem);
         }
-        let moe = self.moe.as_ref();
-        let problem = moe.and_then(|moe| moe.problem(self.architecture, self.num_hidden_layers));
+        let problem = moe.and_then(|(moe, experts)| moe.problem(experts, self.num_hidden_layers));
         if let Some((field, problem)) = problem {
             return fail(field, problem);
         }
@@ -260,14 +270,9 @@ impl ModelConfig {
         ]
     }
 
-    /// The biases that the architecture lets a configuration choose.
+    /// The biases that the family lets a configuration choose.
     fn own_biases(&self) -> impl Iterator<Item = (&'static str, bool)> {
-        let own: &[&str] = match self.architecture {
-            Architecture::Llama => &["mlp_bias", "attention_bias"],
-            Architecture::Qwen3 | Architecture::Qwen3Moe => &["attention_bias"],
-            Architecture::Qwen2Moe => &["qkv_bias"],
-            Architecture::Mixtral => &[],
-        };
+        let own = self.family().chosen_biases;
         let biases = self.biases().into_iter();
         biases.filter(|(name, _)| own.contains(name))
     }
@@ -331,8 +336,8 @@ impl ModelConfig {
             set("dtype", json!(dtype.config_name()));
             set("torch_dtype", json!(dtype.config_name()));
         }
-        if let Some(moe) = &self.moe {
-            moe.write(self.architecture, &mut object);
+        if let Some((moe, experts)) = self.mixture() {
+            moe.write(experts, self.family().refuses, &mut object);
         }
         let mut text = format!("{:#}", Value::Object(object));
         text.push('\n');
