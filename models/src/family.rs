@@ -27,8 +27,7 @@ pub(crate) struct Family {
     pub(crate) defaults: Defaults,
     /// The fields by which a configuration chooses biases.
     pub(crate) chosen_biases: &'static [&'static str],
-    /// Whether `use_sliding_window` decides if `sliding_window` counts.
-    pub(crate) switched_window: bool,
+    pub(crate) window: Window,
     /// Fields that other families must not set, and this one reads.
     pub(crate) honours: &'static [&'static str],
     /// Fields that other families read, and this one has no choice in: the value that says what it does
@@ -48,6 +47,16 @@ pub(crate) struct Layers {
 }
 
 pub(crate) type Rotate = fn(Tensor<4>, Tensor<4>, Tensor<3>, Tensor<3>) -> (Tensor<4>, Tensor<4>);
+
+/// What a family does with a sliding window. Masks are full where it has none.
+#[derive(Clone, Copy)]
+pub(crate) struct Window {
+    /// Whether a configuration may have one.
+    pub(crate) honoured: bool,
+    /// Whether `use_sliding_window` decides if `sliding_window` counts, and `layer_types` or
+    /// `max_window_layers` where; else a window counts in every layer.
+    pub(crate) switched: bool,
+}
 
 /// A family's mixture of experts.
 #[derive(Clone, Copy)]
@@ -73,7 +82,8 @@ pub(crate) struct Defaults {
     pub(crate) head_dim: Option<usize>,
     pub(crate) rms_norm_eps: f64,
     pub(crate) rope_theta: f64,
-    /// Whether the projections of queries, keys and values have biases.
+    /// Whether the projections of queries, keys and values have biases; for good, unless `qkv_bias` is one
+    /// of the chosen.
     pub(crate) qkv_bias: bool,
     /// Whether the weights of a token's experts sum to one.
     pub(crate) norm_topk_prob: bool,

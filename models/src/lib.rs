@@ -48,7 +48,7 @@ pub use causal_lm::{CausalLm, Losses, Output, next_token_loss};
 pub use checkpoint::{load, save, save_with};
 pub use config::{
     Architecture, ModelConfig, MoeConfig, Qwen3MoeSize, Qwen3Size, RopeConfig, RopeScaling,
-    StoredDtype,
+    StoredDtype, WindowConfig,
 };
 pub use decoder::{Decoder, DecoderLayer, FeedForward};
 pub use error::{ModelError, TensorProblem};

@@ -6,7 +6,7 @@ use burn::tensor::{DType, FloatDType, Tensor};
 use burn_kernels::fused_kernel;
 
 use crate::blocks::{Mlp, RmsNorm};
-use crate::family::{Defaults, Family, Layers};
+use crate::family::{Defaults, Family, Layers, Window};
 use crate::rope::rotate_half;
 
 pub(crate) static FAMILY: Family = Family {
@@ -33,7 +33,10 @@ pub(crate) static FAMILY: Family = Family {
         norm_topk_prob: false,
     },
     chosen_biases: &["mlp_bias", "attention_bias"],
-    switched_window: false,
+    window: Window {
+        honoured: false,
+        switched: false,
+    },
     honours: &[],
     refuses: &[],
 };

@@ -5,7 +5,7 @@ use burn::nn::Linear;
 use burn::tensor::Tensor;
 use burn_kernels::fused_kernel;
 
-use crate::family::{Defaults, Experts, Family};
+use crate::family::{Defaults, Experts, Family, Window};
 use crate::layout::ExpertNames;
 use crate::llama::{self, LlamaMlp};
 use crate::sparse::{NewBlock, SparseMoeBlock};
@@ -26,7 +26,10 @@ pub(crate) static FAMILY: Family = Family {
         ..llama::FAMILY.defaults
     },
     chosen_biases: &["qkv_bias"],
-    switched_window: true,
+    window: Window {
+        honoured: false,
+        switched: true,
+    },
     honours: &[
         "num_experts",
         "num_local_experts",

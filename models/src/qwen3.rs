@@ -6,7 +6,7 @@ use burn::tensor::Tensor;
 use burn_kernels::fused_kernel;
 
 use crate::blocks::{Mlp, RmsNorm};
-use crate::family::{Defaults, Family, Layers};
+use crate::family::{Defaults, Family, Layers, Window};
 use crate::llama;
 use crate::rope::rotate_half;
 
@@ -36,7 +36,10 @@ pub(crate) static FAMILY: Family = Family {
         ..llama::FAMILY.defaults
     },
     chosen_biases: &["attention_bias"],
-    switched_window: true,
+    window: Window {
+        honoured: false,
+        switched: true,
+    },
     ..llama::FAMILY
 };
 

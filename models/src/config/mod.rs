@@ -7,6 +7,7 @@ mod moe;
 mod parse;
 mod rope;
 mod unsupported;
+mod window;
 
 use std::path::Path;
 
@@ -19,6 +20,7 @@ use self::fields::{Fields, MAX_SIZE, brief};
 pub use self::moe::MoeConfig;
 pub use self::rope::{RopeConfig, RopeScaling};
 pub(crate) use self::unsupported::{Neutral, Refusal};
+pub use self::window::WindowConfig;
 use crate::ModelError;
 use crate::family::{Experts, Family};
 
@@ -60,6 +62,8 @@ pub struct ModelConfig {
     pub qkv_bias: bool,
     /// Whether the MLP's three projections have biases, in families that know the field.
     pub mlp_bias: bool,
+    /// The layers with a sliding window, if there are any.
+    pub sliding_window: Option<WindowConfig>,
     /// The mixture of experts, if the architecture has one.
     pub moe: Option<MoeConfig>,
     /// Rotary positions.
@@ -153,6 +157,7 @@ impl ModelConfig {
             attention_bias: false,
             qkv_bias: false,
             mlp_bias: false,
+            sliding_window: None,
             moe: None,
             rope: RopeConfig::default(),
             initializer_range: 0.02,
@@ -195,6 +200,12 @@ impl ModelConfig {
         self.moe.as_ref().is_some_and(|moe| moe.is_sparse(layer))
     }
 
+    /// How many keys a query of a layer, counting from 0, sees at most, if not all up to its own.
+    pub fn window(&self, layer: usize) -> Option<usize> {
+        let window = self.sliding_window.as_ref()?;
+        window.layers.contains(&layer).then_some(window.size)
+    }
+
     pub(crate) fn family(&self) -> &'static Family {
         self.architecture.family()
     }
@@ -234,9 +245,10 @@ impl ModelConfig {
             let problem = format!("{} is odd; rotary positions need pairs", self.head_dim);
             return fail("head_dim", problem);
         }
-        if let Some(field) = self.foreign_bias() {
+        if let Some((field, bias)) = self.foreign_bias() {
+            let what = if bias { "has no" } else { "always has" };
             let problem = format!(
-                "true is not supported: {} has no such biases",
+                "{bias} is not supported: {} {what} such biases",
                 self.architecture
             );
             return fail(field, problem);
@@ -277,12 +289,18 @@ impl ModelConfig {
         biases.filter(|(name, _)| own.contains(name))
     }
 
-    /// A field that asks for biases which the architecture doesn't have.
-    fn foreign_bias(&self) -> Option<&'static str> {
-        let set = |(name, bias): (&'static str, bool)| bias.then_some(name);
-        let own: Vec<_> = self.own_biases().filter_map(set).collect();
-        let mut all = self.biases().into_iter().filter_map(set);
-        all.find(|name| !own.contains(name))
+    /// A bias that the family lets no configuration choose, and its value where it is not the family's.
+    fn foreign_bias(&self) -> Option<(&'static str, bool)> {
+        let Family {
+            chosen_biases,
+            defaults,
+            ..
+        } = self.family();
+        let own = |name| name == "qkv_bias" && defaults.qkv_bias;
+        let foreign = |&(name, bias): &(&'static str, bool)| {
+            !chosen_biases.contains(&name) && bias != own(name)
+        };
+        self.biases().into_iter().find(foreign)
     }
 
     fn sizes(&self) -> [(&'static str, usize); 8] {
@@ -336,6 +354,9 @@ impl ModelConfig {
             set("dtype", json!(dtype.config_name()));
             set("torch_dtype", json!(dtype.config_name()));
         }
+        let window = self.sliding_window.as_ref();
+        let layers = self.num_hidden_layers;
+        WindowConfig::write(window, self.family().window, layers, &mut object);
         if let Some((moe, experts)) = self.mixture() {
             moe.write(experts, self.family().refuses, &mut object);
         }

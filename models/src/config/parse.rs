@@ -2,8 +2,11 @@
 
 use serde_json::{Map, Value};
 
-use super::fields::{Fields, brief};
-use super::{Architecture, ModelConfig, MoeConfig, RopeConfig, StoredDtype, moe, unsupported};
+use super::fields::Fields;
+use super::{
+    Architecture, ModelConfig, MoeConfig, RopeConfig, StoredDtype, WindowConfig, moe, unsupported,
+    window,
+};
 use crate::ModelError;
 use crate::family::Family;
 
@@ -44,12 +47,12 @@ impl ModelConfig {
         let defaults = family.defaults;
         unsupported::refuse(fields, family)?;
         refuse_other_activation(fields)?;
-        refuse_sliding_window(fields, family)?;
 
         let size = |name| fields.required(name, fields.size(name)?);
         let flag = |name| Ok::<_, ModelError>(fields.boolean(name)?.unwrap_or(false));
         let num_hidden_layers = size("num_hidden_layers")?;
-        refuse_layer_types(fields, num_hidden_layers)?;
+        let sliding_window = WindowConfig::parse(fields, family, num_hidden_layers)?;
+        let windowed = sliding_window.is_some();
         let hidden_size = size("hidden_size")?;
         let num_attention_heads = size("num_attention_heads")?;
 
@@ -70,13 +73,14 @@ impl ModelConfig {
             attention_bias: flag("attention_bias")?,
             qkv_bias: fields.boolean("qkv_bias")?.unwrap_or(defaults.qkv_bias),
             mlp_bias: flag("mlp_bias")?,
+            sliding_window,
             moe: MoeConfig::parse(fields, family)?,
             rope: RopeConfig::parse(fields, defaults.rope_theta)?,
             initializer_range: fields.number("initializer_range")?.unwrap_or(0.02),
             dtype: StoredDtype::parse(fields)?,
             other: object
                 .iter()
-                .filter(|(name, _)| !is_known(family, name))
+                .filter(|(name, _)| !is_known(family, windowed, name))
                 .map(|(name, value)| (name.clone(), value.clone()))
                 .collect(),
         };
@@ -86,8 +90,10 @@ impl ModelConfig {
 }
 
 /// Whether a field is one of those that a configuration of the family is made of.
-fn is_known(family: &Family, name: &str) -> bool {
-    KNOWN.contains(&name) || (family.experts.is_some() && moe::KNOWN.contains(&name))
+fn is_known(family: &Family, windowed: bool, name: &str) -> bool {
+    KNOWN.contains(&name)
+        || (family.experts.is_some() && moe::KNOWN.contains(&name))
+        || (windowed && window::KNOWN.contains(&name))
 }
 
 fn refuse_other_activation(fields: Fields<'_>) -> Result<(), ModelError> {
@@ -100,44 +106,6 @@ fn refuse_other_activation(fields: Fields<'_>) -> Result<(), ModelError> {
         }
     }
     Ok(())
-}
-
-/// Qwen files carry a `sliding_window` that only counts when `use_sliding_window` says so. Mixtral's
-/// always counts, and Llama has no such field: some programs honour one there and others don't.
-fn refuse_sliding_window(fields: Fields<'_>, family: &Family) -> Result<(), ModelError> {
-    if fields.boolean("use_sliding_window")? == Some(true) {
-        return Err(fields.error("use_sliding_window", "true is not supported"));
-    }
-    if !family.switched_window
-        && let Some(window) = fields.value("sliding_window")
-    {
-        let problem = format!(
-            "{} limits attention to a window, which is not supported",
-            brief(window)
-        );
-        return Err(fields.error("sliding_window", problem));
-    }
-    Ok(())
-}
-
-fn refuse_layer_types(fields: Fields<'_>, layers: usize) -> Result<(), ModelError> {
-    let Some(types) = fields.strings("layer_types")? else {
-        return Ok(());
-    };
-    if types.len() != layers {
-        let problem = format!(
-            "has {} entries for {layers} `num_hidden_layers`",
-            types.len()
-        );
-        return Err(fields.error("layer_types", problem));
-    }
-    match types.iter().find(|&&kind| kind != "full_attention") {
-        Some(kind) => {
-            let problem = format!("`{kind}` is not supported; supported is full_attention");
-            Err(fields.error("layer_types", problem))
-        }
-        None => Ok(()),
-    }
 }
 
 fn key_value_heads(fields: Fields<'_>, family: &Family, heads: usize) -> Result<usize, ModelError> {

@@ -111,7 +111,12 @@ const REFUSED: &[Refusal] = &[
 
 /// Whether a field only says what the family does anyway: some Qwen3-MoE files do.
 fn goes_without_saying(family: &Family, name: &str, value: &Value) -> bool {
-    name == "use_qk_norm" && *value == Value::Bool(family.head_norms)
+    let own = match name {
+        "use_qk_norm" => family.head_norms,
+        "qkv_bias" => family.defaults.qkv_bias,
+        _ => return false,
+    };
+    *value == Value::Bool(own)
 }
 
 /// Refuses every field of [`REFUSED`] that is set to a value with an effect, unless the family knows it,
