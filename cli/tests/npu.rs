@@ -372,6 +372,7 @@ fn the_goldens_of_every_model_hold_on_an_npu() {
         "qwen2_moe_step2",
         "qwen3_moe",
         "mixtral",
+        "qwen2",
     ] {
         let expected = floats(&fixture(model).join("golden.safetensors"));
         for policy in ["--kernels=all", "--kernels=none"] {

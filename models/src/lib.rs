@@ -35,6 +35,7 @@ mod layout;
 pub mod llama;
 pub mod mixtral;
 mod parameters;
+mod qwen2;
 pub mod qwen2_moe;
 pub mod qwen3;
 pub mod qwen3_moe;

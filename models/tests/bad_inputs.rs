@@ -127,6 +127,14 @@ fn configurations() {
         ("mixtral", "num_local_experts", json!(null), "num_local_experts", "missing"),
         ("mixtral", "hidden_act", json!("gelu"), "hidden_act", "silu"),
         ("mixtral", "attention_bias", json!(true), "attention_bias", "no such biases"),
+        ("qwen2", "qkv_bias", json!(false), "qkv_bias", "always has such biases"),
+        ("qwen2", "attention_bias", json!(true), "attention_bias", "no such biases"),
+        ("qwen2", "mlp_bias", json!(true), "mlp_bias", "no such biases"),
+        ("qwen2", "num_key_value_heads", json!(null), "num_key_value_heads", "Qwen2ForCausalLM"),
+        ("qwen2", "use_sliding_window", json!("yes"), "use_sliding_window", "true or false"),
+        ("qwen2", "layer_types", json!(["full_attention", "sliding_attention"]), "layer_types", "no window"),
+        ("qwen2", "layer_types", json!(["full_attention", "chunked_attention"]), "layer_types", "chunked_attention"),
+        ("qwen2", "layer_types", json!(["full_attention"]), "layer_types", "1 entries"),
     ];
     for (model, name, value, field, says) in cases {
         let dir = copy_of(model);
@@ -136,6 +144,28 @@ fn configurations() {
         let start = format!("{}: field `{field}`: ", file.display());
         assert!(error.starts_with(&start), "{name} = {value}: {error}");
         assert!(error.contains(says), "{name} = {value}: {error}");
+    }
+}
+
+/// Fields that count once there is a window.
+#[test]
+fn windows() {
+    for (name, value, says) in [
+        ("sliding_window", json!(0), "from 1"),
+        ("sliding_window", json!("8"), "an integer"),
+        ("max_window_layers", json!(-1), "an integer from 0"),
+        ("layer_types", json!(["sliding_attention"]), "1 entries"),
+    ] {
+        let dir = copy_of("qwen2");
+        edit_config(dir.path(), |config| {
+            config.remove("layer_types");
+            config.insert("use_sliding_window".into(), json!(true));
+            config.insert("sliding_window".into(), json!(8));
+            config.insert(name.into(), value.clone());
+        });
+        let error = error_of(dir.path());
+        let start = format!("config.json: field `{name}`: ");
+        assert!(error.contains(&start) && error.contains(says), "{error}");
     }
 }
 
@@ -159,6 +189,9 @@ fn fields_without_effect_are_accepted() {
         ("qwen2_moe", "qkv_bias", json!(null)),
         ("mixtral", "norm_topk_prob", json!(true)),
         ("mixtral", "head_dim", json!(null)),
+        ("qwen2", "qkv_bias", json!(true)),
+        ("qwen2", "sliding_window", json!(4096)),
+        ("qwen2", "max_window_layers", json!(0)),
     ] {
         let dir = copy_of(model);
         edit_config(dir.path(), |config| {

@@ -39,6 +39,8 @@ architectures! {
     Qwen3Moe = crate::qwen3_moe::FAMILY,
     /// `MixtralForCausalLM`: a mixture of experts in every layer.
     Mixtral = crate::mixtral::FAMILY,
+    /// `Qwen2ForCausalLM`: the dense Qwen2 and Qwen2.5 models.
+    Qwen2 = crate::qwen2::FAMILY,
 }
 
 impl Architecture {
