@@ -33,6 +33,7 @@ mod error;
 mod family;
 mod layout;
 pub mod llama;
+mod mistral;
 pub mod mixtral;
 mod parameters;
 mod qwen2;

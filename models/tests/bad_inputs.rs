@@ -49,7 +49,7 @@ fn configurations() {
     // Model, field to set, value, field that the message names, what else it says.
     #[rustfmt::skip] // one case, one line
     let cases: Vec<(&str, &str, Value, &str, &str)> = vec![
-        ("llama", "architectures", json!(["MistralForCausalLM"]), "architectures", "LlamaForCausalLM, Qwen3ForCausalLM, Qwen2MoeForCausalLM"),
+        ("llama", "architectures", json!(["Phi3ForCausalLM"]), "architectures", "LlamaForCausalLM, Qwen3ForCausalLM, Qwen2MoeForCausalLM"),
         ("llama", "architectures", json!(["Qwen3ForCausalLM"]), "model_type", "contradicts"),
         ("llama", "architectures", json!("LlamaForCausalLM"), "architectures", "list of strings"),
         ("llama", "model_type", json!("gemma2"), "model_type", "llama, qwen3"),
@@ -135,6 +135,14 @@ fn configurations() {
         ("qwen2", "layer_types", json!(["full_attention", "sliding_attention"]), "layer_types", "no window"),
         ("qwen2", "layer_types", json!(["full_attention", "chunked_attention"]), "layer_types", "chunked_attention"),
         ("qwen2", "layer_types", json!(["full_attention"]), "layer_types", "1 entries"),
+        ("mistral", "num_key_value_heads", json!(null), "num_key_value_heads", "MistralForCausalLM"),
+        ("mistral", "attention_bias", json!(true), "attention_bias", "no such biases"),
+        ("mistral", "qkv_bias", json!(true), "qkv_bias", "not supported"),
+        ("mistral", "sliding_window", json!(0), "sliding_window", "from 1"),
+        ("mistral", "layer_types", json!(["sliding_attention", "sliding_attention"]), "layer_types", "no window"),
+        ("mistral_sw8", "layer_types", json!(["full_attention", "sliding_attention"]), "layer_types", "every layer"),
+        ("mistral_sw8", "use_sliding_window", json!(true), "use_sliding_window", "not supported"),
+        ("mistral_sw8", "use_sliding_window", json!(false), "use_sliding_window", "always counts"),
     ];
     for (model, name, value, field, says) in cases {
         let dir = copy_of(model);
@@ -192,6 +200,18 @@ fn fields_without_effect_are_accepted() {
         ("qwen2", "qkv_bias", json!(true)),
         ("qwen2", "sliding_window", json!(4096)),
         ("qwen2", "max_window_layers", json!(0)),
+        ("mistral", "head_dim", json!(null)),
+        ("mistral", "use_sliding_window", json!(false)),
+        (
+            "mistral",
+            "layer_types",
+            json!(["full_attention", "full_attention"]),
+        ),
+        (
+            "mistral_sw8",
+            "layer_types",
+            json!(["sliding_attention", "sliding_attention"]),
+        ),
     ] {
         let dir = copy_of(model);
         edit_config(dir.path(), |config| {

@@ -164,6 +164,16 @@ fn an_absent_window_has_a_size() {
     });
     let config = ModelConfig::from_file(&dir.path().join("config.json")).unwrap();
     assert_eq!(config.window(0), Some(4096));
+
+    let dir = common::copy_of("mistral");
+    let path = dir.path().join("config.json");
+    let full = ModelConfig::from_file(&path).unwrap();
+    assert_eq!(full.window(0), None);
+    assert!(full.to_json().contains("\"sliding_window\": null"));
+    edit_config(dir.path(), |config| {
+        config.remove("sliding_window").unwrap();
+    });
+    assert_eq!(ModelConfig::from_file(&path).unwrap().window(1), Some(4096));
 }
 
 #[test]

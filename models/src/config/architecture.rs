@@ -41,6 +41,8 @@ architectures! {
     Mixtral = crate::mixtral::FAMILY,
     /// `Qwen2ForCausalLM`: the dense Qwen2 and Qwen2.5 models.
     Qwen2 = crate::qwen2::FAMILY,
+    /// `MistralForCausalLM`: the dense Mistral models.
+    Mistral = crate::mistral::FAMILY,
 }
 
 impl Architecture {
