@@ -372,6 +372,8 @@ fn the_goldens_of_every_model_hold_on_an_npu() {
         "qwen2_moe_step2",
         "qwen3_moe",
         "mixtral",
+        "qwen2",
+        "mistral_sw8",
     ] {
         let expected = floats(&fixture(model).join("golden.safetensors"));
         for policy in ["--kernels=all", "--kernels=none"] {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-const MODELS: [&str; 7] = [
+const MODELS: [&str; 9] = [
     "llama",
     "llama_rope3_tied",
     "qwen3",
@@ -16,6 +16,8 @@ const MODELS: [&str; 7] = [
     "qwen2_moe_step2",
     "qwen3_moe",
     "mixtral",
+    "qwen2",
+    "mistral_sw8",
 ];
 
 /// Runs a fixture on its own expected-values file and returns what was written.

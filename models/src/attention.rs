@@ -1,11 +1,13 @@
 //! Causal self-attention with grouped queries.
 
+use std::collections::BTreeMap;
+
 use burn::module::Module;
 use burn::nn::Linear;
 use burn::tensor::activation::softmax;
 use burn::tensor::{Bool, DType, Device, FloatDType, Tensor};
 
-use crate::blocks::{RmsNorm, new_linear, rotate};
+use crate::blocks::{RmsNorm, new_linear};
 use crate::config::{Architecture, ModelConfig};
 use crate::rope::RotaryTables;
 
@@ -50,7 +52,7 @@ impl Attention {
             new_linear(config, [hidden, output], bias, device)
         };
         let norm = || {
-            let normalises = config.architecture.normalises_heads();
+            let normalises = config.family().head_norms;
             normalises.then(|| RmsNorm::new(config, heads.width, device))
         };
         let mixed = heads.query * heads.width;
@@ -65,7 +67,7 @@ impl Attention {
         }
     }
 
-    /// From `[b, s, hidden]` to the same shape. `mask` comes from [`causal_mask`].
+    /// From `[b, s, hidden]` to the same shape. `mask` comes from [`causal_masks`].
     pub(crate) fn forward(
         &self,
         x: Tensor<3>,
@@ -86,7 +88,8 @@ impl Attention {
             self.k_norm.as_ref(),
         );
         let v = split(self.v_proj.forward(x), key_value, None);
-        let (q, k) = rotate(architecture, q, k, tables);
+        let rotate = architecture.family().layers.rotate;
+        let (q, k) = rotate(q, k, tables.cos.clone(), tables.sin.clone());
 
         // The query heads of a group lie one after the other, so they can be rows of one taller
         // matrix: keys and values are then used as they are and not repeated for each head.
@@ -121,11 +124,60 @@ fn masked_softmax(scores: Tensor<4>, mask: &Tensor<4, Bool>) -> Tensor<4> {
     softmax(wide.mask_fill(mask.clone(), MASKED), 3).cast(dtype)
 }
 
-/// True where a query must not see a key: `[1, 1, group · s, s]`, with the rows of [`Attention`]'s
-/// folded queries. Made once per forward pass.
-pub(crate) fn causal_mask(config: &ModelConfig, seq: usize, device: &Device) -> Tensor<4, Bool> {
+/// The mask of each layer. Layers that see alike share one; it is made once per forward pass.
+pub(crate) fn causal_masks(
+    config: &ModelConfig,
+    seq: usize,
+    device: &Device,
+) -> Vec<Tensor<4, Bool>> {
     let group = config.num_attention_heads / config.num_key_value_heads;
-    Tensor::<2, Bool>::tril_mask([seq, seq], 0, device)
-        .repeat(&[group, 1])
-        .unsqueeze()
+    let mut made = BTreeMap::new();
+    let mask = |layer| {
+        // A window as long as the sequence leaves nothing out.
+        let window = config.window(layer).filter(|&window| window < seq);
+        let mask = made.entry(window);
+        mask.or_insert_with(|| causal_mask(seq, window, group, device))
+            .clone()
+    };
+    (0..config.num_hidden_layers).map(mask).collect()
+}
+
+/// True where a query must not see a key: `[1, 1, group · s, s]`, with the rows of [`Attention`]'s
+/// folded queries. The query at `i` sees the keys up to `i`, with a window those after `i - window`.
+fn causal_mask(
+    seq: usize,
+    window: Option<usize>,
+    group: usize,
+    device: &Device,
+) -> Tensor<4, Bool> {
+    let later = Tensor::<2, Bool>::tril_mask([seq, seq], 0, device);
+    let hidden = match window {
+        Some(window) => later.bool_or(Tensor::triu_mask([seq, seq], 1 - window as i64, device)),
+        None => later,
+    };
+    hidden.repeat(&[group, 1]).unsqueeze()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(seq: usize, window: Option<usize>, group: usize) -> String {
+        let mask = causal_mask(seq, window, group, &Device::default());
+        assert_eq!(mask.dims(), [1, 1, group * seq, seq]);
+        let mask: Vec<bool> = mask.into_data().try_to_vec().unwrap();
+        let rows = mask.chunks(seq).map(|row| {
+            let marks = row.iter().map(|&hidden| if hidden { '.' } else { 'x' });
+            marks.collect::<String>()
+        });
+        rows.collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn a_query_sees_itself_and_what_its_window_reaches() {
+        assert_eq!(seen(4, None, 1), "x... xx.. xxx. xxxx");
+        assert_eq!(seen(4, Some(1), 1), "x... .x.. ..x. ...x");
+        assert_eq!(seen(4, Some(3), 1), "x... xx.. xxx. .xxx");
+        assert_eq!(seen(3, Some(2), 2), "x.. xx. .xx x.. xx. .xx");
+    }
 }

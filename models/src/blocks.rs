@@ -1,4 +1,5 @@
-//! One of each architecture's own parts, behind one type.
+//! One of each architecture's own parts, behind one type. Families share them: which one takes which is
+//! said in its [`Family`](crate::family::Family).
 //!
 //! Burn's parameter paths contain an enum's variant; [`crate::parameters`] leaves it out, so that
 //! paths are checkpoint names.
@@ -7,15 +8,14 @@ use burn::module::{Initializer, Module, Param};
 use burn::nn::Linear;
 use burn::tensor::{Device, Tensor};
 
-use crate::config::{Architecture, ModelConfig};
-use crate::llama::{self, LlamaMlp, LlamaRmsNorm};
-use crate::qwen3::{self, Qwen3Mlp, Qwen3RmsNorm};
-use crate::rope::RotaryTables;
+use crate::config::ModelConfig;
+use crate::llama::{LlamaMlp, LlamaRmsNorm};
+use crate::qwen3::{Qwen3Mlp, Qwen3RmsNorm};
 
 /// The normalisation of the model's architecture.
 #[derive(Module, Debug)]
 pub enum RmsNorm {
-    /// Llama's, Qwen2-MoE's and Mixtral's.
+    /// Llama's, and that of every family that names no other.
     Llama(LlamaRmsNorm),
     /// Qwen3's, dense or not.
     Qwen3(Qwen3RmsNorm),
@@ -24,19 +24,7 @@ pub enum RmsNorm {
 impl RmsNorm {
     pub(crate) fn new(config: &ModelConfig, width: usize, device: &Device) -> Self {
         let weight = Initializer::Ones.init([width], device);
-        let variance_epsilon = config.rms_norm_eps;
-        match config.architecture {
-            Architecture::Llama | Architecture::Qwen2Moe | Architecture::Mixtral => {
-                Self::Llama(LlamaRmsNorm {
-                    weight,
-                    variance_epsilon,
-                })
-            }
-            Architecture::Qwen3 | Architecture::Qwen3Moe => Self::Qwen3(Qwen3RmsNorm {
-                weight,
-                variance_epsilon,
-            }),
-        }
+        (config.family().layers.norm)(weight, config.rms_norm_eps)
     }
 
     /// Normalises the last axis of `x`.
@@ -51,7 +39,7 @@ impl RmsNorm {
 /// The dense MLP of the model's architecture.
 #[derive(Module, Debug)]
 pub enum Mlp {
-    /// Llama's and Qwen2-MoE's.
+    /// Llama's, and that of every family that names no other.
     Llama(LlamaMlp),
     /// Qwen3's, of dense models and layers.
     Qwen3(Qwen3Mlp),
@@ -59,24 +47,8 @@ pub enum Mlp {
 
 impl Mlp {
     pub(crate) fn new(config: &ModelConfig, device: &Device) -> Self {
-        let mlp = new_mlp(config, config.intermediate_size, device);
-        match config.architecture {
-            Architecture::Llama | Architecture::Qwen2Moe | Architecture::Mixtral => {
-                Self::Llama(mlp)
-            }
-            Architecture::Qwen3 | Architecture::Qwen3Moe => {
-                let LlamaMlp {
-                    gate_proj,
-                    up_proj,
-                    down_proj,
-                } = mlp;
-                Self::Qwen3(Qwen3Mlp {
-                    gate_proj,
-                    up_proj,
-                    down_proj,
-                })
-            }
-        }
+        let projections = new_projections(config, config.intermediate_size, device);
+        (config.family().layers.mlp)(projections)
     }
 
     /// From `[b, s, hidden]` to the same shape.
@@ -88,31 +60,15 @@ impl Mlp {
     }
 }
 
-/// Rotates queries and keys as the architecture does.
-pub(crate) fn rotate(
-    architecture: Architecture,
-    q: Tensor<4>,
-    k: Tensor<4>,
-    tables: &RotaryTables,
-) -> (Tensor<4>, Tensor<4>) {
-    let (cos, sin) = (tables.cos.clone(), tables.sin.clone());
-    match architecture {
-        Architecture::Llama | Architecture::Qwen2Moe | Architecture::Mixtral => {
-            llama::apply_rotary_pos_emb(q, k, cos, sin)
-        }
-        Architecture::Qwen3 | Architecture::Qwen3Moe => qwen3::apply_rotary_pos_emb(q, k, cos, sin),
-    }
-}
-
-/// A fresh gated MLP of the given width.
-pub(crate) fn new_mlp(config: &ModelConfig, width: usize, device: &Device) -> LlamaMlp {
+/// Fresh projections gate, up and down of a gated MLP of the given width.
+pub(crate) fn new_projections(config: &ModelConfig, width: usize, device: &Device) -> [Linear; 3] {
     let hidden = config.hidden_size;
-    let projection = |input, output| new_linear(config, [input, output], config.mlp_bias, device);
-    LlamaMlp {
-        gate_proj: projection(hidden, width),
-        up_proj: projection(hidden, width),
-        down_proj: projection(width, hidden),
-    }
+    let projection = |shape| new_linear(config, shape, config.mlp_bias, device);
+    [
+        projection([hidden, width]),
+        projection([hidden, width]),
+        projection([width, hidden]),
+    ]
 }
 
 /// A fresh weight matrix, or a stack of them. Nothing is allocated before its first use, so loading

@@ -5,11 +5,11 @@ use burn::nn::Embedding;
 use burn::tensor::{Bool, Device, Int, Tensor};
 use burn_kernels::policy;
 
-use crate::attention::{Attention, causal_mask};
+use crate::attention::{Attention, causal_masks};
 use crate::blocks::{Mlp, RmsNorm, new_weight};
 use crate::config::ModelConfig;
 use crate::rope::{RotaryEmbedding, RotaryTables};
-use crate::sparse::SparseMoeBlock;
+use crate::sparse::{NewBlock, SparseMoeBlock};
 
 /// What follows attention in a layer.
 #[derive(Module, Debug)]
@@ -26,9 +26,13 @@ pub enum FeedForward {
 
 impl FeedForward {
     fn new(config: &ModelConfig, layer: usize, device: &Device) -> Self {
-        match &config.moe {
-            Some(moe) if moe.is_sparse(layer) => {
-                Self::Sparse(SparseMoeBlock::new(config, moe, device))
+        match (&config.moe, &config.family().experts) {
+            (Some(moe), Some(experts)) if moe.is_sparse(layer) => {
+                Self::Sparse((experts.block)(&NewBlock {
+                    config,
+                    moe,
+                    device,
+                }))
             }
             _ => Self::Dense(Mlp::new(config, device)),
         }
@@ -126,12 +130,12 @@ impl Decoder {
             Some(position_ids) => self.rotary.tables_at(position_ids, dtype),
             None => self.rotary.tables(seq, &device, dtype),
         };
-        let mask = causal_mask(&self.config, seq, &device);
+        let masks = causal_masks(&self.config, seq, &device);
         let mut routers = Vec::new();
-        for (index, layer) in self.layers.iter().enumerate() {
+        for (index, (layer, mask)) in self.layers.iter().zip(&masks).enumerate() {
             let _layer = policy::layer(index, self.layers.len());
             let router_logits;
-            (hidden, router_logits) = layer.forward(hidden, &tables, &mask);
+            (hidden, router_logits) = layer.forward(hidden, &tables, mask);
             routers.extend(router_logits);
         }
         (self.norm.forward(hidden), routers)

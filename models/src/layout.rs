@@ -56,22 +56,18 @@ pub(crate) struct Parameter<'a> {
 impl Parameter<'_> {
     /// The tensors that hold it in a checkpoint of the given kind, in the order of their rows.
     pub(crate) fn parts(self, storage: ExpertStorage) -> Vec<Part> {
-        let block = match (self.architecture, storage) {
-            (Architecture::Mixtral, ExpertStorage::PerExpert) => OLD_BLOCK,
-            _ => BLOCK,
+        let block = match storage {
+            ExpertStorage::PerExpert => self.names().block,
+            ExpertStorage::Stacked => BLOCK,
         };
         self.parts_in(block, storage)
     }
 
     /// Every way in which a checkpoint may hold it, the usual one first.
     pub(crate) fn alternatives(self) -> Vec<Vec<Part>> {
-        let blocks: &[&str] = match self.architecture {
-            Architecture::Mixtral => &[OLD_BLOCK, BLOCK],
-            _ => &[BLOCK],
-        };
         let mut ways: Vec<Vec<Part>> = Vec::new();
         for storage in [ExpertStorage::PerExpert, ExpertStorage::Stacked] {
-            for block in blocks {
+            for block in [self.names().block, BLOCK] {
                 let way = self.parts_in(block, storage);
                 if !ways.contains(&way) {
                     ways.push(way);
@@ -81,17 +77,19 @@ impl Parameter<'_> {
         ways
     }
 
+    fn names(self) -> ExpertNames {
+        let experts = self.architecture.family().experts;
+        experts.map_or(ExpertNames::USUAL, |experts| experts.files)
+    }
+
     fn parts_in(self, block: &str, storage: ExpertStorage) -> Vec<Part> {
-        let name = if self.architecture == Architecture::Mixtral {
-            self.name.replace(BLOCK, block)
-        } else {
-            self.name.to_owned()
-        };
+        let name = self.name.replace(BLOCK, block);
         if storage == ExpertStorage::PerExpert
             && let (Some(stack), &[experts, rows, columns]) = (self.stack(), self.shape)
         {
             let prefix = name.strip_suffix(stack.name()).unwrap_or(&name).to_owned();
-            return stack.split(self.architecture, &prefix, experts, rows, columns);
+            let projections = stack.projections(self.names());
+            return split(&prefix, projections, [experts, rows, columns]);
         }
         vec![Part {
             name,
@@ -109,7 +107,26 @@ impl Parameter<'_> {
 }
 
 const BLOCK: &str = ".mlp.";
-const OLD_BLOCK: &str = ".block_sparse_moe.";
+
+/// What a family's checkpoints call the experts that they hold one by one.
+#[derive(Clone, Copy)]
+pub(crate) struct ExpertNames {
+    /// The block of a sparse layer, between dots; the router too has this name.
+    pub(crate) block: &'static str,
+    /// The projections gate and up.
+    pub(crate) gate_up: &'static [&'static str],
+    /// The projection down.
+    pub(crate) down: &'static [&'static str],
+}
+
+impl ExpertNames {
+    /// The names in memory.
+    pub(crate) const USUAL: Self = Self {
+        block: BLOCK,
+        gate_up: &["gate_proj", "up_proj"],
+        down: &["down_proj"],
+    };
+}
 
 /// The stacked projections of a layer's experts.
 #[derive(Clone, Copy)]
@@ -128,38 +145,28 @@ impl Stack {
     }
 
     /// The projections of one expert, in the order of their rows.
-    fn projections(self, architecture: Architecture) -> &'static [&'static str] {
-        match (self, architecture) {
-            (Self::GateUp, Architecture::Mixtral) => &["w1", "w3"],
-            (Self::GateUp, _) => &["gate_proj", "up_proj"],
-            (Self::Down, Architecture::Mixtral) => &["w2"],
-            (Self::Down, _) => &["down_proj"],
+    fn projections(self, names: ExpertNames) -> &'static [&'static str] {
+        match self {
+            Self::GateUp => names.gate_up,
+            Self::Down => names.down,
         }
     }
+}
 
-    /// `[experts, rows, columns]` as one matrix for each projection of each expert.
-    fn split(
-        self,
-        architecture: Architecture,
-        prefix: &str,
-        experts: usize,
-        rows: usize,
-        columns: usize,
-    ) -> Vec<Part> {
-        let projections = self.projections(architecture);
-        let height = rows / projections.len();
-        let mut parts = Vec::with_capacity(experts * projections.len());
-        for expert in 0..experts {
-            for projection in projections {
-                parts.push(Part {
-                    name: format!("{prefix}{expert}.{projection}.weight"),
-                    shape: vec![height, columns],
-                    row: parts.len() * height,
-                });
-            }
+/// `[experts, rows, columns]` as one matrix for each projection of each expert.
+fn split(prefix: &str, projections: &[&str], [experts, rows, columns]: [usize; 3]) -> Vec<Part> {
+    let height = rows / projections.len();
+    let mut parts = Vec::with_capacity(experts * projections.len());
+    for expert in 0..experts {
+        for projection in projections {
+            parts.push(Part {
+                name: format!("{prefix}{expert}.{projection}.weight"),
+                shape: vec![height, columns],
+                row: parts.len() * height,
+            });
         }
-        parts
     }
+    parts
 }
 
 /// The number of the expert that a tensor belongs to by its name, if it is one's of several.

@@ -30,10 +30,13 @@ mod checkpoint;
 mod config;
 mod decoder;
 mod error;
+mod family;
 mod layout;
 pub mod llama;
+mod mistral;
 pub mod mixtral;
 mod parameters;
+mod qwen2;
 pub mod qwen2_moe;
 pub mod qwen3;
 pub mod qwen3_moe;
@@ -47,7 +50,7 @@ pub use causal_lm::{CausalLm, Losses, Output, next_token_loss};
 pub use checkpoint::{load, save, save_with};
 pub use config::{
     Architecture, ModelConfig, MoeConfig, Qwen3MoeSize, Qwen3Size, RopeConfig, RopeScaling,
-    StoredDtype,
+    StoredDtype, WindowConfig,
 };
 pub use decoder::{Decoder, DecoderLayer, FeedForward};
 pub use error::{ModelError, TensorProblem};

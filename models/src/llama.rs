@@ -5,7 +5,41 @@ use burn::nn::Linear;
 use burn::tensor::{DType, FloatDType, Tensor};
 use burn_kernels::fused_kernel;
 
+use crate::blocks::{Mlp, RmsNorm};
+use crate::family::{Defaults, Family, Layers, Window};
 use crate::rope::rotate_half;
+
+pub(crate) static FAMILY: Family = Family {
+    class_name: "LlamaForCausalLM",
+    model_type: "llama",
+    layers: Layers {
+        norm: |weight, variance_epsilon| {
+            RmsNorm::Llama(LlamaRmsNorm {
+                weight,
+                variance_epsilon,
+            })
+        },
+        mlp: |projections| Mlp::Llama(LlamaMlp::new(projections)),
+        rotate: apply_rotary_pos_emb,
+    },
+    head_norms: false,
+    experts: None,
+    defaults: Defaults {
+        num_key_value_heads: None,
+        head_dim: None,
+        rms_norm_eps: 1e-6,
+        rope_theta: 10_000.0,
+        qkv_bias: false,
+        norm_topk_prob: false,
+    },
+    chosen_biases: &["mlp_bias", "attention_bias"],
+    window: Window {
+        honoured: false,
+        switched: false,
+    },
+    honours: &[],
+    refuses: &[],
+};
 
 /// Root-mean-square normalisation: `y = weight · round(x / sqrt(mean(x²) + eps))`, the mean over
 /// the last axis and in at least `f32`, `round` to the dtype of `x`.
@@ -38,6 +72,16 @@ pub struct LlamaMlp {
     pub(crate) gate_proj: Linear,
     pub(crate) up_proj: Linear,
     pub(crate) down_proj: Linear,
+}
+
+impl LlamaMlp {
+    pub(crate) fn new([gate_proj, up_proj, down_proj]: [Linear; 3]) -> Self {
+        Self {
+            gate_proj,
+            up_proj,
+            down_proj,
+        }
+    }
 }
 
 /// Rotates queries `[b, hq, s, d]` and keys `[b, hk, s, d]` by position: element `i` of the first

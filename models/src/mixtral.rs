@@ -5,6 +5,61 @@ use burn::nn::Linear;
 use burn::tensor::Tensor;
 use burn_kernels::fused_kernel;
 
+use crate::config::Neutral;
+use crate::family::{Defaults, Experts, Family};
+use crate::layout::ExpertNames;
+use crate::llama;
+use crate::sparse::{NewBlock, SparseMoeBlock};
+
+const ALL_SPARSE: &str = "Mixtral's layers are all sparse";
+
+pub(crate) static FAMILY: Family = Family {
+    class_name: "MixtralForCausalLM",
+    model_type: "mixtral",
+    experts: Some(Experts {
+        block,
+        count: &["num_local_experts"],
+        width: "intermediate_size",
+        shared: false,
+        files: ExpertNames {
+            block: ".block_sparse_moe.",
+            gate_up: &["w1", "w3"],
+            down: &["w2"],
+        },
+    }),
+    defaults: Defaults {
+        num_key_value_heads: Some(8),
+        rms_norm_eps: 1e-5,
+        rope_theta: 1_000_000.0,
+        norm_topk_prob: true,
+        ..llama::FAMILY.defaults
+    },
+    chosen_biases: &[],
+    honours: &["num_experts", "num_local_experts"],
+    // `transformers` ignores these, which the Qwen mixtures have: a file that sets one expects an effect.
+    refuses: &[
+        (
+            "norm_topk_prob",
+            Neutral::True,
+            "Mixtral always renormalises",
+        ),
+        ("decoder_sparse_step", Neutral::Number(1.0), ALL_SPARSE),
+        ("mlp_only_layers", Neutral::Empty, ALL_SPARSE),
+    ],
+    ..llama::FAMILY
+};
+
+fn block(new: &NewBlock<'_>) -> SparseMoeBlock {
+    SparseMoeBlock::Mixtral(MixtralSparseMoeBlock {
+        gate: new.gate(),
+        experts: MixtralExperts {
+            gate_up_proj: new.gate_up_proj(),
+            down_proj: new.down_proj(),
+        },
+        top_k: new.moe.num_experts_per_tok,
+    })
+}
+
 /// The experts of a layer: `Σ p · down(silu(gate(x)) · up(x))` over those that a token is routed to
 /// with weight `p`.
 #[fused_kernel("npu_fused_moe", activation = silu)]

@@ -5,7 +5,70 @@ use burn::nn::Linear;
 use burn::tensor::Tensor;
 use burn_kernels::fused_kernel;
 
-use crate::llama::LlamaMlp;
+use crate::family::{Defaults, Experts, Family, Window};
+use crate::layout::ExpertNames;
+use crate::llama::{self, LlamaMlp};
+use crate::sparse::{NewBlock, SparseMoeBlock};
+
+pub(crate) static FAMILY: Family = Family {
+    class_name: "Qwen2MoeForCausalLM",
+    model_type: "qwen2_moe",
+    experts: Some(Experts {
+        block,
+        count: &["num_experts"],
+        width: "moe_intermediate_size",
+        shared: true,
+        files: ExpertNames::USUAL,
+    }),
+    defaults: Defaults {
+        num_key_value_heads: Some(16),
+        qkv_bias: true,
+        ..llama::FAMILY.defaults
+    },
+    chosen_biases: &["qkv_bias"],
+    window: Window {
+        honoured: false,
+        switched: true,
+    },
+    honours: &[
+        "num_experts",
+        "num_local_experts",
+        "moe_intermediate_size",
+        "shared_expert_intermediate_size",
+        "qkv_bias",
+    ],
+    ..llama::FAMILY
+};
+
+fn block(new: &NewBlock<'_>) -> SparseMoeBlock {
+    let experts = Qwen2MoeExperts {
+        gate_up_proj: new.gate_up_proj(),
+        down_proj: new.down_proj(),
+    };
+    let shared_expert = LlamaMlp::new(new.shared_expert());
+    let (gate, shared_expert_gate, top_k) = (
+        new.gate(),
+        new.shared_expert_gate(),
+        new.moe.num_experts_per_tok,
+    );
+    if new.moe.norm_topk_prob {
+        SparseMoeBlock::Qwen2MoeRenormalised(Qwen2MoeRenormalisedSparseMoeBlock {
+            gate,
+            experts,
+            shared_expert,
+            shared_expert_gate,
+            top_k,
+        })
+    } else {
+        SparseMoeBlock::Qwen2Moe(Qwen2MoeSparseMoeBlock {
+            gate,
+            experts,
+            shared_expert,
+            shared_expert_gate,
+            top_k,
+        })
+    }
+}
 
 /// The experts of a layer: `Σ p · down(silu(gate(x)) · up(x))` over those that a token is routed to
 /// with weight `p`.

@@ -5,7 +5,43 @@ use burn::nn::Linear;
 use burn::tensor::Tensor;
 use burn_kernels::fused_kernel;
 
+use crate::blocks::{Mlp, RmsNorm};
+use crate::family::{Defaults, Family, Layers, Window};
+use crate::llama;
 use crate::rope::rotate_half;
+
+pub(crate) static FAMILY: Family = Family {
+    class_name: "Qwen3ForCausalLM",
+    model_type: "qwen3",
+    layers: Layers {
+        norm: |weight, variance_epsilon| {
+            RmsNorm::Qwen3(Qwen3RmsNorm {
+                weight,
+                variance_epsilon,
+            })
+        },
+        mlp: |[gate_proj, up_proj, down_proj]| {
+            Mlp::Qwen3(Qwen3Mlp {
+                gate_proj,
+                up_proj,
+                down_proj,
+            })
+        },
+        rotate: apply_rotary_pos_emb,
+    },
+    head_norms: true,
+    defaults: Defaults {
+        num_key_value_heads: Some(32),
+        head_dim: Some(128),
+        ..llama::FAMILY.defaults
+    },
+    chosen_biases: &["attention_bias"],
+    window: Window {
+        honoured: false,
+        switched: true,
+    },
+    ..llama::FAMILY
+};
 
 /// Root-mean-square normalisation: `y = weight · round(x / sqrt(mean(x²) + eps))`, the mean over
 /// the last axis and in at least `f32`, `round` to the dtype of `x`.

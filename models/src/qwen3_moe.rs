@@ -5,6 +5,52 @@ use burn::nn::Linear;
 use burn::tensor::Tensor;
 use burn_kernels::fused_kernel;
 
+use crate::family::{Defaults, Experts, Family};
+use crate::layout::ExpertNames;
+use crate::qwen3;
+use crate::sparse::{NewBlock, SparseMoeBlock};
+
+pub(crate) static FAMILY: Family = Family {
+    class_name: "Qwen3MoeForCausalLM",
+    model_type: "qwen3_moe",
+    experts: Some(Experts {
+        block,
+        // `transformers` 4 and 5 disagree.
+        count: &["num_experts", "num_local_experts"],
+        width: "moe_intermediate_size",
+        shared: false,
+        files: ExpertNames::USUAL,
+    }),
+    defaults: Defaults {
+        num_key_value_heads: Some(4),
+        head_dim: None,
+        ..qwen3::FAMILY.defaults
+    },
+    honours: &["num_experts", "num_local_experts", "moe_intermediate_size"],
+    ..qwen3::FAMILY
+};
+
+fn block(new: &NewBlock<'_>) -> SparseMoeBlock {
+    let experts = Qwen3MoeExperts {
+        gate_up_proj: new.gate_up_proj(),
+        down_proj: new.down_proj(),
+    };
+    let (gate, top_k) = (new.gate(), new.moe.num_experts_per_tok);
+    if new.moe.norm_topk_prob {
+        SparseMoeBlock::Qwen3Moe(Qwen3MoeSparseMoeBlock {
+            gate,
+            experts,
+            top_k,
+        })
+    } else {
+        SparseMoeBlock::Qwen3MoeRaw(Qwen3MoeRawSparseMoeBlock {
+            gate,
+            experts,
+            top_k,
+        })
+    }
+}
+
 /// The experts of a layer: `Σ p · down(silu(gate(x)) · up(x))` over those that a token is routed to
 /// with weight `p`.
 #[fused_kernel("npu_fused_moe", activation = silu)]

@@ -1,15 +1,14 @@
 //! The mixture of experts of each architecture, behind one type.
 
-use burn::module::Module;
+use burn::module::{Module, Param};
+use burn::nn::Linear;
 use burn::tensor::{Device, Tensor};
 
-use crate::blocks::{new_linear, new_mlp, new_weight};
-use crate::config::{Architecture, ModelConfig, MoeConfig};
-use crate::mixtral::{MixtralExperts, MixtralSparseMoeBlock};
-use crate::qwen2_moe::{
-    Qwen2MoeExperts, Qwen2MoeRenormalisedSparseMoeBlock, Qwen2MoeSparseMoeBlock,
-};
-use crate::qwen3_moe::{Qwen3MoeExperts, Qwen3MoeRawSparseMoeBlock, Qwen3MoeSparseMoeBlock};
+use crate::blocks::{new_linear, new_projections, new_weight};
+use crate::config::{ModelConfig, MoeConfig};
+use crate::mixtral::MixtralSparseMoeBlock;
+use crate::qwen2_moe::{Qwen2MoeRenormalisedSparseMoeBlock, Qwen2MoeSparseMoeBlock};
+use crate::qwen3_moe::{Qwen3MoeRawSparseMoeBlock, Qwen3MoeSparseMoeBlock};
 
 /// The mixture of experts of a model's architecture and `norm_topk_prob`.
 #[derive(Module, Debug)]
@@ -27,79 +26,6 @@ pub enum SparseMoeBlock {
 }
 
 impl SparseMoeBlock {
-    /// # Panics
-    ///
-    /// If the architecture has no experts, which its configuration would not say.
-    pub(crate) fn new(config: &ModelConfig, moe: &MoeConfig, device: &Device) -> Self {
-        let (hidden, width, count) = (
-            config.hidden_size,
-            moe.moe_intermediate_size,
-            moe.num_experts,
-        );
-        let gate = new_linear(config, [hidden, count], false, device);
-        let gate_up_proj = new_weight(config, [count, 2 * width, hidden], device);
-        let down_proj = new_weight(config, [count, hidden, width], device);
-        let top_k = moe.num_experts_per_tok;
-        let shared = moe.shared_expert_intermediate_size;
-        match (config.architecture, shared) {
-            (Architecture::Qwen2Moe, Some(shared)) => {
-                let experts = Qwen2MoeExperts {
-                    gate_up_proj,
-                    down_proj,
-                };
-                let shared_expert = new_mlp(config, shared, device);
-                let shared_expert_gate = new_linear(config, [hidden, 1], false, device);
-                if moe.norm_topk_prob {
-                    Self::Qwen2MoeRenormalised(Qwen2MoeRenormalisedSparseMoeBlock {
-                        gate,
-                        experts,
-                        shared_expert,
-                        shared_expert_gate,
-                        top_k,
-                    })
-                } else {
-                    Self::Qwen2Moe(Qwen2MoeSparseMoeBlock {
-                        gate,
-                        experts,
-                        shared_expert,
-                        shared_expert_gate,
-                        top_k,
-                    })
-                }
-            }
-            (Architecture::Qwen3Moe, None) => {
-                let experts = Qwen3MoeExperts {
-                    gate_up_proj,
-                    down_proj,
-                };
-                if moe.norm_topk_prob {
-                    Self::Qwen3Moe(Qwen3MoeSparseMoeBlock {
-                        gate,
-                        experts,
-                        top_k,
-                    })
-                } else {
-                    Self::Qwen3MoeRaw(Qwen3MoeRawSparseMoeBlock {
-                        gate,
-                        experts,
-                        top_k,
-                    })
-                }
-            }
-            (Architecture::Mixtral, None) => Self::Mixtral(MixtralSparseMoeBlock {
-                gate,
-                experts: MixtralExperts {
-                    gate_up_proj,
-                    down_proj,
-                },
-                top_k,
-            }),
-            (architecture, shared) => {
-                unreachable!("no configuration of {architecture} has {shared:?} as shared expert")
-            }
-        }
-    }
-
     /// From `[b, s, hidden]` to the same shape, and the router's logits `[b · s, num_experts]`.
     pub fn forward(&self, x: Tensor<3>) -> (Tensor<3>, Tensor<2>) {
         match self {
@@ -109,5 +35,48 @@ impl SparseMoeBlock {
             Self::Qwen3MoeRaw(block) => block.forward(x),
             Self::Mixtral(block) => block.forward(x),
         }
+    }
+}
+
+/// The fresh parts that the block of a family takes.
+pub(crate) struct NewBlock<'a> {
+    pub(crate) config: &'a ModelConfig,
+    pub(crate) moe: &'a MoeConfig,
+    pub(crate) device: &'a Device,
+}
+
+impl NewBlock<'_> {
+    pub(crate) fn gate(&self) -> Linear {
+        self.linear([self.config.hidden_size, self.moe.num_experts])
+    }
+
+    pub(crate) fn gate_up_proj(&self) -> Param<Tensor<3>> {
+        self.stack([2 * self.moe.moe_intermediate_size, self.config.hidden_size])
+    }
+
+    pub(crate) fn down_proj(&self) -> Param<Tensor<3>> {
+        self.stack([self.config.hidden_size, self.moe.moe_intermediate_size])
+    }
+
+    /// # Panics
+    ///
+    /// If the configuration has no width of it, which those of families with a shared expert have.
+    pub(crate) fn shared_expert(&self) -> [Linear; 3] {
+        let width = self.moe.shared_expert_intermediate_size;
+        let width = width.expect("the width is read with the other sizes");
+        new_projections(self.config, width, self.device)
+    }
+
+    pub(crate) fn shared_expert_gate(&self) -> Linear {
+        self.linear([self.config.hidden_size, 1])
+    }
+
+    fn linear(&self, shape: [usize; 2]) -> Linear {
+        new_linear(self.config, shape, false, self.device)
+    }
+
+    fn stack(&self, [rows, columns]: [usize; 2]) -> Param<Tensor<3>> {
+        let shape = [self.moe.num_experts, rows, columns];
+        new_weight(self.config, shape, self.device)
     }
 }

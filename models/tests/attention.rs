@@ -40,6 +40,31 @@ fn a_token_sees_no_later_one_and_no_other_row() {
     }
 }
 
+/// A window of two tokens reaches one back in each layer, and a layer without a window reaches all.
+#[test]
+fn a_token_sees_its_window() {
+    for (max_window_layers, reach) in [(0, 2), (1, 5)] {
+        let windowed = copy_of("qwen2");
+        edit_config(windowed.path(), |config| {
+            config.remove("layer_types");
+            config.insert("use_sliding_window".into(), json!(true));
+            config.insert("sliding_window".into(), json!(2));
+            config.insert("max_window_layers".into(), json!(max_window_layers));
+        });
+        let model = open(windowed.path());
+        let before = logits(&model, IDS);
+        let mut ids = IDS;
+        ids[0][0] = 1;
+        let after = logits(&model, ids);
+        let vocab = before.len() / 12;
+        for position in 0..6 {
+            let range = position * vocab..(position + 1) * vocab;
+            let change = worst(&after[range.clone()], &before[range]);
+            assert_eq!(change > 1e-4, position <= reach, "{position}: {change:e}");
+        }
+    }
+}
+
 /// Grouped queries are ordinary attention whose key and value heads are repeated: two heads of 16 rows
 /// become four, each written twice in a row.
 #[test]

@@ -49,7 +49,7 @@ fn configurations() {
     // Model, field to set, value, field that the message names, what else it says.
     #[rustfmt::skip] // one case, one line
     let cases: Vec<(&str, &str, Value, &str, &str)> = vec![
-        ("llama", "architectures", json!(["MistralForCausalLM"]), "architectures", "LlamaForCausalLM, Qwen3ForCausalLM, Qwen2MoeForCausalLM"),
+        ("llama", "architectures", json!(["Phi3ForCausalLM"]), "architectures", "LlamaForCausalLM, Qwen3ForCausalLM, Qwen2MoeForCausalLM"),
         ("llama", "architectures", json!(["Qwen3ForCausalLM"]), "model_type", "contradicts"),
         ("llama", "architectures", json!("LlamaForCausalLM"), "architectures", "list of strings"),
         ("llama", "model_type", json!("gemma2"), "model_type", "llama, qwen3"),
@@ -127,6 +127,22 @@ fn configurations() {
         ("mixtral", "num_local_experts", json!(null), "num_local_experts", "missing"),
         ("mixtral", "hidden_act", json!("gelu"), "hidden_act", "silu"),
         ("mixtral", "attention_bias", json!(true), "attention_bias", "no such biases"),
+        ("qwen2", "qkv_bias", json!(false), "qkv_bias", "always has such biases"),
+        ("qwen2", "attention_bias", json!(true), "attention_bias", "no such biases"),
+        ("qwen2", "mlp_bias", json!(true), "mlp_bias", "no such biases"),
+        ("qwen2", "num_key_value_heads", json!(null), "num_key_value_heads", "Qwen2ForCausalLM"),
+        ("qwen2", "use_sliding_window", json!("yes"), "use_sliding_window", "true or false"),
+        ("qwen2", "layer_types", json!(["full_attention", "sliding_attention"]), "layer_types", "no window"),
+        ("qwen2", "layer_types", json!(["full_attention", "chunked_attention"]), "layer_types", "chunked_attention"),
+        ("qwen2", "layer_types", json!(["full_attention"]), "layer_types", "1 entries"),
+        ("mistral", "num_key_value_heads", json!(null), "num_key_value_heads", "MistralForCausalLM"),
+        ("mistral", "attention_bias", json!(true), "attention_bias", "no such biases"),
+        ("mistral", "qkv_bias", json!(true), "qkv_bias", "not supported"),
+        ("mistral", "sliding_window", json!(0), "sliding_window", "from 1"),
+        ("mistral", "layer_types", json!(["sliding_attention", "sliding_attention"]), "layer_types", "no window"),
+        ("mistral_sw8", "layer_types", json!(["full_attention", "sliding_attention"]), "layer_types", "every layer"),
+        ("mistral_sw8", "use_sliding_window", json!(true), "use_sliding_window", "not supported"),
+        ("mistral_sw8", "use_sliding_window", json!(false), "use_sliding_window", "always counts"),
     ];
     for (model, name, value, field, says) in cases {
         let dir = copy_of(model);
@@ -136,6 +152,28 @@ fn configurations() {
         let start = format!("{}: field `{field}`: ", file.display());
         assert!(error.starts_with(&start), "{name} = {value}: {error}");
         assert!(error.contains(says), "{name} = {value}: {error}");
+    }
+}
+
+/// Fields that count once there is a window.
+#[test]
+fn windows() {
+    for (name, value, says) in [
+        ("sliding_window", json!(0), "from 1"),
+        ("sliding_window", json!("8"), "an integer"),
+        ("max_window_layers", json!(-1), "an integer from 0"),
+        ("layer_types", json!(["sliding_attention"]), "1 entries"),
+    ] {
+        let dir = copy_of("qwen2");
+        edit_config(dir.path(), |config| {
+            config.remove("layer_types");
+            config.insert("use_sliding_window".into(), json!(true));
+            config.insert("sliding_window".into(), json!(8));
+            config.insert(name.into(), value.clone());
+        });
+        let error = error_of(dir.path());
+        let start = format!("config.json: field `{name}`: ");
+        assert!(error.contains(&start) && error.contains(says), "{error}");
     }
 }
 
@@ -159,6 +197,21 @@ fn fields_without_effect_are_accepted() {
         ("qwen2_moe", "qkv_bias", json!(null)),
         ("mixtral", "norm_topk_prob", json!(true)),
         ("mixtral", "head_dim", json!(null)),
+        ("qwen2", "qkv_bias", json!(true)),
+        ("qwen2", "sliding_window", json!(4096)),
+        ("qwen2", "max_window_layers", json!(0)),
+        ("mistral", "head_dim", json!(null)),
+        ("mistral", "use_sliding_window", json!(false)),
+        (
+            "mistral",
+            "layer_types",
+            json!(["full_attention", "full_attention"]),
+        ),
+        (
+            "mistral_sw8",
+            "layer_types",
+            json!(["sliding_attention", "sliding_attention"]),
+        ),
     ] {
         let dir = copy_of(model);
         edit_config(dir.path(), |config| {

@@ -34,7 +34,7 @@ const fn expected(
     }
 }
 
-const EXPECTED: [Expected; 7] = [
+const EXPECTED: [Expected; 9] = [
     expected("llama", &["llama"], 3, [4, 4]),
     expected("llama_rope3_tied", &["llama"], 3, [4, 4]),
     expected("qwen3", &["qwen3"], 3, [6, 6]),
@@ -42,6 +42,8 @@ const EXPECTED: [Expected; 7] = [
     expected("qwen2_moe", &["llama", "qwen2_moe"], 5, [6, 6]),
     expected("qwen3_moe", &["qwen3", "qwen3_moe"], 4, [7, 7]),
     expected("qwen3_moe_mixed", &["qwen3", "qwen3_moe"], 5, [6, 7]),
+    expected("qwen2", &["llama"], 3, [4, 4]),
+    expected("mistral_sw8", &["llama"], 3, [4, 4]),
 ];
 
 #[test]

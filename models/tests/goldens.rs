@@ -9,6 +9,7 @@ use common::{
     File, MODELS, SPARSE, ints, largest, model_dir, read, relative_l2, routing, to_f64, worst,
 };
 use kernels_models::load;
+use serde_json::json;
 
 const POLICIES: [&str; 2] = ["none", "all"];
 
@@ -209,6 +210,37 @@ fn f16_logits() {
         let error = relative_l2(&logits, &exact);
         assert!(error < bf16_error / 5.0, "{}: off by {error:e}", case.label);
     });
+}
+
+/// Qwen2 without biases and with a window in every layer is Mistral.
+#[test]
+fn windows_of_qwen2() {
+    let device = Device::default();
+    let dir = common::copy_of("mistral_sw8");
+    common::edit_config(dir.path(), |config| {
+        config.insert("architectures".into(), json!(["Qwen2ForCausalLM"]));
+        config.insert("model_type".into(), json!("qwen2"));
+        config.insert("use_sliding_window".into(), json!(true));
+        config.insert("max_window_layers".into(), json!(0));
+    });
+    common::edit_tensors(dir.path(), |file| {
+        for name in file.keys().cloned().collect::<Vec<_>>() {
+            if ["q_proj", "k_proj", "v_proj"]
+                .iter()
+                .any(|part| name.contains(part))
+            {
+                let width = file[&name].shape[0];
+                let bias = common::Stored::f32(&[width], &vec![0.0; width]);
+                file.insert(name.replace("weight", "bias"), bias);
+            }
+        }
+    });
+    let golden = read(&model_dir("mistral_sw8").join("golden.safetensors"));
+    let expected = golden["logits"].values();
+    let (_, model) = load(dir.path(), &device, FloatDType::F32).unwrap();
+    let logits = model.forward(ints(&golden["input_ids"], &device), None);
+    let error = worst(&to_f64(&logits.into_data()), &expected) / largest(&expected);
+    assert!(error < 2e-5, "logits off by {error:e}");
 }
 
 /// That the tolerances above notice what they should: a hundredth more in every other element of

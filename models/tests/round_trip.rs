@@ -113,6 +113,69 @@ fn configurations_survive_with_fields_that_are_not_ours() {
     }
 }
 
+/// The layers with a window are those that `layer_types` names, else those from `max_window_layers` on.
+#[test]
+fn windows_are_read_and_survive() {
+    let kinds = json!(["sliding_attention", "full_attention"]);
+    for (fields, layers) in [
+        (json!({ "max_window_layers": 0 }), &[0, 1][..]),
+        (json!({ "max_window_layers": 1 }), &[1]),
+        (json!({}), &[]),
+        (
+            json!({ "layer_types": kinds, "max_window_layers": 1 }),
+            &[0],
+        ),
+        (
+            json!({ "max_window_layers": 0, "sliding_window": null }),
+            &[],
+        ),
+        (
+            json!({ "max_window_layers": 0, "use_sliding_window": false }),
+            &[],
+        ),
+    ] {
+        let dir = common::copy_of("qwen2");
+        edit_config(dir.path(), |config| {
+            config.remove("layer_types");
+            config.remove("max_window_layers");
+            config.insert("use_sliding_window".into(), json!(true));
+            config.insert("sliding_window".into(), json!(8));
+            config.extend(fields.as_object().unwrap().clone());
+        });
+        let config = ModelConfig::from_file(&dir.path().join("config.json")).unwrap();
+        for layer in 0..2 {
+            let expected = layers.contains(&layer).then_some(8);
+            assert_eq!(config.window(layer), expected, "{fields}");
+        }
+        let again = ModelConfig::from_json(&config.to_json(), "again".as_ref()).unwrap();
+        assert_eq!(config, again);
+    }
+}
+
+/// `transformers` takes 4096 where a file has no `sliding_window`.
+#[test]
+fn an_absent_window_has_a_size() {
+    let dir = common::copy_of("qwen2");
+    edit_config(dir.path(), |config| {
+        config.remove("layer_types");
+        config.remove("sliding_window");
+        config.insert("max_window_layers".into(), json!(0));
+        config.insert("use_sliding_window".into(), json!(true));
+    });
+    let config = ModelConfig::from_file(&dir.path().join("config.json")).unwrap();
+    assert_eq!(config.window(0), Some(4096));
+
+    let dir = common::copy_of("mistral");
+    let path = dir.path().join("config.json");
+    let full = ModelConfig::from_file(&path).unwrap();
+    assert_eq!(full.window(0), None);
+    assert!(full.to_json().contains("\"sliding_window\": null"));
+    edit_config(dir.path(), |config| {
+        config.remove("sliding_window").unwrap();
+    });
+    assert_eq!(ModelConfig::from_file(&path).unwrap().window(1), Some(4096));
+}
+
 #[test]
 fn transformers_4_spelling_is_the_same_model() {
     for name in MODELS {

@@ -4,68 +4,61 @@ use std::fmt;
 
 use super::fields::Fields;
 use crate::ModelError;
+use crate::family::Family;
 
-/// A model family that can be built.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Architecture {
+/// Makes the enumeration of the families, each a name and its [`Family`].
+macro_rules! architectures {
+    ($($(#[$doc:meta])* $name:ident = $family:path,)+) => {
+        /// A model family that can be built.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Architecture {
+            $($(#[$doc])* $name,)+
+        }
+
+        impl Architecture {
+            /// Every supported architecture.
+            pub const ALL: [Self; [$(Self::$name),+].len()] = [$(Self::$name),+];
+
+            pub(crate) fn family(self) -> &'static Family {
+                match self {
+                    $(Self::$name => &$family,)+
+                }
+            }
+        }
+    };
+}
+
+architectures! {
     /// `LlamaForCausalLM`: Llama 1 to 3 and everything that is written in that layout.
-    Llama,
+    Llama = crate::llama::FAMILY,
     /// `Qwen3ForCausalLM`: the dense Qwen3 models.
-    Qwen3,
+    Qwen3 = crate::qwen3::FAMILY,
     /// `Qwen2MoeForCausalLM`: mixtures of experts with a gated shared expert (Qwen1.5-MoE, Qwen2-MoE).
-    Qwen2Moe,
+    Qwen2Moe = crate::qwen2_moe::FAMILY,
     /// `Qwen3MoeForCausalLM`: Qwen3 with mixtures of experts.
-    Qwen3Moe,
+    Qwen3Moe = crate::qwen3_moe::FAMILY,
     /// `MixtralForCausalLM`: a mixture of experts in every layer.
-    Mixtral,
+    Mixtral = crate::mixtral::FAMILY,
+    /// `Qwen2ForCausalLM`: the dense Qwen2 and Qwen2.5 models.
+    Qwen2 = crate::qwen2::FAMILY,
+    /// `MistralForCausalLM`: the dense Mistral models.
+    Mistral = crate::mistral::FAMILY,
 }
 
 impl Architecture {
-    /// Every supported architecture.
-    pub const ALL: [Self; 5] = [
-        Self::Llama,
-        Self::Qwen3,
-        Self::Qwen2Moe,
-        Self::Qwen3Moe,
-        Self::Mixtral,
-    ];
-
     /// The class name, as in `architectures`.
     pub fn class_name(self) -> &'static str {
-        match self {
-            Self::Llama => "LlamaForCausalLM",
-            Self::Qwen3 => "Qwen3ForCausalLM",
-            Self::Qwen2Moe => "Qwen2MoeForCausalLM",
-            Self::Qwen3Moe => "Qwen3MoeForCausalLM",
-            Self::Mixtral => "MixtralForCausalLM",
-        }
+        self.family().class_name
     }
 
     /// The short name, as in `model_type`.
     pub fn model_type(self) -> &'static str {
-        match self {
-            Self::Llama => "llama",
-            Self::Qwen3 => "qwen3",
-            Self::Qwen2Moe => "qwen2_moe",
-            Self::Qwen3Moe => "qwen3_moe",
-            Self::Mixtral => "mixtral",
-        }
+        self.family().model_type
     }
 
     /// Whether its layers are, or may be, mixtures of experts.
     pub fn has_experts(self) -> bool {
-        match self {
-            Self::Llama | Self::Qwen3 => false,
-            Self::Qwen2Moe | Self::Qwen3Moe | Self::Mixtral => true,
-        }
-    }
-
-    /// Whether each query and key head is normalised.
-    pub(crate) fn normalises_heads(self) -> bool {
-        match self {
-            Self::Qwen3 | Self::Qwen3Moe => true,
-            Self::Llama | Self::Qwen2Moe | Self::Mixtral => false,
-        }
+        self.family().experts.is_some()
     }
 
     pub(super) fn parse(fields: Fields<'_>) -> Result<Self, ModelError> {

@@ -73,6 +73,13 @@ impl<'a> Fields<'a> {
         })
     }
 
+    /// An index or a number of things, an integer from 0.
+    pub(super) fn index(&self, name: &str) -> Result<Option<usize>, ModelError> {
+        self.typed(name, "an integer from 0", |value| {
+            usize::try_from(value.as_u64()?).ok()
+        })
+    }
+
     /// A list of indices, integers from 0.
     pub(super) fn indices(&self, name: &str) -> Result<Option<Vec<usize>>, ModelError> {
         self.typed(name, "a list of integers from 0", |value| {

@@ -7,6 +7,7 @@ mod moe;
 mod parse;
 mod rope;
 mod unsupported;
+mod window;
 
 use std::path::Path;
 
@@ -18,7 +19,10 @@ pub use self::dtype::StoredDtype;
 use self::fields::{Fields, MAX_SIZE, brief};
 pub use self::moe::MoeConfig;
 pub use self::rope::{RopeConfig, RopeScaling};
+pub(crate) use self::unsupported::{Neutral, Refusal};
+pub use self::window::WindowConfig;
 use crate::ModelError;
+use crate::family::{Experts, Family};
 
 /// More layers than any known model by two orders of magnitude.
 const MAX_LAYERS: usize = 16_384;
@@ -52,12 +56,14 @@ pub struct ModelConfig {
     pub rms_norm_eps: f64,
     /// Whether the output projection is the embedding table.
     pub tie_word_embeddings: bool,
-    /// Whether the attention's four projections have biases (Llama, Qwen3 and Qwen3-MoE only).
+    /// Whether the attention's four projections have biases, in families that know the field.
     pub attention_bias: bool,
-    /// Whether those of queries, keys and values alone have biases (Qwen2-MoE only).
+    /// Whether those of queries, keys and values alone have biases.
     pub qkv_bias: bool,
-    /// Whether the MLP's three projections have biases (Llama only).
+    /// Whether the MLP's three projections have biases, in families that know the field.
     pub mlp_bias: bool,
+    /// The layers with a sliding window, if there are any.
+    pub sliding_window: Option<WindowConfig>,
     /// The mixture of experts, if the architecture has one.
     pub moe: Option<MoeConfig>,
     /// Rotary positions.
@@ -151,6 +157,7 @@ impl ModelConfig {
             attention_bias: false,
             qkv_bias: false,
             mlp_bias: false,
+            sliding_window: None,
             moe: None,
             rope: RopeConfig::default(),
             initializer_range: 0.02,
@@ -193,11 +200,26 @@ impl ModelConfig {
         self.moe.as_ref().is_some_and(|moe| moe.is_sparse(layer))
     }
 
+    /// How many keys a query of a layer, counting from 0, sees at most, if not all up to its own.
+    pub fn window(&self, layer: usize) -> Option<usize> {
+        let window = self.sliding_window.as_ref()?;
+        window.layers.contains(&layer).then_some(window.size)
+    }
+
+    pub(crate) fn family(&self) -> &'static Family {
+        self.architecture.family()
+    }
+
+    fn mixture(&self) -> Option<(&MoeConfig, &'static Experts)> {
+        self.moe.as_ref().zip(self.family().experts.as_ref())
+    }
+
     /// Checks what concerns several fields at once, and sizes that did not come from JSON.
     fn check(&self, origin: &Path) -> Result<(), ModelError> {
         let fail = |field: &str, problem: String| Err(ModelError::field(origin, field, problem));
-        let moe = self.moe.iter().flat_map(|moe| moe.sizes(self.architecture));
-        for (name, size) in self.sizes().into_iter().chain(moe) {
+        let moe = self.mixture();
+        let moe_sizes = moe.iter().flat_map(|(moe, experts)| moe.sizes(experts));
+        for (name, size) in self.sizes().into_iter().chain(moe_sizes) {
             if size == 0 || size as u64 > MAX_SIZE {
                 return fail(name, format!("expected 1 to {MAX_SIZE}, found {size}"));
             }
@@ -223,15 +245,15 @@ impl ModelConfig {
             let problem = format!("{} is odd; rotary positions need pairs", self.head_dim);
             return fail("head_dim", problem);
         }
-        if let Some(field) = self.foreign_bias() {
+        if let Some((field, bias)) = self.foreign_bias() {
+            let what = if bias { "has no" } else { "always has" };
             let problem = format!(
-                "true is not supported: {} has no such biases",
+                "{bias} is not supported: {} {what} such biases",
                 self.architecture
             );
             return fail(field, problem);
         }
-        let moe = self.moe.as_ref();
-        let problem = moe.and_then(|moe| moe.problem(self.architecture, self.num_hidden_layers));
+        let problem = moe.and_then(|(moe, experts)| moe.problem(experts, self.num_hidden_layers));
         if let Some((field, problem)) = problem {
             return fail(field, problem);
         }
@@ -260,24 +282,25 @@ impl ModelConfig {
         ]
     }
 
-    /// The biases that the architecture lets a configuration choose.
+    /// The biases that the family lets a configuration choose.
     fn own_biases(&self) -> impl Iterator<Item = (&'static str, bool)> {
-        let own: &[&str] = match self.architecture {
-            Architecture::Llama => &["mlp_bias", "attention_bias"],
-            Architecture::Qwen3 | Architecture::Qwen3Moe => &["attention_bias"],
-            Architecture::Qwen2Moe => &["qkv_bias"],
-            Architecture::Mixtral => &[],
-        };
+        let own = self.family().chosen_biases;
         let biases = self.biases().into_iter();
         biases.filter(|(name, _)| own.contains(name))
     }
 
-    /// A field that asks for biases which the architecture doesn't have.
-    fn foreign_bias(&self) -> Option<&'static str> {
-        let set = |(name, bias): (&'static str, bool)| bias.then_some(name);
-        let own: Vec<_> = self.own_biases().filter_map(set).collect();
-        let mut all = self.biases().into_iter().filter_map(set);
-        all.find(|name| !own.contains(name))
+    /// A bias that the family lets no configuration choose, and its value where it is not the family's.
+    fn foreign_bias(&self) -> Option<(&'static str, bool)> {
+        let Family {
+            chosen_biases,
+            defaults,
+            ..
+        } = self.family();
+        let own = |name| name == "qkv_bias" && defaults.qkv_bias;
+        let foreign = |&(name, bias): &(&'static str, bool)| {
+            !chosen_biases.contains(&name) && bias != own(name)
+        };
+        self.biases().into_iter().find(foreign)
     }
 
     fn sizes(&self) -> [(&'static str, usize); 8] {
@@ -331,8 +354,11 @@ impl ModelConfig {
             set("dtype", json!(dtype.config_name()));
             set("torch_dtype", json!(dtype.config_name()));
         }
-        if let Some(moe) = &self.moe {
-            moe.write(self.architecture, &mut object);
+        let window = self.sliding_window.as_ref();
+        let layers = self.num_hidden_layers;
+        WindowConfig::write(window, self.family().window, layers, &mut object);
+        if let Some((moe, experts)) = self.mixture() {
+            moe.write(experts, self.family().refuses, &mut object);
         }
         let mut text = format!("{:#}", Value::Object(object));
         text.push('\n');

@@ -2,9 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::Architecture;
-use super::fields::{Fields, brief};
+use super::Refusal;
+use super::fields::Fields;
 use crate::ModelError;
+use crate::family::{Experts, Family};
 
 /// What `transformers` weighs the auxiliary loss with when the configuration does not say.
 const DEFAULT_COEFFICIENT: f64 = 0.001;
@@ -44,29 +45,21 @@ impl MoeConfig {
             && (layer + 1).is_multiple_of(self.decoder_sparse_step)
     }
 
-    /// Reads the fields of an architecture that has experts.
-    pub(super) fn parse(
-        fields: Fields<'_>,
-        architecture: Architecture,
-    ) -> Result<Option<Self>, ModelError> {
-        if !architecture.has_experts() {
+    /// Reads the fields of a family that has experts.
+    pub(super) fn parse(fields: Fields<'_>, family: &Family) -> Result<Option<Self>, ModelError> {
+        let Some(experts) = &family.experts else {
             return Ok(None);
-        }
-        let mixtral = architecture == Architecture::Mixtral;
-        if mixtral {
-            refuse_what_mixtral_ignores(fields)?;
-        }
+        };
         let size = |name| fields.required(name, fields.size(name)?);
-        let shared = "shared_expert_intermediate_size";
+        let shared = || size("shared_expert_intermediate_size");
         Ok(Some(Self {
-            num_experts: num_experts(fields, architecture)?,
+            num_experts: num_experts(fields, experts)?,
             num_experts_per_tok: size("num_experts_per_tok")?,
-            moe_intermediate_size: size(width_name(architecture))?,
-            shared_expert_intermediate_size: match architecture {
-                Architecture::Qwen2Moe => Some(size(shared)?),
-                _ => None,
-            },
-            norm_topk_prob: fields.boolean("norm_topk_prob")?.unwrap_or(mixtral),
+            moe_intermediate_size: size(experts.width)?,
+            shared_expert_intermediate_size: experts.shared.then(shared).transpose()?,
+            norm_topk_prob: fields
+                .boolean("norm_topk_prob")?
+                .unwrap_or(family.defaults.norm_topk_prob),
             decoder_sparse_step: fields.size("decoder_sparse_step")?.unwrap_or(1),
             mlp_only_layers: dense_layers(fields)?,
             router_aux_loss_coef: fields
@@ -77,11 +70,11 @@ impl MoeConfig {
     }
 
     /// The sizes, by the names of the architecture's files.
-    pub(super) fn sizes(&self, architecture: Architecture) -> Vec<(&'static str, usize)> {
+    pub(super) fn sizes(&self, experts: &Experts) -> Vec<(&'static str, usize)> {
         let mut sizes = vec![
-            (count_names(architecture)[0], self.num_experts),
+            (experts.count[0], self.num_experts),
             ("num_experts_per_tok", self.num_experts_per_tok),
-            (width_name(architecture), self.moe_intermediate_size),
+            (experts.width, self.moe_intermediate_size),
             ("decoder_sparse_step", self.decoder_sparse_step),
         ];
         if let Some(width) = self.shared_expert_intermediate_size {
@@ -93,19 +86,17 @@ impl MoeConfig {
     /// What is wrong with the fields together, as field and problem. Sizes are known to be sizes.
     pub(super) fn problem(
         &self,
-        architecture: Architecture,
+        experts: &Experts,
         layers: usize,
     ) -> Option<(&'static str, String)> {
         if self.num_experts > MAX_EXPERTS {
             let problem = format!("expected at most {MAX_EXPERTS}, found {}", self.num_experts);
-            return Some((count_names(architecture)[0], problem));
+            return Some((experts.count[0], problem));
         }
         if self.num_experts_per_tok > self.num_experts {
             let problem = format!(
                 "a token can't go to {} of {} experts (`{}`)",
-                self.num_experts_per_tok,
-                self.num_experts,
-                count_names(architecture)[0]
+                self.num_experts_per_tok, self.num_experts, experts.count[0]
             );
             return Some(("num_experts_per_tok", problem));
         }
@@ -125,22 +116,30 @@ impl MoeConfig {
         None
     }
 
-    /// Writes the fields under the names that `transformers` 4 and 5 read.
-    pub(super) fn write(&self, architecture: Architecture, object: &mut Map<String, Value>) {
-        let mut set = |name: &str, value: Value| drop(object.insert(name.to_owned(), value));
-        for name in count_names(architecture) {
+    /// Writes the fields under the names that `transformers` 4 and 5 read, but those that the family
+    /// refuses.
+    pub(super) fn write(
+        &self,
+        experts: &Experts,
+        refused: &[Refusal],
+        object: &mut Map<String, Value>,
+    ) {
+        let mut set = |name: &str, value: Value| {
+            if refused.iter().all(|(field, ..)| *field != name) {
+                object.insert(name.to_owned(), value);
+            }
+        };
+        for name in experts.count {
             set(name, json!(self.num_experts));
         }
         set("num_experts_per_tok", json!(self.num_experts_per_tok));
-        set(width_name(architecture), json!(self.moe_intermediate_size));
+        set(experts.width, json!(self.moe_intermediate_size));
         if let Some(width) = self.shared_expert_intermediate_size {
             set("shared_expert_intermediate_size", json!(width));
         }
-        if architecture != Architecture::Mixtral {
-            set("norm_topk_prob", json!(self.norm_topk_prob));
-            set("decoder_sparse_step", json!(self.decoder_sparse_step));
-            set("mlp_only_layers", json!(self.mlp_only_layers));
-        }
+        set("norm_topk_prob", json!(self.norm_topk_prob));
+        set("decoder_sparse_step", json!(self.decoder_sparse_step));
+        set("mlp_only_layers", json!(self.mlp_only_layers));
         set("router_aux_loss_coef", json!(self.router_aux_loss_coef));
         set("output_router_logits", json!(self.output_router_logits));
     }
@@ -160,26 +159,8 @@ pub(super) const KNOWN: &[&str] = &[
     "output_router_logits",
 ];
 
-/// What the files of an architecture call the number of experts. `transformers` 4 and 5 disagree
-/// about Qwen3-MoE's.
-fn count_names(architecture: Architecture) -> &'static [&'static str] {
-    match architecture {
-        Architecture::Mixtral => &["num_local_experts"],
-        Architecture::Qwen3Moe => &["num_experts", "num_local_experts"],
-        _ => &["num_experts"],
-    }
-}
-
-/// What the files of an architecture call an expert's width.
-fn width_name(architecture: Architecture) -> &'static str {
-    match architecture {
-        Architecture::Mixtral => "intermediate_size",
-        _ => "moe_intermediate_size",
-    }
-}
-
 /// The number of experts, under either name or both.
-fn num_experts(fields: Fields<'_>, architecture: Architecture) -> Result<usize, ModelError> {
+fn num_experts(fields: Fields<'_>, experts: &Experts) -> Result<usize, ModelError> {
     let (old, new) = (
         fields.size("num_experts")?,
         fields.size("num_local_experts")?,
@@ -190,7 +171,7 @@ fn num_experts(fields: Fields<'_>, architecture: Architecture) -> Result<usize, 
         let problem = format!("{new} contradicts `num_experts`, which is {old}");
         return Err(fields.error("num_local_experts", problem));
     }
-    fields.required(count_names(architecture)[0], old.or(new))
+    fields.required(experts.count[0], old.or(new))
 }
 
 fn dense_layers(fields: Fields<'_>) -> Result<Vec<usize>, ModelError> {
@@ -198,24 +179,4 @@ fn dense_layers(fields: Fields<'_>) -> Result<Vec<usize>, ModelError> {
     layers.sort_unstable();
     layers.dedup();
     Ok(layers)
-}
-
-/// Settings of the Qwen mixtures that Mixtral does not have: `transformers` ignores them, and whoever
-/// wrote them expects an effect.
-fn refuse_what_mixtral_ignores(fields: Fields<'_>) -> Result<(), ModelError> {
-    let all_sparse = "Mixtral's layers are all sparse";
-    let cases = [
-        ("norm_topk_prob", json!(true), "Mixtral always renormalises"),
-        ("decoder_sparse_step", json!(1), all_sparse),
-        ("mlp_only_layers", json!([]), all_sparse),
-    ];
-    for (name, own, why) in cases {
-        if let Some(value) = fields.value(name)
-            && *value != own
-        {
-            let problem = format!("{} is not supported: {why}", brief(value));
-            return Err(fields.error(name, problem));
-        }
-    }
-    Ok(())
 }

@@ -2,20 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::Architecture;
 use super::fields::Fields;
 use crate::ModelError;
-
-/// The base that `transformers` takes for most architectures when the configuration names none.
-const DEFAULT_THETA: f64 = 10_000.0;
-
-/// The base that it takes for an architecture.
-fn default_theta(architecture: Architecture) -> f64 {
-    match architecture {
-        Architecture::Mixtral => 1_000_000.0,
-        _ => DEFAULT_THETA,
-    }
-}
 
 /// Rotary position settings.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -30,7 +18,7 @@ pub struct RopeConfig {
 impl Default for RopeConfig {
     fn default() -> Self {
         Self {
-            theta: DEFAULT_THETA,
+            theta: 10_000.0,
             scaling: RopeScaling::Default,
         }
     }
@@ -61,12 +49,9 @@ pub enum RopeScaling {
 }
 
 impl RopeConfig {
-    /// Reads `rope_parameters`, or `rope_theta` with `rope_scaling`, or both when they agree.
-    pub(super) fn parse(
-        fields: Fields<'_>,
-        architecture: Architecture,
-    ) -> Result<Self, ModelError> {
-        let default = default_theta(architecture);
+    /// Reads `rope_parameters`, or `rope_theta` with `rope_scaling`, or both when they agree; `default` is
+    /// the base if the file names none.
+    pub(super) fn parse(fields: Fields<'_>, default: f64) -> Result<Self, ModelError> {
         let theta = fields.positive("rope_theta")?;
         let new = fields.object("rope_parameters")?;
         let old = fields.object("rope_scaling")?;

@@ -6,16 +6,17 @@
 
 use serde_json::Value;
 
-use super::Architecture;
 use super::fields::{Fields, brief};
 use crate::ModelError;
+use crate::family::Family;
 
 /// The value at which a field has no effect. An absent or `null` field never has one.
 #[derive(Clone, Copy)]
-enum Neutral {
+pub(crate) enum Neutral {
     /// Any value has an effect.
     Nothing,
     False,
+    True,
     Number(f64),
     Empty,
 }
@@ -25,6 +26,7 @@ impl Neutral {
         match self {
             Neutral::Nothing => false,
             Neutral::False => value == &Value::Bool(false),
+            Neutral::True => value == &Value::Bool(true),
             Neutral::Number(neutral) => value.as_f64() == Some(neutral),
             Neutral::Empty => {
                 value.as_array().is_some_and(Vec::is_empty)
@@ -34,9 +36,12 @@ impl Neutral {
     }
 }
 
-/// Field, the value that has no effect, and what any other value would do.
+/// A field, the value that has no effect, and the reason why no other is taken.
+pub(crate) type Refusal = (&'static str, Neutral, &'static str);
+
+/// The fields, with what other values would do.
 #[rustfmt::skip] // one field, one line
-const REFUSED: &[(&str, Neutral, &str)] = &[
+const REFUSED: &[Refusal] = &[
     // Training-time noise.
     ("attention_dropout", Neutral::Number(0.0), "drops attention weights in training"),
     ("hidden_dropout", Neutral::Number(0.0), "drops activations in training"),
@@ -104,40 +109,37 @@ const REFUSED: &[(&str, Neutral, &str)] = &[
     ("vision_config", Neutral::Nothing, "describes a model of several modalities"),
 ];
 
-/// Fields of [`REFUSED`] that an architecture reads itself.
-fn honoured(architecture: Architecture) -> &'static [&'static str] {
-    match architecture {
-        Architecture::Llama | Architecture::Qwen3 => &[],
-        Architecture::Qwen2Moe => &[
-            "num_experts",
-            "num_local_experts",
-            "moe_intermediate_size",
-            "shared_expert_intermediate_size",
-            "qkv_bias",
-        ],
-        Architecture::Qwen3Moe => &["num_experts", "num_local_experts", "moe_intermediate_size"],
-        Architecture::Mixtral => &["num_experts", "num_local_experts"],
-    }
+/// Whether a field only says what the family does anyway: some Qwen3-MoE files do.
+fn goes_without_saying(family: &Family, name: &str, value: &Value) -> bool {
+    let own = match name {
+        "use_qk_norm" => family.head_norms,
+        "qkv_bias" => family.defaults.qkv_bias,
+        _ => return false,
+    };
+    *value == Value::Bool(own)
 }
 
-/// Whether a field only says what the architecture does anyway: some Qwen3-MoE files do.
-fn goes_without_saying(architecture: Architecture, name: &str, value: &Value) -> bool {
-    name == "use_qk_norm" && *value == Value::Bool(architecture.normalises_heads())
-}
-
-/// Refuses every field of [`REFUSED`] that is set to a value with an effect, unless the architecture
-/// knows it.
-pub(super) fn refuse(fields: Fields<'_>, architecture: Architecture) -> Result<(), ModelError> {
+/// Refuses every field of [`REFUSED`] that is set to a value with an effect, unless the family knows it,
+/// and those that the family itself refuses.
+pub(super) fn refuse(fields: Fields<'_>, family: &Family) -> Result<(), ModelError> {
     for &(name, neutral, effect) in REFUSED {
-        if honoured(architecture).contains(&name) {
+        if family.honours.contains(&name) {
             continue;
         }
         let Some(value) = fields.value(name) else {
             continue;
         };
-        if !neutral.admits(value) && !goes_without_saying(architecture, name, value) {
+        if !neutral.admits(value) && !goes_without_saying(family, name, value) {
             let problem = format!("{} {effect}, which is not supported", brief(value));
             return Err(fields.error(name, problem));
+        }
+    }
+    for (field, neutral, why) in family.refuses {
+        if let Some(value) = fields.value(field)
+            && !neutral.admits(value)
+        {
+            let problem = format!("{} is not supported: {why}", brief(value));
+            return Err(fields.error(field, problem));
         }
     }
     Ok(())

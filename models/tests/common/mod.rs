@@ -16,7 +16,7 @@ use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
 use tempfile::TempDir;
 
-pub const MODELS: [&str; 8] = [
+pub const MODELS: [&str; 11] = [
     "llama",
     "llama_rope3_tied",
     "qwen3",
@@ -25,6 +25,9 @@ pub const MODELS: [&str; 8] = [
     "qwen3_moe",
     "qwen3_moe_mixed",
     "mixtral",
+    "qwen2",
+    "mistral",
+    "mistral_sw8",
 ];
 
 /// Those of [`MODELS`] that are mixtures of experts.

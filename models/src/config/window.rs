@@ -1,0 +1,172 @@
+//! The sliding window of a configuration.
+
+use serde_json::{Map, Value, json};
+
+use super::MAX_LAYERS;
+use super::fields::{Fields, brief};
+use crate::ModelError;
+use crate::family::{Family, Window};
+
+/// The window that `transformers` takes where the file has no such field; `null` is none.
+const DEFAULT_SIZE: usize = 4096;
+
+/// How many layers at the bottom are without a window where `max_window_layers` doesn't say.
+const DEFAULT_FULL_LAYERS: usize = 28;
+
+const FULL: &str = "full_attention";
+const SLIDING: &str = "sliding_attention";
+
+/// Layers whose queries see the nearest keys alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WindowConfig {
+    /// How many keys a query sees: its own and those before it.
+    pub size: usize,
+    /// The layers with the window, counting from 0.
+    pub layers: Vec<usize>,
+}
+
+impl WindowConfig {
+    /// Reads the fields, and refuses a window where the family has none. `layers` is their number.
+    pub(super) fn parse(
+        fields: Fields<'_>,
+        family: &Family,
+        layers: usize,
+    ) -> Result<Option<Self>, ModelError> {
+        let size = size(fields, family)?;
+        let kinds = layer_types(fields, family.window, layers)?;
+        if let Some(kinds) = &kinds {
+            check_kinds(fields, family, size, kinds)?;
+        }
+        let Some(size) = size else {
+            return Ok(None);
+        };
+        let layers: Vec<usize> = match kinds {
+            Some(kinds) => (0..layers).filter(|&at| kinds[at] == SLIDING).collect(),
+            // More are refused later.
+            None => (full_layers(fields, family.window)?..layers.min(MAX_LAYERS)).collect(),
+        };
+        Ok((!layers.is_empty()).then_some(Self { size, layers }))
+    }
+
+    /// Writes the window of a model with so many layers, in the fields of the family.
+    pub(super) fn write(
+        window: Option<&Self>,
+        family: Window,
+        layers: usize,
+        object: &mut Map<String, Value>,
+    ) {
+        let mut set = |name: &str, value: Value| drop(object.insert(name.to_owned(), value));
+        if !family.honoured {
+            return;
+        }
+        if !family.switched {
+            return set("sliding_window", json!(window.map(|window| window.size)));
+        }
+        if let Some(Self { size, layers: own }) = window {
+            let kind = |layer| if own.contains(&layer) { SLIDING } else { FULL };
+            let kinds: Vec<_> = (0..layers).map(kind).collect();
+            set("use_sliding_window", json!(true));
+            set("sliding_window", json!(size));
+            set("layer_types", json!(kinds));
+        }
+    }
+}
+
+/// Fields that [`WindowConfig`] understands. Without a window they are kept as they are.
+pub(super) const KNOWN: &[&str] = &["use_sliding_window", "sliding_window", "layer_types"];
+
+/// The size of the window. Qwen files carry a `sliding_window` that only counts when
+/// `use_sliding_window` says so, Mixtral's always counts, and Llama has no such field: some programs
+/// honour one there and others don't.
+fn size(fields: Fields<'_>, family: &Family) -> Result<Option<usize>, ModelError> {
+    let Window { honoured, switched } = family.window;
+    let switch = fields.boolean("use_sliding_window")?;
+    if switch == Some(true) && !(honoured && switched) {
+        return Err(fields.error("use_sliding_window", "true is not supported"));
+    }
+    if switched && switch != Some(true) {
+        return Ok(None);
+    }
+    if !honoured {
+        return match fields.value("sliding_window") {
+            Some(window) => {
+                let window = brief(window);
+                let problem =
+                    format!("{window} limits attention to a window, which is not supported");
+                Err(fields.error("sliding_window", problem))
+            }
+            None => Ok(None),
+        };
+    }
+    let size = match fields.names().any(|name| name == "sliding_window") {
+        true => fields.size("sliding_window")?,
+        false => Some(DEFAULT_SIZE),
+    };
+    if size.is_some() && switch == Some(false) {
+        let class = family.class_name;
+        let problem = format!("false is not supported: `sliding_window` of {class} always counts");
+        return Err(fields.error("use_sliding_window", problem));
+    }
+    Ok(size)
+}
+
+/// The kinds of the layers, if the file names them.
+fn layer_types<'a>(
+    fields: Fields<'a>,
+    window: Window,
+    layers: usize,
+) -> Result<Option<Vec<&'a str>>, ModelError> {
+    let Some(kinds) = fields.strings("layer_types")? else {
+        return Ok(None);
+    };
+    if kinds.len() != layers {
+        let problem = format!(
+            "has {} entries for {layers} `num_hidden_layers`",
+            kinds.len()
+        );
+        return Err(fields.error("layer_types", problem));
+    }
+    let (known, supported): (&[&str], _) = match window.honoured {
+        true => (
+            &[FULL, SLIDING],
+            "supported are full_attention, sliding_attention",
+        ),
+        false => (&[FULL], "supported is full_attention"),
+    };
+    match kinds.iter().find(|kind| !known.contains(kind)) {
+        Some(kind) => {
+            let problem = format!("`{kind}` is not supported; {supported}");
+            Err(fields.error("layer_types", problem))
+        }
+        None => Ok(Some(kinds)),
+    }
+}
+
+/// Refuses kinds of layers that contradict the other fields.
+fn check_kinds(
+    fields: Fields<'_>,
+    family: &Family,
+    size: Option<usize>,
+    kinds: &[&str],
+) -> Result<(), ModelError> {
+    let problem = if size.is_none() && kinds.contains(&SLIDING) {
+        format!("`{SLIDING}`, but the other fields give no window")
+    } else if size.is_some() && !family.window.switched && kinds.contains(&FULL) {
+        let class = family.class_name;
+        format!("`{FULL}`, but `sliding_window` of {class} counts in every layer")
+    } else {
+        return Ok(());
+    };
+    Err(fields.error("layer_types", problem))
+}
+
+/// How many layers at the bottom are without the window.
+fn full_layers(fields: Fields<'_>, window: Window) -> Result<usize, ModelError> {
+    if !window.switched {
+        return Ok(0);
+    }
+    Ok(fields
+        .index("max_window_layers")?
+        .unwrap_or(DEFAULT_FULL_LAYERS))
+}

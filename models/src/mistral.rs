@@ -1,0 +1,19 @@
+//! Mistral has Llama's layers, and in some models a window in every one.
+
+use crate::family::{Defaults, Family, Window};
+use crate::llama;
+
+pub(crate) static FAMILY: Family = Family {
+    class_name: "MistralForCausalLM",
+    model_type: "mistral",
+    defaults: Defaults {
+        num_key_value_heads: Some(8),
+        ..llama::FAMILY.defaults
+    },
+    chosen_biases: &[],
+    window: Window {
+        honoured: true,
+        switched: false,
+    },
+    ..llama::FAMILY
+};

@@ -1,0 +1,21 @@
+//! Qwen2 has Llama's layers, biases on queries, keys and values, and in some models windows in the upper
+//! layers.
+
+use crate::family::{Defaults, Family, Window};
+use crate::llama;
+
+pub(crate) static FAMILY: Family = Family {
+    class_name: "Qwen2ForCausalLM",
+    model_type: "qwen2",
+    defaults: Defaults {
+        num_key_value_heads: Some(32),
+        qkv_bias: true,
+        ..llama::FAMILY.defaults
+    },
+    chosen_biases: &[],
+    window: Window {
+        honoured: true,
+        switched: true,
+    },
+    ..llama::FAMILY
+};

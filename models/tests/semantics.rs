@@ -1,0 +1,55 @@
+//! The table of semantics beside what the models of this crate reach.
+
+mod common;
+
+use std::collections::BTreeMap;
+
+use burn::tensor::{Device, FloatDType};
+use burn_kernels::registry::sites;
+use burn_kernels::report;
+use burn_kernels::semantics::SemanticsKey;
+use common::{MODELS, ints, model_dir, read};
+use kernels_models::{Architecture, load, semantics};
+
+/// Runs a model, and gives its `model_type` and the keys of the sites that it reached.
+fn reached(name: &str) -> (&'static str, Vec<SemanticsKey>) {
+    report::reset();
+    let device = Device::default();
+    let (config, model) = load(&model_dir(name), &device, FloatDType::F32).unwrap();
+    let golden = read(&model_dir(name).join("golden.safetensors"));
+    model.forward(ints(&golden["input_ids"], &device), None);
+    let rows = report::report().rows;
+    let called = |site: &str| rows.iter().any(|row| row.site == site && row.calls > 0);
+    let keys = sites()
+        .filter(|site| called(&site.name()))
+        .map(|site| site.spec().key);
+    (config.architecture.model_type(), keys.collect())
+}
+
+/// Every architecture has a fixture, whose model calls sites with all keys of its line in the table.
+#[test]
+fn annotated_models_agree_with_the_table() {
+    let mut keys: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for name in MODELS {
+        let (model_type, found) = reached(name);
+        keys.entry(model_type).or_default().extend(found);
+    }
+    for architecture in Architecture::ALL {
+        let model_type = architecture.model_type();
+        let model = semantics::of(model_type).unwrap();
+        let found = &keys[model_type];
+        let always = [
+            SemanticsKey::RmsNorm(model.norm),
+            SemanticsKey::Rope(model.rope),
+        ];
+        // The MLP of a model whose layers are all sparse is that of its experts.
+        let has_mlp = |key: &SemanticsKey| matches!(key, SemanticsKey::Glu(_));
+        let dense = model.experts.is_none() || found.iter().any(has_mlp);
+        let mlp = dense.then_some(SemanticsKey::Glu(model.mlp));
+        let experts = model.experts.map(SemanticsKey::MoeExperts);
+        let block = model.block.map(SemanticsKey::MoeBlock);
+        for key in always.into_iter().chain(mlp).chain(experts).chain(block) {
+            assert!(found.contains(&key), "{model_type}: {key} not in {found:?}");
+        }
+    }
+}
