@@ -12,6 +12,7 @@ use burn_cann::{DType, backend};
 use common::Scenario;
 use counting::allocations;
 use kernels_runtime::dispatch::DeviceKind;
+use kernels_runtime::npu::Seen;
 use kernels_runtime::ops::moe::router::{self, Routing};
 use kernels_runtime::ops::moe::{grouped_matmul, permute};
 use kernels_runtime::ops::{adam_w, glu, rms_norm, rope};
@@ -38,15 +39,9 @@ fn norms_units_rotations_routers_and_steps_are_decided_in_place() {
         group_size: None,
     };
     for key in [RmsNormKey::LLAMA, RmsNormKey::GEMMA] {
-        let tensors = rms_norm::npu::Tensors {
-            x: &x,
-            weight: Some(&weight),
-            gate: None,
-        };
-        allocates_nothing!(
-            "a norm",
-            rms_norm::npu::decide(here, &tensors, settings, key)
-        );
+        let (x, weight) = (Seen(x.clone()), Some(Seen(weight.clone())));
+        let norm = rms_norm::Operands::new(x, weight, None, settings, key).unwrap();
+        allocates_nothing!("a norm", rms_norm::npu::decide(here, &norm));
     }
     let two = glu::npu::Tensors::Separate { gate: &x, up: &x };
     allocates_nothing!("a gated unit", glu::npu::decide(here, &two, GluKey::SWIGLU));

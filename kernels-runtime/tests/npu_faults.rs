@@ -7,7 +7,7 @@ mod npu;
 
 use burn_cann::{DType, Stream, Tensor};
 use common::Scenario;
-use kernels_runtime::npu::{NpuError, Result};
+use kernels_runtime::npu::{NpuError, Result, Seen};
 use kernels_runtime::ops::moe::experts::{self, Settings, Wanted};
 use kernels_runtime::ops::moe::permute::npu as rows;
 use kernels_runtime::ops::moe::router::{self, Routing};
@@ -18,6 +18,7 @@ use npu::*;
 const TOKENS: usize = 6;
 const HIDDEN: usize = 8;
 const EXPERTS: usize = 4;
+const FIT: &str = "operands that go together";
 
 /// Forward and backward of every operation, and a step of the optimiser, one after the other. The sum of everything that came out.
 fn all(stream: &Stream) -> Result<f64> {
@@ -58,13 +59,14 @@ fn norm_and_rope(stream: &Stream) -> Result<Vec<Tensor>> {
         eps: 1e-6,
         group_size: None,
     };
-    let tensors = rms_norm::npu::Tensors {
-        x: bf16(&[TOKENS, HIDDEN], 1)?,
-        weight: Some(bf16(&[HIDDEN], 2)?),
-        gate: Some(bf16(&[TOKENS, HIDDEN], 3)?),
-    };
-    let (y, rstd) = rms_norm::npu::forward(stream, &tensors, settings, key)?;
-    let d_norm = rms_norm::npu::backward(stream, &y, &tensors, &rstd, settings, key, true)?;
+    let x = bf16(&[TOKENS, HIDDEN], 1)?;
+    let weight = Some(Seen(bf16(&[HIDDEN], 2)?));
+    let gate = Some(Seen(bf16(&[TOKENS, HIDDEN], 3)?));
+    let norm = rms_norm::Operands::new(Seen(x.clone()), weight, gate, settings, key);
+    let norm = norm.expect(FIT);
+    let (y, rstd) = rms_norm::npu::forward(stream, &norm)?;
+    let norm = norm.backward(Seen(y.clone()), Seen(rstd), true).expect(FIT);
+    let d_norm = rms_norm::npu::backward(stream, &norm)?;
 
     let heads = y.reshape([1, 2, TOKENS / 2, HIDDEN])?;
     let (cos, sin) = (
@@ -80,10 +82,7 @@ fn norm_and_rope(stream: &Stream) -> Result<Vec<Tensor>> {
     let turned = rope::npu::forward(stream, &heads, &cos, &sin, key)?;
     let d_heads = rope::npu::backward(stream, &turned, &cos, &sin, key)?;
 
-    let two = glu::npu::Tensors::Separate {
-        gate: tensors.x,
-        up: y,
-    };
+    let two = glu::npu::Tensors::Separate { gate: x, up: y };
     let unit = glu::npu::forward(stream, &two, glu::Settings::default(), GluKey::SWIGLU)?;
     let d_unit = glu::npu::backward(
         stream,

@@ -9,6 +9,7 @@ mod npu;
 mod support;
 
 use burn_cann::{DType, Stream, Tensor};
+use kernels_runtime::npu::Seen;
 use kernels_runtime::ops::moe::experts;
 use kernels_runtime::ops::moe::router::{self, Routing};
 use kernels_runtime::ops::{glu, rms_norm, rope};
@@ -121,16 +122,13 @@ fn norms() {
             ("gemma2", "ref.one_plus", Some("w0"), RmsNormKey::GEMMA),
             ("llama4_l2", "ref.none", None, bare),
         ] {
-            let tensors = rms_norm::npu::Tensors {
-                x: case.rows("x", n),
-                weight: weight.map(|name| case.vector(name)),
-                gate: None,
-            };
-            let (y, rstd) = rms_norm::npu::forward(case.stream, &tensors, settings, key).unwrap();
-            let dy = case.rows("dy", n);
-            let found =
-                rms_norm::npu::backward(case.stream, &dy, &tensors, &rstd, settings, key, true);
-            let found = found.unwrap();
+            let x = Seen(case.rows("x", n));
+            let given = weight.map(|name| Seen(case.vector(name)));
+            let operands = rms_norm::Operands::new(x, given, None, settings, key).unwrap();
+            let (y, rstd) = rms_norm::npu::forward(case.stream, &operands).unwrap();
+            let dy = Seen(case.rows("dy", n));
+            let operands = operands.backward(dy, Seen(rstd), weight.is_some()).unwrap();
+            let found = rms_norm::npu::backward(case.stream, &operands).unwrap();
             case.near(&y, module, exact, "y");
             case.near(&found.x, module, exact, "dx");
             if let Some(d_weight) = &found.weight {
@@ -168,15 +166,12 @@ fn gated_norms() {
             eps: 1e-6,
             group_size,
         };
-        let tensors = rms_norm::npu::Tensors {
-            x: case.rows("x", n),
-            weight: Some(case.vector("weight")),
-            gate: Some(case.rows("gate", n)),
-        };
-        let (y, rstd) = rms_norm::npu::forward(case.stream, &tensors, settings, key).unwrap();
-        let dy = case.rows("dy", n);
-        let found = rms_norm::npu::backward(case.stream, &dy, &tensors, &rstd, settings, key, true);
-        let found = found.unwrap();
+        let [x, gate, dy] = ["x", "gate", "dy"].map(|name| Seen(case.rows(name, n)));
+        let weight = Some(Seen(case.vector("weight")));
+        let operands = rms_norm::Operands::new(x, weight, Some(gate), settings, key).unwrap();
+        let (y, rstd) = rms_norm::npu::forward(case.stream, &operands).unwrap();
+        let operands = operands.backward(dy, Seen(rstd), true).unwrap();
+        let found = rms_norm::npu::backward(case.stream, &operands).unwrap();
         case.near(&y, module, "ref", "y");
         case.near(&found.x, module, "ref", "dx");
         case.near(found.gate.as_ref().unwrap(), module, "ref", "dgate");

@@ -52,11 +52,13 @@ mod device;
 mod host;
 pub(crate) mod limits;
 pub(crate) mod refused;
+mod seen;
 pub(crate) mod views;
 
 pub use burn_cann::backend::{Fallback, fallbacks, reset_fallbacks, set_fallback};
 pub use device::{DeviceError, close, connect, device, devices, serve};
 pub use refused::{NpuError, Refused};
+pub use seen::{Seen, Specified};
 
 /// The result of work that was put on a stream.
 pub type Result<T, E = NpuError> = std::result::Result<T, E>;

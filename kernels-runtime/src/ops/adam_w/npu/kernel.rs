@@ -1,5 +1,5 @@
 use crate::npu::backend::{BASE, give, take};
-use crate::npu::limits::ask;
+use crate::npu::limits::ask_slice;
 use crate::ops::adam_w::{self, AdamWBackend, State, Tensors, npu};
 use crate::ops::operands::checked;
 use crate::registry::{Implementation, Launch};
@@ -10,7 +10,7 @@ pub(crate) const IMPLEMENTATION: Implementation = Implementation {
     gradient: false,
     accepts: |key| matches!(key, SemanticsKey::AdamW(_)),
     limits: Some(|_, tensors| {
-        ask(tensors, |platform, specs| {
+        ask_slice(tensors, |platform, specs| {
             let [parameter, moment_1, moment_2, gradient] = specs else {
                 unreachable!("a step has four tensors")
             };

@@ -1,5 +1,5 @@
 use crate::npu::backend::{BASE, give, take};
-use crate::npu::limits::ask;
+use crate::npu::limits::ask_slice;
 use crate::ops::glu::{self, Backward, GluKernel, Projected, Tensors, npu};
 use crate::ops::operands::checked;
 use crate::registry::{Implementation, Launch};
@@ -10,7 +10,7 @@ pub(crate) const IMPLEMENTATION: Implementation = Implementation {
     accepts: |key| matches!(key, SemanticsKey::Glu(_)),
     limits: Some(|key, tensors| {
         let key: GluKey = key.known();
-        ask(tensors, |platform, specs| {
+        ask_slice(tensors, |platform, specs| {
             let tensors = match specs {
                 [gate, up] => npu::Tensors::Separate { gate, up },
                 specs => npu::Tensors::Packed(&specs[0]),

@@ -1,6 +1,6 @@
 use crate::npu::Result;
 use crate::npu::backend::{BASE, give};
-use crate::npu::limits::ask;
+use crate::npu::limits::ask_slice;
 use crate::ops::operands::checked;
 use crate::ops::rope::{self, RopeKernel, Tensors, npu};
 use crate::registry::{Implementation, Launch};
@@ -12,7 +12,7 @@ pub(crate) const IMPLEMENTATION: Implementation = Implementation {
     accepts: |key| matches!(key, SemanticsKey::Rope(_)),
     limits: Some(|key, tensors| {
         let key: RopeKey = key.known();
-        ask(tensors, |platform, specs| {
+        ask_slice(tensors, |platform, specs| {
             let [q, k, cos, sin] = specs else {
                 unreachable!("a rotation has four operands")
             };

@@ -1,5 +1,5 @@
 use crate::npu::backend::{BASE, give, take};
-use crate::npu::limits::{ask, indices};
+use crate::npu::limits::{ask_slice, indices};
 use crate::ops::moe::experts::{self, Backward, ExpertsKernel, Gradients, Settings, Tensors, npu};
 use crate::ops::operands::checked;
 use crate::registry::{Implementation, Launch};
@@ -13,7 +13,7 @@ pub(crate) const IMPLEMENTATION: Implementation = Implementation {
     accepts: |key| matches!(key, SemanticsKey::MoeExperts(_)),
     limits: Some(|key, tensors| {
         let key: MoeExpertsKey = key.known();
-        ask(tensors, |platform, specs| {
+        ask_slice(tensors, |platform, specs| {
             let [x, routing, weights @ ..] = specs else {
                 unreachable!("experts have tokens and routing weights")
             };

@@ -1,5 +1,5 @@
 use crate::npu::backend::{give, take};
-use crate::npu::limits::ask;
+use crate::npu::limits::ask_slice;
 use crate::ops::moe::grouped_matmul::{Backward, Gradients, GroupedMatmulKernel, Tensors, npu};
 use crate::ops::operands::checked;
 use crate::reason::Reason;
@@ -17,7 +17,7 @@ pub(crate) fn takes(
     layout: ExpertLayout,
 ) -> Result<(), Reason> {
     let tensors: SmallVec<[_; 4]> = [x, counts].into_iter().chain(weights).collect();
-    ask(&tensors, |platform, specs| {
+    ask_slice(&tensors, |platform, specs| {
         let weights: SmallVec<[&Spec; 2]> = specs[2..].iter().collect();
         npu::decide(platform, &specs[0], &specs[1], &weights, layout)
     })

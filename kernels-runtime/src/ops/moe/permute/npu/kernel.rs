@@ -1,5 +1,5 @@
 use crate::npu::backend::{give, ints, take};
-use crate::npu::limits::ask;
+use crate::npu::limits::ask_slice;
 use crate::ops::moe::permute::{
     PermuteBackend, PermuteKernel, SortTensors, SpreadTensors, SpreadWeighed, SumTensors,
     WeighBackward, WeighTensors, npu,
@@ -17,7 +17,7 @@ pub(crate) fn takes_tokens(
     num_experts: usize,
     rows: usize,
 ) -> Result<(), Reason> {
-    ask(&[tokens, indices], |platform, specs| {
+    ask_slice(&[tokens, indices], |platform, specs| {
         let [tokens, indices] = specs else {
             unreachable!("as many as were given")
         };
@@ -34,7 +34,7 @@ pub(crate) fn takes_rows(
     probs: Option<&DispatchTensor>,
 ) -> Result<(), Reason> {
     let tensors: SmallVec<[_; 3]> = [rows, row_map].into_iter().chain(probs).collect();
-    ask(&tensors, |platform, specs| {
+    ask_slice(&tensors, |platform, specs| {
         let ([rows, row_map], probs) = (&specs[..2], specs.get(2)) else {
             unreachable!("as many as were given")
         };

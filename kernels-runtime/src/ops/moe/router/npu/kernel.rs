@@ -1,6 +1,6 @@
 use crate::npu::Refused;
 use crate::npu::backend::{BASE, give, ints, take};
-use crate::npu::limits::ask;
+use crate::npu::limits::ask_slice;
 use crate::ops::moe::Routing;
 use crate::ops::moe::router::{self, Backward, RouterBackend, RouterKernel, Tensors, npu};
 use crate::ops::operands::checked;
@@ -19,7 +19,7 @@ pub(crate) const IMPLEMENTATION: Implementation = Implementation {
     accepts: |key| matches!(key, SemanticsKey::MoeBlock(key) if key.grouping == Grouping::None),
     limits: Some(|key, tensors| {
         let key: MoeBlockKey = key.known();
-        ask(&tensors[..1], |platform, specs| {
+        ask_slice(&tensors[..1], |platform, specs| {
             let experts = specs[0].shape().last().copied().unwrap_or(0);
             let routing = Routing::new(key.router(), experts, experts.min(CHOICES));
             let routing =
