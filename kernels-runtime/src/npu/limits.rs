@@ -39,8 +39,8 @@ pub(crate) fn platform(facts: &[(String, String)]) -> Platform {
 ///
 /// It is asked on every call, cached decisions included: a few integers are compared, and the table of remote
 /// devices is read once. Up to four tensors of up to five dimensions nothing is allocated here, and nothing by what
-/// operations decide where they take the call; but for experts, whose weights are put into lists. Burn copies the
-/// address of the server when it names a tensor's device. A refusal allocates its words.
+/// operations decide where they take the call; but for experts and grouped products, whose weights are put into
+/// lists. Burn copies the address of the server when it names a tensor's device. A refusal allocates its words.
 pub(crate) fn ask<T>(
     tensors: &[&DispatchTensor],
     decide: impl FnOnce(&Platform, Specs) -> Result<T, Refused>,
@@ -78,22 +78,6 @@ impl Iterator for Specs {
 
     fn next(&mut self) -> Option<Seen<Spec>> {
         self.0.next().map(Seen)
-    }
-}
-
-pub(crate) fn ask_slice<T>(
-    tensors: &[&DispatchTensor],
-    decide: impl FnOnce(&Platform, &[Spec]) -> Result<T, Refused>,
-) -> Result<(), Reason> {
-    let specs = tensors.iter().map(|tensor| spec(tensor));
-    let specs = specs.collect::<Result<SmallVec<[_; 4]>, _>>()?;
-    let decided = with_platform(tensors[0], |platform| decide(platform, &specs));
-    match decided.ok_or(Reason::CannotLoad)? {
-        Ok(_) => Ok(()),
-        Err(refused) => {
-            tracing::debug!("refused by CANN's operators: {refused}");
-            Err(refused.reason)
-        }
     }
 }
 

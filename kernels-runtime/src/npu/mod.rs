@@ -30,9 +30,9 @@
 //! # Kernels
 //!
 //! Each operation has a module `npu` with
-//! * `decide`, a pure function of platform, key, types, shapes and layouts: which operators of CANN compute
-//!   it, or why none do. It looks at no memory and needs no device, so dispatch can ask it before it
-//!   chooses;
+//! * `decide`, a pure function of the platform and the checked operands, of which it sees types, shapes and
+//!   layouts alone: which operators of CANN compute it, or why none do. It looks at no memory and needs no
+//!   device, so dispatch can ask it of [specs](Seen) before it chooses;
 //! * `forward` and `backward`, which mirror the operation's kernel trait. They put work on a stream and return:
 //!   none of them waits for the device.
 //!

@@ -86,15 +86,6 @@ pub(crate) fn one_float<'a>(
     Ok(dtype)
 }
 
-/// Refuses an operand that does not have this shape.
-pub(crate) fn shaped(name: &str, spec: &Spec, expected: &[usize]) -> Result<(), Refused> {
-    if spec.shape() == expected {
-        return Ok(());
-    }
-    let why = format!("{name} has shape {:?}, not {expected:?}", spec.shape());
-    Err(Refused::new(Reason::Shape, why))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

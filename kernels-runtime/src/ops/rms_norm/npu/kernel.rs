@@ -12,7 +12,7 @@ use burn_cann::backend::{CannBackend, CannTensor};
 pub(crate) const IMPLEMENTATION: Implementation = Implementation {
     // The gradient of the weight is summed in any order.
     deterministic: false,
-    accepts: |key| matches!(key, SemanticsKey::RmsNorm(key) if npu::refuses(*key).is_none()),
+    accepts: |key| matches!(key, SemanticsKey::RmsNorm(key) if npu::is_dispatched(*key)),
     limits: Some(|key, tensors| {
         let key: RmsNormKey = key.known();
         let settings = Settings {

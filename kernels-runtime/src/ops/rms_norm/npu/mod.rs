@@ -12,6 +12,7 @@
 //! | gate before the norm | `aclnnSilu`, product, `N`: 7 | 17 | as above. Half types are computed in f32 between casts, since what is normalised is not rounded there and `rstd` makes errors larger |
 //! | rounding `llama` | as `gemma` | as `gemma` | `N` rounds once where Llama rounds twice, so it is nearer to the exact result; `aclnnAddRmsNorm` rounds as Llama does, but reads and writes a sum that nobody needs |
 //! | f64, different types | refused | | CANN computes in f32 |
+//! | groups; a gate after the norm in a half type | computed, but refused at dispatch | | limits are not told the size of groups; `N` rounds before the gate, which no key does |
 //!
 //! The gradient of the weight is summed in f32, on Ascend 910B and 910C in any order unless the device is told
 //! otherwise.
@@ -55,10 +56,9 @@ pub struct Plan {
     pub widened: bool,
 }
 
-/// What dispatch leaves to others of the key alone, though [`decide`] takes it.
-pub(crate) fn refuses(key: RmsNormKey) -> Option<&'static str> {
-    let grouped = key.groups == Groups::Many;
-    grouped.then_some("the size of groups is a number of the call, which limits are not told")
+/// Whether dispatch asks for the key: the size of groups is a number of the call, which limits are not told.
+pub(crate) fn is_dispatched(key: RmsNormKey) -> bool {
+    key.groups == Groups::One
 }
 
 /// The decision at dispatch: that of [`decide`], less what rounds as no key does.
