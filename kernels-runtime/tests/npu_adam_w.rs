@@ -5,10 +5,12 @@
 mod npu;
 
 use burn::tensor::Tensor as Exact;
-use burn_cann::{DType, Stream, Tensor};
+use burn_cann::{DType, Platform, Spec, Stream, Tensor};
 use kernels_runtime::dispatch::Reason;
+use kernels_runtime::npu::{Seen, Specified};
+use kernels_runtime::ops::Mismatch;
 use kernels_runtime::ops::adam_w::npu::{OPERATORS, decide, step};
-use kernels_runtime::ops::adam_w::{Settings, State, reference};
+use kernels_runtime::ops::adam_w::{Operands, Settings, State, reference};
 use npu::*;
 
 /// Numbers that f32 holds, in which CANN takes them.
@@ -50,12 +52,25 @@ fn in_order<T>(state: State<T>) -> [(&'static str, T); 3] {
     ]
 }
 
-fn specs(state: &State<Tensor>) -> State<&burn_cann::Spec> {
-    State {
-        parameter: state.parameter.spec(),
-        moment_1: state.moment_1.spec(),
-        moment_2: state.moment_2.spec(),
-    }
+fn checked<T: Specified>(
+    state: State<T>,
+    gradient: T,
+    settings: Settings,
+) -> Result<Operands<Seen<T>>, Mismatch> {
+    let state = State {
+        parameter: Seen(state.parameter),
+        moment_1: Seen(state.moment_1),
+        moment_2: Seen(state.moment_2),
+    };
+    Operands::new(state, Seen(gradient), settings)
+}
+
+fn operands<T: Specified + Clone>(
+    state: State<T>,
+    gradient: &T,
+    settings: Settings,
+) -> Operands<Seen<T>> {
+    checked(state, gradient.clone(), settings).expect("they go together")
 }
 
 #[test]
@@ -70,8 +85,9 @@ fn every_type_and_layout() {
                     };
                     let (state, exact) = put_state(stream, dtype, lie);
                     let (gradient, held) = put(stream, dtype, &SHAPE, 4, lie);
-                    let (after, operators) =
-                        without_waiting(|| step(stream, state, &gradient, settings).unwrap());
+                    let (after, operators) = without_waiting(|| {
+                        step(stream, operands(state, &gradient, settings)).unwrap()
+                    });
                     let expected = reference(exact, held.plain(), settings);
                     let both = in_order(after).into_iter().zip(in_order(expected));
                     for ((name, found), (_, expected)) in both {
@@ -96,7 +112,7 @@ fn what_nobody_else_holds_is_written_over() {
         let before = read(stream, &state.moment_1);
         let shared = state.moment_1.clone();
         let (after, operators) =
-            without_waiting(|| step(stream, state, &gradient, SETTINGS).unwrap());
+            without_waiting(|| step(stream, operands(state, &gradient, SETTINGS)).unwrap());
         assert_eq!(operators, ["aclnnInplaceCopy", OPERATORS[0], OPERATORS[1]]);
         assert_eq!(read(stream, &shared), before);
         assert_ne!(read(stream, &after.moment_1), before);
@@ -112,7 +128,7 @@ fn nothing_is_done_for_nothing() {
             moment_1: empty(),
             moment_2: empty(),
         };
-        let after = step(stream, state, &empty(), SETTINGS).unwrap();
+        let after = step(stream, operands(state, &empty(), SETTINGS)).unwrap();
         assert_eq!(after.parameter.shape(), [0, 3]);
     });
 }
@@ -122,36 +138,33 @@ fn what_is_refused() {
     let of = |dtype, shape: &[usize]| spec(dtype, shape);
     let alike = |dtype| {
         let one = of(dtype, &SHAPE);
-        let state = State {
-            parameter: &one,
-            moment_1: &one,
-            moment_2: &one,
-        };
-        decide(&platform(), &state, &one)
+        State {
+            parameter: one.clone(),
+            moment_1: one.clone(),
+            moment_2: one,
+        }
+    };
+    let decided = |platform: &Platform, state, gradient: &Spec| {
+        decide(platform, &operands(state, gradient, SETTINGS))
     };
     for dtype in FLOATS {
-        alike(dtype).unwrap();
+        decided(&platform(), alike(dtype), &of(dtype, &SHAPE)).unwrap();
     }
-    refused(alike(DType::F64), Reason::Dtype, "f64");
-    let (one, half) = (of(DType::F32, &SHAPE), of(DType::BF16, &SHAPE));
-    let turned = of(DType::F32, &[6, 5]);
-    let state = State {
-        parameter: &one,
-        moment_1: &one,
-        moment_2: &one,
-    };
     refused(
-        decide(&platform(), &state, &half),
+        decided(&platform(), alike(DType::F64), &of(DType::F64, &SHAPE)),
+        Reason::Dtype,
+        "f64",
+    );
+    let (one, half) = (of(DType::F32, &SHAPE), of(DType::BF16, &SHAPE));
+    refused(
+        decided(&platform(), alike(DType::F32), &half),
         Reason::MixedDtypes,
         "gradient",
     );
+    let turned = of(DType::F32, &[6, 5]);
+    mismatched(checked(alike(DType::F32), turned, SETTINGS), "gradient");
     refused(
-        decide(&platform(), &state, &turned),
-        Reason::Shape,
-        "gradient",
-    );
-    refused(
-        decide(&other_processor(), &state, &one),
+        decided(&other_processor(), alike(DType::F32), &one),
         Reason::Capability,
         "910",
     );
@@ -163,9 +176,10 @@ fn a_refusal_leaves_the_state() {
         let (state, _) = put_state(stream, DType::F32, Lie::Contiguous);
         let kept = state.clone();
         let (gradient, _) = put(stream, DType::F16, &SHAPE, 4, Lie::Contiguous);
-        decide(stream.device().platform(), &specs(&state), gradient.spec()).unwrap_err();
+        let operands = operands(state, &gradient, SETTINGS);
+        decide(stream.device().platform(), &operands).unwrap_err();
         let before = read(stream, &kept.parameter);
-        step(stream, state, &gradient, SETTINGS).unwrap_err();
+        step(stream, operands).unwrap_err();
         assert_eq!(read(stream, &kept.parameter), before);
     });
 }

@@ -7,11 +7,12 @@ mod counting;
 mod npu;
 
 use burn::backend::TensorMetadata;
-use burn::tensor::Tensor;
-use burn_cann::{DType, backend};
+use burn::tensor::{IntDType, Tensor};
+use burn_cann::{DType, Spec, backend};
 use common::Scenario;
 use counting::allocations;
 use kernels_runtime::dispatch::DeviceKind;
+use kernels_runtime::npu::Seen;
 use kernels_runtime::ops::moe::router::{self, Routing};
 use kernels_runtime::ops::moe::{grouped_matmul, permute};
 use kernels_runtime::ops::{adam_w, glu, rms_norm, rope};
@@ -38,48 +39,57 @@ fn norms_units_rotations_routers_and_steps_are_decided_in_place() {
         group_size: None,
     };
     for key in [RmsNormKey::LLAMA, RmsNormKey::GEMMA] {
-        let tensors = rms_norm::npu::Tensors {
-            x: &x,
-            weight: Some(&weight),
-            gate: None,
-        };
-        allocates_nothing!(
-            "a norm",
-            rms_norm::npu::decide(here, &tensors, settings, key)
-        );
+        let (x, weight) = (Seen(x.clone()), Some(Seen(weight.clone())));
+        let norm = rms_norm::Operands::new(x, weight, None, settings, key).unwrap();
+        allocates_nothing!("a norm", rms_norm::npu::decide(here, &norm));
     }
-    let two = glu::npu::Tensors::Separate { gate: &x, up: &x };
-    allocates_nothing!("a gated unit", glu::npu::decide(here, &two, GluKey::SWIGLU));
+    let [gate, up] = [&x, &x].map(|spec| Seen(spec.clone()));
+    let two = glu::Projected::Separate { gate, up };
+    let unit = glu::Operands::new(two, glu::Settings::default(), GluKey::SWIGLU).unwrap();
+    allocates_nothing!("a gated unit", glu::npu::decide(here, &unit));
     let (heads, table) = (bf16(&[2, 4, 7, 16]), bf16(&[1, 7, 16]));
-    allocates_nothing!(
-        "a rotation",
-        rope::npu::decide(here, &heads, &table, &table, RopeKey::LLAMA)
-    );
+    let [heads, cos, sin] = [&heads, &table, &table].map(|spec| Seen(spec.clone()));
+    let rotation = rope::Operands::new(heads, cos, sin, RopeKey::LLAMA).unwrap();
+    allocates_nothing!("a rotation", rope::npu::decide(here, &rotation));
     let logits = bf16(&[14, 8]);
     let routing = Routing::new(RouterKey::QWEN3_MOE, 8, 2).unwrap();
-    allocates_nothing!("a router", router::npu::decide(here, &logits, &routing));
+    let routed = router::Operands::new(Seen(logits), None, routing, IntDType::I64).unwrap();
+    allocates_nothing!("a router", router::npu::decide(here, &routed));
+    let [parameter, moment_1, moment_2, gradient] = [(); 4].map(|()| Seen(x.clone()));
     let state = adam_w::State {
-        parameter: &x,
-        moment_1: &x,
-        moment_2: &x,
+        parameter,
+        moment_1,
+        moment_2,
     };
-    allocates_nothing!("a step", adam_w::npu::decide(here, &state, &x));
+    let settings = adam_w::Settings {
+        learning_rate: 0.01,
+        beta_1: 0.9,
+        beta_2: 0.95,
+        epsilon: 1e-8,
+        weight_decay: 0.1,
+        step: 1,
+    };
+    let step = adam_w::Operands::new(state, gradient, settings).unwrap();
+    allocates_nothing!("a step", adam_w::npu::decide(here, &step));
 }
 
 #[test]
 fn rows_and_stacked_experts_are_decided_in_place() {
     let here = &platform();
-    let (indices, probs) = (spec(DType::I32, &[14, 2]), spec(DType::F32, &[14, 2]));
-    allocates_nothing!("a sort", permute::npu::decide_sort(here, &indices, 8, 28));
-    allocates_nothing!(
-        "a permutation",
-        permute::npu::decide_move(here, DType::BF16, 64, &indices, Some(&probs), 28)
-    );
-    let (x, counts) = (spec(DType::BF16, &[28, 64]), spec(DType::I32, &[8]));
-    let weights = spec(DType::BF16, &[8, 32, 64]);
+    let indices = || Seen(spec(DType::I32, &[14, 2]));
+    let slots = permute::Sort::<Seen<Spec>, _>::new(indices(), 8, 28, IntDType::I64).unwrap();
+    allocates_nothing!("a sort", permute::npu::decide_sort(here, &slots));
+    let rows = Seen(spec(DType::BF16, &[28, 64]));
+    let probs = Seen(spec(DType::F32, &[14, 2]));
+    let weighed = permute::Weigh::new(rows.clone(), indices(), probs).unwrap();
+    allocates_nothing!("a permutation", permute::npu::decide_move(here, &weighed));
+    let counts = Seen(spec(DType::I32, &[8]));
+    let weights = vec![Seen(spec(DType::BF16, &[8, 32, 64]))];
+    let product = grouped_matmul::Operands::new(rows, counts, weights, ExpertLayout::Linear);
+    let product = product.unwrap();
     allocates_nothing!(
         "a grouped product",
-        grouped_matmul::npu::decide(here, &x, &counts, &[&weights], ExpertLayout::Linear)
+        grouped_matmul::npu::decide(here, &product)
     );
 }
 

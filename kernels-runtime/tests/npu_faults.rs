@@ -5,11 +5,12 @@
 
 mod npu;
 
+use burn::tensor::IntDType;
 use burn_cann::{DType, Stream, Tensor};
 use common::Scenario;
-use kernels_runtime::npu::{NpuError, Result};
+use kernels_runtime::npu::{NpuError, Result, Seen};
 use kernels_runtime::ops::moe::experts::{self, Settings, Wanted};
-use kernels_runtime::ops::moe::permute::npu as rows;
+use kernels_runtime::ops::moe::permute;
 use kernels_runtime::ops::moe::router::{self, Routing};
 use kernels_runtime::ops::{adam_w, glu, rms_norm, rope};
 use kernels_runtime::semantics::*;
@@ -18,6 +19,7 @@ use npu::*;
 const TOKENS: usize = 6;
 const HIDDEN: usize = 8;
 const EXPERTS: usize = 4;
+const FIT: &str = "operands that go together";
 
 /// Forward and backward of every operation, and a step of the optimiser, one after the other. The sum of everything that came out.
 fn all(stream: &Stream) -> Result<f64> {
@@ -40,11 +42,12 @@ fn optimiser(stream: &Stream) -> Result<Vec<Tensor>> {
     let bf16 = |seed| uploaded(stream, DType::BF16, &[TOKENS, HIDDEN], seed);
     let second = bf16(42)?;
     let state = adam_w::State {
-        parameter: bf16(40)?,
-        moment_1: bf16(41)?,
-        moment_2: burn_cann::ops::elementwise::mul(stream, &second, &second)?,
+        parameter: Seen(bf16(40)?),
+        moment_1: Seen(bf16(41)?),
+        moment_2: Seen(burn_cann::ops::elementwise::mul(stream, &second, &second)?),
     };
-    let after = adam_w::npu::step(stream, state, &bf16(43)?, settings)?;
+    let operands = adam_w::Operands::new(state, Seen(bf16(43)?), settings).expect(FIT);
+    let after = adam_w::npu::step(stream, operands)?;
     Ok(vec![after.parameter, after.moment_1, after.moment_2])
 }
 
@@ -58,13 +61,14 @@ fn norm_and_rope(stream: &Stream) -> Result<Vec<Tensor>> {
         eps: 1e-6,
         group_size: None,
     };
-    let tensors = rms_norm::npu::Tensors {
-        x: bf16(&[TOKENS, HIDDEN], 1)?,
-        weight: Some(bf16(&[HIDDEN], 2)?),
-        gate: Some(bf16(&[TOKENS, HIDDEN], 3)?),
-    };
-    let (y, rstd) = rms_norm::npu::forward(stream, &tensors, settings, key)?;
-    let d_norm = rms_norm::npu::backward(stream, &y, &tensors, &rstd, settings, key, true)?;
+    let x = bf16(&[TOKENS, HIDDEN], 1)?;
+    let weight = Some(Seen(bf16(&[HIDDEN], 2)?));
+    let gate = Some(Seen(bf16(&[TOKENS, HIDDEN], 3)?));
+    let norm = rms_norm::Operands::new(Seen(x.clone()), weight, gate, settings, key);
+    let norm = norm.expect(FIT);
+    let (y, rstd) = rms_norm::npu::forward(stream, &norm)?;
+    let norm = norm.backward(Seen(y.clone()), Seen(rstd), true).expect(FIT);
+    let d_norm = rms_norm::npu::backward(stream, &norm)?;
 
     let heads = y.reshape([1, 2, TOKENS / 2, HIDDEN])?;
     let (cos, sin) = (
@@ -77,22 +81,21 @@ fn norm_and_rope(stream: &Stream) -> Result<Vec<Tensor>> {
         table: TableLayout::Pairs,
         ..RopeKey::LLAMA
     };
-    let turned = rope::npu::forward(stream, &heads, &cos, &sin, key)?;
-    let d_heads = rope::npu::backward(stream, &turned, &cos, &sin, key)?;
-
-    let two = glu::npu::Tensors::Separate {
-        gate: tensors.x,
-        up: y,
+    let rotation = |x: &Tensor| {
+        let [x, cos, sin] = [x, &cos, &sin].map(|tensor| Seen(tensor.clone()));
+        rope::Operands::new(x, cos, sin, key).expect(FIT)
     };
-    let unit = glu::npu::forward(stream, &two, glu::Settings::default(), GluKey::SWIGLU)?;
-    let d_unit = glu::npu::backward(
-        stream,
-        &unit,
-        &two,
-        glu::Settings::default(),
-        GluKey::SWIGLU,
-    )?;
-    let glu::npu::Tensors::Separate { gate, up } = d_unit else {
+    let turned = rope::npu::forward(stream, &rotation(&heads))?;
+    let d_heads = rope::npu::backward(stream, &rotation(&turned))?;
+
+    let two = glu::Projected::Separate {
+        gate: Seen(x),
+        up: Seen(y),
+    };
+    let two = glu::Operands::new(two, glu::Settings::default(), GluKey::SWIGLU).expect(FIT);
+    let unit = glu::npu::forward(stream, &two)?;
+    let two = two.backward(Seen(unit.clone())).expect(FIT);
+    let glu::Projected::Separate { gate, up } = glu::npu::backward(stream, &two)? else {
         panic!("two of two")
     };
     let mut results = vec![d_norm.x, turned, d_heads, unit, gate, up];
@@ -104,41 +107,43 @@ fn mixture(stream: &Stream) -> Result<Vec<Tensor>> {
     let f32s = |shape: &[usize], seed| uploaded(stream, DType::F32, shape, seed);
     let routing = Routing::new(RouterKey::QWEN2_MOE, EXPERTS, 2).expect("two of four");
     let logits = f32s(&[TOKENS, EXPERTS], 6)?;
-    let (weights, indices) = router::npu::forward(stream, &logits, &routing, DType::I64)?;
-    let tensors = experts::npu::Tensors {
-        x: f32s(&[TOKENS, HIDDEN], 7)?,
-        indices,
-        routing: weights,
-        weights: vec![
-            vec![f32s(&[EXPERTS, 12, HIDDEN], 8)?],
-            vec![],
-            vec![f32s(&[EXPERTS, HIDDEN, 6], 9)?],
-            vec![],
-            vec![],
-            vec![],
-        ],
-    };
+    let routed = Seen(logits.clone());
+    let routed = router::Operands::new(routed, None, routing, IntDType::I64).expect(FIT);
+    let (weights, indices) = router::npu::forward(stream, &routed)?;
+    let x = Seen(f32s(&[TOKENS, HIDDEN], 7)?);
+    let [indices, weights] = [indices, weights].map(Seen);
+    let groups = vec![
+        vec![Seen(f32s(&[EXPERTS, 12, HIDDEN], 8)?)],
+        vec![],
+        vec![Seen(f32s(&[EXPERTS, HIDDEN, 6], 9)?)],
+        vec![],
+        vec![],
+        vec![],
+    ];
     let settings = Settings {
         key: MoeExpertsKey::QWEN3,
         limit: None,
     };
-    let (y, kept) = experts::npu::forward(stream, &tensors, settings, true)?;
     let wanted = Wanted {
         x: true,
         routing: true,
-        weights: tensors
-            .weights
-            .iter()
-            .map(|group| vec![true; group.len()])
-            .collect(),
+        weights: groups.iter().map(|group| vec![true; group.len()]).collect(),
     };
-    let kept = kept.expect("it was to be kept");
-    let found = experts::npu::backward(stream, &y, &tensors, &kept, settings, &wanted)?;
-    let d_routing = found.routing.expect("it was wanted");
-    let d_logits = router::npu::backward(stream, &d_routing, &logits, &tensors.indices, &routing)?;
-    let (map, _) = rows::sort_slots(stream, &tensors.indices, EXPERTS, TOKENS * 2, DType::I32)?;
-    let spread = rows::spread(stream, &tensors.x, &map, TOKENS * 2)?;
-    let back = rows::weigh_rows(stream, &spread, &map, &tensors.routing)?;
+    let (tokens, chosen, probs) = (x.clone(), indices.clone(), weights.clone());
+    let mixed = experts::Operands::new(tokens, chosen, probs, groups, settings).expect(FIT);
+    let (y, kept) = experts::npu::forward(stream, &mixed, true)?;
+    let kept = Seen(kept.expect("it was to be kept"));
+    let mixed = mixed.backward(Seen(y.clone()), kept, wanted).expect(FIT);
+    let found = experts::npu::backward(stream, &mixed)?;
+    let d_routing = Seen(found.routing.expect("it was wanted"));
+    let routed = router::Backward::new(d_routing, Seen(logits), indices.clone(), routing);
+    let d_logits = router::npu::backward(stream, &routed.expect(FIT))?;
+    let slots = permute::Sort::<Seen<Tensor>, _>::new(indices, EXPERTS, TOKENS * 2, IntDType::I32);
+    let (map, _) = permute::npu::sort_slots(stream, &slots.expect(FIT))?;
+    let spread = permute::Spread::new(x, Seen(map.clone()), TOKENS * 2).expect(FIT);
+    let spread = permute::npu::spread(stream, &spread)?;
+    let back = permute::Weigh::new(Seen(spread.clone()), Seen(map), weights).expect(FIT);
+    let back = permute::npu::weigh_rows(stream, &back)?;
     let mut results = vec![y, d_logits, spread, back];
     results.extend(found.x);
     results.extend(found.weights.into_iter().flatten().flatten());

@@ -4,10 +4,12 @@
 
 mod npu;
 
-use burn_cann::{DType, Stream, Tensor};
+use burn_cann::{DType, Spec, Stream, Tensor};
 use kernels_runtime::dispatch::Reason;
-use kernels_runtime::ops::glu::npu::{Plan, Tensors, backward, decide, forward};
-use kernels_runtime::ops::glu::{Inputs, Settings, reference};
+use kernels_runtime::npu::{Seen, Specified};
+use kernels_runtime::ops::Mismatch;
+use kernels_runtime::ops::glu::npu::{Plan, backward, decide, forward};
+use kernels_runtime::ops::glu::{Inputs, Operands, Projected, Settings, reference};
 use kernels_runtime::semantics::*;
 use npu::*;
 
@@ -34,6 +36,15 @@ fn accepted() -> impl Iterator<Item = GluKey> {
     })
 }
 
+fn two<T: Clone>(gate: &T, up: &T) -> Projected<Seen<T>> {
+    let [gate, up] = [gate, up].map(|tensor| Seen(tensor.clone()));
+    Projected::Separate { gate, up }
+}
+
+fn operands<T: Specified>(projected: Projected<Seen<T>>, key: GluKey) -> Operands<Seen<T>> {
+    Operands::new(projected, Settings::default(), key).expect("they go together")
+}
+
 /// The operators of both passes on one shape of gate, beside the reference.
 fn compare(
     stream: &Stream,
@@ -56,16 +67,17 @@ fn compare(
             expected,
         );
     };
-    let both = |tensors: &Tensors<Tensor>| {
-        let (y, first) = without_waiting(|| forward(stream, tensors, settings, key).expect(&what));
-        let (gradients, second) =
-            without_waiting(|| backward(stream, &dy, tensors, settings, key).expect(&what));
+    let both = |projected| {
+        let operands = operands(projected, key);
+        let (y, first) = without_waiting(|| forward(stream, &operands).expect(&what));
+        let operands = operands.backward(Seen(dy.clone())).expect(&what);
+        let (gradients, second) = without_waiting(|| backward(stream, &operands).expect(&what));
         ((y, gradients), [first, second])
     };
     if key.projections == Projections::Separate {
         let (gate, gate_held) = put(stream, dtype, &shape, 2, lie);
         let (up, up_held) = put(stream, dtype, &shape, 3, lie);
-        let ((y, gradients), operators) = both(&Tensors::Separate { gate, up });
+        let ((y, gradients), operators) = both(two(&gate, &up));
         let (gate, up) = (gate_held.exact(), up_held.exact());
         let inputs = Inputs::<3>::Separate {
             gate: gate.clone(),
@@ -74,7 +86,7 @@ fn compare(
         let expected = reference(inputs, settings, key);
         near("y", &y, &shape, &elements(expected.clone()));
         let found = (expected * dy_held.plain()).sum().backward();
-        let Tensors::Separate {
+        let Projected::Separate {
             gate: d_gate,
             up: d_up,
         } = gradients
@@ -86,12 +98,12 @@ fn compare(
         return operators;
     }
     let (packed, held) = put(stream, dtype, &wide, 2, lie);
-    let ((y, gradients), operators) = both(&Tensors::Packed(packed));
+    let ((y, gradients), operators) = both(Projected::Packed(Seen(packed)));
     let packed = held.exact();
     let expected = reference(Inputs::<3>::Packed(packed.clone()), settings, key);
     near("y", &y, &shape, &elements(expected.clone()));
     let found = (expected * dy_held.plain()).sum().backward();
-    let Tensors::Packed(d_packed) = gradients else {
+    let Projected::Packed(d_packed) = gradients else {
         panic!("the gradient of one tensor is one")
     };
     near("d_packed", &d_packed, &wide, &gradient(&packed, &found));
@@ -110,13 +122,10 @@ fn every_accepted_key_and_type_beside_the_reference() {
                             compare(stream, dtype, key, shape, Lie::Contiguous);
                         let (gate, packed) = (spec(dtype, &[2, 8]), spec(dtype, &[2, 16]));
                         let specs = match key.projections {
-                            Projections::Separate => Tensors::Separate {
-                                gate: &gate,
-                                up: &gate,
-                            },
-                            _ => Tensors::Packed(&packed),
+                            Projections::Separate => two(&gate, &gate),
+                            _ => Projected::Packed(Seen(packed)),
                         };
-                        let plan = decide(device.platform(), &specs, key).unwrap();
+                        let plan = decide(device.platform(), &operands(specs, key)).unwrap();
                         if plan != Plan::Product && shape[2] > 1 {
                             assert_eq!(forward, plan.forward(), "{key}");
                             assert_eq!(backward, plan.backward(), "{key}");
@@ -144,31 +153,28 @@ fn strided_operands() {
 #[test]
 fn of_nothing() {
     on_the_emulator("of_nothing", |_, stream| {
-        let settings = Settings::default();
         let empty = |dtype, shape: [usize; 3]| Tensor::empty(stream, dtype, shape).unwrap();
         for dtype in FLOATS {
             for (key, shape) in accepted().flat_map(|key| [(key, [2, 0, 4]), (key, [2, 3, 0])]) {
                 let [a, b, n] = shape;
-                let tensors = match key.projections {
-                    Projections::Separate => Tensors::Separate {
-                        gate: empty(dtype, shape),
-                        up: empty(dtype, shape),
-                    },
-                    _ => Tensors::Packed(empty(dtype, [a, b, 2 * n])),
+                let projected = match key.projections {
+                    Projections::Separate => two(&empty(dtype, shape), &empty(dtype, shape)),
+                    _ => Projected::Packed(Seen(empty(dtype, [a, b, 2 * n]))),
                 };
+                let operands = operands(projected, key);
                 let ((y, gradients), operators) = without_waiting(|| {
-                    let y = forward(stream, &tensors, settings, key).unwrap();
-                    let gradients = backward(stream, &y, &tensors, settings, key).unwrap();
-                    (y, gradients)
+                    let y = forward(stream, &operands).unwrap();
+                    let operands = operands.backward(Seen(y.clone())).unwrap();
+                    (y, backward(stream, &operands).unwrap())
                 });
                 assert!(operators.is_empty(), "{operators:?}");
                 assert_near(key, stream, &y, dtype, &shape, &[]);
                 match gradients {
-                    Tensors::Separate { gate, up } => {
+                    Projected::Separate { gate, up } => {
                         assert_near(key, stream, &gate, dtype, &shape, &[]);
                         assert_near(key, stream, &up, dtype, &shape, &[]);
                     }
-                    Tensors::Packed(both) => {
+                    Projected::Packed(both) => {
                         assert_near(key, stream, &both, dtype, &[a, b, 2 * n], &[]);
                     }
                 }
@@ -184,15 +190,11 @@ fn halves_of_one_buffer_are_not_packed_again() {
         for dtype in FLOATS {
             let (packed, held) = put(stream, dtype, &[6, 20], 4, Lie::Contiguous);
             let (dy, dy_held) = put(stream, dtype, &[6, 10], 5, Lie::Contiguous);
-            let tensors = Tensors::Separate {
-                gate: packed.slice(1, 0..10).unwrap(),
-                up: packed.slice(1, 10..20).unwrap(),
-            };
-            let (y, first) =
-                without_waiting(|| forward(stream, &tensors, settings, GluKey::SWIGLU).unwrap());
-            let (gradients, second) = without_waiting(|| {
-                backward(stream, &dy, &tensors, settings, GluKey::SWIGLU).unwrap()
-            });
+            let halves = [0..10, 10..20].map(|half| packed.slice(1, half).unwrap());
+            let tensors = operands(two(&halves[0], &halves[1]), GluKey::SWIGLU);
+            let (y, first) = without_waiting(|| forward(stream, &tensors).unwrap());
+            let tensors = tensors.backward(Seen(dy)).unwrap();
+            let (gradients, second) = without_waiting(|| backward(stream, &tensors).unwrap());
             assert_eq!(first, ["aclnnSwiGlu"]);
             assert_eq!(second, ["aclnnSwiGluGrad"]);
             let x = held.exact::<2>();
@@ -207,7 +209,7 @@ fn halves_of_one_buffer_are_not_packed_again() {
                 &elements(expected.clone()),
             );
             let found = gradient(&x, &(expected * dy_held.plain()).sum().backward());
-            let Tensors::Separate { gate, up } = gradients else {
+            let Projected::Separate { gate, up } = gradients else {
                 panic!("two")
             };
             let part = |from: usize| -> Vec<f64> {
@@ -219,12 +221,8 @@ fn halves_of_one_buffer_are_not_packed_again() {
             assert_near("d_gate", stream, &gate, dtype, &[6, 10], &part(0));
             assert_near("d_up", stream, &up, dtype, &[6, 10], &part(10));
             // The other way round they are two tensors.
-            let turned = Tensors::Separate {
-                gate: packed.slice(1, 10..20).unwrap(),
-                up: packed.slice(1, 0..10).unwrap(),
-            };
-            let (_, operators) =
-                without_waiting(|| forward(stream, &turned, settings, GluKey::SWIGLU).unwrap());
+            let turned = operands(two(&halves[1], &halves[0]), GluKey::SWIGLU);
+            let (_, operators) = without_waiting(|| forward(stream, &turned).unwrap());
             assert_eq!(operators, ["aclnnSilu", "aclnnMul"]);
         }
     });
@@ -234,62 +232,74 @@ fn halves_of_one_buffer_are_not_packed_again() {
 fn decisions_and_their_reasons() {
     let here = platform();
     let half = spec(DType::BF16, &[2, 8]);
-    let two = Tensors::Separate {
-        gate: &half,
-        up: &half,
-    };
-    assert_eq!(decide(&here, &two, GluKey::SWIGLU), Ok(Plan::Apart));
+    let of = |key| decide(&here, &operands(two(&half, &half), key));
+    assert_eq!(of(GluKey::SWIGLU), Ok(Plan::Apart));
     let chunked = key(Activation::Silu, Projections::Chunked);
+    let packed = |spec: &Spec| Projected::Packed(Seen(spec.clone()));
     assert_eq!(
-        decide(&here, &Tensors::Packed(&half), chunked),
+        decide(&here, &operands(packed(&half), chunked)),
         Ok(Plan::Fused)
     );
     for activation in Activation::ALL {
-        let decision = decide(&here, &two, key(activation, Projections::Separate));
+        let decision = of(key(activation, Projections::Separate));
         match activation {
             Activation::Silu | Activation::Identity => assert!(decision.is_ok()),
             _ => refused(decision, Reason::Semantics, activation.name()),
         }
     }
+    let settings = |limit, sparsity| Settings { limit, sparsity };
     let others = [
-        GluKey {
-            clamp: Clamp::Limit,
-            ..GluKey::SWIGLU
-        },
-        GluKey {
-            up_offset: Offset::One,
-            ..GluKey::SWIGLU
-        },
-        GluKey {
-            topk: TopK::Gaussian,
-            ..GluKey::SWIGLU
-        },
+        (
+            settings(Some(7.0), None),
+            GluKey {
+                clamp: Clamp::Limit,
+                ..GluKey::SWIGLU
+            },
+        ),
+        (
+            settings(None, None),
+            GluKey {
+                up_offset: Offset::One,
+                ..GluKey::SWIGLU
+            },
+        ),
+        (
+            settings(None, Some(0.95)),
+            GluKey {
+                topk: TopK::Gaussian,
+                ..GluKey::SWIGLU
+            },
+        ),
     ];
-    for key in others {
+    for (settings, key) in others {
+        let operands = Operands::new(two(&half, &half), settings, key).unwrap();
         refused(
-            decide(&here, &two, key),
+            decide(&here, &operands),
             Reason::Semantics,
             "no operator with a gradient",
         );
     }
-    refused(
-        decide(&here, &two, chunked),
-        Reason::Semantics,
-        "not laid out",
-    );
+    let checked = |projected, key| -> Result<_, Mismatch> {
+        Operands::<Seen<Spec>>::new(projected, Settings::default(), key)
+    };
+    mismatched(checked(two(&half, &half), chunked), "two tensors");
+    let limited = Operands::new(two(&half, &half), settings(Some(7.0), None), GluKey::SWIGLU);
+    mismatched(limited, "a limit is given");
     let (wide, narrow) = (spec(DType::F64, &[2, 8]), spec(DType::BF16, &[2, 7]));
-    let of = |gate, up| decide(&here, &Tensors::Separate { gate, up }, GluKey::SWIGLU);
+    let of = |gate, up| decide(&here, &operands(two(gate, up), GluKey::SWIGLU));
     refused(of(&wide, &wide), Reason::Dtype, "f64");
     let other = spec(DType::F16, &[2, 8]);
     refused(of(&half, &other), Reason::MixedDtypes, "up is of type f16");
-    refused(of(&half, &narrow), Reason::Shape, "up has shape [2, 7]");
-    refused(
-        decide(&here, &Tensors::Packed(&narrow), chunked),
-        Reason::Shape,
-        "an even size",
+    mismatched(
+        checked(two(&half, &narrow), GluKey::SWIGLU),
+        "the up projection is [2, 7]",
     );
+    mismatched(checked(packed(&narrow), chunked), "must be even");
     refused(
-        decide(&other_processor(), &two, GluKey::SWIGLU),
+        decide(
+            &other_processor(),
+            &operands(two(&half, &half), GluKey::SWIGLU),
+        ),
         Reason::Capability,
         "910B or later",
     );

@@ -8,7 +8,9 @@
 mod npu;
 mod support;
 
+use burn::tensor::IntDType;
 use burn_cann::{DType, Stream, Tensor};
+use kernels_runtime::npu::Seen;
 use kernels_runtime::ops::moe::experts;
 use kernels_runtime::ops::moe::router::{self, Routing};
 use kernels_runtime::ops::{glu, rms_norm, rope};
@@ -121,16 +123,13 @@ fn norms() {
             ("gemma2", "ref.one_plus", Some("w0"), RmsNormKey::GEMMA),
             ("llama4_l2", "ref.none", None, bare),
         ] {
-            let tensors = rms_norm::npu::Tensors {
-                x: case.rows("x", n),
-                weight: weight.map(|name| case.vector(name)),
-                gate: None,
-            };
-            let (y, rstd) = rms_norm::npu::forward(case.stream, &tensors, settings, key).unwrap();
-            let dy = case.rows("dy", n);
-            let found =
-                rms_norm::npu::backward(case.stream, &dy, &tensors, &rstd, settings, key, true);
-            let found = found.unwrap();
+            let x = Seen(case.rows("x", n));
+            let given = weight.map(|name| Seen(case.vector(name)));
+            let operands = rms_norm::Operands::new(x, given, None, settings, key).unwrap();
+            let (y, rstd) = rms_norm::npu::forward(case.stream, &operands).unwrap();
+            let dy = Seen(case.rows("dy", n));
+            let operands = operands.backward(dy, Seen(rstd), weight.is_some()).unwrap();
+            let found = rms_norm::npu::backward(case.stream, &operands).unwrap();
             case.near(&y, module, exact, "y");
             case.near(&found.x, module, exact, "dx");
             if let Some(d_weight) = &found.weight {
@@ -168,15 +167,12 @@ fn gated_norms() {
             eps: 1e-6,
             group_size,
         };
-        let tensors = rms_norm::npu::Tensors {
-            x: case.rows("x", n),
-            weight: Some(case.vector("weight")),
-            gate: Some(case.rows("gate", n)),
-        };
-        let (y, rstd) = rms_norm::npu::forward(case.stream, &tensors, settings, key).unwrap();
-        let dy = case.rows("dy", n);
-        let found = rms_norm::npu::backward(case.stream, &dy, &tensors, &rstd, settings, key, true);
-        let found = found.unwrap();
+        let [x, gate, dy] = ["x", "gate", "dy"].map(|name| Seen(case.rows(name, n)));
+        let weight = Some(Seen(case.vector("weight")));
+        let operands = rms_norm::Operands::new(x, weight, Some(gate), settings, key).unwrap();
+        let (y, rstd) = rms_norm::npu::forward(case.stream, &operands).unwrap();
+        let operands = operands.backward(dy, Seen(rstd), true).unwrap();
+        let found = rms_norm::npu::backward(case.stream, &operands).unwrap();
         case.near(&y, module, "ref", "y");
         case.near(&found.x, module, "ref", "dx");
         case.near(found.gate.as_ref().unwrap(), module, "ref", "dgate");
@@ -187,16 +183,13 @@ fn gated_norms() {
 #[test]
 fn gated_linear_units() {
     cases("gated_linear_units", "glu", "b", |case| {
-        let (n, settings) = (width(&case.name), glu::Settings::default());
-        let tensors = glu::npu::Tensors::Separate {
-            gate: case.rows("a", n),
-            up: case.rows("b", n),
-        };
-        let y = glu::npu::forward(case.stream, &tensors, settings, GluKey::SWIGLU).unwrap();
-        let dy = case.rows("dy", n);
-        let found =
-            glu::npu::backward(case.stream, &dy, &tensors, settings, GluKey::SWIGLU).unwrap();
-        let glu::npu::Tensors::Separate { gate, up } = found else {
+        let n = width(&case.name);
+        let [gate, up, dy] = ["a", "b", "dy"].map(|name| Seen(case.rows(name, n)));
+        let two = glu::Projected::Separate { gate, up };
+        let two = glu::Operands::new(two, glu::Settings::default(), GluKey::SWIGLU).unwrap();
+        let y = glu::npu::forward(case.stream, &two).unwrap();
+        let found = glu::npu::backward(case.stream, &two.backward(dy).unwrap()).unwrap();
+        let glu::Projected::Separate { gate, up } = found else {
             panic!("two of two")
         };
         case.near(&y, "silu", "ref.silu", "y");
@@ -241,8 +234,12 @@ fn rotary_embeddings() {
             };
             let x = case.put(case.dtype(), name, &shape);
             let dy = case.put(case.dtype(), &format!("d_{name}_out"), &shape);
-            let y = rope::npu::forward(case.stream, &x, &cos, &sin, key).unwrap();
-            let dx = rope::npu::backward(case.stream, &dy, &cos, &sin, key).unwrap();
+            let [x, dy] = [x, dy].map(|x| {
+                let (cos, sin) = (Seen(cos.clone()), Seen(sin.clone()));
+                rope::Operands::new(Seen(x), cos, sin, key).unwrap()
+            });
+            let y = rope::npu::forward(case.stream, &x).unwrap();
+            let dx = rope::npu::backward(case.stream, &dy).unwrap();
             case.near(&y, "hf", "ref", &format!("{name}_out"));
             case.near(&dx, "hf", "ref", &format!("d_{name}"));
         }
@@ -298,43 +295,34 @@ fn experts_of_qwen3() {
         let tokens = x.shape()[0];
         let k = indices.len() / tokens;
         let dtype = case.dtype();
-        let tensors = experts::npu::Tensors {
-            indices: integers(case.stream, DType::I64, &indices, &[tokens, k]),
-            routing: case.rows("weights", k),
-            weights: vec![
-                vec![case.put(dtype, "param.gate_up_proj", &[8, 48, 32])],
-                vec![],
-                vec![case.put(dtype, "param.down_proj", &[8, 32, 24])],
-                vec![],
-                vec![],
-                vec![],
-            ],
-            x,
-        };
+        let indices = Seen(integers(case.stream, DType::I64, &indices, &[tokens, k]));
+        let weights = vec![
+            vec![Seen(case.put(dtype, "param.gate_up_proj", &[8, 48, 32]))],
+            vec![],
+            vec![Seen(case.put(dtype, "param.down_proj", &[8, 32, 24]))],
+            vec![],
+            vec![],
+            vec![],
+        ];
         let settings = experts::Settings {
             key: MoeExpertsKey::QWEN3,
             limit: None,
         };
-        let (y, kept) = experts::npu::forward(case.stream, &tensors, settings, true).unwrap();
         let wanted = experts::Wanted {
             x: true,
             routing: true,
-            weights: tensors
-                .weights
+            weights: weights
                 .iter()
                 .map(|group| vec![true; group.len()])
                 .collect(),
         };
-        let dy = case.rows("dy", 32);
-        let found = experts::npu::backward(
-            case.stream,
-            &dy,
-            &tensors,
-            &kept.unwrap(),
-            settings,
-            &wanted,
-        );
-        let found = found.unwrap();
+        let routing = Seen(case.rows("weights", k));
+        let operands = experts::Operands::new(Seen(x), indices, routing, weights, settings);
+        let operands = operands.unwrap();
+        let (y, kept) = experts::npu::forward(case.stream, &operands, true).unwrap();
+        let dy = Seen(case.rows("dy", 32));
+        let operands = operands.backward(dy, Seen(kept.unwrap()), wanted).unwrap();
+        let found = experts::npu::backward(case.stream, &operands).unwrap();
         case.near(&y, "hf", "ref", "y");
         case.near(found.x.as_ref().unwrap(), "hf", "ref", "dx");
         case.near(found.routing.as_ref().unwrap(), "hf", "ref", "d_weights");
@@ -367,9 +355,9 @@ fn routers() {
             _ => return,
         };
         let routing = Routing::new(key, 16, 4).unwrap();
-        let logits = case.rows("router_logits", 16);
-        let (weights, indices) =
-            router::npu::forward(case.stream, &logits, &routing, DType::I64).unwrap();
+        let logits = Seen(case.rows("router_logits", 16));
+        let operands = router::Operands::new(logits, None, routing, IntDType::I64).unwrap();
+        let (weights, indices) = router::npu::forward(case.stream, &operands).unwrap();
         let theirs = |name: &str| case.fixture.values(&format!("{}.{name}", case.name));
         // Of equal logits, which are common in half types, a module may take either.
         let values = theirs("router_logits");

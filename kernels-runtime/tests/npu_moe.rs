@@ -5,10 +5,12 @@
 
 mod npu;
 
-use burn::tensor::Tensor as Exact;
-use burn_cann::{DType, Stream, Tensor};
+use burn::tensor::{IntDType, Tensor as Exact};
+use burn_cann::{DType, Spec, Stream, Tensor};
 use common::Scenario;
 use kernels_runtime::dispatch::Reason;
+use kernels_runtime::npu::{Refused, Seen, Specified};
+use kernels_runtime::ops::Mismatch;
 use kernels_runtime::ops::moe::experts::{self, Projection, Settings, Wanted, Weights};
 use kernels_runtime::ops::moe::{Stack, grouped_matmul, permute, unpermute};
 use kernels_runtime::semantics::*;
@@ -61,6 +63,10 @@ impl Choice {
     }
 }
 
+fn seen<T: Clone>(tensor: &T) -> Seen<T> {
+    Seen(tensor.clone())
+}
+
 /// Integers of a tensor of Burn.
 fn whole<const D: usize>(tensor: Exact<D, burn::tensor::Int>) -> Vec<f64> {
     tensor.into_data().iter::<f64>().collect()
@@ -69,9 +75,34 @@ fn whole<const D: usize>(tensor: Exact<D, burn::tensor::Int>) -> Vec<f64> {
 mod rows {
     use super::*;
     use permute::npu::{
-        decide_move, decide_sort, sort_slots, spread, sum_rows, weigh_rows, weigh_rows_backward,
+        decide_move, decide_sort, spread, sum_rows, weigh_rows, weigh_rows_backward,
         weigh_rows_d_rows,
     };
+    use permute::{Sort, Spread, SpreadWeighed, Sum, Weigh, WeighBackward};
+
+    fn slots<T: Specified + Clone>(
+        indices: &T,
+        experts: usize,
+        rows: usize,
+        ints: IntDType,
+    ) -> Result<Sort<Seen<T>, Seen<T>>, Mismatch> {
+        Sort::new(seen(indices), experts, rows, ints)
+    }
+
+    fn sort_slots(
+        stream: &Stream,
+        indices: &Tensor,
+        experts: usize,
+        rows: usize,
+        ints: DType,
+    ) -> (Tensor, Tensor) {
+        let ints = match ints {
+            DType::I32 => IntDType::I32,
+            _ => IntDType::I64,
+        };
+        let slots = slots(indices, experts, rows, ints).unwrap();
+        permute::npu::sort_slots(stream, &slots).unwrap()
+    }
 
     #[test]
     fn slots_are_sorted_as_the_reference_sorts_them() {
@@ -83,7 +114,6 @@ mod rows {
                         let indices = choice.on_device(stream, ints);
                         let ((map, counts), _) = without_waiting(|| {
                             sort_slots(stream, &indices, choice.experts, choice.slots(), to)
-                                .unwrap()
                         });
                         let tokens =
                             Exact::<2>::zeros([choice.tokens, 1], &burn::tensor::Device::flex());
@@ -116,7 +146,7 @@ mod rows {
         on_the_emulator("rows::indices_of_no_expert_are_nobodys", |_, stream| {
             let sorted = |indices: &[i64]| {
                 let indices = integers(stream, DType::I64, indices, &[3, 2]);
-                let (map, counts) = sort_slots(stream, &indices, 2, 6, DType::I64).unwrap();
+                let (map, counts) = sort_slots(stream, &indices, 2, 6, DType::I64);
                 (read(stream, &map), read(stream, &counts))
             };
             assert_eq!(sorted(&[-1, 1, 7, 0, -5, 1]), sorted(&[2, 1, 2, 0, 2, 1]));
@@ -147,7 +177,7 @@ mod rows {
             assert_near(what, stream, tensor, dtype, &shape, expected);
         };
         let indices = choice.on_device(stream, ints);
-        let (map, _) = sort_slots(stream, &indices, choice.experts, rows, ints).unwrap();
+        let (map, _) = sort_slots(stream, &indices, choice.experts, rows, ints);
         let exact_map = || {
             let map = permute::reference(
                 Exact::<2>::zeros([count, 1], &burn::tensor::Device::flex()),
@@ -160,13 +190,15 @@ mod rows {
         let mapped = || Exact::from_inner(exact_map());
 
         let (tokens, tokens_held) = put(stream, dtype, &[count, WIDTH], 1, lie);
-        let (found, _) = without_waiting(|| spread(stream, &tokens, &map, rows).unwrap());
+        let operands = Spread::new(Seen(tokens), seen(&map), rows).unwrap();
+        let (found, _) = without_waiting(|| spread(stream, &operands).unwrap());
         let exact = tokens_held.exact::<2>();
         let expected = permute::reference(exact.clone(), choice.exact(), choice.experts, None);
         near(&found, [rows, WIDTH], &elements(expected.rows.clone()));
 
         let (d_rows, d_rows_held) = put(stream, dtype, &[rows, WIDTH], 2, lie);
-        let (d_tokens, _) = without_waiting(|| sum_rows(stream, &d_rows, &map).unwrap());
+        let operands = Sum::new(Seen(d_rows), seen(&map)).unwrap();
+        let (d_tokens, _) = without_waiting(|| sum_rows(stream, &operands).unwrap());
         if rows > 0 {
             let loss = (expected.rows * d_rows_held.plain()).sum().backward();
             near(&d_tokens, [count, WIDTH], &gradient(&exact, &loss));
@@ -176,11 +208,14 @@ mod rows {
         let (dy, dy_held) = put(stream, dtype, &[count, WIDTH], 4, lie);
         for probs_type in [dtype, DType::F32] {
             let (probs, probs_held) = put(stream, probs_type, &[count, choice.k], 5, lie);
-            let (y, _) = without_waiting(|| weigh_rows(stream, &from, &map, &probs).unwrap());
+            let [from, dy, map, probs] = [&from, &dy, &map, &probs].map(seen);
+            let operands = Weigh::new(from.clone(), map.clone(), probs.clone()).unwrap();
+            let (y, _) = without_waiting(|| weigh_rows(stream, &operands).unwrap());
+            let both = WeighBackward::new(dy.clone(), from, map.clone(), probs.clone()).unwrap();
             let ((d_from, d_probs), _) =
-                without_waiting(|| weigh_rows_backward(stream, &dy, &from, &map, &probs).unwrap());
-            let (alone, _) =
-                without_waiting(|| weigh_rows_d_rows(stream, &dy, &map, &probs, rows).unwrap());
+                without_waiting(|| weigh_rows_backward(stream, &both).unwrap());
+            let one = SpreadWeighed::new(dy, map, probs, rows).unwrap();
+            let (alone, _) = without_waiting(|| weigh_rows_d_rows(stream, &one).unwrap());
             if rows == 0 {
                 continue;
             }
@@ -203,20 +238,24 @@ mod rows {
             "rows::what_rows_of_nobody_hold_goes_nowhere",
             |_, stream| {
                 let indices = integers(stream, DType::I32, &[0, 2, 1, 2], &[2, 2]);
-                let (map, _) = sort_slots(stream, &indices, 2, 4, DType::I32).unwrap();
+                let (map, _) = sort_slots(stream, &indices, 2, 4, DType::I32);
                 let nan = f64::NAN;
                 let rows = [1.0, 2.0, 3.0, 4.0, nan, nan, nan, nan];
                 let (rows, _) = put_values(stream, DType::F32, &rows, &[4, 2], Lie::Contiguous);
                 let (probs, _) =
                     put_values(stream, DType::F32, &[2.0; 4], &[2, 2], Lie::Contiguous);
+                let [rows, map, probs] = [rows, map, probs].map(Seen);
+                let sum = Sum::new(rows.clone(), map.clone()).unwrap();
                 assert_eq!(
-                    read(stream, &sum_rows(stream, &rows, &map).unwrap()),
+                    read(stream, &sum_rows(stream, &sum).unwrap()),
                     [1.0, 2.0, 3.0, 4.0]
                 );
-                let y = weigh_rows(stream, &rows, &map, &probs).unwrap();
+                let weighed = Weigh::new(rows.clone(), map.clone(), probs.clone()).unwrap();
+                let y = weigh_rows(stream, &weighed).unwrap();
                 assert_eq!(read(stream, &y), [2.0, 4.0, 6.0, 8.0]);
                 let (dy, _) = put_values(stream, DType::F32, &[1.0; 4], &[2, 2], Lie::Contiguous);
-                let (_, d_probs) = weigh_rows_backward(stream, &dy, &rows, &map, &probs).unwrap();
+                let both = WeighBackward::new(Seen(dy), rows, map, probs).unwrap();
+                let (_, d_probs) = weigh_rows_backward(stream, &both).unwrap();
                 assert_eq!(read(stream, &d_probs), [3.0, 0.0, 7.0, 0.0]);
             },
         );
@@ -226,58 +265,51 @@ mod rows {
     fn decisions_and_their_reasons() {
         let here = platform();
         let indices = spec(DType::I32, &[4, 2]);
-        assert!(decide_sort(&here, &indices, 8, 8).is_ok());
-        refused(
-            decide_sort(&here, &indices, 8, 7),
-            Reason::Shape,
-            "7 of 8 rows",
-        );
-        refused(
-            decide_sort(&here, &spec(DType::F32, &[4, 2]), 8, 8),
-            Reason::Dtype,
-            "i32 and i64",
-        );
-        refused(
-            decide_sort(&here, &spec(DType::I32, &[4]), 8, 4),
-            Reason::Shape,
-            "two axes",
-        );
+        let checked = |indices: &Spec, experts, rows| slots(indices, experts, rows, IntDType::I64);
+        let sorted = |indices: &Spec, experts, rows| {
+            decide_sort(&here, &checked(indices, experts, rows).unwrap())
+        };
+        assert!(sorted(&indices, 8, 8).is_ok());
+        refused(sorted(&indices, 8, 7), Reason::Shape, "7 of 8 rows");
+        let small = spec(DType::I16, &[4, 2]);
+        refused(sorted(&small, 8, 8), Reason::Dtype, "i32 and i64");
+        let floats = spec(DType::F32, &[4, 2]);
+        mismatched(checked(&floats, 8, 8), "must be integers");
+        mismatched(checked(&spec(DType::I32, &[4]), 8, 4), "1 axes and not 2");
         let wide = spec(DType::I32, &[1, 513]);
-        refused(
-            decide_sort(&here, &wide, 600, 513),
-            Reason::Shape,
-            "at most 512",
-        );
-        refused(
-            decide_sort(&here, &indices, 16_777_214, 8),
-            Reason::Shape,
-            "sorts numbers below",
-        );
-        refused(
-            decide_sort(&other_processor(), &indices, 8, 8),
-            Reason::Capability,
-            "910B",
-        );
-        let of = |dtype, probs, rows| decide_move(&here, dtype, 16, &indices, probs, rows);
-        assert!(of(DType::BF16, None, 8).is_ok());
+        refused(sorted(&wide, 600, 513), Reason::Shape, "at most 512");
+        mismatched(checked(&indices, 16_777_214, 8), "experts are more than");
+        let most = spec(DType::I32, &[1 << 23, 2]);
+        let most = sorted(&most, 8, 1 << 24);
+        refused(most, Reason::Shape, "sorts numbers below");
+        let elsewhere = decide_sort(&other_processor(), &checked(&indices, 8, 8).unwrap());
+        refused(elsewhere, Reason::Capability, "910B");
+
+        let (rows, map) = (|dtype| Seen(spec(dtype, &[8, 16])), seen(&indices));
+        let spread = |dtype, rows| {
+            let operands = Spread::new(Seen(spec(dtype, &[4, 16])), map.clone(), rows);
+            decide_move(&here, &operands.unwrap())
+        };
+        let weighed = |probs: &Spec| Weigh::new(rows(DType::BF16), map.clone(), seen(probs));
+        assert!(spread(DType::BF16, 8).is_ok());
         let wide = spec(DType::F32, &[4, 2]);
-        assert!(of(DType::BF16, Some(&wide), 8).is_ok());
-        refused(of(DType::F64, None, 8), Reason::Dtype, "f64");
-        refused(of(DType::BF16, None, 7), Reason::Shape, "7 of 8 rows");
+        assert!(decide_move(&here, &weighed(&wide).unwrap()).is_ok());
+        refused(spread(DType::F64, 8), Reason::Dtype, "f64");
+        refused(spread(DType::BF16, 7), Reason::Shape, "7 of 8 rows");
         let probs = spec(DType::F16, &[4, 2]);
         refused(
-            of(DType::BF16, Some(&probs), 8),
+            decide_move(&here, &weighed(&probs).unwrap()),
             Reason::MixedDtypes,
             "probs are of type f16",
         );
         let probs = spec(DType::BF16, &[4, 3]);
-        refused(
-            of(DType::BF16, Some(&probs), 8),
-            Reason::Shape,
-            "probs has shape",
+        mismatched(weighed(&probs), "probabilities are [4, 3]");
+        let (tokens, map) = (
+            Seen(spec(DType::BF16, &[1 << 23, 1])),
+            Seen(spec(DType::I32, &[1 << 23, 2])),
         );
-        let map = spec(DType::I32, &[1 << 23, 2]);
-        let many = decide_move(&here, DType::BF16, 1, &map, None, 1 << 24);
+        let many = Spread::new(tokens, map, 1 << 24).unwrap();
+        let many = decide_move(&here, &many);
         refused(many, Reason::Shape, "sorts numbers below");
     }
 }
@@ -285,6 +317,7 @@ mod rows {
 mod products {
     use super::*;
     use grouped_matmul::npu::{backward, decide, forward};
+    use grouped_matmul::{Gradients, Operands, Wanted};
 
     /// Rows of each expert, and rows of nobody behind them.
     const GROUPS: [(&[i64], usize); 6] = [
@@ -337,24 +370,32 @@ mod products {
             ExpertLayout::Matmul => [INPUTS, FEATURES],
         };
         let (stacked, held) = put(stream, dtype, &[experts, a, b], 3, Lie::Contiguous);
-        let weights: Vec<Tensor> = match listed {
-            false => vec![stacked],
+        let weights: Vec<_> = match listed {
+            false => vec![Seen(stacked)],
             true => (0..experts)
                 .map(|expert| {
-                    stacked
-                        .slice(0, expert..expert + 1)
-                        .unwrap()
-                        .reshape([a, b])
-                        .unwrap()
+                    let one = stacked.slice(0, expert..expert + 1).unwrap();
+                    Seen(one.reshape([a, b]).unwrap())
                 })
                 .collect(),
         };
         let on_device = integers(stream, DType::I32, counts, &[experts]);
-        let (y, _) = without_waiting(|| forward(stream, &x, &on_device, &weights, layout).unwrap());
-        let wanted = vec![true; weights.len()];
-        let ((d_x, d_weights), _) = without_waiting(|| {
-            backward(stream, &dy, &x, &on_device, &weights, layout, true, &wanted).unwrap()
-        });
+        let count = weights.len();
+        let operands = Operands::new(Seen(x), Seen(on_device), weights, layout).unwrap();
+        let (y, _) = without_waiting(|| forward(stream, &operands).unwrap());
+        let gradients = |all: bool| {
+            let wanted = Wanted {
+                x: all,
+                weights: vec![all; count],
+            };
+            let operands = operands.clone().backward(seen(&dy), wanted).unwrap();
+            backward(stream, &operands).unwrap()
+        };
+        let (found, _) = without_waiting(|| gradients(true));
+        let Gradients {
+            x: d_x,
+            weights: d_weights,
+        } = found;
         let exact = (x_held.exact::<2>(), held.exact::<3>());
         let expected = grouped_matmul::reference(
             exact.0.clone(),
@@ -396,10 +437,8 @@ mod products {
                 &d_weight[expert * one..][..one],
             );
         }
-        let none = vec![false; weights.len()];
-        let (d_x, d_weights) =
-            backward(stream, &dy, &x, &on_device, &weights, layout, false, &none).unwrap();
-        assert!(d_x.is_none() && d_weights.iter().all(Option::is_none));
+        let none = gradients(false);
+        assert!(none.x.is_none() && none.weights.iter().all(Option::is_none));
     }
 
     #[test]
@@ -407,13 +446,18 @@ mod products {
         let here = platform();
         let (x, counts) = (spec(DType::BF16, &[8, 16]), spec(DType::I64, &[4]));
         let weight = spec(DType::BF16, &[4, 32, 16]);
-        let of = |x, counts, weights: &[_], layout| decide(&here, x, counts, weights, layout);
+        let checked = |x: &Spec, counts: &Spec, weights: &[&Spec], layout| {
+            let weights = weights.iter().map(|weight| seen(*weight)).collect();
+            Operands::new(seen(x), seen(counts), weights, layout)
+        };
+        let of = |x: &Spec, counts: &Spec, weights: &[&Spec], layout| {
+            decide(&here, &checked(x, counts, weights, layout).unwrap())
+        };
         let linear = ExpertLayout::Linear;
         assert!(of(&x, &counts, &[&weight], linear).is_ok());
-        refused(
-            of(&x, &counts, &[&weight], ExpertLayout::Matmul),
-            Reason::Shape,
-            "x has shape [8, 16]",
+        mismatched(
+            checked(&x, &counts, &[&weight], ExpertLayout::Matmul),
+            "rows have 16 elements",
         );
         let f64s = spec(DType::F64, &[8, 16]);
         refused(of(&f64s, &counts, &[&weight], linear), Reason::Dtype, "f64");
@@ -424,17 +468,15 @@ mod products {
             "weight is of type f16",
         );
         let floats = spec(DType::F32, &[4]);
+        mismatched(checked(&x, &floats, &[&weight], linear), "must be integers");
+        let small = spec(DType::I16, &[4]);
         refused(
-            of(&x, &floats, &[&weight], linear),
+            of(&x, &small, &[&weight], linear),
             Reason::Dtype,
             "i32 and i64",
         );
         let few = spec(DType::I64, &[3]);
-        refused(
-            of(&x, &few, &[&weight], linear),
-            Reason::Shape,
-            "counts has",
-        );
+        mismatched(checked(&x, &few, &[&weight], linear), "[3] counts");
         let mut strided = spec(DType::BF16, &[4, 32, 20]);
         strided.layout = strided.layout.slice(2, 0..16).unwrap();
         refused(
@@ -460,14 +502,16 @@ mod products {
             Reason::Shape,
             "at most 65535",
         );
-        let elsewhere = decide(&other_processor(), &x, &counts, &[&weight], linear);
+        let operands = checked(&x, &counts, &[&weight], linear).unwrap();
+        let elsewhere = decide(&other_processor(), &operands);
         refused(elsewhere, Reason::Capability, "910B or later");
     }
 }
 
 mod of_experts {
     use super::*;
-    use experts::npu::{Tensors, backward, decide, forward};
+    use experts::Operands;
+    use experts::npu::{Plan, backward, decide, forward};
 
     const HIDDEN: usize = 10;
     const WIDTH: usize = 6;
@@ -498,7 +542,7 @@ mod of_experts {
         key: MoeExpertsKey,
         experts: usize,
         listed: bool,
-    ) -> (Vec<Vec<Tensor>>, Vec<Option<Held>>) {
+    ) -> (Vec<Vec<Seen<Tensor>>>, Vec<Option<Held>>) {
         let separate = key.projections == Projections::Separate;
         let both = if separate { WIDTH } else { 2 * WIDTH };
         let shape = |inputs: usize, features: usize| match key.layout {
@@ -521,11 +565,11 @@ mod of_experts {
             let (stacked, values) = put(stream, dtype, &shape, 10 + group as u64, Lie::Contiguous);
             held.push(Some(values));
             groups.push(match listed {
-                false => vec![stacked],
+                false => vec![Seen(stacked)],
                 true => (0..experts)
                     .map(|expert| {
                         let one = stacked.slice(0, expert..expert + 1).unwrap();
-                        one.reshape(&shape[1..]).unwrap()
+                        Seen(one.reshape(&shape[1..]).unwrap())
                     })
                     .collect(),
             });
@@ -549,32 +593,23 @@ mod of_experts {
         let (routing, routing_held) = put(stream, routing_type, &[tokens, k], 3, lie);
         let (groups, held) = weights(stream, dtype, key, choice.experts, listed);
         let indices = choice.on_device(stream, ints);
-        let tensors = Tensors {
-            x,
-            indices,
-            routing,
-            weights: groups,
-        };
         let settings = Settings { key, limit: None };
-        let ((y, nothing), _) =
-            without_waiting(|| forward(stream, &tensors, settings, false).expect(&what));
-        assert!(nothing.is_none(), "nothing was to be kept");
-        let ((trained, kept), _) =
-            without_waiting(|| forward(stream, &tensors, settings, true).expect(&what));
-        let kept = kept.expect("it was to be kept");
-        assert_eq!(kept.shape(), [choice.slots(), 2 * WIDTH]);
         let wanted = Wanted {
             x: true,
             routing: true,
-            weights: tensors
-                .weights
-                .iter()
-                .map(|group| vec![true; group.len()])
-                .collect(),
+            weights: groups.iter().map(|group| vec![true; group.len()]).collect(),
         };
-        let (found, _) = without_waiting(|| {
-            backward(stream, &dy, &tensors, &kept, settings, &wanted).expect(&what)
-        });
+        let operands = Operands::new(Seen(x), Seen(indices), Seen(routing), groups, settings);
+        let operands = operands.expect(&what);
+        let ((y, nothing), _) = without_waiting(|| forward(stream, &operands, false).expect(&what));
+        assert!(nothing.is_none(), "nothing was to be kept");
+        let ((trained, kept), _) =
+            without_waiting(|| forward(stream, &operands, true).expect(&what));
+        let kept = kept.expect("it was to be kept");
+        assert_eq!(kept.shape(), [choice.slots(), 2 * WIDTH]);
+        let operands = operands.backward(Seen(dy), Seen(kept), wanted);
+        let operands = operands.expect(&what);
+        let (found, _) = without_waiting(|| backward(stream, &operands).expect(&what));
 
         let x = x_held.exact::<2>();
         let routing = routing_held.exact::<2>();
@@ -597,7 +632,7 @@ mod of_experts {
                     "{name} of {what}"
                 );
                 // What is added up was rounded in the type of the tokens.
-                let dtype = tensors.x.dtype();
+                let dtype = operands.operands().x().dtype();
                 assert_close_on_the_whole(
                     format!("{name} of {what}"),
                     &read(stream, tensor),
@@ -727,14 +762,12 @@ mod of_experts {
             );
             let put =
                 |shape: &[usize], seed| put(stream, DType::F32, shape, seed, Lie::Contiguous).0;
-            let tensors = Tensors {
-                x: put(&[choice.tokens, HIDDEN], 1),
-                indices: choice.on_device(stream, DType::I64),
-                routing: put(&[choice.tokens, choice.k], 2),
-                weights: groups,
-            };
-            let (y, kept) = forward(stream, &tensors, settings, true).unwrap();
-            let kept = kept.unwrap();
+            let x = Seen(put(&[choice.tokens, HIDDEN], 1));
+            let indices = Seen(choice.on_device(stream, DType::I64));
+            let routing = Seen(put(&[choice.tokens, choice.k], 2));
+            let operands = Operands::new(x, indices, routing, groups, settings).unwrap();
+            let (y, kept) = forward(stream, &operands, true).unwrap();
+            let (y, kept) = (Seen(y), Seen(kept.unwrap()));
             for mask in 0..16_u32 {
                 let on = |bit: u32| mask & (1 << bit) != 0;
                 let wanted = Wanted {
@@ -742,7 +775,8 @@ mod of_experts {
                     routing: on(1),
                     weights: vec![vec![on(2)], vec![], vec![on(3)], vec![], vec![], vec![]],
                 };
-                let found = backward(stream, &y, &tensors, &kept, settings, &wanted).unwrap();
+                let operands = operands.clone().backward(y.clone(), kept.clone(), wanted);
+                let found = backward(stream, &operands.unwrap()).unwrap();
                 assert_eq!(found.x.is_some(), on(0), "{mask}");
                 assert_eq!(found.routing.is_some(), on(1), "{mask}");
                 assert_eq!(found.weights[0][0].is_some(), on(2), "{mask}");
@@ -751,34 +785,84 @@ mod of_experts {
         });
     }
 
+    /// The tensors of a decision, of which one after the other is exchanged.
+    #[derive(Clone)]
+    struct Tensors {
+        x: Spec,
+        indices: Spec,
+        routing: Spec,
+        weights: Vec<Vec<Spec>>,
+    }
+
+    impl Tensors {
+        fn checked(
+            &self,
+            settings: Settings,
+        ) -> Result<Operands<Seen<Spec>, Seen<Spec>>, Mismatch> {
+            let [x, indices, routing] = [&self.x, &self.indices, &self.routing].map(seen);
+            let group = |group: &Vec<Spec>| group.iter().map(seen).collect();
+            let weights = self.weights.iter().map(group).collect();
+            Operands::new(x, indices, routing, weights, settings)
+        }
+    }
+
     #[test]
     fn decisions_and_their_reasons() {
         let here = platform();
         let bf16 = |shape: &[usize]| spec(DType::BF16, shape);
         let (x, indices, routing) = (bf16(&[5, 8]), spec(DType::I64, &[5, 2]), bf16(&[5, 2]));
         let (gate_up, down) = (bf16(&[4, 12, 8]), bf16(&[4, 8, 6]));
-        let packed = || vec![vec![&gate_up], vec![], vec![&down], vec![], vec![], vec![]];
         let all = Tensors {
-            x: &x,
-            indices: &indices,
-            routing: &routing,
-            weights: packed(),
+            x: x.clone(),
+            indices: indices.clone(),
+            routing: routing.clone(),
+            weights: vec![
+                vec![gate_up.clone()],
+                vec![],
+                vec![down.clone()],
+                vec![],
+                vec![],
+                vec![],
+            ],
         };
         let key = MoeExpertsKey::QWEN3;
-        let of = |tensors: &Tensors<_>, key| decide(&here, tensors, Settings { key, limit: None });
+        let settings = |key| Settings { key, limit: None };
+        let of = |tensors: &Tensors, key| -> Result<Plan, Refused> {
+            decide(&here, &tensors.checked(settings(key)).unwrap())
+        };
         let plan = of(&all, key).unwrap();
         assert_eq!((plan.experts, plan.width, plan.separate), (4, 6, false));
-        refused(
-            of(&all, MoeExpertsKey::GPT_OSS),
-            Reason::Semantics,
-            "no operators with gradients",
-        );
+        let (wide, narrow) = (bf16(&[4, 12]), bf16(&[4, 8]));
+        let mut with_biases = all.clone();
+        (with_biases.weights[3], with_biases.weights[5]) =
+            (vec![wide.clone()], vec![narrow.clone()]);
+        let limited = MoeExpertsKey {
+            clamp: Clamp::Limit,
+            ..key
+        };
         let biased = MoeExpertsKey {
             bias: ExpertBias::All,
             ..key
         };
+        let (large_limit, none) = (Some(7.0), None);
+        for (tensors, key, limit) in [(&all, limited, large_limit), (&with_biases, biased, none)] {
+            let operands = tensors.checked(Settings { key, limit }).unwrap();
+            refused(
+                decide(&here, &operands),
+                Reason::Semantics,
+                "no operators with gradients",
+            );
+        }
+        let gpt_oss = MoeExpertsKey::GPT_OSS;
+        let (gate_up, down) = (bf16(&[4, 8, 12]), bf16(&[4, 6, 8]));
+        let mut theirs = with_biases.clone();
+        (theirs.weights[0], theirs.weights[2]) = (vec![gate_up.clone()], vec![down.clone()]);
+        let theirs = theirs.checked(Settings {
+            key: gpt_oss,
+            limit: large_limit,
+        });
         refused(
-            of(&all, biased),
+            decide(&here, &theirs.unwrap()),
             Reason::Semantics,
             "no operators with gradients",
         );
@@ -796,67 +880,77 @@ mod of_experts {
             projections: Projections::Separate,
             ..key
         };
-        refused(
-            of(&all, separate),
-            Reason::Semantics,
-            "the weights are not those",
+        mismatched(
+            all.checked(settings(separate)),
+            "gate and up are one tensor",
         );
-        refused(
-            of(&all, MoeExpertsKey::LLAMA4),
-            Reason::Shape,
-            "don't go together",
+        mismatched(
+            all.checked(settings(MoeExpertsKey::LLAMA4)),
+            "weights are 4 of",
         );
-        let with = |change: &dyn Fn(&mut Tensors<_>)| {
+        // The groups of a key are those that it says.
+        let mut two = all.clone();
+        two.weights[1] = vec![gate_up.clone()];
+        mismatched(two.checked(settings(key)), "gate and up are two tensors");
+        let changed = |change: &dyn Fn(&mut Tensors)| {
             let mut tensors = all.clone();
             change(&mut tensors);
-            of(&tensors, key)
+            tensors.checked(settings(key))
         };
+        let with = |change: &dyn Fn(&mut Tensors)| decide(&here, &changed(change).unwrap());
         let f64s = spec(DType::F64, &[5, 8]);
-        refused(with(&|t| t.x = &f64s), Reason::Dtype, "f64");
+        refused(with(&|t| t.x = f64s.clone()), Reason::Dtype, "f64");
         let half = spec(DType::F16, &[4, 8, 6]);
         refused(
-            with(&|t| t.weights[2] = vec![&half]),
+            with(&|t| t.weights[2] = vec![half.clone()]),
             Reason::MixedDtypes,
             "a weight is of type",
         );
         let f16s = spec(DType::F16, &[5, 2]);
         refused(
-            with(&|t| t.routing = &f16s),
+            with(&|t| t.routing = f16s.clone()),
             Reason::MixedDtypes,
             "routing weights are of type",
         );
         let wide = spec(DType::F32, &[5, 2]);
-        assert!(with(&|t| t.routing = &wide).is_ok());
-        refused(with(&|t| t.indices = &wide), Reason::Dtype, "i32 and i64");
-        let other = spec(DType::I64, &[4, 2]);
+        assert!(with(&|t| t.routing = wide.clone()).is_ok());
+        mismatched(changed(&|t| t.indices = wide.clone()), "must be integers");
+        let small = spec(DType::I16, &[5, 2]);
         refused(
-            with(&|t| t.indices = &other),
-            Reason::Shape,
-            "indices has shape",
+            with(&|t| t.indices = small.clone()),
+            Reason::Dtype,
+            "i32 and i64",
+        );
+        let other = spec(DType::I64, &[4, 2]);
+        mismatched(
+            changed(&|t| t.indices = other.clone()),
+            "the indices are [4, 2]",
         );
         let narrow = bf16(&[5, 3]);
-        refused(
-            with(&|t| t.routing = &narrow),
-            Reason::Shape,
-            "routing has shape",
+        mismatched(
+            changed(&|t| t.routing = narrow.clone()),
+            "the routing weights [5, 3]",
         );
         let (most, probs) = (spec(DType::I64, &[5, 513]), bf16(&[5, 513]));
-        let many = with(&|t| (t.indices, t.routing) = (&most, &probs));
+        let many = with(&|t| (t.indices, t.routing) = (most.clone(), probs.clone()));
         refused(many, Reason::Shape, "at most 512");
         let (large, below) = (bf16(&[1025, 12, 8]), bf16(&[1025, 8, 6]));
-        let many = with(&|t| (t.weights[0], t.weights[2]) = (vec![&large], vec![&below]));
+        let many =
+            with(&|t| (t.weights[0], t.weights[2]) = (vec![large.clone()], vec![below.clone()]));
         refused(many, Reason::Shape, "at most 1024");
         let (one, its) = (bf16(&[12, 8]), bf16(&[8, 6]));
-        let many = with(&|t| (t.weights[0], t.weights[2]) = (vec![&one; 129], vec![&its; 129]));
+        let many = with(&|t| {
+            (t.weights[0], t.weights[2]) = (vec![one.clone(); 129], vec![its.clone(); 129])
+        });
         refused(many, Reason::Shape, "at most 128");
         let mut strided = bf16(&[4, 12, 9]);
         strided.layout = strided.layout.slice(2, 0..8).unwrap();
         refused(
-            with(&|t| t.weights[0] = vec![&strided]),
+            with(&|t| t.weights[0] = vec![strided.clone()]),
             Reason::Layout,
             "not contiguous",
         );
-        let elsewhere = decide(&other_processor(), &all, Settings { key, limit: None });
+        let elsewhere = decide(&other_processor(), &changed(&|_| {}).unwrap());
         refused(elsewhere, Reason::Capability, "910B or later");
     }
 }

@@ -6,8 +6,10 @@ mod npu;
 
 use burn_cann::{DType, Platform, Spec, Tensor};
 use kernels_runtime::dispatch::Reason;
-use kernels_runtime::ops::rms_norm::npu::{Gamma, Plan, Tensors, backward, decide, forward};
-use kernels_runtime::ops::rms_norm::{Inputs, Settings, reference};
+use kernels_runtime::npu::{Refused, Seen};
+use kernels_runtime::ops::Mismatch;
+use kernels_runtime::ops::rms_norm::npu::{Gamma, Plan, backward, decide, forward};
+use kernels_runtime::ops::rms_norm::{Inputs, Operands, Settings, reference};
 use kernels_runtime::semantics::*;
 use npu::*;
 
@@ -52,26 +54,18 @@ fn compare(
     let (weight, weight_held) = put(stream, dtype, &[n], 3, lie);
     let (dy, dy_held) = put(stream, dtype, &shape, 4, lie);
     let (weighted, gated) = (key.scale == Scale::Weight, key.gating != Gating::None);
-    let tensors = Tensors {
-        x,
-        weight: weighted.then_some(weight),
-        gate: gated.then_some(gate),
-    };
     let settings = Settings {
         eps: EPS,
         group_size,
     };
-    let specs = Tensors {
-        x: tensors.x.spec(),
-        weight: tensors.weight.as_ref().map(Tensor::spec),
-        gate: tensors.gate.as_ref().map(Tensor::spec),
-    };
-    let plan = decide(stream.device().platform(), &specs, settings, key).expect(&what);
-    let ((y, rstd), operators) =
-        without_waiting(|| forward(stream, &tensors, settings, key).expect(&what));
-    let (gradients, _) = without_waiting(|| {
-        backward(stream, &dy, &tensors, &rstd, settings, key, true).expect(&what)
-    });
+    let weight = weighted.then_some(Seen(weight));
+    let gate = gated.then_some(Seen(gate));
+    let operands = Operands::new(Seen(x), weight, gate, settings, key).expect(&what);
+    let plan = decide(stream.device().platform(), &operands).expect(&what);
+    let ((y, rstd), operators) = without_waiting(|| forward(stream, &operands).expect(&what));
+    let operands = operands.backward(Seen(dy), Seen(rstd.clone()), weighted);
+    let operands = operands.expect(&what);
+    let (gradients, _) = without_waiting(|| backward(stream, &operands).expect(&what));
 
     let (x, gate, weight) = (x_held.exact(), gate_held.exact(), weight_held.exact());
     let inputs = Inputs::<3> {
@@ -163,16 +157,14 @@ fn any_number_of_axes() {
                 let (x, held) = put(stream, DType::F32, &shape, 5, lie);
                 let n = *shape.last().unwrap();
                 let (weight, weight_held) = put(stream, DType::F32, &[n], 6, Lie::Contiguous);
-                let tensors = Tensors {
-                    x: x.clone(),
-                    weight: Some(weight),
-                    gate: None,
-                };
                 let settings = Settings {
                     eps: EPS,
                     group_size: None,
                 };
-                let (y, rstd) = match forward(stream, &tensors, settings, RmsNormKey::LLAMA) {
+                let weight = Some(Seen(weight));
+                let operands =
+                    Operands::new(Seen(x), weight, None, settings, RmsNormKey::LLAMA).unwrap();
+                let (y, rstd) = match forward(stream, &operands) {
                     Ok(found) => found,
                     // Only what lies together is seen with fewer axes.
                     Err(error) => {
@@ -203,16 +195,8 @@ fn any_number_of_axes() {
                     &shape,
                     &elements(exact.clone()),
                 );
-                let gradients = backward(
-                    stream,
-                    &y,
-                    &tensors,
-                    &rstd,
-                    settings,
-                    RmsNormKey::LLAMA,
-                    false,
-                )
-                .unwrap();
+                let operands = operands.backward(Seen(y), Seen(rstd), false).unwrap();
+                let gradients = backward(stream, &operands).unwrap();
                 assert!(gradients.weight.is_none(), "it was not asked for");
                 let dy = exact.clone().detach();
                 let expected = gradient(&x, &(exact * dy).sum().backward());
@@ -229,19 +213,32 @@ fn any_number_of_axes() {
     });
 }
 
-fn asked(
-    platform: &Platform,
+fn operands(
     x: &Spec,
     weight: Option<&Spec>,
     gate: Option<&Spec>,
     group_size: Option<usize>,
     key: RmsNormKey,
-) -> Result<Plan, kernels_runtime::npu::Refused> {
+) -> Result<Operands<Seen<Spec>>, Mismatch> {
     let settings = Settings {
         eps: EPS,
         group_size,
     };
-    decide(platform, &Tensors { x, weight, gate }, settings, key)
+    let seen = |spec: &Spec| Seen(spec.clone());
+    Operands::new(seen(x), weight.map(seen), gate.map(seen), settings, key)
+}
+
+fn asked(
+    platform: &Platform,
+    x: &Spec,
+    weight: Option<&Spec>,
+    group_size: Option<usize>,
+    key: RmsNormKey,
+) -> Result<Plan, Refused> {
+    decide(
+        platform,
+        &operands(x, weight, None, group_size, key).unwrap(),
+    )
 }
 
 #[test]
@@ -257,7 +254,7 @@ fn decisions_and_their_reasons() {
     let of = |dtype| (spec(dtype, &[2, 8]), spec(dtype, &[8]));
     for dtype in FLOATS {
         let (x, weight) = of(dtype);
-        let plan = |key, weight, size| asked(&here, &x, weight, None, size, key).unwrap();
+        let plan = |key, weight, size| asked(&here, &x, weight, size, key).unwrap();
         assert_eq!(plan(key, Some(&weight), None).gamma, Gamma::Weight);
         assert_eq!(
             plan(RmsNormKey::GEMMA, Some(&weight), None).gamma,
@@ -275,88 +272,36 @@ fn decisions_and_their_reasons() {
         );
     }
     let (x, weight) = of(DType::F32);
-    let refuse = |x: &Spec, weight: Option<&Spec>, size, key, reason, words: &str| {
-        refused(asked(&here, x, weight, None, size, key), reason, words);
+    let refuse = |x: &Spec, weight: &Spec, reason, words: &str| {
+        refused(asked(&here, x, Some(weight), None, key), reason, words);
     };
     let (wide, wide_weight) = of(DType::F64);
-    refuse(&wide, Some(&wide_weight), None, key, Reason::Dtype, "f64");
-    refuse(
-        &spec(DType::I32, &[2, 8]),
-        Some(&weight),
-        None,
-        key,
-        Reason::Dtype,
-        "i32",
-    );
+    refuse(&wide, &wide_weight, Reason::Dtype, "f64");
+    refuse(&spec(DType::I32, &[2, 8]), &weight, Reason::Dtype, "i32");
     let half = spec(DType::BF16, &[8]);
-    refuse(
-        &x,
-        Some(&half),
-        None,
-        key,
-        Reason::MixedDtypes,
-        "weight is of type bf16",
-    );
-    refuse(
-        &x,
-        None,
-        None,
-        key,
-        Reason::Semantics,
-        "the weight is missing",
-    );
-    refuse(
-        &x,
-        Some(&weight),
-        Some(4),
-        key,
-        Reason::Semantics,
-        "the group size is given",
-    );
-    refuse(
-        &x,
-        Some(&weight),
-        Some(3),
-        many,
-        Reason::Shape,
-        "groups of 3",
-    );
-    refuse(
-        &x,
-        Some(&weight),
-        Some(0),
-        many,
-        Reason::Shape,
-        "groups of 0",
-    );
-    refuse(
-        &x,
-        Some(&spec(DType::F32, &[7])),
-        None,
-        key,
-        Reason::Shape,
-        "weight has shape [7]",
-    );
-    refuse(
-        &spec(DType::F32, &[]),
-        Some(&weight),
-        None,
-        key,
-        Reason::Shape,
-        "no axis",
-    );
+    refuse(&x, &half, Reason::MixedDtypes, "weight is of type bf16");
+    let apart = |x: &Spec, weight: Option<&Spec>, size, key, words: &str| {
+        mismatched(operands(x, weight, None, size, key), words);
+    };
+    apart(&x, None, None, key, "a weight is missing");
+    apart(&x, Some(&weight), Some(4), key, "a group size is given");
+    apart(&x, Some(&weight), Some(3), many, "the group size 3");
+    apart(&x, Some(&weight), Some(0), many, "the group size 0");
+    let narrow = spec(DType::F32, &[7]);
+    apart(&x, Some(&narrow), None, key, "the weight has 7 elements");
+    let scalar = spec(DType::F32, &[]);
+    apart(&scalar, Some(&weight), None, key, "no axis");
     let gated = RmsNormKey {
         gating: Gating::AfterNorm,
         ..key
     };
     let gate = spec(DType::F32, &[2, 7]);
-    refused(
-        asked(&here, &x, Some(&weight), Some(&gate), None, gated),
-        Reason::Shape,
-        "gate has",
+    mismatched(
+        operands(&x, Some(&weight), Some(&gate), None, gated),
+        "the gate is [2, 7]",
     );
     refused(
-        asked(&other_processor(), &x, Some(&weight), None, None, key),
+        asked(&other_processor(), &x, Some(&weight), None, key),
         Reason::Capability,
         "Ascend910B or later",
     );
@@ -364,13 +309,9 @@ fn decisions_and_their_reasons() {
         eps: f64::NAN,
         group_size: None,
     };
-    let tensors = Tensors {
-        x: &x,
-        weight: Some(&weight),
-        gate: None,
-    };
+    let operands = Operands::new(Seen(x), Some(Seen(weight)), None, settings, key).unwrap();
     refused(
-        decide(&here, &tensors, settings, key),
+        decide(&here, &operands),
         Reason::Semantics,
         "epsilon is NaN",
     );

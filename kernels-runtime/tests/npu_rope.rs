@@ -9,8 +9,10 @@ use burn_cann::ops::rotary::Axes;
 use burn_cann::{DType, Platform, Spec, Stream, Tensor, Version};
 use common::Scenario;
 use kernels_runtime::dispatch::Reason;
+use kernels_runtime::npu::{Seen, Specified};
+use kernels_runtime::ops::Mismatch;
 use kernels_runtime::ops::rope::npu::{Plan, backward, decide, forward};
-use kernels_runtime::ops::rope::reference;
+use kernels_runtime::ops::rope::{Operands, reference};
 use kernels_runtime::semantics::*;
 use npu::*;
 
@@ -41,6 +43,20 @@ fn keys() -> impl Iterator<Item = RopeKey> {
         })
     });
     all.filter(|key| key.table != TableLayout::Neighbours || key.style == RopeStyle::Interleaved)
+}
+
+fn checked<T: Specified + Clone>(
+    x: &T,
+    cos: &T,
+    sin: &T,
+    key: RopeKey,
+) -> Result<Operands<Seen<T>>, Mismatch> {
+    let [x, cos, sin] = [x, cos, sin].map(|tensor| Seen(tensor.clone()));
+    Operands::new(x, cos, sin, key)
+}
+
+fn operands<T: Specified + Clone>(x: &T, cos: &T, sin: &T, key: RopeKey) -> Operands<Seen<T>> {
+    checked(x, cos, sin, key).expect("they go together")
 }
 
 /// A call: its key, and its sizes and types.
@@ -81,7 +97,7 @@ impl Case {
     fn plan(&self, platform: &Platform) -> Plan {
         let x = spec(self.dtype, &self.x_shape());
         let table = spec(self.tables, &self.table_shape());
-        decide(platform, &x, &table, &table, self.key).expect("it is accepted")
+        decide(platform, &operands(&x, &table, &table, self.key)).expect("it is accepted")
     }
 
     /// Both passes beside the reference.
@@ -90,10 +106,9 @@ impl Case {
         let (dy, dy_held) = put(stream, self.dtype, &self.x_shape(), 2, self.lie);
         let (cos, cos_held) = put(stream, self.tables, &self.table_shape(), 3, self.lie);
         let (sin, sin_held) = put(stream, self.tables, &self.table_shape(), 4, self.lie);
-        let (y, first) =
-            without_waiting(|| forward(stream, &x, &cos, &sin, self.key).expect("accepted"));
-        let (dx, second) =
-            without_waiting(|| backward(stream, &dy, &cos, &sin, self.key).expect("accepted"));
+        let [x, dy] = [x, dy].map(|tensor| operands(&tensor, &cos, &sin, self.key));
+        let (y, first) = without_waiting(|| forward(stream, &x).expect("accepted"));
+        let (dx, second) = without_waiting(|| backward(stream, &dy).expect("accepted"));
         let x = x_held.exact::<4>();
         let tables: [Exact<3>; 2] = [cos_held.plain(), sin_held.plain()];
         let [cos, sin] = tables;
@@ -228,11 +243,9 @@ fn of_nothing() {
                 let empty = |shape: &[usize]| Tensor::empty(stream, DType::F32, shape).unwrap();
                 let (x, table) = (empty(&case.x_shape()), empty(&case.table_shape()));
                 let ((y, dx), operators) = without_waiting(|| {
-                    let y = forward(stream, &x, &table, &table, key).unwrap();
-                    (
-                        y.clone(),
-                        backward(stream, &y, &table, &table, key).unwrap(),
-                    )
+                    let y = forward(stream, &operands(&x, &table, &table, key)).unwrap();
+                    let dy = operands(&y, &table, &table, key);
+                    (y, backward(stream, &dy).unwrap())
                 });
                 assert!(operators.is_empty(), "{operators:?}");
                 assert_near(case, stream, &y, DType::F32, &case.x_shape(), &[]);
@@ -295,7 +308,10 @@ fn one_token_of_many_sequences_on_cann_9() {
 #[test]
 fn decisions_and_their_reasons() {
     let here = platform();
-    let of = |x: &Spec, cos: &Spec, sin: &Spec, key| decide(&here, x, cos, sin, key);
+    let of = |x: &Spec, cos: &Spec, sin: &Spec, key| decide(&here, &operands(x, cos, sin, key));
+    let apart = |x: &Spec, table: &Spec, key, words: &str| {
+        mismatched(checked(x, table, table, key), words);
+    };
     let (x, table) = (
         spec(DType::F32, &[2, 3, 5, 16]),
         spec(DType::F32, &[1, 5, 16]),
@@ -322,41 +338,34 @@ fn decisions_and_their_reasons() {
         "sin has shape [2, 5, 16]",
     );
     let narrow = spec(DType::F32, &[1, 5, 8]);
-    refused(
-        of(&x, &narrow, &narrow, key),
-        Reason::Shape,
-        "don't rotate heads of 16",
-    );
+    apart(&x, &narrow, key, "rotate 8 elements, but a head has 16");
     let partial = RopeKey {
         width: RotaryWidth::Partial,
         ..key
     };
     assert_eq!(of(&x, &narrow, &narrow, partial).unwrap().rotated, 8);
     let odd = spec(DType::F32, &[1, 5, 7]);
-    refused(of(&x, &odd, &odd, partial), Reason::Shape, "don't rotate");
-    let short = spec(DType::F32, &[1, 4, 16]);
-    refused(
-        of(&x, &short, &short, key),
-        Reason::Shape,
-        "cos has shape [1, 4, 16]",
+    apart(
+        &x,
+        &odd,
+        partial,
+        "rotate 7 elements of a head, which is odd",
     );
+    let short = spec(DType::F32, &[1, 4, 16]);
+    apart(&x, &short, key, "the cos table is [1, 4, 16]");
     let three = spec(DType::F32, &[3, 5, 16]);
-    refused(of(&three, &table, &table, key), Reason::Shape, "four axes");
+    apart(&three, &table, key, "3 axes and not 4");
     let neighbours = RopeKey {
         table: TableLayout::Neighbours,
         ..key
     };
-    refused(
-        of(&x, &table, &table, neighbours),
-        Reason::Semantics,
-        "interleaved",
-    );
+    apart(&x, &table, neighbours, "interleaved");
     let (large, its) = (
         spec(DType::F32, &[1, 1, 1, 896]),
         spec(DType::F32, &[1, 1, 896]),
     );
     refused(of(&large, &its, &its, key), Reason::Shape, "at most 895");
-    let elsewhere = decide(&other_processor(), &x, &table, &table, key);
+    let elsewhere = decide(&other_processor(), &operands(&x, &table, &table, key));
     refused(elsewhere, Reason::Capability, "910B or later");
     // A version that is not known may be one with more limits.
     let unknown = Platform {
@@ -367,7 +376,7 @@ fn decisions_and_their_reasons() {
         spec(DType::F32, &[6, 4, 1, 64]),
         spec(DType::F32, &[1, 1, 64]),
     );
-    let plan = decide(&unknown, &token, &its, &its, key).unwrap();
+    let plan = decide(&unknown, &operands(&token, &its, &its, key)).unwrap();
     assert_eq!(plan.axes, Axes::BatchSequenceHeads);
 }
 
@@ -386,7 +395,7 @@ fn a_quarter_turn() {
                 table: TableLayout::Pairs,
                 ..RopeKey::LLAMA
             };
-            let y: Tensor = forward(stream, &x, &cos, &sin, key).unwrap();
+            let y: Tensor = forward(stream, &operands(&x, &cos, &sin, key)).unwrap();
             read(stream, &y)
         };
         assert_eq!(turned(RopeStyle::Half), [-3.0, -4.0, 1.0, 2.0]);

@@ -4,10 +4,13 @@
 
 mod npu;
 
-use burn_cann::{DType, Stream};
+use burn::tensor::IntDType;
+use burn_cann::{DType, Spec, Stream};
 use kernels_runtime::dispatch::Reason;
+use kernels_runtime::npu::{Refused, Seen, Specified};
+use kernels_runtime::ops::Mismatch;
 use kernels_runtime::ops::moe::router::npu::{Plan, backward, decide, forward};
-use kernels_runtime::ops::moe::router::{Routing, reference};
+use kernels_runtime::ops::moe::router::{Backward, Operands, Routing, reference};
 use kernels_runtime::semantics::*;
 use npu::*;
 
@@ -29,21 +32,33 @@ fn keys() -> Vec<RouterKey> {
     ]
 }
 
+fn checked<T: Specified + Clone>(
+    logits: &T,
+    routing: &Routing,
+    ints: IntDType,
+) -> Result<Operands<Seen<T>>, Mismatch> {
+    Operands::new(Seen(logits.clone()), None, *routing, ints)
+}
+
 fn compare(stream: &Stream, dtype: DType, routing: &Routing, tokens: usize, lie: Lie) {
     let (key, k, experts) = (routing.key(), routing.top_k(), routing.num_experts());
     let what = format!("{key}, {k} of {experts} for {tokens}, {lie:?}");
     let (logits, held) = distinct(stream, dtype, tokens, experts, lie);
-    let ints = if k % 2 == 0 { DType::I32 } else { DType::I64 };
-    let ((weights, indices), _) =
-        without_waiting(|| forward(stream, &logits, routing, ints).expect(&what));
+    let (asked, ints) = match k % 2 {
+        0 => (IntDType::I32, DType::I32),
+        _ => (IntDType::I64, DType::I64),
+    };
+    let operands = checked(&logits, routing, asked).expect(&what);
+    let ((weights, indices), _) = without_waiting(|| forward(stream, &operands).expect(&what));
     let result = if key.weights == RouterWeights::Wide {
         DType::F32
     } else {
         dtype
     };
     let (dw, dw_held) = put(stream, result, &[tokens, k], 7, lie);
-    let (d_logits, _) =
-        without_waiting(|| backward(stream, &dw, &logits, &indices, routing).expect(&what));
+    let operands = Backward::new(Seen(dw), Seen(logits), Seen(indices.clone()), *routing);
+    let operands = operands.expect(&what);
+    let (d_logits, _) = without_waiting(|| backward(stream, &operands).expect(&what));
     let shape = [tokens, k];
     assert_eq!((indices.shape(), indices.dtype()), (&shape[..], ints));
     if tokens == 0 {
@@ -123,7 +138,8 @@ fn of_equal_logits_the_first() {
             let routing = Routing::new(key, 4, 2).unwrap();
             let values = [1.0, 2.0, 2.0, 2.0, 0.0, 0.0, 0.0, 0.0];
             let (logits, _) = put_values(stream, DType::F32, &values, &[2, 4], Lie::Contiguous);
-            let (_, indices) = forward(stream, &logits, &routing, DType::I32).unwrap();
+            let operands = checked(&logits, &routing, IntDType::I32).unwrap();
+            let (_, indices) = forward(stream, &operands).unwrap();
             assert_eq!(read(stream, &indices), [1.0, 2.0, 0.0, 1.0], "{key}");
         }
     });
@@ -133,13 +149,19 @@ fn of_equal_logits_the_first() {
 fn decisions_and_their_reasons() {
     let here = platform();
     let logits = spec(DType::BF16, &[3, 8]);
-    let of = |key| decide(&here, &logits, &Routing::new(key, 8, 2).unwrap());
+    let asked = |logits: &Spec, routing: &Routing| -> Result<Plan, Refused> {
+        decide(&here, &checked(logits, routing, IntDType::I64).unwrap())
+    };
+    let of = |key| asked(&logits, &Routing::new(key, 8, 2).unwrap());
     assert_eq!(of(RouterKey::QWEN2_MOE), Ok(Plan::OfAll));
     assert_eq!(of(RouterKey::QWEN3_MOE), Ok(Plan::OfChosen));
     assert_eq!(of(RouterKey::GPT_OSS), Ok(Plan::OfChosen));
     assert_eq!(of(RouterKey::LLAMA4), Ok(Plan::Sigmoid));
+    let corrected = Routing::new(RouterKey::DEEPSEEK_V3, 8, 2).unwrap();
+    let bias = Some(Seen(spec(DType::F32, &[8])));
+    let corrected = Operands::new(Seen(logits.clone()), bias, corrected, IntDType::I64);
     refused(
-        of(RouterKey::DEEPSEEK_V3),
+        decide(&here, &corrected.unwrap()),
         Reason::Semantics,
         "correction=bias",
     );
@@ -149,30 +171,25 @@ fn decisions_and_their_reasons() {
     };
     refused(of(renormalised), Reason::Semantics, "renormalise=sum");
     let grouped = Routing::new(RouterKey::DEEPSEEK_V2_GROUPS, 8, 2).unwrap();
-    assert!(
-        decide(&here, &logits, &grouped).is_ok(),
-        "one group is no limit"
-    );
+    assert!(asked(&logits, &grouped).is_ok(), "one group is no limit");
     let grouped = grouped.limited_to_groups(4, 2).unwrap();
-    refused(
-        decide(&here, &logits, &grouped),
-        Reason::Semantics,
-        "grouping=max",
-    );
+    refused(asked(&logits, &grouped), Reason::Semantics, "grouping=max");
     let routing = Routing::new(RouterKey::QWEN2_MOE, 8, 2).unwrap();
     let f64s = spec(DType::F64, &[3, 8]);
-    refused(decide(&here, &f64s, &routing), Reason::Dtype, "f64");
+    refused(asked(&f64s, &routing), Reason::Dtype, "f64");
     let narrow = spec(DType::BF16, &[3, 7]);
-    refused(
-        decide(&here, &narrow, &routing),
-        Reason::Shape,
-        "logits has shape [3, 7]",
+    mismatched(
+        checked(&narrow, &routing, IntDType::I64),
+        "logits are [3, 7]",
     );
     let many = Routing::new(RouterKey::QWEN2_MOE, 2048, 1025).unwrap();
     let wide = spec(DType::BF16, &[3, 2048]);
-    refused(decide(&here, &wide, &many), Reason::Shape, "at most 1024");
+    refused(asked(&wide, &many), Reason::Shape, "at most 1024");
     refused(
-        decide(&other_processor(), &logits, &routing),
+        decide(
+            &other_processor(),
+            &checked(&logits, &routing, IntDType::I64).unwrap(),
+        ),
         Reason::Capability,
         "910B or later",
     );

@@ -1,7 +1,7 @@
 //! What CANN's operators take, asked before a call is sent: of the tensors only types and shapes are
 //! known there. How they lie is not; what CANN takes contiguous only is copied on the device.
 
-use super::Refused;
+use super::{Refused, Seen};
 use crate::reason::Reason;
 use crate::remote::with_platform;
 use burn::backend::{DispatchTensor, TensorMetadata};
@@ -12,21 +12,45 @@ use smallvec::SmallVec;
 ///
 /// It is asked on every call, cached decisions included: a few integers are compared, and the table of remote
 /// devices is read once. Up to four tensors of up to five dimensions nothing is allocated here, and nothing by what
-/// operations decide where they take the call; but for experts, whose weights are put into lists. Burn copies the
-/// address of the server when it names a tensor's device. A refusal allocates its words.
+/// operations decide where they take the call; but for experts and grouped products, whose weights are put into
+/// lists. Burn copies the address of the server when it names a tensor's device. A refusal allocates its words.
 pub(crate) fn ask<T>(
     tensors: &[&DispatchTensor],
-    decide: impl FnOnce(&Platform, &[Spec]) -> Result<T, Refused>,
+    decide: impl FnOnce(&Platform, Specs) -> Result<T, Refused>,
 ) -> Result<(), Reason> {
     let specs = tensors.iter().map(|tensor| spec(tensor));
     let specs = specs.collect::<Result<SmallVec<[_; 4]>, _>>()?;
-    let decided = with_platform(tensors[0], |platform| decide(platform, &specs));
+    let specs = Specs(specs.into_iter());
+    let decided = with_platform(tensors[0], |platform| decide(platform, specs));
     match decided.ok_or(Reason::CannotLoad)? {
         Ok(_) => Ok(()),
         Err(refused) => {
             tracing::debug!("refused by CANN's operators: {refused}");
             Err(refused.reason)
         }
+    }
+}
+
+/// The tensors of a call, one after the other.
+pub(crate) struct Specs(smallvec::IntoIter<[Spec; 4]>);
+
+impl Specs {
+    /// Takes the next one.
+    pub(crate) fn one(&mut self) -> Seen<Spec> {
+        self.next().expect("as many operands as the key has")
+    }
+
+    /// Takes the next one if the key has it.
+    pub(crate) fn one_if(&mut self, there: bool) -> Option<Seen<Spec>> {
+        there.then(|| self.one())
+    }
+}
+
+impl Iterator for Specs {
+    type Item = Seen<Spec>;
+
+    fn next(&mut self) -> Option<Seen<Spec>> {
+        self.0.next().map(Seen)
     }
 }
 

@@ -30,9 +30,9 @@
 //! # Kernels
 //!
 //! Each operation has a module `npu` with
-//! * `decide`, a pure function of platform, key, types, shapes and layouts: which operators of CANN compute
-//!   it, or why none do. It looks at no memory and needs no device, so dispatch can ask it before it
-//!   chooses;
+//! * `decide`, a pure function of the platform and the checked operands, of which it sees types, shapes and
+//!   layouts alone: which operators of CANN compute it, or why none do. It looks at no memory and needs no
+//!   device, so dispatch can ask it of [specs](Seen) before it chooses;
 //! * `forward` and `backward`, which mirror the operation's kernel trait. They put work on a stream and return:
 //!   none of them waits for the device.
 //!
@@ -52,11 +52,13 @@ mod device;
 mod host;
 pub(crate) mod limits;
 pub(crate) mod refused;
+mod seen;
 pub(crate) mod views;
 
 pub use burn_cann::backend::{Fallback, fallbacks, reset_fallbacks, set_fallback};
 pub use device::{DeviceError, close, connect, device, devices, serve};
 pub use refused::{NpuError, Refused};
+pub use seen::{Seen, Specified};
 
 /// The result of work that was put on a stream.
 pub type Result<T, E = NpuError> = std::result::Result<T, E>;

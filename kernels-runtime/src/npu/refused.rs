@@ -1,3 +1,4 @@
+use crate::ops::Mismatch;
 use crate::reason::Reason;
 use burn_cann::ops::{Kind, Refusal};
 use burn_cann::{DType, Spec};
@@ -45,6 +46,12 @@ impl From<Refusal> for Refused {
     }
 }
 
+impl From<Mismatch> for Refused {
+    fn from(mismatch: Mismatch) -> Self {
+        Self::new(Reason::Shape, mismatch.to_string())
+    }
+}
+
 impl From<burn_cann::LayoutError> for Refused {
     fn from(error: burn_cann::LayoutError) -> Self {
         Refusal::from(error).into()
@@ -77,30 +84,6 @@ pub(crate) fn one_float<'a>(
         }
     }
     Ok(dtype)
-}
-
-/// Refuses an operand that does not have this shape.
-pub(crate) fn shaped(name: &str, spec: &Spec, expected: &[usize]) -> Result<(), Refused> {
-    if spec.shape() == expected {
-        return Ok(());
-    }
-    let why = format!("{name} has shape {:?}, not {expected:?}", spec.shape());
-    Err(Refused::new(Reason::Shape, why))
-}
-
-/// Refuses an operand that the key does not have, or one that is missing.
-pub(crate) fn present(
-    what: &str,
-    given: bool,
-    expected: bool,
-    key: impl std::fmt::Display,
-) -> Result<(), Refused> {
-    if given == expected {
-        return Ok(());
-    }
-    let is = if given { "given" } else { "missing" };
-    let why = format!("{what} is {is}, but the semantics are {key}");
-    Err(Refused::new(Reason::Semantics, why))
 }
 
 #[cfg(test)]

@@ -217,9 +217,47 @@ macro_rules! backward {
                 (self.operands, $(self.$tensor,)+ $(self.$wanted)?)
             }
         }
+
+        #[cfg(feature = "npu")]
+        $crate::ops::define::map_backward! { $Name<$($T),+> { $($tensor)+ } { $($flag)? $($wanted)? } }
     };
 }
 pub(crate) use backward;
+
+/// Defines `map` of operands of gradients.
+#[cfg(feature = "npu")]
+macro_rules! map_backward {
+    ($Name:ident<T> { $($tensor:ident)+ } { $($other:ident)* }) => {
+        impl<T> $Name<T> {
+            /// The same of other tensors of the same shapes.
+            pub(crate) fn map<U>(self, mut each: impl FnMut(T) -> U) -> $Name<U> {
+                $Name {
+                    $( $tensor: each(self.$tensor), )+
+                    $( $other: self.$other, )*
+                    operands: self.operands.map(each),
+                }
+            }
+        }
+    };
+    ($Name:ident<F, I> { $($tensor:ident)+ } { $($other:ident)* }) => {
+        impl<F, I> $Name<F, I> {
+            /// The same of other tensors of the same shapes.
+            pub(crate) fn map<G, J>(
+                self,
+                mut float: impl FnMut(F) -> G,
+                int: impl FnMut(I) -> J,
+            ) -> $Name<G, J> {
+                $Name {
+                    $( $tensor: float(self.$tensor), )+
+                    $( $other: self.$other, )*
+                    operands: self.operands.map(float, int),
+                }
+            }
+        }
+    };
+}
+#[cfg(feature = "npu")]
+pub(crate) use map_backward;
 
 /// One tensor.
 pub(crate) type One<T> = T;

@@ -13,6 +13,7 @@ pub use common::maths::noise;
 use common::{Scenario, maths};
 use kernels_runtime::dispatch::Reason;
 use kernels_runtime::npu::Refused;
+use kernels_runtime::ops::Mismatch;
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
 
@@ -323,4 +324,11 @@ pub fn refused<T: Debug>(decision: Result<T, Refused>, reason: Reason, words: &s
     let refused = decision.expect_err("it is refused");
     assert_eq!(refused.reason, reason, "{refused}");
     assert!(refused.to_string().contains(words), "{refused}");
+}
+
+/// Fails unless operands don't go together, which is said with these words.
+#[track_caller]
+pub fn mismatched<T: Debug>(operands: Result<T, Mismatch>, words: &str) {
+    let mismatch = operands.expect_err("they don't go together");
+    assert!(mismatch.to_string().contains(words), "{mismatch}");
 }

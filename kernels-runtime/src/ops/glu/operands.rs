@@ -156,14 +156,6 @@ impl<T> Projected<T> {
         }
     }
 
-    /// The gate, or the tensor that holds it.
-    #[cfg(feature = "npu")]
-    pub(crate) fn first(&self) -> &T {
-        match self {
-            Self::Separate { gate: first, .. } | Self::Packed(first) => first,
-        }
-    }
-
     pub(crate) fn map<U>(self, mut each: impl FnMut(T) -> U) -> Projected<U> {
         match self {
             Self::Separate { gate, up } => Projected::Separate {

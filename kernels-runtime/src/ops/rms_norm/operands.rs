@@ -154,14 +154,6 @@ impl<T: Described> Operands<T> {
 
 #[cfg(feature = "npu")]
 impl<T> Parts<T> {
-    pub(crate) fn as_ref(&self) -> Parts<&T> {
-        Parts {
-            x: &self.x,
-            weight: self.weight.as_ref(),
-            gate: self.gate.as_ref(),
-        }
-    }
-
     pub(crate) fn map<U>(self, mut each: impl FnMut(T) -> U) -> Parts<U> {
         Parts {
             x: each(self.x),

@@ -1,25 +1,33 @@
+use crate::npu::Seen;
 use crate::npu::backend::{BASE, give, take};
 use crate::npu::limits::ask;
-use crate::ops::adam_w::{self, AdamWBackend, State, Tensors, npu};
+use crate::ops::adam_w::{self, AdamWBackend, Operands, Settings, State, Tensors, npu};
 use crate::ops::operands::checked;
 use crate::registry::{Implementation, Launch};
 use crate::semantics::SemanticsKey;
 use burn_cann::backend::{CannBackend, CannTensor};
 
+/// Numbers of a step, of which a decision is asked: it depends on none of them, and limits are not told.
+const ANY: Settings = Settings {
+    learning_rate: 0.0,
+    beta_1: 0.0,
+    beta_2: 0.0,
+    epsilon: 0.0,
+    weight_decay: 0.0,
+    step: 1,
+};
+
 pub(crate) const IMPLEMENTATION: Implementation = Implementation {
     gradient: false,
     accepts: |key| matches!(key, SemanticsKey::AdamW(_)),
     limits: Some(|_, tensors| {
-        ask(tensors, |platform, specs| {
-            let [parameter, moment_1, moment_2, gradient] = specs else {
-                unreachable!("a step has four tensors")
-            };
+        ask(tensors, |platform, mut specs| {
             let state = State {
-                parameter,
-                moment_1,
-                moment_2,
+                parameter: specs.one(),
+                moment_1: specs.one(),
+                moment_2: specs.one(),
             };
-            npu::decide(platform, &state, gradient)
+            npu::decide(platform, &Operands::new(state, specs.one(), ANY)?)
         })
     }),
     launch: Launch::AdamW(adam_w::launch),
@@ -29,10 +37,8 @@ pub(crate) const IMPLEMENTATION: Implementation = Implementation {
 impl AdamWBackend for CannBackend {
     fn adam_w(operands: Tensors<Self>) -> (CannTensor, CannTensor, CannTensor) {
         checked(operands.dtype());
-        let settings = operands.settings();
-        let (state, gradient) = operands.into_parts();
-        let state = state.map(CannTensor::into_tensor);
-        let after = npu::step(gradient.stream(), state, gradient.tensor(), settings);
+        let stream = operands.gradient().stream().clone();
+        let after = npu::step(&stream, operands.map(Seen::from));
         let State {
             parameter,
             moment_1,

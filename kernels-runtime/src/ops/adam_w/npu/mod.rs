@@ -16,34 +16,30 @@ mod kernel;
 
 pub(crate) use kernel::IMPLEMENTATION;
 
-use super::{Settings, State};
-use crate::npu::refused::{one_float, shaped};
-use crate::npu::{Refused, Result, base};
+use super::{Operands, State};
+use crate::npu::refused::one_float;
+use crate::npu::{Refused, Result, Seen, Specified, base};
 use burn_cann::ops::adam::{self, AdamW, adam_w};
 use burn_cann::{DType, Platform, Spec, Stream, Tensor};
 
 /// The operators of a step of tensors that nobody else holds.
 pub const OPERATORS: [&str; 2] = ["aclnnInplaceFillScalar", "aclnnApplyAdamWV2"];
 
-/// Whether the operators compute a step of these tensors.
+/// Whether the operators compute a step of these operands.
 ///
 /// # Errors
 /// Why they don't.
-pub fn decide(platform: &Platform, state: &State<&Spec>, gradient: &Spec) -> Result<(), Refused> {
-    let State {
-        parameter,
-        moment_1,
-        moment_2,
-    } = *state;
+pub fn decide<T: Specified>(
+    platform: &Platform,
+    operands: &Operands<Seen<T>>,
+) -> Result<(), Refused> {
+    let (parameter, gradient) = (operands.parameter().spec(), operands.gradient().spec());
     let others = [
-        ("moment_1", moment_1),
-        ("moment_2", moment_2),
+        ("moment_1", operands.moment_1().spec()),
+        ("moment_2", operands.moment_2().spec()),
         ("gradient", gradient),
     ];
     let dtype = one_float(("parameter", parameter), others)?;
-    for (name, spec) in others {
-        shaped(name, spec, parameter.shape())?;
-    }
     // What is written lies one element after the other, or is copied so.
     let written = Spec::contiguous(dtype, parameter.shape())?;
     let steps = Spec::contiguous(DType::I64, [1])?;
@@ -51,27 +47,19 @@ pub fn decide(platform: &Platform, state: &State<&Spec>, gradient: &Spec) -> Res
     Ok(())
 }
 
-/// A step. Tensors of `state` that nobody else holds are written over.
+/// A step. Tensors of the state that nobody else holds are written over.
 ///
 /// # Errors
 /// [`decide`] refused it, or a call failed.
-pub fn step(
-    stream: &Stream,
-    state: State<Tensor>,
-    gradient: &Tensor,
-    settings: Settings,
-) -> Result<State<Tensor>> {
-    let specs = State {
-        parameter: state.parameter.spec(),
-        moment_1: state.moment_1.spec(),
-        moment_2: state.moment_2.spec(),
-    };
-    decide(stream.device().platform(), &specs, gradient.spec())?;
+pub fn step(stream: &Stream, operands: Operands<Seen<Tensor>>) -> Result<State<Tensor>> {
+    decide(stream.device().platform(), &operands)?;
+    let settings = operands.settings();
+    let (state, gradient) = operands.into_parts();
     let State {
         parameter,
         moment_1,
         moment_2,
-    } = state;
+    } = state.map(|Seen(tensor)| tensor);
     let own = |tensor| owned(stream, tensor);
     let (parameter, moment_1, moment_2) = (own(parameter)?, own(moment_1)?, own(moment_2)?);
     // The operator counts the steps before this one.
@@ -89,7 +77,7 @@ pub fn step(
         weight_decay: settings.weight_decay as f32,
         epsilon: settings.epsilon as f32,
     };
-    adam_w(stream, operands, gradient, &steps, numbers)?;
+    adam_w(stream, operands, &gradient, &steps, numbers)?;
     Ok(State {
         parameter,
         moment_1,

@@ -1,49 +1,47 @@
+use crate::npu::Seen;
 use crate::npu::backend::{BASE, give, take};
 use crate::npu::limits::ask;
-use crate::ops::glu::{self, Backward, GluKernel, Projected, Tensors, npu};
+use crate::ops::glu::{self, Backward, GluKernel, Operands, Projected, Settings, Tensors, npu};
 use crate::ops::operands::checked;
 use crate::registry::{Implementation, Launch};
-use crate::semantics::{GluKey, SemanticsKey};
+use crate::semantics::{GluKey, Projections, SemanticsKey};
 use burn_cann::backend::{CannBackend, CannTensor};
 
 pub(crate) const IMPLEMENTATION: Implementation = Implementation {
     accepts: |key| matches!(key, SemanticsKey::Glu(_)),
     limits: Some(|key, tensors| {
         let key: GluKey = key.known();
-        ask(tensors, |platform, specs| {
-            let tensors = match specs {
-                [gate, up] => npu::Tensors::Separate { gate, up },
-                specs => npu::Tensors::Packed(&specs[0]),
+        ask(tensors, |platform, mut specs| {
+            // A key with numbers is refused whatever they are.
+            npu::of_key(key)?;
+            let first = specs.one();
+            let projected = match key.projections {
+                Projections::Separate => Projected::Separate {
+                    gate: first,
+                    up: specs.one(),
+                },
+                Projections::Chunked | Projections::Interleaved => Projected::Packed(first),
             };
-            npu::decide(platform, &tensors, key)
+            npu::decide(
+                platform,
+                &Operands::new(projected, Settings::default(), key)?,
+            )
         })
     }),
     launch: Launch::Glu(glu::launch),
     ..BASE
 };
 
-fn tensors(operands: &Tensors<CannBackend>) -> Projected<burn_cann::Tensor> {
-    let projected = operands.projected();
-    projected.map(|tensor| tensor.tensor().clone())
-}
-
 impl GluKernel for CannBackend {
     fn glu_forward(operands: Tensors<Self>) -> CannTensor {
         checked(operands.dtype());
-        let (settings, key) = (operands.settings(), operands.key());
-        let stream = operands.projected().first().stream();
-        give(npu::forward(stream, &tensors(&operands), settings, key))
+        let stream = operands.first().stream().clone();
+        give(npu::forward(&stream, &operands.map(Seen::from)))
     }
 
     fn glu_backward(backward: Backward<CannTensor>) -> Projected<CannTensor> {
-        let operands = backward.operands();
-        let gradients = npu::backward(
-            operands.projected().first().stream(),
-            backward.dy().tensor(),
-            &tensors(operands),
-            operands.settings(),
-            operands.key(),
-        );
+        let stream = backward.operands().first().stream().clone();
+        let gradients = npu::backward(&stream, &backward.map(Seen::from));
         take(gradients).map(|tensor| give(Ok(tensor)))
     }
 }

@@ -20,12 +20,10 @@ mod kernel;
 
 pub(crate) use kernel::IMPLEMENTATION;
 
-pub use super::Projected as Tensors;
-
-use super::Settings;
-use crate::npu::refused::{one_float, shaped};
+use super::{Backward, Operands, Projected};
+use crate::npu::refused::one_float;
 use crate::npu::views::{as_rows, contiguous, halves_by_turns, joined, neighbours, reshaped, rows};
-use crate::npu::{Refused, Result, base};
+use crate::npu::{Refused, Result, Seen, Specified, base};
 use crate::reason::Reason;
 use crate::semantics::{Activation, Clamp, GluKey, Offset, Projections, TopK};
 use burn_cann::ops::swi_glu::{check, check_grad, swi_glu, swi_glu_grad};
@@ -66,47 +64,48 @@ impl Plan {
     }
 }
 
-/// Which operators compute a call of these tensors.
+/// Which operators compute a call of this key, or that none do.
+pub(crate) fn of_key(key: GluKey) -> Result<Plan, Refused> {
+    let plain = GluKey {
+        clamp: Clamp::None,
+        up_offset: Offset::Zero,
+        topk: TopK::None,
+        ..key
+    };
+    match (key.activation, key.projections) {
+        (Activation::Silu, Projections::Chunked) if key == plain => Ok(Plan::Fused),
+        (Activation::Silu, Projections::Interleaved) if key == plain => Ok(Plan::FusedOfNeighbours),
+        (Activation::Silu, Projections::Separate) if key == plain => Ok(Plan::Apart),
+        (Activation::Identity, _) if key == plain => Ok(Plan::Product),
+        _ => {
+            let why = format!("CANN has no operator with a gradient for {key}");
+            Err(Refused::new(Reason::Semantics, why))
+        }
+    }
+}
+
+/// Which operators compute a call of these operands.
 ///
 /// Two tensors that turn out to be halves of one buffer need fewer operators than it says.
 ///
 /// # Errors
 /// Why none do.
-pub fn decide(platform: &Platform, tensors: &Tensors<&Spec>, key: GluKey) -> Result<Plan, Refused> {
-    let plan = match (key.activation, key.projections) {
-        _ if key.clamp != Clamp::None
-            || key.up_offset != Offset::Zero
-            || key.topk != TopK::None =>
-        {
-            None
+pub fn decide<T: Specified>(
+    platform: &Platform,
+    operands: &Operands<Seen<T>>,
+) -> Result<Plan, Refused> {
+    let plan = of_key(operands.key())?;
+    let (dtype, first, tensors) = match operands.projected() {
+        Projected::Separate { gate, up } => {
+            let dtype = one_float(("gate", gate.spec()), [("up", up.spec())])?;
+            (dtype, gate.spec(), 2)
         }
-        (Activation::Silu, Projections::Chunked) => Some(Plan::Fused),
-        (Activation::Silu, Projections::Interleaved) => Some(Plan::FusedOfNeighbours),
-        (Activation::Silu, Projections::Separate) => Some(Plan::Apart),
-        (Activation::Identity, _) => Some(Plan::Product),
-        _ => None,
-    };
-    let Some(plan) = plan else {
-        let why = format!("CANN has no operator with a gradient for {key}");
-        return Err(Refused::new(Reason::Semantics, why));
-    };
-    let (dtype, packed) = match tensors {
-        Tensors::Separate { gate, up } if key.projections == Projections::Separate => {
-            let dtype = one_float(("gate", gate), [("up", *up)])?;
-            shaped("up", up, gate.shape())?;
-            let n = last(gate)?;
-            (dtype, [rows(gate), 2 * n])
-        }
-        Tensors::Packed(packed) if key.projections != Projections::Separate => {
-            let dtype = one_float(("gate and up", packed), [])?;
-            (dtype, [rows(packed), last(packed)?])
-        }
-        _ => {
-            let why = format!("gate and up are not laid out as {key} says");
-            return Err(Refused::new(Reason::Semantics, why));
+        Projected::Packed(packed) => {
+            let dtype = one_float(("gate and up", packed.spec()), [])?;
+            (dtype, packed.spec(), 1)
         }
     };
-    limits(platform, dtype, packed)?;
+    limits(platform, dtype, [rows(first), tensors * last(first)?])?;
     Ok(plan)
 }
 
@@ -128,76 +127,58 @@ fn last(spec: &Spec) -> Result<usize, Refused> {
 /// The result, like the gate. It is contiguous.
 ///
 /// # Errors
-/// Refused, or CANN failed. `settings` are those of keys that [`decide`] refuses.
-pub fn forward(
-    stream: &Stream,
-    tensors: &Tensors<Tensor>,
-    settings: Settings,
-    key: GluKey,
-) -> Result<Tensor> {
-    let plan = plan(stream, tensors, settings, key)?;
-    let shape = shape_of_gate(tensors);
-    if tensors.first().spec().is_empty() {
-        return Ok(Tensor::empty(stream, tensors.first().dtype(), shape)?);
+/// Refused by [`decide`], or CANN failed.
+pub fn forward(stream: &Stream, operands: &Operands<Seen<Tensor>>) -> Result<Tensor> {
+    let plan = decide(stream.device().platform(), operands)?;
+    let (first, projections) = (operands.first(), operands.key().projections);
+    let shape = operands.result();
+    let shape = shape.as_slice();
+    if first.spec().is_empty() {
+        return Ok(Tensor::empty(stream, first.dtype(), shape)?);
     }
-    match (plan, tensors) {
+    match (plan, operands.projected()) {
         (Plan::Product, _) => {
-            let (gate, up) = parts(tensors, key.projections)?;
-            base::mul(stream, &gate, &up)?
-                .reshape(shape)
-                .map_err(Into::into)
+            let (gate, up) = parts(operands)?;
+            Ok(base::mul(stream, &gate, &up)?.reshape(shape)?)
         }
-        (_, Tensors::Separate { gate, up }) => match one_buffer(gate, up)? {
-            Some(packed) => fused(stream, &packed, &shape),
+        (_, Projected::Separate { gate, up }) => match one_buffer(gate, up)? {
+            Some(packed) => fused(stream, &packed, shape),
             None => base::mul(stream, &base::silu(stream, gate)?, up),
         },
-        (_, Tensors::Packed(packed)) => {
-            fused(stream, &in_halves(stream, packed, key.projections)?, &shape)
+        (_, Projected::Packed(packed)) => {
+            fused(stream, &in_halves(stream, packed, projections)?, shape)
         }
     }
 }
 
-/// The gradients from `dy`, laid out as the tensors. Those of two tensors may be views of one buffer.
+/// The gradients, laid out as the tensors. Those of two tensors may be views of one buffer.
 ///
 /// # Errors
 /// As [`forward`].
-pub fn backward(
-    stream: &Stream,
-    dy: &Tensor,
-    tensors: &Tensors<Tensor>,
-    settings: Settings,
-    key: GluKey,
-) -> Result<Tensors<Tensor>> {
-    let plan = plan(stream, tensors, settings, key)?;
-    if plan == Plan::Product {
-        return product_gradients(stream, dy, tensors, key.projections);
+pub fn backward(stream: &Stream, backward: &Backward<Seen<Tensor>>) -> Result<Projected<Tensor>> {
+    let (operands, dy) = (backward.operands(), backward.dy());
+    let plan = decide(stream.device().platform(), operands)?;
+    if operands.first().spec().is_empty() {
+        let empty = |tensor: &Seen<Tensor>| Tensor::empty(stream, tensor.dtype(), tensor.shape());
+        return Ok(match operands.projected() {
+            Projected::Separate { gate, up } => Projected::Separate {
+                gate: empty(gate)?,
+                up: empty(up)?,
+            },
+            Projected::Packed(packed) => Projected::Packed(empty(packed)?),
+        });
     }
-    match tensors {
-        Tensors::Packed(packed) => {
-            let shape = packed.shape().to_vec();
-            if packed.spec().is_empty() {
-                return Ok(Tensors::Packed(Tensor::empty(
-                    stream,
-                    packed.dtype(),
-                    shape,
-                )?));
-            }
-            let halves = in_halves(stream, packed, key.projections)?;
-            let gradient = fused_grad(stream, dy, &halves)?.reshape(shape)?;
-            Ok(Tensors::Packed(in_turns(
-                stream,
-                gradient,
-                key.projections,
-            )?))
+    if plan == Plan::Product {
+        return product_gradients(stream, dy, operands);
+    }
+    match operands.projected() {
+        Projected::Packed(packed) => {
+            let projections = operands.key().projections;
+            let halves = in_halves(stream, packed, projections)?;
+            let gradient = fused_grad(stream, dy, &halves)?.reshape(packed.shape())?;
+            Ok(Projected::Packed(in_turns(stream, gradient, projections)?))
         }
-        Tensors::Separate { gate, up } => {
-            if gate.spec().is_empty() {
-                let empty = || Tensor::empty(stream, gate.dtype(), gate.shape());
-                return Ok(Tensors::Separate {
-                    gate: empty()?,
-                    up: empty()?,
-                });
-            }
+        Projected::Separate { gate, up } => {
             let packed = match one_buffer(gate, up)? {
                 Some(packed) => packed,
                 None => base::cat(stream, &[gate, up], gate.shape().len() - 1)?,
@@ -205,33 +186,6 @@ pub fn backward(
             split(&fused_grad(stream, dy, &packed)?.reshape(packed.shape())?)
         }
     }
-}
-
-fn plan(
-    stream: &Stream,
-    tensors: &Tensors<Tensor>,
-    settings: Settings,
-    key: GluKey,
-) -> Result<Plan> {
-    let plan = decide(
-        stream.device().platform(),
-        &tensors.as_ref().map(Tensor::spec),
-        key,
-    )?;
-    // Such a number comes with a key that has a use for it, and those are refused.
-    if settings != Settings::default() {
-        let why = format!("{settings:?} is not for {key}");
-        return Err(Refused::new(Reason::Semantics, why).into());
-    }
-    Ok(plan)
-}
-
-fn shape_of_gate(tensors: &Tensors<Tensor>) -> Vec<usize> {
-    let mut shape = tensors.first().shape().to_vec();
-    if let (Tensors::Packed(_), Some(last)) = (tensors, shape.last_mut()) {
-        *last /= 2;
-    }
-    shape
 }
 
 /// `silu(a) · b` of a packed tensor's halves.
@@ -283,23 +237,24 @@ fn in_turns(stream: &Stream, halves: Tensor, projections: Projections) -> Result
 }
 
 /// The halves, as views.
-fn split(packed: &Tensor) -> Result<Tensors<Tensor>> {
+fn split(packed: &Tensor) -> Result<Projected<Tensor>> {
     let axis = packed.shape().len() - 1;
     let n = packed.shape()[axis] / 2;
-    Ok(Tensors::Separate {
+    Ok(Projected::Separate {
         gate: packed.slice(axis, 0..n)?,
         up: packed.slice(axis, n..2 * n)?,
     })
 }
 
 /// Gate and up, as views.
-fn parts(tensors: &Tensors<Tensor>, projections: Projections) -> Result<(Tensor, Tensor)> {
-    let (packed, apart) = match tensors {
-        Tensors::Separate { gate, up } => return Ok((gate.clone(), up.clone())),
-        Tensors::Packed(packed) if projections == Projections::Interleaved => {
-            (packed, neighbours(packed.layout())?)
-        }
-        Tensors::Packed(packed) => (packed, halves(packed.layout())?),
+fn parts(operands: &Operands<Seen<Tensor>>) -> Result<(Tensor, Tensor)> {
+    let packed = match operands.projected() {
+        Projected::Separate { gate, up } => return Ok(((**gate).clone(), (**up).clone())),
+        Projected::Packed(packed) => packed,
+    };
+    let apart = match operands.key().projections {
+        Projections::Interleaved => neighbours(packed.layout())?,
+        _ => halves(packed.layout())?,
     };
     let apart = packed.with_layout(apart)?;
     let axis = apart.shape().len() - 2;
@@ -317,24 +272,14 @@ fn halves(layout: &Layout) -> Result<Layout, burn_cann::LayoutError> {
 fn product_gradients(
     stream: &Stream,
     dy: &Tensor,
-    tensors: &Tensors<Tensor>,
-    projections: Projections,
-) -> Result<Tensors<Tensor>> {
-    if tensors.first().spec().is_empty() {
-        let like = |t: &Tensor| Tensor::empty(stream, t.dtype(), t.shape());
-        return Ok(match tensors {
-            Tensors::Separate { gate, up } => Tensors::Separate {
-                gate: like(gate)?,
-                up: like(up)?,
-            },
-            Tensors::Packed(packed) => Tensors::Packed(like(packed)?),
-        });
-    }
-    let (gate, up) = parts(tensors, projections)?;
+    operands: &Operands<Seen<Tensor>>,
+) -> Result<Projected<Tensor>> {
+    let (gate, up) = parts(operands)?;
     let (gate, up) = (base::mul(stream, dy, &up)?, base::mul(stream, dy, &gate)?);
-    let Tensors::Packed(_) = tensors else {
-        return Ok(Tensors::Separate { gate, up });
-    };
+    let projections = operands.key().projections;
+    if projections == Projections::Separate {
+        return Ok(Projected::Separate { gate, up });
+    }
     let halves = base::cat(stream, &[&gate, &up], gate.shape().len() - 1)?;
-    Ok(Tensors::Packed(in_turns(stream, halves, projections)?))
+    Ok(Projected::Packed(in_turns(stream, halves, projections)?))
 }

@@ -12,6 +12,7 @@
 //! | gate before the norm | `aclnnSilu`, product, `N`: 7 | 17 | as above. Half types are computed in f32 between casts, since what is normalised is not rounded there and `rstd` makes errors larger |
 //! | rounding `llama` | as `gemma` | as `gemma` | `N` rounds once where Llama rounds twice, so it is nearer to the exact result; `aclnnAddRmsNorm` rounds as Llama does, but reads and writes a sum that nobody needs |
 //! | f64, different types | refused | | CANN computes in f32 |
+//! | groups; a gate after the norm in a half type | computed, but refused at dispatch | | limits are not told the size of groups; `N` rounds before the gate, which no key does |
 //!
 //! The gradient of the weight is summed in f32, on Ascend 910B and 910C in any order unless the device is told
 //! otherwise.
@@ -20,12 +21,10 @@ mod kernel;
 
 pub(crate) use kernel::IMPLEMENTATION;
 
-pub use super::Parts as Tensors;
-
-use super::Settings;
-use crate::npu::refused::{one_float, present, shaped};
+use super::{Backward, Operands, Parts};
+use crate::npu::refused::one_float;
 use crate::npu::views::{as_rows, contiguous, rows};
-use crate::npu::{Refused, Result, base};
+use crate::npu::{Refused, Result, Seen, Specified, base};
 use crate::reason::Reason;
 use crate::semantics::{Gating, Groups, Offset, RmsNormKey, Scale};
 use burn_cann::ops::rms_norm::{check, check_grad, rms_norm, rms_norm_grad};
@@ -57,60 +56,43 @@ pub struct Plan {
     pub widened: bool,
 }
 
-/// The same tensors in another type.
-fn cast(stream: &Stream, tensors: &Tensors<Tensor>, dtype: DType) -> Result<Tensors<Tensor>> {
-    let cast = |tensor: &Tensor| base::cast(stream, tensor, dtype);
-    Ok(Tensors {
-        x: cast(&tensors.x)?,
-        weight: tensors.weight.as_ref().map(cast).transpose()?,
-        gate: tensors.gate.as_ref().map(cast).transpose()?,
-    })
+/// Whether dispatch asks for the key: the size of groups is a number of the call, which limits are not told.
+pub(crate) fn is_dispatched(key: RmsNormKey) -> bool {
+    key.groups == Groups::One
 }
 
-/// Which operators compute a call of these tensors.
+/// The decision at dispatch: that of [`decide`], less what rounds as no key does.
+pub(crate) fn decide_dispatch(
+    platform: &Platform,
+    operands: &Operands<Seen<Spec>>,
+) -> Result<Plan, Refused> {
+    // CANN's operators round between the norm and the gate.
+    let gated = operands.key().gating == Gating::AfterNorm;
+    if gated && operands.x().dtype != DType::F32 {
+        let why = "a gate after the norm is computed in f32 alone";
+        return Err(Refused::new(Reason::Dtype, why));
+    }
+    decide(platform, operands)
+}
+
+/// Which operators compute a call of these operands.
 ///
 /// # Errors
 /// Why none do.
-pub fn decide(
+pub fn decide<T: Specified>(
     platform: &Platform,
-    tensors: &Tensors<&Spec>,
-    settings: Settings,
-    key: RmsNormKey,
+    operands: &Operands<Seen<T>>,
 ) -> Result<Plan, Refused> {
-    let (x, weight, gate) = (tensors.x, tensors.weight, tensors.gate);
-    present(
-        "the weight",
-        weight.is_some(),
-        key.scale == Scale::Weight,
-        key,
-    )?;
-    present("the gate", gate.is_some(), key.gating != Gating::None, key)?;
-    let size = settings.group_size;
-    present(
-        "the group size",
-        size.is_some(),
-        key.groups == Groups::Many,
-        key,
-    )?;
-    let named = [("weight", weight), ("gate", gate)];
+    let x = operands.x().spec();
+    let named = [("weight", operands.weight()), ("gate", operands.gate())];
     let others = named
         .into_iter()
-        .filter_map(|(name, spec)| Some((name, spec?)));
+        .filter_map(|(name, tensor)| Some((name, tensor?.spec())));
     let dtype = one_float(("x", x), others)?;
-    let Some(&n) = x.shape().last() else {
-        return Err(Refused::new(
-            Reason::Shape,
-            "x has no axis to normalise over",
-        ));
-    };
-    weight.map_or(Ok(()), |weight| shaped("weight", weight, &[n]))?;
-    gate.map_or(Ok(()), |gate| shaped("gate", gate, x.shape()))?;
-    let width = size.unwrap_or(n);
-    if width != n && (width == 0 || !n.is_multiple_of(width)) {
-        let why = format!("groups of {width} don't divide the {n} elements of a row");
-        return Err(Refused::new(Reason::Shape, why));
-    }
-    let plan = Plan::new(width, dtype, key);
+    let settings = operands.settings();
+    let n = x.shape().last().copied().unwrap_or(1);
+    let width = settings.group_size.unwrap_or(n);
+    let plan = Plan::new(width, dtype, operands.key());
     plan.check(platform, x, settings.eps)?;
     Ok(plan)
 }
@@ -212,11 +194,11 @@ fn gain_operators(gain: Option<Offset>) -> Vec<&'static str> {
     }
 }
 
-/// What a call has besides its plan.
+/// A call, forward or backward, in the type that it is computed in.
 struct Norm<'a> {
     stream: &'a Stream,
     plan: Plan,
-    weight: Option<&'a Tensor>,
+    tensors: Parts<Tensor>,
     eps: f64,
 }
 
@@ -224,96 +206,78 @@ struct Norm<'a> {
 ///
 /// # Errors
 /// Refused by [`decide`], or CANN failed.
-pub fn forward(
-    stream: &Stream,
-    tensors: &Tensors<Tensor>,
-    settings: Settings,
-    key: RmsNormKey,
-) -> Result<(Tensor, Tensor)> {
-    let norm = Norm::new(stream, tensors, settings, key)?;
-    if norm.plan.widened {
-        let wide = cast(stream, tensors, DType::F32)?;
-        let (y, rstd) = forward(stream, &wide, settings, key)?;
-        return Ok((base::cast(stream, &y, tensors.x.dtype())?, rstd));
-    }
-    let Tensors { x, gate, .. } = tensors;
-    match gate {
-        Some(gate) if key.gating == Gating::BeforeNorm => {
-            norm.of(&base::mul(stream, x, &base::silu(stream, gate)?)?)
+pub fn forward(stream: &Stream, operands: &Operands<Seen<Tensor>>) -> Result<(Tensor, Tensor)> {
+    let norm = Norm::new(stream, operands)?;
+    let Parts { x, gate, .. } = &norm.tensors;
+    let (y, rstd) = match gate {
+        Some(gate) if norm.plan.gating == Gating::BeforeNorm => {
+            norm.of(&base::mul(stream, x, &base::silu(stream, gate)?)?)?
         }
         Some(gate) => {
             let (y, rstd) = norm.of(x)?;
-            Ok((base::mul(stream, &y, &base::silu(stream, gate)?)?, rstd))
+            (base::mul(stream, &y, &base::silu(stream, gate)?)?, rstd)
         }
-        None => norm.of(x),
-    }
+        None => norm.of(x)?,
+    };
+    Ok((base::cast(stream, &y, operands.x().dtype())?, rstd))
 }
 
-/// The gradients of `x`, of the gate and, if `weight_gradient`, of the weight, from `dy` and what
-/// [`forward`] gave as `rstd`.
+/// The gradients of `x`, of the gate and, if it is wanted, of the weight.
 ///
 /// # Errors
 /// As [`forward`].
-pub fn backward(
-    stream: &Stream,
-    dy: &Tensor,
-    tensors: &Tensors<Tensor>,
-    rstd: &Tensor,
-    settings: Settings,
-    key: RmsNormKey,
-    weight_gradient: bool,
-) -> Result<Tensors<Tensor>> {
-    let norm = Norm::new(stream, tensors, settings, key)?;
-    if norm.plan.widened {
-        let wide = cast(stream, tensors, DType::F32)?;
-        let dy = base::cast(stream, dy, DType::F32)?;
-        let found = backward(stream, &dy, &wide, rstd, settings, key, weight_gradient)?;
-        return cast(stream, &found, tensors.x.dtype());
-    }
-    let Tensors { x, gate, .. } = tensors;
-    let product = |a: &Tensor, b: &Tensor| base::mul(stream, a, b);
-    let Some(gate) = gate else {
-        let (x, weight) = norm.gradients(dy, x, rstd, weight_gradient)?;
-        let gate = None;
-        return Ok(Tensors { x, weight, gate });
-    };
-    let silu = base::silu(stream, gate)?;
-    if key.gating == Gating::BeforeNorm {
-        let (d_gated, weight) = norm.gradients(dy, &product(x, &silu)?, rstd, weight_gradient)?;
-        let d_silu = product(&d_gated, x)?;
-        return Ok(Tensors {
-            x: product(&d_gated, &silu)?,
-            weight,
-            gate: Some(base::silu_backward(stream, &d_silu, gate)?),
-        });
-    }
-    let (d_x, weight) = norm.gradients(&product(dy, &silu)?, x, rstd, weight_gradient)?;
-    let (y, _) = norm.of(x)?;
-    Ok(Tensors {
-        x: d_x,
-        weight,
-        gate: Some(base::silu_backward(stream, &product(dy, &y)?, gate)?),
+pub fn backward(stream: &Stream, backward: &Backward<Seen<Tensor>>) -> Result<Parts<Tensor>> {
+    let norm = Norm::new(stream, backward.operands())?;
+    let dy = base::cast(stream, backward.dy(), norm.tensors.x.dtype())?;
+    let gradients = norm.backward(&dy, backward.rstd(), backward.weight_gradient())?;
+    cast(stream, &gradients, backward.operands().x().dtype())
+}
+
+/// The same tensors in another type.
+fn cast(stream: &Stream, tensors: &Parts<Tensor>, dtype: DType) -> Result<Parts<Tensor>> {
+    let cast = |tensor: &Tensor| base::cast(stream, tensor, dtype);
+    Ok(Parts {
+        x: cast(&tensors.x)?,
+        weight: tensors.weight.as_ref().map(cast).transpose()?,
+        gate: tensors.gate.as_ref().map(cast).transpose()?,
     })
 }
 
 impl<'a> Norm<'a> {
-    fn new(
-        stream: &'a Stream,
-        tensors: &'a Tensors<Tensor>,
-        settings: Settings,
-        key: RmsNormKey,
-    ) -> Result<Self> {
+    fn new(stream: &'a Stream, operands: &Operands<Seen<Tensor>>) -> Result<Self> {
+        let plan = decide(stream.device().platform(), operands)?;
+        let (x, weight, gate) = operands.clone().into_parts();
+        let dtype = if plan.widened { DType::F32 } else { x.dtype() };
+        let tensors = Parts { x, weight, gate }.map(|Seen(tensor)| tensor);
         Ok(Self {
             stream,
-            plan: decide(
-                stream.device().platform(),
-                &tensors.as_ref().map(Tensor::spec),
-                settings,
-                key,
-            )?,
-            weight: tensors.weight.as_ref(),
-            eps: settings.eps,
+            plan,
+            tensors: cast(stream, &tensors, dtype)?,
+            eps: operands.settings().eps,
         })
+    }
+
+    fn backward(&self, dy: &Tensor, rstd: &Tensor, wanted: bool) -> Result<Parts<Tensor>> {
+        let Self { stream, plan, .. } = *self;
+        let Parts { x, gate, .. } = &self.tensors;
+        let product = |a: &Tensor, b: &Tensor| base::mul(stream, a, b);
+        let Some(gate) = gate else {
+            let (x, weight) = self.gradients(dy, x, rstd, wanted)?;
+            let gate = None;
+            return Ok(Parts { x, weight, gate });
+        };
+        let silu = base::silu(stream, gate)?;
+        let (x, weight, d_silu) = if plan.gating == Gating::BeforeNorm {
+            let (d_gated, weight) = self.gradients(dy, &product(x, &silu)?, rstd, wanted)?;
+            let d_silu = product(&d_gated, x)?;
+            (product(&d_gated, &silu)?, weight, d_silu)
+        } else {
+            let (d_x, weight) = self.gradients(&product(dy, &silu)?, x, rstd, wanted)?;
+            let (y, _) = self.of(x)?;
+            (d_x, weight, product(dy, &y)?)
+        };
+        let gate = Some(base::silu_backward(stream, &d_silu, gate)?);
+        Ok(Parts { x, weight, gate })
     }
 
     /// Normalised, scaled, not gated; and `rstd`.
@@ -340,7 +304,7 @@ impl<'a> Norm<'a> {
         rstd: &Tensor,
         wanted: bool,
     ) -> Result<(Tensor, Option<Tensor>)> {
-        let weight = self.weight.filter(|_| wanted);
+        let weight = self.tensors.weight.as_ref().filter(|_| wanted);
         if x.spec().is_empty() {
             let zero =
                 |weight: &Tensor| base::filled(self.stream, weight.dtype(), weight.shape(), 0.0);
@@ -386,14 +350,9 @@ impl<'a> Norm<'a> {
     }
 
     fn gamma(&self) -> Result<Tensor> {
-        let Self {
-            stream,
-            plan,
-            weight,
-            ..
-        } = self;
-        match (plan.gamma, weight) {
-            (Gamma::Weight, Some(weight)) => Ok((*weight).clone()),
+        let Self { stream, plan, .. } = self;
+        match (plan.gamma, &self.tensors.weight) {
+            (Gamma::Weight, Some(weight)) => Ok(weight.clone()),
             (Gamma::OnePlusWeight, Some(weight)) => {
                 base::add_number(stream, &base::cast(stream, weight, DType::F32)?, 1.0)
             }
@@ -403,7 +362,7 @@ impl<'a> Norm<'a> {
 
     /// Times the weight, where the operator's gamma is not it.
     fn times_gain(&self, y: &Tensor) -> Result<Tensor> {
-        match (self.plan.gain, self.weight) {
+        match (self.plan.gain, &self.tensors.weight) {
             (Some(offset), Some(weight)) => {
                 let scaled = base::mul(self.stream, y, weight)?;
                 match offset {

@@ -1,8 +1,8 @@
-use crate::npu::Result;
 use crate::npu::backend::{BASE, give};
 use crate::npu::limits::ask;
+use crate::npu::{Result, Seen};
 use crate::ops::operands::checked;
-use crate::ops::rope::{self, RopeKernel, Tensors, npu};
+use crate::ops::rope::{self, Operands, Pair, RopeKernel, Tensors, npu};
 use crate::registry::{Implementation, Launch};
 use crate::semantics::{RopeKey, SemanticsKey};
 use burn_cann::backend::{CannBackend, CannTensor};
@@ -12,12 +12,11 @@ pub(crate) const IMPLEMENTATION: Implementation = Implementation {
     accepts: |key| matches!(key, SemanticsKey::Rope(_)),
     limits: Some(|key, tensors| {
         let key: RopeKey = key.known();
-        ask(tensors, |platform, specs| {
-            let [q, k, cos, sin] = specs else {
-                unreachable!("a rotation has four operands")
-            };
-            npu::decide(platform, q, cos, sin, key)?;
-            npu::decide(platform, k, cos, sin, key)
+        ask(tensors, |platform, mut specs| {
+            let [q, k, cos, sin] = std::array::from_fn(|_| specs.one());
+            let [q, k] = Pair::new(q, k, cos, sin, key)?.split();
+            npu::decide(platform, &q)?;
+            npu::decide(platform, &k)
         })
     }),
     launch: Launch::Rope(rope::launch),
@@ -26,20 +25,19 @@ pub(crate) const IMPLEMENTATION: Implementation = Implementation {
 
 impl RopeKernel for CannBackend {
     fn rope_forward(operands: Tensors<Self>) -> CannTensor {
-        rotate(&operands, npu::forward)
+        rotate(operands, npu::forward)
     }
 
     fn rope_backward(operands: Tensors<Self>) -> CannTensor {
-        rotate(&operands, npu::backward)
+        rotate(operands, npu::backward)
     }
 }
 
 fn rotate(
-    operands: &Tensors<CannBackend>,
-    run: fn(&Stream, &Tensor, &Tensor, &Tensor, RopeKey) -> Result<Tensor>,
+    operands: Tensors<CannBackend>,
+    run: fn(&Stream, &Operands<Seen<Tensor>>) -> Result<Tensor>,
 ) -> CannTensor {
     checked(operands.dtype());
-    let stream = operands.x().stream();
-    let (cos, sin) = (operands.cos().tensor(), operands.sin().tensor());
-    give(run(stream, operands.x().tensor(), cos, sin, operands.key()))
+    let stream = operands.x().stream().clone();
+    give(run(&stream, &operands.map(Seen::from)))
 }

@@ -22,12 +22,14 @@ mod kernel;
 
 pub(crate) use kernel::IMPLEMENTATION;
 
-use super::operands::rotary_width;
-use crate::npu::refused::{one_float, shaped};
+use super::Operands;
+use super::operands::{rotary_width, tokens};
+use crate::npu::refused::one_float;
 use crate::npu::views::{contiguous, halves_by_turns, neighbours, reshaped};
-use crate::npu::{Refused, Result, base};
+use crate::npu::{Refused, Result, Seen, Specified, base};
+use crate::ops::operands::array;
 use crate::reason::Reason;
-use crate::semantics::{HeadLayout, RopeKey, RopeStyle, RotaryWidth, TableLayout};
+use crate::semantics::{HeadLayout, RopeKey, RopeStyle, TableLayout};
 use burn_cann::ops::rotary::{Axes, Style, check, check_grad, rotary, rotary_grad};
 use burn_cann::{DType, Layout, Platform, Spec, Stream, Tensor};
 use std::ops::Range;
@@ -53,49 +55,33 @@ pub struct Plan {
     layout: HeadLayout,
 }
 
-/// Which operators compute a call of `x`, `[b, h, s, d]` or `[b, s, h, d]` as the key says, with tables
-/// `[1 or b, s, w]`.
+/// Which operators compute a call of these operands.
 ///
 /// # Errors
 /// Why none do.
-pub fn decide(
+pub fn decide<T: Specified>(
     platform: &Platform,
-    x: &Spec,
-    cos: &Spec,
-    sin: &Spec,
-    key: RopeKey,
+    operands: &Operands<Seen<T>>,
 ) -> Result<Plan, Refused> {
+    let (x, key) = (operands.x().spec(), operands.key());
+    let (cos, sin) = (operands.cos().spec(), operands.sin().spec());
     let dtype = one_float(("x", x), [])?;
     let table = one_float(("cos", cos), [("sin", sin)])?;
     if table != dtype && table != DType::F32 {
         let why = format!("the tables are of type {table}, x of {dtype}");
         return Err(Refused::new(Reason::MixedDtypes, why));
     }
-    let (&[b, first, second, d], &[tables, _, w]) = (x.shape(), cos.shape()) else {
-        return Err(Refused::new(
-            Reason::Shape,
-            "x needs four axes, tables three",
-        ));
-    };
-    let [heads, s] = match key.layout {
-        HeadLayout::Bnsd => [first, second],
-        HeadLayout::Bsnd => [second, first],
-    };
-    shaped("cos", cos, &[if tables == b { b } else { 1 }, s, w])?;
-    shaped("sin", sin, cos.shape())?;
-    let rotated = rotary_width(w, key.table);
-    let fits = match key.width {
-        RotaryWidth::Full => rotated == d,
-        RotaryWidth::Partial => rotated <= d,
-    };
-    if !fits || rotated == 0 || !rotated.is_multiple_of(2) {
-        let why = format!("tables of {w} don't rotate heads of {d} for {key}");
+    if sin.shape() != cos.shape() {
+        let why = format!("sin has shape {:?}, cos {:?}", sin.shape(), cos.shape());
         return Err(Refused::new(Reason::Shape, why));
     }
-    if key.table == TableLayout::Neighbours && key.style != RopeStyle::Interleaved {
-        let why = format!("a table of neighbours is for style=interleaved, not for {key}");
-        return Err(Refused::new(Reason::Semantics, why));
-    }
+    let shape: [usize; 4] = array(x.shape().iter().copied());
+    let [b, s, _] = tokens(shape, key.layout);
+    let heads = match key.layout {
+        HeadLayout::Bnsd => shape[1],
+        HeadLayout::Bsnd => shape[2],
+    };
+    let [tables, _, w] = array(cos.shape().iter().copied());
     let style = match key.style {
         RopeStyle::Interleaved => Style::Interleaved,
         RopeStyle::Half | RopeStyle::InterleavedToHalf => Style::Half,
@@ -104,7 +90,7 @@ pub fn decide(
     let plan = Plan {
         style,
         axes: axes(key.layout),
-        rotated,
+        rotated: rotary_width(w, key.table),
         reordered: key.style == RopeStyle::InterleavedToHalf,
         widened: table != dtype,
         piece: piece(b, heads, style, by_batch),
@@ -186,24 +172,11 @@ struct Pass<'a> {
 ///
 /// # Errors
 /// Refused by [`decide`], or CANN failed.
-pub fn forward(
-    stream: &Stream,
-    x: &Tensor,
-    cos: &Tensor,
-    sin: &Tensor,
-    key: RopeKey,
-) -> Result<Tensor> {
-    if x.spec().is_empty() {
-        decide(
-            stream.device().platform(),
-            x.spec(),
-            cos.spec(),
-            sin.spec(),
-            key,
-        )?;
+pub fn forward(stream: &Stream, operands: &Operands<Seen<Tensor>>) -> Result<Tensor> {
+    let x: &Tensor = operands.x();
+    let Some(pass) = Pass::new(stream, operands)? else {
         return Ok(Tensor::empty(stream, x.dtype(), x.shape())?);
-    }
-    let pass = Pass::new(stream, x, cos, sin, key)?;
+    };
     let part = pass.rotated_part(x)?;
     let part = match pass.plan.reordered {
         true => pass.last_axis(&part, neighbours(part.layout())?)?,
@@ -216,21 +189,15 @@ pub fn forward(
     pass.with_rest_of(&y, x)
 }
 
-/// The gradient of `x` from that of the result.
+/// The gradient of `x` from that of the result, which takes its place in the operands.
 ///
 /// # Errors
 /// As [`forward`].
-pub fn backward(
-    stream: &Stream,
-    dy: &Tensor,
-    cos: &Tensor,
-    sin: &Tensor,
-    key: RopeKey,
-) -> Result<Tensor> {
-    if dy.spec().is_empty() {
-        return forward(stream, dy, cos, sin, key);
-    }
-    let pass = Pass::new(stream, dy, cos, sin, key)?;
+pub fn backward(stream: &Stream, operands: &Operands<Seen<Tensor>>) -> Result<Tensor> {
+    let dy: &Tensor = operands.x();
+    let Some(pass) = Pass::new(stream, operands)? else {
+        return Ok(Tensor::empty(stream, dy.dtype(), dy.shape())?);
+    };
     let part = pass.rotated_part(dy)?;
     let dx = pass.in_cann_s_terms(&part, |pass, dy, cos, sin| {
         let Plan { style, axes, .. } = pass.plan;
@@ -245,29 +212,26 @@ pub fn backward(
 }
 
 impl<'a> Pass<'a> {
-    fn new(
-        stream: &'a Stream,
-        x: &Tensor,
-        cos: &Tensor,
-        sin: &Tensor,
-        key: RopeKey,
-    ) -> Result<Self> {
-        let platform = stream.device();
-        let plan = decide(platform.platform(), x.spec(), cos.spec(), sin.spec(), key)?;
+    /// Decides. A rotation of nothing has no pass.
+    fn new(stream: &'a Stream, operands: &Operands<Seen<Tensor>>) -> Result<Option<Self>> {
+        let plan = decide(stream.device().platform(), operands)?;
+        if operands.x().spec().is_empty() {
+            return Ok(None);
+        }
         let table = |table: &Tensor| -> Result<Tensor> {
-            let table = whole_table(stream, table, key)?;
+            let table = whole_table(stream, table, operands.key())?;
             let heads = match plan.axes {
                 Axes::BatchSequenceHeads => 2,
                 _ => 1,
             };
             Ok(table.unsqueeze(heads)?)
         };
-        Ok(Self {
+        Ok(Some(Self {
             stream,
             plan,
-            cos: table(cos)?,
-            sin: table(sin)?,
-        })
+            cos: table(operands.cos())?,
+            sin: table(operands.sin())?,
+        }))
     }
 
     /// The start of the heads.

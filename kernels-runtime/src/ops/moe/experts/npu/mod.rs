@@ -22,45 +22,24 @@ mod kernel;
 
 pub(crate) use kernel::IMPLEMENTATION;
 
-use super::super::grouped_matmul::npu::{Over, Weights, integers, limits, sizes};
-use super::super::permute::npu::{by_row, by_slot, counts};
-use super::{Settings, Wanted};
-use crate::npu::refused::{one_float, shaped};
+use super::super::grouped_matmul::npu::{Over, Weights, limits, sizes};
+use super::super::permute::Sort;
+use super::super::permute::npu::{by_row, by_slot, counts, decide_sort};
+use super::operands::{DOWN, GATE, UP};
+use super::{Backward, Gradients, Operands, Wanted};
+use crate::npu::refused::one_float;
 use crate::npu::views::contiguous;
-use crate::npu::{Refused, Result, base};
-use crate::ops::glu;
+use crate::npu::{Refused, Result, Seen, Specified, base};
+use crate::ops::glu::{self, Projected};
+use crate::ops::operands::array;
 use crate::reason::Reason;
 use crate::semantics::{Clamp, ExpertBias, GluKey, MoeExpertsKey, Projections, TopK};
+use burn::tensor::IntDType;
 use burn_cann::ops::grouped_matmul::check_grad;
 use burn_cann::ops::moe::{
     check_permute, check_permute_grad, check_unpermute, permute, permute_grad, unpermute,
 };
 use burn_cann::{DType, Platform, Spec, Stream, Tensor};
-
-/// The tensors of a call, or what is known of them before it.
-#[derive(Clone, Debug)]
-pub struct Tensors<T> {
-    /// The tokens, `[T, H]`.
-    pub x: T,
-    /// The experts of each token, integers `[T, k]`.
-    pub indices: T,
-    /// Their weights, `[T, k]`.
-    pub routing: T,
-    /// Six groups: gate (with up, if packed), up, down, and their biases; each is one stacked tensor, one for each
-    /// expert, or empty.
-    pub weights: Vec<Vec<T>>,
-}
-
-/// The gradients that were wanted.
-#[derive(Clone, Debug)]
-pub struct Gradients {
-    /// Like `x`.
-    pub x: Option<Tensor>,
-    /// Like `routing`.
-    pub routing: Option<Tensor>,
-    /// Like the weights.
-    pub weights: Vec<Vec<Option<Tensor>>>,
-}
 
 /// What the operators are given besides the tensors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,52 +54,38 @@ pub struct Plan {
     pub width: usize,
 }
 
-const GATE: usize = 0;
-const UP: usize = 1;
-const DOWN: usize = 2;
-
-impl Tensors<Tensor> {
-    fn specs(&self) -> Tensors<&Spec> {
-        let groups = self.weights.iter();
-        Tensors {
-            x: self.x.spec(),
-            indices: self.indices.spec(),
-            routing: self.routing.spec(),
-            weights: groups
-                .map(|group| group.iter().map(Tensor::spec).collect())
-                .collect(),
-        }
-    }
-}
-
-/// What the operators are given for a call of these tensors.
-///
-/// # Errors
-/// Why none compute it.
-pub fn decide(
-    platform: &Platform,
-    tensors: &Tensors<&Spec>,
-    settings: Settings,
-) -> Result<Plan, Refused> {
-    let Tensors {
-        x,
-        indices,
-        routing,
-        weights,
-    } = tensors;
-    let key = settings.key;
+/// The key of the gated unit of packed rows, or that no operators compute experts of this key.
+pub(crate) fn unit_of_key(key: MoeExpertsKey) -> Result<GluKey, Refused> {
     if key.bias == ExpertBias::All || key.clamp == Clamp::Limit {
         let why = format!("CANN has no operators with gradients for {key}");
         return Err(Refused::new(Reason::Semantics, why));
     }
-    let separate = key.projections == Projections::Separate;
-    let expected = [true, separate, true, false, false, false];
-    if weights.iter().map(|group| !group.is_empty()).ne(expected) {
-        let why = format!("the weights are not those of {key}");
-        return Err(Refused::new(Reason::Semantics, why));
-    }
-    let named = weights.iter().flatten().map(|weight| ("a weight", *weight));
-    let dtype = one_float(("x", x), named)?;
+    let unit = GluKey {
+        activation: key.activation,
+        projections: match key.projections {
+            Projections::Separate => Projections::Chunked,
+            packed => packed,
+        },
+        clamp: key.clamp,
+        up_offset: key.up_offset,
+        topk: TopK::None,
+    };
+    glu::npu::of_key(unit).map(|_| unit)
+}
+
+/// What the operators are given for a call of these operands.
+///
+/// # Errors
+/// Why none compute it.
+pub fn decide<T: Specified>(
+    platform: &Platform,
+    operands: &Operands<Seen<T>, Seen<T>>,
+) -> Result<Plan, Refused> {
+    let key = operands.settings().key;
+    let unit = unit_of_key(key)?;
+    let (x, routing) = (operands.x().spec(), operands.routing().spec());
+    let weights = operands.weights().iter().flatten();
+    let dtype = one_float(("x", x), weights.map(|weight| ("a weight", weight.spec())))?;
     if one_float(("routing", routing), [])? != dtype && routing.dtype != DType::F32 {
         let why = format!(
             "the routing weights are of type {}, x of {dtype}",
@@ -128,87 +93,61 @@ pub fn decide(
         );
         return Err(Refused::new(Reason::MixedDtypes, why));
     }
-    integers("indices", indices)?;
-    let (&[tokens, hidden], &[_, k]) = (x.shape(), indices.shape()) else {
-        return Err(Refused::new(Reason::Shape, "x and indices need two axes"));
+    let [experts, width, _] = sizes(&operands.weights()[DOWN], key.layout);
+    let plan = Plan {
+        unit,
+        separate: key.projections == Projections::Separate,
+        experts,
+        width,
     };
-    shaped("indices", indices, &[tokens, k])?;
-    shaped("routing", routing, &[tokens, k])?;
-    let (experts, [width, features]) = sizes(&weights[DOWN], key.layout)?;
-    let both = if separate { width } else { 2 * width };
-    let fits =
-        |group: &[&Spec]| Ok::<_, Refused>(sizes(group, key.layout)? == (experts, [hidden, both]));
-    if features != hidden || !fits(&weights[GATE])? || (separate && !fits(&weights[UP])?) {
-        let why = format!(
-            "the weights' shapes don't go together, or not with x {:?}",
-            x.shape()
-        );
-        return Err(Refused::new(Reason::Shape, why));
-    }
-    let plan = Plan::new(key, experts, width);
-    plan.check(platform, tensors, [tokens, k, hidden], settings)?;
+    plan.check(platform, operands)?;
     Ok(plan)
 }
 
 impl Plan {
-    fn new(key: MoeExpertsKey, experts: usize, width: usize) -> Self {
-        let separate = key.projections == Projections::Separate;
-        let unit = GluKey {
-            activation: key.activation,
-            projections: if separate {
-                Projections::Chunked
-            } else {
-                key.projections
-            },
-            clamp: key.clamp,
-            up_offset: key.up_offset,
-            topk: TopK::None,
-        };
-        Self {
-            unit,
-            separate,
-            experts,
-            width,
-        }
-    }
-
     /// Asks CANN's limits, forward and backward.
-    fn check(
+    fn check<T: Specified>(
         &self,
         platform: &Platform,
-        tensors: &Tensors<&Spec>,
-        [tokens, k, hidden]: [usize; 3],
-        settings: Settings,
+        operands: &Operands<Seen<T>, Seen<T>>,
     ) -> Result<(), Refused> {
-        let dtype = tensors.x.dtype;
-        let layout = settings.key.layout;
+        let (x, indices) = (operands.x().spec(), operands.indices().spec());
+        let (dtype, hidden) = (x.dtype, x.shape()[1]);
+        let layout = operands.settings().key.layout;
+        let [tokens, k] = array(indices.shape().iter().copied());
         let rows = (tokens * k).max(1);
         let of = |shape: [usize; 2]| Spec::contiguous(dtype, shape);
         let packed = of([rows, 2 * self.width])?;
-        glu::npu::decide(platform, &glu::npu::Tensors::Packed(&packed), self.unit)?;
-        for group in &tensors.weights[..=DOWN] {
-            if group.is_empty() {
-                continue;
-            }
+        glu::npu::decide(
+            platform,
+            &unit(Projected::Packed(packed.clone()), self.unit)?,
+        )?;
+        for group in operands.weights().iter().filter(|group| !group.is_empty()) {
             limits(platform, dtype, rows, group, layout, Over::Inputs)?;
             limits(platform, dtype, rows, group, layout, Over::Features)?;
         }
         let groups = Spec::contiguous(DType::I64, [self.experts])?;
         check_grad(platform, &of([rows, hidden])?, &packed, &groups)?;
-        super::super::permute::npu::decide_sort(
-            platform,
-            tensors.indices,
-            self.experts,
-            tokens * k,
-        )?;
+        let slots = Seen(indices.clone());
+        let slots = Sort::<Seen<Spec>, _>::new(slots, self.experts, tokens * k, IntDType::I64)?;
+        decide_sort(platform, &slots)?;
         if tokens * k > 0 {
-            let (permuted, map) = check_permute(platform, tensors.x, tensors.indices, None)?;
+            let (permuted, map) = check_permute(platform, x, indices, None)?;
             check_permute_grad(platform, &permuted, &map, k)?;
             let probs = of([tokens, k])?;
             check_unpermute(platform, &permuted, &map, Some(&probs))?;
         }
         Ok(())
     }
+}
+
+/// The operands of the gated unit.
+fn unit<T: Specified>(
+    projected: Projected<T>,
+    key: GluKey,
+) -> Result<glu::Operands<Seen<T>>, Refused> {
+    let settings = glu::Settings::default();
+    Ok(glu::Operands::new(projected.map(Seen), settings, key)?)
 }
 
 /// Tokens in the order of their experts.
@@ -224,8 +163,7 @@ struct Sorted {
 /// A pass over the experts, forward or backward.
 struct Pass<'a> {
     stream: &'a Stream,
-    tensors: &'a Tensors<Tensor>,
-    settings: Settings,
+    operands: &'a Operands<Seen<Tensor>, Seen<Tensor>>,
     plan: Plan,
 }
 
@@ -236,17 +174,11 @@ struct Pass<'a> {
 /// Refused by [`decide`], or CANN failed.
 pub fn forward(
     stream: &Stream,
-    tensors: &Tensors<Tensor>,
-    settings: Settings,
+    operands: &Operands<Seen<Tensor>, Seen<Tensor>>,
     keep: bool,
 ) -> Result<(Tensor, Option<Tensor>)> {
-    let pass = Pass::new(stream, tensors, settings)?;
-    let Tensors {
-        x,
-        indices,
-        routing,
-        ..
-    } = tensors;
+    let pass = Pass::new(stream, operands)?;
+    let (x, indices) = (operands.x(), operands.indices());
     if indices.spec().is_empty() || x.spec().is_empty() {
         let kept = [indices.spec().len(), 2 * pass.plan.width];
         let kept = keep
@@ -264,24 +196,22 @@ pub fn forward(
     let rows = pass
         .weights(DOWN)
         .cleared_product(stream, &unit, &counts, Over::Inputs)?;
-    let probs = base::cast(stream, routing, x.dtype())?;
+    let probs = base::cast(stream, operands.routing(), x.dtype())?;
     Ok((unpermute(stream, &rows, &row_of_slot, Some(&probs))?, kept))
 }
 
-/// The gradients that are wanted, from `dy`, that of the result, and what [`forward`] kept.
+/// The gradients that are wanted.
 ///
 /// # Errors
 /// As [`forward`].
 pub fn backward(
     stream: &Stream,
-    dy: &Tensor,
-    tensors: &Tensors<Tensor>,
-    kept: &Tensor,
-    settings: Settings,
-    wanted: &Wanted,
-) -> Result<Gradients> {
-    let pass = Pass::new(stream, tensors, settings)?;
-    let Tensors { x, indices, .. } = tensors;
+    backward: &Backward<Seen<Tensor>, Seen<Tensor>>,
+) -> Result<Gradients<Tensor>> {
+    let (operands, wanted) = (backward.operands(), backward.wanted());
+    let pass = Pass::new(stream, operands)?;
+    let (x, indices) = (operands.x(), operands.indices());
+    let kept = || Projected::Packed(Tensor::clone(backward.kept()));
     if indices.spec().is_empty() || x.spec().is_empty() {
         return pass.nothing(wanted);
     }
@@ -289,13 +219,13 @@ pub fn backward(
         rows: dy,
         row_of_slot,
         counts,
-    } = pass.sort(dy)?;
+    } = pass.sort(backward.dy())?;
     let q = pass
         .weights(DOWN)
         .product(stream, &dy, &counts, Over::Features)?;
     let p = by_row(
         stream,
-        &base::cast(stream, &tensors.routing, x.dtype())?,
+        &base::cast(stream, operands.routing(), x.dtype())?,
         &row_of_slot,
     )?;
     let mut gradients = Gradients {
@@ -309,8 +239,8 @@ pub fn backward(
     };
     let of_group = |group: usize| wanted.weights[group].contains(&true);
     if wanted.routing || of_group(DOWN) {
-        let packed = glu::npu::Tensors::Packed(kept.clone());
-        let a = glu::npu::forward(stream, &packed, glu::Settings::default(), pass.plan.unit)?;
+        let packed = unit(kept(), pass.plan.unit)?;
+        let a = glu::npu::forward(stream, &packed)?;
         if wanted.routing {
             gradients.routing = Some(pass.routing_gradient(&a, &q, &row_of_slot)?);
         }
@@ -328,18 +258,12 @@ pub fn backward(
     }
     let d_unit = base::mul(stream, &q, &p)?;
     drop((q, dy));
-    let packed = glu::npu::Tensors::Packed(kept.clone());
-    let d_kept = glu::npu::backward(
-        stream,
-        &d_unit,
-        &packed,
-        glu::Settings::default(),
-        pass.plan.unit,
-    )?;
-    let glu::npu::Tensors::Packed(d_kept) = d_kept else {
+    let packed = unit(kept(), pass.plan.unit)?;
+    let packed = packed.backward(Seen(d_unit)).map_err(Refused::from)?;
+    let Projected::Packed(d_kept) = glu::npu::backward(stream, &packed)? else {
         unreachable!("gradients are laid out as the tensors")
     };
-    drop(d_unit);
+    drop(packed);
     let parts = pass.by_projection(&d_kept)?;
     if of_group(GATE) || of_group(UP) {
         let rows = permute(stream, x, indices, None)?.tokens;
@@ -358,41 +282,32 @@ pub fn backward(
 }
 
 impl<'a> Pass<'a> {
-    fn new(stream: &'a Stream, tensors: &'a Tensors<Tensor>, settings: Settings) -> Result<Self> {
-        let device = stream.device();
-        let plan = decide(device.platform(), &tensors.specs(), settings)?;
+    fn new(stream: &'a Stream, operands: &'a Operands<Seen<Tensor>, Seen<Tensor>>) -> Result<Self> {
         Ok(Self {
             stream,
-            tensors,
-            settings,
-            plan,
+            operands,
+            plan: decide(stream.device().platform(), operands)?,
         })
     }
 
     fn weights(&self, group: usize) -> Weights<'a> {
-        Weights::new(&self.tensors.weights[group], self.settings.key.layout)
+        let operands = self.operands;
+        Weights::new(&operands.weights()[group], operands.settings().key.layout)
     }
 
     fn sort(&self, tokens: &Tensor) -> Result<Sorted> {
-        let Self {
-            stream,
-            tensors,
-            plan,
-            ..
-        } = self;
-        let indices = &tensors.indices;
-        let permuted = permute(stream, tokens, indices, None)?;
+        let indices = self.operands.indices();
+        let permuted = permute(self.stream, tokens, indices, None)?;
         Ok(Sorted {
             rows: permuted.tokens,
             row_of_slot: permuted.row_of_slot,
-            counts: counts(stream, indices, plan.experts)?,
+            counts: counts(self.stream, indices, self.plan.experts)?,
         })
     }
 
     /// The gated unit of the rows, and gate and up if they are kept.
     fn unit(&self, rows: &Tensor, counts: &Tensor, keep: bool) -> Result<(Tensor, Option<Tensor>)> {
         let Self { stream, plan, .. } = self;
-        let settings = glu::Settings::default();
         // Memory that leaves the operation holds only bytes that it wrote.
         let product = |group: usize| match keep {
             true => self
@@ -410,15 +325,15 @@ impl<'a> Pass<'a> {
                     projections: Projections::Separate,
                     ..plan.unit
                 };
-                let tensors = glu::npu::Tensors::Separate { gate, up };
-                return Ok((glu::npu::forward(stream, &tensors, settings, key)?, None));
+                let operands = unit(Projected::Separate { gate, up }, key)?;
+                return Ok((glu::npu::forward(stream, &operands)?, None));
             }
             base::cat(stream, &[&gate, &up], 1)?
         } else {
             gate
         };
-        let tensors = glu::npu::Tensors::Packed(packed.clone());
-        let unit = glu::npu::forward(stream, &tensors, settings, plan.unit)?;
+        let operands = unit(Projected::Packed(packed.clone()), plan.unit)?;
+        let unit = glu::npu::forward(stream, &operands)?;
         Ok((unit, keep.then_some(packed)))
     }
 
@@ -426,13 +341,10 @@ impl<'a> Pass<'a> {
     fn routing_gradient(&self, a: &Tensor, q: &Tensor, row_of_slot: &Tensor) -> Result<Tensor> {
         let Self {
             stream,
-            tensors,
+            operands,
             plan,
-            ..
         } = self;
-        let Tensors {
-            indices, routing, ..
-        } = tensors;
+        let (indices, routing) = (operands.indices(), operands.routing());
         let products = base::mul(stream, a, q)?;
         let sums = base::sum(stream, &products, &[1], true)?;
         let sums = by_slot(stream, &sums, row_of_slot)?.reshape(routing.shape())?;
@@ -473,30 +385,30 @@ impl<'a> Pass<'a> {
             stream,
             &rows,
             row_of_slot,
-            self.tensors.indices.shape()[1],
+            self.operands.indices().shape()[1],
         )?)
     }
 
     /// The gradients of no slots.
-    fn nothing(&self, wanted: &Wanted) -> Result<Gradients> {
+    fn nothing(&self, wanted: &Wanted) -> Result<Gradients<Tensor>> {
         let Self {
-            stream, tensors, ..
+            stream, operands, ..
         } = self;
         let zeros = |tensor: &Tensor, wanted: bool| {
             wanted
                 .then(|| base::filled(stream, tensor.dtype(), tensor.shape(), 0.0))
                 .transpose()
         };
-        let groups = tensors.weights.iter().zip(&wanted.weights);
-        let of_group = |(group, wanted): (&Vec<Tensor>, &Vec<bool>)| {
+        let groups = operands.weights().iter().zip(&wanted.weights);
+        let of_group = |(group, wanted): (&Vec<Seen<Tensor>>, &Vec<bool>)| {
             let pairs = group.iter().zip(wanted);
             pairs
                 .map(|(tensor, wanted)| zeros(tensor, *wanted))
                 .collect::<Result<_>>()
         };
         Ok(Gradients {
-            x: zeros(&tensors.x, wanted.x)?,
-            routing: zeros(&tensors.routing, wanted.routing)?,
+            x: zeros(operands.x(), wanted.x)?,
+            routing: zeros(operands.routing(), wanted.routing)?,
             weights: groups.map(of_group).collect::<Result<_>>()?,
         })
     }

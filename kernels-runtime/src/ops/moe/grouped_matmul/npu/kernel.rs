@@ -1,11 +1,13 @@
+use crate::npu::Seen;
 use crate::npu::backend::{give, take};
 use crate::npu::limits::ask;
-use crate::ops::moe::grouped_matmul::{Backward, Gradients, GroupedMatmulKernel, Tensors, npu};
+use crate::ops::moe::grouped_matmul::{
+    Backward, Gradients, GroupedMatmulKernel, Operands, Tensors, npu,
+};
 use crate::ops::operands::checked;
 use crate::reason::Reason;
 use crate::semantics::ExpertLayout;
 use burn::backend::DispatchTensor;
-use burn_cann::Spec;
 use burn_cann::backend::{CannBackend, CannTensor};
 use smallvec::SmallVec;
 
@@ -17,49 +19,34 @@ pub(crate) fn takes(
     layout: ExpertLayout,
 ) -> Result<(), Reason> {
     let tensors: SmallVec<[_; 4]> = [x, counts].into_iter().chain(weights).collect();
-    ask(&tensors, |platform, specs| {
-        let weights: SmallVec<[&Spec; 2]> = specs[2..].iter().collect();
-        npu::decide(platform, &specs[0], &specs[1], &weights, layout)
+    ask(&tensors, |platform, mut specs| {
+        let (x, counts) = (specs.one(), specs.one());
+        npu::decide(
+            platform,
+            &Operands::new(x, counts, specs.collect(), layout)?,
+        )
     })
-}
-
-fn weights(operands: &Tensors<CannBackend>) -> Vec<burn_cann::Tensor> {
-    let weights = operands.weights().iter();
-    weights.map(|weight| weight.tensor().clone()).collect()
 }
 
 impl GroupedMatmulKernel for CannBackend {
     fn grouped_matmul_forward(operands: Tensors<Self>) -> CannTensor {
         checked(operands.dtype());
-        let x = operands.x();
-        give(npu::forward(
-            x.stream(),
-            x.tensor(),
-            operands.counts().tensor(),
-            &weights(&operands),
-            operands.layout(),
-        ))
+        let stream = operands.x().stream().clone();
+        give(npu::forward(&stream, &operands.map(Seen::from, Seen::from)))
     }
 
     fn grouped_matmul_backward(
         backward: Backward<CannTensor, CannTensor>,
     ) -> Gradients<CannTensor> {
-        let (operands, wanted) = (backward.operands(), backward.wanted());
-        let x = operands.x();
-        let (dx, dw) = take(npu::backward(
-            x.stream(),
-            backward.dy().tensor(),
-            x.tensor(),
-            operands.counts().tensor(),
-            &weights(operands),
-            operands.layout(),
-            wanted.x,
-            &wanted.weights,
+        let stream = backward.operands().x().stream().clone();
+        let found = take(npu::backward(
+            &stream,
+            &backward.map(Seen::from, Seen::from),
         ));
         let back = |tensor: Option<_>| tensor.map(|tensor| give(Ok(tensor)));
         Gradients {
-            x: back(dx),
-            weights: dw.into_iter().map(back).collect(),
+            x: back(found.x),
+            weights: found.weights.into_iter().map(back).collect(),
         }
     }
 }

@@ -17,9 +17,10 @@ mod kernel;
 
 pub(crate) use kernel::takes;
 
-use crate::npu::refused::{one_float, shaped};
+use super::{Backward, Gradients, Operands};
+use crate::npu::refused::one_float;
 use crate::npu::views::contiguous;
-use crate::npu::{Refused, Result, base};
+use crate::npu::{Refused, Result, Seen, Specified, base};
 use crate::reason::Reason;
 use crate::semantics::ExpertLayout;
 use burn_cann::ops::grouped_matmul::{
@@ -41,42 +42,35 @@ pub(crate) enum Over {
 /// The weights of one product of all experts: one stacked tensor or one each.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Weights<'a> {
-    tensors: &'a [Tensor],
+    tensors: &'a [Seen<Tensor>],
     layout: ExpertLayout,
 }
 
-/// Whether CANN's operators compute a product of `x`, `[R, K]`, with these weights, one stacked tensor or one for
-/// each of the experts that `counts` has.
+/// Whether CANN's operators compute a product of these operands.
 ///
 /// # Errors
 /// Why they don't.
-pub fn decide(
+pub fn decide<T: Specified>(
     platform: &Platform,
-    x: &Spec,
-    counts: &Spec,
-    weights: &[&Spec],
-    layout: ExpertLayout,
+    operands: &Operands<Seen<T>, Seen<T>>,
 ) -> Result<(), Refused> {
-    let named = weights.iter().map(|weight| ("weight", *weight));
-    one_float(("x", x), named)?;
-    integers("counts", counts)?;
-    let (experts, [inputs, features]) = sizes(weights, layout)?;
-    shaped("counts", counts, &[experts])?;
-    let &[rows, width] = x.shape() else {
-        return Err(Refused::new(Reason::Shape, "x needs two axes"));
-    };
-    shaped("x", x, &[rows, inputs])?;
-    limits(platform, x.dtype, rows, weights, layout, Over::Inputs)?;
-    limits(platform, x.dtype, rows, weights, layout, Over::Features)?;
+    let (x, weights, layout) = (operands.x().spec(), operands.weights(), operands.layout());
+    let named = weights.iter().map(|weight| ("weight", weight.spec()));
+    let dtype = one_float(("x", x), named)?;
+    integers("counts", operands.counts().spec())?;
+    let [experts, inputs, features] = sizes(weights, layout);
+    let rows = x.shape()[0].max(1);
+    limits(platform, dtype, rows, weights, layout, Over::Inputs)?;
+    limits(platform, dtype, rows, weights, layout, Over::Features)?;
     let groups = Spec::contiguous(DType::I64, [experts])?;
-    let x = Spec::contiguous(x.dtype, [rows.max(1), width])?;
-    let dy = Spec::contiguous(x.dtype, [rows.max(1), features])?;
+    let x = Spec::contiguous(dtype, [rows, inputs])?;
+    let dy = Spec::contiguous(dtype, [rows, features])?;
     check_grad(platform, &x, &dy, &groups)?;
     check_grad(platform, &dy, &x, &groups)?;
     Ok(())
 }
 
-/// Refuses what is no list of integers.
+/// Refuses integers that CANN does not take.
 pub(crate) fn integers(name: &str, spec: &Spec) -> Result<(), Refused> {
     if [DType::I32, DType::I64].contains(&spec.dtype) {
         return Ok(());
@@ -86,39 +80,28 @@ pub(crate) fn integers(name: &str, spec: &Spec) -> Result<(), Refused> {
 }
 
 /// The number of experts, and the inputs and features of one.
-pub(crate) fn sizes(
-    weights: &[&Spec],
-    layout: ExpertLayout,
-) -> Result<(usize, [usize; 2]), Refused> {
-    let of = |a: usize, b: usize| match layout {
-        ExpertLayout::Linear => [b, a],
-        ExpertLayout::Matmul => [a, b],
+pub(crate) fn sizes<T: Specified>(weights: &[Seen<T>], layout: ExpertLayout) -> [usize; 3] {
+    let (experts, [a, b]) = match *weights[0].spec().shape() {
+        [experts, a, b] => (experts, [a, b]),
+        [a, b] => (weights.len(), [a, b]),
+        _ => unreachable!("weights have two axes or three"),
     };
-    match (weights, weights.first().map(|weight| weight.shape())) {
-        ([_], Some(&[experts, a, b])) => Ok((experts, of(a, b))),
-        (_, Some(&[a, b])) => {
-            weights
-                .iter()
-                .try_for_each(|weight| shaped("weight", weight, &[a, b]))?;
-            Ok((weights.len(), of(a, b)))
-        }
-        _ => {
-            let why = "weights are one tensor of three axes, or one of two for each expert";
-            Err(Refused::new(Reason::Shape, why))
-        }
+    match layout {
+        ExpertLayout::Linear => [experts, b, a],
+        ExpertLayout::Matmul => [experts, a, b],
     }
 }
 
 /// CANN's limits on a product of `rows` rows, contiguous, with these weights.
-pub(crate) fn limits(
+pub(crate) fn limits<T: Specified>(
     platform: &Platform,
     dtype: DType,
     rows: usize,
-    weights: &[&Spec],
+    weights: &[Seen<T>],
     layout: ExpertLayout,
     over: Over,
 ) -> Result<(), Refused> {
-    let (experts, [inputs, features]) = sizes(weights, layout)?;
+    let [experts, inputs, features] = sizes(weights, layout);
     let width = match over {
         Over::Inputs => inputs,
         Over::Features => features,
@@ -127,12 +110,10 @@ pub(crate) fn limits(
     let groups = Spec::contiguous(DType::I64, [experts])?;
     let seen: SmallVec<[Spec; 1]> = weights
         .iter()
-        .map(|spec| {
-            let layout = seen(&spec.layout, layout, over)?;
-            Ok(Spec {
-                dtype: spec.dtype,
-                layout,
-            })
+        .map(|weight| {
+            let Spec { dtype, layout: lie } = weight.spec();
+            let (dtype, layout) = (*dtype, seen(lie, layout, over)?);
+            Ok(Spec { dtype, layout })
         })
         .collect::<Result<_, Refused>>()?;
     match seen.as_slice() {
@@ -158,7 +139,7 @@ fn seen(
 }
 
 impl<'a> Weights<'a> {
-    pub(crate) fn new(tensors: &'a [Tensor], layout: ExpertLayout) -> Self {
+    pub(crate) fn new(tensors: &'a [Seen<Tensor>], layout: ExpertLayout) -> Self {
         Self { tensors, layout }
     }
 
@@ -263,79 +244,51 @@ impl<'a> Weights<'a> {
     }
 }
 
-/// The result, `[R, N]`. `weights` are one group, as the kernel trait has it.
+/// The result, `[R, N]`.
 ///
 /// # Errors
 /// Refused by [`decide`], or CANN failed.
-pub fn forward(
-    stream: &Stream,
-    x: &Tensor,
-    counts: &Tensor,
-    weights: &[Tensor],
-    layout: ExpertLayout,
-) -> Result<Tensor> {
-    ask(stream, x, counts, weights, layout)?;
-    cleared_product(
-        stream,
-        x,
-        counts,
-        Weights::new(weights, layout),
-        Over::Inputs,
-    )
+pub fn forward(stream: &Stream, operands: &Operands<Seen<Tensor>, Seen<Tensor>>) -> Result<Tensor> {
+    decide(stream.device().platform(), operands)?;
+    cleared_product(stream, operands.x(), operands, Over::Inputs)
 }
 
-/// The gradients of `x`, if `x_gradient`, and of the weights that are wanted.
+/// The gradients that are wanted.
 ///
 /// # Errors
 /// As [`forward`].
-#[allow(clippy::too_many_arguments)] // They are what the operation has.
 pub fn backward(
     stream: &Stream,
-    dy: &Tensor,
-    x: &Tensor,
-    counts: &Tensor,
-    weights: &[Tensor],
-    layout: ExpertLayout,
-    x_gradient: bool,
-    wanted: &[bool],
-) -> Result<(Option<Tensor>, Vec<Option<Tensor>>)> {
-    ask(stream, x, counts, weights, layout)?;
-    let weights = Weights::new(weights, layout);
-    let d_x = x_gradient
-        .then(|| cleared_product(stream, dy, counts, weights, Over::Features))
+    backward: &Backward<Seen<Tensor>, Seen<Tensor>>,
+) -> Result<Gradients<Tensor>> {
+    let (operands, dy, wanted) = (backward.operands(), backward.dy(), backward.wanted());
+    decide(stream.device().platform(), operands)?;
+    let d_x = wanted
+        .x
+        .then(|| cleared_product(stream, dy, operands, Over::Features))
         .transpose()?;
-    let counts = base::cast(stream, counts, DType::I64)?;
-    let (x, dy) = (contiguous(stream, x)?, contiguous(stream, dy)?);
-    let d_weights = weights.gradients(stream, &x, &dy, &contiguous(stream, &counts)?, wanted)?;
-    Ok((d_x, d_weights))
+    let (x, dy) = (contiguous(stream, operands.x())?, contiguous(stream, dy)?);
+    let counts = groups(stream, operands.counts())?;
+    let weights = Weights::new(operands.weights(), operands.layout());
+    Ok(Gradients {
+        x: d_x,
+        weights: weights.gradients(stream, &x, &dy, &counts, &wanted.weights)?,
+    })
 }
 
-fn ask(
-    stream: &Stream,
-    x: &Tensor,
-    counts: &Tensor,
-    weights: &[Tensor],
-    layout: ExpertLayout,
-) -> Result<()> {
-    let specs: Vec<_> = weights.iter().map(Tensor::spec).collect();
-    let device = stream.device();
-    Ok(decide(
-        device.platform(),
-        x.spec(),
-        counts.spec(),
-        &specs,
-        layout,
-    )?)
+/// The counts as CANN takes them.
+fn groups(stream: &Stream, counts: &Tensor) -> Result<Tensor> {
+    contiguous(stream, &base::cast(stream, counts, DType::I64)?)
 }
 
 /// A product with zeros in the rows behind the last group.
 fn cleared_product(
     stream: &Stream,
     x: &Tensor,
-    counts: &Tensor,
-    weights: Weights<'_>,
+    operands: &Operands<Seen<Tensor>, Seen<Tensor>>,
     over: Over,
 ) -> Result<Tensor> {
-    let counts = contiguous(stream, &base::cast(stream, counts, DType::I64)?)?;
+    let counts = groups(stream, operands.counts())?;
+    let weights = Weights::new(operands.weights(), operands.layout());
     weights.cleared_product(stream, &contiguous(stream, x)?, &counts, over)
 }

@@ -1,12 +1,15 @@
-use crate::npu::backend::{give, ints, take};
+use crate::npu::Seen;
+use crate::npu::backend::{give, take};
 use crate::npu::limits::ask;
 use crate::ops::moe::permute::{
-    PermuteBackend, PermuteKernel, SortTensors, SpreadTensors, SpreadWeighed, SumTensors,
-    WeighBackward, WeighTensors, npu,
+    PermuteBackend, PermuteKernel, Sort, SortTensors, Spread, SpreadTensors, SpreadWeighed, Sum,
+    SumTensors, Weigh, WeighBackward, WeighTensors, npu,
 };
 use crate::ops::operands::checked;
 use crate::reason::Reason;
 use burn::backend::DispatchTensor;
+use burn::tensor::IntDType;
+use burn_cann::Spec;
 use burn_cann::backend::{CannBackend, CannTensor};
 use smallvec::SmallVec;
 
@@ -17,13 +20,12 @@ pub(crate) fn takes_tokens(
     num_experts: usize,
     rows: usize,
 ) -> Result<(), Reason> {
-    ask(&[tokens, indices], |platform, specs| {
-        let [tokens, indices] = specs else {
-            unreachable!("as many as were given")
-        };
-        npu::decide_sort(platform, indices, num_experts, rows)?;
-        let width = tokens.shape()[1];
-        npu::decide_move(platform, tokens.dtype, width, indices, None, rows)
+    ask(&[tokens, indices], |platform, mut specs| {
+        let (tokens, indices) = (specs.one(), specs.one());
+        let row_map = indices.clone();
+        let slots = Sort::<Seen<Spec>, _>::new(indices, num_experts, rows, IntDType::I64)?;
+        npu::decide_sort(platform, &slots)?;
+        npu::decide_move(platform, &Spread::new(tokens, row_map, rows)?)
     })
 }
 
@@ -34,54 +36,44 @@ pub(crate) fn takes_rows(
     probs: Option<&DispatchTensor>,
 ) -> Result<(), Reason> {
     let tensors: SmallVec<[_; 3]> = [rows, row_map].into_iter().chain(probs).collect();
-    ask(&tensors, |platform, specs| {
-        let ([rows, row_map], probs) = (&specs[..2], specs.get(2)) else {
-            unreachable!("as many as were given")
-        };
-        let [count, width] = [rows.shape()[0], rows.shape()[1]];
-        npu::decide_move(platform, rows.dtype, width, row_map, probs, count)
+    ask(&tensors, |platform, mut specs| {
+        let (rows, row_map) = (specs.one(), specs.one());
+        match specs.next() {
+            None => npu::decide_move(platform, &Sum::new(rows, row_map)?),
+            Some(probs) => npu::decide_move(platform, &Weigh::new(rows, row_map, probs)?),
+        }
     })
 }
 
 impl PermuteBackend for CannBackend {
     fn sort_slots(slots: SortTensors<Self>) -> (CannTensor, CannTensor) {
-        let indices = slots.indices();
-        let (row_map, counts) = take(npu::sort_slots(
-            indices.stream(),
-            indices.tensor(),
-            slots.num_experts(),
-            slots.rows(),
-            ints(slots.integers()),
-        ));
+        let stream = slots.indices().stream().clone();
+        let slots = slots.map(Seen::<burn_cann::Tensor>::from, Seen::from);
+        let (row_map, counts) = take(npu::sort_slots(&stream, &slots));
         (give(Ok(row_map)), give(Ok(counts)))
     }
 
     fn spread(operands: SpreadTensors<Self>) -> CannTensor {
         checked(operands.dtype());
-        let (tokens, row_map) = (operands.tokens(), operands.row_map().tensor());
-        give(npu::spread(
-            tokens.stream(),
-            tokens.tensor(),
-            row_map,
-            operands.rows(),
-        ))
+        let stream = operands.tokens().stream().clone();
+        give(npu::spread(&stream, &operands.map(Seen::from, Seen::from)))
     }
 
     fn sum_rows(operands: SumTensors<Self>) -> CannTensor {
         checked(operands.dtype());
-        let (rows, row_map) = (operands.rows(), operands.row_map().tensor());
-        give(npu::sum_rows(rows.stream(), rows.tensor(), row_map))
+        let stream = operands.rows().stream().clone();
+        give(npu::sum_rows(
+            &stream,
+            &operands.map(Seen::from, Seen::from),
+        ))
     }
 
     fn weigh_rows(operands: WeighTensors<Self>) -> CannTensor {
         checked(operands.dtype());
-        let (row_map, probs) = (operands.row_map().tensor(), operands.probs().tensor());
-        let rows = operands.rows();
+        let stream = operands.rows().stream().clone();
         give(npu::weigh_rows(
-            rows.stream(),
-            rows.tensor(),
-            row_map,
-            probs,
+            &stream,
+            &operands.map(Seen::from, Seen::from),
         ))
     }
 }
@@ -89,30 +81,18 @@ impl PermuteBackend for CannBackend {
 impl PermuteKernel for CannBackend {
     fn weigh_rows_d_rows(operands: SpreadWeighed<CannTensor, CannTensor>) -> CannTensor {
         checked(operands.dtype());
-        let (row_map, probs) = (operands.row_map().tensor(), operands.probs().tensor());
-        let dy = operands.dy();
-        give(npu::weigh_rows_d_rows(
-            dy.stream(),
-            dy.tensor(),
-            row_map,
-            probs,
-            operands.rows(),
-        ))
+        let stream = operands.dy().stream().clone();
+        let operands = operands.map(Seen::from, Seen::from);
+        give(npu::weigh_rows_d_rows(&stream, &operands))
     }
 
     fn weigh_rows_backward(
         operands: WeighBackward<CannTensor, CannTensor>,
     ) -> (CannTensor, CannTensor) {
         checked(operands.dtype());
-        let (row_map, probs) = (operands.row_map().tensor(), operands.probs().tensor());
-        let dy = operands.dy();
-        let (d_rows, d_probs) = take(npu::weigh_rows_backward(
-            dy.stream(),
-            dy.tensor(),
-            operands.rows().tensor(),
-            row_map,
-            probs,
-        ));
+        let stream = operands.dy().stream().clone();
+        let operands = operands.map(Seen::from, Seen::from);
+        let (d_rows, d_probs) = take(npu::weigh_rows_backward(&stream, &operands));
         (give(Ok(d_rows)), give(Ok(d_probs)))
     }
 }

@@ -21,9 +21,12 @@ mod kernel;
 pub(crate) use kernel::{takes_rows, takes_tokens};
 
 use super::super::grouped_matmul::npu::integers;
-use crate::npu::refused::{one_float, shaped};
+use super::{Sort, Spread, SpreadWeighed, Sum, Weigh, WeighBackward};
+use crate::npu::backend::ints;
+use crate::npu::refused::one_float;
 use crate::npu::views::reshaped;
-use crate::npu::{Refused, Result, base};
+use crate::npu::{Refused, Result, Seen, Specified, base};
+use crate::ops::operands::array;
 use crate::reason::Reason;
 use burn_cann::ops::moe::{check_permute, check_permute_grad, permute, permute_grad, unpermute};
 use burn_cann::{DType, Platform, Spec, Stream, Tensor};
@@ -31,22 +34,50 @@ use burn_cann::{DType, Platform, Spec, Stream, Tensor};
 /// Numbers that `P` sorts are less than this.
 const LARGEST_NUMBER: usize = 16_777_215;
 
-/// Whether CANN's operators sort the slots of `indices`, `[tokens, k]`, to as many as `rows` rows.
+/// What moves, as the decision sees it.
+pub struct Move<'a> {
+    /// Tokens or rows, of which type and width count.
+    moved: &'a Spec,
+    row_map: &'a Spec,
+    probs: Option<&'a Spec>,
+    rows: usize,
+}
+
+/// Defines what of an operation's operands is a [`Move`].
+macro_rules! moves {
+    ($($Name:ident $of:ident: $moved:ident by $probs:expr, $rows:expr;)+) => {$(
+        impl<'a, T: Specified> From<&'a $Name<Seen<T>, Seen<T>>> for Move<'a> {
+            fn from($of: &'a $Name<Seen<T>, Seen<T>>) -> Self {
+                Self {
+                    moved: $of.$moved().spec(),
+                    row_map: $of.row_map().spec(),
+                    probs: $probs,
+                    rows: $rows,
+                }
+            }
+        }
+    )+};
+}
+moves! {
+    Spread of: tokens by None, of.rows();
+    Sum of: rows by None, of.rows().spec().shape()[0];
+    Weigh of: rows by Some(of.probs().spec()), of.rows().spec().shape()[0];
+    SpreadWeighed of: dy by Some(of.probs().spec()), of.rows();
+    WeighBackward of: rows by Some(of.probs().spec()), of.rows().spec().shape()[0];
+}
+
+/// Whether CANN's operators sort these slots by expert.
 ///
 /// # Errors
 /// Why they don't.
-pub fn decide_sort(
+pub fn decide_sort<T: Specified>(
     platform: &Platform,
-    indices: &Spec,
-    num_experts: usize,
-    rows: usize,
+    slots: &Sort<Seen<T>, Seen<T>>,
 ) -> Result<(), Refused> {
-    let &[tokens, k] = indices.shape() else {
-        return Err(Refused::new(Reason::Shape, "indices need two axes"));
-    };
+    let indices = slots.indices().spec();
+    let [tokens, k] = array(indices.shape().iter().copied());
     integers("indices", indices)?;
-    all_rows(rows, tokens * k)?;
-    below("experts", num_experts)?;
+    all_rows(slots.rows(), tokens * k)?;
     let one = Spec::contiguous(DType::F32, [tokens, 1])?;
     if k > 0 {
         check_permute(platform, &one, indices, None)?;
@@ -54,33 +85,26 @@ pub fn decide_sort(
     Ok(())
 }
 
-/// Whether CANN's operators move tokens, `[tokens, H]`, by a row map `[tokens, k]` to as many as `rows` rows and
-/// back; the probabilities, if there are any, are `[tokens, k]`.
+/// Whether CANN's operators move tokens to rows, or back.
 ///
 /// # Errors
 /// Why they don't.
-pub fn decide_move(
-    platform: &Platform,
-    dtype: DType,
-    width: usize,
-    row_map: &Spec,
-    probs: Option<&Spec>,
-    rows: usize,
-) -> Result<(), Refused> {
-    let &[tokens, k] = row_map.shape() else {
-        return Err(Refused::new(Reason::Shape, "a row map needs two axes"));
-    };
+pub fn decide_move<'a>(platform: &Platform, operands: impl Into<Move<'a>>) -> Result<(), Refused> {
+    let Move {
+        moved,
+        row_map,
+        probs,
+        rows,
+    } = operands.into();
+    let [tokens, k] = array(row_map.shape().iter().copied());
     integers("the row map", row_map)?;
     all_rows(rows, tokens * k)?;
-    let all = Spec::contiguous(dtype, [tokens, width])?;
-    one_float(("rows", &all), [])?;
-    if let Some(probs) = probs {
-        shaped("probs", probs, row_map.shape())?;
-        if ![dtype, DType::F32].contains(&probs.dtype) {
-            let why = format!("probs are of type {}, the rows of {dtype}", probs.dtype);
-            return Err(Refused::new(Reason::MixedDtypes, why));
-        }
+    let dtype = one_float(("rows", moved), [])?;
+    if let Some(probs) = probs.filter(|probs| ![dtype, DType::F32].contains(&probs.dtype)) {
+        let why = format!("probs are of type {}, the rows of {dtype}", probs.dtype);
+        return Err(Refused::new(Reason::MixedDtypes, why));
     }
+    let all = Spec::contiguous(dtype, [tokens, moved.shape()[1]])?;
     if k > 0 {
         let (permuted, map) = check_permute(platform, &all, row_map, None)?;
         check_permute_grad(platform, &permuted, &map, k)?;
@@ -93,35 +117,25 @@ fn all_rows(rows: usize, slots: usize) -> Result<(), Refused> {
         let why = format!("{rows} of {slots} rows are kept; CANN's operators keep all");
         return Err(Refused::new(Reason::Shape, why));
     }
-    below("slots", slots)
-}
-
-fn below(what: &str, count: usize) -> Result<(), Refused> {
     // One more number stands for nobody.
-    if count + 1 < LARGEST_NUMBER {
+    if slots + 1 < LARGEST_NUMBER {
         return Ok(());
     }
-    let why = format!("{count} {what}; CANN sorts numbers below {LARGEST_NUMBER}");
+    let why = format!("{slots} slots; CANN sorts numbers below {LARGEST_NUMBER}");
     Err(Refused::new(Reason::Shape, why))
 }
 
-/// The row map of `indices`, `[tokens, k]`, and how many rows each expert has, `[num_experts]`, both of type `ints`.
+/// The row map, `[tokens, k]`, and how many rows each expert has, `[num_experts]`.
 ///
 /// # Errors
 /// Refused by [`decide_sort`], or CANN failed.
 pub fn sort_slots(
     stream: &Stream,
-    indices: &Tensor,
-    num_experts: usize,
-    rows: usize,
-    ints: DType,
+    slots: &Sort<Seen<Tensor>, Seen<Tensor>>,
 ) -> Result<(Tensor, Tensor)> {
-    decide_sort(
-        stream.device().platform(),
-        indices.spec(),
-        num_experts,
-        rows,
-    )?;
+    decide_sort(stream.device().platform(), slots)?;
+    let (indices, num_experts) = (slots.indices(), slots.num_experts());
+    let (rows, ints) = (slots.rows(), ints(slots.integers()));
     if rows == 0 {
         let counts = base::filled(stream, ints, &[num_experts], 0.0)?;
         return Ok((Tensor::empty(stream, ints, indices.shape())?, counts));
@@ -160,9 +174,10 @@ fn outside(stream: &Stream, indices: &Tensor, experts: usize) -> Result<Tensor> 
 ///
 /// # Errors
 /// Refused by [`decide_move`], or CANN failed.
-pub fn spread(stream: &Stream, tokens: &Tensor, row_map: &Tensor, rows: usize) -> Result<Tensor> {
-    let width = tokens.shape()[1];
-    ask(stream, tokens.dtype(), width, row_map, None, rows)?;
+pub fn spread(stream: &Stream, operands: &Spread<Seen<Tensor>, Seen<Tensor>>) -> Result<Tensor> {
+    decide_move(stream.device().platform(), operands)?;
+    let (tokens, row_map) = (operands.tokens(), operands.row_map());
+    let (rows, width) = (operands.rows(), tokens.shape()[1]);
     if rows * width == 0 {
         return Ok(Tensor::empty(stream, tokens.dtype(), [rows, width])?);
     }
@@ -219,9 +234,10 @@ fn of_somebody(stream: &Stream, rows: &Tensor, row_map: &Tensor) -> Result<Tenso
 ///
 /// # Errors
 /// As [`spread`].
-pub fn sum_rows(stream: &Stream, rows: &Tensor, row_map: &Tensor) -> Result<Tensor> {
+pub fn sum_rows(stream: &Stream, operands: &Sum<Seen<Tensor>, Seen<Tensor>>) -> Result<Tensor> {
+    decide_move(stream.device().platform(), operands)?;
+    let (rows, row_map) = (operands.rows(), operands.row_map());
     let [count, width] = [rows.shape()[0], rows.shape()[1]];
-    ask(stream, rows.dtype(), width, row_map, None, count)?;
     let [tokens, k] = [row_map.shape()[0], row_map.shape()[1]];
     if count * width == 0 {
         return base::filled(stream, rows.dtype(), &[tokens, width], 0.0);
@@ -235,18 +251,14 @@ pub fn sum_rows(stream: &Stream, rows: &Tensor, row_map: &Tensor) -> Result<Tens
     )?)
 }
 
-/// The same of rows times their slots' probabilities, `[tokens, k]`.
+/// The same of rows times their slots' probabilities.
 ///
 /// # Errors
 /// As [`spread`].
-pub fn weigh_rows(
-    stream: &Stream,
-    rows: &Tensor,
-    row_map: &Tensor,
-    probs: &Tensor,
-) -> Result<Tensor> {
+pub fn weigh_rows(stream: &Stream, operands: &Weigh<Seen<Tensor>, Seen<Tensor>>) -> Result<Tensor> {
+    decide_move(stream.device().platform(), operands)?;
+    let (rows, row_map, probs) = (operands.rows(), operands.row_map(), operands.probs());
     let [count, width] = [rows.shape()[0], rows.shape()[1]];
-    ask(stream, rows.dtype(), width, row_map, Some(probs), count)?;
     if count * width == 0 {
         return base::filled(stream, rows.dtype(), &[row_map.shape()[0], width], 0.0);
     }
@@ -260,19 +272,17 @@ pub fn weigh_rows(
     )?)
 }
 
-/// The gradient of the rows of [`weigh_rows`], of which there are `rows`.
+/// The gradient of the rows of [`weigh_rows`].
 ///
 /// # Errors
 /// As [`spread`].
 pub fn weigh_rows_d_rows(
     stream: &Stream,
-    dy: &Tensor,
-    row_map: &Tensor,
-    probs: &Tensor,
-    rows: usize,
+    operands: &SpreadWeighed<Seen<Tensor>, Seen<Tensor>>,
 ) -> Result<Tensor> {
-    let width = dy.shape()[1];
-    ask(stream, dy.dtype(), width, row_map, Some(probs), rows)?;
+    decide_move(stream.device().platform(), operands)?;
+    let (dy, row_map, probs) = (operands.dy(), operands.row_map(), operands.probs());
+    let (rows, width) = (operands.rows(), dy.shape()[1]);
     if rows * width == 0 {
         return Ok(Tensor::empty(stream, dy.dtype(), [rows, width])?);
     }
@@ -286,13 +296,12 @@ pub fn weigh_rows_d_rows(
 /// As [`spread`].
 pub fn weigh_rows_backward(
     stream: &Stream,
-    dy: &Tensor,
-    rows: &Tensor,
-    row_map: &Tensor,
-    probs: &Tensor,
+    operands: &WeighBackward<Seen<Tensor>, Seen<Tensor>>,
 ) -> Result<(Tensor, Tensor)> {
+    decide_move(stream.device().platform(), operands)?;
+    let (dy, rows) = (operands.dy(), operands.rows());
+    let (row_map, probs) = (operands.row_map(), operands.probs());
     let [count, width] = [rows.shape()[0], rows.shape()[1]];
-    ask(stream, rows.dtype(), width, row_map, Some(probs), count)?;
     if count * width == 0 {
         let d_probs = base::filled(stream, probs.dtype(), probs.shape(), 0.0)?;
         return Ok((
@@ -316,23 +325,4 @@ fn weighed(stream: &Stream, rows: &Tensor, row_map: &Tensor, probs: &Tensor) -> 
     let weighed = base::mul(stream, rows, &probs)?;
     clear_nobody(stream, &weighed, row_map)?;
     Ok(weighed)
-}
-
-fn ask(
-    stream: &Stream,
-    dtype: DType,
-    width: usize,
-    row_map: &Tensor,
-    probs: Option<&Tensor>,
-    rows: usize,
-) -> Result<()> {
-    let (device, probs) = (stream.device(), probs.map(Tensor::spec));
-    Ok(decide_move(
-        device.platform(),
-        dtype,
-        width,
-        row_map.spec(),
-        probs,
-        rows,
-    )?)
 }

@@ -21,12 +21,13 @@ mod kernel;
 
 pub(crate) use kernel::IMPLEMENTATION;
 
-use super::Routing;
-use crate::npu::refused::{one_float, shaped};
+use super::{Backward, Operands, Routing};
+use crate::npu::backend::ints;
+use crate::npu::refused::one_float;
 use crate::npu::views::contiguous;
-use crate::npu::{Refused, Result, base};
+use crate::npu::{Refused, Result, Seen, Specified, base};
 use crate::reason::Reason;
-use crate::semantics::{Correction, Renormalise, RouterWeights, Scoring};
+use crate::semantics::{Correction, Grouping, MoeBlockKey, Renormalise, RouterWeights, Scoring};
 use burn_cann::ops::moe::{Order, check_gating, gating_top_k_softmax_v2};
 use burn_cann::{DType, Platform, Spec, Stream, Tensor};
 
@@ -41,11 +42,14 @@ pub enum Plan {
     Sigmoid,
 }
 
-/// Which operators route tokens by `logits`, `[tokens, experts]`.
-///
-/// # Errors
-/// Why none do.
-pub fn decide(platform: &Platform, logits: &Spec, routing: &Routing) -> Result<Plan, Refused> {
+/// Whether dispatch asks for the key: how many groups a choice is limited to is a number of the call, which limits
+/// are not told.
+pub(crate) fn is_dispatched(key: MoeBlockKey) -> bool {
+    key.grouping == Grouping::None
+}
+
+/// Which operators compute a call of this key, or that none do.
+pub(crate) fn of_routing(routing: &Routing) -> Result<Plan, Refused> {
     let key = routing.key();
     let plan = match (key.scoring, key.renormalise) {
         _ if key.correction == Correction::Bias || routing.group_limit().is_some() => None,
@@ -56,31 +60,40 @@ pub fn decide(platform: &Platform, logits: &Spec, routing: &Routing) -> Result<P
         (Scoring::Sigmoid, Renormalise::None) => Some(Plan::Sigmoid),
         (Scoring::Sigmoid, Renormalise::Sum) => None,
     };
-    let Some(plan) = plan else {
+    plan.ok_or_else(|| {
         let why = format!("CANN's choice of experts has no {key}");
-        return Err(Refused::new(Reason::Semantics, why));
-    };
+        Refused::new(Reason::Semantics, why)
+    })
+}
+
+/// Which operators route tokens.
+///
+/// # Errors
+/// Why none do.
+pub fn decide<T: Specified>(
+    platform: &Platform,
+    operands: &Operands<Seen<T>>,
+) -> Result<Plan, Refused> {
+    decide_routing(platform, operands.logits().spec(), &operands.routing())
+}
+
+/// The same of what both passes have.
+fn decide_routing(platform: &Platform, logits: &Spec, routing: &Routing) -> Result<Plan, Refused> {
+    let plan = of_routing(routing)?;
     let dtype = one_float(("logits", logits), [])?;
-    let &[tokens, experts] = logits.shape() else {
-        return Err(Refused::new(Reason::Shape, "logits need two axes"));
-    };
-    shaped("logits", logits, &[tokens, routing.num_experts()])?;
-    let one = Spec::contiguous(dtype, [tokens.max(1), experts])?;
+    let one = Spec::contiguous(dtype, [logits.shape()[0].max(1), routing.num_experts()])?;
     check_gating(platform, &one, None, routing.top_k())?;
     Ok(plan)
 }
 
-/// The weights and the experts of every token, `[tokens, k]`; the experts are of type `ints`.
+/// The weights and the experts of every token, `[tokens, k]`.
 ///
 /// # Errors
 /// Refused by [`decide`], or CANN failed.
-pub fn forward(
-    stream: &Stream,
-    logits: &Tensor,
-    routing: &Routing,
-    ints: DType,
-) -> Result<(Tensor, Tensor)> {
-    let plan = decide(stream.device().platform(), logits.spec(), routing)?;
+pub fn forward(stream: &Stream, operands: &Operands<Seen<Tensor>>) -> Result<(Tensor, Tensor)> {
+    let plan = decide(stream.device().platform(), operands)?;
+    let (logits, routing) = (operands.logits(), operands.routing());
+    let ints = ints(operands.ints());
     let dtype = match routing.key().weights {
         RouterWeights::Logits => logits.dtype(),
         RouterWeights::Wide => DType::F32,
@@ -113,18 +126,17 @@ pub fn forward(
     ))
 }
 
-/// The gradient of the logits, from that of the weights and the experts that were chosen.
+/// The gradient of the logits.
 ///
 /// # Errors
 /// As [`forward`].
 pub fn backward(
     stream: &Stream,
-    dw: &Tensor,
-    logits: &Tensor,
-    experts: &Tensor,
-    routing: &Routing,
+    operands: &Backward<Seen<Tensor>, Seen<Tensor>>,
 ) -> Result<Tensor> {
-    let plan = decide(stream.device().platform(), logits.spec(), routing)?;
+    let (logits, routing) = (operands.logits(), operands.routing());
+    let (dw, experts) = (operands.dw(), operands.indices());
+    let plan = decide_routing(stream.device().platform(), logits.spec(), &routing)?;
     if logits.spec().is_empty() {
         return Ok(Tensor::empty(stream, logits.dtype(), logits.shape())?);
     }
