@@ -4,10 +4,10 @@
 //! with one comparison whether a cached decision still holds. A thread remembers its number
 //! together with the epoch, which every process-wide change raises.
 
+use crate::guard::guard;
 use crate::mapping::{Mapping, ModeFlags};
 use crate::policy::{Policy, PolicyError, Position, from_env, no_site};
 use std::cell::Cell;
-use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -383,25 +383,12 @@ pub(crate) fn uncounted() -> Uncounted {
         uncounted: true,
         ..scoped
     });
-    Uncounted {
-        outer: scoped.uncounted,
-        _this_thread_only: PhantomData,
-    }
+    Uncounted::over(scoped.uncounted)
 }
 
-/// See [`uncounted`].
-pub(crate) struct Uncounted {
-    outer: bool,
-    _this_thread_only: PhantomData<*const ()>,
-}
-
-impl Drop for Uncounted {
-    fn drop(&mut self) {
-        set_scoped(Scoped {
-            uncounted: self.outer,
-            ..SCOPED.get()
-        });
-    }
+guard! {
+    /// See [`uncounted`].
+    pub(crate) Uncounted(bool), |uncounted| set_scoped(Scoped { uncounted, ..SCOPED.get() })
 }
 
 #[cfg(test)]

@@ -22,6 +22,7 @@ mod cpu;
 mod device;
 pub mod dispatch;
 mod error_text;
+mod guard;
 pub mod kernel;
 pub mod live;
 pub mod mapping;

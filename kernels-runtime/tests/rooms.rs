@@ -11,7 +11,7 @@ use syn::visit::{self, Visit};
 
 /// Each room with the modules in it; `*` stands for the path of an operation's folder. The longest name decides.
 const ROOMS: &[(&str, &[&str])] = &[
-    ("words", &["once", "near", "table", "ops::list"]),
+    ("words", &["once", "near", "table", "guard", "ops::list"]),
     ("devices", &["reason", "mode", "device"]),
     ("keys", &["semantics", "ops::*::key"]),
     ("registry", &["registry"]),

@@ -11,33 +11,24 @@ pub(crate) trait Element: burn::tensor::Element + bytemuck::Pod + Send + Sync {
     fn round(value: Self::Acc) -> Self;
 }
 
-impl Element for f32 {
-    type Acc = f32;
+macro_rules! computed_in_itself {
+    ($($Float:ident)+) => {
+        $(impl Element for $Float {
+            type Acc = $Float;
 
-    #[inline(always)]
-    fn load(self) -> f32 {
-        self
-    }
+            #[inline(always)]
+            fn load(self) -> $Float {
+                self
+            }
 
-    #[inline(always)]
-    fn round(value: f32) -> Self {
-        value
-    }
+            #[inline(always)]
+            fn round(value: $Float) -> Self {
+                value
+            }
+        })+
+    };
 }
-
-impl Element for f64 {
-    type Acc = f64;
-
-    #[inline(always)]
-    fn load(self) -> f64 {
-        self
-    }
-
-    #[inline(always)]
-    fn round(value: f64) -> Self {
-        value
-    }
-}
+computed_in_itself!(f32 f64);
 
 // `half` converts one element at a time with a run-time test of the CPU, which does not vectorise;
 // the same conversions in integer arithmetic do. The tests compare them with `half`.

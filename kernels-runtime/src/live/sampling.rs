@@ -1,10 +1,10 @@
 //! The choice of the calls that are checked, and of the part that is compared.
 
+use crate::guard::guard;
 use crate::kernel::Rows;
 use crate::policy::SitePattern;
 use std::cell::Cell;
 use std::fmt;
-use std::marker::PhantomData;
 use std::num::NonZeroU32;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -334,23 +334,12 @@ pub fn set(sampling: Sampling) {
 /// Puts a sampling in force on this thread until the guard is dropped. Scopes nest.
 #[must_use = "the sampling is in force only while the guard lives"]
 pub fn scope(sampling: Sampling) -> SamplingGuard {
-    SamplingGuard {
-        outer: SCOPED.replace(Packed::new(sampling).0),
-        _this_thread_only: PhantomData,
-    }
+    SamplingGuard::over(SCOPED.replace(Packed::new(sampling).0))
 }
 
-/// Restores the outer sampling when dropped. Drop guards in the reverse order of their making.
-#[derive(Debug)]
-pub struct SamplingGuard {
-    outer: u64,
-    _this_thread_only: PhantomData<*const ()>,
-}
-
-impl Drop for SamplingGuard {
-    fn drop(&mut self) {
-        SCOPED.set(self.outer);
-    }
+guard! {
+    /// Restores the outer sampling when dropped. Drop guards in the reverse order of their making.
+    pub SamplingGuard(u64), |outer| SCOPED.set(outer)
 }
 
 /// The sampling in force on this thread.

@@ -2,7 +2,7 @@
 
 use super::Mapping;
 use crate::active;
-use std::marker::PhantomData;
+use crate::guard::guard;
 
 /// Adds `mapping` to the one that is registered for the whole process. Where both have a rule for
 /// one layer, device, interval and mode, the new one wins.
@@ -37,21 +37,10 @@ pub fn scope(mapping: Mapping) -> MappingGuard {
 /// dropped.
 #[must_use = "the mapping is in force only while the guard lives"]
 pub fn scope_only(mapping: Mapping) -> MappingGuard {
-    MappingGuard {
-        outer: active::enter_mapping(mapping),
-        _this_thread_only: PhantomData,
-    }
+    MappingGuard::over(active::enter_mapping(mapping))
 }
 
-/// Restores the outer mapping when dropped. Drop guards in the reverse order of their making.
-#[derive(Debug)]
-pub struct MappingGuard {
-    outer: active::Entered,
-    _this_thread_only: PhantomData<*const ()>,
-}
-
-impl Drop for MappingGuard {
-    fn drop(&mut self) {
-        active::leave_mapping(self.outer);
-    }
+guard! {
+    /// Restores the outer mapping when dropped. Drop guards in the reverse order of their making.
+    pub MappingGuard(active::Entered), active::leave_mapping
 }

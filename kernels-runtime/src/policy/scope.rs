@@ -2,7 +2,7 @@
 
 use super::{Policy, PolicyError, Position};
 use crate::active;
-use std::marker::PhantomData;
+use crate::guard::guard;
 
 /// Reads `BURN_KERNELS`; unset and empty both mean that it says nothing.
 ///
@@ -36,23 +36,12 @@ pub fn install(policy: Policy) {
 /// [module](crate::policy) says how to hand it over.
 #[must_use = "the policy is in force only while the guard lives"]
 pub fn scope(policy: Policy) -> ScopeGuard {
-    ScopeGuard {
-        outer: active::enter_policy(policy),
-        _this_thread_only: PhantomData,
-    }
+    ScopeGuard::over(active::enter_policy(policy))
 }
 
-/// Restores the outer policy when dropped. Drop guards in the reverse order of their making.
-#[derive(Debug)]
-pub struct ScopeGuard {
-    outer: active::Entered,
-    _this_thread_only: PhantomData<*const ()>,
-}
-
-impl Drop for ScopeGuard {
-    fn drop(&mut self) {
-        active::leave_policy(self.outer);
-    }
+guard! {
+    /// Restores the outer policy when dropped. Drop guards in the reverse order of their making.
+    pub ScopeGuard(active::Entered), active::leave_policy
 }
 
 /// The policy in force on this thread.
@@ -77,23 +66,12 @@ pub fn layer(index: usize, count: usize) -> LayerGuard {
         index < count,
         "there is no layer {index} in a stack of {count}"
     );
-    LayerGuard {
-        outer: active::enter_layer(Some((index, count))),
-        _this_thread_only: PhantomData,
-    }
+    LayerGuard::over(active::enter_layer(Some((index, count))))
 }
 
-/// Leaves the layer when dropped. Drop guards in the reverse order of their making.
-#[derive(Debug)]
-pub struct LayerGuard {
-    outer: Option<Position>,
-    _this_thread_only: PhantomData<*const ()>,
-}
-
-impl Drop for LayerGuard {
-    fn drop(&mut self) {
-        active::enter_layer(self.outer);
-    }
+guard! {
+    /// Leaves the layer when dropped. Drop guards in the reverse order of their making.
+    pub LayerGuard(Option<Position>), |outer| drop(active::enter_layer(outer))
 }
 
 #[cfg(test)]

@@ -80,7 +80,7 @@ pub fn fused(
 ) -> Result<(Tensor<4>, Tensor<4>), Reason> {
     let (cos, sin) = (cos.rows(), sin.rows());
     let pair = Pair::of(q, k, cos, sin, key);
-    let found = implementation(KERNEL, key, pair.tensors())?;
+    let found = implementation(KERNEL, key, pair.all())?;
     let (q, k) = pair.run(found);
     Ok((Tensor::from_dispatch(q), Tensor::from_dispatch(k)))
 }

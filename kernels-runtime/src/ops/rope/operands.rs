@@ -50,14 +50,22 @@ impl<T: Described> Operands<T> {
     }
 }
 
-/// Queries and keys with the tables that both are rotated by, which go together.
-#[derive(Clone, Debug)]
-pub struct Pair<T> {
-    q: T,
-    k: T,
-    cos: T,
-    sin: T,
-    key: RopeKey,
+operands! {
+    /// Queries and keys with the tables that both are rotated by, which go together.
+    Pair<T> {
+        /// Returns the queries.
+        q: One,
+        /// Returns the keys.
+        k: One,
+        /// Returns the cosines.
+        cos: One,
+        /// Returns the sines.
+        sin: One,
+    }
+    numbers {
+        /// Returns the variant to compute.
+        key: RopeKey,
+    }
 }
 
 impl<T: Described> Pair<T> {
@@ -89,16 +97,6 @@ impl<T: Described> Pair<T> {
 }
 
 impl<T> Pair<T> {
-    /// Queries, keys, cosines and sines.
-    pub fn tensors(&self) -> [&T; 4] {
-        [&self.q, &self.k, &self.cos, &self.sin]
-    }
-
-    /// Returns the variant to compute.
-    pub fn key(&self) -> RopeKey {
-        self.key
-    }
-
     /// The rotations of queries and of keys.
     pub fn split(self) -> [Operands<T>; 2]
     where

@@ -32,7 +32,7 @@ fn rotate(
 ) -> Rotated {
     let key = at.key();
     let pair = Pair::of(q, k, cos, sin, key);
-    let decision = at.decide(pair.tensors());
+    let decision = at.decide(pair.all());
     run(at, decision, pair, reference)
 }
 
