@@ -4,7 +4,7 @@ use crate::choice::DeviceChoice;
 use crate::output;
 use crate::table::Table;
 use burn_kernels::dispatch::DeviceKind;
-use burn_kernels::registry::{self, Implementation, KernelSpec, Site};
+use burn_kernels::registry::{self, Gradient, Implementation, KernelSpec, Site};
 use serde_json::{Value, json};
 
 /// List the kernels and annotated sites that are linked into this program
@@ -127,10 +127,18 @@ fn implementation_row(
         implementation.name.to_owned(),
         implementation.device.to_string(),
         dtypes.join(" "),
-        if implementation.gradient { "yes" } else { "no" }.to_owned(),
+        gradient(implementation.gradient).to_owned(),
         here.unavailable(implementation)
             .unwrap_or_else(|| "yes".to_owned()),
     ]
+}
+
+fn gradient(gradient: Gradient) -> &'static str {
+    match gradient {
+        Gradient::None => "no",
+        Gradient::Kernel => "yes",
+        Gradient::Reference => "reference's",
+    }
 }
 
 /// The row of a kernel without an implementation to show.

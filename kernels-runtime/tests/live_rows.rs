@@ -14,7 +14,7 @@ use kernels_runtime::dispatch::DeviceKinds;
 use kernels_runtime::live::{self, Sampling};
 use kernels_runtime::ops::rms_norm;
 use kernels_runtime::registry::{
-    CapabilityRange, FloatType, Implementation, KernelSpec, Launch, Site,
+    CapabilityRange, FloatType, Gradient, Implementation, KernelSpec, Launch, Site,
 };
 use std::cell::RefCell;
 use std::num::NonZeroU32;
@@ -31,7 +31,7 @@ declare_kernel! {
             device: DeviceKinds::CPU,
             name: "last-row",
             dtypes: &FloatType::ALL,
-            gradient: true,
+            gradient: Gradient::Kernel,
             deterministic: true,
             fusion_barrier: false,
             capability: CapabilityRange::ANY,

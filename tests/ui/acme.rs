@@ -4,8 +4,8 @@
 pub mod soft_cap {
     use burn::tensor::Tensor;
     use burn_kernels::kernel::{
-        self, CapabilityRange, CustomKey, DeviceKinds, FloatType, Implementation, KernelSpec,
-        Launch, SemanticsKey, Tensors, Visitor, declare_kernel,
+        self, CapabilityRange, CustomKey, DeviceKinds, FloatType, Gradient, Implementation,
+        KernelSpec, Launch, SemanticsKey, Tensors, Visitor, declare_kernel,
     };
 
     pub const ID: &str = "acme_soft_cap";
@@ -21,7 +21,7 @@ pub mod soft_cap {
                 device: DeviceKinds::CPU,
                 name: "acme",
                 dtypes: &[FloatType::F32],
-                gradient: true,
+                gradient: Gradient::Kernel,
                 deterministic: true,
                 fusion_barrier: false,
                 capability: CapabilityRange::ANY,

@@ -11,8 +11,8 @@ use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, Dispatch, Flex, backend_extension};
 use burn::tensor::{Tensor, TensorData};
 use burn_kernels::kernel::{
-    self, CapabilityRange, CustomKey, DeviceKinds, FloatType, Implementation, KernelSpec, Launch,
-    Rows, SemanticsKey, Tensors, Visitor, declare_kernel,
+    self, CapabilityRange, CustomKey, DeviceKinds, FloatType, Gradient, Implementation, KernelSpec,
+    Launch, Rows, SemanticsKey, Tensors, Visitor, declare_kernel,
 };
 
 /// The id, in policies and reports.
@@ -32,7 +32,7 @@ declare_kernel! {
             device: DeviceKinds::CPU,
             name: "acme-cpu",
             dtypes: &[FloatType::F32],
-            gradient: true,
+            gradient: Gradient::Kernel,
             deterministic: true,
             fusion_barrier: false,
             capability: CapabilityRange::ANY,

@@ -20,14 +20,14 @@ pub(crate) use rows::{Rows, contiguous};
 pub(crate) use run::{CHUNK, Kernel, PARALLEL, run};
 
 use crate::device::DeviceKinds;
-use crate::registry::{CapabilityRange, FloatType, Implementation, Launch};
+use crate::registry::{CapabilityRange, FloatType, Gradient, Implementation, Launch};
 
 /// The fields that the implementations have in common; each says the rest.
 pub(crate) const BASE: Implementation = Implementation {
     device: DeviceKinds::CPU,
     name: "cpu-simd",
     dtypes: &FloatType::ALL,
-    gradient: true,
+    gradient: Gradient::Kernel,
     deterministic: true,
     fusion_barrier: false,
     capability: CapabilityRange::ANY,

@@ -245,7 +245,7 @@ fn refusal(implementation: &Implementation, key: &SemanticsKey, query: Query) ->
         TensorType::Float(float) if implementation.dtypes.contains(&float) => {}
         _ => return Some(Reason::Dtype),
     }
-    if query.mode == Mode::Training && !implementation.gradient {
+    if query.mode == Mode::Training && !implementation.gradient.is_some() {
         return Some(Reason::NoGradient);
     }
     None

@@ -1,5 +1,5 @@
 use super::{Tensors, Visitor};
-use burn::backend::DispatchTensor;
+use burn::backend::{DispatchTensor, DispatchTensorKind};
 use burn::tensor::Tensor;
 
 /// Handles of all tensors. They are dropped before the kernel runs, which may then reuse buffers.
@@ -10,6 +10,16 @@ impl Collect {
         let mut collect = Self(Vec::new());
         operands.visit(&mut collect);
         collect
+    }
+
+    /// The tensors with autodiff enabled, each in its place.
+    pub(crate) fn with_autodiff(self) -> Vec<Option<DispatchTensor>> {
+        let has_autodiff =
+            |tensor: &DispatchTensor| matches!(tensor.kind, DispatchTensorKind::Autodiff(_));
+        let tensors = self.0.into_iter();
+        tensors
+            .map(|tensor| Some(tensor).filter(has_autodiff))
+            .collect()
     }
 
     pub(crate) fn tensors(&self) -> Vec<&DispatchTensor> {

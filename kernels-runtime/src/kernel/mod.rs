@@ -29,7 +29,9 @@ pub(crate) use rows::picked;
 
 pub use crate::declare_kernel;
 pub use crate::dispatch::{DeviceKind, DeviceKinds, Reason};
-pub use crate::registry::{CapabilityRange, FloatType, Implementation, KernelSpec, Launch};
+pub use crate::registry::{
+    CapabilityRange, FloatType, Gradient, Implementation, KernelSpec, Launch,
+};
 pub use crate::semantics::{CustomKey, SemanticsKey};
 
 use crate::dispatch::At;

@@ -41,7 +41,7 @@ pub trait Visitor {
 }
 
 /// The operands of one call of a kernel, and what it computes of them.
-pub trait Operands: Tensors + Clone {
+pub trait Operands: Tensors + Clone + Send + Sync + 'static {
     /// The result: a tensor, a tuple of tensors, or a type of your own.
     type Output: Tensors + Clone;
 

@@ -11,6 +11,7 @@ use crate::active;
 use crate::device::DeviceKind;
 use crate::dispatch::Site;
 use crate::kernel::{Operands, Tensors, Visitor};
+use crate::ops::derived;
 use crate::registry::{FloatType, Implementation};
 use burn::tensor::{DType, Device, Tensor};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -45,7 +46,7 @@ pub(super) fn checked<O: Operands>(
     let case = Case::of(&operands, width, site, implementation);
     drop(before);
     // The operands are handed over, so that a kernel may write over them as it does unchecked.
-    let mut result = operands.launch(implementation);
+    let mut result = derived::launch(operands, implementation);
     let _after = site.checks().timed();
     // Annotated sites inside the body are not what is checked, and nobody called them.
     let _uncounted = active::uncounted();
@@ -121,7 +122,7 @@ pub fn verify<O: Operands>(
 ) -> Result<f64, VerifyError> {
     let look = Look::at(operands, None).ok_or(VerifyError::NotComparable)?;
     let kernel = run(cut(operands), None, look.upstream, |o| {
-        o.launch(implementation)
+        derived::launch(o, implementation)
     });
     let expected = Expected::of(operands, &look);
     expected
@@ -206,7 +207,7 @@ impl Expected {
             return Ok(returned);
         }
         let again = run(cut(&case.operands), None, look.upstream, |operands| {
-            operands.launch(implementation)
+            derived::launch(operands, implementation)
         });
         Ok(returned.max(self.judge_kernel(&again)?))
     }

@@ -69,6 +69,7 @@ pub(crate) use whole::{Whole, whole, whole_is_due};
 
 use crate::dispatch::{At, Decision};
 use crate::kernel::{Operands, Tensors, Visitor};
+use crate::ops::derived;
 use burn::module::Param;
 use burn::tensor::Tensor;
 use checks::Part;
@@ -91,7 +92,7 @@ pub(crate) fn decided<O: Operands>(
     };
     let site = at.site();
     match sampling::active() {
-        Active::Off => operands.launch(implementation),
+        Active::Off => derived::launch(operands, implementation),
         on if site.checks().due(site.spec(), Part::Kernel, on, || {
             has_autodiff(&mut operands)
         }) =>
@@ -100,7 +101,7 @@ pub(crate) fn decided<O: Operands>(
             let body = Box::new(body);
             check::checked(site, implementation, operands, captured, on.width(), body)
         }
-        _ => operands.launch(implementation),
+        _ => derived::launch(operands, implementation),
     }
 }
 

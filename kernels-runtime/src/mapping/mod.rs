@@ -237,7 +237,7 @@ fn check_kernel(rule: &Rule, id: &str) -> Result<(), MappingError> {
 
 /// What an implementation lacks for a mode that it is registered for.
 fn lacks(implementation: &Implementation, mode: ModeFlags) -> Option<&'static str> {
-    if mode.contains(ModeFlags::TRAINING) && !implementation.gradient {
+    if mode.contains(ModeFlags::TRAINING) && !implementation.gradient.is_some() {
         return Some("it has no gradient there");
     }
     if mode.contains(ModeFlags::COMPILE) && implementation.fusion_barrier {

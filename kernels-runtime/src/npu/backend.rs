@@ -3,7 +3,7 @@
 
 use super::Result;
 use crate::device::DeviceKinds;
-use crate::registry::{CapabilityRange, FloatType, Implementation, Launch};
+use crate::registry::{CapabilityRange, FloatType, Gradient, Implementation, Launch};
 use burn::tensor::IntDType;
 use burn_cann::backend::CannTensor;
 use burn_cann::{DType, Tensor};
@@ -13,7 +13,7 @@ pub(crate) const BASE: Implementation = Implementation {
     device: DeviceKinds::NPU,
     name: "aclnn",
     dtypes: &[FloatType::F32, FloatType::F16, FloatType::Bf16],
-    gradient: true,
+    gradient: Gradient::Kernel,
     deterministic: true,
     fusion_barrier: false,
     // Ascend 910B and 910C, of which the limits are documented.

@@ -2,9 +2,9 @@
 
 use crate::dispatch::Query;
 use crate::reason::Reason;
-use crate::registry::{Implementation, KernelSpec};
+use crate::registry::{Gradient, Implementation, KernelSpec};
 use crate::semantics::SemanticsKey;
-use burn::backend::DispatchTensor;
+use burn::backend::{DispatchTensor, DispatchTensorKind};
 use burn::tensor::{DType, FloatDType, Tensor};
 
 /// The implementation that a kernel that is called directly runs, or the first reason against
@@ -16,6 +16,12 @@ pub(crate) fn implementation<'t>(
 ) -> Result<&'static Implementation, Reason> {
     let (key, tensors) = (key.into(), tensors.as_ref());
     let found = crate::dispatch::best(kernel, &key, Query::of_tensors(&key, tensors))?;
+    // Gradients of a reference are recorded by sites, which know the operands as their reference takes them.
+    let has_autodiff =
+        |tensor: &&DispatchTensor| matches!(tensor.kind, DispatchTensorKind::Autodiff(_));
+    if found.gradient == Gradient::Reference && tensors.iter().any(has_autodiff) {
+        return Err(Reason::NoGradient);
+    }
     match found.limits {
         Some(limits) => limits(&key, tensors).map(|()| found),
         None => Ok(found),

@@ -15,6 +15,8 @@ pub mod rope;
 
 mod call;
 mod define;
+pub(crate) mod derived;
+mod joined;
 mod list;
 mod operands;
 pub(crate) mod recording;

@@ -15,7 +15,7 @@ use super::{KernelSpec, Launch};
 /// use kernels_runtime::declare_kernel;
 /// use kernels_runtime::dispatch::DeviceKinds;
 /// use kernels_runtime::registry::{
-///     CapabilityRange, FloatType, Implementation, KernelSpec, Launch,
+///     CapabilityRange, FloatType, Gradient, Implementation, KernelSpec, Launch,
 /// };
 ///
 /// declare_kernel! {
@@ -29,7 +29,7 @@ use super::{KernelSpec, Launch};
 ///             device: DeviceKinds::CPU,
 ///             name: "acme-cpu",
 ///             dtypes: &[FloatType::F32],
-///             gradient: false,
+///             gradient: Gradient::None,
 ///             deterministic: true,
 ///             fusion_barrier: false,
 ///             capability: CapabilityRange::ANY,

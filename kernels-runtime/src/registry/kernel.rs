@@ -1,4 +1,4 @@
-use super::CapabilityRange;
+use super::{CapabilityRange, Gradient};
 use crate::device::{DeviceKinds, KernelOp};
 use crate::ops::operations;
 use crate::reason::Reason;
@@ -41,8 +41,8 @@ pub struct Implementation {
     pub name: &'static str,
     /// The floating-point types it takes.
     pub dtypes: &'static [FloatType],
-    /// Whether it has a gradient. Without one it is never chosen for tensors with autodiff.
-    pub gradient: bool,
+    /// Its gradients. Without any it is never chosen for tensors with autodiff.
+    pub gradient: Gradient,
     /// Whether equal inputs give equal results, bit for bit, whatever the number of threads.
     pub deterministic: bool,
     /// Whether it ends the stream of operations that Burn's fusion compiles together.

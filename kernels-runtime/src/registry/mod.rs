@@ -10,6 +10,7 @@
 
 mod capability;
 mod declare;
+mod gradient;
 mod kernel;
 mod resolve;
 pub mod section;
@@ -20,6 +21,7 @@ pub use crate::dispatch::{SITES, Site, sites};
 pub use capability::CapabilityRange;
 #[doc(hidden)]
 pub use declare::assert_well_formed;
+pub use gradient::Gradient;
 pub use kernel::{FloatType, Implementation, KernelSpec, Launch, Limits};
 pub use resolve::{RegistryError, RegistryProblem, check, kernel, kernels, replaced};
 pub use spec::{Form, SiteSpec};

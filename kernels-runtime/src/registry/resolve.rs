@@ -244,7 +244,7 @@ mod tests {
             device: DeviceKinds::CPU,
             name: "odd",
             dtypes: &[FloatType::F32],
-            gradient: false,
+            gradient: super::super::Gradient::None,
             deterministic: true,
             fusion_barrier: false,
             capability: CapabilityRange::ANY,

@@ -9,7 +9,7 @@ use kernels_runtime::declare_kernel;
 use kernels_runtime::dispatch::{DeviceKinds, Query, Reason, TensorType};
 use kernels_runtime::live::{self, Sampling};
 use kernels_runtime::registry::{
-    CapabilityRange, FloatType, Implementation, KernelSpec, Launch, Site,
+    CapabilityRange, FloatType, Gradient, Implementation, KernelSpec, Launch, Site,
 };
 use kernels_runtime::semantics::{RmsNormKey, Rounding, SemanticsKey};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -18,7 +18,7 @@ pub const BASE: Implementation = Implementation {
     device: DeviceKinds::CPU,
     name: "acme",
     dtypes: &[FloatType::F32],
-    gradient: true,
+    gradient: Gradient::Kernel,
     deterministic: true,
     fusion_barrier: false,
     capability: CapabilityRange::ANY,
@@ -52,7 +52,7 @@ macro_rules! norms {
 
 norms! {
     NORM = "acme_norm": [BASE];
-    NO_GRADIENT = "acme_no_gradient": [Implementation { gradient: false, ..BASE }];
+    NO_GRADIENT = "acme_no_gradient": [Implementation { gradient: Gradient::None, ..BASE }];
     BARRIER = "acme_barrier": [Implementation { fusion_barrier: true, ..BASE }];
     NEWER = "acme_newer": [Implementation { capability: CapabilityRange::new(9, 9), ..BASE }];
     RANDOM = "acme_random": [

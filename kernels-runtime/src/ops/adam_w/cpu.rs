@@ -3,14 +3,14 @@
 use super::{AdamWBackend, Settings, State, Tensors};
 use crate::cpu::{BASE, CHUNK, Element, PARALLEL, Real, dispatch_dtype};
 use crate::ops::operands::checked;
-use crate::registry::{Implementation, Launch};
+use crate::registry::{Gradient, Implementation, Launch};
 use crate::semantics::SemanticsKey;
 use burn::backend::Flex;
 use burn::backend::flex::FlexTensor;
 use rayon::prelude::*;
 
 pub(super) const IMPLEMENTATION: Implementation = Implementation {
-    gradient: false,
+    gradient: Gradient::None,
     launch: Launch::AdamW(super::launch),
     accepts: |key| matches!(key, SemanticsKey::AdamW(_)),
     ..BASE

@@ -108,7 +108,7 @@ pub const fn kernel_record<const N: usize>(spec: &KernelSpec) -> ([u8; N], usize
             d += 1;
         }
         out.raw("],\"gradient\":");
-        out.flag(implementation.gradient);
+        out.raw(implementation.gradient.json());
         out.raw(",\"deterministic\":");
         out.flag(implementation.deterministic);
         out.raw(",\"fusion_barrier\":");

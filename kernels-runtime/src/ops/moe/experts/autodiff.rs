@@ -1,5 +1,5 @@
-use super::super::many::{join, register_joined};
 use super::{Backward, Operands, Wanted};
+use crate::ops::joined::{join, register_joined};
 use crate::ops::operands::checked;
 use crate::ops::recording::{
     Autodiff, CheckpointStrategy, Checkpointer, Grads, NodeId, Ops, OpsKind, Step, register,

@@ -1,0 +1,268 @@
+//! Gradients of implementations that have none of their own: those of the reference.
+//!
+//! The implementation computes the results without autodiff. Each result is recorded as a step of autodiff, whose
+//! backward pass runs the reference on the same operands under autodiff and goes back through it, in f32 for half
+//! types. Operands are kept until then, and what the reference keeps is there only while it runs.
+
+use super::define::operands;
+use super::joined::{join, register_joined};
+use super::recording::{
+    Autodiff, CheckpointStrategy, Checkpointer, Grads, NodeId, Ops, OpsKind, Step,
+};
+use super::{compute_dtype, same_dtype_as};
+use crate::kernel::{Collect, Operands, Tensors, Visitor};
+use crate::registry::{Gradient, Implementation};
+use burn::backend::tensor::FloatTensor;
+use burn::backend::{
+    Backend, BackendTensor, Dispatch, DispatchAutodiffContext, DispatchTensor, DispatchTensorKind,
+    backend_extension,
+};
+use burn::tensor::{DType, Gradients, Tensor};
+use std::fmt;
+use std::sync::Arc;
+
+/// Runs an implementation that dispatch chose for these operands, whoever has its gradients.
+pub(crate) fn launch<O: Operands>(
+    mut operands: O,
+    implementation: &'static Implementation,
+) -> O::Output {
+    if implementation.gradient != Gradient::Reference {
+        return operands.launch(implementation);
+    }
+    let parents = Collect::of(&mut operands).with_autodiff();
+    if parents.iter().flatten().next().is_none() {
+        return operands.launch(implementation);
+    }
+    operands.visit(&mut WithoutAutodiff);
+    let mut output = operands.clone().launch(implementation);
+    output.visit(&mut Record {
+        parents: &parents,
+        operands: &operands,
+        result: 0,
+    });
+    output
+}
+
+struct WithoutAutodiff;
+
+impl Visitor for WithoutAutodiff {
+    fn tensor<const D: usize>(&mut self, _: &'static str, tensor: &mut Tensor<D>) {
+        *tensor = tensor.clone().without_autodiff();
+    }
+}
+
+/// Records each result.
+struct Record<'a, O> {
+    parents: &'a [Option<DispatchTensor>],
+    operands: &'a O,
+    result: usize,
+}
+
+impl<O: Operands> Visitor for Record<'_, O> {
+    fn tensor<const D: usize>(&mut self, _: &'static str, y: &mut Tensor<D>) {
+        let (operands, result) = (self.operands.clone(), self.result);
+        self.result += 1;
+        let tracked: Vec<bool> = self.parents.iter().map(Option::is_some).collect();
+        let pullback = move |dy: DispatchTensor| {
+            let gradients = of_reference(operands.clone(), result, dy);
+            let gradients = gradients.into_iter().zip(&tracked);
+            gradients
+                .filter(|(_, tracked)| **tracked)
+                .map(|(gradient, _)| gradient)
+                .collect()
+        };
+        let tensors = Recorded {
+            parents: self.parents.iter().flatten().cloned().collect(),
+            y: y.clone().autodiff().into_dispatch(),
+        };
+        let recorded = <Dispatch as DerivedBackend>::derived(tensors, Pullback(Arc::new(pullback)));
+        *y = Tensor::from_dispatch(recorded);
+    }
+}
+
+/// The gradients of the operands, from that of one of the results.
+fn of_reference<O: Operands>(
+    mut operands: O,
+    result: usize,
+    dy: DispatchTensor,
+) -> Vec<Option<DispatchTensor>> {
+    let mut leaves = Leaves(Vec::new());
+    operands.visit(&mut leaves);
+    let mut y = operands.clone().reference();
+    let mut loss = Loss {
+        dy: Some(dy),
+        left: result,
+        gradients: None,
+    };
+    y.visit(&mut loss);
+    let mut taken = Taken {
+        of: loss.gradients,
+        dtypes: leaves.0.into_iter(),
+        gradients: Vec::new(),
+    };
+    operands.visit(&mut taken);
+    taken.gradients
+}
+
+/// Makes the operands leaves of a graph of their own, in the type that references compute in. Their own types are
+/// told in their order.
+struct Leaves(Vec<DType>);
+
+impl Visitor for Leaves {
+    fn tensor<const D: usize>(&mut self, _: &'static str, tensor: &mut Tensor<D>) {
+        self.0.push(tensor.dtype());
+        let wide = same_dtype_as(tensor.clone(), compute_dtype(tensor.dtype()));
+        *tensor = wide.autodiff().require_grad();
+    }
+}
+
+/// Goes back from one result.
+struct Loss {
+    dy: Option<DispatchTensor>,
+    /// How many results come before it.
+    left: usize,
+    gradients: Option<Gradients>,
+}
+
+impl Visitor for Loss {
+    fn tensor<const D: usize>(&mut self, _: &'static str, y: &mut Tensor<D>) {
+        if self.left == 0
+            && let Some(dy) = self.dy.take()
+            && y.is_tracked()
+        {
+            // The gradient of the sum is `dy` itself.
+            let dy = same_dtype_as(Tensor::from_dispatch(dy), y.dtype());
+            let product = y.clone() * dy;
+            self.gradients = Some(product.sum().backward());
+        }
+        self.left = self.left.saturating_sub(1);
+    }
+}
+
+struct Taken {
+    of: Option<Gradients>,
+    dtypes: std::vec::IntoIter<DType>,
+    gradients: Vec<Option<DispatchTensor>>,
+}
+
+impl Visitor for Taken {
+    fn tensor<const D: usize>(&mut self, _: &'static str, tensor: &mut Tensor<D>) {
+        let dtype = self.dtypes.next().expect("a dtype for each operand");
+        let gradient = self.of.as_ref().and_then(|of| tensor.grad(of));
+        let gradient = gradient.map(|gradient| same_dtype_as(gradient, dtype));
+        self.gradients.push(gradient.map(Tensor::into_dispatch));
+    }
+}
+
+operands! {
+    /// A result, and the operands that it comes from.
+    Recorded<T> {
+        /// Returns the operands with autodiff enabled.
+        parents: List,
+        /// Returns the result, which has no step yet.
+        y: One,
+    }
+    numbers {}
+}
+
+/// Returns the gradients of the parents from that of the result.
+#[derive(Clone)]
+pub struct Pullback(Arc<dyn Fn(DispatchTensor) -> Vec<Option<DispatchTensor>> + Send + Sync>);
+
+impl fmt::Debug for Pullback {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Pullback")
+    }
+}
+
+/// A result and its operands on a backend.
+pub type RecordedTensors<B> = Recorded<FloatTensor<B>>;
+
+/// A result with the gradients of a reference, as an operation of a Burn backend.
+#[backend_extension(Flex: cfg(feature = "cpu"), Remote: cfg(feature = "remote"), Autodiff)]
+pub trait DerivedBackend: Backend {
+    /// Returns the result.
+    fn derived(
+        #[extension_type] tensors: RecordedTensors<Self>,
+        pullback: Pullback,
+    ) -> FloatTensor<Self>;
+}
+
+/// A backend whose tensors Burn dispatches.
+trait Dispatched: Backend {
+    fn into_dispatch(tensor: FloatTensor<Self>) -> DispatchTensorKind;
+
+    fn from_dispatch(tensor: DispatchTensor) -> FloatTensor<Self>;
+}
+
+macro_rules! dispatched {
+    ($Backend:ident) => {
+        impl DerivedBackend for burn::backend::$Backend {
+            fn derived(tensors: RecordedTensors<Self>, _: Pullback) -> FloatTensor<Self> {
+                tensors.y
+            }
+        }
+
+        impl Dispatched for burn::backend::$Backend {
+            fn into_dispatch(tensor: FloatTensor<Self>) -> DispatchTensorKind {
+                DispatchTensorKind::$Backend(BackendTensor::Float(tensor))
+            }
+
+            fn from_dispatch(tensor: DispatchTensor) -> FloatTensor<Self> {
+                match tensor.kind {
+                    DispatchTensorKind::$Backend(tensor) => tensor.float(),
+                    _ => unreachable!("a gradient is where its operand is"),
+                }
+            }
+        }
+    };
+}
+
+#[cfg(feature = "cpu")]
+dispatched!(Flex);
+#[cfg(feature = "remote")]
+dispatched!(Remote);
+
+#[derive(Debug)]
+struct Derived;
+
+impl<B: Dispatched> Step<B, 1> for Derived {
+    /// The parents, and what gives their gradients.
+    type State = (Vec<Option<NodeId>>, Pullback);
+
+    fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Grads, _: &mut Checkpointer) {
+        let (nodes, Pullback(pullback)) = ops.state;
+        let dy = grads.consume::<B>(&ops.node);
+        let [joint] = ops.parents;
+        let gradients = pullback(DispatchTensor {
+            kind: B::into_dispatch(dy.clone()),
+            autodiff: DispatchAutodiffContext::Disabled,
+        });
+        let gradients = gradients
+            .into_iter()
+            .map(|gradient| gradient.map(B::from_dispatch));
+        let tracked = nodes.into_iter().zip(gradients);
+        let (nodes, gradients): (Vec<_>, Vec<_>) = tracked
+            .filter_map(|(node, gradient)| Some((node?, gradient)))
+            .unzip();
+        register_joined::<B>(grads, joint.map(|node| node.id), nodes, gradients, &dy);
+    }
+}
+
+impl<B: Dispatched, C: CheckpointStrategy> DerivedBackend for Autodiff<B, C> {
+    fn derived(tensors: RecordedTensors<Self>, pullback: Pullback) -> FloatTensor<Self> {
+        let joined = join::<B, C>(&tensors.parents);
+        // Who is not tracked gets no gradient.
+        let node = |parent: &FloatTensor<Self>| parent.is_tracked().then(|| parent.node().id());
+        let nodes = tensors.parents.iter().map(node).collect();
+        let y = tensors.y.into_primitive();
+        match Derived
+            .prepare::<C>([joined.node()])
+            .compute_bound()
+            .stateful()
+        {
+            OpsKind::Tracked(prep) => prep.finish((nodes, pullback), y),
+            OpsKind::UnTracked(prep) => prep.finish(y),
+        }
+    }
+}

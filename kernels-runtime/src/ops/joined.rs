@@ -1,0 +1,77 @@
+//! Operations of as many tensors as a call has.
+
+use crate::ops::recording::{
+    Autodiff, CheckpointStrategy, Checkpointer, Grads, NodeId, Ops, OpsKind, Step,
+};
+use burn::backend::tensor::FloatTensor;
+use burn::backend::{Backend, Shape, TensorMetadata};
+use burn::tensor::FloatDType;
+
+/// Makes one node of the autodiff graph that comes after those of all tensors. An operation
+/// of Burn's autodiff has a number of parents that is fixed at compile time; one with as
+/// many as experts takes this node as its parent and [`register_joined`]s the gradients of the
+/// tensors by their own ids. They are complete before the tensors' own steps run, because
+/// this node's step comes in between.
+///
+/// # Panics
+/// There are no tensors.
+pub(crate) fn join<'t, B: Backend, C: CheckpointStrategy>(
+    tensors: impl IntoIterator<Item = &'t FloatTensor<Autodiff<B, C>>>,
+) -> FloatTensor<Autodiff<B, C>> {
+    let tensors: Vec<_> = tensors.into_iter().collect();
+    let (device, dtype) = (tensors[0].device(), FloatDType::from(tensors[0].dtype()));
+    let mut joined: Option<FloatTensor<Autodiff<B, C>>> = None;
+    for chunk in tensors.chunks(JOINED - 1) {
+        // A place that no tensor is left for repeats one: it gets no gradient from here.
+        let nodes: [_; JOINED] = std::array::from_fn(|i| match (i, &joined) {
+            (0, Some(before)) => before.node(),
+            _ => chunk[i.saturating_sub(1).min(chunk.len() - 1)].node(),
+        });
+        let chained = joined.is_some();
+        let nothing = B::float_zeros(Shape::new([0]), &device, dtype);
+        joined = Some(match Join.prepare::<C>(nodes).compute_bound().stateful() {
+            OpsKind::Tracked(prep) => prep.finish(chained, nothing),
+            OpsKind::UnTracked(prep) => prep.finish(nothing),
+        });
+    }
+    joined.expect("there are tensors")
+}
+
+/// How many parents a joint has.
+const JOINED: usize = 8;
+
+#[derive(Debug)]
+struct Join;
+
+impl<B: Backend> Step<B, JOINED> for Join {
+    /// Whether the first parent is the joint before, whose step wants a gradient.
+    type State = bool;
+
+    fn backward(self, ops: Ops<bool, JOINED>, grads: &mut Grads, _: &mut Checkpointer) {
+        let nothing = grads.consume::<B>(&ops.node);
+        let [before, ..] = ops.parents;
+        if let (true, Some(node)) = (ops.state, before) {
+            grads.register::<B>(node.id, nothing);
+        }
+    }
+}
+
+/// Registers the gradients of tensors that were [joined](join), and an empty one for the
+/// joint, if it is tracked.
+pub(crate) fn register_joined<B: Backend>(
+    grads: &mut Grads,
+    joint: Option<NodeId>,
+    nodes: impl IntoIterator<Item = NodeId>,
+    gradients: impl IntoIterator<Item = Option<FloatTensor<B>>>,
+    like: &FloatTensor<B>,
+) {
+    let Some(joint) = joint else { return };
+    for (node, gradient) in nodes.into_iter().zip(gradients) {
+        if let Some(gradient) = gradient {
+            grads.register::<B>(node, gradient);
+        }
+    }
+    let dtype = FloatDType::from(like.dtype());
+    let nothing = B::float_zeros(Shape::new([0]), &like.device(), dtype);
+    grads.register::<B>(joint, nothing);
+}

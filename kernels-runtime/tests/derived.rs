@@ -1,0 +1,220 @@
+//! Implementations without a gradient that say `gradient: Gradient::Reference`.
+
+#![cfg(feature = "cpu")]
+
+#[path = "support/declared.rs"]
+mod declared;
+
+use burn::tensor::{DType, Device, Distribution, FloatDType, Tensor};
+use declared::sites;
+use kernels_runtime::__private::{At, custom};
+use kernels_runtime::declare_kernel;
+use kernels_runtime::kernel::{
+    self, CapabilityRange, CustomKey, DeviceKinds, FloatType, Gradient, Implementation, KernelSpec,
+    Launch, SemanticsKey, Tensors, Visitor, verify,
+};
+use kernels_runtime::live::{self, Sampling};
+use kernels_runtime::registry::Form;
+use std::cell::Cell;
+
+const KEY: CustomKey = CustomKey::new("gate_and_sum", &[]);
+
+const BASE: Implementation = Implementation {
+    device: DeviceKinds::CPU,
+    name: "forward-only",
+    dtypes: &FloatType::ALL,
+    gradient: Gradient::Reference,
+    deterministic: true,
+    fusion_barrier: false,
+    capability: CapabilityRange::ANY,
+    accepts: |key| key.op() == "gate_and_sum",
+    limits: None,
+    launch: Launch::Custom,
+};
+
+declare_kernel! {
+    /// A kernel that is its forward pass alone.
+    pub static KERNEL = KernelSpec {
+        id: "acme_gate_and_sum",
+        op: KEY.op(),
+        version: 1,
+        summary: "x * sigmoid(z) and the sum of its rows, forward alone",
+        implementations: &[BASE, Implementation { name: "wrong", ..BASE }],
+    };
+}
+
+sites! {
+    SITE: "acme_gate_and_sum", SemanticsKey::Custom(KEY);
+}
+
+/// `y = x · σ(z)` and `s = Σ y` of each row: two results of two operands.
+#[derive(Clone)]
+struct GateAndSum {
+    x: Tensor<2>,
+    z: Tensor<2>,
+}
+
+impl Tensors for GateAndSum {
+    fn visit(&mut self, visitor: &mut impl Visitor) {
+        visitor.tensor("x", &mut self.x);
+        visitor.tensor("z", &mut self.z);
+    }
+}
+
+/// The same with the first result alone.
+#[derive(Clone)]
+struct Gate(GateAndSum);
+
+impl Tensors for Gate {
+    fn visit(&mut self, visitor: &mut impl Visitor) {
+        self.0.visit(visitor);
+    }
+}
+
+impl kernel::Operands for Gate {
+    type Output = Tensor<2>;
+
+    fn reference(self) -> Tensor<2> {
+        self.0.reference().0
+    }
+
+    fn launch(self, implementation: &'static Implementation) -> Tensor<2> {
+        self.0.launch(implementation).0
+    }
+}
+
+thread_local! {
+    /// How often the reference ran.
+    static REFERENCES: Cell<usize> = const { Cell::new(0) };
+}
+
+fn gate_and_sum(x: Tensor<2>, z: Tensor<2>) -> (Tensor<2>, Tensor<2>) {
+    let y = x * burn::tensor::activation::sigmoid(z);
+    (y.clone(), y.sum_dim(1))
+}
+
+impl kernel::Operands for GateAndSum {
+    type Output = (Tensor<2>, Tensor<2>);
+
+    fn reference(self) -> Self::Output {
+        REFERENCES.set(REFERENCES.get() + 1);
+        gate_and_sum(self.x, self.z)
+    }
+
+    fn launch(self, implementation: &'static Implementation) -> Self::Output {
+        // What is launched has no autodiff, or the composition below would give gradients itself.
+        assert!(!self.x.is_autodiff() && !self.z.is_autodiff());
+        let wrong = if implementation.name == "wrong" {
+            1.5
+        } else {
+            1.0
+        };
+        // As kernels do, it rounds each result once.
+        let dtype = self.x.dtype();
+        let wide = if dtype == DType::F64 {
+            FloatDType::F64
+        } else {
+            FloatDType::F32
+        };
+        let (y, sum) = gate_and_sum(self.x.cast(wide), self.z.cast(wide));
+        let round = |tensor: Tensor<2>| tensor.cast(FloatDType::from(dtype));
+        (round(y * wrong), round(sum))
+    }
+}
+
+fn operands(shape: [usize; 2], dtype: DType, device: &Device) -> GateAndSum {
+    let random = || {
+        let numbers = Tensor::<2>::random(shape, Distribution::Normal(0.0, 1.0), device);
+        numbers.cast(FloatDType::from(dtype)).detach()
+    };
+    GateAndSum {
+        x: random(),
+        z: random(),
+    }
+}
+
+fn tracked(operands: GateAndSum) -> GateAndSum {
+    GateAndSum {
+        x: operands.x.require_grad(),
+        z: operands.z.require_grad(),
+    }
+}
+
+#[test]
+fn gradients_are_those_of_the_reference_for_each_dtype_and_shape() {
+    let device = Device::flex().autodiff();
+    device.seed(7);
+    for dtype in [DType::F64, DType::F32, DType::BF16, DType::F16] {
+        for shape in [[4, 7], [1, 1], [3, 64]] {
+            let operands = tracked(operands(shape, dtype, &device));
+            let strided = GateAndSum {
+                x: operands.x.clone().transpose(),
+                z: operands.z.clone().transpose(),
+            };
+            for operands in [operands, strided] {
+                verify(&KERNEL.implementations[0], &Gate(operands.clone())).unwrap();
+                // Gradients of several results are added in the operands' type, in which they may cancel.
+                if [DType::F64, DType::F32].contains(&dtype) {
+                    verify(&KERNEL.implementations[0], &operands).unwrap();
+                }
+            }
+        }
+    }
+    let of = operands([4, 7], DType::F32, &device);
+    let said = verify(&KERNEL.implementations[1], &tracked(of)).unwrap_err();
+    assert!(said.to_string().contains("wrong"), "{said}");
+}
+
+/// The gradients of `x` and `z`, from those of both results or of one.
+fn gradients(
+    (y, sum): (Tensor<2>, Tensor<2>),
+    of: &GateAndSum,
+    both: bool,
+) -> [Option<Tensor<2>>; 2] {
+    let loss = (y * 3.0).sum();
+    let loss = if both { loss + (sum * 0.5).sum() } else { loss };
+    let gradients = loss.backward();
+    [of.x.grad(&gradients), of.z.grad(&gradients)]
+}
+
+#[test]
+fn a_site_trains_with_it_and_the_reference_runs_backward_alone() {
+    let _unchecked = live::scope(Sampling::off());
+    let device = Device::flex().autodiff();
+    let of = tracked(operands([4, 7], DType::F32, &device));
+    for both in [true, false] {
+        let before = REFERENCES.get();
+        let count = || REFERENCES.get() - before;
+        let results = custom(At::new(&SITE), of.clone(), |_| panic!("the body ran"));
+        assert_eq!(count(), 0);
+        let found = gradients(results, &of, both);
+        // Once for each result that has a gradient.
+        assert_eq!(count(), if both { 2 } else { 1 });
+        let expected = gradients(gate_and_sum(of.x.clone(), of.z.clone()), &of, both);
+        for (found, expected) in found.into_iter().zip(expected) {
+            let (found, expected) = (found.unwrap().into_data(), expected.unwrap().into_data());
+            found.assert_approx_eq::<f32>(&expected, burn::tensor::Tolerance::absolute(1e-6));
+        }
+    }
+}
+
+#[test]
+fn operands_that_are_not_tracked_get_no_gradient() {
+    let _unchecked = live::scope(Sampling::off());
+    let device = Device::flex().autodiff();
+    let plain = operands([2, 3], DType::F32, &device);
+    let of = GateAndSum {
+        x: plain.x.clone().require_grad(),
+        ..plain.clone()
+    };
+    let results = custom(At::new(&SITE), of.clone(), |_| panic!("the body ran"));
+    let [x, z] = gradients(results, &of, true);
+    assert!(x.is_some() && z.is_none());
+    // With autodiff enabled and nothing tracked, there is nothing to go back through.
+    let (y, _) = custom(At::new(&SITE), plain.clone(), |_| panic!("the body ran"));
+    assert!(y.is_autodiff() && !y.is_tracked());
+    // Without autodiff it is its forward pass.
+    let inner = operands([2, 3], DType::F32, &Device::flex());
+    let (y, _) = custom(At::new(&SITE), inner, |_| panic!("the body ran"));
+    assert!(!y.is_autodiff());
+}
