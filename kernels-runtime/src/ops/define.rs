@@ -8,7 +8,7 @@ use burn::backend::{DispatchAutodiffContext, DispatchTensor};
 /// written beside it, since it checks.
 ///
 /// A tensor is [`One`], [`Maybe`] one, a [`List`] or [`Lists`] of them. Where there are tensors of integers too, `F`
-/// are those of floats, `I` those of integers.
+/// are those of floats, `I` those of integers; who has none of floats names a place for their type.
 macro_rules! operands {
     (
         $(#[$doc:meta])*
@@ -87,6 +87,7 @@ macro_rules! operands {
         floats { $( $(#[$float_doc:meta])* $float:ident: $kind:ident, )* }
         ints { $( $(#[$int_doc:meta])* $int:ident, )* }
         numbers { $( $(#[$number_doc:meta])* $number:ident: $Number:ty, )* }
+        $( without floats: $kind_of_floats:ident )?
     ) => {
         $(#[$doc])*
         #[derive(Clone, Debug)]
@@ -94,8 +95,7 @@ macro_rules! operands {
             $( $float: $crate::ops::define::$kind<F>, )*
             $( $int: I, )*
             $( $number: $Number, )*
-            /// A function without floats has its `F` here.
-            kind: std::marker::PhantomData<F>,
+            $( $kind_of_floats: std::marker::PhantomData<F>, )?
         }
 
         impl<F, I> $Name<F, I> {
@@ -135,7 +135,7 @@ macro_rules! operands {
                     $( $float: $crate::ops::define::tensors!(map $kind (self.$float) float), )*
                     $( $int: int(self.$int), )*
                     $( $number: self.$number, )*
-                    kind: std::marker::PhantomData,
+                    $( $kind_of_floats: std::marker::PhantomData, )?
                 }
             }
         }

@@ -51,15 +51,8 @@ impl<const D: usize> Operands for Gated<D> {
     }
 
     fn sample(&self, rows: Rows) -> Option<Self> {
-        let inputs = match &self.inputs {
-            Inputs::Separate { gate, up } => Inputs::Separate {
-                gate: rows.of(gate),
-                up: rows.of(up),
-            },
-            Inputs::Packed(gate_up) => Inputs::Packed(rows.of(gate_up)),
-        };
         Some(Self {
-            inputs,
+            inputs: self.inputs.as_ref().map(|tensor| rows.of(tensor)),
             ..self.clone()
         })
     }

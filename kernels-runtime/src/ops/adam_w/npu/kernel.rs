@@ -3,7 +3,7 @@ use crate::npu::backend::{BASE, give, take};
 use crate::npu::limits::ask;
 use crate::ops::adam_w::{self, AdamWBackend, Operands, Settings, State, Tensors, npu};
 use crate::ops::operands::checked;
-use crate::registry::{Implementation, Launch};
+use crate::registry::{Gradient, Implementation, Launch};
 use crate::semantics::SemanticsKey;
 use burn_cann::backend::{CannBackend, CannTensor};
 
@@ -18,7 +18,7 @@ const ANY: Settings = Settings {
 };
 
 pub(crate) const IMPLEMENTATION: Implementation = Implementation {
-    gradient: false,
+    gradient: Gradient::None,
     accepts: |key| matches!(key, SemanticsKey::AdamW(_)),
     limits: Some(|_, tensors| {
         ask(tensors, |platform, mut specs| {

@@ -80,30 +80,15 @@ impl Operands for Experts {
     type Output = Tensor<2>;
 
     fn reference(self) -> Tensor<2> {
-        let Self {
-            x,
-            indices,
-            routing,
-            weights,
-            limit,
-            key,
-            ..
-        } = self;
-        reference(x, indices, routing, weights, limit, key)
+        let Self { limit, key, .. } = self;
+        reference(self.x, self.indices, self.routing, self.weights, limit, key)
     }
 
     fn launch(self, implementation: &'static Implementation) -> Tensor<2> {
-        let Self {
-            x,
-            indices,
-            routing,
-            weights,
-            limit,
-            key,
-            ..
-        } = self;
+        let (key, limit) = (self.key, self.limit);
         let settings = Settings { key, limit };
-        let operands = super::Operands::of(x, indices, routing, weights, settings);
+        let Self { x, indices, .. } = self;
+        let operands = super::Operands::of(x, indices, self.routing, self.weights, settings);
         Tensor::from_dispatch(operands.run(implementation))
     }
 

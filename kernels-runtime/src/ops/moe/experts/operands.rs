@@ -4,7 +4,6 @@ use crate::ops::operands::{self, Described, Facts, Mismatch, checked, require};
 use crate::semantics::{Clamp, ExpertBias, ExpertLayout, MoeExpertsKey, Projections};
 use burn::backend::DispatchTensor;
 use burn::tensor::{DType, Int, Tensor};
-use std::marker::PhantomData;
 
 const OP: &str = "experts";
 
@@ -83,7 +82,6 @@ impl<F: Described, I: Described> Operands<F, I> {
             routing,
             weights,
             settings,
-            kind: PhantomData,
         })
     }
 

@@ -3,7 +3,6 @@ use crate::ops::operands::{self, Described, Mismatch, require};
 use crate::semantics::ExpertLayout;
 use burn::backend::Shape;
 use burn::tensor::DType;
-use std::marker::PhantomData;
 
 const OP: &str = "grouped matmul";
 
@@ -40,7 +39,6 @@ impl<F: Described, I: Described> Operands<F, I> {
             counts,
             weights,
             layout,
-            kind: PhantomData,
         })
     }
 

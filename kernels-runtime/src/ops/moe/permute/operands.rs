@@ -29,6 +29,7 @@ operands! {
         /// The type of the row map and of the counts.
         integers: IntDType,
     }
+    without floats: kind
 }
 
 operands! {
@@ -150,7 +151,6 @@ impl<F: Described, I: Described> Spread<F, I> {
             tokens,
             row_map,
             rows,
-            kind: std::marker::PhantomData,
         })
     }
 
@@ -172,11 +172,7 @@ impl<F: Described, I: Described> Sum<F, I> {
     pub fn new(rows: F, row_map: I) -> Result<Self, Mismatch> {
         operands::dims::<2>(OP, "the rows", &rows)?;
         map(&row_map)?;
-        Ok(Self {
-            rows,
-            row_map,
-            kind: std::marker::PhantomData,
-        })
+        Ok(Self { rows, row_map })
     }
 
     /// The shape of the result, `[tokens, H]`.
@@ -203,7 +199,6 @@ impl<F: Described, I: Described> Weigh<F, I> {
             rows,
             probs,
             row_map,
-            kind: std::marker::PhantomData,
         })
     }
 
@@ -231,7 +226,6 @@ impl<F: Described, I: Described> SpreadWeighed<F, I> {
             probs,
             row_map,
             rows,
-            kind: std::marker::PhantomData,
         })
     }
 
@@ -261,7 +255,6 @@ impl<F: Described, I: Described> WeighBackward<F, I> {
             rows,
             probs,
             row_map,
-            kind: std::marker::PhantomData,
         })
     }
 

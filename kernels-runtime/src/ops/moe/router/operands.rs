@@ -141,7 +141,6 @@ impl<F: Described, I: Described> Backward<F, I> {
             logits,
             indices,
             routing,
-            kind: std::marker::PhantomData,
         })
     }
 }
