@@ -11,10 +11,9 @@ use kernels_runtime::__private::{At, custom};
 use kernels_runtime::declare_kernel;
 use kernels_runtime::kernel::{
     self, CapabilityRange, CustomKey, DeviceKinds, FloatType, Gradient, Implementation, KernelSpec,
-    Launch, SemanticsKey, Tensors, Visitor, verify,
+    Launch, Tensors, Visitor, verify,
 };
 use kernels_runtime::live::{self, Sampling};
-use kernels_runtime::registry::Form;
 use std::cell::Cell;
 
 const KEY: CustomKey = CustomKey::new("gate_and_sum", &[]);

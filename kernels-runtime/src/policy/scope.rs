@@ -71,7 +71,9 @@ pub fn layer(index: usize, count: usize) -> LayerGuard {
 
 guard! {
     /// Leaves the layer when dropped. Drop guards in the reverse order of their making.
-    pub LayerGuard(Option<Position>), |outer| drop(active::enter_layer(outer))
+    pub LayerGuard(Option<Position>), |outer| {
+        active::enter_layer(outer);
+    }
 }
 
 #[cfg(test)]
