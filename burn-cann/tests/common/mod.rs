@@ -66,7 +66,7 @@ impl Scenario {
             let cann = Cann::load_from(&search).expect("the emulator loads");
             body(&cann);
             if !self.expected_leak {
-                cann.finalise().expect("everything was dropped");
+                finalise(&cann);
             }
             println!("the scenario is at its end");
             return;
@@ -158,4 +158,16 @@ pub fn platform(soc: &str) -> Platform {
 /// A contiguous tensor, as checks see it.
 pub fn spec(dtype: DType, shape: &[usize]) -> Spec {
     Spec::contiguous(dtype, shape).expect("a shape that can be addressed")
+}
+
+/// Ends CANN, for which everything has to be dropped. The threads of a server's sessions end a moment after it.
+fn finalise(cann: &Cann) {
+    let begun = std::time::Instant::now();
+    while let Err(error) = cann.finalise() {
+        assert!(
+            begun.elapsed().as_secs() < 10,
+            "everything was dropped: {error}"
+        );
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
 }

@@ -4,6 +4,9 @@
 //! backward pass runs the reference on the same operands under autodiff and goes back through it, in f32 for half
 //! types. Operands are kept until then, and what the reference keeps is there only while it runs.
 
+// Without a backend nothing is dispatched.
+#![cfg_attr(not(feature = "cpu"), allow(unused_variables))]
+
 use super::define::operands;
 use super::joined::{join, register_joined};
 use super::recording::{
@@ -14,7 +17,7 @@ use crate::kernel::{Collect, Operands, Tensors, Visitor};
 use crate::registry::{Gradient, Implementation};
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{
-    Backend, BackendTensor, Dispatch, DispatchAutodiffContext, DispatchTensor, DispatchTensorKind,
+    Backend, Dispatch, DispatchAutodiffContext, DispatchTensor, DispatchTensorKind,
     backend_extension,
 };
 use burn::tensor::{DType, Gradients, Tensor};
@@ -195,6 +198,7 @@ trait Dispatched: Backend {
     fn from_dispatch(tensor: DispatchTensor) -> FloatTensor<Self>;
 }
 
+#[cfg(any(feature = "cpu", feature = "remote"))]
 macro_rules! dispatched {
     ($Backend:ident) => {
         impl DerivedBackend for burn::backend::$Backend {
@@ -205,7 +209,7 @@ macro_rules! dispatched {
 
         impl Dispatched for burn::backend::$Backend {
             fn into_dispatch(tensor: FloatTensor<Self>) -> DispatchTensorKind {
-                DispatchTensorKind::$Backend(BackendTensor::Float(tensor))
+                DispatchTensorKind::$Backend(burn::backend::BackendTensor::Float(tensor))
             }
 
             fn from_dispatch(tensor: DispatchTensor) -> FloatTensor<Self> {
