@@ -16,8 +16,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
+
+/// How long a server that ends waits for its sessions. One that computes for longer goes on without it.
+const SESSIONS_END: Duration = Duration::from_secs(2);
 
 /// A running server. It stops when it is dropped: sessions end, their memory is freed.
 #[derive(Debug)]
@@ -185,6 +188,11 @@ impl Drop for Server {
             && let Ok(Err(error)) = thread.join()
         {
             tracing::error!("the server at {} failed: {error}", self.address);
+        }
+        // The sessions' threads end a moment later, and use the devices until then.
+        let begun = Instant::now();
+        while self.sessions() > 0 && begun.elapsed() < SESSIONS_END {
+            std::thread::sleep(Duration::from_millis(1));
         }
     }
 }
