@@ -83,7 +83,7 @@ impl kernel::Operands for Gate {
 }
 
 thread_local! {
-    /// How often the reference ran.
+    /// The number of times that the reference ran.
     static REFERENCES: Cell<usize> = const { Cell::new(0) };
 }
 

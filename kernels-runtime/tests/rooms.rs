@@ -1,6 +1,6 @@
 //! The rooms of the crate, from the ground up: a file uses those of its own room and of rooms below.
 //!
-//! What counts is the file that defines a name: a module may show (`pub use`) what a room above defines, and
+//! The file that defines a name is what counts: a module may show (`pub use`) what a room above defines, and
 //! depends on nothing by that. The macro `operations!` is on the ground, so that whoever expands the list of
 //! operations names them all without importing one.
 
@@ -186,7 +186,7 @@ impl<'ast> Visit<'ast> for File {
         }
     }
 
-    /// Who may see an item is no use.
+    /// A visibility is no use of what it names.
     fn visit_visibility(&mut self, _: &'ast syn::Visibility) {}
 
     fn visit_path(&mut self, path: &'ast syn::Path) {

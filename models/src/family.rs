@@ -1,4 +1,4 @@
-//! What sets one model family apart from the others, as data.
+//! Data that sets one model family apart from the others.
 //!
 //! A family's file holds the layers that are its own and one [`Family`], which says the rest: names,
 //! limits, defaults, and the layers that it shares with others. The list of families is
@@ -48,7 +48,7 @@ pub(crate) struct Layers {
 
 pub(crate) type Rotate = fn(Tensor<4>, Tensor<4>, Tensor<3>, Tensor<3>) -> (Tensor<4>, Tensor<4>);
 
-/// What a family does with a sliding window. Masks are full where it has none.
+/// The treatment of a sliding window by a family. Masks are full where it has none.
 #[derive(Clone, Copy)]
 pub(crate) struct Window {
     /// Whether a configuration may have one.
@@ -63,13 +63,13 @@ pub(crate) struct Window {
 pub(crate) struct Experts {
     /// The block of a sparse layer.
     pub(crate) block: fn(&NewBlock<'_>) -> SparseMoeBlock,
-    /// What `config.json` calls the number of experts. Errors use the first name, and all are written.
+    /// The names of the number of experts in `config.json`. Errors use the first one, and all are written.
     pub(crate) count: &'static [&'static str],
-    /// What `config.json` calls the width of an expert.
+    /// The name of an expert's width in `config.json`.
     pub(crate) width: &'static str,
     /// Whether there is an expert that every token goes to.
     pub(crate) shared: bool,
-    /// What checkpoints call the projections.
+    /// The names of the projections in checkpoints.
     pub(crate) files: ExpertNames,
 }
 

@@ -108,7 +108,7 @@ impl Parameter<'_> {
 
 const BLOCK: &str = ".mlp.";
 
-/// What a family's checkpoints call the experts that they hold one by one.
+/// The names in a family's checkpoints of experts that they hold one by one.
 #[derive(Clone, Copy)]
 pub(crate) struct ExpertNames {
     /// The block of a sparse layer, between dots; the router too has this name.

@@ -11,7 +11,7 @@ struct Row {
     values: Vec<&'static str>,
 }
 
-/// What stands under a heading, up to the next one that begins alike.
+/// Returns the text under a heading, up to the next one that begins alike.
 fn under(text: &'static str, heading: &str) -> &'static str {
     let (level, _) = heading.split_once(' ').unwrap();
     let (_, rest) = text

@@ -5,7 +5,7 @@ use crate::registry::SiteSpec;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Instant;
 
-/// What is checked of a call, each in its own turn.
+/// The parts of a call that are checked, each in its own turn.
 #[derive(Clone, Copy)]
 pub(super) enum Part {
     /// The kernel, and what stands in its place.
@@ -15,7 +15,7 @@ pub(super) enum Part {
 }
 
 struct Turn {
-    /// Which first calls have been: bit 0 without, bit 1 with autodiff.
+    /// The first calls that have been: bit 0 without, bit 1 with autodiff.
     first: AtomicU8,
     /// Calls while every nth is checked.
     calls: AtomicU64,

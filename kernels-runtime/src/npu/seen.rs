@@ -6,7 +6,7 @@ use std::ops::Deref;
 
 use crate::ops::Described;
 
-/// What has a type, a shape and a layout: a tensor, or the spec of one.
+/// A tensor or the spec of one, which both have a type, a shape and a layout.
 pub trait Specified {
     /// Returns them.
     fn spec(&self) -> &Spec;

@@ -8,7 +8,7 @@ use burn::backend::{DispatchAutodiffContext, DispatchTensor};
 /// written beside it, since it checks.
 ///
 /// A tensor is [`One`], [`Maybe`] one, a [`List`] or [`Lists`] of them. Where there are tensors of integers too, `F`
-/// are those of floats, `I` those of integers; who has none of floats names a place for their type.
+/// are those of floats, `I` those of integers; operands without floats name a place for their type.
 macro_rules! operands {
     (
         $(#[$doc:meta])*

@@ -122,7 +122,7 @@ impl Visitor for Leaves {
 /// Goes back from one result.
 struct Loss {
     dy: Option<DispatchTensor>,
-    /// How many results come before it.
+    /// The number of results before it.
     left: usize,
     gradients: Option<Gradients>,
 }
@@ -256,7 +256,7 @@ impl<B: Dispatched> Step<B, 1> for Derived {
 impl<B: Dispatched, C: CheckpointStrategy> DerivedBackend for Autodiff<B, C> {
     fn derived(tensors: RecordedTensors<Self>, pullback: Pullback) -> FloatTensor<Self> {
         let joined = join::<B, C>(&tensors.parents);
-        // Who is not tracked gets no gradient.
+        // A parent that is not tracked gets no gradient.
         let node = |parent: &FloatTensor<Self>| parent.is_tracked().then(|| parent.node().id());
         let nodes = tensors.parents.iter().map(node).collect();
         let y = tensors.y.into_primitive();

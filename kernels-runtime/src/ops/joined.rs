@@ -37,7 +37,7 @@ pub(crate) fn join<'t, B: Backend, C: CheckpointStrategy>(
     joined.expect("there are tensors")
 }
 
-/// How many parents a joint has.
+/// The number of parents of a joint.
 const JOINED: usize = 8;
 
 #[derive(Debug)]

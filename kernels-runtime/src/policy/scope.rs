@@ -1,4 +1,4 @@
-//! Which policy is in force, and in which layer of a stack.
+//! The policy that is in force, and the layer of a stack that a thread computes.
 
 use super::{Policy, PolicyError, Position};
 use crate::active;

@@ -1,7 +1,7 @@
 use crate::semantics::SemanticsKey;
 use serde::Serialize;
 
-/// What the attribute knows of an annotated place.
+/// An annotated place, as far as the attribute knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct SiteSpec {
     /// The kernel id that the attribute names.
@@ -19,9 +19,9 @@ pub struct SiteSpec {
     pub file: &'static str,
     /// The line of the attribute.
     pub line: u32,
-    /// Which form of the attribute it is.
+    /// The form of the attribute.
     pub form: Form,
-    /// What the site computes.
+    /// The semantics that the site computes.
     pub key: SemanticsKey,
     /// The layer name that mappings know it by, from `layer = "…"`.
     pub layer: Option<&'static str>,
@@ -34,7 +34,7 @@ impl SiteSpec {
     }
 }
 
-/// What kind of item carries the attribute.
+/// The kind of item that carries the attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Form {

@@ -83,7 +83,7 @@ fn exactly<const N: usize>(tensors: Vec<FloatTensor<Remote>>) -> [FloatTensor<Re
     }
 }
 
-/// What a handler returns.
+/// The result of a handler.
 pub(crate) type Handled = Result<(), Malformed>;
 
 /// An operation on the server: its inputs, in turn, and the results that it gives.

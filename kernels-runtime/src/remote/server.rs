@@ -19,7 +19,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
-/// How long a server that ends waits for its sessions. One that computes for longer goes on without it.
+/// The longest time that a server that ends waits for its sessions. A session that computes for longer goes on
+/// without it.
 const SESSIONS_END: Duration = Duration::from_secs(2);
 
 /// A running server. It stops when it is dropped: sessions end, their memory is freed.

@@ -1,4 +1,4 @@
-//! How the numbers of an operation travel: as the scalars of Burn's custom operations.
+//! The numbers of an operation travel as the scalars of Burn's custom operations.
 //!
 //! All numbers of an operation are one value: its key, settings and flags, or nothing. It travels as
 //! MessagePack, fields by name, eight bytes a scalar, after the [schema](SCHEMA) and the number of bytes.
@@ -53,7 +53,7 @@ impl From<crate::ops::Mismatch> for Malformed {
     }
 }
 
-/// What the numbers of an operation are.
+/// The numbers of an operation, as one value that travels.
 pub(crate) trait Numbers: Serialize + DeserializeOwned + 'static {}
 
 impl<N: Serialize + DeserializeOwned + 'static> Numbers for N {}

@@ -2,7 +2,7 @@
 
 use burn::tensor::DType;
 
-/// What references compute in: f64 for f64, else f32.
+/// Returns the dtype that references compute in: f64 for f64, else f32.
 pub(crate) fn compute_dtype(dtype: DType) -> DType {
     if dtype == DType::F64 {
         DType::F64

@@ -200,7 +200,7 @@ impl ModelConfig {
         self.moe.as_ref().is_some_and(|moe| moe.is_sparse(layer))
     }
 
-    /// How many keys a query of a layer, counting from 0, sees at most, if not all up to its own.
+    /// Returns the number of keys that a query of a layer, counting from 0, sees at most, if not all up to its own.
     pub fn window(&self, layer: usize) -> Option<usize> {
         let window = self.sliding_window.as_ref()?;
         window.layers.contains(&layer).then_some(window.size)

@@ -10,7 +10,7 @@ use crate::family::{Family, Window};
 /// The window that `transformers` takes where the file has no such field; `null` is none.
 const DEFAULT_SIZE: usize = 4096;
 
-/// How many layers at the bottom are without a window where `max_window_layers` doesn't say.
+/// The number of layers at the bottom without a window where `max_window_layers` doesn't say.
 const DEFAULT_FULL_LAYERS: usize = 28;
 
 const FULL: &str = "full_attention";
@@ -20,7 +20,7 @@ const SLIDING: &str = "sliding_attention";
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WindowConfig {
-    /// How many keys a query sees: its own and those before it.
+    /// The number of keys that a query sees: its own and those before it.
     pub size: usize,
     /// The layers with the window, counting from 0.
     pub layers: Vec<usize>,
@@ -161,7 +161,7 @@ fn check_kinds(
     Err(fields.error("layer_types", problem))
 }
 
-/// How many layers at the bottom are without the window.
+/// The number of layers at the bottom that are without the window.
 fn full_layers(fields: Fields<'_>, window: Window) -> Result<usize, ModelError> {
     if !window.switched {
         return Ok(0);

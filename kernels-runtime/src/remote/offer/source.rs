@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 const LOOK: &str = "burn-kernels/look";
 const LOAD: &str = "burn-kernels/load";
 
-/// What a server says of a tensor in a file.
+/// A tensor in a file, as a server describes it.
 #[derive(Debug, Serialize, Deserialize)]
 enum Answer {
     Stored { dtype: Dtype, shape: Vec<usize> },

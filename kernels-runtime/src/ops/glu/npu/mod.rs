@@ -29,7 +29,7 @@ use crate::semantics::{Activation, Clamp, GluKey, Offset, Projections, TopK};
 use burn_cann::ops::swi_glu::{check, check_grad, swi_glu, swi_glu_grad};
 use burn_cann::{DType, Layout, Platform, Spec, Stream, Tensor};
 
-/// Which operators compute a call.
+/// The operators that compute a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plan {
     /// The fused operator, on a packed tensor as it lies or as its copy.
@@ -64,7 +64,7 @@ impl Plan {
     }
 }
 
-/// Which operators compute a call of this key, or that none do.
+/// Returns the operators that compute a call of this key, or why none do.
 pub(crate) fn of_key(key: GluKey) -> Result<Plan, Refused> {
     let plain = GluKey {
         clamp: Clamp::None,
@@ -84,7 +84,7 @@ pub(crate) fn of_key(key: GluKey) -> Result<Plan, Refused> {
     }
 }
 
-/// Which operators compute a call of these operands.
+/// Decides by which operators a call of these operands is computed.
 ///
 /// Two tensors that turn out to be halves of one buffer need fewer operators than it says.
 ///

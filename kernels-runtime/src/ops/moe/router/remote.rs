@@ -47,7 +47,7 @@ fn results<T: TensorMetadata>(operands: &Operands<T>) -> [Like; 2] {
     [(shape.clone(), weights), (shape, operands.ints().into())]
 }
 
-/// What a routing is made of, which only exists checked.
+/// The numbers that a routing is made of; a routing itself only exists checked.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Numbers {
     key: RouterKey,

@@ -41,7 +41,7 @@ pub enum Gamma {
     Ones,
 }
 
-/// Which operators compute a call.
+/// The operators that compute a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// The operator's gamma.
@@ -75,7 +75,7 @@ pub(crate) fn decide_dispatch(
     decide(platform, operands)
 }
 
-/// Which operators compute a call of these operands.
+/// Decides by which operators a call of these operands is computed.
 ///
 /// # Errors
 /// Why none do.

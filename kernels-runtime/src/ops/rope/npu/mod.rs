@@ -34,7 +34,7 @@ use burn_cann::ops::rotary::{Axes, Style, check, check_grad, rotary, rotary_grad
 use burn_cann::{DType, Layout, Platform, Spec, Stream, Tensor};
 use std::ops::Range;
 
-/// Which operators compute a call.
+/// The operators that compute a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// What CANN rotates with what.
@@ -55,7 +55,7 @@ pub struct Plan {
     layout: HeadLayout,
 }
 
-/// Which operators compute a call of these operands.
+/// Decides by which operators a call of these operands is computed.
 ///
 /// # Errors
 /// Why none do.

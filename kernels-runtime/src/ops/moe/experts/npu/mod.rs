@@ -41,7 +41,7 @@ use burn_cann::ops::moe::{
 };
 use burn_cann::{DType, Platform, Spec, Stream, Tensor};
 
-/// What the operators are given besides the tensors.
+/// The arguments of the operators besides the tensors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// The gated unit of packed rows, all that backward keeps.
@@ -73,7 +73,7 @@ pub(crate) fn unit_of_key(key: MoeExpertsKey) -> Result<GluKey, Refused> {
     glu::npu::of_key(unit).map(|_| unit)
 }
 
-/// What the operators are given for a call of these operands.
+/// Decides what the operators are given for a call of these operands.
 ///
 /// # Errors
 /// Why none compute it.

@@ -34,7 +34,7 @@ use burn_cann::{DType, Platform, Spec, Stream, Tensor};
 /// Numbers that `P` sorts are less than this.
 const LARGEST_NUMBER: usize = 16_777_215;
 
-/// What moves, as the decision sees it.
+/// The tensors that move, as the decision sees them.
 pub struct Move<'a> {
     /// Tokens or rows, of which type and width count.
     moved: &'a Spec,

@@ -48,7 +48,7 @@ pub(crate) fn is_dispatched(key: MoeBlockKey) -> bool {
     key.grouping == Grouping::None
 }
 
-/// Which operators compute a call of this key, or that none do.
+/// Returns the operators that compute a call of this key, or why none do.
 pub(crate) fn of_routing(routing: &Routing) -> Result<Plan, Refused> {
     let key = routing.key();
     let plan = match (key.scoring, key.renormalise) {
@@ -66,7 +66,7 @@ pub(crate) fn of_routing(routing: &Routing) -> Result<Plan, Refused> {
     })
 }
 
-/// Which operators route tokens.
+/// Decides by which operators tokens are routed.
 ///
 /// # Errors
 /// Why none do.
