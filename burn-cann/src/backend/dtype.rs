@@ -40,8 +40,8 @@ pub(super) fn canonical(dtype: Burn) -> Burn {
     }
 }
 
-/// The type of Burn's that is kept as `dtype`; truth values are native ones.
-pub(super) fn burn(dtype: DType) -> Burn {
+/// Returns the type of Burn's that is kept as `dtype`; truth values are native ones.
+pub fn burn(dtype: DType) -> Burn {
     match dtype {
         DType::F64 => Burn::F64,
         DType::F32 => Burn::F32,

@@ -77,6 +77,7 @@ use burn_backend::{
 use burn_flex::{Flex, FlexDevice};
 
 pub use device::{CannDevice, close, give_streams_back, install, own_streams};
+pub use dtype::burn as burn_dtype;
 pub use error::{Error, Result};
 pub use fallback::{Fallback, fallback, fallbacks, reset_fallbacks, set_fallback};
 pub use operation::{Operation, Path};

@@ -1,10 +1,9 @@
-use burn::backend::Shape;
-use burn::tensor::{BoolStore, DType as Burn};
-use burn_cann::backend::CannTensor;
-use burn_cann::{DType, Spec, Tensor};
-use std::ops::Deref;
-
 use crate::ops::Described;
+use burn::backend::Shape;
+use burn::tensor::DType;
+use burn_cann::backend::{CannTensor, burn_dtype};
+use burn_cann::{Spec, Tensor};
+use std::ops::Deref;
 
 /// A tensor or the spec of one, which both have a type, a shape and a layout.
 pub trait Specified {
@@ -47,21 +46,7 @@ impl<T: Specified> Described for Seen<T> {
         self.spec().shape().iter().copied().collect()
     }
 
-    fn dtype(&self) -> Burn {
-        match self.spec().dtype {
-            DType::F64 => Burn::F64,
-            DType::F32 => Burn::F32,
-            DType::F16 => Burn::F16,
-            DType::BF16 => Burn::BF16,
-            DType::I64 => Burn::I64,
-            DType::I32 => Burn::I32,
-            DType::I16 => Burn::I16,
-            DType::I8 => Burn::I8,
-            DType::U64 => Burn::U64,
-            DType::U32 => Burn::U32,
-            DType::U16 => Burn::U16,
-            DType::U8 => Burn::U8,
-            DType::Bool => Burn::Bool(BoolStore::Native),
-        }
+    fn dtype(&self) -> DType {
+        burn_dtype(self.spec().dtype)
     }
 }
