@@ -60,7 +60,7 @@ Runs the kernel `npu_fused_moe` (`part = experts`, `experts = stacked`, `activat
         >,
         routing: ::burn_kernels::__private::burn::tensor::Tensor<2usize>,
     ) -> ::burn_kernels::__private::burn::tensor::Tensor<2usize> {
-        ::burn_kernels::__private::reference::experts(
+        ::burn_kernels::__private::experts_reference(
             x,
             indices,
             routing,

@@ -60,12 +60,12 @@ Runs the kernel `npu_fused_moe` (`part = experts`, `experts = list`, `activation
         >,
         routing: ::burn_kernels::__private::burn::tensor::Tensor<2usize>,
     ) -> ::burn_kernels::__private::burn::tensor::Tensor<2usize> {
-        ::burn_kernels::__private::reference::experts_list(
+        ::burn_kernels::__private::experts_list_reference(
             x,
             indices,
             routing,
             self.experts.len(),
-            &|expert, x| ::burn_kernels::__private::reference::GateUp::Separate {
+            &|expert, x| ::burn_kernels::__private::UnitInputs::Separate {
                 gate: self.experts[expert].w1.forward(::core::clone::Clone::clone(&x)),
                 up: self.experts[expert].up_proj.forward(x),
             },

@@ -46,7 +46,7 @@ Runs the kernel `npu_fused_rmsnorm` (`offset = 1`, `rounding = gemma`, `scale = 
         &self,
         x: ::burn_kernels::__private::burn::tensor::Tensor<D>,
     ) -> ::burn_kernels::__private::burn::tensor::Tensor<D> {
-        ::burn_kernels::__private::reference::rms_norm(
+        ::burn_kernels::__private::rms_norm_reference(
             x,
             ::core::option::Option::Some(
                 ::burn_kernels::__private::NormWeight::norm_weight(&self.weight),

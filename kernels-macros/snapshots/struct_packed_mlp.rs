@@ -56,7 +56,7 @@ Runs the kernel `npu_fused_swiglu` (`activation = quick_gelu`, `projections = in
     ) -> ::burn_kernels::__private::burn::tensor::Tensor<D> {
         self.down_proj
             .forward(
-                ::burn_kernels::__private::reference::glu_packed(
+                ::burn_kernels::__private::glu_packed_reference(
                     self.gate_up_proj.forward(x),
                     ::core::option::Option::Some(
                         ::burn_kernels::__private::Number::number(&self.limit),

@@ -52,7 +52,7 @@ Runs the kernel `npu_fused_rope` (`style = half`, `width = full`, `layout = bnsd
         ::burn_kernels::__private::burn::tensor::Tensor<4usize>,
         ::burn_kernels::__private::burn::tensor::Tensor<4usize>,
     ) {
-        ::burn_kernels::__private::reference::rope_sections(
+        ::burn_kernels::__private::rope_sections_reference(
             q,
             k,
             &self.cos,

@@ -70,7 +70,7 @@ Runs the kernel `npu_fused_moe` (`part = block`, `scoring = sigmoid`, `correctio
         ::burn_kernels::__private::burn::tensor::Tensor<D>,
         ::burn_kernels::__private::burn::tensor::Tensor<2usize>,
     ) {
-        ::burn_kernels::__private::reference::block(
+        ::burn_kernels::__private::block_reference(
             hidden_states,
             ::burn_kernels::__private::Block::new(
                     &|x| self.gate.forward(x),

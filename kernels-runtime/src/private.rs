@@ -26,8 +26,6 @@ pub(crate) mod first_use;
 mod linear;
 #[path = "private/operands.rs"]
 mod operands;
-#[path = "private/reference.rs"]
-pub mod reference;
 #[cfg(debug_assertions)]
 #[path = "private/shared.rs"]
 mod shared;

@@ -314,7 +314,7 @@ fn rope_as(site: &'static Site, style: RopeStyle) -> (Tensor<4>, Tensor<4>) {
         random([2, 1, 5, 8]),
         &cos,
         &sin,
-        &mut |(q, k)| private::reference::rope(q, k, &cos, &sin, key),
+        &mut |(q, k)| private::rope_reference(q, k, &cos, &sin, key),
     )
 }
 

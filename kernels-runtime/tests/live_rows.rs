@@ -265,7 +265,7 @@ fn of_heads_the_first_and_the_last_are_compared_at_every_position() {
             &sin,
             &mut |(q, k)| {
                 seen.replace(Some((q.dims(), k.dims())));
-                private::reference::rope(q, k, &cos, &sin, private::RopeKey::LLAMA)
+                private::rope_reference(q, k, &cos, &sin, private::RopeKey::LLAMA)
             },
         )
     });

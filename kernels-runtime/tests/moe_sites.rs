@@ -455,7 +455,7 @@ fn a_choice_in_groups_corrected_by_a_bias_passes_its_check() {
         .num_experts(32)
         .shared(&shared)
         .shared_gate(&shared_gate);
-    let mut composition = |x| private::reference::block(x, block, KEY);
+    let mut composition = |x| private::block_reference(x, block, KEY);
     let (y, _) = checked(|| {
         private::block(
             At::new(&BLOCK_CORRECTED),
@@ -468,7 +468,7 @@ fn a_choice_in_groups_corrected_by_a_bias_passes_its_check() {
     let without = Block::new(&gate, &Router::experts, 4)
         .correction(&bias)
         .groups(8, 3);
-    let (unscaled, _) = private::reference::block(x.clone(), without, KEY);
+    let (unscaled, _) = private::block_reference(x.clone(), without, KEY);
     let shared = sigmoid(x.clone().narrow(1, 0, 1)) * x * 2.0;
     near(y.inner(), (unscaled * 2.5 + shared).inner());
 }

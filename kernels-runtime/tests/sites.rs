@@ -3,7 +3,7 @@
 #![cfg(feature = "cpu")]
 
 use burn::tensor::{DType, Device, FloatDType, Int, Tensor};
-use kernels_runtime::__private::{self as private, At, declare_site, glu_mlp, reference};
+use kernels_runtime::__private::{self as private, At, declare_site, glu_mlp};
 use kernels_runtime::live::{self, Sampling};
 use kernels_runtime::policy::{Policy, scope};
 use kernels_runtime::registry::{Site, section, sites};
@@ -163,7 +163,7 @@ fn packed_projections_run_on_both_paths() {
             &|x| x * 2.0,
             &|hidden| hidden + 1.0,
             Some(1.5),
-            &mut |x| reference::glu_packed(x * 2.0, Some(1.5), key) + 1.0,
+            &mut |x| private::glu_packed_reference(x * 2.0, Some(1.5), key) + 1.0,
         ))
     });
     assert_close(results);
@@ -186,7 +186,9 @@ fn gated_norms_run_on_both_paths() {
             &|| Some(weight()),
             1e-6,
             Some(2),
-            &mut |(x, gate)| reference::rms_norm_gated(x, gate, Some(weight()), 1e-6, Some(2), key),
+            &mut |(x, gate)| {
+                private::rms_norm_gated_reference(x, gate, Some(weight()), 1e-6, Some(2), key)
+            },
         ))
     });
     assert_close(results);
@@ -214,7 +216,7 @@ fn sections_run_on_both_paths() {
             &cos,
             &sin,
             sections,
-            &mut |(q, k)| reference::rope_sections(q, k, &cos, &sin, sections, key),
+            &mut |(q, k)| private::rope_sections_reference(q, k, &cos, &sin, sections, key),
         );
         [values(q), values(k)].concat()
     });

@@ -54,13 +54,13 @@ fn check_receiver(receiver: &Receiver, errors: &mut Errors) {
 pub(super) fn check_return(signature: &Signature, returns: Returns, errors: &mut Errors) {
     let ReturnType::Type(_, written) = &signature.output else {
         let expected = match returns {
-            Returns::Tensor => "-> Tensor<D>",
-            Returns::Pair => "-> (Tensor<4>, Tensor<4>)",
-            Returns::WithLogits => "-> (Tensor<D>, Tensor<2>)",
+            Returns::Tensor => "Tensor<D>",
+            Returns::Pair { written, .. } => written,
+            Returns::WithLogits => "(Tensor<D>, Tensor<2>)",
         };
         errors.at(
             &signature.ident,
-            format!("the kernel returns a value; write `{expected}`"),
+            format!("the kernel returns a value; write `-> {expected}`"),
         );
         return;
     };
@@ -79,12 +79,14 @@ pub(super) fn check_return(signature: &Signature, returns: Returns, errors: &mut
         _ => return,
     };
     match (returns, fields) {
-        (Returns::Pair | Returns::WithLogits, Some(2)) | (Returns::Tensor, None) => {}
-        (Returns::Pair, _) => errors.at(
-            written,
-            "the kernel rotates queries and keys together; return both, \
-             `(Tensor<4>, Tensor<4>)`",
-        ),
+        (Returns::Pair { .. } | Returns::WithLogits, Some(2)) | (Returns::Tensor, None) => {}
+        (
+            Returns::Pair {
+                does,
+                written: both,
+            },
+            _,
+        ) => errors.at(written, format!("the kernel {does}; return both, `{both}`")),
         (Returns::WithLogits, _) => errors.at(
             written,
             "the router's logits are always returned, for the load balancing loss: \

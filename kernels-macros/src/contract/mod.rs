@@ -79,7 +79,11 @@ pub(crate) struct Shape {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Returns {
     Tensor,
-    Pair,
+    /// Two tensors like the first one that flows through: what the kernel does with them, and their type.
+    Pair {
+        does: &'static str,
+        written: &'static str,
+    },
     /// A tensor and the router's logits.
     WithLogits,
 }

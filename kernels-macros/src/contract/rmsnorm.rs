@@ -1,7 +1,7 @@
 //! `npu_fused_rmsnorm`: root mean square normalisation over the last dimension.
 
-use proc_macro2::TokenStream;
-use quote::quote;
+use proc_macro2::{Ident, TokenStream};
+use quote::{format_ident, quote};
 
 use super::{
     CallContext, Conflict, Contract, ForeignField, Key, OFFSETS, Operand, Returns, Role, Setting,
@@ -15,37 +15,43 @@ pub(super) static CONTRACT: Contract = Contract {
     key: "RmsNorm",
     op: "rms_norm",
     settings: SETTINGS,
-    conflicts: &[Conflict {
-        all: &[is("offset", &["1"]), is("scale", &["none"])],
-        message: "`offset = 1` is added to the weight, and `scale = none` says that there is none; \
-                  leave one of them out",
-    }],
+    conflicts: CONFLICTS,
     flow: &[],
     layer: SHAPE,
     function: Ok(SHAPE),
     composition,
     foreign_fields: FOREIGN_FIELDS,
-    item_names: &[Tell {
-        words: &["layernorm", "groupnorm", "batchnorm", "instancenorm"],
-        fits: None,
-        advice: "the kernel subtracts no mean and adds no bias; if this is an RMSNorm, rename it",
-    }],
-    body_calls: &[Tell {
-        words: &[
-            "layernorm",
-            "groupnorm",
-            "var",
-            "varbias",
-            "varmean",
-            "varmeanbias",
-        ],
-        fits: None,
-        advice: "it subtracts the mean, as LayerNorm does, and the kernel subtracts none: RMSNorm \
-                 divides by the root of the mean of the squares",
-    }],
+    item_names: ITEM_NAMES,
+    body_calls: BODY_CALLS,
 };
 
-const SETTINGS: &[Setting] = &[
+pub(super) const CONFLICTS: &[Conflict] = &[Conflict {
+    all: &[is("offset", &["1"]), is("scale", &["none"])],
+    message: "`offset = 1` is added to the weight, and `scale = none` says that there is none; \
+              leave one of them out",
+}];
+
+pub(super) const ITEM_NAMES: &[Tell] = &[Tell {
+    words: &["layernorm", "groupnorm", "batchnorm", "instancenorm"],
+    fits: None,
+    advice: "the kernel subtracts no mean and adds no bias; if this is an RMSNorm, rename it",
+}];
+
+pub(super) const BODY_CALLS: &[Tell] = &[Tell {
+    words: &[
+        "layernorm",
+        "groupnorm",
+        "var",
+        "varbias",
+        "varmean",
+        "varmeanbias",
+    ],
+    fits: None,
+    advice: "it subtracts the mean, as LayerNorm does, and the kernel subtracts none: RMSNorm \
+             divides by the root of the mean of the squares",
+}];
+
+pub(super) const SETTINGS: &[Setting] = &[
     Setting {
         name: "offset",
         type_name: "Offset",
@@ -86,7 +92,7 @@ const SETTINGS: &[Setting] = &[
     },
 ];
 
-const FOREIGN_FIELDS: &[ForeignField] = &[
+pub(super) const FOREIGN_FIELDS: &[ForeignField] = &[
     ForeignField {
         names: &["bias", "beta"],
         unless: None,
@@ -137,33 +143,41 @@ const SHAPE: Shape = Shape {
             usual: &[],
             when: When::Always,
         },
-        Operand {
-            name: "gate",
-            role: Role::Tensor { rank: None },
-            usual: &["gate", "z"],
-            when: When::With(&[is("gating", &["after_norm", "before_norm"])]),
-        },
-        Operand {
-            name: "weight",
-            role: Role::Weight,
-            usual: &["weight", "gamma", "scale"],
-            when: When::With(&[is("scale", &["weight"])]),
-        },
-        Operand {
-            name: "eps",
-            role: Role::Epsilon,
-            usual: &["eps", "epsilon", "variance_epsilon", "norm_eps"],
-            when: When::Always,
-        },
-        Operand {
-            name: "group_size",
-            role: Role::Count,
-            usual: &["group_size"],
-            when: When::With(&[is("groups", &["many"])]),
-        },
+        GATE,
+        WEIGHT,
+        EPS,
+        GROUP_SIZE,
     ],
     returns: Returns::Tensor,
     call,
+};
+
+pub(super) const GATE: Operand = Operand {
+    name: "gate",
+    role: Role::Tensor { rank: None },
+    usual: &["gate", "z"],
+    when: When::With(&[is("gating", &["after_norm", "before_norm"])]),
+};
+
+pub(super) const WEIGHT: Operand = Operand {
+    name: "weight",
+    role: Role::Weight,
+    usual: &["weight", "gamma", "scale"],
+    when: When::With(&[is("scale", &["weight"])]),
+};
+
+pub(super) const EPS: Operand = Operand {
+    name: "eps",
+    role: Role::Epsilon,
+    usual: &["eps", "epsilon", "variance_epsilon", "norm_eps"],
+    when: When::Always,
+};
+
+pub(super) const GROUP_SIZE: Operand = Operand {
+    name: "group_size",
+    role: Role::Count,
+    usual: &["group_size"],
+    when: When::With(&[is("groups", &["many"])]),
 };
 
 fn call(call: &CallContext<'_>) -> TokenStream {
@@ -182,11 +196,12 @@ fn composition(call: &CallContext<'_>) -> TokenStream {
     let (runtime, key) = (call.runtime, call.key());
     let weight = call.read_optional("weight", "NormWeight", "norm_weight");
     let (function, operands) = operands(call, &weight);
-    quote!(#runtime::reference::#function(#operands, #key))
+    let reference = format_ident!("{function}_reference");
+    quote!(#runtime::#reference(#operands, #key))
 }
 
 /// The function, with a gate or without, and its operands.
-fn operands(call: &CallContext<'_>, weight: &TokenStream) -> (TokenStream, TokenStream) {
+fn operands(call: &CallContext<'_>, weight: &TokenStream) -> (Ident, TokenStream) {
     let x = call.value("x");
     let eps = call.read("eps", "Epsilon", "epsilon");
     let group_size = call.read_optional("group_size", "Count", "count");
@@ -194,18 +209,39 @@ fn operands(call: &CallContext<'_>, weight: &TokenStream) -> (TokenStream, Token
         Some("after_norm" | "before_norm") => {
             let gate = call.value("gate");
             let operands = quote!(#x, #gate, #weight, #eps, #group_size);
-            (quote!(rms_norm_gated), operands)
+            (format_ident!("rms_norm_gated"), operands)
         }
-        _ => (quote!(rms_norm), quote!(#x, #weight, #eps, #group_size)),
+        _ => {
+            let operands = quote!(#x, #weight, #eps, #group_size);
+            (format_ident!("rms_norm"), operands)
+        }
     }
 }
 
 fn docs(key: &Key) -> String {
     let is = |setting, value| key.choice(setting) == Some(value);
-    let gated = !is("gating", "none");
+    let (shapes, verb) = match is("gating", "none") {
+        true => ("`x`", "is"),
+        false => ("`x` and `gate`", "are"),
+    };
+    let weight = match is("scale", "weight") {
+        true => " and `weight` is `[n]`",
+        false => "",
+    };
+    format!(
+        "Root mean square normalisation {}.\n\n\
+         {shapes} {verb} `[.., n]`{weight}; the result has the shape and dtype of `x`. The mean \
+         is taken in `f32` (`f64` for `f64`).",
+        formula(key, "x")
+    )
+}
+
+/// Over what is normalised, and the formula of `y` for an input of this name.
+pub(super) fn formula(key: &Key, x: &str) -> String {
+    let is = |setting, value| key.choice(setting) == Some(value);
     let input = match is("gating", "before_norm") {
         true => "u",
-        false => "x",
+        false => x,
     };
     let scale = match (is("scale", "weight"), is("offset", "1")) {
         (false, _) => "",
@@ -213,30 +249,13 @@ fn docs(key: &Key) -> String {
         (true, true) => " · (1 + weight)",
     };
     let gate = match key.choice("gating") {
-        Some("after_norm") => " · silu(gate)",
-        Some("before_norm") => "` with `u = x · silu(gate)",
-        _ => "",
+        Some("after_norm") => " · silu(gate)".to_owned(),
+        Some("before_norm") => format!("` with `u = {x} · silu(gate)"),
+        _ => String::new(),
     };
     let over = match is("groups", "many") {
         true => "each stretch of `group_size` elements of the last dimension",
         false => "the last dimension",
     };
-    let mut shapes = vec!["`x`"];
-    if gated {
-        shapes.push("`gate`");
-    }
-    let (shapes, verb) = match gated {
-        true => (shapes.join(" and "), "are"),
-        false => (shapes.join(""), "is"),
-    };
-    let weight = match is("scale", "weight") {
-        true => " and `weight` is `[n]`",
-        false => "",
-    };
-    format!(
-        "Root mean square normalisation over {over}, \
-         `y = {input} / √(mean({input}²) + ε){scale}{gate}`.\n\n\
-         {shapes} {verb} `[.., n]`{weight}; the result has the shape and dtype of `x`. The mean \
-         is taken in `f32` (`f64` for `f64`)."
-    )
+    format!("over {over}, `y = {input} / √(mean({input}²) + ε){scale}{gate}`")
 }

@@ -1,7 +1,7 @@
 //! `npu_fused_rope`: rotary position embedding of queries and keys.
 
-use proc_macro2::TokenStream;
-use quote::quote;
+use proc_macro2::{Ident, TokenStream};
+use quote::{format_ident, quote};
 
 use super::{
     CallContext, Conflict, Contract, ForeignField, Key, Operand, Returns, Role, Setting, Shape,
@@ -178,7 +178,10 @@ const SHAPE: Shape = Shape {
             when: When::With(&[THREE_POSITIONS]),
         },
     ],
-    returns: Returns::Pair,
+    returns: Returns::Pair {
+        does: "rotates queries and keys together",
+        written: "(Tensor<4>, Tensor<4>)",
+    },
     call,
 };
 
@@ -196,18 +199,20 @@ fn call(call: &CallContext<'_>) -> TokenStream {
 fn composition(call: &CallContext<'_>) -> TokenStream {
     let (runtime, key) = (call.runtime, call.key());
     let (function, operands) = operands(call);
-    quote!(#runtime::reference::#function(#operands, #key))
+    let reference = format_ident!("{function}_reference");
+    quote!(#runtime::#reference(#operands, #key))
 }
 
 /// The function, for one position a token or three, and its operands.
-fn operands(call: &CallContext<'_>) -> (TokenStream, TokenStream) {
+fn operands(call: &CallContext<'_>) -> (Ident, TokenStream) {
     let [q, k] = ["q", "k"].map(|operand| call.value(operand));
     let [cos, sin] = ["cos", "sin"].map(|operand| call.shared(operand));
     match call.key.choice("sections") {
-        Some("none") | None => (quote!(rope), quote!(#q, #k, #cos, #sin)),
+        Some("none") | None => (format_ident!("rope"), quote!(#q, #k, #cos, #sin)),
         Some(_) => {
             let lengths = call.read("mrope_section", "SectionLengths", "lengths");
-            (quote!(rope_sections), quote!(#q, #k, #cos, #sin, #lengths))
+            let operands = quote!(#q, #k, #cos, #sin, #lengths);
+            (format_ident!("rope_sections"), operands)
         }
     }
 }

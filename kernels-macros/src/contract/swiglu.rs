@@ -392,7 +392,7 @@ fn composition(call: &CallContext<'_>) -> TokenStream {
     if is_packed(call.key) {
         let gate_up = call.value("gate_up");
         return quote! {
-            #down.forward(#runtime::reference::glu_packed(#gate_up.forward(#x), #limit, #key))
+            #down.forward(#runtime::glu_packed_reference(#gate_up.forward(#x), #limit, #key))
         };
     }
     let [gate, up] = ["gate", "up"].map(|operand| call.value(operand));
@@ -409,7 +409,7 @@ fn composition(call: &CallContext<'_>) -> TokenStream {
     };
     quote! {
         #project
-        #down.forward(#runtime::reference::glu(gate, up, #limit, #sparsity, #key))
+        #down.forward(#runtime::glu_reference(gate, up, #limit, #sparsity, #key))
     }
 }
 

@@ -109,7 +109,7 @@ pub(crate) fn signature(
     let first = tensor(flowing.first().and_then(|(_, role)| role.rank()));
     let result = match returns {
         Returns::Tensor => first,
-        Returns::Pair => quote!((#first, #first)),
+        Returns::Pair { .. } => quote!((#first, #first)),
         Returns::WithLogits => {
             let logits = tensor(Some(2));
             quote!((#first, #logits))

@@ -225,12 +225,12 @@ impl<'r, T: Copy> Row<'r, T> {
         )
     }
 
-    /// Writes the values.
+    /// Writes the values, and returns them as they are read again.
     ///
     /// # Panics
     /// There are fewer values than elements.
     #[inline(always)]
-    pub(crate) fn write(self, values: impl Iterator<Item = T>) {
+    pub(crate) fn write(self, values: impl Iterator<Item = T>) -> &'r [T] {
         let mut count = 0;
         for (place, value) in self.places.iter_mut().zip(values) {
             place.write(value);
@@ -238,6 +238,8 @@ impl<'r, T: Copy> Row<'r, T> {
         }
         complete(count, self.places.len());
         self.written.set(self.written.get() + count);
+        // SAFETY: as many values were written as there are places.
+        unsafe { self.places.assume_init_ref() }
     }
 
     /// Writes this row and another one, from pairs of values.
@@ -369,9 +371,12 @@ mod tests {
     fn a_written_output_is_the_tensor() {
         for n in [0_usize, 1, 7] {
             let mut output = Output::<f32>::new(Shape::new([n, 2]));
-            output.rest().row(2 * n).write((0..2 * n).map(|i| i as f32));
-            let tensor = output.finish();
             let expected: Vec<f32> = (0..2 * n).map(|i| i as f32).collect();
+            let mut rest = output.rest();
+            let written = rest.row(2 * n).write((0..2 * n).map(|i| i as f32));
+            assert_eq!(written, expected);
+            drop(rest);
+            let tensor = output.finish();
             assert_eq!(tensor.storage::<f32>(), expected);
             assert_eq!(tensor.layout().shape().num_elements(), 2 * n);
         }
@@ -417,7 +422,7 @@ mod tests {
         assert!(unfinished(|rest| std::mem::forget(rest.part(4))).starts_with(none));
         assert!(unfinished(|rest| drop(rest.row(4))).starts_with(none));
         assert_eq!(
-            unfinished(|rest| rest.row(4).write([1.0; 3].into_iter())),
+            unfinished(|rest| _ = rest.row(4).write([1.0; 3].into_iter())),
             "a kernel has 3 values for 4 elements of its result"
         );
         assert_eq!(
@@ -446,7 +451,9 @@ mod tests {
     fn a_failed_row_is_not_counted() {
         let mut output = Output::<u8>::new(Shape::new([4]));
         let mut rest = output.rest();
-        let failed = catch_unwind(AssertUnwindSafe(|| rest.row(2).write([1].into_iter())));
+        let failed = catch_unwind(AssertUnwindSafe(|| {
+            rest.row(2).write([1].into_iter());
+        }));
         assert!(failed.is_err());
         rest.row(2).fill(1);
         drop(rest);

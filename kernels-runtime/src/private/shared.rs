@@ -2,7 +2,10 @@
 //! build shares it, and a user's crate does not compile it again. (Optimised builds share nothing
 //! between crates, so there this would be for nothing.)
 
-use super::{block, glu, glu_mlp, glu_packed, glu_packed_mlp, reference, rms_norm, rms_norm_gated};
+use super::{
+    block, block_reference, glu, glu_mlp, glu_packed, glu_packed_mlp, glu_packed_reference,
+    glu_reference, rms_norm, rms_norm_gated, rms_norm_gated_reference, rms_norm_reference,
+};
 use burn::tensor::Tensor;
 
 macro_rules! shared {
@@ -26,9 +29,9 @@ fn compile<const D: usize>() {
     keep(glu_mlp::<D> as fn(_, _, _, _, _, _, _) -> Tensor<D>);
     keep(glu_packed_mlp::<D> as fn(_, _, _, _, _, _) -> Tensor<D>);
     keep(block::<D> as fn(_, _, _, _) -> _);
-    keep(reference::block::<D> as fn(_, _, _) -> _);
-    keep(reference::rms_norm::<D> as fn(_, _, _, _, _) -> Tensor<D>);
-    keep(reference::rms_norm_gated::<D> as fn(_, _, _, _, _, _) -> Tensor<D>);
-    keep(reference::glu::<D> as fn(_, _, _, _, _) -> Tensor<D>);
-    keep(reference::glu_packed::<D> as fn(_, _, _) -> Tensor<D>);
+    keep(block_reference::<D> as fn(_, _, _) -> _);
+    keep(rms_norm_reference::<D> as fn(_, _, _, _, _) -> Tensor<D>);
+    keep(rms_norm_gated_reference::<D> as fn(_, _, _, _, _, _) -> Tensor<D>);
+    keep(glu_reference::<D> as fn(_, _, _, _, _) -> Tensor<D>);
+    keep(glu_packed_reference::<D> as fn(_, _, _) -> Tensor<D>);
 }

@@ -217,6 +217,7 @@ fn in_force(same_id: &[&'static KernelSpec]) -> Result<&'static KernelSpec, Regi
 mod tests {
     use super::*;
     use crate::device::DeviceKinds;
+    use crate::ops::operations;
     use crate::registry::{CapabilityRange, FloatType, Implementation, Launch};
 
     const fn spec(krate: &'static str, replaces: Option<&'static str>) -> KernelSpec {
@@ -303,21 +304,31 @@ mod tests {
         assert!(message.contains("does not belong to operation `rope`"));
     }
 
+    macro_rules! names {
+        (
+            sites { $(
+                #[doc = $doc:literal]
+                $Op:ident {
+                    name: $name:ident, at: $($at:ident)::+, kernel: $Kernel:ident, key: $Key:ident of $op:literal,
+                }
+            )+ }
+            parts { $($parts:tt)+ }
+        ) => {
+            const OPERATIONS: &[&str] = &[$($op),+];
+        };
+    }
+    operations!(names);
+
+    /// Every operation has one kernel.
     #[test]
     fn the_kernels_of_this_crate_go_together() {
         assert_eq!(check(), Ok(()));
         assert_eq!(replaced().count(), 0);
-        let ids: Vec<_> = kernels().map(|kernel| kernel.id).collect();
-        assert_eq!(
-            ids,
-            [
-                "npu_fused_adam_w",
-                "npu_fused_moe",
-                "npu_fused_rmsnorm",
-                "npu_fused_rope",
-                "npu_fused_swiglu"
-            ]
-        );
+        assert!(kernels().map(|kernel| kernel.id).is_sorted());
+        for op in OPERATIONS {
+            let of_op = kernels().filter(|kernel| kernel.op == *op);
+            assert_eq!(of_op.count(), 1, "{op}");
+        }
         assert_eq!(kernel("npu_fused_rope").unwrap().krate, "kernels-runtime");
         assert!(kernel("npu_fused_rop").is_none());
     }

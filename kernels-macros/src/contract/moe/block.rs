@@ -259,7 +259,7 @@ fn call(call: &CallContext<'_>) -> TokenStream {
 fn composition(call: &CallContext<'_>) -> TokenStream {
     let (runtime, key) = (call.runtime, call.key());
     let (hidden, block) = (call.value("hidden_states"), block(call));
-    quote!(#runtime::reference::block(#hidden, #block, #key))
+    quote!(#runtime::block_reference(#hidden, #block, #key))
 }
 
 /// The layers and numbers.

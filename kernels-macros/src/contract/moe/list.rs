@@ -137,12 +137,12 @@ fn composition(call: &CallContext<'_>) -> TokenStream {
     let gate_up = match is_packed(call.key) {
         true => {
             let gate_up = layer(call, "gate_up");
-            quote!(#runtime::reference::GateUp::Packed(#gate_up.forward(x)))
+            quote!(#runtime::UnitInputs::Packed(#gate_up.forward(x)))
         }
         false => {
             let [gate, up] = ["gate", "up"].map(|name| layer(call, name));
             let x = clone(&quote!(&x));
-            quote!(#runtime::reference::GateUp::Separate {
+            quote!(#runtime::UnitInputs::Separate {
                 gate: #gate.forward(#x),
                 up: #up.forward(x),
             })
@@ -150,7 +150,7 @@ fn composition(call: &CallContext<'_>) -> TokenStream {
     };
     let down = layer(call, "down");
     quote! {
-        #runtime::reference::experts_list(
+        #runtime::experts_list_reference(
             #flowing,
             #count,
             &|expert, x| #gate_up,

@@ -152,7 +152,7 @@ fn call(call: &CallContext<'_>) -> TokenStream {
 fn composition(call: &CallContext<'_>) -> TokenStream {
     let (runtime, key) = (call.runtime, call.key());
     let (flowing, experts, limit) = (flowing(call), experts(call), limit(call));
-    quote!(#runtime::reference::experts(#flowing, #experts, #limit, #key))
+    quote!(#runtime::experts_reference(#flowing, #experts, #limit, #key))
 }
 
 /// The weights, and the biases if there are any.

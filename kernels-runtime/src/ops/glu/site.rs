@@ -3,7 +3,8 @@ use crate::__private::first_use;
 use crate::dispatch::{At, Decision};
 use crate::live::{self, Captured};
 use crate::ops;
-use crate::ops::glu::{Inputs, Operands, Settings};
+use crate::ops::glu::{self, Inputs, Operands, Settings};
+use crate::semantics::GluKey;
 use burn::tensor::Tensor;
 
 /// The gated linear unit of a site with separate projections.
@@ -154,4 +155,31 @@ fn projects_rows<const D: usize>(x: &Tensor<D>, inputs: &Inputs<D>) -> bool {
     let (Inputs::Separate { gate, .. } | Inputs::Packed(gate)) = inputs;
     let (x, gate) = (x.dims(), gate.dims());
     x[..D - 1] == gate[..D - 1] && x[D - 1] != gate[D - 1]
+}
+
+/// [`glu::reference`] of separate projections.
+#[track_caller]
+pub fn glu_reference<const D: usize>(
+    gate: Tensor<D>,
+    up: Tensor<D>,
+    limit: Option<f64>,
+    sparsity: Option<f64>,
+    key: GluKey,
+) -> Tensor<D> {
+    let inputs = Inputs::Separate { gate, up };
+    glu::reference(inputs, Settings { limit, sparsity }, key)
+}
+
+/// [`glu::reference`] of a packed projection.
+#[track_caller]
+pub fn glu_packed_reference<const D: usize>(
+    gate_up: Tensor<D>,
+    limit: Option<f64>,
+    key: GluKey,
+) -> Tensor<D> {
+    let settings = Settings {
+        limit,
+        sparsity: None,
+    };
+    glu::reference(Inputs::Packed(gate_up), settings, key)
 }

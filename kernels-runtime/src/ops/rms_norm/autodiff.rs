@@ -71,23 +71,31 @@ impl<B: RmsNormKernel, const N: usize> Step<B, N> for RmsNorm {
 
 impl<B: RmsNormKernel, C: CheckpointStrategy> RmsNormBackend for Autodiff<B, C> {
     fn rms_norm(operands: Tensors<Self>) -> FloatTensor<Self> {
-        match operands.tensors().count() {
-            1 => record::<B, C, 1>(operands),
-            2 => record::<B, C, 2>(operands),
-            _ => record::<B, C, 3>(operands),
-        }
+        record::<B, C>(operands, B::rms_norm_forward)
     }
 }
 
-/// Runs the kernel and records its gradient. Kept are the tensors and `rstd`.
-fn record<B: RmsNormKernel, C: CheckpointStrategy, const N: usize>(
+/// Runs a kernel that returns the result and `rstd`, and records the gradient. Kept are the tensors and `rstd`.
+pub(in crate::ops) fn record<B: RmsNormKernel, C: CheckpointStrategy>(
     operands: Tensors<Autodiff<B, C>>,
+    forward: impl FnOnce(Tensors<B>) -> (FloatTensor<B>, FloatTensor<B>),
+) -> FloatTensor<Autodiff<B, C>> {
+    match operands.tensors().count() {
+        1 => record_of::<B, C, 1>(operands, forward),
+        2 => record_of::<B, C, 2>(operands, forward),
+        _ => record_of::<B, C, 3>(operands, forward),
+    }
+}
+
+fn record_of<B: RmsNormKernel, C: CheckpointStrategy, const N: usize>(
+    operands: Tensors<Autodiff<B, C>>,
+    forward: impl FnOnce(Tensors<B>) -> (FloatTensor<B>, FloatTensor<B>),
 ) -> FloatTensor<Autodiff<B, C>> {
     let nodes: [_; N] = array(operands.tensors().map(|tensor| tensor.node()));
     match RmsNorm.prepare::<C>(nodes).compute_bound().stateful() {
         OpsKind::Tracked(mut prep) => {
             let ids = operands.as_ref().map(|tensor| prep.checkpoint(tensor));
-            let (y, rstd) = B::rms_norm_forward(operands.map(|tensor| tensor.into_primitive()));
+            let (y, rstd) = forward(operands.map(|tensor| tensor.into_primitive()));
             let state = State {
                 operands: ids,
                 rstd,
@@ -95,7 +103,7 @@ fn record<B: RmsNormKernel, C: CheckpointStrategy, const N: usize>(
             prep.finish(state, y)
         }
         OpsKind::UnTracked(prep) => {
-            let (y, _) = B::rms_norm_forward(operands.map(|tensor| tensor.into_primitive()));
+            let (y, _) = forward(operands.map(|tensor| tensor.into_primitive()));
             prep.finish(y)
         }
     }

@@ -14,11 +14,11 @@ struct Norm {
 }
 
 pub(crate) fn cases() -> impl Iterator<Item = Case> {
-    all().flat_map(|(variant, large)| Case::on_every_shape(variant, large))
+    keys().flat_map(|(key, large)| Case::on_every_shape(Norm { key }, large))
 }
 
 /// The keys, each with whether large shapes are worth it.
-fn all() -> impl Iterator<Item = (Norm, bool)> {
+pub(in crate::ops) fn keys() -> impl Iterator<Item = (RmsNormKey, bool)> {
     let orders = [Rounding::Llama, Rounding::Gemma];
     let plain = orders.into_iter().flat_map(|rounding| {
         let key = vary(RmsNormKey::LLAMA, |key| key.rounding = rounding);
@@ -55,10 +55,7 @@ fn all() -> impl Iterator<Item = (Norm, bool)> {
             };
             [(key, true), (bare, false), (gemma, false)]
         });
-    plain
-        .chain(gated)
-        .chain(grouped)
-        .map(|(key, large)| (Norm { key }, large))
+    plain.chain(gated).chain(grouped)
 }
 
 impl Variant for Norm {
@@ -83,7 +80,7 @@ impl Variant for Norm {
         };
         let settings = Settings {
             eps: EPS,
-            group_size: self.group_size(shape[3]),
+            group_size: group_size(self.key, shape[3]),
         };
         let y = if at.fused {
             fused(inputs, settings, self.key)?
@@ -91,7 +88,7 @@ impl Variant for Norm {
             reference(inputs, settings, self.key)
         };
         let grads = (y.clone() * at.plain("dy", shape)).sum().backward();
-        let terms = self.terms(shape, at);
+        let terms = terms(self.key, &at.values("x", shape), shape, at);
         let roundings = if self.key.gating == Gating::AfterNorm {
             3
         } else {
@@ -117,43 +114,46 @@ impl Variant for Norm {
     }
 }
 
-impl Norm {
-    /// The largest proper divisor of the width: two groups, or three of an odd one.
-    fn group_size(self, width: usize) -> Option<usize> {
-        (self.key.groups == Groups::Many).then(|| {
-            (1..width)
-                .rev()
-                .find(|size| width.is_multiple_of(*size))
-                .unwrap_or(1)
-        })
-    }
+/// The largest proper divisor of the width: two groups, or three of an odd one.
+pub(in crate::ops) fn group_size(key: RmsNormKey, width: usize) -> Option<usize> {
+    (key.groups == Groups::Many).then(|| {
+        (1..width)
+            .rev()
+            .find(|size| width.is_multiple_of(*size))
+            .unwrap_or(1)
+    })
+}
 
-    /// The largest `rstd · g · dy` of a row, times what a gate multiplies by at most.
-    fn terms(self, shape: [usize; 4], at: &Computation<'_>) -> f64 {
-        let row = self.group_size(shape[3]).unwrap_or(shape[3]);
-        let [x, gate, dy] = ["x", "gate", "dy"].map(|name| at.values(name, shape));
-        let silu = |z: f64| z / (1.0 + (-z).exp());
-        let normalised: Vec<f64> = match self.key.gating {
-            Gating::BeforeNorm => x.iter().zip(&gate).map(|(x, z)| x * silu(*z)).collect(),
-            _ => x.clone(),
-        };
-        let gain = match self.key.scale {
-            Scale::Weight => 1.0 + at.largest("weight", [shape[3]]),
-            Scale::None => 1.0,
-        };
-        let through_gate = match self.key.gating {
-            Gating::None => 1.0,
-            Gating::AfterNorm => 1.0 + largest(&gate),
-            // The slope of silu is at most 1.1.
-            Gating::BeforeNorm => 1.0 + largest(&gate) + 1.1 * largest(&x),
-        };
-        normalised
-            .chunks_exact(row)
-            .zip(dy.chunks_exact(row))
-            .map(|(v, dy)| {
-                let mean_square = v.iter().map(|v| v * v).sum::<f64>() / row as f64;
-                largest(dy) * gain * through_gate / (mean_square + EPS).sqrt()
-            })
-            .fold(0.0, f64::max)
-    }
+/// The largest `rstd · g · dy` of a row of `x`, times what a gate multiplies by at most.
+pub(in crate::ops) fn terms(
+    key: RmsNormKey,
+    x: &[f64],
+    shape: [usize; 4],
+    at: &Computation<'_>,
+) -> f64 {
+    let row = group_size(key, shape[3]).unwrap_or(shape[3]);
+    let [gate, dy] = ["gate", "dy"].map(|name| at.values(name, shape));
+    let silu = |z: f64| z / (1.0 + (-z).exp());
+    let normalised: Vec<f64> = match key.gating {
+        Gating::BeforeNorm => x.iter().zip(&gate).map(|(x, z)| x * silu(*z)).collect(),
+        _ => x.to_vec(),
+    };
+    let gain = match key.scale {
+        Scale::Weight => 1.0 + at.largest("weight", [shape[3]]),
+        Scale::None => 1.0,
+    };
+    let through_gate = match key.gating {
+        Gating::None => 1.0,
+        Gating::AfterNorm => 1.0 + largest(&gate),
+        // The slope of silu is at most 1.1.
+        Gating::BeforeNorm => 1.0 + largest(&gate) + 1.1 * largest(x),
+    };
+    normalised
+        .chunks_exact(row)
+        .zip(dy.chunks_exact(row))
+        .map(|(v, dy)| {
+            let mean_square = v.iter().map(|v| v * v).sum::<f64>() / row as f64;
+            largest(dy) * gain * through_gate / (mean_square + EPS).sqrt()
+        })
+        .fold(0.0, f64::max)
 }

@@ -12,8 +12,8 @@ use burn::tensor::{DType, Tensor};
 #[derive(Clone)]
 pub(crate) struct Norm<const D: usize> {
     pub(crate) inputs: Inputs<D>,
-    settings: Settings,
-    key: RmsNormKey,
+    pub(in crate::ops) settings: Settings,
+    pub(in crate::ops) key: RmsNormKey,
 }
 
 impl<const D: usize> From<super::Operands<DispatchTensor>> for Norm<D> {

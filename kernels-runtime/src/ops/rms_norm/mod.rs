@@ -10,10 +10,10 @@
 //! * before it, `v = x · s` takes the place of `x`: `dx = dv · s` and `dz = dv · x · s'` (Mamba 2,
 //!   arXiv:2405.21060).
 
-mod autodiff;
+pub(in crate::ops) mod autodiff;
 pub(crate) mod cases;
 #[cfg(feature = "cpu")]
-mod cpu;
+pub(in crate::ops) mod cpu;
 pub(crate) mod key;
 pub(crate) mod live;
 #[cfg(feature = "npu")]

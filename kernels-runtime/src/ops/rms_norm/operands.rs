@@ -111,14 +111,7 @@ impl<T: Described> Operands<T> {
     /// The shape and dtype of `rstd`: one value for each normalised group of each row, in f32 (f64
     /// for f64).
     pub(crate) fn rstd(&self) -> (Shape, DType) {
-        let mut shape = self.x.shape();
-        if let Some(last) = shape.as_mut_slice().last_mut() {
-            *last = match self.settings.group_size {
-                Some(size) => *last / size,
-                None => 1,
-            };
-        }
-        (shape, compute_dtype(self.x.dtype()))
+        self.settings.rstd_of(&self.x)
     }
 
     /// Adds the tensors that gradients are computed from: `dy`, the gradient of the result, and the `rstd` that
@@ -149,6 +142,20 @@ impl<T: Described> Operands<T> {
             rstd,
             weight_gradient,
         })
+    }
+}
+
+impl Settings {
+    /// The shape and dtype of the `rstd` of a tensor.
+    pub(in crate::ops) fn rstd_of(self, x: &impl Described) -> (Shape, DType) {
+        let mut shape = x.shape();
+        if let Some(last) = shape.as_mut_slice().last_mut() {
+            *last = match self.group_size {
+                Some(size) => *last / size,
+                None => 1,
+            };
+        }
+        (shape, compute_dtype(x.dtype()))
     }
 }
 

@@ -1,7 +1,8 @@
 use super::live::Norm;
 use crate::dispatch::At;
 use crate::live::{self, Captured};
-use crate::ops::rms_norm::{Inputs, Operands, Settings};
+use crate::ops::rms_norm::{self, Inputs, Operands, Settings};
+use crate::semantics::RmsNormKey;
 use burn::tensor::Tensor;
 
 /// The RMSNorm of a site without a gate.
@@ -74,4 +75,39 @@ fn either<const D: usize>(
     live::decided(at, decision, Norm::from(operands), captured, |norm| {
         reference((norm.inputs.x, norm.inputs.gate))
     })
+}
+
+/// [`rms_norm::reference`] without a gate.
+#[track_caller]
+pub fn rms_norm_reference<const D: usize>(
+    x: Tensor<D>,
+    weight: Option<Tensor<1>>,
+    eps: f64,
+    group_size: Option<usize>,
+    key: RmsNormKey,
+) -> Tensor<D> {
+    let inputs = Inputs {
+        x,
+        weight,
+        gate: None,
+    };
+    rms_norm::reference(inputs, Settings { eps, group_size }, key)
+}
+
+/// [`rms_norm::reference`] with a gate.
+#[track_caller]
+pub fn rms_norm_gated_reference<const D: usize>(
+    x: Tensor<D>,
+    gate: Tensor<D>,
+    weight: Option<Tensor<1>>,
+    eps: f64,
+    group_size: Option<usize>,
+    key: RmsNormKey,
+) -> Tensor<D> {
+    let inputs = Inputs {
+        x,
+        weight,
+        gate: Some(gate),
+    };
+    rms_norm::reference(inputs, Settings { eps, group_size }, key)
 }

@@ -2,7 +2,8 @@ use super::live::Rotary;
 use crate::__private::{RopeTable, SectionTable};
 use crate::dispatch::{At, Decision};
 use crate::live::{self, Captured};
-use crate::ops::rope::{Pair, check_sections, merge};
+use crate::ops::rope::{self, Pair, check_sections, merge};
+use crate::semantics::RopeKey;
 use burn::backend::DispatchTensor;
 use burn::tensor::Tensor;
 
@@ -86,4 +87,29 @@ fn run(
     live::decided(at, decision, Rotary::from(pair), captured, |rotary| {
         reference((rotary.q, rotary.k))
     })
+}
+
+/// [`rope::reference`].
+#[track_caller]
+pub fn rope_reference(
+    q: Tensor<4>,
+    k: Tensor<4>,
+    cos: impl RopeTable,
+    sin: impl RopeTable,
+    key: RopeKey,
+) -> (Tensor<4>, Tensor<4>) {
+    rope::reference(q, k, cos, sin, key)
+}
+
+/// [`rope::reference_sections`].
+#[track_caller]
+pub fn rope_sections_reference(
+    q: Tensor<4>,
+    k: Tensor<4>,
+    cos: impl SectionTable,
+    sin: impl SectionTable,
+    sections: [usize; 3],
+    key: RopeKey,
+) -> (Tensor<4>, Tensor<4>) {
+    rope::reference_sections(q, k, cos.table(), sin.table(), sections, key)
 }

@@ -312,3 +312,13 @@ impl Compared {
         ((y * mask).reshape(shape), logits)
     }
 }
+
+/// A sparse block of its own layers and the router's reference.
+#[track_caller]
+pub fn block_reference<const D: usize>(
+    hidden: Tensor<D>,
+    block: Block<'_>,
+    key: MoeBlockKey,
+) -> (Tensor<D>, Tensor<2>) {
+    block.composition(hidden, key)
+}

@@ -3,9 +3,10 @@ use crate::__private::{ExpertBiases, ExpertWeights, first_use};
 use crate::dispatch::At;
 use crate::kernel;
 use crate::live::Captured;
+use crate::ops::glu;
 use crate::ops::moe::Stack;
 use crate::ops::moe::experts::{self, GateUp, Projection, Weights};
-use crate::semantics::{ExpertBias, MoeExpertsKey};
+use crate::semantics::{ExpertBias, GluKey, MoeExpertsKey, TopK};
 use burn::module::Param;
 use burn::nn::Linear;
 use burn::tensor::{Int, Tensor};
@@ -367,4 +368,53 @@ fn values<const D: usize>(params: &[&Param<Tensor<D>>], unused: Unused) -> Vec<T
         _ => param.val(),
     };
     params.iter().map(value).collect()
+}
+
+/// [`experts::reference`](experts::reference()) of stacked weights.
+#[track_caller]
+pub fn experts_reference(
+    x: Tensor<2>,
+    indices: Tensor<2, Int>,
+    routing: Tensor<2>,
+    weights: StackedExperts<'_>,
+    limit: Option<f64>,
+    key: MoeExpertsKey,
+) -> Tensor<2> {
+    experts::reference(x, indices, routing, weights.read(), limit, key)
+}
+
+/// Gate and up of one expert's rows, as its projections give them.
+pub type UnitInputs = glu::Inputs<2>;
+
+/// [`experts::each`](experts::each()) of `count` layers: `gate_up(e, rows)` and `down(e, hidden)` are
+/// the projections of expert `e`, called through their own `forward`.
+#[track_caller]
+#[allow(clippy::too_many_arguments)] // They are what the operation has.
+pub fn experts_list_reference(
+    x: Tensor<2>,
+    indices: Tensor<2, Int>,
+    routing: Tensor<2>,
+    count: usize,
+    gate_up: &dyn Fn(usize, Tensor<2>) -> UnitInputs,
+    down: &dyn Fn(usize, Tensor<2>) -> Tensor<2>,
+    limit: Option<f64>,
+    key: MoeExpertsKey,
+) -> Tensor<2> {
+    let unit = GluKey {
+        activation: key.activation,
+        projections: key.projections,
+        clamp: key.clamp,
+        up_offset: key.up_offset,
+        topk: TopK::None,
+    };
+    let settings = glu::Settings {
+        limit,
+        sparsity: None,
+    };
+    experts::each(x, indices, routing, count, |expert, rows| {
+        down(
+            expert,
+            glu::reference(gate_up(expert, rows), settings, unit),
+        )
+    })
 }

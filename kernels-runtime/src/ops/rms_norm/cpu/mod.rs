@@ -1,7 +1,7 @@
 //! RMSNorm on Flex: one pass over each row while it is in the first-level cache. Without groups a
 //! row is the last axis; with groups, each of them is a row.
 
-mod pass;
+pub(in crate::ops) mod pass;
 
 use super::autodiff::{Gradients, Tensors};
 use super::{Backward, RmsNormBackend, RmsNormKernel};
@@ -64,12 +64,12 @@ fn forward<T: Element, R: Steps<T>>(operands: &Tensors<Flex>) -> (FlexTensor, Fl
 }
 
 /// What a step between `x̂` and the result leaves of a value.
-trait Steps<T: Element>: Sync {
+pub(in crate::ops) trait Steps<T: Element>: Sync {
     fn step(value: T::Acc) -> T::Acc;
 }
 
 /// Llama's: it is rounded to the dtype.
-struct Twice;
+pub(in crate::ops) struct Twice;
 
 impl<T: Element> Steps<T> for Twice {
     #[inline(always)]
@@ -79,7 +79,7 @@ impl<T: Element> Steps<T> for Twice {
 }
 
 /// Gemma's: all of it.
-struct Once;
+pub(in crate::ops) struct Once;
 
 impl<T: Element> Steps<T> for Once {
     #[inline(always)]
@@ -129,18 +129,18 @@ impl<T: Element> Given<'_, T> {
 }
 
 /// The normalised axis: how it is divided, and what scales its elements.
-struct Axis<T: Element> {
+pub(in crate::ops) struct Axis<T: Element> {
     /// `offset + w` of every element in the accumulation precision; without a weight, 1 of every
     /// element of a row, which changes nothing.
-    gain: Vec<T::Acc>,
+    pub(in crate::ops) gain: Vec<T::Acc>,
     /// Elements of a row.
-    width: usize,
+    pub(in crate::ops) width: usize,
     groups: usize,
     eps: T::Acc,
 }
 
 impl<T: Element> Axis<T> {
-    fn new(operands: &Tensors<Flex>) -> Self {
+    pub(in crate::ops) fn new(operands: &Tensors<Flex>) -> Self {
         let (settings, key) = (operands.settings(), operands.key());
         let n = operands.x().layout().shape().last().copied().unwrap_or(1);
         let width = settings.group_size.unwrap_or(n);
@@ -165,7 +165,7 @@ impl<T: Element> Axis<T> {
     }
 
     /// The rows of a tensor.
-    fn rows<'a>(&self, tensor: &'a FlexTensor) -> Rows<'a, T> {
+    pub(in crate::ops) fn rows<'a>(&self, tensor: &'a FlexTensor) -> Rows<'a, T> {
         let layout = tensor.layout();
         if self.groups == 1 {
             return Rows::with_layout(tensor, layout);
@@ -181,7 +181,7 @@ impl<T: Element> Axis<T> {
     }
 
     /// The shape of one value a row.
-    fn per_row(&self, x: &FlexTensor) -> Shape {
+    pub(in crate::ops) fn per_row(&self, x: &FlexTensor) -> Shape {
         let mut shape = x.layout().shape().clone();
         if let Some(last) = shape.as_mut_slice().last_mut() {
             *last = self.groups;
@@ -191,7 +191,7 @@ impl<T: Element> Axis<T> {
 
     /// Where row number `row` is in the gain and in the weight's gradient.
     #[inline(always)]
-    fn of_row(&self, row: usize) -> std::ops::Range<usize> {
+    pub(in crate::ops) fn of_row(&self, row: usize) -> std::ops::Range<usize> {
         let start = (row * self.width) % self.gain.len().max(1);
         start..start + self.width
     }

@@ -11,7 +11,7 @@ use std::ops::Range;
 
 /// A place of the gate, if there is one: it computes a row while that is in the cache. `N` is the number of tensors
 /// of the row's shape that have a gradient.
-pub(super) trait Place<T: Element, const N: usize>: Sync {
+pub(in crate::ops) trait Place<T: Element, const N: usize>: Sync {
     /// Writes the result, and returns `rstd`.
     fn forward<R: Steps<T>>(
         row: Operands<'_, T>,
@@ -33,15 +33,15 @@ pub(super) trait Place<T: Element, const N: usize>: Sync {
 }
 
 /// The operands of one row.
-pub(super) struct Operands<'a, T: Element> {
-    x: &'a [T],
-    /// The row itself where there is no gate.
-    gate: &'a [T],
-    gain: &'a [T::Acc],
+pub(in crate::ops) struct Operands<'a, T: Element> {
+    pub(in crate::ops) x: &'a [T],
+    /// The row itself, or any other, where there is no gate.
+    pub(in crate::ops) gate: &'a [T],
+    pub(in crate::ops) gain: &'a [T::Acc],
 }
 
 /// Places for a gated row in the accumulation type.
-pub(super) struct Scratch<T: Element> {
+pub(in crate::ops) struct Scratch<T: Element> {
     /// The row times its gate, or `dy` times it.
     gated: Vec<T::Acc>,
     /// `silu(z)` and its slope, so that its exponentials are taken once.
@@ -51,7 +51,7 @@ pub(super) struct Scratch<T: Element> {
 
 impl<T: Element> Scratch<T> {
     /// Rows without a gate, of which `x` alone has a gradient, need none.
-    fn new<const N: usize>(width: usize) -> Self {
+    pub(in crate::ops) fn new<const N: usize>(width: usize) -> Self {
         let width = if N > 1 { width } else { 0 };
         let [gated, silus, slopes] = [(); 3].map(|()| vec![T::Acc::ZERO; width]);
         Self {
@@ -63,7 +63,7 @@ impl<T: Element> Scratch<T> {
 }
 
 /// `y = v̂ · g`, `v = x · silu(z)`.
-pub(super) struct Before;
+pub(in crate::ops) struct Before;
 
 impl<T: Element> Place<T, 2> for Before {
     #[inline(always)]
@@ -124,7 +124,7 @@ impl<T: Element> Place<T, 2> for Before {
 }
 
 /// `y = x̂ · g · silu(z)`.
-pub(super) struct After;
+pub(in crate::ops) struct After;
 
 impl<T: Element> Place<T, 2> for After {
     #[inline(always)]
@@ -177,7 +177,7 @@ impl<T: Element> Place<T, 2> for After {
 }
 
 /// `y = x̂ · g`.
-pub(super) struct Without;
+pub(in crate::ops) struct Without;
 
 impl<T: Element> Place<T, 1> for Without {
     #[inline(always)]
