@@ -5,7 +5,7 @@
 //! machine that slows down slows both. Outputs are allocated in each run, as training does.
 
 use burn::tensor::{DType, Device, Distribution, Tensor};
-use burn_kernels::ops::{glu, rms_norm, rope};
+use burn_kernels::ops::{add_rms_norm, glu, rms_norm, rope};
 use burn_kernels::semantics::*;
 use std::time::{Duration, Instant};
 
@@ -52,6 +52,8 @@ fn main() {
                 dtype,
                 RmsNormKey::LLAMA,
             ));
+            rows.extend(bench_sum(tokens, 1024, dtype, Beside::Reference));
+            rows.extend(bench_sum(tokens, 1024, dtype, Beside::Parts));
             rows.extend(bench_glu("SwiGLU", tokens, 3072, dtype, GluKey::SWIGLU));
             rows.extend(bench_rope("RoPE", tokens, dtype, RopeKey::LLAMA));
         }
@@ -155,6 +157,71 @@ fn bench_rms_norm(
                 rms_norm::reference(inputs, settings, key)
             };
             finish(y, &dy, backward);
+        },
+    )
+}
+
+/// The other path of a sum and its norm.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Beside {
+    Reference,
+    /// A sum of Burn's and the kernel of RMSNorm.
+    Parts,
+}
+
+fn bench_sum(tokens: usize, n: usize, dtype: DType, beside: Beside) -> [Row; 2] {
+    let [x, residual, dy] = [(); 3].map(|()| random([tokens, n], dtype, &Device::flex()));
+    let w = random([n], dtype, &Device::flex());
+    let tensor = tokens * n * dtype.size();
+    let settings = rms_norm::Settings {
+        eps: 1e-6,
+        group_size: None,
+    };
+    let key = AddRmsNormKey::LLAMA;
+    let op = match beside {
+        Beside::Reference => "sum and RMSNorm",
+        Beside::Parts => "the same, beside a sum and RMSNorm's kernel",
+    };
+    // Forward: x, residual, sum, y. Backward besides: dy, sum, dx, and that with the sum's own gradient.
+    passes(
+        op,
+        format!("[{tokens}, {n}]"),
+        dtype,
+        [4, 10].map(|tensors| tensors * tensor),
+        move |fused, backward| {
+            let (x, weight) = leaves(&x, &w, backward);
+            let (residual, _) = leaves(&residual, &w, backward);
+            let (y, sum) = match (fused, beside) {
+                (false, Beside::Parts) => {
+                    let sum = x + residual;
+                    let inputs = rms_norm::Inputs {
+                        x: sum.clone(),
+                        weight: Some(weight),
+                        gate: None,
+                    };
+                    let y = rms_norm::fused(inputs, settings, key.norm());
+                    (y.expect("the CPU has this kernel"), sum)
+                }
+                _ => {
+                    let inputs = add_rms_norm::Inputs {
+                        x,
+                        residual,
+                        weight: Some(weight),
+                        gate: None,
+                    };
+                    match fused {
+                        true => add_rms_norm::fused(inputs, settings, key)
+                            .expect("the CPU has this kernel"),
+                        false => add_rms_norm::reference(inputs, settings, key),
+                    }
+                }
+            };
+            if backward {
+                let loss = dot(y, &dy) + dot(sum, &dy);
+                std::hint::black_box(loss.backward());
+            } else {
+                std::hint::black_box((y, sum));
+            }
         },
     )
 }

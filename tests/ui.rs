@@ -11,6 +11,7 @@ mod common;
 
 #[path = "ui/pass"]
 mod pass {
+    pub mod add_norm;
     pub mod documented;
     pub mod function;
     pub mod function_variants;
@@ -70,6 +71,7 @@ macro_rules! accepted {
 }
 
 accepted! {
+    add_norm
     documented
     function
     function_variants

@@ -15,7 +15,7 @@ use kernels_runtime::dispatch::DeviceKind;
 use kernels_runtime::npu::Seen;
 use kernels_runtime::ops::moe::router::{self, Routing};
 use kernels_runtime::ops::moe::{grouped_matmul, permute};
-use kernels_runtime::ops::{adam_w, glu, rms_norm, rope};
+use kernels_runtime::ops::{adam_w, add_rms_norm, glu, rms_norm, rope};
 use kernels_runtime::registry::{Implementation, kernel};
 use kernels_runtime::semantics::*;
 use npu::*;
@@ -43,6 +43,10 @@ fn norms_units_rotations_routers_and_steps_are_decided_in_place() {
         let norm = rms_norm::Operands::new(x, weight, None, settings, key).unwrap();
         allocates_nothing!("a norm", rms_norm::npu::decide(here, &norm));
     }
+    let [first, second] = [&x, &x].map(|spec| Seen(spec.clone()));
+    let (weight, llama) = (Some(Seen(weight.clone())), AddRmsNormKey::LLAMA);
+    let sum = add_rms_norm::Operands::new(first, second, weight, None, settings, llama).unwrap();
+    allocates_nothing!("a sum", add_rms_norm::npu::decide(here, &sum));
     let [gate, up] = [&x, &x].map(|spec| Seen(spec.clone()));
     let two = glu::Projected::Separate { gate, up };
     let unit = glu::Operands::new(two, glu::Settings::default(), GluKey::SWIGLU).unwrap();

@@ -12,7 +12,7 @@ use kernels_runtime::npu::{NpuError, Result, Seen};
 use kernels_runtime::ops::moe::experts::{self, Settings, Wanted};
 use kernels_runtime::ops::moe::permute;
 use kernels_runtime::ops::moe::router::{self, Routing};
-use kernels_runtime::ops::{adam_w, glu, rms_norm, rope};
+use kernels_runtime::ops::{adam_w, add_rms_norm, glu, rms_norm, rope};
 use kernels_runtime::semantics::*;
 use npu::*;
 
@@ -70,6 +70,11 @@ fn norm_and_rope(stream: &Stream) -> Result<Vec<Tensor>> {
     let norm = norm.backward(Seen(y.clone()), Seen(rstd), true).expect(FIT);
     let d_norm = rms_norm::npu::backward(stream, &norm)?;
 
+    let (llama, [first, second]) = (AddRmsNormKey::LLAMA, [&x, &y].map(|x| Seen(x.clone())));
+    let weight = Some(Seen(bf16(&[HIDDEN], 2)?));
+    let sum = add_rms_norm::Operands::new(first, second, weight, None, settings, llama);
+    let found = add_rms_norm::npu::forward(stream, &sum.expect(FIT))?;
+
     let heads = y.reshape([1, 2, TOKENS / 2, HIDDEN])?;
     let (cos, sin) = (
         bf16(&[1, TOKENS / 2, HIDDEN / 4], 4)?,
@@ -98,7 +103,9 @@ fn norm_and_rope(stream: &Stream) -> Result<Vec<Tensor>> {
     let glu::Projected::Separate { gate, up } = glu::npu::backward(stream, &two)? else {
         panic!("two of two")
     };
-    let mut results = vec![d_norm.x, turned, d_heads, unit, gate, up];
+    let mut results = vec![
+        d_norm.x, turned, d_heads, unit, gate, up, found.sum, found.y,
+    ];
     results.extend(d_norm.weight.into_iter().chain(d_norm.gate));
     Ok(results)
 }

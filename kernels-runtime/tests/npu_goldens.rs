@@ -13,7 +13,7 @@ use burn_cann::{DType, Stream, Tensor};
 use kernels_runtime::npu::Seen;
 use kernels_runtime::ops::moe::experts;
 use kernels_runtime::ops::moe::router::{self, Routing};
-use kernels_runtime::ops::{glu, rms_norm, rope};
+use kernels_runtime::ops::{add_rms_norm, glu, rms_norm, rope};
 use kernels_runtime::semantics::*;
 use npu::*;
 use support::Fixture;
@@ -177,6 +177,38 @@ fn gated_norms() {
         case.near(&found.x, module, "ref", "dx");
         case.near(found.gate.as_ref().unwrap(), module, "ref", "dgate");
         case.near(found.weight.as_ref().unwrap(), module, "ref", "dw");
+    });
+}
+
+/// The sum is that of transformers bit for bit; keys that CANN's operator rounds otherwise are refused.
+#[test]
+fn sums_and_norms() {
+    cases("sums_and_norms", "add_rmsnorm", "x", |case| {
+        let n = width(&case.name);
+        let module = case.name.split('.').next().unwrap();
+        let key = match (module, case.dtype()) {
+            ("llama", _) => AddRmsNormKey::LLAMA,
+            ("olmo2", DType::F32) => AddRmsNormKey::LLAMA,
+            ("gemma2", DType::F32) => AddRmsNormKey::GEMMA,
+            _ => return,
+        };
+        let settings = rms_norm::Settings {
+            eps: 1e-6,
+            group_size: None,
+        };
+        let [x, residual, dy] = ["x", "residual", "dy"].map(|name| Seen(case.rows(name, n)));
+        let weight = Some(Seen(case.vector("weight")));
+        let operands =
+            add_rms_norm::Operands::new(x, residual, weight.clone(), None, settings, key);
+        let found = add_rms_norm::npu::forward(case.stream, &operands.unwrap()).unwrap();
+        case.near(&found.y, module, "ref", "y");
+        let sums = case.fixture.values(&format!("{}.{module}.sum", case.name));
+        assert_eq!(read(case.stream, &found.sum), sums, "{}", case.name);
+        let sum = Seen(found.sum);
+        let norm = rms_norm::Operands::new(sum, weight, None, settings, key.norm()).unwrap();
+        let norm = norm.backward(dy, Seen(found.rstd), true).unwrap();
+        let gradients = rms_norm::npu::backward(case.stream, &norm).unwrap();
+        case.near(&gradients.weight.unwrap(), module, "ref", "d_weight");
     });
 }
 

@@ -4,6 +4,7 @@
 //! a new file and a line in [`CONTRACTS`]. Settings decide which operands there are, so the key is
 //! read first and operands are found by it.
 
+mod add_rmsnorm;
 mod call;
 #[cfg(test)]
 mod documented;
@@ -26,6 +27,7 @@ use crate::order::Flow;
 /// default.
 pub(crate) static CONTRACTS: &[&Contract] = &[
     &rmsnorm::CONTRACT,
+    &add_rmsnorm::CONTRACT,
     &swiglu::CONTRACT,
     &rope::CONTRACT,
     &moe::STACKED,

@@ -56,6 +56,22 @@ fn struct_norm() {
 }
 
 #[test]
+fn struct_add_norm() {
+    check(
+        "struct_add_norm",
+        quote!("npu_fused_add_rmsnorm"),
+        quote! {
+            /// A sum and its norm.
+            #[derive(Module, Debug)]
+            pub struct AddNorm {
+                weight: Param<Tensor<1>>,
+                eps: f64,
+            }
+        },
+    );
+}
+
+#[test]
 fn struct_packed_mlp() {
     check(
         "struct_packed_mlp",

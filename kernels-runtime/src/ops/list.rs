@@ -13,6 +13,11 @@ macro_rules! operations {
                 RmsNorm {
                     name: rms_norm, at: rms_norm, kernel: RmsNormKernel, key: RmsNormKey of "rms_norm",
                 }
+                /// A sum and its RMSNorm.
+                AddRmsNorm {
+                    name: add_rms_norm, at: add_rms_norm, kernel: AddRmsNormKernel,
+                    key: AddRmsNormKey of "add_rms_norm",
+                }
                 /// Gated linear units.
                 Glu { name: glu, at: glu, kernel: GluKernel, key: GluKey of "glu", }
                 /// Rotary position embedding.

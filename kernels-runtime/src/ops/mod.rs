@@ -8,6 +8,7 @@
 #![cfg_attr(not(feature = "cpu"), allow(dead_code))]
 
 pub mod adam_w;
+pub mod add_rms_norm;
 pub mod glu;
 pub mod moe;
 pub mod rms_norm;

@@ -3,6 +3,7 @@
 use crate::operand::{Case, Operand, float, ints};
 use burn::backend::Flex;
 use burn::backend::flex::FlexTensor;
+use burn::backend::ops::FloatTensorOps;
 use burn::tensor::{DType, IntDType};
 use kernels_runtime::ops::moe::Routing;
 use kernels_runtime::ops::moe::experts::{self, ExpertsBackend, ExpertsKernel};
@@ -11,7 +12,7 @@ use kernels_runtime::ops::moe::permute::{
     PermuteBackend, PermuteKernel, Sort, Spread, SpreadWeighed, Sum, Weigh, WeighBackward,
 };
 use kernels_runtime::ops::moe::router::{self, RouterBackend, RouterKernel};
-use kernels_runtime::ops::{adam_w, glu, rms_norm, rope};
+use kernels_runtime::ops::{adam_w, add_rms_norm, glu, rms_norm, rope};
 use kernels_runtime::semantics::*;
 
 /// The operands of a case in turn.
@@ -38,6 +39,7 @@ fn given(tensors: Vec<FlexTensor>) -> Given {
 pub fn all() -> Vec<Case> {
     [
         norms(),
+        sums(),
         gated_units(),
         rotations(),
         steps(),
@@ -122,6 +124,44 @@ fn norms() -> Vec<Case> {
         }
     }
     cases
+}
+
+fn sums() -> Vec<Case> {
+    let gatings = [Gating::None, Gating::BeforeNorm, Gating::AfterNorm];
+    let groups = [Groups::One, Groups::Many];
+    let keys = gatings.into_iter().flat_map(|gating| {
+        groups.map(|groups| AddRmsNormKey {
+            gating,
+            groups,
+            ..AddRmsNormKey::GEMMA
+        })
+    });
+    let case = |key: AddRmsNormKey| {
+        let size = (key.groups == Groups::Many).then_some(4);
+        let settings = add_rms_norm::Settings {
+            eps: 1e-5,
+            group_size: size,
+        };
+        let gated = key.gating != Gating::None;
+        let terms = [float("x", [3, 2, 8]), float("residual", [3, 2, 8])];
+        let gate = gated.then(|| float("gate", [3, 2, 8]));
+        let inputs = terms.into_iter().chain([float("weight", [8])]).chain(gate);
+        Case::new(format!("add_rms_norm, {key}"), inputs, move |tensors| {
+            let mut given = given(tensors);
+            let (x, residual) = (given.next(), given.next());
+            let (weight, gate) = (Some(given.next()), given.when(gated));
+            let operands = add_rms_norm::Operands::new(x, residual, weight, gate, settings, key)?;
+            let nothing = operands.x().layout().shape().last() == Some(&0);
+            let both = <Flex as add_rms_norm::AddRmsNormBackend>::add_rms_norm(operands.clone());
+            let found = <Flex as add_rms_norm::AddRmsNormKernel>::add_rms_norm_forward(operands);
+            let add_rms_norm::Normalised { y, sum, rstd } = found;
+            // The mean of nothing is no number, and that of a sum is as near as the sum's type is.
+            let dtype = y.dtype().into();
+            let rstd = (!nothing).then(|| Flex::float_cast(rstd, dtype));
+            Ok([both.0, both.1, y, sum].into_iter().chain(rstd).collect())
+        })
+    };
+    keys.map(case).collect()
 }
 
 fn gated_units() -> Vec<Case> {

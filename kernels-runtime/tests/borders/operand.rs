@@ -272,8 +272,9 @@ impl Case {
     }
 
     fn refused(&self, sentence: String) -> Outcome {
-        const OPERATIONS: [&str; 9] = [
+        const OPERATIONS: [&str; 10] = [
             "RMSNorm: ",
+            "AddRMSNorm: ",
             "GLU: ",
             "RoPE: ",
             "AdamW: ",

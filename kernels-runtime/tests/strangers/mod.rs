@@ -176,6 +176,12 @@ fn messages() -> Vec<Message> {
             norm,
         ),
         message(
+            "burn-kernels/add_rms_norm",
+            [x(), x(), row()],
+            [x(), x(), float([4, 1])],
+            (AddRmsNormKey::LLAMA, norm.1),
+        ),
+        message(
             "burn-kernels/rms_norm_backward",
             [x(), float([4, 1]), x(), row(), x()],
             [x(), row(), x()],

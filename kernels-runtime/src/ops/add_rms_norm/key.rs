@@ -1,0 +1,70 @@
+use crate::semantics::{Dtypes, Gating, Groups, Offset, RmsNormKey, Rounding, Scale};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// What changes the result of a sum and its RMSNorm: that of the norm, [`RmsNormKey`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct AddRmsNormKey {
+    /// See [`RmsNormKey::offset`].
+    pub offset: Offset,
+    /// See [`RmsNormKey::rounding`].
+    pub rounding: Rounding,
+    /// See [`RmsNormKey::scale`].
+    pub scale: Scale,
+    /// See [`RmsNormKey::gating`].
+    pub gating: Gating,
+    /// See [`RmsNormKey::groups`].
+    pub groups: Groups,
+}
+
+impl AddRmsNormKey {
+    /// Llama's norm.
+    pub const LLAMA: Self = Self::of_norm(RmsNormKey::LLAMA);
+
+    /// Gemma's norm.
+    pub const GEMMA: Self = Self::of_norm(RmsNormKey::GEMMA);
+
+    /// The key of a sum with this norm.
+    pub const fn of_norm(norm: RmsNormKey) -> Self {
+        let RmsNormKey {
+            offset,
+            rounding,
+            scale,
+            gating,
+            groups,
+        } = norm;
+        Self {
+            offset,
+            rounding,
+            scale,
+            gating,
+            groups,
+        }
+    }
+
+    /// The key of the norm.
+    pub const fn norm(self) -> RmsNormKey {
+        let Self {
+            offset,
+            rounding,
+            scale,
+            gating,
+            groups,
+        } = self;
+        RmsNormKey {
+            offset,
+            rounding,
+            scale,
+            gating,
+            groups,
+        }
+    }
+}
+
+impl Dtypes for AddRmsNormKey {}
+
+impl fmt::Display for AddRmsNormKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "add_{}", self.norm())
+    }
+}

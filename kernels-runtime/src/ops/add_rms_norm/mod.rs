@@ -1,0 +1,90 @@
+//! The residual sum and its RMSNorm: `sum = x + residual`, `y = rms_norm(sum)`, both returned.
+//!
+//! Every layer of a transformer ends in a sum that the next norm reads: computed together, it is written once and
+//! normalised while it is in the cache. The norm is that of [`rms_norm`](super::rms_norm), with all its variants.
+//!
+//! Half types round the sum to the dtype, as the addition of two tensors does, and normalise what was rounded. The
+//! gradient of `sum` is that of both terms. The norm's gradient is [`rms_norm`](super::rms_norm)'s at `sum`, which
+//! autodiff adds to what other uses of `sum` give.
+
+mod autodiff;
+pub(crate) mod cases;
+#[cfg(feature = "cpu")]
+mod cpu;
+pub(crate) mod key;
+pub(crate) mod live;
+#[cfg(feature = "npu")]
+pub mod npu;
+mod operands;
+mod reference;
+#[cfg(feature = "remote")]
+pub(crate) mod remote;
+pub(crate) mod site;
+
+pub use super::rms_norm::Settings;
+pub use autodiff::{AddRmsNormBackend, AddRmsNormKernel, Normalised, Tensors};
+pub use operands::Operands;
+pub use reference::reference;
+
+use crate::ops::define::launched;
+use crate::ops::implementation;
+use crate::reason::Reason;
+use crate::registry::{KernelSpec, declare_kernel};
+use crate::semantics::AddRmsNormKey;
+use burn::backend::{Dispatch, DispatchTensor};
+use burn::tensor::Tensor;
+
+declare_kernel! {
+    /// The kernel `npu_fused_add_rmsnorm`.
+    pub static KERNEL = KernelSpec {
+        id: "npu_fused_add_rmsnorm",
+        op: "add_rms_norm",
+        version: 1,
+        summary: "The sum of two tensors and its RMSNorm, with their gradients",
+        implementations: &[
+            #[cfg(feature = "cpu")]
+            cpu::IMPLEMENTATION,
+            #[cfg(feature = "npu")]
+            npu::IMPLEMENTATION,
+        ],
+    };
+}
+
+/// The tensors of one call, of one dtype.
+#[derive(Clone, Debug)]
+pub struct Inputs<const D: usize> {
+    /// The first term of the sum, `[.., n]`.
+    pub x: Tensor<D>,
+    /// The second term, like `x`.
+    pub residual: Tensor<D>,
+    /// `[n]`, exactly if the key says that there is a weight.
+    pub weight: Option<Tensor<1>>,
+    /// Like `x`, exactly if the key says that there is a gate.
+    pub gate: Option<Tensor<D>>,
+}
+
+/// Adds and normalises by the fused kernel of the tensors' device. Returns `y` and `sum`, each of the shape and dtype
+/// of `x`.
+///
+/// # Errors
+/// The reason why no kernel can run: no implementation for the device, a dtype it does not take,
+/// or different dtypes.
+///
+/// # Panics
+/// The inputs or settings are not those of the key, or the shapes don't fit together.
+#[track_caller]
+pub fn fused<const D: usize>(
+    inputs: Inputs<D>,
+    settings: Settings,
+    key: AddRmsNormKey,
+) -> Result<(Tensor<D>, Tensor<D>), Reason> {
+    let operands = Operands::of(inputs, settings, key);
+    let found = implementation(KERNEL, key, operands.all())?;
+    let (y, sum) = operands.run(found);
+    Ok((Tensor::from_dispatch(y), Tensor::from_dispatch(sum)))
+}
+
+launched!(
+    Operands<DispatchTensor> => (DispatchTensor, DispatchTensor),
+    <Dispatch as AddRmsNormBackend>::add_rms_norm
+);

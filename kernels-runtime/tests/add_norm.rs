@@ -1,0 +1,366 @@
+//! Sums and their RMSNorms: beside transformers' modules, in autodiff's graph, at the edges and in live verification.
+
+#![cfg(feature = "cpu")]
+
+#[path = "support/declared.rs"]
+mod declared;
+mod support;
+
+use burn::backend::flex::FlexTensor;
+use burn::backend::{BackendTensor, DispatchTensorKind, Flex};
+use burn::tensor::{DType, Device, Distribution, FloatDType, Tensor};
+use declared::sites;
+use kernels_runtime::__private::{At, add_rms_norm, once};
+use kernels_runtime::live::{self, Sampling};
+use kernels_runtime::ops::add_rms_norm::{
+    AddRmsNormKernel, Inputs, Normalised, Operands, Settings, fused, reference,
+};
+use kernels_runtime::ops::rms_norm::{self, RmsNormKernel};
+use kernels_runtime::registry::Site;
+use kernels_runtime::semantics::*;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use support::{Fixture, values};
+
+const EPS: f64 = 1e-6;
+const SETTINGS: Settings = Settings {
+    eps: EPS,
+    group_size: None,
+};
+
+fn random<const D: usize>(shape: [usize; D], device: &Device) -> Tensor<D> {
+    Tensor::random(shape, Distribution::Uniform(-1.0, 1.0), device)
+}
+
+fn inputs<const D: usize>(x: Tensor<D>, residual: Tensor<D>, weight: Tensor<1>) -> Inputs<D> {
+    Inputs {
+        x,
+        residual,
+        weight: Some(weight),
+        gate: None,
+    }
+}
+
+fn refusal<T>(run: impl FnOnce() -> T) -> String {
+    let panic = catch_unwind(AssertUnwindSafe(run)).err();
+    *panic
+        .expect("it is refused")
+        .downcast::<String>()
+        .expect("a message")
+}
+
+/// A sum in half types is rounded once, exactly as PyTorch's; the norm may add in another order.
+#[test]
+fn sums_and_norms_are_those_of_transformers() {
+    let fixture = Fixture::open("add_rmsnorm");
+    let device = Device::flex().autodiff();
+    let gemma = RmsNormKey {
+        rounding: Rounding::Gemma,
+        ..RmsNormKey::LLAMA
+    };
+    let gated = |gating, groups| RmsNormKey {
+        gating,
+        groups,
+        ..RmsNormKey::LLAMA
+    };
+    let modules = [
+        ("llama", RmsNormKey::LLAMA),
+        ("olmo2", gemma),
+        ("gemma2", RmsNormKey::GEMMA),
+        ("qwen3_next", gated(Gating::AfterNorm, Groups::One)),
+        ("zamba2", gated(Gating::BeforeNorm, Groups::Many)),
+    ];
+    let cases = fixture.cases("x");
+    assert_eq!(cases.len(), 30);
+    for case in cases {
+        let (module, norm) = *modules
+            .iter()
+            .find(|(module, _)| case.starts_with(&format!("{module}.")))
+            .unwrap_or_else(|| panic!("{case} is of no module"));
+        let key = AddRmsNormKey::of_norm(norm);
+        for is_fused in [true, false] {
+            let input = |name: &str| fixture.rows(&format!("{case}.{name}"), &device);
+            let leaf = |name: &str| input(name).require_grad();
+            let (x, residual, gate) = (leaf("x"), leaf("residual"), leaf("gate"));
+            let weight: Tensor<1> = fixture.tensor(&format!("{case}.weight"), &device);
+            let weight = weight.require_grad();
+            let inputs = Inputs {
+                gate: (key.gating != Gating::None).then(|| gate.clone()),
+                ..inputs(x.clone(), residual.clone(), weight.clone())
+            };
+            let settings = Settings {
+                eps: EPS,
+                group_size: (key.groups == Groups::Many).then(|| x.dims()[1] / 4),
+            };
+            let (y, sum) = match is_fused {
+                true => fused(inputs, settings, key).expect("a kernel"),
+                false => reference(inputs, settings, key),
+            };
+            let loss = (y.clone() * input("dy")).sum() + (sum.clone() * input("d_sum")).sum();
+            let grads = loss.backward();
+            let theirs = fixture.values(&format!("{case}.{module}.sum"));
+            assert_eq!(values(sum), theirs, "{case}");
+            let gradient = |tensor: &Tensor<2>| tensor.grad(&grads).map(values);
+            for (result, got) in [
+                ("y", Some(values(y))),
+                ("d_x", gradient(&x)),
+                ("d_residual", gradient(&residual)),
+                ("d_gate", gradient(&gate)),
+                ("d_weight", weight.grad(&grads).map(values)),
+            ] {
+                let theirs = format!("{case}.{module}.{result}");
+                assert_eq!(got.is_some(), fixture.has(&theirs), "{theirs}");
+                let Some(got) = got else { continue };
+                let what = format!("fused {is_fused}, {case} {result}");
+                let exact = format!("{case}.ref.{result}");
+                // The order of additions is not the module's, and a composition rounds gradients at its own casts.
+                let slack = if is_fused { 1.1 } else { 2.0 };
+                fixture.as_near_as(slack, &what, &got, &exact, &theirs);
+            }
+        }
+    }
+}
+
+/// The sum is a node of its own: used again, its gradient is added to the norm's, and a graph without one of the
+/// results has the gradients of the other.
+#[test]
+fn both_results_have_gradients_together_and_alone() {
+    let device = Device::flex().autodiff();
+    let key = AddRmsNormKey::LLAMA;
+    let leaves = (
+        random([3, 8], &device).require_grad(),
+        random([3, 8], &device).require_grad(),
+        random([8], &device).require_grad(),
+    );
+    let (x, residual, weight) = &leaves;
+    let losses: [fn(Tensor<2>, Tensor<2>) -> Tensor<1>; 4] = [
+        |y, sum| (y.square() * sum).sum(),
+        |y, _| y.square().sum(),
+        |_, sum| sum.square().sum(),
+        |y, sum| (y + sum.clone() * sum.clone() * sum).sum(),
+    ];
+    for (number, loss) in losses.into_iter().enumerate() {
+        let gradients = |is_fused| {
+            let inputs = inputs(x.clone() * 2.0, residual.clone(), weight.clone());
+            let (y, sum) = match is_fused {
+                true => fused(inputs, SETTINGS, key).expect("a kernel"),
+                false => reference(inputs, SETTINGS, key),
+            };
+            let grads = loss(y, sum).backward();
+            let weight = weight.grad(&grads).map(values);
+            (
+                [x, residual].map(|leaf| leaf.grad(&grads).map(values)),
+                weight,
+            )
+        };
+        let (ours, formula) = (gradients(true), gradients(false));
+        assert_eq!(ours.1.is_some(), number != 2, "the sum alone has no weight");
+        let ours = ours.0.into_iter().chain([ours.1]).flatten();
+        let formula = formula.0.into_iter().chain([formula.1]).flatten();
+        for (ours, formula) in ours.zip(formula) {
+            let error = support::relative_error(&ours, &formula);
+            assert!(error < 1e-6, "loss {number}: {error:e}");
+        }
+    }
+}
+
+/// What is not tracked has no gradient, and what is has the same whatever else is.
+#[test]
+fn any_tensor_alone_may_be_tracked() {
+    let device = Device::flex().autodiff();
+    let plain = [random([3, 8], &device), random([3, 8], &device)];
+    let weight: Tensor<1> = random([8], &device);
+    for tracked in 0..3 {
+        let leaf = |number: usize| match number == tracked {
+            true => plain[number].clone().require_grad(),
+            false => plain[number].clone(),
+        };
+        let (x, residual) = (leaf(0), leaf(1));
+        let weight = match tracked {
+            2 => weight.clone().require_grad(),
+            _ => weight.clone(),
+        };
+        let found = |is_fused| {
+            let inputs = inputs(x.clone(), residual.clone(), weight.clone());
+            let (y, sum) = match is_fused {
+                true => fused(inputs, SETTINGS, AddRmsNormKey::GEMMA).expect("a kernel"),
+                false => reference(inputs, SETTINGS, AddRmsNormKey::GEMMA),
+            };
+            let grads = (y * sum).sum().backward();
+            [
+                x.grad(&grads).map(values),
+                residual.grad(&grads).map(values),
+                weight.grad(&grads).map(values),
+            ]
+        };
+        for (number, (ours, formula)) in found(true).iter().zip(found(false)).enumerate() {
+            assert_eq!(ours.is_some(), number == tracked);
+            let (Some(ours), Some(formula)) = (ours, formula) else {
+                continue;
+            };
+            let error = support::relative_error(ours, &formula);
+            assert!(error < 1e-6, "tensor {number}: {error:e}");
+        }
+    }
+}
+
+/// Terms of very different sizes: the sum is the exact one, rounded once.
+#[test]
+fn sums_of_half_types_are_rounded_once() {
+    let device = Device::flex();
+    for dtype in [FloatDType::F16, FloatDType::BF16] {
+        let numbers = |seed: f64| -> Tensor<2> {
+            let numbers = (0..8192).map(|i| {
+                let x = (f64::from(i) * 12.9898 + seed).sin() as f32;
+                x * 2_f32.powi(i % 24 - 12)
+            });
+            let numbers: Vec<f32> = numbers.collect();
+            Tensor::<1>::from_data(numbers.as_slice(), &device)
+                .reshape([64, 128])
+                .cast(dtype)
+        };
+        let (x, residual) = (numbers(0.1), numbers(7.7));
+        let weight = Tensor::ones([128], (&device, DType::from(dtype)));
+        let exact = x.clone().cast(FloatDType::F64) + residual.clone().cast(FloatDType::F64);
+        let (_, sum) = fused(inputs(x, residual, weight), SETTINGS, AddRmsNormKey::LLAMA).unwrap();
+        assert_eq!(values(sum), values(exact.cast(dtype)), "{dtype:?}");
+    }
+}
+
+fn flex<const D: usize>(tensor: Tensor<D>) -> FlexTensor {
+    match tensor.into_dispatch().kind {
+        DispatchTensorKind::Flex(BackendTensor::Float(tensor)) => tensor,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The kernel's results are those of the sum and of RMSNorm's kernel at it, bit for bit, also of strided and of empty
+/// tensors, and of one without rows.
+#[test]
+fn results_are_those_of_the_norm_of_the_sum() {
+    let device = Device::flex();
+    for shape in [
+        [3, 5, 8],
+        [8, 1, 8],
+        [0, 5, 8],
+        [3, 0, 8],
+        [3, 5, 0],
+        [1, 1, 1],
+    ] {
+        for dtype in [
+            FloatDType::F32,
+            FloatDType::F64,
+            FloatDType::BF16,
+            FloatDType::F16,
+        ] {
+            let turned = |tensor: Tensor<3>| tensor.cast(dtype).swap_dims(0, 1);
+            let x = turned(random(shape, &device));
+            let [b, a, n] = shape;
+            let residual: Tensor<3> = random([a, b, n], &device).cast(dtype);
+            let weight: Tensor<1> = random([n], &device).cast(dtype);
+            let key = AddRmsNormKey::LLAMA;
+            let sum = x.clone() + residual.clone();
+            let [x, residual] = [x, residual].map(flex);
+            let weight = Some(flex(weight));
+            let norm = rms_norm::Operands::new(
+                flex(sum.clone()),
+                weight.clone(),
+                None,
+                SETTINGS,
+                key.norm(),
+            );
+            let (expected, expected_rstd) = Flex::rms_norm_forward(norm.unwrap());
+            let operands = Operands::new(x, residual, weight, None, SETTINGS, key).unwrap();
+            let found = Flex::add_rms_norm_forward(operands);
+            let Normalised {
+                y,
+                sum: total,
+                rstd,
+            } = found;
+            let numbers = |tensor: FlexTensor| -> Vec<f64> { tensor.into_data().iter().collect() };
+            assert_eq!(numbers(y), numbers(expected), "{shape:?} {dtype:?}");
+            assert_eq!(numbers(total), values(sum), "{shape:?} {dtype:?}");
+            if n > 0 {
+                assert_eq!(numbers(rstd), numbers(expected_rstd), "{shape:?} {dtype:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn operands_that_do_not_go_together_are_refused() {
+    let device = Device::flex();
+    let (x, weight): (Tensor<2>, Tensor<1>) = (random([3, 8], &device), random([8], &device));
+    let narrow = || random([3, 4], &device);
+    for (inputs, words) in [
+        (
+            inputs(x.clone(), narrow(), weight.clone()),
+            "AddRMSNorm: the residual is [3, 4], but x is [3, 8]",
+        ),
+        (
+            // A residual that would be broadcast.
+            inputs(x.clone(), random([1, 8], &device), weight.clone()),
+            "AddRMSNorm: the residual is [1, 8], but x is [3, 8]",
+        ),
+        (
+            inputs(x.clone(), x.clone(), random([4], &device)),
+            "AddRMSNorm: RMSNorm: the weight has 4 elements, but the last axis of x, [3, 8], has 8",
+        ),
+    ] {
+        let key = AddRmsNormKey::LLAMA;
+        assert_eq!(refusal(|| fused(inputs.clone(), SETTINGS, key)), words);
+        assert_eq!(refusal(|| reference(inputs, SETTINGS, key)), words);
+    }
+    // Dtypes are a reason, which a site counts.
+    let mixed = inputs(x.clone(), x.cast(FloatDType::F64), weight);
+    let reason = fused(mixed, SETTINGS, AddRmsNormKey::LLAMA).unwrap_err();
+    assert_eq!(reason.to_string(), "the tensors have different dtypes");
+}
+
+sites! {
+    RIGHT: "npu_fused_add_rmsnorm", SemanticsKey::AddRmsNorm(AddRmsNormKey::LLAMA);
+    FORGETS: "npu_fused_add_rmsnorm", SemanticsKey::AddRmsNorm(AddRmsNormKey::LLAMA);
+    OTHER_EPSILON: "npu_fused_add_rmsnorm", SemanticsKey::AddRmsNorm(AddRmsNormKey::LLAMA);
+}
+
+/// Live verification compares both results and their gradients, and tells a body that returns another sum, or has
+/// another epsilon, which shows in rows of the check's own alone.
+#[test]
+fn bodies_are_verified() {
+    let _first = live::scope(Sampling::first());
+    let device = Device::flex().autodiff();
+    let weight: Tensor<1> = random([8], &device);
+    let call = |site: &'static Site, eps: f64, returned: fn(Tensor<2>, Tensor<2>) -> Tensor<2>| {
+        let (x, residual) = (
+            random([6, 8], &device).require_grad(),
+            random([6, 8], &device),
+        );
+        let body = |(x, residual): (Tensor<2>, Tensor<2>)| {
+            let sum = x.clone() + residual;
+            let mean_square = sum.clone().square().mean_dim(1);
+            let y = sum.clone() / (mean_square + eps).sqrt() * weight.clone().unsqueeze();
+            (y, returned(sum, x))
+        };
+        let weight = &|| Some(weight.clone());
+        let (y, sum) = add_rms_norm(
+            At::new(site),
+            x,
+            residual,
+            weight,
+            EPS,
+            None,
+            &mut once(body),
+        );
+        (y * sum).sum().backward();
+    };
+    call(&RIGHT, EPS, |sum, _| sum);
+    let rows = live::report().rows;
+    let row = rows
+        .iter()
+        .find(|row| row.site == RIGHT.name())
+        .expect("checked");
+    assert_eq!((row.checked, row.skipped), (1, 0), "{row:?}");
+    let why = refusal(|| call(&FORGETS, EPS, |_, x| x));
+    assert!(why.contains("FORGETS"), "{why}");
+    let why = refusal(|| call(&OTHER_EPSILON, 1e-3, |sum, _| sum));
+    assert!(why.contains("OTHER_EPSILON"), "{why}");
+}
