@@ -25,7 +25,12 @@ fn inspect_finds_in_the_built_file_what_list_finds_in_the_running_program() {
     let sites = names(&listed["sites"]);
     assert_eq!(names(&inspected["sites"]), sites);
     for model in ["llama", "qwen3"] {
-        for kernel in ["npu_fused_rmsnorm", "npu_fused_swiglu", "npu_fused_rope"] {
+        for kernel in [
+            "npu_fused_rmsnorm",
+            "npu_fused_add_rmsnorm",
+            "npu_fused_swiglu",
+            "npu_fused_rope",
+        ] {
             assert!(
                 sites.iter().any(|site| {
                     site.contains(&format!("kernels_models::{model}")) && site.contains(kernel)
@@ -39,7 +44,7 @@ fn inspect_finds_in_the_built_file_what_list_finds_in_the_running_program() {
         kernels.iter().map(|kernel| kernel["id"].clone()).collect()
     };
     assert_eq!(ids(&inspected["kernels"]), ids(&listed["kernels"]));
-    assert_eq!(ids(&listed["kernels"]).len(), 5);
+    assert_eq!(ids(&listed["kernels"]).len(), 6);
 }
 
 #[test]

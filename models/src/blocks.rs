@@ -34,6 +34,18 @@ impl RmsNorm {
             Self::Qwen3(norm) => norm.forward(x),
         }
     }
+
+    /// Adds `x` to the residual stream and normalises the last axis of the sum. Returns both.
+    pub fn forward_sum<const D: usize>(
+        &self,
+        x: Tensor<D>,
+        residual: Tensor<D>,
+    ) -> (Tensor<D>, Tensor<D>) {
+        match self {
+            Self::Llama(norm) => norm.forward_sum(x, residual),
+            Self::Qwen3(norm) => norm.forward_sum(x, residual),
+        }
+    }
 }
 
 /// The dense MLP of the model's architecture.

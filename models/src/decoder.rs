@@ -50,6 +50,23 @@ impl FeedForward {
     }
 }
 
+/// The residual stream between layers. Its last term is added by the norm that reads it next, which is one
+/// operation.
+struct Residual {
+    sum: Tensor<3>,
+    last: Option<Tensor<3>>,
+}
+
+impl Residual {
+    /// Returns the normalised stream, and the stream itself.
+    fn normalise(self, norm: &RmsNorm) -> (Tensor<3>, Tensor<3>) {
+        match self.last {
+            Some(last) => norm.forward_sum(last, self.sum),
+            None => (norm.forward(self.sum.clone()), self.sum),
+        }
+    }
+}
+
 /// One layer: attention and MLP, each on the normalised residual stream and added to it.
 #[derive(Module, Debug)]
 pub struct DecoderLayer {
@@ -71,17 +88,16 @@ impl DecoderLayer {
 
     fn forward(
         &self,
-        x: Tensor<3>,
+        residual: Residual,
         tables: &RotaryTables,
         mask: &Tensor<4, Bool>,
-    ) -> (Tensor<3>, Option<Tensor<2>>) {
-        let attended =
-            self.self_attn
-                .forward(self.input_layernorm.forward(x.clone()), tables, mask);
-        let x = x + attended;
-        let normalised = self.post_attention_layernorm.forward(x.clone());
+    ) -> (Residual, Option<Tensor<2>>) {
+        let (normalised, sum) = residual.normalise(&self.input_layernorm);
+        let attended = self.self_attn.forward(normalised, tables, mask);
+        let (normalised, sum) = self.post_attention_layernorm.forward_sum(attended, sum);
         let (fed, router_logits) = self.mlp.forward(normalised);
-        (x + fed, router_logits)
+        let last = Some(fed);
+        (Residual { sum, last }, router_logits)
     }
 }
 
@@ -124,7 +140,7 @@ impl Decoder {
         position_ids: Option<Tensor<2, Int>>,
     ) -> (Tensor<3>, Vec<Tensor<2>>) {
         let [_, seq] = input_ids.dims();
-        let mut hidden = self.embed_tokens.forward(input_ids);
+        let hidden = self.embed_tokens.forward(input_ids);
         let (device, dtype) = (hidden.device(), hidden.dtype());
         let tables = match position_ids {
             Some(position_ids) => self.rotary.tables_at(position_ids, dtype),
@@ -132,12 +148,16 @@ impl Decoder {
         };
         let masks = causal_masks(&self.config, seq, &device);
         let mut routers = Vec::new();
+        let mut residual = Residual {
+            sum: hidden,
+            last: None,
+        };
         for (index, (layer, mask)) in self.layers.iter().zip(&masks).enumerate() {
             let _layer = policy::layer(index, self.layers.len());
             let router_logits;
-            (hidden, router_logits) = layer.forward(hidden, &tables, mask);
+            (residual, router_logits) = layer.forward(residual, &tables, mask);
             routers.extend(router_logits);
         }
-        (self.norm.forward(hidden), routers)
+        (residual.normalise(&self.norm).0, routers)
     }
 }

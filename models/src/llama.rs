@@ -49,7 +49,8 @@ pub struct LlamaRmsNorm {
     pub(crate) variance_epsilon: f64,
 }
 
-#[fused_kernel("npu_fused_rmsnorm", weight = weight, eps = variance_epsilon, offset = 0, rounding = llama)]
+#[fused_kernel("npu_fused_rmsnorm", method = forward, weight = weight, eps = variance_epsilon, offset = 0, rounding = llama)]
+#[fused_kernel("npu_fused_add_rmsnorm", method = forward_sum, weight = weight, eps = variance_epsilon, offset = 0, rounding = llama)]
 impl LlamaRmsNorm {
     /// Normalises `x`, of shape `[.., hidden]` with any number of leading axes.
     pub fn forward<const D: usize>(&self, x: Tensor<D>) -> Tensor<D> {
@@ -61,6 +62,16 @@ impl LlamaRmsNorm {
         let mean_square = wide.clone().square().mean_dim(D - 1);
         let normalised = wide * (mean_square + self.variance_epsilon).sqrt().recip();
         normalised.cast(dtype) * self.weight.val().unsqueeze()
+    }
+
+    /// Adds `x` to the residual stream, of the same shape, and normalises that. Returns the normalised sum and the sum.
+    pub fn forward_sum<const D: usize>(
+        &self,
+        x: Tensor<D>,
+        residual: Tensor<D>,
+    ) -> (Tensor<D>, Tensor<D>) {
+        let sum = x + residual;
+        (self.forward(sum.clone()), sum)
     }
 }
 

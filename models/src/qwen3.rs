@@ -54,6 +54,19 @@ pub struct Qwen3RmsNorm {
     pub(crate) variance_epsilon: f64,
 }
 
+#[fused_kernel("npu_fused_add_rmsnorm", method = forward_sum, weight = weight, eps = variance_epsilon, offset = 0, rounding = llama)]
+impl Qwen3RmsNorm {
+    /// Adds `x` to the residual stream, of the same shape, and normalises that. Returns the normalised sum and the sum.
+    pub fn forward_sum<const D: usize>(
+        &self,
+        x: Tensor<D>,
+        residual: Tensor<D>,
+    ) -> (Tensor<D>, Tensor<D>) {
+        let sum = x + residual;
+        (self.forward(sum.clone()), sum)
+    }
+}
+
 /// Gated MLP without biases: `down(silu(gate(x)) · up(x))`, from `[.., hidden]` to `[.., hidden]`.
 #[fused_kernel("npu_fused_swiglu", activation = silu)]
 #[derive(Module, Debug)]
