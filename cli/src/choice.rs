@@ -15,7 +15,7 @@ pub enum DeviceChoice {
     Npu(usize),
     /// A device that `kernels serve` serves.
     #[cfg(feature = "remote")]
-    Remote(crate::served::Served),
+    Remote(crate::remote::Remote),
 }
 
 impl DeviceChoice {

@@ -14,12 +14,12 @@ mod new_kernel;
 mod npu;
 mod output;
 mod plan;
+#[cfg(feature = "remote")]
+mod remote;
 mod run;
 mod semantics;
 #[cfg(feature = "remote")]
 mod serve;
-#[cfg(feature = "remote")]
-mod served;
 mod table;
 mod train;
 mod verify;

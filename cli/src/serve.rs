@@ -1,7 +1,7 @@
 //! `kernels serve`: this machine's devices for programs elsewhere.
 
 use crate::output;
-use crate::served::TOKEN;
+use crate::remote::TOKEN;
 use anyhow::Context;
 use burn::backend::Flex;
 use burn::remote::EndpointId;

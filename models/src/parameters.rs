@@ -36,8 +36,8 @@ impl CausalLm {
     ) {
         struct Show<'a, V>(ExpertStorage, &'a mut V);
         impl<V: ParameterVisitor> Visit for Show<'_, V> {
-            fn visit<const D: usize>(&mut self, place: &Place, param: &Param<Tensor<D>>) {
-                place.show(param.base().without_autodiff(), self.0, self.1);
+            fn visit<const D: usize>(&mut self, info: &ParameterInfo, param: &Param<Tensor<D>>) {
+                info.show(param.base().without_autodiff(), self.0, self.1);
             }
         }
         walk(self, &mut Show(experts, visitor));
@@ -46,7 +46,7 @@ impl CausalLm {
 
 /// A parameter's name, and how its values lie in memory.
 #[derive(Debug, Clone)]
-pub(crate) struct Place {
+pub(crate) struct ParameterInfo {
     architecture: Architecture,
     /// The name in memory.
     name: String,
@@ -54,7 +54,7 @@ pub(crate) struct Place {
     pub(crate) transposed: bool,
 }
 
-impl Place {
+impl ParameterInfo {
     /// Every way in which a checkpoint may hold a parameter of this shape, the usual one first.
     pub(crate) fn alternatives(&self, param_shape: &[usize]) -> Vec<Vec<Part>> {
         self.parameter(&self.checkpoint_shape(param_shape))
@@ -111,14 +111,14 @@ impl Place {
 
 /// What is done with each parameter of a walk.
 pub(crate) trait Visit {
-    fn visit<const D: usize>(&mut self, place: &Place, param: &Param<Tensor<D>>);
+    fn visit<const D: usize>(&mut self, info: &ParameterInfo, param: &Param<Tensor<D>>);
 }
 
 /// What each parameter is replaced with.
 pub(crate) trait Replace {
     fn replace<const D: usize>(
         &mut self,
-        place: &Place,
+        info: &ParameterInfo,
         param: Param<Tensor<D>>,
     ) -> Param<Tensor<D>>;
 }
@@ -161,9 +161,9 @@ pub(crate) fn gradients(model: &CausalLm, grads: &Gradients) -> BTreeMap<String,
         found: Named,
     }
     impl Visit for Collect<'_> {
-        fn visit<const D: usize>(&mut self, place: &Place, param: &Param<Tensor<D>>) {
+        fn visit<const D: usize>(&mut self, info: &ParameterInfo, param: &Param<Tensor<D>>) {
             if let Some(grad) = param.base().grad(self.grads) {
-                place.show(grad, ExpertStorage::PerExpert, &mut self.found);
+                info.show(grad, ExpertStorage::PerExpert, &mut self.found);
             }
         }
     }
@@ -205,8 +205,8 @@ impl Path {
         self.steps.pop();
     }
 
-    /// The checkpoint's place of the current parameter, unless it belongs to an adapter.
-    fn place(&self) -> Option<Place> {
+    /// What the checkpoint has of the current parameter, unless it belongs to an adapter.
+    fn info(&self) -> Option<ParameterInfo> {
         if self
             .steps
             .iter()
@@ -222,7 +222,7 @@ impl Path {
             .collect();
         let last = self.steps.last()?;
         let transposed = last.container == "Struct:Linear" && last.name == "weight";
-        Some(Place {
+        Some(ParameterInfo {
             architecture: self.architecture,
             name: names.join("."),
             transposed,
@@ -245,8 +245,8 @@ impl<A: Visit> ModuleVisitor for Walk<'_, A> {
     }
 
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        if let Some(place) = self.path.place() {
-            self.action.visit(&place, param);
+        if let Some(info) = self.path.info() {
+            self.action.visit(&info, param);
         }
     }
 }
@@ -261,8 +261,8 @@ impl<A: Replace> ModuleMapper for Walk<'_, A> {
     }
 
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
-        match self.path.place() {
-            Some(place) => self.action.replace(&place, param),
+        match self.path.info() {
+            Some(info) => self.action.replace(&info, param),
             None => param,
         }
     }

@@ -11,7 +11,7 @@ pub(super) enum Part {
     /// The kernel, and what stands in its place.
     Kernel,
     /// The whole body of a gated MLP or a sparse block.
-    Whole,
+    Composite,
 }
 
 struct Turn {

@@ -48,6 +48,7 @@ mod body;
 mod case;
 mod check;
 mod checks;
+mod composite;
 mod mismatch;
 mod order;
 pub(crate) mod probe;
@@ -55,7 +56,6 @@ mod run;
 mod sampling;
 mod tally;
 mod tolerance;
-mod whole;
 
 pub use sampling::{GRAMMAR, Sampling, SamplingError, SamplingGuard, current, scope, set};
 pub use tally::{LiveReport, LiveRow, report, reset};
@@ -63,9 +63,9 @@ pub use tally::{LiveReport, LiveRow, report, reset};
 pub(crate) use check::Captured;
 pub use check::{VerifyError, verify};
 pub(crate) use checks::Checks;
+pub(crate) use composite::{Composite, composite, composite_is_due};
 pub(crate) use probe::root_mean_square;
 pub(crate) use sampling::Width;
-pub(crate) use whole::{Whole, whole, whole_is_due};
 
 use crate::dispatch::{At, Decision};
 use crate::kernel::{Operands, Tensors, Visitor};

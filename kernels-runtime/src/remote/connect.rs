@@ -1,9 +1,9 @@
 //! A program's way to the devices of a server.
 
 use super::credential::{credential, unique};
+use super::devices::{self, RemoteDevice};
 use super::hello::{Declaration, RELEASE};
 use super::offer;
-use super::table::{self, RemoteDevice};
 use super::wire::SCHEMA;
 use super::{Address, InvalidAddress};
 use burn::remote::RemoteHost;
@@ -156,7 +156,7 @@ fn device(
     let not_ours = || ConnectError::NotOurs {
         address: address.clone(),
     };
-    let handle = table::handle(&device).ok_or_else(not_ours)?;
+    let handle = devices::handle(&device).ok_or_else(not_ours)?;
     let session = unique();
     let declared = offer::declaration(&handle, session).map_err(|failed| match failed {
         None => not_ours(),
@@ -174,7 +174,7 @@ fn device(
     let token = token.as_bytes().to_vec();
     let remote = RemoteDevice::new(address.clone(), index, declared, session, token);
     tracing::info!("connected to {remote}");
-    table::enter(&device, remote);
+    devices::enter(&device, remote);
     Ok(device)
 }
 
@@ -230,7 +230,7 @@ const CLOSED: &str = "no operation failed, and the session is closed: its server
 /// Burn tells a client that its session ended, but not why. A server elsewhere is asked in a new session;
 /// if it is gone, that takes as long as [`connect`] does.
 pub fn failure(device: &Device) -> Option<String> {
-    let remote = table::entry(device)?;
+    let remote = devices::entry(device)?;
     let own = OWN.lock().unwrap_or_else(PoisonError::into_inner);
     let is_own = own.contains(&remote.session);
     drop(own);
@@ -248,7 +248,7 @@ fn ask_why(remote: &RemoteDevice) -> Option<String> {
     let host = remote.address.host(credential(&remote.token, unique()));
     let host = host.ok()?;
     let options = Device::remote_options(&host).device_index(remote.index);
-    let handle = table::handle(&options.init().ok()?)?;
+    let handle = devices::handle(&options.init().ok()?)?;
     offer::failure(&handle, remote.session)
 }
 

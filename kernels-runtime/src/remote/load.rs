@@ -1,6 +1,6 @@
 //! Weights that never cross the connection.
 
-use super::{offer, table};
+use super::{devices, offer};
 use burn::backend::RemoteDevice;
 use burn::tensor::{DType, Device, FloatDType, Tensor};
 use kernels_io::{escape, escape_path};
@@ -122,7 +122,7 @@ fn load<const D: usize>(
 }
 
 fn handle(device: &Device) -> Result<RemoteDevice, LoadError> {
-    let remote = table::entry(device).and_then(|_| table::handle(device));
+    let remote = devices::entry(device).and_then(|_| devices::handle(device));
     remote.ok_or(LoadError::NotRemote)
 }
 

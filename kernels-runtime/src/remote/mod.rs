@@ -54,6 +54,7 @@ pub(crate) mod call;
 mod charged;
 mod connect;
 mod credential;
+mod devices;
 mod files;
 #[cfg(feature = "fuzz")]
 #[doc(hidden)]
@@ -72,12 +73,12 @@ mod serve_error;
 mod server;
 mod session_memory;
 mod sessions;
-mod table;
 pub(crate) mod wire;
 
 pub use address::{Address, InvalidAddress};
 pub use bounded::{Buffer, InMemory};
 pub use connect::{ConnectError, connect, failure};
+pub use devices::{RemoteDevice, describe};
 pub use host::{Host, Identity, MemoryLimits};
 pub use iroh::client_identity;
 pub use limits::Limits;
@@ -86,11 +87,10 @@ pub use offer::Kernels;
 pub use options::ServeOptions;
 pub use serve_error::ServeError;
 pub use server::{Server, serve};
-pub use table::{RemoteDevice, describe};
 
 #[cfg(feature = "npu")]
 pub(crate) use bounded::machine_memory;
 #[cfg(feature = "npu")]
 pub(crate) use connect::connect_to;
 #[cfg(feature = "npu")]
-pub(crate) use table::with_platform;
+pub(crate) use devices::with_platform;

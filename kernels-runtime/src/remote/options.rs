@@ -259,7 +259,7 @@ fn is_origin(text: &str) -> bool {
 }
 
 /// The place where clients connect, taken or to be taken.
-pub(super) enum Place {
+pub(super) enum Binding {
     Port(TcpListener),
     Endpoint {
         // A key is large beside a port.
@@ -277,7 +277,7 @@ impl Way {
     }
 
     /// The address that clients dial. A WebSocket's port is taken here.
-    pub(super) fn place(&self) -> Result<(Address, Place), ServeError> {
+    pub(super) fn binding(&self) -> Result<(Address, Binding), ServeError> {
         match self {
             Self::WebSocket { address, open } => {
                 if *open && !address.ip().is_loopback() {
@@ -295,7 +295,7 @@ impl Way {
                          sees the traffic has the token; serve over Iroh where the network is not trusted"
                     );
                 }
-                Ok((Address::WebSocket { host }, Place::Port(listener)))
+                Ok((Address::WebSocket { host }, Binding::Port(listener)))
             }
             Self::Iroh { identity, direct } => {
                 if let Some(address) = direct.filter(|address| address.port() == 0) {
@@ -311,11 +311,11 @@ impl Way {
                     })?,
                 };
                 let (id, direct) = (identity.id(), *direct);
-                let place = Place::Endpoint {
+                let binding = Binding::Endpoint {
                     identity: Box::new(identity),
                     direct,
                 };
-                Ok((Address::Iroh { id, direct }, place))
+                Ok((Address::Iroh { id, direct }, binding))
             }
         }
     }

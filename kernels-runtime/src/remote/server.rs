@@ -4,7 +4,7 @@ use super::bounded::Bounded;
 use super::credential::random_token;
 use super::files::Files;
 use super::iroh::{self, Known, Rules};
-use super::options::Place;
+use super::options::Binding;
 use super::relay::Relay;
 use super::{Address, Host, Identity, Kernels, ServeError, ServeOptions};
 use burn::server::{
@@ -79,7 +79,7 @@ impl Server {
         options.check()?;
         let token = options.token.clone().unwrap_or_else(random_token);
         let authorizer = options.authorizer(&token)?;
-        let (address, place) = options.way.place()?;
+        let (address, binding) = options.way.binding()?;
         let kernels = kernels(Kernels::new());
         let open = Arc::new(AtomicUsize::new(0));
         let files = Files::in_folders(&options.weights)
@@ -96,7 +96,7 @@ impl Server {
         };
         let (stop, stopped) = oneshot::channel();
         let (finish, finished) = oneshot::channel();
-        let serving = serving(server, place, authorizer, options)?;
+        let serving = serving(server, binding, authorizer, options)?;
         let thread = std::thread::Builder::new()
             .name("burn-kernels-serve".to_owned())
             .spawn(move || {
@@ -214,13 +214,13 @@ type Serving = Pin<Box<dyn Future<Output = Result<(), ServeError>> + Send>>;
 /// Returns the work of the server's thread: Burn's server, and the guard before it.
 fn serving<B: Host>(
     server: BackendServer<Bounded<B>>,
-    place: Place,
+    binding: Binding,
     authorizer: Box<dyn PeerAuthorizer>,
     options: ServeOptions,
 ) -> Result<Serving, ServeError> {
     let (limits, transfers) = (options.limits, options.transfers);
-    match place {
-        Place::Port(listener) => {
+    match binding {
+        Binding::Port(listener) => {
             let relay = Relay::new(limits, authorizer, options.origins, transfers);
             let (relay, behind) = relay.map_err(ServeError::Start)?;
             let secret = TokenAuthorizer::new(relay.secret()).expect("it is not empty");
@@ -233,7 +233,7 @@ fn serving<B: Host>(
                 }
             }))
         }
-        Place::Endpoint { identity, direct } => {
+        Binding::Endpoint { identity, direct } => {
             let rules = Rules {
                 endpoints: options.endpoints,
                 transfers,

@@ -10,7 +10,7 @@ use super::CONFIG;
 use super::decode::is_supported;
 use super::shards::Shards;
 use crate::layout::{Part, expert_of};
-use crate::parameters::{Place, Visit, walk};
+use crate::parameters::{ParameterInfo, Visit, walk};
 use crate::{CausalLm, ModelConfig, ModelError, TensorProblem};
 
 const EMBEDDING: &str = "model.embed_tokens.weight";
@@ -129,11 +129,11 @@ struct Check<'a> {
 }
 
 impl Visit for Check<'_> {
-    fn visit<const D: usize>(&mut self, place: &Place, param: &Param<Tensor<D>>) {
+    fn visit<const D: usize>(&mut self, info: &ParameterInfo, param: &Param<Tensor<D>>) {
         let shape = param.lazy_shape();
-        let mut ways = stored_ways(self.shards, place, shape.as_slice());
+        let mut ways = stored_ways(self.shards, info, shape.as_slice());
         let Some(way) = ways.pop() else {
-            return self.missing(place.alternatives(shape.as_slice()));
+            return self.missing(info.alternatives(shape.as_slice()));
         };
         for other in ways {
             self.stored_twice(&other, &way);
@@ -215,8 +215,12 @@ impl Check<'_> {
 }
 
 /// The ways of holding a parameter that the checkpoint has anything of.
-pub(super) fn stored_ways(shards: &Shards, place: &Place, param_shape: &[usize]) -> Vec<Vec<Part>> {
+pub(super) fn stored_ways(
+    shards: &Shards,
+    info: &ParameterInfo,
+    param_shape: &[usize],
+) -> Vec<Vec<Part>> {
     let stored = |way: &Vec<Part>| way.iter().any(|part| shards.find(&part.name).is_some());
-    let ways = place.alternatives(param_shape);
+    let ways = info.alternatives(param_shape);
     ways.into_iter().filter(stored).collect()
 }

@@ -10,11 +10,11 @@ use super::CONFIG;
 use super::check::{check_tensors, stored_ways};
 use super::decode::{Wanted, decode_into, decode_transposed};
 use super::file::TensorFile;
-use super::shards::Shards;
 #[cfg(feature = "remote")]
-use super::there::There;
+use super::server::ServerFiles;
+use super::shards::Shards;
 use crate::layout::Part;
-use crate::parameters::{Place, Replace, rebuild};
+use crate::parameters::{ParameterInfo, Replace, rebuild};
 use crate::{CausalLm, ModelConfig, ModelError};
 
 /// Reads a model from a directory in Hugging Face layout: `config.json`, and `model.safetensors` or
@@ -48,7 +48,7 @@ pub fn load(
         dtype,
         failure: None,
         #[cfg(feature = "remote")]
-        there: There::of(device, &shards),
+        server: ServerFiles::of(device, &shards),
     };
     let model = rebuild(model, &mut read);
     match read.failure {
@@ -82,21 +82,21 @@ struct Read<'a> {
     failure: Option<ModelError>,
     /// The server that reads the files, if it does.
     #[cfg(feature = "remote")]
-    there: Option<There>,
+    server: Option<ServerFiles>,
 }
 
 impl Replace for Read<'_> {
     fn replace<const D: usize>(
         &mut self,
-        place: &Place,
+        info: &ParameterInfo,
         param: Param<Tensor<D>>,
     ) -> Param<Tensor<D>> {
         let shape = param.lazy_shape();
-        let mut ways = stored_ways(self.shards, place, shape.as_slice());
+        let mut ways = stored_ways(self.shards, info, shape.as_slice());
         let Some(parts) = ways.pop().filter(|_| self.failure.is_none()) else {
             return param;
         };
-        match self.tensor(&parts, shape.as_slice(), place.transposed) {
+        match self.tensor(&parts, shape.as_slice(), info.transposed) {
             Ok(tensor) => {
                 let id = param.id;
                 param.transform_for_load(tensor, id)
@@ -117,8 +117,8 @@ impl Read<'_> {
         transposed: bool,
     ) -> Result<Tensor<D>, ModelError> {
         #[cfg(feature = "remote")]
-        if let Some(there) = self.there.as_ref() {
-            return there.tensor(self.shards, parts, shape, transposed, self.dtype);
+        if let Some(server) = self.server.as_ref() {
+            return server.tensor(self.shards, parts, shape, transposed, self.dtype);
         }
         let data = self.data(parts, shape, transposed)?;
         Ok(Tensor::from_data(

@@ -9,9 +9,9 @@ mod decode;
 mod file;
 mod load;
 mod save;
-mod shards;
 #[cfg(feature = "remote")]
-mod there;
+mod server;
+mod shards;
 
 pub use self::load::load;
 pub use self::save::{save, save_with};

@@ -4,7 +4,7 @@ use super::autodiff::Tensors;
 use super::{AddRmsNormBackend, AddRmsNormKernel, Normalised};
 use crate::cpu::{BASE, Element, Kernel, Output, Rows, Unwritten, dispatch_dtype, run};
 use crate::ops::operands::checked;
-use crate::ops::rms_norm::cpu::pass::{After, Before, Operands, Place, Scratch, Without};
+use crate::ops::rms_norm::cpu::pass::{After, Before, Gate, Operands, Scratch, Without};
 use crate::ops::rms_norm::cpu::{Axis, Once, Steps, Twice};
 use crate::registry::{Implementation, Launch};
 use crate::semantics::{Gating, Rounding, SemanticsKey};
@@ -46,7 +46,7 @@ fn forward<T: Element, R: Steps<T>>(operands: &Tensors<Flex>) -> Normalised<Flex
     }
 }
 
-fn pass<T: Element, R: Steps<T>, P: Place<T, N>, const N: usize>(
+fn pass<T: Element, R: Steps<T>, P: Gate<T, N>, const N: usize>(
     operands: &Tensors<Flex>,
 ) -> Normalised<FlexTensor> {
     let residual = Rows::<T>::readable(operands.residual());
@@ -79,7 +79,7 @@ struct Pass<'a, T: Element, V, const N: usize> {
     variant: PhantomData<V>,
 }
 
-impl<T: Element, R: Steps<T>, P: Place<T, N>, const N: usize> Kernel<2> for Pass<'_, T, (R, P), N> {
+impl<T: Element, R: Steps<T>, P: Gate<T, N>, const N: usize> Kernel<2> for Pass<'_, T, (R, P), N> {
     type Out = T;
     type PerRow = T::Acc;
     type Sum = ();

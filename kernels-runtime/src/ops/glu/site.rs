@@ -123,7 +123,7 @@ fn mlp<const D: usize>(
     let key = at.key();
     let plain = |inputs| ops::glu::reference(inputs, settings, key);
     let fused = |inputs| down(either(at, inputs, settings, &mut { plain }));
-    let Some(width) = live::whole_is_due(at.site(), &x) else {
+    let Some(width) = live::composite_is_due(at.site(), &x) else {
         return fused(project(x));
     };
     let inputs = project(x.clone());
@@ -136,9 +136,9 @@ fn mlp<const D: usize>(
         Inputs::Separate { gate, .. } | Inputs::Packed(gate) => live::root_mean_square(&gate),
     };
     let composition = |x| down(plain(project(x)));
-    let call = live::Whole { x, width };
+    let call = live::Composite { x, width };
     let site = at.site();
-    live::whole(
+    live::composite(
         site,
         implementation,
         call,

@@ -14,11 +14,11 @@ pub mod router;
 pub mod unpermute;
 
 #[cfg(feature = "cpu")]
+mod in_place;
+#[cfg(feature = "cpu")]
 mod integers;
 mod load_balancing;
 mod many;
-#[cfg(feature = "cpu")]
-mod slabs;
 mod sort;
 mod top_k;
 

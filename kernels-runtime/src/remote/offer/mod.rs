@@ -1,10 +1,10 @@
 //! The operations of a server: the kernels of its backend, and those that every server answers.
 
+mod control;
 mod source;
-mod talk;
 
+pub(super) use control::{declaration, failure};
 pub(super) use source::{Source, load, look};
-pub(super) use talk::{declaration, failure};
 
 use super::Host;
 use super::bounded::Bounded;
@@ -58,7 +58,7 @@ impl<B: Host> Kernels<B> {
         open: Arc<AtomicUsize>,
         files: Files,
     ) -> CustomOpRegistry<Bounded<B>> {
-        source::handlers(talk::handlers(self, open), files).registry
+        source::handlers(control::handlers(self, open), files).registry
     }
 }
 

@@ -1,6 +1,6 @@
 //! Weights that go from a file to the device on the server's side.
 
-use super::talk::{ask, dispatch, words_of};
+use super::control::{ask, dispatch, words_of};
 use crate::registry::FloatType;
 use crate::remote::bounded::elements;
 use crate::remote::call::send_to;

@@ -248,7 +248,7 @@ fn either<const D: usize>(
     if at.runs_body_first() {
         first_use::run(reference, hidden.clone().detach());
     }
-    let due = live::whole_is_due(at.site(), &hidden).map(|width| live::Whole {
+    let due = live::composite_is_due(at.site(), &hidden).map(|width| live::Composite {
         x: hidden.clone(),
         width: match width {
             // Tokens whose choice a rounding may change are not compared.
@@ -268,7 +268,7 @@ fn either<const D: usize>(
             let bias = block.correction.map(CorrectionBias::correction_bias);
             Compared::of(&block.router(logits, bias, key.router()), hidden)
         };
-        live::whole(
+        live::composite(
             at.site(),
             implementation,
             call,

@@ -1,8 +1,8 @@
 //! Grouped products on Flex: a task for some rows of one expert, or for the gradient of one
 //! expert's weights.
 
+use super::super::in_place::{self, Part, Readable, Round, Slab, Sum};
 use super::super::integers::read as ints;
-use super::super::slabs::{self, Part, Readable, Round, Slab, Sum};
 use super::{Backward, Gradients, GroupedMatmulBackend, GroupedMatmulKernel, Tensors};
 use crate::cpu::product::{Factors, Gemm, Matrix, Rows, each, load, product};
 use crate::cpu::{Element, Output, contiguous, dispatch_dtype};
@@ -40,7 +40,7 @@ impl GroupedMatmulKernel for Flex {
                 let matrices: Vec<_> = matrices.into_iter().map(Matrix::transposed).collect();
                 rows_by_weights(dy, &groups, &matrices)
             });
-            let mut weights = slabs::Gradients::<T>::new(operands.weights(), &wanted.weights);
+            let mut weights = in_place::Gradients::<T>::new(operands.weights(), &wanted.weights);
             weight_gradients(operands.x(), dy, &groups, layout, &mut weights);
             Gradients {
                 x,
@@ -108,7 +108,7 @@ fn weight_gradients<T: Element>(
     dy: &FlexTensor,
     groups: &[Range<usize>],
     layout: ExpertLayout,
-    gradients: &mut slabs::Gradients<T>,
+    gradients: &mut in_place::Gradients<T>,
 ) where
     T::Acc: Gemm,
 {

@@ -9,9 +9,9 @@ use burn::backend::flex::FlexTensor;
 use std::marker::PhantomData;
 use std::ops::Range;
 
-/// A place of the gate, if there is one: it computes a row while that is in the cache. `N` is the number of tensors
+/// The gate, before the norm, after it or none: it computes a row while that is in the cache. `N` is the number of tensors
 /// of the row's shape that have a gradient.
-pub(in crate::ops) trait Place<T: Element, const N: usize>: Sync {
+pub(in crate::ops) trait Gate<T: Element, const N: usize>: Sync {
     /// Writes the result, and returns `rstd`.
     fn forward<R: Steps<T>>(
         row: Operands<'_, T>,
@@ -65,7 +65,7 @@ impl<T: Element> Scratch<T> {
 /// `y = v̂ · g`, `v = x · silu(z)`.
 pub(in crate::ops) struct Before;
 
-impl<T: Element> Place<T, 2> for Before {
+impl<T: Element> Gate<T, 2> for Before {
     #[inline(always)]
     fn forward<R: Steps<T>>(
         row: Operands<'_, T>,
@@ -126,7 +126,7 @@ impl<T: Element> Place<T, 2> for Before {
 /// `y = x̂ · g · silu(z)`.
 pub(in crate::ops) struct After;
 
-impl<T: Element> Place<T, 2> for After {
+impl<T: Element> Gate<T, 2> for After {
     #[inline(always)]
     fn forward<R: Steps<T>>(
         row: Operands<'_, T>,
@@ -179,7 +179,7 @@ impl<T: Element> Place<T, 2> for After {
 /// `y = x̂ · g`.
 pub(in crate::ops) struct Without;
 
-impl<T: Element> Place<T, 1> for Without {
+impl<T: Element> Gate<T, 1> for Without {
     #[inline(always)]
     fn forward<R: Steps<T>>(
         row: Operands<'_, T>,
@@ -216,7 +216,7 @@ impl<T: Element> Place<T, 1> for Without {
     }
 }
 
-pub(super) fn forward<T: Element, R: Steps<T>, P: Place<T, N>, const N: usize>(
+pub(super) fn forward<T: Element, R: Steps<T>, P: Gate<T, N>, const N: usize>(
     x: &FlexTensor,
     gate: Option<&FlexTensor>,
     axis: &Axis<T>,
@@ -242,7 +242,7 @@ struct Forward<'a, T: Element, V, const N: usize> {
     variant: PhantomData<V>,
 }
 
-impl<T: Element, R: Steps<T>, P: Place<T, N>, const N: usize> Kernel<1>
+impl<T: Element, R: Steps<T>, P: Gate<T, N>, const N: usize> Kernel<1>
     for Forward<'_, T, (R, P), N>
 {
     type Out = T;
@@ -268,7 +268,7 @@ impl<T: Element, R: Steps<T>, P: Place<T, N>, const N: usize> Kernel<1>
     }
 }
 
-pub(super) fn backward<T: Element, P: Place<T, N>, const N: usize>(
+pub(super) fn backward<T: Element, P: Gate<T, N>, const N: usize>(
     inputs: &Given<'_, T>,
     gate: Option<&FlexTensor>,
     axis: &Axis<T>,
@@ -286,7 +286,7 @@ pub(super) fn backward<T: Element, P: Place<T, N>, const N: usize>(
         gate: axis.rows(gate.as_ref().unwrap_or(&x)),
         inputs,
         axis,
-        place: PhantomData,
+        gate_is: PhantomData,
     };
     let count = kernel.x.count();
     let sums = run(
@@ -310,10 +310,10 @@ struct Backward<'a, T: Element, P, const N: usize> {
     gate: Rows<'a, T>,
     inputs: &'a Given<'a, T>,
     axis: &'a Axis<T>,
-    place: PhantomData<P>,
+    gate_is: PhantomData<P>,
 }
 
-impl<T: Element, P: Place<T, N>, const N: usize> Kernel<N> for Backward<'_, T, P, N> {
+impl<T: Element, P: Gate<T, N>, const N: usize> Kernel<N> for Backward<'_, T, P, N> {
     type Out = T;
     type PerRow = ();
     /// The range's part of the weight's gradient.

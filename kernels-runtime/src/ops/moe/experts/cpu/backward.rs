@@ -1,4 +1,4 @@
-use super::super::super::slabs;
+use super::super::super::in_place;
 use super::super::Wanted;
 use super::super::autodiff::Gradients;
 use super::rows::{combine, gather};
@@ -67,7 +67,7 @@ where
         .weights
         .iter()
         .zip(&wanted.weights)
-        .map(|(tensors, wanted)| slabs::Gradients::<T>::new(tensors, wanted))
+        .map(|(tensors, wanted)| in_place::Gradients::<T>::new(tensors, wanted))
         .collect();
     {
         let mut left = dx.as_mut().map(Output::rest);
@@ -103,7 +103,7 @@ where
         routing,
         weights: gradients
             .into_iter()
-            .map(slabs::Gradients::finish)
+            .map(in_place::Gradients::finish)
             .collect(),
     }
 }

@@ -11,8 +11,8 @@ mod rows;
 mod sums;
 mod unit;
 
+use super::super::in_place::Readable;
 use super::super::integers;
-use super::super::slabs::Readable;
 use super::super::sort::Groups;
 use super::operands::{BIASES, DOWN, GATE, UP};
 use super::{Backward, ExpertsBackend, ExpertsKernel, Gradients, Settings, Tensors};

@@ -1,6 +1,6 @@
 //! The gradients of one expert's weights and biases, summed over its rows.
 
-use super::super::super::slabs::{self, Gradients, Sum};
+use super::super::super::in_place::{self, Gradients, Sum};
 use super::backward::Chunk;
 use super::{BIASES, DOWN, GATE, Part, UP, View, part_of};
 use crate::cpu::Element;
@@ -152,7 +152,7 @@ fn weights<'a, T: Element>(
             }
             ExpertLayout::Matmul => (inputs, output, [start, features, step]),
         };
-        slabs::Part {
+        in_place::Part {
             factors: Factors {
                 count: chunk.rows,
                 left,

@@ -11,11 +11,11 @@ use crate::ModelError;
 use crate::layout::Part;
 
 /// A server that sees this machine's files and may read those of the checkpoint.
-pub(super) struct There {
+pub(super) struct ServerFiles {
     device: Device,
 }
 
-impl There {
+impl ServerFiles {
     /// `None` for devices of this process, for servers on other machines, and, with a warning, for
     /// those that don't read the files.
     pub(super) fn of(device: &Device, shards: &Shards) -> Option<Self> {

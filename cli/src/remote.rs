@@ -17,7 +17,7 @@ const IDENTITY: &str = "BURN_KERNELS_IDENTITY";
 
 /// The server's address, with `#N` for another device than the first.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Served {
+pub struct Remote {
     address: Address,
     index: usize,
 }
@@ -46,7 +46,7 @@ fn identify(address: &Address) -> anyhow::Result<()> {
     Ok(())
 }
 
-impl Served {
+impl Remote {
     /// The device, connected once.
     ///
     /// # Errors
@@ -87,7 +87,7 @@ impl Served {
     }
 }
 
-impl FromStr for Served {
+impl FromStr for Remote {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -105,7 +105,7 @@ impl FromStr for Served {
     }
 }
 
-impl fmt::Display for Served {
+impl fmt::Display for Remote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.index {
             0 => self.address.fmt(f),

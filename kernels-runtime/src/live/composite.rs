@@ -18,20 +18,20 @@ use crate::registry::{FloatType, Implementation};
 use burn::tensor::Tensor;
 
 /// Returns the part of this call of a whole body that is compared, if it is its turn. Asked once a call.
-pub(crate) fn whole_is_due<const D: usize>(site: &Site, x: &Tensor<D>) -> Option<Width> {
+pub(crate) fn composite_is_due<const D: usize>(site: &Site, x: &Tensor<D>) -> Option<Width> {
     match sampling::active() {
         Active::Off => None,
         on => {
             let due = site
                 .checks()
-                .due(site.spec(), Part::Whole, on, || x.is_autodiff());
+                .due(site.spec(), Part::Composite, on, || x.is_autodiff());
             due.then(|| on.width())
         }
     }
 }
 
 /// A call of a whole body.
-pub(crate) struct Whole<const D: usize> {
+pub(crate) struct Composite<const D: usize> {
     pub(crate) x: Tensor<D>,
     /// The part that is compared.
     pub(crate) width: Width,
@@ -40,10 +40,10 @@ pub(crate) struct Whole<const D: usize> {
 /// Compares a body with the composition that its attribute says. `gates` are what the activation
 /// gets of its input, if that is known.
 #[track_caller]
-pub(crate) fn whole<const D: usize, Y: Tensors>(
+pub(crate) fn composite<const D: usize, Y: Tensors>(
     site: &'static Site,
     implementation: &'static Implementation,
-    call: Whole<D>,
+    call: Composite<D>,
     gates: Option<&dyn Fn(Tensor<D>) -> f64>,
     composition: impl FnOnce(Tensor<D>) -> Y,
     body: impl FnOnce(Tensor<D>) -> Y,
@@ -66,7 +66,7 @@ type Body<'a, const D: usize, Y> = Box<dyn FnOnce(Tensor<D>) -> Y + 'a>;
 fn compare<const D: usize, Y: Tensors>(
     site: &'static Site,
     implementation: &'static Implementation,
-    call: Whole<D>,
+    call: Composite<D>,
     gates: Option<&dyn Fn(Tensor<D>) -> f64>,
     composition: Body<'_, D, Y>,
     body: Body<'_, D, Y>,
@@ -113,7 +113,7 @@ fn compare<const D: usize, Y: Tensors>(
     }
 }
 
-impl<const D: usize> Whole<D> {
+impl<const D: usize> Composite<D> {
     /// Returns the compared input: some of its rows, and the first slice once more, made larger if its gates
     /// are so small that any activation is a straight line.
     fn compared(self, gates: Option<&dyn Fn(Tensor<D>) -> f64>) -> (Tensor<D>, Option<Split>) {
