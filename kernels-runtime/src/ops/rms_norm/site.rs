@@ -18,18 +18,8 @@ pub fn rms_norm<const D: usize>(
     group_size: Option<usize>,
     reference: &mut dyn FnMut(Tensor<D>) -> Tensor<D>,
 ) -> Tensor<D> {
-    let x = x.into_dispatch();
-    if !at.peek([&x]).is_fused() {
-        at.decide([&x]);
-        return reference(Tensor::from_dispatch(x));
-    }
-    let inputs = Inputs {
-        x: Tensor::from_dispatch(x),
-        weight: weight(),
-        gate: None,
-    };
     let settings = Settings { eps, group_size };
-    either(&at, inputs, settings, &mut |(x, _)| reference(x))
+    either(&at, (x, None), weight, settings, &mut |(x, _)| reference(x))
 }
 
 /// The gated RMSNorm of a site.
@@ -43,19 +33,9 @@ pub fn rms_norm_gated<const D: usize>(
     group_size: Option<usize>,
     reference: &mut dyn FnMut((Tensor<D>, Tensor<D>)) -> Tensor<D>,
 ) -> Tensor<D> {
-    let x = x.into_dispatch();
-    if !at.peek([&x]).is_fused() {
-        at.decide([&x]);
-        return reference((Tensor::from_dispatch(x), gate));
-    }
-    let inputs = Inputs {
-        x: Tensor::from_dispatch(x),
-        weight: weight(),
-        gate: Some(gate),
-    };
     let settings = Settings { eps, group_size };
     let mut reference = |(x, gate): Flowing<D>| reference((x, gate.expect("a gate went in")));
-    either(&at, inputs, settings, &mut reference)
+    either(&at, (x, Some(gate)), weight, settings, &mut reference)
 }
 
 /// What a body takes: x and the gate.
@@ -64,12 +44,22 @@ type Flowing<const D: usize> = (Tensor<D>, Option<Tensor<D>>);
 #[track_caller]
 fn either<const D: usize>(
     at: &At,
-    inputs: Inputs<D>,
+    (x, gate): Flowing<D>,
+    weight: &dyn Fn() -> Option<Tensor<1>>,
     settings: Settings,
     reference: &mut dyn FnMut(Flowing<D>) -> Tensor<D>,
 ) -> Tensor<D> {
-    let key = at.key();
-    let operands = Operands::of(inputs, settings, key);
+    let x = x.into_dispatch();
+    if !at.peek([&x]).is_fused() {
+        at.decide([&x]);
+        return reference((Tensor::from_dispatch(x), gate));
+    }
+    let inputs = Inputs {
+        x: Tensor::from_dispatch(x),
+        weight: weight(),
+        gate,
+    };
+    let operands = Operands::of(inputs, settings, at.key());
     let decision = at.decide(operands.all());
     let captured = Captured::These(&["weight"]);
     live::decided(at, decision, Norm::from(operands), captured, |norm| {

@@ -1,4 +1,4 @@
-use crate::semantics::{Activation, Clamp, Dtypes, Offset, Projections};
+use crate::semantics::{Activation, Clamp, Dtypes, GluKey, Offset, Projections, TopK};
 use burn::tensor::DType;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -54,6 +54,17 @@ impl MoeExpertsKey {
         layout: ExpertLayout::Matmul,
         ..Self::QWEN3
     };
+
+    /// The key of each expert's gated unit.
+    pub const fn unit(self) -> GluKey {
+        GluKey {
+            activation: self.activation,
+            projections: self.projections,
+            clamp: self.clamp,
+            up_offset: self.up_offset,
+            topk: TopK::None,
+        }
+    }
 }
 
 /// The order of the axes of an expert's weights.

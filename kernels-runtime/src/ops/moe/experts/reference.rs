@@ -1,7 +1,7 @@
-use super::{GateUp, Weights, each};
-use crate::ops::{compute_dtype, same_dtype_as};
-use crate::semantics::{Activation, Clamp, MoeExpertsKey, Projections};
-use burn::tensor::{Int, Tensor, activation};
+use super::{GateUp, Projection, Weights, each};
+use crate::ops::{compute_dtype, glu, same_dtype_as};
+use crate::semantics::MoeExpertsKey;
+use burn::tensor::{Int, Tensor};
 
 /// The experts of a mixture composed of plain tensor operations, on any backend: the definition
 /// that kernels are verified against.
@@ -22,67 +22,34 @@ pub fn reference(
 ) -> Tensor<2> {
     super::check(&x, &indices, &routing, &weights, limit, key);
     each(x, indices, routing, weights.experts(), |expert, rows| {
-        let (gate, up) = gate_up(&weights, expert, rows, key);
-        let unit = gated_unit(gate, up, limit, key);
+        let unit = gated_unit(&weights, expert, rows, limit, key);
         weights.down.forward(expert, unit, key.layout)
     })
 }
 
-/// Gate and up of one expert's rows.
-fn gate_up(
+/// `activation(gate) · (up_offset + up)` of one expert's rows, in f32 on half types and rounded once.
+fn gated_unit(
     weights: &Weights,
     expert: usize,
     rows: Tensor<2>,
+    limit: Option<f64>,
     key: MoeExpertsKey,
-) -> (Tensor<2>, Tensor<2>) {
-    let both = match &weights.gate_up {
-        GateUp::Separate { gate, up } => {
-            let gate = gate.forward(expert, rows.clone(), key.layout);
-            return (gate, up.forward(expert, rows, key.layout));
-        }
-        GateUp::Packed(gate_up) => gate_up.forward(expert, rows, key.layout),
+) -> Tensor<2> {
+    let dtype = rows.dtype();
+    let project = |projection: &Projection, rows| {
+        let projected = projection.forward(expert, rows, key.layout);
+        same_dtype_as(projected, compute_dtype(dtype))
     };
-    let [count, both_width] = both.dims();
-    let width = both_width / 2;
-    if key.projections == Projections::Interleaved {
-        let pairs = both.reshape([count, width, 2]);
-        let part = |at: usize| {
-            pairs
-                .clone()
-                .slice_dim(2, at..at + 1)
-                .reshape([count, width])
-        };
-        (part(0), part(1))
-    } else {
-        (
-            both.clone().slice_dim(1, 0..width),
-            both.slice_dim(1, width..both_width),
-        )
-    }
-}
-
-/// `activation(gate) · (up_offset + up)`, in f32 on half types and rounded once.
-fn gated_unit(gate: Tensor<2>, up: Tensor<2>, limit: Option<f64>, key: MoeExpertsKey) -> Tensor<2> {
-    let dtype = gate.dtype();
-    let compute = compute_dtype(dtype);
-    let (mut gate, mut up) = (same_dtype_as(gate, compute), same_dtype_as(up, compute));
-    if let (Clamp::Limit, Some(limit)) = (key.clamp, limit) {
-        gate = gate.clamp_max(limit);
-        up = up.clamp(-limit, limit);
-    }
-    let activated = match key.activation {
-        Activation::Silu => activation::silu(gate),
-        Activation::QuickGelu => gate.clone() * activation::sigmoid(gate * 1.702),
-        Activation::Gelu => activation::gelu(gate),
-        Activation::GeluTanh => {
-            let inner = (gate.clone() + gate.clone().powi_scalar(3) * 0.044_715)
-                * (2.0 / std::f64::consts::PI).sqrt();
-            gate * 0.5 * (inner.tanh() + 1.0)
-        }
-        Activation::Relu => activation::relu(gate),
-        Activation::Relu2 => activation::relu(gate).powi_scalar(2),
-        Activation::Sigmoid => activation::sigmoid(gate),
-        Activation::Identity => gate,
+    let inputs = match &weights.gate_up {
+        GateUp::Separate { gate, up } => glu::Inputs::Separate {
+            gate: project(gate, rows.clone()),
+            up: project(up, rows),
+        },
+        GateUp::Packed(gate_up) => glu::Inputs::Packed(project(gate_up, rows)),
     };
-    same_dtype_as(activated * (up + key.up_offset.value()), dtype)
+    let settings = glu::Settings {
+        limit,
+        sparsity: None,
+    };
+    same_dtype_as(glu::reference(inputs, settings, key.unit()), dtype)
 }

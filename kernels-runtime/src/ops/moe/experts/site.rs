@@ -6,7 +6,7 @@ use crate::live::Captured;
 use crate::ops::glu;
 use crate::ops::moe::Stack;
 use crate::ops::moe::experts::{self, GateUp, Projection, Weights};
-use crate::semantics::{ExpertBias, GluKey, MoeExpertsKey, TopK};
+use crate::semantics::{ExpertBias, MoeExpertsKey};
 use burn::module::Param;
 use burn::nn::Linear;
 use burn::tensor::{Int, Tensor};
@@ -400,13 +400,6 @@ pub fn experts_list_reference(
     limit: Option<f64>,
     key: MoeExpertsKey,
 ) -> Tensor<2> {
-    let unit = GluKey {
-        activation: key.activation,
-        projections: key.projections,
-        clamp: key.clamp,
-        up_offset: key.up_offset,
-        topk: TopK::None,
-    };
     let settings = glu::Settings {
         limit,
         sparsity: None,
@@ -414,7 +407,7 @@ pub fn experts_list_reference(
     experts::each(x, indices, routing, count, |expert, rows| {
         down(
             expert,
-            glu::reference(gate_up(expert, rows), settings, unit),
+            glu::reference(gate_up(expert, rows), settings, key.unit()),
         )
     })
 }

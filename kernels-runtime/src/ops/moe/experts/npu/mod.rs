@@ -33,7 +33,7 @@ use crate::npu::{Refused, Result, Seen, Specified, base};
 use crate::ops::glu::{self, Projected};
 use crate::ops::operands::array;
 use crate::reason::Reason;
-use crate::semantics::{Clamp, ExpertBias, GluKey, MoeExpertsKey, Projections, TopK};
+use crate::semantics::{Clamp, ExpertBias, GluKey, MoeExpertsKey, Projections};
 use burn::tensor::IntDType;
 use burn_cann::ops::grouped_matmul::check_grad;
 use burn_cann::ops::moe::{
@@ -60,16 +60,10 @@ pub(crate) fn unit_of_key(key: MoeExpertsKey) -> Result<GluKey, Refused> {
         let why = format!("CANN has no operators with gradients for {key}");
         return Err(Refused::new(Reason::Semantics, why));
     }
-    let unit = GluKey {
-        activation: key.activation,
-        projections: match key.projections {
-            Projections::Separate => Projections::Chunked,
-            packed => packed,
-        },
-        clamp: key.clamp,
-        up_offset: key.up_offset,
-        topk: TopK::None,
-    };
+    let mut unit = key.unit();
+    if unit.projections == Projections::Separate {
+        unit.projections = Projections::Chunked;
+    }
     glu::npu::of_key(unit).map(|_| unit)
 }
 
