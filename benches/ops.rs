@@ -182,7 +182,7 @@ fn bench_sum(tokens: usize, n: usize, dtype: DType, beside: Beside) -> [Row; 2] 
         Beside::Reference => "sum and RMSNorm",
         Beside::Parts => "the same, beside a sum and RMSNorm's kernel",
     };
-    // Forward: x, residual, sum, y. Backward besides: dy, sum, dx, and that with the sum's own gradient.
+    // Forward: x, residual, sum, y. Backward besides: dy, sum and dx; then dx, the sum's own gradient and their sum.
     passes(
         op,
         format!("[{tokens}, {n}]"),

@@ -13,7 +13,7 @@ use declared::sites;
 use kernels_runtime::__private::{At, add_rms_norm, once};
 use kernels_runtime::live::{self, Sampling};
 use kernels_runtime::ops::add_rms_norm::{
-    AddRmsNormKernel, Inputs, Normalised, Operands, Settings, fused, reference,
+    AddRmsNormKernel, Inputs, Operands, Settings, fused, reference,
 };
 use kernels_runtime::ops::rms_norm::{self, RmsNormKernel};
 use kernels_runtime::registry::Site;
@@ -120,86 +120,96 @@ fn sums_and_norms_are_those_of_transformers() {
     }
 }
 
+/// The gradients of x, the residual, the weight and the gate of a loss, by the kernel or by the reference.
+type Gradients = [Option<Vec<f64>>; 4];
+
+#[track_caller]
+fn near(ours: &Gradients, formula: &Gradients, what: &str) {
+    for (number, (ours, formula)) in ours.iter().zip(formula).enumerate() {
+        assert_eq!(ours.is_some(), formula.is_some(), "{what}, tensor {number}");
+        if let (Some(ours), Some(formula)) = (ours, formula) {
+            let error = support::relative_error(ours, formula);
+            assert!(error < 1e-6, "{what}, tensor {number}: {error:e}");
+        }
+    }
+}
+
 /// The sum is a node of its own: used again, its gradient is added to the norm's, and a graph without one of the
-/// results has the gradients of the other.
+/// results has the gradients of the other; with gradient checkpointing too.
 #[test]
 fn both_results_have_gradients_together_and_alone() {
-    let device = Device::flex().autodiff();
     let key = AddRmsNormKey::LLAMA;
-    let leaves = (
-        random([3, 8], &device).require_grad(),
-        random([3, 8], &device).require_grad(),
-        random([8], &device).require_grad(),
-    );
-    let (x, residual, weight) = &leaves;
     let losses: [fn(Tensor<2>, Tensor<2>) -> Tensor<1>; 4] = [
         |y, sum| (y.square() * sum).sum(),
         |y, _| y.square().sum(),
         |_, sum| sum.square().sum(),
         |y, sum| (y + sum.clone() * sum.clone() * sum).sum(),
     ];
-    for (number, loss) in losses.into_iter().enumerate() {
-        let gradients = |is_fused| {
-            let inputs = inputs(x.clone() * 2.0, residual.clone(), weight.clone());
-            let (y, sum) = match is_fused {
-                true => fused(inputs, SETTINGS, key).expect("a kernel"),
-                false => reference(inputs, SETTINGS, key),
+    let plain = Device::flex().autodiff();
+    let checkpointing = Device::flex().autodiff().gradient_checkpointing();
+    for device in [plain, checkpointing] {
+        let x: Tensor<2> = random([3, 8], &device).require_grad();
+        let residual: Tensor<2> = random([3, 8], &device).require_grad();
+        let weight: Tensor<1> = random([8], &device).require_grad();
+        for (number, loss) in losses.into_iter().enumerate() {
+            let gradients = |is_fused| -> Gradients {
+                let inputs = inputs(x.clone() * 2.0, residual.clone(), weight.clone());
+                let (y, sum) = match is_fused {
+                    true => fused(inputs, SETTINGS, key).expect("a kernel"),
+                    false => reference(inputs, SETTINGS, key),
+                };
+                let grads = loss(y, sum).backward();
+                let weight = weight.grad(&grads).map(values);
+                let of = |leaf: &Tensor<2>| leaf.grad(&grads).map(values);
+                [of(&x), of(&residual), weight, None]
             };
-            let grads = loss(y, sum).backward();
-            let weight = weight.grad(&grads).map(values);
-            (
-                [x, residual].map(|leaf| leaf.grad(&grads).map(values)),
-                weight,
-            )
-        };
-        let (ours, formula) = (gradients(true), gradients(false));
-        assert_eq!(ours.1.is_some(), number != 2, "the sum alone has no weight");
-        let ours = ours.0.into_iter().chain([ours.1]).flatten();
-        let formula = formula.0.into_iter().chain([formula.1]).flatten();
-        for (ours, formula) in ours.zip(formula) {
-            let error = support::relative_error(&ours, &formula);
-            assert!(error < 1e-6, "loss {number}: {error:e}");
+            let ours = gradients(true);
+            // The sum alone has no weight.
+            let expected = [true, true, number != 2, false];
+            assert_eq!(ours.each_ref().map(Option::is_some), expected, "{number}");
+            near(&ours, &gradients(false), &format!("loss {number}"));
         }
     }
 }
 
-/// What is not tracked has no gradient, and what is has the same whatever else is.
+/// Only a tracked tensor has a gradient, and it is the same whatever else is tracked.
 #[test]
 fn any_tensor_alone_may_be_tracked() {
     let device = Device::flex().autodiff();
-    let plain = [random([3, 8], &device), random([3, 8], &device)];
+    let [x, residual, gate]: [Tensor<2>; 3] = [(); 3].map(|()| random([3, 8], &device));
     let weight: Tensor<1> = random([8], &device);
-    for tracked in 0..3 {
-        let leaf = |number: usize| match number == tracked {
-            true => plain[number].clone().require_grad(),
-            false => plain[number].clone(),
+    let key = AddRmsNormKey {
+        gating: Gating::AfterNorm,
+        ..AddRmsNormKey::GEMMA
+    };
+    for tracked in 0..4 {
+        let leaf = |number: usize, tensor: &Tensor<2>| match number == tracked {
+            true => tensor.clone().require_grad(),
+            false => tensor.clone(),
         };
-        let (x, residual) = (leaf(0), leaf(1));
+        let [x, residual, gate] = [leaf(0, &x), leaf(1, &residual), leaf(3, &gate)];
         let weight = match tracked {
             2 => weight.clone().require_grad(),
             _ => weight.clone(),
         };
-        let found = |is_fused| {
-            let inputs = inputs(x.clone(), residual.clone(), weight.clone());
+        let found = |is_fused| -> Gradients {
+            let inputs = Inputs {
+                gate: Some(gate.clone()),
+                ..inputs(x.clone(), residual.clone(), weight.clone())
+            };
             let (y, sum) = match is_fused {
-                true => fused(inputs, SETTINGS, AddRmsNormKey::GEMMA).expect("a kernel"),
-                false => reference(inputs, SETTINGS, AddRmsNormKey::GEMMA),
+                true => fused(inputs, SETTINGS, key).expect("a kernel"),
+                false => reference(inputs, SETTINGS, key),
             };
             let grads = (y * sum).sum().backward();
-            [
-                x.grad(&grads).map(values),
-                residual.grad(&grads).map(values),
-                weight.grad(&grads).map(values),
-            ]
+            let of = |leaf: &Tensor<2>| leaf.grad(&grads).map(values);
+            let of_weight = weight.grad(&grads).map(values);
+            [of(&x), of(&residual), of_weight, of(&gate)]
         };
-        for (number, (ours, formula)) in found(true).iter().zip(found(false)).enumerate() {
-            assert_eq!(ours.is_some(), number == tracked);
-            let (Some(ours), Some(formula)) = (ours, formula) else {
-                continue;
-            };
-            let error = support::relative_error(ours, &formula);
-            assert!(error < 1e-6, "tensor {number}: {error:e}");
-        }
+        let ours = found(true);
+        let expected = std::array::from_fn(|number| number == tracked);
+        assert_eq!(ours.each_ref().map(Option::is_some), expected);
+        near(&ours, &found(false), &format!("tensor {tracked} alone"));
     }
 }
 
@@ -208,17 +218,17 @@ fn any_tensor_alone_may_be_tracked() {
 fn sums_of_half_types_are_rounded_once() {
     let device = Device::flex();
     for dtype in [FloatDType::F16, FloatDType::BF16] {
-        let numbers = |seed: f64| -> Tensor<2> {
+        let numbers = |seed: f64, step: i32| -> Tensor<2> {
             let numbers = (0..8192).map(|i| {
                 let x = (f64::from(i) * 12.9898 + seed).sin() as f32;
-                x * 2_f32.powi(i % 24 - 12)
+                x * 2_f32.powi(i * step % 24 - 12)
             });
             let numbers: Vec<f32> = numbers.collect();
             Tensor::<1>::from_data(numbers.as_slice(), &device)
                 .reshape([64, 128])
                 .cast(dtype)
         };
-        let (x, residual) = (numbers(0.1), numbers(7.7));
+        let (x, residual) = (numbers(0.1, 1), numbers(7.7, 7));
         let weight = Tensor::ones([128], (&device, DType::from(dtype)));
         let exact = x.clone().cast(FloatDType::F64) + residual.clone().cast(FloatDType::F64);
         let (_, sum) = fused(inputs(x, residual, weight), SETTINGS, AddRmsNormKey::LLAMA).unwrap();
@@ -233,56 +243,72 @@ fn flex<const D: usize>(tensor: Tensor<D>) -> FlexTensor {
     }
 }
 
-/// The kernel's results are those of the sum and of RMSNorm's kernel at it, bit for bit, also of strided and of empty
-/// tensors, and of one without rows.
+/// The kernel's results are those of the sum and of RMSNorm's kernel at it, bit for bit: of every gate, in groups, of
+/// strided and of empty tensors, and of rows without elements.
 #[test]
 fn results_are_those_of_the_norm_of_the_sum() {
-    let device = Device::flex();
-    for shape in [
+    let shapes = [
         [3, 5, 8],
         [8, 1, 8],
         [0, 5, 8],
         [3, 0, 8],
         [3, 5, 0],
-        [1, 1, 1],
-    ] {
-        for dtype in [
-            FloatDType::F32,
-            FloatDType::F64,
-            FloatDType::BF16,
-            FloatDType::F16,
-        ] {
-            let turned = |tensor: Tensor<3>| tensor.cast(dtype).swap_dims(0, 1);
-            let x = turned(random(shape, &device));
-            let [b, a, n] = shape;
-            let residual: Tensor<3> = random([a, b, n], &device).cast(dtype);
-            let weight: Tensor<1> = random([n], &device).cast(dtype);
-            let key = AddRmsNormKey::LLAMA;
-            let sum = x.clone() + residual.clone();
-            let [x, residual] = [x, residual].map(flex);
-            let weight = Some(flex(weight));
-            let norm = rms_norm::Operands::new(
-                flex(sum.clone()),
-                weight.clone(),
-                None,
-                SETTINGS,
-                key.norm(),
-            );
-            let (expected, expected_rstd) = Flex::rms_norm_forward(norm.unwrap());
-            let operands = Operands::new(x, residual, weight, None, SETTINGS, key).unwrap();
-            let found = Flex::add_rms_norm_forward(operands);
-            let Normalised {
-                y,
-                sum: total,
-                rstd,
-            } = found;
-            let numbers = |tensor: FlexTensor| -> Vec<f64> { tensor.into_data().iter().collect() };
-            assert_eq!(numbers(y), numbers(expected), "{shape:?} {dtype:?}");
-            assert_eq!(numbers(total), values(sum), "{shape:?} {dtype:?}");
-            if n > 0 {
-                assert_eq!(numbers(rstd), numbers(expected_rstd), "{shape:?} {dtype:?}");
+        [1, 1, 4],
+    ];
+    let dtypes = [
+        FloatDType::F32,
+        FloatDType::F64,
+        FloatDType::BF16,
+        FloatDType::F16,
+    ];
+    let gatings = [Gating::None, Gating::BeforeNorm, Gating::AfterNorm];
+    for gating in gatings {
+        for groups in [Groups::One, Groups::Many] {
+            let key = AddRmsNormKey {
+                gating,
+                groups,
+                ..AddRmsNormKey::LLAMA
+            };
+            for (shape, dtype) in shapes.into_iter().flat_map(|s| dtypes.map(|d| (s, d))) {
+                same_as_the_parts(key, shape, dtype);
             }
         }
+    }
+}
+
+fn same_as_the_parts(key: AddRmsNormKey, [b, a, n]: [usize; 3], dtype: FloatDType) {
+    let device = Device::flex();
+    let what = format!("{key}, {:?} in {dtype:?}", [a, b, n]);
+    let turned = || random([b, a, n], &device).cast(dtype).swap_dims(0, 1);
+    let (x, gate): (Tensor<3>, Tensor<3>) = (turned(), turned());
+    // A part of wider rows.
+    let residual = random([a, b, n + 3], &device)
+        .cast(dtype)
+        .slice_dim(2, 2..2 + n);
+    let weight = flex(random([n], &device).cast(dtype));
+    let gate = (key.gating != Gating::None).then(|| flex(gate));
+    let settings = Settings {
+        group_size: (key.groups == Groups::Many).then_some(4),
+        ..SETTINGS
+    };
+    let sum = x.clone() + residual.clone();
+    let norm = rms_norm::Operands::new(
+        flex(sum.clone()),
+        Some(weight.clone()),
+        gate.clone(),
+        settings,
+        key.norm(),
+    );
+    let (y, rstd) = Flex::rms_norm_forward(norm.expect(&what));
+    let operands = Operands::new(flex(x), flex(residual), Some(weight), gate, settings, key);
+    let found = Flex::add_rms_norm_forward(operands.expect(&what));
+    let numbers = |tensor: FlexTensor| -> Vec<f64> { tensor.into_data().iter().collect() };
+    assert_eq!(numbers(found.y), numbers(y), "{what}");
+    assert_eq!(numbers(found.sum), values(sum), "{what}");
+    // The mean of nothing is no number.
+    assert_eq!(found.rstd.layout().shape(), rstd.layout().shape(), "{what}");
+    if n > 0 {
+        assert_eq!(numbers(found.rstd), numbers(rstd), "{what}");
     }
 }
 

@@ -180,36 +180,56 @@ fn gated_norms() {
     });
 }
 
-/// The sum is that of transformers bit for bit; keys that CANN's operator rounds otherwise are refused.
+/// The sum is that of transformers bit for bit. Keys that CANN's operator rounds otherwise, gates and groups are
+/// refused.
 #[test]
 fn sums_and_norms() {
     cases("sums_and_norms", "add_rmsnorm", "x", |case| {
         let n = width(&case.name);
         let module = case.name.split('.').next().unwrap();
-        let key = match (module, case.dtype()) {
-            ("llama", _) => AddRmsNormKey::LLAMA,
-            ("olmo2", DType::F32) => AddRmsNormKey::LLAMA,
-            ("gemma2", DType::F32) => AddRmsNormKey::GEMMA,
-            _ => return,
-        };
+        let (norm, is_refused) = sum_of(module, case.dtype() != DType::F32);
         let settings = rms_norm::Settings {
             eps: 1e-6,
-            group_size: None,
+            group_size: (norm.groups == Groups::Many).then_some(n / 4),
         };
         let [x, residual, dy] = ["x", "residual", "dy"].map(|name| Seen(case.rows(name, n)));
         let weight = Some(Seen(case.vector("weight")));
+        let gate = (norm.gating != Gating::None).then(|| Seen(case.rows("gate", n)));
+        let key = AddRmsNormKey::of_norm(norm);
         let operands =
-            add_rms_norm::Operands::new(x, residual, weight.clone(), None, settings, key);
-        let found = add_rms_norm::npu::forward(case.stream, &operands.unwrap()).unwrap();
+            add_rms_norm::Operands::new(x, residual, weight.clone(), gate, settings, key);
+        let found = add_rms_norm::npu::forward(case.stream, &operands.unwrap());
+        assert_eq!(found.is_err(), is_refused, "{}", case.name);
+        let Ok(found) = found else { return };
         case.near(&found.y, module, "ref", "y");
         let sums = case.fixture.values(&format!("{}.{module}.sum", case.name));
         assert_eq!(read(case.stream, &found.sum), sums, "{}", case.name);
-        let sum = Seen(found.sum);
-        let norm = rms_norm::Operands::new(sum, weight, None, settings, key.norm()).unwrap();
+        let norm = rms_norm::Operands::new(Seen(found.sum), weight, None, settings, norm).unwrap();
         let norm = norm.backward(dy, Seen(found.rstd), true).unwrap();
         let gradients = rms_norm::npu::backward(case.stream, &norm).unwrap();
         case.near(&gradients.weight.unwrap(), module, "ref", "d_weight");
     });
+}
+
+/// Returns the norm of a module of sums, and whether CANN's operator refuses it.
+fn sum_of(module: &str, half: bool) -> (RmsNormKey, bool) {
+    let llama = RmsNormKey::LLAMA;
+    let gated = |gating, groups| RmsNormKey {
+        gating,
+        groups,
+        ..llama
+    };
+    match module {
+        "llama" => (llama, false),
+        "olmo2" => {
+            let rounding = Rounding::Gemma;
+            (RmsNormKey { rounding, ..llama }, half)
+        }
+        "gemma2" => (RmsNormKey::GEMMA, half),
+        "qwen3_next" => (gated(Gating::AfterNorm, Groups::One), true),
+        "zamba2" => (gated(Gating::BeforeNorm, Groups::Many), true),
+        other => panic!("{other} is no module"),
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use burn::tensor::{DType, Device, FloatDType, Int, Tensor, TensorData};
 use kernels_runtime::__private::{At, declare_site, glu_mlp};
 use kernels_runtime::dispatch::{DeviceKind, KernelOp, Reason};
 use kernels_runtime::ops::moe::{self, Stack, grouped_matmul};
-use kernels_runtime::ops::{glu, rms_norm};
+use kernels_runtime::ops::{add_rms_norm, glu, rms_norm};
 use kernels_runtime::policy::{Policy, scope};
 use kernels_runtime::registry::Site;
 use kernels_runtime::remote::{
@@ -16,7 +16,7 @@ use kernels_runtime::remote::{
     Server, connect,
 };
 use kernels_runtime::report::report;
-use kernels_runtime::semantics::{ExpertLayout, GluKey, RmsNormKey};
+use kernels_runtime::semantics::{AddRmsNormKey, ExpertLayout, GluKey, RmsNormKey};
 use kernels_runtime::verify::verify_all;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -186,6 +186,38 @@ fn a_server_that_lacks_a_kernel_leaves_the_site_to_its_reference() {
     assert_eq!(refused.unwrap_err(), Reason::NotServed);
     // What it has runs.
     norm(&device).unwrap();
+}
+
+/// The gradient of a sum and its norm is RMSNorm's: a server that has the one has what it needs of the other.
+#[test]
+fn a_server_of_sums_and_norms_has_their_gradients() {
+    let server = Server::start_with::<Flex>(
+        [Default::default()],
+        ServeOptions::websocket(LOOPBACK),
+        |kernels: Kernels<Flex>| kernels.add_rms_norm(),
+    )
+    .unwrap();
+    let served = only(connect(server.address(), server.token()).unwrap());
+    let kernels = remote::describe(&served).unwrap().kernels;
+    assert_eq!(kernels, [KernelOp::AddRmsNorm]);
+    let gradients = |device: Device| {
+        let device = device.autodiff();
+        let x: Tensor<2> = numbers([3, 8], &device, DType::F32).require_grad();
+        let inputs = add_rms_norm::Inputs {
+            x: x.clone(),
+            residual: x.clone() * 2.0,
+            weight: Some(numbers([8], &device, DType::F32)),
+            gate: None,
+        };
+        let settings = rms_norm::Settings {
+            eps: 1e-6,
+            group_size: None,
+        };
+        let (y, sum) = add_rms_norm::fused(inputs, settings, AddRmsNormKey::LLAMA).unwrap();
+        let grads = (y * sum).sum().backward();
+        x.grad(&grads).unwrap().into_data()
+    };
+    assert_eq!(gradients(served), gradients(Device::flex()));
 }
 
 fn norm(device: &Device) -> Result<Tensor<2>, Reason> {

@@ -35,7 +35,7 @@ impl RmsNorm {
         }
     }
 
-    /// Adds `x` to the residual stream and normalises the last axis of the sum. Returns both.
+    /// Adds `x` to the residual stream and normalises the last axis. Returns the normalised sum and the sum.
     pub fn forward_sum<const D: usize>(
         &self,
         x: Tensor<D>,

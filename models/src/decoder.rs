@@ -50,7 +50,7 @@ impl FeedForward {
     }
 }
 
-/// The residual stream between layers. Its last term is added by the norm that reads it next, which is one
+/// The residual stream between layers, `sum + last`. The next norm adds `last`, so that sum and norm are one
 /// operation.
 struct Residual {
     sum: Tensor<3>,

@@ -205,7 +205,7 @@ impl Path {
         self.steps.pop();
     }
 
-    /// What the checkpoint has of the current parameter, unless it belongs to an adapter.
+    /// Describes the current parameter; `None` if it belongs to an adapter.
     fn info(&self) -> Option<ParameterInfo> {
         if self
             .steps

@@ -5,9 +5,9 @@
 //! nothing is replaced by the name of a model.
 
 use burn_kernels::semantics::{
-    Activation, Clamp, GluKey, HeadLayout, MoeBlockKey, MoeExpertsKey, Offset, Projections,
-    RmsNormKey, RopeKey, RopeStyle, RotaryWidth, Rounding, RouterKey, Sections, SharedExpert,
-    TableLayout, TopK,
+    Activation, AddRmsNormKey, Clamp, GluKey, HeadLayout, MoeBlockKey, MoeExpertsKey, Offset,
+    Projections, RmsNormKey, RopeKey, RopeStyle, RotaryWidth, Rounding, RouterKey, Sections,
+    SharedExpert, TableLayout, TopK,
 };
 
 /// The operations of one architecture that kernels can stand in for.
@@ -45,6 +45,10 @@ impl ModelSemantics {
     pub fn attributes(&self) -> Vec<String> {
         let mut attributes = vec![
             attribute("npu_fused_rmsnorm", &self.norm.to_string()),
+            attribute(
+                "npu_fused_add_rmsnorm",
+                &AddRmsNormKey::of_norm(self.norm).to_string(),
+            ),
             attribute("npu_fused_swiglu", &self.mlp.to_string()),
             attribute("npu_fused_rope", &self.rope.to_string()),
         ];
@@ -279,7 +283,7 @@ mod tests {
     #[test]
     fn attributes_are_what_one_writes() {
         let attributes = of("gpt_oss").unwrap().attributes();
-        let [norm, mlp, rope, experts, block] = attributes.as_slice() else {
+        let [norm, sum, mlp, rope, experts, block] = attributes.as_slice() else {
             panic!("{attributes:?}")
         };
         assert_eq!(
@@ -291,7 +295,9 @@ mod tests {
             block,
             "#[fused_kernel(\"npu_fused_moe\", part = block, scoring = softmax_of_chosen)]"
         );
-        assert_eq!(of("llama").unwrap().attributes().len(), 3);
+        assert_eq!(of("llama").unwrap().attributes().len(), 4);
+        let of_sum = norm.replace("npu_fused_rmsnorm", "npu_fused_add_rmsnorm");
+        assert_eq!(*sum, of_sum);
         assert_eq!(
             norm,
             "#[fused_kernel(\"npu_fused_rmsnorm\", offset = 0, rounding = gemma)]"

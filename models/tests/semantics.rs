@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use burn::tensor::{Device, FloatDType};
 use burn_kernels::registry::sites;
 use burn_kernels::report;
-use burn_kernels::semantics::SemanticsKey;
+use burn_kernels::semantics::{AddRmsNormKey, SemanticsKey};
 use common::{MODELS, ints, model_dir, read};
 use kernels_models::{Architecture, load, semantics};
 
@@ -40,6 +40,7 @@ fn annotated_models_agree_with_the_table() {
         let found = &keys[model_type];
         let always = [
             SemanticsKey::RmsNorm(model.norm),
+            SemanticsKey::AddRmsNorm(AddRmsNormKey::of_norm(model.norm)),
             SemanticsKey::Rope(model.rope),
         ];
         // The MLP of a model whose layers are all sparse is that of its experts.

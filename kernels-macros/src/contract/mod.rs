@@ -81,7 +81,8 @@ pub(crate) struct Shape {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Returns {
     Tensor,
-    /// Two tensors like the first one that flows through: what the kernel does with them, and their type.
+    /// Two tensors of the type of the first one that flows through. `does` is the predicate of a sentence about the
+    /// kernel, `written` the type of both.
     Pair {
         does: &'static str,
         written: &'static str,

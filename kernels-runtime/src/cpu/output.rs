@@ -225,7 +225,7 @@ impl<'r, T: Copy> Row<'r, T> {
         )
     }
 
-    /// Writes the values, and returns them as they are read again.
+    /// Writes the values and returns the written row.
     ///
     /// # Panics
     /// There are fewer values than elements.

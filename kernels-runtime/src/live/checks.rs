@@ -10,7 +10,7 @@ use std::time::Instant;
 pub(super) enum Part {
     /// The kernel, and what stands in its place.
     Kernel,
-    /// The whole body of a gated MLP or a sparse block.
+    /// The body of a gated MLP or a sparse block, with the layers in it.
     Composite,
 }
 

@@ -17,7 +17,7 @@ use crate::kernel::Tensors;
 use crate::registry::{FloatType, Implementation};
 use burn::tensor::Tensor;
 
-/// Returns the part of this call of a whole body that is compared, if it is its turn. Asked once a call.
+/// Returns the part of this call that is compared, if it is its turn. Asked once a call.
 pub(crate) fn composite_is_due<const D: usize>(site: &Site, x: &Tensor<D>) -> Option<Width> {
     match sampling::active() {
         Active::Off => None,
@@ -30,7 +30,7 @@ pub(crate) fn composite_is_due<const D: usize>(site: &Site, x: &Tensor<D>) -> Op
     }
 }
 
-/// A call of a whole body.
+/// A call of a gated MLP or a sparse block.
 pub(crate) struct Composite<const D: usize> {
     pub(crate) x: Tensor<D>,
     /// The part that is compared.

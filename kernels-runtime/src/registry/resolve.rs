@@ -324,7 +324,9 @@ mod tests {
     fn the_kernels_of_this_crate_go_together() {
         assert_eq!(check(), Ok(()));
         assert_eq!(replaced().count(), 0);
-        assert!(kernels().map(|kernel| kernel.id).is_sorted());
+        let ids = kernels().map(|kernel| kernel.id);
+        assert!(ids.is_sorted_by(|a, b| a < b), "each id once");
+        assert!(kernels().all(|kernel| OPERATIONS.contains(&kernel.op)));
         for op in OPERATIONS {
             let of_op = kernels().filter(|kernel| kernel.op == *op);
             assert_eq!(of_op.count(), 1, "{op}");

@@ -258,7 +258,7 @@ fn is_origin(text: &str) -> bool {
     })
 }
 
-/// The place where clients connect, taken or to be taken.
+/// The port or endpoint where clients connect, taken or to be taken.
 pub(super) enum Binding {
     Port(TcpListener),
     Endpoint {

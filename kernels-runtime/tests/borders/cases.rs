@@ -155,7 +155,7 @@ fn sums() -> Vec<Case> {
             let both = <Flex as add_rms_norm::AddRmsNormBackend>::add_rms_norm(operands.clone());
             let found = <Flex as add_rms_norm::AddRmsNormKernel>::add_rms_norm_forward(operands);
             let add_rms_norm::Normalised { y, sum, rstd } = found;
-            // The mean of nothing is no number, and that of a sum is as near as the sum's type is.
+            // The mean of nothing is no number. An rstd of a rounded sum is as exact as the sum's type.
             let dtype = y.dtype().into();
             let rstd = (!nothing).then(|| Flex::float_cast(rstd, dtype));
             Ok([both.0, both.1, y, sum].into_iter().chain(rstd).collect())

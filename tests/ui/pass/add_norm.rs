@@ -28,7 +28,7 @@ struct Norm {
 }
 
 #[fused_kernel("npu_fused_rmsnorm", method = forward)]
-#[fused_kernel("npu_fused_add_rmsnorm", method = forward_sum)]
+#[fused_kernel("npu_fused_add_rmsnorm", method = forward_sum, weight = weight, eps = eps)]
 impl Norm {
     fn forward<const D: usize>(&self, x: Tensor<D>) -> Tensor<D> {
         let mean_square = x.clone().square().mean_dim(D - 1);
@@ -40,11 +40,8 @@ impl Norm {
         x: Tensor<D>,
         residual: Tensor<D>,
     ) -> (Tensor<D>, Tensor<D>) {
-        let (weight, eps) = (&self.weight, self.eps);
         let sum = x + residual;
-        let mean_square = sum.clone().square().mean_dim(D - 1);
-        let y = sum.clone() / (mean_square + eps).sqrt() * weight.val().unsqueeze();
-        (y, sum)
+        (self.forward(sum.clone()), sum)
     }
 }
 
@@ -105,6 +102,13 @@ pub fn main() {
     let plain = gated.forward_reference(x.clone(), residual.clone(), gate);
     assert_same(y, plain.0);
     assert_same(sum, plain.1);
+    assert_site(
+        "add_norm::Gated::forward",
+        "add_rms_norm(offset=0, rounding=llama, scale=none, gating=before_norm, groups=many)",
+    );
+    for name in ["Whole", "Gated"] {
+        assert_paths(&format!("add_norm::{name}::forward"), &["fused"]);
+    }
 
     let norm = Norm {
         weight: Param::from_tensor(vector(&[0.5, 1.0, 2.0, 1.0])),
@@ -119,6 +123,7 @@ pub fn main() {
         let layer = Layer::add(&norm, x.clone(), residual.clone());
         (of_tensors, summed, layer)
     };
+    let paths = ["fused", "reference: switched off by the policy"];
     let fused = all();
     let plain = {
         let _off = scope(Policy::reference());
@@ -130,9 +135,17 @@ pub fn main() {
     }
     assert_same(fused.2.0, plain.2.0);
     assert_same(fused.2.1, plain.2.1);
-    assert_same(norm.forward(fused.1.1), fused.1.0);
-    let paths = ["fused", "reference: switched off by the policy"];
+    // Without a kernel for the sum the body's own site runs the norm's.
+    assert_paths("add_norm::Norm::forward", &[paths[1]]);
+    let nested = {
+        let policy: Policy = "all,-npu_fused_add_rmsnorm".parse().unwrap();
+        let _off = scope(policy);
+        norm.forward_sum(hidden.clone(), added.clone())
+    };
+    assert_same(nested.0, fused.1.0);
+    assert_same(nested.1, fused.1.1);
     for name in ["of_tensors", "Norm::forward_sum", "Norm::add"] {
         assert_paths(&format!("add_norm::{name}"), &paths);
     }
+    assert_paths("add_norm::Norm::forward", &paths);
 }

@@ -1,9 +1,8 @@
 use super::Operands;
 use crate::ops::recording::{
-    Autodiff, CheckpointStrategy, Checkpointer, Grads, Ops, OpsKind, Step, register,
+    Autodiff, CheckpointStrategy, Checkpointer, Grads, Ops, Step, register,
 };
-use crate::ops::rms_norm::RmsNormKernel;
-use crate::ops::rms_norm::autodiff::record;
+use crate::ops::rms_norm::{RmsNormKernel, record};
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, backend_extension};
 
@@ -64,10 +63,7 @@ impl<B: AddRmsNormKernel, C: CheckpointStrategy> AddRmsNormBackend for Autodiff<
         let Normalised { y, sum, rstd } = B::add_rms_norm_forward(primitives);
         let norm = operands.norm_of(|x, residual| {
             let nodes = [x.node(), residual.node()];
-            match Sum.prepare::<C>(nodes).compute_bound().stateful() {
-                OpsKind::Tracked(prep) => prep.finish((), sum),
-                OpsKind::UnTracked(prep) => prep.finish(sum),
-            }
+            Sum.prepare::<C>(nodes).compute_bound().stateless(sum)
         });
         let sum = norm.x().clone();
         (record::<B, C>(norm, |_| (y, rstd)), sum)

@@ -2,7 +2,7 @@ use crate::semantics::{Dtypes, Gating, Groups, Offset, RmsNormKey, Rounding, Sca
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What changes the result of a sum and its RMSNorm: that of the norm, [`RmsNormKey`].
+/// The settings that change the result of a sum and its RMSNorm, those of [`RmsNormKey`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct AddRmsNormKey {
     /// See [`RmsNormKey::offset`].

@@ -39,7 +39,7 @@ impl<const D: usize> From<super::Operands<DispatchTensor>> for SumNorm<D> {
 }
 
 impl<const D: usize> SumNorm<D> {
-    /// What flows through a body.
+    /// Returns the tensors that a body takes.
     pub(super) fn into_flowing(self) -> (Tensor<D>, Tensor<D>, Option<Tensor<D>>) {
         let inputs = self.norm.inputs;
         (inputs.x, self.residual, inputs.gate)

@@ -3,8 +3,8 @@
 //! Every layer of a transformer ends in a sum that the next norm reads: computed together, it is written once and
 //! normalised while it is in the cache. The norm is that of [`rms_norm`](super::rms_norm), with all its variants.
 //!
-//! Half types round the sum to the dtype, as the addition of two tensors does, and normalise what was rounded. The
-//! gradient of `sum` is that of both terms. The norm's gradient is [`rms_norm`](super::rms_norm)'s at `sum`, which
+//! Half types round the sum to the dtype, as the addition of two tensors does, and normalise the rounded sum. The
+//! gradient of `sum` goes to both terms. The norm's gradient is [`rms_norm`](super::rms_norm)'s at `sum`, which
 //! autodiff adds to what other uses of `sum` give.
 
 mod autodiff;

@@ -79,7 +79,7 @@ impl<T: Described> Operands<T> {
         self.settings.rstd_of(&self.x)
     }
 
-    /// The operands of the norm of a sum, and its terms.
+    /// Returns the norm's operands at the sum, which `sum` makes of the two terms.
     pub(super) fn norm_of(self, sum: impl FnOnce(T, T) -> T) -> rms_norm::Operands<T> {
         let shape = self.x.shape();
         let sum = sum(self.x, self.residual);

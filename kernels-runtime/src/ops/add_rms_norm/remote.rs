@@ -1,7 +1,8 @@
 //! The sum and its RMSNorm. Tensors travel in the order `x`, residual, weight, gate, those that the key has.
-//! Gradients are RMSNorm's messages.
+//! Gradients are RMSNorm's messages, so a server that has this operation has those.
 
 use super::{AddRmsNormBackend, AddRmsNormKernel, Normalised, Operands, Settings, Tensors};
+use crate::ops::rms_norm;
 use crate::remote::call::{Call, Handled, like, send};
 use crate::remote::wire::Malformed;
 use crate::remote::{Host, Kernels};
@@ -14,7 +15,7 @@ const FORWARD: &str = "burn-kernels/add_rms_norm";
 
 /// Adds what a server does of it.
 pub(crate) fn handlers<B: Host + AddRmsNormKernel>(kernels: Kernels<B>) -> Kernels<B> {
-    kernels.handle(FORWARD, forward)
+    rms_norm::remote::handlers(kernels).handle(FORWARD, forward)
 }
 
 impl AddRmsNormBackend for Remote {

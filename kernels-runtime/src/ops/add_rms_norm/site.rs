@@ -46,7 +46,7 @@ pub fn add_rms_norm_gated<const D: usize>(
     either(&at, flowing, weight, settings, &mut reference)
 }
 
-/// What a body takes: x, the residual and the gate.
+/// The tensors that a body takes: x, the residual and the gate.
 type Flowing<const D: usize> = (Tensor<D>, Tensor<D>, Option<Tensor<D>>);
 
 #[track_caller]

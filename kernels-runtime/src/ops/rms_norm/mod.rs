@@ -10,7 +10,7 @@
 //! * before it, `v = x · s` takes the place of `x`: `dx = dv · s` and `dz = dv · x · s'` (Mamba 2,
 //!   arXiv:2405.21060).
 
-pub(in crate::ops) mod autodiff;
+mod autodiff;
 pub(crate) mod cases;
 #[cfg(feature = "cpu")]
 pub(in crate::ops) mod cpu;
@@ -24,6 +24,7 @@ mod reference;
 pub(crate) mod remote;
 pub(crate) mod site;
 
+pub(in crate::ops) use autodiff::record;
 pub use autodiff::{Gradients, RmsNormBackend, RmsNormKernel, Tensors};
 use operands::check;
 pub use operands::{Backward, Operands, Parts};

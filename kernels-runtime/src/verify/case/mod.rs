@@ -178,7 +178,7 @@ impl Case {
 
 /// A result of a case, as f64.
 pub(crate) struct Computed {
-    pub(super) name: &'static str,
+    pub(crate) name: &'static str,
     pub(super) values: Vec<f64>,
     /// See [`Exact`]; `None` where the largest value says it well enough.
     terms: Option<f64>,

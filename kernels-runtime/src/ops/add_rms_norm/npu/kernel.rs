@@ -1,20 +1,17 @@
-use super::{decide, forward};
+use super::{decide, forward, is_computed};
 use crate::npu::Seen;
 use crate::npu::backend::{BASE, give, take};
 use crate::npu::limits::ask;
 use crate::ops::add_rms_norm::{self, AddRmsNormKernel, Normalised, Operands, Settings, Tensors};
 use crate::ops::operands::checked;
 use crate::registry::{Implementation, Launch};
-use crate::semantics::{AddRmsNormKey, Gating, Groups, Scale, SemanticsKey};
+use crate::semantics::{AddRmsNormKey, Scale, SemanticsKey};
 use burn_cann::backend::{CannBackend, CannTensor};
 
 pub(crate) const IMPLEMENTATION: Implementation = Implementation {
     // The gradient of the weight is summed in any order.
     deterministic: false,
-    accepts: |key| {
-        // Limits are not told the size of groups.
-        matches!(key, SemanticsKey::AddRmsNorm(key) if key.gating == Gating::None && key.groups == Groups::One)
-    },
+    accepts: |key| matches!(key, SemanticsKey::AddRmsNorm(key) if is_computed(*key)),
     limits: Some(|key, tensors| {
         let key: AddRmsNormKey = key.known();
         let settings = Settings {

@@ -11,7 +11,7 @@
 //! | no weight | ones, `A` | ones, `G` | CANN's gamma may not be left out |
 //! | rounding `gemma` in a half type | refused | | `A` rounds `x̂` before the weight |
 //! | offset 1 in a half type | refused | | `A` takes a gamma of the type of `x` alone, in which `1 + w` loses small weights |
-//! | a gate, groups | refused | | `A` normalises whole rows of the sum as it is; a sum, then RMSNorm's own operators, are as many reads and writes |
+//! | a gate, groups | refused | | `A` normalises whole rows of the sum as it is. The reference runs, whose norm is a kernel where the body calls an annotated one |
 //! | f64, different types | refused | | CANN computes in f32 |
 //!
 //! Strided operands are copied first: CANN does not say that they may be strided.
@@ -22,7 +22,7 @@ pub(crate) use kernel::IMPLEMENTATION;
 
 use super::{Normalised, Operands};
 use crate::npu::refused::one_float;
-use crate::npu::views::contiguous;
+use crate::npu::views::{contiguous, rows};
 use crate::npu::{Refused, Result, Seen, Specified, base};
 use crate::reason::Reason;
 use crate::semantics::{AddRmsNormKey, Gating, Groups, Offset, Rounding, Scale};
@@ -60,9 +60,12 @@ pub fn decide<T: Specified>(
     let dtype = one_float(("x", x), others)?;
     let gamma = gamma_of(dtype, operands.key())?;
     let width = x.shape().last().copied().unwrap_or(1);
-    let rows = x.len().checked_div(width).unwrap_or(0);
     // Nothing is called for nothing, but the device has to be one.
-    let shape = if x.is_empty() { [1, 1] } else { [rows, width] };
+    let shape = if x.is_empty() {
+        [1, 1]
+    } else {
+        [rows(x), width]
+    };
     let x = Spec::contiguous(dtype, shape)?;
     let gamma_spec = Spec::contiguous(dtype, [shape[1]])?;
     let outputs = check_add(platform, &x, &x, &gamma_spec, operands.settings().eps)?;
@@ -70,14 +73,17 @@ pub fn decide<T: Specified>(
     Ok(gamma)
 }
 
-/// The gamma of a key, unless the operator rounds otherwise or computes something else.
+/// Whether the operator computes the key in some type.
+pub(crate) fn is_computed(key: AddRmsNormKey) -> bool {
+    key.groups == Groups::One && key.gating == Gating::None
+}
+
+/// Returns the gamma of a key, unless the operator rounds otherwise or computes something else.
 fn gamma_of(dtype: DType, key: AddRmsNormKey) -> Result<Gamma, Refused> {
     let refused = |reason, why| Err(Refused::new(reason, why));
-    if key.groups == Groups::Many {
-        return refused(Reason::Semantics, "aclnnAddRmsNorm normalises whole rows");
-    }
-    if key.gating != Gating::None {
-        return refused(Reason::Semantics, "aclnnAddRmsNorm has no gate");
+    if !is_computed(key) {
+        let why = "aclnnAddRmsNorm normalises whole rows, without a gate";
+        return refused(Reason::Semantics, why);
     }
     if dtype != DType::F32 && key.rounding == Rounding::Gemma {
         let why = "aclnnAddRmsNorm rounds half types before the weight";
@@ -112,9 +118,9 @@ pub fn forward(stream: &Stream, operands: &Operands<Seen<Tensor>>) -> Result<Nor
         });
     }
     let width = x.shape().last().copied().unwrap_or(1);
-    let rows = |tensor: &Tensor| -> Result<Tensor> {
+    let in_rows = |tensor: &Tensor| -> Result<Tensor> {
         let tensor = contiguous(stream, tensor)?;
-        Ok(tensor.reshape([x.spec().len() / width, width])?)
+        Ok(tensor.reshape([rows(x.spec()), width])?)
     };
     let gamma = match (gamma, operands.weight()) {
         (Gamma::Weight, Some(weight)) => contiguous(stream, weight)?,
@@ -122,7 +128,7 @@ pub fn forward(stream: &Stream, operands: &Operands<Seen<Tensor>>) -> Result<Nor
         _ => base::filled(stream, x.dtype(), &[width], 1.0)?,
     };
     let eps = operands.settings().eps;
-    let found = add_rms_norm(stream, &rows(x)?, &rows(residual)?, &gamma, eps)?;
+    let found = add_rms_norm(stream, &in_rows(x)?, &in_rows(residual)?, &gamma, eps)?;
     Ok(Normalised {
         y: found.y.reshape(x.shape())?,
         sum: found.x.reshape(x.shape())?,

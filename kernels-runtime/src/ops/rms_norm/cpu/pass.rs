@@ -9,8 +9,8 @@ use burn::backend::flex::FlexTensor;
 use std::marker::PhantomData;
 use std::ops::Range;
 
-/// The gate, before the norm, after it or none: it computes a row while that is in the cache. `N` is the number of tensors
-/// of the row's shape that have a gradient.
+/// The computation of a row, in the cache, with its gate before the norm, after it, or without one. `N` is the number
+/// of tensors of the row's shape that have a gradient.
 pub(in crate::ops) trait Gate<T: Element, const N: usize>: Sync {
     /// Writes the result, and returns `rstd`.
     fn forward<R: Steps<T>>(
@@ -286,7 +286,7 @@ pub(super) fn backward<T: Element, P: Gate<T, N>, const N: usize>(
         gate: axis.rows(gate.as_ref().unwrap_or(&x)),
         inputs,
         axis,
-        gate_is: PhantomData,
+        variant: PhantomData,
     };
     let count = kernel.x.count();
     let sums = run(
@@ -310,7 +310,7 @@ struct Backward<'a, T: Element, P, const N: usize> {
     gate: Rows<'a, T>,
     inputs: &'a Given<'a, T>,
     axis: &'a Axis<T>,
-    gate_is: PhantomData<P>,
+    variant: PhantomData<P>,
 }
 
 impl<T: Element, P: Gate<T, N>, const N: usize> Kernel<N> for Backward<'_, T, P, N> {

@@ -219,7 +219,7 @@ pub fn forward(stream: &Stream, operands: &Operands<Seen<Tensor>>) -> Result<(Te
         }
         None => norm.of(x)?,
     };
-    // Of rows without elements there is one all the same, which no operator gives.
+    // A row without elements has an rstd too, which no operator writes.
     let rstd = match x.spec().is_empty() {
         true => base::filled(stream, DType::F32, operands.rstd().0.as_slice(), 0.0)?,
         false => rstd,

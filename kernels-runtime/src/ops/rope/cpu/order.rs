@@ -54,6 +54,7 @@ pub(super) enum Direction {
 
 impl Direction {
     /// Of the sines.
+    #[inline(always)]
     pub(super) fn sign(self) -> f64 {
         match self {
             Self::Forward => 1.0,
@@ -61,6 +62,7 @@ impl Direction {
         }
     }
 
+    #[inline(always)]
     pub(super) fn order<T>(self, (first, second): (T, T)) -> (T, T) {
         match self {
             Self::Forward => (first, second),
