@@ -30,6 +30,7 @@ pub use autodiff::{GluBackend, GluKernel, Tensors};
 use operands::check;
 pub use operands::{Backward, Operands, Projected};
 pub use reference::reference;
+pub(in crate::ops) use reference::{activate, unpack};
 
 use crate::ops::define::launched;
 use crate::ops::implementation;

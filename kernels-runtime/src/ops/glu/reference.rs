@@ -45,7 +45,10 @@ pub fn reference<const D: usize>(inputs: Inputs<D>, settings: Settings, key: Glu
 }
 
 /// Gate and up.
-fn unpack<const D: usize>(inputs: Inputs<D>, projections: Projections) -> (Tensor<D>, Tensor<D>) {
+pub(in crate::ops) fn unpack<const D: usize>(
+    inputs: Inputs<D>,
+    projections: Projections,
+) -> (Tensor<D>, Tensor<D>) {
     let packed = match inputs {
         Inputs::Separate { gate, up } => return (gate, up),
         Inputs::Packed(packed) => packed,
@@ -84,7 +87,8 @@ fn gaussian_topk<const D: usize>(gate: Tensor<D>, multiplier: f64) -> Tensor<D> 
     activation::relu(gate - (mean + deviation * multiplier))
 }
 
-fn activate<const D: usize>(x: Tensor<D>, activation: Activation) -> Tensor<D> {
+/// The activation of a gate, in its own dtype.
+pub(in crate::ops) fn activate<const D: usize>(x: Tensor<D>, activation: Activation) -> Tensor<D> {
     match activation {
         Activation::Silu => activation::silu(x),
         Activation::Gelu => activation::gelu(x),

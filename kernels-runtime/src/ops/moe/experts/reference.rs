@@ -1,6 +1,6 @@
 use super::{GateUp, Projection, Weights, each};
 use crate::ops::{compute_dtype, glu, same_dtype_as};
-use crate::semantics::MoeExpertsKey;
+use crate::semantics::{Clamp, MoeExpertsKey};
 use burn::tensor::{Int, Tensor};
 
 /// The experts of a mixture composed of plain tensor operations, on any backend: the definition
@@ -47,9 +47,11 @@ fn gated_unit(
         },
         GateUp::Packed(gate_up) => glu::Inputs::Packed(project(gate_up, rows)),
     };
-    let settings = glu::Settings {
-        limit,
-        sparsity: None,
-    };
-    same_dtype_as(glu::reference(inputs, settings, key.unit()), dtype)
+    let (mut gate, mut up) = glu::unpack(inputs, key.projections);
+    if let (Clamp::Limit, Some(limit)) = (key.clamp, limit) {
+        gate = gate.clamp_max(limit);
+        up = up.clamp(-limit, limit);
+    }
+    let activated = glu::activate(gate, key.activation);
+    same_dtype_as(activated * (up + key.up_offset.value()), dtype)
 }
