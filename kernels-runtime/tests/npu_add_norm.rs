@@ -124,10 +124,10 @@ fn nothing_is_summed_to_nothing() {
             for key in keys(dtype) {
                 let operators = compare(stream, dtype, key, [2, 0, 8], Lie::Contiguous);
                 assert_eq!(operators, [""; 0], "{key}");
-                // A row without elements has an rstd.
-                let operators = compare(stream, dtype, key, [2, 3, 0], Lie::Contiguous);
-                assert_eq!(operators, ["aclnnInplaceFillScalar"], "{key}");
             }
+            // A row without elements has an rstd. (Burn can't reshape a weight without elements.)
+            let operators = compare(stream, dtype, BARE, [2, 3, 0], Lie::Contiguous);
+            assert_eq!(operators, ["aclnnInplaceFillScalar"]);
         }
     });
 }
@@ -178,7 +178,7 @@ fn decisions_and_their_reasons() {
             gating,
             ..AddRmsNormKey::LLAMA
         };
-        refused(f32(gated, SETTINGS), Reason::Semantics, "no gate");
+        refused(f32(gated, SETTINGS), Reason::Semantics, "without a gate");
     }
     let grouped = AddRmsNormKey {
         groups: Groups::Many,

@@ -143,8 +143,10 @@ fn nothing_is_normalised_to_nothing() {
         for key in keys() {
             let size = (key.groups == Groups::Many).then_some(4);
             for dtype in FLOATS {
-                for shape in [[2, 0, 8], [2, 3, 0]] {
-                    compare(stream, dtype, key, shape, size, Lie::Contiguous);
+                compare(stream, dtype, key, [2, 0, 8], size, Lie::Contiguous);
+                // Burn can't reshape a weight without elements.
+                if key.scale == Scale::None {
+                    compare(stream, dtype, key, [2, 3, 0], size, Lie::Contiguous);
                 }
             }
         }
