@@ -1,9 +1,10 @@
-//! A step of AdamW on one parameter: the fused kernel beside Burn's own optimiser, on the CPU, in one run.
+//! Measures a step of AdamW on one parameter on the CPU: the fused kernel and Burn's own optimiser in one run.
 //!
-//! `cargo bench --bench adam_w --features optim` prints a table; `benches/adam_w_torch.py` prints PyTorch's
-//! times for the same sizes. Steps follow one another as in training: each takes over the tensors of the last.
-//! The ratio is that of steps in turn, where each finds what the other left in the caches; *alone* are steps of
-//! the kernel that follow one another, as PyTorch's are timed.
+//! `cargo bench --bench adam_w --features optim` prints a table. `benches/adam_w_torch.py` prints PyTorch's times for
+//! the same sizes. Steps follow one another as in training: each takes over the tensors of the last.
+//!
+//! The ratio comes from steps in turn, where each optimiser finds the other's data in the caches. The column *alone* is
+//! for steps of the kernel without Burn's in between, as PyTorch's are timed.
 
 use burn::optim::{AdamWConfig, Optimizer};
 use burn::tensor::{DType, Device, Distribution, Tensor};
@@ -23,7 +24,7 @@ fn main() {
     }
 }
 
-/// What a loop carries from step to step.
+/// The values that a loop keeps from step to step.
 struct Run<O: Optimizer> {
     optimiser: O,
     parameter: Option<Tensor<2>>,
@@ -43,7 +44,7 @@ impl<O: Optimizer> Run<O> {
             state: None,
             gradient: random(),
         };
-        // The first step makes the state.
+        // The first step creates the state.
         run.step();
         run
     }
@@ -71,7 +72,7 @@ fn row(shape: [usize; 2], dtype: DType) {
         .collect();
     let alone: Vec<f64> = (0..pairs).map(|_| fused.step().as_secs_f64()).collect();
     let alone = median(alone.into_iter());
-    // Parameter, moments and gradient are read, the first three written.
+    // A step reads parameter, two moments and gradient, and writes the first three.
     let bytes = (7 * shape[0] * shape[1] * dtype.size()) as f64;
     println!(
         "| {shape:?} | {} | {:.4} ms | {:.4} ms | {:.1}× | {:.4} ms | {:.1} |",

@@ -1,12 +1,12 @@
-//! What the attribute costs the compiler: 200 annotated structs beside the same structs with their
-//! methods written by hand.
+//! Measures the attribute's cost in compile time: 200 annotated structs, and the same structs with methods written by
+//! hand.
 //!
-//! `cargo test --workspace --bench compile_time` (or `cargo bench --bench compile_time`). Both are
-//! compiled by the `rustc` of this machine against the workspace's own development build, with the
-//! flags that Cargo gives it: for `cargo check` metadata alone, for `cargo build` code without
-//! optimisation, as is Cargo's default, and at this workspace's level. Cargo's own work is left out, so the
-//! ratios are upper bounds. Every method is instantiated, because what is generic and never used is not
-//! compiled at all.
+//! Run it with `cargo test --workspace --bench compile_time` (or `cargo bench --bench compile_time`).
+//!
+//! Both are compiled by the `rustc` of this machine against the workspace's own development build, with the flags that
+//! Cargo passes: metadata only for `cargo check`, and for `cargo build` code without optimisation, which is Cargo's
+//! default, and at this workspace's level. The times leave out Cargo's own work, so the ratios are upper bounds. Every
+//! method is instantiated, because unused generic methods are not compiled.
 
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 const STRUCTS: usize = 200;
 const ROUNDS: usize = 5;
 
-/// A step of Cargo, what `rustc` emits in it, and the optimisation level.
+/// The name of a step of Cargo, the output that `rustc` emits in it, and the optimisation level.
 const STEPS: [(&str, &str, u8); 3] = [
     ("check", "metadata", 0),
     ("build", "metadata,link", 0),
@@ -61,7 +61,7 @@ fn ratio([attribute, hand]: &[Duration; 2]) -> f64 {
     attribute.as_secs_f64() / hand.as_secs_f64()
 }
 
-/// The crates that the sources name, as Cargo built them.
+/// The crates that the sources use, as built by Cargo.
 struct Libraries {
     externs: Vec<String>,
     dependencies: PathBuf,
@@ -119,7 +119,7 @@ impl Libraries {
         }
     }
 
-    /// How long it takes to compile a file, with the flags of the development profile.
+    /// Returns the time to compile a file with the flags of the development profile.
     fn compile(&self, file: &Path, emit: &str, level: u8) -> Duration {
         let mut rustc = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
         rustc
@@ -145,8 +145,8 @@ impl Libraries {
     }
 }
 
-/// A crate of [`STRUCTS`] structs, norms and gated MLPs in turn. `written` are the methods of one
-/// struct and the attribute on it.
+/// Returns the source of a crate with [`STRUCTS`] structs, alternately norms and gated MLPs. `written` returns the
+/// attribute and the methods of one struct.
 fn source(written: fn(Kind) -> (&'static str, &'static str)) -> String {
     let mut source = "#![allow(dead_code)]\n\
                       use burn::module::{Module, Param};\n\
@@ -192,7 +192,7 @@ fn annotated(kind: Kind) -> (&'static str, &'static str) {
     }
 }
 
-/// What one would write without the attribute: the composition, and the same as a reference.
+/// Returns the methods to write without the attribute: the composition, and the same as a reference.
 fn by_hand(kind: Kind) -> (&'static str, &'static str) {
     let methods = match kind {
         Kind::Norm => {

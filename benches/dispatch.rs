@@ -1,7 +1,7 @@
-//! What a site costs: a cached decision alone, and a whole call whose reference runs beside the
-//! same body written by hand.
+//! Measures the cost of a site: a cached decision alone, and a whole call on the reference path, compared with the same
+//! body written by hand.
 //!
-//! `cargo bench --bench dispatch`.
+//! Run it with `cargo bench --bench dispatch`.
 
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Distribution, Tensor};
@@ -39,18 +39,18 @@ impl ByHand {
     }
 }
 
-/// The site of [`Annotated`].
+/// Returns the site of [`Annotated`].
 fn site() -> &'static Site {
     sites()
         .find(|site| site.name().ends_with("Annotated::forward"))
         .expect("the norm of this file is annotated")
 }
 
-/// A thread-local read, a hit in the site's cache and a count.
+/// Measures a cached decision: a thread-local read, a hit in the site's cache and a count.
 fn cached_decision(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("cached decision");
     let tensors = TensorType::Float(FloatType::F32);
-    // Hidden from the compiler once: in every iteration it would be written and read back.
+    // Hidden from the compiler once. In every iteration it would be written and read back.
     let query = black_box(Query::new(&Device::flex(), tensors, Mode::Training));
     let site = site();
     for (name, policy) in [
@@ -65,7 +65,7 @@ fn cached_decision(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// The reference of an annotated norm, and the same norm without the attribute.
+/// Measures the reference of an annotated norm, and the same norm without the attribute.
 fn reference_path(criterion: &mut Criterion) {
     let device = Device::flex();
     let _off = policy::scope(Policy::reference());

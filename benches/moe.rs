@@ -1,18 +1,19 @@
-//! The experts of a Qwen3-MoE block on the CPU: hidden 1024, expert width 512, four experts a token.
+//! Measures the experts of a Qwen3-MoE block on the CPU: hidden 1024, expert width 512, four experts for each token.
 //!
-//! `cargo bench --bench moe` prints a table; `-- --json FILE` also writes it as JSON, and
-//! `-- --only WORDS` measures the rows that contain each of these comma-separated words.
+//! `cargo bench --bench moe` prints a table. `-- --json FILE` also writes it as JSON, and `-- --only WORDS` measures
+//! only the rows that contain each of these comma-separated words.
 //!
-//! Beside each time stand the two limits, measured in the same run, in turn with it:
+//! The table compares each time with two limits, which are measured alternately with it in the same run:
 //!
-//! * *dense*: the same floating-point operations as one product of the `gemm` crate in f32, with
-//!   all threads and a weight that it need not transpose;
-//! * *memory*: the weights of all experts that have tokens, read once by all threads (for the
-//!   backward pass read again, and the gradients of all experts written).
+//! * *dense*: the same floating-point operations as one product of the `gemm` crate in f32, with all threads and a
+//!   weight that needs no transposition;
+//! * *memory*: one read, by all threads, of the weights of all experts that have tokens. For the backward pass, these
+//!   weights are read again and the gradients of all experts are written.
 //!
-//! Run it with glibc's malloc told not to return memory, else page faults on fresh gradients, which
-//! a training loop does not have, are measured as well:
-//! `MALLOC_MMAP_THRESHOLD_=8589934592 MALLOC_TRIM_THRESHOLD_=17179869184 MALLOC_TOP_PAD_=1073741824`.
+//! Set glibc's malloc to keep freed memory. Otherwise the times include page faults on fresh gradients, which a
+//! training loop does not have: `MALLOC_MMAP_THRESHOLD_=8589934592 MALLOC_TRIM_THRESHOLD_=17179869184
+//! MALLOC_TOP_PAD_=1073741824`.
+//!
 //! `moe_torch.py` times transformers' experts on the same tokens.
 
 use burn::tensor::{DType, Device, Distribution, Int, Tensor, TensorData};
@@ -25,14 +26,14 @@ const HIDDEN: usize = 1024;
 const WIDTH: usize = 512;
 const CHOICES: usize = 4;
 
-/// How the tokens choose.
+/// The distribution of tokens over experts.
 #[derive(Clone, Copy, Debug)]
 enum Choice {
-    /// All experts alike.
+    /// All experts are equally likely.
     Uniform,
-    /// Expert `e` with a chance of `1 / (e + 1)`.
+    /// Expert `e` is chosen with a probability proportional to `1 / (e + 1)`.
     Zipf,
-    /// All tokens the same four.
+    /// All tokens choose the same four experts.
     Same,
 }
 
@@ -45,7 +46,7 @@ impl Choice {
         }
     }
 
-    /// Four different experts for each token.
+    /// Returns four different experts for each token.
     fn indices(self, tokens: usize, experts: usize) -> Vec<i64> {
         let mut state = 0x9e37_79b9_7f4a_7c15_u64;
         let mut random = move || {
@@ -65,7 +66,7 @@ impl Choice {
             .flat_map(|_| match self {
                 Self::Same => (0..CHOICES as i64).collect::<Vec<_>>(),
                 _ => {
-                    // Efraimidis and Spirakis: the largest of u^(1/w) are a weighted sample.
+                    // Efraimidis and Spirakis: the largest values of u^(1/w) are a weighted sample.
                     let mut keys: Vec<(f64, i64)> = weights
                         .iter()
                         .zip(0..)
@@ -82,7 +83,7 @@ impl Choice {
     }
 }
 
-/// One line of the table.
+/// A row of the table.
 struct Row {
     experts: usize,
     tokens: usize,
@@ -92,7 +93,7 @@ struct Row {
     fused: Duration,
     dense: Duration,
     memory: Duration,
-    /// Medians of the limits over the time.
+    /// Median of the dense product's time divided by the kernel's.
     dense_ratio: f64,
     memory_ratio: f64,
     operations: f64,
@@ -126,7 +127,7 @@ fn main() {
     }
 }
 
-/// The file that `--json` names, and the words of `--only`. Cargo adds `--bench`.
+/// Returns the file of `--json` and the words of `--only`. Cargo adds `--bench`, which is ignored.
 fn arguments() -> (Option<String>, Vec<String>) {
     let (mut json, mut only) = (None, Vec::new());
     let mut arguments = std::env::args().skip(1).filter(|a| a != "--bench");
@@ -259,7 +260,7 @@ impl Block {
     }
 }
 
-/// One product with as many operations as the experts' three.
+/// One product with as many operations as the three of the experts.
 struct Product {
     rows: usize,
     x: Vec<f32>,
@@ -280,7 +281,7 @@ impl Product {
     }
 
     fn run(&mut self) {
-        // SAFETY: sizes and strides are those of the three buffers.
+        // SAFETY: sizes and strides match the three buffers.
         unsafe {
             gemm::gemm(
                 self.rows,
@@ -308,13 +309,13 @@ impl Product {
     }
 }
 
-/// Reads as many bytes as must move, by all threads, each part once.
+/// A read of as many bytes as must move, by all threads, each part once.
 struct Memory {
     values: Vec<f32>,
 }
 
 impl Memory {
-    /// Elements a thread takes at a time.
+    /// The number of elements that a thread reads at a time.
     const PART: usize = 1 << 18;
 
     fn new(bytes: usize) -> Self {
@@ -342,7 +343,8 @@ impl Memory {
     }
 }
 
-/// Medians of three times, run in turn for about a second, and of the others' ratios to the first.
+/// Runs the three in turn for about a second. Returns the medians of their times, and those of the last two's ratios to
+/// the first.
 fn compare(mut fused: impl FnMut(), mut dense: impl FnMut(), memory: impl Fn()) -> [f64; 5] {
     let time = |run: &mut dyn FnMut()| {
         let start = Instant::now();

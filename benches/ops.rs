@@ -1,8 +1,8 @@
-//! Fused kernels beside the plain Burn composition, on the CPU, in one run.
+//! Measures fused kernels and the plain Burn composition on the CPU in one run.
 //!
-//! `cargo bench --bench ops` prints a table; `cargo bench --bench ops -- --json FILE` also writes
-//! it as JSON. Both paths run in turn and the ratio is the median of the pairs' ratios, so that a
-//! machine that slows down slows both. Outputs are allocated in each run, as training does.
+//! `cargo bench --bench ops` prints a table; `cargo bench --bench ops -- --json FILE` also writes it as JSON. Both
+//! paths run in turn, and the ratio is the median of the pairs' ratios, so that a machine that slows down slows both.
+//! Outputs are allocated in each run, as in training.
 
 use burn::tensor::{DType, Device, Distribution, Tensor};
 use burn_kernels::ops::{add_rms_norm, glu, rms_norm, rope};
@@ -26,7 +26,7 @@ const INTERLEAVED: RopeKey = RopeKey {
     ..RopeKey::LLAMA
 };
 
-/// One line of the table.
+/// A row of the table.
 struct Row {
     op: &'static str,
     shape: String,
@@ -34,9 +34,9 @@ struct Row {
     pass: &'static str,
     fused: Duration,
     reference: Duration,
-    /// Median of reference over fused.
+    /// Median of the reference's time divided by the kernel's.
     ratio: f64,
-    /// Bytes that must move at least, for the rate of the fused path.
+    /// The smallest number of bytes that must move, for the rate of the fused path.
     bytes: usize,
 }
 
@@ -80,7 +80,7 @@ fn main() {
     }
 }
 
-/// The file that `--json` names. Cargo adds `--bench`, which says nothing here.
+/// Returns the file of `--json`. Cargo adds `--bench`, which is ignored.
 fn arguments() -> Option<String> {
     let mut arguments = std::env::args().skip(1).filter(|a| a != "--bench");
     match arguments.next().as_deref() {
@@ -94,7 +94,7 @@ fn random<const D: usize>(shape: [usize; D], dtype: DType, device: &Device) -> T
     Tensor::random(shape, Distribution::Normal(0.0, 1.0), (device, dtype))
 }
 
-/// Forward without autodiff, and forward with backward.
+/// Measures forward without autodiff, and forward with backward.
 fn passes(
     op: &'static str,
     shape: String,
@@ -131,7 +131,7 @@ fn bench_rms_norm(
     let [x, gate, dy] = [(); 3].map(|()| random([tokens, n], dtype, &Device::flex()));
     let w = random([n], dtype, &Device::flex());
     let tensor = tokens * n * dtype.size();
-    // Forward: x, y. Backward besides: dy, x, dx. A gate is read twice, and its gradient written.
+    // Forward: x, y. Backward adds: dy, x, dx. A gate is read twice, and its gradient written.
     let gated = key.gating != Gating::None;
     let bytes = if gated { [3, 8] } else { [2, 5] };
     let settings = rms_norm::Settings {
@@ -161,11 +161,11 @@ fn bench_rms_norm(
     )
 }
 
-/// The other path of a sum and its norm.
+/// The path that the fused sum and norm is compared with.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Beside {
     Reference,
-    /// A sum of Burn's and the kernel of RMSNorm.
+    /// Burn's sum, then the kernel of RMSNorm.
     Parts,
 }
 
@@ -182,7 +182,7 @@ fn bench_sum(tokens: usize, n: usize, dtype: DType, beside: Beside) -> [Row; 2] 
         Beside::Reference => "sum and RMSNorm",
         Beside::Parts => "the same, beside a sum and RMSNorm's kernel",
     };
-    // Forward: x, residual, sum, y. Backward besides: dy, sum and dx; then dx, the sum's own gradient and their sum.
+    // Forward: x, residual, sum, y. Backward adds: dy, sum and dx; then dx, the sum's own gradient and their sum.
     passes(
         op,
         format!("[{tokens}, {n}]"),
@@ -252,7 +252,7 @@ fn bench_unit(
     let [tokens, n] = dy.dims();
     let tensor = tokens * n * dtype.size();
     let settings = glu::Settings::default();
-    // Forward: gate, up, y. Backward besides: dy, gate, up, d_gate, d_up.
+    // Forward: gate, up, y. Backward adds: dy, gate, up, d_gate, d_up.
     passes(
         op,
         format!("[{tokens}, {n}]"),
@@ -275,7 +275,7 @@ fn bench_rope(op: &'static str, tokens: usize, dtype: DType, key: RopeKey) -> [R
     const KV_HEADS: usize = 8;
     const WIDTH: usize = 64;
     let device = Device::flex();
-    // As attention has them: [b, s, h, d] with axes swapped.
+    // The layout of attention: [b, s, h, d] with swapped axes.
     let heads = |h| random([1, tokens, h, WIDTH], dtype, &device);
     let (q, k) = (heads(HEADS), heads(KV_HEADS));
     let [cos, sin] = [(); 2].map(|()| random([1, tokens, WIDTH], dtype, &device));
@@ -305,7 +305,7 @@ fn bench_rope(op: &'static str, tokens: usize, dtype: DType, key: RopeKey) -> [R
     )
 }
 
-/// The inputs, tracked if a backward pass follows.
+/// Returns the inputs, tracked if a backward pass follows.
 fn leaves<const A: usize, const B: usize>(
     a: &Tensor<A>,
     b: &Tensor<B>,
@@ -329,12 +329,12 @@ fn finish(y: Tensor<2>, dy: &Tensor<2>, backward: bool) {
     }
 }
 
-/// A loss whose gradient is `dy`. It costs the same on both paths.
+/// Returns a loss whose gradient is `dy`. It costs the same on both paths.
 fn dot<const D: usize>(y: Tensor<D>, dy: &Tensor<D>) -> Tensor<1> {
     (y * dy.clone()).sum()
 }
 
-/// Medians of both paths and of their ratio, run in turn for about half a second.
+/// Runs both paths in turn for about half a second. Returns the medians of their times and of their ratio.
 fn compare(run: impl Fn(bool)) -> (Duration, Duration, f64) {
     let time = |fused| {
         let start = Instant::now();

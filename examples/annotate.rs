@@ -1,6 +1,6 @@
-//! The three forms of the attribute on a small model, and what the report says of them.
+//! Shows the three forms of the attribute on a small model, and prints the report of their sites.
 //!
-//! `cargo run --release --example annotate`, and with `BURN_KERNELS=none` or
+//! Run it with `cargo run --release --example annotate`. To compare, set `BURN_KERNELS=none` or
 //! `BURN_KERNELS=all,-npu_fused_rope` in the environment.
 
 use burn::module::{Module, Param};
@@ -8,7 +8,7 @@ use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, Distribution, Tensor};
 use burn_kernels::fused_kernel;
 
-// On a struct, the attribute writes `forward` and `forward_reference`. The layer's name is for mappings.
+// On a struct, the attribute writes `forward` and `forward_reference`. Mappings use the layer's name.
 #[fused_kernel("npu_fused_swiglu", layer = "LlamaMLP")]
 #[derive(Module, Debug)]
 struct Mlp {
@@ -23,7 +23,7 @@ struct Norm {
     variance_epsilon: f64,
 }
 
-// On an impl block, your own body is the reference, and what the kernel is verified against.
+// On an impl block, your own body is the reference that the kernel is verified against.
 #[fused_kernel("npu_fused_rmsnorm", rounding = gemma)]
 impl Norm {
     fn forward<const D: usize>(&self, x: Tensor<D>) -> Tensor<D> {
@@ -32,7 +32,7 @@ impl Norm {
     }
 }
 
-// On a function, the parameters are the operands. A condition says for which calls the kernel is right.
+// On a function, the parameters are the operands. The kernel runs only for calls that fulfil the condition.
 #[fused_kernel("npu_fused_rope", style = half, when = q.dims()[2] == cos.dims()[0])]
 fn rotate(q: Tensor<4>, k: Tensor<4>, cos: Tensor<2>, sin: Tensor<2>) -> (Tensor<4>, Tensor<4>) {
     let half = q.dims()[3] / 2;

@@ -1,8 +1,12 @@
 //! # burn-kernels
 //!
-//! One attribute on a [Burn](https://burn.dev) model replaces its forward pass, at compile time,
-//! with a device-dispatched one: a fused kernel where there is one for the device, the plain Burn
-//! composition everywhere else, with gradients either way.
+//! One attribute on a [Burn](https://burn.dev) model replaces its forward pass at compile time. The new forward pass
+//! runs a fused kernel if there is one for the device, and the plain Burn composition otherwise. Both have gradients.
+//!
+//! # The attribute
+//!
+//! [`fused_kernel`] is placed on a struct, an impl block, a method or a function. On a struct it writes `forward` and
+//! `forward_reference`, and adds nothing to the struct.
 //!
 //! ```
 //! use burn::module::Module;
@@ -10,7 +14,6 @@
 //! use burn::tensor::{Device, Tensor};
 //! use burn_kernels::fused_kernel;
 //!
-//! // The attribute writes `forward` and `forward_reference`; it adds nothing to the struct.
 //! #[fused_kernel("npu_fused_swiglu")]
 //! #[derive(Module, Debug)]
 //! pub struct Mlp {
@@ -28,28 +31,105 @@
 //! };
 //! let y = mlp.forward(Tensor::<2>::ones([4, 8], &device));
 //! assert_eq!(y.dims(), [4, 8]);
-//!
-//! // Nothing is silent: the report says which path ran, and why.
-//! println!("{}", burn_kernels::report::report());
 //! ```
 //!
-//! * [`fused_kernel`]: the attribute, on a struct, an impl block or method, or a function.
-//! * [`policy`]: which kernels run; `BURN_KERNELS=none cargo run` switches all of them off.
-//! * [`mapping`]: which kernel a named layer runs, by device, capability and mode; [`kernelize`].
-//! * [`apply_kernel`], [`apply_default_kernels`]: kernels by name, for the whole process.
-//! * [`declare_kernel!`]: a kernel of your own crate.
-//! * [`report`](mod@report) and [`dispatch::plan`](fn@dispatch::plan): which path ran, which path
-//!   would run, and why.
-//! * [`registry`]: what is linked in, also readable from the built file.
-//! * [`ops`]: the operations themselves, for use without the attribute.
-//! * [`verify`]: every kernel beside its reference; [`live`]: the same while a program runs, with its
-//!   own bodies, at the first use of every site and in every build (`BURN_KERNELS_VERIFY=off` says no).
-//! * [`kernel`]: kernels of your own crate, named by path: `#[fused_kernel(my_crate::my_op)]`.
+//! [`nn`] has counterparts of Burn's own layers. [`ops`] has the operations themselves, for use without the attribute.
+//! [`kernel`] and [`declare_kernel!`] are for kernels of your own crate.
 //!
-//! Feature `cpu` (default): fused SIMD kernels for Burn's Flex backend. Feature `optim`: AdamW as a fused
-//! kernel (`optim`). Feature `remote`: devices of
-//! other processes and machines, served with their kernels (`remote`). Feature `npu`: Ascend NPUs
-//! (`npu`).
+//! # Policies
+//!
+//! A [`policy`] chooses the kernels that run: for the process, for a thread, or by the environment variable
+//! `BURN_KERNELS`.
+//!
+//! ```
+//! use burn_kernels::policy::{self, Policy};
+//!
+//! burn_kernels::init()?; // reports a bad value of `BURN_KERNELS` here, not in the first layer
+//! policy::install(Policy::auto().disable("npu_fused_rope")?);
+//! let plain = policy::scope(Policy::none()); // plain Burn on this thread, until it is dropped
+//! # drop(plain);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! [`mapping`] and [`kernelize`] map named layers to kernels by device, capability and mode. [`apply_kernel`] and
+//! [`apply_default_kernels`] select kernels by name for the whole process and return the plan of every site.
+//!
+//! # Plans and reports
+//!
+//! [`dispatch::plan`](fn@dispatch::plan) returns the paths that sites will take, and [`report`](mod@report) the paths
+//! that calls took. Both give the reason if the reference runs. [`registry`] has the kernels and sites that are linked
+//! in; the program `kernels inspect` reads them from the built file.
+//!
+//! ```
+//! use burn::tensor::Device;
+//!
+//! println!("{}", burn_kernels::dispatch::plan(&Device::flex().autodiff())?);
+//! println!("{}", burn_kernels::report::report());
+//! # Ok::<(), burn_kernels::dispatch::PlanError>(())
+//! ```
+//!
+//! # Verification
+//!
+//! The first call of each site compares the kernel and your own body with the operation's reference in f64 ([`live`]).
+//! [`verify`] compares every kernel with its reference on its own test cases.
+//!
+//! ```
+//! use burn_kernels::live::{self, Sampling};
+//!
+//! live::set("every:100,whole".parse::<Sampling>()?); // as BURN_KERNELS_VERIFY=every:100,whole
+//! println!("{}", live::report());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Measurements
+//!
+//! [`measure`](fn@measure) times your own work with all kernels, with none, and without those of each site in turn.
+//!
+//! ```
+//! use burn::tensor::{Device, Tensor};
+//!
+//! let x = Tensor::<2>::ones([8, 8], &Device::flex());
+//! let measured = burn_kernels::measure(|| drop(x.clone().exp()))?;
+//! println!("{measured}");
+//! # Ok::<(), burn_kernels::policy::PolicyError>(())
+//! ```
+//!
+//! # Devices
+//!
+//! | device | feature | kernels |
+//! |---|---|---|
+//! | CPU, Burn's Flex backend | `cpu` (default) | fused SIMD kernels |
+//! | Ascend NPU | `npu` | CANN's fused operators, see `npu` |
+//! | a CPU or NPU of another process or machine | `remote` | those of the device, see `remote` |
+//! | every other Burn device | | none: the reference runs |
+//!
+//! [`DeviceKind`](dispatch::DeviceKind) is what policies, mappings and reports call a device:
+//!
+//! ```
+//! use burn::tensor::Device;
+//! use burn_kernels::dispatch::DeviceKind;
+//!
+//! assert_eq!(DeviceKind::of(&Device::flex().autodiff()), DeviceKind::Cpu);
+//! ```
+//!
+//! # The optimiser
+//!
+//! With the feature `optim`, `optim::InitFused` makes AdamW with a fused kernel from Burn's own settings:
+//!
+#![cfg_attr(feature = "optim", doc = "```")]
+#![cfg_attr(not(feature = "optim"), doc = "```ignore")]
+//! use burn::optim::AdamWConfig;
+//! use burn_kernels::optim::InitFused;
+//!
+//! let optimiser = AdamWConfig::new().with_weight_decay(0.01).init_fused(); // in place of `init()`
+//! # drop(optimiser);
+//! ```
+//!
+//! # Examples
+//!
+//! `examples/annotate.rs` has every form of the attribute. `examples/own-crate` is a crate as a user writes it, with a
+//! plain training loop and one with Burn's `Learner`. `examples/third-party` is a kernel of another crate. The book in
+//! `docs/` explains each of these subjects.
 
 pub mod nn;
 #[cfg(feature = "optim")]
@@ -59,8 +139,8 @@ pub use kernels_macros::fused_kernel;
 pub use kernels_runtime::apply::{apply_default_kernels, apply_kernel};
 pub use kernels_runtime::mapping::kernelize;
 pub use kernels_runtime::{
-    InitError, apply, declare_kernel, dispatch, init, kernel, live, mapping, ops, policy, registry,
-    report, semantics, verify,
+    InitError, apply, declare_kernel, dispatch, init, kernel, live, mapping, measure, measurement,
+    ops, policy, registry, report, semantics, verify,
 };
 
 #[cfg(feature = "npu")]
@@ -71,7 +151,26 @@ pub use kernels_runtime::remote;
 #[doc(hidden)]
 pub use kernels_runtime::__private;
 
-/// The README's examples compile.
+/// Compiles and runs the examples of the README and of the book.
 #[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct Readme;
+mod documented {
+    #[doc = include_str!("../README.md")]
+    struct Readme;
+    #[cfg(feature = "optim")]
+    #[doc = include_str!("../docs/annotate.md")]
+    struct Annotate;
+    #[cfg(feature = "npu")]
+    #[doc = include_str!("../docs/ascend.md")]
+    struct Ascend;
+    #[cfg(feature = "remote")]
+    #[doc = include_str!("../docs/serving.md")]
+    struct Serving;
+    #[doc = include_str!("../docs/policy.md")]
+    struct Choose;
+    #[doc = include_str!("../docs/measure.md")]
+    struct Measure;
+    #[doc = include_str!("../docs/migrate-llama-factory.md")]
+    struct LlamaFactory;
+    #[doc = include_str!("../docs/migrate-hf-kernels.md")]
+    struct HuggingFace;
+}

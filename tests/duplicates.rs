@@ -1,12 +1,12 @@
-//! Two crates register one kernel, and neither says that it replaces the other.
+//! Tests a program in which two crates register one kernel, and neither replaces the other.
 
 use burn::tensor::{DType, Device, Tensor};
-use burn_kernels::dispatch::{Mode, plan};
+use burn_kernels::dispatch::{Mode, plan_for};
 use burn_kernels::registry::{self, KernelSpec};
 use burn_kernels::{declare_kernel, fused_kernel};
 
 declare_kernel! {
-    /// A second one.
+    /// A second kernel with the id of kernels-runtime's.
     pub static ROPE = KernelSpec {
         id: "npu_fused_rope",
         op: "rope",
@@ -16,7 +16,7 @@ declare_kernel! {
     };
 }
 
-/// Another kernel than the one that is there twice.
+/// Calls another kernel than the one with two registrations.
 #[fused_kernel("npu_fused_swiglu")]
 fn gated(gate: Tensor<2>, up: Tensor<2>) -> Tensor<2> {
     burn::tensor::activation::silu(gate) * up
@@ -40,7 +40,7 @@ fn everything_that_needs_the_registry_is_an_error_that_names_both_crates() {
     for message in [
         registry::check().unwrap_err().to_string(),
         burn_kernels::init().unwrap_err().to_string(),
-        plan(&device, DType::F32, Mode::Training)
+        plan_for(&device, DType::F32, Mode::Training)
             .unwrap_err()
             .to_string(),
         panic,
@@ -49,7 +49,7 @@ fn everything_that_needs_the_registry_is_an_error_that_names_both_crates() {
             assert!(message.contains(words), "{message}");
         }
     }
-    // Both are listed; neither is the kernel.
+    // Both are listed, and neither is used.
     let twice = registry::kernels().filter(|kernel| kernel.id == "npu_fused_rope");
     assert_eq!(twice.count(), 2);
     assert!(registry::kernel("npu_fused_rope").is_none());

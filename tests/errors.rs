@@ -1,10 +1,10 @@
-//! No public error of a library derives `Debug`: a program whose `main` returns one would show its
-//! fields in place of its sentence.
+//! Checks that no public error of a library derives `Debug`. A program whose `main` returned one would show its fields
+//! in place of its message.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The libraries' sources.
+/// The sources of the libraries.
 const LIBRARIES: [&str; 5] = [
     "src",
     "kernels-runtime/src",
@@ -24,7 +24,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The derived errors of a file that anyone can see: the derived traits and the item.
+/// Returns the public errors of a file that are derived: the derived traits and the item.
 fn errors(text: &str) -> impl Iterator<Item = (&str, &str)> {
     text.split("#[derive(").skip(1).filter_map(|rest| {
         let (traits, rest) = rest.split_once(")]")?;

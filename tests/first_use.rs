@@ -1,5 +1,5 @@
-//! A new user's mistakes, each of which compiles: the first use finds them, in every build, for a
-//! program that says nothing of verification. `cargo test --release` runs the same.
+//! Tests mistakes of new users that compile. The first use finds them in every build, without any setting for
+//! verification. `cargo test --release` runs the same tests.
 
 use burn::module::{Module, Param};
 use burn::nn::{Linear, LinearConfig};
@@ -9,7 +9,7 @@ use burn_kernels::fused_kernel;
 use burn_kernels::live;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// A gated MLP with a body of its own.
+/// Declares a gated MLP with a body of its own.
 macro_rules! mlp {
     ($name:ident, |$gate:ident, $up:ident| $hidden:expr) => {
         #[derive(Module, Debug)]
@@ -52,7 +52,7 @@ mlp!(MlpSwapped, |gate, up| gate * silu(up));
 mlp!(MlpSwappedHalf, |gate, up| gate * silu(up));
 mlp!(MlpOfGelu, |gate, up| bent(gate) * up);
 
-/// A call of `gelu` in the body itself does not compile.
+/// Calls `gelu`. A body that calls it directly does not compile.
 fn bent(gate: Tensor<3>) -> Tensor<3> {
     gelu(gate)
 }
@@ -62,7 +62,7 @@ fn unit_swapped(gate: Tensor<3>, up: Tensor<3>) -> Tensor<3> {
     gate * silu(up)
 }
 
-/// An RMSNorm with a body of its own.
+/// Declares an RMSNorm with a body of its own.
 macro_rules! norm {
     ($name:ident($($setting:tt)*), |$x:ident, $weight:ident, $eps:ident| $y:expr) => {
         #[derive(Module, Debug)]
@@ -91,20 +91,20 @@ macro_rules! norm {
     };
 }
 
-/// `x̂` in f32.
+/// Returns `x̂` in f32.
 fn normed(x: Tensor<3>, eps: f64) -> Tensor<3> {
     let x = x.cast(FloatDType::F32);
     let mean_square = x.clone().square().mean_dim(2);
     x / (mean_square + eps).sqrt()
 }
 
-/// Llama's order: rounded before the weight.
+/// Rounds before the weight, as Llama does.
 fn llama(x: Tensor<3>, weight: Tensor<3>, eps: f64) -> Tensor<3> {
     let dtype = FloatDType::from(x.dtype());
     normed(x, eps).cast(dtype) * weight
 }
 
-/// Gemma's order: rounded after the weight.
+/// Rounds after the weight, as Gemma does.
 fn gemma(x: Tensor<3>, weight: Tensor<3>, eps: f64) -> Tensor<3> {
     let dtype = FloatDType::from(x.dtype());
     (normed(x, eps) * weight.cast(FloatDType::F32)).cast(dtype)
@@ -121,7 +121,7 @@ norm!(NormOfOffset(), |x, weight, eps| llama(x, weight + 1.0, eps));
 norm!(NormRoundedLate(), |x, weight, eps| gemma(x, weight, eps));
 norm!(NormRoundedEarly(, rounding = gemma), |x, weight, eps| llama(x, weight, eps));
 
-/// Rotates neighbours, under an attribute that says halves.
+/// Rotates neighbours, while the attribute says halves.
 #[fused_kernel("npu_fused_rope", style = half)]
 fn rotate_neighbours(
     q: Tensor<4>,
@@ -154,12 +154,12 @@ fn said<T>(call: impl FnOnce() -> T) -> String {
     said
 }
 
-/// Sites are the process's, so that what is checked is not reset by another test meanwhile.
+/// All mistakes are in one test, because another test would reset the record of checks of the whole process.
 #[test]
 fn mistakes_of_new_users_are_found() {
     let (f32, bf16, f16) = (FloatDType::F32, FloatDType::BF16, FloatDType::F16);
     for device in [Device::flex(), Device::flex().autodiff()] {
-        // As an untrained model has them: so small that SiLU is nearly a straight line.
+        // The inputs are as small as in an untrained model: SiLU is nearly a straight line there.
         let x = |dtype| random([2, 9, 32], &device).cast(dtype) * 0.02;
         let swapped = said(|| MlpSwapped::new(&device, f32).forward(x(f32)));
         assert!(swapped.contains("MlpSwapped::forward failed: the annotated body"));

@@ -1,4 +1,4 @@
-//! Burn's own layers and ours, which stand in for them, agree: results and gradients.
+//! Compares Burn's own layers with their counterparts here: results and gradients.
 
 use burn::nn::{RmsNormConfig, RotaryEncodingConfig, SwiGluConfig};
 use burn::tensor::{Device, Distribution, Tensor};
@@ -6,7 +6,7 @@ use burn_kernels::nn::{RmsNorm, RotaryEncoding, SwiGlu};
 use burn_kernels::policy::{Policy, scope};
 use burn_kernels::report::report;
 
-/// The largest difference, as a part of the largest element.
+/// Returns the largest difference, relative to the largest element.
 fn difference<const D: usize>(ours: Tensor<D>, theirs: Tensor<D>) -> f32 {
     let scale = theirs.clone().abs().max().into_scalar::<f32>();
     (ours - theirs).abs().max().into_scalar::<f32>() / scale
@@ -16,7 +16,7 @@ fn random<const D: usize>(shape: [usize; D], device: &Device) -> Tensor<D> {
     Tensor::random(shape, Distribution::Normal(0.0, 1.0), device)
 }
 
-/// f32 results of at most a few dozen roundings.
+/// The tolerance of f32 results of at most a few dozen roundings.
 const CLOSE: f32 = 2e-6;
 
 #[test]

@@ -1,7 +1,7 @@
-//! One seed gives one model: parameters are initialised in the order in which a body uses them,
-//! whether kernels run, and are verified, or not.
+//! Tests that one seed gives one model: parameters are initialised in the order in which a body uses them, with and
+//! without kernels and verification.
 //!
-//! Every layer here uses its parameters in another order than its kernel would by itself.
+//! Every layer here uses its parameters in another order than its kernel would.
 
 #[path = "one_seed/experts.rs"]
 mod experts;

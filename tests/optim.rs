@@ -1,4 +1,4 @@
-//! AdamW with a fused step beside Burn's own.
+//! Compares AdamW with a fused step with Burn's own.
 
 #![cfg(feature = "optim")]
 
@@ -87,7 +87,7 @@ fn farthest(one: &[f64], other: &[f64]) -> f64 {
     apart.fold(0.0, f64::max)
 }
 
-/// The report is the process's.
+/// Locks the report, which is one for the whole process.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     let guard = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -95,7 +95,7 @@ fn alone() -> MutexGuard<'static, ()> {
     guard
 }
 
-/// What ran at the optimiser's site: the path and how often.
+/// Returns the paths at the optimiser's site with their numbers of calls.
 fn ran() -> Vec<(String, u64)> {
     let rows = report::report().rows.into_iter();
     rows.filter(|row| row.kernel == "npu_fused_adam_w")
@@ -111,7 +111,7 @@ fn it_takes_the_same_steps_as_burn() {
     assert!(ran().is_empty());
     let _checked = live::scope(Sampling::every(NonZeroU32::MIN).whole());
     let fused = train(Net::new(&device), &mut config().init_fused(), 0..20);
-    // The betas' powers are f32's in Burn: 1e-5 of twenty steps of 0.01.
+    // Burn computes powers of the betas in f32: an error of 1e-5, relative to twenty steps of 0.01.
     let apart = farthest(&fused.values(), &burn.values());
     assert!(apart < 2e-6, "{apart:e}");
     assert_eq!(ran(), [("fused cpu-simd".to_owned(), 4 * 20)]);

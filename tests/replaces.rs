@@ -1,11 +1,11 @@
-//! A crate replaces a kernel of another one, explicitly.
+//! Tests a crate that explicitly replaces a kernel of another one.
 
 use burn_kernels::declare_kernel;
 use burn_kernels::registry::section::{self, Record};
 use burn_kernels::registry::{self, KernelSpec};
 
 declare_kernel! {
-    /// In place of the one of kernels-runtime.
+    /// A replacement for the kernel of kernels-runtime.
     pub static ROPE = KernelSpec {
         replaces: Some("kernels-runtime"),
         id: "npu_fused_rope",
@@ -28,7 +28,7 @@ fn the_kernel_that_replaces_is_the_kernel() {
     assert!(std::ptr::eq(replaced[0].1, kernel));
 }
 
-/// The record in this very program says so, too.
+/// The record in this program's own file also names the replacement.
 #[test]
 fn the_built_file_says_what_is_replaced() {
     let bytes = std::fs::read(std::env::current_exe().unwrap()).unwrap();

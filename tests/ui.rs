@@ -1,8 +1,7 @@
-//! What the attribute accepts and refuses, as a compiler shows it.
+//! Tests the items that the attribute accepts and refuses, with the compiler's messages.
 //!
-//! `TRYBUILD=overwrite cargo test --test ui` writes the expected messages anew; read each one as
-//! the user who gets it. Accepted items are modules of this test, and run: built one by one they
-//! would build all of Burn again.
+//! `TRYBUILD=overwrite cargo test --test ui` rewrites the expected messages. Read each one as its user would. Accepted
+//! items are modules of this test and also run: as separate programs, they would build all of Burn again.
 
 #[path = "ui/acme.rs"]
 mod acme;
@@ -38,6 +37,7 @@ mod pass {
     pub mod renamed_crate;
     pub mod strict_crate;
     pub mod struct_activations;
+    pub mod struct_constants;
     pub mod struct_experts;
     pub mod struct_gated_norm;
     pub mod struct_mlp_attribute_below_derive;
@@ -98,6 +98,7 @@ accepted! {
     renamed_crate
     strict_crate
     struct_activations
+    struct_constants
     struct_experts
     struct_gated_norm
     struct_mlp_attribute_below_derive
@@ -111,7 +112,7 @@ accepted! {
     struct_sparse_mlp
 }
 
-/// The JSON that the attribute writes is the key that it writes, for every site of the cases.
+/// The JSON in a site's record equals the site's key, for every site of the cases.
 #[test]
 fn records_say_what_the_sites_say() {
     let mut count = 0;
@@ -124,7 +125,7 @@ fn records_say_what_the_sites_say() {
     assert!(count > 40, "{count}");
 }
 
-/// The examples of the documentation cannot be compiled where they stand, without Burn.
+/// The examples in the documentation can't be compiled there, because Burn is not a dependency.
 #[test]
 fn documented_examples_are_a_case() {
     let without_blanks = |text: &str| text.split_whitespace().collect::<String>();

@@ -1,4 +1,4 @@
-//! CANN in this process: loaded, initialised and, if asked, finalised.
+//! CANN in this process: loading, initialisation and, on request, finalisation.
 
 use std::collections::HashMap;
 use std::ffi::CStr;
@@ -13,9 +13,9 @@ use crate::error::{Error, Result};
 use crate::soc::Soc;
 use crate::version::Version;
 
-/// Calls a function of CANN that returns a code: looked up, in a span of its own, checked.
+/// Looks up a function of CANN that returns a code, calls it in a span of its own and checks the code.
 ///
-/// The function's own rules are the caller's to keep, so the macro stands in an `unsafe` block.
+/// The macro stands in an `unsafe` block: the caller keeps the function's own rules.
 macro_rules! call {
     ($cann:expr, $area:ident . $function:ident ( $($argument:expr),* $(,)? )) => {
         match $cann.sys().$area.$function.get() {
@@ -32,7 +32,7 @@ pub(crate) use call;
 
 /// CANN, loaded and initialised. Cheap to clone.
 ///
-/// CANN is one per process: [`Cann::load`] does it once and gives the same one to everybody.
+/// A process has one CANN: [`Cann::load`] loads it once and returns the same one to every caller.
 #[derive(Clone, Debug)]
 pub struct Cann(Arc<Inner>);
 
@@ -41,12 +41,12 @@ struct Inner {
     sys: cann_sys::Cann,
     soc: OnceLock<Soc>,
     version: OnceLock<Version>,
-    /// How often the host waited for a device.
+    /// The number of times that the host waited for a device.
     waits: AtomicU64,
     devices: Mutex<HashMap<i32, Weak<DeviceInner>>>,
 }
 
-/// What CANN's initialisation knows of the whole process.
+/// The state of CANN's initialisation, which is one for the whole process.
 #[derive(Debug, Default)]
 struct Process {
     open_devices: usize,
@@ -60,17 +60,17 @@ static PROCESS: Mutex<Process> = Mutex::new(Process {
 
 const FINALISED: &str = "CANN was finalised: it can't be used again in this process";
 
-/// A lock whose data is consistent between any two statements, so that a panic elsewhere is no harm.
+/// Locks a mutex whose data is consistent between any two statements, so that a panic elsewhere does no harm.
 pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Cann {
-    /// The CANN of this process: the toolkit that the environment or the default places offer.
+    /// Loads the CANN of this process, from the toolkit that the environment or the default folders offer.
     ///
     /// # Errors
     ///
-    /// No toolkit was found, or it could not be initialised. The outcome is remembered.
+    /// Returns an error if no toolkit was found or it could not be initialised. The outcome is remembered.
     pub fn load() -> Result<Self> {
         static LOADED: OnceLock<Result<Cann>> = OnceLock::new();
         LOADED
@@ -78,13 +78,13 @@ impl Cann {
             .clone()
     }
 
-    /// The toolkit that `search` finds, for programs that choose one themselves.
+    /// Loads the toolkit that `search` finds, for programs that choose one themselves.
     ///
-    /// CANN does not foresee two toolkits in one process.
+    /// CANN is not made for two toolkits in one process.
     ///
     /// # Errors
     ///
-    /// As [`Cann::load`].
+    /// Returns an error as [`Cann::load`] does.
     pub fn load_from(search: &Search) -> Result<Self> {
         let cann = Self(Arc::new(Inner {
             sys: cann_sys::Cann::load_from(search)?,
@@ -102,9 +102,9 @@ impl Cann {
         if process.finalised {
             return Err(Error::Lifetime(FINALISED));
         }
-        // SAFETY: NULL stands for no configuration; the lock keeps initialisations apart.
+        // SAFETY: NULL stands for no configuration, and the lock keeps two initialisations apart.
         match unsafe { call!(self, runtime.aclInit(std::ptr::null())) } {
-            // Somebody else in this process did it, which serves us as well.
+            // Another part of this process has initialised CANN, which is enough.
             Err(Error::Call { code, .. })
                 if code.number() == errors::ACL_ERROR_REPEAT_INITIALIZE =>
             {
@@ -116,13 +116,13 @@ impl Cann {
 
     /// Ends CANN in this process, for good.
     ///
-    /// Nothing does this by itself, least of all a static destructor: CANN's own libraries may be gone
-    /// by then. A process that just exits needs it not; profilers and leak reports do.
+    /// Nothing calls this by itself. A static destructor could not, because CANN's own libraries may be gone by then.
+    /// A process that just exits does not need it; profilers and leak reports do.
     ///
     /// # Errors
     ///
-    /// Something of a device is still alive (a device, stream, event, buffer or tensor), CANN was
-    /// finalised before, or the call failed.
+    /// Returns an error if something of a device is still alive (a device, stream, event, buffer or tensor), if CANN
+    /// was finalised before, or if the call fails.
     pub fn finalise(&self) -> Result<()> {
         let mut process = lock(&PROCESS);
         if process.finalised {
@@ -133,23 +133,23 @@ impl Cann {
                 "CANN can't be finalised yet: drop all devices, streams, events, buffers and tensors first",
             ));
         }
-        // SAFETY: no device is open, so nothing of CANN is in use by this crate; the lock and the mark
-        // keep others from opening one.
+        // SAFETY: no device is open, so this crate uses nothing of CANN. The lock and the mark keep others from
+        // opening one.
         unsafe { call!(self, runtime.aclFinalize()) }?;
         process.finalised = true;
         Ok(())
     }
 
-    /// The raw tables, for what this crate does not wrap.
+    /// Returns the raw function tables, for functions that this crate does not wrap.
     pub fn sys(&self) -> &cann_sys::Cann {
         &self.0.sys
     }
 
-    /// How many devices there are.
+    /// Returns the number of devices.
     ///
     /// # Errors
     ///
-    /// The driver could not be asked.
+    /// Returns an error if the driver does not answer.
     pub fn device_count(&self) -> Result<u32> {
         let mut count = 0;
         // SAFETY: `count` is a place for the answer.
@@ -157,12 +157,13 @@ impl Cann {
         Ok(count)
     }
 
-    /// The versions of the toolkit, as far as it says.
+    /// Returns the version of the toolkit, as far as the toolkit reports it.
     pub fn version(&self) -> &Version {
         self.0.version.get_or_init(|| Version::of(self))
     }
 
-    /// The kind of processor. Known once a device was opened; [`Soc::unknown`] if CANN does not say.
+    /// Returns the kind of processor. It is known once a device was opened, and [`Soc::unknown`] if CANN does not
+    /// report it.
     pub fn soc(&self) -> Soc {
         if let Some(soc) = self.0.soc.get() {
             return soc.clone();
@@ -175,12 +176,12 @@ impl Cann {
 
     fn soc_name(&self) -> Option<String> {
         let function = self.sys().runtime.aclrtGetSocName.get().ok()?;
-        // SAFETY: takes nothing and returns NULL or a string that CANN keeps.
+        // SAFETY: the function takes no arguments and returns NULL or a string that CANN keeps.
         let name = unsafe { function() };
         if name.is_null() {
             return None;
         }
-        // SAFETY: as above; it is copied at once.
+        // SAFETY: as above; the string is copied at once.
         Some(
             unsafe { CStr::from_ptr(name) }
                 .to_string_lossy()
@@ -188,7 +189,7 @@ impl Cann {
         )
     }
 
-    /// An error for a code that is not success, with CANN's message of this thread.
+    /// Returns an error for every code but success, with CANN's message for this thread.
     pub(crate) fn check(&self, function: &'static str, code: i32) -> Result<()> {
         if code == errors::ACL_SUCCESS {
             return Ok(());
@@ -210,20 +211,21 @@ impl Cann {
 
     fn recent_message(&self) -> Option<String> {
         let function = self.sys().runtime.aclGetRecentErrMsg.get().ok()?;
-        // SAFETY: takes nothing and returns NULL or a string that holds until this thread's next call.
+        // SAFETY: the function takes no arguments and returns NULL or a string that is valid until this thread's next
+        // call.
         let message = unsafe { function() };
         if message.is_null() {
             return None;
         }
-        // SAFETY: as above; it is copied at once.
+        // SAFETY: as above; the string is copied at once.
         let message = unsafe { CStr::from_ptr(message) }.to_string_lossy();
         let message = message.trim();
         (!message.is_empty()).then(|| message.to_owned())
     }
 
-    /// How often the host waited for a device so far: streams, events and whole devices, those waited for
-    /// by the allocator and at the end of streams included. A difference tells whether a stretch of calls
-    /// waits.
+    /// Returns the number of times that the host has waited for a device. Waits for streams, events and whole devices
+    /// count, also those of the allocator and at the end of a stream. The difference of two numbers shows whether the
+    /// calls between them waited.
     pub fn waits(&self) -> u64 {
         self.0.waits.load(Ordering::Relaxed)
     }
@@ -232,7 +234,7 @@ impl Cann {
         self.0.waits.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The device `id`, opened by `open` unless somebody has it already.
+    /// Returns device `id`, which `open` opens unless it is open already.
     pub(crate) fn shared_device(
         &self,
         id: i32,
@@ -248,7 +250,7 @@ impl Cann {
     }
 }
 
-/// A part in the count of open devices: while one lives, CANN is not finalised.
+/// A share in the count of open devices. CANN is not finalised while one exists.
 #[derive(Debug)]
 pub(crate) struct InUse(());
 

@@ -13,12 +13,12 @@ impl Code {
         Self(code)
     }
 
-    /// The number.
+    /// Returns the number of the code.
     pub fn number(self) -> i32 {
         self.0
     }
 
-    /// CANN's name of it, if it is one that is documented.
+    /// Returns CANN's name of the code, if the code is documented.
     pub fn name(self) -> Option<&'static str> {
         NAMES
             .iter()
@@ -26,7 +26,7 @@ impl Code {
             .map(|(_, name)| *name)
     }
 
-    /// What to do about it, where the code alone tells.
+    /// Returns advice on what to do, where the code alone shows it.
     pub fn advice(self) -> Option<&'static str> {
         Some(match self.0 {
             errors::ACL_ERROR_RT_LOST_HEARTBEAT => {
@@ -46,7 +46,7 @@ impl Code {
         })
     }
 
-    /// Whether it says that there is not enough device memory.
+    /// Returns `true` if the code means that there is not enough device memory.
     pub fn is_out_of_memory(self) -> bool {
         const CODES: [i32; 4] = [
             errors::ACL_ERROR_RT_MEMORY_ALLOCATION,

@@ -1,7 +1,7 @@
-//! CANN's descriptions of operands, freed with their owners.
+//! Descriptors: CANN's descriptions of operands, freed with their owners.
 //!
-//! A list owns its tensors: destroying it destroys them. So a list takes its members by value, and only
-//! the list is destroyed. Descriptors copy what they are made of, except the data itself.
+//! A list takes its members by value and owns them: destroying the list destroys them. Descriptors copy what they are
+//! made of, except the data itself.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -27,7 +27,7 @@ macro_rules! descriptor {
         }
 
         impl $name {
-            /// CANN's pointer, valid as long as this lives.
+            /// Returns CANN's pointer, which is valid as long as this descriptor.
             pub fn as_raw(&self) -> *mut $raw {
                 self.pointer.map_or(std::ptr::null_mut(), NonNull::as_ptr)
             }
@@ -50,7 +50,7 @@ macro_rules! descriptor {
         impl Drop for $name {
             fn drop(&mut self) {
                 let Some(pointer) = self.pointer else { return };
-                // SAFETY: made by CANN for this owner, and destroyed here alone.
+                // SAFETY: CANN made the pointer for this owner, and it is destroyed only here.
                 let freed = unsafe { call!(self.cann, meta.$destroy(pointer.as_ptr())) };
                 if let Err(error) = freed {
                     tracing::error!(%error, "a descriptor could not be destroyed");
@@ -58,19 +58,19 @@ macro_rules! descriptor {
             }
         }
 
-        // SAFETY: a plain record on CANN's heap, bound to no thread, and owned like a box.
+        // SAFETY: a descriptor is a plain record on CANN's heap, bound to no thread and owned like a box.
         unsafe impl Send for $name {}
     };
 }
 
 descriptor! {
-    /// A tensor: shape, strides, offset, type, and the address of its memory.
+    /// A tensor: shape, strides, offset, dtype, and the address of its memory.
     ///
-    /// The memory is not held: who runs work on the descriptor holds the [`Tensor`].
+    /// It does not hold the memory. Whoever runs work on the descriptor holds the [`Tensor`].
     TensorDescriptor of aclTensor, freed by aclDestroyTensor
 }
 descriptor! {
-    /// A list of tensors, which it owns.
+    /// A list of tensors that it owns.
     TensorListDescriptor of aclTensorList, freed by aclDestroyTensorList
 }
 descriptor! {
@@ -86,21 +86,21 @@ descriptor! {
     FloatArrayDescriptor of aclFloatArray, freed by aclDestroyFloatArray
 }
 descriptor! {
-    /// Truth values on the host.
+    /// Booleans on the host.
     BoolArrayDescriptor of aclBoolArray, freed by aclDestroyBoolArray
 }
 
 impl TensorDescriptor {
-    /// Describes a tensor. The data is that of the memory's start, where alignment is CANN's, and the
-    /// view's offset stands apart; the format is ND.
+    /// Describes a tensor in format ND. The address is the start of the memory, which has CANN's alignment; the view's
+    /// offset is passed apart.
     ///
     /// # Errors
     ///
-    /// CANN refused it.
+    /// Returns an error if CANN refuses it.
     pub fn new(tensor: &Tensor) -> Result<Self> {
         let layout = tensor.layout();
         let signed = |sizes: &[usize]| -> Vec<i64> {
-            // A layout's numbers fit, which its making checked.
+            // The numbers fit, because making the layout checked them.
             sizes
                 .iter()
                 .map(|&size| size.cast_signed() as i64)
@@ -113,8 +113,7 @@ impl TensorDescriptor {
         let data = tensor
             .memory()
             .map_or(std::ptr::null_mut(), |memory| memory.address().pointer());
-        // SAFETY: the arrays have the lengths that are said, and CANN copies them; the address is only
-        // kept.
+        // SAFETY: the arrays have the lengths that are passed, and CANN copies them. CANN only keeps the address.
         let pointer = unsafe {
             create(
                 shape.as_ptr(),
@@ -133,42 +132,42 @@ impl TensorDescriptor {
 }
 
 impl TensorListDescriptor {
-    /// A list that owns `members`.
+    /// Makes a list that owns `members`.
     ///
     /// # Errors
     ///
-    /// CANN refused it; the members are destroyed.
+    /// Returns an error if CANN refuses it. The members are destroyed then.
     pub fn new(cann: &Cann, mut members: Vec<TensorDescriptor>) -> Result<Self> {
         let create = cann.sys().meta.aclCreateTensorList.get()?;
         let pointers: Vec<*const aclTensor> = members
             .iter()
             .map(|member| member.as_raw().cast_const())
             .collect();
-        // SAFETY: as many pointers as are said; CANN copies them.
+        // SAFETY: there are as many pointers as the length says, and CANN copies them.
         let pointer = unsafe { create(pointers.as_ptr(), pointers.len() as u64) };
         let list = Self::own(cann, "aclCreateTensorList", pointer)?;
-        // Now the list's to destroy.
+        // From here on the list destroys the members.
         members.iter_mut().for_each(|member| member.pointer = None);
         Ok(list)
     }
 }
 
 impl ScalarDescriptor {
-    /// A value.
+    /// Makes a scalar of `value`.
     ///
     /// # Errors
     ///
-    /// CANN refused it.
+    /// Returns an error if CANN refuses it.
     pub fn new<E: Element>(cann: &Cann, mut value: E) -> Result<Self> {
-        // SAFETY: a value of the type that is said.
+        // SAFETY: the pointer is to a value of the given dtype.
         unsafe { Self::of(cann, (&raw mut value).cast(), E::DTYPE) }
     }
 
-    /// A truth value.
+    /// Makes a scalar of a boolean.
     ///
     /// # Errors
     ///
-    /// CANN refused it.
+    /// Returns an error if CANN refuses it.
     pub fn from_bool(cann: &Cann, mut value: bool) -> Result<Self> {
         // SAFETY: as above.
         unsafe { Self::of(cann, (&raw mut value).cast(), DType::Bool) }
@@ -179,7 +178,7 @@ impl ScalarDescriptor {
     /// `value` must point to a value of `dtype`.
     unsafe fn of(cann: &Cann, value: *mut c_void, dtype: DType) -> Result<Self> {
         let create = cann.sys().meta.aclCreateScalar.get()?;
-        // SAFETY: the caller vouches for the value, which CANN copies.
+        // SAFETY: the caller guarantees the value, which CANN copies.
         let pointer = unsafe { create(value, dtype.code()) };
         Self::own(cann, "aclCreateScalar", pointer)
     }
@@ -188,14 +187,14 @@ impl ScalarDescriptor {
 macro_rules! array {
     ($name:ident, $create:ident: $prototype:ty, $element:ty) => {
         impl $name {
-            /// A copy of `values`.
+            /// Makes a copy of `values`.
             ///
             /// # Errors
             ///
-            /// CANN refused it.
+            /// Returns an error if CANN refuses it.
             pub fn new(cann: &Cann, values: &[$element]) -> Result<Self> {
                 let create: $prototype = cann.sys().meta.$create.get()?;
-                // SAFETY: as many values as are said; CANN copies them.
+                // SAFETY: there are as many values as the length says, and CANN copies them.
                 let pointer = unsafe { create(values.as_ptr(), values.len() as u64) };
                 Self::own(cann, stringify!($create), pointer)
             }

@@ -1,8 +1,15 @@
-//! A device, its context and what belongs to it.
+//! A device, its context, and the state that belongs to it.
+//!
+//! # Locks
+//!
+//! A device's lock `order` is taken before a block's `last` stream and before a stream's `kept` list. No other lock is
+//! taken under those of the allocator, of the pinned cache and of the executors. CANN's handles are dropped outside the
+//! locks wherever dropping may wait.
 
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex, OnceLock};
 
+use cann_sys::errors::ACL_ERROR_RT_SYSPARAMOPT_NOT_SET;
 use cann_sys::runtime::{
     ACL_DEVICE_INFO_VECTOR_CORE_NUM, ACL_HBM_MEM, ACL_MEM_MALLOC_HUGE_FIRST, ACL_OPT_DETERMINISTIC,
 };
@@ -20,8 +27,8 @@ use crate::stream::Stream;
 
 /// A device of this process, with its allocator and executors. Cheap to clone; shared between threads.
 ///
-/// CANN keeps the current device per thread. Here every call sets the device's context first, so that
-/// any thread may use anything of any device.
+/// CANN keeps the current device per thread. Every call of this crate sets the device's context first, so that any
+/// thread may use anything of any device.
 #[derive(Debug, Clone)]
 pub struct Device(pub(crate) Arc<DeviceInner>);
 
@@ -33,57 +40,56 @@ pub(crate) struct DeviceInner {
     pool: Mutex<Pool<Allocations>>,
     executors: Mutex<ExecutorCache>,
     pinned: Mutex<PinnedCache<Start>>,
-    /// Held while work is handed to a stream, so that the order in which blocks change streams is the
-    /// order of the work.
+    /// Held while work is handed to a stream, so that blocks change streams in the order of the work.
     order: Mutex<()>,
-    /// A failure of a stream that nobody could wait for any more: for the next who waits on this device.
+    /// The failure of a dropped stream, which the next wait on this device returns.
     unreported: Mutex<Option<Error>>,
     platform: OnceLock<Platform>,
     _in_use: InUse,
 }
 
-/// A pointer of CANN's that means nothing to the host.
+/// A pointer of CANN's that the host does not follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Handle(pub(crate) *mut c_void);
 
-// SAFETY: the host never follows it, and CANN takes its contexts, streams and events from any thread
-// whose context is theirs, which every call here sees to.
+// SAFETY: the host never follows the pointer. CANN takes its contexts, streams and events from any thread whose
+// current context is theirs, and every call here sets that context.
 unsafe impl Send for Handle {}
 // SAFETY: as above.
 unsafe impl Sync for Handle {}
 
 impl Device {
-    /// Opens device `id`, or shares it with those who have it already.
+    /// Opens device `id`, or shares it if it is open already.
     ///
     /// # Errors
     ///
-    /// There is no such device, or it is not usable.
+    /// Returns an error if there is no such device or it is not usable.
     pub fn open(cann: &Cann, id: u32) -> Result<Self> {
         let id = i32::try_from(id).unwrap_or(i32::MAX);
         let inner = cann.shared_device(id, || DeviceInner::open(cann, id))?;
         Ok(Self(inner))
     }
 
-    /// Its number.
+    /// Returns the device's number.
     pub fn id(&self) -> u32 {
         self.0.id.unsigned_abs()
     }
 
-    /// The CANN that it is of.
+    /// Returns the CANN that the device belongs to.
     pub fn cann(&self) -> &Cann {
         &self.0.cann
     }
 
-    /// A new stream.
+    /// Makes a new stream.
     ///
     /// # Errors
     ///
-    /// The device has no more streams.
+    /// Returns an error if the device has no more streams.
     pub fn stream(&self) -> Result<Stream> {
         Stream::new(&self.0)
     }
 
-    /// What operators' checks ask about the device.
+    /// Returns the facts about the device that the operators' checks need.
     pub fn platform(&self) -> &Platform {
         self.0.platform.get_or_init(|| Platform {
             soc: self.0.cann.soc(),
@@ -92,15 +98,15 @@ impl Device {
         })
     }
 
-    /// Memory that is free and all memory, in bytes, as the device counts them.
+    /// Returns the free memory and all memory in bytes, as the device counts them.
     ///
     /// # Errors
     ///
-    /// The device could not be asked.
+    /// Returns an error if the device does not answer.
     pub fn memory(&self) -> Result<(usize, usize)> {
         self.0.enter()?;
         let (mut free, mut total) = (0, 0);
-        // SAFETY: two places for the answer; the context is current.
+        // SAFETY: there are two places for the answer, and the context is current.
         unsafe {
             call!(
                 self.0.cann,
@@ -110,35 +116,35 @@ impl Device {
         Ok((free, total))
     }
 
-    /// The allocator's figures.
+    /// Returns the allocator's figures.
     pub fn statistics(&self) -> Statistics {
         lock(&self.0.pool).statistics()
     }
 
-    /// Lets the peak begin anew.
+    /// Starts the peak of [`Device::statistics`] anew.
     pub fn reset_peak(&self) {
         lock(&self.0.pool).reset_peak();
     }
 
-    /// Waits for all streams and gives the allocator's cache back to the device, and pinned memory that is
-    /// kept to the host.
+    /// Waits for all streams, then gives the allocator's cached blocks back to the device and the kept pinned memory
+    /// back to the host.
     ///
     /// # Errors
     ///
-    /// A stream's work failed.
+    /// Returns an error if the work of a stream failed.
     pub fn release_cache(&self) -> Result<()> {
         self.0.enter()?;
         self.0.release_pinned();
         lock(&self.0.pool).flush(&Allocations::of(&self.0))
     }
 
-    /// How many bytes of pinned host memory are kept for the next buffers; 64 MiB unless set.
+    /// Sets how many bytes of pinned host memory are kept for the next buffers. The default is 64 MiB.
     pub fn keep_pinned(&self, limit: usize) {
         let surplus = lock(&self.0.pinned).set_limit(limit);
         self.0.free_pinned(surplus);
     }
 
-    /// The figures of pinned host memory.
+    /// Returns the figures of pinned host memory.
     pub fn pinned_statistics(&self) -> PinnedStatistics {
         lock(&self.0.pinned).statistics()
     }
@@ -147,7 +153,7 @@ impl Device {
     ///
     /// # Errors
     ///
-    /// A stream's work failed.
+    /// Returns an error if the work of a stream failed.
     pub fn synchronise(&self) -> Result<()> {
         self.0.enter()?;
         self.0.cann.count_wait();
@@ -156,11 +162,12 @@ impl Device {
         self.0.take_failure()
     }
 
-    /// Asks for the same bits from run to run. RmsNorm's gradient is otherwise free to add in any order.
+    /// Sets whether results have the same bits from run to run. Without it, the gradient of RmsNorm may add in any
+    /// order.
     ///
     /// # Errors
     ///
-    /// The toolkit can't.
+    /// Returns an error if the toolkit does not offer it.
     pub fn set_deterministic(&self, deterministic: bool) -> Result<()> {
         self.0.enter()?;
         let value = i64::from(deterministic);
@@ -171,20 +178,46 @@ impl Device {
                 runtime.aclrtCtxSetSysParamOpt(ACL_OPT_DETERMINISTIC, value)
             )
         }?;
-        // Executors were prepared under the old setting.
+        // The executors were prepared under the old setting.
         self.clear_executors();
         Ok(())
     }
 
-    /// How many prepared executors are kept for calls of the same operator, shapes, strides and dtypes;
-    /// 256 unless set. None are kept at 0. Once so many are kept, only calls that came before are, in place of
-    /// those used longest ago.
+    /// Returns `true` if [`Device::set_deterministic`] was called with `true`.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the toolkit does not answer.
+    pub fn is_deterministic(&self) -> Result<bool> {
+        self.0.enter()?;
+        let mut value = 0;
+        // SAFETY: the function writes the option of the current context to this place.
+        let asked = unsafe {
+            call!(
+                self.0.cann,
+                runtime.aclrtCtxGetSysParamOpt(ACL_OPT_DETERMINISTIC, &mut value)
+            )
+        };
+        match asked {
+            Ok(()) => Ok(value != 0),
+            // CANN has no value for an option that nobody set.
+            Err(Error::Call { code, .. }) if code.number() == ACL_ERROR_RT_SYSPARAMOPT_NOT_SET => {
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Sets how many prepared executors are kept for calls of the same operator, shapes, strides and dtypes. The
+    /// default is 256, and 0 keeps none.
+    ///
+    /// Once that many are kept, only calls that came before are kept, in place of those used longest ago.
     pub fn keep_executors(&self, limit: usize) {
         let old = lock(&self.0.executors).set_limit(limit);
         drop(old);
     }
 
-    /// Executors that are kept, calls that found theirs and calls that did not.
+    /// Returns how many executors are kept, and how many calls found one and how many did not.
     pub fn executor_statistics(&self) -> crate::call::ExecutorStatistics {
         lock(&self.0.executors).statistics()
     }
@@ -202,13 +235,13 @@ impl Device {
 impl DeviceInner {
     fn open(cann: &Cann, id: i32) -> Result<Self> {
         let in_use = InUse::new()?;
-        // SAFETY: makes the device's default context current on this thread; undone when dropped.
+        // SAFETY: the call makes the device's default context current on this thread. Dropping undoes it.
         unsafe { call!(cann, runtime.aclrtSetDevice(id)) }?;
         let mut context: aclrtContext = std::ptr::null_mut();
-        // SAFETY: a place for the answer.
+        // SAFETY: there is a place for the answer.
         let found = unsafe { call!(cann, runtime.aclrtGetCurrentContext(&mut context)) };
         if let Err(error) = found {
-            // SAFETY: undoes the call above; nothing of the device is in use.
+            // SAFETY: the call undoes the one above; nothing of the device is in use.
             let _ = unsafe { call!(cann, runtime.aclrtResetDevice(id)) };
             return Err(error);
         }
@@ -250,7 +283,7 @@ impl DeviceInner {
         &self.pinned
     }
 
-    /// Gives the pinned memory that is kept back to the host; whether there was any.
+    /// Gives the kept pinned memory back to the host. Returns `true` if there was any.
     pub(crate) fn release_pinned(&self) -> bool {
         let kept = lock(&self.pinned).drain();
         let any = !kept.is_empty();
@@ -267,24 +300,24 @@ impl DeviceInner {
             return;
         }
         for start in kept {
-            // SAFETY: the cache has what came from `aclrtMallocHost` and nobody uses, once.
+            // SAFETY: the cache holds allocations of `aclrtMallocHost` that nobody uses, each once.
             unsafe { start.free(&self.cann) };
         }
     }
 
-    /// Makes the device's context the current one of this thread. Not remembered per thread: others in
-    /// the process may change it, and setting it costs next to nothing.
+    /// Makes the device's context the current one of this thread. The thread's context is not remembered, because
+    /// other code in the process may change it and setting it costs next to nothing.
     pub(crate) fn enter(&self) -> Result<()> {
         // SAFETY: the context lives as long as the device is set, which is as long as `self`.
         unsafe { call!(self.cann, runtime.aclrtSetCurrentContext(self.context.0)) }
     }
 
-    /// Keeps the failure of a stream that is gone.
+    /// Keeps the failure of a dropped stream for the next wait.
     pub(crate) fn leave_failure(&self, error: Error) {
         lock(&self.unreported).get_or_insert(error);
     }
 
-    /// The failure of a stream that is gone, once.
+    /// Returns the failure of a dropped stream as an error, once.
     pub(crate) fn take_failure(&self) -> Result<()> {
         lock(&self.unreported).take().map_or(Ok(()), Err)
     }
@@ -292,7 +325,7 @@ impl DeviceInner {
     fn vector_cores(&self) -> Option<u32> {
         let mut cores = 0;
         let (id, what) = (self.id.unsigned_abs(), ACL_DEVICE_INFO_VECTOR_CORE_NUM);
-        // SAFETY: a place for the answer.
+        // SAFETY: there is a place for the answer.
         unsafe {
             call!(
                 self.cann,
@@ -303,7 +336,7 @@ impl DeviceInner {
         u32::try_from(cores).ok().filter(|&cores| cores > 0)
     }
 
-    /// Device memory for use on `stream`.
+    /// Allocates device memory for use on `stream`.
     pub(crate) fn allocate(self: &Arc<Self>, bytes: usize, stream: &Stream) -> Result<Memory> {
         self.enter()?;
         let mut pool = lock(&self.pool);
@@ -339,7 +372,7 @@ impl Drop for DeviceInner {
     }
 }
 
-/// The allocator's way to the device, whose context must be current.
+/// The allocator's access to the device, whose context must be current.
 #[derive(Debug)]
 pub(crate) struct Allocations {
     cann: Cann,
@@ -361,7 +394,7 @@ impl Backend for Allocations {
     fn allocate(&self, bytes: usize) -> Result<Option<Address>> {
         let mut pointer = std::ptr::null_mut();
         let policy = ACL_MEM_MALLOC_HUGE_FIRST;
-        // SAFETY: a place for the answer; the size is not zero, since no class is.
+        // SAFETY: there is a place for the answer. The size is not zero, since no size class is.
         match unsafe { call!(self.cann, runtime.aclrtMalloc(&mut pointer, bytes, policy)) } {
             Ok(()) => Ok(Some(Address::new(pointer))),
             Err(Error::Call { code, .. }) if code.is_out_of_memory() => Ok(None),
@@ -370,7 +403,7 @@ impl Backend for Allocations {
     }
 
     fn release(&self, address: Address) {
-        // SAFETY: it came from `allocate`, is released once, and the pool waited for its last use.
+        // SAFETY: the address came from `allocate`, is released once, and the pool waited for its last use.
         if let Err(error) = unsafe { call!(self.cann, runtime.aclrtFree(address.pointer())) } {
             tracing::error!(%error, "device memory could not be freed");
         }

@@ -1,4 +1,4 @@
-//! Types of elements.
+//! Dtypes: the types of elements.
 
 use std::fmt;
 
@@ -7,24 +7,24 @@ use half::{bf16, f16};
 
 macro_rules! dtypes {
     ($($(#[$doc:meta])* $variant:ident = $code:ident, $name:literal, $size:literal;)+) => {
-        /// The type of a tensor's elements.
+        /// The dtype of a tensor's elements.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum DType {
             $($(#[$doc])* $variant,)+
         }
 
         impl DType {
-            /// All of them.
+            /// All dtypes.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
-            /// Bytes of an element.
+            /// Returns the size of an element in bytes.
             pub const fn size(self) -> usize {
                 match self {
                     $(Self::$variant => $size,)+
                 }
             }
 
-            /// The name that Rust has for it.
+            /// Returns Rust's name of the dtype.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$variant => $name,)+
@@ -45,7 +45,7 @@ dtypes! {
     F32 = ACL_FLOAT, "f32", 4;
     /// 16-bit floating point of IEEE 754.
     F16 = ACL_FLOAT16, "f16", 2;
-    /// The upper half of an `f32`.
+    /// bfloat16: the upper half of an `f32`.
     BF16 = ACL_BF16, "bf16", 2;
     /// 64-bit floating point.
     F64 = ACL_DOUBLE, "f64", 8;
@@ -65,7 +65,7 @@ dtypes! {
     U32 = ACL_UINT32, "u32", 4;
     /// Unsigned 64-bit integers.
     U64 = ACL_UINT64, "u64", 8;
-    /// Truth values of one byte.
+    /// Booleans of one byte.
     Bool = ACL_BOOL, "bool", 1;
 }
 
@@ -79,9 +79,9 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// A host type of which every bit pattern is a value, so that it can be read off a device.
+/// A host type of which every bit pattern is a valid value, so that it can be read from a device.
 pub trait Element: Copy + Send + Sync + 'static + sealed::Sealed {
-    /// The tensor's type for it.
+    /// The dtype of tensors with these elements.
     const DTYPE: DType;
 }
 

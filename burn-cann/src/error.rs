@@ -1,4 +1,4 @@
-//! What can go wrong.
+//! Errors of this crate.
 
 use cann_sys::{LoadError, MissingSymbol};
 
@@ -10,7 +10,7 @@ use crate::ops::Refusal;
 /// The result of this crate's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// A failure of CANN, or a request that it is never asked.
+/// A failure of CANN, or a request that this crate refuses before it calls CANN.
 #[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -20,27 +20,27 @@ pub enum Error {
     /// The toolkit lacks a function.
     #[error(transparent)]
     Missing(#[from] MissingSymbol),
-    /// A function of CANN failed.
+    /// A function of CANN returned an error code.
     #[error("{function} failed with {code}{}{}", said(.message), advised(*.code))]
     Call {
         /// The function.
         function: &'static str,
-        /// What it returned.
+        /// The code that it returned.
         code: Code,
-        /// CANN's own words (`aclGetRecentErrMsg`), if there were any.
+        /// CANN's message (`aclGetRecentErrMsg`), if there is one.
         message: Option<String>,
     },
-    /// A function of CANN returned NULL or something else that it must not.
+    /// A function of CANN returned NULL or another invalid result.
     #[error("{function} {what}{}", said(.message))]
     Unusable {
         /// The function.
         function: &'static str,
-        /// What it did.
+        /// A description of the result.
         what: &'static str,
-        /// CANN's own words, if there were any.
+        /// CANN's message, if there is one.
         message: Option<String>,
     },
-    /// The device has too little memory, even without the allocator's cache.
+    /// The device has too little memory, even with an empty allocator cache.
     #[error(
         "device {device} is out of memory: {bytes} bytes were asked for, with {} bytes in use, \
          {} at the peak, and an empty cache. Use smaller tensors or drop some",
@@ -49,48 +49,48 @@ pub enum Error {
     OutOfMemory {
         /// The device.
         device: i32,
-        /// What was asked for.
+        /// The number of bytes requested.
         bytes: usize,
         /// The allocator's figures at that moment.
         statistics: Statistics,
     },
-    /// Earlier work on a stream failed, which was told then: what it wrote can't be relied on, and the
-    /// stream takes no more. Work goes on with another stream and tensors that are made anew.
+    /// Earlier work on a stream failed, and a wait has returned that failure. The stream takes no more work, and
+    /// tensors that it wrote can't be used. Another stream works, with new tensors.
     #[error("it builds on work that failed before: {0}")]
     FailedBefore(Box<Error>),
-    /// The operator does not take these operands; nothing was called.
+    /// The operator does not take these operands. Nothing was called.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// A view that does not lie within its memory, or is malformed.
+    /// The view is malformed or reaches beyond its memory.
     #[error(transparent)]
     Layout(#[from] LayoutError),
     /// Two things of different devices were used together.
     #[error("{what} is on device {found}, the stream on device {stream}: copy it there first")]
     OtherDevice {
-        /// What was used.
+        /// The thing that was used.
         what: &'static str,
         /// Its device.
         found: i32,
         /// The stream's device.
         stream: i32,
     },
-    /// Host data does not fit the tensor.
+    /// The number of elements on the host is not that of the tensor.
     #[error("the host has {found} elements for a tensor of {expected}")]
     Length {
-        /// Elements on the host.
+        /// The number of elements on the host.
         found: usize,
-        /// Elements of the tensor.
+        /// The number of elements of the tensor.
         expected: usize,
     },
-    /// Host data has another type than the tensor.
+    /// The host's data has another dtype than the tensor.
     #[error("the tensor is of type {expected}, the host's data of type {found}")]
     Dtype {
-        /// The host's type.
+        /// The host's dtype.
         found: crate::DType,
-        /// The tensor's type.
+        /// The tensor's dtype.
         expected: crate::DType,
     },
-    /// CANN was finalised before, or can't be yet.
+    /// CANN was finalised before, or can't be finalised yet.
     #[error("{0}")]
     Lifetime(&'static str),
 }

@@ -1,4 +1,4 @@
-//! `Debug` of this crate's errors is their `Display`.
+//! `Debug` of this crate's errors, which prints what `Display` prints.
 
 cann_sys::__debug_as_display!(crate::Error, crate::LayoutError, crate::ops::Refusal);
 

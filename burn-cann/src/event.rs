@@ -1,4 +1,4 @@
-//! Marks in a stream's work.
+//! Events: marks in a stream's work.
 
 use std::sync::Arc;
 
@@ -12,17 +12,17 @@ use crate::cann::{Cann, call};
 use crate::device::{DeviceInner, Handle};
 use crate::error::Result;
 
-/// A mark that was recorded in a stream: complete once the stream's earlier work is.
+/// An event recorded in a stream. It is complete once the stream's earlier work is.
 ///
-/// Made by [`Stream::record`](crate::Stream::record) or
-/// [`Stream::record_time`](crate::Stream::record_time). Cheap to clone.
+/// [`Stream::record`](crate::Stream::record) and [`Stream::record_time`](crate::Stream::record_time) make events.
+/// Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Event(pub(crate) Arc<EventInner>);
 
 #[derive(Debug)]
 pub(crate) struct EventInner {
     pub(crate) raw: RawEvent,
-    // After the event, which needs it.
+    // Declared after the event, which needs it.
     pub(crate) device: Arc<DeviceInner>,
 }
 
@@ -47,32 +47,33 @@ impl Event {
         Ok(Self(Arc::new(EventInner { raw, device })))
     }
 
-    /// Whether the stream has passed it, also if its work failed: [`synchronise`](Self::synchronise) tells.
+    /// Returns `true` if the stream has passed the event, also if its work failed. Only
+    /// [`synchronise`](Self::synchronise) reports the failure.
     ///
     /// # Errors
     ///
-    /// CANN could not say.
+    /// Returns an error if CANN does not answer.
     pub fn is_complete(&self) -> Result<bool> {
         self.0.device.enter()?;
         self.0.raw.is_complete()
     }
 
-    /// Waits until the stream has passed it.
+    /// Waits until the stream has passed the event.
     ///
     /// # Errors
     ///
-    /// The stream's work before it failed.
+    /// Returns an error if the stream's work before the event failed.
     pub fn synchronise(&self) -> Result<()> {
         self.0.device.enter()?;
         self.0.raw.synchronise()
     }
 
-    /// Milliseconds of the device from `earlier` to this; both from
-    /// [`Stream::record_time`](crate::Stream::record_time) and complete.
+    /// Returns the time on the device from `earlier` to this event, in milliseconds. Both must come from
+    /// [`Stream::record_time`](crate::Stream::record_time) and be complete.
     ///
     /// # Errors
     ///
-    /// One of them is not complete or keeps no time.
+    /// Returns an error if one of them is not complete or keeps no time.
     pub fn milliseconds_since(&self, earlier: &Self) -> Result<f32> {
         self.0.device.enter()?;
         let mut milliseconds = 0.0;
@@ -89,7 +90,7 @@ impl Event {
     }
 }
 
-/// An event of CANN's. The device's context must be current wherever it is used.
+/// An event of CANN. The device's context must be current wherever it is used.
 #[derive(Debug)]
 pub(crate) struct RawEvent {
     cann: Cann,
@@ -103,7 +104,7 @@ impl RawEvent {
             flags |= ACL_EVENT_TIME_LINE;
         }
         let mut event = std::ptr::null_mut();
-        // SAFETY: a place for the answer; it is destroyed once, when dropped.
+        // SAFETY: there is a place for the answer. The event is destroyed once, when dropped.
         unsafe { call!(cann, runtime.aclrtCreateEventExWithFlag(&mut event, flags)) }?;
         let handle = Handle(event);
         Ok(Self {
@@ -135,9 +136,9 @@ impl RawEvent {
         unsafe { call!(self.cann, runtime.aclrtSynchronizeEvent(self.handle.0)) }
     }
 
-    /// Lets what comes next on `stream` wait for the event.
+    /// Makes later work on `stream` wait for the event.
     pub(crate) fn hold_back(&self, stream: aclrtStream) -> Result<()> {
-        // SAFETY: both live; the caller keeps the event until the stream has passed it.
+        // SAFETY: both live, and the caller keeps the event until the stream has passed it.
         unsafe {
             call!(
                 self.cann,
@@ -149,7 +150,7 @@ impl RawEvent {
 
 impl Drop for RawEvent {
     fn drop(&mut self) {
-        // SAFETY: made by `new` and destroyed here alone.
+        // SAFETY: the event was made by `new` and is destroyed only here.
         if let Err(error) = unsafe { call!(self.cann, runtime.aclrtDestroyEvent(self.handle.0)) } {
             tracing::error!(%error, "an event could not be destroyed");
         }

@@ -1,8 +1,8 @@
 //! A safe runtime for CANN, the software of Ascend NPUs.
 //!
-//! Devices, streams, events, memory and CANN's fused operators, over the functions that
-//! [`cann_sys`] finds at run time: nothing is linked, and a machine without a toolkit gets an
-//! [`Error`] that says what is missing.
+//! It offers devices, streams, events, memory and CANN's operators over the functions that [`cann_sys`] finds at run
+//! time. Nothing is linked: on a machine without a toolkit, [`Cann::load`] returns an [`Error`] that says what is
+//! missing.
 //!
 //! ```no_run
 //! use burn_cann::{Cann, Device, Tensor, ops};
@@ -19,14 +19,15 @@
 //! # }
 //! ```
 //!
-//! # What safe code can't get wrong
+//! # Guarantees for safe code
 //!
-//! * **Threads.** CANN's current device is per thread; every call here sets its own first.
-//! * **Time.** Calls return before the device has worked. What the work needs lives until it is done, and
-//!   work on the same memory keeps the order in which it was asked for, on whatever streams: see
+//! * **Threads.** CANN has a current device per thread. Every call of this crate sets its own device first, so any
+//!   thread may use anything.
+//! * **Order.** Calls return before the device has done the work. Memory that the work needs lives until the work is
+//!   done. Work on the same memory runs in the order in which the host asked for it, on whatever streams: see
 //!   [`Memory`].
-//! * **Ends.** Everything is freed by its owner. A stream lives as long as something refers to it, a device
-//!   as long as anything of it; CANN itself ends only when [`Cann::finalise`] is called.
+//! * **Lifetimes.** Every handle keeps its owner alive, in the order tensor → memory → stream → device → CANN, and is
+//!   freed when it is dropped. CANN itself ends only when [`Cann::finalise`] is called.
 //!
 //!   ```compile_fail,E0382
 //!   # fn gone(stream: burn_cann::Stream) -> burn_cann::Result<()> {
@@ -35,8 +36,8 @@
 //!   # Ok(())
 //!   # }
 //!   ```
-//! * **Calls in two phases.** See [`Prepared`]: phase two takes the call by value.
-//! * **Buffers under copy.** An asynchronous copy owns its buffer until it is done:
+//! * **Calls in two phases.** Phase two takes the call by value: see [`Prepared`].
+//! * **Buffers of copies.** An asynchronous copy owns its buffer until it is done:
 //!
 //!   ```compile_fail,E0382
 //!   # use burn_cann::{Pinned, Stream, Tensor};
@@ -49,25 +50,26 @@
 //!
 //! # Operators
 //!
-//! See [`ops`]. What CANN would refuse is refused before the call, with a reason
+//! [`ops`] has them. Operands that CANN would refuse are refused before the call, with a reason
 //! ([`Refusal`](ops::Refusal)) that a dispatcher can act on.
 //!
 //! # A backend for Burn
 //!
-//! With the feature `backend`, the module `backend` implements Burn's backend traits.
+//! With the feature `backend`, the module `backend` implements Burn's backend traits over this runtime.
 //!
-//! # Calls are traced
+//! # Tracing
 //!
-//! Each call of CANN is a span of [`tracing`] at level `TRACE`, target `burn_cann`, named `cann` with the
-//! function's name.
+//! Each call of CANN is a span of [`tracing`] at level `TRACE` with the target `burn_cann`. The span is called `cann`
+//! and records the function's name.
 //!
-//! # What this was run on
+//! # Where this has run
 //!
-//! On this project's emulator of CANN, which was written from the same public documentation. Nothing was
-//! run on an Ascend device, and nothing here is said about speed. In particular unproven on one is what is
-//! assumed of executors that are kept: that they may move between threads, that operands are numbered in
-//! the order of the signature, inputs before outputs, and that addresses may change as soon as phase two has
-//! returned. [`Device::keep_executors`]`(0)` keeps none.
+//! This crate has run on this project's emulator of CANN, which was written from the same public documentation. It has
+//! not run on an Ascend device, and nothing is claimed about its speed.
+//!
+//! Kept executors rest on assumptions that no device has confirmed yet: executors may move between threads, operands
+//! are numbered in the order of the signature with inputs before outputs, and addresses may change as soon as phase
+//! two has returned. [`Device::keep_executors`]`(0)` turns them off.
 
 #[cfg(feature = "backend")]
 pub mod backend;

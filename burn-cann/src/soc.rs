@@ -1,4 +1,4 @@
-//! Kinds of Ascend processors and what they can.
+//! Kinds of Ascend processors and their abilities.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use crate::version::Version;
 pub enum Family {
     /// Ascend 310 and its variants, for inference.
     Ascend310,
-    /// The first Ascend 910, with A and B as letters of its binning.
+    /// The first Ascend 910, whose variants have names such as 910A and 910B.
     Ascend910,
     /// Ascend 910B1 to B4: Atlas A2.
     Ascend910B,
@@ -18,11 +18,11 @@ pub enum Family {
     Ascend910C,
     /// Ascend 950.
     Ascend950,
-    /// One that this crate knows nothing of.
+    /// A family that this crate does not know.
     Unknown,
 }
 
-/// A processor by CANN's name of it.
+/// A processor, by CANN's name of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Soc {
     name: String,
@@ -30,7 +30,7 @@ pub struct Soc {
 }
 
 impl Soc {
-    /// The processor that `aclrtGetSocName` calls `name`.
+    /// Returns the processor that `aclrtGetSocName` calls `name`.
     pub fn from_name(name: &str) -> Self {
         let rest = name.strip_prefix("Ascend").unwrap_or("");
         let family = if rest.starts_with("910_93") {
@@ -52,7 +52,7 @@ impl Soc {
         }
     }
 
-    /// A processor of which nothing is known.
+    /// Returns a processor of an unknown kind.
     pub fn unknown() -> Self {
         Self {
             name: "unknown".to_owned(),
@@ -60,17 +60,17 @@ impl Soc {
         }
     }
 
-    /// CANN's name, such as `Ascend910B1`.
+    /// Returns CANN's name of the processor, such as `Ascend910B1`.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its family.
+    /// Returns the processor's family.
     pub fn family(&self) -> Family {
         self.family
     }
 
-    /// Whether it computes in bf16: Ascend 910B and later do.
+    /// Returns `true` if the processor computes in bf16, as Ascend 910B and later do.
     pub fn has_bf16(&self) -> bool {
         matches!(
             self.family,
@@ -78,7 +78,7 @@ impl Soc {
         )
     }
 
-    /// Whether the limits that this crate checks are documented for it: those of A2 and A3.
+    /// Returns `true` if the limits that this crate checks are documented for the processor: Atlas A2 and A3.
     pub fn has_fused_operators(&self) -> bool {
         matches!(self.family, Family::Ascend910B | Family::Ascend910C)
     }
@@ -90,20 +90,20 @@ impl fmt::Display for Soc {
     }
 }
 
-/// `910B` alone, or a binning of the first 910, is not 910B1 and later.
+/// Returns `true` for 910B1 and later, but not for `910B` alone or other variants of the first 910.
 fn is_910b(rest: &str) -> bool {
     rest.strip_prefix("910B")
         .is_some_and(|binning| binning.starts_with(|first: char| first.is_ascii_digit()))
 }
 
-/// What decides whether an operator takes its operands: checks need no device, only this.
+/// The facts that decide whether an operator takes its operands. With them, checks need no device.
 #[derive(Debug, Clone)]
 pub struct Platform {
     /// The processor.
     pub soc: Soc,
     /// The toolkit.
     pub version: Version,
-    /// Vector cores of the device, if it says.
+    /// The number of vector cores of the device, if the device reports it.
     pub vector_cores: Option<u32>,
 }
 

@@ -1,4 +1,15 @@
 //! Streams: queues of a device's work.
+//!
+//! # Lifetime of what the work needs
+//!
+//! Device memory needs no care here: it is reused only behind its last use. A stream keeps the pinned buffers and
+//! events of its work until an event shows that it has passed them. A stream waits for its work when it ends.
+//!
+//! # Failed work
+//!
+//! A stream remembers its failure for ever. Once a wait has returned the failure, the stream takes no more work, and
+//! nothing that it wrote is used. The blocks and buffers of such a stream are reused once it is destroyed. If
+//! destroying it fails too, they are leaked, because the device may still use them.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -16,13 +27,13 @@ use crate::memory::{Memory, StreamId};
 
 /// A queue of work on a device. Cheap to clone; shared between threads.
 ///
-/// Calls return before their work has run. Everything that the work needs lives until it has: memory by
-/// the order of reuse (see [`Memory`]), pinned buffers and events because the stream keeps them.
+/// Calls return before their work has run. Everything that the work needs lives until then: device memory by the order
+/// of reuse (see [`Memory`]), pinned buffers and events because the stream keeps them.
 ///
-/// The last clone waits for the work when it is dropped. Tensors hold the stream that used them last.
+/// When the last clone is dropped, it waits for the work. A tensor holds the stream that used it last.
 ///
-/// Once a wait has told that its work failed, a stream takes no more ([`Error::FailedBefore`]), and neither
-/// does another with a tensor that this one used last: nobody knows what the tensors of such work hold.
+/// Once a wait has returned that its work failed, a stream takes no more work ([`Error::FailedBefore`]). Other streams
+/// refuse the tensors that this one used last, because their contents are unknown.
 #[derive(Clone)]
 pub struct Stream(Arc<StreamInner>);
 
@@ -30,13 +41,13 @@ struct StreamInner {
     device: Arc<DeviceInner>,
     id: StreamId,
     handle: Handle,
-    /// What the work in flight needs, each with the event behind it. Oldest first.
+    /// Things that work in flight needs, each with the event behind it. The oldest is first.
     kept: Mutex<VecDeque<Kept>>,
-    /// Streams whose work this one's builds on, since it was last waited for.
+    /// The streams whose work this one's builds on, since the last wait.
     upstream: Mutex<Vec<Weak<StreamInner>>>,
-    /// What its work failed with, or that of a stream that it builds on, once somebody was told.
+    /// The failure of its work or of a stream that it builds on, once a wait has returned it.
     failure: OnceLock<Error>,
-    /// Nobody but those with its tensors is told of it.
+    /// True if only users of its tensors get to know of the failure.
     keeps_failures: AtomicBool,
 }
 
@@ -69,7 +80,7 @@ impl Stream {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         device.enter()?;
         let mut stream = std::ptr::null_mut();
-        // SAFETY: a place for the answer; it is destroyed once, with the last clone.
+        // SAFETY: there is a place for the answer. The stream is destroyed once, with the last clone.
         unsafe { call!(device.cann(), runtime.aclrtCreateStream(&mut stream)) }?;
         let id = StreamId(NEXT.fetch_add(1, Ordering::Relaxed));
         let handle = Handle(stream);
@@ -85,23 +96,23 @@ impl Stream {
         })))
     }
 
-    /// The device that it is of.
+    /// Returns the stream's device.
     pub fn device(&self) -> Device {
         Device(self.0.device.clone())
     }
 
-    /// Waits for the work so far, and for that of other streams that it builds on.
+    /// Waits for all work so far, and for the work of other streams that it builds on.
     ///
     /// # Errors
     ///
-    /// The work failed, on this stream or on one of those; or on a stream of the device that was dropped
-    /// before anybody waited for it.
+    /// Returns an error if work failed on this stream, on one that it builds on, or on a stream of the device that was
+    /// dropped before anybody waited for it.
     pub fn synchronise(&self) -> Result<()> {
         self.0.device.enter()?;
         self.0.synchronise().or_else(|error| self.failed(error))?;
         self.0.let_go()?;
-        // Events let a stream pass also behind work that failed, which only its own stream tells. The list
-        // is taken first: streams may build on each other.
+        // Other streams also pass an event behind work that failed; only the stream of that work reports the failure.
+        // The list is taken out first, because streams may build on each other.
         let upstream = std::mem::take(&mut *lock(&self.0.upstream));
         upstream
             .into_iter()
@@ -111,12 +122,12 @@ impl Stream {
         self.0.device.take_failure()
     }
 
-    /// What a wait has told that its work failed with, or that of a stream that it builds on.
+    /// Returns the failure that a wait has returned, of this stream's work or of a stream that it builds on.
     pub fn failure(&self) -> Option<&Error> {
         self.0.failure.get()
     }
 
-    /// Remembers what is being told.
+    /// Remembers a failure that is being returned.
     fn failed(&self, error: Error) -> Result<()> {
         // The first failure is the cause of those that follow.
         let _ = self.0.failure.set(error.clone());
@@ -130,11 +141,11 @@ impl Stream {
         }
     }
 
-    /// Whether there is nothing left to do.
+    /// Returns `true` if all work is done.
     ///
     /// # Errors
     ///
-    /// The work failed.
+    /// Returns an error if the work failed.
     pub fn is_idle(&self) -> Result<bool> {
         self.0.device.enter()?;
         let mut status = aclrtStreamStatus(0);
@@ -144,8 +155,8 @@ impl Stream {
         Ok(status == ACL_STREAM_STATUS_COMPLETE)
     }
 
-    /// Remembers a failure of its work that is known without waiting, and logs it: who made the work may never
-    /// ask.
+    /// Remembers and logs a failure that is known without waiting, because the code that asked for the work may never
+    /// wait.
     #[cfg(feature = "backend")]
     pub(crate) fn look_for_failure(&self) {
         if self.failure().is_none()
@@ -156,39 +167,39 @@ impl Stream {
         }
     }
 
-    /// A waiter on the device hears of no failure once the stream is gone.
+    /// Keeps this stream's failure from those who wait for the device after the stream was dropped.
     #[cfg(feature = "backend")]
     pub(crate) fn keep_failures(&self) {
         self.0.keeps_failures.store(true, Ordering::Relaxed);
     }
 
-    /// A mark behind the work so far.
+    /// Records an event behind all work so far.
     ///
     /// # Errors
     ///
-    /// The device has no more events.
+    /// Returns an error if the device has no more events.
     pub fn record(&self) -> Result<Event> {
         self.0.device.enter()?;
         Event::record(&self.0.device, self.0.handle.0, false)
     }
 
-    /// A mark behind the work so far that keeps the time.
+    /// Records an event behind all work so far that also keeps the time.
     ///
     /// # Errors
     ///
-    /// The device has no more events.
+    /// Returns an error if the device has no more events.
     pub fn record_time(&self) -> Result<Event> {
         self.0.device.enter()?;
         Event::record(&self.0.device, self.0.handle.0, true)
     }
 
-    /// Lets what comes next wait for a mark of another stream of this device.
+    /// Makes later work wait for an event of another stream of this device.
     ///
-    /// Tensors need it not: work on them is ordered by itself.
+    /// Tensors don't need this: work on them is ordered by itself.
     ///
     /// # Errors
     ///
-    /// The mark is of another device.
+    /// Returns an error if the event belongs to another device.
     pub fn wait_for(&self, event: &Event) -> Result<()> {
         self.same_device("the event", &event.0.device)?;
         self.0.device.enter()?;
@@ -215,12 +226,12 @@ impl Stream {
         })
     }
 
-    /// Memory for use on this stream first.
+    /// Allocates memory whose first use is on this stream.
     pub(crate) fn allocate(&self, bytes: usize) -> Result<Memory> {
         self.0.device.allocate(bytes, self)
     }
 
-    /// Hands work to the stream that uses `memory`: behind what other streams do with it.
+    /// Hands work that uses `memory` to the stream, behind the work of other streams on it.
     pub(crate) fn submit<R>(
         &self,
         memory: &[&Memory],
@@ -231,7 +242,7 @@ impl Stream {
         }
         self.usable()?;
         self.0.device.enter()?;
-        // Streams that memory has left are dropped after the lock: the last clone waits for its work.
+        // Streams that the memory leaves are dropped after the lock, since the last clone waits for its work.
         let mut left = Vec::new();
         let order = lock(self.0.device.order());
         for memory in memory {
@@ -282,7 +293,7 @@ impl Stream {
                 self.0.let_go()
             }
             Err(error) => {
-                // Without a mark, only waiting tells when it is safe to drop; if even that fails, it isn't.
+                // Without an event, only a wait shows that dropping is safe. If the wait fails too, it is not.
                 if self.0.synchronise().is_err() {
                     std::mem::forget(thing);
                 }
@@ -304,7 +315,7 @@ impl StreamInner {
         }
     }
 
-    /// Drops what the stream has passed.
+    /// Drops the things that the stream has passed.
     fn let_go(&self) -> Result<()> {
         let mut done = Vec::new();
         let mut kept = lock(&self.kept);
@@ -315,7 +326,7 @@ impl StreamInner {
             done.extend(kept.pop_front());
         }
         drop(kept);
-        // Outside the lock: what is dropped may have a stream of its own.
+        // This is outside the lock, because a dropped thing may hold a stream of its own.
         drop(done);
         Ok(())
     }
@@ -335,9 +346,9 @@ impl Drop for StreamInner {
                 self.device.leave_failure(error.clone());
             }
         }
-        // No block names it any more, and no mark is made on it from here on.
+        // No block refers to the stream any more, and no event is recorded on it from here on.
         let lane = lock(self.device.pool()).stream_gone(self.id);
-        // SAFETY: made by `new`, destroyed here alone; no clone is left.
+        // SAFETY: the stream was made by `new` and is destroyed only here; no clone is left.
         let destroyed = unsafe {
             call!(
                 self.device.cann(),
@@ -347,8 +358,8 @@ impl Drop for StreamInner {
         if let Err(error) = &destroyed {
             tracing::error!(%error, "a stream could not be destroyed");
         }
-        // A stream whose work failed waited for the rest when it was destroyed. If even that failed, nobody knows
-        // what still works on what it held: that is lost.
+        // Destroying a stream whose work failed waits for the rest. If that fails too, the device may still use what
+        // the stream held, so it is leaked.
         let idle = closed.is_ok() || destroyed.is_ok();
         let kept = std::mem::take(&mut *lock(&self.kept));
         let mut pool = lock(self.device.pool());

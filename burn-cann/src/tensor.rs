@@ -9,42 +9,42 @@ use crate::layout::{Layout, LayoutError};
 use crate::memory::Memory;
 use crate::stream::Stream;
 
-/// What an operator's check looks at: a tensor without its data.
+/// The dtype and layout of a tensor, without its data. Operators' checks look at these.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Spec {
-    /// The type of the elements.
+    /// The dtype of the elements.
     pub dtype: DType,
-    /// How they lie.
+    /// The positions of the elements in memory.
     pub layout: Layout,
 }
 
 impl Spec {
-    /// A contiguous tensor.
+    /// Returns the spec of a contiguous tensor.
     ///
     /// # Errors
     ///
-    /// The shape is too large to be addressed.
+    /// Returns an error if the shape is too large to be addressed.
     pub fn contiguous(dtype: DType, shape: impl AsRef<[usize]>) -> Result<Self, LayoutError> {
         let layout = Layout::contiguous(shape)?;
         Ok(Self { dtype, layout })
     }
 
-    /// The sizes of the dimensions.
+    /// Returns the sizes of the dimensions.
     pub fn shape(&self) -> &[usize] {
         self.layout.shape()
     }
 
-    /// The number of dimensions.
+    /// Returns the number of dimensions.
     pub fn rank(&self) -> usize {
         self.layout.rank()
     }
 
-    /// The number of elements.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         self.layout.len()
     }
 
-    /// Whether there are no elements.
+    /// Returns `true` if there are no elements.
     pub fn is_empty(&self) -> bool {
         self.layout.is_empty()
     }
@@ -52,22 +52,21 @@ impl Spec {
 
 /// A typed view of device memory. Cheap to clone; views share their memory.
 ///
-/// Fresh tensors are not initialised. What a program reads from one that nothing was written to is
-/// any number, and harmless.
+/// New tensors are not initialised. Reading one before it is written yields arbitrary numbers, and does no harm.
 #[derive(Debug, Clone)]
 pub struct Tensor {
     spec: Spec,
-    /// None for no elements: CANN does not allocate nothing.
+    /// None if there are no elements, because CANN does not allocate zero bytes.
     memory: Option<Memory>,
     device: Device,
 }
 
 impl Tensor {
-    /// A contiguous tensor that is not initialised, for use on `stream` first.
+    /// Makes a contiguous tensor that is not initialised and whose first use is on `stream`.
     ///
     /// # Errors
     ///
-    /// The device is out of memory, or the shape is too large to be addressed.
+    /// Returns an error if the device is out of memory or the shape is too large to be addressed.
     pub fn empty(stream: &Stream, dtype: DType, shape: impl AsRef<[usize]>) -> Result<Self> {
         let spec = Spec::contiguous(dtype, shape)?;
         let bytes = spec.len() * dtype.size();
@@ -82,16 +81,16 @@ impl Tensor {
         })
     }
 
-    /// [`Tensor::empty`] of the type and shape of `spec`.
+    /// Makes an uninitialised tensor as [`Tensor::empty`] does, with the dtype and shape of `spec`.
     pub(crate) fn like(stream: &Stream, spec: &Spec) -> Result<Self> {
         Self::empty(stream, spec.dtype, spec.shape())
     }
 
-    /// Another view of the same memory.
+    /// Returns another view of the same memory.
     ///
     /// # Errors
     ///
-    /// The view reaches beyond the memory.
+    /// Returns an error if the view reaches beyond the memory.
     pub fn with_layout(&self, layout: Layout) -> Result<Self> {
         let held = self.memory.as_ref().map_or(0, Memory::size) / self.dtype().size();
         let reach = layout.reach();
@@ -108,118 +107,118 @@ impl Tensor {
         })
     }
 
-    /// A view with two dimensions exchanged.
+    /// Returns a view with two dimensions exchanged.
     ///
     /// # Errors
     ///
-    /// There is no such dimension.
+    /// Returns an error if there is no such dimension.
     pub fn transpose(&self, one: usize, other: usize) -> Result<Self> {
         self.with_layout(self.spec.layout.clone().transpose(one, other)?)
     }
 
-    /// A view of a part of a dimension.
+    /// Returns a view of a range of a dimension.
     ///
     /// # Errors
     ///
-    /// There is no such dimension, or the range is not within it.
+    /// Returns an error if there is no such dimension or the range is not within it.
     pub fn slice(&self, dim: usize, range: Range<usize>) -> Result<Self> {
         self.with_layout(self.spec.layout.clone().slice(dim, range)?)
     }
 
-    /// A view in another shape.
+    /// Returns a view with another shape.
     ///
     /// # Errors
     ///
-    /// The number of elements differs, or they don't lie one after the other.
+    /// Returns an error if the number of elements differs or the tensor is not contiguous.
     pub fn reshape(&self, shape: impl AsRef<[usize]>) -> Result<Self> {
         self.with_layout(self.spec.layout.clone().reshape(shape)?)
     }
 
-    /// A view with the dimensions in another order: see [`Layout::permute`].
+    /// Returns a view with the dimensions in another order: see [`Layout::permute`].
     ///
     /// # Errors
     ///
-    /// `order` does not name each dimension once.
+    /// Returns an error if `order` does not name each dimension once.
     pub fn permute(&self, order: &[usize]) -> Result<Self> {
         self.with_layout(self.spec.layout.clone().permute(order)?)
     }
 
-    /// A view repeated to a larger shape without a copy: see [`Layout::expand`].
+    /// Returns a view repeated to a larger shape without a copy: see [`Layout::expand`].
     ///
     /// # Errors
     ///
-    /// A dimension of more than one element would change its size.
+    /// Returns an error if a dimension of more than one element would change its size.
     pub fn expand(&self, shape: impl AsRef<[usize]>) -> Result<Self> {
         self.with_layout(self.spec.layout.clone().expand(shape)?)
     }
 
-    /// A view of one element of a dimension, without that dimension.
+    /// Returns a view of one element of a dimension, without that dimension.
     ///
     /// # Errors
     ///
-    /// There is no such dimension or element.
+    /// Returns an error if there is no such dimension or element.
     pub fn select(&self, dim: usize, index: usize) -> Result<Self> {
         self.with_layout(self.spec.layout.clone().select(dim, index)?)
     }
 
-    /// A view without a dimension of one element.
+    /// Returns a view without a dimension of size 1.
     ///
     /// # Errors
     ///
-    /// There is no such dimension, or it has another size.
+    /// Returns an error if there is no such dimension or its size is not 1.
     pub fn squeeze(&self, dim: usize) -> Result<Self> {
         self.with_layout(self.spec.layout.clone().squeeze(dim)?)
     }
 
-    /// A view with a new dimension of one element before `dim`, or behind all.
+    /// Returns a view with a new dimension of size 1 before `dim`, or after the last one.
     ///
     /// # Errors
     ///
-    /// There is no such place.
+    /// Returns an error if `dim` is larger than the number of dimensions.
     pub fn unsqueeze(&self, dim: usize) -> Result<Self> {
         self.with_layout(self.spec.layout.clone().unsqueeze(dim)?)
     }
 
-    /// A view of every `step`-th element of a dimension.
+    /// Returns a view of every `step`-th element of a dimension.
     ///
     /// # Errors
     ///
-    /// There is no such dimension, or `step` is zero.
+    /// Returns an error if there is no such dimension or `step` is zero.
     pub fn step(&self, dim: usize, step: usize) -> Result<Self> {
         self.with_layout(self.spec.layout.clone().step(dim, step)?)
     }
 
-    /// The type and the layout.
+    /// Returns the dtype and the layout.
     pub fn spec(&self) -> &Spec {
         &self.spec
     }
 
-    /// The type of the elements.
+    /// Returns the dtype of the elements.
     pub fn dtype(&self) -> DType {
         self.spec.dtype
     }
 
-    /// How the elements lie.
+    /// Returns the layout of the elements.
     pub fn layout(&self) -> &Layout {
         &self.spec.layout
     }
 
-    /// The sizes of the dimensions.
+    /// Returns the sizes of the dimensions.
     pub fn shape(&self) -> &[usize] {
         self.spec.shape()
     }
 
-    /// The device that it is on.
+    /// Returns the device that the tensor is on.
     pub fn device(&self) -> &Device {
         &self.device
     }
 
-    /// Whether no other tensor is a view of the same memory, so that it may be written over.
+    /// Returns `true` if no other tensor is a view of the same memory, so that it may be overwritten.
     pub fn is_exclusive(&mut self) -> bool {
         self.memory.as_mut().is_none_or(Memory::is_exclusive)
     }
 
-    /// The memory; none for no elements.
+    /// Returns the memory, or none if the tensor has no elements.
     pub fn memory(&self) -> Option<&Memory> {
         self.memory.as_ref()
     }

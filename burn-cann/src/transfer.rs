@@ -29,11 +29,11 @@ pub struct Download<E: Element> {
 }
 
 impl<E: Element> Upload<E> {
-    /// Waits for the stream, which alone tells whether its work failed, and gives the buffer back.
+    /// Waits for the stream and returns the buffer. Only this wait shows whether the stream's work failed.
     ///
     /// # Errors
     ///
-    /// The stream's work failed.
+    /// Returns an error if the stream's work failed.
     pub fn wait(self) -> Result<Pinned<E>> {
         self.stream.synchronise()?;
         Ok(self.buffer)
@@ -41,11 +41,11 @@ impl<E: Element> Upload<E> {
 }
 
 impl<E: Element> Download<E> {
-    /// Waits for the stream, which alone tells whether its work failed, and gives the elements.
+    /// Waits for the stream and returns the elements. Only this wait shows whether the stream's work failed.
     ///
     /// # Errors
     ///
-    /// The stream's work failed.
+    /// Returns an error if the stream's work failed.
     pub fn wait(self) -> Result<Pinned<E>> {
         self.stream.synchronise()?;
         Ok(self.buffer)
@@ -53,11 +53,11 @@ impl<E: Element> Download<E> {
 }
 
 impl Tensor {
-    /// A contiguous tensor of the host's elements. Returns while the copy is under way.
+    /// Copies elements of the host to a new contiguous tensor. Returns while the copy is under way.
     ///
     /// # Errors
     ///
-    /// `elements` are more or fewer than `shape` has, or memory is short.
+    /// Returns an error if the number of `elements` is not that of `shape`, or if memory is short.
     pub fn from_slice<E: Element>(
         stream: &Stream,
         elements: &[E],
@@ -69,11 +69,11 @@ impl Tensor {
         Ok(tensor)
     }
 
-    /// A contiguous tensor of truth values.
+    /// Copies booleans of the host to a new contiguous tensor.
     ///
     /// # Errors
     ///
-    /// As [`Tensor::from_slice`].
+    /// Returns an error as [`Tensor::from_slice`] does.
     pub fn from_bools(
         stream: &Stream,
         values: &[bool],
@@ -86,9 +86,10 @@ impl Tensor {
         Ok(tensor)
     }
 
-    /// A contiguous tensor of the host's bytes, in the order of the host. Returns while the copy is under way.
+    /// Copies bytes of the host, in the host's byte order, to a new contiguous tensor. Returns while the copy is under
+    /// way.
     ///
-    /// Not public: bytes that are no value of `dtype`, such as a truth value of 2, are taken as they are.
+    /// Not public, because bytes are not checked: a boolean of 2, for example, is copied as it is.
     #[cfg(feature = "backend")]
     pub(crate) fn from_bytes(
         stream: &Stream,
@@ -102,12 +103,11 @@ impl Tensor {
         Ok(tensor)
     }
 
-    /// Copies `buffer` to this tensor, which must be contiguous. The buffer comes back from
-    /// [`Upload::wait`].
+    /// Copies `buffer` to this tensor, which must be contiguous. [`Upload::wait`] returns the buffer.
     ///
     /// # Errors
     ///
-    /// The buffer has another type or length, or the tensor is not contiguous.
+    /// Returns an error if the buffer has another dtype or length, or if the tensor is not contiguous.
     pub fn upload<E: Element>(&self, stream: &Stream, buffer: Pinned<E>) -> Result<Upload<E>> {
         self.has_dtype(E::DTYPE)?;
         self.fill(stream, &buffer)?;
@@ -115,42 +115,42 @@ impl Tensor {
         Ok(Upload { buffer, stream })
     }
 
-    /// Copies this tensor, which must be contiguous, to the host.
+    /// Copies this tensor, which must be contiguous, to the host. Returns while the copy is under way.
     ///
     /// # Errors
     ///
-    /// The tensor has another type or is not contiguous, or the host has no memory to pin.
+    /// Returns an error if the tensor has another dtype or is not contiguous, or if the host has no memory to pin.
     pub fn download<E: Element>(&self, stream: &Stream) -> Result<Download<E>> {
         self.has_dtype(E::DTYPE)?;
         self.fetch(stream)
     }
 
-    /// The elements, once the stream has come so far. The tensor must be contiguous.
+    /// Waits for the stream and returns the elements. The tensor must be contiguous.
     ///
     /// # Errors
     ///
-    /// As [`Tensor::download`], or the stream's work failed.
+    /// Returns an error as [`Tensor::download`] does, or if the stream's work failed.
     pub fn to_vec<E: Element>(&self, stream: &Stream) -> Result<Vec<E>> {
         Ok(self.download(stream)?.wait()?.to_vec())
     }
 
-    /// The truth values, once the stream has come so far. The tensor must be contiguous.
+    /// Waits for the stream and returns the booleans. The tensor must be contiguous.
     ///
     /// # Errors
     ///
-    /// As [`Tensor::to_vec`].
+    /// Returns an error as [`Tensor::to_vec`] does.
     pub fn to_bools(&self, stream: &Stream) -> Result<Vec<bool>> {
         self.has_dtype(DType::Bool)?;
         let bytes = self.fetch::<u8>(stream)?.wait()?;
         Ok(bytes.iter().map(|&byte| byte != 0).collect())
     }
 
-    /// Copies a buffer of elements of this tensor's size here; the stream keeps the buffer.
+    /// Copies a buffer that has as many elements as this tensor here. The stream keeps the buffer.
     fn fill<E: Element>(&self, stream: &Stream, buffer: &Pinned<E>) -> Result<()> {
         self.fill_bytes(stream, buffer, buffer.len() * size_of::<E>())
     }
 
-    /// [`Tensor::fill`] of a buffer of `length` bytes, whatever its elements.
+    /// Copies as [`Tensor::fill`] does, with the buffer's length in bytes and elements of any type.
     fn fill_bytes<E: Element>(
         &self,
         stream: &Stream,
@@ -164,8 +164,8 @@ impl Tensor {
         let cann = stream.inner_device().cann();
         stream.submit(&memory, |raw| {
             let (source, kind) = (buffer.pointer(), ACL_MEMCPY_HOST_TO_DEVICE);
-            // SAFETY: both have `bytes` bytes; the stream keeps the host's, which nobody can write to
-            // meanwhile (`Upload` hides them), and orders reuse of the device's.
+            // SAFETY: both have `bytes` bytes. The stream keeps the host's, which nobody can write to meanwhile
+            // (`Upload` hides them), and orders the reuse of the device's.
             unsafe {
                 call!(
                     cann,
@@ -176,7 +176,7 @@ impl Tensor {
         })
     }
 
-    /// [`Tensor::download`] as elements of any type of the same size.
+    /// Copies as [`Tensor::download`] does, to elements of any type of the same size.
     pub(crate) fn fetch<E: Element>(&self, stream: &Stream) -> Result<Download<E>> {
         let buffer = Pinned::uninitialised(stream.inner_device(), self.spec().len())?;
         let Some((address, bytes)) = self.run(buffer.len())? else {
@@ -187,8 +187,8 @@ impl Tensor {
         let cann = stream.inner_device().cann();
         stream.submit(&memory, |raw| {
             let (target, kind) = (buffer.pointer(), ACL_MEMCPY_DEVICE_TO_HOST);
-            // SAFETY: both have `bytes` bytes; the stream keeps the host's, which nobody can read
-            // meanwhile (`Download` hides them), and orders reuse of the device's.
+            // SAFETY: both have `bytes` bytes. The stream keeps the host's, which nobody can read meanwhile
+            // (`Download` hides them), and orders the reuse of the device's.
             unsafe {
                 call!(
                     cann,
@@ -201,7 +201,7 @@ impl Tensor {
         Ok(Download { buffer, stream })
     }
 
-    /// Where the elements lie, all of them one after the other, and their bytes; none for no elements.
+    /// Returns the address of the contiguous elements and their number of bytes, or none if there are no elements.
     fn run(&self, on_host: usize) -> Result<Option<(*mut c_void, usize)>> {
         let expected = self.spec().len();
         if on_host != expected {
@@ -221,7 +221,7 @@ impl Tensor {
             return Ok(None);
         };
         let size = self.dtype().size();
-        // Within the block, as the layout was checked to be; the host does not follow the address.
+        // The address is within the block, since the layout was checked. The host does not follow it.
         let start = memory
             .address()
             .pointer()

@@ -7,31 +7,31 @@ use cann_sys::runtime::{ACL_PKG_NAME_CANN, aclCANNPackageVersion};
 
 use crate::cann::{Cann, call};
 
-/// The toolkit's version, as far as it says: versions before 8.1.RC1 don't.
+/// The toolkit's version, as far as the toolkit reports it. Versions before 8.1.RC1 don't.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Version {
     text: Option<String>,
 }
 
 impl Version {
-    /// A version by its text, such as `8.1.RC1`.
+    /// Makes a version from its text, such as `8.1.RC1`.
     pub fn new(text: impl Into<String>) -> Self {
         Self {
             text: Some(text.into()),
         }
     }
 
-    /// A version that is not known.
+    /// Returns an unknown version.
     pub fn unknown() -> Self {
         Self::default()
     }
 
-    /// The text, such as `8.1.RC1`.
+    /// Returns the text, such as `8.1.RC1`.
     pub fn text(&self) -> Option<&str> {
         self.text.as_deref()
     }
 
-    /// The first two numbers.
+    /// Returns the first two numbers of the version.
     pub fn numbers(&self) -> Option<(u32, u32)> {
         let mut parts = self.text.as_deref()?.split('.');
         let first = parts.next()?.parse().ok()?;
@@ -39,7 +39,7 @@ impl Version {
         Some((first, second))
     }
 
-    /// Whether it is known to be `first.second` or later.
+    /// Returns `true` if the version is known to be `first.second` or later.
     pub fn at_least(&self, first: u32, second: u32) -> bool {
         self.numbers().is_some_and(|own| own >= (first, second))
     }
@@ -55,9 +55,9 @@ impl fmt::Display for Version {
     }
 }
 
-/// The way of 8.1, which the later ones keep.
+/// Asks as CANN 8.1 does, which later versions keep.
 fn package(cann: &Cann) -> Option<Version> {
-    // SAFETY: the struct is of plain bytes, for which zero is a value.
+    // SAFETY: the struct has only bytes, for which zero is a valid value.
     let mut answer: aclCANNPackageVersion = unsafe { std::mem::zeroed() };
     // SAFETY: `answer` has the size that CANN writes.
     unsafe {
@@ -70,18 +70,18 @@ fn package(cann: &Cann) -> Option<Version> {
     text(&answer.version)
 }
 
-/// The way of 8.5, by the name of a package.
+/// Asks as CANN 8.5 does, by the name of a package.
 fn runtime(cann: &Cann) -> Option<Version> {
     let mut name = *b"runtime\0";
     let mut answer: [c_char; 128] = [0; 128];
     let (name, place) = (name.as_mut_ptr().cast(), answer.as_mut_ptr());
-    // SAFETY: a name that ends in zero, and a place of the 128 bytes that CANN documents.
+    // SAFETY: the name ends in zero, and the place has the 128 bytes that CANN documents.
     unsafe { call!(cann, runtime.aclsysGetVersionStr(name, place)) }.ok()?;
     text(&answer)
 }
 
 fn text(place: &[c_char]) -> Option<Version> {
-    // C's characters are signed on one platform and not on the other.
+    // C's characters are signed on some platforms and unsigned on others.
     let bytes: Vec<u8> = place.iter().map(|byte| byte.to_ne_bytes()[0]).collect();
     let text = CStr::from_bytes_until_nul(&bytes).ok()?.to_str().ok()?;
     (!text.is_empty()).then(|| Version::new(text))

@@ -1,5 +1,5 @@
-//! Every operation of Burn's backend traits on the emulator beside Flex: in all types that it takes, on
-//! plain, odd, strided and empty tensors.
+//! Tests of every operation of Burn's backend traits: the emulator beside Flex, in all dtypes that the operation
+//! takes, on plain, odd, strided and empty tensors.
 
 #![cfg(feature = "backend")]
 
@@ -19,7 +19,7 @@ use conformance::{
     Case, cases_bool, cases_float, cases_int, cases_module, cases_quantised, compare,
 };
 
-/// Operations that need more than their name says: `ctc_loss_backward` is for backends that say they have it.
+/// Operations that are not run: `ctc_loss_backward` is for backends that declare it.
 const NOT_RUN: [&str; 1] = ["ctc_loss_backward"];
 
 const FORMS: [Form; 4] = [Form::Plain, Form::Odd, Form::Strided, Form::Empty];
@@ -40,14 +40,14 @@ const INTS: [IntDType; 8] = [
     IntDType::U64,
 ];
 
-/// What a run of a case was.
+/// The statistics of a case's runs.
 #[derive(Default)]
 struct Seen {
     runs: usize,
     failures: Vec<String>,
 }
 
-/// Runs cases on both backends. What Flex refuses (by a panic) is no case.
+/// Runs cases on both backends. Inputs on which Flex panics don't count.
 fn compare_all(
     ours: Vec<Case<CannBackend>>,
     theirs: Vec<Case<Flex>>,
@@ -89,7 +89,7 @@ fn compare_all(
     seen
 }
 
-/// The result, or the text of the panic, which is not printed.
+/// Returns the result, or the text of the panic, which is not printed.
 fn quiet(run: impl FnOnce() -> Vec<TensorData>) -> Result<Vec<TensorData>, String> {
     panic::set_hook(Box::new(|_| {}));
     let result = panic::catch_unwind(AssertUnwindSafe(run));
@@ -220,7 +220,7 @@ fn all_cases<B: Backend>() -> Vec<Case<B>> {
     all
 }
 
-/// The list of operations has each once, and each has a case.
+/// Checks that the list has each operation once, and that each has a case.
 #[test]
 fn every_operation_has_a_case() {
     let cases = names(&all_cases::<Flex>());
@@ -236,7 +236,7 @@ fn every_operation_has_a_case() {
     assert!(unknown.is_empty(), "no such operation: {unknown:?}");
 }
 
-/// What an operation does in f32 and i32, on usual tensors, is what its path says.
+/// Checks that each operation takes its listed path in f32 and i32, on usual tensors.
 #[test]
 fn the_paths_are_as_listed() {
     Scenario::new("the_paths_are_as_listed").run(|cann| {

@@ -1,4 +1,4 @@
-//! What the backend composes of several operators in half types is rounded once, as one operator would.
+//! Tests that operations composed of several operators round half types once, as a single operator would.
 
 #![cfg(feature = "backend")]
 
@@ -9,11 +9,11 @@ use burn_backend::{DType, TensorData, read_sync};
 use burn_cann::backend::{CannBackend, CannDevice};
 use common::Scenario;
 
-/// Half a unit in the last place, relative: the significands have 8 and 11 bits. A hundredth more is for
-/// the error of what is rounded, an f32.
+/// Half a unit in the last place, relative to the number: significands have 8 and 11 bits. The extra hundredth covers
+/// the error of the f32 result before rounding.
 const TYPES: [(DType, f64); 2] = [(DType::BF16, 1.01 / 256.0), (DType::F16, 1.01 / 2048.0)];
 
-/// From -8 to 8; kept exactly by both types.
+/// Returns numbers from -8 to 8 that both dtypes represent exactly.
 fn points() -> Vec<f64> {
     (-64..=64).map(|i| f64::from(i) / 8.0).collect()
 }

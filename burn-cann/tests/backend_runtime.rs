@@ -1,5 +1,5 @@
-//! The backend around its operations: devices, the way to the host and its denial, waiting, failures, and
-//! what Burn's servers need.
+//! Tests of the backend around its operations: devices, the fallback to the host and its denial, waiting, failures,
+//! and servers of remote devices.
 
 #![cfg(feature = "backend")]
 
@@ -18,7 +18,7 @@ use burn_cann::{Cann, Device, Tensor};
 use burn_ir::{BackendIr, HandleContainer, TensorId, TensorIr, TensorStatus};
 use common::Scenario;
 
-/// No operator of CANN's is this.
+/// Runs an operation for which CANN has no operator.
 fn on_host(tensor: CannTensor) -> CannTensor {
     CannBackend::float_hypot(tensor.clone(), tensor)
 }
@@ -32,7 +32,7 @@ fn data(tensor: CannTensor) -> Vec<f32> {
     data.try_to_vec().expect("of f32")
 }
 
-/// The text of the panic.
+/// Runs a function that panics and returns the text of the panic.
 fn panics<T>(run: impl FnOnce() -> T) -> String {
     let payload = panic::catch_unwind(AssertUnwindSafe(run))
         .err()
@@ -43,7 +43,7 @@ fn panics<T>(run: impl FnOnce() -> T) -> String {
         .expect("with a text")
 }
 
-/// Runs `body` with the scenario's CANN and lets go of it.
+/// Runs `body` with the scenario's CANN and closes it.
 fn with(cann: &Cann, body: impl FnOnce()) {
     backend::install(cann.clone());
     body();
@@ -59,7 +59,7 @@ fn runs_on_the_host_are_counted() {
             assert_eq!(data(on_host(x.clone())), [1f32.hypot(1.0), 2f32.hypot(2.0)]);
             on_host(x.clone());
             assert_eq!(backend::fallbacks(), [("float_hypot", 2)]);
-            // What an operator refuses is counted too: that of log1p takes no f64.
+            // Runs that an operator refuses count too: log1p takes no f64.
             let wide = CannBackend::float_cast(x.clone(), FloatDType::F64);
             assert_eq!(backend::fallbacks(), [("float_hypot", 2)]);
             CannBackend::float_log1p(wide);
@@ -71,7 +71,7 @@ fn runs_on_the_host_are_counted() {
     });
 }
 
-/// Keeps the fields of warnings as text.
+/// A subscriber that keeps the fields of warnings as text.
 #[derive(Default, Clone)]
 struct Warnings(Arc<Mutex<Vec<String>>>);
 
@@ -164,7 +164,7 @@ fn the_host_can_be_denied() {
                     "{text}"
                 );
                 assert_eq!(backend::fallbacks(), []);
-                // What the device does goes on.
+                // Operations that run on the device still work.
                 let zeros =
                     CannBackend::float_zeros(Shape::from([2]), &x.device(), FloatDType::F32);
                 assert_eq!(
@@ -217,13 +217,13 @@ fn devices_are_found_opened_once_and_let_go() {
                 assert!(text.contains("no NPU 2") && text.contains('2'), "{text}");
                 let text = CannDevice::open(1 << 20).unwrap_err().to_string();
                 assert!(text.contains("no NPU 1048576"), "{text}");
-                // From one to the other, by way of the host.
+                // The tensor moves from one device to the other by way of the host.
                 let x = tensor(&[1.0, 2.0]);
                 let moved = CannBackend::float_to_device(x.clone(), &all[1]);
                 assert_eq!((moved.device(), x.device()), (all[1], all[0]));
                 assert_eq!(data(moved), [1.0, 2.0]);
             });
-            // Tensors outlive what the process had opened, and other programs may open it anew.
+            // Tensors outlive `close`, and later uses open the devices again.
             backend::install(cann.clone());
             let x = tensor(&[3.0]);
             backend::close();
@@ -240,7 +240,7 @@ fn devices_are_found_opened_once_and_let_go() {
 
 #[test]
 fn without_cann_there_is_an_error_that_says_what_to_do() {
-    // Not a scenario: this process never finds a toolkit.
+    // This is not a scenario: this process never finds a toolkit.
     if common::inside() {
         return;
     }
@@ -271,14 +271,14 @@ fn only_reads_and_the_host_s_operations_wait() {
                 assert_eq!(backend::fallbacks(), []);
                 data(y);
                 assert_eq!(cann.waits(), before + 1);
-                // For each of its operands.
+                // There is one wait for each of the two operands.
                 on_host(tensor(&[2.0]));
                 assert_eq!(cann.waits(), before + 3);
             });
         });
 }
 
-/// Some of the device's operations; a whole training step is in a test of its own.
+/// Runs some operations of the device. A whole training step has a test of its own.
 fn native_chain(x: CannTensor) -> CannTensor {
     let device = x.device();
     let x = CannBackend::float_reshape(x, Shape::from([4, 16]));
@@ -330,7 +330,7 @@ fn want_of_memory_is_a_panic_that_says_so_and_leaves_nothing() {
                 for part in ["float_zeros", "out of memory", "4194304"] {
                     assert!(text.contains(part), "{text}");
                 }
-                // Others go on.
+                // Others still run.
                 let y = CannBackend::float_repeat_dim(x.clone(), 0, 2);
                 assert_eq!(data(y), [1.0; 2048]);
             });
@@ -358,7 +358,7 @@ fn an_operator_that_fails_is_a_panic_that_names_it() {
         });
 }
 
-/// An index out of range is found by the device, long after the call has returned.
+/// The device finds an index out of range long after the call has returned.
 #[test]
 fn work_that_fails_on_the_device_is_told_by_reads() {
     Scenario::new("work_that_fails_on_the_device_is_told_by_reads").run(|cann| {
@@ -378,7 +378,7 @@ fn work_that_fails_on_the_device_is_told_by_reads() {
     });
 }
 
-/// An empty tensor holds nothing of what was freed before, whoever had it.
+/// Checks that an empty tensor holds nothing that was freed before, by whomever.
 #[test]
 fn empty_tensors_are_zeros() {
     Scenario::new("empty_tensors_are_zeros").run(|cann| {
@@ -402,7 +402,7 @@ fn empty_tensors_are_zeros() {
     });
 }
 
-/// Work that fails on a thread's own stream is told there and nowhere else.
+/// Checks that failed work on a thread's own stream is reported there and nowhere else.
 #[test]
 fn a_thread_with_streams_of_its_own_fails_alone() {
     Scenario::new("a_thread_with_streams_of_its_own_fails_alone").run(|cann| {
@@ -414,7 +414,7 @@ fn a_thread_with_streams_of_its_own_fails_alone() {
             let given = tensor(&[5.0]);
             let carried = std::thread::spawn(move || {
                 backend::own_streams();
-                // This brings values over on a stream of this thread.
+                // This copies values to a stream of this thread.
                 assert_ne!(given.stream(), &device.stream().unwrap());
                 let here = CannBackend::float_to_device(given, &device);
                 assert_eq!(here.stream(), &device.stream().unwrap());
@@ -434,7 +434,7 @@ fn a_thread_with_streams_of_its_own_fails_alone() {
             let sum = CannBackend::float_add(shared.clone(), shared.clone());
             assert_eq!(data(sum), [2.0, 4.0]);
             if told {
-                // But a tensor of the stream that failed is of no use here either.
+                // A tensor of the failed stream can't be used here either.
                 let text = panics(|| CannBackend::float_add(carried.clone(), carried.clone()));
                 assert!(text.contains("work that failed before"), "{text}");
             }
@@ -444,14 +444,14 @@ fn a_thread_with_streams_of_its_own_fails_alone() {
     });
 }
 
-/// What comes of an index out of range.
+/// Returns the result of an index out of range.
 fn fails(device: &CannDevice) -> CannTensor {
     let places = CannBackend::int_from_data(TensorData::from([0i32, 7]), device);
     let y = CannBackend::float_select(tensor(&[1.0, 2.0]), 0, places);
     CannBackend::float_add(y.clone(), y)
 }
 
-/// A stream tells its failure for ever, so that the device gets another; only what was on the failed one is lost.
+/// A stream never recovers from a failure, so the device gets another. Only the tensors of the failed one are lost.
 #[test]
 fn after_work_that_failed_the_device_goes_on() {
     Scenario::new("after_work_that_failed_the_device_goes_on").run(|cann| {
@@ -467,7 +467,7 @@ fn after_work_that_failed_the_device_goes_on() {
             CannBackend::sync(&device).unwrap();
             let sum = CannBackend::float_add(fresh.clone(), fresh.clone());
             assert_eq!(data(sum), [6.0, 8.0], "round {round}");
-            // Work of the failed stream is of no use, however it is asked for.
+            // Work of the failed stream can't be used in any operation.
             for (a, b) in [(&fresh, &failed), (&failed, &fresh), (&before, &before)] {
                 let text = panics(|| CannBackend::float_add(a.clone(), b.clone()));
                 assert!(text.contains("float_add on the NPU"), "{text}");
@@ -481,7 +481,7 @@ fn after_work_that_failed_the_device_goes_on() {
     });
 }
 
-/// Who comes after a failure need not have caused it: on a server, the next client.
+/// The next user of a device, such as another client of a server, need not have caused its failure.
 #[test]
 fn tensors_made_after_a_failure_are_sound() {
     Scenario::new("tensors_made_after_a_failure_are_sound").run(|cann| {
@@ -492,7 +492,7 @@ fn tensors_made_after_a_failure_are_sound() {
             let old = tensor(&[1.0, 2.0]);
             let places = CannBackend::int_from_data(TensorData::from([0i32, 7]), &device);
             let lost = CannBackend::float_select(old.clone(), 0, places);
-            // Told by a read, by waiting, or by nobody.
+            // The failure is reported by a read, by a wait, or not at all.
             match round {
                 0 => assert!(read(lost.clone()).is_err()),
                 1 => assert!(CannBackend::sync(&device).is_err()),
@@ -501,7 +501,7 @@ fn tensors_made_after_a_failure_are_sound() {
             let new = tensor(&[5.0, 6.0]);
             assert_eq!(data(new.clone()), [5.0, 6.0]);
             CannBackend::sync(&device).unwrap();
-            // Tensors from before are told as lost, and so are results made of them.
+            // Earlier tensors are reported as lost, and so are results made of them.
             read(old.clone()).unwrap_err();
             for (one, other) in [(&old, &new), (&new, &lost)] {
                 let said = panics(|| CannBackend::float_add(one.clone(), other.clone()));
@@ -527,7 +527,7 @@ fn a_function_that_the_toolkit_lacks_is_the_host_s_to_do() {
         });
 }
 
-/// The one mask for long sequences, beside the composition.
+/// Checks the mask for long sequences, which is shared, against the composition.
 #[test]
 fn long_causal_attention_is_what_it_is_composed_of() {
     use burn_backend::ops::attention::attention_fallback;
@@ -607,7 +607,7 @@ fn a_seed_repeats_random_numbers() {
     });
 }
 
-/// What a server of remote devices does: operations' tensors by number, as handles of one type.
+/// Does what a server of remote devices does: it keeps tensors by number, as handles of one type.
 fn over_handles<B: BackendIr>(device: &B::Device) -> TensorData {
     let mut handles = HandleContainer::<B::Handle>::new();
     let [float, int] = [TensorId::new(1), TensorId::new(2)];

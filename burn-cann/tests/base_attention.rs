@@ -1,4 +1,4 @@
-//! Flash attention and its gradient beside f64: layouts, types, masks, groups of heads, and limits.
+//! Tests of flash attention and its gradient against f64: layouts, dtypes, masks, groups of heads, and limits.
 
 mod common;
 
@@ -8,7 +8,7 @@ use burn_cann::{DType, Layout, Spec, Stream, Tensor};
 use common::maths::{assert_close, noise, tensor, values, view};
 use common::{Scenario, device, platform, spec};
 
-/// A case's sizes.
+/// The sizes of a case.
 #[derive(Clone, Copy)]
 struct Sizes {
     batch: usize,
@@ -28,7 +28,7 @@ const SIZES: Sizes = Sizes {
     width: 6,
 };
 
-/// The elements of [batch, heads, tokens, width] in a layout.
+/// Returns the elements of `[batch, heads, tokens, width]` in another order of dimensions.
 fn in_axes(
     axes: Axes,
     x: &[f64],
@@ -47,7 +47,7 @@ fn in_axes(
     (view(x, &plain.permute(&order).unwrap()), shape)
 }
 
-/// Back to [batch, heads, tokens, width].
+/// Returns the elements in the order `[batch, heads, tokens, width]`.
 fn by_head(axes: Axes, x: &[f64], heads: usize, tokens: usize, sizes: Sizes) -> Vec<f64> {
     let Sizes { batch, width, .. } = sizes;
     let (shape, order): ([usize; 4], [usize; 4]) = match axes {
@@ -63,7 +63,7 @@ fn by_head(axes: Axes, x: &[f64], heads: usize, tokens: usize, sizes: Sizes) -> 
 
 type Three = [Vec<f64>; 3];
 
-/// Attention and its gradients, all of [batch, heads, tokens, width].
+/// Computes attention and its gradients, all as `[batch, heads, tokens, width]`.
 fn reference(
     [q, k, v]: [&[f64]; 3],
     dy: &[f64],
@@ -166,7 +166,7 @@ fn compare(
 
     let found =
         attention::attention_backward(stream, &dy, [&q, &k, &v], mask, settings, &found).unwrap();
-    // Through the result as it was rounded.
+    // The gradients use the rounded result.
     let inside = common::maths::epsilon(dtype).max(2e-6) * 2.0;
     for (found, expected, heads, tokens) in [
         (found.dq, &gradients[0], heads, queries),
@@ -207,7 +207,7 @@ fn every_kind_of_mask() {
         } = SIZES;
         for (of, own) in [(batch, heads), (batch, 1), (1, 1)] {
             let count = of * own * queries * keys;
-            // The first key is always seen.
+            // The first key is always visible.
             let bits: Vec<f64> = noise(count, 8)
                 .iter()
                 .enumerate()
@@ -255,7 +255,7 @@ fn every_kind_of_mask() {
                 Mask::FromFirst(&causal),
                 &from_first,
             );
-            // With fewer keys than queries, the first queries see nothing and give zeros.
+            // With fewer keys than queries, the first queries see no key and their results are zeros.
             let to_last = |_, query: usize, key: usize| key + queries > query + keys;
             compare(
                 &stream,
@@ -266,7 +266,7 @@ fn every_kind_of_mask() {
                 &to_last,
             );
         }
-        // Another mask of that size is not the causal one.
+        // Another mask of the same size is not the causal mask.
         let wrong = create::full(&stream, DType::Bool, [2048, 2048], false).unwrap();
         let (x, _) = tensor(&stream, DType::F32, &noise(24, 1), &[1, 1, 4, 6]);
         let settings = Settings {

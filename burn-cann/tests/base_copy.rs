@@ -1,4 +1,4 @@
-//! Conversions, copies and filling on the emulator: every type, views, and limits.
+//! Tests of conversions, copies and filling on the emulator: every dtype, views, and limits.
 
 mod common;
 
@@ -21,7 +21,7 @@ const TYPES: [DType; 10] = [
     DType::Bool,
 ];
 
-/// What a value of one type is in another.
+/// Returns a value converted to another dtype.
 fn converted(value: f64, to: DType) -> f64 {
     match to {
         DType::F32 => f64::from(value as f32),
@@ -72,13 +72,13 @@ fn copies_go_from_views_to_views() {
                 common::maths::view(&x64, view.layout())
             );
         }
-        // To a column of a larger tensor, converted and repeated.
+        // The target is a column of a larger tensor, and the source is converted and repeated.
         let (target, _) = tensor(&stream, DType::F16, &[0.0; 12], &[3, 4]);
         let (row, _) = tensor(&stream, DType::I32, &[7.0], &[1]);
         shape::copy(&stream, &target.slice(1, 1..3).unwrap(), &row).unwrap();
         let line = [0.0, 7.0, 7.0, 0.0];
         assert_eq!(values(&stream, &target), [line, line, line].concat());
-        // What is expanded is read, and not written to.
+        // An expanded tensor can be read but not written.
         let wide = row.expand([2, 2]).unwrap();
         assert_eq!(
             values(&stream, &shape::contiguous(&stream, &wide).unwrap()),
@@ -124,7 +124,7 @@ fn tensors_are_filled() {
         assert_eq!(values(&stream, &range), [2.0, 5.0, 8.0]);
         let range = create::arange(&stream, DType::F32, 1.0, 0.0, -0.25).unwrap();
         assert_eq!(values(&stream, &range), [1.0, 0.75, 0.5, 0.25]);
-        // Two calls with other values are two calls.
+        // Two calls with different values are two calls.
         for value in [1i64, 2] {
             let x = create::full(&stream, DType::I32, [1], value).unwrap();
             assert_eq!(values(&stream, &x), [value as f64]);

@@ -1,4 +1,4 @@
-//! Operators by element beside f64: every operator, every type, views and broadcasting.
+//! Tests of elementwise operators against f64: every operator, every dtype, views and broadcasting.
 
 mod common;
 
@@ -10,7 +10,7 @@ use burn_cann::{DType, Scalar, Tensor};
 use common::maths::{assert_equal, is_exact, noise, tensor, twice, values};
 use common::{Scenario, device, platform, spec};
 
-/// An integer in the range of its type.
+/// Returns an integer wrapped to the range of its dtype.
 fn wrapped(value: f64, dtype: DType) -> f64 {
     let value = value as i64;
     match dtype {
@@ -78,7 +78,7 @@ fn of_scalar(operator: BinaryScalar, x: f64, value: f64) -> f64 {
     }
 }
 
-/// Values that stay in range of a type under every operator.
+/// Returns values that stay in the range of a dtype under every operator.
 fn operands(dtype: DType) -> (Vec<f64>, Vec<f64>) {
     match dtype {
         DType::Bool => (
@@ -123,7 +123,7 @@ fn operators_of_two_tensors() {
                             })
                             .collect();
                         println!("{operator:?} {dtype}");
-                        // Powers lose most in f32.
+                        // Powers lose most precision in f32.
                         let found64 = values(&stream, &found);
                         assert_equal(&found64, &expected, found.dtype(), 1e-6);
                     }
@@ -170,7 +170,7 @@ fn operators_of_a_tensor_and_a_scalar() {
                         Scalar::Bool(value) => truth(value),
                     };
                     for (x, x64) in twice(&stream, dtype, &left, [3, 2]) {
-                        // No integer has a negative power.
+                        // Integers have no negative powers.
                         if operator == BinaryScalar::PowOf && x64.iter().any(|x| *x < 0.0) {
                             continue;
                         }
@@ -242,7 +242,7 @@ fn comparisons_and_choices() {
     });
 }
 
-/// The error function by its series, for small arguments.
+/// Computes the error function by its series, for small arguments.
 fn erf(x: f64) -> f64 {
     let (mut term, mut sum) = (x, x);
     for n in 1..60 {

@@ -1,4 +1,4 @@
-//! Indices, embeddings, triangles, repetition and sorting beside plain loops.
+//! Tests of indices, embeddings, triangles, repetition and sorting against plain loops.
 
 mod common;
 
@@ -12,7 +12,7 @@ fn types() -> Vec<DType> {
     [&REALS[..], &INTEGERS, &[DType::Bool]].concat()
 }
 
-/// Twelve small whole numbers, exact in every type but bool.
+/// Returns twelve small whole numbers, exact in every dtype but bool.
 fn small() -> Vec<f64> {
     (0..12).map(|x| f64::from(x * 7 % 12)).collect()
 }
@@ -37,7 +37,7 @@ fn rows_and_elements_are_selected() {
                         .collect();
                     assert_eq!(values(&stream, &columns), expected);
 
-                    // A smaller index along the other dimension, of any strides.
+                    // The index is smaller along the other dimension, and may have any strides.
                     let named = [[1, 3, 0], [2, 2, 1]];
                     let flat: Vec<f64> = named.concat().iter().map(|x| f64::from(*x)).collect();
                     for (index, _) in twice(&stream, of, &flat, [2, 3]) {
@@ -64,11 +64,11 @@ fn rows_and_elements_are_scattered() {
         for dtype in types() {
             for (x, x64) in twice(&stream, dtype, &small(), [3, 4]) {
                 let (index, _) = tensor(&stream, DType::I64, &[1.0, 0.0, 2.0, 2.0], &[2, 2]);
-                // Larger than the index: only what lies under it counts.
+                // `source` is larger than the index: only the part that the index covers counts.
                 let (source, source64) =
                     tensor(&stream, dtype, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &[2, 3]);
                 let under = [source64[0], source64[1], source64[3], source64[4]];
-                // (row, column) of each.
+                // The positions (row, column) of the elements.
                 let places = [(1, 0), (0, 1), (2, 0), (2, 1)];
                 let hows = [
                     (Scattered::Replace, (|_, new| new) as fn(f64, f64) -> f64),
@@ -193,7 +193,7 @@ fn elements_are_sorted() {
     Scenario::new("elements_are_sorted").run(|cann| {
         let (_device, stream) = device(cann);
         for dtype in [&REALS[..], &INTEGERS].concat() {
-            // With equals, which keep their order.
+            // Some elements are equal and keep their order.
             let data: Vec<f64> = (0..12).map(|x| f64::from(x * 5 % 7)).collect();
             for (x, x64) in twice(&stream, dtype, &data, [3, 4]) {
                 for descending in [false, true] {

@@ -1,4 +1,4 @@
-//! Matrix products beside f64: types, batches, views and limits.
+//! Tests of matrix products against f64: dtypes, batches, views and limits.
 
 mod common;
 
@@ -7,7 +7,7 @@ use burn_cann::{DType, Spec, Tensor};
 use common::maths::{assert_close, noise, tensor, values};
 use common::{Scenario, device, platform, spec};
 
-/// `rows × depth` by `depth × columns`.
+/// Multiplies a matrix of `rows × depth` by one of `depth × columns`.
 fn product(a: &[f64], b: &[f64], rows: usize, depth: usize, columns: usize) -> Vec<f64> {
     let element = |row: usize, column: usize| {
         (0..depth)
@@ -58,7 +58,7 @@ fn products_of_matrices_that_may_be_transposed() {
 fn products_of_many_matrices() {
     Scenario::new("products_of_many_matrices").run(|cann| {
         let (_device, stream) = device(cann);
-        // Batches of both, of one that is repeated, and one matrix for all.
+        // The cases are two batches, a batch with one that is repeated, and one matrix for all.
         for (left, right, batch) in [
             (vec![2, 3], vec![2, 3], vec![2, 3]),
             (vec![3], vec![2, 1], vec![2, 3]),
@@ -82,11 +82,11 @@ fn products_of_many_matrices() {
                 .flat_map(|(a, b)| product(a, b, 4, 5, 6))
                 .collect();
             assert_close(&values(&stream, &found), &expected, DType::F32, 1e-6);
-            // Views with strides of zero are read as they are.
+            // Views with strides of zero are read without a copy.
             let again = matmul::matmul(&stream, &a, &b).unwrap();
             assert_close(&values(&stream, &again), &expected, DType::F32, 1e-6);
         }
-        // Heads of attention: [batch, tokens, heads, width] seen as [batch, heads, tokens, width].
+        // The heads of attention, [batch, tokens, heads, width], are seen as [batch, heads, tokens, width].
         let (x, x64) = tensor(&stream, DType::F32, &noise(2 * 5 * 3 * 4, 5), &[2, 5, 3, 4]);
         let heads = x.permute(&[0, 2, 1, 3]).unwrap();
         let found = matmul::matmul(&stream, &heads, &heads.transpose(2, 3).unwrap()).unwrap();
@@ -96,7 +96,7 @@ fn products_of_many_matrices() {
             .flat_map(|m| product(m, &turned(m, 5, 4), 5, 4, 5))
             .collect();
         assert_close(&values(&stream, &found), &expected, DType::F32, 1e-6);
-        // Sums of nothing, and no rows.
+        // The inner dimension is empty, or there are no rows.
         let (none, some) = (
             Tensor::empty(&stream, DType::F32, [2, 0]).unwrap(),
             Tensor::empty(&stream, DType::F32, [0, 3]).unwrap(),

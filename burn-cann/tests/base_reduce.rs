@@ -1,4 +1,4 @@
-//! Reductions and softmax beside f64: types, dimensions, views, nothing and limits.
+//! Tests of reductions and softmax against f64: dtypes, dimensions, views, empty tensors and limits.
 
 mod common;
 
@@ -8,7 +8,7 @@ use burn_cann::{DType, Spec, Tensor};
 use common::maths::{INTEGERS, REALS, assert_equal, is_exact, noise, tensor, values, view};
 use common::{Scenario, device, platform, spec};
 
-/// Values of a [2, 3, 4] tensor of a type.
+/// Returns values of a [2, 3, 4] tensor of a dtype.
 fn data(dtype: DType) -> Vec<f64> {
     let noise = noise(24, 7);
     match dtype {
@@ -19,7 +19,7 @@ fn data(dtype: DType) -> Vec<f64> {
     }
 }
 
-/// The runs of `x64`, of shape [2, 3, 4], that are reduced to one over `dims`.
+/// Returns the groups of elements of `x64`, of shape [2, 3, 4], that are each reduced to one over `dims`.
 fn runs(x64: &[f64], dims: &[usize]) -> Vec<Vec<f64>> {
     let shape = [2, 3, 4];
     let mut runs: std::collections::BTreeMap<Vec<usize>, Vec<f64>> = Default::default();
@@ -33,7 +33,7 @@ fn runs(x64: &[f64], dims: &[usize]) -> Vec<Vec<f64>> {
     runs.into_values().collect()
 }
 
-/// A tensor and the same elements as a view of other memory.
+/// Returns a tensor, and the same elements as a view of other memory.
 fn both(stream: &burn_cann::Stream, dtype: DType) -> [(Tensor, Vec<f64>); 2] {
     let (plain, plain64) = tensor(stream, dtype, &data(dtype), &[2, 3, 4]);
     let turned = plain.permute(&[2, 0, 1]).unwrap();
@@ -202,7 +202,7 @@ fn softmax_and_its_gradients() {
                         let found = values(&stream, found);
                         let all = runs(&x64, &[dim]);
                         for (place, run) in runs(&found, &[dim]).iter().enumerate() {
-                            // In f32, differences of numbers that may be larger than they.
+                            // The f32 results are differences of numbers that may be larger than they.
                             assert_equal(run, &expected(place, &all[place]), dtype, 1e-5);
                         }
                     };
@@ -233,7 +233,7 @@ fn softmax_and_its_gradients() {
                 }
             }
         }
-        // Masked places are as good as absent, and large values do no harm.
+        // Masked elements act as absent ones, and large values do no harm.
         let masked = [f64::NEG_INFINITY, 1000.0, 1000.0];
         let (x, _) = tensor(&stream, DType::F32, &masked, &[1, 3]);
         let y = softmax::softmax(&stream, &x, 1).unwrap();

@@ -1,4 +1,4 @@
-//! Random numbers by their moments; AdamW, layer norm and the loss of classes beside f64.
+//! Tests of random numbers by their moments, and of AdamW, layer norm and the loss of classes against f64.
 
 mod common;
 
@@ -84,7 +84,7 @@ fn random_numbers_have_their_moments() {
                 near(share as f64 / drawn.len() as f64, 0.25, 0.02);
             }
         }
-        // The same again by the same seed and offset, and others by others.
+        // The same seed and offset yield the same numbers, and others yield others.
         let of = Distribution::Uniform {
             low: 0.0,
             high: 1.0,
@@ -93,13 +93,12 @@ fn random_numbers_have_their_moments() {
         assert_eq!(first, drawn(&stream, DType::F32, of, 5, 6));
         assert_ne!(first, drawn(&stream, DType::F32, of, 5, 7));
         assert_ne!(first, drawn(&stream, DType::F32, of, 6, 6));
-        // Seeds displace no executor.
+        // Calls with seeds displace no executor.
         assert_eq!(device.executor_statistics().kept, 0);
     });
 }
 
-/// Steps of a schedule: the learning rate is another one each time, so none of their plans comes again. Those of a
-/// layer do.
+/// The learning rate of a schedule differs at every step, so none of these plans comes again. The plans of a layer do.
 #[test]
 fn a_schedule_of_learning_rates_displaces_no_executor() {
     Scenario::new("a_schedule_of_learning_rates_displaces_no_executor").run(|cann| {
@@ -133,7 +132,7 @@ fn a_schedule_of_learning_rates_displaces_no_executor() {
             rms_norm::rms_norm(&stream, &parameter, &gamma, 1e-6).unwrap();
             let after = device.executor_statistics();
             assert!(after.kept <= 2, "{after:?}");
-            // The first steps' own plans fill what is kept; from then on only what came before is.
+            // The plans of the first steps fill the cache; from then on only calls that came before are kept.
             let found = after.hits - before.hits;
             assert!(step < 3 || found == 1, "step {step}: {after:?}");
         }
@@ -212,7 +211,7 @@ fn layer_norm_and_its_gradients() {
                     }
                     assert_equal(&values(&stream, &found.y), &y, dtype, 1e-6);
                     assert_eq!(found.mean.shape(), [2, 3, 1]);
-                    // From the statistics as they were rounded.
+                    // The gradients use the rounded statistics.
                     let (means, rstds) =
                         (values(&stream, &found.mean), values(&stream, &found.rstd));
                     let gradients = layer_norm::layer_norm_backward(

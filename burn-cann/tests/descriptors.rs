@@ -1,5 +1,5 @@
-//! Random views, good and bad, through the descriptions that CANN gets, beside an oracle of its own: places are
-//! counted one by one where there are few, and in whole numbers without end where there are many.
+//! Tests of random views, valid and invalid, through the descriptors that CANN gets. The expected positions are
+//! counted one by one if there are few, and computed in integers without overflow if there are many.
 
 mod common;
 
@@ -8,7 +8,7 @@ use burn_cann::{DType, Error, Layout, LayoutError, Tensor};
 use common::maths::Random;
 use common::{Scenario, device};
 
-/// Where documents and layouts end: places in bytes must fit an i64.
+/// The limit of layouts: positions in bytes must fit an i64.
 const ADDRESSABLE: u128 = 1 << 55;
 
 struct View {
@@ -39,7 +39,7 @@ fn any_view(random: &mut Random) -> View {
     }
 }
 
-/// The last place of a view, by its corners; with nothing counted as one. None if it is beyond u128.
+/// Returns the last position of a view from its corners. Sizes of 0 count as one. None if it does not fit u128.
 fn last(view: &View) -> Option<u128> {
     let mut last = view.offset as u128;
     for (&size, &stride) in view.shape.iter().zip(&view.strides) {
@@ -65,7 +65,7 @@ fn is_addressable(view: &View) -> bool {
             .all(|&stride| stride as u128 <= ADDRESSABLE)
 }
 
-/// All places, in the order of the shape, one after the other.
+/// Returns all positions in the order of the shape.
 fn places(view: &View) -> Vec<usize> {
     let mut places = vec![view.offset];
     for (&size, &stride) in view.shape.iter().zip(&view.strides) {
@@ -124,7 +124,7 @@ fn descriptions_are_made_of_every_view_within_its_memory_and_of_no_other() {
                         assert_eq!(address_of(raw, &mut address), 0);
                     }
                     assert_eq!(offset, view.offset as i64);
-                    // SAFETY: it takes any number.
+                    // SAFETY: the function takes any number.
                     assert_eq!(unsafe { size_of_dtype(found) }, dtype.size());
                     assert_eq!(address.is_null(), tensor.memory().is_none());
                 }

@@ -1,4 +1,4 @@
-//! What is said of machines that lack something.
+//! Tests of the diagnosis of machines that lack something.
 
 mod common;
 
@@ -11,7 +11,7 @@ use burn_cann::{Cann, Error};
 use cann_sys::{Environment, LoadError, Search};
 use common::Scenario;
 
-/// A folder that is gone after the test.
+/// A folder that is removed after the test.
 struct Root(PathBuf);
 
 impl Root {
@@ -35,7 +35,7 @@ impl Drop for Root {
     }
 }
 
-/// A diagnosis with these variables and no CANN where the loader looks.
+/// Returns the diagnosis with these variables on a machine without CANN.
 fn without_cann(root: &Root, variables: &[(&str, &str)]) -> Diagnosis {
     let read = |name: &str| {
         let found = variables.iter().find(|(other, _)| *other == name);

@@ -1,4 +1,5 @@
-//! Missing functions and failing operators, one after the other: errors that say so, and nothing left.
+//! Tests of missing functions and failing operators, one after the other: the errors name them, and nothing is left
+//! behind.
 
 mod common;
 
@@ -7,7 +8,7 @@ use burn_cann::{Cann, DType, Device, Error, Platform, Result, Tensor};
 use common::maths::Random;
 use common::{Scenario, device};
 
-/// Some of everything.
+/// Runs a program that uses some of everything.
 fn program(cann: &Cann) -> Result<()> {
     let device = Device::open(cann, 0)?;
     let (stream, other) = (device.stream()?, device.stream()?);
@@ -31,7 +32,7 @@ fn program(cann: &Cann) -> Result<()> {
     device.synchronise()
 }
 
-/// The operators of the program.
+/// The operators that the program calls.
 const OPERATORS: [&str; 6] = [
     "aclnnRmsNorm",
     "aclnnRmsNormGrad",
@@ -41,7 +42,7 @@ const OPERATORS: [&str; 6] = [
     "aclnnSwiGlu",
 ];
 
-/// What the program can't do without, besides its operators.
+/// The functions that the program needs besides its operators.
 const NEEDED: [&str; 16] = [
     "aclInit",
     "aclrtSetDevice",
@@ -61,8 +62,8 @@ const NEEDED: [&str; 16] = [
     "aclCreateTensor",
 ];
 
-/// Every function of the runtime, of descriptors and of the program's operators, one after the other: what is
-/// needed is an error that names it, and the rest is not missed.
+/// Hides every function of the runtime, of descriptors and of the program's operators, one after the other. If the
+/// program needs the function, it gets an error that names it. Otherwise nothing changes.
 #[test]
 fn each_missing_function_is_an_error_that_names_it_or_is_not_missed() {
     let name = "each_missing_function_is_an_error_that_names_it_or_is_not_missed";
@@ -70,7 +71,7 @@ fn each_missing_function_is_an_error_that_names_it_or_is_not_missed() {
         OPERATORS.map(|operator| [operator.into(), operator.to_owned() + "GetWorkspaceSize"]);
     let functions = [cann_sys::Runtime::NAMES, cann_sys::Meta::NAMES].concat();
     let functions = functions.into_iter().map(str::to_owned);
-    // What was made before the gap may have no way to be given back, so the end is not looked at.
+    // Without the hidden function some things can't be given back, so the report at the end is ignored.
     for function in functions.chain(operators.into_iter().flatten()) {
         Scenario::new(name)
             .set("BURN_CANN_MISSING", &function)
@@ -86,7 +87,7 @@ fn each_missing_function_is_an_error_that_names_it_or_is_not_missed() {
                 let needed = NEEDED.contains(&&*function) || OPERATORS.contains(&operator);
                 match result {
                     Ok(()) => assert!(!needed, "{function} is needed, and nobody said so"),
-                    // Of a processor without a name nobody knows what it can do.
+                    // The abilities of a processor without a name are unknown.
                     Err(Error::Refused(_)) => assert_eq!(function, "aclrtGetSocName"),
                     Err(error) => {
                         assert!(matches!(error, Error::Missing(_)), "{function}: {error}");
@@ -125,10 +126,10 @@ fn each_failing_operator_is_an_error_and_nothing_is_left() {
     }
 }
 
-/// More than the program asks the device for.
+/// A number larger than that of the program's requests to the device.
 const ALLOCATIONS: u64 = 24;
 
-/// Memory that is short once is had after the cache is given back; the program does not notice.
+/// If memory is short once, the request succeeds after the cache is given back, and the program does not notice.
 #[test]
 fn each_allocation_that_fails_once_is_tried_again() {
     let name = "each_allocation_that_fails_once_is_tried_again";
@@ -146,7 +147,7 @@ fn each_allocation_that_fails_once_is_tried_again() {
     }
 }
 
-/// Memory that is too little for good is an error, wherever it ends, and nothing is left.
+/// If memory stays short, the program gets an error at any request, and nothing is left behind.
 #[test]
 fn memory_may_end_at_every_allocation() {
     let name = "memory_may_end_at_every_allocation";
@@ -176,7 +177,7 @@ fn slow_streams_change_nothing() {
     }
 }
 
-/// With what is known to be missing from each, and one that nobody knows.
+/// Runs every version with the functions that it is known to lack, and an unknown one.
 #[test]
 fn every_version_runs_the_program() {
     let name = "every_version_runs_the_program";
@@ -261,7 +262,7 @@ fn the_program_runs_where_nothing_is_amiss() {
     Scenario::new("the_program_runs_where_nothing_is_amiss").run(|cann| program(cann).unwrap());
 }
 
-/// Counts of groups are on the device, where no check sees them.
+/// The counts of groups are on the device, where no check sees them.
 #[test]
 fn work_that_fails_on_the_device_is_an_error_of_its_stream() {
     let name = "work_that_fails_on_the_device_is_an_error_of_its_stream";
@@ -294,7 +295,7 @@ fn failed_work(cann: &Cann, gone: bool) {
     assert_eq!(x.to_vec::<f32>(&other).unwrap(), [1.0; 8]);
 }
 
-/// However one asks.
+/// Checks every way to ask about failed work.
 #[test]
 fn failed_work_is_an_error_of_queries_marks_and_the_device() {
     use burn_cann::ops::grouped_matmul::{Groups, grouped_matmul};
@@ -323,7 +324,7 @@ fn failed_work_is_an_error_of_queries_marks_and_the_device() {
     });
 }
 
-/// What the checks let pass, CANN (as the emulator knows it) takes: random operands, many of them wrong.
+/// CANN, as the emulator implements it, takes what the checks accept. Operands are random, many of them wrong.
 #[test]
 fn what_is_not_refused_is_taken() {
     Scenario::new("what_is_not_refused_is_taken").run(|cann| {

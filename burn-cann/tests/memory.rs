@@ -1,4 +1,4 @@
-//! The allocator and the order of work, on an emulator that takes its time.
+//! Tests of the allocator and of the order of work, on an emulator whose work takes time.
 
 mod common;
 
@@ -8,7 +8,7 @@ use common::{Scenario, device};
 
 const SIZE: usize = 2048;
 
-/// The first half gates the second: silu(1) times `value`.
+/// Computes SwiGLU of a tensor whose first half gates the second: silu(1) times `value`.
 fn gated(stream: &Stream, value: f32) -> Tensor {
     let mut x = vec![1.0; SIZE];
     x[SIZE / 2..].fill(value);
@@ -34,14 +34,14 @@ fn a_block_is_not_reused_under_the_hands_of_another_stream() {
             let (device, slow) = device(cann);
             let other = device.stream().unwrap();
             let x = gated(&slow, 1.0);
-            // The work on x stands behind other work.
+            // The work on x is queued behind other work.
             let busy: Vec<_> = (0..8).map(|_| gated(&slow, 5.0)).collect();
             let y = ops::swi_glu::swi_glu(&slow, &x, 0).unwrap();
             let block = x.memory().unwrap().size();
             let cached = device.statistics().cached;
             drop(x);
             assert_eq!(device.statistics().cached, cached + block);
-            // The other stream has nothing before it: it would be first.
+            // The other stream is empty, so it would come first.
             assert!(!slow.is_idle().unwrap());
             let taken = gated(&other, 9.0);
             is_gated(&slow, &y, 1.0);
@@ -61,7 +61,7 @@ fn a_block_is_reused_on_its_own_stream_at_once_and_in_order() {
                     ops::swi_glu::swi_glu(&stream, &gated(&stream, value as f32), 0).unwrap()
                 })
                 .collect();
-            // One block for the inputs, one for each output, one for the workspace.
+            // There is one block for the inputs, one for each output and one for the workspace.
             assert_eq!(device.statistics().device_requests, 7 + 2);
             for (place, y) in results.iter().enumerate() {
                 is_gated(&stream, y, (place + 1) as f32);
@@ -253,7 +253,7 @@ fn the_peak_is_counted() {
     });
 }
 
-/// Resident memory of this process, in bytes.
+/// Returns the resident memory of this process in bytes.
 fn resident() -> usize {
     let pages = std::fs::read_to_string("/proc/self/statm").expect("Linux");
     pages
@@ -264,8 +264,8 @@ fn resident() -> usize {
         * 4096
 }
 
-/// The rounds of three operations each: a hundred thousand operations, or as many as the variable says,
-/// as `.ci/run --long` does: what leaks little shows late.
+/// Returns the number of rounds, each of three operations. There are a hundred thousand operations, or as many as the
+/// variable says: `.ci/run --long` sets more, because small leaks show late.
 fn rounds() -> usize {
     match std::env::var("SMALL_OPERATIONS") {
         Ok(operations) => {
@@ -291,7 +291,7 @@ fn small_operations_grow_nothing() {
                     .unwrap()
                     .y;
                 let z = ops::swi_glu::swi_glu(&stream, &y, 1).unwrap();
-                // Now and then the host waits, or what is under way would grow.
+                // The host waits now and then, because work in flight would grow otherwise.
                 if step % 50 == 49 {
                     assert_eq!(z.to_vec::<f32>(&stream).unwrap().len(), 32);
                 }
@@ -310,7 +310,7 @@ fn small_operations_grow_nothing() {
         assert_eq!((after.in_use, after.peak), (figures.in_use, figures.peak));
         assert_eq!(device.executor_statistics().kept, 2);
         assert_eq!(device.executor_statistics().misses, executors.misses);
-        // As many buffers as were under way at once, by chance a few more than before.
+        // The host was asked for as many buffers as were in use at once, which may be a few more than before.
         let asked = device.pinned_statistics().misses - pinned.misses;
         assert!(asked <= 50, "{asked} more from the host");
         let grown = resident().saturating_sub(before);
@@ -333,7 +333,7 @@ fn pinned_memory_is_kept_for_the_next_buffer() {
         assert_eq!((figures.hits, figures.misses, figures.cached), (1, 1, 0));
         drop(two);
 
-        // What a copy still uses is not free.
+        // A buffer that a copy still uses is not free.
         let x = Tensor::empty(&stream, DType::F32, [100]).unwrap();
         let buffer = Pinned::from_slice(&device, &[2.0f32; 100]).unwrap();
         drop(x.upload(&stream, buffer).unwrap());

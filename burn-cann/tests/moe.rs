@@ -1,4 +1,4 @@
-//! Routing and grouped products on the emulator beside f64.
+//! Tests of routing and grouped products on the emulator against f64.
 
 mod common;
 
@@ -13,7 +13,7 @@ use common::{Scenario, device};
 
 const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::BF16];
 
-/// The row of each slot: slots sorted by expert, those of one expert as they came.
+/// Returns the row of each slot: slots are sorted by expert, and those of one expert keep their order.
 fn rows_of_slots(experts: &[i64]) -> Vec<usize> {
     let mut slots: Vec<usize> = (0..experts.len()).collect();
     slots.sort_by_key(|&slot| experts[slot]);
@@ -61,7 +61,7 @@ fn tokens_go_to_experts_and_back() {
                 let first = moe::permute(&stream, &x, &indices, Some(5)).unwrap();
                 assert_eq!(values(&stream, &first.tokens), expected[..5 * hidden]);
 
-                // Back, by probabilities.
+                // The tokens go back, weighted by probabilities.
                 let (probs, probs64) = tensor(&stream, dtype, &noise(count * k, 2), &[count, k]);
                 let back = moe::unpermute(
                     &stream,
@@ -127,7 +127,7 @@ fn the_gradients_of_both_ways() {
                 F32_INSIDE,
             );
 
-            // One choice and no probabilities: only the order changes, back and forth.
+            // With one choice and no probabilities, only the order changes, back and forth.
             let same = moe::unpermute(&stream, &g, &map, None).unwrap();
             let expected: Vec<f64> = rows
                 .iter()
@@ -147,7 +147,7 @@ fn softmax(row: &[f64]) -> Vec<f64> {
     row.iter().map(|x| (x - most).exp() / sum).collect()
 }
 
-/// The places of the `k` largest, of equals the first.
+/// Returns the indices of the `k` largest elements: of equal elements, the first.
 fn best(row: &[f64], k: usize) -> Vec<usize> {
     let mut places: Vec<usize> = (0..row.len()).collect();
     places.sort_by(|&one, &other| row[other].total_cmp(&row[one]));
@@ -161,7 +161,7 @@ fn experts_are_chosen() {
         let (_device, stream) = device(cann);
         let (tokens, experts, k) = (6, 9, 3);
         for dtype in FLOATS {
-            // Whole numbers: types agree on the order, and there are equals.
+            // Whole numbers have the same order in all dtypes, and some are equal.
             let mut random = Random::new(5);
             let logits: Vec<f64> = (0..tokens * experts)
                 .map(|_| random.below(7) as f64 / 2.0)
@@ -237,7 +237,7 @@ fn matmul(x: &[f64], weight: &[f64], depth: usize, width: usize) -> Vec<f64> {
     y
 }
 
-/// Rows of each group; the third has none, and the last two rows belong to nobody.
+/// The rows of each group. The third has none, and the last two rows belong to no group.
 const COUNTS: [usize; 4] = [3, 4, 0, 2];
 const ROWS: usize = 11;
 const DEPTH: usize = 6;
@@ -255,7 +255,7 @@ fn group_lists() -> [(Groups, Vec<f64>); 2] {
     [(Groups::Counts, counts), (Groups::Ends, ends)]
 }
 
-/// Grouped products of every kind, with what the toolkit has.
+/// Tests grouped products of every kind with the functions that the toolkit has.
 fn products(cann: &burn_cann::Cann) {
     let (_device, stream) = device(cann);
     let covered: usize = COUNTS.iter().sum();
@@ -269,7 +269,7 @@ fn products(cann: &burn_cann::Cann) {
             dtype
         };
         let (bias, bias64) = tensor(&stream, of_bias, &noise(4 * WIDTH, 3), &[4, WIDTH]);
-        // The same weights, stored the other way round.
+        // These are the same weights, stored transposed.
         let mut turned64 = vec![0.0; size];
         for (place, value) in turned64.iter_mut().enumerate() {
             let (group, rest) = (place / (DEPTH * WIDTH), place % (DEPTH * WIDTH));
@@ -318,7 +318,8 @@ fn products(cann: &burn_cann::Cann) {
     }
 }
 
-/// Products into a given result, with one weight for all groups and one for each: other rows stay as they are.
+/// Tests products into a given result, with one weight for all groups and with one for each. Other rows stay as they
+/// are.
 fn into_a_result(
     stream: &burn_cann::Stream,
     (x, weight): (&Tensor, &Tensor),
@@ -350,7 +351,7 @@ fn into_a_result(
     assert!(refused.to_string().contains("y has shape"), "{refused}");
 }
 
-/// Products of lists, of sizes of their own.
+/// Tests products of lists whose tensors differ in size.
 fn each(stream: &burn_cann::Stream, dtype: DType) {
     let of_bias = if dtype == DType::BF16 {
         DType::F32

@@ -1,4 +1,4 @@
-//! RMS norm and SwiGLU on the emulator beside f64: numbers, views, nothing, and every limit.
+//! Tests of RMS norm and SwiGLU on the emulator against f64: numbers, views, empty tensors, and every limit.
 
 mod common;
 
@@ -65,7 +65,7 @@ fn gemma_rms_norm_in_every_type() {
         let (gamma, _) = tensor(&stream, DType::BF16, &noise(8, 1), &[8]);
         let found = rms_norm::gemma_rms_norm(&stream, &none, &gamma, EPSILON).unwrap();
         assert_eq!(found.y.shape(), [0, 8]);
-        // The mixture of types that RmsNorm takes is not one of its.
+        // It does not take the mixture of dtypes that RmsNorm takes.
         let (x, _) = tensor(&stream, DType::BF16, &noise(16, 1), &[2, 8]);
         let (wide, _) = tensor(&stream, DType::F32, &noise(8, 1), &[8]);
         let refused = rms_norm::gemma_rms_norm(&stream, &x, &wide, EPSILON).unwrap_err();
@@ -116,7 +116,7 @@ fn add_rms_norm_rounds_as_910b_does() {
             let found = rms_norm::add_rms_norm(&stream, &x1, &x2, &gamma, EPSILON).unwrap();
             let sum: Vec<f64> = a.iter().zip(&b).map(|(a, b)| a + b).collect();
             assert_close(&values(&stream, &found.x), &sum, dtype, F32_INSIDE);
-            // From the sum as it was rounded; x · rstd is rounded once more before the weight.
+            // The norm uses the rounded sum, and x · rstd is rounded once more before the weight.
             let rounded = values(&stream, &found.x);
             let (y, rstd) = maths::rms_norm(&rounded, &gamma64, EPSILON);
             let twice = F32_INSIDE + maths::epsilon(dtype) / 2.0;
@@ -131,7 +131,7 @@ fn swi_glu_and_its_gradient_in_every_type() {
     Scenario::new("swi_glu_and_its_gradient_in_every_type").run(|cann| {
         let (_device, stream) = device(cann);
         for dtype in FLOATS {
-            // Along the first dimension the halves are the tensor's.
+            // Along the first dimension, the halves are those of the whole tensor.
             for (shape, dim, half) in [
                 (&[3, 34][..], 1, 17),
                 (&[6, 5][..], 0, 15),
@@ -208,7 +208,7 @@ fn kept_executors_find_the_memory_of_each_call() {
         }
         let figures = device.executor_statistics();
         assert_eq!((figures.kept, figures.hits, figures.misses), (1, 19, 1));
-        // Another epsilon, shape or type is another plan.
+        // Another epsilon, shape or dtype needs another plan.
         let (x, gamma, ..) = &kept[0];
         rms_norm::rms_norm(&stream, x, gamma, 1e-5).unwrap();
         rms_norm::rms_norm(&stream, &x.slice(0, 0..3).unwrap(), gamma, EPSILON).unwrap();

@@ -1,4 +1,4 @@
-//! Rotary embeddings on the emulator beside f64, in every layout, style and shape of table.
+//! Tests of rotary embeddings on the emulator against f64, in every order of dimensions, style and shape of table.
 
 mod common;
 
@@ -9,7 +9,7 @@ use common::{Scenario, device};
 
 const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::BF16];
 
-/// `rotate(x)` of one row.
+/// Computes `rotate(x)` of one row.
 fn rotate(row: &[f64], style: Style) -> Vec<f64> {
     let half = row.len() / 2;
     match style {
@@ -22,12 +22,12 @@ fn rotate(row: &[f64], style: Style) -> Vec<f64> {
     }
 }
 
-/// The transpose of `rotate`.
+/// Computes the transpose of `rotate`.
 fn rotate_back(row: &[f64], style: Style) -> Vec<f64> {
     rotate(row, style).into_iter().map(|x| -x).collect()
 }
 
-/// Where the table's row for each row of x begins.
+/// Returns the start of the table's row for each row of x.
 fn places(shape: &[usize], table: &[usize]) -> Vec<usize> {
     let rank = shape.len() - 1;
     let rows: usize = shape[..rank].iter().product();
@@ -100,7 +100,7 @@ fn forward_and_gradients() {
     Scenario::new("forward_and_gradients").run(in_every_layout);
 }
 
-/// A toolkit before 9.0 has the first version alone.
+/// A toolkit before 9.0 has only the first version.
 #[test]
 fn forward_and_gradients_without_v2() {
     Scenario::new("forward_and_gradients_without_v2")
@@ -163,7 +163,7 @@ fn x_may_be_strided_and_empty() {
     Scenario::new("x_may_be_strided_and_empty").run(|cann| {
         let (_device, stream) = device(cann);
         let (style, axes) = (Style::Half, Axes::BatchSequenceHeads);
-        // Heads before the sequence in memory, after it in the view.
+        // Heads come before the sequence in memory and after it in the view.
         let (base, base64) = tensor(&stream, DType::F32, &noise(2 * 3 * 5 * 8, 1), &[2, 3, 5, 8]);
         let x = base.transpose(1, 2).unwrap();
         let (cos, cos64) = tensor(&stream, DType::F32, &noise(40, 2), &[1, 5, 1, 8]);

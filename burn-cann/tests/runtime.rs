@@ -1,4 +1,4 @@
-//! Devices, streams, events, memory and copies, on the emulator.
+//! Tests of devices, streams, events, memory and copies on the emulator.
 
 mod common;
 
@@ -267,7 +267,7 @@ fn a_stream_without_handles_still_finishes_its_work() {
         });
 }
 
-/// Writes down the functions of spans.
+/// A subscriber that collects the functions of spans.
 #[derive(Default)]
 struct Calls(std::sync::Mutex<Vec<String>>);
 

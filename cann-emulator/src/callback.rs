@@ -1,4 +1,4 @@
-//! Functions of the host in a stream, run by threads that have subscribed to it.
+//! Host functions in a stream, run by threads that have subscribed to it.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ use cann_sys::errors::*;
 use crate::error::{Outcome, ensure, fail};
 use crate::stream::{PatientWork, Stream, Task};
 
-/// The two ways of CANN, which have subscriptions of their own.
+/// CANN's two kinds of host functions, each with its own subscriptions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
     /// `aclrtLaunchCallback`.
@@ -18,12 +18,12 @@ pub(crate) enum Kind {
     HostFunction,
 }
 
-/// A function of the host with its argument.
+/// A host function with its argument.
 pub(crate) type Function = Box<dyn FnOnce() + Send>;
 
 struct Call {
     function: Function,
-    /// Told when the function has returned.
+    /// Notified when the function has returned.
     done: Option<Arc<Done>>,
 }
 
@@ -33,18 +33,18 @@ struct Done {
     changed: Condvar,
 }
 
-/// What waits for a thread.
+/// The functions that wait for a thread.
 #[derive(Default)]
 struct Mailbox {
     calls: Mutex<VecDeque<Call>>,
     arrived: Condvar,
-    /// How many streams the thread has subscribed to.
+    /// The number of streams to which the thread has subscribed.
     streams: Mutex<usize>,
 }
 
 #[derive(Default)]
 struct Subscriptions {
-    /// By stream, the thread.
+    /// The thread of each stream.
     threads: HashMap<(Kind, i32), u64>,
     mailboxes: HashMap<(Kind, u64), Arc<Mailbox>>,
 }
@@ -59,10 +59,10 @@ fn with<T>(work: impl FnOnce(&mut Subscriptions) -> T) -> T {
     work(lock(&SUBSCRIPTIONS).get_or_insert_default())
 }
 
-/// How soon a stream that waits for a function notices that nobody will run it.
+/// The interval in which a stream that waits for a function checks whether any thread will run it.
 const PATIENCE: Duration = Duration::from_millis(10);
 
-/// Lets `thread` run the functions of the stream.
+/// Subscribes `thread` to the functions of the stream.
 pub(crate) fn subscribe(kind: Kind, thread: u64, stream: &Stream) -> Outcome<()> {
     with(|all| {
         ensure!(
@@ -97,7 +97,7 @@ pub(crate) fn unsubscribe(kind: Kind, thread: u64, stream: &Stream) -> Outcome<(
     })
 }
 
-/// Forgets all subscriptions, and with them what waits.
+/// Removes all subscriptions, and the functions that wait.
 pub(crate) fn forget_all() {
     with(|all| *all = Subscriptions::default());
 }
@@ -109,7 +109,7 @@ fn mailbox(kind: Kind, stream: i32) -> Option<Arc<Mailbox>> {
     })
 }
 
-/// Puts a function into the stream. What comes next on it waits for the function, if `blocking`.
+/// Enqueues a function on the stream. If `blocking`, later tasks wait for the function.
 pub(crate) fn launch(
     kind: Kind,
     stream: &Stream,
@@ -123,7 +123,7 @@ pub(crate) fn launch(
                 ACL_ERROR_RT_STREAM_NO_CB_REG,
                 "no thread has subscribed to the stream; call aclrtSubscribeReport"
             ),
-            // Without a thread of the program's, one of CANN's does it: the stream's.
+            // If no thread of the program has subscribed, a thread of CANN runs the function: that of the stream.
             Kind::HostFunction => {
                 let work: PatientWork = Box::new(move |_| {
                     function();
@@ -148,7 +148,7 @@ pub(crate) fn launch(
 }
 
 impl Done {
-    /// Waits until it is done, or nobody will do it.
+    /// Waits until the function has run or no thread will run it.
     fn wait(&self, given_up: impl Fn() -> bool) {
         let mut done = lock(&self.done);
         while !*done && !given_up() {
@@ -163,11 +163,11 @@ impl Done {
     }
 }
 
-/// Runs the next function that waits for `thread`, and waits for one until the time is over.
+/// Runs the next function that waits for `thread`. Waits for one until the timeout.
 pub(crate) fn process(kind: Kind, thread: u64, timeout: Option<Duration>) -> Outcome<()> {
     let deadline = timeout.map(|timeout| Instant::now() + timeout);
     let call = loop {
-        // Looked up again: the thread may be unsubscribed while it waits.
+        // This is looked up again, because the thread may unsubscribe while it waits.
         let Some(mailbox) = with(|all| all.mailboxes.get(&(kind, thread)).cloned()) else {
             fail!(
                 ACL_ERROR_RT_THREAD_SUBSCRIBE,
@@ -188,7 +188,7 @@ pub(crate) fn process(kind: Kind, thread: u64, timeout: Option<Duration>) -> Out
         let patience = left.map_or(PATIENCE, |left| left.min(PATIENCE));
         drop(mailbox.arrived.wait_timeout(calls, patience));
     };
-    // Outside the locks: the function may take its time.
+    // This is outside the locks, because the function may take long.
     (call.function)();
     if let Some(done) = call.done {
         done.tell();

@@ -1,6 +1,6 @@
-//! Figures of the processors, as CANN's public documents have them.
+//! Figures of the processors, from CANN's public documentation.
 
-/// What a program can ask of a processor.
+/// The figures of a processor that programs can ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Chip {
     pub(crate) cube_cores: i64,
@@ -16,7 +16,7 @@ const fn chip(cube_cores: i64, vector_cores: i64, l2_mebibytes: i64) -> Chip {
     }
 }
 
-/// By the beginning of the name; the first that fits.
+/// The figures by the start of the processor's name. The first match counts.
 const CHIPS: [(&str, Chip); 5] = [
     ("Ascend910B4", chip(20, 40, 96)),
     ("Ascend910B3", chip(20, 40, 192)),
@@ -26,7 +26,7 @@ const CHIPS: [(&str, Chip); 5] = [
 ];
 
 impl Chip {
-    /// The figures of a processor; none of one that is not known.
+    /// Returns the figures of a processor, or none if it is not known.
     pub(crate) fn of(soc: &str) -> Option<Self> {
         CHIPS
             .iter()

@@ -1,4 +1,4 @@
-//! What the emulated machine is, and which faults it has.
+//! The configuration of the emulated machine and its faults.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use cann_sys::types::aclError;
 
-/// The emulated machine. Read from the environment when the library is first used; [`configure`]
-/// replaces it.
+/// The emulated machine. It is read from the environment at the first use of the library; [`configure`] replaces it.
 ///
 /// | field | variable | default |
 /// |---|---|---|
@@ -21,22 +20,22 @@ use cann_sys::types::aclError;
 /// | `operator_errors` | `CANN_EMULATOR_FAIL`, as `aclnnRmsNorm=361001,aclnnSwiGlu=561003` | none |
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
-    /// How many devices there are.
+    /// The number of devices.
     pub devices: u32,
-    /// Bytes of memory of each device.
+    /// The memory of each device in bytes.
     pub memory: usize,
-    /// What `aclrtGetSocName` says. Only chips from 910B on compute in bf16.
+    /// The name that `aclrtGetSocName` returns. Only chips from 910B on compute in bf16.
     pub soc: String,
-    /// What the version queries say.
+    /// The version that the version queries return.
     pub version: String,
-    /// How long a stream waits before each task.
+    /// The time that a stream waits before each task.
     pub delay: Duration,
-    /// This allocation on a device, counted from one, finds no memory.
+    /// The number of the allocation on a device, counted from 1, that finds no memory.
     pub out_of_memory_at: Option<u64>,
-    /// With this task of any stream, counted from one, its device is lost: the task and whatever reaches
-    /// the device from then on fails with 507010, a lost heartbeat, until `aclFinalize`.
+    /// The number of the task, counted from 1 over all streams, with which its device is lost. The task and every
+    /// later use of the device fails with 507010, a lost heartbeat, until `aclFinalize`.
     pub device_lost_at: Option<u64>,
-    /// Operators whose phase one fails, and with which code.
+    /// The operators whose phase one fails, with their codes.
     pub operator_errors: HashMap<String, aclError>,
 }
 
@@ -56,11 +55,11 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The configuration that the environment asks for.
+    /// Reads the configuration from environment variables.
     ///
     /// # Errors
     ///
-    /// A variable that cannot be read; the text names it and says what it takes.
+    /// Returns an error if a variable cannot be read. The text names it and its values.
     pub fn from_variables(read: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
         let mut config = Self::default();
         let number = |name: &str| -> Result<Option<u64>, String> {
@@ -109,7 +108,7 @@ impl Config {
         Ok(config)
     }
 
-    /// The first number of the version, by which documented behaviour differs.
+    /// Returns the first number of the version, on which documented behaviour depends.
     pub fn major(&self) -> u32 {
         self.version
             .split('.')
@@ -118,7 +117,7 @@ impl Config {
             .unwrap_or(0)
     }
 
-    /// Whether the chip computes in bf16: 910B, the 910_93 family and 950.
+    /// Returns `true` if the chip computes in bf16: 910B, the 910_93 family and 950.
     pub fn has_bf16(&self) -> bool {
         ["Ascend910B", "Ascend910_93", "Ascend950"]
             .iter()
@@ -132,11 +131,11 @@ fn lock() -> MutexGuard<'static, Option<Config>> {
     CONFIG.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The configuration in force.
+/// Returns the configuration in use.
 ///
 /// # Errors
 ///
-/// As [`Config::from_variables`].
+/// Returns an error as [`Config::from_variables`] does.
 pub(crate) fn current() -> Result<Config, String> {
     let mut config = lock();
     match &*config {
@@ -148,7 +147,7 @@ pub(crate) fn current() -> Result<Config, String> {
     }
 }
 
-/// Replaces the configuration, for the calls that follow.
+/// Replaces the configuration for later calls.
 pub fn configure(config: Config) {
     *lock() = Some(config);
 }

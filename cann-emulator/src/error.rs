@@ -1,4 +1,4 @@
-//! Status codes and the text of a thread's latest error.
+//! Status codes, and the text of a thread's latest error.
 
 use std::cell::RefCell;
 use std::ffi::{CString, c_char};
@@ -7,12 +7,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use cann_sys::errors::ACL_ERROR_RT_INTERNAL_ERROR;
 use cann_sys::types::aclError;
 
-/// Why a call failed: CANN's code, and what to do about it.
+/// The reason why a call failed: CANN's code, and advice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     /// One of the codes of `cann_sys::errors` or `cann_sys::meta`.
     pub code: aclError,
-    /// What was wrong, in words.
+    /// A description of the fault.
     pub text: String,
 }
 
@@ -50,7 +50,7 @@ pub(crate) use ensure;
 struct Recent {
     code: aclError,
     text: Option<String>,
-    /// What the last caller was given a pointer to.
+    /// The text to which the last caller got a pointer.
     given: CString,
 }
 
@@ -58,8 +58,8 @@ thread_local! {
     static RECENT: RefCell<Recent> = RefCell::default();
 }
 
-/// What work gives. A panic in it is a failure too, since no C program can be unwound into, and work on a stream
-/// must not take the stream with it. Locks that it held are as it left them.
+/// Runs work and turns a panic into a failure. A C program can't be unwound into, and work must not end the thread of
+/// its stream. Locks that the work held stay as it left them.
 pub(crate) fn guarded<T>(work: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
         fail!(
@@ -69,7 +69,7 @@ pub(crate) fn guarded<T>(work: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
     })
 }
 
-/// The status of a call that does `work`; a failure becomes the thread's latest error.
+/// Returns the status of a call that does `work`. A failure becomes the thread's latest error.
 pub(crate) fn status(function: &str, work: impl FnOnce() -> Outcome<()>) -> aclError {
     let Err(failure) = guarded(work) else {
         return 0;
@@ -81,7 +81,7 @@ pub(crate) fn status(function: &str, work: impl FnOnce() -> Outcome<()>) -> aclE
     failure.code
 }
 
-/// The latest error's text, which is then forgotten; NULL if there is none.
+/// Returns the text of the latest error and forgets it. Returns NULL if there is none.
 pub(crate) fn take_text() -> *const c_char {
     RECENT.with_borrow_mut(|recent| match recent.text.take() {
         None => std::ptr::null(),
@@ -92,7 +92,7 @@ pub(crate) fn take_text() -> *const c_char {
     })
 }
 
-/// The latest error's code; `forget` makes the next one zero.
+/// Returns the code of the latest error. If `forget`, the next call returns zero.
 pub(crate) fn last_code(forget: bool) -> aclError {
     RECENT.with_borrow_mut(|recent| {
         if forget {
@@ -113,7 +113,7 @@ mod tests {
         assert_eq!(code, ACL_ERROR_RT_INTERNAL_ERROR);
         assert_eq!(last_code(true), code);
         let text = take_text();
-        // SAFETY: the thread's own text, which stays until the next one is taken.
+        // SAFETY: the text is the thread's own and stays until the next one is taken.
         let text = unsafe { std::ffi::CStr::from_ptr(text) };
         assert!(
             text.to_string_lossy()

@@ -6,24 +6,24 @@ use std::time::{Duration, Instant};
 
 use crate::error::Failure;
 
-/// What timestamps count from: before any event.
+/// The start of timestamps, before any event.
 static START: LazyLock<Instant> = LazyLock::new(Instant::now);
 
-/// Microseconds from the start of time to `at`.
+/// Returns the time from [`START`] to `at` in microseconds.
 pub(crate) fn timestamp(at: Instant) -> u64 {
     at.saturating_duration_since(*START).as_micros() as u64
 }
 
 #[derive(Default)]
 struct Marks {
-    /// How often the event was put into a stream.
+    /// The number of times that the event was enqueued.
     recorded: u64,
-    /// The latest of those that its stream has reached.
+    /// The latest turn that its stream has reached.
     completed: u64,
     at: Option<Instant>,
-    /// The error of the stream that reached the latest.
+    /// The error of the stream that reached the latest turn.
     failure: Option<Failure>,
-    /// Waits of streams that were enqueued, and that have passed.
+    /// The numbers of waits by streams that were enqueued and that have passed.
     waits: u64,
     passed: u64,
     destroyed: bool,
@@ -53,14 +53,14 @@ impl Event {
         self.marks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A new turn, to be completed by a stream.
+    /// Begins a new turn, which a stream will complete.
     pub(crate) fn record(&self) -> u64 {
         let mut marks = self.lock();
         marks.recorded += 1;
         marks.recorded
     }
 
-    /// The stream has come to a turn, with an error or without.
+    /// Completes a turn that the stream has reached, with or without an error.
     pub(crate) fn complete(&self, turn: u64, failure: Option<Failure>) {
         let mut marks = self.lock();
         if turn > marks.completed {
@@ -71,7 +71,7 @@ impl Event {
         self.changed.notify_all();
     }
 
-    /// Not recorded any more, unless it was since `turn`.
+    /// Makes the event count as not recorded, unless it was recorded after `turn`.
     pub(crate) fn reset(&self, turn: u64) {
         let mut marks = self.lock();
         if marks.recorded <= turn {
@@ -80,44 +80,44 @@ impl Event {
         }
     }
 
-    /// How often it was recorded.
+    /// Returns the number of times that it was recorded.
     pub(crate) fn records(&self) -> u64 {
         self.lock().recorded
     }
 
-    /// The error of the stream that completed it.
+    /// Returns the error of the stream that completed it.
     pub(crate) fn failure(&self) -> Option<Failure> {
         self.lock().failure.clone()
     }
 
-    /// A stream will wait for it.
+    /// Counts a stream that will wait for it.
     pub(crate) fn awaited(&self) {
         self.lock().waits += 1;
     }
 
-    /// A stream has waited for it.
+    /// Counts a stream that has waited for it.
     pub(crate) fn passed(&self) {
         self.lock().passed += 1;
     }
 
-    /// Whether every stream that was told to wait for it has.
+    /// Returns `true` if every stream that was to wait for it has.
     pub(crate) fn is_passed(&self) -> bool {
         let marks = self.lock();
         marks.passed >= marks.waits
     }
 
-    /// Nobody waits for a destroyed event.
+    /// Marks the event as destroyed. Nobody waits for a destroyed event.
     pub(crate) fn destroy(&self) {
         self.lock().destroyed = true;
         self.changed.notify_all();
     }
 
-    /// The turn that a wait which begins now is for: the latest, or the first if there is none yet.
+    /// Returns the turn for a wait that begins now: the latest, or the first if there is none yet.
     pub(crate) fn turn(&self) -> u64 {
         self.lock().recorded.max(1)
     }
 
-    /// Whether it was recorded and its stream has reached it.
+    /// Returns `true` if it was recorded and its stream has reached it.
     pub(crate) fn is_complete(&self) -> bool {
         let marks = self.lock();
         marks.recorded > 0 && marks.completed >= marks.recorded
@@ -127,12 +127,12 @@ impl Event {
         self.lock().recorded > 0
     }
 
-    /// When its stream reached it.
+    /// Returns the time at which its stream reached it.
     pub(crate) fn completed_at(&self) -> Option<Instant> {
         self.is_complete().then(|| self.lock().at).flatten()
     }
 
-    /// Waits for `turn`; false if that took too long.
+    /// Waits for `turn`. Returns `false` on a timeout.
     pub(crate) fn wait(&self, turn: u64, timeout: Option<Duration>) -> bool {
         let deadline = timeout.map(|timeout| Instant::now() + timeout);
         let mut marks = self.lock();

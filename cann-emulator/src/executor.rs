@@ -13,22 +13,22 @@ use crate::state;
 use crate::stream::Task;
 use crate::tensor::{self, Tensor};
 
-/// An operator's work: reads and writes its operands, in the order in which phase one took them.
+/// The work of an operator. It reads and writes its operands, in the order in which phase one took them.
 pub(crate) type Work = Arc<dyn Fn(&mut Memory, &[Tensor]) -> Outcome<()> + Send + Sync>;
 
-/// One tensor of an operator.
+/// A tensor of an operator.
 #[derive(Clone)]
 pub(crate) struct Operand {
-    /// The tensor's handle, and its list's if it came in one.
+    /// The tensor's handle, and that of its list if it is in one.
     handle: usize,
     list: Option<usize>,
     output: bool,
-    /// The parameter that it belongs to, counted over all.
+    /// The parameter that it belongs to, counted over all parameters.
     parameter: usize,
     pub(crate) tensor: Tensor,
 }
 
-/// What phase one leaves for phase two.
+/// The result of phase one for phase two.
 pub(crate) struct Executor {
     operator: &'static str,
     work: Work,
@@ -46,7 +46,7 @@ impl Executor {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The operator that it is of.
+    /// Returns the name of its operator.
     pub(crate) fn operator(&self) -> &'static str {
         self.operator
     }
@@ -55,8 +55,8 @@ impl Executor {
         self.state().repeatable = true;
     }
 
-    /// Gives operands another address: those of `parameter`, counted over inputs or outputs only if
-    /// `output` says so, and of a list its `member`.
+    /// Sets another address of operands: those of `parameter`, counted over all operands, or over only inputs or
+    /// outputs if `output` is given. Of a list, only `member` is set.
     pub(crate) fn set_address(
         &self,
         output: Option<bool>,
@@ -103,7 +103,7 @@ impl Executor {
     }
 }
 
-/// The operands as phase one reads them off its parameters.
+/// The operands, as phase one reads them from its parameters.
 #[derive(Default)]
 pub(crate) struct Operands {
     taken: Vec<Operand>,
@@ -153,12 +153,12 @@ impl Operands {
         Ok(tensor)
     }
 
-    /// A required input.
+    /// Takes a required input.
     pub(crate) fn input(&mut self, name: &str, tensor: *const aclTensor) -> Outcome<Tensor> {
         self.take(name, tensor as usize, false)
     }
 
-    /// An input that may be NULL.
+    /// Takes an input that may be NULL.
     pub(crate) fn optional(
         &mut self,
         name: &str,
@@ -171,24 +171,24 @@ impl Operands {
         self.input(name, tensor).map(Some)
     }
 
-    /// A required output.
+    /// Takes a required output.
     pub(crate) fn output(&mut self, name: &str, tensor: *const aclTensor) -> Outcome<Tensor> {
         self.take(name, tensor as usize, true)
     }
 
-    /// A value on the host.
+    /// Returns a value on the host.
     pub(crate) fn scalar(&self, name: &str, scalar: *const aclScalar) -> Outcome<Scalar> {
         object::scalar(scalar as usize)
             .map_err(|failure| Failure::new(failure.code, format!("{name}: {}", failure.text)))
     }
 
-    /// Integers on the host.
+    /// Returns integers on the host.
     pub(crate) fn ints(&self, name: &str, array: *const aclIntArray) -> Outcome<Arc<[i64]>> {
         object::ints(array as usize)
             .map_err(|failure| Failure::new(failure.code, format!("{name}: {}", failure.text)))
     }
 
-    /// A list of tensors; NULL is a list of none.
+    /// Takes a list of tensors. NULL is an empty list.
     pub(crate) fn list(
         &mut self,
         name: &str,
@@ -208,7 +208,7 @@ impl Operands {
     }
 }
 
-/// Phase one: reads and checks the operands, and makes the executor.
+/// Runs phase one: reads and checks the operands, and makes the executor.
 pub(crate) fn phase_one(
     operator: &'static str,
     workspace_size: *mut u64,
@@ -231,7 +231,7 @@ pub(crate) fn phase_one(
         }
         let mut operands = Operands::default();
         let work = prepare(&mut operands)?;
-        // Some workspace, so that programs that forget it are found out.
+        // The workspace is not empty, so that programs that forget it are noticed.
         let workspace = 32;
         let made = Executor {
             operator,
@@ -242,7 +242,7 @@ pub(crate) fn phase_one(
                 repeatable: false,
             }),
         };
-        // SAFETY: the caller gives places to write to, as the protocol asks; NULL was refused.
+        // SAFETY: by the protocol the caller gives places to write to; NULL was refused.
         unsafe {
             *workspace_size = workspace;
             *executor = object::insert(Object::Executor(Arc::new(made))) as *mut aclOpExecutor;
@@ -252,7 +252,7 @@ pub(crate) fn phase_one(
     status(&format!("{operator}GetWorkspaceSize"), made)
 }
 
-/// Phase two: enqueues the work and, unless the executor is repeatable, frees it whatever happens.
+/// Runs phase two: enqueues the work and frees the executor in any case, unless it is repeatable.
 pub(crate) fn phase_two(
     operator: &'static str,
     workspace: *mut c_void,
@@ -324,7 +324,7 @@ fn launch(
     let tensors: Vec<Tensor> = operands.into_iter().map(|operand| operand.tensor).collect();
     let length = executor.workspace as usize;
     stream.enqueue(Task::Kernel(Box::new(move |memory| {
-        // It must live until the stream has come here, as the operands must.
+        // The workspace must live until the stream has come here, like the operands.
         let outcome = memory
             .bytes(workspace, length)
             .map(drop)
@@ -336,7 +336,7 @@ fn launch(
     })))
 }
 
-/// A bad address is the runtime's error, whoever finds it; other codes stay.
+/// Turns a bad address into the runtime's error, whoever finds it. Other codes stay.
 fn as_runtime_error(what: &'static str) -> impl Fn(Failure) -> Failure {
     move |failure| {
         let code = match failure.code {
@@ -366,7 +366,7 @@ pub(crate) fn check_dtype(name: &str, tensor: &Tensor, allowed: &[aclDataType]) 
     Ok(())
 }
 
-/// Fails unless the tensor is contiguous, where the operator takes nothing else.
+/// Fails unless the tensor is contiguous, for operators that take nothing else.
 pub(crate) fn check_contiguous(name: &str, tensor: &Tensor) -> Outcome<()> {
     ensure!(
         tensor.is_contiguous(),
@@ -378,7 +378,7 @@ pub(crate) fn check_contiguous(name: &str, tensor: &Tensor) -> Outcome<()> {
     Ok(())
 }
 
-/// Fails, as tiling does, unless the shape is `expected`.
+/// Fails, as CANN's tiling does, unless the shape is `expected`.
 pub(crate) fn check_shape(name: &str, tensor: &Tensor, expected: &[usize]) -> Outcome<()> {
     ensure!(
         tensor.shape == expected,

@@ -1,49 +1,63 @@
-//! CANN's C interface over host memory, so that programs for Ascend NPUs run where there is none.
+//! CANN's C interface over host memory. It runs programs for Ascend NPUs on machines without one.
 //!
-//! A re-implementation from public documentation. It is not Huawei's simulator, it was compared with no
-//! device, and it says nothing about speed. It is strict where devices are strict, and where they
-//! crash or read garbage it fails with a status code and a text that says what to do:
+//! The emulator was written from public documentation. It is not Huawei's simulator, it was not compared with a
+//! device, and its speed says nothing about a device's. It is strict where devices are strict. Where a device would
+//! crash or read garbage, it fails with a status code and a text that says what to do:
 //!
-//! * **Device addresses** lie in a reserved range that the host cannot read. Fresh memory is poisoned: NaN in
+//! * **Device addresses** are in a reserved range that the host cannot read. New memory is poisoned: it is NaN in
 //!   every float type. A freed address is not used again for a long time.
-//! * **Streams** are threads. A missing synchronisation shows, the more so with a delay before each task
-//!   ([`Config::delay`]). A kernel that meets freed memory breaks its stream, and the next wait says so.
+//! * **Streams** are threads, so a missing synchronisation shows, more often with a delay before each task
+//!   ([`Config::delay`]). A kernel that uses freed memory breaks its stream, and the next wait reports it.
 //! * **Contexts** belong to threads. A thread without one may do nothing.
-//! * **Handles** are never used twice: what was destroyed is known to be.
-//! * **Operators** take the dtypes, shapes, layouts and sizes that are documented, and nothing else. Maths
-//!   is in f32 with one rounding, to nearest and ties to even, at the store; `src/ops` says where not.
-//!   Integers and f64 are exact in themselves.
-//! * **Dtypes are not promoted.** Base operators want operands of one dtype, and the output's that follows
-//!   from it, where CANN would convert: a program that works here does not depend on promotion.
-//! * **Indices** out of range, which a device would read or write elsewhere, break the stream.
-//! * **`aclFinalize`** writes to stderr what was not given back; [`last_report`] returns it.
+//! * **Handles** are never used twice, so a destroyed object is recognised.
+//! * **Operators** take the documented dtypes, shapes, layouts and sizes, and nothing else. They compute in f32 and
+//!   round once when they store, to nearest with ties to even; `src/ops` documents the exceptions. Integers and f64
+//!   are computed exactly in their own type.
+//! * **Dtypes are not promoted.** Base operators require operands of one dtype and the output dtype that follows from
+//!   it. CANN would convert them, so a program that works here does not depend on promotion.
+//! * **Indices** out of range, with which a device would read or write elsewhere, break the stream.
+//! * **`aclFinalize`** writes to stderr what was not given back, and [`last_report`] returns it.
 //!
-//! Every function has the prototype of `cann-sys`, which the compiler checks. What is not here is not
-//! exported, so that looking it up fails as with a CANN that lacks it.
+//! Every function has the prototype of `cann-sys`, which the compiler checks. A function that the emulator lacks is
+//! not exported, so looking it up fails as with a CANN that lacks it.
 //!
-//! What the version and the chip say is what is documented for them; every function is exported whatever
-//! they say, so a program for an older CANN is told with `cann_sys::Search::hide` what that lacks.
+//! The version and the chip change only the documented behaviour. All functions are exported for every version and
+//! chip; `cann_sys::Search::hide` hides those that an older CANN lacks.
 //!
-//! # What it does not model
+//! # Limits of the model
 //!
-//! Modes of the matrix unit that lose precision, the limit of rotary embeddings by the number of cores, and
-//! dropout, shifts, prefixes and variable lengths of flash attention: each is refused. Random numbers have the
-//! right distribution, and are not CANN's.
+//! Some features are refused: modes of the matrix unit that lose precision, and dropout, shifts, prefixes and variable
+//! lengths of flash attention. Random numbers have the right distribution but are not CANN's numbers.
 //!
 //! # Use
 //!
-//! `cargo run -p cann-emulator --bin cann-emulator-install -- FOLDER` lays the library out under the names
-//! of CANN's; then point a program at the folder with `CANN_LIB_DIR` (for `cann-sys`) or
-//! `LD_LIBRARY_PATH`. Tests can link this crate and call the functions of [`abi`] directly; the state is
-//! the process' in either case. [`Config`] says what can be set, and which faults can be injected.
-//! A missing function is `cann_sys::Search::hide`.
+//! `cargo run -p cann-emulator --bin cann-emulator-install -- FOLDER` installs the library in a folder under the names
+//! of CANN's libraries. `CANN_LIB_DIR` (for `cann-sys`) or `LD_LIBRARY_PATH` then points a program to the folder.
+//! Tests can also link this crate and call the functions of [`abi`] directly. In both cases the state belongs to the
+//! process.
+//!
+//! [`Config`] lists the settings and the faults that can be injected. `cann_sys::Search::hide` makes a function
+//! missing.
 //!
 //! # Failing work
 //!
-//! An operator that meets freed memory, or values that it cannot take, fails with 507035 on its stream. The
-//! stream goes on with what comes next, or stops if `aclrtSetStreamFailureMode` said so, and its waits and
-//! queries report the first failure. A wait of the host for an event reports it too if the event's stream
-//! failed before; a wait of another stream does not.
+//! An operator that finds freed memory, or values that it cannot take, fails with 507035 on its stream. The stream
+//! goes on with the next task, or stops if `aclrtSetStreamFailureMode` set that. Its waits and queries report the
+//! first failure. If the host waits for an event whose stream failed before the event, the wait reports the failure
+//! too; a wait of another stream does not.
+//!
+//! # Structure
+//!
+//! `abi/` exports the functions and checks operands. `ops/` is the maths on slices. `executor` has the two phases of
+//! operators, and `state` the process. `memory`, `stream`, `event` and `callback` are the device, `hccl` the groups of
+//! ranks, and `chip` the figures of processors.
+//!
+//! Base operators are tables: a line of `abi/elementwise` has the name of an operator, its dtypes and its function of
+//! a value. `number` selects the type of the computation by dtype. Views are read and written in runs of one stride
+//! (`tensor`). Broadcasting and orders of axes are strides, never copies. `abi/checks` has the checks that all base
+//! operators share.
+//!
+//! Locks are taken in this order: memory, then process. A kernel holds the memory's lock while it runs.
 //!
 #![doc = include_str!("../absent.md")]
 #![cfg(unix)]

@@ -1,4 +1,4 @@
-//! The loss of a device, as the configuration asks for it.
+//! The loss of a device, as configured.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -7,7 +7,7 @@ use cann_sys::errors::ACL_ERROR_RT_LOST_HEARTBEAT;
 use crate::error::{Outcome, ensure};
 
 struct Losses {
-    /// Tasks of all streams so far.
+    /// The number of tasks of all streams so far.
     tasks: u64,
     devices: Vec<i32>,
 }
@@ -21,11 +21,11 @@ fn losses() -> MutexGuard<'static, Losses> {
     LOSSES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Counts a task of a stream of `device`, which is lost with task `at`.
+/// Counts a task of a stream of `device`. The device is lost with task `at`.
 ///
 /// # Errors
 ///
-/// It is lost, now or before.
+/// Returns an error if the device is lost, now or before.
 pub(crate) fn task(device: i32, at: Option<u64>) -> Outcome<()> {
     let mut losses = losses();
     losses.tasks += 1;
@@ -46,7 +46,7 @@ pub(crate) fn check(device: i32) -> Outcome<()> {
     Ok(())
 }
 
-/// Begins anew: all devices are there, and no task was counted.
+/// Resets the losses: all devices work, and no task was counted.
 pub(crate) fn forget() {
     let mut losses = losses();
     losses.tasks = 0;

@@ -1,9 +1,9 @@
 //! Device memory: addresses that the host cannot read, and the bytes behind them.
 //!
-//! One range of addresses is reserved without access, so that a host that reads a device address faults
-//! at once, and an address can be told from a host's. The bytes lie elsewhere, one buffer per
-//! allocation. Addresses are given out upwards and used again only when the range is spent, so that a
-//! use after free meets nothing rather than someone else's data.
+//! A range of addresses is reserved without access. So a host that reads a device address faults at once, and device
+//! addresses differ from those of the host. The bytes are elsewhere, in one buffer per allocation. Addresses are given
+//! out upwards and are used again only when the range is spent, so that a use after free finds nothing, not other
+//! data.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -12,32 +12,32 @@ use cann_sys::errors::*;
 
 use crate::error::{Outcome, ensure, fail};
 
-/// How many devices there can be.
+/// The largest number of devices.
 pub(crate) const MAX_DEVICES: u32 = 16;
 
-/// Addresses of one device: more than its memory, so that few are used twice.
+/// The size of a device's range of addresses. It is larger than the memory, so that few addresses are used twice.
 const DEVICE_SPAN: usize = 64 << 30;
 
 /// CANN's alignment of an allocation.
 const ALIGNMENT: usize = 64;
 
-/// Fresh memory: NaN in every float type, and -1 in every integer type.
+/// The byte of new memory: NaN in every float type, and -1 in every integer type.
 pub(crate) const POISON: u8 = 0xff;
 
 struct Allocation {
     device: i32,
-    /// What was asked for; anything beyond it is out of bounds.
+    /// The bytes of the requested size. Everything beyond them is out of bounds.
     bytes: Vec<u8>,
 }
 
-/// How much of a device's memory is used.
+/// The use of a device's memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Bytes in use.
+    /// The bytes in use.
     pub used: usize,
-    /// The most that was in use since `aclInit`.
+    /// The most bytes in use since `aclInit`.
     pub peak: usize,
-    /// Allocations in use.
+    /// The number of allocations in use.
     pub allocations: usize,
 }
 
@@ -49,7 +49,7 @@ pub(crate) struct Memory {
     usage: [Usage; MAX_DEVICES as usize],
 }
 
-/// The memory, for as long as the guard lives; kernels run one at a time.
+/// Locks the memory. Kernels hold this lock, so they run one at a time.
 pub(crate) fn memory() -> MutexGuard<'static, Memory> {
     static MEMORY: OnceLock<Mutex<Memory>> = OnceLock::new();
     MEMORY
@@ -62,10 +62,10 @@ impl Memory {
     fn reserve() -> Self {
         let length = DEVICE_SPAN * MAX_DEVICES as usize;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-        // SAFETY: a new private mapping of no existing object; it is never unmapped or read.
+        // SAFETY: this is a new private mapping of no existing object, and it is never unmapped or read.
         let address =
             unsafe { libc::mmap(std::ptr::null_mut(), length, libc::PROT_NONE, flags, -1, 0) };
-        // Where addresses are limited (ulimit -v) none can be reserved; zero makes every allocation fail.
+        // Where addresses are limited (ulimit -v), none can be reserved. Zero makes every allocation fail.
         let base = if address == libc::MAP_FAILED {
             0
         } else {
@@ -114,7 +114,8 @@ impl Memory {
         Ok(address)
     }
 
-    /// Addresses for `size` bytes. CANN adds 32 bytes to what it rounds up to 32, for reads past the end.
+    /// Returns free addresses for `size` bytes. CANN adds 32 bytes to the size rounded up to 32, for reads past the
+    /// end.
     fn free_range(&mut self, device: i32, size: usize) -> Outcome<usize> {
         ensure!(
             size < DEVICE_SPAN,
@@ -143,7 +144,7 @@ impl Memory {
         )
     }
 
-    /// Addresses of a device with nothing behind them that a copy could use.
+    /// Returns addresses of a device without memory that a copy could use.
     pub(crate) fn unbacked(&mut self, device: i32, size: usize) -> Outcome<usize> {
         self.free_range(device, size)
     }
@@ -170,7 +171,7 @@ impl Memory {
         self.usage[device as usize]
     }
 
-    /// Frees everything on a device.
+    /// Frees all memory of a device.
     pub(crate) fn clear(&mut self, device: i32) {
         self.allocations
             .retain(|_, allocation| allocation.device != device);
@@ -178,27 +179,27 @@ impl Memory {
         (usage.used, usage.allocations) = (0, 0);
     }
 
-    /// Forgets what the most was that was ever in use.
+    /// Resets the peaks of memory in use.
     pub(crate) fn forget_peaks(&mut self) {
         for usage in &mut self.usage {
             usage.peak = usage.used;
         }
     }
 
-    /// What is allocated: address, size, device.
+    /// Returns the live allocations: address, size and device.
     pub(crate) fn live(&self) -> Vec<(usize, usize, i32)> {
         let live = self.allocations.iter();
         live.map(|(address, found)| (*address, found.bytes.len(), found.device))
             .collect()
     }
 
-    /// Whether `address` is in the devices' range, allocated or not.
+    /// Returns `true` if `address` is in the devices' range, allocated or not.
     pub(crate) fn is_device(&self, address: usize) -> bool {
         let length = DEVICE_SPAN * MAX_DEVICES as usize;
         self.base != 0 && (self.base..self.base + length).contains(&address)
     }
 
-    /// The device of an allocated address.
+    /// Returns the device of an allocated address.
     pub(crate) fn device_of(&self, address: usize) -> Option<i32> {
         let (start, found) = self.allocations.range(..=address).next_back()?;
         (address - start < found.bytes.len()).then_some(found.device)
@@ -229,7 +230,7 @@ impl Memory {
         Ok((*start, offset))
     }
 
-    /// `count` bytes at a device address.
+    /// Returns `count` bytes at a device address.
     pub(crate) fn bytes(&self, address: usize, count: usize) -> Outcome<&[u8]> {
         if count == 0 {
             return Ok(&[]);
@@ -238,7 +239,7 @@ impl Memory {
         Ok(&self.allocations[&start].bytes[offset..offset + count])
     }
 
-    /// `count` bytes at a device address, to write.
+    /// Returns `count` bytes at a device address, for writing.
     pub(crate) fn bytes_mut(&mut self, address: usize, count: usize) -> Outcome<&mut [u8]> {
         if count == 0 {
             return Ok(&mut []);

@@ -1,9 +1,9 @@
-//! The types that operators compute in, and the conversions from and to a tensor's.
+//! The types that operators compute in, and the conversions from and to dtypes of tensors.
 //!
-//! f16, bf16 and f32 are computed in f32, f64 in itself, integers and truth values in i64. A conversion
-//! rounds once, to nearest and ties to even; floats become integers by truncation and saturate at the ends
-//! of the integers' type, as the processor's conversions do, and what is not a number becomes 0; of integers
-//! narrower ones keep the low bits; everything but zero is true.
+//! f16, bf16 and f32 are computed in f32, f64 in f64, and integers and booleans in i64. A value is rounded once when
+//! it is stored, to nearest with ties to even. Like the processor's conversions, floats become integers by truncation
+//! and saturate at the ends of the integer type, and NaN becomes 0. Integers that become narrower keep the low bits.
+//! All values but zero are true.
 
 use cann_sys::meta::*;
 use half::{bf16, f16};
@@ -22,9 +22,9 @@ pub(crate) trait Number: Copy + PartialOrd + Send + Sync + 'static {
     fn to_f32(self) -> f32;
     fn to_f64(self) -> f64;
     fn to_i64(self) -> i64;
-    /// Whether it may have a fraction.
+    /// True if the type can hold fractions.
     const IS_FLOAT: bool;
-    /// Whether it counts as true.
+    /// Returns `true` unless the value is zero.
     fn is_true(self) -> bool;
 }
 
@@ -65,7 +65,7 @@ macro_rules! number {
     };
 }
 
-/// What a number is rounded to a half type from.
+/// A type from which numbers are rounded to half types.
 trait IntoHalf {
     type From;
     fn into_half(self) -> Self::From;
@@ -87,7 +87,7 @@ impl IntoHalf for f64 {
 
 impl IntoHalf for i64 {
     type From = f64;
-    /// Exact below 2⁵³; beyond, f16 is infinite and bf16 has eight bits.
+    /// Exact below 2⁵³. Beyond it, f16 is infinite and bf16 has eight bits.
     fn into_half(self) -> f64 {
         self as f64
     }
@@ -97,7 +97,7 @@ number!(f32, half: from_f32, float: true, true: value => value != 0.0);
 number!(f64, half: from_f64, float: true, true: value => value != 0.0);
 number!(i64, half: from_f64, float: false, true: value => value != 0);
 
-/// Runs `$body` with `$number` as the type that operators compute in for a dtype.
+/// Runs `$body` with `$number` as the type in which operators of a dtype compute.
 macro_rules! by_number {
     ($dtype:expr, $number:ident => $body:expr) => {
         match $dtype {
@@ -119,7 +119,7 @@ macro_rules! by_number {
 pub(crate) use by_number;
 
 impl Tensor {
-    /// The values, in the order of the shape.
+    /// Returns the values in the order of the shape.
     pub(crate) fn values<T: Number>(&self, memory: &Memory) -> Outcome<Vec<T>> {
         macro_rules! integers {
             ($type:ty) => {

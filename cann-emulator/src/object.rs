@@ -1,7 +1,7 @@
-//! Operands of operators: tensors, lists, scalars, arrays and executors, behind handles.
+//! Operands of operators, behind handles: tensors, lists, scalars, arrays and executors.
 //!
-//! A handle is a number that is never used twice. CANN would read freed memory where a destroyed object
-//! is used; here the call fails.
+//! A handle is a number that is never used twice. With a destroyed object, CANN would read freed memory; here the call
+//! fails.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,7 +20,7 @@ const FIRST_OBJECT: usize = 0x0a00_0000_0000_0000;
 #[derive(Clone)]
 pub(crate) enum Object {
     Tensor(Arc<Mutex<Tensor>>),
-    /// The handles of its members.
+    /// The handles of the list's members.
     TensorList(Arc<[usize]>),
     Scalar(Scalar),
     ScalarList(Arc<[usize]>),
@@ -79,7 +79,7 @@ pub(crate) fn get(handle: usize) -> Option<Object> {
     with(|objects| objects.live.get(&handle).cloned())
 }
 
-/// Puts another object in the place of one.
+/// Replaces the object of a handle.
 pub(crate) fn replace(handle: usize, object: Object) {
     with(|objects| objects.live.insert(handle, object));
 }
@@ -88,7 +88,7 @@ pub(crate) fn remove(handle: usize) -> Option<Object> {
     with(|objects| objects.live.remove(&handle))
 }
 
-/// Removes everything; what there was, in words.
+/// Removes everything and returns a description of each object.
 pub(crate) fn drain() -> Vec<String> {
     with(|objects| {
         let mut counts: HashMap<&str, usize> = HashMap::new();
@@ -104,7 +104,7 @@ pub(crate) fn drain() -> Vec<String> {
     })
 }
 
-/// The object of a handle, if it is of the right kind.
+/// Defines a function that returns the object of a handle, if it is of the right kind.
 macro_rules! getter {
     ($name:ident, $variant:ident, $type:ty, $what:literal) => {
         pub(crate) fn $name(handle: usize) -> Outcome<$type> {

@@ -1,4 +1,4 @@
-//! Values on the host: what `aclCreateScalar` was given.
+//! Values on the host, made by `aclCreateScalar`.
 
 use std::ffi::c_void;
 
@@ -8,7 +8,7 @@ use crate::error::{Outcome, fail};
 use crate::number::Number;
 use crate::tensor::name_of;
 
-/// A value with its dtype, exact.
+/// An exact value with its dtype.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scalar {
     pub(crate) dtype: aclDataType,
@@ -26,9 +26,9 @@ impl Scalar {
     ///
     /// # Safety
     ///
-    /// `place` is valid for a read of a value of `dtype`, of any alignment.
+    /// `place` must be valid for a read of a value of `dtype`, of any alignment.
     pub(crate) unsafe fn read(place: *const c_void, dtype: aclDataType) -> Outcome<Self> {
-        // SAFETY: the caller vouches for a value of the dtype.
+        // SAFETY: the caller guarantees a value of the dtype.
         let value = unsafe {
             match dtype {
                 ACL_FLOAT => Value::Float(at::<f32>(place).into()),
@@ -58,7 +58,7 @@ impl Scalar {
         matches!(self.value, Value::Float(_))
     }
 
-    /// The value in the type that an operator computes in, rounded once.
+    /// Returns the value in the type in which an operator computes, rounded once.
     pub(crate) fn to<T: Number>(self) -> T {
         match self.value {
             Value::Float(value) => T::from_f64(value),
@@ -69,8 +69,8 @@ impl Scalar {
 
 /// # Safety
 ///
-/// `place` is valid for a read of a `T`, of any alignment.
+/// `place` must be valid for a read of a `T`, of any alignment.
 unsafe fn at<T: Copy>(place: *const c_void) -> T {
-    // SAFETY: the caller vouches for it.
+    // SAFETY: the caller guarantees it.
     unsafe { place.cast::<T>().read_unaligned() }
 }

@@ -1,4 +1,4 @@
-//! Streams: a thread each, which runs what is enqueued in order.
+//! Streams. Each has a thread, which runs its tasks in order.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
@@ -13,23 +13,23 @@ use crate::event::Event;
 use crate::loss;
 use crate::memory::{Memory, memory};
 
-/// Work on the device's memory.
+/// Work on the memory of devices.
 pub(crate) type Kernel = Box<dyn FnOnce(&mut Memory) -> Outcome<()> + Send>;
 
-/// Work that may wait. It is told whether to give up, since its stream is destroyed by force.
+/// Work that may wait. Its argument returns `true` when its stream is destroyed by force and the work must give up.
 pub(crate) type PatientWork = Box<dyn FnOnce(&dyn Fn() -> bool) -> Outcome<()> + Send>;
 
 pub(crate) enum Task {
     Kernel(Kernel),
-    /// Without the memory's lock: functions of the host, and what waits for other streams.
+    /// Work that runs without the memory's lock: host functions, and work that waits for other streams.
     Patient(PatientWork),
     Record(Arc<Event>, u64),
     Reset(Arc<Event>, u64),
-    /// Until the event's turn, and no longer than that, if there is a limit.
+    /// Waits for the event's turn, and at most as long as the limit, if there is one.
     Wait(Arc<Event>, u64, Option<Duration>),
 }
 
-/// What a stream is made with.
+/// The settings with which a stream is made.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Settings {
     pub(crate) priority: u32,
@@ -41,14 +41,14 @@ struct Queue {
     tasks: VecDeque<Task>,
     busy: bool,
     closed: bool,
-    /// What has not begun never will, and nobody waits for an event any more.
+    /// True if the stream is destroyed by force: tasks that have not begun never will, and waits end.
     abandoned: bool,
     /// The first error, which every wait reports.
     error: Option<Failure>,
 }
 
 struct Shared {
-    /// Whether nothing is computed after an error.
+    /// True if nothing is computed after an error.
     stops: AtomicBool,
     queue: Mutex<Queue>,
     changed: Condvar,
@@ -104,7 +104,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Whether everything enqueued so far has run; the stream's error, if it has one.
+    /// Returns `true` if all tasks so far have run, or the stream's error.
     pub(crate) fn is_idle(&self) -> Outcome<bool> {
         let queue = self.shared.lock();
         match &queue.error {
@@ -113,12 +113,12 @@ impl Stream {
         }
     }
 
-    /// From now on nothing is computed once a task has failed.
+    /// Makes the stream compute nothing once a task has failed.
     pub(crate) fn stop_on_failure(&self) {
         self.shared.stops.store(true, Ordering::Relaxed);
     }
 
-    /// Waits until everything enqueued so far and since has run; reports the stream's error.
+    /// Waits until all tasks have run, also those enqueued meanwhile. Reports the stream's error.
     pub(crate) fn synchronize(&self, timeout: Option<Duration>) -> Outcome<()> {
         let deadline = timeout.map(|timeout| Instant::now() + timeout);
         let mut queue = self.shared.lock();
@@ -145,7 +145,7 @@ impl Stream {
         queue.error.clone().map_or(Ok(()), Err)
     }
 
-    /// Ends the worker, after its tasks or, if `force`, without those that have not begun.
+    /// Ends the worker after its tasks, or, if `force`, without those that have not begun.
     pub(crate) fn close(&self, force: bool) {
         let abandoned = {
             let mut queue = self.shared.lock();
@@ -158,7 +158,7 @@ impl Stream {
                 VecDeque::new()
             }
         };
-        // What waits for an event of an abandoned record must not wait for ever.
+        // A wait for an event whose recording was abandoned must not last for ever.
         for task in abandoned {
             match task {
                 Task::Record(event, turn) => event.complete(turn, None),
@@ -208,11 +208,11 @@ fn run(shared: &Shared, device: i32) {
     }
 }
 
-/// How soon a stream that waits for an event notices that it is destroyed by force.
+/// The interval in which a stream that waits for an event checks whether it is destroyed by force.
 const PATIENCE: Duration = Duration::from_millis(10);
 
-/// After an error the stream goes on, as streams do by default, or computes nothing if it was told to stop;
-/// events are recorded in either case, so that no one hangs, and know of the error.
+/// Runs a task. After an error the stream goes on, as streams do by default, or computes nothing if it was set to
+/// stop. Events are recorded in either case, so that nobody hangs, and they keep the error.
 fn perform(shared: &Shared, device: i32, task: Task, error: Option<Failure>) -> Outcome<()> {
     let config = config::current().unwrap_or_default();
     if !config.delay.is_zero() {
@@ -221,7 +221,7 @@ fn perform(shared: &Shared, device: i32, task: Task, error: Option<Failure>) -> 
     let abandoned = || shared.lock().abandoned;
     match task {
         Task::Kernel(_) | Task::Patient(_) => loss::task(device, config.device_lost_at)?,
-        // What others wait for comes, lost or not.
+        // Others wait for these tasks, so they run even if the device is lost.
         Task::Record(..) | Task::Reset(..) | Task::Wait(..) => {}
     }
     match task {

@@ -1,24 +1,24 @@
-//! Tensors: views over device memory, and their values on the host.
+//! Tensors: views of device memory, and their values on the host.
 
 use cann_sys::meta::*;
 
 use crate::error::{Outcome, ensure, fail};
 use crate::memory::Memory;
 
-/// What `aclCreateTensor` was told.
+/// The arguments of `aclCreateTensor`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Tensor {
     pub(crate) dtype: aclDataType,
     pub(crate) shape: Vec<usize>,
     pub(crate) strides: Vec<i64>,
-    /// Elements from `address` to the first.
+    /// The number of elements from `address` to the first.
     pub(crate) offset: i64,
     pub(crate) format: aclFormat,
     pub(crate) storage: Vec<i64>,
     pub(crate) address: usize,
 }
 
-/// Bytes of an element, for the dtypes that the emulator computes with or copies.
+/// Returns the size of an element in bytes, for the dtypes that the emulator computes with or copies.
 pub(crate) fn size_of(dtype: aclDataType) -> Option<usize> {
     match dtype {
         ACL_INT8 | ACL_UINT8 | ACL_BOOL | ACL_HIFLOAT8 | ACL_FLOAT8_E5M2 | ACL_FLOAT8_E4M3FN
@@ -31,7 +31,7 @@ pub(crate) fn size_of(dtype: aclDataType) -> Option<usize> {
     }
 }
 
-/// A dtype's name, for messages.
+/// Returns a dtype's name for messages.
 pub(crate) fn name_of(dtype: aclDataType) -> &'static str {
     match dtype {
         ACL_FLOAT => "f32",
@@ -51,7 +51,7 @@ pub(crate) fn name_of(dtype: aclDataType) -> &'static str {
     }
 }
 
-/// Strides of a contiguous tensor.
+/// Returns the strides of a contiguous tensor.
 pub(crate) fn contiguous(shape: &[usize]) -> Vec<i64> {
     let mut strides = vec![1; shape.len()];
     for axis in (1..shape.len()).rev() {
@@ -80,7 +80,7 @@ impl Tensor {
                 .all(|(length, (stride, expected))| *length == 1 || stride == expected)
     }
 
-    /// Whether its last two axes are swapped: the layout of a transposed matrix.
+    /// Returns `true` if its last two axes are swapped: the layout of a transposed matrix.
     pub(crate) fn is_transposed(&self) -> bool {
         let rank = self.rank();
         rank >= 2
@@ -88,7 +88,7 @@ impl Tensor {
             && self.strides[rank - 1] == self.shape[rank - 2] as i64
     }
 
-    /// The view repeated along axes that it lacks or has of length one, by strides of zero.
+    /// Returns the view repeated along axes that it lacks or has with length 1, by strides of zero.
     pub(crate) fn expanded(&self, shape: &[usize]) -> Self {
         let missing = shape.len() - self.rank();
         let strides = shape.iter().enumerate().map(|(axis, length)| {
@@ -103,7 +103,7 @@ impl Tensor {
         }
     }
 
-    /// The view with its axes in another order.
+    /// Returns the view with its axes in another order.
     pub(crate) fn permuted(&self, order: &[usize]) -> Self {
         Self {
             shape: order.iter().map(|axis| self.shape[*axis]).collect(),
@@ -112,7 +112,7 @@ impl Tensor {
         }
     }
 
-    /// Whether some of its elements are the same memory: nothing to write to.
+    /// Returns `true` if some of its elements share memory, so that it can't be written.
     pub(crate) fn overlaps(&self) -> bool {
         let mut axes: Vec<_> = self.shape.iter().zip(&self.strides).collect();
         axes.retain(|(length, _)| **length != 1);
@@ -126,8 +126,8 @@ impl Tensor {
             })
     }
 
-    /// The axes as few as they can be: without those of one element, and neighbours as one where the
-    /// elements of both lie at one step.
+    /// Returns the smallest equal set of axes: without those of length 1, and with neighbours joined if their elements
+    /// have one stride.
     fn merged_axes(&self) -> Vec<(usize, i64)> {
         let mut axes: Vec<(usize, i64)> = Vec::with_capacity(self.rank());
         for (length, stride) in self.shape.iter().zip(&self.strides) {
@@ -142,8 +142,8 @@ impl Tensor {
         axes
     }
 
-    /// Visits the elements in the order of the shape, in runs: the place of the first, how many there are,
-    /// and the step between them.
+    /// Visits the elements in the order of the shape, in runs: the position of the first element, their number, and
+    /// the stride between them.
     fn runs(&self, mut visit: impl FnMut(i64, usize, i64)) {
         if self.count() == 0 {
             return;
@@ -171,7 +171,8 @@ impl Tensor {
         }
     }
 
-    /// The bytes from `address` to the end of the last element; an error if any lie before `address`.
+    /// Returns the number of bytes from `address` to the end of the last element. Fails if an element is before
+    /// `address`.
     fn extent(&self) -> Outcome<usize> {
         if self.count() == 0 {
             return Ok(0);
@@ -191,7 +192,7 @@ impl Tensor {
         }
     }
 
-    /// Whether the device has the memory of the view, aligned as operators need it.
+    /// Checks that the device has the memory of the view, aligned as operators need it.
     pub(crate) fn check_memory(&self, memory: &Memory) -> Outcome<()> {
         let extent = self.extent()?;
         if extent == 0 {
@@ -206,7 +207,7 @@ impl Tensor {
         memory.bytes(self.address, extent).map(drop)
     }
 
-    /// The values, converted by `convert` from the element's bytes.
+    /// Returns the values, converted by `convert` from the element's bytes.
     pub(crate) fn read<T: Copy, const N: usize>(
         &self,
         memory: &Memory,
@@ -249,7 +250,7 @@ impl Tensor {
         Ok(())
     }
 
-    /// The values as f32. Half types are exact in it.
+    /// Returns the values as f32, which holds half types exactly.
     pub(crate) fn floats(&self, memory: &Memory) -> Outcome<Vec<f32>> {
         match self.dtype {
             ACL_FLOAT | ACL_FLOAT16 | ACL_BF16 => self.values(memory),
@@ -261,7 +262,7 @@ impl Tensor {
         }
     }
 
-    /// The values as i64.
+    /// Returns the values as i64.
     pub(crate) fn integers(&self, memory: &Memory) -> Outcome<Vec<i64>> {
         match self.dtype {
             ACL_INT32 | ACL_INT64 | ACL_BOOL | ACL_UINT8 => self.values(memory),
@@ -273,7 +274,7 @@ impl Tensor {
         }
     }
 
-    /// Stores the values, each rounded once, to nearest and ties to even.
+    /// Stores the values, each rounded once, to nearest with ties to even.
     pub(crate) fn store(&self, memory: &mut Memory, values: &[f32]) -> Outcome<()> {
         match self.dtype {
             ACL_FLOAT | ACL_FLOAT16 | ACL_BF16 => self.store_values(memory, values),
@@ -297,7 +298,7 @@ impl Tensor {
     }
 }
 
-/// The value rounded to a dtype and back, where an operator rounds on the way.
+/// Returns the value rounded to a dtype and back, for operators that round in between.
 pub(crate) fn rounded(dtype: aclDataType, value: f32) -> f32 {
     match dtype {
         ACL_FLOAT16 => half::f16::from_f32(value).to_f32(),

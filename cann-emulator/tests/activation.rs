@@ -1,4 +1,4 @@
-//! SwiGLU and its gradient: beside the goldens in f64, and their documented limits.
+//! Tests of SwiGLU and its gradient: against the goldens in f64, and their documented limits.
 
 mod common;
 
@@ -36,7 +36,7 @@ fn swiglu_grad(dy: &Tensor, x: &Tensor, axis: i64, output: &Tensor) -> Status {
     )
 }
 
-/// Rows of a beside rows of b.
+/// Returns rows of a joined with rows of b.
 fn beside<T: Copy>(a: &[T], b: &[T], width: usize) -> Vec<T> {
     let rows = a.chunks(width).zip(b.chunks(width));
     rows.flat_map(|(a, b)| a.iter().chain(b).copied().collect::<Vec<_>>())

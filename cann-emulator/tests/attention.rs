@@ -1,4 +1,4 @@
-//! What flash attention refuses: the same in both directions, in the same words.
+//! Tests that flash attention refuses the same in both directions, with the same words.
 
 mod common;
 
@@ -13,7 +13,7 @@ type Status = Result<(), (i32, String)>;
 
 const QUERY: [usize; 4] = [1, 1, 4, 8];
 
-/// What a call is given; the rest is as the documents want it.
+/// The arguments of a call. All others are as documented.
 #[derive(Clone, Copy)]
 struct Given<'a> {
     key: &'a Tensor,
@@ -24,7 +24,7 @@ struct Given<'a> {
     heads: i64,
     layout: &'static CStr,
     mode: i64,
-    /// The window, to either side.
+    /// The window to either side.
     window: i64,
     most: &'a Tensor,
     attended: &'a Tensor,
@@ -254,7 +254,7 @@ fn both_directions_take_and_refuse_the_same() {
         },
         "attention",
     );
-    // Keys with fewer axes than the layout.
+    // The keys have fewer axes than the layout.
     let (rows, line) = (Tensor::empty(F32, &[1, 4, 8]), Tensor::empty(F32, &[8]));
     let given = Given {
         key: &line,

@@ -1,5 +1,5 @@
-//! The base operators as a C program calls them: status codes of what is not documented, and those that
-//! `burn-cann` does not call.
+//! Tests of the base operators as a C program calls them: status codes for undocumented arguments, and the operators
+//! that `burn-cann` does not call.
 
 mod common;
 
@@ -146,7 +146,7 @@ fn scalars_keep_a_tensor_s_dtype() {
     mode(2).expect("documented");
     refused(mode(3), "mode is 3");
     destroy([half, one, bf16]);
-    // A destroyed scalar is known to be.
+    // A destroyed scalar is recognised.
     let (code, text) = adds(&x, half, one, &y).expect_err("destroyed");
     assert_eq!(code, ACLNN_ERR_PARAM_INVALID);
     assert!(text.contains("was destroyed"), "{text}");

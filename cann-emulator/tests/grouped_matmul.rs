@@ -1,4 +1,4 @@
-//! Matrix products by group: beside the goldens, and the documented combinations.
+//! Tests of matrix products by group: against the goldens, and for the documented combinations.
 
 mod common;
 
@@ -12,7 +12,7 @@ use common::{BF16, F16, F32, Session, Tensor, assert_close, noise, run};
 
 type Status = Result<(), (i32, String)>;
 
-/// A list of tensors, which keep their memory.
+/// A list of tensors that keep their memory.
 struct List(*mut aclTensorList);
 
 impl List {
@@ -36,7 +36,7 @@ struct Call {
     group_list_type: i64,
 }
 
-/// V5, or V4 if it is asked for.
+/// Calls V5, or V4 if requested.
 fn grouped(
     call: &Call,
     [x, weight, bias, output]: [&mut [Tensor]; 4],
@@ -127,7 +127,8 @@ const DEPTH: Call = Call {
     group_list_type: 1,
 };
 
-/// As LLaMA-Factory calls it: y, dx with transposed views of the weights, dw with one of x.
+/// Calls the products as LLaMA-Factory does: y, dx with transposed views of the weights, dw with a transposed view of
+/// x.
 #[test]
 fn forward_and_gradients_are_those_of_the_goldens() {
     let _session = Session::start();
@@ -212,7 +213,7 @@ fn forward_and_gradients_are_those_of_the_goldens() {
     }
 }
 
-/// x · w + bias in f64.
+/// Computes x · w + bias in f64.
 fn exact(x: &[f32], w: &[f32], bias: Option<&[f32]>, depth: usize, columns: usize) -> Vec<f64> {
     let rows = x.chunks(depth);
     rows.flat_map(|row| {
@@ -375,7 +376,7 @@ fn what_the_documentation_does_not_allow_is_refused() {
         invalid,
         "groups of i32"
     );
-    // Of the gradient of the weights, x must be transposed.
+    // For the gradient of the weights, x must be transposed.
     let (mut x, mut dy, mut dw) = (t(F32, &[4, 2]), t(F32, &[2, 2]), t(F32, &[2, 4, 2]));
     let status = grouped(
         &DEPTH,
@@ -394,7 +395,7 @@ fn what_the_documentation_does_not_allow_is_refused() {
 #[test]
 fn groups_that_go_past_the_rows_break_the_stream() {
     for list in [[1, 2], [3, -1]] {
-        // A broken stream stays broken, so each has its own session.
+        // A broken stream stays broken, so each case has its own session.
         let _session = Session::start();
         let list = Tensor::integers(ACL_INT64, &[2], &list);
         let mut x = [Tensor::floats(F32, &[2, 4], &noise(8, 1))];

@@ -1,4 +1,4 @@
-//! The emulator as programs meet it: libraries in a folder, loaded or linked under CANN's names.
+//! Tests of the emulator as programs use it: libraries in a folder, loaded or linked under CANN's names.
 
 #![cfg(target_os = "linux")]
 
@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 
 use cann_sys::{Cann, NewestGroupedMatmul, Search};
 
-/// A folder with the libraries, gone at the end of the test.
+/// A folder with the libraries, removed at the end of the test.
 struct Installed(PathBuf);
 
 impl Installed {
@@ -116,14 +116,15 @@ fn a_c_program_is_two_ranks_of_a_group() {
     assert_eq!(text(&output.stderr), "", "nothing leaked");
 }
 
-/// What `absent.md` names, in backticks.
+/// Returns the names in `absent.md`.
 fn absent() -> BTreeSet<&'static str> {
     let lines = include_str!("../absent.md").lines();
     let names = lines.filter_map(|line| line.strip_prefix("* `")?.strip_suffix('`'));
     names.collect()
 }
 
-/// Every function that `cann-sys` declares is exported, or said not to be; phases by their operator.
+/// Checks that every function that `cann-sys` declares is exported or listed as absent. An operator stands for its
+/// phases.
 #[test]
 fn what_is_not_exported_is_said() {
     let installed = Installed::new("symbols");

@@ -1,4 +1,4 @@
-//! Routing of tokens: beside the goldens, and the documented limits.
+//! Tests of the routing of tokens: against the goldens, and their documented limits.
 
 mod common;
 
@@ -186,7 +186,7 @@ fn fewer_rows_are_the_first_ones() {
     let tokens = Tensor::floats(F32, &[3, 1], &[1.0, 2.0, 3.0]);
     let indices = Tensor::integers(ACL_INT32, &[3, 2], &[1, 0, 0, 2, 1, 1]);
     let rows = Tensor::empty(ACL_INT32, &[6]);
-    // Experts 0, 0, 1, 1, 1, 2: of tokens 0, 1, 0, 2, 2, 1.
+    // The experts are 0, 0, 1, 1, 1, 2, of the tokens 0, 1, 0, 2, 2, 1.
     let all = [1.0, 2.0, 1.0, 3.0, 3.0, 2.0];
     for (wanted, kept) in [(4, 4), (-2, 4), (0, 6), (9, 6)] {
         let permuted = Tensor::empty(F32, &[kept, 1]);
@@ -245,7 +245,7 @@ fn rows_that_are_no_permutation_break_the_stream() {
     assert!(text.contains("no permutation"), "{text}");
 }
 
-/// As a published example has it, whose indices are the bits of floats.
+/// A published example has indices that are the bits of floats.
 #[test]
 fn rows_beyond_the_end_count_as_nothing() {
     let _session = Session::start();
@@ -258,7 +258,7 @@ fn rows_beyond_the_end_count_as_nothing() {
     assert_eq!(out.read(), [1.0, 2.0]);
 }
 
-/// One token's scores by hand in f64: probabilities in falling order, the first of equals first.
+/// Computes the choice for one token's scores in f64: probabilities in falling order, the first of equal ones first.
 fn exact_choice(x: &[f32], k: usize, before: bool) -> (Vec<f64>, Vec<i64>) {
     let mut order: Vec<usize> = (0..x.len()).collect();
     order.sort_by(|a, b| x[*b].total_cmp(&x[*a]));

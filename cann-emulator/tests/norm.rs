@@ -1,4 +1,4 @@
-//! RMS norm, its gradient and AddRmsNorm: beside the goldens in f64, and their documented limits.
+//! Tests of RMS norm, its gradient and AddRmsNorm: against the goldens in f64, and their documented limits.
 
 mod common;
 
@@ -54,7 +54,7 @@ fn code(status: Status) -> i32 {
     status.expect_err("it must fail").0
 }
 
-/// The goldens' epsilon: 1e-5 only where rstd says so.
+/// Returns the goldens' epsilon, which is 1e-5 only where rstd shows it.
 fn epsilon(goldens: &Goldens, case: &str, x: &[f32], width: usize) -> f64 {
     let rstd = goldens.exact(&format!("{case}.ref.rstd"));
     let mean = x[..width]
@@ -185,7 +185,7 @@ fn several_axes_are_normalised_and_views_are_read_in_place() {
     let _session = Session::start();
     let values = noise(2 * 3 * 4 * 8, 1);
     let weights = noise(32, 2);
-    // Two dimensions of gamma; x transposed in memory: [2, 3, 4, 8] stored as [3, 2, 4, 8].
+    // gamma has two dimensions, and x is transposed in memory: [2, 3, 4, 8] is stored as [3, 2, 4, 8].
     let stored: Vec<f32> = (0..3)
         .flat_map(|j| (0..2).flat_map(move |i| (i * 3 + j) * 32..(i * 3 + j + 1) * 32))
         .map(|index: usize| values[index])
@@ -332,7 +332,7 @@ fn add_rms_norm(dtype: aclDataType, x1: &[f32], x2: &[f32], gamma: &[f32]) -> [V
     [y.read(), rstd.read(), x.read()]
 }
 
-/// The sum is rounded, and x·rstd again before the weight; on Ascend950 only the ends are.
+/// The sum is rounded, and x·rstd is rounded before the weight. On Ascend950 only the results are rounded.
 #[test]
 fn add_rms_norm_rounds_as_the_chip_does() {
     let (x1, x2, gamma) = (noise(64, 3), noise(64, 4), noise(64, 5));

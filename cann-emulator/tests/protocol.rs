@@ -1,4 +1,4 @@
-//! Descriptors, lists and executors: the protocol of two phases, and what breaks it.
+//! Tests of descriptors, lists and executors: the protocol of two phases, and violations of it.
 
 mod common;
 
@@ -11,7 +11,7 @@ use cann_sys::errors::*;
 use cann_sys::meta::*;
 use common::{F32, Session, Tensor, descriptor, download, malloc, message, noise, run};
 
-/// Phase one of SwiGLU over [2, 8].
+/// Runs phase one of SwiGLU over [2, 8].
 fn phase_one(x: &Tensor, y: &Tensor) -> (u64, *mut aclOpExecutor) {
     let (mut size, mut executor) = (0, null_mut());
     // SAFETY: handles are checked, the places are variables.
@@ -198,7 +198,7 @@ fn nulls_host_memory_and_unaligned_data_are_refused() {
     }
     let mut host = [0f32; 32];
     let host = host.as_mut_ptr();
-    // Aligned, so that nothing else is wrong with it.
+    // The address is aligned, so that nothing else is wrong with it.
     let host = host.wrapping_add(host.align_offset(32));
     for (address, word) in [
         (host.cast(), "not a device address"),
@@ -368,7 +368,7 @@ fn many_small_operators_leave_nothing_behind() {
     assert_eq!(session.end(), Vec::<String>::new());
 }
 
-/// Whatever a descriptor says, calls end with a status.
+/// Calls end with a status, whatever the descriptor holds.
 #[test]
 fn random_descriptors_break_nothing() {
     let _session = Session::start();
@@ -383,7 +383,7 @@ fn random_descriptors_break_nothing() {
     let lengths = [0, 1, 2, 3, 8, 64, -1, i64::MAX, 1 << 40, i64::MIN];
     let mut made = 0;
     for _ in 0..20_000 {
-        // Mostly small numbers, some that overflow.
+        // The numbers are mostly small, and some overflow.
         let mut number = || {
             let most = if next(8) == 0 {
                 lengths.len() as u64

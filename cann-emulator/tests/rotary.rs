@@ -1,4 +1,4 @@
-//! The rotary position embedding: beside the goldens and f64, and its documented limits.
+//! Tests of the rotary position embedding: against the goldens and f64, and its documented limits.
 
 mod common;
 
@@ -54,7 +54,7 @@ fn rotary_v2(inputs: [&Tensor; 3], mode: i64, rotate: Option<&Tensor>, output: &
     )
 }
 
-/// dy, cos, sin, x or none; dx, dcos, dsin.
+/// Computes the gradients. Inputs are dy, cos, sin, and x or none; outputs are dx, dcos, dsin.
 fn rotary_grad(
     inputs: [&Tensor; 3],
     x: Option<&Tensor>,
@@ -75,7 +75,7 @@ fn rotary_grad(
     )
 }
 
-/// transformers' rotate-half cases: [b, h, s, d], tables [b, s, d], which become [b, 1, s, d].
+/// Runs transformers' rotate-half cases: [b, h, s, d], with tables [b, s, d], which become [b, 1, s, d].
 #[test]
 fn half_is_that_of_the_goldens_rounded_once() {
     let _session = Session::start();
@@ -125,7 +125,8 @@ fn source(mode: i64, at: usize, width: usize) -> (usize, f64) {
     }
 }
 
-/// Forward and all gradients in f64, in BSND with tables [1, s, 1, d]: gradients are sums over all uses.
+/// Compares the forward result and all gradients with f64, in BSND with tables [1, s, 1, d]. Gradients of tables are
+/// sums over all uses.
 #[test]
 fn every_gradient_is_that_of_f64_in_both_modes() {
     let _session = Session::start();
@@ -198,7 +199,7 @@ fn layouts_modes_and_sizes_are_those_of_the_documentation() {
         let (cos, sin) = (Tensor::empty(dtype, table), Tensor::empty(dtype, table));
         rotary(&x, &cos, &sin, mode, &y).map_err(|(code, _)| code)
     };
-    // BNSD, BSND, SBND, tokens.
+    // The orders are BNSD, BSND, SBND and tokens.
     for (shape, tables) in [
         (
             vec![2, 3, 5, 8],
@@ -277,7 +278,7 @@ fn layouts_modes_and_sizes_are_those_of_the_documentation() {
     assert_eq!(code, ACLNN_ERR_PARAM_INVALID);
 }
 
-/// CANN 9 documents another limit for heads before the sequence: 8 of them for each place in it.
+/// CANN 9 documents another limit for heads before the sequence: 8 heads for each position.
 #[test]
 fn the_number_of_heads_is_limited_by_the_sequence_from_cann_9_on() {
     for (version, fits) in [("8.5.0", true), ("9.1.0", false)] {
@@ -303,7 +304,7 @@ fn the_number_of_heads_is_limited_by_the_sequence_from_cann_9_on() {
     }
 }
 
-/// As the published example calls it: no x, and empty tensors for what is not wanted.
+/// The published example calls it so: without x, and with empty tensors for unwanted gradients.
 #[test]
 fn unwanted_gradients_of_the_tables_may_be_empty_tensors() {
     let _session = Session::start();
@@ -359,7 +360,7 @@ fn gradients_of_the_tables_take_fewer_heads() {
     );
 }
 
-/// Without a matrix V2 is V1; with that of the mode's rotation it computes the same, with another `x · rotate`.
+/// Without a matrix, V2 is V1. With the matrix of the mode's rotation it computes the same, with another `x · rotate`.
 #[test]
 fn v2_rotates_by_the_mode_or_by_a_matrix() {
     let _session = Session::start();

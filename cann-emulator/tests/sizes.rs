@@ -1,4 +1,4 @@
-//! Sizes that no machine has are errors, never a panic or an overflow.
+//! Tests that sizes beyond every machine are errors, never a panic or an overflow.
 
 mod common;
 
@@ -53,7 +53,7 @@ fn copies_beyond_all_addresses() {
     let host: *mut c_void = host.as_mut_ptr().cast();
     let copy = |pitch, width, height| {
         let kind = ACL_MEMCPY_HOST_TO_DEVICE;
-        // SAFETY: what would be read lies in the array, or is refused.
+        // SAFETY: all reads are inside the array, or the call is refused.
         unsafe { aclrtMemcpy2d(device, pitch, host, 8, width, height, kind) }
     };
     assert_eq!(copy(8, 8, 8), 0);
@@ -73,7 +73,7 @@ fn tensors_that_reach_beyond_all_addresses() {
     let _session = Session::start();
     let create = |shape: &[i64], strides: &[i64], offset| {
         let (strides, storage) = (strides.as_ptr(), null());
-        // SAFETY: as many lengths and strides as are said.
+        // SAFETY: there are as many lengths and strides as the rank says.
         unsafe {
             aclCreateTensor(
                 shape.as_ptr(),

@@ -1,25 +1,25 @@
-//! What goes wrong before a function is called.
+//! Errors of loading.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// What came of opening a library.
+/// The outcome of opening a library.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is open.
+    /// The library is open.
     Opened,
     /// There is no such file.
     NotThere,
-    /// The loader refused it, in its own words.
+    /// The loader refused the file, with this message.
     Refused(String),
 }
 
-/// One library that was tried.
+/// An attempt to open a library.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attempt {
-    /// A path, or a bare name that was left to the loader's own search.
+    /// A path, or a bare name that the loader searches for.
     pub library: PathBuf,
-    /// What came of it.
+    /// The outcome.
     pub outcome: Outcome,
 }
 
@@ -41,7 +41,7 @@ pub enum LoadError {
     /// CANN exists for Linux only.
     #[error("CANN is not on this platform ({os}): it exists for Linux on x86-64 and aarch64")]
     Platform {
-        /// The operating system that this was compiled for.
+        /// The operating system for which this was compiled.
         os: &'static str,
     },
     /// No runtime library could be opened.

@@ -1,10 +1,9 @@
-//! `Debug` for errors, printing the same as `Display`: a program whose `main` returns an
-//! error shows its `Debug`.
+//! `Debug` of errors prints what `Display` prints, because a program whose `main` returns an error shows its `Debug`.
 
 use std::error::Error;
 use std::fmt;
 
-/// Writes the error's text, and the causes that it does not tell itself.
+/// Writes the error's text, and the causes that it does not contain.
 #[doc(hidden)]
 pub fn write_with_causes(error: &dyn Error, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let mut said = error.to_string();
@@ -21,7 +20,7 @@ pub fn write_with_causes(error: &dyn Error, f: &mut fmt::Formatter<'_>) -> fmt::
     Ok(())
 }
 
-/// Implements `Debug` of errors as their `Display`, with the causes that it does not tell.
+/// Implements `Debug` of errors as their `Display`, with the causes that it does not contain.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __debug_as_display {

@@ -1,8 +1,8 @@
 //! Raw bindings to CANN, the software of Ascend NPUs, found and loaded at run time.
 //!
-//! Nothing is linked and nothing is needed to build: [`Cann::load`] looks for the libraries of an
-//! installed toolkit and resolves every function by itself. A function that the toolkit lacks is an
-//! error where it is asked for, which says who was asked and which versions of CANN have it.
+//! Nothing is linked, and building needs no toolkit. [`Cann::load`] looks for the libraries of an installed toolkit
+//! and resolves each function separately. If the toolkit lacks a function, [`Symbol::get`] returns an error that names
+//! the libraries that were searched and the versions of CANN that have it.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -15,48 +15,53 @@
 //! # }
 //! ```
 //!
-//! # What is here
+//! # Contents
 //!
-//! * One module per area ([`runtime`], [`meta`], [`norm`], …, [`hccl`]) with CANN's types, constants and
-//!   one alias per function, its prototype; and one table per area ([`Runtime`], [`Meta`], …) with a
-//!   [`Symbol`] per function. The modules are made by `bindgen` from the headers in `include/`, which are
-//!   this project's own: CANN's headers may not be copied.
-//! * [`Search`]: where libraries are looked for, and in which order.
-//! * [`versions::known`]: which versions of CANN have a function.
+//! * One module per area ([`runtime`], [`meta`], [`norm`], …, [`hccl`]) has CANN's types and constants, and for each
+//!   function an alias of its prototype.
+//! * One table per area ([`Runtime`], [`Meta`], …) has a [`Symbol`] for each function.
+//! * [`Search`] holds the folders in which libraries are looked for, in their order.
+//! * [`versions::known`] returns the versions of CANN that have a function.
 //!
-//! `bindgen`'s own dynamic loading reads one library per table and panics at a function that is not
-//! there. Operators are spread over several libraries, differently in every version, so the tables here
-//! search function by function.
+//! # The bindings
 //!
-//! # Safety of calling
+//! `include/cann/` has CANN's declarations in this project's own words, a header per area, because CANN's headers may
+//! not be copied. `tests/bindings.rs` makes `src/bindings/` from them with `bindgen` and fails if the committed
+//! modules differ. Each prototype becomes an alias and an entry of the area's table.
 //!
-//! Every function is `unsafe`, and what CANN asks for must hold. The rules that are easily missed:
+//! `bindgen`'s own dynamic loading reads one library per table and panics if a function is missing. CANN's operators
+//! are spread over several libraries, differently in every version, so the tables here search for each function.
 //!
-//! * **Threads.** The current device and context belong to the calling thread. A thread that has called
-//!   neither `aclrtSetDevice` nor `aclrtSetCurrentContext` may call nothing else.
-//! * **Time.** A call on a stream returns before it has run. Device memory, workspace and the host memory
-//!   of an asynchronous copy must live, and stay as they are, until the stream has passed it; `aclrtFree`
-//!   does not wait. `aclrtMemcpy` does not wait for streams either.
-//! * **Device addresses** are not for the host to read. Data of tensors must be aligned to 32 bytes.
-//! * **Executors.** Phase one makes an executor and phase two frees it, *also when it fails*. Never call
-//!   phase two twice, unless the executor was made repeatable straight after phase one; such a one is
-//!   destroyed by hand, and so is one whose phase two is never called. Operands live until phase two has
-//!   returned.
-//! * **Lists own their members**: destroying a list of tensors destroys the tensors.
-//! * **`aclFinalize`** must not run in a static destructor.
+//! `search` lists the folders and only reads their names, `open` opens libraries and looks up functions, and `load`
+//! joins both.
 //!
-//! Libraries are never unloaded: CANN keeps threads of its own, so a resolved function is valid until
-//! the process ends.
+//! # Safety of calls
+//!
+//! Every function is `unsafe`: the caller must keep CANN's rules. These are easily missed:
+//!
+//! * **Threads.** The current device and context belong to the calling thread. A thread that has called neither
+//!   `aclrtSetDevice` nor `aclrtSetCurrentContext` may call nothing else.
+//! * **Order.** A call on a stream returns before it has run. Device memory, the workspace and the host memory of an
+//!   asynchronous copy must live unchanged until the stream has passed the call. `aclrtFree` does not wait, and
+//!   `aclrtMemcpy` does not wait for streams either.
+//! * **Device addresses.** The host must not read them. Data of tensors must be aligned to 32 bytes.
+//! * **Executors.** Phase one makes an executor and phase two frees it, *even if it fails*. Never call phase two
+//!   twice, unless the executor was made repeatable right after phase one. A repeatable executor must be destroyed by
+//!   hand, and so must one whose phase two is never called. Operands must live until phase two has returned.
+//! * **Lists own their members.** Destroying a list of tensors destroys the tensors.
+//! * **The end.** `aclFinalize` must not run in a static destructor.
+//!
+//! Libraries are never unloaded, because CANN keeps threads of its own. So a resolved function is valid until the
+//! process ends.
 //!
 //! # Versions
 //!
-//! Prototypes are those of CANN 8.1.RC1, which the newer versions keep, and of 8.5 to 9.1 for what came
-//! later. They were written from public documentation and compared with no installed toolkit by default:
-//! `cargo test -p cann-sys --features toolkit-headers` does that, with the toolkit's `include` folders in
-//! `CANN_TOOLKIT_INCLUDE`. Nothing here has been run on an Ascend device.
+//! The prototypes are those of CANN 8.1.RC1, which newer versions keep, and of 8.5 to 9.1 for later functions. They
+//! were written from public documentation. `cargo test -p cann-sys --features toolkit-headers` compares them with an
+//! installed toolkit, whose `include` folders are in `CANN_TOOLKIT_INCLUDE`; by default they are not compared. Nothing
+//! here has run on an Ascend device.
 //!
-//! Linux is the platform of CANN. Elsewhere the crate compiles, and loading returns
-//! [`LoadError::Platform`].
+//! CANN exists for Linux. On other platforms the crate compiles, and loading returns [`LoadError::Platform`].
 
 mod bindings;
 mod error;

@@ -1,4 +1,4 @@
-//! Finding a toolkit and resolving every function in it.
+//! Loading: finds a toolkit and resolves every function in it.
 
 use std::ffi::{CStr, c_char};
 use std::path::{Path, PathBuf};
@@ -10,9 +10,9 @@ use crate::open::{Libraries, Visibility};
 use crate::search::{Search, operator_libraries};
 use crate::symbol::{MissingSymbol, Symbol};
 
-/// CANN, as far as it was found: one table per area.
+/// The functions of CANN that were found, in one table per area.
 ///
-/// Cheap to share behind an `Arc`; nothing is unloaded when it is dropped.
+/// Cheap to share behind an `Arc`. Dropping it unloads nothing.
 #[derive(Debug, Clone)]
 #[allow(missing_docs)] // the tables say what they are
 pub struct Cann {
@@ -38,12 +38,12 @@ pub struct Cann {
 }
 
 impl Cann {
-    /// Loads the toolkit that the environment or the default places offer (see [`Search::new`]).
+    /// Loads the toolkit that the environment or the default folders offer (see [`Search::new`]).
     ///
     /// # Errors
     ///
-    /// This is not Linux, or no folder has a runtime library that can be opened. What else is missing
-    /// is an error where it is asked for.
+    /// Returns an error if this is not Linux or no folder has a runtime library that can be opened. Every other
+    /// missing function is an error only where it is requested.
     pub fn load() -> Result<Self, LoadError> {
         Self::load_from(&Search::of_process())
     }
@@ -52,7 +52,7 @@ impl Cann {
     ///
     /// # Errors
     ///
-    /// As [`Cann::load`].
+    /// Returns an error as [`Cann::load`] does.
     pub fn load_from(search: &Search) -> Result<Self, LoadError> {
         if !cfg!(target_os = "linux") {
             return Err(LoadError::Platform {
@@ -78,22 +78,22 @@ impl Cann {
         Err(LoadError::NoRuntime { attempts })
     }
 
-    /// The folder that the toolkit was loaded from; empty if the loader found it by name.
+    /// Returns the folder from which the toolkit was loaded. It is empty if the loader found the toolkit by name.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Every library that was tried, in order.
+    /// Returns every library that was tried, in order.
     pub fn attempts(&self) -> &[Attempt] {
         &self.attempts
     }
 
-    /// The version of `cann-emulator`, if that is what was loaded in place of CANN.
+    /// Returns the version of `cann-emulator`, if it was loaded in place of CANN.
     pub fn emulator(&self) -> Option<&str> {
         self.emulator.as_deref()
     }
 
-    /// Every function that no library has.
+    /// Returns every function that no library has.
     pub fn missing(&self) -> Vec<MissingSymbol> {
         [
             self.runtime.missing(),
@@ -136,7 +136,7 @@ impl Cann {
         }
         Self {
             runtime: Runtime::resolve(runtime),
-            // Some versions reach the operands' functions through the operators' library only.
+            // Some versions have the operands' functions only in the operators' library.
             meta: Meta::resolve(&base.and(&operators)),
             norm: Norm::resolve(&operators),
             activation: Activation::resolve(&operators),
@@ -159,12 +159,12 @@ impl Cann {
     }
 }
 
-/// The emulator says so by a function that CANN has not.
+/// Returns the version of the emulator, which exports a function that CANN does not have.
 fn emulator(runtime: &Libraries) -> Option<String> {
     // SAFETY: the prototype is the one that the emulator documents.
     let version: Symbol<unsafe extern "C" fn() -> *const c_char> =
         unsafe { runtime.symbol("cannEmulatorVersion") };
-    // SAFETY: the function asks nothing of its caller and returns a string that is never freed.
+    // SAFETY: the function has no requirements and returns a string that is never freed.
     let version = unsafe { CStr::from_ptr(version.get().ok()?()) };
     Some(version.to_string_lossy().into_owned())
 }

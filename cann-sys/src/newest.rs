@@ -1,6 +1,6 @@
-//! Operators of which CANN keeps several versions: the newest that a toolkit has.
+//! The newest version of operators of which CANN has several.
 //!
-//! An operator counts as there only if both of its phases are.
+//! A toolkit counts as having a version only if it has both phases.
 
 use std::ffi::c_void;
 
@@ -8,7 +8,7 @@ use crate::bindings::{GroupedMatmul, Rotary, grouped_matmul, rotary};
 use crate::meta::{aclOpExecutor, aclnnStatus, aclrtStream};
 use crate::symbol::{MissingSymbol, Symbol};
 
-/// Phase two, which looks alike for every operator.
+/// Phase two, which has the same prototype for every operator.
 pub type PhaseTwo = unsafe extern "C" fn(
     workspace: *mut c_void,
     workspace_size: u64,
@@ -16,7 +16,7 @@ pub type PhaseTwo = unsafe extern "C" fn(
     stream: aclrtStream,
 ) -> aclnnStatus;
 
-/// The grouped matrix product with a list of groups on the device.
+/// The grouped matrix product whose list of groups is on the device.
 #[derive(Debug, Clone, Copy)]
 pub enum NewestGroupedMatmul {
     /// V5: V4 with one more operand.
@@ -32,11 +32,11 @@ pub enum NewestGroupedMatmul {
 }
 
 impl GroupedMatmul {
-    /// V5, or V4 where the toolkit has no V5.
+    /// Returns V5, or V4 if the toolkit has no V5.
     ///
     /// # Errors
     ///
-    /// Neither is there; the error is V4's.
+    /// Returns an error for V4 if the toolkit has neither.
     pub fn newest(&self) -> Result<NewestGroupedMatmul, MissingSymbol> {
         let v5 = both(
             &self.aclnnGroupedMatmulV5GetWorkspaceSize,
@@ -56,7 +56,7 @@ impl GroupedMatmul {
 /// The rotary position embedding of one tensor.
 #[derive(Debug, Clone, Copy)]
 pub enum NewestRotary {
-    /// V2: with an optional matrix of the rotation.
+    /// V2: has an optional matrix of the rotation.
     V2(
         rotary::aclnnRotaryPositionEmbeddingV2GetWorkspaceSize,
         PhaseTwo,
@@ -69,11 +69,11 @@ pub enum NewestRotary {
 }
 
 impl Rotary {
-    /// V2, or the first version where the toolkit has no V2.
+    /// Returns V2, or the first version if the toolkit has no V2.
     ///
     /// # Errors
     ///
-    /// Neither is there; the error is the first version's.
+    /// Returns an error for the first version if the toolkit has neither.
     pub fn newest(&self) -> Result<NewestRotary, MissingSymbol> {
         let v2 = both(
             &self.aclnnRotaryPositionEmbeddingV2GetWorkspaceSize,

@@ -1,4 +1,4 @@
-//! Opened libraries, and how a function is looked up in them.
+//! Open libraries, and looking up functions in them.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -6,14 +6,14 @@ use std::sync::Arc;
 use crate::error::{Attempt, Outcome};
 use crate::symbol::Symbol;
 
-/// Whether a library's own symbols serve the libraries that are opened after it.
+/// The visibility of a library's symbols to the libraries that are opened after it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Visibility {
     Global,
     Local,
 }
 
-/// Libraries in the order in which they are asked for a function.
+/// Libraries in the order in which functions are looked up.
 #[derive(Clone)]
 pub(crate) struct Libraries {
     opened: Vec<platform::Handle>,
@@ -22,7 +22,7 @@ pub(crate) struct Libraries {
 }
 
 impl Libraries {
-    /// Opens what can be opened of `paths`, in this order.
+    /// Opens those of `paths` that can be opened, in this order.
     pub(crate) fn open<'a>(
         paths: impl IntoIterator<Item = &'a Path>,
         visibility: Visibility,
@@ -31,7 +31,7 @@ impl Libraries {
         let mut opened = Vec::new();
         let mut attempts = Vec::new();
         for path in paths {
-            // A bare name is the loader's to find.
+            // The loader searches for a bare name.
             let named = path.components().count() == 1;
             let outcome = if !named && !path.exists() {
                 Outcome::NotThere
@@ -56,7 +56,7 @@ impl Libraries {
         }
     }
 
-    /// These libraries, and `more` where these lack a function.
+    /// Returns these libraries, followed by those of `more`.
     pub(crate) fn and(&self, more: &Self) -> Self {
         Self {
             opened: self.opened.iter().chain(&more.opened).copied().collect(),
@@ -78,7 +78,7 @@ impl Libraries {
         &self.attempts
     }
 
-    /// The first of the libraries that has `name` provides it.
+    /// Looks up `name` in the libraries. The first that has it provides it.
     ///
     /// # Safety
     ///
@@ -88,7 +88,7 @@ impl Libraries {
         let pointer = if hidden {
             None
         } else {
-            // SAFETY: the caller vouches for `F`.
+            // SAFETY: the caller guarantees `F`.
             self.opened
                 .iter()
                 .find_map(|&library| unsafe { platform::symbol(library, name) })
@@ -105,7 +105,7 @@ mod platform {
 
     use super::Visibility;
 
-    /// Never closed: CANN's threads outlive any owner that could be given to it.
+    /// A library that is never closed, because CANN's threads outlive any possible owner.
     pub(super) type Handle = &'static Library;
 
     pub(super) fn open(path: &Path, visibility: Visibility) -> Result<Handle, String> {
@@ -113,8 +113,8 @@ mod platform {
             Visibility::Global => RTLD_LAZY | RTLD_GLOBAL,
             Visibility::Local => RTLD_LAZY | RTLD_LOCAL,
         };
-        // SAFETY: constructors of CANN's libraries register operators and ask nothing of the caller;
-        // that the file is such a library is what the user says by installing or naming it.
+        // SAFETY: constructors of CANN's libraries register operators and require nothing of the caller. By installing
+        // or naming the file, the user states that it is such a library.
         let library = unsafe { Library::open(Some(path), flags) };
         let library = library.map_err(|error| error.to_string())?;
         Ok(Box::leak(Box::new(library)))
@@ -124,7 +124,7 @@ mod platform {
     ///
     /// `F` must be the prototype of the function of that name.
     pub(super) unsafe fn symbol<F: Copy>(library: Handle, name: &str) -> Option<F> {
-        // SAFETY: the caller vouches for `F`; the library is never closed, so the copy stays valid.
+        // SAFETY: the caller guarantees `F`. The library is never closed, so the copy stays valid.
         unsafe { library.get::<F>(name.as_bytes()).ok().map(|symbol| *symbol) }
     }
 }
@@ -143,7 +143,7 @@ mod platform {
 
     /// # Safety
     ///
-    /// None is needed: nothing is ever found.
+    /// There is no requirement, because nothing is ever found.
     pub(super) unsafe fn symbol<F: Copy>(_: Handle, _: &str) -> Option<F> {
         None
     }

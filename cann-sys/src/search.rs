@@ -1,36 +1,36 @@
-//! Where CANN's libraries are looked for.
+//! The search for CANN's libraries. It reads only folders and a list of vendors, and opens no library.
 
 use kernels_io::Limit;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The environment variable that names the one folder to load from.
+/// The environment variable that names the only folder to load from.
 pub const LIB_DIR: &str = "CANN_LIB_DIR";
 
-/// The environment variables that matter, read once.
+/// The environment variables of the search, read once.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Environment {
-    /// `CANN_LIB_DIR`: load from this folder and from nowhere else.
+    /// `CANN_LIB_DIR`: the only folder to load from.
     pub lib_dir: Option<PathBuf>,
-    /// Toolkit folders that `set_env.sh` exports: `ASCEND_HOME_PATH`, `ASCEND_TOOLKIT_HOME`, the parent
-    /// of `ASCEND_OPP_PATH`, `ASCEND_AICPU_PATH`.
+    /// The toolkit's folders, from `set_env.sh`: `ASCEND_HOME_PATH`, `ASCEND_TOOLKIT_HOME`, the parent of
+    /// `ASCEND_OPP_PATH`, and `ASCEND_AICPU_PATH`.
     pub homes: Vec<PathBuf>,
-    /// `ASCEND_OPP_PATH`: operators, and under `vendors/` those of others.
+    /// `ASCEND_OPP_PATH`: CANN's operators, with those of other vendors under `vendors/`.
     pub opp: Option<PathBuf>,
-    /// `ASCEND_CUSTOM_OPP_PATH`: folders with operators of one's own.
+    /// `ASCEND_CUSTOM_OPP_PATH`: folders of custom operators.
     pub custom_opp: Vec<PathBuf>,
-    /// `HOME`, for a toolkit that a user installed.
+    /// `HOME`, for a toolkit installed by a user.
     pub user_home: Option<PathBuf>,
 }
 
 impl Environment {
-    /// The environment of this process. A variable that is empty counts as not set.
+    /// Returns the environment of this process. An empty variable counts as not set.
     pub fn of_process() -> Self {
         Self::from_variables(|name| std::env::var_os(name))
     }
 
-    /// An environment in which `read` says what a variable holds.
+    /// Returns the environment in which `read` returns the values of variables.
     pub fn from_variables(read: impl Fn(&str) -> Option<OsString>) -> Self {
         let path = |name: &str| {
             read(name)
@@ -59,27 +59,26 @@ impl Environment {
     }
 }
 
-/// Where to look, in order, and what to leave out.
+/// The folders and libraries to search, in order, and functions to leave out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Search {
-    /// Folders that may hold `libascendcl.so`; the first that does holds the toolkit. An empty path
-    /// leaves the search to the loader (`LD_LIBRARY_PATH`).
+    /// Folders that may hold `libascendcl.so`. The first that does holds the toolkit. An empty path stands for the
+    /// loader's own search (`LD_LIBRARY_PATH`).
     pub(crate) folders: Vec<PathBuf>,
-    /// Libraries of operators that go before the toolkit's own.
+    /// Libraries of operators that come before the toolkit's own.
     pub(crate) custom: Vec<PathBuf>,
-    /// Functions that are treated as missing.
+    /// Functions that count as missing.
     pub(crate) hidden: Vec<String>,
 }
 
 impl Search {
-    /// The search that `environment` asks for:
+    /// Returns the search for an environment. It looks in these places, in order:
     ///
-    /// 1. `CANN_LIB_DIR`, and then nothing else: no other folder and no custom operators;
-    /// 2. `lib64` of the toolkit that `set_env.sh` has set;
-    /// 3. the loader's own search, so `LD_LIBRARY_PATH`;
-    /// 4. the default places of CANN 8.5 and later (`cann`), then of 8.1 to 8.3
-    ///    (`ascend-toolkit/latest`), then any version beside them, newest first; under
-    ///    `/usr/local/Ascend` and `~/Ascend`.
+    /// 1. `CANN_LIB_DIR`. If it is set, no other folder and no custom operators are used.
+    /// 2. `lib64` of the toolkit that `set_env.sh` has set.
+    /// 3. The folders of the loader's own search, such as `LD_LIBRARY_PATH`.
+    /// 4. The default folders under `/usr/local/Ascend` and `~/Ascend`: those of CANN 8.5 and later (`cann`), then
+    ///    those of 8.1 to 8.3 (`ascend-toolkit/latest`), then any version beside them, newest first.
     pub fn new(environment: &Environment) -> Self {
         if let Some(folder) = &environment.lib_dir {
             return Self::in_folder(folder);
@@ -101,12 +100,12 @@ impl Search {
         }
     }
 
-    /// The search of this process' environment.
+    /// Returns the search for the environment of this process.
     pub fn of_process() -> Self {
         Self::new(&Environment::of_process())
     }
 
-    /// One folder and no other.
+    /// Returns the search in one folder only.
     pub fn in_folder(folder: impl Into<PathBuf>) -> Self {
         Self {
             folders: vec![folder.into()],
@@ -115,25 +114,25 @@ impl Search {
         }
     }
 
-    /// Treats a function as missing, as an older CANN would: for tests of what replaces it.
+    /// Makes a function count as missing, as in an older CANN, to test its replacement.
     pub fn hide(mut self, function: impl Into<String>) -> Self {
         self.hidden.push(function.into());
         self
     }
 
-    /// The folders that are tried, in order; an empty path is the loader's own search.
+    /// Returns the folders in order. An empty path is the loader's own search.
     pub fn folders(&self) -> &[PathBuf] {
         &self.folders
     }
 
-    /// The libraries of custom operators that are tried before the toolkit's, in order.
+    /// Returns the libraries of custom operators, which are tried before the toolkit's, in order.
     pub fn custom_libraries(&self) -> &[PathBuf] {
         &self.custom
     }
 }
 
-/// The libraries of a folder that hold operators, in the order in which they are asked: those by area
-/// of CANN 8.5 and later, the one library of before, and its parts.
+/// Returns the libraries of a folder that hold operators, in the order of the search: those by area of CANN 8.5 and
+/// later, the single library of earlier versions, and its parts.
 pub(crate) fn operator_libraries(folder: &Path) -> Vec<PathBuf> {
     let mut by_area: Vec<PathBuf> = names_in(folder)
         .into_iter()
@@ -154,8 +153,8 @@ pub(crate) fn operator_libraries(folder: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Custom operators come first, as in torch_npu: `ASCEND_CUSTOM_OPP_PATH`, then the vendors that
-/// `config.ini` lists.
+/// Returns the libraries of custom operators. They come first, as in torch_npu: those of `ASCEND_CUSTOM_OPP_PATH`,
+/// then those of the vendors in `config.ini`.
 fn custom_libraries(environment: &Environment) -> Vec<PathBuf> {
     let library = |folder: PathBuf| folder.join("op_api/lib/libcust_opapi.so");
     let own = environment.custom_opp.iter().cloned();
@@ -170,7 +169,7 @@ fn custom_libraries(environment: &Environment) -> Vec<PathBuf> {
     without_repeats(own.chain(vendors).map(library))
 }
 
-/// The vendors of `load_priority=a,b` in a `config.ini`.
+/// Returns the vendors from the line `load_priority=a,b` of a `config.ini`.
 fn load_priority(config: &str) -> Vec<String> {
     let line = config.lines().find_map(|line| {
         let (key, value) = line.split_once('=')?;
@@ -191,7 +190,7 @@ fn default_folders(root: &Path) -> Vec<PathBuf> {
     homes.into_iter().map(|home| home.join("lib64")).collect()
 }
 
-/// Folders named `<prefix><version>`, newest first.
+/// Returns the folders named `<prefix><version>`, newest first.
 fn versions_in(folder: &Path, prefix: &str) -> Vec<PathBuf> {
     let mut found: Vec<(Vec<u32>, String)> = names_in(folder)
         .into_iter()
@@ -204,7 +203,7 @@ fn versions_in(folder: &Path, prefix: &str) -> Vec<PathBuf> {
         .collect()
 }
 
-/// `8.1.RC1` as numbers that compare; a release comes after its candidates.
+/// Returns a version such as `8.1.RC1` as comparable numbers. A release comes after its candidates.
 fn version_of(text: &str) -> Option<Vec<u32>> {
     let mut numbers = Vec::new();
     let mut candidate = u32::MAX;

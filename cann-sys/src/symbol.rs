@@ -1,4 +1,4 @@
-//! A function that may be absent.
+//! Functions that may be missing.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::error::Attempt;
 use crate::versions;
 
-/// A function of CANN: its pointer, or why there is none.
+/// A function of CANN, or the reason why it is missing.
 #[derive(Clone)]
 pub struct Symbol<F> {
     name: &'static str,
@@ -23,26 +23,27 @@ impl<F: Copy> Symbol<F> {
         }
     }
 
-    /// The function.
+    /// Returns the function.
     ///
     /// # Errors
     ///
-    /// No library has it; the error names the libraries and the versions of CANN that have it.
+    /// Returns an error if no library has it. The error names the libraries that were searched and the versions of
+    /// CANN that have the function.
     pub fn get(&self) -> Result<F, MissingSymbol> {
         self.pointer.ok_or_else(|| self.absence())
     }
 
-    /// Whether a library has the function.
+    /// Returns `true` if a library has the function.
     pub fn is_present(&self) -> bool {
         self.pointer.is_some()
     }
 
-    /// The name that was looked up.
+    /// Returns the name of the function.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// Why the function is not there, if it is not.
+    /// Returns the error of a missing function.
     pub fn error(&self) -> Option<MissingSymbol> {
         (!self.is_present()).then(|| self.absence())
     }
@@ -74,12 +75,12 @@ pub struct MissingSymbol {
 }
 
 impl MissingSymbol {
-    /// The function.
+    /// Returns the name of the function.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// The libraries that were asked, and those that could not be.
+    /// Returns the libraries that were searched, and those that could not be opened.
     pub fn searched(&self) -> &[Attempt] {
         &self.searched
     }

@@ -1,6 +1,6 @@
-//! The table of an area: one entry per function, each resolved by itself.
+//! The table of an area, with one entry per function, each resolved separately.
 
-/// Declares the table of an area over the aliases beside it.
+/// Declares the table of an area for the aliases beside it.
 macro_rules! function_table {
     ($(#[$meta:meta])* $table:ident { $($name:ident),* $(,)? }) => {
         $(#[$meta])*
@@ -21,7 +21,7 @@ macro_rules! function_table {
                 }
             }
 
-            /// The functions that no library has.
+            /// Returns the functions that no library has.
             pub fn missing(&self) -> Vec<$crate::MissingSymbol> {
                 [$(self.$name.error()),*].into_iter().flatten().collect()
             }

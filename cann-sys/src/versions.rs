@@ -1,16 +1,16 @@
-//! Which versions of CANN have a function, as far as is known.
+//! The versions of CANN that have a function, as far as known.
 //!
-//! Known are the headers of 8.1.RC1 and of 8.5 to 9.1, and torch_npu's own conditions for versions between;
-//! nothing was tried on an installation.
+//! The sources are the headers of 8.1.RC1 and of 8.5 to 9.1, and torch_npu's conditions for the versions between.
+//! Nothing was tried on an installation.
 
 use std::fmt;
 
-/// What is known of a function.
+/// The known facts about a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Known {
-    /// The versions that have it.
+    /// The versions that have the function.
     pub versions: &'static str,
-    /// What to know about it, or to use instead.
+    /// A remark, such as the function to use instead.
     pub note: Option<&'static str>,
 }
 
@@ -24,7 +24,7 @@ impl fmt::Display for Known {
     }
 }
 
-/// Everything that is not listed below.
+/// The facts about functions that are not listed below.
 const USUAL: Known = Known {
     versions: "8.1.RC1 to 9.1, as far as is known",
     note: None,
@@ -117,7 +117,7 @@ const fn entry(versions: &'static str, note: Option<&'static str>) -> Known {
     Known { versions, note }
 }
 
-/// What is known of the function `name`; of either phase of an operator the same.
+/// Returns the known facts about function `name`. Both phases of an operator share them.
 pub fn known(name: &str) -> Known {
     let operator = name.strip_suffix("GetWorkspaceSize").unwrap_or(name);
     let found = EXCEPTIONS.iter().find(|(other, _)| *other == operator);

@@ -1,4 +1,4 @@
-//! The committed bindings are what the headers say.
+//! Tests that the committed bindings agree with the headers.
 
 mod support;
 

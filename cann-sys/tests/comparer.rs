@@ -1,4 +1,4 @@
-//! The comparison with a toolkit's headers, tried on headers written for it.
+//! Tests of the comparison with a toolkit's headers, on headers written for it.
 
 mod support;
 
@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use support::compare::{Declarations, Difference};
 use support::ours::{foreign, ours};
 
-/// Writes `text` as a header and compares with it what of ours `keep` names.
+/// Writes `text` as a header and compares it with our declarations of the names in `keep`.
 fn differences(case: &str, text: &str, keep: &[&str]) -> Option<Vec<Difference>> {
     if !support::libclang_or_shout("the comparison of headers") {
         return None;
@@ -32,7 +32,7 @@ fn only(mut all: Declarations, keep: &[&str]) -> Declarations {
     all
 }
 
-/// Other names, tags, typedefs and order: the same declarations.
+/// The same declarations, with other names, tags, typedefs and order.
 const AGREEING: &str = "
 #include <cstddef>
 #include <cstdint>
@@ -70,7 +70,7 @@ fn the_same_declarations_in_other_words_agree() {
     assert_eq!(found, []);
 }
 
-/// CANN 9 declares C++ overloads beside some functions.
+/// CANN 9 declares C++ overloads of some functions.
 #[test]
 fn overloads_for_cxx_are_not_the_functions() {
     let overload = "inline int aclrtMalloc(int other) { return other; }\n";
@@ -142,7 +142,7 @@ fn differences_are_named() {
     }
 }
 
-/// A union of ours as other versions may have it.
+/// One of our unions, as other versions may declare it.
 const UNION: &str = "
 #include <cstdint>
 typedef union { uint16_t moduleId; uint32_t deviceId; uint8_t rsv[8]; } aclrtMallocAttrValue;
@@ -161,10 +161,10 @@ fn what_grows_from_version_to_version_is_a_note() {
     let Some(same) = found(UNION) else { return };
     assert_eq!(same, []);
     for (from, to, is_note) in [
-        // A member more, of no more bytes; the end of an enum, elsewhere.
+        // There is one more member without more bytes, or the end of an enum has another value.
         ("uint8_t rsv", "uint32_t vaFlag; uint8_t rsv", true),
         ("RESERVED = 2", "RESERVED = 5", true),
-        // Larger, more aligned, without a member, or with another type of one.
+        // The union is larger, has a larger alignment, lacks a member, or a member has another type.
         ("rsv[8]", "rsv[8]; uint32_t more[4]", false),
         ("uint8_t rsv", "uint64_t wide; uint8_t rsv", false),
         ("uint16_t moduleId; ", "", false),

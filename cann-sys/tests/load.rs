@@ -1,4 +1,4 @@
-//! Loading, tried on libraries that the system's compiler makes for it.
+//! Tests of loading, on libraries that the system's compiler makes for them.
 
 #![cfg(target_os = "linux")]
 
@@ -8,7 +8,7 @@ use std::process::Command;
 
 use cann_sys::{Cann, Environment, LoadError, NewestGroupedMatmul, Outcome, Search};
 
-/// A folder of libraries, gone at the end of the test.
+/// A folder of libraries, removed at the end of the test.
 struct Toolkit(PathBuf);
 
 impl Toolkit {
@@ -18,7 +18,7 @@ impl Toolkit {
         Self(folder)
     }
 
-    /// Makes `lib<name>.so` of functions that return a number.
+    /// Makes `lib<name>.so` with functions that each return a number.
     fn library(self, name: &str, functions: &[(&str, i32)]) -> Self {
         let code: String = functions
             .iter()
@@ -53,7 +53,7 @@ fn a_function_is_called_in_the_library_that_has_it() {
     let toolkit = Toolkit::new("called").library("libascendcl.so", &[("aclInit", 42)]);
     let cann = toolkit.load();
     let init = cann.runtime.aclInit.get().expect("it is there");
-    // SAFETY: the function takes nothing and ignores what it is given.
+    // SAFETY: the function ignores its arguments.
     assert_eq!(unsafe { init(std::ptr::null()) }, 42);
     assert!(cann.runtime.aclInit.is_present());
     assert_eq!(cann.folder(), toolkit.0);
@@ -105,7 +105,7 @@ fn operators_by_area_win_over_the_umbrella_and_custom_ones_over_both() {
     let cann = Cann::load_from(&Search::new(&environment)).expect("it has a runtime");
     let call = |symbol: &cann_sys::Symbol<cann_sys::PhaseTwo>| {
         let function = symbol.get().expect("it is there");
-        // SAFETY: the functions take nothing and ignore what they are given.
+        // SAFETY: the functions ignore their arguments.
         unsafe {
             function(
                 std::ptr::null_mut(),
@@ -140,7 +140,7 @@ fn grouped_matmul_falls_from_v5_to_v4() {
         Ok(NewestGroupedMatmul::V5(..))
     ));
 
-    // A version with one phase is no version.
+    // A version with only one phase does not count.
     let search = Search::in_folder(&toolkit.0).hide(&v5_two);
     let cann = Cann::load_from(&search).expect("it has a runtime");
     assert!(matches!(

@@ -1,7 +1,7 @@
-//! Our declarations beside the headers of an installed toolkit.
+//! Tests that our declarations agree with the headers of an installed toolkit.
 //!
-//! `CANN_TOOLKIT_INCLUDE` lists the toolkit's `include` folders, separated by colons: the one with
-//! `acl/` and `aclnn/`, and before CANN 8.5 the one with `aclnnop/` as well.
+//! `CANN_TOOLKIT_INCLUDE` lists the toolkit's `include` folders, separated by colons: the one with `acl/` and
+//! `aclnn/`, and before CANN 8.5 also the one with `aclnnop/`.
 
 mod support;
 
@@ -67,7 +67,7 @@ fn our_declarations_are_those_of_the_toolkit() {
     );
 }
 
-/// The headers that name anything of ours.
+/// Returns the headers that declare one of our names.
 fn headers_that_matter(folders: &[PathBuf], ours: &Declarations) -> Vec<PathBuf> {
     let mut headers = Vec::new();
     for folder in folders {

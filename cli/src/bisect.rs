@@ -1,4 +1,4 @@
-//! `kernels bisect`: which annotated sites make a command fail when they run fused.
+//! `kernels bisect`: finds the annotated sites that make a command fail when they run fused.
 
 mod ddmin;
 mod interrupt;
@@ -13,25 +13,27 @@ use serde_json::json;
 use std::ffi::OsString;
 use std::time::Duration;
 
-/// Name the sites that make a command fail when they run fused
+/// Find the sites that make a command fail when they run fused
 ///
-/// Runs COMMAND with all kernels (it must fail), with none (it must succeed), and then with halves
-/// of its sites switched off, until no further site can be switched off without the failure going
-/// away. A command fails by its exit code. It may be a wrapper such as `cargo test` or a script:
-/// what ran and what is switched off travels in environment variables
-/// (BURN_KERNELS_TRACE_SITES, BURN_KERNELS_SITES_OFF). A BURN_KERNELS of your own is what "all
-/// kernels" means.
+/// Runs COMMAND with all kernels, where it must fail, and without kernels, where it must succeed. Then it switches off
+/// parts of the sites until the failure needs every site that is left. COMMAND fails if its exit code is not 0. It may
+/// be a wrapper such as `cargo test` or a script, because the lists of sites are passed in environment variables
+/// (BURN_KERNELS_TRACE_SITES, BURN_KERNELS_SITES_OFF). If BURN_KERNELS is set, its policy is used in place of "all
+/// kernels".
 ///
-/// Ctrl-C reaches the command, which has five seconds to end; a second one ends it at once.
+/// The first run may compile, so it shows the messages of COMMAND. To keep compilation out of the runs, build first,
+/// for example with `cargo test --no-run`.
 ///
-/// Exit code: 0 when sites are named, 1 when kernels are not the cause or the command can't be run,
-/// 2 on wrong usage, 130 after Ctrl-C.
+/// Ctrl-C is passed on to COMMAND, which has five seconds to end. A second Ctrl-C ends it at once.
+///
+/// Exit code: 0 if sites are found, 1 if kernels are not the cause or COMMAND can't be run, 2 on wrong usage, 130 after
+/// Ctrl-C.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// A run that takes longer is ended and has failed.
+    /// End a run that takes longer and count it as failed.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<Duration>,
-    /// Show what the command prints.
+    /// Show the command's output in every run.
     #[arg(long)]
     show: bool,
     /// Print JSON.
@@ -43,7 +45,9 @@ pub struct Args {
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| format!("`{text}` is no number"))?;
+    let seconds: f64 = text
+        .parse()
+        .map_err(|_| format!("`{text}` is not a number"))?;
     Duration::try_from_secs_f64(seconds)
         .ok()
         .filter(|timeout| !timeout.is_zero())
@@ -53,7 +57,8 @@ fn seconds(text: &str) -> Result<Duration, String> {
 /// Runs the command.
 ///
 /// # Errors
-/// The command can't be run, succeeds with all kernels, or fails without any; or [`Interrupted`].
+/// Returns an error if the command can't be run, succeeds with all kernels or fails without any. Returns
+/// [`Interrupted`] after a signal.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let mut runs = Runs::new(&args.command, args.timeout, args.show)?;
     let suspects = suspects(&mut runs)?;
@@ -62,7 +67,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     report(args, &runs, &found, rest_passes)
 }
 
-/// The sites that ran fused when the command failed.
+/// Returns the sites that ran fused when the command failed.
 fn suspects(runs: &mut Runs<'_>) -> anyhow::Result<Vec<String>> {
     let all = runs.all()?;
     if let Outcome::Succeeded = all {
@@ -99,7 +104,9 @@ fn report(args: &Args, runs: &Runs<'_>, found: &[String], rest_passes: bool) -> 
     };
     let rest = match rest_passes {
         true => "With all others fused, the command succeeds:",
-        false => "With all others fused, the command still fails: there are more. Go on with:",
+        false => {
+            "With all others fused, the command still fails, so there are more. Continue with:"
+        }
     };
     output::text(format_args!(
         "{together}\n  {names}\n{rest}\n  BURN_KERNELS={policy}"

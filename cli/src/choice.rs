@@ -1,11 +1,11 @@
-//! Values that several commands take: the device, the dtype and the policy.
+//! Arguments that several commands share: device, dtype and policy.
 
 use burn::tensor::{DType, Device, FloatDType};
 use burn_kernels::policy::{self, Policy};
 use std::fmt;
 use std::str::FromStr;
 
-/// A device, as `--device` names it.
+/// A device as given to `--device`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeviceChoice {
     /// Burn's Flex backend.
@@ -19,10 +19,10 @@ pub enum DeviceChoice {
 }
 
 impl DeviceChoice {
-    /// The Burn device, without autodiff.
+    /// Returns the Burn device, without autodiff.
     ///
     /// # Errors
-    /// The device can't be reached.
+    /// Returns an error if the device can't be reached.
     pub fn device(&self) -> anyhow::Result<Device> {
         match self {
             Self::Cpu => Ok(Device::flex()),
@@ -33,7 +33,7 @@ impl DeviceChoice {
         }
     }
 
-    /// What there is to say of this device after a command.
+    /// Returns a remark on this device to print at the end of a command.
     pub fn remark(&self) -> Option<String> {
         match self {
             Self::Cpu => None,
@@ -44,7 +44,7 @@ impl DeviceChoice {
         }
     }
 
-    /// What there is more to say of an error of this device.
+    /// Returns the cause of an error, if the device knows it.
     pub fn explain(&self) -> Option<String> {
         match self {
             Self::Cpu => None,
@@ -65,7 +65,7 @@ impl FromStr for DeviceChoice {
             return address.parse().map(Self::Remote);
             #[cfg(not(feature = "remote"))]
             return Err(format!(
-                "`{address}` can't be reached: this program was built without the feature `remote`"
+                "`remote:{address}` needs a build with `--features remote` (or `npu`)"
             ));
         }
         #[cfg(feature = "npu")]
@@ -74,6 +74,9 @@ impl FromStr for DeviceChoice {
         }
         if name == "cpu" {
             return Ok(Self::Cpu);
+        }
+        if name == "npu" || name.starts_with("npu:") {
+            return Err(format!("`{name}` needs a build with `--features npu`"));
         }
         let npu = cfg!(feature = "npu").then_some(", npu, npu:N");
         let remote = cfg!(feature = "remote").then_some(", remote:ADDRESS");
@@ -104,7 +107,7 @@ impl serde::Serialize for DeviceChoice {
     }
 }
 
-/// A floating-point type, as `--dtype` names it.
+/// A floating-point type as given to `--dtype`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum DtypeChoice {
     /// 32-bit IEEE 754.
@@ -118,7 +121,7 @@ pub enum DtypeChoice {
 }
 
 impl DtypeChoice {
-    /// The tensor dtype.
+    /// Returns the tensor dtype.
     pub fn dtype(self) -> DType {
         match self {
             Self::F32 => DType::F32,
@@ -128,13 +131,13 @@ impl DtypeChoice {
         }
     }
 
-    /// The same, as the type that only floats have.
+    /// Returns the tensor dtype as a float dtype.
     pub fn float_dtype(self) -> FloatDType {
         self.dtype().into()
     }
 }
 
-/// Makes `--kernels` the policy of the whole process.
+/// Installs `--kernels` as the policy of the whole process.
 pub fn install(policy: Option<&Policy>) {
     if let Some(policy) = policy {
         policy::install(policy.clone());

@@ -1,13 +1,15 @@
 //! `kernels inspect`: the kernels and sites of a built file, read without running it.
 
 use crate::output;
-use crate::table::Table;
+use crate::screen::Width;
 use anyhow::Context;
 use burn_kernels::registry::section::Record;
+use burn_kernels::semantics::{SemanticsKey, as_written};
 use kernels_cli::object_file;
+use kernels_io::{Fit, Page, Table};
 use serde_json::{Value, json};
 use std::collections::HashSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// List the kernels and sites in a built file without running it
 ///
@@ -20,32 +22,43 @@ pub struct Args {
     /// Print JSON.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    width: Width,
 }
 
 /// Runs the command.
 ///
 /// # Errors
-/// The file can't be read, is no object file, has no section of ours, or a damaged one.
+/// Returns an error as [`records`] does.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let path = kernels_io::escape_path(&args.file);
-    let file = kernels_io::open(&args.file).with_context(|| format!("cannot read {path}"))?;
-    let contents = object_file::read(file).with_context(|| format!("cannot inspect {path}"))?;
-    let (kernels, sites) = sorted(&contents.records);
+    let records = records(&args.file)?;
+    let (kernels, sites) = sorted(&records);
     if args.json {
         output::json(
             &json!({ "file": args.file.to_string_lossy(), "kernels": kernels, "sites": sites }),
         )
     } else {
-        output::text(format_args!(
-            "{}\n\n{}",
-            kernel_table(&kernels),
-            site_table(&sites)
-        ))
+        let mut page = Page::new(args.width.look());
+        page.table(&kernel_table(&kernels));
+        page.line("");
+        page.table(&site_table(&sites));
+        output::page(&page)
     }
 }
 
-/// The JSON of kernels and of sites, each in the order of its names: linkers keep no order.
-fn sorted(records: &HashSet<Record>) -> (Vec<&Value>, Vec<&Value>) {
+/// Reads the records of a built file.
+///
+/// # Errors
+/// Returns an error if the file can't be read, is not an object file, or has no valid metadata section.
+pub fn records(path: &Path) -> anyhow::Result<HashSet<Record>> {
+    let shown = kernels_io::escape_path(path);
+    let file = kernels_io::open(path).with_context(|| format!("cannot read {shown}"))?;
+    let contents = object_file::read(file).with_context(|| format!("cannot inspect {shown}"))?;
+    Ok(contents.records)
+}
+
+/// Returns the JSON of kernels and of sites, each sorted by name, because linkers keep no order.
+pub fn sorted(records: &HashSet<Record>) -> (Vec<&Value>, Vec<&Value>) {
     let (mut kernels, mut sites) = (Vec::new(), Vec::new());
     for record in records {
         match record {
@@ -53,7 +66,7 @@ fn sorted(records: &HashSet<Record>) -> (Vec<&Value>, Vec<&Value>) {
             Record::Site(json) => sites.push(json),
         }
     }
-    // By all of it where names are the same, so that every run says the same.
+    // Records with the same name are sorted by all their content, so that the output is always the same.
     kernels.sort_by_cached_key(|kernel| (text(kernel, "id"), kernel.to_string()));
     sites.sort_by_cached_key(|site| (site_name(site), site["line"].as_u64(), site.to_string()));
     (kernels, sites)
@@ -62,24 +75,30 @@ fn sorted(records: &HashSet<Record>) -> (Vec<&Value>, Vec<&Value>) {
 fn kernel_table(kernels: &[&Value]) -> Table<4> {
     let mut table = Table::new(["kernel", "version", "implementations", "summary"]);
     for kernel in kernels {
-        let implementations = kernel["implementations"].as_array();
-        let names: Vec<_> = implementations
-            .into_iter()
-            .flatten()
-            .map(|implementation| text(implementation, "name"))
-            .collect();
         table.row([
             text(kernel, "id"),
             text(kernel, "version"),
-            names.join(" "),
+            implementations(kernel).join(" "),
             text(kernel, "summary"),
         ]);
     }
     table
 }
 
+/// Returns the names of a kernel's implementations.
+pub fn implementations(kernel: &Value) -> Vec<String> {
+    let implementations = kernel["implementations"].as_array();
+    let names = implementations.into_iter().flatten();
+    names.map(|one| text(one, "name")).collect()
+}
+
 fn site_table(sites: &[&Value]) -> Table<4> {
-    let mut table = Table::new(["site", "kernel", "computes", "written at"]);
+    let mut table = Table::new(["site", "kernel", "computes", "written at"]).fit([
+        Fit::Item,
+        Fit::Wrap,
+        Fit::Wrap,
+        Fit::File,
+    ]);
     for site in sites {
         let place = format!("{}:{}", text(site, "file"), text(site, "line"));
         table.row([
@@ -92,22 +111,36 @@ fn site_table(sites: &[&Value]) -> Table<4> {
     table
 }
 
-fn site_name(site: &Value) -> String {
+/// Returns the full name of a site.
+pub fn site_name(site: &Value) -> String {
     format!("{}::{}", text(site, "module"), text(site, "item"))
 }
 
-/// A semantics key as `op(parameter=value, …)`.
+/// Formats a semantics key as attributes write it.
 fn key_text(key: &Value) -> String {
-    let parameters = key.as_object().into_iter().flatten();
-    let parameters: Vec<_> = parameters
-        .filter(|(name, _)| *name != "op")
-        .map(|(name, _)| format!("{name}={}", text(key, name)))
-        .collect();
-    format!("{}({})", text(key, "op"), parameters.join(", "))
+    match SemanticsKey::from_json(key) {
+        Some(key) => as_written(key),
+        None => unknown_key_text(key),
+    }
 }
 
-/// A field as text; empty when the file, which may be of another release, has none.
-fn text(json: &Value, field: &str) -> String {
+/// Formats a key of another release as `op(setting = value, …)` with all settings.
+fn unknown_key_text(key: &Value) -> String {
+    let settings = key.as_object().into_iter().flatten();
+    let settings: Vec<_> = settings
+        .filter(|(name, _)| *name != "op")
+        .map(|(name, _)| match text(key, name).as_str() {
+            // Attributes write numbers for offsets.
+            "zero" if name.ends_with("offset") => format!("{name} = 0"),
+            "one" if name.ends_with("offset") => format!("{name} = 1"),
+            value => format!("{name} = {value}"),
+        })
+        .collect();
+    format!("{}({})", text(key, "op"), settings.join(", "))
+}
+
+/// Returns a field as text, or empty text if the file, which may be of another release, does not have it.
+pub fn text(json: &Value, field: &str) -> String {
     match &json[field] {
         Value::String(text) => text.clone(),
         Value::Null => String::new(),

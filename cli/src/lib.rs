@@ -1,3 +1,3 @@
-//! The part of the program `kernels` that is of use without it: reading the records of a built file.
+//! The library part of the program `kernels`: it reads the records of a built file.
 
 pub mod object_file;

@@ -1,21 +1,26 @@
-//! `kernels list`: what is linked into this program.
+//! `kernels list`: the kernels and sites that are linked into this program.
 
 use crate::choice::DeviceChoice;
 use crate::output;
-use crate::table::Table;
+use crate::screen::Width;
 use burn_kernels::dispatch::DeviceKind;
 use burn_kernels::registry::{self, Gradient, Implementation, KernelSpec, Site};
+use burn_kernels::semantics::as_written;
+use kernels_io::{Cell, Fit, Page, Table, Tone};
 use serde_json::{Value, json};
+use std::fmt::Display;
 
 /// List the kernels and annotated sites that are linked into this program
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The device for which to say whether an implementation is there.
+    /// Show for each implementation whether it can run on this device.
     #[arg(long, default_value = "cpu")]
     device: DeviceChoice,
     /// Print JSON.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    width: Width,
 }
 
 /// Runs the command.
@@ -33,11 +38,17 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             .collect::<Result<Vec<_>, _>>()?;
         output::json(&json!({ "kernels": kernels, "replaced": replaced, "sites": sites }))
     } else {
-        output::text(format_args!("{}\n\n{}", kernel_table(here), site_table()))
+        let mut page = Page::new(args.width.look());
+        page.table(&kernel_table(here));
+        page.line("");
+        page.table(&site_table());
+        page.line("");
+        page.paragraph(OTHER_PROGRAMS);
+        output::page(&page)
     }
 }
 
-/// The device that availability is told for.
+/// The device that implementations are checked against.
 #[derive(Clone, Copy)]
 struct Here {
     kind: DeviceKind,
@@ -53,7 +64,7 @@ impl Here {
         })
     }
 
-    /// Why the implementation can't run here; `None` if it can.
+    /// Returns the reason why the implementation can't run here, or `None` if it can.
     fn unavailable(self, implementation: &Implementation) -> Option<String> {
         let range = implementation.capability;
         if !implementation.device.contains(self.kind) {
@@ -65,7 +76,8 @@ impl Here {
         })
     }
 
-    /// The spec, with `unavailable` for each implementation: null, or why it can't run here.
+    /// Returns the spec as JSON. Each implementation has the field `unavailable`: null, or the reason why it can't run
+    /// here.
     fn kernel_json(self, kernel: &KernelSpec) -> serde_json::Result<Value> {
         let mut json = serde_json::to_value(kernel)?;
         for (index, implementation) in kernel.implementations.iter().enumerate() {
@@ -81,10 +93,13 @@ fn site_json(site: &Site) -> serde_json::Result<Value> {
     Ok(json)
 }
 
-fn kernel_table(here: Here) -> Table<8> {
+/// A note for users who look for the sites of another program.
+pub const OTHER_PROGRAMS: &str = "These are the sites of `kernels` itself. For your own program: \
+     `kernels inspect FILE` lists its sites, `kernels plan --bin FILE` plans them; FILE is the built program.";
+
+fn kernel_table(here: Here) -> Table<7> {
     let mut table = Table::new([
         "kernel",
-        "version",
         "crate",
         "implementation",
         "device",
@@ -93,19 +108,11 @@ fn kernel_table(here: Here) -> Table<8> {
         "here",
     ]);
     for kernel in registry::kernels() {
-        let rows: Vec<_> = kernel
-            .implementations
-            .iter()
-            .map(|implementation| implementation_row(kernel, implementation, here))
-            .collect();
-        if rows.is_empty() {
-            table.row(empty_row(
-                kernel,
-                "no implementation in this build".to_owned(),
-            ));
+        for implementation in kernel.implementations {
+            table.row(implementation_row(kernel, implementation, here));
         }
-        for row in rows {
-            table.row(row);
+        if kernel.implementations.is_empty() {
+            table.row(empty_row(kernel, "no implementation in this build"));
         }
     }
     for (old, new) in registry::replaced() {
@@ -118,19 +125,24 @@ fn implementation_row(
     kernel: &KernelSpec,
     implementation: &Implementation,
     here: Here,
-) -> [String; 8] {
+) -> [Cell; 7] {
     let dtypes: Vec<_> = implementation.dtypes.iter().map(|d| d.name()).collect();
     [
-        kernel.id.to_owned(),
-        kernel.version.to_string(),
-        kernel.origin(),
-        implementation.name.to_owned(),
-        implementation.device.to_string(),
-        dtypes.join(" "),
-        gradient(implementation.gradient).to_owned(),
-        here.unavailable(implementation)
-            .unwrap_or_else(|| "yes".to_owned()),
+        versioned(kernel),
+        kernel.origin().into(),
+        implementation.name.into(),
+        implementation.device.into(),
+        dtypes.join(" ").into(),
+        gradient(implementation.gradient).into(),
+        match here.unavailable(implementation) {
+            None => Cell::new(Tone::Good, "yes"),
+            Some(why) => Cell::new(Tone::Caution, why),
+        },
     ]
+}
+
+fn versioned(kernel: &KernelSpec) -> Cell {
+    format_args!("{} v{}", kernel.id, kernel.version).into()
 }
 
 fn gradient(gradient: Gradient) -> &'static str {
@@ -141,30 +153,35 @@ fn gradient(gradient: Gradient) -> &'static str {
     }
 }
 
-/// The row of a kernel without an implementation to show.
-fn empty_row(kernel: &KernelSpec, why: String) -> [String; 8] {
-    let none = || "-".to_owned();
+/// Returns the row of a kernel that has no implementation to show.
+fn empty_row(kernel: &KernelSpec, why: impl Display) -> [Cell; 7] {
+    let none = || Cell::from("-");
     [
-        kernel.id.to_owned(),
-        kernel.version.to_string(),
-        kernel.origin(),
+        versioned(kernel),
+        kernel.origin().into(),
         none(),
         none(),
         none(),
         none(),
-        why,
+        Cell::new(Tone::Caution, why),
     ]
 }
 
 fn site_table() -> Table<5> {
-    let mut table = Table::new(["site", "layer", "kernel", "computes", "written at"]);
+    let mut table = Table::new(["site", "layer", "kernel", "computes", "written at"]).fit([
+        Fit::Item,
+        Fit::Wrap,
+        Fit::Wrap,
+        Fit::Wrap,
+        Fit::File,
+    ]);
     for site in registry::sites() {
         let spec = site.spec();
         table.row([
             site.name(),
             spec.layer.unwrap_or("-").to_owned(),
             spec.kernel.to_owned(),
-            spec.key.to_string(),
+            as_written(spec.key),
             format!("{}:{}", spec.file, spec.line),
         ]);
     }

@@ -1,12 +1,13 @@
-//! The `kernels` program: train and run models whose layers dispatch to fused kernels, and see
-//! which kernel runs where.
+//! The `kernels` program: trains and runs models whose layers dispatch to fused kernels, and shows which kernel runs
+//! where.
 //!
-//! Results go to standard output, everything else to standard error. The exit code is 0 on
-//! success, 1 on a failure, 2 on wrong usage and 130 after Ctrl-C in `bisect`. One file holds one command.
+//! Results go to standard output, everything else to standard error. The exit code is 0 on success, 1 on a failure, 2
+//! on wrong usage and 130 after Ctrl-C in `bisect`. Each command is in a file of its own.
 
 mod bisect;
 mod choice;
 mod doctor;
+mod feature;
 mod inspect;
 mod list;
 mod new_kernel;
@@ -17,10 +18,10 @@ mod plan;
 #[cfg(feature = "remote")]
 mod remote;
 mod run;
+mod screen;
 mod semantics;
 #[cfg(feature = "remote")]
 mod serve;
-mod table;
 mod train;
 mod verify;
 
@@ -36,13 +37,13 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 /// Train and run models with fused kernels, and see which kernel runs where.
 ///
-/// The environment variable BURN_KERNELS holds the policy for every command; `--kernels` wins
-/// over it. A policy is a comma list, for example `all,-npu_fused_rope`, `none,+npu_fused_swiglu` or
-/// `all,-llama::*`, or `@FILE.toml`.
+/// The environment variable BURN_KERNELS sets the kernel policy of every command; `--kernels` overrides it. A policy is
+/// a comma-separated list, for example `all,-npu_fused_rope`, `none,+npu_fused_swiglu` or `all,-llama::*`, or a TOML
+/// file, as `@FILE.toml`.
 #[derive(Debug, Parser)]
 #[command(name = "kernels", version, propagate_version = true)]
 struct Cli {
-    /// Log more to standard error.
+    /// Print a more detailed log to standard error.
     #[arg(short, long, global = true)]
     verbose: bool,
     #[command(subcommand)]
@@ -63,6 +64,10 @@ enum Command {
     NewKernel(new_kernel::Args),
     #[cfg(feature = "remote")]
     Serve(serve::Args),
+    /// Serve this machine's devices; not in this build
+    #[cfg(not(feature = "remote"))]
+    #[command(hide = true, disable_help_flag = true, disable_version_flag = true)]
+    Serve(feature::Ignored),
 }
 
 fn main() -> ExitCode {
@@ -70,7 +75,7 @@ fn main() -> ExitCode {
     start_log(cli.verbose);
     say_panics_plainly();
     let device = cli.command.device();
-    // Burn and a strict policy report by panic; to the user that is a failed command.
+    // Burn and a strict policy report errors by panic. For the user, that is a failed command.
     let done = catch_unwind(AssertUnwindSafe(|| execute(cli.command)));
     if let Some(remark) = device.as_ref().and_then(DeviceChoice::remark) {
         output::note(remark);
@@ -79,15 +84,18 @@ fn main() -> ExitCode {
         Ok(Ok(())) => return ExitCode::SUCCESS,
         Ok(Err(error)) if output::reader_went_away(&error) => return ExitCode::SUCCESS,
         Ok(Err(error)) => {
-            output::note(format_args!("error: {}", chain(&error)));
+            output::error(chain(&error));
+            if error.is::<feature::Missing>() {
+                return ExitCode::from(2);
+            }
             if let Some(interrupted) = error.downcast_ref::<bisect::Interrupted>() {
                 return ExitCode::from(interrupted.exit_code());
             }
         }
-        // The hook has said it.
+        // The panic hook has reported it.
         Err(_) => {}
     }
-    // Last, since a server that is gone is waited for.
+    // This comes last, because it can wait for a server that is gone.
     if let Some(why) = device.as_ref().and_then(DeviceChoice::explain) {
         output::note(why);
     }
@@ -95,7 +103,7 @@ fn main() -> ExitCode {
 }
 
 impl Command {
-    /// The device that the command computes on.
+    /// Returns the device that the command computes on.
     fn device(&self) -> Option<DeviceChoice> {
         match self {
             Self::Train(args) => Some(args.device.clone()),
@@ -121,10 +129,16 @@ fn execute(command: Command) -> anyhow::Result<()> {
         Command::NewKernel(args) => new_kernel::run(&args),
         #[cfg(feature = "remote")]
         Command::Serve(args) => serve::run(&args),
+        #[cfg(not(feature = "remote"))]
+        Command::Serve(_) => Err(feature::Missing {
+            what: "kernels serve",
+            features: "`--features remote` (or `npu`)",
+        }
+        .into()),
     }
 }
 
-/// The error and its causes in one line. Some errors already quote their cause; that is not repeated.
+/// Joins the error and its causes into one line. A cause that an error already quotes is not repeated.
 fn chain(error: &anyhow::Error) -> String {
     error.chain().fold(String::new(), |mut line, cause| {
         let cause = cause.to_string();
@@ -144,12 +158,12 @@ fn start_log(verbose: bool) {
     } else {
         LevelFilter::WARN
     };
-    // Of a lost session every operation that follows would be a line.
+    // After a lost session, every further operation would be logged.
     let client = "burn_remote::client::service";
     let filter = Targets::new()
         .with_default(level)
         .with_target(client, level.min(LevelFilter::ERROR));
-    // Without a terminal, colours would be noise in a file.
+    // Colours would be noise in a file.
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(|| output::Log)
         .with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none());
@@ -159,7 +173,7 @@ fn start_log(verbose: bool) {
         .init();
 }
 
-/// One line for a panic, like any other error, with the place for a bug report.
+/// Prints a panic like any other error, with its place in the source for a bug report.
 fn say_panics_plainly() {
     std::panic::set_hook(Box::new(|panic| {
         let message = panic.payload_as_str().unwrap_or("unknown panic");

@@ -1,4 +1,4 @@
-//! `kernels new-kernel`: the start of a crate with a fused kernel of its own.
+//! `kernels new-kernel`: creates a crate with a fused kernel of its own.
 
 mod name;
 mod template;
@@ -10,21 +10,20 @@ use name::Name;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Start a crate with a fused kernel of its own
+/// Create a crate with a fused kernel of its own
 ///
-/// The crate holds a whole small kernel, soft capping: its registration, its reference, a fused
-/// CPU implementation with a gradient, a program that uses it, a test of forward and gradients
-/// beside the reference in f64, and a benchmark. Put your own maths in its place.
+/// The crate holds a complete small kernel, soft capping: its registration, its reference, a fused CPU implementation
+/// with a gradient, a program that uses it, a test of results and gradients against the reference in f64, and a
+/// benchmark. Replace its maths with your own.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The kernel's name in snake_case, such as `top_k_gate`. It becomes the module, the operation
-    /// and the id.
+    /// The kernel's name in snake_case, such as `top_k_gate`. The module, the operation and the id get this name.
     name: Name,
-    /// The folder to make; by default the crate's name, in the current folder.
+    /// The folder to create; by default the crate's name, in the current folder.
     #[arg(long, value_name = "DIR")]
     path: Option<PathBuf>,
-    /// The checkout of burn-kernels that the crate builds with; by default the one that this
-    /// program was built from, or, if that has gone, the release of this program's version.
+    /// The checkout of burn-kernels to depend on; by default the one that this program was built from, or, if it no
+    /// longer exists, the release with this program's version.
     #[arg(long, value_name = "DIR")]
     burn_kernels: Option<PathBuf>,
 }
@@ -32,7 +31,7 @@ pub struct Args {
 /// Runs the command.
 ///
 /// # Errors
-/// The folder exists, or can't be written.
+/// Returns an error if the folder exists or can't be written.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let folder = match &args.path {
         Some(path) => path.clone(),
@@ -41,7 +40,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let dependency = dependency(args.burn_kernels.as_deref())?;
     write_whole(&folder, &template::files(&args.name, &dependency))?;
     output::text(format_args!(
-        "made {} with {} = {dependency}\n\
+        "created {} with {} = {dependency}\n\
          \x20 src/{}.rs   the kernel; it computes soft capping until you put your own maths there\n\
          \x20 cargo test, cargo run, cargo bench",
         escape_path(&folder),
@@ -50,12 +49,15 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     ))
 }
 
-/// What Cargo needs to find burn-kernels.
+/// Returns the dependency on burn-kernels for the manifest.
 fn dependency(given: Option<&Path>) -> anyhow::Result<String> {
     let built_from = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
     let checkout = match given {
         Some(given) if !is_checkout(given) => {
-            bail!("{} holds no package burn-kernels", escape_path(given))
+            bail!(
+                "{} does not contain the package burn-kernels",
+                escape_path(given)
+            )
         }
         Some(given) => given,
         None if is_checkout(built_from) => built_from,
@@ -65,7 +67,7 @@ fn dependency(given: Option<&Path>) -> anyhow::Result<String> {
     let checkout = checkout
         .to_str()
         .context("the checkout's path is not Unicode")?;
-    // A JSON string is one of TOML too.
+    // A JSON string is also a TOML string.
     Ok(format!("{{ path = {} }}", serde_json::to_string(checkout)?))
 }
 
@@ -75,7 +77,7 @@ fn is_checkout(folder: &Path) -> bool {
         .is_ok_and(|manifest| manifest.contains("\nname = \"burn-kernels\"\n"))
 }
 
-/// Writes a folder that is either there and complete, or not there. Nothing that exists is touched.
+/// Writes a folder, complete or not at all. It changes nothing that exists.
 fn write_whole(folder: &Path, files: &[(String, String)]) -> anyhow::Result<()> {
     if fs::symlink_metadata(folder).is_ok() {
         bail!(
@@ -90,7 +92,7 @@ fn write_whole(folder: &Path, files: &[(String, String)]) -> anyhow::Result<()> 
     if !parent.is_dir() {
         bail!("cannot write in {}: no such folder", escape_path(parent));
     }
-    // On the same file system, and gone again if anything fails.
+    // The staging folder is on the same file system, and is removed if anything fails.
     let staging = Staging::beside(folder)?;
     for (name, text) in files {
         kernels_io::write_new(&staging.path().join(name), text.as_bytes())?;

@@ -1,24 +1,24 @@
-//! NPUs of this machine, as `--device npu` names them.
+//! NPUs of this machine, as given to `--device npu`.
 
 use crate::output;
 use burn::tensor::Device;
 use burn_kernels::{npu, remote};
 use std::sync::Once;
 
-/// The number in `npu` (the first) or `npu:N`; `None` for other devices.
+/// Returns the number in `npu` (the first) or `npu:N`, or `None` for other devices.
 pub fn index(name: &str) -> Option<Result<usize, String>> {
     let number = match name.strip_prefix("npu")? {
         "" => return Some(Ok(0)),
         rest => rest.strip_prefix(':')?,
     };
-    let wrong = |_| format!("`{number}` is no device's number; the first is `npu:0`");
+    let wrong = |_| format!("`{number}` is not a device number; the first is `npu:0`");
     Some(number.parse().map_err(wrong))
 }
 
-/// The device. What it is, the emulator above all, is said once.
+/// Returns the device. The first call prints what it is, so that an emulator is not taken for a real NPU.
 ///
 /// # Errors
-/// There is none of this number, or no CANN.
+/// Returns an error if there is no CANN, or no device with this number.
 pub fn device(index: usize) -> anyhow::Result<Device> {
     static SAID: Once = Once::new();
     let device = npu::device(index)?;
@@ -33,7 +33,8 @@ pub fn device(index: usize) -> anyhow::Result<Device> {
     Ok(device)
 }
 
-/// What ran on the host, of which the log names the first time only.
+/// Returns a sentence with the number of calls of each operation that ran on the host. The log has only the first call
+/// of each.
 pub fn on_host() -> Option<String> {
     let counts = npu::fallbacks();
     let counts: Vec<_> = counts
@@ -42,12 +43,12 @@ pub fn on_host() -> Option<String> {
         .collect();
     let counts = (!counts.is_empty()).then(|| counts.join(", "))?;
     Some(format!(
-        "operations that ran on the host in place of the NPU, and how often: {counts}"
+        "operations that ran on the host instead of the NPU, with their counts: {counts}"
     ))
 }
 
-/// Why the device's session ended, if it did.
+/// Returns the reason why the device's session ended, if it did.
 pub fn failure(index: usize) -> Option<String> {
     let why = remote::failure(&npu::device(index).ok()?)?;
-    Some(format!("the NPU said: {why}"))
+    Some(format!("the NPU reported: {why}"))
 }

@@ -1,20 +1,31 @@
-//! Where words and files go: standard output, standard error, and files that appear whole.
+//! Output to standard output, to standard error, and to files that appear complete or not at all.
 //!
-//! Words can hold text of files and of other machines. What a terminal would obey is escaped here, last;
-//! line ends are escaped where such text enters a table or a message, since ours have some.
+//! Output can contain text from files and other machines. All control characters in it are escaped: here, or, in pages
+//! with colours, where the text is added. Line ends stay here, because messages have their own; where foreign text
+//! enters a table or a message, they are escaped too.
 
-use kernels_io::{escape_json, escape_lines, indent_lines, shorten};
+use crate::screen;
+use anstream::AutoStream;
+use anstyle::{AnsiColor, Style};
+use kernels_io::{Page, escape_json, escape_lines, indent_lines, shorten};
 use serde::Serialize;
 use std::fmt::Display;
 use std::io::{self, Write};
 use std::path::Path;
 
-/// Prints a result for people, with one line end after it.
+/// Prints text, with one line end after it.
 pub fn text(value: impl Display) -> anyhow::Result<()> {
     print(&escape_lines(value.to_string().trim_end()))
 }
 
-/// Prints a result for programs.
+/// Prints a page, which is already laid out and escaped.
+pub fn page(page: &Page) -> anyhow::Result<()> {
+    let mut out = AutoStream::auto(io::stdout().lock());
+    writeln!(out, "{}", page.to_string().trim_end())?;
+    Ok(out.flush()?)
+}
+
+/// Prints a value as JSON.
 pub fn json(value: &impl Serialize) -> anyhow::Result<()> {
     print(&escape_json(&serde_json::to_string_pretty(value)?))
 }
@@ -25,27 +36,47 @@ fn print(text: &str) -> anyhow::Result<()> {
     Ok(out.flush()?)
 }
 
-/// Says something on standard error. Nobody listening is not an error.
+/// Prints a message to standard error. A failure to print is ignored.
 pub fn note(message: impl Display) {
     let message = message.to_string();
     let _ = writeln!(io::stderr(), "{}", escape_lines(message.trim_end()));
 }
 
-/// The longest text of a panic or a line of a log, in bytes. Clients of a server choose parts of them.
+/// Prints a page, which is already laid out and escaped, to standard error.
+pub fn note_page(page: &Page) {
+    let text = page.to_string();
+    let _ = writeln!(AutoStream::auto(io::stderr().lock()), "{}", text.trim_end());
+}
+
+/// Prints an error message to standard error.
+pub fn error(message: impl Display) {
+    let message = message.to_string();
+    let style = match screen::stderr().colours {
+        true => Style::new().fg_color(Some(AnsiColor::Red.into())).bold(),
+        false => Style::new(),
+    };
+    let _ = writeln!(
+        AutoStream::auto(io::stderr().lock()),
+        "{style}error:{style:#} {}",
+        escape_lines(message.trim_end())
+    );
+}
+
+/// The length, in bytes, to which panic messages and log lines are cut. Clients of a server can choose parts of them.
 const LONGEST: usize = 8 << 10;
 
-/// Says why something panicked. Only the first line is one of ours, whatever the text holds.
+/// Prints the message of a panic. Further lines of its text are indented, so that they can't imitate messages of this
+/// program.
 pub fn panicked(message: &str, place: Option<impl Display>) {
     let message = shorten(message.trim_end(), LONGEST);
     let message = indent_lines(&message);
     match place {
-        Some(place) => note(format_args!("error: {message}\n  (raised at {place})")),
-        None => note(format_args!("error: {message}")),
+        Some(place) => error(format_args!("{message}\n  (raised at {place})")),
+        None => error(message),
     }
 }
 
-/// Standard error for a log, whose events come as one piece each. An event is one line, and what further lines
-/// its text holds are indented.
+/// Standard error as the writer of a log. Each write is one event. Further lines of its text are indented.
 pub struct Log;
 
 impl Write for Log {
@@ -61,22 +92,22 @@ impl Write for Log {
     }
 }
 
-/// Whether a command failed only because the reader of its output, such as `head`, has left.
+/// Returns `true` if a command failed only because the reader of its output, such as `head`, has ended.
 pub fn reader_went_away(error: &anyhow::Error) -> bool {
     error
         .downcast_ref::<io::Error>()
         .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
-/// Writes a file that is either there and complete, or as it was before.
+/// Writes a file, complete or not at all.
 ///
 /// # Errors
-/// The file can't be written; the message names it.
+/// Returns an error that names the file if it can't be written.
 pub fn write_file(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     Ok(kernels_io::write_whole(path, bytes)?)
 }
 
-/// [`write_file`] for JSON.
+/// Writes a value as JSON, as [`write_file`] does.
 pub fn write_json(path: &Path, value: &impl Serialize) -> anyhow::Result<()> {
     let mut bytes = serde_json::to_vec_pretty(value)?;
     bytes.push(b'\n');

@@ -1,23 +1,34 @@
-//! `kernels plan`: what each site would run, and why not something else.
+//! `kernels plan`: shows the implementation that each site would run, and the reasons against the others.
+
+mod built;
 
 use crate::choice::{self, DeviceChoice, DtypeChoice};
+use crate::list::OTHER_PROGRAMS;
 use crate::output;
+use crate::screen::Width;
 use anyhow::{Context, ensure};
-use burn_kernels::dispatch::{self, Mode, Plan};
+use built::Built;
+use burn_kernels::dispatch::{self, Mode, Plan, PlanRow};
 use burn_kernels::policy::Policy;
-use kernels_io::Limit;
+use kernels_io::{Limit, Page};
 use std::path::{Path, PathBuf};
 
-/// Show which implementation each site would run on a device, and why others are left out
+/// Show which implementation each site would run on a device, and why not another
+///
+/// Without `--bin` the sites are those of `kernels` itself.
 #[derive(Debug, clap::Args)]
 pub struct Args {
+    /// Plan the sites of this built program, with the kernels of `kernels`. The policy can name kernels, but not sites
+    /// of FILE.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["out", "check"])]
+    bin: Option<PathBuf>,
     /// The device to plan for.
     #[arg(long, default_value = "cpu")]
     device: DeviceChoice,
     /// The dtype of the tensors.
     #[arg(long, value_enum, default_value_t = DtypeChoice::F32)]
     dtype: DtypeChoice,
-    /// Whether gradients are wanted.
+    /// The mode: training needs gradients, inference does not.
     #[arg(long, value_enum, default_value_t = ModeChoice::Training)]
     mode: ModeChoice,
     /// The policy to plan under, in place of BURN_KERNELS.
@@ -26,10 +37,12 @@ pub struct Args {
     /// Print JSON.
     #[arg(long)]
     json: bool,
-    /// Write the plan to a TOML file, for `--check`.
+    #[command(flatten)]
+    width: Width,
+    /// Write the plan to a TOML file, for later use with `--check`.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Compare with a plan that `--out` wrote; any change is a failure that lists what changed.
+    /// Compare with a plan that `--out` wrote. Fails and lists the changes if anything changed.
     #[arg(long, value_name = "FILE", conflicts_with = "out")]
     check: Option<PathBuf>,
 }
@@ -43,26 +56,36 @@ enum ModeChoice {
 /// Runs the command.
 ///
 /// # Errors
-/// The policy asks for a kernel (`+ID`, `strict`) that can't run on this device with this dtype,
-/// or the plan differs from the one in the file, or a file can't be read or written.
+/// Returns an error if the policy requires a kernel (`+ID`, `strict`) that can't run on this device with this dtype, if
+/// the plan differs from the one in the file, or if a file can't be read or written.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     choice::install(args.kernels.as_ref());
     let mode = match args.mode {
         ModeChoice::Training => Mode::Training,
         ModeChoice::Inference => Mode::Inference,
     };
-    let plan = dispatch::plan(&args.device.device()?, args.dtype.dtype(), mode)?;
+    let (device, dtype) = (args.device.device()?, args.dtype.dtype());
+    let mut page = Page::new(args.width.look());
+    if let Some(path) = &args.bin {
+        let planned = Built::read(path)?.plan(&device, dtype, mode)?;
+        if args.json {
+            output::json(&planned.json()?)?;
+        } else {
+            planned.show(&mut page);
+            output::page(&page)?;
+        }
+        return ensure_met(planned.plan());
+    }
+    let plan = dispatch::plan_for(&device, dtype, mode)?;
     if args.json {
         output::json(&plan)?;
     } else {
-        output::text(&plan)?;
+        page.page(&plan.page(page.look(), PlanRow::cell));
+        page.line("");
+        page.paragraph(OTHER_PROGRAMS);
+        output::page(&page)?;
     }
-    let unmet: Vec<_> = plan
-        .sites
-        .iter()
-        .filter_map(|row| row.unmet.as_deref())
-        .collect();
-    ensure!(unmet.is_empty(), "{}", unmet.join("\n"));
+    ensure_met(&plan)?;
     if let Some(path) = &args.out {
         output::write_file(path, plan.to_toml().as_bytes())?;
     }
@@ -70,6 +93,16 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         Some(path) => check(&plan, path),
         None => Ok(()),
     }
+}
+
+fn ensure_met(plan: &Plan) -> anyhow::Result<()> {
+    let unmet: Vec<_> = plan
+        .sites
+        .iter()
+        .filter_map(|row| row.unmet.as_deref())
+        .collect();
+    ensure!(unmet.is_empty(), "{}", unmet.join("\n"));
+    Ok(())
 }
 
 fn check(plan: &Plan, path: &Path) -> anyhow::Result<()> {

@@ -1,4 +1,4 @@
-//! Devices that another program serves, as `--device remote:…` names them.
+//! Devices that another program serves, as given to `--device remote:…`.
 
 use crate::output;
 use anyhow::Context;
@@ -9,27 +9,27 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::{Mutex, PoisonError};
 
-/// The environment variable with the token: arguments are seen by every user of a machine.
+/// The environment variable with the token. An argument would be visible to every user of the machine.
 pub const TOKEN: &str = "BURN_KERNELS_TOKEN";
 
-/// The environment variable that names the file of this program's Iroh identity, for servers that list endpoints.
+/// The environment variable that names the file of this program's Iroh identity, for servers with a list of endpoints.
 const IDENTITY: &str = "BURN_KERNELS_IDENTITY";
 
-/// The server's address, with `#N` for another device than the first.
+/// The address of a server, with `#N` for another device than the first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remote {
     address: Address,
     index: usize,
 }
 
-/// The devices that this program has connected to: one session each.
+/// The devices of all servers that this program has connected to, with one session for each device.
 static CONNECTED: Mutex<Vec<(Address, Vec<Device>)>> = Mutex::new(Vec::new());
 
 fn token() -> String {
     std::env::var(TOKEN).unwrap_or_default()
 }
 
-/// Connects as the identity that the environment names, if it does, and says which it is.
+/// Loads the Iroh identity that the environment names, if there is one, and prints its endpoint id.
 fn identify(address: &Address) -> anyhow::Result<()> {
     let Some(path) = std::env::var_os(IDENTITY).filter(|_| matches!(address, Address::Iroh { .. }))
     else {
@@ -38,7 +38,7 @@ fn identify(address: &Address) -> anyhow::Result<()> {
     let path = PathBuf::from(path);
     let id = remote::client_identity(&path).with_context(|| {
         format!(
-            "the identity of {IDENTITY}, {}, can't be read or made",
+            "the identity of {IDENTITY}, {}, can't be read or created",
             path.display()
         )
     })?;
@@ -47,10 +47,10 @@ fn identify(address: &Address) -> anyhow::Result<()> {
 }
 
 impl Remote {
-    /// The device, connected once.
+    /// Returns the device. The first call for a server connects to it.
     ///
     /// # Errors
-    /// The server can't be reached, refuses the token or has no such device.
+    /// Returns an error if the server can't be reached, refuses the token or has no such device.
     pub fn device(&self) -> anyhow::Result<Device> {
         let mut connected = CONNECTED.lock().unwrap_or_else(PoisonError::into_inner);
         let known = connected
@@ -71,19 +71,19 @@ impl Remote {
         device.with_context(|| format!("{} serves {count} devices; the first is #0", self.address))
     }
 
-    /// Why the device's session ended, if it did: the server says it, or is gone itself.
+    /// Returns the reason why the device's session ended, if it did: the server's reason, or that the server is gone.
     pub fn failure(&self) -> Option<String> {
         let connected = CONNECTED.lock().unwrap_or_else(PoisonError::into_inner);
         let (_, devices) = connected
             .iter()
             .find(|(address, _)| *address == self.address)?;
         let device = devices.get(self.index)?;
-        // Of a server that is gone, `failure` would only say nothing.
+        // If the server is gone, `failure` returns nothing.
         if let Err(error) = remote::connect(&self.address, &token()) {
             return Some(error.to_string());
         }
         let why = remote::failure(device)?;
-        Some(format!("the server at {} said: {why}", self.address))
+        Some(format!("the server at {} reported: {why}", self.address))
     }
 }
 
@@ -95,7 +95,7 @@ impl FromStr for Remote {
             Some((address, index)) => {
                 let index = index
                     .parse()
-                    .map_err(|_| format!("`{index}` is no device's number"))?;
+                    .map_err(|_| format!("`{index}` is not a device number"))?;
                 (address, index)
             }
             None => (text, 0),

@@ -1,31 +1,36 @@
-//! `kernels semantics`: what published architectures compute, as the attributes to write.
+//! `kernels semantics`: shows what published architectures compute, as attributes.
 
 use crate::output;
-use crate::table::Table;
+use crate::screen::Width;
 use anyhow::bail;
+use burn_kernels::semantics::as_written;
+use kernels_io::{Page, Table};
 use kernels_models::semantics::{self, ModelSemantics};
 use serde_json::{Value, json};
+use std::fmt::Display;
 
-/// Show what published architectures compute, as the attributes to write in a model of one's own
+/// Show what published architectures compute, as the attributes to write in your own model
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// `model_type` of a `config.json`; without it, all of them.
+    /// The `model_type` of a `config.json`. Without it, all are listed.
     model_type: Option<String>,
     /// Print JSON.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    width: Width,
 }
 
 /// Runs the command.
 ///
 /// # Errors
-/// There is no such `model_type` in the table.
+/// Returns an error if the `model_type` is not in the table.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let models: Vec<&ModelSemantics> = match &args.model_type {
         None => semantics::all().iter().collect(),
         Some(model_type) => match semantics::of(model_type) {
             Some(model) => vec![model],
-            None => bail!("nothing is known of `{model_type}`; known are {}", known()),
+            None => bail!("unknown architecture `{model_type}`; known are {}", known()),
         },
     };
     if args.json {
@@ -38,7 +43,11 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     match args.model_type {
         Some(_) => output::text(written(models[0])),
-        None => output::text(table(&models)),
+        None => {
+            let mut page = Page::new(args.width.look());
+            page.table(&table(&models));
+            output::page(&page)
+        }
     }
 }
 
@@ -76,9 +85,9 @@ fn table(models: &[&ModelSemantics]) -> Table<6> {
     for model in models {
         table.row([
             model.model_type.to_owned(),
-            model.norm.to_string(),
-            model.mlp.to_string(),
-            model.rope.to_string(),
+            as_written(model.norm),
+            as_written(model.mlp),
+            as_written(model.rope),
             or_none(model.experts),
             or_none(model.block),
         ]);
@@ -86,6 +95,6 @@ fn table(models: &[&ModelSemantics]) -> Table<6> {
     table
 }
 
-fn or_none(key: Option<impl ToString>) -> String {
-    key.map_or_else(|| "none".to_owned(), |key| key.to_string())
+fn or_none(key: Option<impl Display>) -> String {
+    key.map_or_else(|| "none".to_owned(), as_written)
 }

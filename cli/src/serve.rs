@@ -1,4 +1,4 @@
-//! `kernels serve`: this machine's devices for programs elsewhere.
+//! `kernels serve`: serves this machine's devices to programs elsewhere.
 
 use crate::output;
 use crate::remote::TOKEN;
@@ -13,81 +13,82 @@ use std::time::Duration;
 
 /// Serve a device of this machine to programs elsewhere, with its kernels
 ///
-/// Prints the address and, unless BURN_KERNELS_TOKEN holds one (of 16 bytes or more), a new token;
-/// clients set BURN_KERNELS_TOKEN to it and name the device `--device remote:ADDRESS`, or call
-/// `remote::connect`. Runs until Ctrl-C.
+/// Prints the address and a new token. If BURN_KERNELS_TOKEN is set, its value (16 bytes or more) is the token, and
+/// none is printed. Clients set BURN_KERNELS_TOKEN to the token and pass `--device remote:ADDRESS`, or call
+/// `remote::connect`. The server runs until Ctrl-C.
 ///
-/// A client with the token can use the device as any program of this machine could, and have the server connect
-/// to addresses that it names. It can also reach other clients: guess the names of tensors that move between
-/// sessions, seed the processor's random generator, and hold memory that --max-session-memory does not count
-/// (messages on their way, answers it does not read, tensors that nobody fetches, sessions that wait for one).
-/// So give the token only to clients that may see each other's work, and start a server for each group of them.
+/// A client with the token can use the device like a program of this machine, and can make the server connect to
+/// addresses that the client names. It can also affect other clients: it can guess the names of tensors that move
+/// between sessions, seed the processor's random generator, and hold memory that --max-session-memory does not count
+/// (messages in transit, answers that it does not read, tensors that are never fetched, sessions that wait for one). So
+/// give the token only to clients that may see each other's work, and start a server for each group of them.
 ///
-/// A stranger without it can send 64 KiB over a WebSocket, in the time of --max-handshake.
-/// Over Iroh, Burn reads up to 1 GiB before the token: a connection that sends more than 128 KiB is closed,
-/// but only 10 ms later; --allow-endpoint keeps strangers out altogether.
+/// A stranger without the token can send 64 KiB over a WebSocket, within the time of --max-handshake. Over Iroh, Burn
+/// reads up to 1 GiB before the token. A connection that sends more than 128 KiB is closed, but only 10 ms later;
+/// --allow-endpoint keeps strangers out altogether.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The device to serve.
     #[arg(long, value_enum, default_value_t = Which::Cpu)]
     device: Which,
-    /// Serve over a WebSocket at this address, unencrypted: for loopback and trusted networks.
-    /// Without it devices are served over Iroh, encrypted and reachable from anywhere.
+    /// Serve over an unencrypted WebSocket at this address, for loopback and trusted networks. By default devices are
+    /// served over Iroh, encrypted and reachable from anywhere.
     #[arg(long, value_name = "IP:PORT", value_parser = socket, conflicts_with_all = ["iroh_at", "identity"])]
     websocket: Option<SocketAddr>,
-    /// Serve over Iroh without relays; clients dial this address.
+    /// Serve over Iroh without relays; clients connect to this address.
     #[arg(long, value_name = "IP:PORT", value_parser = socket)]
     iroh_at: Option<SocketAddr>,
-    /// The file of the server's Iroh identity, made if it is not there; with it the address stays.
+    /// The file of the server's Iroh identity. It is created if missing, and keeps the server's address the same.
     #[arg(long, value_name = "FILE")]
     identity: Option<PathBuf>,
-    /// A folder whose safetensors files the server reads for clients on this machine, so that their
-    /// weights don't cross the connection. May be given several times.
+    /// A folder of safetensors files that the server reads itself for clients on this machine, so that weights don't
+    /// cross the connection. Can be given several times.
     #[arg(long, value_name = "DIR")]
     weights: Vec<PathBuf>,
-    /// The most of the device's memory that one session may hold, such as 8GiB. An operation that would make it more ends
-    /// its session with an error; the others go on. Without it, half of a processor's memory and all of an NPU's.
+    /// The largest amount of device memory for one session, such as 8GiB. An operation that would exceed it ends its
+    /// session with an error; other sessions go on. The default is half of a processor's memory and all of an NPU's.
     #[arg(long, value_name = "SIZE", value_parser = memory)]
     max_session_memory: Option<ByteSize>,
-    /// Let in every program of this machine, without a token (WebSocket on loopback only).
+    /// Accept every program of this machine without a token (only over a WebSocket on loopback).
     #[arg(long, requires = "websocket")]
     without_token: bool,
-    /// Let in scripts of web pages of this origin, such as `https://example.org` (WebSocket only). May be
-    /// given several times; programs that are no browser need none.
+    /// Accept scripts of web pages of this origin, such as `https://example.org` (WebSocket only). Can be given several
+    /// times. Programs other than browsers don't need it.
     #[arg(long, value_name = "ORIGIN", requires = "websocket")]
     allow_origin: Vec<String>,
-    /// Let in this Iroh endpoint, and only those that are given. May be given several times. A client has
-    /// the one of the file that its BURN_KERNELS_IDENTITY names, and prints it.
+    /// Accept only the Iroh endpoints given by this option. Can be given several times. A client's endpoint is that of
+    /// the file in its BURN_KERNELS_IDENTITY; the client prints it.
     #[arg(long, value_name = "ID", conflicts_with = "websocket")]
     allow_endpoint: Vec<EndpointId>,
-    /// Let other servers fetch tensors, which they do without a token: with a number that the client makes
-    /// for each. Over Iroh only those that --allow-endpoint names.
+    /// Allow other servers to fetch tensors. They present no token, but a number that the client creates for each
+    /// tensor. Over Iroh, only the servers given by --allow-endpoint can fetch.
     #[arg(long)]
     transfers: bool,
     #[command(flatten)]
     limits: LimitArgs,
 }
 
-/// The limits of clients and strangers.
+/// Limits for clients and strangers.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Limits")]
 struct LimitArgs {
-    /// Connections with the token: sessions over a WebSocket, programs over Iroh.
+    /// The largest number of connections with the token: sessions over a WebSocket, programs over Iroh.
     #[arg(long, value_name = "N", default_value_t = 256)]
     max_connections: usize,
-    /// Connections that have not presented the token yet. Whoever has most of them loses its oldest when
-    /// another comes.
+    /// The largest number of connections that have not presented the token yet. When another one comes, the oldest of
+    /// the address or Iroh endpoint with the most such connections is closed.
     #[arg(long, value_name = "N", default_value_t = 64)]
     max_waiting: usize,
-    /// Seconds until a connection must have presented the token. Another server has six times as long until it
-    /// names a tensor that is there.
+    /// The time in seconds within which a connection must present the token. Another server has six times as long to
+    /// name a tensor that exists.
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     max_handshake: u64,
-    /// Bytes of a client's message, 64 KiB to 1 GiB [default: 1 GiB]. Weights travel in messages
+    /// The largest message of a client in bytes, 64 KiB to 1 GiB [default: 1 GiB]. Weights travel in messages
     /// (WebSocket only).
     #[arg(long, value_name = "BYTES", requires = "websocket")]
     max_message: Option<u64>,
-    /// Messages a second of a connection [default: 50000]. Who sends more waits (WebSocket only).
+    /// The largest number of messages per second of a connection [default: 50000]. Further messages wait (WebSocket
+    /// only).
     #[arg(long, value_name = "N", requires = "websocket")]
     max_rate: Option<u32>,
 }
@@ -109,24 +110,24 @@ impl LimitArgs {
     }
 }
 
-/// What is served.
+/// The devices to serve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Which {
-    /// The processor, by Burn's Flex backend.
+    /// The processor, with Burn's Flex backend.
     Cpu,
     /// All Ascend NPUs of this machine.
     #[cfg(feature = "npu")]
     Npu,
 }
 
-/// What can be listened on is a number: a name may mean several interfaces.
+/// Parses a numeric address to listen on. A name may stand for several interfaces.
 fn socket(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| {
         "it takes an IP address and a port, such as 127.0.0.1:4000 or 0.0.0.0:4000".to_owned()
     })
 }
 
-/// Reads a size. Less than a MiB is a slip: no session can work with it.
+/// Parses a size. Less than a MiB is refused, because no session can work with it.
 fn memory(text: &str) -> Result<ByteSize, String> {
     let size = text.parse::<ByteSize>().ok();
     size.filter(|size| *size >= ByteSize::mib(1))
@@ -136,7 +137,8 @@ fn memory(text: &str) -> Result<ByteSize, String> {
 /// Runs the command.
 ///
 /// # Errors
-/// The address can't be listened on, a folder is not there, or an option means nothing.
+/// Returns an error if the server can't listen on the address, if a folder does not exist, or if an option has no
+/// effect here.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let server = start(args, options(args)).context("the device can't be served")?;
     for (index, identity) in server.devices().iter().enumerate() {

@@ -1,12 +1,16 @@
-//! `kernels verify`: every kernel against its reference on this machine.
+//! `kernels verify`: compares every kernel with its reference on this machine.
 
 use crate::choice::DeviceChoice;
 use crate::output;
+use crate::screen::Width;
 use anyhow::bail;
 use burn::tensor::Device;
 use burn_kernels::verify;
 
 /// Compare every kernel with its reference, forward and backward, on this machine
+///
+/// Prints a summary for each kernel and every case that failed. The summary gives the number of cases, the number that
+/// passed, and the largest error relative to the tolerance of its dtype. The exit code is 1 if a case failed.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The device to verify on.
@@ -15,23 +19,30 @@ pub struct Args {
     /// Print JSON.
     #[arg(long)]
     json: bool,
+    /// Print every case, not only a summary and the failures.
+    #[arg(long)]
+    all: bool,
+    #[command(flatten)]
+    width: Width,
 }
 
 /// Runs the command.
 ///
 /// # Errors
-/// A kernel differs from its reference by more than its dtype allows.
+/// Returns an error if a kernel differs from its reference by more than the tolerance of its dtype.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let report = verify::verify_all(&args.device.device()?, &Device::flex());
     if args.json {
         output::json(&report)?;
     } else {
-        output::text(&report)?;
+        let mut page = report.page(args.width.look(), args.all);
+        if !args.all {
+            page.line("`kernels verify --all` prints every case");
+        }
+        output::page(&page)?;
     }
     if !report.passed() {
-        bail!(
-            "a kernel does not compute what its reference does; switch it off with --kernels=all,-ID"
-        );
+        bail!("a kernel differs from its reference; switch it off with --kernels=all,-ID");
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! `kernels bisect` on commands that fail when certain sites run fused.
+//! Tests of `kernels bisect` on commands that fail if certain sites run fused.
 #![cfg(unix)]
 
 mod common;
@@ -12,8 +12,12 @@ use tempfile::TempDir;
 
 const MLP: &str = "kernels_models::llama::LlamaMlp::forward";
 
-/// A shell command that runs a model and then fails if the sites that ran fused are those that
-/// `condition`, on the file `$trace` of their names, says.
+/// The first line of the output.
+const FIRST: &str =
+    "run 1: the command without changes, with its messages; this may compile first\n";
+
+/// Returns a shell command that runs a model and then fails if `condition` holds. The condition reads the names of the
+/// sites that ran fused from the file `$trace`.
 fn failing_when(condition: &str) -> String {
     let model = fixture("llama");
     let inputs = model.join("golden.safetensors");
@@ -40,7 +44,7 @@ fn found(script: &str) -> Value {
     serde_json::from_slice(&result.stdout).unwrap()
 }
 
-/// A site of the model besides [`MLP`], as a trace names it.
+/// Returns another site of the model than [`MLP`], as a trace names it.
 fn norm() -> String {
     let listed = common::json(["list", "--json"]);
     let sites = listed["sites"].as_array().unwrap().iter();
@@ -86,6 +90,24 @@ fn steps_and_the_way_out_are_printed() {
 }
 
 #[test]
+fn messages_of_the_first_run_alone_are_shown() {
+    let script = failing_when(&format!("grep -qx {MLP} \"$trace\""));
+    let result = bisect(
+        &[],
+        &format!("echo Compiling >&2; echo no result; {script}"),
+    );
+    let said = errors(&result);
+    assert!(said.starts_with(&format!("{FIRST}Compiling\n")), "{said}");
+    assert!(said.contains("run 3"), "{said}");
+    assert_eq!(said.matches("Compiling").count(), 1, "{said}");
+    assert!(!said.contains("no result"), "{said}");
+    let shown = errors(&bisect(&["--show"], "echo Compiling >&2; exit 4"));
+    assert_eq!(shown.matches("Compiling").count(), 1, "{shown}");
+    let timed = errors(&bisect(&["--timeout", "60"], "exit 4"));
+    assert!(timed.contains("counts towards --timeout"), "{timed}");
+}
+
+#[test]
 fn what_kernels_did_not_cause_is_said_so() {
     for (script, words) in [
         ("true", "succeeds with all kernels"),
@@ -106,7 +128,7 @@ fn what_kernels_did_not_cause_is_said_so() {
 #[test]
 fn a_run_that_takes_too_long_is_ended_with_all_that_it_started() {
     let start = std::time::Instant::now();
-    // The inner shell would keep the wrapper waiting.
+    // If the inner shell is not ended, the wrapper keeps waiting.
     let result = bisect(&["--timeout", "0.3"], "sh -c 'sleep 60'; true");
     assert!(
         errors(&result).contains("takes too long"),
@@ -116,8 +138,7 @@ fn a_run_that_takes_too_long_is_ended_with_all_that_it_started() {
     assert!(start.elapsed().as_secs() < 30);
 }
 
-/// A search whose command runs until it is ended; `script` runs in it with `$LOG`, and says there that it
-/// started.
+/// Starts a search with a command that runs `script`. Returns when the script has written to `$LOG` that it started.
 fn started(log: &Path, script: &str) -> Child {
     let mut command = command();
     command
@@ -162,7 +183,7 @@ fn an_interrupt_reaches_the_command_and_all_that_it_started() {
     for (name, code, said) in [("INT", 130, "Ctrl-C (SIGINT)"), ("TERM", 143, "SIGTERM")] {
         let folder = TempDir::new().unwrap();
         let log = folder.path().join("log");
-        // The command tidies up; what it started ignores the signal.
+        // The command cleans up; the process that it started ignores the signal.
         let bisect = started(
             &log,
             "trap 'echo tidied >> \"$LOG\"; exit 7' INT TERM; \
@@ -172,7 +193,7 @@ fn an_interrupt_reaches_the_command_and_all_that_it_started() {
         let result = bisect.wait_with_output().unwrap();
         assert_eq!(result.status.code(), Some(code), "{}", errors(&result));
         let expected = format!(
-            "error: interrupted by {said} in run 1, whose command was ended; the search is not \
+            "{FIRST}error: interrupted by {said} in run 1, whose command was ended; the search is not \
              finished, so no site is named\n"
         );
         assert_eq!(errors(&result), expected);

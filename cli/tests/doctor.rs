@@ -1,4 +1,4 @@
-//! `kernels doctor`.
+//! Tests of `kernels doctor`.
 
 mod common;
 
@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Output;
 use tempfile::TempDir;
 
-/// Runs the doctor where CANN can only be in `folder`.
+/// Runs the doctor so that it finds CANN only in `folder`.
 fn doctor(folder: &Path, args: &[&str]) -> Output {
     let mut command = command();
     command.arg("doctor").args(args).env("CANN_LIB_DIR", folder);
@@ -44,16 +44,41 @@ fn a_machine_without_an_npu_is_no_failure_unless_one_is_required() {
 }
 
 #[test]
+fn versions_and_the_policy_are_named() {
+    let folder = TempDir::new().unwrap();
+    let report = json(folder.path());
+    let finding = |report: &Value, area: &str| {
+        let mut findings = report["findings"].as_array().unwrap().iter();
+        let found = findings.find(|finding| finding["area"] == area);
+        found.expect(area)["text"].as_str().unwrap().to_owned()
+    };
+    let lock = include_str!("../../Cargo.lock");
+    let burn = lock.split_once("name = \"burn\"\nversion = \"").unwrap().1;
+    let burn = burn.split('"').next().unwrap();
+    let build = finding(&report, "build");
+    assert!(
+        build.contains(&format!("Burn {burn}, built by rustc 1.")),
+        "{build}"
+    );
+    assert!(build.contains(env!("CARGO_PKG_VERSION")), "{build}");
+    let policy = finding(&report, "policy");
+    assert!(policy.starts_with("`all`, the default"), "{policy}");
+    let mut command = command();
+    command
+        .env("BURN_KERNELS", "none")
+        .args(["doctor", "--json"]);
+    let report = serde_json::from_slice(&command.output().unwrap().stdout).unwrap();
+    assert_eq!(finding(&report, "policy"), "`none`, from BURN_KERNELS");
+}
+
+#[test]
 fn operations_are_listed_where_there_is_a_backend() {
     let folder = TempDir::new().unwrap();
     let output = doctor(folder.path(), &["--ops", "--json"]);
     if !cfg!(feature = "npu") {
-        assert_eq!(output.status.code(), Some(1));
-        let said = errors(&output);
-        assert!(
-            said.contains("build the program with `--features npu`"),
-            "{said}"
-        );
+        assert_eq!(output.status.code(), Some(2));
+        let said = "error: `kernels doctor --ops` needs a build with `--features npu`\n";
+        assert_eq!(errors(&output), said);
         return;
     }
     let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
@@ -65,7 +90,7 @@ fn operations_are_listed_where_there_is_a_backend() {
     };
     assert_eq!(path("float", "float_matmul"), "native");
     assert_eq!(path("module", "conv2d"), "host");
-    // For people with what the words mean, each of which there is.
+    // The text explains each path, and every path occurs.
     let output = doctor(folder.path(), &["--ops"]);
     let text = String::from_utf8(output.stdout).unwrap();
     for path in ["native", "composed", "view", "data", "host"] {
@@ -83,7 +108,7 @@ mod emulated {
     use std::env;
     use std::os::unix::fs::symlink;
 
-    /// The emulator under CANN's names.
+    /// Creates a folder with the emulator under CANN's names.
     fn emulator() -> TempDir {
         let program = env::current_exe().unwrap();
         let library = program.parent().unwrap().join("libcann_emulator.so");

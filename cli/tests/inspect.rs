@@ -1,12 +1,11 @@
-//! `kernels inspect` on every format, with the records of this build.
+//! Tests of `kernels inspect` on every format, with the records of this build.
 
 mod common;
 
-use common::{errors, kernels};
+use common::{elf, errors, kernels, object_file, record};
 use kernels_cli::object_file::{self, Contents};
 use object::write::pe::{NtHeaders, Writer};
-use object::write::{Object, SectionKind};
-use object::{Architecture, BinaryFormat, Endianness, Object as _, ObjectSection as _};
+use object::{Architecture, BinaryFormat, Object as _, ObjectSection as _};
 use serde_json::Value;
 use std::fs;
 use std::io::Cursor;
@@ -14,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
 
-/// The metadata of the program, as its own file holds it.
+/// Returns the metadata in the program's own file.
 fn records() -> Vec<u8> {
     let program = fs::read(env!("CARGO_BIN_EXE_kernels")).unwrap();
     let file = object::File::parse(&*program).unwrap();
@@ -25,7 +24,7 @@ fn records() -> Vec<u8> {
     ours.expect("a section").data().unwrap().to_vec()
 }
 
-/// What `inspect --json` says of a file, without the file's name.
+/// Returns the output of `inspect --json` for a file, without the file's name.
 fn inspected(file: &Path) -> Value {
     let result = kernels(["inspect".as_ref(), "--json".as_ref(), file.as_os_str()]);
     assert!(result.status.success(), "{}", errors(&result));
@@ -45,7 +44,7 @@ fn refused(file: &Path, words: &str) {
     );
 }
 
-/// A file in a folder that lives as long as it.
+/// A file in a temporary folder that is removed with it.
 struct Made(TempDir);
 
 impl Made {
@@ -60,19 +59,6 @@ impl Made {
     }
 }
 
-fn object_file(
-    format: BinaryFormat,
-    arch: Architecture,
-    section: [&str; 2],
-    data: &[u8],
-) -> Vec<u8> {
-    let mut object = Object::new(format, arch, Endianness::Little);
-    let [segment, name] = section.map(|name| name.as_bytes().to_vec());
-    let section = object.add_section(segment, name, SectionKind::Data);
-    object.append_section_data(section, data, 8);
-    object.write().unwrap()
-}
-
 fn mach_o(arch: Architecture, data: &[u8]) -> Vec<u8> {
     object_file(
         BinaryFormat::MachO,
@@ -82,7 +68,7 @@ fn mach_o(arch: Architecture, data: &[u8]) -> Vec<u8> {
     )
 }
 
-/// A Windows program: headers and one section, padded as linkers do.
+/// Returns a Windows program of headers and one section, padded as linkers do.
 fn windows_program(name: [u8; 8], data: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut writer = Writer::new(true, 0x1000, 0x200, &mut bytes);
@@ -120,7 +106,7 @@ fn windows_program(name: [u8; 8], data: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A universal file of these parts.
+/// Returns a universal file of these parts.
 fn universal(parts: &[(u32, Vec<u8>)]) -> Vec<u8> {
     let mut header = vec![0xca_fe_ba_be_u32, u32::try_from(parts.len()).unwrap()];
     let mut at = 4096;
@@ -251,7 +237,7 @@ fn what_cannot_be_read_is_an_error_that_says_why() {
         (windows_program(*b".rdata\0\0", &data), "no kernel metadata"),
         (mach_o(Architecture::X86_64, &[]), "metadata is empty"),
         (mach_o(Architecture::X86_64, &[0; 16]), "metadata is empty"),
-        // The name that another format gives the section.
+        // The section has the name of another format.
         (
             object_file(
                 BinaryFormat::Elf,
@@ -266,28 +252,15 @@ fn what_cannot_be_read_is_an_error_that_says_why() {
     }
 }
 
-/// A record of this JSON.
-fn record(json: &str) -> Vec<u8> {
-    let mut record = b"BKMETA\x01\n".to_vec();
-    record.extend(u32::try_from(json.len()).unwrap().to_le_bytes());
-    record.extend(json.as_bytes());
-    record
-}
-
-fn elf(data: &[u8]) -> Vec<u8> {
-    let section = ["", "burn_kernels"];
-    object_file(BinaryFormat::Elf, Architecture::X86_64, section, data)
-}
-
-/// An ELF file of one metadata section and `count` more headers of the same name, each over the bytes
-/// that `range` says, of `length` bytes between.
+/// Returns an ELF file with one metadata section of `length` bytes and `count` section headers of its name. Each header
+/// covers the bytes that `range` returns.
 fn overlapping(count: u64, length: usize, range: impl Fn(u64) -> (u64, u64)) -> Vec<u8> {
     const HEADER: usize = 64;
     let names = b"\0burn_kernels\0.names\0";
     let mut bytes = vec![0; HEADER];
     bytes[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
     bytes.extend(names);
-    // Valid metadata: one record, and padding.
+    // Valid metadata: one record and padding.
     let start = bytes.len() as u64;
     bytes.extend(record(r#"{"schema":2,"record":"kernel","id":"a"}"#));
     bytes.resize(start as usize + length, 0);
@@ -334,7 +307,7 @@ fn what_is_looked_at_grows_as_the_file_does() {
             "{looked_at} of {length}"
         );
     }
-    // A program has much that says nothing of kernels.
+    // Most of a program is not about kernels.
     let program = fs::File::open(env!("CARGO_BIN_EXE_kernels")).unwrap();
     let length = program.metadata().unwrap().len();
     let looked_at = object_file::read(program).unwrap().looked_at;
@@ -350,7 +323,7 @@ fn one_section_named_many_times_is_read_once() {
 
 #[test]
 fn sections_that_overlap_are_refused_before_they_are_all_read() {
-    // Each is another range, of zeros up to the same end, so that each by itself is good.
+    // Every section has a different range of zeros with the same end, so that each is valid by itself.
     let bytes = overlapping(20_000, 1_000_000, |index| (100 + index, 900_000 - index));
     let message = format!("{:#}", read(&bytes).unwrap_err());
     assert!(message.contains("overlap"), "{message}");
@@ -376,7 +349,7 @@ fn parts_that_overlap_are_refused() {
 fn a_section_larger_than_any_file_is_refused_without_memory_for_it() {
     let bytes = overlapping(1, 1000, |_| (0, 1 << 40));
     let file = Made::new(&bytes);
-    // Takes no space on the disk.
+    // A sparse file takes no space on disk.
     let sparse = fs::OpenOptions::new()
         .write(true)
         .open(file.path())
@@ -443,7 +416,11 @@ fn what_a_terminal_obeys_is_escaped() {
         let plain = |c: char| c == '\n' || !(c.is_control() || c == '\u{202e}');
         text.chars().all(plain)
     };
-    let text = common::stdout(["inspect".as_ref(), file.path().as_os_str()]);
+    let text = common::stdout([
+        "inspect".as_ref(),
+        "--wide".as_ref(),
+        file.path().as_os_str(),
+    ]);
     assert!(is_plain(&text), "{text:?}");
     // A heading, a row, a blank line, a heading and a row.
     assert_eq!(text.lines().count(), 5, "{text}");
@@ -462,7 +439,7 @@ fn what_a_terminal_obeys_is_escaped() {
     let id: Value = serde_json::from_str(&format!("\"{evil}\"")).unwrap();
     assert_eq!(told["kernels"][0]["id"], id);
 
-    // In errors too: of a record, of a member of an archive, and of the file itself.
+    // Errors are escaped as well: of a record, of a member of an archive, and of the file itself.
     let newer = format!(r#"{{"schema":"{evil}","record":"{evil}"}}"#);
     let mut archive = b"!<arch>\n".to_vec();
     let member = &elf(&record(&newer));
@@ -487,4 +464,26 @@ fn what_a_terminal_obeys_is_escaped() {
         assert!(is_plain(&said) && said.lines().count() == 1, "{said:?}");
         assert!(said.contains(r"a\u{1b}[2J\nb"), "{said}");
     }
+}
+
+#[test]
+fn semantics_are_shown_as_attributes_write_them() {
+    let norm = r#"{"op":"rms_norm","offset":"zero","rounding":"llama","scale":"weight",
+        "gating":"none","groups":"one"}"#;
+    let newer = r#"{"op":"rms_norm","offset":"one","tilt":"left"}"#;
+    let site = |item: &str, key: &str| {
+        record(&format!(
+            r#"{{"schema":2,"record":"site","module":"m","item":"{item}","line":1,"key":{key}}}"#
+        ))
+    };
+    let bytes = elf(&[site("known", norm), site("newer", newer)].concat());
+    let text = common::stdout(["inspect".as_ref(), Made::new(&bytes).path().as_os_str()]);
+    assert!(
+        text.contains("rms_norm(offset = 0, rounding = llama)"),
+        "{text}"
+    );
+    assert!(text.contains("rms_norm(offset = 1, tilt = left)"), "{text}");
+    // The JSON output keeps the record unchanged.
+    let json = inspected(&Made::new(&bytes).path());
+    assert_eq!(json["sites"][0]["key"]["offset"], "zero");
 }

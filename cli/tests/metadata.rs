@@ -1,4 +1,4 @@
-//! `kernels list`, `plan`, `inspect` and `verify`.
+//! Tests of `kernels list`, `plan`, `inspect` and `verify`.
 
 mod common;
 
@@ -6,7 +6,7 @@ use common::{command, errors, json, kernels, stdout};
 use serde_json::Value;
 use std::process::Stdio;
 
-/// The part of a site that every command must agree on.
+/// Returns the names of sites, on which all commands must agree.
 fn names(sites: &Value) -> Vec<String> {
     let sites = sites.as_array().expect("sites");
     let names = sites.iter().map(|site| {
@@ -50,14 +50,43 @@ fn inspect_finds_in_the_built_file_what_list_finds_in_the_running_program() {
 #[test]
 fn tables_name_sites_and_kernels() {
     for args in [
-        vec!["list"],
-        vec!["inspect", env!("CARGO_BIN_EXE_kernels")],
-        vec!["plan"],
+        vec!["list", "--wide"],
+        vec!["inspect", "--wide", env!("CARGO_BIN_EXE_kernels")],
+        vec!["plan", "--wide"],
     ] {
         let text = stdout(&args);
         assert!(text.contains("kernels_models::llama::"), "{args:?}: {text}");
         assert!(text.contains("npu_fused_swiglu"), "{args:?}: {text}");
         assert!(text.ends_with('\n') && !text.ends_with("\n\n"), "{args:?}");
+    }
+}
+
+#[test]
+fn sites_of_this_program_are_not_taken_for_those_of_the_users() {
+    for command in ["list", "plan"] {
+        let text = stdout([command]);
+        let end = text.trim_end().lines().rev().take(4).collect::<Vec<_>>();
+        let end = end.into_iter().rev().collect::<Vec<_>>().join(" ");
+        for words in [
+            "the sites of `kernels` itself",
+            "`kernels inspect FILE`",
+            "`kernels plan --bin FILE`",
+        ] {
+            assert!(end.contains(words), "{text}");
+        }
+    }
+}
+
+#[test]
+fn a_plan_calls_the_optimisers_step_one() {
+    for mode in ["training", "inference"] {
+        let text = stdout(["plan", "--wide", "--mode", mode]);
+        let mut lines = text.lines();
+        let step = lines
+            .find(|line| line.contains("npu_fused_adam_w"))
+            .expect("a row");
+        assert!(step.ends_with("(optimiser step)"), "{step}");
+        assert_eq!(text.matches("(optimiser step)").count(), 1, "{text}");
     }
 }
 
@@ -146,6 +175,58 @@ fn damaged_metadata_is_an_error() {
 fn verify_passes_here() {
     let report = json(["verify", "--json"]);
     assert!(report.is_object(), "{report}");
+}
+
+#[test]
+fn verify_prints_a_summary_and_with_all_every_case() {
+    let text = stdout(["verify"]);
+    let cases = |text: &str| {
+        let line = text
+            .lines()
+            .find(|line| line.ends_with("within the budget on cpu"));
+        let count = line.unwrap_or_else(|| panic!("{text}")).split(' ').next();
+        count.unwrap().parse::<usize>().unwrap()
+    };
+    let rows = |text: &str| {
+        text.lines()
+            .filter(|line| line.starts_with("npu_fused_"))
+            .count()
+    };
+    assert_eq!(rows(&text), 6, "{text}");
+    assert!(text.contains("`kernels verify --all`"), "{text}");
+    let all = stdout(["verify", "--all", "--wide"]);
+    assert!(cases(&all) > 1000 && cases(&all) == cases(&text));
+    assert!(rows(&all) > 1000 && !all.contains("--all"));
+}
+
+#[cfg(not(feature = "npu"))]
+#[test]
+fn a_device_that_this_build_lacks_names_the_feature() {
+    for device in ["npu", "npu:1"] {
+        let result = kernels(["list", "--device", device]);
+        assert_eq!(result.status.code(), Some(2));
+        let said = errors(&result);
+        assert!(
+            said.contains(&format!("`{device}` needs a build with `--features npu`")),
+            "{said}"
+        );
+    }
+}
+
+#[cfg(not(feature = "remote"))]
+#[test]
+fn a_command_that_this_build_lacks_names_the_feature() {
+    for args in [
+        &["serve"][..],
+        &["serve", "--help"],
+        &["serve", "--device", "npu", "more"],
+    ] {
+        let result = kernels(args);
+        assert_eq!(result.status.code(), Some(2), "{args:?}");
+        let said = "error: `kernels serve` needs a build with `--features remote` (or `npu`)\n";
+        assert_eq!(errors(&result), said);
+    }
+    assert!(!stdout(["--help"]).contains("serve"));
 }
 
 #[test]

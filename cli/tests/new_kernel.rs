@@ -1,4 +1,4 @@
-//! `kernels new-kernel`.
+//! Tests of `kernels new-kernel`.
 
 mod common;
 
@@ -13,7 +13,7 @@ fn root() -> PathBuf {
     fs::canonicalize(Path::new(env!("CARGO_MANIFEST_DIR")).join("..")).unwrap()
 }
 
-/// Every file of a folder by its path inside it.
+/// Returns every file of a folder by its path in it.
 fn files(folder: &Path) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     let mut folders = vec![folder.to_owned()];
@@ -61,7 +61,7 @@ fn a_new_crate_is_the_example_under_another_name() {
             assert!(!text.contains(left), "{left} is left in {name}");
         }
     }
-    // Nothing but the crate is left behind.
+    // Nothing but the crate is left.
     assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 1);
 }
 
@@ -104,8 +104,8 @@ fn the_manifest_asks_for_what_the_workspace_builds() {
     assert!(manifest.contains(&path), "{manifest}");
 }
 
-/// Checked, not built: that takes a minute the first time, since Burn is checked too, and no time
-/// later. What the code does is tested in the example that it comes from.
+/// Checks the crate without building it. This takes a minute the first time, because Burn is checked too, and no time
+/// later. Tests of the example cover what the code does.
 #[test]
 fn a_new_crate_compiles_with_its_test_and_benchmark() {
     let parent = TempDir::new().unwrap();
@@ -180,6 +180,6 @@ fn bad_names_and_places_are_refused() {
         parent.path().to_str().unwrap(),
     ]);
     assert_eq!(result.status.code(), Some(1));
-    assert!(errors(&result).contains("holds no package burn-kernels"));
+    assert!(errors(&result).contains("does not contain the package burn-kernels"));
     assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
 }

@@ -1,4 +1,4 @@
-//! Commands on an NPU, which here is the emulator.
+//! Tests of commands on an NPU, with the emulator.
 
 #![cfg(feature = "npu")]
 
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use tempfile::TempDir;
 
-/// A folder with the emulator under CANN's names, made when it is first asked for.
+/// Returns a folder with the emulator under CANN's names. The first call creates it.
 fn emulator(folder: &Path) -> PathBuf {
     let made = folder.join("cann");
     if made.exists() {
@@ -38,7 +38,7 @@ fn program(cann: &Path) -> Command {
     on_npu(command(), cann)
 }
 
-/// Nothing runs on the host, and what hangs ends with exit code 124.
+/// Runs a command on the emulator. No operation may run on the host, and a command that hangs ends with exit code 124.
 fn on_npu(command: Command, cann: &Path) -> Command {
     let mut limited = Command::new("timeout");
     limited.arg("240").arg(command.get_program());
@@ -50,10 +50,10 @@ fn on_npu(command: Command, cann: &Path) -> Command {
     limited
 }
 
-/// Says to a process of this test program that it is the one on the emulator.
+/// The environment variable of a process of this test program that runs on the emulator.
 const INSIDE: &str = "KERNELS_NPU_TEST";
 
-/// Runs the test `name` in a process of its own whose NPUs are the emulator's, with these settings.
+/// Runs the test `name` in a process of its own, with the emulator's NPUs and these settings.
 fn alone(name: &str, settings: &[(&str, &str)], body: impl FnOnce()) {
     if std::env::var_os(INSIDE).is_some() {
         body();
@@ -71,7 +71,7 @@ fn alone(name: &str, settings: &[(&str, &str)], body: impl FnOnce()) {
     assert!(said.contains("the test is at its end"), "{said}");
 }
 
-/// A Qwen3 of the fixture's sizes with another number of layers.
+/// Returns a Qwen3 with the fixture's sizes and another number of layers.
 fn qwen3_of(layers: usize, device: &Device) -> CausalLm {
     let path = fixture("qwen3").join("config.json");
     let mut json: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
@@ -79,13 +79,13 @@ fn qwen3_of(layers: usize, device: &Device) -> CausalLm {
     json.as_object_mut().unwrap().remove("layer_types");
     let config = ModelConfig::from_json(&json.to_string(), &path).unwrap();
     let model = config.init(device);
-    // Parameters are drawn when they are first looked at.
+    // Parameters are drawn when they are first read.
     assert_eq!(model.named_parameters().len(), 3 + 11 * layers);
     model
 }
 
-/// How often the host waited for the device in forward and backward and the reads of what came of them,
-/// and how many reads there were.
+/// Returns how often the host waited for the device in forward, backward and the reads of their results, and the number
+/// of reads.
 fn waits(cann: &Cann, layers: usize, device: &Device) -> (u64, u64) {
     let model = qwen3_of(layers, device);
     let ids = Tensor::<2, Int>::from_data([[3, 1, 4, 1, 5, 9, 2, 6]], device);
@@ -97,7 +97,7 @@ fn waits(cann: &Cann, layers: usize, device: &Device) -> (u64, u64) {
     let loss = loss.into_scalar::<f32>();
     let gradients = model.gradients(&gradients);
     let waits = cann.waits() - before;
-    // A fresh model knows nothing: the loss is that of a guess among 128.
+    // The loss of an untrained model is that of a guess among 128.
     assert!((loss - 128f32.ln()).abs() < 0.5, "{loss}");
     assert_eq!(gradients.len(), 3 + 11 * layers);
     let report = report::report();
@@ -106,11 +106,11 @@ fn waits(cann: &Cann, layers: usize, device: &Device) -> (u64, u64) {
     (waits, 1 + gradients.len() as u64)
 }
 
-/// Forward and backward are handed to the device as a whole: only what is read is waited for.
+/// Forward and backward run asynchronously on the device: the host waits only for reads.
 #[test]
 fn no_layer_waits_for_the_device() {
-    // The device is slow, so that what waits by chance does.
-    // Verification of first calls reads what it compares.
+    // The device is slow, so that an unneeded wait really waits. Verification of first calls reads the values that it
+    // compares, so it is off.
     let settings = [
         ("CANN_EMULATOR_DELAY_US", "200"),
         ("BURN_KERNELS_VERIFY", "off"),
@@ -126,7 +126,7 @@ fn no_layer_waits_for_the_device() {
     });
 }
 
-/// What keeps a program from the device that it asks for is told with what to do.
+/// Errors about a missing device say what to do.
 #[test]
 fn a_device_that_is_not_there_is_an_error() {
     alone("a_device_that_is_not_there_is_an_error", &[], || {
@@ -139,7 +139,7 @@ fn a_device_that_is_not_there_is_an_error() {
     });
 }
 
-/// CANN that counts nothing, and no CANN.
+/// CANN is installed and finds no NPU.
 #[test]
 fn a_machine_without_npus_is_an_error() {
     let name = "a_machine_without_npus_is_an_error";
@@ -171,8 +171,8 @@ fn read(tensor: Tensor<1>) -> Result<Vec<f32>, String> {
     Ok(data.try_into_vec().unwrap())
 }
 
-/// An index that is out of range, such as a token beyond the vocabulary, costs what was on the device,
-/// and neither the process nor the device.
+/// An index out of range, such as a token beyond the vocabulary, costs the data on the device, but neither the process
+/// nor the device.
 #[test]
 fn after_failed_work_the_device_is_of_use_again() {
     alone("after_failed_work_the_device_is_of_use_again", &[], || {
@@ -181,7 +181,7 @@ fn after_failed_work_the_device_is_of_use_again() {
         let beyond = Tensor::<1, Int>::from_data([0, 100], &device);
         let said = read(x.clone().select(0, beyond)).unwrap_err();
         assert!(said.contains("out of range"), "{said}");
-        // What was there before may be wrong now.
+        // Earlier results may be wrong now.
         read(x.clone() + 1.0).unwrap_err();
         let said = burn_kernels::remote::failure(&device).unwrap();
         assert!(said.contains("work that failed before"), "{said}");
@@ -190,7 +190,7 @@ fn after_failed_work_the_device_is_of_use_again() {
         npu::close();
         let device = npu::device(0).unwrap();
         assert_eq!(read(Tensor::ones([2], &device) + 1.0).unwrap(), [2.0; 2]);
-        // What is no longer served is said at once, not after waiting for a server to come.
+        // The error comes at once, without waiting for a server.
         let begun = std::time::Instant::now();
         let said = burn_kernels::remote::failure(&other).unwrap();
         assert!(said.contains("closed"), "{said}");
@@ -199,7 +199,7 @@ fn after_failed_work_the_device_is_of_use_again() {
     });
 }
 
-/// The NPUs of this process as two other programs get them.
+/// Returns the NPUs of this process as two other programs see them.
 fn two_clients() -> (burn_kernels::remote::Server, Device, Device) {
     let options = burn_kernels::remote::ServeOptions::websocket(([127, 0, 0, 1], 0));
     let server = npu::serve(options).unwrap();
@@ -212,11 +212,11 @@ fn two_clients() -> (burn_kernels::remote::Server, Device, Device) {
     (server, one, other)
 }
 
-/// One client's failure is nobody else's matter, and the memory it held is given back.
+/// A failure of one client does not affect others, and its memory is released.
 #[test]
 fn a_fault_costs_only_the_client_whose_work_failed() {
     let name = "a_fault_costs_only_the_client_whose_work_failed";
-    // Slow, so that the good client's work is under way when the other's fails.
+    // The device is slow, so that the good client's work is still running when the other's fails.
     alone(name, &[("CANN_EMULATOR_DELAY_US", "200")], || {
         let (server, good, mut bad) = two_clients();
         let weights = Tensor::<1>::from_data([1.0, 2.0, 3.0, 4.0], &good);
@@ -237,7 +237,7 @@ fn a_fault_costs_only_the_client_whose_work_failed() {
             }
             let failed = held.clone().select(0, beyond);
             match round % 2 {
-                // Told by a read, or by nobody.
+                // The error is read, or never seen.
                 0 => assert!(read(failed).unwrap_err().contains("out of range")),
                 _ => drop(failed),
             }
@@ -247,7 +247,7 @@ fn a_fault_costs_only_the_client_whose_work_failed() {
                 [1.0, 2.0, 3.0, 4.0],
                 "{round}"
             );
-            // The bad client's next operation ends its session, and a new one is sound.
+            // The bad client's next operation ends its session. A new session works.
             let _ = read(held + 1.0);
             bad = npu::connect(server.address(), server.token())
                 .unwrap()
@@ -256,8 +256,8 @@ fn a_fault_costs_only_the_client_whose_work_failed() {
         }
         good.sync().unwrap();
         assert!(burn_kernels::remote::failure(&good).is_none());
-        // A quarter of a MiB that each session of the bad client held; the last ones of a session that lives are
-        // on their way.
+        // Each session of the bad client held a quarter of a MiB. The last releases of a live session may still be in
+        // transit.
         let most = before + (1 << 16);
         let begun = std::time::Instant::now();
         while in_use().in_use > most && begun.elapsed().as_secs() < 20 {
@@ -267,7 +267,7 @@ fn a_fault_costs_only_the_client_whose_work_failed() {
     });
 }
 
-/// Device memory that one client freed is not what another one's empty tensors hold.
+/// Empty tensors of one client don't contain memory that another one freed.
 #[test]
 fn empty_tensors_of_a_served_npu_hold_nothing_of_other_clients() {
     let name = "empty_tensors_of_a_served_npu_hold_nothing_of_other_clients";
@@ -285,7 +285,7 @@ fn empty_tensors_of_a_served_npu_hold_nothing_of_other_clients() {
     });
 }
 
-/// A session that asks for more than it may hold, and one that asks for more than the NPU has.
+/// A session with a limit refuses a tensor that is larger.
 #[test]
 fn a_session_of_an_npu_has_a_limit() {
     alone("a_session_of_an_npu_has_a_limit", &[], || {
@@ -308,7 +308,7 @@ fn a_session_of_an_npu_has_a_limit() {
     });
 }
 
-/// Before it was of any use, and later for good.
+/// A device is lost at the start, or later.
 #[test]
 fn a_lost_device_is_an_error_that_says_so() {
     let name = "a_lost_device_is_an_error_that_says_so";
@@ -342,7 +342,7 @@ fn a_lost_device_is_an_error_that_says_so() {
                 }
                 assert!(!said.contains("ws://"), "{said}");
             }
-            // Only the device that is asked for is opened.
+            // Only the requested device is opened.
             let other = npu::device(1).unwrap();
             assert_eq!(read(Tensor::ones([2], &other) + 1.0).unwrap(), [2.0; 2]);
         });
@@ -356,10 +356,11 @@ fn run(cann: &Path, model: &str, output: &Path, extra: &[&str]) -> Output {
         .arg("--inputs")
         .arg(fixture(model).join("golden.safetensors"));
     command.arg("--outputs").arg(output).args(extra);
-    command.output().unwrap()
+    // Each row of the report is one line.
+    command.env("COLUMNS", "400").output().unwrap()
 }
 
-/// Nothing of a model's pass may run on the host; live verification, which computes in f64, would.
+/// No operation of a model may run on the host. (Live verification would, because it computes in f64.)
 #[test]
 fn the_goldens_of_every_model_hold_on_an_npu() {
     let folder = TempDir::new().unwrap();
@@ -382,13 +383,13 @@ fn the_goldens_of_every_model_hold_on_an_npu() {
             let what = format!("{model} {policy}");
             let said = errors(&result);
             assert!(result.status.success(), "{what}: {said}");
-            // What it ran on is said on screen.
+            // The output names the device.
             assert!(
                 said.contains("npu:0 is Ascend910B") && said.contains("emulator"),
                 "{said}"
             );
             assert!(said.contains(" npu f32 training"), "{said}");
-            // Every site that was reached is on CANN's operators, or none is.
+            // All sites use CANN's operators, or none does.
             let sites: Vec<_> = said.lines().filter(|line| line.contains(" npu ")).collect();
             let path = match policy {
                 "--kernels=all" => "fused aclnn",
@@ -416,7 +417,7 @@ fn losses(run: &Path) -> Vec<f64> {
     let points = text
         .lines()
         .map(|line| serde_json::from_str::<Value>(line).unwrap());
-    // A validation in which the device was lost has none.
+    // If the device was lost in a validation, its point has no loss.
     points.filter_map(|point| point["loss"].as_f64()).collect()
 }
 
@@ -452,7 +453,7 @@ fn training_on_an_npu_follows_training_on_the_cpu() {
     }
 }
 
-/// A run of so many steps on an NPU with a fault of the emulator's, or none.
+/// Trains for `steps` steps on an NPU, with an emulator's fault if one is given.
 fn train(folder: &Path, out: &Path, steps: usize, fault: Option<(&str, &str)>) -> Output {
     let text = folder.join("text.txt");
     std::fs::write(&text, &include_bytes!("../corpus/alice.txt")[..4000]).unwrap();
@@ -468,18 +469,18 @@ fn train(folder: &Path, out: &Path, steps: usize, fault: Option<(&str, &str)>) -
     command.envs(fault).output().unwrap()
 }
 
-/// Fails unless the run ended, in time, with an error that names the cause: what the NPU said when it ended
-/// the session, or what the read said that failed.
+/// Fails unless the run ended in time with an error that names the cause: the NPU's reason for ending the session, or
+/// the error of the failed read.
 #[track_caller]
 fn assert_cause(result: &Output, expected: &str) {
     let said = errors(result);
     assert_eq!(result.status.code(), Some(1), "{said}");
-    let told = |line: &&str| line.starts_with("the NPU said:") || line.starts_with("error:");
+    let told = |line: &&str| line.starts_with("the NPU reported:") || line.starts_with("error:");
     let mut cause = said.lines().skip_while(|line| !told(line));
     assert!(cause.any(|line| line.contains(expected)), "{said}");
 }
 
-/// Every file of a folder with its bytes.
+/// Returns every file of a folder with its bytes.
 fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut files = BTreeMap::new();
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -492,7 +493,7 @@ fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     files
 }
 
-/// Whether there is a checkpoint, which then is whole. Nothing half-written stays beside it.
+/// Returns `true` if there is a checkpoint. Fails if it is incomplete, or if unfinished files are left next to it.
 fn has_checkpoint(run: &Path) -> bool {
     let checkpoint = run.join("checkpoint");
     for entry in std::fs::read_dir(run).unwrap() {
@@ -511,7 +512,7 @@ fn has_checkpoint(run: &Path) -> bool {
     true
 }
 
-/// An operator that fails, memory that is short and a device that is lost, in the middle of training.
+/// Tests three faults during training: an operator that fails, too little memory, and a lost device.
 #[test]
 fn a_fault_in_training_is_an_error_with_its_cause() {
     let folder = TempDir::new().unwrap();
@@ -530,10 +531,10 @@ fn a_fault_in_training_is_an_error_with_its_cause() {
         let result = train(folder.path(), &out, 40, Some((variable, value)));
         assert_cause(&result, expected);
         assert!(!has_checkpoint(&out), "a checkpoint is whole or not there");
-        // The device was lost in the middle; the other two let no step pass.
+        // The device is lost in the middle of training; the other two faults fail in the first step.
         let steps = losses(&out).len();
         assert_eq!((1..40).contains(&steps), expected == "507010", "{steps}");
-        // An earlier run's folder is not for another run.
+        // The folder of an earlier run is refused.
         let result = train(folder.path(), &earlier, 3, Some((variable, value)));
         assert_eq!(result.status.code(), Some(1));
         assert!(
@@ -545,7 +546,7 @@ fn a_fault_in_training_is_an_error_with_its_cause() {
     assert!(files(&earlier) == before, "an earlier run's files changed");
 }
 
-/// The device is lost earlier and later, ever nearer to the moment when the checkpoint appears.
+/// The device is lost at different times, ever closer to the moment when the checkpoint appears.
 #[test]
 fn a_device_lost_at_any_time_leaves_a_whole_checkpoint_or_none() {
     let folder = TempDir::new().unwrap();
@@ -556,7 +557,7 @@ fn a_device_lost_at_any_time_leaves_a_whole_checkpoint_or_none() {
         assert_cause(&result, "507010");
         has_checkpoint(&out)
     };
-    // After the checkpoint the speed of training is measured, which takes longer than the training.
+    // After the checkpoint the speed is measured, which takes longer than the training.
     let (mut without, mut with) = (0, 1000);
     while !lost_at(with) {
         (without, with) = (with, with * 2);
@@ -571,13 +572,13 @@ fn a_device_lost_at_any_time_leaves_a_whole_checkpoint_or_none() {
     }
 }
 
-/// Kernels on the emulator beside their references: within the budget, or refused with a reason.
+/// Compares kernels on the emulator with their references: each case is within its tolerance, or refused with a reason.
 #[test]
 fn verification_on_an_npu_passes() {
     let folder = TempDir::new().unwrap();
     let cann = emulator(folder.path());
     let result = program(&cann)
-        .args(["verify", "--device", "npu"])
+        .args(["verify", "--device", "npu", "--all", "--wide"])
         .output()
         .unwrap();
     let report = String::from_utf8_lossy(&result.stdout).into_owned();
@@ -595,7 +596,7 @@ fn verification_on_an_npu_passes() {
     assert!(report.matches(" ok, ").count() > 500, "{report}");
 }
 
-/// Operations of an NPU that no operator is for: on the host and told with how often, or an error.
+/// Operations without an operator run on the host and are counted, or are an error.
 #[test]
 fn what_runs_on_the_host_is_said() {
     let folder = TempDir::new().unwrap();
@@ -606,7 +607,7 @@ fn what_runs_on_the_host_is_said() {
         command.arg(fixture("qwen3")).arg("--inputs");
         command.arg(fixture("qwen3").join("golden.safetensors"));
         command.arg("--outputs").arg(folder.path().join("out"));
-        // Its limits are not known, so nothing is asked of it.
+        // The limits of this chip are unknown, so the NPU's operators are not used for it.
         command.env("CANN_EMULATOR_SOC", "Ascend310P3");
         command
             .env("BURN_CANN_FALLBACK", fallback)
@@ -621,7 +622,7 @@ fn what_runs_on_the_host_is_said() {
         last.contains("ran on the host") && last.contains("float_matmul "),
         "{said}"
     );
-    // Each is logged once.
+    // Each operation is logged once.
     let logged = said.lines().filter(|line| line.contains("logged once"));
     let logged: Vec<_> = logged
         .filter(|line| line.contains("\"float_matmul\""))
@@ -653,7 +654,7 @@ fn what_is_missing_for_an_npu_is_said() {
         "{}",
         errors(&result)
     );
-    // Once, and without colours where nobody sees them.
+    // The warning is printed once, and without colours outside of a terminal.
     let said = errors(&result);
     assert_eq!(said.matches("no CANN runtime").count(), 1, "{said}");
     let result = run(
@@ -673,7 +674,7 @@ fn what_is_missing_for_an_npu_is_said() {
     );
     let result = run(&cann, "qwen3", &output, &["--device=npu:first"]);
     assert!(
-        errors(&result).contains("is no device's number"),
+        errors(&result).contains("is not a device number"),
         "{}",
         errors(&result)
     );

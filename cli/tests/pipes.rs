@@ -1,5 +1,5 @@
-//! A named pipe in the place of any file that the program reads is refused at once, and one that it would
-//! write is not replaced.
+//! Tests that a named pipe in the place of an input file is refused at once, and one in the place of an output file is
+//! not replaced.
 #![cfg(unix)]
 
 mod common;
@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Returns the program's standard error; the program must end by itself.
+/// Returns the program's standard error. The program must end by itself.
 fn refusal(args: &[&str]) -> String {
     let mut command = command();
     command

@@ -1,4 +1,4 @@
-//! `kernels plan` with files, policies from files, and `kernels list`.
+//! Tests of `kernels plan` with files, of policies from files, and of `kernels list`.
 
 mod common;
 

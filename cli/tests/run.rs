@@ -1,4 +1,4 @@
-//! `kernels run` against expected values of other implementations, and on bad input.
+//! Tests of `kernels run` with expected values of other implementations, and with bad input.
 
 mod common;
 
@@ -20,7 +20,7 @@ const MODELS: [&str; 9] = [
     "mistral_sw8",
 ];
 
-/// Runs a fixture on its own expected-values file and returns what was written.
+/// Runs a fixture on its own file of expected values and returns the output.
 fn run(model: &str, extra: &[&str]) -> BTreeMap<String, Floats> {
     let folder = TempDir::new().unwrap();
     let output = folder.path().join("out.safetensors");
@@ -110,6 +110,25 @@ fn the_report_says_which_path_ran() {
 }
 
 #[test]
+fn the_report_on_screen_hides_what_was_not_reached() {
+    let folder = TempDir::new().unwrap();
+    let inputs = fixture("llama").join("golden.safetensors");
+    let result = run_on(&fixture("llama"), &inputs, &folder.path().join("out"));
+    let said = errors(&result);
+    assert!(result.status.success(), "{said}");
+    assert!(
+        said.contains("LlamaMlp::forward") && !said.contains("Qwen3Mlp"),
+        "{said}"
+    );
+    let last = said.lines().find(|line| line.contains("not reached"));
+    let last = last.unwrap_or_else(|| panic!("{said}"));
+    assert!(
+        last.ends_with("sites were not reached; `--report FILE` writes every site"),
+        "{last}"
+    );
+}
+
+#[test]
 fn i32_ids_and_default_positions_do() {
     let folder = TempDir::new().unwrap();
     let inputs = folder.path().join("in.safetensors");
@@ -132,7 +151,7 @@ fn run_on(model: &Path, inputs: &Path, output: &Path) -> std::process::Output {
     ])
 }
 
-/// The run must fail with code 1, leave nothing behind and say each of `words`.
+/// Checks that the run fails with code 1, leaves no files, and prints each of `words`.
 fn refuses(model: &Path, inputs: &Path, words: &[&str]) {
     let folder = TempDir::new().unwrap();
     let result = run_on(model, inputs, &folder.path().join("out.safetensors"));
@@ -207,7 +226,7 @@ fn bad_inputs_are_named() {
     }
 }
 
-/// A copy of the llama fixture, to be spoilt.
+/// Copies the llama fixture, so that a test may damage it.
 fn copy_of_llama() -> TempDir {
     let folder = TempDir::new().unwrap();
     for name in ["config.json", "model.safetensors"] {

@@ -1,4 +1,4 @@
-//! `kernels semantics`.
+//! Tests of `kernels semantics`.
 
 mod common;
 
@@ -25,7 +25,10 @@ fn all_models_are_listed() {
     assert_eq!(of("mixtral").unwrap()["block"]["weights"], "wide");
     assert_eq!(of("gpt_oss").unwrap()["experts"]["bias"], "all");
     assert!(of("llama").unwrap()["block"].is_null());
-    assert_eq!(stdout(["semantics"]).lines().count(), 1 + models.len());
+    assert_eq!(
+        stdout(["semantics", "--wide"]).lines().count(),
+        1 + models.len()
+    );
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! `kernels serve` and the commands that use what it serves.
+//! Tests of `kernels serve` and of the commands that use its devices.
 
 #![cfg(feature = "remote")]
 
@@ -17,7 +17,7 @@ use tempfile::TempDir;
 
 const TOKEN: &str = "BURN_KERNELS_TOKEN";
 
-/// A server that is killed when the test ends.
+/// A server that is killed at the end of the test.
 struct Server {
     process: Child,
     address: String,
@@ -66,11 +66,13 @@ fn run(model: &str, output: &Path, extra: &[&str], token: &str) -> Output {
         .arg("--inputs")
         .arg(fixture(model).join("golden.safetensors"));
     command.arg("--outputs").arg(output).args(extra);
+    // Each row of the report is one line.
+    command.env("COLUMNS", "400");
     command.env(TOKEN, token).output().unwrap()
 }
 
-/// Every dense and sparse model on a served CPU gives the bits that the CPU gives, kernels on and
-/// off, whether the server reads the weights or they are sent.
+/// Dense and sparse models on a served CPU give exactly the bits of the local CPU, with kernels on and off, and whether
+/// the server reads the weights or they are sent.
 #[test]
 fn a_served_cpu_computes_what_the_cpu_computes() {
     let models = fixture("");
@@ -104,7 +106,7 @@ fn a_served_cpu_computes_what_the_cpu_computes() {
             }
             let warned = report.contains("weights cross the connection");
             assert_eq!(warned, server.address == other.address, "{report}");
-            // The same paths were taken as on the CPU, and the device is called what it is.
+            // The paths are those on the CPU, and the report names the device's real kind.
             let table = |text: &str| -> Vec<String> {
                 let lines = text.lines().filter(|line| line.contains("::"));
                 lines.map(str::to_owned).collect()
@@ -160,7 +162,7 @@ fn training_on_a_served_cpu_loses_what_training_on_the_cpu_loses() {
     assert_eq!(train(&server.device(), "there"), here);
 }
 
-/// The server is killed in the middle of a training: an error that says so, and no hang.
+/// A server that is killed during training causes an error that says so, and no hang.
 #[test]
 fn a_server_that_dies_is_an_error_that_says_so() {
     let mut server = Server::start(&[]);
@@ -179,7 +181,7 @@ fn a_server_that_dies_is_an_error_that_says_so() {
     for line in BufReader::new(training.stderr.take().unwrap()).lines() {
         let line = line.unwrap();
         if line.starts_with("step ") {
-            // Killing what is dead already is none of the test's business.
+            // The server may already be dead; then the error is ignored.
             let _ = server.process.kill();
         }
         said += &(line + "\n");
@@ -227,7 +229,7 @@ fn the_token_and_the_address_are_asked_for_clearly() {
     );
 }
 
-/// A client can't write a line of its own into the server's log, nor a long one.
+/// A client can't add a line of its own, or a very long one, to the server's log.
 #[test]
 fn a_client_forges_no_line_of_the_log() {
     let mut process = command()
@@ -278,7 +280,7 @@ fn a_client_forges_no_line_of_the_log() {
     assert!(said.len() < 100 << 10, "{} bytes", said.len());
 }
 
-/// Clients that mean harm are in `remote_hostile.rs` of kernels-runtime; here the flags arrive.
+/// Checks that the flags take effect. `remote_hostile.rs` of kernels-runtime tests harmful clients.
 #[test]
 fn limits_and_allowances_are_flags() {
     let refused = |arguments: &[&str], token: Option<&str>, message: &str| {

@@ -1,4 +1,4 @@
-//! Files of inputs: the committed corpus, and the input that is being read.
+//! Files of inputs: the committed corpus, and the current input.
 
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -11,10 +11,10 @@ fn folder(target: &str) -> PathBuf {
         .join(target)
 }
 
-/// Every case of a target, in the order of the names.
+/// Returns every case of a target, in the order of their names.
 ///
 /// # Panics
-/// There is none.
+/// Panics if the corpus is missing, empty or unreadable.
 pub(crate) fn load(target: &str) -> Vec<Vec<u8>> {
     let folder = folder(target);
     let mut paths: Vec<_> = fs::read_dir(&folder)
@@ -27,7 +27,7 @@ pub(crate) fn load(target: &str) -> Vec<Vec<u8>> {
     paths.iter().map(read).collect()
 }
 
-/// Keeps a bad input; returns its path.
+/// Writes a bad input to the corpus and returns its path.
 pub(crate) fn keep(target: &str, input: &[u8]) -> String {
     let mut hasher = DefaultHasher::new();
     input.hash(&mut hasher);
@@ -38,7 +38,7 @@ pub(crate) fn keep(target: &str, input: &[u8]) -> String {
     }
 }
 
-/// The file of the input that is being read. It stays when the process dies.
+/// The file that holds the current input. It stays if the process dies.
 pub(crate) struct Running {
     path: PathBuf,
     file: File,

@@ -1,19 +1,18 @@
 //! A driver for fuzz targets on a stable compiler.
 //!
-//! A target is a test that hands [`fuzz`] what reads an input. The driver reads the committed corpus of the
-//! target, and then mutations of it: without the environment, a fixed number from a fixed seed, so that a
-//! test run says the same every time.
+//! A target is a test that passes a function that reads an input to [`fuzz`]. The driver runs it on the target's
+//! committed corpus, and then on mutations of it. By default it makes a fixed number of mutations from a fixed seed, so
+//! that every test run gives the same result.
 //!
 //! | variable | |
 //! |---|---|
-//! | `FUZZ_SECONDS` | how long each target runs on mutations, from a seed of the clock |
-//! | `FUZZ_SEED` | the seed, which a failure names |
+//! | `FUZZ_SECONDS` | the time that each target runs on mutations, with a random seed |
+//! | `FUZZ_SEED` | the seed, which the output of a run names |
 //! | `FUZZ_INPUT` | a file: only this input is read, once |
 //!
-//! An input is bad when reading it panics, takes more memory than its size explains or more than ten
-//! seconds, or ends with an error whose text a terminal would obey. A bad input is written to the corpus
-//! of its target, where it stays as a case once it is mended. A process that dies leaves it in the file
-//! that was named at the start.
+//! An input is bad if reading it panics, takes more memory than its size explains or more than ten seconds, or returns
+//! an error with control characters. The driver writes a bad input to the corpus of its target, where it stays as a
+//! test case after the fix. A process that dies leaves the input in the file that is named at the start of the run.
 
 mod corpus;
 mod memory;
@@ -25,27 +24,27 @@ use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::{Duration, Instant};
 
-/// Mutations of a run without `FUZZ_SECONDS`.
+/// The number of mutations of a run without `FUZZ_SECONDS`.
 const FEW: u64 = 2_000;
 
-/// No input of the largest size takes a hundredth of it.
+/// The time limit for an input. Even the largest inputs take less than a hundredth of it.
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// A target: its name, which is the folder of its corpus, and what its inputs are made of.
+/// A fuzz target: its name and the material for its inputs.
 #[derive(Clone, Copy, Debug)]
 pub struct Target<'a> {
-    /// The folder's name.
+    /// The name, which is also that of the corpus folder.
     pub name: &'a str,
-    /// Words that mean something to what reads the input.
+    /// Words with a meaning in this kind of input.
     pub words: &'a [&'a str],
-    /// Bytes of memory that reading takes whatever the input: what is read beside it.
+    /// The bytes of memory that reading takes in addition to the input, such as for other files.
     pub memory: u64,
 }
 
-/// Runs a target. `read` says whether an input was accepted, or why not.
+/// Runs a target. `read` returns an error if it refuses an input.
 ///
 /// # Panics
-/// An input is bad, or no case of the corpus is accepted.
+/// Panics if an input is bad, or if no case of the corpus is accepted.
 pub fn fuzz(target: Target<'_>, read: impl Fn(&[u8]) -> Result<(), String>) {
     if let Some(path) = std::env::var_os("FUZZ_INPUT") {
         let input = std::fs::read(&path).expect("FUZZ_INPUT names a file");
@@ -94,7 +93,7 @@ fn seed() -> u64 {
     }
 }
 
-/// When mutating ends; `None` after [`FEW`].
+/// Returns the time at which mutations end. With `None` they end after [`FEW`].
 fn end() -> Option<Instant> {
     let seconds = std::env::var("FUZZ_SECONDS").ok()?;
     let seconds = seconds.parse().expect("FUZZ_SECONDS is a number");
@@ -111,7 +110,7 @@ struct Run<'a, R> {
 }
 
 impl<R: Fn(&[u8]) -> Result<(), String>> Run<'_, R> {
-    /// Reads an input. Whether the answer is of a kind that was not seen before.
+    /// Reads an input. Returns `true` if the answer is of a new kind.
     fn input(&mut self, input: &[u8]) -> bool {
         self.running.note(input);
         self.inputs += 1;
@@ -133,7 +132,7 @@ impl<R: Fn(&[u8]) -> Result<(), String>> Run<'_, R> {
     }
 }
 
-/// Reads an input once.
+/// Reads an input once and checks memory, time and the error's text.
 fn check(
     target: Target<'_>,
     input: &[u8],
@@ -163,8 +162,8 @@ fn check(
     answer
 }
 
-/// An error without what differs from input to input: numbers, what it quotes, and lines of the input that
-/// a parser shows.
+/// Returns an error without the parts that differ between inputs: numbers, quoted text, and lines of the input that a
+/// parser shows.
 fn kind(error: &str) -> String {
     let own: String = error.lines().filter(|line| !line.contains('|')).collect();
     let unquoted = own.split('`').step_by(2);

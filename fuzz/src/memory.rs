@@ -3,7 +3,8 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-/// More than this at once ends the process, before the machine has none left.
+/// The limit of memory, in bytes, beyond which allocations fail. It ends the process before the machine runs out of
+/// memory.
 const MOST: i64 = 2 << 30;
 
 thread_local! {
@@ -11,10 +12,10 @@ thread_local! {
     static PEAK: Cell<i64> = const { Cell::new(0) };
 }
 
-/// The system's allocator, counting by thread.
+/// The system's allocator, with counters for each thread.
 struct Counting;
 
-// SAFETY: every call that is not refused is handed to the system's allocator unchanged.
+// SAFETY: every call that is not refused is passed to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let held = HELD.get() + layout.size() as i64;
@@ -23,13 +24,13 @@ unsafe impl GlobalAlloc for Counting {
         }
         HELD.set(held);
         PEAK.set(PEAK.get().max(held));
-        // SAFETY: the caller keeps the contract of `alloc`.
+        // SAFETY: the caller fulfils the contract of `alloc`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
         HELD.set(HELD.get() - layout.size() as i64);
-        // SAFETY: the caller keeps the contract of `dealloc`; `place` came from `System`.
+        // SAFETY: the caller fulfils the contract of `dealloc`; `place` came from `System`.
         unsafe { System.dealloc(place, layout) }
     }
 }
@@ -37,7 +38,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// Returns `run`'s result, and the most bytes that this thread held meanwhile beyond those before.
+/// Returns the result of `run`, and the largest number of bytes by which this thread's memory grew during it.
 pub(crate) fn peak<T>(run: impl FnOnce() -> T) -> (T, u64) {
     let before = HELD.get();
     PEAK.set(before);

@@ -1,14 +1,14 @@
-//! Inputs from others.
+//! Mutations of inputs.
 
 use fastrand::Rng;
 
-/// No input is longer.
+/// The length of the longest input, in bytes.
 const LONGEST: usize = 1 << 16;
 
-/// Kept inputs beyond the corpus.
+/// The largest number of inputs that are kept in addition to the corpus.
 const MOST_KEPT: usize = 4096;
 
-/// Numbers at which something changes.
+/// Numbers at typical limits.
 const NUMBERS: [u64; 14] = [
     0,
     1,
@@ -26,7 +26,7 @@ const NUMBERS: [u64; 14] = [
     u64::MAX,
 ];
 
-/// Makes inputs from the corpus, and from inputs that brought something new.
+/// A source of inputs, made from the corpus and from inputs with new answers.
 pub(crate) struct Mutator<'a> {
     random: Rng,
     inputs: Vec<Vec<u8>>,
@@ -44,7 +44,7 @@ impl<'a> Mutator<'a> {
         }
     }
 
-    /// Takes an input for others to be made from.
+    /// Keeps an input as material for others.
     pub(crate) fn keep(&mut self, input: Vec<u8>) {
         if self.inputs.len() < self.given + MOST_KEPT {
             self.inputs.push(input);
@@ -54,7 +54,7 @@ impl<'a> Mutator<'a> {
     pub(crate) fn make(&mut self) -> Vec<u8> {
         let mut input = self.one().to_vec();
         self.mutate(&mut input);
-        // Mostly few, so that most of an input stays good.
+        // Mostly few mutations, so that most of an input stays valid.
         while self.random.u8(..3) == 0 {
             self.mutate(&mut input);
         }
@@ -62,7 +62,8 @@ impl<'a> Mutator<'a> {
         input
     }
 
-    /// One of the corpus half of the time: what is kept drifts away from what is accepted.
+    /// Returns a random input. Half of the time it is one of the corpus, because kept inputs drift away from valid
+    /// ones.
     fn one(&mut self) -> &[u8] {
         let among = match self.random.bool() {
             true => self.given,
@@ -119,13 +120,13 @@ impl<'a> Mutator<'a> {
         self.words.get(index).copied()
     }
 
-    /// A part of another input.
+    /// Returns a part of another input.
     fn piece(&mut self) -> Vec<u8> {
         let other = self.one().to_vec();
         other[self.range(other.len())].to_vec()
     }
 
-    /// Short ones more often than long ones.
+    /// Returns a random range, more often a short one than a long one.
     fn range(&mut self, length: usize) -> std::ops::Range<usize> {
         let start = self.random.usize(..=length);
         let most = (length - start).min(1 << self.random.u32(0..12));
@@ -158,7 +159,7 @@ impl<'a> Mutator<'a> {
         }
     }
 
-    /// A binary number, in either order of bytes.
+    /// Overwrites a binary number, in either byte order.
     fn overwrite_number(&mut self, input: &mut [u8]) {
         let Some(at) = self.place(input.len()) else {
             return;
@@ -172,7 +173,7 @@ impl<'a> Mutator<'a> {
         }
     }
 
-    /// A number in text.
+    /// Replaces a number in text.
     fn replace_digits(&mut self, input: &mut Vec<u8>) {
         let Some(from) = self.place(input.len()) else {
             return;
@@ -210,7 +211,7 @@ mod tests {
         assert_ne!(made, inputs(8));
         assert!(made.iter().all(|input| input.len() <= LONGEST));
         let different: std::collections::HashSet<_> = made.iter().collect();
-        // Few mutations of so few bytes are the same.
+        // Mutations of so few bytes can coincide, but seldom do.
         assert!(different.len() > 1000, "{} are different", different.len());
     }
 }

@@ -1,33 +1,33 @@
-//! Why a file is not read or written.
+//! Errors of reading and writing files.
 
 use crate::escape_path as path;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a file is not read or written. Every message names it.
+/// An error of reading or writing a file. Every message names the file.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum FileError {
-    /// The operating system refused.
+    /// The operating system returned an error.
     #[error("{}: cannot {action}: {source}", path(.file))]
     Io {
         /// The file or folder.
         file: PathBuf,
-        /// The action that failed, as a verb: `read`, `create`, …
+        /// The failed action, as a verb: `read`, `create`, …
         action: &'static str,
-        /// The system's reason.
+        /// The system's error.
         source: io::Error,
     },
-    /// Something else than a file has its name.
+    /// The path leads to something other than a file.
     #[error("{} is {kind}; name a plain file", path(.file))]
     NotPlain {
         /// The path.
         file: PathBuf,
-        /// The kind of thing that is there: `a named pipe`, `a folder`, …
+        /// The kind of thing at the path: `a named pipe`, `a folder`, …
         kind: &'static str,
     },
-    /// The file is larger than any file of its kind.
+    /// The file is larger than the limit of its kind.
     #[error(
         "{} has {} bytes; of {what} at most {limit} bytes are read: is this the file that was meant?",
         path(.file),
@@ -36,24 +36,24 @@ pub enum FileError {
     TooLarge {
         /// The file.
         file: PathBuf,
-        /// The thing that it should be: `a configuration`, …
+        /// The expected kind of file: `a configuration`, …
         what: &'static str,
-        /// Its bytes, as far as they were counted.
+        /// The size in bytes, as far as it was counted.
         size: u64,
-        /// The most that are read.
+        /// The largest number of bytes that is read.
         limit: u64,
     },
-    /// A file of text holds something else.
+    /// The file was expected to hold text and is not UTF-8.
     #[error("{} is not text in UTF-8: byte {offset} is the first that is none", path(.file))]
     NotText {
         /// The file.
         file: PathBuf,
-        /// The number of bytes before it that are text.
+        /// The number of bytes before the first invalid one.
         offset: usize,
     },
 }
 
-/// `main` shows errors by `Debug`.
+/// Prints the message, because `main` shows errors by `Debug`.
 impl fmt::Debug for FileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -70,7 +70,7 @@ impl FileError {
     }
 }
 
-/// A file that grows while it is read has more bytes than it said.
+/// Describes a size. A size just above the limit means that reading stopped there: the file grew while it was read.
 fn counted(size: u64, limit: u64) -> String {
     match size == limit + 1 {
         true => format!("more than {limit}"),

@@ -4,25 +4,25 @@ use safetensors::tensor::Metadata;
 use std::fmt;
 use std::io::{self, Read};
 
-/// The format's own limit for a header.
+/// The largest header that the format allows, in bytes.
 pub const MAX_HEADER: u64 = 100_000_000;
 
-/// A header that fits the file's length.
+/// A header that matches the length of its file.
 #[derive(Debug)]
 pub struct Header {
-    /// The tensors: names, types, shapes and places.
+    /// The tensors with their names, types, shapes and offsets.
     pub metadata: Metadata,
-    /// The place where the tensors' bytes begin.
+    /// The offset in the file at which the tensors' bytes begin.
     pub start: u64,
 }
 
-/// Why a header was not read. The caller knows the file.
+/// An error of reading a header. It does not name the file, which the caller knows.
 #[derive(thiserror::Error)]
 pub enum HeaderError {
-    /// The system refused to read.
+    /// The system returned an error.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The bytes are no header of this file.
+    /// The bytes are not a header of this file.
     #[error("{}", crate::escape(.0))]
     Broken(String),
 }
@@ -36,9 +36,11 @@ impl fmt::Debug for HeaderError {
 impl Header {
     /// Reads the header from the start of a file of `length` bytes.
     ///
+    /// It reads no more than the file has, and no more than [`MAX_HEADER`].
+    ///
     /// # Errors
-    /// The file is cut off, longer than its header says, or something else. No more is read than the
-    /// file has, and than [`MAX_HEADER`].
+    /// Returns an error if the file can't be read, is cut off, is longer than its header says, or is not a safetensors
+    /// file.
     pub fn read(file: &mut impl Read, length: u64) -> Result<Self, HeaderError> {
         let broken = |problem: String| Err(HeaderError::Broken(problem));
         let mut word = [0; 8];
@@ -60,7 +62,7 @@ impl Header {
                 "a header of {size} bytes is longer than the format allows, {MAX_HEADER}"
             ));
         }
-        // At most MAX_HEADER, so it fits any usize.
+        // Fits any usize, because it is at most MAX_HEADER.
         let mut header = vec![0; size as usize];
         file.read_exact(&mut header)?;
         let metadata: Metadata = match serde_json::from_slice(&header) {

@@ -1,9 +1,8 @@
-//! Unfinished files and folders: their names, whose they are, and what becomes of those that nobody
-//! finishes.
+//! Names, locks and removal of unfinished files and folders.
 //!
-//! An unfinished file stands beside its place as `.NAME.PROCESS.RANDOM.partial`. Its writer holds
-//! a lock on it, which the system drops with the process, however that ends. So a file that can be locked was
-//! left. The number of the process is for people: numbers are given anew, and differ by container.
+//! An unfinished file is next to its target and is named `.NAME.PROCESS.RANDOM.partial`. Its writer holds a lock on it,
+//! which the system releases when the process ends, for whatever reason. A file that can be locked is therefore a
+//! leftover. The process id in the name is only for people: ids are reused, and differ between containers.
 
 use crate::escape_path;
 use crate::plain::open;
@@ -14,7 +13,8 @@ use std::path::Path;
 
 const SUFFIX: &str = ".partial";
 
-/// A name for `tempfile`, which puts random characters before [`SUFFIX`], and the mode that Unix applies the umask to.
+/// Returns a builder of names with this prefix. `tempfile` adds random characters and [`SUFFIX`]. Unix applies the
+/// umask to `mode`.
 pub(crate) fn builder(prefix: &OsStr, mode: u32) -> tempfile::Builder<'_, '_> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(prefix).suffix(SUFFIX);
@@ -25,7 +25,7 @@ pub(crate) fn builder(prefix: &OsStr, mode: u32) -> tempfile::Builder<'_, '_> {
     builder
 }
 
-/// The beginning of the names of a target's unfinished files in this process.
+/// Returns the prefix of this process's unfinished files of a target.
 pub(crate) fn prefix(target: &OsStr) -> OsString {
     let mut prefix = OsString::from(".");
     prefix.push(target);
@@ -33,16 +33,16 @@ pub(crate) fn prefix(target: &OsStr) -> OsString {
     prefix
 }
 
-/// Removes what writes into `folder` left behind whose processes ended before they were done, and says so
-/// in the log. What a process still writes stays. That something can't be removed is said too and
-/// changes nothing else.
+/// Removes unfinished files and folders in `folder` whose processes have ended, and logs each as a warning.
+///
+/// Files that a process still writes stay. A leftover that can't be removed is also logged; it is no error.
 pub fn clear_leftovers(folder: &Path) {
     clear(folder, None);
 }
 
-/// [`clear_leftovers`] of one target.
+/// Does the same as [`clear_leftovers`], for one target if it is given.
 pub(crate) fn clear(folder: &Path, target: Option<&OsStr>) {
-    // A folder that can't be listed is the writer's to complain of.
+    // The writer reports a folder that can't be listed.
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         if is_unfinished(&entry.file_name(), target) {
             remove_if_left(&entry.path());
@@ -50,7 +50,7 @@ pub(crate) fn clear(folder: &Path, target: Option<&OsStr>) {
     }
 }
 
-/// Whether a name is one of [`builder`]'s: of this target, or of any.
+/// Returns `true` if a name has the form that [`builder`] gives, of this target if one is given.
 fn is_unfinished(name: &OsStr, target: Option<&OsStr>) -> bool {
     let name = name.as_encoded_bytes();
     let Some(name) = name
@@ -109,18 +109,18 @@ fn remove_if_left(path: &Path) {
     }
 }
 
-/// Marks what was just created as in use. `None` if somebody took it for left meanwhile: then it is gone,
-/// or will be.
+/// Locks a file that was just created. Returns `None` if another process took it for a leftover meanwhile: that process
+/// has removed it or will.
 pub(crate) fn claim(path: &Path, file: File) -> Option<File> {
     match file.try_lock() {
         Ok(()) if is_still(path, &file) => Some(file),
         Ok(()) | Err(TryLockError::WouldBlock) => None,
-        // No locks on this file system, so nobody will take it for left.
+        // This file system has no locks, so no process takes the file for a leftover.
         Err(TryLockError::Error(_)) => Some(file),
     }
 }
 
-/// Whether the path leads to the opened file.
+/// Returns `true` if the path still leads to the opened file.
 fn is_still(path: &Path, file: &File) -> bool {
     #[cfg(unix)]
     {

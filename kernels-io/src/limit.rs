@@ -1,16 +1,16 @@
-//! The most that is read of a file.
+//! Limits for the sizes of files.
 
-/// The kind of a file, and the most bytes that one has.
+/// A kind of file with the largest size that is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// With an article, as errors say it: `a configuration`.
+    /// The kind with an article, as error messages show it: `a configuration`.
     pub what: &'static str,
-    /// The most that is read.
+    /// The largest number of bytes that is read.
     pub bytes: u64,
 }
 
 impl Limit {
-    /// So many MiB of this.
+    /// Returns a limit of `mib` MiB.
     pub const fn mib(what: &'static str, mib: u64) -> Self {
         Self {
             what,

@@ -1,15 +1,14 @@
-//! Reading plain files alone, and no more of them than there should be.
+//! Reading of plain files, up to a limit.
 
 use crate::{FileError, Limit};
 use std::fs::{self, File, FileType, OpenOptions};
 use std::io::Read;
 use std::path::Path;
 
-/// Opens a plain file for reading. Never waits: not for the other end of a named pipe, and for no
-/// device.
+/// Opens a plain file for reading. It never blocks, neither on a named pipe nor on a device.
 ///
 /// # Errors
-/// It can't be opened, or is something else than a file.
+/// Returns an error if the path can't be opened or is not a plain file.
 pub fn open(path: &Path) -> Result<File, FileError> {
     open_to(path, "open")
 }
@@ -17,7 +16,8 @@ pub fn open(path: &Path) -> Result<File, FileError> {
 /// Reads a plain file of at most `limit` bytes.
 ///
 /// # Errors
-/// It can't be read, is something else than a file, or larger. A larger one is not read.
+/// Returns an error if the path can't be read, is not a plain file, or is larger than the limit. A file that is larger
+/// by its length is not read at all.
 pub fn read(path: &Path, limit: Limit) -> Result<Vec<u8>, FileError> {
     let failed = FileError::io(path, "read");
     let too_large = |size| FileError::TooLarge {
@@ -34,7 +34,7 @@ pub fn read(path: &Path, limit: Limit) -> Result<Vec<u8>, FileError> {
     if length > limit.bytes {
         return Err(too_large(length));
     }
-    // At most `limit`. Some files of the system, and files that grow, have more than they say.
+    // The length is at most `limit`. Some system files, and files that grow, hold more than their length says.
     let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or(0));
     if let Err(error) = file.take(limit.bytes + 1).read_to_end(&mut bytes) {
         return Err(failed(error));
@@ -45,10 +45,10 @@ pub fn read(path: &Path, limit: Limit) -> Result<Vec<u8>, FileError> {
     }
 }
 
-/// [`read`] for text.
+/// Reads a plain file of text, of at most `limit` bytes.
 ///
 /// # Errors
-/// Those of [`read`]; and when it is not UTF-8.
+/// Returns an error as [`read`] does, or if the text is not UTF-8.
 pub fn read_text(path: &Path, limit: Limit) -> Result<String, FileError> {
     String::from_utf8(read(path, limit)?).map_err(|error| FileError::NotText {
         file: path.to_owned(),
@@ -57,8 +57,8 @@ pub fn read_text(path: &Path, limit: Limit) -> Result<String, FileError> {
 }
 
 fn open_to(path: &Path, action: &'static str) -> Result<File, FileError> {
-    // Only to be opened, some devices do something: a tape rewinds. So what is seen to be one is
-    // refused before. What counts is what was opened, since the path may lead elsewhere meanwhile.
+    // Opening some devices has an effect: a tape rewinds. So what is known to be a device is refused first. The opened
+    // file is checked again, because the path may lead elsewhere by then.
     let before = fs::metadata(path).map_err(FileError::io(path, action))?;
     refuse_special(path, before.file_type())?;
     let mut options = OpenOptions::new();
@@ -74,7 +74,7 @@ fn open_to(path: &Path, action: &'static str) -> Result<File, FileError> {
     Ok(file)
 }
 
-/// Refuses everything but files.
+/// Returns an error unless the type is that of a plain file.
 pub(crate) fn refuse_special(path: &Path, found: FileType) -> Result<(), FileError> {
     if found.is_file() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! A folder that appears whole or not at all.
+//! Folders that appear complete or not at all.
 
 use crate::FileError;
 use crate::leftover::{builder, claim, clear, prefix};
@@ -8,21 +8,21 @@ use std::io;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// A folder that is being filled beside its place. Removed when it is dropped before it is published.
+/// A folder that is filled next to its target. Dropping it before it is published removes it.
 #[derive(Debug)]
 pub struct Staging {
     target: PathBuf,
     folder: Option<TempDir>,
-    /// Says that somebody fills the folder.
+    /// Marks the folder as in use.
     _lock: Option<File>,
 }
 
 impl Staging {
-    /// Creates a folder on the same file system as `target`, so that renaming is atomic. What earlier
-    /// processes left of the same target is removed, with a line in the log.
+    /// Creates a folder on the same file system as `target`, so that renaming is atomic. Leftovers of the same target
+    /// from earlier processes are removed and logged.
     ///
     /// # Errors
-    /// `target` has no name, or the folder can't be created.
+    /// Returns an error if `target` has no name or the folder can't be created.
     pub fn beside(target: &Path) -> Result<Self, FileError> {
         let Some(name) = target.file_name() else {
             let source = io::Error::new(io::ErrorKind::InvalidInput, "the path ends in no name");
@@ -37,7 +37,7 @@ impl Staging {
             let folder = builder
                 .tempdir_in(&parent)
                 .map_err(FileError::io(&parent, "create a folder in"))?;
-            // Nobody takes a folder for left where folders can't be opened.
+            // Where folders can't be opened, no process takes one for a leftover.
             let lock = match File::open(folder.path()) {
                 Ok(opened) => match claim(folder.path(), opened) {
                     Some(lock) => Some(lock),
@@ -53,20 +53,20 @@ impl Staging {
         }
     }
 
-    /// The folder to put the files into. Each has to be flushed, as [`write_new`](crate::write_new) does.
+    /// Returns the folder to put the files into. Each file must be flushed, as [`write_new`](crate::write_new) does.
     pub fn path(&self) -> &Path {
         let folder = self.folder.as_ref().map(TempDir::path);
         folder.expect("a folder that was not published or dropped")
     }
 
-    /// Puts the folder in its place: whole, and for good. An empty folder there is replaced.
+    /// Moves the folder to its target, complete and durable. It replaces an empty folder there.
     ///
     /// # Errors
-    /// Something else is there, or the system refuses; nothing was changed then, unless only the flush of
-    /// the folder around it failed.
+    /// Returns an error if something else is at the target or the system fails. Nothing has changed then, unless only
+    /// the flush of the parent folder failed.
     pub fn publish(mut self) -> Result<(), FileError> {
         let renamed = sync_folders(self.path()).and_then(|()| {
-            // An empty folder may be in the way; removing one that is not empty fails.
+            // Removes an empty folder that is in the way. This fails for a folder with content.
             match fs::remove_dir(&self.target) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
                 _ => fs::rename(self.path(), &self.target),
@@ -74,7 +74,7 @@ impl Staging {
         });
         renamed.map_err(FileError::io(&self.target, "create"))?;
         if let Some(folder) = self.folder.take() {
-            // Nothing is at its old path any more.
+            // Nothing is left at the old path.
             let _ = folder.keep();
         }
         let parent = parent(&self.target);

@@ -1,11 +1,11 @@
-//! Folders, and what makes their entries durable.
+//! Flushing of folders, which makes their entries durable.
 
 use crate::FileError;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The folder that a path is in.
+/// Returns the folder that holds a path.
 pub(crate) fn parent(path: &Path) -> PathBuf {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent.into(),
@@ -13,7 +13,7 @@ pub(crate) fn parent(path: &Path) -> PathBuf {
     }
 }
 
-/// Makes the folder's entries durable, where the system has a way to.
+/// Makes the entries of a folder durable, on systems that can.
 pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
     if cfg!(unix) {
         File::open(folder)?.sync_all()
@@ -22,7 +22,7 @@ pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// The same for a folder and all folders inside.
+/// Makes the entries of a folder and of all folders inside it durable.
 pub(crate) fn sync_folders(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
@@ -33,7 +33,7 @@ pub(crate) fn sync_folders(folder: &Path) -> io::Result<()> {
     sync_folder(folder)
 }
 
-/// Creates a folder and those above it, each for good.
+/// Creates a folder and its missing parents, and makes each durable.
 pub(crate) fn create_folders(folder: &Path) -> Result<(), FileError> {
     let missing: Vec<&Path> = folder
         .ancestors()

@@ -1,14 +1,14 @@
-//! Text from outside, as it may be shown.
+//! Escaping of text from outside.
 //!
-//! A name in a file can hold what a terminal obeys (colours, the cursor, its title), what turns the
-//! order of the characters around it, and line ends with which it forges lines of ours. Everything that
+//! A name in a file can hold control sequences that a terminal executes (colours, cursor, title), characters that
+//! change the direction of the text around them, and line ends that imitate lines of this program. Every character that
 //! is not shown as itself becomes `\u{…}`, or `\n` and the like.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 use std::path::Path;
 
-/// Text in one line.
+/// Escapes text into one line.
 ///
 /// ```
 /// assert_eq!(kernels_io::escape("gate\x1b[2J\n\u{202e}"), r"gate\u{1b}[2J\n\u{202e}");
@@ -18,12 +18,12 @@ pub fn escape(text: &str) -> Cow<'_, str> {
     escape_but(text, |_| false)
 }
 
-/// Text whose line ends are wanted.
+/// Escapes text and keeps its line ends.
 pub fn escape_lines(text: &str) -> Cow<'_, str> {
     escape_but(text, |c| c == '\n')
 }
 
-/// Text whose further lines can't be taken for lines of ours: they are indented.
+/// Indents all lines but the first, so that they can't be taken for lines of this program.
 ///
 /// ```
 /// assert_eq!(kernels_io::indent_lines("a\nerror: b"), "a\n    error: b");
@@ -35,7 +35,7 @@ pub fn indent_lines(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Text of at most so many bytes, and how long it was.
+/// Shortens text to at most `most` bytes and appends its full length.
 ///
 /// ```
 /// assert_eq!(kernels_io::shorten("größer", 3), "gr… (8 bytes)");
@@ -50,12 +50,12 @@ pub fn shorten(text: &str, most: usize) -> Cow<'_, str> {
     }
 }
 
-/// A path, in place of [`Path::display`].
+/// Escapes a path. Use it in place of [`Path::display`].
 pub fn escape_path(path: &Path) -> String {
     escape(&path.to_string_lossy()).into_owned()
 }
 
-/// JSON with the same values, whose strings hold nothing that a terminal obeys. The line ends between
+/// Escapes JSON: the values stay the same, and strings hold no character that a terminal executes. Line ends between
 /// values stay.
 pub fn escape_json(json: &str) -> Cow<'_, str> {
     if json.chars().all(|c| is_shown(c) || c == '\n') {
@@ -63,7 +63,7 @@ pub fn escape_json(json: &str) -> Cow<'_, str> {
     }
     let mut escaped = String::with_capacity(json.len());
     for c in json.chars() {
-        // Outside of strings JSON is printable ASCII, and line ends inside are escaped already.
+        // Outside of strings JSON is printable ASCII, and line ends inside strings are already escaped.
         if is_shown(c) || c == '\n' {
             escaped.push(c);
         } else {
@@ -90,13 +90,13 @@ fn escape_but(text: &str, kept: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
-/// Whether a character stands for itself on a screen, as the standard library's tables say it: not
-/// control characters, those of format (which hold the bidirectional ones), line ends, odd blanks.
+/// Returns `true` if a screen shows the character as itself, by the tables of the standard library. Control and format
+/// characters (bidirectional ones among them), line ends and unusual blanks are not.
 fn is_shown(c: char) -> bool {
     if c.is_ascii() {
         return !c.is_ascii_control();
     }
-    // Behind a letter, where marks that combine are shown.
+    // Puts the character after a letter, where combining marks are shown.
     let mut text = [b'a'; 5];
     let end = 1 + c.encode_utf8(&mut text[1..]).len();
     let text = str::from_utf8(&text[..end]).expect("a letter and a character");

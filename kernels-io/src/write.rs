@@ -1,4 +1,4 @@
-//! Files that appear whole or not at all.
+//! Files that appear complete or not at all.
 
 use crate::FileError;
 use crate::leftover::{builder, claim, clear, prefix};
@@ -9,11 +9,11 @@ use std::io::{self, Write};
 use std::path::Path;
 use tempfile::NamedTempFile;
 
-/// Writes a file that is then there, complete and for good, or as it was before. What earlier processes
-/// left of the same file is removed, with a line in the log.
+/// Writes a file atomically: afterwards the path holds the new content, complete and durable, or is unchanged.
+/// Leftovers of the same file from earlier processes are removed and logged.
 ///
 /// # Errors
-/// The system refuses, or something else than a file is there.
+/// Returns an error if the system fails or the path leads to something other than a file.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
     let failed = FileError::io(path, "write");
     let Some(name) = path.file_name() else {
@@ -33,11 +33,10 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
     write().map_err(failed)
 }
 
-/// Says before any work what [`write_whole`] would say of the path after it: that something else than a
-/// file is there. Renaming would put a file in the place of a device.
+/// Checks before the work whether [`write_whole`] would refuse the path. Renaming would replace a device by a file.
 ///
 /// # Errors
-/// See above.
+/// Returns an error if the path leads to something other than a file.
 pub fn check_target(path: &Path) -> Result<(), FileError> {
     match fs::metadata(path) {
         Ok(found) => refuse_special(path, found.file_type()),
@@ -45,7 +44,7 @@ pub fn check_target(path: &Path) -> Result<(), FileError> {
     }
 }
 
-/// A file beside the target, and the lock that says that it is being written.
+/// Creates a file next to the target. Returns it with the lock that marks it as in use.
 fn unfinished(folder: &Path, prefix: &std::ffi::OsStr) -> io::Result<(NamedTempFile, File)> {
     let builder = builder(prefix, 0o666);
     loop {
@@ -57,10 +56,10 @@ fn unfinished(folder: &Path, prefix: &std::ffi::OsStr) -> io::Result<(NamedTempF
     }
 }
 
-/// Creates a file, for good, in a folder that is not seen yet. Folders above it are created.
+/// Creates a durable file in a folder that is not published yet, and the missing folders above it.
 ///
 /// # Errors
-/// It exists, or the system refuses.
+/// Returns an error if the file exists or the system fails.
 pub fn write_new(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
     let write = || {
         fs::create_dir_all(parent(path))?;

@@ -1,4 +1,4 @@
-//! Anything but a plain file is refused at once, and nothing is read beyond the limit.
+//! Tests that everything but a plain file is refused at once, and that nothing is read beyond the limit.
 #![cfg(unix)]
 
 use kernels_io::{FileError, Limit, open, read, read_text};
@@ -19,7 +19,7 @@ fn make_pipe(path: &Path) {
     mknodat(CWD, path, FileType::Fifo, Mode::RWXU, 0).unwrap();
 }
 
-/// Fails instead of waiting for ever.
+/// Runs a function and fails instead of waiting forever.
 fn at_once<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, wait) = channel();
     std::thread::spawn(move || done.send(run()));
@@ -54,7 +54,7 @@ fn pipes_sockets_devices_and_folders_are_refused_at_once() {
     }
 }
 
-/// A path can lead elsewhere between any two looks at it.
+/// A path can lead to something else each time it is used.
 #[test]
 fn a_file_that_becomes_a_pipe_meanwhile_is_never_waited_for() {
     let folder = tempdir().unwrap();
@@ -87,14 +87,14 @@ fn a_file_that_becomes_a_pipe_meanwhile_is_never_waited_for() {
 fn a_file_beyond_the_limit_is_not_read() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("large");
-    // Takes no space, and would take all memory.
+    // A sparse file takes no space on disk; reading it would take all memory.
     fs::File::create(&path).unwrap().set_len(1 << 40).unwrap();
     let message = read(&path, SMALL).unwrap_err().to_string();
     assert!(
         message.contains("large has 1099511627776 bytes; of a test at most 10 bytes are read"),
         "{message}"
     );
-    // It says that it has none.
+    // This file reports a length of 0.
     let message = read(Path::new("/proc/self/status"), SMALL).unwrap_err();
     assert!(
         message.to_string().contains("more than 10 bytes"),

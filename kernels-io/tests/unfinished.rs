@@ -1,4 +1,4 @@
-//! Files and folders that appear whole or not at all, and what killed processes leave.
+//! Tests of files and folders that appear complete or not at all, and of leftovers of killed processes.
 #![cfg(unix)]
 
 use kernels_io::{FileError, Staging, clear_leftovers, write_new, write_whole};
@@ -39,7 +39,7 @@ fn a_file_is_replaced_whole_and_readable_as_others() {
 #[test]
 fn what_is_no_file_is_not_replaced() {
     let folder = tempdir().unwrap();
-    // In the place of a device, which a test that fails would replace for the whole machine.
+    // A socket stands for a device, which a failing test would replace for the whole machine.
     let socket = folder.path().join("socket");
     let listening = UnixListener::bind(&socket).unwrap();
     for path in [&*socket, folder.path()] {
@@ -70,7 +70,7 @@ fn a_folder_appears_with_all_in_it_or_not_at_all() {
     fs::create_dir(&other).unwrap();
     assert_eq!(mode(&target), mode(&other));
 
-    // The old file stays, and nothing is left beside it.
+    // The old file stays, and no leftover is next to it.
     let second = Staging::beside(&target).unwrap();
     assert!(second.publish().is_err());
     assert_eq!(fs::read(target.join("src/a")).unwrap(), b"a");
@@ -78,7 +78,7 @@ fn a_folder_appears_with_all_in_it_or_not_at_all() {
     assert_eq!(names(target.parent().unwrap()), ["model"]);
 }
 
-/// Not a test of its own: what [`writer`] runs in another process.
+/// Runs in another process for [`writer`]. Alone it does nothing.
 #[test]
 fn write_until_killed() {
     let Some(target) = std::env::var_os("WRITE_UNTIL_KILLED") else {
@@ -90,7 +90,7 @@ fn write_until_killed() {
     std::thread::sleep(std::time::Duration::from_secs(60));
 }
 
-/// A process that writes the target, and its unfinished folder.
+/// Starts a process that writes the target. Returns it with its unfinished folder.
 fn writer(target: &Path) -> (Child, PathBuf) {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "write_until_killed", "--nocapture"])
@@ -123,7 +123,7 @@ fn what_a_killed_process_left_is_removed_by_the_next_and_what_is_in_use_stays() 
 
     living.kill().unwrap();
     living.wait().unwrap();
-    // Not what others name in much the same way.
+    // Folders of others with similar names stay.
     let own = folder.path().join(".model.mine.partial");
     fs::create_dir(&own).unwrap();
     clear_leftovers(folder.path());

@@ -16,10 +16,10 @@ pub(crate) fn rotate(
         ::burn_kernels::__private::HeadLayout::Bnsd, table :
         ::burn_kernels::__private::TableLayout::Pairs, sections :
         ::burn_kernels::__private::Sections::None }), layer :
-        ::core::option::Option::None }, json :
-        ::core::concat!("{\"schema\":2,\"record\":\"site\",\"kernel\":\"npu_fused_rope\",\"crate\":\"models\",\"crate_version\":\"1.2.3\",\"module\":\"",
+        ::core::option::Option::None, condition : ::core::option::Option::None }, json :
+        ::core::concat!("{\"schema\":3,\"record\":\"site\",\"kernel\":\"npu_fused_rope\",\"crate\":\"models\",\"crate_version\":\"1.2.3\",\"module\":\"",
         ::core::module_path!(),
-        "\",\"form\":\"function\",\"item\":\"rotate\",\"file\":\"src/lib.rs\",\"line\":7,\"key\":{\"op\":\"rope\",\"style\":\"interleaved\",\"width\":\"full\",\"layout\":\"bnsd\",\"table\":\"pairs\",\"sections\":\"none\"},\"layer\":null}")
+        "\",\"form\":\"function\",\"item\":\"rotate\",\"file\":\"src/lib.rs\",\"line\":7,\"key\":{\"op\":\"rope\",\"style\":\"interleaved\",\"width\":\"full\",\"layout\":\"bnsd\",\"table\":\"pairs\",\"sections\":\"none\"},\"layer\":null,\"condition\":null}")
     }
     ::burn_kernels::__private::rope(
         ::burn_kernels::__private::At::new(&SITE),

@@ -18,10 +18,10 @@ fn experts(
         ::burn_kernels::__private::Offset::Zero, layout :
         ::burn_kernels::__private::ExpertLayout::Linear, bias :
         ::burn_kernels::__private::ExpertBias::None }), layer :
-        ::core::option::Option::None }, json :
-        ::core::concat!("{\"schema\":2,\"record\":\"site\",\"kernel\":\"npu_fused_moe\",\"crate\":\"models\",\"crate_version\":\"1.2.3\",\"module\":\"",
+        ::core::option::Option::None, condition : ::core::option::Option::None }, json :
+        ::core::concat!("{\"schema\":3,\"record\":\"site\",\"kernel\":\"npu_fused_moe\",\"crate\":\"models\",\"crate_version\":\"1.2.3\",\"module\":\"",
         ::core::module_path!(),
-        "\",\"form\":\"function\",\"item\":\"experts\",\"file\":\"src/lib.rs\",\"line\":7,\"key\":{\"op\":\"moe\",\"part\":\"experts\",\"activation\":\"silu\",\"projections\":\"chunked\",\"clamp\":\"limit\",\"up_offset\":\"zero\",\"layout\":\"linear\",\"bias\":\"none\"},\"layer\":null}")
+        "\",\"form\":\"function\",\"item\":\"experts\",\"file\":\"src/lib.rs\",\"line\":7,\"key\":{\"op\":\"moe\",\"part\":\"experts\",\"activation\":\"silu\",\"projections\":\"chunked\",\"clamp\":\"limit\",\"up_offset\":\"zero\",\"layout\":\"linear\",\"bias\":\"none\"},\"layer\":null,\"condition\":null}")
     }
     ::burn_kernels::__private::experts(
         ::burn_kernels::__private::At::new(&SITE),

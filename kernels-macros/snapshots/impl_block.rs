@@ -15,18 +15,21 @@ impl<L: Layer> Mlp<L> {
             ::burn_kernels::__private::Clamp::None, up_offset :
             ::burn_kernels::__private::Offset::Zero, topk :
             ::burn_kernels::__private::TopK::None }), layer :
-            ::core::option::Option::None }, json :
-            ::core::concat!("{\"schema\":2,\"record\":\"site\",\"kernel\":\"npu_fused_swiglu\",\"crate\":\"models\",\"crate_version\":\"1.2.3\",\"module\":\"",
+            ::core::option::Option::None, condition :
+            ::core::option::Option::Some("self . act == Act :: Silu") }, json :
+            ::core::concat!("{\"schema\":3,\"record\":\"site\",\"kernel\":\"npu_fused_swiglu\",\"crate\":\"models\",\"crate_version\":\"1.2.3\",\"module\":\"",
             ::core::module_path!(),
-            "\",\"form\":\"impl\",\"item\":\"Mlp::forward\",\"file\":\"src/lib.rs\",\"line\":7,\"key\":{\"op\":\"glu\",\"activation\":\"silu\",\"projections\":\"separate\",\"clamp\":\"none\",\"up_offset\":\"zero\",\"topk\":\"none\"},\"layer\":null}")
+            "\",\"form\":\"impl\",\"item\":\"Mlp::forward\",\"file\":\"src/lib.rs\",\"line\":7,\"key\":{\"op\":\"glu\",\"activation\":\"silu\",\"projections\":\"separate\",\"clamp\":\"none\",\"up_offset\":\"zero\",\"topk\":\"none\"},\"layer\":null,\"condition\":\"self . act == Act :: Silu\"}")
         }
         ::burn_kernels::__private::glu_mlp(
             ::burn_kernels::__private::At::when(&SITE, self.act == Act::Silu),
             x,
-            &|x| (
-                self.gate_proj.forward(::core::clone::Clone::clone(&x)),
-                self.up_proj.forward(x),
-            ),
+            &|x| {
+                let again = ::core::clone::Clone::clone(&x);
+                let gate = self.gate_proj.forward(again);
+                let up = self.up_proj.forward(x);
+                (gate, up)
+            },
             &|hidden| self.down_proj.forward(hidden),
             ::core::option::Option::None,
             ::core::option::Option::None,

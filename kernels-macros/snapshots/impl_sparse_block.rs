@@ -12,10 +12,11 @@ impl Block {
             ::burn_kernels::__private::Renormalise::None, weights :
             ::burn_kernels::__private::RouterWeights::Logits, shared :
             ::burn_kernels::__private::SharedExpert::Plain }), layer :
-            ::core::option::Option::None }, json :
-            ::core::concat!("{\"schema\":2,\"record\":\"site\",\"kernel\":\"npu_fused_moe\",\"crate\":\"models\",\"crate_version\":\"1.2.3\",\"module\":\"",
+            ::core::option::Option::None, condition :
+            ::core::option::Option::Some("self . fast") }, json :
+            ::core::concat!("{\"schema\":3,\"record\":\"site\",\"kernel\":\"npu_fused_moe\",\"crate\":\"models\",\"crate_version\":\"1.2.3\",\"module\":\"",
             ::core::module_path!(),
-            "\",\"form\":\"impl\",\"item\":\"Block::forward\",\"file\":\"src/lib.rs\",\"line\":7,\"key\":{\"op\":\"moe\",\"part\":\"block\",\"scoring\":\"softmax\",\"correction\":\"none\",\"grouping\":\"none\",\"renormalise\":\"none\",\"weights\":\"logits\",\"shared\":\"plain\"},\"layer\":null}")
+            "\",\"form\":\"impl\",\"item\":\"Block::forward\",\"file\":\"src/lib.rs\",\"line\":7,\"key\":{\"op\":\"moe\",\"part\":\"block\",\"scoring\":\"softmax\",\"correction\":\"none\",\"grouping\":\"none\",\"renormalise\":\"none\",\"weights\":\"logits\",\"shared\":\"plain\"},\"layer\":null,\"condition\":\"self . fast\"}")
         }
         ::burn_kernels::__private::block(
             ::burn_kernels::__private::At::when(&SITE, self.fast),

@@ -16,10 +16,10 @@ fn forward(
         ::burn_kernels::__private::Offset::Zero, layout :
         ::burn_kernels::__private::ExpertLayout::Matmul, bias :
         ::burn_kernels::__private::ExpertBias::None }), layer :
-        ::core::option::Option::None }, json :
-        ::core::concat!("{\"schema\":2,\"record\":\"site\",\"kernel\":\"npu_fused_moe\",\"crate\":\"models\",\"crate_version\":\"1.2.3\",\"module\":\"",
+        ::core::option::Option::None, condition : ::core::option::Option::None }, json :
+        ::core::concat!("{\"schema\":3,\"record\":\"site\",\"kernel\":\"npu_fused_moe\",\"crate\":\"models\",\"crate_version\":\"1.2.3\",\"module\":\"",
         ::core::module_path!(),
-        "\",\"form\":\"method\",\"item\":\"forward\",\"file\":\"src/lib.rs\",\"line\":7,\"key\":{\"op\":\"moe\",\"part\":\"experts\",\"activation\":\"silu\",\"projections\":\"chunked\",\"clamp\":\"none\",\"up_offset\":\"zero\",\"layout\":\"matmul\",\"bias\":\"none\"},\"layer\":null}")
+        "\",\"form\":\"method\",\"item\":\"forward\",\"file\":\"src/lib.rs\",\"line\":7,\"key\":{\"op\":\"moe\",\"part\":\"experts\",\"activation\":\"silu\",\"projections\":\"chunked\",\"clamp\":\"none\",\"up_offset\":\"zero\",\"layout\":\"matmul\",\"bias\":\"none\"},\"layer\":null,\"condition\":null}")
     }
     ::burn_kernels::__private::experts_list(
         ::burn_kernels::__private::At::new(&SITE),

@@ -7,7 +7,8 @@ impl Head {
         ::burn_kernels::__private::declare_site! {
             static SITE = { kernel : acme::soft_cap::ID, item : "Head::forward", form :
             Form::Impl, key : SemanticsKey::Custom(acme::soft_cap::KEY), key_json : "",
-            layer : ::core::option::Option::Some("SoftCap") }
+            layer : ::core::option::Option::Some("SoftCap"), condition :
+            ::core::option::Option::None }
         }
         ::burn_kernels::__private::custom(
             ::burn_kernels::__private::At::new(&SITE),

@@ -30,10 +30,11 @@ Runs the kernel `npu_fused_add_rmsnorm` (`offset = 0`, `rounding = llama`, `scal
             ::burn_kernels::__private::Scale::Weight, gating :
             ::burn_kernels::__private::Gating::None, groups :
             ::burn_kernels::__private::Groups::One }), layer :
-            ::core::option::Option::None }, json :
-            ::core::concat!("{\"schema\":2,\"record\":\"site\",\"kernel\":\"npu_fused_add_rmsnorm\",\"crate\":\"models\",\"crate_version\":\"1.2.3\",\"module\":\"",
+            ::core::option::Option::None, condition : ::core::option::Option::None },
+            json :
+            ::core::concat!("{\"schema\":3,\"record\":\"site\",\"kernel\":\"npu_fused_add_rmsnorm\",\"crate\":\"models\",\"crate_version\":\"1.2.3\",\"module\":\"",
             ::core::module_path!(),
-            "\",\"form\":\"struct\",\"item\":\"AddNorm::forward\",\"file\":\"src/lib.rs\",\"line\":7,\"key\":{\"op\":\"add_rms_norm\",\"offset\":\"zero\",\"rounding\":\"llama\",\"scale\":\"weight\",\"gating\":\"none\",\"groups\":\"one\"},\"layer\":null}")
+            "\",\"form\":\"struct\",\"item\":\"AddNorm::forward\",\"file\":\"src/lib.rs\",\"line\":7,\"key\":{\"op\":\"add_rms_norm\",\"offset\":\"zero\",\"rounding\":\"llama\",\"scale\":\"weight\",\"gating\":\"none\",\"groups\":\"one\"},\"layer\":null,\"condition\":null}")
         }
         ::burn_kernels::__private::add_rms_norm(
             ::burn_kernels::__private::At::new(&SITE),

@@ -25,10 +25,11 @@ Runs the kernel `npu_fused_rmsnorm` (`offset = 1`, `rounding = gemma`, `scale = 
             ::burn_kernels::__private::Scale::Weight, gating :
             ::burn_kernels::__private::Gating::None, groups :
             ::burn_kernels::__private::Groups::One }), layer :
-            ::core::option::Option::Some("RMSNorm") }, json :
-            ::core::concat!("{\"schema\":2,\"record\":\"site\",\"kernel\":\"npu_fused_rmsnorm\",\"crate\":\"models\",\"crate_version\":\"1.2.3\",\"module\":\"",
+            ::core::option::Option::Some("RMSNorm"), condition :
+            ::core::option::Option::None }, json :
+            ::core::concat!("{\"schema\":3,\"record\":\"site\",\"kernel\":\"npu_fused_rmsnorm\",\"crate\":\"models\",\"crate_version\":\"1.2.3\",\"module\":\"",
             ::core::module_path!(),
-            "\",\"form\":\"struct\",\"item\":\"Norm::forward\",\"file\":\"src/lib.rs\",\"line\":7,\"key\":{\"op\":\"rms_norm\",\"offset\":\"one\",\"rounding\":\"gemma\",\"scale\":\"weight\",\"gating\":\"none\",\"groups\":\"one\"},\"layer\":\"RMSNorm\"}")
+            "\",\"form\":\"struct\",\"item\":\"Norm::forward\",\"file\":\"src/lib.rs\",\"line\":7,\"key\":{\"op\":\"rms_norm\",\"offset\":\"one\",\"rounding\":\"gemma\",\"scale\":\"weight\",\"gating\":\"none\",\"groups\":\"one\"},\"layer\":\"RMSNorm\",\"condition\":null}")
         }
         ::burn_kernels::__private::rms_norm(
             ::burn_kernels::__private::At::new(&SITE),

@@ -33,10 +33,11 @@ Runs the kernel `npu_fused_swiglu` (`activation = quick_gelu`, `projections = in
             ::burn_kernels::__private::Clamp::Limit, up_offset :
             ::burn_kernels::__private::Offset::One, topk :
             ::burn_kernels::__private::TopK::None }), layer :
-            ::core::option::Option::None }, json :
-            ::core::concat!("{\"schema\":2,\"record\":\"site\",\"kernel\":\"npu_fused_swiglu\",\"crate\":\"models\",\"crate_version\":\"1.2.3\",\"module\":\"",
+            ::core::option::Option::None, condition :
+            ::core::option::Option::Some("self . fast") }, json :
+            ::core::concat!("{\"schema\":3,\"record\":\"site\",\"kernel\":\"npu_fused_swiglu\",\"crate\":\"models\",\"crate_version\":\"1.2.3\",\"module\":\"",
             ::core::module_path!(),
-            "\",\"form\":\"struct\",\"item\":\"Experts::forward\",\"file\":\"src/lib.rs\",\"line\":7,\"key\":{\"op\":\"glu\",\"activation\":\"quick_gelu\",\"projections\":\"interleaved\",\"clamp\":\"limit\",\"up_offset\":\"one\",\"topk\":\"none\"},\"layer\":null}")
+            "\",\"form\":\"struct\",\"item\":\"Experts::forward\",\"file\":\"src/lib.rs\",\"line\":7,\"key\":{\"op\":\"glu\",\"activation\":\"quick_gelu\",\"projections\":\"interleaved\",\"clamp\":\"limit\",\"up_offset\":\"one\",\"topk\":\"none\"},\"layer\":null,\"condition\":\"self . fast\"}")
         }
         ::burn_kernels::__private::glu_packed_mlp(
             ::burn_kernels::__private::At::when(&SITE, self.fast),

@@ -28,10 +28,11 @@ Runs the kernel `npu_fused_rope` (`style = half`, `width = full`, `layout = bnsd
             ::burn_kernels::__private::HeadLayout::Bnsd, table :
             ::burn_kernels::__private::TableLayout::Halves, sections :
             ::burn_kernels::__private::Sections::Chunked }), layer :
-            ::core::option::Option::None }, json :
-            ::core::concat!("{\"schema\":2,\"record\":\"site\",\"kernel\":\"npu_fused_rope\",\"crate\":\"models\",\"crate_version\":\"1.2.3\",\"module\":\"",
+            ::core::option::Option::None, condition : ::core::option::Option::None },
+            json :
+            ::core::concat!("{\"schema\":3,\"record\":\"site\",\"kernel\":\"npu_fused_rope\",\"crate\":\"models\",\"crate_version\":\"1.2.3\",\"module\":\"",
             ::core::module_path!(),
-            "\",\"form\":\"struct\",\"item\":\"Rotary::rotate\",\"file\":\"src/lib.rs\",\"line\":7,\"key\":{\"op\":\"rope\",\"style\":\"half\",\"width\":\"full\",\"layout\":\"bnsd\",\"table\":\"halves\",\"sections\":\"chunked\"},\"layer\":null}")
+            "\",\"form\":\"struct\",\"item\":\"Rotary::rotate\",\"file\":\"src/lib.rs\",\"line\":7,\"key\":{\"op\":\"rope\",\"style\":\"half\",\"width\":\"full\",\"layout\":\"bnsd\",\"table\":\"halves\",\"sections\":\"chunked\"},\"layer\":null,\"condition\":null}")
         }
         ::burn_kernels::__private::rope_sections(
             ::burn_kernels::__private::At::new(&SITE),

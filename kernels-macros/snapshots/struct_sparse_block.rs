@@ -34,10 +34,11 @@ Runs the kernel `npu_fused_moe` (`part = block`, `scoring = sigmoid`, `correctio
             ::burn_kernels::__private::Renormalise::None, weights :
             ::burn_kernels::__private::RouterWeights::Logits, shared :
             ::burn_kernels::__private::SharedExpert::Gated }), layer :
-            ::core::option::Option::None }, json :
-            ::core::concat!("{\"schema\":2,\"record\":\"site\",\"kernel\":\"npu_fused_moe\",\"crate\":\"models\",\"crate_version\":\"1.2.3\",\"module\":\"",
+            ::core::option::Option::None, condition : ::core::option::Option::None },
+            json :
+            ::core::concat!("{\"schema\":3,\"record\":\"site\",\"kernel\":\"npu_fused_moe\",\"crate\":\"models\",\"crate_version\":\"1.2.3\",\"module\":\"",
             ::core::module_path!(),
-            "\",\"form\":\"struct\",\"item\":\"SparseMoeBlock::forward\",\"file\":\"src/lib.rs\",\"line\":7,\"key\":{\"op\":\"moe\",\"part\":\"block\",\"scoring\":\"sigmoid\",\"correction\":\"bias\",\"grouping\":\"top_two\",\"renormalise\":\"none\",\"weights\":\"logits\",\"shared\":\"gated\"},\"layer\":null}")
+            "\",\"form\":\"struct\",\"item\":\"SparseMoeBlock::forward\",\"file\":\"src/lib.rs\",\"line\":7,\"key\":{\"op\":\"moe\",\"part\":\"block\",\"scoring\":\"sigmoid\",\"correction\":\"bias\",\"grouping\":\"top_two\",\"renormalise\":\"none\",\"weights\":\"logits\",\"shared\":\"gated\"},\"layer\":null,\"condition\":null}")
         }
         ::burn_kernels::__private::block(
             ::burn_kernels::__private::At::new(&SITE),

@@ -169,6 +169,12 @@ fn parse_argument(input: ParseStream<'_>, errors: &mut Errors) -> Option<Argumen
             value: TokenStream::new(),
         })
     };
+    if name == "ignore" {
+        return Some(Argument {
+            value: parse_ignored(input, &name, errors),
+            name,
+        });
+    }
     if !input.peek(Token![=]) || input.peek(Token![==]) {
         errors.at(&name, PAIR);
         tokens_of_part(input);
@@ -184,6 +190,21 @@ fn parse_argument(input: ParseStream<'_>, errors: &mut Errors) -> Option<Argumen
         false => ungrouped(tokens_of_part(input)).into_iter().collect(),
     };
     Some(Argument { name, value })
+}
+
+/// The fields between the parentheses of `ignore(..)`; nothing if there are none.
+fn parse_ignored(input: ParseStream<'_>, name: &Ident, errors: &mut Errors) -> TokenStream {
+    let part = tokens_of_part(input).into_iter().next();
+    let fields = match part {
+        Some(TokenTree::Group(group)) if group.delimiter() == Delimiter::Parenthesis => {
+            group.stream()
+        }
+        _ => TokenStream::new(),
+    };
+    if fields.is_empty() {
+        errors.at(name, "`ignore` names fields, as in `ignore(dropout)`");
+    }
+    fields
 }
 
 /// The expression after `when =`; nothing if it does not parse.

@@ -46,6 +46,8 @@ use origin::Origin;
 /// }
 /// ```
 ///
+/// A struct that has a `forward` of its own can't get another one (rustc's E0592): annotate its impl block.
+///
 /// On an **impl block** it dispatches the method `forward` (or `method = name`), and on a **method**
 /// that one; your body becomes the reference. Its operands are its parameters, and the fields that
 /// the body reads:
@@ -146,6 +148,10 @@ use origin::Origin;
 /// }
 /// ```
 ///
+/// * `ignore(dropout, aux)`: fields of an annotated struct that have no part in its forward pass. Every other
+///   field that may hold parameters or layers must be an operand, `#[module(skip)]`, or read by `when`.
+/// * Numbers (`eps`, `limit`, `group_size`, …) are a field, or a constant: `eps = 1e-5`, `eps = EPS`,
+///   `eps = Self::EPS`.
 /// * `crate = path`: where `burn_kernels` is, if you re-export it. A dependency that `Cargo.toml`
 ///   renames is found without it.
 ///

@@ -1,38 +1,41 @@
-//! What is in force on a thread: a policy, a mapping and the mode that models were kernelized for.
+//! The state in force on a thread: a policy, a mapping and the mode that models were kernelized for.
 //!
-//! Every distinct combination is stored once and named by a small number, so that a site can tell
-//! with one comparison whether a cached decision still holds. A thread remembers its number
-//! together with the epoch, which every process-wide change raises.
+//! Every distinct combination is stored once and has a small number as its id. A site compares two numbers to check
+//! whether a cached decision still holds. A thread remembers its id together with the epoch, which every process-wide
+//! change increments.
 
 use crate::guard::guard;
 use crate::mapping::{Mapping, ModeFlags};
 use crate::policy::{Policy, PolicyError, Position, from_env, no_site};
+use crate::warning::warning;
 use std::cell::Cell;
+#[cfg(feature = "npu")]
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The name of a stored combination: its index plus one.
+/// The id of a stored combination: its index plus one.
 pub(crate) type ActiveId = u32;
 
-/// As many bits as a decision's cache has for it.
+/// The number of bits that the cache of decisions has for an [`ActiveId`].
 pub(crate) const ACTIVE_BITS: u32 = 24;
 
-/// In force while a call is verified live: every site takes its reference and counts nothing.
+/// The id in force while a call is verified live: every site takes its reference and counts nothing.
 pub(crate) const UNCOUNTED: ActiveId = (1 << ACTIVE_BITS) - 1;
 
-/// What decisions are made under.
+/// The policy, mapping and mode that decisions are made under.
 #[derive(Debug)]
 pub(crate) struct Active {
     pub(crate) policy: Policy,
     pub(crate) mapping: Mapping,
-    /// The mode of [`kernelize`](crate::mapping::kernelize); without it each call has its own.
+    /// The mode of [`kernelize`](crate::mapping::kernelize). If it is `None`, each call has its own mode.
     pub(crate) mode: Option<ModeFlags>,
 }
 
-/// The name of a stored policy or mapping: its index plus one; zero is none.
+/// The id of a stored policy or mapping: its index plus one, or zero for none.
 type Id = u32;
 
-/// Everything that was ever in force, and what is for the whole process.
+/// Every policy, mapping and combination that was ever in force, and the process-wide settings.
 struct Store {
     policies: Vec<Arc<Policy>>,
     mappings: Vec<Arc<Mapping>>,
@@ -44,7 +47,7 @@ struct Store {
 struct Parts {
     policy: Id,
     mapping: Id,
-    /// None if the policy is the same in every layer.
+    /// `None` if the policy is the same in every layer.
     layer: Option<Position>,
     mode: Option<ModeFlags>,
 }
@@ -66,26 +69,33 @@ static STORE: Mutex<Store> = Mutex::new(Store {
     },
 });
 
-/// Raised by every change for the whole process; never zero.
+/// The number of the current state. Every process-wide change increments it; it is never zero.
 static EPOCH: AtomicU32 = AtomicU32::new(1);
 
-/// Whether any policy that was ever in force speaks of layers. Until then entering one costs
-/// nothing but a store.
+/// True if any policy that was ever in force has rules for layers. Until then, entering a layer costs only a store.
 static LAYERED: AtomicBool = AtomicBool::new(false);
 
-/// Whether any layer was ever entered.
+/// True if any policy that was ever in force asks for determinism.
+#[cfg(feature = "npu")]
+static DETERMINISTIC: AtomicBool = AtomicBool::new(false);
+
+/// The function that makes devices with such a setting deterministic, once a policy asks for it.
+#[cfg(feature = "npu")]
+static ON_DETERMINISTIC: OnceLock<fn()> = OnceLock::new();
+
+/// True if any layer was ever entered.
 static ENTERED: AtomicBool = AtomicBool::new(false);
 
-/// Counts the looks at a policy that speaks of layers before any layer was entered.
+/// The number of times that a policy with rules for layers was looked up before any layer was entered.
 static OUTSIDE: AtomicU32 = AtomicU32::new(0);
 
-/// So many looks are more than a model takes before the first layer of its stack: one a call or two.
+/// More look-ups than a model makes before the first layer of its stack. A call makes one or two.
 const MANY: u32 = 100;
 
 thread_local! {
     /// The layer of a stack that this thread computes.
     static LAYER: Cell<Option<Position>> = const { Cell::new(None) };
-    /// The epoch in which this thread's number was found, and the number.
+    /// The epoch in which this thread's id was found, and the id.
     static FOUND: Cell<(u32, ActiveId)> = const { Cell::new((0, 0)) };
     static SCOPED: Cell<Scoped> = const { Cell::new(Scoped { policy: 0, mapping: 0, uncounted: false }) };
 }
@@ -98,16 +108,16 @@ struct Scoped {
     uncounted: bool,
 }
 
-/// What a scope hid, to be restored.
+/// The id that a scope replaced. It is restored when the scope ends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entered(Id);
 
 fn store() -> MutexGuard<'static, Store> {
-    // A panic while the lock is held leaves the store whole: its lists grow by single pushes.
+    // A panic while the lock is held leaves the store consistent, because its lists grow by single pushes.
     STORE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The name of `value` in `list`, where it is put if it is new.
+/// Returns the id of `value` in `list`, and adds it if it is new.
 fn intern<T: PartialEq>(list: &mut Vec<Arc<T>>, value: T) -> Id {
     let index = list.iter().position(|known| **known == value);
     let index = index.unwrap_or_else(|| {
@@ -119,7 +129,36 @@ fn intern<T: PartialEq>(list: &mut Vec<Arc<T>>, value: T) -> Id {
 
 fn intern_policy(store: &mut Store, policy: Policy) -> Id {
     LAYERED.fetch_or(policy.speaks_of_layers(), Ordering::AcqRel);
+    #[cfg(feature = "npu")]
+    DETERMINISTIC.fetch_or(policy.is_deterministic(), Ordering::AcqRel);
     intern(&mut store.policies, policy)
+}
+
+/// Returns `true` once a policy that asks for determinism was in force anywhere in the process.
+#[cfg(feature = "npu")]
+pub(crate) fn is_deterministic() -> bool {
+    DETERMINISTIC.load(Ordering::Acquire)
+}
+
+/// Registers `set` to be called when the first policy asks for determinism. Devices that are opened later check
+/// [`is_deterministic`].
+#[cfg(feature = "npu")]
+pub(crate) fn on_deterministic(set: fn()) {
+    ON_DETERMINISTIC.get_or_init(|| set);
+}
+
+/// Makes devices deterministic if a policy asks for it, once. The caller must not hold the store's lock.
+fn set_devices() {
+    #[cfg(feature = "npu")]
+    {
+        static SET: AtomicBool = AtomicBool::new(false);
+        if let Some(set) = ON_DETERMINISTIC.get()
+            && is_deterministic()
+            && !SET.swap(true, Ordering::AcqRel)
+        {
+            set();
+        }
+    }
 }
 
 impl Store {
@@ -130,7 +169,7 @@ impl Store {
         }
     }
 
-    /// The mapping of the process, before a policy adds to it.
+    /// Returns the mapping of the process, without the policy's additions.
     fn process_mapping(&self) -> Id {
         let kernelized = self.process.kernelized;
         kernelized.map_or(self.process.registered, |(mapping, _)| mapping)
@@ -148,10 +187,10 @@ impl Store {
         }
     }
 
-    /// The number of a combination, and what is to be said of a new one.
+    /// Returns the id of a combination. For a new one, also returns the warning about it, if any.
     ///
     /// # Errors
-    /// It is new, and its policy is strict and asks for a kernel that no site can call.
+    /// Returns an error if the combination is new and its policy is strict and asks for a kernel that no site can call.
     fn active(&mut self, parts: Parts) -> Result<(ActiveId, Option<String>), PolicyError> {
         if let Some(index) = self.actives.iter().position(|(known, _)| *known == parts) {
             return Ok((index as ActiveId + 1, None));
@@ -179,11 +218,11 @@ impl Store {
     }
 }
 
-/// The combination in force on this thread.
+/// Returns the id of the combination in force on this thread.
 ///
 /// # Panics
-/// On the first call, if `BURN_KERNELS` holds no policy. Call [`crate::init`] early to get that
-/// as an error.
+/// Panics on the first call if `BURN_KERNELS` holds no policy. [`crate::init`] returns this as an error if it is called
+/// earlier.
 #[inline]
 pub(crate) fn active_id() -> ActiveId {
     let (epoch, id) = FOUND.get();
@@ -206,25 +245,25 @@ fn find() -> Result<ActiveId, PolicyError> {
     }
     start()?;
     let mut store = store();
-    // Under the lock, because every change raises the epoch under it.
+    // The epoch is read under the lock, because every change increments it under the lock.
     let epoch = EPOCH.load(Ordering::Acquire);
     let parts = store.parts(SCOPED.get());
     let (id, unmet) = store.active(parts)?;
     let policy = store.policies[parts.policy as usize - 1].clone();
-    // A listener of the log may call sites itself.
+    // The lock is released first, because a listener of the log may call sites itself.
     drop(store);
     if let Some(message) = unmet {
-        tracing::warn!("{message}");
+        warning!("{message}");
     }
-    // Looked at anew until it is known whether there are layers.
+    // The id is not remembered until it is known whether there are layers.
     if !is_waiting_for_layers(&policy) {
         FOUND.set((epoch, id));
     }
     Ok(id)
 }
 
-/// Whether a policy speaks of layers and none was entered yet, though one may be. After many looks
-/// it is said, once, that there are none.
+/// Returns `true` if a policy has rules for layers and none was entered yet. After many look-ups, warns once that there
+/// are no layers and returns `false` from then on.
 fn is_waiting_for_layers(policy: &Policy) -> bool {
     if any_layer_was_entered() || OUTSIDE.load(Ordering::Relaxed) > MANY {
         return false;
@@ -234,28 +273,30 @@ fn is_waiting_for_layers(policy: &Policy) -> bool {
     };
     let looks = OUTSIDE.fetch_add(1, Ordering::Relaxed);
     if looks == MANY {
-        tracing::warn!("{message}");
+        warning!("{message}");
     }
     looks < MANY
 }
 
-/// Whether any thread ever said that it computes a layer.
+/// Returns `true` if any thread has ever entered a layer.
 pub(crate) fn any_layer_was_entered() -> bool {
     ENTERED.load(Ordering::Relaxed)
 }
 
-/// Installs the environment's policy, or the default, unless there is one: of the process, or of a
-/// scope, which needs no other.
+/// Installs the environment's policy, or the default, if the process has none. Does nothing in a scope of a policy,
+/// which needs no other.
 fn start() -> Result<(), PolicyError> {
     if SCOPED.get().policy != 0 || store().process.policy != 0 {
         return Ok(());
     }
-    // Not under the lock: reading a policy looks at kernels and sites, and perhaps at a file.
+    // The lock is not held here: reading a policy looks at kernels and sites, and perhaps at a file.
     let policy = from_env()?.unwrap_or_default();
     let mut store = store();
     if store.process.policy == 0 {
         store.process.policy = intern_policy(&mut store, policy);
     }
+    drop(store);
+    set_devices();
     Ok(())
 }
 
@@ -270,10 +311,10 @@ pub(crate) fn by_id(id: ActiveId) -> Arc<Active> {
     store().actives[id as usize - 1].1.clone()
 }
 
-/// What is in force on this thread.
+/// Returns the state in force on this thread.
 ///
 /// # Errors
-/// Nothing was installed and `BURN_KERNELS` holds no policy.
+/// Returns an error if nothing was installed and `BURN_KERNELS` holds no policy.
 pub(crate) fn current() -> Result<Arc<Active>, PolicyError> {
     let (epoch, id) = FOUND.get();
     let id = match epoch == EPOCH.load(Ordering::Acquire) {
@@ -283,7 +324,7 @@ pub(crate) fn current() -> Result<Arc<Active>, PolicyError> {
     Ok(by_id(id))
 }
 
-/// The mapping in force on this thread without what the policy adds.
+/// Returns the mapping in force on this thread, without the policy's additions.
 pub(crate) fn current_mapping() -> Mapping {
     let store = store();
     let scoped = SCOPED.get().mapping;
@@ -294,7 +335,7 @@ pub(crate) fn current_mapping() -> Mapping {
     store.mapping(id)
 }
 
-/// A change for the whole process: every thread looks again.
+/// Changes the process-wide settings and makes every thread look them up again.
 fn change(change: impl FnOnce(&mut Store)) {
     let mut store = store();
     change(&mut store);
@@ -303,9 +344,10 @@ fn change(change: impl FnOnce(&mut Store)) {
 
 pub(crate) fn install_policy(policy: Policy) {
     change(|store| store.process.policy = intern_policy(store, policy));
+    set_devices();
 }
 
-/// Changes the registered mapping, given what it was.
+/// Replaces the registered mapping with the result of `new` for the current one.
 pub(crate) fn register(new: impl FnOnce(Mapping) -> Mapping) {
     change(|store| {
         let mapping = new(store.mapping(store.process.registered));
@@ -318,7 +360,7 @@ pub(crate) fn registered() -> Mapping {
     store.mapping(store.process.registered)
 }
 
-/// Holds a mapping and a mode fast for the process, or lets them go.
+/// Fixes a mapping and a mode for the process, or releases them.
 pub(crate) fn kernelize(held: Option<(Mapping, ModeFlags)>) {
     change(|store| {
         store.process.kernelized =
@@ -330,7 +372,7 @@ pub(crate) fn kernelized_mode() -> Option<ModeFlags> {
     store().process.kernelized.map(|(_, mode)| mode)
 }
 
-/// Sets the scopes of this thread, which then looks again.
+/// Sets the scopes of this thread, and makes it look up its state again.
 fn set_scoped(scoped: Scoped) {
     SCOPED.set(scoped);
     FOUND.set((0, 0));
@@ -339,6 +381,7 @@ fn set_scoped(scoped: Scoped) {
 pub(crate) fn enter_policy(policy: Policy) -> Entered {
     let scoped = SCOPED.get();
     let policy = intern_policy(&mut store(), policy);
+    set_devices();
     set_scoped(Scoped { policy, ..scoped });
     Entered(scoped.policy)
 }
@@ -364,7 +407,7 @@ pub(crate) fn leave_mapping(outer: Entered) {
     });
 }
 
-/// Says which layer this thread computes; returns what it was before.
+/// Sets the layer that this thread computes, and returns the previous one.
 #[inline]
 pub(crate) fn enter_layer(layer: Option<Position>) -> Option<Position> {
     if !ENTERED.load(Ordering::Relaxed) {
@@ -387,7 +430,7 @@ pub(crate) fn uncounted() -> Uncounted {
 }
 
 guard! {
-    /// See [`uncounted`].
+    /// The guard of [`uncounted`].
     pub(crate) Uncounted(bool), |uncounted| set_scoped(Scoped { uncounted, ..SCOPED.get() })
 }
 

@@ -1,25 +1,26 @@
-//! Kernels by name, for the whole process: apply one, or apply a list.
+//! Kernels by name, for the whole process: apply one kernel or a list of them.
 //!
-//! A shorthand for the [`policy`]: the same checks, one call, and a report.
+//! The functions are shorthands for the [`policy`]: one call makes the same checks and returns a report.
 
 use crate::active::{self, Active};
 use crate::dispatch::{Mode, Plan, PlanError, Query, TensorType, plan_under};
 use crate::policy::{self, Policy, PolicyError};
 use crate::registry::{self, FloatType, RegistryError, kernels};
-use crate::table::Table;
+use crate::warning::warning;
 use burn::tensor::{DType, Device};
+use kernels_io::Table;
 use serde::Serialize;
 use std::fmt;
 use thiserror::Error;
 
-/// Which kernels [`apply_default_kernels`] applies.
+/// The kernels that [`apply_default_kernels`] applies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Include {
     /// Every kernel, where it can run: `"auto"`, `"all"` or `true`.
     Auto,
     /// No kernel: `"none"`, `""` or `false`.
     None,
-    /// These, each asked for explicitly: a list, or a text with commas.
+    /// These kernels, each an explicit request: a list, or a text with commas.
     Kernels(Vec<String>),
 }
 
@@ -63,20 +64,20 @@ impl From<Vec<String>> for Include {
     }
 }
 
-/// Why nothing was applied.
+/// The reason why nothing was applied.
 #[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ApplyError {
-    /// A kernel that there is not, or a bad `BURN_KERNELS`.
+    /// An unknown kernel, or a `BURN_KERNELS` that holds no policy.
     #[error("nothing was applied: {0}")]
     Policy(#[from] PolicyError),
-    /// The kernels that are linked in don't go together.
+    /// The registry of kernels is inconsistent.
     #[error("nothing was applied: {0}")]
     Registry(#[from] RegistryError),
-    /// A site can't run a kernel that was asked for.
+    /// A site that can't run a kernel that was asked for.
     #[error("nothing was applied: {}", .0.join("; "))]
     Unmet(Vec<String>),
-    /// The policy is strict, and no site runs these kernels.
+    /// Kernels that no site runs, under a strict policy.
     #[error("nothing was applied: no site runs {}", .0.join(", "))]
     NoSite(Vec<String>),
 }
@@ -90,40 +91,42 @@ impl From<PlanError> for ApplyError {
     }
 }
 
-/// What was applied.
+/// The result of applying kernels.
 #[derive(Clone, Debug, Serialize)]
 pub struct Applied {
-    /// Every kernel that was asked for; with `auto` every kernel there is.
+    /// Every kernel that was asked for. With `auto`, every registered kernel.
     pub kernels: Vec<AppliedKernel>,
-    /// What every site will do.
+    /// The plan of every site.
     pub plan: Plan,
 }
 
 /// One kernel of [`Applied`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct AppliedKernel {
-    /// Its id.
+    /// The kernel's id.
     pub id: &'static str,
-    /// How many sites name it or are mapped to it.
+    /// The number of sites that name it or are mapped to it.
     pub sites: usize,
-    /// How many of them will run an implementation of it on the device.
+    /// The number of these sites that will run an implementation of it on the device.
     pub fused: usize,
 }
 
-/// Where kernels are applied: the device, dtype and mode that the report is about and that
-/// explicit requests are checked for. Without more, Burn's default device, its default float type
-/// and training.
+/// The device, dtype and mode to apply kernels for. The report describes them, and explicit requests are checked for
+/// them.
+///
+/// [`apply_kernel`] uses Burn's default device, its default float type and training.
 ///
 /// ```no_run
+/// # extern crate kernels_runtime as burn_kernels;
 /// use burn::tensor::Device;
-/// use kernels_runtime::apply::Apply;
-/// use kernels_runtime::dispatch::Mode;
+/// use burn_kernels::apply::Apply;
+/// use burn_kernels::dispatch::Mode;
 ///
 /// let applied = Apply::on(&Device::flex())
 ///     .mode(Mode::Inference)
 ///     .kernels("npu_fused_rmsnorm, npu_fused_rope")?;
 /// println!("{applied}");
-/// # Ok::<(), kernels_runtime::apply::ApplyError>(())
+/// # Ok::<(), burn_kernels::apply::ApplyError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Apply {
@@ -133,7 +136,7 @@ pub struct Apply {
 }
 
 impl Apply {
-    /// On this device, with its default float type, for training.
+    /// Creates a request for this device, with its default float type, for training.
     pub fn on(device: &Device) -> Self {
         Self {
             device: device.clone(),
@@ -142,29 +145,29 @@ impl Apply {
         }
     }
 
-    /// With tensors of this type.
+    /// Sets the dtype of the tensors.
     pub fn dtype(self, dtype: DType) -> Self {
         Self { dtype, ..self }
     }
 
-    /// For training or inference.
+    /// Sets the mode, training or inference.
     pub fn mode(self, mode: Mode) -> Self {
         Self { mode, ..self }
     }
 
-    /// As [`apply_kernel`].
+    /// Applies one kernel, as [`apply_kernel`] does.
     ///
     /// # Errors
-    /// As [`apply_kernel`].
+    /// Returns an error as [`apply_kernel`] does.
     pub fn kernel(&self, id: &str) -> Result<Applied, ApplyError> {
         let policy = policy::current()?.enable(id)?;
         self.apply(policy, &Include::from_iter([id]))
     }
 
-    /// As [`apply_default_kernels`].
+    /// Applies kernels and no others, as [`apply_default_kernels`] does.
     ///
     /// # Errors
-    /// As [`apply_default_kernels`].
+    /// Returns an error as [`apply_default_kernels`] does.
     pub fn kernels(&self, include: impl Into<Include>) -> Result<Applied, ApplyError> {
         let include = include.into();
         let current = policy::current()?;
@@ -179,7 +182,7 @@ impl Apply {
         self.apply(policy, &include)
     }
 
-    /// Checks, then installs.
+    /// Checks the policy, then installs it.
     fn apply(&self, policy: Policy, include: &Include) -> Result<Applied, ApplyError> {
         registry::check()?;
         let strict = policy.is_strict();
@@ -201,13 +204,13 @@ impl Apply {
             if strict {
                 return Err(ApplyError::NoSite(idle));
             }
-            tracing::warn!("no site runs {}", idle.join(", "));
+            warning!("no site runs {}", idle.join(", "));
         }
         policy::install(policy);
         Ok(applied)
     }
 
-    /// What would be in force with this policy.
+    /// Returns the plan that would hold under this policy.
     fn plan(&self, policy: &Policy) -> Result<Plan, ApplyError> {
         let in_force = active::current()?;
         let active = Active {
@@ -222,7 +225,7 @@ impl Apply {
     }
 }
 
-/// The kernels that were asked for, with the sites that the plan gives them.
+/// Returns the kernels that were asked for, with the numbers of their sites in the plan.
 fn counted(plan: &Plan, include: &Include) -> Vec<AppliedKernel> {
     let is_asked_for = |id: &str| match include {
         Include::Auto => true,
@@ -243,7 +246,7 @@ fn counted(plan: &Plan, include: &Include) -> Vec<AppliedKernel> {
 }
 
 impl Applied {
-    /// Kernels that were asked for by name and that no site runs; with `auto` all kernels, if no
+    /// Returns the kernels that were asked for by name and that no site runs. With `auto`, returns all kernels if no
     /// site runs any.
     fn idle(&self, include: &Include) -> impl Iterator<Item = &'static str> {
         let none_runs = self.kernels.iter().all(|kernel| kernel.fused == 0);
@@ -266,35 +269,35 @@ impl fmt::Display for Applied {
                 _ => "",
             };
             table.row([
-                kernel.id,
-                &kernel.sites.to_string(),
-                &kernel.fused.to_string(),
-                warning,
+                kernel.id.to_owned(),
+                kernel.sites.to_string(),
+                kernel.fused.to_string(),
+                warning.to_owned(),
             ]);
         }
         writeln!(f, "{table}\n{}", self.plan)
     }
 }
 
-/// Asks for one kernel in the whole process, beside what runs already, and returns what every site
-/// will do. For another device than the default one, dtype or mode, see [`Apply`].
+/// Requests one kernel explicitly in the whole process, in addition to the kernels enabled already, and returns the
+/// plan of every site. For another device than the default one, another dtype or another mode, see [`Apply`].
 ///
 /// # Errors
-/// No kernel has this id (the message lists what is near), a site that names it can't run it on
-/// the device, or, under a strict policy, no site runs it. Then nothing is changed.
+/// Returns an error if no kernel has this id (the message lists similar ids), if a site that names the kernel can't run
+/// it on the device, or if the policy is strict and no site runs it. Nothing is changed then.
 pub fn apply_kernel(id: &str) -> Result<Applied, ApplyError> {
     Apply::on(&Device::default()).kernel(id)
 }
 
-/// Applies kernels in the whole process and no others, and returns what every site will do.
+/// Enables these kernels and no others in the whole process, and returns the plan of every site.
 ///
-/// `include` is `"auto"`, `"none"`, a text of ids with commas, a list of ids, or a `bool`. Ids are
-/// explicit requests. What the policy says besides of kernels and sites (`strict`, reactions,
-/// `prefer`, its mapping) stays. For another device than the default one, dtype or mode, see
+/// `include` is `"auto"`, `"none"`, a text of ids with commas, a list of ids, or a `bool`. Ids are explicit requests.
+/// The rest of the policy (`strict`, `deterministic`, reactions, `prefer`, its mapping) stays; its rules for single
+/// kernels, sites and layers are dropped. For another device than the default one, another dtype or another mode, see
 /// [`Apply`].
 ///
 /// # Errors
-/// As for [`apply_kernel`].
+/// Returns an error as [`apply_kernel`] does.
 pub fn apply_default_kernels(include: impl Into<Include>) -> Result<Applied, ApplyError> {
     Apply::on(&Device::default()).kernels(include)
 }
@@ -320,7 +323,7 @@ mod tests {
         ] {
             assert_eq!(none, Include::None);
         }
-        // An empty name is not dropped: no kernel has it.
+        // An empty name is kept, although no kernel has it.
         assert_eq!(Include::from("a,,b"), Include::from(["a", "", "b"]));
     }
 }

@@ -1,11 +1,10 @@
-//! What `kernels bisect` asks of a program through environment variables, which reach it through
-//! any wrapper.
+//! The environment variables by which `kernels bisect` controls a program, through any wrapper.
 //!
-//! * `BURN_KERNELS_TRACE_SITES=FILE`: sites that run fused append their full names, one a line. A
-//!   site writes when it decides for a new kind of call, so names may repeat.
-//! * `BURN_KERNELS_SITES_OFF=FILE`: sites whose full names stand in the file, one a line, take their
-//!   references. Unlike a policy it may name sites that are not linked in: the programs of one
-//!   command don't all hold the same.
+//! * `BURN_KERNELS_TRACE_SITES=FILE`: sites that run fused append their full names to the file, one per line. A site
+//!   writes each time it decides for a new kind of call, so names may repeat.
+//! * `BURN_KERNELS_SITES_OFF=FILE`: the file lists full names of sites, one per line. These sites take their
+//!   references. Unlike a policy, the file may name sites that are not linked in, because the programs of one command
+//!   may hold different sites.
 
 use crate::registry::SiteSpec;
 use kernels_io::{Limit, escape_path};
@@ -36,7 +35,7 @@ fn file(variable: &str) -> Option<PathBuf> {
         .map(PathBuf::from)
 }
 
-/// Who set the variable would take silence for an answer.
+/// Panics, because a user who sets the variable would take silence for a result.
 fn unusable(variable: &str, file: &Path, error: &io::Error) -> ! {
     panic!(
         "{variable} names {}, which can't be used: {error}",
@@ -44,20 +43,20 @@ fn unusable(variable: &str, file: &Path, error: &io::Error) -> ! {
     )
 }
 
-/// Whether a site is to take its reference.
+/// Returns `true` if a site has to take its reference.
 pub(crate) fn is_off(site: &SiteSpec) -> bool {
     let off = &*OFF_SITES;
     !off.is_empty() && off.contains(&site.name())
 }
 
-/// A site decided to run fused.
+/// Records that a site decided to run fused.
 pub(crate) fn ran_fused(site: &SiteSpec) {
     if let Some(file) = &*TRACED {
         append(file, site).unwrap_or_else(|error| unusable(TRACE, file, &error));
     }
 }
 
-/// In one write, so that the lines of several processes don't mix.
+/// Appends the site's name in one write, so that the lines of several processes don't mix.
 fn append(file: &Path, site: &SiteSpec) -> io::Result<()> {
     let mut file = OpenOptions::new().append(true).create(true).open(file)?;
     file.write_all((site.name() + "\n").as_bytes())

@@ -1,10 +1,10 @@
-//! `Debug` for errors, printing the same as `Display`: a program whose `main` returns an
-//! error shows its `Debug`. (`cann-sys` has the same; a build without NPUs has no `cann-sys`.)
+//! `Debug` for errors that prints the same as `Display`, because a program whose `main` returns an error shows its
+//! `Debug`. `cann-sys` has the same code, but a build without NPUs has no `cann-sys`.
 
 use std::error::Error;
 use std::fmt;
 
-/// Writes the error's text, and the causes that it does not tell itself.
+/// Writes the error's text, followed by the causes that the text does not contain.
 pub fn write_with_causes(error: &dyn Error, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let mut said = error.to_string();
     f.write_str(&said)?;
@@ -20,7 +20,7 @@ pub fn write_with_causes(error: &dyn Error, f: &mut fmt::Formatter<'_>) -> fmt::
     Ok(())
 }
 
-/// Implements `Debug` of errors as their `Display`, with the causes that it does not tell.
+/// Implements `Debug` of errors as their `Display`, followed by the causes that it does not contain.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __debug_as_display {
@@ -47,6 +47,7 @@ crate::__debug_as_display!(
     crate::policy::PolicyError,
     crate::registry::RegistryError,
     crate::registry::RegistryProblem,
+    crate::registry::SiteRecordError,
     crate::registry::section::SectionError,
 );
 

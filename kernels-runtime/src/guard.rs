@@ -1,4 +1,4 @@
-/// Defines a guard of something that a thread has in force: what it was before is put back when the guard is dropped.
+/// Defines a guard of a thread-local setting. Dropping the guard restores the previous value.
 macro_rules! guard {
     ($(#[$doc:meta])* $vis:vis $Guard:ident($Outer:ty), $put_back:expr) => {
         $(#[$doc])*

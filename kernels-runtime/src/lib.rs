@@ -1,15 +1,17 @@
-//! The run-time half of burn-kernels: registry, policy, dispatch,
-//! and the operations themselves. Programs use the facade crate `burn-kernels`.
+//! The run-time half of burn-kernels: registry, policy, dispatch and the operations themselves. Programs use the facade
+//! crate `burn-kernels`.
 //!
-//! * [`registry`]: what exists, kernels and annotated sites.
-//! * [`semantics`]: what a site or kernel computes, as a comparable key.
-//! * [`policy`]: what is wanted.
-//! * [`mapping`]: which kernel a named layer runs; [`apply`]: kernels by name.
-//! * [`dispatch`]: which path a call takes, and why.
-//! * [`report`]: which paths ran.
+//! * [`registry`]: the kernels and annotated sites that are linked in.
+//! * [`semantics`]: the computation of a site or kernel, as a comparable key.
+//! * [`policy`]: the kernels that the user wants.
+//! * [`mapping`]: the kernel of a named layer.
+//! * [`apply`]: kernels by name.
+//! * [`dispatch`]: the path that a call takes, and the reason.
+//! * [`report`]: the paths that ran.
+//! * [`measure`]: a benchmark of the program with and without its kernels.
 //! * [`ops`]: the operations, each with its reference, gradients and kernels.
-//! * [`verify`]: kernels beside their references.
-//! * [`live`]: the same where the program runs, with the user's own body.
+//! * [`verify`]: compares kernels with their references.
+//! * [`live`]: compares them where the program runs, with the user's own body.
 //! * [`kernel`]: kernels of other crates.
 //! * `npu` (a feature): Ascend NPUs.
 //! * `remote` (a feature): devices of other processes and machines, with their kernels.
@@ -26,6 +28,7 @@ mod guard;
 pub mod kernel;
 pub mod live;
 pub mod mapping;
+pub mod measurement;
 mod mode;
 mod near;
 #[cfg(feature = "npu")]
@@ -39,33 +42,36 @@ pub mod registry;
 pub mod remote;
 pub mod report;
 pub mod semantics;
-mod table;
 pub mod verify;
+mod warning;
+
+pub use measurement::measure;
 
 #[doc(hidden)]
 #[path = "private.rs"]
 pub mod __private;
 
-/// Why the kernels cannot start.
+/// The reason why the kernels cannot start.
 #[derive(thiserror::Error)]
 pub enum InitError {
-    /// `BURN_KERNELS` holds no policy.
+    /// The value of `BURN_KERNELS` is not a policy.
     #[error(transparent)]
     Policy(#[from] policy::PolicyError),
-    /// `BURN_KERNELS_VERIFY` does not say which calls to verify.
+    /// The value of `BURN_KERNELS_VERIFY` does not state which calls to verify.
     #[error(transparent)]
     Verify(#[from] live::SamplingError),
-    /// The kernels that are linked in don't go together.
+    /// The registry of kernels is inconsistent.
     #[error(transparent)]
     Registry(#[from] registry::RegistryError),
 }
 
-/// Checks now what every annotated layer needs: that `BURN_KERNELS` holds a policy and
-/// `BURN_KERNELS_VERIFY` a sampling, and that the kernels of all crates go together. Each is then an
-/// error here and not a panic in the first annotated layer.
+/// Checks everything that annotated layers need: that `BURN_KERNELS` holds a policy, that `BURN_KERNELS_VERIFY` holds a
+/// sampling, and that the registry of kernels is consistent. A problem is then an error here, not a panic in the first
+/// annotated layer.
 ///
 /// # Errors
-/// A variable holds something else, or two crates register one kernel.
+/// Returns an error if a variable holds something else, or if the registry of kernels is inconsistent, for example
+/// because two crates register the same kernel.
 pub fn init() -> Result<(), InitError> {
     registry::check()?;
     policy::current()?;

@@ -1,13 +1,13 @@
 use serde::Serialize;
 use std::fmt;
 
-/// Training and inference differ in which implementations may be chosen.
+/// The mode of a call. It decides which implementations may be chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
-    /// The tensors have autodiff enabled: only implementations with a gradient.
+    /// Autodiff is enabled for the tensors. Only implementations with a gradient may run.
     Training,
-    /// No gradient can be asked for.
+    /// No gradient can be requested.
     Inference,
 }
 

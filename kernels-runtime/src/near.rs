@@ -1,6 +1,6 @@
-//! Names that somebody may have meant.
+//! Suggestions for misspelled names.
 
-/// A message for a name that is not known: what is near to it, and what there is.
+/// Returns the message for an unknown name: the nearest known name, and all known ones.
 pub(crate) fn unknown<'a>(
     what: &str,
     name: &str,
@@ -19,12 +19,12 @@ pub(crate) fn unknown<'a>(
     )
 }
 
-/// Nobody means a name of ours by more characters.
+/// The length, in bytes, from which a name gets no suggestion.
 const LONGEST: usize = 200;
 
-/// The known name with the smallest edit distance, unless more than a third of it must change.
+/// Returns the known name with the smallest edit distance, unless more than a third of it must change.
 pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // It would take as long as the name is, for each known one.
+    // The comparison with each known name takes time in proportion to the length.
     if name.len() > LONGEST {
         return None;
     }
@@ -36,7 +36,7 @@ pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) 
         .map(|(_, known)| known)
 }
 
-/// Levenshtein distance, one row at a time.
+/// Returns the Levenshtein distance, computed one row at a time.
 pub(crate) fn edit_distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

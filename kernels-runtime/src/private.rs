@@ -1,4 +1,4 @@
-//! What expansions of the attribute call. Not a public interface: it changes with the attribute.
+//! The functions that expansions of the attribute call. This is not a public interface: it changes with the attribute.
 
 pub use crate::__debug_as_display as debug_as_display;
 pub use crate::__declare_site as declare_site;
@@ -43,7 +43,7 @@ macro_rules! sites {
 }
 operations!(sites);
 
-/// A call of a site of another crate's kernel. `reference` is the user's own body.
+/// Runs a call of a site of another crate's kernel. `reference` is the user's own body.
 #[track_caller]
 pub fn custom<O: Operands>(
     at: At,
@@ -53,7 +53,7 @@ pub fn custom<O: Operands>(
     crate::kernel::custom(at, operands, reference)
 }
 
-/// A name that Cargo gives, if it is Cargo that builds.
+/// Returns a name that Cargo sets, or `"unknown"` if Cargo does not run the build.
 pub const fn or_unknown(name: Option<&'static str>) -> &'static str {
     match name {
         Some(name) => name,

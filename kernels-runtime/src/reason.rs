@@ -3,14 +3,14 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// Declares the reasons once, so that none can be left out of a list.
+/// Declares the reasons once, so that none can be missing from a list.
 macro_rules! reasons {
     ($(
         $(#[doc = $doc:literal])+
         $variant:ident = $code:literal, $name:literal, $text:literal, $advice:literal;
     )+) => {
-        /// Why a site computes its reference, or not what a mapping says. The same words in reports,
-        /// plans, errors, logs and policies.
+        /// The reason why a site computes its reference, or does not follow a mapping. Reports, plans, errors, logs and
+        /// policies use the same words.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(rename_all = "snake_case")]
         pub enum Reason {
@@ -18,17 +18,17 @@ macro_rules! reasons {
         }
 
         impl Reason {
-            /// All of them.
+            /// All reasons.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
-            /// The name in policies and JSON.
+            /// Returns the name in policies and JSON.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$variant => $name,)+
                 }
             }
 
-            /// What a user can do about it.
+            /// Returns the advice for users.
             pub const fn advice(self) -> &'static str {
                 match self {
                     $(Self::$variant => $advice,)+
@@ -56,13 +56,13 @@ reasons! {
     /// The kernel has no implementation for the device.
     NoImplementation = 3, "no_implementation", "no implementation for this device",
         "use a device that `kernels list` shows for this kernel, or switch it off";
-    /// The implementation computes something else than the site.
+    /// The implementation computes something different from the site.
     Semantics = 4, "semantics", "the implementation computes something else",
         "name a kernel that computes what this site does";
-    /// The implementation does not take the tensors' type.
+    /// The implementation does not take the dtype of the tensors.
     Dtype = 5, "dtype", "the implementation does not take this dtype",
         "cast the tensors to a type that `kernels list` shows for this kernel";
-    /// The tensors of the call have different types.
+    /// The tensors of the call have different dtypes.
     MixedDtypes = 6, "mixed_dtypes", "the tensors have different dtypes",
         "cast the layer's tensors to one dtype";
     /// The implementation has no gradient and autodiff is enabled.
@@ -74,42 +74,38 @@ reasons! {
     /// The implementation is for other generations of the device.
     Capability = 9, "capability", "the implementation is not for this generation of the device",
         "`kernels list` shows the capabilities that each implementation is for";
-    /// The implementation may give other bits from run to run, and the policy asks for one that
-    /// does not.
+    /// The implementation may give different bits from run to run, and the policy asks for a deterministic one.
     NotDeterministic = 10, "not_deterministic", "the implementation is not deterministic",
         "leave `deterministic` out of the policy, or switch the kernel off";
-    /// The implementation would break Burn's fusion, and the mode asks for it.
+    /// The implementation would break Burn's fusion, and the mode asks for fusion.
     FusionBarrier = 11, "fusion_barrier", "the implementation ends Burn's fusion stream",
         "leave `compile` out of the mode, or map the layer to another kernel";
     /// The implementation does not take tensors of this shape.
     Shape = 12, "shape", "the implementation does not take this shape",
         "see the limits that the kernel documents, or switch it off here";
-    /// The implementation does not take tensors that lie so in memory.
+    /// The implementation does not take tensors of this memory layout.
     Layout = 13, "layout", "the implementation does not take this layout",
         "make the tensors contiguous, or switch the kernel off here";
-    /// Something that the implementation needs at run time, such as a library, is not there.
+    /// Something that the implementation needs at run time, such as a library, is missing.
     CannotLoad = 14, "cannot_load", "what the implementation needs is not there",
         "install what the kernel documents, or switch it off";
-    /// The implementation failed its verification on this device.
-    Verification = 15, "verification", "the implementation failed its verification",
-        "run `kernels verify` and report what it says; switch the kernel off";
-    /// The mapping says that the layer computes its reference.
+    /// The mapping gives the layer its reference.
     Mapping = 16, "mapping", "the mapping says so",
         "map the layer to a kernel, or leave it out of the mapping";
-    /// The mapping does not know the layer.
+    /// The mapping has no entry for the layer.
     NoLayer = 17, "no_layer", "the mapping has no such layer",
         "add the layer to the mapping";
-    /// The mapping knows the layer, but not on this kind of device.
+    /// The mapping has an entry for the layer, but not on this kind of device.
     NoDevice = 18, "no_device", "the mapping has nothing for this device",
         "add the device to the layer's mapping";
-    /// The mapping knows the layer on this kind of device, but not for its capability.
+    /// The mapping has an entry for the layer on this kind of device, but not for its capability.
     NoCapability = 19, "no_capability", "the mapping has nothing for this capability",
         "add an interval of capabilities to the layer's mapping";
-    /// The mapping has no kernel for this mode.
+    /// The mapping has no entry for this mode.
     NoMode = 20, "no_mode", "the mapping has nothing for this mode",
         "add the mode, or a fallback, to the layer's mapping";
-    /// A projection of the site is no plain `Linear` with float weights: it has an adapter, is
-    /// quantised or is another layer, and is called through its own `forward`.
+    /// A projection of the site is not a plain `Linear` with float weights: it has an adapter, is quantised or is
+    /// another layer. The site calls its own `forward`.
     Layers = 21, "layers", "a projection is not a plain `Linear`",
         "merge adapters and dequantise weights to run the kernel, or switch it off here";
     /// The server of the device does not declare the kernel.

@@ -1,4 +1,4 @@
-//! What ran: every site with the paths that its calls took.
+//! The report of all sites, with the paths that their calls took.
 
 use crate::active::{self, Active};
 use crate::device::DeviceKind;
@@ -6,17 +6,18 @@ use crate::dispatch::{Mode, Outcome, TensorType};
 use crate::dispatch::{Site, sites};
 use crate::policy::may_call;
 use crate::reason::Reason;
-use crate::table::Table;
+use crate::semantics::STEP;
+use kernels_io::{Cell, Fit, Look, Page, Table, Tone};
 use serde::Serialize;
 use std::fmt;
 
 /// A snapshot of every site's counters, taken by [`report`].
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// One row a site and path; a site that was never reached has one row with no call.
+    /// One row per site and path. A site that was never reached has one row without a call.
     pub rows: Vec<ReportRow>,
-    /// The words of the policy in force on this thread that did nothing so far: rules for layers
-    /// though no layer was entered, kernels that are asked for though no call could run them.
+    /// Warnings about parts of the policy in force on this thread that had no effect so far: rules for layers although
+    /// no layer was entered, and explicitly requested kernels that no call could run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub idle: Vec<String>,
 }
@@ -28,40 +29,43 @@ pub struct ReportRow {
     pub site: String,
     /// The kernel that its attribute names.
     pub kernel: &'static str,
-    /// What was called; `None` if the site was never reached.
+    /// The kind of call and its path, or `None` if the site was never reached.
     pub call: Option<Call>,
-    /// How often.
+    /// The number of calls.
     pub calls: u64,
 }
 
 /// A kind of call and the path it took.
 #[derive(Clone, Debug, Serialize)]
 pub struct Call {
-    /// Where the tensors were.
+    /// The kind of device that held the tensors.
     pub device: DeviceKind,
-    /// Their type.
+    /// The type of the tensors.
     pub dtype: TensorType,
-    /// With or without autodiff.
+    /// The mode: training with autodiff, inference without.
     pub mode: Mode,
-    /// The kernel that ran, its attribute's or the one that it is mapped to; `None` for the
-    /// reference.
+    /// The kernel that ran: the attribute's or the one that the layer is mapped to. `None` for the reference.
     pub kernel: Option<&'static str>,
     /// The implementation that ran; `None` for the reference.
     pub implementation: Option<&'static str>,
-    /// Why the reference ran; `None` for a fused implementation.
+    /// The reason why the reference ran. `None` for a fused implementation.
     pub reason: Option<Reason>,
+    /// True if the call is a step of an optimiser. Its mode is inference in training too, because it works on tensors
+    /// without autodiff.
+    #[serde(skip)]
+    pub is_step: bool,
 }
 
-/// Counts since the start of the process or the last [`reset`], over all threads.
+/// Returns the counts of all threads since the start of the process or the last [`reset`].
 pub fn report() -> Report {
     Report {
         rows: sites().flat_map(rows_of).collect(),
-        // A bad policy is told by the calls.
+        // The calls report a bad policy.
         idle: active::current().map_or_else(|_| Vec::new(), |active| idle(&active)),
     }
 }
 
-/// Returns the words of the policy in force that did nothing.
+/// Returns warnings about parts of the policy in force that had no effect.
 fn idle(active: &Active) -> Vec<String> {
     let policy = &active.policy;
     let reached = |id: &str| {
@@ -106,6 +110,7 @@ fn rows_of(site: &'static Site) -> Vec<ReportRow> {
                 kernel,
                 implementation,
                 reason,
+                is_step: !site.spec().key.is_differentiable(),
             };
             row(Some(call), calls)
         })
@@ -117,19 +122,44 @@ fn rows_of(site: &'static Site) -> Vec<ReportRow> {
 }
 
 impl Report {
-    /// Calls that took a fused implementation.
+    /// Returns the number of calls that took a fused implementation.
     pub fn fused_calls(&self) -> u64 {
         self.count(|call| call.implementation.is_some())
     }
 
-    /// Calls that took the reference.
+    /// Returns the number of calls that took the reference.
     pub fn reference_calls(&self) -> u64 {
         self.count(|call| call.implementation.is_none())
     }
 
-    /// The report as JSON, an object with `rows`.
+    /// Returns the report as JSON, an object with `rows`.
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).expect("text and numbers are JSON")
+    }
+
+    /// Returns the report laid out for `look`. If `shown_by` is given, it hides the sites that were not reached and
+    /// states what lists them, such as "`--report FILE` lists them".
+    #[doc(hidden)]
+    pub fn page(&self, look: Look, shown_by: Option<&str>) -> Page {
+        let (reached, rest): (Vec<_>, Vec<_>) =
+            self.rows.iter().partition(|row| row.call.is_some());
+        let shown = match shown_by {
+            Some(_) => reached,
+            None => self.rows.iter().collect(),
+        };
+        let mut page = Page::new(look);
+        if !shown.is_empty() {
+            page.table(&table(&shown));
+        }
+        if let (Some(shown_by), false) = (shown_by, rest.is_empty()) {
+            let sites = match rest.len() {
+                1 => "1 site was".to_owned(),
+                count => format!("{count} sites were"),
+            };
+            page.paragraph(format_args!("{sites} not reached; {shown_by}"));
+        }
+        self.idle.iter().for_each(|idle| page.line(idle));
+        page
     }
 
     fn count(&self, which: impl Fn(&Call) -> bool) -> u64 {
@@ -141,25 +171,53 @@ impl Report {
     }
 }
 
+fn table(rows: &[&ReportRow]) -> Table<5> {
+    let mut table = Table::new(["site", "kernel", "call", "path", "calls"]).fit([
+        Fit::Item,
+        Fit::Wrap,
+        Fit::Wrap,
+        Fit::Wrap,
+        Fit::Wrap,
+    ]);
+    for row in rows {
+        let (call, path) = match &row.call {
+            None => (Cell::from(""), Cell::from("not reached")),
+            Some(call) => {
+                let tone = match call.implementation {
+                    Some(_) => Tone::Good,
+                    None => Tone::Caution,
+                };
+                (call.into(), Cell::new(tone, call.path()))
+            }
+        };
+        let ran = row.call.as_ref().and_then(|call| call.kernel);
+        let kernel = ran.unwrap_or(row.kernel);
+        table.row([
+            row.site.as_str().into(),
+            kernel.into(),
+            call,
+            path,
+            row.calls.into(),
+        ]);
+    }
+    table
+}
+
 impl fmt::Display for Report {
+    /// Writes the sites that were reached, in a table of at most 100 columns. `{:#}` writes every site, with each path
+    /// on one line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut table = Table::new(["site", "kernel", "call", "path", "calls"]);
-        for row in &self.rows {
-            let (call, path) = match &row.call {
-                None => (String::new(), "not reached".to_owned()),
-                Some(call) => (call.to_string(), call.path()),
-            };
-            let ran = row.call.as_ref().and_then(|call| call.kernel);
-            let kernel = ran.unwrap_or(row.kernel);
-            table.row([&row.site, kernel, &call, &path, &row.calls.to_string()]);
+        match f.alternate() {
+            true => self.page(Look::WIDE, None).fmt(f),
+            false => self
+                .page(Look::PLAIN, Some("`{:#}` prints every site"))
+                .fmt(f),
         }
-        table.fmt(f)?;
-        self.idle.iter().try_for_each(|idle| writeln!(f, "{idle}"))
     }
 }
 
 impl Call {
-    /// The path in words, such as `fused cpu-simd`.
+    /// Returns the path in words, such as `fused cpu-simd`.
     pub fn path(&self) -> String {
         match (self.implementation, self.reason) {
             (Some(name), _) => format!("fused {name}"),
@@ -171,6 +229,10 @@ impl Call {
 
 impl fmt::Display for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} {}", self.device, self.dtype, self.mode)
+        write!(f, "{} {} ", self.device, self.dtype)?;
+        match self.is_step {
+            true => f.write_str(STEP),
+            false => self.mode.fmt(f),
+        }
     }
 }

@@ -1,4 +1,5 @@
-//! Sums and their RMSNorms: beside transformers' modules, in autodiff's graph, at the edges and in live verification.
+//! Tests sums and their RMSNorms: against transformers' modules, in autodiff's graph, at the edges and in live
+//! verification.
 
 #![cfg(feature = "cpu")]
 
@@ -48,7 +49,7 @@ fn refusal<T>(run: impl FnOnce() -> T) -> String {
         .expect("a message")
 }
 
-/// A sum in half types is rounded once, exactly as PyTorch's; the norm may add in another order.
+/// A sum in half types is rounded once, exactly as in PyTorch. The norm may add in another order.
 #[test]
 fn sums_and_norms_are_those_of_transformers() {
     let fixture = Fixture::open("add_rmsnorm");
@@ -112,7 +113,8 @@ fn sums_and_norms_are_those_of_transformers() {
                 let Some(got) = got else { continue };
                 let what = format!("fused {is_fused}, {case} {result}");
                 let exact = format!("{case}.ref.{result}");
-                // The order of additions is not the module's, and a composition rounds gradients at its own casts.
+                // The kernel adds in another order than the module, and a composition rounds gradients at its own
+                // casts.
                 let slack = if is_fused { 1.1 } else { 2.0 };
                 fixture.as_near_as(slack, &what, &got, &exact, &theirs);
             }
@@ -120,7 +122,7 @@ fn sums_and_norms_are_those_of_transformers() {
     }
 }
 
-/// The gradients of x, the residual, the weight and the gate of a loss, by the kernel or by the reference.
+/// The gradients of x, the residual, the weight and the gate.
 type Gradients = [Option<Vec<f64>>; 4];
 
 #[track_caller]
@@ -134,8 +136,8 @@ fn near(ours: &Gradients, formula: &Gradients, what: &str) {
     }
 }
 
-/// The sum is a node of its own: used again, its gradient is added to the norm's, and a graph without one of the
-/// results has the gradients of the other; with gradient checkpointing too.
+/// The sum is a node of its own. If it is used again, its gradient is added to the norm's. If only one result is used,
+/// its gradients are complete. The same holds with gradient checkpointing.
 #[test]
 fn both_results_have_gradients_together_and_alone() {
     let key = AddRmsNormKey::LLAMA;
@@ -164,7 +166,7 @@ fn both_results_have_gradients_together_and_alone() {
                 [of(&x), of(&residual), weight, None]
             };
             let ours = gradients(true);
-            // The sum alone has no weight.
+            // The sum alone does not use the weight.
             let expected = [true, true, number != 2, false];
             assert_eq!(ours.each_ref().map(Option::is_some), expected, "{number}");
             near(&ours, &gradients(false), &format!("loss {number}"));
@@ -172,7 +174,7 @@ fn both_results_have_gradients_together_and_alone() {
     }
 }
 
-/// Only a tracked tensor has a gradient, and it is the same whatever else is tracked.
+/// Only tracked tensors have gradients, which don't depend on what else is tracked.
 #[test]
 fn any_tensor_alone_may_be_tracked() {
     let device = Device::flex().autodiff();
@@ -213,7 +215,7 @@ fn any_tensor_alone_may_be_tracked() {
     }
 }
 
-/// Terms of very different sizes: the sum is the exact one, rounded once.
+/// The terms have very different sizes. The result is the exact sum, rounded once.
 #[test]
 fn sums_of_half_types_are_rounded_once() {
     let device = Device::flex();
@@ -243,8 +245,8 @@ fn flex<const D: usize>(tensor: Tensor<D>) -> FlexTensor {
     }
 }
 
-/// The kernel's results are those of the sum and of RMSNorm's kernel at it, bit for bit: of every gate, in groups, of
-/// strided and of empty tensors, and of rows without elements.
+/// The results equal those of a sum and the kernel of RMSNorm bit for bit: for every gate, for groups, for strided and
+/// empty tensors, and for rows without elements.
 #[test]
 fn results_are_those_of_the_norm_of_the_sum() {
     let shapes = [
@@ -281,7 +283,7 @@ fn same_as_the_parts(key: AddRmsNormKey, [b, a, n]: [usize; 3], dtype: FloatDTyp
     let what = format!("{key}, {:?} in {dtype:?}", [a, b, n]);
     let turned = || random([b, a, n], &device).cast(dtype).swap_dims(0, 1);
     let (x, gate): (Tensor<3>, Tensor<3>) = (turned(), turned());
-    // A part of wider rows.
+    // The residual is a part of wider rows.
     let residual = random([a, b, n + 3], &device)
         .cast(dtype)
         .slice_dim(2, 2..2 + n);
@@ -305,7 +307,7 @@ fn same_as_the_parts(key: AddRmsNormKey, [b, a, n]: [usize; 3], dtype: FloatDTyp
     let numbers = |tensor: FlexTensor| -> Vec<f64> { tensor.into_data().iter().collect() };
     assert_eq!(numbers(found.y), numbers(y), "{what}");
     assert_eq!(numbers(found.sum), values(sum), "{what}");
-    // The mean of nothing is no number.
+    // The mean of no elements is NaN.
     assert_eq!(found.rstd.layout().shape(), rstd.layout().shape(), "{what}");
     if n > 0 {
         assert_eq!(numbers(found.rstd), numbers(rstd), "{what}");
@@ -323,7 +325,7 @@ fn operands_that_do_not_go_together_are_refused() {
             "AddRMSNorm: the residual is [3, 4], but x is [3, 8]",
         ),
         (
-            // A residual that would be broadcast.
+            // This residual would need broadcasting.
             inputs(x.clone(), random([1, 8], &device), weight.clone()),
             "AddRMSNorm: the residual is [1, 8], but x is [3, 8]",
         ),
@@ -336,7 +338,7 @@ fn operands_that_do_not_go_together_are_refused() {
         assert_eq!(refusal(|| fused(inputs.clone(), SETTINGS, key)), words);
         assert_eq!(refusal(|| reference(inputs, SETTINGS, key)), words);
     }
-    // Dtypes are a reason, which a site counts.
+    // Mixed dtypes give a reason, which a site counts.
     let mixed = inputs(x.clone(), x.cast(FloatDType::F64), weight);
     let reason = fused(mixed, SETTINGS, AddRmsNormKey::LLAMA).unwrap_err();
     assert_eq!(reason.to_string(), "the tensors have different dtypes");
@@ -348,8 +350,8 @@ sites! {
     OTHER_EPSILON: "npu_fused_add_rmsnorm", SemanticsKey::AddRmsNorm(AddRmsNormKey::LLAMA);
 }
 
-/// Live verification compares both results and their gradients, and tells a body that returns another sum, or has
-/// another epsilon, which shows in rows of the check's own alone.
+/// Live verification compares both results and their gradients. It finds a body that returns another sum, and one with
+/// another epsilon, which only the check's own rows show.
 #[test]
 fn bodies_are_verified() {
     let _first = live::scope(Sampling::first());

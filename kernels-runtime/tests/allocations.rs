@@ -1,4 +1,4 @@
-//! A cached decision allocates nothing.
+//! Tests that a cached decision allocates nothing.
 
 #![cfg(feature = "cpu")]
 
@@ -34,8 +34,8 @@ fn a_cached_decision_allocates_nothing() {
     assert_eq!(allocations(|| llama().decide(query)), 0);
 }
 
-/// A whole call of a site allocates no more than what it dispatches to: the kernel here returns its
-/// input, and Burn's tensors are moved.
+/// A whole call of a site allocates no more than the calls that it dispatches to. The kernel here returns its input,
+/// and Burn's tensors are moved.
 #[test]
 fn a_call_allocates_no_more_than_its_tensors() {
     let _unverified = live::scope(Sampling::off());

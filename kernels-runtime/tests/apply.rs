@@ -1,4 +1,4 @@
-//! Kernels by name, for the whole process.
+//! Tests of kernels that are applied by name to the whole process.
 
 #![cfg(feature = "cpu")]
 
@@ -87,7 +87,7 @@ fn one_wrong_name_or_unmet_request_and_nothing_is_applied() {
         error.to_string().contains("no kernel is called ``"),
         "{error}"
     );
-    // A site names it, and this processor is too old for it.
+    // A site names this kernel, and the processor is too old for it.
     let error = here().kernel("acme_newer").unwrap_err();
     assert!(matches!(error, ApplyError::Unmet(_)), "{error}");
     assert!(

@@ -1,4 +1,4 @@
-//! What decides between the implementations of a kernel.
+//! Tests of the choice between the implementations of a kernel.
 
 #![cfg(feature = "cpu")]
 
@@ -124,7 +124,7 @@ fn site_patterns_are_checked_and_shown() {
         .disable_sites("*Random")
         .unwrap();
     assert_eq!(policy, built);
-    // A plain name is a pattern for the builder, and stays one as text.
+    // The builder treats a plain name as a pattern, and so does the policy's text.
     let plain = Policy::auto().disable_sites("Random").unwrap();
     assert_eq!(plain.to_string(), "all,-*::Random");
     assert_eq!(plain.to_string().parse(), Ok(plain));
@@ -151,7 +151,8 @@ fn plans_show_kernel_crate_and_candidates() {
     let _alone = alone();
     let _policy = policy::scope("all,+acme_newer".parse().unwrap());
     let device = burn::tensor::Device::flex();
-    let plan = kernels_runtime::dispatch::plan(&device, burn::tensor::DType::F32, Mode::Training);
+    let plan =
+        kernels_runtime::dispatch::plan_for(&device, burn::tensor::DType::F32, Mode::Training);
     let plan = plan.unwrap();
     assert!(!plan.is_met());
     let row = |site: &Site| {

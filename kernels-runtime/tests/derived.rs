@@ -1,4 +1,4 @@
-//! Implementations without a gradient that say `gradient: Gradient::Reference`.
+//! Tests of implementations without a gradient of their own, which set `gradient: Gradient::Reference`.
 
 #![cfg(feature = "cpu")]
 
@@ -32,7 +32,7 @@ const BASE: Implementation = Implementation {
 };
 
 declare_kernel! {
-    /// A kernel that is its forward pass alone.
+    /// A kernel with a forward pass only.
     pub static KERNEL = KernelSpec {
         id: "acme_gate_and_sum",
         op: KEY.op(),
@@ -46,7 +46,7 @@ sites! {
     SITE: "acme_gate_and_sum", SemanticsKey::Custom(KEY);
 }
 
-/// `y = x · σ(z)` and `s = Σ y` of each row: two results of two operands.
+/// The operation `y = x · σ(z)` and `s = Σ y` of each row: two results of two operands.
 #[derive(Clone)]
 struct GateAndSum {
     x: Tensor<2>,
@@ -60,7 +60,7 @@ impl Tensors for GateAndSum {
     }
 }
 
-/// The same with the first result alone.
+/// The same operation with the first result only.
 #[derive(Clone)]
 struct Gate(GateAndSum);
 
@@ -101,14 +101,14 @@ impl kernel::Operands for GateAndSum {
     }
 
     fn launch(self, implementation: &'static Implementation) -> Self::Output {
-        // What is launched has no autodiff, or the composition below would give gradients itself.
+        // The operands are without autodiff, or the composition below would have gradients itself.
         assert!(!self.x.is_autodiff() && !self.z.is_autodiff());
         let wrong = if implementation.name == "wrong" {
             1.5
         } else {
             1.0
         };
-        // As kernels do, it rounds each result once.
+        // It rounds each result once, as kernels do.
         let dtype = self.x.dtype();
         let wide = if dtype == DType::F64 {
             FloatDType::F64
@@ -152,7 +152,7 @@ fn gradients_are_those_of_the_reference_for_each_dtype_and_shape() {
             };
             for operands in [operands, strided] {
                 verify(&KERNEL.implementations[0], &Gate(operands.clone())).unwrap();
-                // Gradients of several results are added in the operands' type, in which they may cancel.
+                // The gradients of several results are added in the operands' dtype, in which they may cancel.
                 if [DType::F64, DType::F32].contains(&dtype) {
                     verify(&KERNEL.implementations[0], &operands).unwrap();
                 }
@@ -164,7 +164,7 @@ fn gradients_are_those_of_the_reference_for_each_dtype_and_shape() {
     assert!(said.to_string().contains("wrong"), "{said}");
 }
 
-/// The gradients of `x` and `z`, from those of both results or of one.
+/// Returns the gradients of `x` and `z` for both results or for the first only.
 fn gradients(
     (y, sum): (Tensor<2>, Tensor<2>),
     of: &GateAndSum,
@@ -187,7 +187,7 @@ fn a_site_trains_with_it_and_the_reference_runs_backward_alone() {
         let results = custom(At::new(&SITE), of.clone(), |_| panic!("the body ran"));
         assert_eq!(count(), 0);
         let found = gradients(results, &of, both);
-        // Once for each result that has a gradient.
+        // The reference runs once for each result that has a gradient.
         assert_eq!(count(), if both { 2 } else { 1 });
         let expected = gradients(gate_and_sum(of.x.clone(), of.z.clone()), &of, both);
         for (found, expected) in found.into_iter().zip(expected) {
@@ -209,10 +209,10 @@ fn operands_that_are_not_tracked_get_no_gradient() {
     let results = custom(At::new(&SITE), of.clone(), |_| panic!("the body ran"));
     let [x, z] = gradients(results, &of, true);
     assert!(x.is_some() && z.is_none());
-    // With autodiff enabled and nothing tracked, there is nothing to go back through.
+    // With autodiff enabled and nothing tracked, nothing is recorded.
     let (y, _) = custom(At::new(&SITE), plain.clone(), |_| panic!("the body ran"));
     assert!(y.is_autodiff() && !y.is_tracked());
-    // Without autodiff it is its forward pass.
+    // Without autodiff only the forward pass runs.
     let inner = operands([2, 3], DType::F32, &Device::flex());
     let (y, _) = custom(At::new(&SITE), inner, |_| panic!("the body ran"));
     assert!(!y.is_autodiff());

@@ -1,4 +1,4 @@
-//! Operands at the edges of what operations take, beside formulas, and just beyond them.
+//! Compares operations with formulas at the limits of their operands, and tests operands just beyond.
 
 #![cfg(feature = "cpu")]
 
@@ -275,7 +275,7 @@ fn weights_without_inputs_make_zeros() {
     assert_eq!(floats(y), [0.0; 8 * 200]);
 }
 
-/// `FlexTensor` takes any layout. In release builds the product of these strides wraps.
+/// `FlexTensor` accepts any layout. In release builds the product of these strides wraps around.
 #[test]
 fn weights_beyond_all_memory_are_refused() {
     let bytes = Bytes::from_elems(vec![1.0_f32; 64]);
@@ -290,7 +290,7 @@ fn weights_beyond_all_memory_are_refused() {
     assert!(why.contains("beyond the memory of an operand"), "{why}");
 }
 
-/// An expanded element takes no memory, and its elements can't be counted.
+/// An expanded element takes no memory, and the number of elements here overflows.
 #[test]
 fn more_elements_than_can_be_counted_are_refused() {
     let bytes = Bytes::from_elems(vec![0_i64]);

@@ -1,5 +1,5 @@
-//! Gated and grouped norms beside loops over numbers that share nothing with the library, their
-//! gradients beside central differences of those loops.
+//! Compares gated and grouped norms with plain loops that share no code with the library, and their gradients with
+//! central differences of those loops.
 
 #![cfg(feature = "cpu")]
 
@@ -11,7 +11,7 @@ const ROWS: usize = 3;
 const N: usize = 12;
 const EPS: f64 = 1e-5;
 
-/// One norm on fixed numbers.
+/// A norm on fixed numbers.
 #[derive(Clone, Copy, Debug)]
 struct Norm {
     key: RmsNormKey,
@@ -42,7 +42,7 @@ fn norms() -> impl Iterator<Item = Norm> {
     })
 }
 
-/// Smooth numbers without a pattern, around zero.
+/// Returns smooth numbers around zero, without a pattern.
 fn numbers(count: usize, seed: f64) -> Vec<f64> {
     (0..count)
         .map(|i| ((i as f64 + seed) * 12.9898).sin() * 2.0)
@@ -54,8 +54,7 @@ fn silu(z: f64) -> f64 {
 }
 
 impl Norm {
-    /// The formulas, element by element. `step` is what is left of a value between the norm and the
-    /// result.
+    /// Computes the formulas element by element. `step` rounds the values between the norm and the result.
     fn by_hand(
         self,
         x: &[f64],
@@ -183,10 +182,9 @@ fn results_and_gradients_are_those_of_the_formulas() {
     }
 }
 
-/// With Llama's order, results in bf16 are those that transformers' gated norms round to: `x̂` is
-/// rounded, its product with the weight too, and a gate after them multiplies unrounded; before the
-/// norm, the gated input is not rounded. The loops compute in f64, so that a few values, a hair from
-/// a boundary, may fall on its other side.
+/// With Llama's order, results in bf16 are rounded as in transformers' gated norms. `x̂` and its product with the
+/// weight are rounded, and a gate after them multiplies without rounding. Before the norm, the gated input is not
+/// rounded. The loops compute in f64, so a few values very close to a rounding boundary may fall on its other side.
 #[test]
 fn gated_norms_round_where_the_models_do() {
     let dtype = burn::tensor::DType::BF16;

@@ -1,9 +1,8 @@
-//! The operations beside Hugging Face transformers' modules and PyTorch's AdamW, on numbers that those computed.
+//! Compares the operations with Hugging Face transformers' modules and PyTorch's AdamW, by numbers that those computed.
 //!
-//! The fixtures hold inputs rounded to a dtype, exact results (`ref.*`, f64) and what the module
-//! computed in the dtype. A path passes if its error against the exact result, in the L2 norm of
-//! the tensor, is no larger than the module's own, with 10 % for the order of additions and one
-//! f32 rounding (6e-8) where the module happens to be exact.
+//! The fixtures hold inputs rounded to a dtype, exact results (`ref.*`, f64), and the module's results in the dtype. A
+//! path passes if its error against the exact result, in the L2 norm of the tensor, is at most the module's own. The
+//! tolerance is 10 % for the order of additions, and one f32 rounding (6e-8) in case the module is exact by chance.
 
 #![cfg(feature = "cpu")]
 
@@ -17,7 +16,7 @@ use support::{Fixture, values};
 /// Both paths of an operation.
 const PATHS: [(&str, bool); 2] = [("fused", true), ("reference", false)];
 
-/// The order of additions is not the module's.
+/// The tolerance for another order of additions than the module's.
 const SLACK: f64 = 1.1;
 
 fn norm(
@@ -98,7 +97,7 @@ fn rms_norm_matches_transformers() {
     }
 }
 
-/// Gated norms: transformers' modules are numbers of `tests/fixtures/ops/generate_gated.py`.
+/// Compares gated norms. `tests/fixtures/ops/generate_gated.py` generates their numbers with transformers' modules.
 #[test]
 fn gated_norms_match_transformers() {
     let fixture = Fixture::open("rmsnorm_gated");
@@ -165,8 +164,8 @@ fn gated_norms_match_transformers() {
     }
 }
 
-/// The place of the rounding is part of the semantics: with Llama's, results in half types are
-/// those of transformers' Llama bit for bit, but for the few where rstd falls on another f32.
+/// The place of the rounding is part of the semantics. With Llama's, results in half types equal those of transformers'
+/// Llama bit for bit, except for the few where rstd is another f32.
 #[test]
 fn the_rounding_order_is_that_of_the_model() {
     let fixture = Fixture::open("rmsnorm");
@@ -211,7 +210,7 @@ fn gated_linear_units_match_transformers() {
     let mut compared = 0;
     for case in fixture.cases("b") {
         for (name, activation) in activations {
-            // The large shapes have silu alone.
+            // The large shapes are tested with silu only.
             if !fixture.has(&format!("{case}.{name}.y")) {
                 continue;
             }
@@ -250,7 +249,7 @@ fn gated_linear_units_match_transformers() {
     assert_eq!(compared, (5 + 3 + 3) * 3 * 2);
 }
 
-/// gpt-oss: interleaved, clamped at 7, with the offset of up. In the half types some elements are
+/// Compares gpt-oss's units: interleaved, clamped at 7, with the offset of up. In the half types some elements are
 /// exactly 7, where the gradient is zero.
 #[test]
 fn clamped_units_match_transformers() {
@@ -293,7 +292,7 @@ fn clamped_units_match_transformers() {
     }
 }
 
-/// Gemma 3n's top-k alone: the activation is the identity and up is 1.
+/// Compares Gemma 3n's top-k alone: the activation is the identity and up is 1.
 #[test]
 fn sparse_gates_match_transformers() {
     let fixture = Fixture::open("glu");
@@ -336,7 +335,7 @@ fn sparse_gates_match_transformers() {
     }
 }
 
-/// The key of a case of `rope`, such as `partial_rotate_half.b2h4k2s17d16r8.bf16`.
+/// Returns the key of a case of `rope`, such as `partial_rotate_half.b2h4k2s17d16r8.bf16`.
 fn rope_key(case: &str) -> RopeKey {
     let mut words = case.split('.');
     let (kind, shape) = (words.next().unwrap(), words.next().unwrap());
@@ -380,7 +379,7 @@ fn rope_matches_transformers() {
     let fixture = Fixture::open("rope");
     let device = Device::flex().autodiff();
     let cases = fixture.cases("q");
-    // 14 of seven kinds, in three dtypes.
+    // 14 cases of seven kinds, in three dtypes.
     assert_eq!(cases.len(), 14 * 3);
     for case in cases {
         let key = rope_key(&case);
@@ -417,7 +416,7 @@ fn rope_matches_transformers() {
     }
 }
 
-/// The table of one axis of positions, `[b, s, w]`: transformers' `cat(freqs, freqs)`.
+/// Returns the table of one axis of positions `[b, s, w]`, as transformers' `cat(freqs, freqs)`.
 fn table_of(positions: &[f64], frequencies: &[f64], function: fn(f32) -> f32) -> Vec<f32> {
     positions
         .iter()
@@ -429,8 +428,8 @@ fn table_of(positions: &[f64], frequencies: &[f64], function: fn(f32) -> f32) ->
         .collect()
 }
 
-/// Tables of time, height and width become transformers' merged ones. Heads of ones and zeros show
-/// every element of a table that is read.
+/// Tables of time, height and width become transformers' merged ones. Heads of ones and zeros show every element of a
+/// table that is read.
 #[test]
 fn sections_merge_like_transformers() {
     let fixture = Fixture::open("rope_tables");
@@ -464,7 +463,7 @@ fn sections_merge_like_transformers() {
         let theirs = |name: &str| fixture.tensor::<3>(&format!("{case}.{name}"), &device);
         let (their_cos, their_sin) = (theirs("cos"), theirs("sin"));
         let half = |table: &Tensor<3>, i| table.clone().narrow(2, i * w / 2, w / 2);
-        // (1, 0) turns to (cos, sin), and (0, 1) to (−sin, cos).
+        // (1, 0) rotates to (cos, sin), and (0, 1) to (−sin, cos).
         let expected = [
             Tensor::cat(vec![half(&their_cos, 0), half(&their_sin, 1)], 2),
             Tensor::cat(vec![half(&their_sin, 0).neg(), half(&their_cos, 1)], 2),
@@ -480,14 +479,14 @@ fn sections_merge_like_transformers() {
             for (got, expected) in [q, k].into_iter().zip(&expected) {
                 let pairs = values(got).into_iter().zip(values(expected.clone()));
                 let worst = pairs.map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
-                // The cosines of f32 angles are those of another library.
+                // The cosines of the f32 angles come from another library.
                 assert!(worst < 1e-6, "{path} {case}: {worst:e}");
             }
         }
     }
 }
 
-/// Five steps of AdamW; PyTorch's fused optimiser computes in f32 too, and rounds as often.
+/// Compares five steps of AdamW. PyTorch's fused optimiser also computes in f32, with as many roundings.
 #[test]
 fn steps_of_adam_w_match_torch() {
     let fixture = Fixture::open("adam_w");

@@ -1,5 +1,5 @@
-//! Words of a policy that do nothing in a program are told. One test: layers are entered once and
-//! for all.
+//! Tests that parts of a policy without an effect are reported. It is one test, because layers are entered once in a
+//! process.
 
 #![cfg(feature = "cpu")]
 
@@ -8,7 +8,7 @@ mod warnings_log;
 
 use acme::{inference, llama, path};
 use burn::tensor::{DType, Device};
-use kernels_runtime::dispatch::{Mode, plan};
+use kernels_runtime::dispatch::{Mode, plan_for};
 use kernels_runtime::policy::{self, Policy};
 use kernels_runtime::registry::FloatType::F32;
 use kernels_runtime::report::report;
@@ -16,11 +16,11 @@ use std::panic::catch_unwind;
 use warnings_log::{listen, said};
 
 fn notes() -> Vec<String> {
-    let plan = plan(&Device::flex(), DType::F32, Mode::Inference).unwrap();
+    let plan = plan_for(&Device::flex(), DType::F32, Mode::Inference).unwrap();
     assert!(
         plan.notes
             .iter()
-            .all(|note| plan.to_string().contains(note))
+            .all(|note| format!("{plan:#}").contains(note))
     );
     plan.notes
 }
@@ -52,7 +52,7 @@ fn what_does_nothing_is_told() {
         assert_eq!(notes(), warnings);
         assert!(idle()[0].contains("`+acme_elsewhere`, which did nothing"));
     }
-    // One that a rule of the mapping gives to a site.
+    // A kernel that a rule of the mapping gives to a site.
     {
         let text = "all,+acme_norm,map:RMSNorm@cpu=acme_norm";
         let _mapped = policy::scope(text.parse().unwrap());
@@ -60,14 +60,14 @@ fn what_does_nothing_is_told() {
         call();
         assert_eq!((said(), notes()), (Vec::new(), Vec::new()));
     }
-    // One that sites have, none of which was reached.
+    // A kernel of sites that the program never reached.
     {
         let _asked = policy::scope("none,+acme_random".parse().unwrap());
         call();
         assert_eq!((said(), notes()), (Vec::new(), Vec::new()));
         assert!(idle()[0].contains("`+acme_random`, which did nothing"));
     }
-    // A strict policy does not let it pass.
+    // A strict policy makes it an error.
     {
         let strict: Policy = "all,strict,+acme_elsewhere".parse().unwrap();
         let panic = catch_unwind(move || {
@@ -81,7 +81,7 @@ fn what_does_nothing_is_told() {
         );
     }
 
-    // Rules for layers, where there are none.
+    // Rules for layers in a program without layers.
     let _layers = policy::scope("all,-first:1,+last:2".parse().unwrap());
     call();
     assert_eq!(said(), Vec::<String>::new(), "a layer may come yet");

@@ -1,5 +1,5 @@
-//! Live verification: bodies that compute something else than their site says are found, those
-//! that compute it pass. Sites are called as the attribute's expansions call them.
+//! Tests of live verification: it finds bodies that compute something other than their site's key, and accepts the
+//! others. The tests call sites as the attribute's expansions do.
 
 #![cfg(feature = "cpu")]
 
@@ -29,6 +29,7 @@ sites! {
     NORM_INFINITE: "npu_fused_rmsnorm", SemanticsKey::RmsNorm(RmsNormKey::LLAMA);
     GLU: "npu_fused_swiglu", SemanticsKey::Glu(GluKey::SWIGLU);
     GLU_OF_GELU: "npu_fused_swiglu", SemanticsKey::Glu(GluKey::SWIGLU);
+    GLU_WARNED: "npu_fused_swiglu", SemanticsKey::Glu(GluKey::SWIGLU);
     GLU_SWAPPED: "npu_fused_swiglu", SemanticsKey::Glu(GluKey::SWIGLU);
     GLU_OTHER_TYPE: "npu_fused_swiglu", SemanticsKey::Glu(GluKey::SWIGLU);
     MLP: "npu_fused_swiglu", SemanticsKey::Glu(GluKey::SWIGLU);
@@ -53,7 +54,7 @@ fn random<const D: usize>(shape: [usize; D]) -> Tensor<D> {
     Tensor::random(shape, Distribution::Normal(0.0, 1.0), &device)
 }
 
-/// What the check of a call says.
+/// Returns the message of a call's check.
 fn refusal<T>(call: impl FnOnce() -> T) -> String {
     let _first = first();
     let panic = catch_unwind(AssertUnwindSafe(call))
@@ -72,7 +73,7 @@ fn normed<const D: usize>(x: Tensor<D>) -> Tensor<D> {
     x / mean_square.add_scalar(EPS).sqrt()
 }
 
-/// A site of a norm whose body is `body`.
+/// Calls a site of a norm with the body `body`.
 fn norm(
     site: &'static Site,
     x: Tensor<2>,
@@ -105,7 +106,7 @@ fn right_bodies_pass_and_the_programs_gradients_are_untouched() {
     let _first = first();
     let weight = random([24]).require_grad();
     let x = random([5, 24]).require_grad();
-    // Inside the program's graph, whose parts must not be used up by the check.
+    // The call is inside the program's graph, whose parts the check must not use up.
     let inner = x.clone() * 2.0;
     let y = norm(&NORM, inner, &weight, |x| {
         normed(x) * weight.clone().unsqueeze()
@@ -213,7 +214,7 @@ fn a_weight_that_was_computed_keeps_its_graph() {
         normed(x) * weight.clone().unsqueeze()
     });
     assert_eq!(row(&NORM_DEEP_WEIGHT).expect("checked").checked, 1);
-    // Panics if the check went backward through `weight` already.
+    // This panics if the check already went backward through `weight`.
     assert!(base.grad(&y.sum().backward()).is_some());
 }
 
@@ -235,6 +236,21 @@ fn gelu_is_not_silu() {
     });
     assert!(said.contains("computes  glu(activation=silu)"), "{said}");
     assert!(said.contains("kernel    within"), "{said}");
+}
+
+#[test]
+fn where_a_difference_is_a_warning_the_kernels_result_is_returned() {
+    let _warn = live::scope(Sampling::first().warn());
+    let (gate, up) = (random([4, 9]), random([4, 9]));
+    let y = glu(&GLU_WARNED, gate.clone(), up.clone(), |gate, up| {
+        gelu(gate) * up
+    });
+    let expected = (silu(gate) * up).into_data();
+    y.into_data()
+        .assert_approx_eq::<f32>(&expected, burn::tensor::Tolerance::default());
+    let row = row(&GLU_WARNED).expect("it was checked");
+    assert_eq!((row.checked, row.differed), (1, 1));
+    assert!(live::report().to_string().contains("differed"));
 }
 
 #[test]
@@ -264,7 +280,7 @@ fn another_dtype_is_another_result() {
     );
 }
 
-/// A site of a gated MLP with the activation `body` in its own body.
+/// Calls a site of a gated MLP with the activation `body` in its own body.
 fn mlp(site: &'static Site, body: impl Fn(Tensor<2>) -> Tensor<2>) -> Tensor<2> {
     let [gate, up, down] = [[6, 10], [6, 10], [10, 6]].map(|shape| random(shape).require_grad());
     private::glu_mlp(
@@ -342,7 +358,7 @@ fn every_nth_call_is_checked() {
             silu(gate) * up
         });
     }
-    // Calls 1, 4 and 7.
+    // Calls 1, 4 and 7 were checked.
     assert_eq!(bodies.get(), 3);
     assert_eq!(row(&SAMPLED).expect("checked").checked, 3);
 }
@@ -368,7 +384,7 @@ fn calls_inside_a_checked_body_are_not_counted() {
     let _first = first();
     let weight = random([4]);
     glu(&OUTER, random([2, 4]), random([2, 4]), |gate, up| {
-        // A site in the body: by its reference, and nobody called it.
+        // The check runs the site in the body by its reference, and does not count it as a call.
         norm(&INNER, up.clone(), &weight, normed);
         silu(gate) * up
     });
@@ -438,7 +454,7 @@ fn gated_and_grouped_norms_and_packed_units() {
             random([3, 8]),
             Some(7.0),
             &mut |gate_up| {
-                // The halves in place of the neighbours.
+                // This body splits in halves instead of neighbours.
                 let (gate, up) = (gate_up.clone().narrow(1, 0, 4), gate_up.narrow(1, 4, 4));
                 let gate = gate.clamp_max(7.0);
                 let up = up.clamp(-7.0, 7.0);

@@ -1,4 +1,4 @@
-//! Live verification compares by default a few rows of a call, and rows of its own.
+//! Tests of the rows that live verification compares by default: a few of the call, and rows of its own.
 
 #![cfg(feature = "cpu")]
 
@@ -21,7 +21,7 @@ use std::num::NonZeroU32;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 declare_kernel! {
-    /// A norm whose last row is off.
+    /// A norm with a wrong last row.
     pub static LAST_ROW = KernelSpec {
         id: "rows_last_row",
         op: "rms_norm",
@@ -47,7 +47,7 @@ declare_kernel! {
                 };
                 let y = rms_norm::reference(inputs, settings, key);
                 let [rows, n] = y.dims();
-                // Only in a call of many rows, as where a loop ends too early.
+                // Only calls of many rows are wrong, as if a loop ended too early.
                 let off = if rows > 20 { 2.0 } else { 1.0 };
                 let last = y.clone().narrow(0, rows - 1, 1) * off;
                 y.slice_assign([rows - 1..rows, 0..n], last).into_dispatch()
@@ -81,7 +81,7 @@ fn random<const D: usize>(shape: [usize; D]) -> Tensor<D> {
     Tensor::random(shape, Distribution::Normal(0.0, 1.0), &device)
 }
 
-/// Every call, so that none depends on another; as much of each as by default.
+/// Verifies every call, so that none depends on another, with the default number of rows.
 fn verified<T>(call: impl FnOnce() -> T) -> T {
     let _every = live::scope(Sampling::every(NonZeroU32::MIN));
     call()
@@ -144,7 +144,7 @@ fn a_body_sees_a_few_rows_and_one_slice_that_is_not_the_runs() {
     assert!(took > 0.0);
 }
 
-/// The gradients of a run are taken of few rows; what the program gets is compared where it is.
+/// Gradients are checked on a few rows. The results that the program gets are compared in full.
 #[test]
 fn a_kernel_that_is_wrong_in_the_last_row_of_many_is_found() {
     let weight = random([8]).inner();
@@ -222,7 +222,8 @@ fn a_limit_that_a_body_forgot_is_found_though_no_number_of_the_run_reaches_it() 
     );
 }
 
-/// Projections of another axis than the last: which slices could be left out is not known.
+/// Projections along another axis than the last are compared whole, because it is unknown which slices could be left
+/// out.
 #[test]
 fn what_is_no_layer_of_the_last_axis_is_compared_whole() {
     let seen = RefCell::new(Vec::new());
@@ -275,7 +276,7 @@ fn of_heads_the_first_and_the_last_are_compared_at_every_position() {
 
 const COUNT: usize = 16;
 
-/// A call of experts of which only some are compared. Its body counts all.
+/// Calls experts, and returns the experts of the tokens that were compared.
 fn experts(
     site: &'static Site,
     size: f64,
@@ -316,7 +317,7 @@ fn experts(
 fn experts_are_compared_on_the_first_and_the_last_token() {
     assert_eq!(experts(&EXPERTS, 1.0, silu), [[0, 5], [8, 13]]);
     assert_eq!(checks(&EXPERTS), (1, 0));
-    // Tokens so small that any activation is a straight line: the first once more, larger.
+    // For such small tokens any activation is nearly a straight line, so the first is checked again with larger values.
     assert_eq!(experts(&EXPERTS, 1e-3, silu), [[0, 5], [8, 13], [0, 5]]);
     assert_eq!(checks(&EXPERTS), (2, 0));
     let said = refusal(|| experts(&EXPERTS_OF_GELU, 1e-3, gelu));

@@ -1,4 +1,4 @@
-//! Layers that are mapped to the kernels of another crate.
+//! Tests of layers that are mapped to kernels of another crate.
 
 #![cfg(feature = "cpu")]
 
@@ -31,7 +31,7 @@ fn of<const N: usize>(rules: [Rule; N]) -> Mapping {
         .unwrap()
 }
 
-/// Nothing of an earlier test, and the default policy.
+/// Resets mapping and policy to their defaults.
 fn fresh() {
     mapping::replace(Mapping::new());
     revert();
@@ -81,7 +81,7 @@ fn modes_devices_and_capabilities_of_calls() {
     ]));
     assert_eq!(path(llama(), training(F32)), "acme");
     assert_eq!(path(llama(), inference(F32)), "acme");
-    // Nothing for this device: the attribute's kernel.
+    // The mapping has nothing for this device, so the attribute's kernel runs.
     assert_eq!(path(gemma(), training(F32)), "cpu-simd");
     let _only = mapping::scope_only(of([
         norm("reference").on(CapabilityRange::new(0, 4)),
@@ -163,7 +163,7 @@ fn a_kernel_for_a_mode_that_it_cannot_do_is_refused_when_it_is_registered() {
     ] {
         let error = Mapping::new().with(norm(kernel).during(mode)).unwrap_err();
         assert!(error.to_string().contains(words), "{error}");
-        // As fallback it is the reaction's business.
+        // A rule without a mode is a fallback. It is accepted, and the reaction handles the conflict.
         assert!(Mapping::new().with(norm(kernel)).is_ok());
     }
 }
@@ -202,13 +202,13 @@ fn kernelize_holds_the_mode_and_the_mapping_until_it_is_reverted() {
     path(llama(), inference(F32));
     assert_eq!(calls(llama()), [(Some("acme_norm"), 1)]);
 
-    // Another mode; a later registration waits for the next call.
+    // Another mode. A registration after `kernelize` takes effect only at the next `kernelize`.
     kernelize(ModeFlags::INFERENCE, &device).unwrap();
     mapping::register(of([norm("reference").during(ModeFlags::INFERENCE)]));
     kernels_runtime::report::reset();
     path(llama(), inference(F32));
     assert_eq!(calls(llama()), [(Some("acme_no_gradient"), 1)]);
-    // A scope wins on its thread, with the mode that is held.
+    // A scope has precedence on its thread, with the current mode.
     {
         let _scope = mapping::scope_only(of([norm("reference").during(ModeFlags::INFERENCE)]));
         assert_eq!(path(llama(), training(F32)), "mapping");

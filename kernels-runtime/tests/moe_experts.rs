@@ -1,5 +1,5 @@
-//! Experts and grouped products: beside transformers' modules, on numbers that those computed, and
-//! beside the reference in f64, for every layout, dtype and awkward grouping.
+//! Tests of experts and grouped products: against numbers that transformers' modules computed, and against the
+//! reference in f64, for every layout, dtype and difficult grouping.
 
 #![cfg(feature = "cpu")]
 
@@ -15,8 +15,8 @@ use support::{Fixture, relative_error, values};
 const LAYOUTS: [ExpertLayout; 2] = [ExpertLayout::Linear, ExpertLayout::Matmul];
 const DTYPES: [DType; 4] = [DType::F64, DType::F32, DType::F16, DType::BF16];
 
-/// The largest relative error in the L2 norm: units of rounding, which accumulate over the few
-/// operations that round, and a little for f32's sums.
+/// Returns the largest relative error in the L2 norm: roundings, which accumulate over the few operations that round,
+/// and a little for f32's sums.
 fn tolerance(dtype: DType) -> f64 {
     match dtype {
         DType::F64 => 1e-14,
@@ -26,14 +26,14 @@ fn tolerance(dtype: DType) -> f64 {
     }
 }
 
-/// How far from the exact result a path may be, in units of the module's own distance. A kernel
-/// only adds in another order. The reference rounds where the module does, which is as inexact on
-/// average, but not for each result: routing weights have 34 gradients in a case.
+/// Returns the largest allowed distance of a path from the exact result, relative to the module's own. A kernel only
+/// adds in another order. The reference rounds where the module does, which is as inexact on average, but not for each
+/// result: a case has only 34 gradients of routing weights.
 fn slack(fused: bool) -> f64 {
     if fused { 1.1 } else { 1.5 }
 }
 
-/// Reproducible numbers around zero.
+/// Returns reproducible numbers around zero.
 fn numbers(len: usize, seed: usize) -> Vec<f64> {
     let mut state = seed as u64 * 2_654_435_761 + 88_172_645_463_325_252;
     (0..len)
@@ -60,7 +60,7 @@ fn floats<const D: usize>(
     Tensor::from_data(TensorData::new(values, shape), (device, dtype))
 }
 
-/// A loss whose gradient of `y` is `dy`; tracked even if nothing went through an expert.
+/// Returns a loss whose gradient of `y` is `dy`. It is tracked even if nothing went through an expert.
 fn loss(y: Tensor<2>, dy: Tensor<2>, x: &Tensor<2>) -> Tensor<1> {
     (y * dy).sum() + x.clone().sum() * 0.0
 }
@@ -100,7 +100,7 @@ mod grouped {
                         .require_grad();
                     let w = fixture.tensor::<3>(&format!("{case}.w"), &device);
                     let w = match layout {
-                        // A leaf of the other order of axes, contiguous.
+                        // A contiguous leaf with the other order of axes.
                         ExpertLayout::Linear => Tensor::from_data(
                             w.clone().inner().swap_dims(1, 2).into_data(),
                             (&device, w.dtype()),
@@ -127,7 +127,7 @@ mod grouped {
         }
     }
 
-    /// The result and the gradients of the rows and of each expert's weights.
+    /// Returns the result, and the gradients of the rows and of each expert's weights.
     fn all(
         fused: bool,
         stacked: bool,
@@ -137,7 +137,7 @@ mod grouped {
         dtype: DType,
     ) -> Vec<Vec<f64>> {
         let device = Device::flex().autodiff();
-        // All paths see the numbers that bf16 can hold.
+        // All paths get numbers that bf16 can hold.
         let leaf = |tensor: Tensor<2>| tensor.cast(FloatDType::from(dtype)).detach().require_grad();
         let x = leaf(floats([rows, inputs], 1, 1.0, DType::BF16, &device));
         let sizes = match layout {
@@ -160,7 +160,7 @@ mod grouped {
         let mut results = vec![values(y), values(x.grad(&grads).unwrap())];
         for part in parts {
             let gradient = part.grad(&grads);
-            // Plain operations give none for an expert without rows.
+            // Plain operations give no gradient to an expert without rows.
             let zeros = vec![0.0; inputs * features];
             results.push(gradient.map_or(zeros, values));
         }
@@ -253,7 +253,7 @@ mod grouped {
     }
 }
 
-/// The operands of an experts block and how it is run.
+/// The operands of a block of experts, and the way it runs.
 #[derive(Clone)]
 struct Case {
     tokens: usize,
@@ -261,7 +261,7 @@ struct Case {
     width: usize,
     experts: usize,
     choices: usize,
-    /// The expert of each slot.
+    /// The experts of the slots.
     route: Route,
     key: MoeExpertsKey,
     stacked: bool,
@@ -269,13 +269,13 @@ struct Case {
 
 #[derive(Clone, Copy, Debug)]
 enum Route {
-    /// Different experts for the choices of a token.
+    /// The choices of a token are different experts.
     Spread,
     /// Choice `j` is expert `j`.
     Same,
-    /// As `Spread`, and every third slot is an expert elsewhere.
+    /// As `Spread`, with an expert elsewhere in every third slot.
     Elsewhere,
-    /// All are.
+    /// All experts are elsewhere.
     AllElsewhere,
 }
 
@@ -297,14 +297,13 @@ impl Case {
             .collect()
     }
 
-    /// A limit that some operands are beyond. None are on half types: one that is rounded across
-    /// the limit has a gradient, or none, where the exact one is the other way round. The numbers
-    /// of transformers show those.
+    /// Returns a limit that some operands exceed. On half types none do: an operand that rounding moves across the
+    /// limit would gain or lose its gradient. The numbers of transformers cover those.
     fn limit(&self, half: bool) -> Option<f64> {
         (self.key.clamp == Clamp::Limit).then_some(if half { 30.0 } else { 1.5 })
     }
 
-    /// The result and the gradients of x, the routing weights and every weight and bias.
+    /// Returns the result, and the gradients of x, the routing weights and every weight and bias.
     fn run(&self, fused: bool, dtype: DType, half: bool) -> Vec<Vec<f64>> {
         let device = Device::flex().autodiff();
         let Self {
@@ -316,7 +315,7 @@ impl Case {
             key,
             ..
         } = self.clone();
-        // All paths see the numbers that bf16 can hold.
+        // All paths get numbers that bf16 can hold.
         let dtype = FloatDType::from(dtype);
         let x = floats([tokens, hidden], 1, 1.0, DType::BF16, &device)
             .cast(dtype)
@@ -388,7 +387,7 @@ impl Case {
             experts::reference(x_in, indices, routing_in, weights, self.limit(half), key)
         };
         let grads = loss(y.clone(), dy, &x).backward();
-        // Plain operations give none where nothing is routed.
+        // Plain operations give no gradient if nothing is routed.
         let or_zeros = |gradient: Option<Tensor<2>>, like: Tensor<2>| {
             values(gradient.unwrap_or_else(|| like.inner().zeros_like()))
         };
@@ -428,7 +427,7 @@ impl Case {
     }
 }
 
-/// Every semantics that the CPU kernel takes.
+/// Returns every semantics that the CPU kernel accepts.
 fn keys() -> Vec<MoeExpertsKey> {
     let mut keys = Vec::new();
     for layout in LAYOUTS {
@@ -481,7 +480,7 @@ fn experts_as_the_reference_for_every_key() {
     }
 }
 
-/// With a clamp, an offset and biases, and without any.
+/// Tests each activation with a clamp, an offset and biases, and without them.
 #[test]
 fn experts_as_the_reference_for_every_activation() {
     for activation in Activation::ALL {
@@ -675,7 +674,7 @@ fn results_do_not_depend_on_the_number_of_threads() {
     }
 }
 
-/// Frozen weights take no gradient, and what is tracked takes the same one.
+/// Frozen weights get no gradient, and the gradients of tracked tensors don't change.
 #[test]
 fn only_what_is_tracked_gets_a_gradient() {
     let device = Device::flex().autodiff();
@@ -712,8 +711,7 @@ fn only_what_is_tracked_gets_a_gradient() {
     assert_eq!(gradient(true), gradient(false));
 }
 
-/// The gradient of a weight that is itself computed goes on to what it is computed from, also with
-/// gradient checkpointing.
+/// The gradient of a computed weight is passed on to its inputs, also with gradient checkpointing.
 #[test]
 fn gradients_go_through_computed_weights() {
     let gradient = |device: &Device, fused: bool| {
@@ -826,7 +824,7 @@ fn weights_of_another_width_are_an_error() {
     let _ = experts::fused(x, indices, routing, weights, None, MoeExpertsKey::QWEN3);
 }
 
-/// The list form calls the caller's function for each expert with rows, once.
+/// The list form calls the caller's function once for each expert with rows.
 #[test]
 fn each_calls_every_expert_with_rows_once() {
     let device = Device::flex();

@@ -1,11 +1,10 @@
-//! The operations of a mixture of experts beside Hugging Face transformers' modules and torch, on
-//! numbers that those computed.
+//! Compares the operations of a mixture of experts with Hugging Face transformers' modules and torch, by numbers that
+//! those computed.
 //!
-//! The fixtures hold inputs rounded to a dtype, exact results (`ref.*`, where a formula gives them)
-//! and what the module computed in the dtype. A sum passes if its error against the exact result,
-//! in the L2 norm of the tensor, is no larger than torch's own, with 10 % for the order of
-//! additions and one f32 rounding where torch happens to be exact. `moe_permute` has only the
-//! first 16 columns of its largest cases, and none of the results that are mere copies.
+//! The fixtures hold inputs rounded to a dtype, exact results (`ref.*`, where there is a formula), and the module's
+//! results in the dtype. A sum passes if its error against the exact result, in the L2 norm of the tensor, is at most
+//! torch's own. The tolerance is 10 % for the order of additions, and one f32 rounding in case torch is exact by
+//! chance. `moe_permute` has only the first 16 columns of its largest cases, and no results that are mere copies.
 
 #![cfg(feature = "cpu")]
 
@@ -22,7 +21,7 @@ use kernels_runtime::semantics::{
 use std::collections::BTreeSet;
 use support::{Fixture, relative_error, values};
 
-/// The order of additions is not torch's.
+/// The tolerance for another order of additions than torch's.
 const SLACK: f64 = 1.1;
 
 /// Both paths of an operation.
@@ -40,7 +39,7 @@ fn assert_near(what: &str, got: &[f64], exact: &[f64], allowed: f64) {
     );
 }
 
-/// Values that repeat exactly, roughly even in −1..1.
+/// Returns reproducible values, roughly uniform in −1..1.
 fn noise(count: usize, seed: u64) -> Vec<f64> {
     let mut state = seed;
     let next = || {
@@ -74,7 +73,7 @@ fn route(fused: bool, logits: Tensor<2>, bias: Option<Tensor<1>>, routing: &Rout
 // ---------------------------------------------------------------------------------------------
 // Routers
 
-/// The routers of the fixture: name, routing, and whether its choices come sorted.
+/// Returns the routers of the fixture: name, routing, and whether choices are sorted.
 fn routers() -> Vec<(&'static str, Routing, bool)> {
     let of = |key| Routing::new(key, 16, 4).unwrap();
     vec![
@@ -115,8 +114,8 @@ fn routers() -> Vec<(&'static str, Routing, bool)> {
     ]
 }
 
-/// What transformers' router says of a case: experts, weights and the weights' gradients, `k` a
-/// token. Llama 4 gives weights for all experts, zero for those not chosen.
+/// The results of transformers' router for a case: experts, weights and the weights' gradients, `k` for each token.
+/// Llama 4's file has weights for all experts, with zeros for those not chosen.
 struct Theirs {
     indices: Vec<i64>,
     weights: Vec<f64>,
@@ -156,9 +155,8 @@ impl Theirs {
         }
     }
 
-    /// For each of our choices, the place of theirs that it is compared with: the same one if
-    /// choices come sorted, and that of the same expert if not. Where logits are equal torch takes
-    /// either expert.
+    /// Returns, for each of our choices, the index of the router's choice to compare it with: the same index if choices
+    /// are sorted, else that of the same expert. Among equal logits torch may choose any expert.
     fn places(&self, what: &str, logits: &[f64], ours: &[i64], sorted: bool) -> Vec<usize> {
         let experts = 16;
         let k = ours.len() * experts / logits.len();
@@ -177,7 +175,7 @@ impl Theirs {
         ours.iter().enumerate().map(place).collect()
     }
 
-    /// The gradient of the logits as it would be if we had taken their choice between equals.
+    /// Returns the gradient of the logits as if we had chosen the same experts among equals.
     fn relabelled(&self, d_logits: &[f64], ours: &[i64], places: &[usize]) -> Vec<f64> {
         let experts = 16;
         let k = ours.len() * experts / d_logits.len();
@@ -205,7 +203,7 @@ impl Theirs {
     }
 }
 
-/// `a · b` of row-major matrices, `[m, n] · [n, p]`.
+/// Returns `a · b` of row-major matrices, `[m, n] · [n, p]`.
 fn product(a: &[f64], b: &[f64], n: usize, p: usize) -> Vec<f64> {
     let rows = a.chunks_exact(n);
     rows.flat_map(|row| (0..p).map(|j| row.iter().enumerate().map(|(i, a)| a * b[i * p + j]).sum()))
@@ -229,7 +227,7 @@ fn routers_match_transformers() {
             let (k, experts, width) = (routing.top_k(), 16, 64);
             let bias = (routing.key().correction == Correction::Bias)
                 .then(|| fixture.tensor(&format!("{case}.e_score_correction_bias"), &device));
-            // Roundings of the weights' dtype, and of the dtype that gradients pass through.
+            // Roundings of the weights' dtype, and of the dtype of gradients on the way.
             let rounding = |dtype: DType| match dtype {
                 DType::F32 => 5e-7,
                 DType::F16 => 6e-4,
@@ -278,7 +276,7 @@ fn routers_match_transformers() {
     }
 }
 
-/// Every meaningful key, with groups where it groups.
+/// Returns every meaningful key, with groups if it has groups.
 fn routings(experts: usize, top_k: usize) -> Vec<Routing> {
     let mut routings = Vec::new();
     for scoring in [Scoring::Softmax, Scoring::Sigmoid, Scoring::SoftmaxOfChosen] {
@@ -318,7 +316,7 @@ fn bias_for(routing: &Routing, values: &[f64], dtype: DType, device: &Device) ->
     })
 }
 
-/// The kernel in every dtype beside the reference in f64 from the same numbers.
+/// Compares the kernel in every dtype with the reference in f64 on the same numbers.
 #[test]
 fn every_routing_is_near_the_reference_in_f64() {
     let device = Device::flex().autodiff();
@@ -352,7 +350,7 @@ fn every_routing_is_near_the_reference_in_f64() {
     }
 }
 
-/// The hand-written gradient beside central differences.
+/// Compares the hand-written gradient with central differences.
 #[test]
 fn the_gradient_is_the_slope() {
     let device = Device::flex();
@@ -380,7 +378,7 @@ fn the_gradient_is_the_slope() {
         };
         let slopes: Vec<f64> = (0..logits.len()).map(slope).collect();
         let got = values(x.grad(&grads).unwrap());
-        // A renormalised choice of one is 1 whatever the logits: all slopes are zero there.
+        // A renormalised choice of one expert is 1 for any logits, so all slopes are zero there.
         for (got, slope) in got.iter().zip(&slopes) {
             assert!(
                 (got - slope).abs() < 1e-8,
@@ -391,7 +389,7 @@ fn the_gradient_is_the_slope() {
     }
 }
 
-/// Logits of few values, so that most choices are between equal ones.
+/// The logits have few different values, so that most choices are between equals.
 #[test]
 fn ties_go_to_the_lower_index_in_groups_too() {
     let device = Device::flex();
@@ -458,8 +456,8 @@ fn nan_is_chosen_and_stays_nan() {
     }
 }
 
-/// Masked experts have logits of −∞. They are chosen last, and a token without any other has NaN
-/// weights from a softmax and zeros from sigmoids.
+/// Masked experts have logits of −∞. They are chosen last. A token with masked experts only has NaN weights from a
+/// softmax and zeros from sigmoids.
 #[test]
 fn masked_experts_are_chosen_last() {
     let device = Device::flex();
@@ -592,7 +590,7 @@ fn unpermuted(
     }
 }
 
-/// `rows[row_map[slot]] = tokens[slot / k]`, for row-major tokens.
+/// Returns `rows[row_map[slot]] = tokens[slot / k]`, for row-major tokens.
 fn copies(tokens: &[f64], row_map: &[i64], width: usize, k: usize) -> Vec<f64> {
     let mut rows = vec![f64::NAN; row_map.len() * width];
     for (slot, row) in row_map.iter().enumerate() {
@@ -694,7 +692,7 @@ fn unpermute_matches_torch() {
     }
 }
 
-/// Experts that are not here, as in expert parallelism: their number is that of the experts.
+/// Slots of experts elsewhere, as in expert parallelism, have the number of experts as their index.
 #[test]
 fn skipped_slots_are_neither_counted_nor_added() {
     let device = Device::flex().autodiff();
@@ -721,7 +719,7 @@ fn skipped_slots_are_neither_counted_nor_added() {
         );
         assert_eq!(rows[8..], [0.0; 8], "{path}");
 
-        // Whatever the experts leave in rows of nobody has no effect, forward or backward.
+        // Rows that belong to no token have no effect, forward or backward, whatever the experts write there.
         let nobody = matrix(vec![f64::NAN; 8], [4, 2], DType::F32, &device);
         let out = Tensor::cat(vec![got.rows.clone().narrow(0, 0, 4), nobody], 0);
         let out = out.detach().require_grad();
@@ -751,7 +749,7 @@ fn skipped_slots_are_neither_counted_nor_added() {
     }
 }
 
-/// Rows that were cut off add nothing, and their tokens get no gradient from them.
+/// Cut-off rows add nothing, and their tokens get no gradient from them.
 #[test]
 fn rows_that_were_cut_off_add_nothing() {
     let device = Device::flex().autodiff();
@@ -769,7 +767,7 @@ fn rows_that_were_cut_off_add_nothing() {
             let y = unpermuted(fused, got.rows, got.row_map, None);
             assert_eq!(values(y.clone()), sums, "{path}");
             if limit == Some(0) && !fused {
-                continue; // Plain operations don't track what has no elements.
+                continue; // Plain operations don't track tensors without elements.
             }
             let d_tokens = y.sum().backward();
             let d_tokens = values(tokens.grad(&d_tokens).unwrap());
@@ -839,7 +837,7 @@ fn no_tokens_no_rows() {
     }
 }
 
-/// A router's weights may be wider than the rows (Mixtral); they are not rounded first.
+/// A router's weights may be wider than the rows (Mixtral). They are not rounded first.
 #[test]
 fn probabilities_may_be_wider_than_rows() {
     let device = Device::flex().autodiff();
@@ -889,8 +887,8 @@ fn views_and_other_integers_are_taken() {
     assert_eq!(values(y), values(expected));
 }
 
-/// Two tokens' experts, of two, in every integer type: what is refused in each, with its message,
-/// after an expert elsewhere, which is not.
+/// Returns indices of two experts for two tokens in every integer type, with one wrong index each and its message.
+/// Before it comes the valid index of an expert elsewhere.
 fn strangers(device: &Device) -> Vec<(Tensor<2, Int>, String)> {
     let mut strangers = Vec::new();
     macro_rules! of {
@@ -916,7 +914,7 @@ fn strangers(device: &Device) -> Vec<(Tensor<2, Int>, String)> {
     strangers
 }
 
-/// The message of a panic.
+/// Returns the message of a panic.
 fn refusal<T>(call: impl FnOnce() -> T) -> String {
     let refused = std::panic::catch_unwind(std::panic::AssertUnwindSafe(call)).err();
     *refused
@@ -925,8 +923,8 @@ fn refusal<T>(call: impl FnOnce() -> T) -> String {
         .expect("a message")
 }
 
-/// An index that is neither an expert nor their number is an error of every operation, and wraps
-/// into none.
+/// An index that is neither an expert nor the number of experts is an error in every operation. It never wraps around
+/// to an expert.
 #[test]
 fn indices_of_no_expert_are_refused() {
     let device = Device::flex();
@@ -965,7 +963,7 @@ fn indices_of_no_expert_are_refused() {
     }
 }
 
-/// Experts and those elsewhere in every integer type.
+/// Indices may have any integer type, also for experts elsewhere.
 #[test]
 fn indices_may_be_of_any_integer_type() {
     let device = Device::flex();
@@ -1016,7 +1014,7 @@ fn probabilities_of_other_slots_are_refused() {
 // ---------------------------------------------------------------------------------------------
 // Both
 
-/// Large enough to be split; compared bit for bit.
+/// The operands are large enough to be split. Results are compared bit for bit.
 #[test]
 fn results_do_not_depend_on_the_number_of_threads() {
     let compute = || {
@@ -1092,7 +1090,7 @@ fn the_load_balancing_loss_matches_transformers() {
         let loss = load_balancing_loss(&layers, experts, k, mask);
         assert_eq!(loss.dtype(), DType::F32);
         let grads = loss.backward();
-        // The same roundings to half types, so as near to the module's own in every dtype.
+        // It rounds to half types in the same places, so it is equally near to the module's result in every dtype.
         let theirs = fixture.values(&name("loss"));
         assert_near(&case, &values(loss), &theirs, 5e-7);
         for (i, layer) in layers.iter().enumerate() {
@@ -1100,7 +1098,7 @@ fn the_load_balancing_loss_matches_transformers() {
             let result = name(&format!("d_logits.{i}"));
             let exact = fixture.values(&name(&format!("ref.d_logits.{i}")));
             let theirs = fixture.values(&result);
-            // What a gradient is the sum of: the terms cancel where experts are used evenly.
+            // The terms of a gradient cancel where experts are used evenly.
             let size = experts as f64 / tokens as f64;
             for ((got, exact), theirs) in got.iter().zip(&exact).zip(&theirs) {
                 let allowed = 1.1 * (theirs - exact).abs() + rounding(layer.dtype()) * size;
@@ -1121,7 +1119,7 @@ fn rounding(dtype: DType) -> f64 {
     }
 }
 
-/// Experts that are used evenly cost `top_k`, and all tokens to one cost the most.
+/// Evenly used experts cost `top_k`; all tokens to one expert cost the most.
 #[test]
 fn the_load_balancing_loss_at_its_ends() {
     let device = Device::flex();

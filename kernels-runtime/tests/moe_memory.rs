@@ -1,5 +1,5 @@
-//! How much memory forward and backward through experts take. One test: the allocator counts the
-//! whole process.
+//! Tests the memory of forward and backward through experts. It is one test, because the allocator counts the whole
+//! process.
 
 #![cfg(feature = "cpu")]
 
@@ -12,21 +12,21 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 static LIVE: AtomicUsize = AtomicUsize::new(0);
 static PEAK: AtomicUsize = AtomicUsize::new(0);
 
-/// The system's allocator, which keeps the number of bytes in use and their highest.
+/// The system's allocator with counters of the bytes in use and of their maximum.
 struct Counting;
 
-// SAFETY: every call is handed to the system's allocator unchanged.
+// SAFETY: every call is passed to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let live = LIVE.fetch_add(layout.size(), Relaxed) + layout.size();
         PEAK.fetch_max(live, Relaxed);
-        // SAFETY: the caller keeps the contract of `alloc`.
+        // SAFETY: the caller fulfils the contract of `alloc`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
         LIVE.fetch_sub(layout.size(), Relaxed);
-        // SAFETY: the caller keeps the contract of `dealloc`; `place` came from `System`.
+        // SAFETY: the caller fulfils the contract of `dealloc`; `place` came from `System`.
         unsafe { System.dealloc(place, layout) }
     }
 }
@@ -38,7 +38,7 @@ const HIDDEN: usize = 256;
 const WIDTH: usize = 128;
 const EXPERTS: usize = 8;
 
-/// Tokens, experts of each, and whether all experts are used alike.
+/// The number of tokens, the number of experts for each, and whether all experts are used equally.
 const CASES: [(usize, usize, bool); 15] = [
     (64, 1, false),
     (64, 2, false),
@@ -57,7 +57,7 @@ const CASES: [(usize, usize, bool); 15] = [
     (2048, 2, false),
 ];
 
-/// The most bytes in use beyond those before.
+/// Returns the largest number of bytes in use during `run` beyond those before.
 fn peak<T>(run: impl FnOnce() -> T) -> usize {
     let before = LIVE.load(Relaxed);
     PEAK.store(before, Relaxed);
@@ -73,7 +73,7 @@ fn random<const D: usize>(shape: [usize; D], dtype: DType) -> Tensor<D> {
     )
 }
 
-/// The experts of every token, all alike or all tokens the same ones.
+/// Returns the experts of every token: all equally often, or the same for all tokens.
 fn indices(tokens: usize, choices: usize, alike: bool) -> Tensor<2, Int> {
     let of = |slot: usize| {
         if alike {
@@ -86,14 +86,14 @@ fn indices(tokens: usize, choices: usize, alike: bool) -> Tensor<2, Int> {
     Tensor::from_data(TensorData::new(values, [tokens, choices]), &Device::flex())
 }
 
-/// Forward and backward take no more than plain operations do, wherever the tokens go: half as much with
-/// many tokens or experts, and nearly as much where some hundred tokens all go to one expert.
+/// Forward and backward take no more memory than plain operations, for any choice of experts. They take half as much
+/// with many tokens or experts, and nearly as much if a few hundred tokens all go to one expert.
 #[test]
 fn experts_take_no_more_memory_than_their_reference() {
     let mut compared = 0;
     for (tokens, choices, alike) in CASES {
         for dtype in [DType::F32, DType::BF16] {
-            // A model keeps its weights, so they are there before and after.
+            // A model keeps its weights, so they exist before and after.
             let x = random([tokens, HIDDEN], dtype).autodiff().require_grad();
             let routing = random([tokens, choices], dtype).autodiff().require_grad();
             let weight = |shape| random::<3>(shape, dtype).autodiff().require_grad();
@@ -113,7 +113,7 @@ fn experts_take_no_more_memory_than_their_reference() {
                     .sum()
                     .backward()
             };
-            // Threads and their buffers come with the first call.
+            // The first call creates threads and their buffers.
             drop(by_kernel());
             let [kernel, plain] = [peak(by_kernel), peak(by_hand)];
             println!(

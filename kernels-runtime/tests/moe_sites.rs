@@ -1,5 +1,4 @@
-//! Sites of `npu_fused_moe`, called as the attribute's expansions call them: paths, gradients, and
-//! what live verification finds.
+//! Tests of sites of `npu_fused_moe`, called as the attribute's expansions do: paths, gradients, and live verification.
 
 #![cfg(feature = "cpu")]
 
@@ -41,7 +40,7 @@ sites! {
 
 use kernels_runtime::semantics::{MoeExpertsKey, Projections};
 
-/// Of layers in a list.
+/// The key of layers in a list.
 const LISTED: MoeExpertsKey = MoeExpertsKey {
     projections: Projections::Separate,
     ..MoeExpertsKey::LLAMA4
@@ -76,7 +75,7 @@ fn paths(site: &Site) -> Vec<String> {
         .collect()
 }
 
-/// How often a site was checked and skipped.
+/// Returns how often a site was checked and skipped.
 fn checks(site: &Site) -> (u64, u64) {
     let mut rows = live::report().rows.into_iter();
     let row = rows.find(|row| row.site == site.name());
@@ -92,7 +91,7 @@ fn near<const D: usize>(a: Tensor<D>, b: Tensor<D>) {
     );
 }
 
-/// Weights of experts, gate and up in halves, `[in, out]`.
+/// The weights of experts, `[in, out]`, with gate and up in halves.
 struct Stacked {
     gate_up: Param<Tensor<3>>,
     down: Param<Tensor<3>>,
@@ -106,7 +105,7 @@ impl Stacked {
         }
     }
 
-    /// Every expert for every token.
+    /// Computes every expert for every token.
     fn body(
         &self,
         activation: fn(Tensor<2>) -> Tensor<2>,
@@ -142,7 +141,7 @@ impl Stacked {
 
 type Flowing = (Tensor<2>, Tensor<2, Int>, Tensor<2>);
 
-/// Seven tokens, two different experts each.
+/// Returns seven tokens, with two different experts each.
 fn tokens() -> Flowing {
     let indices: Vec<i64> = (0..7).flat_map(|t| [t % 4, (t + 1 + t / 4) % 4]).collect();
     let indices = TensorData::new(indices, [7, 2]);
@@ -221,7 +220,7 @@ fn another_number_of_experts_than_the_item_says_is_told() {
     assert_eq!(private::same_count(4, 4), 4);
 }
 
-/// Experts that are layers.
+/// An expert made of layers.
 struct Mlp {
     gate: Linear,
     up: Linear,
@@ -243,7 +242,7 @@ fn list(bias: bool) -> Vec<Mlp> {
     (0..EXPERTS_COUNT).map(expert).collect()
 }
 
-/// Calls a site of a list, of which `expert(e)` shows the layers. Its body gives `x` back.
+/// Calls a site of a list whose layers `expert(e)` returns. Its body returns `x`.
 fn call_list<'a>(site: &'static Site, expert: &dyn Fn(usize) -> ListedExpert<'a>) -> Tensor<2> {
     let (x, indices, routing) = tokens();
     private::experts_list(
@@ -311,7 +310,7 @@ fn a_bias_that_the_attribute_does_not_say_is_not_lost() {
     assert!(message.contains("write `bias = all`"), "{message}");
 }
 
-/// A block whose expert `e` multiplies with `e + 1`.
+/// A block whose expert `e` multiplies by `e + 1`.
 struct Router {
     gate: Tensor<2>,
     top_k: usize,
@@ -330,7 +329,7 @@ impl Router {
             .matmul(self.gate.clone().cast(FloatDType::from(x.dtype())))
     }
 
-    /// In the dtype of the tokens, which those of the weights may not be.
+    /// Computes the experts in the dtype of the tokens, from which that of the weights may differ.
     fn experts(x: Tensor<2>, indices: Tensor<2, Int>, weights: Tensor<2>) -> Tensor<2> {
         let dtype = FloatDType::from(x.dtype());
         let weights = weights.cast(FloatDType::F32);
@@ -338,7 +337,7 @@ impl Router {
         (x.cast(FloatDType::F32) * factor).cast(dtype)
     }
 
-    /// The whole block, in f32 where it scores.
+    /// Computes the whole block, with scores in f32.
     fn body(&self, x: Tensor<2>, renormalise: bool) -> (Tensor<2>, Tensor<2>) {
         let logits = self.logits(x.clone());
         let scores = softmax(logits.clone().cast(FloatDType::F32), 1);
@@ -381,7 +380,7 @@ fn gradients_of_a_block_reach_the_tokens_and_the_router() {
     let x = random([9, 16]).require_grad();
     let (y, logits) = router.call(&BLOCK_GRADIENTS, x.clone(), |x| router.body(x, true));
     let (expected, expected_logits) = router.body(x.clone(), true);
-    // As with a load balancing loss, which takes the logits.
+    // The loss uses the logits too, as with a load-balancing loss.
     let loss = |y: Tensor<2>, logits: Tensor<2>| y.square().sum() + logits.square().sum();
     let ours = loss(y, logits).backward();
     let theirs = loss(expected, expected_logits).backward();
@@ -390,8 +389,8 @@ fn gradients_of_a_block_reach_the_tokens_and_the_router() {
     }
 }
 
-/// A body may take another one of equals. In bf16 equal logits are common; here every expert of the
-/// second half scores as one of the first, so about half of the tokens have to choose between two.
+/// A body may choose another one of equal experts, and equal logits are common in bf16. Here every expert of the second
+/// half scores like one of the first, so about half of the tokens must choose between two.
 #[test]
 fn equal_scores_are_no_alarm() {
     for (site, dtype) in [
@@ -464,7 +463,7 @@ fn a_choice_in_groups_corrected_by_a_bias_passes_its_check() {
             &mut composition,
         )
     });
-    // What a kernel adds of the shared expert.
+    // The kernel's part of the shared expert.
     let without = Block::new(&gate, &Router::experts, 4)
         .correction(&bias)
         .groups(8, 3);

@@ -1,4 +1,4 @@
-//! AdamW over CANN's operator: every type and layout beside the reference in f64.
+//! Compares AdamW over CANN's operator with the reference in f64, in every dtype and layout.
 
 #![cfg(feature = "npu")]
 
@@ -13,7 +13,7 @@ use kernels_runtime::ops::adam_w::npu::{OPERATORS, decide, step};
 use kernels_runtime::ops::adam_w::{Operands, Settings, State, reference};
 use npu::*;
 
-/// Numbers that f32 holds, in which CANN takes them.
+/// Settings that f32 holds exactly, because CANN takes them in f32.
 const SETTINGS: Settings = Settings {
     learning_rate: 0.125,
     beta_1: 0.875,
@@ -25,7 +25,7 @@ const SETTINGS: Settings = Settings {
 
 const SHAPE: [usize; 2] = [5, 6];
 
-/// The state as tensors, and exactly.
+/// Returns the state as tensors, and exactly.
 fn put_state(stream: &Stream, dtype: DType, lie: Lie) -> (State<Tensor>, State<Exact<2>>) {
     let (parameter, exact_parameter) = put(stream, dtype, &SHAPE, 1, lie);
     let (moment_1, exact_1) = put(stream, dtype, &SHAPE, 2, lie);
@@ -94,7 +94,7 @@ fn every_type_and_layout() {
                         let what = (name, dtype, lie, step_number);
                         assert_near(what, stream, &found, dtype, &SHAPE, &elements(expected));
                     }
-                    // What lies apart is copied.
+                    // Strided tensors are copied.
                     let copies = if lie == Lie::Contiguous { 0 } else { 3 };
                     assert_eq!(operators[copies..], OPERATORS, "{dtype} {lie:?}");
                     assert!(operators[..copies].iter().all(|o| o == "aclnnInplaceCopy"));

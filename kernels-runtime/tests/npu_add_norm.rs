@@ -1,5 +1,5 @@
-//! Sums and their RMSNorms over CANN's operator: every key that it computes beside the reference in f64, and the
-//! reasons against the others.
+//! Compares sums and their RMSNorms over CANN's operator with the reference in f64, for every key that it computes, and
+//! tests the reasons for refusals.
 
 #![cfg(feature = "npu")]
 
@@ -24,7 +24,7 @@ const BARE: AddRmsNormKey = AddRmsNormKey {
     ..AddRmsNormKey::LLAMA
 };
 
-/// The keys that CANN's operator computes in a type.
+/// Returns the keys that CANN's operator computes in a dtype.
 fn keys(dtype: DType) -> Vec<AddRmsNormKey> {
     match dtype {
         DType::F32 => vec![AddRmsNormKey::LLAMA, AddRmsNormKey::GEMMA, BARE],
@@ -32,7 +32,7 @@ fn keys(dtype: DType) -> Vec<AddRmsNormKey> {
     }
 }
 
-/// Forward, and the gradient by RMSNorm's operator at the returned sum, beside the reference.
+/// Compares forward, and the gradient by RMSNorm's operator at the returned sum, with the reference.
 fn compare(
     stream: &Stream,
     dtype: DType,
@@ -103,7 +103,7 @@ fn every_key_and_type_beside_the_reference() {
     });
 }
 
-/// Copied first: CANN does not say that its operator takes strided tensors.
+/// Strided operands are copied, because CANN does not document that its operator accepts strides.
 #[test]
 fn strided_operands() {
     on_the_emulator("strided_operands", |_, stream| {

@@ -1,5 +1,5 @@
-//! Whether CANN's operators take a call is asked on every call, also of a cached decision: where they take it, that
-//! allocates nothing.
+//! Tests that the check whether CANN's operators accept a call allocates nothing if they do. Every call asks this, also
+//! with a cached decision.
 
 #![cfg(feature = "npu")]
 
@@ -20,7 +20,7 @@ use kernels_runtime::registry::{Implementation, kernel};
 use kernels_runtime::semantics::*;
 use npu::*;
 
-/// What of a call is taken without an allocation.
+/// Checks that a decision accepts a call without an allocation.
 macro_rules! allocates_nothing {
     ($what:literal, $decision:expr) => {
         $decision.expect($what);
@@ -97,7 +97,7 @@ fn rows_and_stacked_experts_are_decided_in_place() {
     );
 }
 
-/// What dispatch asks of tensors on a device: no more than Burn allocates when it says where a tensor is.
+/// The limits' questions about tensors on a device allocate no more than Burn does to name the tensor's device.
 #[test]
 fn limits_allocate_no_more_than_naming_the_device() {
     Scenario::new("limits_allocate_no_more_than_naming_the_device").run(|cann| {

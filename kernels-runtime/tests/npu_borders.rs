@@ -1,4 +1,4 @@
-//! Clients of a served NPU, emulated, that send operands that don't go together.
+//! Tests clients of a served, emulated NPU that send operands that don't match.
 
 #![cfg(feature = "npu")]
 
@@ -14,10 +14,10 @@ fn a_served_npu_refuses_operands_that_dont_go_together() {
         return;
     }
     let name = "a_served_npu_refuses_operands_that_dont_go_together";
-    // The backend keeps the device open for as long as the process runs.
+    // The backend keeps the device open until the process ends.
     npu::common::Scenario::new(name).leaks().run(|_| {
         let server = serve(ServeOptions::websocket(([127, 0, 0, 1], 0))).unwrap();
-        // A session opens a stream of its own, which takes the emulator some time.
+        // Each session opens a stream, which takes the emulator some time.
         strangers::visit(&server, name, 4);
     });
 }

@@ -1,5 +1,5 @@
-//! Operations over CANN's operators where something fails, and on slow streams: errors that say so, the same results,
-//! and nothing left behind.
+//! Tests operations over CANN's operators with failures and on slow streams: clear errors, the same results, and
+//! nothing left behind.
 
 #![cfg(feature = "npu")]
 
@@ -21,12 +21,12 @@ const HIDDEN: usize = 8;
 const EXPERTS: usize = 4;
 const FIT: &str = "operands that go together";
 
-/// Forward and backward of every operation, and a step of the optimiser, one after the other. The sum of everything that came out.
+/// Runs forward and backward of every operation, and a step of the optimiser. Returns the sum of all results.
 fn all(stream: &Stream) -> Result<f64> {
     let mut results = norm_and_rope(stream)?;
     results.extend(mixture(stream)?);
     results.extend(optimiser(stream)?);
-    // Read at the end: nothing before this waits.
+    // Results are read at the end, and nothing before this waits.
     Ok(results.iter().flat_map(|tensor| read(stream, tensor)).sum())
 }
 
@@ -249,7 +249,7 @@ fn slow_streams_give_the_same() {
     );
 }
 
-/// Fresh executors each time, and kept ones with other addresses.
+/// Compares fresh executors for each call with kept executors at other addresses.
 #[test]
 fn kept_executors_give_the_same() {
     on_the_emulator("kept_executors_give_the_same", |device, stream| {

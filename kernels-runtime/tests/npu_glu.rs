@@ -1,4 +1,5 @@
-//! Gated linear units over CANN's operators: every accepted key, type and layout beside the reference in f64.
+//! Compares gated linear units over CANN's operators with the reference in f64, for every accepted key, dtype and
+//! layout.
 
 #![cfg(feature = "npu")]
 
@@ -45,7 +46,7 @@ fn operands<T: Specified>(projected: Projected<Seen<T>>, key: GluKey) -> Operand
     Operands::new(projected, Settings::default(), key).expect("they go together")
 }
 
-/// The operators of both passes on one shape of gate, beside the reference.
+/// Compares both passes on one shape of gate with the reference. Returns their operators.
 fn compare(
     stream: &Stream,
     dtype: DType,
@@ -220,7 +221,7 @@ fn halves_of_one_buffer_are_not_packed_again() {
             };
             assert_near("d_gate", stream, &gate, dtype, &[6, 10], &part(0));
             assert_near("d_up", stream, &up, dtype, &[6, 10], &part(10));
-            // The other way round they are two tensors.
+            // In the other order the halves are two tensors.
             let turned = operands(two(&halves[1], &halves[0]), GluKey::SWIGLU);
             let (_, operators) = without_waiting(|| forward(stream, &turned).unwrap());
             assert_eq!(operators, ["aclnnSilu", "aclnnMul"]);

@@ -1,9 +1,9 @@
-//! Operations over CANN's operators beside Hugging Face transformers' modules, on numbers that those computed.
+//! Compares operations over CANN's operators with Hugging Face transformers' modules, by numbers that those computed.
 //!
-//! A result passes if it is at most twice as far from the exact one, in the L2 norm, as the module's, or three times
-//! where there is a gate: a composition rounds between operators, up to four times where a module rounds once.
+//! A result passes if its distance from the exact one, in the L2 norm, is at most twice the module's, or three times
+//! with a gate. A composition rounds between operators: up to four times where a module rounds once.
 
-#![cfg(all(feature = "npu", feature = "cpu"))] // the fixtures are read with the CPU's types
+#![cfg(all(feature = "npu", feature = "cpu"))] // The fixtures are read with the CPU's types.
 
 mod npu;
 mod support;
@@ -18,12 +18,12 @@ use kernels_runtime::semantics::*;
 use npu::*;
 use support::Fixture;
 
-/// How many times as far from the exact result as the module a result may be.
+/// Returns the largest allowed distance from the exact result, relative to the module's.
 fn slack(file_of_gates: bool) -> f64 {
     if file_of_gates { 3.0 } else { 2.0 }
 }
 
-/// A case of a fixture, on a device.
+/// A case of a fixture on a device.
 struct Case<'a> {
     fixture: &'a Fixture,
     name: String,
@@ -45,7 +45,7 @@ impl Case<'_> {
         put_values(self.stream, dtype, &values, shape, Lie::Contiguous).0
     }
 
-    /// An input in the case's type, `[rows, n]`.
+    /// Returns an input in the case's dtype, `[rows, n]`.
     fn rows(&self, input: &str, n: usize) -> Tensor {
         let values = self.fixture.values(&format!("{}.{input}", self.name));
         self.put(self.dtype(), input, &[values.len() / n, n])
@@ -91,7 +91,7 @@ fn cases(name: &'static str, file: &str, input: &str, each: impl Fn(&Case<'_>)) 
     });
 }
 
-/// The last number of a shape in a case's name.
+/// Returns the last number of the shape in a case's name.
 fn width(case: &str) -> usize {
     let shape = case
         .split('.')
@@ -180,8 +180,8 @@ fn gated_norms() {
     });
 }
 
-/// The sum is that of transformers bit for bit. Keys that CANN's operator rounds otherwise, gates and groups are
-/// refused.
+/// The sum equals that of transformers bit for bit. Keys that CANN's operator rounds in another way, gates and groups
+/// are refused.
 #[test]
 fn sums_and_norms() {
     cases("sums_and_norms", "add_rmsnorm", "x", |case| {
@@ -211,7 +211,7 @@ fn sums_and_norms() {
     });
 }
 
-/// Returns the norm of a module of sums, and whether CANN's operator refuses it.
+/// Returns the norm of a module of sums, and `true` if CANN's operator refuses it.
 fn sum_of(module: &str, half: bool) -> (RmsNormKey, bool) {
     let llama = RmsNormKey::LLAMA;
     let gated = |gating, groups| RmsNormKey {
@@ -393,7 +393,7 @@ fn experts_of_qwen3() {
     });
 }
 
-/// The choice and the weights of transformers' routers, from their logits.
+/// Compares the choices and weights of transformers' routers, computed from their logits.
 #[test]
 fn routers() {
     cases("routers", "routers", "router_logits", |case| {
@@ -403,7 +403,7 @@ fn routers() {
             "qwen3_moe_norm" => RouterKey::QWEN3_MOE,
             "mixtral" => RouterKey::MIXTRAL,
             "gpt_oss" => RouterKey::GPT_OSS,
-            // Their scores come with a scale, a correction or groups, or are not kept as such.
+            // The scores of the others have a scale, a correction or groups, or are not in the fixture.
             _ => return,
         };
         let routing = Routing::new(key, 16, 4).unwrap();
@@ -411,7 +411,7 @@ fn routers() {
         let operands = router::Operands::new(logits, None, routing, IntDType::I64).unwrap();
         let (weights, indices) = router::npu::forward(case.stream, &operands).unwrap();
         let theirs = |name: &str| case.fixture.values(&format!("{}.{name}", case.name));
-        // Of equal logits, which are common in half types, a module may take either.
+        // Among equal logits, which are common in half types, a module may choose any expert.
         let values = theirs("router_logits");
         let chosen = |indices: &[f64]| -> Vec<f64> {
             let slots = indices.iter().enumerate();

@@ -1,5 +1,5 @@
-//! Mixtures of experts over CANN's operators: rows and tokens, grouped products and experts, beside their references
-//! in f64.
+//! Compares mixtures of experts over CANN's operators with their references in f64: rows and tokens, grouped products,
+//! and experts.
 
 #![cfg(feature = "npu")]
 
@@ -19,7 +19,7 @@ use npu::*;
 const INTS: [DType; 2] = [DType::I32, DType::I64];
 const LAYOUTS: [ExpertLayout; 2] = [ExpertLayout::Linear, ExpertLayout::Matmul];
 
-/// What tokens chose: experts by token, and how many experts there are.
+/// The experts that tokens chose, and the number of experts.
 struct Choice {
     name: &'static str,
     tokens: usize,
@@ -28,7 +28,7 @@ struct Choice {
     indices: Vec<i64>,
 }
 
-/// Experts of many, one and no rows; experts elsewhere; one token; equal choices.
+/// Returns choices: experts with many, one and no rows; experts elsewhere; one token; equal choices.
 fn choices() -> Vec<Choice> {
     let choice = |name, tokens, k, experts, indices: &[i64]| Choice {
         name,
@@ -67,7 +67,7 @@ fn seen<T: Clone>(tensor: &T) -> Seen<T> {
     Seen(tensor.clone())
 }
 
-/// Integers of a tensor of Burn.
+/// Returns the integers of a Burn tensor.
 fn whole<const D: usize>(tensor: Exact<D, burn::tensor::Int>) -> Vec<f64> {
     tensor.into_data().iter::<f64>().collect()
 }
@@ -140,7 +140,7 @@ mod rows {
         );
     }
 
-    /// The CPU refuses such indices; here nobody sees them in time.
+    /// The CPU refuses such indices. The NPU sorts them as those of no expert, because they are found too late.
     #[test]
     fn indices_of_no_expert_are_nobodys() {
         on_the_emulator("rows::indices_of_no_expert_are_nobodys", |_, stream| {
@@ -153,7 +153,7 @@ mod rows {
         });
     }
 
-    /// Both ways and their gradients, with the row maps that sorting makes.
+    /// Compares both directions and their gradients, with the row maps that sorting creates.
     #[test]
     fn tokens_go_to_rows_and_back() {
         on_the_emulator("rows::tokens_go_to_rows_and_back", |_, stream| {
@@ -225,7 +225,7 @@ mod rows {
             let loss = (expected * dy_held.plain()).sum().backward();
             near(&d_from, [rows, WIDTH], &gradient(&from, &loss));
             near(&alone, [rows, WIDTH], &gradient(&from, &loss));
-            // A sum over the whole width of rounded products.
+            // It is a sum over the whole width of rounded products.
             assert_eq!(d_probs.dtype(), probs_type);
             let found = read(stream, &d_probs);
             assert_close(what, &found, &gradient(&probs, &loss), dtype);
@@ -319,7 +319,7 @@ mod products {
     use grouped_matmul::npu::{backward, decide, forward};
     use grouped_matmul::{Gradients, Operands, Wanted};
 
-    /// Rows of each expert, and rows of nobody behind them.
+    /// The rows of each expert, and the number of rows of no expert after them.
     const GROUPS: [(&[i64], usize); 6] = [
         (&[3, 0, 5, 1], 0),
         (&[2, 1], 4),
@@ -411,7 +411,7 @@ mod products {
             &[rows, FEATURES],
             &elements(expected.clone()),
         );
-        // Of no rows nothing is tracked.
+        // Without rows nothing would be tracked.
         let tracked = exact.0.clone().sum() * 0.0 + exact.1.clone().sum() * 0.0;
         let loss = ((expected * dy_held.plain()).sum() + tracked).backward();
         let d_x = d_x.expect("it was wanted");
@@ -535,7 +535,7 @@ mod of_experts {
         })
     }
 
-    /// The groups of weights: on the device, and what they hold.
+    /// Returns the groups of weights on the device, and their exact values.
     fn weights(
         stream: &Stream,
         dtype: DType,
@@ -631,7 +631,7 @@ mod of_experts {
                     (shape, dtype),
                     "{name} of {what}"
                 );
-                // What is added up was rounded in the type of the tokens.
+                // The terms were rounded to the dtype of the tokens.
                 let dtype = operands.operands().x().dtype();
                 assert_close_on_the_whole(
                     format!("{name} of {what}"),
@@ -785,7 +785,7 @@ mod of_experts {
         });
     }
 
-    /// The tensors of a decision, of which one after the other is exchanged.
+    /// The tensors of a decision, which tests replace one by one.
     #[derive(Clone)]
     struct Tensors {
         x: Spec,
@@ -888,7 +888,7 @@ mod of_experts {
             all.checked(settings(MoeExpertsKey::LLAMA4)),
             "weights are 4 of",
         );
-        // The groups of a key are those that it says.
+        // The number of tensors must fit the key's projections.
         let mut two = all.clone();
         two.weights[1] = vec![gate_up.clone()];
         mismatched(two.checked(settings(key)), "gate and up are two tensors");

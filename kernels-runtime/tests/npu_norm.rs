@@ -1,4 +1,4 @@
-//! RMSNorm over CANN's operators: every key, type and layout beside the reference in f64.
+//! Compares RMSNorm over CANN's operators with the reference in f64, for every key, dtype and layout.
 
 #![cfg(feature = "npu")]
 
@@ -38,7 +38,7 @@ fn keys() -> impl Iterator<Item = RmsNormKey> {
     })
 }
 
-/// Forward and every gradient of one key on one shape, beside the reference.
+/// Compares forward and every gradient of one key on one shape with the reference.
 fn compare(
     stream: &burn_cann::Stream,
     dtype: DType,
@@ -113,7 +113,7 @@ fn every_key_and_type_beside_the_reference() {
                     let size = many.then_some(size);
                     let (plan, operators) =
                         compare(stream, dtype, key, shape, size, Lie::Contiguous);
-                    // A cast of what is f32 already is no call.
+                    // A cast from f32 to f32 needs no call.
                     let mut expected = plan.forward();
                     expected.retain(|name| dtype != DType::F32 || *name != "aclnnCast");
                     assert_eq!(operators, expected, "{key}");
@@ -170,7 +170,7 @@ fn any_number_of_axes() {
                     Operands::new(Seen(x), weight, None, settings, RmsNormKey::LLAMA).unwrap();
                 let (y, rstd) = match forward(stream, &operands) {
                     Ok(found) => found,
-                    // Only what lies together is seen with fewer axes.
+                    // Only contiguous tensors can be viewed with fewer axes.
                     Err(error) => {
                         assert!(
                             shape.len() > 8 && lie != Lie::Contiguous,

@@ -1,4 +1,5 @@
-//! Rotary position embedding over CANN's operators: every key, type, table and layout beside the reference in f64.
+//! Compares rotary position embeddings over CANN's operators with the reference in f64, for every key, dtype, table and
+//! layout.
 
 #![cfg(feature = "npu")]
 
@@ -59,7 +60,7 @@ fn operands<T: Specified + Clone>(x: &T, cos: &T, sin: &T, key: RopeKey) -> Oper
     checked(x, cos, sin, key).expect("they go together")
 }
 
-/// A call: its key, and its sizes and types.
+/// A call with its key, sizes and dtypes.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     key: RopeKey,
@@ -100,7 +101,7 @@ impl Case {
         decide(platform, &operands(&x, &table, &table, self.key)).expect("it is accepted")
     }
 
-    /// Both passes beside the reference.
+    /// Compares both passes with the reference.
     fn compare(&self, stream: &Stream) -> [Vec<String>; 2] {
         let (x, x_held) = put(stream, self.dtype, &self.x_shape(), 1, self.lie);
         let (dy, dy_held) = put(stream, self.dtype, &self.x_shape(), 2, self.lie);
@@ -276,7 +277,7 @@ fn many_heads_in_pieces() {
     });
 }
 
-/// CANN 9 limits heads by the sequence where they come first, which one token of a long batch exceeds.
+/// In CANN 9 the sequence limits the heads if they come first. One token of many sequences exceeds this limit.
 #[test]
 fn one_token_of_many_sequences_on_cann_9() {
     let scenario = Scenario::new("one_token_of_many_sequences_on_cann_9")
@@ -367,7 +368,7 @@ fn decisions_and_their_reasons() {
     refused(of(&large, &its, &its, key), Reason::Shape, "at most 895");
     let elsewhere = decide(&other_processor(), &operands(&x, &table, &table, key));
     refused(elsewhere, Reason::Capability, "910B or later");
-    // A version that is not known may be one with more limits.
+    // An unknown version may have more limits.
     let unknown = Platform {
         version: Version::unknown(),
         ..platform()
@@ -380,7 +381,7 @@ fn decisions_and_their_reasons() {
     assert_eq!(plan.axes, Axes::BatchSequenceHeads);
 }
 
-/// The halves that belong together, and the sign of the turn, by hand.
+/// Checks by hand which halves belong together, and the sign of the rotation.
 #[test]
 fn a_quarter_turn() {
     on_the_emulator("a_quarter_turn", |_, stream| {

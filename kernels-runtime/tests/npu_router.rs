@@ -1,4 +1,4 @@
-//! Routers over CANN's operators: every accepted key and type beside the reference in f64.
+//! Compares routers over CANN's operators with the reference in f64, for every accepted key and dtype.
 
 #![cfg(feature = "npu")]
 
@@ -14,7 +14,7 @@ use kernels_runtime::ops::moe::router::{Backward, Operands, Routing, reference};
 use kernels_runtime::semantics::*;
 use npu::*;
 
-/// Keys without correction and groups: some that models have, and the rest of what is accepted.
+/// Returns keys without correction and groups: some of published models, and the other accepted ones.
 fn keys() -> Vec<RouterKey> {
     let wide = |key| RouterKey {
         weights: RouterWeights::Wide,
@@ -89,7 +89,7 @@ fn compare(stream: &Stream, dtype: DType, routing: &Routing, tokens: usize, lie:
     );
 }
 
-/// Logits of which none of a token are equal, in any type.
+/// Returns logits that differ within each token, in any dtype.
 fn distinct(
     stream: &Stream,
     dtype: DType,
@@ -100,7 +100,7 @@ fn distinct(
     let values: Vec<f64> = (0..tokens * experts)
         .map(|place| {
             let (token, expert) = (place / experts, place % experts);
-            // 37 has no part in common with the numbers of experts here, so places are only exchanged.
+            // 37 is coprime to the numbers of experts here, so this is a permutation.
             let rank = (expert * 37 + token * 11) % experts;
             rank as f64 / 8.0 - 2.0
         })

@@ -1,4 +1,4 @@
-//! What operations refuse, and in which words.
+//! Tests of the operands that operations refuse, with their messages.
 
 #![cfg(feature = "cpu")]
 
@@ -6,7 +6,7 @@ use burn::tensor::{Device, Tensor};
 use kernels_runtime::ops::{glu, rms_norm, rope};
 use kernels_runtime::semantics::*;
 
-/// What `run` says when it panics.
+/// Returns the panic message of `run`.
 fn refusal(run: impl FnOnce() + std::panic::UnwindSafe) -> String {
     let panic = std::panic::catch_unwind(run).expect_err("it was accepted");
     match panic.downcast::<String>() {
@@ -125,7 +125,7 @@ fn units_have_the_operands_of_their_key() {
     assert!(unit(false, 6, sparsity(f64::NAN), sparse).contains("the sparsity is NaN"));
 }
 
-/// A sparsity of zero leaves the gate as it is.
+/// A sparsity of zero leaves the gate unchanged.
 #[test]
 fn no_sparsity_is_no_change() {
     let gate = Tensor::<2>::from_floats([[1.0, -2.0, 0.5]], &Device::flex());
@@ -155,7 +155,7 @@ fn no_sparsity_is_no_change() {
     );
 }
 
-/// Equal gates have a deviation of zero, whose slope is none: the gradients stay finite.
+/// Equal gates have a standard deviation of zero, which has no slope. The gradients stay finite.
 #[test]
 fn equal_gates_have_a_gradient() {
     let device = Device::flex().autodiff();
@@ -166,7 +166,7 @@ fn equal_gates_have_a_gradient() {
     };
     let settings = glu::Settings {
         limit: None,
-        // A negative multiplier: all gates pass.
+        // The multiplier is negative, so all gates pass.
         sparsity: Some(0.2),
     };
     for fused in [true, false] {

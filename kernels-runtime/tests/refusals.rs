@@ -1,5 +1,5 @@
-//! Operands, flags and numbers that no shape tells apart: each is refused where operands are made, in a
-//! sentence that names it. The shapes are those of `borders`.
+//! Tests operands, flags and numbers that shapes can't distinguish. Each is refused when operands are created, with a
+//! message that names it. `borders` tests shapes.
 
 #![cfg(feature = "cpu")]
 
@@ -66,7 +66,7 @@ fn a_step_has_the_numbers_of_its_formula() {
     refused(step(&|s| s.step = 0), "steps are counted from 1");
 }
 
-/// Three experts of width 3 on five tokens of 4 elements.
+/// Returns three experts of width 3 for five tokens of 4 elements.
 fn mixture(
     key: MoeExpertsKey,
     limit: Option<f64>,

@@ -1,4 +1,4 @@
-//! Devices that a server of this process serves over loopback.
+//! Tests of devices that a server of this process serves over loopback.
 
 #![cfg(feature = "remote")]
 
@@ -97,7 +97,7 @@ declare_site! {
     }
 }
 
-/// The gradient of a site's input; its reference is the same formula.
+/// Returns the gradient of a site's input. Its reference is the same formula.
 fn gradient(site: &'static Site, device: &Device) -> Vec<u64> {
     let x = numbers([5, 12], &device.clone().autodiff(), DType::F32).require_grad();
     let reference = &mut |x: Tensor<2>| burn::tensor::activation::silu(x.clone()) * x * 2.0;
@@ -114,7 +114,7 @@ fn gradient(site: &'static Site, device: &Device) -> Vec<u64> {
     bits(x.grad(&y.sum().backward()).unwrap())
 }
 
-/// Device and path of the calls of a site.
+/// Returns device and path of the calls of a site.
 fn calls(site: &Site) -> Vec<(String, String, u64)> {
     let rows = report()
         .rows
@@ -142,7 +142,7 @@ fn a_site_runs_the_kernel_where_its_device_is_served_and_the_report_says_so() {
         )]
     );
     assert_eq!(served, gradient(&MLP, &Device::flex()));
-    // A served device is told from one of this process, though both are a CPU.
+    // The report separates the served device from that of this process, although both are a CPU.
     assert_eq!(calls(&MLP).len(), 2);
     let _off = scope(Policy::reference());
     let plain = gradient(&MLP, &device);
@@ -184,11 +184,11 @@ fn a_server_that_lacks_a_kernel_leaves_the_site_to_its_reference() {
     let indices = ints(&[0, 1, 1, 0], [4, 1], &device);
     let refused = moe::permute::fused(tokens, indices, 2, None);
     assert_eq!(refused.unwrap_err(), Reason::NotServed);
-    // What it has runs.
+    // The kernels that it has run.
     norm(&device).unwrap();
 }
 
-/// The gradient of a sum and its norm is RMSNorm's: a server that has the one has what it needs of the other.
+/// The gradient of a sum and its norm is that of RMSNorm, so a server with one kernel has the other's gradient.
 #[test]
 fn a_server_of_sums_and_norms_has_their_gradients() {
     let server = Server::start_with::<Flex>(
@@ -247,7 +247,7 @@ fn a_device_of_a_plain_burn_server_runs_references() {
     let device = Device::remote_options(&host).init().unwrap();
     assert_eq!(DeviceKind::of(&device), DeviceKind::Other);
     assert_eq!(norm(&device).unwrap_err(), Reason::NoImplementation);
-    // Asked as a server of ours, it is told apart, and its other sessions live on.
+    // Connecting to it as a server of this project is an error, and its other sessions go on.
     let error = connect(url.as_str(), "token").unwrap_err();
     assert!(matches!(error, ConnectError::NotOurs { .. }), "{error}");
     assert_eq!(bits(numbers([2], &device, DType::F32)).len(), 2);
@@ -332,7 +332,7 @@ fn only_the_token_is_let_in() {
     assert_eq!(server.sessions(), 0);
     only(connect(server.address(), right).unwrap());
     assert_eq!(server.sessions(), 1);
-    // A plain client of Burn presents the token alone.
+    // A plain client of Burn only presents the token.
     let host = |token: &str| {
         let url = server.address().to_string();
         burn::remote::RemoteHost::websocket(&url).with_credential(token)
@@ -398,7 +398,7 @@ fn garbage_on_the_socket_disturbs_nobody() {
         socket.write_all(bytes).unwrap();
         drop(socket);
     }
-    // A proper WebSocket whose messages are garbage.
+    // A valid WebSocket with invalid messages.
     let mut socket = TcpStream::connect(host).unwrap();
     let upgrade = format!(
         "GET /session HTTP/1.1\r\nHost: {host}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
@@ -437,7 +437,7 @@ fn clients_share_a_server_and_nothing_else() {
 fn a_kernel_that_fails_ends_the_session_and_says_why_when_asked() {
     let (server, device) = serve_and_connect();
     let x = numbers([2, 3], &device, DType::F32);
-    // The kernel on the CPU refuses counts of more rows than there are, where they are read.
+    // The kernel on the CPU reads the counts and refuses more rows than there are.
     let counts = ints(&[2, 7], [2], &device);
     let weights = numbers([2, 3, 3], &device, DType::F32);
     let y = grouped_matmul::fused(x, counts, Stack::from(weights), ExpertLayout::Matmul).unwrap();
@@ -458,7 +458,7 @@ fn an_operation_of_burn_that_fails_ends_the_session_and_says_why_when_asked() {
     let outside = ints(&[9], [1], &device);
     let error = x.select(0, outside).try_into_data().unwrap_err();
     assert!(!error.to_string().is_empty());
-    // What comes after it does not hang either.
+    // Later operations don't hang either.
     assert!(numbers([2], &device, DType::F32).try_into_data().is_err());
     assert!(begun.elapsed() < Duration::from_secs(30));
     let why = remote::failure(&device).expect("the server says why");
@@ -480,7 +480,7 @@ fn a_server_that_stops_is_an_error_and_not_a_hang() {
 
 #[test]
 fn over_iroh_it_is_the_same() {
-    // A free port, given back before the server takes it.
+    // A free port, released before the server takes it.
     let free = std::net::UdpSocket::bind(SocketAddr::from(LOOPBACK)).unwrap();
     let address = free.local_addr().unwrap();
     drop(free);
@@ -525,7 +525,7 @@ fn weights_are_read_by_the_server() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
-/// Two devices behind one address.
+/// Connects to two devices behind one address.
 #[test]
 fn a_server_of_two_devices_gives_two() {
     let options = ServeOptions::websocket(LOOPBACK);

@@ -1,4 +1,4 @@
-//! Clients of a served CPU that send operands that don't go together.
+//! Tests clients of a served CPU that send operands that don't match.
 
 #![cfg(feature = "remote")]
 

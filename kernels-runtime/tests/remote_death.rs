@@ -1,6 +1,6 @@
-//! A client that dies: the server goes on and frees what the client had.
+//! Tests that a server goes on and frees a client's memory when the client dies.
 //!
-//! The client is another process, this test's own program; memory is counted by the allocator.
+//! The client is another process of this test program; the allocator counts the memory.
 
 #![cfg(feature = "remote")]
 
@@ -17,17 +17,17 @@ struct Counting;
 
 static LIVE: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: everything is the system allocator's; the counter allocates nothing.
+// SAFETY: all memory is the system allocator's; the counter allocates nothing.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         LIVE.fetch_add(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller fulfils the contract of `alloc`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
         LIVE.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller fulfils the contract of `dealloc`; `at` came from `System`.
         unsafe { System.dealloc(at, layout) }
     }
 }
@@ -38,10 +38,10 @@ static ALLOCATOR: Counting = Counting;
 const ADDRESS: &str = "TEST_OF_REMOTE_DEATH_ADDRESS";
 const TOKEN: &str = "TEST_OF_REMOTE_DEATH_TOKEN";
 
-/// What the client holds: 64 MiB.
+/// The number of bytes that the client holds: 64 MiB.
 const HELD: usize = 64 << 20;
 
-/// The other process: holds memory on the server until it is killed. Alone it does nothing.
+/// Runs as the other process and holds memory on the server until it is killed. Alone it does nothing.
 #[test]
 fn client() {
     let (Ok(address), Ok(token)) = (std::env::var(ADDRESS), std::env::var(TOKEN)) else {
@@ -86,7 +86,7 @@ fn a_client_that_dies_frees_its_memory_on_the_server() {
             LIVE.load(Ordering::Relaxed) < before + HELD / 16
         });
     }
-    // The other client did not notice.
+    // The other client is not affected.
     assert_eq!(kept.sum().into_scalar::<f32>(), 1000.0);
     assert!(remote::failure(&device).is_none());
 }

@@ -1,7 +1,7 @@
-//! Clients that mean harm, beside one that does not: it keeps getting right answers, and the server's memory
-//! is what it was when they are gone.
+//! Tests harmful clients beside a good one. The good client keeps getting right answers, and after the others have gone
+//! the server's memory is what it was before.
 //!
-//! The server is another process, this test's own program, because memory is a process's.
+//! The server is another process of this test program, because memory is measured for a whole process.
 
 #![cfg(all(feature = "remote", target_os = "linux"))]
 
@@ -19,13 +19,13 @@ use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// The time to the token that the server gives.
+/// The server's time limit for the token.
 const HANDSHAKE: Duration = Duration::from_secs(2);
 
-/// Sessions that come and go.
+/// The number of sessions that come and go.
 const SESSIONS: usize = 500;
 
-/// The other process. Alone it does nothing.
+/// Runs as the server process. Alone it does nothing.
 #[test]
 fn server() {
     if std::env::var(SERVE).is_err() {
@@ -39,10 +39,10 @@ fn server() {
     let _ = std::io::stdin().read(&mut [0]);
 }
 
-/// An attack on the server, and its name.
+/// The name of an attack on the server, and its function.
 type Attack<'a> = (&'a str, &'a dyn Fn(&Victim));
 
-/// Some numbers, there and back with one operation between.
+/// Sends numbers to the device, computes one operation and reads the result.
 fn answer(device: &Device) -> Vec<u32> {
     let numbers = (0..1 << 14).map(|i| (i % 613) as f32).collect::<Vec<_>>();
     let x = Tensor::<2>::from_data(TensorData::new(numbers, [16, 1024]), (device, DType::F32));
@@ -50,7 +50,7 @@ fn answer(device: &Device) -> Vec<u32> {
     y.iter::<f32>().map(f32::to_bits).collect()
 }
 
-/// Records a client that gets its answer and leaves.
+/// Records a client that gets its answer and disconnects.
 fn record(victim: &Victim) -> Recording {
     let (address, recording) = recorder(&victim.host);
     let url = format!("ws://{address}");
@@ -62,7 +62,7 @@ fn record(victim: &Victim) -> Recording {
     recording
 }
 
-/// Plays recordings until there were so many sessions.
+/// Replays recordings until there were so many sessions.
 fn come_and_go(victim: &Victim, recordings: &[Recording], sessions: usize) {
     let begun = AtomicUsize::new(0);
     std::thread::scope(|scope| {
@@ -88,7 +88,7 @@ fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// Says that it is over, also where the test fails.
+/// A guard that ends the good client, also if the test fails.
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {
@@ -124,7 +124,7 @@ fn hostile_clients_cost_nothing_that_stays_and_disturb_nobody() {
             });
         };
         more(20);
-        // Memory is compared after a few sessions: the allocator keeps some memory of the first ones.
+        // Memory is compared after a few sessions, because the allocator keeps some memory of the first ones.
         come_and_go(&victim, &recordings, SESSIONS / 2);
         more(20);
         let before = victim.kib("VmRSS");
@@ -149,7 +149,7 @@ fn hostile_clients_cost_nothing_that_stays_and_disturb_nobody() {
             more(3);
             let peak = victim.kib("VmHWM");
             println!("{name}: {took:?}, {beside} answers beside, peak {peak} KiB");
-            // Without limits it is some GiB.
+            // Without limits it would be several GiB.
             assert!(
                 peak < before + (64 << 10),
                 "{name}: {peak} KiB after {before} KiB"
@@ -163,7 +163,7 @@ fn hostile_clients_cost_nothing_that_stays_and_disturb_nobody() {
     });
 }
 
-/// 40 connections send what they can of 64 MiB that are no request.
+/// Opens 40 connections that each send up to 64 MiB without a valid request.
 fn floods(victim: &Victim) {
     for _ in 0..10 {
         let mut sockets: Vec<_> = (0..4).map(|_| dial(&victim.host)).collect();
@@ -175,7 +175,7 @@ fn floods(victim: &Victim) {
     }
 }
 
-/// 8 connections say that a frame of 1 GiB comes, and send what they can of 64 MiB.
+/// Opens 8 connections that announce a frame of 1 GiB and send up to 64 MiB of it.
 fn declared(victim: &Victim) {
     for _ in 0..8 {
         let mut socket = open(&victim.host);
@@ -186,7 +186,7 @@ fn declared(victim: &Victim) {
     }
 }
 
-/// More connections than may wait; those that are let wait are closed in time.
+/// Opens more connections than may wait. Those that are accepted are closed in time.
 fn slow(victim: &Victim) {
     let begun = Instant::now();
     let mut sockets: Vec<_> = (0..150).map(|_| dial(&victim.host)).collect();
@@ -213,7 +213,7 @@ fn is_open(socket: &TcpStream) -> bool {
     matches!(peeked, Err(error) if error.kind() == std::io::ErrorKind::WouldBlock)
 }
 
-/// 30 connections stop in the middle of the message with the token.
+/// Opens 30 connections that stop in the middle of the message with the token.
 fn halves(victim: &Victim) {
     let message = frame(&init(2, 1, victim.token.as_bytes()));
     let mut sockets: Vec<_> = (0..30).map(|_| open(&victim.host)).collect();
@@ -225,7 +225,7 @@ fn halves(victim: &Victim) {
     }
 }
 
-/// 100 connections without the token, or with much of it.
+/// Opens 100 connections without the token, or with most of it.
 fn wrong_tokens(victim: &Victim) {
     for index in 0..100 {
         let token = &victim.token.as_bytes()[..index % victim.token.len()];
@@ -238,7 +238,7 @@ fn wrong_tokens(victim: &Victim) {
     }
 }
 
-/// 100 requests that are answered with an error.
+/// Sends 100 requests that are answered with an error.
 fn wrong_requests(victim: &Victim) {
     for _ in 0..25 {
         for (path, headers, status) in [

@@ -1,4 +1,4 @@
-//! Clients that Iroh's gate lets in, and the end of connections without a token.
+//! Tests of clients that Iroh's gate accepts, and of connections without a token, which it closes.
 
 #![cfg(feature = "remote")]
 
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 const HANDSHAKE: Duration = Duration::from_secs(2);
 
 fn options() -> ServeOptions {
-    // A free port, given back before the server takes it.
+    // A free port, released before the server takes it.
     let free = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let options = ServeOptions::iroh_at(free.local_addr().unwrap());
     options.limits(
@@ -46,14 +46,14 @@ fn sum(device: &Device) -> f32 {
         .into_scalar()
 }
 
-/// A connection by hand, from an endpoint of its own.
+/// Connects by hand from a separate endpoint.
 async fn dial(server: &Server) -> (Endpoint, Connection) {
     let builder = Endpoint::builder(presets::Minimal).relay_mode(RelayMode::Disabled);
     let endpoint = builder.bind().await.unwrap();
     let (id, address) = at(server);
     let address = EndpointAddr::new(id).with_ip_addr(address);
     let begun = Instant::now();
-    // A server that was started a moment ago.
+    // The server was started just before and may not answer yet.
     loop {
         match endpoint.connect(address.clone(), b"burn/remote/1").await {
             Ok(connection) => return (endpoint, connection),
@@ -62,13 +62,13 @@ async fn dial(server: &Server) -> (Endpoint, Connection) {
     }
 }
 
-/// Returns the server's words when it closes the connection.
+/// Returns the server's reason when it closes the connection.
 async fn closed(connection: &Connection) -> String {
     let closed = tokio::time::timeout(Duration::from_secs(20), connection.closed());
     closed.await.expect("it is closed").to_string()
 }
 
-/// Asks for a session, and returns the first bytes of the answer.
+/// Requests a session. Returns the first bytes of the answer.
 async fn present(connection: &Connection, session: u64, token: &str) -> Option<Vec<u8>> {
     let (mut send, mut receive) = connection.open_bi().await.ok()?;
     // `{version: 1, kind: "Session"}`, and the session.
@@ -95,13 +95,13 @@ fn connections_without_a_token_are_closed_and_clients_go_on() {
     let server = serve(options());
     let device = connect(server.address(), server.token()).unwrap().remove(0);
     run(async {
-        // Says nothing.
+        // A connection that sends nothing.
         let (_idle, idle) = dial(&server).await;
         let begun = Instant::now();
         let why = closed(&idle).await;
         assert!(why.contains("no token came in time"), "{why}");
         assert!(begun.elapsed() < 2 * HANDSHAKE);
-        // Says that a frame of 1 GiB comes, and sends it.
+        // A connection that announces a frame of 1 GiB and sends it.
         let (_flood, flood) = dial(&server).await;
         let (mut send, _receive) = flood.open_bi().await.unwrap();
         send.write_all(&(1_u64 << 30).to_le_bytes()).await.unwrap();
@@ -113,24 +113,24 @@ fn connections_without_a_token_are_closed_and_clients_go_on() {
         }
         let why = closed(&flood).await;
         assert!(why.contains("more than a handshake"), "{why}");
-        // Bytes that came in 10 ms.
+        // The bytes that arrived in 10 ms.
         assert!(sent < 256 << 20, "{sent} bytes");
         println!("{sent} bytes were sent");
-        // With the token, and one too many: the client above and these.
+        // Connections with the token: the client above and these, one more than the limit.
         let (_second, second) = dial(&server).await;
         let said = present(&second, 7, server.token()).await.unwrap();
         assert!(String::from_utf8_lossy(&said).contains("Init"), "{said:?}");
         let (_third, third) = dial(&server).await;
-        // It may have its answer before.
+        // The answer may come before the connection is closed.
         let _ = present(&third, 8, server.token()).await;
-        // The gate looks at each every few milliseconds, and lets in whose token it sees first.
+        // The gate checks each connection every few milliseconds. It accepts the first whose token it sees.
         let (why, stays) = tokio::select! {
             why = closed(&third) => (why, &second),
             why = closed(&second) => (why, &third),
         };
         assert!(why.contains("--max-connections"), "{why}");
         assert!(stays.close_reason().is_none());
-        // More than may wait.
+        // More connections than may wait.
         let mut line = Vec::new();
         for _ in 0..6 {
             line.push(dial(&server).await);
@@ -161,7 +161,7 @@ fn listed_endpoints_are_let_in_and_no_others() {
         let why = closed(&connection).await;
         assert!(why.contains("--allow-endpoint"), "{why}");
     });
-    // The same identity has no second endpoint, for relays.
+    // One identity can't have a second endpoint with relays.
     let relayed = format!("iroh://{}", at(&listed).0);
     let mixed = connect(relayed.as_str(), listed.token()).unwrap_err();
     assert!(mixed.to_string().contains("`client_identity`"), "{mixed}");

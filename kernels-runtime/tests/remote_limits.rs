@@ -1,5 +1,5 @@
-//! A server's refusals, each with its reason: too many connections, too large messages, web pages, other
-//! servers, other programs of the machine.
+//! Tests of a server's refusals with their reasons: too many connections, too large messages, web pages, other servers,
+//! and other programs of the machine.
 
 #![cfg(feature = "remote")]
 
@@ -49,7 +49,7 @@ fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// The relay knows Burn's first messages by heart.
+/// The relay gives exactly Burn's answers to the first messages.
 #[test]
 fn a_session_is_refused_in_burns_own_words() {
     const TOKEN: &str = "the token of both";
@@ -125,7 +125,7 @@ fn a_full_server_says_so_until_somebody_leaves() {
 fn a_message_that_is_too_large_ends_its_session_and_no_other() {
     let server = limited(Limits::default().message(1 << 20));
     let (sender, other) = (device(&server), device(&server));
-    // A mebibyte with what Burn says about it is too much, less is not.
+    // A mebibyte with Burn's header is above the limit; less is not.
     assert_eq!(
         numbers((1 << 18) - 1024, &sender)
             .into_data()
@@ -146,7 +146,7 @@ fn who_sends_too_many_messages_waits_and_loses_nothing() {
     for count in 1..=60 {
         assert_eq!(numbers(count, &device).into_data().num_elements(), count);
     }
-    // Each is a message or two.
+    // Each round sends one or two messages.
     let took = begun.elapsed();
     assert!((1..10).contains(&took.as_secs()), "{took:?}");
 }
@@ -171,7 +171,7 @@ fn web_pages_are_let_in_by_their_origin() {
     }
 }
 
-/// Short, so that six times as long is.
+/// The time limit, short because the test waits six times as long.
 const HANDSHAKE: Duration = Duration::from_millis(400);
 
 fn transferring() -> ServeOptions {
@@ -179,7 +179,7 @@ fn transferring() -> ServeOptions {
     ServeOptions::websocket(LOOPBACK).transfers().limits(limits)
 }
 
-/// Burn would let whoever names a tensor wait for ever.
+/// Without the limit, Burn would wait forever for a tensor's name.
 #[test]
 fn who_names_no_tensor_gives_its_place_back() {
     let server = serve(transferring());
@@ -188,7 +188,7 @@ fn who_names_no_tensor_gives_its_place_back() {
         let (answer, mut socket) = ask(host(&server), "/data", "");
         assert!(answer.starts_with("HTTP/1.1 101 "), "{answer}");
         let begun = Instant::now();
-        // An answer to a probe is no tensor.
+        // An answer to a ping is no request for a tensor.
         while probes && begun.elapsed() < 3 * HANDSHAKE {
             socket.write_all(&[0x89, 0x80, 0, 0, 0, 0]).unwrap();
             let (kind, _) = read_frame(&mut socket);
@@ -220,7 +220,7 @@ fn tensors_are_given_to_other_servers_where_that_is_allowed() {
         )
     };
     assert!(matches!(moved(&open), (Ok(true), _)));
-    // The connection of a server that has had a tensor stays.
+    // The connection of a server that has fetched a tensor stays open.
     std::thread::sleep(6 * HANDSHAKE + Duration::from_millis(500));
     assert!(matches!(moved(&open), (Ok(true), _)));
     let (refused, device) = moved(&closed);
@@ -251,11 +251,11 @@ fn listening(process: u32) -> Vec<u16> {
         .collect()
 }
 
-/// Burn's own listener would take 1 GiB from any program of the machine.
+/// Burn's own listener would accept 1 GiB from any program of the machine.
 #[test]
 #[cfg(target_os = "linux")]
 fn nobody_reaches_burns_listener_but_the_relay() {
-    // In a process of its own, since other tests listen too.
+    // Runs in a separate process, because other tests listen too.
     const ALONE: &str = "TEST_OF_THE_DOOR_ALONE";
     if std::env::var(ALONE).is_err() {
         let alone = std::process::Command::new(std::env::current_exe().unwrap())
@@ -282,7 +282,7 @@ fn nobody_reaches_burns_listener_but_the_relay() {
         std::net::TcpStream::connect_timeout(&address, Duration::from_millis(300)).is_err()
     };
     assert!(refused());
-    // Not while clients come either.
+    // The same holds while clients connect.
     std::thread::scope(|scope| {
         let clients = scope.spawn(|| (0..20).map(|_| device(&server)).collect::<Vec<_>>());
         while !clients.is_finished() {

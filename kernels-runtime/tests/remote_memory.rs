@@ -1,4 +1,4 @@
-//! Sessions that ask for more memory than they may hold: an error for them, and nothing for the others.
+//! Tests sessions that ask for more memory than their limit: they end with an error, and the others go on.
 
 #![cfg(feature = "remote")]
 
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 const MIB: usize = 1 << 20;
 
-/// The limit of a session here.
+/// The limit of a session in these tests, in bytes.
 const LIMIT: usize = 64 * MIB;
 
 fn serve() -> Server {
@@ -28,29 +28,30 @@ fn ones<const D: usize>(shape: [usize; D], device: &Device) -> Tensor<D> {
     Tensor::ones(shape, (device, DType::F32))
 }
 
-/// An element of a tensor, or why there is none.
+/// Returns an element of a tensor, or the error of reading it.
 fn first<const D: usize>(tensor: Tensor<D>) -> Result<f32, String> {
     let one = tensor.slice(std::array::from_fn::<_, D, _>(|_| 0..1));
     let data = one.try_into_data().map_err(|error| error.to_string())?;
     Ok(data.iter::<f32>().next().unwrap())
 }
 
-/// Right answers of a client that asks for little.
+/// Checks the results of a client that needs little memory.
 fn work(device: &Device) {
     let a = Tensor::<1>::from_data([1.0, 2.0, 3.0, 4.0], (device, DType::F32)).reshape([2, 2]);
     let product = a.clone().matmul(a).into_data();
     assert_eq!(product, TensorData::from([[7.0f32, 10.0], [15.0, 22.0]]));
 }
 
-/// The work of a hostile client on its device. It returns what it read, or the error.
+/// The operation that the error must name, and the work of a hostile client on its device. The work returns the number
+/// that it read, or the error.
 type Attack = (&'static str, fn(&Device) -> Result<f32, String>);
 
-/// Each with the operation that is to be named.
+/// The attacks of the test.
 const ATTACKS: [Attack; 13] = [
     ("float_zeros", |device| {
         first(Tensor::<1>::zeros([1usize << 42], (device, DType::F32)))
     }),
-    // 2⁶⁴ elements are none if they wrap around.
+    // 2⁶⁴ elements wrap around to none.
     ("float_zeros", |device| {
         first(Tensor::<2>::zeros(
             [1usize << 32, 1usize << 32],
@@ -144,7 +145,7 @@ fn who_asks_for_too_much_gets_an_error_and_the_others_go_on() {
             let told = why.contains("64.0 MiB") || why.contains("can address");
             assert!(told, "{operation}: {why}");
             assert!(begun.elapsed() < Duration::from_secs(30), "{operation}");
-            // Somebody who is let in afterwards has the whole limit, and the good client lives.
+            // A client that connects afterwards has the whole limit, and the good client goes on.
             let next = client(&server);
             assert_eq!(
                 first(ones([LIMIT / 4 - 1024], &next)).unwrap(),
@@ -162,14 +163,14 @@ fn who_asks_for_too_much_gets_an_error_and_the_others_go_on() {
     work(&good);
 }
 
-/// Freed memory may be had again: a session is held to what it holds.
+/// Freed memory can be used again: a session is limited by what it holds at a time.
 #[test]
 fn a_session_may_use_its_limit_again_and_again() {
     let server = serve();
     let device = client(&server);
     for round in 0..40 {
         let x = ones([8 * MIB], &device);
-        // A view is no other buffer, and what is consumed is gone.
+        // A view needs no further buffer, and consumed tensors are released.
         let views: Vec<_> = (0..20).map(|at| x.clone().slice(at..at + 1)).collect();
         let sum = views
             .into_iter()
@@ -180,7 +181,7 @@ fn a_session_may_use_its_limit_again_and_again() {
     assert!(remote::failure(&device).is_none());
 }
 
-/// A view that shows much is read as what it shows.
+/// A read of an expanded view counts with the view's size.
 #[test]
 fn a_read_of_more_than_the_limit_is_an_error() {
     let server = serve();
@@ -191,11 +192,11 @@ fn a_read_of_more_than_the_limit_is_an_error() {
         said.contains("float_into_data") && said.contains("64.0 MiB"),
         "{said}"
     );
-    // It is a read that failed, and no operation.
+    // Only the read failed, and the session goes on.
     work(&device);
 }
 
-/// Tensors that a client sends count as those that it makes.
+/// Tensors that a client sends count like those that it computes.
 #[test]
 fn data_that_is_sent_counts() {
     let server = serve();
@@ -211,7 +212,7 @@ fn data_that_is_sent_counts() {
     work(&client(&server));
 }
 
-/// Memory that one client freed is not what another one's empty tensors hold.
+/// Empty tensors of one client don't contain memory that another one freed.
 #[test]
 fn empty_tensors_hold_nothing_of_other_clients() {
     const PATTERN: f32 = -6.25e-17;

@@ -1,5 +1,5 @@
-//! Burn's operations on a served device: with operands that don't go together, past all checks of Burn's own
-//! client, with results that nobody has memory for, and as a program means them.
+//! Tests Burn's operations on a served device: with operands that don't match, sent without the checks of Burn's own
+//! client; with results that exceed the memory limit; and as programs use them.
 
 #![cfg(feature = "remote")]
 
@@ -19,7 +19,7 @@ use burn::tensor::{DType, Device, Distribution, Tensor, TensorData};
 use burn_remote::RouterClient;
 use kernels_runtime::remote::{self, ServeOptions, Server, connect};
 
-/// The limit of a session here.
+/// The limit of a session in these tests, in bytes.
 const LIMIT: u64 = 64 << 20;
 
 fn serve() -> Server {
@@ -31,7 +31,7 @@ fn client(server: &Server) -> Device {
     connect(server.address(), server.token()).unwrap().remove(0)
 }
 
-/// A tensor of zeros as Burn's client has it.
+/// Returns a tensor of zeros of Burn's client.
 fn zeros(shape: &[usize], device: &Device) -> FloatTensor<Remote> {
     let of = (device, DType::F32);
     let dispatch = match *shape {
@@ -46,14 +46,14 @@ fn zeros(shape: &[usize], device: &Device) -> FloatTensor<Remote> {
     }
 }
 
-/// The operations that a hostile client sends: the shapes of its operands, and the message with them.
+/// The operations that a hostile client sends: the name, the shapes of the operands, and the message with them.
 type Attack = (
     &'static str,
     &'static [&'static [usize]],
     fn(&[TensorIr], TensorIr) -> OperationIr,
 );
 
-/// Sends one, and returns why the session ended.
+/// Sends an operation. Returns the reason why the session ended.
 fn send(device: &Device, (operation, shapes, message): Attack) -> String {
     let tensors = shapes.iter().map(|shape| zeros(shape, device));
     let tensors: Vec<_> = tensors.collect();
@@ -66,7 +66,7 @@ fn send(device: &Device, (operation, shapes, message): Attack) -> String {
     remote::failure(device).expect("the server says why")
 }
 
-/// Each ends its own session with a sentence that names the operation, and nobody else's.
+/// Checks that each attack ends only its own session, with a message that names the operation.
 fn are_refused(attacks: &[Attack], because: &str) {
     let server = serve();
     let good = client(&server);
@@ -78,7 +78,7 @@ fn are_refused(attacks: &[Attack], because: &str) {
             "{operation}: {why}"
         );
         assert!(why.contains(because), "{operation}: {why}");
-        // Nothing was made that was found to be too much afterwards.
+        // The operation was refused before anything was allocated.
         assert!(!why.contains("needs 0 B"), "{operation}: {why}");
         let four = Tensor::<2>::ones([2, 2], (&good, DType::F32)).sum();
         assert_eq!(four.into_data(), TensorData::from([4.0f32]), "{operation}");
@@ -169,13 +169,13 @@ fn operands_that_dont_go_together_are_refused() {
 #[test]
 fn results_that_the_operands_do_not_tell_are_charged() {
     let attacks: &[Attack] = &[
-        // A result of a stride for each element of a gradient that fits nothing.
+        // The result has a stride for each element of a gradient that does not match.
         (
             "conv_transpose1d",
             &[&[1, 1, 1024], &[1, 1, 1], &[1, 1, 1024]],
             |inputs, out| back_to_x(inputs, out, 1 << 30),
         ),
-        // The result is of the channels of `x` and the gradient, and not of the weight.
+        // The result has the channels of `x` and of the gradient, and not those of the weight.
         (
             "conv1d",
             &[&[1, 1 << 14, 1], &[1, 1, 1], &[1, 1 << 14, 1]],
@@ -191,17 +191,17 @@ fn results_that_the_operands_do_not_tell_are_charged() {
                 OperationIr::Module(ModuleOperationIr::Conv1dWeightBackward(gradient))
             },
         ),
-        // Uneven padding is put around a copy.
+        // Uneven padding needs a padded copy.
         ("conv1d", &[&[1, 64, 1], &[1, 64, 1]], |inputs, out| {
             convolve(inputs, out, conv1d(1 << 18, (0, 1 << 18)))
         }),
-        // Columns of a tile: a window of each channel for each of 512 places.
+        // The columns of a tile hold a window of each channel for each of 512 places.
         (
             "conv1d",
             &[&[1, 256, 1022], &[1, 256, 511]],
             |inputs, out| convolve(inputs, out, conv1d(1, (0, 0))),
         ),
-        // A weight with a one for each element of a window.
+        // The operation builds a weight with a one for each element of a window.
         ("unfold4d", &[&[1, 64, 8, 8]], |inputs, out| {
             let options = Unfold4dOptionsIr {
                 stride: [1; 2],
@@ -217,7 +217,7 @@ fn results_that_the_operands_do_not_tell_are_charged() {
                 out,
             }))
         }),
-        // A value for each query, however narrow a query is.
+        // The operation needs a value for each query, however narrow queries are.
         (
             "attention",
             &[&[1, 1, 4096, 1], &[1, 1, 1, 1], &[1, 1, 1, 1 << 14]],
@@ -239,7 +239,7 @@ fn results_that_the_operands_do_not_tell_are_charged() {
                 }))
             },
         ),
-        // Weights of each place, in a picture that has none.
+        // The operation needs weights for each place, also for a picture without places.
         ("interpolate", &[&[0, 1, 2, 2]], |inputs, out| {
             let options = InterpolateOptionsIr {
                 mode: InterpolateModeIr::Lanczos3,
@@ -253,7 +253,7 @@ fn results_that_the_operands_do_not_tell_are_charged() {
                 out,
             }))
         }),
-        // A sum of nothing is a zero.
+        // A sum of no elements is zero, so the result is larger than the operand.
         ("float_sum_dim", &[&[0, 1 << 28]], |inputs, out| {
             let sum = ReduceDimOpIr {
                 input: inputs[0].clone(),
@@ -267,7 +267,7 @@ fn results_that_the_operands_do_not_tell_are_charged() {
     are_refused(attacks, "64.0 MiB");
 }
 
-/// Numbers at random, the same on every device.
+/// Returns random numbers, the same on every device.
 fn some<const D: usize>(shape: [usize; D], seed: u64, device: &Device) -> Tensor<D> {
     let flex = Device::flex();
     flex.seed(seed);
@@ -275,7 +275,7 @@ fn some<const D: usize>(shape: [usize; D], seed: u64, device: &Device) -> Tensor
     Tensor::from_data(numbers.into_data(), (device, DType::F32))
 }
 
-/// Layers with their gradients.
+/// Returns the results and gradients of layers.
 fn layers(device: &Device) -> Vec<TensorData> {
     let device = &device.clone().autodiff();
     let x = some([2, 4, 9, 8], 1, device).require_grad();
@@ -302,7 +302,7 @@ fn layers(device: &Device) -> Vec<TensorData> {
     found
 }
 
-/// No program asks for what is refused to the others.
+/// Checks that normal programs are not refused.
 #[test]
 fn layers_and_their_gradients_are_those_of_the_cpu() {
     let server = serve();

@@ -1,17 +1,17 @@
-//! The rooms of the crate, from the ground up: a file uses those of its own room and of rooms below.
+//! Checks the rooms of the crate, from the ground up: a file may use only files of its own room and of rooms below.
 //!
-//! The file that defines a name is what counts: a module may show (`pub use`) what a room above defines, and
-//! depends on nothing by that. The macro `operations!` is on the ground, so that whoever expands the list of
-//! operations names them all without importing one.
+//! The file that defines a name counts. A module may re-export (`pub use`) names of a room above without depending on
+//! it. The macro `operations!` is on the ground, so that code that expands the list of operations names them all
+//! without imports.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::Path;
 use syn::visit::{self, Visit};
 
-/// Each room with the modules in it; `*` stands for the path of an operation's folder. The longest name decides.
+/// Each room with its modules; `*` stands for the path of an operation's folder. The longest match decides.
 const ROOMS: &[(&str, &[&str])] = &[
-    ("words", &["once", "near", "table", "guard", "ops::list"]),
+    ("words", &["once", "near", "guard", "warning", "ops::list"]),
     ("devices", &["reason", "mode", "device"]),
     ("keys", &["semantics", "ops::*::key"]),
     ("registry", &["registry"]),
@@ -51,7 +51,15 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("budgets", &["verify::budget", "verify::data"]),
     ("live", &["live"]),
     ("sites", &["kernel", "ops::*::live", "ops::*::site"]),
-    ("served", &["npu::device", "npu::host", "ops::*::remote"]),
+    (
+        "served",
+        &[
+            "npu::deterministic",
+            "npu::device",
+            "npu::host",
+            "ops::*::remote",
+        ],
+    ),
     ("verify", &["verify", "ops::*::cases"]),
     (
         "door",
@@ -60,18 +68,19 @@ const ROOMS: &[(&str, &[&str])] = &[
             "error_text",
             "apply",
             "report",
+            "measurement",
             "remote::fuzz",
             "lib",
         ],
     ),
 ];
 
-/// The place of a module in [`ROOMS`].
+/// Returns the index of a module's room in [`ROOMS`].
 fn room(module: &[String]) -> usize {
     let matches = |pattern: &str| -> Option<usize> {
         let pattern: Vec<&str> = pattern.split("::").collect();
         match pattern[..] {
-            // The roles of an operation's files stand behind its name.
+            // The role of an operation's file comes after the operation's name.
             [folder, "*", role] => {
                 let [first, _, behind @ ..] = module else {
                     return None;
@@ -100,16 +109,16 @@ fn room(module: &[String]) -> usize {
 #[derive(Default)]
 struct File {
     module: Vec<String>,
-    /// The names that it imports or shows, with their paths.
+    /// The names that it imports or re-exports, with their paths.
     names: HashMap<String, Vec<String>>,
     /// The paths that it uses.
     uses: Vec<Vec<String>>,
-    /// The modules inside it, from the file to the innermost.
+    /// The current module inside the file, from the outermost to the innermost.
     inside: Vec<String>,
 }
 
 impl File {
-    /// The path from the crate's root; `None` for those of other crates.
+    /// Returns the path from the crate's root, or `None` for paths of other crates.
     fn absolute(&self, path: Vec<String>) -> Option<Vec<String>> {
         let here = || [&self.module[..], &self.inside].concat();
         let ups = path.iter().take_while(|name| *name == "super").count();
@@ -186,7 +195,7 @@ impl<'ast> Visit<'ast> for File {
         }
     }
 
-    /// A visibility is no use of what it names.
+    /// Ignores visibilities: they use nothing that they name.
     fn visit_visibility(&mut self, _: &'ast syn::Visibility) {}
 
     fn visit_path(&mut self, path: &'ast syn::Path) {
@@ -221,7 +230,7 @@ fn read(folder: &Path, module: &[String], files: &mut Files) {
     }
 }
 
-/// The module that defines what a path names.
+/// Returns the module that defines what a path names.
 fn definition(files: &Files, path: &[String], depth: usize) -> Option<Vec<String>> {
     let length = (1..=path.len())
         .rev()

@@ -1,4 +1,4 @@
-//! What a site does at run time, called as the attribute's expansions call it.
+//! Tests of sites at run time, called as the attribute's expansions do.
 
 #![cfg(feature = "cpu")]
 
@@ -22,7 +22,7 @@ declare_site! {
     }
 }
 
-/// Runs the MLP with projections that cast to `dtype`; which of its parts ran, and its result.
+/// Runs the MLP with projections that cast to `dtype`. Returns how often projections and body ran, and the result.
 fn run(site: &'static Site, dtype: FloatDType) -> ([u32; 2], Tensor<2>) {
     let (projected, referred) = (Cell::new(0), Cell::new(0));
     let x = Tensor::<2>::from_floats([[1.0, -2.0], [0.5, 3.0]], &Device::flex());
@@ -77,7 +77,7 @@ declare_site! {
     }
 }
 
-/// The calls of the site as the report tells them, by dtype and path.
+/// Returns the calls of the site in the report, by dtype and path.
 fn calls(site: &Site) -> Vec<(String, String, u64)> {
     let mut calls: Vec<_> = report()
         .rows
@@ -94,7 +94,7 @@ fn calls(site: &Site) -> Vec<(String, String, u64)> {
 
 #[test]
 fn a_gated_mlp_takes_one_path_and_counts_it_once() {
-    // Its body is a stand-in that only counts.
+    // Its body only counts and computes something else.
     let _unverified = live::scope(Sampling::off());
     {
         let _auto = scope(Policy::auto());
@@ -103,7 +103,7 @@ fn a_gated_mlp_takes_one_path_and_counts_it_once() {
         // 2 · silu(1) · 1
         let first: f32 = y.slice([0..1, 0..1]).into_scalar();
         assert!((first - 1.462_117).abs() < 1e-6, "{first}");
-        // The projections may change the dtype: what they give is what counts.
+        // The projections may change the dtype. The dtype of their results counts.
         let (parts, y) = run(&MLP, FloatDType::BF16);
         assert_eq!((parts, y.dtype()), ([1, 0], DType::BF16));
     }
@@ -123,8 +123,7 @@ fn a_gated_mlp_takes_one_path_and_counts_it_once() {
     );
 }
 
-/// What a site gives under the policy that runs kernels and the one that runs references, and the
-/// two paths.
+/// Returns the results of a site with kernels and with references, and the paths of both.
 fn both_paths(site: &Site, run: impl Fn() -> Vec<f32>) -> [Vec<f32>; 2] {
     let results = [Policy::auto(), Policy::reference()].map(|policy| {
         let _scope = scope(policy);

@@ -1,4 +1,4 @@
-//! Every kernel × semantics × dtype × shape class on the CPU, forward and gradients.
+//! Verifies every kernel × semantics × dtype × shape class on the CPU, forward and gradients.
 
 #![cfg(feature = "cpu")]
 
@@ -11,13 +11,13 @@ fn every_cpu_kernel_is_within_its_budget() {
     let device = Device::flex();
     let report = verify_all(&device, &device);
     assert!(report.passed(), "{report}");
-    // Eight shapes for each of 23 norms, of as many norms of sums and of 19 gated units, and three large ones for
-    // 9, 9 and 12 of them; rotations have the six that are even, partial ones seven; four dtypes each.
+    // Eight shapes for each of 23 norms, of as many norms of sums and of 19 gated units, and three large shapes for 9,
+    // 9 and 12 of them. Rotations have the six even shapes, partial ones seven. All have four dtypes.
     let norms = 23 * 8 + 9 * 3;
     let units = 19 * 8 + 12 * 3;
     let rotations = 15 * 6 + 7 * 3 + 3 * 7;
-    // 24 keys of experts, and ten shapes, routes and layouts for two of them; nine routers have six
-    // shapes, those with groups five.
+    // 24 keys of experts, and ten shapes, routes and layouts for two of them. Nine routers have six shapes, those with
+    // groups five.
     let experts = 24 + 2 * 10;
     let routers = 9 * 6 - 2;
     // Two steps of AdamW, one with the large shapes.
@@ -27,7 +27,7 @@ fn every_cpu_kernel_is_within_its_budget() {
     assert_eq!(report.without_cases, [""; 0]);
 }
 
-/// What has no case is said.
+/// The report names kernels without cases.
 #[test]
 fn kernels_without_cases_are_named() {
     let report = VerifyReport {

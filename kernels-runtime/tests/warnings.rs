@@ -1,4 +1,4 @@
-//! What is said in the log: once for each kind of call.
+//! Tests of warnings in the log, which appear once for each kind of call.
 
 #![cfg(feature = "cpu")]
 
@@ -32,7 +32,7 @@ fn warnings_are_said_once_for_each_kind_of_call_and_name_reason_and_remedy() {
     path(newer(), training(F32));
     assert_eq!(said().len(), 1, "another kind of call");
 
-    // Calls outside the limits, too.
+    // Calls beyond the limits also warn.
     for n in [7, 9, 7] {
         assert!(!is_fused(limited(), n));
     }
@@ -40,7 +40,7 @@ fn warnings_are_said_once_for_each_kind_of_call_and_name_reason_and_remedy() {
     assert_eq!(warnings.len(), 1, "{warnings:?}");
     assert!(warnings[0].contains("does not take this shape"));
 
-    // What the policy switches off is silent; what runs is too.
+    // Sites that the policy switches off cause no warning, nor do sites that run.
     {
         let _off = policy::scope(Policy::reference());
         path(newer(), inference(F32));
@@ -49,7 +49,7 @@ fn warnings_are_said_once_for_each_kind_of_call_and_name_reason_and_remedy() {
     path(llama(), inference(F32));
     assert_eq!(said(), Vec::<String>::new());
 
-    // A mapping that forgot this device.
+    // A mapping without a rule for this device.
     let elsewhere = Rule::new("RMSNorm", DeviceKind::Npu, "acme_norm");
     let _mapping = mapping::scope(Mapping::new().with(elsewhere).unwrap());
     for _ in 0..2 {

@@ -1,7 +1,7 @@
-//! The cost of verifying first uses in a training run of 100 steps: the default Qwen3 of
-//! `kernels train`, at its batch of 16 × 128 bytes.
+//! Measures the cost of verifying first uses in a training run of 100 steps: the default Qwen3 of `kernels train`, with
+//! its batch of 16 × 128 bytes.
 //!
-//! `cargo bench -p kernels-models --bench first_use`. Runs with and without it take turns.
+//! Run it with `cargo bench -p kernels-models --bench first_use`. Runs with and without verification take turns.
 
 mod model;
 
@@ -12,7 +12,7 @@ use burn_kernels::optim::InitFused;
 use std::time::Instant;
 
 fn main() {
-    // `cargo test` only sees that it runs.
+    // `cargo test` only checks that the benchmark runs.
     let measured = std::env::args().any(|argument| argument == "--bench");
     let (rounds, steps, sequences, tokens) = match measured {
         true => (5, 100, 16, 128),
@@ -44,7 +44,7 @@ fn main() {
     println!("\n{}", live::report());
 }
 
-/// The losses of a run from the seed on.
+/// Returns the losses of a run with a fixed seed.
 fn train(steps: usize, sequences: usize, tokens: usize) -> Vec<f32> {
     let device = Device::flex().autodiff();
     device.seed(42);

@@ -1,8 +1,8 @@
-//! What a served device costs: time for each operation over loopback, messages in a training step
-//! with and without fused kernels, and the rate at which weights are loaded.
+//! Measures the cost of a served device: the time of each operation over loopback, the messages of a training step with
+//! and without fused kernels, and the rate at which weights are loaded.
 //!
-//! `cargo bench --features remote --bench remote`. Both ends are this process and this CPU, so that
-//! the difference is the connection.
+//! Run it with `cargo bench --features remote --bench remote`. Client and server are one process on one CPU, so that
+//! only the connection makes a difference.
 
 mod messages;
 
@@ -18,7 +18,7 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// The size of the file of weights.
+/// The size of the file of weights, in bytes.
 const WEIGHTS: usize = 1 << 30;
 
 fn main() {
@@ -30,7 +30,7 @@ fn main() {
     let server = Server::start::<Flex>([Default::default()], options).expect("it serves");
     let devices = connect(server.address(), server.token()).expect("it answers");
     let served = &devices[0];
-    // `cargo test` only sees that it runs.
+    // `cargo test` only checks that the benchmark runs.
     let measured = std::env::args().any(|argument| argument == "--bench");
     messages(served, events);
     operations(served, if measured { 5000 } else { 50 });
@@ -41,7 +41,7 @@ fn main() {
     );
 }
 
-/// The messages of each part of a training step.
+/// Prints the messages of each part of a training step.
 fn messages(served: &Device, events: TelemetrySubscription) {
     let [fused, plain] = messages::of_a_step(served, events);
     println!("messages of a training step of the default Qwen3, 4 layers\n");
@@ -71,7 +71,7 @@ fn messages(served: &Device, events: TelemetrySubscription) {
     row("all", sum(&fused), sum(&plain));
 }
 
-/// The time of each of a chain of dependent operations, here and there.
+/// Prints the time of each operation in a chain of dependent ones, on a local and on the served device.
 fn operations(served: &Device, count: usize) {
     let add = |x: Tensor<2>| x + 1.0;
     let norm = |x: Tensor<2>| {
@@ -127,13 +127,13 @@ fn row(name: &str, served: &Device, count: usize, run: impl Fn(Tensor<2>) -> Ten
     );
 }
 
-/// The rate of loading weights beside that of copying the file to memory.
+/// Prints the rate of loading weights, and that of copying the file to memory for comparison.
 fn weights(served: &Device, folder: &Path, size: usize) {
     let path = folder.join("model.safetensors");
     write(&path, size);
     let rate = |time: Duration| size as f64 / time.as_secs_f64() / 1e9;
     let mut best = [Duration::MAX; 3];
-    // In turn, so that what else the machine does meets all of them.
+    // The three take turns, so that other load on the machine affects all of them.
     for _ in 0..3 {
         let copy = timed(|| {
             let mut memory = vec![0_u8; size];
@@ -190,7 +190,7 @@ fn timed(run: impl FnOnce()) -> Duration {
     begun.elapsed()
 }
 
-/// A safetensors file with one tensor of bf16.
+/// Writes a safetensors file with one tensor of bf16.
 fn write(path: &Path, size: usize) {
     let header = format!(
         r#"{{"w":{{"dtype":"BF16","shape":[{}],"data_offsets":[0,{size}]}}}}"#,
@@ -200,7 +200,7 @@ fn write(path: &Path, size: usize) {
     file.write_all(&(header.len() as u64).to_le_bytes())
         .and_then(|()| file.write_all(header.as_bytes()))
         .expect("there is room");
-    // bf16 of about 1.
+    // A bf16 number near 1.
     let piece = [0x80, 0x3f].repeat(1 << 19);
     for _ in 0..size / piece.len() {
         file.write_all(&piece).expect("there is room");

@@ -11,9 +11,10 @@ use crate::blocks::{RmsNorm, new_linear};
 use crate::config::{Architecture, ModelConfig};
 use crate::rope::RotaryTables;
 
-/// The score of a position that must not be seen. Every row keeps its diagonal, so its maximum is
-/// finite and the softmax as well; and the exponential of infinity is faster than one that
-/// underflows.
+/// The score of masked positions.
+///
+/// Every query sees its own key, so the maximum of each row is finite, and so is the softmax. The exponential of
+/// infinity is faster than one that underflows.
 const MASKED: f32 = f32::NEG_INFINITY;
 
 /// Causal self-attention: every group of query heads shares one key and value head.
@@ -23,7 +24,7 @@ pub struct Attention {
     k_proj: Linear,
     v_proj: Linear,
     o_proj: Linear,
-    /// Some architectures normalise each query and key head.
+    /// The norm of each query head, in architectures that have one.
     q_norm: Option<RmsNorm>,
     k_norm: Option<RmsNorm>,
     #[module(skip)]
@@ -67,7 +68,7 @@ impl Attention {
         }
     }
 
-    /// From `[b, s, hidden]` to the same shape. `mask` comes from [`causal_masks`].
+    /// Returns the attention of `x`, both `[b, s, hidden]`. `mask` comes from [`causal_masks`].
     pub(crate) fn forward(
         &self,
         x: Tensor<3>,
@@ -91,8 +92,8 @@ impl Attention {
         let rotate = architecture.family().layers.rotate;
         let (q, k) = rotate(q, k, tables.cos.clone(), tables.sin.clone());
 
-        // The query heads of a group lie one after the other, so they can be rows of one taller
-        // matrix: keys and values are then used as they are and not repeated for each head.
+        // The query heads of a group are adjacent, so they can be rows of one taller matrix. Keys and values are then
+        // used unchanged and not repeated for each head.
         let rows = query / key_value * seq;
         let q = q.reshape([batch, key_value, rows, width]) * (width as f64).powf(-0.5);
         let scores = q.matmul(k.swap_dims(2, 3));
@@ -103,7 +104,7 @@ impl Attention {
     }
 }
 
-/// `[b, s, heads · width]` to `[b, heads, s, width]`, each head normalised on the way.
+/// Reshapes `[b, s, heads · width]` to `[b, heads, s, width]` and normalises each head with `norm`.
 fn split(projected: Tensor<3>, heads: usize, norm: Option<&RmsNorm>) -> Tensor<4> {
     let [batch, seq, columns] = projected.dims();
     let split = projected.reshape([batch, seq, heads, columns / heads]);
@@ -114,7 +115,7 @@ fn split(projected: Tensor<3>, heads: usize, norm: Option<&RmsNorm>) -> Tensor<4
     split.swap_dims(1, 2)
 }
 
-/// Softmax over the last axis, in at least `f32`, of the positions that are not masked.
+/// Computes the softmax over the last axis, in at least `f32`, of the positions that are not masked.
 fn masked_softmax(scores: Tensor<4>, mask: &Tensor<4, Bool>) -> Tensor<4> {
     let dtype = scores.dtype();
     let wide = match dtype {
@@ -124,7 +125,7 @@ fn masked_softmax(scores: Tensor<4>, mask: &Tensor<4, Bool>) -> Tensor<4> {
     softmax(wide.mask_fill(mask.clone(), MASKED), 3).cast(dtype)
 }
 
-/// The mask of each layer. Layers that see alike share one; it is made once per forward pass.
+/// Returns the mask of each layer. Layers with the same window share one.
 pub(crate) fn causal_masks(
     config: &ModelConfig,
     seq: usize,
@@ -133,7 +134,7 @@ pub(crate) fn causal_masks(
     let group = config.num_attention_heads / config.num_key_value_heads;
     let mut made = BTreeMap::new();
     let mask = |layer| {
-        // A window as long as the sequence leaves nothing out.
+        // A window as long as the sequence hides nothing.
         let window = config.window(layer).filter(|&window| window < seq);
         let mask = made.entry(window);
         mask.or_insert_with(|| causal_mask(seq, window, group, device))
@@ -142,8 +143,8 @@ pub(crate) fn causal_masks(
     (0..config.num_hidden_layers).map(mask).collect()
 }
 
-/// True where a query must not see a key: `[1, 1, group · s, s]`, with the rows of [`Attention`]'s
-/// folded queries. The query at `i` sees the keys up to `i`, with a window those after `i - window`.
+/// Returns a mask `[1, 1, group · s, s]`, true where a query must not see a key. Its rows are those of [`Attention`]'s
+/// folded queries. The query at `i` sees the keys up to `i`, with a window only those after `i - window`.
 fn causal_mask(
     seq: usize,
     window: Option<usize>,

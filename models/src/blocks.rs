@@ -1,8 +1,8 @@
-//! One of each architecture's own parts, behind one type. Families share them: which one takes which is
-//! said in its [`Family`](crate::family::Family).
+//! Each architecture's own layers, behind one type per kind of layer. A [`Family`](crate::family::Family) says which it
+//! uses; several families can share one.
 //!
-//! Burn's parameter paths contain an enum's variant; [`crate::parameters`] leaves it out, so that
-//! paths are checkpoint names.
+//! Burn's parameter paths contain the variant of an enum. [`crate::parameters`] leaves it out, so that paths are
+//! checkpoint names.
 
 use burn::module::{Initializer, Module, Param};
 use burn::nn::Linear;
@@ -15,9 +15,9 @@ use crate::qwen3::{Qwen3Mlp, Qwen3RmsNorm};
 /// The normalisation of the model's architecture.
 #[derive(Module, Debug)]
 pub enum RmsNorm {
-    /// Llama's, and that of every family that names no other.
+    /// Llama's norm, which all families without a norm of their own use.
     Llama(LlamaRmsNorm),
-    /// Qwen3's, dense or not.
+    /// Qwen3's norm, for dense and sparse models.
     Qwen3(Qwen3RmsNorm),
 }
 
@@ -51,9 +51,9 @@ impl RmsNorm {
 /// The dense MLP of the model's architecture.
 #[derive(Module, Debug)]
 pub enum Mlp {
-    /// Llama's, and that of every family that names no other.
+    /// Llama's MLP, which all families without an MLP of their own use.
     Llama(LlamaMlp),
-    /// Qwen3's, of dense models and layers.
+    /// Qwen3's MLP, for dense models and for dense layers of sparse ones.
     Qwen3(Qwen3Mlp),
 }
 
@@ -63,7 +63,7 @@ impl Mlp {
         (config.family().layers.mlp)(projections)
     }
 
-    /// From `[b, s, hidden]` to the same shape.
+    /// Returns the MLP's output for `x`, both `[b, s, hidden]`.
     pub fn forward(&self, x: Tensor<3>) -> Tensor<3> {
         match self {
             Self::Llama(mlp) => mlp.forward(x),
@@ -72,7 +72,7 @@ impl Mlp {
     }
 }
 
-/// Fresh projections gate, up and down of a gated MLP of the given width.
+/// Creates the gate, up and down projections of a gated MLP of the given width.
 pub(crate) fn new_projections(config: &ModelConfig, width: usize, device: &Device) -> [Linear; 3] {
     let hidden = config.hidden_size;
     let projection = |shape| new_linear(config, shape, config.mlp_bias, device);
@@ -83,8 +83,8 @@ pub(crate) fn new_projections(config: &ModelConfig, width: usize, device: &Devic
     ]
 }
 
-/// A fresh weight matrix, or a stack of them. Nothing is allocated before its first use, so loading
-/// never pays for it.
+/// Creates a weight matrix, or a stack of them. Memory is allocated on first use, so that loading a checkpoint never
+/// allocates initial weights.
 pub(crate) fn new_weight<const D: usize>(
     config: &ModelConfig,
     shape: [usize; D],
@@ -97,7 +97,7 @@ pub(crate) fn new_weight<const D: usize>(
     .init(shape, device)
 }
 
-/// A fresh projection with weight `[input, output]`.
+/// Creates a projection with weight `[input, output]`.
 pub(crate) fn new_linear(
     config: &ModelConfig,
     [input, output]: [usize; 2],

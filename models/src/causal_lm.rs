@@ -1,4 +1,4 @@
-//! The whole model: token ids in, logits, loss and gradients out.
+//! The whole model: logits, loss and gradients of token ids.
 
 use std::collections::BTreeMap;
 
@@ -17,19 +17,20 @@ use crate::parameters;
 
 /// A decoder-only language model.
 ///
-/// Parameters are where a checkpoint's names say: `model.layers.0.mlp.gate_proj.weight` is the
-/// parameter of that path, with the weights of projections transposed to Burn's `[input, output]`.
+/// The path of a parameter is its name in the checkpoint, such as `model.layers.0.mlp.gate_proj.weight`. The weights of
+/// projections are transposed to Burn's `[input, output]`.
 #[derive(Module, Debug)]
 pub struct CausalLm {
     model: Decoder,
-    /// Absent when the output projection is the embedding table.
+    /// The output projection, if it is not the embedding table.
     lm_head: Option<Linear>,
 }
 
 impl ModelConfig {
-    /// A model with fresh weights: projections and embeddings normal with standard deviation
-    /// `initializer_range`, normalisation weights 1, biases 0, in the device's default float dtype.
-    /// Seed it with [`Device::seed`]. Weights are allocated on first use.
+    /// Creates a model with fresh weights in the device's default float dtype: projections and embeddings are normal
+    /// with standard deviation `initializer_range`, normalisation weights are 1, biases are 0.
+    ///
+    /// [`Device::seed`] sets the seed. Weights are allocated on first use.
     pub fn init(&self, device: &Device) -> CausalLm {
         CausalLm {
             model: Decoder::new(self, device),
@@ -39,39 +40,39 @@ impl ModelConfig {
     }
 }
 
-/// What a model makes of its inputs; see [`CausalLm::output`].
+/// The results of a forward pass; see [`CausalLm::output`].
 #[derive(Debug, Clone)]
 pub struct Output {
-    /// `[b, s, vocab]`, in the weights' dtype.
+    /// The logits `[b, s, vocab]`, in the weights' dtype.
     pub logits: Tensor<3>,
-    /// The router logits of each sparse layer, in order: `[b · s, num_experts]`, in the weights' dtype.
-    /// Empty for a dense model.
+    /// The router logits of each sparse layer, in order: `[b · s, num_experts]`, in the weights' dtype. Empty for a
+    /// dense model.
     pub router_logits: Vec<Tensor<2>>,
 }
 
-/// A loss and its parts; see [`CausalLm::losses`]. Each is `[1]`, in `f32` (`f64` for `f64`).
+/// A loss and its parts; see [`CausalLm::losses`]. Each has shape `[1]` and dtype `f32` (`f64` for `f64` weights).
 #[derive(Debug, Clone)]
 pub struct Losses {
-    /// What to minimise: the cross-entropy, and the load-balancing loss times
-    /// `router_aux_loss_coef` where the configuration's `output_router_logits` says so.
+    /// The loss to minimise: the cross-entropy, plus the load-balancing loss times `router_aux_loss_coef` if the
+    /// configuration sets `output_router_logits`.
     pub total: Tensor<1>,
     /// The [`next_token_loss`].
     pub next_token: Tensor<1>,
-    /// The [load-balancing loss](burn_kernels::ops::moe::load_balancing_loss) of all sparse layers,
-    /// not yet multiplied; none for a model without them.
+    /// The [load-balancing loss](burn_kernels::ops::moe::load_balancing_loss) of all sparse layers, without its
+    /// coefficient. `None` for a model without sparse layers.
     pub load_balancing: Option<Tensor<1>>,
 }
 
 impl CausalLm {
-    /// Logits `[b, s, vocab]`, in the weights' dtype, of the token ids `[b, s]`.
+    /// Returns the logits `[b, s, vocab]` of the token ids `[b, s]`, in the weights' dtype.
     ///
-    /// `position_ids` is `[b, s]` or `[1, s]`, by default `0..s` for each row. They turn queries
-    /// and keys; what a token may see follows from its place in the sequence alone.
+    /// `position_ids` is `[b, s]` or `[1, s]`, and by default `0..s` for each row. They rotate queries and keys. The
+    /// causal mask depends only on a token's place in the sequence.
     ///
     /// # Panics
     ///
-    /// Inputs that [`check_inputs`](Self::check_inputs) refuses panic or give meaningless logits. Call
-    /// that first on ids from outside.
+    /// Panics, or returns meaningless logits, on inputs that [`check_inputs`](Self::check_inputs) refuses. Call that
+    /// first on ids from outside.
     pub fn forward(
         &self,
         input_ids: Tensor<2, Int>,
@@ -80,11 +81,11 @@ impl CausalLm {
         self.output(input_ids, position_ids).logits
     }
 
-    /// Logits as from [`forward`](Self::forward), and those of the routers.
+    /// Returns the logits of [`forward`](Self::forward), and those of the routers.
     ///
     /// # Panics
     ///
-    /// As [`forward`](Self::forward).
+    /// Panics as [`forward`](Self::forward) does.
     pub fn output(
         &self,
         input_ids: Tensor<2, Int>,
@@ -105,12 +106,12 @@ impl CausalLm {
         }
     }
 
-    /// Logits as from [`forward`](Self::forward), and the [total loss](Losses::total) `[1]`: of a dense
-    /// model the [`next_token_loss`].
+    /// Returns the logits of [`forward`](Self::forward), and the [total loss](Losses::total) `[1]`. For a dense model
+    /// this is the [`next_token_loss`].
     ///
     /// # Panics
     ///
-    /// As [`forward`](Self::forward), and on sequences of one token; see
+    /// Panics as [`forward`](Self::forward) does, and on sequences of one token; see
     /// [`check_loss_inputs`](Self::check_loss_inputs).
     pub fn loss(
         &self,
@@ -131,11 +132,11 @@ impl CausalLm {
         moe.is_some_and(|moe| moe.output_router_logits)
     }
 
-    /// What [`output`](Self::output) gives, and its losses.
+    /// Returns the results of [`output`](Self::output), and the losses.
     ///
     /// # Panics
     ///
-    /// As [`loss`](Self::loss).
+    /// Panics as [`loss`](Self::loss) does.
     pub fn losses(
         &self,
         input_ids: Tensor<2, Int>,
@@ -161,13 +162,12 @@ impl CausalLm {
         (output, losses)
     }
 
-    /// Checks shapes and values of the inputs of [`forward`](Self::forward). Reads them to the
-    /// host.
+    /// Checks shapes and values of the inputs of [`forward`](Self::forward). This copies them to the host.
     ///
     /// # Errors
     ///
-    /// [`ModelError::Input`]: an empty or too long sequence, a token outside the vocabulary,
-    /// position ids of another shape, negative or not below `max_position_embeddings`.
+    /// Returns [`ModelError::Input`] for an empty or too long sequence, for a token outside the vocabulary, and for
+    /// position ids that have another shape, are negative, or are not below `max_position_embeddings`.
     pub fn check_inputs(
         &self,
         input_ids: &Tensor<2, Int>,
@@ -208,11 +208,11 @@ impl CausalLm {
         Ok(())
     }
 
-    /// [`check_inputs`](Self::check_inputs), and that there is a next token to predict.
+    /// Checks inputs as [`check_inputs`](Self::check_inputs) does, and that there is a next token to predict.
     ///
     /// # Errors
     ///
-    /// Those of `check_inputs`, and sequences of one token.
+    /// Returns an error as `check_inputs` does, and for sequences of one token.
     pub fn check_loss_inputs(
         &self,
         input_ids: &Tensor<2, Int>,
@@ -229,20 +229,20 @@ impl CausalLm {
         Ok(())
     }
 
-    /// Every parameter by its checkpoint name, in the checkpoint's shape (projections `[output,
-    /// input]`, the experts of a layer one by one), copied to the host. A tied output projection is
-    /// not listed.
+    /// Returns every parameter by its checkpoint name, in the checkpoint's shape, copied to the host. Projections are
+    /// `[output, input]`, and the experts of a layer are listed one by one. A tied output projection is not listed.
     pub fn named_parameters(&self) -> BTreeMap<String, TensorData> {
         parameters::named(self)
     }
 
-    /// The gradient of every parameter that has one, by checkpoint name and in the checkpoint's
-    /// shape like [`named_parameters`](Self::named_parameters), copied to the host. A tied output projection's gradient is part of the embedding's.
+    /// Returns the gradient of every parameter that has one, copied to the host. Names and shapes are those of
+    /// [`named_parameters`](Self::named_parameters). The gradient of a tied output projection is part of the
+    /// embedding's.
     pub fn gradients(&self, grads: &Gradients) -> BTreeMap<String, TensorData> {
         parameters::gradients(self, grads)
     }
 
-    /// The configuration that the model was built from.
+    /// Returns the configuration that the model was built from.
     pub fn config(&self) -> &ModelConfig {
         self.model.config()
     }
@@ -287,12 +287,12 @@ fn check_values(
     }
 }
 
-/// Mean cross-entropy of `logits[:, :-1]` `[b, s - 1, vocab]` against `input_ids[:, 1:]`, as `[1]`,
-/// in `f32` (`f64` for `f64`).
+/// Returns the mean cross-entropy of `logits[:, :-1]` `[b, s - 1, vocab]` against `input_ids[:, 1:]`. It has shape
+/// `[1]` and dtype `f32` (`f64` for `f64` logits).
 ///
 /// # Panics
 ///
-/// If `s < 2`: there is no next token.
+/// Panics if `s < 2`, because there is no next token.
 pub fn next_token_loss(logits: Tensor<3>, input_ids: Tensor<2, Int>) -> Tensor<1> {
     let [batch, seq, _] = logits.dims();
     assert!(
@@ -303,8 +303,8 @@ pub fn next_token_loss(logits: Tensor<3>, input_ids: Tensor<2, Int>) -> Tensor<1
         DType::F16 | DType::BF16 => logits.cast(FloatDType::F32),
         _ => logits,
     };
-    // The last row's target is arbitrary and its loss is cut off below: cutting `[b, s]` losses is
-    // cheap, cutting `[b, s, vocab]` logits would copy them.
+    // The target of the last position is arbitrary; its loss is cut off below. Cutting `[b, s]` losses is cheap, while
+    // cutting `[b, s, vocab]` logits would copy them.
     let first = input_ids.clone().narrow(1, 0, 1);
     let targets = Tensor::cat(vec![input_ids.narrow(1, 1, seq - 1), first], 1);
     let log_likelihood = log_softmax(logits, 2).gather(2, targets.unsqueeze_dim(2));

@@ -1,4 +1,4 @@
-//! The stack of layers between token ids and the last normalisation.
+//! The layers between the token ids and the last normalisation.
 
 use burn::module::Module;
 use burn::nn::Embedding;
@@ -11,14 +11,14 @@ use crate::config::ModelConfig;
 use crate::rope::{RotaryEmbedding, RotaryTables};
 use crate::sparse::{NewBlock, SparseMoeBlock};
 
-/// What follows attention in a layer.
+/// The part of a layer after attention.
 #[derive(Module, Debug)]
 #[allow(
     clippy::large_enum_variant,
     reason = "one a layer; a box would save nothing that matters"
 )]
 pub enum FeedForward {
-    /// An MLP.
+    /// A dense MLP.
     Dense(Mlp),
     /// A mixture of experts.
     Sparse(SparseMoeBlock),
@@ -38,7 +38,7 @@ impl FeedForward {
         }
     }
 
-    /// From `[b, s, hidden]` to the same shape, and the router's logits if there is one.
+    /// Returns the output for `x`, both `[b, s, hidden]`, and the router's logits if there is a router.
     fn forward(&self, x: Tensor<3>) -> (Tensor<3>, Option<Tensor<2>>) {
         match self {
             Self::Dense(mlp) => (mlp.forward(x), None),
@@ -58,7 +58,7 @@ struct Residual {
 }
 
 impl Residual {
-    /// Returns the normalised stream, and the stream itself.
+    /// Returns the normalised stream and the stream itself.
     fn normalise(self, norm: &RmsNorm) -> (Tensor<3>, Tensor<3>) {
         match self.last {
             Some(last) => norm.forward_sum(last, self.sum),
@@ -67,7 +67,8 @@ impl Residual {
     }
 }
 
-/// One layer: attention and MLP, each on the normalised residual stream and added to it.
+/// A decoder layer: attention, then MLP or experts. Each takes the normalised residual stream, and its output is added
+/// to the stream.
 #[derive(Module, Debug)]
 pub struct DecoderLayer {
     input_layernorm: RmsNorm,
@@ -101,7 +102,7 @@ impl DecoderLayer {
     }
 }
 
-/// Embedding, layers and last normalisation.
+/// The embedding, the layers and the last normalisation.
 #[derive(Module, Debug)]
 pub struct Decoder {
     pub(crate) embed_tokens: Embedding,
@@ -132,8 +133,8 @@ impl Decoder {
         &self.config
     }
 
-    /// Hidden states `[b, s, hidden]` of the token ids `[b, s]`, and the router logits of each sparse
-    /// layer, `[b · s, num_experts]`.
+    /// Returns the hidden states `[b, s, hidden]` of the token ids `[b, s]`, and the router logits `[b · s,
+    /// num_experts]` of each sparse layer.
     pub(crate) fn forward(
         &self,
         input_ids: Tensor<2, Int>,

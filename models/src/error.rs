@@ -1,4 +1,4 @@
-//! What can be wrong with a model directory or with a model's inputs.
+//! Errors of model directories and model inputs.
 
 use std::fmt;
 use std::io;
@@ -6,30 +6,29 @@ use std::path::PathBuf;
 
 use kernels_io::{FileError, escape, escape_path as path};
 
-/// Why a model could not be read, written or run. Every message names the file and the field or
-/// tensor.
+/// An error of reading, writing or running a model. Every message about a file names the file, and the field or tensor.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelError {
-    /// The operating system refused to read or write.
+    /// The operating system returned an error.
     #[error("{}: cannot {action}: {source}", path(.file))]
     Io {
         /// The file or directory.
         file: PathBuf,
-        /// What was being done, as a verb: `read`, `create`, …
+        /// The failed action, as a verb: `read`, `create`, …
         action: &'static str,
-        /// The system's reason.
+        /// The system's error.
         source: io::Error,
     },
-    /// A file is something else than a plain file, larger than any of its kind, or not text.
+    /// A file is not a plain file, is larger than the limit of its kind, or is not text.
     #[error(transparent)]
     File(FileError),
-    /// A JSON file does not parse.
+    /// A JSON file can't be parsed.
     #[error("{}: not valid JSON: {source}", path(.file))]
     Json {
         /// The file.
         file: PathBuf,
-        /// Where and why.
+        /// The parser's error, with its position.
         source: serde_json::Error,
     },
     /// A field of a JSON file is missing, of the wrong type, contradictory or not supported.
@@ -39,39 +38,39 @@ pub enum ModelError {
         file: PathBuf,
         /// The field, with the names of enclosing objects: `rope_parameters.factor`.
         field: String,
-        /// What was expected and what was found.
+        /// The expected and the found value.
         problem: String,
     },
-    /// A file is not the safetensors file that it should be (truncated, corrupt, foreign).
+    /// A file is not the expected safetensors file: it is truncated, corrupt, or of another format.
     #[error("{}: not a complete safetensors file: {}", path(.file), escape(.problem))]
     Safetensors {
         /// The file.
         file: PathBuf,
-        /// What does not fit.
+        /// The mismatch.
         problem: String,
     },
-    /// A directory holds no checkpoint in a layout that can be read.
+    /// A directory holds no checkpoint in a supported layout, or is not empty when a model is saved to it.
     #[error("{}: {problem}", path(.dir))]
     Layout {
         /// The directory.
         dir: PathBuf,
-        /// What was looked for and what was found.
+        /// The mismatch, or what was looked for.
         problem: String,
     },
-    /// The tensors are not those of the configured model. All that is wrong is listed.
+    /// The tensors are not those of the configured model. The error lists all problems.
     #[error("{}: {} of the checkpoint's tensors do not fit its config.json:{}", path(.dir), .problems.len(), list(.problems))]
     Tensors {
         /// The checkpoint's directory.
         dir: PathBuf,
-        /// Every problem, in the order of the model's parameters, foreign tensors last.
+        /// All problems, in the order of the model's parameters. Unexpected tensors come last.
         problems: Vec<TensorProblem>,
     },
-    /// The asked dtype cannot be used.
+    /// The requested dtype can't be used.
     #[error("dtype {dtype}: {problem}")]
     Dtype {
-        /// The asked dtype.
+        /// The requested dtype.
         dtype: String,
-        /// Why not, and what can be used.
+        /// The reason, and the dtypes that can be used.
         problem: String,
     },
     /// The server of a remote device does not read a file that it was asked to read.
@@ -87,7 +86,7 @@ pub enum ModelError {
     Input {
         /// `input_ids` or `position_ids`.
         input: &'static str,
-        /// What was expected and what was found.
+        /// The expected and the found shape or value.
         problem: String,
     },
 }
@@ -95,11 +94,11 @@ pub enum ModelError {
 /// One tensor that does not fit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TensorProblem {
-    /// The file that holds the tensor, or where it was looked for.
+    /// The file that holds the tensor, or the one where it was expected.
     pub file: PathBuf,
     /// The tensor's name in the checkpoint.
     pub tensor: String,
-    /// What was expected and what was found.
+    /// The expected and the found tensor.
     pub problem: String,
 }
 
@@ -115,7 +114,7 @@ impl fmt::Display for TensorProblem {
     }
 }
 
-/// A model of a hundred layers with one wrong size has hundreds of problems; nobody reads them all.
+/// The number of problems that a message lists. A model of a hundred layers with one wrong size has hundreds.
 const LISTED: usize = 20;
 
 fn list(problems: &[TensorProblem]) -> String {

@@ -1,8 +1,7 @@
 //! Data that sets one model family apart from the others.
 //!
-//! A family's file holds the layers that are its own and one [`Family`], which says the rest: names,
-//! limits, defaults, and the layers that it shares with others. The list of families is
-//! [`Architecture`](crate::Architecture).
+//! The file of a family holds its own layers and one [`Family`] with the rest: names, limits, defaults, and the layers
+//! that it shares with others. [`Architecture`](crate::Architecture) is the list of families.
 
 use burn::module::Param;
 use burn::nn::Linear;
@@ -20,27 +19,27 @@ pub(crate) struct Family {
     /// The short name, as in `model_type`.
     pub(crate) model_type: &'static str,
     pub(crate) layers: Layers,
-    /// Whether each query and key head is normalised.
+    /// True if each query and key head is normalised.
     pub(crate) head_norms: bool,
-    /// The mixture of experts, if its layers are, or may be, one.
+    /// The mixture of experts, if layers of this family are, or can be, one.
     pub(crate) experts: Option<Experts>,
     pub(crate) defaults: Defaults,
-    /// The fields by which a configuration chooses biases.
+    /// The fields with which a configuration chooses biases.
     pub(crate) chosen_biases: &'static [&'static str],
     pub(crate) window: Window,
-    /// Fields that other families must not set, and this one reads.
+    /// The fields that this family reads and others refuse.
     pub(crate) honours: &'static [&'static str],
-    /// Fields that other families read, and this one has no choice in: the value that says what it does
-    /// anyway, and why.
+    /// The fields that other families read and this one has no choice in, each with the only accepted value and the
+    /// reason.
     pub(crate) refuses: &'static [Refusal],
 }
 
-/// The layers that every model has, each made of its fresh parts.
+/// The layers that every model has, as functions that build them from their parameters.
 #[derive(Clone, Copy)]
 pub(crate) struct Layers {
-    /// From the weight and what is added to the mean square.
+    /// Builds a norm from its weight and the epsilon that is added to the mean square.
     pub(crate) norm: fn(Param<Tensor<1>>, f64) -> RmsNorm,
-    /// From the projections gate, up and down.
+    /// Builds an MLP from its gate, up and down projections.
     pub(crate) mlp: fn([Linear; 3]) -> Mlp,
     /// Rotates queries and keys by the tables of cosines and sines.
     pub(crate) rotate: Rotate,
@@ -48,13 +47,13 @@ pub(crate) struct Layers {
 
 pub(crate) type Rotate = fn(Tensor<4>, Tensor<4>, Tensor<3>, Tensor<3>) -> (Tensor<4>, Tensor<4>);
 
-/// The treatment of a sliding window by a family. Masks are full where it has none.
+/// The treatment of sliding windows by a family. Without windows, masks are causal only.
 #[derive(Clone, Copy)]
 pub(crate) struct Window {
-    /// Whether a configuration may have one.
+    /// True if a configuration may have a window.
     pub(crate) honoured: bool,
-    /// Whether `use_sliding_window` decides if `sliding_window` counts, and `layer_types` or
-    /// `max_window_layers` where; else a window counts in every layer.
+    /// True if `use_sliding_window` enables `sliding_window`, and `layer_types` or `max_window_layers` select the
+    /// layers. Otherwise a window applies to every layer.
     pub(crate) switched: bool,
 }
 
@@ -63,28 +62,28 @@ pub(crate) struct Window {
 pub(crate) struct Experts {
     /// The block of a sparse layer.
     pub(crate) block: fn(&NewBlock<'_>) -> SparseMoeBlock,
-    /// The names of the number of experts in `config.json`. Errors use the first one, and all are written.
+    /// The names of the number of experts in `config.json`. Errors use the first one; saving writes all.
     pub(crate) count: &'static [&'static str],
     /// The name of an expert's width in `config.json`.
     pub(crate) width: &'static str,
-    /// Whether there is an expert that every token goes to.
+    /// True if every token goes to a shared expert.
     pub(crate) shared: bool,
     /// The names of the projections in checkpoints.
     pub(crate) files: ExpertNames,
 }
 
-/// The values of absent fields, as `transformers` has them.
+/// The values of absent fields, as in `transformers`.
 #[derive(Clone, Copy)]
 pub(crate) struct Defaults {
-    /// If it is a constant, and not the number of query heads.
+    /// A constant number of key and value heads. `None` means the number of query heads.
     pub(crate) num_key_value_heads: Option<usize>,
-    /// If it is a constant, and not what the other sizes give.
+    /// A constant width of a head. `None` means that it follows from the other sizes.
     pub(crate) head_dim: Option<usize>,
     pub(crate) rms_norm_eps: f64,
     pub(crate) rope_theta: f64,
-    /// Whether the projections of queries, keys and values have biases; for good, unless `qkv_bias` is one
-    /// of the chosen.
+    /// True if the projections of queries, keys and values have biases. It is fixed unless `qkv_bias` is among
+    /// `chosen_biases`.
     pub(crate) qkv_bias: bool,
-    /// Whether the weights of a token's experts sum to one.
+    /// True if the weights of a token's experts sum to one.
     pub(crate) norm_topk_prob: bool,
 }

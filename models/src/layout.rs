@@ -1,8 +1,8 @@
-//! Which tensors of a checkpoint hold a parameter.
+//! The tensors of a checkpoint that hold a parameter.
 //!
-//! Most parameters are one tensor of their own name. The experts of a layer are one parameter, stacked,
-//! in the model and in the memory of `transformers` 5, but their files have a tensor for each
-//! projection of each expert; Mixtral's have other names besides:
+//! Most parameters are one tensor of the same name. The experts of a layer are one stacked parameter, in the model and
+//! in the memory of `transformers` 5. Files have a tensor for each projection of each expert, and Mixtral's use other
+//! names:
 //!
 //! | parameter | stacked | per expert | Mixtral, per expert |
 //! |---|---|---|---|
@@ -12,17 +12,17 @@
 
 use crate::config::Architecture;
 
-/// How a checkpoint stores the experts of a layer. Both are read; Mixtral's router has another name in
+/// The storage of a layer's experts in a checkpoint. Both kinds are read. Mixtral's router has a different name in
 /// each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ExpertStorage {
-    /// A tensor for each projection of each expert, under the names that the architecture's published
-    /// checkpoints have: what `save_pretrained` writes.
+    /// One tensor for each projection of each expert, named as in the architecture's published checkpoints.
+    /// `save_pretrained` writes this kind.
     #[default]
     PerExpert,
-    /// One tensor for all gate and up projections, `mlp.experts.gate_up_proj` `[E, 2I, H]`, and one for
-    /// the down projections, `mlp.experts.down_proj` `[E, H, I]`: what `transformers` 5 holds in memory
-    /// and reads as well.
+    /// One tensor for all gate and up projections, `mlp.experts.gate_up_proj` `[E, 2I, H]`, and one for the down
+    /// projections, `mlp.experts.down_proj` `[E, H, I]`. `transformers` 5 holds experts in this form in memory and also
+    /// reads it.
     Stacked,
 }
 
@@ -31,14 +31,14 @@ pub enum ExpertStorage {
 pub(crate) struct Part {
     /// The tensor's name.
     pub(crate) name: String,
-    /// Its shape.
+    /// The tensor's shape.
     pub(crate) shape: Vec<usize>,
-    /// Where it begins in the parameter, in rows; a row is the last axis.
+    /// The first row of the parameter that the tensor holds. Rows run along the last axis.
     pub(crate) row: usize,
 }
 
 impl Part {
-    /// The number of rows.
+    /// Returns the number of rows.
     pub(crate) fn rows(&self) -> usize {
         let axes = self.shape.len().saturating_sub(1);
         self.shape[..axes].iter().product()
@@ -54,7 +54,7 @@ pub(crate) struct Parameter<'a> {
 }
 
 impl Parameter<'_> {
-    /// The tensors that hold it in a checkpoint of the given kind, in the order of their rows.
+    /// Returns the tensors that hold the parameter in a checkpoint of the given kind, in the order of their rows.
     pub(crate) fn parts(self, storage: ExpertStorage) -> Vec<Part> {
         let block = match storage {
             ExpertStorage::PerExpert => self.names().block,
@@ -63,7 +63,7 @@ impl Parameter<'_> {
         self.parts_in(block, storage)
     }
 
-    /// Every way in which a checkpoint may hold it, the usual one first.
+    /// Returns every set of tensors that may hold the parameter, the usual one first.
     pub(crate) fn alternatives(self) -> Vec<Vec<Part>> {
         let mut ways: Vec<Vec<Part>> = Vec::new();
         for storage in [ExpertStorage::PerExpert, ExpertStorage::Stacked] {
@@ -108,19 +108,19 @@ impl Parameter<'_> {
 
 const BLOCK: &str = ".mlp.";
 
-/// The names in a family's checkpoints of experts that they hold one by one.
+/// The names in a family's checkpoints that store experts one by one.
 #[derive(Clone, Copy)]
 pub(crate) struct ExpertNames {
-    /// The block of a sparse layer, between dots; the router too has this name.
+    /// The block of a sparse layer, between dots. The router's name contains it too.
     pub(crate) block: &'static str,
-    /// The projections gate and up.
+    /// The gate and up projections.
     pub(crate) gate_up: &'static [&'static str],
-    /// The projection down.
+    /// The down projection.
     pub(crate) down: &'static [&'static str],
 }
 
 impl ExpertNames {
-    /// The names in memory.
+    /// The names of parameters in memory.
     pub(crate) const USUAL: Self = Self {
         block: BLOCK,
         gate_up: &["gate_proj", "up_proj"],
@@ -131,7 +131,7 @@ impl ExpertNames {
 /// The stacked projections of a layer's experts.
 #[derive(Clone, Copy)]
 enum Stack {
-    /// Gate above up.
+    /// Gate and up projections: the rows of gate come first.
     GateUp,
     Down,
 }
@@ -144,7 +144,7 @@ impl Stack {
         }
     }
 
-    /// The projections of one expert, in the order of their rows.
+    /// Returns the projections of one expert, in the order of their rows.
     fn projections(self, names: ExpertNames) -> &'static [&'static str] {
         match self {
             Self::GateUp => names.gate_up,
@@ -153,7 +153,7 @@ impl Stack {
     }
 }
 
-/// `[experts, rows, columns]` as one matrix for each projection of each expert.
+/// Splits `[experts, rows, columns]` into one matrix for each projection of each expert.
 fn split(prefix: &str, projections: &[&str], [experts, rows, columns]: [usize; 3]) -> Vec<Part> {
     let height = rows / projections.len();
     let mut parts = Vec::with_capacity(experts * projections.len());
@@ -169,7 +169,7 @@ fn split(prefix: &str, projections: &[&str], [experts, rows, columns]: [usize; 3
     parts
 }
 
-/// The number of the expert that a tensor belongs to by its name, if it is one's of several.
+/// Returns the number of the expert that a tensor belongs to, if its name contains one.
 pub(crate) fn expert_of(name: &str) -> Option<usize> {
     let (_, rest) = name.split_once(".experts.")?;
     rest.split('.').next()?.parse().ok()
@@ -229,7 +229,7 @@ mod tests {
         assert_eq!(down.alternatives().len(), 4);
     }
 
-    /// A dense MLP's and a shared expert's projections are matrices of their own.
+    /// The projections of a dense MLP and of a shared expert are not split.
     #[test]
     fn only_stacks_of_experts_are_split() {
         for name in [

@@ -1,14 +1,13 @@
-//! Causal language models in Hugging Face layout, with fused kernels where they pay.
+//! Causal language models in Hugging Face layout, with fused kernels where they help.
 //!
-//! [`load`] reads a directory as `transformers` writes it (`config.json`, one or several
-//! safetensors files), [`save`] writes one back, and [`CausalLm`] computes logits, loss and
-//! gradients in between. Supported architectures: [`Architecture`]. Anything in a configuration
-//! that would change the mathematics and isn't implemented is an error that names the file and the
+//! [`load`] reads a directory as `transformers` writes it: `config.json` and one or several safetensors files. [`save`]
+//! writes such a directory. [`CausalLm`] computes logits, loss and gradients. [`Architecture`] lists the supported
+//! architectures. A setting that would change the result and is not implemented is an error that names the file and the
 //! field.
 //!
-//! The architectures' own parts carry `#[fused_kernel]`: [`llama`] and [`qwen3`] hold the
-//! normalisation, the MLP and the rotary function of each, [`qwen2_moe`], [`qwen3_moe`] and
-//! [`mixtral`] the experts and the block with the router, and everything around them is written once.
+//! Layers that differ between architectures carry `#[fused_kernel]`. [`llama`] and [`qwen3`] hold the normalisation,
+//! the MLP and the rotary function of each; [`qwen2_moe`], [`qwen3_moe`] and [`mixtral`] hold the experts and the block
+//! with the router. All architectures share the remaining code.
 //!
 //! ```no_run
 //! use burn::tensor::{Device, FloatDType, Int, Tensor};

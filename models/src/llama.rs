@@ -1,4 +1,4 @@
-//! The parts that Llama defines for itself.
+//! Llama's own layers.
 
 use burn::module::{Module, Param};
 use burn::nn::Linear;
@@ -41,8 +41,8 @@ pub(crate) static FAMILY: Family = Family {
     refuses: &[],
 };
 
-/// Root-mean-square normalisation: `y = weight · round(x / sqrt(mean(x²) + eps))`, the mean over
-/// the last axis and in at least `f32`, `round` to the dtype of `x`.
+/// Root-mean-square normalisation, `y = weight · round(x / sqrt(mean(x²) + eps))`. The mean is over the last axis and
+/// in at least `f32`; `round` rounds to the dtype of `x`.
 #[derive(Module, Debug)]
 pub struct LlamaRmsNorm {
     pub(crate) weight: Param<Tensor<1>>,
@@ -52,7 +52,7 @@ pub struct LlamaRmsNorm {
 #[fused_kernel("npu_fused_rmsnorm", method = forward, weight = weight, eps = variance_epsilon, offset = 0, rounding = llama)]
 #[fused_kernel("npu_fused_add_rmsnorm", method = forward_sum, weight = weight, eps = variance_epsilon, offset = 0, rounding = llama)]
 impl LlamaRmsNorm {
-    /// Normalises `x`, of shape `[.., hidden]` with any number of leading axes.
+    /// Normalises the last axis of `x`, which has shape `[.., hidden]` with any number of leading axes.
     pub fn forward<const D: usize>(&self, x: Tensor<D>) -> Tensor<D> {
         let dtype = x.dtype();
         let wide = match dtype {
@@ -64,7 +64,8 @@ impl LlamaRmsNorm {
         normalised.cast(dtype) * self.weight.val().unsqueeze()
     }
 
-    /// Adds `x` to the residual stream, of the same shape, and normalises that. Returns the normalised sum and the sum.
+    /// Adds `x` to the residual stream of the same shape and normalises the sum. Returns the normalised sum and the
+    /// sum.
     pub fn forward_sum<const D: usize>(
         &self,
         x: Tensor<D>,
@@ -75,8 +76,8 @@ impl LlamaRmsNorm {
     }
 }
 
-/// Gated MLP: `down(silu(gate(x)) · up(x))`, from `[.., hidden]` to `[.., hidden]`. The projections
-/// have biases when the configuration's `mlp_bias` says so.
+/// Gated MLP: `down(silu(gate(x)) · up(x))`, from `[.., hidden]` to `[.., hidden]`. The projections have biases if the
+/// configuration sets `mlp_bias`.
 #[fused_kernel("npu_fused_swiglu", activation = silu)]
 #[derive(Module, Debug)]
 pub struct LlamaMlp {
@@ -95,8 +96,8 @@ impl LlamaMlp {
     }
 }
 
-/// Rotates queries `[b, hq, s, d]` and keys `[b, hk, s, d]` by position: element `i` of the first
-/// half of each head pairs with element `i` of the second. `cos` and `sin` are `[b or 1, s, d]`.
+/// Rotates queries `[b, hq, s, d]` and keys `[b, hk, s, d]` by position. Element `i` of the first half of each head
+/// pairs with element `i` of the second half. `cos` and `sin` are `[b or 1, s, d]`.
 #[fused_kernel("npu_fused_rope", style = half)]
 pub fn apply_rotary_pos_emb(
     q: Tensor<4>,

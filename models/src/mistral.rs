@@ -1,4 +1,4 @@
-//! Mistral has Llama's layers, and in some models a window in every one.
+//! The Mistral family: Llama's layers, in some models with a window in every layer.
 
 use crate::family::{Defaults, Family, Window};
 use crate::llama;

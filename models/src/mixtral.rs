@@ -1,4 +1,4 @@
-//! What Mixtral defines for itself. Its normalisation and rotary function are Llama's.
+//! Mixtral's own layers. Its normalisation and rotary function are Llama's.
 
 use burn::module::{Module, Param};
 use burn::nn::Linear;
@@ -36,7 +36,7 @@ pub(crate) static FAMILY: Family = Family {
     },
     chosen_biases: &[],
     honours: &["num_experts", "num_local_experts"],
-    // `transformers` ignores these, which the Qwen mixtures have: a file that sets one expects an effect.
+    // `transformers` ignores these fields of the Qwen mixtures. A file that sets one expects an effect.
     refuses: &[
         (
             "norm_topk_prob",
@@ -60,14 +60,14 @@ fn block(new: &NewBlock<'_>) -> SparseMoeBlock {
     })
 }
 
-/// The experts of a layer: `Σ p · down(silu(gate(x)) · up(x))` over those that a token is routed to
-/// with weight `p`.
+/// The experts of a layer: `Σ p · down(silu(gate(x)) · up(x))` over the experts that a token is routed to with weight
+/// `p`.
 #[fused_kernel("npu_fused_moe", activation = silu)]
 #[derive(Module, Debug)]
 pub struct MixtralExperts {
-    /// Gate above up of every expert, `[E, 2 · width, hidden]`.
+    /// The gate and up projections of every expert, `[E, 2 · width, hidden]`. The rows of gate come first.
     pub(crate) gate_up_proj: Param<Tensor<3>>,
-    /// `[E, hidden, width]`.
+    /// The down projections of every expert, `[E, hidden, width]`.
     pub(crate) down_proj: Param<Tensor<3>>,
 }
 

@@ -1,9 +1,9 @@
 //! Parameters under their checkpoint names.
 //!
-//! The modules' fields carry the names of the Hugging Face layout, so a parameter's path in Burn is
-//! its name in the checkpoint once enum variants are left out; [`crate::layout`] knows where a
-//! checkpoint splits a parameter. One difference is in the values: a Burn
-//! [`Linear`](burn::nn::Linear) stores its weight `[input, output]`, a checkpoint `[output, input]`.
+//! The modules' fields have the names of the Hugging Face layout. Without enum variants, a parameter's path in Burn is
+//! therefore its name in the checkpoint; [`crate::layout`] knows the parameters that a checkpoint splits. The values
+//! differ in one way: a Burn [`Linear`](burn::nn::Linear) stores its weight as `[input, output]`, a checkpoint as
+//! `[output, input]`.
 
 use std::collections::BTreeMap;
 
@@ -16,19 +16,20 @@ use crate::layout::{ExpertStorage, Parameter, Part};
 
 /// Receives every parameter of a model; see [`CausalLm::visit_parameters`].
 pub trait ParameterVisitor {
-    /// One tensor of the checkpoint, by its name there and in its shape. A projection's weight comes as
-    /// a transposed view; the experts of a layer come one by one.
+    /// Receives one tensor of the checkpoint, with its name and shape there. The weight of a projection is a transposed
+    /// view. The experts of a layer come one by one.
     fn visit<const D: usize>(&mut self, name: &str, tensor: Tensor<D>);
 }
 
 impl CausalLm {
-    /// Shows every parameter to `visitor`, in the model's order. The parameters of attached
-    /// adapters are left out: they are no part of the checkpoint.
+    /// Passes every parameter to `visitor`, in the model's order. It skips the parameters of attached adapters, which
+    /// are not part of the checkpoint.
     pub fn visit_parameters(&self, visitor: &mut impl ParameterVisitor) {
         self.visit_tensors(ExpertStorage::PerExpert, visitor);
     }
 
-    /// The same for a checkpoint with its experts stored as `experts` says.
+    /// Does the same as [`visit_parameters`](Self::visit_parameters), for a checkpoint that stores experts as `experts`
+    /// says.
     pub(crate) fn visit_tensors(
         &self,
         experts: ExpertStorage,
@@ -44,24 +45,24 @@ impl CausalLm {
     }
 }
 
-/// A parameter's name, and how its values lie in memory.
+/// A parameter's name and its orientation in memory.
 #[derive(Debug, Clone)]
 pub(crate) struct ParameterInfo {
     architecture: Architecture,
     /// The name in memory.
     name: String,
-    /// Whether the checkpoint's matrix is the transposed one.
+    /// True if the checkpoint holds the transposed matrix.
     pub(crate) transposed: bool,
 }
 
 impl ParameterInfo {
-    /// Every way in which a checkpoint may hold a parameter of this shape, the usual one first.
+    /// Returns every set of tensors that may hold a parameter of this shape, the usual one first.
     pub(crate) fn alternatives(&self, param_shape: &[usize]) -> Vec<Vec<Part>> {
         self.parameter(&self.checkpoint_shape(param_shape))
             .alternatives()
     }
 
-    /// A parameter's shape as the checkpoint has it.
+    /// Returns the shape of a parameter in the checkpoint's orientation.
     fn checkpoint_shape(&self, param_shape: &[usize]) -> Vec<usize> {
         let mut shape = param_shape.to_vec();
         if self.transposed {
@@ -78,7 +79,7 @@ impl ParameterInfo {
         }
     }
 
-    /// Shows a parameter's value, or something of its shape, as the tensors of a checkpoint.
+    /// Passes a parameter's value, or a tensor of its shape, to `visitor` as the tensors of a checkpoint.
     fn show<const D: usize>(
         &self,
         tensor: Tensor<D>,
@@ -109,12 +110,12 @@ impl ParameterInfo {
     }
 }
 
-/// What is done with each parameter of a walk.
+/// An action on each parameter of a walk.
 pub(crate) trait Visit {
     fn visit<const D: usize>(&mut self, info: &ParameterInfo, param: &Param<Tensor<D>>);
 }
 
-/// What each parameter is replaced with.
+/// A replacement for each parameter of a walk.
 pub(crate) trait Replace {
     fn replace<const D: usize>(
         &mut self,
@@ -123,7 +124,7 @@ pub(crate) trait Replace {
     ) -> Param<Tensor<D>>;
 }
 
-/// Visits every parameter. Parameters that are not initialised yet stay so.
+/// Visits every parameter. Uninitialised parameters stay so.
 pub(crate) fn walk(model: &CausalLm, visit: &mut impl Visit) {
     model.visit(&mut Walk {
         path: Path::of(model),
@@ -140,7 +141,7 @@ pub(crate) fn rebuild(model: CausalLm, replace: &mut impl Replace) -> CausalLm {
     })
 }
 
-/// Tensors by name, on the host.
+/// A collection of tensors by name, on the host.
 struct Named(BTreeMap<String, TensorData>);
 
 impl ParameterVisitor for Named {
@@ -175,7 +176,7 @@ pub(crate) fn gradients(model: &CausalLm, grads: &Gradients) -> BTreeMap<String,
     collect.found.0
 }
 
-/// Where a walk stands: the names of the enclosing fields, and the type that holds the last one.
+/// The position of a walk: the names of the enclosing fields, and the type that holds each.
 struct Path {
     architecture: Architecture,
     steps: Vec<Step>,
@@ -205,7 +206,7 @@ impl Path {
         self.steps.pop();
     }
 
-    /// Describes the current parameter; `None` if it belongs to an adapter.
+    /// Describes the current parameter. Returns `None` if it belongs to an adapter.
     fn info(&self) -> Option<ParameterInfo> {
         if self
             .steps

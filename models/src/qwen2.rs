@@ -1,4 +1,4 @@
-//! Qwen2 has Llama's layers, biases on queries, keys and values, and in some models windows in the upper
+//! The Qwen2 family: Llama's layers, with biases on queries, keys and values, and in some models windows in the upper
 //! layers.
 
 use crate::family::{Defaults, Family, Window};

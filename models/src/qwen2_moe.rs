@@ -1,4 +1,4 @@
-//! What Qwen2-MoE defines for itself. Its normalisation, dense MLP and rotary function are Llama's.
+//! Qwen2-MoE's own layers. Its normalisation, dense MLP and rotary function are Llama's.
 
 use burn::module::{Module, Param};
 use burn::nn::Linear;
@@ -70,19 +70,19 @@ fn block(new: &NewBlock<'_>) -> SparseMoeBlock {
     }
 }
 
-/// The experts of a layer: `Σ p · down(silu(gate(x)) · up(x))` over those that a token is routed to
-/// with weight `p`.
+/// The experts of a layer: `Σ p · down(silu(gate(x)) · up(x))` over the experts that a token is routed to with weight
+/// `p`.
 #[fused_kernel("npu_fused_moe", activation = silu)]
 #[derive(Module, Debug)]
 pub struct Qwen2MoeExperts {
-    /// Gate above up of every expert, `[E, 2 · width, hidden]`.
+    /// The gate and up projections of every expert, `[E, 2 · width, hidden]`. The rows of gate come first.
     pub(crate) gate_up_proj: Param<Tensor<3>>,
-    /// `[E, hidden, width]`.
+    /// The down projections of every expert, `[E, hidden, width]`.
     pub(crate) down_proj: Param<Tensor<3>>,
 }
 
-/// A mixture of experts, and one that every token goes to, which a sigmoid gates. The weights of the
-/// routed ones are the router's probabilities: `norm_topk_prob` is false, as in all published models.
+/// A mixture of experts with a shared expert, which every token goes to and a sigmoid gates. The weights of the routed
+/// experts are the router's probabilities: `norm_topk_prob` is false, as in all published models.
 #[fused_kernel("npu_fused_moe", part = block, scoring = softmax, shared = gated)]
 #[derive(Module, Debug)]
 pub struct Qwen2MoeSparseMoeBlock {
@@ -93,8 +93,8 @@ pub struct Qwen2MoeSparseMoeBlock {
     pub(crate) top_k: usize,
 }
 
-/// The same with weights that sum to one: `norm_topk_prob` is true. Renormalisation is part of what a
-/// kernel computes, so it is a type of its own.
+/// The same block with weights that sum to one: `norm_topk_prob` is true. It is a separate type because renormalisation
+/// is part of what a kernel computes.
 #[fused_kernel("npu_fused_moe", part = block, scoring = softmax, renormalise = sum, shared = gated)]
 #[derive(Module, Debug)]
 pub struct Qwen2MoeRenormalisedSparseMoeBlock {

@@ -1,4 +1,4 @@
-//! The parts that Qwen3 defines for itself.
+//! Qwen3's own layers.
 
 use burn::module::{Module, Param};
 use burn::nn::Linear;
@@ -43,10 +43,10 @@ pub(crate) static FAMILY: Family = Family {
     ..llama::FAMILY
 };
 
-/// Root-mean-square normalisation: `y = weight · round(x / sqrt(mean(x²) + eps))`, the mean over
-/// the last axis and in at least `f32`, `round` to the dtype of `x`.
+/// Root-mean-square normalisation, `y = weight · round(x / sqrt(mean(x²) + eps))`. The mean is over the last axis and
+/// in at least `f32`; `round` rounds to the dtype of `x`.
 ///
-/// Qwen3 normalises the residual stream with it, and each query and key head as well.
+/// Qwen3 normalises the residual stream and each query and key head with it.
 #[fused_kernel("npu_fused_rmsnorm", offset = 0, rounding = llama)]
 #[derive(Module, Debug)]
 pub struct Qwen3RmsNorm {
@@ -56,7 +56,8 @@ pub struct Qwen3RmsNorm {
 
 #[fused_kernel("npu_fused_add_rmsnorm", method = forward_sum, weight = weight, eps = variance_epsilon, offset = 0, rounding = llama)]
 impl Qwen3RmsNorm {
-    /// Adds `x` to the residual stream, of the same shape, and normalises that. Returns the normalised sum and the sum.
+    /// Adds `x` to the residual stream of the same shape and normalises the sum. Returns the normalised sum and the
+    /// sum.
     pub fn forward_sum<const D: usize>(
         &self,
         x: Tensor<D>,
@@ -76,8 +77,8 @@ pub struct Qwen3Mlp {
     pub(crate) down_proj: Linear,
 }
 
-/// Rotates queries `[b, hq, s, d]` and keys `[b, hk, s, d]` by position: element `i` of the first
-/// half of each head pairs with element `i` of the second. `cos` and `sin` are `[b or 1, s, d]`.
+/// Rotates queries `[b, hq, s, d]` and keys `[b, hk, s, d]` by position. Element `i` of the first half of each head
+/// pairs with element `i` of the second half. `cos` and `sin` are `[b or 1, s, d]`.
 #[fused_kernel("npu_fused_rope", style = half)]
 pub fn apply_rotary_pos_emb(
     q: Tensor<4>,

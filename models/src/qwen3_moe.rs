@@ -1,4 +1,4 @@
-//! What Qwen3-MoE adds to Qwen3, whose normalisation, dense MLP and rotary function it has.
+//! Qwen3-MoE's own layers. Its normalisation, dense MLP and rotary function are Qwen3's.
 
 use burn::module::{Module, Param};
 use burn::nn::Linear;
@@ -15,7 +15,7 @@ pub(crate) static FAMILY: Family = Family {
     model_type: "qwen3_moe",
     experts: Some(Experts {
         block,
-        // `transformers` 4 and 5 disagree.
+        // `transformers` 4 and 5 use different names.
         count: &["num_experts", "num_local_experts"],
         width: "moe_intermediate_size",
         shared: false,
@@ -51,19 +51,18 @@ fn block(new: &NewBlock<'_>) -> SparseMoeBlock {
     }
 }
 
-/// The experts of a layer: `Σ p · down(silu(gate(x)) · up(x))` over those that a token is routed to
-/// with weight `p`.
+/// The experts of a layer: `Σ p · down(silu(gate(x)) · up(x))` over the experts that a token is routed to with weight
+/// `p`.
 #[fused_kernel("npu_fused_moe", activation = silu)]
 #[derive(Module, Debug)]
 pub struct Qwen3MoeExperts {
-    /// Gate above up of every expert, `[E, 2 · width, hidden]`.
+    /// The gate and up projections of every expert, `[E, 2 · width, hidden]`. The rows of gate come first.
     pub(crate) gate_up_proj: Param<Tensor<3>>,
-    /// `[E, hidden, width]`.
+    /// The down projections of every expert, `[E, hidden, width]`.
     pub(crate) down_proj: Param<Tensor<3>>,
 }
 
-/// A mixture of experts whose weights for a token sum to one: `norm_topk_prob` is true, as in all
-/// published models.
+/// A mixture of experts whose weights for a token sum to one: `norm_topk_prob` is true, as in all published models.
 #[fused_kernel("npu_fused_moe", part = block, scoring = softmax, renormalise = sum)]
 #[derive(Module, Debug)]
 pub struct Qwen3MoeSparseMoeBlock {
@@ -72,8 +71,8 @@ pub struct Qwen3MoeSparseMoeBlock {
     pub(crate) top_k: usize,
 }
 
-/// The same with the router's probabilities as weights: `norm_topk_prob` is false. Renormalisation is
-/// part of what a kernel computes, so it is a type of its own.
+/// The same block with the router's probabilities as weights: `norm_topk_prob` is false. It is a separate type because
+/// renormalisation is part of what a kernel computes.
 #[fused_kernel("npu_fused_moe", part = block, scoring = softmax)]
 #[derive(Module, Debug)]
 pub struct Qwen3MoeRawSparseMoeBlock {

@@ -1,4 +1,4 @@
-//! Rotary position tables.
+//! Tables of rotary positions.
 
 use std::f32::consts::PI;
 
@@ -8,9 +8,8 @@ use crate::config::{RopeConfig, RopeScaling};
 
 /// The frequencies of a model's rotary positions.
 ///
-/// Frequencies are `f32` whatever the model's dtype, rounded where `transformers` rounds them, so
-/// that they agree to the last bit: at position 100 000 a relative error of 1e-7 would turn a pair
-/// by 0.01 radians.
+/// Frequencies are `f32` for every dtype of the model and are rounded where `transformers` rounds them, so that they
+/// agree to the last bit. At position 100 000 a relative error of 1e-7 would rotate a pair by 0.01 radians.
 #[derive(Debug, Clone)]
 pub struct RotaryEmbedding {
     inv_freq: Vec<f32>,
@@ -19,16 +18,16 @@ pub struct RotaryEmbedding {
 /// Cosines and sines for one forward pass, shared by all layers.
 #[derive(Debug, Clone)]
 pub struct RotaryTables {
-    /// Cosines, `[batch or 1, seq, head_dim]`; both halves of the last axis are alike.
+    /// The cosines, `[batch or 1, seq, head_dim]`. Both halves of the last axis are equal.
     pub cos: Tensor<3>,
-    /// Sines, of the same shape.
+    /// The sines, of the same shape.
     pub sin: Tensor<3>,
 }
 
 impl RotaryEmbedding {
-    /// The frequencies for heads of width `head_dim`.
+    /// Computes the frequencies for heads of width `head_dim`.
     pub fn new(rope: &RopeConfig, head_dim: usize) -> Self {
-        // A power in f64 is the right one after rounding to f32; f32 powers differ between systems.
+        // A power in f64 is correct after rounding to f32; powers in f32 differ between systems.
         let power = |exponent: f32| rope.theta.powf(f64::from(exponent)) as f32;
         let inv_freq = (0..head_dim / 2)
             .map(|pair| 1.0 / power((2 * pair) as f32 / head_dim as f32))
@@ -37,16 +36,15 @@ impl RotaryEmbedding {
         Self { inv_freq }
     }
 
-    /// Radians per position of each pair, `[head_dim / 2]`.
+    /// Returns the radians per position of each pair, `[head_dim / 2]`.
     pub fn inv_freq(&self) -> &[f32] {
         &self.inv_freq
     }
 
-    /// Tables for the positions `0..seq`, shape `[1, seq, head_dim]`, of the given dtype.
+    /// Returns tables for the positions `0..seq`, of shape `[1, seq, head_dim]` and the given dtype.
     ///
-    /// Angles are computed in `f32` (`f64` for `f64`) and rounded to `dtype` at the end. They are
-    /// computed on the host: positions are known here, and a GPU's cosine of a large angle is not
-    /// good enough.
+    /// Angles are computed in `f32` (`f64` for `f64`) and the results rounded to `dtype`. This happens on the host,
+    /// because a GPU's cosine of a large angle is not accurate enough.
     pub fn tables(&self, seq: usize, device: &Device, dtype: DType) -> RotaryTables {
         let table = |function32: fn(f32) -> f32, function64: fn(f64) -> f64| {
             let shape = [1, seq, 2 * self.inv_freq.len()];
@@ -64,7 +62,7 @@ impl RotaryEmbedding {
         }
     }
 
-    /// `value(position, frequency)` for every position below `seq`; each row twice side by side.
+    /// Computes `value(position, frequency)` for every position below `seq`. Each row holds its values twice.
     fn rows<T: Copy>(&self, seq: usize, value: impl Fn(f32, f32) -> T) -> Vec<T> {
         let half = self.inv_freq.len();
         let mut rows = Vec::with_capacity(seq * 2 * half);
@@ -80,10 +78,9 @@ impl RotaryEmbedding {
         rows
     }
 
-    /// Tables for explicit positions `[batch, seq]`, shape `[batch, seq, head_dim]`, of the given
-    /// dtype.
+    /// Returns tables for explicit positions `[batch, seq]`, of shape `[batch, seq, head_dim]` and the given dtype.
     ///
-    /// Computed on the positions' device, without reading them back.
+    /// They are computed on the positions' device, without a copy to the host.
     pub fn tables_at(&self, position_ids: Tensor<2, Int>, dtype: DType) -> RotaryTables {
         let wide = if dtype == DType::F64 {
             FloatDType::F64
@@ -106,8 +103,8 @@ impl RotaryEmbedding {
 }
 
 impl RopeScaling {
-    /// The stretched frequency. See `_compute_llama3_parameters` and
-    /// `_compute_linear_scaling_rope_parameters` in `transformers`.
+    /// Returns the stretched frequency, as `_compute_llama3_parameters` and `_compute_linear_scaling_rope_parameters`
+    /// in `transformers` do.
     fn apply(&self, frequency: f32) -> f32 {
         match *self {
             Self::Default => frequency,
@@ -134,7 +131,7 @@ impl RopeScaling {
     }
 }
 
-/// `(x1, x2)` to `(-x2, x1)`, where `x1` and `x2` are the halves of the last axis.
+/// Maps `(x1, x2)` to `(-x2, x1)`, where `x1` and `x2` are the halves of the last axis.
 pub(crate) fn rotate_half(x: Tensor<4>) -> Tensor<4> {
     let [_, _, _, width] = x.dims();
     let first = x.clone().narrow(3, 0, width / 2);

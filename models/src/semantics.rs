@@ -1,8 +1,7 @@
-//! What published architectures compute, as semantics keys: what to write in the attribute of a
-//! model of one's own.
+//! The semantics keys of published architectures, as a guide to the attributes of your own model.
 //!
-//! The keys say what `transformers` 5 computes for each `model_type`. They are data, not a switch:
-//! nothing is replaced by the name of a model.
+//! The keys describe what `transformers` 5 computes for each `model_type`. They are data only: no model is matched by
+//! its name.
 
 use burn_kernels::semantics::{
     Activation, AddRmsNormKey, Clamp, GluKey, HeadLayout, MoeBlockKey, MoeExpertsKey, Offset,
@@ -10,38 +9,38 @@ use burn_kernels::semantics::{
     SharedExpert, TableLayout, TopK,
 };
 
-/// The operations of one architecture that kernels can stand in for.
+/// The operations of one architecture that kernels can replace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ModelSemantics {
-    /// `model_type` of `config.json`.
+    /// The `model_type` in `config.json`.
     pub model_type: &'static str,
     /// The norms around attention and MLP.
     pub norm: RmsNormKey,
-    /// The dense MLP, or each expert's.
+    /// The dense MLP, or the MLP of each expert.
     pub mlp: GluKey,
     /// The rotary position embedding of queries and keys.
     pub rope: RopeKey,
-    /// The experts of sparse layers, as their weights lie in the memory of `transformers`.
+    /// The experts of sparse layers, with the layout of their weights in the memory of `transformers`.
     pub experts: Option<MoeExpertsKey>,
-    /// The block of sparse layers: the router, and whether there is a shared expert.
+    /// The block of sparse layers: the router, and the shared expert if there is one.
     pub block: Option<MoeBlockKey>,
-    /// What the keys don't say.
+    /// A note on what the keys don't express.
     pub note: Option<&'static str>,
 }
 
-/// The semantics of the architecture of this `model_type`.
+/// Returns the semantics of the architecture with this `model_type`.
 pub fn of(model_type: &str) -> Option<&'static ModelSemantics> {
     TABLE.iter().find(|model| model.model_type == model_type)
 }
 
-/// Every architecture in the table, sorted by name.
+/// Returns every architecture in the table, sorted by name.
 pub fn all() -> &'static [ModelSemantics] {
     TABLE
 }
 
 impl ModelSemantics {
-    /// The attributes as they are written on the norm, the MLP and the rotary function, and on the
-    /// experts and the sparse block where there are any.
+    /// Returns the attributes to write on the norm, the MLP and the rotary function, and on the experts and the sparse
+    /// block if there are any.
     pub fn attributes(&self) -> Vec<String> {
         let mut attributes = vec![
             attribute("npu_fused_rmsnorm", &self.norm.to_string()),
@@ -60,7 +59,7 @@ impl ModelSemantics {
     }
 }
 
-/// `op(a=b, c=d)` as `#[fused_kernel("id", a = b, c = d)]`.
+/// Formats `op(a=b, c=d)` as `#[fused_kernel("id", a = b, c = d)]`.
 fn attribute(id: &str, key: &str) -> String {
     let settings = key
         .split_once('(')
@@ -83,7 +82,7 @@ const fn model(model_type: &'static str) -> ModelSemantics {
     }
 }
 
-/// The same with experts of the usual kind in sparse layers.
+/// Returns the same model with the usual kind of experts in sparse layers.
 const fn mixture(model_type: &'static str, block: MoeBlockKey) -> ModelSemantics {
     ModelSemantics {
         experts: Some(MoeExpertsKey::QWEN3),
@@ -92,7 +91,7 @@ const fn mixture(model_type: &'static str, block: MoeBlockKey) -> ModelSemantics
     }
 }
 
-/// `x̂ · w` in f32, rounded once.
+/// Computes `x̂ · w` in f32 and rounds once.
 const ROUNDED_ONCE: RmsNormKey = RmsNormKey {
     rounding: Rounding::Gemma,
     ..RmsNormKey::LLAMA
@@ -113,14 +112,14 @@ const PARTIAL: RopeKey = RopeKey {
     ..RopeKey::LLAMA
 };
 
-/// The real and imaginary part of a complex table, one angle a pair.
+/// Reads the real and imaginary parts of a complex table, with one angle for each pair.
 const COMPLEX: RopeKey = RopeKey {
     style: RopeStyle::Interleaved,
     table: TableLayout::Pairs,
     ..RopeKey::LLAMA
 };
 
-/// The routers of the Qwen mixtures differ by a value of the configuration.
+/// The routers of the Qwen mixtures depend on a value of the configuration.
 const QWEN2_MOE_NOTE: &str =
     "the shared expert has the same MLP; with `norm_topk_prob`, `renormalise = sum`";
 const QWEN3_MOE_NOTE: &str = "without `norm_topk_prob`, leave out `renormalise`";

@@ -10,23 +10,23 @@ use crate::mixtral::MixtralSparseMoeBlock;
 use crate::qwen2_moe::{Qwen2MoeRenormalisedSparseMoeBlock, Qwen2MoeSparseMoeBlock};
 use crate::qwen3_moe::{Qwen3MoeRawSparseMoeBlock, Qwen3MoeSparseMoeBlock};
 
-/// The mixture of experts of a model's architecture and `norm_topk_prob`.
+/// The sparse block of an architecture, chosen by the family and `norm_topk_prob`.
 #[derive(Module, Debug)]
 pub enum SparseMoeBlock {
-    /// Qwen2-MoE's.
+    /// Qwen2-MoE's block, without `norm_topk_prob`.
     Qwen2Moe(Qwen2MoeSparseMoeBlock),
-    /// Qwen2-MoE's with `norm_topk_prob`.
+    /// Qwen2-MoE's block with `norm_topk_prob`.
     Qwen2MoeRenormalised(Qwen2MoeRenormalisedSparseMoeBlock),
-    /// Qwen3-MoE's.
+    /// Qwen3-MoE's block with `norm_topk_prob`.
     Qwen3Moe(Qwen3MoeSparseMoeBlock),
-    /// Qwen3-MoE's without `norm_topk_prob`.
+    /// Qwen3-MoE's block without `norm_topk_prob`.
     Qwen3MoeRaw(Qwen3MoeRawSparseMoeBlock),
-    /// Mixtral's.
+    /// Mixtral's block.
     Mixtral(MixtralSparseMoeBlock),
 }
 
 impl SparseMoeBlock {
-    /// From `[b, s, hidden]` to the same shape, and the router's logits `[b · s, num_experts]`.
+    /// Returns the block's output for `x`, both `[b, s, hidden]`, and the router's logits `[b · s, num_experts]`.
     pub fn forward(&self, x: Tensor<3>) -> (Tensor<3>, Tensor<2>) {
         match self {
             Self::Qwen2Moe(block) => block.forward(x),
@@ -38,7 +38,7 @@ impl SparseMoeBlock {
     }
 }
 
-/// The fresh parts that the block of a family takes.
+/// The configuration and device from which a family builds its block.
 pub(crate) struct NewBlock<'a> {
     pub(crate) config: &'a ModelConfig,
     pub(crate) moe: &'a MoeConfig,
@@ -58,9 +58,11 @@ impl NewBlock<'_> {
         self.stack([self.config.hidden_size, self.moe.moe_intermediate_size])
     }
 
+    /// Creates the projections of the shared expert.
+    ///
     /// # Panics
     ///
-    /// If the configuration has no width of it, which those of families with a shared expert have.
+    /// Panics if the configuration has no width for it. Configurations of families with a shared expert always do.
     pub(crate) fn shared_expert(&self) -> [Linear; 3] {
         let width = self.moe.shared_expert_intermediate_size;
         let width = width.expect("the width is read with the other sizes");

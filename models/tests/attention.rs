@@ -1,4 +1,4 @@
-//! Properties of attention that hold for any weights.
+//! Tests of properties of attention that hold for any weights.
 
 mod common;
 
@@ -40,7 +40,8 @@ fn a_token_sees_no_later_one_and_no_other_row() {
     }
 }
 
-/// A window of two tokens reaches one back in each layer, and a layer without a window reaches all.
+/// Checks windows over two layers: a window of two tokens reaches one token back in each layer, and a layer without a
+/// window reaches all.
 #[test]
 fn a_token_sees_its_window() {
     for (max_window_layers, reach) in [(0, 2), (1, 5)] {
@@ -65,8 +66,8 @@ fn a_token_sees_its_window() {
     }
 }
 
-/// Grouped queries are ordinary attention whose key and value heads are repeated: two heads of 16 rows
-/// become four, each written twice in a row.
+/// Grouped queries equal ordinary attention with repeated key and value heads: two heads of 16 rows become four, each
+/// written twice in a row.
 #[test]
 fn grouped_queries_are_repeated_heads() {
     for name in ["llama", "qwen3"] {

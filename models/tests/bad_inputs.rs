@@ -1,5 +1,4 @@
-//! Everything that can be wrong with a model directory or an input: each error names the file and
-//! the field or tensor, and nothing panics.
+//! Tests of wrong model directories and inputs: each error names the file and the field or tensor, and nothing panics.
 
 mod common;
 
@@ -12,7 +11,7 @@ use kernels_models::{ModelConfig, Qwen3MoeSize, Qwen3Size, load};
 use safetensors::Dtype;
 use serde_json::{Map, Value, json};
 
-/// `input_ids`, `position_ids`, the input that the message names, what else it says.
+/// `input_ids`, `position_ids`, the input that the message names, other text in the message.
 type InputCase = (
     Tensor<2, Int>,
     Option<Tensor<2, Int>>,
@@ -27,7 +26,7 @@ fn error_of(dir: &Path) -> String {
     }
 }
 
-/// `null` removes the field.
+/// Sets a field; `null` removes it.
 fn set(config: &mut Map<String, Value>, name: &str, value: Value) {
     if value.is_null() {
         config.remove(name);
@@ -46,7 +45,7 @@ fn configurations() {
         set(rope.as_object_mut().unwrap(), change, value);
         rope
     };
-    // Model, field to set, value, field that the message names, what else it says.
+    // Model, field to set, value, field that the message names, other text in the message.
     #[rustfmt::skip] // one case, one line
     let cases: Vec<(&str, &str, Value, &str, &str)> = vec![
         ("llama", "architectures", json!(["Phi3ForCausalLM"]), "architectures", "LlamaForCausalLM, Qwen3ForCausalLM, Qwen2MoeForCausalLM"),
@@ -155,7 +154,7 @@ fn configurations() {
     }
 }
 
-/// Fields that count once there is a window.
+/// Checks fields that count only with a window.
 #[test]
 fn windows() {
     for (name, value, says) in [
@@ -462,7 +461,7 @@ fn damaged_files() {
     }
 }
 
-/// Every byte of the header wrong in turn: an error or a model, never a panic.
+/// Damages every byte of the header in turn. The result is an error or a model, never a panic.
 #[test]
 fn damaged_headers_never_panic() {
     let original = fs::read(model_dir("llama").join("model.safetensors")).unwrap();

@@ -1,4 +1,4 @@
-//! That a model's sites take the path that the policy asks for. One test: the report counts the
+//! Tests that a model's sites take the path that the policy asks for. It is one test, because the report counts the
 //! whole process.
 
 mod common;
@@ -10,9 +10,9 @@ use common::{ints, model_dir, read};
 use kernels_models::load;
 use std::collections::BTreeSet;
 
-/// A model, the modules of its sites, how many of their sites it has, and the calls of one forward pass
-/// in each layer: norms, MLP and rotary function, or norms, experts, block, rotary function and a
-/// shared expert.
+/// A model, the modules of its sites, the number of sites that it uses, and the calls of one forward pass in each
+/// layer. A dense layer calls norms, MLP and rotary function; a sparse one calls norms, experts, block, rotary function
+/// and, if there is one, the shared expert.
 struct Expected {
     model: &'static str,
     modules: &'static [&'static str],
@@ -61,8 +61,8 @@ fn every_site_follows_the_policy() {
             FloatDType::F16,
             FloatDType::F64,
         ] {
-            // The last norm is in neither layer. Where a sum and its norm are not fused, the body calls the norm,
-            // which counts too: one in the first layer, two in the last, and the last norm.
+            // The last norm is in neither layer. Where a sum and its norm are not fused, the body calls the norm, which
+            // counts too: one call in the first layer, two in the last, and one for the last norm.
             let calls = first + last + 1;
             for (policy, fused, reference) in [
                 ("all", calls, 0),

@@ -1,5 +1,5 @@
-//! Experts in checkpoints: one by one or stacked, under the names of each architecture, and everything
-//! that can be wrong with them.
+//! Tests of experts in checkpoints: one by one or stacked, with the names of each architecture, and with every kind of
+//! error.
 
 mod common;
 
@@ -95,8 +95,8 @@ fn both_layouts_are_written_and_read() {
     }
 }
 
-/// The stacked tensors are what stacking the files' own gives, also when half of the layers are stacked,
-/// the stacks are in another type than the model, and Mixtral's old and new names are mixed.
+/// Loads the same model from stacked tensors, also if only half of the layers are stacked, if the stacks have another
+/// dtype than the model, and if Mixtral's old and new names are mixed.
 #[test]
 fn layouts_may_be_mixed() {
     for (name, projections, block) in [
@@ -130,7 +130,7 @@ fn stacks_are_sharded_too() {
     );
 }
 
-/// Case, model, change, the tensor that the message names, what else it says.
+/// Case, model, change, tensor that the message names, other text in the message.
 type BadCase = (&'static str, fn(&mut File), &'static str, &'static str);
 
 const DOWN_3: &str = "model.layers.1.mlp.experts.3.down_proj.weight";
@@ -212,7 +212,7 @@ fn error_of(dir: &Path) -> String {
     }
 }
 
-/// A router of another size and experts of another number are both told.
+/// Reports both a router of another size and experts of another number.
 #[test]
 fn another_number_of_experts_is_an_error() {
     for (count, says) in [(7, "unexpected: expert 7"), (9, "experts.8.")] {
@@ -226,8 +226,8 @@ fn another_number_of_experts_is_an_error() {
     }
 }
 
-/// A fresh mixture is initialised as configured, guesses as well as a dense model, and is read again from
-/// a configuration that both spellings of the number of experts are in.
+/// A fresh mixture is initialised as configured, has the loss of a guess like a dense model, and is read again from a
+/// configuration with both spellings of the number of experts.
 #[test]
 fn a_fresh_mixture_is_initialised_as_configured() {
     let config = ModelConfig::qwen3_moe(Qwen3MoeSize {

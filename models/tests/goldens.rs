@@ -1,4 +1,4 @@
-//! Logits, losses and gradients against those of `transformers`, with fused kernels on and off.
+//! Compares logits, losses and gradients with those of `transformers`, with fused kernels on and off.
 
 mod common;
 
@@ -20,7 +20,7 @@ struct Case {
     _policy: policy::ScopeGuard,
 }
 
-/// Runs `check` for every model with kernels off and on.
+/// Runs `check` for every model, with kernels off and on.
 fn for_each_case(check: impl Fn(&Case)) {
     for model in MODELS {
         for policy in POLICIES {
@@ -48,7 +48,7 @@ impl Case {
         self.golden[name].values()
     }
 
-    /// Logits and loss in the given dtype.
+    /// Returns logits and loss in the given dtype.
     fn run(&self, dtype: FloatDType) -> (Vec<f64>, f64) {
         let device = Device::default();
         let (_, model) = load(&model_dir(self.model), &device, dtype).unwrap();
@@ -85,7 +85,7 @@ fn f32_logits_loss_and_gradients() {
         let missing = gradients
             .keys()
             .filter(|name| !case.golden.contains_key(&format!("grad.{name}")));
-        // Those of the experts were left out of one file.
+        // One file has no gradients of the experts.
         let left_out = |name: &str| case.model == "qwen3_moe_mixed" && name.contains(".experts.");
         for name in missing {
             assert!(left_out(name), "{}: {name} is not expected", case.label);
@@ -105,7 +105,7 @@ fn f32_logits_loss_and_gradients() {
     });
 }
 
-/// The logits of every router, and what they lead to: the same experts with the same weights.
+/// Compares the logits of every router, and the chosen experts with their weights.
 #[test]
 fn f32_routers() {
     for_each_case(|case| {
@@ -132,7 +132,7 @@ fn f32_routers() {
     });
 }
 
-/// The auxiliary loss is a part of the loss where the configuration says so, and known anyway.
+/// The auxiliary loss is part of the loss if the configuration says so. Its value is available in any case.
 #[test]
 fn auxiliary_losses() {
     let device = Device::default();
@@ -160,8 +160,8 @@ fn auxiliary_losses() {
     assert_eq!(losses.total.into_data(), losses.next_token.into_data());
 }
 
-/// The rotary frequencies are the same `f32` numbers in both, and everything else is `f64`: what is
-/// left is the rounding of `f64`. A single `f32` step anywhere would show as 1e-8 or more.
+/// Rotary frequencies are the same `f32` numbers in both, and everything else is `f64`, so that only rounding of `f64`
+/// remains. A single step in `f32` would show as 1e-8 or more.
 #[test]
 fn f64_logits_and_loss() {
     for_each_case(|case| {
@@ -174,9 +174,9 @@ fn f64_logits_and_loss() {
     });
 }
 
-/// In bf16 every operation rounds to 8 bits, and another order of operations rounds differently. So
-/// the yardstick is how far `transformers`' own bf16 run is from the exact result: ours may be as
-/// far, with some room for the luck of the draw. (Mixtures of experts: `half_mixtures.rs`.)
+/// In bf16 every operation rounds to 8 bits, and another order of operations rounds differently. The bound is therefore
+/// the distance of `transformers`' bf16 run from the exact result, with some room for chance. `half_mixtures.rs` tests
+/// mixtures of experts.
 #[test]
 fn bf16_is_as_exact_as_transformers() {
     for_each_dense_case(|case| {
@@ -200,7 +200,7 @@ fn bf16_is_as_exact_as_transformers() {
     });
 }
 
-/// f16 has 3 bits more than bf16, so an eighth of its error and some room.
+/// f16 has 3 bits more than bf16. The bound is an eighth of its error, with some room.
 #[test]
 fn f16_logits() {
     for_each_dense_case(|case| {
@@ -212,7 +212,7 @@ fn f16_logits() {
     });
 }
 
-/// Qwen2 without biases and with a window in every layer is Mistral.
+/// Qwen2 without biases and with a window in every layer equals Mistral.
 #[test]
 fn windows_of_qwen2() {
     let device = Device::default();
@@ -243,9 +243,8 @@ fn windows_of_qwen2() {
     assert!(error < 2e-5, "logits off by {error:e}");
 }
 
-/// That the tolerances above notice what they should: a hundredth more in every other element of
-/// any one parameter. (In all elements would be nothing: Qwen3 normalises what its projections
-/// give.)
+/// Checks that the tolerances above detect an error: one percent more in every other element of any one parameter.
+/// Scaling all elements would change nothing where Qwen3 normalises the output of its projections.
 #[test]
 fn a_slightly_wrong_parameter_is_noticed() {
     for model in MODELS {

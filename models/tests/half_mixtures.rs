@@ -1,8 +1,9 @@
-//! Mixtures of experts in half precision, beside those of `transformers`.
+//! Compares mixtures of experts in half precision with those of `transformers`.
 //!
-//! Where two experts nearly tie, rounding decides which of them a token goes to: there as here, and not
-//! alike. From that layer on the token is far off, and through attention every later one of its sequence
-//! is a little. So positions are compared one by one, and only those that no such flip can reach.
+//! If two experts have nearly the same weight, rounding decides between them, and may decide differently in both
+//! programs. From that layer on the token's values differ much, and through attention those of later tokens in the
+//! sequence differ a little. The tests therefore compare single positions, and only those that no such difference can
+//! reach.
 
 mod common;
 
@@ -12,10 +13,10 @@ use burn_kernels::policy::{self, Policy};
 use common::{SPARSE, ints, model_dir, read, relative_l2, routing, to_f64};
 use kernels_models::load;
 
-/// One run of a model.
+/// A run of a model.
 struct Run {
     logits: Vec<f64>,
-    /// Of each sparse layer, the experts of each token, in ascending order.
+    /// The experts of each token in each sparse layer, in ascending order.
     chosen: Vec<Vec<Vec<f64>>>,
 }
 
@@ -41,8 +42,8 @@ fn run(name: &str, dtype: FloatDType) -> Run {
     }
 }
 
-/// The positions of `[batch, seq]` that no other choice of `run` than of `exact` can have changed: in
-/// the last layer a choice concerns its own token, before it all later ones.
+/// Returns the positions of `[batch, seq]` that differing choices of experts in `run` and `exact` can't have changed. A
+/// choice in the last layer affects only its own token, one in an earlier layer also all later tokens.
 fn untouched(run: &Run, exact: &Run, seq: usize) -> Vec<usize> {
     let layers = run.chosen.len();
     let flipped = |layer: usize, at: usize| run.chosen[layer][at] != exact.chosen[layer][at];
@@ -56,8 +57,8 @@ fn untouched(run: &Run, exact: &Run, seq: usize) -> Vec<usize> {
         .collect()
 }
 
-/// Our middle and upper quartile of errors in `dtype` are at most those of `transformers` in bf16 times
-/// `factor`.
+/// Checks that the median and the upper quartile of our errors in `dtype` are below those of `transformers` in bf16
+/// times `factor`.
 fn positions_are_as_exact(dtype: FloatDType, factor: f64) {
     for name in SPARSE {
         let golden = read(&model_dir(name).join("golden.safetensors"));
@@ -106,7 +107,7 @@ fn bf16_is_as_exact_as_transformers() {
     positions_are_as_exact(FloatDType::BF16, 1.25);
 }
 
-/// f16 has 3 bits more than bf16, so an eighth of its error and some room.
+/// f16 has 3 bits more than bf16. The bound is an eighth of its error, with some room.
 #[test]
 fn f16_is_more_exact() {
     positions_are_as_exact(FloatDType::F16, 1.0 / 5.0);

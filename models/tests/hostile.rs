@@ -1,5 +1,5 @@
-//! Directories that somebody made to harm: what is no file, files without end, and names that a terminal
-//! obeys. And what killed processes leave.
+//! Tests of directories made to harm: special files, endless files, names with control sequences. Also tests that
+//! leftovers of killed processes are removed.
 #![cfg(unix)]
 
 mod common;
@@ -18,7 +18,7 @@ const CONFIG: &str = "config.json";
 const SINGLE: &str = "model.safetensors";
 const INDEX: &str = "model.safetensors.index.json";
 
-/// Why a directory is not read; fails instead of waiting for ever.
+/// Returns the error of loading a directory. Fails instead of waiting forever.
 fn error_of(dir: &Path) -> String {
     let dir = PathBuf::from(dir);
     let (done, wait) = channel();
@@ -36,7 +36,7 @@ fn make_pipe(path: &Path) {
     assert!(made.success());
 }
 
-/// A model in `part.safetensors`, with an index that says so of each tensor.
+/// Copies a model into `part.safetensors`, with an index that places each tensor there.
 fn with_index() -> tempfile::TempDir {
     let dir = copy_of("llama");
     fs::rename(dir.path().join(SINGLE), dir.path().join("part.safetensors")).unwrap();
@@ -86,7 +86,7 @@ fn a_file_without_end_is_not_read() {
             "{error}"
         );
     }
-    // The header says how long it is.
+    // The first bytes give a header length far above the limit.
     let dir = copy_of("llama");
     let path = dir.path().join(SINGLE);
     let mut bytes = fs::read(&path).unwrap();

@@ -1,4 +1,4 @@
-//! How much memory loading takes. One test: the allocator counts the whole process.
+//! Tests the memory that loading takes. It is one test, because the allocator counts the whole process.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -9,21 +9,21 @@ use kernels_models::{ExpertStorage, ModelConfig, Qwen3MoeSize, Qwen3Size, load, 
 static LIVE: AtomicUsize = AtomicUsize::new(0);
 static PEAK: AtomicUsize = AtomicUsize::new(0);
 
-/// The system's allocator, which keeps the number of bytes in use and their highest.
+/// The system's allocator with counters of the bytes in use and of their maximum.
 struct Counting;
 
-// SAFETY: every call is handed to the system's allocator unchanged.
+// SAFETY: every call is passed to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let live = LIVE.fetch_add(layout.size(), Relaxed) + layout.size();
         PEAK.fetch_max(live, Relaxed);
-        // SAFETY: the caller keeps the contract of `alloc`.
+        // SAFETY: the caller fulfils the contract of `alloc`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
         LIVE.fetch_sub(layout.size(), Relaxed);
-        // SAFETY: the caller keeps the contract of `dealloc`; `place` came from `System`.
+        // SAFETY: the caller fulfils the contract of `dealloc`; `place` came from `System`.
         unsafe { System.dealloc(place, layout) }
     }
 }
@@ -31,11 +31,11 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// What a piece of a tensor and the rest of a load may take beside the model.
+/// The number of bytes that a piece of a tensor and the rest of a load may take beside the model.
 const BESIDE: usize = 6 << 20;
 
-/// Nearly all of this model is the experts of one layer, 36 MiB in f32. Neither layout of the checkpoint
-/// may need a second copy of them, of the same type or of another.
+/// The experts of one layer are nearly all of this model, 36 MiB in f32. No layout of the checkpoint may need a second
+/// copy of them, in the same dtype or in another.
 #[test]
 fn experts_are_never_held_twice() {
     let config = ModelConfig::qwen3_moe(Qwen3MoeSize {

@@ -1,5 +1,5 @@
-//! One seed gives one model, whether kernels run, and are verified, or not: parameters are initialised
-//! when they are first used. One test: the generator of a device is one for the whole process.
+//! Tests that one seed gives one model, with and without kernels and verification. Parameters are initialised when they
+//! are first used. It is one test, because a device has one generator for the whole process.
 
 mod common;
 
@@ -19,7 +19,7 @@ const MODELS: [&str; 6] = [
     "qwen3_moe_mixed",
 ];
 
-/// The parameters that a model of a seed begins with, and the losses of its first steps.
+/// Returns the initial parameters of a model with a fixed seed, and the losses of its first steps.
 fn train(name: &str, kernels: &str, verified: &str) -> (CausalLm, Vec<f32>) {
     let _policy = policy::scope(kernels.parse::<Policy>().unwrap());
     let _sampling = live::scope(verified.parse().unwrap());

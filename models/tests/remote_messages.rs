@@ -1,4 +1,4 @@
-//! How many messages a training step sends to a served device.
+//! Tests the number of messages that a training step sends to a served device.
 
 #![cfg(feature = "remote")]
 
@@ -23,7 +23,7 @@ fn a_step_with_kernels_sends_a_third_of_the_messages() {
     }
     let (with, without) = (sum(&fused).all(), sum(&plain).all());
     assert!(with * 3 <= without, "{with} of {without}");
-    // One for each parameter: the step takes everything over and leaves nothing to let go of.
+    // One message for each parameter: the step takes all tensors over and releases none.
     let layers = messages::config().num_hidden_layers;
     let parameters = layers * 11 + 2;
     assert_eq!(fused[2].all(), parameters);

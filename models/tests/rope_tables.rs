@@ -1,4 +1,4 @@
-//! Rotary tables against those of `transformers`.
+//! Compares rotary tables with those of `transformers`.
 
 mod common;
 
@@ -53,8 +53,7 @@ fn frequencies_agree_to_the_last_bit() {
     }
 }
 
-/// Angles are the same `f32` numbers in both, so only the cosine's and the sine's own rounding
-/// differs.
+/// Angles are the same `f32` numbers in both, so that only the rounding of sine and cosine differs.
 #[test]
 fn tables_agree() {
     const IMPLIED: usize = 8192;
@@ -85,7 +84,7 @@ fn tables_agree() {
     }
 }
 
-/// Tables in bf16 are the `f32` tables rounded once: half a unit in the last place below 1 is 2^-9.
+/// Tables in bf16 are the `f32` tables, rounded once: half a unit in the last place below 1 is 2^-9.
 #[test]
 fn bf16_tables_are_rounded_at_the_end() {
     let device = Device::default();
@@ -93,7 +92,7 @@ fn bf16_tables_are_rounded_at_the_end() {
         let rotary = RotaryEmbedding::new(&rope, 64);
         let exact = to_f64(&rotary.tables(1000, &device, DType::F64).cos.into_data());
         let rounded = to_f64(&rotary.tables(1000, &device, DType::BF16).cos.into_data());
-        // The f32 angle of position 999 is itself off by up to 999 · 2^-24.
+        // The f32 angle of position 999 has an error of up to 999 · 2^-24.
         assert!(worst(&rounded, &exact) <= 2.0_f64.powi(-9) + 1e-4);
     }
 }

@@ -1,4 +1,4 @@
-//! Saving and loading, single and sharded, and configurations in every spelling.
+//! Tests of saving and loading, single and sharded, and of configurations in every spelling.
 
 mod common;
 
@@ -34,7 +34,7 @@ fn saved_tensors_are_those_that_were_loaded() {
         let before = read(&model_dir(name).join("model.safetensors"));
         let after = read(&target.join("model.safetensors"));
         assert!(before == after, "{name}");
-        // Nothing else is left beside it.
+        // Nothing else is left next to it.
         assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 1);
     }
 }
@@ -113,7 +113,7 @@ fn configurations_survive_with_fields_that_are_not_ours() {
     }
 }
 
-/// The layers with a window are those that `layer_types` names, else those from `max_window_layers` on.
+/// The layers with a window are those in `layer_types`, or else those from `max_window_layers` on.
 #[test]
 fn windows_are_read_and_survive() {
     let kinds = json!(["sliding_attention", "full_attention"]);
@@ -152,7 +152,7 @@ fn windows_are_read_and_survive() {
     }
 }
 
-/// `transformers` takes 4096 where a file has no `sliding_window`.
+/// `transformers` uses a size of 4096 if a file has no `sliding_window`.
 #[test]
 fn an_absent_window_has_a_size() {
     let dir = common::copy_of("qwen2");
@@ -299,7 +299,7 @@ fn a_fresh_model_is_initialised_as_configured() {
             assert!((0.018..0.022).contains(&deviation), "{name}: {deviation}");
         }
     }
-    // The loss of a model that knows nothing is about that of a guess.
+    // The loss of an untrained model is about that of a guess.
     let ids = Tensor::<2, Int>::from_data([[1, 2, 3, 4, 5, 6, 7, 8]], &device);
     let loss = to_f64(&model.loss(ids, None).1.into_data())[0];
     assert!((loss - 256_f64.ln()).abs() < 0.3, "{loss}");

@@ -1,4 +1,4 @@
-//! The table of semantics beside what the models of this crate reach.
+//! Compares the table of semantics with the sites that the models of this crate reach.
 
 mod common;
 
@@ -11,7 +11,7 @@ use burn_kernels::semantics::{AddRmsNormKey, SemanticsKey};
 use common::{MODELS, ints, model_dir, read};
 use kernels_models::{Architecture, load, semantics};
 
-/// Runs a model, and gives its `model_type` and the keys of the sites that it reached.
+/// Runs a model. Returns its `model_type` and the keys of the sites that it reached.
 fn reached(name: &str) -> (&'static str, Vec<SemanticsKey>) {
     report::reset();
     let device = Device::default();
@@ -26,7 +26,7 @@ fn reached(name: &str) -> (&'static str, Vec<SemanticsKey>) {
     (config.architecture.model_type(), keys.collect())
 }
 
-/// Every architecture has a fixture, whose model calls sites with all keys of its line in the table.
+/// Every architecture has a fixture. Its model calls sites with all keys of its row in the table.
 #[test]
 fn annotated_models_agree_with_the_table() {
     let mut keys: BTreeMap<_, Vec<_>> = BTreeMap::new();
@@ -43,7 +43,7 @@ fn annotated_models_agree_with_the_table() {
             SemanticsKey::AddRmsNorm(AddRmsNormKey::of_norm(model.norm)),
             SemanticsKey::Rope(model.rope),
         ];
-        // The MLP of a model whose layers are all sparse is that of its experts.
+        // If all layers are sparse, the table's MLP is that of the experts.
         let has_mlp = |key: &SemanticsKey| matches!(key, SemanticsKey::Glu(_));
         let dense = model.experts.is_none() || found.iter().any(has_mlp);
         let mlp = dense.then_some(SemanticsKey::Glu(model.mlp));

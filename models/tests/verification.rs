@@ -1,5 +1,4 @@
-//! Verification of first uses changes nothing of a program: neither what its seed gives, nor what
-//! it computes.
+//! Tests that verification of first uses changes nothing in a program: neither the initial parameters nor the results.
 
 mod common;
 
@@ -10,8 +9,8 @@ use burn_kernels::optim::InitFused;
 use common::model_dir;
 use kernels_models::ModelConfig;
 
-/// The losses and parameters of a few steps of a model that is drawn from the seed, whose
-/// parameters are drawn when they are first used.
+/// Returns the losses and parameters of a few steps of a model with a fixed seed. Its parameters are drawn when they
+/// are first used.
 fn trained(name: &str, device: &Device, sampling: Sampling) -> (Vec<f32>, Vec<Vec<f32>>) {
     live::reset();
     let _scope = live::scope(sampling);
@@ -28,7 +27,7 @@ fn trained(name: &str, device: &Device, sampling: Sampling) -> (Vec<f32>, Vec<Ve
         model = optimiser.step(1e-2, model, grads);
         losses.push(loss.into_scalar::<f32>());
     }
-    // The numbers that a program draws next.
+    // The next random numbers of the program.
     let next = Tensor::<1>::random([4], Distribution::Default, device);
     let mut parameters = vec![next.into_data().iter().collect()];
     for (_, parameter) in model.named_parameters() {
@@ -37,7 +36,7 @@ fn trained(name: &str, device: &Device, sampling: Sampling) -> (Vec<f32>, Vec<Ve
     (losses, parameters)
 }
 
-/// One test: what was checked is reset for the process.
+/// It is one test, because resetting the record of checks affects the whole process.
 #[test]
 fn training_is_the_same_with_and_without_it() {
     let plain = Device::flex().autodiff();

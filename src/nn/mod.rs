@@ -1,8 +1,8 @@
 //! Burn's own layers with fused kernels.
 //!
-//! A layer of another crate cannot be annotated. These stand in for it with one changed line: the
-//! type of the field, or `.into()` where the layer is made. Parameters keep Burn's names, so
-//! records of the one load into the other.
+//! A layer of another crate cannot be annotated. These layers replace Burn's with one changed line: the type of the
+//! field, or `.into()` where the layer is made. Parameters keep Burn's names, so a record of one layer loads into the
+//! other.
 //!
 //! `burn::nn::MultiHeadAttention` has no counterpart: there is no fused attention yet.
 

@@ -3,8 +3,7 @@ use burn::tensor::Tensor;
 
 /// [`burn::nn::RmsNorm`] with a fused kernel: `y = x / √(mean(x²) + ε) · γ` over the last axis.
 ///
-/// On half types Burn divides by a root that it has rounded; this layer rounds where Llama does
-/// and is more accurate.
+/// On half types, Burn divides by a root that it has rounded. This layer rounds where Llama does and is more accurate.
 ///
 /// ```
 /// use burn::nn::RmsNormConfig;
@@ -18,9 +17,9 @@ use burn::tensor::Tensor;
 #[kernels_macros::fused_kernel("npu_fused_rmsnorm", crate = crate, layer = "RMSNorm")]
 #[derive(Module, Debug)]
 pub struct RmsNorm {
-    /// `[n]`.
+    /// The scale, `[n]`.
     pub gamma: Param<Tensor<1>>,
-    /// Added to the mean square.
+    /// The number added to the mean square.
     pub epsilon: f64,
 }
 

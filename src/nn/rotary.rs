@@ -1,8 +1,10 @@
 use burn::module::Module;
 use burn::tensor::{Tensor, assert_shape};
 
-/// [`burn::nn::RotaryEncoding`] with a fused kernel. Burn rotates neighbouring elements
-/// (*interleaved*); models in Hugging Face layout mostly rotate halves, which is another function.
+/// [`burn::nn::RotaryEncoding`] with a fused kernel.
+///
+/// Burn rotates neighbouring elements (*interleaved*). Most models in Hugging Face layout rotate halves, which is a
+/// different function.
 ///
 /// ```
 /// use burn::nn::RotaryEncodingConfig;
@@ -21,15 +23,15 @@ pub struct RotaryEncoding {
 }
 
 impl RotaryEncoding {
-    /// Rotates queries `[b, hq, s, d]` and keys `[b, hk, s, d]` of the positions `0..s`.
+    /// Rotates queries `[b, hq, s, d]` and keys `[b, hk, s, d]` at the positions `0..s`.
     pub fn forward(&self, q: Tensor<4>, k: Tensor<4>) -> (Tensor<4>, Tensor<4>) {
         self.apply(q, k, 0)
     }
 
-    /// The same for the positions `start..start + s`.
+    /// Rotates queries and keys at the positions `start..start + s`.
     ///
     /// # Panics
-    /// The head width is not the encoding's, or the positions go beyond its table.
+    /// Panics if the head width is not the encoding's, or if the positions go beyond its table.
     pub fn apply(&self, q: Tensor<4>, k: Tensor<4>, start: usize) -> (Tensor<4>, Tensor<4>) {
         let [positions, width, _] = self.inner.freq_complex.dims();
         assert_shape!(q, [_, _, _, width]);
@@ -47,7 +49,7 @@ impl RotaryEncoding {
         rotate(q, k, cos, sin)
     }
 
-    /// The layer that was wrapped, for its window of positions.
+    /// Returns the wrapped layer, for example to shift its window of positions.
     pub fn inner_mut(&mut self) -> &mut burn::nn::RotaryEncoding {
         &mut self.inner
     }

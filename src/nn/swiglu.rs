@@ -17,12 +17,12 @@ use burn::tensor::{Tensor, activation};
 pub struct SwiGlu {
     /// The projection that is activated.
     pub linear_inner: Linear,
-    /// The projection that it gates.
+    /// The projection that is multiplied by the activated one.
     pub linear_outer: Linear,
 }
 
 impl SwiGlu {
-    /// From `[.., d_input]` to `[.., d_output]`.
+    /// Computes the layer, from `[.., d_input]` to `[.., d_output]`.
     pub fn forward<const D: usize>(&self, x: Tensor<D>) -> Tensor<D> {
         let gate = self.linear_inner.forward(x.clone());
         swiglu(gate, self.linear_outer.forward(x))

@@ -15,13 +15,13 @@ declare_site! {
     }
 }
 
-/// AdamW (Loshchilov & Hutter, arXiv:1711.05101): Burn's, with a fused step.
+/// Burn's AdamW (Loshchilov & Hutter, arXiv:1711.05101) with a fused step.
 ///
-/// AMSGrad and cautious weight decay have no kernel: with either, every step is Burn's own, and the
-/// report gives the site's condition as the reason.
+/// AMSGrad and cautious weight decay have no kernel. With either, every step is Burn's own, and the report gives the
+/// site's condition as the reason.
 ///
-/// On half types the kernel computes in f32 and rounds parameter and moments once, while Burn's own
-/// step rounds each of its operations.
+/// On half types, the kernel computes in f32 and rounds the parameter and the moments once. Burn's own step rounds
+/// after each of its operations.
 #[derive(Clone)]
 pub struct FusedAdamW {
     settings: Settings,
@@ -35,11 +35,11 @@ impl std::fmt::Debug for FusedAdamW {
 }
 
 impl FusedAdamW {
-    /// The optimiser with these settings. Clipping of gradients is not the optimiser's:
-    /// [`init_fused`](super::InitFused::init_fused) applies it.
+    /// Creates the optimiser with these settings, but without clipping of gradients:
+    /// [`init_fused`](super::InitFused::init_fused) adds it.
     ///
     /// # Panics
-    /// Burn is of a release whose AdamW has settings that this one does not know.
+    /// Panics if this release of Burn has AdamW settings that this crate does not know.
     pub fn new(config: &AdamWConfig) -> Self {
         Self {
             settings: settings::read(config),
@@ -47,7 +47,7 @@ impl FusedAdamW {
         }
     }
 
-    /// The numbers of step `step`, as Burn has them.
+    /// Returns the settings of step `step`, with Burn's values.
     fn numbers(&self, lr: LearningRate, step: usize) -> Step {
         Step {
             learning_rate: lr,
@@ -60,7 +60,7 @@ impl FusedAdamW {
     }
 }
 
-/// The state after step `time`.
+/// Returns the state after step `time`.
 fn of<const D: usize>([moment_1, moment_2]: [Tensor<D>; 2], time: usize) -> AdamWState<D> {
     AdamWState::new(AdaptiveMomentumState::new(time, moment_1, moment_2))
 }

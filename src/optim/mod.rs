@@ -1,7 +1,7 @@
 //! Burn's optimisers with fused kernels.
 //!
-//! [`FusedAdamW`] is AdamW whose step of a parameter is one operation. It is made from Burn's own
-//! settings and used in its place, in a loop of one's own or with Burn's `Learner`:
+//! [`FusedAdamW`] is AdamW that updates a parameter in one operation. It is made from Burn's own settings and replaces
+//! Burn's optimiser, in your own loop or with Burn's `Learner`:
 //!
 //! ```
 //! use burn::nn::LinearConfig;
@@ -18,9 +18,9 @@
 //! # let _ = model;
 //! ```
 //!
-//! Its state is that of Burn's AdamW, so records of either are read by both. The step is a site of the
-//! kernel `npu_fused_adam_w` like any annotated layer: policies switch it off, the report counts it, and where no
-//! kernel can run Burn's own step does.
+//! Its state has the type of Burn's AdamW, so each of the two reads the other's records. The step is a site of the
+//! kernel `npu_fused_adam_w`, like any annotated layer: policies can switch it off, and the report counts it. If no
+//! kernel can run, Burn's own step does.
 
 mod adam_w;
 mod settings;
@@ -29,15 +29,16 @@ pub use adam_w::FusedAdamW;
 
 use burn::optim::{AdamWConfig, ModuleOptimizer};
 
-/// Optimisers with fused kernels from Burn's settings.
+/// A trait that makes optimisers with fused kernels from Burn's settings.
 pub trait InitFused {
     /// The optimiser of one parameter, for [`ModuleOptimizer::with_group`].
     type Optimizer;
 
-    /// As the configuration's `build`.
+    /// Builds the optimiser of one parameter, as the configuration's `build` does.
     fn build_fused(&self) -> Self::Optimizer;
 
-    /// As the configuration's `init`: for a whole module, with the configured clipping of gradients.
+    /// Builds the optimiser of a whole module with the configured clipping of gradients, as the configuration's `init`
+    /// does.
     fn init_fused(&self) -> ModuleOptimizer;
 }
 

@@ -1,10 +1,10 @@
-//! The settings of Burn's AdamW, whose fields are its own: read by way of their serialised form.
+//! The settings of Burn's AdamW. Their fields are private, so they are read from their serialised form.
 
 use burn::grad_clipping::GradientClippingConfig;
 use burn::optim::AdamWConfig;
 use serde::Deserialize;
 
-/// The fields of [`AdamWConfig`], under its names.
+/// The fields of [`AdamWConfig`], under Burn's names.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Settings {
@@ -20,8 +20,8 @@ pub(super) struct Settings {
 /// Reads the settings.
 ///
 /// # Panics
-/// Burn's settings have other fields than those of the release that this was written for, so they mean
-/// something that is not known here.
+/// Panics if Burn's settings have other fields than those of the release that this code was written for. Their meaning
+/// is not known here.
 pub(super) fn read(config: &AdamWConfig) -> Settings {
     let settings = serde_json::to_value(config).and_then(serde_json::from_value);
     settings.unwrap_or_else(|error| {

@@ -1,4 +1,4 @@
-//! Mixtures of experts: stacked, in a list, and the block around them.
+//! Tests mixtures of experts: stacked, in a list, and the block around them.
 
 use crate::train::{TOKENS, WIDTH, alone, one_seed_one_model};
 use burn::module::{Initializer, Module, Param};
@@ -24,7 +24,7 @@ fn stack<const D: usize>(shape: [usize; D], device: &Device) -> Param<Tensor<D>>
     .init(shape, device)
 }
 
-/// Two of the first three experts for each token. The last has none.
+/// Returns two of the first three experts for each token. The last expert gets none.
 fn routed(device: &Device) -> (Tensor<2, Int>, Tensor<2>) {
     let indices: Vec<i64> = (0..TOKENS as i64)
         .flat_map(|t| [2 - t % 3, (t + 1) % 3])
@@ -45,7 +45,7 @@ macro_rules! through_experts {
     };
 }
 
-/// Layers with the same fields, whose bodies differ.
+/// Declares layers with the same fields and different bodies.
 macro_rules! stacked {
     ($($(#[$attribute:meta])* $name:ident)*) => {
         $(
@@ -136,7 +136,7 @@ impl StackedHelped {
     }
 }
 
-/// `down` is used first.
+/// Uses `down` first.
 #[fused_kernel("npu_fused_moe", layout = matmul)]
 fn apply(
     x: Tensor<2>,
@@ -186,7 +186,7 @@ fn stacked_weights_are_used_in_the_bodys_order() {
     });
 }
 
-/// Calls `up` first.
+/// An expert that calls `up` first.
 #[derive(Module, Debug)]
 struct Expert {
     gate_proj: Linear,
@@ -209,7 +209,7 @@ impl Expert {
     }
 }
 
-/// Layers with the same fields, whose bodies differ.
+/// Declares layers with the same fields and different bodies.
 macro_rules! lists {
     ($($(#[$attribute:meta])* $name:ident)*) => {
         $(
@@ -259,7 +259,7 @@ impl Experts for ListOfATrait {
     }
 }
 
-/// The condition is moved into the body, so that it can't run twice.
+/// Moves the value of its condition into the body, so that the body can't run twice.
 #[fused_kernel("npu_fused_moe", experts = list, projections = separate, when = name == "list")]
 fn apply_list(
     x: Tensor<2>,
@@ -285,8 +285,7 @@ fn experts_of_a_trait_are_no_exception() {
     one_seed_one_model("ListOfATrait", ListOfATrait::init, through_experts!());
 }
 
-/// Two layers of experts, so that one that the first takes from the generator too early is missed by
-/// the second.
+/// A model of two layers of experts. An expert that the first initialises too early changes the numbers of the second.
 #[derive(Module, Debug)]
 struct TwoLists {
     first: List,
@@ -306,7 +305,7 @@ fn experts_without_tokens_stay_as_they_are() {
     });
 }
 
-/// Nobody can know here what the body would do first; no expert may be taken for another.
+/// The order in which the body uses its experts is unknown here. Its experts must still not be mixed up.
 #[test]
 fn a_body_that_runs_once_computes_the_same() {
     let _alone = alone();
@@ -331,7 +330,7 @@ fn a_body_that_runs_once_computes_the_same() {
     assert!(distance < 1e-5, "{distance}");
 }
 
-/// Layers with the same fields, whose bodies differ.
+/// Declares layers with the same fields and different bodies.
 macro_rules! blocks {
     ($($(#[$attribute:meta])* $name:ident)*) => {
         $(
@@ -373,7 +372,7 @@ blocks! {
     BlockHelped
 }
 
-/// The best experts by corrected scores, and their scores.
+/// Returns the experts with the highest corrected scores, and their scores.
 fn choose(logits: Tensor<2>, bias: Tensor<1>, k: usize) -> (Tensor<2, Int>, Tensor<2>) {
     let scores = softmax(logits, 1);
     let (_, indices) = (scores.clone() + bias.unsqueeze()).topk_with_indices(k, 1);

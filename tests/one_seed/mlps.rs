@@ -1,4 +1,4 @@
-//! Gated MLPs, in every form and with every way to write a body.
+//! Tests gated MLPs in every form, with all ways to write a body.
 
 use crate::train::{WIDTH, initial, one_seed_one_model};
 use burn::module::Module;
@@ -11,7 +11,7 @@ fn linear(inputs: usize, outputs: usize, device: &Device) -> Linear {
     LinearConfig::new(inputs, outputs).init(device)
 }
 
-/// Layers with the same fields, whose bodies differ.
+/// Declares layers with the same fields and different bodies.
 macro_rules! mlps {
     ($($name:ident)*) => {
         $(
@@ -207,7 +207,7 @@ fn a_trait_and_a_method_are_no_exception() {
     one_seed_one_model("up_first", OfAMethod::init, OfAMethod::up_first);
 }
 
-/// A layer of a type that the attribute can't see through.
+/// A layer whose type the attribute doesn't know.
 trait Layer {
     fn forward<const D: usize>(&self, x: Tensor<D>) -> Tensor<D>;
 }
@@ -252,7 +252,7 @@ struct Packed {
 #[fused_kernel("npu_fused_swiglu", projections = chunked)]
 impl Packed {
     fn forward(&self, x: Tensor<2>) -> Tensor<2> {
-        // Before the projection, which only by hand can be.
+        // Only a body written by hand can use these before the projection.
         let down = self.down_proj.weight.val();
         let bias = self.down_proj.bias.as_ref().unwrap().val();
         let both = self.gate_up_proj.forward(x);
@@ -298,7 +298,7 @@ fn a_struct_has_the_order_of_its_fields() {
         gate_proj: linear(WIDTH, 5, device),
     };
     one_seed_one_model("OfFields", init, OfFields::forward);
-    // The weights and biases of layers, whose fields stand in another order here.
+    // The other layer has the same fields in another order.
     let layers = initial(init, OfFields::forward);
     let layers: Vec<_> = layers.rchunks(2).flatten().cloned().collect();
     assert_eq!(layers, initial(UpFirst::init, UpFirst::forward));

@@ -1,4 +1,4 @@
-//! Trains a layer from one seed under every combination of kernels and live verification.
+//! Trains a layer with one seed under every combination of kernels and live verification.
 
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{Device, Gradients, Tensor, TensorData};
@@ -10,24 +10,24 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub const WIDTH: usize = 6;
 pub const TOKENS: usize = 7;
 
-/// The generator of a device is one for the whole process.
+/// A lock for a device's generator, of which the process has only one.
 static GENERATOR: Mutex<()> = Mutex::new(());
 
-/// Holds the generator: every test that draws numbers does, so that none draws between another's.
+/// Locks the generator. Every test that draws numbers does, so that no test draws between the draws of another.
 pub fn alone() -> MutexGuard<'static, ()> {
     GENERATOR.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The outcome of one training.
+/// The result of one training.
 struct Run {
-    /// All weights after the first call; those that it left out were initialised by looking at them,
-    /// so they show the state of the generator as well.
+    /// All weights after the first call. Reading a weight that the call did not use initialises it, so these also show
+    /// the state of the generator.
     weights: Vec<Vec<f32>>,
     losses: Vec<f32>,
 }
 
-/// Holds that weights are equal bit for bit, and losses nearly so, whatever runs. `site` is the name
-/// of the layer, whose kernel has to run where the policy says so.
+/// Checks that weights are equal bit for bit, and losses nearly so, with and without kernels and verification. `site`
+/// is the name of the layer, whose kernel must run where the policy allows it.
 #[track_caller]
 pub fn one_seed_one_model<M: Module>(
     site: &str,
@@ -69,7 +69,7 @@ pub fn one_seed_one_model<M: Module>(
     );
 }
 
-/// The weights of a layer after its first call.
+/// Returns the weights of a layer after its first call.
 pub fn initial<M: Module>(
     init: impl Fn(&Device) -> M,
     forward: impl Fn(&M, Tensor<2>) -> Tensor<2>,
@@ -99,7 +99,7 @@ fn train<M: Module>(
     Run { weights, losses }
 }
 
-/// Fixed numbers, `[TOKENS, WIDTH]`, which use no generator.
+/// Returns fixed numbers `[TOKENS, WIDTH]`, without use of a generator.
 fn numbers(device: &Device, from: usize) -> Tensor<2> {
     let number = |i: usize| ((i * i * 37 + i * 11 + from) % 41) as f32 / 20.0 - 1.0;
     let numbers: Vec<f32> = (from..from + TOKENS * WIDTH).map(number).collect();

@@ -1,4 +1,12 @@
-//! Devices of this process, opened once, with a stream each, and others for threads that want their own.
+//! Devices of this process, each opened once. A device has one stream for the process, and others for threads that
+//! want their own.
+//!
+//! # Failed work
+//!
+//! A tensor holds the stream that it was made on. The backend uses one stream per device and thread until a wait has
+//! shown that work on it failed; then it makes a new stream. So an index out of range costs a client of a server its
+//! own tensors on that device, and the other clients nothing, because each session has streams of its own
+//! ([`own_streams`]).
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -17,24 +25,25 @@ use crate::{Cann, Device, Stream};
 
 /// An NPU of this machine, by its number.
 ///
-/// It is opened when it is first used, or by [`CannDevice::open`], which returns errors in place of the
-/// panics that Burn's operations are left with.
+/// The device is opened at its first use or by [`CannDevice::open`]. [`CannDevice::open`] returns errors, while Burn's
+/// operations can only panic.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct CannDevice {
     index: u16,
 }
 
 impl CannDevice {
-    /// NPU `index`, which need not be there.
+    /// Returns NPU `index` without opening it. It need not exist.
     pub const fn new(index: u16) -> Self {
         Self { index }
     }
 
-    /// NPU `index`, opened.
+    /// Opens NPU `index`.
     ///
     /// # Errors
     ///
-    /// No CANN, no such device, it is not usable, or `BURN_CANN_FALLBACK` is set to what means nothing.
+    /// Returns an error if there is no CANN or no such device, if the device is not usable, or if the value of
+    /// `BURN_CANN_FALLBACK` is not known.
     pub fn open(index: usize) -> Result<Self> {
         let this = match u16::try_from(index) {
             Ok(index) => Self { index },
@@ -47,11 +56,11 @@ impl CannDevice {
         Ok(this)
     }
 
-    /// The NPUs of this machine.
+    /// Returns the NPUs of this machine.
     ///
     /// # Errors
     ///
-    /// No CANN, or the driver could not be asked.
+    /// Returns an error if there is no CANN or the driver does not answer.
     pub fn all() -> Result<Vec<Self>> {
         let count = lock(&OPENED).cann()?.device_count()?;
         Ok((0..u16::try_from(count).unwrap_or(u16::MAX))
@@ -59,41 +68,44 @@ impl CannDevice {
             .collect())
     }
 
-    /// Its number.
+    /// Returns the device's number.
     pub fn index(&self) -> usize {
         self.index.into()
     }
 
-    /// The stream that all operations on it run on, of this thread if it has [its own](own_streams). Another one after a wait has told that work on it
-    /// failed: tensors of before are lost then, those that are made from then on are not.
+    /// Returns the stream that all operations on this device run on. A thread with [its own streams](own_streams) gets
+    /// its own.
+    ///
+    /// Once a wait has shown that work on the stream failed, this returns a new stream. Earlier tensors are lost then;
+    /// new ones are sound.
     ///
     /// # Errors
     ///
-    /// As [`CannDevice::open`].
+    /// Returns an error as [`CannDevice::open`] does.
     pub fn stream(&self) -> Result<Stream> {
         let (stream, failed) = lock(&OPENED).stream(self.index)?;
-        // Outside the lock, as in `close`.
+        // This is outside the lock, as in `close`.
         drop(failed);
         Ok(stream)
     }
 
-    /// Waits for the work so far, also on a stream of which it is known that its work failed.
+    /// Waits for the work so far, even on a stream whose work is known to have failed.
     pub(super) fn synchronise(self) -> Result<()> {
         let current = lock(&OPENED).current(self.index);
         let stream = current.map_or_else(|| self.stream(), Ok)?;
         Ok(stream.synchronise()?)
     }
 
-    /// Where a tensor is that is made anew: on a stream whose work has not failed.
+    /// Returns the place for a new tensor: a stream whose work has not failed.
     pub(super) fn place(self) -> Result<Place> {
         let mut opened = lock(&OPENED);
         if let Some(stream) = opened.current(self.index) {
-            // Who comes after a failure need not have caused it: it may be another client's.
+            // The caller need not have caused the failure: it may be another client's.
             stream.look_for_failure();
         }
         let (stream, failed) = opened.stream(self.index)?;
         drop(opened);
-        // Outside the lock, as in `close`.
+        // This is outside the lock, as in `close`.
         drop(failed);
         Ok(Place {
             device: self,
@@ -136,43 +148,43 @@ impl DeviceOps for CannDevice {
     }
 }
 
-/// A device with its stream: where a tensor is.
+/// The place of a tensor: a device and its stream.
 #[derive(Debug, Clone)]
 pub(super) struct Place {
     pub(super) device: CannDevice,
     pub(super) stream: Stream,
 }
 
-/// What the process has opened.
+/// The devices and streams that the process has opened.
 struct Opened {
     cann: Option<Cann>,
     streams: Option<HashMap<Key, Stream>>,
 }
 
-/// A device, and whose stream it is.
+/// A device and the owner of the stream.
 type Key = (u16, u64);
 
-/// The owner of the streams of a thread without its own.
+/// The owner of the streams that threads without streams of their own share.
 const ALL: u64 = 0;
 
 thread_local! {
-    /// Whose streams this thread uses.
+    /// The owner of the streams that this thread uses.
     static OWNER: Cell<u64> = const { Cell::new(ALL) };
 }
 
-/// Gives this thread streams of its own from now on, one on each device that it uses, until
-/// [`give_streams_back`] or its end, where that has to be called. Work that fails on them is nobody else's
-/// matter, unless somebody uses a tensor of it.
+/// Gives this thread streams of its own, one on each device that it uses. A failure of work on them concerns nobody
+/// else, except users of its tensors.
 ///
-/// A tensor stays on the stream that it was made on, whichever thread uses it;
-/// [`to_device`](burn_backend::ops::FloatTensorOps::float_to_device) brings it to those of the thread.
+/// The thread must call [`give_streams_back`] before it ends. A tensor stays on the stream that it was made on,
+/// whichever thread uses it; [`to_device`](burn_backend::ops::FloatTensorOps::float_to_device) brings it to the
+/// thread's own streams.
 pub fn own_streams() {
     static NEXT: AtomicU64 = AtomicU64::new(ALL + 1);
     give_streams_back();
     OWNER.set(NEXT.fetch_add(1, Ordering::Relaxed));
 }
 
-/// This thread uses the same streams as others again. Its own end with the last tensor on them.
+/// Makes this thread use the shared streams again. Its own streams end with the last tensor on them.
 pub fn give_streams_back() {
     let owner = OWNER.replace(ALL);
     if owner == ALL {
@@ -185,7 +197,7 @@ pub fn give_streams_back() {
         own.map(|(_, stream)| stream).collect()
     });
     drop(opened);
-    // Outside the lock, as in `close`.
+    // This is outside the lock, as in `close`.
     drop(old);
 }
 
@@ -194,21 +206,20 @@ static OPENED: Mutex<Opened> = Mutex::new(Opened {
     streams: None,
 });
 
-/// Lets the backend use `cann` in place of the one that [`Cann::load`] finds. Devices that are opened
-/// already stay with theirs until [`close`].
+/// Makes the backend use `cann` in place of the one that [`Cann::load`] finds. Devices that are open keep theirs until
+/// [`close`].
 pub fn install(cann: Cann) {
     lock(&OPENED).cann = Some(cann);
 }
 
-/// Lets go of all devices and of the CANN that was installed: each device closes with its last tensor. A
-/// later use opens it anew.
+/// Drops all devices and the installed CANN. Each device closes with its last tensor, and a later use opens it again.
 ///
-/// Needed before [`Cann::finalise`]; a process that just exits needs it not.
+/// [`Cann::finalise`] needs this. A process that just exits does not.
 pub fn close() {
     let mut opened = lock(&OPENED);
     let old = (opened.cann.take(), opened.streams.take());
     drop(opened);
-    // Outside the lock: the last clone of a stream waits for its work.
+    // This is outside the lock, because the last clone of a stream waits for its work.
     drop(old);
 }
 
@@ -228,7 +239,7 @@ impl Opened {
         self.streams.as_ref()?.get(&(index, OWNER.get())).cloned()
     }
 
-    /// The stream of a device, and the one that it takes the place of.
+    /// Returns the stream of a device, and the failed stream that it replaces.
     fn stream(&mut self, index: u16) -> Result<(Stream, Option<Stream>)> {
         if let Some(stream) = self.current(index)
             && stream.failure().is_none()

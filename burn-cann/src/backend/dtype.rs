@@ -1,11 +1,11 @@
-//! Burn's types of elements and CANN's.
+//! Conversions between the dtypes of Burn and CANN.
 
 use burn_backend::{BoolStore, DType as Burn};
 
 use super::error::{Error, Result};
 use crate::DType;
 
-/// How CANN keeps elements of a type of Burn's. `Flex32` is an f32 here, as on the host.
+/// Returns the dtype in which CANN stores elements of a dtype of Burn. `Flex32` is f32 here, as on the host.
 pub(super) fn device(dtype: Burn) -> Result<DType> {
     Ok(match dtype {
         Burn::F64 => DType::F64,
@@ -32,7 +32,7 @@ pub(super) fn device(dtype: Burn) -> Result<DType> {
     })
 }
 
-/// The type that tensors of `dtype` say they have.
+/// Returns the dtype that tensors of `dtype` report.
 pub(super) fn canonical(dtype: Burn) -> Burn {
     match dtype {
         Burn::Flex32 => Burn::F32,
@@ -40,7 +40,7 @@ pub(super) fn canonical(dtype: Burn) -> Burn {
     }
 }
 
-/// Returns the type of Burn's that is kept as `dtype`; truth values are native ones.
+/// Returns the dtype of Burn that is stored as `dtype`. Booleans are native ones.
 pub fn burn(dtype: DType) -> Burn {
     match dtype {
         DType::F64 => Burn::F64,

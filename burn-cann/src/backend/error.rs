@@ -1,21 +1,21 @@
-//! What can go wrong besides CANN itself.
+//! Errors of the backend.
 
 /// A failure of the backend.
 #[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// CANN, the device or a call of it.
+    /// A failure of CANN, the device or a call.
     #[error(transparent)]
     Cann(#[from] crate::Error),
-    /// A device that the machine has not.
+    /// The machine has no such device.
     #[error("there is no NPU {index}: CANN counts {count} on this machine, numbered from 0")]
     NoDevice {
-        /// The number that was asked for.
+        /// The requested number.
         index: usize,
-        /// How many there are.
+        /// The number of devices.
         count: u32,
     },
-    /// A value of `BURN_CANN_FALLBACK` that means nothing.
+    /// The value of `BURN_CANN_FALLBACK` is not known.
     #[error(
         "BURN_CANN_FALLBACK is {found:?}: set it to `allow` (operations without an operator run on the \
          host) or `deny` (they are errors), or leave it unset, which allows"
@@ -33,18 +33,18 @@ pub enum Error {
     Denied {
         /// The operation.
         operation: &'static str,
-        /// Why the device does not run it.
+        /// The reason why the device does not run it.
         reason: String,
     },
-    /// An operation on a list of tensors was given none.
+    /// An operation on a list of tensors got an empty list.
     #[error("it was given no tensors: give it at least one, which says the device")]
     NoTensor,
-    /// A type of elements that the backend does not keep.
+    /// The backend does not store elements of this dtype.
     #[error("{dtype:?} is not kept on the NPU: convert the data to {instead} first")]
     Dtype {
-        /// The type.
+        /// The dtype.
         dtype: burn_backend::DType,
-        /// What to use.
+        /// The dtype to use in its place.
         instead: &'static str,
     },
 }
@@ -52,16 +52,16 @@ pub enum Error {
 /// The result of the backend's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why an operation is not done on the device.
+/// The reason why an operation did not run on the device.
 #[derive(Debug)]
 pub(super) enum Declined {
-    /// The device can't; the host shall.
+    /// The device can't run it, so the host does.
     ToHost(String),
     /// The device failed.
     Failed(crate::Error),
 }
 
-/// What an operation on the device gives.
+/// The result of an operation on the device.
 pub(super) type Native<T> = std::result::Result<T, Declined>;
 
 impl Declined {

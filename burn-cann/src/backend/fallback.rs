@@ -1,4 +1,5 @@
-//! The one way to the host: device → Flex → device, counted, logged and deniable.
+//! The fallback to the host: operands go from the device to Flex, and results back. Every run is counted, logged and
+//! can be denied.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -8,12 +9,12 @@ use super::error::{Declined, Error, Native, Result};
 use super::host::Returned;
 use super::operation::Operation;
 
-/// What happens to an operation that the device does not run.
+/// The handling of operations that the device does not run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Fallback {
-    /// It runs on the host, which is counted and logged once.
+    /// The operation runs on the host. Each run is counted, and the first is logged.
     Allow,
-    /// It is an error.
+    /// The operation is an error.
     Deny,
 }
 
@@ -23,8 +24,8 @@ const DENY: u8 = 2;
 
 static SETTING: AtomicU8 = AtomicU8::new(UNSET);
 
-/// Sets what happens to operations that the device does not run, for the whole process; the environment's
-/// `BURN_CANN_FALLBACK` no longer matters.
+/// Sets the handling of operations that the device does not run, for the whole process. It takes precedence over the
+/// environment variable `BURN_CANN_FALLBACK`.
 pub fn set_fallback(fallback: Fallback) {
     let value = match fallback {
         Fallback::Allow => ALLOW,
@@ -33,12 +34,12 @@ pub fn set_fallback(fallback: Fallback) {
     SETTING.store(value, Ordering::Relaxed);
 }
 
-/// What happens to operations that the device does not run: what [`set_fallback`] was told, else
-/// `BURN_CANN_FALLBACK` (`allow` or `deny`), else [`Fallback::Allow`].
+/// Returns the handling of operations that the device does not run. This is the value of [`set_fallback`], else that
+/// of `BURN_CANN_FALLBACK` (`allow` or `deny`), else [`Fallback::Allow`].
 ///
 /// # Errors
 ///
-/// The environment's value is neither.
+/// Returns an error if the variable has another value.
 pub fn fallback() -> Result<Fallback> {
     match SETTING.load(Ordering::Relaxed) {
         ALLOW => Ok(Fallback::Allow),
@@ -61,7 +62,7 @@ fn parse(value: Option<&std::ffi::OsStr>) -> Result<Fallback> {
     }
 }
 
-/// Operations that ran on the host, and how often, since the beginning or [`reset_fallbacks`].
+/// Returns the operations that ran on the host, with their number of runs since the start or [`reset_fallbacks`].
 pub fn fallbacks() -> Vec<(&'static str, u64)> {
     super::ops()
         .map(|operation| (operation.name(), operation.times_on_host()))
@@ -69,15 +70,15 @@ pub fn fallbacks() -> Vec<(&'static str, u64)> {
         .collect()
 }
 
-/// Lets the counts begin anew. The next run of each on the host is logged again.
+/// Resets the counts. The next run of each operation on the host is logged again.
 pub fn reset_fallbacks() {
     super::ops().for_each(Operation::forget);
 }
 
-/// Why operations of the path `host` run there.
+/// The reason for the host of operations with the path `host`.
 pub(super) const NO_OPERATOR: &str = "there is no operator for it";
 
-/// The device of the first argument that has one.
+/// Returns the place of the first argument that has one.
 pub(super) fn first_place(arguments: &[&dyn Fn() -> Result<Option<Place>>]) -> Result<Place> {
     for argument in arguments {
         if let Some(place) = argument()? {
@@ -87,7 +88,7 @@ pub(super) fn first_place(arguments: &[&dyn Fn() -> Result<Option<Place>>]) -> R
     Err(Error::NoTensor)
 }
 
-/// What the device made of it, or why the host shall.
+/// Returns the result of the device, or the reason for running on the host.
 pub(super) fn accepted<T>(
     operation: &'static Operation,
     outcome: Native<T>,
@@ -99,7 +100,7 @@ pub(super) fn accepted<T>(
     }
 }
 
-/// Runs an operation on the host: `run` reads its operands and computes.
+/// Runs an operation on the host. `run` reads its operands and computes.
 pub(super) fn on_host<T: Returned<H>, H>(
     operation: &'static Operation,
     reason: &str,
@@ -111,7 +112,7 @@ pub(super) fn on_host<T: Returned<H>, H>(
     output.unwrap_or_else(|error| fail(operation, &error))
 }
 
-/// Counts, logs and, if that is denied, ends it.
+/// Counts and logs a run on the host, or ends the operation if the fallback is denied.
 fn admit(operation: &'static Operation, reason: &str, place: Result<Place>) -> Place {
     let admitted = place.and_then(|place| match fallback()? {
         Fallback::Allow => Ok(place),
@@ -131,7 +132,7 @@ fn admit(operation: &'static Operation, reason: &str, place: Result<Place>) -> P
     place
 }
 
-/// Ends an operation: Burn's have no way to return an error.
+/// Ends an operation with a panic, because Burn's operations can't return an error.
 #[cold]
 pub(super) fn fail(operation: &'static Operation, error: &dyn fmt::Display) -> ! {
     panic!("{} on the NPU: {error}", operation.name())

@@ -1,4 +1,4 @@
-//! Operands and results between the device's side of an operation and the host's.
+//! Transfers of operands to the host and of results back to the device.
 
 use std::ops::Range;
 
@@ -21,25 +21,25 @@ use super::transfer;
 
 /// An argument of an operation.
 pub(super) trait Operand {
-    /// What Flex takes for it.
+    /// The type that Flex takes for it.
     type Host;
-    /// What an operation on the device takes for it.
+    /// The type that an operation on the device takes for it.
     type Lent<'a>
     where
         Self: 'a;
-    /// The argument on the host; waits for the device if it is a tensor.
+    /// Returns the argument on the host. Waits for the device if it is a tensor.
     fn host(&self) -> Result<Self::Host>;
-    /// The argument for the device.
+    /// Returns the argument for the device.
     fn lend(&self) -> Self::Lent<'_>;
-    /// Where it is.
+    /// Returns the place of the argument, if it has one.
     fn place(&self) -> Result<Option<Place>> {
         Ok(None)
     }
 }
 
-/// A result on the device of what the host computed.
+/// A result on the device that the host computed.
 pub(super) trait Returned<H>: Sized {
-    /// Copies it there.
+    /// Copies the result to the device.
     fn from_host(host: H, place: &Place) -> Result<Self>;
 }
 

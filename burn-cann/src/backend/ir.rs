@@ -1,4 +1,4 @@
-//! Burn's intermediate representation: what a server of remote devices needs of a backend.
+//! Support for Burn's intermediate representation, which servers of remote devices need.
 
 use burn_ir::{BackendIr, HandleKind, TensorHandle};
 

@@ -1,7 +1,7 @@
-//! A backend for Burn: its tensor operations on NPUs.
+//! A backend for Burn that runs tensor operations on NPUs.
 //!
-//! [`CannBackend`] implements all of Burn's backend traits and [`burn_ir::BackendIr`]. Burn's own list of
-//! backends is closed, so programs reach it through a server of remote devices; or use it directly:
+//! [`CannBackend`] implements all of Burn's backend traits and [`burn_ir::BackendIr`]. Burn's own list of backends is
+//! closed, so programs reach it through a server of remote devices. It can also be used directly:
 //!
 //! ```no_run
 //! use burn_backend::{TensorData, read_sync, ops::FloatTensorOps};
@@ -18,42 +18,53 @@
 //!
 //! # Paths
 //!
-//! [`ops`] lists every operation with its [`Path`]: on the device, as a view, composed of others, or on
-//! the host. There is one way to the host: operands are copied there, Burn's CPU backend Flex computes, and
-//! the result is copied back. Operations of the device take it too, where CANN's operator refuses the
-//! operands (f64, say, or a limit). Each such run is counted ([`fallbacks`]), the first of an operation is
-//! logged with its reason at level `WARN`, and with `BURN_CANN_FALLBACK=deny` or [`set_fallback`] it is an
-//! error, so that no slow path is hidden.
+//! [`ops`] lists every operation with its [`Path`]: on the device, as a view, composed of others, or on the host. On
+//! the way to the host, operands are copied there, Burn's CPU backend Flex computes, and the result is copied back.
+//! Operations of the device also run there if CANN's operator refuses the operands, because of f64 or a limit, for
+//! example.
+//!
+//! No slow path is hidden. Every run on the host is counted ([`fallbacks`]), and the first of each operation is logged
+//! with its reason at level `WARN`. With `BURN_CANN_FALLBACK=deny` or [`set_fallback`], it is an error.
 //!
 //! # Waiting
 //!
-//! Operations return before the device has worked. The host waits where data is read and on the way to the
-//! host, nowhere else: [`Cann::waits`](crate::Cann::waits) counts.
+//! Operations return before the device has done the work. The host waits only when data is read and on the way to the
+//! host; [`Cann::waits`](crate::Cann::waits) counts the waits.
 //!
-//! # Types
+//! # Dtypes
 //!
-//! f32, f16, bf16, all integers of 8 to 64 bits, and truth values of one byte. Shapes, types and defaults
-//! (f32, i32, native truth values) are those of Flex. f64 is kept on the device; what its operators don't
-//! take, such as matrix products, runs on the host, as do most operations on u16, u32 and u64. Quantised
-//! tensors are kept as Burn packs them and are computed with on the host.
+//! The backend has f32, f16, bf16, all integers of 8 to 64 bits, and booleans of one byte. Shapes, dtypes and defaults
+//! (f32, i32, native booleans) are those of Flex. f64 is stored on the device, but operations whose operator does not
+//! take it, such as matrix products, run on the host. So do most operations on u16, u32 and u64. Quantised tensors are
+//! stored as Burn packs them, and the host computes with them.
 //!
 //! # Errors
 //!
-//! Burn's operations return no errors: what CANN refuses for good, such as want of memory, is a panic that
-//! names operation and cause. Work that fails after its call has returned is told by the next read
-//! and by [`sync`](burn_backend::Backend::sync), as an `ExecutionError`. Indices are of that kind: the device
-//! finds one that is out of range, where Flex panics at once; CANN does not say what it does then. After such
-//! a failure, operations on the device's tensors of before are errors; tensors that are made anew are on a
-//! new stream, and sound. A thread with streams of its own ([`own_streams`]) does not share the failures of others.
+//! Burn's operations return no errors. A final refusal of CANN, such as lack of memory, is a panic that names the
+//! operation and the cause.
+//!
+//! Work that fails after its call has returned is reported as an `ExecutionError` by the next read and by
+//! [`sync`](burn_backend::Backend::sync). An index out of range is such a failure, since only the device sees it,
+//! while Flex panics at once; CANN does not document what the device does. After such a failure, operations on the
+//! device's earlier tensors are errors. New tensors are on a new stream, and sound. A thread with streams of its own
+//! ([`own_streams`]) does not share the failures of others.
 //!
 //! # Memory
 //!
-//! No result holds what its operation did not write: an empty tensor is zeros, so that the client of a server never
-//! sees what another one freed.
+//! No result holds memory that its operation did not write. An empty tensor is zeros, so the client of a server never
+//! sees what another client freed.
 //!
-//! # What this was run on
+//! # Where this has run
 //!
-//! This project's emulator of CANN, beside Flex. Nothing was run on an Ascend device.
+//! The backend has run on this project's emulator of CANN, compared with Flex. It has not run on an Ascend device.
+//!
+//! # Structure
+//!
+//! `table/` has one line per operation, with its signature and path. A macro makes the method and its entry in [`ops`]
+//! from this line, so the list always agrees with the methods. `native/` passes Burn's arguments to the operators and
+//! may decline; `view` only changes strides. Declined operations, and those without an operator, run on the host
+//! (`fallback`); `host` carries their operands and results. Tests run every operation as a generic function on this
+//! backend and on Flex, and compare the paths with the list.
 
 #[macro_use]
 mod operation;
@@ -84,12 +95,12 @@ pub use operation::{Operation, Path};
 pub use tensor::{CannQTensor, CannTensor};
 pub use view::copies;
 
-/// Every operation, with the path that it takes and how often it ran on the host.
+/// Returns every operation, with the path that it takes and its number of runs on the host.
 pub fn ops() -> impl Iterator<Item = &'static Operation> {
     table::all()
 }
 
-/// Burn's operations on NPUs.
+/// The backend that runs Burn's operations on NPUs.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CannBackend;
 
@@ -119,12 +130,12 @@ impl Backend for CannBackend {
         })
     }
 
-    /// Nothing waits on the host: operations are handed to the device at once.
+    /// Does nothing, because operations are handed to the device at once.
     fn flush(_device: &CannDevice) -> Result<(), ExecutionError> {
         Ok(())
     }
 
-    /// Gives the allocator's cache back to the device, after its work.
+    /// Gives the allocator's cache back to the device, once the work is done.
     fn memory_cleanup(device: &CannDevice) {
         let released = device
             .stream()
@@ -143,7 +154,7 @@ impl Backend for CannBackend {
         }
     }
 
-    /// The NPUs of this machine; none, which is logged, where there is no CANN.
+    /// Returns the number of NPUs of this machine. Without CANN it logs the error and returns 0.
     fn device_count(_type_id: u16) -> usize {
         CannDevice::all().map_or_else(
             |error| {
@@ -155,5 +166,5 @@ impl Backend for CannBackend {
     }
 }
 
-// What several devices do together is composed of operations.
+// Operations of several devices are composed of others.
 impl DistributedOps<CannBackend> for CannBackend {}

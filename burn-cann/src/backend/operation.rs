@@ -1,27 +1,26 @@
-//! What there is: Burn's operations, each with the path that it takes.
+//! The list of Burn's operations, each with the path that it takes.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Where an operation runs.
+/// The place where an operation runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Path {
-    /// On the device. What an operator refuses (a dtype, a limit, an old toolkit) runs on the host; attention
-    /// is composed of others then.
+    /// On the device. If the operator refuses the operands (because of a dtype, a limit or an old toolkit), the
+    /// operation runs on the host. Attention is then composed of other operations.
     Native,
-    /// Nowhere: the result is another view of the same memory. Where strides can't say it, the device
-    /// copies.
+    /// Nowhere: the result is another view of the same memory. If strides can't express it, the device copies.
     View,
-    /// A sequence of other operations.
+    /// As a sequence of other operations.
     Composed,
-    /// A copy from or to the host: what was asked for.
+    /// As the copy from or to the host that the operation asks for.
     Data,
     /// On the host: copied there, computed by Flex and copied back.
     Host,
 }
 
 impl Path {
-    /// Its name: `native`, `view`, `composed`, `data` or `host`.
+    /// Returns the name of the path: `native`, `view`, `composed`, `data` or `host`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Native => "native",
@@ -41,7 +40,7 @@ impl fmt::Display for Path {
 
 /// An operation of Burn's backend traits.
 ///
-/// The list is made by the macro that makes the methods, so each says what its method does.
+/// The macro that makes the methods also makes this list, so each entry agrees with its method.
 #[derive(Debug)]
 pub struct Operation {
     family: &'static str,
@@ -61,29 +60,28 @@ impl Operation {
         }
     }
 
-    /// The kind of tensors or of operation: `float`, `int`, `bool`, `module`, `activation`, `quantised`
-    /// or `transaction`.
+    /// Returns the kind of tensors or of operation: `float`, `int`, `bool`, `module`, `activation`, `quantised` or
+    /// `transaction`.
     pub fn family(&self) -> &'static str {
         self.family
     }
 
-    /// The name of the method.
+    /// Returns the name of the method.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// The path that it takes.
+    /// Returns the path that it takes.
     pub fn path(&self) -> Path {
         self.path
     }
 
-    /// How often it ran on the host, since the beginning or
-    /// [`reset_fallbacks`](super::reset_fallbacks).
+    /// Returns its number of runs on the host since the start or [`reset_fallbacks`](super::reset_fallbacks).
     pub fn times_on_host(&self) -> u64 {
         self.on_host.load(Ordering::Relaxed)
     }
 
-    /// Counts a run on the host; whether it was the first.
+    /// Counts a run on the host. Returns `true` if it was the first.
     pub(super) fn count(&self) -> bool {
         self.on_host.fetch_add(1, Ordering::Relaxed) == 0
     }
@@ -93,16 +91,16 @@ impl Operation {
     }
 }
 
-/// Methods of a trait of Burn's, and the list of them.
+/// Defines the methods of one of Burn's traits, and the list of them.
 ///
-/// Each line is a signature and a path:
+/// Each line has a signature and a path:
 ///
-/// * `native(f)` and `view(f)`: `f` is given the arguments, tensors by reference, and may decline.
-/// * `host`: Flex's method of that name.
+/// * `native(f)` and `view(f)`: `f` gets the arguments, tensors by reference, and may decline.
+/// * `host`: Flex's method of the same name runs.
 /// * `data { … }` and `composed { … }`: the body is written out.
-/// * `native { … }` and `host { … }`: also, for what is not a plain call.
+/// * `native { … }` and `host { … }`: the same, for operations that are not a plain call.
 ///
-/// Methods after `composed:` are left to the trait, which composes them of others.
+/// The trait itself composes the methods after `composed:` of others.
 macro_rules! operations {
     (
         $trait:ident, $family:literal;
@@ -133,7 +131,7 @@ macro_rules! operations {
             })*
         }
 
-        // The trait has the methods that are left to it.
+        // The trait must have the methods that are left to it.
         const _: () = {
             $(let _ = <CannBackend as $trait<CannBackend>>::$composed;)*
         };

@@ -9,18 +9,18 @@ use super::error::Result;
 use super::view;
 use crate::{Stream, Tensor};
 
-/// A tensor of numbers or truth values on an NPU. Cheap to clone; views share their memory.
+/// A tensor of numbers or booleans on an NPU. Cheap to clone; views share their memory.
 #[derive(Debug, Clone)]
 pub struct CannTensor {
     pub(super) tensor: Tensor,
-    /// As Burn knows it: it has more than one kind of truth values.
+    /// Burn's dtype, which distinguishes several kinds of booleans.
     pub(super) dtype: DType,
     pub(super) place: Place,
 }
 
-/// A quantised tensor on an NPU: the bytes that Burn packs it in, values and scales.
+/// A quantised tensor on an NPU: the bytes in which Burn packs values and scales.
 ///
-/// No operator computes with them: every operation on it runs on the host or dequantises first.
+/// No operator computes with them. Every operation runs on the host or dequantises first.
 #[derive(Debug, Clone)]
 pub struct CannQTensor {
     pub(super) bytes: Tensor,
@@ -30,47 +30,47 @@ pub struct CannQTensor {
 }
 
 impl CannTensor {
-    /// The tensor, to be used with [`CannTensor::stream`] or another stream of its device.
+    /// Returns the tensor, for use on [`CannTensor::stream`] or on another stream of its device.
     pub fn tensor(&self) -> &Tensor {
         &self.tensor
     }
 
-    /// The tensor alone, which may be the only one of its memory.
+    /// Returns the tensor by value, which may be the only one of its memory.
     pub fn into_tensor(self) -> Tensor {
         self.tensor
     }
 
-    /// The stream that the backend uses.
+    /// Returns the stream that the backend uses.
     pub fn stream(&self) -> &Stream {
         &self.place.stream
     }
 
-    /// A tensor that was made elsewhere, for use with Burn's operations.
+    /// Wraps a tensor that was made elsewhere, for use with Burn's operations.
     ///
     /// # Errors
     ///
-    /// The device can't be opened.
+    /// Returns an error if the device can't be opened.
     pub fn new(tensor: Tensor) -> Result<Self> {
         let device = CannDevice::new(u16::try_from(tensor.device().id()).unwrap_or(u16::MAX));
         Ok(Self::at(&device.place()?, tensor))
     }
 
-    /// A tensor that was made beside this one, on its device: the result of an operator, say.
+    /// Wraps a tensor on the device of this one, such as the result of an operator.
     pub fn beside(&self, tensor: Tensor) -> Self {
         Self::at(&self.place, tensor)
     }
 
-    /// The elements one after the other: the same tensor if they lie so, else a copy on the device, which
-    /// [`copies`](super::copies) counts.
+    /// Returns the tensor itself if it is contiguous, else a contiguous copy on the device. [`copies`](super::copies)
+    /// counts the copies.
     ///
     /// # Errors
     ///
-    /// Memory is short, or the copy failed.
+    /// Returns an error if memory is short or the copy fails.
     pub fn contiguous(&self) -> crate::Result<Self> {
         view::contiguous(self)
     }
 
-    /// A tensor of `place`, of the type of Burn's that CANN's says.
+    /// Wraps a tensor of `place`, with the dtype of Burn that corresponds to CANN's.
     pub(super) fn at(place: &Place, tensor: Tensor) -> Self {
         let dtype = dtype::burn(tensor.dtype());
         let place = place.clone();
@@ -81,7 +81,7 @@ impl CannTensor {
         }
     }
 
-    /// The same, of truth values of another kind. No other type is kept as CANN's of another name.
+    /// Returns the tensor with another kind of booleans. No other dtype has two names with the same storage.
     pub(super) fn with_dtype(mut self, dtype: DType) -> Self {
         debug_assert_eq!(
             dtype::device(dtype).ok(),
@@ -94,7 +94,7 @@ impl CannTensor {
 }
 
 impl CannQTensor {
-    /// The bytes that Burn packs it in.
+    /// Returns the bytes in which Burn packs the tensor.
     pub fn bytes(&self) -> &Tensor {
         &self.bytes
     }
@@ -119,7 +119,7 @@ impl TensorMetadata for CannTensor {
         self.place.device
     }
 
-    /// No operation writes to its operands.
+    /// Returns `false`, because no operation writes to its operands.
     fn can_mut(&self) -> bool {
         false
     }

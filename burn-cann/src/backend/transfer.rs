@@ -1,4 +1,4 @@
-//! Data between Burn on the host and tensors on the device.
+//! Transfers between Burn's data on the host and tensors on the device.
 
 use burn_backend::ops::QTensorOps;
 use burn_backend::{Bytes, DType, ExecutionError, Shape, TensorData, TensorMetadata, read_sync};
@@ -19,8 +19,8 @@ pub(super) fn write(data: TensorData, place: &Place) -> Result<CannTensor> {
     Ok(CannTensor::at(place, tensor).with_dtype(dtype))
 }
 
-/// Copies a tensor to the host, which waits for it: the part of its memory that it reaches, seen with the
-/// same strides.
+/// Copies a tensor to the host and waits for it. Copies the part of its memory that the tensor reaches, and keeps the
+/// strides.
 pub(super) fn read(tensor: &CannTensor) -> crate::Result<FlexTensor> {
     let layout = tensor.tensor.layout();
     let shape = Shape::from(layout.shape().to_vec());
@@ -30,13 +30,13 @@ pub(super) fn read(tensor: &CannTensor) -> crate::Result<FlexTensor> {
     let (offset, length) = (layout.offset(), layout.reach() - layout.offset());
     let span = Layout::strided([length], [1], offset)?;
     let bytes = fetch(&tensor.tensor.with_layout(span)?, &tensor.place.stream)?;
-    // Strides of what a device can hold fit.
+    // Strides that fit on a device fit here.
     let strides = layout.strides().iter().map(|&step| step.cast_signed());
     let layout = FlexLayout::new(shape, strides.collect(), 0);
     Ok(FlexTensor::new(bytes, layout, tensor.dtype))
 }
 
-/// A contiguous tensor's bytes, aligned for its elements.
+/// Returns the bytes of a contiguous tensor, aligned for its elements.
 fn fetch(tensor: &Tensor, stream: &Stream) -> crate::Result<Bytes> {
     Ok(match tensor.dtype().size() {
         8 => Bytes::from_elems(tensor.fetch::<u64>(stream)?.wait()?.to_vec()),
@@ -46,13 +46,13 @@ fn fetch(tensor: &Tensor, stream: &Stream) -> crate::Result<Bytes> {
     })
 }
 
-/// What Burn reads of a tensor.
+/// Returns a tensor's data for Burn.
 pub(super) fn data(tensor: &CannTensor) -> Result<TensorData, ExecutionError> {
     let host = read(tensor).map_err(|error| failed(tensor, &error))?;
     Ok(host.into_data())
 }
 
-/// What Burn reads of a quantised tensor.
+/// Returns a quantised tensor's data for Burn.
 pub(super) fn quantised_data(tensor: &CannQTensor) -> Result<TensorData, ExecutionError> {
     packed(tensor).map_err(|error| failed(tensor, &error))
 }
@@ -70,7 +70,7 @@ fn packed(tensor: &CannQTensor) -> crate::Result<TensorData> {
     Ok(TensorData::from_bytes(bytes, tensor.shape.clone(), dtype))
 }
 
-/// Copies a quantised tensor to the host, which waits for it.
+/// Copies a quantised tensor to the host and waits for it.
 pub(super) fn read_quantised(tensor: &CannQTensor) -> crate::Result<FlexQTensor> {
     Ok(Flex::q_from_data(packed(tensor)?, &FlexDevice))
 }
@@ -78,7 +78,7 @@ pub(super) fn read_quantised(tensor: &CannQTensor) -> crate::Result<FlexQTensor>
 /// Copies a quantised tensor to the device.
 pub(super) fn write_quantised(host: FlexQTensor, place: &Place) -> Result<CannQTensor> {
     let (shape, scheme) = (host.shape(), host.scheme());
-    // Flex has its data at hand, and no error to tell.
+    // Flex has its data at hand, so this can't fail.
     let data = read_sync(Flex::q_into_data(host)).expect("Flex reads its own tensor");
     let bytes = data.bytes();
     let tensor = Tensor::from_bytes(&place.stream, bytes, crate::DType::U8, [bytes.len()])?;

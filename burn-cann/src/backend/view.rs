@@ -9,12 +9,12 @@ use super::native::sort;
 use super::tensor::CannTensor;
 use crate::Layout;
 
-/// A view of `tensor`'s memory with `layout`.
+/// Returns a view of `tensor`'s memory with `layout`.
 pub(super) fn with_layout(tensor: &CannTensor, layout: Layout) -> Native<CannTensor> {
     Ok(tensor.with(tensor.tensor.with_layout(layout)?))
 }
 
-/// Two dimensions exchanged.
+/// Returns a view with two dimensions exchanged.
 pub(super) fn swap_dims(tensor: &CannTensor, one: usize, other: usize) -> Native<CannTensor> {
     with_layout(
         tensor,
@@ -22,7 +22,7 @@ pub(super) fn swap_dims(tensor: &CannTensor, one: usize, other: usize) -> Native
     )
 }
 
-/// Dimensions in another order.
+/// Returns a view with the dimensions in another order.
 pub(super) fn permute(tensor: &CannTensor, axes: &[usize]) -> Native<CannTensor> {
     let layout = tensor.tensor.layout();
     let pick = |of: &[usize]| axes.iter().map(|&axis| of[axis]).collect::<Vec<_>>();
@@ -30,14 +30,14 @@ pub(super) fn permute(tensor: &CannTensor, axes: &[usize]) -> Native<CannTensor>
     with_layout(tensor, Layout::strided(shape, strides, layout.offset())?)
 }
 
-/// Ranges of dimensions, with steps. CANN's strides are not negative: what runs backwards is turned by the
-/// device, in a copy.
+/// Returns ranges of dimensions, with steps. CANN's strides can't be negative, so the device copies and reverses the
+/// dimensions that run backwards.
 pub(super) fn slice(tensor: &CannTensor, slices: &[Slice]) -> Native<CannTensor> {
     let (layout, backwards) = sliced(tensor.tensor.layout(), slices)?;
     sort::flip(&with_layout(tensor, layout)?, &backwards)
 }
 
-/// The part of `layout` that `slices` name, forwards, and the dimensions that run backwards.
+/// Returns the part of `layout` that `slices` describe, forwards, and the dimensions that run backwards.
 pub(super) fn sliced(layout: &Layout, slices: &[Slice]) -> Native<(Layout, Vec<usize>)> {
     let (mut shape, mut strides) = (layout.shape().to_vec(), layout.strides().to_vec());
     let (mut offset, mut backwards) = (layout.offset(), Vec::new());
@@ -64,12 +64,12 @@ pub(super) fn sliced(layout: &Layout, slices: &[Slice]) -> Native<(Layout, Vec<u
     Ok((Layout::strided(shape, strides, offset)?, backwards))
 }
 
-/// Dimensions of one element repeated, and new ones in front, with a stride of nothing.
+/// Returns a view with dimensions of size 1 repeated and new ones in front, with strides of zero.
 pub(super) fn expand(tensor: &CannTensor, shape: Shape) -> Native<CannTensor> {
     with_layout(tensor, expanded(tensor.tensor.layout(), shape.as_slice())?)
 }
 
-/// `layout` repeated to `shape`.
+/// Returns `layout` repeated to `shape`.
 pub(super) fn expanded(layout: &Layout, shape: &[usize]) -> Native<Layout> {
     let new = shape.len().checked_sub(layout.rank());
     let new = new.ok_or_else(|| Declined::because("an expansion to fewer dimensions"))?;
@@ -92,7 +92,7 @@ pub(super) fn expanded(layout: &Layout, shape: &[usize]) -> Native<Layout> {
     Ok(Layout::strided(shape, strides, layout.offset())?)
 }
 
-/// Windows of `size` along `dim`, `step` apart, in a new last dimension.
+/// Returns windows of `size` along `dim`, `step` apart, in a new last dimension.
 pub(super) fn unfold(
     tensor: &CannTensor,
     dim: usize,
@@ -111,7 +111,7 @@ pub(super) fn unfold(
     with_layout(tensor, Layout::strided(shape, strides, layout.offset())?)
 }
 
-/// The same elements in another shape: a view where strides can say it, else a copy.
+/// Returns the same elements in another shape: a view if strides can express it, else a copy.
 pub(super) fn reshape(tensor: &CannTensor, shape: Shape) -> Native<CannTensor> {
     let layout = tensor.tensor.layout();
     match reshaped(layout, shape.as_slice()) {
@@ -124,7 +124,7 @@ pub(super) fn reshape(tensor: &CannTensor, shape: Shape) -> Native<CannTensor> {
     }
 }
 
-/// The elements one after the other: the same tensor if they lie so, else a copy, which is counted.
+/// Returns the tensor itself if it is contiguous, else a contiguous copy, which is counted.
 pub(super) fn contiguous(tensor: &CannTensor) -> crate::Result<CannTensor> {
     if tensor.tensor.layout().is_contiguous() {
         return Ok(tensor.clone());
@@ -136,15 +136,15 @@ pub(super) fn contiguous(tensor: &CannTensor) -> crate::Result<CannTensor> {
 
 static COPIES: AtomicU64 = AtomicU64::new(0);
 
-/// How often the device copied elements only to have them one after the other: for a reshape that strides
-/// can't say, or for an operator that wants them so.
+/// Returns how often the device copied elements only to make them contiguous, for a reshape that strides can't express
+/// or for an operator that needs it.
 pub fn copies() -> u64 {
     COPIES.load(Ordering::Relaxed)
 }
 
-/// `layout` in another shape, if strides can say it.
+/// Returns `layout` in another shape, if strides can express it.
 ///
-/// Runs of dimensions that lie together, each a multiple of the next, are one: each is split anew.
+/// Dimensions whose strides continue each other form a run, and each run is split into the new dimensions.
 fn reshaped(layout: &Layout, shape: &[usize]) -> Option<Layout> {
     if layout.len() != shape.iter().product::<usize>() {
         return None;
@@ -166,11 +166,11 @@ fn reshaped(layout: &Layout, shape: &[usize]) -> Option<Layout> {
             return None;
         }
     }
-    // What is left are dimensions of one element, whose strides don't matter.
+    // The rest are dimensions of size 1, whose strides don't matter.
     Layout::strided(shape, strides, layout.offset()).ok()
 }
 
-/// Lengths and strides of the runs of `layout`, outermost first, without dimensions of one element.
+/// Returns the lengths and strides of the runs of `layout`, outermost first, without dimensions of size 1.
 fn runs(layout: &Layout) -> Vec<(usize, usize)> {
     let mut runs: Vec<(usize, usize)> = Vec::new();
     for (&size, &stride) in layout.shape().iter().zip(layout.strides()) {
@@ -192,7 +192,7 @@ fn runs(layout: &Layout) -> Vec<(usize, usize)> {
 mod tests {
     use super::*;
 
-    /// The places of a layout's elements, in order.
+    /// Returns the positions of a layout's elements, in order.
     fn places(layout: &Layout) -> Vec<usize> {
         let mut places = vec![layout.offset()];
         for (&size, &stride) in layout.shape().iter().zip(layout.strides()) {
@@ -204,7 +204,7 @@ mod tests {
         places
     }
 
-    /// Every shape of up to four dimensions of 1, 2, 3, 4, 6 or 12 that has `count` elements.
+    /// Returns every shape with `count` elements of up to four dimensions of sizes 1, 2, 3, 4, 6 or 12.
     fn shapes(count: usize) -> Vec<Vec<usize>> {
         let mut all = vec![vec![]];
         let mut longest = all.clone();
@@ -245,7 +245,7 @@ mod tests {
         }
     }
 
-    /// Whether any strides give the places: those of the first step along each dimension must.
+    /// Returns `true` if some strides express the positions. Such strides must be the first step along each dimension.
     fn sayable(order: &[usize], shape: &[usize]) -> bool {
         let mut step = 1;
         let mut strides = vec![0; shape.len()];

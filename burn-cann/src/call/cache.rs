@@ -1,12 +1,12 @@
 //! Executors kept for the next call of the same operator, attributes, shapes, strides and dtypes.
 //!
-//! Phase one plans tiles and workspace on the host, which for small tensors takes longer than the work. A
-//! repeatable executor is planned once; later calls only give it other addresses.
+//! Phase one plans tiles and workspace on the host, which takes longer than the work for small tensors. A repeatable
+//! executor is planned once; later calls only give it other addresses. An executor serves one call at a time.
 //!
-//! Many calls never come again: the learning rate of a schedule and the bias corrections of Adam are attributes, other
-//! ones at every step, for every shape of parameter. As long as there is room, all are kept. After that a call has to
-//! have come before to be kept, and takes the place of the one used longest ago: so calls that come once displace
-//! nothing, however many there are, and what they once filled is soon taken by those that come again.
+//! Many calls never come again. For example, the learning rate of a schedule and the bias corrections of Adam are
+//! attributes that differ at every step, for every shape of parameter. As long as there is room, all executors are
+//! kept. After that, a call is kept only if it came before, in place of the one used longest ago. So calls that come
+//! once displace nothing, however many there are, and calls that come again soon take their places.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasher, RandomState};
@@ -14,14 +14,14 @@ use std::hash::{BuildHasher, RandomState};
 use super::executor::Executor;
 use crate::tensor::Spec;
 
-/// How many executors are kept unless somebody asks for another number.
+/// The default number of kept executors.
 const LIMIT: usize = 256;
 
-/// How many calls that were not kept are remembered, by their hashes alone: as many as come between two of the same,
-/// such as the calls of a training step.
+/// The number of calls that are remembered, by their hashes alone, because they were not kept. It must cover all calls
+/// between two equal ones, such as the calls of a training step.
 const REMEMBERED: usize = 16_384;
 
-/// A parameter of an operator that is no tensor.
+/// A parameter of an operator that is not a tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Attribute(u64);
 
@@ -38,13 +38,13 @@ impl From<bool> for Attribute {
 }
 
 impl From<f64> for Attribute {
-    /// By its bits: zeros of either sign are different attributes, which is harmless.
+    /// Takes the bits: zeros of either sign are different attributes, which does no harm.
     fn from(value: f64) -> Self {
         Self(value.to_bits())
     }
 }
 
-/// What an executor was planned for.
+/// The call that an executor was planned for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
     pub(crate) operator: &'static str,
@@ -56,11 +56,11 @@ pub(crate) struct Key {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ExecutorStatistics {
-    /// Executors that are kept.
+    /// The number of kept executors.
     pub kept: usize,
-    /// Calls that found one.
+    /// The number of calls that found an executor.
     pub hits: u64,
-    /// Calls that were planned.
+    /// The number of calls that had to be planned.
     pub misses: u64,
 }
 
@@ -70,18 +70,18 @@ struct Entry<T> {
     used: u64,
 }
 
-/// What is kept for a call.
+/// The answer of the cache for a call.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Kept<T> {
-    /// This, to be given back after its use.
+    /// A kept value, which is given back after its use.
     Value(T),
-    /// Nothing yet: what the call makes is to be given back.
+    /// No value yet. The value that the call makes is to be given back.
     Room,
-    /// Nothing, and what the call makes is not to be given back.
+    /// No value. The value that the call makes is not to be given back.
     Nothing,
 }
 
-/// A bounded map from which a value is taken for its use and given back after.
+/// A bounded map. A value is taken out for its use and given back after it.
 #[derive(Debug)]
 pub(crate) struct Cache<T> {
     entries: HashMap<Key, Entry<T>>,
@@ -92,7 +92,7 @@ pub(crate) struct Cache<T> {
     misses: u64,
 }
 
-/// The executors of a device.
+/// The executors that a device keeps.
 pub(crate) type ExecutorCache = Cache<Executor>;
 
 impl<T> Default for Cache<T> {
@@ -113,22 +113,22 @@ impl<T> Cache<T> {
         self.limit > 0
     }
 
-    /// Takes the value for `key` out: one value serves one call at a time.
+    /// Takes the value for `key` out, because one value serves one call at a time.
     pub(crate) fn take(&mut self, key: &Key) -> Kept<T> {
         if let Some(entry) = self.entries.remove(key) {
             self.hits += 1;
             return Kept::Value(entry.value);
         }
         self.misses += 1;
-        // Values that are out leave room too: then at most as many others as calls are under way displace one.
+        // Values in use leave room too: each call under way displaces at most one other value.
         if self.entries.len() < self.limit || self.passed.came_before(key) {
             return Kept::Room;
         }
         Kept::Nothing
     }
 
-    /// Keeps `value`, and gives back what has no room: the one used longest ago, or another for the same
-    /// key from a call at the same time. To be dropped outside the lock.
+    /// Keeps `value` and returns the value that has no room: the one used longest ago, or another for the same key
+    /// from a call at the same time. The caller must drop it outside the lock.
     #[must_use]
     pub(crate) fn give_back(&mut self, key: Key, value: T) -> Option<T> {
         if self.limit == 0 {
@@ -171,7 +171,7 @@ impl<T> Cache<T> {
     }
 }
 
-/// Calls for which nothing was kept, the latest of them.
+/// The latest calls for which nothing was kept.
 #[derive(Debug, Default)]
 struct Passed {
     hasher: RandomState,
@@ -180,9 +180,9 @@ struct Passed {
 }
 
 impl Passed {
-    /// Whether a call like this one was not kept before; from now on that is known.
+    /// Returns `true` if a call like this one came before and was not kept. Remembers the call.
     ///
-    /// Two keys of one hash count as one, which costs an executor its place at worst.
+    /// Two keys with the same hash count as one. At worst this costs an executor its place.
     fn came_before(&mut self, key: &Key) -> bool {
         let hash = self.hasher.hash_one(key);
         if !self.known.insert(hash) {
@@ -238,7 +238,7 @@ mod tests {
         assert_eq!(cache.give_back(key(4), 4), Some(4));
     }
 
-    /// A call, as those who use the cache make it: whether it found its value.
+    /// Makes a call as users of the cache do. Returns `true` if it found its value.
     fn call(cache: &mut Cache<usize>, size: usize) -> bool {
         match cache.take(&key(size)) {
             Kept::Value(value) => {
@@ -258,7 +258,7 @@ mod tests {
     fn calls_that_come_once_displace_nothing() {
         let mut cache = Cache::default();
         assert!(cache.set_limit(8).is_empty());
-        // They come first and fill it; then four that come again and again among them.
+        // Calls that come once fill the cache first. Then four calls come again and again among them.
         let mut next = 100..;
         let mut once = |cache: &mut Cache<usize>, count: usize| {
             for size in next.by_ref().take(count) {

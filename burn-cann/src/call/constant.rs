@@ -1,4 +1,6 @@
-//! Parameters of a call that are values on the host behind a handle of CANN's.
+//! Parameters of a call that are values on the host and need a handle of CANN.
+//!
+//! A constant lives with the executor of its call and is part of the executor's key.
 
 use cann_sys::types::{aclBoolArray, aclIntArray, aclScalar};
 
@@ -7,17 +9,17 @@ use crate::cann::Cann;
 use crate::descriptor::{BoolArrayDescriptor, IntArrayDescriptor, ScalarDescriptor};
 use crate::error::Result;
 
-/// A number or truth value on the host.
+/// A number or boolean on the host.
 ///
-/// It goes to CANN as f64, i64 or bool. Beside a tensor of floats CANN rounds it to the tensor's type or
-/// computes with it in f32; beside integers it must be an integer, since CANN's result would be of floats.
+/// CANN gets it as f64, i64 or bool. With a tensor of floats, CANN rounds it to the tensor's dtype or computes with it
+/// in f32. With a tensor of integers it must be an integer, because CANN's result would be floats otherwise.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Scalar {
     /// A floating-point number.
     Float(f64),
     /// An integer.
     Int(i64),
-    /// A truth value.
+    /// A boolean.
     Bool(bool),
 }
 
@@ -33,20 +35,20 @@ macro_rules! from {
 
 from!(f64 => Float, f32 => Float, i64 => Int, i32 => Int, bool => Bool);
 
-/// A parameter behind a handle.
+/// A parameter with a handle.
 #[derive(Debug, Clone)]
 pub(crate) enum Constant {
     Scalar(Scalar),
-    /// A dimension where CANN wants it as a scalar, of i32.
+    /// A dimension that CANN takes as a scalar of i32.
     Dimension(i32),
     Ints(Vec<i64>),
     Bools(Vec<bool>),
 }
 
 impl Constant {
-    /// Sizes, dimensions or counts.
+    /// Makes a constant of sizes, dimensions or counts.
     pub(crate) fn sizes(sizes: &[usize]) -> Self {
-        // What is a size of a layout fits.
+        // A size of a layout fits.
         Self::Ints(
             sizes
                 .iter()
@@ -55,7 +57,7 @@ impl Constant {
         )
     }
 
-    /// Adds what makes a call with it another one.
+    /// Adds the attributes that distinguish a call with this constant from others.
     pub(super) fn describe(&self, attributes: &mut Vec<Attribute>) {
         let mut add = |attribute: Attribute| attributes.push(attribute);
         match self {
@@ -81,7 +83,7 @@ impl Constant {
     }
 }
 
-/// Constants as CANN knows them.
+/// The handles of a call's constants.
 #[derive(Debug)]
 pub(crate) struct ConstantHandles(Vec<Handle>);
 
@@ -113,7 +115,7 @@ impl ConstantHandles {
         Ok(Self(constants.iter().map(handle).collect::<Result<_>>()?))
     }
 
-    /// The scalar at `place` among the constants.
+    /// Returns the scalar at `place` among the constants.
     pub(crate) fn scalar(&self, place: usize) -> *mut aclScalar {
         match &self.0[place] {
             Handle::Scalar(scalar) => scalar.as_raw(),
@@ -121,7 +123,7 @@ impl ConstantHandles {
         }
     }
 
-    /// The integers at `place` among the constants.
+    /// Returns the integers at `place` among the constants.
     pub(crate) fn ints(&self, place: usize) -> *mut aclIntArray {
         match &self.0[place] {
             Handle::Ints(ints) => ints.as_raw(),
@@ -129,7 +131,7 @@ impl ConstantHandles {
         }
     }
 
-    /// The truth values at `place` among the constants.
+    /// Returns the booleans at `place` among the constants.
     pub(crate) fn bools(&self, place: usize) -> *mut aclBoolArray {
         match &self.0[place] {
             Handle::Bools(bools) => bools.as_raw(),

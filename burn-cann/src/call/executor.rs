@@ -7,17 +7,17 @@ use super::operand::{Handles, Operand};
 use crate::cann::{Cann, call};
 use crate::error::Result;
 
-/// The plan of one call with its operands.
+/// A planned call with its operands.
 #[derive(Debug)]
 pub(crate) struct Executor {
-    // Before the handles that it names, so that it is destroyed first.
+    // Declared before the handles that the plan refers to, so that it is dropped first.
     plan: Plan,
     workspace: u64,
     handles: Handles,
     repeatable: bool,
 }
 
-/// CANN's executor. Destroyed when dropped, unless phase two did.
+/// CANN's executor. It is destroyed when dropped, unless phase two has freed it.
 #[derive(Debug)]
 struct Plan {
     cann: Cann,
@@ -25,8 +25,8 @@ struct Plan {
     pointer: *mut aclOpExecutor,
 }
 
-// SAFETY: plan and descriptors are records on CANN's heap that belong to a device, not to a thread.
-// Nothing uses an executor but the call that has taken it out of the cache.
+// SAFETY: plan and descriptors are records on CANN's heap that belong to a device, not to a thread. Only the call that
+// has taken an executor out of the cache uses it.
 unsafe impl Send for Executor {}
 
 impl Executor {
@@ -49,20 +49,21 @@ impl Executor {
         })
     }
 
-    /// Bytes that phase two works in.
+    /// Returns the size of phase two's workspace in bytes.
     pub(crate) fn workspace(&self) -> u64 {
         self.workspace
     }
 
-    /// Tries to make it outlive phase two. Not every operator's can; only right after phase one.
+    /// Tries to make the executor repeatable, so that it outlives phase two. Not every operator allows it, and only
+    /// right after phase one.
     pub(crate) fn make_repeatable(&mut self) {
         let pointer = self.plan.pointer;
-        // SAFETY: the executor lives and was not run yet.
+        // SAFETY: the executor lives and has not run yet.
         let made = unsafe { call!(self.plan.cann, meta.aclSetAclOpExecutorRepeatable(pointer)) };
         self.repeatable = made.is_ok();
     }
 
-    /// Points it to the memory of other operands of the same description.
+    /// Sets the addresses of other operands with the same specs.
     pub(crate) fn rebind(&mut self, operands: &[Operand]) -> Result<()> {
         for (place, operand) in operands.iter().enumerate() {
             let [tensor] = operand.tensors() else {
@@ -83,12 +84,12 @@ impl Executor {
         Ok(())
     }
 
-    /// Phase two. The executor comes back if it is repeatable; else CANN has freed it, also on an error.
+    /// Runs phase two. Returns the executor if it is repeatable. Otherwise CANN has freed it, even if the call failed.
     ///
     /// # Safety
     ///
-    /// `phase_two` belongs to the phase one that made the executor. The operands' memory and the
-    /// workspace, of as many bytes as it asks for, stay until the stream has passed the call.
+    /// `phase_two` must belong to the phase one that made the executor. The operands' memory and a workspace of the
+    /// size that the executor needs must stay until the stream has passed the call.
     pub(crate) unsafe fn run(
         mut self,
         operator: &'static str,
@@ -97,7 +98,7 @@ impl Executor {
         stream: aclrtStream,
     ) -> (Result<()>, Option<Self>) {
         let _span = tracing::trace_span!("cann", function = operator, phase = 2).entered();
-        // SAFETY: the caller vouches for memory and stream; the executor was not freed, since it is here.
+        // SAFETY: the caller guarantees memory and stream. The executor was not freed, since it is here.
         let code = unsafe { phase_two(workspace, self.workspace, self.plan.pointer, stream) };
         let result = self.plan.cann.check(operator, code);
         if self.repeatable {
@@ -113,7 +114,7 @@ impl Drop for Plan {
         if self.pointer.is_null() {
             return;
         }
-        // SAFETY: phase two has not freed it: it was not called, or the executor is repeatable.
+        // SAFETY: phase two has not freed the executor: it was not called, or the executor is repeatable.
         let freed = unsafe { call!(self.cann, meta.aclDestroyAclOpExecutor(self.pointer)) };
         if let Err(error) = freed {
             tracing::error!(%error, "an executor could not be destroyed");

@@ -1,7 +1,8 @@
-//! CANN's calls in two phases: the first plans and says what workspace it needs, the second runs the plan.
+//! CANN's calls in two phases. Phase one plans the call and returns the size of its workspace; phase two runs the
+//! plan.
 //!
-//! The plan, an executor, is freed by the second phase, also when that fails; calling it twice would be a
-//! use after free. [`Prepared::launch`] takes the call by value, so that safe code can't:
+//! Phase two frees the plan, an executor, even if it fails, so calling it twice would be a use after free.
+//! [`Prepared::launch`] takes the call by value, which makes that impossible in safe code:
 //!
 //! ```compile_fail,E0382
 //! # fn twice(prepared: burn_cann::Prepared<()>) -> burn_cann::Result<()> {

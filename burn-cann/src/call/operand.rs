@@ -8,12 +8,12 @@ use crate::descriptor::{TensorDescriptor, TensorListDescriptor};
 use crate::error::Result;
 use crate::tensor::Tensor;
 
-/// An operand: the tensors of a call, inputs before outputs.
+/// An operand of a call. Inputs come before outputs.
 #[derive(Debug, Clone)]
 pub(crate) enum Operand {
     Tensor(Tensor),
     List(Vec<Tensor>),
-    /// One that may be left out, and is.
+    /// An optional operand that is left out.
     Absent,
 }
 
@@ -45,7 +45,7 @@ impl From<Vec<Tensor>> for Operand {
     }
 }
 
-/// The operands as CANN knows them.
+/// The handles of a call's operands.
 #[derive(Debug)]
 pub(crate) struct Handles {
     operands: Vec<Handle>,
@@ -78,12 +78,12 @@ impl Handles {
         })
     }
 
-    /// The values on the host.
+    /// Returns the handles of the values on the host.
     pub(crate) fn constants(&self) -> &ConstantHandles {
         &self.constants
     }
 
-    /// The tensor at `place`; NULL if it was left out.
+    /// Returns the tensor at `place`, or NULL if it was left out.
     pub(crate) fn tensor(&self, place: usize) -> *mut aclTensor {
         match &self.operands[place] {
             Handle::Tensor(tensor) => tensor.as_raw(),
@@ -92,7 +92,7 @@ impl Handles {
         }
     }
 
-    /// The list at `place`; NULL if it was left out.
+    /// Returns the list at `place`, or NULL if it was left out.
     pub(crate) fn list(&self, place: usize) -> *mut aclTensorList {
         match &self.operands[place] {
             Handle::List(list) => list.as_raw(),

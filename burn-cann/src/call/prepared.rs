@@ -14,9 +14,9 @@ use crate::error::Result;
 use crate::stream::Stream;
 use crate::tensor::Tensor;
 
-/// A call that was planned and not run. Dropping it drops the plan.
+/// A call that was planned and has not run. Dropping it drops the plan.
 ///
-/// It belongs to the thread that made it:
+/// It stays on the thread that made it:
 ///
 /// ```compile_fail,E0277
 /// fn send<T: Send>() {}
@@ -41,26 +41,26 @@ struct PlannedCall {
     phase_two: PhaseTwo,
 }
 
-/// What a call is, before its first phase.
+/// A call before its first phase.
 pub(crate) struct Request<'a> {
     pub(crate) stream: &'a Stream,
-    /// The operator's name, with which phase two is called.
+    /// The operator's name, which is that of phase two.
     pub(crate) operator: &'static str,
     /// Tensors in the order of the signature.
     pub(crate) operands: Vec<Operand>,
-    /// Everything else of the signature.
+    /// All other parameters of the signature.
     pub(crate) attributes: Vec<Attribute>,
     pub(crate) phase_two: PhaseTwo,
 }
 
-/// Where phase one puts its answer.
+/// The result of phase one.
 pub(crate) struct PhaseOneAnswer {
     pub(crate) workspace: u64,
     pub(crate) executor: *mut aclOpExecutor,
 }
 
 impl Request<'_> {
-    /// Runs phase one, unless an executor is kept from a call like this. Constants count as attributes.
+    /// Runs phase one, unless an executor of an equal call is kept. Constants count as attributes.
     pub(crate) fn prepare<T>(
         mut self,
         output: T,
@@ -74,8 +74,8 @@ impl Request<'_> {
         self.prepare_as(key, output, constants, phase_one)
     }
 
-    /// [`Request::prepare`] of a call that will hardly come again, such as one with a seed: its executor is
-    /// not kept, where it would stand in the way of others.
+    /// Prepares a call that will hardly come again, such as one with a seed. Its executor is not kept, because it
+    /// would take the place of others.
     pub(crate) fn prepare_once<T>(
         self,
         output: T,
@@ -151,8 +151,8 @@ impl Request<'_> {
         Ok(executor)
     }
 
-    /// Calls of tensors alone are kept. How CANN counts lists and left out operands when addresses change
-    /// is not documented well enough.
+    /// Returns the key of a call with tensors alone. Other calls are not kept, because CANN does not document well
+    /// enough how lists and absent operands are counted when addresses change.
     fn key(&self) -> Option<Key> {
         let specs = self.operands.iter().map(|operand| match operand {
             Operand::Tensor(tensor) => tensor.memory().map(|_| tensor.spec().clone()),
@@ -170,7 +170,7 @@ impl Request<'_> {
 }
 
 impl<T> Prepared<T> {
-    /// A call with nothing to compute, which is not made.
+    /// Returns a call that has nothing to compute and is not made.
     pub(crate) fn nothing(output: T) -> Self {
         Self {
             output,
@@ -179,18 +179,18 @@ impl<T> Prepared<T> {
         }
     }
 
-    /// Bytes that the call works in, besides its operands. They are taken from the allocator at launch.
+    /// Returns the size in bytes of the workspace, which the allocator provides at launch.
     pub fn workspace(&self) -> u64 {
         self.call
             .as_ref()
             .map_or(0, |call| call.executor.workspace())
     }
 
-    /// Runs phase two: puts the work on the stream and returns.
+    /// Runs phase two: hands the work to the stream and returns.
     ///
     /// # Errors
     ///
-    /// The workspace could not be had, or CANN refused the work.
+    /// Returns an error if the workspace can't be allocated or CANN refuses the work.
     pub fn launch(self) -> Result<T> {
         if let Some(call) = self.call {
             call.launch()?;
@@ -222,11 +222,11 @@ impl PlannedCall {
             .as_ref()
             .map_or(std::ptr::null_mut(), |memory| memory.address().pointer());
         let (result, executor) = stream.submit(&memory, |raw| {
-            // SAFETY: `Request` pairs the phases. A block that is freed while the work is under way goes
-            // to whom the allocator gives it behind that work, so memory outlives the call on the device.
+            // SAFETY: `Request` pairs the phases. A block that is freed while the work is under way is reused only
+            // behind that work, so memory outlives the call on the device.
             Ok(unsafe { executor.run(operator, phase_two, address, raw) })
         })?;
-        // One that failed may be in any state.
+        // An executor whose call failed may be in any state, so it is not kept.
         if let (Ok(()), Some(executor), Some(key)) = (&result, executor, key) {
             let surplus = lock(stream.inner_device().executors()).give_back(key, executor);
             drop(surplus);

@@ -1,4 +1,4 @@
-//! The devices: opened, asked, and tried with a small RMSNorm.
+//! Checks of the devices: each is opened, examined, and tried with a small RMSNorm.
 
 use super::finding::{Area, Finding};
 use crate::cann::Cann;
@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::ops::rms_norm::rms_norm;
 use crate::tensor::Tensor;
 
-/// What was found, and the devices that gave the right result.
+/// Returns the findings, and the devices that computed the right result.
 pub(super) fn findings(cann: &Cann) -> (Vec<Finding>, Vec<u32>) {
     let count = match cann.device_count() {
         Ok(0) => return (vec![none()], Vec::new()),
@@ -43,7 +43,7 @@ fn none() -> Finding {
     )
 }
 
-/// A finding that speaks for the device, or one against it.
+/// Tries a device. Returns a good finding as `Ok`, and any other as `Err`.
 fn trial(cann: &Cann, id: u32) -> Result<Finding, Finding> {
     let failed = |what: &str, error: &dyn std::fmt::Display| {
         let advice =
@@ -83,7 +83,7 @@ fn normalise(device: &Device) -> Result<Vec<f32>> {
     rms_norm(&stream, &x, &gamma, 0.0)?.y.to_vec(&stream)
 }
 
-/// The mean square of the row is 7.5.
+/// Returns `true` if the result is right. The mean square of the row is 7.5.
 fn is_right(result: &[f32]) -> bool {
     let rstd = 7.5f32.sqrt().recip();
     let expected = [rstd, -4.0 * rstd, 3.0 * rstd, -2.0 * rstd];

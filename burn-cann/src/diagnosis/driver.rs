@@ -1,4 +1,4 @@
-//! The driver: its files, and the device nodes that it makes.
+//! Checks of the driver: its files, and the device nodes that it makes.
 
 use std::fs::{self, File, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use super::finding::{Area, Finding};
 
 const HOME: &str = "usr/local/Ascend/driver";
 
-/// The node through which devices are managed; every program needs it.
+/// The node through which devices are managed, which every program needs.
 const MANAGER: &str = "dev/davinci_manager";
 
 const IN_A_CONTAINER: &str = "in a container, pass the devices in (`--device /dev/davinci0 --device \
@@ -37,7 +37,7 @@ fn version(root: &Path) -> Finding {
     }
 }
 
-/// `Version=24.1.rc2` among the lines of `version.info`.
+/// Returns the version from the line `Version=24.1.rc2` of `version.info`.
 fn version_in(text: &str) -> Option<&str> {
     text.lines().find_map(|line| {
         let (key, value) = line.split_once('=')?;
@@ -98,7 +98,7 @@ fn nodes(root: &Path) -> Finding {
     }
 }
 
-/// `davinci` and a number; other names are not devices.
+/// Returns the nodes named `davinci` and a number. Other names are not devices.
 fn device_nodes(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut nodes: Vec<_> = entries

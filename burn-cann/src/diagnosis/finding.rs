@@ -1,11 +1,11 @@
-//! One thing that was looked at.
+//! A single finding of a diagnosis.
 
 use std::fmt;
 
-/// The layer that a finding is about, from the bottom up.
+/// The layer that a finding is about. The order is from the bottom up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Area {
-    /// Operating system and processor.
+    /// The operating system and processor.
     Platform,
     /// The driver of the NPU and the device nodes that it makes.
     Driver,
@@ -13,7 +13,7 @@ pub enum Area {
     Toolkit,
     /// The functions that the libraries export.
     Functions,
-    /// The devices, opened and tried.
+    /// The devices, which are opened and tried.
     Device,
 }
 
@@ -29,14 +29,14 @@ impl fmt::Display for Area {
     }
 }
 
-/// How it stands with it.
+/// The state of what was checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// As it should be.
+    /// It is as it should be.
     Good,
-    /// Worth knowing; nothing has to be done.
+    /// It is worth knowing; nothing has to be done.
     Note,
-    /// Something that an NPU needs is not there.
+    /// Something that an NPU needs is missing.
     Missing,
 }
 
@@ -50,16 +50,16 @@ impl fmt::Display for State {
     }
 }
 
-/// What was found, and what to do about it.
+/// A fact about the machine, with advice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// What it is about.
+    /// The layer that it is about.
     pub area: Area,
-    /// How it stands.
+    /// Its state.
     pub state: State,
-    /// What was found.
+    /// The fact.
     pub text: String,
-    /// What to do, if something is to be done.
+    /// Advice, if something has to be done.
     pub advice: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Which of CANN's functions the libraries export.
+//! Checks of the functions that CANN's libraries export.
 
 use cann_sys::{MissingSymbol, versions};
 
@@ -7,7 +7,7 @@ use crate::cann::Cann;
 
 const COLLECTIVES: &str = "collectives";
 
-/// One finding for each area, those of fused operators by name.
+/// Returns one finding for each area, with the operators that are missing.
 pub(super) fn findings(cann: &Cann) -> Vec<Finding> {
     let sys = cann.sys();
     macro_rules! areas {
@@ -35,8 +35,8 @@ pub(super) fn findings(cann: &Cann) -> Vec<Finding> {
     ]
 }
 
-/// Versions differ in what they export, so what is missing is no fault by itself: a call of it says what to
-/// do. An area without any function is one.
+/// Returns the finding of an area. Versions of CANN export different functions, so a missing function is not a fault
+/// by itself: a call of it returns an error with advice. An area without any function is a fault.
 fn area(name: &str, of: usize, missing: &[MissingSymbol]) -> Finding {
     let there = of - missing.len();
     let text = format!("{name}: {there} of {of}");
@@ -45,7 +45,7 @@ fn area(name: &str, of: usize, missing: &[MissingSymbol]) -> Finding {
     }
     let mut names: Vec<_> = missing.iter().map(operator).collect();
     names.dedup();
-    // One device needs no collectives.
+    // A single device needs no collectives.
     if there == 0 && name != COLLECTIVES {
         let known = versions::known(names[0]);
         let advice = format!("no library has {} or any other of them; {known}", names[0]);
@@ -57,7 +57,7 @@ fn area(name: &str, of: usize, missing: &[MissingSymbol]) -> Finding {
     )
 }
 
-/// An operator is two functions, of which the first stands for both.
+/// Returns the operator of a function. An operator has two functions, and the first stands for both.
 fn operator(missing: &MissingSymbol) -> &'static str {
     let name = missing.name();
     name.strip_suffix("GetWorkspaceSize").unwrap_or(name)

@@ -1,10 +1,9 @@
-//! What stands between this machine and an Ascend NPU, in words for its owner.
+//! A diagnosis of what a machine lacks for an Ascend NPU, in words for its owner.
 //!
-//! The layers are looked at from the bottom up: platform, driver, toolkit, functions, devices, and last a
-//! small RMSNorm on each device whose result is known. What a layer lacks is a [`Finding`] with advice.
+//! The layers are checked from the bottom up: platform, driver, toolkit, functions and devices. Last, a small RMSNorm
+//! with a known result runs on each device. Everything that a layer lacks is a [`Finding`] with advice.
 //!
-//! The paths are those of CANN's installers for 8.1 to 9.x, by its documentation; on an Ascend machine
-//! this was not tried.
+//! The paths are those of CANN's installers for 8.1 to 9.x, as documented. They were not tried on an Ascend machine.
 
 mod device;
 mod driver;
@@ -22,7 +21,7 @@ use crate::error::Result;
 
 pub use finding::{Area, Finding, State};
 
-/// Everything that was found, from the platform up.
+/// All findings about a machine, from the platform up.
 #[derive(Debug, Clone)]
 pub struct Diagnosis {
     findings: Vec<Finding>,
@@ -31,13 +30,14 @@ pub struct Diagnosis {
 }
 
 impl Diagnosis {
-    /// Looks at this machine and loads the CANN that [`Cann::load`] would. Devices are opened and used for a
+    /// Examines this machine and loads the CANN that [`Cann::load`] would load. Opens each device and uses it for a
     /// moment.
     pub fn of_process() -> Self {
         Self::of(Path::new("/"), &|name| std::env::var_os(name), Cann::load)
     }
 
-    /// [`Diagnosis::of_process`] of a machine with its files below `root`, its variables and its CANN.
+    /// Examines a machine with its files below `root`, its environment variables and its CANN, as
+    /// [`Diagnosis::of_process`] does for this one.
     pub fn of(
         root: &Path,
         read: &dyn Fn(&str) -> Option<OsString>,
@@ -76,17 +76,18 @@ impl Diagnosis {
         }
     }
 
-    /// What was found, in the order in which it was looked at.
+    /// Returns the findings, in the order of the checks.
     pub fn findings(&self) -> &[Finding] {
         &self.findings
     }
 
-    /// The version of the emulator, if it was loaded in place of CANN.
+    /// Returns the version of the emulator, if the emulator was loaded in place of CANN. Only the emulator exports the
+    /// function that reports it.
     pub fn emulator(&self) -> Option<&str> {
         self.emulator.as_deref()
     }
 
-    /// The devices on which the trial gave the right result; with an emulator, emulated ones.
+    /// Returns the devices on which the trial computed the right result. With an emulator, these are emulated devices.
     pub fn devices(&self) -> &[u32] {
         &self.devices
     }

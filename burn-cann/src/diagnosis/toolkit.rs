@@ -1,4 +1,4 @@
-//! The toolkit: what the environment says of it, and whether its libraries could be loaded.
+//! Checks of the toolkit: its environment variables and its libraries.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use super::finding::{Area, Finding};
 use crate::cann::Cann;
 use crate::error::Error;
 
-/// The variables that name folders, and what for.
+/// The environment variables that name folders of the toolkit.
 const VARIABLES: [&str; 5] = [
     LIB_DIR,
     "ASCEND_HOME_PATH",
@@ -18,7 +18,7 @@ const VARIABLES: [&str; 5] = [
     "ASCEND_AICPU_PATH",
 ];
 
-/// Variables that are set: to a folder, or to something that is none.
+/// Returns findings of the variables that are set, whether or not they name a folder.
 pub(super) fn variables(read: &dyn Fn(&str) -> Option<OsString>) -> Vec<Finding> {
     let set = VARIABLES.into_iter().filter_map(|name| {
         let value = read(name).filter(|value| !value.is_empty())?;
@@ -49,7 +49,8 @@ pub(super) fn variables(read: &dyn Fn(&str) -> Option<OsString>) -> Vec<Finding>
     findings
 }
 
-/// A real CANN finds the kernels of its operators by a variable; without it every operator fails.
+/// Returns a finding if the variable is not set by which a real CANN finds the kernels of its operators. Without it
+/// every operator fails.
 pub(super) fn operators(environment: &Environment) -> Option<Finding> {
     if environment.opp.is_some() {
         return None; // whether the folder is there was said before
@@ -80,7 +81,7 @@ pub(super) fn loaded(cann: &Cann) -> Finding {
     }
 }
 
-/// Why CANN is not there. Folders that do not exist are told in one line.
+/// Returns the reasons why CANN could not be loaded. Folders that do not exist share one line.
 pub(super) fn not_loaded(error: &Error, folders: &[PathBuf]) -> Finding {
     let Error::Load(cann_sys::LoadError::NoRuntime { attempts }) = error else {
         return Finding::missing(Area::Toolkit, error.to_string(), advice());
@@ -105,7 +106,8 @@ pub(super) fn not_loaded(error: &Error, folders: &[PathBuf]) -> Finding {
     Finding::missing(Area::Toolkit, text, advice())
 }
 
-/// Whether a library is there and can't be used. For a bare name the loader says the same when there is none.
+/// Returns `true` if a library exists and can't be used. For a bare name the loader returns the same error when there
+/// is no such library.
 fn is_telling(attempt: &Attempt) -> bool {
     let Outcome::Refused(why) = &attempt.outcome else {
         return false;

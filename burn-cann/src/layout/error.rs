@@ -1,4 +1,4 @@
-//! Views that can't be.
+//! Errors of views.
 
 use std::ops::Range;
 
@@ -6,12 +6,12 @@ use std::ops::Range;
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LayoutError {
-    /// Shape and strides differ in length.
+    /// Shape and strides have different lengths.
     #[error("a shape of {shape} dimensions with {strides} strides")]
     Ranks {
-        /// Dimensions.
+        /// The length of the shape.
         shape: usize,
-        /// Strides.
+        /// The length of the strides.
         strides: usize,
     },
     /// Sizes or strides are too large for an address.
@@ -23,60 +23,60 @@ pub enum LayoutError {
     /// The view reaches beyond its memory.
     #[error("the view reaches element {reach} of a memory of {held}")]
     OutOfBounds {
-        /// One past the last element that is reached.
+        /// The position after the last element that the view reaches.
         reach: usize,
-        /// Elements of the memory.
+        /// The number of elements of the memory.
         held: usize,
     },
-    /// A dimension that there is not.
+    /// There is no such dimension.
     #[error("dimension {dim} of a tensor with {rank} dimensions")]
     Dimension {
         /// The dimension.
         dim: usize,
-        /// How many there are.
+        /// The number of dimensions.
         rank: usize,
     },
-    /// A range that is not within a dimension.
+    /// The range is not within the dimension.
     #[error("elements {}..{} of a dimension of {size}", .range.start, .range.end)]
     Slice {
         /// The range.
         range: Range<usize>,
-        /// The dimension's size.
+        /// The size of the dimension.
         size: usize,
     },
-    /// Not an order of the dimensions.
+    /// The order does not name each dimension once.
     #[error("{order:?} does not name each of {rank} dimensions once")]
     Order {
-        /// What was asked for.
+        /// The requested order.
         order: Vec<usize>,
-        /// How many dimensions there are.
+        /// The number of dimensions.
         rank: usize,
     },
-    /// A shape that elements can't be repeated to.
+    /// Elements can't be repeated to the requested shape.
     #[error("shape {from:?} can't be repeated to {to:?}: only dimensions of one element can")]
     Expand {
         /// The shape.
         from: Vec<usize>,
-        /// What was asked for.
+        /// The requested shape.
         to: Vec<usize>,
     },
-    /// A dimension of more or less than one element that was to go.
+    /// The dimension to be removed does not have size 1.
     #[error("dimension {dim} has {size} elements, so it can't be left out")]
     Squeeze {
         /// The dimension.
         dim: usize,
-        /// Its size.
+        /// The size of the dimension.
         size: usize,
     },
-    /// A step of zero.
+    /// The step is zero.
     #[error("a step of zero leads nowhere; steps are 1 or more")]
     Step,
-    /// Another number of elements, or elements that don't lie one after the other.
+    /// The shape has another number of elements, or the elements are not contiguous.
     #[error("{from} can't be seen as shape {to:?} without a copy")]
     Reshape {
         /// The layout.
         from: String,
-        /// The shape that was asked for.
+        /// The requested shape.
         to: Vec<usize>,
     },
 }

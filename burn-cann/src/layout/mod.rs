@@ -11,11 +11,11 @@ use std::ops::Range;
 
 use smallvec::{SmallVec, smallvec};
 
-/// Sizes or strides. Those of up to five dimensions are kept in place, as Burn keeps its shapes: layouts are made
+/// Sizes or strides. Those of up to five dimensions are stored in place, as Burn stores its shapes: layouts are made
 /// and compared on every call, and allocate nothing there.
 pub(crate) type Dimensions = SmallVec<[usize; 5]>;
 
-/// How the elements of a view lie in its memory.
+/// The shape, strides and offset of a view, in elements of its memory.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Layout {
     shape: Dimensions,
@@ -35,15 +35,15 @@ impl fmt::Debug for Layout {
 }
 
 impl Layout {
-    /// Elements one after the other, the last dimension fastest.
+    /// Returns the layout of contiguous elements, with the last dimension fastest.
     ///
     /// # Errors
     ///
-    /// The shape is too large to be addressed.
+    /// Returns an error if the shape is too large to be addressed.
     pub fn contiguous(shape: impl AsRef<[usize]>) -> Result<Self, LayoutError> {
         let shape = shape.as_ref();
         let mut strides: Dimensions = smallvec![1; shape.len()];
-        // A dimension of nothing counts as one here, so that the strides stay usable.
+        // A dimension of size 0 counts as one here, so that the strides stay usable.
         let mut step = 1usize;
         for (stride, &size) in strides.iter_mut().zip(shape).rev() {
             *stride = step;
@@ -56,11 +56,11 @@ impl Layout {
         Self::of(shape.into(), strides, 0)
     }
 
-    /// Any strides and an offset.
+    /// Returns a layout with the given strides and offset.
     ///
     /// # Errors
     ///
-    /// The lengths differ, or the view can't be addressed.
+    /// Returns an error if the lengths differ or the view can't be addressed.
     pub fn strided(
         shape: impl AsRef<[usize]>,
         strides: impl AsRef<[usize]>,
@@ -90,8 +90,8 @@ impl Layout {
         }
     }
 
-    /// Whether places stay far from what CANN's signed sizes and offsets in bytes hold. Dimensions of
-    /// nothing count as one here: CANN multiplies the others.
+    /// Returns `true` if all positions stay far below the limits of CANN's signed sizes and offsets in bytes.
+    /// Dimensions of size 0 count as one here, because CANN multiplies the others.
     fn is_addressable(&self) -> bool {
         const LIMIT: usize = 1 << 55;
         let mut elements = 1usize;
@@ -107,37 +107,37 @@ impl Layout {
         elements <= LIMIT && last < LIMIT
     }
 
-    /// Sizes of the dimensions.
+    /// Returns the sizes of the dimensions.
     pub fn shape(&self) -> &[usize] {
         &self.shape
     }
 
-    /// Steps between neighbours of each dimension.
+    /// Returns the strides: the distance between neighbours along each dimension.
     pub fn strides(&self) -> &[usize] {
         &self.strides
     }
 
-    /// The first element's place.
+    /// Returns the position of the first element.
     pub fn offset(&self) -> usize {
         self.offset
     }
 
-    /// The number of dimensions.
+    /// Returns the number of dimensions.
     pub fn rank(&self) -> usize {
         self.shape.len()
     }
 
-    /// The number of elements.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         self.shape.iter().product()
     }
 
-    /// Whether there are no elements.
+    /// Returns `true` if there are no elements.
     pub fn is_empty(&self) -> bool {
         self.shape.contains(&0)
     }
 
-    /// One past the last element of the memory that the view reaches.
+    /// Returns the position after the last element of the memory that the view reaches.
     pub fn reach(&self) -> usize {
         if self.is_empty() {
             return self.offset;
@@ -151,7 +151,7 @@ impl Layout {
             + 1
     }
 
-    /// Whether the elements lie one after the other. Steps of dimensions of one element don't matter.
+    /// Returns `true` if the elements are contiguous. Strides of dimensions of size 1 don't matter.
     pub fn is_contiguous(&self) -> bool {
         let mut step = 1;
         self.is_empty()
@@ -167,11 +167,11 @@ impl Layout {
                 })
     }
 
-    /// Two dimensions exchanged.
+    /// Returns the layout with two dimensions exchanged.
     ///
     /// # Errors
     ///
-    /// There is no such dimension.
+    /// Returns an error if there is no such dimension.
     pub fn transpose(mut self, one: usize, other: usize) -> Result<Self, LayoutError> {
         self.dimension(one)?;
         self.dimension(other)?;
@@ -180,11 +180,11 @@ impl Layout {
         Ok(self)
     }
 
-    /// A part of a dimension.
+    /// Returns the layout of a range of a dimension.
     ///
     /// # Errors
     ///
-    /// There is no such dimension, or the range is not within it.
+    /// Returns an error if there is no such dimension or the range is not within it.
     pub fn slice(mut self, dim: usize, range: Range<usize>) -> Result<Self, LayoutError> {
         self.dimension(dim)?;
         let size = self.shape[dim];
@@ -198,11 +198,11 @@ impl Layout {
         Ok(self)
     }
 
-    /// The same elements in another shape.
+    /// Returns the layout of the same elements in another shape.
     ///
     /// # Errors
     ///
-    /// The number of elements differs, or they don't lie one after the other.
+    /// Returns an error if the number of elements differs or they are not contiguous.
     pub fn reshape(self, shape: impl AsRef<[usize]>) -> Result<Self, LayoutError> {
         let mut to = Self::contiguous(shape)?;
         if to.len() != self.len() || !self.is_contiguous() {
@@ -215,11 +215,11 @@ impl Layout {
         Ok(to)
     }
 
-    /// Dimensions in another order: dimension `order[i]` becomes dimension `i`.
+    /// Returns the layout with the dimensions in another order: dimension `order[i]` becomes dimension `i`.
     ///
     /// # Errors
     ///
-    /// `order` does not name each dimension once.
+    /// Returns an error if `order` does not name each dimension once.
     pub fn permute(self, order: &[usize]) -> Result<Self, LayoutError> {
         let mut sorted = Dimensions::from(order);
         sorted.sort_unstable();
@@ -236,12 +236,12 @@ impl Layout {
         })
     }
 
-    /// The elements repeated to a larger shape, by steps of zero: dimensions of one element take any size,
-    /// and new ones come in front.
+    /// Returns the layout of the elements repeated to a larger shape, with strides of zero. Dimensions of size 1 take
+    /// any size, and new dimensions come first.
     ///
     /// # Errors
     ///
-    /// Another dimension would change its size, or there are fewer than before.
+    /// Returns an error if another dimension would change its size or `shape` has fewer dimensions than before.
     pub fn expand(self, shape: impl AsRef<[usize]>) -> Result<Self, LayoutError> {
         let shape = shape.as_ref();
         let refused = || LayoutError::Expand {
@@ -267,22 +267,22 @@ impl Layout {
         Self::of(shape.into(), strides, self.offset)
     }
 
-    /// Without a dimension: its element `index`.
+    /// Returns the layout of element `index` of a dimension, without that dimension.
     ///
     /// # Errors
     ///
-    /// There is no such dimension or element.
+    /// Returns an error if there is no such dimension or element.
     pub fn select(self, dim: usize, index: usize) -> Result<Self, LayoutError> {
         self.dimension(dim)?;
         let end = index.saturating_add(1);
         self.slice(dim, index..end)?.squeeze(dim)
     }
 
-    /// Without a dimension of one element.
+    /// Returns the layout without a dimension of size 1.
     ///
     /// # Errors
     ///
-    /// There is no such dimension, or it has another size.
+    /// Returns an error if there is no such dimension or its size is not 1.
     pub fn squeeze(mut self, dim: usize) -> Result<Self, LayoutError> {
         self.dimension(dim)?;
         if self.shape[dim] != 1 {
@@ -296,17 +296,17 @@ impl Layout {
         Ok(self)
     }
 
-    /// With a new dimension of one element before `dim`, or behind all.
+    /// Returns the layout with a new dimension of size 1 before `dim`, or after the last one.
     ///
     /// # Errors
     ///
-    /// There is no such place.
+    /// Returns an error if `dim` is larger than the number of dimensions.
     pub fn unsqueeze(mut self, dim: usize) -> Result<Self, LayoutError> {
         let rank = self.rank();
         if dim > rank {
             return Err(LayoutError::Dimension { dim, rank });
         }
-        // As in a contiguous layout, where a dimension of one element steps over those behind it.
+        // The stride is that of a contiguous layout, where a dimension of size 1 steps over those after it.
         let step = match (self.shape.get(dim), self.strides.get(dim)) {
             (Some(&size), Some(&stride)) => size.max(1).saturating_mul(stride),
             _ => 1,
@@ -316,11 +316,12 @@ impl Layout {
         Self::of(self.shape, self.strides, self.offset)
     }
 
-    /// Every `step`-th element of a dimension, from the first.
+    /// Returns the layout of every `step`-th element of a dimension, from the first on.
     ///
     /// # Errors
     ///
-    /// There is no such dimension, `step` is zero, or it leads further than can be addressed.
+    /// Returns an error if there is no such dimension, if `step` is zero, or if it leads further than can be
+    /// addressed.
     pub fn step(mut self, dim: usize, step: usize) -> Result<Self, LayoutError> {
         self.dimension(dim)?;
         if step == 0 {
@@ -332,7 +333,8 @@ impl Layout {
         Self::of(self.shape, self.strides, self.offset)
     }
 
-    /// Whether two elements may be the same memory. Exact but for interleaved views, of which it may say yes.
+    /// Returns `true` if two elements may share memory. Exact except for interleaved views, which may be reported
+    /// although no elements share memory.
     pub fn is_overlapping(&self) -> bool {
         let mut dims: SmallVec<[_; 5]> = self
             .strides

@@ -1,4 +1,4 @@
-//! Views and their arithmetic.
+//! Tests of views and their arithmetic.
 
 use super::*;
 

@@ -10,10 +10,9 @@ use crate::stream::Stream;
 
 /// A block of device memory, shared by the views of it. Cheap to clone.
 ///
-/// A block knows the stream that used it last. Work on another stream waits for that one first, so what a
-/// program does with a block happens in the order in which it says so, on whatever streams. When the
-/// last view is dropped the block goes back to the allocator, for reuse on that stream at once and on
-/// others when that stream has passed its use.
+/// A block knows the stream that used it last. Work on another stream waits for that one first, so work on a block
+/// runs in the order in which the program asks for it, on whatever streams. When the last view is dropped, the block
+/// goes back to the allocator. That stream may reuse it at once, and others when that stream has passed its use.
 #[derive(Clone)]
 pub struct Memory(Arc<Block>);
 
@@ -40,22 +39,22 @@ impl Memory {
         }))
     }
 
-    /// The block's size in bytes, at least what was asked for.
+    /// Returns the block's size in bytes, which is at least the requested one.
     pub fn size(&self) -> usize {
         self.0.size
     }
 
-    /// A number that no other block has while this one is there.
+    /// Returns a number that no other block has while this one exists.
     pub fn id(&self) -> usize {
         Arc::as_ptr(&self.0).addr()
     }
 
-    /// Whether both are the same block.
+    /// Returns `true` if both are the same block.
     pub fn is_shared_with(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Whether this is the only handle, so that nobody else can see what is written to the block.
+    /// Returns `true` if this is the only handle, so that nobody else sees a write to the block.
     pub fn is_exclusive(&mut self) -> bool {
         Arc::get_mut(&mut self.0).is_some()
     }
@@ -68,7 +67,7 @@ impl Memory {
         self.0.address
     }
 
-    /// The stream of the last use. Changes only while the device's order is held.
+    /// Returns the stream of the last use. It changes only while the device's `order` lock is held.
     pub(crate) fn last_stream(&self) -> MutexGuard<'_, Stream> {
         lock(&self.0.last)
     }
@@ -87,7 +86,7 @@ impl fmt::Debug for Memory {
 
 impl Drop for Block {
     fn drop(&mut self) {
-        // Nobody has the block, so no work on it is being handed over: the last stream is final.
+        // This was the last handle, so no work on the block is being handed over: its last stream is final.
         let stream = lock(&self.last).id();
         lock(self.device.pool()).free(self.address, self.size, stream);
     }

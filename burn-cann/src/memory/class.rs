@@ -1,10 +1,10 @@
-//! Sizes that blocks have: eight per power of two, so that a freed block fits the next request of about
-//! its size and at most an eighth is given away.
+//! Size classes of blocks: eight per power of two. A freed block fits the next request of about its size, and at most
+//! an eighth of a block is unused.
 
-/// The least size. CANN hands out more than this for anything smaller.
+/// The smallest size. CANN allocates more than this for anything smaller.
 const SMALLEST: usize = 512;
 
-/// The size of the block for `bytes`; none if there is no such size.
+/// Returns the size of the block for a request of `bytes`, or none if there is no such size.
 pub(super) fn class(bytes: usize) -> Option<usize> {
     if bytes <= SMALLEST {
         return Some(SMALLEST);

@@ -1,4 +1,4 @@
-//! Pinned memory of the host, which copies can run from and to while the host goes on.
+//! Pinned memory of the host, which copies can read and write while the host goes on.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -13,29 +13,29 @@ use crate::device::{Device, DeviceInner};
 use crate::dtype::Element;
 use crate::error::{Error, Result};
 
-/// Host memory that the device can reach, read and written like a slice.
+/// Host memory that the device can reach. It is read and written like a slice.
 ///
-/// Asynchronous copies take it and give it back when the stream has passed them, so nobody writes to it
-/// under the device's hands.
+/// Asynchronous copies take the buffer by value and return it when the stream has passed them, so nobody writes to it
+/// during a copy.
 pub struct Pinned<E: Element> {
     pages: Arc<Pages>,
     length: usize,
     elements: PhantomData<E>,
 }
 
-/// An allocation of CANN's, which goes to the device's cache in the end.
+/// An allocation of CANN. When it is dropped, it goes to the device's cache.
 pub(crate) struct Pages {
     start: Start,
     size: usize,
-    /// None for no bytes, which are not allocated.
+    /// None for zero bytes, which are not allocated.
     device: Option<Arc<DeviceInner>>,
 }
 
-/// Where an allocation begins.
+/// The start of an allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Start(NonNull<u8>);
 
-// SAFETY: memory of the host, owned like a box; only its freeing needs a context, and sets it.
+// SAFETY: this is memory of the host, owned like a box. Only freeing it needs a context, and sets one.
 unsafe impl Send for Start {}
 // SAFETY: shared access does nothing to it.
 unsafe impl Sync for Start {}
@@ -45,10 +45,10 @@ impl Start {
     ///
     /// # Safety
     ///
-    /// It came from `aclrtMallocHost`, nobody uses it, and this is the only time.
+    /// The memory must come from `aclrtMallocHost`, be unused, and not have been freed before.
     pub(crate) unsafe fn free(self, cann: &Cann) {
         let pointer = self.0.as_ptr().cast();
-        // SAFETY: the caller vouches for it.
+        // SAFETY: the caller guarantees it.
         if let Err(error) = unsafe { call!(cann, runtime.aclrtFreeHost(pointer)) } {
             tracing::error!(%error, "pinned memory could not be freed");
         }
@@ -56,27 +56,27 @@ impl Start {
 }
 
 impl<E: Element> Pinned<E> {
-    /// `length` elements of zero bytes.
+    /// Makes a buffer of `length` elements of zero bytes.
     ///
     /// # Errors
     ///
-    /// The host has no memory to pin.
+    /// Returns an error if the host has no memory to pin.
     pub fn zeroed(device: &Device, length: usize) -> Result<Self> {
         let this = Self::uninitialised(device.inner(), length)?;
-        // SAFETY: `length` elements were allocated, and zero bytes are a value of every element.
+        // SAFETY: `length` elements were allocated, and zero bytes are a valid value of every element.
         unsafe { this.pages.start.0.cast::<E>().write_bytes(0, length) };
         Ok(this)
     }
 
-    /// A copy of `elements`.
+    /// Makes a buffer with a copy of `elements`.
     ///
     /// # Errors
     ///
-    /// The host has no memory to pin.
+    /// Returns an error if the host has no memory to pin.
     pub fn from_slice(device: &Device, elements: &[E]) -> Result<Self> {
         let this = Self::uninitialised(device.inner(), elements.len())?;
         let source = NonNull::from(elements).cast::<E>();
-        // SAFETY: as many elements were allocated as there are, in memory of their own.
+        // SAFETY: as many elements were allocated, in memory of their own.
         unsafe {
             this.pages
                 .start
@@ -87,7 +87,7 @@ impl<E: Element> Pinned<E> {
         Ok(this)
     }
 
-    /// `length` elements that are to be written before anybody reads them.
+    /// Makes a buffer of `length` elements that must be written before anybody reads them.
     pub(crate) fn uninitialised(device: &Arc<DeviceInner>, length: usize) -> Result<Self> {
         let bytes = length.checked_mul(size_of::<E>()).ok_or(Error::Length {
             found: length,
@@ -100,7 +100,7 @@ impl<E: Element> Pinned<E> {
         })
     }
 
-    /// The allocation, to be kept alive by a stream.
+    /// Returns the allocation, which a stream keeps alive.
     pub(crate) fn pages(&self) -> Arc<Pages> {
         self.pages.clone()
     }
@@ -114,15 +114,15 @@ impl<E: Element> Deref for Pinned<E> {
     type Target = [E];
 
     fn deref(&self) -> &[E] {
-        // SAFETY: `length` elements are there and initialised; while the device writes to them the buffer
-        // is within the copy that does (`Upload` or `Download`), which doesn't show it.
+        // SAFETY: `length` elements are there and initialised. While the device writes to them, the buffer is inside
+        // the copy (`Upload` or `Download`), which hides it.
         unsafe { std::slice::from_raw_parts(self.pages.start.0.cast().as_ptr(), self.length) }
     }
 }
 
 impl<E: Element> DerefMut for Pinned<E> {
     fn deref_mut(&mut self) -> &mut [E] {
-        // SAFETY: as above; other holders of the pages (streams) only keep them alive.
+        // SAFETY: as above. Other holders of the pages (streams) only keep them alive.
         unsafe { std::slice::from_raw_parts_mut(self.pages.start.0.cast().as_ptr(), self.length) }
     }
 }
@@ -136,7 +136,7 @@ impl<E: Element + fmt::Debug> fmt::Debug for Pinned<E> {
 impl Pages {
     fn new(device: &Arc<DeviceInner>, bytes: usize, alignment: usize) -> Result<Self> {
         if bytes == 0 {
-            // An address that suits any element.
+            // This address suits any element.
             let start = Start(NonNull::<u128>::dangling().cast());
             return Ok(Self {
                 start,
@@ -157,12 +157,12 @@ impl Pages {
         })
     }
 
-    /// New memory; if the host has none, what is kept makes room.
+    /// Allocates new memory. If the host has none, the kept memory is released first.
     fn ask(device: &Arc<DeviceInner>, size: usize, alignment: usize) -> Result<Start> {
         device.enter()?;
         let ask = || -> Result<*mut c_void> {
             let mut pointer = std::ptr::null_mut();
-            // SAFETY: a place for the answer and a size that is not zero; freed once.
+            // SAFETY: there is a place for the answer, and the size is not zero. The memory is freed once.
             unsafe { call!(device.cann(), runtime.aclrtMallocHost(&mut pointer, size)) }?;
             Ok(pointer)
         };
@@ -186,7 +186,7 @@ impl Drop for Pages {
         let surplus = lock(device.pinned()).give_back(self.size, self.start);
         let Some(start) = surplus else { return };
         match device.enter() {
-            // SAFETY: it came from `ask`, and streams whose copies use it hold it.
+            // SAFETY: the memory came from `ask`, and streams whose copies use it hold it.
             Ok(()) => unsafe { start.free(device.cann()) },
             Err(error) => tracing::error!(%error, "pinned memory could not be freed"),
         }

@@ -1,25 +1,25 @@
-//! Pinned host memory that nobody uses, kept for the next buffer of about its size.
+//! Unused pinned host memory, kept for the next buffer of about its size.
 //!
-//! Pinning takes the driver longer than most copies. A buffer comes here when its last holder lets go, and
-//! streams hold what their copies use until they have passed them; so what is here is free for anybody.
+//! Pinning takes the driver longer than most copies. A buffer comes here when its last holder drops it, and streams
+//! hold what their copies use until they have passed them. So everything here is free.
 
 use std::collections::HashMap;
 
-/// A buffer larger than this is given back at once: few programs use two of them in a row.
+/// The size up to which buffers are kept. Few programs use two larger ones in a row.
 const LARGEST: usize = 16 << 20;
 
-/// How much is kept unless somebody asks for another number.
+/// The default limit of kept bytes.
 const LIMIT: usize = 64 << 20;
 
 /// Figures of a device's pinned memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PinnedStatistics {
-    /// Bytes kept for the next buffer.
+    /// The bytes kept for the next buffers.
     pub cached: usize,
-    /// Buffers that found memory here.
+    /// The number of buffers that reused kept memory.
     pub hits: u64,
-    /// Buffers that the host had to be asked for.
+    /// The number of buffers for which the host had to be asked.
     pub misses: u64,
 }
 
@@ -54,7 +54,7 @@ impl<T> PinnedCache<T> {
         found
     }
 
-    /// Keeps a buffer, or gives it back if there is no room.
+    /// Keeps a buffer, or returns it if there is no room.
     #[must_use]
     pub(crate) fn give_back(&mut self, size: usize, buffer: T) -> Option<T> {
         if size > LARGEST || self.figures.cached + size > self.limit {
@@ -65,14 +65,14 @@ impl<T> PinnedCache<T> {
         None
     }
 
-    /// Takes everything out.
+    /// Takes all buffers out.
     #[must_use]
     pub(crate) fn drain(&mut self) -> Vec<T> {
         self.figures.cached = 0;
         self.free.drain().flat_map(|(_, buffers)| buffers).collect()
     }
 
-    /// Sets how many bytes are kept; what is more than that comes back, all of it.
+    /// Sets how many bytes are kept. If more are kept already, all of them are returned.
     #[must_use]
     pub(crate) fn set_limit(&mut self, limit: usize) -> Vec<T> {
         self.limit = limit;

@@ -1,11 +1,11 @@
-//! The caching allocator's state: which blocks are free, and on which stream.
+//! The state of the caching allocator: the free blocks of each stream.
 //!
-//! A block's last use is on one stream (see [`Memory`](super::Memory)), and freeing it is a statement about
-//! the host only: the device may be at work on it. So a freed block goes to the free blocks *of that
-//! stream*, where it can be handed out at once, since whatever comes next on the stream comes after.
-//! To another stream it goes only once an event, recorded behind its last use, is complete.
+//! A block's last use is on one stream (see [`Memory`](super::Memory)). When the host frees a block, the device may
+//! still work on it. So the block goes to the free blocks *of that stream*, which may reuse it at once, because later
+//! work on the stream comes after. Another stream may take it only once an event, recorded behind its last use, is
+//! complete.
 //!
-//! The device stands behind [`Backend`], so that this can be tested without one.
+//! The device stands behind [`Backend`], so that tests need none.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,47 +14,47 @@ use std::sync::Arc;
 use super::Address;
 use super::class::class;
 
-/// A stream's number, never given twice in a process.
+/// A stream's number, unique in the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct StreamId(pub(crate) u64);
 
-/// What the allocator asks of a device.
+/// The operations of a device that the allocator needs.
 pub(crate) trait Backend {
-    /// What it calls a stream.
+    /// The device's handle of a stream.
     type Stream;
     /// A mark in a stream's work.
     type Event;
-    /// What goes wrong.
+    /// The errors of the device.
     type Error;
-    /// Memory of `bytes`, or none if there is not enough.
+    /// Allocates `bytes` of memory, or returns none if there is not enough.
     fn allocate(&self, bytes: usize) -> Result<Option<Address>, Self::Error>;
     /// Gives memory back at once, whatever the device does.
     fn release(&self, address: Address);
-    /// A mark behind everything on the stream so far.
+    /// Records a mark behind all work on the stream so far.
     fn mark(&self, stream: &Self::Stream) -> Result<Self::Event, Self::Error>;
-    /// Whether the stream has passed the mark.
+    /// Returns `true` if the stream has passed the mark.
     fn passed(&self, mark: &Self::Event) -> Result<bool, Self::Error>;
     /// Waits for all streams.
     fn synchronise(&self) -> Result<(), Self::Error>;
-    /// Waits for one.
+    /// Waits for one stream.
     fn wait(&self, stream: &Self::Stream) -> Result<(), Self::Error>;
 }
 
-/// Figures of the allocator, in bytes of blocks: somewhat more than what was asked for.
+/// Figures of the allocator, in bytes of blocks, which are somewhat more than the requested bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Statistics {
-    /// In use.
+    /// The bytes in use.
     pub in_use: usize,
-    /// The most that was in use at once since the beginning or [`Device::reset_peak`](crate::Device::reset_peak).
+    /// The most bytes in use at once since the start or [`Device::reset_peak`](crate::Device::reset_peak).
     pub peak: usize,
-    /// Freed and kept for the next request.
+    /// The bytes that were freed and are kept for the next requests.
     pub cached: usize,
-    /// Requests so far.
+    /// The number of requests so far.
     pub requests: u64,
-    /// Requests that the device had to be asked for.
+    /// The number of requests for which the device had to be asked.
     pub device_requests: u64,
-    /// How often the cache was emptied for want of memory.
+    /// The number of times that the cache was emptied because memory was short.
     pub flushes: u64,
 }
 
@@ -73,7 +73,7 @@ impl fmt::Display for Statistics {
     }
 }
 
-/// Why a request was not met.
+/// The reason why a request failed.
 #[derive(Debug)]
 pub(crate) enum Refused<E> {
     /// There is not enough memory, even with an empty cache.
@@ -88,10 +88,10 @@ impl<E> From<E> for Refused<E> {
     }
 }
 
-/// A block that nobody uses.
+/// A free block.
 struct Free<Event> {
     address: Address,
-    /// Recorded behind its last use, if somebody of another stream has asked for it.
+    /// A mark behind its last use, recorded when another stream first looked for a block.
     mark: Option<Arc<Event>>,
 }
 
@@ -133,12 +133,12 @@ impl<B: Backend> Pool<B> {
         self.lanes.insert(id, Lane { stream, free });
     }
 
-    /// The stream is at its end: what was freed on it is set apart.
+    /// Takes the free blocks of a stream that ends out of the pool.
     pub(crate) fn stream_gone(&mut self, id: StreamId) -> Option<Lane<B>> {
         self.lanes.remove(&id)
     }
 
-    /// The stream was idle: its blocks are free for all.
+    /// Makes the blocks of an idle stream free for all streams.
     pub(crate) fn lane_is_free(&mut self, lane: Lane<B>) {
         for (class, blocks) in lane.free {
             let addresses = blocks.into_iter().map(|block| block.address);
@@ -146,7 +146,7 @@ impl<B: Backend> Pool<B> {
         }
     }
 
-    /// Nobody knows what still works on the stream's blocks: they are lost.
+    /// Gives up the blocks of a stream, because the device may still work on them.
     pub(crate) fn lane_is_lost(&mut self, lane: Lane<B>) {
         let lost: usize = lane
             .free
@@ -156,7 +156,7 @@ impl<B: Backend> Pool<B> {
         self.statistics.cached -= lost;
     }
 
-    /// A block for use on `stream`, of at least `bytes`, and its size.
+    /// Returns a block of at least `bytes` for use on `stream`, and its size.
     pub(crate) fn allocate(
         &mut self,
         backend: &B,
@@ -177,7 +177,7 @@ impl<B: Backend> Pool<B> {
         Ok((address, size))
     }
 
-    /// The host is done with a block whose last use is on `stream`.
+    /// Frees a block whose last use is on `stream`.
     pub(crate) fn free(&mut self, address: Address, size: usize, stream: StreamId) {
         self.statistics.in_use -= size;
         self.statistics.cached += size;
@@ -194,8 +194,8 @@ impl<B: Backend> Pool<B> {
         }
     }
 
-    /// Gives all cached blocks back to the device, after its work. Those of a stream whose work failed stay: the
-    /// others must not miss theirs for it.
+    /// Gives all cached blocks back to the device once their work is done. Blocks of a stream whose work failed stay,
+    /// so that its failure does not keep memory from the other streams.
     pub(crate) fn flush(&mut self, backend: &B) -> Result<(), B::Error> {
         let all = backend.synchronise();
         let mut any = all.is_ok();
@@ -234,7 +234,7 @@ impl<B: Backend> Pool<B> {
         self.take_from_others(backend, size, stream)
     }
 
-    /// A block of another stream that has passed the block's mark. Those without one get it now, for the
+    /// Takes a block of another stream that has passed the block's mark. Blocks without a mark get one now, for the
     /// next time.
     fn take_from_others(&mut self, backend: &B, size: usize, stream: StreamId) -> Option<Address> {
         let others = self.lanes.iter_mut().filter(|(id, _)| **id != stream);
@@ -242,11 +242,11 @@ impl<B: Backend> Pool<B> {
             let Some(blocks) = lane.free.get_mut(&size) else {
                 continue;
             };
-            // A stream that can't be asked may have failed; that is not this stream's matter.
+            // If marking fails, that stream may have failed, which does not concern this one.
             if mark_all(backend, &lane.stream, blocks).is_err() {
                 continue;
             }
-            // Marks are in the order of frees: the oldest is the first to be passed.
+            // Marks are in the order of frees, so the oldest is passed first.
             if let Some(mark) = blocks.first().and_then(|block| block.mark.as_deref())
                 && backend.passed(mark).unwrap_or(false)
             {

@@ -1,11 +1,11 @@
-//! The allocator against a model of a device on which work takes its time.
+//! Tests of the allocator on a model of a device on which work takes time.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 
 use super::*;
 
-/// A device whose streams advance only when told to.
+/// A device whose streams advance only on request.
 #[derive(Default)]
 struct Model {
     state: RefCell<State>,
@@ -16,7 +16,7 @@ struct State {
     next: usize,
     limit: Option<usize>,
     held: HashMap<Address, usize>,
-    /// Per stream: work queued and work done.
+    /// The work queued and done, by stream.
     queued: HashMap<u64, u64>,
     done: HashMap<u64, u64>,
     /// The work that uses an address last, by stream.
@@ -186,13 +186,13 @@ fn a_stream_whose_work_failed_keeps_its_own_blocks_only() {
     model.state.borrow_mut().failed = Some(1);
     pool.flush(&model).unwrap();
     assert_eq!((pool.statistics().cached, model.held()), (4096, 4096));
-    // Gone and idle, it leaves them to all.
+    // When the stream is gone and idle, its blocks are free for all.
     let lane = pool.stream_gone(StreamId(1)).unwrap();
     pool.lane_is_free(lane);
     model.finish(1, 1);
     pool.allocate(&model, 4096, StreamId(0)).unwrap();
     assert_eq!(pool.statistics().device_requests, 2);
-    // Without anything that was waited for, it is an error.
+    // If no stream could be waited for, it is an error.
     pool.stream_gone(StreamId(0));
     assert!(pool.flush(&model).is_err());
 }
@@ -214,7 +214,7 @@ fn figures_add_up() {
     assert_eq!(model.held(), 0);
 }
 
-/// A generator of our own: the same numbers on every machine.
+/// A random generator with the same numbers on every machine.
 struct Random(u64);
 
 impl Random {
@@ -229,7 +229,7 @@ impl Random {
 
 #[test]
 fn no_sequence_hands_out_a_block_in_use() {
-    // Miri is slow, and looks for something else.
+    // Miri is slow, and runs here to find other faults.
     for seed in 0..if cfg!(miri) { 2 } else { 200 } {
         let (model, mut pool) = (Model::default(), pool(3));
         model.state.borrow_mut().limit = Some(1 << 18);

@@ -1,15 +1,18 @@
 //! A call of an operator, written as its signature.
 
-/// Calls an operator and gives `$output`.
+/// Calls an operator and returns `$output`.
 ///
-/// `tensors` are those of the signature in order, inputs before outputs: variables of whatever becomes an
-/// [`Operand`](crate::call::Operand), a list of tensors with `: list` behind its name. An `Option` that is `None`
-/// becomes NULL, which the signature must allow. `constants` are parameters behind a handle, each with the method
-/// that gives it ([`ConstantHandles`](crate::call)); `attributes` are the others. `call` is the argument list of
-/// phase one, in which the names of tensors and constants stand for their handles.
+/// * `tensors` are the operands in the order of the signature, inputs before outputs. Each is a variable that converts
+///   to an [`Operand`](crate::call::Operand); a list of tensors has `: list` after its name. An `Option` that is
+///   `None` becomes NULL, which the signature must allow.
+/// * `constants` are the parameters that need a handle, each with the method that returns it
+///   ([`ConstantHandles`](crate::call)).
+/// * `attributes` are all other parameters.
+/// * `call` is the argument list of phase one. In it, the names of tensors and constants stand for their handles.
 ///
-/// The functions are an area's, by their names, or the pair of phases that is at hand: `(one, two) as name`. In
-/// front, `prepare` stops before the launch and `once` keeps no executor, for attributes that hardly come again.
+/// The functions are given by the name of their area and their own names, or as a pair of phases:
+/// `(one, two) as name`. With `prepare` in front, the call stops before the launch. With `once`, no executor is kept,
+/// for attributes that hardly come again.
 macro_rules! aclnn {
     (prepare $($rest:tt)*) => {
         $crate::ops::aclnn::aclnn!(@prepare $($rest)*)
@@ -53,8 +56,8 @@ macro_rules! aclnn {
             let mut _places = 0..;
             $(let $constant = operands.constants().$kind(_places.next().unwrap_or_default());)*
             let (workspace, executor) = (&mut answer.workspace, &mut answer.executor);
-            // SAFETY: operands live as long as the plan, callers leave out only what may be NULL, and there are
-            // places for the answers.
+            // SAFETY: operands live as long as the plan, callers leave out only operands that may be NULL, and there
+            // are places for the answers.
             unsafe { phase_one($($argument,)+ workspace, executor) }
         })
     }};

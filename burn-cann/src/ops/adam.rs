@@ -1,4 +1,4 @@
-//! AdamW: `aclnnApplyAdamWV2`, a step of the optimiser in one call.
+//! AdamW (`aclnnApplyAdamWV2`): a step of the optimiser in one call.
 //!
 //! `θ ← θ·(1 − η·λ) − η · m̂ / (√v̂ + ε)` with `m ← β₁·m + (1 − β₁)·g`, `v ← β₂·v + (1 − β₂)·g²`,
 //! `m̂ = m / (1 − β₁ᵗ)` and `v̂ = v / (1 − β₂ᵗ)`.
@@ -28,24 +28,24 @@ pub struct AdamW {
     pub epsilon: f32,
 }
 
-/// The tensors of one parameter, all of one shape and one type of f32, f16 and bf16.
+/// The tensors of one parameter. All have the same shape and the same dtype: f32, f16 or bf16.
 #[derive(Debug, Clone, Copy)]
 pub struct State<'a> {
-    /// θ, written over.
+    /// θ, overwritten.
     pub parameter: &'a Tensor,
-    /// m, written over.
+    /// m, overwritten.
     pub first: &'a Tensor,
-    /// v, written over.
+    /// v, overwritten.
     pub second: &'a Tensor,
-    /// The largest v so far, written over, to be used in place of v (AMSGrad).
+    /// The largest v so far, overwritten. If present, it is used in place of v (AMSGrad).
     pub largest: Option<&'a Tensor>,
 }
 
-/// Whether [`adam_w`] takes its operands: `steps` is one element of i64 or f32.
+/// Checks the operands of [`adam_w`]. `steps` has one element of i64 or f32.
 ///
 /// # Errors
 ///
-/// Why CANN would refuse.
+/// Returns a refusal if CANN does not take the operands.
 pub fn check(
     platform: &Platform,
     parameter: &Spec,
@@ -65,11 +65,11 @@ pub fn check(
     check::shape(("steps", steps), &[1])
 }
 
-/// A step, of which there were `steps` before: t is one more, as torch_npu's use of the operator shows.
+/// Does one step. `steps` is the number of steps before it: t is one more, as torch_npu's use of the operator shows.
 ///
 /// # Errors
 ///
-/// Refused by [`check`], or a call failed.
+/// Returns an error if [`check`] refuses the operands or a call fails.
 pub fn adam_w(
     stream: &Stream,
     state: State<'_>,

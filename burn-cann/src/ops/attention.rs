@@ -1,7 +1,7 @@
-//! Flash attention: `aclnnFlashAttentionScore` and the gradient, `aclnnFlashAttentionScoreGrad`.
+//! Flash attention (`aclnnFlashAttentionScore`) and its gradient (`aclnnFlashAttentionScoreGrad`).
 //!
-//! `softmax(scale · q·kᵀ)·v` for each head, without the scores ever standing in memory. Heads of queries may
-//! share heads of keys and values (grouped queries). Dropout and position shifts are not offered.
+//! Computes `softmax(scale · q·kᵀ)·v` for each head without storing the scores. Heads of queries may share heads of
+//! keys and values (grouped-query attention). Dropout and position shifts are not offered.
 
 use super::aclnn::aclnn;
 use super::check;
@@ -15,30 +15,30 @@ use crate::soc::Platform;
 use crate::stream::Stream;
 use crate::tensor::{Spec, Tensor};
 
-/// The order of the dimensions: B for batch, S for tokens, N for heads, D for a head's width, H for N · D.
+/// The order of the dimensions: B for batch, S for tokens, N for heads, D for the width of a head, H for N · D.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Axes {
-    /// [batch, heads, tokens, width].
+    /// `[batch, heads, tokens, width]`.
     Bnsd,
-    /// [batch, tokens, heads, width].
+    /// `[batch, tokens, heads, width]`.
     Bsnd,
-    /// [batch, tokens, heads · width].
+    /// `[batch, tokens, heads · width]`.
     Bsh,
-    /// [tokens, batch, heads · width].
+    /// `[tokens, batch, heads · width]`.
     Sbh,
 }
 
-/// Which keys a query does not see. The mask, of bool or u8, is true for those.
+/// The keys that are hidden from each query. Masks have the dtype bool or u8 and are true for hidden keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mask<T> {
-    /// It sees all.
+    /// No key is hidden.
     None,
-    /// As the mask says: [batch or 1, heads or 1, queries, keys] (heads only with the batch) or
-    /// [queries, keys].
+    /// Any mask of shape `[batch or 1, heads or 1, queries, keys]` (heads only with the batch) or `[queries, keys]`.
     Full(T),
-    /// The first query sees the first key, and each one more. The mask is [`causal_mask`]'s.
+    /// A causal mask from the first token: query `i` sees the keys up to `i`. The tensor is that of [`causal_mask`].
     FromFirst(T),
-    /// The last query sees all keys, and each one before one less. The mask is [`causal_mask`]'s.
+    /// A causal mask to the last token: the last query sees all keys, and each earlier one sees one key less. The
+    /// tensor is that of [`causal_mask`].
     ToLast(T),
 }
 
@@ -50,7 +50,7 @@ impl<T> Mask<T> {
         }
     }
 
-    /// CANN's number of it.
+    /// Returns CANN's number of the mode.
     fn mode(&self) -> i64 {
         match self {
             Self::None => 0,
@@ -70,36 +70,36 @@ impl<T> Mask<T> {
     }
 }
 
-/// How attention is computed, besides its tensors.
+/// The settings of attention, besides its tensors.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
     /// The order of the dimensions.
     pub axes: Axes,
-    /// Heads of the queries.
+    /// The number of heads of the queries.
     pub heads: usize,
-    /// What the scores are multiplied by.
+    /// The factor of the scores.
     pub scale: f64,
 }
 
-/// What attention gives.
+/// The result of [`attention`].
 #[derive(Debug, Clone)]
 pub struct Attended {
-    /// Like the queries.
+    /// The result, with the shape and dtype of the queries.
     pub output: Tensor,
-    /// The greatest score of each query, f32 of [batch, heads, queries, 8], for the gradient.
+    /// The greatest score of each query, f32 `[batch, heads, queries, 8]`, for the gradient.
     pub softmax_max: Tensor,
-    /// The sum of powers of each query, as the greatest score.
+    /// The sum of the exponentials of each query, with the shape and dtype of `softmax_max`, for the gradient.
     pub softmax_sum: Tensor,
 }
 
 /// The gradients of [`attention`].
 #[derive(Debug, Clone)]
 pub struct Gradients {
-    /// Like the queries.
+    /// The gradient of the queries, with their shape and dtype.
     pub dq: Tensor,
-    /// Like the keys.
+    /// The gradient of the keys, with their shape and dtype.
     pub dk: Tensor,
-    /// Like the values.
+    /// The gradient of the values, with their shape and dtype.
     pub dv: Tensor,
 }
 
@@ -113,7 +113,8 @@ impl Axes {
         }
     }
 
-    /// Batch, heads, tokens and width of a tensor; where heads and width are one, `width` parts them.
+    /// Returns batch, heads, tokens and width of a tensor. In orders that join heads and width, `width` separates
+    /// them.
     fn sizes(self, name: &'static str, x: &Spec, width: usize) -> Checked<[usize; 4]> {
         let rank = if matches!(self, Self::Bnsd | Self::Bsnd) {
             4
@@ -138,17 +139,17 @@ impl Axes {
     }
 }
 
-/// The side of the mask of [`causal_mask`].
+/// The length of each side of [`causal_mask`].
 const COMPRESSED: usize = 2048;
 
-/// What [`attention`] makes of its operands: the shape of its statistics.
+/// Checks the operands of [`attention`] and returns the spec of its statistics.
 ///
-/// All of one type of f32, f16 and bf16, any strides; keys and values of one shape; 1 to 256 heads of 1 to 768
-/// elements; as many heads of keys, or so many that those of queries can share them.
+/// All tensors have the same dtype, f32, f16 or bf16, and may have any strides. Keys and values have the same shape.
+/// There are 1 to 256 heads of 1 to 768 elements. The number of heads of the keys divides that of the queries.
 ///
 /// # Errors
 ///
-/// Why CANN would refuse.
+/// Returns a refusal if CANN does not take the operands.
 pub fn check(
     platform: &Platform,
     q: &Spec,
@@ -196,7 +197,7 @@ pub fn check(
     Ok(Spec::contiguous(DType::F32, [batch, heads, queries, 8])?)
 }
 
-/// The mask has the shape that its kind needs.
+/// Checks that the mask has the shape that its kind needs.
 fn check_mask(mask: Mask<&Spec>, [batch, heads, queries, keys]: [usize; 4]) -> Checked<()> {
     let causal = matches!(mask, Mask::FromFirst(_) | Mask::ToLast(_));
     if let Some(mask) = mask.tensor() {
@@ -222,12 +223,12 @@ fn check_mask(mask: Mask<&Spec>, [batch, heads, queries, keys]: [usize; 4]) -> C
     Ok(())
 }
 
-/// Whether [`attention_backward`] takes its operands: as [`check`], `dy` and `output` like `q`, the statistics
-/// as [`attention`] gave them.
+/// Checks the operands of [`attention_backward`]: those of [`check`], `dy` and `output` like `q`, and the statistics
+/// that [`attention`] returned.
 ///
 /// # Errors
 ///
-/// Why CANN would refuse.
+/// Returns a refusal if CANN does not take the operands.
 pub fn check_backward(
     platform: &Platform,
     [q, k, v]: [&Spec; 3],
@@ -247,28 +248,28 @@ pub fn check_backward(
     Ok(())
 }
 
-/// The mask that causal modes take: 2048 × 2048, true above the diagonal. One serves all calls.
+/// Makes the mask of the causal modes: `[2048, 2048]`, true above the diagonal. One mask serves all calls.
 ///
 /// # Errors
 ///
-/// Memory is short, or a call failed.
+/// Returns an error if memory is short or a call fails.
 pub fn causal_mask(stream: &Stream) -> Result<Tensor> {
     let all = create::full(stream, DType::Bool, [COMPRESSED; 2], true)?;
     rearrange::triu(stream, &all, 1)
 }
 
-/// CANN's numbers for a window without ends.
+/// CANN's number for an unlimited window.
 const NO_END: i64 = i32::MAX as i64;
-/// Nothing is dropped.
+/// CANN's number for no dropout.
 const KEEP_ALL: f64 = 1.0;
-/// CANN's default of how precisely it computes.
+/// CANN's number for its default precision.
 const PRECISE: i64 = 0;
 
-/// `softmax(scale · q·kᵀ)·v`. Of a query that sees no key the result is CANN's matter.
+/// Computes `softmax(scale · q·kᵀ)·v`. CANN does not define the result of a query that sees no key.
 ///
 /// # Errors
 ///
-/// Refused by [`check`], or a call failed.
+/// Returns an error if [`check`] refuses the operands or a call fails.
 pub fn attention(
     stream: &Stream,
     q: &Tensor,
@@ -309,11 +310,11 @@ pub fn attention(
     )
 }
 
-/// The gradients of [`attention`] from `dy`, with what it gave.
+/// Returns the gradients of [`attention`] from `dy`, the gradient of its output, and from what it returned.
 ///
 /// # Errors
 ///
-/// Refused by [`check_backward`], or a call failed.
+/// Returns an error if [`check_backward`] refuses the operands or a call fails.
 pub fn attention_backward(
     stream: &Stream,
     dy: &Tensor,

@@ -1,4 +1,4 @@
-//! What the checks share.
+//! Functions that checks share.
 
 use super::types::is_float;
 use super::{Checked, Refusal};
@@ -8,13 +8,13 @@ use crate::layout::Dimensions;
 use crate::soc::Platform;
 use crate::tensor::Spec;
 
-/// An operand by its name in messages.
+/// An operand with its name in messages.
 pub(super) type Named<'a> = (&'static str, &'a Spec);
 
-/// The types that fused operators compute in.
+/// The dtypes that fused operators take.
 pub(super) const FLOATS: [DType; 3] = [DType::F16, DType::BF16, DType::F32];
 
-/// The limits here are those of A2 and A3.
+/// Checks the processor, because the limits are those of Atlas A2 and A3.
 pub(super) fn processor(platform: &Platform, what: &'static str) -> Checked<()> {
     if platform.soc.has_fused_operators() {
         return Ok(());
@@ -37,7 +37,7 @@ pub(super) fn dtype((operand, spec): Named<'_>, allowed: &[DType]) -> Checked<()
     })
 }
 
-/// One of the types of [`FLOATS`], the same for all.
+/// Checks that all operands have the same dtype, one of [`FLOATS`].
 pub(super) fn one_float(operands: &[Named<'_>]) -> Checked<()> {
     for &operand in operands {
         dtype(operand, &FLOATS)?;
@@ -98,16 +98,16 @@ pub(super) fn at_most(what: &'static str, found: usize, limit: usize) -> Checked
     }
 }
 
-/// The most dimensions of a base operator's tensor.
+/// The most dimensions of a tensor that base operators take.
 pub(super) const MOST_DIMENSIONS: usize = 8;
 
-/// An input of a base operator: one of some types, at most eight dimensions, any strides.
+/// Checks an input of a base operator: its dtype, and at most eight dimensions. Strides are free.
 pub(super) fn view(operand: Named<'_>, allowed: &[DType]) -> Checked<()> {
     dtype(operand, allowed)?;
     rank(operand, 0, MOST_DIMENSIONS)
 }
 
-/// An operand that a base operator writes to: as [`view`], and no elements share memory.
+/// Checks an operand that a base operator writes to as [`view`] does, and that no elements share memory.
 pub(super) fn writable((operand, spec): Named<'_>, allowed: &[DType]) -> Checked<()> {
     view((operand, spec), allowed)?;
     if spec.layout.is_overlapping() {
@@ -116,7 +116,7 @@ pub(super) fn writable((operand, spec): Named<'_>, allowed: &[DType]) -> Checked
     Ok(())
 }
 
-/// The shape of two operands by element: aligned at the end, dimensions of one element repeated.
+/// Returns the shape of an elementwise result. Shapes are aligned at the end, and dimensions of size 1 are repeated.
 pub(super) fn broadcast((left, one): Named<'_>, (right, other): Named<'_>) -> Checked<Dimensions> {
     let rank = one.rank().max(other.rank());
     let size = |spec: &Spec, dim: usize| {
@@ -136,7 +136,7 @@ pub(super) fn broadcast((left, one): Named<'_>, (right, other): Named<'_>) -> Ch
     })
 }
 
-/// A scalar beside a tensor: not a float beside integers.
+/// Checks that a scalar used with a tensor of integers is not a float.
 pub(super) fn scalar(what: &'static str, value: Scalar, tensor: DType) -> Checked<()> {
     if is_float(tensor) || !matches!(value, Scalar::Float(_)) {
         return Ok(());
@@ -148,7 +148,7 @@ pub(super) fn scalar(what: &'static str, value: Scalar, tensor: DType) -> Checke
     })
 }
 
-/// A dimension of `x`. A tensor without dimensions has one, for this purpose.
+/// Checks that `x` has dimension `dim`. A tensor without dimensions counts as having one.
 pub(super) fn dimension(x: &Spec, dim: usize) -> Checked<()> {
     if dim < x.rank().max(1) {
         return Ok(());

@@ -1,5 +1,5 @@
-//! Filling tensors: `aclnnInplaceZero`, `aclnnInplaceFillScalar`, `aclnnArange`, and filling by a mask,
-//! `aclnnInplaceMaskedFillScalar`.
+//! Filling tensors (`aclnnInplaceZero`, `aclnnInplaceFillScalar`, `aclnnArange`) and filling by a mask
+//! (`aclnnInplaceMaskedFillScalar`).
 
 use super::aclnn::aclnn;
 use super::check;
@@ -12,23 +12,23 @@ use crate::soc::Platform;
 use crate::stream::Stream;
 use crate::tensor::{Spec, Tensor};
 
-/// Whether [`fill`] and [`zero`] write to `target`: floats, f64, bool and the integers but u16, u32 and
-/// u64, of at most eight dimensions, none of whose elements share memory.
+/// Checks the tensor that [`fill`] and [`zero`] write to. It may have any dtype but u16, u32 and u64 and at most eight
+/// dimensions, and no elements may share memory.
 ///
 /// # Errors
 ///
-/// Why CANN would refuse, or what would be undefined.
+/// Returns a refusal if CANN does not take the tensor or the result would be undefined.
 pub fn check_fill(platform: &Platform, target: &Spec) -> Checked<()> {
     check::processor(platform, "filling")?;
     check::writable(("target", target), USUAL)
 }
 
-/// Whether [`masked_fill`] writes to `target`: as [`check_fill`], with a mask of bools that broadcasts to
-/// it, and a scalar that does not make integers floats.
+/// Checks the operands of [`masked_fill`]: `target` as [`check_fill`] does, a boolean mask that broadcasts to it, and
+/// a scalar that is not a float if the target has integers.
 ///
 /// # Errors
 ///
-/// Why CANN would refuse.
+/// Returns a refusal if CANN does not take the operands.
 pub fn check_masked_fill(
     platform: &Platform,
     target: &Spec,
@@ -42,11 +42,11 @@ pub fn check_masked_fill(
     check::scalar("value", value, target.dtype)
 }
 
-/// How many steps [`arange`] makes.
+/// Checks the operands of [`arange`] and returns the spec of its result.
 ///
 /// # Errors
 ///
-/// The type is not f32, f16, bf16, i64 or i32, or the steps don't lead from `start` to `end`.
+/// Returns a refusal if the dtype is not f32, f16, bf16, i64 or i32, or if the steps don't lead from `start` to `end`.
 pub fn check_arange(
     platform: &Platform,
     dtype: DType,
@@ -81,11 +81,11 @@ fn number(scalar: Scalar) -> f64 {
     }
 }
 
-/// Writes zeros.
+/// Writes zeros to `target`.
 ///
 /// # Errors
 ///
-/// Refused by [`check_fill`], or a call failed.
+/// Returns an error if [`check_fill`] refuses the operands or a call fails.
 pub fn zero(stream: &Stream, target: &Tensor) -> Result<()> {
     check_fill(stream.device().platform(), target.spec())?;
     if target.spec().is_empty() {
@@ -98,11 +98,11 @@ pub fn zero(stream: &Stream, target: &Tensor) -> Result<()> {
     )
 }
 
-/// Writes one value everywhere.
+/// Writes `value` to every element of `target`.
 ///
 /// # Errors
 ///
-/// Refused by [`check_fill`], or a call failed.
+/// Returns an error if [`check_fill`] refuses the operands or a call fails.
 pub fn fill(stream: &Stream, target: &Tensor, value: impl Into<Scalar>) -> Result<()> {
     check_fill(stream.device().platform(), target.spec())?;
     if target.spec().is_empty() {
@@ -115,11 +115,11 @@ pub fn fill(stream: &Stream, target: &Tensor, value: impl Into<Scalar>) -> Resul
     )
 }
 
-/// A tensor of one value.
+/// Makes a tensor whose elements are all `value`.
 ///
 /// # Errors
 ///
-/// Refused by [`check_fill`], memory is short, or a call failed.
+/// Returns an error if [`check_fill`] refuses the tensor, if memory is short, or if a call fails.
 pub fn full(
     stream: &Stream,
     dtype: DType,
@@ -131,11 +131,11 @@ pub fn full(
     Ok(tensor)
 }
 
-/// `start`, `start + step`, … up to and without `end`.
+/// Makes the tensor of `start`, `start + step`, … up to but not including `end`.
 ///
 /// # Errors
 ///
-/// Refused by [`check_arange`], or a call failed.
+/// Returns an error if [`check_arange`] refuses the operands or a call fails.
 pub fn arange(
     stream: &Stream,
     dtype: DType,
@@ -167,7 +167,7 @@ pub fn arange(
 ///
 /// # Errors
 ///
-/// Refused by [`check_masked_fill`], or a call failed.
+/// Returns an error if [`check_masked_fill`] refuses the operands or a call fails.
 pub fn masked_fill(
     stream: &Stream,
     target: &Tensor,
@@ -186,7 +186,7 @@ pub fn masked_fill(
     }
     aclnn!(
         stream, create.aclnnInplaceMaskedFillScalarGetWorkspaceSize, aclnnInplaceMaskedFillScalar,
-        // In the order of the signature; the target is an input too.
+        // The order is that of the signature; the target is an input too.
         tensors [target, mask], constants [value: scalar = Constant::Scalar(value)], attributes [],
         call(target, mask, value), (),
     )

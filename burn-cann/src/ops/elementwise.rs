@@ -1,4 +1,4 @@
-//! Arithmetic, bits and logic by element, of two tensors or a tensor and a scalar.
+//! Elementwise arithmetic, bit operations and logic, of two tensors or of a tensor and a scalar.
 
 use super::Checked;
 use super::aclnn::aclnn;
@@ -12,18 +12,18 @@ use crate::soc::Platform;
 use crate::stream::Stream;
 use crate::tensor::{Spec, Tensor};
 
-/// What has a remainder with the divisor's sign.
+/// The dtypes of a remainder with the divisor's sign.
 const WIDE: &[DType] = &[F32, F16, BF16, F64, I64, I32];
-/// What has a remainder with the dividend's sign.
+/// The dtypes of a remainder with the dividend's sign.
 const FMOD: &[DType] = &[F32, F16, BF16, F64, I64, I32, I8, U8];
 
-/// What angles are given in.
+/// The dtypes of angles.
 const ANGLES: &[DType] = &[F32, F16, F64];
 
 family! {
     /// Operators of two tensors.
     Binary of two;
-    /// `a + b`; of truth values whether one is true.
+    /// `a + b`; for booleans, logical or.
     Add add(a, b => y), elementwise.aclnnAddGetWorkspaceSize, aclnnAdd: USUAL, Same,
         [one: scalar = Constant::Scalar(Scalar::Int(1))] [] (a, b, one, y);
 
@@ -31,27 +31,27 @@ family! {
     Sub sub(a, b => y), elementwise.aclnnSubGetWorkspaceSize, aclnnSub: NUMBERS, Same,
         [one: scalar = Constant::Scalar(Scalar::Int(1))] [] (a, b, one, y);
 
-    /// `a · b`; of truth values whether both are true.
+    /// `a · b`; for booleans, logical and.
     Mul mul(a, b => y), elementwise.aclnnMulGetWorkspaceSize, aclnnMul: USUAL, Same,
         [] [] (a, b, y);
 
-    /// `a / b`; of integers in f32.
+    /// `a / b`. Integers are divided in f32, which is the result's dtype.
     Div div(a, b => y), elementwise.aclnnDivGetWorkspaceSize, aclnnDiv: NUMBERS, Float,
         [] [] (a, b, y);
 
-    /// `a / b` rounded towards zero. By zero CANN does not say what of integers.
+    /// `a / b` rounded towards zero. CANN does not define division of integers by zero.
     DivTrunc div_trunc(a, b => y), elementwise.aclnnDivModGetWorkspaceSize, aclnnDivMod: NUMBERS, Same,
         [] [1i64] (a, b, 1, y);
 
-    /// `a / b` rounded down. By zero CANN does not say what of integers.
+    /// `a / b` rounded down. CANN does not define division of integers by zero.
     DivFloor div_floor(a, b => y), elementwise.aclnnDivModGetWorkspaceSize, aclnnDivMod: NUMBERS, Same,
         [] [2i64] (a, b, 2, y);
 
-    /// The greater; NaN if one is.
+    /// The maximum of `a` and `b`; NaN if one is NaN.
     Maximum maximum(a, b => y), elementwise.aclnnMaximumGetWorkspaceSize, aclnnMaximum: USUAL, Same,
         [] [] (a, b, y);
 
-    /// The lesser; NaN if one is.
+    /// The minimum of `a` and `b`; NaN if one is NaN.
     Minimum minimum(a, b => y), elementwise.aclnnMinimumGetWorkspaceSize, aclnnMinimum: USUAL, Same,
         [] [] (a, b, y);
 
@@ -59,47 +59,47 @@ family! {
     Pow pow(a, b => y), elementwise.aclnnPowTensorTensorGetWorkspaceSize, aclnnPowTensorTensor: NUMBERS, Same,
         [] [] (a, b, y);
 
-    /// The rest of `a / b` rounded down, with the sign of `b`.
+    /// The remainder of `a / b` rounded down, with the sign of `b`.
     Remainder remainder(a, b => y), elementwise.aclnnRemainderTensorTensorGetWorkspaceSize, aclnnRemainderTensorTensor: WIDE, Same,
         [] [] (a, b, y);
 
-    /// The rest of `a / b` rounded towards zero, with the sign of `a`.
+    /// The remainder of `a / b` rounded towards zero, with the sign of `a`.
     Fmod fmod(a, b => y), elementwise.aclnnFmodTensorGetWorkspaceSize, aclnnFmodTensor: FMOD, Same,
         [] [] (a, b, y);
 
-    /// The angle of a point of height `a` and width `b`.
+    /// The angle of the point with height `a` and width `b`.
     Atan2 atan2(a, b => y), elementwise.aclnnAtan2GetWorkspaceSize, aclnnAtan2: ANGLES, Same,
         [] [] (a, b, y);
 
-    /// Bits that both have.
+    /// Bitwise and.
     BitAnd bitwise_and(a, b => y), elementwise.aclnnBitwiseAndTensorGetWorkspaceSize, aclnnBitwiseAndTensor: BITS, Same,
         [] [] (a, b, y);
 
-    /// Bits that one has.
+    /// Bitwise or.
     BitOr bitwise_or(a, b => y), elementwise.aclnnBitwiseOrTensorGetWorkspaceSize, aclnnBitwiseOrTensor: BITS, Same,
         [] [] (a, b, y);
 
-    /// Bits that one alone has.
+    /// Bitwise exclusive or.
     BitXor bitwise_xor(a, b => y), elementwise.aclnnBitwiseXorTensorGetWorkspaceSize, aclnnBitwiseXorTensor: BITS, Same,
         [] [] (a, b, y);
 
-    /// Bits of `a` moved up by `b`, which is neither negative nor as large as the type is wide.
+    /// `a` shifted left by `b`, which must not be negative and must be less than the number of bits of the dtype.
     LeftShift left_shift(a, b => y), elementwise.aclnnLeftShiftGetWorkspaceSize, aclnnLeftShift: INTEGERS, Same,
         [] [] (a, b, y);
 
-    /// Bits of `a` moved down by `b`, as [`left_shift`]; the sign stays.
+    /// `a` shifted right by `b`, with the limits of [`left_shift`]. The sign stays.
     RightShift right_shift(a, b => y), elementwise.aclnnRightShiftGetWorkspaceSize, aclnnRightShift: INTEGERS, Same,
         [] [] (a, b, y);
 
-    /// Whether both are not zero.
+    /// Logical and: `true` if both are not zero.
     And logical_and(a, b => y), elementwise.aclnnLogicalAndGetWorkspaceSize, aclnnLogicalAnd: USUAL, Bool,
         [] [] (a, b, y);
 
-    /// Whether one is not zero.
+    /// Logical or: `true` if one or both are not zero.
     Or logical_or(a, b => y), elementwise.aclnnLogicalOrGetWorkspaceSize, aclnnLogicalOr: USUAL, Bool,
         [] [] (a, b, y);
 
-    /// Whether one alone is not zero.
+    /// Logical exclusive or: `true` if exactly one is not zero.
     Xor logical_xor(a, b => y), elementwise.aclnnLogicalXorGetWorkspaceSize, aclnnLogicalXor: USUAL, Bool,
         [] [] (a, b, y);
 }
@@ -119,7 +119,7 @@ family! {
     Mul mul_scalar(x, value => y), elementwise.aclnnMulsGetWorkspaceSize, aclnnMuls: USUAL, Same,
         [] [] (x, value, y);
 
-    /// `x / value`; of integers in f32.
+    /// `x / value`. Integers are divided in f32, which is the result's dtype.
     Div div_scalar(x, value => y), elementwise.aclnnDivsGetWorkspaceSize, aclnnDivs: NUMBERS, Float,
         [] [] (x, value, y);
 
@@ -139,50 +139,51 @@ family! {
     PowOf scalar_pow(x, value => y), elementwise.aclnnPowScalarTensorGetWorkspaceSize, aclnnPowScalarTensor: NUMBERS, Same,
         [] [] (value, x, y);
 
-    /// The rest of `x / value` rounded down, with the sign of `value`.
+    /// The remainder of `x / value` rounded down, with the sign of `value`.
     Remainder remainder_scalar(x, value => y), elementwise.aclnnRemainderTensorScalarGetWorkspaceSize, aclnnRemainderTensorScalar: WIDE, Same,
         [] [] (x, value, y);
 
-    /// The rest of `x / value` rounded towards zero, with the sign of `x`.
+    /// The remainder of `x / value` rounded towards zero, with the sign of `x`.
     Fmod fmod_scalar(x, value => y), elementwise.aclnnFmodScalarGetWorkspaceSize, aclnnFmodScalar: FMOD, Same,
         [] [] (x, value, y);
 
-    /// Bits that both have.
+    /// Bitwise and.
     BitAnd bitwise_and_scalar(x, value => y), elementwise.aclnnBitwiseAndScalarGetWorkspaceSize, aclnnBitwiseAndScalar: BITS, Same,
         [] [] (x, value, y);
 
-    /// Bits that one has.
+    /// Bitwise or.
     BitOr bitwise_or_scalar(x, value => y), elementwise.aclnnBitwiseOrScalarGetWorkspaceSize, aclnnBitwiseOrScalar: BITS, Same,
         [] [] (x, value, y);
 
-    /// Bits that one alone has.
+    /// Bitwise exclusive or.
     BitXor bitwise_xor_scalar(x, value => y), elementwise.aclnnBitwiseXorScalarGetWorkspaceSize, aclnnBitwiseXorScalar: BITS, Same,
         [] [] (x, value, y);
 
-    /// `x`, at least `value`; NaN stays.
+    /// `x`, but at least `value`; NaN stays.
     ClampMin clamp_min(x, value => y), elementwise.aclnnClampMinGetWorkspaceSize, aclnnClampMin: NUMBERS, Same,
         [] [] (x, value, y);
 
-    /// `x`, at most `value`; NaN stays.
+    /// `x`, but at most `value`; NaN stays.
     ClampMax clamp_max(x, value => y), elementwise.aclnnClampMaxGetWorkspaceSize, aclnnClampMax: NUMBERS, Same,
         [] [] (x, value, y);
 }
 
-/// What [`clamp`] makes of `x`: numbers, with floats as bounds only of floats.
+/// Checks the operands of [`clamp`] and returns the spec of its result. `x` has numbers, and the bounds may be floats
+/// only if `x` has floats.
 ///
 /// # Errors
 ///
-/// Why CANN would refuse.
+/// Returns a refusal if CANN does not take the operands.
 pub fn check_clamp(platform: &Platform, x: &Spec, low: Scalar, high: Scalar) -> Checked<Spec> {
     BinaryScalar::ClampMin.check(platform, x, low)?;
     BinaryScalar::ClampMax.check(platform, x, high)
 }
 
-/// `x`, at least `low` and at most `high`, which wins; NaN stays.
+/// Returns `x`, but at least `low` and at most `high`. If they contradict each other, `high` holds. NaN stays.
 ///
 /// # Errors
 ///
-/// Refused by [`check_clamp`], or a call failed.
+/// Returns an error if [`check_clamp`] refuses the operands or a call fails.
 pub fn clamp(
     stream: &Stream,
     x: &Tensor,
@@ -204,11 +205,12 @@ pub fn clamp(
     )
 }
 
-/// What [`select`] makes of its operands: a mask of bools and two tensors of one type, all broadcast.
+/// Checks the operands of [`select`], a boolean mask and two tensors of one dtype, and returns the spec of the
+/// broadcast result.
 ///
 /// # Errors
 ///
-/// Why CANN would refuse.
+/// Returns a refusal if CANN does not take the operands.
 pub fn check_select(platform: &Platform, mask: &Spec, yes: &Spec, no: &Spec) -> Checked<Spec> {
     check::processor(platform, "SWhere")?;
     check::view(("mask", mask), &[DType::Bool])?;
@@ -219,11 +221,11 @@ pub fn check_select(platform: &Platform, mask: &Spec, yes: &Spec, no: &Spec) -> 
     Ok(Spec::contiguous(yes.dtype, shape)?)
 }
 
-/// `yes` where `mask` is true, and `no` elsewhere: `aclnnSWhere`.
+/// Returns `yes` where `mask` is true and `no` elsewhere (`aclnnSWhere`).
 ///
 /// # Errors
 ///
-/// Refused by [`check_select`], or a call failed.
+/// Returns an error if [`check_select`] refuses the operands or a call fails.
 pub fn select(stream: &Stream, mask: &Tensor, yes: &Tensor, no: &Tensor) -> Result<Tensor> {
     let device = stream.device();
     let spec = check_select(device.platform(), mask.spec(), yes.spec(), no.spec())?;

@@ -1,7 +1,7 @@
 //! Selecting and scattering by indices, and embeddings.
 //!
-//! Indices are i64 or i32. They are not looked at before the call; one out of range is an error of the stream
-//! on the emulator, and CANN does not say what it is on a device.
+//! Indices are i64 or i32. They are not checked before the call. On the emulator, an index out of range is an error of
+//! the stream; CANN does not document what a device does.
 
 use super::aclnn::aclnn;
 use super::check::{self, Named};
@@ -15,22 +15,23 @@ use crate::soc::Platform;
 use crate::stream::Stream;
 use crate::tensor::{Spec, Tensor};
 
-/// What [`scatter`] does with an element and a new one.
+/// The way in which [`scatter`] combines an element with a new one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scattered {
-    /// The new one. Of several it is not said which.
+    /// The new element replaces it. If several new elements have one place, any of them stays.
     Replace,
-    /// Their sum. Of several in any order.
+    /// The sum. Several new elements are added in any order.
     Add,
-    /// Their product. Of several in any order.
+    /// The product. Several new elements are multiplied in any order.
     Multiply,
 }
 
-/// What [`index_select`] makes of `x`: any type but u16, u32 and u64, and an index of one dimension.
+/// Checks the operands of [`index_select`] and returns the spec of its result. `x` may have any dtype but u16, u32 and
+/// u64; the index has one dimension.
 ///
 /// # Errors
 ///
-/// Why CANN would refuse.
+/// Returns a refusal if CANN does not take the operands.
 pub fn check_index_select(
     platform: &Platform,
     x: &Spec,
@@ -43,12 +44,12 @@ pub fn check_index_select(
     Ok(Spec::contiguous(x.dtype, shape)?)
 }
 
-/// What [`gather`] makes of `x`, as for [`check_index_select`], and an index of as many dimensions that is
-/// no larger but along `dim`.
+/// Checks the operands of [`gather`] and returns the spec of its result. `x` may have the dtypes of
+/// [`check_index_select`]. The index has as many dimensions as `x` and is no larger than it, except along `dim`.
 ///
 /// # Errors
 ///
-/// Why CANN would refuse.
+/// Returns a refusal if CANN does not take the operands.
 pub fn check_gather(platform: &Platform, x: &Spec, dim: usize, index: &Spec) -> Checked<Spec> {
     check::processor(platform, "Gather")?;
     check::view(("x", x), USUAL)?;
@@ -59,12 +60,13 @@ pub fn check_gather(platform: &Platform, x: &Spec, dim: usize, index: &Spec) -> 
     Ok(Spec::contiguous(x.dtype, index.shape())?)
 }
 
-/// What [`scatter`] makes of `x`: numbers, and bool unless it adds or multiplies; an index that is no larger
-/// but along `dim`; and `source` of the same type, at least as large as the index.
+/// Checks the operands of [`scatter`] and returns the spec of its result. `x` has numbers, or booleans if they are
+/// replaced. The index is no larger than `x`, except along `dim`. `source` has the dtype of `x` and is at least as
+/// large as the index.
 ///
 /// # Errors
 ///
-/// Why CANN would refuse.
+/// Returns a refusal if CANN does not take the operands.
 pub fn check_scatter(
     platform: &Platform,
     x: &Spec,
@@ -91,12 +93,12 @@ pub fn check_scatter(
     Ok(Spec::contiguous(x.dtype, x.shape())?)
 }
 
-/// What [`index_add`] makes of `x`: numbers, an index of one dimension, and `source` of the same type, shaped
-/// like `x` with the index's length along `dim`.
+/// Checks the operands of [`index_add`] and returns the spec of its result. `x` has numbers, and the index has one
+/// dimension. `source` has the dtype and shape of `x`, except for the index's length along `dim`.
 ///
 /// # Errors
 ///
-/// Why CANN would refuse.
+/// Returns a refusal if CANN does not take the operands.
 pub fn check_index_add(
     platform: &Platform,
     x: &Spec,
@@ -114,11 +116,12 @@ pub fn check_index_add(
     Ok(Spec::contiguous(x.dtype, x.shape())?)
 }
 
-/// What [`embedding`] makes of a table of two dimensions and indices of any shape.
+/// Checks the operands of [`embedding`], a table of two dimensions and indices of any shape, and returns the spec of
+/// its result.
 ///
 /// # Errors
 ///
-/// Why CANN would refuse.
+/// Returns a refusal if CANN does not take the operands.
 pub fn check_embedding(platform: &Platform, table: &Spec, indices: &Spec) -> Checked<Spec> {
     check::processor(platform, "Embedding")?;
     check::view(("table", table), USUAL)?;
@@ -130,11 +133,12 @@ pub fn check_embedding(platform: &Platform, table: &Spec, indices: &Spec) -> Che
     Ok(spec)
 }
 
-/// What [`embedding_backward`] makes of `dy`, f32, f16 or bf16, of the indices' shape with one more dimension.
+/// Checks the operands of [`embedding_backward`] and returns the spec of its result. `dy` is f32, f16 or bf16 and has
+/// the shape of the indices with one more dimension.
 ///
 /// # Errors
 ///
-/// Why CANN would refuse.
+/// Returns a refusal if CANN does not take the operands.
 pub fn check_embedding_backward(
     platform: &Platform,
     dy: &Spec,
@@ -150,7 +154,7 @@ pub fn check_embedding_backward(
     Ok(Spec::contiguous(dy.dtype, [rows, width[0]])?)
 }
 
-/// The shape of `x` with the length of an index of one dimension along `dim`.
+/// Returns the shape of `x` with the length of a one-dimensional index along `dim`.
 fn with_index(x: &Spec, dim: usize, index: &Spec) -> Checked<Dimensions> {
     check::rank(("x", x), 1, check::MOST_DIMENSIONS)?;
     check::dimension(x, dim)?;
@@ -161,7 +165,7 @@ fn with_index(x: &Spec, dim: usize, index: &Spec) -> Checked<Dimensions> {
     Ok(shape)
 }
 
-/// Of as many dimensions as `outer`, and no larger but along `free`.
+/// Checks that the tensor has as many dimensions as `outer` and is no larger, except along `free`.
 fn within((name, inner): Named<'_>, outer: &Spec, free: Option<usize>) -> Checked<()> {
     let sizes = inner.shape().iter().zip(outer.shape()).enumerate();
     let fits = inner.rank() == outer.rank()
@@ -178,11 +182,11 @@ fn within((name, inner): Named<'_>, outer: &Spec, free: Option<usize>) -> Checke
     })
 }
 
-/// The rows of `x` along `dim` that `index` names.
+/// Returns the rows of `x` along `dim` at `index`.
 ///
 /// # Errors
 ///
-/// Refused by [`check_index_select`], or a call failed.
+/// Returns an error if [`check_index_select`] refuses the operands or a call fails.
 pub fn index_select(stream: &Stream, x: &Tensor, dim: usize, index: &Tensor) -> Result<Tensor> {
     let device = stream.device();
     let spec = check_index_select(device.platform(), x.spec(), dim, index.spec())?;
@@ -198,11 +202,12 @@ pub fn index_select(stream: &Stream, x: &Tensor, dim: usize, index: &Tensor) -> 
     )
 }
 
-/// The elements of `x` that `index` names along `dim`; along the others they are those of the index.
+/// Returns the elements of `x` at `index` along `dim`. Along the other dimensions, their positions are those in the
+/// index.
 ///
 /// # Errors
 ///
-/// Refused by [`check_gather`], or a call failed.
+/// Returns an error if [`check_gather`] refuses the operands or a call fails.
 pub fn gather(stream: &Stream, x: &Tensor, dim: usize, index: &Tensor) -> Result<Tensor> {
     let spec = check_gather(stream.device().platform(), x.spec(), dim, index.spec())?;
     let out = Tensor::like(stream, &spec)?;
@@ -217,11 +222,11 @@ pub fn gather(stream: &Stream, x: &Tensor, dim: usize, index: &Tensor) -> Result
     )
 }
 
-/// `x` with each element of `source` put where [`gather`] would take it from.
+/// Returns `x` with each element of `source` put where [`gather`] would take it from.
 ///
 /// # Errors
 ///
-/// Refused by [`check_scatter`], or a call failed.
+/// Returns an error if [`check_scatter`] refuses the operands or a call fails.
 pub fn scatter(
     stream: &Stream,
     x: &Tensor,
@@ -250,7 +255,7 @@ pub fn scatter(
     let (y, axis) = (&out, dim as i64);
     let reduction = match how {
         Scattered::Replace => 0,
-        // Has an operator of its own, which knows more types.
+        // Adding has an operator of its own, which takes more dtypes.
         Scattered::Add => {
             return aclnn!(
                 stream, index.aclnnScatterAddGetWorkspaceSize, aclnnScatterAdd,
@@ -267,11 +272,11 @@ pub fn scatter(
     )
 }
 
-/// `x` with each row of `source`, times `factor`, added to the row along `dim` that `index` names.
+/// Returns `x` with each row of `source`, times `factor`, added to the row along `dim` at `index`.
 ///
 /// # Errors
 ///
-/// Refused by [`check_index_add`], or a call failed.
+/// Returns an error if [`check_index_add`] refuses the operands or a call fails.
 pub fn index_add(
     stream: &Stream,
     x: &Tensor,
@@ -306,11 +311,11 @@ pub fn index_add(
     )
 }
 
-/// The rows of a table that indices name.
+/// Returns the rows of `table` at `indices`.
 ///
 /// # Errors
 ///
-/// Refused by [`check_embedding`], or a call failed.
+/// Returns an error if [`check_embedding`] refuses the operands or a call fails.
 pub fn embedding(stream: &Stream, table: &Tensor, indices: &Tensor) -> Result<Tensor> {
     let spec = check_embedding(stream.device().platform(), table.spec(), indices.spec())?;
     let out = Tensor::like(stream, &spec)?;
@@ -325,12 +330,12 @@ pub fn embedding(stream: &Stream, table: &Tensor, indices: &Tensor) -> Result<Te
     )
 }
 
-/// The gradient of [`embedding`] by its table of `rows` rows: sums of the rows of `dy`, in any order. The row
-/// `padding` has none.
+/// Returns the gradient of [`embedding`] for its table of `rows` rows. The rows of `dy` are added in any order. The
+/// row `padding` gets none.
 ///
 /// # Errors
 ///
-/// Refused by [`check_embedding_backward`], or a call failed.
+/// Returns an error if [`check_embedding_backward`] refuses the operands or a call fails.
 pub fn embedding_backward(
     stream: &Stream,
     dy: &Tensor,
@@ -349,7 +354,7 @@ pub fn embedding_backward(
         return Ok(out);
     }
     let (dtable, count) = (&out, rows as u64);
-    // -1 as CANN's unsigned number: no row.
+    // -1, as an unsigned number, means no row.
     let padding = padding.map_or(u64::MAX, |row| row as u64);
     aclnn!(
         stream, index.aclnnEmbeddingDenseBackwardGetWorkspaceSize, aclnnEmbeddingDenseBackward,

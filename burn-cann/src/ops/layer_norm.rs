@@ -1,4 +1,4 @@
-//! Layer norm: `aclnnLayerNorm` and the gradient, `aclnnLayerNormBackward`, computed in f32.
+//! Layer norm (`aclnnLayerNorm`) and its gradient (`aclnnLayerNormBackward`), computed in f32.
 //!
 //! `y = (x − mean) · rstd · weight + bias` over the last dimension, with
 //! `rstd = 1 / √(variance + epsilon)`.
@@ -14,35 +14,35 @@ use crate::soc::Platform;
 use crate::stream::Stream;
 use crate::tensor::{Spec, Tensor};
 
-/// A normalised tensor, and what its gradient needs. Mean and `rstd` have the type of `x` (CANN documents no
-/// other), so that of half types they are rounded.
+/// A normalised tensor, with the statistics that its gradient needs. Mean and `rstd` have the dtype of `x`, because
+/// CANN documents no other, so for half types they are rounded.
 #[derive(Debug, Clone)]
 pub struct Normalised {
-    /// Shaped and typed like `x`.
+    /// The result, with the shape and dtype of `x`.
     pub y: Tensor,
-    /// Shaped like `x` with 1 for the last dimension.
+    /// The mean, with the shape of `x` but 1 for the last dimension.
     pub mean: Tensor,
-    /// As the mean.
+    /// The reciprocal of the standard deviation, shaped like the mean.
     pub rstd: Tensor,
 }
 
 /// The gradients of [`layer_norm`].
 #[derive(Debug, Clone)]
 pub struct Gradients {
-    /// Like `x`.
+    /// The gradient of `x`, with its shape and dtype.
     pub dx: Tensor,
-    /// Like the weight; of the type of `x` if there is none.
+    /// The gradient of the weight, with its shape and dtype. Without a weight it has the dtype of `x`.
     pub dweight: Tensor,
-    /// As the weight's.
+    /// The gradient of the bias, like that of the weight.
     pub dbias: Tensor,
 }
 
-/// What [`layer_norm`] makes of `x`, of f32, f16 or bf16 and not empty, and a weight and bias of its last
-/// dimension and its type or f32, both of one type: the shape of mean and `rstd`.
+/// Checks the operands of [`layer_norm`] and returns the spec of mean and `rstd`. `x` is f32, f16 or bf16 and not
+/// empty. Weight and bias have the length of its last dimension and one dtype, that of `x` or f32.
 ///
 /// # Errors
 ///
-/// Why CANN would refuse.
+/// Returns a refusal if CANN does not take the operands.
 pub fn check(
     platform: &Platform,
     x: &Spec,
@@ -73,12 +73,11 @@ pub fn check(
     Ok(Spec::contiguous(x.dtype, [outer, &[1]].concat())?)
 }
 
-/// Whether [`layer_norm_backward`] takes its operands: `dy` like `x`, the statistics as [`layer_norm`] gave
-/// them.
+/// Checks the operands of [`layer_norm_backward`]: `dy` like `x`, and the statistics that [`layer_norm`] returned.
 ///
 /// # Errors
 ///
-/// Why CANN would refuse.
+/// Returns a refusal if CANN does not take the operands.
 pub fn check_backward(
     platform: &Platform,
     dy: &Spec,
@@ -97,11 +96,11 @@ pub fn check_backward(
     Ok(())
 }
 
-/// `(x − mean) · rstd · weight + bias` over the last dimension.
+/// Computes `(x − mean) · rstd · weight + bias` over the last dimension.
 ///
 /// # Errors
 ///
-/// Refused by [`check`], or a call failed.
+/// Returns an error if [`check`] refuses the operands or a call fails.
 pub fn layer_norm(
     stream: &Stream,
     x: &Tensor,
@@ -127,11 +126,11 @@ pub fn layer_norm(
     )
 }
 
-/// The gradients of [`layer_norm`] from `dy`.
+/// Returns the gradients of [`layer_norm`] from `dy`.
 ///
 /// # Errors
 ///
-/// Refused by [`check_backward`], or a call failed.
+/// Returns an error if [`check_backward`] refuses the operands or a call fails.
 pub fn layer_norm_backward(
     stream: &Stream,
     dy: &Tensor,

@@ -1,4 +1,4 @@
-//! The negative log likelihood of classes: `aclnnNLLLoss` and `aclnnNLLLossBackward`.
+//! The negative log likelihood of classes (`aclnnNLLLoss`) and its gradient (`aclnnNLLLossBackward`).
 
 use super::Checked;
 use super::aclnn::aclnn;
@@ -9,32 +9,32 @@ use crate::soc::Platform;
 use crate::stream::Stream;
 use crate::tensor::{Spec, Tensor};
 
-/// What becomes of the losses of rows.
+/// The reduction of the losses of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Reduction {
-    /// They stay.
+    /// No reduction: one loss per row.
     None,
-    /// Their sum by the sum of their weights.
+    /// The sum of the losses, divided by the sum of their weights.
     Mean,
-    /// Their sum.
+    /// The sum of the losses.
     Sum,
 }
 
-/// A loss, and the sum of its rows' weights, which its gradient needs.
+/// A loss, and the sum of the rows' weights, which its gradient needs.
 #[derive(Debug, Clone)]
 pub struct Loss {
-    /// One element a row, or one element without dimensions.
+    /// One element per row, or a single element without dimensions.
     pub loss: Tensor,
-    /// One element.
+    /// The sum of the weights: one element.
     pub weight: Tensor,
 }
 
-/// What [`nll_loss`] makes of logarithms of probabilities, f32 of rows by classes; targets, i64, one a
-/// row; and weights, f32, one a class.
+/// Checks the operands of [`nll_loss`] and returns the spec of the loss. `x` holds logarithms of probabilities, f32
+/// `[rows, classes]`. Targets are i64, one per row. Weights are f32, one per class.
 ///
 /// # Errors
 ///
-/// Why CANN would refuse.
+/// Returns a refusal if CANN does not take the operands.
 pub fn check(
     platform: &Platform,
     x: &Spec,
@@ -58,11 +58,11 @@ pub fn check(
     Ok(Spec::contiguous(DType::F32, shape)?)
 }
 
-/// `−weights[t] · x[t]` for the target t of each row; rows whose target is `ignored` count for nothing.
+/// Computes `−weights[t] · x[t]` for the target t of each row. Rows whose target is `ignored` don't count.
 ///
 /// # Errors
 ///
-/// Refused by [`check`], or a call failed.
+/// Returns an error if [`check`] refuses the operands or a call fails.
 pub fn nll_loss(
     stream: &Stream,
     x: &Tensor,
@@ -91,11 +91,11 @@ pub fn nll_loss(
     )
 }
 
-/// The gradient of [`nll_loss`] by `x`, from that of the loss.
+/// Returns the gradient of [`nll_loss`] for `x`, from the gradient of the loss.
 ///
 /// # Errors
 ///
-/// Refused by [`check`], `dloss` is not like the loss, or a call failed.
+/// Returns an error if [`check`] refuses the operands, if `dloss` is not like the loss, or if a call fails.
 pub fn nll_loss_backward(
     stream: &Stream,
     dloss: &Tensor,

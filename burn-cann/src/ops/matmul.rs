@@ -1,4 +1,4 @@
-//! Matrix products: `aclnnMatmul`, with the mode of the matrix unit that keeps the type (sums are in f32).
+//! Matrix products (`aclnnMatmul`). Sums are in f32, and the mode of the matrix unit keeps the dtype.
 
 use super::Checked;
 use super::aclnn::aclnn;
@@ -10,15 +10,16 @@ use crate::soc::Platform;
 use crate::stream::Stream;
 use crate::tensor::{Spec, Tensor};
 
-/// Keeps the type: 0 of CANN's modes. The others let f32 lose bits.
+/// CANN's mode 0, which keeps the dtype. In other modes f32 loses bits.
 const KEEP_DTYPE: i8 = 0;
 
-/// What [`matmul`] makes of `a` and `b`: f32, f16 or bf16, two to six dimensions of which the last two are the
-/// matrix and the others broadcast. Both may be views, so that a transposed one needs no copy.
+/// Checks the operands of [`matmul`] and returns the spec of its result. `a` and `b` are f32, f16 or bf16 and have two
+/// to six dimensions. The last two are the matrix, and the others broadcast. Both may be views, so a transposed matrix
+/// needs no copy.
 ///
 /// # Errors
 ///
-/// Why CANN would refuse.
+/// Returns a refusal if CANN does not take the operands.
 pub fn check(platform: &Platform, a: &Spec, b: &Spec) -> Checked<Spec> {
     check::processor(platform, "Matmul")?;
     check::one_float(&[("a", a), ("b", b)])?;
@@ -41,17 +42,17 @@ pub fn check(platform: &Platform, a: &Spec, b: &Spec) -> Checked<Spec> {
     Ok(Spec::contiguous(a.dtype, shape)?)
 }
 
-/// The dimensions of the batch, and of the matrix.
+/// Returns the dimensions of the batch and those of the matrix.
 fn parts(spec: &Spec) -> (&[usize], [usize; 2]) {
     let (batch, matrix) = spec.shape().split_at(spec.rank() - 2);
     (batch, [matrix[0], matrix[1]])
 }
 
-/// `a · b` for each matrix of the batch.
+/// Computes `a · b` for each matrix of the batch.
 ///
 /// # Errors
 ///
-/// Refused by [`check`], or a call failed.
+/// Returns an error if [`check`] refuses the operands or a call fails.
 pub fn matmul(stream: &Stream, a: &Tensor, b: &Tensor) -> Result<Tensor> {
     let spec = check(stream.device().platform(), a.spec(), b.spec())?;
     let out = Tensor::like(stream, &spec)?;
@@ -59,7 +60,7 @@ pub fn matmul(stream: &Stream, a: &Tensor, b: &Tensor) -> Result<Tensor> {
         return Ok(out);
     }
     if a.spec().is_empty() {
-        // Sums of nothing.
+        // The inner dimension is empty, so all sums are zero.
         create::zero(stream, &out)?;
         return Ok(out);
     }

@@ -1,7 +1,7 @@
-//! Filling tensors with random numbers on the device: `aclnnInplaceUniform`, `aclnnInplaceNormal`,
-//! `aclnnInplaceBernoulli` and `aclnnInplaceRandom`.
+//! Filling tensors with random numbers on the device (`aclnnInplaceUniform`, `aclnnInplaceNormal`,
+//! `aclnnInplaceBernoulli`, `aclnnInplaceRandom`).
 //!
-//! The numbers depend on [`Seed`], not on time. Which they are is CANN's matter and may differ by version.
+//! The numbers depend only on [`Seed`]. CANN chooses the generator, so the numbers may differ between its versions.
 
 use super::aclnn::aclnn;
 use super::check;
@@ -14,13 +14,13 @@ use crate::soc::Platform;
 use crate::stream::Stream;
 use crate::tensor::{Spec, Tensor};
 
-/// Where a generator stands. The same seed and offset give the same numbers; a caller moves the offset on with
+/// The state of a generator. The same seed and offset yield the same numbers; the caller advances the offset with
 /// every call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seed {
     /// The generator's seed.
     pub seed: u64,
-    /// How far it has come.
+    /// The number of steps from the seed.
     pub offset: u64,
 }
 
@@ -28,30 +28,30 @@ pub struct Seed {
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum Distribution {
-    /// Between `low` and `high`, which is not reached. Floats but f64.
+    /// Uniform from `low` to below `high`. For floats but f64.
     Uniform {
-        /// The least.
+        /// The lower bound.
         low: f64,
-        /// What all are below.
+        /// The upper bound, which is not reached.
         high: f64,
     },
-    /// Normal. Floats but f64.
+    /// Normal. For floats but f64.
     Normal {
         /// The mean.
         mean: f32,
         /// The standard deviation.
         deviation: f32,
     },
-    /// 1 or true with a probability, else 0 or false. Any type but u16, u32 and u64.
+    /// 1 or true with a probability, else 0 or false. For any dtype but u16, u32 and u64.
     Bernoulli {
-        /// From 0 to 1.
+        /// The probability, from 0 to 1.
         probability: f64,
     },
-    /// Whole numbers from `low` up to and without `high`. Numbers.
+    /// Whole numbers from `low` to below `high`. For all numbers.
     Whole {
-        /// The least.
+        /// The lower bound.
         low: i64,
-        /// What all are below.
+        /// The upper bound, which is not reached.
         high: i64,
     },
 }
@@ -65,11 +65,11 @@ impl Distribution {
         }
     }
 
-    /// Whether [`fill`] writes to `target`, none of whose elements share memory.
+    /// Checks the tensor that [`fill`] writes to. No elements may share memory.
     ///
     /// # Errors
     ///
-    /// Why CANN would refuse, or parameters that are no distribution's.
+    /// Returns a refusal if CANN does not take the tensor or the parameters describe no distribution.
     pub fn check(self, platform: &Platform, target: &Spec) -> Checked<()> {
         check::processor(platform, "random numbers")?;
         check::writable(("target", target), self.takes())?;
@@ -93,11 +93,11 @@ impl Distribution {
     }
 }
 
-/// Fills `target` with numbers of a distribution.
+/// Fills `target` with random numbers of a distribution.
 ///
 /// # Errors
 ///
-/// Refused by [`Distribution::check`], or a call failed.
+/// Returns an error if [`Distribution::check`] refuses the operands or a call fails.
 pub fn fill(stream: &Stream, target: &Tensor, of: Distribution, at: Seed) -> Result<()> {
     of.check(stream.device().platform(), target.spec())?;
     if target.spec().is_empty() {

@@ -10,11 +10,12 @@ use crate::soc::Platform;
 use crate::stream::Stream;
 use crate::tensor::{Spec, Tensor};
 
-/// What [`triu`] and [`tril`] make of `x`: any type but u16, u32 and u64, of two dimensions or more.
+/// Checks the operand of [`triu`] and [`tril`] and returns the spec of the result. `x` may have any dtype but u16, u32
+/// and u64, and has two dimensions or more.
 ///
 /// # Errors
 ///
-/// Why CANN would refuse.
+/// Returns a refusal if CANN does not take the operands.
 pub fn check_triangle(platform: &Platform, x: &Spec) -> Checked<Spec> {
     check::processor(platform, "Triu")?;
     check::view(("x", x), USUAL)?;
@@ -22,11 +23,12 @@ pub fn check_triangle(platform: &Platform, x: &Spec) -> Checked<Spec> {
     Ok(Spec::contiguous(x.dtype, x.shape())?)
 }
 
-/// What [`flip`] makes of `x`: any type but u16, u32 and u64; each dimension once.
+/// Checks the operands of [`flip`] and returns the spec of its result. `x` may have any dtype but u16, u32 and u64.
+/// Each dimension may be named once.
 ///
 /// # Errors
 ///
-/// Why CANN would refuse.
+/// Returns a refusal if CANN does not take the operands.
 pub fn check_flip(platform: &Platform, x: &Spec, dims: &[usize]) -> Checked<Spec> {
     check::processor(platform, "Flip")?;
     check::view(("x", x), USUAL)?;
@@ -43,11 +45,12 @@ pub fn check_flip(platform: &Platform, x: &Spec, dims: &[usize]) -> Checked<Spec
     Ok(Spec::contiguous(x.dtype, x.shape())?)
 }
 
-/// What [`repeat_interleave`] makes of `x`: any type but u16, u32 and u64, of a dimension or more.
+/// Checks the operands of [`repeat_interleave`] and returns the spec of its result. `x` may have any dtype but u16,
+/// u32 and u64, and has one dimension or more.
 ///
 /// # Errors
 ///
-/// Why CANN would refuse.
+/// Returns a refusal if CANN does not take the operands.
 pub fn check_repeat(platform: &Platform, x: &Spec, repeats: usize, dim: usize) -> Checked<Spec> {
     check::processor(platform, "RepeatInterleave")?;
     check::view(("x", x), USUAL)?;
@@ -64,7 +67,7 @@ macro_rules! triangles {
         ///
         /// # Errors
         ///
-        /// Refused by [`check_triangle`], or a call failed.
+        /// Returns an error if [`check_triangle`] refuses the operands or a call fails.
         pub fn $function(stream: &Stream, x: &Tensor, diagonal: i64) -> Result<Tensor> {
             let spec = check_triangle(stream.device().platform(), x.spec())?;
             let out = Tensor::like(stream, &spec)?;
@@ -82,17 +85,19 @@ macro_rules! triangles {
 }
 
 triangles! {
-    /// The last two dimensions from a diagonal up, and zeros below; 0 is the main diagonal.
+    /// Returns the upper triangle of the last two dimensions, from a diagonal on, with zeros below. 0 is the main
+    /// diagonal.
     triu: aclnnTriuGetWorkspaceSize, aclnnTriu;
-    /// The last two dimensions from a diagonal down, and zeros above; 0 is the main diagonal.
+    /// Returns the lower triangle of the last two dimensions, up to a diagonal, with zeros above. 0 is the main
+    /// diagonal.
     tril: aclnnTrilGetWorkspaceSize, aclnnTril;
 }
 
-/// `x` with dimensions in reverse.
+/// Returns `x` with the given dimensions reversed.
 ///
 /// # Errors
 ///
-/// Refused by [`check_flip`], or a call failed.
+/// Returns an error if [`check_flip`] refuses the operands or a call fails.
 pub fn flip(stream: &Stream, x: &Tensor, dims: &[usize]) -> Result<Tensor> {
     let spec = check_flip(stream.device().platform(), x.spec(), dims)?;
     let out = Tensor::like(stream, &spec)?;
@@ -107,11 +112,11 @@ pub fn flip(stream: &Stream, x: &Tensor, dims: &[usize]) -> Result<Tensor> {
     )
 }
 
-/// `x` with each row along `dim` so many times, one behind the other.
+/// Returns `x` with each row along `dim` repeated `repeats` times in succession.
 ///
 /// # Errors
 ///
-/// Refused by [`check_repeat`], or a call failed.
+/// Returns an error if [`check_repeat`] refuses the operands or a call fails.
 pub fn repeat_interleave(
     stream: &Stream,
     x: &Tensor,

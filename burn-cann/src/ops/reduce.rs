@@ -1,7 +1,7 @@
 //! Reductions over dimensions, and running sums.
 //!
-//! `dims` without any are all dimensions. With `keep` a reduced dimension stays, of one element. Half types are
-//! summed in f32 and rounded once; of nothing the sum is 0, the product 1 and the mean NaN.
+//! Empty `dims` stand for all dimensions. With `keep`, a reduced dimension stays with size 1. Half types are summed in
+//! f32 and rounded once. For an empty tensor the sum is 0, the product 1 and the mean NaN.
 
 use super::aclnn::aclnn;
 use super::check::{self, Named};
@@ -20,19 +20,19 @@ use crate::tensor::{Spec, Tensor};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Reduction {
-    /// [`sum`], of numbers.
+    /// [`sum`], for numbers.
     Sum,
-    /// [`mean`], of floats.
+    /// [`mean`], for floats.
     Mean,
-    /// [`amax`], of anything but u16, u32 and u64.
+    /// [`amax`], for all dtypes but u16, u32 and u64.
     Amax,
-    /// [`amin`], as [`Reduction::Amax`].
+    /// [`amin`], for the dtypes of [`Reduction::Amax`].
     Amin,
-    /// [`any`], as [`Reduction::Amax`].
+    /// [`any`], for the dtypes of [`Reduction::Amax`].
     Any,
-    /// [`all`], as [`Reduction::Amax`].
+    /// [`all`], for the dtypes of [`Reduction::Amax`].
     All,
-    /// [`var`], of f32, f16 and bf16.
+    /// [`var`], for f32, f16 and bf16.
     Var,
 }
 
@@ -40,15 +40,15 @@ pub enum Reduction {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Along {
-    /// [`prod_dim`], of numbers.
+    /// [`prod_dim`], for numbers.
     Prod,
-    /// [`max_dim`], of anything but u16, u32 and u64.
+    /// [`max_dim`], for all dtypes but u16, u32 and u64.
     Max,
-    /// [`min_dim`], as [`Along::Max`].
+    /// [`min_dim`], for the dtypes of [`Along::Max`].
     Min,
-    /// [`arg_max`], of numbers.
+    /// [`arg_max`], for numbers.
     ArgMax,
-    /// [`arg_min`], of numbers.
+    /// [`arg_min`], for numbers.
     ArgMin,
 }
 
@@ -65,11 +65,11 @@ impl Reduction {
         }
     }
 
-    /// What it makes of `x`.
+    /// Checks the operand and returns the spec of the result.
     ///
     /// # Errors
     ///
-    /// Why CANN would refuse; the greatest or least of nothing.
+    /// Returns a refusal if CANN does not take the operand, or if the maximum or minimum would be of no elements.
     pub fn check(self, platform: &Platform, x: &Spec, dims: &[usize], keep: bool) -> Checked<Spec> {
         let (name, takes) = self.facts();
         check::processor(platform, name)?;
@@ -97,11 +97,11 @@ impl Along {
         }
     }
 
-    /// What it makes of `x`; places are i64.
+    /// Checks the operand and returns the spec of the result. Indices are i64.
     ///
     /// # Errors
     ///
-    /// Why CANN would refuse; the greatest or least of nothing.
+    /// Returns a refusal if CANN does not take the operand, or if the maximum or minimum would be of no elements.
     pub fn check(self, platform: &Platform, x: &Spec, dim: usize, keep: bool) -> Checked<Spec> {
         let (name, takes) = self.facts();
         check::processor(platform, name)?;
@@ -120,11 +120,11 @@ impl Along {
     }
 }
 
-/// What [`cumsum`] and [`cumprod`] make of `x`, numbers.
+/// Checks the operand of [`cumsum`] and [`cumprod`], which has numbers, and returns the spec of the result.
 ///
 /// # Errors
 ///
-/// Why CANN would refuse.
+/// Returns a refusal if CANN does not take the operands.
 pub fn check_cumsum(platform: &Platform, x: &Spec, dim: usize) -> Checked<Spec> {
     check::processor(platform, "Cumsum")?;
     check::view(("x", x), NUMBERS)?;
@@ -151,7 +151,7 @@ fn reduced(x: &Spec, dims: &[usize], keep: bool) -> Checked<Dimensions> {
         .collect())
 }
 
-/// Something is left, and it is of nothing.
+/// Checks that no element of the result is reduced from nothing.
 fn not_of_nothing(x: Named<'_>, shape: &[usize]) -> Checked<()> {
     if shape.contains(&0) {
         return Ok(());
@@ -159,13 +159,14 @@ fn not_of_nothing(x: Named<'_>, shape: &[usize]) -> Checked<()> {
     check::not_empty(x)
 }
 
-/// The dimensions for CANN, of which none are all.
+/// Returns the dimensions for CANN, which needs all of them where `dims` is empty.
 fn axes(x: &Tensor, dims: &[usize]) -> Constant {
     let all: Vec<usize> = (0..x.shape().len()).collect();
     Constant::sizes(if dims.is_empty() { &all } else { dims })
 }
 
-/// The result of a reduction with nothing to read: none, or `of_nothing` everywhere.
+/// Returns the result of a reduction that reads no elements: an empty tensor, or `of_nothing` everywhere. Returns none
+/// if there are elements to read.
 fn without_call(
     stream: &Stream,
     x: &Tensor,
@@ -189,7 +190,7 @@ macro_rules! over_dims {
         ///
         /// # Errors
         ///
-        /// Refused by [`Reduction::check`], or a call failed.
+        /// Returns an error if [`Reduction::check`] refuses the operands or a call fails.
         pub fn $function(stream: &Stream, x: &Tensor, dims: &[usize], keep: bool) -> Result<Tensor> {
             let platform_of = stream.device();
             let spec = Reduction::$variant.check(platform_of.platform(), x.spec(), dims, keep)?;
@@ -208,27 +209,27 @@ macro_rules! over_dims {
 }
 
 over_dims! {
-    /// The sum.
+    /// Returns the sum.
     sum: Sum, aclnnReduceSumGetWorkspaceSize, aclnnReduceSum,
         of nothing Scalar::Int(0), |code| (code);
-    /// The mean.
+    /// Returns the mean.
     mean: Mean, aclnnMeanGetWorkspaceSize, aclnnMean,
         of nothing Scalar::Float(f64::NAN), |code| (code);
-    /// The greatest; NaN if one is.
+    /// Returns the maximum; NaN if one element is NaN.
     amax: Amax, aclnnAmaxGetWorkspaceSize, aclnnAmax, of nothing Scalar::Int(0), |_code| ();
-    /// The least; NaN if one is.
+    /// Returns the minimum; NaN if one element is NaN.
     amin: Amin, aclnnAminGetWorkspaceSize, aclnnAmin, of nothing Scalar::Int(0), |_code| ();
-    /// Whether one is not zero.
+    /// Returns `true` where at least one element is not zero.
     any: Any, aclnnAnyGetWorkspaceSize, aclnnAny, of nothing Scalar::Bool(false), |_code| ();
-    /// Whether none is zero.
+    /// Returns `true` where no element is zero.
     all: All, aclnnAllGetWorkspaceSize, aclnnAll, of nothing Scalar::Bool(true), |_code| ();
 }
 
-/// The variance: of `unbiased` the sum of squares is divided by one less than the number of elements.
+/// Returns the variance. If `unbiased`, the sum of squares is divided by one less than the number of elements.
 ///
 /// # Errors
 ///
-/// Refused by [`Reduction::check`], or a call failed.
+/// Returns an error if [`Reduction::check`] refuses the operands or a call fails.
 pub fn var(
     stream: &Stream,
     x: &Tensor,
@@ -249,11 +250,11 @@ pub fn var(
     )
 }
 
-/// The product along a dimension.
+/// Returns the product along a dimension.
 ///
 /// # Errors
 ///
-/// Refused by [`Along::check`], or a call failed.
+/// Returns an error if [`Along::check`] refuses the operands or a call fails.
 pub fn prod_dim(stream: &Stream, x: &Tensor, dim: usize, keep: bool) -> Result<Tensor> {
     let spec = Along::Prod.check(stream.device().platform(), x.spec(), dim, keep)?;
     let out = Tensor::like(stream, &spec)?;
@@ -268,13 +269,13 @@ pub fn prod_dim(stream: &Stream, x: &Tensor, dim: usize, keep: bool) -> Result<T
     )
 }
 
-/// The product of all elements, without dimensions.
+/// Returns the product of all elements, as a tensor without dimensions.
 ///
 /// # Errors
 ///
-/// `x` is not of numbers, or a call failed.
+/// Returns an error if `x` does not have numbers or a call fails.
 pub fn prod(stream: &Stream, x: &Tensor) -> Result<Tensor> {
-    // Its limits are those of the sum.
+    // The limits are those of the sum.
     let spec = Reduction::Sum.check(stream.device().platform(), x.spec(), &[], false)?;
     let out = Tensor::like(stream, &spec)?;
     if let Some(out) = without_call(stream, x, &out, Scalar::Int(1))? {
@@ -290,11 +291,11 @@ pub fn prod(stream: &Stream, x: &Tensor) -> Result<Tensor> {
 macro_rules! with_places {
     ($($(#[$doc:meta])* $function:ident: $variant:ident, $one:ident, $two:ident;)*) => {$(
         $(#[$doc])*
-        /// and its place, of equals the first, as i64. NaN comes before all.
+        /// and its index as i64, which is the first of equal elements. NaN comes before all numbers.
         ///
         /// # Errors
         ///
-        /// Refused by [`Along::check`], or a call failed.
+        /// Returns an error if [`Along::check`] refuses the operands or a call fails.
         pub fn $function(
             stream: &Stream,
             x: &Tensor,
@@ -318,9 +319,9 @@ macro_rules! with_places {
 }
 
 with_places! {
-    /// The greatest along a dimension
+    /// Returns the maximum along a dimension
     max_dim: Max, aclnnMaxDimGetWorkspaceSize, aclnnMaxDim;
-    /// The least along a dimension
+    /// Returns the minimum along a dimension
     min_dim: Min, aclnnMinDimGetWorkspaceSize, aclnnMinDim;
 }
 
@@ -330,7 +331,7 @@ macro_rules! places {
         ///
         /// # Errors
         ///
-        /// Refused by [`Along::check`], or a call failed.
+        /// Returns an error if [`Along::check`] refuses the operands or a call fails.
         pub fn $function(stream: &Stream, x: &Tensor, dim: usize, keep: bool) -> Result<Tensor> {
             let spec = Along::$variant.check(stream.device().platform(), x.spec(), dim, keep)?;
             let out = Tensor::like(stream, &spec)?;
@@ -348,17 +349,17 @@ macro_rules! places {
 }
 
 places! {
-    /// The place of the greatest along a dimension, of equals the first, as i64.
+    /// Returns the index of the maximum along a dimension as i64: the first of equal elements.
     arg_max: ArgMax, aclnnArgMaxGetWorkspaceSize, aclnnArgMax;
-    /// The place of the least along a dimension, of equals the first, as i64.
+    /// Returns the index of the minimum along a dimension as i64: the first of equal elements.
     arg_min: ArgMin, aclnnArgMinGetWorkspaceSize, aclnnArgMin;
 }
 
-/// Each element's sum with those before it along a dimension.
+/// Returns the running sums along a dimension: each element plus those before it.
 ///
 /// # Errors
 ///
-/// Refused by [`check_cumsum`], or a call failed.
+/// Returns an error if [`check_cumsum`] refuses the operands or a call fails.
 pub fn cumsum(stream: &Stream, x: &Tensor, dim: usize) -> Result<Tensor> {
     let spec = check_cumsum(stream.device().platform(), x.spec(), dim)?;
     let out = Tensor::like(stream, &spec)?;
@@ -372,11 +373,11 @@ pub fn cumsum(stream: &Stream, x: &Tensor, dim: usize) -> Result<Tensor> {
     )
 }
 
-/// Each element's product with those before it along a dimension.
+/// Returns the running products along a dimension: each element times those before it.
 ///
 /// # Errors
 ///
-/// Refused by [`check_cumsum`], or a call failed.
+/// Returns an error if [`check_cumsum`] refuses the operands or a call fails.
 pub fn cumprod(stream: &Stream, x: &Tensor, dim: usize) -> Result<Tensor> {
     let spec = check_cumsum(stream.device().platform(), x.spec(), dim)?;
     let out = Tensor::like(stream, &spec)?;

@@ -1,16 +1,16 @@
-//! Why an operator does not take its operands.
+//! Refusals: the reasons why an operator does not take its operands.
 
 use crate::DType;
 use crate::layout::LayoutError;
 
-/// Why an operator was not called. The text says what to change.
+/// The reason why an operator was not called. Its text says what to change.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// The processor's limits are not those that were checked, or it can't compute it.
+    /// The limits that this crate checks are not those of the processor, or the processor can't compute the operation.
     #[error("{what} needs Ascend910B or later; this is {soc}")]
     Processor {
-        /// What is not there.
+        /// The missing ability.
         what: &'static str,
         /// The processor.
         soc: String,
@@ -18,75 +18,75 @@ pub enum Refusal {
     /// The toolkit is too old, or its version is not known.
     #[error("{what} needs CANN {needed} or later; this is {found}")]
     Version {
-        /// What is not there.
+        /// The missing ability.
         what: &'static str,
-        /// The first version that has it.
+        /// The first version of CANN that has it.
         needed: &'static str,
         /// The toolkit's version.
         found: String,
     },
-    /// An operand's type.
+    /// The operator does not take this dtype.
     #[error("{operand} is of type {found}; the operator takes {expected}")]
     Dtype {
         /// The operand.
         operand: &'static str,
-        /// Its type.
+        /// Its dtype.
         found: DType,
-        /// What it may be.
+        /// The dtypes that the operator takes.
         expected: String,
     },
-    /// An operand's number of dimensions.
+    /// The operator does not take this number of dimensions.
     #[error("{operand} has {found} dimensions; the operator takes {least} to {most}")]
     Rank {
         /// The operand.
         operand: &'static str,
-        /// Its dimensions.
+        /// Its number of dimensions.
         found: usize,
-        /// The fewest.
+        /// The smallest number of dimensions.
         least: usize,
-        /// The most.
+        /// The largest number of dimensions.
         most: usize,
     },
-    /// An operand's shape.
+    /// The operator does not take this shape.
     #[error("{operand} has shape {found:?}; the operator needs {expected}")]
     Shape {
         /// The operand.
         operand: &'static str,
         /// Its shape.
         found: Vec<usize>,
-        /// What it must be.
+        /// A description of the shape that the operator needs.
         expected: String,
     },
-    /// An operand's elements don't lie one after the other.
+    /// The operand is not contiguous.
     #[error("{operand} is not contiguous: copy it first")]
     Strides {
         /// The operand.
         operand: &'static str,
     },
-    /// An operand has no elements.
+    /// The operand has no elements.
     #[error("{operand} has no elements")]
     Empty {
         /// The operand.
         operand: &'static str,
     },
-    /// A size beyond its limit.
+    /// A size exceeds its limit.
     #[error("{what} is {found}; the operator takes at most {limit}")]
     Size {
-        /// What is too large.
+        /// The size that is too large.
         what: &'static str,
-        /// How large it is.
+        /// Its value.
         found: usize,
-        /// The most.
+        /// The largest value.
         limit: usize,
     },
-    /// A parameter that has no meaning.
+    /// The value of a parameter has no meaning.
     #[error("{what} is {found}; it must be {expected}")]
     Value {
         /// The parameter.
         what: &'static str,
         /// Its value.
         found: String,
-        /// What it must be.
+        /// A description of the values that it may have.
         expected: &'static str,
     },
     /// The outputs can't be addressed.
@@ -94,24 +94,24 @@ pub enum Refusal {
     Layout(#[from] LayoutError),
 }
 
-/// The kind of a [`Refusal`], for those who count them.
+/// The kind of a [`Refusal`], for statistics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Kind {
-    /// The device or its toolkit.
+    /// The device or its toolkit refuses.
     Platform,
-    /// A type.
+    /// A dtype is refused.
     Dtype,
-    /// A shape or size.
+    /// A shape or size is refused.
     Shape,
-    /// Strides.
+    /// Strides are refused.
     Layout,
-    /// A parameter.
+    /// A parameter is refused.
     Value,
 }
 
 impl Refusal {
-    /// Its kind.
+    /// Returns the kind of the refusal.
     pub fn kind(&self) -> Kind {
         match self {
             Self::Processor { .. } | Self::Version { .. } => Kind::Platform,

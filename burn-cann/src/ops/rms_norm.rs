@@ -1,9 +1,9 @@
-//! RMS norm: `aclnnRmsNorm`, `aclnnGemmaRmsNorm`, `aclnnAddRmsNorm` and the gradient, `aclnnRmsNormGrad`.
+//! RMS norm (`aclnnRmsNorm`, `aclnnGemmaRmsNorm`, `aclnnAddRmsNorm`) and its gradient (`aclnnRmsNormGrad`).
 //!
-//! `y = x · rstd · gamma` with `rstd = 1 / sqrt(mean(x²) + epsilon)` over the last dimensions, those of
-//! `gamma`. CANN computes in f32 and rounds once at the end. [`add_rms_norm`] differs on Ascend910B: it
-//! rounds the sum, and `x · rstd` before the weight, as Llama's own code does. [`gemma_rms_norm`] weighs with
-//! `1 + gamma`, which it adds in f32.
+//! `y = x · rstd · gamma` with `rstd = 1 / sqrt(mean(x²) + epsilon)` over the last dimensions, those of `gamma`. CANN
+//! computes in f32 and rounds once at the end. [`add_rms_norm`] differs on Ascend910B: it rounds the sum, and it
+//! rounds `x · rstd` before the weight, as Llama's own code does. [`gemma_rms_norm`] multiplies by `1 + gamma`, which
+//! it adds in f32.
 
 use super::aclnn::aclnn;
 use super::check::{self, Named};
@@ -19,18 +19,18 @@ use crate::tensor::{Spec, Tensor};
 /// A normalised tensor.
 #[derive(Debug, Clone)]
 pub struct Normalised {
-    /// `x · rstd · gamma`, shaped and typed like `x`.
+    /// `x · rstd · gamma`, with the shape and dtype of `x`.
     pub y: Tensor,
-    /// f32, shaped like `x` with 1 for the normalised dimensions.
+    /// The reciprocal of the root mean square: f32, with the shape of `x` but 1 for the normalised dimensions.
     pub rstd: Tensor,
 }
 
-/// The sum of two tensors, and that normalised.
+/// The sum of two tensors, and its norm.
 #[derive(Debug, Clone)]
 pub struct AddNormalised {
-    /// The sum, normalised.
+    /// The normalised sum.
     pub y: Tensor,
-    /// As of [`Normalised`].
+    /// The reciprocal of the root mean square, as in [`Normalised`].
     pub rstd: Tensor,
     /// The sum.
     pub x: Tensor,
@@ -39,20 +39,21 @@ pub struct AddNormalised {
 /// The gradients of [`rms_norm`].
 #[derive(Debug, Clone)]
 pub struct Gradients {
-    /// Like `x`.
+    /// The gradient of `x`, with its shape and dtype.
     pub dx: Tensor,
-    /// f32, shaped like `gamma`. Its rows are added in any order unless the device
-    /// [is told otherwise](crate::Device::set_deterministic).
+    /// The gradient of `gamma`: f32, with its shape. Rows are added in any order unless the device [is
+    /// deterministic](crate::Device::set_deterministic).
     pub dgamma: Tensor,
 }
 
-/// What [`rms_norm`] makes of `x` (1 to 8 dimensions, of any strides) and `gamma` (the last of them).
+/// Checks the operands of [`rms_norm`] and returns the specs of its outputs. `x` has 1 to 8 dimensions and any
+/// strides. `gamma` has the shape of the last of them.
 ///
-/// Types of x and gamma: f16 or bf16 with the same or with f32, f32 with f32.
+/// `gamma` has the dtype of `x`, which is f16, bf16 or f32, or it is f32.
 ///
 /// # Errors
 ///
-/// Why CANN would refuse.
+/// Returns a refusal if CANN does not take the operands.
 pub fn check(platform: &Platform, x: &Spec, gamma: &Spec, epsilon: f64) -> Checked<Outputs> {
     check::processor(platform, "RmsNorm")?;
     check::rank(("x", x), 1, 8)?;
@@ -61,11 +62,11 @@ pub fn check(platform: &Platform, x: &Spec, gamma: &Spec, epsilon: f64) -> Check
     outputs(x, gamma)
 }
 
-/// What [`gemma_rms_norm`] makes of `x` and `gamma`: as [`check`], but both of one type.
+/// Checks the operands of [`gemma_rms_norm`] as [`check`] does. Both must have the same dtype.
 ///
 /// # Errors
 ///
-/// Why CANN would refuse.
+/// Returns a refusal if CANN does not take the operands.
 pub fn check_gemma(platform: &Platform, x: &Spec, gamma: &Spec, epsilon: f64) -> Checked<Outputs> {
     check::processor(platform, "GemmaRmsNorm")?;
     check::rank(("x", x), 1, 8)?;
@@ -75,12 +76,12 @@ pub fn check_gemma(platform: &Platform, x: &Spec, gamma: &Spec, epsilon: f64) ->
     outputs(x, gamma)
 }
 
-/// What [`add_rms_norm`] makes of its operands: all of one type, `x1` and `x2` of one shape. CANN does not
-/// say that they may be strided, so they may not.
+/// Checks the operands of [`add_rms_norm`]. All have the same dtype, and `x1` and `x2` have the same shape. They must
+/// be contiguous, because CANN does not document that they may be strided.
 ///
 /// # Errors
 ///
-/// Why CANN would refuse.
+/// Returns a refusal if CANN does not take the operands.
 pub fn check_add(
     platform: &Platform,
     x1: &Spec,
@@ -100,12 +101,12 @@ pub fn check_add(
     outputs(x1, gamma)
 }
 
-/// What [`rms_norm_grad`] makes of its operands: `x` of 2 to 8 dimensions and not empty, `dy` like it,
-/// `rstd` as [`rms_norm`] gave it.
+/// Checks the operands of [`rms_norm_grad`] and returns the specs of the gradients. `x` has 2 to 8 dimensions and is
+/// not empty. `dy` is like `x`, and `rstd` is that of [`rms_norm`].
 ///
 /// # Errors
 ///
-/// Why CANN would refuse.
+/// Returns a refusal if CANN does not take the operands.
 pub fn check_grad(
     platform: &Platform,
     dy: &Spec,
@@ -120,27 +121,27 @@ pub fn check_grad(
     check::shape(("dy", dy), x.shape())?;
     check::dtype(("rstd", rstd), &[DType::F32])?;
     check::shape(("rstd", rstd), &reduced(x, gamma))?;
-    // Without rows CANN's gradient of gamma is not a number.
+    // Without rows, CANN's gradient of gamma is NaN.
     check::not_empty(("x", x))?;
     let dx = Spec::contiguous(x.dtype, x.shape())?;
     let dgamma = Spec::contiguous(DType::F32, gamma.shape())?;
     Ok((dx, dgamma))
 }
 
-/// `x · rstd · gamma`.
+/// Computes `x · rstd · gamma`.
 ///
 /// # Errors
 ///
-/// Refused by [`check`], or a call failed.
+/// Returns an error if [`check`] refuses the operands or a call fails.
 pub fn rms_norm(stream: &Stream, x: &Tensor, gamma: &Tensor, epsilon: f64) -> Result<Normalised> {
     prepare(stream, x, gamma, epsilon)?.launch()
 }
 
-/// [`rms_norm`] up to its launch.
+/// Prepares [`rms_norm`] without launching it.
 ///
 /// # Errors
 ///
-/// As [`rms_norm`].
+/// Returns an error as [`rms_norm`] does.
 pub fn prepare(
     stream: &Stream,
     x: &Tensor,
@@ -161,13 +162,13 @@ pub fn prepare(
     )
 }
 
-/// `x · rstd · (1 + gamma)`.
+/// Computes `x · rstd · (1 + gamma)`.
 ///
-/// CANN has no gradient of its own for it: that of [`rms_norm`] at the weight `1 + gamma` is the same.
+/// CANN has no gradient for it. The gradient of [`rms_norm`] with the weight `1 + gamma` is the same.
 ///
 /// # Errors
 ///
-/// Refused by [`check_gemma`], or a call failed.
+/// Returns an error if [`check_gemma`] refuses the operands or a call fails.
 pub fn gemma_rms_norm(
     stream: &Stream,
     x: &Tensor,
@@ -188,11 +189,11 @@ pub fn gemma_rms_norm(
     )
 }
 
-/// `x1 + x2`, and [`rms_norm`] of that with CANN's own rounding.
+/// Computes `x1 + x2` and its [`rms_norm`], rounded as the module's documentation describes.
 ///
 /// # Errors
 ///
-/// Refused by [`check_add`], or a call failed.
+/// Returns an error if [`check_add`] refuses the operands or a call fails.
 pub fn add_rms_norm(
     stream: &Stream,
     x1: &Tensor,
@@ -222,11 +223,11 @@ pub fn add_rms_norm(
     )
 }
 
-/// The gradients of [`rms_norm`] from `dy`, that of `y`.
+/// Returns the gradients of [`rms_norm`] from `dy`, the gradient of `y`.
 ///
 /// # Errors
 ///
-/// Refused by [`check_grad`], or a call failed.
+/// Returns an error if [`check_grad`] refuses the operands or a call fails.
 pub fn rms_norm_grad(
     stream: &Stream,
     dy: &Tensor,
@@ -254,12 +255,12 @@ pub fn rms_norm_grad(
     )
 }
 
-/// The outputs of a norm.
+/// The specs of a norm's outputs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outputs {
-    /// Like `x`.
+    /// The result, like `x`.
     pub y: Spec,
-    /// f32, shaped like `x` with 1 for the normalised dimensions.
+    /// The reciprocal of the root mean square: f32, with the shape of `x` but 1 for the normalised dimensions.
     pub rstd: Spec,
 }
 
@@ -286,7 +287,7 @@ fn reduced(x: &Spec, gamma: &Spec) -> Dimensions {
     shape
 }
 
-/// `gamma` has the last dimensions of `x`, its type or f32, and elements.
+/// Checks that `gamma` has the shape of the last dimensions of `x`, its dtype or f32, and elements.
 fn weight((name, x): Named<'_>, gamma: &Spec) -> Checked<()> {
     check::dtype((name, x), &check::FLOATS)?;
     check::dtype(("gamma", gamma), &[x.dtype, DType::F32])?;

@@ -1,8 +1,8 @@
-//! Rotary position embedding: `aclnnRotaryPositionEmbedding` (V2 where the toolkit has it) and the
-//! gradient, `aclnnRotaryPositionEmbeddingGrad`.
+//! Rotary position embedding (`aclnnRotaryPositionEmbedding`, V2 if the toolkit has it) and its gradient
+//! (`aclnnRotaryPositionEmbeddingGrad`).
 //!
-//! `y = x · cos + rotate(x) · sin`, computed in f32 and rounded once. The tables are as wide as the heads,
-//! not half of that.
+//! `y = x · cos + rotate(x) · sin`, computed in f32 and rounded once. The tables are as wide as the heads, not half as
+//! wide.
 
 use cann_sys::NewestRotary;
 use smallvec::{SmallVec, smallvec};
@@ -16,12 +16,12 @@ use crate::soc::Platform;
 use crate::stream::Stream;
 use crate::tensor::{Spec, Tensor};
 
-/// What is rotated with what.
+/// The pairs of elements that are rotated together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Style {
-    /// Element `i` with `i + width / 2`: `rotate(x1, x2) = (-x2, x1)` for the halves.
+    /// Elements `i` and `i + width / 2`: `rotate(x1, x2) = (-x2, x1)` for the halves.
     Half,
-    /// Neighbours: `rotate(x0, x1, …) = (-x1, x0, …)`.
+    /// Neighbours, elements `2i` and `2i + 1`: `rotate(x0, x1, …) = (-x1, x0, …)`.
     Interleaved,
 }
 
@@ -34,7 +34,7 @@ impl Style {
     }
 }
 
-/// What the dimensions of `x` mean. CANN reads it off the tables' shape; the limits depend on it.
+/// The meaning of the dimensions of `x`. CANN infers it from the tables' shape; the limits depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Axes {
     /// Batch, heads, sequence, width.
@@ -43,20 +43,20 @@ pub enum Axes {
     BatchSequenceHeads,
     /// Sequence, batch, heads, width.
     SequenceBatchHeads,
-    /// Tokens, heads, width; from CANN 9.0.
+    /// Tokens, heads, width. Needs CANN 9.0.
     TokensHeads,
 }
 
 /// The gradients of [`rotary`].
 #[derive(Debug, Clone)]
 pub struct Gradients {
-    /// Like `x`.
+    /// The gradient of `x`, with its shape and dtype.
     pub dx: Tensor,
-    /// Those of `cos` and `sin`, if they were asked for.
+    /// The gradients of `cos` and `sin`, if they were requested.
     pub tables: Option<(Tensor, Tensor)>,
 }
 
-/// The sizes by what they mean.
+/// The sizes of the dimensions by their meaning.
 struct Sizes {
     batch: usize,
     heads: usize,
@@ -85,7 +85,7 @@ impl Axes {
         }
     }
 
-    /// The shape of a table of this batch and these heads.
+    /// Returns the shape of a table with this batch and these heads.
     fn table(self, batch: usize, heads: usize, sequence: usize, width: usize) -> Dimensions {
         match self {
             Self::BatchHeadsSequence => smallvec![batch, heads, sequence, width],
@@ -96,15 +96,16 @@ impl Axes {
     }
 }
 
-/// What [`rotary`] makes of `x` (of any strides) and its tables, all of one type.
+/// Checks `x`, which may have any strides, and the tables of [`rotary`], all of the same dtype. Returns the spec of
+/// the result.
 ///
-/// The width is even and less than 896. With [`Style::Half`] a table has the sequence and, besides, nothing,
-/// the batch, or batch and heads of `x`; batch and heads are less than 1000 each. With
-/// [`Style::Interleaved`] it has the sequence only, and batch times heads are less than 1000.
+/// The width is even and less than 896. With [`Style::Half`], the tables have the sequence of `x` and, besides, either
+/// no further dimension, its batch, or its batch and heads; batch and heads are less than 1000 each. With
+/// [`Style::Interleaved`], the tables have the sequence only, and batch times heads is less than 1000.
 ///
 /// # Errors
 ///
-/// Why CANN would refuse.
+/// Returns a refusal if CANN does not take the operands.
 pub fn check(
     platform: &Platform,
     x: &Spec,
@@ -149,15 +150,15 @@ pub fn check(
     Ok(Spec::contiguous(x.dtype, x.shape())?)
 }
 
-/// What [`rotary_grad`] makes of its operands, those of [`check`] and the gradient of its output: `dx`, and
-/// the gradient of a table.
+/// Checks the operands of [`rotary_grad`], which are those of [`check`] and the gradient of its output. Returns the
+/// specs of `dx` and of a table's gradient.
 ///
-/// With `x`, for the tables' gradients, batch times heads are at most 1024. CANN does not say that the
-/// operands may be strided, so they may not.
+/// If `x` is given for the tables' gradients, batch times heads is at most 1024. All operands must be contiguous,
+/// because CANN does not document that they may be strided.
 ///
 /// # Errors
 ///
-/// Why CANN would refuse.
+/// Returns a refusal if CANN does not take the operands.
 pub fn check_grad(
     platform: &Platform,
     dy: &Spec,
@@ -194,11 +195,11 @@ pub fn check_grad(
     Ok((dx, Spec::contiguous(cos.dtype, cos.shape())?))
 }
 
-/// `x · cos + rotate(x) · sin`.
+/// Computes `x · cos + rotate(x) · sin`.
 ///
 /// # Errors
 ///
-/// Refused by [`check`], or a call failed.
+/// Returns an error if [`check`] refuses the operands or a call fails.
 pub fn rotary(
     stream: &Stream,
     x: &Tensor,
@@ -228,7 +229,7 @@ pub fn rotary(
             call(x, cos, sin, mode, y), output,
         ),
         NewestRotary::V2(one, two) => {
-            // The matrix of the rotation, which other modes need.
+            // Other modes need the matrix of the rotation.
             let rotate = None::<&Tensor>;
             aclnn!(
                 stream, (one, two) as aclnnRotaryPositionEmbeddingV2,
@@ -239,11 +240,11 @@ pub fn rotary(
     }
 }
 
-/// The gradients of [`rotary`] from `dy`; those of the tables only with `x`.
+/// Returns the gradients of [`rotary`] from `dy`. The gradients of the tables need `x`.
 ///
 /// # Errors
 ///
-/// Refused by [`check_grad`], or a call failed.
+/// Returns an error if [`check_grad`] refuses the operands or a call fails.
 pub fn rotary_grad(
     stream: &Stream,
     dy: &Tensor,
@@ -265,7 +266,7 @@ pub fn rotary_grad(
         axes,
     )?;
     let dx = &Tensor::like(stream, &dx)?;
-    // CANN wants the places also when it leaves them alone.
+    // CANN needs the places even if it does not write to them.
     let (dcos, dsin) = (
         &Tensor::like(stream, &table)?,
         &Tensor::like(stream, &table)?,
@@ -304,7 +305,7 @@ fn tables(x: &Spec, cos: &Spec, style: Style, axes: Axes, sizes: &Sizes) -> Chec
     Err(check::wrong_shape(("cos", cos), expected))
 }
 
-/// A limit on heads before the sequence that the documents have since 9.0.
+/// Checks a limit on the heads before the sequence, documented since CANN 9.0.
 fn many_heads(platform: &Platform, x: &Spec, sizes: &Sizes) -> Checked<()> {
     if !is_nine(platform) {
         return Ok(());
@@ -325,6 +326,6 @@ fn many_heads(platform: &Platform, x: &Spec, sizes: &Sizes) -> Checked<()> {
 }
 
 fn is_nine(platform: &Platform) -> bool {
-    // One that is not known may be.
+    // An unknown version may be 9.0.
     platform.version.numbers().is_none() || platform.version.at_least(9, 0)
 }

@@ -1,4 +1,4 @@
-//! Copies and conversions: `aclnnCast`, `aclnnInplaceCopy` and `aclnnCat`. Views need none of them: see
+//! Copies and conversions (`aclnnCast`, `aclnnInplaceCopy`, `aclnnCat`). Views need none of them: see
 //! [`Layout`](crate::Layout).
 
 use super::aclnn::aclnn;
@@ -11,11 +11,12 @@ use crate::soc::Platform;
 use crate::stream::Stream;
 use crate::tensor::{Spec, Tensor};
 
-/// What [`cast`] makes of `x`: any type, at most eight dimensions, any strides.
+/// Checks the operand of [`cast`] and returns the spec of its result. `x` may have any dtype and strides and at most
+/// eight dimensions.
 ///
 /// # Errors
 ///
-/// Why CANN would refuse.
+/// Returns a refusal if CANN does not take the operands.
 pub fn check_cast(platform: &Platform, x: &Spec, to: DType) -> Checked<Spec> {
     check::processor(platform, "Cast")?;
     check::view(("x", x), ALL)?;
@@ -24,12 +25,12 @@ pub fn check_cast(platform: &Platform, x: &Spec, to: DType) -> Checked<Spec> {
     Ok(spec)
 }
 
-/// Whether [`copy`] writes `source` to `target`: any types and strides, `source` broadcast to `target`, no
-/// elements of which share memory.
+/// Checks the operands of [`copy`]. They may have any dtypes and strides, `source` must broadcast to `target`, and no
+/// elements of `target` may share memory.
 ///
 /// # Errors
 ///
-/// Why CANN would refuse.
+/// Returns a refusal if CANN does not take the operands.
 pub fn check_copy(platform: &Platform, target: &Spec, source: &Spec) -> Checked<()> {
     check::processor(platform, "InplaceCopy")?;
     check::writable(("target", target), ALL)?;
@@ -38,11 +39,12 @@ pub fn check_copy(platform: &Platform, target: &Spec, source: &Spec) -> Checked<
     check::shape(("target", target), &shape)
 }
 
-/// What [`cat`] makes of tensors: all of one type (u16, u32 and u64 excepted) and of one shape but in `dim`.
+/// Checks the operands of [`cat`] and returns the spec of its result. All have the same dtype, which is not u16, u32
+/// or u64, and the same shape except along `dim`.
 ///
 /// # Errors
 ///
-/// Why CANN would refuse.
+/// Returns a refusal if CANN does not take the operands.
 pub fn check_cat(platform: &Platform, tensors: &[&Spec], dim: usize) -> Checked<Spec> {
     check::processor(platform, "Cat")?;
     let [first, ..] = tensors else {
@@ -68,12 +70,12 @@ pub fn check_cat(platform: &Platform, tensors: &[&Spec], dim: usize) -> Checked<
     Ok(Spec::contiguous(first.dtype, shape)?)
 }
 
-/// `x` as another type, contiguous. Rounds to nearest; floats become integers by truncation, and bool says
-/// whether a number is not zero. CANN does not say what numbers out of range become.
+/// Returns `x` with another dtype, contiguous. Numbers are rounded to nearest, but floats are truncated to integers.
+/// As booleans, all numbers but zero are `true`. CANN does not define the result for numbers out of range.
 ///
 /// # Errors
 ///
-/// Refused by [`check_cast`], or a call failed.
+/// Returns an error if [`check_cast`] refuses the operands or a call fails.
 pub fn cast(stream: &Stream, x: &Tensor, to: DType) -> Result<Tensor> {
     let spec = check_cast(stream.device().platform(), x.spec(), to)?;
     let out = Tensor::like(stream, &spec)?;
@@ -92,7 +94,7 @@ pub fn cast(stream: &Stream, x: &Tensor, to: DType) -> Result<Tensor> {
 ///
 /// # Errors
 ///
-/// Refused by [`check_copy`], or a call failed.
+/// Returns an error if [`check_copy`] refuses the operands or a call fails.
 pub fn copy(stream: &Stream, target: &Tensor, source: &Tensor) -> Result<()> {
     check_copy(stream.device().platform(), target.spec(), source.spec())?;
     if target.spec().is_empty() {
@@ -105,11 +107,11 @@ pub fn copy(stream: &Stream, target: &Tensor, source: &Tensor) -> Result<()> {
     )
 }
 
-/// `x` with its elements one after the other: itself if they are, or a copy.
+/// Returns `x` itself if it is contiguous, else a contiguous copy.
 ///
 /// # Errors
 ///
-/// Refused by [`check_copy`], or a call failed.
+/// Returns an error if [`check_copy`] refuses the operands or a call fails.
 pub fn contiguous(stream: &Stream, x: &Tensor) -> Result<Tensor> {
     if x.layout().is_contiguous() {
         return Ok(x.clone());
@@ -119,11 +121,11 @@ pub fn contiguous(stream: &Stream, x: &Tensor) -> Result<Tensor> {
     Ok(target)
 }
 
-/// The tensors one behind the other along `dim`.
+/// Concatenates the tensors along `dim`.
 ///
 /// # Errors
 ///
-/// Refused by [`check_cat`], or a call failed.
+/// Returns an error if [`check_cat`] refuses the operands or a call fails.
 pub fn cat(stream: &Stream, tensors: &[&Tensor], dim: usize) -> Result<Tensor> {
     let specs: Vec<&Spec> = tensors.iter().map(|tensor| tensor.spec()).collect();
     let device = stream.device();
@@ -132,7 +134,7 @@ pub fn cat(stream: &Stream, tensors: &[&Tensor], dim: usize) -> Result<Tensor> {
     if spec.is_empty() {
         return Ok(out);
     }
-    // Those without elements add nothing, and have no memory to describe.
+    // Tensors without elements add nothing, and have no memory to describe.
     let parts = tensors.iter().filter(|tensor| !tensor.spec().is_empty());
     let parts: Vec<Tensor> = parts.map(|&tensor| tensor.clone()).collect();
     let (axis, y) = (dim as i64, &out);

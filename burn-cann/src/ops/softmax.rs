@@ -9,11 +9,12 @@ use crate::soc::Platform;
 use crate::stream::Stream;
 use crate::tensor::{Spec, Tensor};
 
-/// What [`softmax`] and [`log_softmax`] make of `x`: floats, at most eight dimensions, any strides.
+/// Checks the operand of [`softmax`] and [`log_softmax`] and returns the spec of the result. `x` has floats, at most
+/// eight dimensions and any strides.
 ///
 /// # Errors
 ///
-/// Why CANN would refuse.
+/// Returns a refusal if CANN does not take the operands.
 pub fn check(platform: &Platform, x: &Spec, dim: usize) -> Checked<Spec> {
     check::processor(platform, "Softmax")?;
     check::view(("x", x), REALS)?;
@@ -21,11 +22,12 @@ pub fn check(platform: &Platform, x: &Spec, dim: usize) -> Checked<Spec> {
     Ok(Spec::contiguous(x.dtype, x.shape())?)
 }
 
-/// What the gradients make of `dy` and `y`: of one type and shape, else as [`check`].
+/// Checks the operands of the gradients as [`check`] does and returns the spec of the result. `dy` and `y` have the
+/// same dtype and shape.
 ///
 /// # Errors
 ///
-/// Why CANN would refuse.
+/// Returns a refusal if CANN does not take the operands.
 pub fn check_backward(platform: &Platform, dy: &Spec, y: &Spec, dim: usize) -> Checked<Spec> {
     let spec = check(platform, y, dim)?;
     check::view(("dy", dy), &[y.dtype])?;
@@ -39,7 +41,7 @@ macro_rules! forward {
         ///
         /// # Errors
         ///
-        /// Refused by [`check`], or a call failed.
+        /// Returns an error if [`check`] refuses the operands or a call fails.
         pub fn $function(stream: &Stream, x: &Tensor, dim: usize) -> Result<Tensor> {
             let spec = check(stream.device().platform(), x.spec(), dim)?;
             let out = Tensor::like(stream, &spec)?;
@@ -62,7 +64,7 @@ macro_rules! backward {
         ///
         /// # Errors
         ///
-        /// Refused by [`check_backward`], or a call failed.
+        /// Returns an error if [`check_backward`] refuses the operands or a call fails.
         pub fn $function(stream: &Stream, dy: &Tensor, y: &Tensor, dim: usize) -> Result<Tensor> {
             let spec = check_backward(stream.device().platform(), dy.spec(), y.spec(), dim)?;
             let out = Tensor::like(stream, &spec)?;
@@ -80,15 +82,15 @@ macro_rules! backward {
 }
 
 forward! {
-    /// `exp(x) / Σ exp(x)`.
+    /// Computes `exp(x) / Σ exp(x)`.
     softmax: aclnnSoftmaxGetWorkspaceSize, aclnnSoftmax;
-    /// The logarithm of [`softmax`].
+    /// Computes the logarithm of [`softmax`].
     log_softmax: aclnnLogSoftmaxGetWorkspaceSize, aclnnLogSoftmax;
 }
 
 backward! {
-    /// The gradient of [`softmax`] from `dy` and its result.
+    /// Returns the gradient of [`softmax`] from `dy` and its result `y`.
     softmax_backward: aclnnSoftmaxBackwardGetWorkspaceSize, aclnnSoftmaxBackward;
-    /// The gradient of [`log_softmax`] from `dy` and its result.
+    /// Returns the gradient of [`log_softmax`] from `dy` and its result `y`.
     log_softmax_backward: aclnnLogSoftmaxBackwardGetWorkspaceSize, aclnnLogSoftmaxBackward;
 }

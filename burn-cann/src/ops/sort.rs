@@ -1,4 +1,4 @@
-//! Sorting along a dimension. Places are i64; equals keep their order where the function says so.
+//! Sorting along a dimension. Indices are i64. Equal elements keep their order only where the function says so.
 
 use super::Checked;
 use super::aclnn::aclnn;
@@ -10,11 +10,12 @@ use crate::soc::Platform;
 use crate::stream::Stream;
 use crate::tensor::{Spec, Tensor};
 
-/// What [`sort`] and [`arg_sort`] make of `x`, numbers: values of its type, or places of the same shape.
+/// Checks the operand of [`sort`] and [`arg_sort`], which has numbers, and returns the spec of the values. Indices
+/// have the same shape.
 ///
 /// # Errors
 ///
-/// Why CANN would refuse.
+/// Returns a refusal if CANN does not take the operands.
 pub fn check(platform: &Platform, x: &Spec, dim: usize) -> Checked<Spec> {
     check::processor(platform, "Sort")?;
     check::view(("x", x), NUMBERS)?;
@@ -22,11 +23,12 @@ pub fn check(platform: &Platform, x: &Spec, dim: usize) -> Checked<Spec> {
     Ok(Spec::contiguous(x.dtype, x.shape())?)
 }
 
-/// What [`top_k`] makes of `x`: as [`check`], with `k` along `dim`, which has as many.
+/// Checks the operands of [`top_k`] as [`check`] does and returns the spec of the values, with `k` along `dim`. `k` is
+/// at most the size of `dim`.
 ///
 /// # Errors
 ///
-/// Why CANN would refuse.
+/// Returns a refusal if CANN does not take the operands.
 pub fn check_top_k(platform: &Platform, x: &Spec, k: usize, dim: usize) -> Checked<Spec> {
     check(platform, x, dim)?;
     check::rank(("x", x), 1, check::MOST_DIMENSIONS)?;
@@ -36,11 +38,11 @@ pub fn check_top_k(platform: &Platform, x: &Spec, k: usize, dim: usize) -> Check
     Ok(Spec::contiguous(x.dtype, shape)?)
 }
 
-/// The elements in order, and their places. Equals keep their order, and NaN counts as the greatest.
+/// Returns the sorted elements and their indices. Equal elements keep their order, and NaN counts as the greatest.
 ///
 /// # Errors
 ///
-/// Refused by [`check`], or a call failed.
+/// Returns an error if [`check`] refuses the operands or a call fails.
 pub fn sort(stream: &Stream, x: &Tensor, dim: usize, descending: bool) -> Result<(Tensor, Tensor)> {
     let spec = check(stream.device().platform(), x.spec(), dim)?;
     let out = Tensor::like(stream, &spec)?;
@@ -56,11 +58,11 @@ pub fn sort(stream: &Stream, x: &Tensor, dim: usize, descending: bool) -> Result
     )
 }
 
-/// The places of the elements in order; of equals in any.
+/// Returns the indices of the sorted elements. Equal elements have any order.
 ///
 /// # Errors
 ///
-/// Refused by [`check`], or a call failed.
+/// Returns an error if [`check`] refuses the operands or a call fails.
 pub fn arg_sort(stream: &Stream, x: &Tensor, dim: usize, descending: bool) -> Result<Tensor> {
     let spec = check(stream.device().platform(), x.spec(), dim)?;
     let places = Tensor::empty(stream, DType::I64, spec.shape())?;
@@ -75,11 +77,11 @@ pub fn arg_sort(stream: &Stream, x: &Tensor, dim: usize, descending: bool) -> Re
     )
 }
 
-/// The `k` greatest (or least) elements in order, and their places; of equals any.
+/// Returns the `k` greatest or least elements, sorted, and their indices. Of equal elements it returns any.
 ///
 /// # Errors
 ///
-/// Refused by [`check_top_k`], or a call failed.
+/// Returns an error if [`check_top_k`] refuses the operands or a call fails.
 pub fn top_k(
     stream: &Stream,
     x: &Tensor,

@@ -1,7 +1,7 @@
-//! SwiGLU: `aclnnSwiGlu` and the gradient, `aclnnSwiGluGrad`.
+//! SwiGLU (`aclnnSwiGlu`) and its gradient (`aclnnSwiGluGrad`).
 //!
-//! The two halves `a` (the gate) and `b` of `x` along a dimension become `silu(a) · b`. CANN computes in
-//! f32 and rounds once.
+//! The halves `a` (the gate) and `b` of `x` along a dimension become `silu(a) · b`. CANN computes in f32 and rounds
+//! once.
 
 use super::aclnn::aclnn;
 use super::check;
@@ -13,11 +13,12 @@ use crate::soc::Platform;
 use crate::stream::Stream;
 use crate::tensor::{Spec, Tensor};
 
-/// What [`swi_glu`] makes of `x`: f16, bf16 or f32, contiguous, even along `dim`.
+/// Checks the operand of [`swi_glu`] and returns the spec of its result. `x` is f16, bf16 or f32, contiguous, and has
+/// an even size along `dim`.
 ///
 /// # Errors
 ///
-/// Why CANN would refuse.
+/// Returns a refusal if CANN does not take the operands.
 pub fn check(platform: &Platform, x: &Spec, dim: usize) -> Checked<Spec> {
     check::processor(platform, "SwiGlu")?;
     let half = halved(x, dim)?;
@@ -25,12 +26,12 @@ pub fn check(platform: &Platform, x: &Spec, dim: usize) -> Checked<Spec> {
     Ok(Spec::contiguous(x.dtype, half)?)
 }
 
-/// What [`swi_glu_grad`] makes of its operands: `x` as for [`check`] but of any strides, `dy` like the
-/// output and contiguous, none of them empty.
+/// Checks the operands of [`swi_glu_grad`] and returns the spec of its result. `x` is as in [`check`] but may have any
+/// strides. `dy` is like the output and contiguous. Neither is empty.
 ///
 /// # Errors
 ///
-/// Why CANN would refuse.
+/// Returns a refusal if CANN does not take the operands.
 pub fn check_grad(platform: &Platform, dy: &Spec, x: &Spec, dim: usize) -> Checked<Spec> {
     check::processor(platform, "SwiGluGrad")?;
     let half = halved(x, dim)?;
@@ -41,20 +42,20 @@ pub fn check_grad(platform: &Platform, dy: &Spec, x: &Spec, dim: usize) -> Check
     Ok(Spec::contiguous(x.dtype, x.shape())?)
 }
 
-/// `silu(a) · b` for the halves of `x` along `dim`.
+/// Computes `silu(a) · b` for the halves of `x` along `dim`.
 ///
 /// # Errors
 ///
-/// Refused by [`check`], or a call failed.
+/// Returns an error if [`check`] refuses the operands or a call fails.
 pub fn swi_glu(stream: &Stream, x: &Tensor, dim: usize) -> Result<Tensor> {
     prepare(stream, x, dim)?.launch()
 }
 
-/// [`swi_glu`] up to its launch.
+/// Prepares [`swi_glu`] without launching it.
 ///
 /// # Errors
 ///
-/// As [`swi_glu`].
+/// Returns an error as [`swi_glu`] does.
 pub fn prepare(stream: &Stream, x: &Tensor, dim: usize) -> Result<Prepared<Tensor>> {
     let device = stream.device();
     let y = Tensor::like(stream, &check(device.platform(), x.spec(), dim)?)?;
@@ -69,11 +70,11 @@ pub fn prepare(stream: &Stream, x: &Tensor, dim: usize) -> Result<Prepared<Tenso
     )
 }
 
-/// The gradient of [`swi_glu`] by `x`, from `dy`.
+/// Returns the gradient of [`swi_glu`] for `x`, from `dy`.
 ///
 /// # Errors
 ///
-/// Refused by [`check_grad`], or a call failed.
+/// Returns an error if [`check_grad`] refuses the operands or a call fails.
 pub fn swi_glu_grad(stream: &Stream, dy: &Tensor, x: &Tensor, dim: usize) -> Result<Tensor> {
     let device = stream.device();
     let dx = check_grad(device.platform(), dy.spec(), x.spec(), dim)?;
@@ -86,7 +87,7 @@ pub fn swi_glu_grad(stream: &Stream, dy: &Tensor, x: &Tensor, dim: usize) -> Res
     )
 }
 
-/// The shape of a half of `x`.
+/// Returns the shape of a half of `x`.
 fn halved(x: &Spec, dim: usize) -> Checked<Dimensions> {
     check::dtype(("x", x), &check::FLOATS)?;
     check::rank(("x", x), 1, 8)?;

@@ -1,4 +1,4 @@
-//! Families of operators of one signature, as tables of facts.
+//! Tables of operators that share a signature.
 
 use super::Checked;
 use super::check::{self, Named};
@@ -8,18 +8,18 @@ use crate::dtype::DType;
 use crate::soc::Platform;
 use crate::tensor::Spec;
 
-/// The result's type.
+/// The dtype of an operator's result.
 #[derive(Clone, Copy)]
 pub(super) enum Gives {
-    /// The operands'.
+    /// The dtype of the operands.
     Same,
-    /// Truth values.
+    /// Booleans.
     Bool,
-    /// f32 of integers, else the operands'.
+    /// f32 for integers, else the dtype of the operands.
     Float,
 }
 
-/// What is known of an operator.
+/// The facts about an operator.
 pub(super) struct Facts {
     pub(super) name: &'static str,
     pub(super) takes: &'static [DType],
@@ -37,21 +37,21 @@ impl Facts {
         Ok(Spec::contiguous(dtype, shape)?)
     }
 
-    /// Of one tensor.
+    /// Checks an operator of one tensor and returns the spec of its result.
     pub(super) fn one(&self, platform: &Platform, x: Named<'_>) -> Checked<Spec> {
         check::processor(platform, self.name)?;
         check::view(x, self.takes)?;
         self.result(x.1.dtype, x.1.shape())
     }
 
-    /// Of a tensor and a scalar.
+    /// Checks an operator of a tensor and a scalar and returns the spec of its result.
     pub(super) fn scalar(&self, platform: &Platform, x: Named<'_>, value: Scalar) -> Checked<Spec> {
         let result = self.one(platform, x)?;
         check::scalar("the scalar", value, x.1.dtype)?;
         Ok(result)
     }
 
-    /// Of two tensors, broadcast.
+    /// Checks an operator of two tensors, which broadcast, and returns the spec of its result.
     pub(super) fn two(&self, platform: &Platform, a: Named<'_>, b: Named<'_>) -> Checked<Spec> {
         check::processor(platform, self.name)?;
         check::view(a, self.takes)?;
@@ -60,10 +60,10 @@ impl Facts {
     }
 }
 
-/// A family: an enumeration of its operators, their facts and a function each.
+/// Defines a family: an enumeration of its operators, with the facts and a function of each.
 ///
-/// `of` says what operands there are; the rest of an entry is what [`aclnn`](super::aclnn) needs, with the
-/// operands' and the result's names.
+/// `of` names the kind of operands. The rest of an entry is what [`aclnn`](super::aclnn) needs, with the names of the
+/// operands and of the result.
 macro_rules! family {
     (
         $(#[$meta:meta])* $family:ident of $kind:ident;
@@ -82,15 +82,15 @@ macro_rules! family {
         }
 
         impl $family {
-            /// All of them.
+            /// All operators of the family.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
-            /// CANN's name of it.
+            /// Returns CANN's name of the operator.
             pub fn name(self) -> &'static str {
                 self.facts().name
             }
 
-            /// The types that it takes.
+            /// Returns the dtypes that the operator takes.
             pub fn takes(self) -> &'static [crate::DType] {
                 self.facts().takes
             }
@@ -116,24 +116,24 @@ macro_rules! family {
 }
 pub(super) use family;
 
-/// Any operator of a family, by its name in the enumeration.
+/// Defines the methods that check and run any operator of a family.
 macro_rules! family_run {
     (one $family:ident, $($variant:ident $function:ident),+) => {
         impl $family {
-            /// What it makes of `x`.
+            /// Checks `x` and returns the spec of the result.
             ///
             /// # Errors
             ///
-            /// Why CANN would refuse.
+            /// Returns a refusal if CANN does not take the operands.
             pub fn check(self, platform: &crate::Platform, x: &crate::Spec) -> super::Checked<crate::Spec> {
                 self.facts().one(platform, ("x", x))
             }
 
-            /// Its result.
+            /// Runs the operator and returns its result.
             ///
             /// # Errors
             ///
-            /// Refused by [`Self::check`], or a call failed.
+            /// Returns an error if [`Self::check`] refuses the operands or a call fails.
             pub fn run(self, stream: &crate::Stream, x: &crate::Tensor) -> crate::Result<crate::Tensor> {
                 match self { $(Self::$variant => $function(stream, x),)+ }
             }
@@ -141,11 +141,12 @@ macro_rules! family_run {
     };
     (two $family:ident, $($variant:ident $function:ident),+) => {
         impl $family {
-            /// What it makes of `a` and `b`: of one type, of shapes that broadcast.
+            /// Checks `a` and `b` and returns the spec of the result. They have the same dtype, and their shapes
+            /// broadcast.
             ///
             /// # Errors
             ///
-            /// Why CANN would refuse.
+            /// Returns a refusal if CANN does not take the operands.
             pub fn check(
                 self,
                 platform: &crate::Platform,
@@ -155,11 +156,11 @@ macro_rules! family_run {
                 self.facts().two(platform, ("a", a), ("b", b))
             }
 
-            /// Its result.
+            /// Runs the operator and returns its result.
             ///
             /// # Errors
             ///
-            /// Refused by [`Self::check`], or a call failed.
+            /// Returns an error if [`Self::check`] refuses the operands or a call fails.
             pub fn run(
                 self,
                 stream: &crate::Stream,
@@ -172,11 +173,12 @@ macro_rules! family_run {
     };
     (scalar $family:ident, $($variant:ident $function:ident),+) => {
         impl $family {
-            /// What it makes of `x` and `value`: a float only beside floats.
+            /// Checks `x` and `value` and returns the spec of the result. The scalar may be a float only if `x` has
+            /// floats.
             ///
             /// # Errors
             ///
-            /// Why CANN would refuse.
+            /// Returns a refusal if CANN does not take the operands.
             pub fn check(
                 self,
                 platform: &crate::Platform,
@@ -186,11 +188,11 @@ macro_rules! family_run {
                 self.facts().scalar(platform, ("x", x), value)
             }
 
-            /// Its result.
+            /// Runs the operator and returns its result.
             ///
             /// # Errors
             ///
-            /// Refused by [`Self::check`], or a call failed.
+            /// Returns an error if [`Self::check`] refuses the operands or a call fails.
             pub fn run(
                 self,
                 stream: &crate::Stream,
@@ -204,7 +206,7 @@ macro_rules! family_run {
 }
 pub(super) use family_run;
 
-/// The function of one operator of a family.
+/// Defines the function of one operator of a family.
 macro_rules! family_function {
     (
         scalar $family:ident, $(#[$doc:meta])* $variant:ident
@@ -216,7 +218,7 @@ macro_rules! family_function {
         ///
         /// # Errors
         ///
-        #[doc = concat!("Refused by [`", stringify!($family), "::check`], or a call failed.")]
+        #[doc = concat!("Returns an error if [`", stringify!($family), "::check`] refuses the operands, or if a call fails.")]
         pub fn $function(
             stream: &crate::Stream,
             $x: &crate::Tensor,
@@ -246,7 +248,7 @@ macro_rules! family_function {
         ///
         /// # Errors
         ///
-        #[doc = concat!("Refused by [`", stringify!($family), "::check`], or a call failed.")]
+        #[doc = concat!("Returns an error if [`", stringify!($family), "::check`] refuses the operands, or if a call fails.")]
         pub fn $function(stream: &crate::Stream, $($x: &crate::Tensor),+) -> crate::Result<crate::Tensor> {
             let spec = $family::$variant.check(stream.device().platform(), $($x.spec()),+)?;
             let result = crate::Tensor::like(stream, &spec)?;

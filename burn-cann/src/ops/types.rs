@@ -1,4 +1,4 @@
-//! Sets of types that base operators take.
+//! Sets of dtypes that base operators take.
 
 use crate::DType::{self, BF16, Bool, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
 
@@ -17,10 +17,10 @@ pub(super) const ALL: &[DType] = &[
 pub(super) const INTEGERS: &[DType] = &[I64, I32, I16, I8, U8];
 /// [`INTEGERS`] and bool.
 pub(super) const BITS: &[DType] = &[I64, I32, I16, I8, U8, Bool];
-/// Of indices.
+/// The dtypes of indices.
 pub(super) const INDICES: &[DType] = &[I64, I32];
 
-/// Whether a type is one of floating-point numbers.
+/// Returns `true` if the dtype is a floating-point type.
 pub(super) fn is_float(dtype: DType) -> bool {
     REALS.contains(&dtype)
 }

@@ -11,13 +11,13 @@ use crate::soc::Platform;
 use crate::stream::Stream;
 use crate::tensor::{Spec, Tensor};
 
-/// What has a negative.
+/// The dtypes that can be negated.
 const SIGNED: &[DType] = &[F32, F16, BF16, F64, I64, I32, I8];
-/// What has a sign.
+/// The dtypes that have a sign.
 const SIGN: &[DType] = &[F32, F16, BF16, F64, I64, I32, Bool];
-/// What is rounded to a whole number, if it is not one.
+/// The dtypes that can be rounded to the nearest whole number.
 const WIDE: &[DType] = &[F32, F16, BF16, F64, I64, I32];
-/// What is compared with zero.
+/// The dtypes that can be compared with zero.
 const RELU: &[DType] = &[F32, F16, BF16, I64, I32, I8, U8];
 
 family! {
@@ -31,39 +31,39 @@ family! {
     Abs abs(x => y), elementwise.aclnnAbsGetWorkspaceSize, aclnnAbs: USUAL, Same,
         [] [] (x, y);
 
-    /// -1, 0 or 1.
+    /// The sign: -1, 0 or 1.
     Sign sign(x => y), elementwise.aclnnSignGetWorkspaceSize, aclnnSign: SIGN, Same,
         [] [] (x, y);
 
-    /// The nearest whole number, of two the even one.
+    /// The nearest whole number; the even one of two.
     Round round(x => y), elementwise.aclnnRoundGetWorkspaceSize, aclnnRound: WIDE, Same,
         [] [] (x, y);
 
-    /// The next whole number below.
+    /// The nearest whole number that is not greater.
     Floor floor(x => y), elementwise.aclnnFloorGetWorkspaceSize, aclnnFloor: REALS, Same,
         [] [] (x, y);
 
-    /// The next whole number above.
+    /// The nearest whole number that is not less.
     Ceil ceil(x => y), elementwise.aclnnCeilGetWorkspaceSize, aclnnCeil: REALS, Same,
         [] [] (x, y);
 
-    /// Without what is behind the point.
+    /// The number rounded towards zero.
     Trunc trunc(x => y), elementwise.aclnnTruncGetWorkspaceSize, aclnnTrunc: FLOATS, Same,
         [] [] (x, y);
 
-    /// Whether it is neither infinite nor NaN.
+    /// `true` if the element is neither infinite nor NaN.
     IsFinite is_finite(x => y), elementwise.aclnnIsFiniteGetWorkspaceSize, aclnnIsFinite: USUAL, Bool,
         [] [] (x, y);
 
-    /// Whether it is zero.
+    /// `true` if the element is zero.
     Not logical_not(x => y), elementwise.aclnnLogicalNotGetWorkspaceSize, aclnnLogicalNot: USUAL, Bool,
         [] [] (x, y);
 
-    /// All bits turned; of truth values the other one.
+    /// All bits inverted; for booleans, logical not.
     BitNot bitwise_not(x => y), elementwise.aclnnBitwiseNotGetWorkspaceSize, aclnnBitwiseNot: BITS, Same,
         [] [] (x, y);
 
-    /// e to the power `x`.
+    /// `exp(x)`.
     Exp exp(x => y), elementwise.aclnnExpGetWorkspaceSize, aclnnExp: REALS, Same,
         [] [] (x, y);
 
@@ -111,15 +111,15 @@ family! {
     Cosh cosh(x => y), elementwise.aclnnCoshGetWorkspaceSize, aclnnCosh: REALS, Same,
         [] [] (x, y);
 
-    /// The angle of a sine.
+    /// The inverse of [`sin`].
     Asin asin(x => y), elementwise.aclnnAsinGetWorkspaceSize, aclnnAsin: REALS, Same,
         [] [] (x, y);
 
-    /// The angle of a cosine.
+    /// The inverse of [`cos`].
     Acos acos(x => y), elementwise.aclnnAcosGetWorkspaceSize, aclnnAcos: REALS, Same,
         [] [] (x, y);
 
-    /// The angle of a tangent.
+    /// The inverse of [`tan`].
     Atan atan(x => y), elementwise.aclnnAtanGetWorkspaceSize, aclnnAtan: REALS, Same,
         [] [] (x, y);
 
@@ -155,7 +155,7 @@ family! {
     Silu silu(x => y), activation.aclnnSiluGetWorkspaceSize, aclnnSilu: FLOATS, Same,
         [] [] (x, y);
 
-    /// `x · Φ(x)`, with the error function.
+    /// `x · Φ(x)`, computed with the error function.
     Gelu gelu(x => y), activation.aclnnGeluV2GetWorkspaceSize, aclnnGeluV2: FLOATS, Same,
         [] [0i64] (x, 0, y);
 
@@ -164,11 +164,12 @@ family! {
         [] [1i64] (x, 1, y);
 }
 
-/// What [`silu_backward`] makes of its operands: two tensors of one type of f32, f16 and bf16, of one shape.
+/// Checks the operands of [`silu_backward`], two tensors with the same shape and dtype (f32, f16 or bf16), and returns
+/// the spec of its result.
 ///
 /// # Errors
 ///
-/// Why CANN would refuse.
+/// Returns a refusal if CANN does not take the operands.
 pub fn check_silu_backward(platform: &Platform, dy: &Spec, x: &Spec) -> Checked<Spec> {
     check::processor(platform, "SiluBackward")?;
     check::view(("x", x), FLOATS)?;
@@ -177,11 +178,11 @@ pub fn check_silu_backward(platform: &Platform, dy: &Spec, x: &Spec) -> Checked<
     Ok(Spec::contiguous(x.dtype, x.shape())?)
 }
 
-/// The gradient of [`silu`] by `x`, from `dy`.
+/// Returns the gradient of [`silu`] for `x`, from `dy`.
 ///
 /// # Errors
 ///
-/// Refused by [`check_silu_backward`], or a call failed.
+/// Returns an error if [`check_silu_backward`] refuses the operands or a call fails.
 pub fn silu_backward(stream: &Stream, dy: &Tensor, x: &Tensor) -> Result<Tensor> {
     let spec = check_silu_backward(stream.device().platform(), dy.spec(), x.spec())?;
     let out = Tensor::like(stream, &spec)?;

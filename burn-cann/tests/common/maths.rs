@@ -1,15 +1,15 @@
-//! Operators in f64, and how far from them a result may be.
+//! Operators in f64, and the errors that results may have.
 
 use burn_cann::{DType, Element, Stream, Tensor};
 use half::{bf16, f16};
 
-/// Numbers between -1 and 1, the same on every machine.
+/// Returns numbers between -1 and 1 that are the same on every machine.
 pub fn noise(count: usize, seed: u64) -> Vec<f64> {
     let mut random = Random::new(seed);
     (0..count).map(|_| random.unit() * 2.0 - 1.0).collect()
 }
 
-/// A generator of our own.
+/// A random generator with the same numbers on every machine.
 pub struct Random(u64);
 
 impl Random {
@@ -34,7 +34,7 @@ impl Random {
     }
 }
 
-/// A tensor of `values`, rounded to `dtype`, and what they were rounded to.
+/// Returns a tensor of `values` rounded to `dtype`, and the rounded values.
 pub fn tensor(
     stream: &Stream,
     dtype: DType,
@@ -78,7 +78,7 @@ fn put<E: Element>(
     (tensor, rounded.into_iter().map(back).collect())
 }
 
-/// The tensor's elements.
+/// Returns the tensor's elements.
 pub fn values(stream: &Stream, tensor: &Tensor) -> Vec<f64> {
     match tensor.dtype() {
         DType::F32 => get(stream, tensor, |value: f32| value.into()),
@@ -107,7 +107,7 @@ fn get<E: Element>(stream: &Stream, tensor: &Tensor, back: impl Fn(E) -> f64) ->
         .collect()
 }
 
-/// The distance of neighbours around 1.
+/// Returns the distance between neighbours around 1.
 pub fn epsilon(dtype: DType) -> f64 {
     match dtype {
         DType::F32 => 2f64.powi(-23),
@@ -118,8 +118,8 @@ pub fn epsilon(dtype: DType) -> f64 {
     }
 }
 
-/// Fails unless every value is within one rounding of `dtype` and `inside` (relative to the largest of what
-/// was expected), the price of f32 on the way.
+/// Fails unless every value is within one rounding of `dtype` plus `inside`, which is relative to the largest expected
+/// value and covers the errors of f32 inside an operator.
 #[track_caller]
 pub fn assert_close(found: &[f64], expected: &[f64], dtype: DType, inside: f64) {
     assert_eq!(found.len(), expected.len());
@@ -142,7 +142,7 @@ pub fn assert_close(found: &[f64], expected: &[f64], dtype: DType, inside: f64) 
     }
 }
 
-/// The results of the f32 sums within an operator.
+/// The relative error of the f32 sums inside an operator.
 pub const F32_INSIDE: f64 = 1e-6;
 
 pub fn rms_norm(x: &[f64], gamma: &[f64], epsilon: f64) -> (Vec<f64>, Vec<f64>) {
@@ -177,12 +177,12 @@ fn sigmoid(x: f64) -> f64 {
     1.0 / (1.0 + (-x).exp())
 }
 
-/// Splits rows of `2 * half` into their halves.
+/// Splits rows of `2 * half` elements into their halves.
 fn halves(x: &[f64], half: usize) -> impl Iterator<Item = (&[f64], &[f64])> {
     x.chunks(2 * half).map(move |row| row.split_at(half))
 }
 
-/// Along the last dimension, of `2 * half`.
+/// Computes SwiGLU along the last dimension, of `2 * half` elements.
 pub fn swi_glu(x: &[f64], half: usize) -> Vec<f64> {
     halves(x, half)
         .flat_map(|(a, b)| a.iter().zip(b).map(|(a, b)| a * sigmoid(*a) * b))
@@ -199,7 +199,7 @@ pub fn swi_glu_grad(dy: &[f64], x: &[f64], half: usize) -> Vec<f64> {
     dx
 }
 
-/// The elements of a view of `storage`, in order.
+/// Returns the elements of a view of `storage`, in order.
 pub fn view(storage: &[f64], layout: &burn_cann::Layout) -> Vec<f64> {
     let mut places = vec![layout.offset()];
     for (&size, &stride) in layout.shape().iter().zip(layout.strides()) {
@@ -211,18 +211,18 @@ pub fn view(storage: &[f64], layout: &burn_cann::Layout) -> Vec<f64> {
     places.into_iter().map(|place| storage[place]).collect()
 }
 
-/// The types of floats that base operators take.
+/// The dtypes of floats that base operators take.
 pub const REALS: [DType; 4] = [DType::F32, DType::F16, DType::BF16, DType::F64];
 /// The integers that base operators compute with.
 pub const INTEGERS: [DType; 5] = [DType::I64, DType::I32, DType::I16, DType::I8, DType::U8];
 
-/// Whether results are integers or truth values.
+/// Returns `true` if results are integers or booleans.
 pub fn is_exact(dtype: DType) -> bool {
     !REALS.contains(&dtype)
 }
 
-/// [`assert_close`] for floats; equality for integers and truth values. NaN equals NaN, and infinities are
-/// equal or not.
+/// Compares floats as [`assert_close`] does, and integers and booleans for equality. NaN equals NaN, and infinities
+/// must be equal.
 #[track_caller]
 pub fn assert_equal(found: &[f64], expected: &[f64], dtype: DType, inside: f64) {
     assert_eq!(found.len(), expected.len());
@@ -244,12 +244,12 @@ pub fn assert_equal(found: &[f64], expected: &[f64], dtype: DType, inside: f64) 
             wanted.push(*expected);
         }
     }
-    // What f32 on the way costs: nothing for f64.
+    // f64 has no errors of f32 inside an operator.
     let inside = if dtype == DType::F64 { 1e-14 } else { inside };
     assert_close(&finite, &wanted, dtype, inside);
 }
 
-/// `x` as a view of the same elements with its dimensions exchanged in memory, and `x` itself.
+/// Returns `x` as a view of the same elements whose dimensions are exchanged in memory, and `x` itself.
 pub fn twice(
     stream: &Stream,
     dtype: DType,

@@ -1,5 +1,5 @@
-//! Scenarios on the emulator, each in a process of its own: CANN's state is the process', and only the end of
-//! it tells what was not given back.
+//! Scenarios on the emulator, each in a process of its own. CANN's state belongs to the process, and only its end
+//! shows what was not given back.
 
 #![allow(dead_code)] // each test file uses its part
 
@@ -12,10 +12,10 @@ use std::{env, fs};
 use burn_cann::{Cann, DType, Device, Platform, Soc, Spec, Stream, Version};
 use cann_sys::Search;
 
-/// Says to a process that it is the scenario, not the test that starts it.
+/// The variable that marks a process as the scenario and not the test that starts it.
 const INSIDE: &str = "BURN_CANN_SCENARIO";
 
-/// How long a scenario may take, in seconds.
+/// The time limit of a scenario in seconds.
 const LIMIT_S: &str = "300";
 
 /// A run of the calling test's body in a process of its own, on an emulator with settings.
@@ -27,7 +27,7 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// `name` is that of the test function, with which the process finds it again.
+    /// Makes a scenario. `name` must be the name of the test function, by which the process finds it again.
     pub fn new(name: &'static str) -> Self {
         Self {
             name,
@@ -37,25 +37,25 @@ impl Scenario {
         }
     }
 
-    /// Sets `CANN_EMULATOR_…`.
+    /// Sets the variable `CANN_EMULATOR_…` to a value.
     pub fn set(mut self, setting: &'static str, value: impl ToString) -> Self {
         self.settings.push((setting, value.to_string()));
         self
     }
 
-    /// Takes a function away, as an older CANN would not have it.
+    /// Hides a function, as if an older CANN did not have it.
     pub fn hide(mut self, function: &'static str) -> Self {
         self.hidden.push(function);
         self
     }
 
-    /// Something stays behind, on purpose.
+    /// Allows something to stay behind.
     pub fn leaks(mut self) -> Self {
         self.expected_leak = true;
         self
     }
 
-    /// Runs `body`, finalises CANN, and fails if the emulator says that something was not given back.
+    /// Runs `body`, finalises CANN, and fails if the emulator reports something that was not given back.
     pub fn run(self, body: impl FnOnce(&Cann)) {
         if inside() {
             let search = Search::in_folder(env::var_os("CANN_LIB_DIR").expect("set by the test"));
@@ -71,7 +71,7 @@ impl Scenario {
             println!("the scenario is at its end");
             return;
         }
-        // What hangs is an error too.
+        // A process that hangs is an error too.
         let mut process = Command::new("timeout");
         process
             .arg(LIMIT_S)
@@ -98,12 +98,12 @@ impl Scenario {
     }
 }
 
-/// Whether this process is a scenario: then a loop over scenarios is over with the first.
+/// Returns `true` if this process is a scenario. A loop over scenarios ends with the first one then.
 pub fn inside() -> bool {
     env::var_os(INSIDE).is_some()
 }
 
-/// The emulator's library: beside the tests, or, as newer Cargos lay their folder out, in
+/// Returns the path of the emulator's library. It is beside the tests, or, with newer versions of Cargo, in
 /// `build/cann-emulator/HASH/out` beside the test's own `build/PACKAGE/HASH/out`.
 fn emulator(program: &Path) -> Option<PathBuf> {
     const LIBRARY: &str = "libcann_emulator.so";
@@ -116,13 +116,13 @@ fn emulator(program: &Path) -> Option<PathBuf> {
     let packages = program.ancestors().nth(4)?;
     let builds = fs::read_dir(packages.join("cann-emulator")).ok()?.flatten();
     let libraries = builds.map(|build| build.path().join("out").join(LIBRARY));
-    // Of several builds the last.
+    // Of several builds, the latest counts.
     libraries
         .filter(|path| path.exists())
         .max_by_key(|path| path.metadata().and_then(|data| data.modified()).ok())
 }
 
-/// A folder with the emulator under CANN's names.
+/// Returns a folder with the emulator under CANN's names.
 fn library_folder() -> PathBuf {
     let program = env::current_exe().expect("a path");
     let library = emulator(&program).expect("Cargo builds the emulator's library beside the tests");
@@ -132,21 +132,21 @@ fn library_folder() -> PathBuf {
     for name in ["libascendcl.so", "libnnopbase.so", "libopapi.so"] {
         let link = folder.join(name);
         if !link.exists() {
-            // Another test of this process may be faster, which is as well.
+            // Another test of this process may have made the link already.
             let _ = std::os::unix::fs::symlink(&library, link);
         }
     }
     folder
 }
 
-/// Device 0 and a stream on it.
+/// Opens device 0 and makes a stream on it.
 pub fn device(cann: &Cann) -> (Device, Stream) {
     let device = Device::open(cann, 0).expect("device 0");
     let stream = device.stream().expect("a stream");
     (device, stream)
 }
 
-/// What checks look at, for a processor by its name.
+/// Returns the platform of a processor by its name.
 pub fn platform(soc: &str) -> Platform {
     Platform {
         soc: Soc::from_name(soc),
@@ -155,12 +155,13 @@ pub fn platform(soc: &str) -> Platform {
     }
 }
 
-/// A contiguous tensor, as checks see it.
+/// Returns the spec of a contiguous tensor.
 pub fn spec(dtype: DType, shape: &[usize]) -> Spec {
     Spec::contiguous(dtype, shape).expect("a shape that can be addressed")
 }
 
-/// Ends CANN, for which everything has to be dropped. The threads of a server's sessions end a moment after it.
+/// Ends CANN, for which everything must have been dropped. The threads of a server's sessions end a moment after the
+/// server.
 fn finalise(cann: &Cann) {
     let begun = std::time::Instant::now();
     while let Err(error) = cann.finalise() {

@@ -13,22 +13,22 @@ use crate::cases;
 const S: Scalar = Scalar::Float(0.75);
 const NATIVE: BoolDType = BoolDType::Native;
 
-/// Sizes of a list of indices: none for empty inputs.
+/// Returns the length of a list of indices, which is 0 for empty inputs.
 fn few<B: Backend>(c: &Inputs<B>) -> usize {
     if c.form == Form::Empty { 0 } else { 3 }
 }
 
-/// Every way to update that the device has, on the same operands.
+/// Runs every update that the device has on the same operands.
 pub fn updates(run: impl Fn(Update) -> TensorData) -> Vec<TensorData> {
     [Update::Assign, Update::Add, Update::Mul].map(run).into()
 }
 
-/// The others.
+/// Runs the other updates.
 pub fn bounds(run: impl Fn(Update) -> TensorData) -> Vec<TensorData> {
     [Update::Min, Update::Max].map(run).into()
 }
 
-/// What the device declines of operations that it has.
+/// Returns cases that the device declines although it has the operation.
 pub fn declined<B: Backend>() -> Vec<Case<B>> {
     let mut list: Vec<Case<B>> = Vec::new();
     cases! { list: B;
@@ -42,7 +42,7 @@ pub fn declined<B: Backend>() -> Vec<Case<B>> {
             let value = c.f_of(3, &[x, y, 2]);
             f::<B>(B::float_select_assign(c.f(1), 2, c.i_values(&[2, 0], &[2]), value, update))
         });
-        // Queries before all keys attend to nothing.
+        // Queries before all keys attend to no key.
         attention: |c| {
             let heads = |seed, length| c.f_of(seed, &[2, 3, length, 8]);
             let causal = AttentionModuleOptions { is_causal: true, scale: None, softcap: None };
@@ -56,7 +56,7 @@ pub fn declined<B: Backend>() -> Vec<Case<B>> {
     list
 }
 
-/// Whether samples have the mean and spread that they should have; nothing else can be compared.
+/// Compares samples only by mean and deviation, because nothing else is comparable.
 fn like(data: &TensorData, mean: f64, deviation: f64) -> TensorData {
     let values: Vec<f64> = data.iter::<f64>().collect();
     let count = values.len() as f64;
@@ -80,7 +80,7 @@ pub fn cases<B: Backend>() -> Vec<Case<B>> {
     list
 }
 
-/// What operations make of what is not a number, infinite, or zero of either sign.
+/// Returns cases with NaN, infinities, and zeros of either sign.
 pub fn special<B: Backend>() -> Vec<Case<B>> {
     let mut list: Vec<Case<B>> = Vec::new();
     macro_rules! one {
@@ -291,7 +291,7 @@ fn functions<B: Backend>(list: &mut Vec<Case<B>>) {
     on!(0.3..3.0: float_log float_sqrt float_recip);
     on!(1.1..3.0: float_acosh);
     cases! { list: B;
-        // Halves too: to the even neighbour.
+        // Numbers halfway between two are rounded to the even one.
         float_round: |c| {
             let x = c.f_values(&[0.5, 1.5, -0.5, -1.5, 0.4, 2.6], &c.shape());
             vec![f::<B>(B::float_round(x))]
@@ -386,7 +386,7 @@ fn indexed<B: Backend>(list: &mut Vec<Case<B>>) {
         };
         float_scatter: |c| updates(|update| {
             let [x, y, z] = c.shape();
-            // No place twice, whose result depends on the order for some.
+            // No index occurs twice, because the result could then depend on the order.
             let indices = c.i_values(&[0, 2], &[x, y, 2]);
             let value = c.f_of(3, &[x, y, 2]);
             assert!(z > 2);

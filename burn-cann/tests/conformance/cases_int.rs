@@ -1,4 +1,4 @@
-//! Operations on integer tensors. Results fit every type.
+//! Operations on integer tensors. Results fit every dtype.
 
 use burn_backend::ops::PadMode;
 use burn_backend::{
@@ -12,7 +12,7 @@ use crate::cases;
 
 const S: Scalar = Scalar::Int(3);
 
-/// What the device declines of operations that it has.
+/// Returns cases that the device declines although it has the operation.
 pub fn declined<B: Backend>() -> Vec<Case<B>> {
     let mut list: Vec<Case<B>> = Vec::new();
     cases! { list: B;
@@ -124,7 +124,7 @@ fn bits<B: Backend>(list: &mut Vec<Case<B>>) {
     }
     on!(bitwise_and bitwise_and_scalar bitwise_or bitwise_or_scalar bitwise_xor bitwise_xor_scalar
         bitwise_left_shift bitwise_left_shift_scalar bitwise_right_shift bitwise_right_shift_scalar);
-    // More places than any type has, and fewer than none.
+    // The shifts are larger than the number of bits of any dtype, or negative.
     macro_rules! far {
         ($($name:ident $with:ident)*) => { cases! { list: B; $(
             $name: |c| vec![i::<B>(B::$name(c.i_in(1, &c.shape(), 0, 16), c.i_in(2, &c.shape(), 0, 100)))];

@@ -207,7 +207,7 @@ fn attention<B: Backend>(list: &mut Vec<Case<B>>) {
             let heads = |seed, length| c.f_of(seed, &[2, 3, length, 8]);
             let plain = AttentionModuleOptions::default();
             let causal = AttentionModuleOptions { is_causal: true, scale: Some(0.3), softcap: None };
-            // Some of each row is left to attend to.
+            // Some keys of each row stay visible.
             let mask = B::bool_slice_assign(
                 c.b_of(4, &[2, 3, 5, 5]),
                 &super::inputs::ranges(&[(0, 2), (0, 3), (0, 5), (0, 1)]),

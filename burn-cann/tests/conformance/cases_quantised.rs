@@ -1,4 +1,4 @@
-//! Operations on quantised tensors: 8 bits, one scale a tensor.
+//! Operations on quantised tensors with 8 bits and one scale per tensor.
 
 use burn_backend::quantization::QuantizationParametersPrimitive;
 use burn_backend::{

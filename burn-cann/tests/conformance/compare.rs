@@ -1,8 +1,8 @@
-//! When results are the same.
+//! The comparison of results.
 
 use burn_backend::{DType, TensorData};
 
-/// Half the distance of neighbours around 1, with room for the order of sums.
+/// Returns half the distance between neighbours around 1, with room for the order of sums.
 fn tolerance(dtype: DType) -> f64 {
     match dtype {
         DType::F64 => 1e-12,
@@ -13,7 +13,7 @@ fn tolerance(dtype: DType) -> f64 {
     }
 }
 
-/// What differs: shapes, types, or the first element beyond rounding.
+/// Returns the first difference: a shape, a dtype, or an element beyond rounding.
 pub fn difference(found: &[TensorData], expected: &[TensorData]) -> Option<String> {
     if found.len() != expected.len() {
         return Some(format!(
@@ -39,7 +39,7 @@ fn one(found: &TensorData, expected: &TensorData) -> Option<String> {
             expected.shape()
         ));
     }
-    // Flex forgets that what it selects or gathers is truth values.
+    // Flex returns u8 where it selects or gathers booleans.
     let forgotten = found.dtype().is_bool() && expected.dtype() == DType::U8;
     if found.dtype() != expected.dtype() && !forgotten {
         return Some(format!(

@@ -4,13 +4,13 @@ use burn_backend::{Backend, BoolDType, FloatDType, IntDType, Shape, Slice, Tenso
 
 use crate::common::maths::Random;
 
-/// How the inputs lie in memory, and their sizes.
+/// The sizes of the inputs and their layout in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     Plain,
-    /// Sizes of 1 and odd ones.
+    /// Sizes of 1 and odd sizes.
     Odd,
-    /// Dimensions exchanged, and parts of larger tensors.
+    /// Exchanged dimensions, and parts of larger tensors.
     Strided,
     /// No elements.
     Empty,
@@ -25,7 +25,7 @@ pub struct Inputs<B: Backend> {
 }
 
 impl<B: Backend> Inputs<B> {
-    /// The usual shape.
+    /// Returns the usual shape.
     pub fn shape(&self) -> [usize; 3] {
         match self.form {
             Form::Plain | Form::Strided => [3, 4, 5],
@@ -41,9 +41,9 @@ impl<B: Backend> Inputs<B> {
         )
     }
 
-    // Floats.
+    // Floats
 
-    /// Between -2 and 2.
+    /// Returns floats between -2 and 2.
     pub fn f(&self, seed: u64) -> B::FloatTensorPrimitive {
         self.f_of(seed, &self.shape())
     }
@@ -57,7 +57,7 @@ impl<B: Backend> Inputs<B> {
         self.f_by(shape, |_| low + (high - low) * random.unit())
     }
 
-    /// Numbers that are no multiples of each other, so that none is as large as another.
+    /// Returns floats that are all distinct.
     pub fn f_distinct(&self, seed: u64) -> B::FloatTensorPrimitive {
         let shape = self.shape();
         let count: usize = shape.iter().product();
@@ -69,7 +69,7 @@ impl<B: Backend> Inputs<B> {
         self.f_by(shape, |place| values[place % values.len()])
     }
 
-    /// What is not a number, infinite or zero of either sign, too.
+    /// Returns floats that include NaN, infinities and zeros of either sign.
     pub fn f_special(&self) -> B::FloatTensorPrimitive {
         let values = [
             f64::NAN,
@@ -99,9 +99,9 @@ impl<B: Backend> Inputs<B> {
         )
     }
 
-    // Integers.
+    // Integers
 
-    /// From -9 to 9, or 0 to 9.
+    /// Returns integers from -9 to 9, or 0 to 9 for unsigned dtypes.
     pub fn i(&self, seed: u64) -> B::IntTensorPrimitive {
         self.i_of(seed, &self.shape())
     }
@@ -116,7 +116,7 @@ impl<B: Backend> Inputs<B> {
         self.i_by(shape, |_| low + random.below((high - low) as usize) as i64)
     }
 
-    /// Larger ones than the other's, so that differences are not negative.
+    /// Returns larger integers than [`Inputs::i`], so that differences are not negative.
     pub fn i_above(&self, seed: u64) -> B::IntTensorPrimitive {
         self.i_in(seed, &self.shape(), 10, 20)
     }
@@ -147,7 +147,7 @@ impl<B: Backend> Inputs<B> {
         )
     }
 
-    // Truth values.
+    // Booleans
 
     pub fn b(&self, seed: u64) -> B::BoolTensorPrimitive {
         self.b_of(seed, &self.shape())
@@ -169,7 +169,7 @@ impl<B: Backend> Inputs<B> {
         )
     }
 
-    /// A tensor in the form that is wanted.
+    /// Returns a tensor in the requested form.
     fn arrange<V: Copy, T>(
         &self,
         shape: &[usize],
@@ -183,7 +183,7 @@ impl<B: Backend> Inputs<B> {
         if self.form != Form::Strided || shape.is_empty() || count == 0 {
             return put(values, shape.to_vec());
         }
-        // Dimensions the other way round, and one more element at the front of the first.
+        // The dimensions are stored in reverse, with one more element at the front of the first.
         let rank = shape.len();
         let mut turned: Vec<usize> = shape.iter().rev().copied().collect();
         let inner: usize = turned[1..].iter().product();
@@ -203,7 +203,7 @@ impl<B: Backend> Inputs<B> {
     }
 }
 
-/// The numbers below `count` in another order.
+/// Returns the numbers below `count` in another order.
 fn shuffled(count: usize, seed: u64) -> Vec<usize> {
     let mut random = Random::new(seed);
     let mut places: Vec<usize> = (0..count).collect();
@@ -213,7 +213,7 @@ fn shuffled(count: usize, seed: u64) -> Vec<usize> {
     places
 }
 
-/// Ranges as Burn's slices.
+/// Converts ranges to Burn's slices.
 pub fn ranges(ranges: &[(isize, isize)]) -> Vec<Slice> {
     ranges
         .iter()

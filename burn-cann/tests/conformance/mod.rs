@@ -1,7 +1,7 @@
 //! Burn's operations as generic functions, each run on two backends with the same inputs.
 //!
-//! A case is the name of an operation and a function that calls it and gives what it returned. Flex says
-//! what is right, up to rounding.
+//! A case is the name of an operation and a function that calls it and returns its results. The results of Flex are
+//! right, up to rounding.
 
 pub mod cases_bool;
 pub mod cases_float;
@@ -15,10 +15,10 @@ mod training;
 use burn_backend::{Backend, TensorData, TensorMetadata, read_sync};
 use inputs::Inputs;
 
-/// An operation and a call of it.
+/// The name of an operation and a call of it.
 pub type Case<B> = (&'static str, fn(&Inputs<B>) -> Vec<TensorData>);
 
-/// Adds cases to a list: names once, since they are the functions'.
+/// Adds cases to a list. Each name is written once, since it is also that of the function.
 #[macro_export]
 macro_rules! cases {
     ($list:ident: $B:ident; $($name:ident: |$inputs:ident| $body:expr;)*) => {
@@ -47,12 +47,12 @@ pub fn b<B: Backend>(tensor: B::BoolTensorPrimitive) -> TensorData {
     data
 }
 
-/// What a quantised tensor holds, as floats: packed bytes may be padded.
+/// Returns the contents of a quantised tensor as floats, because packed bytes may be padded.
 pub fn q<B: Backend>(tensor: B::QuantizedTensorPrimitive) -> TensorData {
     f::<B>(B::dequantize(tensor, burn_backend::FloatDType::F32))
 }
 
-/// The shape and type of a tensor whose numbers mean nothing.
+/// Returns the shape and dtype of a tensor whose numbers mean nothing.
 pub fn outline<T: TensorMetadata>(tensor: &T) -> TensorData {
     let shape: Vec<i64> = tensor.shape().iter().map(|&size| size as i64).collect();
     let rank = shape.len();

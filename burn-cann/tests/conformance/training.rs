@@ -1,5 +1,5 @@
-//! A training step of a small transformer, in the operations that Burn's layers, gradients and AdamW call:
-//! on the device as on the host, without a single wait or run on the host in it.
+//! A training step of a small transformer, with the operations that Burn's layers, gradients and AdamW call. The
+//! device computes what the host computes, without a wait and without a run on the host.
 
 use burn_backend::ops::AttentionModuleOptions;
 use burn_backend::tensor::IndexingUpdateOp;
@@ -34,7 +34,7 @@ struct Parameters<B: Backend> {
     down: F<B>,
 }
 
-/// Small weights: sums stay within a half type's reach.
+/// Returns small weights, so that sums stay in the range of half types.
 fn parameters<B: Backend>(c: &Inputs<B>) -> Parameters<B> {
     let weight = |seed, shape: &[usize]| c.f_in(seed, shape, -0.3, 0.3);
     Parameters {
@@ -49,7 +49,7 @@ fn parameters<B: Backend>(c: &Inputs<B>) -> Parameters<B> {
     }
 }
 
-/// [batch, length, width] as [batch, heads, length, width of a head].
+/// Returns `[batch, length, width]` as `[batch, heads, length, width of a head]`.
 fn split<B: Backend>(x: F<B>) -> F<B> {
     let heads = Shape::from([BATCH, LENGTH, HEADS, WIDTH / HEADS]);
     B::float_swap_dims(B::float_reshape(x, heads), 1, 2)
@@ -66,7 +66,7 @@ fn rms_norm<B: Backend>(x: F<B>, gain: F<B>) -> F<B> {
     B::float_mul(B::float_mul(x, scale), gain)
 }
 
-/// What is kept of the forward pass, and its loss.
+/// The values kept from the forward pass, and its loss.
 struct Passed<B: Backend> {
     hidden: F<B>,
     opened: F<B>,
@@ -112,7 +112,7 @@ fn forward<B: Backend>(p: &Parameters<B>, ids: &I<B>, targets: &I<B>) -> Passed<
     }
 }
 
-/// Gradients of the words, of both projections around the activation and of the gain.
+/// Returns the gradients of the words, of both projections around the activation, and of the gain.
 fn backward<B: Backend>(
     p: &Parameters<B>,
     passed: &Passed<B>,
@@ -121,7 +121,7 @@ fn backward<B: Backend>(
 ) -> Vec<F<B>> {
     let (device, dtype) = (passed.logs.device(), passed.logs.dtype());
     let rows = BATCH * LENGTH;
-    // Of the logits: probabilities, less 1 at the target, over the rows.
+    // The gradient of the logits is the probabilities, less 1 at the target, divided by the number of rows.
     let place = B::int_reshape(targets.clone(), Shape::from([rows, 1]));
     let less = B::float_full(
         Shape::from([rows, 1]),
@@ -160,7 +160,7 @@ fn backward<B: Backend>(
     ]
 }
 
-/// AdamW's first step, with the norm of all gradients bounded.
+/// Does AdamW's first step, with the norm of all gradients bounded.
 fn adam_w<B: Backend>(parameters: Vec<F<B>>, grads: Vec<F<B>>) -> Vec<F<B>> {
     let squares = grads.iter().map(|grad| {
         let sum = B::float_sum(B::float_powi_scalar(grad.clone(), Scalar::Int(2)));
@@ -194,7 +194,7 @@ fn step<B: Backend>(device: B::Device, float: FloatDType) -> Vec<F<B>> {
         form: Form::Plain,
     };
     let p = parameters(&c);
-    // The words of a text, and those that follow.
+    // These are the words of a text, and the words that follow them.
     let text = c.i_in(9, &[BATCH, LENGTH + 1], 0, WORDS as i64);
     let part = |from: isize| {
         let all = Slice::full();

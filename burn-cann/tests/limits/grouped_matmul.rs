@@ -1,4 +1,4 @@
-//! Products by group.
+//! Tests of the limits of grouped products.
 
 use super::*;
 use burn_cann::ops::grouped_matmul::{self, check_each};

@@ -1,4 +1,4 @@
-//! Every documented limit is refused with its reason. No device, no toolkit.
+//! Tests that every documented limit is refused with its reason. They need no device and no toolkit.
 
 mod grouped_matmul;
 mod moe;
@@ -45,7 +45,7 @@ fn turned(spec: Spec, one: usize, other: usize) -> Spec {
     }
 }
 
-/// The reason, which must be of this kind and say this.
+/// Checks that the operands are refused for a reason of this kind whose text contains `text`.
 #[track_caller]
 fn refused<T: std::fmt::Debug>(checked: Result<T, Refusal>, kind: Kind, text: &str) {
     let refusal = checked.expect_err("a limit is crossed");

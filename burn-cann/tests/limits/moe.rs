@@ -1,4 +1,4 @@
-//! Tokens to experts and back, and the choice of experts.
+//! Tests of the limits of routing tokens to experts and of the choice of experts.
 
 use super::*;
 use burn_cann::ops::moe;

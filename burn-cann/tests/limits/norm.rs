@@ -1,4 +1,4 @@
-//! RMS norm, plain and added, and its gradient.
+//! Tests of the limits of RMS norm, with and without a sum, and of its gradient.
 
 use super::*;
 use burn_cann::ops::rms_norm;

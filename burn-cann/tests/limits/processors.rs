@@ -1,4 +1,4 @@
-//! Processors whose limits nobody checked.
+//! Tests of processors whose limits this crate does not know.
 
 use super::*;
 use burn_cann::ops::{grouped_matmul, moe, rms_norm, swi_glu};

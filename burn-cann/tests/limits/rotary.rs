@@ -1,4 +1,4 @@
-//! Rotary position embedding.
+//! Tests of the limits of rotary position embedding.
 
 use super::*;
 use burn_cann::ops::rotary::{self, Axes, Style};
@@ -100,7 +100,7 @@ fn rotary_s_limits_by_version() {
         "needs CANN 9.0 or later; this is 8.5.0",
     );
     tokens(&nine()).unwrap();
-    // Half of 16 is 32 bytes of f32: at most eight rows of heads a position.
+    // Half a head of 16 is 32 bytes of f32: at most eight rows of heads per position.
     let rows = |platform: &Platform, heads, width| {
         rope(
             platform,
@@ -126,7 +126,8 @@ fn rotary_s_limits_by_version() {
         Kind::Shape,
         "batch times heads is 17",
     );
-    // Half of 18 is not: one position for 48 cores leaves no room, but wide heads are exempt.
+    // Half a head of 18 is not a multiple of 32 bytes: one position for 48 cores leaves no room, but wide heads are
+    // exempt.
     refused(rows(&nine(), 1, 18), Kind::Shape, "batch times heads is 1");
     rows(&nine(), 17, 82).unwrap();
 }

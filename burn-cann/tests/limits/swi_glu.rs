@@ -1,4 +1,4 @@
-//! SwiGLU.
+//! Tests of the limits of SwiGLU.
 
 use super::*;
 use burn_cann::ops::swi_glu;

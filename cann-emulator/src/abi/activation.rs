@@ -10,7 +10,7 @@ use crate::executor::{check_contiguous, check_dtype, check_shape, phase_one};
 use crate::ops::glu;
 use crate::tensor::Tensor;
 
-/// The shape of one half of x, and how many values of it lie together.
+/// Returns the shape of one half of x, and the number of its values that are contiguous.
 fn halves(x: &Tensor, axis: i64) -> Outcome<(Vec<usize>, usize)> {
     check_dtype("x", x, &[ACL_FLOAT16, ACL_BF16, ACL_FLOAT])?;
     let rank = x.rank() as i64;

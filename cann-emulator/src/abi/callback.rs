@@ -1,4 +1,4 @@
-//! Functions of the host in a stream.
+//! Host functions in a stream.
 
 use std::ffi::c_void;
 use std::time::Duration;
@@ -11,9 +11,9 @@ use crate::callback::{self, Function, Kind};
 use crate::error::{Outcome, fail};
 use crate::state;
 
-/// The calling thread, as `pthread_self` names it and C++'s `std::thread::id` prints it.
+/// Returns the calling thread, as `pthread_self` returns it and C++'s `std::thread::id` prints it.
 fn this_thread() -> u64 {
-    // SAFETY: it takes nothing.
+    // SAFETY: the function has no requirements.
     unsafe { libc::pthread_self() as u64 }
 }
 
@@ -25,13 +25,13 @@ fn bound(
         fail!(ACL_ERROR_INVALID_PARAM, "the function is NULL")
     };
     let argument = argument as usize;
-    // SAFETY: the caller vouches for the function with its argument, on whichever thread.
+    // SAFETY: the caller guarantees the function with its argument, on whichever thread.
     Ok(Box::new(move || unsafe {
         function(argument as *mut c_void)
     }))
 }
 
-/// Unlike other times, this one cannot be zero.
+/// Converts a timeout. Unlike others, this one cannot be zero.
 fn timeout(milliseconds: i32) -> Outcome<Option<Duration>> {
     match milliseconds {
         -1 => Ok(None),

@@ -1,9 +1,9 @@
-//! What the base operators ask of their operands. Everything that is wrong with them is
-//! `ACLNN_ERR_PARAM_INVALID`: these operators check shapes themselves, before tiling.
+//! Checks of operands that the base operators share. Every fault is `ACLNN_ERR_PARAM_INVALID`, because these operators
+//! check shapes themselves, before tiling.
 //!
-//! CANN promotes operands of different dtypes to one and converts the result to the output's. Here the
-//! operands of an operation must have one dtype and the output the one that follows from it: stricter
-//! than CANN, so that nothing depends on promotion by accident.
+//! CANN promotes operands of different dtypes to one and converts the result to the dtype of the output. Here the
+//! operands must have one dtype, and the output the dtype that follows from it. This is stricter than CANN, so that
+//! nothing depends on promotion by accident.
 
 use cann_sys::meta::*;
 
@@ -61,10 +61,10 @@ pub(crate) const ALL: &[aclDataType] = &[
     ACL_UINT32,
     ACL_UINT64,
 ];
-/// Of indices.
+/// The dtypes of indices.
 pub(crate) const INDICES: &[aclDataType] = &[ACL_INT64, ACL_INT32];
 
-/// The most axes of a base operator's tensor.
+/// The most axes of a tensor that base operators take.
 const MOST_AXES: usize = 8;
 
 pub(crate) fn is_float(dtype: aclDataType) -> bool {
@@ -72,7 +72,7 @@ pub(crate) fn is_float(dtype: aclDataType) -> bool {
 }
 
 impl Operands {
-    /// A required input of one of some dtypes and at most eight axes, of any strides.
+    /// Takes a required input of one of some dtypes. It has at most eight axes and any strides.
     pub(crate) fn view(
         &mut self,
         name: &str,
@@ -85,7 +85,7 @@ impl Operands {
         Ok(tensor)
     }
 
-    /// A required output of a dtype and shape, of any strides that keep its elements apart.
+    /// Takes a required output of a dtype and shape. No elements may share memory.
     pub(crate) fn result(
         &mut self,
         name: &str,
@@ -101,7 +101,7 @@ impl Operands {
         Ok(tensor)
     }
 
-    /// A tensor that is written over, and maybe read before.
+    /// Takes a tensor that is overwritten, and that may be read before.
     pub(crate) fn target(
         &mut self,
         name: &str,
@@ -115,7 +115,7 @@ impl Operands {
         Ok(tensor)
     }
 
-    /// A scalar that leaves a tensor's dtype as it is.
+    /// Takes a scalar that does not change a tensor's dtype.
     pub(crate) fn scalar_for(
         &self,
         name: &str,
@@ -165,7 +165,7 @@ fn check_apart(name: &str, tensor: &Tensor) -> Outcome<()> {
     Ok(())
 }
 
-/// The shape of two operands by element: aligned at the end, axes of one element repeated.
+/// Returns the shape of an elementwise result: aligned at the end, with axes of length 1 repeated.
 pub(crate) fn broadcast(left: &[usize], right: &[usize]) -> Outcome<Vec<usize>> {
     let rank = left.len().max(right.len());
     let length = |shape: &[usize], axis: usize| {
@@ -187,7 +187,7 @@ pub(crate) fn broadcast(left: &[usize], right: &[usize]) -> Outcome<Vec<usize>> 
     }
 }
 
-/// An axis that may be counted from the end. A tensor without axes has one, for this purpose.
+/// Returns an axis, which may be counted from the end. A tensor without axes counts as having one.
 pub(crate) fn axis(tensor: &Tensor, axis: i64) -> Outcome<usize> {
     let rank = tensor.rank().max(1) as i64;
     ensure!(

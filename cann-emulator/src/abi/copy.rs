@@ -1,4 +1,4 @@
-//! Copies and conversions: of dtypes, of layouts, and of several tensors to one.
+//! Copies and conversions: of dtypes, of layouts, and of several tensors into one.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::memory::Memory;
 use crate::number::by_number;
 use crate::tensor::Tensor;
 
-/// Writes the values of `from`, repeated where it is shorter, to `to`.
+/// Writes the values of `from`, broadcast, to `to`.
 fn copy(memory: &mut Memory, from: &Tensor, to: &Tensor) -> Outcome<()> {
     by_number!(from.dtype, T => {
         let values = from.expanded(&to.shape).values::<T>(memory)?;
@@ -55,7 +55,7 @@ pub unsafe extern "C" fn aclnnInplaceCopyGetWorkspaceSize(
     })
 }
 
-/// The shape of tensors side by side. Tensors of one axis without elements count for nothing.
+/// Returns the axis and the shape of concatenated tensors. Tensors with one axis and no elements don't count.
 fn side_by_side(tensors: &[Tensor], at: i64) -> Outcome<(usize, Vec<usize>)> {
     let counted = |tensor: &&Tensor| tensor.shape != [0];
     let first = tensors.iter().find(counted).or(tensors.first());

@@ -1,4 +1,4 @@
-//! Many copies by one call.
+//! Batches of copies by one call.
 
 use std::ffi::c_void;
 
@@ -11,7 +11,7 @@ use crate::error::{Failure, Outcome, ensure};
 use crate::memory::memory;
 use crate::state;
 
-/// What a caller gives: lists of equal length, and attributes for ranges of them.
+/// The arguments of a batch: lists of equal length, and attributes for ranges of them.
 struct Batch {
     to: *mut *mut c_void,
     to_sizes: *mut usize,
@@ -23,17 +23,17 @@ struct Batch {
     kinds: usize,
 }
 
-/// A copy as checked, or the number of the one that is wrong, where a rule for single ones is broken.
+/// The checked copies, or the first fault. A fault of a single copy comes with the copy's number.
 type Checked = Result<Vec<(Rows, (Side, Side))>, (usize, Failure)>;
 
 impl Batch {
     /// # Safety
     ///
-    /// The lists are valid for as many elements as the record says.
+    /// The lists must be valid for as many elements as the record says.
     unsafe fn check(&self) -> Checked {
         let whole = |error| (usize::MAX, error);
         self.check_lists().map_err(whole)?;
-        // SAFETY: checked above, and the caller vouches for the lists.
+        // SAFETY: checked above, and the caller guarantees the lists.
         let (to, to_sizes, from, counts, attributes, indices) = unsafe {
             (
                 std::slice::from_raw_parts(self.to, self.copies),
@@ -94,7 +94,8 @@ fn check_indices(indices: &[usize], copies: usize) -> Outcome<()> {
     Ok(())
 }
 
-/// The attributes say where both ends are, and all copies go from the host to the device, or all from it.
+/// Checks that the attributes describe both ends correctly, and that all copies go from the host to the device or all
+/// the other way.
 fn check_sides(
     said: &aclrtMemcpyBatchAttr,
     actual: (Side, Side),
@@ -116,12 +117,12 @@ fn check_sides(
     Ok(())
 }
 
-/// Copies at once, or on a stream.
+/// Copies now or on a stream.
 ///
 /// # Safety
 ///
-/// The lists are valid for as many elements as the record says, and addresses on the host for their copies
-/// (pinned ones until the stream has come here).
+/// The lists must be valid for as many elements as the record says. Addresses on the host must be valid for their
+/// copies, and pinned ones until the stream has come here.
 unsafe fn run(
     batch: &Batch,
     failed: Option<*mut usize>,
@@ -135,18 +136,18 @@ unsafe fn run(
         );
     }
     state::current_device()?;
-    // SAFETY: the caller vouches for the lists.
+    // SAFETY: the caller guarantees the lists.
     let checked = unsafe { batch.check() };
     if let Some(place) = failed {
         let number = checked
             .as_ref()
             .err()
             .map_or(usize::MAX, |&(number, _)| number);
-        // SAFETY: checked above, and the caller vouches for it.
+        // SAFETY: checked above, and the caller guarantees it.
         unsafe { place.write(number) };
     }
     for (rows, sides) in checked.map_err(|(_, error)| error)? {
-        // SAFETY: the caller vouches for its memory on the host.
+        // SAFETY: the caller guarantees its memory on the host.
         unsafe {
             match stream {
                 Some(stream) => copy_on(stream, rows, sides)?,
@@ -162,7 +163,7 @@ function!(aclrtMemcpyBatch(
     attributes: *mut aclrtMemcpyBatchAttr, indices: *mut usize, kinds: usize, failed: *mut usize
 ) {
     let batch = Batch { to, to_sizes, from, counts, copies, attributes, indices, kinds };
-    // SAFETY: the caller vouches for the lists.
+    // SAFETY: the caller guarantees the lists.
     unsafe { run(&batch, Some(failed), None) }
 });
 function!(aclrtMemcpyBatchV2(
@@ -170,7 +171,7 @@ function!(aclrtMemcpyBatchV2(
     attributes: *mut aclrtMemcpyBatchAttr, indices: *mut usize, kinds: usize
 ) {
     let batch = Batch { to, to_sizes, from, counts, copies, attributes, indices, kinds };
-    // SAFETY: the caller vouches for the lists.
+    // SAFETY: the caller guarantees the lists.
     unsafe { run(&batch, None, None) }
 });
 function!(aclrtMemcpyBatchAsync(
@@ -179,7 +180,7 @@ function!(aclrtMemcpyBatchAsync(
     stream: aclrtStream
 ) {
     let batch = Batch { to, to_sizes, from, counts, copies, attributes, indices, kinds };
-    // SAFETY: the caller vouches for the lists.
+    // SAFETY: the caller guarantees the lists.
     unsafe { run(&batch, Some(failed), Some(stream)) }
 });
 function!(aclrtMemcpyBatchAsyncV2(
@@ -187,6 +188,6 @@ function!(aclrtMemcpyBatchAsyncV2(
     attributes: *mut aclrtMemcpyBatchAttr, indices: *mut usize, kinds: usize, stream: aclrtStream
 ) {
     let batch = Batch { to, to_sizes, from, counts, copies, attributes, indices, kinds };
-    // SAFETY: the caller vouches for the lists.
+    // SAFETY: the caller guarantees the lists.
     unsafe { run(&batch, None, Some(stream)) }
 });

@@ -17,7 +17,7 @@ pub(super) enum Side {
     Device,
 }
 
-/// Rows of bytes at equal distances, in both places; one row is a plain copy.
+/// Rows of bytes at equal distances in both places. One row is a plain copy.
 #[derive(Clone, Copy)]
 pub(super) struct Rows {
     to: usize,
@@ -40,7 +40,7 @@ impl Rows {
         }
     }
 
-    /// Target and source of each row.
+    /// Returns the target and source of each row.
     fn pairs(self) -> impl Iterator<Item = (usize, usize)> {
         (0..self.height).map(move |row| {
             (
@@ -50,7 +50,8 @@ impl Rows {
         })
     }
 
-    /// The bytes from the first to the last, at a pitch: checked not to overflow.
+    /// Returns the number of bytes from the first to the last at a pitch. The caller has checked that it does not
+    /// overflow.
     fn extent(self, pitch: usize) -> usize {
         (self.height - 1) * pitch + self.width
     }
@@ -64,8 +65,7 @@ pub(super) fn side(memory: &Memory, address: usize) -> Side {
     }
 }
 
-/// Which side source and target are on, checked against what the caller says; CANN 9 doesn't care what
-/// the caller says.
+/// Returns the sides of source and target, checked against the kind that the caller states. CANN 9 ignores that kind.
 fn sides(to: usize, from: usize, kind: aclrtMemcpyKind) -> Outcome<(Side, Side)> {
     let config = state::config()?;
     let memory = memory();
@@ -106,7 +106,7 @@ pub(super) fn check_copy(to: usize, to_size: usize, from: usize, count: usize) -
     Ok(())
 }
 
-/// Documented as the most rows of a copy.
+/// The documented maximum of a copy's rows.
 const MOST_ROWS: usize = 5 * 1024 * 1024;
 
 fn check_matrix(rows: Rows) -> Outcome<()> {
@@ -142,7 +142,7 @@ fn check_matrix(rows: Rows) -> Outcome<()> {
     Ok(())
 }
 
-/// Copies of matrices go between a host and a device.
+/// Checks that a copy of matrices is between a host and a device.
 fn check_between(sides: (Side, Side)) -> Outcome<()> {
     ensure!(
         sides.0 != sides.1,
@@ -156,11 +156,11 @@ fn check_between(sides: (Side, Side)) -> Outcome<()> {
 ///
 /// # Safety
 ///
-/// Addresses on the host are valid for the rows.
+/// Addresses on the host must be valid for the rows.
 pub(super) unsafe fn copy(memory: &mut Memory, rows: Rows, sides: (Side, Side)) -> Outcome<()> {
     let count = rows.width;
     for (to, from) in rows.pairs() {
-        // SAFETY: of the host's, the caller vouches for it; and a host can't overlap a copy of the device's.
+        // SAFETY: the caller guarantees memory of the host, and memory of the host can't overlap that of a device.
         unsafe {
             match sides {
                 (Side::Host, Side::Host) => {
@@ -184,12 +184,12 @@ pub(super) unsafe fn copy(memory: &mut Memory, rows: Rows, sides: (Side, Side)) 
     Ok(())
 }
 
-/// Copies on a stream. Asynchronous only from and to pinned host memory: of other memory the source is read
-/// at once, and a copy to it waits for the stream; neither is read or written later.
+/// Copies on a stream. The copy is asynchronous only from and to pinned host memory. Other memory is never used later:
+/// a source is read at once, and a copy to such memory waits for the stream.
 ///
 /// # Safety
 ///
-/// Addresses on the host are valid for the rows, and pinned ones until the stream has come here.
+/// Addresses on the host must be valid for the rows, and pinned ones until the stream has come here.
 pub(super) unsafe fn copy_on(stream: aclrtStream, rows: Rows, sides: (Side, Side)) -> Outcome<()> {
     let stream = state::stream(stream as usize)?;
     let host = match sides {
@@ -206,7 +206,7 @@ pub(super) unsafe fn copy_on(stream: aclrtStream, rows: Rows, sides: (Side, Side
     let pinned = host.is_none_or(|(host, count)| state::is_pinned(host, count));
     if !pinned && sides.0 == Side::Device {
         let lines = rows.pairs().map(|(to, from)| {
-            // SAFETY: the caller vouches for its memory on the host.
+            // SAFETY: the caller guarantees its memory on the host.
             let line = unsafe { std::slice::from_raw_parts(from as *const u8, rows.width) };
             (to, line.to_vec())
         });
@@ -220,7 +220,7 @@ pub(super) unsafe fn copy_on(stream: aclrtStream, rows: Rows, sides: (Side, Side
     }
     if !pinned {
         stream.synchronize(None)?;
-        // SAFETY: the caller vouches for its memory on the host.
+        // SAFETY: the caller guarantees its memory on the host.
         return unsafe { copy(&mut memory(), rows, sides) };
     }
     stream.enqueue(Task::Kernel(Box::new(move |memory| {
@@ -231,7 +231,7 @@ pub(super) unsafe fn copy_on(stream: aclrtStream, rows: Rows, sides: (Side, Side
                 "the host memory of a copy was freed before the stream came to it"
             );
         }
-        // SAFETY: of the host's, it is still what aclrtMallocHost gave or what is registered.
+        // SAFETY: memory of the host is still an allocation of aclrtMallocHost or registered.
         unsafe { copy(memory, rows, sides) }
     })))
 }
@@ -241,7 +241,7 @@ function!(aclrtMemcpy(to: *mut c_void, to_size: usize, from: *const c_void, coun
     check_copy(to, to_size, from, count)?;
     state::current_device()?;
     let sides = sides(to, from, kind)?;
-    // SAFETY: the caller vouches for its memory on the host.
+    // SAFETY: the caller guarantees its memory on the host.
     unsafe { copy(&mut memory(), Rows::one(to, from, count), sides) }
 });
 function!(aclrtMemcpyAsync(
@@ -250,17 +250,17 @@ function!(aclrtMemcpyAsync(
     let (to, from) = (to as usize, from as usize);
     check_copy(to, to_size, from, count)?;
     let sides = sides(to, from, kind)?;
-    // SAFETY: the caller vouches for its memory on the host.
+    // SAFETY: the caller guarantees its memory on the host.
     unsafe { copy_on(stream, Rows::one(to, from, count), sides) }
 });
-// What aclrtMemcpyAsync does here anyway: synchronous where memory is not pinned.
+// aclrtMemcpyAsync behaves like this here too: it is synchronous unless memory is pinned.
 function!(aclrtMemcpyAsyncWithCondition(
     to: *mut c_void, to_size: usize, from: *const c_void, count: usize, kind: aclrtMemcpyKind, stream: aclrtStream
 ) {
     let (to, from) = (to as usize, from as usize);
     check_copy(to, to_size, from, count)?;
     let sides = sides(to, from, kind)?;
-    // SAFETY: the caller vouches for its memory on the host.
+    // SAFETY: the caller guarantees its memory on the host.
     unsafe { copy_on(stream, Rows::one(to, from, count), sides) }
 });
 function!(aclrtMemcpy2d(
@@ -272,7 +272,7 @@ function!(aclrtMemcpy2d(
     state::current_device()?;
     let sides = sides(rows.to, rows.from, kind)?;
     check_between(sides)?;
-    // SAFETY: the caller vouches for its memory on the host.
+    // SAFETY: the caller guarantees its memory on the host.
     unsafe { copy(&mut memory(), rows, sides) }
 });
 function!(aclrtMemcpy2dAsync(
@@ -283,6 +283,6 @@ function!(aclrtMemcpy2dAsync(
     check_matrix(rows)?;
     let sides = sides(rows.to, rows.from, kind)?;
     check_between(sides)?;
-    // SAFETY: the caller vouches for its memory on the host.
+    // SAFETY: the caller guarantees its memory on the host.
     unsafe { copy_on(stream, rows, sides) }
 });

@@ -1,4 +1,4 @@
-//! Copies on one device that find their addresses there.
+//! Copies on one device between addresses that are stored there.
 
 use std::ffi::c_void;
 
@@ -11,7 +11,7 @@ use crate::memory::{Memory, memory};
 use crate::state;
 use crate::stream::Task;
 
-/// Source, target and length of a copy, as a record on the device. CANN's own layout is its secret.
+/// The size of a record on the device: source, target and length of a copy. CANN's own layout is not public.
 const RECORD: usize = 3 * size_of::<u64>();
 
 fn check_kind(kind: aclrtMemcpyKind) -> Outcome<()> {
@@ -24,7 +24,7 @@ fn check_kind(kind: aclrtMemcpyKind) -> Outcome<()> {
     Ok(())
 }
 
-/// The number that lies at an address of the device.
+/// Returns the number at an address of the device.
 fn number(memory: &Memory, address: usize) -> Outcome<usize> {
     let mut bytes = [0; 8];
     bytes.copy_from_slice(memory.bytes(address, 8)?);
@@ -39,7 +39,7 @@ fn copy(memory: &mut Memory, from: usize, to: usize, count: usize) -> Outcome<()
 
 function!(aclrtGetMemcpyDescSize(kind: aclrtMemcpyKind, size: *mut usize) {
     check_kind(kind)?;
-    // SAFETY: the caller vouches for the place.
+    // SAFETY: the caller guarantees the place.
     unsafe { give(size, RECORD) }
 });
 function!(aclrtSetMemcpyDesc(

@@ -94,7 +94,7 @@ pub unsafe extern "C" fn aclnnArangeGetWorkspaceSize(
     })
 }
 
-/// Writes `fill`, or the third operand's value, to the first operand where the second is true.
+/// Writes `fill`, or the value of the third operand, to the first operand where the second is true.
 fn masked_fill(dtype: aclDataType, fill: Option<Scalar>) -> Work {
     by_number!(dtype, T => Arc::new(move |memory, operands| {
         let (target, mask) = (&operands[0], &operands[1]);

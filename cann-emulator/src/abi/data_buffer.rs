@@ -1,4 +1,4 @@
-//! Addresses with sizes, and halves as floats: the small records and conversions of the runtime.
+//! Records of addresses with sizes, and conversions of halves to floats.
 
 use std::ffi::c_void;
 

@@ -1,4 +1,4 @@
-//! What a device says of itself.
+//! Information about a device.
 
 use std::ffi::{CStr, c_char};
 
@@ -21,7 +21,7 @@ fn config_of(device: i64) -> Outcome<Config> {
     Ok(config)
 }
 
-/// What is known of the chip; an error of one that is not.
+/// Returns the figures of the chip. Fails for an unknown chip.
 fn chip(config: &Config) -> Outcome<Chip> {
     match Chip::of(&config.soc) {
         Some(chip) => Ok(chip),
@@ -41,7 +41,7 @@ function!(aclGetDeviceCapability(device: u32, what: aclDeviceInfo, value: *mut i
         ACL_DEVICE_INFO_L2_SIZE => chip.l2_bytes,
         other => fail!(ACL_ERROR_INVALID_PARAM, "there is no capability {}", other.0),
     };
-    // SAFETY: the caller vouches for the place.
+    // SAFETY: the caller guarantees the place.
     unsafe { give(value, found) }
 });
 function!(aclrtGetDeviceInfo(device: u32, what: aclrtDevAttr, value: *mut i64) {
@@ -55,7 +55,7 @@ function!(aclrtGetDeviceInfo(device: u32, what: aclrtDevAttr, value: *mut i64) {
         ACL_DEV_ATTR_IS_VIRTUAL => 0,
         other => fail!(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "the attribute {} is not emulated", other.0),
     };
-    // SAFETY: the caller vouches for the place.
+    // SAFETY: the caller guarantees the place.
     unsafe { give(value, found) }
 });
 function!(aclrtGetResInCurrentThread(what: aclrtDevResLimitType, count: *mut u32) {
@@ -66,10 +66,10 @@ function!(aclrtGetResInCurrentThread(what: aclrtDevResLimitType, count: *mut u32
         ACL_RT_DEV_RES_VECTOR_CORE => chip.vector_cores,
         other => fail!(ACL_ERROR_INVALID_PARAM, "there is no resource {}", other.0),
     };
-    // SAFETY: the caller vouches for the place.
+    // SAFETY: the caller guarantees the place.
     unsafe { give(count, found as u32) }
 });
-// None of the features that can be asked for: they are of tasks and queues that the emulator lacks.
+// The emulator has none of these features: they belong to tasks and queues that it lacks.
 function!(aclrtGetDeviceCapability(device: i32, what: aclrtDevFeatureType, value: *mut i32) {
     config_of(device.into())?;
     ensure!(
@@ -78,11 +78,11 @@ function!(aclrtGetDeviceCapability(device: i32, what: aclrtDevFeatureType, value
         "there is no feature {}",
         what.0
     );
-    // SAFETY: the caller vouches for the place.
+    // SAFETY: the caller guarantees the place.
     unsafe { give(value, 0) }
 });
 
-/// Processors that run each other's operators, by the beginning of the name; the first that fits.
+/// Families of processors that run each other's operators, by the start of the name. The first match counts.
 const FAMILIES: [&str; 4] = ["Ascend910_93", "Ascend910B", "Ascend310P", "Ascend950"];
 
 function!(aclrtCheckArchCompatibility(soc: *const c_char, compatible: *mut i32) {
@@ -92,7 +92,7 @@ function!(aclrtCheckArchCompatibility(soc: *const c_char, compatible: *mut i32) 
     let own = state::config()?.soc;
     let family = FAMILIES.iter().find(|family| own.starts_with(*family));
     let same = asked == own || family.is_some_and(|family| asked.starts_with(family));
-    // SAFETY: the caller vouches for the place.
+    // SAFETY: the caller guarantees the place.
     unsafe { give(compatible, i32::from(same)) }
 });
 
@@ -104,10 +104,10 @@ static ATTRIBUTES: [aclCannAttr; 3] = [
 
 function!(aclGetCannAttributeList(list: *mut *const aclCannAttr, count: *mut usize) {
     state::config()?;
-    // SAFETY: the caller vouches for the places.
+    // SAFETY: the caller guarantees the places.
     unsafe { give(list, ATTRIBUTES.as_ptr()).and(give(count, ATTRIBUTES.len())) }
 });
-// Chips with bf16 are those that have infinities; what is exported needs no compiler.
+// Chips with bf16 are those with infinities, and exported operators need no compiler.
 function!(aclGetCannAttribute(what: aclCannAttr, value: *mut i32) {
     let config = state::config()?;
     let found = match what {
@@ -115,14 +115,15 @@ function!(aclGetCannAttribute(what: aclCannAttr, value: *mut i32) {
         ACL_CANN_ATTR_JIT_COMPILE => true,
         other => fail!(ACL_ERROR_INVALID_PARAM, "there is no attribute {}", other.0),
     };
-    // SAFETY: the caller vouches for the place.
+    // SAFETY: the caller guarantees the place.
     unsafe { give(value, i32::from(found)) }
 });
 
-/// The emulator numbers devices in one way only: a number for the user is the driver's and the board's.
+/// Returns the number of a device. The emulator has one numbering: the user's numbers are those of the driver and the
+/// board.
 fn same_number(device: i32, place: *mut i32) -> Outcome<()> {
     config_of(device.into())?;
-    // SAFETY: the caller vouches for the place.
+    // SAFETY: the caller guarantees the place.
     unsafe { give(place, device) }
 }
 
@@ -132,7 +133,7 @@ function!(aclrtGetPhyDevIdByLogicDevId(logic: i32, physical: *mut i32) { same_nu
 function!(aclrtGetLogicDevIdByPhyDevId(physical: i32, logic: *mut i32) { same_number(physical, logic) });
 function!(aclrtGetUserDevIdByPhyDevId(physical: i32, user: *mut i32) { same_number(physical, user) });
 function!(aclrtGetPhyDevIdByUserDevId(user: i32, physical: *mut i32) { same_number(user, physical) });
-// As a bus would number them: domain, bus, device, function.
+// The text is that of a bus: domain, bus, device, function.
 function!(aclrtDeviceGetPCIBusId(device: i32, text: *mut c_char, size: i32) {
     config_of(device.into())?;
     let found = format!("0000:{device:02x}:00.0\0");
@@ -143,7 +144,7 @@ function!(aclrtDeviceGetPCIBusId(device: i32, text: *mut c_char, size: i32) {
         "{size} bytes for a text of {} with its end",
         found.len()
     );
-    // SAFETY: checked above, and the caller vouches for the place.
+    // SAFETY: checked above, and the caller guarantees the place.
     unsafe { std::ptr::copy_nonoverlapping(found.as_ptr().cast(), text, found.len()) };
     Ok(())
 });
@@ -153,7 +154,7 @@ function!(aclrtDeviceGetByPCIBusId(text: *const c_char, device: *mut i32) {
     let text = unsafe { CStr::from_ptr(text) }.to_string_lossy().to_ascii_lowercase();
     let devices = state::config()?.devices as i32;
     match (0..devices).find(|device| text == format!("0000:{device:02x}:00.0")) {
-        // SAFETY: the caller vouches for the place.
+        // SAFETY: the caller guarantees the place.
         Some(found) => unsafe { give(device, found) },
         None => fail!(ACL_ERROR_RT_INVALID_DEVICEID, "there is no device at {text}"),
     }
@@ -162,14 +163,14 @@ function!(aclrtDeviceGetUuid(device: i32, uuid: *mut aclrtUuid) {
     config_of(device.into())?;
     let mut bytes = *b"cann-emulator\0\0\0";
     bytes[15] = device as u8;
-    // SAFETY: the caller vouches for the place.
+    // SAFETY: the caller guarantees the place.
     unsafe { give(uuid, aclrtUuid { bytes: bytes.map(|byte| byte as c_char) }) }
 });
-// Host threads do the work; of the device's units none is ever busy.
+// Threads of the host do the work, so the device's units are never busy.
 function!(aclrtGetDeviceUtilizationRate(device: i32, rate: *mut aclrtUtilizationInfo) {
     config_of(device.into())?;
     ensure!(!rate.is_null(), ACL_ERROR_INVALID_PARAM, "the place for the result is NULL");
-    // SAFETY: checked above, and the caller vouches for the place.
+    // SAFETY: checked above, and the caller guarantees the place.
     let extend = unsafe { (*rate).utilizationExtend };
     ensure!(extend.is_null(), ACL_ERROR_INVALID_PARAM, "utilizationExtend is reserved and must be NULL");
     let idle = aclrtUtilizationInfo {
@@ -182,10 +183,10 @@ function!(aclrtGetDeviceUtilizationRate(device: i32, rate: *mut aclrtUtilization
     // SAFETY: as above.
     unsafe { give(rate, idle) }
 });
-// Emulated devices have no faults of their hardware: no kind of error, and no details.
+// Emulated devices have no hardware faults, so there is no kind of error and no detail.
 function!(aclrtGetErrorVerbose(device: i32, error: *mut aclrtErrorInfo) {
     config_of(device.into())?;
-    // The head of the record, which every version has: two flags, two bytes, the kind.
-    // SAFETY: the caller vouches for the place, which is larger.
+    // This is the head of the record, which every version has: two flags, two bytes, the kind.
+    // SAFETY: the caller guarantees the place, which is larger.
     unsafe { give(error.cast::<[u32; 2]>(), [0, 0]) }
 });

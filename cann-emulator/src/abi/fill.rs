@@ -28,13 +28,13 @@ fn check(address: *mut c_void, size: usize, elements: usize) -> Outcome<usize> {
 ///
 /// # Safety
 ///
-/// An address on the host is valid for the elements.
+/// An address on the host must be valid for the elements.
 unsafe fn fill(memory: &mut Memory, address: usize, value: u32, elements: usize) -> Outcome<()> {
     let count = 4 * elements;
     let bytes = if memory.is_device(address) {
         memory.bytes_mut(address, count)?
     } else {
-        // SAFETY: the caller vouches for it.
+        // SAFETY: the caller guarantees it.
         unsafe { std::slice::from_raw_parts_mut(address as *mut u8, count) }
     };
     for element in bytes.chunks_exact_mut(4) {
@@ -46,7 +46,7 @@ unsafe fn fill(memory: &mut Memory, address: usize, value: u32, elements: usize)
 function!(aclrtMemsetD32(address: *mut c_void, size: usize, value: u32, elements: usize) {
     let address = check(address, size, elements)?;
     state::current_device()?;
-    // SAFETY: the caller vouches for its memory on the host.
+    // SAFETY: the caller guarantees its memory on the host.
     unsafe { fill(&mut memory(), address, value, elements) }
 });
 function!(aclrtMemsetD32Async(
@@ -56,11 +56,11 @@ function!(aclrtMemsetD32Async(
     let stream = state::stream(stream as usize)?;
     if memory().is_device(address) {
         return stream.enqueue(Task::Kernel(Box::new(move |memory| {
-            // SAFETY: it is not on the host.
+            // SAFETY: the address is not on the host.
             unsafe { fill(memory, address, value, elements) }
         })));
     }
     stream.synchronize(None)?;
-    // SAFETY: the caller vouches for its memory on the host.
+    // SAFETY: the caller guarantees its memory on the host.
     unsafe { fill(&mut memory(), address, value, elements) }
 });

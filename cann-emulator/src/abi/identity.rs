@@ -1,4 +1,4 @@
-//! How a program learns that this is no CANN: CANN exports no such function.
+//! The function by which a program recognises the emulator. CANN does not export it.
 
 use std::ffi::{CStr, c_char};
 
@@ -8,7 +8,7 @@ const VERSION: &CStr =
         Err(_) => panic!("a version has no zero in it"),
     };
 
-/// The emulator's own version, as a string that lives as long as the process.
+/// Returns the emulator's own version, as a string that lives as long as the process.
 #[unsafe(no_mangle)]
 pub extern "C" fn cannEmulatorVersion() -> *const c_char {
     VERSION.as_ptr()

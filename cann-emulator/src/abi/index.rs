@@ -1,6 +1,6 @@
 //! Selecting and scattering by indices, and embeddings.
 //!
-//! An index out of range, which a device would read or write elsewhere, breaks the stream.
+//! An index out of range breaks the stream. A device would read or write elsewhere.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::ops::arithmetic::Arithmetic;
 use crate::ops::index::{Around, named_places};
 use crate::tensor::Tensor;
 
-/// The indices, each below `limit`.
+/// Returns the indices, each of which must be below `limit`.
 fn places(memory: &Memory, index: &Tensor, limit: usize) -> Outcome<Vec<usize>> {
     let place = |index: i64| match usize::try_from(index) {
         Ok(place) if place < limit => Ok(place),
@@ -32,7 +32,7 @@ fn places(memory: &Memory, index: &Tensor, limit: usize) -> Outcome<Vec<usize>> 
         .collect()
 }
 
-/// An axis of a tensor that has one.
+/// Returns an axis of a tensor that has axes.
 fn own_axis(tensor: &Tensor, at: i64) -> Outcome<usize> {
     ensure!(
         tensor.rank() > 0,
@@ -75,7 +75,7 @@ pub unsafe extern "C" fn aclnnIndexSelectGetWorkspaceSize(
     })
 }
 
-/// Whether `inner` reaches beyond `outer` on an axis other than `free`.
+/// Fails if `inner` reaches beyond `outer` on an axis other than `free`.
 fn check_within(name: &str, inner: &Tensor, outer: &Tensor, free: Option<usize>) -> Outcome<()> {
     let lengths = inner.shape.iter().zip(&outer.shape).enumerate();
     let fits = inner.rank() == outer.rank()
@@ -120,7 +120,7 @@ pub unsafe extern "C" fn aclnnGatherGetWorkspaceSize(
     })
 }
 
-/// What a scatter does with a value and a new one.
+/// Returns the combination of a value with a new one.
 fn combined<T: Number + Arithmetic>(reduction: i64) -> fn(T, T) -> T {
     match reduction {
         0 => |_, new| new,
@@ -129,7 +129,7 @@ fn combined<T: Number + Arithmetic>(reduction: i64) -> fn(T, T) -> T {
     }
 }
 
-/// Scatter with a reduction: 0 replaces, 1 adds, 2 multiplies.
+/// Takes the operands of a scatter and returns its work. The reduction 0 replaces, 1 adds, 2 multiplies.
 #[allow(clippy::too_many_arguments)] // they are CANN's
 fn scatter(
     operator: &'static str,
@@ -158,7 +158,7 @@ fn scatter(
                 let [input, index, src, out] = operands else { unreachable!("taken above") };
                 let named = places(memory, index, input.shape[at])?;
                 let named = named_places(&index.shape, &input.shape, at, &named);
-                // Of the source what lies under the index.
+                // Only the part of the source that the index covers counts.
                 let src = Tensor { shape: index.shape.clone(), ..src.clone() };
                 let mut values = input.values::<T>(memory)?;
                 let combine = combined::<T>(reduction);
@@ -281,7 +281,7 @@ pub unsafe extern "C" fn aclnnEmbeddingGetWorkspaceSize(
         Ok(by_number!(weight.dtype, T => Arc::new(|memory, operands| {
             let [weight, indices, out] = operands else { unreachable!("taken above") };
             let indices = places(memory, indices, weight.shape[0])?;
-            // Row by row: the whole table is not converted.
+            // The table is read row by row, so that the whole table is not converted.
             let mut row = Tensor { shape: vec![1, weight.shape[1]], ..weight.clone() };
             let mut values = Vec::with_capacity(out.count());
             for index in indices {

@@ -1,4 +1,4 @@
-//! What programs run when CANN begins and ends.
+//! Functions that programs register for the start and the end of CANN.
 
 use std::ffi::c_void;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use super::runtime::function;
 use crate::error::{Failure, Outcome, ensure};
 use crate::state;
 
-/// A registered function with what it is given.
+/// A registered function with its argument.
 #[derive(Clone, Copy)]
 struct Registered<F> {
     kind: aclRegisterCallbackType,
@@ -29,7 +29,7 @@ fn lock<F>(list: &List<F>) -> MutexGuard<'_, Vec<Registered<F>>> {
     list.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Parts of CANN register once, others as often as they like.
+/// Registers a function. Parts of CANN register once, others as often as they like.
 fn register<F>(list: &List<F>, new: Registered<F>) -> Outcome<()> {
     let mut list = lock(list);
     ensure!(
@@ -55,16 +55,16 @@ fn outcome(code: aclError) -> Outcome<()> {
     Ok(())
 }
 
-/// Runs what is registered for the beginning; the first error is that of `aclInit`.
+/// Runs the functions registered for the start. The first error becomes that of `aclInit`.
 pub(super) fn begin() -> Outcome<()> {
     let list = lock(&AT_BEGIN).clone();
     list.iter().try_for_each(|one| {
-        // SAFETY: who registered it vouches for it.
+        // SAFETY: the registrant guarantees the function and its argument.
         outcome(unsafe { (one.function)(c"".as_ptr(), 0, one.user_data as *mut c_void) })
     })
 }
 
-/// Runs what is registered for the end.
+/// Runs the functions registered for the end.
 pub(super) fn end() -> Outcome<()> {
     let list = lock(&AT_END).clone();
     list.iter().try_for_each(|one| {
@@ -79,7 +79,7 @@ function!(aclInitCallbackRegister(
     let function = given(function)?;
     register(&AT_BEGIN, Registered { kind, function, user_data: user_data as usize })?;
     if state::config().is_ok() {
-        // Too late to fail for anybody. SAFETY: the caller vouches for it.
+        // It is too late to report a failure. SAFETY: the caller guarantees the function.
         let _ = unsafe { function(c"".as_ptr(), 0, user_data) };
     }
     Ok(())

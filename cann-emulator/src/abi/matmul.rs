@@ -1,5 +1,5 @@
-//! Matrix products. Sums are in f32 and rounded once; of the modes of the matrix unit only the one that keeps
-//! the dtype is emulated.
+//! Matrix products. Sums are in f32 and rounded once. Of the matrix unit's modes, only the one that keeps the dtype is
+//! emulated.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::executor::{Operands, Work, phase_one};
 use crate::ops::matmul::product;
 use crate::tensor::Tensor;
 
-/// The last two axes of a matrix or of many.
+/// Returns the last two axes of a matrix or of a batch of matrices.
 fn matrix(tensor: &Tensor) -> (usize, usize) {
     let [.., rows, columns] = tensor.shape[..] else {
         unreachable!("has two axes, as was checked")
@@ -63,7 +63,7 @@ fn take(
         }
         let left = input.expanded(&left_shape).floats(memory)?;
         if one_right {
-            // The rows of all batches by one matrix.
+            // The rows of all batches are multiplied by a single matrix.
             let right = right.floats(memory)?;
             let rows = out.count() / columns;
             return out.store(memory, &product(&left, &right, rows, depth, columns));
@@ -79,7 +79,7 @@ fn take(
     }))
 }
 
-/// An operator and how many axes its operands may have.
+/// Defines operators with the numbers of axes that their operands may have.
 macro_rules! products {
     ($($one:ident, $two:ident: $axes:expr;)*) => {$(
         #[unsafe(no_mangle)]

@@ -16,21 +16,21 @@ macro_rules! function {
     ($($function:tt)*) => { $crate::abi::exported!(meta, aclnnStatus, status; $($function)*); };
 }
 
-/// Writes to a place that the caller gave.
+/// Writes to a place of the caller.
 ///
 /// # Safety
 ///
-/// `place` is NULL or valid for a write.
+/// `place` must be NULL or valid for a write.
 unsafe fn give<T>(place: *mut T, value: T) -> Outcome<()> {
-    // SAFETY: the caller vouches for it.
+    // SAFETY: the caller guarantees it.
     unsafe { super::write(place, value, ACLNN_ERR_PARAM_NULLPTR) }
 }
 
-/// Reads an array that the caller gave.
+/// Reads an array of the caller.
 ///
 /// # Safety
 ///
-/// `values` is NULL or valid for `count` reads.
+/// `values` must be NULL or valid for `count` reads.
 unsafe fn slice<'a, T>(values: *const T, count: u64) -> Outcome<&'a [T]> {
     if count == 0 {
         return Ok(&[]);
@@ -40,11 +40,11 @@ unsafe fn slice<'a, T>(values: *const T, count: u64) -> Outcome<&'a [T]> {
         ACLNN_ERR_PARAM_NULLPTR,
         "an array of {count} values is NULL"
     );
-    // SAFETY: the caller vouches for it.
+    // SAFETY: the caller guarantees it.
     Ok(unsafe { std::slice::from_raw_parts(values, count as usize) })
 }
 
-/// The handle of a new object, or NULL with the reason as the thread's latest error.
+/// Returns the handle of a new object. On a failure returns NULL and keeps the reason as the thread's latest error.
 fn made<T>(function: &str, make: impl FnOnce() -> Outcome<Object>) -> *mut T {
     let mut handle = 0;
     status(function, || {
@@ -56,7 +56,7 @@ fn made<T>(function: &str, make: impl FnOnce() -> Outcome<Object>) -> *mut T {
 
 /// # Safety
 ///
-/// The arrays are valid for the given ranks, `strides` may be NULL.
+/// The arrays must be valid for the given ranks. `strides` may be NULL.
 #[allow(clippy::too_many_arguments)] // they are CANN's
 unsafe fn describe(
     shape: *const i64,
@@ -69,7 +69,7 @@ unsafe fn describe(
     storage_rank: u64,
     data: *mut c_void,
 ) -> Outcome<Tensor> {
-    // SAFETY: the caller vouches for the arrays.
+    // SAFETY: the caller guarantees the arrays.
     let (shape, storage) = unsafe { (slice(shape, rank)?, slice(storage, storage_rank)?) };
     let lengths = shape.iter().map(|length| usize::try_from(*length));
     let Ok(shape) = lengths.collect::<Result<Vec<_>, _>>() else {
@@ -95,7 +95,7 @@ unsafe fn describe(
     let strides = if strides.is_null() {
         tensor::contiguous(&shape)
     } else {
-        // SAFETY: the caller vouches for the array.
+        // SAFETY: the caller guarantees the array.
         unsafe { slice(strides, rank) }?.to_vec()
     };
     ensure!(offset >= 0, ACLNN_ERR_PARAM_INVALID, "a negative offset");
@@ -112,10 +112,10 @@ unsafe fn describe(
     Ok(tensor)
 }
 
-/// So that offsets in bytes fit an i64.
+/// The largest size, so that offsets in bytes fit an i64.
 const MOST_ELEMENTS: usize = 1 << 56;
 
-/// The view must lie in the storage that the caller describes.
+/// Checks that the view is inside the storage that the caller describes.
 fn check_storage(tensor: &Tensor) -> Outcome<()> {
     let reach = |stride: i64, length: usize| i128::from(stride) * (length.max(1) - 1) as i128;
     let spans = || tensor.shape.iter().zip(&tensor.strides);
@@ -168,7 +168,7 @@ pub unsafe extern "C" fn aclCreateTensor(
     data: *mut c_void,
 ) -> *mut aclTensor {
     made("aclCreateTensor", || {
-        // SAFETY: the caller vouches for the arrays.
+        // SAFETY: the caller guarantees the arrays.
         let tensor = unsafe {
             describe(
                 shape,
@@ -191,7 +191,7 @@ function!(aclInitTensor(
     tensor: *mut aclTensor, shape: *const i64, rank: u64, data_type: aclDataType, strides: *const i64,
     offset: i64, format: aclFormat, storage_shape: *const i64, storage_rank: u64, data: *mut c_void
 ) {
-    // SAFETY: the caller vouches for the arrays.
+    // SAFETY: the caller guarantees the arrays.
     let new = unsafe {
         describe(shape, rank, data_type, strides, offset, format, storage_shape, storage_rank, data)
     }?;
@@ -199,7 +199,7 @@ function!(aclInitTensor(
     Ok(())
 });
 
-/// Destroys an object of a kind; NULL is fine.
+/// Destroys an object of a kind. NULL is allowed.
 fn destroy<T>(handle: usize, check: impl FnOnce(usize) -> Outcome<T>) -> Outcome<()> {
     if handle != 0 {
         check(handle)?;
@@ -241,17 +241,17 @@ fn view(tensor: *const aclTensor) -> Outcome<Tensor> {
         .clone())
 }
 
-/// Gives an array as CANN does: allocated for the caller, who frees it.
+/// Gives an array as CANN does: it is allocated here, and the caller frees it.
 fn give_array(values: &[i64], place: *mut *mut i64, count: *mut u64) -> Outcome<()> {
     ensure!(
         !place.is_null() && !count.is_null(),
         ACLNN_ERR_PARAM_NULLPTR,
         "a place for the result is NULL"
     );
-    // SAFETY: malloc of at least one byte, checked before it is written.
+    // SAFETY: malloc gets at least one byte, and the result is checked before it is written.
     let array = unsafe { libc::malloc((values.len() * 8).max(1)) }.cast::<i64>();
     ensure!(!array.is_null(), ACLNN_ERR_INNER, "the host has no memory");
-    // SAFETY: it has room for the values; the places are not NULL and the caller vouches for them.
+    // SAFETY: the array has room for the values. The places are not NULL, and the caller guarantees them.
     unsafe {
         array.copy_from_nonoverlapping(values.as_ptr(), values.len());
         give(place, array).and(give(count, values.len() as u64))
@@ -269,19 +269,19 @@ function!(aclGetStorageShape(tensor: *const aclTensor, shape: *mut *mut i64, ran
     give_array(&view(tensor)?.storage, shape, rank)
 });
 function!(aclGetViewOffset(tensor: *const aclTensor, offset: *mut i64) {
-    // SAFETY: the caller vouches for the place.
+    // SAFETY: the caller guarantees the place.
     unsafe { give(offset, view(tensor)?.offset) }
 });
 function!(aclGetFormat(tensor: *const aclTensor, format: *mut aclFormat) {
-    // SAFETY: the caller vouches for the place.
+    // SAFETY: the caller guarantees the place.
     unsafe { give(format, view(tensor)?.format) }
 });
 function!(aclGetDataType(tensor: *const aclTensor, data_type: *mut aclDataType) {
-    // SAFETY: the caller vouches for the place.
+    // SAFETY: the caller guarantees the place.
     unsafe { give(data_type, view(tensor)?.dtype) }
 });
 function!(aclGetRawTensorAddr(tensor: *const aclTensor, data: *mut *mut c_void) {
-    // SAFETY: the caller vouches for the place.
+    // SAFETY: the caller guarantees the place.
     unsafe { give(data, view(tensor)?.address as *mut c_void) }
 });
 function!(aclSetRawTensorAddr(tensor: *mut aclTensor, data: *mut c_void) {
@@ -300,7 +300,7 @@ pub unsafe extern "C" fn aclCreateTensorList(
     count: u64,
 ) -> *mut aclTensorList {
     made("aclCreateTensorList", || {
-        // SAFETY: the caller vouches for the array.
+        // SAFETY: the caller guarantees the array.
         let members = unsafe { slice(tensors, count) }?;
         for member in members {
             object::tensor(*member as usize)?;
@@ -316,7 +316,7 @@ pub unsafe extern "C" fn aclCreateScalarList(
     count: u64,
 ) -> *mut aclScalarList {
     made("aclCreateScalarList", || {
-        // SAFETY: the caller vouches for the array.
+        // SAFETY: the caller guarantees the array.
         let members = unsafe { slice(scalars, count) }?;
         for member in members {
             object::scalar(*member as usize)?;
@@ -337,26 +337,26 @@ pub unsafe extern "C" fn aclCreateScalar(
             ACLNN_ERR_PARAM_NULLPTR,
             "the value is NULL"
         );
-        // SAFETY: the caller vouches for a value of the type.
+        // SAFETY: the caller guarantees a value of the type.
         unsafe { Scalar::read(value, data_type) }.map(Object::Scalar)
     })
 }
 exports!(meta: aclCreateScalar);
 
-/// An array of values and how many it has.
+/// Defines the functions of an array of values: those that make it and that return its length.
 macro_rules! array {
     ($create:ident, $size:ident, $type:ty, $handle:ty, $variant:ident, $get:ident) => {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $create(values: *const $type, count: u64) -> *mut $handle {
             made(stringify!($create), || {
-                // SAFETY: the caller vouches for the array.
+                // SAFETY: the caller guarantees the array.
                 Ok(Object::$variant(unsafe { slice(values, count) }?.into()))
             })
         }
         exports!(meta: $create);
 
         function!($size(array: *const $handle, count: *mut u64) {
-            // SAFETY: the caller vouches for the place.
+            // SAFETY: the caller guarantees the place.
             unsafe { give(count, object::$get(array as usize)?.len() as u64) }
         });
     };
@@ -388,11 +388,11 @@ array!(
 );
 
 function!(aclGetTensorListSize(list: *const aclTensorList, count: *mut u64) {
-    // SAFETY: the caller vouches for the place.
+    // SAFETY: the caller guarantees the place.
     unsafe { give(count, object::tensor_list(list as usize)?.len() as u64) }
 });
 function!(aclGetScalarListSize(list: *const aclScalarList, count: *mut u64) {
-    // SAFETY: the caller vouches for the place.
+    // SAFETY: the caller guarantees the place.
     unsafe { give(count, object::scalar_list(list as usize)?.len() as u64) }
 });
 
@@ -408,7 +408,7 @@ function!(aclDestroyAclOpExecutor(executor: *mut aclOpExecutor) {
     destroy(executor as usize, object::executor)
 });
 
-// Phase two of the operator that the executor is of.
+// Runs phase two of the executor's operator.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn CommonOpExecutorRun(
     workspace: *mut c_void,
@@ -424,7 +424,8 @@ pub unsafe extern "C" fn CommonOpExecutorRun(
 }
 exports!(meta: CommonOpExecutorRun);
 
-/// Sets an address of a repeatable executor: of which operands, and of a list's member or not.
+/// Defines a function that sets an address of a repeatable executor. They differ in the operands that they count, and
+/// in whether they set a member of a list.
 macro_rules! set_address {
     ($($name:ident: $output:expr;)*) => {$(
         function!($name(executor: *mut aclOpExecutor, index: usize, tensor: *mut aclTensor, data: *mut c_void) {

@@ -1,17 +1,17 @@
-//! The exported functions, by the areas of `cann-sys`. What they do stands in CANN's documentation and,
-//! in short, in the headers of `cann-sys`.
+//! The exported functions, by the areas of `cann-sys`. CANN's documentation describes them, and the headers of
+//! `cann-sys` in short.
 //!
 //! # Safety
 //!
-//! As for CANN: pointers to places on the host must be valid for what is read or written there. Handles
-//! and device addresses may be anything; what is not live is an error.
+//! The rules are CANN's: pointers to places on the host must be valid for the reads and writes there. Handles and
+//! device addresses may have any value; one that is not live is an error.
 //!
 //! # Panics
 //!
-//! None reaches the program: a panic is the status of an internal error, and its message is on stderr. A function
-//! that answers with no status aborts the process, as Rust does where C would be unwound into.
+//! No panic reaches the program. It becomes the status of an internal error, and its message is on stderr. In a
+//! function that returns no status, a panic aborts the process, as Rust does where C would be unwound into.
 
-// The names are CANN's; the safety of all is the module's.
+// The names are CANN's, and the module documents the safety of all functions.
 #![allow(non_snake_case, missing_docs, clippy::missing_safety_doc)]
 
 pub mod activation;
@@ -55,7 +55,7 @@ macro_rules! exports {
 }
 pub(crate) use exports;
 
-/// Exports a function of an area that answers with a status, and checks its prototype.
+/// Exports a function of an area that returns a status, and checks its prototype.
 macro_rules! exported {
     ($area:ident, $status:ty, $answer:path; $name:ident($($argument:ident: $type:ty),*) $body:block) => {
         #[unsafe(no_mangle)]
@@ -67,19 +67,19 @@ macro_rules! exported {
 }
 pub(crate) use exported;
 
-/// Writes to a place that the caller gave; `null` is the status where there is none.
+/// Writes to a place of the caller. `null` is the status for a NULL place.
 ///
 /// # Safety
 ///
-/// `place` is NULL or valid for a write.
+/// `place` must be NULL or valid for a write.
 unsafe fn write<T>(place: *mut T, value: T, null: i32) -> Outcome<()> {
     ensure!(!place.is_null(), null, "the place for the result is NULL");
-    // SAFETY: the caller vouches for it.
+    // SAFETY: the caller guarantees it.
     unsafe { place.write(value) };
     Ok(())
 }
 
-/// Exports phase two of operators, which look alike, and checks both phases.
+/// Exports phase two of operators, which all have the same prototype, and checks both phases.
 macro_rules! operators {
     ($module:ident: $($one:ident, $two:ident;)*) => {
         $(

@@ -1,4 +1,4 @@
-//! RMS norm, Gemma's, the gradient, and the one that adds first.
+//! RMS norm, Gemma's variant, the gradient, and the norm of a sum.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use crate::ops::norm;
 use crate::state;
 use crate::tensor::{Tensor, rounded};
 
-/// How x and gamma divide into rows.
+/// The division of x and gamma into rows.
 struct Rows {
-    /// The shape of rstd: that of x, with the normalised axes of length one.
+    /// The shape of rstd: that of x, with length 1 for the normalised axes.
     rstd: Vec<usize>,
-    /// Axes that are not normalised.
+    /// The number of axes that are not normalised.
     kept: usize,
 }
 
@@ -41,13 +41,13 @@ fn rows(x: &Tensor, gamma: &Tensor) -> Outcome<Rows> {
     Ok(Rows { rstd, kept })
 }
 
-/// Gemma's norm alone takes a gamma without elements.
+/// Checks that gamma has elements. Only Gemma's norm takes a gamma without elements.
 fn check_not_empty(gamma: &Tensor) -> Outcome<()> {
     ensure!(gamma.count() > 0, ACLNN_ERR_PARAM_INVALID, "gamma is empty");
     Ok(())
 }
 
-/// Combinations of dtypes: gamma like x, or f32 with x in a half type.
+/// Checks the dtypes: gamma has that of x, or is f32 while x is a half type.
 fn check_dtypes(x: &Tensor, gamma: &Tensor) -> Outcome<()> {
     check_dtype("x", x, &[ACL_FLOAT16, ACL_BF16, ACL_FLOAT])?;
     check_dtype("gamma", gamma, &[x.dtype, ACL_FLOAT])
@@ -84,7 +84,7 @@ pub unsafe extern "C" fn aclnnRmsNormGetWorkspaceSize(
     })
 }
 
-// All of one dtype but rstd; the weight of a row is 1 + gamma, in f32.
+// All have one dtype but rstd. The weight of a row is 1 + gamma, in f32.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aclnnGemmaRmsNormGetWorkspaceSize(
     x: *const aclTensor,
@@ -157,8 +157,8 @@ pub unsafe extern "C" fn aclnnRmsNormGradGetWorkspaceSize(
         check_shape("dy", &dy, &x.shape)?;
         check_shape("dx", &dx, &x.shape)?;
         check_shape("dgamma", &dgamma, &gamma.shape)?;
-        // As the forward operator gives it, without its axes of length one, or flat: the published example
-        // of [2, 1, 16] passes [2].
+        // rstd may have the shape that the forward operator returns, the same without its axes of length 1, or a flat
+        // one: the published example with [2, 1, 16] passes [2].
         let count: usize = x.shape[..rows.kept].iter().product();
         ensure!(
             rstd.count() == count,

@@ -12,7 +12,7 @@ use crate::number::Number;
 use crate::ops::random::Generator;
 use crate::tensor::rounded;
 
-/// Fills the tensor in the order of its shape.
+/// Returns the work that fills the tensor in the order of its shape.
 fn filled<T: Number>(value: impl Fn(usize) -> T + Send + Sync + 'static) -> Work {
     Arc::new(move |memory, operands| {
         let values: Vec<T> = (0..operands[0].count()).map(&value).collect();
@@ -47,7 +47,7 @@ pub unsafe extern "C" fn aclnnInplaceUniformGetWorkspaceSize(
             };
             Ok(filled(move |place| {
                 let value = (low + generator.unit(place) * (high - low)) as f32;
-                // The end is not of the range, also when it is the nearest.
+                // The upper bound is excluded, even if it is the nearest value.
                 if f64::from(rounded(target.dtype, value)) < high {
                     value
                 } else {

@@ -12,7 +12,7 @@ use crate::number::by_number;
 use crate::ops::index::{Around, order};
 use crate::tensor::Tensor;
 
-/// Zero above or below a diagonal of the last two axes.
+/// Defines operators that write zeros above or below a diagonal of the last two axes.
 macro_rules! triangles {
     ($($one:ident, $two:ident: $kept:expr;)*) => {$(
         #[unsafe(no_mangle)]
@@ -135,7 +135,7 @@ pub unsafe extern "C" fn aclnnRepeatInterleaveIntWithDimGetWorkspaceSize(
     })
 }
 
-/// Sorts each run along an axis and stores the first `kept` values, if they are wanted, and their places.
+/// Sorts each run along an axis. Stores the first `kept` indices, and their values if requested.
 fn sorted(input: &Tensor, at: usize, descending: bool, kept: usize, with_values: bool) -> Work {
     let mut axes: Vec<usize> = (0..input.rank()).collect();
     if !axes.is_empty() {

@@ -14,7 +14,7 @@ use crate::ops::rotary::{self, Style};
 use crate::state;
 use crate::tensor::{self, Tensor};
 
-/// Which axes of x the tables have in full.
+/// The order of the axes of x.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Layout {
     /// Batch, heads, sequence, width.
@@ -27,7 +27,7 @@ enum Layout {
     Tnd,
 }
 
-/// The lengths of the axes of x, by what they mean.
+/// The lengths of the axes of x, by their meaning.
 struct Sizes {
     batch: usize,
     heads: usize,
@@ -49,7 +49,7 @@ impl Layout {
         }
     }
 
-    /// The shapes that the tables may have.
+    /// Returns the shapes that the tables may have.
     fn tables(self, x: &[usize], style: Style) -> Vec<Vec<usize>> {
         let width = x[x.len() - 1];
         let Sizes {
@@ -91,7 +91,7 @@ fn style(mode: i64) -> Outcome<Style> {
     }
 }
 
-/// What forward and gradient check alike.
+/// Checks the operands that forward and gradient share.
 fn check(x: &Tensor, cos: &Tensor, sin: &Tensor, style: Style) -> Outcome<(Layout, Sizes)> {
     check_dtype("x", x, &[ACL_FLOAT16, ACL_BF16, ACL_FLOAT])?;
     check_dtype("cos", cos, &[x.dtype])?;
@@ -109,8 +109,8 @@ fn check(x: &Tensor, cos: &Tensor, sin: &Tensor, style: Style) -> Outcome<(Layou
         ACLNN_ERR_INNER_TILING_ERROR,
         "a width of {width}; it must be even and less than 896"
     );
-    // CANN 9 limits heads before the sequence: where half a row is whole blocks of 32 bytes by the sequence,
-    // else by the sequence of each core, unless rows are long.
+    // CANN 9 limits the heads before the sequence. If half a row is a multiple of 32 bytes, the limit depends on the
+    // sequence. Otherwise it depends on each core's part of the sequence, and long rows have none.
     let aligned = (width / 2 * tensor::size_of(x.dtype).unwrap_or(1)).is_multiple_of(32);
     let config = state::config()?;
     let cores = Chip::of(&config.soc).map_or(1, |chip| chip.vector_cores as usize);
@@ -145,8 +145,8 @@ fn check(x: &Tensor, cos: &Tensor, sin: &Tensor, style: Style) -> Outcome<(Layou
     Ok((*layout, layout.sizes(&x.shape)))
 }
 
-/// What the gradient asks for besides: fewer heads where the tables have gradients, and from CANN 9 on
-/// fewer batches than places where each batch has tables of its own.
+/// Checks the further limits of the gradient. With gradients of the tables there are fewer heads. From CANN 9 on, if
+/// each batch has tables of its own, there must be fewer batches than positions.
 fn check_gradient(
     dy: &Tensor,
     cos: &Tensor,
@@ -177,7 +177,7 @@ fn check_gradient(
     Ok(())
 }
 
-/// A table as if it had the shape of x: the axes of length one don't move.
+/// Returns a table as a view with the shape of x, by strides of zero on its axes of length 1.
 fn broadcast(table: &Tensor, x: &Tensor) -> Tensor {
     let mut wide = table.clone();
     for (axis, length) in x.shape.iter().enumerate() {
@@ -189,7 +189,7 @@ fn broadcast(table: &Tensor, x: &Tensor) -> Tensor {
     wide
 }
 
-/// The sums of `values`, which have the shape of x, over the axes in which the table has length one.
+/// Sums `values`, which have the shape of x, over the axes in which the table has length 1.
 fn summed(values: &[f32], x: &[usize], table: &[usize]) -> Vec<f32> {
     let count: usize = table.iter().product();
     let mut terms = vec![Vec::new(); count];
@@ -208,7 +208,7 @@ fn summed(values: &[f32], x: &[usize], table: &[usize]) -> Vec<f32> {
     terms.iter().map(|terms| crate::ops::sum(terms)).collect()
 }
 
-/// The forward operator: `rotate`, a matrix, takes the place of the mode's rotation.
+/// Takes the operands of the forward operator. A matrix `rotate` replaces the mode's rotation.
 fn forward(
     operands: &mut Operands,
     [x, cos, sin]: [*const aclTensor; 3],
@@ -296,8 +296,8 @@ pub unsafe extern "C" fn aclnnRotaryPositionEmbeddingV2GetWorkspaceSize(
     )
 }
 
-// The operands of the gradient in the order of its parameters; x may be missing, and then the
-// gradients of the tables are not computed, but their tensors must be there.
+// The operands of the gradient are in the order of its parameters. x may be missing. Then the gradients of the tables
+// are not computed, but their tensors must be there.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aclnnRotaryPositionEmbeddingGradGetWorkspaceSize(
     dy: *const aclTensor,

@@ -27,7 +27,7 @@ pub unsafe extern "C" fn aclrtCreateStreamConfigHandle() -> *mut aclrtStreamConf
 }
 exports!(runtime: aclrtCreateStreamConfigHandle);
 
-// The memory that a stream may be given to work in is not emulated: a stream here needs none.
+// Work memory for a stream is not emulated, because a stream needs none here.
 function!(aclrtSetStreamConfigOpt(
     config: *mut aclrtStreamConfigHandle, what: aclrtStreamConfigAttr, value: *const c_void, size: usize
 ) {
@@ -38,9 +38,9 @@ function!(aclrtSetStreamConfigOpt(
         ACL_RT_STREAM_PRIORITY => &mut found.priority,
         other => fail!(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "the setting {} of a stream is not emulated", other.0),
     };
-    // CANN keeps flags as a size_t: programs give either size.
+    // CANN keeps flags as a size_t, so programs pass either size.
     *field = match size {
-        // SAFETY: the caller vouches for as many bytes as it says.
+        // SAFETY: the caller guarantees as many bytes as the size says.
         4 => unsafe { value.cast::<u32>().read_unaligned() },
         // SAFETY: as above.
         8 => unsafe { value.cast::<u64>().read_unaligned() as u32 },

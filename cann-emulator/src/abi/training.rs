@@ -70,7 +70,7 @@ pub unsafe extern "C" fn aclnnApplyAdamWV2GetWorkspaceSize(
     })
 }
 
-/// A step of each element of the weight, the moments and, if it is among the targets, the largest one.
+/// Does one step for each element of the weight, the moments and, if it is among the targets, the largest moment.
 fn adam_w(
     memory: &mut Memory,
     adam: AdamW,
@@ -103,7 +103,7 @@ fn adam_w(
         .try_for_each(|(target, values)| target.store(memory, values))
 }
 
-/// The normalised axes: their number of elements, and the shape of a statistic.
+/// Returns the number of elements of the normalised axes, and the shape of a statistic.
 fn normalised(input: &Tensor, shape: &[i64]) -> Outcome<(usize, Vec<usize>)> {
     let lengths: Vec<usize> = shape.iter().map(|length| *length as usize).collect();
     ensure!(
@@ -117,7 +117,7 @@ fn normalised(input: &Tensor, shape: &[i64]) -> Outcome<(usize, Vec<usize>)> {
     Ok((lengths.iter().product(), statistic))
 }
 
-/// An optional parameter of a norm: like the input or f32, of the normalised shape.
+/// Takes an optional parameter of a norm. It has the dtype of the input or f32, and the normalised shape.
 fn parameter(
     operands: &mut Operands,
     name: &str,
@@ -134,7 +134,7 @@ fn parameter(
     Ok(true)
 }
 
-/// Which of three gradients are wanted.
+/// Returns which of three gradients are requested.
 fn wanted(mask: *const aclBoolArray) -> Outcome<[bool; 3]> {
     let mask = object::bools(mask as usize)?;
     match mask[..] {
@@ -147,7 +147,7 @@ fn wanted(mask: *const aclBoolArray) -> Outcome<[bool; 3]> {
     }
 }
 
-/// Operands one after another, of which some were left out.
+/// Operands in their order, of which some were left out.
 struct Present<'a>(std::slice::Iter<'a, Tensor>);
 
 impl Present<'_> {
@@ -280,7 +280,7 @@ pub unsafe extern "C" fn aclnnLayerNormBackwardGetWorkspaceSize(
     )
 }
 
-/// Rows and classes of log likelihoods.
+/// Returns the numbers of rows and classes of log likelihoods.
 fn classes(input: &Tensor, target: &Tensor, weight: &Tensor) -> Outcome<(usize, usize)> {
     let (rows, count) = match input.shape[..] {
         [rows, count] => (rows, count),
@@ -296,7 +296,7 @@ fn classes(input: &Tensor, target: &Tensor, weight: &Tensor) -> Outcome<(usize, 
     Ok((rows, count))
 }
 
-/// Each row's class, or none where it is ignored, and its weight.
+/// Returns each row's class, or none if the row is ignored, and its weight.
 fn chosen(
     memory: &Memory,
     target: &Tensor,
@@ -328,7 +328,7 @@ fn check_reduction(reduction: i64) -> Outcome<()> {
     Ok(())
 }
 
-/// What targets may be.
+/// The dtypes of targets.
 const TARGETS: &[aclDataType] = &[ACL_INT64, ACL_UINT8];
 
 #[unsafe(no_mangle)]
@@ -344,7 +344,7 @@ pub unsafe extern "C" fn aclnnNLLLossGetWorkspaceSize(
     executor: *mut *mut aclOpExecutor,
 ) -> aclnnStatus {
     phase_one("aclnnNLLLoss", workspace_size, executor, |operands| {
-        // f32 alone in 8.1's headers, which are the stricter.
+        // 8.1's headers allow only f32. They are the stricter ones.
         let input = operands.view("self", input, &[ACL_FLOAT])?;
         let target = operands.view("target", target, TARGETS)?;
         let weight = operands.view("weight", weight, &[ACL_FLOAT])?;

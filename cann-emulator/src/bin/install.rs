@@ -1,16 +1,16 @@
-//! Lays the emulator out under the names of CANN's libraries.
+//! Installs the emulator under the names of CANN's libraries.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::{env, fs, io};
 
-/// The libraries that programs load or link; each is the whole emulator.
+/// The libraries that programs load or link. Each is the whole emulator.
 const NAMES: [&str; 8] = [
     "libascendcl.so",
     "libacl_rt.so",
     "libnnopbase.so",
     "libhccl.so",
-    // Operators: all of them before CANN 8.5, and by area since.
+    // The libraries of operators: a single one before CANN 8.5, and one per area since.
     "libopapi.so",
     "libopapi_math.so",
     "libopapi_nn.so",
@@ -40,7 +40,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Copies the library once and links the names to the copy, so that a process loads it once.
+/// Copies the library once and links the names to the copy, so that a process loads it only once.
 fn install(folder: &Path) -> io::Result<()> {
     let library = find_library()?;
     fs::create_dir_all(folder)?;
@@ -53,7 +53,7 @@ fn install(folder: &Path) -> io::Result<()> {
             return Err(io::Error::new(io::ErrorKind::AlreadyExists, text));
         }
     }
-    // Renamed into place: a program that has it loaded keeps the file that it has.
+    // The copy is renamed into place, so that a program that has loaded the old file keeps it.
     let staged = folder.join(format!("{LIBRARY}.{}", std::process::id()));
     fs::copy(&library, &staged)?;
     fs::rename(&staged, folder.join(LIBRARY))?;
@@ -65,7 +65,7 @@ fn install(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Cargo builds the library with this program, into `deps`; the one beside it may be of an older build.
+/// Returns the library that Cargo builds with this program, in `deps`. The one beside the program may be older.
 fn find_library() -> io::Result<PathBuf> {
     let program = env::current_exe()?;
     let beside = program.parent().unwrap_or(Path::new("."));

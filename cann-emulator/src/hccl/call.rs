@@ -1,4 +1,4 @@
-//! What a rank brings to a collective, and what is done with what all bring.
+//! The parts that ranks bring to a collective, and the work on all parts.
 
 use cann_sys::errors::ACL_ERROR_RT_PARAM_INVALID;
 use cann_sys::hccl::*;
@@ -7,7 +7,7 @@ use crate::error::{Outcome, ensure, fail};
 use crate::memory::Memory;
 use crate::ops::reduce_ranks::{Number, Reduction, reduce};
 
-/// The collectives, and what all ranks must say alike.
+/// The collectives, with the arguments that all ranks must share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Operation {
     Barrier,
@@ -29,31 +29,31 @@ pub(crate) enum Operation {
         root: usize,
     },
     AllToAll,
-    /// Of two ranks: the first sends.
+    /// A transfer between two ranks, of which the first sends.
     Pair,
 }
 
-/// Elements of a buffer.
+/// A range of elements of a buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Block {
     pub(crate) count: usize,
     pub(crate) offset: usize,
 }
 
-/// One rank's part.
+/// The part of a rank.
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
     pub(crate) operation: Operation,
     pub(crate) number: Number,
     pub(crate) send: usize,
-    /// One for all ranks, or one for each.
+    /// One block for all ranks, or one for each.
     pub(crate) sends: Vec<Block>,
     pub(crate) receive: usize,
-    /// One from all ranks, or one from each.
+    /// One block from all ranks, or one from each.
     pub(crate) receives: Vec<Block>,
 }
 
-/// The number type of HCCL's dtype.
+/// Returns the number type of HCCL's dtype.
 pub(crate) fn number(dtype: HcclDataType) -> Option<Number> {
     Some(match dtype {
         HCCL_DATA_TYPE_INT8 => Number::I8,
@@ -72,7 +72,7 @@ pub(crate) fn number(dtype: HcclDataType) -> Option<Number> {
     })
 }
 
-/// All parts must be of one operation and dtype.
+/// Checks that all parts have the same operation and dtype.
 fn check(calls: &[Call]) -> Outcome<()> {
     let first = &calls[0];
     for (rank, call) in calls.iter().enumerate() {
@@ -90,7 +90,7 @@ fn check(calls: &[Call]) -> Outcome<()> {
     Ok(())
 }
 
-/// Does the work of all ranks, by rank: reads everything, then writes.
+/// Does the work of all ranks, in their order: reads everything, then writes.
 pub(crate) fn perform(memory: &mut Memory, calls: &[Call]) -> Outcome<()> {
     check(calls)?;
     let mut results = Vec::new();
@@ -116,7 +116,7 @@ pub(crate) fn perform(memory: &mut Memory, calls: &[Call]) -> Outcome<()> {
     Ok(())
 }
 
-/// What comes to a rank in one of the places where it receives.
+/// Returns the bytes that come to a rank for one of its receiving blocks.
 fn incoming(memory: &Memory, calls: &[Call], rank: usize, position: usize) -> Outcome<Vec<u8>> {
     let from = |sender: usize, position: usize| sent(memory, &calls[sender], position);
     let reduced = |by: Reduction, position: usize| {

@@ -1,4 +1,4 @@
-//! Groups, how ranks come together in one, and what a rank holds.
+//! Groups: how ranks join them, and the handle that a rank gets.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,7 +20,7 @@ pub(crate) struct Group {
     failure: Mutex<Option<Failure>>,
 }
 
-/// A rank's end of a group.
+/// A rank's handle of a group.
 pub(crate) struct Communicator {
     pub(crate) group: Arc<Group>,
     pub(crate) rank: usize,
@@ -63,12 +63,12 @@ impl Communicator {
         })
     }
 
-    /// The next collective of this rank.
+    /// Returns the key of this rank's next collective.
     pub(crate) fn next(&self) -> Key {
         Key::All(self.collectives.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// The next transfer from one rank to another.
+    /// Returns the key of the next transfer from one rank to another.
     pub(crate) fn next_pair(&self, from: u32, to: u32) -> Key {
         let mut pairs = lock(&self.pairs);
         let count = pairs.entry((from, to)).or_default();
@@ -78,14 +78,14 @@ impl Communicator {
     }
 }
 
-/// What the first rank sends to the others: which process and which group.
+/// The message of the first rank to the others: the process and the group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Root {
     process: u32,
     id: u64,
 }
 
-/// So that other bytes are known for what they are.
+/// A mark by which other bytes are recognised.
 const MARK: &[u8; 16] = b"cann-emulator/01";
 
 impl Root {
@@ -110,7 +110,7 @@ impl Root {
 
 static GROUPS: AtomicU64 = AtomicU64::new(1);
 
-/// A new group, in this process.
+/// Makes the root of a new group in this process.
 pub(crate) fn root() -> Root {
     Root {
         process: std::process::id(),
@@ -118,17 +118,17 @@ pub(crate) fn root() -> Root {
     }
 }
 
-/// A group whose ranks come one by one.
+/// A group whose ranks are joining.
 struct Gathering {
     group: Arc<Group>,
-    /// The device of each rank that has come.
+    /// The device of each rank that has joined.
     devices: HashMap<usize, i32>,
 }
 
 static GATHERINGS: Mutex<Option<HashMap<u64, Gathering>>> = Mutex::new(None);
 static CHANGED: Condvar = Condvar::new();
 
-/// Joins a group and waits for all others, as long as `HCCL_CONNECT_TIMEOUT` says.
+/// Joins a group and waits for all other ranks, as long as `HCCL_CONNECT_TIMEOUT` allows.
 pub(crate) fn join(
     root: Root,
     size: usize,
@@ -175,7 +175,7 @@ pub(crate) fn join(
     }
 }
 
-/// Lets a rank into the group of its root, which the first one to come makes.
+/// Admits a rank to the group of its root. The first rank makes the group.
 fn admit(
     gatherings: &mut HashMap<u64, Gathering>,
     root: Root,
@@ -208,7 +208,7 @@ fn admit(
     Ok(gathering.group.clone())
 }
 
-/// A group of all `devices`, a rank each in their order.
+/// Makes a group of all `devices`, with ranks in their order.
 pub(crate) fn whole(devices: &[i32]) -> Vec<Arc<Communicator>> {
     let group = Group::new(root().id, devices.len());
     devices

@@ -1,4 +1,4 @@
-//! Where the tasks of ranks wait for each other.
+//! Meetings, where the tasks of ranks wait for each other.
 
 use std::collections::HashMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use super::call::{Call, perform};
 use crate::error::{Failure, Outcome};
 use crate::memory::memory;
 
-/// Which calls belong together: the n-th collective of each rank, or the n-th from one to another.
+/// The key of calls that belong together: the n-th collective of each rank, or the n-th transfer from one to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Key {
     All(u64),
@@ -20,7 +20,7 @@ pub(crate) enum Key {
 struct Meeting {
     calls: Vec<Option<Call>>,
     outcome: Option<Outcome<()>>,
-    /// Who has still to learn of the outcome.
+    /// The number of ranks that have not learned the outcome.
     waiting: usize,
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct Meetings {
     changed: Condvar,
 }
 
-/// How soon one who waits notices that its stream is destroyed by force.
+/// The interval in which a waiting rank checks whether its stream is destroyed by force.
 const PATIENCE: Duration = Duration::from_millis(10);
 
 impl Meetings {
@@ -39,7 +39,7 @@ impl Meetings {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Comes to a meeting of `size`; the last to come does the work.
+    /// Enters a meeting of `size` ranks. The last one to come does the work.
     pub(crate) fn enter(&self, key: Key, size: usize, place: usize, call: Call) {
         let mut open = self.lock();
         let meeting = open.entry(key).or_insert_with(|| Meeting {
@@ -55,7 +55,7 @@ impl Meetings {
         }
     }
 
-    /// Waits until the work is done, or never will be.
+    /// Waits until the work is done or never will be.
     pub(crate) fn leave(
         &self,
         key: Key,

@@ -1,7 +1,8 @@
-//! Groups of ranks, a rank a device, all in this process.
+//! Groups of ranks. Each rank has a device, and all ranks are in this process.
 //!
-//! A collective is a task on the stream of each rank. Those of a group's ranks meet; the last to come does the
-//! work of all.
+//! A collective is a task on the stream of each rank. The tasks of a group's ranks meet, and the last one to come does
+//! the work of all. Each waits without a lock on the memory, so a single thread may submit the collectives of all
+//! ranks.
 
 pub(crate) mod call;
 mod group;
@@ -17,7 +18,7 @@ use cann_sys::hccl::HCCL_E_PARA;
 
 use crate::error::{Outcome, fail};
 
-/// A time in seconds from a variable of the environment, as HCCL has it.
+/// Returns a time in seconds from a variable of the environment, as HCCL reads it.
 pub(crate) fn patience(variable: &str, default: u64) -> Outcome<Duration> {
     let seconds = match std::env::var(variable) {
         Err(_) => default,

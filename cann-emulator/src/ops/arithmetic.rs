@@ -1,9 +1,9 @@
 //! Arithmetic on single values, for each type that operators compute in.
 //!
-//! Integers wrap; a quotient or remainder by zero, which CANN leaves undefined, is 0. The greater and lesser
-//! of two and clamps pass NaN on. Remainders: `remainder` has the divisor's sign, `fmod` the dividend's.
+//! Integers wrap. A quotient or remainder by zero, which CANN leaves undefined, is 0. Maximum, minimum and clamps pass
+//! NaN on. `remainder` has the divisor's sign, and `fmod` the dividend's.
 
-/// Arithmetic of two values, and of one.
+/// Arithmetic of one or two values.
 pub(crate) trait Arithmetic: Sized {
     fn add(self, rhs: Self) -> Self;
     fn sub(self, rhs: Self) -> Self;
@@ -13,17 +13,17 @@ pub(crate) trait Arithmetic: Sized {
     fn power(self, rhs: Self) -> Self;
     fn remainder(self, rhs: Self) -> Self;
     fn fmod(self, rhs: Self) -> Self;
-    /// The quotient towards zero.
+    /// Returns the quotient rounded towards zero.
     fn div_trunc(self, rhs: Self) -> Self;
-    /// The quotient towards minus infinity.
+    /// Returns the quotient rounded down.
     fn div_floor(self, rhs: Self) -> Self;
     fn neg(self) -> Self;
     fn abs(self) -> Self;
-    /// -1, 0 or 1; of NaN NaN.
+    /// Returns -1, 0 or 1; NaN for NaN.
     fn sign(self) -> Self;
     fn round(self) -> Self;
     fn relu(self) -> Self;
-    /// Neither infinite nor NaN.
+    /// Returns `true` if the value is neither infinite nor NaN.
     fn finite(self) -> bool;
 }
 
@@ -49,7 +49,7 @@ pub(crate) trait Float: Arithmetic {
     fn asinh(self) -> Self;
     fn acosh(self) -> Self;
     fn atanh(self) -> Self;
-    /// The angle of a point whose height is on the left.
+    /// Returns the angle of a point with height `self` and width `rhs`.
     fn atan2(self, rhs: Self) -> Self;
     fn erf(self) -> Self;
     fn floor(self) -> Self;
@@ -57,16 +57,16 @@ pub(crate) trait Float: Arithmetic {
     fn trunc(self) -> Self;
     fn sigmoid(self) -> Self;
     fn silu(self) -> Self;
-    /// `x · Φ(x)`.
+    /// Returns `x · Φ(x)`.
     fn gelu(self) -> Self;
-    /// Its approximation, `x/2 · (1 + tanh(√(2/π) · (x + 0.044715·x³)))`.
+    /// Returns its approximation, `x/2 · (1 + tanh(√(2/π) · (x + 0.044715·x³)))`.
     fn gelu_tanh(self) -> Self;
-    /// `dy · σ(x) · (1 + x · (1 − σ(x)))` for dy on the left.
+    /// Returns `dy · σ(x) · (1 + x · (1 − σ(x)))`, where dy is `self`.
     fn silu_backward(self, x: Self) -> Self;
 }
 
 mod libm {
-    // SAFETY: the prototypes of C's mathematical library, which every program of std's is linked with.
+    // SAFETY: these are the prototypes of C's mathematical library, which every program with std links.
     unsafe extern "C" {
         pub(super) safe fn erff(x: f32) -> f32;
         pub(super) safe fn erf(x: f64) -> f64;
@@ -260,7 +260,7 @@ impl Arithmetic for i64 {
     fn minimum(self, rhs: Self) -> Self {
         self.min(rhs)
     }
-    /// To a negative power the whole part: 0 but for ±1.
+    /// Returns the whole part for a negative exponent: 0, but not for ±1.
     fn power(self, rhs: Self) -> Self {
         match (self, rhs) {
             (1, _) => 1,
@@ -317,7 +317,7 @@ impl Arithmetic for i64 {
     }
 }
 
-/// `low` and `high` where the value is beyond them; `high` wins.
+/// Returns `low` or `high` if the value is beyond them. If both apply, `high` counts.
 pub(crate) fn clamp<T: PartialOrd + Copy>(value: T, low: Option<T>, high: Option<T>) -> T {
     let value = low.filter(|low| value < *low).unwrap_or(value);
     high.filter(|high| value > *high).unwrap_or(value)

@@ -1,9 +1,9 @@
-//! Attention and its gradient, a head at a time, in f32.
+//! Attention and its gradient, one head at a time, in f32.
 
 use super::matmul::product;
 use super::sum;
 
-/// Sizes of one call. Heads of queries share those of keys and values in groups.
+/// The sizes of a call. Heads of queries share those of keys and values in groups.
 #[derive(Clone, Copy)]
 pub(crate) struct Sizes {
     pub(crate) batch: usize,
@@ -15,7 +15,7 @@ pub(crate) struct Sizes {
 }
 
 impl Sizes {
-    /// The place of a head of queries among the heads of all batches, and that of its keys.
+    /// Returns the position of each head of queries among the heads of all batches, and that of its keys.
     fn heads(self) -> impl Iterator<Item = (usize, usize)> {
         (0..self.batch * self.heads).map(move |head| {
             let (batch, own) = (head / self.heads, head % self.heads);
@@ -24,7 +24,7 @@ impl Sizes {
     }
 }
 
-/// Part `place` of values in parts of `length`.
+/// Returns part number `place` of values in parts of `length`.
 fn part(values: &[f32], place: usize, length: usize) -> &[f32] {
     &values[place * length..][..length]
 }
@@ -48,15 +48,15 @@ fn transposed(values: &[f32], rows: usize, columns: usize) -> Vec<f32> {
     turned
 }
 
-/// What attention gives: the result, and the maximum and sum of each row of scores.
+/// The result of attention, with the maximum and sum of each row of scores.
 pub(crate) struct Attended {
     pub(crate) output: Vec<f32>,
     pub(crate) most: Vec<f32>,
     pub(crate) total: Vec<f32>,
 }
 
-/// `softmax(scale · q·kᵀ)·v`, all of [batch, heads, tokens, width]. `masked(head, query, key)` leaves a score
-/// out; a row without any is zero, with a sum of zero.
+/// Computes `softmax(scale · q·kᵀ)·v`, all in `[batch, heads, tokens, width]`. `masked(head, query, key)` leaves a
+/// score out. A row without scores is zero and has a sum of zero.
 pub(crate) fn attention(
     (q, k, v): (&[f32], &[f32], &[f32]),
     sizes: Sizes,
@@ -110,7 +110,7 @@ pub(crate) fn attention(
     }
 }
 
-/// The gradients by q, k and v, from that of the result and what [`attention`] gave.
+/// Returns the gradients of q, k and v from that of the result and from what [`attention`] returned.
 pub(crate) fn attention_grad(
     (q, k, v): (&[f32], &[f32], &[f32]),
     (dy, y): (&[f32], &[f32]),

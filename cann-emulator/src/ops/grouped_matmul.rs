@@ -1,6 +1,6 @@
 //! Matrix products by group.
 
-/// Ends of the groups, from ends (`counts` false) or from lengths.
+/// Returns the ends of the groups, from their lengths if `counts`, else from their ends.
 pub(crate) fn ends(list: &[i64], counts: bool) -> Vec<i64> {
     if !counts {
         return list.to_vec();

@@ -1,11 +1,11 @@
-//! Selecting, scattering and ordering, as places in contiguous values.
+//! Selecting, scattering and ordering, by positions in contiguous values.
 
 use std::cmp::Ordering;
 
 use crate::number::Number;
 
-/// For each element of `index`, of shape `shape`, the place in a tensor of shape `whole` that it names along
-/// `axis`; the other coordinates are its own.
+/// Returns, for each element of `index`, the position in a tensor of shape `whole` that it selects along `axis`.
+/// `index` has shape `shape`; the other coordinates are those of the element.
 pub(crate) fn named_places(
     shape: &[usize],
     whole: &[usize],
@@ -34,7 +34,7 @@ pub(crate) fn named_places(
     places
 }
 
-/// A tensor's axes before an axis, its own length, and the elements behind it.
+/// The size of a tensor's axes before an axis, of the axis, and of those after it.
 #[derive(Clone, Copy)]
 pub(crate) struct Around {
     pub(crate) outer: usize,
@@ -51,7 +51,7 @@ impl Around {
         }
     }
 
-    /// The rows that `index` names along the axis.
+    /// Returns the rows along the axis at `index`.
     pub(crate) fn select<T: Copy>(self, values: &[T], index: &[usize]) -> Vec<T> {
         let mut chosen = Vec::with_capacity(self.outer * index.len() * self.inner);
         for outer in 0..self.outer {
@@ -63,7 +63,7 @@ impl Around {
         chosen
     }
 
-    /// Adds the rows of `source`, times `factor`, to those that `index` names.
+    /// Adds the rows of `source`, times `factor`, to those at `index`.
     pub(crate) fn add<T: Copy>(
         self,
         values: &mut [T],
@@ -83,7 +83,7 @@ impl Around {
     }
 }
 
-/// The places of a run's values in order; equals keep theirs, and NaN counts as the greatest.
+/// Returns the indices that sort a run's values. Equal values keep their order, and NaN counts as the greatest.
 pub(crate) fn order<T: Number>(values: &[T], descending: bool) -> Vec<usize> {
     let nan = |value: T| value.partial_cmp(&value).is_none();
     let compare = |left: T, right: T| {

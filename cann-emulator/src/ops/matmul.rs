@@ -1,12 +1,12 @@
 //! Matrix products in f32.
 
-/// Columns of a block: four rows of sums fit the first-level cache.
+/// The columns of a block. Four rows of its sums fit the first-level cache.
 const COLUMNS: usize = 256;
-/// Inputs that are summed one after another before their sum joins the others: so errors grow with the number
-/// of blocks rather than of inputs.
+/// The number of inputs that are summed in order before their sum joins the others. So errors grow with the number of
+/// blocks, not of inputs.
 const DEPTH: usize = 128;
 
-/// `rows × depth` by `depth × columns`, both row by row.
+/// Multiplies a matrix of `rows × depth` by one of `depth × columns`, both row by row.
 pub(crate) fn product(x: &[f32], w: &[f32], rows: usize, depth: usize, columns: usize) -> Vec<f32> {
     let mut y = vec![0.0; rows * columns];
     for from in (0..columns).step_by(COLUMNS) {

@@ -1,8 +1,8 @@
-//! The maths of the operators, on plain slices of f32, or of any type that operators compute in.
+//! The maths of the operators, on slices of f32 or of any type that operators compute in.
 //!
-//! Inputs are exact in f32; what these functions return is rounded once when it is stored. Where an
-//! operator rounds in between, the function takes the rounding and says so. The order of sums on a device
-//! is not documented; here they are summed in pairs.
+//! Inputs are exact in f32, and results are rounded once when they are stored. If an operator rounds in between, its
+//! function takes the rounding as an argument. The order of sums on a device is not documented; here they are summed
+//! in pairs.
 
 pub(crate) mod arithmetic;
 pub(crate) mod attention;
@@ -18,7 +18,7 @@ pub(crate) mod reduce_ranks;
 pub(crate) mod rotary;
 pub(crate) mod training;
 
-/// The sum, by halves: its error grows with the logarithm of the length.
+/// Sums by halves, so that the error grows with the logarithm of the length.
 pub(crate) fn sum(values: &[f32]) -> f32 {
     if values.len() <= 8 {
         return values.iter().sum();

@@ -1,11 +1,11 @@
-//! Tokens to experts and back, and the choice of experts.
+//! Moving tokens to experts and back, and the choice of experts.
 //!
-//! A slot is a token's k-th choice, `t·K + k`. Rows of the permuted tokens are sorted by expert; slots of one
-//! expert keep their order.
+//! Slot `t·K + k` is choice k of token t. Rows of the permuted tokens are sorted by expert, and slots of one expert
+//! keep their order.
 
 use super::sum;
 
-/// For each slot the row that it goes to: the inverse of a stable sort by expert.
+/// Returns the row of each slot: the inverse of a stable sort by expert.
 pub(crate) fn rows_of_slots(experts: &[i64]) -> Vec<i64> {
     let mut slots: Vec<usize> = (0..experts.len()).collect();
     slots.sort_by_key(|slot| experts[*slot]);
@@ -16,7 +16,7 @@ pub(crate) fn rows_of_slots(experts: &[i64]) -> Vec<i64> {
     rows
 }
 
-/// The first `kept` rows of the tokens in the order of their experts.
+/// Returns the first `kept` rows of the tokens in the order of their experts.
 pub(crate) fn permute(
     tokens: &[f32],
     width: usize,
@@ -34,8 +34,8 @@ pub(crate) fn permute(
     permuted
 }
 
-/// `out[t] = Σₖ permuted[rows[t·K + k]] · probs[t, k]`, and without `probs` the plain sum. Rows beyond the
-/// end count as nothing.
+/// Computes `out[t] = Σₖ permuted[rows[t·K + k]] · probs[t, k]`, or the plain sum without `probs`. Rows beyond the end
+/// count as zero.
 pub(crate) fn unpermute(
     permuted: &[f32],
     width: usize,
@@ -55,14 +55,14 @@ pub(crate) fn unpermute(
                 let value = permuted[*row as usize * width + column];
                 probs.map_or(value, |probs| value * probs[token * choices + k])
             });
-            // One after another, as the kernel accumulates.
+            // The sum is in order, as the kernel accumulates.
             out.push(terms.sum());
         }
     }
     out
 }
 
-/// The gradients of [`unpermute`]: of the permuted rows, and of the probabilities.
+/// Returns the gradients of [`unpermute`] for the permuted rows and for the probabilities.
 pub(crate) fn unpermute_grad(
     permuted: &[f32],
     dout: &[f32],
@@ -92,7 +92,7 @@ pub(crate) fn unpermute_grad(
     (dpermuted, dprobs)
 }
 
-/// The softmax of rows of `width`.
+/// Computes the softmax of rows of `width` values.
 pub(crate) fn softmax(x: &[f32], width: usize) -> Vec<f32> {
     let rows = x.chunks_exact(width.max(1));
     rows.flat_map(|row| {
@@ -104,7 +104,8 @@ pub(crate) fn softmax(x: &[f32], width: usize) -> Vec<f32> {
     .collect()
 }
 
-/// The `k` largest of each row, largest first and of equals the first, with their places.
+/// Returns the `k` largest values of each row and their indices, largest first. Of equal values, the first comes
+/// first.
 pub(crate) fn top_k(x: &[f32], width: usize, k: usize) -> (Vec<f32>, Vec<i64>) {
     let (mut values, mut places) = (Vec::new(), Vec::new());
     for row in x.chunks_exact(width.max(1)) {

@@ -2,7 +2,7 @@
 
 use super::sum;
 
-/// `y` and `rstd` of rows of `gamma.len()` values each.
+/// Returns `y` and `rstd` of rows of `gamma.len()` values each.
 pub(crate) fn rms_norm(x: &[f32], gamma: &[f32], epsilon: f32) -> (Vec<f32>, Vec<f32>) {
     let (mut y, mut rstds) = (Vec::with_capacity(x.len()), Vec::new());
     for row in x.chunks_exact(gamma.len()) {
@@ -13,8 +13,8 @@ pub(crate) fn rms_norm(x: &[f32], gamma: &[f32], epsilon: f32) -> (Vec<f32>, Vec
     (y, rstds)
 }
 
-/// `y`, `rstd` and `x` of `x = x1 + x2` normalised. `round` rounds to the dtype: before Ascend950 the sum is
-/// rounded, and `x · rstd` once more before the weight.
+/// Returns `y`, `rstd` and the sum `x = x1 + x2`, normalised. `round` rounds to the dtype. Before Ascend950 the sum is
+/// rounded, and `x · rstd` is rounded before the weight.
 pub(crate) fn add_rms_norm(
     x1: &[f32],
     x2: &[f32],
@@ -36,8 +36,8 @@ pub(crate) fn add_rms_norm(
     (y, rstds, x)
 }
 
-/// `dx` and `dgamma`: `dx = (dy·γ − x·rstd·mean(dy·γ·x·rstd))·rstd`, `dγ = Σ dy·x·rstd` over the rows. Of no
-/// rows `dgamma` is NaN, as the operator's is.
+/// Returns `dx = (dy·γ − x·rstd·mean(dy·γ·x·rstd))·rstd` and `dγ = Σ dy·x·rstd` over the rows. Without rows `dγ` is
+/// NaN, like the operator's.
 pub(crate) fn rms_norm_grad(
     dy: &[f32],
     x: &[f32],

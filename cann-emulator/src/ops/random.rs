@@ -1,8 +1,8 @@
-//! Random numbers by counter: the number at a place depends on seed, offset and place alone.
+//! Random numbers by position: a number depends only on seed, offset and position.
 //!
-//! CANN's generator is Philox and gives other numbers; only the distributions are the same.
+//! CANN's generator is Philox and yields other numbers; only the distributions are the same.
 
-/// Sixty-four bits for a place: two rounds of SplitMix64.
+/// Returns 64 bits for a position, by two rounds of SplitMix64.
 fn bits(seed: u64, offset: u64, place: u64) -> u64 {
     mix(mix(seed ^ mix(offset)).wrapping_add(place))
 }
@@ -14,7 +14,7 @@ fn mix(value: u64) -> u64 {
     value ^ (value >> 31)
 }
 
-/// A generator for one call.
+/// The generator of one call.
 #[derive(Clone, Copy)]
 pub(crate) struct Generator {
     pub(crate) seed: u64,
@@ -22,18 +22,18 @@ pub(crate) struct Generator {
 }
 
 impl Generator {
-    /// From 0 up to and without 1.
+    /// Returns a number from 0 to below 1.
     pub(crate) fn unit(self, place: usize) -> f64 {
         (bits(self.seed, self.offset, place as u64) >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Of the normal distribution of mean 0 and deviation 1, by Box and Muller.
+    /// Returns a number of the normal distribution with mean 0 and deviation 1, by the method of Box and Muller.
     pub(crate) fn normal(self, place: usize) -> f64 {
         let (one, other) = (1.0 - self.unit(2 * place), self.unit(2 * place + 1));
         (-2.0 * one.ln()).sqrt() * (2.0 * std::f64::consts::PI * other).cos()
     }
 
-    /// A whole number from `low` up to and without `high`.
+    /// Returns a whole number from `low` to below `high`.
     pub(crate) fn whole(self, place: usize, low: i64, high: i64) -> i64 {
         let range = high.abs_diff(low).max(1);
         let product = u128::from(bits(self.seed, self.offset, place as u64)) * u128::from(range);

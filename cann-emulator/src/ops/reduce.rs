@@ -3,7 +3,7 @@
 use super::arithmetic::{Arithmetic, Float};
 use crate::number::Number;
 
-/// The sum, by halves.
+/// Sums by halves.
 pub(crate) fn total<T: Number + Arithmetic>(values: &[T]) -> T {
     if values.len() <= 8 {
         return values
@@ -20,7 +20,7 @@ pub(crate) fn product<T: Number + Arithmetic>(values: &[T]) -> T {
         .fold(T::from_i64(1), |all, value| all.mul(*value))
 }
 
-/// The place of the greatest or least, of equals the first; of NaN the first.
+/// Returns the index of the maximum or minimum: the first of equal values, or the first NaN.
 pub(crate) fn extreme<T: Number>(values: &[T], greatest: bool) -> usize {
     let nan = |value: T| value.partial_cmp(&value).is_none();
     let mut best = 0;
@@ -38,7 +38,7 @@ pub(crate) fn extreme<T: Number>(values: &[T], greatest: bool) -> usize {
     best
 }
 
-/// Each value combined with those before it, one after another.
+/// Combines each value with those before it, in order.
 pub(crate) fn running<T: Number>(values: &[T], from: T, combine: fn(T, T) -> T) -> Vec<T> {
     let mut all = from;
     let step = |value: &T| {
@@ -48,7 +48,7 @@ pub(crate) fn running<T: Number>(values: &[T], from: T, combine: fn(T, T) -> T) 
     values.iter().map(step).collect()
 }
 
-/// The mean of squared distances from the mean; divided by one less if `unbiased`.
+/// Returns the mean of squared distances from the mean, with a divisor less by one if `unbiased`.
 pub(crate) fn variance<T: Number + Float>(values: &[T], unbiased: bool) -> T {
     let count = T::from_i64(values.len() as i64);
     let mean = total(values).div(count);
@@ -64,7 +64,7 @@ pub(crate) fn variance<T: Number + Float>(values: &[T], unbiased: bool) -> T {
     })
 }
 
-/// `exp(x − max)`, their sum, and the maximum.
+/// Returns `exp(x − max)`, their sum, and the maximum.
 fn powers<T: Number + Float>(values: &[T]) -> (Vec<T>, T, T) {
     let most = values[extreme(values, true)];
     let powers: Vec<T> = values.iter().map(|value| value.sub(most).exp()).collect();
@@ -86,7 +86,7 @@ pub(crate) fn log_softmax<T: Number + Float>(values: &[T]) -> Vec<T> {
         .collect()
 }
 
-/// `(dy − Σ dy·y) · y`.
+/// Computes `(dy − Σ dy·y) · y`.
 pub(crate) fn softmax_backward<T: Number + Float>(dy: &[T], y: &[T]) -> Vec<T> {
     let products: Vec<T> = dy.iter().zip(y).map(|(dy, y)| dy.mul(*y)).collect();
     let sum = total(&products);
@@ -96,7 +96,7 @@ pub(crate) fn softmax_backward<T: Number + Float>(dy: &[T], y: &[T]) -> Vec<T> {
         .collect()
 }
 
-/// `dy − exp(y) · Σ dy`.
+/// Computes `dy − exp(y) · Σ dy`.
 pub(crate) fn log_softmax_backward<T: Number + Float>(dy: &[T], y: &[T]) -> Vec<T> {
     let sum = total(dy);
     dy.iter()

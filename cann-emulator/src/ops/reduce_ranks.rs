@@ -1,7 +1,7 @@
 //! Reductions over ranks, on bytes.
 //!
-//! Values are taken in the order of the ranks, and each result is rounded to the type, as where devices add into
-//! memory. The order on devices depends on how they are wired; only for integers does it not matter.
+//! Values are reduced in the order of the ranks, and each intermediate result is rounded to the type, as when devices
+//! add into memory. On devices the order depends on their connections, and matters for all types but integers.
 
 /// The type of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub(crate) enum Number {
     F64,
 }
 
-/// What is done with two values.
+/// A reduction of two values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub(crate) enum Reduction {
@@ -32,7 +32,7 @@ pub(crate) enum Reduction {
 }
 
 impl Number {
-    /// Bytes of one.
+    /// Returns the size of a number in bytes.
     pub(crate) fn size(self) -> usize {
         match self {
             Self::I8 | Self::U8 => 1,
@@ -43,7 +43,7 @@ impl Number {
     }
 }
 
-/// Reduces parts of equal length, first to last.
+/// Reduces parts of equal length, from first to last.
 pub(crate) fn reduce(number: Number, by: Reduction, parts: &[Vec<u8>]) -> Vec<u8> {
     macro_rules! integers {
         ($type:ty) => {

@@ -1,8 +1,8 @@
 //! Rotary position embedding of one tensor: `y = x · cos + rot(x) · sin`.
 //!
-//! All tensors have the shape of x here; what the caller broadcasts is broadcast before, and summed after.
+//! All tensors have the shape of x here. The caller broadcasts the tables before and sums their gradients after.
 
-/// How the last axis is paired.
+/// The pairs of the last axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Style {
     /// The first half with the second: `rot(x) = (−x₂, x₁)`.
@@ -12,7 +12,7 @@ pub(crate) enum Style {
 }
 
 impl Style {
-    /// Where `rot(x)` takes the value at `at` from, and its sign.
+    /// Returns the position from which `rot(x)` takes the value at `at`, and its sign.
     fn source(self, at: usize, width: usize) -> (usize, f32) {
         let half = width / 2;
         match self {
@@ -24,7 +24,7 @@ impl Style {
     }
 }
 
-/// `rot(x)` by rows of `width`.
+/// Computes `rot(x)` by rows of `width`.
 pub(crate) fn rotated(x: &[f32], width: usize, style: Style) -> Vec<f32> {
     let rows = x.chunks_exact(width);
     rows.flat_map(|row| {
@@ -36,7 +36,7 @@ pub(crate) fn rotated(x: &[f32], width: usize, style: Style) -> Vec<f32> {
     .collect()
 }
 
-/// The embedding, of `x` and what [`rotated`] or a matrix made of it.
+/// Computes the embedding from `x` and `rotated`, which [`rotated`] or a matrix made.
 pub(crate) fn rotary(x: &[f32], rotated: &[f32], cos: &[f32], sin: &[f32]) -> Vec<f32> {
     let pairs = x.iter().zip(cos).zip(rotated.iter().zip(sin));
     pairs
@@ -44,7 +44,7 @@ pub(crate) fn rotary(x: &[f32], rotated: &[f32], cos: &[f32], sin: &[f32]) -> Ve
         .collect()
 }
 
-/// The gradient of x: `dx = dy · cos + rotᵀ(dy · sin)`, which for halves is
+/// Returns the gradient of x: `dx = dy · cos + rotᵀ(dy · sin)`. For halves this is
 /// `(cos₁·dy₁ + sin₂·dy₂, cos₂·dy₂ − sin₁·dy₁)`.
 pub(crate) fn rotary_grad(
     dy: &[f32],
@@ -54,7 +54,7 @@ pub(crate) fn rotary_grad(
     style: Style,
 ) -> Vec<f32> {
     let turned: Vec<f32> = dy.iter().zip(sin).map(|(dy, sin)| dy * sin).collect();
-    // The transpose of a rotation turns back: it is the rotation with the other sign.
+    // The transpose of a rotation is the rotation with the other sign.
     let back = rotated(&turned, width, style);
     dy.iter()
         .zip(cos)

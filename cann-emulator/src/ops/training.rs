@@ -10,7 +10,7 @@ pub(crate) struct AdamW {
     pub(crate) beta2: f32,
     pub(crate) weight_decay: f32,
     pub(crate) epsilon: f32,
-    /// Against the gradient's sign.
+    /// True if the step follows the gradient upwards.
     pub(crate) maximise: bool,
 }
 
@@ -20,12 +20,12 @@ pub(crate) struct Moments {
     pub(crate) weight: f32,
     pub(crate) first: f32,
     pub(crate) second: f32,
-    /// The largest second moment so far, if it is asked for.
+    /// The largest second moment so far, if it is used.
     pub(crate) largest: Option<f32>,
 }
 
 impl AdamW {
-    /// The step after `steps` before it: decay by `1 − η·λ`, then `η · m̂ / (√v̂ + ε)`.
+    /// Returns the step after `steps` earlier ones: decay by `1 − η·λ`, then `η · m̂ / (√v̂ + ε)`.
     pub(crate) fn step(self, steps: f32, from: Moments, gradient: f32) -> Moments {
         let gradient = if self.maximise { -gradient } else { gradient };
         let time = steps + 1.0;
@@ -45,7 +45,7 @@ impl AdamW {
     }
 }
 
-/// `y`, mean and `1 / √(variance + ε)` of rows of `width`.
+/// Returns `y`, the mean and `1 / √(variance + ε)` of rows of `width`.
 pub(crate) fn layer_norm(
     x: &[f32],
     width: usize,
@@ -68,7 +68,7 @@ pub(crate) fn layer_norm(
     (y, means, rstds)
 }
 
-/// The gradients of [`layer_norm`] by input, weight and bias.
+/// Returns the gradients of [`layer_norm`] for input, weight and bias.
 pub(crate) fn layer_norm_grad(
     dy: &[f32],
     x: &[f32],

@@ -1,4 +1,4 @@
-//! Memory of devices, and that of the host which they reach.
+//! Memory of devices, and host memory that devices reach.
 
 use cann_sys::errors::*;
 
@@ -51,7 +51,7 @@ pub(crate) fn pin(size: usize) -> Outcome<usize> {
 }
 
 pub(crate) fn unpin(address: usize) -> Outcome<()> {
-    // No kernel copies from or to it meanwhile.
+    // No kernel copies from or to the memory meanwhile.
     let _memory = memory();
     let mut process = process();
     process.config()?;
@@ -63,7 +63,7 @@ pub(crate) fn unpin(address: usize) -> Outcome<()> {
     Ok(())
 }
 
-/// Whether the bytes lie in memory from `aclrtMallocHost`, or in registered memory.
+/// Returns `true` if all bytes are in memory from `aclrtMallocHost` or in registered memory.
 pub(crate) fn is_pinned(address: usize, count: usize) -> bool {
     let process = process();
     let pinned = process
@@ -80,10 +80,10 @@ pub(crate) fn is_pinned(address: usize, count: usize) -> bool {
         .any(|(start, size)| address - start <= size - count)
 }
 
-/// The pages of the host that memory is registered by.
+/// The page size of the host, in which memory is registered.
 const PAGE: usize = 4096;
 
-/// Registers memory of the host; an address of the device for it, if `mapped`.
+/// Registers host memory. If `mapped`, returns the device's address of it.
 pub(crate) fn register(address: usize, size: usize, mapped: bool) -> Outcome<Option<usize>> {
     let mut memory = memory();
     let mut process = process();
@@ -125,7 +125,7 @@ pub(crate) fn register(address: usize, size: usize, mapped: bool) -> Outcome<Opt
 }
 
 pub(crate) fn unregister(address: usize) -> Outcome<()> {
-    // No kernel copies from or to it meanwhile.
+    // No kernel copies from or to the memory meanwhile.
     let _memory = memory();
     let mut process = process();
     process.current()?;
@@ -137,7 +137,7 @@ pub(crate) fn unregister(address: usize) -> Outcome<()> {
     Ok(())
 }
 
-/// The device's address of registered host memory.
+/// Returns the device's address of registered host memory.
 pub(crate) fn mapped(address: usize) -> Outcome<usize> {
     let process = process();
     process.current()?;

@@ -1,4 +1,4 @@
-//! Devices and contexts: which a thread uses, and their options.
+//! Devices and contexts of threads, and their options.
 
 use cann_sys::errors::*;
 
@@ -50,8 +50,8 @@ pub(crate) fn reset_device(device: i32, force: bool) -> Outcome<()> {
         process.devices.remove(&device);
         process.remove_context(context)
     };
-    // Unlocked: what the streams still have to do may need the process, and the memory.
-    // What was not waited for is lost with the device.
+    // The process is unlocked, because work on the streams may need it and the memory. Work that nobody waited for is
+    // lost with the device.
     close(closing, true);
     let lost: Vec<_> = memory()
         .live()
@@ -114,7 +114,7 @@ pub(crate) fn current_context() -> Outcome<usize> {
     Ok(process().current()?.0)
 }
 
-/// What a system option belongs to.
+/// The scope of a system option.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scope {
     /// The current context.
@@ -131,7 +131,7 @@ impl Scope {
     }
 }
 
-/// A system option.
+/// Returns a system option.
 pub(crate) fn option(scope: Scope, option: u32) -> Outcome<i64> {
     let process = process();
     match process.options.get(&(scope.key(&process)?, option)) {

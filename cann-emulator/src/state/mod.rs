@@ -1,4 +1,4 @@
-//! The process: devices, contexts, streams and events, and which of them a thread uses.
+//! The state of the process: devices, contexts, streams and events, and those that each thread uses.
 
 mod allocation;
 mod context;
@@ -22,12 +22,12 @@ use crate::memory::memory;
 use crate::object;
 use crate::stream::{Settings, Stream};
 
-/// Handles are numbers that are never given out twice, so that a stale one is known for what it is.
-/// They look like no address of the host.
+/// The first handle. Handles are numbers that are never given out twice, so a stale one is recognised, and they differ
+/// from addresses of the host.
 const FIRST_HANDLE: usize = 0x0e00_0000_0000_0000;
 
 struct Device {
-    /// How often it was set and not reset.
+    /// The number of times that it was set and not reset.
     references: usize,
     context: usize,
 }
@@ -36,34 +36,34 @@ struct Device {
 pub(crate) struct Context {
     pub(crate) device: i32,
     default_stream: Arc<Stream>,
-    /// A name for the default stream besides NULL.
+    /// A handle of the default stream besides NULL.
     default_handle: usize,
 }
 
 #[derive(Clone, Copy)]
 struct Registered {
     size: usize,
-    /// The device's address of it, if it was asked for.
+    /// The device's address of the memory, if it was requested.
     mapped: Option<usize>,
 }
 
 #[derive(Default)]
 struct Process {
     config: Option<Config>,
-    /// How often `aclInit` was called and `aclFinalizeReference` was not.
+    /// The number of calls of `aclInit` without `aclFinalizeReference`.
     references: u64,
     finalised: bool,
     handles: usize,
-    /// Allocations on devices so far.
+    /// The number of allocations on devices so far.
     allocations: u64,
     devices: HashMap<i32, Device>,
     contexts: HashMap<usize, Context>,
     streams: HashMap<usize, Arc<Stream>>,
     events: HashMap<usize, Arc<Event>>,
     pinned: HashMap<usize, Box<[u64]>>,
-    /// Host memory from elsewhere, by its address.
+    /// Registered host memory, by its address.
     registered: HashMap<usize, Registered>,
-    /// By context; zero stands for the process.
+    /// Options by context; zero stands for the process.
     options: HashMap<(usize, u32), i64>,
     leaks: Vec<String>,
 }
@@ -74,7 +74,7 @@ thread_local! {
     static CONTEXT: Cell<usize> = const { Cell::new(0) };
 }
 
-/// The process' state, for as long as the guard lives.
+/// The process' state, locked as long as the guard lives.
 struct Guard(MutexGuard<'static, Option<Process>>);
 
 impl std::ops::Deref for Guard {
@@ -112,7 +112,7 @@ impl Process {
         })
     }
 
-    /// The context of the calling thread, whose device must not be lost.
+    /// Returns the context of the calling thread. Fails if its device is lost.
     fn current(&self) -> Outcome<(usize, &Context)> {
         self.config()?;
         let handle = CONTEXT.get();
@@ -160,7 +160,7 @@ impl Process {
         Ok(handle)
     }
 
-    /// Removes a context; its streams, to be closed once the process is unlocked.
+    /// Removes a context. Returns its streams, which must be closed once the process is unlocked.
     fn remove_context(&mut self, handle: usize) -> Vec<Arc<Stream>> {
         let mut closing = Vec::new();
         if let Some(context) = self.contexts.remove(&handle) {
@@ -216,7 +216,7 @@ pub(crate) fn initialise() -> Outcome<()> {
     Ok(())
 }
 
-/// One `aclInit` less; how many are left.
+/// Undoes one `aclInit`. Returns the number of those left.
 pub(crate) fn release() -> Outcome<u64> {
     let mut process = process();
     process.config()?;
@@ -224,7 +224,7 @@ pub(crate) fn release() -> Outcome<u64> {
     Ok(process.references)
 }
 
-/// Ends everything; what was not given back.
+/// Ends everything. Returns what was not given back.
 pub(crate) fn finalise() -> Outcome<Vec<String>> {
     let (closing, pinned, mut report) = {
         let mut process = process();
@@ -260,7 +260,8 @@ pub(crate) fn finalise() -> Outcome<Vec<String>> {
         process.allocations = 0;
         (closing, pinned, report)
     };
-    // Unlocked: a kernel that runs has the memory, and may need the process and what it copies.
+    // The process is unlocked, because a running kernel holds the memory and may need the process and the bytes that
+    // it copies.
     close(closing, true);
     drop(pinned);
     let mut memory = memory();

@@ -35,17 +35,17 @@ pub(crate) fn destroy_stream(handle: usize, force: bool) -> Outcome<()> {
     Ok(())
 }
 
-/// The stream of a handle; NULL is the default stream of the thread's context.
+/// Returns the stream of a handle. NULL is the default stream of the thread's context.
 pub(crate) fn stream(handle: usize) -> Outcome<Arc<Stream>> {
     process().stream(handle)
 }
 
-/// The default stream of the current context, by a handle of its own.
+/// Returns the handle of the current context's default stream.
 pub(crate) fn default_stream() -> Outcome<usize> {
     Ok(process().current()?.1.default_handle)
 }
 
-/// All streams of the current context.
+/// Returns all streams of the current context.
 pub(crate) fn streams_of_context() -> Outcome<Vec<Arc<Stream>>> {
     let process = process();
     let (handle, context) = process.current()?;
@@ -57,7 +57,7 @@ pub(crate) fn streams_of_context() -> Outcome<Vec<Arc<Stream>>> {
     Ok(default.chain(own).cloned().collect())
 }
 
-/// All streams of the current device.
+/// Returns all streams of the current device.
 pub(crate) fn streams_of_device() -> Outcome<Vec<Arc<Stream>>> {
     let process = process();
     let device = process.current()?.1.device;
@@ -72,7 +72,7 @@ pub(crate) fn streams_of_device() -> Outcome<Vec<Arc<Stream>>> {
         .collect())
 }
 
-/// How many streams and events there are.
+/// Returns the numbers of streams and of events.
 pub(crate) fn counts() -> Outcome<(usize, usize)> {
     let process = process();
     process.current()?;

@@ -1,4 +1,4 @@
-/* A group of two ranks by the published protocol: a thread a device, the root passed between threads. */
+/* A group of two ranks by the published protocol: one thread per device, with the root passed between threads. */
 #include <pthread.h>
 #include <stdio.h>
 

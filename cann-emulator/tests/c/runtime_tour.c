@@ -1,4 +1,4 @@
-/* What programs for CANN's runtime use besides operators: contexts, host functions, matrices, host memory
+/* The parts of CANN's runtime that programs use besides operators: contexts, host functions, matrices, host memory
  * from elsewhere, events, settings of streams, figures of devices, and errors. */
 #include <pthread.h>
 #include <stdio.h>
@@ -28,7 +28,7 @@ static void note(void *argument)
     calls[count++] = *(int *)argument;
 }
 
-/* Runs what comes to it, as the published samples do. */
+/* Runs the functions that arrive, as the published samples do. */
 static void *serve(void *argument)
 {
     (void)argument;
@@ -50,7 +50,7 @@ static void host_functions(aclrtStream stream)
            == ACL_ERROR_RT_STREAM_NO_CB_REG);
     EXPECT(aclrtProcessReport(1) == ACL_ERROR_RT_THREAD_SUBSCRIBE);
     EXPECT(aclrtProcessReport(0) == ACL_ERROR_INVALID_PARAM);
-    /* Nobody has subscribed: a thread of CANN's runs it. */
+    /* No thread has subscribed, so a thread of CANN runs it. */
     CHECK(aclrtLaunchHostFunc(stream, note, &numbers[0]));
     CHECK(aclrtSynchronizeStream(stream));
 
@@ -79,7 +79,7 @@ static void copies(aclrtStream stream)
     void *device = NULL, *pinned = NULL, *mapped = NULL;
     CHECK(aclrtMalloc(&device, 6 * 32, ACL_MEM_MALLOC_HUGE_FIRST));
     CHECK(aclrtMemset(device, 6 * 32, 7, 6 * 32));
-    /* Six rows of ten bytes, at distances of 16 here and of 32 there. */
+    /* Six rows of ten bytes, with a pitch of 16 on the host and of 32 on the device. */
     CHECK(aclrtMemcpy2d(device, 32, from, 16, 10, 6, ACL_MEMCPY_HOST_TO_DEVICE));
     CHECK(aclrtMallocHost(&pinned, sizeof to));
     CHECK(aclrtMemcpy2dAsync(pinned, 16, device, 32, 12, 6, ACL_MEMCPY_DEVICE_TO_HOST, stream));
@@ -118,7 +118,7 @@ static void copies(aclrtStream stream)
     CHECK(aclrtFreeWithDevSync(device));
 }
 
-/* Two ends of copies of a batch. */
+/* The two ends of a batch's copies. */
 static aclrtMemcpyBatchAttr ends(aclrtMemLocationType to, aclrtMemLocationType from)
 {
     aclrtMemcpyBatchAttr attribute;
@@ -140,7 +140,7 @@ static void batches(aclrtStream stream)
         CHECK(aclrtMallocHost(&from[i], BYTES));
         CHECK(aclrtMallocHost(&back[i], BYTES));
         CHECK(aclrtMalloc(&on[i], BYTES, ACL_MEM_MALLOC_HUGE_FIRST));
-        /* Host memory is filled by the same function, at once. */
+        /* The same function fills host memory, at once. */
         CHECK(aclrtMemset(from[i], BYTES, 3 + i, BYTES));
         CHECK(aclrtMemsetAsync(back[i], BYTES, 0, BYTES, stream));
         EXPECT(((unsigned char *)from[i])[BYTES - 1] == 3 + i && !*(unsigned char *)back[i]);
@@ -156,7 +156,7 @@ static void batches(aclrtStream stream)
     CHECK(aclrtMemcpyBatchAsyncV2(on, sizes, back, sizes, COPIES, up, indices, 2, stream));
     CHECK(aclrtSynchronizeStream(stream));
     CHECK(aclrtMemcpyBatchV2(back, sizes, on, sizes, COPIES, &down, indices, 1));
-    /* The second copy doesn't go where its attribute says; the third has another direction. */
+    /* The second copy does not agree with its attribute; the third has another direction. */
     EXPECT(aclrtMemcpyBatch(mixed, sizes, from, sizes, COPIES, up, indices, 1, &failed)
            != ACL_SUCCESS);
     EXPECT(failed == 1);
@@ -184,7 +184,7 @@ static void batches(aclrtStream stream)
     }
 }
 
-/* Copies that find their addresses on the device, fills with whole numbers, limits of time. */
+/* Copies between addresses stored on the device, fills with whole numbers, and time limits. */
 static void indirect(aclrtStream stream)
 {
     enum { COUNT = 16, BYTES = 4 * COUNT };
@@ -201,7 +201,7 @@ static void indirect(aclrtStream stream)
     EXPECT(found[0] == 7 && found[COUNT - 1] == 7);
     EXPECT(aclrtMemsetD32(found, BYTES, 7, COUNT + 1) == ACL_ERROR_RT_PARAM_INVALID);
 
-    /* Three elements from the second on, to the fifth on. */
+    /* Three elements, from the second on, are copied to the fifth and after. */
     places[0] = to, places[1] = from;
     CHECK(aclrtMalloc(&place, sizeof places, ACL_MEM_MALLOC_HUGE_FIRST));
     CHECK(aclrtMemcpy(place, sizeof places, places, sizeof places, ACL_MEMCPY_HOST_TO_DEVICE));
@@ -259,7 +259,7 @@ static aclError end(void *argument)
     return ACL_SUCCESS;
 }
 
-/* A device has one number, whoever names it. */
+/* A device has one number in every numbering. */
 static void numbers(void)
 {
     int32_t found;
@@ -389,7 +389,7 @@ static void devices(void)
 
 static void errors(void)
 {
-    /* Its size is the newest CANN's. */
+    /* Its size is that in the newest CANN. */
     uint64_t verbose[512] = {0};
     aclError found = aclrtGetRunMode(NULL);
     EXPECT(found != ACL_SUCCESS);

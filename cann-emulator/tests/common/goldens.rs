@@ -1,4 +1,4 @@
-//! The goldens of operations that the whole project is tested with (`tests/fixtures/ops`).
+//! The goldens of operations with which the whole project is tested (`tests/fixtures/ops`).
 
 use std::path::Path;
 
@@ -22,7 +22,7 @@ impl Goldens {
         SafeTensors::deserialize(&self.0).expect("the goldens are safetensors")
     }
 
-    /// What stands before `.<name>` in the names of tensors, in order.
+    /// Returns the parts before `.<name>` of the tensors' names, in order.
     pub fn cases(&self, name: &str) -> Vec<String> {
         let ending = format!(".{name}");
         let file = self.file();
@@ -53,7 +53,7 @@ impl Goldens {
         }
     }
 
-    /// The values of any float type, exact.
+    /// Returns the exact values of any float type.
     pub fn exact(&self, name: &str) -> Vec<f64> {
         let file = self.file();
         let view = file.tensor(name).expect(name);

@@ -21,7 +21,7 @@ pub const BF16: aclDataType = ACL_BF16;
 pub type PhaseTwo =
     unsafe extern "C" fn(*mut c_void, u64, *mut aclOpExecutor, aclrtStream) -> aclnnStatus;
 
-/// The emulator from `aclInit` to `aclFinalize`. Its state is the process', so one test at a time has it.
+/// The emulator from `aclInit` to `aclFinalize`. Its state belongs to the process, so one test at a time has it.
 pub struct Session(#[allow(dead_code)] MutexGuard<'static, ()>);
 
 impl Session {
@@ -41,7 +41,7 @@ impl Session {
         Self(guard)
     }
 
-    /// Ends it; what was not given back.
+    /// Ends the session. Returns what was not given back.
     pub fn end(self) -> Vec<String> {
         // While no other test has its turn.
         // SAFETY: it takes nothing.
@@ -57,7 +57,7 @@ impl Drop for Session {
     }
 }
 
-/// The text of the thread's latest error.
+/// Returns the text of the thread's latest error.
 pub fn message() -> String {
     // SAFETY: the text is valid until the thread's next call.
     unsafe {
@@ -119,7 +119,7 @@ pub struct Tensor {
     pub address: *mut c_void,
     pub handle: *mut aclTensor,
     pub dtype: aclDataType,
-    /// Elements of the memory.
+    /// The number of elements of the memory.
     pub storage: usize,
     owned: bool,
 }
@@ -130,12 +130,12 @@ pub fn element_size(dtype: aclDataType) -> usize {
 }
 
 impl Tensor {
-    /// Uninitialised, as an output is.
+    /// Makes a tensor that is not initialised, like an output.
     pub fn empty(dtype: aclDataType, shape: &[usize]) -> Self {
         Self::strided(dtype, shape, None, 0, shape.iter().product())
     }
 
-    /// A view of `storage` elements of fresh memory.
+    /// Makes a view of `storage` elements of new memory.
     pub fn strided(
         dtype: aclDataType,
         shape: &[usize],
@@ -203,7 +203,7 @@ impl Tensor {
         }
     }
 
-    /// The memory, from its start.
+    /// Returns the elements of the memory, from its start.
     pub fn read(&self) -> Vec<f32> {
         match self.dtype {
             ACL_FLOAT => download(self.address, self.storage),
@@ -228,7 +228,7 @@ impl Tensor {
         }
     }
 
-    /// A list takes the descriptor over.
+    /// Gives the descriptor to a list, which owns it from then on.
     pub fn give_to_list(&mut self) -> *const aclTensor {
         self.owned = false;
         self.handle
@@ -273,7 +273,7 @@ pub fn descriptor(
     }
 }
 
-/// Runs an operator on the default stream and waits. `one` is phase one with its operands.
+/// Runs an operator on the default stream and waits. `one` calls phase one with its operands.
 pub fn run(
     one: impl FnOnce(*mut u64, *mut *mut aclOpExecutor) -> aclnnStatus,
     two: PhaseTwo,
@@ -300,7 +300,7 @@ pub fn run(
     }
 }
 
-/// Half the distance between neighbours of a dtype around `value`.
+/// Returns half the distance between neighbours of a dtype around `value`.
 fn half_ulp(dtype: aclDataType, value: f64) -> f64 {
     let (bits, smallest) = match dtype {
         ACL_FLOAT => (24, -126),
@@ -311,7 +311,8 @@ fn half_ulp(dtype: aclDataType, value: f64) -> f64 {
     (exponent - f64::from(bits)).exp2()
 }
 
-/// One rounding from the exact value, and what f32 inside costs: `inside` relative to the largest value.
+/// Checks that values are within one rounding of the exact ones, plus the error of f32 inside the operator: `inside`,
+/// relative to the largest value.
 pub fn assert_close(what: &str, found: &[f32], exact: &[f64], dtype: aclDataType, inside: f64) {
     assert_eq!(found.len(), exact.len(), "{what}");
     let scale = exact
@@ -327,7 +328,7 @@ pub fn assert_close(what: &str, found: &[f32], exact: &[f64], dtype: aclDataType
     }
 }
 
-/// Values from -1 to 1 that look random and are the same every time.
+/// Returns values from -1 to 1 that look random and are the same every time.
 pub fn noise(count: usize, seed: u64) -> Vec<f32> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = || {

@@ -1,4 +1,4 @@
-//! Groups of ranks: a thread and a device each, beside what the collectives are defined to be.
+//! Tests of groups of ranks, with a thread and a device each, against the definitions of the collectives.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -37,7 +37,7 @@ fn root() -> HcclRootInfo {
     root
 }
 
-/// One rank: its group, its stream, and memory that is freed at the end.
+/// A rank: its group, its stream, and memory that is freed at the end.
 struct Rank {
     rank: usize,
     ranks: usize,
@@ -113,7 +113,7 @@ fn group(ranks: usize, work: impl Fn(&Rank) + Sync) {
     });
 }
 
-/// What rank `rank` brings.
+/// Returns the values that rank `rank` brings.
 fn brings(rank: usize, count: usize) -> Vec<f32> {
     (0..count)
         .map(|at| (rank * 100 + at) as f32 - 7.5)
@@ -163,7 +163,7 @@ fn every_collective_of_two_and_of_three_ranks() {
                 let expected: Vec<f32> = all.clone().flat_map(|rank| brings(rank, 6)).collect();
                 assert_eq!(this.read::<f32>(gathered, 6 * this.ranks), expected);
 
-                // Everybody has all blocks; each gets the sum of its own.
+                // Every rank has all blocks, and each gets the sum of its own.
                 let block = this.buffer(&[0f32; 6]);
                 ok(HcclReduceScatter(
                     gathered, block, 6, F32, SUM, comm, stream,
@@ -209,7 +209,7 @@ fn every_collective_of_two_and_of_three_ranks() {
                 ));
                 assert_eq!(this.read::<f32>(share, 6), brings(rank, 6));
 
-                // The transposed: rank r gets from s what s holds for r.
+                // The result is the transpose: rank r gets from s what s holds for r.
                 let send = this.buffer(&brings(rank, 2 * this.ranks));
                 let receive = this.buffer(&vec![0f32; 2 * this.ranks]);
                 ok(HcclAlltoAll(send, 2, F32, receive, 2, F32, comm, stream));
@@ -220,7 +220,7 @@ fn every_collective_of_two_and_of_three_ranks() {
                 assert_eq!(this.read::<f32>(receive, 2 * this.ranks), expected);
 
                 ok(HcclBarrier(comm, stream));
-                // In place, and of nothing.
+                // These calls are in place, and with a count of zero.
                 ok(HcclAllReduce(mine, mine, 6, F32, SUM, comm, stream));
                 ok(HcclAllReduce(
                     null_mut(),
@@ -241,7 +241,7 @@ fn every_collective_of_two_and_of_three_ranks() {
     }
 }
 
-/// Rank r sends r + 1 elements to everybody, and leaves one out between the blocks.
+/// Rank r sends r + 1 elements to each rank and leaves one out between the blocks.
 #[test]
 fn ranks_may_send_different_numbers_of_elements() {
     let _session = session(2, 0);
@@ -347,7 +347,7 @@ fn reductions_of_every_type() {
         );
         check!(f32, F32, most, [1.5, -2.0, 9.25], 9.25);
         let half = half::f16::from_f32;
-        // Each sum is rounded: 2048 + 1 stays.
+        // Each sum is rounded, so 2048 + 1 is 2048.
         let values = [half(2048.0), half(1.0), half(1.0)];
         check!(half::f16, HCCL_DATA_TYPE_FP16, SUM, values, half(2048.0));
         let brain = half::bf16::from_f32;
@@ -376,7 +376,7 @@ fn transfers_meet_in_their_order_whatever_the_ranks_do_first() {
                 assert_eq!(this.read::<f32>(places[0], 3), brings(0, 3));
                 assert_eq!(this.read::<f32>(places[1], 3), brings(5, 3));
             }
-            // Both at once, which by single transfers would wait for ever.
+            // Both are sent in one call. Single transfers would wait for ever.
             let item = |kind, buf| HcclSendRecvItem {
                 sendRecvType: kind,
                 buf,

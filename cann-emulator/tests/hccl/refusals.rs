@@ -1,4 +1,4 @@
-//! What is no group, no collective and no transfer is refused.
+//! Tests that invalid groups, collectives and transfers are refused.
 
 use super::*;
 
@@ -145,7 +145,7 @@ fn roots_and_ranks_that_cannot_be_are_refused() {
     assert_eq!(join(2, &good, 2), HCCL_E_PARA);
     assert_eq!(join(0, &good, 0), HCCL_E_PARA);
     let mut other = good;
-    // The process is after the mark.
+    // The number of the process comes after the mark.
     other.internal[16] ^= 1;
     assert_eq!(join(2, &other, 0), HCCL_E_NOT_SUPPORT);
     assert!(message().contains("groups of one process only"));
@@ -155,7 +155,7 @@ fn roots_and_ranks_that_cannot_be_are_refused() {
     // SAFETY: handles are checked.
     unsafe { ok(HcclCommDestroy(comm)) };
 
-    // The same device twice.
+    // Both ranks have the same device.
     let (root, come) = (root(), Barrier::new(2));
     std::thread::scope(|scope| {
         let results: Vec<_> = (0..2)
@@ -170,7 +170,7 @@ fn roots_and_ranks_that_cannot_be_are_refused() {
                         let result = HcclCommInitRootInfo(2, root, rank, &mut comm);
                         if result == HCCL_E_PARA {
                             assert!(message().contains("another rank's"));
-                            // The other waits for a rank with a device of its own.
+                            // The other rank waits for a rank with a device of its own.
                             assert_eq!(aclrtSetDevice(1), 0);
                             ok(HcclCommInitRootInfo(2, root, rank, &mut comm));
                             assert_eq!(aclrtResetDevice(1), 0);

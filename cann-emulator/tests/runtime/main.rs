@@ -1,4 +1,4 @@
-//! Devices, memory, streams and events behave as documented, and misuse is found.
+//! Tests that devices, memory, streams and events behave as documented, and that misuse is found.
 
 #[path = "../common/mod.rs"]
 mod common;

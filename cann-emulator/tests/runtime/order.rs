@@ -1,4 +1,4 @@
-//! The order of work: streams, events, and what fails on them.
+//! Tests of the order of work: streams, events, and failures.
 
 use super::*;
 
@@ -29,7 +29,7 @@ fn a_missing_synchronisation_shows() {
     }
 }
 
-/// Failed work shows in every wait and query of its stream, of its device and of events behind it.
+/// Checks that failed work shows in every wait and query of its stream, of its device and of events behind it.
 #[test]
 fn failed_work_is_told_by_streams_events_and_the_device() {
     let _session = Session::with(slow());
@@ -43,7 +43,7 @@ fn failed_work_is_told_by_streams_events_and_the_device() {
         assert_eq!(aclrtFree(source), 0);
         assert_eq!(aclrtRecordEvent(after, stream), 0);
         assert_eq!(aclrtStreamWaitEvent(other, after), 0);
-        // By default a stream goes on.
+        // By default a stream goes on after a failure.
         assert_eq!(aclrtMemsetAsync(target, 64, 5, 64, stream), 0);
 
         assert_eq!(aclrtSynchronizeEvent(before), 0);
@@ -55,7 +55,7 @@ fn failed_work_is_told_by_streams_events_and_the_device() {
         assert_eq!(aclrtSynchronizeStream(stream), failed);
         assert_eq!(aclrtSynchronizeDevice(), failed);
         assert_eq!(download::<u8>(target, 64), [5; 64]);
-        // Who waited for the event is not told.
+        // A stream that waited for the event does not report the failure.
         assert_eq!(aclrtSynchronizeStream(other), 0);
 
         assert_eq!(aclrtFree(target), 0);
@@ -202,7 +202,7 @@ fn a_lost_device_fails_all_that_reaches_it_and_nothing_hangs() {
     let (first, event, address) = (stream(), event(), malloc(64));
     // SAFETY: handles and places are of this test, and are checked.
     unsafe {
-        // Three tasks, and an event behind them; the second loses the device.
+        // There are three tasks and an event behind them. The second task loses the device.
         for _ in 0..3 {
             assert_eq!(aclrtMemsetAsync(address, 64, 0, 64, first), 0);
         }
@@ -210,7 +210,7 @@ fn a_lost_device_fails_all_that_reaches_it_and_nothing_hangs() {
         assert_eq!(aclrtSynchronizeStream(first), ACL_ERROR_RT_LOST_HEARTBEAT);
         assert!(message().contains("device 0 is lost"), "{}", message());
         assert_eq!(aclrtSynchronizeEvent(event), ACL_ERROR_RT_LOST_HEARTBEAT);
-        // From now on whatever reaches it fails.
+        // From now on every use of the device fails.
         let memset = aclrtMemsetAsync(address, 64, 0, 64, first);
         let mut place = null_mut();
         let malloc = aclrtMalloc(&mut place, 64, ACL_MEM_MALLOC_HUGE_FIRST);
@@ -222,7 +222,7 @@ fn a_lost_device_fails_all_that_reaches_it_and_nothing_hangs() {
             aclrtCreateStream(&mut place),
         ];
         assert_eq!(calls, [ACL_ERROR_RT_LOST_HEARTBEAT; 5]);
-        // The other device is none the worse.
+        // The other device still works.
         assert_eq!(aclrtSetDevice(1), 0);
         let (second, address) = (stream(), self::malloc(64));
         assert_eq!(aclrtMemsetAsync(address, 64, 0, 64, second), 0);
@@ -230,6 +230,6 @@ fn a_lost_device_fails_all_that_reaches_it_and_nothing_hangs() {
         assert_eq!(aclrtFree(address), 0);
     }
     session.end();
-    // A process that begins anew has the device again.
+    // After a new start, the process has the device again.
     drop(Session::start());
 }

@@ -1,4 +1,4 @@
-/* Arithmetic by element. A plural name takes a scalar on the right; `Inplace` writes over its first tensor. */
+/* Elementwise arithmetic. A plural name takes a scalar on the right; `Inplace` overwrites its first tensor. */
 #ifndef BURN_CANN_ELEMENTWISE_H
 #define BURN_CANN_ELEMENTWISE_H
 

@@ -1,4 +1,4 @@
-/* Error codes of the runtime. 1xxxxx: the caller's fault; 2xxxxx: a resource; 5xxxxx: inside CANN. */
+/* Error codes of the runtime. 1xxxxx: the caller's fault; 2xxxxx: a missing resource; 5xxxxx: an error inside CANN. */
 #ifndef BURN_CANN_ERRORS_H
 #define BURN_CANN_ERRORS_H
 

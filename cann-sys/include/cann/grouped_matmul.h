@@ -1,4 +1,4 @@
-/* Matrix products by group, the experts of a mixture. */
+/* Matrix products by group, for the experts of a mixture. */
 #ifndef BURN_CANN_GROUPED_MATMUL_H
 #define BURN_CANN_GROUPED_MATMUL_H
 

@@ -1,4 +1,4 @@
-/* Collective communication between devices (libhccl.so). Its dtypes are not those of acl. */
+/* Collective communication between devices (libhccl.so). It has dtypes of its own, other than those of acl. */
 #ifndef BURN_CANN_HCCL_H
 #define BURN_CANN_HCCL_H
 
@@ -51,7 +51,7 @@ typedef enum {
     HCCL_DATA_TYPE_RESERVED = 255,
 } HcclDataType;
 
-/* There is no mean: sum, then divide. */
+/* There is no mean: take the sum and divide. */
 typedef enum {
     HCCL_REDUCE_SUM = 0,
     HCCL_REDUCE_PROD = 1,
@@ -70,12 +70,12 @@ typedef union HcclConfigValue {
 
 #define HCCL_ROOT_INFO_BYTES 4108
 
-/* What rank 0 sends to the others; its bytes mean nothing outside HCCL. */
+/* The bytes that rank 0 sends to the others. They have no meaning outside HCCL. */
 typedef struct HcclRootInfoDef {
     char internal[HCCL_ROOT_INFO_BYTES];
 } HcclRootInfo;
 
-/* Grows with every version of CANN, so it is left opaque. */
+/* Opaque, because it grows with every version of CANN. */
 typedef struct HcclCommConfigDef HcclCommConfig;
 
 typedef enum {
@@ -91,7 +91,7 @@ typedef struct HcclSendRecvItemDef {
     uint32_t remoteRank;
 } HcclSendRecvItem;
 
-/* Groups of ranks. */
+/* Making and ending groups of ranks. */
 HcclResult HcclGetRootInfo(HcclRootInfo *root);
 HcclResult HcclCommInitRootInfo(uint32_t ranks, const HcclRootInfo *root, uint32_t rank,
                                 HcclComm *comm);
@@ -107,7 +107,7 @@ HcclResult HcclCommSuspend(HcclComm comm);
 HcclResult HcclCommResume(HcclComm comm);
 HcclResult HcclCommDestroy(HcclComm comm);
 
-/* What a group is, and how it fares. */
+/* The size and state of a group. */
 HcclResult HcclGetRankSize(HcclComm comm, uint32_t *ranks);
 HcclResult HcclGetRankId(HcclComm comm, uint32_t *rank);
 HcclResult HcclGetCommName(HcclComm comm, char *name);
@@ -117,8 +117,8 @@ uint32_t HcclGetCommConfigCapability();
 HcclResult HcclSetConfig(HcclConfig config, HcclConfigValue value);
 HcclResult HcclGetConfig(HcclConfig config, HcclConfigValue *value);
 
-/* Collectives. All are enqueued on the stream. Counts are elements, of this rank's share where the
- * name says send or receive. */
+/* Collectives, which are all enqueued on the stream. Counts are in elements. They are those of this rank's share if
+ * the name has send or receive. */
 HcclResult HcclBarrier(HcclComm comm, aclrtStream stream);
 HcclResult HcclBroadcast(void *data, uint64_t count, HcclDataType type, uint32_t root, HcclComm comm,
                          aclrtStream stream);
@@ -146,7 +146,7 @@ HcclResult HcclAlltoAllV(const void *send, const void *send_counts, const void *
                          const void *receive_offsets, HcclDataType receive_type, HcclComm comm,
                          aclrtStream stream);
 
-/* From one rank to another. */
+/* Transfers from one rank to another. */
 HcclResult HcclSend(void *data, uint64_t count, HcclDataType type, uint32_t to, HcclComm comm,
                     aclrtStream stream);
 HcclResult HcclRecv(void *data, uint64_t count, HcclDataType type, uint32_t from, HcclComm comm,

@@ -1,4 +1,4 @@
-/* Operands of aclnn operations and the executor between their two phases (libnnopbase.so). */
+/* Operands of aclnn operations, and the executor between the two phases (libnnopbase.so). */
 #ifndef BURN_CANN_META_H
 #define BURN_CANN_META_H
 
@@ -20,12 +20,12 @@ static const aclnnStatus ACLNN_ERR_INNER_NULLPTR = 561103;
 static const aclnnStatus ACLNN_ERR_INNER_OPP_PATH_NOT_FOUND = 561107;
 static const aclnnStatus ACLNN_ERR_INNER_OPP_KERNEL_PKG_NOT_FOUND = 561112;
 
-/* The library as a whole. Neither call is needed. */
+/* The start and end of the library. Neither call is needed. */
 aclnnStatus aclnnInit(const char *config_path);
 aclnnStatus aclnnFinalize();
 
-/* A view over device memory. Shapes and strides are copied; `strides` may be NULL for a contiguous
- * view. Strides and offset count elements, from `data`. NULL is returned on a bad argument. */
+/* A view of device memory. Shapes and strides are copied; `strides` may be NULL for a contiguous view. Strides and
+ * offset count elements from `data`. Returns NULL for a bad argument. */
 aclTensor *aclCreateTensor(const int64_t *shape, uint64_t rank, aclDataType data_type,
                            const int64_t *strides, int64_t offset, aclFormat format,
                            const int64_t *storage_shape, uint64_t storage_rank, void *data);
@@ -35,7 +35,7 @@ aclnnStatus aclInitTensor(aclTensor *tensor, const int64_t *shape, uint64_t rank
                           void *data);
 aclnnStatus aclDestroyTensor(const aclTensor *tensor);
 
-/* What a tensor is. The arrays are allocated by C++ and cannot be freed from C or Rust. */
+/* The properties of a tensor. C++ allocates the arrays, which C and Rust can't free. */
 aclnnStatus aclGetDataType(const aclTensor *tensor, aclDataType *data_type);
 aclnnStatus aclGetFormat(const aclTensor *tensor, aclFormat *format);
 aclnnStatus aclGetViewOffset(const aclTensor *tensor, int64_t *offset);
@@ -45,7 +45,7 @@ aclnnStatus aclGetStorageShape(const aclTensor *tensor, int64_t **shape, uint64_
 aclnnStatus aclGetRawTensorAddr(const aclTensor *tensor, void **data);
 aclnnStatus aclSetRawTensorAddr(aclTensor *tensor, void *data);
 
-/* Lists copy the pointers and own what they point to: destroying a list destroys its members. */
+/* Lists copy the pointers and own the members: destroying a list destroys its members. */
 aclTensorList *aclCreateTensorList(const aclTensor *const *tensors, uint64_t count);
 aclnnStatus aclGetTensorListSize(const aclTensorList *list, uint64_t *count);
 aclnnStatus aclDestroyTensorList(const aclTensorList *list);
@@ -53,7 +53,7 @@ aclScalarList *aclCreateScalarList(const aclScalar *const *scalars, uint64_t cou
 aclnnStatus aclGetScalarListSize(const aclScalarList *list, uint64_t *count);
 aclnnStatus aclDestroyScalarList(const aclScalarList *list);
 
-/* Scalars and arrays on the host; values are copied. */
+/* Scalars and arrays on the host. The values are copied. */
 aclScalar *aclCreateScalar(void *value, aclDataType data_type);
 aclnnStatus aclDestroyScalar(const aclScalar *scalar);
 aclIntArray *aclCreateIntArray(const int64_t *values, uint64_t count);
@@ -66,16 +66,16 @@ aclBoolArray *aclCreateBoolArray(const bool *values, uint64_t count);
 aclnnStatus aclGetBoolArraySize(const aclBoolArray *array, uint64_t *count);
 aclnnStatus aclDestroyBoolArray(const aclBoolArray *array);
 
-/* An executor outlives phase two only if it was made repeatable straight after phase one. */
+/* An executor outlives phase two only if it was made repeatable right after phase one. */
 aclnnStatus aclSetAclOpExecutorRepeatable(aclOpExecutor *executor);
 aclnnStatus aclDestroyAclOpExecutor(aclOpExecutor *executor);
 
-/* Phase two of any operator, which those of the operators call. */
+/* Phase two of any operator. The operators' own functions call it. */
 aclnnStatus CommonOpExecutorRun(void *workspace, uint64_t workspace_size, aclOpExecutor *executor,
                                 aclrtStream stream);
 
-/* New addresses for the operands of a repeatable executor, counted over all operands, over inputs or
- * over outputs; for members of a list, by list and member. The capitalised names are the old ones. */
+/* Sets addresses of the operands of a repeatable executor. The index counts all operands, the inputs or the outputs;
+ * members of a list are given by list and member. The capitalised names are the old ones. */
 aclnnStatus aclSetTensorAddr(aclOpExecutor *executor, size_t index, aclTensor *tensor, void *data);
 aclnnStatus aclSetInputTensorAddr(aclOpExecutor *executor, size_t index, aclTensor *tensor,
                                   void *data);

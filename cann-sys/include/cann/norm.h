@@ -1,4 +1,4 @@
-/* RMS norm and layer norm, with what is fused onto them. */
+/* RMS norm and layer norm, with the operations fused into them. */
 #ifndef BURN_CANN_NORM_H
 #define BURN_CANN_NORM_H
 

@@ -9,10 +9,10 @@ CANN_BEGIN
 #define ACL_EVENT_SYNC 0x00000001u
 #define ACL_EVENT_CAPTURE_STREAM_PROGRESS 0x00000002u
 #define ACL_EVENT_TIME_LINE 0x00000008u
-/* What a stream does once a task of it has failed. */
+/* The modes of a stream after a task has failed. */
 #define ACL_CONTINUE_ON_FAILURE 0x00000000u
 #define ACL_STOP_ON_FAILURE 0x00000001u
-/* What host memory is registered for. */
+/* The purposes of registered host memory. */
 #define ACL_HOST_REG_MAPPED 0x2UL
 #define ACL_HOST_REG_PINNED 0x10000000UL
 #define ACL_STREAM_FAST_LAUNCH 0x00000001u
@@ -52,7 +52,7 @@ typedef enum {
     ACL_OPT_ENABLE_DEBUG_KERNEL = 1,
 } aclSysParamOpt;
 
-/* The first of what a device can be asked; the rest is not declared here. */
+/* The first attributes of a device; the others are not declared here. */
 typedef enum {
     ACL_DEV_ATTR_AICPU_CORE_NUM = 1,
     ACL_DEV_ATTR_AICORE_CORE_NUM = 101,
@@ -76,7 +76,7 @@ typedef enum {
     ACL_RT_STREAM_PRIORITY = 3,
 } aclrtStreamConfigAttr;
 
-/* Made and destroyed by functions; what is in them is CANN's own business. */
+/* These are made and destroyed by functions. Their contents are private to CANN. */
 typedef struct aclrtStreamConfigHandle aclrtStreamConfigHandle;
 typedef struct aclDataBuffer aclDataBuffer;
 
@@ -110,13 +110,13 @@ typedef enum aclrtStreamStatus {
     ACL_STREAM_STATUS_RESERVED = 0xFFFF,
 } aclrtStreamStatus;
 
-/* The other way round than a stream's status. */
+/* The values are reversed compared with a stream's status. */
 typedef enum aclrtEventRecordedStatus {
     ACL_EVENT_RECORDED_STATUS_NOT_READY = 0,
     ACL_EVENT_RECORDED_STATUS_COMPLETE = 1,
 } aclrtEventRecordedStatus;
 
-/* As a stream's. */
+/* The values are those of a stream's status. */
 typedef enum aclrtEventStatus {
     ACL_EVENT_STATUS_COMPLETE = 0,
     ACL_EVENT_STATUS_NOT_READY = 1,
@@ -206,14 +206,14 @@ typedef struct aclrtMemLocation {
     aclrtMemLocationType type;
 } aclrtMemLocation;
 
-/* Where both ends of copies of a batch are. */
+/* The locations of both ends of a batch's copies. */
 typedef struct {
     aclrtMemLocation dstLoc;
     aclrtMemLocation srcLoc;
     uint8_t rsv[16];
 } aclrtMemcpyBatchAttr;
 
-/* Kinds of device memory, to be combined. */
+/* Kinds of device memory, which can be combined. */
 #define ACL_RT_MEM_TYPE_DEV 0x2U
 #define ACL_RT_MEM_TYPE_DVPP 0x8U
 #define ACL_RT_MEM_TYPE_RSVD 0x10U
@@ -230,7 +230,7 @@ typedef enum {
 
 typedef struct aclrtUtilizationExtendInfo aclrtUtilizationExtendInfo;
 
-/* Percentages; the pointer must be NULL. */
+/* Percentages. The pointer must be NULL. */
 typedef struct aclrtUtilizationInfo {
     int32_t cubeUtilization;
     int32_t vectorUtilization;
@@ -243,7 +243,7 @@ typedef struct aclrtUuid {
     char bytes[16];
 } aclrtUuid;
 
-/* What a CANN on its processor has: modes of overflow, bf16, operators as binaries. */
+/* Features of CANN on its processor: modes of overflow, bf16, operators as binaries. */
 typedef enum {
     ACL_CANN_ATTR_UNDEFINED = -1,
     ACL_CANN_ATTR_INF_NAN = 0,
@@ -256,7 +256,7 @@ typedef enum {
     ACL_FEATURE_SYSTEM_MEMQ_EVENT_CROSS_DEV = 21,
 } aclrtDevFeatureType;
 
-/* Who registers for the beginning and the end of the process: parts of CANN, once each, and others. */
+/* The registrant of callbacks for the start and the end of the process: parts of CANN, once each, and others. */
 typedef enum aclRegisterCallbackType {
     ACL_REG_TYPE_ACL_MODEL = 0,
     ACL_REG_TYPE_ACL_OP_EXECUTOR = 1,
@@ -275,12 +275,12 @@ typedef void *aclrtDrvMemHandle;
 typedef void (*aclrtCallback)(void *user_data);
 typedef void (*aclrtHostFunc)(void *user_data);
 
-/* The process. A second aclInit returns ACL_ERROR_REPEAT_INITIALIZE. */
+/* The start and end of the process. A second aclInit returns ACL_ERROR_REPEAT_INITIALIZE. */
 aclError aclInit(const char *config_path);
 aclError aclFinalize();
 aclError aclFinalizeReference(uint64_t *references);
 
-/* Versions and errors. The text is the thread's, and valid until its next call. */
+/* Versions and errors. The text belongs to the thread and is valid until its next call. */
 aclError aclInitCallbackRegister(aclRegisterCallbackType type, aclInitCallbackFunc function,
                                  void *user_data);
 aclError aclInitCallbackUnRegister(aclRegisterCallbackType type, aclInitCallbackFunc function);
@@ -300,7 +300,7 @@ size_t aclDataTypeSize(aclDataType data_type);
 aclFloat16 aclFloatToFloat16(float value);
 float aclFloat16ToFloat(aclFloat16 value);
 
-/* An address with a size, in a record. It owns nothing. */
+/* A record of an address and a size. It owns nothing. */
 aclDataBuffer *aclCreateDataBuffer(void *data, size_t size);
 aclError aclDestroyDataBuffer(const aclDataBuffer *buffer);
 aclError aclUpdateDataBuffer(aclDataBuffer *buffer, void *data, size_t size);
@@ -352,7 +352,7 @@ aclError aclrtCtxSetSysParamOpt(aclSysParamOpt option, int64_t value);
 aclError aclrtGetSysParamOpt(aclSysParamOpt option, int64_t *value);
 aclError aclrtSetSysParamOpt(aclSysParamOpt option, int64_t value);
 
-/* Device memory. It comes uninitialised, and aclrtFree does not wait for streams. */
+/* Device memory. It is not initialised, and aclrtFree does not wait for streams. */
 aclError aclrtMalloc(void **address, size_t size, aclrtMemMallocPolicy policy);
 aclError aclrtMallocAlign32(void **address, size_t size, aclrtMemMallocPolicy policy);
 aclError aclrtMallocCached(void **address, size_t size, aclrtMemMallocPolicy policy);
@@ -365,20 +365,20 @@ aclError aclrtPointerGetAttributes(const void *address, aclrtPtrAttributes *attr
 aclError aclrtCheckMemType(void **addresses, uint32_t size, uint32_t type, uint32_t *matches,
                            uint32_t reserved);
 
-/* Host memory that copies need not stage. */
+/* Host memory that copies use without staging. */
 aclError aclrtMallocHost(void **address, size_t size);
 aclError aclrtMallocHostWithCfg(void **address, uint64_t size, aclrtMallocConfig *config);
 aclError aclrtFreeHost(void *address);
 aclError aclrtFreeHostWithDevSync(void *address);
 
-/* Host memory from elsewhere, from whole pages of 4 KiB. A device's address of it is for kernels. */
+/* Host memory from elsewhere, in whole pages of 4 KiB. Only kernels may use a device's address of it. */
 aclError aclrtHostRegister(void *address, uint64_t size, aclrtHostRegisterType type,
                            void **device_address);
 aclError aclrtHostRegisterV2(void *address, uint64_t size, uint32_t flags);
 aclError aclrtHostGetDevicePointer(void *address, void **device_address, uint32_t flags);
 aclError aclrtHostUnregister(void *address);
 
-/* Copies and fills. None but those on a stream wait for it. */
+/* Copies and fills. Only those on a stream wait for the stream. */
 aclError aclrtMemcpy(void *to, size_t to_size, const void *from, size_t count,
                      aclrtMemcpyKind kind);
 aclError aclrtMemcpyAsync(void *to, size_t to_size, const void *from, size_t count,
@@ -389,8 +389,8 @@ aclError aclrtMemcpy2d(void *to, size_t to_pitch, const void *from, size_t from_
                        size_t height, aclrtMemcpyKind kind);
 aclError aclrtMemcpy2dAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch,
                             size_t width, size_t height, aclrtMemcpyKind kind, aclrtStream stream);
-/* Each of the attributes holds from the copy that its index names. The first to fail, if it is one of them,
- * else SIZE_MAX, comes back. */
+/* Each attribute applies from the copy at its index on. `failed` receives the index of the copy that
+ * failed, or SIZE_MAX if the failure is not that of one copy. */
 aclError aclrtMemcpyBatch(void **to, size_t *to_sizes, void **from, size_t *counts, size_t copies,
                           aclrtMemcpyBatchAttr *attributes, size_t *indices, size_t kinds,
                           size_t *failed);
@@ -403,7 +403,7 @@ aclError aclrtMemcpyBatchV2(void **to, size_t *to_sizes, void **from, size_t *co
 aclError aclrtMemcpyBatchAsyncV2(void **to, size_t *to_sizes, void **from, size_t *counts,
                                  size_t copies, aclrtMemcpyBatchAttr *attributes, size_t *indices,
                                  size_t kinds, aclrtStream stream);
-/* Copies of a device's that find their addresses on it: in a record, or where a pointer points to. */
+/* Copies that a device makes between addresses that are on the device: in a record, or behind a pointer. */
 aclError aclrtGetMemcpyDescSize(aclrtMemcpyKind kind, size_t *size);
 aclError aclrtSetMemcpyDesc(void *record, aclrtMemcpyKind kind, void *from, void *to, size_t count,
                             void *reserved);
@@ -465,8 +465,8 @@ aclError aclrtEventGetTimestamp(aclrtEvent event, uint64_t *microseconds);
 aclError aclrtGetEventId(aclrtEvent event, uint32_t *id);
 aclError aclrtGetEventAvailNum(uint32_t *count);
 
-/* Host functions in a stream, run by a thread that has subscribed to it; those of the second kind by
- * a thread of CANN's if none has. */
+/* Host functions in a stream. A thread that has subscribed to the stream runs them. Those of the second kind are run
+ * by a thread of CANN if none has subscribed. */
 aclError aclrtSubscribeReport(uint64_t thread, aclrtStream stream);
 aclError aclrtUnSubscribeReport(uint64_t thread, aclrtStream stream);
 aclError aclrtProcessReport(int32_t milliseconds);

@@ -1,4 +1,4 @@
-/* Copies, conversions and what moves elements without arithmetic. */
+/* Copies, conversions and operators that move elements without arithmetic. */
 #ifndef BURN_CANN_SHAPE_H
 #define BURN_CANN_SHAPE_H
 

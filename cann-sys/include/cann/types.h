@@ -16,19 +16,19 @@
 
 CANN_BEGIN
 
-/* Status of a call: zero is success, for the runtime and for aclnn. */
+/* The status of a call, for the runtime and for aclnn. Zero is success. */
 typedef int aclError;
 typedef int32_t aclnnStatus;
 
-/* Handles of the runtime. NULL as a stream is the default stream of the current context. */
+/* Handles of the runtime. A NULL stream is the default stream of the current context. */
 typedef void *aclrtStream;
 typedef void *aclrtEvent;
 typedef void *aclrtContext;
 
-/* IEEE half, as its bits. */
+/* An IEEE half-precision number, as its bits. */
 typedef uint16_t aclFloat16;
 
-/* Objects that live behind a pointer; their layout is CANN's own business. */
+/* Objects behind pointers. Their layout is private to CANN. */
 typedef struct aclTensor aclTensor;
 typedef struct aclTensorList aclTensorList;
 typedef struct aclScalar aclScalar;
@@ -76,7 +76,7 @@ typedef enum {
 
 typedef enum {
     ACL_FORMAT_UNDEFINED = -1,
-    /* no meaning attached to the axes: what this project uses */
+    /* axes without a meaning: the format that this project uses */
     ACL_FORMAT_ND = 2,
     /* named axes */
     ACL_FORMAT_NC = 35,

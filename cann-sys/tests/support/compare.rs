@@ -1,7 +1,7 @@
-//! Reads declarations off bindings and compares two sets of them.
+//! Reads declarations from bindings and compares two sets of them.
 //!
-//! Names of parameters and of tags don't matter, typedefs are looked through; what remains is what a
-//! call depends on.
+//! Names of parameters and tags don't matter, and typedefs are resolved. The comparison covers everything that a call
+//! depends on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -17,7 +17,7 @@ pub struct Declarations {
     pub constants: BTreeMap<String, String>,
 }
 
-/// A declaration of ours that another set has differently, or has not.
+/// A difference between one of our declarations and another set.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Difference {
     Missing(String),
@@ -26,7 +26,7 @@ pub enum Difference {
         ours: String,
         theirs: String,
     },
-    /// Another version may have it so, and no call depends on it.
+    /// A harmless difference: another version may declare it so, and no call depends on it.
     Note {
         name: String,
         why: &'static str,
@@ -58,8 +58,8 @@ impl fmt::Display for Difference {
 }
 
 impl Declarations {
-    /// Reads what `bindgen` wrote. `names` are the names of types that both sides use; where one side
-    /// has a tag besides, the type goes by the name in `names`.
+    /// Reads the output of `bindgen`. `names` are the type names that both sides use. A type that also has a tag on
+    /// one side goes by its name in `names`.
     pub fn read(bindings: &str, names: &BTreeSet<String>) -> Self {
         let file = syn::parse_file(bindings).expect("bindgen writes Rust");
         let scope = Scope::of(&file, names);
@@ -106,14 +106,14 @@ impl Declarations {
         }
     }
 
-    /// Whether anything here goes by `name`.
+    /// Returns `true` if there is a declaration of `name`.
     pub fn declares(&self, name: &str) -> bool {
         self.functions.contains_key(name)
             || self.constants.contains_key(name)
             || self.records.contains_key(name)
     }
 
-    /// Adds what another header declares. An opaque struct gives way to its definition.
+    /// Adds the declarations of another header. A definition replaces an opaque struct.
     pub fn merge(&mut self, other: Self) {
         self.functions.extend(other.functions);
         self.constants.extend(other.constants);
@@ -125,8 +125,8 @@ impl Declarations {
         }
     }
 
-    /// What of `self` is declared differently by `theirs`, or not at all, by name. Types that `self`
-    /// leaves opaque agree with anything.
+    /// Returns our declarations that `theirs` lacks or declares differently, by name. A type that is opaque here
+    /// agrees with every type.
     pub fn differences(&self, theirs: &Self) -> Vec<Difference> {
         let mut found = Vec::new();
         compare(&self.functions, &theirs.functions, &mut found);
@@ -171,7 +171,7 @@ fn difference(name: &str, ours: &str, theirs: &str) -> Difference {
     }
 }
 
-/// Whether `theirs` is the union `ours` with more members, of one size and alignment.
+/// Returns `true` if `theirs` is the union `ours` with more members, and with the same size and alignment.
 fn has_grown(ours: &str, theirs: &str) -> bool {
     let (Some(ours), Some(theirs)) = (members(ours), members(theirs)) else {
         return false;
@@ -187,13 +187,13 @@ fn has_grown(ours: &str, theirs: &str) -> bool {
     same && ours.iter().all(|member| theirs.contains(member))
 }
 
-/// The members of a union, as `name: type`.
+/// Returns the members of a union, as `name: type`.
 fn members(text: &str) -> Option<Vec<&str>> {
     let inner = text.strip_prefix("union {")?.strip_suffix('}')?;
     Some(inner.split(", ").collect())
 }
 
-/// Size and alignment of a member, if its type is a number, a pointer or an array of them.
+/// Returns the size and alignment of a member, if its type is a number, a pointer, or an array of them.
 fn extent(member: &str) -> Option<(usize, usize)> {
     fn of(ty: &str) -> Option<(usize, usize)> {
         if let Some(array) = ty.strip_prefix('[') {
@@ -216,7 +216,7 @@ fn extent(member: &str) -> Option<(usize, usize)> {
 
 const OPAQUE: &str = "{_unused: [u8; 0]}";
 
-/// What may give a struct its name: names that both sides use, for structs that there are.
+/// The possible names of a struct: names that both sides use, of structs that exist.
 struct Names<'a> {
     public: &'a BTreeSet<String>,
     records: &'a BTreeSet<String>,
@@ -230,7 +230,7 @@ fn record(item: &Item) -> Option<String> {
     }
 }
 
-/// Typedefs, and by which name a struct goes.
+/// The typedefs, and the names by which structs go.
 struct Scope {
     typedefs: BTreeMap<String, Type>,
     public: BTreeMap<String, String>,
@@ -354,7 +354,7 @@ impl Scope {
     }
 }
 
-/// The name that a function is linked by, which tells a C function from C++ overloads of its name.
+/// Returns the symbol of a function, which distinguishes a C function from C++ overloads of its name.
 fn symbol(function: &syn::ForeignItemFn) -> String {
     let linked = function.attrs.iter().find_map(|attribute| {
         let syn::Meta::NameValue(meta) = &attribute.meta else {
@@ -374,7 +374,7 @@ fn symbol(function: &syn::ForeignItemFn) -> String {
     linked.unwrap_or_else(|| function.sig.ident.to_string())
 }
 
-/// The number of a constant, whatever its type.
+/// Returns the number of a constant, whatever its type.
 fn value(expression: &syn::Expr) -> String {
     match expression {
         syn::Expr::Call(call) => call.args.first().map(value).unwrap_or_default(),

@@ -1,14 +1,14 @@
-//! `include/cann/<area>.h` to `src/bindings/<area>.rs`.
+//! Makes `src/bindings/<area>.rs` from `include/cann/<area>.h`.
 //!
-//! `bindgen` makes types, constants and prototypes; each prototype becomes an alias of a function
-//! pointer, and the names of all of them one table, which is resolved at run time.
+//! `bindgen` makes types, constants and prototypes. Each prototype becomes an alias of a function pointer, and the
+//! names of all prototypes become a table, which is resolved at run time.
 
 use std::path::{Path, PathBuf};
 
 use bindgen::EnumVariation;
 use syn::{ForeignItem, Item, ItemForeignMod};
 
-/// An area: its header and module, and the name of its table if it has functions.
+/// An area: its header and module, and the name of its table, if it has functions.
 pub struct Area {
     pub name: &'static str,
     pub table: Option<&'static str>,
@@ -65,7 +65,7 @@ pub fn committed(area: &Area) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("src/bindings/{}.rs", area.name))
 }
 
-/// What both our headers and a toolkit's are read with.
+/// Returns the settings with which our headers and a toolkit's are read.
 pub fn builder() -> bindgen::Builder {
     bindgen::builder()
         .default_enum_style(EnumVariation::NewType {
@@ -80,7 +80,7 @@ pub fn builder() -> bindgen::Builder {
         .formatter(bindgen::Formatter::None)
 }
 
-/// The module of an area.
+/// Returns the text of an area's module.
 pub fn module(area: &Area) -> String {
     let header = include().join(format!("cann/{}.h", area.name));
     let bindings = builder()
@@ -90,7 +90,7 @@ pub fn module(area: &Area) -> String {
         .allowlist_file(format!(".*/cann/{}\\.h", area.name))
         .allowlist_recursively(false)
         .layout_tests(true)
-        // One layout for every 64-bit target.
+        // All 64-bit targets have the same layout.
         .clang_arg("--target=x86_64-unknown-linux-gnu")
         .generate()
         .expect("the headers are C");
@@ -120,7 +120,7 @@ pub fn module(area: &Area) -> String {
     text
 }
 
-/// Replaces the prototypes of `file` by aliases; their names, in order.
+/// Replaces the prototypes of `file` by aliases and returns their names, in order.
 fn aliases_for_functions(file: &mut syn::File) -> Vec<String> {
     let mut names = Vec::new();
     let items = std::mem::take(&mut file.items);

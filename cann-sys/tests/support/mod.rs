@@ -1,4 +1,4 @@
-//! What the tests share: making bindings from headers, and reading bindings.
+//! Shared code of the tests: making bindings from headers, and reading bindings.
 
 #![allow(dead_code)] // each test uses its part
 
@@ -8,8 +8,8 @@ pub mod ours;
 
 use std::io::Write;
 
-/// Whether libclang can be loaded. Where it cannot, says so past the test harness, which would swallow
-/// it, and fails if the surroundings promise it (`REQUIRE_LIBCLANG`, set in CI).
+/// Returns `true` if libclang can be loaded. Otherwise prints a message that the test harness does not hide, and fails
+/// if `REQUIRE_LIBCLANG` is set, as in CI.
 pub fn libclang_or_shout(what: &str) -> bool {
     let Err(why) = clang_sys::load() else {
         return true;

@@ -1,4 +1,4 @@
-//! Our own declarations, and those of any other headers, read alike.
+//! Reads our own declarations and those of other headers alike.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use super::compare::Declarations;
 use super::generate::{AREAS, builder, include};
 
-/// What headers are read as. CANN's own are C++, although they declare C functions.
+/// The arguments with which headers are read. CANN's own are C++, although they declare C functions.
 pub const CXX: [&str; 3] = ["-xc++", "-std=c++17", "--target=x86_64-unknown-linux-gnu"];
 
-/// Our declarations.
+/// Returns our declarations.
 pub fn ours() -> (Declarations, BTreeSet<String>) {
     let text: String = AREAS
         .iter()
@@ -27,11 +27,11 @@ pub fn ours() -> (Declarations, BTreeSet<String>) {
     (Declarations::read(&bindings, &names), names)
 }
 
-/// The declarations of one foreign header and what it includes.
+/// Returns the declarations of a foreign header and of the headers that it includes.
 ///
 /// # Errors
 ///
-/// The header can't be read by itself.
+/// Returns an error if the header can't be read by itself.
 pub fn foreign(
     header: &Path,
     folders: &[PathBuf],
@@ -40,7 +40,7 @@ pub fn foreign(
     let bindings = builder()
         .header(header.to_str().ok_or("the path is not text")?)
         .clang_args(CXX)
-        // Some leave it to whoever includes them.
+        // Some headers leave this include to the file that includes them.
         .clang_args(["-include", "stdint.h"])
         .clang_args(
             folders

@@ -1,10 +1,10 @@
 //! Delta debugging (Zeller & Hildebrandt, "Simplifying and Isolating Failure-Inducing Input", IEEE
 //! TSE 28(2), 2002).
 
-/// A part of `all`, for which `fails` holds, such that it holds for no part with one element less.
+/// Returns a part of `all` for which `fails` holds, and for which it stops holding if any one element is removed.
 ///
 /// # Errors
-/// The first of `fails`.
+/// Returns the first error of `fails`.
 pub fn minimise<T: Clone, E>(
     all: Vec<T>,
     mut fails: impl FnMut(&[T]) -> Result<bool, E>,
@@ -19,7 +19,7 @@ pub fn minimise<T: Clone, E>(
             parts = 2;
             continue;
         }
-        // With two parts, what is left without one is the other.
+        // With two parts, the complement of one is the other.
         let complements = match parts {
             2 => Vec::new(),
             _ => (0..parts).map(|i| without(&chunks, i)).collect(),
@@ -37,7 +37,7 @@ pub fn minimise<T: Clone, E>(
     Ok(kept)
 }
 
-/// The first candidate that fails.
+/// Returns the first candidate that fails.
 fn first<T: Clone, E>(
     candidates: &[Vec<T>],
     fails: &mut impl FnMut(&[T]) -> Result<bool, E>,
@@ -50,7 +50,7 @@ fn first<T: Clone, E>(
     Ok(None)
 }
 
-/// `parts` stretches whose lengths differ by one at most.
+/// Splits a list into `parts` stretches whose lengths differ by one at most.
 fn split<T: Clone>(all: &[T], parts: usize) -> Vec<Vec<T>> {
     let bound = |i: usize| i * all.len() / parts;
     (0..parts)
@@ -69,7 +69,8 @@ fn without<T: Clone>(chunks: &[Vec<T>], left_out: usize) -> Vec<T> {
 mod tests {
     use super::*;
 
-    /// What is found when exactly the supersets of `culprits` fail, and the number of trials.
+    /// Runs a search in which exactly the supersets of `culprits` fail. Returns the part found and the number of
+    /// trials.
     fn search(size: usize, culprits: &[usize]) -> (Vec<usize>, usize) {
         let mut trials = 0;
         let found = minimise((0..size).collect(), |on| {

@@ -1,7 +1,7 @@
-//! Ctrl-C, and other wishes that the search ends.
+//! Handling of Ctrl-C and other signals that ask the search to end.
 //!
-//! The command runs in a group of its own, so that all that it started can be ended with it. A terminal's
-//! Ctrl-C therefore reaches this program alone, and so does `kill`; both hand the signal on.
+//! The command runs in a process group of its own, so that everything it started can be ended with it. Ctrl-C in a
+//! terminal and `kill` therefore reach only this program, which passes the signal on.
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::process::Child;
@@ -13,10 +13,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub struct Signals(Arc<AtomicUsize>);
 
 impl Signals {
-    /// From now on they are kept here in place of ending the program.
+    /// Collects these signals from now on. They no longer end the program.
     ///
     /// # Errors
-    /// The system refuses.
+    /// Returns an error if the system refuses.
     pub fn listen() -> std::io::Result<Self> {
         let arrived = Arc::new(AtomicUsize::new(0));
         for signal in wanted() {
@@ -25,7 +25,7 @@ impl Signals {
         Ok(Self(arrived))
     }
 
-    /// The last signal that arrived since this was asked.
+    /// Returns the last signal since the previous call.
     pub fn take(&self) -> Option<i32> {
         match self.0.swap(0, Ordering::SeqCst) {
             0 => None,
@@ -38,7 +38,8 @@ fn wanted() -> Vec<i32> {
     #[cfg(unix)]
     {
         use std::io::IsTerminal;
-        // A terminal that closes. `nohup`, after which it has no meaning, takes the terminal away.
+        // SIGHUP comes when a terminal is closed. `nohup`, which disables it, also detaches standard error from the
+        // terminal.
         if std::io::stderr().is_terminal() {
             return vec![SIGINT, SIGTERM, signal_hook::consts::SIGHUP];
         }
@@ -46,7 +47,7 @@ fn wanted() -> Vec<i32> {
     vec![SIGINT, SIGTERM]
 }
 
-/// The search ended because somebody wanted it to.
+/// An interruption of the search by a signal.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "interrupted by {} {}; the search is not finished, so no site is named",
@@ -56,12 +57,12 @@ fn wanted() -> Vec<i32> {
 pub struct Interrupted {
     /// The signal.
     pub signal: i32,
-    /// The number of the run that it ended; 0 between two.
+    /// The number of the run that the signal ended, or 0 between two runs.
     pub run: usize,
 }
 
 impl Interrupted {
-    /// The exit code that shells give to a program that a signal ended.
+    /// Returns the exit code that shells use for a program ended by this signal.
     pub fn exit_code(&self) -> u8 {
         u8::try_from(128 + self.signal).unwrap_or(1)
     }
@@ -82,7 +83,7 @@ fn name(signal: i32) -> String {
     }
 }
 
-/// Hands a signal to a command and all that it started. That there is nobody left is no error.
+/// Sends a signal to a command and everything it started. Processes that have already ended are no error.
 pub fn pass_on(child: &Child, signal: i32) {
     #[cfg(unix)]
     {
@@ -96,11 +97,11 @@ pub fn pass_on(child: &Child, signal: i32) {
     let _ = (child, signal);
 }
 
-/// Ends a command and, where the system can, what it started.
+/// Ends a command and, where the system supports it, everything it started.
 pub fn end(child: &mut Child) -> std::io::Result<()> {
     #[cfg(unix)]
     pass_on(child, signal_hook::consts::SIGKILL);
-    // An error here says that it has ended meanwhile.
+    // An error means that the process has already ended.
     let _ = child.kill();
     child.wait().map(drop)
 }

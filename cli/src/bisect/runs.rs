@@ -7,42 +7,43 @@ use kernels_io::Limit;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fmt;
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::NamedTempFile;
 
-/// The pause between two looks at a running command.
+/// The interval at which a running command is checked.
 const POLL: Duration = Duration::from_millis(10);
 
-/// The time that an interrupted command has to tidy up. Another signal ends it at once.
+/// The time that an interrupted command has to end. Another signal ends it at once.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// The command, and what is known of its sites.
+/// The command with the sites known so far.
 pub struct Runs<'a> {
     command: &'a [OsString],
     timeout: Option<Duration>,
     show: bool,
-    /// The policy with every suspect on.
+    /// The policy that enables all suspects.
     base: String,
-    /// Every site that ever ran fused.
+    /// All sites that ran fused in any run.
     sites: BTreeSet<String>,
     count: usize,
     signals: Signals,
 }
 
-/// How a run ended.
+/// The outcome of a run.
 #[derive(Clone, Copy, Debug)]
 pub enum Outcome {
-    /// With exit code 0.
+    /// The command ended with exit code 0.
     Succeeded,
-    /// With another exit code, or by a signal.
+    /// The command ended with another exit code, or by a signal.
     Failed(ExitStatus),
-    /// It took too long.
+    /// The command took longer than the timeout.
     TimedOut,
 }
 
 impl Outcome {
-    /// Whether it did not succeed.
+    /// Returns `true` unless the run succeeded.
     pub fn failed(self) -> bool {
         !matches!(self, Self::Succeeded)
     }
@@ -59,10 +60,10 @@ impl fmt::Display for Outcome {
 }
 
 impl<'a> Runs<'a> {
-    /// No run yet.
+    /// Prepares runs of the command.
     ///
     /// # Errors
-    /// BURN_KERNELS is not Unicode, or signals can't be listened to.
+    /// Returns an error if BURN_KERNELS is not Unicode or the signal handlers can't be installed.
     pub fn new(
         command: &'a [OsString],
         timeout: Option<Duration>,
@@ -84,29 +85,30 @@ impl<'a> Runs<'a> {
         })
     }
 
-    /// The sites that ran fused so far.
+    /// Returns the sites that ran fused so far.
     pub fn sites(&self) -> &BTreeSet<String> {
         &self.sites
     }
 
-    /// The number of runs so far.
+    /// Returns the number of runs so far.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// With every site on.
+    /// Runs the command with every site on.
     pub fn all(&mut self) -> anyhow::Result<Outcome> {
+        self.announce();
         let base = self.base.clone();
         self.run("all kernels", &base, "")
     }
 
-    /// Without any kernel.
+    /// Runs the command without kernels.
     pub fn none(&mut self) -> anyhow::Result<Outcome> {
         self.run("no kernel", "none", "")
     }
 
-    /// With these sites on and all others off. A run that gets further than the others may reach
-    /// sites that none reached before: they are switched off too, and it runs again.
+    /// Runs the command with only these sites on. A run that gets further than earlier ones may reach new sites. The
+    /// command then runs again with those off too.
     pub fn only(&mut self, on: &[String]) -> anyhow::Result<Outcome> {
         loop {
             let known = self.sites.len();
@@ -119,16 +121,30 @@ impl<'a> Runs<'a> {
         }
     }
 
-    /// With these sites off and all others on.
+    /// Runs the command with these sites off and all others on.
     pub fn without(&mut self, off: &[String]) -> anyhow::Result<Outcome> {
         let base = self.base.clone();
         self.run("all others", &base, &lines(off))
     }
 
-    /// A policy with these sites off, for a program that holds all of them.
+    /// Returns a policy with these sites off, for a program that has all of them.
     pub fn policy_without(&self, off: &[String]) -> String {
         let off = off.iter().map(|site| format!(",-{site}"));
         self.base.clone() + &off.collect::<String>()
+    }
+
+    /// Prints before the first run why it may take long.
+    fn announce(&self) {
+        let compiling = match self.timeout {
+            Some(_) => "this may compile first, which counts towards --timeout",
+            None => "this may compile first",
+        };
+        output::note(format_args!(
+            "run 1: the command without changes, with its messages; {compiling}"
+        ));
+        if let Some(advice) = advice(self.command) {
+            output::note(advice);
+        }
     }
 
     fn run(&mut self, label: &str, policy: &str, off: &str) -> anyhow::Result<Outcome> {
@@ -160,10 +176,8 @@ impl<'a> Runs<'a> {
     }
 
     fn start(&self, policy: &str, files: &Files) -> std::io::Result<Child> {
-        let stream = || match self.show {
-            true => Stdio::inherit(),
-            false => Stdio::null(),
-        };
+        // The first run may compile, which takes time and can fail.
+        let is_first = self.count == 1;
         let mut command = Command::new(&self.command[0]);
         command
             .args(&self.command[1..])
@@ -171,13 +185,16 @@ impl<'a> Runs<'a> {
             .env("BURN_KERNELS_TRACE_SITES", files.trace.path())
             .env("BURN_KERNELS_SITES_OFF", files.off.path())
             .stdin(Stdio::null())
-            // Standard output is for the result.
+            // Standard output is reserved for the result.
             .stdout(match self.show {
                 true => std::io::stderr().into(),
                 false => Stdio::null(),
             })
-            .stderr(stream());
-        // A group of its own, so that all of it can be ended.
+            .stderr(match self.show || is_first {
+                true => Stdio::inherit(),
+                false => Stdio::null(),
+            });
+        // A process group of its own, so that all of it can be ended.
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         command.spawn()
@@ -204,7 +221,7 @@ impl<'a> Runs<'a> {
         }
     }
 
-    /// Lets the command end as it does when it is interrupted itself, and then ends what is left of it.
+    /// Passes a signal on to the command, waits for it to end, and then ends everything that is left.
     fn interrupt(&self, child: &mut Child, signal: i32) -> std::io::Result<()> {
         pass_on(child, signal);
         let start = Instant::now();
@@ -218,15 +235,15 @@ impl<'a> Runs<'a> {
     }
 }
 
-/// The end of the wait for a run.
+/// The reason why waiting for a run ended.
 enum Ended {
-    /// The command ended, or was too slow.
+    /// The command ended, or took too long.
     Itself(Outcome),
-    /// Somebody wants the search to end.
+    /// A signal asked the search to end.
     Interrupted(i32),
 }
 
-/// What one run reads and writes.
+/// The files that a run reads and writes.
 struct Files {
     trace: NamedTempFile,
     off: NamedTempFile,
@@ -243,6 +260,24 @@ impl Files {
     }
 }
 
+/// Returns a hint at the command that builds in advance, for commands of Cargo that compile.
+fn advice(command: &[OsString]) -> Option<String> {
+    let name = Path::new(&command[0]).file_stem()?;
+    if name != "cargo" {
+        return None;
+    }
+    let mut words = command[1..].iter().filter_map(|word| word.to_str());
+    let build = match words.find(|word| !word.starts_with(['+', '-']))? {
+        name @ ("test" | "t" | "bench") => format!("`cargo {name} --no-run`"),
+        "run" | "r" => "`cargo build`".to_owned(),
+        "nextest" => "`cargo nextest run --no-run`".to_owned(),
+        _ => return None,
+    };
+    Some(format!(
+        "{build} with the same options builds it beforehand, so that no run waits for it"
+    ))
+}
+
 fn lines<'a>(names: impl IntoIterator<Item = &'a String>) -> String {
     names.into_iter().map(|name| format!("{name}\n")).collect()
 }
@@ -252,6 +287,31 @@ impl From<ExitStatus> for Outcome {
         match status.success() {
             true => Self::Succeeded,
             false => Self::Failed(status),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_of_cargo_are_built_beforehand() {
+        let of = |command: &str| {
+            let words: Vec<_> = command.split(' ').map(OsString::from).collect();
+            advice(&words)
+        };
+        for (command, build) in [
+            ("cargo test -- one", "`cargo test --no-run`"),
+            ("/usr/bin/cargo +nightly -q bench", "`cargo bench --no-run`"),
+            ("cargo.exe run --release", "`cargo build`"),
+            ("cargo nextest run", "`cargo nextest run --no-run`"),
+        ] {
+            let said = of(command).expect(command);
+            assert!(said.starts_with(build), "{said}");
+        }
+        for command in ["sh -c cargo", "cargo", "cargo fmt", "./cargo-test test"] {
+            assert_eq!(of(command), None, "{command}");
         }
     }
 }

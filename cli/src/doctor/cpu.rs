@@ -4,7 +4,7 @@ use super::report::Report;
 use burn_kernels::dispatch::{DeviceKind, x86_64_level};
 use burn_kernels::registry;
 
-/// Adds the processor, and how many kernels have an implementation for it.
+/// Adds the processor, and the number of kernels that have an implementation for it.
 pub fn look(report: &mut Report) {
     let processor = match std::env::consts::ARCH {
         "x86_64" => format!("x86-64-v{}", x86_64_level()),

@@ -1,15 +1,18 @@
-//! `kernels doctor`: what this build and this machine can do, and what an NPU still needs.
+//! `kernels doctor`: what this build and this machine can do, and what is missing for an NPU.
 
+mod build;
 mod cpu;
 mod npu;
 mod operations;
 mod report;
 
 use crate::output;
+use crate::screen::Width;
 use anyhow::ensure;
+use kernels_io::{Page, Tone};
 use report::Report;
 
-/// Say what this machine and this build can do, and what a device still needs
+/// Show what this machine and this build can do, and what a device still needs
 ///
 /// The exit code is 0 unless `--require` names a device that is not ready.
 #[derive(Debug, clap::Args)]
@@ -17,26 +20,32 @@ pub struct Args {
     /// Fail unless this device is ready.
     #[arg(long, value_enum)]
     require: Option<Require>,
-    /// Also list Burn's operations on an NPU, each with where it runs: on the device, or on the host.
+    /// Also list Burn's operations on an NPU, each with the place where it runs (NPU or host).
     #[arg(long)]
     ops: bool,
     /// Print JSON.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    width: Width,
 }
 
-/// A kind of device that a script may insist on.
+/// A kind of device that a script can require.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Require {
-    /// An Ascend NPU that CANN can use; not the emulator.
+    /// A real Ascend NPU that CANN can use.
     Npu,
-    /// An NPU that the emulator of CANN emulates.
+    /// An NPU of the CANN emulator.
     EmulatedNpu,
 }
 
 /// Runs the command.
+///
+/// # Errors
+/// Returns an error if the required device is not ready, or if this build can't list operations on NPUs.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let mut report = Report::default();
+    build::look(&mut report)?;
     cpu::look(&mut report);
     let npu = npu::look(&mut report);
     let operations = args.ops.then(operations::list).transpose()?;
@@ -47,10 +56,19 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         }
         output::json(&json)?;
     } else {
-        output::text(format_args!("{report}\n\n{npu}"))?;
+        let mut page = Page::new(args.width.look());
+        page.table(&report.table());
+        page.line("");
+        let tone = match npu.is_real() || npu.is_emulated() {
+            true => Tone::Good,
+            false => Tone::Caution,
+        };
+        page.toned(tone, &npu);
         if let Some(operations) = &operations {
-            output::text(format_args!("\n{operations}"))?;
+            page.line("");
+            operations.show(&mut page);
         }
+        output::page(&page)?;
     }
     match args.require {
         Some(Require::Npu) => ensure!(npu.is_real(), "no NPU is ready: {npu}"),

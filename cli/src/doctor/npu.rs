@@ -1,37 +1,37 @@
-//! Ascend NPUs: whether this build can use them, and what the machine lacks.
+//! The state of Ascend NPUs in this build and on this machine.
 
 use super::report::Report;
 use serde_json::{Value, json};
 use std::fmt;
 
-/// Whether there is an NPU to use.
+/// The state of NPUs in this build, on this machine.
 pub enum Npu {
     /// The program was built without the feature `npu`.
     #[cfg_attr(feature = "npu", allow(dead_code, reason = "known at build time"))]
     NotBuilt,
-    /// So many things are missing.
+    /// A number of things are missing.
     #[cfg_attr(not(feature = "npu"), allow(dead_code, reason = "not looked for"))]
     NotReady(usize),
-    /// These devices work.
+    /// These real devices work.
     #[cfg_attr(not(feature = "npu"), allow(dead_code, reason = "not looked for"))]
     Ready(Vec<u32>),
-    /// The emulator emulates these.
+    /// These emulated devices work.
     #[cfg_attr(not(feature = "npu"), allow(dead_code, reason = "not looked for"))]
     Emulated(Vec<u32>),
 }
 
 impl Npu {
-    /// Whether an NPU works that is one.
+    /// Returns `true` if a real NPU works.
     pub fn is_real(&self) -> bool {
         matches!(self, Self::Ready(_))
     }
 
-    /// Whether an emulated one works.
+    /// Returns `true` if an emulated NPU works.
     pub fn is_emulated(&self) -> bool {
         matches!(self, Self::Emulated(_))
     }
 
-    /// For programs.
+    /// Returns the state as JSON.
     pub fn json(&self) -> Value {
         let devices = match self {
             Self::Ready(devices) | Self::Emulated(devices) => devices.as_slice(),
@@ -72,7 +72,7 @@ fn numbers(devices: &[u32]) -> String {
     numbers.join(", ")
 }
 
-/// Looks from the platform up to a small calculation on each device.
+/// Checks everything from the platform to a small calculation on each device.
 #[cfg(feature = "npu")]
 pub fn look(report: &mut Report) -> Npu {
     use burn_cann::diagnosis::{Diagnosis, State};
@@ -90,7 +90,7 @@ pub fn look(report: &mut Report) -> Npu {
     }
 }
 
-/// There is nothing to look with.
+/// Returns [`Npu::NotBuilt`], because this build has no code for NPUs.
 #[cfg(not(feature = "npu"))]
 pub fn look(_: &mut Report) -> Npu {
     Npu::NotBuilt

@@ -1,8 +1,7 @@
-//! Burn's operations on an NPU, and where each runs.
+//! Burn's operations on an NPU, with the place where each runs.
 
-use crate::table::Table;
+use kernels_io::{Page, Table};
 use serde_json::{Value, json};
-use std::fmt;
 
 /// The operations, in the order of Burn's traits.
 pub struct Operations(Vec<Line>);
@@ -14,28 +13,22 @@ struct Line {
     path: String,
 }
 
-/// What the words of the last column mean.
+/// The values of the last column with their meanings.
 const PATHS: [(&str, &str); 5] = [
     (
         "native",
-        "on the NPU; operands that its operator refuses, f64 say, go to the host",
+        "on the NPU; operands that its operator refuses, such as f64, go to the host",
     ),
     ("composed", "a sequence of other operations"),
-    (
-        "view",
-        "nothing is computed: other strides of the same memory",
-    ),
-    (
-        "data",
-        "a copy between host and NPU, which is what was asked for",
-    ),
+    ("view", "no computation: other strides of the same memory"),
+    ("data", "a copy between host and NPU, as requested"),
     (
         "host",
         "on the processor, with copies both ways; an error with BURN_CANN_FALLBACK=deny",
     ),
 ];
 
-/// The list of the backend itself.
+/// Returns the backend's own list.
 #[cfg(feature = "npu")]
 pub fn list() -> anyhow::Result<Operations> {
     let lines = burn_cann::backend::ops().map(|operation| Line {
@@ -46,14 +39,18 @@ pub fn list() -> anyhow::Result<Operations> {
     Ok(Operations(lines.collect()))
 }
 
-/// There is no backend to ask.
+/// Returns an error, because this build has no NPU backend.
 #[cfg(not(feature = "npu"))]
 pub fn list() -> anyhow::Result<Operations> {
-    anyhow::bail!("--ops lists operations on an NPU: build the program with `--features npu`")
+    Err(crate::feature::Missing {
+        what: "kernels doctor --ops",
+        features: "`--features npu`",
+    }
+    .into())
 }
 
 impl Operations {
-    /// For programs.
+    /// Returns the operations as JSON.
     pub fn json(&self) -> Value {
         let lines = self
             .0
@@ -61,23 +58,18 @@ impl Operations {
             .map(|line| json!({ "family": line.family, "name": line.name, "path": line.path }));
         lines.collect()
     }
-}
 
-impl fmt::Display for Operations {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// Adds the operations, and the meaning of each path, to a page.
+    pub fn show(&self, page: &mut Page) {
         let mut table = Table::new(["family", "operation", "where"]);
         for line in &self.0 {
-            table.row([
-                line.family.to_owned(),
-                line.name.to_owned(),
-                line.path.clone(),
-            ]);
+            table.row([line.family, line.name, &line.path]);
         }
-        writeln!(f, "{table}")?;
+        page.table(&table);
+        page.line("");
         for (path, meaning) in PATHS {
             let count = self.0.iter().filter(|line| line.path == path).count();
-            write!(f, "\n{count:>4} {path:<9} {meaning}")?;
+            page.line(format_args!("{count:>4} {path:<9} {meaning}"));
         }
-        Ok(())
     }
 }

@@ -1,10 +1,10 @@
-//! What was found, as text and as JSON.
+//! The findings as text and as JSON.
 
 use super::npu::Npu;
+use kernels_io::{Cell, Table, Tone};
 use serde_json::{Value, json};
-use std::fmt;
 
-/// What was found, in the order in which it was looked at.
+/// The findings, in the order of the checks.
 #[derive(Default)]
 pub struct Report {
     lines: Vec<Line>,
@@ -18,7 +18,7 @@ struct Line {
 }
 
 impl Report {
-    /// Adds what was found; `state` is `ok`, `note` or `missing`.
+    /// Adds a finding. `state` is `ok`, `note` or `missing`.
     pub fn add(
         &mut self,
         area: impl ToString,
@@ -34,7 +34,7 @@ impl Report {
         });
     }
 
-    /// The report for programs.
+    /// Returns the report as JSON.
     pub fn json(&self, npu: &Npu) -> Value {
         let findings: Vec<_> = self
             .lines
@@ -50,27 +50,26 @@ impl Report {
             .collect();
         json!({ "findings": findings, "npu": npu.json() })
     }
-}
 
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let width = |cell: fn(&Line) -> &str| {
-            let lengths = self.lines.iter().map(|line| cell(line).chars().count());
-            lengths.max().unwrap_or(0)
-        };
-        let (area, state) = (width(|line| &line.area), width(|line| &line.state));
-        for (index, line) in self.lines.iter().enumerate() {
-            if index > 0 {
-                writeln!(f)?;
-            }
-            let (name, standing) = (&line.area, &line.state);
-            let next_line = format!("\n{:area$}  {:state$}  ", "", "");
-            let text = line.text.replace('\n', &next_line);
-            write!(f, "{name:area$}  {standing:state$}  {text}")?;
-            if let Some(advice) = &line.advice {
-                write!(f, "{next_line}-> {}", advice.replace('\n', &next_line))?;
-            }
+    /// Returns the report as a table.
+    pub fn table(&self) -> Table<3> {
+        let mut table = Table::without_heading();
+        for line in &self.lines {
+            let tone = match line.state.as_str() {
+                "ok" => Tone::Good,
+                "missing" => Tone::Bad,
+                _ => Tone::Caution,
+            };
+            let text = match &line.advice {
+                Some(advice) => format!("{}\n-> {advice}", line.text),
+                None => line.text.clone(),
+            };
+            table.row([
+                line.area.as_str().into(),
+                Cell::new(tone, &line.state),
+                Cell::lines(Tone::Plain, text),
+            ]);
         }
-        Ok(())
+        table
     }
 }

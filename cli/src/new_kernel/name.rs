@@ -1,14 +1,14 @@
-//! The name of a new kernel, in the spellings that a crate needs.
+//! Names of new kernels, in the spellings that a crate needs.
 
 use super::template;
 use burn_kernels::registry;
 use std::str::FromStr;
 
-/// A name in snake_case that is free to use.
+/// A name in snake_case that can be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Name(String);
 
-/// Every word that Rust 2024 keeps for itself, and file names with a meaning.
+/// The reserved words of Rust 2024, and file names with a meaning.
 const RESERVED: &[&str] = &[
     "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "crate",
     "do", "dyn", "else", "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl",
@@ -60,17 +60,17 @@ fn is_snake_case(text: &str) -> bool {
 }
 
 impl Name {
-    /// `top_k_gate`.
+    /// Returns the name as `top_k_gate`.
     pub fn snake(&self) -> &str {
         &self.0
     }
 
-    /// `top-k-gate`.
+    /// Returns the name as `top-k-gate`.
     pub fn kebab(&self) -> String {
         self.0.replace('_', "-")
     }
 
-    /// `TopKGate`.
+    /// Returns the name as `TopKGate`.
     pub fn camel(&self) -> String {
         let words = self.0.split('_').map(|word| word.split_at(1));
         words
@@ -78,12 +78,12 @@ impl Name {
             .collect()
     }
 
-    /// The package, `top-k-gate-kernel`.
+    /// Returns the name of the package, `top-k-gate-kernel`.
     pub fn package(&self) -> String {
         self.kebab() + "-kernel"
     }
 
-    /// Its library, `top_k_gate_kernel`.
+    /// Returns the name of the library, `top_k_gate_kernel`.
     pub fn library(&self) -> String {
         self.0.clone() + "_kernel"
     }

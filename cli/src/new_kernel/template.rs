@@ -1,5 +1,5 @@
-//! The files of a new crate: those of `examples/third-party`, which the workspace builds and tests,
-//! under other names.
+//! The files of a new crate. They are those of `examples/third-party`, which the workspace builds and tests, with other
+//! names.
 
 use super::name::Name;
 
@@ -17,11 +17,10 @@ const SOURCES: &[(&str, &str)] = example![
     "benches/soft_cap.rs"
 ];
 
-/// The example's manifest takes versions from the workspace; this one states them.
+/// The manifest of the new crate. The example's own takes versions from the workspace; this one states them.
 const MANIFEST: &str = include_str!("Cargo.toml.in");
 
-/// Every file with its path inside the crate. `dependency` is what the manifest says of
-/// burn-kernels.
+/// Returns every file with its path inside the crate. `dependency` is the manifest's value for burn-kernels.
 pub fn files(name: &Name, dependency: &str) -> Vec<(String, String)> {
     let manifest = named(MANIFEST, name).replace("BURN_KERNELS", dependency);
     let sources = SOURCES
@@ -32,7 +31,7 @@ pub fn files(name: &Name, dependency: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// The text with the example's names replaced. A name that holds another comes first.
+/// Replaces the example's names in a text. A name that contains another is replaced first.
 fn named(text: &str, name: &Name) -> String {
     text.replace("acme-kernels", &name.package())
         .replace("acme_kernels", &name.library())
@@ -42,7 +41,7 @@ fn named(text: &str, name: &Name) -> String {
         .replace("SoftCap", &name.camel())
 }
 
-/// The words of the sources' code that no name may be: they would mean two things.
+/// Returns the words of the sources' code. A kernel with such a name would give the word two meanings.
 pub fn words() -> impl Iterator<Item = &'static str> {
     let lines = SOURCES.iter().flat_map(|(_, text)| text.lines());
     let code = lines.map(|line| line.split("//").next().unwrap_or_default());

@@ -1,11 +1,11 @@
-//! A file that is looked at only so much.
+//! Reading of files up to a limit.
 
 use object::read::{ReadCache, ReadCacheOps, ReadRef};
 use std::cell::Cell;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
 
-/// A file, and why it could not be read: `object` says only that.
+/// A file, and the last error of reading it, which `object` does not report.
 #[derive(Debug)]
 pub struct Source<F> {
     file: F,
@@ -20,14 +20,14 @@ impl<F: Read + Seek> Source<F> {
         }
     }
 
-    /// Why the last read failed that the system refused.
+    /// Returns the last error of the system.
     pub fn failure(self) -> Option<io::Error> {
         self.failure
     }
 
     fn note<T>(&mut self, done: impl FnOnce(&mut F) -> io::Result<T>) -> Result<T, ()> {
         done(&mut self.file).map_err(|error| {
-            // A file that ends early is a damaged one.
+            // A file that ends early is damaged; that is no error of the system.
             if error.kind() != io::ErrorKind::UnexpectedEof {
                 self.failure = Some(error);
             }
@@ -53,7 +53,7 @@ impl<F: Read + Seek> ReadCacheOps for Source<F> {
     }
 }
 
-/// The part of the limit that is left.
+/// The number of bytes that may still be read.
 #[derive(Debug)]
 pub struct Meter {
     limit: u64,
@@ -62,10 +62,10 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// The most that one file may cost, in bytes: bytes that were looked at stay in memory.
+    /// The largest number of bytes that are read of one file. What was read stays in memory.
     const MOST: u64 = 2 << 30;
 
-    /// Of a file of `length` bytes. Tools read some parts twice, and of each name more than it has.
+    /// Returns a meter for a file of `length` bytes. Some parts are read twice, and of each name more than its length.
     pub fn for_file(length: u64) -> Self {
         let limit = length.saturating_mul(4).saturating_add(1 << 16);
         let limit = limit.min(Self::MOST);
@@ -80,7 +80,7 @@ impl Meter {
         self.limit - self.left.get()
     }
 
-    /// The limit, if it was in the way.
+    /// Returns the limit, if it was exceeded.
     pub fn exceeded(&self) -> Option<u64> {
         self.exceeded.get().then_some(self.limit)
     }
@@ -99,7 +99,7 @@ impl Meter {
     }
 }
 
-/// A part of a file.
+/// A part of a file, read through a meter.
 #[derive(Debug)]
 pub struct Part<'a, F: Read + Seek> {
     cache: &'a ReadCache<Source<F>>,
@@ -130,10 +130,11 @@ impl<'a, F: Read + Seek> Part<'a, F> {
         self.start
     }
 
-    /// A part of this part; `None` if it ends beyond it.
+    /// Returns a part of this part, or `None` if it ends beyond it.
     pub fn part(&self, (start, length): (u64, u64)) -> Option<Self> {
         let end = start.checked_add(length)?;
-        (end <= self.length).then_some(Self {
+        // The sum is made only within this part: elsewhere it may pass the largest number.
+        (end <= self.length).then(|| Self {
             start: self.start + start,
             length,
             ..*self
@@ -147,17 +148,17 @@ impl<'a, F: Read + Seek> ReadRef<'a> for Part<'a, F> {
     }
 
     fn read_bytes_at(self, offset: u64, size: u64) -> Result<&'a [u8], ()> {
-        // Of nothing, formats say any place.
+        // For empty ranges, formats may give any offset.
         if size == 0 {
             return Ok(&[]);
         }
         let part = self.part((offset, size)).ok_or(())?;
-        // Before any memory is taken for it.
+        // Counted before memory is allocated for it.
         self.meter.spend(size)?;
         self.cache.read_bytes_at(part.start, size)
     }
 
-    /// Names are read so. Ours are short, and a longer one is not ours.
+    /// Reads a name. Names of metadata sections are short, so longer names are not read to their end.
     fn read_bytes_at_until(self, range: Range<u64>, delimiter: u8) -> Result<&'a [u8], ()> {
         const LONGEST: u64 = 64;
         let length = range.end.checked_sub(range.start).ok_or(())?;

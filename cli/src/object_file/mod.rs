@@ -1,7 +1,7 @@
 //! The records of kernels and sites in a built file, of any format.
 //!
-//! A file comes from anywhere, and its parts may overlap: what is read and looked at is metered, so that
-//! memory and time grow as the file does.
+//! A file can come from anywhere, and its parts may overlap. All reading is metered, so that memory and time stay
+//! proportional to the file's size.
 
 mod metered;
 mod sections;
@@ -17,22 +17,22 @@ use std::io::{Read, Seek};
 /// The records of a built file, and the cost of finding them.
 #[derive(Debug)]
 pub struct Contents {
-    /// The records, in no order, each once: the parts of a universal file say the same of each processor.
+    /// The distinct records, in no order. The parts of a universal file hold the same records for each processor.
     pub records: HashSet<Record>,
-    /// Bytes of the file that were looked at.
+    /// The number of bytes of the file that were read.
     pub looked_at: u64,
-    /// Bytes of records that were decoded.
+    /// The number of bytes of records that were decoded.
     pub decoded: u64,
 }
 
-/// Reads the records of a program, a library, an object file, or an archive of such.
+/// Reads the records of a program, a library, an object file, or an archive of object files.
 ///
 /// # Errors
-/// It can't be read, is no object file, has no section of ours, or a damaged one; or its parts overlap, so
-/// that it is no file that a linker wrote.
+/// Returns an error if the file can't be read, is not an object file, or has no valid metadata section. Also returns an
+/// error if its parts overlap, as they never do in a file that a linker wrote.
 pub fn read(file: impl Read + Seek) -> anyhow::Result<Contents> {
     let cache = ReadCache::new(Source::new(file));
-    // An error here comes again from the first read, and the source keeps its cause.
+    // The first read returns the same error again, and the source keeps its cause.
     let length = cache.len().unwrap_or(0);
     let meter = Meter::for_file(length);
     let contents = sections::collect(&cache, &meter, length).and_then(|found| records(&found));
@@ -47,7 +47,7 @@ pub fn read(file: impl Read + Seek) -> anyhow::Result<Contents> {
     })
 }
 
-/// The records in these sections, and the sections' bytes.
+/// Decodes these sections. Returns the records, and the number of bytes of the sections.
 fn records(sections: &[&[u8]]) -> anyhow::Result<(HashSet<Record>, u64)> {
     if sections.is_empty() {
         bail!(

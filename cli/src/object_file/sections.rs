@@ -10,13 +10,13 @@ use object::{BinaryFormat, File, FileKind, Object, ObjectSection};
 use std::collections::HashSet;
 use std::io::{Read, Seek};
 
-/// More metadata than any program has: a record is some hundred bytes.
+/// The largest size of all metadata, in bytes, far above that of any program: a record has some hundred bytes.
 const MOST_METADATA: u64 = 64 << 20;
 
-/// The contents of every metadata section in a file of `length` bytes.
+/// Returns the contents of every metadata section in a file of `length` bytes.
 ///
 /// # Errors
-/// It is no object file, or a damaged one; or its parts overlap.
+/// Returns an error if the file is not an object file, is damaged, or has parts that overlap.
 pub fn collect<'a, F: Read + Seek>(
     cache: &'a ReadCache<Source<F>>,
     meter: &'a Meter,
@@ -26,18 +26,18 @@ pub fn collect<'a, F: Read + Seek>(
     let collected = of_file(Part::whole(cache, meter, length), &mut found);
     if let Some(limit) = meter.exceeded() {
         bail!(
-            "its parts overlap, or are too large: more than {limit} bytes would be looked at of a \
-             file of {length} bytes"
+            "its parts overlap, or are too large: more than {limit} bytes would be read of a file \
+             of {length} bytes"
         );
     }
     collected?;
     Ok(found.sections)
 }
 
-/// The sections found so far, and how many more there may be where nothing overlaps.
+/// The sections found so far, and the numbers of bytes that further sections and parts can have without overlap.
 struct Found<'a> {
     sections: Vec<&'a [u8]>,
-    /// Their places in the file.
+    /// The places of the sections in the file.
     places: HashSet<(u64, u64)>,
     metadata_left: u64,
     parts_left: u64,
@@ -53,7 +53,7 @@ impl<'a> Found<'a> {
         }
     }
 
-    /// Counts an object file that is a part of the file.
+    /// Counts an object file inside the file.
     fn part(&mut self, length: u64) -> anyhow::Result<()> {
         let left = self.parts_left.checked_sub(length);
         self.parts_left = left.context("its parts overlap: together they are larger than it")?;
@@ -112,8 +112,8 @@ fn of_object<'a, F: Read + Seek>(part: Part<'a, F>, found: &mut Found<'a>) -> an
     Ok(())
 }
 
-/// Whether a section has the name that the format gives ours. PE cuts longer names to eight
-/// characters, so ours there is short.
+/// Returns `true` if a section has the name of metadata sections in this format. PE cuts longer names to eight
+/// characters, so the name is short there.
 fn is_ours<'a>(section: &impl ObjectSection<'a>, format: BinaryFormat) -> bool {
     let name = match format {
         BinaryFormat::MachO => MACHO_SECTION,
@@ -125,7 +125,7 @@ fn is_ours<'a>(section: &impl ObjectSection<'a>, format: BinaryFormat) -> bool {
         .is_ok_and(|ours| ours == name.as_bytes())
 }
 
-/// The parts of a universal file, one for each processor.
+/// Collects the sections of a universal file, which has one part for each processor.
 fn of_parts<'a, F: Read + Seek>(
     parts: &[impl FatArch],
     file: Part<'a, F>,
@@ -143,8 +143,8 @@ fn of_parts<'a, F: Read + Seek>(
     Ok(())
 }
 
-/// The members of a static library. Others than object files, such as Rust's own metadata, say
-/// nothing.
+/// Collects the sections of a static library. Members that are not object files, such as Rust's own metadata, are
+/// skipped.
 fn of_archive<'a, F: Read + Seek>(file: Part<'a, F>, found: &mut Found<'a>) -> anyhow::Result<()> {
     let archive = ArchiveFile::parse(file).context("a damaged archive")?;
     ensure!(
@@ -158,7 +158,7 @@ fn of_archive<'a, F: Read + Seek>(file: Part<'a, F>, found: &mut Found<'a>) -> a
         let data = file
             .part(range)
             .with_context(|| format!("its member {} is cut off", name()))?;
-        // Many members may share one long name.
+        // The name counts as well, because many members may share one long name.
         found.part(range.1.saturating_add(member.name().len() as u64))?;
         if FileKind::parse(data).is_ok() {
             of_object(data, found).with_context(|| format!("its member {}", name()))?;

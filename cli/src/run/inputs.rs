@@ -7,11 +7,11 @@ use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
 use std::path::Path;
 
-/// What a model is run on.
+/// The inputs of a model.
 pub struct Inputs {
     /// Token ids `[b, s]`.
     pub input_ids: Ids,
-    /// The position of each token `[b, s]`; `0..s` in each row when absent.
+    /// The position of each token `[b, s]`. `None` means `0..s` in each row.
     pub position_ids: Option<Ids>,
 }
 
@@ -22,7 +22,7 @@ pub struct Ids {
 }
 
 impl Ids {
-    /// The table as a tensor.
+    /// Returns the table as a tensor.
     pub fn tensor(&self, device: &Device) -> Tensor<2, Int> {
         let data = TensorData::new(self.values.clone(), self.shape);
         Tensor::from_data(data, (device, DType::I64))
@@ -32,11 +32,10 @@ impl Ids {
 /// Reads the file.
 ///
 /// # Errors
-/// The file can't be read or is no safetensors file, a tensor is missing, unknown, of another
-/// dtype or of another rank. The message names the file and the tensor. Whether the values suit a
-/// model is for the model to say.
+/// Returns an error that names the file and the tensor if the file can't be read or is not a safetensors file, or if a
+/// tensor is missing, unknown, or of another dtype or rank. The model checks the values.
 pub fn read(path: &Path) -> anyhow::Result<Inputs> {
-    // Results may stand beside the inputs, gradients of every parameter among them.
+    // The file may also hold results, with gradients of every parameter among them.
     const LIMIT: Limit = Limit::mib("token ids and results", 4 << 10);
     let name = kernels_io::escape_path(path);
     let bytes = kernels_io::read(path, LIMIT)?;
@@ -65,7 +64,7 @@ fn parse(tensors: &SafeTensors<'_>) -> anyhow::Result<Inputs> {
     })
 }
 
-/// Files of expected values hold inputs and results together; results can't change what runs.
+/// Returns `true` for the names of results. Files of expected values hold them beside the inputs; they are ignored.
 fn is_result(name: &str) -> bool {
     let results = ["logits", "loss", "grad.", "act."];
     results.iter().any(|result| name.starts_with(result))

@@ -1,10 +1,10 @@
-//! `kernels run`: logits, loss and gradients of a checkpoint for given token ids.
+//! `kernels run`: computes logits, loss and gradients of a checkpoint for given token ids.
 
 mod inputs;
 mod outputs;
 
 use crate::choice::{self, DeviceChoice, DtypeChoice};
-use crate::output;
+use crate::{output, screen};
 use anyhow::{Context, bail};
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 use burn_kernels::policy::Policy;
@@ -16,15 +16,15 @@ use std::path::{Path, PathBuf};
 
 /// Run a checkpoint on token ids and write logits, loss and gradients, for parity checks
 ///
-/// The input file holds `input_ids` [b, s] and, if wanted, `position_ids` [b, s], both i64 or i32.
-/// Tensors that are named like results (`logits…`, `loss…`, `grad.…`, `act.…`) are passed over,
-/// so that a file of expected values can be the input; any other name is an error.
+/// The input file holds `input_ids` [b, s] and optionally `position_ids` [b, s], both i64 or i32. Tensors with names of
+/// results (`logits…`, `loss…`, `grad.…`, `act.…`) are ignored, so that a file of expected values can be the input. Any
+/// other name is an error.
 ///
-/// The output file holds `logits` [b, s, vocabulary] in the dtype of the run, `loss` [] (mean
-/// cross-entropy of each next token, with the load-balancing loss of a mixture of experts where the
-/// checkpoint's `output_router_logits` asks for it; f64 in an f64 run, else f32) and, with --grads,
-/// `grad.<tensor name>` for every tensor of the checkpoint, in its shape and the dtype of the run;
-/// experts that the checkpoint stacks are named one by one.
+/// The output file holds `logits` [b, s, vocabulary] in the dtype of the run and `loss` [] (f64 in an f64 run, else
+/// f32). The loss is the mean cross-entropy of each next token, plus the load-balancing loss of a mixture of experts if
+/// the checkpoint's `output_router_logits` is set. With --grads the file also holds `grad.<tensor name>` for every
+/// tensor of the checkpoint, in its shape and the dtype of the run; experts that the checkpoint stacks are named one by
+/// one.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The folder of the checkpoint: config.json and safetensors files.
@@ -36,7 +36,7 @@ pub struct Args {
     /// The safetensors file to write. It appears complete or not at all.
     #[arg(long, value_name = "FILE")]
     outputs: PathBuf,
-    /// Write the gradient of the loss for every parameter too.
+    /// Also write the gradient of the loss for every parameter.
     #[arg(long)]
     grads: bool,
     /// The dtype to compute in; the parameters are converted to it.
@@ -56,8 +56,8 @@ pub struct Args {
 /// Runs the command.
 ///
 /// # Errors
-/// Anything wrong with the checkpoint, the inputs or the output path; the message names the file
-/// and the field or tensor.
+/// Returns an error that names the file and the field or tensor if the checkpoint, the inputs or the output path are
+/// invalid.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     choice::install(args.kernels.as_ref());
     refuse_unwritable(&args.outputs)?;
@@ -76,13 +76,14 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     match &args.report {
         Some(path) => output::write_json(path, &report::report()),
         None => {
-            output::note(report::report());
+            let shown_by = Some("`--report FILE` writes every site");
+            output::note_page(&report::report().page(screen::stderr(), shown_by));
             Ok(())
         }
     }
 }
 
-/// Finds out before the work, not after it, that the result has nowhere to go.
+/// Refuses an output path that can't be written, before any work is done.
 fn refuse_unwritable(path: &Path) -> anyhow::Result<()> {
     if path.is_dir() {
         bail!("{} is a folder; --outputs names a file", escape_path(path));
@@ -122,7 +123,7 @@ fn compute(
     Ok(outputs)
 }
 
-/// Where the parameters and the token ids live; with autodiff only when gradients are wanted.
+/// Returns the device for parameters and token ids, with autodiff if gradients are requested.
 fn device(args: &Args) -> anyhow::Result<Device> {
     let device = args.device.device()?;
     Ok(if args.grads {
@@ -132,7 +133,7 @@ fn device(args: &Args) -> anyhow::Result<Device> {
     })
 }
 
-/// A loss of shape `[1]` as a scalar of shape `[]`.
+/// Reshapes a loss of shape `[1]` to a scalar of shape `[]`.
 fn scalar(loss: Tensor<1>, dtype: DtypeChoice) -> anyhow::Result<TensorData> {
     let dtype = match dtype {
         DtypeChoice::F64 => DType::F64,

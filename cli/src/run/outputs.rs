@@ -14,7 +14,7 @@ pub type Outputs = BTreeMap<String, TensorData>;
 /// Writes a safetensors file, complete or not at all.
 ///
 /// # Errors
-/// The file can't be written; the message names it.
+/// Returns an error that names the file if it can't be written.
 pub fn write(path: &Path, outputs: &Outputs) -> anyhow::Result<()> {
     let views = outputs.iter().map(|(name, data)| {
         let view = view(data).with_context(|| format!("tensor `{name}`"))?;

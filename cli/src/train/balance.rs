@@ -1,4 +1,4 @@
-//! The load-balancing loss as burn-train records it.
+//! The load-balancing loss as a metric of burn-train.
 
 use burn::tensor::{Tensor, TensorReadError};
 use burn::train::metric::state::{FormatOptions, NumericMetricState};
@@ -11,16 +11,16 @@ use std::sync::Arc;
 /// The name of the metric.
 pub const LOAD_BALANCING: &str = "Load Balancing";
 
-/// The loss of one batch.
+/// The load-balancing loss of a batch.
 pub struct LoadBalancingInput {
-    /// `[1]`; none for a model without experts.
+    /// The loss `[1]`, or `None` for a model without experts.
     pub loss: Option<Tensor<1>>,
-    /// How many sequences the batch has.
+    /// The number of sequences in the batch.
     pub sequences: usize,
 }
 
-/// Records the load-balancing loss. Over a validation it is the mean over batches, weighted by their
-/// sequences: the loss of all tokens together would need all of their router logits at once.
+/// A metric of the load-balancing loss. Over a validation it is the mean over batches, weighted by their sequences. The
+/// loss of all tokens together would need all their router logits at once.
 #[derive(Clone, Default)]
 pub struct LoadBalancingMetric(NumericMetricState);
 

@@ -1,4 +1,4 @@
-//! From text to batches of bytes.
+//! Conversion of text to batches of bytes.
 
 use super::step::Batch;
 use anyhow::{Context, ensure};
@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-/// One in so many bytes of each text is held out.
+/// The divisor of a text's length that gives the number of held-out bytes.
 const HELD_OUT: usize = 10;
 
 const BUILT_IN: [(&str, &[u8]); 2] = [
@@ -21,24 +21,24 @@ const BUILT_IN: [(&str, &[u8]); 2] = [
     ),
 ];
 
-/// The texts to learn from.
+/// The texts to train on.
 pub struct Corpus {
     name: String,
     bytes: Vec<u8>,
-    /// The part of `bytes` that each text takes; sequences never cross from one into the next.
+    /// The range of each text in `bytes`. Sequences never cross from one text into the next.
     texts: Vec<Range<usize>>,
 }
 
 impl Corpus {
-    /// Reads `path`, or takes the built-in books.
+    /// Reads `path`, or returns the built-in books without one.
     ///
     /// # Errors
-    /// The file can't be read.
+    /// Returns an error if the file can't be read.
     pub fn load(path: Option<&Path>) -> anyhow::Result<Self> {
         let Some(path) = path else {
             return Ok(Self::built_in());
         };
-        // A sequence at each byte takes eight more.
+        // The list of sequences takes eight more bytes for each byte.
         const LIMIT: Limit = Limit::mib("a corpus", 1024);
         let bytes = kernels_io::read(path, LIMIT).context("the corpus")?;
         Ok(Self {
@@ -62,10 +62,10 @@ impl Corpus {
         }
     }
 
-    /// Training and validation sequences of `seq` bytes; the end of each text is held out.
+    /// Splits the texts into training and validation sequences of `seq` bytes. The end of each text is held out.
     ///
     /// # Errors
-    /// The corpus is too short for one sequence of each kind.
+    /// Returns an error if the corpus is too short for one sequence of each kind.
     pub fn split(self, seq: usize) -> anyhow::Result<Splits> {
         let bytes: Arc<[u8]> = self.bytes.into();
         let cut = |text: &Range<usize>| text.end - text.len() / HELD_OUT;
@@ -88,7 +88,7 @@ impl Corpus {
     }
 }
 
-/// The start of the first whole line of the held-out text, to continue when sampling.
+/// Returns the start of the first whole line of the held-out text, which a sample continues.
 fn prompt(held_out: &[u8]) -> Vec<u8> {
     const LENGTH: usize = 64;
     let line = held_out
@@ -103,25 +103,25 @@ fn prompt(held_out: &[u8]) -> Vec<u8> {
     rest.iter().copied().take(LENGTH).collect()
 }
 
-/// What to learn from and what to be tested on.
+/// The training text and the held-out text.
 pub struct Splits {
-    /// Where the text comes from.
+    /// The source of the text.
     pub corpus: String,
-    /// Every sequence of the training text, at each byte.
+    /// The sequences of the training text, one at each byte.
     pub train: Windows,
-    /// The held-out text, cut into sequences without overlap.
+    /// The sequences of the held-out text, without overlap.
     pub valid: Windows,
     prompt: Vec<u8>,
 }
 
 impl Splits {
-    /// Held-out text that a sample continues. Never empty.
+    /// Returns held-out text for a sample to continue. It is never empty.
     pub fn prompt(&self) -> &[u8] {
         &self.prompt
     }
 }
 
-/// Sequences of one length inside a text.
+/// Sequences of one length in a text.
 #[derive(Clone)]
 pub struct Windows {
     bytes: Arc<[u8]>,
@@ -130,7 +130,7 @@ pub struct Windows {
 }
 
 impl Windows {
-    /// A sequence every `stride` bytes of each part.
+    /// Returns a sequence every `stride` bytes of each part.
     fn new(
         bytes: &Arc<[u8]>,
         parts: impl Iterator<Item = Range<usize>>,
@@ -160,7 +160,7 @@ impl Dataset<Vec<u8>> for Windows {
     }
 }
 
-/// Stacks sequences: each byte is a token.
+/// A batcher of sequences in which each byte is a token.
 #[derive(Clone, Copy)]
 pub struct ByteBatcher;
 

@@ -1,4 +1,4 @@
-//! The training run itself, by burn-train's `SupervisedTraining`.
+//! The training run, with burn-train's `SupervisedTraining`.
 
 use super::balance::LoadBalancingMetric;
 use super::data::{ByteBatcher, Splits, Windows};
@@ -19,22 +19,21 @@ use burn::train::{Interrupter, Learner, SupervisedTraining};
 use kernels_models::CausalLm;
 use std::sync::Arc;
 
-/// A trained model and how it went.
+/// A trained model and the record of its training.
 pub struct Trained {
     /// The model, without autodiff.
     pub model: CausalLm,
-    /// Every training step and validation, in order. The last is a validation.
+    /// All training steps and validations, in order. The last is a validation.
     pub points: Vec<Point>,
 }
 
 /// Trains a model.
 ///
-/// burn-train writes nothing of its own into the run folder: its metrics go to [`Recorder`], its
-/// progress to [`Progress`], its log to the program's, and its checkpoints (which are in Burn's
-/// format) are off.
+/// burn-train writes no files of its own into the run folder: its metrics go to [`Recorder`], its progress to
+/// [`Progress`], its log to the program's log, and its checkpoints (in Burn's format) are off.
 ///
 /// # Errors
-/// The loss stopped being a number, the metrics could not be written, or the device failed.
+/// Returns an error if the loss is not a finite number, the metrics can't be written, or the device fails.
 pub fn fit(
     settings: &Settings,
     splits: &Splits,
@@ -85,17 +84,17 @@ pub fn fit(
     })
 }
 
-/// The initial model. It is drawn on the CPU, so that a seed means one model on every device.
+/// Returns the initial model. Its parameters are drawn on the CPU, so that a seed gives the same model on every device.
 fn initial(settings: &Settings, device: &Device) -> CausalLm {
     let here = Device::flex().autodiff();
     here.seed(settings.seed);
     let model = settings.model.init(&here);
-    // Parameters are drawn when they are first looked at.
+    // Parameters are drawn when they are first read.
     model.named_parameters();
     model.fork(device)
 }
 
-/// Random sequences, drawn with replacement: as many as the steps up to the next validation take.
+/// Returns random sequences, drawn with replacement: as many as the steps up to the next validation take.
 pub fn training_batches(settings: &Settings, windows: &Windows) -> Arc<dyn DataLoader<Batch>> {
     let sequences = settings.steps_per_validation * settings.batch;
     let options = SamplerDatasetOptions::default()
@@ -107,7 +106,7 @@ pub fn training_batches(settings: &Settings, windows: &Windows) -> Arc<dyn DataL
         .build(SamplerDataset::new(windows.clone(), options))
 }
 
-/// All held-out sequences in order.
+/// Returns all held-out sequences in order.
 fn validation_batches(settings: &Settings, windows: &Windows) -> Arc<dyn DataLoader<Batch>> {
     DataLoaderBuilder::new(ByteBatcher)
         .batch_size(settings.batch)

@@ -1,4 +1,4 @@
-//! The run folder: what a run leaves behind.
+//! The run folder, with all results of a run.
 //!
 //! ```text
 //! train.json      the settings, enough to repeat the run
@@ -9,7 +9,7 @@
 //! summary.json    the results and the dispatch report
 //! ```
 //!
-//! `metrics.jsonl` grows as the run goes; everything else appears complete or not at all.
+//! `metrics.jsonl` grows during the run. Everything else appears complete or not at all.
 
 use super::data::Splits;
 use super::preset::Preset;
@@ -25,19 +25,22 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+/// The file of the results, inside the run folder.
+pub const SUMMARY: &str = "summary.json";
+
 /// The folder of one run.
 pub struct RunFolder(PathBuf);
 
 impl RunFolder {
-    /// Creates `path`, or `runs/<preset>-<time>`.
+    /// Creates `path`, or `runs/<preset>-<time>` without one.
     ///
     /// # Errors
-    /// The folder has something in it, is no folder, or can't be created.
+    /// Returns an error if the folder is not empty, is not a folder, or can't be created.
     pub fn create(path: Option<&Path>, preset: Preset) -> anyhow::Result<Self> {
         let path = path.map_or_else(|| default_path(preset), Path::to_owned);
         let name = escape_path(&path);
         fs::create_dir_all(&path).with_context(|| format!("cannot create the folder {name}"))?;
-        // The unfinished checkpoint of a killed run is of no use, and in the way.
+        // The unfinished checkpoint of a killed run would make the folder non-empty.
         clear_leftovers(&path);
         let mut entries =
             fs::read_dir(&path).with_context(|| format!("cannot read the folder {name}"))?;
@@ -48,17 +51,17 @@ impl RunFolder {
         Ok(Self(path))
     }
 
-    /// The folder itself.
+    /// Returns the path of the folder.
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    /// Where the metrics go.
+    /// Returns the path of the metrics.
     pub fn metrics(&self) -> PathBuf {
         self.0.join("metrics.jsonl")
     }
 
-    /// Where the checkpoint goes.
+    /// Returns the path of the checkpoint.
     pub fn checkpoint(&self) -> PathBuf {
         self.0.join("checkpoint")
     }
@@ -99,7 +102,7 @@ impl RunFolder {
 
     /// Writes `summary.json`.
     pub fn write_summary(&self, summary: &Summary) -> anyhow::Result<()> {
-        output::write_json(&self.0.join("summary.json"), summary)
+        output::write_json(&self.0.join(SUMMARY), summary)
     }
 }
 
@@ -109,15 +112,15 @@ fn default_path(preset: Preset) -> PathBuf {
     Path::new("runs").join(format!("{preset}-{}", timestamp(seconds)))
 }
 
-/// Seconds since 1970 as `YYYYMMDD-HHMMSS` in UTC, which sorts by time.
+/// Formats seconds since 1970 as `YYYYMMDD-HHMMSS` in UTC, which sorts by time.
 fn timestamp(seconds: u64) -> String {
     let (year, month, day) = date(seconds / 86_400);
     let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
     format!("{year:04}{month:02}{day:02}-{hour:02}{minute:02}{second:02}")
 }
 
-/// The Gregorian date of a day since 1970, by counting years that begin in March so that the leap
-/// day is a year's last.
+/// Returns the Gregorian date of a day since 1970. It counts years from March, so that the leap day is the last of a
+/// year.
 fn date(days: u64) -> (u64, u64, u64) {
     let days = days + 719_468; // from 1 March of year 0
     let era = days / 146_097; // 400 years
@@ -145,7 +148,7 @@ mod tests {
         fs::write(folder.path().join(".loss.svg.4711.aB3xYz.partial"), "half").unwrap();
         RunFolder::create(Some(folder.path()), Preset::Qwen3).unwrap();
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
-        // Its finished checkpoints stay.
+        // Finished checkpoints stay.
         fs::write(folder.path().join("train.json"), "{}").unwrap();
         assert!(RunFolder::create(Some(folder.path()), Preset::Qwen3).is_err());
     }

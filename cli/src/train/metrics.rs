@@ -1,4 +1,4 @@
-//! `metrics.jsonl`: a line for each training step and each validation.
+//! Writing of `metrics.jsonl`, with a line for each training step and each validation.
 
 use super::balance::LOAD_BALANCING;
 use anyhow::{Context, anyhow};
@@ -17,37 +17,36 @@ use std::time::Instant;
 pub const LOSS: &str = "Loss";
 const LEARNING_RATE: &str = "Learning Rate";
 
-/// One line of `metrics.jsonl`.
+/// A line of `metrics.jsonl`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Point {
-    /// Optimiser steps so far.
+    /// The number of optimiser steps so far.
     pub step: usize,
-    /// The round of training and validation, from 1.
+    /// The round of training and validation, counted from 1.
     pub epoch: usize,
     /// `train` or `valid`.
     pub split: &'static str,
-    /// Mean cross-entropy in nats per token: of the batch, or of all held-out text.
+    /// Mean cross-entropy in nats per token, of the batch or of all held-out text.
     pub loss: f64,
-    /// The load-balancing loss of a mixture of experts, before it is multiplied by its coefficient
-    /// and added to what is minimised.
+    /// The load-balancing loss of a mixture of experts, without its coefficient. `None` for a dense model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub load_balancing_loss: Option<f64>,
-    /// Tokens processed per second in this step or validation.
+    /// The tokens processed per second in this step or validation.
     pub tokens_per_s: f64,
-    /// The learning rate of the step; none for a validation.
+    /// The learning rate of the step. `None` for a validation.
     pub lr: Option<f64>,
     /// Seconds since training began.
     pub seconds: f64,
 }
 
-/// What has been recorded, and what went wrong while recording.
+/// The points so far, and the first error of recording.
 #[derive(Default)]
 pub struct History {
     points: Vec<Point>,
     failure: Option<anyhow::Error>,
 }
 
-/// A shared [`History`]: burn-train records on a thread of its own.
+/// A shared [`History`], because burn-train records on its own thread.
 #[derive(Clone, Default)]
 pub struct SharedHistory(Arc<Mutex<History>>);
 
@@ -56,10 +55,10 @@ impl SharedHistory {
         look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Every point so far.
+    /// Returns every point so far.
     ///
     /// # Errors
-    /// The loss was not a number, or the file could not be written.
+    /// Returns an error if the loss was not a finite number or the file could not be written.
     pub fn take(&self) -> anyhow::Result<Vec<Point>> {
         self.with(|history| match history.failure.take() {
             Some(failure) => Err(failure),
@@ -68,16 +67,16 @@ impl SharedHistory {
     }
 }
 
-/// How many tokens pass between two points.
+/// The number of tokens between two points.
 #[derive(Clone, Copy, Debug)]
 pub struct TokenCounts {
-    /// In a training step.
+    /// The tokens of a training step.
     pub step: usize,
-    /// In a validation.
+    /// The tokens of a validation.
     pub validation: usize,
 }
 
-/// Records burn-train's metrics as [`Point`]s.
+/// A logger that records burn-train's metrics as [`Point`]s.
 pub struct Recorder {
     file: File,
     history: SharedHistory,
@@ -90,10 +89,10 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// A recorder to `path`; it stops training through `interrupter` when it fails.
+    /// Creates a recorder that writes to `path`. It stops training through `interrupter` on an error.
     ///
     /// # Errors
-    /// The file can't be created.
+    /// Returns an error if the file can't be created.
     pub fn create(
         path: &Path,
         tokens: TokenCounts,
@@ -137,7 +136,7 @@ impl Recorder {
         values
     }
 
-    /// The point that an update makes: each training step, and the mean of each validation.
+    /// Returns the point for an update: one for each training step, and one for the mean of each validation.
     fn point(&mut self, values: &Values, epoch: usize, split: &Split) -> Option<Point> {
         let (name, loss, tokens, lr) = match split {
             Split::Train => ("train", values.loss?, self.tokens.step, values.lr),
@@ -204,7 +203,8 @@ impl MetricLogger for Recorder {
         }
     }
 
-    /// burn-train reads back for early stopping and for choosing checkpoints; a run has neither.
+    /// Returns nothing. burn-train reads metrics only for early stopping and to select checkpoints, which runs don't
+    /// use.
     fn read_numeric(
         &mut self,
         _name: &str,
@@ -252,7 +252,7 @@ mod tests {
         let path = folder.path().join("metrics.jsonl");
         let (mut recorder, history, interrupter) = recorder(&path);
         recorder.log(update(NumericEntry::Value(5.0)), 1, &Split::Train);
-        // The mean over a round of training, and single batches of a validation, make no point.
+        // The mean over a round of training and the single batches of a validation give no point.
         recorder.log(update(NumericEntry::Final(5.0)), 1, &Split::Train);
         recorder.log(update(NumericEntry::Value(4.0)), 1, &Split::Valid);
         recorder.log(update(NumericEntry::Final(4.5)), 1, &Split::Valid);

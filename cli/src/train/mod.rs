@@ -1,9 +1,9 @@
-//! `kernels train`: a small language model from scratch, with burn-train.
+//! `kernels train`: trains a small language model from scratch, with burn-train.
 //!
-//! The pieces, in the order in which a run uses them: [`settings`] (what was asked for), [`data`]
-//! (bytes to batches), [`folder`] (where results go), [`fit`] (the burn-train run, with its
-//! [`step`], [`optimiser`], [`metrics`], [`balance`] and [`progress`]), [`throughput`] (with and without
-//! kernels), [`sample`] (generated text), [`plot`] and [`summary`].
+//! The modules, in the order in which a run uses them: [`settings`] (the checked arguments), [`data`] (batches of
+//! bytes), [`folder`] (the results' files), [`fit`] (the burn-train run, with its [`step`], [`optimiser`], [`metrics`],
+//! [`balance`] and [`progress`]), [`throughput`] (speed with and without kernels), [`sample`] (generated text),
+//! [`plot`] and [`summary`].
 
 mod balance;
 mod data;
@@ -21,7 +21,7 @@ mod summary;
 mod throughput;
 
 use crate::choice::{self, DeviceChoice, DtypeChoice};
-use crate::output;
+use crate::{output, screen};
 use burn_kernels::policy::Policy;
 use burn_kernels::report;
 use data::{Corpus, Splits};
@@ -33,17 +33,16 @@ use std::path::PathBuf;
 use std::time::Instant;
 use summary::Summary;
 
-/// Train a small language model from scratch and measure what the kernels bring
+/// Train a small language model from scratch and measure the speed-up by kernels
 ///
-/// The model reads bytes. It learns from two public-domain books that are part of this program,
-/// or from --corpus; the last tenth of each text is held out for validation.
+/// The model reads bytes. It learns from two public-domain books that are part of this program, or from --corpus. The
+/// last tenth of each text is held out for validation.
 ///
-/// The run folder receives: train.json (settings, to repeat the run), metrics.jsonl (a line for
-/// each training step and each validation; of a mixture of experts also its load-balancing loss,
-/// which is trained on but not a part of `loss`), loss.svg (both losses), checkpoint/ (Hugging Face
-/// layout, for `kernels run --model`), sample.txt (generated text) and summary.json (results,
-/// dispatch report). The checkpoint appears complete or not at all: a run that is stopped by
-/// Ctrl-C or by an error while it trains leaves the metrics so far and no checkpoint.
+/// The run folder receives: train.json (settings, to repeat the run), metrics.jsonl (a line for each training step and
+/// each validation), loss.svg (both losses), checkpoint/ (Hugging Face layout, for `kernels run --model`), sample.txt
+/// (generated text) and summary.json (results, dispatch report). For a mixture of experts metrics.jsonl also has the
+/// load-balancing loss, which is trained on but is not part of `loss`. The checkpoint appears complete or not at all: a
+/// run that Ctrl-C or an error stops during training leaves the metrics so far and no checkpoint.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The run folder; it must be empty or not exist [default: runs/PRESET-TIME].
@@ -52,34 +51,34 @@ pub struct Args {
     /// The model to train.
     #[arg(long, value_enum, default_value_t = Preset::Qwen3)]
     preset: Preset,
-    /// Text to learn from, in place of the built-in books. Any bytes will do.
+    /// Train on this file in place of the built-in books; it may hold any bytes.
     #[arg(long, value_name = "FILE")]
     corpus: Option<PathBuf>,
-    /// Optimiser steps.
+    /// The number of optimiser steps.
     #[arg(long, default_value_t = 720, value_parser = settings::at_least::<1>)]
     steps: usize,
-    /// Sequences in each step.
+    /// The number of sequences in each step.
     #[arg(long, default_value_t = 16, value_parser = settings::at_least::<1>)]
     batch: usize,
-    /// Tokens (bytes) in each sequence.
+    /// The number of tokens (bytes) in each sequence.
     #[arg(long, default_value_t = 128, value_parser = settings::at_least::<2>)]
     seq: usize,
     /// The learning rate after warmup, above 0 and at most 1.
     #[arg(long, default_value_t = 3e-3, value_parser = settings::learning_rate)]
     lr: f64,
-    /// Decides the initial weights, the order of the data and the generated text.
+    /// The seed for initial weights, order of data and generated text.
     #[arg(long, default_value_t = 42)]
     seed: u64,
     /// The kernel policy, in place of BURN_KERNELS.
     #[arg(long, value_name = "POLICY")]
     kernels: Option<Policy>,
-    /// The dtype to train in; only f32 for now.
+    /// The dtype to train in; only f32 is supported.
     #[arg(long, default_value = "f32", value_parser = settings::training_dtype)]
     dtype: DtypeChoice,
     /// The device to train on.
     #[arg(long, default_value = "cpu")]
     pub device: DeviceChoice,
-    /// No progress and no summary.
+    /// Print no progress and no summary.
     #[arg(short, long)]
     quiet: bool,
     /// Print the summary as JSON.
@@ -90,8 +89,8 @@ pub struct Args {
 /// Runs the command.
 ///
 /// # Errors
-/// The corpus can't be read or is too short, the run folder is in use or can't be written, or the
-/// loss stops being a number.
+/// Returns an error if the corpus can't be read or is too short, if the run folder is not empty or can't be written, or
+/// if the loss stops being a finite number.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     choice::install(args.kernels.as_ref());
     let started = Instant::now();
@@ -111,12 +110,12 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     folder.write_summary(&summary)?;
     match (args.json, args.quiet) {
         (true, _) => output::json(&summary),
-        (false, false) => output::text(&summary),
+        (false, false) => output::page(&summary.page(screen::stdout())),
         (false, true) => Ok(()),
     }
 }
 
-/// What is looked at once the model is safe on disk.
+/// Measures the speed and generates a sample. The checkpoint is already written.
 fn finish(
     settings: &Settings,
     splits: &Splits,

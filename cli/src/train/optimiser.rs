@@ -11,8 +11,8 @@ use burn::lr_scheduler::sequential::SequentialLrSchedulerConfig;
 use burn::optim::{AdamWConfig, ModuleOptimizer};
 use burn_kernels::optim::InitFused;
 
-/// AdamW with β₁ 0.9, β₂ 0.95, ε 1e-8 and weight decay 0.01; the gradient of each parameter is
-/// clipped to norm 1.
+/// Returns AdamW with β₁ 0.9, β₂ 0.95, ε 1e-8 and weight decay 0.01. The gradient of each parameter is clipped to norm
+/// 1.
 pub fn adamw() -> ModuleOptimizer {
     AdamWConfig::new()
         .with_beta_2(0.95)
@@ -22,8 +22,8 @@ pub fn adamw() -> ModuleOptimizer {
         .init_fused()
 }
 
-/// Linear warmup over a tenth of the steps, at most a hundred, then a cosine down to a tenth of
-/// the highest rate.
+/// Returns the schedule of the learning rate: linear warmup over a tenth of the steps, at most a hundred, then a cosine
+/// down to a tenth of the highest rate.
 pub fn schedule(settings: &Settings) -> anyhow::Result<ModuleLrScheduler> {
     let warmup = (settings.steps / 10).clamp(1, 100);
     let rest = settings.steps.saturating_sub(warmup).max(1);

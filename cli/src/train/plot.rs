@@ -1,4 +1,4 @@
-//! `loss.svg`.
+//! The plot `loss.svg`.
 
 use super::metrics::Point;
 use anyhow::anyhow;
@@ -9,10 +9,10 @@ const SIZE: (u32, u32) = (800, 480);
 const TRAIN: RGBColor = RGBColor(120, 160, 210);
 const VALID: RGBColor = RGBColor(200, 60, 40);
 
-/// Training and validation loss over steps.
+/// Plots training and validation loss over steps.
 ///
 /// # Errors
-/// Nothing that a finite loss can cause; plotting asks for a result.
+/// Returns an error if plotting fails. Finite losses cause none.
 pub fn svg(points: &[Point]) -> anyhow::Result<String> {
     let mut svg = String::new();
     draw(&mut svg, points).map_err(|error| anyhow!("cannot draw loss.svg: {error}"))?;
@@ -45,7 +45,7 @@ fn draw(svg: &mut String, points: &[Point]) -> Result<(), Box<dyn std::error::Er
         ))?
         .label("validation")
         .legend(|(x, y)| PathElement::new([(x, y), (x + 20, y)], VALID.stroke_width(2)));
-    // A run may have a single validation, which makes no line.
+    // A run may have a single validation, which a line can't show.
     let dots = series(points, "valid").map(|at| Circle::new(at, 3, VALID.filled()));
     chart.draw_series(dots)?;
     chart
@@ -68,7 +68,7 @@ fn steps(points: &[Point]) -> Range<f64> {
     0.0..last.max(1) as f64
 }
 
-/// A little more than what the losses span.
+/// Returns a range slightly larger than that of the losses.
 fn losses(points: &[Point]) -> Range<f64> {
     let losses = || points.iter().map(|point| point.loss);
     let lowest = losses().fold(f64::INFINITY, f64::min);

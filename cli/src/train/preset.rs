@@ -1,4 +1,4 @@
-//! Models that `kernels train` knows by name.
+//! Named models for `kernels train`.
 
 use clap::ValueEnum;
 use kernels_models::{ModelConfig, ModelError, Qwen3MoeSize, Qwen3Size};
@@ -9,22 +9,22 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Preset {
-    /// Qwen3 with four layers over bytes.
+    /// Qwen3 with four layers, on bytes.
     Qwen3,
-    /// The same with eight experts in each layer, of which a byte goes to two; together these two
-    /// are as wide as the dense model's MLP.
+    /// Qwen3 with eight experts in each layer. Each byte goes to two, which together are as wide as the dense model's
+    /// MLP.
     Qwen3Moe,
 }
 
-/// What the load-balancing loss is multiplied by. Published models take a tenth or a hundredth of it,
-/// for training that is longer by orders of magnitude.
+/// The coefficient of the load-balancing loss. Published models use a tenth or a hundredth of it, for training that is
+/// longer by orders of magnitude.
 const LOAD_BALANCING: f64 = 0.01;
 
 impl Preset {
-    /// The model for sequences of `seq` tokens.
+    /// Returns the configuration for sequences of `seq` tokens.
     ///
     /// # Errors
-    /// The sizes don't fit together.
+    /// Returns an error if the sizes don't fit together.
     pub fn config(self, seq: usize) -> Result<ModelConfig, ModelError> {
         let dense = Qwen3Size {
             vocab_size: 256,

@@ -1,5 +1,5 @@
-//! Live progress on standard error: one line that updates itself on a terminal, plain lines
-//! every few seconds elsewhere, nothing when asked to be quiet.
+//! Live progress on standard error: one updating line on a terminal, plain lines every few seconds elsewhere, and
+//! nothing with `--quiet`.
 
 use super::metrics::LOSS;
 use super::settings::Settings;
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 const PLAIN_LINE_EVERY: Duration = Duration::from_secs(5);
 
-/// How progress is shown.
+/// The style of progress output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Style {
     Terminal,
@@ -24,24 +24,24 @@ enum Style {
     Silent,
 }
 
-/// burn-train's renderer for this program.
+/// The program's renderer for burn-train.
 pub struct Progress {
     style: Style,
     steps: usize,
     tokens_per_step: usize,
     loss_metric: MetricId,
     step: usize,
-    /// As long as none was read there is none to show.
+    /// The latest loss, or `None` before the first.
     loss: Option<f64>,
     validating: bool,
-    /// Time spent in training steps, without validation.
+    /// The time spent in training steps, without validation.
     training: Duration,
     split_started: Instant,
     drawn: Instant,
 }
 
 impl Progress {
-    /// The renderer for a run.
+    /// Creates the renderer for a run.
     pub fn new(settings: &Settings, quiet: bool) -> Self {
         let style = match (quiet, std::io::stderr().is_terminal()) {
             (true, _) => Style::Silent,
@@ -89,7 +89,7 @@ impl Progress {
         self.drawn = Instant::now();
     }
 
-    /// A line that stays.
+    /// Prints a line that stays.
     fn keep(&mut self, line: &str) {
         match self.style {
             Style::Terminal => print(&format!("\r{line}\x1b[K\n")),
@@ -100,7 +100,7 @@ impl Progress {
     }
 }
 
-/// Progress is a courtesy: nobody listening is not an error.
+/// Prints progress. A failure to print is ignored.
 fn print(text: &str) {
     let mut err = std::io::stderr().lock();
     let _ = err.write_all(text.as_bytes());
@@ -178,7 +178,7 @@ impl TrainingProgressLogger for Progress {
     fn log_event_training(&mut self, _event: String) {}
 }
 
-/// Nothing here evaluates through burn-train; its renderer trait asks for these.
+/// Required by burn-train's renderer trait and unused: no run is evaluated through burn-train.
 impl MetricsRendererEvaluation for Progress {
     fn update_test(&mut self, _name: EvaluationName, _state: MetricState) {}
 }

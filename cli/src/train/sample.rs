@@ -1,4 +1,4 @@
-//! Text from the trained model.
+//! Text generation with the trained model.
 
 use super::settings::Settings;
 use burn::tensor::{DType, Device, Tensor, TensorData};
@@ -7,11 +7,11 @@ use kernels_models::CausalLm;
 const LENGTH: usize = 240;
 const TEMPERATURE: f64 = 0.8;
 
-/// Continues `prompt` (not empty) by 240 bytes, each drawn from the model's distribution at
-/// temperature 0.8. The model sees at most the last `seq` bytes; nothing is cached between them.
+/// Continues `prompt` (not empty) by 240 bytes, each drawn from the model's distribution at temperature 0.8. The model
+/// sees at most the last `seq` bytes; nothing is cached between bytes.
 ///
 /// # Errors
-/// The device failed.
+/// Returns an error if the device fails.
 pub fn generate(model: &CausalLm, settings: &Settings, prompt: &[u8]) -> anyhow::Result<String> {
     let device = settings.device.device()?;
     let mut random = SplitMix64(settings.seed);
@@ -24,7 +24,7 @@ pub fn generate(model: &CausalLm, settings: &Settings, prompt: &[u8]) -> anyhow:
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
-/// The logits of the byte after `context`.
+/// Returns the logits of the byte after `context`.
 fn next_logits(model: &CausalLm, context: &[u8], device: &Device) -> anyhow::Result<Vec<f64>> {
     let length = context.len();
     let ids: Vec<i64> = context.iter().copied().map(i64::from).collect();
@@ -34,7 +34,7 @@ fn next_logits(model: &CausalLm, context: &[u8], device: &Device) -> anyhow::Res
     Ok(last.try_into_vec_as::<f64>()?)
 }
 
-/// The byte at quantile `unit` of the softmax of `logits / TEMPERATURE`.
+/// Returns the byte at quantile `unit` of the softmax of `logits / TEMPERATURE`.
 fn draw(logits: &[f64], unit: f64) -> u8 {
     let highest = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let weights = logits
@@ -48,12 +48,12 @@ fn draw(logits: &[f64], unit: f64) -> u8 {
             return byte;
         }
     }
-    // Rounding may leave a sliver at the end of the distribution.
+    // Rounding can leave a remainder at the end of the distribution.
     u8::MAX
 }
 
-/// SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014):
-/// the same text for the same seed, whatever else drew random numbers before.
+/// The generator SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014). A seed
+/// gives the same text, independent of other random numbers in the program.
 struct SplitMix64(u64);
 
 impl SplitMix64 {
@@ -65,7 +65,7 @@ impl SplitMix64 {
         z ^ (z >> 31)
     }
 
-    /// A number in `0..1`.
+    /// Returns a number in `0..1`.
     fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }

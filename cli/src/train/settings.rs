@@ -1,4 +1,4 @@
-//! What was asked for, checked and complete: enough to repeat the run.
+//! The checked and complete settings of a run, enough to repeat it.
 
 use super::Args;
 use super::preset::Preset;
@@ -9,37 +9,37 @@ use clap::ValueEnum;
 use kernels_models::ModelConfig;
 use serde::Serialize;
 
-/// The settings of a run. `train.json` holds them.
+/// The settings of a run, as written to `train.json`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Settings {
-    /// The model family.
+    /// The preset of the model.
     pub preset: Preset,
-    /// The model in numbers; `checkpoint/config.json` holds it.
+    /// The configuration of the model, which is also in `checkpoint/config.json`.
     #[serde(skip)]
     pub model: ModelConfig,
-    /// Optimiser steps.
+    /// The number of optimiser steps.
     pub steps: usize,
-    /// How many of them come before each validation.
+    /// The number of steps before each validation.
     pub steps_per_validation: usize,
-    /// Sequences in each step.
+    /// The number of sequences in each step.
     pub batch: usize,
-    /// Tokens in each sequence.
+    /// The number of tokens in each sequence.
     pub seq: usize,
     /// The highest learning rate.
     pub lr: f64,
-    /// The seed of everything random.
+    /// The seed of all random numbers.
     pub seed: u64,
     /// The kernel policy.
     pub kernels: Policy,
-    /// Where the run takes place.
+    /// The device of the run.
     pub device: DeviceChoice,
 }
 
 impl Settings {
-    /// The settings that the arguments and the environment ask for.
+    /// Creates the settings from the arguments and the environment.
     ///
     /// # Errors
-    /// The policy in the environment is not a policy.
+    /// Returns an error if the policy in the environment is invalid or the model's sizes don't fit together.
     pub fn new(args: &Args) -> anyhow::Result<Self> {
         Ok(Self {
             preset: args.preset,
@@ -55,18 +55,18 @@ impl Settings {
         })
     }
 
-    /// How often the model is validated; the last time is after the last step.
+    /// Returns the number of validations. The last one is after the last step.
     pub fn validations(&self) -> usize {
         self.steps / self.steps_per_validation
     }
 
-    /// Tokens that one optimiser step processes.
+    /// Returns the number of tokens in an optimiser step.
     pub fn tokens_per_step(&self) -> usize {
         self.batch * self.seq
     }
 }
 
-/// Up to six validations at equal distances, at least ten steps apart.
+/// Returns the number of validations: at most six, at equal distances of at least ten steps.
 fn validations(steps: usize) -> usize {
     (2..=6)
         .rev()
@@ -82,7 +82,7 @@ pub fn at_least<const LOWEST: usize>(text: &str) -> Result<usize, String> {
     }
 }
 
-/// Parses `--lr`, whose range is that of Burn's schedulers.
+/// Parses `--lr`, which has the range of Burn's schedulers.
 pub fn learning_rate(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(rate) if rate > 0.0 && rate <= 1.0 => Ok(rate),

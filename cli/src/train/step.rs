@@ -1,4 +1,4 @@
-//! One training step and one validation step, as burn-train asks for them.
+//! Training and validation steps for burn-train.
 
 use super::balance::LoadBalancingInput;
 use burn::module::Module;
@@ -14,10 +14,10 @@ pub struct Trainee {
     pub model: CausalLm,
 }
 
-/// Token ids `[b, s]`; each token is also the target of the one before it.
+/// A batch of token ids `[b, s]`. Each token is also the target of the one before it.
 #[derive(Clone, Debug)]
 pub struct Batch {
-    /// The ids.
+    /// The token ids.
     pub input_ids: Tensor<2, Int>,
 }
 
@@ -25,9 +25,9 @@ pub struct Batch {
 pub struct StepOutput {
     /// Mean cross-entropy of the next token, in nats.
     loss: Tensor<1>,
-    /// The load-balancing loss of a model with experts, not multiplied by its coefficient.
+    /// The load-balancing loss of a model with experts, without its coefficient.
     load_balancing: Option<Tensor<1>>,
-    /// How many sequences the mean is over.
+    /// The number of sequences in the mean.
     sequences: usize,
 }
 
@@ -87,8 +87,8 @@ impl Adaptor<LoadBalancingInput> for StepOutput {
 }
 
 impl Adaptor<LossInput> for StepOutput {
-    /// burn-train weighs a mean by its number of values: one for each sequence makes the
-    /// validation loss exact when the last batch is smaller.
+    /// Repeats the loss for each sequence. burn-train weighs means by their number of values, so the validation loss is
+    /// exact even if the last batch is smaller.
     fn adapt(&self) -> LossInput {
         LossInput::new(self.loss.clone().expand([self.sequences]))
     }

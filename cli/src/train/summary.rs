@@ -1,4 +1,4 @@
-//! What a run says at its end.
+//! The summary at the end of a run.
 
 use super::fit::Trained;
 use super::folder::RunFolder;
@@ -7,24 +7,24 @@ use super::throughput::Throughput;
 use anyhow::Context;
 use burn::module::Module;
 use burn_kernels::report::Report;
-use kernels_io::escape_path;
+use kernels_io::{Look, Page, escape_path};
 use serde::Serialize;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The results of a run. `summary.json` holds them.
+/// The results of a run, as written to `summary.json`.
 #[derive(Serialize)]
 pub struct Summary {
     /// The run folder.
     pub folder: PathBuf,
-    /// The checkpoint inside it.
+    /// The checkpoint in the run folder.
     pub checkpoint: PathBuf,
-    /// Parameters of the model.
+    /// The number of the model's parameters.
     pub parameters: usize,
-    /// Optimiser steps taken.
+    /// The number of optimiser steps.
     pub steps: usize,
-    /// Tokens seen in training.
+    /// The number of tokens seen in training.
     pub tokens: usize,
     /// The loss of the last batch, in nats per token.
     pub training_loss: f64,
@@ -32,29 +32,29 @@ pub struct Summary {
     pub validation_loss: f64,
     /// `exp(validation_loss)`.
     pub perplexity: f64,
-    /// How evenly a mixture of experts uses them; none for a dense model.
+    /// The load-balancing loss of a mixture of experts. `None` for a dense model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub load_balancing: Option<LoadBalancing>,
-    /// Seconds of training and validation.
+    /// The seconds of training and validation.
     pub training_seconds: f64,
-    /// Seconds of the whole command.
+    /// The seconds of the whole command.
     pub seconds: f64,
-    /// Speed with kernels and without; none when the policy is `none`.
+    /// The speed with and without kernels. `None` if the policy is `none`.
     pub throughput: Option<Throughput>,
-    /// Which path each site took in training and validation.
+    /// The paths that each site took in training and validation.
     pub dispatch: Report,
-    /// Generated text.
+    /// The generated text.
     pub sample: String,
 }
 
 /// The load-balancing loss at the end of a run.
 #[derive(Clone, Copy, Serialize)]
 pub struct LoadBalancing {
-    /// Over the held-out text, before it is multiplied.
+    /// The loss over the held-out text, without its coefficient.
     pub validation_loss: f64,
-    /// What it has been multiplied by in the training loss.
+    /// The coefficient of the loss in the training loss.
     pub coefficient: f64,
-    /// What it is when all experts are used alike.
+    /// The value of the loss if all experts are used equally.
     pub even: f64,
 }
 
@@ -73,7 +73,7 @@ impl fmt::Display for LoadBalancing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "Load-balancing loss {:.4} ({} if all experts were used alike), times {} in the training \
+            "Load-balancing loss {:.4} ({} if all experts were used equally), times {} in the training \
              loss",
             self.validation_loss, self.even, self.coefficient
         )
@@ -81,10 +81,10 @@ impl fmt::Display for LoadBalancing {
 }
 
 impl Summary {
-    /// Gathers the results.
+    /// Collects the results.
     ///
     /// # Errors
-    /// The run recorded no training step or no validation.
+    /// Returns an error if the run recorded no training step or no validation.
     pub fn new(
         settings: &Settings,
         folder: &RunFolder,
@@ -120,34 +120,36 @@ impl Summary {
             sample,
         })
     }
-}
 
-impl fmt::Display for Summary {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "What ran\n{}\n", self.dispatch.to_string().trim_end())?;
-        writeln!(f, "Generated text\n{}\n", self.sample)?;
-        writeln!(
-            f,
-            "Trained {} parameters on {} tokens in {:.0} s ({:.0} s with everything)",
+    /// Lays out the results for a place.
+    pub fn page(&self, look: Look) -> Page {
+        let mut page = Page::new(look);
+        page.line("What ran");
+        let file = escape_path(&self.folder.join(super::folder::SUMMARY));
+        let shown_by = format!("`dispatch` in {file} lists every site");
+        page.page(&self.dispatch.page(look, Some(&shown_by)));
+        page.line(format_args!("\nGenerated text\n{}", self.sample));
+        page.line("");
+        page.line(format_args!(
+            "Trained {} parameters on {} tokens in {:.0} s ({:.0} s in total)",
             self.parameters, self.tokens, self.training_seconds, self.seconds
-        )?;
-        writeln!(
-            f,
+        ));
+        page.line(format_args!(
             "Validation loss {:.4} nats per byte, perplexity {:.2}",
             self.validation_loss, self.perplexity
-        )?;
+        ));
         if let Some(load_balancing) = self.load_balancing {
-            writeln!(f, "{load_balancing}")?;
+            page.line(load_balancing);
         }
         match &self.throughput {
-            Some(throughput) => writeln!(f, "{throughput}")?,
-            None => writeln!(f, "No speed to compare: the policy is `none`")?,
+            Some(throughput) => page.line(throughput),
+            None => page.line("No speed to compare: the policy is `none`"),
         }
-        write!(
-            f,
+        page.line(format_args!(
             "Run folder {}; try: kernels run --model {} --inputs FILE --outputs FILE",
             escape_path(&self.folder),
             escape_path(&self.checkpoint)
-        )
+        ));
+        page
     }
 }

@@ -1,9 +1,8 @@
-//! Tokens per second with kernels and without, measured in the same run.
+//! Tokens per second with and without kernels, measured in the same run.
 //!
-//! Both sides take real training steps (forward, backward, AdamW) on the same batches with a
-//! throw-away copy of the trained model. Short segments of one and the other alternate, in turns
-//! of who goes first, so that a machine that slows down or speeds up meets both alike. The ratio
-//! is the median over the pairs.
+//! Both sides take real training steps (forward, backward, AdamW) on the same batches, with a copy of the trained model
+//! that is discarded. Short segments of both sides alternate, and take turns in going first, so that changes in the
+//! machine's speed affect both alike. The ratio is the median over the pairs.
 
 use super::data::Splits;
 use super::fit::training_batches;
@@ -23,7 +22,7 @@ use std::time::Instant;
 const PAIRS: usize = 5;
 const STEPS_PER_SEGMENT: usize = 2;
 
-/// The speed of training with the run's policy and with none.
+/// The speed of training with the run's policy and without kernels.
 #[derive(Clone, Debug, Serialize)]
 pub struct Throughput {
     /// The policy of the first side.
@@ -34,16 +33,16 @@ pub struct Throughput {
     pub without_kernels: f64,
     /// Median over the pairs of `with_kernels / without_kernels`.
     pub ratio: f64,
-    /// How many pairs of segments were timed.
+    /// The number of measured pairs of segments.
     pub pairs: usize,
-    /// Training steps in a segment.
+    /// The number of training steps in a segment.
     pub steps_per_segment: usize,
 }
 
-/// Measures; `None` when the run's own policy is `none`, which leaves nothing to compare.
+/// Measures the speed. Returns `None` if the run's own policy is `none`, because there is nothing to compare.
 ///
 /// # Errors
-/// A batch could not be read or the device failed.
+/// Returns an error if a batch can't be read or the device fails.
 pub fn measure(
     model: CausalLm,
     settings: &Settings,
@@ -62,7 +61,7 @@ pub fn measure(
         device,
     };
     let sides = [settings.kernels.clone(), Policy::reference()];
-    // Caches, thread pools and the optimiser's state come into being outside the clock.
+    // Creates caches, thread pools and the optimiser's state before the measurement.
     for side in &sides {
         bench.segment(side)?;
     }
@@ -87,7 +86,7 @@ pub fn measure(
     }))
 }
 
-/// One batch for each step of a segment; every segment takes the same ones.
+/// Returns one batch for each step of a segment. All segments use the same batches.
 fn batches(settings: &Settings, splits: &Splits, device: &Device) -> anyhow::Result<Vec<Batch>> {
     let loader = training_batches(settings, &splits.train).to_device(device);
     let mut batches = loader
@@ -103,7 +102,7 @@ fn batches(settings: &Settings, splits: &Splits, device: &Device) -> anyhow::Res
 
 struct Bench {
     batches: Vec<Batch>,
-    /// Absent only while the optimiser holds it.
+    /// The model, absent only while the optimiser holds it.
     trainee: Option<Trainee>,
     optimiser: ModuleOptimizer,
     lr: f64,
@@ -112,7 +111,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// Tokens per second of one segment under `policy`.
+    /// Runs one segment under `policy` and returns its tokens per second.
     fn segment(&mut self, policy: &Policy) -> anyhow::Result<f64> {
         let _scope = policy::scope(policy.clone());
         self.device.sync()?;

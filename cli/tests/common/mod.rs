@@ -1,6 +1,8 @@
-//! Running the program and reading what it wrote.
+//! Functions that run the program and read its output.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+use object::write::{Object, SectionKind};
+use object::{Architecture, BinaryFormat, Endianness};
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
@@ -9,10 +11,19 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// The program with a clean policy.
+/// Returns a command of the program without a policy in its environment.
 pub fn command() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kernels"));
-    command.env_remove("BURN_KERNELS");
+    // Tests set the width and the colours of the output themselves.
+    for name in [
+        "BURN_KERNELS",
+        "COLUMNS",
+        "NO_COLOR",
+        "CLICOLOR",
+        "CLICOLOR_FORCE",
+    ] {
+        command.env_remove(name);
+    }
     command
 }
 
@@ -33,12 +44,40 @@ pub fn json<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Value {
     serde_json::from_str(&stdout(args)).expect("JSON")
 }
 
-/// What the program said on standard error.
+/// Returns the program's standard error.
 pub fn errors(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// The folder of a small checkpoint with expected values.
+/// Returns an object file with one section.
+pub fn object_file(
+    format: BinaryFormat,
+    arch: Architecture,
+    section: [&str; 2],
+    data: &[u8],
+) -> Vec<u8> {
+    let mut object = Object::new(format, arch, Endianness::Little);
+    let [segment, name] = section.map(|name| name.as_bytes().to_vec());
+    let section = object.add_section(segment, name, SectionKind::Data);
+    object.append_section_data(section, data, 8);
+    object.write().unwrap()
+}
+
+/// Returns an ELF file with these bytes as its metadata.
+pub fn elf(data: &[u8]) -> Vec<u8> {
+    let section = ["", "burn_kernels"];
+    object_file(BinaryFormat::Elf, Architecture::X86_64, section, data)
+}
+
+/// Returns a record with this JSON.
+pub fn record(json: &str) -> Vec<u8> {
+    let mut record = b"BKMETA\x01\n".to_vec();
+    record.extend(u32::try_from(json.len()).unwrap().to_le_bytes());
+    record.extend(json.as_bytes());
+    record
+}
+
+/// Returns the folder of a small checkpoint with expected values.
 pub fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../tests/fixtures/models")
@@ -92,13 +131,13 @@ impl Floats {
         }
     }
 
-    /// The largest difference to `other`, relative to the largest absolute value of `other`.
+    /// Returns the largest difference to `other`, relative to the largest absolute value of `other`.
     pub fn distance_to_largest(&self, other: &Self) -> f64 {
         let largest = other.values.iter().fold(0.0, |a: f64, b| a.max(b.abs()));
         self.differences(other).fold(0.0, f64::max) / largest
     }
 
-    /// The Euclidean distance to `other`, relative to the norm of `other`.
+    /// Returns the Euclidean distance to `other`, relative to the norm of `other`.
     pub fn distance_to_norm(&self, other: &Self) -> f64 {
         let norm =
             |values: &mut dyn Iterator<Item = f64>| values.map(|v| v * v).sum::<f64>().sqrt();

@@ -1,4 +1,4 @@
-//! The kernel beside its reference: `cargo bench --bench soft_cap`.
+//! Times the kernel and its reference: `cargo bench --bench soft_cap`.
 
 use acme_kernels::soft_cap::{KERNEL, Operands};
 use burn::tensor::{Device, Distribution, Tensor};
@@ -11,7 +11,7 @@ fn main() {
     for shape in [[64, 1024], [64, 32 * 1024]] {
         let x = Tensor::<2>::random(shape, Distribution::Normal(0.0, 30.0), &device);
         let operands = Operands { x, cap: 30.0 };
-        // In turn, so that a machine that slows down slows both.
+        // The two take turns, so that a machine that slows down slows both.
         let mut times: Vec<[Duration; 2]> = (0..30)
             .map(|_| {
                 let (fused, plain) = (operands.clone(), operands.clone());

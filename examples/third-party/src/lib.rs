@@ -1,3 +1,3 @@
-//! A fused kernel for burn-kernels, defined outside of it: one module a kernel.
+//! A fused kernel for burn-kernels, defined in a crate of its own. Each module holds one kernel.
 
 pub mod soft_cap;

@@ -1,10 +1,10 @@
-//! A model's function that names the kernel by its path: run it, see what ran, switch it off.
+//! Annotates a function with the kernel's path, runs it, switches the kernel off, and prints the report.
 
 use burn::tensor::{Device, Tensor};
 use burn_kernels::policy::Policy;
 use burn_kernels::{fused_kernel, policy, report::report};
 
-// This body runs wherever the kernel does not, and the first call compares the two.
+// This body runs where the kernel does not. The first call compares the two.
 #[fused_kernel(acme_kernels::soft_cap)]
 fn cap_logits(x: Tensor<2>, cap: f64) -> Tensor<2> {
     (x / cap).tanh() * cap

@@ -1,6 +1,6 @@
-//! Soft capping of logits, `y = cap · tanh(x / cap)`, element by element (Gemma 2,
-//! arXiv:2408.00118). The gradient is `dx = dy / cosh²(x / cap)`, which
-//! unlike `1 − tanh²` loses no digits where `y` is near the cap.
+//! Soft capping of logits, `y = cap · tanh(x / cap)` per element (Gemma 2, arXiv:2408.00118).
+//!
+//! The gradient is `dx = dy / cosh²(x / cap)`. Unlike `1 − tanh²`, it loses no digits where `y` is near the cap.
 
 use burn::backend::autodiff::checkpoint::{base::Checkpointer, strategy::CheckpointStrategy};
 use burn::backend::autodiff::grads::Gradients;
@@ -15,10 +15,10 @@ use burn_kernels::kernel::{
     Launch, Rows, SemanticsKey, Tensors, Visitor, declare_kernel,
 };
 
-/// The id, in policies and reports.
+/// The id of the kernel in policies and reports.
 pub const ID: &str = "acme_soft_cap";
 
-/// What is computed, with every setting that changes the maths.
+/// The semantics key: the operation, with every setting that changes its result.
 pub const KEY: CustomKey = CustomKey::new("soft_cap", &[("function", "tanh")]);
 
 declare_kernel! {
@@ -43,12 +43,12 @@ declare_kernel! {
     };
 }
 
-/// The operands, under the names of the annotated function's parameters.
+/// The operands, named like the parameters of the annotated function.
 #[derive(Clone, Debug)]
 pub struct Operands<const D: usize> {
-    /// Any shape.
+    /// The logits, of any shape.
     pub x: Tensor<D>,
-    /// No result is larger.
+    /// The bound of the results' absolute values.
     pub cap: f64,
 }
 
@@ -70,7 +70,7 @@ impl<const D: usize> kernel::Operands for Operands<D> {
         Tensor::from_dispatch(y)
     }
 
-    /// Each row for itself: a few are enough for live verification.
+    /// Returns a few rows of the operands for live verification. Rows don't depend on each other.
     fn sample(&self, rows: Rows) -> Option<Self> {
         let (x, cap) = (rows.of(&self.x), self.cap);
         Some(Self { x, cap })
@@ -80,7 +80,7 @@ impl<const D: usize> kernel::Operands for Operands<D> {
 /// The operation on a Burn backend, with and without autodiff.
 #[backend_extension(Flex, Autodiff)]
 pub trait SoftCapBackend: Backend {
-    /// The result is like `x`.
+    /// Returns the result, with the shape and dtype of `x`.
     fn soft_cap(x: FloatTensor<Self>, cap: f64) -> FloatTensor<Self>;
 }
 

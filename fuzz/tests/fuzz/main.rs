@@ -1,4 +1,4 @@
-//! The fuzz targets: everything that reads what others wrote.
+//! The fuzz targets: all code that reads data from outside.
 
 mod files;
 mod policies;
@@ -8,7 +8,7 @@ mod weights;
 
 use kernels_fuzz::Target;
 
-/// A target whose reading takes memory for the input alone.
+/// Returns a target whose reading takes memory only for the input.
 fn target<'a>(name: &'a str, words: &'a [&'a str]) -> Target<'a> {
     Target {
         name,

@@ -3,9 +3,9 @@
 use crate::{target, text};
 use burn::tensor::{DType, Device};
 use kernels_fuzz::fuzz;
-// Its sites are what patterns and plans name.
+// Links the sites that patterns and plans name.
 use kernels_models as _;
-use kernels_runtime::dispatch::{Mode, PlanCheckError, plan};
+use kernels_runtime::dispatch::{Mode, PlanCheckError, plan_for};
 use kernels_runtime::policy::Policy;
 
 const WORDS: &[&str] = &[
@@ -41,7 +41,7 @@ const WORDS: &[&str] = &[
     "\\u0007",
 ];
 
-/// A policy has three forms, and each says all of it.
+/// Checks that text and TOML both hold the whole policy.
 fn reads_back(policy: &Policy) {
     let written = policy.to_string();
     assert_eq!(written.parse().as_ref(), Ok(policy), "{written}");
@@ -73,7 +73,7 @@ fn policy_toml() {
 
 #[test]
 fn plan_file() {
-    let plan = plan(&Device::flex(), DType::F32, Mode::Training).expect("a plan");
+    let plan = plan_for(&Device::flex(), DType::F32, Mode::Training).expect("a plan");
     assert_eq!(plan.check(&plan.to_toml()), Ok(()));
     let words = [
         "schema = 1\n",

@@ -5,8 +5,8 @@ use burn::backend::ir::ScalarIr;
 use kernels_fuzz::fuzz;
 use kernels_runtime::remote::{Address, fuzz as inner};
 
-/// An operation: which one, and its numbers. They are scalars, of a kind and eight bytes each, or encoded as
-/// clients do, if the first bit of the first byte says so.
+/// Reads an operation and its numbers. The first byte selects the operation. Its highest bit selects the encoding of
+/// the numbers: as clients encode them, or as scalars of a kind and eight bytes each.
 #[test]
 fn wire() {
     let words = [

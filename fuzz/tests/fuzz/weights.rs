@@ -98,7 +98,7 @@ fn index() {
         "\\u0000",
         "\\u001b",
     ];
-    // Beside the index, a small model is read.
+    // Reading also loads a small model.
     let target = Target {
         memory: 8 << 20,
         ..target("index", &words)

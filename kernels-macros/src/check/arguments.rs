@@ -14,9 +14,10 @@ pub(super) const CRATE: &str = "crate";
 pub(super) const METHOD: &str = "method";
 pub(super) const LAYER: &str = "layer";
 pub(super) const WHEN: &str = "when";
+pub(super) const IGNORE: &str = "ignore";
 
 /// The arguments that every kernel takes.
-pub(super) const COMMON: [&str; 4] = [METHOD, LAYER, WHEN, CRATE];
+pub(super) const COMMON: [&str; 5] = [METHOD, LAYER, WHEN, IGNORE, CRATE];
 
 /// The values of the common arguments, apart from `method`.
 pub(super) struct Common {
@@ -53,6 +54,17 @@ pub(super) fn refuse_method(attribute: &Attribute, errors: &mut Errors) {
             &argument.name,
             "the attribute stands on the function itself; leave `method` out, or move the \
              attribute to the impl block",
+        );
+    }
+}
+
+/// Refuses `ignore(..)` where there is a body: what that reads, the kernel must read too.
+pub(super) fn refuse_ignore(attribute: &Attribute, errors: &mut Errors) {
+    if let Some(argument) = attribute.get(IGNORE) {
+        errors.at(
+            &argument.name,
+            "`ignore` is for the struct form, which has no body; here the body shows which fields have a part in \
+             the computation: leave `ignore` out",
         );
     }
 }

@@ -77,6 +77,7 @@ fn from_argument(
             name,
             source: Source::Field(field),
         },
+        Place::Constant(_) => unreachable!("`given` finds names"),
         Place::Parameter { name: wanted, .. } => {
             let mut parameters = parameters.iter();
             let parameter = parameters.find(|parameter| *parameter.name == wanted)?;

@@ -66,15 +66,7 @@ pub(super) fn check_return(signature: &Signature, returns: Returns, errors: &mut
     };
     let fields = match written.as_ref() {
         Type::Tuple(tuple) => Some(tuple.elems.len()),
-        Type::Path(path)
-            if path
-                .path
-                .segments
-                .last()
-                .is_some_and(|last| last.ident == "Tensor") =>
-        {
-            None
-        }
+        written if is_named_tensor(written) => None,
         // An alias or a type parameter: rustc compares it with what the runtime returns.
         _ => return,
     };
@@ -96,4 +88,17 @@ pub(super) fn check_return(signature: &Signature, returns: Returns, errors: &mut
             errors.at(written, "the kernel returns one tensor, `Tensor<D>`")
         }
     }
+}
+
+/// `true` for a result that is written `Tensor<..>`.
+pub(super) fn returns_one(signature: &Signature) -> bool {
+    matches!(&signature.output, ReturnType::Type(_, written) if is_named_tensor(written))
+}
+
+fn is_named_tensor(written: &Type) -> bool {
+    let Type::Path(path) = written else {
+        return false;
+    };
+    let last = path.path.segments.last();
+    last.is_some_and(|last| last.ident == "Tensor")
 }

@@ -5,13 +5,13 @@ use quote::ToTokens;
 use syn::Fields;
 use syn::ext::IdentExt;
 
-use super::arguments::{self, METHOD, read_common, refuse_method, refuse_unknown};
-use super::function::{check_return, check_signature};
+use super::arguments::{self, METHOD, read_common, refuse_ignore, refuse_method, refuse_unknown};
+use super::function::{check_return, check_signature, returns_one};
 use super::operands::{self, Wanted};
 use super::{BuiltIn, Form, Kernel, Named, Part, Reference, Site, custom, key, reference_name};
 use super::{stacked, tells};
 use crate::attr::Attribute;
-use crate::contract::{Contract, Shape};
+use crate::contract::{Contract, Returns, Shape};
 use crate::errors::Errors;
 use crate::near::{did_you_mean, list};
 use crate::order::FirstUse;
@@ -152,6 +152,7 @@ fn function_site(
     errors: &mut Errors,
 ) -> Option<Site> {
     let common = read_common(attribute, function.has_receiver(), errors);
+    refuse_ignore(attribute, errors);
     check_signature(&function.signature, errors);
     let when = common.when.as_ref();
     let kernel = match named {
@@ -177,6 +178,10 @@ fn function_site(
             };
             wanted.shape = shape_of(&wanted, function);
             let shape = wanted.shape;
+            if let Some(message) = half_of_a_pair(&wanted, function) {
+                errors.at(&function.signature.ident, message);
+                return None;
+            }
             refuse_unknown(contract, shape, &key, attribute, errors);
             let names = [&function.signature.ident].into_iter().chain(of_type);
             tells::refuse_item(contract, &key, names, errors);
@@ -216,6 +221,20 @@ fn shape_of(wanted: &Wanted<'_>, function: &Function) -> &'static Shape {
         }
         _ => &wanted.contract.layer,
     }
+}
+
+/// The error of a function of one tensor where the kernel takes and returns two, such as a rotation of queries alone.
+/// It stands for an error of each absent tensor and one of the result.
+fn half_of_a_pair(wanted: &Wanted<'_>, function: &Function) -> Option<String> {
+    let Returns::Pair { does, written } = wanted.shape.returns else {
+        return None;
+    };
+    let is_half =
+        returns_one(&function.signature) && operands::takes_too_few_tensors(wanted, function);
+    is_half.then(|| {
+        let takes = wanted.takes(function.has_receiver().then_some("self"));
+        format!("the kernel {does}: take {takes}, and return both, `{written}`")
+    })
 }
 
 /// The plain body needs a name of its own.

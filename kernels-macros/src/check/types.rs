@@ -106,6 +106,41 @@ pub(super) fn is_tensor(written: &Type) -> bool {
     matches!(look(behind_reference(written)), Looks::Tensor(_))
 }
 
+/// `true` for numbers, truth values, text and `PhantomData`, and for tuples, arrays, lists and options of them: they
+/// hold neither parameters nor layers.
+pub(super) fn is_plain_data(written: &Type) -> bool {
+    let all = |arguments: &PathArguments| match arguments {
+        PathArguments::AngleBracketed(arguments) => {
+            arguments.args.iter().all(|argument| match argument {
+                GenericArgument::Type(ty) => is_plain_data(ty),
+                _ => true,
+            })
+        }
+        _ => false,
+    };
+    match written {
+        Type::Reference(reference) => is_plain_data(&reference.elem),
+        Type::Tuple(tuple) => tuple.elems.iter().all(is_plain_data),
+        Type::Array(array) => is_plain_data(&array.elem),
+        Type::Slice(slice) => is_plain_data(&slice.elem),
+        Type::Paren(inner) => is_plain_data(&inner.elem),
+        Type::Group(inner) => is_plain_data(&inner.elem),
+        Type::Path(path) => {
+            path.path
+                .segments
+                .last()
+                .is_some_and(|last| match last.ident.to_string().as_str() {
+                    "bool" | "char" | "str" | "String" | "f32" | "f64" | "u8" | "u16" | "u32"
+                    | "u64" | "u128" | "usize" | "i8" | "i16" | "i32" | "i64" | "i128"
+                    | "isize" | "PhantomData" => true,
+                    "Vec" | "Option" | "Box" => all(&last.arguments),
+                    _ => false,
+                })
+        }
+        _ => false,
+    }
+}
+
 fn look(written: &Type) -> Looks {
     let segment = match written {
         Type::Reference(_) => return Looks::Reference,

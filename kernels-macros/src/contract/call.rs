@@ -12,7 +12,7 @@ pub(crate) struct Binding {
     pub(crate) place: Place,
 }
 
-/// A field of `self`, a parameter, or a part of one.
+/// A field of `self`, a parameter, a part of one, or a constant.
 pub(crate) enum Place {
     Field(Ident),
     Parameter {
@@ -21,27 +21,30 @@ pub(crate) enum Place {
     },
     /// A field of each element of the list.
     OfElement(Ident),
+    /// An expression that is the same for every call: a literal, or the path of a constant.
+    Constant(TokenStream),
 }
 
 impl Place {
     /// `true` if both are one field, or one parameter.
     pub(crate) fn is(&self, other: &Self) -> bool {
         let kind = std::mem::discriminant;
-        kind(self) == kind(other) && self.name() == other.name()
+        self.name().is_some() && kind(self) == kind(other) && self.name() == other.name()
     }
 
     /// The name, if it is a field.
     pub(crate) fn field(&self) -> Option<&Ident> {
         match self {
             Self::Field(name) => Some(name),
-            Self::Parameter { .. } | Self::OfElement(_) => None,
+            Self::Parameter { .. } | Self::OfElement(_) | Self::Constant(_) => None,
         }
     }
 
     /// The field's or parameter's name.
-    pub(crate) fn name(&self) -> &Ident {
+    pub(crate) fn name(&self) -> Option<&Ident> {
         match self {
-            Self::Field(name) | Self::Parameter { name, .. } | Self::OfElement(name) => name,
+            Self::Field(name) | Self::Parameter { name, .. } | Self::OfElement(name) => Some(name),
+            Self::Constant(_) => None,
         }
     }
 }
@@ -68,6 +71,7 @@ impl CallContext<'_> {
         match self.place(operand) {
             Place::Field(name) => self.field(name),
             Place::Parameter { name, .. } | Place::OfElement(name) => quote!(#name),
+            Place::Constant(value) => value.clone(),
         }
     }
 
@@ -103,6 +107,7 @@ impl CallContext<'_> {
                 by_reference: true,
             } => quote!(#name),
             Place::Parameter { name, .. } | Place::OfElement(name) => quote!(&#name),
+            Place::Constant(value) => quote!(&#value),
         }
     }
 
@@ -116,6 +121,18 @@ impl CallContext<'_> {
             } => clone(&quote!(&#name)),
             _ => self.borrow(operand),
         }
+    }
+
+    /// The layer's `forward`, reported where the layer's name stands.
+    pub(crate) fn forward(&self, layer: &str, arguments: TokenStream) -> TokenStream {
+        let value = self.value(layer);
+        let span = match self.place(layer) {
+            Place::Field(name) => field_span(self.this, name),
+            _ => proc_macro2::Span::call_site(),
+        };
+        let forward = Ident::new("forward", span);
+        let arguments = quote_spanned!(span=> (#arguments));
+        quote_spanned!(span=> #value.#forward #arguments)
     }
 
     /// A call of a method of one of the runtime's traits on the operand.

@@ -334,6 +334,11 @@ impl Role {
         !matches!(self, Self::Layer | Self::Experts | Self::OfElement)
     }
 
+    /// `true` if the attribute may say the operand's value itself, or name a constant.
+    pub(crate) fn may_be_constant(self) -> bool {
+        matches!(self, Self::Epsilon | Self::Number | Self::Count)
+    }
+
     /// `true` if a field may hold the operand.
     pub(crate) fn may_be_field(self) -> bool {
         !self.flows()

@@ -1,6 +1,6 @@
 //! `npu_fused_swiglu`: the gated activation of an MLP, between its projections.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote;
 
 use super::{
@@ -327,39 +327,58 @@ fn call_mlp(call: &CallContext<'_>) -> TokenStream {
         ..
     } = call;
     let (limit, sparsity) = (limit(call), sparsity(call));
-    let [x, down] = ["x", "down"].map(|operand| call.value(operand));
+    let x = call.value("x");
+    let down = call.forward("down", quote!(hidden));
     if is_packed(call.key) {
-        let gate_up = call.value("gate_up");
+        let gate_up = call.forward("gate_up", quote!(x));
         return quote! {
             #runtime::glu_packed_mlp(
                 #at,
                 #x,
-                &|x| #gate_up.forward(x),
-                &|hidden| #down.forward(hidden),
+                &|x| #gate_up,
+                &|hidden| #down,
                 #limit,
                 #reference,
             )
         };
     }
-    let [gate, up] = ["gate", "up"].map(|operand| call.value(operand));
-    let x_again = clone(&quote!(&x));
-    let project = match call.first_use.is_before("up", "gate") {
-        false => quote!((#gate.forward(#x_again), #up.forward(x))),
-        true => quote!({
-            let up = #up.forward(#x_again);
-            (#gate.forward(x), up)
-        }),
-    };
+    let [gate, up] = ["gate", "up"].map(local);
+    let project = project(call, &quote!(x), &quote!((#gate, #up)));
     quote! {
         #runtime::glu_mlp(
             #at,
             #x,
-            &|x| #project,
-            &|hidden| #down.forward(hidden),
+            &|x| { #project },
+            &|hidden| #down,
             #limit,
             #sparsity,
             #reference,
         )
+    }
+}
+
+/// A variable of the expansion, which no name of the user's is.
+fn local(name: &str) -> Ident {
+    Ident::new(name, Span::mixed_site())
+}
+
+/// Both projections of `x` in the order of their first use, and then `result`.
+fn project(call: &CallContext<'_>, x: &TokenStream, result: &TokenStream) -> TokenStream {
+    let (again, cloned) = (local("again"), clone(&quote!(&#x)));
+    let [first, second] = match call.first_use.is_before("up", "gate") {
+        false => ["gate", "up"],
+        true => ["up", "gate"],
+    };
+    let [layer, other] = [
+        call.forward(first, quote!(#again)),
+        call.forward(second, x.clone()),
+    ];
+    let [first, second] = [first, second].map(local);
+    quote! {
+        let #again = #cloned;
+        let #first = #layer;
+        let #second = #other;
+        #result
     }
 }
 
@@ -388,29 +407,20 @@ fn call_activation(call: &CallContext<'_>) -> TokenStream {
 fn composition(call: &CallContext<'_>) -> TokenStream {
     let (runtime, key) = (call.runtime, call.key());
     let (limit, sparsity) = (limit(call), sparsity(call));
-    let [x, down] = ["x", "down"].map(|operand| call.value(operand));
+    let x = call.value("x");
     if is_packed(call.key) {
-        let gate_up = call.value("gate_up");
-        return quote! {
-            #down.forward(#runtime::glu_packed_reference(#gate_up.forward(#x), #limit, #key))
-        };
+        let gate_up = call.forward("gate_up", x);
+        return call.forward(
+            "down",
+            quote!(#runtime::glu_packed_reference(#gate_up, #limit, #key)),
+        );
     }
-    let [gate, up] = ["gate", "up"].map(|operand| call.value(operand));
-    let x_again = clone(&quote!(&#x));
-    let project = match call.first_use.is_before("up", "gate") {
-        false => quote! {
-            let gate = #gate.forward(#x_again);
-            let up = #up.forward(#x);
-        },
-        true => quote! {
-            let up = #up.forward(#x_again);
-            let gate = #gate.forward(#x);
-        },
-    };
-    quote! {
-        #project
-        #down.forward(#runtime::glu_reference(gate, up, #limit, #sparsity, #key))
-    }
+    let [gate, up] = ["gate", "up"].map(local);
+    let down = call.forward(
+        "down",
+        quote!(#runtime::glu_reference(#gate, #up, #limit, #sparsity, #key)),
+    );
+    project(call, &x, &down)
 }
 
 fn docs(key: &Key) -> String {

@@ -98,7 +98,7 @@ fn flowing(kernel: &Kernel) -> Vec<&Ident> {
             .filter(|binding| binding.operand.role.flows())
             .filter_map(|binding| match &binding.place {
                 Place::Parameter { name, .. } => Some(name),
-                Place::Field(_) | Place::OfElement(_) => None,
+                Place::Field(_) | Place::OfElement(_) | Place::Constant(_) => None,
             })
             .collect(),
         Kernel::Custom(Custom { operands, .. }) => operands

@@ -35,20 +35,18 @@ fn built_in(site: &Site, kernel: &BuiltIn, label: &Label<'_>) -> TokenStream {
         file,
         line,
     } = origin;
-    let layer = optional(site);
-    let layer_json = match &site.layer {
-        Some(layer) => json(&layer.value()),
-        None => "null".to_owned(),
-    };
+    let (layer, condition) = (optional(layer_of(site)), optional(condition_of(site)));
+    let [layer_json, condition_json] = [layer_of(site), condition_of(site)]
+        .map(|text| text.map_or_else(|| "null".to_owned(), |text| json(&text)));
     let [package_json, version_json, item_json, file_json] =
         [package, version, item, file].map(|text| json(text));
     let form_json = json(&form.to_lowercase());
     let key_json = kernel.key.json();
     let before = format!(
-        r#"{{"schema":2,"record":"site","kernel":"{id}","crate":{package_json},"crate_version":{version_json},"module":""#
+        r#"{{"schema":3,"record":"site","kernel":"{id}","crate":{package_json},"crate_version":{version_json},"module":""#
     );
     let after = format!(
-        r#"","form":{form_json},"item":{item_json},"file":{file_json},"line":{line},"key":{key_json},"layer":{layer_json}}}"#
+        r#"","form":{form_json},"item":{item_json},"file":{file_json},"line":{line},"key":{key_json},"layer":{layer_json},"condition":{condition_json}}}"#
     );
     let form = format_ident!("{form}");
     quote! {
@@ -63,7 +61,8 @@ fn built_in(site: &Site, kernel: &BuiltIn, label: &Label<'_>) -> TokenStream {
                 line: #line,
                 form: #runtime::Form::#form,
                 key: #key,
-                layer: #layer
+                layer: #layer,
+                condition: #condition
             },
             json: ::core::concat!(#before, ::core::module_path!(), #after)
         }
@@ -73,7 +72,8 @@ fn built_in(site: &Site, kernel: &BuiltIn, label: &Label<'_>) -> TokenStream {
 /// A kernel of another crate: its id and key are constants there.
 fn custom(site: &Site, Custom { path, .. }: &Custom, label: &Label<'_>) -> TokenStream {
     let Label { form, item, .. } = label;
-    let (runtime, layer) = (&site.runtime, optional(site));
+    let runtime = &site.runtime;
+    let (layer, condition) = (optional(layer_of(site)), optional(condition_of(site)));
     let form = format_ident!("{form}");
     quote! {
         #runtime::declare_site! {
@@ -83,15 +83,26 @@ fn custom(site: &Site, Custom { path, .. }: &Custom, label: &Label<'_>) -> Token
                 form: Form::#form,
                 key: SemanticsKey::Custom(#path::KEY),
                 key_json: "",
-                layer: #layer
+                layer: #layer,
+                condition: #condition
             }
         }
     }
 }
 
-fn optional(site: &Site) -> TokenStream {
-    match &site.layer {
-        Some(layer) => quote!(::core::option::Option::Some(#layer)),
+fn layer_of(site: &Site) -> Option<String> {
+    site.layer.as_ref().map(|layer| layer.value())
+}
+
+/// The condition in one line, as the compiler prints its tokens.
+fn condition_of(site: &Site) -> Option<String> {
+    let text = site.when.as_ref()?.to_string();
+    Some(text.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+fn optional(text: Option<String>) -> TokenStream {
+    match text {
+        Some(text) => quote!(::core::option::Option::Some(#text)),
         None => quote!(::core::option::Option::None),
     }
 }

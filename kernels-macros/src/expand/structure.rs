@@ -74,7 +74,7 @@ fn flowing(kernel: &BuiltIn) -> Vec<(Ident, Role)> {
     let bindings = kernel.bindings.iter();
     let flowing = bindings.filter_map(|binding| match &binding.place {
         Place::Parameter { name, .. } => Some((name.clone(), binding.operand.role)),
-        Place::Field(_) | Place::OfElement(_) => None,
+        Place::Field(_) | Place::OfElement(_) | Place::Constant(_) => None,
     });
     flowing.collect()
 }

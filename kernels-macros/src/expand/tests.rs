@@ -61,7 +61,7 @@ fn a_struct_stays_as_it_is() {
         }
     };
     let expanded = items(expanded(
-        quote!("npu_fused_rmsnorm", offset = 1),
+        quote!("npu_fused_rmsnorm", offset = 1, ignore(more)),
         item.clone(),
     ));
     assert_eq!(text(&expanded[0]), text(item));
@@ -121,9 +121,9 @@ fn a_site_says_its_key_twice() {
         &expanded,
         quote! {
             json: ::core::concat!(
-                "{\"schema\":2,\"record\":\"site\",\"kernel\":\"npu_fused_rmsnorm\",\"crate\":\"models\",\"crate_version\":\"1.2.3\",\"module\":\"",
+                "{\"schema\":3,\"record\":\"site\",\"kernel\":\"npu_fused_rmsnorm\",\"crate\":\"models\",\"crate_version\":\"1.2.3\",\"module\":\"",
                 ::core::module_path!(),
-                "\",\"form\":\"struct\",\"item\":\"Norm::forward\",\"file\":\"src/lib.rs\",\"line\":7,\"key\":{\"op\":\"rms_norm\",\"offset\":\"zero\",\"rounding\":\"gemma\",\"scale\":\"weight\",\"gating\":\"none\",\"groups\":\"one\"},\"layer\":null}"
+                "\",\"form\":\"struct\",\"item\":\"Norm::forward\",\"file\":\"src/lib.rs\",\"line\":7,\"key\":{\"op\":\"rms_norm\",\"offset\":\"zero\",\"rounding\":\"gemma\",\"scale\":\"weight\",\"gating\":\"none\",\"groups\":\"one\"},\"layer\":null,\"condition\":null}"
             )
         },
     );

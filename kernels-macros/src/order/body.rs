@@ -36,7 +36,7 @@ pub(super) fn walk(operands: &[&Binding], body: &Group) -> Found {
     let all = operands.iter().enumerate();
     let names = all.filter_map(|(operand, binding)| match &binding.place {
         Place::Parameter { name, .. } => Some((name.unraw().to_string(), Value::operand(operand))),
-        Place::Field(_) | Place::OfElement(_) => None,
+        Place::Field(_) | Place::OfElement(_) | Place::Constant(_) => None,
     });
     let mut walk = Walk {
         operands,

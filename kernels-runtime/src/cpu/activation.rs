@@ -2,11 +2,11 @@
 
 use super::Real;
 
-/// A function of the gate, without branches so that its loops vectorise.
+/// An activation function of the gate. It has no branches, so that its loops vectorise.
 pub(crate) trait Function: Send + Sync {
-    /// `f(a)`.
+    /// Returns `f(a)`.
     fn value<A: Real>(a: A) -> A;
-    /// The value and its derivative.
+    /// Returns the value and its derivative.
     fn with_slope<A: Real>(a: A) -> (A, A);
 }
 
@@ -44,19 +44,19 @@ impl Function for Gelu {
     }
 }
 
-/// `(1 + tanh(z)) / 2 = σ(2z)`, with `2z = a · (LINEAR + CUBIC · a²)`.
+/// Uses `(1 + tanh(z)) / 2 = σ(2z)`, with `2z = a · (LINEAR + CUBIC · a²)`.
 impl GeluTanh {
-    /// `2 · √(2/π)`
+    /// `2 · √(2/π)`.
     const LINEAR: f64 = std::f64::consts::FRAC_2_SQRT_PI * std::f64::consts::SQRT_2;
     const CUBIC: f64 = Self::LINEAR * 0.044715;
 
-    /// Beyond 20 the sigmoid is 0 or 1 and flat; the bound keeps its powers finite.
+    /// Clamps to ±20. Beyond that the sigmoid is 0 or 1 and flat; the bound keeps its powers finite.
     #[inline(always)]
     fn bounded<A: Real>(a: A) -> A {
         a.at_most(A::of(20.0)).at_least(A::of(-20.0))
     }
 
-    /// `2z`.
+    /// Returns `2z`.
     #[inline(always)]
     fn argument<A: Real>(b: A) -> A {
         b * (A::of(Self::LINEAR) + A::of(Self::CUBIC) * b * b)

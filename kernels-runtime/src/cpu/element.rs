@@ -1,9 +1,9 @@
 use super::Real;
 use burn::tensor::{bf16, f16};
 
-/// What a tensor holds. Kernels read and write it element by element, in registers.
+/// The type of a tensor's elements. Kernels read and write them one by one, in registers.
 pub(crate) trait Element: burn::tensor::Element + bytemuck::Pod + Send + Sync {
-    /// What kernels compute in.
+    /// The type that kernels compute in.
     type Acc: Real + Element<Acc = Self::Acc>;
 
     fn load(self) -> Self::Acc;
@@ -30,8 +30,8 @@ macro_rules! computed_in_itself {
 }
 computed_in_itself!(f32 f64);
 
-// `half` converts one element at a time with a run-time test of the CPU, which does not vectorise;
-// the same conversions in integer arithmetic do. The tests compare them with `half`.
+// `half` converts one element at a time, with a run-time test of the CPU, which does not vectorise. The
+// same conversions in integer arithmetic do. The tests compare them with `half`.
 
 impl Element for bf16 {
     type Acc = f32;
@@ -46,7 +46,7 @@ impl Element for bf16 {
         let bits = value.to_bits();
         let ties_to_even = 0x7fff + ((bits >> 16) & 1);
         let rounded = bits.wrapping_add(ties_to_even) >> 16;
-        // A NaN must not be rounded into an infinity: keep its top bits and make it quiet.
+        // A NaN must not be rounded to an infinity: keep its top bits and make it quiet.
         let nan = (bits >> 16) | 0x40;
         let is_nan = bits & 0x7fff_ffff > 0x7f80_0000;
         Self::from_bits(if is_nan { nan } else { rounded } as u16)
@@ -61,8 +61,8 @@ impl Element for f16 {
         let bits = u32::from(self.to_bits());
         let sign = (bits & 0x8000) << 16;
         let magnitude = bits & 0x7fff;
-        // Exponent and mantissa in f32's place, then rebiased by a multiplication (2^112), which
-        // is exact and also right for subnormals.
+        // Exponent and mantissa move to the place that they have in f32. A multiplication by 2^112 then
+        // rebiases the exponent; it is exact, and also right for subnormals.
         let finite = (f32::from_bits(magnitude << 13) * f32::from_bits(0x7780_0000)).to_bits();
         let special = (magnitude << 13) | 0x7f80_0000;
         let bits = if magnitude >= 0x7c00 { special } else { finite };
@@ -77,15 +77,15 @@ impl Element for f16 {
         // Normal results: rebias the exponent (127 to 15) and round the 13 lost bits.
         let ties_to_even = 0xfff + ((magnitude >> 13) & 1);
         let normal = magnitude.wrapping_sub(112 << 23).wrapping_add(ties_to_even) >> 13;
-        // Subnormal results (below 2^-14): adding one half puts the units of f16's subnormals,
-        // 2^-24, into f32's last bit, so the addition rounds.
+        // Subnormal results (below 2^-14): adding one half moves the unit of f16's subnormals,
+        // 2^-24, to f32's last bit, so the addition rounds.
         let subnormal = (f32::from_bits(magnitude) + 0.5).to_bits() & 0x7ff;
         let finite = if magnitude < 113 << 23 {
             subnormal
         } else {
             normal
         };
-        // From 65520 on, the nearest is infinity.
+        // From 65520 on, the nearest value is infinity.
         let large = if magnitude > 0x7f80_0000 {
             0x7e00 | ((magnitude >> 13) & 0x1ff)
         } else {
@@ -130,7 +130,7 @@ pub(crate) use dispatch_dtype;
 mod tests {
     use super::*;
 
-    /// Every sign and exponent with mantissas around each rounding boundary.
+    /// Returns every sign and exponent with mantissas around each rounding boundary.
     fn floats() -> impl Iterator<Item = f32> {
         let mantissas = (0..0x80_0000_u32)
             .step_by(0x0fff)

@@ -1,8 +1,8 @@
-//! What the CPU kernels share: element types, rows of strided tensors, outputs and threads.
+//! Code that the CPU kernels share: element types, rows of strided tensors, outputs and threads.
 //!
 //! Every kernel works on rows of the last axis. It is written as plain scalar code that the
-//! compiler vectorises; [`run`](run()) compiles it for the widest SIMD the machine has and spreads the
-//! rows over threads. Results don't depend on the number of threads.
+//! compiler vectorises. [`run`](run()) compiles it for the widest SIMD that the machine has and
+//! spreads the rows over threads. Results don't depend on the number of threads.
 
 pub(crate) mod activation;
 mod element;
@@ -22,7 +22,7 @@ pub(crate) use run::{CHUNK, Kernel, PARALLEL, run};
 use crate::device::DeviceKinds;
 use crate::registry::{CapabilityRange, FloatType, Gradient, Implementation, Launch};
 
-/// The fields that the implementations have in common; each says the rest.
+/// The fields that all CPU implementations have in common. Each implementation adds the rest.
 pub(crate) const BASE: Implementation = Implementation {
     device: DeviceKinds::CPU,
     name: "cpu-simd",

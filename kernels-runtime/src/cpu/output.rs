@@ -1,13 +1,13 @@
 //! Outputs that are not initialised before a kernel writes them, so that memory is written once, and
-//! that can't become tensors before all of it is written.
+//! that can't become tensors before all of their elements are written.
 //!
 //! An [`Output`] hands out its memory as [`Unwritten`] parts, front to back. A part hands out [`Row`]s,
-//! which are consumed by the methods that write them whole. Each part counts what was written to it and
-//! adds that to its output's count, and [`Output::finish`] compares the count with the size. So a kernel
-//! that leaves a place out, for whatever operands, panics instead of returning what the memory held
-//! before. Elements are written by iterators of values; an iterator that ends too early is a panic as
-//! well. Nothing outside this file can count what it did not write, but for
-//! [`Unwritten::assume_written`], the door for products that write through raw pointers.
+//! which are consumed by the methods that write them completely. Each part counts the elements written to it and
+//! adds them to its output's count, and [`Output::finish`] compares the count with the size. A kernel that leaves
+//! an element out, for any operands, therefore panics instead of returning the previous contents of the memory.
+//! Elements are written by iterators of values; an iterator that ends too early also panics.
+//! Code outside this file can't count elements that it did not write, except with
+//! [`Unwritten::assume_written`], which is for products that write through raw pointers.
 
 use burn::backend::{Shape, flex::FlexTensor, flex::Layout};
 use burn::tensor::{Bytes, Element};
@@ -16,21 +16,21 @@ use std::cell::Cell;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The buffer of a result: contiguous, and unwritten at first.
+/// The buffer of a result: contiguous, and not written at first.
 pub(crate) struct Output<T> {
-    /// Its length is zero, its capacity that of the shape.
+    /// The elements. The length of the vector is zero, its capacity at least the size of the shape.
     values: Vec<T>,
     len: usize,
     shape: Shape,
-    /// Elements that were handed out.
+    /// The number of elements that were handed out.
     given: usize,
-    /// Elements that the parts wrote.
+    /// The number of elements that the parts wrote.
     written: AtomicUsize,
 }
 
 impl<T: Copy> Output<T> {
     /// # Panics
-    /// A tensor of this shape has more elements than memory can hold.
+    /// Panics if a tensor of this shape has more elements than memory can hold.
     pub(crate) fn new(shape: Shape) -> Self {
         let len = shape
             .iter()
@@ -45,17 +45,17 @@ impl<T: Copy> Output<T> {
         }
     }
 
-    /// An output without elements, for kernels that don't have it.
+    /// Returns an output without elements, for kernels that don't need it.
     pub(crate) fn none() -> Self {
         Self::new(Shape::new([0]))
     }
 
-    /// Elements of the whole output.
+    /// Returns the number of elements of the whole output.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    /// All that was not handed out yet.
+    /// Returns all elements that were not handed out yet.
     pub(crate) fn rest(&mut self) -> Unwritten<'_, T> {
         let places = &mut self.values.spare_capacity_mut()[self.given..self.len];
         self.given = self.len;
@@ -66,10 +66,10 @@ impl<T: Copy> Output<T> {
         }
     }
 
-    /// The elements.
+    /// Returns the elements.
     ///
     /// # Panics
-    /// Some were not written.
+    /// Panics if some were not written.
     pub(crate) fn into_values(mut self) -> Vec<T> {
         let written = *self.written.get_mut();
         assert!(
@@ -78,18 +78,18 @@ impl<T: Copy> Output<T> {
             self.len,
             self.shape
         );
-        // SAFETY: parts are disjoint and each counts what it wrote once, so `len` written elements
-        // are all of them. The capacity is at least `len`.
+        // SAFETY: parts are disjoint, and each counts once the elements that it wrote. If `len` elements were
+        // written, these are all elements. The capacity is at least `len`.
         unsafe { self.values.set_len(self.len) };
         self.values
     }
 }
 
 impl<T: Element + Pod + Send + Sync> Output<T> {
-    /// The tensor.
+    /// Returns the tensor.
     ///
     /// # Panics
-    /// Some elements were not written.
+    /// Panics if some elements were not written.
     pub(crate) fn finish(self) -> FlexTensor {
         let shape = self.shape.clone();
         FlexTensor::new(
@@ -102,20 +102,20 @@ impl<T: Element + Pod + Send + Sync> Output<T> {
 
 /// A part of an output that belongs to one thread, to be written front to back.
 pub(crate) struct Unwritten<'a, T> {
-    /// The places that are left.
+    /// The elements that are left.
     places: &'a mut [MaybeUninit<T>],
     written: Cell<usize>,
     total: &'a AtomicUsize,
 }
 
 impl<'a, T: Copy> Unwritten<'a, T> {
-    /// Elements that are left.
+    /// Returns the number of elements that are left.
     pub(crate) fn len(&self) -> usize {
         self.places.len()
     }
 
     /// # Panics
-    /// Fewer than `len` elements are left.
+    /// Panics if fewer than `len` elements are left.
     #[inline(always)]
     fn take(&mut self, len: usize) -> &'a mut [MaybeUninit<T>] {
         if len > self.places.len() {
@@ -126,10 +126,10 @@ impl<'a, T: Copy> Unwritten<'a, T> {
         first
     }
 
-    /// The next `len` elements as a part of their own.
+    /// Returns the next `len` elements as a separate part.
     ///
     /// # Panics
-    /// Fewer are left.
+    /// Panics if fewer are left.
     pub(crate) fn part(&mut self, len: usize) -> Self {
         Self {
             places: self.take(len),
@@ -138,10 +138,10 @@ impl<'a, T: Copy> Unwritten<'a, T> {
         }
     }
 
-    /// The next `len` elements.
+    /// Returns the next `len` elements as a row.
     ///
     /// # Panics
-    /// Fewer are left.
+    /// Panics if fewer are left.
     #[inline(always)]
     pub(crate) fn row(&mut self, len: usize) -> Row<'_, T> {
         Row {
@@ -153,13 +153,13 @@ impl<'a, T: Copy> Unwritten<'a, T> {
     /// Writes the next element.
     ///
     /// # Panics
-    /// None is left.
+    /// Panics if none is left.
     #[inline(always)]
     pub(crate) fn push(&mut self, value: T) {
         self.row(1).fill(value);
     }
 
-    /// Writes `value` to all elements that are left, which can be changed from then on.
+    /// Writes `value` to all elements that are left, and returns them for further changes.
     pub(crate) fn filled(mut self, value: T) -> &'a mut [T] {
         let places = self.take(self.places.len());
         places.fill(MaybeUninit::new(value));
@@ -168,15 +168,15 @@ impl<'a, T: Copy> Unwritten<'a, T> {
         unsafe { places.assume_init_mut() }
     }
 
-    /// Returns the places that are left, for a caller that writes them through raw pointers.
+    /// Returns the elements that are left, for a caller that writes them through raw pointers.
     pub(crate) fn places(&mut self) -> &mut [MaybeUninit<T>] {
         self.places
     }
 
-    /// Counts all that is left as written.
+    /// Counts all elements that are left as written.
     ///
     /// # Safety
-    /// Every one of [`places`](Self::places) was written.
+    /// The caller must have written every element of [`places`](Self::places).
     pub(crate) unsafe fn assume_written(mut self) {
         let len = self.take(self.places.len()).len();
         self.written.set(self.written.get() + len);
@@ -202,10 +202,10 @@ impl<'r, T: Copy> Row<'r, T> {
         self.places.len()
     }
 
-    /// The first `len` elements, and the others.
+    /// Splits the row into the first `len` elements and the others.
     ///
     /// # Panics
-    /// There are fewer.
+    /// Panics if the row is shorter.
     #[inline(always)]
     pub(crate) fn split_at(self, len: usize) -> (Self, Self) {
         if len > self.places.len() {
@@ -228,7 +228,7 @@ impl<'r, T: Copy> Row<'r, T> {
     /// Writes the values and returns the written row.
     ///
     /// # Panics
-    /// There are fewer values than elements.
+    /// Panics if there are fewer values than elements.
     #[inline(always)]
     pub(crate) fn write(self, values: impl Iterator<Item = T>) -> &'r [T] {
         let mut count = 0;
@@ -242,10 +242,10 @@ impl<'r, T: Copy> Row<'r, T> {
         unsafe { self.places.assume_init_ref() }
     }
 
-    /// Writes this row and another one, from pairs of values.
+    /// Writes this row and another one from pairs of values.
     ///
     /// # Panics
-    /// The rows have different lengths, or there are fewer pairs.
+    /// Panics if the rows have different lengths, or if there are fewer pairs.
     #[inline(always)]
     pub(crate) fn write_with(self, other: Self, values: impl Iterator<Item = (T, T)>) {
         let len = self.places.len();
@@ -262,10 +262,10 @@ impl<'r, T: Copy> Row<'r, T> {
         other.written.set(other.written.get() + count);
     }
 
-    /// Writes neighbours from pairs of values.
+    /// Writes adjacent elements from pairs of values.
     ///
     /// # Panics
-    /// The length is odd, or there are fewer pairs.
+    /// Panics if the length is odd, or if there are fewer pairs.
     #[inline(always)]
     pub(crate) fn write_pairs(self, values: impl Iterator<Item = (T, T)>) {
         let (pairs, odd) = self.places.as_chunks_mut::<2>();
@@ -283,7 +283,7 @@ impl<'r, T: Copy> Row<'r, T> {
     /// Copies the values.
     ///
     /// # Panics
-    /// There are not as many as elements.
+    /// Panics if the number of values is not the number of elements.
     #[inline(always)]
     pub(crate) fn copy(self, values: &[T]) {
         complete(values.len(), self.places.len());
@@ -299,7 +299,7 @@ impl<'r, T: Copy> Row<'r, T> {
     }
 }
 
-/// A row of one's own, which can be written again and read: what a kernel has beside its outputs.
+/// A kernel's own row, separate from its outputs, which can be written repeatedly and read.
 pub(crate) struct Scratch<T> {
     values: Vec<T>,
     written: Cell<usize>,
@@ -313,14 +313,14 @@ impl<T: Copy> Scratch<T> {
         }
     }
 
-    /// The row to write, of `len` elements, which hold `zero` or what was written before.
+    /// Returns the row of `len` elements for writing. The elements hold `zero` or previous values.
     #[inline(always)]
     pub(crate) fn row(&mut self, len: usize, zero: T) -> Row<'_, T> {
         self.values.resize(len, zero);
         let places = std::ptr::from_mut(&mut self.values[..]) as *mut [MaybeUninit<T>];
         Row {
-            // SAFETY: the layouts are the same, and a `Row` writes values alone, so that the
-            // elements stay initialised.
+            // SAFETY: the layouts are the same, and a `Row` only writes values, so the elements
+            // stay initialised.
             places: unsafe { &mut *places },
             written: &self.written,
         }
@@ -332,10 +332,10 @@ impl<T: Copy> Scratch<T> {
     }
 }
 
-/// Requires as many values as elements.
+/// Checks that there are as many values as elements.
 ///
 /// # Panics
-/// There are more or fewer.
+/// Panics if there are more or fewer.
 #[inline(always)]
 fn complete(values: usize, elements: usize) {
     if values != elements {
@@ -398,7 +398,7 @@ mod tests {
         for (place, value) in rest.places().iter_mut().zip(19..) {
             place.write(value);
         }
-        // SAFETY: the loop wrote all that was left.
+        // SAFETY: the loop wrote all elements that were left.
         unsafe { rest.assume_written() };
         assert_eq!(output.into_values(), (0..22).collect::<Vec<_>>());
     }
@@ -446,7 +446,7 @@ mod tests {
         );
     }
 
-    /// A part's work before it failed does not make up for the places it left out.
+    /// Checks that the elements that a failed row wrote don't make up for those it left out.
     #[test]
     fn a_failed_row_is_not_counted() {
         let mut output = Output::<u8>::new(Shape::new([4]));

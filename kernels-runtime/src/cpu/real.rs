@@ -19,16 +19,16 @@ pub(crate) trait Real:
     fn of(value: f64) -> Self;
     fn sqrt(self) -> Self;
     fn exp(self) -> Self;
-    /// The standard normal distribution at this point: `Φ`, which gates a GELU, and its density.
+    /// Returns the standard normal distribution at this point, `Φ`, which gates a GELU, and its density.
     fn normal(self) -> (Self, Self);
 
-    /// The logistic function `1 / (1 + e^-a)`. Where `e^-a` overflows it is 0, as it should.
+    /// Returns the logistic function `1 / (1 + e^-a)`. Where `e^-a` overflows, the result is 0, as it should be.
     #[inline(always)]
     fn sigmoid(self) -> Self {
         Self::ONE / (Self::ONE + (-self).exp())
     }
 
-    /// The logistic function and what it lacks to 1, which a subtraction would cancel.
+    /// Returns the logistic function `σ` and `1 − σ`, without the cancellation of a subtraction.
     #[inline(always)]
     fn sigmoid_and_rest(self) -> (Self, Self) {
         let e = (-self).exp();
@@ -37,31 +37,31 @@ pub(crate) trait Real:
         (s, rest)
     }
 
-    /// `silu(a) = a · σ(a)` and its derivative, `σ · (1 + a · (1 − σ))`.
+    /// Returns `silu(a) = a · σ(a)` and its derivative, `σ · (1 + a · (1 − σ))`.
     #[inline(always)]
     fn silu_with_slope(self) -> (Self, Self) {
         let (s, rest) = self.sigmoid_and_rest();
         (self * s, s * (Self::ONE + self * rest))
     }
 
-    /// The smaller one; NaN stays NaN.
+    /// Returns the smaller number. NaN stays NaN.
     #[inline(always)]
     fn at_most(self, limit: Self) -> Self {
         if self > limit { limit } else { self }
     }
 
-    /// The larger one; NaN stays NaN.
+    /// Returns the larger number. NaN stays NaN.
     #[inline(always)]
     fn at_least(self, limit: Self) -> Self {
         if self < limit { limit } else { self }
     }
 }
 
-/// Independent sums, so that the compiler may add in SIMD: floating-point addition is not
-/// associative and it would not reorder a single sum.
+/// The number of independent sums, which let the compiler add with SIMD. Floating-point addition is not
+/// associative, so it would not reorder a single sum.
 const LANES: usize = 32;
 
-/// `Σ term(left, right, weight)` over rows of the same length.
+/// Returns `Σ term(left, right, weight)` over rows of the same length.
 #[inline(always)]
 pub(crate) fn sum_of<L: Copy, R: Copy, A: Real>(
     left: &[L],
@@ -89,7 +89,7 @@ pub(crate) fn sum_of<L: Copy, R: Copy, A: Real>(
     fold(lanes)
 }
 
-/// `Σ value²` over a row.
+/// Returns `Σ value²` over a row.
 #[inline(always)]
 pub(crate) fn sum_of_squares<T: Copy, A: Real>(row: &[T], value: impl Fn(T) -> A) -> A {
     let mut lanes = [A::ZERO; LANES];
@@ -159,7 +159,7 @@ impl Real for f64 {
         Self::sqrt(self)
     }
 
-    /// f64 is for checking, not for speed: the standard library's.
+    /// Uses the standard library: f64 is for checks, where speed does not matter.
     #[inline(always)]
     fn exp(self) -> Self {
         Self::exp(self)
@@ -175,11 +175,11 @@ impl Real for f64 {
     }
 }
 
-/// `e^x` without branches, so that it vectorises; within 2 ulp where the result is normal.
+/// Returns `e^x`, without branches, so that it vectorises. The error is within 2 ulp where the result is normal.
 ///
-/// `e^x = 2^n · e^r` with `n = round(x / ln 2)` and `|r| ≤ ln 2 / 2`. `r` is made with ln 2 in two
-/// parts, the first short enough that `n` times it is exact; `e^r` is its Taylor polynomial of
-/// degree 7, whose error (below 6e-9) is a tenth of an ulp. NaN stays NaN; overflow is infinite
+/// `e^x = 2^n · e^r` with `n = round(x / ln 2)` and `|r| ≤ ln 2 / 2`. `r` is computed with ln 2 in two
+/// parts, the first short enough that its product with `n` is exact. `e^r` is its Taylor polynomial of
+/// degree 7, whose error (below 6e-9) is a tenth of an ulp. NaN stays NaN. Overflow is infinite
 /// and underflow gradual, because `2^n` is applied in two halves.
 #[inline(always)]
 #[allow(clippy::excessive_precision)] // The constants are written as they are defined.
@@ -188,7 +188,7 @@ fn exp_f32(x: f32) -> f32 {
     const LN2_HIGH: f32 = 0.693_359_375; // 355 / 512: nine bits.
     const LN2_LOW: f32 = -2.121_944_400_546_905_8e-4;
 
-    // Beyond these the result is infinite or zero all the same. NaN fails both comparisons.
+    // Beyond these bounds, the result is infinite or zero anyway. NaN fails both comparisons.
     let x = if x > 89.0 { 89.0 } else { x };
     let x = if x < -104.0 { -104.0 } else { x };
 
@@ -205,26 +205,26 @@ fn exp_f32(x: f32) -> f32 {
     p = p * r + 1.0;
     p = p * r + 1.0;
 
-    // The integer stands in the low bits of `shifted`.
+    // The low bits of `shifted` hold the integer.
     let n = (shifted.to_bits() as i32).wrapping_sub(SHIFT.to_bits() as i32);
     let half = n >> 1;
     p * power_of_two(half) * power_of_two(n.wrapping_sub(half))
 }
 
-/// `2^n` for `-126 ≤ n ≤ 127`.
+/// Returns `2^n` for `-126 ≤ n ≤ 127`.
 #[inline(always)]
 fn power_of_two(n: i32) -> f32 {
     f32::from_bits((n.wrapping_add(127) as u32) << 23)
 }
 
-/// `Φ(x) = erfc(−x/√2) / 2` and `e^(−x²/2) / √(2π)`, without branches; within 5 and 4 ulp where they
-/// are normal, down in the tail, and within 2 ulp for `Φ` above a half.
+/// Returns `Φ(x) = erfc(−x/√2) / 2` and `e^(−x²/2) / √(2π)`, without branches. The errors are within 5 and 4 ulp where
+/// the results are normal numbers, also in the tail, and within 2 ulp for `Φ` above a half.
 ///
-/// Near zero `Φ` is `1/2 + x · C(x²)`. Elsewhere the tail `Q(a)`, `a = |x|`, is
+/// Near zero, `Φ` is `1/2 + x · C(x²)`. Elsewhere, the tail `Q(a)` with `a = |x|` is
 /// `e^(−a²/2) · t · P(t)` with `t = 1 / (1 + a/2)`, the form of Hastings (Approximations for Digital
 /// Computers, 1955). `C` and `P` interpolate at Chebyshev nodes and are within 4e-8 of the
-/// quotients. In `e^(−a²/2)`, `a²` is split into what f32 holds and the rest, which multiplies as
-/// `1 − rest/2`; otherwise its rounding would grow with `a²`.
+/// quotients. In `e^(−a²/2)`, `a²` is split into its f32 value and the rest, which multiplies as
+/// `1 − rest/2`; otherwise the rounding error would grow with `a²`.
 #[inline(always)]
 #[allow(clippy::excessive_precision)] // The constants are written as they were computed.
 fn normal_f32(x: f32) -> (f32, f32) {
@@ -250,7 +250,7 @@ fn normal_f32(x: f32) -> (f32, f32) {
     ];
     const DENSITY: f32 = 0.398_942_280_4; // 1 / √(2π)
 
-    // Beyond 15 the tail is zero; the bound keeps the rest of the split finite. NaN passes it.
+    // Beyond 15 the tail is zero; the bound keeps the rest of the split finite. NaN passes the bounds.
     let x = x.at_most(15.0).at_least(-15.0);
     let a = if x < 0.0 { -x } else { x };
     // The upper half of the bits of `a`, so that the products below are exact.

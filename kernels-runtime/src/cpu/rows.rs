@@ -3,8 +3,8 @@ use burn::backend::flex::{FlexTensor, Layout};
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// The rows of a tensor's last axis, read where they are: transposed, sliced and broadcast
-/// tensors need no copy as long as a row itself is contiguous.
+/// The rows of a tensor's last axis, read in place. Transposed, sliced and broadcast
+/// tensors need no copy if each row is contiguous.
 pub(crate) struct Rows<'a, T> {
     data: &'a [T],
     width: usize,
@@ -12,16 +12,16 @@ pub(crate) struct Rows<'a, T> {
     start: isize,
 }
 
-/// The elements of a contiguous tensor, whatever stands before and behind them in its storage.
+/// Returns the elements of a contiguous tensor, which may be a part of its storage.
 pub(crate) fn contiguous<T: Element>(tensor: &FlexTensor) -> &[T] {
     match tensor.layout().shape().num_elements() {
-        // It may start behind its storage.
+        // An empty tensor may start behind the end of its storage.
         0 => &[],
         count => &tensor.storage()[tensor.layout().start_offset()..][..count],
     }
 }
 
-/// Sizes and strides of the leading axes.
+/// The sizes and strides of the leading axes.
 #[derive(Clone)]
 struct Lead {
     sizes: Vec<usize>,
@@ -29,8 +29,8 @@ struct Lead {
 }
 
 impl<'a, T: Element> Rows<'a, T> {
-    /// The tensor whose rows can be read in place: itself, or a contiguous copy if elements of a
-    /// row are apart.
+    /// Returns a tensor whose rows can be read in place: the tensor itself, or a contiguous copy if the elements of
+    /// a row are not contiguous.
     pub(crate) fn readable(tensor: &FlexTensor) -> Cow<'_, FlexTensor> {
         let layout = tensor.layout();
         let width = layout.shape().last().copied().unwrap_or(1);
@@ -42,12 +42,12 @@ impl<'a, T: Element> Rows<'a, T> {
         }
     }
 
-    /// The rows of a [`Rows::readable`] tensor.
+    /// Returns the rows of a [`Rows::readable`] tensor.
     pub(crate) fn new(tensor: &'a FlexTensor) -> Self {
         Self::with_layout(tensor, tensor.layout())
     }
 
-    /// The rows of `tensor`'s storage under another layout, such as a broadcast one.
+    /// Returns the rows of `tensor`'s storage under another layout, such as a broadcast one.
     pub(crate) fn with_layout(tensor: &'a FlexTensor, layout: &Layout) -> Self {
         let sizes = layout.shape().as_slice();
         let (width, sizes) = sizes
@@ -58,7 +58,7 @@ impl<'a, T: Element> Rows<'a, T> {
             strides: layout.strides()[..sizes.len()].to_vec(),
         };
         if layout.num_elements() == 0 {
-            // It may start behind its storage; its rows, if it has any, have no elements.
+            // An empty tensor may start behind the end of its storage. Its rows, if any, have no elements.
             return Self {
                 data: &[],
                 width,
@@ -81,17 +81,17 @@ impl<'a, T: Element> Rows<'a, T> {
         }
     }
 
-    /// The number of elements of a row.
+    /// Returns the number of elements of a row.
     pub(crate) fn width(&self) -> usize {
         self.width
     }
 
-    /// The number of rows.
+    /// Returns the number of rows.
     pub(crate) fn count(&self) -> usize {
         self.lead.sizes.iter().product()
     }
 
-    /// The rows of a range, in row-major order.
+    /// Returns the rows of a range, in row-major order.
     #[inline(always)]
     pub(crate) fn range(&self, range: Range<usize>) -> RowIter<'_, T> {
         let mut index = vec![0; self.lead.sizes.len()];
@@ -113,7 +113,7 @@ impl<'a, T: Element> Rows<'a, T> {
 }
 
 impl Lead {
-    /// One axis for all rows of a contiguous tensor.
+    /// Merges all leading axes of a contiguous tensor into one.
     fn flat(self, width: usize) -> Self {
         Self {
             sizes: vec![self.sizes.iter().product()],
@@ -122,7 +122,7 @@ impl Lead {
     }
 }
 
-/// Iterates over rows without dividing: it counts like an odometer.
+/// An iterator over rows. It counts indices like an odometer, without dividing.
 pub(crate) struct RowIter<'a, T> {
     rows: &'a Rows<'a, T>,
     index: Vec<usize>,

@@ -2,26 +2,26 @@ use super::{Output, Unwritten};
 use rayon::prelude::*;
 use std::ops::Range;
 
-/// Elements a thread takes at a time, few enough that a chunk's rows stay in the second-level
+/// The number of elements that a thread takes at a time, few enough that a chunk's rows stay in the second-level
 /// cache.
 pub(crate) const CHUNK: usize = 16 * 1024;
 
-/// From how many elements on it pays to wake other threads, which takes some ten microseconds.
+/// The number of elements from which it pays to wake other threads, which takes some ten microseconds.
 pub(crate) const PARALLEL: usize = 128 * 1024;
 
 /// The work on a range of rows.
 ///
-/// A trait and not a closure, because only a method can be `#[inline(always)]`, and only what is
+/// This is a trait and not a closure, because only a method can be `#[inline(always)]`, and only code that is
 /// inlined into [`pulp`]'s context is compiled for its instructions.
 pub(crate) trait Kernel<const N: usize>: Sync {
-    /// The elements of the results.
+    /// The type of the elements of the results.
     type Out: Copy + Send;
-    /// The type of the value that each row has besides, such as rstd; `()` if there is none.
+    /// The type of an additional value for each row, such as rstd; `()` if there is none.
     type PerRow: Copy + Send;
-    /// What a range yields besides, such as a partial sum.
+    /// The type of an additional result of a range, such as a partial sum.
     type Sum: Send;
 
-    /// Computes the rows of `range`: writes all of `outputs` and of `per_row`, which are the range's
+    /// Computes the rows of `range`. Writes all of `outputs` and of `per_row`, which are the range's
     /// parts. Implementations are `#[inline(always)]`.
     fn rows(
         &self,
@@ -33,13 +33,13 @@ pub(crate) trait Kernel<const N: usize>: Sync {
 
 /// Splits `count` rows of `width` elements into chunks and runs `kernel` on each, in parallel if
 /// it pays, compiled for the widest SIMD instructions of this machine. Each of the `outputs` is
-/// divided evenly among the rows; `per_row` has one element a row, or none at all.
+/// divided evenly among the rows; `per_row` has one element for each row, or none at all.
 ///
-/// Returns the kernel's sums in the order of the rows. Chunks depend on the shape alone, so
+/// Returns the kernel's sums in the order of the rows. Chunks depend only on the shape, so
 /// results don't depend on the number of threads.
 ///
 /// # Panics
-/// An output can't be divided like that.
+/// Panics if an output can't be divided evenly.
 pub(crate) fn run<K: Kernel<N>, const N: usize>(
     kernel: &K,
     count: usize,
@@ -52,8 +52,8 @@ pub(crate) fn run<K: Kernel<N>, const N: usize>(
     spread(count, width, outputs, per_row, &work)
 }
 
-/// Runs `work` on each chunk. Kernels of one dtype share it: Rayon's part is compiled for each of
-/// the types here, and takes longer to compile than a kernel does.
+/// Runs `work` on each chunk. Kernels of one dtype share this function: Rayon's part is compiled for each combination
+/// of the types here, and takes longer to compile than a kernel does.
 fn spread<T: Copy + Send, A: Copy + Send, S: Send, const N: usize>(
     count: usize,
     width: usize,
@@ -117,7 +117,7 @@ fn split<'a, T: Copy, A: Copy, const N: usize>(
     chunks
 }
 
-/// Elements of a row of an output.
+/// Returns the number of elements of a row of an output.
 fn a_row<T: Copy>(output: &Output<T>, count: usize) -> usize {
     let rest = output.len().checked_rem(count).unwrap_or(output.len());
     assert!(
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
     use burn::backend::Shape;
 
-    /// Writes each row's number.
+    /// A kernel that writes each row's number.
     struct Numbers(usize);
 
     impl Kernel<1> for Numbers {
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn chunks_cover_every_row_once_and_keep_their_order() {
         let shapes = [(0, 4), (1, 4), (5, 0), (1000, 200), (3, CHUNK * 3)];
-        // Miri does not know how Rayon's threads share a list, and takes minutes for the large ones.
+        // Miri does not know how Rayon's threads share a list, and takes minutes for the large shapes.
         let few = if cfg!(miri) { 3 } else { shapes.len() };
         for (count, width) in &shapes[..few] {
             let (count, width) = (*count, *width);

@@ -1,13 +1,13 @@
-//! What a device is capable of, as one number per kind of device.
+//! The capability of a device, as one number for each kind of device.
 
 use std::sync::LazyLock;
 
-/// The level of the x86-64 psABI that this processor and operating system have, found at run time:
+/// Returns the level of the x86-64 psABI of this processor and operating system, found at run time:
 ///
 /// * 4: AVX-512 F, BW, CD, DQ and VL;
 /// * 3: AVX, AVX2, BMI1, BMI2, F16C, FMA, LZCNT and MOVBE;
-/// * 2: CMPXCHG16B, POPCNT, SSE3, SSSE3, SSE4.1 and SSE4.2 (LAHF-SAHF, which Rust can't ask for,
-///   came before these);
+/// * 2: CMPXCHG16B, POPCNT, SSE3, SSSE3, SSE4.1 and SSE4.2. LAHF-SAHF also belongs to this level. Rust can't detect it,
+///   but it is older than the others;
 /// * 1: x86-64, and every other processor.
 ///
 /// Source: System V Application Binary Interface, AMD64 supplement, "Micro-Architecture Levels".
@@ -41,14 +41,14 @@ pub fn x86_64_level() -> u16 {
     1
 }
 
-/// The compute capability of a CUDA device as one number: `10 · major + minor`, so 8.6 is 86 and
-/// 12.0 is 120.
+/// Returns the compute capability of a CUDA device as one number: `10 · major + minor`. For example, 8.6 is 86 and 12.0
+/// is 120.
 pub const fn cuda_capability(major: u16, minor: u16) -> u16 {
     10 * major + minor
 }
 
-/// The generation of an Ascend SoC by the name that CANN's `aclrtGetSocName` gives, such as
-/// `Ascend910B3`; 0 for a name that is not known.
+/// Returns the generation of an Ascend SoC from the name that CANN's `aclrtGetSocName` returns, such as `Ascend910B3`.
+/// Returns 0 for an unknown name.
 ///
 /// | number | SoC |
 /// |---|---|
@@ -59,10 +59,10 @@ pub const fn cuda_capability(major: u16, minor: u16) -> u16 {
 /// | 50 | 910_93 (Atlas A3, also sold as 910C) |
 /// | 60 | 950 |
 ///
-/// The numbers are this project's own, in the order of the generations, with room between them.
+/// The numbers are defined by this project. They follow the order of the generations, with gaps between them.
 pub fn ascend_capability(soc: &str) -> u16 {
     let name = soc.strip_prefix("Ascend").unwrap_or(soc);
-    // Longer names first: 910B and 910_93 also start like 910.
+    // Longer names come first, because 910B and 910_93 also start with 910.
     const GENERATIONS: [(&str, u16); 7] = [
         ("910_93", 50),
         ("910C", 50),
@@ -78,7 +78,7 @@ pub fn ascend_capability(soc: &str) -> u16 {
         .map_or(0, |(_, number)| number)
 }
 
-/// [`x86_64_level`], asked once.
+/// Returns [`x86_64_level`], detected once.
 #[inline]
 pub(super) fn cpu() -> u16 {
     static LEVEL: LazyLock<u16> = LazyLock::new(x86_64_level);

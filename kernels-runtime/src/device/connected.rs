@@ -1,21 +1,21 @@
-//! Where remote devices are, which connections enter and decisions read.
+//! The places of remote devices. Connections enter them and decisions read them.
 
 use super::Place;
 use burn::backend::DeviceId;
 use std::sync::{PoisonError, RwLock};
 
-/// By the index of Burn's device ids, which count up from 0.
+/// The places by the index of Burn's device ids, which count up from 0.
 static PLACES: RwLock<Vec<Option<Place>>> = RwLock::new(Vec::new());
 
 /// The number of Burn's remote backend in the upper byte of a device id's type.
 const REMOTE: u16 = 10;
 
-/// The index of a remote device; `None` for one of this process.
+/// Returns the index of a remote device, or `None` for a device of this process.
 pub(crate) fn index(id: DeviceId) -> Option<usize> {
     (id.type_id >> 8 == REMOTE).then_some(usize::from(id.index_id))
 }
 
-/// Says where the tensors of a remote device are.
+/// Enters the place of a remote device's tensors.
 pub(crate) fn enter(index: usize, place: Place) {
     let mut places = PLACES.write().unwrap_or_else(PoisonError::into_inner);
     if places.len() <= index {
@@ -24,7 +24,7 @@ pub(crate) fn enter(index: usize, place: Place) {
     places[index] = Some(place);
 }
 
-/// Where the tensors of a device are; `None` for devices of this process and for remote ones that were
+/// Returns the place of a device's tensors. Returns `None` for devices of this process and for remote devices that were
 /// not entered.
 pub(super) fn place(id: DeviceId) -> Option<Place> {
     let places = PLACES.read().unwrap_or_else(PoisonError::into_inner);

@@ -2,8 +2,7 @@ use super::DeviceKind;
 use serde::{Serialize, Serializer};
 use std::fmt;
 
-/// A set of kinds of devices: those that an implementation runs on. One source may be compiled for
-/// several runtimes.
+/// A set of kinds of devices, on which an implementation runs. One source may be compiled for several runtimes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct DeviceKinds(u16);
 
@@ -23,7 +22,7 @@ impl DeviceKinds {
         DeviceKind::WebGpu,
     ]);
 
-    /// These kinds.
+    /// Creates the set of these kinds.
     pub const fn of(kinds: &[DeviceKind]) -> Self {
         let (mut bits, mut i) = (0, 0);
         while i < kinds.len() {
@@ -33,20 +32,20 @@ impl DeviceKinds {
         Self(bits)
     }
 
-    /// Whether the kind is one of them.
+    /// Returns `true` if the set contains the kind.
     #[inline]
     pub const fn contains(self, kind: DeviceKind) -> bool {
         self.0 & 1 << kind as u8 != 0
     }
 
-    /// The kinds, in the order of [`DeviceKind::ALL`].
+    /// Returns the kinds, in the order of [`DeviceKind::ALL`].
     pub fn iter(self) -> impl Iterator<Item = DeviceKind> {
         let all = DeviceKind::ALL.into_iter();
         all.filter(move |kind| self.contains(*kind))
     }
 }
 
-/// Their names, separated by spaces.
+/// The names of the kinds, separated by spaces.
 impl fmt::Display for DeviceKinds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<_> = self.iter().map(DeviceKind::name).collect();

@@ -1,5 +1,4 @@
-//! Devices, as decisions see them: their kinds, what they are capable of, and which kernels those of other
-//! processes run.
+//! Devices as decisions see them: their kinds, their capabilities, and the kernels that devices of other processes run.
 
 mod capability;
 #[cfg(feature = "remote")]
@@ -18,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// The kinds of device that implementations are written for.
+/// A kind of device that implementations are written for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
@@ -33,29 +32,29 @@ pub enum DeviceKind {
     Metal,
     /// CubeCL on Vulkan, through wgpu.
     Vulkan,
-    /// CubeCL on wgpu where neither Vulkan nor Metal was asked for by name.
+    /// CubeCL on wgpu, if neither Vulkan nor Metal was requested by name.
     #[serde(rename = "webgpu")]
     WebGpu,
     /// Huawei Ascend.
     Npu,
-    /// A device that no kernel is written for, such as Burn's NdArray or LibTorch, CubeCL's CPU
-    /// runtime or a remote device whose server declares nothing.
+    /// A device that no kernel is written for, such as Burn's NdArray or LibTorch, CubeCL's CPU runtime, or a remote
+    /// device whose server declares nothing.
     Other,
 }
 
-/// Where tensors are, as far as a decision depends on it.
+/// The place of tensors, as far as a decision depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
-    /// The kind of device, of a served one too.
+    /// The kind of device, also for a served device.
     pub(crate) kind: DeviceKind,
-    /// What the device is capable of; see [`DeviceKind::capability`].
+    /// The capability of the device; see [`DeviceKind::capability`].
     pub(crate) capability: u16,
-    /// Whose device it is, and so which kernels it runs.
+    /// The operations that the device has kernels for.
     pub(crate) served: Served,
 }
 
 impl Place {
-    /// A device of this process.
+    /// Creates the place of a device of this process.
     #[inline]
     const fn here(kind: DeviceKind, capability: u16) -> Self {
         Self {
@@ -67,7 +66,7 @@ impl Place {
 }
 
 impl DeviceKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 8] = [
         Self::Cpu,
         Self::Cuda,
@@ -79,32 +78,32 @@ impl DeviceKind {
         Self::Other,
     ];
 
-    /// The kind of a Burn device; autodiff does not change it. A device that
-    /// `remote::connect` gave is of the kind that its server says it is.
+    /// Returns the kind of a Burn device. Autodiff does not change it. A device from `remote::connect` has the kind
+    /// that its server declares.
     pub fn of(device: &Device) -> Self {
         Self::place(device).kind
     }
 
-    /// What the device is capable of, as a number that [`CapabilityRange`] compares; 0 where it is
-    /// not known.
+    /// Returns the capability of the device, as a number that [`CapabilityRange`] compares. Returns 0 if it is not
+    /// known.
     ///
     /// | kind | number |
     /// |---|---|
     /// | `cpu` | the level of the x86-64 psABI, 1 to 4, as [`x86_64_level`] finds it; 1 on other processors |
     /// | `cuda` | 10 · major + minor of the compute capability, as [`cuda_capability`] packs it |
-    /// | `npu` | the generation of the SoC, as [`ascend_capability`] tells it |
+    /// | `npu` | the generation of the SoC, as [`ascend_capability`] returns it |
     /// | others | 0 |
     ///
-    /// Only the CPU is asked so far: no implementation for another device is in this release, and
-    /// asking one opens it. A mapping or implementation for an interval that does not contain 0 is
-    /// therefore never chosen on an unknown device.
+    /// Of this process's own devices, only the CPU is asked: this release has no implementation for other local
+    /// devices, and asking one would open it. A served device has the capability that its server declares. A mapping or
+    /// implementation for an interval that does not contain 0 is therefore never chosen on an unknown device.
     ///
     /// [`CapabilityRange`]: crate::registry::CapabilityRange
     pub fn capability(device: &Device) -> u16 {
         Self::place(device).capability
     }
 
-    /// The capability that every device of the kind here has.
+    /// Returns the capability of the devices of this kind in this process.
     #[inline]
     pub(crate) fn known_capability(self) -> u16 {
         match self {
@@ -113,7 +112,7 @@ impl DeviceKind {
         }
     }
 
-    /// Where the tensors of a device are.
+    /// Returns the place of a device's tensors.
     pub(crate) fn place(device: &Device) -> Place {
         Self::place_of(device.as_dispatch())
     }
@@ -128,22 +127,21 @@ impl DeviceKind {
         Place::here(kind, kind.known_capability())
     }
 
-    /// Where a tensor is. Unlike `Tensor::device` this allocates nothing for tensors on the CPU.
+    /// Returns the place of a tensor. Unlike `Tensor::device`, this allocates nothing for tensors on the CPU.
     #[inline]
     pub(crate) fn of_tensor(kind: &DispatchTensorKind) -> Place {
         match kind {
             DispatchTensorKind::Autodiff(inner) => Self::of_tensor(inner),
             #[cfg(feature = "cpu")]
             DispatchTensorKind::Flex(_) => Place::here(Self::Cpu, capability::cpu()),
-            #[allow(unreachable_patterns)] // Which backends exist is decided by Burn's features.
+            #[allow(unreachable_patterns)] // Burn's features decide which backends exist.
             other => Self::place_of(&other.device()),
         }
     }
 
-    /// Reads the kind off Burn's device id: the backend in the upper byte of the type, CubeCL's
-    /// runtime in the three bits below, and the graphics API of wgpu at the top of the index. The
-    /// numbers are fixed in Burn's and CubeCL's documentation, so that no feature of Burn has to
-    /// be enabled here to know them.
+    /// Reads the kind from Burn's device id: the backend is the upper byte of the type, CubeCL's runtime the three bits
+    /// below, and the graphics API of wgpu the top bits of the index. Burn's and CubeCL's documentation fixes these
+    /// numbers, so reading them needs no feature of Burn.
     fn of_id(id: DeviceId) -> Self {
         const CUBE: u16 = 0;
         const FLEX: u16 = 4;
@@ -168,7 +166,7 @@ impl DeviceKind {
         Self::ALL.into_iter().find(|kind| *kind as u8 == code)
     }
 
-    /// The name in reports, records and configurations.
+    /// Returns the name in reports, records and configurations.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Cpu => "cpu",
@@ -231,7 +229,7 @@ mod tests {
             (5, DeviceKind::WebGpu),
         ] {
             assert_eq!(cube(3, 0, api << 13 | 1), kind);
-            // The index of a setup that Burn did not make holds no API.
+            // A setup that Burn did not make has an index without an API.
             assert_eq!(cube(3, 5, api << 13 | 1), DeviceKind::WebGpu);
         }
         for backend in [5, 6, 10, 11] {

@@ -1,4 +1,4 @@
-//! What a device that another process or machine serves runs as kernels.
+//! The kernels of a device that another process or machine serves.
 
 use crate::ops::operations;
 use std::sync::{PoisonError, RwLock};
@@ -8,7 +8,7 @@ macro_rules! kernel_ops {
         sites { $( #[doc = $doc:literal] $Op:ident { name: $name:ident, $($rest:tt)+ } )+ }
         parts { $( #[doc = $part_doc:literal] $Part:ident { name: $part:ident, $($part_rest:tt)+ } )+ }
     ) => {
-        /// An operation that a backend may have kernels for. A server declares those it has.
+        /// An operation that a backend may have kernels for. A server declares the operations that it has.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(u8)]
         pub enum KernelOp {
@@ -17,10 +17,10 @@ macro_rules! kernel_ops {
         }
 
         impl KernelOp {
-            /// All of them.
+            /// All operations.
             pub const ALL: &[Self] = &[$(Self::$Op,)+ $(Self::$Part,)+];
 
-            /// The name that servers declare.
+            /// Returns the name that servers declare.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$Op => stringify!($name),)+
@@ -32,13 +32,14 @@ macro_rules! kernel_ops {
 }
 operations!(kernel_ops);
 
-/// A set of operations, a bit each.
+/// A set of operations, with one bit each.
 type Set = u64;
 
 const _: () = assert!(KernelOp::ALL.len() <= Set::BITS as usize);
 
 impl KernelOp {
-    /// Raised when operands or numbers of the operation change. Server and client must agree.
+    /// Returns the version of the operation, which increases when its operands or numbers change. Server and client
+    /// must agree on it.
     pub const fn version(self) -> u32 {
         1
     }
@@ -48,25 +49,25 @@ impl KernelOp {
     }
 }
 
-/// Which operations run as kernels where the tensors of a call are: on this process's own devices
-/// whatever is compiled in, on a served device what its server declares.
+/// The operations that run as kernels where the tensors of a call are. On devices of this process, these are the ones
+/// that are compiled in. On a served device, these are the ones that its server declares.
 ///
-/// A number, small enough for the key of a cached decision: 0 is this process, the others stand
-/// for the distinct declarations that were seen.
+/// The value is a number, small enough for the key of a cached decision: 0 is this process, and the others identify the
+/// distinct declarations seen so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Served(u8);
 
-/// The declarations that [`Served`] numbers from 1 stand for.
+/// The declarations that the numbers of [`Served`] from 1 identify.
 static DECLARED: RwLock<Vec<Set>> = RwLock::new(Vec::new());
 
 impl Served {
     /// A device of this process.
     pub const HERE: Self = Self(0);
 
-    /// A device of which nothing is taken, since there are more distinct declarations than numbers.
+    /// A served device whose kernels are not used, because there are more distinct declarations than numbers.
     const NOTHING: Self = Self(15);
 
-    /// A served device with kernels for these operations.
+    /// Returns the value for a served device with kernels for these operations.
     pub fn with(ops: impl IntoIterator<Item = KernelOp>) -> Self {
         let bits = ops.into_iter().fold(0, |bits, op| bits | op.bit());
         let mut declared = DECLARED.write().unwrap_or_else(PoisonError::into_inner);
@@ -81,12 +82,12 @@ impl Served {
         }
     }
 
-    /// Whether the device is another process's.
+    /// Returns `true` if the device is served.
     pub const fn is_served(self) -> bool {
         self.0 != 0
     }
 
-    /// Whether the operation runs as a kernel there.
+    /// Returns `true` if the operation runs as a kernel there.
     pub fn offers(self, op: KernelOp) -> bool {
         !self.is_served() || self.bits() & op.bit() != 0
     }

@@ -2,7 +2,7 @@ use super::{Decision, Query, Site};
 use crate::semantics::OperationKey;
 use burn::backend::DispatchTensor;
 
-/// One call of a site: what the expansion of the attribute hands to the operations.
+/// A call of a site, as the expansion of the attribute passes it to the operations.
 #[derive(Clone, Copy, Debug)]
 pub struct At {
     site: &'static Site,
@@ -13,13 +13,13 @@ pub struct At {
 }
 
 impl At {
-    /// A call of a site without a condition.
+    /// Creates a call of a site without a condition.
     #[inline]
     pub const fn new(site: &'static Site) -> Self {
         Self::when(site, true)
     }
 
-    /// A call of a site whose attribute says `when = …`, with the value of the condition.
+    /// Creates a call of a site whose attribute has `when = …`. `when` is the value of the condition.
     #[inline]
     pub const fn when(site: &'static Site, when: bool) -> Self {
         Self {
@@ -31,8 +31,8 @@ impl At {
         }
     }
 
-    /// A call of which only the body can tell in what order it uses its parameters first. If one of
-    /// them `is_lazy`, not yet initialised, the body runs before the kernel.
+    /// Marks the call as one whose body alone determines the order in which it first uses its parameters. If one of
+    /// them is not yet initialised (`is_lazy`), the body runs before the kernel.
     #[inline]
     #[must_use]
     pub const fn body_first(mut self, is_lazy: bool) -> Self {
@@ -40,7 +40,7 @@ impl At {
         self
     }
 
-    /// A call whose body moves what it captures, so that it can run once at most.
+    /// Marks the call as one whose body moves its captured variables, so it can run only once.
     #[inline]
     #[must_use]
     pub const fn once(mut self) -> Self {
@@ -48,8 +48,7 @@ impl At {
         self
     }
 
-    /// The same call, of which it is known that layers have to be called through their own
-    /// `forward`.
+    /// Marks the call as one whose layers have to be called through their own `forward`.
     pub(crate) const fn opaque(self) -> Self {
         Self {
             opaque: true,
@@ -57,40 +56,40 @@ impl At {
         }
     }
 
-    /// The site.
+    /// Returns the site.
     #[inline]
     pub const fn site(&self) -> &'static Site {
         self.site
     }
 
-    /// The key of the site, which is one of this operation.
+    /// Returns the key of the site, which is a key of this operation.
     #[inline]
     pub(crate) fn key<K: OperationKey>(&self) -> K {
         self.site.spec().key.known()
     }
 
-    /// Whether the body runs before the kernel.
+    /// Returns `true` if the body runs before the kernel.
     #[inline]
     pub(crate) const fn runs_body_first(&self) -> bool {
         self.body_first
     }
 
-    /// Whether the body may run more than once.
+    /// Returns `true` if the body may run more than once.
     #[inline]
     pub(crate) const fn may_repeat(&self) -> bool {
         !self.once
     }
 
-    /// Which path a call with these tensors takes, and counts it. The tensors are those that the
-    /// operation takes, in its order: an implementation's limits are asked about them.
+    /// Decides the path of a call with these tensors, and counts it. The tensors are the operands of the operation, in
+    /// its order, because the limits of implementations are checked on them.
     #[inline]
     pub(crate) fn decide<'a>(&self, tensors: impl AsRef<[&'a DispatchTensor]>) -> Decision {
         let tensors = tensors.as_ref();
         self.site.decide_call(self.query(tensors), tensors)
     }
 
-    /// Which path a call of this kind would take. It is not counted, and no limits are asked: the
-    /// tensors need not be those of the operation.
+    /// Returns the path that a call of this kind would take. It does not count the call and does not check limits, so
+    /// the tensors need not be the operands of the operation.
     #[inline]
     pub(crate) fn peek<'a>(&self, tensors: impl AsRef<[&'a DispatchTensor]>) -> Decision {
         self.site.peek(self.query(tensors.as_ref()))

@@ -1,4 +1,4 @@
-//! A decision from scratch: which implementation a call takes, or why it takes none.
+//! A new decision: the implementation that a call takes, or the reason for the reference.
 
 use super::{Mode, Query, TensorType};
 use crate::active::Active;
@@ -10,32 +10,32 @@ use crate::registry::{self, Implementation, KernelSpec, SiteSpec};
 use crate::semantics::SemanticsKey;
 use burn::backend::DispatchTensor;
 
-/// Which path a call takes.
+/// The path that a call takes.
 #[derive(Clone, Copy, Debug)]
 pub enum Decision {
-    /// The fused implementation.
+    /// A fused implementation.
     Fused(&'static Implementation),
-    /// The plain composition, and why.
+    /// The plain composition, with the reason.
     Reference(Reason),
 }
 
 impl Decision {
-    /// Whether the fused path runs.
+    /// Returns `true` if the fused path runs.
     pub const fn is_fused(&self) -> bool {
         matches!(self, Self::Fused(_))
     }
 }
 
-/// An implementation that was looked at, and why it was refused, if it was.
+/// An implementation that was considered, with the reason if it was refused.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate {
     /// The implementation.
     pub implementation: &'static Implementation,
-    /// Why it can't be taken; `None` if it can.
+    /// The reason why it was refused, or `None` if it can run.
     pub refused: Option<Reason>,
 }
 
-/// What was decided.
+/// The result of a decision.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Outcome {
     /// An implementation of a kernel.
@@ -55,7 +55,7 @@ impl Outcome {
 }
 
 impl PartialEq for Outcome {
-    /// Kernels and implementations are statics: the same is the one at the same place.
+    /// Kernels and implementations are statics, so they are equal if their addresses are.
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Fused(_, a), Self::Fused(_, b)) => std::ptr::eq(*a, *b),
@@ -65,27 +65,27 @@ impl PartialEq for Outcome {
     }
 }
 
-/// A decision with its story.
+/// A decision with the facts that led to it.
 #[derive(Debug)]
 pub(crate) struct Choice {
-    /// The id of the kernel that was looked at.
+    /// The id of the kernel that was considered.
     pub(crate) kernel: &'static str,
     /// That kernel, if it is linked in.
     pub(crate) spec: Option<&'static KernelSpec>,
-    /// The mode of the mapping's rule that named it; `None` if the attribute did.
+    /// The mode of the mapping's rule that named the kernel, or `None` if the attribute named it.
     pub(crate) mapped: Option<ModeFlags>,
-    /// Why the mapping in force names none, though it may know the layer.
+    /// The reason why the mapping in force names no kernel for a site with a layer name.
     pub(crate) missing: Option<Reason>,
-    /// What was decided.
+    /// The result of the decision.
     pub(crate) outcome: Outcome,
     /// Every implementation of the kernel, best first.
     pub(crate) candidates: Vec<Candidate>,
-    /// What to do about it.
+    /// The reactions to the reasons of this decision.
     pub(crate) reactions: Vec<(Reason, Reaction)>,
 }
 
 impl Choice {
-    /// The reason that makes it an error, if one does.
+    /// Returns the reason that makes the decision an error, if there is one.
     pub(crate) fn unmet(&self) -> Option<Reason> {
         let mut strict = self.reactions.iter();
         strict
@@ -94,8 +94,8 @@ impl Choice {
     }
 }
 
-/// The decision for one site, looked up afresh. `tensors` are those of the call, if there is one:
-/// with them the limits of implementations are asked too.
+/// Makes a new decision for one site. `tensors` are those of the call, if there is one. With them, the limits of
+/// implementations are checked too.
 pub(crate) fn choose(
     site: &SiteSpec,
     active: &Active,
@@ -134,8 +134,7 @@ pub(crate) fn choose(
         Err(reason) => Outcome::Reference(reason),
     };
     let of_mapping = missing
-        // A mapping speaks of the layers that it knows; whether it should know more is asked once,
-        // by `kernelize`.
+        // A layer that the mapping does not contain is not reported here. `kernelize` reports it once.
         .filter(|reason| *reason != Reason::NoLayer && wish != Wish::Off)
         .map(|reason| (reason, active.policy.reaction(Wish::Preferred, reason)));
     let of_outcome = match outcome {
@@ -153,7 +152,8 @@ pub(crate) fn choose(
     }
 }
 
-/// What the mapping in force says of the site; `None` where there is nothing to say.
+/// Returns the result of the mapping in force for the site. Returns `None` if the site has no layer name or the mapping
+/// is empty.
 fn entry<'a>(site: &SiteSpec, active: &'a Active, query: Query) -> Option<Entry<'a>> {
     let layer = site.layer?;
     if active.mapping.is_empty() {
@@ -171,18 +171,17 @@ fn asks_for_fusion(mode: ModeFlags) -> bool {
     mode.contains(ModeFlags::COMPILE)
 }
 
-/// What an implementation is asked.
+/// The requirements that implementations are checked against.
 struct Ask<'a> {
     policy: &'a Policy,
     query: Query,
-    /// Whether Burn's fusion has to go on.
+    /// True if Burn's fusion has to continue through the layer.
     fusion: bool,
     tensors: Option<&'a [&'a DispatchTensor]>,
 }
 
 impl Ask<'_> {
-    /// The kernel's implementations, the preferred ones first, each with the first reason against
-    /// it.
+    /// Returns the kernel's implementations, the preferred ones first, each with the first reason against it.
     fn candidates(&self, kernel: &'static KernelSpec, key: &SemanticsKey) -> Vec<Candidate> {
         let mut candidates: Vec<Candidate> = kernel
             .implementations
@@ -219,14 +218,14 @@ impl Ask<'_> {
     }
 }
 
-/// Whether the implementation runs where the tensors are: on a served device, if its server declares the
+/// Returns `true` if the implementation runs where the tensors are. On a served device, the server has to declare the
 /// operation.
 fn runs(implementation: &Implementation, place: Served) -> bool {
     let op = implementation.launch.op();
     !place.is_served() || op.is_some_and(|op| place.offers(op))
 }
 
-/// The first reason against an implementation for a call of this kind.
+/// Returns the first reason against an implementation for a call of this kind.
 fn refusal(implementation: &Implementation, key: &SemanticsKey, query: Query) -> Option<Reason> {
     if !implementation.device.contains(query.device) {
         return Some(Reason::NoImplementation);
@@ -251,8 +250,8 @@ fn refusal(implementation: &Implementation, key: &SemanticsKey, query: Query) ->
     None
 }
 
-/// The first candidate that can be taken, or the reason against the one that came closest: the
-/// refusal that was asked for last says the most.
+/// Returns the first candidate that can run, or else the reason against the one that came closest. The refusal of the
+/// latest check is the most informative.
 fn best_of(candidates: &[Candidate]) -> Result<&'static Implementation, Reason> {
     let mut closest = Reason::NoImplementation;
     for candidate in candidates {
@@ -265,7 +264,7 @@ fn best_of(candidates: &[Candidate]) -> Result<&'static Implementation, Reason> 
     Err(closest)
 }
 
-/// How far an implementation got before this refusal.
+/// Returns a rank that is higher the later the check of this reason is made.
 fn closeness(reason: Reason) -> u8 {
     match reason {
         Reason::NoImplementation => 0,
@@ -276,12 +275,12 @@ fn closeness(reason: Reason) -> u8 {
         Reason::NoGradient => 5,
         Reason::NotDeterministic => 6,
         Reason::FusionBarrier => 7,
-        // What an implementation says itself of the tensors of the call.
+        // The implementation's own reasons, about the tensors of the call.
         _ => 8,
     }
 }
 
-/// The implementation that a kernel which is called directly takes, or the reason against it.
+/// Returns the implementation for a direct call of a kernel, or the reason why there is none.
 pub(crate) fn best(
     kernel: &'static KernelSpec,
     key: &SemanticsKey,

@@ -1,5 +1,5 @@
-//! One site, one decision: device, dtype, mode, policy and mapping in; an implementation or the
-//! reason for the reference out.
+//! The decision of one site. Its inputs are device, dtype, mode, policy and mapping. Its result is an implementation,
+//! or the reference with a reason.
 
 mod at;
 mod choose;
@@ -19,7 +19,7 @@ pub use at::At;
 pub use choose::{Candidate, Decision};
 pub(crate) use choose::{Choice, Outcome, best, choose};
 pub(crate) use plan::plan_under;
-pub use plan::{Plan, PlanCandidate, PlanError, PlanRow, plan};
+pub use plan::{Plan, PlanCandidate, PlanError, PlanRow, plan, plan_for, plan_sites};
 pub use plan_file::{Difference, PlanCheckError, PlanDifference};
 pub use query::{Query, TensorType};
 pub use site::{SITES, Site, sites};

@@ -1,89 +1,99 @@
 use super::unmet::Unmet;
-use super::{Choice, Mode, Outcome, Query, Site, TensorType, choose, sites};
+use super::{Choice, Mode, Outcome, Query, TensorType, choose, sites};
 use crate::active::{self, Active};
 use crate::device::{DeviceKind, DeviceKinds};
 use crate::mapping::ModeFlags;
 use crate::policy::{PolicyError, no_site};
 use crate::reason::Reason;
-use crate::registry::{self, FloatType, RegistryError};
-use crate::table::Table;
+use crate::registry::{self, FloatType, RegistryError, SiteSpec};
+use crate::semantics::{STEP, as_written};
 use burn::tensor::{DType, Device};
+use kernels_io::{Cell, Fit, Look, Page, Table, Tone};
 use serde::{Serialize, Serializer};
 use std::fmt;
+use std::sync::Arc;
 use thiserror::Error;
 
-/// What every site of the program will do on one device, without running it.
+/// The paths that every site of the program will take on one device, found without running it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Plan {
     /// The policy in force.
     pub policy: String,
     /// The kind of device.
     pub device: DeviceKind,
-    /// What the device is capable of; see [`DeviceKind::capability`].
+    /// The capability of the device; see [`DeviceKind::capability`].
     pub capability: u16,
     /// The type of the tensors.
     pub dtype: TensorType,
-    /// With or without autodiff.
+    /// The mode: training with autodiff, inference without.
     pub mode: Mode,
-    /// One row a site, sorted by name.
+    /// One row per site, sorted by name.
     pub sites: Vec<PlanRow>,
-    /// The words of the policy that a plan can't follow: rules for layers, and kernels that no site can
+    /// Warnings about the parts of the policy that a plan can't follow: rules for layers, and kernels that no site can
     /// call.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
 
-/// What one site will do.
+/// The plan of one site.
 #[derive(Clone, Debug, Serialize)]
 pub struct PlanRow {
     /// The site's full name.
     pub site: String,
     /// Its layer name, if it has one.
     pub layer: Option<&'static str>,
-    /// The kernel that it runs where it can: its attribute's, or the one that it is mapped to.
+    /// The kernel that it runs if it can: the attribute's or the one that the layer is mapped to.
     pub kernel: &'static str,
-    /// The package that defines the kernel; `None` if it is not linked in.
+    /// The package that defines the kernel, or `None` if the kernel is not linked in.
     #[serde(rename = "crate")]
     pub krate: Option<&'static str>,
-    /// That package's version.
+    /// The version of that package.
     pub crate_version: Option<&'static str>,
     /// The kernel's version.
     pub kernel_version: Option<u32>,
-    /// The mode of the mapping's rule that names the kernel; `None` if the attribute names it.
+    /// The mode of the mapping's rule that names the kernel, or `None` if the attribute names it.
     #[serde(serialize_with = "mode_text")]
     pub mapped: Option<ModeFlags>,
-    /// Why the mapping in force names no kernel, though the site has a layer name.
+    /// The reason why the mapping in force names no kernel, if the site has a layer name.
     pub missing: Option<Reason>,
-    /// The site's semantics key, printed.
+    /// The site's semantics key, as text.
     pub key: String,
-    /// The implementation that will run; `None` for the reference.
+    /// The implementation that will run, or `None` for the reference.
     pub implementation: Option<&'static str>,
-    /// Why the reference runs.
+    /// The reason why the reference runs.
     pub reason: Option<Reason>,
-    /// The message with which the call would panic, because the policy asks for what can't be.
+    /// The message of the panic, if a call would panic because the policy requires a kernel that can't run.
     pub unmet: Option<String>,
+    /// The site's condition, from `when = …`. If it is false, the reference runs.
+    pub condition: Option<&'static str>,
     /// Every implementation of the kernel, best first.
     pub candidates: Vec<PlanCandidate>,
+    /// True if the site is a step of an optimiser. It is planned as inference in every mode, because it works on
+    /// tensors without autodiff.
+    #[serde(skip)]
+    pub is_step: bool,
 }
 
-/// An implementation that was looked at.
+/// An implementation that was considered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PlanCandidate {
-    /// Its name.
+    /// The name of the implementation.
     pub implementation: &'static str,
     /// The kinds of device that it is for.
     pub device: DeviceKinds,
-    /// Why it can't be taken; `None` if it can.
+    /// The reason why it was refused, or `None` if it can run.
     pub refused: Option<Reason>,
+    /// True if it has limits on shapes or layouts, which are checked at each call.
+    pub limited: bool,
 }
 
-/// Why there is no plan.
+/// The reason why there is no plan.
 #[derive(Clone, PartialEq, Eq, Error)]
 pub enum PlanError {
-    /// `BURN_KERNELS` holds no policy.
+    /// The value of `BURN_KERNELS` is not a policy.
     #[error(transparent)]
     Policy(#[from] PolicyError),
-    /// The kernels that are linked in don't go together.
+    /// The registry of kernels is inconsistent.
     #[error(transparent)]
     Registry(#[from] RegistryError),
 }
@@ -95,30 +105,91 @@ fn mode_text<S: Serializer>(mode: &Option<ModeFlags>, serializer: S) -> Result<S
     }
 }
 
-/// Plans every site for tensors of `dtype` on `device`, under the policy and mapping in force.
+/// Plans every site for `device` under the policy and mapping in force. The tensors have the device's default float
+/// type. The mode is training if `device` has autodiff enabled (`device.autodiff()`), and inference otherwise.
 ///
-/// Limits on shapes and layouts are not known without tensors: [`report`](crate::report) tells
-/// which calls met them.
+/// ```
+/// # extern crate kernels_runtime as burn_kernels;
+/// use burn::tensor::Device;
+/// use burn_kernels::dispatch::{Mode, plan};
+///
+/// let device = Device::default();
+/// assert_eq!(plan(&device)?.mode, Mode::Inference);
+/// println!("{}", plan(&device.autodiff())?);
+/// # Ok::<(), burn_kernels::dispatch::PlanError>(())
+/// ```
 ///
 /// # Errors
-/// `BURN_KERNELS` holds no policy, or the kernels that are linked in don't go together.
-pub fn plan(device: &Device, dtype: DType, mode: Mode) -> Result<Plan, PlanError> {
+/// Returns an error as [`plan_for`] does.
+pub fn plan(device: &Device) -> Result<Plan, PlanError> {
+    let mode = match device.is_autodiff() {
+        true => Mode::Training,
+        false => Mode::Inference,
+    };
+    plan_for(device, device.settings().float_dtype.into(), mode)
+}
+
+/// Plans every site for tensors of `dtype` on `device`, under the policy and mapping in force.
+///
+/// Two facts are known only at a call: whether the site's condition (`when = …`) holds, and whether the tensors are
+/// within the [limits](crate::registry::Implementation::limits) of the implementation. Rows contain the condition,
+/// notes name the implementations with limits, and [`report`](crate::report) counts the paths of the calls.
+///
+/// # Errors
+/// Returns an error if `BURN_KERNELS` holds no policy, or if the registry of kernels is inconsistent.
+pub fn plan_for(device: &Device, dtype: DType, mode: Mode) -> Result<Plan, PlanError> {
+    let (active, query) = asked(device, dtype, mode)?;
+    Ok(plan_under(&active, query))
+}
+
+/// Plans the given sites with the kernels of this program. The sites may belong to another program, such as those in
+/// the records of a built file.
+///
+/// # Errors
+/// Returns an error as [`plan_for`] does.
+pub fn plan_sites(
+    sites: &[SiteSpec],
+    device: &Device,
+    dtype: DType,
+    mode: Mode,
+) -> Result<Plan, PlanError> {
+    let (active, query) = asked(device, dtype, mode)?;
+    // Kernels that no site of this program can call do not matter for these sites.
+    let notes = active.policy.layers_in_a_plan().into_iter().collect();
+    Ok(plan_of(sites.iter(), notes, &active, query))
+}
+
+fn asked(device: &Device, dtype: DType, mode: Mode) -> Result<(Arc<Active>, Query), PlanError> {
     registry::check()?;
     let active = active::current()?;
     let tensors = FloatType::from_dtype(dtype).map_or(TensorType::Unsupported, TensorType::Float);
-    Ok(plan_under(&active, Query::new(device, tensors, mode)))
+    Ok((active, Query::new(device, tensors, mode)))
 }
 
-/// The plan as it would be if `active` were in force.
+/// Returns the plan that would hold if `active` were in force.
 pub(crate) fn plan_under(active: &Active, query: Query) -> Plan {
+    plan_of(
+        sites().map(|site| site.spec()),
+        notes(active),
+        active,
+        query,
+    )
+}
+
+fn plan_of<'a>(
+    sites: impl Iterator<Item = &'a SiteSpec>,
+    notes: Vec<String>,
+    active: &Active,
+    query: Query,
+) -> Plan {
     Plan {
         policy: active.policy.to_string(),
         device: query.device,
         capability: query.capability,
         dtype: query.tensors,
         mode: query.mode,
-        sites: sites().map(|site| row(site, active, query)).collect(),
-        notes: notes(active),
+        sites: sites.map(|site| row(site, active, query)).collect(),
+        notes,
     }
 }
 
@@ -131,12 +202,11 @@ fn notes(active: &Active) -> Vec<String> {
         .collect()
 }
 
-fn row(site: &Site, active: &Active, query: Query) -> PlanRow {
-    let spec = site.spec();
+fn row(spec: &SiteSpec, active: &Active, query: Query) -> PlanRow {
     let query = Query {
         mode: match spec.key.is_differentiable() {
             true => query.mode,
-            // It is never asked for a gradient.
+            // An optimiser's step never needs a gradient.
             false => Mode::Inference,
         },
         ..query
@@ -157,7 +227,7 @@ fn row(site: &Site, active: &Active, query: Query) -> PlanRow {
         unmet.to_string()
     });
     PlanRow {
-        site: site.name(),
+        site: spec.name(),
         layer: spec.layer,
         kernel: choice.kernel,
         krate: choice.spec.map(|kernel| kernel.krate),
@@ -166,10 +236,12 @@ fn row(site: &Site, active: &Active, query: Query) -> PlanRow {
         mapped: choice.mapped,
         missing: choice.missing,
         key: spec.key.to_string(),
+        condition: spec.condition,
         implementation,
         reason,
         unmet,
         candidates: candidates(&choice),
+        is_step: !spec.key.is_differentiable(),
     }
 }
 
@@ -180,22 +252,98 @@ fn candidates(choice: &Choice) -> Vec<PlanCandidate> {
             implementation: candidate.implementation.name,
             device: candidate.implementation.device,
             refused: candidate.refused,
+            limited: candidate.implementation.limits.is_some(),
         })
         .collect()
 }
 
 impl Plan {
-    /// Whether every explicit request can be met.
+    /// Returns `true` if every explicit request can be met.
     pub fn is_met(&self) -> bool {
         self.sites.iter().all(|row| row.unmet.is_none())
+    }
+
+    /// Describes what only calls decide: the limits of implementations.
+    fn open_questions(&self) -> Option<String> {
+        let limited = self.sites.iter().filter(|row| row.is_limited());
+        let mut names: Vec<&str> = limited.filter_map(|row| row.implementation).collect();
+        names.sort_unstable();
+        names.dedup();
+        let names = match names.as_slice() {
+            [] => return None,
+            names => names.join(", "),
+        };
+        Some(format!(
+            "{names} also asks each call for its shapes and layouts, which a plan does not have; a report counts the \
+             calls that took the reference for them"
+        ))
+    }
+
+    /// Returns the plan laid out for `look`. `path` gives the cell for the path of each row.
+    #[doc(hidden)]
+    pub fn page(&self, look: Look, path: impl Fn(&PlanRow) -> Cell) -> Page {
+        let Self {
+            policy,
+            device,
+            dtype,
+            mode,
+            ..
+        } = self;
+        let mut page = Page::new(look);
+        page.line(format_args!("{device}, {dtype}, {mode}, policy `{policy}`"));
+        let mut table = Table::new(["site", "layer", "kernel", "semantics", "path"]).fit([
+            Fit::Item,
+            Fit::Wrap,
+            Fit::Wrap,
+            Fit::Wrap,
+            Fit::Wrap,
+        ]);
+        for row in &self.sites {
+            table.row([
+                row.site.as_str().into(),
+                row.layer.unwrap_or("-").into(),
+                row.kernel.into(),
+                as_written(&row.key).into(),
+                path(row),
+            ]);
+        }
+        page.table(&table);
+        for note in self.notes.iter().cloned().chain(self.open_questions()) {
+            page.paragraph(format_args!("note: {note}"));
+        }
+        page
     }
 }
 
 impl PlanRow {
-    /// The path in words, such as `fused cpu-simd`, and who says so.
+    /// Returns `true` if the implementation that will run checks shapes and layouts at each call.
+    fn is_limited(&self) -> bool {
+        let mut candidates = self.candidates.iter();
+        candidates.any(|one| one.limited && Some(one.implementation) == self.implementation)
+    }
+
+    /// Returns the path as a cell of a plan's table.
+    #[doc(hidden)]
+    pub fn cell(&self) -> Cell {
+        let tone = match (self.implementation, &self.unmet) {
+            (_, Some(_)) => Tone::Bad,
+            (Some(_), None) => Tone::Good,
+            (None, None) => Tone::Caution,
+        };
+        match self.is_step {
+            true => Cell::new(tone, format_args!("{} ({STEP})", self.path())),
+            false => Cell::new(tone, self.path()),
+        }
+    }
+
+    /// Returns the path in words, such as `fused cpu-simd`, with the site's condition, the influence of the mapping and
+    /// a note if the policy requires more.
     pub fn path(&self) -> String {
         let mut path = match (self.implementation, self.reason) {
-            (Some(name), _) => format!("fused {name}"),
+            (Some(name), _) => match self.condition {
+                Some(condition) => format!("fused {name} when `{condition}`"),
+                None => format!("fused {name}"),
+            },
             (None, Some(reason)) => format!("reference: {reason}"),
             (None, None) => "reference".to_owned(),
         };
@@ -213,23 +361,12 @@ impl PlanRow {
 }
 
 impl fmt::Display for Plan {
+    /// Writes a table of at most 100 columns. `{:#}` writes each site on one line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            policy,
-            device,
-            dtype,
-            mode,
-            ..
-        } = self;
-        writeln!(f, "{device}, {dtype}, {mode}, policy `{policy}`")?;
-        let mut table = Table::new(["site", "layer", "kernel", "semantics", "path"]);
-        for row in &self.sites {
-            let layer = row.layer.unwrap_or("-");
-            table.row([&row.site, layer, row.kernel, &row.key, &row.path()]);
-        }
-        table.fmt(f)?;
-        self.notes
-            .iter()
-            .try_for_each(|note| writeln!(f, "note: {note}"))
+        let look = match f.alternate() {
+            true => Look::WIDE,
+            false => Look::PLAIN,
+        };
+        self.page(look, PlanRow::cell).fmt(f)
     }
 }

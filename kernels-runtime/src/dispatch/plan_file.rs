@@ -1,4 +1,4 @@
-//! Plans in files: written once, checked later.
+//! Plans in files, which are written once and checked later.
 
 use super::{Plan, PlanRow};
 use kernels_io::{escape, escape_lines};
@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use thiserror::Error;
 
-/// The version of the files that this release writes and reads.
+/// The version of the file format that this release writes and reads.
 const SCHEMA: u32 = 1;
 
-/// A plan as it stands in a file.
+/// The content of a plan file.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -30,6 +30,8 @@ struct FileSite {
     #[serde(skip_serializing_if = "Option::is_none")]
     layer: Option<String>,
     key: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    condition: Option<String>,
     kernel: String,
     #[serde(rename = "crate", skip_serializing_if = "Option::is_none")]
     krate: Option<String>,
@@ -43,18 +45,18 @@ struct FileSite {
     reference: Option<String>,
 }
 
-/// Why a plan does not agree with a file.
+/// The reason why a plan does not agree with a file.
 #[derive(Clone, PartialEq, Eq, Error)]
 pub enum PlanCheckError {
-    /// The file is no plan.
+    /// A file that is not a plan.
     #[error("not a plan of this release: {}", escape_lines(.0))]
     File(String),
-    /// It is one, but of something else.
+    /// A file with a different plan.
     #[error(transparent)]
     Different(#[from] PlanDifference),
 }
 
-/// Everything in which a plan differs from a file.
+/// All differences between a plan and a file.
 #[derive(Clone, PartialEq, Eq, Error)]
 pub struct PlanDifference {
     differences: Vec<Difference>,
@@ -63,35 +65,35 @@ pub struct PlanDifference {
 /// One difference between a file and a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Difference {
-    /// A site that the file does not have.
+    /// A site that is missing in the file.
     Added {
-        /// Its name.
+        /// The site's name.
         site: String,
-        /// What it runs.
+        /// The path that it takes.
         path: String,
     },
     /// A site that only the file has.
     Removed {
-        /// Its name.
+        /// The site's name.
         site: String,
-        /// What it ran.
+        /// The path that it took.
         path: String,
     },
     /// A fact of a site, or of the plan as a whole, that changed.
     Changed {
-        /// The site; `None` for the whole plan.
+        /// The site, or `None` for the whole plan.
         site: Option<String>,
-        /// Which fact.
+        /// The name of the fact.
         what: &'static str,
-        /// What the file says.
+        /// The value in the file.
         was: String,
-        /// What the plan says.
+        /// The value in the plan.
         is: String,
     },
 }
 
 impl PlanDifference {
-    /// The differences: those of the whole plan first, then by site.
+    /// Returns the differences: those of the whole plan first, then those of each site.
     pub fn differences(&self) -> &[Difference] {
         &self.differences
     }
@@ -127,10 +129,10 @@ impl fmt::Display for Difference {
 }
 
 impl Plan {
-    /// The plan as TOML, for a file that is checked in beside the program.
+    /// Returns the plan as TOML, for a file that is checked in with the program.
     ///
-    /// It holds what decides results: for each site the semantics key, the kernel with its crate
-    /// and versions, and the implementation or the reason for the reference.
+    /// It contains everything that decides results: for each site the semantics key, the kernel with its crate and
+    /// versions, and the implementation or the reason for the reference.
     pub fn to_toml(&self) -> String {
         toml::to_string(&File::of(self)).expect("text, numbers and tables are TOML")
     }
@@ -138,7 +140,7 @@ impl Plan {
     /// Compares the plan with one that [`Plan::to_toml`] wrote.
     ///
     /// # Errors
-    /// The text is no plan, or the plans differ; then every difference is listed.
+    /// Returns an error if the text is not a plan, or if the plans differ. The error lists every difference.
     pub fn check(&self, toml: &str) -> Result<(), PlanCheckError> {
         let file: File = toml::from_str(toml)
             .map_err(|error| PlanCheckError::File(error.to_string().trim_end().to_owned()))?;
@@ -196,7 +198,7 @@ impl File {
         all
     }
 
-    /// The sites by name, and by number where one name occurs more than once.
+    /// Returns the sites by name, with a number that distinguishes sites of the same name.
     fn by_name(&self) -> BTreeMap<(&str, usize), &FileSite> {
         let mut numbers: BTreeMap<&str, usize> = BTreeMap::new();
         let sites = self.site.iter().map(|site| {
@@ -214,6 +216,7 @@ impl FileSite {
             name: row.site.clone(),
             layer: row.layer.map(str::to_owned),
             key: row.key.clone(),
+            condition: row.condition.map(str::to_owned),
             kernel: row.kernel.to_owned(),
             krate: row.krate.map(str::to_owned),
             crate_version: row.crate_version.map(str::to_owned),
@@ -242,6 +245,7 @@ impl FileSite {
         for (what, was, is) in [
             ("layer", text(&self.layer), text(&new.layer)),
             ("key", self.key.clone(), new.key.clone()),
+            ("condition", text(&self.condition), text(&new.condition)),
             ("kernel", self.kernel.clone(), new.kernel.clone()),
             ("crate", text(&self.krate), text(&new.krate)),
             (
@@ -295,6 +299,8 @@ mod tests {
             reason: None,
             unmet: None,
             candidates: Vec::new(),
+            is_step: false,
+            condition: None,
         }
     }
 

@@ -7,39 +7,39 @@ use burn::tensor::Device;
 use serde::Serialize;
 use std::fmt;
 
-/// What a decision depends on besides the site and the policy.
+/// The properties of a call that a decision depends on, besides the site and the policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Query {
-    /// Where the tensors are.
+    /// The kind of device that holds the tensors.
     pub device: DeviceKind,
-    /// What the device is capable of; see [`DeviceKind::capability`].
+    /// The capability of the device; see [`DeviceKind::capability`].
     pub capability: u16,
-    /// Whose device it is, and so which kernels it runs.
+    /// The operations that the device has kernels for.
     pub served: Served,
-    /// Their type.
+    /// The type of the tensors.
     pub tensors: TensorType,
-    /// Whether a gradient may be asked for.
+    /// The mode, which states whether a gradient may be requested.
     pub mode: Mode,
-    /// The value of the site's `when = …`; true if it has none.
+    /// The value of the site's `when = …`, or true if it has none.
     pub condition: bool,
-    /// Whether a layer of the site computes what no kernel may look into, such as an adapter: it
-    /// has to be called through its own `forward`.
+    /// True if a layer of the site is not a plain one, for example because it has an adapter. The layer then has to be
+    /// called through its own `forward`.
     pub opaque: bool,
 }
 
 /// The type of the tensors of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TensorType {
-    /// All of this type.
+    /// All tensors have this type.
     Float(FloatType),
-    /// Of different types.
+    /// The tensors have different types.
     Mixed,
-    /// Of a type that no kernel takes, such as a quantised one.
+    /// The tensors have a type that no kernel takes, such as a quantised one.
     Unsupported,
 }
 
 impl Query {
-    /// A call with tensors of this type on `device`, at a site without a condition.
+    /// Creates the query of a call with tensors of this type on `device`, at a site without a condition.
     pub fn new(device: &Device, tensors: TensorType, mode: Mode) -> Self {
         let place = DeviceKind::place(device);
         Self {
@@ -53,9 +53,8 @@ impl Query {
         }
     }
 
-    /// What the decision for a call with these tensors depends on. The first tensor names the
-    /// device; the others must be on it, as for every operation of Burn. Allocates nothing for
-    /// tensors on the CPU.
+    /// Returns the query of a call with these tensors. The device is that of the first tensor; the others must be on
+    /// the same one, as for every operation of Burn. This allocates nothing for tensors on the CPU.
     #[inline]
     pub(crate) fn of_tensors(key: &SemanticsKey, tensors: &[&DispatchTensor]) -> Self {
         Self::of(
@@ -64,7 +63,7 @@ impl Query {
         )
     }
 
-    /// The same for an operation whose operands all have one dtype.
+    /// Returns the query of a call of an operation whose operands all have one dtype.
     pub(crate) fn of_one_dtype(tensors: &[&DispatchTensor]) -> Self {
         let dtype = tensors[0].dtype();
         let mixed = tensors.iter().any(|tensor| tensor.dtype() != dtype);
@@ -97,7 +96,7 @@ impl Query {
         }
     }
 
-    /// The query as 40 bits; the topmost of the lowest eight is free.
+    /// Packs the query into 40 bits. The highest of the lowest eight bits is free.
     #[inline]
     pub(super) const fn pack(self) -> u64 {
         let mode = match self.mode {
@@ -113,7 +112,7 @@ impl Query {
             | mode
     }
 
-    /// Undoes [`Query::pack`].
+    /// Reverses [`Query::pack`].
     pub(super) fn unpack(bits: u64) -> Option<Self> {
         let [flags, tensors, device, low, high, ..] = bits.to_le_bytes();
         Some(Self {

@@ -5,7 +5,7 @@ use burn::backend::DispatchTensor;
 use linkme::distributed_slice;
 use std::fmt;
 
-/// An annotated place in the running program: its [`SiteSpec`], and what ran there so far.
+/// A site in the running program: its [`SiteSpec`], and the counts of its calls.
 pub struct Site {
     spec: SiteSpec,
     record: &'static [u8],
@@ -14,7 +14,7 @@ pub struct Site {
 }
 
 impl Site {
-    /// Used by the expansion of the attribute.
+    /// Creates a site. The expansion of the attribute calls this.
     #[doc(hidden)]
     pub const fn new(spec: SiteSpec, record: &'static [u8]) -> Self {
         Self {
@@ -25,17 +25,17 @@ impl Site {
         }
     }
 
-    /// What the attribute knows.
+    /// Returns the facts that the attribute knows.
     pub const fn spec(&self) -> &SiteSpec {
         &self.spec
     }
 
-    /// The full name, such as `my_crate::model::LlamaMlp::forward`.
+    /// Returns the full name, such as `my_crate::model::LlamaMlp::forward`.
     pub fn name(&self) -> String {
         self.spec.name()
     }
 
-    /// The site's record in the link section, as `kernels inspect` reads it.
+    /// Returns the site's record in the link section, as `kernels inspect` reads it.
     pub const fn record(&self) -> &'static [u8] {
         self.record
     }
@@ -48,24 +48,24 @@ impl Site {
         &self.checks
     }
 
-    /// Which path a call takes, and counts it. See [`crate::dispatch`].
+    /// Decides the path of a call, and counts it. See [`crate::dispatch`].
     ///
     /// # Panics
-    /// When the policy asks for the kernel explicitly (`+id`, `strict`) and it cannot run; the
-    /// message says why and what to do.
-    // Compiled here and not in the caller's crate, from where the thread-local is further away.
+    /// Panics if the policy requires the kernel (`+id`, `strict`) and it cannot run. The message gives the reason and a
+    /// remedy.
+    // This function is compiled here and not in the caller's crate, where access to the thread-local would be slower.
     #[inline(never)]
     pub fn decide(&self, query: Query) -> Decision {
         self.tally.decide(&self.spec, query, None)
     }
 
-    /// As [`Site::decide`], for a call with these tensors: the limits of implementations count too.
+    /// Decides as [`Site::decide`] does, for a call with these tensors. The limits of implementations are checked too.
     #[inline(never)]
     pub(crate) fn decide_call(&self, query: Query, tensors: &[&DispatchTensor]) -> Decision {
         self.tally.decide(&self.spec, query, Some(tensors))
     }
 
-    /// Which path a call would take. It is not counted, but panics as [`Site::decide`] does.
+    /// Returns the path that a call would take, without counting it. It panics as [`Site::decide`] does.
     #[inline(never)]
     pub fn peek(&self, query: Query) -> Decision {
         self.tally.peek(&self.spec, query)
@@ -80,23 +80,22 @@ impl fmt::Debug for Site {
     }
 }
 
-/// Filled by the linker with every annotated site.
+/// All annotated sites. The linker fills this slice.
 #[doc(hidden)]
 #[distributed_slice]
 pub static SITES: [Site];
 
-/// Every annotated site of the program, sorted by name.
+/// Returns every annotated site of the program, sorted by name.
 pub fn sites() -> impl Iterator<Item = &'static Site> {
     let mut sites: Vec<_> = SITES.iter().collect();
     sites.sort_by_key(|site| (site.name(), site.spec().line));
     sites.into_iter()
 }
 
-/// Declares a site: the static that the generated method uses, registered, and its record.
+/// Declares a site: the registered static that the generated method uses, and its record.
 ///
-/// `json` is the record's JSON, a constant. Without it the compiler writes the record from the
-/// other fields and `key_json`, which costs it some milliseconds: for kernels whose key the
-/// attribute does not know.
+/// `json` is the record's JSON, a constant. Without it, the compiler writes the record from the other fields and
+/// `key_json`. This takes the compiler some milliseconds, and is for kernels whose key the attribute does not know.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __declare_site {
@@ -106,7 +105,8 @@ macro_rules! __declare_site {
         form: $form:expr,
         key: $key:expr,
         key_json: $key_json:expr,
-        layer: $layer:expr $(,)?
+        layer: $layer:expr
+        $(, condition: $condition:expr)? $(,)?
     }) => {
         #[$crate::__private::linkme::distributed_slice($crate::registry::SITES)]
         #[linkme(crate = $crate::__private::linkme)]
@@ -127,6 +127,11 @@ macro_rules! __declare_site {
                     form: $form,
                     key: $key,
                     layer: $layer,
+                    condition: {
+                        let condition: ::core::option::Option<&'static str> = ::core::option::Option::None;
+                        $(let condition = $condition;)?
+                        condition
+                    },
                 }
             };
             const LEN: usize = $crate::registry::section::site_record::<0>(&SPEC, $key_json).1;
@@ -150,7 +155,7 @@ macro_rules! __declare_site {
         };
         $crate::__declare_site!(@spec $name);
     };
-    // What policies and mappings know of it.
+    // The facts of the site that policies and mappings use.
     (@spec $name:ident) => {
         const _: () = {
             #[$crate::__private::linkme::distributed_slice($crate::registry::SPECS)]

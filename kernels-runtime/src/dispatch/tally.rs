@@ -1,9 +1,8 @@
-//! The memory of a site: what was decided, and how often each path ran.
+//! The memory of a site: its decisions, and the number of times that each path ran.
 //!
-//! A site sees few distinct calls (device, dtype, mode, policy), so its cache is a short array of
-//! words, in the order in which the calls came. Looking a decision up and counting the call takes
-//! two thread-local reads, a few loads and one atomic add; nothing is allocated and nothing is
-//! locked.
+//! A site sees few distinct calls (device, dtype, mode, policy). Its cache is therefore a short array of words, in the
+//! order in which the calls came. Looking up a decision and counting the call takes two thread-local reads, a few loads
+//! and one atomic add. It allocates nothing and takes no lock.
 
 use super::unmet::Unmet;
 use super::{Choice, Decision, Outcome, Query, choose};
@@ -12,6 +11,7 @@ use crate::bisection;
 use crate::policy::Reaction;
 use crate::reason::Reason;
 use crate::registry::{self, SiteSpec};
+use crate::warning::warning;
 use burn::backend::DispatchTensor;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -21,27 +21,27 @@ const SLOTS: usize = 12;
 /// The cache and the counters of one site.
 pub(crate) struct Tally {
     slots: [Slot; SLOTS],
-    /// Calls for which no slot was left: decided afresh each time, and counted under a lock.
+    /// Calls for which no slot was left. They are decided anew each time and counted under a lock.
     overflow: Mutex<Vec<(Key, Outcome, u64)>>,
 }
 
-/// One cached decision. Whoever sets `outcome` owns the slot and then publishes `key`; from then
-/// on the outcome and the query in the key stay, so that the count belongs to one query and
-/// outcome. Only the part of the key that says what was in force may change.
+/// One cached decision. The thread that sets `outcome` owns the slot and then publishes `key`. From then on, the
+/// outcome and the query in the key stay the same, so that the count belongs to one query and outcome. Only the part of
+/// the key that identifies the state in force may change.
 struct Slot {
     key: AtomicU64,
     outcome: OnceLock<Outcome>,
     calls: AtomicU64,
 }
 
-/// What was in force (24 bits) and the query (40 bits). Zero is an empty slot.
+/// The id of the state in force (24 bits) and the query (40 bits). Zero is an empty slot.
 type Key = u64;
 
 const QUERY_BITS: u32 = 64 - ACTIVE_BITS;
 const QUERY: Key = (1 << QUERY_BITS) - 1;
 
-/// Marks the slots of calls whose tensors the cached implementation did not take. They only count:
-/// each such call is decided afresh, with its tensors.
+/// The mark of slots for calls whose tensors the cached implementation did not take. These slots only count, because
+/// each such call is decided anew with its tensors.
 const LIMITED: Key = 0x80;
 
 impl Tally {
@@ -58,8 +58,8 @@ impl Tally {
         }
     }
 
-    /// Decides a call and counts it. With the tensors of the call, the limits of implementations
-    /// count too. It has two callers, one for each case.
+    /// Decides a call and counts it. With the tensors of the call, the limits of implementations are checked too. The
+    /// function has two callers, one with tensors and one without.
     #[inline(always)]
     pub(crate) fn decide(
         &self,
@@ -93,7 +93,7 @@ impl Tally {
         u64::from(active::active_id()) << QUERY_BITS | query.pack()
     }
 
-    /// The slot of the key. The first, that of the calls which came first, is looked at in place.
+    /// Returns the slot of the key. The first slot, which holds the earliest kind of call, is checked inline.
     #[inline]
     fn find(&self, key: Key) -> Option<(&Slot, &Outcome)> {
         let [first, others @ ..] = &self.slots;
@@ -129,7 +129,7 @@ impl Tally {
         if is_uncounted(key) {
             return Decision::Reference(Reason::Policy);
         }
-        // Counted below, once it is known whether the tensors are taken.
+        // The call is counted below, once it is known whether the implementation takes the tensors.
         let outcome = self.remember_anew(site, query, key, 0);
         if !is_within_limits(site, &outcome, tensors) {
             return self.decide_within(site, query, key, tensors);
@@ -138,7 +138,7 @@ impl Tally {
         outcome.decision()
     }
 
-    /// Chooses, says what there is to say, and remembers.
+    /// Makes a new decision, logs it and stores it.
     #[cold]
     #[inline(never)]
     fn remember_anew(&self, site: &SiteSpec, query: Query, key: Key, calls: u64) -> Outcome {
@@ -153,7 +153,8 @@ impl Tally {
         choice.outcome
     }
 
-    /// A call whose tensors the cached implementation does not take: the next one that does.
+    /// Decides a call whose tensors the cached implementation does not take. The next implementation that takes them
+    /// runs.
     #[cold]
     #[inline(never)]
     fn decide_within(
@@ -170,8 +171,8 @@ impl Tally {
         choice.outcome.decision()
     }
 
-    /// Adds calls to the slot of the key and outcome: the one there is, else a free one, else one
-    /// that differs in what was in force alone. Whether it was new.
+    /// Adds calls to the slot of the key and outcome. If there is none, takes a free slot, or else one that differs
+    /// only in the state in force. Returns `true` if the key was new.
     fn remember(&self, key: Key, outcome: Outcome, calls: u64) -> bool {
         for slot in &self.slots {
             let is_free = slot.outcome.set(outcome).is_ok();
@@ -210,11 +211,11 @@ impl Tally {
     }
 
     fn overflow(&self) -> MutexGuard<'_, Vec<(Key, Outcome, u64)>> {
-        // A panic while the lock is held leaves the list whole: it grows by single pushes.
+        // A panic while the lock is held leaves the list consistent, because it grows by single pushes.
         self.overflow.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Every query and outcome seen, with its number of calls.
+    /// Returns every query and outcome seen, with its number of calls.
     pub(crate) fn counts(&self) -> Vec<(Query, Outcome, u64)> {
         let mut counts: Vec<(Query, Outcome, u64)> = Vec::new();
         let slots = self.slots.iter().filter_map(|slot| {
@@ -241,7 +242,7 @@ impl Tally {
         counts
     }
 
-    /// Sets every count to zero; cached decisions stay.
+    /// Sets every count to zero. Cached decisions stay.
     pub(crate) fn reset(&self) {
         for slot in &self.slots {
             slot.calls.store(0, Ordering::Relaxed);
@@ -271,12 +272,12 @@ fn is_within_limits(
     }
 }
 
-/// Whether the call belongs to a check of live verification: nobody made it.
+/// Returns `true` if the call belongs to a check of live verification and not to the program.
 fn is_uncounted(key: Key) -> bool {
     (key >> QUERY_BITS) as u32 == active::UNCOUNTED
 }
 
-/// A decision from scratch, as a bisection may want it.
+/// Makes a new decision, which a bisection may override.
 fn chosen(site: &SiteSpec, key: Key, query: Query, tensors: Option<&[&DispatchTensor]>) -> Choice {
     let active = active::by_id((key >> QUERY_BITS) as u32);
     let mut choice = choose(site, &active, query, tensors);
@@ -304,8 +305,7 @@ fn refuse_unmet(site: &SiteSpec, active: &Active, query: Query, choice: &Choice)
     }
 }
 
-/// Tells the log of a new decision: of what is to be warned of, and of all else to who wants to
-/// know.
+/// Logs a new decision: a warning for each reason whose reaction is a warning, and the outcome at debug level.
 fn say(site: &SiteSpec, query: Query, choice: &Choice) {
     let Query {
         device,
@@ -313,13 +313,14 @@ fn say(site: &SiteSpec, query: Query, choice: &Choice) {
         mode,
         ..
     } = query;
+    let purpose = site.key.purpose(mode);
     for (reason, reaction) in &choice.reactions {
         if *reaction == Reaction::Warn {
-            tracing::warn!(
+            warning!(
                 site = site.item,
                 module = site.module,
                 kernel = choice.kernel,
-                "{}::{} on {device} with {tensors} tensors for {mode}: {reason}; {}",
+                "{}::{} on {device} with {tensors} tensors for {purpose}: {reason}; {}",
                 site.module,
                 site.item,
                 reason.advice()
@@ -429,7 +430,7 @@ mod tests {
         assert_eq!(counted, calls);
     }
 
-    /// Queries of more kinds than there are slots.
+    /// Creates queries of more kinds than there are slots.
     #[test]
     fn more_kinds_of_call_than_slots_are_still_counted_by_path() {
         let tally = Tally::new();

@@ -1,4 +1,4 @@
-//! What the tests of several modules share.
+//! Helpers that the tests of several modules share.
 
 use super::{Mode, Query, TensorType};
 use crate::device::{DeviceKind, Served};
@@ -16,11 +16,12 @@ pub(crate) const ROPE_SITE: SiteSpec = SiteSpec {
     form: Form::Function,
     key: SemanticsKey::Rope(RopeKey::LLAMA),
     layer: Some("rotary_pos_emb"),
+    condition: None,
 };
 
 pub(crate) const F32: TensorType = TensorType::Float(FloatType::F32);
 
-/// A training call on the CPU.
+/// Returns a training call on the CPU.
 pub(crate) fn query(tensors: TensorType) -> Query {
     Query {
         device: DeviceKind::Cpu,

@@ -1,13 +1,13 @@
-//! The message of a call that cannot run what was asked for.
+//! The message of a call that cannot run a required kernel.
 
 use super::{Choice, Query};
 use crate::active::Active;
 use crate::reason::Reason;
 use crate::registry::SiteSpec;
-use crate::table::Table;
+use kernels_io::Table;
 use std::fmt;
 
-/// A wish that can't be met, for people: what, where, why, what was looked at, and what to do.
+/// A requirement that can't be met. Its text gives the site, the reason, the implementations considered and a remedy.
 pub(crate) struct Unmet<'a> {
     pub(crate) site: &'a SiteSpec,
     pub(crate) active: &'a Active,
@@ -25,10 +25,11 @@ impl fmt::Display for Unmet<'_> {
             mode,
             ..
         } = self.query;
+        let purpose = self.site.key.purpose(mode);
         write!(
             f,
             "the policy `{}` asks for {} at {}::{}, which can't run it on {device} with {tensors} \
-             tensors for {mode}: {reason}; {}",
+             tensors for {purpose}: {reason}; {}",
             self.active.policy,
             choice.kernel,
             self.site.module,
@@ -43,9 +44,9 @@ impl fmt::Display for Unmet<'_> {
             let one = candidate.implementation;
             let refused = candidate.refused.map(|reason| reason.to_string());
             table.row([
-                &format!("  {}", one.name),
-                &one.device.to_string(),
-                refused.as_deref().unwrap_or("it can run"),
+                format!("  {}", one.name),
+                one.device.to_string(),
+                refused.unwrap_or_else(|| "it can run".to_owned()),
             ]);
         }
         write!(f, "\n{}", table.to_string().trim_end())

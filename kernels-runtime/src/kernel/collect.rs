@@ -2,7 +2,7 @@ use super::{Tensors, Visitor};
 use burn::backend::{DispatchTensor, DispatchTensorKind};
 use burn::tensor::Tensor;
 
-/// Handles of all tensors. They are dropped before the kernel runs, which may then reuse buffers.
+/// Handles of all tensors. They are dropped before the kernel runs, so that it may reuse buffers.
 pub(crate) struct Collect(Vec<DispatchTensor>);
 
 impl Collect {
@@ -12,7 +12,7 @@ impl Collect {
         collect
     }
 
-    /// The tensors with autodiff enabled, each in its place.
+    /// Returns the tensors that have autodiff enabled, each in its place.
     pub(crate) fn with_autodiff(self) -> Vec<Option<DispatchTensor>> {
         let has_autodiff =
             |tensor: &DispatchTensor| matches!(tensor.kind, DispatchTensorKind::Autodiff(_));

@@ -1,19 +1,18 @@
-//! Kernels of other crates: what one has to say to be named by `#[fused_kernel(my_crate::my_op)]`.
+//! Kernels of other crates, which are named by `#[fused_kernel(my_crate::my_op)]`.
 //!
 //! Such a kernel is a module with three items, and a registration by [`declare_kernel!`]:
 //!
 //! * `pub const ID: &str`: the id, which policies and reports name;
 //! * `pub const KEY: CustomKey`: the operation and every setting that changes its maths;
-//! * `pub struct Operands`: the parameters of the annotated function, under the same names. It
-//!   implements [`Tensors`], which lists its tensors, and [`Operands`], which computes: by the
-//!   reference, the definition in plain tensor operations, and by the kernel.
+//! * `pub struct Operands`: the parameters of the annotated function, under the same names. It implements [`Tensors`],
+//!   which lists its tensors, and [`Operands`], which computes the result in two ways: by the reference, which is the
+//!   definition in plain tensor operations, and by the kernel.
 //!
-//! A site of such a kernel is a site like any other: it decides by device, dtype, mode and policy,
-//! takes the user's own body where no implementation runs, is counted in the
-//! [report](mod@crate::report), listed by `kernels list` and `inspect`, switched off by
-//! `BURN_KERNELS=-id`, and compared with its reference by [live verification](crate::live).
+//! A site of such a kernel behaves as any other site. It decides by device, dtype, mode and policy, and runs the user's
+//! own body if no implementation can run. The [report](mod@crate::report) counts it, `kernels list` and `inspect` list
+//! it, and `BURN_KERNELS=-id` switches it off. [Live verification](crate::live) compares it with its reference.
 //!
-//! `examples/third-party` is a whole crate of this kind; `kernels new-kernel NAME` makes one.
+//! `examples/third-party` is a complete crate of this kind. `kernels new-kernel NAME` creates one.
 //!
 //! [`declare_kernel!`]: crate::declare_kernel
 
@@ -38,8 +37,8 @@ use crate::dispatch::At;
 use crate::live;
 use crate::once::once;
 
-/// One call of a site of another crate's kernel: by an implementation if one can run, else by the
-/// user's own body.
+/// Runs a call of a site of another crate's kernel: by an implementation if one can run, otherwise by the user's own
+/// body.
 #[track_caller]
 pub(crate) fn custom<O: Operands>(
     at: At,
@@ -49,8 +48,8 @@ pub(crate) fn custom<O: Operands>(
     either(&at, operands, live::Captured::Unknown, &mut once(body))
 }
 
-/// The same for a body that is lent. `captured` are the operands that it does not take from its
-/// argument.
+/// Runs a call as [`custom`] does, with a body that is passed by reference. `captured` are the operands that the body
+/// does not take from its argument.
 #[track_caller]
 pub(crate) fn either<O: Operands>(
     at: &At,

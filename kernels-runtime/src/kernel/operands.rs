@@ -3,13 +3,14 @@ use crate::registry::Implementation;
 use burn::module::Param;
 use burn::tensor::Tensor;
 
-/// Something that holds floating-point tensors: the operands of a kernel, or its results.
+/// A value that contains floating-point tensors: the operands of a kernel, or its results.
 pub trait Tensors {
-    /// Shows every floating-point tensor to the visitor, which may replace it.
+    /// Passes every floating-point tensor to the visitor, which may replace it.
     ///
     /// ```
+    /// # extern crate kernels_runtime as burn_kernels;
     /// # use burn::tensor::Tensor;
-    /// # use kernels_runtime::kernel::{Tensors, Visitor};
+    /// # use burn_kernels::kernel::{Tensors, Visitor};
     /// struct Operands<const D: usize> {
     ///     x: Tensor<D>,
     ///     cap: f64,
@@ -22,17 +23,17 @@ pub trait Tensors {
     /// }
     /// ```
     ///
-    /// The order and the names are the same at every call. Tensors of integers and booleans are
-    /// not shown: they have no gradient and no precision.
+    /// The order and the names must be the same in every call. Tensors of integers and booleans are not passed, because
+    /// they have no gradient and no precision.
     fn visit(&mut self, visitor: &mut impl Visitor);
 }
 
-/// What is done with every tensor of [`Tensors`]. Authors of kernels call it and don't implement it.
+/// A function that is applied to every tensor of [`Tensors`]. Authors of kernels call it and don't implement it.
 pub trait Visitor {
-    /// Called with every tensor and its name.
+    /// Visits a tensor with its name.
     fn tensor<const D: usize>(&mut self, name: &'static str, tensor: &mut Tensor<D>);
 
-    /// The same for the tensor of a parameter.
+    /// Visits the tensor of a parameter.
     fn param<const D: usize>(&mut self, name: &'static str, param: &mut Param<Tensor<D>>) {
         let mut tensor = param.val();
         self.tensor(name, &mut tensor);
@@ -40,26 +41,26 @@ pub trait Visitor {
     }
 }
 
-/// The operands of one call of a kernel, and what it computes of them.
+/// The operands of one call of a kernel, and the computation on them.
 pub trait Operands: Tensors + Clone + Send + Sync + 'static {
     /// The result: a tensor, a tuple of tensors, or a type of your own.
     type Output: Tensors + Clone;
 
-    /// The definition, composed of plain tensor operations on any backend. Implementations are
-    /// verified against it, forward and gradients, computed in f64.
+    /// Computes the definition, composed of plain tensor operations on any backend. Implementations are verified
+    /// against it, forward and gradients, in f64.
     fn reference(self) -> Self::Output;
 
-    /// Runs an implementation of the kernel, one that dispatch has found for these tensors.
+    /// Runs an implementation of the kernel that dispatch chose for these tensors.
     fn launch(self, implementation: &'static Implementation) -> Self::Output;
 
-    /// The same call on some of its rows, if row `i` of every result depends on row `i` of the
-    /// operands alone. Live verification then compares these in place of the whole call, and the
-    /// same rows of what the kernel returned: along an axis where the sample's results are shorter,
-    /// those that [`Rows`] takes.
+    /// Returns the same call on some of its rows, if row `i` of every result depends only on row `i` of the operands.
+    /// Live verification then compares these rows in place of the whole call. It also compares the same rows of the
+    /// kernel's result: along each axis where the sample's results are shorter, the rows that [`Rows`] takes.
     ///
     /// ```
+    /// # extern crate kernels_runtime as burn_kernels;
     /// # use burn::tensor::Tensor;
-    /// # use kernels_runtime::kernel::Rows;
+    /// # use burn_kernels::kernel::Rows;
     /// # #[derive(Clone)]
     /// # struct SoftCap<const D: usize> {
     /// #     x: Tensor<D>,
@@ -73,21 +74,21 @@ pub trait Operands: Tensors + Clone + Send + Sync + 'static {
     /// # }
     /// ```
     ///
-    /// `None`, the default: the whole call is compared.
+    /// The default is `None`: the whole call is compared.
     fn sample(&self, _rows: Rows) -> Option<Self> {
         None
     }
 
-    /// Appends rows of other numbers along the first axis of every operand that has rows, and says
-    /// how many slices they are. They show what the numbers of a run may hide, such as an epsilon
-    /// beside large ones. They are judged apart from the others. By default there are none.
+    /// Appends rows of other numbers along the first axis of every operand that has rows, and returns the number of
+    /// these rows. They reveal mistakes that the numbers of a run may hide, such as a wrong epsilon, which has no
+    /// effect on large numbers. They are judged separately. By default, no rows are appended.
     fn with_probes(self) -> (Self, usize) {
         (self, 0)
     }
 
-    /// The same call with its results rounded in another order on half types, and that order's
-    /// name, where the key names an order. A body whose results are those of the other order is
-    /// told. By default there is none.
+    /// Returns the same call with its results rounded in another order on half types, and the name of that order, if
+    /// the key states an order. Live verification reports a body whose results follow the other order. The default is
+    /// `None`.
     fn in_other_order(&self) -> Option<(Self, &'static str)> {
         None
     }

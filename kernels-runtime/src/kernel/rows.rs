@@ -2,33 +2,33 @@ use burn::tensor::Tensor;
 use burn::tensor::kind::Basic;
 use std::num::NonZeroU32;
 
-/// The rows of a call that [live verification](crate::live) compares: the first and the last along
-/// every axis of rows, and others evenly spread between them.
+/// The rows of a call that [live verification](crate::live) compares: the first and the last along every axis of rows,
+/// and others evenly spaced between them.
 ///
-/// An implementation of [`Operands::sample`](super::Operands::sample) takes these rows of its
-/// tensors. The choice depends on the shape alone, so tensors of one shape give the same rows.
+/// An implementation of [`Operands::sample`](super::Operands::sample) takes these rows of its tensors. The choice
+/// depends only on the shape, so tensors of the same shape give the same rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rows(NonZeroU32);
 
 impl Rows {
-    /// About this many rows of a call: more where a tensor has so many axes that the first and the
-    /// last along each are more.
+    /// Selects about this many rows of a call. It selects more if the first and the last row along each axis are
+    /// already more.
     pub const fn about(count: NonZeroU32) -> Self {
         Self(count)
     }
 
-    /// The number that [`Rows::about`] was given.
+    /// Returns the number that was passed to [`Rows::about`].
     pub const fn count(self) -> NonZeroU32 {
         self.0
     }
 
-    /// Four times as many, where some of them may turn out not to be comparable.
+    /// Selects four times as many rows, for cases in which some of them may not be comparable.
     pub(crate) const fn more(self) -> Self {
         Self(self.0.saturating_mul(NonZeroU32::new(4).expect("four")))
     }
 
-    /// The rows of a tensor whose last axis is one row, `[.., n]` to `[.., n]`. The result is not
-    /// part of the tensor's graph, unless it is the tensor itself, which has no more rows.
+    /// Returns these rows of a tensor `[.., n]`, whose last axis is one row. The result has the shape `[.., n]`. It is
+    /// detached from the tensor's graph, unless it is the whole tensor.
     pub fn of<const D: usize>(self, tensor: &Tensor<D>) -> Tensor<D> {
         let axes = 0..D.saturating_sub(1);
         let shape = tensor.dims();
@@ -37,13 +37,13 @@ impl Rows {
         axes.fold(tensor.clone(), |tensor, axis| picked_of(tensor, axis, each))
     }
 
-    /// The first and the last slice along one axis: the other axes keep their lengths. The result
-    /// is not part of the tensor's graph, unless it is the tensor itself, which has no more.
+    /// Returns the first and the last slice along one axis. The other axes keep their lengths. The result is detached
+    /// from the tensor's graph, unless it is the whole tensor.
     pub fn ends<const D: usize>(self, tensor: &Tensor<D>, axis: usize) -> Tensor<D> {
         picked_of(tensor.clone(), axis, 2)
     }
 
-    /// Returns the rows along each of `axes` axes that are enough together.
+    /// Returns the number of rows to take along each of `axes` axes.
     fn along_each(self, axes: u32) -> usize {
         let enough = |each: &u64| each.saturating_pow(axes) >= u64::from(self.0.get());
         match axes {
@@ -60,7 +60,7 @@ fn picked_of<const D: usize>(tensor: Tensor<D>, axis: usize, count: usize) -> Te
     }
 }
 
-/// `count` slices along an axis, the first and the last among them.
+/// Returns `count` slices along an axis, including the first and the last.
 pub(crate) fn picked<const D: usize, K: Basic>(
     tensor: Tensor<D, K>,
     axis: usize,
@@ -74,7 +74,7 @@ pub(crate) fn picked<const D: usize, K: Basic>(
     Tensor::cat(slices.collect(), axis)
 }
 
-/// `count` of `length` indices, the first and the last among them.
+/// Returns `count` of `length` indices, including the first and the last.
 fn spread(length: usize, count: usize) -> impl Iterator<Item = usize> {
     let steps = count.saturating_sub(1).max(1);
     (0..count).map(move |index| index * (length - 1) / steps)

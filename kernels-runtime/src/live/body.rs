@@ -1,12 +1,13 @@
-//! The user's body, run beside the kernel.
+//! The run of the user's body beside the kernel.
 
 use super::check::{Body, Captured};
 use super::run::{Computed, Upstream, cut, run};
 use crate::kernel::{Operands, Tensors, Visitor};
 use burn::tensor::Tensor;
 
-/// The body on copies of the operands. A captured operand has its own gradient, if it is a leaf.
-/// `reaches` says whether one [reaches into a graph](Captured::reaches_into_a_graph).
+/// Runs the body on copies of the operands. For a captured operand that is a leaf, takes the gradient of the original.
+/// `reaches` is true if a captured operand [reaches into a graph](Captured::reaches_into_a_graph); no gradients are
+/// taken then.
 pub(super) fn run_body<O: Operands>(
     operands: &O,
     reaches: bool,
@@ -21,8 +22,8 @@ pub(super) fn run_body<O: Operands>(
 }
 
 impl Captured {
-    /// Whether a captured operand was itself computed under autodiff. Going backward from the body
-    /// would use up the program's own graph, which Burn does not keep for a second time.
+    /// Returns `true` if a captured operand was itself computed under autodiff. A backward pass from the body would
+    /// consume the program's own graph, and Burn does not keep it for a second pass.
     pub(super) fn reaches_into_a_graph<O: Tensors + Clone>(self, operands: &O) -> bool {
         struct Inner {
             captured: &'static [&'static str],
@@ -45,7 +46,7 @@ impl Captured {
         inner.found
     }
 
-    /// Whether the body takes this operand from its argument, for sure.
+    /// Returns `true` if the body is known to take this operand from its argument.
     pub(super) fn flows(self, name: &str) -> bool {
         match self {
             Self::These(captured) => !captured.contains(&name),

@@ -7,18 +7,18 @@ use crate::kernel::{Collect, Operands, Tensors, Visitor};
 use crate::registry::Implementation;
 use burn::tensor::Tensor;
 
-/// The compared part of a call: some of its rows if the operation works on each for itself, else all
-/// of it, and rows of other numbers behind them.
+/// The compared part of a call, with rows of other numbers after it. It is some of the rows if the operation computes
+/// each row separately, otherwise the whole call.
 pub(super) struct Case<O> {
     pub(super) operands: O,
     pub(super) split: Option<Split>,
-    /// Whether these are not the operands of the call.
+    /// True if these are not the operands of the call.
     pub(super) is_sample: bool,
 }
 
 impl<O: Operands> Case<O> {
-    /// Takes as much of the call as `width` says, and as `implementation` takes: its limits may be on
-    /// shapes.
+    /// Takes the part of the call that `width` states, if the limits of `implementation` allow it. Otherwise takes the
+    /// whole call.
     pub(super) fn of(
         operands: &O,
         width: Width,
@@ -65,7 +65,7 @@ fn takes<O: Operands>(site: &Site, implementation: &Implementation, operands: &O
     limits(&site.spec().key, &collected.tensors()).is_ok()
 }
 
-/// The length of the first axis of the first tensor.
+/// Returns the length of the first axis of the first tensor.
 fn first_axis<O: Tensors + Clone>(operands: &O) -> usize {
     struct First(Option<usize>);
     impl Visitor for First {
@@ -78,7 +78,7 @@ fn first_axis<O: Tensors + Clone>(operands: &O) -> usize {
     first.0.unwrap_or(0)
 }
 
-/// Describes a sample for people.
+/// Describes a sample in a message.
 pub(super) fn describe_sample<O: Tensors + Clone>(operands: &O, split: Option<Split>) -> String {
     let rows = "rows from the first to the last";
     let operands = describe(operands);
@@ -91,7 +91,7 @@ pub(super) fn describe_sample<O: Tensors + Clone>(operands: &O, split: Option<Sp
     }
 }
 
-/// Names, dtypes and shapes, for people.
+/// Returns names, dtypes and shapes for a message.
 pub(super) fn describe<O: Tensors + Clone>(operands: &O) -> String {
     struct Named(Vec<String>);
     impl Visitor for Named {

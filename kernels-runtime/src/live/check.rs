@@ -1,4 +1,4 @@
-//! One checked call.
+//! The check of one call.
 
 use super::body::run_body;
 use super::case::{Case, describe, describe_sample};
@@ -13,23 +13,24 @@ use crate::dispatch::Site;
 use crate::kernel::{Operands, Tensors, Visitor};
 use crate::ops::derived;
 use crate::registry::{FloatType, Implementation};
+use crate::warning::warning;
 use burn::tensor::{DType, Device, Tensor};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use thiserror::Error;
 
-/// A body, whatever its type.
+/// A body of any type.
 pub(super) type Body<'a, O> = Box<dyn FnOnce(O) -> <O as Operands>::Output + 'a>;
 
-/// The operands that a body reads from where it was written, and not from its argument.
+/// The operands that a body captures instead of taking them from its argument.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Captured {
-    /// These; the body takes all others from its argument.
+    /// These operands. The body takes all others from its argument.
     These(&'static [&'static str]),
-    /// Not known.
+    /// Unknown operands.
     Unknown,
 }
 
-/// Runs an implementation, and compares it and the body with the reference, as much as `width` says.
+/// Runs an implementation, and compares it and the body with the reference on the part that `width` states.
 #[track_caller]
 #[cold]
 pub(super) fn checked<O: Operands>(
@@ -45,10 +46,10 @@ pub(super) fn checked<O: Operands>(
     let reaches = captured.reaches_into_a_graph(&operands);
     let case = Case::of(&operands, width, site, implementation);
     drop(before);
-    // The operands are handed over, so that a kernel may write over them as it does unchecked.
+    // The operands are moved, so that a kernel may reuse their buffers as in an unchecked call.
     let mut result = derived::launch(operands, implementation);
     let _after = site.checks().timed();
-    // Annotated sites inside the body are not what is checked, and nobody called them.
+    // Annotated sites inside the body are neither checked nor counted, because the program did not call them.
     let _uncounted = active::uncounted();
     let Some(look) = Look::at(&case.operands, case.split) else {
         site.checks().skip();
@@ -64,25 +65,23 @@ pub(super) fn checked<O: Operands>(
     match (kernel, body) {
         (Ok(kernel), Some(Ok(body))) => site.checks().passed(kernel, body),
         (Ok(_), None) => site.checks().skip(),
-        (kernel, body) => panic!(
-            "{}",
-            Mismatch {
-                site,
-                implementation,
-                kernel: Some(kernel),
-                body,
-                operands: told,
-                compared: case
-                    .is_sample
-                    .then(|| describe_sample(&case.operands, case.split)),
-            }
-        ),
+        (kernel, body) => Mismatch {
+            site,
+            implementation,
+            kernel: Some(kernel),
+            body,
+            operands: told,
+            compared: case
+                .is_sample
+                .then(|| describe_sample(&case.operands, case.split)),
+        }
+        .raise(),
     }
     result
 }
 
-/// A body on a sample of its operands. One that takes no other sizes than the call's, which is
-/// nothing wrong, panics: it is not compared, and the log says so.
+/// Runs a body on a sample of its operands. A body that accepts only the sizes of the call panics, which is not a
+/// mistake. It is then not compared, and a warning is logged.
 #[track_caller]
 pub(super) fn unless_it_panics<T>(
     site: &Site,
@@ -92,7 +91,7 @@ pub(super) fn unless_it_panics<T>(
     if !is_sample {
         return Some(body());
     }
-    // A result that the body left half done is dropped.
+    // An unfinished result of the body is dropped.
     let panic = match catch_unwind(AssertUnwindSafe(body)) {
         Ok(computed) => return Some(computed),
         Err(panic) => panic,
@@ -102,7 +101,7 @@ pub(super) fn unless_it_panics<T>(
         .map(String::as_str)
         .or_else(|| panic.downcast_ref::<&str>().copied())
         .unwrap_or("a panic without a message");
-    tracing::warn!(
+    warning!(
         "live verification could not compare {}: its body can't run on a few rows of its operands \
          ({said}). BURN_KERNELS_VERIFY=first,whole compares whole calls",
         site.name()
@@ -110,12 +109,12 @@ pub(super) fn unless_it_panics<T>(
     None
 }
 
-/// Compares one run of an implementation with the reference in f64, forward and, if the operands
-/// have autodiff, every gradient: for the tests of a kernel. The largest error, as a part of what
-/// the dtype allows.
+/// Compares one run of an implementation with the reference in f64, for the tests of a kernel. It compares the results
+/// and, if the operands have autodiff, every gradient. Returns the largest error as a fraction of the error that the
+/// dtype allows.
 ///
 /// # Errors
-/// An element is outside the budget, or there is nothing to compare.
+/// Returns an error if an element is outside the budget, or if there is nothing to compare.
 pub fn verify<O: Operands>(
     implementation: &'static Implementation,
     operands: &O,
@@ -134,7 +133,7 @@ pub fn verify<O: Operands>(
         })
 }
 
-/// Why [`verify`] failed.
+/// The reason why [`verify`] failed.
 #[derive(Clone, PartialEq, Eq, Error)]
 pub enum VerifyError {
     /// An element is outside the budget.
@@ -142,12 +141,12 @@ pub enum VerifyError {
     Differs {
         /// The implementation's name.
         implementation: &'static str,
-        /// Names, dtypes and shapes of the operands.
+        /// The names, dtypes and shapes of the operands.
         operands: String,
-        /// Which element of which result or gradient, what it is and what it should be.
+        /// The element and its result or gradient, its value and the expected value.
         miss: String,
     },
-    /// There is nothing to compare.
+    /// An input without anything to compare.
     #[error(
         "there is nothing to compare: the operands hold no tensor, one of a type that is no float, \
          an infinity or a NaN, or no device of this build computes in f64"
@@ -155,7 +154,7 @@ pub enum VerifyError {
     NotComparable,
 }
 
-/// What the reference says: exactly, and in the tensors' own dtype.
+/// The results of the reference, in f64 and in the tensors' own dtype.
 struct Expected {
     exact: Computed,
     plain: Computed,
@@ -174,8 +173,8 @@ impl Expected {
         }
     }
 
-    /// The kernel on what is compared, with its gradients, and what the program gets of the same
-    /// rows.
+    /// Judges the kernel: its run on the compared part, with gradients, and the same rows of the result that the
+    /// program receives.
     fn judge_call<O: Operands>(
         &self,
         implementation: &'static Implementation,
@@ -212,7 +211,7 @@ impl Expected {
         Ok(returned.max(self.judge_kernel(&again)?))
     }
 
-    /// The largest error of all results and gradients, as a part of what is allowed.
+    /// Returns the largest error of all results and gradients, as a fraction of the allowed error.
     fn judge_kernel(&self, kernel: &Computed) -> Result<f64, Miss> {
         let results = self.results(kernel).map(Three::kernel);
         let gradients = self.gradients(kernel).map(|gradient| match gradient {
@@ -241,7 +240,7 @@ impl Expected {
             .map(|((exact, plain), got)| self.three(exact, plain, got))
     }
 
-    /// The gradients that the reference has. Those of `got` may not have been taken at all.
+    /// Returns the gradients that the reference has. Gradients of `got` may be missing.
     fn gradients<'a>(&'a self, got: &'a Computed) -> impl Iterator<Item = Gradient<'a>> {
         let expected = self.exact.gradients.iter().zip(&self.plain.gradients);
         expected
@@ -269,7 +268,7 @@ impl Expected {
 
 enum Gradient<'a> {
     Taken(Three<'a>),
-    /// Its name, such as `d_x`.
+    /// The name of a gradient that was not taken, such as `d_x`.
     Missing(String),
 }
 
@@ -277,18 +276,18 @@ fn worst(mut parts: impl Iterator<Item = Result<f64, Miss>>) -> Result<f64, Miss
     parts.try_fold(0.0_f64, |worst, part| Ok(worst.max(part?)))
 }
 
-/// What a check has to know of the operands.
+/// The facts about the operands that a check needs.
 struct Look {
-    /// The dtype whose budget holds: the coarsest of the operands.
+    /// The dtype that sets the budget: the least precise of the operands.
     dtype: FloatType,
     upstream: Upstream,
-    /// Where f64 is computed.
+    /// The device that computes in f64.
     exact: Device,
     split: Option<Split>,
 }
 
 impl Look {
-    /// `None` if there is nothing to compare.
+    /// Returns the facts about the operands, or `None` if there is nothing to compare.
     fn at<O: Tensors + Clone>(operands: &O, split: Option<Split>) -> Option<Self> {
         let mut operands = operands.clone();
         let mut seen = Seen::default();
@@ -326,8 +325,8 @@ impl Visitor for Seen {
     }
 }
 
-/// The device itself if it computes in f64, else the CPU if this build has one that does. An NPU's f64 is for
-/// the most part the host's, which a program may have denied.
+/// Returns the device itself if it computes in f64, otherwise the CPU if this build supports it. Most operations in f64
+/// run on the host for an NPU, and a program may deny this, so an NPU is never returned.
 fn exact_device(device: Device) -> Option<Device> {
     if DeviceKind::of(&device) != DeviceKind::Npu && device.supports_dtype(DType::F64) {
         return Some(device);

@@ -1,23 +1,23 @@
-//! The memory of a site's checks: whose turn it is, and what was found.
+//! The memory of a site's checks: the calls to check, and the results so far.
 
 use super::sampling::Active;
 use crate::registry::SiteSpec;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Instant;
 
-/// The parts of a call that are checked, each in its own turn.
+/// A part of a call that is checked. Each part has its own turns.
 #[derive(Clone, Copy)]
 pub(super) enum Part {
-    /// The kernel, and what stands in its place.
+    /// The kernel and the body that it replaces.
     Kernel,
-    /// The body of a gated MLP or a sparse block, with the layers in it.
+    /// The body of a gated MLP or a sparse block, including its layers.
     Composite,
 }
 
 struct Turn {
-    /// The first calls that have been: bit 0 without, bit 1 with autodiff.
+    /// The first calls that have happened: bit 0 without autodiff, bit 1 with it.
     first: AtomicU8,
-    /// Calls while every nth is checked.
+    /// The number of calls, counted while every nth is checked.
     calls: AtomicU64,
 }
 
@@ -42,12 +42,15 @@ impl Turn {
 pub(crate) struct Checks {
     turns: [Turn; 2],
     pub(super) checked: AtomicU64,
-    /// Calls that could not be checked: an operand was not finite, nothing computes in f64, or the
-    /// body can't run on a sample.
+    /// The number of calls that differed, if a difference is a warning.
+    pub(super) differed: AtomicU64,
+    /// The number of calls that could not be checked: an operand was not finite, no device computes in f64, or the body
+    /// can't run on a sample.
     pub(super) skipped: AtomicU64,
-    /// The time of all checks together.
+    /// The total time of all checks.
     pub(super) nanoseconds: AtomicU64,
-    /// Bits of the largest parts of the budgets: those of non-negative floats keep their order.
+    /// The bits of the largest fractions of the budgets. The bits of non-negative floats have the same order as the
+    /// floats.
     pub(super) kernel: AtomicU64,
     pub(super) body: AtomicU64,
 }
@@ -57,6 +60,7 @@ impl Checks {
         Self {
             turns: [const { Turn::new() }; 2],
             checked: AtomicU64::new(0),
+            differed: AtomicU64::new(0),
             skipped: AtomicU64::new(0),
             nanoseconds: AtomicU64::new(0),
             kernel: AtomicU64::new(0),
@@ -64,7 +68,7 @@ impl Checks {
         }
     }
 
-    /// Whether this call is to be checked. `training` says whether autodiff is enabled for it.
+    /// Returns `true` if this call has to be checked. `training` returns `true` if autodiff is enabled for it.
     pub(super) fn due(
         &self,
         site: &SiteSpec,
@@ -85,14 +89,20 @@ impl Checks {
         self.skipped.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a call whose results are `kernel` and `body` of their budgets away.
+    /// Counts a call whose kernel and body have these errors, as fractions of their budgets.
     pub(super) fn passed(&self, kernel: f64, body: f64) {
         self.checked.fetch_add(1, Ordering::Relaxed);
         self.kernel.fetch_max(kernel.to_bits(), Ordering::Relaxed);
         self.body_passed(body);
     }
 
-    /// Measures from here on, until the guard is dropped.
+    /// Counts a call that differed.
+    pub(super) fn differ(&self) {
+        self.checked.fetch_add(1, Ordering::Relaxed);
+        self.differed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Measures the time until the guard is dropped.
     pub(super) fn timed(&self) -> Timed<'_> {
         Timed {
             checks: self,
@@ -109,14 +119,19 @@ impl Checks {
             turn.first.store(0, Ordering::Relaxed);
             turn.calls.store(0, Ordering::Relaxed);
         }
-        let counts = [&self.checked, &self.skipped, &self.nanoseconds];
+        let counts = [
+            &self.checked,
+            &self.differed,
+            &self.skipped,
+            &self.nanoseconds,
+        ];
         for counter in counts.into_iter().chain([&self.kernel, &self.body]) {
             counter.store(0, Ordering::Relaxed);
         }
     }
 }
 
-/// See [`Checks::timed`].
+/// The guard of [`Checks::timed`].
 pub(super) struct Timed<'a> {
     checks: &'a Checks,
     started: Instant,

@@ -1,7 +1,7 @@
-//! A gated MLP or a sparse block, whose body holds other layers too.
+//! The check of a gated MLP or a sparse block, whose body also contains layers.
 //!
-//! Its kernel is checked where it runs, between the layers. They compute in their own dtype alone,
-//! so the body is compared with the composition of the same layers and the kernel's reference.
+//! The kernel is checked separately, where it runs between the layers. The layers compute only in their own dtype. The
+//! body is therefore compared with the composition of the same layers and the kernel's reference.
 
 use super::case::{describe, describe_sample};
 use super::check::unless_it_panics;
@@ -17,7 +17,7 @@ use crate::kernel::Tensors;
 use crate::registry::{FloatType, Implementation};
 use burn::tensor::Tensor;
 
-/// Returns the part of this call that is compared, if it is its turn. Asked once a call.
+/// Returns the part of this call to compare, if the call has to be checked. It must be called once per call.
 pub(crate) fn composite_is_due<const D: usize>(site: &Site, x: &Tensor<D>) -> Option<Width> {
     match sampling::active() {
         Active::Off => None,
@@ -37,8 +37,8 @@ pub(crate) struct Composite<const D: usize> {
     pub(crate) width: Width,
 }
 
-/// Compares a body with the composition that its attribute says. `gates` are what the activation
-/// gets of its input, if that is known.
+/// Compares a body with the composition that its attribute states. `gates` returns the root mean square of the
+/// activation's input for an input of the layer, if it is known.
 #[track_caller]
 pub(crate) fn composite<const D: usize, Y: Tensors>(
     site: &'static Site,
@@ -48,7 +48,7 @@ pub(crate) fn composite<const D: usize, Y: Tensors>(
     composition: impl FnOnce(Tensor<D>) -> Y,
     body: impl FnOnce(Tensor<D>) -> Y,
 ) {
-    // Boxed, so that the comparison is compiled once a rank and not once a site.
+    // The closures are boxed, so that the comparison is compiled once per rank and not once per site.
     compare(
         site,
         implementation,
@@ -99,23 +99,21 @@ fn compare<const D: usize, Y: Tensors>(
     match both {
         None | Some(None) => site.checks().skip(),
         Some(Some((Ok(error), _))) => site.checks().body_passed(error),
-        Some(Some((Err(miss), compared))) => panic!(
-            "{}",
-            Mismatch {
-                site,
-                implementation,
-                operands: told,
-                compared: is_sample.then_some(compared),
-                kernel: None,
-                body: Some(Err(miss)),
-            }
-        ),
+        Some(Some((Err(miss), compared))) => Mismatch {
+            site,
+            implementation,
+            operands: told,
+            compared: is_sample.then_some(compared),
+            kernel: None,
+            body: Some(Err(miss)),
+        }
+        .raise(),
     }
 }
 
 impl<const D: usize> Composite<D> {
-    /// Returns the compared input: some of its rows, and the first slice once more, made larger if its gates
-    /// are so small that any activation is a straight line.
+    /// Returns the input to compare: some of its rows, and, if the gates are so small that any activation is close to
+    /// linear, an enlarged copy of the first slice.
     fn compared(self, gates: Option<&dyn Fn(Tensor<D>) -> f64>) -> (Tensor<D>, Option<Split>) {
         let Width::Rows(rows) = self.width else {
             return (self.x.detach(), None);

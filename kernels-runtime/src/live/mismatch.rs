@@ -1,23 +1,37 @@
-//! What a failed check says.
+//! The message of a failed check.
 
+use super::sampling;
 use super::tolerance::Miss;
 use crate::dispatch::Site;
 use crate::registry::Implementation;
+use crate::warning::warning;
 use std::fmt;
 
 /// A call that failed its check.
 pub(super) struct Mismatch {
     pub(super) site: &'static Site,
     pub(super) implementation: &'static Implementation,
-    /// Names, dtypes and shapes.
+    /// The names, dtypes and shapes of the operands.
     pub(super) operands: String,
-    /// The compared part of them, if that is not all.
+    /// The compared part of the operands, if it is not the whole.
     pub(super) compared: Option<String>,
-    /// The kernel's error as a part of what is allowed, or what is outside; `None` if the kernel was
-    /// checked for itself.
+    /// The kernel's error as a fraction of the allowed error, or the mismatch. `None` if the kernel was checked
+    /// separately.
     pub(super) kernel: Option<Result<f64, Miss>>,
-    /// The same of the body; `None` if it can't be compared.
+    /// The body's error in the same form. `None` if the body can't be compared.
     pub(super) body: Option<Result<f64, Miss>>,
+}
+
+impl Mismatch {
+    /// Panics. If the sampling in force has `warn`, logs the difference and counts it instead.
+    #[track_caller]
+    pub(super) fn raise(self) {
+        if !sampling::active().goes_on() {
+            panic!("{self}");
+        }
+        warning!("{self}");
+        self.site.checks().differ();
+    }
 }
 
 impl fmt::Display for Mismatch {
@@ -60,7 +74,8 @@ impl fmt::Display for Mismatch {
         write!(
             f,
             "  To run the body instead of the kernel here: BURN_KERNELS=all,-{site}; to stop \
-             checking this site: BURN_KERNELS_VERIFY=first,-{site} (or off)."
+             checking this site: BURN_KERNELS_VERIFY=first,-{site} (or off); to log such differences and \
+             go on: BURN_KERNELS_VERIFY=warn:first."
         )
     }
 }

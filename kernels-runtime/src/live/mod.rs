@@ -1,48 +1,51 @@
-//! Live verification: annotated sites checked where they run, on the tensors of the run.
+//! Live verification: checks of annotated sites where they run, on the tensors of the run.
 //!
-//! A checked call of a site that runs fused compares, forward and, where autodiff is enabled, every
-//! gradient for a fixed pseudo-random upstream gradient,
+//! A checked call of a site that runs fused makes two comparisons. Each compares the results and, if autodiff is
+//! enabled, every gradient for a fixed pseudo-random upstream gradient:
 //!
 //! 1. the kernel with the operation's own reference, computed in f64 from the same inputs;
-//! 2. the user's body, which the kernel stands in for, with the same.
+//! 2. the user's body, which the kernel replaces, with the same reference.
 //!
-//! So it finds a kernel that is wrong on this machine, and a body that computes something else than
-//! its attribute says, such as GELU under `activation = silu`: the attribute can't read bodies. A
-//! mismatch panics, in every build; the message names the odd one out and how to switch the kernel
-//! off.
+//! The check finds a kernel that is wrong on this machine. It also finds a body that computes something different from
+//! its attribute, such as GELU under `activation = silu`, because the attribute can't read bodies. A mismatch panics in
+//! every build. The message names the one that is wrong and shows how to switch the kernel off.
 //!
-//! # How much is compared
+//! # Extent of a check
 //!
-//! [`Sampling`] says which calls are checked: [`set`] or [`scope`], else the environment variable
-//! `BURN_KERNELS_VERIFY`, else the first call of each site and the first with autodiff, in debug and
-//! release builds alike. [`report`] says what was checked, and how long it took.
+//! [`Sampling`] selects the calls that are checked. It is set by [`set`] or [`scope`], otherwise by the environment
+//! variable `BURN_KERNELS_VERIFY`. The default is the first call of each site and the first call with autodiff, in
+//! debug and release builds alike. [`report`] returns the checks that were made and their time.
 //!
-//! By default a check takes as little of a call as the operation's contract allows: about four rows
-//! of a norm, a gated unit, a gated MLP or a step of AdamW, spread from the first to the last; the
-//! first and the last head of a rotary embedding; two tokens of experts with the experts they go to;
-//! some tokens of a router or a sparse block. Kernels of other crates are compared whole unless they
-//! say what their rows are ([`Operands::sample`]). Gradients are those of the rows alone. `whole` in
-//! `BURN_KERNELS_VERIFY` compares whole calls, and no rows of its own.
+//! By default, a check compares as little of a call as the operation's contract allows:
 //!
-//! Behind the rows of the run stand a few of the check's own, because a run may hide a mistake: an
-//! epsilon does nothing beside large rows, near zero every activation is a straight line, and a
-//! limit is seldom reached. On half types, a norm's body that gives exactly the numbers of the other
-//! rounding order than its key says is told too.
+//! * about four rows of a norm, a gated unit, a gated MLP or a step of AdamW, spread from the first to the last;
+//! * the first and the last head of a rotary embedding;
+//! * two tokens of experts, with the experts that they are routed to;
+//! * some tokens of a router or a sparse block.
 //!
-//! # What a body must not do
+//! Kernels of other crates are compared as a whole unless they define their rows ([`Operands::sample`]). Gradients are
+//! those of the compared rows only. With `whole` in `BURN_KERNELS_VERIFY`, whole calls are compared, without added
+//! rows.
 //!
-//! The body runs once more than the program asks for, after the kernel, on copies of the tensors
-//! that are cut off from the program's graph; so it should do nothing but compute. Nothing is drawn
-//! from Burn's random generator, and the program's own call has initialised the parameters before:
-//! a seed gives the same with verification and without. Annotated sites inside the body take their
-//! references and are not counted. A body with random results (dropout) can't be compared: leave
-//! the site out, `BURN_KERNELS_VERIFY=first,-my_model::Mlp::forward`. A body that takes no other
-//! sizes than the call's panics on a few rows: the check is skipped, and the log and the [`report`]
-//! say so. (With `panic = "abort"` the program ends there: leave the site out, or write `whole`.)
+//! A few rows of the check's own numbers follow the rows of the run, because a run may hide a mistake: an epsilon has
+//! no effect on large rows, every activation is nearly linear around zero, and a limit is seldom reached. On half
+//! types, the check also reports a norm's body whose numbers are exactly those of the other rounding order than its key
+//! states.
 //!
-//! A call is not checked if one of its operands holds an infinity or a NaN: there is nothing to
-//! compare. What neither the run nor the check's own rows show can't be found: at position 0 every
-//! style of rotary embedding computes the same, and weights of ones show no rounding order.
+//! # Requirements on the body
+//!
+//! The body runs once more than the program asks for. It runs after the kernel, on copies of the tensors that are
+//! detached from the program's graph. It should therefore have no side effects. The check draws no numbers from Burn's
+//! random generator, and the program's own call has initialised the parameters before. A seed therefore gives the same
+//! results with and without verification. Annotated sites inside the body take their references and are not counted. A
+//! body with random results (dropout) can't be compared. Exclude its site:
+//! `BURN_KERNELS_VERIFY=first,-my_model::Mlp::forward`. A body that accepts only the sizes of the call panics on a few
+//! rows. The check is then skipped, and the log and the [`report`] show this. (With `panic = "abort"`, the program ends
+//! there. Exclude the site or use `whole`.)
+//!
+//! A call is not checked if one of its operands contains an infinity or a NaN, because there is nothing to compare. A
+//! check can't find a mistake that shows neither in the run nor in the check's own rows. At position 0, for example,
+//! every style of rotary embedding computes the same, and weights of ones show no rounding order.
 
 mod body;
 mod case;
@@ -75,10 +78,10 @@ use burn::tensor::Tensor;
 use checks::Part;
 use sampling::Active;
 
-/// Runs a call as dispatch decided: the body, or an implementation, which is checked if it is its turn.
+/// Runs a call as dispatch decided: the body, or an implementation, which is checked if the sampling selects the call.
 ///
-/// `captured` are the operands that `body` does not take from its argument, but from where it was
-/// written: the weight of a norm, the tables of a rotary embedding.
+/// `captured` are the operands that `body` captures instead of taking them from its argument, such as the weight of a
+/// norm or the tables of a rotary embedding.
 #[track_caller]
 pub(crate) fn decided<O: Operands>(
     at: &At,
@@ -97,7 +100,8 @@ pub(crate) fn decided<O: Operands>(
             has_autodiff(&mut operands)
         }) =>
         {
-            // Boxed, so that what follows is compiled once a type of operands and not once a site.
+            // The body is boxed, so that the code that follows is compiled once per type of operands and not once per
+            // site.
             let body = Box::new(body);
             check::checked(site, implementation, operands, captured, on.width(), body)
         }
@@ -105,8 +109,8 @@ pub(crate) fn decided<O: Operands>(
     }
 }
 
-/// Whether a tensor has autodiff enabled. It is asked at every call until both kinds have been: it
-/// copies and replaces nothing.
+/// Returns `true` if a tensor has autodiff enabled. It is called for every call until calls with and without autodiff
+/// have been seen, so it copies and replaces nothing.
 fn has_autodiff(operands: &mut impl Tensors) -> bool {
     struct Autodiff(bool);
     impl Visitor for Autodiff {

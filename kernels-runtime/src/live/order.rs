@@ -1,21 +1,21 @@
-//! The order in which a body rounds, for keys that say one.
+//! The order in which a body rounds, for keys that state one.
 //!
-//! Two orders differ by a rounding, which is far within what a body may be off. But they differ in
-//! many elements, and a body that rounds in one of them gives its numbers exactly, save where a
-//! neighbouring value in f32 decides. So a body is held to be of the other order if it gives nine
-//! in ten of the elements in which the two differ as that order does. A body that rounds elsewhere
-//! too, after every operation for instance, agrees with neither.
+//! Two orders differ by a rounding, which is well within the tolerance of a body. But they differ in many elements. A
+//! body that rounds in one of the orders gives exactly the numbers of that order, except where a neighbouring value in
+//! f32 decides. A body is therefore taken to follow the other order if nine in ten of the elements in which the two
+//! orders differ have the value of that order. A body that also rounds elsewhere, for example after every operation,
+//! agrees with neither.
 //!
-//! No order is told where both give the same in f32: with weights of ones or of other powers of two.
+//! The order can't be found if both give the same results in f32: with weights of ones or of other powers of two.
 
 use super::run::{Computed, Upstream, cut, run};
 use super::tolerance::Miss;
 use crate::kernel::Operands;
 
-/// So many elements in which orders differ tell them apart.
+/// The number of differing elements that is enough to distinguish the orders.
 const ENOUGH: usize = 16;
 
-/// Refuses a body whose results are those of the other order. `own` are the reference's.
+/// Returns an error if the results of a body follow the other order. `own` are the reference's results.
 pub(super) fn judge_order<O: Operands>(
     operands: &O,
     own: &Computed,

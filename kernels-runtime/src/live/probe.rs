@@ -1,14 +1,14 @@
-//! Rows of other numbers than those of a run, which may hide mistakes: an epsilon does nothing
-//! beside large rows, and near zero every activation is a straight line.
+//! Rows of other numbers than those of a run. A run may hide mistakes: an epsilon has no effect on large rows, and
+//! every activation is nearly linear around zero.
 //!
-//! The numbers are fixed, or those of the run made larger: nothing is drawn from Burn's generator.
+//! The numbers are fixed, or enlarged numbers of the run. Nothing is drawn from Burn's generator.
 
 use crate::registry::FloatType;
 use crate::verify::data::values;
 use burn::tensor::{FloatDType, Tensor, TensorData};
 
-/// Appends fixed pseudo-random slices along the first axis, one for each of `sizes`, which are
-/// their root mean squares.
+/// Appends fixed pseudo-random slices along the first axis, one for each of `sizes`. The sizes are the slices' root
+/// mean squares.
 pub(crate) fn append_fixed<const D: usize>(
     name: &str,
     tensor: Tensor<D>,
@@ -28,22 +28,22 @@ pub(crate) fn append_fixed<const D: usize>(
     Tensor::cat(parts.collect(), 0)
 }
 
-/// Appends the first slice along the first axis again, `factor` times as large.
+/// Appends a copy of the first slice along the first axis, multiplied by `factor`.
 pub(crate) fn append_larger<const D: usize>(tensor: Tensor<D>, factor: f64) -> Tensor<D> {
     let tensor = tensor.detach();
     let first = tensor.clone().narrow(0, 0, 1);
     Tensor::cat(vec![tensor, first * factor], 0)
 }
 
-/// The factor that brings numbers of this root mean square to 2, where activations bend, if they
-/// are much smaller. `size` is that of what is multiplied; it must stay in the range of f16.
+/// Returns the factor that brings numbers of this root mean square to 2, where activations are not linear, if they are
+/// much smaller. `size` is the root mean square of the tensor to be multiplied, which must stay in the range of f16.
 pub(crate) fn larger(root_mean_square: f64, size: f64) -> Option<f64> {
     let factor = 2.0 / root_mean_square;
     let fits = factor.is_finite() && factor * size < 1e3;
     (factor > 2.0 && fits).then_some(factor)
 }
 
-/// The root mean square of all elements; 0 of none.
+/// Returns the root mean square of all elements, or 0 if there are none.
 pub(crate) fn root_mean_square<const D: usize>(tensor: &Tensor<D>) -> f64 {
     if tensor.shape().num_elements() == 0 {
         return 0.0;

@@ -1,4 +1,4 @@
-//! Running a computation on copies of the operands, and taking its numbers away.
+//! The run of a computation on copies of the operands, and the read-out of its numbers.
 
 use crate::kernel::{Tensors, Visitor, picked};
 use crate::registry::FloatType;
@@ -25,7 +25,7 @@ impl Values {
         }
     }
 
-    /// The elements that are judged together.
+    /// Returns the ranges of elements that are judged together.
     pub(super) fn parts(&self, split: Option<Split>) -> Vec<Range<usize>> {
         let all = self.elements.len();
         match split {
@@ -39,7 +39,7 @@ impl Values {
         }
     }
 
-    /// The rows of the run alone.
+    /// Returns the rows of the run only.
     pub(super) fn of_run(&self, split: Option<Split>) -> Self {
         let mut run = self.clone();
         if let Some(split) = split.filter(|split| split.is_of(&self.shape)) {
@@ -50,7 +50,7 @@ impl Values {
     }
 }
 
-/// The slices along the first axis that are of the run: the first ones. Those after them are probes.
+/// The split of slices along the first axis. The first ones are of the run, and those after them are probes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Split {
     pub(super) run: usize,
@@ -58,32 +58,32 @@ pub(super) struct Split {
 }
 
 impl Split {
-    /// Whether a tensor of this shape has these slices. A vector has no rows.
+    /// Returns `true` if a tensor of this shape has these slices. A vector has no rows.
     fn is_of(self, shape: &[usize]) -> bool {
         shape.len() > 1 && shape[0] == self.all
     }
 }
 
-/// What a computation gave.
+/// The results and gradients of a computation.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Computed {
     pub(super) results: Vec<Values>,
-    /// One for each operand that was asked for its gradient; `None` if it got none.
+    /// One gradient for each operand that requires one, or `None` if it received none.
     pub(super) gradients: Vec<Option<Values>>,
 }
 
-/// What the gradients are taken for.
+/// The upstream gradient.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Upstream {
     /// No gradients are taken.
     None,
-    /// Fixed pseudo-random numbers, exact in this type, for the results together. Probes have zeros:
-    /// their gradients may be out of range in half types.
+    /// Fixed pseudo-random numbers for all results, exact in this type. The numbers of probes are zero, because their
+    /// gradients may be out of range in half types.
     Fixed(FloatType, Option<Split>),
 }
 
-/// Runs `compute` on `operands`. Gradients are taken of the operands that require them; of one that
-/// got none, of the tensor in its place in `otherwise`.
+/// Runs `compute` on `operands` and takes the gradients of the operands. If an operand received none, takes the
+/// gradient of the tensor in its place in `otherwise`.
 pub(super) fn run<O: Tensors + Clone, Y: Tensors>(
     operands: O,
     otherwise: Option<&O>,
@@ -115,7 +115,7 @@ pub(super) fn run<O: Tensors + Clone, Y: Tensors>(
     computed
 }
 
-/// The numbers of tensors.
+/// A visitor that reads the numbers of tensors.
 #[derive(Default)]
 pub(super) struct Take(Vec<Values>);
 
@@ -133,9 +133,9 @@ impl Visitor for Take {
     }
 }
 
-/// The numbers of the rows that a sample's results stand for, of the results of the whole call.
+/// A visitor that reads the rows of the whole call's results that correspond to a sample's results.
 pub(super) struct TakeRows<'a> {
-    /// A sample's results.
+    /// The results of a sample.
     like: std::slice::Iter<'a, Values>,
     taken: Vec<Values>,
 }
@@ -154,7 +154,7 @@ impl TakeRows<'_> {
 impl Visitor for TakeRows<'_> {
     fn tensor<const D: usize>(&mut self, name: &'static str, tensor: &mut Tensor<D>) {
         let like = self.like.next().map_or(&[][..], |like| &like.shape);
-        // Of another rank it is told as such.
+        // A result of another rank is reported as such.
         let axes = if like.len() == D { D } else { 0 };
         let rows = (0..axes).fold(tensor.clone().detach(), |rows, axis| {
             picked(rows, axis, like[axis])
@@ -183,8 +183,8 @@ impl Visitor for Loss {
         }
         let data = TensorData::new(numbers, shape).convert_dtype(tensor.dtype());
         let upstream = Tensor::<D>::from_data(data, (&tensor.device().inner(), tensor.dtype()));
-        // The sum itself means nothing, so it may overflow; its gradient is the upstream one. f32
-        // lets results of several dtypes be added.
+        // The value of the sum is not used, so it may overflow. Its gradient is the upstream one. In f32, results of
+        // several dtypes can be added.
         let part = (tensor.clone() * upstream).sum().cast(FloatDType::F32);
         self.sum = Some(match self.sum.take() {
             Some(sum) => sum + part,
@@ -213,7 +213,7 @@ fn gradients<O: Tensors>(operands: &mut O, of: Option<&Gradients>) -> Vec<Option
     grad.taken
 }
 
-/// Copies that are cut off from the program's graph; with autodiff they require gradients.
+/// Returns copies that are detached from the program's graph. With autodiff, they require gradients.
 pub(super) fn cut<O: Tensors + Clone>(operands: &O) -> O {
     struct Cut;
     impl Visitor for Cut {
@@ -230,7 +230,7 @@ pub(super) fn cut<O: Tensors + Clone>(operands: &O) -> O {
     copies
 }
 
-/// Copies in f64 on a device that has it.
+/// Returns copies in f64 on a device that supports it.
 pub(super) fn exact<O: Tensors + Clone>(operands: &O, device: &Device) -> O {
     struct Exact<'a>(&'a Device);
     impl Visitor for Exact<'_> {

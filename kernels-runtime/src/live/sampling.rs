@@ -11,19 +11,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use thiserror::Error;
 
-/// The grammar of `BURN_KERNELS_VERIFY`, as errors show it.
+/// The grammar of `BURN_KERNELS_VERIFY`, for error messages.
 pub const GRAMMAR: &str = "`off`, `first` (the first call of each site, the default) or `every:N` \
                            (its calls 1, N+1, 2N+1, …), then `,rows:N` to compare about N rows of \
                            a call (the default is 4) or `,whole` to compare all of it, and any \
-                           number of `,-PATTERN` to leave sites out, as in a policy. Example: \
-                           `every:100,whole,-my_model::Noisy*`";
+                           number of `,-PATTERN` to leave sites out, as in a policy. `warn:` before \
+                           it logs a difference and goes on, where the default is to stop. Examples: \
+                           `every:100,whole,-my_model::Noisy*`, `warn:first`";
 
-/// The calls and sites that are verified, and the part that is compared. In text: see [`GRAMMAR`].
+/// The calls and sites that are verified, and the part that is compared. For the text form, see [`GRAMMAR`].
 ///
-/// By default it is the [first](Sampling::first) call of each site, in every build.
+/// The default is the [first](Sampling::first) call of each site, in every build.
 ///
 /// ```
-/// use kernels_runtime::live::Sampling;
+/// # extern crate kernels_runtime as burn_kernels;
+/// use burn_kernels::live::Sampling;
 ///
 /// let sampling: Sampling = "first,-my_model::Noisy::forward".parse().unwrap();
 /// assert_eq!(sampling, Sampling::first().except("my_model::Noisy::forward").unwrap());
@@ -32,6 +34,7 @@ pub const GRAMMAR: &str = "`off`, `first` (the first call of each site, the defa
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sampling {
     rate: Rate,
+    goes_on: bool,
     width: Width,
     except: Vec<SitePattern>,
 }
@@ -39,7 +42,7 @@ pub struct Sampling {
 /// The part of a call that is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Width {
-    /// Some rows, where the operation works on each for itself.
+    /// Some rows, if the operation computes each row separately.
     Rows(Rows),
     Whole,
 }
@@ -56,45 +59,57 @@ enum Rate {
 }
 
 impl Sampling {
-    /// No call. A call then costs two loads more than without live verification.
+    /// Selects no call. A call then costs two loads more than without live verification.
     pub fn off() -> Self {
         Self::new(Rate::Off)
     }
 
-    /// The first call of each site, and the first with autodiff: the default. Later calls cost a
-    /// few loads more than without live verification.
+    /// Selects the first call of each site, and the first with autodiff. This is the default. Later calls cost a few
+    /// loads more than without live verification.
     pub fn first() -> Self {
         Self::new(Rate::First)
     }
 
-    /// Calls 1, n + 1, 2n + 1, … of each site.
+    /// Selects calls 1, n + 1, 2n + 1, … of each site.
     pub fn every(n: NonZeroU32) -> Self {
         Self::new(Rate::Every(n))
     }
 
-    /// Compares about this many rows of a call, of operations that work on each row for itself: the
-    /// first, the last and others spread between them. The default is 4. Operations without rows of
-    /// that kind are compared whole.
+    /// Compares about this many rows of a call, for operations that compute each row separately: the first, the last
+    /// and others spread between them. The default is 4. Operations without such rows are compared as a whole.
     #[must_use]
     pub fn rows(mut self, about: NonZeroU32) -> Self {
         self.width = Width::Rows(Rows::about(about));
         self
     }
 
-    /// Compares whole calls: every element of every result and gradient, in f64 on the host or
-    /// wherever f64 is computed, and nothing besides. That takes as long as a few calls of the
-    /// reference, and memory for copies of all operands.
+    /// Compares whole calls, without added rows: every element of every result and gradient, in f64, on the host or on
+    /// a device that computes in f64. This takes as long as a few calls of the reference, and memory for copies of all
+    /// operands.
     #[must_use]
     pub fn whole(mut self) -> Self {
         self.width = Width::Whole;
         self
     }
 
-    /// Leaves out the sites whose names match a pattern, as policies have them. It need not match
-    /// any.
+    /// Logs a difference as a warning and continues with the kernel's result. The default is a panic. The
+    /// [report](super::report) counts the calls that differed. In the text form, `warn:` comes before everything else.
+    #[must_use]
+    pub fn warn(mut self) -> Self {
+        self.goes_on = true;
+        self
+    }
+
+    /// Returns `true` if a difference is a warning and not a panic; see [`Sampling::warn`].
+    pub(super) fn goes_on(&self) -> bool {
+        self.goes_on
+    }
+
+    /// Excludes the sites whose names match a pattern of the same form as in policies. The pattern need not match any
+    /// site.
     ///
     /// # Errors
-    /// It is no pattern.
+    /// Returns an error if the text is not a pattern.
     pub fn except(mut self, sites: &str) -> Result<Self, SamplingError> {
         let pattern = SitePattern::parse(sites).map_err(|_| SamplingError::Word {
             word: sites.to_owned(),
@@ -106,12 +121,13 @@ impl Sampling {
     fn new(rate: Rate) -> Self {
         Self {
             rate,
+            goes_on: false,
             width: Width::DEFAULT,
             except: Vec::new(),
         }
     }
 
-    /// Whether the sites of this name are not left out.
+    /// Returns `true` if the sites of this name are not excluded.
     pub(super) fn includes(&self, site: &str) -> bool {
         !self.except.iter().any(|pattern| pattern.matches_name(site))
     }
@@ -125,6 +141,9 @@ impl Default for Sampling {
 
 impl fmt::Display for Sampling {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.goes_on {
+            f.write_str("warn:")?;
+        }
         match self.rate {
             Rate::Off => f.write_str("off")?,
             Rate::First => f.write_str("first")?,
@@ -141,10 +160,10 @@ impl fmt::Display for Sampling {
     }
 }
 
-/// Why a text is no [`Sampling`].
+/// The reason why a text is not a [`Sampling`].
 #[derive(Clone, PartialEq, Eq, Error)]
 pub enum SamplingError {
-    /// A word that the grammar does not have in its place.
+    /// A word that the grammar does not allow in this place.
     #[error("`{word}` does not say which calls to verify; write {GRAMMAR}")]
     Word {
         /// The word.
@@ -153,12 +172,12 @@ pub enum SamplingError {
     /// The environment variable is not Unicode.
     #[error("the environment variable BURN_KERNELS_VERIFY is not valid Unicode; write {GRAMMAR}")]
     NotUnicode,
-    /// The environment variable holds something else.
+    /// The environment variable does not hold a sampling.
     #[error("the environment variable BURN_KERNELS_VERIFY is `{value}`: {source}")]
     Environment {
         /// Its value.
         value: String,
-        /// What is wrong with it.
+        /// The problem with the value.
         source: Box<SamplingError>,
     },
 }
@@ -167,7 +186,9 @@ impl FromStr for Sampling {
     type Err = SamplingError;
 
     fn from_str(text: &str) -> Result<Self, SamplingError> {
-        let mut words = text.split(',').map(str::trim);
+        let text = text.trim();
+        let goes_on = text.strip_prefix("warn:");
+        let mut words = goes_on.unwrap_or(text).split(',').map(str::trim);
         let first = words.next().unwrap_or_default();
         let unknown = |word: &str| SamplingError::Word {
             word: word.to_owned(),
@@ -178,8 +199,14 @@ impl FromStr for Sampling {
             Some(("every", n)) => Rate::Every(n.parse().map_err(|_| unknown(first))?),
             _ => return Err(unknown(first)),
         };
+        if goes_on.is_some() && rate == Rate::Off {
+            return Err(unknown(text));
+        }
         let mut width = None;
-        let mut sampling = Self::new(rate);
+        let mut sampling = Self {
+            goes_on: goes_on.is_some(),
+            ..Self::new(rate)
+        };
         for word in words {
             let said = match word.split_once(':') {
                 None if word == "whole" => Width::Whole,
@@ -201,8 +228,8 @@ impl FromStr for Sampling {
     }
 }
 
-/// A rate in a word with the index of the whole sampling, so that a call needs one load to know
-/// that nothing is to be done. Zero: not known yet.
+/// A rate and the index of the whole sampling in one word, so that one load shows that a call need not be checked. Zero
+/// means not known yet.
 #[derive(Clone, Copy)]
 pub(super) struct Packed(u64);
 
@@ -237,7 +264,7 @@ impl Packed {
     }
 }
 
-/// What is in force, as a call needs it.
+/// The sampling in force, in the form that a call needs.
 #[derive(Clone, Copy)]
 pub(super) enum Active {
     Off,
@@ -246,10 +273,15 @@ pub(super) enum Active {
 }
 
 impl Active {
-    /// Whether sites of this name are checked at all.
+    /// Returns `true` if sites of this name are checked at all.
     pub(super) fn includes(self, site: &str) -> bool {
         self.sampling()
             .is_some_and(|sampling| sampling.includes(site))
+    }
+
+    /// Returns `true` if a difference is a warning and not a panic.
+    pub(super) fn goes_on(self) -> bool {
+        self.sampling().is_some_and(|sampling| sampling.goes_on())
     }
 
     /// Returns the part of a call that is compared.
@@ -274,15 +306,15 @@ thread_local! {
 }
 
 fn stored() -> std::sync::MutexGuard<'static, Vec<Arc<Sampling>>> {
-    // A panic while the lock is held leaves the list whole: it only ever grows by one push.
+    // A panic while the lock is held leaves the list consistent, because it grows by single pushes.
     STORED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What is in force on this thread.
+/// Returns the sampling in force on this thread.
 ///
 /// # Panics
-/// On the first call, if `BURN_KERNELS_VERIFY` holds something else. Call [`crate::init`] early to
-/// get that as an error.
+/// Panics on the first call if `BURN_KERNELS_VERIFY` does not hold a sampling. [`crate::init`] returns this as an error
+/// if it is called earlier.
 #[inline]
 pub(super) fn active() -> Active {
     let scoped = SCOPED.get();
@@ -296,7 +328,7 @@ pub(super) fn active() -> Active {
     initial().unwrap_or_else(|error| panic!("{error}")).active()
 }
 
-/// The environment's, or the default, unless another thread has set one meanwhile.
+/// Returns the environment's sampling, or the default, unless another thread has set one meanwhile.
 #[cold]
 fn initial() -> Result<Packed, SamplingError> {
     let packed = Packed::new(from_env()?.unwrap_or_default());
@@ -326,7 +358,7 @@ fn from_env() -> Result<Option<Sampling>, SamplingError> {
     }
 }
 
-/// Makes this the sampling of the whole process, for every thread without a [`scope`].
+/// Sets the sampling of the whole process, for every thread without a [`scope`].
 pub fn set(sampling: Sampling) {
     SET.store(Packed::new(sampling).0, Ordering::Relaxed);
 }
@@ -338,14 +370,14 @@ pub fn scope(sampling: Sampling) -> SamplingGuard {
 }
 
 guard! {
-    /// Restores the outer sampling when dropped. Drop guards in the reverse order of their making.
+    /// A guard that restores the outer sampling when dropped. Drop guards in the reverse order of their creation.
     pub SamplingGuard(u64), |outer| SCOPED.set(outer)
 }
 
-/// The sampling in force on this thread.
+/// Returns the sampling in force on this thread.
 ///
 /// # Errors
-/// Nothing was set and `BURN_KERNELS_VERIFY` holds no sampling.
+/// Returns an error if nothing was set and `BURN_KERNELS_VERIFY` does not hold a sampling.
 pub fn current() -> Result<Sampling, SamplingError> {
     let packed = match (SCOPED.get(), SET.load(Ordering::Relaxed)) {
         (Packed::UNKNOWN, Packed::UNKNOWN) => initial()?,
@@ -368,12 +400,15 @@ mod tests {
             "first,-a::b,-*noisy*",
             "first,rows:9",
             "every:2,whole,-a::b",
+            "warn:first",
+            "warn:every:2,whole,-a::b",
         ] {
             assert_eq!(text.parse::<Sampling>().unwrap().to_string(), text);
         }
         let spaced: Sampling = " every:100 , -a::b ".parse().unwrap();
         assert_eq!(spaced.to_string(), "every:100,-a::b");
         assert_eq!("first,rows:4".parse(), Ok(Sampling::first()));
+        assert_eq!("warn: first".parse(), Ok(Sampling::first().warn()));
     }
 
     #[test]
@@ -397,6 +432,10 @@ mod tests {
             "first,whole:1",
             "first,whole,rows:2",
             "whole",
+            "warn",
+            "warn:",
+            "warn:off",
+            "first,warn:",
         ] {
             let error = text.parse::<Sampling>().unwrap_err().to_string();
             assert!(error.contains("`every:N`"), "{text}: {error}");

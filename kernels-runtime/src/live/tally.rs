@@ -1,32 +1,35 @@
-//! What was checked.
+//! The report of live verification.
 
 use crate::dispatch::sites;
-use crate::table::Table;
+use kernels_io::Table;
 use serde::Serialize;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What was verified live, taken by [`report`].
+/// The results of live verification, taken by [`report`].
 #[derive(Clone, Debug, Serialize)]
 pub struct LiveReport {
-    /// One row a site with at least one call that was checked or skipped, sorted by name.
+    /// One row per site with at least one call that was checked or skipped, sorted by name.
     pub rows: Vec<LiveRow>,
 }
 
-/// The checks of one site. Errors are parts of their budgets: 1 is the most that passes.
+/// The checks of one site. Errors are fractions of their budgets: 1 is the largest error that passes.
 #[derive(Clone, Debug, Serialize)]
 pub struct LiveRow {
     /// The site's full name.
     pub site: String,
     /// The kernel that its attribute names.
     pub kernel: &'static str,
-    /// Calls that were checked.
+    /// The number of calls that were checked.
     pub checked: u64,
-    /// Calls whose turn it was, but which could not be checked: an operand held an infinity or a
-    /// NaN, no device of this build computes in f64, or the body panicked on a sample of its
-    /// operands, which the log tells.
+    /// The number of checked calls that differed from the reference. It is above zero only if a difference is a warning
+    /// ([`Sampling::warn`](super::Sampling::warn)).
+    pub differed: u64,
+    /// The number of calls that were selected but could not be checked. In such a call, an operand contains an infinity
+    /// or a NaN, no device of this build computes in f64, or the body panicked on a sample of its operands, which is
+    /// logged.
     pub skipped: u64,
-    /// The time of all checks together, in seconds.
+    /// The total time of all checks, in seconds.
     pub seconds: f64,
     /// The kernel's largest error.
     pub kernel_error: f64,
@@ -34,7 +37,7 @@ pub struct LiveRow {
     pub body_error: f64,
 }
 
-/// The checks since the start of the process or the last [`reset`], over all threads.
+/// Returns the checks of all threads since the start of the process or the last [`reset`].
 pub fn report() -> LiveReport {
     let rows = sites().map(|site| {
         let checks = site.checks();
@@ -43,6 +46,7 @@ pub fn report() -> LiveReport {
             site: site.name(),
             kernel: site.spec().kernel,
             checked: checks.checked.load(Ordering::Relaxed),
+            differed: checks.differed.load(Ordering::Relaxed),
             skipped: checks.skipped.load(Ordering::Relaxed),
             seconds: checks.nanoseconds.load(Ordering::Relaxed) as f64 * 1e-9,
             kernel_error: error(&checks.kernel),
@@ -54,13 +58,13 @@ pub fn report() -> LiveReport {
     }
 }
 
-/// Forgets all checks: the next call of a site is its first.
+/// Forgets all checks. The next call of a site counts as its first.
 pub fn reset() {
     sites().for_each(|site| site.checks().reset());
 }
 
 impl LiveReport {
-    /// The site whose kernel came nearest to its budget.
+    /// Returns the site whose kernel came closest to its budget.
     pub fn worst(&self) -> Option<&LiveRow> {
         let checked = self.rows.iter().filter(|row| row.checked > 0);
         checked.max_by(|a, b| a.kernel_error.total_cmp(&b.kernel_error))
@@ -74,6 +78,7 @@ impl fmt::Display for LiveReport {
             "site",
             "kernel",
             "checked",
+            "differed",
             "skipped",
             "took",
             "kernel error",
@@ -81,13 +86,14 @@ impl fmt::Display for LiveReport {
         ]);
         for row in &self.rows {
             table.row([
-                &row.site,
-                row.kernel,
-                &row.checked.to_string(),
-                &row.skipped.to_string(),
-                &format!("{:.1} ms", row.seconds * 1e3),
-                &percent(row.kernel_error),
-                &percent(row.body_error),
+                row.site.clone(),
+                row.kernel.to_owned(),
+                row.checked.to_string(),
+                row.differed.to_string(),
+                row.skipped.to_string(),
+                format!("{:.1} ms", row.seconds * 1e3),
+                percent(row.kernel_error),
+                percent(row.body_error),
             ]);
         }
         table.fmt(f)?;

@@ -1,17 +1,16 @@
-//! How far results may be from the exact ones.
+//! The allowed distance of results from the exact ones.
 //!
-//! A **kernel** is held to the budget of its dtype ([`Budget`]), element by element. What a result
-//! is a sum of is not known here, and terms may cancel; so the reference is run a second time in
-//! the tensors' own dtype, and twice *its* largest error is allowed besides.
+//! A **kernel** has to meet the budget of its dtype ([`Budget`]), element by element. The terms that a result is a sum
+//! of are not known here, and they may cancel. The reference is therefore run a second time in the tensors' own dtype,
+//! and twice *its* largest error is allowed in addition.
 //!
-//! A **body** rounds as it likes, in every one of its operations, so it is compared as a whole: the
-//! Euclidean norm of its error may be 16 roundings of bf16 or f16, or 2¹¹ roundings of f32 or f64
-//! (long sums accumulate in the dtype), of the norm of the exact result, and four times the
-//! reference's own error in the dtype. Bodies that differ in the maths are a hundredth apart or
-//! more: SiLU and GELU of normal inputs a sixth. In f32, GELU and its tanh form are told apart too
-//! (3·10⁻⁴); in half types nothing could.
+//! A **body** may round in every one of its operations, so it is compared as a whole. The Euclidean norm of its error
+//! may be 16 roundings of bf16 or f16, or 2¹¹ roundings of f32 or f64 (long sums accumulate in the dtype), of the norm
+//! of the exact result, plus four times the reference's own error in the dtype. Bodies that differ in the maths differ
+//! by a hundredth or more: SiLU and GELU of normal inputs differ by a sixth. In f32, GELU and its tanh form are also
+//! distinguished (they differ by 3·10⁻⁴). In half types this is not possible.
 //!
-//! Rows of a run and each slice of probes are judged apart: they differ in size, and the larger
+//! The rows of a run and each slice of probes are judged separately, because they differ in size, and the larger ones
 //! would hide the smaller.
 
 use super::run::{Split, Values};
@@ -19,10 +18,10 @@ use crate::registry::FloatType;
 use crate::verify::Budget;
 use std::ops::Range;
 
-/// What is outside its tolerance.
+/// A deviation outside the tolerance.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Miss {
-    /// An element.
+    /// A single element.
     Element {
         result: String,
         element: usize,
@@ -30,7 +29,7 @@ pub(super) enum Miss {
         expected: f64,
         allowed: f64,
     },
-    /// A result as a whole; the element is the one that is farthest off.
+    /// A result as a whole. The element is the one with the largest error.
     Norm {
         result: String,
         distance: f64,
@@ -45,36 +44,36 @@ pub(super) enum Miss {
         got: String,
         expected: String,
     },
-    /// An operand has no gradient, though the result depends on it.
+    /// An operand without a gradient, although the result depends on it.
     NoGradient { result: String },
-    /// A result on a half type is rounded in another order than its key says.
+    /// A result on a half type that is rounded in another order than its key states.
     Order {
         result: String,
         order: &'static str,
-        /// The number of elements in which the orders differ and that are as `order` rounds them.
+        /// The number of differing elements that have the value of `order`.
         agree: usize,
         differ: usize,
     },
 }
 
-/// One result three times: exact, by the reference in the tensors' dtype, and what is judged.
+/// Three versions of one result: the exact one, the reference's in the tensors' dtype, and the one to judge.
 #[derive(Clone, Copy)]
 pub(super) struct Three<'a> {
     pub(super) exact: &'a Values,
     pub(super) plain: &'a Values,
     pub(super) got: &'a Values,
     pub(super) dtype: FloatType,
-    /// The slices that are judged apart.
+    /// The slices that are judged separately.
     pub(super) split: Option<Split>,
 }
 
 impl Three<'_> {
-    /// The largest error of a kernel as a part of what is allowed.
+    /// Returns the largest error of a kernel as a fraction of the allowed error.
     pub(super) fn kernel(self) -> Result<f64, Miss> {
         self.in_parts(Self::kernel_in)
     }
 
-    /// The error of a body as a part of what is allowed.
+    /// Returns the error of a body as a fraction of the allowed error.
     pub(super) fn body(self) -> Result<f64, Miss> {
         self.in_parts(Self::body_in)
     }
@@ -96,7 +95,7 @@ impl Three<'_> {
         for (element, expected, got) in self.pairs(self.got, part) {
             let allowed = budget.allowed(expected, largest) + 2.0 * noise;
             let error = (got - expected).abs();
-            // Written so that a NaN is outside.
+            // The comparison is written so that a NaN is outside.
             let within = error <= allowed;
             if !within {
                 return Err(Miss::Element {
@@ -141,7 +140,7 @@ impl Three<'_> {
         })
     }
 
-    /// Index, exact value and the value of `of`, where the exact value is finite in the dtype.
+    /// Returns the index, the exact value and the value of `of`, for elements whose exact value is finite in the dtype.
     fn pairs<'a>(
         &self,
         of: &'a Values,
@@ -167,7 +166,7 @@ impl Three<'_> {
     }
 }
 
-/// The part of the exact result's norm that a body's roundings may be.
+/// Returns the error that roundings may add to a body's result, as a fraction of the exact result's norm.
 fn body_roundings(dtype: FloatType) -> f64 {
     match dtype {
         FloatType::F64 => 2.0_f64.powi(11 - 53),
@@ -190,7 +189,7 @@ fn largest(values: impl Iterator<Item = f64>) -> f64 {
     values.fold(0.0, |max, value| max.max(value.abs()))
 }
 
-/// Of the finite errors.
+/// Returns the largest of the finite errors.
 fn largest_error(pairs: impl Iterator<Item = (usize, f64, f64)>) -> f64 {
     largest(
         pairs

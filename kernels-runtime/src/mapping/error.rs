@@ -4,11 +4,11 @@ use crate::near;
 use kernels_io::{escape, escape_lines};
 use thiserror::Error;
 
-/// Why something is no mapping.
+/// The reason why something is not a valid mapping.
 #[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum MappingError {
-    /// A text that is no rule.
+    /// A text that is not a rule.
     #[error(
         "`{}` is no rule of a mapping; one is `layer@device=kernel`, after the device perhaps \
          `:80..=90` (capabilities) and `/training+compile` (the mode)",
@@ -18,18 +18,18 @@ pub enum MappingError {
         /// The text.
         rule: String,
     },
-    /// A name or interval that there is not.
+    /// An unknown name or an invalid interval.
     #[error("{}", escape(.0))]
     Text(String),
-    /// Flags that make no mode.
+    /// Flags that are not a valid mode.
     #[error("`{mode}` is no mode here: {why}")]
     Mode {
         /// The flags.
         mode: ModeFlags,
-        /// What is wrong with them.
+        /// The problem with the flags.
         why: &'static str,
     },
-    /// A kernel that is registered for a mode which it cannot do.
+    /// A kernel that is registered for a mode that it does not support.
     #[error(
         "layer `{}`: kernel `{}` is registered for `{mode}` on {device}, but {why}; \
          register it as fallback or map the mode to another kernel",
@@ -45,10 +45,10 @@ pub enum MappingError {
         mode: ModeFlags,
         /// The device.
         device: DeviceKind,
-        /// What it lacks.
+        /// The feature that the kernel lacks.
         why: &'static str,
     },
-    /// TOML that is no mapping.
+    /// TOML that is not a mapping.
     #[error("the mapping is not valid TOML: {}", escape_lines(.0))]
     Toml(String),
 }

@@ -1,11 +1,11 @@
-//! Intervals of capabilities, of which the smallest that contains a device counts.
+//! Intervals of capabilities. The smallest interval that contains a device's capability applies.
 
 use crate::registry::CapabilityRange;
 
 /// A value for each interval of capabilities. Intervals may overlap and leave gaps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Intervals<T> {
-    /// Smallest first; of equal size, the newest first.
+    /// The entries, smallest interval first. Among intervals of equal size, the one of the newest devices comes first.
     entries: Vec<(CapabilityRange, T)>,
 }
 
@@ -18,7 +18,7 @@ impl<T> Default for Intervals<T> {
 }
 
 impl<T: Default> Intervals<T> {
-    /// The value of exactly this interval, which is made if there is none.
+    /// Returns the value of exactly this interval, and adds it if it is missing.
     pub(super) fn entry(&mut self, range: CapabilityRange) -> &mut T {
         let order = |range: &CapabilityRange| (range.max - range.min, u16::MAX - range.min);
         let place = self
@@ -31,8 +31,8 @@ impl<T: Default> Intervals<T> {
         &mut self.entries[index].1
     }
 
-    /// The value of the smallest interval that contains `capability`; of two equally small ones,
-    /// that of the newer devices.
+    /// Returns the value of the smallest interval that contains `capability`. Of two equally small ones, that of the
+    /// newer devices.
     pub(super) fn smallest(&self, capability: u16) -> Option<&T> {
         let mut entries = self.entries.iter();
         entries
@@ -99,7 +99,7 @@ mod tests {
         }
     }
 
-    /// Against the definition, on many sets of intervals from a fixed generator.
+    /// Compares the result with the definition, for many sets of intervals from a fixed generator.
     #[test]
     fn many_sets_agree_with_the_definition() {
         let mut state = 1_u32;

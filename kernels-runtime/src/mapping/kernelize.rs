@@ -1,4 +1,4 @@
-//! Validate every named layer, then hold the mapping and a mode fast.
+//! Checks every named layer, then fixes the mapping and a mode.
 
 use super::{MappingError, ModeFlags};
 use crate::active::{self, Active};
@@ -7,25 +7,26 @@ use crate::near::nearest;
 use crate::policy::{Policy, PolicyError, Reaction, Wish};
 use crate::reason::Reason;
 use crate::registry::{self, FloatType, RegistryError, SPECS};
+use crate::warning::warning;
 use burn::tensor::{DType, Device};
 use std::collections::BTreeSet;
 use std::fmt;
 use thiserror::Error;
 
-/// Why nothing was kernelized.
+/// The reason why nothing was kernelized.
 #[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum KernelizeError {
-    /// No model can be kernelized for this mode.
+    /// An invalid mode: models can't be kernelized for it.
     #[error(transparent)]
     Mode(#[from] MappingError),
-    /// `BURN_KERNELS` holds no policy.
+    /// The value of `BURN_KERNELS` is not a policy.
     #[error(transparent)]
     Policy(#[from] PolicyError),
-    /// The kernels that are linked in don't go together.
+    /// The registry of kernels is inconsistent.
     #[error(transparent)]
     Registry(#[from] RegistryError),
-    /// Layers that can't run what they are mapped to. Nothing was changed.
+    /// Layers that can't run the kernels they are mapped to. Nothing was changed.
     #[error("nothing was kernelized: {}", lines(.0))]
     Layers(Vec<Problem>),
 }
@@ -39,14 +40,14 @@ impl From<PlanError> for KernelizeError {
     }
 }
 
-/// A layer that can't run what it is mapped to, or that nothing is mapped to.
+/// A layer that can't run the kernel it is mapped to, or that has no entry in the mapping.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// The layer.
     pub layer: String,
-    /// The site with that layer name; `None` for a layer of the mapping that no site has.
+    /// The site with that layer name, or `None` for a layer of the mapping that no site has.
     pub site: Option<String>,
-    /// What is wrong and what to do.
+    /// The problem and its remedy.
     pub message: String,
 }
 
@@ -67,25 +68,27 @@ fn lines(problems: &[Problem]) -> String {
     lines.concat()
 }
 
-/// Checks every site with a layer name against the mapping in force on this thread, for `mode` on
-/// `device` and its default float type; then holds that mapping and the mode fast for the whole
-/// process, until [`revert`] or the next call. Returns what every site will run.
+/// Checks every site with a layer name against the mapping in force on this thread, for `mode` on `device` with its
+/// default float type. Then fixes that mapping and the mode for the whole process, until [`revert`] or the next call.
+/// Returns the plan of every site.
 ///
-/// Decisions follow a registered mapping without this. It adds three things: all problems are
-/// found at once and before the first call; the mode is the one given, also for calls without
-/// autodiff (a `training` kernel in evaluation, say) and for `compile`, which no call can tell; and
-/// a mapping that is registered or scoped later has no effect on other threads until the next
-/// call. A [`scope`](super::scope) of a thread still wins on it.
+/// Decisions follow a registered mapping without this call. It adds three things:
 ///
-/// Where a layer can't run what it is mapped to, or nothing is mapped to it, the
-/// [reaction](crate::policy::Policy::react) of the reason counts: an error, a warning in the log
-/// or nothing. A kernel that is registered *for* a mode (not as `fallback`) and can't do it on this
-/// device is always an error, and so is, under [`Policy::strict`], a layer of the mapping that no
-/// site has.
+/// * It finds all problems at once, before the first call.
+/// * The mode is the given one. It also applies to calls without autodiff, for example to run a `training` kernel in
+///   evaluation. It may include `compile`, which a call can't detect.
+/// * A mapping that is registered or scoped later has no effect on other threads until the next call of `kernelize`. A
+///   [`scope`](super::scope) of a thread still takes precedence on that thread.
+///
+/// If a layer can't run the kernel it is mapped to, or has no entry in the mapping, the
+/// [reaction](crate::policy::Policy::react) to the reason applies: an error, a warning in the log or nothing. Two
+/// problems are always errors: a kernel that is registered *for* a mode (not as `fallback`) and does not support it on
+/// this device, and, under [`Policy::strict`], a layer of the mapping that no site has.
 ///
 /// # Errors
-/// The mode is none; a layer has a problem that is an error; there is no valid policy; the
-/// registered kernels don't go together. Then nothing is changed, and all layers are listed.
+/// Returns an error if the mode is invalid, if a layer has a problem that is an error, if there is no valid policy, or
+/// if the registry of kernels is inconsistent. Nothing is changed then, and the error lists all layers with such a
+/// problem.
 pub fn kernelize(mode: ModeFlags, device: &Device) -> Result<Plan, KernelizeError> {
     mode.check_request()?;
     registry::check()?;
@@ -114,25 +117,25 @@ pub fn kernelize(mode: ModeFlags, device: &Device) -> Result<Plan, KernelizeErro
     }
     for (problem, reaction) in &rest {
         if *reaction == Reaction::Warn {
-            tracing::warn!("{problem}");
+            warning!("{problem}");
         }
     }
     active::kernelize(Some((mapping, mode)));
     Ok(plan)
 }
 
-/// Lets go of what [`kernelize`] held fast: the registered mapping and the mode of each call count
-/// again. Without a registered mapping every site runs the kernel of its attribute.
+/// Releases the mapping and the mode that [`kernelize`] fixed. The registered mapping and the mode of each call apply
+/// again. Without a registered mapping, every site runs the kernel of its attribute.
 pub fn revert() {
     active::kernelize(None);
 }
 
-/// The mode that [`kernelize`] holds fast.
+/// Returns the mode that [`kernelize`] fixed.
 pub fn kernelized() -> Option<ModeFlags> {
     active::kernelized_mode()
 }
 
-/// What is wrong with a named layer, and what to do about it.
+/// Returns the problem of a named layer and the reaction to it, if there is a problem.
 fn of_site(row: &PlanRow, policy: &Policy) -> Option<(Problem, Reaction)> {
     let layer = row.layer?;
     let problem = |message: String| Problem {
@@ -159,7 +162,7 @@ fn of_site(row: &PlanRow, policy: &Policy) -> Option<(Problem, Reaction)> {
     Some((problem(message), policy.reaction(wish, reason)))
 }
 
-/// Layers of the mapping that no site has, most likely misspelled.
+/// Returns the layers of the mapping that no site has. They are most likely misspelled.
 fn unknown_layers(active: &Active) -> Vec<(Problem, Reaction)> {
     let known: BTreeSet<&str> = SPECS.iter().filter_map(|site| site.layer).collect();
     let reaction = match active.policy.is_strict() {

@@ -1,18 +1,18 @@
-//! Which kernel a named layer runs, by kind of device, capability and mode.
+//! The kernel of a named layer, by kind of device, capability and mode.
 //!
-//! A site may carry a layer name, `#[fused_kernel("…", layer = "RMSNorm")]`. A [`Mapping`] says of
-//! such names which kernel their sites run in place of the one that their attribute names: any
-//! registered kernel of the site's operation that accepts the site's semantics key, or the
-//! reference. What a mapping does not say stays as the attribute says.
+//! A site may have a layer name, `#[fused_kernel("…", layer = "RMSNorm")]`. A [`Mapping`] assigns kernels to such
+//! names. The sites then run these kernels instead of the ones that their attributes name. A target is any registered
+//! kernel of the site's operation that accepts the site's semantics key, or the reference. A site without an entry runs
+//! the kernel of its attribute.
 //!
-//! Decisions follow the mapping in force from the moment it is registered; there is nothing to
-//! re-apply, and nothing in a model changes. In force is the mapping of the innermost [`scope`] of
-//! the thread; else the one that [`kernelize`] holds fast; else the registered one. What the
-//! [policy](crate::policy::Policy::map) maps is added to it and wins.
+//! A mapping takes effect when it is registered. Nothing has to be re-applied, and nothing in a model changes. The
+//! mapping in force is that of the thread's innermost [`scope`], otherwise the one that [`kernelize`] fixed, otherwise
+//! the registered one. The rules of the [policy](crate::policy::Policy::map) are added to it and take precedence.
 //!
 //! ```
-//! use kernels_runtime::dispatch::DeviceKind;
-//! use kernels_runtime::mapping::{self, Mapping, ModeFlags, Rule};
+//! # extern crate kernels_runtime as burn_kernels;
+//! use burn_kernels::dispatch::DeviceKind;
+//! use burn_kernels::mapping::{self, Mapping, ModeFlags, Rule};
 //!
 //! let mapping = Mapping::new()
 //!     .with(Rule::new("RMSNorm", DeviceKind::Cpu, "npu_fused_rmsnorm"))?
@@ -21,27 +21,27 @@
 //! # Ok::<(), mapping::MappingError>(())
 //! ```
 //!
-//! # How an entry is found
+//! # Look-up of an entry
 //!
-//! 1. The layer's name; without an entry, [`Reason::NoLayer`].
-//! 2. The kind of device; without an entry, [`Reason::NoDevice`].
-//! 3. Of the intervals of capabilities that contain the device's, the smallest; without one,
+//! 1. The layer's name. Without an entry, the reason is [`Reason::NoLayer`].
+//! 2. The kind of device. Without an entry, the reason is [`Reason::NoDevice`].
+//! 3. The smallest interval of capabilities that contains the device's. Without one, the reason is
 //!    [`Reason::NoCapability`].
-//! 4. The mode, in this order; without one, [`Reason::NoMode`].
+//! 4. The mode, in the following order. Without an entry, the reason is [`Reason::NoMode`].
 //!
-//! | asked for | tried in order |
+//! | requested mode | modes tried in order |
 //! |---|---|
 //! | `inference` | `inference`, `inference+compile`, `training`, `training+compile`, `fallback` |
 //! | `inference+compile` | `inference+compile`, `training+compile`, `fallback` |
 //! | `training` | `training`, `training+compile`, `fallback` |
 //! | `training+compile` | `training+compile`, `fallback` |
 //!
-//! A call asks for `training` if autodiff is enabled for a tensor of it and for `inference`
-//! otherwise, unless [`kernelize`] holds a mode fast.
+//! A call requests `training` if autodiff is enabled for one of its tensors and `inference` otherwise, unless
+//! [`kernelize`] fixed a mode.
 //!
-//! Where the mapping knows the layer but has no entry for the call, the kernel of the attribute
-//! runs, with the [reaction](crate::policy::Policy::react) of the reason. Where an entry was found
-//! but its kernel cannot run, the reference runs, with the reaction of that reason.
+//! If there is no entry for a call, the kernel of the attribute runs, with the [reaction](crate::policy::Policy::react)
+//! to the reason above. If an entry is found but its kernel cannot run, the reference runs, with the reaction to the
+//! kernel's reason.
 
 mod error;
 mod intervals;
@@ -66,34 +66,34 @@ use std::collections::BTreeMap;
 
 type Modes = BTreeMap<ModeFlags, Target>;
 
-/// Which kernel each named layer runs; see the [module](self).
+/// The kernels of named layers; see the [module](self).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mapping {
     layers: BTreeMap<String, BTreeMap<DeviceKind, Intervals<Modes>>>,
 }
 
-/// What a mapping says of a call.
+/// The result of looking up a call in a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Entry<'a> {
-    /// What runs, and the mode that it is registered for.
+    /// The target, and the mode that it is registered for.
     Found(&'a Target, ModeFlags),
-    /// Nothing, and why.
+    /// No entry, and the reason.
     Missing(Reason),
 }
 
 impl Mapping {
-    /// The empty mapping: every site runs the kernel of its attribute.
+    /// Creates the empty mapping, with which every site runs the kernel of its attribute.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a rule. One for the same layer, kind of device, interval and mode is replaced; rules
-    /// for other modes of the interval stay.
+    /// Adds a rule. It replaces a rule for the same layer, kind of device, interval and mode. Rules for other modes of
+    /// the interval stay.
     ///
     /// # Errors
-    /// The layer has no name, the mode is none, no kernel has the id, or the kernel cannot do the
-    /// mode it is registered for: `training` without a gradient, `compile` with an implementation
-    /// that ends the fusion stream.
+    /// Returns an error if the layer has no name, if the mode is invalid, if no kernel has the id, or if the kernel
+    /// does not support the mode it is registered for: `training` without a gradient, or `compile` with an
+    /// implementation that ends the fusion stream.
     pub fn with(mut self, rule: Rule) -> Result<Self, MappingError> {
         rule.mode.check_registration()?;
         check_layer(&rule.layer)?;
@@ -112,7 +112,7 @@ impl Mapping {
             .insert(rule.mode, rule.target);
     }
 
-    /// This mapping and `other`, whose rules win.
+    /// Returns this mapping together with `other`, whose rules take precedence.
     pub fn extended(&self, other: &Self) -> Self {
         let mut both = self.clone();
         for rule in other.rules() {
@@ -121,17 +121,17 @@ impl Mapping {
         both
     }
 
-    /// Whether there is no rule.
+    /// Returns `true` if there is no rule.
     pub fn is_empty(&self) -> bool {
         self.layers.is_empty()
     }
 
-    /// The names of its layers.
+    /// Returns the names of the layers that have rules.
     pub fn layers(&self) -> impl Iterator<Item = &str> {
         self.layers.keys().map(String::as_str)
     }
 
-    /// Its rules.
+    /// Returns the rules.
     pub fn rules(&self) -> impl Iterator<Item = Rule> {
         self.layers.iter().flat_map(|(layer, devices)| {
             devices.iter().flat_map(move |(device, intervals)| {
@@ -152,7 +152,7 @@ impl Mapping {
     /// [`Policy::from_toml`](crate::policy::Policy::from_toml).
     ///
     /// # Errors
-    /// It is not TOML, has a key that is not known, or a rule that [`Mapping::with`] refuses.
+    /// Returns an error if the text is not TOML, has an unknown key, or has a rule that [`Mapping::with`] refuses.
     pub fn from_toml(text: &str) -> Result<Self, MappingError> {
         let invalid = |error: toml::de::Error| MappingError::Toml(error.to_string());
         let table: toml::Table = toml::from_str(text).map_err(invalid)?;
@@ -163,7 +163,7 @@ impl Mapping {
         file.mapping.into_iter().try_fold(Self::new(), Self::with)
     }
 
-    /// The TOML form, which [`Mapping::from_toml`] reads back.
+    /// Returns the TOML form, which [`Mapping::from_toml`] reads back.
     pub fn to_toml(&self) -> String {
         let file = File {
             mapping: self.rules().collect(),
@@ -171,7 +171,7 @@ impl Mapping {
         toml::to_string(&file).expect("rules are tables of text")
     }
 
-    /// What it says of a call at a site with this layer name.
+    /// Looks up a call at a site with this layer name.
     pub(crate) fn find(
         &self,
         layer: &str,
@@ -211,8 +211,8 @@ fn check_layer(layer: &str) -> Result<(), MappingError> {
     Ok(())
 }
 
-/// That the kernel is there and can do the mode. An implementation that this build does not have
-/// is no error: the same mapping serves other builds.
+/// Checks that the kernel exists and supports the mode. An implementation that this build does not have is not an
+/// error, because the same mapping may serve other builds.
 fn check_kernel(rule: &Rule, id: &str) -> Result<(), MappingError> {
     let kernel = registry::kernel(id).ok_or_else(|| {
         MappingError::Text(unknown("kernel", id, kernels().map(|kernel| kernel.id)))
@@ -235,7 +235,7 @@ fn check_kernel(rule: &Rule, id: &str) -> Result<(), MappingError> {
     })
 }
 
-/// What an implementation lacks for a mode that it is registered for.
+/// Returns the feature that an implementation lacks for a mode, if any.
 fn lacks(implementation: &Implementation, mode: ModeFlags) -> Option<&'static str> {
     if mode.contains(ModeFlags::TRAINING) && !implementation.gradient.is_some() {
         return Some("it has no gradient there");

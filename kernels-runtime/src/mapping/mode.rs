@@ -4,22 +4,22 @@ use std::fmt;
 use std::ops::BitOr;
 use std::str::FromStr;
 
-/// What a kernel is registered for, or what a model is kernelized for: flags that combine with `|`.
+/// The mode that a kernel is registered for, or that a model is kernelized for: flags that combine with `|`.
 ///
-/// A kernel is registered for `INFERENCE` or `TRAINING`, each perhaps with `COMPILE`, or as
-/// `FALLBACK`. A model is kernelized for the same without `FALLBACK`. Everything else is an error.
-/// `COMPILE` means that Burn's fusion is to go on through the layer.
+/// A kernel is registered for `INFERENCE` or `TRAINING`, each optionally with `COMPILE`, or as `FALLBACK`. A model is
+/// kernelized for the same modes except `FALLBACK`. Everything else is an error. `COMPILE` means that Burn's fusion has
+/// to continue through the layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ModeFlags(u8);
 
 impl ModeFlags {
-    /// No gradient will be asked for.
+    /// No gradient will be requested.
     pub const INFERENCE: Self = Self(1);
-    /// Gradients will be asked for.
+    /// Gradients will be requested.
     pub const TRAINING: Self = Self(2);
-    /// Burn's fusion goes on through the layer.
+    /// Burn's fusion continues through the layer.
     pub const COMPILE: Self = Self(4);
-    /// Where nothing is registered for the mode.
+    /// The kernel runs if nothing is registered for the mode.
     pub const FALLBACK: Self = Self(8);
 
     const NAMES: [(Self, &'static str); 4] = [
@@ -29,12 +29,12 @@ impl ModeFlags {
         (Self::FALLBACK, "fallback"),
     ];
 
-    /// Whether all flags of `other` are set.
+    /// Returns `true` if all flags of `other` are set.
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Refuses what no kernel can be registered for.
+    /// Checks that a kernel can be registered for this mode.
     pub(super) fn check_registration(self) -> Result<Self, MappingError> {
         let wrong = |why| Err(MappingError::Mode { mode: self, why });
         if self.contains(Self::FALLBACK) && self != Self::FALLBACK {
@@ -50,7 +50,7 @@ impl ModeFlags {
         Ok(self)
     }
 
-    /// Refuses what no model can be kernelized for.
+    /// Checks that a model can be kernelized for this mode.
     pub(super) fn check_request(self) -> Result<Self, MappingError> {
         if self == Self::FALLBACK {
             return Err(MappingError::Mode {
@@ -61,8 +61,8 @@ impl ModeFlags {
         self.check_registration()
     }
 
-    /// The modes that are tried for this one, best first: a kernel that can do more is taken where
-    /// none was registered for less.
+    /// Returns the modes that are tried for this one, best first. A kernel that is registered for more is used if none
+    /// is registered for less.
     pub(super) fn order(self) -> &'static [Self] {
         const I: ModeFlags = ModeFlags::INFERENCE;
         const T: ModeFlags = ModeFlags::TRAINING;
@@ -78,7 +78,7 @@ impl ModeFlags {
         }
     }
 
-    /// The mode of a call's decision that this one stands for.
+    /// Returns the mode of a call that this mode stands for.
     pub(crate) fn call_mode(self) -> Mode {
         match self.contains(Self::TRAINING) {
             true => Mode::Training,

@@ -1,4 +1,4 @@
-//! One line of a mapping, and its two written forms.
+//! A rule of a mapping, and its two written forms.
 
 use super::{MappingError, ModeFlags};
 use crate::device::DeviceKind;
@@ -7,12 +7,11 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
 
-/// One line of a [`Mapping`](super::Mapping): what a layer runs on a kind of device, of some
-/// capabilities, in a mode.
+/// A rule of a [`Mapping`](super::Mapping): the target of a layer on a kind of device, for some capabilities and a
+/// mode.
 ///
-/// In text `layer@device=kernel`, `layer@device:80..=90=kernel` or
-/// `layer@device:80../training+compile=kernel`; without capabilities it is for all, without a mode
-/// the fallback.
+/// Its text is `layer@device=kernel`, `layer@device:80..=90=kernel` or `layer@device:80../training+compile=kernel`.
+/// Without capabilities the rule is for all of them, and without a mode it is the fallback.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
     /// The name that sites carry as `layer = "…"`.
@@ -23,22 +22,22 @@ pub struct Rule {
     pub capability: CapabilityRange,
     /// The mode.
     pub mode: ModeFlags,
-    /// What runs.
+    /// The kernel that runs, or the reference.
     pub target: Target,
 }
 
-/// What a mapped layer runs.
+/// The target of a mapped layer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// The kernel of this id.
+    /// The kernel with this id.
     Kernel(String),
-    /// Its reference.
+    /// The layer's reference.
     Reference,
 }
 
 impl Rule {
-    /// `kernel`, the id of one or `reference`, for `layer` on every device of a kind, as the
-    /// fallback of all modes.
+    /// Creates a rule for `layer` on every device of a kind, as the fallback of all modes. `kernel` is the id of a
+    /// kernel or `reference`.
     pub fn new(layer: impl Into<String>, device: DeviceKind, kernel: impl Into<Target>) -> Self {
         Self {
             layer: layer.into(),
@@ -49,12 +48,12 @@ impl Rule {
         }
     }
 
-    /// The same for devices of these capabilities alone.
+    /// Restricts the rule to devices of these capabilities.
     pub fn on(self, capability: CapabilityRange) -> Self {
         Self { capability, ..self }
     }
 
-    /// The same for this mode.
+    /// Restricts the rule to this mode.
     pub fn during(self, mode: ModeFlags) -> Self {
         Self { mode, ..self }
     }
@@ -100,7 +99,7 @@ impl FromStr for Rule {
             rule: text.to_owned(),
         };
         let (layer, rest) = text.split_once('@').ok_or_else(malformed)?;
-        // The last `=`: an interval may hold one.
+        // The text is split at the last `=`, because an interval may contain one.
         let (rest, target) = rest.rsplit_once('=').ok_or_else(malformed)?;
         let (rest, mode) = match rest.split_once('/') {
             Some((rest, mode)) => (rest, mode.parse()?),
@@ -118,7 +117,7 @@ impl FromStr for Rule {
     }
 }
 
-/// A rule as a table of TOML.
+/// A rule as a TOML table.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Table {

@@ -1,46 +1,45 @@
-//! Which mapping is in force.
+//! The mapping in force.
 
 use super::Mapping;
 use crate::active;
 use crate::guard::guard;
 
-/// Adds `mapping` to the one that is registered for the whole process. Where both have a rule for
-/// one layer, device, interval and mode, the new one wins.
+/// Adds `mapping` to the one that is registered for the whole process. If both have a rule for the same layer, device,
+/// interval and mode, the new one applies.
 pub fn register(mapping: Mapping) {
     active::register(|registered| registered.extended(&mapping));
 }
 
-/// Registers `mapping` in place of everything that was. The empty mapping gives every site the
-/// kernel of its attribute back.
+/// Replaces everything that was registered with `mapping`. With the empty mapping, every site runs the kernel of its
+/// attribute again.
 pub fn replace(mapping: Mapping) {
     active::register(|_| mapping);
 }
 
-/// The mapping that is registered for the whole process.
+/// Returns the mapping that is registered for the whole process.
 pub fn registered() -> Mapping {
     active::registered()
 }
 
-/// The mapping in force on this thread, without what the policy adds.
+/// Returns the mapping in force on this thread, without the policy's additions.
 pub fn current() -> Mapping {
     active::current_mapping()
 }
 
-/// Adds `mapping` to the one in force on this thread until the guard is dropped. Scopes nest. As
-/// for [`policy::scope`](crate::policy::scope), other threads are not affected.
+/// Adds `mapping` to the one in force on this thread until the guard is dropped. Scopes nest. Other threads are not
+/// affected, as with [`policy::scope`](crate::policy::scope).
 #[must_use = "the mapping is in force only while the guard lives"]
 pub fn scope(mapping: Mapping) -> MappingGuard {
     scope_only(current().extended(&mapping))
 }
 
-/// Puts `mapping`, and nothing of what was in force, in force on this thread until the guard is
-/// dropped.
+/// Replaces the mapping in force on this thread with `mapping` until the guard is dropped.
 #[must_use = "the mapping is in force only while the guard lives"]
 pub fn scope_only(mapping: Mapping) -> MappingGuard {
     MappingGuard::over(active::enter_mapping(mapping))
 }
 
 guard! {
-    /// Restores the outer mapping when dropped. Drop guards in the reverse order of their making.
+    /// A guard that restores the outer mapping when dropped. Drop guards in the reverse order of their creation.
     pub MappingGuard(active::Entered), active::leave_mapping
 }

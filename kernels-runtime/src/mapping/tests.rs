@@ -17,7 +17,7 @@ fn of(rules: impl IntoIterator<Item = Rule>) -> Mapping {
         .unwrap()
 }
 
-/// The mode of the rule that is found on a CUDA device.
+/// Returns the mode of the rule that is found on a CUDA device.
 fn found(mapping: &Mapping, mode: ModeFlags) -> Result<ModeFlags, Reason> {
     match mapping.find("RMSNorm", DeviceKind::Cuda, 80, mode) {
         Entry::Found(_, mode) => Ok(mode),
@@ -25,8 +25,8 @@ fn found(mapping: &Mapping, mode: ModeFlags) -> Result<ModeFlags, Reason> {
     }
 }
 
-/// Every set of registered modes × every mode that can be asked for, against the table of the
-/// documentation, written out here a second time.
+/// Checks every set of registered modes with every mode that can be requested. The expected results are the table of
+/// the documentation, written out here a second time.
 #[test]
 fn the_mode_matrix() {
     let registered = [I, I | C, T, T | C, F];
@@ -70,7 +70,7 @@ fn each_missing_step_has_its_reason() {
         find("RMSNorm", cuda, 80, T),
         Entry::Found(&Target::from(ID), T)
     );
-    // No gradient is needed, and a kernel for training is there.
+    // No gradient is needed, and there is a kernel for training.
     assert_eq!(
         find("RMSNorm", cuda, 80, I),
         Entry::Found(&Target::from(ID), T)

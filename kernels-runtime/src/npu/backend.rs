@@ -1,4 +1,4 @@
-//! The shared part of the operations' kernels on the NPU's backend: how results become its tensors, and the
+//! The shared part of the operations' kernels on the NPU's backend: the conversion of results to its tensors, and the
 //! fields that the implementations have in common.
 
 use super::Result;
@@ -8,7 +8,7 @@ use burn::tensor::IntDType;
 use burn_cann::backend::CannTensor;
 use burn_cann::{DType, Tensor};
 
-/// The fields that the implementations have in common; each says the rest.
+/// The fields that the implementations have in common. Each implementation sets the others.
 pub(crate) const BASE: Implementation = Implementation {
     device: DeviceKinds::NPU,
     name: "aclnn",
@@ -16,17 +16,17 @@ pub(crate) const BASE: Implementation = Implementation {
     gradient: Gradient::Kernel,
     deterministic: true,
     fusion_barrier: false,
-    // Ascend 910B and 910C, of which the limits are documented.
+    // Ascend 910B and 910C, whose limits are documented.
     capability: CapabilityRange::new(40, 50),
     accepts: |_| false,
     limits: None,
     launch: Launch::Custom,
 };
 
-/// A result as a tensor of the backend.
+/// Returns a result as a tensor of the backend.
 ///
 /// # Panics
-/// CANN failed. Burn's operations have no other way to say so.
+/// Panics if CANN failed, because Burn's operations can't return an error.
 pub(crate) fn give(result: Result<Tensor>) -> CannTensor {
     take(result.and_then(|tensor| Ok(CannTensor::new(tensor).map_err(cann)?)))
 }
@@ -40,12 +40,12 @@ fn cann(error: burn_cann::backend::Error) -> burn_cann::Error {
 }
 
 /// # Panics
-/// As [`give`].
+/// Panics as [`give`] does.
 pub(crate) fn take<T>(result: Result<T>) -> T {
     result.unwrap_or_else(|error| panic!("the NPU failed: {error}"))
 }
 
-/// CANN's name of a type of integers.
+/// Returns CANN's dtype for a type of integers.
 pub(crate) fn ints(dtype: IntDType) -> DType {
     match dtype {
         IntDType::I64 => DType::I64,

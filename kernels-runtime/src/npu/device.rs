@@ -1,9 +1,11 @@
 //! The NPUs of this machine, behind a server in this process.
 //!
-//! It listens on a port of loopback, so other users of the machine can see that and connect to it. Without the
-//! token, which is random and stays in this process, they can send 64 KiB each and are closed after 10 s;
-//! 64 may wait at once, and whoever has most of them makes room. [`remote`](crate::remote) says what else.
+//! The server listens on a loopback port, so other users of the machine can see the port and connect to it. The token
+//! is random and stays in this process. Without it, a connection can send at most 64 KiB and is closed after 10 s. At
+//! most 64 such connections may wait at once; beyond that, the client with the most of them loses one.
+//! [`remote`](crate::remote) has more about security.
 
+use super::deterministic;
 use crate::device::DeviceKind;
 use crate::remote::{
     self, Address, ConnectError, Host, InvalidAddress, ServeError, ServeOptions, Server,
@@ -13,28 +15,28 @@ use burn_cann::backend::{CannBackend, CannDevice};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-/// Why there is no NPU.
+/// The reason why there is no NPU.
 #[derive(thiserror::Error)]
 pub enum DeviceError {
-    /// No toolkit, no driver, a device that is not usable, or a setting that means nothing.
-    // Its text says all that its causes say, so it is not a cause itself.
+    /// A missing toolkit or driver, an unusable device, or an invalid setting.
+    // Its text includes its causes, so it is not a source itself.
     #[error("{0}{more}", more = advice(.0))]
     Cann(burn_cann::backend::Error),
-    /// CANN is there and counts no device.
+    /// CANN is installed but finds no device.
     #[error("CANN counts no NPU on this machine; see `npu-smi info` and ASCEND_RT_VISIBLE_DEVICES")]
     NoDevices,
-    /// An NPU that CANN counts and that does not work.
+    /// An NPU that CANN counts but that does not work.
     #[error("NPU {index} fails: {reason}; ASCEND_RT_VISIBLE_DEVICES can leave it out")]
     Unusable {
-        /// Its number.
+        /// The number of the NPU.
         index: usize,
-        /// What is known of it.
+        /// The known facts about the problem.
         reason: String,
     },
     /// The server in this process did not start.
     #[error(transparent)]
     Serve(#[from] ServeError),
-    /// It could not be reached, or another machine's could not.
+    /// The server of this process, or of another machine, could not be reached.
     #[error(transparent)]
     Connect(#[from] ConnectError),
 }
@@ -45,7 +47,7 @@ impl From<burn_cann::backend::Error> for DeviceError {
     }
 }
 
-/// Where to look further, unless the error says it all.
+/// Returns a hint at further diagnosis, unless the error is complete.
 fn advice(error: &burn_cann::backend::Error) -> &'static str {
     use burn_cann::backend::Error;
     match error {
@@ -54,38 +56,38 @@ fn advice(error: &burn_cann::backend::Error) -> &'static str {
     }
 }
 
-/// The server of this process and the devices that it gave, by their numbers.
+/// The server of this process and the devices that it has provided, by their numbers.
 struct Here {
-    // Dropped after the devices, which say nothing when they go.
+    // The server is dropped after the devices, which send nothing when they are dropped.
     given: BTreeMap<usize, Device>,
     server: Server,
-    /// How many devices there are.
+    /// The number of devices.
     count: usize,
 }
 
 static HERE: Mutex<Option<Here>> = Mutex::new(None);
 
-/// NPU `index` of this machine, numbered from 0. Always the same device until [`close`], also after an
-/// operation failed and ended its session. The others are not opened.
+/// Returns NPU `index` of this machine, numbered from 0. It is the same device until [`close`], also after an operation
+/// failed and ended its session. The other NPUs are not opened.
 ///
 /// # Errors
-/// See [`DeviceError`].
+/// Returns an error as described by [`DeviceError`].
 pub fn device(index: usize) -> Result<Device, DeviceError> {
     let mut here = HERE.lock().unwrap_or_else(PoisonError::into_inner);
     give(started(&mut here)?, index)
 }
 
-/// The NPUs of this machine. All are opened.
+/// Returns the NPUs of this machine and opens all of them.
 ///
 /// # Errors
-/// See [`DeviceError`].
+/// Returns an error as described by [`DeviceError`].
 pub fn devices() -> Result<Vec<Device>, DeviceError> {
     let mut here = HERE.lock().unwrap_or_else(PoisonError::into_inner);
     let here = started(&mut here)?;
     (0..here.count).map(|index| give(here, index)).collect()
 }
 
-/// The server of this process, which is started if there is none.
+/// Returns the server of this process, and starts it if necessary.
 fn started(here: &mut Option<Here>) -> Result<&mut Here, DeviceError> {
     if here.is_none() {
         *here = Some(start()?);
@@ -99,7 +101,7 @@ fn start() -> Result<Here, DeviceError> {
         return Err(DeviceError::NoDevices);
     }
     let count = devices.len();
-    // The server is this process: it may read the weights that this process may read.
+    // The server runs in this process, so it may read every file of weights that this process may read.
     let options = ServeOptions::websocket(([127, 0, 0, 1], 0))
         .weights("/")
         .without_memory_limit();
@@ -115,15 +117,16 @@ fn give(here: &mut Here, index: usize) -> Result<Device, DeviceError> {
     if let Some(device) = here.given.get(&index) {
         return Ok(device.clone());
     }
-    // What is wrong with it is said here and not by the first operation.
-    CannDevice::open(index).map_err(|error| opened(index, error))?;
+    // The device is opened now, so that a problem is reported here and not by the first operation.
+    let device = CannDevice::open(index).map_err(|error| opened(index, error))?;
+    deterministic::follow_policy(device)?;
     let (address, token) = (here.server.address(), here.server.token());
     let device = remote::connect_to(address, token, index).map_err(of_npu)?;
     here.given.insert(index, device.clone());
     Ok(device)
 }
 
-/// Here the device is no other program's.
+/// Converts an error. In this case, no other program has the device.
 fn of_npu(error: ConnectError) -> DeviceError {
     match error {
         ConnectError::Device { index, reason, .. } => DeviceError::Unusable { index, reason },
@@ -131,21 +134,23 @@ fn of_npu(error: ConnectError) -> DeviceError {
     }
 }
 
-/// Serves the NPUs of this machine to other programs, which [`connect`] to them. All are opened.
+/// Serves the NPUs of this machine to other programs, which [`connect`] to them. All NPUs are opened.
 ///
-/// Each session has a stream of its own on its device: where the work of one client fails on the device itself, on an
-/// index out of range say, that client loses what it has there and is told so; the others lose nothing.
+/// Each session has its own stream on its device. If the work of one client fails on the device itself, for example
+/// because an index is out of range, that client receives an error and loses its data on the device. Other clients lose
+/// nothing.
 ///
 /// # Errors
-/// See [`DeviceError`].
+/// Returns an error as described by [`DeviceError`].
 pub fn serve(options: ServeOptions) -> Result<Server, DeviceError> {
     let devices = CannDevice::all()?;
     if devices.is_empty() {
         return Err(DeviceError::NoDevices);
     }
     for device in &devices {
-        // What is wrong with it is said here and not by the first operation.
+        // The device is opened now, so that a problem is reported here and not by the first operation.
         CannDevice::open(device.index()).map_err(|error| opened(device.index(), error))?;
+        deterministic::follow_policy(*device)?;
     }
     Ok(Server::start::<CannBackend>(devices, options)?)
 }
@@ -153,7 +158,7 @@ pub fn serve(options: ServeOptions) -> Result<Server, DeviceError> {
 fn opened(index: usize, error: burn_cann::backend::Error) -> DeviceError {
     use burn_cann::backend::Error;
     match error {
-        // These are not the device's.
+        // These errors are not about the device.
         Error::Setting { .. } | Error::NoDevice { .. } => error.into(),
         of_device => DeviceError::Unusable {
             index,
@@ -162,10 +167,10 @@ fn opened(index: usize, error: burn_cann::backend::Error) -> DeviceError {
     }
 }
 
-/// The NPUs that a server elsewhere serves; its other devices are left out.
+/// Returns the NPUs that a server on another machine serves. Its other devices are left out.
 ///
 /// # Errors
-/// See [`DeviceError`].
+/// Returns an error as described by [`DeviceError`].
 pub fn connect(
     address: impl TryInto<Address, Error: Into<InvalidAddress>>,
     token: &str,
@@ -175,9 +180,9 @@ pub fn connect(
     Ok(devices)
 }
 
-/// Stops the server of this process. Tensors on its devices are lost; a later [`device`] starts
-/// anew, which is also the way on after an operation failed. An NPU whose driver lost it stays lost for
-/// the process: [`device`] says so then.
+/// Stops the server of this process. Tensors on its devices are lost. A later call of [`device`] starts a new server,
+/// which is also the way to recover after an operation failed. An NPU that its driver lost stays lost for the process:
+/// [`device`] then returns an error.
 pub fn close() {
     let mut here = HERE.lock().unwrap_or_else(PoisonError::into_inner);
     drop(here.take());

@@ -1,5 +1,6 @@
-//! What the server says of an NPU, and the kernels that it has.
+//! The facts about an NPU that the server declares, and its kernels.
 
+use super::mistakes;
 use crate::device::{DeviceKind, ascend_capability};
 use crate::remote::{
     Buffer, Host, Identity, InMemory, Kernels, MemoryLimits, machine_memory, platform,
@@ -31,7 +32,7 @@ impl InMemory for CannQTensor {
 impl Host for CannBackend {
     fn identity(device: &CannDevice) -> Identity {
         let Ok(stream) = device.stream() else {
-            // It was opened before it was served, so it was lost since.
+            // The device was opened before it was served, so it has been lost since.
             return Identity {
                 kind: DeviceKind::Npu,
                 capability: 0,
@@ -57,8 +58,8 @@ impl Host for CannBackend {
         kernels.all()
     }
 
-    /// All of the device's: it says itself when there is no more. But no more than half of this machine's, since
-    /// there is no such error for operations that run on the host.
+    /// Returns the memory limits: all memory of the device, which reports itself when it runs out, but at most half of
+    /// this machine's memory for one session, because operations that run on the host can't report that.
     fn memory(device: &CannDevice) -> Option<MemoryLimits> {
         let (_, device) = device.stream().ok()?.device().memory().ok()?;
         let host = machine_memory().map_or(usize::MAX, |memory| memory / 2);
@@ -68,13 +69,19 @@ impl Host for CannBackend {
         })
     }
 
-    /// On streams of its own: work that fails costs the other sessions nothing.
+    /// Gives the session its own streams, so that its failures do not affect other sessions.
     fn begin(device: &CannDevice) -> CannDevice {
         backend::own_streams();
+        mistakes::begin();
         *device
     }
 
     fn end(_: &CannDevice) {
+        mistakes::end();
         backend::give_streams_back();
+    }
+
+    fn mistakes() -> Option<String> {
+        mistakes::found()
     }
 }

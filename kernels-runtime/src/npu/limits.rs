@@ -1,5 +1,5 @@
-//! What CANN's operators take, asked before a call is sent: of the tensors only types and shapes are
-//! known there. How they lie is not; what CANN takes contiguous only is copied on the device.
+//! The limits of CANN's operators, checked before a call is sent. Only the types and shapes of the tensors are known
+//! there, not their memory layout. If CANN takes only contiguous tensors, others are copied on the device.
 
 use super::{Refused, Seen};
 use crate::reason::Reason;
@@ -8,12 +8,12 @@ use burn::backend::{DispatchTensor, TensorMetadata};
 use burn_cann::{DType, Platform, Spec};
 use smallvec::SmallVec;
 
-/// What `decide` says of tensors of these types and shapes on the first one's device.
+/// Returns the result of `decide` for tensors of these types and shapes, on the device of the first one.
 ///
-/// It is asked on every call, cached decisions included: a few integers are compared, and the table of remote
-/// devices is read once. Up to four tensors of up to five dimensions nothing is allocated here, and nothing by what
-/// operations decide where they take the call; but for experts and grouped products, whose weights are put into
-/// lists. Burn copies the address of the server when it names a tensor's device. A refusal allocates its words.
+/// This check is made at every call, also for cached decisions. It compares a few integers and reads the table of
+/// remote devices once. For up to four tensors of up to five dimensions, it allocates nothing. Nor do the decisions of
+/// operations if they take the call, except for experts and grouped products, whose weights are put into lists. Burn
+/// copies the address of the server when it returns a tensor's device. A refusal allocates its message.
 pub(crate) fn ask<T>(
     tensors: &[&DispatchTensor],
     decide: impl FnOnce(&Platform, Specs) -> Result<T, Refused>,
@@ -31,16 +31,16 @@ pub(crate) fn ask<T>(
     }
 }
 
-/// The tensors of a call, one after the other.
+/// The tensors of a call, in order.
 pub(crate) struct Specs(smallvec::IntoIter<[Spec; 4]>);
 
 impl Specs {
-    /// Takes the next one.
+    /// Takes the next tensor.
     pub(crate) fn one(&mut self) -> Seen<Spec> {
         self.next().expect("as many operands as the key has")
     }
 
-    /// Takes the next one if the key has it.
+    /// Takes the next tensor if the key has it.
     pub(crate) fn one_if(&mut self, there: bool) -> Option<Seen<Spec>> {
         there.then(|| self.one())
     }
@@ -65,7 +65,7 @@ fn contiguous(dtype: DType, shape: &[usize]) -> Result<Spec, Reason> {
     Spec::contiguous(dtype, shape).map_err(|_| Reason::Shape)
 }
 
-/// CANN's name of a type of Burn's.
+/// Returns CANN's dtype for one of Burn's.
 pub(crate) fn dtype(dtype: burn::tensor::DType) -> Option<DType> {
     use burn::tensor::DType as Burn;
     Some(match dtype {
@@ -79,7 +79,7 @@ pub(crate) fn dtype(dtype: burn::tensor::DType) -> Option<DType> {
     })
 }
 
-/// Integers of this shape, as specs of experts' indices.
+/// Returns the spec of integers of this shape, for experts' indices.
 pub(crate) fn indices(shape: &[usize]) -> Result<Spec, Refused> {
     Ok(Spec::contiguous(DType::I32, shape)?)
 }

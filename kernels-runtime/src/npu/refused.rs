@@ -3,20 +3,20 @@ use crate::reason::Reason;
 use burn_cann::ops::{Kind, Refusal};
 use burn_cann::{DType, Spec};
 
-/// Why CANN's operators do not compute a call: what dispatch counts, and in words.
+/// The reason why CANN's operators do not compute a call, as a [`Reason`] that dispatch counts and in words.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{why}")]
 pub struct Refused {
-    /// The reason that reports and policies know.
+    /// The reason, as in reports and policies.
     pub reason: Reason,
-    /// What is refused, and what would not be.
+    /// The operand or setting that is refused, and the values that are accepted.
     pub why: String,
 }
 
-/// Why a call was not computed.
+/// The reason why a call was not computed.
 #[derive(Clone, thiserror::Error)]
 pub enum NpuError {
-    /// It was refused before anything was called.
+    /// The call was refused before CANN was called.
     #[error(transparent)]
     Refused(#[from] Refused),
     /// CANN failed, or refused an operand.
@@ -39,7 +39,7 @@ impl From<Refusal> for Refused {
             (_, Kind::Dtype) => Reason::Dtype,
             (_, Kind::Shape) => Reason::Shape,
             (_, Kind::Layout) => Reason::Layout,
-            // A parameter without meaning: no operator computes that.
+            // An invalid parameter, which no operator computes.
             _ => Reason::Semantics,
         };
         Self::new(reason, refusal.to_string())
@@ -64,7 +64,7 @@ impl From<burn_cann::LayoutError> for NpuError {
     }
 }
 
-/// Refuses what CANN's operators don't compute in, and types that differ.
+/// Checks that all operands have the same type and that CANN's operators compute in it.
 pub(crate) fn one_float<'a>(
     first: (&'a str, &'a Spec),
     others: impl IntoIterator<Item = (&'a str, &'a Spec)>,

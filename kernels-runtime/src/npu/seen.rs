@@ -5,9 +5,9 @@ use burn_cann::backend::{CannTensor, burn_dtype};
 use burn_cann::{Spec, Tensor};
 use std::ops::Deref;
 
-/// A tensor or the spec of one, which both have a type, a shape and a layout.
+/// A tensor or the spec of one. Both have a type, a shape and a layout.
 pub trait Specified {
-    /// Returns them.
+    /// Returns the type, the shape and the layout.
     fn spec(&self) -> &Spec;
 }
 
@@ -23,7 +23,7 @@ impl Specified for Tensor {
     }
 }
 
-/// A tensor of CANN's, or the spec of one, as the checks of operands see it.
+/// A tensor of CANN's, or the spec of one, in the form that the checks of operands take.
 #[derive(Clone, Debug)]
 pub struct Seen<T>(pub T);
 

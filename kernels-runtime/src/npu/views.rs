@@ -1,14 +1,14 @@
-//! Views that operators take.
+//! Views in the form that operators take.
 
 use super::Result;
 use burn_cann::{Layout, LayoutError, Spec, Stream, Tensor};
 
-/// The tensor itself if its elements lie one after the other, else a copy of which that holds.
+/// Returns the tensor itself if it is contiguous, otherwise a contiguous copy.
 pub(crate) fn contiguous(stream: &Stream, tensor: &Tensor) -> Result<Tensor> {
     Ok(burn_cann::ops::contiguous(stream, tensor)?)
 }
 
-/// A contiguous tensor, or a copy, in another shape.
+/// Returns a contiguous tensor, or a contiguous copy of another one, in a new shape.
 pub(crate) fn reshaped(
     stream: &Stream,
     tensor: &Tensor,
@@ -17,8 +17,8 @@ pub(crate) fn reshaped(
     Ok(contiguous(stream, tensor)?.reshape(shape)?)
 }
 
-/// What an operator over rows sees: the matrix `[rows, n]` where the elements lie together; else the tensor as
-/// it is, with an axis in front if it has one alone.
+/// Returns the layout for an operator over rows: the matrix `[rows, n]` if the tensor is contiguous, otherwise the
+/// tensor's own layout. A vector gets a first axis of length 1.
 pub(crate) fn as_rows(spec: &Spec) -> Result<Layout, LayoutError> {
     let layout = spec.layout.clone();
     let n = layout.shape().last().copied().unwrap_or(1);
@@ -32,19 +32,19 @@ pub(crate) fn as_rows(spec: &Spec) -> Result<Layout, LayoutError> {
     Layout::strided([1, n], [n, layout.strides()[0]], layout.offset())
 }
 
-/// How many rows of the last axis there are.
+/// Returns the number of rows, which are slices along the last axis.
 pub(crate) fn rows(spec: &Spec) -> usize {
     let kept = spec.rank().saturating_sub(1);
     spec.shape()[..kept].iter().product()
 }
 
-/// The last axis, of `2 n`, as pairs of neighbours in two axes: `[.., 2, n]`, all the first ones and then all
-/// the second.
+/// Returns the last axis, of `2 n`, as pairs of neighbours in two axes, `[.., 2, n]`: all first elements, then all
+/// second elements.
 pub(crate) fn neighbours(layout: &Layout) -> Result<Layout, LayoutError> {
     split_last(layout, |n, step| ([2, n], [step, 2 * step]))
 }
 
-/// The last axis, of `2 n`, as halves in two axes: `[.., n, 2]`, one of each half by turns.
+/// Returns the last axis, of `2 n`, as halves in two axes, `[.., n, 2]`, with elements of the two halves in turn.
 pub(crate) fn halves_by_turns(layout: &Layout) -> Result<Layout, LayoutError> {
     split_last(layout, |n, step| ([n, 2], [step, n * step]))
 }
@@ -61,8 +61,7 @@ fn split_last(
     Layout::strided(shape, strides, layout.offset())
 }
 
-/// Whether `first` and `second` are the halves, side by side, of rows of one buffer; then those rows,
-/// `[.., 2n]`.
+/// Returns the layout of the rows `[.., 2n]` of one buffer, if `first` and `second` are their halves, side by side.
 pub(crate) fn joined(first: &Layout, second: &Layout) -> Option<Layout> {
     let n = *first.shape().last()?;
     let neighbours = first.shape() == second.shape()
@@ -92,10 +91,10 @@ mod tests {
         assert_eq!(joined(&up, &gate), None);
         let apart = Layout::contiguous([3, 4]).unwrap();
         assert_eq!(joined(&apart, &apart), None);
-        // Rows of one after the other, but not row by row.
+        // The rows of one tensor follow all rows of the other, and do not alternate with them.
         let second = Layout::strided([3, 4], [4, 1], 12).unwrap();
         assert_eq!(joined(&apart, &second), None);
-        // One row is the first half of two.
+        // One row is the first half of two rows.
         let one = Layout::contiguous([1, 4]).unwrap();
         let next = Layout::strided([1, 4], [4, 1], 4).unwrap();
         assert_eq!(joined(&one, &next).unwrap().shape(), [1, 8]);

@@ -1,4 +1,4 @@
-//! What every operation needs to look at its tensors before it decides.
+//! Functions that every operation needs: the choice of an implementation for a direct call, and casts.
 
 use crate::dispatch::Query;
 use crate::reason::Reason;
@@ -7,8 +7,7 @@ use crate::semantics::SemanticsKey;
 use burn::backend::{DispatchTensor, DispatchTensorKind};
 use burn::tensor::{DType, FloatDType, Tensor};
 
-/// The implementation that a kernel that is called directly runs, or the first reason against
-/// every one.
+/// Returns the implementation for a direct call of a kernel, or the first reason against every one.
 pub(crate) fn implementation<'t>(
     kernel: &'static KernelSpec,
     key: impl Into<SemanticsKey>,
@@ -16,7 +15,7 @@ pub(crate) fn implementation<'t>(
 ) -> Result<&'static Implementation, Reason> {
     let (key, tensors) = (key.into(), tensors.as_ref());
     let found = crate::dispatch::best(kernel, &key, Query::of_tensors(&key, tensors))?;
-    // Gradients of a reference are recorded by sites, which know the operands as their reference takes them.
+    // Only sites record the gradients of a reference: they have the operands in the form that the reference takes.
     let has_autodiff =
         |tensor: &&DispatchTensor| matches!(tensor.kind, DispatchTensorKind::Autodiff(_));
     if found.gradient == Gradient::Reference && tensors.iter().any(has_autodiff) {
@@ -28,7 +27,7 @@ pub(crate) fn implementation<'t>(
     }
 }
 
-/// Casts a tensor unless it has the dtype already.
+/// Casts a tensor unless it already has the dtype.
 pub(crate) fn same_dtype_as<const D: usize>(tensor: Tensor<D>, dtype: DType) -> Tensor<D> {
     if tensor.dtype() == dtype {
         return tensor;

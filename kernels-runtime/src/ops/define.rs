@@ -1,14 +1,15 @@
-//! The parts of operands that need no checks, written once: read access, `map` to other tensors, and Burn's
-//! trait for arguments of backend extensions.
+//! Macros that define the unchecked parts of operands: accessors, `map` to other tensors, and Burn's trait for
+//! arguments of backend extensions.
 
 use super::operands::Described;
 use burn::backend::{DispatchAutodiffContext, DispatchTensor};
 
-/// Defines operands: the struct, read access, the tensors in their order, and `map` to other tensors. `new` is
-/// written beside it, since it checks.
+/// Defines operands: the struct, accessors, an iterator over the tensors in order, and `map` to other tensors. `new`
+/// is written by hand beside it, since it checks.
 ///
-/// A tensor is [`One`], [`Maybe`] one, a [`List`] or [`Lists`] of them. Where there are tensors of integers too, `F`
-/// are those of floats, `I` those of integers; operands without floats name a place for their type.
+/// A field is [`One`] tensor, [`Maybe`] one, a [`List`] or [`Lists`] of them. Operands with integer tensors have two
+/// type parameters: `F` for float tensors and `I` for integer tensors. Operands without float tensors name a
+/// `PhantomData` field for `F`.
 macro_rules! operands {
     (
         $(#[$doc:meta])*
@@ -31,26 +32,26 @@ macro_rules! operands {
                 numbers { $( $(#[$number_doc])* $number: $Number, )* }
             }
 
-            /// The tensors, in the order of their functions here.
+            /// Returns the tensors, in the order of their accessors here.
             pub fn tensors(&self) -> impl Iterator<Item = &T> {
                 let all = std::iter::empty();
                 $( let all = all.chain($crate::ops::define::tensors!(iter $kind (&self.$tensor))); )*
                 all
             }
 
-            /// The same at once, as dispatch asks for them.
+            /// Collects the tensors for dispatch.
             pub(crate) fn all(&self) -> smallvec::SmallVec<[&T; 4]> {
                 self.tensors().collect()
             }
 
-            /// The tensors themselves.
+            /// Returns the owned tensors, in the same order.
             pub(crate) fn into_tensors(self) -> impl Iterator<Item = T> {
                 let all = std::iter::empty();
                 $( let all = all.chain($crate::ops::define::tensors!(iter $kind (self.$tensor))); )*
                 all
             }
 
-            /// The same of other tensors of the same shapes.
+            /// Replaces each tensor by another one of the same shape.
             pub(crate) fn map<U>(self, mut each: impl FnMut(T) -> U) -> $Name<U> {
                 $Name {
                     $( $tensor: $crate::ops::define::tensors!(map $kind (self.$tensor) each), )*
@@ -58,7 +59,7 @@ macro_rules! operands {
                 }
             }
 
-            /// The same for what asks of integers too, of which there are none.
+            /// Works like `map`, for callers that also map integer tensors. These operands have none.
             fn map_floats<U, I, J>(
                 self,
                 float: impl FnMut(T) -> U,
@@ -105,27 +106,27 @@ macro_rules! operands {
             }
             $crate::ops::define::access! { I { $( $(#[$int_doc])* $int: One, )* } numbers {} }
 
-            /// The tensors of floats, in the order of their functions here.
+            /// Returns the float tensors, in the order of their accessors here.
             pub fn floats(&self) -> impl Iterator<Item = &F> {
                 let all = std::iter::empty();
                 $( let all = all.chain($crate::ops::define::tensors!(iter $kind (&self.$float))); )*
                 all
             }
 
-            /// The same at once, as dispatch asks for them: integers say nothing of what can run.
-            #[allow(dead_code)] // Not every operation is a site's.
+            /// Collects the float tensors for dispatch. Integer tensors don't affect which kernel can run.
+            #[allow(dead_code)] // Not every operation is run by sites.
             pub(crate) fn all(&self) -> smallvec::SmallVec<[&F; 4]> {
                 self.floats().collect()
             }
 
-            /// The tensors of integers.
+            /// Returns the integer tensors.
             pub fn ints(&self) -> impl Iterator<Item = &I> {
                 let ints: [&I; _] = [$(&self.$int),*];
                 ints.into_iter()
             }
 
-            /// The same of other tensors of the same shapes.
-            #[allow(unused_mut, unused_variables)] // One function has no floats.
+            /// Replaces each tensor by another one of the same shape.
+            #[allow(unused_mut, unused_variables)] // Operands may have no float tensors.
             pub(crate) fn map<G, J>(
                 self,
                 mut float: impl FnMut(F) -> G,
@@ -145,8 +146,8 @@ macro_rules! operands {
 }
 pub(crate) use operands;
 
-/// Defines how an operation of sites is run: the function type that implementations of other crates have too, the
-/// method that runs an implementation, and the function of those here.
+/// Defines how a site runs an operation: the function type, which implementations of other crates share, the method
+/// that runs an implementation, and the function that runs this crate's kernel.
 macro_rules! launched {
     ($Operands:ty => $Output:ty, $kernel:expr) => {
         /// The function that runs the operation's kernel.
@@ -159,7 +160,7 @@ macro_rules! launched {
             }
         }
 
-        /// Runs the kernel. Dispatch has found one for these tensors.
+        /// Runs the kernel. Dispatch has already found one for these tensors.
         pub(crate) fn launch(operands: $Operands) -> $Output {
             let kernel: Launch = $kernel;
             kernel(operands)
@@ -168,8 +169,8 @@ macro_rules! launched {
 }
 pub(crate) use launched;
 
-/// Defines the operands of the gradients: those of the forward pass, other tensors, and the numbers and flags that
-/// say which gradients are wanted. The function that makes them checks them.
+/// Defines the operands of a backward pass: the operands of the forward pass, further tensors, and the numbers and
+/// flags that state which gradients are wanted. The function that constructs them checks them.
 macro_rules! backward {
     (
         $(#[$doc:meta])*
@@ -224,12 +225,12 @@ macro_rules! backward {
 }
 pub(crate) use backward;
 
-/// Defines `map` of operands of gradients.
+/// Defines `map` for the operands of a backward pass.
 #[cfg(feature = "npu")]
 macro_rules! map_backward {
     ($Name:ident<T> { $($tensor:ident)+ } { $($other:ident)* }) => {
         impl<T> $Name<T> {
-            /// The same of other tensors of the same shapes.
+            /// Replaces each tensor by another one of the same shape.
             pub(crate) fn map<U>(self, mut each: impl FnMut(T) -> U) -> $Name<U> {
                 $Name {
                     $( $tensor: each(self.$tensor), )+
@@ -241,7 +242,7 @@ macro_rules! map_backward {
     };
     ($Name:ident<F, I> { $($tensor:ident)+ } { $($other:ident)* }) => {
         impl<F, I> $Name<F, I> {
-            /// The same of other tensors of the same shapes.
+            /// Replaces each tensor by another one of the same shape.
             pub(crate) fn map<G, J>(
                 self,
                 mut float: impl FnMut(F) -> G,
@@ -261,14 +262,14 @@ pub(crate) use map_backward;
 
 /// One tensor.
 pub(crate) type One<T> = T;
-/// A tensor, if there is one.
+/// An optional tensor.
 pub(crate) type Maybe<T> = Option<T>;
 /// Several tensors.
 pub(crate) type List<T> = Vec<T>;
-/// Several of them, in groups.
+/// Several groups of tensors.
 pub(crate) type Lists<T> = Vec<Vec<T>>;
 
-/// Functions that return references to tensors, and numbers.
+/// Defines the accessors of tensors, which return references, and of numbers.
 macro_rules! access {
     (
         $T:ident { $( $(#[$tensor_doc:meta])* $tensor:ident: $kind:ident, )* }
@@ -290,7 +291,7 @@ macro_rules! access {
 }
 pub(crate) use access;
 
-/// Expands to the code for one tensor, or for several.
+/// Expands to the code for a field of one of the four kinds.
 macro_rules! tensors {
     (dispatched $Tensor:ident) => { ::burn::backend::DispatchTensor };
     (type_of_ref One $T:ident) => { &$T };
@@ -316,8 +317,8 @@ macro_rules! tensors {
 }
 pub(crate) use tensors;
 
-/// Makes operands arguments of Burn's backend extensions. The type has the method `$map`, of functions of floats and of
-/// integers, and `$floats` and `$ints`, which are all it has.
+/// Makes operands arguments of Burn's backend extensions. The type has a method `$map`, which takes one function for
+/// float tensors and one for integer tensors, and the methods `$floats` and `$ints`, which together return all tensors.
 macro_rules! extension_type {
     ($Operands:ident<$($Tensor:ident),+>, $map:ident $floats:ident $ints:ident) => {
         impl<B: ::burn::backend::Backend> ::burn::backend::ExtensionType<B>
@@ -374,9 +375,9 @@ macro_rules! extension_type {
 }
 pub(crate) use extension_type;
 
-/// Exchanges a checked operand for the same tensor of another backend. The function that does comes from
-/// outside, as Burn's traits are public; a tensor of another shape or type would be an operand that
-/// nobody checked.
+/// Exchanges a checked operand for the same tensor of another backend. Panics if the shape or dtype changes: Burn's
+/// traits are public, so `exchange` may come from outside, and a tensor of another shape or dtype would be an
+/// unchecked operand.
 pub(crate) fn exchanged<T: Described, U: Described>(tensor: T, exchange: impl FnOnce(T) -> U) -> U {
     let (shape, dtype) = (tensor.shape(), tensor.dtype());
     let other = exchange(tensor);
@@ -390,7 +391,7 @@ pub(crate) fn exchanged<T: Described, U: Described>(tensor: T, exchange: impl Fn
     other
 }
 
-/// The context in which an operation of all these tensors runs.
+/// Returns the context in which an operation on all these tensors runs.
 pub(crate) fn autodiff_context<'a>(
     tensors: impl Iterator<Item = &'a DispatchTensor>,
 ) -> DispatchAutodiffContext {

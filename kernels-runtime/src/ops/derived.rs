@@ -1,10 +1,10 @@
-//! Gradients of implementations that have none of their own: those of the reference.
+//! Gradients of implementations that don't compute any: those of the reference.
 //!
-//! The implementation computes the results without autodiff. Each result is recorded as a step of autodiff, whose
-//! backward pass runs the reference on the same operands under autodiff and goes back through it, in f32 for half
-//! types. Operands are kept until then, and what the reference keeps is there only while it runs.
+//! The implementation computes the results without autodiff. Each result is recorded as a step of autodiff. Its
+//! backward pass runs the reference on the same operands under autodiff and differentiates it, in f32 for half
+//! types. The operands are kept until then; the intermediate tensors of the reference exist only while it runs.
 
-// Without a backend nothing is dispatched.
+// Without a backend, nothing is dispatched.
 #![cfg_attr(not(feature = "cpu"), allow(unused_variables))]
 
 use super::define::operands;
@@ -24,7 +24,8 @@ use burn::tensor::{DType, Gradients, Tensor};
 use std::fmt;
 use std::sync::Arc;
 
-/// Runs an implementation that dispatch chose for these operands, whoever has its gradients.
+/// Runs an implementation that dispatch chose for these operands. Records the gradients of the reference if the
+/// implementation has none.
 pub(crate) fn launch<O: Operands>(
     mut operands: O,
     implementation: &'static Implementation,
@@ -54,7 +55,7 @@ impl Visitor for WithoutAutodiff {
     }
 }
 
-/// Records each result.
+/// Records an autodiff step for each result.
 struct Record<'a, O> {
     parents: &'a [Option<DispatchTensor>],
     operands: &'a O,
@@ -83,7 +84,7 @@ impl<O: Operands> Visitor for Record<'_, O> {
     }
 }
 
-/// The gradients of the operands, from that of one of the results.
+/// Returns the gradients of the operands, given the gradient of one of the results.
 fn of_reference<O: Operands>(
     mut operands: O,
     result: usize,
@@ -107,8 +108,8 @@ fn of_reference<O: Operands>(
     taken.gradients
 }
 
-/// Makes the operands leaves of a graph of their own, in the type that references compute in. Their own types are
-/// told in their order.
+/// Makes each operand a leaf of a new graph, in the type that references compute in. Collects the original types
+/// in the order of the operands.
 struct Leaves(Vec<DType>);
 
 impl Visitor for Leaves {
@@ -119,10 +120,10 @@ impl Visitor for Leaves {
     }
 }
 
-/// Goes back from one result.
+/// Runs the backward pass of one result.
 struct Loss {
     dy: Option<DispatchTensor>,
-    /// The number of results before it.
+    /// The number of results that are still to come before it.
     left: usize,
     gradients: Option<Gradients>,
 }
@@ -133,7 +134,7 @@ impl Visitor for Loss {
             && let Some(dy) = self.dy.take()
             && y.is_tracked()
         {
-            // The gradient of the sum is `dy` itself.
+            // The gradient of this sum with respect to `y` is `dy`.
             let dy = same_dtype_as(Tensor::from_dispatch(dy), y.dtype());
             let product = y.clone() * dy;
             self.gradients = Some(product.sum().backward());
@@ -158,17 +159,17 @@ impl Visitor for Taken {
 }
 
 operands! {
-    /// A result, and the operands that it comes from.
+    /// A result and the operands that it was computed from.
     Recorded<T> {
         /// Returns the operands with autodiff enabled.
         parents: List,
-        /// Returns the result, which has no step yet.
+        /// Returns the result, which has no autodiff step yet.
         y: One,
     }
     numbers {}
 }
 
-/// Returns the gradients of the parents from that of the result.
+/// A function that returns the gradients of the parents, given the gradient of the result.
 #[derive(Clone)]
 pub struct Pullback(Arc<dyn Fn(DispatchTensor) -> Vec<Option<DispatchTensor>> + Send + Sync>);
 
@@ -178,10 +179,10 @@ impl fmt::Debug for Pullback {
     }
 }
 
-/// A result and its operands on a backend.
+/// A result and its operands as tensors of a backend.
 pub type RecordedTensors<B> = Recorded<FloatTensor<B>>;
 
-/// A result with the gradients of a reference, as an operation of a Burn backend.
+/// The operation of a Burn backend that attaches the gradients of a reference to a result.
 #[backend_extension(Flex: cfg(feature = "cpu"), Remote: cfg(feature = "remote"), Autodiff)]
 pub trait DerivedBackend: Backend {
     /// Returns the result.
@@ -191,7 +192,7 @@ pub trait DerivedBackend: Backend {
     ) -> FloatTensor<Self>;
 }
 
-/// A backend whose tensors Burn dispatches.
+/// A backend that Burn's dispatch supports.
 trait Dispatched: Backend {
     fn into_dispatch(tensor: FloatTensor<Self>) -> DispatchTensorKind;
 
@@ -231,7 +232,7 @@ dispatched!(Remote);
 struct Derived;
 
 impl<B: Dispatched> Step<B, 1> for Derived {
-    /// The parents, and what gives their gradients.
+    /// The parents, and the function that computes their gradients.
     type State = (Vec<Option<NodeId>>, Pullback);
 
     fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Grads, _: &mut Checkpointer) {

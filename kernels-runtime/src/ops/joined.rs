@@ -1,4 +1,4 @@
-//! Operations of as many tensors as a call has.
+//! Autodiff steps for operations on a variable number of tensors.
 
 use crate::ops::recording::{
     Autodiff, CheckpointStrategy, Checkpointer, Grads, NodeId, Ops, OpsKind, Step,
@@ -7,14 +7,14 @@ use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, Shape, TensorMetadata};
 use burn::tensor::FloatDType;
 
-/// Makes one node of the autodiff graph that comes after those of all tensors. An operation
-/// of Burn's autodiff has a number of parents that is fixed at compile time; one with as
-/// many as experts takes this node as its parent and [`register_joined`]s the gradients of the
-/// tensors by their own ids. They are complete before the tensors' own steps run, because
-/// this node's step comes in between.
+/// Makes one node of the autodiff graph that depends on all the tensors. An operation of
+/// Burn's autodiff has a number of parents that is fixed at compile time. An operation with
+/// one parent per expert takes this node as its only parent instead, and registers the
+/// gradients of the tensors by their own ids with [`register_joined`]. The step of this node
+/// runs before the steps of the tensors, so their gradients are complete by then.
 ///
 /// # Panics
-/// There are no tensors.
+/// Panics if there are no tensors.
 pub(crate) fn join<'t, B: Backend, C: CheckpointStrategy>(
     tensors: impl IntoIterator<Item = &'t FloatTensor<Autodiff<B, C>>>,
 ) -> FloatTensor<Autodiff<B, C>> {
@@ -22,7 +22,7 @@ pub(crate) fn join<'t, B: Backend, C: CheckpointStrategy>(
     let (device, dtype) = (tensors[0].device(), FloatDType::from(tensors[0].dtype()));
     let mut joined: Option<FloatTensor<Autodiff<B, C>>> = None;
     for chunk in tensors.chunks(JOINED - 1) {
-        // A place that no tensor is left for repeats one: it gets no gradient from here.
+        // A slot without a tensor repeats one; this step registers no gradient for it.
         let nodes: [_; JOINED] = std::array::from_fn(|i| match (i, &joined) {
             (0, Some(before)) => before.node(),
             _ => chunk[i.saturating_sub(1).min(chunk.len() - 1)].node(),
@@ -37,14 +37,14 @@ pub(crate) fn join<'t, B: Backend, C: CheckpointStrategy>(
     joined.expect("there are tensors")
 }
 
-/// The number of parents of a joint.
+/// The number of parents of a joint node.
 const JOINED: usize = 8;
 
 #[derive(Debug)]
 struct Join;
 
 impl<B: Backend> Step<B, JOINED> for Join {
-    /// Whether the first parent is the joint before, whose step wants a gradient.
+    /// True if the first parent is the previous joint node, whose step needs a gradient.
     type State = bool;
 
     fn backward(self, ops: Ops<bool, JOINED>, grads: &mut Grads, _: &mut Checkpointer) {
@@ -56,8 +56,8 @@ impl<B: Backend> Step<B, JOINED> for Join {
     }
 }
 
-/// Registers the gradients of tensors that were [joined](join), and an empty one for the
-/// joint, if it is tracked.
+/// Registers the gradients of tensors that were [joined](join), and an empty gradient for the
+/// joint node. Does nothing if the joint node is not tracked.
 pub(crate) fn register_joined<B: Backend>(
     grads: &mut Grads,
     joint: Option<NodeId>,

@@ -1,10 +1,10 @@
-/// Lists the operations, once. `operations!(define)` gives the list to the macro `define`, which makes the items
-/// of its module from it: an operation that is missing somewhere is missing everywhere.
+/// The list of operations, written once. `operations!(define)` passes the list to the macro `define`, which generates
+/// the items of its module. An operation that is missing from the list is therefore missing everywhere.
 ///
-/// Those of `sites` are what annotated places name, each with the type of its key and the operation that
-/// kernels state for it; `parts` are run by others. `name` is what servers declare, `at` the folder, and
-/// `kernel` the trait that a backend implements. A site's folder has `Launch` and the modules `key`, `site`, `remote`
-/// and `cases`, a part's has `remote`.
+/// The operations in `sites` are named by annotated sites. Each gives the type of its key and the operation name that
+/// kernels state for it. The operations in `parts` are run by other operations. `name` is the name that servers
+/// declare, `at` is the module, and `kernel` is the trait that a backend implements. The module of a site operation
+/// has `Launch` and the submodules `key`, `site`, `remote` and `cases`; the module of a part has `remote`.
 macro_rules! operations {
     ($define:ident) => {
         $define! {
@@ -13,7 +13,7 @@ macro_rules! operations {
                 RmsNorm {
                     name: rms_norm, at: rms_norm, kernel: RmsNormKernel, key: RmsNormKey of "rms_norm",
                 }
-                /// A sum and its RMSNorm.
+                /// The sum of two tensors and its RMSNorm.
                 AddRmsNorm {
                     name: add_rms_norm, at: add_rms_norm, kernel: AddRmsNormKernel,
                     key: AddRmsNormKey of "add_rms_norm",
@@ -28,7 +28,7 @@ macro_rules! operations {
                 MoeExperts {
                     name: moe_experts, at: moe::experts, kernel: ExpertsKernel, key: MoeExpertsKey of "moe",
                 }
-                /// A sparse block, whose kernel is the router of its mixture.
+                /// A sparse block. Its kernel is the router of its mixture.
                 MoeBlock {
                     name: moe_block, at: moe::block, kernel: RouterKernel, key: MoeBlockKey of "moe",
                 }
@@ -38,7 +38,7 @@ macro_rules! operations {
                 GroupedMatmul {
                     name: grouped_matmul, at: moe::grouped_matmul, kernel: GroupedMatmulKernel,
                 }
-                /// Moving tokens to the rows of experts and back.
+                /// Moves tokens to the rows of their experts and back.
                 Permute { name: permute, at: moe::permute, kernel: PermuteKernel, }
             }
         }

@@ -1,10 +1,10 @@
-//! The operations: one folder each, with one file per device.
+//! The operations, one folder each, with one file per device.
 //!
-//! `reference` is the definition, composed of plain tensor operations on every Burn backend.
-//! `fused` runs a kernel and is an error where none can run. Annotated models use neither
+//! `reference` is the definition, composed of plain tensor operations that run on every Burn backend.
+//! `fused` runs a kernel and returns an error where none can run. Annotated models use neither
 //! directly: their sites decide (see [`crate::dispatch`]).
 
-// Without a backend nothing runs what kernels and backends call.
+// Without a backend, nothing calls the code that kernels and backends use.
 #![cfg_attr(not(feature = "cpu"), allow(dead_code))]
 
 pub mod adam_w;

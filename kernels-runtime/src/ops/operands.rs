@@ -1,19 +1,19 @@
-//! The parts that the operands of all operations share.
+//! Checks that the operands of all operations share.
 //!
-//! Each operation has a type `Operands<T>`, whose `T` is a tensor of a backend, of Burn's dispatch, or
-//! the autodiff node of one. It only exists checked: `Operands::new` compares shapes, settings and key,
-//! and is the one way to make it. Direct calls, annotated sites and the handlers of served operations
-//! all go through it, and kernels take nothing else. [`Mismatch`] is what it says otherwise: a panic
-//! with its sentence in the process, an error over the wire.
+//! Each operation has a type `Operands<T>`, whose `T` is a tensor of a backend, a tensor of Burn's dispatch, or
+//! the autodiff node of one. Its only constructor, `Operands::new`, checks shapes, settings and key, so a value
+//! of the type is always checked. Direct calls, annotated sites and the handlers of served operations all use
+//! it, and kernels take nothing else. If a check fails, `new` returns a [`Mismatch`]: in the process its
+//! sentence becomes a panic, over the wire an error.
 //!
-//! Kernels take one dtype, which sites don't know before they decide. So dtypes are compared where a
-//! kernel starts, by `checked(operands.dtype())`, and by the handlers.
+//! All tensors of a kernel have one dtype, which sites don't know before they choose an implementation. Dtypes are
+//! therefore compared where a kernel starts, by `checked(operands.dtype())`, and by the handlers.
 
 use burn::backend::{Shape, TensorMetadata};
 use burn::tensor::{DType, IntDType, Tensor};
 use std::fmt;
 
-/// Why operands don't go together: one sentence that names the operation and the operand.
+/// The error of operands that don't go together: one sentence that names the operation and the operand.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Mismatch(String);
@@ -25,7 +25,7 @@ impl fmt::Debug for Mismatch {
 }
 
 impl Mismatch {
-    /// The same with the name of the operation before it.
+    /// Puts the name of the operation before the sentence.
     #[cold]
     pub(crate) fn of(self, op: &str) -> Self {
         Self::new(format_args!("{op}: {self}"))
@@ -40,7 +40,7 @@ impl Mismatch {
 /// Returns a [`Mismatch`] with the sentence unless the condition holds.
 macro_rules! require {
     ($condition:expr, $($sentence:tt)+) => {
-        // Not `!`, which says something else of a NaN.
+        // `else` instead of `!`: negated comparisons are easily misread where a NaN is possible.
         if $condition {
         } else {
             return Err($crate::ops::Mismatch::new(format_args!($($sentence)+)));
@@ -49,18 +49,18 @@ macro_rules! require {
 }
 pub(crate) use require;
 
-/// Returns operands that go together, or panics with the sentence.
+/// Returns operands that go together. Panics with the sentence otherwise.
 #[track_caller]
 pub(crate) fn checked<T>(operands: Result<T, Mismatch>) -> T {
-    // Not `expect`, which would put words of its own before the sentence.
+    // Not `expect`, which would put its own words before the sentence.
     operands.unwrap_or_else(|mismatch| panic!("{mismatch}"))
 }
 
-/// A tensor as checks see it.
+/// The properties of a tensor that checks read.
 pub trait Described {
-    /// The sizes of the axes.
+    /// Returns the sizes of the axes.
     fn shape(&self) -> Shape;
-    /// The type of the elements.
+    /// Returns the type of the elements.
     fn dtype(&self) -> DType;
 }
 
@@ -74,7 +74,7 @@ impl<T: TensorMetadata> Described for T {
     }
 }
 
-/// The description of a tensor whose operation does not run here, such as that of a reference.
+/// The shape and dtype of a tensor whose operation does not run here, such as that of a reference.
 #[derive(Clone, Debug)]
 pub(crate) struct Facts {
     shape: Shape,
@@ -100,7 +100,7 @@ impl<const D: usize, K: burn::tensor::kind::Basic> From<&Tensor<D, K>> for Facts
     }
 }
 
-/// Requires one floating-point type of all tensors, which come with their names. Returns it.
+/// Checks that all tensors, given with their names, have the same floating-point type, and returns it.
 pub(crate) fn one_dtype<'t, T: Described + 't>(
     op: &str,
     tensors: impl IntoIterator<Item = (&'static str, &'t T)>,
@@ -118,7 +118,7 @@ pub(crate) fn one_dtype<'t, T: Described + 't>(
     float(op, name, dtype)
 }
 
-/// Requires a floating-point type that kernels take. Returns it.
+/// Checks that kernels take this floating-point type, and returns it.
 pub(crate) fn float(op: &str, name: &str, dtype: DType) -> Result<DType, Mismatch> {
     require!(
         crate::registry::FloatType::from_dtype(dtype).is_some(),
@@ -127,7 +127,7 @@ pub(crate) fn float(op: &str, name: &str, dtype: DType) -> Result<DType, Mismatc
     Ok(dtype)
 }
 
-/// Requires a type of integers.
+/// Checks that the dtype is a type of integers.
 pub(crate) fn integers(op: &str, name: &str, dtype: DType) -> Result<(), Mismatch> {
     require!(
         dtype.is_int() || dtype.is_uint(),
@@ -136,7 +136,7 @@ pub(crate) fn integers(op: &str, name: &str, dtype: DType) -> Result<(), Mismatc
     Ok(())
 }
 
-/// Requires a type of integers to hold a number, the largest that a result may have.
+/// Checks that an integer type can hold `largest`, the largest value that a result may have.
 pub(crate) fn holds(op: &str, name: &str, dtype: IntDType, largest: usize) -> Result<(), Mismatch> {
     let bits = match dtype {
         IntDType::I8 => 7,
@@ -155,7 +155,7 @@ pub(crate) fn holds(op: &str, name: &str, dtype: IntDType, largest: usize) -> Re
     Ok(())
 }
 
-/// Requires a tensor, such as a gradient, to be like another one.
+/// Checks that a tensor, such as a gradient, has the shape and dtype of another one.
 pub(crate) fn like(
     op: &str,
     (name, tensor): (&str, &impl Described),
@@ -171,7 +171,7 @@ pub(crate) fn like(
     Ok(())
 }
 
-/// The sizes of a tensor that has `D` axes.
+/// Returns the sizes of a tensor, which must have `D` axes.
 pub(crate) fn dims<const D: usize>(
     op: &str,
     name: &str,
@@ -193,8 +193,8 @@ pub(crate) fn dims<const D: usize>(
     })
 }
 
-/// The number of experts and the sizes of one's tensor, of one stacked tensor or one for each expert.
-/// No tensors are those of no expert.
+/// Returns the number of experts and the sizes of the tensor of one expert. The weights are either one stacked tensor
+/// or one tensor for each expert. Without tensors there are no experts, and the sizes are 0.
 pub(crate) fn stack<const STACKED: usize, const SINGLE: usize, T: Described>(
     what: &str,
     tensors: &[T],
@@ -218,7 +218,7 @@ pub(crate) fn stack<const STACKED: usize, const SINGLE: usize, T: Described>(
     Ok((tensors.len(), sizes))
 }
 
-/// Collects as many items as an operation has tensors.
+/// Collects exactly as many items as an operation has tensors.
 pub(crate) fn array<T, const N: usize>(items: impl IntoIterator<Item = T>) -> [T; N] {
     let mut items = items.into_iter();
     std::array::from_fn(|_| items.next().expect("as many tensors as were counted"))

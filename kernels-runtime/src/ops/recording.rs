@@ -1,4 +1,4 @@
-//! The names of Burn's autodiff that operations record their gradients with.
+//! The names from Burn's autodiff that operations use to record their gradients.
 
 pub(crate) use burn::backend::autodiff::{
     Autodiff, NodeId,
@@ -7,7 +7,7 @@ pub(crate) use burn::backend::autodiff::{
     ops::{Backward as Step, Ops, OpsKind},
 };
 
-/// Registers the gradient of a parent that is tracked. Burn's type of parents has no public name.
+/// Registers the gradient of a parent if the parent is tracked. Burn's type of parents has no public name.
 macro_rules! register {
     ($B:ident, $grads:ident, $parent:expr, $gradient:expr) => {
         if let (Some(parent), Some(gradient)) = ($parent, Option::from($gradient)) {

@@ -3,23 +3,23 @@ use crate::mapping::MappingError;
 use kernels_io::{escape, escape_lines};
 use thiserror::Error;
 
-/// Why something is not a policy.
+/// The reason why something is not a valid policy.
 #[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum PolicyError {
-    /// Nothing but blanks.
+    /// An empty or blank text.
     #[error("the policy is empty; a policy is {GRAMMAR}")]
     Empty,
-    /// A word that the grammar does not have.
+    /// A word that is not in the grammar.
     #[error("`{}` is not part of a policy; a policy is {GRAMMAR}", escape(.word))]
     Word {
         /// The word.
         word: String,
     },
-    /// A name that there is not: of a kernel, an implementation, a reason or a reaction.
+    /// An unknown name of a kernel, an implementation, a reason or a reaction.
     #[error("{0}")]
     Unknown(String),
-    /// A pattern with an empty segment or a character that no site name has.
+    /// A pattern with an empty segment or with a character that no site name has.
     #[error(
         "`{}` is no pattern of sites: segments of a path, parted by `::` or `.`, in which \
          `*` stands for any characters and `?` for one",
@@ -29,7 +29,7 @@ pub enum PolicyError {
         /// The pattern.
         pattern: String,
     },
-    /// A rule for layers that says none.
+    /// A rule for layers that names no layers.
     #[error(
         "`{}` says no layers; write `first:N`, `last:N` or `layers:I-J`, counted from 0",
         escape(.word)
@@ -46,10 +46,10 @@ pub enum PolicyError {
         /// The names of the nearest sites.
         near: String,
     },
-    /// A strict policy asks for a kernel that no site of the program can call.
+    /// A kernel that no site of the program can call, under a strict policy.
     #[error("{0}")]
     NeverCalled(String),
-    /// Two words that contradict each other or say the same twice.
+    /// Two words that contradict or repeat each other.
     #[error(
         "`{}` and `{}` can't stand in one policy; a policy is {GRAMMAR}",
         escape(.first),
@@ -61,32 +61,32 @@ pub enum PolicyError {
         /// The later word.
         second: String,
     },
-    /// A mapping that can't be.
+    /// An invalid mapping.
     #[error(transparent)]
     Mapping(#[from] MappingError),
-    /// TOML that is no policy.
+    /// TOML that is not a policy.
     #[error("the policy is not valid TOML: {}", escape_lines(.0))]
     Toml(String),
-    /// A file that can't be read: the system refuses, it is no plain file, or larger than a policy.
+    /// A file that can't be read: the system refuses it, it is not a regular file, or it is too large for a policy.
     #[error("the policy file {0}")]
     Unreadable(String),
-    /// A file that holds no policy.
+    /// A file that does not hold a policy.
     #[error("the policy file {}: {}", escape(.path), escape_lines(.problem))]
     File {
         /// The file.
         path: String,
-        /// What is wrong with it.
+        /// The problem with the file.
         problem: String,
     },
     /// The environment variable is not Unicode.
     #[error("the environment variable BURN_KERNELS is not valid Unicode; a policy is {GRAMMAR}")]
     NotUnicode,
-    /// The environment variable holds no policy.
+    /// The environment variable does not hold a policy.
     #[error("the environment variable BURN_KERNELS is `{}`: {source}", escape(.value))]
     Environment {
         /// Its value.
         value: String,
-        /// What is wrong with it.
+        /// The problem with the value.
         source: Box<PolicyError>,
     },
 }

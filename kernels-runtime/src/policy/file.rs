@@ -21,7 +21,7 @@ struct File {
     sites: Vec<String>,
     layers: Vec<String>,
     prefer: Vec<String>,
-    // Tables last: TOML has no way back to the top level.
+    // Tables come last, because TOML can't return to the top level.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     reactions: BTreeMap<String, String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -42,10 +42,11 @@ const KEYS: [&str; 10] = [
 ];
 
 impl Policy {
-    /// Reads a policy from TOML. Every key may be left out; any other key is an error.
+    /// Reads a policy from TOML. Every key is optional, and any unknown key is an error.
     ///
     /// ```
-    /// # use kernels_runtime::policy::Policy;
+    /// # extern crate kernels_runtime as burn_kernels;
+    /// # use burn_kernels::policy::Policy;
     /// let policy = Policy::from_toml(
     ///     r#"
     ///     default = "all"                 # or "none"
@@ -69,11 +70,11 @@ impl Policy {
     ///     "#,
     /// )?;
     /// assert_eq!(policy, Policy::from_toml(&policy.to_toml())?);
-    /// # Ok::<(), kernels_runtime::policy::PolicyError>(())
+    /// # Ok::<(), burn_kernels::policy::PolicyError>(())
     /// ```
     ///
     /// # Errors
-    /// It is not TOML, has a key or name that is not known (the message lists what is near), or
+    /// Returns an error if the text is not TOML, has an unknown key or name (the message lists similar names), or
     /// contradicts itself.
     pub fn from_toml(text: &str) -> Result<Self, PolicyError> {
         let table: toml::Table = toml::from_str(text).map_err(invalid)?;
@@ -83,10 +84,10 @@ impl Policy {
         toml::from_str::<File>(text).map_err(invalid)?.policy()
     }
 
-    /// Reads a policy from a TOML file. In text, and so in `BURN_KERNELS`, `@path`.
+    /// Reads a policy from a TOML file. The text form, also in `BURN_KERNELS`, is `@path`.
     ///
     /// # Errors
-    /// The file can't be read, or holds no policy; see [`Policy::from_toml`].
+    /// Returns an error if the file can't be read or does not hold a policy; see [`Policy::from_toml`].
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, PolicyError> {
         let path = path.as_ref();
         const LIMIT: Limit = Limit::mib("a policy", 1);
@@ -98,7 +99,7 @@ impl Policy {
         })
     }
 
-    /// The TOML form, which [`Policy::from_toml`] reads back to the same policy.
+    /// Returns the TOML form, which [`Policy::from_toml`] reads back to the same policy.
     pub fn to_toml(&self) -> String {
         let ids = |on: bool| {
             let said = self.kernels.iter().filter(move |(_, is)| **is == on);
@@ -190,7 +191,7 @@ fn base(name: Option<&str>) -> Result<Base, PolicyError> {
     }
 }
 
-/// A word of `sites`: a pattern with its sign.
+/// Adds a word of `sites`: a pattern with its sign.
 fn sites(policy: Policy, word: &str) -> Result<Policy, PolicyError> {
     match (word.strip_prefix('+'), word.strip_prefix('-')) {
         (Some(pattern), _) => policy.enable_sites(pattern),
@@ -201,7 +202,7 @@ fn sites(policy: Policy, word: &str) -> Result<Policy, PolicyError> {
     }
 }
 
-/// A word of `layers`: some layers with their sign.
+/// Adds a word of `layers`: some layers with their sign.
 fn layers(policy: Policy, word: &str) -> Result<Policy, PolicyError> {
     match (word.strip_prefix('+'), word.strip_prefix('-')) {
         (Some(layers), _) => Ok(policy.enable_layers(layers.parse()?)),

@@ -6,7 +6,7 @@ use crate::mapping::Rule;
 use std::fmt;
 use std::str::FromStr;
 
-/// The grammar of a policy, as errors show it.
+/// The grammar of a policy, for error messages.
 pub const GRAMMAR: &str = "`@FILE.toml`, or a comma list of: `auto` or `all` (every kernel, the \
     default) or `none`; then `+ID` to ask for a kernel, `-ID` to switch one off; `+PATTERN` and \
     `-PATTERN` for sites, such as `-llama::*`, where the last that matches wins, and over any ID; \
@@ -88,7 +88,7 @@ impl<'a> Word<'a> {
         }
     }
 
-    /// Whether two words say the same or opposite things of one subject.
+    /// Returns `true` if two words state the same or opposite things about one subject.
     fn settles_the_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Base(_), Self::Base(_))
@@ -128,7 +128,7 @@ impl<'a> Word<'a> {
     }
 }
 
-/// The text form, which parses back to the same policy.
+/// Writes the text form, which parses back to the same policy.
 impl fmt::Display for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.base {

@@ -1,4 +1,4 @@
-//! Words of a policy that do nothing in this program, so that each can be told.
+//! Parts of a policy that have no effect in this program, so that each can be reported.
 
 use super::Policy;
 use crate::active;
@@ -6,7 +6,7 @@ use crate::mapping::{Mapping, Target};
 use crate::registry::{SPECS, SiteSpec};
 
 impl Policy {
-    /// Its rules for layers as they are written, such as `-first:2`.
+    /// Returns the rules for layers as they are written, such as `-first:2`.
     fn layer_words(&self) -> String {
         let sign = |on: bool| if on { '+' } else { '-' };
         let words = self.layers.iter();
@@ -14,19 +14,19 @@ impl Policy {
         words.collect::<Vec<_>>().join(", ")
     }
 
-    /// The kernels that it asks for.
+    /// Returns the kernels that the policy asks for explicitly.
     pub(crate) fn asked_for(&self) -> impl Iterator<Item = &'static str> {
         let kernels = self.kernels.iter();
         kernels.filter_map(|(id, on)| on.then_some(*id))
     }
 
-    /// The kernels that it asks for and that no site of this program can call.
+    /// Returns the kernels that the policy asks for and that no site of this program can call.
     pub(crate) fn never_called(&self, mapping: &Mapping) -> Vec<&'static str> {
         let can_call = |id: &str| SPECS.iter().any(|site| may_call(site, id, mapping));
         self.asked_for().filter(|id| !can_call(id)).collect()
     }
 
-    /// The warning that its rules for layers hold nowhere, if no layer was entered yet.
+    /// Returns a warning that the rules for layers have no effect, if no layer was entered yet.
     pub(crate) fn without_layers(&self) -> Option<String> {
         let idle = self.speaks_of_layers() && !active::any_layer_was_entered();
         idle.then(|| {
@@ -39,7 +39,7 @@ impl Policy {
         })
     }
 
-    /// The warning that a plan can't tell what its rules for layers do.
+    /// Returns a warning that a plan does not include the effect of the rules for layers.
     pub(crate) fn layers_in_a_plan(&self) -> Option<String> {
         self.speaks_of_layers().then(|| {
             format!(
@@ -51,7 +51,7 @@ impl Policy {
     }
 }
 
-/// Whether the attribute or the mapping lets a site run the kernel.
+/// Returns `true` if the attribute or the mapping lets a site run the kernel.
 pub(crate) fn may_call(site: &SiteSpec, id: &str, mapping: &Mapping) -> bool {
     site.kernel == id
         || mapping.rules().any(|rule| {
@@ -60,7 +60,7 @@ pub(crate) fn may_call(site: &SiteSpec, id: &str, mapping: &Mapping) -> bool {
         })
 }
 
-/// The warning that kernels are asked for which no site of this program can call.
+/// Returns a warning that no site of this program can call these requested kernels.
 pub(crate) fn no_site(policy: &Policy, ids: &[&str]) -> String {
     let ids: Vec<String> = ids.iter().map(|id| format!("`+{id}`")).collect();
     format!(

@@ -1,31 +1,32 @@
-//! Rules for the layers of a stack, such as the first two of a decoder.
+//! Rules for layers of a stack, such as the first two layers of a decoder.
 
 use super::PolicyError;
 use std::fmt;
 use std::str::FromStr;
 
-/// Some layers of a stack, counted from 0. In text `first:N`, `last:N`, `layers:I` or
-/// `layers:I-J`, where `J` is the last one.
+/// A set of layers of a stack, counted from 0. Its text is `first:N`, `last:N`, `layers:I` or `layers:I-J`, where `J`
+/// is the last layer.
 ///
 /// ```
-/// use kernels_runtime::policy::Layers;
+/// # extern crate kernels_runtime as burn_kernels;
+/// use burn_kernels::policy::Layers;
 ///
 /// assert_eq!("last:2".parse::<Layers>()?, Layers::Last(2));
 /// assert_eq!("layers:3-5".parse::<Layers>()?, Layers::Range { first: 3, last: 5 });
 /// assert!("layers:5-3".parse::<Layers>().is_err());
-/// # Ok::<(), kernels_runtime::policy::PolicyError>(())
+/// # Ok::<(), burn_kernels::policy::PolicyError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layers {
-    /// The first so many.
+    /// The first `n` layers.
     First(usize),
-    /// The last so many.
+    /// The last `n` layers.
     Last(usize),
-    /// From one to another, both included.
+    /// A range of layers, both ends included.
     Range {
-        /// The index of the first.
+        /// The index of the first layer.
         first: usize,
-        /// The index of the last.
+        /// The index of the last layer.
         last: usize,
     },
 }
@@ -42,7 +43,7 @@ impl Layers {
         }
     }
 
-    /// Whether a word of a policy, without its sign, is about layers.
+    /// Returns `true` if a word of a policy, without its sign, is a rule for layers.
     pub(super) fn is_one(word: &str) -> bool {
         let subject = word.split_once(':').map(|(subject, _)| subject);
         matches!(subject, Some("first" | "last" | "layers"))

@@ -1,16 +1,17 @@
-//! What is wanted: which kernels may run, which must, and what happens when one can't.
+//! The choice of kernels: which may run, which must run, and what happens if one can't.
 //!
-//! A policy comes, in this order, from a [`scope`] of the current thread, a process-wide
-//! [`install`], the environment variable `BURN_KERNELS`, or the default [`Policy::auto`].
+//! The policy in force is the first of these: a [`scope`] of the current thread, a process-wide [`install`], the
+//! environment variable `BURN_KERNELS`, and the default [`Policy::auto`].
 //!
 //! # Threads
 //!
-//! [`install`] reaches every thread. A [`scope`] is for the thread that opened it alone: threads
-//! that it starts, Rayon's workers and data loaders among them, see what is installed. To hand a
-//! scope over, take [`current`] before and open a scope with it inside:
+//! [`install`] affects every thread. A [`scope`] affects only the thread that opened it. Threads that it starts,
+//! including Rayon's workers and data loaders, use the installed policy. To pass a scope on, read [`current`] before
+//! and open a scope with it inside:
 //!
 //! ```
-//! use kernels_runtime::policy::{self, Policy};
+//! # extern crate kernels_runtime as burn_kernels;
+//! use burn_kernels::policy::{self, Policy};
 //!
 //! let _scope = policy::scope(Policy::reference());
 //! let wanted = policy::current()?;
@@ -51,18 +52,18 @@ use reaction::Reactions;
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 
-/// Which kernels run. Every kernel that is enabled runs where it can; see [`Policy::strict`],
-/// [`Policy::enable`] and [`Policy::react`] for what happens where it can't.
+/// A choice of the kernels to run. Every kernel that is enabled runs where it can. See [`Policy::strict`],
+/// [`Policy::enable`] and [`Policy::react`] for the case that it can't.
 ///
-/// It has three forms of equal power: this builder, a text ([`GRAMMAR`], the form of
-/// `BURN_KERNELS`) and TOML ([`Policy::from_toml`]).
+/// A policy has three equivalent forms: this builder, a text ([`GRAMMAR`], the form of `BURN_KERNELS`) and TOML
+/// ([`Policy::from_toml`]).
 ///
-/// What it says of a site is decided by the most specific word: the last pattern of sites that
-/// matches, else the last rule for the [`layer`] that is being computed, else what is said of the
-/// kernel, else the base (`all` or `none`).
+/// The most specific rule decides about a site: the last matching pattern of sites, otherwise the last rule for the
+/// [`layer`] that is being computed, otherwise the rule for the kernel, otherwise the base (`all` or `none`).
 ///
 /// ```
-/// use kernels_runtime::policy::Policy;
+/// # extern crate kernels_runtime as burn_kernels;
+/// use burn_kernels::policy::Policy;
 ///
 /// let policy: Policy = "all,-npu_fused_rope".parse().unwrap();
 /// assert_eq!(policy, Policy::auto().disable("npu_fused_rope").unwrap());
@@ -72,11 +73,11 @@ use std::collections::BTreeMap;
 pub struct Policy {
     base: Base,
     kernels: BTreeMap<&'static str, bool>,
-    /// In the order in which they were said: the last that matches wins.
+    /// Rules for sites, in the order in which they were added. The last match applies.
     sites: Vec<(SitePattern, bool)>,
-    /// In the order in which they were said: the last that holds wins.
+    /// Rules for layers, in the order in which they were added. The last match applies.
     layers: Vec<(Layers, bool)>,
-    /// What they say of the layer that is being computed.
+    /// The decision of `layers` for the layer that is being computed.
     here: Option<bool>,
     strict: bool,
     deterministic: bool,
@@ -86,7 +87,7 @@ pub struct Policy {
     mapping: Mapping,
 }
 
-/// What a policy says of kernels that it does not name.
+/// The rule for kernels that the policy does not name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Base {
     #[default]
@@ -94,26 +95,31 @@ enum Base {
     None,
 }
 
-/// What a policy says of one kernel at one site.
+/// The decision of a policy about one kernel at one site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wish {
-    /// Run it where it can run.
+    /// Runs the kernel where it can run.
     Preferred,
-    /// Run it; that it can't is an error unless the policy says otherwise of the reason.
+    /// Requires the kernel. If it can't run, this is an error unless the policy has another reaction to the reason.
     Strict,
-    /// Run it, named explicitly; that it can't is an error.
+    /// Requires the kernel, which is named explicitly. If it can't run, this is an error.
     Required,
-    /// Don't run it.
+    /// Does not run the kernel.
     Off,
 }
 
 impl Policy {
-    /// Every kernel runs where it can. The default; in text `auto` or `all`.
+    /// Creates the default policy, under which every kernel runs where it can. The text form is `auto` or `all`.
     pub fn auto() -> Self {
         Self::default()
     }
 
-    /// No kernel runs: every site computes its reference. In text `none`.
+    /// Creates a policy under which no kernel runs: every site computes its reference. The text form is `none`.
+    pub fn none() -> Self {
+        Self::reference()
+    }
+
+    /// Creates the same policy as [`Policy::none`].
     pub fn reference() -> Self {
         Self {
             base: Base::None,
@@ -121,89 +127,87 @@ impl Policy {
         }
     }
 
-    /// Asks for one kernel explicitly, in text `+id`. Where it can't run (no implementation for
-    /// the device, a dtype it does not take), the call panics with the reason. If no site of the
-    /// program can call it, the log says so, or in [`strict`](Policy::strict) mode the first call
-    /// panics.
+    /// Requests one kernel explicitly. The text form is `+id`. If it can't run (for example because it has no
+    /// implementation for the device, or does not take the dtype), the call panics with the reason. If no site of the
+    /// program can call it, a warning is logged; under a [`strict`](Policy::strict) policy, the first call panics.
     ///
     /// # Errors
-    /// No kernel has this id.
+    /// Returns an error if no kernel has this id.
     pub fn enable(self, id: &str) -> Result<Self, PolicyError> {
         self.with_kernel(id, true)
     }
 
-    /// Switches one kernel off, in text `-id`.
+    /// Switches one kernel off. The text form is `-id`.
     ///
     /// # Errors
-    /// No kernel has this id.
+    /// Returns an error if no kernel has this id.
     pub fn disable(self, id: &str) -> Result<Self, PolicyError> {
         self.with_kernel(id, false)
     }
 
-    /// Asks for the kernels of every site that matches, in text `+pattern`. Where one can't run,
-    /// the call panics with the reason.
+    /// Requests the kernels of every site that matches. The text form is `+pattern`. If one can't run, the call panics
+    /// with the reason.
     ///
-    /// In a pattern `.` and `::` part the segments of a path, `*` stands for any characters and `?`
-    /// for one. Leading segments and the method may be left out: `llama::*`, `*Mlp`. Patterns that
-    /// are said later win over earlier ones, and all of them over what is said of kernels.
+    /// In a pattern, `.` and `::` separate the segments of a path, `*` matches any characters and `?` matches one.
+    /// Leading segments and the method may be left out: `llama::*`, `*Mlp`. Later patterns take precedence over earlier
+    /// ones, and all of them over the rules for kernels.
     ///
     /// # Errors
-    /// It is no pattern, or no site that is linked in matches.
+    /// Returns an error if the text is not a pattern, or if it matches no site that is linked in.
     pub fn enable_sites(self, pattern: &str) -> Result<Self, PolicyError> {
         self.with_sites(pattern, true)
     }
 
-    /// Switches the kernels of every site that matches off, in text `-pattern`; see
-    /// [`Policy::enable_sites`].
+    /// Switches off the kernels of every site that matches. The text form is `-pattern`; see [`Policy::enable_sites`].
     ///
     /// # Errors
-    /// It is no pattern, or no site that is linked in matches.
+    /// Returns an error if the text is not a pattern, or if it matches no site that is linked in.
     pub fn disable_sites(self, pattern: &str) -> Result<Self, PolicyError> {
         self.with_sites(pattern, false)
     }
 
-    /// Asks for every kernel in some layers of a stack, in text `+first:N` and the like. Where one
-    /// can't run, the call panics with the reason. Holds where the model says which layer it
-    /// computes; see [`layer`]. If none does, the log and the [report](mod@crate::report) say so.
+    /// Requests every kernel in some layers of a stack. The text forms are `+first:N`, `+last:N` and `+layers:I-J`. If
+    /// one can't run, the call panics with the reason. The rule applies only if the model states the layer that it
+    /// computes; see [`layer`]. If no model does, the log and the [report](mod@crate::report) contain a warning.
     pub fn enable_layers(self, layers: Layers) -> Self {
         self.with_layers(layers, true)
     }
 
-    /// Switches every kernel off in some layers of a stack, in text `-first:N`, `-last:N`,
-    /// `-layers:I-J`; see [`Policy::enable_layers`].
+    /// Switches every kernel off in some layers of a stack. The text forms are `-first:N`, `-last:N` and `-layers:I-J`;
+    /// see [`Policy::enable_layers`].
     pub fn disable_layers(self, layers: Layers) -> Self {
         self.with_layers(layers, false)
     }
 
-    /// Makes every enabled kernel a demand: a site that can't run its kernel panics with the
-    /// reason. In text `strict`. [`Policy::react`] makes exceptions by reason.
+    /// Requires every enabled kernel: a site that can't run its kernel panics with the reason. The text form is
+    /// `strict`. [`Policy::react`] makes exceptions by reason.
     pub fn strict(mut self) -> Self {
         self.strict = true;
         self
     }
 
-    /// Whether [`Policy::strict`] was asked for.
+    /// Returns `true` if [`Policy::strict`] was set.
     pub fn is_strict(&self) -> bool {
         self.strict
     }
 
-    /// Runs only implementations that give equal results, bit for bit, for equal inputs. In text
+    /// Restricts the policy to implementations that give equal results, bit for bit, for equal inputs. The text form is
     /// `deterministic`.
     pub fn deterministic(mut self) -> Self {
         self.deterministic = true;
         self
     }
 
-    /// Whether [`Policy::deterministic`] was asked for.
+    /// Returns `true` if [`Policy::deterministic`] was set.
     pub fn is_deterministic(&self) -> bool {
         self.deterministic
     }
 
-    /// Tries this implementation first, where a kernel has several that can run; of several such
-    /// names the one that was said first. In text `prefer:name`.
+    /// Prefers this implementation if a kernel has several that can run. Of several preferred names, the first one that
+    /// was added takes precedence. The text form is `prefer:name`.
     ///
     /// # Errors
-    /// No implementation has this name.
+    /// Returns an error if no implementation has this name.
     pub fn prefer(mut self, name: &str) -> Result<Self, PolicyError> {
         let implementations = kernels().flat_map(|kernel| kernel.implementations);
         let mut names: Vec<&'static str> = implementations.map(|one| one.name).collect();
@@ -219,28 +223,27 @@ impl Policy {
         Ok(self)
     }
 
-    /// What happens for one reason, in text `strict:reason`, `warn:reason` or `silent:reason`.
+    /// Sets the reaction to one reason. The text form is `strict:reason`, `warn:reason` or `silent:reason`.
     ///
-    /// Without this, what a policy or mapping switches off is silent and every other reason is a
-    /// warning. It is said of a site once for every kind of call. What [`Policy::enable`] or
-    /// [`Policy::enable_sites`] asks for stays an error.
+    /// By default, kernels that a policy or mapping switches off are silent, and every other reason is a warning. A
+    /// site warns once for every kind of call. Requests by [`Policy::enable`], [`Policy::enable_sites`] and
+    /// [`Policy::enable_layers`] that can't be met are always errors.
     pub fn react(mut self, reason: Reason, reaction: Reaction) -> Self {
         self.reactions.insert(reason, reaction);
         self
     }
 
-    /// Maps a layer to a kernel for as long as this policy is in force, in text
-    /// `map:layer@device=kernel`. It adds to the [`mapping`](crate::mapping) in force and wins
-    /// over it.
+    /// Maps a layer to a kernel while this policy is in force. The text form is `map:layer@device=kernel`. The rule is
+    /// added to the [`mapping`](crate::mapping) in force and takes precedence over it.
     ///
     /// # Errors
-    /// See [`Mapping::with`].
+    /// Returns an error as [`Mapping::with`] does.
     pub fn map(mut self, rule: Rule) -> Result<Self, PolicyError> {
         self.mapping = self.mapping.with(rule)?;
         Ok(self)
     }
 
-    /// The policy's own part of the mapping.
+    /// Returns the policy's own part of the mapping.
     pub fn mapping(&self) -> &Mapping {
         &self.mapping
     }
@@ -268,12 +271,12 @@ impl Policy {
         self
     }
 
-    /// Whether it depends on the layer that is being computed.
+    /// Returns `true` if the policy depends on the layer that is being computed.
     pub(crate) fn speaks_of_layers(&self) -> bool {
         !self.layers.is_empty()
     }
 
-    /// What it is in one layer of a stack.
+    /// Returns the policy for one layer of a stack.
     pub(crate) fn in_layer(mut self, position: Option<Position>) -> Self {
         let mut rules = self.layers.iter().rev();
         self.here = position
@@ -282,7 +285,7 @@ impl Policy {
         self
     }
 
-    /// This policy with the base of another and nothing said of single kernels and sites.
+    /// Returns this policy with the base of another and without rules for single kernels, sites and layers.
     pub(crate) fn with_base_only(self, other: Self) -> Self {
         Self {
             base: other.base,
@@ -293,7 +296,7 @@ impl Policy {
         }
     }
 
-    /// What it says of kernel `id` at `site`.
+    /// Returns the decision about kernel `id` at `site`.
     pub(crate) fn wish(&self, site: &SiteSpec, id: &str) -> Wish {
         let said = |on: bool| if on { Wish::Required } else { Wish::Off };
         let mut patterns = self.sites.iter().rev();
@@ -311,7 +314,7 @@ impl Policy {
         }
     }
 
-    /// What happens if a wish is not met for `reason`.
+    /// Returns the reaction if a wish can't be met for `reason`.
     pub(crate) fn reaction(&self, wish: Wish, reason: Reason) -> Reaction {
         let default = Reaction::default_to(reason);
         match (wish, self.reactions.get(&reason)) {
@@ -322,7 +325,7 @@ impl Policy {
         }
     }
 
-    /// Where an implementation of this name stands among the preferred ones.
+    /// Returns the rank of an implementation among the preferred ones.
     pub(crate) fn rank(&self, name: &str) -> usize {
         let place = self.prefer.iter().position(|known| *known == name);
         place.unwrap_or(self.prefer.len())

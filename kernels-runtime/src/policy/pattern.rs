@@ -8,9 +8,9 @@ use std::fmt;
 /// A pattern of site names, `module::Type::method`.
 ///
 /// * `.` and `::` are the same separator.
-/// * `*` stands for any characters, separators included; `?` for one.
-/// * Leading segments of the path may be left out, and so may the last one, the method: `llama::*`,
-///   `*Mlp`, `LlamaMlp.forward` and `my_crate::llama::LlamaMlp::forward` all match the same site.
+/// * `*` matches any characters, including separators; `?` matches one.
+/// * Leading segments of the path may be left out, and so may the last one, the method. `llama::*`, `*Mlp`,
+///   `LlamaMlp.forward` and `my_crate::llama::LlamaMlp::forward` all match the same site.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SitePattern {
     text: String,
@@ -20,7 +20,7 @@ impl SitePattern {
     /// Reads a pattern. A plain name stands for `*::name`.
     ///
     /// # Errors
-    /// A segment is empty, or no site that is linked in matches.
+    /// Returns an error if the text is not a pattern, or if no site that is linked in matches.
     pub(super) fn new(text: &str) -> Result<Self, PolicyError> {
         let pattern = Self::parse(text)?;
         let names: Vec<String> = SPECS.iter().map(|site| site.name()).collect();
@@ -36,7 +36,7 @@ impl SitePattern {
     /// Reads a pattern that need not match a site.
     ///
     /// # Errors
-    /// A segment is empty.
+    /// Returns an error if a segment is empty or contains a blank, `,` or a single `:`.
     pub(crate) fn parse(text: &str) -> Result<Self, PolicyError> {
         let normal = text.trim().replace("::", ".");
         if normal.split('.').any(str::is_empty) || normal.contains([' ', ',', ':']) {
@@ -52,23 +52,23 @@ impl SitePattern {
         Ok(Self { text })
     }
 
-    /// A pattern that need not match a site of the test program.
+    /// Reads a pattern that need not match a site of the test program.
     #[cfg(test)]
     pub(super) fn unchecked(text: &str) -> Self {
         Self::parse(text).unwrap()
     }
 
-    /// Whether a word of a policy is a pattern and not the id of a kernel.
+    /// Returns `true` if a word of a policy is a pattern and not the id of a kernel.
     pub(super) fn is_one(word: &str) -> bool {
         word.contains("::") || word.contains(['*', '?', '.'])
     }
 
-    /// Whether the site's name matches.
+    /// Returns `true` if the site's name matches.
     pub(crate) fn matches(&self, site: &SiteSpec) -> bool {
         self.matches_name(&format!("{}::{}", site.module, site.item))
     }
 
-    /// Whether a site's full name matches.
+    /// Returns `true` if a site's full name matches.
     pub(crate) fn matches_name(&self, name: &str) -> bool {
         tails(name).any(|tail| glob(&self.text, tail))
     }
@@ -80,7 +80,7 @@ impl fmt::Display for SitePattern {
     }
 }
 
-/// The name without leading segments, each with and without the last segment.
+/// Returns the name without leading segments, each with and without the last segment.
 fn tails(name: &str) -> impl Iterator<Item = &str> {
     let starts = std::iter::once(0).chain(name.match_indices("::").map(|(at, _)| at + 2));
     starts.flat_map(move |start| {
@@ -90,8 +90,8 @@ fn tails(name: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Whether `text` matches a pattern of `*` and `?`. After a mismatch only the last `*` has to be
-/// tried anew: an earlier one that took more would leave less for the rest.
+/// Returns `true` if `text` matches a pattern of `*` and `?`. After a mismatch, only the last `*` has to be retried: if
+/// an earlier one took more characters, it would leave fewer for the rest.
 fn glob(pattern: &str, text: &str) -> bool {
     let (pattern, text): (Vec<char>, Vec<char>) =
         (pattern.chars().collect(), text.chars().collect());
@@ -120,10 +120,10 @@ fn glob(pattern: &str, text: &str) -> bool {
     pattern[p..].iter().all(|c| *c == '*')
 }
 
-/// The most letters of a pattern that are compared: more change nothing of the nearest name.
+/// The maximum number of characters of a pattern that are compared. More would not change the nearest name.
 const LONGEST: usize = 200;
 
-/// The three sites whose names are nearest to what the pattern spells out.
+/// Returns the three sites whose names are nearest to the literal characters of the pattern.
 fn near(pattern: &SitePattern, names: &[String]) -> String {
     let spelled: String = pattern
         .text
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn globs_agree_with_their_definition() {
-        /// The definition, by trying everything.
+        /// Implements the definition, by trying everything.
         fn slow(pattern: &[u8], text: &[u8]) -> bool {
             match (pattern.split_first(), text.split_first()) {
                 (None, None) => true,

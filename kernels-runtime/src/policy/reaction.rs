@@ -5,23 +5,23 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-/// What happens when a kernel that is wanted can't run, or a mapping says nothing.
+/// The reaction if a wanted kernel can't run, or if a mapping has no entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reaction {
-    /// The call panics with the reason, and `kernelize` is an error.
+    /// The call panics with the reason, and `kernelize` returns an error.
     Strict,
-    /// The site computes its reference, and says so once in the log for every kind of call.
+    /// The site computes its reference, and logs this once for every kind of call.
     Warn,
-    /// The site computes its reference; only reports and plans say so.
+    /// The site computes its reference. Only reports and plans show it.
     Silent,
 }
 
 impl Reaction {
-    /// All of them.
+    /// All reactions.
     pub const ALL: [Self; 3] = [Self::Strict, Self::Warn, Self::Silent];
 
-    /// The name in policies.
+    /// Returns the name in policies.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Strict => "strict",
@@ -30,8 +30,7 @@ impl Reaction {
         }
     }
 
-    /// What happens where a policy says nothing: what somebody chose is silent, the rest is a
-    /// warning.
+    /// Returns the reaction if a policy states none: silent for the user's own choices, a warning for the rest.
     pub const fn default_to(reason: Reason) -> Self {
         match reason {
             Reason::Policy | Reason::Mapping => Self::Silent,
@@ -57,7 +56,7 @@ impl FromStr for Reaction {
     }
 }
 
-/// The reactions that a policy states; the others are the defaults.
+/// The reactions that a policy states. For all other reasons, the defaults apply.
 pub(super) type Reactions = BTreeMap<Reason, Reaction>;
 
 #[cfg(test)]

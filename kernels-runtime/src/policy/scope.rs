@@ -1,13 +1,13 @@
-//! The policy that is in force, and the layer of a stack that a thread computes.
+//! The policy in force, and the layer of a stack that a thread computes.
 
 use super::{Policy, PolicyError, Position};
 use crate::active;
 use crate::guard::guard;
 
-/// Reads `BURN_KERNELS`; unset and empty both mean that it says nothing.
+/// Reads `BURN_KERNELS`. Returns `None` if it is unset or empty.
 ///
 /// # Errors
-/// Its value is not a policy.
+/// Returns an error if the value is not a policy.
 pub fn from_env() -> Result<Option<Policy>, PolicyError> {
     let Some(value) = std::env::var_os("BURN_KERNELS") else {
         return Ok(None);
@@ -25,41 +25,40 @@ pub fn from_env() -> Result<Option<Policy>, PolicyError> {
     }
 }
 
-/// Makes `policy` the one of the whole process, for every thread without a [`scope`].
+/// Sets the policy of the whole process, for every thread without a [`scope`].
 pub fn install(policy: Policy) {
     active::install_policy(policy);
 }
 
 /// Puts `policy` in force on this thread until the guard is dropped. Scopes nest.
 ///
-/// Other threads are not affected, nor are threads that this one starts; the
-/// [module](crate::policy) says how to hand it over.
+/// Other threads are not affected, including threads that this one starts. The [module](crate::policy) shows how to
+/// pass a scope on.
 #[must_use = "the policy is in force only while the guard lives"]
 pub fn scope(policy: Policy) -> ScopeGuard {
     ScopeGuard::over(active::enter_policy(policy))
 }
 
 guard! {
-    /// Restores the outer policy when dropped. Drop guards in the reverse order of their making.
+    /// A guard that restores the outer policy when dropped. Drop guards in the reverse order of their creation.
     pub ScopeGuard(active::Entered), active::leave_policy
 }
 
-/// The policy in force on this thread.
+/// Returns the policy in force on this thread.
 ///
 /// # Errors
-/// Nothing was installed and `BURN_KERNELS` holds no policy.
+/// Returns an error if nothing was installed and `BURN_KERNELS` holds no policy.
 pub fn current() -> Result<Policy, PolicyError> {
     Ok(active::current()?.policy.clone())
 }
 
-/// Says that this thread computes layer `index` of a stack of `count`, until the guard is dropped:
-/// what a policy says of layers holds for it. Guards nest; the innermost counts.
+/// Marks this thread as computing layer `index` of a stack of `count` layers, until the guard is dropped. The policy's
+/// rules for that layer apply meanwhile. Guards nest, and the innermost one applies.
 ///
-/// Models call it around each layer of a stack. It costs a few nanoseconds unless a policy speaks
-/// of layers.
+/// Models call it around each layer of a stack. It costs a few nanoseconds unless a policy has rules for layers.
 ///
 /// # Panics
-/// There is no such layer.
+/// Panics if `index` is not less than `count`.
 #[must_use = "the layer is left when the guard is dropped"]
 pub fn layer(index: usize, count: usize) -> LayerGuard {
     assert!(
@@ -70,7 +69,7 @@ pub fn layer(index: usize, count: usize) -> LayerGuard {
 }
 
 guard! {
-    /// Leaves the layer when dropped. Drop guards in the reverse order of their making.
+    /// A guard that leaves the layer when dropped. Drop guards in the reverse order of their creation.
     pub LayerGuard(Option<Position>), |outer| {
         active::enter_layer(outer);
     }

@@ -1,19 +1,19 @@
-//! Parameters that Burn has not initialised yet. It does so when they are first used, and draws from
-//! the device's random generator then, so whoever is first decides what a seed gives: the kernel has
-//! to use them in the order in which the body does.
+//! Parameters that Burn has not initialised yet. Burn initialises a parameter when it is first used, with numbers from
+//! the device's random generator. The order of first uses therefore decides the result of a seed, so the kernel has to
+//! use parameters in the same order as the body.
 //!
-//! The attribute reads that order off the body. Where it can't, the body runs before the kernel for as
-//! long as a parameter is not initialised, and its result is dropped.
+//! The attribute reads that order from the body. If it can't, the body runs before the kernel while a parameter is not
+//! initialised, and its result is dropped.
 
 use crate::active;
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Bool, Int, Tensor};
 
-/// An operand whose type is asked for, by [`is_lazy!`](crate::__is_lazy).
+/// A wrapper by which [`is_lazy!`](crate::__is_lazy) selects a method by the operand's type.
 pub struct Operand<'a, T: ?Sized>(pub &'a T);
 
 impl<T: Module> Operand<'_, T> {
-    /// Whether a parameter of it is not initialised.
+    /// Returns `true` if one of its parameters is not initialised.
     pub fn is_lazy(&self) -> bool {
         let mut find = FindLazy(false);
         self.0.visit(&mut find);
@@ -21,10 +21,10 @@ impl<T: Module> Operand<'_, T> {
     }
 }
 
-/// The answer of every type that is no module, or is not known to be one. A method of the type itself
-/// comes first.
+/// The fallback for every type that is not a module, or is not known to be one. An inherent method takes precedence
+/// over it.
 pub trait NoModule {
-    /// It is not known what the operand holds.
+    /// Returns `false`, because it is not known whether the operand has parameters.
     fn is_lazy(&self) -> bool {
         false
     }
@@ -32,7 +32,7 @@ pub trait NoModule {
 
 impl<T: ?Sized> NoModule for Operand<'_, T> {}
 
-/// Whether a parameter of the operand that a reference leads to is not initialised.
+/// Returns `true` if a parameter of the referenced operand is not initialised.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __is_lazy {
@@ -43,7 +43,7 @@ macro_rules! __is_lazy {
     }};
 }
 
-/// Looks at parameters without using them.
+/// A visitor that inspects parameters without using them.
 struct FindLazy(bool);
 
 impl ModuleVisitor for FindLazy {
@@ -60,8 +60,8 @@ impl ModuleVisitor for FindLazy {
     }
 }
 
-/// Runs a body for the parameters that it uses. Annotated sites inside it take their references and
-/// are not counted, as in live verification.
+/// Runs a body in order to initialise its parameters. Annotated sites inside it take their references and are not
+/// counted, as in live verification.
 pub(crate) fn run<I, O>(body: &mut dyn FnMut(I) -> O, inputs: I) {
     let _uncounted = active::uncounted();
     drop(body(inputs));
@@ -77,7 +77,7 @@ mod tests {
         LinearConfig::new(2, 2).init(&Device::flex())
     }
 
-    /// Sees a type parameter, not the type.
+    /// Checks an operand whose type is a type parameter here.
     fn is_lazy<T>(operand: &T) -> bool {
         __is_lazy!(operand)
     }

@@ -1,26 +1,26 @@
-//! Which layers are plain: Burn's `Linear` with float weights and no adapter. Of these alone a kernel
-//! may read the weights; every other layer is called through its own `forward`.
+//! The detection of plain layers: Burn's `Linear` with float weights and no adapter. A kernel may read the weights of
+//! these only. Every other layer is called through its own `forward`.
 
 use burn::nn::Linear;
 
-/// A layer whose type is asked for, by [`plain_linear!`](crate::__plain_linear).
+/// A wrapper by which [`plain_linear!`](crate::__plain_linear) selects a method by the layer's type.
 pub struct Layer<'a, T>(pub &'a T);
 
 impl<'a> Layer<'a, Linear> {
-    /// The layer, if its weight is what `forward` multiplies with.
+    /// Returns the layer, if `forward` multiplies by its weight as it is.
     pub fn plain(&self) -> Option<&'a Linear> {
         let weight = &self.0.weight;
-        // Asking for its type would initialise it. Only weights that there are can be quantised.
+        // Reading the type would initialise the weight. Only an initialised weight can be quantised.
         let is_float = || !weight.is_initialized() || weight.dtype().is_float();
         let is_plain = weight.adapter().is_none() && is_float();
         is_plain.then_some(self.0)
     }
 }
 
-/// What every other type answers. A method of the type itself comes first, so this one is found
-/// for a type that is not `Linear`, or that is a parameter and may be anything.
+/// The fallback for every other type. An inherent method takes precedence over it, so this one is used for a type that
+/// is not `Linear`, or that is a type parameter.
 pub trait NotPlain {
-    /// It is not known what the layer computes.
+    /// Returns `None`, because it is not known what the layer computes.
     fn plain(&self) -> Option<&'static Linear> {
         None
     }
@@ -28,7 +28,7 @@ pub trait NotPlain {
 
 impl<T> NotPlain for Layer<'_, T> {}
 
-/// The `Linear` that a reference leads to, if it is a plain one.
+/// Returns the referenced `Linear`, if it is a plain one.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __plain_linear {
@@ -51,7 +51,7 @@ mod tests {
         LinearConfig::new(4, 4).init(&Device::flex())
     }
 
-    /// Sees a type parameter, not the type.
+    /// Checks a layer whose type is a type parameter here.
     fn is_plain<T>(layer: &T) -> bool {
         __plain_linear!(layer).is_some()
     }

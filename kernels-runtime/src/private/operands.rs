@@ -1,4 +1,4 @@
-//! What the fields and parameters that operands come from may be.
+//! The types of fields and parameters that operands may come from.
 
 use burn::module::Param;
 use burn::tensor::Tensor;
@@ -9,7 +9,7 @@ use burn::tensor::Tensor;
     label = "expected `Param<Tensor<1>>` or `Tensor<1>`"
 )]
 pub trait NormWeight {
-    /// The weight, `[n]`.
+    /// Returns the weight, `[n]`.
     fn norm_weight(&self) -> Tensor<1>;
 }
 
@@ -37,7 +37,7 @@ impl<T: NormWeight + ?Sized> NormWeight for &T {
     label = "expected `f64` or `f32`"
 )]
 pub trait Epsilon {
-    /// The value.
+    /// Returns the value.
     fn epsilon(&self) -> f64;
 }
 
@@ -65,7 +65,7 @@ impl<T: Epsilon + ?Sized> Epsilon for &T {
     label = "expected `f64` or `f32`"
 )]
 pub trait Number {
-    /// The value.
+    /// Returns the value.
     fn number(&self) -> f64;
 }
 
@@ -93,7 +93,7 @@ impl<T: Number + ?Sized> Number for &T {
     label = "expected `usize`"
 )]
 pub trait Count {
-    /// The value.
+    /// Returns the value.
     fn count(&self) -> usize;
 }
 
@@ -115,7 +115,7 @@ impl<T: Count + ?Sized> Count for &T {
     label = "expected `[usize; 3]` or `Vec<usize>`: pairs for time, height and width"
 )]
 pub trait SectionLengths {
-    /// Time, height, width.
+    /// Returns the lengths for time, height and width.
     fn lengths(&self) -> [usize; 3];
 }
 
@@ -151,7 +151,7 @@ impl<T: SectionLengths + ?Sized> SectionLengths for &T {
     label = "expected `Tensor<4>`, [3, b, s, w], or a `Param` of one"
 )]
 pub trait SectionTable {
-    /// The table.
+    /// Returns the table.
     fn table(self) -> Tensor<4>;
 }
 
@@ -179,17 +179,17 @@ impl SectionTable for &Param<Tensor<4>> {
     }
 }
 
-/// The weights of all experts of a mixture in one.
+/// The weights of all experts of a mixture in one tensor.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not the weights of all experts",
     label = "expected `Param<Tensor<3>>` or `Tensor<3>`, one matrix an expert",
     note = "experts that are layers of their own, in a list, are `experts = list`"
 )]
 pub trait ExpertWeights {
-    /// The weights, experts along the first axis.
+    /// Returns the weights, with experts along the first axis.
     fn expert_weights(&self) -> Tensor<3>;
 
-    /// Initialises them if they are not.
+    /// Initialises the weights if necessary.
     fn initialise(&self) {}
 }
 
@@ -225,16 +225,16 @@ fn initialise<const D: usize>(param: &Param<Tensor<D>>) {
     }
 }
 
-/// The biases of all experts of a mixture in one.
+/// The biases of all experts of a mixture in one tensor.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not the biases of all experts",
     label = "expected `Param<Tensor<2>>` or `Tensor<2>`, one row an expert"
 )]
 pub trait ExpertBiases {
-    /// The biases, experts along the first axis.
+    /// Returns the biases, with experts along the first axis.
     fn expert_biases(&self) -> Tensor<2>;
 
-    /// Initialises them if they are not.
+    /// Initialises the biases if necessary.
     fn initialise(&self) {}
 }
 
@@ -264,13 +264,13 @@ impl<T: ExpertBiases + ?Sized> ExpertBiases for &T {
     }
 }
 
-/// The correction of a router's choice, one value an expert.
+/// The correction of a router's choice, with one value per expert.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not the correction of a router",
     label = "expected `Param<Tensor<1>>` or `Tensor<1>`, one value an expert"
 )]
 pub trait CorrectionBias {
-    /// The values, `[experts]`.
+    /// Returns the values, `[experts]`.
     fn correction_bias(&self) -> Tensor<1>;
 }
 

@@ -1,6 +1,6 @@
-//! What every crate with sites calls, compiled here at the ranks that models have: a development
-//! build shares it, and a user's crate does not compile it again. (Optimised builds share nothing
-//! between crates, so there this would be for nothing.)
+//! Functions that every crate with sites calls, compiled here at the ranks that models use. A development build shares
+//! them, so a user's crate does not compile them again. Optimised builds do not share code between crates, so this
+//! would have no effect there.
 
 use super::{
     add_rms_norm, add_rms_norm_gated, add_rms_norm_gated_reference, add_rms_norm_reference, block,
@@ -11,7 +11,7 @@ use burn::tensor::Tensor;
 
 macro_rules! shared {
     ($($rank:literal)*) => {
-        /// Never called: that it names the functions has them compiled.
+        /// A list that makes the compiler compile the functions. It is never used at run time.
         #[used]
         static SHARED: &[fn()] = &[$(compile::<$rank>),*];
     };

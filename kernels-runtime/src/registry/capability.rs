@@ -3,16 +3,15 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-/// Which generations of a kind of device an implementation is for, both ends included.
+/// The generations of a kind of device that an implementation is for, both ends included.
 ///
-/// The number depends on the kind of device: the compute capability of CUDA as `10 · major +
-/// minor`, the generation of an Ascend SoC, the level of the x86-64 psABI of a CPU. See
-/// `DeviceKind::capability`.
+/// The meaning of the number depends on the kind of device: the compute capability of CUDA as `10 · major + minor`, the
+/// generation of an Ascend SoC, or the level of the x86-64 psABI of a CPU. See `DeviceKind::capability`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub struct CapabilityRange {
-    /// The oldest.
+    /// The oldest generation.
     pub min: u16,
-    /// The newest.
+    /// The newest generation.
     pub max: u16,
 }
 
@@ -23,16 +22,16 @@ impl CapabilityRange {
         max: u16::MAX,
     };
 
-    /// From `min` to `max`, both included.
+    /// Creates the range from `min` to `max`, both included.
     ///
     /// # Panics
-    /// `min` is greater than `max`. In a constant this is a compile error.
+    /// Panics if `min` is greater than `max`. In a constant this is a compile error.
     pub const fn new(min: u16, max: u16) -> Self {
         assert!(min <= max, "an interval starts before it ends");
         Self { min, max }
     }
 
-    /// Whether a device of this capability is in the range.
+    /// Returns `true` if a device of this capability is in the range.
     pub const fn contains(&self, capability: u16) -> bool {
         self.min <= capability && capability <= self.max
     }
@@ -50,7 +49,7 @@ impl fmt::Display for CapabilityRange {
 
 impl From<RangeInclusive<u16>> for CapabilityRange {
     /// # Panics
-    /// The range is empty.
+    /// Panics if the range is empty.
     fn from(range: RangeInclusive<u16>) -> Self {
         Self::new(*range.start(), *range.end())
     }

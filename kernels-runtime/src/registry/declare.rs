@@ -1,20 +1,20 @@
-//! How a kernel gets into the registry and into the built file.
+//! The definition of a kernel in the registry and in the built file.
 
 use super::{KernelSpec, Launch};
 
 /// Defines a kernel: registers it and writes its record into the link section of the built file.
 ///
-/// The crate and its version are recorded. An optional `replaces: Some("package")`, which must
-/// come first, says that this kernel takes the place of the one that `package` registers under the
-/// same id; without it, two kernels of one id are an error (see [`check`](super::check)).
+/// The macro records the crate and its version. The field `replaces: Some("package")` is optional and must come first.
+/// With it, this kernel replaces the one that `package` registers under the same id. Without it, two kernels of one id
+/// are an error (see [`check`](super::check)).
 ///
-/// That the id is a word, and that every launch belongs to the operation, is checked at compile
-/// time.
+/// At compile time, it checks that the id is a word and that every launch belongs to the operation.
 ///
 /// ```
-/// use kernels_runtime::declare_kernel;
-/// use kernels_runtime::dispatch::DeviceKinds;
-/// use kernels_runtime::registry::{
+/// # extern crate kernels_runtime as burn_kernels;
+/// use burn_kernels::declare_kernel;
+/// use burn_kernels::dispatch::DeviceKinds;
+/// use burn_kernels::registry::{
 ///     CapabilityRange, FloatType, Gradient, Implementation, KernelSpec, Launch,
 /// };
 ///
@@ -40,7 +40,7 @@ use super::{KernelSpec, Launch};
 ///     };
 /// }
 /// # fn main() {
-/// assert!(kernels_runtime::registry::kernel("acme_soft_cap").is_some());
+/// assert!(burn_kernels::registry::kernel("acme_soft_cap").is_some());
 /// # }
 /// ```
 #[macro_export]
@@ -86,7 +86,7 @@ macro_rules! declare_kernel {
     };
 }
 
-/// What [`declare_kernel!`](crate::declare_kernel) checks at compile time.
+/// Makes the compile-time checks of [`declare_kernel!`](crate::declare_kernel).
 #[doc(hidden)]
 pub const fn assert_well_formed(spec: &KernelSpec) {
     assert!(
@@ -102,7 +102,7 @@ pub const fn assert_well_formed(spec: &KernelSpec) {
     }
 }
 
-/// Whether a policy can name it: other words are patterns of site names.
+/// Returns `true` if a policy can name this id. Other words are patterns of site names.
 pub(super) const fn is_id(text: &str) -> bool {
     let bytes = text.as_bytes();
     let mut i = 0;

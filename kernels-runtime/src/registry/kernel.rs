@@ -11,58 +11,59 @@ use std::fmt;
 /// A kernel: an id that sites name, the operation it computes and its implementations.
 #[derive(Debug, Serialize)]
 pub struct KernelSpec {
-    /// The id that `#[fused_kernel("…")]`, policies and mappings name: letters, digits, `_` and
-    /// `-`.
+    /// The id that `#[fused_kernel("…")]`, policies and mappings name: letters, digits, `_` and `-`. It does not start
+    /// with `-`.
     pub id: &'static str,
-    /// The operation, as in [`SemanticsKey::op`].
+    /// The name of the operation, as in [`SemanticsKey::op`].
     pub op: &'static str,
-    /// Raised when results change by more than rounding.
+    /// The version, which increases when results change by more than rounding.
     pub version: u32,
-    /// One line for people.
+    /// A summary of one line.
     pub summary: &'static str,
     /// The package that defines it.
     #[serde(rename = "crate")]
     pub krate: &'static str,
     /// That package's version.
     pub crate_version: &'static str,
-    /// The package whose kernel of the same id this one replaces. Without it, a second kernel of
-    /// one id is an error.
+    /// The package whose kernel of the same id this one replaces. Without it, a second kernel of the same id is an
+    /// error.
     pub replaces: Option<&'static str>,
-    /// The candidates, best first.
+    /// The implementations, best first.
     pub implementations: &'static [Implementation],
 }
 
-/// One implementation of a kernel, on one kind of device or several.
+/// One implementation of a kernel, on one or several kinds of device.
 #[derive(Debug, Serialize)]
 pub struct Implementation {
-    /// Where it runs.
+    /// The kinds of device that it runs on.
     pub device: DeviceKinds,
     /// Its name in reports, such as `cpu-simd`.
     pub name: &'static str,
-    /// The floating-point types it takes.
+    /// The floating-point types that it takes.
     pub dtypes: &'static [FloatType],
-    /// Its gradients. Without any it is never chosen for tensors with autodiff.
+    /// Its gradients. Without any, it is never chosen for tensors with autodiff.
     pub gradient: Gradient,
-    /// Whether equal inputs give equal results, bit for bit, whatever the number of threads.
+    /// True if equal inputs give equal results, bit for bit, with any number of threads.
     pub deterministic: bool,
-    /// Whether it ends the stream of operations that Burn's fusion compiles together.
+    /// True if it ends the stream of operations that Burn's fusion compiles together.
     pub fusion_barrier: bool,
-    /// Which devices of the kind it runs on.
+    /// The capabilities of the devices that it runs on.
     pub capability: CapabilityRange,
-    /// Whether it computes what this key says.
+    /// The function that returns `true` if the implementation computes the semantics of this key.
     #[serde(skip)]
     pub accepts: fn(&SemanticsKey) -> bool,
-    /// What it does not take of the tensors of one call, such as a size or a layout; asked before
-    /// every call. `None`: it takes all.
+    /// A check of the tensors of one call, such as their sizes and layout, made before every call. `None` if it takes
+    /// all tensors.
     #[serde(skip)]
     pub limits: Option<Limits>,
-    /// How it is run.
+    /// The function that runs it.
     #[serde(skip)]
     pub launch: Launch,
 }
 
-/// Whether an implementation takes the tensors of a call of these semantics, which stand in the order
-/// of the operation's operands; else [`Reason::Shape`], [`Reason::Layout`] or whatever says it best.
+/// A function that checks whether an implementation takes the tensors of a call with these semantics. The tensors are
+/// in the order of the operation's operands. It returns [`Reason::Shape`], [`Reason::Layout`] or another reason that
+/// fits if it does not take them.
 pub type Limits = fn(&SemanticsKey, &[&DispatchTensor]) -> Result<(), Reason>;
 
 macro_rules! launches {
@@ -75,27 +76,27 @@ macro_rules! launches {
         )+ }
         parts { $($parts:tt)+ }
     ) => {
-        /// How an implementation is run. It has the shape that its operation needs.
+        /// The function that runs an implementation. Its type depends on the operation.
         #[derive(Clone, Copy, Debug)]
         pub enum Launch {
             $(
                 #[doc = $doc]
                 $Op($crate::ops::$($at)::+::Launch),
             )+
-            /// An operation of another crate, which runs it itself.
+            /// An operation of another crate, which runs the implementation itself.
             Custom,
         }
 
         impl Launch {
-            /// Names the launch of each operation, for the error of another one.
+            /// The launch of each operation, for the error about a mismatch.
             pub(crate) const PAIRS: &str = concat!(
                 "its `op` and the launch of an implementation don't go together: ",
                 $("`", $op, "` has Launch::", stringify!($Op), ", ",)+
                 "others have Launch::Custom"
             );
 
-            /// Whether an implementation of operation `op` is run so: each built-in operation by its own
-            /// launch, every other by [`Launch::Custom`].
+            /// Returns `true` if an implementation of operation `op` uses this launch: each built-in operation has its
+            /// own launch, and every other one has [`Launch::Custom`].
             pub const fn belongs_to(&self, op: &str) -> bool {
                 match self {
                     $(Self::$Op(_) => same(op, $op),)+
@@ -103,8 +104,8 @@ macro_rules! launches {
                 }
             }
 
-            /// The operation, of which a server says whether it has it; `None` for those of other crates,
-            /// which no server has.
+            /// Returns the operation, which a server may declare. Returns `None` for operations of other crates, which
+            /// no server has.
             pub(crate) const fn op(&self) -> Option<KernelOp> {
                 match self {
                     $(Self::$Op(_) => Some(KernelOp::$Op),)+
@@ -129,19 +130,19 @@ macro_rules! launches {
 }
 operations!(launches);
 
-/// The function of an operation that [`Launch`] holds.
+/// The function that runs an operation, as [`Launch`] holds it.
 pub(crate) trait Launched: Sized {
-    /// The operation, as kernels state it.
+    /// The name of the operation, as kernels state it.
     const OP: &str;
 
     fn of(launch: &Launch) -> Option<Self>;
 }
 
 impl Implementation {
-    /// The function that runs this implementation, which dispatch chose for an operation.
+    /// Returns the function that runs this implementation. Dispatch chose it for an operation.
     ///
     /// # Panics
-    /// It is registered for a kernel of another operation than the one it runs.
+    /// Panics if it is registered for a kernel of another operation than the one it runs.
     pub(crate) fn launch<L: Launched>(&self) -> L {
         L::of(&self.launch).unwrap_or_else(|| {
             panic!(
@@ -156,7 +157,7 @@ impl Implementation {
 }
 
 impl KernelSpec {
-    /// The package and its version, such as `acme-kernels 1.2.0`.
+    /// Returns the package and its version, such as `acme-kernels 1.2.0`.
     pub fn origin(&self) -> String {
         format!("{} {}", self.krate, self.crate_version)
     }
@@ -193,10 +194,10 @@ pub enum FloatType {
 }
 
 impl FloatType {
-    /// All of them.
+    /// All types.
     pub const ALL: [Self; 4] = [Self::F64, Self::F32, Self::F16, Self::Bf16];
 
-    /// The kernel type of a tensor's dtype; `None` for integers, quantised and 8-bit floats.
+    /// Returns the kernel type of a tensor's dtype, or `None` for integers, quantised types and 8-bit floats.
     pub const fn from_dtype(dtype: DType) -> Option<Self> {
         match dtype {
             DType::F64 => Some(Self::F64),
@@ -207,7 +208,7 @@ impl FloatType {
         }
     }
 
-    /// The tensor dtype.
+    /// Returns the tensor dtype.
     pub const fn dtype(self) -> DType {
         match self {
             Self::F64 => DType::F64,
@@ -217,7 +218,7 @@ impl FloatType {
         }
     }
 
-    /// The short name, such as `bf16`.
+    /// Returns the short name, such as `bf16`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::F64 => "f64",

@@ -1,12 +1,12 @@
-//! What exists: every kernel and every annotated site that is linked into the program.
+//! The registry: every kernel and every annotated site that is linked into the program.
 //!
-//! Both are collected by the linker ([`linkme`]): no code runs before `main`, no folder is scanned
-//! and nothing can fail quietly. The same facts stand as JSON in a link section of the built file
-//! ([`section`]), where `kernels inspect` reads them without running it.
+//! The linker collects both ([`linkme`]). No code runs before `main`, no directory is scanned, and nothing can fail
+//! silently. A link section of the built file ([`section`]) holds the same facts as JSON. `kernels inspect` reads it
+//! without running the program.
 //!
-//! Kernels come from any crate, by [`declare_kernel!`](crate::declare_kernel). Several kernels may
-//! compute one operation; each has its own id. Two kernels of one id are an error ([`check`])
-//! unless one says that it replaces the other.
+//! Any crate can add kernels with [`declare_kernel!`](crate::declare_kernel). Several kernels may compute one
+//! operation, each with its own id. Two kernels of the same id are an error ([`check`]) unless one declares that it
+//! replaces the other.
 
 mod capability;
 mod declare;
@@ -24,16 +24,16 @@ pub use declare::assert_well_formed;
 pub use gradient::Gradient;
 pub use kernel::{FloatType, Implementation, KernelSpec, Launch, Limits};
 pub use resolve::{RegistryError, RegistryProblem, check, kernel, kernels, replaced};
-pub use spec::{Form, SiteSpec};
+pub use spec::{Form, SiteRecordError, SiteSpec};
 
 use linkme::distributed_slice;
 
-/// Filled by the linker with what attributes know of every annotated site.
+/// The facts that attributes know of every annotated site. The linker fills this slice.
 #[doc(hidden)]
 #[distributed_slice]
 pub static SPECS: [&'static SiteSpec];
 
-/// Filled by the linker with every kernel.
+/// All kernels. The linker fills this slice.
 #[doc(hidden)]
 #[distributed_slice]
 pub static KERNELS: [&'static KernelSpec];

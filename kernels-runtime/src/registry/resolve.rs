@@ -1,4 +1,4 @@
-//! Which kernel an id stands for, where several crates register one.
+//! The choice of the kernel for an id that several crates register.
 
 use super::declare::is_id;
 use super::{KERNELS, KernelSpec};
@@ -6,14 +6,14 @@ use std::fmt;
 use std::sync::OnceLock;
 use thiserror::Error;
 
-/// Why the kernels that are linked into a program don't go together. All problems at once.
+/// All problems of the kernels that are linked into a program.
 #[derive(Clone, PartialEq, Eq, Error)]
 pub struct RegistryError {
     problems: Vec<RegistryProblem>,
 }
 
 impl RegistryError {
-    /// What is wrong, in the order of the ids.
+    /// Returns the problems, in the order of the ids.
     pub fn problems(&self) -> &[RegistryProblem] {
         &self.problems
     }
@@ -29,10 +29,10 @@ impl fmt::Display for RegistryError {
     }
 }
 
-/// One thing that is wrong with the registered kernels. A crate is named with its version.
+/// A problem of the registered kernels. A crate is named with its version.
 #[derive(Clone, PartialEq, Eq, Error)]
 pub enum RegistryProblem {
-    /// Two kernels of one id, neither of which says that it replaces the other.
+    /// Two kernels of the same id, neither of which replaces the other.
     #[error(
         "kernel `{id}` is registered by {first} and by {second}: rename one, or let one say \
          `replaces: Some(\"package of the other\")`"
@@ -45,7 +45,7 @@ pub enum RegistryProblem {
         /// Another one.
         second: String,
     },
-    /// Kernels of one id that replace one another in a circle.
+    /// Kernels of the same id that replace one another in a circle.
     #[error("the kernels `{id}` of {crates} replace one another: one must stay")]
     Circle {
         /// The id.
@@ -53,7 +53,7 @@ pub enum RegistryProblem {
         /// The crates.
         crates: String,
     },
-    /// A kernel that replaces one which is not there.
+    /// A kernel that replaces one that does not exist.
     #[error(
         "kernel `{id}` of {krate} replaces the one of {replaces}, which registers no such kernel"
     )]
@@ -65,7 +65,7 @@ pub enum RegistryProblem {
         /// The package it names.
         replaces: &'static str,
     },
-    /// An implementation that is run in the way of another operation.
+    /// An implementation with the launch of another operation.
     #[error(
         "implementation `{implementation}` of kernel `{id}` of {krate} has a launch that does not \
          belong to operation `{op}`"
@@ -80,7 +80,7 @@ pub enum RegistryProblem {
         /// The kernel's operation.
         op: &'static str,
     },
-    /// An id that policies could not name.
+    /// An id that policies can't name.
     #[error("`{id}` of {krate} is no id of a kernel: letters, digits, `_` and `-`")]
     Id {
         /// The id.
@@ -92,24 +92,24 @@ pub enum RegistryProblem {
 
 type Specs = Vec<&'static KernelSpec>;
 
-/// The kernels in force by id, or what is wrong with them. Looked at once: what is linked in does
-/// not change.
+/// Returns the kernels in force, sorted by id, or the problems. The result is computed once, because the linked kernels
+/// do not change.
 fn resolved() -> &'static Result<Specs, RegistryError> {
     static RESOLVED: OnceLock<Result<Specs, RegistryError>> = OnceLock::new();
     RESOLVED.get_or_init(|| resolve(&KERNELS))
 }
 
-/// Whether the kernels that are linked in go together.
+/// Checks that the registry of kernels is consistent.
 ///
-/// [`init`](crate::init), plans and the first decision of every site check the same.
+/// [`init`](crate::init), plans and the first decision of every site make the same check.
 ///
 /// # Errors
-/// Two crates register one id and neither replaces the other, or a kernel is malformed.
+/// Returns an error if two crates register the same id and neither replaces the other, or if a kernel is malformed.
 pub fn check() -> Result<(), RegistryError> {
     resolved().as_ref().map(|_| ()).map_err(Clone::clone)
 }
 
-/// Every kernel in force, sorted by id. Where [`check`] fails, every kernel that is linked in.
+/// Returns every kernel in force, sorted by id. If [`check`] fails, returns every kernel that is linked in.
 pub fn kernels() -> impl Iterator<Item = &'static KernelSpec> {
     let kernels = match resolved() {
         Ok(kernels) => kernels.clone(),
@@ -118,7 +118,7 @@ pub fn kernels() -> impl Iterator<Item = &'static KernelSpec> {
     kernels.into_iter()
 }
 
-/// Every kernel that another crate's kernel replaces, with that one.
+/// Returns every replaced kernel, together with the one that replaces it.
 pub fn replaced() -> impl Iterator<Item = (&'static KernelSpec, &'static KernelSpec)> {
     sorted(&KERNELS).into_iter().filter_map(|spec| {
         let winner = kernel(spec.id)?;
@@ -126,7 +126,7 @@ pub fn replaced() -> impl Iterator<Item = (&'static KernelSpec, &'static KernelS
     })
 }
 
-/// The kernel in force under `id`. Where [`check`] fails there is none.
+/// Returns the kernel in force under `id`. Returns `None` if [`check`] fails.
 pub fn kernel(id: &str) -> Option<&'static KernelSpec> {
     let kernels = resolved().as_ref().ok()?;
     let index = kernels.binary_search_by_key(&id, |kernel| kernel.id).ok()?;
@@ -175,7 +175,7 @@ fn malformed(spec: &'static KernelSpec) -> Vec<RegistryProblem> {
     id.into_iter().chain(launches).collect()
 }
 
-/// The one kernel of an id that no other replaces.
+/// Returns the one kernel of an id that no other replaces.
 fn in_force(same_id: &[&'static KernelSpec]) -> Result<&'static KernelSpec, RegistryProblem> {
     let id = same_id[0].id;
     for spec in same_id {
@@ -319,7 +319,7 @@ mod tests {
     }
     operations!(names);
 
-    /// Every operation has one kernel.
+    /// Checks that every operation has one kernel.
     #[test]
     fn the_kernels_of_this_crate_go_together() {
         assert_eq!(check(), Ok(()));

@@ -1,34 +1,34 @@
-//! Where a server is.
+//! The addresses of servers.
 
 use burn::remote::{EndpointId, IrohHost, IrohRelays, RemoteHost};
 use std::fmt;
 use std::net::SocketAddr;
 use std::str::FromStr;
 
-/// Where a server is, as its program prints it and [`connect`](super::connect) takes it:
+/// The address of a server, as its program prints it and [`connect`](super::connect) takes it:
 ///
-/// | text | what |
+/// | text | server |
 /// |---|---|
-/// | `iroh://ID` | the Iroh server of this id, anywhere; through n0's public relays where no direct way is found |
-/// | `iroh://ID@HOST:PORT` | the same, dialled at this address alone, without relays |
-/// | `ws://HOST:PORT` | a WebSocket server; nothing is encrypted |
+/// | `iroh://ID` | the Iroh server with this id, anywhere; through n0's public relays if no direct way is found |
+/// | `iroh://ID@HOST:PORT` | the same, dialled only at this address, without relays |
+/// | `ws://HOST:PORT` | a WebSocket server, without encryption |
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Address {
     /// A server that is reached over Iroh.
     Iroh {
-        /// Its public key.
+        /// The server's public key.
         id: EndpointId,
         /// The only address to dial, without relays.
         direct: Option<SocketAddr>,
     },
     /// A server that is reached over a WebSocket.
     WebSocket {
-        /// Host name or address, and port.
+        /// The host name or address, and the port.
         host: String,
     },
 }
 
-/// A text that is no [`Address`].
+/// A text that is not an [`Address`].
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{}` is no server's address ({}); `kernels serve` prints it, as `iroh://ID` or `ws://HOST:PORT`",
@@ -48,7 +48,7 @@ impl From<std::convert::Infallible> for InvalidAddress {
 
 impl Address {
     /// # Errors
-    /// This program's endpoint can't be bound.
+    /// Returns an error if this program's endpoint can't be bound.
     pub(super) fn host(&self, credential: Vec<u8>) -> std::io::Result<RemoteHost> {
         let host = match self {
             Self::WebSocket { host } => RemoteHost::websocket(&format!("ws://{host}")),

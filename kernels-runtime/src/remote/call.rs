@@ -1,4 +1,4 @@
-//! One custom operation: what a client sends, and what a server's handler is given.
+//! One custom operation: the message of the client, and the call that the server's handler receives.
 
 use super::Host;
 use super::bounded::{Held, Served, elements};
@@ -12,16 +12,15 @@ use burn::tensor::{DType, IntDType};
 use serde::Serialize;
 use std::any::Any;
 
-/// The shape and type of a result, which the client has to know before it is there.
+/// The shape and type of a result, which the client has to know before the result exists.
 pub(crate) type Like = (Shape, DType);
 
-/// What a tensor on the client's side looks like.
+/// Returns the shape and type of a tensor on the client's side.
 pub(crate) fn like(tensor: &impl TensorMetadata) -> Like {
     (tensor.shape(), tensor.dtype())
 }
 
-/// Sends an operation to the device of its first input. Returns its results, which the server has
-/// not computed yet.
+/// Sends an operation to the device of its first input. Returns its results, which the server has not computed yet.
 pub(crate) fn send<const N: usize>(
     op: &'static str,
     inputs: impl IntoIterator<Item = FloatTensor<Remote>>,
@@ -33,7 +32,7 @@ pub(crate) fn send<const N: usize>(
     exactly(made)
 }
 
-/// The same for an operation without inputs.
+/// Sends an operation without inputs.
 pub(crate) fn send_to<const N: usize>(
     device: &RemoteDevice,
     op: &'static str,
@@ -43,7 +42,7 @@ pub(crate) fn send_to<const N: usize>(
     exactly(register(device, op, Vec::new(), results, numbers))
 }
 
-/// The same for a list of results, of which some may not be wanted.
+/// Sends an operation with a list of results, some of which may not be wanted.
 pub(crate) fn send_wanted(
     op: &'static str,
     inputs: impl IntoIterator<Item = FloatTensor<Remote>>,
@@ -86,7 +85,7 @@ fn exactly<const N: usize>(tensors: Vec<FloatTensor<Remote>>) -> [FloatTensor<Re
 /// The result of a handler.
 pub(crate) type Handled = Result<(), Malformed>;
 
-/// An operation on the server: its inputs, in turn, and the results that it gives.
+/// An operation on the server. It provides the inputs in order, and receives the results.
 pub(crate) struct Call<'a, B: BackendIr> {
     tensors: &'a mut dyn Tensors<B>,
     inputs: std::slice::Iter<'a, TensorIr>,
@@ -100,8 +99,9 @@ impl<B: BackendIr> Call<'_, B> {
         self.inputs.next().cloned().ok_or_else(missing)
     }
 
-    /// The next result. It must be no larger than what the client expects, for which memory was set aside; backends
-    /// may differ in dimensions of one element, and keep fewer rows, of what only they read again.
+    /// Returns the id of the next result. The result must not be larger than the client expects, because memory was
+    /// reserved for that size. Backends may differ in dimensions of size one, and may keep fewer rows of results that
+    /// only they read again.
     fn output(&mut self, result: &impl TensorMetadata) -> Result<TensorId, Malformed> {
         let missing = || Malformed::new("an operation asks for too few results");
         let output = self.outputs.next().ok_or_else(missing)?;
@@ -120,7 +120,7 @@ impl<B: BackendIr> Call<'_, B> {
         Ok(self.tensors.float(&input))
     }
 
-    /// Weights that rows of the operands before them are multiplied with.
+    /// Returns weights that rows of the previous operands are multiplied by.
     pub(crate) fn weights(&mut self, count: usize) -> Result<Vec<FloatTensor<B>>, Malformed> {
         let mut weights = Vec::new();
         for _ in 0..count {
@@ -135,8 +135,7 @@ impl<B: BackendIr> Call<'_, B> {
         Ok(self.tensors.int(&input))
     }
 
-    /// Refuses a number that is no size of a result: so the client has asked for no less memory than it
-    /// takes.
+    /// Returns an error if a number is not a size of a result. This ensures that memory was reserved for the number.
     pub(crate) fn expect_size(&self, number: usize) -> Handled {
         let mut outputs = self.outputs.as_slice().iter();
         if outputs.any(|output| output.shape.as_slice().contains(&number)) {
@@ -147,7 +146,7 @@ impl<B: BackendIr> Call<'_, B> {
         )))
     }
 
-    /// The type of the last result, one of integers, as the client expects it.
+    /// Returns the type of the last result, which has to be a type of integers, as the client expects it.
     pub(crate) fn ints_of_result(&self) -> Result<IntDType, Malformed> {
         match self.last_output().map(|output| output.dtype) {
             Some(dtype) if dtype.is_int() || dtype.is_uint() => Ok(IntDType::from(dtype)),
@@ -157,26 +156,26 @@ impl<B: BackendIr> Call<'_, B> {
         }
     }
 
-    /// Sets bytes aside that neither operands nor results tell.
+    /// Reserves bytes that can't be derived from the operands or results.
     ///
     /// # Panics
-    /// The session has not so many.
+    /// Panics if the session does not have enough memory.
     pub(crate) fn room(&mut self, bytes: usize) {
         self.tensors.room(bytes);
     }
 
-    /// How many results are still asked for.
+    /// Returns the number of results that are still expected.
     pub(crate) fn wanted(&self) -> usize {
         self.outputs.len()
     }
 
-    /// The last result, as the client expects it.
+    /// Returns the last result, as the client expects it.
     pub(crate) fn last_output(&self) -> Option<&TensorIr> {
         self.outputs.as_slice().last()
     }
 
-    /// Refuses a call whose client expects other results than those that it will get, before there are
-    /// any.
+    /// Returns an error if the client expects other results than it will receive. The check is made before the results
+    /// exist.
     pub(crate) fn expect(&self, results: &[Like]) -> Handled {
         let asked = self.outputs.as_slice().iter();
         let asked: Vec<Like> = asked.map(|ir| (ir.shape.clone(), ir.dtype)).collect();
@@ -188,7 +187,7 @@ impl<B: BackendIr> Call<'_, B> {
         )))
     }
 
-    /// Computes the results, which must be those that the client expects.
+    /// Computes the results, which must be the ones that the client expects.
     pub(crate) fn answer<const N: usize>(
         &mut self,
         results: [Like; N],
@@ -200,8 +199,7 @@ impl<B: BackendIr> Call<'_, B> {
             .try_for_each(|result| self.give(result))
     }
 
-    /// The same for a list of results, of which some may not be wanted; a kernel may compute them all the
-    /// same.
+    /// Computes a list of results, some of which may not be wanted. A kernel may compute these too.
     pub(crate) fn answer_wanted<R: IntoIterator<Item = Option<FloatTensor<B>>>>(
         &mut self,
         results: Vec<Option<Like>>,
@@ -231,12 +229,12 @@ impl<B: BackendIr> Call<'_, B> {
     }
 }
 
-/// Runs a handler, after memory for its results was set aside.
+/// Runs a handler after memory for its results was reserved.
 ///
 /// # Panics
-/// The operation is not what this build sends, or its session may not hold so much. Like a panic of the backend
-/// this ends the session: Burn's server has no other way to fail an operation, and the client asks
-/// [why](super::failure).
+/// Panics if the operation is not one that this build sends, or if its session has not enough memory. As with a panic
+/// of the backend, the session ends. Burn's server has no other way to fail an operation, and the client asks for the
+/// [reason](super::failure).
 pub(crate) fn run<B: Host, N: Numbers>(
     handles: &mut HandleContainer<Held<B::Handle>>,
     ir: &CustomOpIr,
@@ -259,8 +257,8 @@ pub(crate) fn run<B: Host, N: Numbers>(
         session.end();
         Ok::<_, Malformed>(())
     };
-    // A panic from deeper, in Burn or a kernel, does not know the operation's name. The session ends after
-    // it, so that nothing is seen that it left half done.
+    // A panic in Burn or in a kernel does not name the operation. The session ends after it, so unfinished changes are
+    // never seen.
     let said = match std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)) {
         Ok(Ok(())) => return,
         Ok(Err(malformed)) => malformed.to_string(),
@@ -272,7 +270,7 @@ pub(crate) fn run<B: Host, N: Numbers>(
     }
 }
 
-/// What a panic says.
+/// Returns the message of a panic.
 pub(crate) fn message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied())

@@ -1,4 +1,4 @@
-//! The tensors of one custom operation: their session is charged for them, as for those of Burn's operations.
+//! The tensors of one custom operation. Their session is charged for them as for those of Burn's operations.
 
 use super::Host;
 use super::bounded::{Bounded, Held, Operands, Running, Served, elements, made};
@@ -17,13 +17,13 @@ pub(super) enum Made<B: BackendIr> {
 pub(super) trait Tensors<B: BackendIr> {
     fn float(&mut self, input: &TensorIr) -> FloatTensor<B>;
     fn int(&mut self, input: &TensorIr) -> IntTensor<B>;
-    /// A weight that rows of the other operands are multiplied with.
+    /// Returns a weight that rows of the other operands are multiplied by.
     fn weight(&mut self, input: &TensorIr) -> FloatTensor<B>;
     fn give(&mut self, id: TensorId, made: Made<B>);
     fn room(&mut self, bytes: usize);
 }
 
-/// The most products of rows and weights that there are at a time.
+/// The maximum number of products of rows and weights that exist at the same time.
 const PRODUCTS: usize = 3;
 
 /// The session's side of an operation.
@@ -32,17 +32,17 @@ pub(super) struct Session<'a, B: Host> {
     pub(super) device: B::Device,
     running: Running,
     results: Vec<(TensorId, Made<B>)>,
-    /// The rows of the operands so far, or one for each index.
+    /// The number of rows of the operands so far, or one for each index.
     rows: usize,
     /// The bytes set aside for products.
     products: usize,
 }
 
 impl<'a, B: Host> Session<'a, B> {
-    /// Sets memory aside for the results that are asked for.
+    /// Reserves memory for the results that the client expects.
     ///
     /// # Panics
-    /// There is not so much.
+    /// Panics if there is not enough memory.
     pub(super) fn begin(
         handles: &'a mut HandleContainer<Held<B::Handle>>,
         ir: &CustomOpIr,
@@ -62,7 +62,7 @@ impl<'a, B: Host> Session<'a, B> {
         }
     }
 
-    /// Sets memory aside for the products with a weight. They are not there all at once.
+    /// Reserves memory for the products with a weight. Not all of them exist at the same time.
     fn multiply(&mut self, weight: &[usize]) {
         let [.., a, b] = weight else { return };
         let one = made(&[self.rows, *a.max(b)], DType::F32);
@@ -73,10 +73,10 @@ impl<'a, B: Host> Session<'a, B> {
         }
     }
 
-    /// Charges the results and leaves them to the client.
+    /// Charges the results and makes them available to the client.
     ///
     /// # Panics
-    /// The session holds more than it may.
+    /// Panics if the session then holds more than its limit.
     pub(super) fn end(self) {
         let mut running = self.running;
         running.let_go();

@@ -1,4 +1,4 @@
-//! A program's way to the devices of a server.
+//! The connection of a program to the devices of a server.
 
 use super::credential::{credential, unique};
 use super::devices::{self, RemoteDevice};
@@ -11,19 +11,19 @@ use burn::tensor::{Device, ExecutionError};
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
-/// Why a server's devices can't be had.
+/// The reason why a server's devices are not available.
 #[derive(thiserror::Error)]
 pub enum ConnectError {
-    /// The address is none.
+    /// The text is not an address.
     #[error(transparent)]
     Address(#[from] InvalidAddress),
-    /// The token is empty or another one.
+    /// The token is empty or wrong.
     #[error("{address} refuses the token; `kernels serve` prints it when it starts")]
     Refused {
-        /// Where the server is.
+        /// The server's address.
         address: Address,
     },
-    /// The server has as many connections as it may have.
+    /// The server has reached its limit of connections.
     #[error(
         "{address} has as many connections as it may have; `kernels serve --max-connections` allows more"
     )]
@@ -39,7 +39,7 @@ pub enum ConnectError {
         /// The server's address.
         address: Address,
     },
-    /// This program's own Iroh endpoint can't be had; see [`client_identity`](super::client_identity).
+    /// This program's own Iroh endpoint is not available; see [`client_identity`](super::client_identity).
     #[error("{address} can't be reached from an endpoint of this program: {source}")]
     Endpoint {
         /// The server's address.
@@ -47,85 +47,86 @@ pub enum ConnectError {
         /// The cause.
         source: std::io::Error,
     },
-    /// Nothing answers.
+    /// Nothing answers at the address.
     #[error("{address} can't be reached: {reason}")]
     Unreachable {
-        /// Where the server should be.
+        /// The server's address.
         address: Address,
-        /// What failed.
+        /// The error.
         reason: String,
     },
     /// The server speaks another version of Burn's protocol.
     #[error("{address} and this program use different releases of Burn: {reason}")]
     Protocol {
-        /// Where the server is.
+        /// The server's address.
         address: Address,
-        /// Which versions.
+        /// The versions.
         reason: String,
     },
-    /// What answers serves devices, but without this crate's kernels.
+    /// The other side serves devices, but without this crate's kernels.
     #[error(
         "{address} is no server of burn-kernels, or its device fails, which its log tells; start it with `kernels serve`, or reach its devices with Burn's `Device::remote_options`"
     )]
     NotOurs {
-        /// Where the server is.
+        /// The server's address.
         address: Address,
     },
-    /// The device can't even say what it is: it was lost, or its memory is full.
+    /// The device can't describe itself, because it was lost or its memory is full.
     #[error("device {index} of {address} fails: {reason}")]
     Device {
-        /// Where the server is.
+        /// The server's address.
         address: Address,
-        /// The device's place in the server's list.
+        /// The index of the device in the server's list.
         index: usize,
-        /// What is known of it.
+        /// The known facts about the problem.
         reason: String,
     },
-    /// Server and client would not compute the same.
+    /// The server is of another release, so it may compute other results than the client.
     #[error(
         "{address} is burn-kernels {server}, this program {client}; use one release on both sides"
     )]
     Release {
-        /// Where the server is.
+        /// The server's address.
         address: Address,
-        /// Its release.
+        /// The server's release.
         server: String,
-        /// This program's.
+        /// This program's release.
         client: String,
     },
-    /// Anything else that Burn says.
+    /// Any other error of Burn.
     #[error("{address}: {source}")]
     Other {
-        /// Where the server is.
+        /// The server's address.
         address: Address,
         /// Burn's own error.
         source: burn::remote::ConnectError,
     },
 }
 
-/// The sessions that this process opened on a server of its own.
+/// The sessions that this process opened on servers of its own.
 static OWN: Mutex<BTreeSet<u64>> = Mutex::new(BTreeSet::new());
 
-/// The devices of a server, in its order. They are ordinary Burn devices.
+/// Connects to the devices of a server and returns them in the server's order. They are ordinary Burn devices.
 ///
-/// Every call opens sessions of its own: nothing is shared with devices that were given before. A
-/// process can have 65,536 of them; none is given back before it ends.
+/// Every call opens new sessions, which share nothing with devices from earlier calls. A process can have 65,536
+/// sessions, and none is released before the process ends.
 ///
 /// # Errors
-/// See [`ConnectError`]. A server that was started a moment ago is waited for, some 16 seconds.
+/// Returns an error as described by [`ConnectError`]. A server that has just been started is given some 16 seconds to
+/// answer.
 pub fn connect(
     address: impl TryInto<Address, Error: Into<InvalidAddress>>,
     token: &str,
 ) -> Result<Vec<Device>, ConnectError> {
     let address = address.try_into().map_err(Into::into)?;
     let host = host(&address, token)?;
-    // The first device's handshake says how many there are.
+    // The handshake of the first device returns the number of devices.
     let count = host.devices().map_err(|error| explain(&address, error))?;
     let devices = (0..count.len()).map(|index| device(&address, &host, index, token));
     devices.collect()
 }
 
-/// One of a server's devices: the others are not asked anything.
+/// Connects to one of a server's devices. The others are not asked anything.
 #[cfg(feature = "npu")]
 pub(crate) fn connect_to(
     address: &Address,
@@ -136,7 +137,7 @@ pub(crate) fn connect_to(
     device(address, &host, index, token)
 }
 
-/// The server as Burn knows it, for sessions of their own.
+/// Returns the server in Burn's form, for sessions of its own.
 fn host(address: &Address, token: &str) -> Result<RemoteHost, ConnectError> {
     let host = address.host(credential(token.as_bytes(), unique()));
     host.map_err(|source| ConnectError::Endpoint {
@@ -178,7 +179,8 @@ fn device(
     Ok(device)
 }
 
-/// Server and client would not compute the same, or not understand each other, otherwise.
+/// Returns an error unless server and client are of one release. Otherwise they may compute different results or not
+/// understand each other.
 fn of_one_release(address: &Address, declared: &Declaration) -> Result<(), ConnectError> {
     if (declared.schema, declared.release.as_str()) == (SCHEMA, RELEASE) {
         return Ok(());
@@ -190,10 +192,11 @@ fn of_one_release(address: &Address, declared: &Declaration) -> Result<(), Conne
     })
 }
 
-/// The answer of a full server's relay, as Burn tells it.
+/// The answer of a full server's relay, in Burn's words.
 const FULL: &str = "503 Service Unavailable";
 
-/// Whether Burn tells of an Iroh connection that the gate closed: how, depends on how far it was.
+/// Returns `true` if Burn reports an Iroh connection that the gate closed. The words depend on how far the connection
+/// was.
 fn is_closed(reason: &str) -> bool {
     reason.ends_with("connection lost") || reason.contains("closed by peer")
 }
@@ -218,23 +221,23 @@ fn explain(address: &Address, error: burn::remote::ConnectError) -> ConnectError
     }
 }
 
-/// What is said of a session that ended while all was well with its operations.
+/// The message for a session that ended without a failed operation.
 const CLOSED: &str = "no operation failed, and the session is closed: its server stopped or can't be reached, \
      or a tensor of 1 GiB or more was to cross the connection, which Burn does not send, or one that is larger \
      than the server takes (`--max-message`): move it in slices";
 
-/// Why the session of a device failed: what the last panic on the server's side said, or what its
-/// unfinished work failed with. `None` if it goes on, which is waited for, and for devices that
-/// [`connect`] did not give.
+/// Returns the reason why the session of a device failed: the message of the last panic on the server, or the error of
+/// its unfinished work. Returns `None` if the session continues, and for devices that [`connect`] did not return. The
+/// call waits for unfinished work.
 ///
-/// Burn tells a client that its session ended, but not why. A server elsewhere is asked in a new session;
-/// if it is gone, that takes as long as [`connect`] does.
+/// Burn tells a client that its session ended, but not the reason. A server outside this process is asked in a new
+/// session. If it is gone, this takes as long as [`connect`] does.
 pub fn failure(device: &Device) -> Option<String> {
     let remote = devices::entry(device)?;
     let own = OWN.lock().unwrap_or_else(PoisonError::into_inner);
     let is_own = own.contains(&remote.session);
     drop(own);
-    // A server of this process need not be asked, and may be gone.
+    // A server of this process need not be asked, and it may be gone.
     let why = super::sessions::ending(remote.session);
     why.or_else(|| match device.sync() {
         Ok(()) => None,

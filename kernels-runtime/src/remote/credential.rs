@@ -1,18 +1,18 @@
-//! What a client presents, and who is let in.
+//! The credentials of clients, and the check of them.
 //!
-//! A client of ours presents the token, a zero byte and a number of its own: Burn keeps one session
-//! for each server and credential, so every [`connect`](super::connect) has sessions of its own,
-//! and a new one after the old one was lost. Plain clients of Burn present the token alone.
+//! A client of this crate presents the token, a zero byte and a unique number. Burn keeps one session for each server
+//! and credential. With the number, every [`connect`](super::connect) has its own sessions, and a new one after the old
+//! one was lost. Plain clients of Burn present only the token.
 
 use burn::server::{AuthorizationRequest, PeerAuthorizer, TokenAuthorizer};
 
-/// The zero and the number, in hexadecimal digits.
+/// The length of the zero byte and the number, in hexadecimal digits.
 const SUFFIX: usize = 1 + 16;
 
-/// The bytes of the shortest token that a server takes.
+/// The length of the shortest token that a server accepts, in bytes.
 pub(super) const LEAST: usize = 16;
 
-/// The credential of one connection.
+/// Returns the credential of one connection.
 pub(super) fn credential(token: &[u8], connection: u64) -> Vec<u8> {
     let mut credential = token.to_vec();
     credential.push(0);
@@ -20,7 +20,7 @@ pub(super) fn credential(token: &[u8], connection: u64) -> Vec<u8> {
     credential
 }
 
-/// The token of a credential.
+/// Returns the token of a credential.
 fn token(credential: &[u8]) -> &[u8] {
     match credential.len().checked_sub(SUFFIX) {
         Some(end) if credential[end] == 0 => &credential[..end],
@@ -28,24 +28,24 @@ fn token(credential: &[u8]) -> &[u8] {
     }
 }
 
-/// Whether a token would be taken for one with a number.
+/// Returns `true` if a token would be read as a token with a number.
 pub(super) fn is_ambiguous(token: &str) -> bool {
     self::token(token.as_bytes()).len() != token.len()
 }
 
-/// For [fuzzing](super::fuzz).
+/// Checks a credential, for [fuzzing](super::fuzz).
 #[cfg(feature = "fuzz")]
 pub(super) fn check(given: &[u8], connection: u64) {
     assert_eq!(token(&credential(given, connection)), given);
 }
 
-/// Opens the sessions of clients that present the token.
+/// An authorizer that opens the sessions of clients with the token.
 #[derive(Debug)]
 pub(super) struct Token(pub(super) TokenAuthorizer);
 
 impl PeerAuthorizer for Token {
     fn authorize(&self, request: AuthorizationRequest<'_>) -> Result<(), String> {
-        // Compared in constant time there.
+        // The comparison takes constant time there.
         self.0.authorize(AuthorizationRequest {
             client: request.client,
             device_index: request.device_index,
@@ -54,14 +54,14 @@ impl PeerAuthorizer for Token {
     }
 }
 
-/// A number that no other has: a connection's or a session's.
+/// Returns a unique number, for a connection or a session.
 pub(super) fn unique() -> u64 {
     let mut bytes = [0; 8];
     random(&mut bytes);
     u64::from_le_bytes(bytes)
 }
 
-/// A token of 128 random bits, in hexadecimal digits.
+/// Returns a token of 128 random bits, in hexadecimal digits.
 pub(super) fn random_token() -> String {
     let mut bytes = [0; 16];
     random(&mut bytes);

@@ -1,4 +1,4 @@
-//! What is known of the remote devices of this process.
+//! The known facts about the remote devices of this process.
 
 use super::Address;
 use super::hello::Declaration;
@@ -12,26 +12,26 @@ use std::sync::{Arc, PoisonError, RwLock};
 /// A device of another process or machine, as its server declared it.
 #[derive(Clone, Debug)]
 pub struct RemoteDevice {
-    /// Where its server is.
+    /// The server's address.
     pub address: Address,
-    /// Its place in the server's list.
+    /// The index of the device in the server's list.
     pub index: usize,
-    /// What it is, such as `cpu` or `npu`.
+    /// The kind of device, such as `cpu` or `npu`.
     pub kind: DeviceKind,
-    /// See [`DeviceKind::capability`].
+    /// The capability of the device; see [`DeviceKind::capability`].
     pub capability: u16,
-    /// Its name, such as the model of a processor.
+    /// The name of the device, such as the model of a processor.
     pub name: String,
     /// The operations that run as kernels on it.
     pub kernels: Vec<KernelOp>,
-    /// What else implementations have to know of it, by name.
+    /// Other facts that implementations have to know, by name.
     pub facts: Vec<(String, String)>,
-    /// Whether server and client are on one machine and see the same files.
+    /// True if server and client run on one machine and see the same files.
     pub same_host: bool,
-    /// The facts as CANN's limits ask them, on every call.
+    /// The facts in the form that the checks of CANN's limits use at every call.
     #[cfg(feature = "npu")]
     platform: burn_cann::Platform,
-    /// The session, as the server knows it.
+    /// The session's number on the server.
     pub(super) session: u64,
     pub(super) token: Vec<u8>,
 }
@@ -70,7 +70,7 @@ impl RemoteDevice {
     }
 }
 
-/// By the index of Burn's device ids, which count up from 0.
+/// The devices by the index of Burn's device ids, which count up from 0.
 static TABLE: RwLock<Vec<Option<Arc<RemoteDevice>>>> = RwLock::new(Vec::new());
 
 pub(super) fn enter(device: &Device, remote: RemoteDevice) {
@@ -98,8 +98,8 @@ fn look_up<T>(id: DeviceId, read: impl FnOnce(&Arc<RemoteDevice>) -> T) -> Optio
     table.get(index)?.as_ref().map(read)
 }
 
-/// What is known of a device that [`connect`](super::connect) gave; `None` for any other.
-/// Autodiff does not change it.
+/// Returns the facts about a device that [`connect`](super::connect) returned, or `None` for any other device. Autodiff
+/// does not change them.
 pub fn describe(device: &Device) -> Option<RemoteDevice> {
     entry(device).map(|remote| (*remote).clone())
 }
@@ -108,7 +108,8 @@ pub(super) fn entry(device: &Device) -> Option<Arc<RemoteDevice>> {
     look_up(device.as_dispatch().id(), Arc::clone)
 }
 
-/// What `read` makes of the platform that a tensor's device declared. The table's lock is not held meanwhile.
+/// Returns the result of `read` for the platform that a tensor's device declared. The table's lock is not held
+/// meanwhile.
 #[cfg(feature = "npu")]
 pub(crate) fn with_platform<T>(
     tensor: &burn::backend::DispatchTensor,
@@ -119,7 +120,7 @@ pub(crate) fn with_platform<T>(
     Some(read(&remote.platform))
 }
 
-/// Burn's own handle of a remote device.
+/// Returns Burn's own handle of a remote device.
 pub(super) fn handle(device: &Device) -> Option<burn::backend::RemoteDevice> {
     match device.clone().inner().as_dispatch() {
         DispatchDevice::Remote(remote) => Some(remote.clone()),

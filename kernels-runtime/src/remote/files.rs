@@ -1,4 +1,4 @@
-//! Weights that a server reads for its clients: which files, and how.
+//! The weights that a server reads for its clients.
 
 use burn::tensor::{Bytes, DType, TensorData};
 use bytemuck::Pod;
@@ -12,24 +12,24 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
-/// The folders whose safetensors files a server reads. Without any, it reads none.
+/// The folders whose safetensors files a server reads. If there are none, it reads no files.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Files {
     folders: Vec<PathBuf>,
     headers: Arc<Mutex<HashMap<PathBuf, Arc<Header>>>>,
 }
 
-/// The header of a file, as long as the file stays as it is.
+/// The header of a file, which is valid until the file changes.
 #[derive(Debug)]
 struct Header {
     length: u64,
     modified: SystemTime,
     metadata: Metadata,
-    /// Where the tensors' bytes begin.
+    /// The offset at which the tensors' bytes begin.
     start: u64,
 }
 
-/// What a file holds under a name.
+/// The description of a tensor in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Stored {
     pub(super) dtype: Dtype,
@@ -38,10 +38,10 @@ pub(super) struct Stored {
 
 impl Files {
     /// # Errors
-    /// The first that is not there or no folder, and what the system says.
+    /// Returns the first path that does not exist or is not a folder, and the system's error.
     pub(super) fn in_folders(folders: &[PathBuf]) -> Result<Self, (PathBuf, std::io::Error)> {
         let real = |folder: &PathBuf| {
-            // The entries are not looked at, only that there could be some.
+            // This checks that the folder can be read, without reading its entries.
             let real = std::fs::canonicalize(folder)
                 .and_then(|real| std::fs::read_dir(&real).map(|_| real));
             real.map_err(|error| (folder.clone(), error))
@@ -52,8 +52,8 @@ impl Files {
         })
     }
 
-    /// The file, without links and `..`, if it is in one of the folders. The answer for a file
-    /// elsewhere does not say whether there is one. Of what is no plain file, opening a pipe would wait.
+    /// Returns the file, without links and `..`, if it is in one of the folders. For a path elsewhere, the answer does
+    /// not reveal whether the file exists. The path has to be a regular file, because opening a pipe would block.
     fn allowed(&self, path: &str) -> Result<PathBuf, String> {
         let real = std::fs::canonicalize(path).ok();
         real.filter(|real| self.folders.iter().any(|folder| real.starts_with(folder)))
@@ -63,7 +63,7 @@ impl Files {
             })
     }
 
-    /// What the file holds under the name.
+    /// Returns the description of the tensor with this name in the file.
     pub(super) fn look(&self, path: &str, name: &str) -> Result<Stored, String> {
         let (_, header) = self.open(path)?;
         let info = header.info(path, name)?;
@@ -73,7 +73,7 @@ impl Files {
         })
     }
 
-    /// The values of a tensor, in the type in which they are stored.
+    /// Returns the values of a tensor, in the stored type.
     pub(super) fn read(&self, path: &str, name: &str) -> Result<TensorData, String> {
         let (mut file, header) = self.open(path)?;
         let info = header.info(path, name)?;
@@ -130,8 +130,8 @@ impl Header {
     }
 }
 
-/// Reads straight into the memory that the tensor keeps. `T` is an integer of the elements' width, of
-/// which the system gives zeros without writing them.
+/// Reads directly into the memory of the tensor. `T` is an integer type of the elements' width. The system provides
+/// zeroed memory of it without writing zeros.
 fn values<T: Pod + Send + Sync>(
     file: &mut File,
     shape: &[usize],
@@ -149,8 +149,8 @@ where
     ))
 }
 
-/// `vec![0; n]`, which the standard library knows to take from the system as it is; of a type
-/// parameter it does not know it.
+/// A type that can make `vec![0; n]`. The standard library takes such memory from the system without writing zeros, but
+/// only for concrete types, not for a type parameter.
 trait Zeros {
     fn zeros(count: usize) -> Self;
 }
@@ -206,7 +206,7 @@ mod tests {
             .join("b.safetensors");
         let absent = other.join("absent");
         let link = allowed.join("link.safetensors");
-        // A folder is no file, and neither is a socket, which would wait or fail in its own way.
+        // A folder is not a regular file. Neither is a socket, which would block or fail in its own way.
         let socket = allowed.join("socket");
         let _listening = std::os::unix::net::UnixListener::bind(&socket).unwrap();
         for path in [outside, around, link, absent, allowed.clone(), socket] {
@@ -224,7 +224,7 @@ mod tests {
                 .read(inside.to_str().unwrap(), "w")
                 .is_err()
         );
-        // The header is read again once the file has changed.
+        // The header is read again after the file has changed.
         write(&inside, &[4.0, 5.0, 6.0]);
         assert_eq!(
             files.look(inside.to_str().unwrap(), "w").unwrap().shape,

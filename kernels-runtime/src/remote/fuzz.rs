@@ -1,4 +1,4 @@
-//! Private readers for the fuzz targets. Each panics if it breaks its promise.
+//! Private readers for the fuzz targets. Each panics if it breaks its contract.
 
 use super::credential;
 use super::hello::{Declaration, WORDS, from_words, to_words};
@@ -8,11 +8,11 @@ use crate::ops::{adam_w, glu, rms_norm};
 use crate::semantics::{ExpertLayout, GluKey, RmsNormKey, RopeKey};
 use burn::backend::ir::ScalarIr;
 
-/// Reads the numbers of an operation as handlers do; `of` says of which one. What was read is written as
-/// clients do, to the same scalars.
+/// Reads the numbers of operation `of` as handlers do. If they are read, checks that clients would write the same
+/// scalars.
 ///
 /// # Errors
-/// They are no numbers of that operation.
+/// Returns an error if they are not numbers of that operation.
 pub fn message(of: u8, scalars: &[ScalarIr]) -> Result<(), String> {
     match of % 12 {
         0 => same::<()>(scalars),
@@ -36,18 +36,18 @@ fn same<N: Numbers>(scalars: &[ScalarIr]) -> Result<(), String> {
     Ok(())
 }
 
-/// The same for numbers that are encoded, but not scalars yet.
+/// Reads numbers that are encoded, but not yet scalars.
 ///
 /// # Errors
-/// As [`message`].
+/// Returns an error as [`message`] does.
 pub fn encoded(of: u8, bytes: &[u8]) -> Result<(), String> {
     message(of, &wire::packed(bytes))
 }
 
-/// Reads a server's declaration of a device, which writes and reads back to the same.
+/// Reads a server's declaration of a device, and checks that it is the same after writing and reading it again.
 ///
 /// # Errors
-/// The words are none.
+/// Returns an error if the words are not a declaration.
 pub fn declaration(words: &[i32]) -> Result<(), String> {
     let text = from_words(words).ok_or("the words are no text")?;
     let again = from_words(&to_words(&text)).expect("what this side wrote is read");
@@ -55,17 +55,17 @@ pub fn declaration(words: &[i32]) -> Result<(), String> {
     let declared = Declaration::from_words(words).ok_or("the words are no declaration")?;
     let written = declared.to_words();
     assert_eq!(written.len(), WORDS);
-    // A text longer than all words is cut off, and then is none.
+    // A text that is longer than all words is cut off and is then not a declaration.
     if let Some(again) = Declaration::from_words(&written) {
         assert_eq!(again, declared);
     }
     Ok(())
 }
 
-/// A token is found in the credential that is made of it.
+/// Checks that a token is found in the credential that is made from it.
 ///
 /// # Errors
-/// Servers refuse such a token: it looks like a credential.
+/// Returns an error if servers refuse the token because it looks like a credential.
 pub fn token(token: &[u8], connection: u64) -> Result<(), String> {
     credential::check(token, connection);
     match std::str::from_utf8(token) {

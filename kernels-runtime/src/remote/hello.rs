@@ -1,17 +1,17 @@
-//! What a server says of a device before anything runs on it.
+//! The declaration of a device, which a server sends before anything runs on it.
 
 use super::Identity;
 use super::wire::SCHEMA;
 use crate::device::{DeviceKind, KernelOp};
 use serde::{Deserialize, Serialize};
 
-/// The release of this crate. Both sides must be of one, since results may change between releases.
+/// The release of this crate. Both sides must be of the same one, because results may change between releases.
 pub(super) const RELEASE: &str = env!("CARGO_PKG_VERSION");
 
-/// How many 32-bit words a declaration takes: it travels as a tensor of a size that both know.
+/// The number of 32-bit words of a declaration. It is sent as a tensor of a size that both sides know.
 pub(super) const WORDS: usize = 2048;
 
-/// A device, as its server declares it.
+/// A device as its server declares it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Declaration {
     pub(super) schema: u64,
@@ -20,9 +20,9 @@ pub(super) struct Declaration {
     pub(super) capability: u16,
     pub(super) name: String,
     pub(super) facts: Vec<(String, String)>,
-    /// Names and versions of operations.
+    /// The names and versions of operations.
     pub(super) kernels: Vec<(String, u32)>,
-    /// What tells one running machine and its files from another, if the system says.
+    /// An identification of the running machine and its files, if the system provides it.
     pub(super) host: Option<String>,
 }
 
@@ -49,7 +49,7 @@ impl Declaration {
         }
     }
 
-    /// Those operations that this build knows, in the version that it knows.
+    /// Returns the operations that this build knows in the declared version.
     pub(super) fn kernels(&self) -> impl Iterator<Item = KernelOp> {
         KernelOp::ALL.iter().copied().filter(|op| {
             self.kernels
@@ -62,7 +62,7 @@ impl Declaration {
         self.host.is_some() && self.host == host()
     }
 
-    /// As 32-bit words: the length in bytes, then the JSON, then zeros.
+    /// Returns 32-bit words: the length in bytes, then the JSON, then zeros.
     pub(super) fn to_words(&self) -> Vec<i32> {
         to_words(&serde_json::to_string(self).expect("numbers and text are JSON"))
     }
@@ -72,7 +72,7 @@ impl Declaration {
     }
 }
 
-/// Text as exactly [`WORDS`] words; what does not fit is cut off.
+/// Returns text as exactly [`WORDS`] words. Text that does not fit is cut off.
 pub(super) fn to_words(text: &str) -> Vec<i32> {
     let mut end = text.len().min(4 * (WORDS - 1));
     while !text.is_char_boundary(end) {
@@ -88,7 +88,7 @@ pub(super) fn to_words(text: &str) -> Vec<i32> {
     words
 }
 
-/// Undoes [`to_words`].
+/// Reverses [`to_words`].
 pub(super) fn from_words(words: &[i32]) -> Option<String> {
     let (length, words) = words.split_first()?;
     let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
@@ -100,8 +100,8 @@ pub(super) fn from_words(words: &[i32]) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// The boot of this machine and the mounts of this process: two processes that agree in both see
-/// the same files. Elsewhere than on Linux nothing is known.
+/// Returns the boot id of this machine and the mounts of this process. Two processes with the same values see the same
+/// files. Returns `None` on systems other than Linux.
 fn host() -> Option<String> {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     let mounts = std::fs::read_link("/proc/self/ns/mnt").ok()?;

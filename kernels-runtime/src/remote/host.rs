@@ -6,31 +6,31 @@ use crate::device::{DeviceKind, x86_64_level};
 use burn::backend::Flex;
 use burn::backend::ir::BackendIr;
 
-/// What a server says a device is.
+/// The facts that a server declares about a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// The kind, by which clients choose implementations.
     pub kind: DeviceKind,
-    /// See [`DeviceKind::capability`].
+    /// The capability; see [`DeviceKind::capability`].
     pub capability: u16,
-    /// For people, such as the model of the processor.
+    /// A readable name, such as the model of the processor.
     pub name: String,
-    /// What else implementations have to know before they choose, by name.
+    /// Other facts that implementations have to know before they choose, by name.
     pub facts: Vec<(String, String)>,
 }
 
-/// The bytes of a device that sessions may hold, unless the server is told otherwise.
+/// The bytes of a device that sessions may hold by default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryLimits {
-    /// One session.
+    /// The limit of one session, in bytes.
     pub session: usize,
-    /// All of the device's sessions together.
+    /// The limit of all sessions of the device together, in bytes.
     pub all: usize,
 }
 
 /// A backend whose devices can be served together with kernels for them.
 ///
-/// Its tensors say what memory they keep, so that a session can be held to its limit.
+/// Its tensors provide the memory that they hold, so that the memory of a session can be limited.
 pub trait Host:
     BackendIr<
         FloatTensorPrimitive: InMemory,
@@ -39,24 +39,30 @@ pub trait Host:
         QuantizedTensorPrimitive: InMemory,
     >
 {
-    /// What a device is.
+    /// Returns the facts about a device.
     fn identity(device: &Self::Device) -> Identity;
 
     /// Adds the kernels that the backend has.
     fn kernels(kernels: Kernels<Self>) -> Kernels<Self>;
 
-    /// Returns the part of a device that sessions may hold, from the memory that it has. None if nobody says.
+    /// Returns the part of a device's memory that sessions may hold. Returns `None` if it is not known.
     fn memory(device: &Self::Device) -> Option<MemoryLimits>;
 
-    /// The device as one session uses it: what the session does to it leaves the others alone. Called on the
-    /// session's thread, before its first operation.
+    /// Returns the device for the use of one session. The actions of the session on it do not affect other sessions. It
+    /// is called on the session's thread, before the first operation.
     fn begin(device: &Self::Device) -> Self::Device {
         device.clone()
     }
 
-    /// The session is at its end; what it left on the way, such as data that is being sent, may still be there.
-    /// Called on the session's thread with what [`begin`](Self::begin) gave.
+    /// Ends the use of the device by a session. Work that the session left unfinished, such as data that is being sent,
+    /// may still exist. It is called on the session's thread with the device that [`begin`](Self::begin) returned.
     fn end(_device: &Self::Device) {}
+
+    /// Returns the errors that the device found in the numbers of this session's operations since the last call. It is
+    /// called on the session's thread after every read and synchronisation.
+    fn mistakes() -> Option<String> {
+        None
+    }
 }
 
 impl Host for Flex {
@@ -73,7 +79,8 @@ impl Host for Flex {
         kernels.all()
     }
 
-    /// Half of this machine's memory, or of the control group's that this process is in; three quarters for all.
+    /// Returns half of the memory of this machine or of this process's control group for a session, and three quarters
+    /// for all sessions.
     fn memory(_: &Self::Device) -> Option<MemoryLimits> {
         machine_memory().map(|memory| MemoryLimits {
             session: memory / 2,
@@ -82,7 +89,7 @@ impl Host for Flex {
     }
 }
 
-/// The processor's model as Linux names it, else its architecture.
+/// Returns the processor's model in Linux's words, or else its architecture.
 fn processor() -> String {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = text.lines().find_map(|line| {

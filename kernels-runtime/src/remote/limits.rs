@@ -1,26 +1,27 @@
-//! The limits of a server's clients, and of strangers.
+//! The limits of a server for clients and strangers.
 
 use super::ServeError;
 use std::time::Duration;
 
-/// The limits of a server, for strangers and for clients.
+/// The limits of a server for clients and strangers.
 ///
 /// ```
-/// use kernels_runtime::remote::{Limits, ServeOptions};
+/// # extern crate kernels_runtime as burn_kernels;
+/// use burn_kernels::remote::{Limits, ServeOptions};
 ///
 /// let limits = Limits::default().connections(16).message(64 << 20);
 /// let options = ServeOptions::websocket(([127, 0, 0, 1], 0)).limits(limits);
 /// ```
 ///
-/// | limit | default | what happens beyond it |
+/// | limit | default | effect beyond it |
 /// |---|---|---|
-/// | [`connections`](Self::connections) | 256 | a new client is told that the server is full |
-/// | [`waiting`](Self::waiting) | 64 | the oldest waiting connection of whoever has most of them is closed |
+/// | [`connections`](Self::connections) | 256 | a new client receives an error that the server is full |
+/// | [`waiting`](Self::waiting) | 64 | the oldest waiting connection of the client with the most of them is closed |
 /// | [`handshake`](Self::handshake) | 10 s | the connection is closed |
-/// | [`message`](Self::message) | 1 GiB | the session is closed, and the server's log says why |
-/// | [`messages_per_second`](Self::messages_per_second) | 50,000 | the client waits; nothing is lost |
+/// | [`message`](Self::message) | 1 GiB | the session is closed, and the server logs the reason |
+/// | [`messages_per_second`](Self::messages_per_second) | 50,000 | the client waits, and nothing is lost |
 ///
-/// Before its token a connection can send 64 KiB, whatever the limits are.
+/// Before its token, a connection can send at most 64 KiB, independent of these limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     pub(super) connections: usize,
@@ -30,11 +31,10 @@ pub struct Limits {
     pub(super) messages_per_second: Option<u32>,
 }
 
-/// The largest message that Burn reads.
+/// The size of the largest message that Burn reads.
 const LARGEST: u64 = 1 << 30;
 
-/// Messages a second where nothing else was said: some five times what a client gets through that
-/// waits for each answer.
+/// The default number of messages per second. It is some five times the rate of a client that waits for each answer.
 const RATE: u32 = 50_000;
 
 impl Default for Limits {
@@ -50,41 +50,42 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Sets the most connections with the token at once. Over a WebSocket each session is one:
-    /// one for each device that a [`connect`](super::connect) gave. Over Iroh each client program is one, with
-    /// up to 100 sessions.
+    /// Sets the maximum number of connections with the token at the same time. Over a WebSocket, each session is a
+    /// connection: one for each device that a [`connect`](super::connect) returned. Over Iroh, each client program is a
+    /// connection, with up to 100 sessions.
     pub fn connections(mut self, most: usize) -> Self {
         self.connections = most;
         self
     }
 
-    /// Sets the most connections that may wait at once without having presented the token.
+    /// Sets the maximum number of connections that may wait at the same time without having presented the token.
     pub fn waiting(mut self, most: usize) -> Self {
         self.waiting = most;
         self
     }
 
-    /// The time from a connection's first byte to its token. Another server that fetches tensors has no token; it
-    /// has six times as long until it names one that is there.
+    /// Sets the maximum time from a connection's first byte to its token. Another server that fetches tensors has no
+    /// token. It has six times as long until it names an existing tensor.
     pub fn handshake(mut self, longest: Duration) -> Self {
         self.handshake = longest;
         self
     }
 
-    /// The bytes of one message of a client, 64 KiB to 1 GiB; over a WebSocket only. Weights travel in
-    /// messages: a tensor that is sent whole must fit.
+    /// Sets the maximum size of a client's message in bytes, 64 KiB to 1 GiB. It applies only over a WebSocket. Weights
+    /// are sent in messages, so a tensor that is sent whole must fit.
     pub fn message(mut self, bytes: u64) -> Self {
         self.message = Some(bytes);
         self
     }
 
-    /// Sets the most messages a second of a connection; over a WebSocket only.
+    /// Sets the maximum number of messages per second of a connection. It applies only over a WebSocket.
     pub fn messages_per_second(mut self, most: u32) -> Self {
         self.messages_per_second = Some(most);
         self
     }
 
-    /// The time for another server to name a tensor that is there. It may have to be computed first.
+    /// Returns the time in which another server has to name an existing tensor. The tensor may have to be computed
+    /// first.
     pub(super) fn first_tensor(&self) -> Duration {
         self.handshake.saturating_mul(6)
     }
@@ -97,7 +98,7 @@ impl Limits {
         self.messages_per_second.unwrap_or(RATE)
     }
 
-    /// Refuses what would let nobody in, or what Burn does not do.
+    /// Returns an error for limits that let no client in, or that Burn does not support.
     pub(super) fn check(&self) -> Result<(), ServeError> {
         let refuse = |name, takes| Err(ServeError::Limit { name, takes });
         if self.connections == 0 {
@@ -122,7 +123,7 @@ impl Limits {
     }
 }
 
-/// The most bytes of a connection before its token.
+/// The maximum number of bytes of a connection before its token.
 pub(super) const BEFORE_TOKEN: usize = 64 << 10;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Weights that never cross the connection.
+//! Weights that the server reads from its own disk.
 
 use super::{devices, offer};
 use burn::backend::RemoteDevice;
@@ -6,16 +6,16 @@ use burn::tensor::{DType, Device, FloatDType, Tensor};
 use kernels_io::{escape, escape_path};
 use std::path::{Path, PathBuf};
 
-/// Why a server doesn't read a tensor.
+/// The reason why a server doesn't read a tensor.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LoadError {
-    /// The device is not one that [`connect`](super::connect) gave.
+    /// The device does not come from [`connect`](super::connect).
     #[error("the device is no remote device of `connect`; load its weights as for any device")]
     NotRemote,
     /// The path is not UTF-8.
     #[error("{} can't be sent to the server: its name is not UTF-8", escape_path(.0))]
     Path(PathBuf),
-    /// The server's reason: a file elsewhere than in its folders, a damaged one, an unknown name.
+    /// The server's reason, such as a file outside its folders, a damaged file or an unknown name.
     #[error("the server does not read it: {}", escape(.0))]
     Refused(String),
     /// The tensor has another rank.
@@ -29,41 +29,41 @@ pub enum LoadError {
         path: PathBuf,
         /// The tensor's name.
         name: String,
-        /// Its shape.
+        /// The tensor's shape.
         shape: Vec<usize>,
-        /// The rank that was asked for.
+        /// The expected rank.
         rank: usize,
     },
 }
 
-/// A tensor of a file as the server sees it.
+/// A tensor in a file, as the server describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stored {
     /// The type of its elements, a float of 16, 32 or 64 bits.
     pub dtype: DType,
-    /// Its shape.
+    /// The tensor's shape.
     pub shape: Vec<usize>,
 }
 
-/// What the server of a device finds under a name of a safetensors file on its own disk.
+/// Returns the description of a tensor in a safetensors file on the disk of the device's server.
 ///
 /// # Errors
-/// See [`LoadError`].
+/// Returns an error as described by [`LoadError`].
 pub fn look(device: &Device, path: &Path, name: &str) -> Result<Stored, LoadError> {
     offer::look(&handle(device)?, text(path)?, name).map_err(LoadError::Refused)
 }
 
-/// A tensor of a safetensors file that the *server* reads, from its own disk to the device: only
-/// its name crosses the connection. `path` is the server's; it must be in a folder that
+/// Loads a tensor of a safetensors file that the *server* reads from its own disk to the device. Only the tensor's name
+/// is sent over the connection. `path` is a path on the server, and must be in a folder that
 /// [`ServeOptions::weights`](super::ServeOptions::weights) names.
 ///
-/// Floats of 16, 32 and 64 bits, cast to `dtype` on the device; `None` keeps the stored type. The
-/// tensor has autodiff if the device has it, and no gradient is asked for.
+/// The file's tensor has floats of 16, 32 or 64 bits. They are cast to `dtype` on the device, or keep the stored type
+/// if it is `None`. The tensor has autodiff if the device has it, but does not require a gradient.
 ///
 /// # Errors
-/// See [`LoadError`]. The server looks at the file's header before this returns; the values follow
-/// without being waited for, and what goes wrong then ends the device's session, as any failed
-/// operation does.
+/// Returns an error as described by [`LoadError`]. The server reads the file's header before this function returns. It
+/// reads the values later, without being waited for. A failure then ends the device's session, as any failed operation
+/// does.
 pub fn load_tensor<const D: usize>(
     device: &Device,
     path: &Path,
@@ -83,12 +83,12 @@ pub fn load_tensor<const D: usize>(
     load(device, path, name, &found.shape, &found.shape, dtype)
 }
 
-/// As [`load_tensor`], of a tensor whose shape is known: all elements in one axis, in the order of
-/// the file. The server is not waited for at all.
+/// Loads a tensor as [`load_tensor`] does, if its shape is known. All elements are in one axis, in the order of the
+/// file. This function does not wait for the server at all.
 ///
 /// # Errors
-/// The device is no remote one, or the path is not UTF-8. A tensor that is not there, or of another
-/// shape, ends the device's session.
+/// Returns an error if the device is not a remote one, or if the path is not UTF-8. A tensor that is missing or has
+/// another shape ends the device's session.
 pub fn load_flat(
     device: &Device,
     path: &Path,

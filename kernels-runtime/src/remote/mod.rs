@@ -1,11 +1,12 @@
 //! Devices of other processes and machines, with their kernels.
 //!
-//! Burn Remote runs a program's tensor operations on a server's devices. Here both sides know this
-//! crate's kernels too: the server runs them, the client's annotated layers send each as one
-//! operation, and reports name the device as what it is (`cpu`, `npu`), not as a remote one.
+//! Burn Remote runs a program's tensor operations on a server's devices. With this module, both sides also know this
+//! crate's kernels. The server runs them, the client's annotated layers send each call as one operation, and reports
+//! name the device by its kind (`cpu`, `npu`), not as a remote one.
 //!
 //! ```no_run
-//! use kernels_runtime::remote::{ServeOptions, Server, connect};
+//! # extern crate kernels_runtime as burn_kernels;
+//! use burn_kernels::remote::{ServeOptions, Server, connect};
 //! use burn::backend::Flex;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -20,32 +21,32 @@
 //! # }
 //! ```
 //!
-//! * **Trust.** A server lets in who presents its token. Over Iroh everything is encrypted; over a
-//!   WebSocket nothing is, the token included: it is for loopback and networks that are trusted. A
-//!   client can read the files in the folders that the server was given, no others; it can have the server
-//!   connect to addresses that it names.
-//! * **Strangers** at a WebSocket's port meet a relay, which reads 64 KiB from each until it has seen the
-//!   token, for some seconds and from so many at once ([`Limits`]). It refuses web pages whose origin was not
-//!   [allowed](ServeOptions::allow_origin), and servers that fetch tensors unless
-//!   [transfers](ServeOptions::transfers) are. Over Iroh, Burn reads before the token, up to 1 GiB a
-//!   connection; there, connections without a token are counted and watched, and closed within 10 ms after
-//!   they sent 128 KiB. [Listed endpoints](ServeOptions::allow_endpoint) keep strangers out.
-//! * **Other users of the machine** reach a server on loopback, the one of the `npu` feature in the process too,
-//!   as strangers do: they see its port and can occupy places of those that wait for their token. Behind the
-//!   relay, Burn listens on another port of loopback. On Linux the kernel drops what others send there; elsewhere
-//!   they get no session, but can send messages of up to 1 GiB. Who may capture packets of loopback sees
-//!   tokens and tensors.
-//! * **Releases.** Server and client must be of one release; [`connect`] refuses another. Numbers and
-//!   keys travel so that nothing is taken for something else (`wire`).
-//! * **Other devices.** Remote devices that [`connect`] did not give run references.
-//! * **Errors.** An operation that panics on the server, ours or one of Burn's, ends the device's
-//!   session: reads fail from then on, none hangs. Burn tells a client no more; [`failure`] asks
-//!   the server why, and [`connect`] gives new devices. What was on the old ones is lost.
-//! * **Limits.** A session holds no more of a device's memory than [`ServeOptions::max_session_memory`] says, half
-//!   of it if nothing is said, and all sessions together three quarters. What an operation makes is worked out before
-//!   it runs; if that is too much it is an operation that failed, and other sessions go on.
-//! * **Size.** Burn sends at most 1 GiB at once: larger tensors are made on the device, read by the server
-//!   ([`load_tensor`]), or moved in slices. One that is sent whole ends the session.
+//! * **Trust.** A server lets in any client that presents its token. Over Iroh, everything is encrypted. Over a
+//!   WebSocket, nothing is, including the token, so it is for loopback and trusted networks. A client can read the
+//!   files in the folders that the server was given, and no others. It can make the server connect to addresses of its
+//!   choice.
+//! * **Strangers** who connect to a WebSocket's port reach a relay. It reads 64 KiB from each until it has seen the
+//!   token, for a limited time and from a limited number of connections ([`Limits`]). It refuses web pages whose origin
+//!   was not [allowed](ServeOptions::allow_origin), and servers that fetch tensors unless
+//!   [transfers](ServeOptions::transfers) are allowed. Over Iroh, Burn reads up to 1 GiB from a connection before the
+//!   token. Connections without a token are therefore counted and watched, and closed within 10 ms after they sent 128
+//!   KiB. [Listed endpoints](ServeOptions::allow_endpoint) keep strangers out.
+//! * **Other users of the machine** reach a server on loopback in the same way as strangers. This includes the server
+//!   that the `npu` feature starts in the process. They see its port and can occupy places of connections that wait for
+//!   their token. Behind the relay, Burn listens on another loopback port. On Linux, the kernel drops everything that
+//!   others send there. On other systems they get no session, but can send messages of up to 1 GiB. A user who may
+//!   capture loopback packets can see tokens and tensors.
+//! * **Releases.** Server and client must be of the same release; [`connect`] refuses another one. Numbers and keys are
+//!   encoded so that none can be taken for another (`wire`).
+//! * **Other devices.** Remote devices that do not come from [`connect`] run references.
+//! * **Errors.** An operation that panics on the server, of this crate or of Burn, ends the device's session. Later
+//!   reads fail, and none hangs. Burn gives a client no more information; [`failure`] asks the server for the reason,
+//!   and [`connect`] returns new devices. All data on the old devices is lost.
+//! * **Limits.** A session holds no more of a device's memory than [`ServeOptions::max_session_memory`] allows, half of
+//!   it by default. All sessions together hold at most three quarters. The memory that an operation needs is computed
+//!   before it runs. If it is too much, the operation fails, and other sessions continue.
+//! * **Size.** Burn sends at most 1 GiB at once. Larger tensors can be created on the device, read by the server
+//!   ([`load_tensor`]), or moved in slices. A larger tensor that is sent whole ends the session.
 //! * **Memory** of a client that ends or dies is freed by the server.
 
 mod address;

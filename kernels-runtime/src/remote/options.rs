@@ -1,25 +1,26 @@
-//! The ways in which devices are served.
+//! The options of a server.
 
 use super::limits::Limits;
 use super::session_memory::SessionMemory;
 use super::{Address, ServeError, credential};
+use crate::warning::warning;
 use burn::remote::EndpointId;
 use burn::server::telemetry::TelemetryProbe;
 use burn::server::{AllowAll, IrohIdentity, PeerAuthorizer, TokenAuthorizer};
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 
-/// The way in which devices are served. Over Iroh unless said otherwise, with a random token.
+/// The options of a server. The default is Iroh with a random token.
 ///
-/// The token lets a client use the devices; it does not keep clients that have it from each other. Give it only
-/// to clients that may see each other's work, and start a server for each group of them. An operation that is
-/// refused ends its own session alone, but Burn's server allows more:
+/// The token lets a client use the devices. It does not isolate clients that have it from each other. Give it only to
+/// clients that may see each other's work, and start a server for each group of them. An operation that is refused ends
+/// only its own session, but Burn's server allows more:
 ///
-/// * Tensors on their way between sessions are named by a counter. Another session can guess it and take them.
-/// * A session that waits for a tensor that never comes stays, with its memory, until the server ends.
+/// * Tensors in transit between sessions are named by a counter. Another session can guess it and take them.
+/// * A session that waits for a tensor that never arrives stays, with its memory, until the server ends.
 /// * Tensors that were exposed to other servers and not fetched stay until the server ends. No limit counts them.
-/// * No limit counts answers that a client does not read, messages while they are decoded (up to some 35 times
-///   their size), handles of tensors, and recorded graphs.
+/// * No limit counts answers that a client does not read, messages while they are decoded (up to some 35 times their
+///   size), handles of tensors, and recorded graphs.
 /// * All sessions of a processor share one random generator, which each of them can seed.
 #[derive(Clone)]
 pub struct ServeOptions {
@@ -48,7 +49,7 @@ pub(super) enum Way {
 
 impl std::fmt::Debug for ServeOptions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Never the token.
+        // The token is never shown.
         f.debug_struct("ServeOptions")
             .field("way", &self.way)
             .field("weights", &self.weights)
@@ -82,9 +83,8 @@ impl ServeOptions {
         }
     }
 
-    /// Over Iroh: encrypted, reached by the server's id from anywhere, through n0's public relays
-    /// where there is no direct way. The id is a new one unless there is an
-    /// [identity](Self::identity).
+    /// Serves over Iroh. The connection is encrypted, and clients reach the server by its id from anywhere, through
+    /// n0's public relays if there is no direct way. The id is new unless an [identity](Self::identity) is set.
     pub fn iroh() -> Self {
         Self::new(Way::Iroh {
             identity: None,
@@ -92,8 +92,8 @@ impl ServeOptions {
         })
     }
 
-    /// Over Iroh without relays: clients dial this address, whose port must be given. It is listened on at
-    /// every interface, unless it is a loopback address.
+    /// Serves over Iroh without relays. Clients dial this address, whose port must be given. The server listens on
+    /// every interface, unless the address is a loopback address.
     pub fn iroh_at(address: impl Into<SocketAddr>) -> Self {
         Self::new(Way::Iroh {
             identity: None,
@@ -101,7 +101,7 @@ impl ServeOptions {
         })
     }
 
-    /// Over a WebSocket, unencrypted: for loopback and trusted networks. Port 0 is a free one.
+    /// Serves over a WebSocket, without encryption, for loopback and trusted networks. Port 0 selects a free port.
     pub fn websocket(address: impl Into<SocketAddr>) -> Self {
         Self::new(Way::WebSocket {
             address: address.into(),
@@ -109,7 +109,8 @@ impl ServeOptions {
         })
     }
 
-    /// The Iroh identity in this file, made if it is not there, so that the server's id stays.
+    /// Sets the file of the Iroh identity, which keeps the server's id the same. The file is created if it does not
+    /// exist.
     pub fn identity(mut self, path: impl Into<PathBuf>) -> Self {
         if let Way::Iroh { identity, .. } = &mut self.way {
             *identity = Some(path.into());
@@ -117,14 +118,14 @@ impl ServeOptions {
         self
     }
 
-    /// The token that clients have to present, of 16 bytes or more.
+    /// Sets the token that clients have to present, of 16 bytes or more.
     pub fn token(mut self, token: impl Into<String>) -> Self {
         self.token = Some(token.into());
         self
     }
 
-    /// Lets in whoever asks, over a WebSocket on loopback only: every program of this machine then
-    /// uses the devices. It is for programs that can't present a token.
+    /// Lets in all clients, over a WebSocket on loopback only. Every program of this machine can then use the devices.
+    /// This is for programs that can't present a token.
     pub fn without_token(mut self) -> Self {
         if let Way::WebSocket { open, .. } = &mut self.way {
             *open = true;
@@ -132,8 +133,8 @@ impl ServeOptions {
         self
     }
 
-    /// A folder whose safetensors files clients may have read; see
-    /// [`load_tensor`](super::load_tensor). May be said several times.
+    /// Adds a folder whose safetensors files clients may load; see [`load_tensor`](super::load_tensor). It may be
+    /// called several times.
     pub fn weights(mut self, folder: impl Into<PathBuf>) -> Self {
         self.weights.push(folder.into());
         self
@@ -145,51 +146,50 @@ impl ServeOptions {
         self
     }
 
-    /// Lets scripts of web pages of this origin connect, over a WebSocket, such as
-    /// `https://example.org`. Browsers name it; other programs name none and are let in. May be said
-    /// several times.
+    /// Lets scripts of web pages with this origin connect over a WebSocket, such as `https://example.org`. Browsers
+    /// send the origin; other programs send none and are let in. It may be called several times.
     pub fn allow_origin(mut self, origin: impl Into<String>) -> Self {
         self.origins.push(origin.into());
         self
     }
 
-    /// Lets in this Iroh endpoint, and only those that are named like this. May be said several times. Clients
-    /// have the endpoint of their [`client_identity`](super::client_identity).
+    /// Lets in this Iroh endpoint, and only the endpoints that are listed in this way. It may be called several times.
+    /// Clients have the endpoint of their [`client_identity`](super::client_identity).
     pub fn allow_endpoint(mut self, id: EndpointId) -> Self {
         self.endpoints.push(id);
         self
     }
 
-    /// Lets other servers fetch tensors that a client with the token moves to a device of theirs. They
-    /// present no token, but a number that the client made for each tensor: 64 random bits over a WebSocket,
-    /// where 32 servers can be connected; 256 bits over Iroh, where servers are listed by
-    /// [`allow_endpoint`](Self::allow_endpoint) too. A server that names no tensor within six times
+    /// Lets other servers fetch tensors that a client with the token moves to one of their devices. These servers
+    /// present no token, but a number that the client made for each tensor. Over a WebSocket it has 64 random bits, and
+    /// 32 servers can be connected. Over Iroh it has 256 bits, and servers must also be listed by
+    /// [`allow_endpoint`](Self::allow_endpoint). The connection of a server that names no tensor within six times
     /// [`Limits::handshake`] is closed.
     pub fn transfers(mut self) -> Self {
         self.transfers = true;
         self
     }
 
-    /// Sets the most bytes of a device's memory that one session may hold: [what the backend
-    /// says](super::MemoryLimits) of its memory, unless said otherwise, which of a processor is half. An
-    /// operation that would make it more ends its session with an error that says so. All sessions of a
-    /// device together hold no more than the backend says, whatever is said here. Of a processor
-    /// elsewhere than on Linux nothing is known; only this limit holds there.
+    /// Sets the maximum number of bytes of a device's memory that one session may hold. The default is the backend's
+    /// [limit](super::MemoryLimits), which is half of the memory for a processor. An operation that would exceed the
+    /// limit ends its session with an error that states this. The backend's limit for all sessions of a device together
+    /// applies with any value set here. The memory of a processor is known only on Linux. On other systems, only the
+    /// limit set here applies.
     ///
-    /// Buffers count towards a session's memory; messages on their way come on top.
+    /// Buffers count towards a session's memory. Messages in transit are not included.
     pub fn max_session_memory(mut self, bytes: u64) -> Self {
         self.memory = SessionMemory::Bytes(bytes);
         self
     }
 
-    /// Lifts the limit, for a server whose only client is this process.
+    /// Removes the limit, for a server whose only client is this process.
     #[cfg(feature = "npu")]
     pub(crate) fn without_memory_limit(mut self) -> Self {
         self.memory = SessionMemory::All;
         self
     }
 
-    /// Sets the probe to which sessions report what they run.
+    /// Sets the probe to which sessions report the operations that they run.
     pub fn telemetry(mut self, probe: TelemetryProbe) -> Self {
         self.telemetry = Some(probe);
         self
@@ -197,7 +197,7 @@ impl ServeOptions {
 }
 
 impl ServeOptions {
-    /// Refuses what can't be, and what would be without effect.
+    /// Returns an error for options that are invalid or would have no effect.
     pub(super) fn check(&self) -> Result<(), ServeError> {
         self.limits.check()?;
         let unused = |option| {
@@ -244,7 +244,7 @@ impl ServeOptions {
     }
 }
 
-/// Whether a browser could send this.
+/// Returns `true` if a browser could send this origin.
 fn is_origin(text: &str) -> bool {
     let host = ["http://", "https://"]
         .iter()
@@ -258,11 +258,11 @@ fn is_origin(text: &str) -> bool {
     })
 }
 
-/// The port or endpoint where clients connect, taken or to be taken.
+/// The port or endpoint where clients connect, which is bound or still to be bound.
 pub(super) enum Binding {
     Port(TcpListener),
     Endpoint {
-        // A key is large beside a port.
+        // The key is boxed because it is large compared to a port.
         identity: Box<IrohIdentity>,
         direct: Option<SocketAddr>,
     },
@@ -276,7 +276,7 @@ impl Way {
         }
     }
 
-    /// The address that clients dial. A WebSocket's port is taken here.
+    /// Returns the address that clients dial. A WebSocket's port is bound here.
     pub(super) fn binding(&self) -> Result<(Address, Binding), ServeError> {
         match self {
             Self::WebSocket { address, open } => {
@@ -290,7 +290,7 @@ impl Way {
                 let listener = TcpListener::bind(address).map_err(fail)?;
                 let host = listener.local_addr().map_err(fail)?.to_string();
                 if !address.ip().is_loopback() {
-                    tracing::warn!(
+                    warning!(
                         "ws://{host} can be reached from elsewhere, and nothing on it is encrypted: whoever \
                          sees the traffic has the token; serve over Iroh where the network is not trusted"
                     );

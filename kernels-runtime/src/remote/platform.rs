@@ -6,7 +6,7 @@ const SOC: &str = "soc";
 const CANN: &str = "cann";
 const VECTOR_CORES: &str = "vector_cores";
 
-/// A platform, as a server declares it.
+/// Returns the facts of a platform, as a server declares them.
 pub(crate) fn facts(platform: &Platform) -> Vec<(String, String)> {
     let fact = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     let mut facts = vec![fact(SOC, platform.soc.name())];
@@ -16,7 +16,7 @@ pub(crate) fn facts(platform: &Platform) -> Vec<(String, String)> {
     facts
 }
 
-/// Undoes [`facts`], once for each device: what is asked on every call has it parsed.
+/// Reverses [`facts`], once for each device, so that checks at every call use the parsed platform.
 pub(crate) fn platform(facts: &[(String, String)]) -> Platform {
     let fact = |name: &str| {
         let found = facts.iter().find(|(known, _)| known == name);

@@ -1,4 +1,4 @@
-//! A server of devices, on a thread of its own.
+//! A server of devices, on its own thread.
 
 use super::bounded::Bounded;
 use super::credential::random_token;
@@ -19,11 +19,11 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
-/// The longest time that a server that ends waits for its sessions. A session that computes for longer goes on
-/// without it.
+/// The maximum time that a stopping server waits for its sessions. A session that computes for longer continues without
+/// it.
 const SESSIONS_END: Duration = Duration::from_secs(2);
 
-/// A running server. It stops when it is dropped: sessions end, their memory is freed.
+/// A running server. It stops when it is dropped: sessions end, and their memory is freed.
 #[derive(Debug)]
 pub struct Server {
     address: Address,
@@ -36,10 +36,11 @@ pub struct Server {
 }
 
 impl Server {
-    /// Serves devices of one backend, until the server is dropped.
+    /// Serves devices of one backend until the server is dropped.
     ///
     /// # Errors
-    /// See [`ServeError`]. Over Iroh a port that is taken is told by [`wait`](Self::wait).
+    /// Returns an error as described by [`ServeError`]. Over Iroh, a port that is in use is reported by
+    /// [`wait`](Self::wait).
     pub fn start<B: Host>(
         devices: impl IntoIterator<Item = B::Device>,
         options: ServeOptions,
@@ -47,10 +48,10 @@ impl Server {
         Self::start_with::<B>(devices, options, B::kernels)
     }
 
-    /// The same with these kernels of the backend, in place of all that it has.
+    /// Serves as [`start`](Self::start) does, with only these kernels of the backend.
     ///
     /// # Errors
-    /// As [`start`](Self::start).
+    /// Returns an error as [`start`](Self::start) does.
     pub fn start_with<B: Host>(
         devices: impl IntoIterator<Item = B::Device>,
         options: ServeOptions,
@@ -67,7 +68,8 @@ impl Server {
         Ok(server)
     }
 
-    /// The same without a look at the devices: each is opened by its first client.
+    /// Serves as [`start_with`](Self::start_with) does, without opening the devices. Each is opened by its first
+    /// client.
     pub(crate) fn start_unopened<B: Host>(
         devices: Vec<B::Device>,
         options: ServeOptions,
@@ -101,7 +103,7 @@ impl Server {
             .name("burn-kernels-serve".to_owned())
             .spawn(move || {
                 let served = run(serving, stopped);
-                // Nobody may wait for it.
+                // It is possible that no thread waits for this.
                 let _ = finish.send(());
                 served
             })
@@ -117,23 +119,23 @@ impl Server {
         })
     }
 
-    /// Where clients reach it.
+    /// Returns the address where clients connect.
     pub const fn address(&self) -> &Address {
         &self.address
     }
 
-    /// What clients have to present.
+    /// Returns the token that clients have to present.
     pub fn token(&self) -> &str {
         &self.token
     }
 
-    /// Its devices, in the order in which clients get them.
+    /// Returns the devices, in the order in which clients receive them.
     pub fn devices(&self) -> &[Identity] {
         &self.devices
     }
 
-    /// How many sessions of clients of this crate are open: one for each device that a
-    /// [`connect`](super::connect) gave.
+    /// Returns the number of open sessions of clients of this crate: one for each device that a
+    /// [`connect`](super::connect) returned.
     pub fn sessions(&self) -> usize {
         self.open.load(Ordering::Relaxed)
     }
@@ -141,7 +143,7 @@ impl Server {
     /// Serves until Ctrl+C or `SIGTERM`, then stops.
     ///
     /// # Errors
-    /// The server failed, or signals can't be waited for.
+    /// Returns an error if the server failed, or if signals can't be waited for.
     pub fn wait(mut self) -> Result<(), ServeError> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -159,17 +161,17 @@ impl Server {
         self.end()
     }
 
-    /// Stops and says how serving went.
+    /// Stops the server and returns the result of serving.
     ///
     /// # Errors
-    /// The server failed while it ran.
+    /// Returns an error if the server failed while it ran.
     pub fn stop(mut self) -> Result<(), ServeError> {
         self.end()
     }
 
     fn end(&mut self) -> Result<(), ServeError> {
         if let Some(stop) = self.stop.take() {
-            // It may have stopped by itself.
+            // The server may have stopped by itself.
             let _ = stop.send(());
         }
         match self.thread.take().map(JoinHandle::join) {
@@ -190,7 +192,7 @@ impl Drop for Server {
         {
             tracing::error!("the server at {} failed: {error}", self.address);
         }
-        // The sessions' threads end a moment later, and use the devices until then.
+        // The threads of the sessions end a moment later, and use the devices until then.
         let begun = Instant::now();
         while self.sessions() > 0 && begun.elapsed() < SESSIONS_END {
             std::thread::sleep(Duration::from_millis(1));
@@ -198,10 +200,10 @@ impl Drop for Server {
     }
 }
 
-/// As [`Server::start`] and [`Server::wait`]: serves until Ctrl+C or `SIGTERM`.
+/// Serves devices of one backend until Ctrl+C or `SIGTERM`, as [`Server::start`] and [`Server::wait`] do.
 ///
 /// # Errors
-/// See [`ServeError`].
+/// Returns an error as described by [`ServeError`].
 pub fn serve<B: Host>(
     devices: impl IntoIterator<Item = B::Device>,
     options: ServeOptions,
@@ -211,7 +213,7 @@ pub fn serve<B: Host>(
 
 type Serving = Pin<Box<dyn Future<Output = Result<(), ServeError>> + Send>>;
 
-/// Returns the work of the server's thread: Burn's server, and the guard before it.
+/// Returns the work of the server's thread: Burn's server, and the relay or gate before it.
 fn serving<B: Host>(
     server: BackendServer<Bounded<B>>,
     binding: Binding,
@@ -257,7 +259,7 @@ fn serving<B: Host>(
     }
 }
 
-/// Serves until told to stop, on a runtime that ends with it.
+/// Serves until stopped, on a runtime that ends with the server.
 fn run(serving: Serving, stopped: oneshot::Receiver<()>) -> Result<(), ServeError> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -268,7 +270,7 @@ fn run(serving: Serving, stopped: oneshot::Receiver<()>) -> Result<(), ServeErro
     let served = runtime.block_on(async {
         tokio::select! {
             served = serving => served,
-            // An error means that the handle is gone, which stops the server too.
+            // An error means that the handle was dropped, which also stops the server.
             _ = stopped => Ok(()),
         }
     });

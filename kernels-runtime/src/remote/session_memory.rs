@@ -5,23 +5,23 @@ use super::{Host, MemoryLimits};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SessionMemory {
-    /// A share of what the device has.
+    /// The backend's default share of the device's memory.
     Share,
     Bytes(u64),
-    /// Whatever there is: the sessions are this process's own.
+    /// All memory, because the sessions belong to this process.
     #[cfg(feature = "npu")]
     All,
 }
 
 impl SessionMemory {
-    /// The device with its limits.
+    /// Returns the device with its limits.
     pub(super) fn of<B: Host>(self, device: B::Device) -> Served<B::Device> {
         let memory = match self {
             #[cfg(feature = "npu")]
             Self::All => None,
             Self::Share | Self::Bytes(_) => B::memory(&device),
         };
-        // More than anything has, where that is not known.
+        // If the memory is not known, there is no limit.
         let (session, all) = (usize::MAX, usize::MAX);
         let MemoryLimits { session, all } = memory.unwrap_or(MemoryLimits { session, all });
         let session = match self {

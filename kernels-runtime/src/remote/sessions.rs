@@ -1,15 +1,15 @@
-//! The sessions of a server: how many there are, and why one ended.
+//! The sessions of a server: their number, and the reasons why they ended.
 //!
-//! Burn runs a session on a thread of its own and ends it when an operation of the backend panics;
-//! the client is told no more than that it ended. So the thread remembers whose session it is, a
-//! panic hook keeps what the panic said, and the client can ask for it in a new session.
+//! Burn runs a session on its own thread and ends it when an operation of the backend panics. It tells the client only
+//! that the session ended. The thread therefore remembers its session, a panic hook keeps the message of the panic, and
+//! the client can ask for it in a new session.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 
-/// A session, on its thread.
+/// A session, stored on its thread.
 struct Session {
     number: u64,
     open: Arc<AtomicUsize>,
@@ -26,19 +26,19 @@ thread_local! {
     static SESSION: RefCell<Option<Session>> = const { RefCell::new(None) };
 }
 
-/// The endings that are remembered, and the bytes of each.
+/// The number of endings that are remembered, and the maximum bytes of each.
 const REMEMBERED: (usize, usize) = (64, 8 << 10);
 
 static ENDINGS: Mutex<VecDeque<(u64, String)>> = Mutex::new(VecDeque::new());
 
-/// The sessions that servers of this process run.
+/// The sessions of servers in this process.
 static HERE: Mutex<BTreeSet<u64>> = Mutex::new(BTreeSet::new());
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Says that this thread is the one of session `number`, until it ends.
+/// Assigns session `number` to this thread until the thread ends.
 pub(super) fn open(number: u64, open: &Arc<AtomicUsize>) {
     listen();
     open.fetch_add(1, Ordering::Relaxed);
@@ -47,16 +47,16 @@ pub(super) fn open(number: u64, open: &Arc<AtomicUsize>) {
         number,
         open: Arc::clone(open),
     };
-    // The one before, if there was one, counts itself out.
+    // The previous session, if there was one, removes itself from the count.
     SESSION.with_borrow_mut(|place| *place = Some(session));
 }
 
-/// Whether a server of this process runs the session.
+/// Returns `true` if a server of this process runs the session.
 pub(super) fn is_here(number: u64) -> bool {
     lock(&HERE).contains(&number)
 }
 
-/// What the last panic of a session of this process said.
+/// Returns the message of the last panic of a session of this process.
 pub(super) fn ending(number: u64) -> Option<String> {
     let endings = lock(&ENDINGS);
     let mut newest = endings.iter().rev();
@@ -65,7 +65,7 @@ pub(super) fn ending(number: u64) -> Option<String> {
         .map(|(_, what)| what.clone())
 }
 
-/// Adds to the panic hook that there is. It does nothing on other threads.
+/// Extends the panic hook. The addition has no effect on other threads.
 fn listen() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -83,7 +83,7 @@ fn listen() {
     });
 }
 
-/// A client may have chosen a part of it.
+/// Stores the message, shortened if necessary, because a client may have chosen a part of it.
 fn remember(number: u64, what: &str) {
     let (endings, bytes) = REMEMBERED;
     let what = kernels_io::shorten(what, bytes).into_owned();

@@ -1,9 +1,9 @@
-//! The numbers of an operation travel as the scalars of Burn's custom operations.
+//! The encoding of an operation's numbers as the scalars of Burn's custom operations.
 //!
-//! All numbers of an operation are one value: its key, settings and flags, or nothing. It travels as
-//! MessagePack, fields by name, eight bytes a scalar, after the [schema](SCHEMA) and the number of bytes.
-//! Integers and floats are exact. What was read is written again and compared with what came. So a
-//! server of another build can refuse what it doesn't know, and cannot take one number for another.
+//! All numbers of an operation are one value: its key, settings and flags, or nothing. It is sent as MessagePack with
+//! fields by name, in scalars of eight bytes, after the [schema](SCHEMA) and the number of bytes. Integers and floats
+//! are exact. The value that is read is written again and compared with the received scalars. A server of another build
+//! can therefore refuse unknown numbers, and never takes one number for another.
 
 use burn::backend::ir::ScalarIr;
 use kernels_io::{escape, shorten};
@@ -12,22 +12,22 @@ use serde::Serialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use std::fmt;
 
-/// Raised when the order or meaning of what is sent changes.
+/// The version of the encoding, which increases when the order or meaning of the numbers changes.
 pub(crate) const SCHEMA: u64 = 2;
 
-/// The bytes of an echo of numbers that are not known, and of all that is said of a message.
+/// The maximum bytes of an echo of unknown numbers, and of a whole message about them.
 const ECHO: (usize, usize) = (200, 4 << 10);
 
-/// No operation's numbers are nested so deeply.
+/// The maximum nesting of an operation's numbers.
 const DEPTH: usize = 16;
 
-/// Why a handler does not do what it is asked for. A client chose parts of it, so it is never long.
+/// The reason why a handler refuses a request. A client chose parts of the text, so its length is limited.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Malformed {
-    /// What arrived is not what this build sends.
+    /// The message is not one that this build sends.
     #[error("{}; client and server must be of one release", escape(.0))]
     Message(String),
-    /// It was understood, and can't be done.
+    /// The request was understood, but can't be met.
     #[error("{}", escape(.0))]
     Request(String),
 }
@@ -53,7 +53,7 @@ impl From<crate::ops::Mismatch> for Malformed {
     }
 }
 
-/// The numbers of an operation, as one value that travels.
+/// The numbers of an operation, as one value that can be sent.
 pub(crate) trait Numbers: Serialize + DeserializeOwned + 'static {}
 
 impl<N: Serialize + DeserializeOwned + 'static> Numbers for N {}
@@ -62,7 +62,7 @@ pub(crate) fn write(numbers: &impl Serialize) -> Vec<ScalarIr> {
     packed(&rmp_serde::to_vec_named(numbers).expect("numbers and names are MessagePack"))
 }
 
-/// The scalars of a value that is MessagePack already.
+/// Returns the scalars of a value that is already encoded as MessagePack.
 pub(crate) fn packed(bytes: &[u8]) -> Vec<ScalarIr> {
     let words = bytes.chunks(8).map(|chunk| {
         let mut word = [0; 8];
@@ -73,7 +73,7 @@ pub(crate) fn packed(bytes: &[u8]) -> Vec<ScalarIr> {
     start.chain(words).map(ScalarIr::UInt).collect()
 }
 
-/// Reads what [`write`] wrote, and refuses it if any part of it would be lost.
+/// Reads the output of [`write`], and refuses it if any part of it would be lost.
 pub(crate) fn read<N: Numbers>(scalars: &[ScalarIr]) -> Result<N, Malformed> {
     let bytes = unpacked(scalars)?;
     let unknown = |why: &str| {
@@ -82,7 +82,7 @@ pub(crate) fn read<N: Numbers>(scalars: &[ScalarIr]) -> Result<N, Malformed> {
             "the numbers of an operation are not those of this build: {why}"
         ))
     };
-    // Lists say how long they are. Room is made for them once all of it is known to be there.
+    // Lists state their length. Memory for them is allocated only after all data is known to be present.
     let whole = decode::<IgnoredAny>(&bytes);
     let numbers = whole.and_then(|_| decode::<N>(&bytes));
     let numbers = numbers.map_err(|error| unknown(&error.to_string()))?;
@@ -178,7 +178,7 @@ mod tests {
     fn another_schema_is_refused() {
         let mut scalars = write(&1);
         scalars[0] = ScalarIr::UInt(SCHEMA - 1);
-        // Of another schema nothing more is known.
+        // With another schema, nothing more is known.
         scalars[1] = ScalarIr::Float(1.0);
         let message = read::<usize>(&scalars).unwrap_err().to_string();
         assert!(message.contains("speaks schema 1"), "{message}");

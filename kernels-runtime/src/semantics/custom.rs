@@ -9,12 +9,13 @@ pub struct CustomKey {
 }
 
 impl CustomKey {
-    /// The key of operation `op` with the settings that change its maths, as (name, value).
+    /// Creates the key of operation `op` with the settings that change its maths, as (name, value).
     ///
-    /// Names and values are letters, digits, `_`, `-` and `.`: they stand in JSON as they are.
+    /// Names and values consist of letters, digits, `_`, `-` and `.`, because they are written into JSON without
+    /// escapes.
     ///
     /// # Panics
-    /// A name or value has another character. In a constant this is a compile error.
+    /// Panics if a name or value has another character. In a constant this is a compile error.
     pub const fn new(op: &'static str, settings: &'static [(&'static str, &'static str)]) -> Self {
         assert!(
             is_word(op),
@@ -31,18 +32,18 @@ impl CustomKey {
         Self { op, settings }
     }
 
-    /// The operation's name.
+    /// Returns the operation's name.
     pub const fn op(&self) -> &'static str {
         self.op
     }
 
-    /// The settings.
+    /// Returns the settings.
     pub const fn settings(&self) -> &'static [(&'static str, &'static str)] {
         self.settings
     }
 }
 
-const fn is_word(text: &str) -> bool {
+pub(super) const fn is_word(text: &str) -> bool {
     let bytes = text.as_bytes();
     let mut i = 0;
     while i < bytes.len() {

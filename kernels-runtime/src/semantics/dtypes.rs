@@ -1,4 +1,4 @@
-//! Dtypes that operands may have together.
+//! Rules for the dtypes of operands.
 
 use burn::tensor::DType;
 
@@ -11,7 +11,7 @@ pub(crate) fn compute_dtype(dtype: DType) -> DType {
     }
 }
 
-/// Whether there are several.
+/// Returns `true` if the dtypes are not all equal.
 pub(crate) fn differ(mut dtypes: impl Iterator<Item = DType>) -> bool {
     let first = dtypes.next();
     dtypes.any(|dtype| Some(dtype) != first)

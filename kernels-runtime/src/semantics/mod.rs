@@ -1,29 +1,48 @@
 //! Semantics keys: every parameter that changes the maths of an operation.
 //!
-//! A kernel may stand in for a layer only if both carry the same key. Keys are small, comparable
-//! and printable; they are written into the built file beside each annotated site.
+//! A kernel may replace a layer only if both have the same key. Keys are small, comparable and printable. They are
+//! written into the built file with each annotated site.
 
 mod custom;
 mod dtypes;
+mod read;
 
 pub use crate::ops::moe::router::key::*;
 pub use custom::CustomKey;
 pub(crate) use dtypes::{compute_dtype, differ};
 
+use crate::mode::Mode;
 use crate::ops::operations;
 use burn::tensor::DType;
 use serde::Serialize;
 use std::fmt;
 
+/// Returns a printed key in the form of an attribute's settings, with `offset = 0` in place of `offset=0`.
+///
+/// ```
+/// # extern crate kernels_runtime as burn_kernels;
+/// use burn_kernels::semantics::{RmsNormKey, as_written};
+///
+/// let text = as_written(RmsNormKey::LLAMA);
+/// assert_eq!(text, "rms_norm(offset = 0, rounding = llama)");
+/// ```
+pub fn as_written(key: impl fmt::Display) -> String {
+    // Names and values contain no equals sign.
+    key.to_string().replace('=', " = ")
+}
+
+/// The purpose of an optimiser's call.
+pub(crate) const STEP: &str = "optimiser step";
+
 /// The key of a built-in operation.
 pub(crate) trait OperationKey: Copy + fmt::Display + Into<SemanticsKey> {
-    /// The key, if it is one of this operation.
+    /// Returns the key, if it belongs to this operation.
     fn of(key: &SemanticsKey) -> Option<Self>;
 }
 
-/// The dtypes that the operands of an operation may have together.
+/// The rules for the dtypes of an operation's operands.
 pub(crate) trait Dtypes {
-    /// Whether a kernel takes no operands of these dtypes together. Most take one dtype.
+    /// Returns `true` if kernels do not take operands of these dtypes together. Most take operands of one dtype.
     fn mixes(&self, dtypes: impl ExactSizeIterator<Item = DType>) -> bool {
         differ(dtypes)
     }
@@ -56,8 +75,7 @@ macro_rules! keys {
         }
 
         impl SemanticsKey {
-            /// The operation's name, as kernels state it in
-            /// [`KernelSpec::op`](crate::registry::KernelSpec).
+            /// Returns the operation's name, as in [`KernelSpec::op`](crate::registry::KernelSpec).
             pub const fn op(&self) -> &'static str {
                 match self {
                     $(Self::$Op(_) => $op,)+
@@ -67,7 +85,7 @@ macro_rules! keys {
         }
 
         impl SemanticsKey {
-            /// Whether a kernel takes no operands of these dtypes together.
+            /// Returns `true` if kernels do not take operands of these dtypes together.
             #[inline]
             pub(crate) fn mixes(&self, dtypes: impl ExactSizeIterator<Item = DType>) -> bool {
                 match self {
@@ -107,14 +125,24 @@ macro_rules! keys {
 operations!(keys);
 
 impl SemanticsKey {
-    /// Whether gradients flow through the operation. An optimiser's step has none: it works on what
-    /// autodiff has left behind.
+    /// Returns `true` if gradients flow through the operation. An optimiser's step has none, because it works on
+    /// tensors without autodiff.
     pub const fn is_differentiable(&self) -> bool {
         !matches!(self, Self::AdamW(_))
     }
 
-    /// The key of an operation that it is known to be one of: an implementation's limits are asked of the
-    /// keys that it accepts, and the attribute gives a site the key of its operation.
+    /// Returns the purpose of a call in words. An optimiser's step has the mode inference, although it is part of
+    /// training.
+    pub(crate) const fn purpose(&self, mode: Mode) -> &'static str {
+        match (self.is_differentiable(), mode) {
+            (false, _) => STEP,
+            (true, Mode::Training) => "training",
+            (true, Mode::Inference) => "inference",
+        }
+    }
+
+    /// Returns the key as one of a given operation, which it must belong to. An implementation's limits are checked
+    /// only for keys that it accepts, and the attribute gives a site a key of its operation.
     pub(crate) fn known<K: OperationKey>(&self) -> K {
         K::of(self).unwrap_or_else(|| unreachable!("{self} is the key of another operation"))
     }
@@ -145,6 +173,15 @@ mod tests {
         assert_eq!(json, r#"{"op":"soft_cap","base":"tanh"}"#);
         let json = serde_json::to_string(&SemanticsKey::AdamW(AdamWKey)).unwrap();
         assert_eq!(json, r#"{"op":"adam_w"}"#);
+    }
+
+    #[test]
+    fn a_step_is_no_inference() {
+        let norm = SemanticsKey::RmsNorm(RmsNormKey::LLAMA);
+        for mode in [Mode::Training, Mode::Inference] {
+            assert_eq!(norm.purpose(mode), mode.to_string());
+            assert_eq!(SemanticsKey::AdamW(AdamWKey).purpose(mode), STEP);
+        }
     }
 
     #[test]

@@ -1,20 +1,18 @@
 use crate::registry::FloatType;
 
-/// How far a kernel's result `a` may be from the exact one `g`, both computed from inputs that
-/// are already rounded to the dtype: `|a − g| ≤ roundings · rounding · |g| + sum · terms`.
+/// The allowed distance of a kernel's result `a` from the exact result `g`, if both are computed from inputs that are
+/// already rounded to the dtype: `|a − g| ≤ roundings · rounding · |g| + sum · terms`.
 ///
-/// `rounding` is that of the result: at most 2⁻⁸ of a value in bf16 and 2⁻¹¹ in f16. `roundings` is
-/// how often the semantics round at most: twice, or three times where a gate follows Llama's norm.
-/// f32 and f64 results are allowed 32 roundings for each, for chains of operations and the
-/// approximated `exp`.
+/// `rounding` is the rounding of the result: at most 2⁻⁸ of a value in bf16 and 2⁻¹¹ in f16. `roundings` is the largest
+/// number of times that the semantics round: twice, or three times if a gate follows Llama's norm. For f32 and f64,
+/// each of these counts as 32 roundings, for chains of operations and the approximated `exp`.
 ///
-/// `sum` is that of sums, whose terms may cancel; `terms` is how large they are together: 16
-/// roundings of the accumulation (f32, or f64 for f64). Where a sum's terms are themselves rounded
-/// to the dtype before they are added, as autodiff does with the parts of a gradient, `sum` is
-/// that rounding.
+/// `terms` is the sum of the magnitudes of a result's terms, which may cancel. `sum` is the rounding of such a sum: 16
+/// roundings of the accumulation type (f32, or f64 for f64). If the terms are themselves rounded to the dtype before
+/// they are added, as autodiff does with the parts of a gradient, `sum` is that rounding.
 ///
-/// For comparison: the public precision standard of Ascend operators allows 2⁻⁶, 2⁻⁹ and 2⁻¹⁰ of
-/// the value (bf16, f16, f32) and as much absolutely for the half types.
+/// For comparison: the public precision standard of Ascend operators allows 2⁻⁶, 2⁻⁹ and 2⁻¹⁰ of the value (bf16, f16,
+/// f32) and the same absolute error for the half types.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Budget {
     rounding: f64,
@@ -22,17 +20,17 @@ pub struct Budget {
     sum_of_rounded: f64,
 }
 
-/// The exact values of a result, and what they are sums of.
+/// The exact values of a result, and the properties of the sums they are.
 #[derive(Clone, Debug)]
 pub(super) struct Exact<'a> {
     pub(super) values: &'a [f64],
-    /// The largest sum of magnitudes.
+    /// The largest sum of magnitudes of the terms of an element.
     pub(super) terms: f64,
-    /// Whether terms are rounded to the dtype before they are added.
+    /// True if terms are rounded to the dtype before they are added.
     pub(super) rounded_terms: bool,
-    /// How often a value is rounded to the dtype.
+    /// The number of times that a value is rounded to the dtype.
     pub(super) roundings: u32,
-    /// How far the result may be off besides, where roundings in between are more than these.
+    /// An additional allowed error, for intermediate roundings that the other fields do not cover.
     pub(super) noise: f64,
 }
 
@@ -46,7 +44,7 @@ pub(super) struct Miss {
 }
 
 impl Budget {
-    /// The budget of a dtype.
+    /// Returns the budget of a dtype.
     pub fn of(dtype: FloatType) -> Self {
         let powers = |rounding: i32, sum: i32, sum_of_rounded: i32| Self {
             rounding: 2.0_f64.powi(-rounding),
@@ -61,12 +59,12 @@ impl Budget {
         }
     }
 
-    /// How far a result that is a sum of terms as large as `terms` may be from `expected`.
+    /// Returns the allowed error of a result, if it is a sum of terms whose magnitudes add up to `terms`.
     pub(crate) fn allowed(&self, expected: f64, terms: f64) -> f64 {
         self.rounding * expected.abs() + self.sum * terms
     }
 
-    /// The largest error as a part of what is allowed, or the first element outside.
+    /// Returns the largest error as a fraction of the allowed error, or the first element outside the budget.
     pub(super) fn worst(&self, got: &[f64], exact: &Exact<'_>) -> Result<f64, Miss> {
         assert_eq!(got.len(), exact.values.len(), "results of different sizes");
         let sum = if exact.rounded_terms {
@@ -79,7 +77,7 @@ impl Budget {
             let rounding = self.rounding * f64::from(exact.roundings);
             let allowed = rounding * expected.abs() + sum * exact.terms + exact.noise;
             let error = (got - expected).abs();
-            // Written so that a NaN is outside.
+            // The comparison is written so that a NaN is outside.
             let within = error <= allowed;
             if !within {
                 return Err(Miss {

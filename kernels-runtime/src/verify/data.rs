@@ -1,14 +1,14 @@
 use crate::registry::FloatType;
 use burn::tensor::{Device, Tensor, TensorData, bf16, f16};
 
-/// Reproducible values of a fixed name, roughly normal, already rounded to a dtype.
+/// Returns reproducible values for a name, roughly normal and already rounded to a dtype.
 pub(crate) fn values(name: &str, count: usize, dtype: FloatType) -> Vec<f64> {
     let mut random = SplitMix(name.bytes().fold(0x9e37_79b9, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     }));
     (0..count)
         .map(|_| {
-            // The sum of four uniforms is near enough to normal to test with.
+            // The sum of four uniform numbers is close enough to normal for a test.
             let sum: f64 = (0..4).map(|_| random.unit()).sum();
             round((sum - 2.0) * 1.7, dtype)
         })
@@ -24,7 +24,7 @@ fn round(value: f64, dtype: FloatType) -> f64 {
     }
 }
 
-/// A tensor of `values` in `dtype`; they are exact in it.
+/// Returns a tensor of `values` in `dtype`, which represents them exactly.
 pub(crate) fn tensor<const D: usize>(
     values: &[f64],
     shape: [usize; D],
@@ -35,12 +35,12 @@ pub(crate) fn tensor<const D: usize>(
     Tensor::from_data(data, (device, dtype.dtype()))
 }
 
-/// The elements of a tensor as f64.
+/// Returns the elements of a tensor as f64.
 pub(super) fn elements<const D: usize>(tensor: Tensor<D>) -> Vec<f64> {
     tensor.into_data().iter::<f64>().collect()
 }
 
-/// Steele, Lea and Flood's generator (OOPSLA 2014): a counter and a mixing function.
+/// The generator of Steele, Lea and Flood (OOPSLA 2014): a counter and a mixing function.
 struct SplitMix(u64);
 
 impl SplitMix {

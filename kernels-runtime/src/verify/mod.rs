@@ -1,9 +1,10 @@
-//! Kernels beside their references: every kernel × semantics × dtype × shape class, forward and
-//! gradients, against the reference computed in f64 from the same inputs.
+//! The comparison of kernels with their references. It covers every combination of kernel, semantics, dtype and class
+//! of shapes, forward and gradients. The reference is computed in f64 from the same inputs.
 
 mod budget;
 pub(crate) mod case;
 pub(crate) mod data;
+mod page;
 #[cfg(all(test, feature = "remote"))]
 mod served;
 
@@ -13,20 +14,19 @@ use crate::device::DeviceKind;
 use crate::dispatch::{Mode, Query, TensorType, best};
 use crate::reason::Reason;
 use crate::registry::{FloatType, kernels};
-use crate::table::Table;
 use burn::tensor::Device;
 use case::{Case, cases};
 use serde::Serialize;
 use std::fmt;
 
-/// What [`verify_all`] found.
+/// The result of [`verify_all`].
 #[derive(Clone, Debug, Serialize)]
 pub struct VerifyReport {
     /// The kind of device that was verified.
     pub device: DeviceKind,
-    /// One row a kernel, semantics key, dtype and shape class.
+    /// One row per kernel, semantics key, dtype and class of shapes.
     pub rows: Vec<VerifyRow>,
-    /// Kernels of the program that have no case here: nothing was found out about them.
+    /// Kernels of the program without cases here. They were not verified.
     pub without_cases: Vec<&'static str>,
 }
 
@@ -35,54 +35,54 @@ pub struct VerifyReport {
 pub struct VerifyRow {
     /// The kernel.
     pub kernel: &'static str,
-    /// What it was asked to compute.
+    /// The semantics key.
     pub key: String,
     /// The dtype of the tensors.
     pub dtype: FloatType,
     /// The shapes and layout, in words.
     pub shape: String,
-    /// How it went.
+    /// The outcome of the case.
     pub outcome: Outcome,
 }
 
-/// How a case went.
+/// The outcome of a case.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum Outcome {
     /// Every element of every result is within the budget.
     Passed {
-        /// The largest error as a part of what the budget allows.
+        /// The largest error as a fraction of the error that the budget allows.
         worst: f64,
     },
     /// An element is outside the budget.
     Failed {
-        /// Which result: `y`, or the gradient of an input, such as `d_x`.
+        /// The result: `y`, or the gradient of an input, such as `d_x`.
         result: &'static str,
-        /// Its flat index.
+        /// The element's flat index.
         element: usize,
-        /// What the kernel computed.
+        /// The kernel's value.
         got: f64,
-        /// What the f64 reference says.
+        /// The value of the f64 reference.
         expected: f64,
-        /// How far they may be apart.
+        /// The allowed distance of the two.
         allowed: f64,
     },
-    /// No kernel runs here.
+    /// No kernel can run here.
     Unavailable {
-        /// Why.
+        /// The reason.
         reason: Reason,
     },
 }
 
 impl VerifyReport {
-    /// Whether no case failed.
+    /// Returns `true` if no case failed.
     pub fn passed(&self) -> bool {
         self.rows
             .iter()
             .all(|row| !matches!(row.outcome, Outcome::Failed { .. }))
     }
 
-    /// How many cases ran and how many of them passed.
+    /// Returns the number of cases that ran and the number of those that passed.
     pub fn counts(&self) -> (usize, usize) {
         let count =
             |which: fn(&Outcome) -> bool| self.rows.iter().filter(|r| which(&r.outcome)).count();
@@ -93,8 +93,7 @@ impl VerifyReport {
     }
 }
 
-/// Verifies every kernel on `device` against the reference in f64 on `exact`, a device that has
-/// f64 (the CPU).
+/// Verifies every kernel on `device` against the reference in f64 on `exact`, a device that supports f64 (the CPU).
 pub fn verify_all(device: &Device, exact: &Device) -> VerifyReport {
     let rows: Vec<VerifyRow> = cases()
         .flat_map(|case| FloatType::ALL.map(|dtype| verify(&case, dtype, device, exact)))
@@ -121,7 +120,7 @@ fn verify(case: &Case, dtype: FloatType, device: &Device, exact: &Device) -> Ver
 }
 
 fn compare(case: &Case, dtype: FloatType, device: &Device, exact: &Device) -> Outcome {
-    // Asked before there are tensors: a device may not even store the dtype.
+    // This is checked before tensors are made, because a device may not even store the dtype.
     let mode = match case.key().is_differentiable() {
         true => Mode::Training,
         false => Mode::Inference,
@@ -130,7 +129,7 @@ fn compare(case: &Case, dtype: FloatType, device: &Device, exact: &Device) -> Ou
     if let Err(reason) = best(case.kernel(), &case.key(), query) {
         return Outcome::Unavailable { reason };
     }
-    // What is refused by the tensors of the call, not by their type.
+    // The kernel may still refuse the shapes or layouts of the call.
     let got = match case.fused(dtype, device) {
         Ok(got) => got,
         Err(reason) => return Outcome::Unavailable { reason },
@@ -155,36 +154,10 @@ fn compare(case: &Case, dtype: FloatType, device: &Device, exact: &Device) -> Ou
     Outcome::Passed { worst }
 }
 
-impl fmt::Display for VerifyReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut table = Table::new(["kernel", "semantics", "dtype", "shape", "outcome"]);
-        for row in &self.rows {
-            table.row([
-                row.kernel,
-                &row.key,
-                row.dtype.name(),
-                &row.shape,
-                &row.outcome.to_string(),
-            ]);
-        }
-        table.fmt(f)?;
-        let (ran, passed) = self.counts();
-        writeln!(
-            f,
-            "{passed} of {ran} cases within the budget on {}",
-            self.device
-        )?;
-        match self.without_cases.is_empty() {
-            true => Ok(()),
-            false => writeln!(f, "not verified here: {}", self.without_cases.join(", ")),
-        }
-    }
-}
-
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Passed { worst } => write!(f, "ok, {:.0} % of the budget", worst * 100.0),
+            Self::Passed { worst } => write!(f, "ok, {} of the budget", percent(*worst)),
             Self::Failed {
                 result,
                 element,
@@ -199,4 +172,8 @@ impl fmt::Display for Outcome {
             Self::Unavailable { reason } => write!(f, "not run: {reason}"),
         }
     }
+}
+
+fn percent(part: f64) -> String {
+    format!("{:.0} %", part * 100.0)
 }

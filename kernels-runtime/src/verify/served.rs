@@ -1,5 +1,5 @@
-//! Every case on a served CPU beside the same CPU in this process: equal bit by bit, results and
-//! gradients, since the same kernels run.
+//! The comparison of every case on a served CPU with the same CPU in this process. Results and gradients are equal bit
+//! for bit, because the same kernels run.
 
 use super::case::cases;
 use crate::registry::FloatType;

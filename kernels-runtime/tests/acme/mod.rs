@@ -1,5 +1,5 @@
-//! Kernels and sites as another crate would have them. The kernels return their input, so that a
-//! test can tell whether one ran; none of them is right.
+//! Kernels and sites as another crate would define them. The kernels return their input, so that a test sees if one
+//! ran. None of them is right.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use burn::backend::{DispatchTensor, TensorMetadata};
@@ -66,7 +66,7 @@ norms! {
     ELSEWHERE = "acme_elsewhere": [Implementation { device: DeviceKinds::NPU, ..BASE }];
 }
 
-/// Only even rows.
+/// Accepts only even rows.
 fn even(_: &SemanticsKey, tensors: &[&DispatchTensor]) -> Result<(), Reason> {
     match tensors[0].shape()[1] % 2 {
         0 => Ok(()),
@@ -74,7 +74,7 @@ fn even(_: &SemanticsKey, tensors: &[&DispatchTensor]) -> Result<(), Reason> {
     }
 }
 
-/// Only rows of at most four elements.
+/// Accepts only rows of at most four elements.
 fn short(_: &SemanticsKey, tensors: &[&DispatchTensor]) -> Result<(), Reason> {
     match tensors[0].shape()[1] {
         0..=4 => Ok(()),
@@ -128,19 +128,19 @@ pub fn newer() -> &'static Site {
     &NEWER_SITE
 }
 
-/// A call on the CPU without a gradient.
+/// Returns a query for a call on the CPU without a gradient.
 pub fn inference(dtype: FloatType) -> Query {
     let mode = kernels_runtime::dispatch::Mode::Inference;
     Query::new(&Device::flex(), TensorType::Float(dtype), mode)
 }
 
-/// A call on the CPU with a gradient.
+/// Returns a query for a call on the CPU with a gradient.
 pub fn training(dtype: FloatType) -> Query {
     let mode = kernels_runtime::dispatch::Mode::Training;
     Query::new(&Device::flex(), TensorType::Float(dtype), mode)
 }
 
-/// Which path a call takes, in words.
+/// Describes the path of a call.
 pub fn path(site: &'static Site, query: Query) -> String {
     use kernels_runtime::dispatch::Decision;
     match site.decide(query) {
@@ -149,10 +149,10 @@ pub fn path(site: &'static Site, query: Query) -> String {
     }
 }
 
-/// Runs a norm of rows of `n` twos; whether the kernel (which returns them) or the reference (which
-/// gives sevens) ran.
+/// Runs a norm of rows of `n` twos. Returns `true` if the kernel ran, which returns them, and `false` if the reference
+/// ran, which returns sevens.
 pub fn is_fused(site: &'static Site, n: usize) -> bool {
-    // Neither computes a norm.
+    // Neither of them computes a norm.
     let _unverified = live::scope(Sampling::off());
     let device = Device::flex();
     let x = Tensor::<2>::full([1, n], 2.0, &device);
@@ -169,7 +169,7 @@ pub fn is_fused(site: &'static Site, n: usize) -> bool {
     first == 2.0
 }
 
-/// One test at a time: policies and mappings for the whole process are shared by all of them.
+/// Locks policies and mappings, which all tests of the process share.
 pub fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)

@@ -1,4 +1,4 @@
-//! Every method of the kernel traits, on Flex.
+//! Cases for every method of the kernel traits on Flex.
 
 use crate::operand::{Case, Operand, float, ints};
 use burn::backend::Flex;
@@ -15,7 +15,7 @@ use kernels_runtime::ops::moe::router::{self, RouterBackend, RouterKernel};
 use kernels_runtime::ops::{adam_w, add_rms_norm, glu, rms_norm, rope};
 use kernels_runtime::semantics::*;
 
-/// The operands of a case in turn.
+/// The operands of a case, taken one after the other.
 struct Given(std::vec::IntoIter<FlexTensor>);
 
 impl Given {
@@ -100,7 +100,7 @@ fn norms() -> Vec<Case> {
                     let operands = operands(&mut given(tensors))?;
                     let nothing = operands.x().layout().shape().last() == Some(&0);
                     let (y, rstd) = <Flex as rms_norm::RmsNormKernel>::rms_norm_forward(operands);
-                    // The mean of nothing is no number.
+                    // The mean of no elements is NaN.
                     Ok(if nothing { vec![y] } else { vec![y, rstd] })
                 },
             ));
@@ -155,7 +155,7 @@ fn sums() -> Vec<Case> {
             let both = <Flex as add_rms_norm::AddRmsNormBackend>::add_rms_norm(operands.clone());
             let found = <Flex as add_rms_norm::AddRmsNormKernel>::add_rms_norm_forward(operands);
             let add_rms_norm::Normalised { y, sum, rstd } = found;
-            // The mean of nothing is no number. An rstd of a rounded sum is as exact as the sum's type.
+            // The mean of no elements is NaN. The rstd of a rounded sum is as exact as the sum's dtype.
             let dtype = y.dtype().into();
             let rstd = (!nothing).then(|| Flex::float_cast(rstd, dtype));
             Ok([both.0, both.1, y, sum].into_iter().chain(rstd).collect())
@@ -348,7 +348,7 @@ fn routers() -> Vec<Case> {
     cases
 }
 
-/// The weights of four experts, stacked or not.
+/// Returns the weights of four experts, stacked or not.
 fn weights(stacked: bool, name: &'static str, [first, second]: [usize; 2]) -> Vec<Operand> {
     if stacked {
         return vec![float(name, [4, first, second])];
@@ -520,7 +520,7 @@ fn mixtures() -> Vec<Case> {
                 let settings = experts::Settings { key, limit: None };
                 experts::Operands::new(x, indices, routing, weights, settings)
             };
-            // Index 4 is nobody's.
+            // Index 4 belongs to no expert here.
             let indices = ints("indices", [TOKENS, 2], &[3, 0, 4, 1, 0]);
             let routed = TOKENS * 2 - 2;
             let inputs = || {
@@ -567,7 +567,7 @@ fn mixtures() -> Vec<Case> {
     cases
 }
 
-/// The case's operands in another type. What kernels compute in stays f32 beside half types.
+/// Returns the case's operands in another dtype. Operands in the compute dtype stay f32 beside half types.
 pub fn in_dtype(operands: &[Operand], dtype: DType) -> Vec<Operand> {
     let wide = ["rstd", "bias", "wide dw"];
     let change = |operand: &Operand| {

@@ -1,6 +1,6 @@
-//! Whatever operands a kernel is given, it gives the right numbers or a sentence that names the
-//! operation; never memory that it did not write. Memory is poisoned, operands are changed one by one
-//! and at random, and every method of every kernel trait is called.
+//! Tests that kernels return the right numbers for any operands, or an error that names the operation, and never memory
+//! that they did not write. The tests call every method of every kernel trait, on poisoned memory, with operands
+//! changed one by one and at random.
 #![cfg(feature = "cpu")]
 
 mod cases;
@@ -19,14 +19,14 @@ fn operands_that_go_together_are_taken_in_every_type() {
     let (mut methods, mut taken) = (BTreeSet::new(), 0);
     for (i, case) in cases::all().into_iter().enumerate() {
         let method = case.name.split(',').next().map(str::to_owned);
-        // Whether a token's experts change by rounding is not the question here.
+        // Rounding may change the experts of a token, which these tests don't cover.
         let of_experts = method.as_deref() == Some("route");
         let dtypes = if of_experts {
             &dtypes[..3]
         } else {
             &dtypes[..]
         };
-        // Miri takes seconds a case: it gets each method once and one in eight besides, in one type.
+        // Miri takes seconds for each case. It runs each method once and one in eight further cases, in one dtype each.
         if cfg!(miri) && !methods.insert(method) && i % 8 != 0 {
             continue;
         }
@@ -72,13 +72,13 @@ fn every_change_of_one_operand_is_refused_or_computed_right() {
             }
         }
     }
-    // Neither all nor nothing is refused.
+    // Some changes are refused and some are accepted.
     assert!(refused > 5_000 && right > 500, "{refused}, {right}");
     are_known(&other_shapes);
 }
 
-/// Holds that the shapes which are taken in place of a case's own are those of `accepted.txt`. Without
-/// it nobody would miss a check: the kernel would take the same operands in f64, and agree with itself.
+/// Checks that the accepted shapes other than a case's own are those in `accepted.txt`. A missing check in an operation
+/// would otherwise stay unnoticed, because the kernel would accept the same operands in f64 and agree with itself.
 fn are_known(other_shapes: &BTreeMap<String, Vec<String>>) {
     let lines = |(case, changes): (&String, &Vec<String>)| {
         format!("{case}\n    {}\n", changes.join("\n    "))
@@ -99,7 +99,7 @@ fn are_known(other_shapes: &BTreeMap<String, Vec<String>>) {
     );
 }
 
-/// Several changes at once, of several operands: shapes that go together again are among them.
+/// Changes several operands at once, among others to shapes that match again.
 #[test]
 fn changes_at_random_are_refused_or_computed_right() {
     quiet();
@@ -125,7 +125,7 @@ fn changes_at_random_are_refused_or_computed_right() {
 }
 
 fn checked(case: &Case, operands: &[Operand], what: &str) -> Outcome {
-    // Said by the panic's own message only of a failure, as the hook is off.
+    // The hook is off, so that only failures print the message of their panic.
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| case.check(operands)));
     outcome.unwrap_or_else(|panic| {
         let text = operand::said(panic);
@@ -133,7 +133,7 @@ fn checked(case: &Case, operands: &[Operand], what: &str) -> Outcome {
     })
 }
 
-/// Panics are expected here, thousands of them.
+/// Silences the thousands of expected panics.
 fn quiet() {
     std::panic::set_hook(Box::new(|info| {
         let text = info.to_string();

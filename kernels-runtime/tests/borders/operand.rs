@@ -1,4 +1,4 @@
-//! Operands that tests change, and what must come of them.
+//! Operands that tests change, and the expected outcomes.
 
 use burn::backend::flex::FlexTensor;
 use burn::tensor::{DType, TensorData};
@@ -6,14 +6,14 @@ use kernels_runtime::ops::Mismatch;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// One operand of a call.
+/// An operand of a call.
 #[derive(Clone, Debug)]
 pub struct Operand {
     pub name: &'static str,
     pub shape: Vec<usize>,
     pub dtype: DType,
     pub layout: Layout,
-    /// The numbers of an operand of integers, which repeat.
+    /// The values of an operand of integers, which repeat.
     pub ints: Option<Vec<i64>>,
 }
 
@@ -21,9 +21,9 @@ pub struct Operand {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
     Contiguous,
-    /// The last two axes are exchanged in memory.
+    /// The last two axes are swapped in memory.
     Transposed,
-    /// There are other elements before and behind.
+    /// The elements are part of a larger tensor, with others before and after.
     Within,
 }
 
@@ -46,12 +46,12 @@ pub fn ints<const D: usize>(name: &'static str, shape: [usize; D], values: &[i64
 }
 
 impl Operand {
-    /// Row-major, in the operand's type.
+    /// Returns the elements in row-major order, in the operand's dtype.
     fn data(&self) -> TensorData {
         self.data_within(0)
     }
 
-    /// The same with `lines` lines of other numbers before it and behind it.
+    /// Returns the elements with `lines` lines of other numbers before and after.
     fn data_within(&self, lines: usize) -> TensorData {
         let mut shape = self.shape.clone();
         let len = shape.iter().product::<usize>();
@@ -63,7 +63,7 @@ impl Operand {
         let all = 0..len + 2 * around;
         if self.ints.is_some() {
             let number = |i| placed(i).map_or(99, |i| self.int(i));
-            // Not through i64, which does not hold the largest.
+            // U64 values don't go through i64, which can't hold the largest.
             if self.dtype == DType::U64 {
                 let values: Vec<u64> = all.map(|i| number(i) as u64).collect();
                 return TensorData::new(values, shape);
@@ -71,7 +71,7 @@ impl Operand {
             let values: Vec<i64> = all.map(number).collect();
             return TensorData::new(values, shape).convert_dtype(self.dtype);
         }
-        // NaN, where the type has it: reading it shows.
+        // NaN, if the dtype has it, makes a read of these elements visible.
         let other = if self.dtype.is_float() {
             f64::NAN
         } else {
@@ -83,7 +83,7 @@ impl Operand {
         TensorData::new(values, shape).convert_dtype(self.dtype)
     }
 
-    /// A number that the type holds. In U64, those below zero are the largest.
+    /// Returns a number that the dtype holds. In U64, negative numbers are the largest.
     fn int(&self, i: usize) -> i64 {
         let (least, most) = match self.dtype {
             DType::I32 => (i32::MIN.into(), i32::MAX.into()),
@@ -96,7 +96,7 @@ impl Operand {
         }
     }
 
-    /// Positive, so that it may be a second moment or rstd too.
+    /// Returns a positive number, which is also valid for a second moment or an rstd.
     fn float(&self, i: usize) -> f64 {
         let mut hasher = DefaultHasher::new();
         (self.name, i).hash(&mut hasher);
@@ -118,12 +118,12 @@ impl Operand {
         }
     }
 
-    /// The same numbers in the widest type, contiguous.
+    /// Returns the same numbers in the widest dtype, contiguous.
     fn clean(&self) -> FlexTensor {
         if self.ints.is_none() {
             return FlexTensor::from_data(self.data().convert_dtype(DType::F64));
         }
-        // A number past the largest i64 names nothing, as it does.
+        // A number above the largest i64 is out of range, and so is the largest.
         let len = self.shape.iter().product();
         let widest = |i| match self.dtype {
             DType::U64 => i64::try_from(self.int(i) as u64).unwrap_or(i64::MAX),
@@ -133,7 +133,7 @@ impl Operand {
         FlexTensor::from_data(TensorData::new(values, self.shape.clone()))
     }
 
-    /// Every change of this operand, with what it is.
+    /// Returns every change of this operand, with a description.
     pub fn changes(&self) -> Vec<(String, Self)> {
         let mut changes = Vec::new();
         let mut add = |what: String, change: &dyn Fn(&mut Self)| {
@@ -192,14 +192,14 @@ impl Operand {
     }
 }
 
-/// One method of a kernel trait with its operands.
+/// A method of a kernel trait with its operands.
 pub struct Case {
     pub name: String,
     pub operands: Vec<Operand>,
     pub run: Box<dyn Run>,
 }
 
-/// The method, on the operands in turn.
+/// The method as a function of its operands, in order.
 pub trait Run: Fn(Vec<FlexTensor>) -> Result<Vec<FlexTensor>, Mismatch> {}
 
 impl<F: Fn(Vec<FlexTensor>) -> Result<Vec<FlexTensor>, Mismatch>> Run for F {}
@@ -207,9 +207,9 @@ impl<F: Fn(Vec<FlexTensor>) -> Result<Vec<FlexTensor>, Mismatch>> Run for F {}
 /// The outcome of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was refused, with this sentence.
+    /// The call was refused with this message.
     Refused(String),
-    /// It gave the right numbers.
+    /// The call returned the right numbers.
     Right,
 }
 
@@ -226,10 +226,10 @@ impl Case {
         }
     }
 
-    /// The call with other operands.
+    /// Calls the method with other operands.
     ///
     /// # Panics
-    /// It gave anything but a refusal with a sentence or the right numbers.
+    /// Panics unless the call is refused with a message or returns the right numbers.
     pub fn check(&self, operands: &[Operand]) -> Outcome {
         let tensors = operands.iter().map(Operand::tensor).collect();
         let called = catch_unwind(AssertUnwindSafe(|| (self.run)(tensors)));

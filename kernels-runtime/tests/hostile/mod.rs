@@ -1,6 +1,6 @@
-//! WebSockets by hand, to do with them what no client does, and a server in a process of its own.
+//! Hand-written WebSockets, for messages that no client sends, and a server in a process of its own.
 
-// Each program of tests uses a part.
+// Each test program uses only a part of this module.
 #![allow(dead_code)]
 
 use std::io::{BufRead, BufReader, ErrorKind, Lines, Read, Write};
@@ -10,16 +10,17 @@ use std::sync::Mutex;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// The time limit of everything here.
+/// The time limit of all waiting.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The environment variable by which this test's program is the server.
+/// The environment variable that makes this test program the server.
 pub const SERVE: &str = "TEST_OF_HOSTILE_CLIENTS_SERVE";
 
-/// A server in another process, so that its memory is its own.
+/// A server in another process, so that its memory can be measured separately.
 pub struct Victim {
     process: Child,
-    // The server ends when one is closed: it reads this, and its test says that it takes long.
+    // The server ends when one of these is closed: it reads standard input, and its test framework prints that it takes
+    // long.
     _stdin: ChildStdin,
     _stdout: Lines<BufReader<ChildStdout>>,
     pub host: String,
@@ -27,7 +28,7 @@ pub struct Victim {
 }
 
 impl Victim {
-    /// Runs the test `server` of this program.
+    /// Starts this program with the test `server`.
     pub fn start() -> Self {
         let mut process = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "server", "--nocapture"])
@@ -57,7 +58,7 @@ impl Victim {
         self.process.id()
     }
 
-    /// A line of `/proc/ID/status`, in KiB.
+    /// Returns a value of `/proc/ID/status`, in KiB.
     pub fn kib(&self, name: &str) -> usize {
         let text = std::fs::read_to_string(format!("/proc/{}/status", self.id())).unwrap();
         let line = text.lines().find_map(|line| line.strip_prefix(name));
@@ -86,7 +87,7 @@ pub fn dial(host: &str) -> TcpStream {
     socket
 }
 
-/// The request for a WebSocket. `headers` end with a line end each.
+/// Returns the request for a WebSocket. Each of the `headers` ends with a line end.
 pub fn request(host: &str, path: &str, headers: &str) -> String {
     format!(
         "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
@@ -94,7 +95,7 @@ pub fn request(host: &str, path: &str, headers: &str) -> String {
     )
 }
 
-/// The answer to a request, and the socket behind it.
+/// Sends a request. Returns the answer and the socket.
 pub fn ask(host: &str, path: &str, headers: &str) -> (String, TcpStream) {
     let mut socket = dial(host);
     socket
@@ -115,7 +116,7 @@ pub fn open(host: &str) -> TcpStream {
     socket
 }
 
-/// The header of a binary frame, masked with zeros.
+/// Returns the header of a binary frame, masked with zeros.
 pub fn header(length: u64) -> Vec<u8> {
     let mut bytes = vec![0x82, 0x80 | 127];
     bytes.extend(length.to_be_bytes());
@@ -127,7 +128,7 @@ pub fn frame(payload: &[u8]) -> Vec<u8> {
     [&header(payload.len() as u64), payload].concat()
 }
 
-/// Burn's request for a session of version `version` on device 0.
+/// Returns Burn's request for a session of version `version` on device 0.
 pub fn init(version: u8, session: u64, token: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0x91, 0x81, 0xa4];
     bytes.extend(b"Init");
@@ -138,7 +139,7 @@ pub fn init(version: u8, session: u64, token: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The next frame of the server: its first byte and what it holds. Lengths are short.
+/// Reads the server's next frame, which must be short. Returns its first byte and its content.
 pub fn read_frame(socket: &mut TcpStream) -> (u8, Vec<u8>) {
     let mut start = [0; 2];
     socket.read_exact(&mut start).unwrap();
@@ -155,7 +156,7 @@ pub fn read_frame(socket: &mut TcpStream) -> (u8, Vec<u8>) {
     (start[0], payload)
 }
 
-/// Returns the time until the server closes the connection, whatever it says before.
+/// Returns the time until the server closes the connection. Answers are ignored.
 pub fn until_closed(socket: &mut TcpStream) -> Duration {
     let begun = Instant::now();
     let mut buffer = [0; 4096];
@@ -170,7 +171,7 @@ pub fn until_closed(socket: &mut TcpStream) -> Duration {
     begun.elapsed()
 }
 
-/// Writes up to `most` bytes, as far as the server lets itself be written to.
+/// Writes up to `most` bytes, until the server stops reading. Returns the number of bytes.
 pub fn flood(socket: &mut TcpStream, most: usize) -> usize {
     let block = [b'a'; 16 << 10];
     let mut sent = 0;
@@ -183,18 +184,18 @@ pub fn flood(socket: &mut TcpStream, most: usize) -> usize {
     sent
 }
 
-/// The turns of a client and its server.
+/// The exchanges between a client and its server.
 pub type Recording = Vec<Turn>;
 
-/// The client's words, and the answer it heard before it went on.
+/// A message of the client, and the answer that it received before the next.
 #[derive(Default)]
 pub struct Turn {
     pub sent: Vec<u8>,
     pub answered: Vec<u8>,
 }
 
-/// An address that passes one connection on to the server, and writes down what passes until for a second
-/// nothing does.
+/// Returns an address that forwards one connection to the server, and the recording of it. Recording ends after a
+/// second without data.
 pub fn recorder(host: &str) -> (SocketAddr, JoinHandle<Recording>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -240,8 +241,8 @@ fn copy(mut from: TcpStream, mut to: TcpStream, note: impl Fn(&[u8])) {
     }
 }
 
-/// Says again what a client said, and compares what comes back. The first turns, as far as the first
-/// operations, are said at once. False where the server still has the session of that number.
+/// Sends a client's messages again and compares the answers. The first turns, up to the first operations, are sent at
+/// once. Returns `false` if the server still has the session of that number.
 pub fn replay(host: &str, recording: &[Turn]) -> bool {
     let mut socket = dial(host);
     let (first, rest) = recording.split_at(3);

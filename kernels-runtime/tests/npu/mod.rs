@@ -1,8 +1,8 @@
-//! Operations over CANN's operators, on the emulator, beside their references in f64.
+//! Functions that compare operations over CANN's operators, on the emulator, with their references in f64.
 //!
-//! A [`Scenario`] is a process of its own, which ends with the emulator's report of what was not given back.
+//! A [`Scenario`] is a process of its own, which ends with the emulator's report of everything that was not released.
 
-#![allow(dead_code)] // each test file uses its part
+#![allow(dead_code)] // Each test file uses its part.
 
 #[path = "../../../burn-cann/tests/common/mod.rs"]
 pub mod common;
@@ -17,38 +17,38 @@ use kernels_runtime::ops::Mismatch;
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
 
-/// What CANN's operators compute in.
+/// The dtypes of CANN's operators.
 pub const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::BF16];
 
-/// Runs `body` on device 0 of an emulator of its own. `name` is that of the test function.
+/// Runs `body` on device 0 of a separate emulator. `name` is that of the test function.
 pub fn on_the_emulator(name: &'static str, body: impl FnOnce(&Device, &Stream)) {
     on(Scenario::new(name), body);
 }
 
-/// The same with settings of the emulator.
+/// Does the same with settings of the emulator.
 pub fn on(scenario: Scenario, body: impl FnOnce(&Device, &Stream)) {
     scenario.run(|cann| {
         let (device, stream) = common::device(cann);
-        // The gradients of weights are summed in one order.
+        // The gradients of weights are then summed in a fixed order.
         device.set_deterministic(true).expect("an option of CANN's");
         body(&device, &stream);
         stream.synchronise().expect("nothing failed");
     });
 }
 
-/// How a tensor lies in memory.
+/// The layout of a tensor in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lie {
     Contiguous,
-    /// A part of wider rows.
+    /// The tensor is a part of wider rows.
     Sliced,
-    /// The first two axes exchanged.
+    /// The first two axes are swapped.
     Turned,
 }
 
 pub const LIES: [Lie; 3] = [Lie::Contiguous, Lie::Sliced, Lie::Turned];
 
-/// What a tensor holds, exactly.
+/// The exact values of a tensor.
 #[derive(Clone, Debug)]
 pub struct Held {
     pub values: Vec<f64>,
@@ -56,12 +56,12 @@ pub struct Held {
 }
 
 impl Held {
-    /// The same as a tensor of Burn in f64, with a gradient.
+    /// Returns the values as a Burn tensor in f64, with a gradient.
     pub fn exact<const D: usize>(&self) -> Exact<D> {
         self.plain().require_grad()
     }
 
-    /// The same without a gradient.
+    /// Returns the values as a Burn tensor in f64, without a gradient.
     pub fn plain<const D: usize>(&self) -> Exact<D> {
         let device = BurnDevice::flex().autodiff();
         let data = TensorData::new(self.values.clone(), self.shape.clone());
@@ -69,13 +69,13 @@ impl Held {
     }
 }
 
-/// Numbers between -1 and 1, rounded to `dtype`, and the tensor that holds them.
+/// Returns a tensor of numbers between -1 and 1, rounded to `dtype`, with the exact values.
 pub fn put(stream: &Stream, dtype: DType, shape: &[usize], seed: u64, lie: Lie) -> (Tensor, Held) {
     let values = noise(shape.iter().product(), seed);
     put_values(stream, dtype, &values, shape, lie)
 }
 
-/// A tensor of these numbers, rounded to `dtype`.
+/// Returns a tensor of these numbers, rounded to `dtype`, with the exact values.
 pub fn put_values(
     stream: &Stream,
     dtype: DType,
@@ -103,13 +103,13 @@ pub fn put_values(
     (tensor, held)
 }
 
-/// Integers, as a tensor of this type.
+/// Returns a tensor of these integers with this dtype.
 pub fn integers(stream: &Stream, dtype: DType, values: &[i64], shape: &[usize]) -> Tensor {
     let values: Vec<f64> = values.iter().map(|value| *value as f64).collect();
     put_values(stream, dtype, &values, shape, Lie::Contiguous).0
 }
 
-/// The same integers as a tensor of Burn.
+/// Returns a Burn tensor of these integers.
 pub fn exact_integers<const D: usize>(values: &[i64], shape: [usize; D]) -> Exact<D, Int> {
     let device = BurnDevice::flex().autodiff();
     Exact::from_data(TensorData::new(values.to_vec(), shape), &device)
@@ -134,7 +134,7 @@ fn layout(shape: &[usize], lie: Lie) -> Layout {
     }
 }
 
-/// Where the elements are, in order.
+/// Returns the places of the elements, in order.
 fn places(layout: &Layout) -> Vec<usize> {
     let mut places = vec![layout.offset()];
     for (&size, &stride) in layout.shape().iter().zip(layout.strides()) {
@@ -146,7 +146,7 @@ fn places(layout: &Layout) -> Vec<usize> {
     places
 }
 
-/// The elements of a tensor of any strides.
+/// Reads the elements of a tensor with any strides.
 pub fn read(stream: &Stream, tensor: &Tensor) -> Vec<f64> {
     if tensor.spec().is_empty() {
         return Vec::new();
@@ -156,18 +156,18 @@ pub fn read(stream: &Stream, tensor: &Tensor) -> Vec<f64> {
     maths::view(&maths::values(stream, &storage), tensor.layout())
 }
 
-/// The elements of a tensor of Burn.
+/// Returns the elements of a Burn tensor.
 pub fn elements<const D: usize>(tensor: Exact<D>) -> Vec<f64> {
     tensor.into_data().iter::<f64>().collect()
 }
 
-/// The gradient of a leaf.
+/// Returns the gradient of a leaf.
 pub fn gradient<const D: usize>(leaf: &Exact<D>, gradients: &burn::tensor::Gradients) -> Vec<f64> {
     elements(leaf.grad(gradients).expect("the leaf was used"))
 }
 
-/// Fails unless a tensor has this shape, this type, and, element by element, these values within the public
-/// precision standard of Ascend operators; f32 within a 64th of it.
+/// Fails unless a tensor has this shape, this dtype and these values. Each element must be within the public precision
+/// standard of Ascend operators, and within a 64th of it in f32.
 #[track_caller]
 pub fn assert_near(
     what: impl Debug,
@@ -182,7 +182,7 @@ pub fn assert_near(
     assert_close(what, &read(stream, found), expected, dtype);
 }
 
-/// The same of values.
+/// Does the same for values.
 #[track_caller]
 pub fn assert_close(what: impl Debug, found: &[f64], expected: &[f64], dtype: DType) {
     assert_eq!(found.len(), expected.len(), "{what:?}");
@@ -196,7 +196,7 @@ pub fn assert_close(what: impl Debug, found: &[f64], expected: &[f64], dtype: DT
             (found - expected).abs(),
             absolute + relative * expected.abs(),
         );
-        // Written so that a NaN fails.
+        // Written so that NaN fails.
         let within = error <= allowed;
         assert!(
             within,
@@ -206,7 +206,7 @@ pub fn assert_close(what: impl Debug, found: &[f64], expected: &[f64], dtype: DT
 }
 
 /// Fails unless these values are, in the L2 norm, within a few roundings of `dtype`, which accumulate over the
-/// operators of a composition: as near as the CPU's kernels have to be.
+/// operators of a composition. This is the tolerance of the CPU's kernels.
 #[track_caller]
 pub fn assert_close_on_the_whole(what: impl Debug, found: &[f64], expected: &[f64], dtype: DType) {
     assert_eq!(found.len(), expected.len(), "{what:?}");
@@ -218,12 +218,12 @@ pub fn assert_close_on_the_whole(what: impl Debug, found: &[f64], expected: &[f6
     let norm = |values: &mut dyn Iterator<Item = f64>| values.map(|v| v * v).sum::<f64>().sqrt();
     let error = norm(&mut found.iter().zip(expected).map(|(a, b)| a - b));
     let size = norm(&mut expected.iter().copied());
-    // Written so that a NaN fails.
+    // Written so that NaN fails.
     let within = error <= allowed * size;
     assert!(within, "{what:?} in {dtype}: off by {error:e} of {size:e}");
 }
 
-/// Writes down CANN's functions as they are called: of operators phase two.
+/// A record of calls of CANN's functions; for operators, of phase two.
 #[derive(Clone, Default)]
 struct Calls(Arc<Mutex<Vec<String>>>);
 
@@ -265,7 +265,7 @@ impl tracing::Subscriber for Calls {
     fn exit(&self, _: &tracing::span::Id) {}
 }
 
-/// What of CANN waits for the device.
+/// CANN's functions that wait for the device.
 const WAITS: [&str; 8] = [
     "aclrtSynchronizeStream",
     "aclrtSynchronizeStreamWithTimeout",
@@ -277,8 +277,8 @@ const WAITS: [&str; 8] = [
     "aclrtMemset",
 ];
 
-/// What `work` gives, and the operators that it put on a stream. Fails if it waited for the device or copied from
-/// it.
+/// Returns the result of `work`, and the operators that it put on a stream. Fails if it waited for the device or copied
+/// from it.
 #[track_caller]
 pub fn without_waiting<T>(work: impl FnOnce() -> T) -> (T, Vec<String>) {
     let calls = Calls::default();
@@ -297,7 +297,7 @@ pub fn without_waiting<T>(work: impl FnOnce() -> T) -> (T, Vec<String>) {
     (result, operators.collect())
 }
 
-/// A processor and toolkit that decisions are asked for.
+/// Returns a processor and toolkit for decisions.
 pub fn platform() -> Platform {
     Platform {
         soc: Soc::from_name("Ascend910B1"),
@@ -306,7 +306,7 @@ pub fn platform() -> Platform {
     }
 }
 
-/// The first Ascend 910, whose limits nobody checked.
+/// Returns the first Ascend 910, whose limits are unchecked.
 pub fn other_processor() -> Platform {
     Platform {
         soc: Soc::from_name("Ascend910A"),
@@ -318,7 +318,7 @@ pub fn spec(dtype: DType, shape: &[usize]) -> Spec {
     Spec::contiguous(dtype, shape).unwrap()
 }
 
-/// Fails unless it was refused for this reason, with these words.
+/// Fails unless the decision is a refusal with this reason and these words.
 #[track_caller]
 pub fn refused<T: Debug>(decision: Result<T, Refused>, reason: Reason, words: &str) {
     let refused = decision.expect_err("it is refused");
@@ -326,7 +326,7 @@ pub fn refused<T: Debug>(decision: Result<T, Refused>, reason: Reason, words: &s
     assert!(refused.to_string().contains(words), "{refused}");
 }
 
-/// Fails unless operands don't go together, which is said with these words.
+/// Fails unless operands are refused as mismatched, with these words.
 #[track_caller]
 pub fn mismatched<T: Debug>(operands: Result<T, Mismatch>, words: &str) {
     let mismatch = operands.expect_err("they don't go together");

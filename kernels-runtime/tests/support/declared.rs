@@ -1,6 +1,6 @@
-//! Sites declared as the attribute's expansions declare them.
+//! Sites, declared as the attribute's expansions do.
 
-/// Declares functions' sites, each as `NAME: "kernel", key;`.
+/// Declares sites of functions, each as `NAME: "kernel", key;`.
 macro_rules! sites {
     ($($name:ident: $kernel:literal, $key:expr;)*) => {
         $(kernels_runtime::__private::declare_site! {

@@ -1,12 +1,12 @@
-//! Numbers that transformers computed, and how near a result must come to them.
+//! Numbers that transformers computed, and the comparison of results with them.
 
-#![allow(dead_code)] // Each test takes a part of it.
+#![allow(dead_code)] // Each test uses a part of it.
 
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 use safetensors::{Dtype, SafeTensors};
 use std::collections::BTreeSet;
 
-/// One rounding, relative to what is rounded.
+/// The relative error of one f32 rounding.
 const F32_ROUNDING: f64 = 6e-8;
 
 /// A file of `tests/fixtures/ops`.
@@ -25,8 +25,8 @@ impl Fixture {
         SafeTensors::deserialize(&self.0).unwrap()
     }
 
-    /// The cases that have a tensor of this name: `a.bf16` for `x`, if there is `a.bf16.x`. There are
-    /// some, or the test would be of nothing.
+    /// Returns the cases that have a tensor of this name: `a.bf16` for `x`, if there is `a.bf16.x`. Panics if there are
+    /// none, because the test would check nothing.
     pub fn cases(&self, input: &str) -> Vec<String> {
         let suffix = format!(".{input}");
         let names: BTreeSet<String> = self
@@ -69,14 +69,14 @@ impl Fixture {
         self.data(name).iter::<i64>().collect()
     }
 
-    /// In the dtype of the file, as all tensors.
+    /// Returns a tensor in the dtype of the file.
     pub fn tensor<const D: usize>(&self, name: &str, device: &Device) -> Tensor<D> {
         let data = self.data(name);
         let dtype = data.dtype();
         Tensor::from_data(data, (device, dtype))
     }
 
-    /// The tensor as `[rows, n]`.
+    /// Returns a tensor as `[rows, n]`.
     pub fn rows(&self, name: &str, device: &Device) -> Tensor<2> {
         let data = self.data(name);
         let n = *data.shape().last().unwrap();
@@ -92,8 +92,8 @@ impl Fixture {
         Tensor::from_data(data, (device, dtype))
     }
 
-    /// Asserts that `got` is as near to `exact` as what the module computed, in the L2 norm: `slack`
-    /// times its distance, and one f32 rounding where the module happens to be exact.
+    /// Checks that `got` is as near to `exact` as the module's result, in the L2 norm: within `slack` times its
+    /// distance, plus one f32 rounding in case the module is exact by chance.
     pub fn as_near_as(&self, slack: f64, what: &str, got: &[f64], exact: &str, module: &str) {
         let exact = self.values(exact);
         let (ours, theirs) = (
@@ -106,7 +106,7 @@ impl Fixture {
         );
     }
 
-    /// The same of the exact result `{case}.ref.{result}` and `{case}.{module}.{result}`.
+    /// Does the same for the exact result `{case}.ref.{result}` and the module's `{case}.{module}.{result}`.
     pub fn as_near(
         &self,
         slack: f64,

@@ -1,4 +1,4 @@
-//! The warnings of the log.
+//! The warnings in the log.
 
 use std::fmt::{Debug, Write};
 use std::sync::Mutex;
@@ -8,7 +8,7 @@ use tracing::{Event, Level, Metadata, Subscriber};
 
 static WARNINGS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// Keeps the text of warnings.
+/// A subscriber that keeps the text of warnings.
 struct Warnings;
 
 impl Subscriber for Warnings {
@@ -43,12 +43,12 @@ impl Subscriber for Warnings {
     fn exit(&self, _: &Id) {}
 }
 
-/// Keeps them from now on, those of all threads.
+/// Starts to keep the warnings of all threads.
 pub fn listen() {
     tracing::subscriber::set_global_default(Warnings).unwrap();
 }
 
-/// The warnings since the last look.
+/// Returns the warnings since the previous call.
 pub fn said() -> Vec<String> {
     std::mem::take(&mut *WARNINGS.lock().unwrap())
 }

@@ -1,4 +1,4 @@
-//! The messages of a training step on a served device, by its server's log.
+//! Counts the messages of a training step on a served device, by its server's log.
 
 use burn::optim::{AdamWConfig, GradientsParams, ModuleOptimizer};
 use burn::server::telemetry::{DrainStatus, TelemetryEvent, TelemetrySubscription};
@@ -12,14 +12,13 @@ mod model;
 
 pub use model::config;
 
-/// More events than a step has.
+/// The capacity of the log, in events: more than a step has.
 pub const EVENTS: usize = 1 << 18;
 
 /// The parts of a step.
 pub const PARTS: [&str; 3] = ["forward", "backward", "AdamW"];
 
-/// The messages of each of the [`PARTS`] of a step of the default Qwen3, under the policies that run kernels and
-/// that run none.
+/// Counts the messages of each of the [`PARTS`] of a step of the default Qwen3: with kernels, then without.
 pub fn of_a_step(served: &Device, events: TelemetrySubscription) -> [[Count; 3]; 2] {
     let mut messages = Messages(events);
     [Policy::auto(), Policy::reference()].map(|policy| {
@@ -28,7 +27,7 @@ pub fn of_a_step(served: &Device, events: TelemetrySubscription) -> [[Count; 3];
         let mut model = config().init(&device);
         let ids = Tensor::<2, Int>::random([2, 64], Distribution::Uniform(0.0, 255.0), &device);
         let mut optimiser = AdamWConfig::new().init_fused();
-        // The second step: the first makes tables and the optimiser's state.
+        // Keeps the second step, because the first creates tables and the optimiser's state.
         let mut parts = [Count::default(); 3];
         for _ in 0..2 {
             (model, parts) = step(model, &mut optimiser, &ids, &mut messages);
@@ -37,7 +36,7 @@ pub fn of_a_step(served: &Device, events: TelemetrySubscription) -> [[Count; 3];
     })
 }
 
-/// The sum of counts.
+/// Returns the sum of counts.
 pub fn sum(parts: &[Count]) -> Count {
     parts.iter().fold(Count::default(), |sum, part| Count {
         operations: sum.operations + part.operations,
@@ -61,36 +60,36 @@ fn step(
     (model, [forward, backward, adamw])
 }
 
-/// The messages of the server's log since the last look.
+/// The messages in the server's log.
 struct Messages(TelemetrySubscription);
 
-/// Messages by what they are.
+/// The number of messages of each kind.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Count {
     /// Operations.
     pub operations: usize,
-    /// Tensors let go of.
+    /// Released tensors.
     pub drops: usize,
-    /// Values read, and waits.
+    /// Reads of values, and waits.
     pub reads: usize,
 }
 
 impl Count {
-    /// All of them.
+    /// Returns the total.
     pub fn all(self) -> usize {
         self.operations + self.drops + self.reads
     }
 }
 
 impl Messages {
-    /// Those of `run`. Uploads are not in the log; a step has none.
+    /// Counts the messages of `run`. The log has no uploads, and a step makes none.
     fn of<T>(&mut self, device: &Device, run: impl FnOnce() -> T) -> (T, Count) {
         device.sync().expect("the server answers");
         self.drain();
         let result = run();
         device.sync().expect("the server answers");
         let mut count = self.drain();
-        // The one that waits.
+        // Leaves out the wait above.
         count.reads -= 1;
         (result, count)
     }

@@ -1,4 +1,4 @@
-//! The model that is measured.
+//! The model of the benchmarks.
 
 use kernels_models::{ModelConfig, Qwen3Size};
 

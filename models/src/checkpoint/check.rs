@@ -1,4 +1,4 @@
-//! Whether the tensors of a checkpoint are those of the configured model.
+//! Comparison of a checkpoint's tensors with the configured model.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -52,12 +52,13 @@ pub(super) fn check_tensors(
     })
 }
 
-/// `model.layers.3.self_attn.rotary_emb.inv_freq` and the like, which old versions wrote.
+/// Returns `true` for `model.layers.3.self_attn.rotary_emb.inv_freq` and the like, which old versions wrote.
 fn is_rotary_buffer(name: &str) -> bool {
     name.ends_with(".rotary_emb.inv_freq")
 }
 
-/// What is wrong with a tensor that is no parameter of the model.
+/// Returns the problem with a tensor that is not a parameter of the model. Returns `None` for a stored output
+/// projection that equals the embedding of a tied model.
 fn foreign(
     config: &ModelConfig,
     shards: &Shards,
@@ -97,7 +98,7 @@ fn surplus(config: &ModelConfig, name: &str) -> String {
     }
 }
 
-/// Whether two tensors have the same type, shape and bytes. Reads them piece by piece.
+/// Returns `true` if two tensors have the same type, shape and bytes. It reads them in pieces.
 fn same_values(shards: &Shards, left: &str, right: &str) -> Result<bool, ModelError> {
     const PIECE: usize = 4 << 20;
     let (Some((left_file, left)), Some((right_file, right))) =
@@ -120,7 +121,7 @@ fn same_values(shards: &Shards, left: &str, right: &str) -> Result<bool, ModelEr
     Ok(true)
 }
 
-/// Looks up every parameter in the checkpoint's list.
+/// A visitor that looks up every parameter in the checkpoint's list.
 struct Check<'a> {
     dir: &'a Path,
     shards: &'a Shards,
@@ -145,7 +146,7 @@ impl Visit for Check<'_> {
 }
 
 impl Check<'_> {
-    /// Compares one tensor with what is expected of it.
+    /// Compares one tensor with the expected shape and the supported dtypes.
     fn part(&mut self, part: &Part) {
         let (file, problem) = match self.shards.find(&part.name) {
             None => (
@@ -168,7 +169,7 @@ impl Check<'_> {
         self.expected.insert(part.name.clone());
     }
 
-    /// Nothing of a parameter is there.
+    /// Records that no tensor of a parameter exists.
     fn missing(&mut self, ways: Vec<Vec<Part>>) {
         let firsts: Vec<&Part> = ways.iter().filter_map(|way| way.first()).collect();
         let Some((usual, others)) = firsts.split_first() else {
@@ -184,7 +185,7 @@ impl Check<'_> {
         self.problem(self.shards.whole(self.dir), &usual.name, problem);
     }
 
-    /// A parameter's values are there in two layouts.
+    /// Records that a parameter is stored in two layouts.
     fn stored_twice(&mut self, one: &[Part], other: &[Part]) {
         let stored = |way: &[Part]| {
             let found = way
@@ -214,7 +215,7 @@ impl Check<'_> {
     }
 }
 
-/// The ways of holding a parameter that the checkpoint has anything of.
+/// Returns the layouts of a parameter of which the checkpoint has at least one tensor.
 pub(super) fn stored_ways(
     shards: &Shards,
     info: &ParameterInfo,

@@ -1,19 +1,19 @@
-//! A tensor's bytes to the dtype and orientation of a parameter, in one pass.
+//! Conversion of a tensor's bytes to the dtype and orientation of a parameter, in one pass.
 
 use burn::tensor::{Element, bf16, f16};
 use safetensors::Dtype;
 
-/// Whether weights may be stored in this type.
+/// Returns `true` if weights may be stored in this type.
 pub(super) fn is_supported(stored: Dtype) -> bool {
     matches!(stored, Dtype::F16 | Dtype::BF16 | Dtype::F32 | Dtype::F64)
 }
 
-/// Converts `bytes`, values of type `stored`, rounding to nearest.
+/// Converts `bytes`, values of type `stored`, and rounds to nearest.
 ///
 /// # Panics
 ///
-/// If `stored` is not [supported](is_supported) or the number of bytes does not fit: the caller has
-/// checked both.
+/// Panics if `stored` is not [supported](is_supported) or the number of bytes does not match. The caller has checked
+/// both.
 pub(super) fn decode_into<T: Wanted>(bytes: &[u8], stored: Dtype, values: &mut [T]) {
     match stored {
         Dtype::F16 => convert::<f16, T, 2>(bytes, values),
@@ -28,7 +28,7 @@ pub(super) fn decode_into<T: Wanted>(bytes: &[u8], stored: Dtype, values: &mut [
 ///
 /// # Panics
 ///
-/// As [`decode_into`].
+/// Panics as [`decode_into`] does.
 pub(super) fn decode_transposed<T: Wanted>(
     bytes: &[u8],
     stored: Dtype,
@@ -43,9 +43,9 @@ pub(super) fn decode_transposed<T: Wanted>(
     }
 }
 
-/// A type that parameters may have.
+/// A dtype that parameters may have.
 pub(super) trait Wanted: Element {
-    /// The nearest value.
+    /// Returns the nearest value.
     fn nearest(wide: f64) -> Self;
 }
 
@@ -73,10 +73,10 @@ impl Wanted for f64 {
     }
 }
 
-/// A type as it lies in a file, in `N` bytes.
+/// A type stored in `N` bytes of a file.
 trait Stored<const N: usize>: Copy {
     fn read(bytes: [u8; N]) -> Self;
-    /// The value, exactly.
+    /// Returns the value, exactly.
     fn wide(self) -> f64;
 }
 
@@ -116,8 +116,7 @@ impl Stored<8> for f64 {
     }
 }
 
-/// Side of the square tiles in which a matrix is transposed: reads and writes of one tile stay in
-/// cache.
+/// The side of the square tiles in which a matrix is transposed. Reads and writes of one tile stay in the cache.
 const TILE: usize = 32;
 
 fn convert<S: Stored<N>, T: Wanted, const N: usize>(bytes: &[u8], values: &mut [T]) {
@@ -171,8 +170,8 @@ mod tests {
         }
     }
 
-    /// A hair above the middle between two bf16 numbers: going through a conversion that drops low
-    /// bits would see a tie and round down to even.
+    /// The value is slightly above the middle between two bf16 numbers. A conversion that first drops low bits would
+    /// see a tie and round down to even.
     #[test]
     fn rounds_once_from_f32_to_bf16() {
         let x = f32::from_bits(0x3f80_8001);

@@ -9,12 +9,12 @@ use safetensors::tensor::{Metadata, TensorInfo};
 
 use crate::ModelError;
 
-/// A safetensors file whose header is read and fits the file's length.
+/// A safetensors file with a header that matches the file's length.
 pub(super) struct TensorFile {
     path: PathBuf,
     file: File,
     metadata: Metadata,
-    /// Where the tensors' bytes begin.
+    /// The offset at which the tensors' bytes begin.
     start: u64,
 }
 
@@ -50,13 +50,13 @@ impl TensorFile {
         self.metadata.info(name)
     }
 
-    /// The bytes of a tensor, row after row, little-endian.
+    /// Reads the bytes of a tensor, in row-major order and little-endian.
     pub(super) fn read(&self, info: &TensorInfo) -> Result<Vec<u8>, ModelError> {
         let (begin, end) = info.data_offsets;
         self.read_range(begin, end - begin)
     }
 
-    /// `length` bytes from `begin`, which counts from the first tensor.
+    /// Reads `length` bytes from `begin`, an offset from the first tensor.
     pub(super) fn read_range(&self, begin: usize, length: usize) -> Result<Vec<u8>, ModelError> {
         let mut bytes = vec![0; length];
         let mut file = &self.file;

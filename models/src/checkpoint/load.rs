@@ -1,4 +1,4 @@
-//! A model directory to a model.
+//! Loading a model from a directory.
 
 use std::path::Path;
 
@@ -17,20 +17,21 @@ use crate::layout::Part;
 use crate::parameters::{ParameterInfo, Replace, rebuild};
 use crate::{CausalLm, ModelConfig, ModelError};
 
-/// Reads a model from a directory in Hugging Face layout: `config.json`, and `model.safetensors` or
-/// the files of `model.safetensors.index.json`.
+/// Reads a model from a directory in Hugging Face layout: `config.json`, and `model.safetensors` or the files of
+/// `model.safetensors.index.json`.
 ///
-/// Weights may be stored as `f16`, `bf16`, `f32` or `f64` and are converted to `dtype`, rounding to
-/// nearest. On a device with autodiff they require gradients. The experts of a layer may be stored one
-/// by one or stacked (see [`ExpertStorage`](crate::ExpertStorage)); in the model they are stacked. The
-/// rotary frequencies that old checkpoints store are ignored, being a function of the configuration; a
-/// stored output projection of a tied model is accepted when it equals the embedding. On a remote
-/// device of this machine the server reads the weights, if it was allowed the directory.
+/// Weights may be stored as `f16`, `bf16`, `f32` or `f64`. They are converted to `dtype`, rounded to nearest, and
+/// require gradients on a device with autodiff. The experts of a layer may be stored one by one or stacked (see
+/// [`ExpertStorage`](crate::ExpertStorage)); in the model they are stacked.
+///
+/// Rotary frequencies in old checkpoints are ignored, because they follow from the configuration. A stored output
+/// projection of a tied model is accepted if it equals the embedding. For a remote device of this machine the server
+/// reads the weights, if it is allowed to read the directory.
 ///
 /// # Errors
 ///
-/// Everything that is wrong with the directory (see [`ModelError`]); what is wrong with the tensors
-/// is listed together. [`ModelError::Dtype`] when the device has no such dtype.
+/// Returns a [`ModelError`] if anything in the directory is wrong. One error lists all problems with tensors. Returns
+/// [`ModelError::Dtype`] if the device does not support `dtype`.
 pub fn load(
     dir: &Path,
     device: &Device,
@@ -74,13 +75,13 @@ fn check_dtype(device: &Device, dtype: FloatDType) -> Result<(), ModelError> {
     Ok(())
 }
 
-/// Replaces every parameter by the checkpoint's. After a failure the rest is left as it is.
+/// Replaces every parameter by the checkpoint's. After a failure the remaining parameters stay unchanged.
 struct Read<'a> {
     shards: &'a Shards,
     device: &'a Device,
     dtype: FloatDType,
     failure: Option<ModelError>,
-    /// The server that reads the files, if it does.
+    /// The server that reads the files, if it can.
     #[cfg(feature = "remote")]
     server: Option<ServerFiles>,
 }
@@ -142,7 +143,7 @@ impl Read<'_> {
         })
     }
 
-    /// The values of a parameter. Only a matrix is ever transposed, and it is one part.
+    /// Reads the values of a parameter. Only a matrix can be transposed, and it is one part.
     fn values<T: Wanted>(&self, parts: &[Part], transposed: bool) -> Result<Vec<T>, ModelError> {
         if transposed
             && let [part] = parts
@@ -169,7 +170,7 @@ impl Read<'_> {
         Ok(decode_transposed(&file.read(info)?, info.dtype, shape))
     }
 
-    /// Reads a tensor into its place, piece by piece: nothing else of it is ever in memory.
+    /// Reads a tensor into its place. Only one piece of its stored bytes is in memory at a time.
     fn fill<T: Wanted>(&self, part: &Part, values: &mut [T]) -> Result<(), ModelError> {
         const PIECE: usize = 1 << 20;
         let (file, info) = self.stored(part);

@@ -1,8 +1,8 @@
-//! Model directories in Hugging Face layout, read and written.
+//! Reading and writing of model directories in Hugging Face layout.
 //!
-//! Reading goes tensor by tensor through range reads: at no time is more than one tensor held
-//! beside the model, and of one that lies in a file as it does in memory only a piece. A memory map would save one copy of that one tensor and turn a file that is
-//! truncated meanwhile into a signal instead of an error.
+//! Reading loads one tensor at a time with range reads. Beside the model, memory holds at most one tensor, or only a
+//! piece of it if its layout in the file is that in memory. A memory map would save one copy of that tensor, but a file
+//! that is truncated meanwhile would raise a signal instead of an error.
 
 mod check;
 mod decode;

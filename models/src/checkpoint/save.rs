@@ -1,4 +1,4 @@
-//! A model to a model directory.
+//! Saving a model to a directory.
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
@@ -18,20 +18,21 @@ use crate::layout::ExpertStorage;
 use crate::parameters::ParameterVisitor;
 use crate::{CausalLm, ModelConfig, ModelError};
 
-/// Writes `model` to the directory `dir` in Hugging Face layout: `config.json`, and
-/// `model.safetensors` or, when the tensors take more than `shard_bytes`, several files of at most
-/// that many bytes each (or one tensor) with `model.safetensors.index.json`.
+/// Writes `model` to the directory `dir` in Hugging Face layout: `config.json` and `model.safetensors`. If the tensors
+/// take more than `shard_bytes`, it writes `model.safetensors.index.json` and several files, each of at most that many
+/// bytes or with one larger tensor.
 ///
-/// Parameters are stored in their own dtype, the experts of a layer one by one
-/// ([`save_with`] can stack them); adapters are folded into the weights. The directory
-/// appears whole or not at all: it is written beside its place, flushed to the disk, and renamed. What a
-/// process that was killed while it saved to `dir` has left beside it is removed, with a line in the log.
+/// Parameters are stored in their own dtype. The experts of a layer are stored one by one; [`save_with`] can stack
+/// them. Adapters are merged into the weights.
+///
+/// The directory appears complete or not at all: it is written next to its target, flushed to disk and renamed. What a
+/// killed process left of an earlier save to `dir` is removed and logged.
 ///
 /// # Errors
 ///
-/// [`ModelError::Layout`] when `dir` exists and is not an empty directory: nothing is ever
-/// overwritten. [`ModelError::Dtype`] for parameters of a dtype that checkpoints don't have,
-/// [`ModelError::Io`] when the system refuses to write.
+/// Returns [`ModelError::Layout`] if `dir` exists and is not an empty directory; nothing is overwritten. Returns
+/// [`ModelError::Dtype`] for parameters of a dtype that checkpoints can't store, and [`ModelError::Io`] if the system
+/// fails.
 pub fn save(
     model: &CausalLm,
     config: &ModelConfig,
@@ -41,11 +42,11 @@ pub fn save(
     save_with(model, config, dir, shard_bytes, ExpertStorage::default())
 }
 
-/// [`save`] with the experts of a layer stored as `experts` says.
+/// Writes a model as [`save`] does, with the experts of a layer stored as `experts` says.
 ///
 /// # Errors
 ///
-/// Those of [`save`].
+/// Returns an error as [`save`] does.
 pub fn save_with(
     model: &CausalLm,
     config: &ModelConfig,
@@ -82,18 +83,18 @@ fn refuse_occupied(dir: &Path) -> Result<(), ModelError> {
     }
 }
 
-/// One tensor's place among the files.
+/// The place of one tensor in the files.
 struct Entry {
     name: String,
     info: TensorInfo,
     shard: usize,
 }
 
-/// Which tensor goes where. Within a file tensors follow each other in the model's order.
+/// The assignment of tensors to files. Within a file, tensors are in the model's order.
 struct Plan {
     experts: ExpertStorage,
     entries: Vec<Entry>,
-    /// Bytes of tensors in each file.
+    /// The number of tensor bytes in each file.
     shards: Vec<usize>,
 }
 
@@ -122,7 +123,7 @@ impl Plan {
         }
     }
 
-    /// The dtype to name in `config.json`: the first parameter's, which is the embedding.
+    /// Returns the dtype for `config.json`: that of the first parameter, which is the embedding.
     fn dtype(&self) -> Option<StoredDtype> {
         match self.entries.first()?.info.dtype {
             Dtype::F16 => Some(StoredDtype::F16),
@@ -166,7 +167,7 @@ impl Plan {
         Ok(())
     }
 
-    /// A file's beginning: the header's length and the header, padded so that tensors are aligned.
+    /// Returns the start of a file: the header's length and the header, padded so that tensors are aligned.
     fn header(&self, shard: usize) -> Result<Vec<u8>, ModelError> {
         let tensors = self.entries.iter().filter(|entry| entry.shard == shard);
         let tensors = tensors
@@ -199,7 +200,7 @@ impl Plan {
     }
 }
 
-/// First visit: sizes only.
+/// The first visit, which collects sizes only.
 struct Planner {
     limit: usize,
     plan: Plan,
@@ -247,7 +248,7 @@ impl ParameterVisitor for Planner {
     }
 }
 
-/// Second visit: one tensor at a time comes to the host and goes to its file.
+/// The second visit, which copies one tensor at a time to the host and writes it to its file.
 struct Writer<'a> {
     entries: std::slice::Iter<'a, Entry>,
     files: &'a mut [OpenShard],
@@ -274,7 +275,7 @@ impl ParameterVisitor for Writer<'_> {
 struct OpenShard {
     path: PathBuf,
     file: File,
-    /// Where the tensors' bytes begin.
+    /// The offset at which the tensors' bytes begin.
     start: u64,
 }
 

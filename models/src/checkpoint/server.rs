@@ -1,5 +1,5 @@
-//! Weights of a device that a server on this machine has: it reads them itself, so that they don't
-//! cross the connection.
+//! Loading of weights by a server on this machine. The server reads the files itself, so that weights don't cross the
+//! connection.
 
 use std::path::PathBuf;
 
@@ -16,8 +16,8 @@ pub(super) struct ServerFiles {
 }
 
 impl ServerFiles {
-    /// `None` for devices of this process, for servers on other machines, and, with a warning, for
-    /// those that don't read the files.
+    /// Returns `None` for devices of this process and for servers on other machines. Also returns `None`, with a
+    /// warning, if the server does not read the files.
     pub(super) fn of(device: &Device, shards: &Shards) -> Option<Self> {
         if !remote::describe(device)?.same_host {
             return None;
@@ -37,8 +37,7 @@ impl ServerFiles {
         })
     }
 
-    /// A parameter, put together on the device. Only a matrix is ever transposed, and it is one
-    /// part.
+    /// Assembles a parameter on the device. Only a matrix can be transposed, and it is one part.
     pub(super) fn tensor<const D: usize>(
         &self,
         shards: &Shards,
@@ -65,7 +64,7 @@ impl ServerFiles {
         })
     }
 
-    /// The elements of a part, in the order of the file.
+    /// Loads the elements of a part, in the order of the file.
     fn flat(
         &self,
         shards: &Shards,
@@ -84,7 +83,7 @@ impl ServerFiles {
     }
 }
 
-/// The path as it is from any folder; as it was given where it can't be told.
+/// Returns the canonical path, or the given path if there is none.
 fn real(path: &std::path::Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }

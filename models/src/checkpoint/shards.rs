@@ -1,4 +1,4 @@
-//! The files of a checkpoint, and which of them holds which tensor.
+//! The files of a checkpoint, with an index of their tensors.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path};
@@ -11,17 +11,17 @@ use super::file::TensorFile;
 use super::{INDEX, SINGLE};
 use crate::{ModelError, TensorProblem};
 
-/// The opened files of a checkpoint. Every listed tensor is there.
+/// The opened files of a checkpoint. They hold every tensor of the index.
 pub(super) struct Shards {
     files: Vec<TensorFile>,
-    /// Tensor name to index in `files`.
+    /// The index in `files` by tensor name.
     places: BTreeMap<String, usize>,
 }
 
 impl Shards {
     /// Opens `model.safetensors`, or all files that `model.safetensors.index.json` lists.
     pub(super) fn open(dir: &Path) -> Result<Self, ModelError> {
-        // Whether it is a file is seen, and said, when it is opened.
+        // Opening the path checks that it is a file.
         let exists = |name| dir.join(name).exists();
         if exists(SINGLE) {
             return Self::open_single(&dir.join(SINGLE));
@@ -78,13 +78,13 @@ impl Shards {
         self.places.keys().map(String::as_str)
     }
 
-    /// A tensor's file and description.
+    /// Returns a tensor's file and description.
     pub(super) fn find(&self, name: &str) -> Option<(&TensorFile, &TensorInfo)> {
         let file = &self.files[*self.places.get(name)?];
         Some((file, file.info(name)?))
     }
 
-    /// Every file with a tensor in it; files without one are left out.
+    /// Returns every file that has tensors, with the name of one of them.
     #[cfg(feature = "remote")]
     pub(super) fn samples(&self) -> Vec<(&Path, &str)> {
         let mut samples: Vec<Option<&str>> = vec![None; self.files.len()];
@@ -97,7 +97,7 @@ impl Shards {
             .collect()
     }
 
-    /// The file to name when a tensor is missing: the only one, or the index.
+    /// Returns the file that an error about a missing tensor names: the only one, or the index.
     pub(super) fn whole(&self, dir: &Path) -> std::path::PathBuf {
         match self.files.as_slice() {
             [only] => only.path().into(),
@@ -106,9 +106,9 @@ impl Shards {
     }
 }
 
-/// Tensor name to file name.
+/// Reads the map from tensor names to file names.
 fn read_weight_map(index: &Path) -> Result<BTreeMap<String, String>, ModelError> {
-    // The largest models have some hundred thousand tensors.
+    // The largest models have a few hundred thousand tensors.
     const LIMIT: Limit = Limit::mib("an index", 64);
     let text = kernels_io::read_text(index, LIMIT)?;
     let root: Value = serde_json::from_str(&text).map_err(|source| ModelError::Json {
@@ -137,14 +137,14 @@ fn read_weight_map(index: &Path) -> Result<BTreeMap<String, String>, ModelError>
     Ok(weight_map)
 }
 
-/// An index comes from outside: it must not make us open files elsewhere.
+/// Returns `true` for the plain name of a file. An index comes from outside and must not open files elsewhere.
 fn is_plain_name(file: &str) -> bool {
     let mut components = Path::new(file).components();
     let first_is_name = matches!(components.next(), Some(Component::Normal(_)));
     first_is_name && components.next().is_none() && !file.contains(['/', '\\'])
 }
 
-/// Tensors that the index places in a file without them, and tensors that it does not list.
+/// Returns the tensors that the index places in a file without them, and those that it does not list.
 fn contradictions(
     index: &Path,
     files: &[TensorFile],

@@ -1,4 +1,4 @@
-//! Which model family a configuration describes.
+//! The model families of configurations.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use super::fields::Fields;
 use crate::ModelError;
 use crate::family::Family;
 
-/// Makes the enumeration of the families, each a name and its [`Family`].
+/// Defines the enumeration of families, each with a name and its [`Family`].
 macro_rules! architectures {
     ($($(#[$doc:meta])* $name:ident = $family:path,)+) => {
         /// A model family that can be built.
@@ -46,17 +46,17 @@ architectures! {
 }
 
 impl Architecture {
-    /// The class name, as in `architectures`.
+    /// Returns the class name, as in `architectures`.
     pub fn class_name(self) -> &'static str {
         self.family().class_name
     }
 
-    /// The short name, as in `model_type`.
+    /// Returns the short name, as in `model_type`.
     pub fn model_type(self) -> &'static str {
         self.family().model_type
     }
 
-    /// Whether its layers are, or may be, mixtures of experts.
+    /// Returns `true` if layers of this family are, or can be, mixtures of experts.
     pub fn has_experts(self) -> bool {
         self.family().experts.is_some()
     }

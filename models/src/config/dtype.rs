@@ -8,20 +8,20 @@ use crate::ModelError;
 /// A floating-point type in which checkpoints store weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum StoredDtype {
-    /// IEEE half precision.
+    /// IEEE half precision, 16 bits.
     F16,
-    /// The upper half of an `f32`.
+    /// bfloat16, the upper half of an `f32`.
     BF16,
-    /// IEEE single precision.
+    /// IEEE single precision, 32 bits.
     F32,
-    /// IEEE double precision.
+    /// IEEE double precision, 64 bits.
     F64,
 }
 
 impl StoredDtype {
     const ALL: [Self; 4] = [Self::F16, Self::BF16, Self::F32, Self::F64];
 
-    /// The name in `config.json`.
+    /// Returns the name in `config.json`.
     pub fn config_name(self) -> &'static str {
         match self {
             Self::F16 => "float16",
@@ -31,7 +31,7 @@ impl StoredDtype {
         }
     }
 
-    /// The stored type of a tensor's dtype, if there is one.
+    /// Returns the stored type of a tensor's dtype, if there is one.
     pub fn from_dtype(dtype: DType) -> Option<Self> {
         match dtype {
             DType::F16 => Some(Self::F16),
@@ -42,7 +42,7 @@ impl StoredDtype {
         }
     }
 
-    /// The tensor dtype that holds this type exactly.
+    /// Returns the tensor dtype that holds this type exactly.
     pub fn float_dtype(self) -> FloatDType {
         match self {
             Self::F16 => FloatDType::F16,

@@ -6,12 +6,11 @@ use serde_json::{Map, Value};
 
 use crate::ModelError;
 
-/// The largest accepted size. Products of two sizes then fit an `u64`, and a typing error of a few
-/// digits is an error here and not an allocation of terabytes later.
+/// The largest accepted size. Products of two sizes then fit in a `u64`. A typing error of a few digits is an error
+/// here, before terabytes are allocated.
 pub(super) const MAX_SIZE: u64 = i32::MAX as u64;
 
-/// One JSON object of a file. A field that is `null` counts as absent, as it does in
-/// `transformers`.
+/// A JSON object of a file. A field that is `null` counts as absent, as in `transformers`.
 #[derive(Clone, Copy)]
 pub(super) struct Fields<'a> {
     origin: &'a Path,
@@ -45,7 +44,7 @@ impl<'a> Fields<'a> {
         self.object.keys()
     }
 
-    /// Reads a field through `convert`, which answers `None` for a value of the wrong type.
+    /// Reads a field with `convert`, which returns `None` for a value of the wrong type.
     fn typed<T>(
         &self,
         name: &str,
@@ -62,7 +61,7 @@ impl<'a> Fields<'a> {
         Ok(converted)
     }
 
-    /// A size: an integer of at least 1.
+    /// Reads a size: an integer of at least 1.
     pub(super) fn size(&self, name: &str) -> Result<Option<usize>, ModelError> {
         let expected = format!("an integer from 1 to {MAX_SIZE}");
         self.typed(name, &expected, |value| {
@@ -73,14 +72,14 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// An index or a number of things, an integer from 0.
+    /// Reads an index or a count: an integer of at least 0.
     pub(super) fn index(&self, name: &str) -> Result<Option<usize>, ModelError> {
         self.typed(name, "an integer from 0", |value| {
             usize::try_from(value.as_u64()?).ok()
         })
     }
 
-    /// A list of indices, integers from 0.
+    /// Reads a list of indices: integers of at least 0.
     pub(super) fn indices(&self, name: &str) -> Result<Option<Vec<usize>>, ModelError> {
         self.typed(name, "a list of integers from 0", |value| {
             let index = |value: &Value| usize::try_from(value.as_u64()?).ok();
@@ -88,14 +87,14 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// A finite number.
+    /// Reads a finite number.
     pub(super) fn number(&self, name: &str) -> Result<Option<f64>, ModelError> {
         self.typed(name, "a finite number", |value| {
             value.as_f64().filter(|x| x.is_finite())
         })
     }
 
-    /// A finite number above 0.
+    /// Reads a finite number above 0.
     pub(super) fn positive(&self, name: &str) -> Result<Option<f64>, ModelError> {
         self.typed(name, "a number above 0", |value| {
             value.as_f64().filter(|x| x.is_finite() && *x > 0.0)
@@ -120,13 +119,13 @@ impl<'a> Fields<'a> {
         self.typed(name, "an object", Value::as_object)
     }
 
-    /// The value of a field without which the model is not defined.
+    /// Returns the value of a field that the model needs, or an error if it is absent.
     pub(super) fn required<T>(&self, name: &str, value: Option<T>) -> Result<T, ModelError> {
         value.ok_or_else(|| self.error(name, "missing, and it has no default that would be safe"))
     }
 }
 
-/// A value as an error message shows it.
+/// Returns a value as text for an error message, at most 60 characters long.
 pub(super) fn brief(value: &Value) -> String {
     const LONGEST: usize = 60;
     let text = value.to_string();

@@ -24,63 +24,62 @@ pub use self::window::WindowConfig;
 use crate::ModelError;
 use crate::family::{Experts, Family};
 
-/// More layers than any known model by two orders of magnitude.
+/// The largest number of layers, a hundred times that of any known model.
 const MAX_LAYERS: usize = 16_384;
 
 /// A checked model configuration.
 ///
-/// Read it with [`ModelConfig::from_file`] or make one with [`ModelConfig::qwen3`]. Field names are
-/// those of `config.json`.
+/// Read it with [`ModelConfig::from_file`] or make one with [`ModelConfig::qwen3`]. Field names are those of
+/// `config.json`.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ModelConfig {
     /// The model family.
     pub architecture: Architecture,
-    /// Number of tokens.
+    /// Number of tokens in the vocabulary.
     pub vocab_size: usize,
     /// Width of the residual stream.
     pub hidden_size: usize,
-    /// Width of the MLP of dense layers. Mixtral has none: it is the width of its experts.
+    /// Width of the MLP of dense layers. Mixtral has no dense layers and stores the width of its experts here.
     pub intermediate_size: usize,
     /// Number of decoder layers.
     pub num_hidden_layers: usize,
     /// Number of query heads.
     pub num_attention_heads: usize,
-    /// Number of key and value heads; divides the number of query heads.
+    /// Number of key and value heads. It divides the number of query heads.
     pub num_key_value_heads: usize,
-    /// Width of one head; even.
+    /// Width of one head, an even number.
     pub head_dim: usize,
-    /// Longest sequence, in tokens.
+    /// Length of the longest sequence, in tokens.
     pub max_position_embeddings: usize,
-    /// Added to the mean square in every normalisation.
+    /// Epsilon that every normalisation adds to the mean square.
     pub rms_norm_eps: f64,
-    /// Whether the output projection is the embedding table.
+    /// True if the output projection is the embedding table.
     pub tie_word_embeddings: bool,
-    /// Whether the attention's four projections have biases, in families that know the field.
+    /// True if all four projections of attention have biases, in families that know the field.
     pub attention_bias: bool,
-    /// Whether those of queries, keys and values alone have biases.
+    /// True if only the projections of queries, keys and values have biases.
     pub qkv_bias: bool,
-    /// Whether the MLP's three projections have biases, in families that know the field.
+    /// True if the three projections of the MLP have biases, in families that know the field.
     pub mlp_bias: bool,
     /// The layers with a sliding window, if there are any.
     pub sliding_window: Option<WindowConfig>,
     /// The mixture of experts, if the architecture has one.
     pub moe: Option<MoeConfig>,
-    /// Rotary positions.
+    /// Settings of the rotary positions.
     pub rope: RopeConfig,
     /// Standard deviation of fresh weights.
     pub initializer_range: f64,
-    /// The type in which the checkpoint's weights are stored, if the file says so.
+    /// Dtype of the checkpoint's weights, if the file names it.
     pub dtype: Option<StoredDtype>,
-    /// Fields that don't matter to the forward pass (token ids, generation settings), kept for
-    /// saving.
+    /// Fields without an effect on the forward pass (token ids, generation settings), kept for saving.
     other: Map<String, Value>,
 }
 
-/// The sizes of a Qwen3 model made from nothing; see [`ModelConfig::qwen3`].
+/// The sizes of a new Qwen3 model; see [`ModelConfig::qwen3`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Qwen3Size {
-    /// Number of tokens.
+    /// Number of tokens in the vocabulary.
     pub vocab_size: usize,
     /// Width of the residual stream.
     pub hidden_size: usize,
@@ -90,28 +89,28 @@ pub struct Qwen3Size {
     pub num_hidden_layers: usize,
     /// Number of query heads.
     pub num_attention_heads: usize,
-    /// Number of key and value heads; divides the number of query heads.
+    /// Number of key and value heads. It divides the number of query heads.
     pub num_key_value_heads: usize,
-    /// Width of one head; even.
+    /// Width of one head, an even number.
     pub head_dim: usize,
-    /// Longest sequence, in tokens.
+    /// Length of the longest sequence, in tokens.
     pub max_position_embeddings: usize,
-    /// Whether the output projection is the embedding table.
+    /// True if the output projection is the embedding table.
     pub tie_word_embeddings: bool,
 }
 
-/// The sizes of a Qwen3-MoE model made from nothing; see [`ModelConfig::qwen3_moe`].
+/// The sizes of a new Qwen3-MoE model; see [`ModelConfig::qwen3_moe`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Qwen3MoeSize {
-    /// Everything but the experts.
+    /// All sizes but those of the experts.
     pub dense: Qwen3Size,
     /// Number of experts in each layer.
     pub num_experts: usize,
-    /// How many of them a token goes to.
+    /// Number of experts that each token goes to.
     pub num_experts_per_tok: usize,
     /// Width of each expert.
     pub moe_intermediate_size: usize,
-    /// What the load-balancing loss is multiplied by when it is added to the loss; 0 leaves it out.
+    /// Coefficient of the load-balancing loss in the total loss; 0 leaves it out.
     pub router_aux_loss_coef: f64,
 }
 
@@ -122,7 +121,7 @@ impl ModelConfig {
         Self::from_json(&kernels_io::read_text(path, LIMIT)?, path)
     }
 
-    /// Reads and checks the text of a `config.json`; `origin` is the file that errors name.
+    /// Reads and checks the text of a `config.json`. Errors name the file `origin`.
     pub fn from_json(json: &str, origin: &Path) -> Result<Self, ModelError> {
         let root: Value = serde_json::from_str(json).map_err(|source| ModelError::Json {
             file: origin.into(),
@@ -135,12 +134,12 @@ impl ModelConfig {
         Self::parse(Fields::new(origin, "", object), object)
     }
 
-    /// A Qwen3 configuration of the given sizes, with the family's usual settings for the rest.
+    /// Returns a Qwen3 configuration of the given sizes, with the family's usual settings for the rest.
     ///
     /// # Errors
     ///
-    /// [`ModelError::Field`] for sizes that make no model (see the fields of [`Qwen3Size`]); the
-    /// error names `Qwen3Size` in place of a file.
+    /// Returns [`ModelError::Field`] for invalid sizes (see the fields of [`Qwen3Size`]). The error names `Qwen3Size`
+    /// in place of a file.
     pub fn qwen3(size: Qwen3Size) -> Result<Self, ModelError> {
         let config = Self {
             architecture: Architecture::Qwen3,
@@ -168,13 +167,13 @@ impl ModelConfig {
         Ok(config)
     }
 
-    /// A Qwen3-MoE configuration of the given sizes, with the family's usual settings for the rest:
-    /// every layer is sparse and the weights of a token's experts sum to one.
+    /// Returns a Qwen3-MoE configuration of the given sizes, with the family's usual settings for the rest: every layer
+    /// is sparse, and the weights of a token's experts sum to one.
     ///
     /// # Errors
     ///
-    /// [`ModelError::Field`] for sizes that make no model (see the fields of [`Qwen3MoeSize`]); the
-    /// error names `Qwen3MoeSize` in place of a file.
+    /// Returns [`ModelError::Field`] for invalid sizes (see the fields of [`Qwen3MoeSize`]). The error names
+    /// `Qwen3MoeSize` in place of a file.
     pub fn qwen3_moe(size: Qwen3MoeSize) -> Result<Self, ModelError> {
         let config = Self {
             architecture: Architecture::Qwen3Moe,
@@ -195,12 +194,13 @@ impl ModelConfig {
         Ok(config)
     }
 
-    /// Whether a layer, counting from 0, is a mixture of experts.
+    /// Returns `true` if a layer, counted from 0, is a mixture of experts.
     pub fn is_sparse(&self, layer: usize) -> bool {
         self.moe.as_ref().is_some_and(|moe| moe.is_sparse(layer))
     }
 
-    /// Returns the number of keys that a query of a layer, counting from 0, sees at most, if not all up to its own.
+    /// Returns the largest number of keys that a query of a layer, counted from 0, sees. Returns `None` if a query sees
+    /// all keys up to its own.
     pub fn window(&self, layer: usize) -> Option<usize> {
         let window = self.sliding_window.as_ref()?;
         window.layers.contains(&layer).then_some(window.size)
@@ -214,7 +214,7 @@ impl ModelConfig {
         self.moe.as_ref().zip(self.family().experts.as_ref())
     }
 
-    /// Checks what concerns several fields at once, and sizes that did not come from JSON.
+    /// Checks conditions on several fields, and sizes that did not come from JSON.
     fn check(&self, origin: &Path) -> Result<(), ModelError> {
         let fail = |field: &str, problem: String| Err(ModelError::field(origin, field, problem));
         let moe = self.mixture();
@@ -282,14 +282,14 @@ impl ModelConfig {
         ]
     }
 
-    /// The biases that the family lets a configuration choose.
+    /// Returns the biases that the family lets a configuration choose.
     fn own_biases(&self) -> impl Iterator<Item = (&'static str, bool)> {
         let own = self.family().chosen_biases;
         let biases = self.biases().into_iter();
         biases.filter(|(name, _)| own.contains(name))
     }
 
-    /// A bias that the family lets no configuration choose, and its value where it is not the family's.
+    /// Returns a bias that the family fixes and whose value differs from the family's.
     fn foreign_bias(&self) -> Option<(&'static str, bool)> {
         let Family {
             chosen_biases,
@@ -316,8 +316,8 @@ impl ModelConfig {
         ]
     }
 
-    /// An upper bound of the memory for all weight matrices, in `f64`. Each size fits 31 bits and
-    /// the layers 14, so nothing overflows here: the experts' product is the longest, of 110 bits.
+    /// Returns an upper bound of the memory for all weight matrices in `f64`, in bytes. Each size fits in 31 bits and
+    /// the number of layers in 14, so nothing overflows: the longest product, of the experts, has 110 bits.
     fn parameter_bytes(&self) -> u128 {
         let [vocab, hidden, inter, layers, heads, _, head_dim, _] =
             self.sizes().map(|(_, size)| size as u128);
@@ -330,8 +330,8 @@ impl ModelConfig {
         8 * (2 * vocab * hidden + layers * layer)
     }
 
-    /// The `config.json` of this model. Rotary settings and the number of experts are in both
-    /// spellings, so that `transformers` 4 and 5 read the same model from it.
+    /// Returns the `config.json` of this model. Rotary settings and the number of experts are in both spellings, so
+    /// that `transformers` 4 and 5 read the same model from it.
     pub fn to_json(&self) -> String {
         let mut object = self.other.clone();
         let mut set = |name: &str, value: Value| object.insert(name.to_owned(), value);

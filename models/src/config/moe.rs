@@ -7,11 +7,11 @@ use super::fields::Fields;
 use crate::ModelError;
 use crate::family::{Experts, Family};
 
-/// What `transformers` weighs the auxiliary loss with when the configuration does not say.
+/// The coefficient of the auxiliary loss in `transformers` if the configuration names none.
 const DEFAULT_COEFFICIENT: f64 = 0.001;
 
-/// More experts in a layer than any known model has by two orders of magnitude. Their names are listed
-/// before anything else would notice.
+/// The largest number of experts in a layer, a hundred times that of any known model. Without this check the names of
+/// all experts would be listed first.
 const MAX_EXPERTS: usize = 65_536;
 
 /// The mixture of experts of a model. Field names are those of `config.json`.
@@ -20,26 +20,26 @@ const MAX_EXPERTS: usize = 65_536;
 pub struct MoeConfig {
     /// Number of experts in a sparse layer (`num_local_experts` in some files).
     pub num_experts: usize,
-    /// How many of them a token goes to.
+    /// Number of experts that each token goes to.
     pub num_experts_per_tok: usize,
     /// Width of each expert. Mixtral's files call it `intermediate_size`.
     pub moe_intermediate_size: usize,
-    /// Width of the expert that every token goes to, if there is one (Qwen2-MoE).
+    /// Width of the shared expert, which every token goes to (Qwen2-MoE).
     pub shared_expert_intermediate_size: Option<usize>,
-    /// Whether the weights of a token's experts are made to sum to one. Mixtral's always are.
+    /// True if the weights of a token's experts sum to one, as Mixtral's always do.
     pub norm_topk_prob: bool,
-    /// Every so many layers there is a sparse one, counting from 1.
+    /// Distance between sparse layers: every `decoder_sparse_step`-th layer is sparse, counted from 1.
     pub decoder_sparse_step: usize,
-    /// Layers that are dense all the same, counting from 0; ascending.
+    /// Layers that stay dense, counted from 0, in ascending order.
     pub mlp_only_layers: Vec<usize>,
-    /// What the load-balancing loss is multiplied by when it is added to the loss.
+    /// Coefficient of the load-balancing loss in the total loss.
     pub router_aux_loss_coef: f64,
-    /// Whether the load-balancing loss is a part of the loss.
+    /// True if the load-balancing loss is part of the total loss.
     pub output_router_logits: bool,
 }
 
 impl MoeConfig {
-    /// Whether a layer, counting from 0, is a mixture of experts.
+    /// Returns `true` if a layer, counted from 0, is a mixture of experts.
     pub fn is_sparse(&self, layer: usize) -> bool {
         !self.mlp_only_layers.contains(&layer)
             && (layer + 1).is_multiple_of(self.decoder_sparse_step)
@@ -69,7 +69,7 @@ impl MoeConfig {
         }))
     }
 
-    /// The sizes, by the names of the architecture's files.
+    /// Returns the sizes under the names of the architecture's files.
     pub(super) fn sizes(&self, experts: &Experts) -> Vec<(&'static str, usize)> {
         let mut sizes = vec![
             (experts.count[0], self.num_experts),
@@ -83,7 +83,7 @@ impl MoeConfig {
         sizes
     }
 
-    /// What is wrong with the fields together, as field and problem. Sizes are known to be sizes.
+    /// Returns the first contradiction between fields, as field and problem. Each size is already known to be valid.
     pub(super) fn problem(
         &self,
         experts: &Experts,
@@ -116,8 +116,7 @@ impl MoeConfig {
         None
     }
 
-    /// Writes the fields under the names that `transformers` 4 and 5 read, but those that the family
-    /// refuses.
+    /// Writes the fields under the names that `transformers` 4 and 5 read, without those that the family refuses.
     pub(super) fn write(
         &self,
         experts: &Experts,
@@ -145,7 +144,7 @@ impl MoeConfig {
     }
 }
 
-/// Fields that [`MoeConfig`] understands.
+/// The fields that [`MoeConfig`] reads.
 pub(super) const KNOWN: &[&str] = &[
     "num_experts",
     "num_local_experts",
@@ -159,7 +158,7 @@ pub(super) const KNOWN: &[&str] = &[
     "output_router_logits",
 ];
 
-/// The number of experts, under either name or both.
+/// Reads the number of experts, under either name or both.
 fn num_experts(fields: Fields<'_>, experts: &Experts) -> Result<usize, ModelError> {
     let (old, new) = (
         fields.size("num_experts")?,

@@ -1,4 +1,4 @@
-//! The fields of `config.json`, one after the other.
+//! Parsing of `config.json`.
 
 use serde_json::{Map, Value};
 
@@ -10,7 +10,7 @@ use super::{
 use crate::ModelError;
 use crate::family::Family;
 
-/// Fields that [`ModelConfig`] understands; all others are kept in `other`.
+/// The fields that [`ModelConfig`] reads. All others are kept in `other`.
 const KNOWN: &[&str] = &[
     "architectures",
     "model_type",
@@ -37,7 +37,7 @@ const KNOWN: &[&str] = &[
 ];
 
 impl ModelConfig {
-    /// Reads and checks the fields; `object` is where they are from.
+    /// Reads and checks the fields of `object`.
     pub(super) fn parse(
         fields: Fields<'_>,
         object: &Map<String, Value>,
@@ -89,7 +89,7 @@ impl ModelConfig {
     }
 }
 
-/// Whether a field is one of those that a configuration of the family is made of.
+/// Returns `true` if a configuration of the family reads this field.
 fn is_known(family: &Family, windowed: bool, name: &str) -> bool {
     KNOWN.contains(&name)
         || (family.experts.is_some() && moe::KNOWN.contains(&name))
@@ -129,8 +129,8 @@ fn head_dim(
     or_derived(fields, family, "head_dim", hidden_size / heads, constant)
 }
 
-/// A size that follows from others when it is absent. Some families take a constant instead:
-/// where the two differ the file is ambiguous, and guessing would change the model.
+/// Reads a size that follows from others if it is absent. Some families use a constant instead. If the two differ, the
+/// file is ambiguous and the size must be written.
 fn or_derived(
     fields: Fields<'_>,
     family: &Family,

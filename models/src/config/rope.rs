@@ -1,17 +1,16 @@
-//! Rotary position settings, in the spelling of `transformers` 4 and of 5.
+//! Settings of rotary positions, in the spelling of `transformers` 4 and 5.
 
 use serde_json::{Map, Value, json};
 
 use super::fields::Fields;
 use crate::ModelError;
 
-/// Rotary position settings.
+/// Settings of rotary positions.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RopeConfig {
-    /// Base of the frequencies: pair `i` of a head of width `d` turns by `theta^(-2i/d)` radians
-    /// per position.
+    /// Base of the frequencies: pair `i` of a head of width `d` rotates by `theta^(-2i/d)` radians per position.
     pub theta: f64,
-    /// How the frequencies are stretched for longer contexts.
+    /// Scaling of the frequencies for longer contexts.
     pub scaling: RopeScaling,
 }
 
@@ -24,24 +23,23 @@ impl Default for RopeConfig {
     }
 }
 
-/// How rotary frequencies are stretched for contexts longer than those of the first training.
+/// The scaling of rotary frequencies for contexts longer than those of the first training.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum RopeScaling {
-    /// Not at all.
+    /// No scaling.
     Default,
-    /// Every frequency is divided by `factor`.
+    /// Division of every frequency by `factor`.
     Linear {
         /// The divisor.
         factor: f64,
     },
-    /// Llama 3.1: long wavelengths are divided by `factor`, short ones kept, and those between
-    /// blended.
+    /// Llama 3.1's scaling: long wavelengths are divided by `factor`, short ones kept, and those between interpolated.
     Llama3 {
-        /// The divisor of long wavelengths.
+        /// The divisor of the frequencies of long wavelengths.
         factor: f64,
-        /// Wavelengths above `original_max_position_embeddings / low_freq_factor` are long.
+        /// The factor of long wavelengths: those above `original_max_position_embeddings / low_freq_factor`.
         low_freq_factor: f64,
-        /// Wavelengths below `original_max_position_embeddings / high_freq_factor` are short.
+        /// The factor of short wavelengths: those below `original_max_position_embeddings / high_freq_factor`.
         high_freq_factor: f64,
         /// Context length of the first training, in tokens.
         original_max_position_embeddings: usize,
@@ -49,8 +47,8 @@ pub enum RopeScaling {
 }
 
 impl RopeConfig {
-    /// Reads `rope_parameters`, or `rope_theta` with `rope_scaling`, or both when they agree; `default` is
-    /// the base if the file names none.
+    /// Reads `rope_parameters`, or `rope_theta` with `rope_scaling`, or both if they agree. `default` is the base if
+    /// the file names none.
     pub(super) fn parse(fields: Fields<'_>, default: f64) -> Result<Self, ModelError> {
         let theta = fields.positive("rope_theta")?;
         let new = fields.object("rope_parameters")?;
@@ -99,14 +97,14 @@ impl RopeConfig {
         Ok(Self { theta, scaling })
     }
 
-    /// The object that `transformers` 5 calls `rope_parameters`.
+    /// Returns the object that `transformers` 5 calls `rope_parameters`.
     pub(super) fn parameters(&self) -> Value {
         let mut object = self.scaling.to_object();
         object.insert("rope_theta".into(), json!(self.theta));
         Value::Object(object)
     }
 
-    /// The object that `transformers` 4 calls `rope_scaling`; `null` for no scaling.
+    /// Returns the object that `transformers` 4 calls `rope_scaling`, or `null` without scaling.
     pub(super) fn legacy_scaling(&self) -> Value {
         match self.scaling {
             RopeScaling::Default => Value::Null,
@@ -159,8 +157,7 @@ impl RopeScaling {
         })
     }
 
-    /// Refuses settings that belong to another kind of scaling: they would have no effect here,
-    /// and whoever wrote them expects one.
+    /// Refuses settings of another kind of scaling. They would have no effect, while their author expects one.
     fn refuse_foreign(&self, fields: Fields<'_>) -> Result<(), ModelError> {
         let own: &[&str] = match self {
             Self::Default => &[],

@@ -1,8 +1,8 @@
-//! Fields that would change the mathematics and are not implemented here.
+//! Fields that would change the result and are not implemented.
 //!
-//! A configuration may hold any number of fields that only matter elsewhere (token ids,
-//! `use_cache`, generation settings): those are kept and ignored. The fields below matter to the
-//! forward pass of some model family, so ignoring them would give plausible but wrong numbers.
+//! A configuration may hold any number of fields that matter only elsewhere (token ids, `use_cache`, generation
+//! settings). Those are kept and ignored. The fields below affect the forward pass of some model family, so that
+//! ignoring them would give plausible but wrong numbers.
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ use super::fields::{Fields, brief};
 use crate::ModelError;
 use crate::family::Family;
 
-/// The value at which a field has no effect. An absent or `null` field never has one.
+/// The value at which a field has no effect. An absent or `null` field has no effect either.
 #[derive(Clone, Copy)]
 pub(crate) enum Neutral {
     /// Any value has an effect.
@@ -36,13 +36,13 @@ impl Neutral {
     }
 }
 
-/// A field, the value that has no effect, and the reason why no other is taken.
+/// A field, the value that has no effect, and the effect of other values or the reason why they are refused.
 pub(crate) type Refusal = (&'static str, Neutral, &'static str);
 
-/// The fields, with what other values would do.
+/// The refused fields, with the effect of other values.
 #[rustfmt::skip] // one field, one line
 const REFUSED: &[Refusal] = &[
-    // Training-time noise.
+    // Noise in training.
     ("attention_dropout", Neutral::Number(0.0), "drops attention weights in training"),
     ("hidden_dropout", Neutral::Number(0.0), "drops activations in training"),
     ("hidden_dropout_prob", Neutral::Number(0.0), "drops activations in training"),
@@ -51,7 +51,7 @@ const REFUSED: &[Refusal] = &[
     ("embd_pdrop", Neutral::Number(0.0), "drops embeddings in training"),
     // The order of sums.
     ("pretraining_tp", Neutral::Number(1.0), "splits the projections into slices"),
-    // Weights that are not what the tensor names say.
+    // Weights that differ from what the tensor names mean.
     ("quantization_config", Neutral::Nothing, "says that the weights are quantised"),
     ("compression_config", Neutral::Nothing, "says that the weights are quantised"),
     ("pruned_heads", Neutral::Empty, "removes attention heads"),
@@ -109,7 +109,7 @@ const REFUSED: &[Refusal] = &[
     ("vision_config", Neutral::Nothing, "describes a model of several modalities"),
 ];
 
-/// Whether a field only says what the family does anyway: some Qwen3-MoE files do.
+/// Returns `true` if the field has the value that the family always uses, as in some Qwen3-MoE files.
 fn goes_without_saying(family: &Family, name: &str, value: &Value) -> bool {
     let own = match name {
         "use_qk_norm" => family.head_norms,
@@ -119,8 +119,8 @@ fn goes_without_saying(family: &Family, name: &str, value: &Value) -> bool {
     *value == Value::Bool(own)
 }
 
-/// Refuses every field of [`REFUSED`] that is set to a value with an effect, unless the family knows it,
-/// and those that the family itself refuses.
+/// Refuses every field of [`REFUSED`] whose value has an effect, unless the family reads it. Also refuses the fields
+/// that the family itself refuses.
 pub(super) fn refuse(fields: Fields<'_>, family: &Family) -> Result<(), ModelError> {
     for &(name, neutral, effect) in REFUSED {
         if family.honours.contains(&name) {

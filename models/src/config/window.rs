@@ -7,27 +7,27 @@ use super::fields::{Fields, brief};
 use crate::ModelError;
 use crate::family::{Family, Window};
 
-/// The window that `transformers` takes where the file has no such field; `null` is none.
+/// The size of the window in `transformers` if the file has no such field. `null` means no window.
 const DEFAULT_SIZE: usize = 4096;
 
-/// The number of layers at the bottom without a window where `max_window_layers` doesn't say.
+/// The number of bottom layers without a window if `max_window_layers` is absent.
 const DEFAULT_FULL_LAYERS: usize = 28;
 
 const FULL: &str = "full_attention";
 const SLIDING: &str = "sliding_attention";
 
-/// Layers whose queries see the nearest keys alone.
+/// A sliding window, with the layers that have it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WindowConfig {
-    /// The number of keys that a query sees: its own and those before it.
+    /// The number of keys that a query sees: its own and the nearest before it.
     pub size: usize,
-    /// The layers with the window, counting from 0.
+    /// The layers with the window, counted from 0.
     pub layers: Vec<usize>,
 }
 
 impl WindowConfig {
-    /// Reads the fields, and refuses a window where the family has none. `layers` is their number.
+    /// Reads the fields of a model with so many `layers`. Returns an error for a window if the family has none.
     pub(super) fn parse(
         fields: Fields<'_>,
         family: &Family,
@@ -43,13 +43,13 @@ impl WindowConfig {
         };
         let layers: Vec<usize> = match kinds {
             Some(kinds) => (0..layers).filter(|&at| kinds[at] == SLIDING).collect(),
-            // More are refused later.
+            // The number of layers is checked later; the limit keeps this list short.
             None => (full_layers(fields, family.window)?..layers.min(MAX_LAYERS)).collect(),
         };
         Ok((!layers.is_empty()).then_some(Self { size, layers }))
     }
 
-    /// Writes the window of a model with so many layers, in the fields of the family.
+    /// Writes the window of a model with so many `layers`, in the fields of the family.
     pub(super) fn write(
         window: Option<&Self>,
         family: Window,
@@ -73,12 +73,11 @@ impl WindowConfig {
     }
 }
 
-/// Fields that [`WindowConfig`] understands. Without a window they are kept as they are.
+/// The fields that [`WindowConfig`] reads. Without a window they are kept unchanged.
 pub(super) const KNOWN: &[&str] = &["use_sliding_window", "sliding_window", "layer_types"];
 
-/// The size of the window. Qwen files carry a `sliding_window` that only counts when
-/// `use_sliding_window` says so, Mixtral's always counts, and Llama has no such field: some programs
-/// honour one there and others don't.
+/// Reads the size of the window. In Qwen files `sliding_window` counts only if `use_sliding_window` is true. In Mistral
+/// files it always counts. Llama has no such field and refuses it, because some programs apply it and others don't.
 fn size(fields: Fields<'_>, family: &Family) -> Result<Option<usize>, ModelError> {
     let Window { honoured, switched } = family.window;
     let switch = fields.boolean("use_sliding_window")?;
@@ -111,7 +110,7 @@ fn size(fields: Fields<'_>, family: &Family) -> Result<Option<usize>, ModelError
     Ok(size)
 }
 
-/// The kinds of the layers, if the file names them.
+/// Reads the kinds of the layers, if the file names them.
 fn layer_types<'a>(
     fields: Fields<'a>,
     window: Window,
@@ -161,7 +160,7 @@ fn check_kinds(
     Err(fields.error("layer_types", problem))
 }
 
-/// The number of layers at the bottom that are without the window.
+/// Reads the number of bottom layers without the window.
 fn full_layers(fields: Fields<'_>, window: Window) -> Result<usize, ModelError> {
     if !window.switched {
         return Ok(0);

@@ -1,6 +1,6 @@
-//! Fixtures: model directories with the results that `transformers` computed from them.
+//! Fixtures: model directories with results that `transformers` computed from them.
 
-// Each test program uses a part of this.
+// Each test program uses only a part of this module.
 #![allow(dead_code)]
 
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ pub const MODELS: [&str; 11] = [
     "mistral_sw8",
 ];
 
-/// Those of [`MODELS`] that are mixtures of experts.
+/// The [`MODELS`] that are mixtures of experts.
 pub const SPARSE: [&str; 5] = [
     "qwen2_moe",
     "qwen2_moe_step2",
@@ -47,7 +47,7 @@ pub fn model_dir(name: &str) -> PathBuf {
     fixtures().join("models").join(name)
 }
 
-/// One tensor of a file.
+/// A tensor of a file.
 #[derive(Clone, PartialEq)]
 pub struct Stored {
     pub dtype: Dtype,
@@ -65,7 +65,7 @@ impl Stored {
         }
     }
 
-    /// The values, exactly.
+    /// Returns the exact values.
     pub fn values(&self) -> Vec<f64> {
         fn each<const N: usize>(bytes: &[u8], read: impl Fn([u8; N]) -> f64) -> Vec<f64> {
             bytes
@@ -114,7 +114,7 @@ pub fn write(path: &Path, file: &File) {
     fs::write(path, safetensors::serialize(views, None).unwrap()).unwrap();
 }
 
-/// A copy of a model directory that a test may spoil.
+/// Copies a model directory, so that a test may damage it.
 pub fn copy_of(name: &str) -> TempDir {
     let copy = tempfile::tempdir().unwrap();
     for file in ["config.json", "model.safetensors"] {
@@ -155,7 +155,7 @@ pub fn largest(values: &[f64]) -> f64 {
     values.iter().fold(0.0, |largest, x| largest.max(x.abs()))
 }
 
-/// The largest absolute difference; infinite where something is not a number.
+/// Returns the largest absolute difference, or infinity if a value is not a number.
 pub fn worst(found: &[f64], expected: &[f64]) -> f64 {
     assert_eq!(found.len(), expected.len());
     let difference = |(a, b): (&f64, &f64)| (a - b).abs();
@@ -169,13 +169,13 @@ pub fn l2(values: impl IntoIterator<Item = f64>) -> f64 {
     values.into_iter().map(|x| x * x).sum::<f64>().sqrt()
 }
 
-/// L2 norm of the difference over the L2 norm of what was expected.
+/// Returns the L2 norm of the difference divided by that of the expected values.
 pub fn relative_l2(found: &[f64], expected: &[f64]) -> f64 {
     assert_eq!(found.len(), expected.len());
     l2(found.iter().zip(expected).map(|(a, b)| a - b)) / l2(expected.iter().copied())
 }
 
-/// The router of a configuration, by its published definition.
+/// Returns the router of a configuration, by its published definition.
 pub fn routing(config: &ModelConfig) -> Routing {
     let moe = config.moe.as_ref().unwrap();
     let key = match (config.architecture, moe.norm_topk_prob) {

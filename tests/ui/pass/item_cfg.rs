@@ -5,8 +5,8 @@ use burn::module::Param;
 use burn::tensor::Tensor;
 use burn_kernels::fused_kernel;
 
-/// One operand under two conditions; fields of neither.
-#[fused_kernel("npu_fused_rmsnorm")]
+/// One operand under two conditions, and a field that the kernel does not read.
+#[fused_kernel("npu_fused_rmsnorm", ignore(missing))]
 struct Norm {
     #[cfg(not(a_cfg_that_is_not_set))]
     weight: Param<Tensor<1>>,

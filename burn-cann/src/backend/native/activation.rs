@@ -1,4 +1,4 @@
-//! Activation functions of several operators.
+//! Activation functions that need several operators.
 
 use std::f64::consts::{FRAC_1_PI, FRAC_1_SQRT_2};
 
@@ -12,17 +12,17 @@ use crate::ops::elementwise::{Binary, BinaryScalar};
 use crate::ops::unary::Unary;
 use crate::{DType, ops};
 
-/// Softmax along a dimension.
+/// Computes the softmax along a dimension.
 pub(in super::super) fn softmax(x: &CannTensor, dim: usize) -> Native<CannTensor> {
     Ok(x.with(ops::softmax::softmax(x.on(), &x.tensor, dim)?))
 }
 
-/// The logarithm of [`softmax`].
+/// Computes the logarithm of [`softmax`].
 pub(in super::super) fn log_softmax(x: &CannTensor, dim: usize) -> Native<CannTensor> {
     Ok(x.with(ops::softmax::log_softmax(x.on(), &x.tensor, dim)?))
 }
 
-/// `-log(1 + exp(-x))`, as `min(x, 0) - log(1 + exp(-|x|))`, in which nothing overflows.
+/// Computes `-log(1 + exp(-x))` as `min(x, 0) - log(1 + exp(-|x|))`, which can't overflow.
 pub(in super::super) fn log_sigmoid(x: &CannTensor) -> Native<CannTensor> {
     in_single(x, |x| {
         let power = one(Unary::Exp)(&one(Unary::Neg)(&one(Unary::Abs)(x)?)?)?;
@@ -31,7 +31,7 @@ pub(in super::super) fn log_sigmoid(x: &CannTensor) -> Native<CannTensor> {
     })
 }
 
-/// The gradient of [`log_sigmoid`]: `grad · σ(-x)`.
+/// Returns the gradient of [`log_sigmoid`]: `grad · σ(-x)`.
 pub(in super::super) fn log_sigmoid_backward(
     x: &CannTensor,
     grad: &CannTensor,
@@ -43,8 +43,8 @@ pub(in super::super) fn log_sigmoid_backward(
     })
 }
 
-/// The gradient of `x · Φ(x)`: `grad · (Φ(x) + x · φ(x))`, with distribution and density of the normal
-/// distribution.
+/// Returns the gradient of `x · Φ(x)`: `grad · (Φ(x) + x · φ(x))`. Φ and φ are the distribution function and the
+/// density of the normal distribution.
 pub(in super::super) fn gelu_backward(x: &CannTensor, grad: &CannTensor) -> Native<CannTensor> {
     in_single(x, |x| {
         let grad = copy::cast(grad, x.dtype)?;
@@ -61,7 +61,7 @@ pub(in super::super) fn gelu_backward(x: &CannTensor, grad: &CannTensor) -> Nati
     })
 }
 
-/// Computes in f32 what is of half types, so that it is rounded once.
+/// Computes in f32 for half types, so that the result is rounded once.
 fn in_single(
     x: &CannTensor,
     compute: impl FnOnce(&CannTensor) -> Native<CannTensor>,
@@ -72,7 +72,7 @@ fn in_single(
     copy::cast(&compute(&copy::cast(x, FloatDType::F32)?)?, x.dtype)
 }
 
-/// `alpha · x + beta`, between 0 and 1.
+/// Computes `alpha · x + beta`, clamped to 0 and 1.
 pub(in super::super) fn hard_sigmoid(
     x: &CannTensor,
     alpha: BurnScalar,

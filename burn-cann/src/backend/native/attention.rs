@@ -1,4 +1,4 @@
-//! Attention in one operator, where that is sure to be what Burn means.
+//! Attention in one operator, where CANN and Burn define the same result.
 
 use burn_backend::ops::{AttentionModuleOptions, FloatTensorOps};
 
@@ -9,13 +9,13 @@ use crate::ops::attention::{self, Axes, Mask, Settings};
 use crate::ops::{create, rearrange};
 use crate::{DType, Tensor};
 
-/// Attention without a mask of the caller's, or causal.
+/// Computes attention without a mask of the caller's, or causal attention.
 ///
-/// Without keys there is nothing to attend to, which gives zeros. They are not asked of CANN.
+/// Without keys there is nothing to attend to: the result is zeros, and CANN is not called.
 ///
-/// Burn gives zeros for a row of which everything is masked, and CANN does not say what it gives, so that
-/// masks which may have such rows are declined; so are what is added to scores and capped scores, which
-/// the operator does not compute in Burn's way.
+/// Some arguments are declined. Burn returns zeros for a row whose keys are all masked, and CANN does not define that
+/// result, so masks that may have such rows are declined. So are biases of the scores and capped scores, which the
+/// operator computes differently from Burn.
 pub(in super::super) fn flash(
     query: &CannTensor,
     key: &CannTensor,
@@ -53,8 +53,8 @@ pub(in super::super) fn flash(
     Ok(query.with(found.output))
 }
 
-/// Keys or values of as many heads as queries have, where heads of queries that follow each other share one.
-/// Burn's composition takes no shared heads, other than one for all.
+/// Repeats the heads of keys or values for the queries, where successive heads of queries share one. Burn's
+/// composition takes no shared heads, other than one for all.
 pub(in super::super) fn per_head(shared: CannTensor, query: &CannTensor) -> CannTensor {
     let (&[batch, groups, length, width], [_, heads, ..]) = (shared.sizes(), query.sizes()) else {
         return shared;
@@ -68,11 +68,11 @@ pub(in super::super) fn per_head(shared: CannTensor, query: &CannTensor) -> Cann
     CannBackend::float_reshape(each, [batch, *heads, length, width].into())
 }
 
-/// Sequences for which a mask of all scores is no larger than the one that serves all sequences.
+/// The sequence length up to which a mask of all scores is no larger than the mask that serves all sequences.
 const SMALL: usize = 2048;
 
-/// What is ahead of each query, where the last query is beside the last key; of long sequences the mask
-/// from which CANN makes that.
+/// Returns the mask of the keys after each query, where the last query is beside the last key. For long sequences it
+/// is the mask from which CANN derives it.
 fn future(query: &CannTensor, queries: usize, keys: usize) -> Native<Tensor> {
     let Some(ahead) = keys.checked_sub(queries) else {
         return Err(Declined::because(
@@ -83,6 +83,6 @@ fn future(query: &CannTensor, queries: usize, keys: usize) -> Native<Tensor> {
         return Ok(attention::causal_mask(query.on())?);
     }
     let all = create::full(query.on(), DType::Bool, [queries, keys], true)?;
-    // No more than `SMALL`.
+    // The number is at most `SMALL`.
     Ok(rearrange::triu(query.on(), &all, ahead as i64 + 1)?)
 }

@@ -1,4 +1,4 @@
-//! Copies, conversions, and what is made of copies.
+//! Copies, conversions, and operations made of copies.
 
 use burn_backend::{DType, Slice};
 
@@ -9,7 +9,7 @@ use super::super::view;
 use super::sort;
 use crate::{Layout, Tensor, ops};
 
-/// The tensor as another type.
+/// Converts the tensor to another dtype.
 pub(in super::super) fn cast(tensor: &CannTensor, to: impl Into<DType>) -> Native<CannTensor> {
     let to = to.into();
     let kept = dtype::device(to).map_err(|error| Declined::because(error.to_string()))?;
@@ -21,7 +21,7 @@ pub(in super::super) fn cast(tensor: &CannTensor, to: impl Into<DType>) -> Nativ
     Ok(tensor.with(converted).with_dtype(to))
 }
 
-/// The tensors one behind the other.
+/// Concatenates the tensors.
 pub(in super::super) fn cat(tensors: &[CannTensor], dim: usize) -> Native<CannTensor> {
     let first = tensors
         .first()
@@ -30,14 +30,14 @@ pub(in super::super) fn cat(tensors: &[CannTensor], dim: usize) -> Native<CannTe
     Ok(first.with(ops::shape::cat(first.on(), &parts, dim)?))
 }
 
-/// A copy that nothing else refers to, broadcast to `shape`.
+/// Returns a copy, broadcast to `shape`, that nothing else refers to.
 pub(super) fn copied(tensor: &CannTensor, shape: &[usize]) -> Native<Tensor> {
     let target = Tensor::empty(tensor.on(), tensor.tensor.dtype(), shape)?;
     ops::shape::copy(tensor.on(), &target, &tensor.tensor)?;
     Ok(target)
 }
 
-/// The tensor several times along a dimension: read with a stride of nothing.
+/// Repeats the tensor along a dimension. It is read with a stride of zero.
 pub(in super::super) fn repeat_dim(
     tensor: &CannTensor,
     dim: usize,
@@ -57,7 +57,7 @@ pub(in super::super) fn repeat_dim(
     Ok(tensor.with(copy.reshape(shape)?))
 }
 
-/// The tensor with a part of it replaced.
+/// Returns the tensor with a part of it replaced.
 pub(in super::super) fn slice_assign(
     tensor: &CannTensor,
     slices: &[Slice],

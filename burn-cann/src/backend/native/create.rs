@@ -1,4 +1,4 @@
-//! Tensors that are filled, and filling by a mask.
+//! Creation of filled tensors, and filling by a mask.
 
 use std::ops::Range;
 
@@ -11,8 +11,8 @@ use super::super::tensor::CannTensor;
 use super::{broadcast, copy, scalar};
 use crate::{Scalar, Tensor, ops};
 
-/// A tensor that nothing was written to: for who writes all of it. It holds what was freed before, maybe by
-/// another session, so it never leaves this module as it is.
+/// Returns a tensor that is not initialised, for callers that write all of it. It holds memory that was freed before,
+/// perhaps by another session, so it must never leave this module unwritten.
 fn unwritten(shape: Shape, device: CannDevice, dtype: impl Into<DType>) -> Native<CannTensor> {
     let dtype = dtype.into();
     let kept = dtype::device(dtype).map_err(declined)?;
@@ -28,7 +28,7 @@ fn declined(error: super::super::Error) -> Declined {
     }
 }
 
-/// A tensor of one value.
+/// Returns a tensor whose elements all have one value.
 pub(in super::super) fn full(
     shape: Shape,
     value: BurnScalar,
@@ -41,7 +41,7 @@ pub(in super::super) fn full(
     Ok(tensor)
 }
 
-/// A tensor whose elements Burn does not name: zeros, since the client of a server may read them.
+/// Returns a tensor whose elements Burn leaves open. They are zeros, since the client of a server may read them.
 pub(in super::super) fn empty(
     shape: Shape,
     device: CannDevice,
@@ -50,7 +50,7 @@ pub(in super::super) fn empty(
     zeros(shape, device, dtype)
 }
 
-/// Zeros, or what is false.
+/// Returns a tensor of zeros, or of `false`.
 pub(in super::super) fn zeros(
     shape: Shape,
     device: CannDevice,
@@ -61,7 +61,7 @@ pub(in super::super) fn zeros(
     Ok(tensor)
 }
 
-/// Ones, or what is true.
+/// Returns a tensor of ones, or of `true`.
 pub(in super::super) fn ones(
     shape: Shape,
     device: CannDevice,
@@ -70,7 +70,7 @@ pub(in super::super) fn ones(
     full(shape, BurnScalar::Bool(true), device, dtype)
 }
 
-/// Every `step`th integer of a range. CANN makes 32 and 64 bits; others are converted.
+/// Returns every `step`th integer of a range. CANN makes integers of 32 and 64 bits; others are converted.
 pub(in super::super) fn arange_step(
     range: Range<i64>,
     step: usize,
@@ -89,7 +89,7 @@ pub(in super::super) fn arange_step(
     copy::cast(&CannTensor::at(&place, tensor), dtype)
 }
 
-/// The tensor with one value where the mask is true.
+/// Returns the tensor with one value where the mask is true.
 pub(in super::super) fn mask_fill(
     tensor: &CannTensor,
     mask: &CannTensor,

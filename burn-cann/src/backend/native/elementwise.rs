@@ -1,6 +1,6 @@
-//! Operations by element: of one tensor, of two, of a tensor and a scalar.
+//! Elementwise operations: of one tensor, of two, or of a tensor and a scalar.
 //!
-//! Functions of an operator give the function of its operands, for the tables.
+//! Functions that take an operator return the function of its operands, for the tables.
 
 use burn_backend::{DType, Scalar as BurnScalar};
 
@@ -13,26 +13,26 @@ use crate::ops::create;
 use crate::ops::elementwise::{self, Binary, BinaryScalar};
 use crate::ops::unary::Unary;
 
-/// Of one tensor, of the same type.
+/// Returns the function of an operator of one tensor. The result has its dtype.
 pub(in super::super) fn one(operator: Unary) -> impl Fn(&CannTensor) -> Native<CannTensor> {
     move |x| Ok(x.with(operator.run(x.on(), &x.tensor)?))
 }
 
-/// Of two tensors, of the same type.
+/// Returns the function of an operator of two tensors. The result has their dtype.
 pub(in super::super) fn two(
     operator: Binary,
 ) -> impl Fn(&CannTensor, &CannTensor) -> Native<CannTensor> {
     move |a, b| Ok(a.with(operator.run(a.on(), &a.tensor, &b.tensor)?))
 }
 
-/// Of a tensor and a scalar, of the same type.
+/// Returns the function of an operator of a tensor and a scalar. The result has the tensor's dtype.
 pub(in super::super) fn by(
     operator: BinaryScalar,
 ) -> impl Fn(&CannTensor, BurnScalar) -> Native<CannTensor> {
     move |x, value| Ok(x.with(operator.run(x.on(), &x.tensor, scalar(value, x.dtype)?)?))
 }
 
-/// A comparison of two tensors.
+/// Returns the function that compares two tensors.
 pub(in super::super) fn compare<D: Into<DType>>(
     operator: Comparison,
 ) -> impl Fn(&CannTensor, &CannTensor, D) -> Native<CannTensor> {
@@ -42,7 +42,7 @@ pub(in super::super) fn compare<D: Into<DType>>(
     }
 }
 
-/// A comparison with a scalar.
+/// Returns the function that compares a tensor with a scalar.
 pub(in super::super) fn compare_by<D: Into<DType>>(
     operator: ComparisonScalar,
 ) -> impl Fn(&CannTensor, BurnScalar, D) -> Native<CannTensor> {
@@ -52,21 +52,21 @@ pub(in super::super) fn compare_by<D: Into<DType>>(
     }
 }
 
-/// Whether truth values are the same, or not.
+/// Returns the function that compares two boolean tensors.
 pub(in super::super) fn same(
     operator: Comparison,
 ) -> impl Fn(&CannTensor, &CannTensor) -> Native<CannTensor> {
     move |a, b| compare(operator)(a, b, a.dtype)
 }
 
-/// Whether truth values are the given one, or not.
+/// Returns the function that compares booleans with a given one.
 pub(in super::super) fn same_by(
     operator: ComparisonScalar,
 ) -> impl Fn(&CannTensor, BurnScalar) -> Native<CannTensor> {
     move |x, value| compare_by(operator)(x, value, x.dtype)
 }
 
-/// At least, or at most, a bound.
+/// Returns the function that limits elements to a lower or upper bound.
 pub(in super::super) fn bounded(
     operator: BinaryScalar,
 ) -> impl Fn(&CannTensor, BurnScalar) -> Native<CannTensor> {
@@ -76,7 +76,7 @@ pub(in super::super) fn bounded(
     }
 }
 
-/// At least `low` and at most `high`.
+/// Limits elements to at least `low` and at most `high`.
 pub(in super::super) fn clamp(
     x: &CannTensor,
     low: BurnScalar,
@@ -89,19 +89,19 @@ pub(in super::super) fn clamp(
     Ok(x.with(elementwise::clamp(x.on(), &x.tensor, low, high)?))
 }
 
-/// Whether the bound of a tensor of floats is not a number. Then Burn asks for no numbers, and CANN does not
-/// say what its operators give.
+/// Returns `true` if the bound of a tensor of floats is NaN. Then Burn's result is NaN, and CANN does not define that
+/// of its operators.
 fn is_no_number(x: &CannTensor, bound: BurnScalar) -> bool {
     x.dtype.is_float() && bound.elem::<f64>().is_nan()
 }
 
-/// As large as `x`, all not a number.
+/// Returns a tensor of the size of `x` whose elements are all NaN.
 fn no_numbers(x: &CannTensor) -> Native<CannTensor> {
     let filled = create::full(x.on(), x.tensor.dtype(), x.sizes(), f64::NAN)?;
     Ok(x.with(filled))
 }
 
-/// `value` where the mask is true, else the tensor.
+/// Returns `value` where the mask is true, else the tensor.
 pub(in super::super) fn mask_where(
     x: &CannTensor,
     mask: &CannTensor,
@@ -111,7 +111,7 @@ pub(in super::super) fn mask_where(
     Ok(x.with(chosen))
 }
 
-/// Bits moved by as many places as `amount` says, of which those count that the type has places for.
+/// Returns the function that shifts bits by `amount`, reduced to the number of bits of the dtype.
 pub(in super::super) fn shift(
     operator: Binary,
 ) -> impl Fn(&CannTensor, &CannTensor) -> Native<CannTensor> {
@@ -121,7 +121,7 @@ pub(in super::super) fn shift(
     }
 }
 
-/// [`shift`] by one number for all.
+/// Returns the function that shifts bits as [`shift`] does, by one number for all elements.
 pub(in super::super) fn shift_by(
     operator: Binary,
 ) -> impl Fn(&CannTensor, BurnScalar) -> Native<CannTensor> {
@@ -132,12 +132,12 @@ pub(in super::super) fn shift_by(
     }
 }
 
-/// The largest number of places that bits of a type can be moved by: one less than it has, all ones.
+/// Returns the largest shift of a dtype: its number of bits minus one, whose bits are all ones.
 fn places(dtype: Kept) -> BurnScalar {
     BurnScalar::from(dtype.size() * 8 - 1)
 }
 
-/// The cross product along a dimension of three.
+/// Computes the cross product along a dimension of size 3.
 pub(in super::super) fn cross(a: &CannTensor, b: &CannTensor, dim: usize) -> Native<CannTensor> {
     if [a, b].iter().any(|x| x.sizes().get(dim) != Some(&3)) {
         return Err(Declined::because("a cross product is of three elements"));

@@ -1,7 +1,7 @@
 //! Selecting and scattering by indices, and embeddings.
 //!
-//! Burn's indices may be of any integer type; the device's are of 32 or 64 bits. An index out of range is not
-//! found before the device has it, while the host's operations panic: it is told by the next read.
+//! Burn's indices may have any integer dtype; the device takes 32 or 64 bits. The host's operations panic on an index
+//! out of range. Here only the device sees it, so the next read reports it.
 
 use burn_backend::IntDType;
 use burn_backend::tensor::IndexingUpdateOp;
@@ -13,7 +13,7 @@ use super::copy;
 use crate::ops::index::{self, Scattered};
 use crate::{DType, Tensor};
 
-/// Indices of a type that the device takes.
+/// Returns indices with a dtype that the device takes.
 fn indices(tensor: &CannTensor) -> Native<Tensor> {
     match tensor.tensor.dtype() {
         DType::I32 | DType::I64 => Ok(tensor.tensor.clone()),
@@ -21,7 +21,7 @@ fn indices(tensor: &CannTensor) -> Native<Tensor> {
     }
 }
 
-/// The rows along `dim` that indices name.
+/// Returns the rows along `dim` at the indices.
 pub(in super::super) fn select(
     x: &CannTensor,
     dim: usize,
@@ -35,7 +35,7 @@ pub(in super::super) fn select(
     )?))
 }
 
-/// The elements along `dim` that indices name.
+/// Returns the elements along `dim` at the indices.
 pub(in super::super) fn gather(
     dim: usize,
     x: &CannTensor,
@@ -44,7 +44,7 @@ pub(in super::super) fn gather(
     Ok(x.with(index::gather(x.on(), &x.tensor, dim, &indices(places)?)?))
 }
 
-/// What CANN does of what Burn wants of an element and a new one.
+/// Returns CANN's way of combining an element with a new one.
 fn how(update: IndexingUpdateOp) -> Native<Scattered> {
     match update {
         IndexingUpdateOp::Assign => Ok(Scattered::Replace),
@@ -56,7 +56,7 @@ fn how(update: IndexingUpdateOp) -> Native<Scattered> {
     }
 }
 
-/// Elements put where [`gather`] would take them from.
+/// Puts elements where [`gather`] would take them from.
 pub(in super::super) fn scatter(
     dim: usize,
     x: &CannTensor,
@@ -75,7 +75,7 @@ pub(in super::super) fn scatter(
     )?))
 }
 
-/// Rows put where [`select`] would take them from.
+/// Puts rows where [`select`] would take them from.
 pub(in super::super) fn select_assign(
     x: &CannTensor,
     dim: usize,
@@ -97,7 +97,7 @@ pub(in super::super) fn select_assign(
     scatter(dim, x, &as_rows(places, dim, value)?, value, update)
 }
 
-/// Indices of rows as indices of the elements of `value`, repeated without a copy.
+/// Expands indices of rows to indices of the elements of `value`, without a copy.
 fn as_rows(places: &CannTensor, dim: usize, value: &CannTensor) -> Native<CannTensor> {
     let mut column = vec![1; value.sizes().len()];
     column[dim] = places.tensor.spec().len();
@@ -105,7 +105,7 @@ fn as_rows(places: &CannTensor, dim: usize, value: &CannTensor) -> Native<CannTe
     view::expand(&column, value.sizes().to_vec().into())
 }
 
-/// [`scatter`] of truth values: true where one is.
+/// Computes [`scatter`] of booleans: the logical or of an element and the new ones.
 pub(in super::super) fn scatter_or(
     dim: usize,
     x: &CannTensor,
@@ -117,7 +117,7 @@ pub(in super::super) fn scatter_or(
     copy::cast(&sums, x.dtype)
 }
 
-/// [`select_assign`] of truth values: true where one is.
+/// Computes [`select_assign`] of booleans: the logical or of an element and the new ones.
 pub(in super::super) fn select_or(
     x: &CannTensor,
     dim: usize,
@@ -127,7 +127,7 @@ pub(in super::super) fn select_or(
     scatter_or(dim, x, &as_rows(places, dim, value)?, value)
 }
 
-/// The rows of a table.
+/// Returns the rows of a table at the indices.
 pub(in super::super) fn embedding(table: &CannTensor, places: &CannTensor) -> Native<CannTensor> {
     Ok(table.with(index::embedding(
         table.on(),
@@ -136,7 +136,7 @@ pub(in super::super) fn embedding(table: &CannTensor, places: &CannTensor) -> Na
     )?))
 }
 
-/// The gradient of a table.
+/// Returns the gradient of a table.
 pub(in super::super) fn embedding_backward(
     table: &CannTensor,
     grad: &CannTensor,

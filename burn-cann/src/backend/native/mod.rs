@@ -1,6 +1,6 @@
-//! Operations on the device: Burn's arguments to those of CANN's operators.
+//! Operations on the device, which pass Burn's arguments to CANN's operators.
 //!
-//! Functions give a result or decline: what an operator refuses is the host's to do.
+//! A function returns a result or declines. The host runs what an operator refuses.
 
 pub(super) mod activation;
 pub(super) mod attention;
@@ -21,7 +21,7 @@ use super::tensor::CannTensor;
 use crate::{Scalar, Stream, Tensor};
 
 impl CannTensor {
-    /// A result of the same type, beside this tensor.
+    /// Wraps a result with the same dtype and place as this tensor.
     pub(super) fn with(&self, tensor: Tensor) -> Self {
         Self {
             tensor,
@@ -39,7 +39,7 @@ impl CannTensor {
     }
 }
 
-/// A scalar beside a tensor of `dtype`, which decides what kind of number it is.
+/// Converts a scalar used with a tensor of `dtype`, which decides the kind of number.
 fn scalar(value: BurnScalar, dtype: DType) -> Native<Scalar> {
     let too_large = || Declined::because(format!("{value:?} is no 64-bit integer"));
     Ok(if dtype.is_float() {
@@ -51,14 +51,14 @@ fn scalar(value: BurnScalar, dtype: DType) -> Native<Scalar> {
             BurnScalar::Int(value) => value,
             BurnScalar::UInt(value) => i64::try_from(value).map_err(|_| too_large())?,
             BurnScalar::Bool(value) => value.into(),
-            // Towards zero, as the host's conversion does.
+            // The conversion is towards zero, as on the host.
             BurnScalar::Float(value) if value.abs() < 2f64.powi(63) => value as i64,
             BurnScalar::Float(_) => return Err(too_large()),
         })
     })
 }
 
-/// The shape of two operands by element.
+/// Returns the shape of an elementwise result of two operands.
 fn broadcast(one: &[usize], other: &[usize]) -> Native<Vec<usize>> {
     let rank = one.len().max(other.len());
     let size = |shape: &[usize], dim: usize| {

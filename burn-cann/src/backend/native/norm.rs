@@ -4,7 +4,7 @@ use super::super::error::Native;
 use super::super::tensor::CannTensor;
 use crate::ops;
 
-/// The last dimension with mean 0 and variance 1, scaled and shifted.
+/// Normalises the last dimension to mean 0 and variance 1, then scales and shifts it.
 pub(in super::super) fn layer_norm(
     x: &CannTensor,
     gamma: &CannTensor,

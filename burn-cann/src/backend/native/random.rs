@@ -1,7 +1,6 @@
 //! Random numbers, made on the device.
 //!
-//! One generator serves all devices of the process; how far it has come moves on by as many numbers as were
-//! drawn.
+//! One generator serves all devices of the process. Its offset advances by the number of values drawn.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Mutex;
@@ -17,12 +16,12 @@ use crate::ops::random::{Distribution, Seed, fill};
 
 static GENERATOR: Mutex<Option<Seed>> = Mutex::new(None);
 
-/// Starts the generator anew.
+/// Restarts the generator with a seed.
 pub(in super::super) fn seed(seed: u64) {
     *lock(&GENERATOR) = Some(Seed { seed, offset: 0 });
 }
 
-/// Where the generator stands, which then moves on. Nobody seeded it: it starts somewhere.
+/// Returns the generator's state and advances it. Without a seed, it starts at random.
 fn draw(count: usize) -> Seed {
     let mut generator = lock(&GENERATOR);
     let at = generator.get_or_insert_with(|| Seed {
@@ -34,7 +33,7 @@ fn draw(count: usize) -> Seed {
     now
 }
 
-/// A tensor of random numbers.
+/// Returns a tensor of random numbers.
 fn random(
     shape: Shape,
     distribution: Distribution,
@@ -47,7 +46,7 @@ fn random(
     Ok(tensor)
 }
 
-/// Floating-point numbers.
+/// Returns random floating-point numbers.
 pub(in super::super) fn floats(
     shape: Shape,
     distribution: Burn,
@@ -69,7 +68,7 @@ pub(in super::super) fn floats(
     random(shape, distribution, device, dtype.into())
 }
 
-/// Integers.
+/// Returns random integers.
 pub(in super::super) fn ints(
     shape: Shape,
     distribution: Burn,
@@ -77,7 +76,7 @@ pub(in super::super) fn ints(
     dtype: impl Into<DType>,
 ) -> Native<CannTensor> {
     let distribution = match distribution {
-        // The ends as the host converts them: towards zero.
+        // The bounds are converted as on the host, towards zero.
         Burn::Uniform(low, high) => Distribution::Whole {
             low: low as i64,
             high: high as i64,

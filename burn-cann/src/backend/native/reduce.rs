@@ -1,4 +1,4 @@
-//! Reductions. Burn keeps a reduced dimension, of one element; of a whole tensor it wants one dimension.
+//! Reductions. For Burn, a reduced dimension stays with size 1, and the result for a whole tensor has one dimension.
 
 use burn_backend::{DType, IntDType, Scalar as BurnScalar};
 
@@ -10,22 +10,22 @@ use crate::ops::elementwise::BinaryScalar;
 use crate::ops::reduce;
 use crate::{DType as Kept, Result, Stream, Tensor};
 
-/// An operator of the typed ones that reduces over any dimensions.
+/// An operator that reduces over any dimensions.
 type Over = fn(&Stream, &Tensor, &[usize], bool) -> Result<Tensor>;
-/// One that gives values and places, or places, along a dimension.
+/// An operator that returns values and indices, or indices, along a dimension.
 type With<T> = fn(&Stream, &Tensor, usize, bool) -> Result<T>;
 
-/// Of all elements, of the same type.
+/// Returns the function that reduces all elements. The result has the tensor's dtype.
 pub(in super::super) fn all(operator: Over) -> impl Fn(&CannTensor) -> Native<CannTensor> {
     move |x| Ok(x.with(operator(x.on(), &x.tensor, &[], false)?.reshape([1])?))
 }
 
-/// Along a dimension, of the same type.
+/// Returns the function that reduces along a dimension. The result has the tensor's dtype.
 pub(in super::super) fn along(operator: Over) -> impl Fn(&CannTensor, usize) -> Native<CannTensor> {
     move |x, dim| Ok(x.with(operator(x.on(), &x.tensor, &[dim], true)?))
 }
 
-/// Along several dimensions, of the same type.
+/// Returns the function that reduces along several dimensions. The result has the tensor's dtype.
 pub(in super::super) fn over(
     operator: Over,
 ) -> impl Fn(&CannTensor, &[usize]) -> Native<CannTensor> {
@@ -37,7 +37,7 @@ pub(in super::super) fn over(
     }
 }
 
-/// Truth values of all elements.
+/// Returns the function that reduces all elements to a boolean.
 pub(in super::super) fn truth<D: Into<DType>>(
     operator: Over,
 ) -> impl Fn(&CannTensor, D) -> Native<CannTensor> {
@@ -47,7 +47,7 @@ pub(in super::super) fn truth<D: Into<DType>>(
     }
 }
 
-/// Truth values along a dimension.
+/// Returns the function that reduces along a dimension to booleans.
 pub(in super::super) fn truth_along<D: Into<DType>>(
     operator: Over,
 ) -> impl Fn(&CannTensor, usize, D) -> Native<CannTensor> {
@@ -57,27 +57,27 @@ pub(in super::super) fn truth_along<D: Into<DType>>(
     }
 }
 
-/// The product of all elements.
+/// Computes the product of all elements.
 pub(in super::super) fn prod(x: &CannTensor) -> Native<CannTensor> {
     Ok(x.with(reduce::prod(x.on(), &x.tensor)?.reshape([1])?))
 }
 
-/// The product along a dimension.
+/// Computes the product along a dimension.
 pub(in super::super) fn prod_dim(x: &CannTensor, dim: usize) -> Native<CannTensor> {
     Ok(x.with(reduce::prod_dim(x.on(), &x.tensor, dim, true)?))
 }
 
-/// Sums of each element with those before it.
+/// Computes the running sums along a dimension.
 pub(in super::super) fn cumsum(x: &CannTensor, dim: usize) -> Native<CannTensor> {
     Ok(x.with(reduce::cumsum(x.on(), &x.tensor, dim)?))
 }
 
-/// Products of each element with those before it.
+/// Computes the running products along a dimension.
 pub(in super::super) fn cumprod(x: &CannTensor, dim: usize) -> Native<CannTensor> {
     Ok(x.with(reduce::cumprod(x.on(), &x.tensor, dim)?))
 }
 
-/// The mean of integers, towards zero.
+/// Computes the mean of integers, rounded towards zero.
 pub(in super::super) fn int_mean_dim(x: &CannTensor, dim: usize) -> Native<CannTensor> {
     if !matches!(x.tensor.dtype(), Kept::I32 | Kept::I64) {
         return Err(Declined::because(
@@ -88,7 +88,7 @@ pub(in super::super) fn int_mean_dim(x: &CannTensor, dim: usize) -> Native<CannT
     by(BinaryScalar::DivTrunc)(&along(reduce::sum)(x, dim)?, count)
 }
 
-/// Places along a dimension, of equals the first.
+/// Returns the function that computes indices along a dimension: the first of equal elements.
 pub(in super::super) fn places<D: Into<DType>>(
     operator: With<Tensor>,
 ) -> impl Fn(&CannTensor, usize, D) -> Native<CannTensor> {
@@ -98,14 +98,14 @@ pub(in super::super) fn places<D: Into<DType>>(
     }
 }
 
-/// Places along a dimension of integers, in the type that the host gives.
+/// Returns the function that computes indices along a dimension of integers, with the dtype that the host returns.
 pub(in super::super) fn int_places(
     operator: With<Tensor>,
 ) -> impl Fn(&CannTensor, usize) -> Native<CannTensor> {
     move |x, dim| places(operator)(x, dim, IntDType::I64)
 }
 
-/// The value at its end along a dimension and its place.
+/// Returns the function that computes the extreme value along a dimension and its index.
 pub(in super::super) fn with_places<D: Into<DType>>(
     operator: With<(Tensor, Tensor)>,
 ) -> impl Fn(&CannTensor, usize, D) -> Native<(CannTensor, CannTensor)> {
@@ -116,7 +116,7 @@ pub(in super::super) fn with_places<D: Into<DType>>(
     }
 }
 
-/// The same of integers.
+/// Returns the function of [`with_places`] for integers.
 pub(in super::super) fn int_with_places(
     operator: With<(Tensor, Tensor)>,
 ) -> impl Fn(&CannTensor, usize) -> Native<(CannTensor, CannTensor)> {

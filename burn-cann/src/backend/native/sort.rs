@@ -1,4 +1,4 @@
-//! Sorting and the greatest elements.
+//! Sorting, the greatest elements, and reversed dimensions.
 
 use burn_backend::{DType, IntDType};
 
@@ -7,12 +7,12 @@ use super::super::tensor::CannTensor;
 use super::copy;
 use crate::ops::{rearrange, sort as op};
 
-/// The elements in order.
+/// Returns the sorted elements.
 pub(in super::super) fn sort(x: &CannTensor, dim: usize, descending: bool) -> Native<CannTensor> {
     Ok(x.with(op::sort(x.on(), &x.tensor, dim, descending)?.0))
 }
 
-/// The elements in order and their places.
+/// Returns the sorted elements and their indices.
 pub(in super::super) fn sort_with_places(
     x: &CannTensor,
     dim: usize,
@@ -26,7 +26,7 @@ pub(in super::super) fn sort_with_places(
     ))
 }
 
-/// [`sort_with_places`] of integers, with places in the type that the host gives.
+/// Computes [`sort_with_places`] of integers, with indices of the dtype that the host returns.
 pub(in super::super) fn int_sort_with_places(
     x: &CannTensor,
     dim: usize,
@@ -35,7 +35,7 @@ pub(in super::super) fn int_sort_with_places(
     sort_with_places(x, dim, descending, IntDType::I64)
 }
 
-/// The places of the elements in order.
+/// Returns the indices of the sorted elements.
 pub(in super::super) fn argsort(
     x: &CannTensor,
     dim: usize,
@@ -46,7 +46,7 @@ pub(in super::super) fn argsort(
     copy::cast(&CannTensor::at(&x.place, places), out)
 }
 
-/// [`argsort`] of integers, in the type that the host gives.
+/// Computes [`argsort`] of integers, with the dtype that the host returns.
 pub(in super::super) fn int_argsort(
     x: &CannTensor,
     dim: usize,
@@ -55,12 +55,12 @@ pub(in super::super) fn int_argsort(
     argsort(x, dim, descending, IntDType::I64)
 }
 
-/// The `k` greatest elements in order.
+/// Returns the `k` greatest elements, sorted.
 pub(in super::super) fn topk(x: &CannTensor, dim: usize, k: usize) -> Native<CannTensor> {
     Ok(x.with(op::top_k(x.on(), &x.tensor, k, dim, true)?.0))
 }
 
-/// The `k` greatest elements in order and their places.
+/// Returns the `k` greatest elements, sorted, and their indices.
 pub(in super::super) fn topk_with_places(
     x: &CannTensor,
     dim: usize,
@@ -74,7 +74,7 @@ pub(in super::super) fn topk_with_places(
     ))
 }
 
-/// [`topk_with_places`] of integers, with places in the type that the host gives.
+/// Computes [`topk_with_places`] of integers, with indices of the dtype that the host returns.
 pub(in super::super) fn int_topk_with_places(
     x: &CannTensor,
     dim: usize,
@@ -83,7 +83,7 @@ pub(in super::super) fn int_topk_with_places(
     topk_with_places(x, dim, k, IntDType::I64)
 }
 
-/// The places of the `k` greatest elements in order.
+/// Returns the indices of the `k` greatest elements, sorted.
 pub(in super::super) fn argtopk(
     x: &CannTensor,
     dim: usize,
@@ -93,12 +93,12 @@ pub(in super::super) fn argtopk(
     Ok(topk_with_places(x, dim, k, out)?.1)
 }
 
-/// [`argtopk`] of integers, in the type that the host gives.
+/// Computes [`argtopk`] of integers, with the dtype that the host returns.
 pub(in super::super) fn int_argtopk(x: &CannTensor, dim: usize, k: usize) -> Native<CannTensor> {
     argtopk(x, dim, k, IntDType::I64)
 }
 
-/// Dimensions in reverse.
+/// Reverses dimensions.
 pub(in super::super) fn flip(x: &CannTensor, dims: &[usize]) -> Native<CannTensor> {
     if dims.is_empty() {
         return Ok(x.clone());

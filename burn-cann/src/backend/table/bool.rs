@@ -1,4 +1,4 @@
-//! Operations on tensors of truth values.
+//! Operations on boolean tensors.
 
 use burn_backend::read_sync;
 
@@ -66,7 +66,7 @@ operations! {
         bool_mask_select, bool_transpose;
 }
 
-/// The places of what is true. Their number is only known once they are counted, so the host counts.
+/// Returns the positions of true elements. Their number is known only after counting, so the host runs it.
 fn argwhere(tensor: &Bool, out_dtype: IntDType) -> Int {
     fallback::on_host(
         &statics::bool_argwhere,

@@ -116,7 +116,7 @@ operations! {
     fn float_powf(lhs: Float, rhs: Float) -> Float = native(two(Binary::Pow));
     fn float_powf_scalar_impl(tensor: Float, value: Scalar) -> Float = native(by(BinaryScalar::Pow));
     fn float_sqrt(tensor: Float) -> Float = native(one(Unary::Sqrt));
-    // Burn's default overflows, and makes infinity of one side what is not a number.
+    // Burn's default overflows, and returns NaN if one side is infinite.
     fn float_hypot(lhs: Float, rhs: Float) -> Float = host;
     fn float_abs(tensor: Float) -> Float = native(one(Unary::Abs));
     fn float_cos(tensor: Float) -> Float = native(one(Unary::Cos));

@@ -75,7 +75,7 @@ operations! {
     fn int_remainder(lhs: Int, rhs: Int) -> Int = native(two(Binary::Remainder));
     fn int_remainder_scalar(lhs: Int, rhs: Scalar) -> Int = native(by(BinaryScalar::Remainder));
     fn int_matmul(lhs: Int, rhs: Int) -> Int = host;
-    // Burn's default multiplies by -1, which unsigned types have not.
+    // Burn's default multiplies by -1, which unsigned dtypes don't have.
     fn int_neg(tensor: Int) -> Int = native(one(Unary::Neg));
     fn int_zeros(shape: Shape, device: &CannDevice, dtype: IntDType) -> Int = native(create::zeros);
     fn int_ones(shape: Shape, device: &CannDevice, dtype: IntDType) -> Int = native(create::ones);
@@ -118,7 +118,7 @@ operations! {
     fn int_all(tensor: Int, out_dtype: BoolDType) -> Bool = native(reduce::truth(op::all));
     fn int_all_dim(tensor: Int, dim: usize, out_dtype: BoolDType) -> Bool =
         native(reduce::truth_along(op::all));
-    // Nor has their default for signs.
+    // Burn's default for signs has the same fault.
     fn int_sign(tensor: Int) -> Int = native(one(Unary::Sign));
     fn int_expand(tensor: Int, shape: Shape) -> Int = view(view::expand);
     fn int_sort(tensor: Int, dim: usize, descending: bool) -> Int = native(sort::sort);

@@ -1,4 +1,4 @@
-//! The operations by trait, each with its path: the one place that decides it.
+//! The operations by trait, each with its path. Only these tables decide the path.
 
 mod activation;
 mod bool;
@@ -17,7 +17,7 @@ use super::operation::Operation;
 use super::tensor::CannTensor;
 use super::transfer;
 
-/// All operations.
+/// Returns all operations.
 pub(super) fn all() -> impl Iterator<Item = &'static Operation> {
     let tables = [
         float::TABLE,
@@ -31,7 +31,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static Operation> {
     tables.into_iter().flatten().copied()
 }
 
-/// A tensor of the host's data.
+/// Copies data of the host to a new tensor.
 fn upload(operation: &'static Operation, data: TensorData, device: CannDevice) -> CannTensor {
     let tensor = device
         .place()
@@ -39,7 +39,7 @@ fn upload(operation: &'static Operation, data: TensorData, device: CannDevice) -
     tensor.unwrap_or_else(|error| fail(operation, &error))
 }
 
-/// The tensor on another device, by way of the host, or on this thread's stream of the same one.
+/// Moves the tensor to another device by way of the host, or to this thread's stream of the same device.
 fn carry(operation: &'static Operation, tensor: CannTensor, device: CannDevice) -> CannTensor {
     if tensor.place.device == device {
         let place = device
@@ -53,7 +53,7 @@ fn carry(operation: &'static Operation, tensor: CannTensor, device: CannDevice) 
     }
 }
 
-/// What the tables name.
+/// Names that the tables use.
 mod prelude {
     pub(super) use std::ops::Range;
 
@@ -84,7 +84,7 @@ mod prelude {
     pub(super) use crate::ops::reduce as op;
     pub(super) use crate::ops::unary::Unary;
 
-    // The names of Burn's kinds of tensors, which keep the signatures readable.
+    // The names of Burn's kinds of tensors keep the signatures readable.
     pub(super) type Float = CannTensor;
     pub(super) type Int = CannTensor;
     pub(super) type Bool = CannTensor;

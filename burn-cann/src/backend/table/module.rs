@@ -94,7 +94,7 @@ operations! {
         output_size: [usize; 2],
         options: InterpolateOptions,
     ) -> Float = host;
-    // What one operator does not take is composed of others, as for every backend.
+    // Attention that the operator does not take is composed of other operations, as for every backend.
     fn attention(
         query: Float,
         key: Float,

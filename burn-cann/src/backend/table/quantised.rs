@@ -1,4 +1,4 @@
-//! Operations on quantised tensors: they are kept on the device in the bytes that Burn packs them in, and no
+//! Operations on quantised tensors. They are stored on the device in the bytes in which Burn packs them, and no
 //! operator computes with those.
 
 use burn_flex::FlexDevice;

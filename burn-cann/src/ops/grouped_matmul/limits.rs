@@ -1,4 +1,4 @@
-//! What the products refuse.
+//! The limits of grouped products.
 
 use crate::dtype::DType;
 use crate::ops::check;
@@ -6,22 +6,22 @@ use crate::ops::{Checked, Refusal};
 use crate::soc::Platform;
 use crate::tensor::Spec;
 
-/// Groups that one stacked weight has, at most.
+/// The most groups of one stacked weight.
 const MOST_GROUPS: usize = 1024;
 
-/// Tensors of a list, at most.
+/// The most tensors of a list.
 const MOST_TENSORS: usize = 128;
 
-/// The size of the dimension that lies together in memory, at most.
+/// The largest size of the dimension that is contiguous in memory.
 const WIDEST: usize = 65_535;
 
-/// What [`grouped_matmul`](super::grouped_matmul()) makes of `x` `[M, K]`, `weight` `[E, K, N]` (contiguous, or a view with the last two
-/// dimensions exchanged), `groups` (i64, one of each of the at most 1024 groups) and `bias` `[E, N]`, which is
-/// of x's type, or f32 if that is bf16.
+/// Checks the operands of [`grouped_matmul`](super::grouped_matmul()) and returns the spec of its result. `x` is
+/// `[M, K]`. `weight` is `[E, K, N]`, contiguous or a view with the last two dimensions exchanged. `groups` is i64
+/// with one element per group, at most 1024. `bias` is `[E, N]` and has the dtype of `x`, or f32 if that is bf16.
 ///
 /// # Errors
 ///
-/// Why CANN would refuse.
+/// Returns a refusal if CANN does not take the operands.
 pub fn check(
     platform: &Platform,
     x: &Spec,
@@ -45,12 +45,13 @@ pub fn check(
     Ok(Spec::contiguous(x.dtype, [x.shape()[0], width])?)
 }
 
-/// What [`grouped_matmul_of_list`](super::grouped_matmul_of_list()) makes of `x` `[M, K]`, up to 128 weights `[K, N]`, all contiguous or all views with
-/// their dimensions exchanged, and `groups` (i64, one for each weight).
+/// Checks the operands of [`grouped_matmul_of_list`](super::grouped_matmul_of_list()) and returns the spec of its
+/// result. `x` is `[M, K]`. There are up to 128 weights `[K, N]`, all contiguous or all views with their dimensions
+/// exchanged. `groups` is i64 with one element per weight.
 ///
 /// # Errors
 ///
-/// Why CANN would refuse.
+/// Returns a refusal if CANN does not take the operands.
 pub fn check_list(
     platform: &Platform,
     x: &Spec,
@@ -80,12 +81,13 @@ pub fn check_list(
     Ok(Spec::contiguous(x.dtype, [x.shape()[0], first.shape()[1]])?)
 }
 
-/// What [`grouped_matmul_each`](super::grouped_matmul_each()) makes of up to 128 pairs of `x` `[M, K]` and `weight` `[K, N]`, each with a bias
-/// `[N]` if there are any. Weights are all contiguous or all views with their dimensions exchanged.
+/// Checks the operands of [`grouped_matmul_each`](super::grouped_matmul_each()) and returns the specs of its results.
+/// There are up to 128 pairs of `x` `[M, K]` and `weight` `[K, N]`, each with a bias `[N]` if there are any. The
+/// weights are all contiguous or all views with their dimensions exchanged.
 ///
 /// # Errors
 ///
-/// Why CANN would refuse.
+/// Returns a refusal if CANN does not take the operands.
 pub fn check_each(
     platform: &Platform,
     xs: &[&Spec],
@@ -134,12 +136,12 @@ pub fn check_each(
     Ok(outputs)
 }
 
-/// What [`grouped_matmul_grad`](super::grouped_matmul_grad()) makes of `x` `[M, K]`, `dy` `[M, N]`, both contiguous and not empty, and `groups`
-/// (i64, at most 1024).
+/// Checks the operands of [`grouped_matmul_grad`](super::grouped_matmul_grad()) and returns the spec of its result.
+/// `x` is `[M, K]` and `dy` is `[M, N]`, both contiguous and not empty. `groups` is i64 with at most 1024 elements.
 ///
 /// # Errors
 ///
-/// Why CANN would refuse.
+/// Returns a refusal if CANN does not take the operands.
 pub fn check_grad(platform: &Platform, x: &Spec, dy: &Spec, groups: &Spec) -> Checked<Spec> {
     check::processor(platform, "GroupedMatmul")?;
     check::one_float(&[("x", x), ("dy", dy)])?;
@@ -164,14 +166,15 @@ pub fn check_grad(platform: &Platform, x: &Spec, dy: &Spec, groups: &Spec) -> Ch
     )?)
 }
 
-/// A contiguous matrix, not too wide.
+/// Checks that the operand is a contiguous matrix and not too wide.
 fn matrix((operand, spec): check::Named<'_>) -> Checked<()> {
     check::rank((operand, spec), 2, 2)?;
     check::contiguous((operand, spec))?;
     check::at_most("the last dimension in memory", spec.shape()[1], WIDEST)
 }
 
-/// Contiguous, or a view of such with the last two dimensions exchanged; not too wide in memory.
+/// Checks that a weight is contiguous, or a view of such with the last two dimensions exchanged, and not too wide in
+/// memory.
 fn weights(weight: &Spec) -> Checked<()> {
     let rank = weight.rank();
     let (rows, columns) = (weight.shape()[rank - 2], weight.shape()[rank - 1]);

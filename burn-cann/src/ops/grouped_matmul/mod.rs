@@ -1,9 +1,9 @@
-//! Matrix products by group: `aclnnGroupedMatmulV5`, or V4 where the toolkit has no V5.
+//! Matrix products by group (`aclnnGroupedMatmulV5`, or V4 if the toolkit has no V5).
 //!
-//! Float types only. Products are added in f32 and rounded once. Groups are counted on the device, so
-//! nothing waits for the host.
+//! Only floats are supported. Sums are in f32 and rounded once. The group list stays on the device, so nothing waits
+//! for the host.
 //!
-//! Calls with lists plan every time: their executors are not kept.
+//! Calls with lists are planned every time: their executors are not kept.
 
 mod limits;
 
@@ -19,12 +19,12 @@ use crate::layout::Layout;
 use crate::stream::Stream;
 use crate::tensor::{Spec, Tensor};
 
-/// How a list says which rows belong to which group.
+/// The meaning of a group list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Groups {
-    /// Where each group ends: sums that don't fall.
+    /// The end of each group: sums that never decrease.
     Ends,
-    /// How many rows each has.
+    /// The number of rows of each group.
     Counts,
 }
 
@@ -37,13 +37,13 @@ impl Groups {
     }
 }
 
-/// Each group of rows of `x` times its weight.
+/// Multiplies each group of rows of `x` by its weight.
 ///
-/// Rows behind the last group are **not written**: they hold anything.
+/// Rows after the last group are **not written**: their contents are arbitrary.
 ///
 /// # Errors
 ///
-/// Refused by [`check`], or a call failed.
+/// Returns an error if [`check`] refuses the operands or a call fails.
 pub fn grouped_matmul(
     stream: &Stream,
     x: &Tensor,
@@ -78,11 +78,12 @@ pub fn grouped_matmul(
     product.prepare(stream, y)?.launch()
 }
 
-/// [`grouped_matmul`] without a bias, into `y`: rows behind the last group **stay as they are**.
+/// Computes [`grouped_matmul`] without a bias into `y`. Rows after the last group **stay as they are**.
 ///
 /// # Errors
 ///
-/// Refused by [`check`], `y` is not such a result or not contiguous, or a call failed.
+/// Returns an error if [`check`] refuses the operands, if `y` has the wrong spec or is not contiguous, or if a call
+/// fails.
 pub fn grouped_matmul_into(
     stream: &Stream,
     x: &Tensor,
@@ -96,11 +97,12 @@ pub fn grouped_matmul_into(
     by_rows(stream, x, std::slice::from_ref(weight), groups, &result, y)
 }
 
-/// The same with a weight `[K, N]` for each group.
+/// Computes [`grouped_matmul_into`] with a weight `[K, N]` for each group.
 ///
 /// # Errors
 ///
-/// Refused by [`check_list`], `y` is not such a result or not contiguous, or a call failed.
+/// Returns an error if [`check_list`] refuses the operands, if `y` has the wrong spec or is not contiguous, or if a
+/// call fails.
 pub fn grouped_matmul_of_list(
     stream: &Stream,
     x: &Tensor,
@@ -129,7 +131,7 @@ fn by_rows(
         return Ok(());
     }
     let weights: Vec<Tensor> = match weights {
-        // CANN wants one weight with an axis for the groups.
+        // CANN needs a single weight with an axis for the groups.
         [one] if one.shape().len() == 2 => vec![in_order(&of_one_group(one)?)?],
         several => several.iter().map(in_order).collect::<Result<_>>()?,
     };
@@ -146,11 +148,11 @@ fn by_rows(
     product.prepare(stream, ())?.launch()
 }
 
-/// Each `x` times its weight.
+/// Multiplies each `x` by its weight.
 ///
 /// # Errors
 ///
-/// Refused by [`check_each`], or a call failed.
+/// Returns an error if [`check_each`] refuses the operands or a call fails.
 pub fn grouped_matmul_each(
     stream: &Stream,
     xs: &[Tensor],
@@ -189,12 +191,12 @@ pub fn grouped_matmul_each(
     product.prepare(stream, outputs)?.launch()
 }
 
-/// The gradient of [`grouped_matmul`] by its weight, `[E, K, N]`: for each group `xᵀ · dy` of its rows, zeros
-/// for one without rows.
+/// Returns the gradient of [`grouped_matmul`] for its weight, `[E, K, N]`: `xᵀ · dy` of the rows of each group. A
+/// group without rows gets zeros.
 ///
 /// # Errors
 ///
-/// Refused by [`check_grad`], or a call failed.
+/// Returns an error if [`check_grad`] refuses the operands or a call fails.
 pub fn grouped_matmul_grad(
     stream: &Stream,
     x: &Tensor,
@@ -206,7 +208,7 @@ pub fn grouped_matmul_grad(
     let output = check_grad(device.platform(), x.spec(), dy.spec(), list.spec())?;
     let output = Tensor::like(stream, &output)?;
     let product = Product {
-        // CANN wants x as the view with its dimensions exchanged.
+        // CANN needs x as the view with its dimensions exchanged.
         x: Operand::List(vec![in_order(x)?.transpose(0, 1)?]),
         weight: Operand::List(vec![in_order(dy)?]),
         bias: Operand::Absent,
@@ -219,8 +221,8 @@ pub fn grouped_matmul_grad(
     product.prepare(stream, output)?.launch()
 }
 
-/// A contiguous tensor with the steps that such a shape has by itself. Those of dimensions of one element don't
-/// matter, but CANN tells by the steps which dimensions are exchanged.
+/// Returns a contiguous tensor with the strides that its shape has by default. Strides of dimensions of size 1 don't
+/// matter, but CANN infers from the strides which dimensions are exchanged.
 fn in_order(tensor: &Tensor) -> Result<Tensor> {
     if tensor.layout().is_contiguous() {
         return tensor.reshape(tensor.shape());
@@ -228,7 +230,7 @@ fn in_order(tensor: &Tensor) -> Result<Tensor> {
     Ok(tensor.clone())
 }
 
-/// A matrix as the only one of a stack.
+/// Returns a matrix as a stack of one.
 fn of_one_group(weight: &Tensor) -> Result<Tensor> {
     let layout = weight.layout();
     let (mut shape, mut strides) = (vec![1], vec![layout.len()]);
@@ -262,10 +264,10 @@ impl Product {
             groups_code,
         } = self;
         let newest = stream.device().cann().sys().grouped_matmul.newest()?;
-        // What only quantised products have.
+        // Only quantised products have these.
         let (no, none) = (std::ptr::null(), std::ptr::null_mut());
         let no_activation = 0;
-        /// The versions differ in V5's settings of speed, of which there are none here.
+        /// The versions differ only in V5's tuning settings, which are not used here.
         macro_rules! product {
             ($phases:tt as $operator:ident, [$($tuning:expr)?]) => {
                 aclnn!(

@@ -10,48 +10,48 @@ use crate::soc::Platform;
 use crate::stream::Stream;
 use crate::tensor::{Spec, Tensor};
 
-/// The choice of experts.
+/// The chosen experts of each token.
 #[derive(Debug, Clone)]
 pub struct Chosen {
-    /// The probabilities of the chosen, like `x` with `k` for the experts, best first.
+    /// The probabilities of the chosen experts, best first, with the shape and dtype of `x` but `k` for the experts.
     pub weights: Tensor,
-    /// i32, their numbers; of a finished token the number of experts.
+    /// The indices of the chosen experts, i32. For a finished token, they are the number of experts.
     pub experts: Tensor,
     /// i32, `k · tokens + t` for choice `k` of token `t`.
     pub rows: Tensor,
 }
 
-/// The choice of experts by version 2.
+/// The chosen experts of each token, by version 2 of the operator.
 #[derive(Debug, Clone)]
 pub struct ChosenV2 {
-    /// As of [`Chosen`].
+    /// The probabilities, as in [`Chosen`].
     pub weights: Tensor,
-    /// As of [`Chosen`].
+    /// The indices, as in [`Chosen`].
     pub experts: Tensor,
-    /// f32, the probabilities of all experts, if they were asked for.
+    /// The probabilities of all experts in f32, if they were requested.
     pub probabilities: Option<Tensor>,
 }
 
-/// The order of choosing and softmax.
+/// The order of the choice and the softmax.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Order {
-    /// Softmax over all experts, then the best; their weights don't add up to 1. The probabilities of all
-    /// come along if `probabilities`.
+    /// Softmax over all experts, then the choice. The weights of the chosen experts don't add up to 1.
     SoftmaxFirst {
-        /// Whether the probabilities of all experts are wanted.
+        /// True if the probabilities of all experts are also returned.
         probabilities: bool,
     },
-    /// The best, then softmax over those.
+    /// The choice, then softmax over the chosen experts.
     ChoiceFirst,
 }
 
-/// What [`gating_top_k_softmax`] makes of the router's logits `x`, `[…, E]` of 2 or 3 dimensions, and which
-/// tokens are `finished`: the spec of the weights, from which those of the numbers follow. `k` is at most
-/// 1024 and the number of experts. CANN does not say that the operands may be strided, so they may not.
+/// Checks the operands of [`gating_top_k_softmax`] and returns the spec of the weights, from which those of the
+/// indices follow. `x` has the router's logits, `[…, E]` with 2 or 3 dimensions; `finished` marks tokens. `k` is at
+/// most 1024 and at most the number of experts. The operands must be contiguous, because CANN does not document that
+/// they may be strided.
 ///
 /// # Errors
 ///
-/// Why CANN would refuse.
+/// Returns a refusal if CANN does not take the operands.
 pub fn check_gating(
     platform: &Platform,
     x: &Spec,
@@ -81,11 +81,12 @@ pub fn check_gating(
     Ok(Spec::contiguous(x.dtype, shape)?)
 }
 
-/// Softmax over the experts in f32, and the `k` best of each token; of equals the first.
+/// Computes the softmax over the experts in f32 and chooses the `k` best of each token. Of equal probabilities, the
+/// first expert is chosen.
 ///
 /// # Errors
 ///
-/// Refused by [`check_gating`], or a call failed.
+/// Returns an error if [`check_gating`] refuses the operands or a call fails.
 pub fn gating_top_k_softmax(
     stream: &Stream,
     x: &Tensor,
@@ -116,11 +117,11 @@ pub fn gating_top_k_softmax(
     )
 }
 
-/// [`gating_top_k_softmax`] by version 2, which can choose before the softmax. Checked alike.
+/// Computes [`gating_top_k_softmax`] by version 2, which can also choose before the softmax. The check is the same.
 ///
 /// # Errors
 ///
-/// Refused by [`check_gating`], or a call failed.
+/// Returns an error if [`check_gating`] refuses the operands or a call fails.
 pub fn gating_top_k_softmax_v2(
     stream: &Stream,
     x: &Tensor,
@@ -151,7 +152,7 @@ pub fn gating_top_k_softmax_v2(
         return Ok(output);
     }
     let k = k as i64;
-    // CANN takes NULL for the probabilities where `all` is false.
+    // CANN takes NULL for the probabilities if `all` is false.
     let (weights, experts, probabilities) = (
         &output.weights,
         &output.experts,

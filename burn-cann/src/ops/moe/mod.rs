@@ -1,8 +1,8 @@
 //! Routing of a mixture of experts: `aclnnMoeTokenPermute`, `aclnnMoeTokenUnpermute`, their gradients, and
-//! `aclnnMoeGatingTopKSoftmax` (and V2).
+//! `aclnnMoeGatingTopKSoftmax` with its V2.
 //!
-//! Slots are the choices of all tokens, slot `t · K + k` the k-th of token `t`. Permuting sorts slots by
-//! expert, stably; the map that comes with it says **at which row a slot lies**.
+//! A slot is one choice of a token: slot `t · K + k` is choice `k` of token `t`. Permuting sorts the slots by expert
+//! and keeps the order of equal ones. The map that it returns holds **the row of each slot**.
 
 mod gating;
 mod permute;

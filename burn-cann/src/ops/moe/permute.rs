@@ -1,4 +1,4 @@
-//! Tokens to the rows of their experts, and back.
+//! Moving tokens to the rows of their experts, and back.
 
 use cann_sys::types::aclIntArray;
 
@@ -11,39 +11,39 @@ use crate::soc::Platform;
 use crate::stream::Stream;
 use crate::tensor::{Spec, Tensor};
 
-/// Choices a token, at most.
+/// The most choices of a token.
 const MOST_CHOICES: usize = 512;
 
-/// The shape to restore, which only padded rows have.
+/// NULL for the shape to restore, which only padded rows have.
 const NO_SHAPE: *const aclIntArray = std::ptr::null();
 
 /// Tokens in the order of their experts.
 #[derive(Debug, Clone)]
 pub struct Permuted {
-    /// `[rows, hidden]`.
+    /// The tokens, `[rows, hidden]`.
     pub tokens: Tensor,
-    /// i32, one per slot: the row at which it lies.
+    /// The row of each slot, i32.
     pub row_of_slot: Tensor,
 }
 
 /// The gradients of [`unpermute`].
 #[derive(Debug, Clone)]
 pub struct UnpermuteGradients {
-    /// Like the permuted tokens.
+    /// The gradient of the permuted tokens, with their shape and dtype.
     pub dpermuted: Tensor,
-    /// Like `probs`, if there were any.
+    /// The gradient of `probs`, with its shape and dtype, if there were any.
     pub dprobs: Option<Tensor>,
 }
 
-/// What [`permute`] makes of `tokens` `[T, H]` and the experts' numbers `indices`, `[T]` or `[T, K]` of i32 or
-/// i64: the permuted tokens and the rows of slots. Of at most 512 choices a token, the first `rows` rows
-/// are kept, all without it.
+/// Checks the operands of [`permute`] and returns the specs of the permuted tokens and of the rows of slots. `tokens`
+/// is `[T, H]`. `indices` holds the experts' indices, `[T]` or `[T, K]` of i32 or i64, with at most 512 choices per
+/// token. If `rows` is given, only the first `rows` rows are kept.
 ///
-/// Experts' numbers must be less than 16,777,215; that is not checked, since they are on the device.
+/// The experts' indices must be less than 16,777,215. This is not checked, since they are on the device.
 ///
 /// # Errors
 ///
-/// Why CANN would refuse.
+/// Returns a refusal if CANN does not take the operands.
 pub fn check_permute(
     platform: &Platform,
     tokens: &Spec,
@@ -74,11 +74,12 @@ pub fn check_permute(
     Ok((permuted, Spec::contiguous(DType::I32, [slots])?))
 }
 
-/// What [`permute_grad`] makes of the gradient of all permuted tokens and the rows of slots.
+/// Checks the operands of [`permute_grad`], the gradient of all permuted tokens and the rows of slots, and returns the
+/// spec of its result.
 ///
 /// # Errors
 ///
-/// Why CANN would refuse.
+/// Returns a refusal if CANN does not take the operands.
 pub fn check_permute_grad(
     platform: &Platform,
     dpermuted: &Spec,
@@ -95,12 +96,12 @@ pub fn check_permute_grad(
     )?)
 }
 
-/// What [`unpermute`] makes of all permuted tokens, the rows of slots, and `probs` `[T, K]` of the tokens'
-/// type; without those each token has one choice.
+/// Checks the operands of [`unpermute`] and returns the spec of its result. They are all permuted tokens, the rows of
+/// slots, and `probs` `[T, K]` of the tokens' dtype. Without `probs`, each token has one choice.
 ///
 /// # Errors
 ///
-/// Why CANN would refuse.
+/// Returns a refusal if CANN does not take the operands.
 pub fn check_unpermute(
     platform: &Platform,
     permuted: &Spec,
@@ -125,12 +126,12 @@ pub fn check_unpermute(
     )?)
 }
 
-/// What [`unpermute_grad`] makes of the operands of [`check_unpermute`] and the gradient of its output, all
-/// contiguous: CANN does not say that they may be strided.
+/// Checks the operands of [`unpermute_grad`]: those of [`check_unpermute`] and the gradient of its output. All must be
+/// contiguous, because CANN does not document that they may be strided.
 ///
 /// # Errors
 ///
-/// Why CANN would refuse.
+/// Returns a refusal if CANN does not take the operands.
 pub fn check_unpermute_grad(
     platform: &Platform,
     permuted: &Spec,
@@ -155,11 +156,11 @@ pub fn check_unpermute_grad(
     Ok(Spec::contiguous(permuted.dtype, permuted.shape())?)
 }
 
-/// Tokens, once for each of their choices, sorted by expert.
+/// Returns the tokens sorted by expert, each once for every choice.
 ///
 /// # Errors
 ///
-/// Refused by [`check_permute`], or a call failed.
+/// Returns an error if [`check_permute`] refuses the operands or a call fails.
 pub fn permute(
     stream: &Stream,
     tokens: &Tensor,
@@ -175,7 +176,7 @@ pub fn permute(
     };
     if indices.spec().is_empty() || permuted.is_empty() {
         check::not_empty(("tokens", tokens.spec())).or_else(|refusal| {
-            // No tokens make no rows. Tokens without elements still have rows, which CANN would sort.
+            // Without tokens there are no rows. Tokens of width 0 still have rows, which CANN would sort.
             if indices.spec().is_empty() {
                 Ok(())
             } else {
@@ -184,7 +185,7 @@ pub fn permute(
         })?;
         return Ok(output);
     }
-    // Zero keeps them all.
+    // CANN keeps all rows if the number is zero.
     let kept = rows.map_or(0, |rows| rows.min(indices.spec().len()) as i64);
     let (permuted, rows) = (&output.tokens, &output.row_of_slot);
     aclnn!(
@@ -194,11 +195,11 @@ pub fn permute(
     )
 }
 
-/// The gradient of [`permute`] by the tokens: the sums over their choices.
+/// Returns the gradient of [`permute`] for the tokens: the sum over each token's choices.
 ///
 /// # Errors
 ///
-/// Refused by [`check_permute_grad`], or a call failed.
+/// Returns an error if [`check_permute_grad`] refuses the operands or a call fails.
 pub fn permute_grad(
     stream: &Stream,
     dpermuted: &Tensor,
@@ -219,11 +220,11 @@ pub fn permute_grad(
     )
 }
 
-/// Each token's sum over its choices of the rows, times `probs` if there are any; added in f32.
+/// Returns for each token the sum of the rows of its choices, times `probs` if there are any. Sums are in f32.
 ///
 /// # Errors
 ///
-/// Refused by [`check_unpermute`], or a call failed.
+/// Returns an error if [`check_unpermute`] refuses the operands or a call fails.
 pub fn unpermute(
     stream: &Stream,
     permuted: &Tensor,
@@ -250,11 +251,11 @@ pub fn unpermute(
     )
 }
 
-/// The gradients of [`unpermute`] from `dout`.
+/// Returns the gradients of [`unpermute`] from `dout`.
 ///
 /// # Errors
 ///
-/// Refused by [`check_unpermute_grad`], or a call failed.
+/// Returns an error if [`check_unpermute_grad`] refuses the operands or a call fails.
 pub fn unpermute_grad(
     stream: &Stream,
     permuted: &Tensor,
@@ -271,7 +272,7 @@ pub fn unpermute_grad(
         probs.map(Tensor::spec),
     )?;
     let dpermuted = &Tensor::like(stream, &dpermuted)?;
-    // CANN wants the place also when it leaves it alone.
+    // CANN needs the place even if it does not write to it.
     let of_probs = probs.map_or(&[][..], |probs| probs.shape());
     let dprobs = &Tensor::empty(stream, permuted.dtype(), of_probs)?;
     let output = UnpermuteGradients {
@@ -301,7 +302,7 @@ fn choices(k: usize) -> Checked<()> {
     check::at_most("the number of choices", k, MOST_CHOICES)
 }
 
-/// One row for each slot and `k` slots for each token: how many tokens there are.
+/// Checks that there is one row per slot and `k` slots per token. Returns the number of tokens.
 fn slots((name, rows): check::Named<'_>, row_of_slot: &Spec, k: usize) -> Checked<usize> {
     check::dtype((name, rows), &check::FLOATS)?;
     check::rank((name, rows), 2, 2)?;

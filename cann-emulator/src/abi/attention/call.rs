@@ -1,4 +1,4 @@
-//! A call of either direction: what it is given, and what of that is refused. Both are held to the same rules.
+//! The arguments of a call of either direction, and their checks, which both directions share.
 
 use std::ffi::c_char;
 
@@ -12,22 +12,22 @@ use crate::executor::Operands;
 use crate::ops::attention::Sizes;
 use crate::tensor::Tensor;
 
-/// The arguments that both directions have, by what they mean.
+/// The arguments that both directions have, by their meaning.
 pub(super) struct Call {
     /// Query, key and value.
     pub(super) inputs: [*const aclTensor; 3],
-    /// The gradient of the result, which only the backward direction has.
+    /// The gradient of the result, only in the backward direction.
     pub(super) dy: Option<*const aclTensor>,
-    /// What is not emulated, and whether it was given.
+    /// The names of arguments that are not emulated, and whether they were given.
     pub(super) absent: [(&'static str, bool); 4],
     pub(super) mask: *const aclTensor,
-    /// The largest score of each row, the sum of its exponentials, and the result: written by the forward
-    /// direction, read by the backward one.
+    /// The largest score of each row, the sum of its exponentials, and the result. The forward direction writes them,
+    /// and the backward direction reads them.
     pub(super) attended: [(&'static str, *const aclTensor); 3],
     pub(super) attributes: Attributes,
 }
 
-/// The arguments that are no tensors.
+/// The arguments that are not tensors.
 pub(super) struct Attributes {
     pub(super) scale: f64,
     pub(super) keep: f64,
@@ -38,7 +38,7 @@ pub(super) struct Attributes {
     pub(super) mode: i64,
 }
 
-/// How a call sees its operands.
+/// The interpretation of a call's operands.
 #[derive(Clone)]
 pub(super) struct Plan {
     pub(super) layout: String,
@@ -48,7 +48,7 @@ pub(super) struct Plan {
     pub(super) with_mask: bool,
 }
 
-/// What the gradients are like.
+/// The tensors whose shapes and dtypes the gradients have, and the plan.
 pub(super) struct Taken {
     pub(super) query: Tensor,
     pub(super) key: Tensor,
@@ -56,14 +56,14 @@ pub(super) struct Taken {
 }
 
 impl Call {
-    /// Takes and checks everything that both directions have, in the order of their signatures.
+    /// Takes and checks all arguments that both directions have, in the order of their signatures.
     ///
     /// # Safety
     ///
-    /// The layout's text ends with a zero byte.
+    /// The layout's text must end with a zero byte.
     pub(super) unsafe fn take(&self, operands: &mut Operands) -> Outcome<Taken> {
         self.check_absent()?;
-        // SAFETY: the caller vouches for the text.
+        // SAFETY: the caller guarantees the text.
         let layout = unsafe { layout(self.attributes.layout) }?;
         let [query, key, value] = self.inputs;
         let query = operands.view("query", query, FLOATS)?;
@@ -86,7 +86,7 @@ impl Call {
         Ok(Taken { query, key, plan })
     }
 
-    /// Everything that is not emulated must be left out.
+    /// Checks that arguments which are not emulated are absent.
     fn check_absent(&self) -> Outcome<()> {
         for (name, given) in self.absent {
             ensure!(
@@ -115,7 +115,7 @@ impl Call {
             ACLNN_ERR_PARAM_INVALID,
             "{found} heads of width {width} where headNum is {heads}; 1 to 256 of 1 to 768 are taken"
         );
-        // Where the layout does not say how many heads keys have, their width does.
+        // If the layout does not give the number of the keys' heads, their width does.
         let groups = match key.shape[..] {
             [_, _, hidden] => hidden / width,
             _ => heads,
@@ -146,7 +146,7 @@ impl Call {
         })
     }
 
-    /// Takes the rows' statistics and the result, of the types and shapes that they have in both directions.
+    /// Takes the rows' statistics and the result, which have the same dtypes and shapes in both directions.
     fn take_attended(&self, operands: &mut Operands, query: &Tensor, sizes: &Sizes) -> Outcome<()> {
         let rows = [sizes.batch, sizes.heads, sizes.queries, 8];
         let like = [

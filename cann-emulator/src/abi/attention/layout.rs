@@ -7,18 +7,18 @@ use cann_sys::meta::*;
 use crate::error::{Outcome, ensure};
 use crate::tensor::Tensor;
 
-/// A layout's text.
+/// Returns a layout's text.
 ///
 /// # Safety
 ///
-/// `text` is NULL or ends with a zero byte.
+/// `text` must be NULL or end with a zero byte.
 pub(super) unsafe fn layout(text: *const c_char) -> Outcome<String> {
     ensure!(
         !text.is_null(),
         ACLNN_ERR_PARAM_NULLPTR,
         "inputLayout is NULL"
     );
-    // SAFETY: the caller vouches for the text.
+    // SAFETY: the caller guarantees the text.
     let text = unsafe { CStr::from_ptr(text) }
         .to_string_lossy()
         .into_owned();
@@ -30,7 +30,7 @@ pub(super) unsafe fn layout(text: *const c_char) -> Outcome<String> {
     Ok(text)
 }
 
-/// The tensor seen as [batch, heads, tokens, width]; of BSH and SBH with as many heads.
+/// Returns the tensor as a view of [batch, heads, tokens, width]. BSH and SBH need the number of heads.
 pub(super) fn by_head(name: &str, tensor: &Tensor, layout: &str, heads: usize) -> Outcome<Tensor> {
     ensure!(
         tensor.rank() == layout.len(),

@@ -1,4 +1,4 @@
-//! Which keys a query does not see, by the mask and the sparse mode.
+//! The keys that are hidden from a query, by the mask and the sparse mode.
 
 use cann_sys::meta::*;
 
@@ -9,13 +9,13 @@ use crate::memory::Memory;
 use crate::ops::attention::Sizes;
 use crate::tensor::Tensor;
 
-/// The side of the mask of causal modes.
+/// The length of each side of the causal modes' mask.
 const COMPRESSED: usize = 2048;
 
-/// Whether a head's query does not see a key.
+/// A function that returns `true` if a key is hidden from a query of a head.
 type Unseen = Box<dyn Fn(usize, usize, usize) -> bool>;
 
-/// Takes the mask, of the shape that its mode needs.
+/// Takes the mask, with the shape that its mode needs.
 pub(super) fn take_mask(
     operands: &mut Operands,
     mask: *const aclTensor,
@@ -23,7 +23,7 @@ pub(super) fn take_mask(
     plan: &mut Plan,
 ) -> Outcome<()> {
     let Some(mask) = operands.optional("attenMask", mask)? else {
-        // Without a mask the mode does not count: everything is computed.
+        // Without a mask the mode has no effect: all scores are computed.
         return Ok(());
     };
     plan.with_mask = true;
@@ -55,7 +55,7 @@ pub(super) fn take_mask(
         mask.shape,
         plan.mode
     );
-    // Mode 0 reads only what the window holds: a smaller one must fit the mask, which is not emulated.
+    // Mode 0 reads only the keys in the window. Windows that don't hold all keys are not emulated.
     ensure!(
         plan.mode != 0 || attributes.before >= queries as i64 && attributes.behind >= keys as i64,
         ACLNN_ERR_PARAM_INVALID,
@@ -67,7 +67,7 @@ pub(super) fn take_mask(
 }
 
 impl Plan {
-    /// A key that a query does not see.
+    /// Returns a function that returns `true` for hidden keys.
     pub(super) fn masked(&self, memory: &Memory, mask: Option<&Tensor>) -> Outcome<Unseen> {
         let Sizes {
             batch,
@@ -99,7 +99,8 @@ impl Plan {
     }
 }
 
-/// The first row and column of the mask of causal modes: only the first key is seen first, and by all.
+/// Checks the first row and column of the causal modes' mask: the first query sees only the first key, and all queries
+/// see that key.
 fn check_causal(memory: &Memory, mask: &Tensor) -> Outcome<()> {
     let mut edge = mask.clone();
     if edge.rank() == 4 {

@@ -1,6 +1,6 @@
-//! Flash attention and its gradient: the layouts BSH, SBH, BSND and BNSD, and the sparse modes 0 (a mask or
-//! none), 1 (a full mask), 2 and 3 (causal, with the mask of 2048 × 2048). Neither dropout, shifts nor
-//! prefixes are emulated; a call with one is refused.
+//! Flash attention and its gradient, with the layouts BSH, SBH, BSND and BNSD. The sparse modes are 0 (a mask or
+//! none), 1 (a full mask), and 2 and 3 (causal, with a mask of 2048 × 2048). Dropout, shifts and prefixes are not
+//! emulated; a call with one is refused.
 
 mod call;
 mod layout;
@@ -20,23 +20,23 @@ use crate::memory::Memory;
 use crate::ops::attention::{attention, attention_grad};
 use crate::tensor::Tensor;
 
-/// A statistic of rows, eight times each.
+/// Repeats each row's statistic eight times.
 fn eightfold(values: &[f32]) -> Vec<f32> {
     values.iter().flat_map(|value| [*value; 8]).collect()
 }
 
-/// Every eighth value, which undoes [`eightfold`].
+/// Returns every eighth value, which undoes [`eightfold`].
 fn once(values: Vec<f32>) -> Vec<f32> {
     values.into_iter().step_by(8).collect()
 }
 
 impl Plan {
-    /// A tensor's values by batch, heads, tokens and width.
+    /// Returns a tensor's values in the order batch, heads, tokens, width.
     fn read(&self, memory: &Memory, tensor: &Tensor, heads: usize) -> Outcome<Vec<f32>> {
         by_head("", tensor, &self.layout, heads)?.floats(memory)
     }
 
-    /// Undoes [`Plan::read`].
+    /// Writes values, undoing the order of [`Plan::read`].
     fn write(
         &self,
         memory: &mut Memory,
@@ -151,7 +151,7 @@ pub unsafe extern "C" fn aclnnFlashAttentionScoreGetWorkspaceSize(
         workspace_size,
         executor,
         |operands| {
-            // SAFETY: the caller vouches for the text.
+            // SAFETY: the caller guarantees the text.
             let Taken { plan, .. } = unsafe { call.take(operands) }?;
             Ok(Arc::new(move |memory, operands| {
                 plan.forward(memory, operands)
@@ -220,7 +220,7 @@ pub unsafe extern "C" fn aclnnFlashAttentionScoreGradGetWorkspaceSize(
         workspace_size,
         executor,
         |operands| {
-            // SAFETY: the caller vouches for the text.
+            // SAFETY: the caller guarantees the text.
             let Taken { query, key, plan } = unsafe { call.take(operands) }?;
             operands.result("dq", dq_out, query.dtype, &query.shape)?;
             operands.result("dk", dk_out, query.dtype, &key.shape)?;

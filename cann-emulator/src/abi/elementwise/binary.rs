@@ -1,4 +1,4 @@
-//! Of two tensors.
+//! Operators of two tensors.
 
 use cann_sys::meta::*;
 
@@ -9,7 +9,7 @@ use crate::executor::{Work, phase_one};
 use crate::number::{Number, by_number};
 use crate::ops::arithmetic::{Arithmetic, Float};
 
-/// What angles are given in.
+/// The dtypes of angles.
 const ANGLES: &[aclDataType] = &[ACL_FLOAT, ACL_FLOAT16, ACL_DOUBLE];
 
 macro_rules! of_two {
@@ -31,12 +31,12 @@ macro_rules! of_two {
     operators! { elementwise: $($one, $two;)* }};
 }
 
-/// Of two truths; bytes other than 0 are true.
+/// Returns the work of a function of two booleans. Bytes other than 0 are true.
 fn truth(apply: fn(bool, bool) -> bool) -> Work {
     zip(move |left: f64, right: f64| i64::from(apply(left.is_true(), right.is_true())))
 }
 
-/// Bits of integers, of truth values their lowest.
+/// Returns the work of a function of the bits of integers, or of the lowest bit of booleans.
 fn bits(apply: fn(i64, i64) -> i64) -> Work {
     zip(apply)
 }
@@ -60,7 +60,7 @@ of_two! {
         => |_x| bits(|left, right| left | right);
     aclnnBitwiseXorTensorGetWorkspaceSize, aclnnBitwiseXorTensor: BITS, Same
         => |_x| bits(|left, right| left ^ right);
-    // Beyond the width nothing is left, or the sign; negative counts, which CANN leaves undefined, too.
+    // A shift beyond the width leaves nothing, or the sign. So does a negative shift, which CANN leaves undefined.
     aclnnLeftShiftGetWorkspaceSize, aclnnLeftShift: INTEGERS, Same
         => |_x| bits(|left, right| if (0..64).contains(&right) { left << right } else { 0 });
     aclnnRightShiftGetWorkspaceSize, aclnnRightShift: INTEGERS, Same

@@ -1,7 +1,7 @@
-//! Arithmetic, comparison, logic and functions by element.
+//! Elementwise arithmetic, comparison, logic and functions.
 //!
-//! A table per signature: the operator, the dtypes that it takes, and what it does to values. Operands of
-//! two tensors are broadcast; the result has their dtype unless the table says another.
+//! There is a table per signature, with each operator's name, its dtypes and its function of values. Two tensors are
+//! broadcast, and the result has their dtype unless the table names another.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ const WIDE: &[aclDataType] = &[
     ACL_INT64,
     ACL_INT32,
 ];
-/// What has a remainder towards zero.
+/// The dtypes that have a remainder towards zero.
 const FMOD: &[aclDataType] = &[
     ACL_FLOAT,
     ACL_FLOAT16,
@@ -34,12 +34,12 @@ const FMOD: &[aclDataType] = &[
     ACL_UINT8,
 ];
 
-/// The result's dtype.
+/// The dtype of the result.
 enum Gives {
-    /// The operands'.
+    /// The dtype of the operands.
     Same,
     Bool,
-    /// f32 of integers, else the operands'.
+    /// f32 for integers, else the dtype of the operands.
     Float,
 }
 
@@ -105,7 +105,7 @@ fn two(
     Ok(left)
 }
 
-/// `$work` for the type that floats of a dtype are computed in, of which there is no integer.
+/// Computes `$work` with the type in which floats of a dtype are computed. Integers have none.
 macro_rules! by_float {
     ($dtype:expr, $number:ident => $work:expr) => {
         if $dtype == ACL_DOUBLE {
@@ -142,7 +142,7 @@ macro_rules! arithmetic {
     };
 }
 
-// Behind the macros, which they use.
+// Declared after the macros, which they use.
 mod binary;
 mod parametrised;
 mod scalar;

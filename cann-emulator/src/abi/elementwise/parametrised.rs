@@ -1,4 +1,5 @@
-//! With a parameter besides: a factor, a mode, an exponent, bounds, a condition; and the gradient of SiLU.
+//! Operators with a parameter besides their tensors: a factor, a mode, an exponent, bounds or a condition; and the
+//! gradient of SiLU.
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use crate::executor::phase_one;
 use crate::number::by_number;
 use crate::ops::arithmetic::{Arithmetic, Float, clamp};
 
-/// `self ± alpha · other`, of a tensor or a scalar.
+/// Defines `self ± alpha · other`, of a tensor or a scalar.
 macro_rules! with_alpha {
     ($($one:ident, $two:ident, $plural_one:ident, $plural:ident: $dtypes:expr, $function:ident;)*) => {$(
         #[unsafe(no_mangle)]
@@ -62,7 +63,7 @@ with_alpha! {
     aclnnSubGetWorkspaceSize, aclnnSub, aclnnSubsGetWorkspaceSize, aclnnSubs: NUMBERS, sub;
 }
 
-/// A quotient with a mode: 0 as it is, 1 towards zero, 2 towards minus infinity.
+/// Returns the dtype of a quotient by its mode: 0 is not rounded, 1 rounds towards zero, 2 rounds down.
 fn quotient_gives(mode: i32) -> Outcome<Gives> {
     ensure!(
         (0..=2).contains(&mode),

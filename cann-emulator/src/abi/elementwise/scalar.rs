@@ -1,4 +1,4 @@
-//! Of a tensor and a scalar on its right.
+//! Operators of a tensor and a scalar on its right.
 
 use cann_sys::meta::*;
 

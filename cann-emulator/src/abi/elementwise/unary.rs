@@ -1,4 +1,4 @@
-//! Of one tensor.
+//! Operators of one tensor.
 
 use cann_sys::meta::*;
 
@@ -19,7 +19,7 @@ const SIGNED: &[aclDataType] = &[
     ACL_INT32,
     ACL_INT8,
 ];
-/// What has a sign.
+/// The dtypes that have a sign.
 const SIGN: &[aclDataType] = &[
     ACL_FLOAT,
     ACL_FLOAT16,
@@ -29,7 +29,7 @@ const SIGN: &[aclDataType] = &[
     ACL_INT32,
     ACL_BOOL,
 ];
-/// What has a greater than zero.
+/// The dtypes that can be compared with zero.
 const RELU: &[aclDataType] = &[
     ACL_FLOAT,
     ACL_FLOAT16,

@@ -1,4 +1,4 @@
-//! What the products refuse, as CANN documents it.
+//! Checks of the products, from CANN's documentation.
 
 use cann_sys::meta::*;
 
@@ -42,7 +42,7 @@ pub(super) fn check_parameters(parameters: &Parameters) -> Outcome<Split> {
     Ok(split)
 }
 
-/// The documented combinations of one and several tensors.
+/// Checks the documented combinations of one and several tensors.
 pub(super) fn check_lists(roles: &Roles<'_>, split: Split, split_item: i64) -> Outcome<()> {
     let counts = (roles.x.len(), roles.weight.len(), roles.output.len());
     let (x, weight, output) = counts;
@@ -140,7 +140,7 @@ pub(super) fn check_tensors(roles: &Roles<'_>, split: Split) -> Outcome<()> {
     check_layouts("weight", roles.weight, turned)
 }
 
-/// All members are contiguous, or all are transposed, which is a view with the last strides swapped.
+/// Checks that all members are contiguous, or that all are transposed: views with the last strides swapped.
 fn check_layouts(name: &str, tensors: &[Tensor], transposed: bool) -> Outcome<()> {
     for tensor in tensors {
         ensure!(
@@ -194,7 +194,7 @@ pub(super) fn check_each(roles: &Roles<'_>) -> Outcome<()> {
     check_bias(roles, roles.weight.len())
 }
 
-/// One bias for each weight, or one tensor of a row for each group.
+/// Checks that there is one bias for each weight, or one tensor with a row for each group.
 fn check_bias(roles: &Roles<'_>, groups: usize) -> Outcome<()> {
     if roles.bias.is_empty() {
         return Ok(());

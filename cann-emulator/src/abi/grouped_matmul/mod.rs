@@ -1,4 +1,4 @@
-//! Matrix products by group, V4 and V5, of float types; quantised ones are refused.
+//! Matrix products by group, V4 and V5, of float dtypes. Quantised products are refused.
 
 mod check;
 mod product;
@@ -17,12 +17,12 @@ use crate::executor::{Operands, Work, phase_one};
 use crate::object;
 use crate::tensor::Tensor;
 
-/// The parameters of V4; V5 has one more, which changes nothing here.
+/// The parameters of V4. V5 has one more, which has no effect here.
 struct Parameters {
     x: *const aclTensorList,
     weight: *const aclTensorList,
     bias: *const aclTensorList,
-    /// What only quantised products have.
+    /// The parameters that only quantised products have.
     quantised: [(&'static str, *const aclTensorList); 10],
     group_list: *const aclTensor,
     split_item: i64,
@@ -32,10 +32,10 @@ struct Parameters {
     output: *const aclTensorList,
 }
 
-/// What is split into groups.
+/// The axis that is split into groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Split {
-    /// Nothing: each x has its own weight and its own result.
+    /// None: each x has its own weight and its own result.
     None,
     /// The rows of x: tokens by expert.
     Rows,
@@ -43,7 +43,7 @@ enum Split {
     Depth,
 }
 
-/// The operands by their role, in phase one and again in phase two.
+/// The operands by their role, made in phase one and again in phase two.
 struct Roles<'a> {
     x: &'a [Tensor],
     weight: &'a [Tensor],
@@ -52,7 +52,7 @@ struct Roles<'a> {
     output: &'a [Tensor],
 }
 
-/// The two axes of a matrix.
+/// Returns the two axes of a matrix.
 fn matrix(name: &str, tensor: &Tensor) -> Outcome<[usize; 2]> {
     match tensor.shape[..] {
         [rows, columns] => Ok([rows, columns]),
@@ -131,7 +131,7 @@ fn prepare(parameters: &Parameters, operands: &mut Operands) -> Outcome<Work> {
     }))
 }
 
-/// Exports a version. They differ in V5's settings of speed, which are nothing here, but must be what they say.
+/// Exports a version. V5 has tuning settings, which have no effect here but are checked.
 macro_rules! version {
     ($one:ident, $two:ident $(, $tuning:ident)?) => {
         #[unsafe(no_mangle)]

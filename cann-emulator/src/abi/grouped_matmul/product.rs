@@ -9,7 +9,7 @@ use crate::ops::grouped_matmul::ends;
 use crate::ops::matmul::product;
 use crate::tensor::Tensor;
 
-/// The groups' ends, which must rise and stay within `length`.
+/// Returns the ends of the groups. They must not decrease, and must be at most `length`.
 fn group_ends(
     memory: &Memory,
     list: &Tensor,
@@ -53,7 +53,7 @@ pub(super) fn each(memory: &mut Memory, roles: &Roles<'_>) -> Outcome<()> {
     Ok(())
 }
 
-/// One group of rows after another. Rows after the last are not written.
+/// Multiplies one group of rows after the other. Rows after the last group are not written.
 pub(super) fn by_rows(memory: &mut Memory, roles: &Roles<'_>, as_counts: bool) -> Outcome<()> {
     let output = &roles.output[0];
     let (rows, columns) = (output.shape[0], output.shape[1]);
@@ -100,7 +100,7 @@ fn floats_of(memory: &Memory, tensors: &[Tensor]) -> Outcome<Vec<f32>> {
     Ok(values)
 }
 
-/// `x[:, group] · w[group, :]` for each group.
+/// Computes `x[:, group] · w[group, :]` for each group.
 pub(super) fn by_depth(memory: &mut Memory, roles: &Roles<'_>, as_counts: bool) -> Outcome<()> {
     let [rows, depth] = matrix("x", &roles.x[0])?;
     let columns = roles.weight[0].shape[1];

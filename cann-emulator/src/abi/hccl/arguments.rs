@@ -1,4 +1,4 @@
-//! What calls are given, checked, and put on a stream.
+//! Arguments of calls: checks, and putting the calls on a stream.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::ops::reduce_ranks::{Number, Reduction};
 use crate::state;
 use crate::stream::Task;
 
-/// Documented as the most elements of a call.
+/// The documented maximum of elements of a call.
 const MOST: u64 = 0x7fff_ffff;
 
 pub(super) fn elements(count: u64) -> Outcome<usize> {
@@ -25,7 +25,7 @@ pub(super) fn elements(count: u64) -> Outcome<usize> {
     Ok(count as usize)
 }
 
-/// The number type, of those that are moved.
+/// Returns the number type of a dtype that can be transferred.
 pub(super) fn number(dtype: HcclDataType) -> Outcome<Number> {
     match call::number(dtype) {
         Some(number) => Ok(number),
@@ -33,7 +33,7 @@ pub(super) fn number(dtype: HcclDataType) -> Outcome<Number> {
     }
 }
 
-/// How values are reduced: of fewer types, and products of fewer still.
+/// Returns the reduction. Reductions take fewer dtypes than transfers, and products still fewer.
 pub(super) fn reduction(op: HcclReduceOp, number: Number) -> Outcome<Reduction> {
     let by = match op {
         HCCL_REDUCE_SUM => Reduction::Sum,
@@ -56,7 +56,7 @@ pub(super) fn reduction(op: HcclReduceOp, number: Number) -> Outcome<Reduction> 
     Ok(by)
 }
 
-/// The rank, if the group has it.
+/// Returns the rank, if the group has it.
 pub(super) fn rank_of(communicator: &Communicator, rank: u32) -> Outcome<usize> {
     ensure!(
         (rank as usize) < communicator.group.size,
@@ -67,7 +67,7 @@ pub(super) fn rank_of(communicator: &Communicator, rank: u32) -> Outcome<usize> 
     Ok(rank as usize)
 }
 
-/// A buffer of the rank's device.
+/// Checks that a buffer is memory of the rank's device.
 pub(super) fn check_buffer(communicator: &Communicator, name: &str, address: usize) -> Outcome<()> {
     ensure!(address != 0, PTR, "{name} is NULL");
     let found = memory().device_of(address);
@@ -80,7 +80,7 @@ pub(super) fn check_buffer(communicator: &Communicator, name: &str, address: usi
     Ok(())
 }
 
-/// A part that says nothing yet.
+/// Returns a part without buffers.
 pub(super) fn part(operation: Operation, number: Number) -> Call {
     Call {
         operation,
@@ -105,11 +105,11 @@ pub(super) fn each(count: usize, ranks: usize) -> Vec<Block> {
         .collect()
 }
 
-/// Counts and offsets of each rank, from arrays of the host.
+/// Returns the blocks of each rank, from arrays of counts and offsets on the host.
 ///
 /// # Safety
 ///
-/// The arrays are NULL or have a number for each rank.
+/// The arrays must be NULL or have a number for each rank.
 pub(super) unsafe fn listed(
     counts: *const c_void,
     offsets: *const c_void,
@@ -120,7 +120,7 @@ pub(super) unsafe fn listed(
         PTR,
         "counts or offsets are NULL"
     );
-    // SAFETY: the caller vouches for the arrays.
+    // SAFETY: the caller guarantees the arrays.
     let (counts, offsets) = unsafe {
         (
             std::slice::from_raw_parts(counts.cast::<u64>(), ranks),
@@ -139,7 +139,7 @@ pub(super) unsafe fn listed(
         .collect()
 }
 
-/// Puts parts of meetings onto the stream: all are entered before any is waited for.
+/// Puts parts of meetings on the stream. All are entered before any is waited for.
 pub(super) fn enqueue(
     communicator: &Arc<Communicator>,
     stream: aclrtStream,

@@ -1,4 +1,4 @@
-//! Collectives: what all ranks do together.
+//! Collectives, in which all ranks take part.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::error::{Outcome, ensure};
 use crate::hccl::{Call, Communicator, Operation};
 use crate::ops::reduce_ranks::Number;
 
-/// A collective of all ranks.
+/// Enqueues a collective of all ranks.
 fn collective(communicator: &Arc<Communicator>, stream: aclrtStream, call: Call) -> Outcome<()> {
     if !call.sends.is_empty() {
         check_buffer(communicator, "the buffer to send", call.send)?;
@@ -91,7 +91,7 @@ function!(HcclReduceScatterV(
     let comm = communicator(comm)?;
     let number = number(dtype)?;
     let mut call = part(Operation::ReduceScatter { by: reduction(op, number)? }, number);
-    // SAFETY: the caller vouches for the arrays.
+    // SAFETY: the caller guarantees the arrays.
     (call.send, call.sends) = (send as usize, unsafe { listed(counts, offsets, comm.group.size) }?);
     (call.receive, call.receives) = (receive as usize, one(elements(count)?));
     collective(&comm, stream, call)
@@ -115,7 +115,7 @@ function!(HcclAllGatherV(
     let comm = communicator(comm)?;
     let mut call = part(Operation::AllGather, number(dtype)?);
     (call.send, call.sends) = (send as usize, one(elements(count)?));
-    // SAFETY: the caller vouches for the arrays.
+    // SAFETY: the caller guarantees the arrays.
     (call.receive, call.receives) = (receive as usize, unsafe { listed(counts, offsets, comm.group.size) }?);
     collective(&comm, stream, call)
 });
@@ -161,7 +161,7 @@ function!(HcclAlltoAllV(
     let comm = communicator(comm)?;
     ensure!(send_type == receive_type, PARA, "the dtypes {} and {} differ", send_type.0, receive_type.0);
     let mut call = part(Operation::AllToAll, number(send_type)?);
-    // SAFETY: the caller vouches for the arrays.
+    // SAFETY: the caller guarantees the arrays.
     unsafe {
         (call.send, call.sends) = (send as usize, listed(send_counts, send_offsets, comm.group.size)?);
         (call.receive, call.receives) =

@@ -1,4 +1,4 @@
-//! Communicators: made, asked about, destroyed.
+//! Communicators: making, querying and destroying them.
 
 use std::ffi::{CStr, c_char};
 
@@ -16,18 +16,18 @@ function!(HcclGetRootInfo(root: *mut HcclRootInfo) {
     ensure!(!root.is_null(), PTR, "the place for the root is NULL");
     let mut bytes = [0; HCCL_ROOT_INFO_BYTES as usize];
     hccl::root().write(&mut bytes);
-    // SAFETY: checked above, and the caller vouches for the place.
+    // SAFETY: checked above, and the caller guarantees the place.
     unsafe { give(root, HcclRootInfo { internal: bytes.map(|byte| byte as c_char) }) }
 });
 
 function!(HcclCommInitRootInfo(ranks: u32, root: *const HcclRootInfo, rank: u32, comm: *mut HcclComm) {
     let device = state::current_device()?;
     ensure!(!comm.is_null(), PTR, "the place for the communicator is NULL");
-    // SAFETY: the caller vouches for the root.
+    // SAFETY: the caller guarantees the root.
     let Some(root) = (unsafe { root.as_ref() }) else { fail!(PTR, "the root is NULL") };
     let root = Root::read(&root.internal.map(|byte| byte as u8))?;
     let joined = hccl::join(root, ranks as usize, rank as usize, device)?;
-    // SAFETY: checked above, and the caller vouches for the place.
+    // SAFETY: checked above, and the caller guarantees the place.
     unsafe { give(comm, handle(joined)) }
 });
 
@@ -35,14 +35,14 @@ function!(HcclCommInitAll(count: u32, devices: *mut i32, comms: *mut HcclComm) {
     let known = state::config()?.devices as i32;
     ensure!(!devices.is_null() && !comms.is_null(), PTR, "devices or communicators are NULL");
     ensure!(count > 0, PARA, "a group of no devices");
-    // SAFETY: the caller vouches for the array.
+    // SAFETY: the caller guarantees the array.
     let devices = unsafe { std::slice::from_raw_parts(devices, count as usize) };
     for (position, device) in devices.iter().enumerate() {
         ensure!((0..known).contains(device), PARA, "there is no device {device}: there are {known}");
         ensure!(!devices[..position].contains(device), PARA, "device {device} is there twice");
     }
     for (position, joined) in hccl::whole(devices).into_iter().enumerate() {
-        // SAFETY: the caller vouches for as many places as devices.
+        // SAFETY: the caller guarantees as many places as devices.
         unsafe { comms.add(position).write(handle(joined)) };
     }
     Ok(())
@@ -55,30 +55,30 @@ function!(HcclCommDestroy(comm: HcclComm) {
 });
 
 function!(HcclGetRankSize(comm: HcclComm, ranks: *mut u32) {
-    // SAFETY: the caller vouches for the place.
+    // SAFETY: the caller guarantees the place.
     unsafe { give(ranks, communicator(comm)?.group.size as u32) }
 });
 
 function!(HcclGetRankId(comm: HcclComm, rank: *mut u32) {
-    // SAFETY: the caller vouches for the place.
+    // SAFETY: the caller guarantees the place.
     unsafe { give(rank, communicator(comm)?.rank as u32) }
 });
 
 function!(HcclGetCommName(comm: HcclComm, name: *mut c_char) {
     let text = format!("cann_emulator_group_{}\0", communicator(comm)?.group.id);
     ensure!(!name.is_null(), PTR, "the place for the name is NULL");
-    // SAFETY: the caller vouches for a place of the documented 128 bytes.
+    // SAFETY: the caller guarantees a place of the documented 128 bytes.
     unsafe { name.copy_from_nonoverlapping(text.as_ptr().cast(), text.len()) };
     Ok(())
 });
 
 function!(HcclGetCommAsyncError(comm: HcclComm, error: *mut HcclResult) {
     let failed = communicator(comm)?.group.has_failed();
-    // SAFETY: the caller vouches for the place.
+    // SAFETY: the caller guarantees the place.
     unsafe { give(error, if failed { HCCL_E_REMOTE } else { HCCL_SUCCESS }) }
 });
 
-/// By code.
+/// Texts of errors, by code.
 const ERRORS: [&CStr; 23] = [
     c"no error",
     c"a parameter is wrong",

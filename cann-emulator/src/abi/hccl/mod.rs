@@ -1,7 +1,7 @@
 //! Groups of ranks and their collectives, in one process.
 //!
-//! Buffers must be memory of the rank's device, and the stream one of that device. A count of zero does nothing,
-//! on no rank. The text of an error is the thread's, as of other functions.
+//! Buffers must be memory of the rank's device, and the stream must belong to that device. A call with a count of zero
+//! does nothing, on any rank. As with other functions, the text of an error belongs to the thread.
 
 mod arguments;
 mod collective;
@@ -24,7 +24,7 @@ const PARA: i32 = HCCL_E_PARA.0 as i32;
 const PTR: i32 = HCCL_E_PTR.0 as i32;
 const NOT_SUPPORT: i32 = HCCL_E_NOT_SUPPORT.0 as i32;
 
-/// HCCL's code of an outcome: errors of the runtime are one code of it.
+/// Returns HCCL's code of an outcome. All errors of the runtime have a single code.
 fn result(function: &str, work: impl FnOnce() -> Outcome<()>) -> HcclResult {
     match u32::try_from(status(function, work)) {
         Ok(code) if code <= HCCL_E_SUSPENDING.0 => HcclResult(code),
@@ -40,13 +40,13 @@ macro_rules! function {
 }
 use function;
 
-/// Writes to a place that the caller gave.
+/// Writes to a place of the caller.
 ///
 /// # Safety
 ///
-/// `place` is NULL or valid for a write.
+/// `place` must be NULL or valid for a write.
 unsafe fn give<T>(place: *mut T, value: T) -> Outcome<()> {
-    // SAFETY: the caller vouches for it.
+    // SAFETY: the caller guarantees it.
     unsafe { super::write(place, value, PTR) }
 }
 

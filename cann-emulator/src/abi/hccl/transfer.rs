@@ -10,7 +10,7 @@ use super::{PARA, PTR, communicator, function};
 use crate::error::{Outcome, ensure, fail};
 use crate::hccl::{Call, Communicator, Key, Operation};
 
-/// This rank's part of a transfer to or from another.
+/// Returns this rank's part of a transfer to or from another rank.
 fn transfer(
     comm: &Arc<Communicator>,
     kind: HcclSendRecvType,
@@ -63,7 +63,7 @@ function!(HcclBatchSendRecv(items: *mut HcclSendRecvItem, count: u32, comm: Hccl
     let comm = communicator(comm)?;
     ensure!(!items.is_null() && !stream.is_null(), PTR, "the items or the stream are NULL");
     ensure!(count > 0, PARA, "a batch of no items");
-    // SAFETY: the caller vouches for the array.
+    // SAFETY: the caller guarantees the array.
     let items = unsafe { std::slice::from_raw_parts(items, count as usize) };
     let parts: Outcome<Vec<_>> = items
         .iter()

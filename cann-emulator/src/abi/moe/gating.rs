@@ -12,7 +12,7 @@ use crate::ops::moe;
 use crate::state;
 use crate::tensor::{self, Tensor};
 
-/// What both versions of the choice check alike; tokens and experts.
+/// Checks the operands that both versions share. Returns the numbers of tokens and experts.
 fn check_gating(
     x: &Tensor,
     finished: Option<&Tensor>,
@@ -53,7 +53,7 @@ fn chosen_shape(x: &Tensor, k: i64) -> Vec<usize> {
     shape
 }
 
-/// Tokens that are finished choose the expert after the last.
+/// Makes finished tokens choose the expert after the last.
 fn drop_finished(places: &mut [i64], finished: Option<&[i64]>, k: usize, experts: usize) {
     let Some(finished) = finished else { return };
     if k == 0 {
@@ -105,7 +105,7 @@ pub unsafe extern "C" fn aclnnMoeGatingTopKSoftmaxGetWorkspaceSize(
                 drop_finished(&mut found, finished.as_deref(), k, experts);
                 y.store(memory, &values)?;
                 places.store_integers(memory, &found)?;
-                // Numbered along the tokens first.
+                // The choices are numbered along the tokens first.
                 let numbers = (0..tokens * k).map(|slot| (slot % k * tokens + slot / k) as i64);
                 rows.store_integers(memory, &numbers.collect::<Vec<_>>())
             }))
@@ -145,7 +145,7 @@ pub unsafe extern "C" fn aclnnMoeGatingTopKSoftmaxV2GetWorkspaceSize(
             check_shape("y", &y, &shape)?;
             check_dtype("expertIdx", &places, &[ACL_INT32])?;
             check_shape("expertIdx", &places, &shape)?;
-            // Only a choice after the softmax has all of it.
+            // Only a choice after the softmax can return all of the softmax.
             let whole = output_softmax && renorm == 0;
             if whole {
                 let softmax = operands.output("softmaxResult", softmax)?;
@@ -171,13 +171,13 @@ pub unsafe extern "C" fn aclnnMoeGatingTopKSoftmaxV2GetWorkspaceSize(
     )
 }
 
-/// What version 2 does.
+/// The settings of version 2.
 struct Choice {
     k: usize,
     experts: usize,
     before_softmax: bool,
     has_finished: bool,
-    /// Whether all of the softmax is a result.
+    /// True if all of the softmax is a result.
     whole: bool,
 }
 
@@ -207,7 +207,7 @@ impl Choice {
     }
 }
 
-/// The input, the optional one, and three outputs.
+/// Returns the input, the optional input, and the three outputs.
 fn split(operands: &[Tensor]) -> (&Tensor, Option<&Tensor>, [&Tensor; 3]) {
     match operands {
         [x, finished, y, places, rows] => (x, Some(finished), [y, places, rows]),

@@ -1,4 +1,4 @@
-//! Tokens to experts and back, with gradients, and the choice of experts.
+//! Moving tokens to experts and back, with gradients, and the choice of experts.
 
 mod gating;
 mod permute;

@@ -1,4 +1,4 @@
-//! Tokens to the rows of their experts and back, with gradients.
+//! Moving tokens to the rows of their experts and back, with gradients.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::memory::Memory;
 use crate::ops::moe;
 use crate::tensor::Tensor;
 
-/// Experts are compared as numbers that f32 holds.
+/// The largest index of an expert, because f32 must hold the indices for comparison.
 const MOST_EXPERTS: i64 = 16_777_215;
 
 fn refuse_padding(padded: bool) -> Outcome<()> {
@@ -43,8 +43,8 @@ fn check_choices(choices: usize) -> Outcome<()> {
     Ok(())
 }
 
-/// No row may be named twice, or from the end. What is beyond the rows counts as nothing: programs mark
-/// dropped tokens so, and published examples pass the bits of floats.
+/// Checks that no row occurs twice or is negative. Rows beyond the end count as zero: programs mark dropped tokens
+/// with them, and published examples pass the bits of floats.
 fn check_rows(rows: &[i64]) -> Outcome<()> {
     let mut seen = vec![false; rows.len()];
     for row in rows {
@@ -65,7 +65,7 @@ fn check_rows(rows: &[i64]) -> Outcome<()> {
     Ok(())
 }
 
-/// How many rows `numOutTokens` keeps of `slots`: that many, or all but that many if it is negative.
+/// Returns the number of rows that `numOutTokens` keeps of `slots`. A negative number drops that many.
 fn kept(wanted: i64, slots: usize) -> usize {
     match usize::try_from(wanted) {
         Ok(wanted) if wanted > 0 => wanted.min(slots),
@@ -73,7 +73,7 @@ fn kept(wanted: i64, slots: usize) -> usize {
     }
 }
 
-/// One list of experts, or as many as each token has choices, which it gives.
+/// Returns the number of choices per token. Indices are one list, or have a column for each choice.
 fn check_indices(indices: &Tensor, tokens: usize) -> Outcome<usize> {
     if indices.rank() != 2 {
         check_shape("indices", indices, &[tokens])?;
@@ -121,7 +121,7 @@ pub unsafe extern "C" fn aclnnMoeTokenPermuteGetWorkspaceSize(
             let (count, width) = (tokens.shape[0], tokens.shape[1..].iter().product());
             let choices = check_indices(&indices, count)?;
             let rows = kept(num_out_tokens, count * choices);
-            // Its other axes may be cut otherwise.
+            // The other axes may be divided differently.
             let rest: usize = permuted.shape.iter().skip(1).product();
             ensure!(
                 permuted.rank() >= 2 && permuted.shape[0] == rows && rest == width,
@@ -199,7 +199,7 @@ pub unsafe extern "C" fn aclnnMoeTokenPermuteGradGetWorkspaceSize(
     )
 }
 
-/// What the way back and its gradient check alike; how many choices a token has.
+/// Checks the operands that the way back and its gradient share. Returns the number of choices per token.
 fn check_unpermute(rows: &Tensor, probs: Option<&Tensor>, dtype: aclDataType) -> Outcome<usize> {
     check_dtype("sortedIndices", rows, &[ACL_INT32])?;
     let Some(probs) = probs else {

@@ -1,4 +1,4 @@
-//! Along an axis, of the operand's shape: running sums, softmax and the gradient of either.
+//! Operators along an axis with results of the operand's shape: running sums, softmax and their gradients.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::number::{Number, by_number};
 use crate::ops::arithmetic::{Arithmetic, Float};
 use crate::ops::reduce as maths;
 
-/// Runs along `axis` of the inputs, to values of the same places.
+/// Applies a function to the runs along `axis` of the inputs and writes values at the same positions.
 fn along<T: Number>(
     axis: usize,
     apply: impl Fn(&[Vec<T>]) -> Vec<T> + Send + Sync + 'static,
@@ -46,7 +46,7 @@ fn along<T: Number>(
     })
 }
 
-/// Running sums or products.
+/// Takes the operands of running sums or products.
 fn running(
     operands: &mut Operands,
     (input, output): (*const aclTensor, *const aclTensor),
@@ -103,7 +103,7 @@ pub unsafe extern "C" fn aclnnCumprodGetWorkspaceSize(
     })
 }
 
-/// Softmax along an axis, of one input or, for a gradient, of two.
+/// Defines the softmax along an axis, of one input, or of two for a gradient.
 macro_rules! softmax {
     ($($one:ident, $two:ident($($input:ident),+) => $function:ident;)*) => {$(
         #[unsafe(no_mangle)]
@@ -135,7 +135,7 @@ macro_rules! softmax {
     operators! { activation: $($one, $two;)* }};
 }
 
-/// A function of one run or of two.
+/// A function of one run or of two runs.
 trait OfRuns<T, const N: usize> {
     fn of(&self, runs: &[Vec<T>]) -> Vec<T>;
 }

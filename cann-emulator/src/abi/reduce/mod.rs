@@ -1,7 +1,7 @@
 //! Reductions over axes, running sums, and softmax.
 //!
-//! An operator sees the values of a result's element as one run: the reduced axes are moved behind the others,
-//! which needs no copy.
+//! The values of each element of the result form a run: the reduced axes are moved behind the others, which needs no
+//! copy.
 
 mod along;
 
@@ -21,16 +21,16 @@ use crate::ops::arithmetic::Arithmetic;
 use crate::ops::reduce as maths;
 use crate::tensor::Tensor;
 
-/// Which axes are reduced, and what is left.
+/// The reduced axes and the shape of the result.
 struct Reduced {
-    /// Axes that stay, then those that go.
+    /// The axes that stay, then the reduced ones.
     order: Vec<usize>,
     kept: usize,
-    /// The result's shape.
+    /// The shape of the result.
     shape: Vec<usize>,
 }
 
-/// No axes are all of them.
+/// Returns the division of the axes. Empty `axes` stand for all axes.
 fn reduced(tensor: &Tensor, axes: &[i64], keep: bool) -> Outcome<Reduced> {
     let mut gone = vec![axes.is_empty(); tensor.rank()];
     for at in axes {
@@ -60,7 +60,7 @@ fn reduced(tensor: &Tensor, axes: &[i64], keep: bool) -> Outcome<Reduced> {
 }
 
 impl Reduced {
-    /// The runs of `tensor`'s values, converted, one for each element of the result.
+    /// Returns the runs of `tensor`'s converted values, one for each element of the result.
     fn runs<T: Number, U>(
         &self,
         memory: &Memory,
@@ -77,7 +77,7 @@ impl Reduced {
         Ok(values.chunks_exact(length).map(reduce).collect())
     }
 
-    /// Reduces to one value each.
+    /// Returns the work that reduces each run to one value.
     fn work<T: Number, U: Number>(
         self,
         reduce: impl Fn(&[T]) -> U + Send + Sync + 'static,
@@ -103,7 +103,7 @@ fn take(
     Ok((input, reduced))
 }
 
-/// There is a greatest and a least only of something.
+/// Checks that no maximum or minimum is of an empty run.
 fn check_some(input: &Tensor, reduced: &Reduced) -> Outcome<()> {
     let length: usize = reduced.order[reduced.kept..]
         .iter()
@@ -119,7 +119,7 @@ fn check_some(input: &Tensor, reduced: &Reduced) -> Outcome<()> {
     Ok(())
 }
 
-/// Over axes, with a dtype to convert to first.
+/// Defines reductions over axes, with a dtype to which they convert first.
 macro_rules! converted {
     ($($one:ident, $two:ident: $dtypes:expr => |$values:ident: $number:ident| $work:expr;)*) => {$(
         #[unsafe(no_mangle)]
@@ -224,7 +224,7 @@ pub unsafe extern "C" fn aclnnProdDimGetWorkspaceSize(
     })
 }
 
-/// Over axes, to the same dtype or to truth values.
+/// Defines reductions over axes to the same dtype or to booleans.
 macro_rules! plain {
     ($($one:ident, $two:ident: $gives:expr => |$input:ident, $reduced:ident| $work:expr;)*) => {$(
         #[unsafe(no_mangle)]
@@ -281,7 +281,7 @@ pub unsafe extern "C" fn aclnnVarGetWorkspaceSize(
     })
 }
 
-/// The greatest or least along an axis, and its place.
+/// Defines the maximum or minimum along an axis, with its index.
 macro_rules! with_places {
     ($($one:ident, $two:ident: $greatest:expr;)*) => {$(
         #[unsafe(no_mangle)]
@@ -320,7 +320,7 @@ with_places! {
     aclnnMinDimGetWorkspaceSize, aclnnMinDim: false;
 }
 
-/// The place of the greatest or least along an axis.
+/// Defines the index of the maximum or minimum along an axis.
 macro_rules! places {
     ($($one:ident, $two:ident: $greatest:expr;)*) => {$(
         #[unsafe(no_mangle)]

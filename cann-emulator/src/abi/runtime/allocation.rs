@@ -1,4 +1,4 @@
-//! Memory of devices: allocated, asked about, filled.
+//! Memory of devices: allocating, querying and filling it.
 
 use std::ffi::c_void;
 
@@ -19,19 +19,19 @@ fn allocate(address: *mut *mut c_void, size: usize) -> Outcome<()> {
         "the place for the address is NULL"
     );
     let made = state::allocate(size)?;
-    // SAFETY: checked above, and the caller vouches for the place.
+    // SAFETY: checked above, and the caller guarantees the place.
     unsafe { give(address, made as *mut c_void) }
 }
 
-/// The attributes of an allocation; none of no configuration.
+/// Returns the attributes of an allocation. Without a configuration there are none.
 ///
 /// # Safety
 ///
-/// `config` is NULL or valid, with an array of as many attributes as it says.
+/// `config` must be NULL or valid, with an array of as many attributes as it says.
 pub(super) unsafe fn attributes<'a>(
     config: *mut aclrtMallocConfig,
 ) -> Outcome<&'a [aclrtMallocAttribute]> {
-    // SAFETY: the caller vouches for it.
+    // SAFETY: the caller guarantees it.
     let Some(config) = (unsafe { config.as_ref() }) else {
         return Ok(&[]);
     };
@@ -48,13 +48,14 @@ pub(super) unsafe fn attributes<'a>(
     Ok(unsafe { std::slice::from_raw_parts(config.attrs, config.numAttrs) })
 }
 
-/// Which module the memory is for is no matter here; memory of a device is that of the thread's.
+/// Checks the attributes. The module that the memory is for does not matter here. Device memory must belong to the
+/// thread's device.
 pub(super) fn check_config(attributes: &[aclrtMallocAttribute], on_device: bool) -> Outcome<()> {
     for attribute in attributes {
         match attribute.attr {
             ACL_RT_MEM_ATTR_RSV | ACL_RT_MEM_ATTR_MODULE_ID => {}
             ACL_RT_MEM_ATTR_DEVICE_ID => {
-                // SAFETY: every field of the union is plain numbers, and the attribute says which it is.
+                // SAFETY: every field of the union is a plain number, and the attribute names the field.
                 let device = unsafe { attribute.value.deviceId };
                 ensure!(
                     !on_device || i64::from(device) == i64::from(state::current_device()?),
@@ -84,7 +85,7 @@ function!(aclrtMallocCached(address: *mut *mut c_void, size: usize, _policy: acl
 function!(aclrtMallocWithCfg(
     address: *mut *mut c_void, size: usize, _policy: aclrtMemMallocPolicy, config: *mut aclrtMallocConfig
 ) {
-    // SAFETY: the caller vouches for the configuration.
+    // SAFETY: the caller guarantees the configuration.
     check_config(unsafe { attributes(config) }?, true)?;
     allocate(address, size)
 });
@@ -97,7 +98,7 @@ function!(aclrtGetMemInfo(_attribute: aclrtMemAttr, free: *mut usize, total: *mu
     let limit = state::config()?.memory;
     let device = state::current_device()?;
     let used = memory().usage(device).used;
-    // SAFETY: the caller vouches for the places.
+    // SAFETY: the caller guarantees the places.
     unsafe { give(free, limit - used).and(give(total, limit)) }
 });
 function!(aclrtPointerGetAttributes(address: *const c_void, attributes: *mut aclrtPtrAttributes) {
@@ -107,10 +108,10 @@ function!(aclrtPointerGetAttributes(address: *const c_void, attributes: *mut acl
         id: device.unwrap_or(0) as u32,
         type_: if device.is_some() { ACL_MEM_LOCATION_TYPE_DEVICE } else { ACL_MEM_LOCATION_TYPE_HOST },
     };
-    // SAFETY: the caller vouches for the place.
+    // SAFETY: the caller guarantees the place.
     unsafe { give(attributes, aclrtPtrAttributes { location, pageSize: 4096, rsv: [0; 4] }) }
 });
-// Of device memory there is but one kind here.
+// The emulator has only one kind of device memory.
 function!(aclrtCheckMemType(
     addresses: *mut *mut c_void, size: u32, what: u32, matches: *mut u32, reserved: u32
 ) {
@@ -123,11 +124,11 @@ function!(aclrtCheckMemType(
         "there is no kind of memory {what:#x}"
     );
     ensure!(reserved == 0, ACL_ERROR_RT_PARAM_INVALID, "the reserved argument must be 0");
-    // SAFETY: checked above, and the caller vouches for the list.
+    // SAFETY: checked above, and the caller guarantees the list.
     let addresses = unsafe { std::slice::from_raw_parts(addresses, size as usize) };
     let memory = memory();
     let all = addresses.iter().all(|&address| memory.device_of(address as usize).is_some());
-    // SAFETY: the caller vouches for the place.
+    // SAFETY: the caller guarantees the place.
     unsafe { give(matches, u32::from(all && what & ACL_RT_MEM_TYPE_DEV != 0)) }
 });
 fn check_fill(address: *mut c_void, size: usize, count: usize) -> Outcome<usize> {
@@ -148,12 +149,12 @@ fn check_fill(address: *mut c_void, size: usize, count: usize) -> Outcome<usize>
 ///
 /// # Safety
 ///
-/// An address on the host is valid for the bytes.
+/// An address on the host must be valid for the bytes.
 unsafe fn fill_memory(memory: &mut Memory, address: usize, value: u8, count: usize) -> Outcome<()> {
     if memory.is_device(address) {
         memory.bytes_mut(address, count)?.fill(value);
     } else {
-        // SAFETY: the caller vouches for it.
+        // SAFETY: the caller guarantees it.
         unsafe { std::ptr::write_bytes(address as *mut u8, value, count) };
     }
     Ok(())
@@ -162,14 +163,14 @@ unsafe fn fill_memory(memory: &mut Memory, address: usize, value: u8, count: usi
 function!(aclrtMemset(address: *mut c_void, size: usize, value: i32, count: usize) {
     let address = check_fill(address, size, count)?;
     state::current_device()?;
-    // SAFETY: the caller vouches for its memory on the host.
+    // SAFETY: the caller guarantees its memory on the host.
     unsafe { fill_memory(&mut memory(), address, value as u8, count) }
 });
 function!(aclrtMemsetAsync(address: *mut c_void, size: usize, value: i32, count: usize, stream: aclrtStream) {
     let address = check_fill(address, size, count)?;
     let stream = state::stream(stream as usize)?;
     if !memory().is_device(address) {
-        // Documented as synchronous.
+        // This is documented as synchronous.
         stream.synchronize(None)?;
     } else {
         return stream.enqueue(Task::Kernel(Box::new(move |memory| {
@@ -177,6 +178,6 @@ function!(aclrtMemsetAsync(address: *mut c_void, size: usize, value: i32, count:
             Ok(())
         })));
     }
-    // SAFETY: the caller vouches for its memory on the host.
+    // SAFETY: the caller guarantees its memory on the host.
     unsafe { fill_memory(&mut memory(), address, value as u8, count) }
 });

@@ -16,7 +16,7 @@ fn new_event(place: *mut aclrtEvent) -> Outcome<()> {
         ACL_ERROR_INVALID_PARAM,
         "the place for the event is NULL"
     );
-    // SAFETY: checked above, and the caller vouches for the place.
+    // SAFETY: checked above, and the caller guarantees the place.
     unsafe { give(place, state::create_event()? as aclrtEvent) }
 }
 
@@ -54,23 +54,23 @@ function!(aclrtResetEvent(event: aclrtEvent, stream: aclrtStream) {
 function!(aclrtQueryEvent(event: aclrtEvent, status: *mut aclrtEventStatus) {
     let complete = state::event(event as usize)?.is_complete();
     let found = if complete { ACL_EVENT_STATUS_COMPLETE } else { ACL_EVENT_STATUS_NOT_READY };
-    // SAFETY: the caller vouches for the place.
+    // SAFETY: the caller guarantees the place.
     unsafe { give(status, found) }
 });
 function!(aclrtQueryEventStatus(event: aclrtEvent, status: *mut aclrtEventRecordedStatus) {
     let complete = state::event(event as usize)?.is_complete();
     let found = if complete { ACL_EVENT_RECORDED_STATUS_COMPLETE } else { ACL_EVENT_RECORDED_STATUS_NOT_READY };
-    // SAFETY: the caller vouches for the place.
+    // SAFETY: the caller guarantees the place.
     unsafe { give(status, found) }
 });
 function!(aclrtQueryEventWaitStatus(event: aclrtEvent, status: *mut aclrtEventWaitStatus) {
     let passed = state::event(event as usize)?.is_passed();
     let found = if passed { ACL_EVENT_WAIT_STATUS_COMPLETE } else { ACL_EVENT_WAIT_STATUS_NOT_READY };
-    // SAFETY: the caller vouches for the place.
+    // SAFETY: the caller guarantees the place.
     unsafe { give(status, found) }
 });
 
-/// Waits for an event; the error of the stream that came to it.
+/// Waits for an event. Returns the error of the stream that reached it.
 fn synchronize_event(event: aclrtEvent, limit: Option<Duration>) -> Outcome<()> {
     let event = state::event(event as usize)?;
     ensure!(
@@ -94,11 +94,11 @@ function!(aclrtEventGetTimestamp(event: aclrtEvent, microseconds: *mut u64) {
     let Some(at) = state::event(event as usize)?.completed_at() else {
         fail!(ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, "the event was not recorded, or its stream has not come to it")
     };
-    // SAFETY: the caller vouches for the place.
+    // SAFETY: the caller guarantees the place.
     unsafe { give(microseconds, crate::event::timestamp(at)) }
 });
 function!(aclrtGetEventId(event: aclrtEvent, id: *mut u32) {
-    // SAFETY: the caller vouches for the place.
+    // SAFETY: the caller guarantees the place.
     unsafe { give(id, state::event(event as usize)?.id) }
 });
 function!(aclrtEventElapsedTime(milliseconds: *mut f32, start: aclrtEvent, end: aclrtEvent) {
@@ -109,6 +109,6 @@ function!(aclrtEventElapsedTime(milliseconds: *mut f32, start: aclrtEvent, end: 
     let Some(elapsed) = end.checked_duration_since(start) else {
         fail!(ACL_ERROR_RT_EVENT_TIMESTAMP_REVERSAL, "the end came before the start")
     };
-    // SAFETY: the caller vouches for the place.
+    // SAFETY: the caller guarantees the place.
     unsafe { give(milliseconds, elapsed.as_secs_f32() * 1000.0) }
 });

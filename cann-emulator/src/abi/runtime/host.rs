@@ -1,4 +1,4 @@
-//! Memory of the host that devices reach: pinned and registered.
+//! Host memory that devices reach: pinned and registered.
 
 use std::ffi::c_void;
 
@@ -13,14 +13,14 @@ use crate::state;
 
 function!(aclrtMallocHost(address: *mut *mut c_void, size: usize) {
     ensure!(!address.is_null(), ACL_ERROR_INVALID_PARAM, "the place for the address is NULL");
-    // SAFETY: the caller vouches for the place.
+    // SAFETY: the caller guarantees the place.
     unsafe { give(address, state::pin(size)? as *mut c_void) }
 });
 function!(aclrtMallocHostWithCfg(address: *mut *mut c_void, size: u64, config: *mut aclrtMallocConfig) {
     ensure!(!address.is_null(), ACL_ERROR_INVALID_PARAM, "the place for the address is NULL");
-    // SAFETY: the caller vouches for the configuration.
+    // SAFETY: the caller guarantees the configuration.
     check_config(unsafe { attributes(config) }?, false)?;
-    // SAFETY: the caller vouches for the place.
+    // SAFETY: the caller guarantees the place.
     unsafe { give(address, state::pin(size as usize)? as *mut c_void) }
 });
 function!(aclrtFreeHost(address: *mut c_void) { state::unpin(address as usize) });
@@ -35,7 +35,7 @@ function!(aclrtHostRegister(
     ensure!(!device_address.is_null(), ACL_ERROR_INVALID_PARAM, "the place for the address is NULL");
     ensure!(kind == ACL_HOST_REGISTER_MAPPED, ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "the kind {} is not emulated", kind.0);
     let mapped = state::register(address as usize, size as usize, true)?;
-    // SAFETY: the caller vouches for the place.
+    // SAFETY: the caller guarantees the place.
     unsafe { give(device_address, mapped.unwrap_or(0) as *mut c_void) }
 });
 function!(aclrtHostRegisterV2(address: *mut c_void, size: u64, flags: u32) {
@@ -49,7 +49,7 @@ function!(aclrtHostRegisterV2(address: *mut c_void, size: u64, flags: u32) {
 });
 function!(aclrtHostGetDevicePointer(address: *mut c_void, device_address: *mut *mut c_void, flags: u32) {
     ensure!(flags == 0, ACL_ERROR_INVALID_PARAM, "flags are reserved and must be 0");
-    // SAFETY: the caller vouches for the place.
+    // SAFETY: the caller guarantees the place.
     unsafe { give(device_address, state::mapped(address as usize)? as *mut c_void) }
 });
 function!(aclrtHostUnregister(address: *mut c_void) { state::unregister(address as usize) });

@@ -21,13 +21,13 @@ use cann_sys::errors::*;
 use crate::error::{Outcome, fail};
 use crate::state;
 
-/// Writes to a place that the caller gave.
+/// Writes to a place of the caller.
 ///
 /// # Safety
 ///
-/// `place` is NULL or valid for a write.
+/// `place` must be NULL or valid for a write.
 pub(super) unsafe fn give<T>(place: *mut T, value: T) -> Outcome<()> {
-    // SAFETY: the caller vouches for it.
+    // SAFETY: the caller guarantees it.
     unsafe { super::write(place, value, ACL_ERROR_INVALID_PARAM) }
 }
 
@@ -41,7 +41,7 @@ macro_rules! function {
 }
 pub(super) use function;
 
-/// A time to wait for. Zero only looks, which CANN 9 documents.
+/// Converts a time to wait for. Zero only checks, as CANN 9 documents.
 pub(super) fn timeout(milliseconds: i32) -> Outcome<Option<Duration>> {
     match milliseconds {
         -1 => Ok(None),

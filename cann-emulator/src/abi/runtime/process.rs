@@ -1,4 +1,4 @@
-//! The beginning and the end, versions, and what went wrong.
+//! The start and the end of the process, versions, and errors.
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_char};
@@ -35,18 +35,18 @@ function!(aclFinalize() { finalise() });
 function!(aclFinalizeReference(references: *mut u64) {
     let left = state::release()?;
     if !references.is_null() {
-        // SAFETY: checked, and the caller vouches for the place.
+        // SAFETY: checked, and the caller guarantees the place.
         unsafe { give(references, left) }?;
     }
     if left == 0 { finalise() } else { Ok(()) }
 });
 
 function!(aclrtGetVersion(major: *mut i32, minor: *mut i32, patch: *mut i32) {
-    // SAFETY: the caller vouches for the places.
+    // SAFETY: the caller guarantees the places.
     unsafe { give(major, 1).and(give(minor, 13)).and(give(patch, 0)) }
 });
 
-/// `8.5.0` as major, minor, release and patch.
+/// Returns a version such as `8.5.0` as major, minor, release and patch.
 fn version_parts(version: &str) -> [String; 4] {
     let mut parts = version.split('.').map(str::to_owned);
     std::array::from_fn(|_| parts.next().unwrap_or_default())
@@ -77,7 +77,7 @@ function!(aclsysGetCANNVersion(package: aclCANNPackageName, version: *mut aclCAN
     fill(&mut made.minorVersion, &minor);
     fill(&mut made.releaseVersion, &release);
     fill(&mut made.patchVersion, &patch);
-    // SAFETY: the caller vouches for the place.
+    // SAFETY: the caller guarantees the place.
     unsafe { give(version, made) }
 });
 
@@ -86,7 +86,7 @@ function!(aclsysGetVersionStr(package: *mut c_char, version: *mut c_char) {
     let text = crate::config::current().map_err(|text| Failure::new(ACL_ERROR_INVALID_PARAM, text))?.version;
     let mut field = [0; ACL_PKG_VERSION_MAX_SIZE as usize];
     fill(&mut field, &text);
-    // SAFETY: the documented size of the caller's buffer.
+    // SAFETY: this is the documented size of the caller's buffer.
     unsafe { version.copy_from_nonoverlapping(field.as_ptr(), field.len()) };
     Ok(())
 });
@@ -94,11 +94,11 @@ function!(aclsysGetVersionStr(package: *mut c_char, version: *mut c_char) {
 function!(aclsysGetVersionNum(package: *mut c_char, version: *mut i32) {
     ensure!(!package.is_null(), ACL_ERROR_INVALID_PARAM, "the name of the package is NULL");
     let text = crate::config::current().map_err(|text| Failure::new(ACL_ERROR_INVALID_PARAM, text))?.version;
-    // As the macros of CANN's headers weigh the parts of a version: 8.5.0 is 80500000.
+    // The weights of a version's parts are those in CANN's headers: 8.5.0 is 80500000.
     let weights = [10_000_000, 100_000, 1000];
     let parts = version_parts(&text);
     let numbers = parts.iter().map(|part| part.parse().unwrap_or(0));
-    // SAFETY: the caller vouches for the place.
+    // SAFETY: the caller guarantees the place.
     unsafe { give(version, numbers.zip(weights).map(|(part, weight): (i32, i32)| part * weight).sum()) }
 });
 
@@ -128,7 +128,7 @@ exports!(runtime: aclDataTypeSize);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aclrtGetSocName() -> *const c_char {
-    // One text per name that was ever configured: what was given out stays valid.
+    // There is one text per name that was ever configured, so that returned texts stay valid.
     static NAMES: Mutex<BTreeMap<String, CString>> = Mutex::new(BTreeMap::new());
     let Ok(config) = crate::config::current() else {
         return std::ptr::null();

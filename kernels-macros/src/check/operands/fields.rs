@@ -4,7 +4,8 @@ use proc_macro2::{Ident, Span};
 use syn::ext::IdentExt;
 use syn::{Error, Result};
 
-use super::{Wanted, about, ambiguous, of_element, refuse_shared};
+use super::{Wanted, about, ambiguous, constant, of_element, refuse_shared, unread, wrapped};
+use crate::attr::Argument;
 use crate::check::types::complaint;
 use crate::contract::{Binding, Operand, Place, Role};
 use crate::errors::Errors;
@@ -14,8 +15,12 @@ use crate::target::Struct;
 /// Binds the layer's operands to the fields of a struct. The tensors that flow through become
 /// parameters of the generated method, under the contract's names or those of the attribute.
 pub(crate) fn bind(wanted: &Wanted<'_>, target: &Struct, errors: &mut Errors) -> Vec<Binding> {
+    let before = errors.count();
     let explained = refuse_foreign(wanted, target, errors);
     let mut bindings = Vec::new();
+    if wrapped::refuse_burns_layer(wanted, target, errors) {
+        return bindings;
+    }
     for operand in wanted.operands() {
         let argument = wanted.attribute.get(operand.name);
         let is_broken = argument.is_some_and(|argument| argument.is_broken());
@@ -25,17 +30,26 @@ pub(crate) fn bind(wanted: &Wanted<'_>, target: &Struct, errors: &mut Errors) ->
         let place = match operand.role {
             Role::OfElement => errors.keep(of_element(wanted, operand)),
             role if role.flows() => errors.keep(parameter(wanted, operand)),
+            _ if let Some(value) = argument.and_then(|argument| constant(operand, argument)) => {
+                Some(Place::Constant(value))
+            }
             _ => errors
                 .keep(find(wanted, operand, target))
                 .flatten()
                 .map(|name| {
                     check_types(operand, &name, target, errors);
+                    wrapped::refuse_any_module(operand, &name, target, errors);
                     Place::Field(name)
                 }),
         };
         bindings.extend(place.map(|place| Binding { operand, place }));
     }
     refuse_shared(&bindings, errors);
+    // A field may be an operand whose name is wrong, which is reported already.
+    let is_clear = errors.count() == before && wanted.key.is_complete();
+    if is_clear && !wanted.attribute.arguments.iter().any(Argument::is_broken) {
+        unread::refuse(wanted, target, &bindings, errors);
+    }
     bindings
 }
 
@@ -129,14 +143,15 @@ fn refuse_foreign(wanted: &Wanted<'_>, target: &Struct, errors: &mut Errors) -> 
     let mut explained = Vec::new();
     let mut seen: Vec<&Ident> = Vec::new();
     for name in names(target) {
-        let is_given = |argument: &crate::attr::Argument| {
+        let is_given = |argument: &Argument| {
             argument
                 .as_name()
                 .is_ok_and(|given| given.unraw() == name.unraw())
         };
         let operands = wanted.shape.operands.iter();
         let mut given = operands.filter_map(|operand| wanted.attribute.get(operand.name));
-        if given.any(is_given) || seen.contains(&name) {
+        let is_said = unread::is_said(wanted, name);
+        if given.any(is_given) || is_said || seen.contains(&name) {
             continue;
         }
         seen.push(name);

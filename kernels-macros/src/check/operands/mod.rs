@@ -3,16 +3,20 @@
 
 mod fields;
 mod left;
+mod unread;
 mod values;
+mod wrapped;
 
 pub(super) use fields::bind as to_fields;
 pub(super) use values::bind as to_function;
-pub(super) use values::{Parameter, given, has_parameters_for, parameters};
+pub(super) use values::{Parameter, given, has_parameters_for, parameters, takes_too_few_tensors};
 
 use proc_macro2::{Ident, Span, TokenStream};
+use quote::quote;
+use syn::{Expr, ExprLit, ExprPath, Lit};
 
-use crate::attr::Attribute;
-use crate::contract::{Binding, Contract, ForeignField, Key, Operand, Place, Shape};
+use crate::attr::{Argument, Attribute};
+use crate::contract::{Binding, Contract, ForeignField, Key, Operand, Place, Role, Shape};
 use crate::errors::Errors;
 use crate::near::list;
 
@@ -55,7 +59,7 @@ impl Wanted<'_> {
     }
 
     /// The parameters that the kernel may take, for messages: `` `x`, `weight` and `eps` ``.
-    fn takes(&self, first: Option<&'static str>) -> String {
+    pub(super) fn takes(&self, first: Option<&'static str>) -> String {
         let operands = self.operands();
         let operands = operands.filter(|operand| operand.role.may_be_parameter());
         let names = operands.map(|operand| operand.name);
@@ -73,10 +77,44 @@ fn of_element(wanted: &Wanted<'_>, operand: &Operand) -> syn::Result<Place> {
     Ok(Place::OfElement(name))
 }
 
+/// The value of an argument that says a number itself, `eps = 1e-5`, or the path of a constant, `eps = EPS` or
+/// `eps = Self::EPS`. A single name is a constant if it is written as constants are, in capitals.
+fn constant(operand: &Operand, argument: &Argument) -> Option<TokenStream> {
+    if !operand.role.may_be_constant() {
+        return None;
+    }
+    let is_count = operand.role == Role::Count;
+    match syn::parse2::<Expr>(argument.value.clone()).ok()? {
+        Expr::Lit(ExprLit {
+            lit: literal @ (Lit::Float(_) | Lit::Int(_)),
+            ..
+        }) => Some(match is_count {
+            true => quote!(#literal),
+            false => quote!((#literal as f64)),
+        }),
+        Expr::Path(ExprPath {
+            qself: None, path, ..
+        }) => {
+            let is_constant = path.segments.len() > 1
+                || path
+                    .get_ident()
+                    .is_some_and(|name| is_capitals(&name.to_string()));
+            is_constant.then(|| quote!(#path))
+        }
+        _ => None,
+    }
+}
+
+fn is_capitals(name: &str) -> bool {
+    name.contains(|c: char| c.is_uppercase()) && !name.contains(|c: char| c.is_lowercase())
+}
+
 /// Two operands cannot be the same value.
 fn refuse_shared(bindings: &[Binding], errors: &mut Errors) {
     for (i, binding) in bindings.iter().enumerate() {
-        let name = binding.place.name();
+        let Some(name) = binding.place.name() else {
+            continue;
+        };
         let mut earlier = bindings[..i].iter();
         if let Some(earlier) = earlier.find(|earlier| earlier.place.is(&binding.place)) {
             let (a, b) = (earlier.operand.name, binding.operand.name);

@@ -4,7 +4,7 @@ use proc_macro2::Ident;
 use syn::ext::IdentExt;
 use syn::{Error, Pat, PatType, Result, Type};
 
-use super::{Wanted, about, ambiguous, left, of_element, refuse_shared};
+use super::{Wanted, about, ambiguous, constant, left, of_element, refuse_shared};
 use crate::attr::Argument;
 use crate::check::types::complaint;
 use crate::contract::{Binding, Operand, Place, Role, Shape};
@@ -120,6 +120,21 @@ pub(crate) fn has_parameters_for(
     })
 }
 
+/// `true` if fewer parameters are left for the tensors that flow through than there are such tensors: the others have
+/// the names of other operands.
+pub(crate) fn takes_too_few_tensors(wanted: &Wanted<'_>, function: &Function) -> bool {
+    let (flowing, others): (Vec<_>, Vec<_>) =
+        wanted.operands().partition(|operand| operand.role.flows());
+    let is_other = |parameter: &&PatType| match parameter.pat.as_ref() {
+        Pat::Ident(pattern) => others.iter().any(|other| is_usual(other, &pattern.ident)),
+        _ => false,
+    };
+    let left = function
+        .parameters()
+        .filter(|parameter| !is_other(parameter));
+    left.count() < flowing.len()
+}
+
 impl<'a> Parameter<'a> {
     fn read(written: &'a PatType) -> Result<Self> {
         match written.pat.as_ref() {
@@ -169,6 +184,9 @@ fn find(
     };
     let fields_allowed = operand.role.may_be_field() && function.has_receiver();
     if let Some(argument) = wanted.attribute.get(operand.name) {
+        if let Some(value) = constant(operand, argument) {
+            return Ok(Some(Place::Constant(value)));
+        }
         return given(&argument.as_name()?, allowed, fields_allowed).map(Some);
     }
 

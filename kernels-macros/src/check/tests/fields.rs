@@ -9,13 +9,17 @@ fn fields_bind_by_usual_or_given_names() {
         quote!(
             struct Norm {
                 gamma: Param<Tensor<1>>,
+                #[module(skip)]
                 other: Tensor<1>,
                 e: f32,
             }
         )
     };
     accepted(quote!("npu_fused_rmsnorm", eps = e), item());
-    accepted(quote!("npu_fused_rmsnorm", weight = other, eps = e), item());
+    accepted(
+        quote!("npu_fused_rmsnorm", weight = other, eps = e, ignore(gamma)),
+        item(),
+    );
     let expected = "no field `othr`; did you mean `other`?";
     refused(
         quote!("npu_fused_rmsnorm", weight = othr, eps = e),
@@ -179,5 +183,155 @@ fn methods_read_their_fields_from_the_body() {
     accepted(
         quote!("npu_fused_rmsnorm", weight = w),
         method(quote!(x * self.w.val() + self.eps)),
+    );
+}
+
+#[test]
+fn a_field_that_the_kernel_would_ignore_is_refused_whatever_its_name() {
+    let with = |field: TokenStream| {
+        quote!(
+            struct Mlp {
+                gate_proj: Linear,
+                up_proj: Linear,
+                down_proj: Linear,
+                #field
+            }
+        )
+    };
+    let mlp = || quote!("npu_fused_swiglu");
+    for field in [
+        quote!(residual_dropout: Dropout),
+        quote!(activation_fn: Gelu),
+        quote!(bias: Param<Tensor<1>>),
+        quote!(scale: Option<Param<Tensor<1>>>),
+        quote!(extra: Vec<Linear>),
+        quote!(nonlinearity: T),
+    ] {
+        refused(mlp(), with(field), &["which may have a part in `forward`"]);
+    }
+    // Numbers and text have no part that the settings don't say; skipped fields hold no parameter.
+    for field in [
+        quote!(layer_idx: usize),
+        quote!(name: &'static str),
+        quote!(sizes: Option<[usize; 2]>),
+        quote!(device: PhantomData<T>),
+        quote!(#[module(skip)] kind: Kind),
+    ] {
+        accepted(mlp(), with(field));
+    }
+    // A condition accounts for what it reads.
+    accepted(
+        quote!("npu_fused_swiglu", when = self.act.is_silu()),
+        with(quote!(act: Activation)),
+    );
+    refused(mlp(), with(quote!(act: Activation)), &["activation = silu"]);
+    accepted(
+        quote!("npu_fused_swiglu", ignore(act)),
+        with(quote!(act: Activation)),
+    );
+}
+
+#[test]
+fn ignored_fields_are_fields_and_no_operands() {
+    let item = || {
+        quote!(
+            struct Norm {
+                weight: Param<Tensor<1>>,
+                eps: f64,
+                dropout: Dropout,
+                r#type: Kind,
+            }
+        )
+    };
+    let norm = |ignore: TokenStream| quote!("npu_fused_rmsnorm", #ignore);
+    accepted(norm(quote!(ignore(dropout, type))), item());
+    accepted(norm(quote!(ignore(dropout, r#type,))), item());
+    refused(
+        norm(quote!(ignore(dropout))),
+        item(),
+        &["would ignore the field `r#type`"],
+    );
+    refused(
+        norm(quote!(ignore(dropout, type, droput))),
+        item(),
+        &["no field `droput`; did you mean `dropout`?"],
+    );
+    refused(
+        norm(quote!(ignore(dropout, type, weight))),
+        item(),
+        &["`weight` is an operand of the kernel"],
+    );
+    refused(norm(quote!(ignore())), item(), &["`ignore` names fields"]);
+    refused(
+        norm(quote!(ignore = dropout)),
+        item(),
+        &["`ignore` names fields"],
+    );
+    refused(
+        norm(quote!(ignore(self.dropout))),
+        item(),
+        &["`ignore` takes names of fields"],
+    );
+}
+
+#[test]
+fn a_body_needs_no_list_of_ignored_fields() {
+    refused(
+        quote!("npu_fused_rmsnorm", ignore(dropout)),
+        quote!(
+            impl Norm {
+                fn forward(&self, x: Tensor<2>) -> Tensor<2> {
+                    plain(x, self.weight.val(), self.eps)
+                }
+            }
+        ),
+        &["`ignore` is for the struct form"],
+    );
+}
+
+#[test]
+fn numbers_may_be_constants() {
+    let item = || {
+        quote!(
+            struct Norm {
+                weight: Param<Tensor<1>>,
+            }
+        )
+    };
+    for eps in [
+        quote!(1e-5),
+        quote!(1),
+        quote!(1e-6_f32),
+        quote!(EPS),
+        quote!(Self::EPS),
+        quote!(crate::limits::EPS_2),
+    ] {
+        accepted(quote!("npu_fused_rmsnorm", eps = #eps), item());
+        accepted(
+            quote!("npu_fused_rmsnorm", eps = #eps),
+            quote!(
+                impl Norm {
+                    fn forward(&self, x: Tensor<2>) -> Tensor<2> {
+                        plain(x, self.weight.val())
+                    }
+                }
+            ),
+        );
+    }
+    refused(
+        quote!("npu_fused_rmsnorm", eps = eps),
+        item(),
+        &["no field `eps`"],
+    );
+    refused(
+        quote!("npu_fused_rmsnorm", eps = "1e-5"),
+        item(),
+        &["`eps` takes a name"],
+    );
+    // A tensor is no constant.
+    refused(
+        quote!("npu_fused_rmsnorm", weight = WEIGHT, eps = 1e-5),
+        item(),
+        &["no field `WEIGHT`"],
     );
 }

@@ -1,4 +1,4 @@
-//! Few rows times weights whose inputs lie together: dot products, four features at a time, so
+//! Products of few rows with weights whose inputs are contiguous: dot products, four features at a time, so
 //! that every weight is read from memory once, in order, and nothing is packed.
 
 use super::transpose::{SQUARE, Turn, With, with_turn};
@@ -6,23 +6,23 @@ use super::{Gemm, Matrix, Rows, panel};
 use crate::cpu::Element;
 use pulp::Simd;
 
-/// From this many rows on, packing them for `gemm` pays.
+/// The number of rows from which packing them for `gemm` pays.
 pub(super) const ROWS: usize = 8;
 
-/// Features of a tile: with [`TALL`] rows their sums fill the registers of AVX-512.
+/// The number of features of a tile. With [`TALL`] rows, their sums fill the registers of AVX-512.
 const WIDE: usize = 4;
 const TALL: usize = 6;
 
-/// Features that are read, and converted, together: they stay in the second-level cache while each
-/// tile of rows, in the first, is multiplied with them.
+/// The number of features that are read and converted together. They stay in the second-level cache while each
+/// tile of rows, which is in the first-level cache, is multiplied with them.
 const PANEL: usize = 16 * WIDE;
 
-/// Whether there is a kernel for the type. f64 is for checking, not for speed.
+/// Returns whether there is a kernel for the type. f64 has none: it is for checks, where speed does not matter.
 pub(super) fn has<A: Gemm>() -> bool {
     A::as_f32(&[]).is_some()
 }
 
-/// As [`super::serial`], for f32.
+/// Computes the product as [`super::serial`] does, for f32.
 pub(super) fn dot<T: Element>(
     rows: &Rows<'_, T::Acc>,
     weights: Matrix<'_, T>,
@@ -89,7 +89,7 @@ impl<T: Turn> pulp::WithSimd for With<Dot<'_>, T> {
     }
 }
 
-/// Lane sums of a tile, a square for each row: features by lanes.
+/// The lane sums of a tile. Each row has a square, features by lanes.
 type Squares<const R: usize> = [[[f32; SQUARE]; SQUARE]; R];
 
 impl Dot<'_> {
@@ -97,12 +97,12 @@ impl Dot<'_> {
         with_turn!(self);
     }
 
-    /// `R` rows by all features.
+    /// Multiplies `R` rows by all features.
     #[inline(always)]
     fn row_tile<S: Simd, T: Turn, const R: usize>(&mut self, simd: S, turn: T, row: usize) {
         for start in (0..self.features).step_by(SQUARE) {
             let count = SQUARE.min(self.features - start);
-            // Vectors of fewer lanes leave zeros.
+            // With vectors of fewer lanes, the others stay zero.
             let mut squares = [[[0.0; SQUARE]; SQUARE]; R];
             let mut feature = 0;
             while count - feature >= WIDE {
@@ -129,7 +129,7 @@ impl Dot<'_> {
         }
     }
 
-    /// The lane sums of `R` rows by `W` features, but for the inputs that fill no vector.
+    /// Computes the lane sums of `R` rows by `W` features, without the inputs that don't fill a vector.
     #[inline(always)]
     fn tile<S: Simd, const R: usize, const W: usize>(
         &self,
@@ -144,11 +144,11 @@ impl Dot<'_> {
         let rows: [_; R] = std::array::from_fn(|i| self.row::<S>(row + i).0);
         let weights: [_; W] = std::array::from_fn(|i| self.weight::<S>(start + feature + i).0);
         let whole = rows[0].len();
-        // The same length for all, where the compiler sees it: no bounds are checked inside.
+        // All lengths are the same, visibly for the compiler, so that the loop has no bounds checks.
         assert!(rows.iter().all(|parts| parts.len() == whole));
         assert!(weights.iter().all(|parts| parts.len() == whole));
         for i in 0..whole {
-            // A loop: `map` is not inlined and would pass vectors through memory.
+            // Written as a loop: `map` is not inlined and would pass vectors through memory.
             let mut w = [zero; W];
             for c in 0..W {
                 w[c] = weights[c][i];
@@ -168,7 +168,7 @@ impl Dot<'_> {
         }
     }
 
-    /// Adds the inputs that fill no vector.
+    /// Adds the products of the inputs that don't fill a vector.
     #[inline(always)]
     fn add_rest<S: Simd>(&self, row: usize, start: usize, sums: &mut [f32]) {
         let (_, row) = self.row::<S>(row);

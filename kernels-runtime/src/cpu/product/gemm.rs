@@ -10,22 +10,22 @@ use crate::cpu::Real;
 use std::mem::MaybeUninit;
 use std::sync::OnceLock;
 
-/// The types that products are made in.
-#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // Its kernels need all of it.
+/// The types that products are computed in.
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // Its kernels use all of it.
 pub(crate) trait Gemm: Real + bytemuck::Pod {
     /// Zero, for buffers.
     const ZERO: Self = <Self as Real>::ZERO;
 
-    /// What [`super::dot`] needs of the type, if it has a kernel for it.
+    /// Returns the values as f32, or `None` if the type is not f32. Only f32 has special kernels.
     fn as_f32(values: &[Self]) -> Option<&[f32]>;
 
-    /// As [`Gemm::as_f32`].
+    /// Works like [`Gemm::as_f32`], on mutable values.
     fn as_f32_mut(values: &mut [Self]) -> Option<&mut [f32]>;
 
-    /// The inverse of [`Gemm::as_f32`].
+    /// Works like the inverse of [`Gemm::as_f32`].
     fn of_f32(values: &[f32]) -> Option<&[Self]>;
 
-    /// As [`Gemm::as_f32`], of places that may not be initialised.
+    /// Works like [`Gemm::as_f32`], on elements that may not be initialised.
     fn as_f32_places(places: &mut [MaybeUninit<Self>]) -> Option<&mut [MaybeUninit<f32>]>;
 }
 
@@ -65,19 +65,19 @@ impl Gemm for f64 {
     }
 }
 
-/// A matrix in memory: how far apart rows and columns are.
+/// The distances between rows and between columns of a matrix in memory, in elements.
 #[derive(Clone, Copy)]
 pub(super) struct Strides {
     pub(super) row: usize,
     pub(super) column: usize,
 }
 
-/// The refusal of an operand whose layout does not lie in its storage.
+/// The message for an operand whose layout reaches beyond its storage.
 pub(super) const BEYOND: &str = "a product of matrices reaches beyond the memory of an operand";
 
 impl Strides {
-    /// The elements that an `rows × columns` matrix reaches over; as many as there can be, where the
-    /// strides of a layout that nobody checked reach beyond all memory.
+    /// Returns the number of elements that a `rows × columns` matrix spans. Saturates if the strides of an unchecked
+    /// layout reach beyond all memory.
     fn reach(self, rows: usize, columns: usize) -> usize {
         match (rows, columns) {
             (0, _) | (_, 0) => 0,
@@ -91,38 +91,39 @@ impl Strides {
     }
 }
 
-/// Initialised elements as places, for what also writes uninitialised ones.
+/// Returns initialised elements as places, for functions that also write uninitialised ones.
 pub(super) fn places<A: Gemm>(values: &mut [A]) -> &mut [MaybeUninit<A>] {
-    // SAFETY: of the same layout; `multiply`, the only user, writes nothing uninitialised.
+    // SAFETY: the layouts are the same; `multiply` and `tiled`, the only users, write only initialised values.
     unsafe { &mut *(std::ptr::from_mut(values) as *mut [MaybeUninit<A>]) }
 }
 
-/// What an element of 32 bits is.
+/// The content of an element of 32 bits.
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // Pairs are for its kernels.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Terms {
-    /// An f32.
+    /// One f32.
     Single,
-    /// Two bf16, of which each is multiplied with its counterpart.
+    /// Two bf16. Each is multiplied by its counterpart.
     Pairs,
 }
 
-/// Which product it is. It decides what is walked through once, because it is not in the cache, and
-/// what again and again.
+/// The kind of a product. It determines which operand is traversed once, because it is not in the cache, and
+/// which is traversed repeatedly.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Left are rows and right weights, which are walked through once, feature by feature.
+    /// The left operand has rows, the right one weights, which are traversed once, feature by feature.
     ByFeatures,
-    /// Left are rows and right weights, which are walked through once, input by input.
+    /// The left operand has rows, the right one weights, which are traversed once, input by input.
     ByRows,
-    /// Both are rows. `out` is written once, line by line.
+    /// Both operands have rows. `out` is written once, line by line.
     Outer,
 }
 
-/// As [`multiply`], if this machine has a kernel of that kind for the type and the strides.
+/// Computes as [`multiply`] does, if this machine has a kernel of that kind for the type and the strides. Returns
+/// whether it has one.
 ///
 /// # Safety
-/// As [`multiply`]'s.
+/// The requirements are those of [`multiply`].
 pub(super) unsafe fn tiled<A: Gemm>(
     kind: Kind,
     [m, k, n]: [usize; 3],
@@ -162,7 +163,7 @@ pub(super) unsafe fn tiled<A: Gemm>(
                 k,
             };
             let out = (out, out_strides.row);
-            // SAFETY: as in `multiply`; the strides and the machine have been asked for.
+            // SAFETY: as in `multiply`; the strides and the machine were checked above.
             unsafe { tiles::multiply(kind, sizes, lanes, others, out, add, terms) };
             return true;
         }
@@ -172,11 +173,11 @@ pub(super) unsafe fn tiled<A: Gemm>(
     false
 }
 
-/// `out = left · right`, or `out += …` if `add`: `m × k` times `k × n`, on this thread. `kind` says
-/// which kernel is best, if the machine has it; pairs are for those only.
+/// Computes `out = left · right`, or `out += …` if `add`, for `m × k` times `k × n`, on this thread. `kind` selects
+/// a special kernel, if the machine has it. Only special kernels take pairs.
 ///
 /// # Safety
-/// If `add`, the places of `out` have been written.
+/// If `add`, the caller must have written the places of `out`.
 pub(super) unsafe fn multiply<A: Gemm>(
     kind: Kind,
     [m, k, n]: [usize; 3],
@@ -186,7 +187,7 @@ pub(super) unsafe fn multiply<A: Gemm>(
     add: bool,
     terms: Terms,
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds the requirements.
     let done = unsafe {
         tiled(
             kind,
@@ -205,9 +206,9 @@ pub(super) unsafe fn multiply<A: Gemm>(
     assert!(left_strides.reach(m, k) <= left.len(), "{BEYOND}");
     assert!(right_strides.reach(k, n) <= right.len(), "{BEYOND}");
     assert!(out_strides.reach(m, n) <= out.len(), "{BEYOND}");
-    // SAFETY: the assertions show that every element that strides and sizes name lies in its
-    // slice, and `out` is borrowed exclusively, so it overlaps neither of the others. It is only
-    // read if `add`, and then the caller has written it.
+    // SAFETY: the assertions show that every element that strides and sizes reach is in its
+    // slice. `out` is borrowed exclusively, so it overlaps neither of the others. It is read only
+    // if `add`, and then the caller has written it.
     unsafe {
         gemm::gemm(
             m,
@@ -233,12 +234,12 @@ pub(super) unsafe fn multiply<A: Gemm>(
     }
 }
 
-/// Rows of one length, and the orders in which products read them, once one asks for it.
+/// Rows of one length, and the orders in which products read them, computed when first needed.
 pub(crate) struct Rows<'a, A> {
     values: &'a [A],
     count: usize,
     inputs: usize,
-    /// As many of the rows, from the first on, are multiplied in whole vectors.
+    /// The number of rows, from the first, that are multiplied in whole vectors.
     whole: usize,
     transposed: OnceLock<Vec<A>>,
     #[cfg(target_arch = "x86_64")]
@@ -247,12 +248,11 @@ pub(crate) struct Rows<'a, A> {
     pairs: OnceLock<Option<Pairs>>,
 }
 
-/// Lanes that products are computed with in f32 under AVX-512: transposed rows are filled up to
-/// whole ones.
+/// The number of lanes of f32 products under AVX-512. Transposed rows are padded to a multiple of it.
 const LANES: usize = 16;
 
 impl<'a, A: Gemm> Rows<'a, A> {
-    /// `count` rows of `inputs` elements, contiguous.
+    /// Makes `count` rows of `inputs` elements, which must be contiguous.
     pub(crate) fn new(values: &'a [A], count: usize, inputs: usize) -> Self {
         assert!(
             values.len() == count * inputs,
@@ -284,17 +284,17 @@ impl<'a, A: Gemm> Rows<'a, A> {
         self.count
     }
 
-    /// Whether all rows are multiplied in whole vectors.
+    /// Returns whether all rows are multiplied in whole vectors.
     pub(super) fn all_whole(&self) -> bool {
         self.whole == self.count
     }
 
-    /// The rows that are multiplied in whole vectors, filled up to them.
+    /// Returns the number of rows that are multiplied in whole vectors, padded to whole vectors.
     fn lanes(&self) -> usize {
         self.whole.next_multiple_of(LANES)
     }
 
-    /// `inputs × lanes`.
+    /// Returns the transposed rows, `inputs × lanes`.
     fn transposed(&self) -> &[A] {
         self.transposed.get_or_init(|| {
             let lanes = self.lanes();
@@ -313,14 +313,14 @@ impl<'a, A: Gemm> Rows<'a, A> {
         })
     }
 
-    /// The rows in bf16.
+    /// Returns the rows in bf16, or `None` if they can't be paired.
     #[cfg(target_arch = "x86_64")]
     pub(super) fn pairs(&self) -> Option<&Pairs> {
         let pairs = || Pairs::new(A::as_f32(self.values)?, self.count, self.inputs);
         self.pairs.get_or_init(pairs).as_ref()
     }
 
-    /// The rows that would leave the better part of a vector empty.
+    /// Returns the rows that would leave most of a vector empty, if there are any.
     #[cfg(target_arch = "x86_64")]
     fn quads(&self) -> Option<&Quads> {
         let quads = self.quads.get_or_init(|| {
@@ -331,7 +331,7 @@ impl<'a, A: Gemm> Rows<'a, A> {
     }
 }
 
-/// How many of some rows are multiplied in whole vectors, where another kernel takes the rest.
+/// Returns the number of rows that are multiplied in whole vectors. Another kernel takes the rest.
 pub(super) fn whole<A: Gemm>(count: usize, inputs: usize) -> usize {
     #[cfg(target_arch = "x86_64")]
     if A::as_f32(&[]).is_some()
@@ -346,7 +346,7 @@ pub(super) fn whole<A: Gemm>(count: usize, inputs: usize) -> usize {
     count
 }
 
-/// The product with weights whose features lie together: its rows are rows of `out`.
+/// Computes the product with weights whose features are contiguous. Its rows are directly the rows of `out`.
 pub(super) fn by_rows<A: Gemm>(
     rows: &Rows<'_, A>,
     weights: Matrix<'_, A>,
@@ -380,7 +380,7 @@ pub(super) fn by_rows<A: Gemm>(
     }
 }
 
-/// The product of the rows that [`by_features`] leaves out.
+/// Computes the product of the rows that [`by_features`] leaves out.
 #[cfg_attr(not(target_arch = "x86_64"), allow(unused_variables))] // Elsewhere it leaves none out.
 pub(super) fn by_quads<A: Gemm>(
     rows: &Rows<'_, A>,
@@ -406,10 +406,9 @@ pub(super) fn by_quads<A: Gemm>(
     debug_assert!(rows.all_whole() || cfg!(target_arch = "x86_64"));
 }
 
-/// The product with weights whose inputs lie together, of the rows that fill vectors. Where there
-/// is no kernel for that, `gemm` would have to transpose the weights to write rows, which costs more
-/// than a product with few rows. It gets the rows transposed and writes features; those, few in
-/// comparison, are transposed back.
+/// Computes the product with weights whose inputs are contiguous, for the rows that fill vectors. Without a special
+/// kernel, `gemm` would have to transpose the weights to write rows, which costs more than a product with few rows.
+/// It therefore takes the rows transposed and writes features. The result, small in comparison, is transposed back.
 pub(super) fn by_features<A: Gemm>(
     rows: &Rows<'_, A>,
     weights: Matrix<'_, A>,

@@ -1,10 +1,10 @@
 //! Products of rows with an expert's weights, on the CPU.
 //!
-//! Rows are contiguous and in the accumulation type; weights are read where they are, in any
-//! order of their axes. With AVX-512 products in f32 have kernels of their own, `tiles` and, for
-//! rows that fill no vector, `quads`; those in bf16 take two elements at a time if there is an
-//! instruction for it (`pairs`). Everything else goes to the `gemm` crate, but for few rows, which
-//! [`dot`] multiplies, and half types are converted in panels that stay in the cache.
+//! Rows are contiguous and in the accumulation type. Weights are read in place, in any
+//! order of their axes. With AVX-512, products in f32 have special kernels, `tiles` and, for
+//! rows that don't fill a vector, `quads`. Products in bf16 take two elements at a time if there is an
+//! instruction for it (`pairs`). [`dot`] multiplies few rows, and the `gemm` crate everything else. Half types are
+//! converted in panels that stay in the cache.
 
 mod dot;
 mod gemm;
@@ -25,19 +25,19 @@ pub(crate) use panel::load;
 use crate::cpu::Element;
 use rayon::prelude::*;
 
-/// A matrix of weights, `inputs × features`, somewhere in a tensor.
+/// A matrix of weights, `inputs × features`, in the storage of a tensor.
 pub(crate) struct Matrix<'a, T> {
-    /// From the first element on.
+    /// The storage from the first element on.
     pub(crate) data: &'a [T],
     pub(crate) inputs: usize,
     pub(crate) features: usize,
-    /// How far the next input of a feature is.
+    /// The distance to the next input of a feature.
     pub(crate) input_stride: usize,
-    /// How far the next feature of an input is.
+    /// The distance to the next feature of an input.
     pub(crate) feature_stride: usize,
 }
 
-// Derived, they would ask the same of `T`.
+// Derived implementations would require the same of `T`.
 impl<T> Clone for Matrix<'_, T> {
     fn clone(&self) -> Self {
         *self
@@ -47,7 +47,7 @@ impl<T> Clone for Matrix<'_, T> {
 impl<T> Copy for Matrix<'_, T> {}
 
 impl<T> Matrix<'_, T> {
-    /// The features from `start` on, each `step`-th, `count` of them.
+    /// Returns `count` features from `start` on, every `step`-th.
     pub(crate) fn features(self, start: usize, step: usize, count: usize) -> Self {
         let start = start.saturating_mul(self.feature_stride);
         let start = start.min(self.data.len());
@@ -59,7 +59,7 @@ impl<T> Matrix<'_, T> {
         }
     }
 
-    /// The matrix with inputs and features exchanged, for gradients of the inputs.
+    /// Returns the matrix with inputs and features exchanged, for gradients of the inputs.
     pub(crate) fn transposed(self) -> Self {
         Self {
             data: self.data,
@@ -71,22 +71,22 @@ impl<T> Matrix<'_, T> {
     }
 }
 
-/// Features of a panel that is read in one go, converted if need be: in f32 and with 1024 inputs it
-/// is a quarter of a megabyte and stays in the second-level cache.
+/// The number of features of a panel, which is read, and converted if necessary, at once. In f32 and with 1024
+/// inputs, a panel has a quarter of a megabyte and stays in the second-level cache.
 const PANEL: usize = 64;
 
-/// Features of a part that is computed by itself when a product is spread over threads.
+/// The number of features of a part that is computed separately when threads share a product.
 const PART: usize = 64;
 
-/// Runs each task on some thread of rayon's. Tasks take long and some longer than others: a thread
-/// without work must find single ones to take over, not parts of the list.
+/// Runs each task on one of rayon's threads. Tasks take long, some longer than others: an idle thread must find
+/// single tasks to take over, not parts of the list.
 pub(crate) fn each<K: Send>(tasks: Vec<K>, run: impl Fn(K) + Send + Sync) {
     tasks.into_par_iter().with_max_len(1).for_each(run);
 }
 
-/// `out = rows · weights`, or `out += …` if `add`. `out` is `count × features`. If `spread`, rayon's
+/// Computes `out = rows · weights`, or `out += …` if `add`. `out` is `count × features`. If `spread`, rayon's
 /// threads share the features, in parts of one size, so that results don't depend on the number of
-/// threads. For weights in bf16 rows may be rounded to it.
+/// threads. For weights in bf16, rows may be rounded to bf16.
 pub(crate) fn product<T: Element>(
     rows: &Rows<'_, T::Acc>,
     weights: Matrix<'_, T>,
@@ -112,7 +112,7 @@ pub(crate) fn product<T: Element>(
     if !spread || weights.features <= PART {
         return serial(rows, weights, out, weights.features, add);
     }
-    // Parts are columns of `out`, which no slice can be; they are computed apart and copied.
+    // Parts are columns of `out`, which no slice can hold. They are computed separately and copied.
     let parts: Vec<(usize, Vec<T::Acc>)> = (0..weights.features.div_ceil(PART))
         .into_par_iter()
         .with_max_len(1)
@@ -143,7 +143,7 @@ pub(crate) fn product<T: Element>(
     }
 }
 
-/// The product by this thread alone. Rows of `out` are `stride` apart.
+/// Computes the product on this thread. Rows of `out` are `stride` apart.
 fn serial<T: Element>(
     rows: &Rows<'_, T::Acc>,
     weights: Matrix<'_, T>,
@@ -173,7 +173,7 @@ fn serial<T: Element>(
     }
 }
 
-/// The product with weights whose inputs lie together.
+/// Computes the product with weights whose inputs are contiguous.
 fn inputs_together<T: Element>(
     rows: &Rows<'_, T::Acc>,
     weights: Matrix<'_, T>,
@@ -196,11 +196,11 @@ fn inputs_together<T: Element>(
     }
 }
 
-/// Whether there is what a test is of; says it where there is not.
+/// Returns whether the machine has what a test needs. Reports on stderr if it does not.
 #[cfg(all(test, target_arch = "x86_64"))]
 fn tested(available: bool, what: &str) -> bool {
     if !available {
-        // Past the harness, which would swallow it.
+        // Written past the test harness, which would swallow it.
         let text = format!("\n*** NOT TESTED: this machine has no {what}\n");
         std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes())
             .expect("stderr can be written");
@@ -251,7 +251,7 @@ mod tests {
             (3, 1, 1),
             (0, 4, 4),
         ] {
-            // Numbers that the type holds: products may round rows to it.
+            // Numbers that the type holds exactly: products may round rows to it.
             let rows: Vec<f32> = values(count * inputs, 1)
                 .into_iter()
                 .map(|value| convert(value).load())
@@ -260,7 +260,7 @@ mod tests {
                 .into_iter()
                 .map(convert)
                 .collect();
-            // Inputs together, features together, and every second feature.
+            // Contiguous inputs, contiguous features, and every second feature.
             for (input_stride, feature_stride) in [(1, inputs), (features, 1), (2 * features, 2)] {
                 let weights = Matrix {
                     data: &stored,

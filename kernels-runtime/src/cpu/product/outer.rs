@@ -5,31 +5,31 @@ use crate::cpu::Element;
 use rayon::prelude::*;
 use std::mem::MaybeUninit;
 
-/// Where a gradient of weights is written: `lines` of contiguous or evenly spaced elements.
+/// The destination of a gradient of weights: lines of contiguous or evenly spaced elements.
 pub(crate) struct Destination<'a, A> {
-    /// From the first element on.
+    /// The storage from the first element on.
     pub(crate) data: &'a mut [MaybeUninit<A>],
-    /// How far the next line is.
+    /// The distance to the next line.
     pub(crate) line_stride: usize,
-    /// How far the next element of a line is.
+    /// The distance to the next element of a line.
     pub(crate) stride: usize,
 }
 
-/// Lines that a thread takes at a time when a gradient is spread over threads.
+/// The number of lines that a thread takes at a time when threads share a gradient.
 const LINES: usize = 64;
 
-/// Two matrices of `count` contiguous rows, of the widths beside them: `left` and `right`.
+/// Two matrices of `count` contiguous rows, `left` and `right`, each with the width of its rows.
 pub(crate) struct Factors<'a, A> {
     pub(crate) count: usize,
     pub(crate) left: (&'a [A], usize),
     pub(crate) right: (&'a [A], usize),
 }
 
-/// `out[l, j] = Σ_r left[r, l] · right[r, j]`, or `out += …` if `add`. If `spread`, rayon's threads
+/// Computes `out[l, j] = Σ_r left[r, l] · right[r, j]`, or `out += …` if `add`. If `spread`, rayon's threads
 /// share the lines, in parts of one size, so that results don't depend on the number of threads.
 ///
 /// # Safety
-/// If `add`, the places of `out` have been written.
+/// If `add`, the caller must have written the places of `out`.
 pub(crate) unsafe fn outer<T: Element>(
     factors: &Factors<'_, T::Acc>,
     out: Destination<'_, T::Acc>,
@@ -42,12 +42,12 @@ pub(crate) unsafe fn outer<T: Element>(
         row: out.line_stride,
         column: out.stride,
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds the requirements.
     let run = |product: Product<'_, T::Acc>| unsafe { product.run(out.data, spread) };
     with_factors::<T, _>(factors, strides, add, run);
 }
 
-/// As [`outer`], rounded. A part is rounded while it is in the cache.
+/// Computes as [`outer`] does and rounds the result. Each part is rounded while it is in the cache.
 pub(crate) fn outer_rounded<T: Element>(
     factors: &Factors<'_, T::Acc>,
     out: Destination<'_, T>,
@@ -64,7 +64,7 @@ pub(crate) fn outer_rounded<T: Element>(
     });
 }
 
-/// Hands on the product of the factors, of their pairs if there are instructions for those.
+/// Passes the product of the factors to `run`, as pairs if there are instructions for them.
 fn with_factors<T: Element, R>(
     factors: &Factors<'_, T::Acc>,
     strides: Strides,
@@ -105,14 +105,14 @@ where
     run(product)
 }
 
-/// An outer product but for its destination.
+/// An outer product without its destination.
 struct Product<'a, A> {
     count: usize,
     left: &'a [A],
     lines: usize,
     right: &'a [A],
     length: usize,
-    /// Those of the destination.
+    /// The strides of the destination.
     strides: Strides,
     add: bool,
     terms: Terms,
@@ -120,10 +120,10 @@ struct Product<'a, A> {
 
 impl<A: Gemm> Product<'_, A> {
     /// # Safety
-    /// If `add`, the places of `out` have been written.
+    /// If `add`, the caller must have written the places of `out`.
     unsafe fn run(&self, out: &mut [MaybeUninit<A>], spread: bool) {
         if !spread || self.lines <= LINES {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller upholds the requirements.
             return unsafe { self.part(0, self.lines, out) };
         }
         out.par_chunks_mut(LINES * self.strides.row)
@@ -132,7 +132,7 @@ impl<A: Gemm> Product<'_, A> {
             .enumerate()
             .for_each(|(chunk, out)| {
                 let first = chunk * LINES;
-                // SAFETY: the caller's promise.
+                // SAFETY: the caller upholds the requirements.
                 unsafe { self.part(first, LINES.min(self.lines - first), out) };
             });
     }
@@ -144,7 +144,7 @@ impl<A: Gemm> Product<'_, A> {
             let lines = LINES.min(self.lines - first);
             let mut sums: Vec<A> = Vec::with_capacity(lines * self.length);
             let places = &mut sums.spare_capacity_mut()[..lines * self.length];
-            // SAFETY: nothing is added to what is there, and `part` writes every place.
+            // SAFETY: nothing is added to previous contents, and `part` writes every place.
             unsafe {
                 self.part(first, lines, places);
                 sums.set_len(lines * self.length);
@@ -173,10 +173,10 @@ impl<A: Gemm> Product<'_, A> {
         }
     }
 
-    /// Some lines.
+    /// Computes some lines.
     ///
     /// # Safety
-    /// As [`run`](Self::run)'s.
+    /// The requirements are those of [`run`](Self::run).
     unsafe fn part(&self, first: usize, lines: usize, out: &mut [MaybeUninit<A>]) {
         let across = Strides {
             row: 1,
@@ -186,7 +186,7 @@ impl<A: Gemm> Product<'_, A> {
             row: self.length,
             column: 1,
         };
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds the requirements.
         unsafe {
             multiply(
                 Kind::Outer,
@@ -201,7 +201,7 @@ impl<A: Gemm> Product<'_, A> {
     }
 }
 
-/// Rounds lines to where they belong.
+/// The rounding of lines to their destination.
 struct RoundLines<'a, T: Element> {
     sums: &'a [T::Acc],
     length: usize,

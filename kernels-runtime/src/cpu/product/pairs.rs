@@ -1,10 +1,10 @@
-//! Products of bf16 with AVX512-BF16, which multiplies two neighbours of each operand and adds both
-//! to a sum in f32: twice the rate of f32, and weights whose inputs lie together are read as they
-//! are. A pair takes the place of an f32 in the kernels and in what they read.
+//! Products of bf16 with AVX512-BF16, which multiplies two adjacent elements of each operand and adds both products
+//! to a sum in f32. This has twice the rate of f32, and weights whose inputs are contiguous are read without
+//! conversion. In the kernels and in their operands, a pair takes the place of an f32.
 //!
-//! Rows are rounded to bf16 first. That is exact where they come from a tensor; gradients and
-//! results between two products are rounded as the modules round them. The instruction takes
-//! subnormal numbers for zero.
+//! Rows are rounded to bf16 first. This is exact for rows from a tensor; gradients and
+//! results between two products are rounded as the modules round them. The instruction treats
+//! subnormal numbers as zero.
 
 use super::gemm::{Kind, Rows, Strides, Terms, whole};
 use super::quads::Quads;
@@ -14,19 +14,19 @@ use crate::cpu::Element;
 use burn::tensor::bf16;
 use std::sync::OnceLock;
 
-/// Whether this machine has the instructions, and `T` is bf16.
+/// Returns whether this machine has the instructions and `T` is bf16.
 pub(super) fn available<T: Element>() -> bool {
     std::any::TypeId::of::<T>() == std::any::TypeId::of::<bf16>()
         && tiles::available()
         && is_x86_feature_detected!("avx512bf16")
 }
 
-/// Rows rounded to bf16, neighbours in pairs.
+/// Rows rounded to bf16, with adjacent elements in pairs.
 pub(crate) struct Pairs {
-    /// By row.
+    /// The pairs, row by row.
     values: Vec<f32>,
     count: usize,
-    /// Pairs of a row.
+    /// The number of pairs of a row.
     length: usize,
     whole: usize,
     transposed: OnceLock<Vec<f32>>,
@@ -34,7 +34,7 @@ pub(crate) struct Pairs {
 }
 
 impl Pairs {
-    /// `None` if the rows have an odd length.
+    /// Returns `None` if the rows have an odd length.
     pub(super) fn new(rows: &[f32], count: usize, inputs: usize) -> Option<Self> {
         if !inputs.is_multiple_of(2) {
             return None;
@@ -97,8 +97,8 @@ impl pulp::WithSimd for RoundTo<'_> {
     }
 }
 
-/// `out = rows · weights` or `out += …`, as [`super::serial`], if this machine and these operands
-/// allow it.
+/// Computes `out = rows · weights` or `out += …` as [`super::serial`] does, if this machine and these operands
+/// allow it. Returns whether they do.
 pub(super) fn product<T: Element>(
     rows: &Rows<'_, T::Acc>,
     weights: Matrix<'_, T>,
@@ -176,7 +176,7 @@ fn by_features(pairs: &Pairs, weights: Matrix<'_, f32>, out: &mut [f32], stride:
     }
 }
 
-/// Features of a panel of weights whose neighbours are not inputs: those are brought together.
+/// The number of features of a panel of weights whose inputs are not adjacent and are copied to pairs.
 const PANEL: usize = 128;
 
 fn by_rows<T>(
@@ -192,7 +192,7 @@ fn by_rows<T>(
         let width = PANEL.min(weights.features - start);
         panel.resize(pairs.length * width, 0.0);
         pulp::Arch::new().dispatch(Together {
-            // Without inputs there is nothing to start at.
+            // Without inputs, the weights have no elements to start at.
             from: &data[(start * weights.feature_stride).min(data.len())..],
             lines: 2 * pairs.length,
             length: width,
@@ -223,7 +223,7 @@ fn by_rows<T>(
     }
 }
 
-/// Brings two lines of elements together, pair by pair; an odd last line is paired with zeros.
+/// The task of pairing the elements of two lines. An odd last line is paired with zeros.
 struct Together<'a, T> {
     from: &'a [T],
     lines: usize,
@@ -262,9 +262,9 @@ impl<T: Half> pulp::WithSimd for Together<'_, T> {
     }
 }
 
-/// What is brought together.
+/// An element that can be paired.
 trait Half: Copy {
-    /// As bf16, in the lower half.
+    /// Returns the element as bf16, in the lower half.
     fn bits(self) -> u32;
 }
 
@@ -282,7 +282,7 @@ impl Half for f32 {
     }
 }
 
-/// `count` rows of f32, rounded to bf16: two rows in one.
+/// Rounds `count` rows of f32 to bf16 and joins each two of them to one row of pairs.
 pub(super) fn rows_together(rows: &[f32], count: usize, length: usize) -> Vec<f32> {
     let mut together = vec![0.0; count.div_ceil(2) * length];
     pulp::Arch::new().dispatch(Together {
@@ -319,12 +319,12 @@ mod tests {
     use super::super::tested;
     use super::*;
 
-    /// Whole numbers: bf16 holds them, and sums of their products are exact in f32.
+    /// Returns whole numbers, which bf16 holds. Sums of their products are exact in f32.
     fn value(i: usize) -> f32 {
         ((i * 7919) % 101) as f32 - 50.0
     }
 
-    /// Where weights are: inputs or features together, with gaps, or neither.
+    /// Returns strides of weights: contiguous inputs or features, with gaps, or neither.
     fn strides(inputs: usize, features: usize) -> [(usize, usize); 6] {
         [
             (1, inputs),
@@ -337,8 +337,8 @@ mod tests {
     }
 
     /// Multiplies rows by weights that are `input_stride` and `feature_stride` apart, if the kernel
-    /// takes them, and compares with the product in f64. Every slice is as long as needed and not
-    /// longer.
+    /// takes them, and compares the result with the product in f64. Every slice has exactly the required
+    /// length.
     fn check(
         [count, inputs, features]: [usize; 3],
         (input_stride, feature_stride): (usize, usize),
@@ -372,7 +372,7 @@ mod tests {
                     })
                     .sum();
                 let expected = match (feature < features, add) {
-                    // A place between rows.
+                    // An element between rows.
                     (false, _) => 7.0,
                     (true, add) => exact + if add { 7.0 } else { 0.0 },
                 };
@@ -387,8 +387,8 @@ mod tests {
         true
     }
 
-    /// Rows around quads and vectors, inputs that are and are not a multiple of what those take,
-    /// features around panels of both kinds.
+    /// Tests numbers of rows around quads and vectors, inputs that are and are not a multiple of these,
+    /// and features around panels of both kinds.
     #[test]
     fn products_of_all_sizes() {
         if !tested(available::<bf16>(), "AVX512-BF16") {
@@ -399,7 +399,7 @@ mod tests {
                 for features in [1, 5, 8, 9, 63, 65, 127, 129] {
                     for at in strides(inputs, features) {
                         if at == (1, 1) {
-                            continue; // One feature of inputs an odd number apart: see below.
+                            continue; // One feature with inputs an odd number apart: see below.
                         }
                         let sizes = [count, inputs, features];
                         assert!(check(sizes, at, value), "{sizes:?} at {at:?} are not taken");
@@ -409,7 +409,7 @@ mod tests {
         }
     }
 
-    /// Many inputs, of which a tile takes some at a time.
+    /// Tests many inputs. A tile takes only some of them at a time.
     #[test]
     fn products_of_many_inputs() {
         if !tested(available::<bf16>(), "AVX512-BF16") {
@@ -424,7 +424,7 @@ mod tests {
         }
     }
 
-    /// Rows are rounded to bf16, to the nearest, ties to even.
+    /// Tests that rows are rounded to bf16, to the nearest, ties to even.
     #[test]
     fn rows_are_rounded_first() {
         if !tested(available::<bf16>(), "AVX512-BF16") {
@@ -436,7 +436,7 @@ mod tests {
         }
     }
 
-    /// What pairs cannot be made of is left to others, and nothing is written.
+    /// Tests that nothing is written where pairs are impossible; other kernels take these products.
     #[test]
     fn odd_lengths_are_not_taken() {
         if !tested(available::<bf16>(), "AVX512-BF16") {

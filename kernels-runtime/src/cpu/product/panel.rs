@@ -3,14 +3,14 @@ use crate::cpu::Element;
 use std::any::TypeId;
 use std::borrow::Cow;
 
-/// Whether [`read`] takes the weights as they are.
+/// Returns whether [`read`] returns the weights without a copy.
 pub(crate) fn in_place<T: Element>(weights: Matrix<'_, T>) -> bool {
     TypeId::of::<T>() == TypeId::of::<T::Acc>()
         && (weights.input_stride == 1 || weights.feature_stride == 1)
 }
 
-/// A panel of weights in the type that products are made in: as it is, if it is of that type and
-/// one of its axes is contiguous, else a copy in `scratch` with the same axis contiguous.
+/// Returns a panel of weights in the type that products are computed in. If the weights have that type and one of
+/// their axes is contiguous, they are not copied. Otherwise returns a copy in `scratch` with the same axis contiguous.
 pub(crate) fn read<'a, T: Element>(
     weights: Matrix<'a, T>,
     scratch: &'a mut Vec<T::Acc>,
@@ -32,7 +32,7 @@ where
             feature_stride: weights.feature_stride,
         };
     }
-    // Every element is written below; a longer buffer is kept as it is.
+    // Every element is written below, so the contents of a longer buffer don't matter.
     scratch.resize(inputs * features, Gemm::ZERO);
     let inputs_together = weights.input_stride == 1;
     let load = Load {
@@ -61,7 +61,7 @@ where
     }
 }
 
-/// Elements in the type that products are made in, a copy if they are of another.
+/// Returns elements in the type that products are computed in, as a copy if they have another type.
 pub(crate) fn load<T: Element>(values: &[T]) -> Cow<'_, [T::Acc]>
 where
     T::Acc: Gemm,
@@ -81,12 +81,12 @@ where
     Cow::Owned(scratch)
 }
 
-/// The elements as those of another type, if it is the same one.
+/// Returns the elements as those of another type, if the types are the same.
 pub(crate) fn same<T: Element, A: bytemuck::Pod>(data: &[T]) -> Option<&[A]> {
     (TypeId::of::<T>() == TypeId::of::<A>()).then(|| bytemuck::cast_slice(data))
 }
 
-/// Converts lines of elements, which need not be contiguous, to contiguous ones.
+/// The conversion of lines of elements, which need not be contiguous, to contiguous lines.
 struct Load<'a, T: Element> {
     from: &'a [T],
     lines: usize,

@@ -1,7 +1,7 @@
-//! Few rows times weights whose inputs lie together, with AVX-512: four rows fill a vector, with
-//! four inputs of each, and are multiplied by four inputs of a feature, which the load repeats for
-//! each row. So a dozen rows use the registers as well as whole vectors of rows do, every weight is
-//! read once, in order, and nothing of them is copied.
+//! Products of few rows with weights whose inputs are contiguous, with AVX-512. A vector holds four inputs of each of
+//! four rows. It is multiplied by four inputs of a feature, which the load repeats for
+//! each row. A dozen rows thus use the registers as well as whole vectors of rows do. Every weight is
+//! read once, in order, and no weight is copied.
 
 use super::Matrix;
 use super::gemm::{BEYOND, Terms};
@@ -12,23 +12,23 @@ use std::arch::x86_64::{
     _mm512_unpacklo_ps,
 };
 
-/// Rows of a vector, and inputs of each.
+/// The number of rows of a vector, and of inputs of each row.
 pub(super) const QUAD: usize = 4;
 
-/// Elements of a vector.
+/// The number of elements of a vector.
 const LANES: usize = QUAD * QUAD;
 
-/// Vectors of rows of the largest tile.
+/// The number of vectors of rows of the largest tile.
 const TALL: usize = 3;
 
-/// Rows that are multiplied at a time.
+/// The number of rows that are multiplied at a time.
 pub(super) const ROWS: usize = TALL * QUAD;
 
-/// Features of a tile. Their sums are added up four features at a time.
+/// The number of features of a tile. Their sums are added four features at a time.
 const WIDE: usize = 2 * QUAD;
 
 /// Rows in the order in which they are multiplied: by four rows, then by four inputs, then by row,
-/// then by input. Rows that there are not are zero.
+/// then by input. Missing rows of the last four are zero.
 pub(super) struct Quads {
     values: Vec<f32>,
     rows: usize,
@@ -50,7 +50,7 @@ macro_rules! sizes {
 }
 
 impl Quads {
-    /// From contiguous rows of a multiple of [`QUAD`] inputs.
+    /// Copies contiguous rows, whose number of inputs must be a multiple of [`QUAD`].
     pub(super) fn new(rows: &[f32], inputs: usize) -> Self {
         debug_assert!(inputs.is_multiple_of(QUAD) && inputs > 0);
         let count = rows.len() / inputs;
@@ -70,10 +70,11 @@ impl Quads {
         }
     }
 
-    /// The product with weights whose inputs lie together. Rows of `out` are `stride` apart.
+    /// Computes the product with weights whose inputs are contiguous. Rows of `out` are `stride` apart.
     ///
     /// # Panics
-    /// The machine does not have AVX-512, or `out` or the weights are too short.
+    /// Panics if the machine does not have AVX-512 (or, for pairs, AVX512-BF16), if the numbers of inputs differ, or if
+    /// `out` or the weights are too short.
     pub(super) fn multiply(
         &self,
         weights: Matrix<'_, f32>,
@@ -110,7 +111,7 @@ impl Quads {
                     count: ROWS.min(self.rows - row),
                     add,
                 };
-                // SAFETY: asked for above; the assertions show that rows and features of the tile
+                // SAFETY: the instructions were checked above; the assertions show that rows and features of the tile
                 // are in their slices.
                 unsafe {
                     if pairs {
@@ -138,25 +139,25 @@ struct Tile<'a> {
     add: bool,
 }
 
-/// Defines a kernel for tiles by the instruction that adds a product.
+/// Defines a kernel for tiles, given the instruction that adds a product.
 macro_rules! kernel {
     ($name:ident, $features:literal, $add:expr) => {
-        /// `V` vectors of rows by `N` features.
+        /// Computes `V` vectors of rows by `N` features.
         ///
         /// # Safety
-        /// The machine has the instructions; there are `V` vectors of rows and `features` features,
+        /// The machine must have the instructions. There must be `V` vectors of rows and `features` features,
         /// at least one and at most `N`.
         #[target_feature(enable = $features)]
         unsafe fn $name<const V: usize, const N: usize>(mut self) {
             let mut sums = [[_mm512_setzero_ps(); N]; V];
             let rows = self.rows.as_ptr();
-            // Features that there are not repeat the last.
+            // Missing features repeat the last one.
             let at: [usize; N] =
                 std::array::from_fn(|n| n.min(self.features - 1) * self.feature_stride);
             let weights = at.map(|at| self.weights.as_ptr().wrapping_add(at));
             for start in (0..self.inputs).step_by(LANES) {
                 for feature in weights {
-                    // A hint: any address will do.
+                    // A hint: any address is allowed.
                     let ahead = feature.wrapping_add(N * self.feature_stride + start);
                     _mm_prefetch::<_MM_HINT_T0>(ahead.cast());
                 }
@@ -164,11 +165,11 @@ macro_rules! kernel {
                     let mut vectors = [_mm512_setzero_ps(); V];
                     for v in 0..V {
                         let at = QUAD * (v * self.inputs + input);
-                        // SAFETY: the caller's promise.
+                        // SAFETY: the caller upholds the requirements.
                         vectors[v] = unsafe { _mm512_loadu_ps(rows.add(at)) };
                     }
                     for n in 0..N {
-                        // SAFETY: the caller's promise.
+                        // SAFETY: the caller upholds the requirements.
                         let four = unsafe { _mm_loadu_ps(weights[n].add(input)) };
                         let four = _mm512_broadcast_f32x4(four);
                         for v in 0..V {
@@ -181,7 +182,7 @@ macro_rules! kernel {
                 let (parts, _) = sums.as_chunks::<QUAD>();
                 for (part, sums) in parts.iter().enumerate() {
                     let mut lanes = [0.0; LANES];
-                    // SAFETY: as many elements as a vector has.
+                    // SAFETY: `lanes` has as many elements as a vector.
                     unsafe { _mm512_storeu_ps(lanes.as_mut_ptr(), add_up(*sums)) };
                     self.write(v, part, &lanes);
                 }
@@ -196,7 +197,7 @@ impl Tile<'_> {
         super::tiles::add_pairs(sum, x, y)
     });
 
-    /// Writes the sums of a vector of rows and four features.
+    /// Writes the sums of a vector of rows by four features.
     #[inline(always)]
     fn write(&mut self, vector: usize, part: usize, lanes: &[f32; LANES]) {
         let features = self.features.saturating_sub(part * QUAD).min(QUAD);
@@ -213,7 +214,7 @@ impl Tile<'_> {
     }
 }
 
-/// The sums of the four inputs of each row, of four features: by row, then by feature.
+/// Returns the sums over the four inputs of each row, for four features: by row, then by feature.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn add_up([a, b, c, d]: [__m512; QUAD]) -> __m512 {
@@ -231,12 +232,12 @@ mod tests {
     use super::*;
     use burn::tensor::bf16;
 
-    /// Whole numbers: bf16 holds them, and sums of their products are exact in f32.
+    /// Returns whole numbers, which bf16 holds. Sums of their products are exact in f32.
     fn value(i: usize) -> f32 {
         ((i * 7919) % 101) as f32 - 50.0
     }
 
-    /// Every number of rows up to two tiles and more, and of features around those of a tile.
+    /// Returns numbers of rows up to more than two tiles, and numbers of features around those of a tile.
     fn sizes() -> impl Iterator<Item = [usize; 3]> {
         let rows = [1, 2, 3, 4, 5, 7, 8, 9, 11, 12, 13, 16, 23, 24, 25, 29];
         let inputs = [4, 8, 12, 16, 20, 36, 68];
@@ -248,9 +249,9 @@ mod tests {
         })
     }
 
-    /// Multiplies `rows` by `weights`, whose features are `feature_stride` apart, and compares with
-    /// `exact`, by row and feature. Every slice is as long as needed and not longer: a memory checker
-    /// sees a read beyond.
+    /// Multiplies `rows` by `weights`, whose features are `feature_stride` apart, and compares the result with
+    /// `exact`, by row and feature. Every slice has exactly the required length, so a memory checker
+    /// detects a read beyond it.
     fn check(
         [count, inputs, features]: [usize; 3],
         (rows, weights, feature_stride): (&[f32], &[f32], usize),
@@ -270,7 +271,7 @@ mod tests {
             for (at, out) in out.into_iter().enumerate() {
                 let (row, feature) = (at / stride, at % stride);
                 let expected = match (feature < features, add) {
-                    // A place between rows.
+                    // An element between rows.
                     (false, _) => 7.0,
                     (true, add) => exact(row, feature) + if add { 7.0 } else { 0.0 },
                 };
@@ -356,7 +357,7 @@ mod tests {
         }
     }
 
-    /// The kernel reads through pointers: what does not fit is refused before.
+    /// Tests that slices which are too short are refused, since the kernel reads through pointers.
     #[test]
     fn slices_that_are_too_short_are_refused() {
         if !tested(super::super::tiles::available(), "AVX-512") {

@@ -1,10 +1,10 @@
 //! Products of f32 with AVX-512, where `gemm` would copy an operand first or keep too few sums in
-//! registers: the experts' weights are used once or a few times a call, so that copying them costs
+//! registers. The experts' weights are used once or a few times in a call, so copying them costs
 //! as much as multiplying.
 //!
-//! `out[o, l] = Σ_k others[k, o] · lanes[k, l]`. What lies together in memory along `l` fills
-//! vectors; the other operand is read element by element, in any order of its axes, and spread
-//! over a vector by the load itself. A tile of the result, three vectors by eight, is summed in
+//! `out[o, l] = Σ_k others[k, o] · lanes[k, l]`. Elements that are contiguous along `l` fill
+//! vectors. The other operand is read element by element, in any order of its axes, and the load itself
+//! broadcasts each element to a vector. A tile of the result, three vectors by eight, is summed in
 //! registers.
 
 mod sums;
@@ -17,19 +17,19 @@ use std::mem::MaybeUninit;
 pub(super) use sums::add_pairs;
 use sums::{mask, sum, sum_pairs};
 
-/// Whether this machine has what [`multiply`] is made of.
+/// Returns whether this machine has the instructions of [`multiply`].
 pub(super) fn available() -> bool {
     is_x86_feature_detected!("avx512f")
 }
 
-/// Elements of a vector.
+/// The number of elements of a vector.
 pub(super) const LANES: usize = 16;
 
-/// Vectors and others of the largest tile: 24 sums of the 32 registers.
+/// The numbers of vectors and of others of the largest tile: 24 sums in the 32 registers.
 const VECTORS: usize = 3;
 const OTHERS: usize = 8;
 
-/// An operand: where its elements are, and how far apart along `k` and along its own axis.
+/// An operand: its elements, and their distances along `k` and along the operand's own axis.
 #[derive(Clone, Copy)]
 pub(super) struct Operand<'a> {
     pub(super) data: &'a [f32],
@@ -37,12 +37,12 @@ pub(super) struct Operand<'a> {
     pub(super) stride: usize,
 }
 
-/// How much of `k` is summed at a time. What is walked through again and again must stay in the
-/// second-level cache, and so must lines of weights which are a power of two apart.
+/// Returns the part of `k` that is summed at a time. Elements that are traversed repeatedly must stay in the
+/// second-level cache, and so must lines of weights at distances of a power of two.
 fn depth(kind: Kind, others: usize) -> usize {
     match kind {
         Kind::ByFeatures | Kind::Outer => 1024,
-        // Few others are soon done with: their lines of weights are read along, not across.
+        // Few others need little work for each line of weights: the lines are read along, not across.
         Kind::ByRows => (4 * others).clamp(16, PACKED),
     }
 }
@@ -55,12 +55,13 @@ pub(super) struct Sizes {
     pub(super) k: usize,
 }
 
-/// `out = …` as above, or `out += …` if `add`. Lines of `out` are `out_stride` apart: one for each of
+/// Computes `out = …` as above, or `out += …` if `add`. Lines of `out` are `out_stride` apart. There is one for each of
 /// the others, but in products [by features](Kind::ByFeatures) one for each lane.
 ///
 /// # Safety
-/// The machine has [what it takes](available), and AVX512-BF16 for pairs; `lanes.stride` is 1, and
-/// if it is an outer product `others.stride` too; every element that sizes and strides name is in
+/// The machine must have the [instructions](available), and AVX512-BF16 for pairs. `lanes.stride` must be 1, and
+/// in an outer product also `others.stride`. Every element that sizes and strides reach must be in
+/// its slice. If `add`, the places of `out` must have been written.
 /// its slice; if `add`, the places of `out` have been written.
 pub(super) unsafe fn multiply(
     kind: Kind,
@@ -81,7 +82,7 @@ pub(super) unsafe fn multiply(
             Kind::ByRows | Kind::Outer => (sizes.others, sizes.lanes),
         };
         for line in (0..lines).filter(|_| !add) {
-            // SAFETY: lines of `out` are in its slice.
+            // SAFETY: the lines of `out` are in its slice.
             unsafe { out.add(line * out_stride).write_bytes(0, length) };
         }
         return;
@@ -106,8 +107,8 @@ pub(super) unsafe fn multiply(
             ahead_k: lanes.k_stride,
             ahead_steps: 0,
         };
-        // SAFETY: the caller's promises; the depth stays below `k`, and what is added to was
-        // written by the first part, which covers all of `out`.
+        // SAFETY: the caller upholds the requirements. The depth stays below `k`, and places that are added to
+        // were written by the first part, which covers all of `out`.
         unsafe {
             match kind {
                 Kind::ByFeatures => walk.by_features(sizes),
@@ -118,25 +119,25 @@ pub(super) unsafe fn multiply(
     }
 }
 
-/// [`Kind`], for the compiler.
+/// The variants of [`Kind`] as constants for const generics.
 const BY_FEATURES: u8 = 0;
 const BY_ROWS: u8 = 1;
 const OUTER: u8 = 2;
 
-/// From this many bytes on, an outer product is written past the caches: nobody reads it soon, and
-/// what it would replace in them is read first otherwise.
+/// The number of bytes from which an outer product is written past the caches: it is not read soon, and ordinary
+/// stores would first read the memory that they overwrite.
 const LARGE: usize = 1 << 17;
 
-/// Bytes of lanes of an outer product that are walked through again and again, for all the others:
-/// they stay in the second-level cache.
+/// The number of bytes of lanes of an outer product that are traversed repeatedly, for all the others. They stay
+/// in the second-level cache.
 const AGAIN: usize = 1 << 19;
 
-/// The most that is [packed](Packed) of `k`, and the fewest others for which that pays.
+/// The largest part of `k` that is [packed](Packed), and the smallest number of others for which packing pays.
 const PACKED: usize = 128;
 const MANY: usize = 24;
 
-/// Lanes of a panel one behind the other, so that they stay in the first-level cache, out of which
-/// lines a power of two apart drive each other.
+/// The lanes of a panel, copied so that they are contiguous and stay in the first-level cache. In that cache, lines at
+/// distances of a power of two would evict each other.
 #[repr(align(64))]
 struct Packed([MaybeUninit<f32>; VECTORS * LANES * PACKED]);
 
@@ -152,22 +153,22 @@ struct Walk {
     out: *mut f32,
     out_stride: usize,
     add: bool,
-    /// Whether elements are pairs of bf16, for which the machine has instructions.
+    /// True if elements are pairs of bf16, for which the machine has instructions.
     pairs: bool,
-    /// Whether whole vectors of `out` are aligned and written past the caches.
+    /// True if whole vectors of `out` are aligned and written past the caches.
     past_cache: bool,
-    /// Lanes to fetch ahead, and how many steps of `k` of them while [`LANES`] are summed.
+    /// The lanes to prefetch, their stride, and the steps of `k` to prefetch while [`LANES`] steps are summed.
     ahead: *const f32,
     ahead_k: usize,
     ahead_steps: usize,
 }
 
-/// Some lanes: the first of them, and how many.
+/// Some lanes: the first of them, and their number.
 type Panel = (usize, usize);
 
 impl Walk {
     /// # Safety
-    /// As [`multiply`]'s.
+    /// The requirements are those of [`multiply`].
     unsafe fn by_features(self, sizes: Sizes) {
         for (other, count) in tiles(sizes.others) {
             for panel in panels(0, sizes.lanes) {
@@ -182,14 +183,14 @@ impl Walk {
     }
 
     /// # Safety
-    /// As [`multiply`]'s.
+    /// The requirements are those of [`multiply`].
     unsafe fn by_rows(self, sizes: Sizes) {
         let tiles = tiles(sizes.others);
         let steps = LANES.div_ceil(tiles.clone().count());
         let mut packed = Packed([MaybeUninit::uninit(); _]);
         let mut panels = panels(0, sizes.lanes).peekable();
         while let Some(panel) = panels.next() {
-            // After the last panel comes the first of the next part of `k`.
+            // The last panel is followed by the first panel of the next part of `k`.
             let next = panels.peek().map_or(self.k * self.lanes_k, |next| next.0);
             let next = self.lanes.wrapping_add(next);
             for (index, (other, count)) in tiles.clone().enumerate() {
@@ -204,7 +205,7 @@ impl Walk {
                         tile.lanes = packed.0.as_ptr().cast();
                         tile.lanes_k = panel.1.next_multiple_of(LANES);
                     }
-                    // Each tile fetches its share.
+                    // Each tile prefetches its share.
                     let first = index * steps * self.k.div_ceil(LANES);
                     tile.ahead = next.wrapping_add(first * self.lanes_k);
                     tile.ahead_steps = if first < self.k { steps } else { 0 };
@@ -216,10 +217,10 @@ impl Walk {
     }
 
     /// # Safety
-    /// As [`multiply`]'s.
+    /// The requirements are those of [`multiply`].
     unsafe fn outer(self, sizes: Sizes) {
         let large = size_of::<f32>() * sizes.lanes * sizes.others >= LARGE;
-        // Pairs are summed to be rounded, and read for that.
+        // Sums of pairs are read soon, to be rounded.
         let past_cache = large && !self.add && !self.pairs && self.out_stride.is_multiple_of(LANES);
         let first = match past_cache {
             true => self
@@ -251,17 +252,17 @@ impl Walk {
             }
         }
         if past_cache {
-            // SAFETY: every x86-64 has it.
+            // SAFETY: every x86-64 machine has the instruction.
             unsafe { _mm_sfence() };
         }
     }
 
-    /// From a lane and another on.
+    /// Returns the walk from a lane and another on.
     ///
     /// # Safety
-    /// There are such.
+    /// The lane and the other must exist.
     unsafe fn at(self, lane: usize, other: usize) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds the requirements.
         unsafe {
             Self {
                 lanes: self.lanes.add(lane),
@@ -271,10 +272,10 @@ impl Walk {
         }
     }
 
-    /// One tile: some lanes by `count` others.
+    /// Computes one tile: some lanes by `count` others.
     ///
     /// # Safety
-    /// As [`multiply`]'s.
+    /// The requirements are those of [`multiply`].
     unsafe fn tile<const KIND: u8>(self, lanes: usize, count: usize) {
         let vectors = lanes.div_ceil(LANES);
         let last = lanes - (vectors - 1) * LANES;
@@ -296,7 +297,7 @@ impl Walk {
                 }
             };
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds the requirements.
         unsafe {
             if self.pairs {
                 sizes!(sum_pairs)
@@ -307,7 +308,7 @@ impl Walk {
     }
 }
 
-/// The lanes from `first` on, in panels of nearly one size: one vector alone keeps too few sums.
+/// Returns the lanes from `first` on in panels of nearly equal size, because a single vector keeps too few sums.
 fn panels(first: usize, lanes: usize) -> impl Iterator<Item = Panel> {
     let vectors = (lanes - first).div_ceil(LANES);
     let panels = vectors.div_ceil(VECTORS);
@@ -315,7 +316,7 @@ fn panels(first: usize, lanes: usize) -> impl Iterator<Item = Panel> {
     (0..panels).map(move |index| (at(index), at(index + 1) - at(index)))
 }
 
-/// The others in parts of 8, then 4, 2 and 1: where each starts, and how many.
+/// Returns the others in parts of 8, then 4, 2 and 1: the start of each part and its length.
 fn tiles(others: usize) -> impl Iterator<Item = (usize, usize)> + Clone {
     let mut next = 0;
     std::iter::from_fn(move || {
@@ -328,10 +329,10 @@ fn tiles(others: usize) -> impl Iterator<Item = (usize, usize)> + Clone {
     })
 }
 
-/// The lanes of a panel, one step of `k` behind the other.
+/// Copies the lanes of a panel, one step of `k` after the other.
 ///
 /// # Safety
-/// As [`multiply`]'s, for the panel; there are at most [`PACKED`] steps.
+/// The requirements are those of [`multiply`], for the panel. There must be at most [`PACKED`] steps.
 #[target_feature(enable = "avx512f")]
 unsafe fn pack(panel: Walk, lanes: usize, packed: &mut Packed) {
     let to = packed.0.as_mut_ptr().cast::<f32>();
@@ -339,7 +340,7 @@ unsafe fn pack(panel: Walk, lanes: usize, packed: &mut Packed) {
     for step in 0..panel.k {
         for lane in (0..lanes).step_by(LANES) {
             let mask = mask(lanes - lane);
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller upholds the requirements.
             unsafe {
                 let from = panel.lanes.add(step * panel.lanes_k + lane);
                 let vector = _mm512_maskz_loadu_ps(mask, from);

@@ -2,7 +2,7 @@ use super::Gemm;
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::{__m512, __m512i};
 
-/// Runs a task with the widest SIMD instructions of this machine and its way to transpose.
+/// Runs a task with the widest SIMD instructions of this machine and the matching transposition of squares.
 macro_rules! with_turn {
     ($task:expr) => {{
         let task = $task;
@@ -18,8 +18,8 @@ macro_rules! with_turn {
 }
 pub(super) use with_turn;
 
-/// Writes the transpose of `rows × columns` elements, whose rows are `stride` apart, to rows that
-/// are `to_stride` apart, or adds it to what is there.
+/// A transposition of `rows × columns` elements, whose rows are `stride` apart. The result is written or added to rows
+/// that are `to_stride` apart.
 pub(super) struct Transpose<'a, A> {
     pub(super) from: &'a [A],
     pub(super) rows: usize,
@@ -30,13 +30,13 @@ pub(super) struct Transpose<'a, A> {
     pub(super) add: bool,
 }
 
-/// The elements of a cache line in f32. Squares of as many are read and written line by line, so
-/// that lines which exclude each other from the cache, as those of a matrix with a power of two
-/// columns do, are each used whole at once.
+/// The number of f32 elements of a cache line. Squares of this size are read and written line by line. Cache lines
+/// that exclude each other from the cache, as those of a matrix with a power of two
+/// columns do, are thus used completely at once.
 pub(super) const SQUARE: usize = 16;
 
 impl<A: Gemm> Transpose<'_, A> {
-    /// Does it.
+    /// Runs the transposition.
     pub(super) fn run(self) {
         with_turn!(self);
     }
@@ -76,7 +76,7 @@ impl<A: Gemm> Transpose<'_, A> {
         }
     }
 
-    /// What is no whole square.
+    /// Transposes elements that don't form a whole square.
     #[inline(always)]
     fn rest(&mut self, row: usize, column: usize) {
         for r in row..(row + SQUARE).min(self.rows) {
@@ -89,7 +89,7 @@ impl<A: Gemm> Transpose<'_, A> {
     }
 }
 
-/// A task and how it transposes.
+/// A task, and the way to transpose squares.
 pub(super) struct With<K, T> {
     pub(super) task: K,
     pub(super) turn: T,
@@ -104,12 +104,12 @@ impl<A: Gemm, T: Turn> pulp::WithSimd for With<Transpose<'_, A>, T> {
     }
 }
 
-/// How a square is transposed.
+/// A way to transpose a square.
 pub(super) trait Turn: Copy {
-    /// Its transpose. Implementations are `#[inline(always)]`.
+    /// Returns the transposed square. Implementations are `#[inline(always)]`.
     fn turn<A: Gemm>(self, square: [[A; SQUARE]; SQUARE]) -> [[A; SQUARE]; SQUARE];
 
-    /// The sum of each line.
+    /// Returns the sum of each line.
     #[inline(always)]
     fn sum_lines(self, square: [[f32; SQUARE]; SQUARE]) -> [f32; SQUARE] {
         let mut sums = [0.0; SQUARE];
@@ -127,7 +127,7 @@ pub(super) trait Turn: Copy {
     }
 }
 
-/// On any machine, element by element.
+/// Transposition element by element, for any machine.
 #[derive(Clone, Copy)]
 pub(super) struct Plain;
 
@@ -144,7 +144,7 @@ impl Turn for Plain {
     }
 }
 
-/// With AVX-512, in f32: shuffles that the compiler does not find.
+/// Transposition in f32 with AVX-512, by shuffles that the compiler does not find.
 #[cfg(target_arch = "x86_64")]
 #[derive(Clone, Copy)]
 pub(super) struct Wide(pub(super) pulp::x86::V4);
@@ -156,7 +156,7 @@ impl Turn for Wide {
         if size_of::<A>() != size_of::<f32>() {
             return Plain.turn(square);
         }
-        // Exchanges the off-diagonal quarters of squares of 16, 8, 4 and 2.
+        // Exchanges the off-diagonal quarters of squares of sizes 16, 8, 4 and 2.
         let mut lines: [__m512; SQUARE] = bytemuck::cast(square);
         self.exchange::<8>(&mut lines);
         self.exchange::<4>(&mut lines);
@@ -165,7 +165,7 @@ impl Turn for Wide {
         bytemuck::cast(lines)
     }
 
-    /// Transposed, so that lines are added to lines.
+    /// Transposes first, so that lines are added to lines.
     #[inline(always)]
     fn sum_lines(self, square: [[f32; SQUARE]; SQUARE]) -> [f32; SQUARE] {
         let mut lines = self.turn(square);
@@ -187,7 +187,7 @@ impl Turn for Wide {
 impl Wide {
     #[inline(always)]
     fn exchange<const HALF: usize>(self, lines: &mut [__m512; SQUARE]) {
-        // Elements of the second operand are numbered from 16 on.
+        // Elements of the second operand are numbered from 16.
         let index = |far: usize, near: usize| -> __m512i {
             let index: [i32; SQUARE] = std::array::from_fn(|i| match i & HALF {
                 0 => (i + far) as i32,

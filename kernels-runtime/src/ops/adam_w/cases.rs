@@ -34,15 +34,15 @@ impl Variant for AdamW {
     }
 
     fn compute(&self, shape: [usize; 4], at: &Computation<'_>) -> Result<Vec<Computed>, Reason> {
-        // A step has no gradient: its tensors are those behind autodiff.
+        // A step has no gradient, so its tensors are the inner ones, without autodiff.
         let seen = |name: &str| -> Tensor<4> { at.leaf(name, shape).1.inner() };
         let state = State {
             parameter: seen("parameter"),
             moment_1: seen("moment_1"),
-            // Squares are not negative; half types hold the magnitude exactly.
+            // Squares are not negative. Half types hold the magnitudes exactly.
             moment_2: seen("moment_2").abs(),
         };
-        // Numbers that f32 holds, in which devices may keep them.
+        // f32 holds these numbers exactly; devices may keep them in f32.
         let settings = Settings {
             learning_rate: 0.125,
             beta_1: 0.875,
@@ -56,7 +56,7 @@ impl Variant for AdamW {
             false => reference(state, seen("gradient"), settings),
         };
         Ok(vec![
-            // Decayed and changed: terms that may cancel, as large as the largest of either.
+            // The decayed parameter and the update may cancel, so the bound is on the larger of the two.
             Computed::new("parameter", Some(after.parameter)).sum_of(16.0),
             Computed::new("moment_1", Some(after.moment_1)),
             Computed::new("moment_2", Some(after.moment_2)),

@@ -1,4 +1,4 @@
-//! AdamW on Flex: one pass over the four tensors, in place.
+//! AdamW on Flex: one in-place pass over the four tensors.
 
 use super::{AdamWBackend, Settings, State, Tensors};
 use crate::cpu::{BASE, CHUNK, Element, PARALLEL, Real, dispatch_dtype};
@@ -39,7 +39,7 @@ impl AdamWBackend for Flex {
     }
 }
 
-/// The tensor, or a contiguous copy: a transposed gradient's elements are apart.
+/// Returns the tensor, or a copy if it is not contiguous, such as a transposed gradient.
 fn contiguous(tensor: FlexTensor) -> FlexTensor {
     match tensor.layout().contiguous_offsets() {
         Some(_) => tensor,
@@ -47,20 +47,20 @@ fn contiguous(tensor: FlexTensor) -> FlexTensor {
     }
 }
 
-/// The elements, for writing. If somebody else holds them too, they are copied first.
+/// Returns the elements for writing. Copies them first if the storage is shared.
 fn places<T: Element>(tensor: &mut FlexTensor) -> &mut [T] {
     let (start, end) = tensor
         .layout()
         .contiguous_offsets()
         .expect("it is contiguous");
     if start == end {
-        // It may start behind its storage.
+        // An empty tensor may start behind the end of its storage.
         return &mut [];
     }
     &mut tensor.storage_mut()[start..end]
 }
 
-/// What a step changes, and the gradient; or a part of them.
+/// The elements that a step changes and the gradient, or a chunk of them.
 struct Places<'a, T> {
     parameter: &'a mut [T],
     moment_1: &'a mut [T],
@@ -68,7 +68,7 @@ struct Places<'a, T> {
     gradient: &'a [T],
 }
 
-/// The numbers of a step, as every element needs them.
+/// The numbers of a step in the form that every element needs.
 struct Numbers<A> {
     beta_1: A,
     /// `1 − β₁`.
@@ -109,10 +109,10 @@ impl<A: Real> Numbers<A> {
     }
 }
 
-/// Element by element, so that results don't depend on how the elements are split.
+/// Computes a step element by element, so results don't depend on how the elements are split.
 ///
 /// # Panics
-/// The tensors have different sizes: a part would be left as it was.
+/// Panics if the tensors have different sizes: some elements would stay unchanged.
 fn step<T: Element>(numbers: &Numbers<T::Acc>, places: Places<'_, T>) {
     let others = [
         places.moment_1.len(),

@@ -1,4 +1,4 @@
-//! A step of AdamW, as operands of a checked call.
+//! The operands of an AdamW step as live verification checks them.
 
 use super::{Settings, State, reference};
 use crate::kernel::{Operands, Rows, Tensors, Visitor};
@@ -6,7 +6,7 @@ use crate::registry::Implementation;
 use burn::backend::DispatchTensor;
 use burn::tensor::Tensor;
 
-/// A step.
+/// The operands of a step.
 #[derive(Clone)]
 pub(crate) struct Step<const D: usize> {
     pub(crate) state: State<Tensor<D>>,

@@ -1,16 +1,16 @@
 //! A step of AdamW (Loshchilov & Hutter, arXiv:1711.05101), Adam (Kingma & Ba, arXiv:1412.6980) with
 //! decoupled weight decay.
 //!
-//! With the gradient `g`, the learning rate `η`, the weight decay `λ` and `t` the number of the step,
+//! With the gradient `g`, the learning rate `η`, the weight decay `λ` and the number of the step `t`,
 //!
 //! `m ← β₁·m + (1 − β₁)·g`, `v ← β₂·v + (1 − β₂)·g²`,
 //! `θ ← θ·(1 − η·λ) − η · m̂ / (√v̂ + ε)` with `m̂ = m / (1 − β₁ᵗ)` and `v̂ = v / (1 − β₂ᵗ)`.
 //!
-//! It is what `torch.optim.AdamW` and Burn's `AdamW` compute. On half types it is computed in f32, from
-//! and to the half type, where operation by operation every term would be rounded. A gradient it has
-//! none: it works on what autodiff has left behind.
+//! `torch.optim.AdamW` and Burn's `AdamW` compute the same. On half types, kernels read and write the half type and
+//! compute in f32, whereas separate operations would round every term. The step has no gradient: it runs on tensors
+//! without autodiff.
 //!
-//! Of a whole step, kernels read four tensors and write three, in place where nobody else holds them.
+//! Kernels read four tensors and write three in a step, in place where the storage is not shared.
 
 mod backend;
 pub(crate) mod cases;
@@ -58,10 +58,10 @@ declare_kernel! {
     };
 }
 
-/// What a step changes, all of one shape and dtype.
+/// The tensors that a step changes, all of one shape and dtype.
 #[derive(Clone, Debug)]
 pub struct State<T> {
-    /// θ.
+    /// θ, the parameter.
     pub parameter: T,
     /// m, the moving average of the gradient; zeros before the first step.
     pub moment_1: T,
@@ -82,36 +82,36 @@ impl<T> State<T> {
 /// The numbers of one step.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
-    /// η.
+    /// η, the learning rate.
     pub learning_rate: f64,
     /// β₁, from 0 to below 1.
     pub beta_1: f64,
     /// β₂, from 0 to below 1.
     pub beta_2: f64,
-    /// ε, not negative.
+    /// ε, finite and not negative.
     pub epsilon: f64,
-    /// λ.
+    /// λ, the weight decay.
     pub weight_decay: f64,
-    /// t: 1 for the first step.
+    /// t, the number of the step, 1 for the first.
     pub step: usize,
 }
 
 impl Settings {
-    /// `1 − βᵗ` of both, by which the moments are divided.
+    /// Returns `1 − βᵗ` for both betas. The moments are divided by these.
     pub(crate) fn corrections(&self) -> (f64, f64) {
         let steps = i32::try_from(self.step).unwrap_or(i32::MAX);
         (1.0 - self.beta_1.powi(steps), 1.0 - self.beta_2.powi(steps))
     }
 }
 
-/// A step by the fused kernel of the tensors' device.
+/// Runs a step by the fused kernel of the tensors' device. Returns the parameter and the moments after the step.
 ///
 /// # Errors
-/// The reason why no kernel can run: no implementation for the device, a dtype it does not take,
+/// Returns the reason if no kernel can run: no implementation for the device, a dtype it does not take,
 /// different dtypes, or tensors with autodiff enabled.
 ///
 /// # Panics
-/// The shapes differ, or a number is not what [`Settings`] says.
+/// Panics if the shapes differ, or if a number is outside the range that [`Settings`] documents.
 #[track_caller]
 pub fn fused<const D: usize>(
     state: State<Tensor<D>>,

@@ -5,28 +5,28 @@ use burn::backend::DispatchTensor;
 use burn::tensor::{DType, Tensor};
 
 operands! {
-    /// The operands of a step, which go together, in the order in which limits are asked of them.
+    /// The checked operands of a step, in the order in which `limits` functions receive them.
     Operands<T> {
-        /// θ.
+        /// Returns θ, the parameter.
         parameter: One,
-        /// m.
+        /// Returns m, the first moment.
         moment_1: One,
-        /// v.
+        /// Returns v, the second moment.
         moment_2: One,
-        /// g.
+        /// Returns g, the gradient.
         gradient: One,
     }
     numbers {
-        /// The numbers.
+        /// Returns the numbers of the step.
         settings: Settings,
     }
 }
 
 impl<T: Described> Operands<T> {
-    /// All tensors are of one shape.
+    /// Makes the operands of tensors that all have one shape.
     ///
     /// # Errors
-    /// The shapes differ, or a number is not what [`Settings`] says.
+    /// Returns an error if the shapes differ, or if a number is outside the range that [`Settings`] documents.
     pub fn new(state: State<T>, gradient: T, settings: Settings) -> Result<Self, Mismatch> {
         let State {
             parameter,
@@ -56,10 +56,10 @@ impl<T: Described> Operands<T> {
         })
     }
 
-    /// The one dtype of all tensors.
+    /// Returns the common dtype of all tensors.
     ///
     /// # Errors
-    /// They have different ones, or one that kernels don't take.
+    /// Returns an error if the dtypes differ, or if kernels don't take the dtype.
     pub fn dtype(&self) -> Result<DType, Mismatch> {
         let names = [
             "the parameter",
@@ -85,7 +85,7 @@ impl<T> Operands<T> {
 
 impl Operands<DispatchTensor> {
     /// # Panics
-    /// If [`Operands::new`] is an error.
+    /// Panics if [`Operands::new`] returns an error.
     #[track_caller]
     pub(crate) fn of<const D: usize>(
         state: State<Tensor<D>>,
@@ -97,7 +97,7 @@ impl Operands<DispatchTensor> {
     }
 }
 
-/// Refuses what [`Operands::new`] does.
+/// Panics if [`Operands::new`] would return an error.
 #[track_caller]
 pub(super) fn check<const D: usize>(
     state: &State<Tensor<D>>,

@@ -2,10 +2,10 @@ use super::{Settings, State, check};
 use crate::ops::{compute_dtype, same_dtype_as};
 use burn::tensor::Tensor;
 
-/// A step, composed of tensor operations.
+/// Computes a step with plain tensor operations.
 ///
 /// # Panics
-/// As [`fused`](super::fused).
+/// Panics as [`fused`](super::fused) does.
 #[track_caller]
 pub fn reference<const D: usize>(
     state: State<Tensor<D>>,

@@ -1,4 +1,4 @@
-//! A step of AdamW. Tensors travel in the order parameter, first and second moment, gradient.
+//! The remote AdamW step. Tensors are sent in the order parameter, first moment, second moment, gradient.
 
 use crate::ops::adam_w::{AdamWBackend, Operands, Settings, State, Tensors};
 use crate::remote::call::{Like, like, send};
@@ -8,7 +8,7 @@ use burn::backend::{Remote, TensorMetadata};
 
 const STEP: &str = "burn-kernels/adam_w";
 
-/// Adds what a server does of it.
+/// Adds the server's handler of the step.
 pub(crate) fn handlers<B: Host + AdamWBackend>(kernels: Kernels<B>) -> Kernels<B> {
     kernels.handle(STEP, |call, settings: Settings| {
         let state = State {

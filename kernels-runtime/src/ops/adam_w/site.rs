@@ -4,7 +4,7 @@ use crate::live::{self, Captured};
 use crate::ops::adam_w::{Operands, Settings, State};
 use burn::tensor::Tensor;
 
-/// A step of a site. `moments` is `None` before the first; only the kernel needs zeros then.
+/// Runs a step of a site. `moments` is `None` before the first step; only the kernel needs zeros then.
 #[track_caller]
 pub fn adam_w<const D: usize>(
     at: At,
@@ -17,7 +17,7 @@ pub fn adam_w<const D: usize>(
     let parameter = parameter.into_dispatch();
     let gradient = gradient.into_dispatch();
     if !at.peek([&parameter, &gradient]).is_fused() {
-        // Counted, and refused if the kernel was asked for.
+        // Counts the call, and panics if the policy requires the kernel.
         at.decide([&parameter, &gradient]);
         let [parameter, gradient] = [parameter, gradient].map(Tensor::from_dispatch);
         return reference(parameter, gradient, moments);
@@ -45,7 +45,7 @@ pub fn adam_w<const D: usize>(
     live::decided(&at, decision, Step::from(operands), captured, body)
 }
 
-/// Counts a step of a site whose condition is false, and panics if the policy asks for the kernel.
+/// Counts a step of a site whose condition is false. Panics if the policy requires the kernel.
 #[track_caller]
 pub fn declined<const D: usize>(at: At, parameter: Tensor<D>) -> Tensor<D> {
     let parameter = parameter.into_dispatch();

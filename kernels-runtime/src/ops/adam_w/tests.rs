@@ -20,7 +20,7 @@ fn flex(name: &str, shape: [usize; 2]) -> FlexTensor {
     FlexTensor::from_data(TensorData::new(values, shape))
 }
 
-/// Without the signs: second moments are sums of squares.
+/// Returns the absolute values: second moments are averages of squares.
 fn positive(tensor: FlexTensor) -> FlexTensor {
     let shape = tensor.layout().shape().clone();
     let values: Vec<f32> = tensor.storage::<f32>().iter().map(|v| v.abs()).collect();
@@ -130,7 +130,7 @@ fn a_hundred_steps_follow_the_reference() {
 
 #[test]
 fn threads_change_nothing() {
-    // Above and below the size from which on there are threads, and no multiple of a chunk.
+    // The sizes are above and below the threshold for threads, and not multiples of a chunk.
     let long = 200_003;
     let names = ["parameter", "m", "v", "gradient"];
     let [parameter, moment_1, moment_2, gradient] = names.map(|name| flex(name, [1, long]));

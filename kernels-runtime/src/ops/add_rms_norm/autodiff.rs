@@ -6,16 +6,16 @@ use crate::ops::rms_norm::{RmsNormKernel, record};
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, backend_extension};
 
-/// The operands of a call on a backend.
+/// The operands of a call as tensors of a backend.
 pub type Tensors<B> = Operands<FloatTensor<B>>;
 
 /// A sum and its RMSNorm as an operation of a Burn backend.
 #[backend_extension(Flex: cfg(feature = "cpu"), Remote: cfg(feature = "remote"), Autodiff)]
 pub trait AddRmsNormBackend: Backend {
-    /// The normalised sum and the sum, both like `x`.
+    /// Returns the normalised sum and the sum, both of the shape and dtype of `x`.
     ///
     /// # Panics
-    /// The tensors have different dtypes, or one that kernels don't take.
+    /// Panics if the tensors have different dtypes, or a dtype that kernels don't take.
     fn add_rms_norm(
         #[extension_type] operands: Tensors<Self>,
     ) -> (FloatTensor<Self>, FloatTensor<Self>);
@@ -24,24 +24,24 @@ pub trait AddRmsNormBackend: Backend {
 /// The results of a kernel.
 #[derive(Clone, Debug)]
 pub struct Normalised<T> {
-    /// The normalised sum, like `x`.
+    /// The normalised sum, with the shape and dtype of `x`.
     pub y: T,
-    /// The sum, like `x`.
+    /// The sum, with the shape and dtype of `x`.
     pub sum: T,
-    /// One value a row or group in f32 (f64 for f64).
+    /// One value for each row or group, in f32 (f64 for f64 tensors).
     pub rstd: T,
 }
 
-/// A backend's kernel. The gradient is the norm's, at the sum.
+/// The forward kernel of a backend. The gradient is RMSNorm's gradient at the sum.
 pub trait AddRmsNormKernel: RmsNormKernel {
-    /// The normalised sum, the sum, and `rstd`.
+    /// Returns the normalised sum, the sum, and `rstd`.
     ///
     /// # Panics
-    /// The tensors have different dtypes, or one that kernels don't take.
+    /// Panics if the tensors have different dtypes, or a dtype that kernels don't take.
     fn add_rms_norm_forward(operands: Tensors<Self>) -> Normalised<FloatTensor<Self>>;
 }
 
-/// The sum, whose gradient is that of each term.
+/// The autodiff step of the sum. Each term gets the gradient of the sum.
 #[derive(Debug)]
 struct Sum;
 
@@ -57,7 +57,7 @@ impl<B: Backend> Step<B, 2> for Sum {
 }
 
 impl<B: AddRmsNormKernel, C: CheckpointStrategy> AddRmsNormBackend for Autodiff<B, C> {
-    /// Records two steps, the sum and its norm: Burn's autodiff gives an operation one output.
+    /// Records two steps, the sum and its norm, because an operation of Burn's autodiff has one output.
     fn add_rms_norm(operands: Tensors<Self>) -> (FloatTensor<Self>, FloatTensor<Self>) {
         let primitives = operands.as_ref().map(|tensor| tensor.primitive().clone());
         let Normalised { y, sum, rstd } = B::add_rms_norm_forward(primitives);

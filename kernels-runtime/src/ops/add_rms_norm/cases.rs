@@ -30,8 +30,8 @@ impl Variant for SumNorm {
         self.key.into()
     }
 
-    /// Exact results but the sum carry the reference's own error in the dtype, because rounding the sum changes them
-    /// by an amount that depends on the numbers.
+    /// Gives all exact results except the sum the reference's own error in the dtype as tolerance: rounding the sum
+    /// changes them by an amount that depends on the numbers.
     fn compute(&self, shape: [usize; 4], at: &Computation<'_>) -> Result<Vec<Computed>, Reason> {
         let results = self.run(shape, at)?;
         if at.fused {
@@ -92,7 +92,7 @@ impl SumNorm {
         Ok(results)
     }
 
-    /// The largest term of a gradient: the norm's, or that of the sum.
+    /// Returns the largest term of a gradient: that of the norm or that of the sum.
     fn terms(self, shape: [usize; 4], at: &Computation<'_>) -> f64 {
         let [x, residual] = ["x", "residual"].map(|name| at.values(name, shape));
         let sum: Vec<f64> = x.iter().zip(residual).map(|(x, r)| x + r).collect();

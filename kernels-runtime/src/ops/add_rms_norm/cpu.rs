@@ -32,7 +32,7 @@ impl AddRmsNormKernel for Flex {
         match (checked(operands.dtype()), operands.key().rounding) {
             (DType::BF16, Rounding::Llama) => forward::<bf16, Twice>(&operands),
             (DType::F16, Rounding::Llama) => forward::<f16, Twice>(&operands),
-            // Nothing is rounded in f32 and f64: one of the orders does for both.
+            // f32 and f64 are not rounded, so one implementation serves both orders.
             (dtype, _) => dispatch_dtype!(dtype, T => forward::<T, Once>(&operands)),
         }
     }

@@ -2,7 +2,7 @@ use crate::semantics::{Dtypes, Gating, Groups, Offset, RmsNormKey, Rounding, Sca
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The settings that change the result of a sum and its RMSNorm, those of [`RmsNormKey`].
+/// The settings that change the result of a sum and its RMSNorm. They are the settings of [`RmsNormKey`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct AddRmsNormKey {
     /// See [`RmsNormKey::offset`].
@@ -24,7 +24,7 @@ impl AddRmsNormKey {
     /// Gemma's norm.
     pub const GEMMA: Self = Self::of_norm(RmsNormKey::GEMMA);
 
-    /// The key of a sum with this norm.
+    /// Returns the key of a sum with this norm.
     pub const fn of_norm(norm: RmsNormKey) -> Self {
         let RmsNormKey {
             offset,
@@ -42,7 +42,7 @@ impl AddRmsNormKey {
         }
     }
 
-    /// The key of the norm.
+    /// Returns the key of the norm.
     pub const fn norm(self) -> RmsNormKey {
         let Self {
             offset,

@@ -1,4 +1,4 @@
-//! A sum and its RMSNorm, as operands of a checked call.
+//! The operands of a sum and its RMSNorm as live verification checks them.
 
 use super::{Inputs, reference};
 use crate::kernel::{Operands, Rows, Tensors, Visitor};
@@ -10,7 +10,7 @@ use crate::semantics::AddRmsNormKey;
 use burn::backend::DispatchTensor;
 use burn::tensor::Tensor;
 
-/// An RMSNorm with one term of the sum for its `x`, and the other term.
+/// The operands of an RMSNorm whose `x` is one term of the sum, and the other term.
 #[derive(Clone)]
 pub(crate) struct SumNorm<const D: usize> {
     norm: Norm<D>,
@@ -96,7 +96,7 @@ impl<const D: usize> Operands for SumNorm<D> {
         })
     }
 
-    /// The norm's slice, to which the residual adds nothing.
+    /// Appends the norm's probes. The residual of the appended slices is 0.
     fn with_probes(self) -> (Self, usize) {
         let (norm, probes) = self.norm.with_probes();
         let residual = match probes {

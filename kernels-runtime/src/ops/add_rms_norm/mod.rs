@@ -1,11 +1,11 @@
 //! The residual sum and its RMSNorm: `sum = x + residual`, `y = rms_norm(sum)`, both returned.
 //!
-//! Every layer of a transformer ends in a sum that the next norm reads: computed together, it is written once and
-//! normalised while it is in the cache. The norm is that of [`rms_norm`](super::rms_norm), with all its variants.
+//! Every layer of a transformer ends in a sum that the next norm reads. Computed together, the sum is written once and
+//! normalised while it is in the cache. The norm is [`rms_norm`](super::rms_norm), with all its variants.
 //!
-//! Half types round the sum to the dtype, as the addition of two tensors does, and normalise the rounded sum. The
-//! gradient of `sum` goes to both terms. The norm's gradient is [`rms_norm`](super::rms_norm)'s at `sum`, which
-//! autodiff adds to what other uses of `sum` give.
+//! On half types, the sum is rounded to the dtype, as the addition of two tensors does, and the rounded sum is
+//! normalised. The gradient of `sum` goes to both terms. The gradient of the norm is that of
+//! [`rms_norm`](super::rms_norm) at `sum`; autodiff adds it to the gradients from other uses of `sum`.
 
 mod autodiff;
 pub(crate) mod cases;
@@ -50,28 +50,28 @@ declare_kernel! {
     };
 }
 
-/// The tensors of one call, of one dtype.
+/// The tensors of one call, all of one dtype.
 #[derive(Clone, Debug)]
 pub struct Inputs<const D: usize> {
     /// The first term of the sum, `[.., n]`.
     pub x: Tensor<D>,
-    /// The second term, like `x`.
+    /// The second term, with the shape of `x`.
     pub residual: Tensor<D>,
-    /// `[n]`, exactly if the key says that there is a weight.
+    /// The weight, `[n]`. Present exactly if the key has a weight.
     pub weight: Option<Tensor<1>>,
-    /// Like `x`, exactly if the key says that there is a gate.
+    /// The gate, with the shape of `x`. Present exactly if the key has a gate.
     pub gate: Option<Tensor<D>>,
 }
 
-/// Adds and normalises by the fused kernel of the tensors' device. Returns `y` and `sum`, each of the shape and dtype
+/// Adds and normalises with the fused kernel of the tensors' device. Returns `y` and `sum`, each of the shape and dtype
 /// of `x`.
 ///
 /// # Errors
-/// The reason why no kernel can run: no implementation for the device, a dtype it does not take,
+/// Returns the reason if no kernel can run: no implementation for the device, a dtype it does not take,
 /// or different dtypes.
 ///
 /// # Panics
-/// The inputs or settings are not those of the key, or the shapes don't fit together.
+/// Panics if the inputs or settings don't match the key, or if the shapes don't fit together.
 #[track_caller]
 pub fn fused<const D: usize>(
     inputs: Inputs<D>,

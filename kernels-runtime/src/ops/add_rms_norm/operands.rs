@@ -9,19 +9,19 @@ use burn::tensor::{DType, Tensor};
 const OP: &str = "AddRMSNorm";
 
 operands! {
-    /// The operands of a sum and its RMSNorm, which go together.
+    /// The checked operands of a sum and its RMSNorm.
     Operands<T> {
         /// Returns the first term of the sum, `[.., n]`.
         x: One,
-        /// Returns the second term, like `x`.
+        /// Returns the second term, with the shape of `x`.
         residual: One,
-        /// `[n]`.
+        /// Returns the weight, `[n]`.
         weight: Maybe,
-        /// Like `x`.
+        /// Returns the gate, with the shape of `x`.
         gate: Maybe,
     }
     numbers {
-        /// The numbers.
+        /// Returns the numbers of the call.
         settings: Settings,
         /// Returns the variant to compute.
         key: AddRmsNormKey,
@@ -29,10 +29,10 @@ operands! {
 }
 
 impl<T: Described> Operands<T> {
-    /// `x` and `residual` are `[.., n]`, of one shape; the others are those of an RMSNorm of `x`.
+    /// Makes the operands. `x` and `residual` are `[.., n]`, of one shape; the others are those of an RMSNorm of `x`.
     ///
     /// # Errors
-    /// The operands are not those of the key, or the shapes don't fit together.
+    /// Returns an error if the operands don't match the key, or if the shapes don't fit together.
     pub fn new(
         x: T,
         residual: T,
@@ -47,7 +47,7 @@ impl<T: Described> Operands<T> {
             residual.shape().as_slice(),
             x.shape().as_slice()
         );
-        // The sum is like `x`.
+        // The sum has the shape of `x`.
         let norm = rms_norm::Operands::new(x, weight, gate, settings, key.norm());
         let (x, weight, gate) = norm.map_err(|mismatch| mismatch.of(OP))?.into_parts();
         Ok(Self {
@@ -60,10 +60,10 @@ impl<T: Described> Operands<T> {
         })
     }
 
-    /// The one dtype of all tensors.
+    /// Returns the common dtype of all tensors.
     ///
     /// # Errors
-    /// They have different ones, or one that kernels don't take.
+    /// Returns an error if the dtypes differ, or if kernels don't take the dtype.
     pub fn dtype(&self) -> Result<DType, Mismatch> {
         let others = [("the weight", self.weight()), ("the gate", self.gate())];
         let others = others
@@ -73,13 +73,13 @@ impl<T: Described> Operands<T> {
         operands::one_dtype(OP, terms.into_iter().chain(others))
     }
 
-    /// The shape and dtype of `rstd`, those of an RMSNorm of `x`.
+    /// Returns the shape and dtype of `rstd`, which are those of an RMSNorm of `x`.
     #[cfg(feature = "remote")]
     pub(crate) fn rstd(&self) -> (burn::backend::Shape, DType) {
         self.settings.rstd_of(&self.x)
     }
 
-    /// Returns the norm's operands at the sum, which `sum` makes of the two terms.
+    /// Returns the operands of the norm of the sum. `sum` adds the two terms.
     pub(super) fn norm_of(self, sum: impl FnOnce(T, T) -> T) -> rms_norm::Operands<T> {
         let shape = self.x.shape();
         let sum = sum(self.x, self.residual);
@@ -97,7 +97,7 @@ impl<T: Described> Operands<T> {
 
 impl Operands<DispatchTensor> {
     /// # Panics
-    /// If [`Operands::new`] is an error.
+    /// Panics if [`Operands::new`] returns an error.
     #[track_caller]
     pub(crate) fn of<const D: usize>(
         inputs: Inputs<D>,
@@ -124,7 +124,7 @@ impl Operands<DispatchTensor> {
     }
 }
 
-/// Refuses what [`Operands::new`] does.
+/// Panics if [`Operands::new`] would return an error.
 #[track_caller]
 pub(super) fn check<const D: usize>(inputs: &Inputs<D>, settings: Settings, key: AddRmsNormKey) {
     checked(Operands::<Facts>::new(

@@ -4,13 +4,13 @@ use crate::ops::rms_norm;
 use crate::semantics::AddRmsNormKey;
 use burn::tensor::Tensor;
 
-/// The sum and its RMSNorm composed of plain tensor operations, on any backend: the definition that kernels are
+/// Computes the sum and its RMSNorm with plain tensor operations, on any backend: the definition that kernels are
 /// verified against. Returns `y` and `sum`.
 ///
-/// The sum has the dtype of its terms; [`rms_norm::reference`](rms_norm::reference()) says how the norm rounds.
+/// The sum has the dtype of its terms. [`rms_norm::reference`](rms_norm::reference()) documents how the norm rounds.
 ///
 /// # Panics
-/// The inputs or settings are not those of the key, or the shapes don't fit together.
+/// Panics if the inputs or settings don't match the key, or if the shapes don't fit together.
 #[track_caller]
 pub fn reference<const D: usize>(
     inputs: Inputs<D>,

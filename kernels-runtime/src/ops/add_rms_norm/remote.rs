@@ -1,5 +1,5 @@
-//! The sum and its RMSNorm. Tensors travel in the order `x`, residual, weight, gate, those that the key has.
-//! Gradients are RMSNorm's messages, so a server that has this operation has those.
+//! The remote sum and its RMSNorm. Tensors are sent in the order `x`, residual, weight, gate; those that the key does
+//! not have are left out. Gradients are sent as RMSNorm's messages, so a server with this operation handles those too.
 
 use super::{AddRmsNormBackend, AddRmsNormKernel, Normalised, Operands, Settings, Tensors};
 use crate::ops::rms_norm;
@@ -13,7 +13,7 @@ use burn::backend::tensor::FloatTensor;
 
 const FORWARD: &str = "burn-kernels/add_rms_norm";
 
-/// Adds what a server does of it.
+/// Adds the server's handlers of the operation.
 pub(crate) fn handlers<B: Host + AddRmsNormKernel>(kernels: Kernels<B>) -> Kernels<B> {
     rms_norm::remote::handlers(kernels).handle(FORWARD, forward)
 }

@@ -8,9 +8,9 @@ use burn::tensor::Tensor;
 /// The normalised sum and the sum.
 type Both<const D: usize> = (Tensor<D>, Tensor<D>);
 
-/// The sum and its RMSNorm of a site without a gate.
+/// Runs the sum and its RMSNorm of a site without a gate.
 ///
-/// `weight` is called once at most, and only if the kernel may run: reading a parameter costs as much
+/// `weight` is called at most once, and only if the kernel may run: reading a parameter costs as much
 /// as a small operation.
 #[track_caller]
 pub fn add_rms_norm<const D: usize>(
@@ -29,7 +29,7 @@ pub fn add_rms_norm<const D: usize>(
     })
 }
 
-/// The sum and its gated RMSNorm of a site.
+/// Runs the sum and its gated RMSNorm of a site.
 #[track_caller]
 pub fn add_rms_norm_gated<const D: usize>(
     at: At,
@@ -81,7 +81,7 @@ fn either<const D: usize>(
     )
 }
 
-/// [`add_rms_norm::reference`] without a gate.
+/// Runs [`add_rms_norm::reference`] without a gate.
 #[track_caller]
 pub fn add_rms_norm_reference<const D: usize>(
     x: Tensor<D>,
@@ -100,7 +100,7 @@ pub fn add_rms_norm_reference<const D: usize>(
     add_rms_norm::reference(inputs, Settings { eps, group_size }, key)
 }
 
-/// [`add_rms_norm::reference`] with a gate.
+/// Runs [`add_rms_norm::reference`] with a gate.
 #[track_caller]
 pub fn add_rms_norm_gated_reference<const D: usize>(
     [x, residual, gate]: [Tensor<D>; 3],

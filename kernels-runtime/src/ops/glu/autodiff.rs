@@ -6,28 +6,28 @@ use crate::ops::recording::{
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, backend_extension};
 
-/// The operands of a call on a backend.
+/// The operands of a call as tensors of a backend.
 pub type Tensors<B> = Operands<FloatTensor<B>>;
 
 /// Gated linear units as an operation of a Burn backend.
 #[backend_extension(Flex: cfg(feature = "cpu"), Remote: cfg(feature = "remote"), Autodiff)]
 pub trait GluBackend: Backend {
-    /// The result has the shape of the gate.
+    /// Returns the result, which has the shape of the gate.
     ///
     /// # Panics
-    /// The tensors have different dtypes, or one that kernels don't take.
+    /// Panics if the tensors have different dtypes, or a dtype that kernels don't take.
     fn glu(#[extension_type] operands: Tensors<Self>) -> FloatTensor<Self>;
 }
 
-/// A backend's kernels of gated linear units, forward and backward.
+/// The kernels of gated linear units of a backend, forward and backward.
 pub trait GluKernel: Backend {
-    /// The result, like the gate.
+    /// Returns the result, with the shape and dtype of the gate.
     ///
     /// # Panics
-    /// The tensors have different dtypes, or one that kernels don't take.
+    /// Panics if the tensors have different dtypes, or a dtype that kernels don't take.
     fn glu_forward(operands: Tensors<Self>) -> FloatTensor<Self>;
 
-    /// The gradients, laid out as the tensors.
+    /// Returns the gradients, laid out as the tensors.
     fn glu_backward(backward: Backward<FloatTensor<Self>>) -> Projected<FloatTensor<Self>>;
 }
 
@@ -35,7 +35,7 @@ pub trait GluKernel: Backend {
 struct Glu;
 
 impl<B: GluKernel, const N: usize> Step<B, N> for Glu {
-    /// The tensors: the result is not kept, nor anything in between.
+    /// The tensors. The result and intermediate values are not kept.
     type State = Operands<NodeId>;
 
     fn backward(

@@ -4,10 +4,10 @@ use crate::registry::KernelSpec;
 use crate::semantics::{Activation, Clamp, GluKey, Offset, Projections, SemanticsKey, TopK};
 use crate::verify::case::{Case, Computation, Computed, Variant, count, vary};
 
-/// Inside the range of the values, so that it clamps some.
+/// A limit inside the range of the values, so that it clamps some of them.
 const LIMIT: f64 = 1.5;
 
-/// `Φ(1.5)`: the multiplier is the same in every dtype, as it must be to compare them.
+/// `Φ(1.5)`. Its multiplier is the same in every dtype, which comparing dtypes requires.
 const SPARSITY: f64 = 0.933_192_798_731_141_9;
 
 /// A gated linear unit.
@@ -20,7 +20,7 @@ pub(crate) fn cases() -> impl Iterator<Item = Case> {
     all().flat_map(|(variant, large)| Case::on_every_shape(variant, large))
 }
 
-/// The keys, each with whether large shapes are worth it.
+/// Returns the keys. The flag is true if large shapes are worth testing.
 fn all() -> impl Iterator<Item = (Glu, bool)> {
     let of = |activation| vary(GluKey::SWIGLU, |key| key.activation = activation);
     let activations = Activation::ALL.map(|activation| (of(activation), true));
@@ -40,7 +40,7 @@ fn all() -> impl Iterator<Item = (Glu, bool)> {
         (interleaved, true),
         (gpt_oss, true),
         (gemma3n, true),
-        // What those combine, apart.
+        // The settings that these combine, in other combinations.
         (
             vary(chunked, |key| key.activation = Activation::GeluTanh),
             false,
@@ -111,7 +111,7 @@ impl Variant for Glu {
         };
         let mut loss = (y.clone() * at.plain("dy", shape)).sum();
         if count(shape) == 0 {
-            // Burn does not track a slice of nothing, which the reference of a packed unit is.
+            // The reference of a packed unit takes slices, and Burn does not track empty ones.
             for (_, leaf) in &leaves {
                 loss = loss + leaf.clone().sum();
             }
@@ -128,8 +128,8 @@ impl Variant for Glu {
 }
 
 impl Glu {
-    /// How large the results and gradients may be. Parts of a factor may cancel, such as those of
-    /// `1 + tanh` in the reference of a GELU.
+    /// Returns the size of the largest terms of the results and of the gradients. Parts of a factor may cancel, such
+    /// as those of `1 + tanh` in the reference of a GELU.
     fn terms(self, shape: [usize; 4], at: &Computation<'_>) -> (f64, f64) {
         let [a, b, c, n] = shape;
         let size = |name| at.largest(name, shape);

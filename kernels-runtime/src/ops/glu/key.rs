@@ -3,27 +3,27 @@ use crate::semantics::Offset;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What changes the result of a gated linear unit, `y = activation(gate) · (up_offset + up)`
+/// The settings that change the result of a gated linear unit, `y = activation(gate) · (up_offset + up)`
 /// (Shazeer, arXiv:2002.05202).
 ///
-/// The limit of a clamp and the sparsity of a top-k are run-time values of the site and not part
-/// of the key.
+/// The limit of a clamp and the sparsity of a top-k are run-time values of the site, not part of the
+/// key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct GluKey {
     /// The function applied to the gate.
     pub activation: Activation,
-    /// How gate and up come from the projections.
+    /// The layout of gate and up in the projections.
     pub projections: Projections,
-    /// Whether gate and up are clamped first.
+    /// The clamp of gate and up before the activation.
     pub clamp: Clamp,
-    /// What is added to up.
+    /// The constant that is added to up.
     pub up_offset: Offset,
-    /// Whether the gate is made sparse first.
+    /// The top-k that makes the gate sparse before the activation.
     pub topk: TopK,
 }
 
 impl GluKey {
-    /// `silu(gate) · up` of two projections.
+    /// `silu(gate) · up` with two projections.
     pub const SWIGLU: Self = Self {
         activation: Activation::Silu,
         projections: Projections::Separate,
@@ -56,7 +56,7 @@ pub enum Activation {
 }
 
 impl Activation {
-    /// All of them.
+    /// All activations.
     pub const ALL: [Self; 8] = [
         Self::Silu,
         Self::Gelu,
@@ -68,7 +68,7 @@ impl Activation {
         Self::Identity,
     ];
 
-    /// The name in attributes and JSON.
+    /// Returns the name in attributes and JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Silu => "silu",
@@ -83,37 +83,37 @@ impl Activation {
     }
 }
 
-/// How gate and up come from the projections of a gated linear unit.
+/// The layout of gate and up in the projections of a gated linear unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Projections {
     /// Two tensors of one shape.
     Separate,
-    /// One tensor `[.., 2n]`: the first half is the gate (Phi 3, GLM-4).
+    /// One tensor `[.., 2n]`: the first half of the last axis is the gate, the second is up (Phi 3, GLM-4).
     Chunked,
-    /// One tensor `[.., 2n]`: even elements are the gate, odd ones up (gpt-oss).
+    /// One tensor `[.., 2n]`: the even elements of the last axis are the gate, the odd ones are up (gpt-oss).
     Interleaved,
 }
 
-/// Whether a gated linear unit clamps its operands.
+/// The clamp of the operands of a gated linear unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Clamp {
-    /// No.
+    /// No clamp.
     None,
-    /// The gate to at most `limit`, up to `±limit`, a run-time value (gpt-oss).
+    /// Clamps the gate to at most `limit` and up to `±limit`; the limit is a run-time value (gpt-oss).
     Limit,
 }
 
-/// Whether a gated linear unit makes its gate sparse before the activation.
+/// The top-k that makes the gate of a gated linear unit sparse before the activation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TopK {
-    /// No.
+    /// No top-k.
     None,
     /// Gemma 3n's statistical top-k: `max(gate − (mean + std · Φ⁻¹(sparsity)), 0)` with the mean and
-    /// the population standard deviation of the last axis. A sparsity of 0, a run-time value, leaves
-    /// the gate as it is.
+    /// the population standard deviation of the last axis. The sparsity is a run-time value; 0 leaves
+    /// the gate unchanged.
     Gaussian,
 }
 

@@ -1,4 +1,4 @@
-//! A gated linear unit, as operands of a checked call.
+//! The operands of a gated linear unit as live verification checks them.
 
 use super::{Inputs, Settings, reference};
 use crate::kernel::{Operands, Rows, Tensors, Visitor};
@@ -8,7 +8,7 @@ use crate::semantics::GluKey;
 use burn::backend::DispatchTensor;
 use burn::tensor::Tensor;
 
-/// A gated linear unit.
+/// The operands of a gated linear unit.
 #[derive(Clone)]
 pub(crate) struct Gated<const D: usize> {
     pub(crate) inputs: Inputs<D>,
@@ -57,13 +57,13 @@ impl<const D: usize> Operands for Gated<D> {
         })
     }
 
-    /// A slice of numbers where activations bend, and one beyond the limit of a clamp.
+    /// Appends a slice of numbers in the range where activations curve, and one beyond the limit of a clamp.
     fn with_probes(self) -> (Self, usize) {
         let (Inputs::Separate { gate: any, .. } | Inputs::Packed(any)) = &self.inputs;
         if D < 2 || any.shape().num_elements() == 0 {
             return (self, 0);
         }
-        // In f16 a limit may be so large that products overflow.
+        // In f16, a limit may be so large that products overflow.
         let limit = self.settings.limit.filter(|limit| *limit < 50.0);
         let beyond = limit.map(|limit| 1.5 * limit);
         let sizes: Vec<f64> = std::iter::once(1.5).chain(beyond).collect();

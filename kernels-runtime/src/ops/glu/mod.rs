@@ -1,14 +1,14 @@
 //! Gated linear units: `y = activation(gate) · (up_offset + up)`, element by element
-//! (Shazeer, arXiv:2002.05202); with silu it is SwiGLU.
+//! (Shazeer, arXiv:2002.05202). With silu this is SwiGLU.
 //!
-//! With `f` the activation and `u = up_offset + up` the gradients are `d_gate = dy · u · f'(gate)`
-//! and `d_up = dy · f(gate)`. What comes first, in this order, changes the gate or up:
+//! With the activation `f` and `u = up_offset + up`, the gradients are `d_gate = dy · u · f'(gate)`
+//! and `d_up = dy · f(gate)`. Two steps may change gate and up before the activation, in this order:
 //! * A clamp to `limit`: `min(gate, limit)`, `min(max(up, −limit), limit)`. The gradient is zero
-//!   outside the limit and at exactly it, as PyTorch 2.15 has it.
-//! * The Gaussian top-k (Gemma 3n): `e = max(gate − c, 0)` with `c = μ + m · σ`, the mean and
-//!   population standard deviation of the `n` gates of a row and `m = Φ⁻¹(sparsity)`. With
-//!   `S = Σ d_e` over the row's gates above `c` the gradient is
-//!   `d_gate = [gate > c] · d_e − S/n − S · m · (gate − μ) / (n · σ)`; the last term is zero where
+//!   outside the limit and at exactly the limit, as in PyTorch 2.15.
+//! * The Gaussian top-k (Gemma 3n): `e = max(gate − c, 0)` with `c = μ + m · σ`, where `μ` and `σ` are
+//!   the mean and population standard deviation of the `n` gates of a row, and `m = Φ⁻¹(sparsity)`. With
+//!   `S = Σ d_e` over the row's gates above `c`, the gradient is
+//!   `d_gate = [gate > c] · d_e − S/n − S · m · (gate − μ) / (n · σ)`. The last term is zero where
 //!   `σ = 0`.
 
 mod autodiff;
@@ -57,31 +57,31 @@ declare_kernel! {
     };
 }
 
-/// The tensors of one call, of one dtype, as the key lays them out.
+/// The tensors of one call, all of one dtype, laid out as the key states.
 pub type Inputs<const D: usize> = Projected<Tensor<D>>;
 
 /// The numbers of one call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
-    /// The limit of the clamp, not negative; exactly if the key says that there is a clamp.
+    /// The limit of the clamp, not negative. Present exactly if the key has a clamp.
     pub limit: Option<f64>,
-    /// The part of the gate that a Gaussian top-k makes zero, below 1; exactly if the key says
-    /// that there is a top-k. At 0 or below, the gate stays as it is.
+    /// The fraction of the gate that a Gaussian top-k sets to zero, below 1. Present exactly if the key
+    /// has a top-k. At 0 or below, the gate stays unchanged.
     pub sparsity: Option<f64>,
 }
 
-/// A gated linear unit by the fused kernel of the tensors' device.
+/// Computes a gated linear unit with the fused kernel of the tensors' device.
 ///
 /// The result has the dtype of the inputs and the shape of the gate: `[.., n]` for packed inputs of
 /// `[.., 2n]`.
 ///
 /// # Errors
-/// The reason why no kernel can run: no implementation for the device, a dtype it does not take,
+/// Returns the reason if no kernel can run: no implementation for the device, a dtype it does not take,
 /// or different dtypes.
 ///
 /// # Panics
-/// The inputs or settings are not those of the key, gate and up have different shapes, or a number
-/// is outside its range.
+/// Panics if the inputs or settings don't match the key, if gate and up have different shapes, or if a
+/// number is outside its range.
 #[track_caller]
 pub fn fused<const D: usize>(
     inputs: Inputs<D>,

@@ -8,42 +8,42 @@ use burn::tensor::{DType, Tensor};
 const OP: &str = "GLU";
 
 operands! {
-    /// The operands of a gated linear unit, which go together.
+    /// The checked operands of a gated linear unit.
     Operands<T> {
-        /// The gate, or the tensor that holds gate and up.
+        /// Returns the gate, or the tensor that holds gate and up.
         first: One,
-        /// The projection that the gate gates, if it is a tensor of its own.
+        /// Returns the projection that the gate multiplies, if it is a separate tensor.
         up: Maybe,
     }
     numbers {
-        /// The numbers.
+        /// Returns the numbers of the call.
         settings: Settings,
         /// Returns the variant to compute.
         key: GluKey,
     }
 }
 
-/// Gate and up, or their gradients, as the key lays them out.
+/// Gate and up, or their gradients, laid out as the key states.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Projected<T> {
     /// Two tensors of one shape.
     Separate {
         /// The gate.
         gate: T,
-        /// The projection that the gate gates.
+        /// The projection that the gate multiplies.
         up: T,
     },
-    /// Both in one, `[.., 2n]`.
+    /// One tensor `[.., 2n]` with both.
     Packed(T),
 }
 
 impl<T: Described> Operands<T> {
-    /// The tensors are laid out as the key says, and the settings are there exactly if the key says
-    /// that there are such.
+    /// Makes the operands. The tensors must be laid out as the key states. The limit must be present exactly if the
+    /// key has a clamp, the sparsity exactly if it has a top-k.
     ///
     /// # Errors
-    /// The operands are not those of the key, gate and up have different shapes, a packed axis is odd,
-    /// or a number is outside its range.
+    /// Returns an error if the operands don't match the key, if gate and up have different shapes, if a packed axis
+    /// is odd, or if a number is outside its range.
     pub fn new(projected: Projected<T>, settings: Settings, key: GluKey) -> Result<Self, Mismatch> {
         let packed = matches!(projected, Projected::Packed(_));
         require!(
@@ -89,10 +89,10 @@ impl<T: Described> Operands<T> {
         })
     }
 
-    /// The one dtype of all tensors.
+    /// Returns the common dtype of all tensors.
     ///
     /// # Errors
-    /// They have different ones, or one that kernels don't take.
+    /// Returns an error if the dtypes differ, or if kernels don't take the dtype.
     pub fn dtype(&self) -> Result<DType, Mismatch> {
         match self.projected() {
             Projected::Separate { gate, up } => {
@@ -102,7 +102,7 @@ impl<T: Described> Operands<T> {
         }
     }
 
-    /// The shape of the result: that of the gate.
+    /// Returns the shape of the result, which is that of the gate.
     pub(crate) fn result(&self) -> Shape {
         let mut shape = self.first.shape();
         if let (None, Some(last)) = (&self.up, shape.as_mut_slice().last_mut()) {
@@ -111,10 +111,10 @@ impl<T: Described> Operands<T> {
         shape
     }
 
-    /// Adds the gradient of the result, from which theirs are computed.
+    /// Adds the gradient of the result, from which the gradients of the tensors are computed.
     ///
     /// # Errors
-    /// `dy` is not like the result, or dtypes differ.
+    /// Returns an error if `dy` does not have the shape and dtype of the result, or if dtypes differ.
     pub fn backward(self, dy: T) -> Result<Backward<T>, Mismatch> {
         let dtype = self.dtype()?;
         operands::like(OP, ("dy", &dy), ("the result", &self.result(), dtype))?;
@@ -123,12 +123,12 @@ impl<T: Described> Operands<T> {
 }
 
 impl<T> Operands<T> {
-    /// Gate and up.
+    /// Returns references to gate and up.
     pub fn projected(&self) -> Projected<&T> {
         Projected::of(&self.first, self.up.as_ref())
     }
 
-    /// Gate and up themselves.
+    /// Returns gate and up.
     pub fn into_projected(self) -> Projected<T> {
         Projected::of(self.first, self.up)
     }
@@ -166,7 +166,7 @@ impl<T> Projected<T> {
         }
     }
 
-    /// Gate and up, or the one that holds both.
+    /// Returns gate and up, or the one tensor that holds both.
     pub(crate) fn into_tensors(self) -> impl Iterator<Item = T> {
         let (first, up) = self.into_parts();
         std::iter::once(first).chain(up)
@@ -175,7 +175,7 @@ impl<T> Projected<T> {
 
 impl Operands<DispatchTensor> {
     /// # Panics
-    /// If [`Operands::new`] is an error.
+    /// Panics if [`Operands::new`] returns an error.
     #[track_caller]
     pub(crate) fn of<const D: usize>(inputs: Inputs<D>, settings: Settings, key: GluKey) -> Self {
         let projected = inputs.map(Tensor::into_dispatch);
@@ -188,14 +188,14 @@ impl Operands<DispatchTensor> {
 }
 
 backward! {
-    /// The operands of the gradients.
+    /// The operands of the backward pass.
     Backward<T> of Operands<T> {
-        /// The gradient of the result.
+        /// Returns the gradient of the result.
         dy: T,
     }
 }
 
-/// Refuses what [`Operands::new`] does.
+/// Panics if [`Operands::new`] would return an error.
 #[track_caller]
 pub(super) fn check<const D: usize>(inputs: &Inputs<D>, settings: Settings, key: GluKey) {
     let projected = inputs.as_ref().map(Facts::from);

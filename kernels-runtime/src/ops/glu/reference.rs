@@ -4,16 +4,16 @@ use crate::semantics::{Activation, Clamp, GluKey, Offset, Projections};
 use burn::tensor::{Tensor, activation};
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
-/// A gated linear unit composed of plain tensor operations, on any backend: the definition that
+/// Computes a gated linear unit with plain tensor operations, on any backend: the definition that
 /// kernels are verified against.
 ///
-/// The result has the dtype of the inputs and the shape of the gate. On half types the activation,
-/// and what comes before it, is computed in f32 and rounded once, as Hugging Face models do, then
-/// multiplied; a clamp and an offset of up are computed in f32 too.
+/// The result has the dtype of the inputs and the shape of the gate. On half types, the activation
+/// and the steps before it are computed in f32 and rounded once, as Hugging Face models do; the
+/// product follows. A clamp and an offset of up are computed in f32 too.
 ///
 /// # Panics
-/// The inputs or settings are not those of the key, gate and up have different shapes, or a number
-/// is outside its range.
+/// Panics if the inputs or settings don't match the key, if gate and up have different shapes, or if a
+/// number is outside its range.
 #[track_caller]
 pub fn reference<const D: usize>(inputs: Inputs<D>, settings: Settings, key: GluKey) -> Tensor<D> {
     check(&inputs, settings, key);
@@ -44,7 +44,7 @@ pub fn reference<const D: usize>(inputs: Inputs<D>, settings: Settings, key: Glu
     same_dtype_as(same_dtype_as(activated, compute) * up, dtype)
 }
 
-/// Gate and up.
+/// Returns gate and up.
 pub(in crate::ops) fn unpack<const D: usize>(
     inputs: Inputs<D>,
     projections: Projections,
@@ -56,7 +56,7 @@ pub(in crate::ops) fn unpack<const D: usize>(
     let mut shape = packed.dims();
     shape[D - 1] /= 2;
     let (n, count) = (shape[D - 1], shape.iter().product::<usize>());
-    // Of nothing it does not matter which is which.
+    // An empty tensor has no elements to tell apart.
     if projections == Projections::Chunked || count == 0 {
         let gate = packed.clone().narrow(D - 1, 0, n);
         return (gate, packed.narrow(D - 1, n, n));
@@ -66,19 +66,19 @@ pub(in crate::ops) fn unpack<const D: usize>(
     (gate, pairs.narrow(1, 1, 1).reshape(shape))
 }
 
-/// The smaller of `x` and `limit`. At exactly the limit its gradient is zero.
+/// Returns the smaller of `x` and `limit`. At exactly the limit, the gradient is zero.
 fn at_most<const D: usize>(x: Tensor<D>, limit: f64) -> Tensor<D> {
     let not_below = x.clone().greater_equal_elem(limit);
     x.mask_fill(not_below, limit)
 }
 
-/// `max(gate − (μ + multiplier · σ), 0)` with the mean and population standard deviation of the
+/// Returns `max(gate − (μ + multiplier · σ), 0)` with the mean and population standard deviation of the
 /// last axis.
 fn gaussian_topk<const D: usize>(gate: Tensor<D>, multiplier: f64) -> Tensor<D> {
     let mean = gate.clone().mean_dim(D - 1);
     let variance = (gate.clone() - mean.clone()).square().mean_dim(D - 1);
-    // The slope of the root at zero is infinite; equal gates have no direction to spread in, so
-    // their deviation counts as the constant zero.
+    // The slope of the root is infinite at zero. If all gates are equal, the deviation counts as the
+    // constant zero.
     let equal = variance.clone().equal_elem(0.0);
     let deviation = variance
         .mask_fill(equal.clone(), 1.0)
@@ -87,7 +87,7 @@ fn gaussian_topk<const D: usize>(gate: Tensor<D>, multiplier: f64) -> Tensor<D> 
     activation::relu(gate - (mean + deviation * multiplier))
 }
 
-/// The activation of a gate, in its own dtype.
+/// Returns the activation of a gate, in the dtype of the gate.
 pub(in crate::ops) fn activate<const D: usize>(x: Tensor<D>, activation: Activation) -> Tensor<D> {
     match activation {
         Activation::Silu => activation::silu(x),

@@ -1,4 +1,4 @@
-//! Gated linear units. Tensors travel as gate and up, or as the one that holds both.
+//! The remote gated linear units. Tensors are sent as gate and up, or as the one tensor that holds both.
 
 use crate::ops::glu::{Backward, GluBackend, GluKernel, Operands, Projected, Settings, Tensors};
 use crate::remote::call::{Call, Handled, Like, like, send, send_wanted};
@@ -12,7 +12,7 @@ use burn::backend::{Remote, TensorMetadata};
 const FORWARD: &str = "burn-kernels/glu";
 const BACKWARD: &str = "burn-kernels/glu_backward";
 
-/// Adds what a server does of it.
+/// Adds the server's handlers of the operation.
 pub(crate) fn handlers<B: Host + GluKernel>(kernels: Kernels<B>) -> Kernels<B> {
     kernels.handle(FORWARD, forward).handle(BACKWARD, backward)
 }
@@ -34,7 +34,7 @@ impl GluKernel for Remote {
     fn glu_backward(backward: Backward<FloatTensor<Self>>) -> Projected<FloatTensor<Self>> {
         let (gradients, numbers) = (gradients(&backward), numbers(backward.operands()));
         let (operands, dy) = backward.into_parts();
-        // The tensors themselves: a clone would leave one to let go of, which is a message more.
+        // Sends the tensors themselves: a clone would have to be released later, with one more message.
         let tensors = operands.into_projected().into_tensors();
         let inputs = std::iter::once(dy).chain(tensors);
         let mut gradients = send_wanted(BACKWARD, inputs, gradients, &numbers).flatten();
@@ -57,7 +57,7 @@ fn result<T: TensorMetadata>(operands: &Operands<T>) -> Like {
     )
 }
 
-/// Describes the gradients, which are like the tensors.
+/// Describes the gradients, which have the shapes and dtypes of the tensors.
 fn gradients<T: TensorMetadata>(backward: &Backward<T>) -> Vec<Option<Like>> {
     let tensors = backward.operands().tensors();
     tensors.map(|tensor| Some(like(tensor))).collect()

@@ -7,7 +7,7 @@ use crate::ops::glu::{self, Inputs, Operands, Settings};
 use crate::semantics::GluKey;
 use burn::tensor::Tensor;
 
-/// The gated linear unit of a site with separate projections.
+/// Runs the gated linear unit of a site with separate projections.
 #[track_caller]
 pub fn glu<const D: usize>(
     at: At,
@@ -25,7 +25,7 @@ pub fn glu<const D: usize>(
     either(&at, inputs, Settings { limit, sparsity }, &mut reference)
 }
 
-/// The gated linear unit of a site with a packed projection, `[.., 2n]` to `[.., n]`.
+/// Runs the gated linear unit of a site with a packed projection, `[.., 2n]` to `[.., n]`.
 #[track_caller]
 pub fn glu_packed<const D: usize>(
     at: At,
@@ -60,10 +60,11 @@ fn either<const D: usize>(
     })
 }
 
-/// The gated MLP of a site, whose reference is the user's whole `forward`.
+/// Runs the gated MLP of a site. The reference is the user's whole `forward`.
 ///
-/// Whether that runs is decided by `x`, before the projections, so that no path runs them twice.
-/// If the projections then give tensors that no kernel takes, the plain composition runs.
+/// The choice between the reference and the kernel depends on `x` and is made before the projections,
+/// so no path runs them twice. If the projections then return tensors that no kernel takes, the plain
+/// composition runs.
 #[track_caller]
 pub fn glu_mlp<const D: usize>(
     at: At,
@@ -82,7 +83,7 @@ pub fn glu_mlp<const D: usize>(
     mlp(&at, x, &project, down, settings, reference)
 }
 
-/// As [`glu_mlp`], with a packed projection.
+/// Works like [`glu_mlp`], with a packed projection.
 #[track_caller]
 pub fn glu_packed_mlp<const D: usize>(
     at: At,
@@ -100,8 +101,8 @@ pub fn glu_packed_mlp<const D: usize>(
     mlp(&at, x, &project, down, settings, reference)
 }
 
-/// `reference` where no kernel takes tensors like `x`, which is counted; else the kernel between
-/// the projections, which is decided again by what they give, and counts that.
+/// Runs `reference` if no kernel takes tensors like `x`, and counts that. Otherwise runs the kernel between
+/// the projections, whose results are decided on again, and counted.
 #[track_caller]
 fn mlp<const D: usize>(
     at: &At,
@@ -149,15 +150,15 @@ fn mlp<const D: usize>(
     y
 }
 
-/// Whether the projections are, by the shapes they give, ones of the last axis: of a convolution's
-/// input no rows could be left out.
+/// Returns whether the projections act on the last axis, judged by the shapes that they return. The input of
+/// a convolution, for example, can't be reduced to some of its rows.
 fn projects_rows<const D: usize>(x: &Tensor<D>, inputs: &Inputs<D>) -> bool {
     let (Inputs::Separate { gate, .. } | Inputs::Packed(gate)) = inputs;
     let (x, gate) = (x.dims(), gate.dims());
     x[..D - 1] == gate[..D - 1] && x[D - 1] != gate[D - 1]
 }
 
-/// [`glu::reference`] of separate projections.
+/// Runs [`glu::reference`] with separate projections.
 #[track_caller]
 pub fn glu_reference<const D: usize>(
     gate: Tensor<D>,
@@ -170,7 +171,7 @@ pub fn glu_reference<const D: usize>(
     glu::reference(inputs, Settings { limit, sparsity }, key)
 }
 
-/// [`glu::reference`] of a packed projection.
+/// Runs [`glu::reference`] with a packed projection.
 #[track_caller]
 pub fn glu_packed_reference<const D: usize>(
     gate_up: Tensor<D>,

@@ -1,12 +1,12 @@
-//! How far above the mean the Gaussian top-k cuts, in standard deviations.
+//! The threshold of the Gaussian top-k above the mean, in standard deviations.
 
 use crate::ops::operands::{Mismatch, require};
 use burn::tensor::{DType, bf16, f16};
 use std::f64::consts::{FRAC_1_SQRT_2, PI, SQRT_2};
 
-/// Refuses what is no part of a whole.
+/// Checks that the sparsity is a number below 1 in f32.
 pub(super) fn check(sparsity: f64) -> Result<(), Mismatch> {
-    // Rounded as it is used: 0.99999999 is 1 in f32, whose quantile is infinite.
+    // Rounded to f32 because f32 is used later: 0.99999999 is 1 in f32, and its quantile is infinite.
     require!(
         (sparsity as f32) < 1.0,
         "GLU: the sparsity is {sparsity}; it must be a number below 1 in f32"
@@ -14,17 +14,17 @@ pub(super) fn check(sparsity: f64) -> Result<(), Mismatch> {
     Ok(())
 }
 
-/// `Φ⁻¹(sparsity)`, in f32 and then rounded to `dtype`; `None` if the sparsity, rounded to f32, is not
-/// above 0 and the gate stays as it is.
+/// Returns `Φ⁻¹(sparsity)`, computed for f32 and then rounded to `dtype`. Returns `None` if the sparsity,
+/// rounded to f32, is not above 0; the gate then stays unchanged.
 ///
-/// It rounds where transformers' Gemma 3n does, which takes it from `√2 · erf⁻¹(2p − 1)` in f32.
+/// Rounds in the same places as transformers' Gemma 3n, which computes `√2 · erf⁻¹(2p − 1)` in f32.
 pub(super) fn multiplier(sparsity: f64, dtype: DType) -> Option<f64> {
     let sparsity = sparsity as f32;
     if sparsity <= 0.0 {
         return None;
     }
     let doubled = 2.0 * sparsity - 1.0;
-    // Where that is −1, its inverse would be infinite.
+    // At −1 the quantile would be infinite.
     let p = if doubled > -1.0 {
         (1.0 + f64::from(doubled)) / 2.0
     } else {
@@ -38,9 +38,9 @@ pub(super) fn multiplier(sparsity: f64, dtype: DType) -> Option<f64> {
     })
 }
 
-/// `Φ⁻¹(p)` for `0 < p < 1`, by Newton's method on the logarithm of the tail `Q`. That is concave
-/// and falls, so from `√(−2 ln tail)`, which is too far out because `Q(z) < e^(−z²/2)`, the iterates
-/// fall towards the root and can't miss it.
+/// Returns `Φ⁻¹(p)` for `0 < p < 1`, by Newton's method on the logarithm of the tail `Q`. The logarithm is
+/// concave and decreasing. The start `√(−2 ln tail)` is above the root, because `Q(z) < e^(−z²/2)`. So the
+/// iterates decrease towards the root and can't miss it.
 fn normal_quantile(p: f64) -> f64 {
     let tail = p.min(1.0 - p);
     let mut z = (-2.0 * tail.ln()).sqrt();
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn quantiles_are_those_of_tables() {
-        // Abramowitz & Stegun, table 26.5, and the usual bounds of confidence.
+        // Abramowitz & Stegun, table 26.5, and the usual confidence bounds.
         for (p, expected) in [
             (0.5, 0.0),
             (0.841_344_746_068_542_9, 1.0),
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn the_multiplier_has_the_dtype() {
-        // What torch 2.15 computes; the quantile of 0.95 in f32 is 1.64485351.
+        // The values that torch 2.15 computes. The quantile of 0.95 in f32 is 1.64485351.
         assert_eq!(multiplier(0.95, DType::F32), Some(1.644_853_591_918_945_3));
         assert!(multiplier(1e-30, DType::F32).unwrap().is_finite());
         assert_eq!(multiplier(0.95, DType::BF16), Some(1.648_437_5));

@@ -1,4 +1,4 @@
-//! The weights of each expert, read and written where they are.
+//! Reading each expert's weights and writing their gradients in place.
 
 use crate::cpu::product::{Destination, Factors, Gemm, Matrix, outer, outer_rounded};
 use crate::cpu::{Element, Output, Unwritten};
@@ -9,8 +9,8 @@ use std::any::TypeId;
 use std::borrow::Cow;
 use std::mem::MaybeUninit;
 
-/// The tensors of a projection, stacked (one) or not, whose elements can be read in place: a
-/// transposed or sliced tensor is no copy, as long as one of an expert's two axes is contiguous.
+/// The tensors of a projection, one stacked tensor or several, whose elements can be read in place. A
+/// transposed or sliced tensor is not copied if one of the two axes of an expert's matrix is contiguous.
 pub(super) struct Readable<'a>(Vec<Cow<'a, FlexTensor>>);
 
 impl<'a> Readable<'a> {
@@ -27,7 +27,7 @@ impl<'a> Readable<'a> {
         Self(tensors.iter().map(readable).collect())
     }
 
-    /// The slices, shapes and strides of each expert's tensor. `rank` is that of one expert's.
+    /// Returns the data, shape and strides of each expert's tensor. `rank` is the rank of one expert's tensor.
     fn experts<T: Element>(&self, rank: usize) -> Vec<(&[T], &[usize], &[isize])> {
         let mut experts = Vec::new();
         for tensor in &self.0 {
@@ -49,7 +49,7 @@ impl<'a> Readable<'a> {
         experts
     }
 
-    /// The weights of each expert.
+    /// Returns the weights of each expert.
     pub(super) fn matrices<T: Element>(&self, layout: ExpertLayout) -> Vec<Matrix<'_, T>> {
         self.experts(2)
             .into_iter()
@@ -69,7 +69,7 @@ impl<'a> Readable<'a> {
             .collect()
     }
 
-    /// The biases of each expert.
+    /// Returns the biases of each expert.
     pub(super) fn vectors<T: Element>(&self) -> Vec<Vec<T::Acc>> {
         self.experts::<T>(1)
             .into_iter()
@@ -84,7 +84,7 @@ impl<'a> Readable<'a> {
     }
 }
 
-/// Gradients of the tensors of a projection, not yet written; `None` where none is wanted.
+/// The gradients of the tensors of a projection before they are written, `None` where no gradient is wanted.
 pub(super) struct Gradients<T>(Vec<Option<Output<T>>>);
 
 impl<T: Element> Gradients<T> {
@@ -96,7 +96,8 @@ impl<T: Element> Gradients<T> {
         Self(tensors.iter().zip(wanted).map(output).collect())
     }
 
-    /// Each expert's places; none at all if there are no tensors. `size` is that of one expert's.
+    /// Returns the memory of each expert's gradient, `None` for all if there are no tensors. `size` is the number of
+    /// elements of one expert's gradient.
     pub(super) fn experts(&mut self, experts: usize, size: usize) -> Vec<Slab<'_, T>> {
         let stacked = self.0.len() == 1 && experts != 1;
         let each = if stacked { experts } else { 1 };
@@ -109,23 +110,23 @@ impl<T: Element> Gradients<T> {
         slabs
     }
 
-    /// The tensors.
+    /// Returns the tensors.
     ///
     /// # Panics
-    /// A slab was not written.
+    /// Panics if a slab was not written.
     pub(super) fn finish(self) -> Vec<Option<FlexTensor>> {
         let finish = |output: Option<Output<T>>| output.map(Output::finish);
         self.0.into_iter().map(finish).collect()
     }
 }
 
-/// The places of one expert's gradient.
+/// The memory of one expert's gradient.
 pub(super) type Slab<'a, T> = Option<Unwritten<'a, T>>;
 
-/// A part of what some rows contribute to the gradient of weights: a product and where it belongs.
+/// A part of the contribution of some rows to the gradient of weights: a product and its place in the gradient.
 pub(super) struct Part<'a, A> {
     pub(super) factors: Factors<'a, A>,
-    /// The place of the first element.
+    /// The index of the first element.
     pub(super) first: usize,
     /// The distance to the next line.
     pub(super) line_stride: usize,
@@ -133,22 +134,22 @@ pub(super) struct Part<'a, A> {
     pub(super) stride: usize,
 }
 
-/// The gradient of one expert's weights while it is summed: in place in the accumulation type,
-/// else beside it and rounded once.
+/// The gradient of one expert's weights while it is summed. If the tensor has the accumulation type, the sum is in
+/// place; otherwise it is in separate memory and is rounded once.
 pub(super) struct Sum<'a, T: Element> {
     slab: Unwritten<'a, T>,
     beside: Vec<T::Acc>,
     state: State,
 }
 
-/// The contents of a slab, or of the memory beside it.
+/// The contents of a slab, or of the separate memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Nothing.
+    /// No elements are written.
     Empty,
-    /// The sum so far, in every place.
+    /// All elements hold the sum so far.
     Started,
-    /// The rounded sum, in the slab itself; nothing is added any more.
+    /// The slab itself holds the rounded sum. Nothing may be added any more.
     Rounded,
 }
 
@@ -164,11 +165,11 @@ where
         }
     }
 
-    /// Adds what some rows contribute: `parts` that are all of the slab together and don't overlap.
-    /// `only` says that nothing else is added. If `spread`, threads share the work.
+    /// Adds the contribution of some rows: `parts`, which together cover the slab and don't overlap.
+    /// `only` states that nothing else is added. If `spread`, threads share the work.
     ///
     /// # Panics
-    /// The parts have more or fewer elements than the slab.
+    /// Panics if the parts have more or fewer elements than the slab.
     pub(super) fn add(&mut self, parts: &[Part<'_, T::Acc>], only: bool, spread: bool) {
         let elements = |part: &Part<'_, _>| part.factors.left.1 * part.factors.right.1;
         let (elements, len) = (parts.iter().map(elements).sum::<usize>(), self.slab.len());
@@ -190,21 +191,21 @@ where
         let add = self.state == State::Started;
         for part in parts {
             let destination = part.of(self.places());
-            // SAFETY: an earlier call left the state, and wrote all places: its parts had as many
-            // elements as the slab.
+            // SAFETY: `add` is true only if an earlier call left the state `Started`. That call wrote all places: its
+            // parts had as many elements as the slab.
             unsafe { outer::<T>(&part.factors, destination, add, spread) };
         }
         self.state = State::Started;
     }
 
-    /// Changes the sum so far, which starts with zeros.
+    /// Changes the sum so far. An empty sum starts with zeros.
     pub(super) fn update(&mut self, change: impl FnOnce(&mut [T::Acc])) {
         let empty = self.state == State::Empty;
         let places = self.places();
         if empty {
             places.fill(MaybeUninit::new(Gemm::ZERO));
         }
-        // SAFETY: an earlier call wrote all places, or `fill` did.
+        // SAFETY: an earlier call or `fill` wrote all places.
         change(unsafe { places.assume_init_mut() });
         self.state = State::Started;
     }
@@ -219,21 +220,21 @@ where
             // SAFETY: the types are the same.
             unsafe { &mut *(places as *mut [MaybeUninit<T::Acc>]) }
         } else {
-            // Not before: experts wait for their turn, and parts may be rounded at once.
+            // Reserved only now: an expert may wait for its turn, and parts that are rounded at once need no memory.
             let len = self.slab.len();
             self.beside.reserve_exact(len);
             &mut self.beside.spare_capacity_mut()[..len]
         }
     }
 
-    /// Writes the slab: the sum, or zeros if there is none.
+    /// Writes the slab: the sum, or zeros if nothing was added.
     pub(super) fn finish(mut self) {
         match self.state {
             State::Empty => {
                 self.slab.filled(T::round(Gemm::ZERO));
             }
             State::Started if !same::<T>() => {
-                // SAFETY: the call that left the state wrote all places, as many as the slab has.
+                // SAFETY: the call that set this state wrote all places, as many as the slab has.
                 unsafe { self.beside.set_len(self.slab.len()) };
                 pulp::Arch::new().dispatch(Round {
                     from: &self.beside,
@@ -241,7 +242,7 @@ where
                 });
             }
             State::Started | State::Rounded => {
-                // SAFETY: the call that left the state wrote all places of the slab.
+                // SAFETY: the call that set this state wrote all places of the slab.
                 unsafe { self.slab.assume_written() };
             }
         }
@@ -250,7 +251,7 @@ where
 
 impl<A> Part<'_, A> {
     fn of<'p, P>(&self, places: &'p mut [MaybeUninit<P>]) -> Destination<'p, P> {
-        // A part without elements may stand behind the last one.
+        // A part without elements may start after the last element.
         let first = self.first.min(places.len());
         Destination {
             data: &mut places[first..],
@@ -260,12 +261,12 @@ impl<A> Part<'_, A> {
     }
 }
 
-/// Whether sums are of the type of the weights.
+/// Returns whether the weights have the accumulation type.
 fn same<T: Element>() -> bool {
     TypeId::of::<T>() == TypeId::of::<T::Acc>()
 }
 
-/// Rounds elements to the tensor's type.
+/// The task of rounding elements to the tensor's type.
 pub(super) struct Round<'a, T: Element> {
     pub(super) from: &'a [T::Acc],
     pub(super) to: Unwritten<'a, T>,
@@ -297,7 +298,7 @@ mod tests {
         }
     }
 
-    /// One row of `left` by one of `right`.
+    /// Returns the product of one row of `left` and one row of `right`.
     fn part<'a>(left: &'a [f32], right: &'a [f32]) -> Part<'a, f32> {
         Part {
             factors: Factors {

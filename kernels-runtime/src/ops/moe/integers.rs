@@ -1,4 +1,4 @@
-//! Integer tensors of the Flex backend as plain numbers.
+//! Integer tensors of the Flex backend as plain integers.
 
 use super::sort::{Groups, dispatch_integer};
 use burn::backend::Shape;
@@ -6,7 +6,7 @@ use burn::backend::flex::{FlexTensor, Layout};
 use burn::tensor::{Bytes, DType, Element, IntDType, TensorData};
 use bytemuck::Pod;
 
-/// The elements in row-major order, of whatever integer type.
+/// Returns the elements in row-major order, whatever the integer type.
 pub(super) fn read(tensor: &FlexTensor) -> Vec<i64> {
     let tensor = tensor.to_contiguous();
     match tensor.dtype() {
@@ -15,7 +15,7 @@ pub(super) fn read(tensor: &FlexTensor) -> Vec<i64> {
             .iter()
             .map(|i| i64::from(*i))
             .collect(),
-        // Numbers past the largest i64 name nothing, as it does.
+        // Numbers above `i64::MAX` become `i64::MAX`, which is no valid index either.
         DType::U64 => elements::<u64>(&tensor)
             .iter()
             .map(|i| i64::try_from(*i).unwrap_or(i64::MAX))
@@ -24,16 +24,16 @@ pub(super) fn read(tensor: &FlexTensor) -> Vec<i64> {
     }
 }
 
-/// The elements of a contiguous tensor.
+/// Returns the elements of a contiguous tensor.
 fn elements<I: Element + Pod>(tensor: &FlexTensor) -> &[I] {
     match tensor.layout().shape().num_elements() {
-        // It may start behind its storage.
+        // An empty tensor may start behind the end of its storage.
         0 => &[],
         count => &tensor.storage()[tensor.layout().start_offset()..][..count],
     }
 }
 
-/// The slots of indices `[tokens, choices]` by expert.
+/// Sorts the slots of indices `[tokens, choices]` by expert.
 #[track_caller]
 pub(super) fn sort(indices: &FlexTensor, experts: usize) -> Groups {
     let choices = indices.layout().shape()[1];
@@ -43,7 +43,7 @@ pub(super) fn sort(indices: &FlexTensor, experts: usize) -> Groups {
     })
 }
 
-/// A tensor of these numbers, which are below `2^31` and which the type holds.
+/// Makes a tensor of numbers, which must be below `2^31` and within the range of the type.
 pub(super) fn tensor<const D: usize>(
     values: Vec<i64>,
     shape: [usize; D],

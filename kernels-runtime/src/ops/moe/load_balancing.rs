@@ -2,23 +2,23 @@ use super::top_k::top_k;
 use crate::ops::{compute_dtype, same_dtype_as};
 use burn::tensor::{DType, IndexingUpdateOp, Tensor, activation::softmax};
 
-/// The load balancing loss of Switch Transformer (Fedus et al., arXiv:2101.03961, equations 4 to
-/// 6), over the layers of a model: `E · Σₑ fₑ · Pₑ`. `fₑ` is the number of times that a token chose
-/// expert `e` among its `top_k`, and `Pₑ` the sum of the softmax's probabilities of `e`, both
-/// divided by the number of tokens of all layers. It is the `load_balancing_loss_func` of Hugging
-/// Face transformers: `top_k` for experts that are evenly used, more for others.
+/// Computes the load balancing loss of Switch Transformer (Fedus et al., arXiv:2101.03961, equations 4 to
+/// 6) over the layers of a model: `E · Σₑ fₑ · Pₑ`. `fₑ` is the number of times that a token chose
+/// expert `e` among its `top_k`, and `Pₑ` is the sum of the softmax probabilities of `e`, both
+/// divided by the number of tokens of all layers. This is the `load_balancing_loss_func` of Hugging
+/// Face transformers. It is `top_k` if experts are used evenly, and larger if not.
 ///
-/// `logits` has one tensor `[tokens, num_experts]` a layer. `mask` is `[tokens]`, 1 for a token that
-/// counts and 0 for padding; it is the same for all layers. The result is one number in f32 (f64
-/// for f64), with a gradient for the logits through `Pₑ`.
+/// `logits` has one tensor `[tokens, num_experts]` for each layer. `mask` is `[tokens]`, 1 for a token that
+/// counts and 0 for padding; all layers share it. The result is one number in f32 (f64
+/// for f64 logits), with a gradient for the logits through `Pₑ`.
 ///
-/// Of half types the probabilities are rounded to the logits' dtype before they are added, as
-/// there. The choice is made among the logits, lower index first where they are equal: it is the
-/// routers' own choice. Without any token that counts the result is NaN.
+/// On half types, the probabilities are rounded to the logits' dtype before they are added, as in
+/// transformers. The choice is made among the logits, with the lower index first where they are equal, as
+/// routers choose. If no token counts, the result is NaN.
 ///
 /// # Panics
-/// There is no layer, a layer has another number of experts, `mask` another number of tokens, or
-/// `top_k` is larger than `num_experts`.
+/// Panics if there is no layer, if a layer has another number of experts, if `mask` has another number of tokens, or
+/// if `top_k` is 0 or larger than `num_experts`.
 pub fn load_balancing_loss(
     logits: &[Tensor<2>],
     num_experts: usize,
@@ -64,13 +64,13 @@ fn check(layer: &Tensor<2>, num_experts: usize, top_k: usize, mask: Option<&Tens
     }
 }
 
-/// What one layer, or several, add to the loss.
+/// The sums that one or several layers add to the loss.
 struct Sums {
-    /// How often each expert was chosen, `[E]`.
+    /// The number of times that each expert was chosen, `[E]`.
     choices: Tensor<1>,
     /// The sum of each expert's probabilities, `[E]`.
     probabilities: Tensor<1>,
-    /// How many tokens there are, `[1]`.
+    /// The number of tokens that count, `[1]`.
     tokens: Tensor<1>,
 }
 
@@ -112,7 +112,7 @@ fn layer_sums(logits: Tensor<2>, k: usize, mask: Option<Tensor<1>>) -> Sums {
     }
 }
 
-/// The softmax, rounded to `dtype`.
+/// Returns the softmax, rounded to `dtype`.
 fn probabilities(logits: Tensor<2>, dtype: DType, compute: DType) -> Tensor<2> {
     let exact = softmax(same_dtype_as(logits, compute), 1);
     same_dtype_as(same_dtype_as(exact, dtype), compute)

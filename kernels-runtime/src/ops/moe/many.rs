@@ -1,24 +1,24 @@
-//! As many tensors as experts.
+//! One tensor for each expert, stacked or in a list.
 
 use crate::ops::operands::Facts;
 use burn::backend::DispatchTensor;
 use burn::tensor::Tensor;
 
-/// A tensor for each expert.
-#[allow(clippy::large_enum_variant)] // A few a call: a box would cost more than it saves.
+/// The tensors of all experts.
+#[allow(clippy::large_enum_variant)] // There are a few per call: a box would cost more than it saves.
 #[derive(Clone, Debug)]
 pub enum Stack<const STACKED: usize, const SINGLE: usize> {
-    /// All in one, experts along the first axis.
+    /// One tensor, with the experts along the first axis.
     Stacked(Tensor<STACKED>),
-    /// One each.
+    /// One tensor for each expert.
     List(Vec<Tensor<SINGLE>>),
 }
 
 impl<const STACKED: usize, const SINGLE: usize> Stack<STACKED, SINGLE> {
-    /// The tensor of one expert.
+    /// Returns the tensor of one expert.
     ///
     /// # Panics
-    /// There is no such expert.
+    /// Panics if there is no such expert.
     pub fn expert(&self, expert: usize) -> Tensor<SINGLE> {
         match self {
             Self::Stacked(tensor) => tensor
@@ -29,8 +29,8 @@ impl<const STACKED: usize, const SINGLE: usize> Stack<STACKED, SINGLE> {
         }
     }
 
-    /// The tensors of some experts, in this order. Those of a list stay what they are; of stacked
-    /// ones they are a copy that is cut off from their graph.
+    /// Returns the tensors of some experts, in this order. Tensors of a list are returned as they are; a stacked
+    /// tensor is copied and detached from its graph.
     pub(crate) fn of_experts(&self, experts: &[usize]) -> Self {
         match self {
             Self::Stacked(tensor) => {
@@ -44,7 +44,7 @@ impl<const STACKED: usize, const SINGLE: usize> Stack<STACKED, SINGLE> {
         }
     }
 
-    /// The number of experts.
+    /// Returns the number of experts.
     pub(super) fn experts(&self) -> usize {
         match self {
             Self::Stacked(tensor) => tensor.dims()[0],
@@ -52,7 +52,7 @@ impl<const STACKED: usize, const SINGLE: usize> Stack<STACKED, SINGLE> {
         }
     }
 
-    /// Describes the tensors.
+    /// Returns the shapes and dtypes of the tensors.
     pub(super) fn facts(&self) -> Vec<Facts> {
         match self {
             Self::Stacked(tensor) => vec![tensor.into()],
@@ -60,7 +60,7 @@ impl<const STACKED: usize, const SINGLE: usize> Stack<STACKED, SINGLE> {
         }
     }
 
-    /// The tensors, one if they are stacked.
+    /// Returns the tensors, one if they are stacked.
     pub(super) fn into_dispatch(self) -> Vec<DispatchTensor> {
         match self {
             Self::Stacked(tensor) => vec![tensor.into_dispatch()],

@@ -1,9 +1,9 @@
 //! Mixtures of experts.
 //!
-//! * [`router`]: which experts a token goes to, and with which weights.
+//! * [`router`]: the choice of experts for a token, and their weights.
 //! * [`experts`]: the experts of a layer, from the router's choice to the weighted sum.
-//! * [`grouped_matmul`]: rows grouped by expert times each expert's weights.
-//! * [`permute`] and [`unpermute`]: tokens into rows sorted by expert, and back.
+//! * [`grouped_matmul`]: the product of rows grouped by expert with each expert's weights.
+//! * [`permute`] and [`unpermute`]: moving tokens to rows sorted by expert, and back.
 //! * [`load_balancing_loss`]: the auxiliary loss that keeps experts evenly used.
 
 pub(crate) mod block;
@@ -32,7 +32,7 @@ use crate::device::{DeviceKind, KernelOp};
 use crate::dispatch::{Query, TensorType};
 use crate::reason::Reason;
 
-/// Asks CANN's operators, in a build that has them.
+/// Asks CANN's operators if the build has them.
 macro_rules! on_npu {
     ($takes:expr) => {{
         #[cfg(feature = "npu")]
@@ -44,8 +44,8 @@ macro_rules! on_npu {
 }
 use on_npu;
 
-/// The reason against the kernels of this module: those of the CPU take every float type, those of
-/// an NPU what `npu` says.
+/// Checks that a kernel of this module takes the tensors, and returns the reason if not. CPU kernels take every
+/// float type; `npu` decides for an NPU.
 fn refuse(
     op: KernelOp,
     query: Query,

@@ -1,11 +1,11 @@
-//! Rows by expert.
+//! Sorting of slots by expert.
 
 use crate::ops::operands::{Mismatch, checked, require};
 use burn::tensor::TensorData;
 use std::fmt::Display;
 
-/// Runs `$body` with `$I` bound to the integer type of `$dtype`: no index may wrap into that of an
-/// expert, so none is converted before it is compared.
+/// Runs `$body` with `$I` bound to the integer type of `$dtype`. Indices are compared before they are converted:
+/// no index may wrap to the number of an expert.
 macro_rules! dispatch_integer {
     ($dtype:expr, $I:ident => $body:expr) => {{
         macro_rules! with {
@@ -30,23 +30,22 @@ macro_rules! dispatch_integer {
 #[cfg(feature = "cpu")]
 pub(crate) use dispatch_integer;
 
-/// The (token, choice) slots of a batch, sorted by expert; slots of one expert keep their order.
-// The kernels need more of it than the reference.
+/// The slots (token, choice) of a batch, sorted by expert. Slots of one expert keep their order.
 #[derive(Debug)]
 pub(crate) struct Groups {
     /// The slot of each row, `token · choices + choice`.
     slots: Vec<u32>,
-    /// The row of each slot, [`Groups::SKIPPED`] if no expert takes it.
+    /// The row of each slot, [`Groups::SKIPPED`] if it has no expert.
     rows: Vec<u32>,
-    /// Where each expert's rows start, and the number of rows.
+    /// The first row of each expert, and finally the number of rows.
     starts: Vec<usize>,
 }
 
-/// More experts than any model has: a count of experts from outside must not be taken for a size of
-/// memory.
+/// The largest accepted number of experts, more than any model has. A number of experts from outside must not
+/// decide how much memory is allocated.
 const MOST_EXPERTS: usize = 1 << 20;
 
-/// Refuses more than [`MOST_EXPERTS`].
+/// Checks that there are at most [`MOST_EXPERTS`] experts.
 pub(crate) fn few_experts(op: &str, experts: usize) -> Result<(), Mismatch> {
     require!(
         experts <= MOST_EXPERTS,
@@ -56,15 +55,16 @@ pub(crate) fn few_experts(op: &str, experts: usize) -> Result<(), Mismatch> {
 }
 
 impl Groups {
-    /// The row of a slot that no expert takes.
+    /// The row of a slot that has no expert.
     pub(crate) const SKIPPED: u32 = u32::MAX;
 
-    /// Sorts slots by the expert that each names, `choices` of them a token. Index `experts`, one
-    /// past the last, means that none of these experts takes the slot: it lives on another device.
-    /// Two passes over the slots and one over the experts; nothing is compared.
+    /// Sorts slots by expert. `indices` has the expert of each slot, `choices` for each token. Index `experts`, one
+    /// past the last, means that the expert is on another device.
+    /// Takes two passes over the slots and one over the experts, without comparisons.
     ///
     /// # Panics
-    /// An index is negative or above `experts`, or there are more than [`MOST_EXPERTS`].
+    /// Panics if an index is negative or above `experts`, if there are more than [`MOST_EXPERTS`], or if there are
+    /// `u32::MAX` slots or more.
     #[track_caller]
     pub(crate) fn by_expert<I>(indices: &[I], choices: usize, experts: usize) -> Self
     where
@@ -113,7 +113,7 @@ impl Groups {
         }
     }
 
-    /// As [`by_expert`](Self::by_expert), of indices `[tokens, choices]` that were read from a device.
+    /// Sorts as [`by_expert`](Self::by_expert), for indices `[tokens, choices]` that were read from a device.
     #[track_caller]
     pub(crate) fn of_data(indices: &TensorData, experts: usize) -> Self {
         let choices = indices.shape()[1];
@@ -123,28 +123,28 @@ impl Groups {
         })
     }
 
-    /// The slots in the order of their rows.
+    /// Returns the slots in the order of their rows.
     pub(crate) fn slots(&self) -> &[u32] {
         &self.slots
     }
 
-    /// The rows in the order of their slots.
+    /// Returns the rows in the order of their slots.
     pub(crate) fn rows(&self) -> &[u32] {
         &self.rows
     }
 
-    /// The rows of an expert.
+    /// Returns the rows of an expert.
     pub(crate) fn of(&self, expert: usize) -> std::ops::Range<usize> {
         self.starts[expert]..self.starts[expert + 1]
     }
 
-    /// How many experts there are.
+    /// Returns the number of experts.
     pub(crate) fn experts(&self) -> usize {
         self.starts.len() - 1
     }
 }
 
-/// An index as the number of an expert, if it can be one.
+/// Returns an index as the number of an expert, if it is in the range of `usize`.
 fn number<I>(index: I) -> Option<usize>
 where
     usize: TryFrom<I>,
@@ -187,7 +187,7 @@ mod tests {
         Groups::by_expert(&[-1_i8], 1, 3);
     }
 
-    /// The number of experts need not be one that the indices can hold.
+    /// Checks more experts than the index type can count.
     #[test]
     fn more_experts_than_indices_can_name() {
         let groups = Groups::by_expert(&[127_i8, 0], 1, 300);

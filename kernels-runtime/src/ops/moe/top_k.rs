@@ -1,13 +1,13 @@
 use burn::tensor::{Bool, Int, Tensor};
 
-/// The places of the `k` largest values of each row, largest first; of equal ones the lower place
-/// first. NaN counts as +∞, so that it is chosen and seen. `excluded` places are never taken; at
-/// least `k` of a row are not.
+/// Returns the places of the `k` largest values of each row, largest first. Of equal values, the lower place comes
+/// first. NaN counts as +∞, so that it is chosen and visible. `excluded` places are never taken; at
+/// least `k` places of each row must not be excluded.
 ///
-/// Burn's own top-k sorts unstably, so equal values come in any order. This takes the largest `k`
-/// times: plain operations that mean the same on every backend. No gradient passes.
+/// Burn's own top-k sorts unstably, so equal values come in any order. This function takes the largest value `k`
+/// times, with plain operations that mean the same on every backend. It passes no gradient.
 ///
-/// `values` is `[rows, n]`, the result `[rows, k]`.
+/// `values` is `[rows, n]`, the result is `[rows, k]`.
 pub(super) fn top_k(
     values: Tensor<2>,
     excluded: Option<Tensor<2, Bool>>,
@@ -27,7 +27,7 @@ pub(super) fn top_k(
     for _ in 0..k {
         let open = values.clone().mask_fill(taken.clone(), f64::NEG_INFINITY);
         let largest = open.clone().max_dim(1).expand([rows, n]);
-        // A value of −∞ equals those of the taken places, which are not for choice again.
+        // A value of −∞ equals those of the taken places, which must not be chosen again.
         let passed = open.not_equal(largest).bool_or(taken.clone());
         let first = places.clone().mask_fill(passed, n as i64).min_dim(1);
         taken = taken.bool_or(places.clone().equal(first.clone().expand([rows, n])));
@@ -36,7 +36,7 @@ pub(super) fn top_k(
     Tensor::cat(columns, 1)
 }
 
-/// NaN replaced by +∞.
+/// Replaces NaN by +∞.
 pub(super) fn nan_as_largest(values: Tensor<2>) -> Tensor<2> {
     let nan = values.clone().is_nan();
     values.mask_fill(nan, f64::INFINITY)
@@ -58,7 +58,7 @@ mod tests {
     fn equal_values_keep_their_order() {
         assert_eq!(places(&[1.0, 3.0, 3.0, 2.0, 3.0], None, 4), [1, 2, 4, 3]);
         assert_eq!(places(&[0.0, -0.0, 0.0], None, 3), [0, 1, 2]);
-        // More than the 20 elements up to which an unstable sort happens to be stable.
+        // More than 20 elements: below that, an unstable sort happens to be stable.
         assert_eq!(places(&[1.0; 64], None, 5), [0, 1, 2, 3, 4]);
     }
 

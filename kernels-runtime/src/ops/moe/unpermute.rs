@@ -1,10 +1,10 @@
-//! Rows sorted by expert back into tokens: `y[t] = Σⱼ probs[t][j] · rows[row_map[t][j]]`, with the
+//! Moving rows sorted by expert back to tokens: `y[t] = Σⱼ probs[t][j] · rows[row_map[t][j]]`, with the
 //! row map of [`permute`](super::permute). An entry that is not the number of a row adds nothing,
-//! whatever the rows behind the experts' hold.
+//! whatever the contents of the rows after those of the experts.
 //!
-//! The sum is made in f32 (f64 for f64), in the order of the slots, and rounded once.
+//! The sum is computed in f32 (f64 for f64 tensors), in the order of the slots, and rounded once.
 //!
-//! **Gradients.** `d_rows[row_map[t][j]] = probs[t][j] · dy[t]`, zero for rows that no slot names, and
+//! **Gradients.** `d_rows[row_map[t][j]] = probs[t][j] · dy[t]`, zero for rows that are not in the map, and
 //! `d_probs[t][j] = Σₕ rows[row_map[t][j]] · dy[t]`, zero for slots without a row.
 
 use super::permute::PermuteBackend;
@@ -16,11 +16,11 @@ use crate::reason::Reason;
 use burn::backend::DispatchTensor;
 use burn::tensor::{Int, Tensor};
 
-/// Gathers rows back into tokens: by the fused kernel where the device has one for the dtypes, else
-/// by the [`reference`](reference()). See [`fused`] for shapes.
+/// Gathers rows back into tokens: with the fused kernel if the device has one for the dtypes, otherwise
+/// with the [`reference`](reference()). See [`fused`] for shapes.
 ///
 /// # Panics
-/// The shapes don't fit together.
+/// Panics if the shapes don't fit together.
 pub fn moe_unpermute(
     rows: Tensor<2>,
     row_map: Tensor<2, Int>,
@@ -30,18 +30,18 @@ pub fn moe_unpermute(
         .unwrap_or_else(|_| reference(rows, row_map, probs))
 }
 
-/// Gathers rows back into tokens by the fused kernel of their device.
+/// Gathers rows back into tokens with the fused kernel of their device.
 ///
-/// `rows` is `[R, H]`, `row_map` and `probs` are `[T, k]`; without probabilities rows are added as
-/// they are. Probabilities have the dtype of the rows or the wider one of a router's weights, f32
+/// `rows` is `[R, H]`, `row_map` and `probs` are `[T, k]`. Without probabilities, rows are added
+/// unchanged. Probabilities have the dtype of the rows or the wider one of a router's weights, f32
 /// for half types. The result is `[T, H]` in the dtype of the rows.
 ///
 /// # Errors
-/// The reason why no kernel can run: none for the device, or dtypes it does not take.
+/// Returns the reason if no kernel can run: none for the device, or dtypes it does not take.
 ///
 /// # Panics
-/// The shapes don't fit together. The gradient panics if the map names a row twice, which none
-/// that [`moe_permute`](super::moe_permute) made does.
+/// Panics if the shapes don't fit together. On the CPU, the gradient panics if the map has a row twice, which
+/// no map from [`moe_permute`](super::moe_permute) has.
 pub fn fused(
     rows: Tensor<2>,
     row_map: Tensor<2, Int>,
@@ -83,11 +83,11 @@ fn launch(
     }
 }
 
-/// Gathering composed of plain tensor operations, on any backend: the definition that kernels are
+/// Gathers rows with plain tensor operations, on any backend: the definition that kernels are
 /// verified against. See [`fused`] for shapes; probabilities may have any float dtype.
 ///
 /// # Panics
-/// The shapes don't fit together.
+/// Panics if the shapes don't fit together.
 pub fn reference(rows: Tensor<2>, row_map: Tensor<2, Int>, probs: Option<Tensor<2>>) -> Tensor<2> {
     check(&rows, &row_map, probs.as_ref());
     let ([count, width], [tokens, k]) = (rows.dims(), row_map.dims());
@@ -101,7 +101,7 @@ pub fn reference(rows: Tensor<2>, row_map: Tensor<2, Int>, probs: Option<Tensor<
         .clone()
         .lower_elem(0)
         .bool_or(entries.clone().greater_equal_elem(count as i64));
-    // An entry outside reads one more row, of zeros.
+    // An entry outside reads an additional row of zeros.
     let entries = entries.mask_fill(outside, count as i64);
     let zeros = Tensor::zeros([1, width], (&device, compute));
     let rows = Tensor::cat(vec![same_dtype_as(rows, compute), zeros], 0);
@@ -113,7 +113,7 @@ pub fn reference(rows: Tensor<2>, row_map: Tensor<2, Int>, probs: Option<Tensor<
     same_dtype_as(slots.sum_dim(1).reshape([tokens, width]), dtype)
 }
 
-/// Refuses shapes that don't fit together.
+/// Panics if the shapes don't fit together.
 #[track_caller]
 fn check(rows: &Tensor<2>, row_map: &Tensor<2, Int>, probs: Option<&Tensor<2>>) {
     if let Some(probs) = probs {

@@ -6,31 +6,32 @@ use crate::ops::recording::{
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, backend_extension};
 
-/// The operands of a call on a backend.
+/// The operands of a call as tensors of a backend.
 pub type Tensors<B> = Operands<FloatTensor<B>>;
 
 /// RMSNorm as an operation of a Burn backend.
 #[backend_extension(Flex: cfg(feature = "cpu"), Remote: cfg(feature = "remote"), Autodiff)]
 pub trait RmsNormBackend: Backend {
-    /// The result is like `x`.
+    /// Returns the result, with the shape and dtype of `x`.
     ///
     /// # Panics
-    /// The tensors have different dtypes, or one that kernels don't take.
+    /// Panics if the tensors have different dtypes, or a dtype that kernels don't take.
     fn rms_norm(#[extension_type] operands: Tensors<Self>) -> FloatTensor<Self>;
 }
 
-/// The gradients of [`Operands`]; those of tensors that are not there, or not wanted, are `None`.
+/// The gradients of [`Operands`]. The gradients of tensors that are missing or not wanted are `None`.
 pub type Gradients<T> = Parts<T>;
 
-/// A backend's RMSNorm kernels, forward and backward.
+/// The RMSNorm kernels of a backend, forward and backward.
 pub trait RmsNormKernel: Backend {
-    /// The result, like `x`, and `rstd`, one value a row or group in f32 (f64 for f64).
+    /// Returns the result, with the shape and dtype of `x`, and `rstd`, one value for each row or group in f32
+    /// (f64 for f64 tensors).
     ///
     /// # Panics
-    /// The tensors have different dtypes, or one that kernels don't take.
+    /// Panics if the tensors have different dtypes, or a dtype that kernels don't take.
     fn rms_norm_forward(operands: Tensors<Self>) -> (FloatTensor<Self>, FloatTensor<Self>);
 
-    /// The gradients of `x`, of the gate and, if it is wanted, of the weight.
+    /// Returns the gradients of `x`, of the gate and, if it is wanted, of the weight.
     fn rms_norm_backward(backward: Backward<FloatTensor<Self>>) -> Gradients<FloatTensor<Self>>;
 }
 
@@ -75,7 +76,7 @@ impl<B: RmsNormKernel, C: CheckpointStrategy> RmsNormBackend for Autodiff<B, C> 
     }
 }
 
-/// Runs a kernel that returns the result and `rstd`, and records the gradient. Kept are the tensors and `rstd`.
+/// Runs a kernel that returns the result and `rstd`, and records the gradient. Keeps the tensors and `rstd`.
 pub(in crate::ops) fn record<B: RmsNormKernel, C: CheckpointStrategy>(
     operands: Tensors<Autodiff<B, C>>,
     forward: impl FnOnce(Tensors<B>) -> (FloatTensor<B>, FloatTensor<B>),

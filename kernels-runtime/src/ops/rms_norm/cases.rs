@@ -17,7 +17,7 @@ pub(crate) fn cases() -> impl Iterator<Item = Case> {
     keys().flat_map(|(key, large)| Case::on_every_shape(Norm { key }, large))
 }
 
-/// The keys, each with whether large shapes are worth it.
+/// Returns the keys. The flag is true if large shapes are worth testing.
 pub(in crate::ops) fn keys() -> impl Iterator<Item = (RmsNormKey, bool)> {
     let orders = [Rounding::Llama, Rounding::Gemma];
     let plain = orders.into_iter().flat_map(|rounding| {
@@ -96,7 +96,7 @@ impl Variant for Norm {
         };
         let mut results = vec![
             Computed::new("y", Some(y)).rounded(roundings),
-            // Two terms of this size, which cancel in rows of few elements.
+            // The sum of two terms of this size, which cancel in rows of few elements.
             Computed::new("d_x", x.grad(&grads)).sum_of(terms),
         ];
         if weighted {
@@ -104,7 +104,7 @@ impl Variant for Norm {
         }
         if gated {
             let gradient = Computed::new("d_gate", gate.grad(&grads));
-            // Before the norm it is made of d_x.
+            // With a gate before the norm, the gradient is computed from the gradient of the gated input.
             results.push(match self.key.gating {
                 Gating::BeforeNorm => gradient.sum_of(terms),
                 _ => gradient,
@@ -114,7 +114,7 @@ impl Variant for Norm {
     }
 }
 
-/// The largest proper divisor of the width: two groups, or three of an odd one.
+/// Returns the largest proper divisor of the width: two groups, or three of an odd one.
 pub(in crate::ops) fn group_size(key: RmsNormKey, width: usize) -> Option<usize> {
     (key.groups == Groups::Many).then(|| {
         (1..width)
@@ -124,7 +124,7 @@ pub(in crate::ops) fn group_size(key: RmsNormKey, width: usize) -> Option<usize>
     })
 }
 
-/// The largest `rstd · g · dy` of a row of `x`, times what a gate multiplies by at most.
+/// Returns the largest `rstd · g · dy` of a row of `x`, times a bound on the gate's factor.
 pub(in crate::ops) fn terms(
     key: RmsNormKey,
     x: &[f64],

@@ -2,26 +2,26 @@ use crate::semantics::Dtypes;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What changes the result of an RMSNorm, `y = x̂ · (offset + w)` with
+/// The settings that change the result of an RMSNorm, `y = x̂ · (offset + w)` with
 /// `x̂ = x / sqrt(mean(x²) + eps)` over the last axis (Zhang & Sennrich, arXiv:1910.07467).
 ///
-/// `eps` and the group size are run-time values of the site and not part of the key.
+/// `eps` and the group size are run-time values of the site, not part of the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct RmsNormKey {
-    /// What is added to the weight before it scales.
+    /// The constant that is added to the weight before it scales.
     pub offset: Offset,
-    /// Where results of half precision are rounded.
+    /// The rounding of results in half types.
     pub rounding: Rounding,
-    /// Whether a learned weight scales the result.
+    /// The learned weight that scales the result, if there is one.
     pub scale: Scale,
-    /// Whether, and where, a second tensor gates.
+    /// The gate and its place, if a second tensor gates.
     pub gating: Gating,
-    /// Over how much of the last axis the mean is taken.
+    /// The part of the last axis over which each mean is taken.
     pub groups: Groups,
 }
 
 impl RmsNormKey {
-    /// Llama's: a plain weight, rounded before it scales, no gate, one group.
+    /// Llama's norm: a plain weight, rounded before it scales, no gate, one group.
     pub const LLAMA: Self = Self {
         offset: Offset::Zero,
         rounding: Rounding::Llama,
@@ -30,7 +30,7 @@ impl RmsNormKey {
         groups: Groups::One,
     };
 
-    /// Gemma's: `1 + w` in the accumulation precision, rounded once.
+    /// Gemma's norm: `1 + w` in the accumulation precision, rounded once.
     pub const GEMMA: Self = Self {
         offset: Offset::One,
         rounding: Rounding::Gemma,
@@ -38,21 +38,21 @@ impl RmsNormKey {
     };
 }
 
-/// A constant that is added to an operand before it multiplies: the weight of an RMSNorm, the up
-/// projection of a gated linear unit.
+/// A constant that is added to an operand before it multiplies, such as the weight of an RMSNorm or the
+/// up projection of a gated linear unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Offset {
-    /// Nothing is added. Of an RMSNorm, `x̂ · w`: Llama, Qwen, Mistral and most others.
+    /// Nothing is added. In an RMSNorm, `x̂ · w`: Llama, Qwen, Mistral and most others.
     Zero,
-    /// One. Of an RMSNorm, `x̂ · (1 + w)` with weights that start at zero: Gemma 2 and 3,
-    /// Qwen3-Next. The sum is made in the accumulation precision, never in bf16, where small
+    /// One is added. In an RMSNorm, `x̂ · (1 + w)` with weights that start at zero: Gemma 2 and 3,
+    /// Qwen3-Next. The sum is computed in the accumulation precision, never in bf16, where small
     /// weights would vanish.
     One,
 }
 
 impl Offset {
-    /// The offset as a number.
+    /// Returns the offset as a number.
     pub const fn value(self) -> f64 {
         match self {
             Self::Zero => 0.0,
@@ -61,47 +61,47 @@ impl Offset {
     }
 }
 
-/// Where an RMSNorm on bf16 or f16 rounds. On f32 and f64 both are the same.
+/// The rounding of an RMSNorm on bf16 or f16. On f32 and f64 the variants are the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rounding {
-    /// `x̂` is rounded to the tensor's dtype, then scaled and rounded again (Llama, Qwen).
+    /// `x̂` is rounded to the tensor's dtype, then scaled, and the product is rounded again (Llama, Qwen).
     Llama,
-    /// Scaled in the accumulation precision and rounded once (Gemma, OLMo 2, gpt-oss).
+    /// The result is scaled in the accumulation precision and rounded once (Gemma, OLMo 2, gpt-oss).
     Gemma,
 }
 
-/// Whether an RMSNorm has a learned weight.
+/// The learned weight of an RMSNorm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scale {
-    /// It has one.
+    /// The norm has a weight.
     Weight,
-    /// It has none, `y = x̂`: Llama 4's L2 norm, Gemma 3n's `with_scale = false`.
+    /// The norm has no weight, `y = x̂`: Llama 4's L2 norm, Gemma 3n's `with_scale = false`.
     None,
 }
 
-/// Where the gate `silu(gate)` of a gated RMSNorm multiplies. It is taken in the accumulation
-/// precision.
+/// The place where the gate `silu(gate)` of a gated RMSNorm multiplies. The gate is computed in the
+/// accumulation precision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Gating {
     /// There is no gate.
     None,
-    /// The normalised and scaled result: `norm(x) · silu(gate)`, Qwen3-Next.
+    /// The gate multiplies the normalised and scaled result: `norm(x) · silu(gate)`, Qwen3-Next.
     AfterNorm,
-    /// The input: `norm(x · silu(gate))`, Mamba 2, Zamba 2, Bamba.
+    /// The gate multiplies the input: `norm(x · silu(gate))`, Mamba 2, Zamba 2, Bamba.
     BeforeNorm,
 }
 
-/// Over how much of the last axis an RMSNorm takes its mean.
+/// The part of the last axis over which an RMSNorm takes each mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Groups {
-    /// All of it.
+    /// The whole axis.
     One,
-    /// Each stretch of `group_size` elements for itself, a run-time value (Zamba 2, Falcon H1). The
-    /// weight still has one element for each of the whole axis.
+    /// Each run of `group_size` elements separately; the size is a run-time value (Zamba 2, Falcon H1). The
+    /// weight still has one element for each element of the whole axis.
     Many,
 }
 

@@ -1,4 +1,4 @@
-//! An RMSNorm, as operands of a checked call.
+//! The operands of an RMSNorm as live verification checks them.
 
 use super::{Inputs, Settings, reference};
 use crate::kernel::{Operands, Rows, Tensors, Visitor};
@@ -8,7 +8,7 @@ use crate::semantics::{RmsNormKey, Rounding};
 use burn::backend::DispatchTensor;
 use burn::tensor::{DType, Tensor};
 
-/// An RMSNorm.
+/// The operands of an RMSNorm.
 #[derive(Clone)]
 pub(crate) struct Norm<const D: usize> {
     pub(crate) inputs: Inputs<D>,
@@ -61,7 +61,7 @@ impl<const D: usize> Operands for Norm<D> {
         })
     }
 
-    /// A slice whose mean square is epsilon: beside others an epsilon may be any.
+    /// Appends a slice whose mean square is near epsilon: in larger numbers a wrong epsilon would not show.
     fn with_probes(self) -> (Self, usize) {
         let Some(size) = self.probe_size() else {
             return (self, 0);
@@ -97,8 +97,8 @@ impl<const D: usize> Operands for Norm<D> {
 }
 
 impl<const D: usize> Norm<D> {
-    /// The root mean square of a probe. Squares in f16, which a body may compute, have to stay
-    /// above its smallest numbers.
+    /// Returns the root mean square of a probe, or `None` if there is none. The squares must stay above the
+    /// smallest numbers of f16, in which a body may compute them.
     fn probe_size(&self) -> Option<f64> {
         let least = match self.inputs.x.dtype() {
             DType::F16 => 1e-4,

@@ -1,13 +1,13 @@
 //! RMSNorm: `y = x̂ · (offset + w)`, `x̂ = x · rstd`, `rstd = 1 / sqrt(mean(x²) + eps)` over the
 //! last axis, or over each group of it (Zhang & Sennrich, arXiv:1910.07467).
 //!
-//! With `g = offset + w` (1 without a weight) and `n` elements a group, the gradients are
+//! With `g = offset + w` (1 without a weight) and `n` elements in a group, the gradients are
 //! `dx = rstd · (g·dy − x̂ · Σ(g·dy·x̂) / n)` and `dw = Σ_rows dy · x̂`.
 //!
 //! A gate multiplies by `s = silu(z) = z · σ(z)`, whose slope is `s' = σ(z) · (1 + z · (1 − σ(z)))`:
-//! * after the norm, `y = x̂ · g · s`: `dy · s` takes the place of `dy` above, and
-//!   `dz = dy · x̂ · g · s'` (Qwen3-Next);
-//! * before it, `v = x · s` takes the place of `x`: `dx = dv · s` and `dz = dv · x · s'` (Mamba 2,
+//! * after the norm, `y = x̂ · g · s`: `dy · s` replaces `dy` above, and `dz = dy · x̂ · g · s'`
+//!   (Qwen3-Next);
+//! * before the norm, `v = x · s` replaces `x`: `dx = dv · s` and `dz = dv · x · s'` (Mamba 2,
 //!   arXiv:2405.21060).
 
 mod autodiff;
@@ -55,34 +55,34 @@ declare_kernel! {
     };
 }
 
-/// The tensors of one call, of one dtype.
+/// The tensors of one call, all of one dtype.
 #[derive(Clone, Debug)]
 pub struct Inputs<const D: usize> {
-    /// What is normalised, `[.., n]`.
+    /// The tensor to normalise, `[.., n]`.
     pub x: Tensor<D>,
-    /// `[n]`, exactly if the key says that there is a weight.
+    /// The weight, `[n]`. Present exactly if the key has a weight.
     pub weight: Option<Tensor<1>>,
-    /// Like `x`, exactly if the key says that there is a gate.
+    /// The gate, with the shape of `x`. Present exactly if the key has a gate.
     pub gate: Option<Tensor<D>>,
 }
 
 /// The numbers of one call.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
-    /// Added to the mean square, whose unit it has.
+    /// The number that is added to the mean square, in the unit of the mean square.
     pub eps: f64,
-    /// Elements a group, exactly if the key says that there are many groups; it divides `n`.
+    /// The number of elements in a group, a divisor of `n`. Present exactly if the key has many groups.
     pub group_size: Option<usize>,
 }
 
-/// RMSNorm by the fused kernel of the tensors' device. The result has the shape and dtype of `x`.
+/// Computes RMSNorm with the fused kernel of the tensors' device. The result has the shape and dtype of `x`.
 ///
 /// # Errors
-/// The reason why no kernel can run: no implementation for the device, a dtype it does not take,
+/// Returns the reason if no kernel can run: no implementation for the device, a dtype it does not take,
 /// or different dtypes.
 ///
 /// # Panics
-/// The inputs or settings are not those of the key, or the shapes don't fit together.
+/// Panics if the inputs or settings don't match the key, or if the shapes don't fit together.
 #[track_caller]
 pub fn fused<const D: usize>(
     inputs: Inputs<D>,

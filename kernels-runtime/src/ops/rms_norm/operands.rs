@@ -9,41 +9,42 @@ use burn::tensor::{DType, Tensor};
 const OP: &str = "RMSNorm";
 
 operands! {
-    /// The operands of an RMSNorm, which go together.
+    /// The checked operands of an RMSNorm.
     Operands<T> {
-        /// Returns the tensor that is normalised, `[.., n]`.
+        /// Returns the tensor to normalise, `[.., n]`.
         x: One,
-        /// `[n]`.
+        /// Returns the weight, `[n]`.
         weight: Maybe,
-        /// Like `x`.
+        /// Returns the gate, with the shape of `x`.
         gate: Maybe,
     }
     numbers {
-        /// The numbers.
+        /// Returns the numbers of the call.
         settings: Settings,
         /// Returns the variant to compute.
         key: RmsNormKey,
     }
 }
 
-/// A thing of each tensor that a call has: the tensors themselves, what is known of them, or their
+/// One value for each tensor of a call: the tensors themselves, their descriptions, or their
 /// gradients.
 #[derive(Clone, Debug)]
 pub struct Parts<T> {
-    /// `[.., n]`.
+    /// For `x`, `[.., n]`.
     pub x: T,
-    /// `[n]`, exactly if the key says that there is a weight.
+    /// For the weight, `[n]`. In operands, present exactly if the key has a weight.
     pub weight: Option<T>,
-    /// Like `x`, exactly if the key says that there is a gate.
+    /// For the gate, with the shape of `x`. In operands, present exactly if the key has a gate.
     pub gate: Option<T>,
 }
 
 impl<T: Described> Operands<T> {
-    /// `x` is `[.., n]`. `weight` is `[n]`, and there exactly if the key says that there is one; so is
-    /// `gate`, which is like `x`. The group size divides `n`, and is there if there are groups.
+    /// Makes the operands. `x` is `[.., n]`. `weight` is `[n]`; it must be present exactly if the key has one. So
+    /// must `gate`, which has the shape of `x`. The group size must divide `n`, and be present exactly if the key has
+    /// many groups.
     ///
     /// # Errors
-    /// The operands are not those of the key, or the shapes don't fit together.
+    /// Returns an error if the operands don't match the key, or if the shapes don't fit together.
     pub fn new(
         x: T,
         weight: Option<T>,
@@ -96,10 +97,10 @@ impl<T: Described> Operands<T> {
         })
     }
 
-    /// The one dtype of all tensors.
+    /// Returns the common dtype of all tensors.
     ///
     /// # Errors
-    /// They have different ones, or one that kernels don't take.
+    /// Returns an error if the dtypes differ, or if kernels don't take the dtype.
     pub fn dtype(&self) -> Result<DType, Mismatch> {
         let others = [("the weight", &self.weight), ("the gate", &self.gate)];
         let others = others
@@ -108,18 +109,18 @@ impl<T: Described> Operands<T> {
         operands::one_dtype(OP, std::iter::once(("x", &self.x)).chain(others))
     }
 
-    /// The shape and dtype of `rstd`: one value for each normalised group of each row, in f32 (f64
-    /// for f64).
+    /// Returns the shape and dtype of `rstd`: one value for each normalised group of each row, in f32 (f64
+    /// for f64 tensors).
     pub(crate) fn rstd(&self) -> (Shape, DType) {
         self.settings.rstd_of(&self.x)
     }
 
     /// Adds the tensors that gradients are computed from: `dy`, the gradient of the result, and the `rstd` that
-    /// the forward pass returned. `weight_gradient` says whether that of the weight is wanted.
+    /// the forward pass returned. `weight_gradient` is true if the gradient of the weight is wanted.
     ///
     /// # Errors
-    /// `dy` is not like `x`, `rstd` has not one value a group, there is no weight whose gradient could
-    /// be wanted, or dtypes differ.
+    /// Returns an error if `dy` does not have the shape and dtype of `x`, if `rstd` does not have one value for each
+    /// group in the right dtype, if the gradient of a missing weight is wanted, or if dtypes differ.
     pub fn backward(self, dy: T, rstd: T, weight_gradient: bool) -> Result<Backward<T>, Mismatch> {
         let dtype = self.dtype()?;
         operands::like(OP, ("dy", &dy), ("x", &self.x.shape(), dtype))?;
@@ -146,7 +147,7 @@ impl<T: Described> Operands<T> {
 }
 
 impl Settings {
-    /// The shape and dtype of the `rstd` of a tensor.
+    /// Returns the shape and dtype of the `rstd` of a tensor.
     pub(in crate::ops) fn rstd_of(self, x: &impl Described) -> (Shape, DType) {
         let mut shape = x.shape();
         if let Some(last) = shape.as_mut_slice().last_mut() {
@@ -171,7 +172,7 @@ impl<T> Parts<T> {
 }
 
 impl<T> Operands<T> {
-    /// `x`, weight and gate.
+    /// Returns `x`, weight and gate.
     pub fn into_parts(self) -> (T, Option<T>, Option<T>) {
         (self.x, self.weight, self.gate)
     }
@@ -179,7 +180,7 @@ impl<T> Operands<T> {
 
 impl Operands<DispatchTensor> {
     /// # Panics
-    /// If [`Operands::new`] is an error.
+    /// Panics if [`Operands::new`] returns an error.
     #[track_caller]
     pub(crate) fn of<const D: usize>(
         inputs: Inputs<D>,
@@ -205,20 +206,20 @@ impl Operands<DispatchTensor> {
 }
 
 backward! {
-    /// The operands of the gradients.
+    /// The operands of the backward pass.
     Backward<T> of Operands<T> {
-        /// The gradient of the result.
+        /// Returns the gradient of the result.
         dy: T,
         /// Returns the reciprocal of the root mean square, from the forward pass.
         rstd: T,
     }
     flag {
-        /// Whether the gradient of the weight is wanted.
+        /// Returns whether the gradient of the weight is wanted.
         weight_gradient
     }
 }
 
-/// Refuses what [`Operands::new`] does.
+/// Panics if [`Operands::new`] would return an error.
 #[track_caller]
 pub(super) fn check<const D: usize>(inputs: &Inputs<D>, settings: Settings, key: RmsNormKey) {
     checked(Operands::<Facts>::new(

@@ -3,16 +3,16 @@ use crate::ops::{compute_dtype, same_dtype_as};
 use crate::semantics::{Gating, RmsNormKey, Rounding};
 use burn::tensor::{Tensor, activation};
 
-/// RMSNorm composed of plain tensor operations, on any backend: the definition that kernels are
+/// Computes RMSNorm with plain tensor operations, on any backend: the definition that kernels are
 /// verified against.
 ///
-/// Half types are computed in f32 and rounded as `key` says; the result has the shape and dtype of
-/// `x`. With Llama's rounding, `x̂` is rounded to the dtype and its product with the weight again;
-/// a gate after the norm then multiplies in f32 before the last rounding, as transformers'
-/// Qwen3-Next does, and a gate before it multiplies in f32 and is not rounded, as in Mamba 2.
+/// Half types are computed in f32 and rounded as `key` states. The result has the shape and dtype of
+/// `x`. With Llama's rounding, `x̂` is rounded to the dtype, and so is its product with the weight. A
+/// gate after the norm then multiplies in f32 before the last rounding, as in transformers'
+/// Qwen3-Next. A gate before the norm multiplies in f32 without rounding, as in Mamba 2.
 ///
 /// # Panics
-/// The inputs or settings are not those of the key, or the shapes don't fit together.
+/// Panics if the inputs or settings don't match the key, or if the shapes don't fit together.
 #[track_caller]
 pub fn reference<const D: usize>(
     inputs: Inputs<D>,
@@ -45,11 +45,11 @@ pub fn reference<const D: usize>(
     same_dtype_as(y, dtype)
 }
 
-/// `x / sqrt(mean(x²) + eps)` over the last axis, or over each of its groups.
+/// Computes `x / sqrt(mean(x²) + eps)` over the last axis, or over each of its groups.
 fn normalise<const D: usize>(x: Tensor<D>, settings: Settings) -> Tensor<D> {
     match settings.group_size {
         None => over_last_axis(x, settings.eps),
-        // Of nothing there are no groups, and a reshape can't tell how many.
+        // An empty tensor has no groups to count in a reshape.
         Some(_) if x.shape().num_elements() == 0 => x,
         Some(size) => {
             let shape = x.shape();

@@ -1,4 +1,4 @@
-//! RMSNorm. Tensors travel in the order `x`, weight, gate, those that the key has.
+//! The remote RMSNorm. Tensors are sent in the order `x`, weight, gate; those that the key does not have are left out.
 
 use crate::ops::rms_norm::{
     Backward, Gradients, Operands, RmsNormBackend, RmsNormKernel, Settings, Tensors,
@@ -14,7 +14,7 @@ use burn::backend::{Remote, TensorMetadata};
 const FORWARD: &str = "burn-kernels/rms_norm";
 const BACKWARD: &str = "burn-kernels/rms_norm_backward";
 
-/// Adds what a server does of it.
+/// Adds the server's handlers of the operation.
 pub(crate) fn handlers<B: Host + RmsNormKernel>(kernels: Kernels<B>) -> Kernels<B> {
     kernels.handle(FORWARD, forward).handle(BACKWARD, backward)
 }
@@ -55,7 +55,7 @@ fn numbers<T>(operands: &Operands<T>) -> Numbers {
     (operands.key(), operands.settings())
 }
 
-/// The gradients that are returned: of `x`, of the weight if it is wanted, and of the gate.
+/// Describes the gradients to return: of `x`, of the weight if it is wanted, and of the gate.
 fn gradients<T: TensorMetadata>(backward: &Backward<T>) -> Vec<Option<Like>> {
     let operands = backward.operands();
     let weight = operands.weight().filter(|_| backward.weight_gradient());

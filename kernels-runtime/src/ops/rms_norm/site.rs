@@ -5,9 +5,9 @@ use crate::ops::rms_norm::{self, Inputs, Operands, Settings};
 use crate::semantics::RmsNormKey;
 use burn::tensor::Tensor;
 
-/// The RMSNorm of a site without a gate.
+/// Runs the RMSNorm of a site without a gate.
 ///
-/// `weight` is called once at most, and only if the kernel may run: reading a parameter costs as much
+/// `weight` is called at most once, and only if the kernel may run: reading a parameter costs as much
 /// as a small operation.
 #[track_caller]
 pub fn rms_norm<const D: usize>(
@@ -22,7 +22,7 @@ pub fn rms_norm<const D: usize>(
     either(&at, (x, None), weight, settings, &mut |(x, _)| reference(x))
 }
 
-/// The gated RMSNorm of a site.
+/// Runs the gated RMSNorm of a site.
 #[track_caller]
 pub fn rms_norm_gated<const D: usize>(
     at: At,
@@ -38,7 +38,7 @@ pub fn rms_norm_gated<const D: usize>(
     either(&at, (x, Some(gate)), weight, settings, &mut reference)
 }
 
-/// What a body takes: x and the gate.
+/// The tensors that a body takes: x and the gate.
 type Flowing<const D: usize> = (Tensor<D>, Option<Tensor<D>>);
 
 #[track_caller]
@@ -67,7 +67,7 @@ fn either<const D: usize>(
     })
 }
 
-/// [`rms_norm::reference`] without a gate.
+/// Runs [`rms_norm::reference`] without a gate.
 #[track_caller]
 pub fn rms_norm_reference<const D: usize>(
     x: Tensor<D>,
@@ -84,7 +84,7 @@ pub fn rms_norm_reference<const D: usize>(
     rms_norm::reference(inputs, Settings { eps, group_size }, key)
 }
 
-/// [`rms_norm::reference`] with a gate.
+/// Runs [`rms_norm::reference`] with a gate.
 #[track_caller]
 pub fn rms_norm_gated_reference<const D: usize>(
     x: Tensor<D>,

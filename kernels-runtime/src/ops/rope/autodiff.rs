@@ -8,42 +8,42 @@ use crate::semantics::RopeKey;
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, TensorMetadata, backend_extension};
 
-/// The operands of a call on a backend.
+/// The operands of a call as tensors of a backend.
 pub type Tensors<B> = Operands<FloatTensor<B>>;
 
 /// Rotary position embedding as an operation of a Burn backend.
 #[backend_extension(Flex: cfg(feature = "cpu"), Remote: cfg(feature = "remote"), Autodiff)]
 pub trait RopeBackend: Backend {
-    /// The result is like `x`.
+    /// Returns the result, with the shape and dtype of `x`.
     ///
     /// # Panics
-    /// The tables have another dtype than `x` and than it is computed in, or kernels don't take that
-    /// of `x`.
+    /// Panics if kernels don't take the dtype of `x`, or if the tables don't both have that dtype or both the one
+    /// that `x` is computed in.
     fn rope(#[extension_type] operands: Tensors<Self>) -> FloatTensor<Self>;
 }
 
-/// A backend's rotary kernels, forward and backward.
+/// The rotary kernels of a backend, forward and backward.
 pub trait RopeKernel: Backend {
-    /// The result, like `x`.
+    /// Returns the result, with the shape and dtype of `x`.
     ///
     /// # Panics
-    /// As [`RopeBackend::rope`].
+    /// Panics as [`RopeBackend::rope`] does.
     fn rope_forward(operands: Tensors<Self>) -> FloatTensor<Self>;
 
-    /// The gradient of `x`, from that of the result, which stands in the place of `x`.
+    /// Returns the gradient of `x`. The operands hold the gradient of the result in place of `x`.
     ///
     /// # Panics
-    /// As [`RopeBackend::rope`].
+    /// Panics as [`RopeBackend::rope`] does.
     fn rope_backward(operands: Tensors<Self>) -> FloatTensor<Self>;
 }
 
 #[derive(Debug)]
 struct Rope;
 
-/// What the backward pass needs.
+/// The state that the backward pass needs.
 #[derive(Clone, Debug)]
 struct State {
-    /// Kept only if a table needs a gradient.
+    /// `x`, kept only if a table needs a gradient.
     x: Option<NodeId>,
     cos: NodeId,
     sin: NodeId,

@@ -12,7 +12,7 @@ use burn::tensor::Tensor;
 #[derive(Clone, Copy)]
 struct Rope {
     key: RopeKey,
-    /// Whether half types have tables in f32.
+    /// True if half types have tables in f32.
     wide_tables: bool,
 }
 
@@ -22,7 +22,7 @@ pub(crate) fn cases() -> impl Iterator<Item = Case> {
     })
 }
 
-/// The keys, each with whether large shapes are worth it.
+/// Returns the keys and their tables. The flag is true if large shapes are worth testing.
 fn all() -> impl Iterator<Item = (Rope, bool)> {
     let style = |style, table| RopeKey {
         style,
@@ -102,7 +102,7 @@ impl Variant for Rope {
 }
 
 impl Rope {
-    /// Whether heads of this shape can be rotated so.
+    /// Returns whether heads of this shape can be rotated with this key.
     fn has(self, shape: [usize; 4]) -> bool {
         let d = shape[3];
         let fits = match self.key.width {
@@ -112,7 +112,7 @@ impl Rope {
         fits && (self.key.sections == Sections::None || d >= 6)
     }
 
-    /// Keys have one head.
+    /// Returns the shape of the keys, which have one head.
     fn keys(self, [a, b, c, d]: [usize; 4]) -> [usize; 4] {
         match self.key.layout {
             HeadLayout::Bnsd => [a, b.min(1), c, d],
@@ -120,7 +120,7 @@ impl Rope {
         }
     }
 
-    /// The shape of a table. One case has one table for all sequences.
+    /// Returns the shape of a table. In one layout, all sequences share a table.
     fn table(self, [b, x, y, d]: [usize; 4], layout: Layout) -> [usize; 3] {
         let s = match self.key.layout {
             HeadLayout::Bnsd => y,
@@ -137,7 +137,7 @@ impl Rope {
         [if layout == Layout::Swapped { 1 } else { b }, s, width]
     }
 
-    /// How many tables there are in one: of one position or of three.
+    /// Returns the number of positions that a table has.
     fn positions(self) -> usize {
         match self.key.sections {
             Sections::None => 1,
@@ -145,7 +145,7 @@ impl Rope {
         }
     }
 
-    /// Pairs for time, height and width: the last two each a third, rounded down.
+    /// Returns the numbers of pairs for time, height and width. The last two are a third each, rounded down.
     fn sections(pairs: usize) -> [usize; 3] {
         let third = pairs / 3;
         [pairs - 2 * third, third, third]
@@ -183,7 +183,7 @@ impl Rope {
         }
     }
 
-    /// What a table's gradient adds up at most: two products for every head of q and k, and of
+    /// Returns a bound on the terms of a table's gradient: two products for every head of q and k, and for
     /// every sequence.
     fn table_terms(self, shape: [usize; 4], at: &Computation<'_>) -> f64 {
         let [b, x, y, _] = shape;

@@ -3,23 +3,23 @@ use burn::tensor::DType;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What changes the result of a rotary position embedding (Su et al., arXiv:2104.09864).
+/// The settings that change the result of a rotary position embedding (Su et al., arXiv:2104.09864).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct RopeKey {
-    /// Which elements of a head are rotated together.
+    /// The elements of a head that are rotated together.
     pub style: RopeStyle,
-    /// How much of a head is rotated.
+    /// The part of a head that is rotated.
     pub width: RotaryWidth,
     /// The order of the axes of queries and keys.
     pub layout: HeadLayout,
-    /// How the tables of cosines and sines are laid out.
+    /// The layout of the tables of cosines and sines.
     pub table: TableLayout,
-    /// Whether each token has one position or three.
+    /// The positions of each token, one or three.
     pub sections: Sections,
 }
 
 impl RopeKey {
-    /// Llama's: rotate-half of whole heads in `[batch, heads, seq, dim]`.
+    /// Llama's embedding: rotate-half of whole heads in `[batch, heads, seq, dim]`.
     pub const LLAMA: Self = Self {
         style: RopeStyle::Half,
         width: RotaryWidth::Full,
@@ -29,26 +29,26 @@ impl RopeKey {
     };
 }
 
-/// How a rotary position embedding pairs the elements of a rotated stretch of width `w`.
+/// The pairs of elements that a rotary position embedding rotates, in the first `w` elements of a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RopeStyle {
-    /// Element `i` with `i + w/2` ("rotate half"): Llama, Qwen, Mistral, Gemma.
+    /// Element `i` and `i + w/2` ("rotate half"): Llama, Qwen, Mistral, Gemma.
     Half,
-    /// Element `2i` with `2i + 1`: GLM-4, Cohere, Llama 4, DeepSeek V2.
+    /// Elements `2i` and `2i + 1`: GLM-4, Cohere, Llama 4, DeepSeek V2.
     Interleaved,
-    /// Element `2i` with `2i + 1`, and the results are written to `i` and `i + w/2`: DeepSeek V3.
+    /// Elements `2i` and `2i + 1`, with the results written to `i` and `i + w/2`: DeepSeek V3.
     InterleavedToHalf,
 }
 
-/// How much of a head is rotated.
+/// The part of a head that is rotated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RotaryWidth {
-    /// All of it: the table is as wide as the head.
+    /// The whole head: the table is as wide as the head.
     Full,
-    /// As much from its start as the table is wide, at most the head; the rest passes through
-    /// (Phi 3, GLM-4, Qwen3-Next).
+    /// The first elements of the head, as many as the table is wide, at most the whole head. The rest
+    /// stays unchanged (Phi 3, GLM-4, Qwen3-Next).
     Partial,
 }
 
@@ -62,37 +62,37 @@ pub enum HeadLayout {
     Bsnd,
 }
 
-/// Which element of the tables belongs to pair `i` of a rotated stretch of width `w`.
+/// The elements of the tables that belong to pair `i`, if `w` elements of a head are rotated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TableLayout {
-    /// Width `w`, every angle twice, as `cat(freqs, freqs)`. Styles that write halves read both
-    /// `i` and `i + w/2`; [`RopeStyle::Interleaved`] reads `i` alone, as GLM-4 does.
+    /// Width `w`, with every angle twice, as in `cat(freqs, freqs)`. Styles that write halves read both
+    /// `i` and `i + w/2`. [`RopeStyle::Interleaved`] reads only `i`, as GLM-4 does.
     Halves,
-    /// Width `w`, every angle twice in a row, as `repeat_interleave(freqs, 2)` (Cohere): `2i` and
-    /// `2i + 1`. For [`RopeStyle::Interleaved`].
+    /// Width `w`, with every angle twice in a row, as in `repeat_interleave(freqs, 2)` (Cohere). Pair `i`
+    /// reads `2i` and `2i + 1`. Only for [`RopeStyle::Interleaved`].
     Neighbours,
-    /// Width `w/2`, every angle once (gpt-oss; the parts of Llama 4's complex table).
+    /// Width `w/2`, with every angle once (gpt-oss; the parts of Llama 4's complex table).
     Pairs,
 }
 
-/// Multimodal rotary embedding: whether the pairs of a token take their angle from one position or
-/// from three (time, height, width). The lengths of the sections, in pairs, are run-time values.
+/// The sections of a multimodal rotary embedding: the pairs of a token take their angle from one
+/// position or from three (time, height, width). The lengths of the sections, in pairs, are run-time values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Sections {
-    /// One position; tables of `[1 or batch, seq, w]`.
+    /// One position, with tables of `[1 or batch, seq, w]`.
     None,
-    /// Three positions, tables of `[3, batch, seq, w]`; the first pairs take time, then height,
-    /// then width (Qwen2.5-VL).
+    /// Three positions, with tables of `[3, batch, seq, w]`. The first pairs take time, the next height,
+    /// the last width (Qwen2.5-VL).
     Chunked,
-    /// Three positions; the pairs take them in turn, `t h w t h w …`, while a section lasts, and
-    /// time for the rest (Qwen3-VL).
+    /// Three positions. The pairs take them in turn, `t h w t h w …`, as long as a section lasts, and then
+    /// time (Qwen3-VL).
     Interleaved,
 }
 
 impl Dtypes for RopeKey {
-    /// The tables, which follow queries and keys, may be in the dtype that those are computed in.
+    /// Returns whether the dtypes differ. The tables, which follow queries and keys, may also be in the compute dtype.
     fn mixes(&self, mut dtypes: impl ExactSizeIterator<Item = DType>) -> bool {
         if dtypes.len() != 4 {
             return differ(dtypes);

@@ -1,4 +1,4 @@
-//! A rotary position embedding, as operands of a checked call.
+//! The operands of a rotary position embedding as live verification checks them.
 
 use super::{Pair, reference};
 use crate::kernel::{Operands, Rows, Tensors, Visitor};
@@ -7,7 +7,7 @@ use crate::semantics::{HeadLayout, RopeKey};
 use burn::backend::DispatchTensor;
 use burn::tensor::Tensor;
 
-/// A rotary position embedding. Tables of three positions have been made one.
+/// The operands of a rotary position embedding. Tables of three positions are already merged.
 #[derive(Clone)]
 pub(crate) struct Rotary {
     pub(crate) q: Tensor<4>,
@@ -53,8 +53,8 @@ impl Operands for Rotary {
         (Tensor::from_dispatch(q), Tensor::from_dispatch(k))
     }
 
-    /// The first and the last head, and of a table that all share the first and the last of the
-    /// batch. A body takes the table from where it was written, with all positions.
+    /// Takes the first and the last head. If all sequences share the tables, also takes only the first and the last
+    /// sequence. The tables keep all positions, because a body does not take them from its argument.
     fn sample(&self, rows: Rows) -> Option<Self> {
         let heads = match self.key.layout {
             HeadLayout::Bnsd => 1,

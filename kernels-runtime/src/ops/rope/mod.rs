@@ -1,8 +1,8 @@
 //! Rotary position embedding (Su et al., arXiv:2104.09864).
 //!
-//! Pair `i` of a head, `(x1, x2)`, is rotated by the angle of its token and place:
-//! `y1 = x1 · cos − x2 · sin`, `y2 = x2 · cos + x1 · sin`. The [key](RopeKey) says which elements
-//! are a pair, where the results go and which elements of the tables belong to them. A table may
+//! Pair `i` of a head, `(x1, x2)`, is rotated by the angle of its token and its place in the head:
+//! `y1 = x1 · cos − x2 · sin`, `y2 = x2 · cos + x1 · sin`. The [key](RopeKey) states which elements
+//! form a pair, where the results go and which elements of the tables belong to them. A table may
 //! hold every angle twice; `cos1` then belongs to `y1` and `cos2` to `y2`.
 //!
 //! The gradients are `dx1 = dy1 · cos1 + dy2 · sin2`, `dx2 = dy2 · cos2 − dy1 · sin1` and, summed
@@ -57,19 +57,19 @@ declare_kernel! {
     };
 }
 
-/// Rotates queries and keys by the fused kernel of their device.
+/// Rotates queries and keys with the fused kernel of their device.
 ///
-/// `q` and `k` are `[b, heads, s, d]` or `[b, s, heads, d]` as `key` says, with any strides and
-/// their own numbers of heads; `cos` and `sin` are tables as [`RopeTable`] says. The tables have
-/// the dtype of `q` and `k`, or the one those are computed in (f32 for half types), as OLMo 2 and
-/// Llama 4 have them. The results have the shapes and dtype of `q` and `k` and are contiguous.
+/// `q` and `k` are `[b, heads, s, d]` or `[b, s, heads, d]` as `key` states. They may have any strides
+/// and different numbers of heads. `cos` and `sin` are tables as [`RopeTable`] describes. The tables have
+/// the dtype of `q` and `k`, or the one these are computed in (f32 for half types), as in OLMo 2 and
+/// Llama 4. The results have the shapes and dtype of `q` and `k` and are contiguous.
 ///
 /// # Errors
-/// The reason why no kernel can run: no implementation for the device, a dtype it does not take,
+/// Returns the reason if no kernel can run: no implementation for the device, a dtype it does not take,
 /// or different dtypes.
 ///
 /// # Panics
-/// The shapes don't fit together or to the key, or the rotated width is odd.
+/// Panics if the shapes don't fit together or don't match the key, or if the rotated width is odd.
 #[track_caller]
 pub fn fused(
     q: Tensor<4>,
@@ -85,15 +85,15 @@ pub fn fused(
     Ok((Tensor::from_dispatch(q), Tensor::from_dispatch(k)))
 }
 
-/// As [`fused`], with the tables of three positions, `[3, 1 or b, s, w]`: time, height and width.
+/// Works like [`fused`], with tables of three positions, `[3, 1 or b, s, w]`: time, height and width.
 ///
-/// `sections` says how many pairs take each position; the key says which.
+/// `sections` gives the number of pairs that take each position. The key states which pairs these are.
 ///
 /// # Errors
-/// As [`fused`].
+/// Returns an error as [`fused`] does.
 ///
 /// # Panics
-/// As [`fused`], or the sections don't make up the pairs of the table.
+/// Panics as [`fused`] does, or if the sections don't add up to the pairs of the table.
 #[track_caller]
 pub fn fused_sections(
     q: Tensor<4>,

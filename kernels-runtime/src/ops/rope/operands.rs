@@ -8,13 +8,13 @@ use burn::tensor::{DType, Tensor};
 const OP: &str = "RoPE";
 
 operands! {
-    /// The operands of the rotation of one tensor, which go together.
+    /// The checked operands of the rotation of one tensor.
     Operands<T> {
-        /// Returns the tensor that is rotated, or the gradient that is turned back.
+        /// Returns the tensor to rotate, or the gradient to rotate back.
         x: One,
-        /// The cosines, `[1 or b, s, w]`.
+        /// Returns the cosines, `[1 or b, s, w]`.
         cos: One,
-        /// The sines, like the cosines.
+        /// Returns the sines, `[1 or b, s, w]`.
         sin: One,
     }
     numbers {
@@ -24,20 +24,20 @@ operands! {
 }
 
 impl<T: Described> Operands<T> {
-    /// `x`, or the gradient of the rotated tensor, is `[b, h, s, d]` or `[b, s, h, d]` as the key says.
-    /// `cos` and `sin` are `[1 or b, s, w]`.
+    /// Makes the operands. `x`, or the gradient of the rotated tensor, is `[b, h, s, d]` or `[b, s, h, d]` as the key
+    /// states. `cos` and `sin` are `[1 or b, s, w]`.
     ///
     /// # Errors
-    /// The shapes don't fit together or to the key, or the rotated width is odd.
+    /// Returns an error if the shapes don't fit together or don't match the key, or if the rotated width is odd.
     pub fn new(x: T, cos: T, sin: T, key: RopeKey) -> Result<Self, Mismatch> {
         fits("x", &x, &cos, &sin, key)?;
         Ok(Self { x, cos, sin, key })
     }
 
-    /// The dtype of `x`. The tables have it too, or the one it is computed in.
+    /// Returns the dtype of `x`. The tables have the same dtype, or the one that `x` is computed in.
     ///
     /// # Errors
-    /// They have another one, or `x` one that kernels don't take.
+    /// Returns an error if the tables have another dtype, or if kernels don't take the dtype of `x`.
     pub fn dtype(&self) -> Result<DType, Mismatch> {
         let dtype = operands::float(OP, "x", self.x.dtype())?;
         let tables = operands::one_dtype(OP, [("cos", &self.cos), ("sin", &self.sin)])?;
@@ -51,7 +51,7 @@ impl<T: Described> Operands<T> {
 }
 
 operands! {
-    /// Queries and keys with the tables that both are rotated by, which go together.
+    /// Checked queries and keys with the tables that rotate both.
     Pair<T> {
         /// Returns the queries.
         q: One,
@@ -69,10 +69,11 @@ operands! {
 }
 
 impl<T: Described> Pair<T> {
-    /// Checks as [`Operands::new`] does, for two tensors that may differ in their number of heads alone.
+    /// Makes the operands. Checks as [`Operands::new`] does, for two tensors that may differ only in their number of
+    /// heads.
     ///
     /// # Errors
-    /// The same errors, and queries and keys that differ otherwise.
+    /// Returns the same errors, and an error if queries and keys differ otherwise.
     pub fn new(q: T, k: T, cos: T, sin: T, key: RopeKey) -> Result<Self, Mismatch> {
         let axis = match key.layout {
             HeadLayout::Bnsd => 1,
@@ -97,7 +98,7 @@ impl<T: Described> Pair<T> {
 }
 
 impl<T> Pair<T> {
-    /// The rotations of queries and of keys.
+    /// Returns the rotations of queries and of keys.
     pub fn split(self) -> [Operands<T>; 2]
     where
         T: Clone,
@@ -116,7 +117,7 @@ impl<T> Pair<T> {
 
 impl Pair<DispatchTensor> {
     /// # Panics
-    /// If [`Pair::new`] is an error.
+    /// Panics if [`Pair::new`] returns an error.
     #[track_caller]
     pub(crate) fn of(
         q: Tensor<4>,
@@ -138,7 +139,7 @@ impl Pair<DispatchTensor> {
     }
 }
 
-/// Refuses what [`Pair::new`] does.
+/// Panics if [`Pair::new`] would return an error.
 #[track_caller]
 pub(super) fn check(q: &Tensor<4>, k: &Tensor<4>, cos: &Tensor<3>, sin: &Tensor<3>, key: RopeKey) {
     let [q, k] = [q, k].map(Facts::from);
@@ -146,7 +147,7 @@ pub(super) fn check(q: &Tensor<4>, k: &Tensor<4>, cos: &Tensor<3>, sin: &Tensor<
     checked(Pair::new(q, k, cos, sin, key));
 }
 
-/// Refuses shapes that have no rotary embedding, and keys whose table has no place in their style.
+/// Checks that the shapes fit together and that the key's table layout exists for its style.
 fn fits<T: Described>(name: &str, x: &T, cos: &T, sin: &T, key: RopeKey) -> Result<(), Mismatch> {
     let shape = operands::dims(OP, name, x)?;
     let [b, s, d] = tokens(shape, key.layout);
@@ -166,14 +167,14 @@ fn fits<T: Described>(name: &str, x: &T, cos: &T, sin: &T, key: RopeKey) -> Resu
     rotated(width, d, key)
 }
 
-/// Batch, sequence and head width.
+/// Returns the batch size, the sequence length and the width of a head.
 pub(super) fn tokens(shape: [usize; 4], layout: HeadLayout) -> [usize; 3] {
     match (shape, layout) {
         ([b, _, s, d], HeadLayout::Bnsd) | ([b, s, _, d], HeadLayout::Bsnd) => [b, s, d],
     }
 }
 
-/// Returns the part of a head that a table of `width` rotates.
+/// Returns the number of elements of a head that a table of `width` rotates.
 pub(super) fn rotary_width(width: usize, table: TableLayout) -> usize {
     match table {
         TableLayout::Halves | TableLayout::Neighbours => width,

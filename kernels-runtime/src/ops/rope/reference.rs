@@ -4,16 +4,16 @@ use crate::ops::{compute_dtype, same_dtype_as};
 use crate::semantics::{HeadLayout, RopeKey, RopeStyle, TableLayout};
 use burn::tensor::Tensor;
 
-/// Rotary position embedding composed of plain tensor operations, on any backend: the definition
+/// Computes rotary position embedding with plain tensor operations, on any backend: the definition
 /// that kernels are verified against.
 ///
-/// `q` and `k` are `[b, heads, s, d]` or `[b, s, heads, d]` as `key` says; `cos` and `sin` are
-/// tables as [`RopeTable`] says. The results have the shapes and dtype of `q` and `k`. It computes
-/// in the dtype of the tables: in that of `q` and `k`, or for half types in f32, rounded once.
+/// `q` and `k` are `[b, heads, s, d]` or `[b, s, heads, d]` as `key` states. `cos` and `sin` are
+/// tables as [`RopeTable`] describes. The results have the shapes and dtype of `q` and `k`. The computation
+/// uses the dtype of the tables: that of `q` and `k`, or f32 for half types, rounded once.
 ///
 /// # Panics
-/// The shapes don't fit together or to the key, the rotated width is odd, or the tables have
-/// another dtype.
+/// Panics if the shapes don't fit together or don't match the key, if the rotated width is odd, or if
+/// the tables have another dtype.
 #[track_caller]
 pub fn reference(
     q: Tensor<4>,
@@ -47,11 +47,11 @@ pub fn reference(
     (rotate(q), rotate(k))
 }
 
-/// As [`reference()`], with the tables of three positions, `[3, 1 or b, s, w]`: time, height and
-/// width. `sections` says how many pairs take each position; the key says which.
+/// Works like [`reference()`], with tables of three positions, `[3, 1 or b, s, w]`: time, height and
+/// width. `sections` gives the number of pairs that take each position. The key states which pairs these are.
 ///
 /// # Panics
-/// As [`reference()`], or the sections don't make up the pairs of the table.
+/// Panics as [`reference()`] does, or if the sections don't add up to the pairs of the table.
 #[track_caller]
 pub fn reference_sections(
     q: Tensor<4>,
@@ -71,7 +71,7 @@ pub fn reference_sections(
     )
 }
 
-/// A table with an element for each of the results, in their order, and an axis for the heads.
+/// Returns the table with one element for each result, in order, and with an axis for the heads.
 fn per_element(table: Tensor<3>, key: RopeKey) -> Tensor<4> {
     let table = match (key.style, key.table) {
         (RopeStyle::Interleaved, TableLayout::Neighbours) => table,
@@ -89,7 +89,7 @@ fn per_element(table: Tensor<3>, key: RopeKey) -> Tensor<4> {
     })
 }
 
-/// `[a, b, ..]` to `[a, a, b, b, ..]` on the last axis.
+/// Repeats `[a, b, ..]` to `[a, a, b, b, ..]` on the last axis.
 fn twice_in_a_row(table: Tensor<3>) -> Tensor<3> {
     let [b, s, w] = table.dims();
     let pairs: Tensor<4> = table.unsqueeze_dim(3);
@@ -110,7 +110,7 @@ fn rotate(x: Tensor<4>, cos: &Tensor<4>, sin: &Tensor<4>, style: RopeStyle) -> T
     same_dtype_as(x * cos.clone() + quarter_turn * sin.clone(), dtype)
 }
 
-/// `[x1, x2]` to `[−x2, x1]` on the last axis.
+/// Turns `[x1, x2]` into `[−x2, x1]` on the last axis.
 fn turn_halves(x: Tensor<4>) -> Tensor<4> {
     let half = x.dims()[3] / 2;
     let x1 = x.clone().narrow(3, 0, half);
@@ -118,7 +118,7 @@ fn turn_halves(x: Tensor<4>) -> Tensor<4> {
     Tensor::cat(vec![x2.neg(), x1], 3)
 }
 
-/// Each pair of neighbours `(x1, x2)` to `(−x2, x1)` on the last axis.
+/// Turns each pair of neighbours `(x1, x2)` into `(−x2, x1)` on the last axis.
 fn turn_neighbours(x: Tensor<4>) -> Tensor<4> {
     let shape = x.dims();
     let x = pairs(x);
@@ -127,13 +127,13 @@ fn turn_neighbours(x: Tensor<4>) -> Tensor<4> {
     Tensor::cat(vec![x2.neg(), x1], 4).reshape(shape)
 }
 
-/// `[a1, a2, b1, b2, ..]` to `[a1, b1, .., a2, b2, ..]` on the last axis.
+/// Reorders `[a1, a2, b1, b2, ..]` to `[a1, b1, .., a2, b2, ..]` on the last axis.
 fn neighbours_to_halves(x: Tensor<4>) -> Tensor<4> {
     let shape = x.dims();
     pairs(x).swap_dims(3, 4).reshape(shape)
 }
 
-/// The last axis as pairs of neighbours.
+/// Splits the last axis into pairs of neighbours.
 fn pairs(x: Tensor<4>) -> Tensor<5> {
     let [a, b, c, d] = x.dims();
     x.reshape([a, b, c, d / 2, 2])

@@ -1,4 +1,4 @@
-//! Rotary position embedding. Tensors travel in the order `x`, cosines, sines.
+//! The remote rotary position embedding. Tensors are sent in the order `x`, cosines, sines.
 
 use crate::ops::rope::{Operands, RopeBackend, RopeKernel, Tensors};
 use crate::remote::call::{Call, Handled, like, send};
@@ -11,7 +11,7 @@ use burn::backend::tensor::FloatTensor;
 const FORWARD: &str = "burn-kernels/rope";
 const BACKWARD: &str = "burn-kernels/rope_backward";
 
-/// Adds what a server does of it.
+/// Adds the server's handlers of the operation.
 pub(crate) fn handlers<B: Host + RopeKernel>(kernels: Kernels<B>) -> Kernels<B> {
     kernels
         .handle(FORWARD, |call, key| handle(call, key, B::rope_forward))

@@ -1,10 +1,10 @@
-//! Tables of three positions (time, height, width) into one: which position a pair of elements
-//! takes its angle from depends on the pair alone.
+//! Merging the tables of three positions (time, height, width) into one. This is possible because the position
+//! from which a pair of elements takes its angle depends only on the pair.
 
 use crate::semantics::{RopeKey, RopeStyle, Sections, TableLayout};
 use burn::tensor::{Int, Tensor};
 
-/// Refuses tables and sections that don't fit together.
+/// Panics unless tables and sections fit together and match the key.
 #[track_caller]
 pub(crate) fn check(cos: &Tensor<4>, sin: &Tensor<4>, sections: [usize; 3], key: RopeKey) {
     assert!(
@@ -47,7 +47,7 @@ pub(crate) fn check(cos: &Tensor<4>, sin: &Tensor<4>, sections: [usize; 3], key:
     }
 }
 
-/// The position that a pair takes: 0 for time, 1 for height, 2 for width.
+/// Returns the position that a pair takes: 0 for time, 1 for height, 2 for width.
 fn position(pair: usize, sections: [usize; 3], order: Sections) -> usize {
     let turn = pair % 3;
     match order {
@@ -60,7 +60,7 @@ fn position(pair: usize, sections: [usize; 3], order: Sections) -> usize {
     }
 }
 
-/// `[3, b, s, w]` to `[b, s, w]`. It has a gradient, as it is made of plain operations.
+/// Merges `[3, b, s, w]` to `[b, s, w]`. The result has a gradient, because it uses plain operations.
 pub(crate) fn merge(table: Tensor<4>, sections: [usize; 3], key: RopeKey) -> Tensor<3> {
     let [three, b, s, w] = table.dims();
     let pairs = w / 2;

@@ -7,7 +7,7 @@ use crate::semantics::RopeKey;
 use burn::backend::DispatchTensor;
 use burn::tensor::Tensor;
 
-/// The rotary position embedding of a site.
+/// Runs the rotary position embedding of a site.
 #[track_caller]
 pub fn rope(
     at: At,
@@ -20,7 +20,7 @@ pub fn rope(
     rotate(&at, [q, k], cos.rows(), sin.rows(), reference)
 }
 
-/// Queries and keys, rotated or not yet.
+/// Queries and keys, before or after the rotation.
 type Rotated = (Tensor<4>, Tensor<4>);
 
 #[track_caller]
@@ -37,8 +37,8 @@ fn rotate(
     run(at, decision, pair, reference)
 }
 
-/// The multimodal rotary position embedding of a site. The tables of the three positions are made
-/// one only if a kernel runs.
+/// Runs the multimodal rotary position embedding of a site. The tables of the three positions are merged
+/// only if a kernel runs.
 #[track_caller]
 pub fn rope_sections(
     at: At,
@@ -89,7 +89,7 @@ fn run(
     })
 }
 
-/// [`rope::reference`].
+/// Runs [`rope::reference`].
 #[track_caller]
 pub fn rope_reference(
     q: Tensor<4>,
@@ -101,7 +101,7 @@ pub fn rope_reference(
     rope::reference(q, k, cos, sin, key)
 }
 
-/// [`rope::reference_sections`].
+/// Runs [`rope::reference_sections`].
 #[track_caller]
 pub fn rope_sections_reference(
     q: Tensor<4>,

@@ -3,13 +3,13 @@ use burn::tensor::Tensor;
 
 /// A table of cosines or sines: `[s, w]` for all sequences, `[1, s, w]` or `[b, s, w]`, or with
 /// an axis for the heads, `[1 or b, 1, s, w]` or `[1 or b, s, 1, w]`; by value, by reference or as
-/// a parameter. How wide it is and what stands where is its [layout](crate::semantics::TableLayout).
+/// a parameter. Its [layout](crate::semantics::TableLayout) defines its width and the order of its elements.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a table of a rotary position embedding",
     label = "expected `Tensor<2>` [s, d], `Tensor<3>` [1 or b, s, d], `Tensor<4>` [1 or b, 1, s, d], or a `Param` of one"
 )]
 pub trait RopeTable {
-    /// The table as `[1 or b, s, d]`.
+    /// Returns the table as `[1 or b, s, d]`.
     fn rows(self) -> Tensor<3>;
 }
 

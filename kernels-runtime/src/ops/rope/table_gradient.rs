@@ -1,13 +1,13 @@
-//! The gradients of the tables. They are trained too rarely for kernels of their own: plain
-//! operations of the backend do.
+//! The gradients of the tables. Tables are rarely trained, so the gradients use plain operations of the
+//! backend instead of kernels.
 
 use super::operands::rotary_width;
 use crate::semantics::{HeadLayout, RopeKey, RopeStyle, TableLayout};
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, FloatDType, Shape, Slice, TensorMetadata};
 
-/// What both gradients are made of, in f32 for half types. With the pairs of `x` in the order of
-/// the results and a table element for each of those, `y = x · cos + turned · sin`.
+/// The tensors from which both gradients are computed, in f32 for half types. With the pairs of `x` in
+/// the order of the results and one table element for each of them, `y = x · cos + turned · sin`.
 pub(super) struct TableGradient<B: Backend> {
     dy: FloatTensor<B>,
     x: FloatTensor<B>,
@@ -39,12 +39,12 @@ impl<B: Backend> TableGradient<B> {
         Self { dy, x, dtype, key }
     }
 
-    /// `Σ dy · x`, of the cosines' shape.
+    /// Returns `Σ dy · x`, in the shape of the cosines.
     pub(super) fn of_cos(&self, shape: Shape) -> FloatTensor<B> {
         self.sum(self.x.clone(), shape)
     }
 
-    /// `Σ dy · turned`, of the sines' shape.
+    /// Returns `Σ dy · turned`, in the shape of the sines.
     pub(super) fn of_sin(&self, shape: Shape) -> FloatTensor<B> {
         let turned = match self.key.style {
             RopeStyle::Interleaved => turn_neighbours::<B>(self.x.clone()),
@@ -53,8 +53,8 @@ impl<B: Backend> TableGradient<B> {
         self.sum(turned, shape)
     }
 
-    /// `Σ dy · factor` over the heads, over the batch if the table, `[1 or b, s, w]`, is shared, and over
-    /// the results that read one element of the table.
+    /// Returns the sum of `dy · factor` over the heads, over the batch if the table, `[1 or b, s, w]`, is shared, and
+    /// over the results that read the same element of the table.
     fn sum(&self, factor: FloatTensor<B>, table: Shape) -> FloatTensor<B> {
         let heads = match self.key.layout {
             HeadLayout::Bnsd => 1,
@@ -67,7 +67,7 @@ impl<B: Backend> TableGradient<B> {
         B::float_cast(B::float_reshape(self.by_table(sum), table), self.dtype)
     }
 
-    /// From an element for each result to one for each element of the table, on the last axis.
+    /// Reduces one element for each result to one for each element of the table, on the last axis.
     fn by_table(&self, sum: FloatTensor<B>) -> FloatTensor<B> {
         let rotated = sum.shape()[3];
         match (self.key.style, self.key.table) {
@@ -79,7 +79,7 @@ impl<B: Backend> TableGradient<B> {
                 if table == TableLayout::Pairs {
                     return sum;
                 }
-                // The second half of the table is not read.
+                // The rotation does not read the second half of the table.
                 let zero = B::float_zeros(sum.shape(), &sum.device(), sum.dtype().into());
                 B::float_cat(vec![sum, zero], 3)
             }
@@ -92,26 +92,26 @@ impl<B: Backend> TableGradient<B> {
     }
 }
 
-/// A part of the last axis of a tensor of rank 4.
+/// Returns a part of the last axis of a tensor of rank 4.
 fn last_axis<B: Backend>(x: FloatTensor<B>, range: std::ops::Range<usize>) -> FloatTensor<B> {
     let all = Slice::new(0, None, 1);
     B::float_slice(x, &[all, all, all, Slice::from(range)])
 }
 
-/// The last axis of a tensor of rank 4 as pairs of neighbours.
+/// Splits the last axis of a tensor of rank 4 into pairs of neighbours.
 fn pairs<B: Backend>(x: FloatTensor<B>) -> FloatTensor<B> {
     let [a, b, c, d] = x.shape().dims();
     B::float_reshape(x, Shape::new([a, b, c, d / 2, 2]))
 }
 
-/// `[x1, x2]` to `[−x2, x1]` on the last axis.
+/// Turns `[x1, x2]` into `[−x2, x1]` on the last axis.
 fn turn_halves<B: Backend>(x: FloatTensor<B>) -> FloatTensor<B> {
     let d = x.shape()[3];
     let x2 = B::float_neg(last_axis::<B>(x.clone(), d / 2..d));
     B::float_cat(vec![x2, last_axis::<B>(x, 0..d / 2)], 3)
 }
 
-/// Each pair of neighbours `(x1, x2)` to `(−x2, x1)` on the last axis.
+/// Turns each pair of neighbours `(x1, x2)` into `(−x2, x1)` on the last axis.
 fn turn_neighbours<B: Backend>(x: FloatTensor<B>) -> FloatTensor<B> {
     let shape = x.shape();
     let x = pairs::<B>(x);

@@ -1,17 +1,18 @@
 //! The link section: every kernel and site as JSON inside the built file.
 //!
-//! A record is [`MAGIC`], the length of its JSON as a little-endian `u32`, and the JSON. Records
-//! stand one after the other in the section; padding between them is skipped.
+//! A record consists of [`MAGIC`], the length of its JSON as a little-endian `u32`, and the JSON. Records follow each
+//! other in the section, and padding between them is skipped.
 //!
 //! | schema | sites | kernels |
 //! |---|---|---|
 //! | 1 | `schema`, `record`: `"site"`, `kernel`, `item`, `module`, `crate`, `crate_version`, `file`, `line`, `form`, `key`: {`op`, the settings} | `schema`, `record`: `"kernel"`, `id`, `op`, `version`, `summary`, `implementations`: [{`device`, `name`, `dtypes`, `gradient`}] |
 //! | 2 | and `layer` (a name or null) | and `crate`, `crate_version`, `replaces` (a crate or null); of each implementation `deterministic`, `fusion_barrier` and `capability`: {`min`, `max`} |
+//! | 3 | and `condition` (the text of `when`, or null) | |
 //!
 //! `device` names the kinds of devices, separated by spaces if there are several.
 //!
-//! This release writes schema 2 and reads both. A reader ignores fields that it does not know and
-//! must expect that fields of a later schema are missing.
+//! This release writes schema 3 and reads all of them. A reader ignores unknown fields and must expect that fields of a
+//! later schema are missing.
 
 mod write;
 
@@ -22,20 +23,20 @@ use serde::Serialize;
 use serde_json::Value;
 use thiserror::Error;
 
-/// What every record starts with.
+/// The bytes at the start of every record.
 pub const MAGIC: [u8; 8] = *b"BKMETA\x01\n";
 
-/// The version of the JSON schema that this release writes and the newest that it reads.
-pub const SCHEMA: u32 = 2;
+/// The version of the JSON schema that this release writes, and the newest that it reads.
+pub const SCHEMA: u32 = 3;
 
 /// The section's name in ELF files.
 pub const ELF_SECTION: &str = "burn_kernels";
 /// The section's name in Mach-O files (in segment `__DATA`).
 pub const MACHO_SECTION: &str = "__burn_kernels";
-/// The section's name in PE files, where eight characters are the limit.
+/// The section's name in PE files, which allow at most eight characters.
 pub const PE_SECTION: &str = ".bkmeta";
 
-/// Puts a static into the link section. The static must be referenced by something that is kept.
+/// Puts a static into the link section. Something that the linker keeps must refer to the static.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __in_link_section {
@@ -63,7 +64,7 @@ pub enum Record {
 }
 
 impl Record {
-    /// The record's JSON.
+    /// Returns the record's JSON.
     pub fn json(&self) -> &Value {
         match self {
             Self::Kernel(json) | Self::Site(json) => json,
@@ -71,13 +72,13 @@ impl Record {
     }
 }
 
-/// Why a link section could not be read.
+/// The reason why a link section could not be read.
 #[derive(Error)]
 pub enum SectionError {
     /// Bytes that are neither a record nor padding.
     #[error("byte {offset} of the section is neither a record nor padding")]
     NotARecord {
-        /// Where in the section.
+        /// The offset in the section, in bytes.
         offset: usize,
     },
     /// A record longer than the section.
@@ -85,17 +86,17 @@ pub enum SectionError {
         "the record at byte {offset} says {length} bytes of JSON, but the section ends before that"
     )]
     Truncated {
-        /// Where in the section.
+        /// The offset in the section, in bytes.
         offset: usize,
-        /// What its header says.
+        /// The length that the header gives, in bytes.
         length: usize,
     },
     /// A record whose JSON does not parse.
     #[error("the record at byte {offset} is not JSON: {source}")]
     Json {
-        /// Where in the section.
+        /// The offset in the section, in bytes.
         offset: usize,
-        /// What the parser says.
+        /// The error of the parser.
         source: serde_json::Error,
     },
     /// A record of another schema or kind.
@@ -105,16 +106,16 @@ pub enum SectionError {
         brief(.kind)
     )]
     Unknown {
-        /// Where in the section.
+        /// The offset in the section, in bytes.
         offset: usize,
-        /// Its `schema`.
+        /// The record's `schema`.
         schema: Value,
-        /// Its `record`.
+        /// The record's `record`.
         kind: Value,
     },
 }
 
-/// A value as an error shows it.
+/// Returns a value as an error message shows it.
 fn brief(value: &Value) -> String {
     const LONGEST: usize = 60;
     let text = value.to_string();
@@ -126,7 +127,8 @@ fn brief(value: &Value) -> String {
 /// Reads every record of a link section.
 ///
 /// # Errors
-/// Something in it is no record, or one of a schema that this release does not read.
+/// Returns an error if the section contains something that is not a record, or a record of a schema that this release
+/// does not read.
 pub fn decode(section: &[u8]) -> Result<Vec<Record>, SectionError> {
     let mut records = Vec::new();
     let mut at = 0;
@@ -163,9 +165,12 @@ fn decode_one(section: &[u8], offset: usize) -> Result<(Record, usize), SectionE
 fn classify(json: Value, offset: usize) -> Result<Record, SectionError> {
     let schema = json["schema"].clone();
     let kind = json["record"].clone();
-    match (schema.as_u64(), kind.as_str()) {
-        (Some(1 | 2), Some("kernel")) => Ok(Record::Kernel(json)),
-        (Some(1 | 2), Some("site")) => Ok(Record::Site(json)),
+    let is_known = schema
+        .as_u64()
+        .is_some_and(|schema| (1..=u64::from(SCHEMA)).contains(&schema));
+    match (is_known, kind.as_str()) {
+        (true, Some("kernel")) => Ok(Record::Kernel(json)),
+        (true, Some("site")) => Ok(Record::Site(json)),
         _ => Err(SectionError::Unknown {
             offset,
             schema,
@@ -177,7 +182,7 @@ fn classify(json: Value, offset: usize) -> Result<Record, SectionError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::registry::{Form, SiteSpec, kernels};
+    use crate::registry::{Form, SiteRecordError, SiteSpec, kernels};
     use crate::semantics::{GluKey, SemanticsKey};
 
     const SPEC: SiteSpec = SiteSpec {
@@ -191,6 +196,7 @@ mod tests {
         form: Form::Struct,
         key: SemanticsKey::Glu(GluKey::SWIGLU),
         layer: Some("MLP"),
+        condition: Some("self.act == Act::Silu"),
     };
     const KEY: &str = r#"{"op":"glu","activation":"silu","projections":"separate","clamp":"none","up_offset":"zero","topk":"none"}"#;
     const LEN: usize = site_record::<0>(&SPEC, KEY).1;
@@ -206,6 +212,37 @@ mod tests {
         expected["schema"] = SCHEMA.into();
         expected["record"] = "site".into();
         assert_eq!(json, &expected);
+        assert_eq!(SiteSpec::from_record(json), Ok(SPEC));
+    }
+
+    #[test]
+    fn a_record_of_another_release_gives_no_spec_but_one_of_schema_1_does() {
+        let Record::Site(json) = decode(&RECORD).unwrap().remove(0) else {
+            panic!("it is a site's")
+        };
+        let mut older = json.clone();
+        for field in ["layer", "condition"] {
+            older.as_object_mut().unwrap().remove(field);
+        }
+        let spec = SiteSpec::from_record(&older).unwrap();
+        assert_eq!(
+            spec,
+            SiteSpec {
+                layer: None,
+                condition: None,
+                ..SPEC
+            }
+        );
+        for (field, error) in [
+            ("module", SiteRecordError::Field("module")),
+            ("line", SiteRecordError::Field("line")),
+            ("form", SiteRecordError::Field("form")),
+            ("key", SiteRecordError::Semantics),
+        ] {
+            let mut json = json.clone();
+            json[field] = Value::Null;
+            assert_eq!(SiteSpec::from_record(&json), Err(error));
+        }
     }
 
     #[test]
@@ -267,10 +304,10 @@ mod tests {
         ));
 
         let mut newer = RECORD;
-        let at = newer.windows(9).position(|w| w == b"schema\":2").unwrap();
-        newer[at + 8] = b'3';
+        let at = newer.windows(9).position(|w| w == b"schema\":3").unwrap();
+        newer[at + 8] = b'4';
         let message = decode(&newer).unwrap_err().to_string();
-        assert!(message.contains("schema 3"), "{message}");
+        assert!(message.contains("schema 4"), "{message}");
 
         assert!(matches!(
             decode(b"\0\0junk"),

@@ -1,17 +1,17 @@
-//! Records, written at compile time.
+//! Records, which are written at compile time.
 
 use super::MAGIC;
 use crate::device::DeviceKind;
 use crate::registry::{KernelSpec, SiteSpec};
 use crate::semantics::{CustomKey, SemanticsKey};
 
-/// The length of the record of some JSON.
+/// Returns the length of the record of some JSON.
 #[doc(hidden)]
 pub const fn record_len(json: &str) -> usize {
     HEADER + json.len()
 }
 
-/// The record of some JSON; `N` is its [`record_len`].
+/// Returns the record of some JSON. `N` is its [`record_len`].
 #[doc(hidden)]
 pub const fn record<const N: usize>(json: &str) -> [u8; N] {
     let mut bytes = [0; N];
@@ -23,15 +23,15 @@ pub const fn record<const N: usize>(json: &str) -> [u8; N] {
     bytes
 }
 
-/// Bytes before the JSON: [`MAGIC`] and the length.
+/// The number of bytes before the JSON: [`MAGIC`] and the length.
 const HEADER: usize = MAGIC.len() + 4;
 
-/// The record of a site and its length; a first pass with `N = 0` measures it.
+/// Returns the record of a site and its length. A first pass with `N = 0` measures it.
 #[doc(hidden)]
 pub const fn site_record<const N: usize>(spec: &SiteSpec, key_json: &str) -> ([u8; N], usize) {
     let mut out = Writer::<N>::begin();
-    // Names of Rust, packages and versions need no escapes.
-    out.raw("{\"schema\":2,\"record\":\"site\",\"kernel\":\"");
+    // Names in Rust, packages and versions need no escapes.
+    out.raw("{\"schema\":3,\"record\":\"site\",\"kernel\":\"");
     out.raw(spec.kernel);
     out.raw("\",\"module\":\"");
     out.raw(spec.module);
@@ -54,15 +54,17 @@ pub const fn site_record<const N: usize>(spec: &SiteSpec, key_json: &str) -> ([u
     }
     out.raw(",\"layer\":");
     out.optional(spec.layer);
+    out.raw(",\"condition\":");
+    out.optional(spec.condition);
     out.raw("}");
     out.end()
 }
 
-/// The record of a kernel and its length; a first pass with `N = 0` measures it.
+/// Returns the record of a kernel and its length. A first pass with `N = 0` measures it.
 #[doc(hidden)]
 pub const fn kernel_record<const N: usize>(spec: &KernelSpec) -> ([u8; N], usize) {
     let mut out = Writer::<N>::begin();
-    out.raw("{\"schema\":2,\"record\":\"kernel\",\"id\":");
+    out.raw("{\"schema\":3,\"record\":\"kernel\",\"id\":");
     out.text(spec.id);
     out.raw(",\"op\":");
     out.text(spec.op);
@@ -124,8 +126,8 @@ pub const fn kernel_record<const N: usize>(spec: &KernelSpec) -> ([u8; N], usize
     out.end()
 }
 
-/// Writes a record at compile time, or only counts its bytes if `N` is 0. Whole texts are copied at
-/// once where they need no escapes: the compiler interprets this for every site.
+/// A writer of a record at compile time. It only counts the bytes if `N` is 0. Texts that need no escapes are copied as
+/// a whole, because the compiler interprets this code for every site.
 struct Writer<const N: usize> {
     bytes: [u8; N],
     len: usize,
@@ -142,8 +144,8 @@ impl<const N: usize> Writer<N> {
     const fn put(&mut self, bytes: &[u8]) {
         if N > 0 {
             assert!(self.len + bytes.len() <= N, "the first pass measured less");
-            // SAFETY: the assertion, and a `const fn` that went outside would not compile. Slices'
-            // own methods do the same, but cost the compiler six times as much.
+            // SAFETY: the assertion keeps the access in bounds, and a `const fn` that accessed memory out of bounds
+            // would not compile. The methods of slices do the same, but take the compiler six times as long.
             unsafe {
                 let place = self.bytes.as_mut_ptr().add(self.len);
                 core::ptr::copy_nonoverlapping(bytes.as_ptr(), place, bytes.len());
@@ -156,14 +158,14 @@ impl<const N: usize> Writer<N> {
         self.put(text.as_bytes());
     }
 
-    /// A JSON string that needs no escapes, such as a name in Rust.
+    /// Writes a JSON string that needs no escapes, such as a name in Rust.
     const fn word(&mut self, word: &str) {
         self.put(b"\"");
         self.put(word.as_bytes());
         self.put(b"\"");
     }
 
-    /// Any JSON string. Control characters become blanks: no name or path means them.
+    /// Writes any JSON string. Control characters become blanks, because no name or path needs them.
     const fn text(&mut self, text: &str) {
         let mut rest = text.as_bytes();
         self.put(b"\"");
@@ -235,7 +237,7 @@ impl<const N: usize> Writer<N> {
     }
 }
 
-/// How many bytes stand before the first that JSON escapes.
+/// Returns the number of bytes before the first one that JSON escapes.
 const fn first_special(bytes: &[u8]) -> usize {
     let mut i = 0;
     while i < bytes.len() {

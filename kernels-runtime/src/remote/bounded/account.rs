@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// The memory of a device, which its sessions share.
 #[derive(Debug)]
 pub(in crate::remote) struct Limits {
-    /// The limit of one session.
+    /// The limit of one session, in bytes.
     session: usize,
-    /// The limit of all together.
+    /// The limit of all sessions together, in bytes.
     all: usize,
     held: AtomicUsize,
 }
@@ -25,13 +25,13 @@ pub(in crate::remote) struct Account {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Bytes of buffers and of reservations.
+    /// The bytes of buffers and of reservations.
     held: usize,
-    /// Views share a buffer, which counts once: how many there are, and its bytes.
+    /// The number of views of each buffer, and its bytes. Views share a buffer, which counts once.
     buffers: HashMap<usize, (usize, usize)>,
 }
 
-/// Why an operation is not run.
+/// The reason why an operation is not run.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Exceeded {
     #[error(
@@ -66,7 +66,7 @@ pub(super) enum Exceeded {
     Absurd,
 }
 
-/// A size as people read it, and exactly.
+/// Returns a size in readable units and in bytes.
 fn size(bytes: usize) -> String {
     format!("{} ({bytes} bytes)", ByteSize(bytes as u64).display().iec())
 }
@@ -95,14 +95,14 @@ impl Limits {
     }
 }
 
-/// A buffer of a session. Its end gives the bytes back when no other view of the buffer is left.
+/// A buffer of a session. When its last view is dropped, the bytes are released.
 #[derive(Debug)]
 pub(super) struct Charge {
     account: Arc<Account>,
     buffer: usize,
 }
 
-/// Bytes that an operation may use while it runs.
+/// The bytes that an operation may use while it runs.
 #[derive(Debug)]
 pub(in crate::remote) struct Reserved {
     account: Arc<Account>,
@@ -125,7 +125,7 @@ impl Account {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a view may show so much.
+    /// Returns an error if a view may not show this many bytes.
     pub(super) fn allow_view(&self, shown: usize) -> Result<(), Exceeded> {
         let limit = self.limits.session;
         if shown > limit {
@@ -134,7 +134,7 @@ impl Account {
         Ok(())
     }
 
-    /// Sets bytes aside for an operation.
+    /// Reserves bytes for an operation.
     pub(super) fn reserve(self: &Arc<Self>, asked: usize) -> Result<Reserved, Exceeded> {
         let mut state = self.state();
         let limit = self.limits.session;
@@ -153,12 +153,12 @@ impl Account {
         })
     }
 
-    /// Counts a buffer that is there, whatever the limit: [`Account::settle`] looks at it.
+    /// Counts an existing buffer, even beyond the limit. [`Account::settle`] checks the limit.
     pub(super) fn charge(self: &Arc<Self>, buffer: usize, bytes: usize) -> Charge {
         let mut state = self.state();
         let (views, counted) = state.buffers.entry(buffer).or_default();
         *views += 1;
-        // A read that is at its end may have let go of another buffer at this address a moment ago.
+        // A read that is about to end may have released another buffer at this address a moment ago.
         let more = bytes.saturating_sub(*counted);
         *counted += more;
         state.held += more;
@@ -170,7 +170,7 @@ impl Account {
         }
     }
 
-    /// Whether the session is within its limit after an operation.
+    /// Returns an error if the session is above its limit after an operation.
     pub(super) fn settle(&self) -> Result<(), Exceeded> {
         let (held, limit) = (self.state().held, self.limits.session);
         if held > limit {

@@ -1,4 +1,4 @@
-//! Arguments of operations, as the backend takes them.
+//! The arguments of operations, in the form that the backend takes.
 
 use super::Bounded;
 use super::account::Account;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 pub(super) trait Argument<B: Host> {
     /// The type that the backend's method takes.
     type Inner;
-    /// Takes it out. The operation begins with the last of them.
+    /// Takes the argument out. The operation begins after its last argument is taken out.
     fn open(self, operands: &mut Operands) -> Self::Inner;
 }
 
@@ -94,10 +94,10 @@ results! {
     DeformConv2dBackward { x_grad, offset_grad, weight_grad, mask_grad, bias_grad }
 }
 
-/// Whether data that came over the wire is what its shape says. Backends take its word.
+/// Checks that data from the network matches its shape, because backends trust the shape.
 ///
 /// # Panics
-/// It is not.
+/// Panics if the data does not match its shape.
 pub(super) fn whole(data: &TensorData) {
     let (shape, dtype) = (data.shape(), data.dtype());
     let expected = super::size::made(shape.as_slice(), dtype);

@@ -2,19 +2,19 @@
 
 use std::path::{Path, PathBuf};
 
-/// The bytes that processes of this machine may use: all that it has, or less if a control group of this
-/// process says so. None where the system does not say.
+/// Returns the bytes that processes of this machine may use: all memory, or less if a control group of this process
+/// limits it. Returns `None` if the system does not provide it.
 pub(crate) fn memory() -> Option<usize> {
     let machine = of_machine(&std::fs::read_to_string("/proc/meminfo").ok()?)?;
     let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let limits = files(&groups).into_iter().filter_map(|file| {
-        // "max" is no limit, and where there is no file there is none either.
+        // "max" means no limit, and so does a missing file.
         std::fs::read_to_string(file).ok()?.trim().parse().ok()
     });
     Some(limits.fold(machine, usize::min))
 }
 
-/// `MemTotal` of `/proc/meminfo`.
+/// Returns `MemTotal` from `/proc/meminfo`.
 fn of_machine(text: &str) -> Option<usize> {
     let total = text
         .lines()
@@ -23,7 +23,7 @@ fn of_machine(text: &str) -> Option<usize> {
     kibibytes.checked_mul(1024)
 }
 
-/// The files that may limit the groups of `/proc/self/cgroup` and those around them.
+/// Returns the files that may limit the groups of `/proc/self/cgroup` and the groups that contain them.
 fn files(groups: &str) -> Vec<PathBuf> {
     let root = Path::new("/sys/fs/cgroup");
     let mut files = Vec::new();

@@ -1,19 +1,19 @@
-//! A served backend whose sessions hold no more memory than they may.
+//! A served backend whose sessions stay within their memory limit.
 //!
-//! Rust ends the process where an allocation fails, and with it every client's session. So a server does not
-//! run a backend's operations themselves but those of [`Bounded`]: each works out, from its operands and not
-//! from what the client says, how many bytes it makes at most, and is not run if the session, or all
-//! sessions of the device together, would hold too much. A refused operation panics, which ends its session
-//! like any other failure, and the client can ask why.
+//! Rust ends the process if an allocation fails, and with it every client's session. A server therefore does not run a
+//! backend's operations directly, but those of [`Bounded`]. Each of them computes, from its operands and not from the
+//! client's claims, an upper bound of the bytes that it allocates. It is not run if the session, or all sessions of the
+//! device together, would hold too much. A refused operation panics, which ends its session like any other failure, and
+//! the client can ask for the reason.
 //!
-//! * `account` counts what a session holds: each buffer once, however many views of it there are.
-//! * `size` has the bytes that operations make, `fit` what they require of their operands, `table` says for each
-//!   which.
-//! * `tensor` has the backend's tensors with what their session is charged.
-//! * `session` gives each thread its session: Burn runs one on each.
+//! * `account` counts the memory of a session: each buffer once, with any number of views.
+//! * `size` computes the bytes that operations allocate, `fit` has the requirements on their operands, and `table`
+//!   assigns both to each operation.
+//! * `tensor` has the backend's tensors with the memory that their session is charged for.
+//! * `session` gives each thread its session, because Burn runs one on each.
 //!
-//! The account is an upper bound of results and large intermediates, not of scratch space of some tiles, nor
-//! of the messages on their way. So the sessions of a device get three quarters of its memory at most.
+//! The account is an upper bound of results and large intermediates. It does not include the scratch space of single
+//! tiles or messages in transit. The sessions of a device therefore get at most three quarters of its memory.
 
 #[macro_use]
 mod operation;
@@ -46,7 +46,7 @@ use burn::backend::{
 use burn::tensor::DType;
 use std::marker::PhantomData;
 
-/// The backend `B` as a server runs it.
+/// The backend `B` in the form that a server runs.
 pub struct Bounded<B>(PhantomData<B>);
 
 impl<B> Clone for Bounded<B> {
@@ -86,14 +86,17 @@ impl<B: Host> Backend for Bounded<B> {
     }
 
     fn sync(device: &Device<Self>) -> Result<(), ExecutionError> {
-        B::sync(&session::device::<B>(device))
+        B::sync(&session::device::<B>(device))?;
+        B::mistakes().map_or(Ok(()), |mistakes| {
+            Err(ExecutionError::with_context(mistakes))
+        })
     }
 
     fn flush(device: &Device<Self>) -> Result<(), ExecutionError> {
         B::flush(&session::device::<B>(device))
     }
 
-    /// Burn's server does this where a session ends, after it has let go of the session's tensors.
+    /// Burn's server calls this when a session ends, after it has dropped the session's tensors.
     fn memory_cleanup(device: &Device<Self>) {
         session::end::<B>();
         B::memory_cleanup(&device.device);
@@ -108,11 +111,11 @@ impl<B: Host> Backend for Bounded<B> {
     }
 }
 
-// Collectives of several devices are composed of operations, as are reads of several tensors.
+// Collectives of several devices are composed of operations, and so are reads of several tensors.
 impl<B: Host> DistributedOps<Self> for Bounded<B> {}
 impl<B: Host> TransactionOps<Self> for Bounded<B> {}
 
-/// A handle of the backend's as one that is charged, and back.
+/// Converts between a handle of the backend and one that is charged.
 macro_rules! handles {
     ($($into:ident, $from:ident: $kind:ident;)+) => {
         $(fn $into(handle: TensorHandle<Self::Handle>) -> Held<$kind<B>> {

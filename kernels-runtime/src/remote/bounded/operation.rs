@@ -1,8 +1,8 @@
-//! Methods of Burn's traits that look at the memory before they run the backend's.
+//! The methods of Burn's traits that check the memory before they run the backend's methods.
 
-/// Each line is the signature of a method, or of several, and what it makes at most, as a
-/// [`Need`](super::size::Need) or bytes, behind an `if` what it requires of its operands, as a
-/// [`Fit`](super::fit::Fit). The last line names the methods that move data from and to a client.
+/// Defines the methods of a trait. Each line has the signature of one or several methods and an upper bound of the
+/// memory that they allocate, as a [`Need`](super::size::Need) or in bytes. After an `if`, it has the requirements on
+/// the operands, as a [`Fit`](super::fit::Fit). The last line names the methods that move data from and to a client.
 macro_rules! operations {
     (
         $trait:ident;
@@ -31,18 +31,22 @@ macro_rules! operations {
             fn $into_data(
                 tensor: $kind<B>,
             ) -> impl Future<Output = Result<TensorData, ExecutionError>> + Send {
-                // The data, and the message that it becomes.
+                // This counts the data, and the message that it becomes.
                 let need = Need::from(like(&tensor).saturating_mul(2));
                 let mut operands = Operands::new(stringify!($into_data));
                 let tensor = operands.open(tensor);
                 let reading = operands
                     .begin_or_say(need)
                     .map(|running| (running, B::$into_data(tensor)));
+                let mistakes = B::mistakes();
                 async move {
                     let (running, reading) = reading.map_err(ExecutionError::with_context)?;
                     let data = reading.await;
                     drop(running);
-                    data
+                    match mistakes {
+                        Some(mistakes) => Err(ExecutionError::with_context(mistakes)),
+                        None => data,
+                    }
                 }
             })?
 
@@ -51,9 +55,9 @@ macro_rules! operations {
     };
 }
 
-/// The methods of a line of [`operations`].
+/// Defines the methods of a line of [`operations`].
 macro_rules! methods {
-    // Each method with all arguments.
+    // Passes all arguments to each method.
     ($($name:ident)+ ($($arguments:tt)*) $($rest:tt)+) => {
         methods!(@each [$($name)+] ($($arguments)*) [$($rest)+]);
     };
@@ -72,7 +76,7 @@ macro_rules! methods {
     };
 }
 
-/// An argument as the backend's method takes it.
+/// Converts an argument to the form that the backend's method takes.
 macro_rules! passed {
     (device $device:ident) => {
         &$device

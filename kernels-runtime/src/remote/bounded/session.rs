@@ -1,8 +1,8 @@
 //! The session of a thread.
 //!
-//! Burn runs each session on a thread of its own, which does all of the session's operations and ends with
-//! it. So the thread keeps the session's account and its device, from the first operation on. The last that Burn
-//! does on it is to clean up the memory.
+//! Burn runs each session on its own thread, which does all operations of the session and ends with it. The thread
+//! therefore keeps the session's account and its device, from the first operation on. The last action of Burn on the
+//! thread is to clean up the memory.
 
 use super::account::{Account, Limits};
 use super::tensor::Served;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 struct Session {
     account: Arc<Account>,
-    /// The backend's, as the session uses it.
+    /// The backend's device in the form that the session uses.
     device: Box<dyn Any>,
 }
 
@@ -21,12 +21,12 @@ thread_local! {
     static HERE: RefCell<Option<Session>> = const { RefCell::new(None) };
 }
 
-/// The account of this thread's session, if it has one.
+/// Returns the account of this thread's session, if it has one.
 pub(super) fn account() -> Option<Arc<Account>> {
     HERE.with_borrow(|here| here.as_ref().map(|here| Arc::clone(&here.account)))
 }
 
-/// The device as this thread's session uses it. The session begins with the first call.
+/// Returns the device in the form that this thread's session uses. The first call begins the session.
 pub(in crate::remote) fn device<B: Host>(served: &Served<B::Device>) -> B::Device {
     let Some(limits) = &served.limits else {
         return served.device.clone();
@@ -49,7 +49,7 @@ fn begin<B: Host>(device: &B::Device, limits: &Arc<Limits>) -> B::Device {
     device
 }
 
-/// The end of this thread's session. Not left to the end of the thread: what a backend calls may be gone then.
+/// Ends this thread's session. This is not left to the end of the thread, when things that a backend calls may be gone.
 pub(super) fn end<B: Host>() {
     let session = HERE.take();
     if let Some(device) = session.and_then(|session| session.device.downcast::<B::Device>().ok()) {

@@ -1,4 +1,4 @@
-//! The tensors and devices of a served backend: the backend's own, with what a session is told about them.
+//! The tensors and devices of a served backend: the backend's own, with the session's account or limits.
 
 use super::account::{Charge, Limits};
 use burn::backend::flex::{FlexQTensor, FlexTensor};
@@ -13,17 +13,17 @@ use std::sync::Arc;
 /// The memory behind a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Buffer {
-    /// The same for all views of it, and no other's while one of them is there.
+    /// The id of the memory. It is the same for all views, and no other buffer has it while one of them exists.
     pub id: usize,
-    /// All of its bytes, however many the view shows.
+    /// The bytes of the whole buffer, even if the view shows fewer.
     pub bytes: usize,
-    /// Whether the view is contiguous. Operations may copy what is not.
+    /// True if the view is contiguous. Operations may copy other views.
     pub contiguous: bool,
 }
 
-/// A tensor primitive that says what memory it keeps.
+/// A tensor primitive that provides the memory it holds.
 pub trait InMemory: TensorMetadata {
-    /// The buffer; none for no bytes.
+    /// Returns the buffer, or `None` if the tensor has no bytes.
     fn buffer(&self) -> Option<Buffer>;
 }
 
@@ -49,10 +49,10 @@ impl InMemory for FlexQTensor {
     }
 }
 
-/// A tensor with what its session is charged for it.
+/// A tensor with the memory that its session is charged for.
 #[derive(Clone)]
 pub struct Held<T> {
-    // Dropped before the tensor: afterwards another buffer may have its address.
+    // The charge is dropped before the tensor, because another buffer may have its address afterwards.
     charge: Option<Arc<Charge>>,
     tensor: T,
 }
@@ -79,7 +79,7 @@ impl<T: TensorMetadata> Held<T> {
         self.tensor.shape().to_vec()
     }
 
-    /// Bytes of a contiguous copy, if the view is not contiguous.
+    /// Returns the bytes of a contiguous copy, if the view is not contiguous.
     pub(super) fn copied(&self) -> usize
     where
         T: InMemory,
@@ -124,11 +124,11 @@ impl<T: TensorMetadata> TensorMetadata for Held<T> {
     }
 }
 
-/// A device as a server gives it to its sessions.
+/// A device in the form that a server gives to its sessions.
 #[derive(Clone, Default)]
 pub struct Served<D> {
     pub(super) device: D,
-    /// None where nobody said how much memory its sessions may hold.
+    /// The limits, or `None` if no memory limit of its sessions was set.
     pub(super) limits: Option<Arc<Limits>>,
 }
 

@@ -1,4 +1,4 @@
-//! One operation: what it needs is set aside before, what it made is charged after.
+//! One operation: the memory that it needs is reserved before, and its results are charged after.
 
 use super::account::{Account, Charge, Exceeded, Reserved};
 use super::session;
@@ -13,16 +13,16 @@ pub(in crate::remote) struct Operands {
     operation: Cow<'static, str>,
     account: Option<Arc<Account>>,
     charges: Vec<Arc<Charge>>,
-    /// Bytes of operands that may be copied to be contiguous.
+    /// The bytes of operands that may be copied to become contiguous.
     copied: usize,
 }
 
-/// An operation that runs.
+/// A running operation.
 #[derive(Debug)]
 pub(in crate::remote) struct Running {
     operation: Cow<'static, str>,
     account: Option<Arc<Account>>,
-    /// The operands', which are there until it has run.
+    /// The charges of the operands, which are kept until the operation has run.
     charges: Vec<Arc<Charge>>,
     reserved: Vec<Reserved>,
 }
@@ -37,7 +37,7 @@ fn refusal(operation: &str, why: &Exceeded) -> String {
 }
 
 impl Operands {
-    /// The operands of an operation of this thread's session.
+    /// Begins a list of operands for an operation of this thread's session.
     pub(in crate::remote) fn new(operation: impl Into<Cow<'static, str>>) -> Self {
         Self {
             operation: operation.into(),
@@ -47,12 +47,12 @@ impl Operands {
         }
     }
 
-    /// The session has begun since.
+    /// Looks up the account again, because the session has begun since.
     pub(super) fn of_session(&mut self) {
         self.account = session::account();
     }
 
-    /// A tensor as the backend has it.
+    /// Returns a tensor in the form that the backend takes.
     pub(in crate::remote) fn open<T: InMemory>(&mut self, tensor: Held<T>) -> T {
         self.copied = sum([self.copied, tensor.copied()]);
         let (tensor, charge) = tensor.open();
@@ -65,17 +65,17 @@ impl Operands {
         tensor
     }
 
-    /// Sets aside what the operation needs.
+    /// Reserves the memory that the operation needs.
     ///
     /// # Panics
-    /// There is not so much.
+    /// Panics if there is not enough memory.
     pub(in crate::remote) fn begin(self, need: impl Into<Need>) -> Running {
         let operation = self.operation.clone();
         self.try_begin(need.into())
             .unwrap_or_else(|why| refuse(&operation, &why))
     }
 
-    /// The same, for what has another way to fail.
+    /// Reserves memory as [`Operands::begin`] does, for operations that can return an error.
     pub(super) fn begin_or_say(self, need: Need) -> Result<Running, String> {
         let operation = self.operation.clone();
         self.try_begin(need)
@@ -99,7 +99,7 @@ impl Operands {
     }
 }
 
-/// Whether an allocation may have so many bytes at all.
+/// Returns an error if no allocation can have this many bytes.
 fn possible(bytes: usize) -> Result<(), Exceeded> {
     match isize::try_from(bytes) {
         Ok(_) if bytes != TOO_MANY => Ok(()),
@@ -108,10 +108,10 @@ fn possible(bytes: usize) -> Result<(), Exceeded> {
 }
 
 impl Running {
-    /// Sets more aside.
+    /// Reserves more memory.
     ///
     /// # Panics
-    /// The same panics as [`Operands::begin`].
+    /// Panics as [`Operands::begin`] does.
     pub(in crate::remote) fn also(&mut self, bytes: usize) {
         let reserved = possible(bytes).and_then(|()| match &self.account {
             Some(account) => account.reserve(bytes).map(Some),
@@ -126,7 +126,7 @@ impl Running {
     /// Takes another operand.
     ///
     /// # Panics
-    /// There is no memory for a copy of it.
+    /// Panics if there is no memory for a copy of it.
     pub(in crate::remote) fn open<T: InMemory>(&mut self, tensor: Held<T>) -> T {
         self.also(tensor.copied());
         let (tensor, charge) = tensor.open();
@@ -134,10 +134,10 @@ impl Running {
         tensor
     }
 
-    /// Charges what the operation made; what it was given is not its any more.
+    /// Charges the results of the operation and releases its operands.
     ///
     /// # Panics
-    /// The session holds more than it may: the operation made more than it was to.
+    /// Panics if the session then holds more than its limit, because the operation allocated more than it reserved.
     pub(super) fn end<I, O: Outcome<I>>(mut self, made: I) -> O {
         self.let_go();
         let outcome = O::charged(made, self.account.as_ref());
@@ -155,16 +155,16 @@ impl Running {
         }
     }
 
-    /// The operation has run: what it was given is not its any more. Buffers that it let go of may be the
-    /// results' again, which are charged from here on.
+    /// Releases the operands after the operation has run. Buffers that it released may become results again, and these
+    /// are charged from here on.
     pub(in crate::remote) fn let_go(&mut self) {
         self.charges.clear();
     }
 
-    /// The end of an operation whose results were charged one by one.
+    /// Ends an operation whose results were charged one by one.
     ///
     /// # Panics
-    /// The same panics as [`Running::end`].
+    /// Panics as [`Running::end`] does.
     pub(in crate::remote) fn finish(mut self) {
         self.reserved.clear();
         self.settle();
@@ -176,7 +176,7 @@ impl Running {
     }
 }
 
-/// Results of a backend as the session gets them.
+/// Results of a backend in the form that the session receives.
 pub(super) trait Outcome<I>: Sized {
     fn charged(made: I, account: Option<&Arc<Account>>) -> Self;
 }

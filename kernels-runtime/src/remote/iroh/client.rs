@@ -1,6 +1,7 @@
-//! The Iroh endpoint that this program's connections are made from.
+//! The Iroh endpoint from which this program connects.
 //!
-//! Burn binds one with a new id for each process. A server that lists endpoints needs one whose id stays.
+//! By default, Burn binds one with a new id for each process. A server that lists endpoints needs one with a permanent
+//! id.
 
 use super::builder;
 use burn::remote::EndpointId;
@@ -20,20 +21,20 @@ struct Client {
 struct Bound {
     endpoint: Endpoint,
     has_relays: bool,
-    // Its tasks are the endpoint's.
+    // The runtime of the endpoint's tasks.
     _runtime: Runtime,
 }
 
 static CLIENT: Mutex<Option<Client>> = Mutex::new(None);
 
-/// Connects over Iroh as the identity in this file from now on; it is made if it is not there. Returns its id,
-/// which servers list with [`allow_endpoint`](crate::remote::ServeOptions::allow_endpoint).
+/// Connects over Iroh with the identity in this file from now on. The file is created if it does not exist. Returns the
+/// id, which servers list with [`allow_endpoint`](crate::remote::ServeOptions::allow_endpoint).
 ///
-/// Without it every process has a new id. A process has one identity, and reaches servers either through
-/// relays or at their addresses with it, as the first that it connects to.
+/// Without this call, every process has a new id. A process has only one identity. With it, the process reaches servers
+/// either through relays or directly at their addresses. The first connection decides which.
 ///
 /// # Errors
-/// The file can't be read or made, or the process has another identity already.
+/// Returns an error if the file can't be read or created, or if the process already has another identity.
 pub fn client_identity(path: impl AsRef<Path>) -> Result<EndpointId> {
     let identity = IrohIdentity::load_or_create(path)?;
     let id = identity.id();
@@ -55,7 +56,7 @@ pub fn client_identity(path: impl AsRef<Path>) -> Result<EndpointId> {
     }
 }
 
-/// The endpoint to connect from, unless Burn is to bind one.
+/// Returns the endpoint to connect from, or `None` if Burn should bind one.
 pub(in crate::remote) fn endpoint(has_relays: bool) -> Result<Option<Endpoint>> {
     let mut client = CLIENT.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(client) = &mut *client else {
@@ -78,7 +79,7 @@ pub(in crate::remote) fn endpoint(has_relays: bool) -> Result<Option<Endpoint>> 
 }
 
 fn bind(identity: &IrohIdentity, has_relays: bool) -> Result<Bound> {
-    // Burn waits on it from threads of its own.
+    // Burn waits for it on its own threads.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .thread_name("burn-kernels-iroh")

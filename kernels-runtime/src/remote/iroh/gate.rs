@@ -1,9 +1,10 @@
-//! The gate before Burn's handler of Iroh's connections: whom it lets in, and their limits before the token.
+//! The gate before Burn's handler of Iroh connections. It decides which endpoints are let in, and limits connections
+//! before they present the token.
 //!
-//! Burn reads the streams of a connection itself, up to 1 GiB before it asks for the credential. The gate
-//! can't read them first. It lets in listed endpoints, counts connections, and watches those that have not
-//! presented the token: who sends more than a handshake takes, or takes too long, is closed. That is
-//! found out [`EVERY`] so often, and what comes in between is read.
+//! Burn reads the streams of a connection itself, up to 1 GiB before it asks for the credential. The gate can't read
+//! them first. It lets in listed endpoints, counts connections, and watches those that have not presented the token. A
+//! connection that sends more than a handshake needs, or takes too long, is closed. The gate checks this at intervals
+//! of [`EVERY`], so data that arrives between two checks is read.
 
 use super::super::limits::{BEFORE_TOKEN, Limits};
 use super::super::relay::{Place, Waiting};
@@ -16,22 +17,22 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Semaphore;
 
-/// The pause between two looks at a connection without a token.
+/// The pause between two checks of a connection without a token.
 const EVERY: Duration = Duration::from_millis(10);
 
-/// The most bytes of a connection before its token, with QUIC's handshake and the tests of the path.
+/// The maximum number of bytes of a connection before its token, including QUIC's handshake and path probes.
 const BEFORE: u64 = 2 * BEFORE_TOKEN as u64;
 
-/// The endpoints that are let in.
+/// The rules for the endpoints that are let in.
 #[derive(Clone, Debug, Default)]
 pub(in crate::remote) struct Rules {
-    /// Empty for everybody.
+    /// The listed endpoints. If the list is empty, all endpoints are let in.
     pub(in crate::remote) endpoints: Vec<EndpointId>,
-    /// Whether listed endpoints may stay without a token, as servers do that fetch tensors.
+    /// True if listed endpoints may stay without a token, like servers that fetch tensors.
     pub(in crate::remote) transfers: bool,
 }
 
-/// The endpoints that are connected, and whether they presented the token.
+/// The connected endpoints, and whether they have presented the token.
 #[derive(Debug, Default)]
 pub(in crate::remote) struct Known(Mutex<HashMap<EndpointId, Endpoint>>);
 
@@ -46,7 +47,7 @@ impl Known {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says that an endpoint presented the token. Endpoints are authenticated by Iroh.
+    /// Records that an endpoint presented the token. Iroh authenticates endpoints.
     pub(in crate::remote) fn has_token(&self, id: EndpointId) {
         if let Some(endpoint) = self.lock().get_mut(&id) {
             endpoint.has_token = true;
@@ -54,7 +55,7 @@ impl Known {
     }
 }
 
-/// A connection, while it is there.
+/// A connection that is open.
 struct Connected<'a> {
     known: &'a Known,
     id: EndpointId,
@@ -86,7 +87,7 @@ impl Drop for Connected<'_> {
     }
 }
 
-/// Stands before Burn's handler.
+/// The gate before Burn's handler.
 #[derive(Debug)]
 pub(super) struct Gate {
     burn: Box<dyn DynProtocolHandler>,
@@ -114,7 +115,7 @@ impl Gate {
         }
     }
 
-    /// Waits for the token. Says why the connection is to be closed where it does not come.
+    /// Waits for the token. Returns the reason for closing the connection if the token does not arrive.
     async fn token(
         &self,
         connection: &Connection,
@@ -190,7 +191,7 @@ mod tests {
     fn an_endpoint_is_known_as_long_as_it_is_connected() {
         let known = Known::default();
         let id = IrohIdentity::random().id();
-        // The gate forgets an endpoint once it is not connected.
+        // The gate forgets an endpoint when it has no more connections.
         known.has_token(id);
         let first = Connected::new(&known, id);
         assert!(!first.has_token());

@@ -1,4 +1,4 @@
-//! Iroh: serving, with Burn's handler of the protocol behind a gate, and who connects.
+//! Serving over Iroh, with Burn's handler of the protocol behind a gate, and the endpoints of clients.
 
 mod client;
 mod gate;
@@ -19,8 +19,9 @@ use iroh::{Endpoint, RelayMode, SecretKey};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// An endpoint with this identity: through n0's public relays, or at an address alone. A loopback address
-/// is listened on as it is, any other at every interface, since clients may dial another than the machine has.
+/// Binds an endpoint with this identity, either with n0's public relays or at one address. A loopback address is bound
+/// as it is. For any other address, every interface is bound, because clients may dial an address that the machine
+/// itself does not have.
 pub(super) async fn bind(
     identity: &IrohIdentity,
     direct: Option<SocketAddr>,
@@ -50,7 +51,7 @@ fn at(address: SocketAddr) -> Result<Builder, iroh::endpoint::InvalidSocketAddr>
         return builder.bind_addr(address);
     }
     let port = address.port();
-    // A machine without IPv6 still serves.
+    // A machine without IPv6 can still serve.
     let optional = BindOpts::default().set_is_required(false);
     builder
         .bind_addr(format!("0.0.0.0:{port}"))?
@@ -75,7 +76,7 @@ pub(super) async fn serve(
     ))
 }
 
-/// A router that closes its connections when it is dropped, so that clients learn of it at once.
+/// A router that closes its connections when it is dropped, so that clients notice at once.
 struct ShutDown(Option<Router>);
 
 impl Drop for ShutDown {
@@ -92,7 +93,7 @@ impl Drop for ShutDown {
     }
 }
 
-/// Whether an endpoint is in a list; an empty list means everybody.
+/// Returns `true` if an endpoint is in a list. An empty list contains all endpoints.
 fn is_listed(list: &[EndpointId], id: EndpointId) -> bool {
     list.is_empty() || list.contains(&id)
 }

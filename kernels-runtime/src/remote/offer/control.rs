@@ -1,5 +1,4 @@
-//! What a client asks of a server before and after it runs anything: what the device is, and why a
-//! session ended.
+//! The questions of a client to a server: the description of a device, and the reason why a session ended.
 
 use crate::remote::call::{Call, Handled, Like, send_to};
 use crate::remote::hello::{Declaration, WORDS, from_words, to_words};
@@ -18,8 +17,8 @@ use std::sync::atomic::AtomicUsize;
 const DECLARE: &str = "burn-kernels/declare";
 const ENDING: &str = "burn-kernels/ending";
 
-/// `open` counts the sessions of the server. What a device is, it is asked when a client comes: so it is opened
-/// by its first one.
+/// Adds the handlers of these questions. `open` counts the sessions of the server. A device is asked for its
+/// description when a client connects, so its first client opens it.
 pub(super) fn handlers<B: Host>(kernels: Kernels<B>, open: Arc<AtomicUsize>) -> Kernels<B> {
     let offered = kernels.offered.clone();
     kernels
@@ -33,7 +32,7 @@ pub(super) fn handlers<B: Host>(kernels: Kernels<B>, open: Arc<AtomicUsize>) -> 
         })
 }
 
-/// Text as a tensor.
+/// Returns text as a tensor.
 pub(super) fn words_of<B: BackendIr>(call: &mut Call<'_, B>, text: &str) -> Handled {
     give(call, to_words(text))
 }
@@ -43,12 +42,12 @@ fn give<B: BackendIr>(call: &mut Call<'_, B>, words: Vec<i32>) -> Handled {
     call.give_int(B::int_from_data(words, call.device))
 }
 
-/// Why a question has no answer.
+/// The reason why a question has no answer.
 #[derive(Debug)]
 pub(super) enum Unanswered {
-    /// The device can't give it, the server says.
+    /// The server reports that the device can't answer.
     Device(String),
-    /// The session ended, or what came is no answer.
+    /// The session ended, or the data is not an answer.
     Ended(String),
 }
 
@@ -60,10 +59,10 @@ impl fmt::Display for Unanswered {
     }
 }
 
-/// Opens a session under this number and asks what the device is.
+/// Opens a session with this number and asks for the description of the device.
 ///
 /// # Errors
-/// The device fails, with what is known of that; `None` if what answers is no server of ours.
+/// Returns the known reason if the device fails, or `None` if the other side is not a server of this crate.
 pub(in crate::remote) fn declaration(
     device: &RemoteDevice,
     session: u64,
@@ -71,13 +70,13 @@ pub(in crate::remote) fn declaration(
     match ask(device, DECLARE, &session) {
         Ok(words) => Declaration::from_words(&words).ok_or(None),
         Err(Unanswered::Device(reason)) => Err(Some(reason)),
-        // A server of this process leaves what its session said. Another one can't be asked: its answer
+        // A server of this process keeps the message of the session. Another server can't be asked, because its answer
         // would come from the device too.
         Err(Unanswered::Ended(_)) => Err(sessions::ending(session)),
     }
 }
 
-/// What the last panic of a session said; `None` if it had none.
+/// Returns the message of the last panic of a session, or `None` if there was none.
 pub(in crate::remote) fn failure(device: &RemoteDevice, session: u64) -> Option<String> {
     let words = ask(device, ENDING, &session).ok()?;
     from_words(&words).filter(|text| !text.is_empty())
@@ -93,7 +92,7 @@ pub(super) fn ask(
     let [answer] = send_to(device, op, [result], numbers);
     let answer = Tensor::<1, Int>::from_dispatch(dispatch(BackendTensor::Int(answer)));
     let data = answer.try_into_data().map_err(|error| match error {
-        // So a backend's own words arrive.
+        // This keeps the backend's own message.
         ExecutionError::WithContext { reason } => Unanswered::Device(reason),
         other => Unanswered::Ended(other.to_string()),
     })?;

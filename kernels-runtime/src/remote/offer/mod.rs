@@ -1,4 +1,4 @@
-//! The operations of a server: the kernels of its backend, and those that every server answers.
+//! The operations of a server: the kernels of its backend, and those that every server has.
 
 mod control;
 mod source;
@@ -17,7 +17,7 @@ use burn_remote::server::CustomOpRegistry;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
-/// The kernels of a backend that a server offers. A backend adds those that it has.
+/// The kernels of a backend that a server offers. A backend adds the kernels that it has.
 pub struct Kernels<B: Host> {
     registry: CustomOpRegistry<Bounded<B>>,
     offered: Vec<KernelOp>,
@@ -39,7 +39,7 @@ impl<B: Host> Kernels<B> {
         }
     }
 
-    /// Adds a handler, which is given a call and its numbers.
+    /// Adds a handler. It receives a call and its numbers.
     pub(crate) fn handle<N: Numbers>(
         mut self,
         id: &'static str,
@@ -51,8 +51,8 @@ impl<B: Host> Kernels<B> {
         self
     }
 
-    /// Adds what every server of this crate has: it says what it is, why a session ended, and reads
-    /// weights.
+    /// Adds the operations that every server of this crate has: its description, the reason why a session ended, and
+    /// the reading of weights.
     pub(super) fn finish(
         self,
         open: Arc<AtomicUsize>,
@@ -89,7 +89,7 @@ macro_rules! builders {
                 }
             )+
 
-            /// Every kernel there is.
+            /// Adds all kernels.
             pub fn all(self) -> Self
             where
                 $(B: crate::ops::$($at)::+::$Kernel,)+

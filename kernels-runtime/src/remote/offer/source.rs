@@ -1,4 +1,4 @@
-//! Weights that go from a file to the device on the server's side.
+//! Weights that are loaded from a file to the device on the server's side.
 
 use super::control::{ask, dispatch, words_of};
 use crate::registry::FloatType;
@@ -28,7 +28,7 @@ enum Answer {
 pub(in crate::remote) struct Source<'a> {
     pub(in crate::remote) path: &'a str,
     pub(in crate::remote) name: &'a str,
-    /// The shape that it has there.
+    /// The shape that the tensor has in the file.
     pub(in crate::remote) shape: &'a [usize],
 }
 
@@ -50,7 +50,7 @@ pub(super) fn handlers<B: Host>(kernels: Kernels<B>, files: Files) -> Kernels<B>
         let missing = || Malformed::new("no result is asked for");
         let wanted = call.last_output().ok_or_else(missing)?.clone();
         let stored = files.look(&path, &name).map_err(Malformed::request)?;
-        // It is read as it is stored, and then cast.
+        // The tensor is read in its stored type and then cast.
         let bytes = elements(&stored.shape).saturating_mul(stored.dtype.bitsize().div_ceil(8));
         call.room(bytes);
         let data = files.read(&path, &name).map_err(Malformed::request)?;
@@ -75,7 +75,7 @@ pub(super) fn handlers<B: Host>(kernels: Kernels<B>, files: Files) -> Kernels<B>
 /// Asks the server for a tensor in a file.
 ///
 /// # Errors
-/// The server's reason why it does not read it.
+/// Returns the reason why the server does not read it.
 pub(in crate::remote) fn look(
     device: &RemoteDevice,
     path: &str,
@@ -102,7 +102,7 @@ pub(in crate::remote) fn look(
     }
 }
 
-/// Has the server read a tensor, into another shape and in any float type.
+/// Makes the server read a tensor into another shape and any float type.
 pub(in crate::remote) fn load<const D: usize>(
     device: &RemoteDevice,
     from: &Source<'_>,

@@ -1,11 +1,12 @@
-//! The way from the relay to Burn's server, for nobody else.
+//! The connection from the relay to Burn's server, which only the relay can use.
 //!
-//! Burn listens on loopback, where every program of the machine can connect, and reads messages of 1 GiB
-//! before it asks for a credential. On Linux the kernel therefore drops what comes from any other
-//! socket than the one that the relay is dialling with: a filter on the listener names its port, which
-//! belongs to the relay until the connection ends. A connection takes its filter along. Elsewhere only
-//! the secret keeps others from having a session.
+//! Burn listens on loopback, where every program of the machine can connect, and reads messages of 1 GiB before it asks
+//! for a credential. On Linux, the kernel therefore drops data from any other socket than the one that the relay dials
+//! with. A filter on the listener names that socket's port, which belongs to the relay until the connection ends. An
+//! accepted connection keeps the filter that was set then. On other systems, only the secret keeps other programs from
+//! getting a session.
 
+use crate::warning::warning;
 use std::io::{Error, ErrorKind, Result};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::time::Duration;
@@ -16,27 +17,27 @@ use tungstenite::handshake::client::{Response, generate_key};
 use tungstenite::handshake::machine::TryParse;
 use tungstenite::http::StatusCode;
 
-/// The time that Burn's server may take to answer.
+/// The maximum time that Burn's server may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Burn's listener, and who may connect to it.
+/// Burn's listener, and the control of access to it.
 #[derive(Debug)]
 pub(super) struct Door {
-    /// A handle of the socket that Burn listens on, for its filter.
+    /// A handle of the socket that Burn listens on, used to set the filter.
     listener: TcpListener,
     address: SocketAddr,
     secret: String,
-    /// The filter names one port, so connections are made one by one.
+    /// The lock of dialling. The filter names one port, so connections are made one at a time.
     dialling: Mutex<()>,
 }
 
 impl Door {
-    /// A shut door, and the listener behind it for Burn's server.
+    /// Creates a shut door, and the listener behind it for Burn's server.
     pub(super) fn new() -> Result<(Self, TcpListener)> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let address = listener.local_addr()?;
         if let Err(error) = filter::only(&listener, None) {
-            tracing::warn!(
+            warning!(
                 "the server of Burn behind {address} can't be closed to other programs of this machine, \
                  which can send it messages of up to 1 GiB: {error}"
             );
@@ -50,12 +51,12 @@ impl Door {
         Ok((door, listener))
     }
 
-    /// The secret that Burn's server must ask for.
+    /// Returns the secret that Burn's server must ask for.
     pub(super) fn secret(&self) -> &str {
         &self.secret
     }
 
-    /// A WebSocket of Burn's server at this path, and what it sent already.
+    /// Opens a WebSocket of Burn's server at this path. Returns it with the bytes that the server has sent already.
     pub(super) async fn dial(&self, path: &str) -> Result<(TcpStream, Vec<u8>)> {
         let _one = self.dialling.lock().await;
         let socket = TcpSocket::new_v4()?;
@@ -95,11 +96,11 @@ impl Door {
     }
 }
 
-/// The door while it is open to one socket. Burn has answered it when it is shut again.
+/// The door while it is open to one socket. When it shuts again, Burn has answered the socket.
 struct Open<'a>(&'a TcpListener);
 
 impl<'a> Open<'a> {
-    /// Without filters, of which [`Door::new`] warned, it is always open.
+    /// Opens the door to a socket. Without filters, which [`Door::new`] warns about, it is always open.
     fn to(listener: &'a TcpListener, socket: SocketAddr) -> Self {
         let _ = filter::only(listener, Some(socket.port()));
         Self(listener)
@@ -118,8 +119,8 @@ mod filter {
     use std::io::Result;
     use std::net::{Ipv4Addr, TcpListener};
 
-    // Instructions of classic BPF, from `linux/bpf_common.h`, and where its packet is found: a TCP
-    // socket's begins with the TCP header, the IP header is at an offset of its own (`linux/filter.h`).
+    // Instructions of classic BPF, from `linux/bpf_common.h`, and the place of the packet: for a TCP socket, it begins
+    // with the TCP header, and the IP header is at a special offset (`linux/filter.h`).
     const LOAD_WORD: u16 = 0x20;
     const LOAD_HALF: u16 = 0x28;
     const JUMP_IF_EQUAL: u16 = 0x15;
@@ -136,7 +137,7 @@ mod filter {
         let Some(port) = port else {
             return socket.attach_filter(&[DROP]);
         };
-        // A jump skips so many instructions where it is equal, and where it is not.
+        // A jump skips the given numbers of instructions, the first if the values are equal, the second otherwise.
         socket.attach_filter(&[
             SockFilter::new(LOAD_WORD, 0, 0, IP_HEADER + IP_SOURCE),
             SockFilter::new(JUMP_IF_EQUAL, 0, 3, Ipv4Addr::LOCALHOST.to_bits()),

@@ -1,4 +1,4 @@
-//! The frames of a connection, counted while they pass.
+//! The frames of a connection, which are counted while they pass.
 
 use std::io::Cursor;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use tokio::time::Instant;
 use tungstenite::protocol::frame::FrameHeader;
 use tungstenite::protocol::frame::coding::{Data, OpCode};
 
-/// Why a client's frames are not passed on.
+/// The reason why a client's frames are not passed on.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Unfit {
     #[error("a message of {bytes} bytes, where one may have {most} (`--max-message`)")]
@@ -15,22 +15,22 @@ pub(super) enum Unfit {
     Malformed(String),
 }
 
-/// Reads the headers of frames in a stream of bytes, and skips what they hold.
+/// A reader of the headers of frames in a stream of bytes. It skips the contents.
 #[derive(Debug)]
 pub(super) struct Meter {
-    /// The largest message, of all its frames.
+    /// The maximum size of a message with all its frames, in bytes.
     most: u64,
-    /// The part of a header that is there, if it ended in the middle.
+    /// The part of a header that has arrived, if it is incomplete.
     header: Vec<u8>,
-    /// The bytes of the frame that are still to come.
+    /// The bytes of the frame that have not arrived yet.
     left: u64,
-    /// The bytes of the message's frames until now.
+    /// The bytes of the message's frames so far.
     message: u64,
-    /// Whether a message has begun.
+    /// True if a message has begun.
     has_message: bool,
 }
 
-/// The longest header: two bytes, eight of the length, four of the mask.
+/// The length of the longest header: two bytes, eight of the length, four of the mask.
 const HEADER: usize = 14;
 
 impl Meter {
@@ -44,7 +44,7 @@ impl Meter {
         }
     }
 
-    /// Whether anything but control frames has passed.
+    /// Returns `true` if a frame other than a control frame has passed.
     pub(super) fn has_message(&self) -> bool {
         self.has_message
     }
@@ -69,10 +69,10 @@ impl Meter {
             let Some((header, length)) =
                 parsed.map_err(|error| Unfit::Malformed(error.to_string()))?
             else {
-                // All that there was is in `header` now.
+                // All bytes are in `header` now.
                 return Ok(begun);
             };
-            // The bytes before were no whole header, so this one ends behind it.
+            // The previous bytes were not a complete header, so this header ends after them.
             bytes = &bytes[end as usize - before..];
             self.header.clear();
             self.begin(&header, length)?;
@@ -83,7 +83,7 @@ impl Meter {
     fn begin(&mut self, header: &FrameHeader, length: u64) -> Result<(), Unfit> {
         self.left = length;
         let OpCode::Data(data) = header.opcode else {
-            // Control frames stand between those of a message. Burn refuses long ones.
+            // Control frames may come between the frames of a message. Burn refuses long ones.
             return self.fits(length);
         };
         self.has_message = true;
@@ -103,7 +103,7 @@ impl Meter {
     }
 }
 
-/// The frames a second that pass. A client that sends more waits.
+/// The limit of frames per second. A client that sends more has to wait.
 #[derive(Debug)]
 pub(super) struct Rate {
     most: u32,
@@ -122,12 +122,12 @@ impl Rate {
         }
     }
 
-    /// Counts frames, and waits where there were too many in this second.
+    /// Counts frames, and waits if there were too many in this second.
     pub(super) async fn spend(&mut self, frames: u32) {
         self.passed = self.passed.saturating_add(frames);
         while self.passed > self.most {
             tokio::time::sleep_until(self.since + SECOND).await;
-            // Bytes read beyond the limit count in the next seconds.
+            // Bytes that were read beyond the limit count in the next seconds.
             self.passed -= self.most;
             self.since = Instant::now();
         }
@@ -173,7 +173,7 @@ mod tests {
     fn a_message_that_is_too_large_does_not_pass_in_one_frame_or_many() {
         let most = 1000;
         let whole = frame(OpCode::Data(Data::Binary), true, 1001);
-        // The header says it: not a byte of it has to come.
+        // The header states the size, so no byte of the content has to arrive.
         let refused = Meter::new(most).pass(&whole[..8]);
         assert_eq!(refused, Err(Unfit::Large { bytes: 1001, most }));
         let mut meter = Meter::new(most);
@@ -187,7 +187,7 @@ mod tests {
         }
         let last = frame(OpCode::Data(Data::Continue), true, 1);
         assert_eq!(meter.pass(&last), Err(Unfit::Large { bytes: 1001, most }));
-        // The next message counts anew.
+        // The count starts again with the next message.
         let mut meter = Meter::new(most);
         for _ in 0..3 {
             meter

@@ -1,11 +1,11 @@
-//! The first message of a session: Burn's, with the token in it.
+//! The first message of a session, which is Burn's and contains the token.
 //!
-//! Burn keeps its types to itself, so these are the same again: MessagePack, structs as arrays, variants
-//! by name. The tests compare what the relay answers with what a server of Burn answers, byte for byte.
+//! Burn's types are private, so they are repeated here: MessagePack, structs as arrays, variants by name. The tests
+//! compare the relay's answers with those of a server of Burn, byte for byte.
 
 use serde::{Deserialize, Serialize};
 
-/// The version of Burn's protocol that is written down here.
+/// The version of Burn's protocol that this code follows.
 const VERSION: u16 = 2;
 
 /// A client's request for a session.
@@ -23,7 +23,7 @@ enum Message {
     Init(Init),
 }
 
-/// Why there is no session, as Burn says it to the client.
+/// The reason why there is no session, in the form that Burn sends to the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(super) enum Refusal {
     Unauthorized,
@@ -36,7 +36,7 @@ enum Content {
 }
 
 impl Init {
-    /// Reads the message; another version of the protocol is refused as Burn refuses it.
+    /// Reads the message. Another version of the protocol is refused as Burn refuses it.
     pub(super) fn read(bytes: &[u8]) -> Result<Self, Refusal> {
         let incompatible = Refusal::IncompatibleProtocol {
             server_version: VERSION,
@@ -47,7 +47,7 @@ impl Init {
         }
     }
 
-    /// The message with another credential.
+    /// Returns the message with another credential.
     pub(super) fn with_credential(self, credential: &[u8]) -> Vec<u8> {
         let authorization = credential.to_vec();
         let init = Self {
@@ -59,7 +59,7 @@ impl Init {
 }
 
 impl Refusal {
-    /// The message that tells the client.
+    /// Returns the message for the client.
     pub(super) fn to_bytes(self) -> Vec<u8> {
         let response = (Content::InitRefused(self), 0_u64);
         rmp_serde::to_vec(&response).expect("names and numbers are MessagePack")
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn a_first_message_is_read_and_written_back() {
-        // `[{"Init": [2, [7], 1, "token"]}]`, as Burn encodes it.
+        // The message is `[{"Init": [2, [7], 1, "token"]}]`, as Burn encodes it.
         let bytes = [
             &[0x91, 0x81, 0xa4][..],
             b"Init",
@@ -101,7 +101,7 @@ mod tests {
         let bytes = |messages: &[Message]| rmp_serde::to_vec(messages).unwrap();
         let other = bytes(&[Message::Init(init(VERSION + 1))]);
         let two = bytes(&[Message::Init(init(VERSION)), Message::Init(init(VERSION))]);
-        // Says that it has four billion elements.
+        // The header declares four billion elements.
         let long: &[u8] = &[0xdd, 0xff, 0xff, 0xff, 0xff, 0x81];
         for wrong in [
             &other[..],

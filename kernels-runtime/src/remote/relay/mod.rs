@@ -1,9 +1,9 @@
 //! The relay between a WebSocket's port and Burn's server.
 //!
-//! Burn reads messages of up to 1 GiB from whoever connects, and asks for the credential then. So the
-//! relay takes the connections: it reads 64 KiB at most, within a time limit, until it has seen the
-//! token, and only then connects to Burn, which lets in nobody else ([`door`]). From there on it
-//! passes the bytes as they are, in both directions, and looks at the headers of the client's frames.
+//! Burn reads messages of up to 1 GiB from every connection before it asks for the credential. The relay therefore
+//! accepts the connections. It reads at most 64 KiB, within a time limit, until it has seen the token. Only then does
+//! it connect to Burn, which lets in no other program ([`door`]). From then on, it passes the bytes unchanged in both
+//! directions and checks the headers of the client's frames.
 
 mod door;
 mod frames;
@@ -26,10 +26,10 @@ use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-/// Other servers that fetch tensors. They hold their connection as long as they live.
+/// The maximum number of other servers that fetch tensors. They keep their connection as long as they run.
 const TRANSFERS: usize = 32;
 
-/// A door to Burn's server with its doorkeeper.
+/// The relay, with its door to Burn's server and its authorizer.
 pub(super) struct Relay {
     door: Door,
     offer: Offer,
@@ -41,7 +41,7 @@ pub(super) struct Relay {
 }
 
 impl Relay {
-    /// A relay, and the listener for Burn's server.
+    /// Creates a relay, and the listener for Burn's server.
     pub(super) fn new(
         limits: Limits,
         authorizer: Box<dyn PeerAuthorizer>,
@@ -61,12 +61,12 @@ impl Relay {
         Ok((relay, listener))
     }
 
-    /// The secret that Burn's server must ask for: only the relay knows it.
+    /// Returns the secret that Burn's server must ask for. Only the relay knows it.
     pub(super) fn secret(&self) -> &str {
         self.door.secret()
     }
 
-    /// Takes connections until the future is dropped, which ends them.
+    /// Accepts connections until the future is dropped, which ends them.
     pub(super) async fn serve(self, listener: TcpListener) -> Result<()> {
         listener.set_nonblocking(true)?;
         let listener = tokio::net::TcpListener::from_std(listener)?;
@@ -84,12 +84,12 @@ impl Relay {
             };
             match accepted {
                 Ok((socket, address)) => {
-                    // Here, not in the task: the line bounds the tasks too.
+                    // The place is taken here and not in the task, so that the line also limits the number of tasks.
                     let place = relay.waiting.enter(address.ip());
                     connections.spawn(Arc::clone(&relay).connection(socket, address, place));
                 }
                 Err(error) => {
-                    // Without free descriptors it would fail again at once.
+                    // Without free descriptors, the next attempt would fail at once.
                     tracing::warn!("no connection can be taken: {error}");
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }
@@ -135,11 +135,11 @@ impl Relay {
     }
 }
 
-/// Dead peers are noticed as Burn notices them: after 10 s without a word, by 4 probes.
+/// Sets the detection of dead peers as Burn does: after 10 s of silence, with 4 probes.
 fn prepare(socket: &TcpStream) -> Result<()> {
     socket.set_nodelay(true)?;
     let keepalive = socket2::TcpKeepalive::new().with_time(Duration::from_secs(10));
-    // Elsewhere the rest is the system's.
+    // On other systems, the defaults apply to the rest.
     #[cfg(any(target_os = "linux", target_os = "macos", target_os = "windows"))]
     let keepalive = keepalive
         .with_interval(Duration::from_secs(5))

@@ -16,23 +16,24 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tungstenite::protocol::frame::FrameHeader;
 use tungstenite::protocol::frame::coding::{CloseCode, Data, OpCode};
 
-/// The first and the largest buffer for each direction. Most messages are small; weights are not.
+/// The initial and the maximum size of the buffer for each direction, in bytes. Most messages are small, but weights
+/// are not.
 const BUFFER: (usize, usize) = (4 << 10, 256 << 10);
 
-/// A connection that may reach Burn's server.
+/// A connection that may connect to Burn's server.
 pub(super) struct Admitted {
     stranger: Stranger,
-    /// The path at Burn's server, and what it is sent first.
+    /// The path at Burn's server, followed by the bytes that are sent first.
     path: &'static str,
     first: Vec<u8>,
     meter: Meter,
     rate: Rate,
-    /// The time in which Burn's server must have answered. Burn itself waits for ever.
+    /// The time in which Burn's server must answer. Burn itself waits without a limit.
     patience: Option<Duration>,
     _permit: OwnedSemaphorePermit,
 }
 
-/// Why a session was closed by the relay.
+/// The reason why the relay closed a session.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Ended {
     #[error("the server of Burn can't be reached: {0}")]
@@ -44,7 +45,7 @@ pub(super) enum Ended {
 }
 
 impl Relay {
-    /// Reads a connection until its token. Takes no more time than it is given by whoever polls it.
+    /// Reads a connection until its token. The caller limits the time.
     pub(super) async fn admit(
         &self,
         socket: TcpStream,
@@ -86,8 +87,8 @@ impl Relay {
             .await
     }
 
-    /// Another server, which presents a number for each tensor and no token before. The first number that is
-    /// known is its token: until then it is a stranger, and its time is limited.
+    /// Admits another server, which presents a number for each tensor and no token before. The first known number
+    /// serves as its token. Until then it is a stranger, and its time is limited.
     async fn admit_transfer(&self, stranger: Stranger) -> Result<Admitted, Turned> {
         let meter = Meter::new(BEFORE_TOKEN as u64);
         let places = &self.transfers;
@@ -123,7 +124,7 @@ impl Relay {
     }
 }
 
-/// A message from the client's side, with a mask that changes nothing.
+/// Returns a message from the client's side, with a mask that changes nothing.
 fn message(payload: Vec<u8>) -> Vec<u8> {
     let header = FrameHeader {
         opcode: OpCode::Data(Data::Binary),
@@ -163,7 +164,7 @@ impl Admitted {
                 drop(held);
                 pass(from_client, &mut to_burn, pace).await?;
             }
-            // Burn ends the session when it has answered what it was asked.
+            // Burn ends the session after it has answered all requests.
             let _ = to_burn.shutdown().await;
             Ok::<(), Unfit>(())
         };
@@ -210,7 +211,7 @@ impl First {
         Answers { first: self, meter }
     }
 
-    /// Returns when the time is over and nothing has come.
+    /// Waits until the time is over, and returns if no answer has arrived.
     async fn is_late(&self) -> Duration {
         if let Some(patience) = self.patience {
             let came = tokio::time::timeout(patience, self.came.notified());
@@ -222,7 +223,8 @@ impl First {
     }
 }
 
-/// The bytes that Burn's server sends, until there is a message among them: it answers anybody's probes.
+/// The bytes that Burn's server sends, until they contain a message. The server also answers probes without a token,
+/// which are no messages.
 struct Answers<'a> {
     first: &'a First,
     meter: Option<Meter>,
@@ -255,7 +257,7 @@ impl Pace {
     }
 }
 
-/// A look at what passes.
+/// The check of the bytes that pass.
 enum Look<'a> {
     Client(Pace),
     Server(Answers<'a>),
@@ -270,7 +272,7 @@ impl Look<'_> {
     }
 }
 
-/// Passes bytes on, after a look at them, until an end is gone, which is how sessions end.
+/// Passes bytes on after a check, until one end is closed, which is how sessions end.
 async fn pass(
     mut from: impl AsyncRead + Unpin,
     to: &mut (impl AsyncWrite + Unpin),

@@ -1,4 +1,4 @@
-//! A connection of which nothing is known yet.
+//! A connection that has not presented a token.
 
 use super::super::limits::BEFORE_TOKEN;
 use super::handshake::Refusal;
@@ -12,14 +12,14 @@ use tungstenite::http::header::ORIGIN;
 use tungstenite::protocol::frame::coding::{CloseCode, Control, Data, OpCode};
 use tungstenite::protocol::frame::{CloseFrame, Frame, FrameHeader};
 
-/// The longest request for a WebSocket. Burn's clients send some 200 bytes.
+/// The maximum size of a request for a WebSocket, in bytes. Burn's clients send some 200 bytes.
 const REQUEST: usize = 8 << 10;
 
-/// The answer to a client where there are as many as may be. [`connect`](super::super::connect) knows the status.
+/// The answer to a client if the server is full. [`connect`](super::super::connect) recognises the status.
 pub(super) const FULL: &str =
     "the server has as many connections as it may have; see --max-connections";
 
-/// The service that a stranger asks for, by the path.
+/// The service that a stranger requests by the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Service {
     /// Operations on a device.
@@ -31,13 +31,13 @@ pub(super) enum Service {
 /// The services that a server offers to strangers.
 #[derive(Debug, Default)]
 pub(super) struct Offer {
-    /// Web pages whose scripts may connect, as browsers name them.
+    /// The web pages whose scripts may connect, in the form that browsers send.
     pub(super) origins: Vec<String>,
-    /// Whether other servers may fetch tensors.
+    /// True if other servers may fetch tensors.
     pub(super) transfers: bool,
 }
 
-/// Why nothing came of a connection.
+/// The reason why a connection was turned away.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Turned {
     #[error(transparent)]
@@ -48,11 +48,11 @@ pub(super) enum Turned {
     Refused(&'static str),
 }
 
-/// A socket with the bytes that were read from it: never more than [`BEFORE_TOKEN`] in all.
+/// A socket with the bytes that were read from it, which are never more than [`BEFORE_TOKEN`] in total.
 #[derive(Debug)]
 pub(super) struct Stranger {
     socket: TcpStream,
-    /// Read and not used yet.
+    /// The bytes that were read and not used yet.
     held: Vec<u8>,
     received: usize,
 }
@@ -66,7 +66,7 @@ impl Stranger {
         }
     }
 
-    /// The socket, and what it sent behind its first message.
+    /// Returns the socket, and the bytes that it sent after its first message.
     pub(super) fn into_parts(self) -> (TcpStream, Vec<u8>) {
         (self.socket, self.held)
     }
@@ -86,7 +86,7 @@ impl Stranger {
         Ok(())
     }
 
-    /// Reads the request for a WebSocket and answers it. A full server has no place for a session.
+    /// Reads the request for a WebSocket and answers it. A full server refuses a session.
     pub(super) async fn upgrade(
         &mut self,
         offer: &Offer,
@@ -125,7 +125,7 @@ impl Stranger {
         Ok(service)
     }
 
-    /// Answers a request with an error. The client's own error shows the status and the headers.
+    /// Answers a request with an error. The client's error message shows the status and the headers.
     async fn refuse(&mut self, status: StatusCode, why: &'static str) -> Turned {
         let answer = format!(
             "HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: 0\r\nburn-kernels: {why}\r\n\r\n"
@@ -141,7 +141,7 @@ impl Stranger {
         self.socket.shutdown().await
     }
 
-    /// The first message: one binary frame.
+    /// Reads the first message, which is one binary frame.
     pub(super) async fn first_message(&mut self) -> Result<Vec<u8>, Turned> {
         loop {
             let mut cursor = Cursor::new(&self.held);
@@ -188,7 +188,7 @@ impl Stranger {
         }
     }
 
-    /// Refuses a session as Burn does: a message, then the end.
+    /// Refuses a session as Burn does: it sends a message and then closes the connection.
     pub(super) async fn refuse_session(&mut self, refusal: Refusal) -> std::io::Result<()> {
         let opcode = OpCode::Data(Data::Binary);
         let mut bytes = to_bytes(Frame::message(refusal.to_bytes(), opcode, true));
@@ -196,7 +196,7 @@ impl Stranger {
         self.say(&bytes).await
     }
 
-    /// Ends the WebSocket with a reason.
+    /// Closes the WebSocket with a reason.
     pub(super) async fn close(&mut self, code: CloseCode, why: &'static str) -> Turned {
         match self.say(&to_bytes(closing(code, why))).await {
             Ok(()) => Turned::Refused(why),

@@ -5,10 +5,11 @@ use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 
-/// A bounded line of connections, each of somebody: an address or an Iroh endpoint.
+/// A bounded line of connections, each with a client: an address or an Iroh endpoint.
 ///
-/// A flood must not keep others out. So a full line does not refuse the next: it closes the oldest
-/// connection of whoever has most of them. Who presents a token at once has left the line by then.
+/// A flood must not keep other clients out. A full line therefore does not refuse the next connection. It closes the
+/// oldest connection of the client with the most of them. A client that presents its token at once has left the line by
+/// then.
 #[derive(Debug)]
 pub(in crate::remote) struct Waiting<K> {
     most: usize,
@@ -21,7 +22,7 @@ struct Line<K> {
     places: BTreeMap<u64, (K, oneshot::Sender<()>)>,
 }
 
-/// A place in the line, left when it is dropped.
+/// A place in the line. Dropping it leaves the line.
 #[derive(Debug)]
 pub(in crate::remote) struct Place<K: Copy + Eq + Hash> {
     waiting: Arc<Waiting<K>>,
@@ -45,7 +46,7 @@ impl<K: Copy + Eq + Hash> Waiting<K> {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A place at the end, for which another may lose its own.
+    /// Enters the line at its end. Another connection may lose its place.
     pub(in crate::remote) fn enter(self: &Arc<Self>, who: K) -> Place<K> {
         let mut line = self.line();
         while line.places.len() >= self.most {
@@ -81,9 +82,9 @@ impl<K: Copy + Eq + Hash> Line<K> {
 }
 
 impl<K: Copy + Eq + Hash> Place<K> {
-    /// Returns when the place was given to another.
+    /// Returns when the place was given to another connection.
     pub(in crate::remote) async fn lost(&mut self) {
-        // Nothing is ever sent: the sender goes with the place.
+        // Nothing is ever sent. The sender is dropped with the place.
         let _ = (&mut self.lost).await;
     }
 }
@@ -109,12 +110,12 @@ mod tests {
         places.push(waiting.enter('c'));
         let lost: Vec<_> = places.iter_mut().map(is_lost).collect();
         assert_eq!(lost, [false, true, false, false, false]);
-        // A stranger that left makes room.
+        // A stranger that left makes room for the next.
         places.remove(2);
         places.push(waiting.enter('d'));
         let lost: Vec<_> = places.iter_mut().map(is_lost).collect();
         assert_eq!(lost, [false, true, false, false, false]);
-        // Of equals it is the oldest.
+        // Among equals, the oldest is closed.
         places.push(waiting.enter('d'));
         assert!(is_lost(&mut places[0]));
         drop(places);

@@ -1,12 +1,12 @@
 use burn::tensor::Tensor;
 
-/// How the inputs that flow through lie in memory.
+/// The memory layout of the inputs that flow through the computation.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Layout {
     Contiguous,
-    /// Axes 1 and 2 were swapped, as attention does with heads: rows are apart.
+    /// Axes 1 and 2 are swapped, as attention does with heads. Rows are not adjacent.
     Swapped,
-    /// The last two axes were swapped: elements of a row are apart.
+    /// The last two axes are swapped. Elements of a row are not adjacent.
     Transposed,
     /// A part of a wider tensor.
     Sliced,
@@ -24,7 +24,7 @@ impl Layout {
         }
     }
 
-    /// A tensor from which [`Layout::view`] makes the layout; its gradient is compared as it lies.
+    /// Returns a tensor from which [`Layout::view`] makes the layout. Its gradient is compared in its own layout.
     pub(crate) fn lay_out<const D: usize>(self, x: Tensor<D>) -> Tensor<D> {
         match self {
             Self::Contiguous => x,
@@ -38,7 +38,7 @@ impl Layout {
         .detach()
     }
 
-    /// The tensor again, whose last axis has `width` elements.
+    /// Returns the original tensor, whose last axis has `width` elements.
     pub(crate) fn view<const D: usize>(self, x: &Tensor<D>, width: usize) -> Tensor<D> {
         match self {
             Self::Contiguous => x.clone(),

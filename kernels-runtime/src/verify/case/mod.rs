@@ -1,5 +1,5 @@
-//! The cases: each operation with every setting of its key, the combinations that models use, and
-//! every shape class.
+//! The cases: each operation with every setting of its key, the combinations that models use, and every class of
+//! shapes.
 
 mod layout;
 
@@ -12,13 +12,13 @@ use crate::semantics::SemanticsKey;
 use burn::tensor::{Device, Tensor};
 pub(crate) use layout::Layout;
 
-/// A variant of an operation, as it is verified: its key and whatever else of a call is fixed.
+/// A variant of an operation to verify: its key and the other fixed properties of a call.
 pub(crate) trait Variant {
     fn kernel(&self) -> &'static KernelSpec;
 
     fn key(&self) -> SemanticsKey;
 
-    /// The shape for people, and what the key doesn't say.
+    /// Returns a description of the shape and of everything that the key does not state.
     fn describe(&self, shape: [usize; 4], layout: &str) -> String {
         format!("{shape:?}{layout}")
     }
@@ -26,11 +26,11 @@ pub(crate) trait Variant {
     /// Runs the kernel or the reference, and its gradients.
     ///
     /// # Errors
-    /// The kernel doesn't run here.
+    /// Returns the reason if the kernel can't run.
     fn compute(&self, shape: [usize; 4], at: &Computation<'_>) -> Result<Vec<Computed>, Reason>;
 }
 
-/// A key that differs from another one.
+/// Returns a changed copy of a key.
 pub(crate) fn vary<K>(mut key: K, change: impl FnOnce(&mut K)) -> K {
     change(&mut key);
     key
@@ -39,12 +39,12 @@ pub(crate) fn vary<K>(mut key: K, change: impl FnOnce(&mut K)) -> K {
 /// One variant of an operation on one shape and layout.
 pub(crate) struct Case {
     variant: Box<dyn Variant>,
-    /// Of the result; of the queries; what a mixture of experts says.
+    /// The shape of the result, of the queries, or of whatever a mixture of experts defines.
     shape: [usize; 4],
     layout: Layout,
 }
 
-/// Odd and even widths around the SIMD width, one row and many, one element, none at all.
+/// Odd and even widths around the SIMD width, with one row, several rows, one element and none.
 const SHAPES: [[usize; 4]; 5] = [
     [1, 1, 5, 64],
     [2, 3, 17, 16],
@@ -53,7 +53,7 @@ const SHAPES: [[usize; 4]; 5] = [
     [2, 0, 3, 8],
 ];
 
-/// Wide rows, and enough of them to be split over threads: once for every loop, not every key.
+/// Wide rows, and enough rows to be split over threads. They are tested once for every loop, not for every key.
 const LARGE: [[usize; 4]; 3] = [[1, 1, 2, 1000], [1, 1, 1, 4096], [2, 4, 160, 128]];
 
 const STRIDED: [usize; 4] = [2, 3, 5, 24];
@@ -70,10 +70,10 @@ macro_rules! all_cases {
 }
 operations!(all_cases);
 
-/// How a case is computed: in which dtype, where, and by the kernel or its reference.
+/// The settings of a computation: its dtype, its device, and the choice between kernel and reference.
 #[derive(Clone, Copy)]
 pub(crate) struct Computation<'a> {
-    /// The type that the inputs are exact in.
+    /// The type in which the inputs are exact.
     pub(crate) exact_in: FloatType,
     pub(crate) dtype: FloatType,
     pub(crate) device: &'a Device,
@@ -82,22 +82,22 @@ pub(crate) struct Computation<'a> {
 }
 
 impl Computation<'_> {
-    /// The numbers of an input, fixed by its name.
+    /// Returns the numbers of an input, which its name determines.
     pub(crate) fn values<const D: usize>(&self, name: &str, shape: [usize; D]) -> Vec<f64> {
         values(name, count(shape), self.exact_in)
     }
 
-    /// The largest of them.
+    /// Returns the largest magnitude of an input.
     pub(crate) fn largest<const D: usize>(&self, name: &str, shape: [usize; D]) -> f64 {
         largest(&self.values(name, shape))
     }
 
-    /// An input without a gradient, as it lies.
+    /// Returns a contiguous input without a gradient.
     pub(crate) fn plain<const D: usize>(&self, name: &str, shape: [usize; D]) -> Tensor<D> {
         tensor(&self.values(name, shape), shape, self.dtype, self.device)
     }
 
-    /// An input with a gradient: in memory as the layout wants it, and seen in its shape.
+    /// Returns an input with a gradient, both in its memory layout and as a view of its shape.
     pub(crate) fn leaf<const D: usize>(
         &self,
         name: &str,
@@ -118,7 +118,7 @@ impl Case {
         }
     }
 
-    /// The variant on every shape and layout, on large shapes too if it is worth it.
+    /// Returns the variant on every shape and layout, and on large shapes if `large` is set.
     pub(crate) fn on_every_shape<V: Variant + Copy + 'static>(
         variant: V,
         large: bool,
@@ -180,18 +180,17 @@ impl Case {
 pub(crate) struct Computed {
     pub(crate) name: &'static str,
     pub(super) values: Vec<f64>,
-    /// See [`Exact`]; `None` where the largest value says it well enough.
+    /// The terms, as in [`Exact`]. If `None`, the largest value is used.
     terms: Option<f64>,
     rounded_terms: bool,
     roundings: u32,
-    /// See [`Exact`].
+    /// The noise, as in [`Exact`].
     noise: f64,
 }
 
 impl Computed {
     pub(crate) fn new<const D: usize>(name: &'static str, tensor: Option<Tensor<D>>) -> Self {
-        // A tensor without a gradient compares as empty, which differs in size from one that has
-        // it.
+        // A missing gradient is compared as an empty one, which differs in size from a present one.
         Self {
             name,
             values: tensor.map_or_else(Vec::new, elements),
@@ -212,7 +211,7 @@ impl Computed {
         }
     }
 
-    /// The same, that a kernel may be twice as far from as a plain computation is.
+    /// Adds an allowed error of twice the error of a plain computation.
     pub(crate) fn with_noise_of(mut self, plain: &Self) -> Self {
         let pairs = self.values.iter().zip(&plain.values);
         let errors: Vec<f64> = pairs.map(|(exact, plain)| plain - exact).collect();

@@ -1,9 +1,9 @@
-//! The sums of one tile: added up in registers, then written as lines of lanes or of others.
+//! The sums of one tile, added in registers and then written as lines of lanes or of others.
 
 use super::{BY_FEATURES, BY_ROWS, LANES, OUTER, Walk};
 use std::arch::x86_64::*;
 
-/// The first `count` lanes of a vector, or all.
+/// Returns the mask of the first `count` lanes of a vector, or of all lanes.
 #[inline(always)]
 pub(super) fn mask(count: usize) -> __mmask16 {
     if count >= LANES {
@@ -13,13 +13,13 @@ pub(super) fn mask(count: usize) -> __mmask16 {
     }
 }
 
-/// Defines a kernel for tiles by the instruction that adds a product.
+/// Defines a kernel for tiles, given the instruction that adds a product.
 macro_rules! kernel {
     ($name:ident, $features:literal, $add:expr) => {
-        /// The sums of a tile of `V` vectors, the last of which has `last` lanes, by `N` others.
+        /// Computes the sums of a tile of `V` vectors, the last of which has `last` lanes, by `N` others.
         ///
         /// # Safety
-        /// As [`multiply`](super::multiply)'s, for the tile.
+        /// The requirements are those of [`multiply`](super::multiply), for the tile.
         #[target_feature(enable = $features)]
         pub(super) unsafe fn $name<const KIND: u8, const V: usize, const N: usize>(
             tile: Walk,
@@ -30,7 +30,7 @@ macro_rules! kernel {
             let mut ahead = tile.ahead;
             let last_mask = mask(last);
             while left > 0 {
-                // Hints: any address will do.
+                // Hints: any address is allowed.
                 if KIND == BY_FEATURES {
                     for n in 0..N {
                         let next = others.wrapping_add((N + n) * tile.other);
@@ -40,7 +40,7 @@ macro_rules! kernel {
                 if KIND == BY_ROWS {
                     for _ in 0..tile.ahead_steps {
                         for v in 0..V {
-                            // The line that a vector ends in: lines and vectors need not begin together.
+                            // The cache line in which a vector ends: lines and vectors need not begin together.
                             let end = ahead.wrapping_add((v + 1) * LANES - 1);
                             _mm_prefetch::<_MM_HINT_T1>(end.cast());
                         }
@@ -56,12 +56,12 @@ macro_rules! kernel {
                         } else {
                             __mmask16::MAX
                         };
-                        // SAFETY: the caller's promise.
+                        // SAFETY: the caller upholds the requirements.
                         vectors[v] = unsafe { _mm512_maskz_loadu_ps(mask, lanes.add(v * LANES)) };
                     }
                     for n in 0..N {
                         let at = if KIND == OUTER { n } else { n * tile.other };
-                        // SAFETY: the caller's promise.
+                        // SAFETY: the caller upholds the requirements.
                         let other = _mm512_set1_ps(unsafe { *others.add(at) });
                         for v in 0..V {
                             sums[v][n] = $add(sums[v][n], vectors[v], other);
@@ -74,7 +74,7 @@ macro_rules! kernel {
             }
             for v in 0..V {
                 let count = if v + 1 == V { last } else { LANES };
-                // SAFETY: the caller's promise; if `add`, the places have been written.
+                // SAFETY: the caller upholds the requirements; if `add`, the places have been written.
                 unsafe {
                     if KIND == BY_FEATURES {
                         let out = tile.out.add(v * LANES * tile.out_stride);
@@ -93,11 +93,11 @@ kernel!(sum_pairs, "avx512f,avx512bf16", |sum, x, y| add_pairs(
     sum, x, y
 ));
 
-/// Adds the products of pairs.
+/// Adds the products of pairs to a sum.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bf16")]
 pub(in super::super) fn add_pairs(sum: __m512, x: __m512, y: __m512) -> __m512 {
-    // SAFETY: the types are both 512 bits. One by one: through an array they pass through memory.
+    // SAFETY: both types have 512 bits. They are converted one by one: an array would pass through memory.
     let (x, y) = unsafe {
         let x = std::mem::transmute::<__m512, __m512bh>(x);
         (x, std::mem::transmute::<__m512, __m512bh>(y))
@@ -105,16 +105,16 @@ pub(in super::super) fn add_pairs(sum: __m512, x: __m512, y: __m512) -> __m512 {
     _mm512_dpbf16_ps(sum, x, y)
 }
 
-/// Writes the sums of one vector of lanes by `N` others, a line for each other.
+/// Writes the sums of one vector of lanes by `N` others, with a line for each other.
 ///
 /// # Safety
-/// As [`sum`]'s.
+/// The requirements are those of [`sum`].
 #[inline]
 #[target_feature(enable = "avx512f")]
 unsafe fn write<const N: usize>(tile: Walk, sums: [__m512; N], out: *mut f32, lanes: usize) {
     let mask = mask(lanes);
     for (n, sum) in sums.into_iter().enumerate() {
-        // SAFETY: the caller's promise; past the caches, whole vectors are aligned.
+        // SAFETY: the caller upholds the requirements; past the caches, whole vectors are aligned.
         unsafe {
             let place = out.add(n * tile.out_stride);
             if tile.add {
@@ -129,10 +129,10 @@ unsafe fn write<const N: usize>(tile: Walk, sums: [__m512; N], out: *mut f32, la
     }
 }
 
-/// Writes the sums of one vector of lanes by `N` others, a line for each lane.
+/// Writes the sums of one vector of lanes by `N` others, with a line for each lane.
 ///
 /// # Safety
-/// As [`sum`]'s.
+/// The requirements are those of [`sum`].
 #[inline]
 #[target_feature(enable = "avx512f")]
 unsafe fn write_turned<const N: usize>(tile: Walk, sums: [__m512; N], out: *mut f32, lanes: usize) {
@@ -151,7 +151,7 @@ unsafe fn write_turned<const N: usize>(tile: Walk, sums: [__m512; N], out: *mut 
                 if lane >= lanes {
                     continue;
                 }
-                // SAFETY: the caller's promise.
+                // SAFETY: the caller upholds the requirements.
                 unsafe {
                     let place = out.add(lane * tile.out_stride + part);
                     if N >= FOUR {
@@ -174,10 +174,10 @@ unsafe fn write_turned<const N: usize>(tile: Walk, sums: [__m512; N], out: *mut 
     }
 }
 
-/// Elements of a quarter of a vector.
+/// The number of elements of a quarter of a vector.
 const FOUR: usize = 4;
 
-/// Four vectors of lanes as lines of four: vector `r` has those of lanes `r`, `r + 4`, …
+/// Transposes four vectors of lanes to lines of four. Vector `r` of the result has those of lanes `r`, `r + 4`, …
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn turn([a, b, c, d]: [__m512; FOUR]) -> [__m512; FOUR] {

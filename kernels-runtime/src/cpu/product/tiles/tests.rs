@@ -1,8 +1,8 @@
-//! Every size around those of tiles, against sums one after the other.
+//! Tests of sizes around those of tiles, compared with sums of one term after the other.
 
 use super::*;
 
-/// Every size around those of tiles, with elements between that must not be touched.
+/// Tests sizes around those of tiles, with elements between lines that must not be touched.
 #[test]
 fn tiles_of_all_sizes() {
     if !super::super::tested(available(), "AVX-512") {
@@ -24,7 +24,7 @@ fn tiles_of_all_sizes() {
         (5, 4, 0),
         // Large enough to be written past the caches.
         (303, 120, 9),
-        // Of more lanes than are walked through at a time, also past the caches.
+        // More lanes than are traversed at a time, also past the caches.
         (200, 12, 700),
         (500, 80, 300),
     ] {
@@ -47,7 +47,7 @@ fn check(kind: Kind, sizes: Sizes, add: bool, value: impl Fn(usize) -> f32) {
         Kind::Outer => (others, 1),
         Kind::ByFeatures | Kind::ByRows => (1, k.max(1)),
     };
-    // Exactly as long as needed: a memory checker sees a read beyond.
+    // Exactly the required length, so a memory checker detects a read beyond it.
     let left: Vec<f32> = (0..lanes * k).map(&value).collect();
     let right: Vec<f32> = (0..others * k).map(|i| value(i + 13)).collect();
     let (lines, length) = match kind {
@@ -68,7 +68,7 @@ fn check(kind: Kind, sizes: Sizes, add: bool, value: impl Fn(usize) -> f32) {
             stride,
         },
     );
-    // SAFETY: asked for before; all slices are as long as sizes and strides say.
+    // SAFETY: the machine was checked before; all slices have the length that sizes and strides require.
     unsafe {
         let out = (&mut out[..], out_stride);
         multiply(
@@ -82,7 +82,7 @@ fn check(kind: Kind, sizes: Sizes, add: bool, value: impl Fn(usize) -> f32) {
         );
     }
     for (at, sum) in out.into_iter().enumerate() {
-        // SAFETY: initialised from the start.
+        // SAFETY: all elements are initialised above.
         let sum = unsafe { sum.assume_init() };
         let (line, along) = (at / out_stride, at % out_stride);
         if along >= length {

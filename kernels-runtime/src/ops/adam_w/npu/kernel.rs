@@ -7,7 +7,7 @@ use crate::registry::{Gradient, Implementation, Launch};
 use crate::semantics::SemanticsKey;
 use burn_cann::backend::{CannBackend, CannTensor};
 
-/// Numbers of a step, of which a decision is asked: it depends on none of them, and limits are not told.
+/// Arbitrary numbers for a decision, which depends on none of them. `limits` functions don't receive the numbers.
 const ANY: Settings = Settings {
     learning_rate: 0.0,
     beta_1: 0.0,

@@ -1,16 +1,16 @@
 //! AdamW over CANN's operators.
 //!
-//! `aclnnApplyAdamWV2` is the whole step: 7 reads and writes of a tensor like the parameter, where the composition
-//! has some 30. It writes over the parameter and the moments. What somebody else holds too, or what lies in
-//! overlapping places, is copied first, 2 more for each; in an ordinary training loop nothing is.
+//! `aclnnApplyAdamWV2` computes the whole step: 7 reads and writes of a tensor of the parameter's size, where the
+//! composition has about 30. It overwrites the parameter and the moments. A tensor that is shared or not contiguous is
+//! copied first, which takes 2 more each. An ordinary training loop copies nothing.
 //!
 //! | tensors | operators | why |
 //! |---|---|---|
-//! | f32, f16, bf16, all of one type | a number for the step, `aclnnApplyAdamWV2` | it is that; the step is a tensor of one element |
+//! | f32, f16, bf16, all of one type | a number for the step, `aclnnApplyAdamWV2` | computes exactly this; the step is a tensor of one element |
 //! | f64, different types | refused | CANN computes in f32 |
 //!
-//! The powers of the betas are taken in f32 on the device: `1 − β₂ᵗ` of the second step has an error of 10⁻⁵ for
-//! β₂ = 0.999, which is 10⁻⁵ of what the step changes.
+//! The device computes the powers of the betas in f32. For β₂ = 0.999, `1 − β₂ᵗ` has a relative error of 10⁻⁵ at the
+//! second step, which is 10⁻⁵ of the change that the step makes.
 
 mod kernel;
 
@@ -22,13 +22,13 @@ use crate::npu::{Refused, Result, Seen, Specified, base};
 use burn_cann::ops::adam::{self, AdamW, adam_w};
 use burn_cann::{DType, Platform, Spec, Stream, Tensor};
 
-/// The operators of a step of tensors that nobody else holds.
+/// The operators of a step on tensors that are not shared.
 pub const OPERATORS: [&str; 2] = ["aclnnInplaceFillScalar", "aclnnApplyAdamWV2"];
 
-/// Whether the operators compute a step of these operands.
+/// Checks that the operators compute a step of these operands.
 ///
 /// # Errors
-/// Why they don't.
+/// Returns the reason if they don't.
 pub fn decide<T: Specified>(
     platform: &Platform,
     operands: &Operands<Seen<T>>,
@@ -40,17 +40,17 @@ pub fn decide<T: Specified>(
         ("gradient", gradient),
     ];
     let dtype = one_float(("parameter", parameter), others)?;
-    // What is written lies one element after the other, or is copied so.
+    // Written tensors are contiguous, or are copied to contiguous ones.
     let written = Spec::contiguous(dtype, parameter.shape())?;
     let steps = Spec::contiguous(DType::I64, [1])?;
     adam::check(platform, &written, &[&written, &written], gradient, &steps)?;
     Ok(())
 }
 
-/// A step. Tensors of the state that nobody else holds are written over.
+/// Runs a step. Overwrites the tensors of the state that are contiguous and not shared.
 ///
 /// # Errors
-/// [`decide`] refused it, or a call failed.
+/// Returns an error if [`decide`] refuses the operands or a call fails.
 pub fn step(stream: &Stream, operands: Operands<Seen<Tensor>>) -> Result<State<Tensor>> {
     decide(stream.device().platform(), &operands)?;
     let settings = operands.settings();
@@ -62,7 +62,7 @@ pub fn step(stream: &Stream, operands: Operands<Seen<Tensor>>) -> Result<State<T
     } = state.map(|Seen(tensor)| tensor);
     let own = |tensor| owned(stream, tensor);
     let (parameter, moment_1, moment_2) = (own(parameter)?, own(moment_1)?, own(moment_2)?);
-    // The operator counts the steps before this one.
+    // The operator takes the number of steps before this one.
     let steps = base::filled(stream, DType::I64, &[1], (settings.step - 1) as f64)?;
     let operands = adam::State {
         parameter: &parameter,
@@ -85,7 +85,7 @@ pub fn step(stream: &Stream, operands: Operands<Seen<Tensor>>) -> Result<State<T
     })
 }
 
-/// The tensor if it may be written over, else a copy.
+/// Returns the tensor if it may be overwritten, a copy otherwise.
 fn owned(stream: &Stream, mut tensor: Tensor) -> Result<Tensor> {
     if tensor.layout().is_contiguous() && tensor.is_exclusive() {
         return Ok(tensor);

@@ -9,7 +9,7 @@ use crate::semantics::{AddRmsNormKey, Scale, SemanticsKey};
 use burn_cann::backend::{CannBackend, CannTensor};
 
 pub(crate) const IMPLEMENTATION: Implementation = Implementation {
-    // The gradient of the weight is summed in any order.
+    // The order in which the gradient of the weight is summed is not fixed.
     deterministic: false,
     accepts: |key| matches!(key, SemanticsKey::AddRmsNorm(key) if is_computed(*key)),
     limits: Some(|key, tensors| {

@@ -1,20 +1,20 @@
 //! The sum and its RMSNorm over CANN's operators.
 //!
-//! `A` is `aclnnAddRmsNorm`, which rounds the sum and `x̂` to the dtype as Llama's own code does; `G` is RMSNorm's
-//! `aclnnRmsNormGrad` at the sum. CANN's operator has no gradient of its own.
+//! `A` is `aclnnAddRmsNorm`, which rounds the sum and `x̂` to the dtype as Llama's own code does. `G` is RMSNorm's
+//! `aclnnRmsNormGrad` at the sum: CANN has no gradient operator for `A`.
 //!
 //! | key | forward | backward | why |
 //! |---|---|---|---|
-//! | weight, offset 0, rounding `llama` | `A` | `G` | it is that |
+//! | weight, offset 0, rounding `llama` | `A` | `G` | computes exactly this |
 //! | f32, rounding `gemma` | `A` | `G` | f32 is not rounded |
 //! | f32, offset 1 | `1 + w`, `A` | the same, `G` | |
-//! | no weight | ones, `A` | ones, `G` | CANN's gamma may not be left out |
+//! | no weight | ones, `A` | ones, `G` | CANN requires gamma |
 //! | rounding `gemma` in a half type | refused | | `A` rounds `x̂` before the weight |
-//! | offset 1 in a half type | refused | | `A` takes a gamma of the type of `x` alone, in which `1 + w` loses small weights |
-//! | a gate, groups | refused | | `A` normalises whole rows of the sum as it is. The reference runs, whose norm is a kernel where the body calls an annotated one |
+//! | offset 1 in a half type | refused | | `A` takes gamma only in the type of `x`, in which `1 + w` loses small weights |
+//! | a gate, groups | refused | | `A` normalises whole rows, without a gate. The reference runs; its norm is a kernel where the body calls an annotated one |
 //! | f64, different types | refused | | CANN computes in f32 |
 //!
-//! Strided operands are copied first: CANN does not say that they may be strided.
+//! Strided operands are copied first: CANN does not document that they may be strided.
 
 mod kernel;
 
@@ -29,7 +29,7 @@ use crate::semantics::{AddRmsNormKey, Gating, Groups, Offset, Rounding, Scale};
 use burn_cann::ops::rms_norm::{add_rms_norm, check_add, check_grad};
 use burn_cann::{DType, Platform, Spec, Stream, Tensor};
 
-/// The gamma that the operator is called with.
+/// The gamma that is passed to the operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gamma {
     /// The weight as it is.
@@ -40,10 +40,10 @@ pub enum Gamma {
     Ones,
 }
 
-/// Decides by which operators a call of these operands is computed.
+/// Returns the gamma with which the operators compute these operands.
 ///
 /// # Errors
-/// Why none do.
+/// Returns the reason if no operator computes them.
 pub fn decide<T: Specified>(
     platform: &Platform,
     operands: &Operands<Seen<T>>,
@@ -60,7 +60,7 @@ pub fn decide<T: Specified>(
     let dtype = one_float(("x", x), others)?;
     let gamma = gamma_of(dtype, operands.key())?;
     let width = x.shape().last().copied().unwrap_or(1);
-    // Nothing is called for nothing, but the device has to be one.
+    // An empty call runs no operator, but the device must have it: a row of one element is checked instead.
     let shape = if x.is_empty() {
         [1, 1]
     } else {
@@ -73,12 +73,12 @@ pub fn decide<T: Specified>(
     Ok(gamma)
 }
 
-/// Whether the operator computes the key in some type.
+/// Returns whether the operator computes the key in at least one type.
 pub(crate) fn is_computed(key: AddRmsNormKey) -> bool {
     key.groups == Groups::One && key.gating == Gating::None
 }
 
-/// Returns the gamma of a key, unless the operator rounds otherwise or computes something else.
+/// Returns the gamma of a key, or an error if the operator rounds differently or computes something else.
 fn gamma_of(dtype: DType, key: AddRmsNormKey) -> Result<Gamma, Refused> {
     let refused = |reason, why| Err(Refused::new(reason, why));
     if !is_computed(key) {
@@ -101,10 +101,10 @@ fn gamma_of(dtype: DType, key: AddRmsNormKey) -> Result<Gamma, Refused> {
     })
 }
 
-/// The normalised sum, the sum, and `rstd`, one value a row in f32.
+/// Returns the normalised sum, the sum, and `rstd`, which has one value per row in f32.
 ///
 /// # Errors
-/// Refused by [`decide`], or CANN failed.
+/// Returns an error if [`decide`] refuses the operands or CANN fails.
 pub fn forward(stream: &Stream, operands: &Operands<Seen<Tensor>>) -> Result<Normalised<Tensor>> {
     let gamma = decide(stream.device().platform(), operands)?;
     let (x, residual): (&Tensor, &Tensor) = (operands.x(), operands.residual());

@@ -1,22 +1,22 @@
-//! What comes before the activation: clamp, Gaussian top-k and the offset of up, on rows in the
+//! The steps before the activation, clamp, Gaussian top-k and the offset of up, on rows in the
 //! accumulation precision.
 
 use crate::cpu::{Element, Real, sum_of, sum_of_squares};
 use crate::ops::glu::{Settings, sparsity};
 use crate::semantics::{GluKey, Offset};
 
-/// How rows are changed.
+/// The changes to rows before the activation.
 pub(super) struct Adjust<A> {
-    /// Infinite if there is no clamp.
+    /// The limit of the clamp, infinite if there is none.
     limit: A,
-    /// Whether there is one: beyond it nothing has a gradient, be it infinite.
+    /// True if there is a clamp. Elements at or beyond the limit have no gradient, even if the limit is infinite.
     clamps: bool,
     offset: A,
-    /// How many standard deviations above the mean the gate is cut.
+    /// The threshold of the gate above the mean, in standard deviations.
     multiplier: Option<A>,
 }
 
-/// Where a row's gates are cut.
+/// The threshold of a row's gates.
 #[derive(Clone, Copy)]
 pub(super) struct Cut<A> {
     mean: A,
@@ -25,7 +25,7 @@ pub(super) struct Cut<A> {
 }
 
 impl<A: Real + Copy> Adjust<A> {
-    /// `None` if rows stay as they are.
+    /// Returns `None` if rows stay unchanged.
     pub(super) fn new<T: Element<Acc = A>>(settings: Settings, key: GluKey) -> Option<Self> {
         let multiplier = settings
             .sparsity
@@ -41,7 +41,7 @@ impl<A: Real + Copy> Adjust<A> {
         })
     }
 
-    /// Clamps and cuts a row of gates.
+    /// Clamps a row of gates and subtracts the threshold, if there is one.
     #[inline(always)]
     pub(super) fn gates(&self, gates: &mut [A]) -> Option<Cut<A>> {
         for gate in &mut *gates {
@@ -74,7 +74,7 @@ impl<A: Real + Copy> Adjust<A> {
         }
     }
 
-    /// Turns the gradients of what [`Adjust::gates`] made into those of the `gates` it got.
+    /// Turns the gradients of the results of [`Adjust::gates`] into those of its inputs, `gates`.
     #[inline(always)]
     pub(super) fn d_gates(&self, cut: Option<Cut<A>>, gates: &[A], cuts: &[A], d_gates: &mut [A]) {
         if let Some(cut) = cut {
@@ -83,7 +83,7 @@ impl<A: Real + Copy> Adjust<A> {
             }
             let n = A::of(d_gates.len() as f64);
             let mean = sum_of(d_gates, d_gates, d_gates, |d_gate, _, _| d_gate) / n;
-            // All gates equal: the deviation is zero and has no slope.
+            // If all gates are equal, the deviation is zero and has no slope.
             let along = if cut.deviation > A::ZERO {
                 mean * cut.multiplier / cut.deviation
             } else {
@@ -103,7 +103,7 @@ impl<A: Real + Copy> Adjust<A> {
         }
     }
 
-    /// Turns the gradients of what [`Adjust::ups`] made into those of the `ups` it got.
+    /// Turns the gradients of the results of [`Adjust::ups`] into those of its inputs, `ups`.
     #[inline(always)]
     pub(super) fn d_ups(&self, ups: &[A], d_ups: &mut [A]) {
         for (d_up, up) in d_ups.iter_mut().zip(ups) {

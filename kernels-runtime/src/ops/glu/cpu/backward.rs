@@ -42,7 +42,7 @@ struct Glu<'a, T: Element> {
     source: Source<'a, T>,
     projections: Projections,
     adjust: Option<Adjust<T::Acc>>,
-    /// The loop on elements as they are.
+    /// The loop on unchanged elements.
     narrow: Backward<T>,
     /// The loop in the accumulation precision, for changed rows.
     wide: Backward<T::Acc>,
@@ -91,7 +91,7 @@ impl<T: Element> Kernel<2> for Glu<'_, T> {
     }
 }
 
-/// A row of gates and ups apart, and of their gradients.
+/// A row of gates and a row of ups in separate buffers, and their gradients.
 struct Scratch<T> {
     gates: Vec<T>,
     ups: Vec<T>,
@@ -111,14 +111,14 @@ impl<T: Copy> Default for Scratch<T> {
 }
 
 impl<T: Element> Scratch<T> {
-    /// Allocates on the first row that needs it.
+    /// Resizes the buffers, which allocates on the first row.
     fn resize(&mut self, width: usize) {
         let zero = T::round(T::Acc::ZERO);
         self.gates.resize(width, zero);
         self.ups.resize(width, zero);
     }
 
-    /// The gradients of the row that was read.
+    /// Returns the gradients of the row that was read.
     #[inline(always)]
     fn gradients(&mut self, loops: Backward<T>, dy: &[T]) -> [&[T]; 2] {
         let (width, zero) = (self.gates.len(), T::round(T::Acc::ZERO));
@@ -128,7 +128,7 @@ impl<T: Element> Scratch<T> {
     }
 }
 
-/// A row in the accumulation precision, as it is, as it is changed, and its gradients.
+/// A row in the accumulation precision: its elements as read, as changed, and their gradients.
 struct Changed<T: Element> {
     dy: Vec<T::Acc>,
     raw: [Vec<T::Acc>; 2],

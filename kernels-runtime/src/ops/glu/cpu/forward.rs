@@ -24,7 +24,7 @@ pub(super) fn forward<T: Element>(operands: &Operands<FlexTensor>) -> FlexTensor
 struct Glu<'a, T: Element> {
     source: Source<'a, T>,
     adjust: Option<Adjust<T::Acc>>,
-    /// The loop on elements as they are.
+    /// The loop on unchanged elements.
     narrow: Forward<T>,
     /// The loop in the accumulation precision, for changed rows.
     wide: Forward<T::Acc>,

@@ -1,13 +1,13 @@
-//! The loops over elements that each activation is compiled into.
+//! The compiled loops over elements of each activation.
 
 use crate::cpu::{Element, Function, Row, with_function};
 use crate::semantics::Activation;
 use std::marker::PhantomData;
 
-/// Writes `y = f(gate) · up`. All have one length.
+/// Writes `y = f(gate) · up`. All slices have one length.
 pub(super) type Forward<T> = fn(&[T], &[T], Row<'_, T>);
 
-/// Writes the gradients of gate and up, from `dy`, gate and up. All have one length.
+/// Writes the gradients of gate and up, given `dy`, gate and up. All slices have one length.
 pub(super) type Backward<T> = fn([&[T]; 3], [Row<'_, T>; 2]);
 
 /// The loops of an activation, each compiled for the widest SIMD of this machine.
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
     use crate::cpu::Scratch;
 
-    /// Slopes beside central differences, in f64, away from the kinks at zero.
+    /// Compares slopes with central differences, in f64, away from the kinks at zero.
     #[test]
     fn slopes_are_those_of_the_values() {
         const STEP: f64 = 1e-5;

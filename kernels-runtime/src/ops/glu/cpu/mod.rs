@@ -1,8 +1,8 @@
-//! Gated linear units on Flex: one pass over memory, nothing in between is stored.
+//! Gated linear units on Flex: one pass over memory, without stored intermediate tensors.
 //!
 //! The loops over elements are compiled for every activation and dtype ([`loops`]), but not for
-//! every variant: those differ in how a row is read, changed and written ([`rows`]), which happens
-//! in the cache. Two contiguous rows without a change go into the loop as they are.
+//! every variant. Variants differ in how a row is read, changed and written ([`rows`]), which happens
+//! in the cache. Two contiguous rows that need no change go into the loop directly.
 
 mod adjust;
 mod backward;

@@ -1,4 +1,4 @@
-//! Where the rows of gate and up are.
+//! Access to the rows of gate and up, and of their gradients.
 
 use crate::cpu::{self, Element, Rows, Unwritten};
 use crate::ops::glu::Projected;
@@ -27,9 +27,9 @@ impl<'a> Readable<'a> {
 
 /// The rows of gate and up.
 pub(super) enum Source<'a, T> {
-    /// Each by itself: two tensors, or the halves of one.
+    /// Separate rows: two tensors, or the halves of one.
     Apart { gate: Rows<'a, T>, up: Rows<'a, T> },
-    /// In turns.
+    /// Alternating elements of one row.
     Interleaved(Rows<'a, T>),
 }
 
@@ -66,7 +66,7 @@ impl<'a, T: Element> Source<'a, T> {
         }
     }
 
-    /// Elements of a row of the result.
+    /// Returns the number of elements of a row of the result.
     pub(super) fn width(&self) -> usize {
         match self {
             Self::Apart { gate, .. } => gate.width(),
@@ -90,7 +90,7 @@ impl<'a, T: Element> Source<'a, T> {
     }
 }
 
-/// A layout's halves of the last axis.
+/// Returns the layouts of the two halves of the last axis.
 fn halves(layout: &Layout) -> [Layout; 2] {
     let mut shape = layout.shape().to_vec();
     let last = shape.len() - 1;
@@ -106,7 +106,7 @@ fn halves(layout: &Layout) -> [Layout; 2] {
 }
 
 impl<T: Element> Row<'_, T> {
-    /// Reads gate and up, each changed as `map` says, into slices of the row's length.
+    /// Reads gate and up into slices of the row's length. Applies `map` to each element.
     #[inline(always)]
     pub(super) fn read<A>(&self, gates: &mut [A], ups: &mut [A], map: impl Fn(T) -> A) {
         match self {
@@ -128,7 +128,7 @@ impl<T: Element> Row<'_, T> {
     }
 }
 
-/// Where the gradients of a row of gate and up go.
+/// The destination of the gradients of a row of gate and up.
 pub(super) enum Target<'a, T> {
     Apart {
         gate: cpu::Row<'a, T>,
@@ -138,8 +138,8 @@ pub(super) enum Target<'a, T> {
 }
 
 impl<'a, T: Copy> Target<'a, T> {
-    /// The next row of `width` in a range's outputs. A packed gradient is the first output, and the
-    /// second is empty.
+    /// Returns the next row of `width` in a range's outputs. A packed gradient is the first output; the
+    /// second is then empty.
     #[inline(always)]
     pub(super) fn row(
         projections: Projections,
@@ -160,7 +160,7 @@ impl<'a, T: Copy> Target<'a, T> {
         }
     }
 
-    /// Writes the row, `map` changing each gradient.
+    /// Writes the row. Applies `map` to each gradient.
     #[inline(always)]
     pub(super) fn write<A: Copy>(self, gates: &[A], ups: &[A], map: impl Fn(A) -> T) {
         match self {

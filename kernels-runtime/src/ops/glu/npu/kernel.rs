@@ -12,7 +12,7 @@ pub(crate) const IMPLEMENTATION: Implementation = Implementation {
     limits: Some(|key, tensors| {
         let key: GluKey = key.known();
         ask(tensors, |platform, mut specs| {
-            // A key with numbers is refused whatever they are.
+            // A key that requires numbers is refused, whatever the numbers are.
             npu::of_key(key)?;
             let first = specs.one();
             let projected = match key.projections {

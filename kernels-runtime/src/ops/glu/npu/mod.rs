@@ -1,20 +1,20 @@
 //! Gated linear units over CANN's operators.
 //!
-//! `S` is `aclnnSwiGlu`, `D` `aclnnSwiGluGrad`. CANN packs gate and up in one tensor, one half after the other. Reads
-//! and writes are counted in tensors like the gate.
+//! `S` is `aclnnSwiGlu`, `D` is `aclnnSwiGluGrad`. CANN packs gate and up in one tensor, one half after the other. The
+//! numbers count reads and writes of a tensor of the gate's size.
 //!
 //! | key | forward | backward | why |
 //! |---|---|---|---|
-//! | silu, `chunked` | `S`: 3 | `D`: 5 | it is that; what is strided is copied first: 4 more |
-//! | silu, `separate`, both in one buffer | `S`: 3 | `D`: 5, the gradients are views of one buffer | as one packed linear layer leaves them, there is nothing to pack |
+//! | silu, `chunked` | `S`: 3 | `D`: 5 | computes exactly this; strided tensors are copied first: 4 more |
+//! | silu, `separate`, both in one buffer | `S`: 3 | `D`: 5, the gradients are views of one buffer | one packed linear layer leaves them so; there is nothing to pack |
 //! | silu, `separate` | `aclnnSilu`, product: 5 | packed by `aclnnCat`, `D`: 9 | packing for `S` too would make it 7, and not packing for the gradient 11 |
-//! | silu, `interleaved` | copied to halves, `S`: 7 | copied, `D`, copied back: 13 | operators copy strided operands themselves, so that taking the neighbours apart with views saves nothing |
+//! | silu, `interleaved` | copied to halves, `S`: 7 | copied, `D`, copied back: 13 | operators copy strided operands themselves, so separating the neighbours with views saves nothing |
 //! | identity | product: 3 | two products: 6, joined by `aclnnCat` if packed: 10 | |
-//! | other activations | refused | | composed, they read and write what the reference does, and no gradient of theirs is among the operators of `burn-cann` |
+//! | other activations | refused | | composed operators would read and write as much as the reference, and `burn-cann` has no operators for their gradients |
 //! | a clamp, an offset of up, a sparse gate | refused | | as above |
 //! | f64, different types | refused | | CANN computes in f32 |
 //!
-//! `S` rounds once; silu and product round twice, as the reference does.
+//! `S` rounds once. Silu and product round twice, as the reference does.
 
 mod kernel;
 
@@ -32,18 +32,18 @@ use burn_cann::{DType, Layout, Platform, Spec, Stream, Tensor};
 /// The operators that compute a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plan {
-    /// The fused operator, on a packed tensor as it lies or as its copy.
+    /// The fused operator, on the packed tensor itself or on a contiguous copy.
     Fused,
-    /// The same, on neighbours that are copied to halves.
+    /// The fused operator, on a copy that holds interleaved elements as halves.
     FusedOfNeighbours,
-    /// Activation and product forward; backward the fused operator on a packed copy.
+    /// Forward, activation and product; backward, the fused operator on a packed copy.
     Apart,
-    /// Products alone: there is no activation.
+    /// Products only: there is no activation.
     Product,
 }
 
 impl Plan {
-    /// The operators of the forward pass, of contiguous operands that don't share a buffer.
+    /// Returns the operators of the forward pass, for contiguous operands that don't share a buffer.
     pub fn forward(self) -> &'static [&'static str] {
         match self {
             Self::Fused => &["aclnnSwiGlu"],
@@ -53,7 +53,7 @@ impl Plan {
         }
     }
 
-    /// Those of the backward pass.
+    /// Returns the operators of the backward pass, for the same operands.
     pub fn backward(self) -> &'static [&'static str] {
         match self {
             Self::Fused => &["aclnnSwiGluGrad"],
@@ -64,7 +64,7 @@ impl Plan {
     }
 }
 
-/// Returns the operators that compute a call of this key, or why none do.
+/// Returns the operators that compute a call of this key, or the reason if none do.
 pub(crate) fn of_key(key: GluKey) -> Result<Plan, Refused> {
     let plain = GluKey {
         clamp: Clamp::None,
@@ -84,12 +84,12 @@ pub(crate) fn of_key(key: GluKey) -> Result<Plan, Refused> {
     }
 }
 
-/// Decides by which operators a call of these operands is computed.
+/// Returns the operators that compute a call of these operands.
 ///
-/// Two tensors that turn out to be halves of one buffer need fewer operators than it says.
+/// Fewer operators run than the plan states if gate and up are halves of one buffer.
 ///
 /// # Errors
-/// Why none do.
+/// Returns the reason if no operators compute it.
 pub fn decide<T: Specified>(
     platform: &Platform,
     operands: &Operands<Seen<T>>,
@@ -109,7 +109,7 @@ pub fn decide<T: Specified>(
     Ok(plan)
 }
 
-/// CANN's limits on a packed tensor of this shape, forward and backward.
+/// Checks CANN's limits on a packed tensor of this shape, forward and backward.
 fn limits(platform: &Platform, dtype: DType, shape: [usize; 2]) -> Result<(), Refused> {
     let packed = Spec::contiguous(dtype, shape)?;
     let y = check(platform, &packed, 1)?;
@@ -124,10 +124,10 @@ fn last(spec: &Spec) -> Result<usize, Refused> {
     last.ok_or_else(|| Refused::new(Reason::Shape, "a gated linear unit needs an axis"))
 }
 
-/// The result, like the gate. It is contiguous.
+/// Returns the result, with the shape and dtype of the gate. The result is contiguous.
 ///
 /// # Errors
-/// Refused by [`decide`], or CANN failed.
+/// Returns an error if [`decide`] refuses the operands or CANN fails.
 pub fn forward(stream: &Stream, operands: &Operands<Seen<Tensor>>) -> Result<Tensor> {
     let plan = decide(stream.device().platform(), operands)?;
     let (first, projections) = (operands.first(), operands.key().projections);
@@ -151,10 +151,10 @@ pub fn forward(stream: &Stream, operands: &Operands<Seen<Tensor>>) -> Result<Ten
     }
 }
 
-/// The gradients, laid out as the tensors. Those of two tensors may be views of one buffer.
+/// Returns the gradients, laid out as the tensors. The gradients of two tensors may be views of one buffer.
 ///
 /// # Errors
-/// As [`forward`].
+/// Returns an error as [`forward`] does.
 pub fn backward(stream: &Stream, backward: &Backward<Seen<Tensor>>) -> Result<Projected<Tensor>> {
     let (operands, dy) = (backward.operands(), backward.dy());
     let plan = decide(stream.device().platform(), operands)?;
@@ -188,25 +188,25 @@ pub fn backward(stream: &Stream, backward: &Backward<Seen<Tensor>>) -> Result<Pr
     }
 }
 
-/// `silu(a) · b` of a packed tensor's halves.
+/// Returns `silu(a) · b` of the halves of a packed tensor.
 fn fused(stream: &Stream, packed: &Tensor, shape: &[usize]) -> Result<Tensor> {
     let packed = matrix(stream, packed)?;
     Ok(swi_glu(stream, &packed, 1)?.reshape(shape)?)
 }
 
-/// The gradient of a packed tensor, as a matrix.
+/// Returns the gradient of a packed tensor, as a matrix.
 fn fused_grad(stream: &Stream, dy: &Tensor, packed: &Tensor) -> Result<Tensor> {
     let (dy, packed) = (matrix(stream, dy)?, matrix(stream, packed)?);
     Ok(swi_glu_grad(stream, &dy, &packed, 1)?)
 }
 
-/// Rows that lie together, copied if they don't.
+/// Returns the tensor as a matrix of its rows, copied if it is not contiguous.
 fn matrix(stream: &Stream, tensor: &Tensor) -> Result<Tensor> {
     let tensor = contiguous(stream, tensor)?;
     Ok(tensor.with_layout(as_rows(tensor.spec())?)?)
 }
 
-/// The packed tensor whose halves these are.
+/// Returns the packed tensor if gate and up are its halves.
 fn one_buffer(gate: &Tensor, up: &Tensor) -> Result<Option<Tensor>> {
     let shared = match (gate.memory(), up.memory()) {
         (Some(gate), Some(up)) => gate.is_shared_with(up),
@@ -218,7 +218,7 @@ fn one_buffer(gate: &Tensor, up: &Tensor) -> Result<Option<Tensor>> {
     }
 }
 
-/// The gate in the first half and up in the second.
+/// Returns the packed tensor with the gate in the first half and up in the second.
 fn in_halves(stream: &Stream, packed: &Tensor, projections: Projections) -> Result<Tensor> {
     if projections != Projections::Interleaved {
         return Ok(packed.clone());
@@ -227,7 +227,7 @@ fn in_halves(stream: &Stream, packed: &Tensor, projections: Projections) -> Resu
     reshaped(stream, &apart, packed.shape())
 }
 
-/// Halves back to where the projections have them.
+/// Returns the elements of the halves in the order of the projections.
 fn in_turns(stream: &Stream, halves: Tensor, projections: Projections) -> Result<Tensor> {
     if projections != Projections::Interleaved {
         return Ok(halves);
@@ -236,7 +236,7 @@ fn in_turns(stream: &Stream, halves: Tensor, projections: Projections) -> Result
     reshaped(stream, &turns, halves.shape())
 }
 
-/// The halves, as views.
+/// Returns the halves as views.
 fn split(packed: &Tensor) -> Result<Projected<Tensor>> {
     let axis = packed.shape().len() - 1;
     let n = packed.shape()[axis] / 2;
@@ -246,7 +246,7 @@ fn split(packed: &Tensor) -> Result<Projected<Tensor>> {
     })
 }
 
-/// Gate and up, as views.
+/// Returns gate and up as views.
 fn parts(operands: &Operands<Seen<Tensor>>) -> Result<(Tensor, Tensor)> {
     let packed = match operands.projected() {
         Projected::Separate { gate, up } => return Ok(((**gate).clone(), (**up).clone())),
@@ -261,14 +261,14 @@ fn parts(operands: &Operands<Seen<Tensor>>) -> Result<(Tensor, Tensor)> {
     Ok((apart.select(axis, 0)?, apart.select(axis, 1)?))
 }
 
-/// The last axis, of `2 n`, as `[.., 2, n]`.
+/// Returns the layout with its last axis of `2 n` split into `[.., 2, n]`.
 fn halves(layout: &Layout) -> Result<Layout, burn_cann::LayoutError> {
     let turns = halves_by_turns(layout)?;
     let rank = turns.rank();
     turns.transpose(rank - 2, rank - 1)
 }
 
-/// The gradients of `gate · up`.
+/// Returns the gradients of `gate · up`.
 fn product_gradients(
     stream: &Stream,
     dy: &Tensor,

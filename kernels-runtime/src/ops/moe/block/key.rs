@@ -4,25 +4,25 @@ use crate::semantics::{
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What changes the result of a sparse block (Shazeer et al., arXiv:1701.06538): a router chooses
-/// experts for every token, `y = experts(x) + shared(x)`.
+/// The settings that change the result of a sparse block (Shazeer et al., arXiv:1701.06538). A router chooses
+/// experts for every token, and `y = experts(x) + shared(x)`.
 ///
-/// The numbers (experts, choices a token, groups, scale) are run-time values, and the experts have
-/// a key of their own.
+/// The numbers (experts, choices per token, groups, scale) are run-time values, and the experts have
+/// a separate key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "part", rename = "block")]
 pub struct MoeBlockKey {
-    /// How logits become scores.
+    /// The function that turns logits into scores.
     pub scoring: Scoring,
-    /// Whether the choice is corrected by a bias.
+    /// The bias that corrects the choice, if there is one.
     pub correction: Correction,
-    /// Whether a token may choose from some groups of experts only.
+    /// The groups of experts that a token may choose from.
     pub grouping: Grouping,
-    /// Whether the chosen experts' weights are made to sum to one.
+    /// The renormalisation of the chosen experts' weights.
     pub renormalise: Renormalise,
     /// The dtype of the weights.
     pub weights: RouterWeights,
-    /// Whether there is an expert that every token goes to.
+    /// The expert that processes every token, if there is one.
     pub shared: SharedExpert,
 }
 
@@ -33,13 +33,13 @@ impl MoeBlockKey {
     /// Softmax, top-k and renormalisation.
     pub const QWEN3_MOE: Self = Self::new(RouterKey::QWEN3_MOE, SharedExpert::None);
 
-    /// Like Qwen3-MoE's, but routing weights stay in f32.
+    /// Like Qwen3-MoE's key, but routing weights stay in f32.
     pub const MIXTRAL: Self = Self::new(RouterKey::MIXTRAL, SharedExpert::None);
 
     /// Sigmoid scores with a correction of the choice within groups, and a shared expert.
     pub const DEEPSEEK_V3: Self = Self::new(RouterKey::DEEPSEEK_V3, SharedExpert::Plain);
 
-    /// A block with this router.
+    /// Returns the key of a block with this router.
     pub const fn new(router: RouterKey, shared: SharedExpert) -> Self {
         Self {
             scoring: router.scoring,
@@ -51,7 +51,7 @@ impl MoeBlockKey {
         }
     }
 
-    /// Its router.
+    /// Returns the key of the block's router.
     pub const fn router(&self) -> RouterKey {
         RouterKey {
             scoring: self.scoring,
@@ -63,16 +63,16 @@ impl MoeBlockKey {
     }
 }
 
-/// Whether a sparse block has an expert that every token goes to.
+/// The expert of a sparse block that processes every token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SharedExpert {
-    /// No.
+    /// No shared expert.
     None,
-    /// Its result is added (DeepSeek, GLM-4-MoE).
+    /// The result of the shared expert is added (DeepSeek, GLM-4-MoE).
     Plain,
-    /// Its result is multiplied with the logistic function of one number a token, which a gate of
-    /// its own gives, and added (Qwen2-MoE).
+    /// The result of the shared expert is multiplied by the logistic function of a gate's output, one number for
+    /// each token, and added (Qwen2-MoE).
     Gated,
 }
 

@@ -1,5 +1,5 @@
-//! A sparse block: a router, the experts that it chooses, and an expert that every token goes to. The block's
-//! kernel is its router's.
+//! Sparse blocks: a router, the experts that it chooses, and an expert that processes every token. The kernel of a
+//! block is the kernel of its router.
 
 pub(crate) mod key;
 pub(crate) mod site;

@@ -10,7 +10,7 @@ use burn::tensor::{Int, Tensor, activation::sigmoid};
 /// A layer of a block, on `[tokens, hidden]`.
 type Layer<'a> = &'a dyn Fn(Tensor<2>) -> Tensor<2>;
 
-/// The experts of a block: of the tokens, their experts and the experts' weights.
+/// The experts of a block. The arguments are the tokens, their experts and the experts' weights.
 type Experts<'a> = &'a dyn Fn(Tensor<2>, Tensor<2, Int>, Tensor<2>) -> Tensor<2>;
 
 /// The layers and numbers of a sparse block.
@@ -33,20 +33,20 @@ pub struct Block<'a> {
 pub enum Part {
     /// The router's projection.
     Router,
-    /// The correction of its choice.
+    /// The correction of the router's choice.
     Correction,
-    /// The experts, which take the router's choice.
+    /// The experts that the router chooses.
     Experts,
-    /// The expert that every token goes to.
+    /// The shared expert, which processes every token.
     Shared,
-    /// The gate of that expert.
+    /// The gate of the shared expert.
     SharedGate,
 }
 
 const ONCE: &str = "the attribute names each part once, and the router before the experts";
 
 impl<'a> Block<'a> {
-    /// The router's projection, the experts, and how many of them a token goes to.
+    /// Makes a block of the router's projection, the experts, and the number of experts that each token chooses.
     pub const fn new(gate: Layer<'a>, experts: Experts<'a>, top_k: usize) -> Self {
         Self {
             gate,
@@ -68,49 +68,49 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// The number of experts, where the layer says it.
+    /// Sets the number of experts, if the layer knows it.
     #[must_use]
     pub const fn num_experts(mut self, count: usize) -> Self {
         self.num_experts = Some(count);
         self
     }
 
-    /// An expert that every token goes to.
+    /// Sets an expert that processes every token.
     #[must_use]
     pub const fn shared(mut self, expert: Layer<'a>) -> Self {
         self.shared = Some(expert);
         self
     }
 
-    /// The gate of the shared expert, one number a token.
+    /// Sets the gate of the shared expert, which returns one number for each token.
     #[must_use]
     pub const fn shared_gate(mut self, gate: Layer<'a>) -> Self {
         self.shared_gate = Some(gate);
         self
     }
 
-    /// The correction of the choice.
+    /// Sets the correction of the choice.
     #[must_use]
     pub const fn correction(mut self, bias: &'a dyn CorrectionBias) -> Self {
         self.correction = Some(bias);
         self
     }
 
-    /// The number of groups, and of those a token chooses from.
+    /// Sets the number of groups, and the number of groups that a token chooses from.
     #[must_use]
     pub const fn groups(mut self, groups: usize, chosen: usize) -> Self {
         self.groups = Some((groups, chosen));
         self
     }
 
-    /// What routing weights are multiplied by.
+    /// Sets the factor of the routing weights.
     #[must_use]
     pub const fn scale(mut self, scale: f64) -> Self {
         self.scale = scale;
         self
     }
 
-    /// The order in which the parts are used first: all that there are, the experts after the
+    /// Sets the order in which the parts are first used. It must list all parts that exist, and the experts after the
     /// router and its correction.
     #[must_use]
     pub const fn first_used(mut self, parts: &'a [Part]) -> Self {
@@ -118,7 +118,7 @@ impl<'a> Block<'a> {
         self
     }
 
-    /// The router's operands.
+    /// Returns the router's operands.
     #[track_caller]
     fn router(
         &self,
@@ -149,7 +149,7 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// `experts(x) + shared(x)`, part by part, with the experts that `choose` chooses.
+    /// Computes `experts(x) + shared(x)`, part by part, with the experts that `choose` chooses.
     #[track_caller]
     fn run(
         &self,
@@ -187,7 +187,7 @@ impl<'a> Block<'a> {
         Ran { y, router }
     }
 
-    /// The block composed of its layers and the router's reference.
+    /// Computes the block with its layers and the router's reference.
     #[track_caller]
     pub(crate) fn composition<const D: usize>(
         &self,
@@ -206,10 +206,10 @@ struct Ran {
     router: live_router::Router,
 }
 
-/// What a block returns: its output and the router's logits, `[tokens, experts]`.
+/// The results that a block returns: its output and the router's logits, `[tokens, experts]`.
 type Results<const D: usize> = (Tensor<D>, Tensor<2>);
 
-/// `[tokens, hidden]`.
+/// Reshapes hidden states to `[tokens, hidden]`.
 fn tokens<const D: usize>(hidden: Tensor<D>) -> Tensor<2> {
     let dims = hidden.dims();
     let [before @ .., width] = &dims[..] else {
@@ -218,10 +218,10 @@ fn tokens<const D: usize>(hidden: Tensor<D>) -> Tensor<2> {
     hidden.reshape([before.iter().product(), *width])
 }
 
-/// The sparse block of a site, whose reference is the user's whole `forward`.
+/// Runs the sparse block of a site. The reference is the user's whole `forward`.
 ///
-/// Whether that runs is decided by the input, before the layers run, so that no path runs them
-/// twice. If the router then gives logits that no kernel takes, its reference runs.
+/// The choice between the reference and the kernel depends on the input and is made before the layers run, so no
+/// path runs them twice. If the router then returns logits that no kernel takes, the router's reference runs.
 #[track_caller]
 pub fn block<const D: usize>(
     at: At,
@@ -251,7 +251,7 @@ fn either<const D: usize>(
     let due = live::composite_is_due(at.site(), &hidden).map(|width| live::Composite {
         x: hidden.clone(),
         width: match width {
-            // Tokens whose choice a rounding may change are not compared.
+            // Only some of these tokens are compared: those whose choice does not depend on rounding.
             live::Width::Rows(rows) => live::Width::Rows(rows.more()),
             live::Width::Whole => live::Width::Whole,
         },
@@ -280,8 +280,8 @@ fn either<const D: usize>(
     (y, router.logits)
 }
 
-/// The tokens of which a body is held to the composition: those whose experts are the same however
-/// a body rounds and whichever of equal scores it takes first.
+/// The tokens on which a body is compared with the composition. Their experts are the same, however the body
+/// rounds and whichever of equal scores it takes first. The flag is true for these tokens.
 struct Compared(Vec<bool>);
 
 impl Compared {
@@ -300,12 +300,12 @@ impl Compared {
         Self(settled)
     }
 
-    /// The results with zeros in place of the other tokens.
+    /// Returns the results with zeros for the other tokens.
     fn only<const D: usize>(&self, (y, logits): Results<D>) -> Results<D> {
         let shape = y.dims();
         let y = tokens(y);
         if y.dims()[0] != self.0.len() {
-            // Another shape than the composition's is told as such.
+            // The comparison itself reports a shape that differs from the composition's.
             return (y.reshape(shape), logits);
         }
         let mask = router::mask(&self.0, &y);
@@ -313,7 +313,7 @@ impl Compared {
     }
 }
 
-/// A sparse block of its own layers and the router's reference.
+/// Runs a sparse block with its layers and the router's reference.
 #[track_caller]
 pub fn block_reference<const D: usize>(
     hidden: Tensor<D>,

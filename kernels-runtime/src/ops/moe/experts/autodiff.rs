@@ -7,48 +7,48 @@ use crate::ops::recording::{
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Backend, backend_extension};
 
-/// The operands of a call on a backend.
+/// The operands of a call as tensors of a backend.
 pub type Tensors<B> = Operands<FloatTensor<B>, IntTensor<B>>;
 
 /// The experts of a mixture as an operation of a Burn backend.
 #[backend_extension(Flex: cfg(feature = "cpu"), Remote: cfg(feature = "remote"), Autodiff)]
 pub trait ExpertsBackend: Backend {
-    /// The result is like `x`.
+    /// Returns the result, with the shape and dtype of `x`.
     ///
     /// # Panics
-    /// The tensors have different dtypes, or one that kernels don't take; on the CPU, an index below 0
-    /// or above the number of experts.
+    /// Panics if the tensors have different dtypes (the routing weights may be f32), or a dtype that kernels don't
+    /// take. On the CPU, also panics if an index is below 0 or above the number of experts.
     fn experts(#[extension_type] operands: Tensors<Self>) -> FloatTensor<Self>;
 }
 
-/// The gradients that were wanted, perhaps others.
+/// The gradients. All wanted ones are present; others may be.
 #[derive(Clone, Debug)]
 pub struct Gradients<T> {
-    /// Like `x`.
+    /// The gradient of `x`.
     pub x: Option<T>,
-    /// Like `routing`.
+    /// The gradient of `routing`.
     pub routing: Option<T>,
-    /// Like the weights.
+    /// The gradients of the weights, grouped as the weights.
     pub weights: Vec<Vec<Option<T>>>,
 }
 
-/// A backend's kernels for experts, forward and backward.
+/// The kernels for experts of a backend, forward and backward.
 pub trait ExpertsKernel: Backend {
-    /// The result, like `x`, and, if `keep`, what backward needs besides the operands: gate and up
-    /// of every routed token, in the order of the experts, `[R, 2I]`.
+    /// Returns the result, with the shape and dtype of `x`. If `keep`, also returns the tensor that the backward pass
+    /// needs besides the operands: gate and up of every routed token, in the order of the experts, `[R, 2I]`.
     ///
     /// # Panics
-    /// As [`ExpertsBackend::experts`].
+    /// Panics as [`ExpertsBackend::experts`] does.
     fn experts_forward(
         operands: Tensors<Self>,
         keep: bool,
     ) -> (FloatTensor<Self>, Option<FloatTensor<Self>>);
 
-    /// The gradients that are wanted.
+    /// Returns the wanted gradients.
     ///
     /// # Panics
-    /// As [`ExpertsBackend::experts`]; and, on the CPU, what was kept has not one row for each routed
-    /// token.
+    /// Panics as [`ExpertsBackend::experts`] does. On the CPU, also panics if the kept tensor does not have one row for
+    /// each routed token.
     fn experts_backward(
         backward: Backward<FloatTensor<Self>, IntTensor<Self>>,
     ) -> Gradients<FloatTensor<Self>>;
@@ -57,7 +57,7 @@ pub trait ExpertsKernel: Backend {
 #[derive(Debug)]
 struct Experts;
 
-/// What backward needs.
+/// The state that the backward pass needs.
 #[derive(Clone, Debug)]
 struct State<B: Backend> {
     operands: Operands<NodeId, IntTensor<B>>,

@@ -14,14 +14,14 @@ struct Experts {
     stacked: bool,
 }
 
-/// Where the two choices of every token go.
+/// The experts of the two choices of every token.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Route {
-    /// To different experts.
+    /// Different experts.
     Spread,
-    /// Both to the first.
+    /// The first expert for both choices.
     One,
-    /// Every third is an expert on another device.
+    /// Different experts; every third choice is an expert on another device.
     Elsewhere,
 }
 
@@ -33,7 +33,7 @@ pub(crate) fn cases() -> impl Iterator<Item = Case> {
     all().map(|(variant, shape, layout)| Case::new(variant, shape, layout))
 }
 
-/// Every key on a small shape; shapes, routes and layouts for the two that models use most.
+/// Returns every key on a small shape. The two keys that models use most get other shapes, routes and layouts too.
 fn all() -> impl Iterator<Item = (Experts, [usize; 4], Layout)> {
     let of_key = |key| (of(key, Route::Spread, true), SMALL, Layout::Contiguous);
     keys().map(of_key).chain(
@@ -87,7 +87,7 @@ fn keys() -> impl Iterator<Item = MoeExpertsKey> {
         })
 }
 
-/// One projection: its names, and its inputs and features.
+/// The names and sizes of one projection.
 struct Part {
     weight: &'static str,
     bias: &'static str,
@@ -115,8 +115,8 @@ impl Variant for Experts {
         format!("{tokens} tokens of {hidden}, {experts} experts of {width}{form}{route}{layout}")
     }
 
-    /// The exact results know how far the reference is off in the dtype itself: an expert rounds
-    /// several times, and how much that makes of a result depends on the numbers.
+    /// Gives the exact results the reference's own error in the dtype as tolerance: an expert rounds several times,
+    /// and the effect on a result depends on the numbers.
     fn compute(&self, shape: [usize; 4], at: &Computation<'_>) -> Result<Vec<Computed>, Reason> {
         let results = self.run(shape, at)?;
         if at.fused {
@@ -161,7 +161,7 @@ impl Experts {
         }
     }
 
-    /// What a third of the slots choose is not chosen here.
+    /// Returns the indices. With [`Route::Elsewhere`], a third of the slots chooses an expert on another device.
     fn indices(self, [tokens, _, _, experts]: [usize; 4]) -> Vec<i64> {
         let slots = 0..tokens * CHOICES;
         let chosen = slots.map(|slot| {
@@ -175,9 +175,8 @@ impl Experts {
         chosen.map(|expert| expert as i64).collect()
     }
 
-    /// Inside the range of the gates, so that it clamps some. On half types it clamps none: a gate
-    /// that is rounded across the limit has a gradient, or none, where the exact one is the other
-    /// way round.
+    /// Returns a limit inside the range of the gates, so that it clamps some of them. On half types it clamps none: a
+    /// gate that rounding moves across the limit would gain or lose its gradient.
     fn limit(self, dtype: FloatType) -> Option<f64> {
         let limit = match dtype {
             FloatType::F64 | FloatType::F32 => 1.5,
@@ -212,7 +211,7 @@ impl Experts {
         };
         let mut loss = (y.clone() * at.plain("dy", [tokens, hidden])).sum();
         if tokens == 0 {
-            // Burn does not track a choice of nothing.
+            // Burn does not track an empty selection.
             loss = loss + leaves.sum();
         }
         let grads = loss.backward();
@@ -238,7 +237,7 @@ impl Experts {
         };
         let (leaf, weight) = at.leaf(part.weight, sizes);
         leaves.weights.push((part.gradients[0], leaf));
-        // A power of two is exact, and keeps gates near one.
+        // The factor is a power of two, so the product is exact. It keeps gates near one.
         let projection = Projection::new(self.stack::<3, 2>(weight * 0.25));
         if self.key.bias == ExpertBias::None {
             return projection;
@@ -261,7 +260,7 @@ impl Experts {
     }
 }
 
-/// What gradients are taken of, by their names.
+/// The tensors whose gradients are taken, with their names.
 #[derive(Default)]
 struct Leaves {
     plain: Vec<(&'static str, Tensor<2>)>,
@@ -282,7 +281,7 @@ impl Leaves {
             .expect("there are leaves")
     }
 
-    /// Zeros for those that no token reaches.
+    /// Returns the gradients, zeros for tensors that no token reaches.
     fn gradients(self, grads: &burn::tensor::Gradients) -> Vec<Computed> {
         fn of<const D: usize>(
             (name, leaf): (&'static str, Tensor<D>),

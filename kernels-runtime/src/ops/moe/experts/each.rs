@@ -2,20 +2,20 @@ use super::super::sort::Groups;
 use crate::ops::{compute_dtype, same_dtype_as};
 use burn::tensor::{IndexingUpdateOp, Int, Tensor, TensorData};
 
-/// The experts of a mixture through functions of the caller's: `expert(e, rows)` gets the rows
-/// `[n, H]` that expert `e` takes, in the order of the tokens, and returns as many. It is called
-/// for experts with at least one row, in their order. For experts whose projections are layers
-/// that a kernel must not look into, such as quantised ones or ones with an adapter.
+/// Computes the experts of a mixture with a function of the caller: `expert(e, rows)` takes the rows
+/// `[n, H]` of expert `e`, in the order of the tokens, and returns as many. It is called
+/// for experts with at least one row, in their order. Use it for experts whose projections are layers
+/// that a kernel must not read directly, such as quantised layers or layers with an adapter.
 ///
-/// `x` is `[T, H]`, `indices` and `routing` `[T, k]`; the result is like `x`, the weighted sum of
-/// what the experts return, summed in f32 (f64 for f64) and rounded once. Index `experts` means
-/// an expert on another device, which adds nothing.
+/// `x` is `[T, H]`, `indices` and `routing` are `[T, k]`. The result has the shape and dtype of `x`. It is the
+/// weighted sum of the experts' results, summed in f32 (f64 for f64 tensors) and rounded once. Index `experts`
+/// means an expert on another device, which adds nothing.
 ///
-/// Reads the indices, once: on a device, this waits for it.
+/// Reads the indices once, which waits for the device.
 ///
 /// # Panics
-/// Shapes that don't go together, an index below 0 or above `experts`, or a result of `expert`
-/// with another shape than its rows.
+/// Panics if the shapes don't fit together, if an index is below 0 or above `experts`, or if a result of `expert`
+/// has another shape than its rows.
 pub fn each(
     x: Tensor<2>,
     indices: Tensor<2, Int>,

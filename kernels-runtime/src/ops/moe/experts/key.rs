@@ -3,31 +3,31 @@ use burn::tensor::DType;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What changes the result of the experts of a mixture (Shazeer et al., arXiv:1701.06538): for
+/// The settings that change the result of the experts of a mixture (Shazeer et al., arXiv:1701.06538). For
 /// each token `x` and each expert `e` that it is routed to with weight `p`,
 /// `y = Σ p · down_e(activation(gate_e(x)) · (up_offset + up_e(x)))`.
 ///
-/// The number of experts, the choices of the router and the limit of a clamp are run-time values
-/// and not part of the key.
+/// The number of experts, the choices of the router and the limit of a clamp are run-time values,
+/// not part of the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "part", rename = "experts")]
 pub struct MoeExpertsKey {
     /// The function applied to the gate.
     pub activation: Activation,
-    /// How gate and up come from the projections of an expert.
+    /// The layout of gate and up in the projections of an expert.
     pub projections: Projections,
-    /// Whether gate and up are clamped first.
+    /// The clamp of gate and up before the activation.
     pub clamp: Clamp,
-    /// What is added to up.
+    /// The constant that is added to up.
     pub up_offset: Offset,
     /// The order of the axes of an expert's weights.
     pub layout: ExpertLayout,
-    /// Whether the projections have biases.
+    /// The biases of the projections.
     pub bias: ExpertBias,
 }
 
 impl MoeExpertsKey {
-    /// Qwen2-MoE's, Qwen3-MoE's and Mixtral's: SwiGLU, gate and up in one weight, `[out, in]`, no
+    /// The experts of Qwen2-MoE, Qwen3-MoE and Mixtral: SwiGLU, gate and up in one weight, `[out, in]`, no
     /// bias.
     pub const QWEN3: Self = Self {
         activation: Activation::Silu,
@@ -38,8 +38,8 @@ impl MoeExpertsKey {
         bias: ExpertBias::None,
     };
 
-    /// gpt-oss's: `(1 + up) · gate · σ(1.702 gate)` with clamped operands in turn, `[in, out]`,
-    /// biases.
+    /// The experts of gpt-oss: `(1 + up) · gate · σ(1.702 gate)` with clamped operands, interleaved gate and up,
+    /// `[in, out]`, biases.
     pub const GPT_OSS: Self = Self {
         activation: Activation::QuickGelu,
         projections: Projections::Interleaved,
@@ -49,13 +49,13 @@ impl MoeExpertsKey {
         bias: ExpertBias::All,
     };
 
-    /// Llama 4's: as [`QWEN3`](Self::QWEN3), but `[in, out]`.
+    /// The experts of Llama 4: as [`QWEN3`](Self::QWEN3), but `[in, out]`.
     pub const LLAMA4: Self = Self {
         layout: ExpertLayout::Matmul,
         ..Self::QWEN3
     };
 
-    /// The key of each expert's gated unit.
+    /// Returns the key of each expert's gated unit.
     pub const fn unit(self) -> GluKey {
         GluKey {
             activation: self.activation,
@@ -71,24 +71,24 @@ impl MoeExpertsKey {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ExpertLayout {
-    /// `[out, in]`, as PyTorch's `Linear`: Qwen, Mixtral, DeepSeek.
+    /// `[out, in]`, as in PyTorch's `Linear`: Qwen, Mixtral, DeepSeek.
     Linear,
     /// `[in, out]`, as a matrix product takes it: gpt-oss, Llama 4.
     Matmul,
 }
 
-/// Whether the projections of an expert have biases.
+/// The biases of the projections of an expert.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ExpertBias {
-    /// None has.
+    /// No projection has a bias.
     None,
-    /// All have.
+    /// All projections have a bias.
     All,
 }
 
 impl Dtypes for MoeExpertsKey {
-    /// The routing weights, which follow the tokens, may be in f32.
+    /// Returns whether the dtypes differ. The routing weights, which follow the tokens, may also be in f32.
     fn mixes(&self, mut dtypes: impl ExactSizeIterator<Item = DType>) -> bool {
         let (x, routing) = (dtypes.next(), dtypes.next());
         let fits = routing.is_none() || routing == x || routing == Some(DType::F32);

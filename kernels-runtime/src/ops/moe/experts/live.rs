@@ -1,4 +1,4 @@
-//! The experts of a mixture, as operands of a checked call.
+//! The operands of the experts of a mixture as live verification checks them.
 
 use super::{GateUp, Projection, Settings, Weights, reference};
 use crate::kernel::{Operands, Rows, Tensors, Visitor, picked};
@@ -9,13 +9,13 @@ use crate::semantics::MoeExpertsKey;
 use burn::tensor::{Int, Tensor, TensorData};
 use std::collections::BTreeSet;
 
-/// The experts of a mixture.
+/// The operands of the experts of a mixture.
 #[derive(Clone)]
 pub(crate) struct Experts {
     pub(crate) x: Tensor<2>,
-    /// The experts of each token, in the order of `weights`.
+    /// The experts of each token, numbered as in `weights`.
     pub(crate) indices: Tensor<2, Int>,
-    /// The same as the site counts its experts: `weights` may be those of some.
+    /// The experts of each token, numbered as the site does. `weights` may hold only some of them.
     pub(crate) told: Tensor<2, Int>,
     pub(crate) routing: Tensor<2>,
     pub(crate) weights: Weights,
@@ -92,7 +92,7 @@ impl Operands for Experts {
         Tensor::from_dispatch(operands.run(implementation))
     }
 
-    /// The first and the last token, and the experts that they go to.
+    /// Takes the first and the last token, and the experts that they are routed to.
     fn sample(&self, rows: Rows) -> Option<Self> {
         let told = picked(self.told.clone(), 0, 2);
         let (weights, indices) = self.of_experts_in(picked(self.indices.clone(), 0, 2));
@@ -106,8 +106,8 @@ impl Operands for Experts {
         })
     }
 
-    /// The first token made larger, if its gates are so small that any activation is a straight
-    /// line.
+    /// Appends the first token, made larger, if its gates are so small that every activation is nearly
+    /// linear.
     fn with_probes(self) -> (Self, usize) {
         let Some(factor) = self.larger() else {
             return (self, 0);
@@ -128,7 +128,7 @@ impl Operands for Experts {
 }
 
 impl Experts {
-    /// The weights of the experts among `indices`, and the indices as they count those.
+    /// Returns the weights of the experts in `indices`, and the indices numbered within these weights.
     fn of_experts_in(&self, indices: Tensor<2, Int>) -> (Weights, Tensor<2, Int>) {
         let all = self.weights.experts();
         let numbers: Vec<i64> = indices.to_data().iter::<i64>().collect();
@@ -138,7 +138,7 @@ impl Experts {
             return (self.weights.clone(), indices);
         }
         let chosen: Vec<i64> = chosen.into_iter().collect();
-        // Whoever goes to no expert goes to none of these.
+        // A token that is routed to no expert here stays so.
         let place = |number: &i64| chosen.binary_search(number).unwrap_or(chosen.len()) as i64;
         let places: Vec<i64> = numbers.iter().map(place).collect();
         let data = TensorData::new(places, indices.dims()).convert_dtype(indices.dtype());
@@ -147,7 +147,7 @@ impl Experts {
         (self.weights.of_experts(&chosen), places)
     }
 
-    /// The factor that brings the gates of the tokens to where activations bend.
+    /// Returns the factor that brings the gates of the tokens to the range where activations curve.
     fn larger(&self) -> Option<f64> {
         let (GateUp::Packed(gate) | GateUp::Separate { gate, .. }) = &self.weights.gate_up;
         let (size, hidden) = (root_mean_square(&self.x), self.x.dims()[1] as f64);

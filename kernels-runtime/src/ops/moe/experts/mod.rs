@@ -1,18 +1,20 @@
 //! The experts of a mixture (Shazeer et al., arXiv:1701.06538; with gated units as in Mixtral,
-//! arXiv:2401.04088). A router, which is not part of this, has chosen for every token `t` the
+//! arXiv:2401.04088). A router, which is not part of this operation, has chosen for every token `t` the
 //! experts `e = indices[t, j]` and their weights `p = routing[t, j]`:
 //!
 //! `y_t = Σ_j p · o`, `o = W_down a + b_down`, `a = activation(g) · (up_offset + u)`,
 //! `g = W_gate x_t + b_gate`, `u = W_up x_t + b_up`.
 //!
 //! Index `E`, one past the last expert, means an expert on another device: the slot adds nothing
-//! and gets no gradient. Any other index outside `0..E` is an error.
+//! and gets no gradient. Any other index outside `0..E` is an error: a panic of the call on the CPU and
+//! in the reference, which read the indices. A kernel on an NPU does not wait for them: it counts such indices on the
+//! device, takes them for `E`, and the session's next read is the error.
 //!
-//! With `q = W_downᵀ dy_t` the gradients are `dp = a · q + b_down · dy_t`, `da = p q`,
+//! With `q = W_downᵀ dy_t`, the gradients are `dp = a · q + b_down · dy_t`, `da = p q`,
 //! `du = da · activation(g)`, `dg = da · (up_offset + u) · activation'(g)`,
 //! `dx_t = Σ_j W_gateᵀ dg + W_upᵀ du`, `dW_gate = Σ dg xᵀ`, `dW_up = Σ du xᵀ`,
-//! `dW_down = Σ p dy aᵀ`, and those of the biases are sums over the rows of an expert. An expert
-//! without rows has zero gradients. A clamped operand has none where it is beyond its limit.
+//! `dW_down = Σ p dy aᵀ`. The gradients of the biases are sums over the rows of an expert. An expert
+//! without rows has zero gradients. A clamped operand has no gradient where it is beyond its limit.
 //!
 //! | tensor | `layout = linear` | `layout = matmul` |
 //! |---|---|---|
@@ -21,7 +23,7 @@
 //! | down | `[E, H, I]` | `[E, I, H]` |
 //! | biases | `[E, 2I]` or `[E, I]`, `[E, H]` | the same |
 //!
-//! Each is one tensor or a list of `E` without the first axis.
+//! Each is one tensor, or a list of `E` tensors without the first axis.
 
 mod autodiff;
 pub(crate) mod cases;
@@ -76,19 +78,19 @@ declare_kernel! {
     };
 }
 
-/// The experts of a mixture by the fused kernel of the tensors' device.
+/// Computes the experts of a mixture with the fused kernel of the tensors' device.
 ///
-/// `x` is `[T, H]`, `indices` and `routing` `[T, k]`; the result is like `x`. `weights` have the
-/// dtype of `x`; `routing` has it too, or is f32, as with Mixtral. `limit` is the clamp's and is
-/// there exactly if the key has a clamp.
+/// `x` is `[T, H]`, `indices` and `routing` are `[T, k]`. The result has the shape and dtype of `x`. `weights` have
+/// the dtype of `x`; `routing` has the same dtype or f32, as in Mixtral. `limit` is the limit of the clamp and must
+/// be present exactly if the key has a clamp.
 ///
 /// # Errors
-/// The reason why no kernel can run: no implementation for the device or the activation, a dtype
+/// Returns the reason if no kernel can run: no implementation for the device or the activation, a dtype
 /// it does not take, or different dtypes.
 ///
 /// # Panics
-/// Shapes that don't go together, operands that the key does not name, and, on the CPU, an index
-/// below 0 or above the number of experts.
+/// Panics if the shapes don't fit together, or if the operands don't match the key. On the CPU, also panics if an
+/// index is below 0 or above the number of experts. On an NPU such an index is an error of the next read.
 pub fn fused(
     x: Tensor<2>,
     indices: Tensor<2, Int>,

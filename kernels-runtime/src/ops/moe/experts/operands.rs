@@ -7,42 +7,42 @@ use burn::tensor::{DType, Int, Tensor};
 
 const OP: &str = "experts";
 
-/// The groups of weights; biases come after them in the same order.
+/// The indices of the groups of weights. The groups of biases follow in the same order.
 pub(super) const GATE: usize = 0;
 pub(super) const UP: usize = 1;
 pub(super) const DOWN: usize = 2;
 pub(super) const BIASES: usize = 3;
 
 operands! {
-    /// The operands of the experts of a mixture, which go together. `F` are tensors of floats, `I` of
-    /// integers.
+    /// The checked operands of the experts of a mixture. `F` is the type of float tensors, `I` that of integer
+    /// tensors.
     Operands<F, I>
     floats {
-        /// The tokens, `[T, H]`.
+        /// Returns the tokens, `[T, H]`.
         x: One,
-        /// Their weights, `[T, k]`.
+        /// Returns the routing weights, `[T, k]`.
         routing: One,
-        /// The weights of the experts, six groups.
+        /// Returns the weights of the experts, in six groups.
         weights: Lists,
     }
     ints {
-        /// The experts of each token, `[T, k]`.
+        /// Returns the experts of each token, `[T, k]`.
         indices,
     }
     numbers {
-        /// Returns the variant to compute, with its number.
+        /// Returns the variant to compute, with its limit.
         settings: Settings,
     }
 }
 
 impl<F: Described, I: Described> Operands<F, I> {
-    /// `x` is `[T, H]`, `indices` and `routing` are `[T, k]`. `weights` are six groups: gate (with up,
-    /// if packed), up, down, and their biases. Each is one stacked tensor, one for each expert, or
+    /// Makes the operands. `x` is `[T, H]`, `indices` and `routing` are `[T, k]`. `weights` are six groups: gate (with
+    /// up, if packed), up, down, and their biases. Each group is one stacked tensor, one tensor for each expert, or
     /// empty; see the [module](super) for the shapes.
     ///
     /// # Errors
-    /// The shapes don't go together, the indices are no integers, or there are operands that the key
-    /// does not name.
+    /// Returns an error if the shapes don't fit together, if the indices are not integers, if the limit is negative or
+    /// NaN, or if the operands don't match the key.
     pub fn new(
         x: F,
         indices: I,
@@ -85,10 +85,10 @@ impl<F: Described, I: Described> Operands<F, I> {
         })
     }
 
-    /// The dtype of `x` and the weights. The routing weights have it too, or are f32.
+    /// Returns the dtype of `x` and the weights. The routing weights have the same dtype, or f32.
     ///
     /// # Errors
-    /// They have different ones, or one that kernels don't take.
+    /// Returns an error if the dtypes differ, or if kernels don't take the dtype.
     pub fn dtype(&self) -> Result<DType, Mismatch> {
         let weights = self.weights.iter().flatten();
         let weights = weights.map(|weight| ("a weight", weight));
@@ -101,7 +101,7 @@ impl<F: Described, I: Described> Operands<F, I> {
         Ok(dtype)
     }
 
-    /// The width of an expert, `I`.
+    /// Returns the width of an expert, `I`.
     pub fn width(&self) -> usize {
         let down = self.weights[DOWN][0].shape();
         let last = down.num_dims() - 1;
@@ -111,11 +111,11 @@ impl<F: Described, I: Described> Operands<F, I> {
         }
     }
 
-    /// Adds the gradient of the result, the tensor that the forward pass kept, and the wanted gradients.
+    /// Adds the gradient of the result, the tensor that the forward pass kept, and the flags of the wanted gradients.
     ///
     /// # Errors
-    /// `dy` is not like `x`, `kept` is not `[R, 2I]` with at most a row for each slot, there is not one
-    /// flag a weight, or dtypes differ.
+    /// Returns an error if `dy` does not have the shape and dtype of `x`, if `kept` is not `[R, 2I]` with at most one
+    /// row for each slot, if there is not one flag for each weight, or if dtypes differ.
     pub fn backward(self, dy: F, kept: F, wanted: Wanted) -> Result<Backward<F, I>, Mismatch> {
         let dtype = self.dtype()?;
         operands::like(OP, ("dy", &dy), ("x", &self.x.shape(), dtype))?;
@@ -144,7 +144,7 @@ impl<F: Described, I: Described> Operands<F, I> {
 
 impl Operands<DispatchTensor, DispatchTensor> {
     /// # Panics
-    /// If [`Operands::new`] is an error.
+    /// Panics if [`Operands::new`] returns an error.
     #[track_caller]
     pub(crate) fn of(
         x: Tensor<2>,
@@ -164,20 +164,20 @@ impl Operands<DispatchTensor, DispatchTensor> {
 }
 
 backward! {
-    /// The operands of the gradients.
+    /// The operands of the backward pass.
     Backward<F, I> of Operands<F, I> {
-        /// The gradient of the result.
+        /// Returns the gradient of the result.
         dy: F,
         /// Returns the tensor that the forward pass kept.
         kept: F,
     }
     wanted {
-        /// Returns the gradients that are wanted.
+        /// Returns the flags of the wanted gradients.
         wanted: Wanted
     }
 }
 
-/// Refuses what [`Operands::new`] does.
+/// Panics if [`Operands::new`] would return an error.
 #[track_caller]
 pub(crate) fn check(
     x: &Tensor<2>,
@@ -199,7 +199,7 @@ pub(crate) fn check(
     ));
 }
 
-/// Refuses weights that are not those of the key's experts on tokens of `hidden` elements.
+/// Checks that the weights are those of the key's experts, for tokens of `hidden` elements.
 fn check_weights<T: Described>(
     weights: &[Vec<T>],
     hidden: usize,
@@ -248,7 +248,7 @@ fn stack<const STACKED: usize, const SINGLE: usize, T: Described>(
     operands::stack::<STACKED, SINGLE, T>(what, tensors).map_err(|mismatch| mismatch.of(OP))
 }
 
-/// Refuses sizes that are not `experts` projections of `inputs` to `features`.
+/// Checks that there are `experts` projections of `inputs` to `features`.
 fn check_projection<T: Described>(
     what: &str,
     weight: &[T],

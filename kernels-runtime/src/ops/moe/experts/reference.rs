@@ -3,15 +3,15 @@ use crate::ops::{compute_dtype, glu, same_dtype_as};
 use crate::semantics::{Clamp, MoeExpertsKey};
 use burn::tensor::{Int, Tensor};
 
-/// The experts of a mixture composed of plain tensor operations, on any backend: the definition
+/// Computes the experts of a mixture with plain tensor operations, on any backend: the definition
 /// that kernels are verified against.
 ///
-/// Operands as for [`fused`](super::fused). On half types, products are rounded, the gated unit is
-/// computed in f32 and rounded, and so are the experts' results; the weighted sum is in f32,
+/// The operands are those of [`fused`](super::fused). On half types, products are rounded. The gated unit is
+/// computed in f32 and rounded, and the experts' results are rounded too. The weighted sum is computed in f32 and
 /// rounded once. Reads the indices once, see [`each`].
 ///
 /// # Panics
-/// As [`fused`](super::fused).
+/// Panics as [`fused`](super::fused) does on the CPU, on every device.
 pub fn reference(
     x: Tensor<2>,
     indices: Tensor<2, Int>,
@@ -27,7 +27,7 @@ pub fn reference(
     })
 }
 
-/// `activation(gate) · (up_offset + up)` of one expert's rows, in f32 on half types and rounded once.
+/// Returns `activation(gate) · (up_offset + up)` of one expert's rows, in f32 on half types and rounded once.
 fn gated_unit(
     weights: &Weights,
     expert: usize,

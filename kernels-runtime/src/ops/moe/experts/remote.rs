@@ -1,5 +1,5 @@
-//! The experts of a mixture. Tensors travel as tokens, indices, routing weights and weights; before
-//! them, the gradient of the result and what forward kept.
+//! The remote experts of a mixture. Tensors are sent in the order tokens, indices, routing weights, weights; backward,
+//! the gradient of the result and the kept tensor come first.
 
 use crate::ops::moe::experts::{
     Backward, ExpertsBackend, ExpertsKernel, Gradients, Operands, Settings, Tensors, Wanted,
@@ -14,7 +14,7 @@ use burn::backend::{Remote, Shape, TensorMetadata};
 const FORWARD: &str = "burn-kernels/experts";
 const BACKWARD: &str = "burn-kernels/experts_backward";
 
-/// Adds what a server does of it.
+/// Adds the server's handlers of the operation.
 pub(crate) fn handlers<B: Host + ExpertsKernel>(kernels: Kernels<B>) -> Kernels<B> {
     kernels.handle(FORWARD, forward).handle(BACKWARD, backward)
 }
@@ -64,8 +64,8 @@ fn in_order(operands: &Tensors<Remote>) -> impl Iterator<Item = FloatTensor<Remo
         .cloned()
 }
 
-/// The result and, if `keep`, what is kept of as many rows as there are slots. Slots that no expert
-/// takes have no row, so the server may keep less.
+/// Describes the result and, if `keep`, the kept tensor with one row for each slot. Slots without an expert
+/// have no row, so the server may keep fewer.
 fn results<F: TensorMetadata, I: TensorMetadata>(
     operands: &Operands<F, I>,
     keep: bool,
@@ -78,7 +78,7 @@ fn results<F: TensorMetadata, I: TensorMetadata>(
     vec![Some(y), kept]
 }
 
-/// The gradients that are wanted: of tokens, of routing weights and of each weight.
+/// Describes the wanted gradients: of tokens, of routing weights and of each weight.
 fn gradients<F: TensorMetadata, I>(backward: &Backward<F, I>) -> Vec<Option<Like>> {
     let (operands, wanted) = (backward.operands(), backward.wanted());
     let weights = operands.weights().iter().flatten();
@@ -93,7 +93,7 @@ fn gradients<F: TensorMetadata, I>(backward: &Backward<F, I>) -> Vec<Option<Like
         .collect()
 }
 
-/// Reads operands with groups of so many weights.
+/// Reads operands whose groups of weights have these lengths.
 fn read<B: BackendIr>(
     call: &mut Call<'_, B>,
     settings: Settings,

@@ -1,22 +1,22 @@
 use crate::semantics::MoeExpertsKey;
 use serde::{Deserialize, Serialize};
 
-/// What a call computes besides its tensors.
+/// The settings of a call besides its tensors.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Settings {
-    /// The semantics.
+    /// The variant to compute.
     pub key: MoeExpertsKey,
-    /// The clamp's limit, if the key says that there is one.
+    /// The limit of the clamp, not negative. Present exactly if the key has a clamp.
     pub limit: Option<f64>,
 }
 
-/// Which gradients are wanted.
+/// The flags of the wanted gradients.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Wanted {
-    /// That of the tokens.
+    /// True if the gradient of the tokens is wanted.
     pub x: bool,
-    /// That of the routing weights.
+    /// True if the gradient of the routing weights is wanted.
     pub routing: bool,
-    /// Those of the experts' weights, in their groups.
+    /// One flag for each weight tensor, in the groups of the weights. True if the gradient is wanted.
     pub weights: Vec<Vec<bool>>,
 }

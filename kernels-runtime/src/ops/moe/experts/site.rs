@@ -11,23 +11,23 @@ use burn::module::Param;
 use burn::nn::Linear;
 use burn::tensor::{Int, Tensor};
 
-/// The weights of all experts, each projection in one tensor: fields or parameters, read only where
-/// a kernel or the reference takes them.
+/// The weights of all experts, with each projection in one tensor. They are fields or parameters, and are read only
+/// when a kernel or the reference takes them.
 #[derive(Clone, Copy)]
 pub struct StackedExperts<'a> {
     gate: &'a dyn ExpertWeights,
-    /// `None` if gate and up are in one.
+    /// The weights of up, `None` if gate and up are in one tensor.
     up: Option<&'a dyn ExpertWeights>,
     down: &'a dyn ExpertWeights,
-    /// In the order of the weights, or none.
+    /// The biases in the order of the weights, empty if there are none.
     biases: &'a [&'a dyn ExpertBiases],
-    /// The parameters in the order of their first uses, where it is not their own order.
+    /// The parameters in the order of their first use, if that is not their own order.
     first_used: &'a [usize],
     count: Option<usize>,
 }
 
 impl<'a> StackedExperts<'a> {
-    /// Gate and up in one.
+    /// Makes the weights of experts with gate and up in one tensor.
     pub const fn packed(gate_up: &'a dyn ExpertWeights, down: &'a dyn ExpertWeights) -> Self {
         Self {
             gate: gate_up,
@@ -39,7 +39,7 @@ impl<'a> StackedExperts<'a> {
         }
     }
 
-    /// Gate and up apart.
+    /// Makes the weights of experts with gate and up in two tensors.
     pub const fn separate(
         gate: &'a dyn ExpertWeights,
         up: &'a dyn ExpertWeights,
@@ -55,29 +55,29 @@ impl<'a> StackedExperts<'a> {
         }
     }
 
-    /// The same with a bias for each projection.
+    /// Adds a bias for each projection.
     #[must_use]
     pub const fn biases(mut self, biases: &'a [&'a dyn ExpertBiases]) -> Self {
         self.biases = biases;
         self
     }
 
-    /// The same, used first in this order. They are numbered by projection, each weights before
-    /// biases.
+    /// Sets the order in which parameters are first used. They are numbered by projection, the weights of each before
+    /// its biases.
     #[must_use]
     pub const fn first_used(mut self, order: &'a [usize]) -> Self {
         self.first_used = order;
         self
     }
 
-    /// The same, of which the item says how many there are.
+    /// Sets the number of experts that the annotated item states.
     #[must_use]
     pub const fn num_experts(mut self, count: usize) -> Self {
         self.count = Some(count);
         self
     }
 
-    /// Initialises what is not, in the order in which it is used first.
+    /// Initialises the parameters that are not initialised yet, in the order of their first use.
     fn initialise(&self) {
         for operand in self.first_used {
             // Each projection has its weights and then its biases, if there are any.
@@ -122,10 +122,10 @@ impl<'a> StackedExperts<'a> {
     }
 }
 
-/// The number of experts, which is also what the item says.
+/// Returns the number of experts, which must be the number that the annotated item states.
 ///
 /// # Panics
-/// It is not.
+/// Panics if the numbers differ.
 #[track_caller]
 pub fn same_count(count: usize, expected: usize) -> usize {
     assert!(
@@ -135,16 +135,16 @@ pub fn same_count(count: usize, expected: usize) -> usize {
     count
 }
 
-/// The projections of one expert of a list; `None` for one that is not a plain `Linear`.
+/// The projections of one expert of a list. A projection is `None` if it is not a plain `Linear`.
 pub struct ListedExpert<'a> {
     gate: Option<&'a Linear>,
-    /// Nothing if gate and up are in one.
+    /// The up projection, `None` if gate and up are in one layer.
     up: Option<Option<&'a Linear>>,
     down: Option<&'a Linear>,
 }
 
 impl<'a> ListedExpert<'a> {
-    /// Gate and up in one.
+    /// Makes an expert with gate and up in one layer.
     pub const fn packed(gate_up: Option<&'a Linear>, down: Option<&'a Linear>) -> Self {
         Self {
             gate: gate_up,
@@ -153,7 +153,7 @@ impl<'a> ListedExpert<'a> {
         }
     }
 
-    /// Gate and up apart.
+    /// Makes an expert with gate and up in two layers.
     pub const fn separate(
         gate: Option<&'a Linear>,
         up: Option<&'a Linear>,
@@ -166,14 +166,14 @@ impl<'a> ListedExpert<'a> {
         }
     }
 
-    /// The projections; `None` for one that is not a plain `Linear`.
+    /// Returns the projections, `None` for one that is not a plain `Linear`.
     fn layers(self) -> impl Iterator<Item = Option<&'a Linear>> {
         let layers = [Some(self.gate), self.up, Some(self.down)];
         layers.into_iter().flatten()
     }
 }
 
-/// Whether a kernel may read all layers, and one of them is not initialised.
+/// Returns whether a kernel may read all layers, and at least one of them is not initialised.
 fn is_lazy<'a>(experts: impl Iterator<Item = ListedExpert<'a>>) -> bool {
     let mut found = false;
     for layer in experts.flat_map(ListedExpert::layers) {
@@ -186,10 +186,10 @@ fn is_lazy<'a>(experts: impl Iterator<Item = ListedExpert<'a>>) -> bool {
     found
 }
 
-/// What a body takes: the tokens, their experts and the experts' weights.
+/// The tensors that a body takes: the tokens, their experts and the experts' weights.
 type Flowing = (Tensor<2>, Tensor<2, Int>, Tensor<2>);
 
-/// The experts of a site, whose weights are stacked.
+/// Runs the experts of a site whose weights are stacked.
 #[track_caller]
 pub fn experts(
     at: At,
@@ -206,13 +206,13 @@ pub fn experts(
     either(&at, flowing, &is_lazy, &weights, limit, reference)
 }
 
-/// The experts of a site that are layers of a list of `count`. A kernel runs only if every
+/// Runs the experts of a site that are layers of a list of `count`. A kernel runs only if every
 /// projection of `expert(0)`, `expert(1)` and so on is a plain `Linear`.
 ///
-/// The tokens decide which experts a body uses first: it runs before the kernel for as long as a layer is
-/// not initialised. A layer that it did not use either has no tokens, and stays as it is.
+/// The tokens decide which experts a body uses first. The body therefore runs before the kernel while any layer is
+/// not initialised. A layer that it did not use has no tokens in this call, and stays uninitialised.
 #[track_caller]
-#[allow(clippy::too_many_arguments)] // They are what the operation has.
+#[allow(clippy::too_many_arguments)] // These are the operands of the operation.
 pub fn experts_list<'a>(
     at: At,
     x: Tensor<2>,
@@ -229,8 +229,8 @@ pub fn experts_list<'a>(
     either(&at, flowing, &is_lazy, &weights, limit, reference)
 }
 
-/// `reference` where no kernel takes tensors like `x` or the weights can't be read, which is
-/// counted; else the kernel, decided again by all tensors.
+/// Runs `reference` if no kernel takes tensors like `x` or the weights can't be read, and counts that. Otherwise
+/// decides again with all tensors, and runs the kernel or the reference.
 #[track_caller]
 fn either(
     at: &At,
@@ -282,7 +282,7 @@ fn either(
     )
 }
 
-/// The weights of plain layers.
+/// Returns the weights of plain layers, or `None` if a layer is not a plain one.
 #[track_caller]
 fn listed<'a>(
     count: usize,
@@ -325,7 +325,7 @@ impl<'a> Column<'a> {
         self.biases.extend(&layer.bias);
     }
 
-    /// A bias that the attribute does not say would be lost.
+    /// Returns the projection. Panics on biases that the attribute does not state, because they would be lost.
     #[track_caller]
     fn projection(self, what: &str, unused: Unused, key: MoeExpertsKey) -> Projection {
         let Self { weights, biases } = self;
@@ -350,10 +350,10 @@ impl<'a> Column<'a> {
 /// The treatment of a parameter that is not initialised.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Unused {
-    /// The body did not use it, so that no token goes to its expert: it stays as it is, and another
-    /// one stands in for it, which gets no gradient by that.
+    /// The body did not use the parameter, so no token is routed to its expert. It stays uninitialised, and another
+    /// parameter takes its place, which gets no gradient from that.
     HasNoTokens,
-    /// It is initialised.
+    /// The parameter is read, and initialised by that if necessary.
     IsRead,
 }
 
@@ -370,7 +370,7 @@ fn values<const D: usize>(params: &[&Param<Tensor<D>>], unused: Unused) -> Vec<T
     params.iter().map(value).collect()
 }
 
-/// [`experts::reference`](experts::reference()) of stacked weights.
+/// Runs [`experts::reference`](experts::reference()) with stacked weights.
 #[track_caller]
 pub fn experts_reference(
     x: Tensor<2>,
@@ -383,13 +383,13 @@ pub fn experts_reference(
     experts::reference(x, indices, routing, weights.read(), limit, key)
 }
 
-/// Gate and up of one expert's rows, as its projections give them.
+/// Gate and up of one expert's rows, as its projections return them.
 pub type UnitInputs = glu::Inputs<2>;
 
-/// [`experts::each`](experts::each()) of `count` layers: `gate_up(e, rows)` and `down(e, hidden)` are
+/// Runs [`experts::each`](experts::each()) with `count` layers. `gate_up(e, rows)` and `down(e, hidden)` are
 /// the projections of expert `e`, called through their own `forward`.
 #[track_caller]
-#[allow(clippy::too_many_arguments)] // They are what the operation has.
+#[allow(clippy::too_many_arguments)] // These are the operands of the operation.
 pub fn experts_list_reference(
     x: Tensor<2>,
     indices: Tensor<2, Int>,

@@ -7,14 +7,14 @@ use burn::tensor::Tensor;
 /// One projection of all experts.
 #[derive(Clone, Debug)]
 pub struct Projection {
-    /// The weights, two axes an expert.
+    /// The weights, two axes for each expert.
     pub weight: Stack<3, 2>,
-    /// The biases, one axis an expert.
+    /// The biases, one axis for each expert.
     pub bias: Option<Stack<2, 1>>,
 }
 
 impl Projection {
-    /// A projection without bias.
+    /// Makes a projection without bias.
     pub fn new(weight: impl Into<Stack<3, 2>>) -> Self {
         Self {
             weight: weight.into(),
@@ -22,7 +22,7 @@ impl Projection {
         }
     }
 
-    /// The same with biases.
+    /// Adds biases.
     #[must_use]
     pub fn with_bias(self, bias: impl Into<Stack<2, 1>>) -> Self {
         Self {
@@ -31,7 +31,7 @@ impl Projection {
         }
     }
 
-    /// Rows of one expert through its projection.
+    /// Applies the projection of one expert to its rows.
     pub(super) fn forward(
         &self,
         expert: usize,
@@ -52,16 +52,16 @@ impl Projection {
 }
 
 /// The projections of gate and up.
-#[allow(clippy::large_enum_variant)] // A few a call: a box would cost more than it saves.
+#[allow(clippy::large_enum_variant)] // There are a few per call: a box would cost more than it saves.
 #[derive(Clone, Debug)]
 pub enum GateUp {
-    /// Both in one, as the key's `projections` lays them out.
+    /// One projection for both, laid out as the key's `projections` states.
     Packed(Projection),
-    /// Two of one shape.
+    /// Two projections of one shape.
     Separate {
-        /// Of the gate.
+        /// The projection of the gate.
         gate: Projection,
-        /// Of what it gates.
+        /// The projection that the gate multiplies.
         up: Projection,
     },
 }
@@ -69,14 +69,14 @@ pub enum GateUp {
 /// The weights of all experts.
 #[derive(Clone, Debug)]
 pub struct Weights {
-    /// Gate and up.
+    /// The projections of gate and up.
     pub gate_up: GateUp,
-    /// Down.
+    /// The projection of down.
     pub down: Projection,
 }
 
 impl Weights {
-    /// Gate and up in one.
+    /// Makes weights with gate and up in one projection.
     pub fn packed(gate_up: Projection, down: Projection) -> Self {
         Self {
             gate_up: GateUp::Packed(gate_up),
@@ -84,7 +84,7 @@ impl Weights {
         }
     }
 
-    /// Gate and up apart.
+    /// Makes weights with gate and up in two projections.
     pub fn separate(gate: Projection, up: Projection, down: Projection) -> Self {
         Self {
             gate_up: GateUp::Separate { gate, up },
@@ -92,12 +92,12 @@ impl Weights {
         }
     }
 
-    /// The number of experts.
+    /// Returns the number of experts.
     pub fn experts(&self) -> usize {
         self.down.weight.experts()
     }
 
-    /// The weights of some experts, in this order.
+    /// Returns the weights of some experts, in this order.
     pub(crate) fn of_experts(&self, experts: &[usize]) -> Self {
         let of = |projection: &Projection| Projection {
             weight: projection.weight.of_experts(experts),
@@ -118,7 +118,7 @@ impl Weights {
         }
     }
 
-    /// Describes the groups of [`into_dispatch`](Self::into_dispatch).
+    /// Returns the shapes and dtypes of the groups of [`into_dispatch`](Self::into_dispatch).
     pub(super) fn facts(&self) -> Vec<Vec<Facts>> {
         let (gate, up) = match &self.gate_up {
             GateUp::Packed(gate_up) => (gate_up, None),
@@ -131,7 +131,7 @@ impl Weights {
         groups.map(Option::unwrap_or_default).collect()
     }
 
-    /// The projections: gate and up, or gate, nothing less, and down.
+    /// Returns the projections gate (with up, if packed), up (if separate) and down.
     fn projections(self) -> [Option<Projection>; 3] {
         match self.gate_up {
             GateUp::Packed(gate_up) => [Some(gate_up), None, Some(self.down)],
@@ -139,7 +139,7 @@ impl Weights {
         }
     }
 
-    /// Three groups of weights, then three of biases; groups that there are not are empty.
+    /// Returns three groups of weights, then three groups of biases. Missing groups are empty.
     pub(super) fn into_dispatch(self) -> Vec<Vec<DispatchTensor>> {
         let parts = |one: Projection| {
             (

@@ -7,41 +7,41 @@ use crate::ops::recording::{
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Backend, backend_extension};
 
-/// The operands of a call on a backend.
+/// The operands of a call as tensors of a backend.
 pub type Tensors<B> = Operands<FloatTensor<B>, IntTensor<B>>;
 
 /// Grouped products as an operation of a Burn backend.
 #[backend_extension(Flex: cfg(feature = "cpu"), Remote: cfg(feature = "remote"), Autodiff)]
 pub trait GroupedMatmulBackend: Backend {
-    /// The result is `[R, N]`.
+    /// Returns the result, `[R, N]`.
     ///
     /// # Panics
-    /// The tensors have different dtypes, or one that kernels don't take; on the CPU, counts that are
-    /// negative or more than the rows.
+    /// Panics if the tensors have different dtypes, or a dtype that kernels don't take. On the CPU, also panics if
+    /// counts are negative or their sum exceeds the number of rows.
     fn grouped_matmul(#[extension_type] operands: Tensors<Self>) -> FloatTensor<Self>;
 }
 
-/// The gradients that were wanted, perhaps others.
+/// The gradients. All wanted ones are present; others may be.
 #[derive(Clone, Debug)]
 pub struct Gradients<T> {
-    /// Like `x`.
+    /// The gradient of `x`.
     pub x: Option<T>,
-    /// Like the weights.
+    /// The gradients of the weights, one entry for each tensor.
     pub weights: Vec<Option<T>>,
 }
 
-/// A backend's kernels for grouped products, forward and backward.
+/// The kernels for grouped products of a backend, forward and backward.
 pub trait GroupedMatmulKernel: Backend {
-    /// The result, `[R, N]`.
+    /// Returns the result, `[R, N]`.
     ///
     /// # Panics
-    /// As [`GroupedMatmulBackend::grouped_matmul`].
+    /// Panics as [`GroupedMatmulBackend::grouped_matmul`] does.
     fn grouped_matmul_forward(operands: Tensors<Self>) -> FloatTensor<Self>;
 
-    /// The gradients that are wanted.
+    /// Returns the wanted gradients.
     ///
     /// # Panics
-    /// As [`GroupedMatmulBackend::grouped_matmul`].
+    /// Panics as [`GroupedMatmulBackend::grouped_matmul`] does.
     fn grouped_matmul_backward(
         backward: Backward<FloatTensor<Self>, IntTensor<Self>>,
     ) -> Gradients<FloatTensor<Self>>;
@@ -50,7 +50,7 @@ pub trait GroupedMatmulKernel: Backend {
 #[derive(Debug)]
 struct GroupedMatmul;
 
-/// The state of backward.
+/// The state that the backward pass needs.
 #[derive(Clone, Debug)]
 struct State<B: Backend> {
     operands: Operands<NodeId, IntTensor<B>>,

@@ -1,4 +1,4 @@
-//! Grouped products on Flex: a task for some rows of one expert, or for the gradient of one
+//! Grouped products on Flex. A task multiplies some rows of one expert, or computes the gradient of one
 //! expert's weights.
 
 use super::super::in_place::{self, Part, Readable, Round, Slab, Sum};
@@ -54,7 +54,7 @@ fn groups(operands: &Tensors<Flex>) -> Vec<Range<usize>> {
     super::groups(&ints(operands.counts()), operands.x().layout().shape()[0])
 }
 
-/// Rows of one expert that a task multiplies: its weights are read once for as many.
+/// The number of rows of one expert that a task multiplies. The weights are read once for these rows.
 const CHUNK: usize = 384;
 
 fn chunks(range: Range<usize>) -> impl Iterator<Item = Range<usize>> {
@@ -64,7 +64,7 @@ fn chunks(range: Range<usize>) -> impl Iterator<Item = Range<usize>> {
         .map(move |start| start..(start + CHUNK).min(range.end))
 }
 
-/// Whether a task is such a part of the whole that threads share it.
+/// Returns whether a task is so large a part of all rows that threads share it.
 fn spread(rows: usize, all: usize) -> bool {
     rows * 8 > all
 }

@@ -1,12 +1,12 @@
-//! Rows grouped by expert times each expert's weights: rows `[R, K]`, of which the first
-//! `counts[0]` are expert 0's, the next `counts[1]` expert 1's, and so on, to `[R, N]`. Rows beyond
-//! the sum of the counts give zeros.
+//! The product of rows grouped by expert with each expert's weights: `[R, K]` to `[R, N]`. The first
+//! `counts[0]` rows belong to expert 0, the next `counts[1]` rows to expert 1, and so on. The results of rows
+//! beyond the sum of the counts are zeros.
 //!
-//! With `y_e = x_e W_e` the gradients are `dx_e = dy_e W_eᵀ` and `dW_e = x_eᵀ dy_e`, zero for an
-//! expert without rows; rows beyond the sum have none.
+//! With `y_e = x_e W_e`, the gradients are `dx_e = dy_e W_eᵀ` and `dW_e = x_eᵀ dy_e`, which is zero for an
+//! expert without rows. The gradient of rows beyond the sum is zero.
 //!
 //! Weights are `[E, K, N]` with [`ExpertLayout::Matmul`] and `[E, N, K]` with
-//! [`ExpertLayout::Linear`], in one tensor or a list of `E` without the first axis.
+//! [`ExpertLayout::Linear`], in one tensor or in a list of `E` tensors without the first axis.
 
 mod autodiff;
 #[cfg(feature = "cpu")]
@@ -32,17 +32,18 @@ use burn::backend::DispatchTensor;
 use burn::tensor::{Int, Tensor};
 use std::ops::Range;
 
-/// Grouped products by the kernel of the tensors' device.
+/// Computes grouped products with the kernel of the tensors' device.
 ///
-/// `x` is `[R, K]`, `counts` has an integer for each expert; they are read where they are, so a
-/// device is not waited for. The result is `[R, N]`, of the dtype of `x` and the weights.
+/// `x` is `[R, K]`. `counts` has one integer for each expert; the kernel reads them on the device, so the call
+/// does not wait for the device. The result is `[R, N]`, of the dtype of `x` and the weights.
 ///
 /// # Errors
-/// The reason why no kernel can run: no implementation for the device, a dtype it does not take,
+/// Returns the reason if no kernel can run: no implementation for the device, a dtype it does not take,
 /// or different dtypes.
 ///
 /// # Panics
-/// Shapes that don't go together and, on the CPU, counts that are negative or more than the rows.
+/// Panics if the shapes don't fit together. On the CPU, also panics if counts are negative or their sum exceeds
+/// the number of rows.
 pub fn fused(
     x: Tensor<2>,
     counts: Tensor<1, Int>,
@@ -70,7 +71,7 @@ fn launch(operands: Operands<DispatchTensor, DispatchTensor>) -> DispatchTensor 
     <burn::backend::Dispatch as GroupedMatmulBackend>::grouped_matmul(operands)
 }
 
-/// Refuses what [`Operands::new`] does. Returns the number of experts and of features.
+/// Panics if [`Operands::new`] would return an error. Returns the number of experts and of features.
 #[track_caller]
 fn check(
     x: &Tensor<2>,
@@ -83,10 +84,10 @@ fn check(
     (operands.experts(), operands.result()[1])
 }
 
-/// The rows of each expert.
+/// Returns the range of rows of each expert.
 ///
 /// # Panics
-/// A count is negative, or there are more than `rows`.
+/// Panics if a count is negative, or if the counts add up to more than `rows`.
 #[track_caller]
 fn groups(counts: &[i64], rows: usize) -> Vec<Range<usize>> {
     let mut start = 0_usize;

@@ -7,12 +7,12 @@ use burn::tensor::DType;
 const OP: &str = "grouped matmul";
 
 operands! {
-    /// The operands of grouped products, which go together. `F` are tensors of floats, `I` of integers.
+    /// The checked operands of grouped products. `F` is the type of float tensors, `I` that of integer tensors.
     Operands<F, I>
     floats {
-        /// The rows, `[R, K]`.
+        /// Returns the rows, `[R, K]`.
         x: One,
-        /// One stacked tensor, or one for each expert.
+        /// Returns the weights, one stacked tensor or one for each expert.
         weights: List,
     }
     ints {
@@ -26,11 +26,11 @@ operands! {
 }
 
 impl<F: Described, I: Described> Operands<F, I> {
-    /// `x` is `[R, K]`, `counts` has an integer for each expert, and `weights` are one stacked tensor,
-    /// `[E, K, N]` or `[E, N, K]` as the layout says, or a list of `E` without the first axis.
+    /// Makes the operands. `x` is `[R, K]`, `counts` has one integer for each expert, and `weights` is one stacked
+    /// tensor, `[E, K, N]` or `[E, N, K]` as the layout states, or a list of `E` tensors without the first axis.
     ///
     /// # Errors
-    /// The shapes don't fit together, the counts are no integers, or there are no experts.
+    /// Returns an error if the shapes don't fit together, if the counts are not integers, or if there are no experts.
     pub fn new(x: F, counts: I, weights: Vec<F>, layout: ExpertLayout) -> Result<Self, Mismatch> {
         let (experts, sizes) = operands::stack::<3, 2, F>(OP, &weights)?;
         fits(&x, &counts, experts, sizes, layout)?;
@@ -42,12 +42,12 @@ impl<F: Described, I: Described> Operands<F, I> {
         })
     }
 
-    /// The number of experts.
+    /// Returns the number of experts.
     pub fn experts(&self) -> usize {
         self.counts.shape()[0]
     }
 
-    /// The shape of the result, `[R, N]`.
+    /// Returns the shape of the result, `[R, N]`.
     pub fn result(&self) -> Shape {
         let weight = self.weights[0].shape();
         let last = weight.num_dims() - 1;
@@ -58,20 +58,21 @@ impl<F: Described, I: Described> Operands<F, I> {
         Shape::new([self.x.shape()[0], features])
     }
 
-    /// The one dtype of `x` and the weights.
+    /// Returns the common dtype of `x` and the weights.
     ///
     /// # Errors
-    /// They have different ones, or one that kernels don't take.
+    /// Returns an error if the dtypes differ, or if kernels don't take the dtype.
     pub fn dtype(&self) -> Result<DType, Mismatch> {
         let weights = self.weights.iter().map(|weight| ("a weight", weight));
         operands::one_dtype(OP, std::iter::once(("x", &self.x)).chain(weights))
     }
 
-    /// Adds the gradient of the result, and the gradients that are wanted: that of `x`, and those of the
-    /// weights, one flag each.
+    /// Adds the gradient of the result and the flags of the wanted gradients: one for `x` and one for each weight
+    /// tensor.
     ///
     /// # Errors
-    /// `dy` is not like the result, there is not one flag a tensor, or dtypes differ.
+    /// Returns an error if `dy` does not have the shape and dtype of the result, if there is not one flag for each
+    /// tensor, or if dtypes differ.
     pub fn backward(self, dy: F, wanted: Wanted) -> Result<Backward<F, I>, Mismatch> {
         let dtype = self.dtype()?;
         operands::like(OP, ("dy", &dy), ("the result", &self.result(), dtype))?;
@@ -89,28 +90,28 @@ impl<F: Described, I: Described> Operands<F, I> {
     }
 }
 
-/// The gradients that are wanted.
+/// The flags of the wanted gradients.
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// Whether the gradient of the rows is wanted.
+    /// True if the gradient of the rows is wanted.
     pub x: bool,
-    /// Whether the gradient of each weight is wanted.
+    /// One flag for each weight tensor, true if its gradient is wanted.
     pub weights: Vec<bool>,
 }
 
 backward! {
-    /// The operands of the gradients.
+    /// The operands of the backward pass.
     Backward<F, I> of Operands<F, I> {
-        /// The gradient of the result.
+        /// Returns the gradient of the result.
         dy: F,
     }
     wanted {
-        /// Returns the gradients that are wanted.
+        /// Returns the flags of the wanted gradients.
         wanted: Wanted
     }
 }
 
-/// Refuses shapes that don't go together. `sizes` are those of one expert's weight.
+/// Checks that the shapes fit together. `sizes` is the shape of one expert's weight.
 fn fits(
     x: &impl Described,
     counts: &impl Described,

@@ -2,13 +2,13 @@ use super::super::Stack;
 use crate::semantics::ExpertLayout;
 use burn::tensor::{Int, Tensor};
 
-/// Grouped products composed of plain tensor operations, on any backend: the definition that
+/// Computes grouped products with plain tensor operations, on any backend: the definition that
 /// kernels are verified against.
 ///
-/// Operands as for [`fused`](super::fused). Reads the counts: on a device, this waits for it.
+/// The operands are those of [`fused`](super::fused). Reads the counts, which waits for the device.
 ///
 /// # Panics
-/// As [`fused`](super::fused), on every device.
+/// Panics as [`fused`](super::fused) does on the CPU, on every device.
 pub fn reference(
     x: Tensor<2>,
     counts: Tensor<1, Int>,

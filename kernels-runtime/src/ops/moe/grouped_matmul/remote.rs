@@ -1,5 +1,5 @@
-//! Products of rows grouped by expert. Tensors travel as rows, counts and weights; before them, the
-//! gradient of the result.
+//! The remote products of rows grouped by expert. Tensors are sent in the order rows, counts, weights; backward, the
+//! gradient of the result comes first.
 
 use crate::ops::moe::grouped_matmul::{
     Backward, Gradients, GroupedMatmulBackend, GroupedMatmulKernel, Operands, Tensors, Wanted,
@@ -15,7 +15,7 @@ use burn::backend::{Remote, TensorMetadata};
 const FORWARD: &str = "burn-kernels/grouped_matmul";
 const BACKWARD: &str = "burn-kernels/grouped_matmul_backward";
 
-/// Adds what a server does of it.
+/// Adds the server's handlers of the operation.
 pub(crate) fn handlers<B: Host + GroupedMatmulKernel>(kernels: Kernels<B>) -> Kernels<B> {
     kernels.handle(FORWARD, forward).handle(BACKWARD, backward)
 }
@@ -58,7 +58,7 @@ fn result<F: TensorMetadata, I: TensorMetadata>(operands: &Operands<F, I>) -> Li
     (operands.result(), operands.x().dtype())
 }
 
-/// The gradients that are wanted: of `x` and of each weight.
+/// Describes the wanted gradients: of `x` and of each weight.
 fn gradients<F: TensorMetadata, I>(backward: &Backward<F, I>) -> Vec<Option<Like>> {
     let (operands, wanted) = (backward.operands(), backward.wanted());
     let x = wanted.x.then(|| like(operands.x()));

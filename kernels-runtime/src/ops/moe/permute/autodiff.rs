@@ -6,56 +6,57 @@ use crate::ops::recording::{
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Backend, TensorMetadata, backend_extension};
 
-/// The operands of [`PermuteBackend::sort_slots`] on a backend.
+/// The operands of [`PermuteBackend::sort_slots`] as tensors of a backend.
 pub type SortTensors<B> = Sort<FloatTensor<B>, IntTensor<B>>;
-/// The operands of [`PermuteBackend::spread`] on a backend.
+/// The operands of [`PermuteBackend::spread`] as tensors of a backend.
 pub type SpreadTensors<B> = Spread<FloatTensor<B>, IntTensor<B>>;
-/// The operands of [`PermuteBackend::sum_rows`] on a backend.
+/// The operands of [`PermuteBackend::sum_rows`] as tensors of a backend.
 pub type SumTensors<B> = Sum<FloatTensor<B>, IntTensor<B>>;
-/// The operands of [`PermuteBackend::weigh_rows`] on a backend.
+/// The operands of [`PermuteBackend::weigh_rows`] as tensors of a backend.
 pub type WeighTensors<B> = Weigh<FloatTensor<B>, IntTensor<B>>;
 
-/// Moving tokens to rows and back as operations of a Burn backend. A row map is `[tokens, k]`; an
-/// entry that is not the number of a row names none.
+/// Moving tokens to rows and back as operations of a Burn backend. A row map is `[tokens, k]`. An
+/// entry that is not the number of a row belongs to no row.
 #[backend_extension(Flex: cfg(feature = "cpu"), Remote: cfg(feature = "remote"), Autodiff)]
 pub trait PermuteBackend: Backend {
-    /// The row map of the indices, `[tokens, k]`, and how many of the first rows each expert has,
-    /// `[num_experts]`.
+    /// Returns the row map of the indices, `[tokens, k]`, and the number of rows of each expert,
+    /// `[num_experts]`. Rows that are cut off are not counted.
     ///
     /// # Panics
-    /// An index is below 0 or above the number of experts. An NPU counts it as nobody's.
+    /// Panics on the CPU if an index is below 0 or above the number of experts. On an NPU, such a slot belongs to no
+    /// expert.
     fn sort_slots(#[extension_type] slots: SortTensors<Self>)
     -> (IntTensor<Self>, IntTensor<Self>);
 
-    /// `[rows, H]` with `tokens[t]` in every row that `row_map[t]` names and zeros elsewhere.
+    /// Returns `[rows, H]`, with `tokens[t]` in every row in `row_map[t]`, and zeros in other rows.
     ///
     /// # Panics
-    /// A row is named twice, which an NPU does not see: its rows are then in the order of the map's
-    /// numbers.
+    /// Panics on the CPU if the map names a row twice. An NPU does not check this; its rows are then in the order of
+    /// the map's numbers.
     fn spread(#[extension_type] operands: SpreadTensors<Self>) -> FloatTensor<Self>;
 
-    /// `[tokens, H]`: for each token the sum of the rows that the map names.
+    /// Returns `[tokens, H]`: for each token, the sum of the rows in the map.
     fn sum_rows(#[extension_type] operands: SumTensors<Self>) -> FloatTensor<Self>;
 
-    /// The same of rows times their slots' probabilities. No row is named twice.
+    /// Returns the same sums, with each row multiplied by its slot's probability. No row may be in the map twice.
     fn weigh_rows(#[extension_type] operands: WeighTensors<Self>) -> FloatTensor<Self>;
 }
 
-/// A backend's kernels for the gradients that are not among its operations: `spread` and `sum_rows`
-/// are each other's.
+/// The kernels of a backend for gradients that are not operations themselves. `spread` and `sum_rows` are each
+/// other's gradient.
 pub trait PermuteKernel: PermuteBackend {
-    /// The gradient of the rows of `weigh_rows`.
+    /// Returns the gradient of the rows of `weigh_rows`.
     ///
     /// # Panics
-    /// As [`PermuteBackend::spread`].
+    /// Panics as [`PermuteBackend::spread`] does.
     fn weigh_rows_d_rows(
         operands: SpreadWeighed<FloatTensor<Self>, IntTensor<Self>>,
     ) -> FloatTensor<Self>;
 
-    /// The gradients of the rows and of the probabilities.
+    /// Returns the gradients of the rows and of the probabilities.
     ///
     /// # Panics
-    /// As [`PermuteBackend::spread`].
+    /// Panics as [`PermuteBackend::spread`] does.
     fn weigh_rows_backward(
         operands: WeighBackward<FloatTensor<Self>, IntTensor<Self>>,
     ) -> (FloatTensor<Self>, FloatTensor<Self>);
@@ -100,7 +101,7 @@ struct WeighStep;
 /// The state of [`WeighStep`]'s backward pass.
 #[derive(Clone, Debug)]
 struct State<I> {
-    /// Kept only if the probabilities need a gradient.
+    /// The rows, kept only if the probabilities need a gradient.
     rows: Option<NodeId>,
     count: usize,
     probs: NodeId,

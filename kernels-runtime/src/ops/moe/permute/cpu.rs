@@ -1,4 +1,4 @@
-//! Moving tokens to rows and back on Flex: every row of a result is written once, by one thread.
+//! Moving tokens to rows and back on Flex. One thread writes each row of a result, once.
 
 use super::slots::{self, invert};
 use super::{
@@ -82,7 +82,7 @@ fn dims(tensor: &FlexTensor) -> [usize; 2] {
     [rows, width]
 }
 
-/// Probabilities in what kernels compute in.
+/// Returns the probabilities in the type that kernels compute in.
 fn load<P: Element>(probs: &FlexTensor) -> Vec<P::Acc> {
     let probs = probs.to_contiguous();
     contiguous::<P>(&probs).iter().map(|p| p.load()).collect()
@@ -102,7 +102,7 @@ impl<'a, T> Matrix<'a, T> {
     }
 }
 
-/// Each row is its slot's token, times the slot's probability if there are some.
+/// Copies each slot's token to its row, multiplied by the slot's probability if probabilities are given.
 fn spread<T: Element>(
     tokens: &FlexTensor,
     row_map: &FlexTensor,
@@ -160,7 +160,7 @@ fn scale<T: Element>(row: &[T], factor: T::Acc, y: Row<'_, T>) {
     y.write(row.iter().map(|x| T::round(x.load() * factor)));
 }
 
-/// Each token is the sum of its slots' rows, times their probabilities if there are some.
+/// Sums the rows of each token's slots, multiplied by their probabilities if these are given.
 fn gather<T: Element>(
     rows: &FlexTensor,
     row_map: &FlexTensor,
@@ -260,7 +260,7 @@ struct WeighRowsBackward<'a, T: Element> {
 
 impl<T: Element> Kernel<1> for WeighRowsBackward<'_, T> {
     type Out = T;
-    /// The scalar product of the row and its token's gradient: the gradient of the probability.
+    /// The scalar product of the row and its token's gradient, which is the gradient of the probability.
     type PerRow = T::Acc;
     type Sum = ();
 
@@ -286,7 +286,7 @@ impl<T: Element> Kernel<1> for WeighRowsBackward<'_, T> {
     }
 }
 
-/// Independent sums, so that the compiler may add in SIMD.
+/// The number of independent sums, which let the compiler add with SIMD.
 const LANES: usize = 32;
 
 #[inline(always)]

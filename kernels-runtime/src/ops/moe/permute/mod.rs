@@ -1,20 +1,20 @@
-//! Tokens into rows sorted by expert, so that every expert's rows are together.
+//! Moving tokens to rows sorted by expert, so that every expert's rows are contiguous.
 //!
-//! A token `t` and its choice `j` are a *slot*, `t · k + j`. Slots are sorted by expert, stably: an
+//! A *slot* is a choice `j` of a token `t`, with the number `t · k + j`. Slots are sorted by expert, stably: an
 //! expert's rows are in the order of their tokens. The row map is the inverse of that sort: slot
-//! `(t, j)` is row `row_map[t][j]`, and that row is `tokens[t]`. It is `sortedIndices` of CANN's
-//! `aclnnMoeTokenPermute`, and not the row-to-token map of Megatron.
+//! `(t, j)` has row `row_map[t][j]`, and that row holds `tokens[t]`. The map is `sortedIndices` of CANN's
+//! `aclnnMoeTokenPermute`, not the row-to-token map of Megatron.
 //!
-//! **Skipped slots.** A slot whose index is `num_experts`, one past the last, is for an expert that
-//! is not here, as in expert parallelism. It is not counted and has no row: its entry of the row map
-//! is `tokens · k`, which is outside the rows, as are the entries that `num_out_tokens` cut off.
-//! [`unpermute`](super::unpermute) adds nothing for an entry that is outside. There are as many rows
-//! as slots all the same, because a shape must not depend on values that may be on another device;
-//! rows behind those of the experts are zero and belong to nobody. Any other index outside
+//! **Skipped slots.** A slot whose index is `num_experts`, one past the last, belongs to an expert that
+//! is elsewhere, as in expert parallelism. It is not counted and has no row. Its entry of the row map
+//! is `tokens · k`, which is outside the rows, as are the entries that `num_out_tokens` cuts off.
+//! [`unpermute`](super::unpermute) adds nothing for an entry that is outside. There are still as many rows
+//! as slots, because a shape must not depend on values that may be on another device.
+//! Rows after those of the experts are zero and belong to no slot. Any other index outside
 //! `0..num_experts` is an error.
 //!
-//! **Gradients.** That of a token is the sum of its rows', added up in f32 (f64 for f64) and
-//! rounded once.
+//! **Gradients.** The gradient of a token is the sum of the gradients of its rows, added in f32 (f64 for f64
+//! tensors) and rounded once.
 
 mod autodiff;
 #[cfg(feature = "cpu")]
@@ -42,24 +42,24 @@ use crate::reason::Reason;
 use burn::backend::DispatchTensor;
 use burn::tensor::{Int, Tensor};
 
-/// Tokens sorted by expert. Integers are of the type of the device's settings.
+/// Tokens sorted by expert. Integers have the type of the device's settings.
 #[derive(Clone, Debug)]
 pub struct Permuted {
     /// `[R, H]`: the rows of expert 0, then those of expert 1 and so on, then zeros. `R` is
-    /// `tokens · k`, or less if `num_out_tokens` says so.
+    /// `tokens · k`, or `num_out_tokens` if that is less.
     pub rows: Tensor<2>,
     /// The row of each slot, `[tokens, k]`; outside `0..R` if it has none.
     pub row_map: Tensor<2, Int>,
-    /// How many of the rows each expert has, `[num_experts]`.
+    /// The number of rows of each expert, `[num_experts]`.
     pub counts: Tensor<1, Int>,
 }
 
-/// Sorts tokens by expert: by the fused kernel where the device has one for the tokens' dtype, else
-/// by the [`reference`](reference()). See [`fused`] for shapes.
+/// Sorts tokens by expert: with the fused kernel if the device has one for the tokens' dtype, otherwise
+/// with the [`reference`](reference()). See [`fused`] for shapes.
 ///
 /// # Panics
-/// The shapes don't fit together, there is no expert, or an index is below 0 or above
-/// `num_experts`.
+/// Panics if the shapes don't fit together, if there is no expert, or, except on an NPU, if an index is below 0 or
+/// above `num_experts`.
 pub fn moe_permute(
     tokens: Tensor<2>,
     indices: Tensor<2, Int>,
@@ -70,17 +70,17 @@ pub fn moe_permute(
         .unwrap_or_else(|_| reference(tokens, indices, num_experts, num_out_tokens))
 }
 
-/// Sorts tokens by expert by the fused kernel of their device: a counting sort, then one copy.
+/// Sorts tokens by expert with the fused kernel of their device: a counting sort, then one copy.
 ///
-/// `tokens` is `[T, H]`, `indices` the experts of each, `[T, k]`; a token may choose an expert
-/// twice. With `num_out_tokens` only that many rows are kept, the first ones.
+/// `tokens` is `[T, H]`, and `indices` has the experts of each token, `[T, k]`. A token may choose an expert
+/// twice. With `num_out_tokens`, only that many rows are kept, the first ones.
 ///
 /// # Errors
-/// The reason why no kernel can run: none for the device, or a dtype it does not take.
+/// Returns the reason if no kernel can run: none for the device, or a dtype it does not take.
 ///
 /// # Panics
-/// The shapes don't fit together, there is no expert, or an index is below 0 or above
-/// `num_experts`.
+/// Panics if the shapes don't fit together, if there is no expert, or, except on an NPU, if an index is below 0 or
+/// above `num_experts`.
 pub fn fused(
     tokens: Tensor<2>,
     indices: Tensor<2, Int>,
@@ -112,7 +112,7 @@ fn spread(operands: Spread<DispatchTensor, DispatchTensor>) -> DispatchTensor {
     <burn::backend::Dispatch as PermuteBackend>::spread(operands)
 }
 
-/// Refuses operands that don't fit together; says how many rows there will be.
+/// Checks that the operands fit together, and returns the number of rows.
 #[track_caller]
 fn check(
     tokens: &Tensor<2>,

@@ -1,8 +1,8 @@
-//! The operands of the functions that move tokens, each a type that only exists checked. `F` are tensors
-//! of floats, `I` of integers.
+//! The checked operands of the functions that move tokens. `F` is the type of float tensors, `I` that of integer
+//! tensors.
 //!
-//! A row map is `[tokens, k]`. Its numbers are not looked at here: an entry that is not the number of a
-//! row names none.
+//! A row map is `[tokens, k]`. Its entries are not checked here: an entry that is not the number of a
+//! row belongs to no row.
 
 use super::super::sort::few_experts;
 use crate::ops::compute_dtype;
@@ -18,15 +18,15 @@ operands! {
     Sort<F, I>
     floats {}
     ints {
-        /// The experts of each token, `[tokens, k]`.
+        /// Returns the experts of each token, `[tokens, k]`.
         indices,
     }
     numbers {
-        /// The number of experts.
+        /// Returns the number of experts.
         num_experts: usize,
-        /// The number of rows that are kept, at most one a slot.
+        /// Returns the number of rows that are kept, at most one for each slot.
         rows: usize,
-        /// The type of the row map and of the counts.
+        /// Returns the type of the row map and of the counts.
         integers: IntDType,
     }
     without floats: kind
@@ -36,44 +36,44 @@ operands! {
     /// The operands of copying tokens to rows.
     Spread<F, I>
     floats {
-        /// `[tokens, H]`.
+        /// Returns the tokens, `[tokens, H]`.
         tokens: One,
     }
     ints {
-        /// The rows of each token's slots, `[tokens, k]`.
+        /// Returns the rows of each token's slots, `[tokens, k]`.
         row_map,
     }
     numbers {
-        /// The number of rows, at most one a slot.
+        /// Returns the number of rows, at most one for each slot.
         rows: usize,
     }
 }
 
 operands! {
-    /// The operands of adding rows up by token.
+    /// The operands of adding rows by token.
     Sum<F, I>
     floats {
-        /// `[R, H]`.
+        /// Returns the rows, `[R, H]`.
         rows: One,
     }
     ints {
-        /// The rows of each token's slots, `[tokens, k]`.
+        /// Returns the rows of each token's slots, `[tokens, k]`.
         row_map,
     }
     numbers {}
 }
 
 operands! {
-    /// The operands of adding rows up by token, times their slots' probabilities.
+    /// The operands of adding rows by token, multiplied by their slots' probabilities.
     Weigh<F, I>
     floats {
-        /// `[R, H]`.
+        /// Returns the rows, `[R, H]`.
         rows: One,
-        /// `[tokens, k]`, in the dtype of the rows or the one that they are computed in.
+        /// Returns the probabilities, `[tokens, k]`, in the dtype of the rows or in their compute dtype.
         probs: One,
     }
     ints {
-        /// The rows of each token's slots, `[tokens, k]`.
+        /// Returns the rows of each token's slots, `[tokens, k]`.
         row_map,
     }
     numbers {}
@@ -83,17 +83,17 @@ operands! {
     /// The operands of the gradient of the rows of [`Weigh`].
     SpreadWeighed<F, I>
     floats {
-        /// The gradient of the tokens, `[tokens, H]`.
+        /// Returns the gradient of the tokens, `[tokens, H]`.
         dy: One,
-        /// `[tokens, k]`, in the dtype of the rows or the one that they are computed in.
+        /// Returns the probabilities, `[tokens, k]`, in the dtype of the rows or in their compute dtype.
         probs: One,
     }
     ints {
-        /// The rows of each token's slots, `[tokens, k]`.
+        /// Returns the rows of each token's slots, `[tokens, k]`.
         row_map,
     }
     numbers {
-        /// The number of rows, at most one a slot.
+        /// Returns the number of rows, at most one for each slot.
         rows: usize,
     }
 }
@@ -102,23 +102,26 @@ operands! {
     /// The operands of both gradients of [`Weigh`].
     WeighBackward<F, I>
     floats {
-        /// The gradient of the tokens, `[tokens, H]`.
+        /// Returns the gradient of the tokens, `[tokens, H]`.
         dy: One,
-        /// `[R, H]`.
+        /// Returns the rows, `[R, H]`.
         rows: One,
-        /// `[tokens, k]`, in the dtype of the rows or the one that they are computed in.
+        /// Returns the probabilities, `[tokens, k]`, in the dtype of the rows or in their compute dtype.
         probs: One,
     }
     ints {
-        /// The rows of each token's slots, `[tokens, k]`.
+        /// Returns the rows of each token's slots, `[tokens, k]`.
         row_map,
     }
     numbers {}
 }
 
 impl<F, I: Described> Sort<F, I> {
+    /// Makes the operands.
+    ///
     /// # Errors
-    /// `indices` has not two axes or no integers, there is no expert, or more rows than slots.
+    /// Returns an error if `indices` does not have two axes of integers, if there is no expert or more than a million,
+    /// if there are more rows than slots, or if the type of integers is too small.
     pub fn new(
         indices: I,
         num_experts: usize,
@@ -130,7 +133,7 @@ impl<F, I: Described> Sort<F, I> {
         require!(num_experts > 0, "moe_permute: there is no expert");
         few_experts(OP, num_experts)?;
         slots(rows, [tokens, k])?;
-        // A row map names the rows, and with their number none of them; a count is that of all at most.
+        // The row map holds the numbers of rows, and the number of slots for "no row". No count is larger.
         operands::holds(OP, "the row map", integers, tokens * k)?;
         Ok(Self {
             indices,
@@ -143,8 +146,10 @@ impl<F, I: Described> Sort<F, I> {
 }
 
 impl<F: Described, I: Described> Spread<F, I> {
+    /// Makes the operands.
+    ///
     /// # Errors
-    /// The shapes don't fit together, or there are more rows than slots.
+    /// Returns an error if the shapes don't fit together, or if there are more rows than slots.
     pub fn new(tokens: F, row_map: I, rows: usize) -> Result<Self, Mismatch> {
         map_of_tokens("the tokens", &tokens, &row_map, rows)?;
         Ok(Self {
@@ -154,43 +159,51 @@ impl<F: Described, I: Described> Spread<F, I> {
         })
     }
 
-    /// The shape of the result, `[rows, H]`.
+    /// Returns the shape of the result, `[rows, H]`.
     pub fn result(&self) -> Shape {
         Shape::new([self.rows, self.tokens.shape()[1]])
     }
 
+    /// Returns the dtype of the tokens.
+    ///
     /// # Errors
-    /// Kernels don't take the dtype of the tokens.
+    /// Returns an error if kernels don't take the dtype.
     pub fn dtype(&self) -> Result<DType, Mismatch> {
         operands::float(OP, "the tokens", self.tokens.dtype())
     }
 }
 
 impl<F: Described, I: Described> Sum<F, I> {
+    /// Makes the operands.
+    ///
     /// # Errors
-    /// The rows or the map have not two axes, or the map no integers.
+    /// Returns an error if the rows or the map don't have two axes, or if the map does not hold integers.
     pub fn new(rows: F, row_map: I) -> Result<Self, Mismatch> {
         operands::dims::<2>(OP, "the rows", &rows)?;
         map(&row_map)?;
         Ok(Self { rows, row_map })
     }
 
-    /// The shape of the result, `[tokens, H]`.
+    /// Returns the shape of the result, `[tokens, H]`.
     pub fn result(&self) -> Shape {
         Shape::new([self.row_map.shape()[0], self.rows.shape()[1]])
     }
 
+    /// Returns the dtype of the rows.
+    ///
     /// # Errors
-    /// Kernels don't take the dtype of the rows.
+    /// Returns an error if kernels don't take the dtype.
     pub fn dtype(&self) -> Result<DType, Mismatch> {
         operands::float(OP, "the rows", self.rows.dtype())
     }
 }
 
 impl<F: Described, I: Described> Weigh<F, I> {
+    /// Makes the operands.
+    ///
     /// # Errors
-    /// The rows or the map have not two axes, the map no integers, or the probabilities another shape
-    /// than the map.
+    /// Returns an error if the rows or the map don't have two axes, if the map does not hold integers, or if the
+    /// probabilities have another shape than the map.
     pub fn new(rows: F, row_map: I, probs: F) -> Result<Self, Mismatch> {
         operands::dims::<2>(OP, "the rows", &rows)?;
         map(&row_map)?;
@@ -202,22 +215,26 @@ impl<F: Described, I: Described> Weigh<F, I> {
         })
     }
 
-    /// The shape of the result, `[tokens, H]`.
+    /// Returns the shape of the result, `[tokens, H]`.
     pub fn result(&self) -> Shape {
         Shape::new([self.row_map.shape()[0], self.rows.shape()[1]])
     }
 
+    /// Returns the dtype of the rows.
+    ///
     /// # Errors
-    /// Kernels don't take the dtype of the rows, or the probabilities have another one than theirs and
-    /// the one that they are computed in.
+    /// Returns an error if kernels don't take the dtype, or if the probabilities have neither this dtype nor its
+    /// compute dtype.
     pub fn dtype(&self) -> Result<DType, Mismatch> {
         weighed("the rows", &self.rows, &self.probs)
     }
 }
 
 impl<F: Described, I: Described> SpreadWeighed<F, I> {
+    /// Makes the operands.
+    ///
     /// # Errors
-    /// The shapes don't fit together, or there are more rows than slots.
+    /// Returns an error if the shapes don't fit together, or if there are more rows than slots.
     pub fn new(dy: F, row_map: I, probs: F, rows: usize) -> Result<Self, Mismatch> {
         map_of_tokens("dy", &dy, &row_map, rows)?;
         like_map(&probs, &row_map)?;
@@ -229,21 +246,25 @@ impl<F: Described, I: Described> SpreadWeighed<F, I> {
         })
     }
 
-    /// The shape of the result, `[rows, H]`.
+    /// Returns the shape of the result, `[rows, H]`.
     pub fn result(&self) -> Shape {
         Shape::new([self.rows, self.dy.shape()[1]])
     }
 
+    /// Returns the dtype of `dy`.
+    ///
     /// # Errors
-    /// The dtype of `dy`, as [`Weigh::dtype`] is that of the rows.
+    /// Returns an error as [`Weigh::dtype`] does.
     pub fn dtype(&self) -> Result<DType, Mismatch> {
         weighed("dy", &self.dy, &self.probs)
     }
 }
 
 impl<F: Described, I: Described> WeighBackward<F, I> {
+    /// Makes the operands.
+    ///
     /// # Errors
-    /// The shapes don't fit together.
+    /// Returns an error if the shapes don't fit together, or if `dy` and the rows have different dtypes.
     pub fn new(dy: F, rows: F, row_map: I, probs: F) -> Result<Self, Mismatch> {
         let [_, width] = operands::dims(OP, "the rows", &rows)?;
         let [tokens, _] = map(&row_map)?;
@@ -258,8 +279,10 @@ impl<F: Described, I: Described> WeighBackward<F, I> {
         })
     }
 
+    /// Returns the dtype of the rows.
+    ///
     /// # Errors
-    /// The same errors as [`Weigh::dtype`].
+    /// Returns an error as [`Weigh::dtype`] does.
     pub fn dtype(&self) -> Result<DType, Mismatch> {
         weighed("the rows", &self.rows, &self.probs)
     }
@@ -270,7 +293,7 @@ fn map(row_map: &impl Described) -> Result<[usize; 2], Mismatch> {
     operands::dims(OP, "the row map", row_map)
 }
 
-/// A map with a line for each token, and at most a row for each slot.
+/// Checks that a map has one line for each token, and that there is at most one row for each slot.
 fn map_of_tokens(
     name: &str,
     tokens: &impl Described,

@@ -3,13 +3,13 @@ use super::Permuted;
 use crate::ops::{compute_dtype, same_dtype_as};
 use burn::tensor::{DType, IndexingUpdateOp, Int, IntDType, Tensor};
 
-/// Sorting by expert composed of plain tensor operations, on any backend: the definition that
+/// Sorts by expert with plain tensor operations, on any backend: the definition that
 /// kernels are verified against. See [`fused`](super::fused()) for shapes.
 ///
-/// Reads the smallest and the largest index: on a device, this waits for it.
+/// Reads the smallest and the largest index, which waits for the device.
 ///
 /// # Panics
-/// As [`fused`](super::fused()).
+/// Panics as [`fused`](super::fused()) does on the CPU, on every device.
 pub fn reference(
     tokens: Tensor<2>,
     indices: Tensor<2, Int>,
@@ -50,13 +50,13 @@ pub fn reference(
     }
 }
 
-/// Slots sorted by expert, those without one last.
+/// Slots sorted by expert. Slots without an expert come last.
 struct Sorted {
     /// The slot of each row.
     order: Tensor<1, Int>,
-    /// The row of each slot, the number of slots where it has none.
+    /// The row of each slot, or the number of slots if it has none.
     row_map: Tensor<1, Int>,
-    /// The expert of each row, the number of experts where it has none.
+    /// The expert of each row, or the number of experts if it has none.
     owner: Tensor<1, Int>,
 }
 
@@ -64,20 +64,20 @@ fn sort(indices: Tensor<2, Int>, num_experts: usize) -> Sorted {
     let ([tokens, k], device) = (indices.dims(), indices.device());
     let (slots, none) = (tokens * k, num_experts as i64);
     let expert = indices.clone().reshape([slots]);
-    // Compared before it is narrowed: no index may wrap into that of an expert.
+    // Clamped before it is narrowed: no index may wrap to the number of an expert.
     let expert = match expert.dtype() {
         DType::I32 | DType::I64 => expert,
         _ => expert.cast(IntDType::I64),
     };
-    // Wide enough for the keys below.
+    // The type must hold the keys below.
     let wide = match i32::try_from((num_experts + 2) * slots) {
         Ok(_) => IntDType::I32,
         Err(_) => IntDType::I64,
     };
-    // What is no expert's stays so, but its key cannot overflow.
+    // Indices outside the range stay outside, but their keys can't overflow.
     let expert = expert.clamp(-1, none + 1).cast(wide);
 
-    // Burn's sort is not stable: the slot's own number in the key makes every key different.
+    // Burn's sort is not stable. The slot's number in the key makes every key different.
     let slot = Tensor::<1, Int>::arange(0..slots as i64, &device).cast(wide);
     let order = (expert.clone().mul_scalar(slots as i64) + slot).argsort(0);
     let owner = expert.clone().gather(0, order.clone());
@@ -91,23 +91,23 @@ fn sort(indices: Tensor<2, Int>, num_experts: usize) -> Sorted {
     }
 }
 
-/// Refuses indices other than `0..=num_experts`: once they are sorted, the first and the last tell.
+/// Panics if there are indices other than `0..=num_experts`. Sorted, only the first and the last need a check.
 #[track_caller]
 fn refuse_others(owner: &Tensor<1, Int>, indices: Tensor<2, Int>, num_experts: usize) {
     let last = owner.dims()[0] - 1;
     let ends = [0, last].map(|end| owner.clone().slice(end..end + 1));
     let ends: Vec<i64> = Tensor::cat(ends.into(), 0).into_data().iter().collect();
     if ends[0] < 0 || ends[1] > num_experts as i64 {
-        // It says which token's.
+        // Panics with the token of the index.
         Groups::of_data(&indices.into_data(), num_experts);
         unreachable!("an index is outside");
     }
 }
 
-/// The tokens of these numbers; one beyond the last is of zeros.
+/// Returns the tokens with these numbers. The number after the last gives zeros.
 fn select(tokens: Tensor<2>, source: Tensor<1, Int>) -> Tensor<2> {
     let (dtype, [_, width]) = (tokens.dtype(), tokens.dims());
-    // The gradient adds up in it.
+    // The gradient is summed in this dtype.
     let compute = compute_dtype(dtype);
     let zeros = Tensor::zeros([1, width], (&tokens.device(), compute));
     let tokens = Tensor::cat(vec![same_dtype_as(tokens, compute), zeros], 0);

@@ -1,5 +1,5 @@
-//! Moving tokens to the rows of experts and back. Tensors travel as those of floats, in the order of
-//! their names in the operands, and then those of integers.
+//! The remote moving of tokens to the rows of experts and back. Float tensors are sent first, in the order of
+//! their names in the operands, then integer tensors.
 
 use crate::ops::moe::permute::{
     PermuteBackend, PermuteKernel, Sort, SortTensors, Spread, SpreadTensors, SpreadWeighed, Sum,
@@ -17,7 +17,7 @@ const WEIGH: &str = "burn-kernels/weigh_rows";
 const WEIGH_D_ROWS: &str = "burn-kernels/weigh_rows_d_rows";
 const WEIGH_BACKWARD: &str = "burn-kernels/weigh_rows_backward";
 
-/// Adds what a server does of it.
+/// Adds the server's handlers of the operations.
 pub(crate) fn handlers<B: Host + PermuteKernel>(kernels: Kernels<B>) -> Kernels<B> {
     kernels
         .handle(SORT, |call, (num_experts, rows): (usize, usize)| {
@@ -110,7 +110,7 @@ impl PermuteKernel for Remote {
     }
 }
 
-/// The row map and the counts.
+/// Describes the row map and the counts.
 fn sorted<F, I: TensorMetadata>(slots: &Sort<F, I>) -> [Like; 2] {
     let ints = slots.integers().into();
     [

@@ -1,8 +1,8 @@
-//! Slots and rows as plain numbers: the row map and its inverse.
+//! Slots and rows as plain integers: the row map and its inverse.
 
 use super::super::sort::Groups;
 
-/// The row of every slot, the number of slots where it has none.
+/// Returns the row of every slot, or the number of slots if it has none.
 pub(super) fn row_map(groups: &Groups) -> Vec<i64> {
     let none = groups.rows().len() as i64;
     let rows = groups.rows().iter();
@@ -13,7 +13,7 @@ pub(super) fn row_map(groups: &Groups) -> Vec<i64> {
     .collect()
 }
 
-/// How many of the first `rows` rows each expert has.
+/// Returns the number of rows of each expert among the first `rows` rows.
 pub(super) fn counts(groups: &Groups, rows: usize) -> Vec<i64> {
     let count = |expert| {
         let of = groups.of(expert);
@@ -22,16 +22,16 @@ pub(super) fn counts(groups: &Groups, rows: usize) -> Vec<i64> {
     (0..groups.experts()).map(count).collect()
 }
 
-/// The row of an entry of a row map, if it is one of `rows`.
+/// Returns the row of an entry of a row map, if it is below `rows`.
 #[inline(always)]
 pub(super) fn row(entry: i64, rows: usize) -> Option<usize> {
     usize::try_from(entry).ok().filter(|row| *row < rows)
 }
 
-/// The slot of every row.
+/// Returns the slot of every row.
 ///
 /// # Panics
-/// Two slots have the same row: the map is not one that sorting made.
+/// Panics if two slots have the same row. The map is then not from `moe_permute`.
 pub(super) fn invert(row_map: &[i64], rows: usize) -> Vec<Option<usize>> {
     let mut slots = vec![None; rows];
     for (slot, entry) in row_map.iter().enumerate() {

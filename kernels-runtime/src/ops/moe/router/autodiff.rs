@@ -6,26 +6,26 @@ use crate::ops::recording::{
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Backend, backend_extension};
 
-/// The operands of a call on a backend.
+/// The operands of a call as tensors of a backend.
 pub type Tensors<B> = Operands<FloatTensor<B>>;
 
 /// Routing as an operation of a Burn backend.
 #[backend_extension(Flex: cfg(feature = "cpu"), Remote: cfg(feature = "remote"), Autodiff)]
 pub trait RouterBackend: Backend {
-    /// The weights and the experts of every token, `[tokens, top_k]`.
+    /// Returns the weights and the experts of every token, `[tokens, top_k]`.
     ///
     /// # Panics
-    /// The bias is not of the dtype that scores are computed in, or kernels don't take that of the
-    /// logits.
+    /// Panics if the bias does not have the dtype that scores are computed in, or if kernels don't take the dtype of
+    /// the logits.
     fn route(#[extension_type] operands: Tensors<Self>) -> (FloatTensor<Self>, IntTensor<Self>);
 }
 
-/// A backend's routing kernels, forward and backward.
+/// The routing kernels of a backend, forward and backward.
 pub trait RouterKernel: RouterBackend {
-    /// The gradient of the logits.
+    /// Returns the gradient of the logits.
     ///
     /// # Panics
-    /// An index is no expert's, which an NPU does not see.
+    /// Panics on the CPU if an index does not belong to an expert. An NPU does not check this.
     fn route_backward(backward: Backward<FloatTensor<Self>, IntTensor<Self>>) -> FloatTensor<Self>;
 }
 
@@ -33,7 +33,7 @@ pub trait RouterKernel: RouterBackend {
 struct Route;
 
 impl<B: RouterKernel> Step<B, 1> for Route {
-    /// The logits, the experts chosen and the numbers.
+    /// The logits, the chosen experts and the numbers.
     type State = (NodeId, IntTensor<B>, Routing);
 
     fn backward(

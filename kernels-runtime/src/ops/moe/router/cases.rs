@@ -10,7 +10,7 @@ struct Router {
     key: RouterKey,
 }
 
-/// Groups, and those of them that a token chooses from.
+/// The number of groups, and the number of groups that a token chooses from.
 const GROUPS: (usize, usize) = (4, 2);
 
 const SCALE: f64 = 2.5;
@@ -19,7 +19,7 @@ pub(crate) fn cases() -> impl Iterator<Item = Case> {
     all().map(|(variant, shape, layout)| Case::new(variant, shape, layout))
 }
 
-/// Every router of a model.
+/// Returns the routers of all supported models.
 fn all() -> impl Iterator<Item = (Router, [usize; 4], Layout)> {
     let ungrouped = vary(RouterKey::DEEPSEEK_V3, |key| key.grouping = Grouping::None);
     let keys = [
@@ -38,7 +38,7 @@ fn all() -> impl Iterator<Item = (Router, [usize; 4], Layout)> {
     let strided = [Layout::Transposed, Layout::Sliced].map(|layout| ([5, 24, 3, 1], layout));
     keys.into_iter().flat_map(move |key| {
         let all = contiguous.into_iter().chain(strided);
-        // One expert does not divide into groups.
+        // A single expert can't be divided into groups.
         let fits = move |shape: &[usize; 4]| key.grouping == Grouping::None || shape[1] > 1;
         all.filter(move |(shape, _)| fits(shape))
             .map(move |(shape, layout)| (Router { key }, shape, layout))
@@ -78,11 +78,11 @@ impl Variant for Router {
         let grads = (weights.clone() * dw).sum().backward();
         Ok(vec![
             Computed::new("weights", Some(weights)),
-            // An index is right or wrong.
+            // Indices are compared exactly.
             Computed::new("experts", Some(routed.indices.float()))
                 .rounded(0)
                 .sum_of(0.0),
-            // Of a choice of one that is renormalised nothing is left.
+            // With one choice, renormalisation cancels the gradient.
             Computed::new("d_logits", leaf.grad(&grads))
                 .sum_of(SCALE * at.largest("dw", [tokens, choices])),
         ])

@@ -1,20 +1,20 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What changes the choice and the weights of a mixture-of-experts router (Shazeer et al.,
+/// The settings that change the choice and the weights of a mixture-of-experts router (Shazeer et al.,
 /// arXiv:1701.06538), given the logits `[tokens, experts]`.
 ///
-/// The numbers (experts, choices a token, groups, scale) are run-time values of
-/// [`Routing`](crate::ops::moe::router::Routing) and not part of the key.
+/// The numbers (experts, choices per token, groups, scale) are run-time values of
+/// [`Routing`](crate::ops::moe::router::Routing), not part of the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct RouterKey {
-    /// How logits become scores.
+    /// The function that turns logits into scores.
     pub scoring: Scoring,
-    /// Whether the choice is corrected by a bias.
+    /// The bias that corrects the choice, if there is one.
     pub correction: Correction,
-    /// Whether a token may choose from some groups of experts only.
+    /// The groups of experts that a token may choose from.
     pub grouping: Grouping,
-    /// Whether the chosen experts' weights are made to sum to one.
+    /// The renormalisation of the chosen experts' weights.
     pub renormalise: Renormalise,
     /// The dtype of the weights.
     pub weights: RouterWeights,
@@ -36,7 +36,7 @@ impl RouterKey {
         ..Self::QWEN2_MOE
     };
 
-    /// Like Qwen3-MoE's, but its weights stay in f32.
+    /// Like Qwen3-MoE's key, but the weights stay in f32.
     pub const MIXTRAL: Self = Self {
         weights: RouterWeights::Wide,
         ..Self::QWEN3_MOE
@@ -48,7 +48,7 @@ impl RouterKey {
         ..Self::QWEN2_MOE
     };
 
-    /// The same from the groups with the best experts (`topk_method = "group_limited_greedy"`).
+    /// Like [`Self::DEEPSEEK_V2`], from the groups with the best experts (`topk_method = "group_limited_greedy"`).
     pub const DEEPSEEK_V2_GROUPS: Self = Self {
         grouping: Grouping::Max,
         ..Self::DEEPSEEK_V2
@@ -64,48 +64,48 @@ impl RouterKey {
         weights: RouterWeights::Wide,
     };
 
-    /// The sigmoid of the largest logits; Llama 4 scales the experts' input with it.
+    /// The sigmoid of the largest logits. Llama 4 scales the experts' input by it.
     pub const LLAMA4: Self = Self {
         scoring: Scoring::Sigmoid,
         ..Self::QWEN2_MOE
     };
 
-    /// The softmax of the largest logits, which have the router's bias already.
+    /// The softmax of the largest logits, which already contain the router's bias.
     pub const GPT_OSS: Self = Self {
         scoring: Scoring::SoftmaxOfChosen,
         ..Self::QWEN2_MOE
     };
 }
 
-/// How a router's logits become scores.
+/// The function that turns a router's logits into scores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scoring {
     /// Softmax over all experts.
     Softmax,
-    /// The logistic function of each.
+    /// The logistic function of each logit.
     Sigmoid,
-    /// Softmax over the chosen experts: there are no scores before the choice.
+    /// Softmax over the chosen experts. There are no scores before the choice.
     SoftmaxOfChosen,
 }
 
-/// Whether a router's choice is corrected by a bias, one value an expert. Weights come from the
-/// scores without it.
+/// The correction of a router's choice by a bias, one value for each expert. Weights come from the
+/// scores without the bias.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Correction {
-    /// No.
+    /// No correction.
     None,
     /// The experts with the largest score + bias are chosen (Wang et al., arXiv:2408.15664).
     Bias,
 }
 
-/// Whether a token may choose experts from some groups only, those that score best. Groups are
-/// neighbours of equal number.
+/// The limit of a token's choice to the groups that score best. A group is a range of adjacent experts; all
+/// groups have the same size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Grouping {
-    /// From all.
+    /// No limit: a token chooses from all experts.
     None,
     /// A group scores as its best expert (DeepSeek-V2).
     Max,
@@ -113,14 +113,14 @@ pub enum Grouping {
     TopTwo,
 }
 
-/// Whether the weights of a token's experts are divided by their sum.
+/// The division of the weights of a token's experts by their sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Renormalise {
-    /// No.
+    /// No division.
     None,
-    /// By their sum + 1e-20, which leaves a token at zero whose scores are all zero. Sums of a
-    /// softmax are never so small that it changes them.
+    /// Division by the sum + 1e-20. If all scores of a token are zero, its weights stay zero. Sums of a
+    /// softmax are never so small that the addend changes them.
     Sum,
 }
 
@@ -128,9 +128,9 @@ pub enum Renormalise {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RouterWeights {
-    /// That of the logits.
+    /// The dtype of the logits.
     Logits,
-    /// What scores are computed in: f32, or f64 for f64 logits.
+    /// The dtype that scores are computed in: f32, or f64 for f64 logits.
     Wide,
 }
 

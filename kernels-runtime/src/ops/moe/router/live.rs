@@ -1,4 +1,4 @@
-//! A router, as operands of a checked call.
+//! The operands of a router as live verification checks them.
 
 use super::{Among, Routed, Routing, mask, reference, settled};
 use crate::kernel::{Operands, Rows, Tensors, Visitor};
@@ -6,7 +6,7 @@ use crate::ops::compute_dtype;
 use crate::registry::Implementation;
 use burn::tensor::{DType, Tensor};
 
-/// A router.
+/// The operands of a router.
 #[derive(Clone)]
 pub(crate) struct Router {
     pub(crate) logits: Tensor<2>,
@@ -45,7 +45,7 @@ impl Operands for Router {
     }
 }
 
-/// The choice of a router, and the operands it chose from.
+/// The choice of a router, and the operands that it was made from.
 #[derive(Clone)]
 pub(crate) struct Choice {
     pub(crate) routed: Routed,
@@ -53,7 +53,7 @@ pub(crate) struct Choice {
 }
 
 impl Tensors for Choice {
-    /// The weights and the experts of the tokens whose choice no rounding changes; zeros for others.
+    /// Visits the weights and experts of the tokens whose choice no rounding changes, and zeros for other tokens.
     fn visit(&mut self, visitor: &mut impl Visitor) {
         let dtype = self.routed.weights.dtype();
         let mut weights = self.routed.weights.clone();
@@ -68,7 +68,8 @@ impl Tensors for Choice {
 }
 
 impl Choice {
-    /// `[tokens, 1]`, where scores are compared, which are rounded. Logits are compared as they are.
+    /// Returns a mask of the tokens, `[tokens, 1]`, if experts are compared by their scores, which are rounded. Logits
+    /// are compared without rounding, so they need no mask.
     fn mask(&self) -> Option<Tensor<2>> {
         let Router {
             logits,
@@ -96,7 +97,7 @@ mod tests {
     use burn::backend::DispatchTensor;
     use burn::tensor::{Device, Distribution, Int};
 
-    /// The kernel of the CPU.
+    /// Runs the kernel of the CPU.
     fn right(
         call: crate::ops::moe::router::Operands<DispatchTensor>,
     ) -> (DispatchTensor, DispatchTensor) {
@@ -108,26 +109,26 @@ mod tests {
         launches.next().expect("the CPU has a router")(call)
     }
 
-    /// The experts that score worst.
+    /// Chooses the experts that score worst.
     fn worst(
         call: crate::ops::moe::router::Operands<DispatchTensor>,
     ) -> (DispatchTensor, DispatchTensor) {
         let mut first = true;
-        // The logits come first.
+        // The first tensor is the logits.
         right(call.map(|tensor| match std::mem::take(&mut first) {
             true => (-Tensor::<2>::from_dispatch(tensor)).into_dispatch(),
             false => tensor,
         }))
     }
 
-    /// The right experts, weighted as those that score worst.
+    /// Chooses the right experts, but with the weights of those that score worst.
     fn weights_of_others(
         call: crate::ops::moe::router::Operands<DispatchTensor>,
     ) -> (DispatchTensor, DispatchTensor) {
         (worst(call.clone()).0, right(call).1)
     }
 
-    /// The right weights of the next experts.
+    /// Returns the right weights with the next experts.
     fn others(
         call: crate::ops::moe::router::Operands<DispatchTensor>,
     ) -> (DispatchTensor, DispatchTensor) {
@@ -183,7 +184,7 @@ mod tests {
         }
     }
 
-    /// In f32 the scores and their corrections are equal, in f64 they are not.
+    /// Checks a token whose scores are equal in f32, but not in f64.
     #[test]
     fn a_choice_that_rounding_decides_is_not_compared() {
         let device = Device::flex();

@@ -1,20 +1,20 @@
-//! Routers: the experts a token goes to, and their weights, from the logits `[tokens, experts]`.
+//! Routers: the choice of experts for each token, and their weights, given the logits `[tokens, experts]`.
 //!
-//! A router scores the experts, chooses the `top_k` best of every token and weighs them by their
-//! scores; [`RouterKey`](crate::semantics::RouterKey) says how, [`Routing`] with which numbers.
+//! A router scores the experts, chooses the `top_k` best for every token and weights them by their
+//! scores. [`RouterKey`](crate::semantics::RouterKey) states how, [`Routing`] with which numbers.
 //!
-//! **Order.** The chosen experts are in descending order of what they were chosen by; of equal
-//! ones the lower index comes first. Experts are compared by their logits wherever that is the
-//! order of their scores as well (no correction, no sum of two): scores that are rounded to the
-//! same number still have different logits.
+//! **Order.** The chosen experts are in descending order of the values that they were chosen by. Of equal
+//! experts, the lower index comes first. Experts are compared by their logits if the scores have the same
+//! order (no correction, no sum of two): scores that round to the same number still have different
+//! logits.
 //!
-//! **NaN.** A NaN counts as +∞ when experts are chosen and stays NaN as a weight, so the fault shows.
+//! **NaN.** A NaN counts as +∞ in the choice and stays NaN as a weight, so the fault is visible.
 //!
-//! **Gradients.** With the scores `s` of the chosen experts, their weights `w = c · s / S`,
-//! `S = Σs + 1e-20` (1 without renormalisation) and the weights' gradients `g`:
-//! `ds = c · (g − Σ(g·s) / S) / S` (`c · g` without), and for the logits
-//! `dl = s · (ds − Σ(ds·s))` of a softmax, over all experts with `ds = 0` for those not chosen, and
-//! `dl = ds · s · (1 − s)` of a sigmoid. The choice itself has no gradient, nor has the correction.
+//! **Gradients.** Let `s` be the scores of the chosen experts, `w = c · s / S` their weights with the scale `c` and
+//! `S = Σs + 1e-20` (1 without renormalisation), and `g` the gradients of the weights. Then
+//! `ds = c · (g − Σ(g·s) / S) / S` (`c · g` without renormalisation). The gradient of the logits is
+//! `dl = s · (ds − Σ(ds·s))` for a softmax, over all experts with `ds = 0` for those not chosen, and
+//! `dl = ds · s · (1 − s)` for a sigmoid. The choice and the correction have no gradient.
 
 mod autodiff;
 pub(crate) mod cases;
@@ -50,10 +50,10 @@ use crate::semantics::{MoeBlockKey, SharedExpert};
 use burn::backend::{Dispatch, DispatchTensor};
 use burn::tensor::{Int, Tensor};
 
-/// Where the tokens go.
+/// The experts of each token and their weights.
 #[derive(Clone, Debug)]
 pub struct Routed {
-    /// `[tokens, top_k]`, in the dtype that the key says.
+    /// The weights, `[tokens, top_k]`, in the dtype that the key states.
     pub weights: Tensor<2>,
     /// The experts, `[tokens, top_k]`, best first, in the integer type of the device's settings.
     pub indices: Tensor<2, Int>,
@@ -68,26 +68,26 @@ impl From<(DispatchTensor, DispatchTensor)> for Routed {
     }
 }
 
-/// Routes tokens: by the fused kernel where the device has one for the logits' dtype, else by the
+/// Routes tokens: with the fused kernel if the device has one for the logits' dtype, otherwise with the
 /// [`reference`](reference()). See [`fused`] for shapes.
 ///
 /// # Panics
-/// The shapes don't fit together.
+/// Panics if the shapes don't fit together, or if `bias` is not present exactly when the key has a correction.
 pub fn route(logits: Tensor<2>, bias: Option<Tensor<1>>, routing: &Routing) -> Routed {
     fused(logits.clone(), bias.clone(), routing)
         .unwrap_or_else(|_| reference(logits, bias, routing))
 }
 
-/// Routes tokens by the fused kernel of their device.
+/// Routes tokens with the fused kernel of their device.
 ///
-/// `logits` is `[tokens, experts]`; `bias`, the correction of the choice if the key has one, is
-/// `[experts]` in any float dtype and gets no gradient. Scores are computed in f32 (f64 for f64).
+/// `logits` is `[tokens, experts]`. `bias`, the correction of the choice if the key has one, is
+/// `[experts]` in any float dtype and gets no gradient. Scores are computed in f32 (f64 for f64 logits).
 ///
 /// # Errors
-/// The reason why no kernel can run: none for the device, or a dtype it does not take.
+/// Returns the reason if no kernel can run: none for the device, or a dtype it does not take.
 ///
 /// # Panics
-/// The shapes don't fit together, or there is a bias where the key has none or the reverse.
+/// Panics if the shapes don't fit together, or if `bias` is not present exactly when the key has a correction.
 pub fn fused(
     logits: Tensor<2>,
     bias: Option<Tensor<1>>,

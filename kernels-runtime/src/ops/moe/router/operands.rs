@@ -9,27 +9,28 @@ use burn::tensor::{DType, IntDType, Tensor};
 const OP: &str = "router";
 
 operands! {
-    /// The operands of a router, which go together.
+    /// The checked operands of a router.
     Operands<T> {
-        /// `[tokens, experts]`.
+        /// Returns the logits, `[tokens, experts]`.
         logits: One,
-        /// The correction of the choice, `[experts]`.
+        /// Returns the correction of the choice, `[experts]`.
         bias: Maybe,
     }
     numbers {
         /// Returns the variant to compute, with its numbers.
         routing: Routing,
-        /// The type of the experts' indices.
+        /// Returns the type of the experts' indices.
         ints: IntDType,
     }
 }
 
 impl<T: Described> Operands<T> {
-    /// `logits` is `[tokens, experts]`. `bias`, the correction of the choice, is `[experts]`, and there
-    /// exactly if the key says that there is one. The chosen experts are returned as `ints`.
+    /// Makes the operands. `logits` is `[tokens, experts]`. `bias`, the correction of the choice, is `[experts]`, and
+    /// must be present exactly if the key has a correction. The chosen experts are returned as `ints`.
     ///
     /// # Errors
-    /// The shapes don't fit together, or there is a bias where the key has none or the reverse.
+    /// Returns an error if the shapes don't fit together, if `bias` is not present exactly when the key has a
+    /// correction, or if `ints` can't hold the indices.
     pub fn new(
         logits: T,
         bias: Option<T>,
@@ -68,10 +69,10 @@ impl<T: Described> Operands<T> {
         })
     }
 
-    /// The dtype of the logits. The bias has the one that scores are computed in.
+    /// Returns the dtype of the logits. The bias has the dtype that scores are computed in.
     ///
     /// # Errors
-    /// The bias has another one, or the logits one that kernels don't take.
+    /// Returns an error if the bias has another dtype, or if kernels don't take the dtype of the logits.
     pub fn dtype(&self) -> Result<DType, Mismatch> {
         let dtype = operands::float(OP, "the logits", self.logits.dtype())?;
         if let Some(bias) = &self.bias {
@@ -88,7 +89,7 @@ impl<T: Described> Operands<T> {
 
 impl Operands<DispatchTensor> {
     /// # Panics
-    /// If [`Operands::new`] is an error.
+    /// Panics if [`Operands::new`] returns an error.
     #[track_caller]
     pub(crate) fn of(logits: Tensor<2>, bias: Option<Tensor<1>>, routing: &Routing) -> Self {
         let (compute, device) = (compute_dtype(logits.dtype()), logits.device());
@@ -99,16 +100,16 @@ impl Operands<DispatchTensor> {
 }
 
 operands! {
-    /// The operands of the gradient.
+    /// The operands of the backward pass.
     Backward<F, I>
     floats {
-        /// The gradient of the weights.
+        /// Returns the gradient of the weights.
         dw: One,
-        /// `[tokens, experts]`.
+        /// Returns the logits, `[tokens, experts]`.
         logits: One,
     }
     ints {
-        /// The experts that were chosen.
+        /// Returns the experts that were chosen.
         indices,
     }
     numbers {
@@ -118,11 +119,11 @@ operands! {
 }
 
 impl<F: Described, I: Described> Backward<F, I> {
-    /// `dw`, the gradient of the weights, and `indices`, the experts that were chosen, are
+    /// Makes the operands. `dw`, the gradient of the weights, and `indices`, the chosen experts, are
     /// `[tokens, top_k]`.
     ///
     /// # Errors
-    /// The shapes don't fit together, or dtypes are not those of the forward pass.
+    /// Returns an error if the shapes don't fit together, or if the dtypes are not those of the forward pass.
     pub fn new(dw: F, logits: F, indices: I, routing: Routing) -> Result<Self, Mismatch> {
         let tokens = fits(&logits, &routing)?;
         let dtype = operands::float(OP, "the logits", logits.dtype())?;
@@ -145,7 +146,7 @@ impl<F: Described, I: Described> Backward<F, I> {
     }
 }
 
-/// The dtype of the weights of logits of `dtype`.
+/// Returns the dtype of the weights for logits of `dtype`.
 pub(crate) fn weights_dtype(dtype: DType, routing: &Routing) -> DType {
     match routing.key().weights {
         RouterWeights::Logits => dtype,
@@ -153,14 +154,14 @@ pub(crate) fn weights_dtype(dtype: DType, routing: &Routing) -> DType {
     }
 }
 
-/// Refuses what [`Operands::new`] does.
+/// Panics if [`Operands::new`] would return an error.
 #[track_caller]
 pub(crate) fn check(logits: &Tensor<2>, bias: Option<&Tensor<1>>, routing: &Routing) {
     let bias = bias.map(Facts::from);
     checked(Operands::new(logits.into(), bias, *routing, IntDType::I64));
 }
 
-/// The number of tokens.
+/// Checks that the logits fit the routing, and returns the number of tokens.
 fn fits(logits: &impl Described, routing: &Routing) -> Result<usize, Mismatch> {
     let experts = routing.num_experts();
     let [tokens, width] = operands::dims(OP, "the logits", logits)?;

@@ -4,11 +4,11 @@ use crate::ops::{compute_dtype, same_dtype_as};
 use crate::semantics::{Grouping, Renormalise, RouterWeights, Scoring};
 use burn::tensor::{Bool, DType, Int, Tensor, activation::softmax};
 
-/// Routing composed of plain tensor operations, on any backend: the definition that kernels are
+/// Routes tokens with plain tensor operations, on any backend: the definition that kernels are
 /// verified against. See [`fused`](super::fused) for shapes.
 ///
 /// # Panics
-/// The shapes don't fit together, or there is a bias where the key has none or the reverse.
+/// Panics if the shapes don't fit together, or if `bias` is not present exactly when the key has a correction.
 pub fn reference(logits: Tensor<2>, bias: Option<Tensor<1>>, routing: &Routing) -> Routed {
     super::check(&logits, bias.as_ref(), routing);
     let dtype = logits.dtype();
@@ -38,7 +38,7 @@ pub fn reference(logits: Tensor<2>, bias: Option<Tensor<1>>, routing: &Routing) 
     }
 }
 
-/// No tokens: weights that still belong to the logits' graph.
+/// Returns the result for no tokens. The weights still belong to the logits' graph.
 fn nothing(logits: Tensor<2>, k: usize, dtype: DType) -> Routed {
     let indices = Tensor::<2, Int>::zeros([0, k], &logits.device());
     Routed {
@@ -55,7 +55,7 @@ fn choose(compared: Tensor<2>, routing: &Routing) -> Tensor<2, Int> {
     top_k(compared, excluded, routing.top_k())
 }
 
-/// Which experts are not in their token's best groups.
+/// Returns a mask of the experts that are not in their token's best groups.
 fn outside(
     compared: Tensor<2>,
     groups: usize,
@@ -85,7 +85,7 @@ fn outside(
         .bool_not()
 }
 
-/// The weights of the chosen experts' scores.
+/// Returns the weights, given the chosen experts' scores.
 fn weigh(scores: Tensor<2>, routing: &Routing) -> Tensor<2> {
     let weights = match routing.key().scoring {
         Scoring::SoftmaxOfChosen => softmax(scores, 1),

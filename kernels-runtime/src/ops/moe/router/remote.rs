@@ -1,5 +1,5 @@
-//! Routers. Tensors travel as logits and bias, if the key has one, and as the gradient of the weights,
-//! logits and indices.
+//! The remote router. Forward, tensors are sent in the order logits, bias (if the key has one); backward, in the order
+//! gradient of the weights, logits, indices.
 
 use crate::ops::moe::Routing;
 use crate::ops::moe::router::{
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 const FORWARD: &str = "burn-kernels/route";
 const BACKWARD: &str = "burn-kernels/route_backward";
 
-/// Adds what a server does of it.
+/// Adds the server's handlers of the operation.
 pub(crate) fn handlers<B: Host + RouterKernel>(kernels: Kernels<B>) -> Kernels<B> {
     kernels.handle(FORWARD, forward).handle(BACKWARD, backward)
 }
@@ -39,7 +39,7 @@ impl RouterKernel for Remote {
     }
 }
 
-/// The weights and the experts.
+/// Describes the weights and the experts.
 fn results<T: TensorMetadata>(operands: &Operands<T>) -> [Like; 2] {
     let (logits, routing) = (operands.logits(), operands.routing());
     let shape = Shape::new([logits.shape()[0], routing.top_k()]);
@@ -47,7 +47,7 @@ fn results<T: TensorMetadata>(operands: &Operands<T>) -> [Like; 2] {
     [(shape.clone(), weights), (shape, operands.ints().into())]
 }
 
-/// The numbers that a routing is made of; a routing itself only exists checked.
+/// The numbers of a routing. A routing itself is not sent, because it must be checked.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Numbers {
     key: RouterKey,

@@ -2,18 +2,19 @@ use crate::ops::{compute_dtype, same_dtype_as};
 use crate::semantics::{Correction, Grouping, Renormalise, RouterKey, Scoring};
 use burn::tensor::{Tensor, activation};
 
-/// A router's key with its numbers, which fit together.
+/// A router's key with numbers that fit together.
 ///
 /// ```
-/// use kernels_runtime::ops::moe::Routing;
-/// use kernels_runtime::semantics::RouterKey;
+/// # extern crate kernels_runtime as burn_kernels;
+/// use burn_kernels::ops::moe::Routing;
+/// use burn_kernels::semantics::RouterKey;
 ///
 /// let deepseek_v3 = Routing::new(RouterKey::DEEPSEEK_V3, 256, 8)?
 ///     .limited_to_groups(8, 4)?
 ///     .scaled(2.5)?;
 /// assert_eq!(deepseek_v3.top_k(), 8);
 /// assert!(Routing::new(RouterKey::QWEN3_MOE, 8, 9).is_err());
-/// # Ok::<(), kernels_runtime::ops::moe::router::RoutingError>(())
+/// # Ok::<(), burn_kernels::ops::moe::router::RoutingError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Routing {
@@ -25,48 +26,48 @@ pub struct Routing {
     scale: f64,
 }
 
-/// Numbers of a router that don't fit together.
+/// The error of router numbers that don't fit together.
 #[derive(Clone, PartialEq, thiserror::Error)]
 pub enum RoutingError {
     /// No expert, no choice, or more choices than experts.
     #[error("a token can't choose {top_k} of {num_experts} experts")]
     TopK {
-        /// Experts a token.
+        /// The number of experts that a token chooses.
         top_k: usize,
-        /// All experts.
+        /// The number of all experts.
         num_experts: usize,
     },
-    /// The key needs scores before the choice, and its scoring has none.
+    /// The key needs scores before the choice, but its scoring has none.
     #[error("{0}: a softmax of the chosen experts has no scores to correct, sum or renormalise")]
     NoScores(RouterKey),
-    /// Groups for a key that knows none.
+    /// Groups are given, but the key has none.
     #[error("{0} does not group experts")]
     NoGrouping(RouterKey),
-    /// Groups of different sizes, or none at all.
+    /// The experts can't be divided into this number of equal groups.
     #[error("{num_experts} experts don't divide into {groups} groups")]
     Groups {
-        /// All experts.
+        /// The number of all experts.
         num_experts: usize,
-        /// Groups.
+        /// The number of groups.
         groups: usize,
     },
-    /// No group is chosen, or more than there are.
+    /// No group is chosen, or more groups than there are.
     #[error("a token can't choose {chosen} of {groups} groups")]
     ChosenGroups {
-        /// Groups a token.
+        /// The number of groups that a token chooses from.
         chosen: usize,
-        /// Groups.
+        /// The number of groups.
         groups: usize,
     },
-    /// Groups of one expert have no sum of two.
+    /// The groups have one expert, so there is no sum of two.
     #[error("a group scores as the sum of its two best experts, but has only {0}")]
     GroupOfOne(usize),
     /// The chosen groups have too few experts.
     #[error("a token can't choose {top_k} experts of groups that have {available} together")]
     TooFewInGroups {
-        /// Experts a token.
+        /// The number of experts that a token chooses.
         top_k: usize,
-        /// Experts of the chosen groups.
+        /// The number of experts in the chosen groups.
         available: usize,
     },
     /// The scale is infinite or NaN.
@@ -75,10 +76,10 @@ pub enum RoutingError {
 }
 
 impl Routing {
-    /// Routing of every token to `top_k` of `num_experts` experts, in one group, with a scale of 1.
+    /// Makes a routing of every token to `top_k` of `num_experts` experts, in one group, with a scale of 1.
     ///
     /// # Errors
-    /// `top_k` is 0 or larger than `num_experts`, or the key contradicts itself.
+    /// Returns an error if `top_k` is 0 or larger than `num_experts`, or if the key contradicts itself.
     pub fn new(key: RouterKey, num_experts: usize, top_k: usize) -> Result<Self, RoutingError> {
         if top_k == 0 || top_k > num_experts {
             return Err(RoutingError::TopK { top_k, num_experts });
@@ -99,12 +100,13 @@ impl Routing {
         })
     }
 
-    /// The same with experts in `groups` groups, of which a token chooses from the best `chosen`
+    /// Divides the experts into `groups` groups. A token chooses from the best `chosen` groups
     /// (`n_group` and `topk_group` of configurations).
     ///
     /// # Errors
-    /// The key does not group, `num_experts` is not a multiple of `groups`, `chosen` is 0 or
-    /// larger than `groups`, or the chosen groups have fewer than `top_k` experts.
+    /// Returns an error if the key does not group, if `num_experts` is not a multiple of `groups`, if `chosen` is 0 or
+    /// larger than `groups`, if the key sums two experts of groups with only one, or if the chosen groups have fewer
+    /// than `top_k` experts.
     pub fn limited_to_groups(self, groups: usize, chosen: usize) -> Result<Self, RoutingError> {
         let Self {
             key,
@@ -139,10 +141,10 @@ impl Routing {
         })
     }
 
-    /// The same with weights multiplied by `scale` (`routed_scaling_factor`).
+    /// Multiplies the weights by `scale` (`routed_scaling_factor`).
     ///
     /// # Errors
-    /// `scale` is infinite or NaN.
+    /// Returns an error if `scale` is infinite or NaN.
     pub fn scaled(self, scale: f64) -> Result<Self, RoutingError> {
         if !scale.is_finite() {
             return Err(RoutingError::Scale(scale));
@@ -150,46 +152,46 @@ impl Routing {
         Ok(Self { scale, ..self })
     }
 
-    /// What is computed.
+    /// Returns the key.
     pub const fn key(&self) -> RouterKey {
         self.key
     }
 
-    /// All experts.
+    /// Returns the number of all experts.
     pub const fn num_experts(&self) -> usize {
         self.num_experts
     }
 
-    /// Experts a token.
+    /// Returns the number of experts that a token chooses.
     pub const fn top_k(&self) -> usize {
         self.top_k
     }
 
-    /// The number of groups, and of those a token chooses from.
+    /// Returns the number of groups, and the number of groups that a token chooses from.
     #[cfg(feature = "remote")]
     pub(crate) const fn groups(&self) -> [usize; 2] {
         [self.groups, self.chosen_groups]
     }
 
-    /// What weights are multiplied by.
+    /// Returns the factor of the weights.
     pub const fn scale(&self) -> f64 {
         self.scale
     }
 
-    /// The number of groups and of those a token chooses from, if that limits the choice.
+    /// Returns the number of groups and the number that a token chooses from, if that limits the choice.
     pub(super) fn group_limit(&self) -> Option<(usize, usize)> {
         (self.chosen_groups < self.groups).then_some((self.groups, self.chosen_groups))
     }
 
-    /// Whether experts are compared by their logits, which is finer than by their scores and the
-    /// same order.
+    /// Returns whether experts are compared by their logits. Logits have the same order as scores, but distinguish
+    /// more values.
     pub(crate) fn chooses_by_logits(&self) -> bool {
         self.key.correction == Correction::None && self.key.grouping != Grouping::TopTwo
     }
 
-    /// The scores of all experts, `[tokens, num_experts]` like the logits, in f32 (f64 for f64)
-    /// and with a gradient: what an auxiliary loss of its own needs. Where the softmax is of the
-    /// chosen experts, that of all.
+    /// Returns the scores of all experts, `[tokens, num_experts]` like the logits, in f32 (f64 for f64 logits)
+    /// and with a gradient, for a custom auxiliary loss. If the key takes the softmax of the
+    /// chosen experts, returns the softmax of all experts.
     pub fn scores(&self, logits: Tensor<2>) -> Tensor<2> {
         let compute = compute_dtype(logits.dtype());
         let logits = same_dtype_as(logits, compute);

@@ -1,21 +1,21 @@
-//! Which choices a rounding cannot change: only those can be compared with a computation that rounds
-//! otherwise.
+//! The choices that rounding cannot change. Only these can be compared with a computation that rounds
+//! differently.
 
 use super::Routing;
 use crate::semantics::{Grouping, Scoring};
 use burn::tensor::{Tensor, TensorData};
 
-/// What has to stay the same.
+/// The part of a choice that has to stay the same.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Among {
-    /// The experts that are chosen.
+    /// The set of chosen experts.
     Chosen,
-    /// They and their order.
+    /// The chosen experts and their order.
     Order,
 }
 
-/// For each token, whether its choice stays the same if scores and correction are off by
-/// `tolerance` of their size. `logits` is `[tokens, experts]`, `bias` `[experts]`.
+/// Returns, for each token, whether its choice stays the same if scores and correction are off by
+/// `tolerance` relative to their size. `logits` is `[tokens, experts]`, `bias` is `[experts]`.
 pub(crate) fn settled(
     logits: &Tensor<2>,
     bias: Option<&Tensor<1>>,
@@ -44,14 +44,14 @@ pub(crate) fn settled(
     each.collect()
 }
 
-/// What is compared, and the size of what it is a sum of.
+/// A value to compare, and the sum of the magnitudes of its terms.
 #[derive(Clone, Copy)]
 struct Compared {
     value: f64,
     size: f64,
 }
 
-/// Those of a softmax of the chosen experts are in the order of one of all.
+/// Returns the scores. Those of a softmax of the chosen experts have the order of a softmax of all.
 fn scores(logits: &[f64], scoring: Scoring) -> Vec<f64> {
     match scoring {
         Scoring::Sigmoid => logits.iter().map(|l| 1.0 / (1.0 + (-l).exp())).collect(),
@@ -94,7 +94,8 @@ fn score(group: &[Compared], grouping: Grouping) -> Compared {
     }
 }
 
-/// Whether the best `k` are more than the tolerance better than the others.
+/// Returns whether the best `k` differ from the others, and for [`Among::Order`] from each other, by more than the
+/// tolerance.
 fn are_apart(mut compared: Vec<Compared>, k: usize, among: Among, tolerance: f64) -> bool {
     compared.sort_by(|a, b| b.value.total_cmp(&a.value));
     let first = match among {
@@ -108,7 +109,7 @@ fn are_apart(mut compared: Vec<Compared>, k: usize, among: Among, tolerance: f64
     })
 }
 
-/// Ones for what is true, `[rows, 1]`, on the device and in the dtype of `like`.
+/// Returns ones for true and zeros for false, `[rows, 1]`, on the device and in the dtype of `like`.
 pub(crate) fn mask<const D: usize>(rows: &[bool], like: &Tensor<D>) -> Tensor<2> {
     let ones: Vec<f32> = rows.iter().map(|row| f32::from(u8::from(*row))).collect();
     let data = TensorData::new(ones, [rows.len(), 1]).convert_dtype(like.dtype());
@@ -163,7 +164,7 @@ mod tests {
         };
         let routing = Routing::new(key, 4, 1).unwrap();
         let limited = routing.limited_to_groups(2, 1).unwrap();
-        // Two groups of one best score, and within the first a clear choice.
+        // Two groups with the same best score; within the first, the choice is clear.
         let rows = [[2.0, 0.0, 2.0, 0.0]];
         let bias = Some([0.0; 4]);
         assert_eq!(settled_rows(rows, bias, limited, Among::Chosen), [false]);

@@ -1,5 +1,5 @@
-//! RMSNorm on Flex: one pass over each row while it is in the first-level cache. Without groups a
-//! row is the last axis; with groups, each of them is a row.
+//! RMSNorm on Flex: one pass over each row while it is in the first-level cache. Without groups, a
+//! row is the last axis. With groups, each group is a row.
 
 pub(in crate::ops) mod pass;
 
@@ -31,7 +31,7 @@ impl RmsNormKernel for Flex {
         match (checked(operands.dtype()), operands.key().rounding) {
             (DType::BF16, Rounding::Llama) => forward::<bf16, Twice>(&operands),
             (DType::F16, Rounding::Llama) => forward::<f16, Twice>(&operands),
-            // Nothing is rounded in f32 and f64: one of the orders does for both.
+            // f32 and f64 are not rounded, so one implementation serves both orders.
             (dtype, _) => dispatch_dtype!(dtype, T => forward::<T, Once>(&operands)),
         }
     }
@@ -63,12 +63,12 @@ fn forward<T: Element, R: Steps<T>>(operands: &Tensors<Flex>) -> (FlexTensor, Fl
     }
 }
 
-/// What a step between `x̂` and the result leaves of a value.
+/// The rounding of a value between `x̂` and the result.
 pub(in crate::ops) trait Steps<T: Element>: Sync {
     fn step(value: T::Acc) -> T::Acc;
 }
 
-/// Llama's: it is rounded to the dtype.
+/// Llama's rounding: the value is rounded to the dtype.
 pub(in crate::ops) struct Twice;
 
 impl<T: Element> Steps<T> for Twice {
@@ -78,7 +78,7 @@ impl<T: Element> Steps<T> for Twice {
     }
 }
 
-/// Gemma's: all of it.
+/// Gemma's rounding: the value is not rounded.
 pub(in crate::ops) struct Once;
 
 impl<T: Element> Steps<T> for Once {
@@ -88,10 +88,10 @@ impl<T: Element> Steps<T> for Once {
     }
 }
 
-/// What the backward kernels read.
+/// The inputs of the backward kernels.
 struct Given<'a, T: Element> {
     backward: &'a Backward<FlexTensor>,
-    /// One a row.
+    /// One value for each row.
     rstd: &'a [T::Acc],
 }
 
@@ -100,7 +100,7 @@ impl<T: Element> Given<'_, T> {
         self.backward.operands().x()
     }
 
-    /// A part of the weight's gradient to add to; empty if that is not wanted.
+    /// Returns a zeroed partial sum of the weight's gradient, empty if that gradient is not wanted.
     fn partial(&self, axis: &Axis<T>) -> Vec<T::Acc> {
         let n = if self.backward.weight_gradient() {
             axis.gain.len()
@@ -110,7 +110,7 @@ impl<T: Element> Given<'_, T> {
         vec![T::Acc::ZERO; n]
     }
 
-    /// The weight's gradient, if it is wanted: the sum of the chunks' parts, in their order.
+    /// Returns the weight's gradient, if it is wanted: the sum of the chunks' partial sums, in order.
     fn total(&self, axis: &Axis<T>, chunks: &[Vec<T::Acc>]) -> Option<FlexTensor> {
         if !self.backward.weight_gradient() {
             return None;
@@ -128,12 +128,12 @@ impl<T: Element> Given<'_, T> {
     }
 }
 
-/// The normalised axis: how it is divided, and what scales its elements.
+/// The normalised axis: its division into rows, and the factors of its elements.
 pub(in crate::ops) struct Axis<T: Element> {
-    /// `offset + w` of every element in the accumulation precision; without a weight, 1 of every
+    /// `offset + w` of every element in the accumulation precision. Without a weight, 1 for every
     /// element of a row, which changes nothing.
     pub(in crate::ops) gain: Vec<T::Acc>,
-    /// Elements of a row.
+    /// The number of elements of a row.
     pub(in crate::ops) width: usize,
     groups: usize,
     eps: T::Acc,
@@ -144,7 +144,7 @@ impl<T: Element> Axis<T> {
         let (settings, key) = (operands.settings(), operands.key());
         let n = operands.x().layout().shape().last().copied().unwrap_or(1);
         let width = settings.group_size.unwrap_or(n);
-        // An axis without elements has no groups, however large they are.
+        // An axis without elements has no groups, whatever the group size.
         let groups = n.checked_div(width).unwrap_or(1);
         let width = if groups == 0 { 0 } else { width };
         let gain = match operands.weight() {
@@ -164,7 +164,7 @@ impl<T: Element> Axis<T> {
         }
     }
 
-    /// The rows of a tensor.
+    /// Returns the rows of a tensor.
     pub(in crate::ops) fn rows<'a>(&self, tensor: &'a FlexTensor) -> Rows<'a, T> {
         let layout = tensor.layout();
         if self.groups == 1 {
@@ -180,7 +180,7 @@ impl<T: Element> Axis<T> {
         Rows::with_layout(tensor, &split)
     }
 
-    /// The shape of one value a row.
+    /// Returns the shape of a tensor with one value for each row.
     pub(in crate::ops) fn per_row(&self, x: &FlexTensor) -> Shape {
         let mut shape = x.layout().shape().clone();
         if let Some(last) = shape.as_mut_slice().last_mut() {
@@ -189,22 +189,22 @@ impl<T: Element> Axis<T> {
         shape
     }
 
-    /// Where row number `row` is in the gain and in the weight's gradient.
+    /// Returns the range of row number `row` in the gain and in the weight's gradient.
     #[inline(always)]
     pub(in crate::ops) fn of_row(&self, row: usize) -> std::ops::Range<usize> {
         let start = (row * self.width) % self.gain.len().max(1);
         start..start + self.width
     }
 
-    /// `1 / sqrt(mean square + eps)`.
+    /// Returns `1 / sqrt(mean square + eps)`.
     #[inline(always)]
     fn rstd(&self, sum_of_squares: T::Acc) -> T::Acc {
         let mean_square = sum_of_squares / T::Acc::of(self.width as f64);
         T::Acc::ONE / (mean_square + self.eps).sqrt()
     }
 
-    /// What multiplies an element in the part of its gradient that goes through `rstd`, from
-    /// `Σ g·dy·x`. In this order `rstd²` alone, which may underflow, is never formed.
+    /// Returns the factor of an element in the part of its gradient that goes through `rstd`, given
+    /// `Σ g·dy·x`. In this order, `rstd²` alone, which may underflow, is never formed.
     #[inline(always)]
     fn along(&self, projection: T::Acc, rstd: T::Acc) -> T::Acc {
         projection * rstd / T::Acc::of(self.width as f64) * rstd

@@ -1,4 +1,4 @@
-//! The passes over rows, without a gate or with a gate `silu(z)` before the norm or after it.
+//! The passes over rows: without a gate, with a gate `silu(z)` before the norm, and with one after it.
 
 use super::{Axis, Given, Steps};
 use crate::cpu::{
@@ -9,10 +9,10 @@ use burn::backend::flex::FlexTensor;
 use std::marker::PhantomData;
 use std::ops::Range;
 
-/// The computation of a row, in the cache, with its gate before the norm, after it, or without one. `N` is the number
-/// of tensors of the row's shape that have a gradient.
+/// The computation of a row in the cache, with a gate before the norm, after it, or without one. `N` is the number of
+/// tensors of the row's shape that have a gradient.
 pub(in crate::ops) trait Gate<T: Element, const N: usize>: Sync {
-    /// Writes the result, and returns `rstd`.
+    /// Writes the result and returns `rstd`.
     fn forward<R: Steps<T>>(
         row: Operands<'_, T>,
         axis: &Axis<T>,
@@ -20,7 +20,7 @@ pub(in crate::ops) trait Gate<T: Element, const N: usize>: Sync {
         y: Row<'_, T>,
     ) -> T::Acc;
 
-    /// Writes the gradients of the row and of its gate, and adds to that of the weight, if it is wanted.
+    /// Writes the gradients of the row and of its gate. Adds to the gradient of the weight, if it is wanted.
     fn backward(
         dy: &[T],
         row: Operands<'_, T>,
@@ -35,22 +35,22 @@ pub(in crate::ops) trait Gate<T: Element, const N: usize>: Sync {
 /// The operands of one row.
 pub(in crate::ops) struct Operands<'a, T: Element> {
     pub(in crate::ops) x: &'a [T],
-    /// The row itself, or any other, where there is no gate.
+    /// The row of the gate. Without a gate, any row.
     pub(in crate::ops) gate: &'a [T],
     pub(in crate::ops) gain: &'a [T::Acc],
 }
 
-/// Places for a gated row in the accumulation type.
+/// Buffers for a gated row in the accumulation type.
 pub(in crate::ops) struct Scratch<T: Element> {
-    /// The row times its gate, or `dy` times it.
+    /// The gate's factor times the row, or times `dy`.
     gated: Vec<T::Acc>,
-    /// `silu(z)` and its slope, so that its exponentials are taken once.
+    /// `silu(z)` and its slope, kept so that each exponential is computed once.
     silus: Vec<T::Acc>,
     slopes: Vec<T::Acc>,
 }
 
 impl<T: Element> Scratch<T> {
-    /// Rows without a gate, of which `x` alone has a gradient, need none.
+    /// Allocates nothing for rows without a gate, where only `x` has a gradient (`N` is 1).
     pub(in crate::ops) fn new<const N: usize>(width: usize) -> Self {
         let width = if N > 1 { width } else { 0 };
         let [gated, silus, slopes] = [(); 3].map(|()| vec![T::Acc::ZERO; width]);
@@ -62,7 +62,7 @@ impl<T: Element> Scratch<T> {
     }
 }
 
-/// `y = v̂ · g`, `v = x · silu(z)`.
+/// The gate before the norm: `y = v̂ · g`, `v = x · silu(z)`.
 pub(in crate::ops) struct Before;
 
 impl<T: Element> Gate<T, 2> for Before {
@@ -123,7 +123,7 @@ impl<T: Element> Gate<T, 2> for Before {
     }
 }
 
-/// `y = x̂ · g · silu(z)`.
+/// The gate after the norm: `y = x̂ · g · silu(z)`.
 pub(in crate::ops) struct After;
 
 impl<T: Element> Gate<T, 2> for After {
@@ -155,7 +155,7 @@ impl<T: Element> Gate<T, 2> for After {
         dw: Option<&mut [T::Acc]>,
     ) {
         let Operands { x, gate, gain } = row;
-        // `dy · silu(z)`, which the norm's own gradients start from.
+        // `dy · silu(z)`, the input of the norm's own gradients.
         let gated = &mut scratch.gated;
         let given = dy.iter().zip(x).zip(gate).zip(gain).zip(&mut *gated);
         d_gate.write(given.map(|((((dy, x), z), g), gated)| {
@@ -176,7 +176,7 @@ impl<T: Element> Gate<T, 2> for After {
     }
 }
 
-/// `y = x̂ · g`.
+/// No gate: `y = x̂ · g`.
 pub(in crate::ops) struct Without;
 
 impl<T: Element> Gate<T, 1> for Without {
@@ -316,7 +316,7 @@ struct Backward<'a, T: Element, P, const N: usize> {
 impl<T: Element, P: Gate<T, N>, const N: usize> Kernel<N> for Backward<'_, T, P, N> {
     type Out = T;
     type PerRow = ();
-    /// The range's part of the weight's gradient.
+    /// The partial sum of the weight's gradient over the range.
     type Sum = Vec<T::Acc>;
 
     #[inline(always)]

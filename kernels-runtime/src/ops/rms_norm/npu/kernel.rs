@@ -10,7 +10,7 @@ use crate::semantics::{Gating, RmsNormKey, Scale, SemanticsKey};
 use burn_cann::backend::{CannBackend, CannTensor};
 
 pub(crate) const IMPLEMENTATION: Implementation = Implementation {
-    // The gradient of the weight is summed in any order.
+    // The order in which the gradient of the weight is summed is not fixed.
     deterministic: false,
     accepts: |key| matches!(key, SemanticsKey::RmsNorm(key) if npu::is_dispatched(*key)),
     limits: Some(|key, tensors| {

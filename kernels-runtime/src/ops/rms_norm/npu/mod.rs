@@ -1,21 +1,21 @@
 //! RMSNorm over CANN's operators.
 //!
-//! `N` is `aclnnRmsNorm`, `G` `aclnnRmsNormGrad`; `n` reads and writes are those of a tensor like `x`.
+//! `N` is `aclnnRmsNorm`, `G` is `aclnnRmsNormGrad`. The numbers count reads and writes of a tensor of the size of `x`.
 //!
 //! | key | forward | backward | why |
 //! |---|---|---|---|
-//! | weight, offset 0, one group | `N` | `G` | it is that |
-//! | offset 1 | `1 + w` in f32, `N` | the same, `G` | the mixed form, x in half a type and gamma in f32, keeps small weights, forward and backward alike; `aclnnGemmaRmsNorm` would save two launches over `[n]` elements, forward alone |
-//! | no weight | ones, `N` | ones, `G` | CANN's gamma may not be left out |
-//! | groups | ones, `N` over groups, times the gain | times the gain, `G`, sum of `dy · x̂` | gamma has one element for each that is normalised together, the weight one for each of all groups: 4 reads and writes in place of 2 |
+//! | weight, offset 0, one group | `N` | `G` | computes exactly this |
+//! | offset 1 | `1 + w` in f32, `N` | the same, `G` | the mixed form, x in a half type and gamma in f32, keeps small weights, forward and backward; `aclnnGemmaRmsNorm` would save two launches over `[n]` elements, but only forward |
+//! | no weight | ones, `N` | ones, `G` | CANN requires gamma |
+//! | groups | ones, `N` over groups, times the gain | times the gain, `G`, sum of `dy · x̂` | gamma has one element for each element of a group, the weight one for each element of all groups: 4 reads and writes in place of 2 |
 //! | gate after the norm | `N`, `aclnnSilu`, product: 7 | 16 | packing both for `aclnnSwiGlu` moves as much |
-//! | gate before the norm | `aclnnSilu`, product, `N`: 7 | 17 | as above. Half types are computed in f32 between casts, since what is normalised is not rounded there and `rstd` makes errors larger |
+//! | gate before the norm | `aclnnSilu`, product, `N`: 7 | 17 | as above. Half types are computed in f32 between casts, since the key does not round the input of the norm and `rstd` enlarges errors |
 //! | rounding `llama` | as `gemma` | as `gemma` | `N` rounds once where Llama rounds twice, so it is nearer to the exact result; `aclnnAddRmsNorm` rounds as Llama does, but reads and writes a sum that nobody needs |
 //! | f64, different types | refused | | CANN computes in f32 |
-//! | groups; a gate after the norm in a half type | computed, but refused at dispatch | | limits are not told the size of groups; `N` rounds before the gate, which no key does |
+//! | groups; a gate after the norm in a half type | computed, but refused at dispatch | | `limits` functions don't receive the group size; `N` rounds before the gate, which no key does |
 //!
-//! The gradient of the weight is summed in f32, on Ascend 910B and 910C in any order unless the device is told
-//! otherwise.
+//! The gradient of the weight is summed in f32. On Ascend 910B and 910C, the order of the sum is not fixed unless the
+//! device is configured otherwise.
 
 mod kernel;
 
@@ -30,7 +30,7 @@ use crate::semantics::{Gating, Groups, Offset, RmsNormKey, Scale};
 use burn_cann::ops::rms_norm::{check, check_grad, rms_norm, rms_norm_grad};
 use burn_cann::{DType, Layout, Platform, Spec, Stream, Tensor};
 
-/// What the operator gets as its gamma.
+/// The gamma that is passed to the operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gamma {
     /// The weight as it is.
@@ -46,22 +46,22 @@ pub enum Gamma {
 pub struct Plan {
     /// The operator's gamma.
     pub gamma: Gamma,
-    /// How many elements are normalised together.
+    /// The number of elements that are normalised together.
     pub width: usize,
-    /// What is multiplied besides, after the operator: the weight that groups share no part of.
+    /// The offset of the weight that multiplies after the operator, if there are groups: each has its own part of it.
     pub gain: Option<Offset>,
-    /// Where the gate multiplies.
+    /// The place of the gate.
     pub gating: Gating,
-    /// Whether it is computed in f32, between casts.
+    /// True if the call is computed in f32, between casts.
     pub widened: bool,
 }
 
-/// Whether dispatch asks for the key: the size of groups is a number of the call, which limits are not told.
+/// Returns whether dispatch takes the key. `limits` functions don't receive the group size, a number of the call.
 pub(crate) fn is_dispatched(key: RmsNormKey) -> bool {
     key.groups == Groups::One
 }
 
-/// The decision at dispatch: that of [`decide`], less what rounds as no key does.
+/// Decides as [`decide`] does at dispatch, but refuses calls that would be rounded as no key states.
 pub(crate) fn decide_dispatch(
     platform: &Platform,
     operands: &Operands<Seen<Spec>>,
@@ -75,10 +75,10 @@ pub(crate) fn decide_dispatch(
     decide(platform, operands)
 }
 
-/// Decides by which operators a call of these operands is computed.
+/// Returns the operators that compute a call of these operands.
 ///
 /// # Errors
-/// Why none do.
+/// Returns the reason if no operators compute it.
 pub fn decide<T: Specified>(
     platform: &Platform,
     operands: &Operands<Seen<T>>,
@@ -114,7 +114,7 @@ impl Plan {
         }
     }
 
-    /// The operators of the forward pass, of contiguous operands in a half type; of f32 casts are none.
+    /// Returns the operators of the forward pass, for contiguous operands in a half type. In f32, no casts are needed.
     pub fn forward(&self) -> Vec<&'static str> {
         let mut operators = self.norm();
         match self.gating {
@@ -141,7 +141,7 @@ impl Plan {
         operators
     }
 
-    /// Asks CANN's limits, forward and backward.
+    /// Checks CANN's limits, forward and backward.
     fn check(&self, platform: &Platform, x: &Spec, eps: f64) -> Result<(), Refused> {
         // Groups of strided rows are copied first.
         let layout = match x.shape().last() == Some(&self.width) {
@@ -149,13 +149,13 @@ impl Plan {
             false => Layout::contiguous([x.len() / self.width.max(1), self.width])?,
         };
         let (x, layout) = match self.widened {
-            // The cast makes it contiguous.
+            // The cast makes the tensor contiguous.
             true => (DType::F32, Layout::contiguous(layout.shape())?),
             false => (x.dtype, layout),
         };
         let x = Spec { dtype: x, layout };
         if self.width == 0 {
-            // Nothing is called for nothing, but the device has to be one.
+            // An empty call runs no operator, but the device must have it: a row of one element is checked instead.
             let one = Spec::contiguous(x.dtype, [1, 1])?;
             check(platform, &one, &Spec::contiguous(x.dtype, [1])?, eps)?;
             return Ok(());
@@ -194,7 +194,7 @@ fn gain_operators(gain: Option<Offset>) -> Vec<&'static str> {
     }
 }
 
-/// A call, forward or backward, in the type that it is computed in.
+/// A call, forward or backward, with its tensors in the type that it is computed in.
 struct Norm<'a> {
     stream: &'a Stream,
     plan: Plan,
@@ -202,10 +202,10 @@ struct Norm<'a> {
     eps: f64,
 }
 
-/// The result, like `x`, and `rstd`, one value a row or group in f32.
+/// Returns the result, with the shape and dtype of `x`, and `rstd`, one value for each row or group in f32.
 ///
 /// # Errors
-/// Refused by [`decide`], or CANN failed.
+/// Returns an error if [`decide`] refuses the operands or CANN fails.
 pub fn forward(stream: &Stream, operands: &Operands<Seen<Tensor>>) -> Result<(Tensor, Tensor)> {
     let norm = Norm::new(stream, operands)?;
     let Parts { x, gate, .. } = &norm.tensors;
@@ -219,7 +219,7 @@ pub fn forward(stream: &Stream, operands: &Operands<Seen<Tensor>>) -> Result<(Te
         }
         None => norm.of(x)?,
     };
-    // A row without elements has an rstd too, which no operator writes.
+    // A row without elements has an `rstd` too, which no operator writes.
     let rstd = match x.spec().is_empty() {
         true => base::filled(stream, DType::F32, operands.rstd().0.as_slice(), 0.0)?,
         false => rstd,
@@ -227,10 +227,10 @@ pub fn forward(stream: &Stream, operands: &Operands<Seen<Tensor>>) -> Result<(Te
     Ok((base::cast(stream, &y, operands.x().dtype())?, rstd))
 }
 
-/// The gradients of `x`, of the gate and, if it is wanted, of the weight.
+/// Returns the gradients of `x`, of the gate and, if it is wanted, of the weight.
 ///
 /// # Errors
-/// As [`forward`].
+/// Returns an error as [`forward`] does.
 pub fn backward(stream: &Stream, backward: &Backward<Seen<Tensor>>) -> Result<Parts<Tensor>> {
     let norm = Norm::new(stream, backward.operands())?;
     let dy = base::cast(stream, backward.dy(), norm.tensors.x.dtype())?;
@@ -238,7 +238,7 @@ pub fn backward(stream: &Stream, backward: &Backward<Seen<Tensor>>) -> Result<Pa
     cast(stream, &gradients, backward.operands().x().dtype())
 }
 
-/// The same tensors in another type.
+/// Casts the tensors to another type.
 fn cast(stream: &Stream, tensors: &Parts<Tensor>, dtype: DType) -> Result<Parts<Tensor>> {
     let cast = |tensor: &Tensor| base::cast(stream, tensor, dtype);
     Ok(Parts {
@@ -285,13 +285,13 @@ impl<'a> Norm<'a> {
         Ok(Parts { x, weight, gate })
     }
 
-    /// Normalised, scaled, not gated; and `rstd`.
+    /// Returns `x` normalised and scaled, but not gated, and `rstd`.
     fn of(&self, x: &Tensor) -> Result<(Tensor, Tensor)> {
         let (y, rstd) = self.normalised(x)?;
         Ok((self.times_gain(&y)?, rstd))
     }
 
-    /// What the operator alone gives, in the shape of `x`.
+    /// Returns the result of the operator alone in the shape of `x`, and `rstd`.
     fn normalised(&self, x: &Tensor) -> Result<(Tensor, Tensor)> {
         if x.spec().is_empty() {
             let y = Tensor::empty(self.stream, x.dtype(), x.shape())?;
@@ -301,7 +301,7 @@ impl<'a> Norm<'a> {
         Ok((found.y.reshape(x.shape())?, found.rstd))
     }
 
-    /// The gradients of `x` and of the weight, if that is wanted.
+    /// Returns the gradients of `x` and, if it is wanted, of the weight.
     fn gradients(
         &self,
         dy: &Tensor,
@@ -334,7 +334,7 @@ impl<'a> Norm<'a> {
         Ok((found.dx.reshape(x.shape())?, d_weight))
     }
 
-    /// `Σ dy · x̂` over the rows: gamma's own gradient is summed over the groups too.
+    /// Computes `Σ dy · x̂` over the rows. The operator's own gradient of gamma is summed over the groups too.
     fn weight_by_groups(&self, dy: &Tensor, x: &Tensor, weight: &Tensor) -> Result<Tensor> {
         let (normalised, _) = self.normalised(x)?;
         let terms = base::mul(self.stream, dy, &normalised)?;
@@ -343,7 +343,7 @@ impl<'a> Norm<'a> {
         base::cast(self.stream, &sum, weight.dtype())
     }
 
-    /// The tensor in rows of what is normalised together.
+    /// Reshapes the tensor to rows of the elements that are normalised together.
     fn rows(&self, x: &Tensor) -> Result<Tensor> {
         let n = x.shape().last().copied().unwrap_or(1);
         if self.plan.width == n {
@@ -365,7 +365,7 @@ impl<'a> Norm<'a> {
         }
     }
 
-    /// Times the weight, where the operator's gamma is not it.
+    /// Multiplies by the weight if the operator's gamma is not the weight.
     fn times_gain(&self, y: &Tensor) -> Result<Tensor> {
         match (self.plan.gain, &self.tensors.weight) {
             (Some(offset), Some(weight)) => {
@@ -380,7 +380,7 @@ impl<'a> Norm<'a> {
     }
 }
 
-/// `rstd` in the shape that goes with these rows.
+/// Reshapes `rstd` to one value for each of these rows.
 fn rstd_of(x: &Tensor, rstd: &Tensor) -> Result<Tensor> {
     let mut shape = x.shape().to_vec();
     if let Some(last) = shape.last_mut() {
@@ -389,7 +389,7 @@ fn rstd_of(x: &Tensor, rstd: &Tensor) -> Result<Tensor> {
     Ok(rstd.reshape(shape)?)
 }
 
-/// The elements of `tensor`, rows of one kind, in the shape of rows of the other.
+/// Reshapes the rows of `tensor` to the shape of `shaped`.
 fn like(stream: &Stream, tensor: &Tensor, shaped: &Tensor) -> Result<Tensor> {
     if tensor.shape() == shaped.shape() {
         return Ok(tensor.clone());

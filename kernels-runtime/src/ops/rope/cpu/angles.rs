@@ -1,5 +1,5 @@
-//! Tables, brought into an order in which the two elements that a pair reads lie in two halves of a
-//! row, or are one and the same.
+//! Tables in an order in which the two elements that a pair reads are in the two halves of a row, or are
+//! the same element.
 
 use crate::cpu::{Element, Output, Rows};
 use crate::semantics::{HeadLayout, RopeKey, RopeStyle, TableLayout};
@@ -9,9 +9,9 @@ use std::marker::PhantomData;
 
 /// A table `[1 or b, s, w]`.
 pub(super) struct Angles<U> {
-    /// Its rows can be read in place.
+    /// The table. Its rows can be read in place.
     table: FlexTensor,
-    /// How much of a row is read: as many elements as there are pairs, or twice as many.
+    /// The number of elements of a row that are read: one for each pair, or two.
     width: usize,
     pairs: usize,
     element: PhantomData<U>,
@@ -25,7 +25,7 @@ impl<U: Element> Angles<U> {
             (TableLayout::Pairs, _) => (table, width, width),
             (TableLayout::Halves, RopeStyle::Interleaved) => (table, width / 2, width / 2),
             (TableLayout::Halves, _) => (table, width, width / 2),
-            // One small copy a call, in place of a loop of its own for every dtype.
+            // One small copy for each call avoids a separate loop for every dtype.
             (TableLayout::Neighbours, _) => (apart::<U>(&table), width, width / 2),
         };
         Self {
@@ -40,7 +40,7 @@ impl<U: Element> Angles<U> {
         self.pairs
     }
 
-    /// The rows, seen with an axis for the heads of a tensor of this shape.
+    /// Returns the rows, repeated for the heads of a tensor of this shape.
     pub(super) fn per_head(&self, shape: &Shape, head_layout: HeadLayout) -> Rows<'_, U> {
         let layout = self.table.layout();
         let [batch, row, element] = *layout.strides() else {
@@ -58,13 +58,13 @@ impl<U: Element> Angles<U> {
     }
 }
 
-/// The elements that belong to the first and second results of `pairs` pairs.
+/// Returns the elements for the first and for the second results of `pairs` pairs.
 #[inline(always)]
 pub(super) fn halves<U>(row: &[U], pairs: usize) -> (&[U], &[U]) {
     (&row[..pairs], &row[row.len() - pairs..])
 }
 
-/// `[a1, a2, b1, b2, ..]` to `[a1, b1, .., a2, b2, ..]` in every row.
+/// Reorders `[a1, a2, b1, b2, ..]` to `[a1, b1, .., a2, b2, ..]` in every row.
 fn apart<U: Element>(table: &FlexTensor) -> FlexTensor {
     let mut halves = Output::<U>::new(table.layout().shape().clone());
     let rows = Rows::<U>::new(table);

@@ -1,5 +1,5 @@
-//! Rotary position embedding on Flex: one pass over the heads, read in whatever order attention
-//! left them and written in the order it wants them.
+//! Rotary position embedding on Flex: one pass over the heads, which are read with any strides and
+//! written contiguously.
 
 mod angles;
 mod order;
@@ -51,7 +51,7 @@ fn rotate(operands: Tensors<Flex>, direction: Direction) -> FlexTensor {
     })
 }
 
-/// `T` is what heads hold, `U` what tables do.
+/// Calls the loop of the key's style. `T` is the element type of heads, `U` that of tables.
 fn by_style<T: Element, U: Element<Acc = T::Acc>>(
     x: &FlexTensor,
     cos: FlexTensor,
@@ -97,7 +97,7 @@ struct Rotate<'a, T, U, Order> {
     x: Rows<'a, T>,
     cos: Rows<'a, U>,
     sin: Rows<'a, U>,
-    /// How many pairs of a row are rotated; the rest is copied.
+    /// The number of rotated pairs of a row. The rest of the row is copied.
     pairs: usize,
     direction: Direction,
     order: PhantomData<Order>,

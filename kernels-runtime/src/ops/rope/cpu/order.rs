@@ -1,20 +1,20 @@
-//! In which order pairs and results lie in a row.
+//! The order of pairs and of results in a row.
 
 use crate::cpu::Row;
 
-/// Where the elements of a pair are.
+/// The places of the elements of a pair.
 pub(super) trait Places: Send + Sync {
-    /// The pairs of a row.
+    /// Returns the pairs of a row.
     fn pairs<T: Copy>(row: &[T]) -> impl Iterator<Item = [T; 2]>;
 
     /// Writes a row of pairs.
     fn write<T: Copy>(row: Row<'_, T>, pairs: impl Iterator<Item = (T, T)>);
 }
 
-/// `i` and `i + w/2`.
+/// Elements `i` and `i + w/2`.
 pub(super) struct Halves;
 
-/// `2i` and `2i + 1`.
+/// Elements `2i` and `2i + 1`.
 pub(super) struct Neighbours;
 
 impl Places for Halves {
@@ -44,8 +44,8 @@ impl Places for Neighbours {
     }
 }
 
-/// The rotation, or its transpose, which takes gradients back: it turns the other way, and the
-/// sines that belonged to the results belong to what they came from.
+/// The rotation, or its transpose for gradients. The transpose rotates in the other direction and
+/// exchanges the sines of the two results.
 #[derive(Clone, Copy)]
 pub(super) enum Direction {
     Forward,
@@ -53,7 +53,7 @@ pub(super) enum Direction {
 }
 
 impl Direction {
-    /// Of the sines.
+    /// Returns the sign of the sines.
     #[inline(always)]
     pub(super) fn sign(self) -> f64 {
         match self {

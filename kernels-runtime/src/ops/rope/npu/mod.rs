@@ -1,22 +1,22 @@
 //! Rotary position embedding over CANN's operators.
 //!
-//! `R` is `aclnnRotaryPositionEmbedding` (V2 where the toolkit has it), forward, and its `Grad` backward. Reads and
-//! writes are counted in tensors like `x`; tables are small beside it.
+//! `R` is `aclnnRotaryPositionEmbedding` (V2 if the toolkit has it) forward, and its `Grad` backward. The numbers count
+//! reads and writes of a tensor of the size of `x`; tables are small in comparison.
 //!
-//! | case | what is done | why |
+//! | case | computation | why |
 //! |---|---|---|
-//! | `half`, `interleaved` | `R`: 2 | it is that |
-//! | `interleaved_to_half` | neighbours copied to halves, `R` of style half: 4 | its result is that of halves |
-//! | tables of every angle once, or twice by halves for `interleaved` | repeated to the whole width | CANN's tables are as wide as the head |
-//! | a part of the head | `R` on a view, joined with the rest by `aclnnCat` | widening the tables by cosines of 1 and sines of 0 would read and write less, but a rest that is infinite would become NaN |
-//! | x in half a type, tables in f32 | `R` in f32 between two casts | CANN's tables have the type of `x`; rounded to it they would not be what the key says |
-//! | `interleaved` with a table for each sequence | sequence by sequence, joined | CANN's tables are shared there |
+//! | `half`, `interleaved` | `R`: 2 | computes exactly this |
+//! | `interleaved_to_half` | neighbours copied to halves, `R` of style half: 4 | its result is in halves |
+//! | tables with every angle once, or twice by halves for `interleaved` | repeated to the whole width | CANN's tables are as wide as the head |
+//! | a part of the head | `R` on a view, joined with the rest by `aclnnCat` | widening the tables by cosines of 1 and sines of 0 would read and write less, but would turn infinite elements of the rest into NaN |
+//! | x in a half type, tables in f32 | `R` in f32 between two casts | CANN's tables have the type of `x`; rounding them to it would differ from the key |
+//! | `interleaved` with a table for each sequence | sequence by sequence, joined | CANN shares one table here |
 //! | more than 999 heads, or with `interleaved` more than 999 of batch times heads | in pieces, joined | CANN's limit |
-//! | `bnsd` beyond CANN 9's limit of heads by sequence, as one token of a long batch | as `bsnd`, seen through a view | that layout has no such limit |
+//! | `bnsd` beyond CANN 9's limit of heads by sequence, such as one token of a long batch | as `bsnd`, through a view | that layout has no such limit |
 //! | heads of 896 elements and more | refused | CANN's limit |
 //! | cosines and sines of different shapes, f64, different types | refused | |
 //!
-//! The gradients of tables are plain operations on every backend and not here.
+//! The gradients of tables are plain operations on every backend, so this module does not compute them.
 
 mod kernel;
 
@@ -37,28 +37,28 @@ use std::ops::Range;
 /// The operators that compute a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// What CANN rotates with what.
+    /// The pairs of elements that CANN rotates.
     pub style: Style,
-    /// As what CANN sees the axes of `x`.
+    /// The order of the axes of `x` as passed to CANN.
     pub axes: Axes,
-    /// How much of a head is rotated.
+    /// The number of elements of a head that are rotated.
     pub rotated: usize,
-    /// Whether neighbours are copied to halves first.
+    /// True if neighbours are copied to halves first.
     pub reordered: bool,
-    /// Whether it is computed in f32, between casts.
+    /// True if the call is computed in f32, between casts.
     pub widened: bool,
-    /// Batch and heads of one call; `x` has more than one piece if it has more of them.
+    /// The batch size and number of heads of one call. A larger `x` is computed in several pieces.
     pub piece: [usize; 2],
-    /// Whether there is a table for each sequence.
+    /// True if there is a table for each sequence.
     pub by_batch: bool,
-    /// What repeats the tables.
+    /// The order of the axes of `x`.
     layout: HeadLayout,
 }
 
-/// Decides by which operators a call of these operands is computed.
+/// Returns the operators that compute a call of these operands.
 ///
 /// # Errors
-/// Why none do.
+/// Returns the reason if no operators compute it.
 pub fn decide<T: Specified>(
     platform: &Platform,
     operands: &Operands<Seen<T>>,
@@ -107,9 +107,9 @@ fn axes(layout: HeadLayout) -> Axes {
     }
 }
 
-/// Batch and heads that one call takes.
+/// Returns the batch size and number of heads that one call takes.
 fn piece(b: usize, heads: usize, style: Style, by_batch: bool) -> [usize; 2] {
-    /// Of batch and of heads with halves, of both together with neighbours.
+    /// The limit on batch and heads each for halves, and on their product for neighbours.
     const MOST: usize = 999;
     let few = heads.clamp(1, MOST);
     let most = match style {
@@ -121,14 +121,14 @@ fn piece(b: usize, heads: usize, style: Style, by_batch: bool) -> [usize; 2] {
 }
 
 impl Plan {
-    /// The plan, in the layout whose limits it keeps.
+    /// Returns the plan with axes that keep CANN's limits, or the refusal.
     fn within_limits(
         self,
         platform: &Platform,
         [b, heads, s]: [usize; 3],
         dtype: DType,
     ) -> Result<Self, Refused> {
-        // Of nothing nothing is asked, but the device has to be one.
+        // An empty call runs no operator, but the device must have it: one token is checked instead.
         let s = s.max(1);
         let of = |axes| -> Result<(), Refused> {
             let [b, heads] = [b.clamp(1, self.piece[0]), heads.clamp(1, self.piece[1])];
@@ -154,7 +154,7 @@ impl Plan {
         }
     }
 
-    /// Whether CANN sees the axes in another order than they have.
+    /// Returns whether CANN gets the axes in another order than they have.
     fn is_turned(&self) -> bool {
         self.axes != axes(self.layout)
     }
@@ -168,10 +168,10 @@ struct Pass<'a> {
     sin: Tensor,
 }
 
-/// The result, like `x`.
+/// Returns the result, with the shape and dtype of `x`.
 ///
 /// # Errors
-/// Refused by [`decide`], or CANN failed.
+/// Returns an error if [`decide`] refuses the operands or CANN fails.
 pub fn forward(stream: &Stream, operands: &Operands<Seen<Tensor>>) -> Result<Tensor> {
     let x: &Tensor = operands.x();
     let Some(pass) = Pass::new(stream, operands)? else {
@@ -189,10 +189,10 @@ pub fn forward(stream: &Stream, operands: &Operands<Seen<Tensor>>) -> Result<Ten
     pass.with_rest_of(&y, x)
 }
 
-/// The gradient of `x` from that of the result, which takes its place in the operands.
+/// Returns the gradient of `x`. The operands hold the gradient of the result in place of `x`.
 ///
 /// # Errors
-/// As [`forward`].
+/// Returns an error as [`forward`] does.
 pub fn backward(stream: &Stream, operands: &Operands<Seen<Tensor>>) -> Result<Tensor> {
     let dy: &Tensor = operands.x();
     let Some(pass) = Pass::new(stream, operands)? else {
@@ -212,7 +212,7 @@ pub fn backward(stream: &Stream, operands: &Operands<Seen<Tensor>>) -> Result<Te
 }
 
 impl<'a> Pass<'a> {
-    /// Decides. A rotation of nothing has no pass.
+    /// Decides and prepares the tables. Returns `None` if `x` is empty.
     fn new(stream: &'a Stream, operands: &Operands<Seen<Tensor>>) -> Result<Option<Self>> {
         let plan = decide(stream.device().platform(), operands)?;
         if operands.x().spec().is_empty() {
@@ -234,17 +234,17 @@ impl<'a> Pass<'a> {
         }))
     }
 
-    /// The start of the heads.
+    /// Returns the rotated elements of the heads, which come first.
     fn rotated_part(&self, x: &Tensor) -> Result<Tensor> {
         Ok(x.slice(3, 0..self.plan.rotated)?)
     }
 
-    /// The same shape with the elements of the last axis in the order of `layout`.
+    /// Returns a tensor of the same shape, with the elements of the last axis in the order of `layout`.
     fn last_axis(&self, x: &Tensor, layout: Layout) -> Result<Tensor> {
         reshaped(self.stream, &x.with_layout(layout)?, x.shape())
     }
 
-    /// What `operator` makes of `x`, with the type and the axes that CANN wants, in pieces.
+    /// Returns the result of `operator` on `x`, computed in pieces, in the type and with the axes that CANN takes.
     fn in_cann_s_terms(
         &self,
         x: &Tensor,
@@ -294,7 +294,7 @@ impl<'a> Pass<'a> {
         joined(self.stream, sequences, 0)
     }
 
-    /// `y` with what is not rotated behind it.
+    /// Returns `y` followed by the elements of `x` that are not rotated.
     fn with_rest_of(&self, y: &Tensor, x: &Tensor) -> Result<Tensor> {
         let (rotated, d) = (self.plan.rotated, x.shape()[3]);
         if rotated == d {
@@ -317,7 +317,7 @@ fn joined(stream: &Stream, mut parts: Vec<Tensor>, axis: usize) -> Result<Tensor
     }
 }
 
-/// A contiguous table, `[1 or b, s, rotated]`, with an element for each that is rotated.
+/// Returns a contiguous table, `[1 or b, s, rotated]`, with one element for each rotated element.
 fn whole_table(stream: &Stream, table: &Tensor, key: RopeKey) -> Result<Tensor> {
     let w = table.shape()[2];
     match (key.style, key.table) {
@@ -332,7 +332,7 @@ fn whole_table(stream: &Stream, table: &Tensor, key: RopeKey) -> Result<Tensor> 
     }
 }
 
-/// `[a, b, ..]` to `[a, a, b, b, ..]` on the last axis.
+/// Repeats `[a, b, ..]` to `[a, a, b, b, ..]` on the last axis.
 fn twice_in_a_row(stream: &Stream, table: &Tensor) -> Result<Tensor> {
     let [b, s, w] = [table.shape()[0], table.shape()[1], table.shape()[2]];
     let twice = table.unsqueeze(3)?.expand([b, s, w, 2])?;

@@ -1,4 +1,4 @@
-//! The same of operations of layers.
+//! Requirements of the operations of layers on their operands.
 
 use super::super::tensor::Held;
 use super::{Fit, of_one_type, one_layer, unless};
@@ -6,10 +6,10 @@ use crate::ops::Mismatch;
 use burn::backend::TensorMetadata;
 use burn::backend::ops::{ConvOptions, ConvTransposeOptions, DeformConvOptions, UnfoldOptions};
 
-/// The largest window, stride, dilation and padding. Sums and products of two of them are numbers still.
+/// The largest window, stride, dilation and padding. Sums and products of two of them don't overflow.
 const LARGEST: usize = 1 << 31;
 
-/// The steps of windows over dimensions.
+/// The windows of an operation and their steps, by dimension.
 #[derive(Clone, Copy)]
 struct Windows<const D: usize> {
     window: [usize; D],
@@ -19,7 +19,7 @@ struct Windows<const D: usize> {
 }
 
 impl<const D: usize> Windows<D> {
-    /// No window is empty or stands still, and no number wraps around.
+    /// Checks that no window is empty, that every window moves, and that no number overflows.
     fn check(&self) -> Fit {
         let steps = [self.window, self.stride, self.dilation];
         let mut steps = steps.iter().flatten();
@@ -37,12 +37,12 @@ impl<const D: usize> Windows<D> {
         )
     }
 
-    /// The length of a window with the gaps in it.
+    /// Returns the length of a window, including its gaps.
     fn reach(&self, dim: usize) -> usize {
         (self.window[dim] - 1) * self.dilation[dim] + 1
     }
 
-    /// The places of windows in these lengths, each of which has one at least.
+    /// Returns the number of places of windows in these lengths. Each length has at least one place.
     fn places(&self, lengths: &[usize]) -> Result<Vec<usize>, Mismatch> {
         self.check()?;
         let places = lengths.iter().enumerate().map(|(dim, length)| {
@@ -59,7 +59,7 @@ impl<const D: usize> Windows<D> {
     }
 }
 
-/// The batch, the channels and the other sizes of `x`.
+/// Returns the batch, the channels and the other sizes of `x`.
 fn parts<'a, const D: usize>(
     name: &str,
     sizes: &'a [usize],
@@ -84,7 +84,7 @@ fn shaped(name: &str, found: &[usize], wanted: &[usize]) -> Fit {
     )
 }
 
-/// Channels that are as many as the groups take.
+/// Checks that the number of channels is that of all groups.
 fn grouped(channels: usize, groups: usize, each: usize) -> Fit {
     unless(
         groups.checked_mul(each) == Some(channels),
@@ -105,7 +105,7 @@ fn biased<T: TensorMetadata>(bias: Option<&Held<T>>, channels: usize) -> Fit {
     })
 }
 
-/// A weight for the groups of `x`'s channels, and windows that fit.
+/// Checks that the weight matches the groups of `x`'s channels, and that the windows fit.
 pub(in super::super) fn convolved<T: TensorMetadata, const D: usize>(
     x: &Held<T>,
     weight: &Held<T>,
@@ -132,7 +132,7 @@ fn convolution<const D: usize>(x: &[usize], weight: &[usize], options: &ConvOpti
     windows.places(lengths).map(drop)
 }
 
-/// A weight with a row for each of `x`'s channels, and a result of some size.
+/// Checks that the weight has a row for each of `x`'s channels, and that the result has a size.
 pub(in super::super) fn deconvolved<T: TensorMetadata, const D: usize>(
     x: &Held<T>,
     weight: &Held<T>,
@@ -181,7 +181,7 @@ fn transposed<const D: usize>(
     Ok(())
 }
 
-/// Offsets, and what hides them, for each element of each window.
+/// Checks that the offsets and the mask have values for each element of each window.
 pub(in super::super) fn deformed<T: TensorMetadata>(
     x: &Held<T>,
     offset: &Held<T>,
@@ -221,7 +221,8 @@ pub(in super::super) fn deformed<T: TensorMetadata>(
     biased(bias, results)
 }
 
-/// Windows over the last dimensions of `x`. They need not fit: a pool has a result of one or none then.
+/// Checks windows over the last dimensions of `x`. They need not fit: the result of a pool then has one element or
+/// none.
 pub(in super::super) fn pooled<T: TensorMetadata, const D: usize>(
     x: &Held<T>,
     window: [usize; D],
@@ -240,7 +241,7 @@ pub(in super::super) fn pooled<T: TensorMetadata, const D: usize>(
     windows.check()
 }
 
-/// Windows that fit.
+/// Checks that the windows fit.
 pub(in super::super) fn unfolded<T: TensorMetadata>(
     x: &Held<T>,
     window: [usize; 2],
@@ -261,7 +262,7 @@ pub(in super::super) fn unfolded<T: TensorMetadata>(
 mod tests {
     use super::*;
 
-    /// Options that a client can send, whatever Burn's own would accept.
+    /// Returns options that a client can send, including those that Burn's own constructor refuses.
     fn with(stride: usize, padding: usize, dilation: usize, groups: usize) -> ConvOptions<1> {
         ConvOptions {
             stride: [stride],
@@ -300,7 +301,7 @@ mod tests {
         ] {
             convolution(&[1, 1, 8], &[1, 1, 3], &options).unwrap_err();
         }
-        // Padding on both sides has room for two gaps, and a window of four has three.
+        // Padding on both sides leaves room for two gaps, and a window of four elements has three.
         let widest = with(LARGEST, LARGEST, LARGEST, 1);
         convolution(&[1, 1, 8], &[1, 1, 2], &widest).unwrap();
         convolution(&[1, 1, 8], &[1, 1, 4], &widest).unwrap_err();

@@ -1,9 +1,9 @@
-//! Requirements of operations on their operands, which are looked at before memory is set aside.
+//! Requirements of operations on their operands, which are checked before memory is reserved.
 //!
-//! Burn checks a program's tensors where the program names them, and backends take its word: a release build
-//! reads by pointers where sizes should agree. A client that writes its own messages has no such check before
-//! it, so that it would read the memory of others. Each operation that trusts has a line in `table` that says
-//! which operands it can trust.
+//! Burn checks a program's tensors in the program, and backends trust these checks: a release build reads through
+//! pointers without comparing sizes. A client that writes its own messages bypasses the checks and could read the
+//! memory of others. Each operation that trusts its operands therefore has a line in `table` that states the
+//! requirements.
 
 mod layers;
 
@@ -21,17 +21,17 @@ pub(super) type Fit = Result<(), Mismatch>;
 /// The longest step of a slice.
 const LONGEST: usize = 1 << 31;
 
-/// Ends the session where operands don't go together, as every failed operation does.
+/// Ends the session if operands don't fit together, as every failed operation does.
 ///
 /// # Panics
-/// They don't.
+/// Panics if the operands don't fit together.
 pub(super) fn require(operation: &str, fit: Fit) {
     if let Err(why) = fit {
         panic!("`{operation}` got operands that don't go together: {why}");
     }
 }
 
-/// Says why unless it holds.
+/// Returns an error with this reason unless the condition holds.
 fn unless(holds: bool, why: fmt::Arguments<'_>) -> Fit {
     match holds {
         true => Ok(()),
@@ -52,13 +52,13 @@ fn of_one_type(dtypes: impl IntoIterator<Item = DType>) -> Fit {
     }
 }
 
-/// A layer's operands, of one type.
+/// Checks that a layer's operands have one type.
 fn one_layer<T: TensorMetadata>(x: &Held<T>, weight: &Held<T>, bias: Option<&Held<T>>) -> Fit {
     let operands = [Some(x), Some(weight), bias].into_iter().flatten();
     of_one_type(operands.map(Held::dtype))
 }
 
-/// Matrices that can be multiplied, and dimensions before them that can be broadcast.
+/// Checks that matrices can be multiplied, and that the dimensions before them can be broadcast.
 pub(super) fn multiplied<T: TensorMetadata>(lhs: &Held<T>, rhs: &Held<T>) -> Fit {
     of_one_type([lhs.dtype(), rhs.dtype()])?;
     product(&lhs.sizes(), &rhs.sizes())
@@ -80,7 +80,7 @@ fn product(lhs: &[usize], rhs: &[usize]) -> Fit {
     )
 }
 
-/// Axes that the tensor has, each once.
+/// Checks that the tensor has these axes and that each is named once.
 pub(super) fn axes<T: TensorMetadata>(tensor: &Held<T>, axes: &[usize]) -> Fit {
     each_once(tensor.rank(), axes)
 }
@@ -95,7 +95,7 @@ fn each_once(rank: usize, axes: &[usize]) -> Fit {
     )
 }
 
-/// All axes of the tensor in another order.
+/// Checks that these are all axes of the tensor, in any order.
 pub(super) fn permuted<T: TensorMetadata>(tensor: &Held<T>, axes: &[usize]) -> Fit {
     let rank = tensor.rank();
     unless(
@@ -105,7 +105,7 @@ pub(super) fn permuted<T: TensorMetadata>(tensor: &Held<T>, axes: &[usize]) -> F
     each_once(rank, axes)
 }
 
-/// Two dimensions that the tensor has.
+/// Checks that the tensor has these two dimensions.
 pub(super) fn swapped<T: TensorMetadata>(tensor: &Held<T>, one: usize, other: usize) -> Fit {
     let rank = tensor.rank();
     unless(
@@ -114,7 +114,8 @@ pub(super) fn swapped<T: TensorMetadata>(tensor: &Held<T>, one: usize, other: us
     )
 }
 
-/// No more elements of a dimension than there are: each gets a place before it is looked at.
+/// Checks that no more elements of a dimension are requested than it has, because each gets a place before it is
+/// checked.
 pub(super) fn chosen<T: TensorMetadata>(tensor: &Held<T>, dim: usize, count: usize) -> Fit {
     let sizes = tensor.sizes();
     unless(
@@ -123,7 +124,7 @@ pub(super) fn chosen<T: TensorMetadata>(tensor: &Held<T>, dim: usize, count: usi
     )
 }
 
-/// Slices of dimensions that the tensor has, in steps that don't wrap around.
+/// Checks that the tensor has the sliced dimensions, and that the steps don't overflow.
 pub(super) fn sliced<T: TensorMetadata>(tensor: &Held<T>, slices: &[Slice]) -> Fit {
     let rank = tensor.rank();
     unless(
@@ -137,7 +138,7 @@ pub(super) fn sliced<T: TensorMetadata>(tensor: &Held<T>, slices: &[Slice]) -> F
     )
 }
 
-/// A shape with the tensor's elements, which is not left to a product that may have wrapped around.
+/// Checks that a shape has as many elements as the tensor. The check does not use a product that may have overflowed.
 pub(super) fn reshaped<T: TensorMetadata>(tensor: &Held<T>, shape: &Shape) -> Fit {
     let (found, wanted) = (tensor.sizes(), shape.as_slice());
     unless(

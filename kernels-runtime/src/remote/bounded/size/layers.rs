@@ -1,4 +1,4 @@
-//! The bytes that operations of layers make.
+//! The bytes that operations of layers allocate.
 
 use super::super::tensor::Held;
 use super::{elements, last, like, made, size, sum, widened};
@@ -6,22 +6,22 @@ use burn::backend::TensorMetadata;
 use burn::backend::ops::{ConvOptions, ConvTransposeOptions, DeformConvOptions, UnfoldOptions};
 use burn::tensor::DType;
 
-/// The places of a result whose columns are made at once.
+/// The number of places of a result whose columns are made at the same time.
 const TILE: usize = 512;
 
-/// The most bytes of columns at once, where one place has no more.
+/// The maximum number of bytes of columns at the same time, unless a single place needs more.
 const COLUMNS: usize = 8 << 20;
 
-/// The keys whose scores there are at once, with what else is kept of a query.
+/// The number of keys whose scores exist at the same time, plus the other values that are kept for a query.
 const KEYS: usize = 64 + 2;
 
-/// The most scores of a head that are there all at once.
+/// The maximum number of scores of a head that exist at the same time.
 const SCORES: usize = 256 << 10;
 
-/// Bytes of a place of an axis that is resampled: where it comes from, and the weights of that.
+/// The bytes per place of a resampled axis: its source positions and their weights.
 const TAPS: usize = 128;
 
-/// Bytes of `x`, `[batch, channels, ..]`, with other sizes behind those.
+/// Returns the bytes of `x`, `[batch, channels, ..]`, with other sizes after the first two.
 pub(in super::super) fn planes<T: TensorMetadata>(
     x: &Held<T>,
     channels: usize,
@@ -30,12 +30,12 @@ pub(in super::super) fn planes<T: TensorMetadata>(
     made(&[size(x, 0), channels, elements(sizes)], x.dtype())
 }
 
-/// The same with what resampling needs for each axis, which a batch of none does not excuse.
+/// Returns the bytes of [`planes`] plus those that resampling needs for each axis, even for an empty batch.
 pub(in super::super) fn resampled<T: TensorMetadata>(x: &Held<T>, sizes: [usize; 2]) -> usize {
     sum([planes(x, size(x, 1), &sizes), taps(sizes), widened(x)])
 }
 
-/// Bytes of a gradient like `x`, from one of these sizes.
+/// Returns the bytes of a gradient with the shape of `x`, for one of these sizes.
 pub(in super::super) fn resampled_back<T: TensorMetadata>(x: &Held<T>, sizes: [usize; 2]) -> usize {
     sum([like(x), taps(sizes), widened(x)])
 }
@@ -44,12 +44,13 @@ fn taps(sizes: [usize; 2]) -> usize {
     sum(sizes).saturating_mul(TAPS)
 }
 
-/// The same padding before and after.
+/// Returns the same padding before and after.
 pub(in super::super) fn around<const D: usize>(padding: [usize; D]) -> [(usize, usize); D] {
     padding.map(|padding| (padding, padding))
 }
 
-/// Sizes that windows over the last dimensions of `x` leave, where the last window may hang over.
+/// Returns the sizes of the result of windows over the last dimensions of `x`. The last window may extend beyond the
+/// input.
 pub(in super::super) fn slid<T: TensorMetadata, const D: usize>(
     x: &Held<T>,
     window: [usize; D],
@@ -61,7 +62,7 @@ pub(in super::super) fn slid<T: TensorMetadata, const D: usize>(
     places(lengths, window, stride, dilation).map(|places| places.saturating_add(1))
 }
 
-/// The last dimensions of `x` with padding.
+/// Returns the last dimensions of `x` with padding.
 fn padded<T: TensorMetadata, const D: usize>(
     x: &Held<T>,
     padding: [(usize, usize); D],
@@ -69,7 +70,7 @@ fn padded<T: TensorMetadata, const D: usize>(
     std::array::from_fn(|dim| sum([size(x, 2 + dim), padding[dim].0, padding[dim].1]))
 }
 
-/// The places of windows in each length, at least one.
+/// Returns the number of places of windows in each length, which is at least one.
 fn places<const D: usize>(
     lengths: [usize; D],
     window: [usize; D],
@@ -83,36 +84,36 @@ fn places<const D: usize>(
     })
 }
 
-/// Sizes of the windows of a weight, `[out, in, ..]`.
+/// Returns the sizes of the windows of a weight, `[out, in, ..]`.
 fn kernel<T: TensorMetadata, const D: usize>(weight: &Held<T>) -> [usize; D] {
     std::array::from_fn(|dim| size(weight, 2 + dim))
 }
 
-/// Bytes of an element as it is and as it is computed with.
+/// Returns the bytes of an element in its own type and in the type that it is computed in, if that differs.
 fn worked(dtype: DType) -> usize {
     let half = matches!(dtype, DType::F16 | DType::BF16);
     super::width(dtype) + if half { 4 } else { 0 }
 }
 
-/// The threads that have columns or scores of their own.
+/// Returns the number of threads that have their own columns or scores.
 fn threads() -> usize {
     rayon::current_num_threads()
 }
 
-/// A convolution, in elements.
+/// The size of a convolution, in elements.
 struct Convolution {
     batch: usize,
-    /// All of its input, with padding.
+    /// The elements of the input, with padding.
     input: usize,
-    /// Channels of its result, and elements of the weight for each.
+    /// The channels of the result, followed by the elements of the weight for each.
     channels: usize,
     row: usize,
-    /// Places of a channel of the result.
+    /// The places of a channel of the result.
     places: usize,
 }
 
 impl Convolution {
-    /// Elements of the result, of the operands in another order, and of the columns of each thread.
+    /// Returns the elements of the result, of reordered operands and of the columns of each thread.
     fn elements(&self) -> usize {
         let Self {
             batch,
@@ -130,7 +131,7 @@ impl Convolution {
     }
 }
 
-/// Bytes of a convolution.
+/// Returns the bytes of a convolution.
 pub(in super::super) fn convolved<T: TensorMetadata, const D: usize>(
     x: &Held<T>,
     weight: &Held<T>,
@@ -139,7 +140,7 @@ pub(in super::super) fn convolved<T: TensorMetadata, const D: usize>(
     let window: [usize; D] = kernel(weight);
     let lengths = padded(x, options.padding);
     let sizes = places(lengths, window, options.stride, options.dilation);
-    // Uneven padding is put around a copy.
+    // Uneven padding is added to a copy.
     let lengths = match options
         .padding
         .iter()
@@ -158,8 +159,8 @@ pub(in super::super) fn convolved<T: TensorMetadata, const D: usize>(
     convolution.elements().saturating_mul(worked(x.dtype()))
 }
 
-/// Bytes of all windows of two dimensions, each as a column. A weight with a one for each element of a window may
-/// pick them.
+/// Returns the bytes of all windows of two dimensions, each as a column. A weight with a one for each element of a
+/// window may select them.
 pub(in super::super) fn unfolded<T: TensorMetadata>(
     x: &Held<T>,
     window: [usize; 2],
@@ -185,7 +186,7 @@ pub(in super::super) fn unfolded<T: TensorMetadata>(
     }
 }
 
-/// Bytes of a convolution whose windows are shifted, which makes all columns at once.
+/// Returns the bytes of a convolution with shifted windows, which makes all columns at once.
 pub(in super::super) fn deformed<T: TensorMetadata>(
     x: &Held<T>,
     weight: &Held<T>,
@@ -203,12 +204,12 @@ pub(in super::super) fn deformed<T: TensorMetadata>(
     sum([sum(bytes), in_f32(sum(bytes), x.dtype())])
 }
 
-/// Bytes in half types as f32, or none.
+/// Returns the additional bytes of half types in f32, or zero for other types.
 fn in_f32(bytes: usize, dtype: DType) -> usize {
     bytes.saturating_mul(worked(dtype) / super::width(dtype) - 1)
 }
 
-/// Bytes of a transposed convolution, whose columns are made before they are added.
+/// Returns the bytes of a transposed convolution, whose columns are made before they are added.
 pub(in super::super) fn deconvolved<T: TensorMetadata, const D: usize>(
     x: &Held<T>,
     weight: &Held<T>,
@@ -235,8 +236,8 @@ pub(in super::super) fn deconvolved<T: TensorMetadata, const D: usize>(
     ])
 }
 
-/// Bytes of attention: its result, the operands as they are computed with, the scores of each thread, and what
-/// is added to scores or hides them, where it is not there for each query and key.
+/// Returns the bytes of attention: its result, the operands in the type they are computed in, the scores of each
+/// thread, and the bias and the mask, if they have to be expanded to each query and key.
 pub(in super::super) fn attended<T: TensorMetadata, M: TensorMetadata>(
     query: &Held<T>,
     key: &Held<T>,

@@ -1,6 +1,6 @@
-//! The bytes that operations make, worked out before they run.
+//! The bytes that operations allocate, computed before they run.
 //!
-//! Everything saturates: what no machine has is [`TOO_MANY`], and never a small number again.
+//! All arithmetic saturates. A size that no machine has is [`TOO_MANY`], and never wraps around to a small number.
 
 mod layers;
 
@@ -13,15 +13,15 @@ use burn::tensor::DType;
 /// More bytes than one allocation can have.
 pub(super) const TOO_MANY: usize = usize::MAX;
 
-/// Bytes of what holds places or statistics beside an operation's values.
+/// The bytes of an element that holds a place or a statistic next to an operation's values.
 const WIDEST: usize = 8;
 
 /// The bytes that an operation needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::remote) struct Need {
-    /// Bytes that it allocates, at most.
+    /// The maximum number of bytes that it allocates.
     pub(super) made: usize,
-    /// Bytes that a view of memory shows, which whoever uses the view may have to copy.
+    /// The bytes that a view of memory shows. An operation on the view may have to copy them.
     pub(super) shown: usize,
 }
 
@@ -31,7 +31,7 @@ impl From<usize> for Need {
     }
 }
 
-/// The product of sizes. A size of 0 does not hide that the others are too many.
+/// Returns the product of sizes. If the other sizes are too large, a size of 0 does not hide this.
 pub(in crate::remote) fn elements(sizes: &[usize]) -> usize {
     let sizes_above_0 = sizes.iter().filter(|size| **size > 0);
     let product = sizes_above_0.fold(1, |product: usize, size| product.saturating_mul(*size));
@@ -42,27 +42,28 @@ pub(in crate::remote) fn elements(sizes: &[usize]) -> usize {
     }
 }
 
-/// Bytes of an element. Quantised values share bytes; one each is more than they take.
+/// Returns the bytes of an element. Quantised values share bytes, so one byte for each is an upper bound.
 pub(super) fn width(dtype: DType) -> usize {
     dtype.size().max(1)
 }
 
-/// Bytes of a new tensor.
+/// Returns the bytes of a new tensor.
 pub(in crate::remote) fn made(shape: &[usize], dtype: impl Into<DType>) -> usize {
     elements(shape).saturating_mul(width(dtype.into()))
 }
 
-/// Bytes of a tensor's elements, each once.
+/// Returns the bytes of a tensor's elements, each counted once.
 pub(super) fn like<T: TensorMetadata>(tensor: &Held<T>) -> usize {
     made(&tensor.sizes(), tensor.dtype())
 }
 
-/// The same in another type.
+/// Returns the bytes of a tensor's elements in another type.
 pub(super) fn cast<T: TensorMetadata>(tensor: &Held<T>, dtype: impl Into<DType>) -> usize {
     made(&tensor.sizes(), dtype)
 }
 
-/// Half types are computed with in f32: bytes of a tensor's elements as such, or none.
+/// Returns the bytes of a tensor's elements in f32 for half types, which are computed in f32. Returns zero for other
+/// types.
 pub(super) fn widened<T: TensorMetadata>(tensor: &Held<T>) -> usize {
     match tensor.dtype() {
         DType::F16 | DType::BF16 => cast(tensor, DType::F32),
@@ -70,7 +71,7 @@ pub(super) fn widened<T: TensorMetadata>(tensor: &Held<T>) -> usize {
     }
 }
 
-/// Returns the shape that two shapes become together.
+/// Returns the shape that two shapes broadcast to.
 fn broadcast(one: &[usize], other: &[usize]) -> Vec<usize> {
     let rank = one.len().max(other.len());
     let size = |sizes: &[usize], dim: usize| {
@@ -81,13 +82,13 @@ fn broadcast(one: &[usize], other: &[usize]) -> Vec<usize> {
     sizes.collect()
 }
 
-/// Bytes of an element-wise result of two tensors.
+/// Returns the bytes of an element-wise result of two tensors.
 pub(super) fn both<A: TensorMetadata, B: TensorMetadata>(one: &Held<A>, other: &Held<B>) -> usize {
     let sizes = broadcast(&one.sizes(), &other.sizes());
     elements(&sizes).saturating_mul(width(one.dtype()).max(width(other.dtype())))
 }
 
-/// The same of three.
+/// Returns the bytes of an element-wise result of three tensors.
 pub(super) fn all_three<A: TensorMetadata, B: TensorMetadata, C: TensorMetadata>(
     one: &Held<A>,
     second: &Held<B>,
@@ -97,16 +98,17 @@ pub(super) fn all_three<A: TensorMetadata, B: TensorMetadata, C: TensorMetadata>
     elements(&sizes).saturating_mul(width(one.dtype()).max(width(third.dtype())))
 }
 
-/// A sum of bytes.
+/// Returns a sum of bytes.
 pub(super) fn sum(parts: impl IntoIterator<Item = usize>) -> usize {
     parts.into_iter().fold(0, usize::saturating_add)
 }
 
-/// Bytes of a product of matrices: their last two dimensions, those before broadcast.
+/// Returns the bytes of a product of matrices, which are the last two dimensions. The dimensions before them are
+/// broadcast.
 pub(super) fn product<T: TensorMetadata>(lhs: &Held<T>, rhs: &Held<T>) -> usize {
     let (a, b) = (lhs.sizes(), rhs.sizes());
     let ([.., rows, _], [.., columns]) = (&a[..], &b[..]) else {
-        // The operation itself says what is wrong.
+        // The operation itself reports the error.
         return both(lhs, rhs);
     };
     let mut sizes = broadcast(&a[..a.len() - 2], &b[..b.len().saturating_sub(2)]);
@@ -119,22 +121,23 @@ pub(super) fn product<T: TensorMetadata>(lhs: &Held<T>, rhs: &Held<T>) -> usize 
     sum([result, wide, widened(lhs), widened(rhs)])
 }
 
-/// The size of a dimension, 1 where there is none.
+/// Returns the size of a dimension, or 1 if it does not exist.
 pub(super) fn size<T: TensorMetadata>(tensor: &Held<T>, dim: usize) -> usize {
     tensor.sizes().get(dim).copied().unwrap_or(1)
 }
 
-/// The size of the last dimension.
+/// Returns the size of the last dimension.
 pub(super) fn last<T: TensorMetadata>(tensor: &Held<T>) -> usize {
     tensor.sizes().last().copied().unwrap_or(1)
 }
 
-/// Bytes of values and places of a reduction along a dimension.
+/// Returns the bytes of values and places of a reduction along a dimension.
 pub(super) fn reduced<T: TensorMetadata>(tensor: &Held<T>, dim: usize) -> usize {
     reduced_along(tensor, &[dim])
 }
 
-/// The same along several. Dimensions of no size are reduced to one too, so that nothing becomes something.
+/// Returns the bytes of a reduction along several dimensions. Dimensions of size 0 are also reduced to one, so an empty
+/// tensor may have a result with elements.
 pub(super) fn reduced_along<T: TensorMetadata>(tensor: &Held<T>, dims: &[usize]) -> usize {
     let mut sizes = tensor.sizes();
     for dim in dims {
@@ -146,17 +149,17 @@ pub(super) fn reduced_along<T: TensorMetadata>(tensor: &Held<T>, dims: &[usize])
     sum([left, widened(tensor)])
 }
 
-/// Bytes of a reduction of everything.
+/// Returns the bytes of a reduction of all elements.
 pub(super) fn reduced_to_one<T: TensorMetadata>(tensor: &Held<T>) -> usize {
     sum([2 * WIDEST, widened(tensor)])
 }
 
-/// Bytes of sorted values, their places and what sorting needs.
+/// Returns the bytes of sorted values, their places and the memory that sorting needs.
 pub(super) fn sorted<T: TensorMetadata>(tensor: &Held<T>) -> usize {
     elements(&tensor.sizes()).saturating_mul(4 * WIDEST)
 }
 
-/// Bytes of what the indices name, one element each.
+/// Returns the bytes of the elements that the indices name, one element for each.
 pub(super) fn picked<A: TensorMetadata, B: TensorMetadata>(
     tensor: &Held<A>,
     indices: &Held<B>,
@@ -167,7 +170,7 @@ pub(super) fn picked<A: TensorMetadata, B: TensorMetadata>(
     ])
 }
 
-/// Bytes of what the indices name along a dimension.
+/// Returns the bytes of the slices that the indices name along a dimension.
 pub(super) fn selected<A: TensorMetadata, B: TensorMetadata>(
     tensor: &Held<A>,
     dim: usize,
@@ -180,7 +183,7 @@ pub(super) fn selected<A: TensorMetadata, B: TensorMetadata>(
     sum([made(&sizes, tensor.dtype()), cast(indices, DType::I64)])
 }
 
-/// Bytes of what the rows of `indices` name of `data`.
+/// Returns the bytes of the slices of `data` that the rows of `indices` name.
 pub(super) fn selected_nd<A: TensorMetadata, B: TensorMetadata>(
     data: &Held<A>,
     indices: &Held<B>,
@@ -194,7 +197,7 @@ pub(super) fn selected_nd<A: TensorMetadata, B: TensorMetadata>(
     sum([result, cast(indices, DType::I64)])
 }
 
-/// A row of a table for each index.
+/// Returns the bytes of a row of a table for each index.
 pub(super) fn embedded<A: TensorMetadata, B: TensorMetadata>(
     table: &Held<A>,
     indices: &Held<B>,
@@ -228,10 +231,10 @@ pub(super) fn windows<T: TensorMetadata>(
     Need { made: 0, shown }
 }
 
-/// Bytes with padding around.
+/// Returns the bytes of a tensor with padding.
 pub(super) fn padded<T: TensorMetadata>(tensor: &Held<T>, padding: &[(usize, usize)]) -> usize {
     let mut sizes = tensor.sizes();
-    // Padding is given for the last dimensions, or for all.
+    // Padding is given for the last dimensions, or for all of them.
     for (size, (before, after)) in sizes.iter_mut().rev().zip(padding.iter().rev()) {
         *size = sum([*size, *before, *after]);
     }
@@ -247,7 +250,7 @@ mod tests {
         assert_eq!(elements(&[]), 1);
         assert_eq!(elements(&[3, 0, 5]), 0);
         assert_eq!(elements(&[1 << 32, 1 << 32]), TOO_MANY);
-        // 2⁶⁴ wraps around to 0, and a 0 beside it does not excuse it.
+        // 2⁶⁴ would wrap around to 0, and a size of 0 next to it does not hide this.
         assert_eq!(elements(&[1 << 63, 2, 0]), TOO_MANY);
         assert_eq!(made(&[usize::MAX / 2], DType::F64), TOO_MANY);
         assert_eq!(made(&[5], DType::BF16), 10);

@@ -1,4 +1,4 @@
-//! Operations on tensors of truth values.
+//! Operations on boolean tensors.
 
 use super::prelude::*;
 

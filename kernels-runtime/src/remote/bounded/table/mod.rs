@@ -1,5 +1,5 @@
-//! Burn's operations, each with the bytes that it makes at most. They are those that a server runs, and those
-//! that a backend must have; Burn composes the rest of them.
+//! Burn's operations, each with the maximum number of bytes that it allocates. The tables hold the operations that a
+//! server runs and that a backend must implement. Burn composes all others from them.
 
 mod activation;
 mod bool;
@@ -29,7 +29,7 @@ mod prelude {
     pub(super) use burn::tensor::DType;
     pub(super) use burn::tensor::quantization::QuantScheme;
 
-    // The names of Burn's kinds of tensors, which keep the signatures readable.
+    // The names of Burn's kinds of tensors, which make the signatures readable.
     pub(super) type Float<B> = Held<FloatTensor<B>>;
     pub(super) type Int<B> = Held<IntTensor<B>>;
     pub(super) type Bool<B> = Held<BoolTensor<B>>;

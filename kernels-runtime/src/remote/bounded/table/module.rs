@@ -1,5 +1,5 @@
-//! Operations of modules. Burn composes the rest of them, gradients of convolutions among them, so that each step
-//! is looked at.
+//! Operations of modules. Burn composes all others from them, including the gradients of convolutions, so that each
+//! step is checked.
 
 use super::prelude::*;
 

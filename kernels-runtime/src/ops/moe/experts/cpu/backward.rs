@@ -14,15 +14,15 @@ use std::any::TypeId;
 use std::marker::PhantomData;
 use std::ops::Range;
 
-/// Rows of an expert whose gradients are computed together: those of its weights are written once
-/// for as many.
+/// The number of rows of an expert whose gradients are computed together. The gradients of its weights are written
+/// once for these rows.
 const CHUNK: usize = 384;
 
-/// Rows with which an expert's weights are worth reading again.
+/// The number of rows for which it is worth reading an expert's weights again.
 const FEW: usize = 64;
 
-/// As many rows of an expert as are computed together. Half types are summed in f32, beside their
-/// gradients: there what comes between takes no more than those sums do.
+/// Returns the number of rows of an expert that are computed together. Half types are summed in f32 in separate
+/// memory. For these, the intermediate tensors should not take more memory than the sums.
 fn most<T: Element>(view: &View<'_, T>) -> usize {
     if TypeId::of::<T>() == TypeId::of::<T::Acc>() {
         return CHUNK;
@@ -32,7 +32,7 @@ fn most<T: Element>(view: &View<'_, T>) -> usize {
     sums.checked_div(row).unwrap_or(0).clamp(FEW, CHUNK)
 }
 
-/// The arguments of backward besides the view and the tensors that forward kept.
+/// The arguments of the backward pass besides the view and the kept tensor.
 pub(super) struct Given<'a> {
     pub(super) weights: &'a [Vec<FlexTensor>],
     pub(super) dy: &'a FlexTensor,
@@ -41,7 +41,7 @@ pub(super) struct Given<'a> {
     pub(super) wanted: &'a Wanted,
 }
 
-/// The gradients that are wanted.
+/// Returns the wanted gradients.
 pub(super) fn backward<T: Element>(
     view: &View<'_, T>,
     given: &Given<'_>,
@@ -89,7 +89,7 @@ where
         let (dy, kept) = (contiguous::<T>(&dy), contiguous::<T>(&kept));
         each(tasks, |task| task.run(view, dy, kept));
     }
-    // Not to be held beside the gradient of the tokens.
+    // Freed here, so that it does not exist together with the gradient of the tokens.
     drop(kept);
     let x = dx.map(|dx| {
         let (dx, tokens) = (dx.into_values(), view.tokens);
@@ -108,7 +108,7 @@ where
     }
 }
 
-/// The gradients of routing weights in the order of their slots; zero where no expert took one.
+/// Returns the gradients of routing weights in the order of their slots, zeros for slots without an expert.
 fn by_slot<R: Element, T: Element>(view: &View<'_, T>, d_routing: &[T::Acc]) -> FlexTensor {
     use burn::tensor::ElementConversion;
     let mut out = Output::<R>::new(Shape::new([view.tokens, view.choices]));
@@ -120,10 +120,10 @@ fn by_slot<R: Element, T: Element>(view: &View<'_, T>, d_routing: &[T::Acc]) -> 
     out.finish()
 }
 
-/// One expert.
+/// The task of one expert.
 struct Task<'a, T: Element> {
     expert: usize,
-    /// The gradient of its rows, if it is wanted.
+    /// The gradient of the expert's rows, if it is wanted.
     dx: Option<Unwritten<'a, T::Acc>>,
     d_routing: &'a mut [T::Acc],
     sums: Sums<'a, T>,
@@ -143,7 +143,7 @@ where
             let dx = self.dx.as_mut();
             let dx = dx.map(|dx| dx.part(here.len() * view.hidden));
             let d_routing = &mut self.d_routing[here];
-            // Everything goes as soon as nothing needs it, and the tokens come when something does.
+            // Everything is freed as soon as it is no longer needed, and tokens are gathered only when needed.
             let chunk = Chunk::new(view, self.expert, rows.clone(), dy, kept, d_routing, spread);
             self.sums.add_down(key, &chunk);
             let chunk = chunk.without_down();
@@ -160,9 +160,9 @@ where
     }
 }
 
-/// What backward makes of some rows of one expert.
+/// The intermediate results of the backward pass for some rows of one expert.
 pub(super) struct Chunk<A> {
-    /// Times the routing weights.
+    /// The gradient of the result, multiplied by the routing weights.
     pub(super) dy: Vec<A>,
     /// The result of the gated unit.
     pub(super) result: Vec<A>,
@@ -172,7 +172,7 @@ pub(super) struct Chunk<A> {
     pub(super) hidden: usize,
     pub(super) width: usize,
     pub(super) spread: bool,
-    /// Whether the expert has no other rows.
+    /// True if the expert has no other rows.
     pub(super) only: bool,
 }
 
@@ -237,7 +237,7 @@ impl<A: Gemm> Chunk<A> {
         }
     }
 
-    /// Without what only the gradient of the weights of down needs.
+    /// Frees the tensors that only the gradient of down's weights needs.
     fn without_down(self) -> Self {
         Self {
             dy: Vec::new(),
@@ -246,7 +246,7 @@ impl<A: Gemm> Chunk<A> {
         }
     }
 
-    /// The gradient of the rows; writes all of `dx`.
+    /// Computes the gradient of the rows. Writes all of `dx`.
     fn dx<T: Element<Acc = A>>(&self, view: &View<'_, T>, expert: usize, dx: Unwritten<'_, A>) {
         let dx = dx.filled(Gemm::ZERO);
         let (gate, up) = (view.gate[expert].transposed(), view.up[expert].transposed());
@@ -257,8 +257,8 @@ impl<A: Gemm> Chunk<A> {
     }
 }
 
-/// Multiplies rows of `dy` by their routing weights, and adds to the gradient of each weight what
-/// the bias that it multiplies contributes.
+/// The multiplication of rows of `dy` by their routing weights. Also adds the bias's contribution to the gradient of
+/// each routing weight.
 struct Weigh<'a, A> {
     rows: &'a mut [A],
     hidden: usize,

@@ -8,11 +8,11 @@ use burn::backend::flex::FlexTensor;
 use std::marker::PhantomData;
 use std::ops::Range;
 
-/// Rows that go through an expert together: enough that its weights are read seldom, few enough
-/// that they stay in the second-level cache.
+/// The number of rows that go through an expert together: enough that its weights are read seldom, few enough
+/// that the rows stay in the second-level cache.
 const CHUNK: usize = 192;
 
-/// The result and, if `keep`, gate and up of every row.
+/// Returns the result and, if `keep`, gate and up of every row.
 pub(super) fn forward<T: Element>(
     view: &View<'_, T>,
     keep: bool,
@@ -52,7 +52,7 @@ where
     (y, kept)
 }
 
-/// Rows of one expert.
+/// The task of computing some rows of one expert.
 struct Task<'a, T: Element> {
     expert: usize,
     rows: Range<usize>,

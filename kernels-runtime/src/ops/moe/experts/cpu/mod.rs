@@ -1,9 +1,9 @@
 //! The experts of a mixture on Flex.
 //!
-//! Rows are sorted by expert, once. A task takes some rows of one expert through all of it: it
-//! gathers them, and what comes between the products stays in the cache. Results are written by
-//! row and summed by token, in the order of the token's choices; so they depend on no order of
-//! tasks, and the tasks on sizes alone.
+//! Rows are sorted by expert once. A task takes some rows of one expert through the whole computation: it
+//! gathers them, and the intermediate results between the products stay in the cache. Results are written by
+//! row and summed by token, in the order of the token's choices. They don't depend on the order of the
+//! tasks, and the tasks depend only on sizes.
 
 mod backward;
 mod forward;
@@ -59,7 +59,7 @@ impl ExpertsKernel for Flex {
     }
 }
 
-/// The operands of a call as they can be read.
+/// The operands of a call, converted so that they can be read.
 struct Readables<'a, T: Element> {
     x: FlexTensor,
     routing: Vec<T::Acc>,
@@ -118,7 +118,7 @@ impl<'a, T: Element> Readables<'a, T> {
     }
 }
 
-/// The elements of a tensor of another type, such as f32 beside bf16.
+/// Returns the elements of a tensor of another type, such as f32 beside bf16.
 fn numbers<R: Element, T: Element>(tensor: &FlexTensor) -> Vec<T::Acc> {
     use burn::tensor::ElementConversion;
     contiguous::<R>(&tensor.to_contiguous())
@@ -127,7 +127,7 @@ fn numbers<R: Element, T: Element>(tensor: &FlexTensor) -> Vec<T::Acc> {
         .collect()
 }
 
-/// Where the features of gate (0) and up (1) are in their weight.
+/// The place of the features of gate (0) or up (1) in their weight.
 #[derive(Clone, Copy)]
 struct Part {
     start: usize,
@@ -155,11 +155,11 @@ fn part_of_each<T>(matrices: Vec<Matrix<'_, T>>, part: Part, width: usize) -> Ve
         .collect()
 }
 
-/// The operands of a call, by expert.
+/// The operands of a call by expert.
 struct View<'a, T: Element> {
-    /// `[T, H]`, contiguous.
+    /// The tokens, `[T, H]`, contiguous.
     x: &'a [T],
-    /// By slot.
+    /// The routing weights by slot.
     routing: &'a [T::Acc],
     choices: usize,
     groups: &'a Groups,
@@ -168,9 +168,9 @@ struct View<'a, T: Element> {
     down: Vec<Matrix<'a, T>>,
     biases: Option<Biases<T::Acc>>,
     tokens: usize,
-    /// H.
+    /// `H`, the width of a token.
     hidden: usize,
-    /// I.
+    /// `I`, the width of an expert.
     width: usize,
     settings: Settings,
 }
@@ -214,7 +214,7 @@ impl<A: Copy> Biases<A> {
     }
 }
 
-/// The rows of `range` in parts of nearly one size, at most `most`.
+/// Splits the rows of `range` into parts of nearly equal size, at most `most` rows each.
 fn chunks(range: Range<usize>, most: usize) -> impl Iterator<Item = Range<usize>> {
     let parts = range.len().div_ceil(most);
     (0..parts).map(move |part| {
@@ -223,8 +223,8 @@ fn chunks(range: Range<usize>, most: usize) -> impl Iterator<Item = Range<usize>
     })
 }
 
-/// Whether rows are such a part of all that the products with them are spread over threads: with
-/// fewer there are other tasks enough. It depends on sizes alone, as results may.
+/// Returns whether rows are so large a part of all rows that threads share their products. With fewer rows, there
+/// are enough other tasks. The answer depends only on sizes, because it may affect results.
 fn spread(rows: usize, all: usize) -> bool {
     rows * 8 > all
 }

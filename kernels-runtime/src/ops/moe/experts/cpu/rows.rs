@@ -1,4 +1,4 @@
-//! Tokens to rows and back.
+//! Moving tokens to rows and back.
 
 use super::super::super::sort::Groups;
 use crate::cpu::product::Gemm;
@@ -8,7 +8,7 @@ use burn::backend::flex::FlexTensor;
 use rayon::prelude::*;
 use std::ops::Range;
 
-/// The tokens of `slots`, one a row, in the accumulation type.
+/// Returns the tokens of `slots` in the accumulation type, one token in each row.
 pub(super) fn gather<T: Element>(
     tokens: &[T],
     hidden: usize,
@@ -47,10 +47,10 @@ impl<T: Element> pulp::WithSimd for Gather<'_, T> {
     }
 }
 
-/// Tokens that a thread takes at a time.
+/// The number of tokens that a thread takes at a time.
 const TOKENS: usize = 16;
 
-/// `[T, H]`, each token the sum of its rows, times their weights if there are any, in the order
+/// Returns `[T, H]`. Each token is the sum of its rows, multiplied by their weights if these are given, in the order
 /// of its choices, rounded once.
 pub(super) fn combine<T: Element>(
     rows: &[T::Acc],

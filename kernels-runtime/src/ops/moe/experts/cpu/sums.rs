@@ -7,9 +7,9 @@ use crate::cpu::Element;
 use crate::cpu::product::{Factors, Gemm};
 use crate::semantics::{ExpertLayout, MoeExpertsKey, Projections};
 
-/// The sums of one expert; none where no gradient is wanted.
+/// The sums of one expert, `None` where no gradient is wanted.
 pub(super) struct Sums<'a, T: Element> {
-    /// With up, if they are packed.
+    /// The sum for gate, or for gate and up if they are packed.
     gate: Option<Sum<'a, T>>,
     up: Option<Sum<'a, T>>,
     down: Option<Sum<'a, T>>,
@@ -22,7 +22,7 @@ impl<'a, T: Element> Sums<'a, T>
 where
     T::Acc: Gemm,
 {
-    /// Those of each expert, in the places of `gradients`, which are grouped as the weights.
+    /// Returns the sums of each expert, in the memory of `gradients`, which are grouped as the weights.
     pub(super) fn of(view: &View<'_, T>, gradients: &'a mut [Gradients<T>]) -> Vec<Self> {
         let (hidden, width) = (view.hidden, view.width);
         let gate = width * parts(view.settings.key.projections);
@@ -53,7 +53,7 @@ where
             .collect()
     }
 
-    /// Adds what some rows contribute to down.
+    /// Adds the contribution of some rows to the gradient of down.
     pub(super) fn add_down(&mut self, key: MoeExpertsKey, chunk: &Chunk<T::Acc>) {
         let dy = (&chunk.dy[..], chunk.hidden);
         let result = (&chunk.result[..], chunk.width);
@@ -65,7 +65,7 @@ where
         }
     }
 
-    /// Adds what some rows contribute to gate and up. `x` are their tokens.
+    /// Adds the contribution of some rows to the gradients of gate and up. `x` has the tokens of these rows.
     pub(super) fn add_gate_up(&mut self, key: MoeExpertsKey, chunk: &Chunk<T::Acc>, x: &[T::Acc]) {
         let x = (x, chunk.hidden);
         let d_gate = (&chunk.d_gate[..], chunk.width);
@@ -88,14 +88,14 @@ where
         }
     }
 
-    /// Whether gate or up have gradients: they alone need the tokens.
+    /// Returns whether gradients of gate or up are wanted. Only these need the tokens.
     pub(super) fn want_tokens(&self) -> bool {
         [&self.gate, &self.up, &self.gate_bias, &self.up_bias]
             .into_iter()
             .any(Option::is_some)
     }
 
-    /// Writes the gradients; zeros if no rows were added.
+    /// Writes the gradients, zeros if no rows were added.
     pub(super) fn finish(self) {
         let sums = [
             self.gate,
@@ -111,7 +111,7 @@ where
     }
 }
 
-/// How many parts gate's tensor has.
+/// Returns the number of parts of gate's tensor.
 fn parts(projections: Projections) -> usize {
     match projections {
         Projections::Separate => 1,
@@ -119,7 +119,7 @@ fn parts(projections: Projections) -> usize {
     }
 }
 
-/// Where the features of a part are, of a tensor of one part or two.
+/// Returns the place of the features of a part, in a tensor with one part or two.
 fn place(key: MoeExpertsKey, parts: usize, part: usize, width: usize) -> Part {
     if parts == 1 {
         Part { start: 0, step: 1 }
@@ -128,11 +128,11 @@ fn place(key: MoeExpertsKey, parts: usize, part: usize, width: usize) -> Part {
     }
 }
 
-/// Rows and their width.
+/// The elements of rows, and the width of a row.
 type Rows<'a, A> = (&'a [A], usize);
 
 /// Adds the gradient of a weight whose features are in one part or two: `inputsᵀ · outputs`, or
-/// its transpose, as the weight is laid out.
+/// its transpose, depending on the layout of the weight.
 fn weights<'a, T: Element>(
     sum: &mut Sum<'_, T>,
     key: MoeExpertsKey,
@@ -167,7 +167,7 @@ fn weights<'a, T: Element>(
     sum.add(&parts, chunk.only, chunk.spread);
 }
 
-/// Adds the gradient of a bias whose features are in one part or two: sums of columns.
+/// Adds the gradient of a bias whose features are in one part or two: the sums of columns.
 fn biases<T: Element>(sum: &mut Sum<'_, T>, key: MoeExpertsKey, outputs: &[Rows<'_, T::Acc>])
 where
     T::Acc: Gemm,

@@ -5,10 +5,10 @@ use crate::cpu::product::Gemm;
 use crate::cpu::{Element, Function, Real, Unwritten, sum_of};
 use std::marker::PhantomData;
 
-/// What the unit computes besides its activation.
+/// The settings of the unit besides its activation.
 #[derive(Clone, Copy)]
 pub(super) struct Unit<A> {
-    /// Infinite if nothing is clamped.
+    /// The limit of the clamp, infinite if there is none.
     limit: A,
     up_offset: A,
 }
@@ -21,7 +21,7 @@ impl<A: Real> Unit<A> {
         }
     }
 
-    /// A NaN fails both comparisons and stays.
+    /// Returns the clamped gate. A NaN fails the comparison and stays.
     #[inline(always)]
     fn clamp_gate(self, gate: A) -> A {
         if gate > self.limit { self.limit } else { gate }
@@ -34,8 +34,8 @@ impl<A: Real> Unit<A> {
     }
 }
 
-/// `gate` becomes the unit's result. Gate and up are rounded to the tensor's type first, and
-/// written to `kept`, gate before up, if backward will need them.
+/// The forward pass, which replaces `gate` by the unit's result. Gate and up are rounded to the tensor's type first,
+/// and are written to `kept`, gate before up, if the backward pass will need them.
 pub(super) struct Forward<'a, T: Element, F> {
     pub(super) function: PhantomData<F>,
     pub(super) unit: Unit<T::Acc>,
@@ -74,23 +74,23 @@ where
     }
 }
 
-/// From what forward kept and the gradient of the result without the routing weight: the result
-/// again, and the gradients of gate, up and routing weight.
+/// The backward pass. Given the kept tensor and the gradient of the result without the routing weight, it computes
+/// the result again and the gradients of gate, up and routing weight.
 pub(super) struct Backward<'a, T: Element, F> {
     pub(super) function: PhantomData<F>,
     pub(super) unit: Unit<T::Acc>,
     pub(super) width: usize,
-    /// Gate and up, `2 · width` a row.
+    /// Gate and up, `2 · width` elements for each row.
     pub(super) kept: &'a [T],
     /// The routing weight of each row.
     pub(super) routing: &'a [T::Acc],
-    /// The gradient of the result; becomes that of the gate.
+    /// The gradient of the result, replaced by that of the gate.
     pub(super) gate: &'a mut [T::Acc],
-    /// Becomes the gradient of up.
+    /// Memory for the gradient of up.
     pub(super) up: &'a mut [T::Acc],
-    /// Becomes the result.
+    /// Memory for the result.
     pub(super) result: &'a mut [T::Acc],
-    /// The gradient of each row's routing weight is added to it.
+    /// The gradients of the routing weights. The gradient of each row's weight is added.
     pub(super) d_routing: &'a mut [T::Acc],
 }
 

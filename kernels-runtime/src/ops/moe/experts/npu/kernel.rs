@@ -11,13 +11,13 @@ use burn_cann::Spec;
 use burn_cann::backend::{CannBackend, CannTensor};
 
 pub(crate) const IMPLEMENTATION: Implementation = Implementation {
-    // The gradients of weights are summed in any order.
+    // The order in which the gradients of weights are summed is not fixed.
     deterministic: false,
     accepts: |key| matches!(key, SemanticsKey::MoeExperts(_)),
     limits: Some(|key, tensors| {
         let key: MoeExpertsKey = key.known();
         ask(tensors, |platform, mut specs| {
-            // A key with a clamp is refused whatever its limit is.
+            // A key with a clamp is refused, whatever the limit is.
             npu::unit_of_key(key)?;
             let settings = Settings { key, limit: None };
             let (x, routing) = (specs.one(), specs.one());
@@ -30,7 +30,7 @@ pub(crate) const IMPLEMENTATION: Implementation = Implementation {
     ..BASE
 };
 
-/// The six groups of weights of a key without biases.
+/// Returns the six groups of weights for a key without biases.
 fn in_groups(specs: Specs, key: MoeExpertsKey) -> Vec<Vec<Seen<Spec>>> {
     let weights: Vec<_> = specs.collect();
     let separate = key.projections == Projections::Separate;

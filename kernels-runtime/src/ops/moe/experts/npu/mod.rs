@@ -1,22 +1,23 @@
 //! The experts of a mixture over CANN's operators.
 //!
 //! Forward: `aclnnMoeTokenPermute`, a grouped product with gate and up, the [gated unit](crate::ops::glu::npu), a
-//! grouped product with down, `aclnnMoeTokenUnpermute` with the routing weights. How many rows each expert has is
+//! grouped product with down, `aclnnMoeTokenUnpermute` with the routing weights. The number of rows of each expert is
 //! counted on the device and stays there, so nothing waits for the host.
 //!
-//! | case | what is done | why |
+//! | case | computation | why |
 //! |---|---|---|
 //! | gate and up in one weight | one grouped product | |
-//! | gate and up apart | two; packed by `aclnnCat` if a gradient is wanted | backward needs both, and packed |
-//! | index `E` | sorts behind all experts, so its rows are behind the last group; results that are added up by token (of down, and of the gradient of the rows) are cleared before the product | CANN leaves rows behind the last group unwritten, and only the device knows whether there are any. A mask would read and write what clearing writes |
-//! | `dp` | `a · q` summed over each row, `q = W_downᵀ dy` | `aclnnMoeTokenUnpermuteGrad` would need the rows of down once more, a product |
-//! | `dW_down` | `p` multiplies `a`, not `dy` | `a` is needed for `dp` too, and narrower rows are multiplied in most models |
+//! | gate and up in two weights | two; packed by `aclnnCat` if a gradient is wanted | backward needs both, and packed |
+//! | index `E` | sorts after all experts, so its rows come after the last group; results that are added by token (of down, and of the gradient of the rows) are cleared before the product | CANN leaves rows after the last group unwritten, and only the device knows whether there are any. A mask would read and write as much as clearing |
+//! | `dp` | `a · q` summed over each row, `q = W_downᵀ dy` | `aclnnMoeTokenUnpermuteGrad` would need the rows of down again, which costs a product |
+//! | `dW_down` | `p` multiplies `a`, not `dy` | `dp` needs `a` too, and in most models the rows of `a` are narrower |
 //! | routing weights in f32 beside half types | rounded to the half type | CANN's have the type of the rows |
-//! | biases | refused | their gradients are sums by expert, which CANN has no operator for |
+//! | biases | refused | their gradients are sums by expert, for which CANN has no operator |
 //! | a clamp, an offset of up, an activation that the gated unit refuses | refused | |
 //! | lists of more than 128 experts, more than 1024 stacked, more than 512 choices | refused | CANN's limits |
 //!
-//! An index below 0 or above `E` is a mistake that is not seen: indices are on the device.
+//! An index below 0 or above `E` is counted on the device and taken for nobody's; the next read of the session is an
+//! error (`npu/mistakes`).
 
 mod kernel;
 
@@ -27,6 +28,7 @@ use super::super::permute::Sort;
 use super::super::permute::npu::{by_row, by_slot, counts, decide_sort};
 use super::operands::{DOWN, GATE, UP};
 use super::{Backward, Gradients, Operands, Wanted};
+use crate::npu::mistakes::{Counts, without_mistakes};
 use crate::npu::refused::one_float;
 use crate::npu::views::contiguous;
 use crate::npu::{Refused, Result, Seen, Specified, base};
@@ -44,17 +46,17 @@ use burn_cann::{DType, Platform, Spec, Stream, Tensor};
 /// The arguments of the operators besides the tensors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// The gated unit of packed rows, all that backward keeps.
+    /// The gated unit of packed rows, which are all that the backward pass keeps.
     pub unit: GluKey,
-    /// Whether gate and up are two products.
+    /// True if gate and up are two products.
     pub separate: bool,
-    /// How many experts there are.
+    /// The number of experts.
     pub experts: usize,
-    /// How wide an expert is.
+    /// The width of an expert.
     pub width: usize,
 }
 
-/// The key of the gated unit of packed rows, or that no operators compute experts of this key.
+/// Returns the key of the gated unit of packed rows, or an error if no operators compute experts of this key.
 pub(crate) fn unit_of_key(key: MoeExpertsKey) -> Result<GluKey, Refused> {
     if key.bias == ExpertBias::All || key.clamp == Clamp::Limit {
         let why = format!("CANN has no operators with gradients for {key}");
@@ -67,10 +69,10 @@ pub(crate) fn unit_of_key(key: MoeExpertsKey) -> Result<GluKey, Refused> {
     glu::npu::of_key(unit).map(|_| unit)
 }
 
-/// Decides what the operators are given for a call of these operands.
+/// Returns the arguments with which the operators compute these operands.
 ///
 /// # Errors
-/// Why none compute it.
+/// Returns the reason if no operators compute them.
 pub fn decide<T: Specified>(
     platform: &Platform,
     operands: &Operands<Seen<T>, Seen<T>>,
@@ -99,7 +101,7 @@ pub fn decide<T: Specified>(
 }
 
 impl Plan {
-    /// Asks CANN's limits, forward and backward.
+    /// Checks CANN's limits, forward and backward.
     fn check<T: Specified>(
         &self,
         platform: &Platform,
@@ -135,7 +137,7 @@ impl Plan {
     }
 }
 
-/// The operands of the gated unit.
+/// Returns the operands of the gated unit.
 fn unit<T: Specified>(
     projected: Projected<T>,
     key: GluKey,
@@ -148,9 +150,9 @@ fn unit<T: Specified>(
 struct Sorted {
     /// The rows, `[R, H]`.
     rows: Tensor,
-    /// The row of each slot, `[T · k]`; slots for nobody have the last ones.
+    /// The row of each slot, `[T · k]`. Slots without an expert have the last rows.
     row_of_slot: Tensor,
-    /// How many rows each expert has, i64.
+    /// The number of rows of each expert, in i64.
     counts: Tensor,
 }
 
@@ -158,21 +160,24 @@ struct Sorted {
 struct Pass<'a> {
     stream: &'a Stream,
     operands: &'a Operands<Seen<Tensor>, Seen<Tensor>>,
+    /// The operands' indices, with nobody's in place of those outside `0..=E`.
+    indices: Tensor,
     plan: Plan,
 }
 
-/// The result, like `x`, and, if `keep`, gate and up of every slot in the order of the experts, `[T · k, 2I]`: what
-/// [`backward`] needs. Rows of slots for nobody are zeros: a client of a server can read them.
+/// Returns the result, with the shape and dtype of `x`. If `keep`, also returns gate and up of every slot in the order
+/// of the experts, `[T · k, 2I]`, which [`backward`] needs. Rows of slots without an expert are zeros in it, because a
+/// client of a server can read them.
 ///
 /// # Errors
-/// Refused by [`decide`], or CANN failed.
+/// Returns an error if [`decide`] refuses the operands or CANN fails.
 pub fn forward(
     stream: &Stream,
     operands: &Operands<Seen<Tensor>, Seen<Tensor>>,
     keep: bool,
 ) -> Result<(Tensor, Option<Tensor>)> {
-    let pass = Pass::new(stream, operands)?;
-    let (x, indices) = (operands.x(), operands.indices());
+    let pass = Pass::new(stream, operands, Counts::Mistakes)?;
+    let (x, indices) = (operands.x(), &pass.indices);
     if indices.spec().is_empty() || x.spec().is_empty() {
         let kept = [indices.spec().len(), 2 * pass.plan.width];
         let kept = keep
@@ -194,17 +199,17 @@ pub fn forward(
     Ok((unpermute(stream, &rows, &row_of_slot, Some(&probs))?, kept))
 }
 
-/// The gradients that are wanted.
+/// Returns the wanted gradients.
 ///
 /// # Errors
-/// As [`forward`].
+/// Returns an error as [`forward`] does.
 pub fn backward(
     stream: &Stream,
     backward: &Backward<Seen<Tensor>, Seen<Tensor>>,
 ) -> Result<Gradients<Tensor>> {
     let (operands, wanted) = (backward.operands(), backward.wanted());
-    let pass = Pass::new(stream, operands)?;
-    let (x, indices) = (operands.x(), operands.indices());
+    let pass = Pass::new(stream, operands, Counts::Nothing)?;
+    let (x, indices) = (operands.x(), &pass.indices);
     let kept = || Projected::Packed(Tensor::clone(backward.kept()));
     if indices.spec().is_empty() || x.spec().is_empty() {
         return pass.nothing(wanted);
@@ -276,11 +281,22 @@ pub fn backward(
 }
 
 impl<'a> Pass<'a> {
-    fn new(stream: &'a Stream, operands: &'a Operands<Seen<Tensor>, Seen<Tensor>>) -> Result<Self> {
+    fn new(
+        stream: &'a Stream,
+        operands: &'a Operands<Seen<Tensor>, Seen<Tensor>>,
+        counts: Counts,
+    ) -> Result<Self> {
+        let plan = decide(stream.device().platform(), operands)?;
+        let indices = operands.indices();
+        let indices = match indices.spec().is_empty() {
+            true => Tensor::clone(indices),
+            false => without_mistakes(stream, indices, plan.experts, counts)?,
+        };
         Ok(Self {
             stream,
             operands,
-            plan: decide(stream.device().platform(), operands)?,
+            indices,
+            plan,
         })
     }
 
@@ -290,7 +306,7 @@ impl<'a> Pass<'a> {
     }
 
     fn sort(&self, tokens: &Tensor) -> Result<Sorted> {
-        let indices = self.operands.indices();
+        let indices = &self.indices;
         let permuted = permute(self.stream, tokens, indices, None)?;
         Ok(Sorted {
             rows: permuted.tokens,
@@ -299,10 +315,10 @@ impl<'a> Pass<'a> {
         })
     }
 
-    /// The gated unit of the rows, and gate and up if they are kept.
+    /// Returns the gated unit of the rows, and gate and up if they are kept.
     fn unit(&self, rows: &Tensor, counts: &Tensor, keep: bool) -> Result<(Tensor, Option<Tensor>)> {
         let Self { stream, plan, .. } = self;
-        // Memory that leaves the operation holds only bytes that it wrote.
+        // A kept tensor leaves the operation, so it must hold only bytes that the operation wrote.
         let product = |group: usize| match keep {
             true => self
                 .weights(group)
@@ -331,14 +347,15 @@ impl<'a> Pass<'a> {
         Ok((unit, keep.then_some(packed)))
     }
 
-    /// `Σ a · q` of each slot; zero for those of nobody, whose rows hold anything.
+    /// Returns `Σ a · q` for each slot, zero for slots without an expert, whose rows are undefined.
     fn routing_gradient(&self, a: &Tensor, q: &Tensor, row_of_slot: &Tensor) -> Result<Tensor> {
         let Self {
             stream,
             operands,
+            indices,
             plan,
         } = self;
-        let (indices, routing) = (operands.indices(), operands.routing());
+        let routing = operands.routing();
         let products = base::mul(stream, a, q)?;
         let sums = base::sum(stream, &products, &[1], true)?;
         let sums = by_slot(stream, &sums, row_of_slot)?.reshape(routing.shape())?;
@@ -347,7 +364,7 @@ impl<'a> Pass<'a> {
         base::cast(stream, &sums, routing.dtype())
     }
 
-    /// The gradient of gate and up by the weights that made them.
+    /// Splits the gradient of gate and up by the weights that they come from.
     fn by_projection(&self, packed: &Tensor) -> Result<Vec<(usize, Tensor)>> {
         if !self.plan.separate {
             return Ok(vec![(GATE, packed.clone())]);
@@ -357,7 +374,7 @@ impl<'a> Pass<'a> {
         Ok(vec![(GATE, half(0)?), (UP, half(n)?)])
     }
 
-    /// Sums over the slots of each token of what its rows get.
+    /// Returns the gradient of `x`: for each token, the sum over its slots of the gradients of the rows.
     fn x_gradient(
         &self,
         parts: &[(usize, Tensor)],
@@ -383,7 +400,7 @@ impl<'a> Pass<'a> {
         )?)
     }
 
-    /// The gradients of no slots.
+    /// Returns the gradients for no slots.
     fn nothing(&self, wanted: &Wanted) -> Result<Gradients<Tensor>> {
         let Self {
             stream, operands, ..

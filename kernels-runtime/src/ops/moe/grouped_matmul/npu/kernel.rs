@@ -11,7 +11,7 @@ use burn::backend::DispatchTensor;
 use burn_cann::backend::{CannBackend, CannTensor};
 use smallvec::SmallVec;
 
-/// Asks CANN's limits of products of rows grouped by expert.
+/// Checks CANN's limits on products of rows grouped by expert.
 pub(crate) fn takes(
     x: &DispatchTensor,
     counts: &DispatchTensor,

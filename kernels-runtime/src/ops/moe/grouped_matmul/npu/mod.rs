@@ -1,17 +1,17 @@
 //! Grouped products over CANN's operators: `aclnnGroupedMatmulV5`, or V4 where the toolkit has no V5.
 //!
-//! | case | what is done | why |
+//! | case | computation | why |
 //! |---|---|---|
 //! | forward | groups of rows by their counts (`groupType` 0), which stay on the device | |
-//! | `dx` | the same with the weights' other axis summed over | |
+//! | `dx` | the same, summed over the weights' other axis | |
 //! | `dW` | groups of the summed axis (`groupType` 2), `xᵀ dy` or `dyᵀ x` by the layout | an expert without rows gets zeros |
-//! | weights of the other layout | a view with their axes exchanged | CANN reads it as it lies |
+//! | weights of the other layout | a view with exchanged axes | CANN reads the view without a copy |
 //! | weights with other strides | refused | a copy would be as large as the weights: make them contiguous once |
-//! | a list of at most 128 weights | a list of tensors; `dW` stacked, its parts views | CANN's limit; there is no copy |
+//! | a list of at most 128 weights | a list of tensors; the parts of a stacked `dW` are views | CANN's limit; there is no copy |
 //! | rows beyond the sum of the counts | the result is cleared first | CANN leaves such rows unwritten |
 //! | more than 1024 stacked experts, an axis of 65,536 elements and more | refused | CANN's limits |
 //!
-//! Sums are made in f32. Whether f32 operands keep all their bits on a device is not documented.
+//! Sums are computed in f32. CANN does not document whether f32 operands keep all their bits on a device.
 
 mod kernel;
 
@@ -30,26 +30,26 @@ use burn_cann::ops::grouped_matmul::{
 use burn_cann::{DType, Layout, Platform, Spec, Stream, Tensor};
 use smallvec::SmallVec;
 
-/// What one axis of the weights is summed over for.
+/// The axis of the weights that a product sums over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Over {
-    /// The inputs: the product itself.
+    /// The inputs, for the product itself.
     Inputs,
-    /// The features: the gradient of the rows.
+    /// The features, for the gradient of the rows.
     Features,
 }
 
-/// The weights of one product of all experts: one stacked tensor or one each.
+/// The weights of one product of all experts: one stacked tensor, or one tensor for each expert.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Weights<'a> {
     tensors: &'a [Seen<Tensor>],
     layout: ExpertLayout,
 }
 
-/// Whether CANN's operators compute a product of these operands.
+/// Checks that CANN's operators compute a product of these operands.
 ///
 /// # Errors
-/// Why they don't.
+/// Returns the reason if they don't.
 pub fn decide<T: Specified>(
     platform: &Platform,
     operands: &Operands<Seen<T>, Seen<T>>,
@@ -70,7 +70,7 @@ pub fn decide<T: Specified>(
     Ok(())
 }
 
-/// Refuses integers that CANN does not take.
+/// Checks that CANN takes integers of this type.
 pub(crate) fn integers(name: &str, spec: &Spec) -> Result<(), Refused> {
     if [DType::I32, DType::I64].contains(&spec.dtype) {
         return Ok(());
@@ -79,7 +79,7 @@ pub(crate) fn integers(name: &str, spec: &Spec) -> Result<(), Refused> {
     Err(Refused::new(Reason::Dtype, why))
 }
 
-/// The number of experts, and the inputs and features of one.
+/// Returns the number of experts, and the numbers of inputs and features of one expert.
 pub(crate) fn sizes<T: Specified>(weights: &[Seen<T>], layout: ExpertLayout) -> [usize; 3] {
     let (experts, [a, b]) = match *weights[0].spec().shape() {
         [experts, a, b] => (experts, [a, b]),
@@ -92,7 +92,7 @@ pub(crate) fn sizes<T: Specified>(weights: &[Seen<T>], layout: ExpertLayout) -> 
     }
 }
 
-/// CANN's limits on a product of `rows` rows, contiguous, with these weights.
+/// Checks CANN's limits on a product of `rows` contiguous rows with these weights.
 pub(crate) fn limits<T: Specified>(
     platform: &Platform,
     dtype: DType,
@@ -123,7 +123,7 @@ pub(crate) fn limits<T: Specified>(
     Ok(())
 }
 
-/// A weight as `[.., what is summed over, the rest]`.
+/// Returns the layout of a weight as `[.., the summed axis, the other axis]`.
 fn seen(
     weight: &Layout,
     layout: ExpertLayout,
@@ -143,12 +143,12 @@ impl<'a> Weights<'a> {
         Self { tensors, layout }
     }
 
-    /// Whether there is one tensor for all experts.
+    /// Returns whether there is one tensor for all experts.
     fn is_stacked(self) -> bool {
         self.tensors[0].shape().len() == 3
     }
 
-    /// What a row becomes.
+    /// Returns the number of elements of a result's row.
     fn width(self, over: Over) -> usize {
         let shape = self.tensors[0].shape();
         let [a, b] = [shape[shape.len() - 2], shape[shape.len() - 1]];
@@ -158,7 +158,7 @@ impl<'a> Weights<'a> {
         }
     }
 
-    /// Rows times their weights. Rows behind the last group hold anything.
+    /// Multiplies rows with their weights. Rows after the last group of the result have undefined contents.
     pub(crate) fn product(
         self,
         stream: &Stream,
@@ -171,7 +171,7 @@ impl<'a> Weights<'a> {
         Ok(y)
     }
 
-    /// The same with zeros in the rows behind the last group.
+    /// Multiplies rows with their weights. Rows after the last group of the result are zeros.
     pub(crate) fn cleared_product(
         self,
         stream: &Stream,
@@ -185,7 +185,7 @@ impl<'a> Weights<'a> {
         Ok(y)
     }
 
-    /// The same into `y`, in which rows behind the last group stay as they are.
+    /// Multiplies rows with their weights into `y`. Rows of `y` after the last group stay unchanged.
     fn product_into(
         self,
         stream: &Stream,
@@ -207,7 +207,7 @@ impl<'a> Weights<'a> {
         Ok(())
     }
 
-    /// The gradients of the weights that are wanted, from contiguous rows of inputs and of features.
+    /// Returns the wanted gradients of the weights. `inputs` and `features` must be contiguous.
     pub(crate) fn gradients(
         self,
         stream: &Stream,
@@ -244,19 +244,19 @@ impl<'a> Weights<'a> {
     }
 }
 
-/// The result, `[R, N]`.
+/// Returns the result, `[R, N]`.
 ///
 /// # Errors
-/// Refused by [`decide`], or CANN failed.
+/// Returns an error if [`decide`] refuses the operands or CANN fails.
 pub fn forward(stream: &Stream, operands: &Operands<Seen<Tensor>, Seen<Tensor>>) -> Result<Tensor> {
     decide(stream.device().platform(), operands)?;
     cleared_product(stream, operands.x(), operands, Over::Inputs)
 }
 
-/// The gradients that are wanted.
+/// Returns the wanted gradients.
 ///
 /// # Errors
-/// As [`forward`].
+/// Returns an error as [`forward`] does.
 pub fn backward(
     stream: &Stream,
     backward: &Backward<Seen<Tensor>, Seen<Tensor>>,
@@ -276,12 +276,12 @@ pub fn backward(
     })
 }
 
-/// The counts as CANN takes them.
+/// Returns the counts in the type that CANN takes.
 fn groups(stream: &Stream, counts: &Tensor) -> Result<Tensor> {
     contiguous(stream, &base::cast(stream, counts, DType::I64)?)
 }
 
-/// A product with zeros in the rows behind the last group.
+/// Returns a product with zeros in the rows after the last group.
 fn cleared_product(
     stream: &Stream,
     x: &Tensor,

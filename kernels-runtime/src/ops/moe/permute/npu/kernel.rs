@@ -13,7 +13,7 @@ use burn_cann::Spec;
 use burn_cann::backend::{CannBackend, CannTensor};
 use smallvec::SmallVec;
 
-/// Asks CANN's limits of moving tokens to rows.
+/// Checks CANN's limits on moving tokens to rows.
 pub(crate) fn takes_tokens(
     tokens: &DispatchTensor,
     indices: &DispatchTensor,
@@ -29,7 +29,7 @@ pub(crate) fn takes_tokens(
     })
 }
 
-/// Asks CANN's limits of adding rows up by token.
+/// Checks CANN's limits on adding rows by token.
 pub(crate) fn takes_rows(
     rows: &DispatchTensor,
     row_map: &DispatchTensor,

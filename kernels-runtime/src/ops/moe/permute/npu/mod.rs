@@ -1,19 +1,20 @@
-//! Tokens to rows and back over CANN's operators.
+//! Moving tokens to rows and back over CANN's operators.
 //!
-//! `P` is `aclnnMoeTokenPermute`, which sorts slots by any numbers and copies tokens in that order; `U` is
-//! `aclnnMoeTokenUnpermute`, `PG` `aclnnMoeTokenPermuteGrad`.
+//! `P` is `aclnnMoeTokenPermute`, which sorts slots by any numbers and copies tokens in that order. `U` is
+//! `aclnnMoeTokenUnpermute`, `PG` is `aclnnMoeTokenPermuteGrad`. A free slot belongs to no expert and has no row. A
+//! free row belongs to no slot.
 //!
-//! | operation | what is done | why |
+//! | operation | computation | why |
 //! |---|---|---|
-//! | `sort_slots` | `P` of one element a token, which gives the row of each slot; slots for nobody then point behind the rows | CANN has no sort by expert alone; one element keeps the copy small |
-//! | counts | ones added up by expert, one place more for nobody | |
-//! | `spread` | `P` with the row map for the experts, then rows of nobody cleared | sorting by rows is the order of the rows. `P` fills the rows of nobody with their tokens, and how many there are only the device knows |
-//! | `sum_rows` | rows of nobody replaced by zeros, `PG` | CANN wants a permutation: slots of nobody get the rows behind those of the experts, by `P` of one element, and those may hold anything |
-//! | `weigh_rows` | the same with `U` | probabilities in f32 are rounded to a half type, once, since CANN's have the type of the rows |
-//! | gradient of the rows | `P`, times the slots' probabilities in the order of rows, rows of nobody cleared | `aclnnMoeTokenUnpermuteGrad` reads the rows, which only the other gradient needs |
-//! | gradient of the probabilities | `P`, product and sum over each row, `U` of one element, slots of nobody cleared | it is what `aclnnMoeTokenUnpermuteGrad` does, with rows of nobody that may hold anything |
-//! | an index beyond the experts' number, or below 0 | counts as nobody's | to refuse it, as the CPU does, the host would have to wait for the device |
-//! | fewer rows than slots | refused | CANN says of `P` alone what it drops |
+//! | `sort_slots` | `P` of one element for each token, which gives the row of each slot; entries of free slots are then set to a number after the rows | CANN has no sort by expert alone; one element keeps the copy small |
+//! | counts | ones added by expert, with one more place for free slots | |
+//! | `spread` | `P` with the row map for the experts, then free rows cleared | sorting by rows gives the order of the rows. `P` fills free rows with tokens, and only the device knows how many free rows there are |
+//! | `sum_rows` | free rows replaced by zeros, `PG` | CANN takes a permutation: free slots get the rows after those of the experts, by `P` of one element, and these rows may hold anything |
+//! | `weigh_rows` | the same with `U` | probabilities in f32 are rounded once to a half type, since CANN's have the type of the rows |
+//! | gradient of the rows | `P`, times the slots' probabilities in the order of rows, free rows cleared | `aclnnMoeTokenUnpermuteGrad` reads the rows, which only the other gradient needs |
+//! | gradient of the probabilities | `P`, product and sum over each row, `U` of one element, free slots cleared | this is what `aclnnMoeTokenUnpermuteGrad` does, except that free rows may hold anything |
+//! | an index beyond the experts' number, or below 0 | its slot counts as free | to refuse it, as the CPU does, the host would have to wait for the device |
+//! | fewer rows than slots | refused | CANN documents dropped rows only for `P` |
 //! | more than 512 choices, 16,777,214 slots or more | refused | CANN's limits: it sorts numbers as f32 |
 
 mod kernel;
@@ -23,6 +24,7 @@ pub(crate) use kernel::{takes_rows, takes_tokens};
 use super::super::grouped_matmul::npu::integers;
 use super::{Sort, Spread, SpreadWeighed, Sum, Weigh, WeighBackward};
 use crate::npu::backend::ints;
+use crate::npu::mistakes::{Counts, without_mistakes};
 use crate::npu::refused::one_float;
 use crate::npu::views::reshaped;
 use crate::npu::{Refused, Result, Seen, Specified, base};
@@ -31,19 +33,19 @@ use crate::reason::Reason;
 use burn_cann::ops::moe::{check_permute, check_permute_grad, permute, permute_grad, unpermute};
 use burn_cann::{DType, Platform, Spec, Stream, Tensor};
 
-/// Numbers that `P` sorts are less than this.
+/// The numbers that `P` sorts must be below this.
 const LARGEST_NUMBER: usize = 16_777_215;
 
-/// The tensors that move, as the decision sees them.
+/// The tensors of an operation that moves rows, as the decision needs them.
 pub struct Move<'a> {
-    /// Tokens or rows, of which type and width count.
+    /// The tokens or rows. Only their type and width matter.
     moved: &'a Spec,
     row_map: &'a Spec,
     probs: Option<&'a Spec>,
     rows: usize,
 }
 
-/// Defines what of an operation's operands is a [`Move`].
+/// Defines the conversion of an operation's operands to a [`Move`].
 macro_rules! moves {
     ($($Name:ident $of:ident: $moved:ident by $probs:expr, $rows:expr;)+) => {$(
         impl<'a, T: Specified> From<&'a $Name<Seen<T>, Seen<T>>> for Move<'a> {
@@ -66,10 +68,10 @@ moves! {
     WeighBackward of: rows by Some(of.probs().spec()), of.rows().spec().shape()[0];
 }
 
-/// Whether CANN's operators sort these slots by expert.
+/// Checks that CANN's operators sort these slots by expert.
 ///
 /// # Errors
-/// Why they don't.
+/// Returns the reason if they don't.
 pub fn decide_sort<T: Specified>(
     platform: &Platform,
     slots: &Sort<Seen<T>, Seen<T>>,
@@ -85,10 +87,10 @@ pub fn decide_sort<T: Specified>(
     Ok(())
 }
 
-/// Whether CANN's operators move tokens to rows, or back.
+/// Checks that CANN's operators move tokens to rows, or back.
 ///
 /// # Errors
-/// Why they don't.
+/// Returns the reason if they don't.
 pub fn decide_move<'a>(platform: &Platform, operands: impl Into<Move<'a>>) -> Result<(), Refused> {
     let Move {
         moved,
@@ -117,7 +119,7 @@ fn all_rows(rows: usize, slots: usize) -> Result<(), Refused> {
         let why = format!("{rows} of {slots} rows are kept; CANN's operators keep all");
         return Err(Refused::new(Reason::Shape, why));
     }
-    // One more number stands for nobody.
+    // One more number marks free slots.
     if slots + 1 < LARGEST_NUMBER {
         return Ok(());
     }
@@ -125,10 +127,10 @@ fn all_rows(rows: usize, slots: usize) -> Result<(), Refused> {
     Err(Refused::new(Reason::Shape, why))
 }
 
-/// The row map, `[tokens, k]`, and how many rows each expert has, `[num_experts]`.
+/// Returns the row map, `[tokens, k]`, and the number of rows of each expert, `[num_experts]`.
 ///
 /// # Errors
-/// Refused by [`decide_sort`], or CANN failed.
+/// Returns an error if [`decide_sort`] refuses the operands or CANN fails.
 pub fn sort_slots(
     stream: &Stream,
     slots: &Sort<Seen<Tensor>, Seen<Tensor>>,
@@ -140,11 +142,9 @@ pub fn sort_slots(
         let counts = base::filled(stream, ints, &[num_experts], 0.0)?;
         return Ok((Tensor::empty(stream, ints, indices.shape())?, counts));
     }
-    let (tokens, none) = (indices.shape()[0], num_experts as f64);
-    // A copy, since places of it are overwritten.
-    let experts = base::copy(stream, indices)?;
-    let nobody = outside(stream, indices, num_experts)?;
-    base::masked_fill(stream, &experts, &nobody, none)?;
+    let tokens = indices.shape()[0];
+    let experts = without_mistakes(stream, indices, num_experts, Counts::Mistakes)?;
+    let nobody = base::at_least(stream, &experts, num_experts as f64)?;
     let one = base::filled(stream, DType::F32, &[tokens, 1], 0.0)?;
     let map = permute(stream, &one, &experts, None)?.row_of_slot;
     let map = map.reshape(indices.shape())?;
@@ -156,24 +156,17 @@ pub fn sort_slots(
     ))
 }
 
-/// How many slots each expert has, i64; an index of `experts` is nobody's.
+/// Returns the number of slots of each expert, in i64. An index equal to `experts` belongs to no expert.
 pub(crate) fn counts(stream: &Stream, indices: &Tensor, experts: usize) -> Result<Tensor> {
     let slots = indices.spec().len();
     let indices = reshaped(stream, indices, [slots])?;
     Ok(base::count(stream, &indices, experts + 1)?.slice(0, 0..experts)?)
 }
 
-/// Where an index is not that of an expert.
-fn outside(stream: &Stream, indices: &Tensor, experts: usize) -> Result<Tensor> {
-    let below = base::below(stream, indices, 0.0)?;
-    let above = base::at_least(stream, indices, experts as f64)?;
-    base::or(stream, &below, &above)
-}
-
-/// `[rows, H]` with `tokens[t]` in every row that `row_map[t]` names and zeros elsewhere.
+/// Returns `[rows, H]`, with `tokens[t]` in every row in `row_map[t]`, and zeros in other rows.
 ///
 /// # Errors
-/// Refused by [`decide_move`], or CANN failed.
+/// Returns an error if [`decide_move`] refuses the operands or CANN fails.
 pub fn spread(stream: &Stream, operands: &Spread<Seen<Tensor>, Seen<Tensor>>) -> Result<Tensor> {
     decide_move(stream.device().platform(), operands)?;
     let (tokens, row_map) = (operands.tokens(), operands.row_map());
@@ -186,23 +179,23 @@ pub fn spread(stream: &Stream, operands: &Spread<Seen<Tensor>, Seen<Tensor>>) ->
     Ok(spread)
 }
 
-/// Writes zeros to the rows that no slot names.
+/// Writes zeros to the free rows.
 fn clear_nobody(stream: &Stream, rows: &Tensor, row_map: &Tensor) -> Result<()> {
     base::masked_fill(stream, rows, &rows_of_nobody(stream, row_map)?, 0.0)
 }
 
-/// Which rows no slot names, `[rows, 1]`.
+/// Returns a mask of the free rows, `[rows, 1]`.
 fn rows_of_nobody(stream: &Stream, row_map: &Tensor) -> Result<Tensor> {
     let nobody = base::cast(stream, &slots_of_nobody(stream, row_map)?, DType::F32)?;
     base::at_least(stream, &by_row(stream, &nobody, row_map)?, 0.5)
 }
 
-/// Which slots name no row.
+/// Returns a mask of the free slots.
 fn slots_of_nobody(stream: &Stream, row_map: &Tensor) -> Result<Tensor> {
     base::at_least(stream, row_map, row_map.spec().len() as f64)
 }
 
-/// A number for each slot, `[tokens, k]`, in the order of the rows, `[rows, 1]`.
+/// Reorders a number for each slot, `[tokens, k]`, to the order of the rows, `[rows, 1]`.
 pub(crate) fn by_row(stream: &Stream, slots: &Tensor, row_map: &Tensor) -> Result<Tensor> {
     let count = slots.spec().len();
     let (slots, map) = (
@@ -212,28 +205,28 @@ pub(crate) fn by_row(stream: &Stream, slots: &Tensor, row_map: &Tensor) -> Resul
     Ok(permute(stream, &slots, &map, None)?.tokens)
 }
 
-/// A number for each row, `[rows, 1]`, in the order of the slots, which a permutation gives.
+/// Reorders a number for each row, `[rows, 1]`, to the order of the slots, given as a permutation.
 pub(crate) fn by_slot(stream: &Stream, rows: &Tensor, permutation: &Tensor) -> Result<Tensor> {
     Ok(unpermute(stream, rows, permutation, None)?)
 }
 
-/// The row map as CANN takes it, `[slots]`: slots of nobody get the rows behind those of the experts.
+/// Returns the row map as CANN takes it, `[slots]`: free slots get the rows after those of the experts.
 fn permutation(stream: &Stream, row_map: &Tensor) -> Result<Tensor> {
     let slots = row_map.spec().len();
     let one = base::filled(stream, DType::F32, &[slots, 1], 0.0)?;
     Ok(permute(stream, &one, &reshaped(stream, row_map, [slots])?, None)?.row_of_slot)
 }
 
-/// Contiguous rows with zeros where no slot names one.
+/// Returns the rows, contiguous, with zeros in free rows.
 fn of_somebody(stream: &Stream, rows: &Tensor, row_map: &Tensor) -> Result<Tensor> {
     let zero = base::filled(stream, rows.dtype(), &[1, 1], 0.0)?;
     base::select(stream, &rows_of_nobody(stream, row_map)?, &zero, rows)
 }
 
-/// `[tokens, H]`: for each token the sum of the rows that `row_map` names.
+/// Returns `[tokens, H]`: for each token, the sum of the rows in `row_map`.
 ///
 /// # Errors
-/// As [`spread`].
+/// Returns an error as [`spread`] does.
 pub fn sum_rows(stream: &Stream, operands: &Sum<Seen<Tensor>, Seen<Tensor>>) -> Result<Tensor> {
     decide_move(stream.device().platform(), operands)?;
     let (rows, row_map) = (operands.rows(), operands.row_map());
@@ -251,10 +244,10 @@ pub fn sum_rows(stream: &Stream, operands: &Sum<Seen<Tensor>, Seen<Tensor>>) -> 
     )?)
 }
 
-/// The same of rows times their slots' probabilities.
+/// Returns the same sums, with each row multiplied by its slot's probability.
 ///
 /// # Errors
-/// As [`spread`].
+/// Returns an error as [`spread`] does.
 pub fn weigh_rows(stream: &Stream, operands: &Weigh<Seen<Tensor>, Seen<Tensor>>) -> Result<Tensor> {
     decide_move(stream.device().platform(), operands)?;
     let (rows, row_map, probs) = (operands.rows(), operands.row_map(), operands.probs());
@@ -272,10 +265,10 @@ pub fn weigh_rows(stream: &Stream, operands: &Weigh<Seen<Tensor>, Seen<Tensor>>)
     )?)
 }
 
-/// The gradient of the rows of [`weigh_rows`].
+/// Returns the gradient of the rows of [`weigh_rows`].
 ///
 /// # Errors
-/// As [`spread`].
+/// Returns an error as [`spread`] does.
 pub fn weigh_rows_d_rows(
     stream: &Stream,
     operands: &SpreadWeighed<Seen<Tensor>, Seen<Tensor>>,
@@ -290,10 +283,10 @@ pub fn weigh_rows_d_rows(
     weighed(stream, &dy, row_map, probs)
 }
 
-/// The gradients of the rows and of the probabilities of [`weigh_rows`].
+/// Returns the gradients of the rows and of the probabilities of [`weigh_rows`].
 ///
 /// # Errors
-/// As [`spread`].
+/// Returns an error as [`spread`] does.
 pub fn weigh_rows_backward(
     stream: &Stream,
     operands: &WeighBackward<Seen<Tensor>, Seen<Tensor>>,
@@ -319,7 +312,7 @@ pub fn weigh_rows_backward(
     Ok((weighed(stream, &dy, row_map, probs)?, d_probs))
 }
 
-/// Rows times the probabilities of their slots; zeros where there is none.
+/// Multiplies rows by the probabilities of their slots. Free rows become zeros.
 fn weighed(stream: &Stream, rows: &Tensor, row_map: &Tensor, probs: &Tensor) -> Result<Tensor> {
     let probs = by_row(stream, &base::cast(stream, probs, rows.dtype())?, row_map)?;
     let weighed = base::mul(stream, rows, &probs)?;

@@ -41,17 +41,17 @@ fn is_expert(index: i64, experts: usize) -> bool {
 struct Backward<'a, T, W> {
     dw: Rows<'a, W>,
     logits: Rows<'a, T>,
-    /// `top_k` a token.
+    /// `top_k` indices for each token.
     indices: &'a [i64],
     routing: &'a Routing,
 }
 
-/// What is computed of one token after another.
+/// The buffers of one token.
 struct Row<A> {
-    /// Of all experts.
+    /// The scores of all experts.
     scores: Vec<A>,
     d_logits: Vec<A>,
-    /// Of those chosen.
+    /// The scores of the chosen experts.
     chosen: Vec<A>,
     d_chosen: Vec<A>,
 }
@@ -100,7 +100,7 @@ where
 }
 
 impl<A: Real> Row<A> {
-    /// All scores, and those of the chosen experts.
+    /// Computes all scores, and selects those of the chosen experts.
     #[inline(always)]
     fn score<T: Element<Acc = A>>(&mut self, logits: &[T], indices: &[i64], key: RouterKey) {
         score(logits, key.scoring, &mut self.scores);
@@ -112,7 +112,7 @@ impl<A: Real> Row<A> {
         }
     }
 
-    /// From the gradients of weights to those of scores.
+    /// Turns the gradients of weights into those of scores.
     #[inline(always)]
     fn undo_renormalisation(&mut self, key: RouterKey) {
         if let Some(sum) = divisor(&self.chosen, key.renormalise) {
@@ -123,7 +123,7 @@ impl<A: Real> Row<A> {
         }
     }
 
-    /// From the gradients of the chosen experts' scores to those of all logits.
+    /// Turns the gradients of the chosen experts' scores into those of all logits.
     #[inline(always)]
     fn undo_scoring(&mut self, indices: &[i64], key: RouterKey) {
         let along = dot(&self.d_chosen, &self.chosen);
@@ -134,7 +134,7 @@ impl<A: Real> Row<A> {
             };
         }
         let chosen = indices.iter().zip(&self.chosen).zip(&self.d_chosen);
-        // Added, since indices of the caller's may name an expert twice.
+        // Added, since the caller's indices may contain an expert twice.
         for ((expert, score), d) in chosen {
             self.d_logits[*expert as usize] += match key.scoring {
                 Scoring::Softmax => *score * *d,

@@ -5,10 +5,10 @@ use super::largest::{Largest, nan_as_largest};
 use crate::cpu::Real;
 use crate::semantics::Grouping;
 
-/// Chooses experts, one token after another.
+/// The choice of experts, made for one token after another.
 pub(super) struct Chooser<'a, A> {
     routing: &'a Routing,
-    /// What experts are compared by, without NaN.
+    /// The values that experts are compared by, without NaN.
     compared: Vec<A>,
     groups: Largest<A>,
     pub(super) chosen: Largest<A>,
@@ -25,7 +25,7 @@ impl<'a, A: Real> Chooser<'a, A> {
         }
     }
 
-    /// Leaves the experts of one token in `self.chosen`.
+    /// Chooses the experts of one token and leaves them in `self.chosen`.
     #[inline(always)]
     pub(super) fn choose(&mut self, values: impl Iterator<Item = A>) {
         for (compared, value) in self.compared.iter_mut().zip(values) {
@@ -44,7 +44,7 @@ impl<'a, A: Real> Chooser<'a, A> {
             let score = group_score(members, self.routing.key().grouping);
             self.groups.offer(nan_as_largest(score), group);
         }
-        // Ascending, so that of equal experts the lower index is offered first.
+        // Sorted in ascending order, so that among equal experts the lower index is offered first.
         self.groups.sort_by_index();
         for group in self.groups.indices() {
             for expert in group * size..(group + 1) * size {

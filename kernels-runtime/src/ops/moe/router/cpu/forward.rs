@@ -14,7 +14,7 @@ where
     W: Element<Acc = T::Acc>,
 {
     let (routing, ints) = (operands.routing(), operands.ints());
-    // No correction adds nothing.
+    // A missing correction is a correction by zeros.
     let bias = match operands.bias() {
         None => vec![T::Acc::ZERO; routing.num_experts()],
         Some(bias) => contiguous(&bias.to_contiguous()).to_vec(),
@@ -45,7 +45,7 @@ struct Forward<'a, T: Element> {
     routing: &'a Routing,
 }
 
-/// What a range of tokens yields: `top_k` of each a token.
+/// The results of a range of tokens, `top_k` weights and indices for each token.
 struct Choices<A> {
     weights: Vec<A>,
     indices: Vec<i64>,

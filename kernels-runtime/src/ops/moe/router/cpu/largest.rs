@@ -1,14 +1,14 @@
 use crate::cpu::Real;
 
-/// The `k` largest of the values that are offered, largest first; of equal ones those that were
-/// offered first. It looks at most values once, and keeps no others.
+/// The `k` largest of the offered values, largest first. Of equal values, those that were offered first come
+/// first. Most values are compared only once, and no others are stored.
 pub(super) struct Largest<A> {
     kept: Vec<(A, usize)>,
     k: usize,
 }
 
 impl<A: Real> Largest<A> {
-    /// Keeps `k` values, at least one.
+    /// Makes a collection of `k` values, at least one.
     pub(super) fn new(k: usize) -> Self {
         Self {
             kept: Vec::with_capacity(k),
@@ -20,7 +20,7 @@ impl<A: Real> Largest<A> {
         self.kept.clear();
     }
 
-    /// Offers a value that is not NaN and the index it belongs to.
+    /// Offers a value that is not NaN and its index.
     #[inline(always)]
     pub(super) fn offer(&mut self, value: A, index: usize) {
         if self.kept.len() == self.k {
@@ -36,18 +36,18 @@ impl<A: Real> Largest<A> {
         self.kept.insert(place, (value, index));
     }
 
-    /// The indices, in the order of their values.
+    /// Returns the indices, in the order of their values.
     pub(super) fn indices(&self) -> impl Iterator<Item = usize> {
         self.kept.iter().map(|(_, index)| *index)
     }
 
-    /// Forgets the values' order: [`Largest::indices`] ascend.
+    /// Sorts by index, so that [`Largest::indices`] ascend.
     pub(super) fn sort_by_index(&mut self) {
         self.kept.sort_unstable_by_key(|(_, index)| *index);
     }
 }
 
-/// NaN as +∞, other values as they are.
+/// Returns +∞ for NaN, and other values unchanged.
 #[inline(always)]
 pub(super) fn nan_as_largest<A: Real>(value: A) -> A {
     if value.partial_cmp(&value).is_some() {

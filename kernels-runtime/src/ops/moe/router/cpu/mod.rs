@@ -1,4 +1,4 @@
-//! Routing on Flex: one pass over each row of logits, which keeps the best experts as it goes.
+//! Routing on Flex: one pass over each row of logits, which keeps the best experts found so far.
 
 mod backward;
 mod choose;

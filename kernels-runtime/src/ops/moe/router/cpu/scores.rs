@@ -1,10 +1,10 @@
-//! Scores of one row, in what kernels compute in.
+//! The scores of one row, in the accumulation type.
 
 use crate::cpu::{Element, Real, sum_of};
 use crate::semantics::{Renormalise, Scoring};
 
-/// The scores of a row, in `scores`: of a softmax of the chosen experts there are none yet, and it
-/// is the logits.
+/// Writes the scores of a row to `scores`. A softmax of the chosen experts has no scores before the choice, so its
+/// logits are written instead.
 #[inline(always)]
 pub(super) fn score<T: Element>(logits: &[T], scoring: Scoring, scores: &mut [T::Acc]) {
     for (score, logit) in scores.iter_mut().zip(logits) {
@@ -21,7 +21,7 @@ pub(super) fn score<T: Element>(logits: &[T], scoring: Scoring, scores: &mut [T:
     }
 }
 
-/// A NaN makes everything NaN, and so does a maximum of ±∞.
+/// Replaces values by their softmax. A NaN or a maximum of ±∞ makes all results NaN.
 #[inline(always)]
 pub(super) fn softmax<A: Real>(values: &mut [A]) {
     let largest = values.iter().fold(
@@ -42,7 +42,7 @@ pub(super) fn total<A: Real>(values: &[A]) -> A {
     sum_of(values, values, values, |_, _, value| value)
 }
 
-/// What renormalisation divides by.
+/// Returns the divisor of the renormalisation.
 #[inline(always)]
 pub(super) fn divisor<A: Real>(scores: &[A], renormalise: Renormalise) -> Option<A> {
     match renormalise {

@@ -12,8 +12,8 @@ use crate::semantics::{MoeBlockKey, SemanticsKey};
 use burn::tensor::IntDType;
 use burn_cann::backend::{CannBackend, CannTensor};
 
-/// The most experts that a token chooses, of which a decision is asked: how many it is, limits are not
-/// told.
+/// The number of choices that `limits` assumes, unless there are fewer experts. `limits` functions don't receive the
+/// actual number.
 const CHOICES: usize = 64;
 
 pub(crate) const IMPLEMENTATION: Implementation = Implementation {
@@ -27,7 +27,7 @@ pub(crate) const IMPLEMENTATION: Implementation = Implementation {
             let routing = Routing::new(key.router(), experts, experts.min(CHOICES));
             let routing =
                 routing.map_err(|error| Refused::new(Reason::Shape, error.to_string()))?;
-            // A key with a correction is refused whatever it is.
+            // A key with a correction is refused, whatever the correction is.
             npu::of_routing(&routing)?;
             let operands = Operands::new(logits, None, routing, IntDType::I64)?;
             npu::decide(platform, &operands)

@@ -1,21 +1,21 @@
 //! Routers over CANN's operators.
 //!
-//! `V` is `aclnnMoeGatingTopKSoftmaxV2`, which is softmax and choice in either order, in f32.
+//! `V` is `aclnnMoeGatingTopKSoftmaxV2`, which computes softmax and choice in either order, in f32.
 //!
 //! | key | forward | why |
 //! |---|---|---|
-//! | `softmax` | `V`, softmax first | of experts whose probabilities are one f32 number it takes the first, the reference the larger logit; their weights are equal |
-//! | `softmax`, `renormalise=sum` | `V`, choice first | the softmax of the chosen is that of all divided by the sum of the chosen |
-//! | `softmax_of_chosen` | `V`, choice first | it is that |
-//! | `sigmoid` | `V`, choice first, for the choice; the sigmoid of the chosen logits | the order of logits is that of their sigmoids |
-//! | `sigmoid`, `renormalise=sum` | refused | `aclnnMoeGatingTopK`, which has it, is newer than CANN 8.1 and not among the operators of `burn-cann` |
+//! | `softmax` | `V`, softmax first | of experts whose probabilities round to one f32 number it takes the first, the reference the larger logit; their weights are equal |
+//! | `softmax`, `renormalise=sum` | `V`, choice first | the softmax of the chosen is the softmax of all divided by the sum of the chosen |
+//! | `softmax_of_chosen` | `V`, choice first | computes exactly this |
+//! | `sigmoid` | `V`, choice first, for the choice; the sigmoid of the chosen logits | logits and their sigmoids have the same order |
+//! | `sigmoid`, `renormalise=sum` | refused | `aclnnMoeGatingTopK`, which computes it, is newer than CANN 8.1 and not among the operators of `burn-cann` |
 //! | a correction, a choice from some groups | refused | as above |
 //! | weights in f32 of logits in a half type | logits cast first | `V` has the type of its input |
 //! | a scale | product | |
-//! | logits that are NaN | left to `V` | what it makes of them is not documented |
+//! | logits that are NaN | left to `V` | CANN does not document the result |
 //!
-//! Backward: the chosen logits' gradient, by `aclnnSoftmaxBackward` where the softmax is of the chosen and of all
-//! logits otherwise, at the places of the chosen in zeros.
+//! Backward: the chosen logits' gradient, scattered into zeros, if the softmax is of the chosen or for a sigmoid; the
+//! gradient of all logits, by `aclnnSoftmaxBackward`, if the softmax is of all.
 
 mod kernel;
 
@@ -31,24 +31,24 @@ use crate::semantics::{Correction, Grouping, MoeBlockKey, Renormalise, RouterWei
 use burn_cann::ops::moe::{Order, check_gating, gating_top_k_softmax_v2};
 use burn_cann::{DType, Platform, Spec, Stream, Tensor};
 
-/// What the weights of the chosen are.
+/// The computation of the weights of the chosen experts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plan {
-    /// Their part of the softmax of all.
+    /// Their share of the softmax of all experts.
     OfAll,
-    /// The softmax of them alone.
+    /// The softmax of the chosen experts alone.
     OfChosen,
     /// The sigmoid of their logits.
     Sigmoid,
 }
 
-/// Whether dispatch asks for the key: how many groups a choice is limited to is a number of the call, which limits
-/// are not told.
+/// Returns whether dispatch takes the key. The number of groups that limits a choice is a number of the call, which
+/// `limits` functions don't receive.
 pub(crate) fn is_dispatched(key: MoeBlockKey) -> bool {
     key.grouping == Grouping::None
 }
 
-/// Returns the operators that compute a call of this key, or why none do.
+/// Returns the operators that compute a call of this key, or the reason if none do.
 pub(crate) fn of_routing(routing: &Routing) -> Result<Plan, Refused> {
     let key = routing.key();
     let plan = match (key.scoring, key.renormalise) {
@@ -66,10 +66,10 @@ pub(crate) fn of_routing(routing: &Routing) -> Result<Plan, Refused> {
     })
 }
 
-/// Decides by which operators tokens are routed.
+/// Returns the operators that route these tokens.
 ///
 /// # Errors
-/// Why none do.
+/// Returns the reason if no operators do.
 pub fn decide<T: Specified>(
     platform: &Platform,
     operands: &Operands<Seen<T>>,
@@ -77,7 +77,7 @@ pub fn decide<T: Specified>(
     decide_routing(platform, operands.logits().spec(), &operands.routing())
 }
 
-/// The same of what both passes have.
+/// Decides from the operands that both passes have.
 fn decide_routing(platform: &Platform, logits: &Spec, routing: &Routing) -> Result<Plan, Refused> {
     let plan = of_routing(routing)?;
     let dtype = one_float(("logits", logits), [])?;
@@ -86,10 +86,10 @@ fn decide_routing(platform: &Platform, logits: &Spec, routing: &Routing) -> Resu
     Ok(plan)
 }
 
-/// The weights and the experts of every token, `[tokens, k]`.
+/// Returns the weights and the experts of every token, `[tokens, k]`.
 ///
 /// # Errors
-/// Refused by [`decide`], or CANN failed.
+/// Returns an error if [`decide`] refuses the operands or CANN fails.
 pub fn forward(stream: &Stream, operands: &Operands<Seen<Tensor>>) -> Result<(Tensor, Tensor)> {
     let plan = decide(stream.device().platform(), operands)?;
     let (logits, routing) = (operands.logits(), operands.routing());
@@ -126,10 +126,10 @@ pub fn forward(stream: &Stream, operands: &Operands<Seen<Tensor>>) -> Result<(Te
     ))
 }
 
-/// The gradient of the logits.
+/// Returns the gradient of the logits.
 ///
 /// # Errors
-/// As [`forward`].
+/// Returns an error as [`forward`] does.
 pub fn backward(
     stream: &Stream,
     operands: &Backward<Seen<Tensor>, Seen<Tensor>>,
@@ -140,7 +140,7 @@ pub fn backward(
     if logits.spec().is_empty() {
         return Ok(Tensor::empty(stream, logits.dtype(), logits.shape())?);
     }
-    // Sums over experts are made in f32, as are the scores.
+    // Sums over experts are computed in f32, as are the scores.
     let wide = base::cast(stream, logits, DType::F32)?;
     let dw = base::mul_number(
         stream,
@@ -171,7 +171,7 @@ pub fn backward(
     base::cast(stream, &gradient, logits.dtype())
 }
 
-/// Values at the places of the chosen, zeros elsewhere.
+/// Writes values at the places of the chosen experts, and zeros elsewhere.
 fn at_chosen(stream: &Stream, like: &Tensor, experts: &Tensor, values: &Tensor) -> Result<Tensor> {
     let zeros = base::filled(stream, values.dtype(), like.shape(), 0.0)?;
     base::scatter_add(stream, &zeros, 1, experts, values)

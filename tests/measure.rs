@@ -1,0 +1,82 @@
+//! Tests a program's own benchmark: the sites that it switches, and the number of runs.
+
+use burn::module::Module;
+use burn::nn::{Linear, LinearConfig};
+use burn::tensor::{Device, Distribution, Tensor};
+use burn_kernels::policy::{self, Policy};
+use burn_kernels::{fused_kernel, measure, report};
+use std::sync::Mutex;
+
+/// A lock for the tests, because measurements read the counts of all threads.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+#[fused_kernel("npu_fused_swiglu")]
+#[derive(Module, Debug)]
+struct Mlp {
+    gate_proj: Linear,
+    up_proj: Linear,
+    down_proj: Linear,
+}
+
+fn mlp() -> (Mlp, Tensor<2>) {
+    let device = Device::flex();
+    let linear = || LinearConfig::new(16, 16).init(&device);
+    let mlp = Mlp {
+        gate_proj: linear(),
+        up_proj: linear(),
+        down_proj: linear(),
+    };
+    (mlp, Tensor::random([4, 16], Distribution::Default, &device))
+}
+
+/// Returns the numbers of calls of `Mlp::forward` on the CPU's kernel and on the reference.
+fn calls() -> (u64, u64) {
+    let rows = report::report().rows;
+    let rows = rows
+        .iter()
+        .filter(|row| row.site == "measure::Mlp::forward");
+    rows.fold((0, 0), |(fused, reference), row| match &row.call {
+        Some(call) if call.implementation.is_some() => (fused + row.calls, reference),
+        _ => (fused, reference + row.calls),
+    })
+}
+
+#[test]
+fn every_round_runs_with_kernels_without_and_without_each_site() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap();
+    let (mlp, x) = mlp();
+    let before = calls();
+    let measured = measure(|| drop([mlp.forward(x.clone()), mlp.forward(x.clone())])).unwrap();
+    let after = calls();
+
+    let [site] = &measured.sites[..] else {
+        panic!("one site: {:?}", measured.sites);
+    };
+    assert_eq!(site.site, "measure::Mlp::forward");
+    assert_eq!((site.kernel, site.calls), ("npu_fused_swiglu", 2));
+    let rounds = measured.fused.seconds.len() as u64;
+    assert_eq!(measured.reference.seconds.len() as u64, rounds);
+    assert_eq!(site.without.seconds.len() as u64, rounds);
+    // Each way runs once more than it is timed: with kernels, with the reference everywhere, and with the reference at
+    // the site.
+    assert_eq!(after.0 - before.0, 2 * (rounds + 1));
+    assert_eq!(after.1 - before.1, 2 * 2 * (rounds + 1));
+
+    let shown = measured.to_string();
+    assert!(shown.contains("measure::Mlp::forward"), "{shown}");
+    assert_eq!(policy::current().unwrap(), Policy::auto());
+}
+
+#[test]
+fn without_kernels_there_is_no_site() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap();
+    let (mlp, x) = mlp();
+    let _none = policy::scope(Policy::none());
+    let measured = measure(|| drop(mlp.forward(x.clone()))).unwrap();
+    assert!(measured.sites.is_empty());
+    let shown = measured.to_string();
+    assert!(
+        shown.contains("no site ran fused under the policy `none`"),
+        "{shown}"
+    );
+}
