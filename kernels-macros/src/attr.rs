@@ -1,6 +1,6 @@
 //! Parses the attribute: a kernel, then `name = value` pairs.
 //!
-//! What the names and values mean is not known here; that is the business of [`crate::check`]. The
+//! This module doesn't know the meaning of names and values; [`crate::check`] does. The
 //! one exception is `when`, whose value is an expression and may hold commas of its own.
 
 use proc_macro2::{Delimiter, Ident, Span, TokenStream, TokenTree};

@@ -33,7 +33,7 @@ impl Errors {
         }
     }
 
-    /// How many were added so far.
+    /// Returns the number of errors so far.
     pub(crate) fn count(&self) -> usize {
         self.count
     }

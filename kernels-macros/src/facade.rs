@@ -1,4 +1,4 @@
-//! Where the facade crate is, seen from the user's crate.
+//! The path of the facade crate, seen from the user's crate.
 
 use proc_macro_crate::{FoundCrate, crate_name};
 use proc_macro2::{Ident, Span, TokenStream};

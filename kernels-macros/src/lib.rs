@@ -28,9 +28,9 @@ use origin::Origin;
 
 /// Replaces a forward pass by a fused kernel that is chosen for each device.
 ///
-/// The plain computation stays compiled in, as `<name>_reference`: it runs where no kernel does,
-/// and it is what every kernel is verified against, forward and backward. Nothing is added to your
-/// struct, so parameters and checkpoint keys keep their names.
+/// The plain computation stays compiled in, as `<name>_reference`. It runs where no kernel does, and
+/// every kernel is verified against it, forward and backward. The macro adds no field to your struct,
+/// so parameters and checkpoint keys keep their names.
 ///
 /// # Forms
 ///
@@ -48,9 +48,9 @@ use origin::Origin;
 ///
 /// A struct that has a `forward` of its own can't get another one (rustc's E0592): annotate its impl block.
 ///
-/// On an **impl block** it dispatches the method `forward` (or `method = name`), and on a **method**
-/// that one; your body becomes the reference. Its operands are its parameters, and the fields that
-/// the body reads:
+/// On an **impl block** the attribute dispatches the method `forward` (or `method = name`). On a
+/// **method** it dispatches that method. Your body becomes the reference. The operands are the
+/// method's parameters, and the fields that the body reads:
 ///
 /// ```ignore
 /// #[fused_kernel("npu_fused_rmsnorm", eps = tiny)]
@@ -84,33 +84,32 @@ use origin::Origin;
 /// }
 /// ```
 ///
-/// On an **impl of a trait** it works as on any impl block, but the trait has no room for a
-/// `forward_reference`: the plain body stays inside the method, and the policy `none` runs it.
+/// An **impl of a trait** is annotated like any impl block. A trait's impl can't have an extra
+/// `forward_reference`, so the plain body stays inside the method; the policy `none` runs it.
 ///
-/// A block may carry several attributes, each with its own `method = name`, and methods in it
-/// attributes of their own. A function of a type that has no `self` is annotated through its impl
-/// block; so is every method of a trait's impl.
+/// A block may have several attributes, each with its own `method = name`. Its methods may have
+/// attributes too. Annotate the impl block, not the method, for an associated function without
+/// `self` and for methods of a trait's impl.
 ///
 /// # One seed, one model
 ///
-/// Burn initialises a parameter when it is first used, and draws from the device's random generator
-/// then. Kernels use a layer's parameters in the order in which your body does; the macro reads it off
-/// the body, by Rust's order of evaluation. Without a body it is the order of the fields, with `down`
-/// after what it projects, and experts after their router. So one seed gives one model, whether kernels
-/// run or not.
+/// Burn initialises a parameter at its first use, from the device's random generator. Kernels use the
+/// parameters of a layer in the same order as your body, which the macro finds by Rust's order of
+/// evaluation. Without a body the order is that of the fields, with `down` after its input's layers
+/// and experts after their router. So one seed gives one model, with or without kernels.
 ///
-/// If only the running program can tell (a helper that takes `self`, branches, macros, experts in
-/// a list), your body runs before the kernel for as long as a parameter is not initialised. That
-/// result is dropped, so a body should do nothing but compute. Two cases have no remedy: in such a
-/// body, layers whose type is a parameter without the bound `Module`, and functions that take a
-/// value beside the tensors which the body moves. There kernels have an order of their own.
+/// The macro can't know the order of some bodies: a helper that takes `self`, branches, macros, experts
+/// in a list. There your body runs before the kernel while a parameter is not initialised, and its
+/// result is dropped, so a body should have no side effects. Two cases of such bodies keep the
+/// kernel's own order: layers whose type is a type parameter without the bound `Module`, and functions
+/// whose body moves a parameter that is not a tensor.
 ///
 #[doc = include_str!("../kernels.md")]
 ///
 /// ## Kernels of other crates
 ///
-/// A kernel of another crate is named by the path of its module, on an impl block, a method or a
-/// function. Its operands are all parameters, and the fields that arguments name:
+/// The path of its module names a kernel of another crate, on an impl block, a method or a function.
+/// The operands are all parameters, and the fields that arguments name:
 ///
 /// ```ignore
 /// #[fused_kernel(acme::soft_cap, cap = limit)]
@@ -131,8 +130,8 @@ use origin::Origin;
 ///   `forward` by default.
 /// * `layer = "RMSNorm"`: a name for the site, by which mappings choose its kernel.
 /// * `when = expression`: a condition, evaluated at each call before anything else. If it is false,
-///   the reference runs. It may use `self` and the parameters; what it reads may differ between
-///   instances, and the body may branch on it:
+///   the reference runs. It may use `self` and the parameters. Its fields may differ between instances,
+///   and the body may branch on them:
 ///
 /// ```ignore
 /// #[fused_kernel("npu_fused_swiglu", when = self.act == Act::Silu)]
@@ -152,29 +151,29 @@ use origin::Origin;
 ///   field that may hold parameters or layers must be an operand, `#[module(skip)]`, or read by `when`.
 /// * Numbers (`eps`, `limit`, `group_size`, …) are a field, or a constant: `eps = 1e-5`, `eps = EPS`,
 ///   `eps = Self::EPS`.
-/// * `crate = path`: where `burn_kernels` is, if you re-export it. A dependency that `Cargo.toml`
+/// * `crate = path`: the path of `burn_kernels`, if you re-export it. A dependency that `Cargo.toml`
 ///   renames is found without it.
 ///
 /// # What is refused
 ///
-/// All errors of an item come at once, each at its token, and say what to write. Beside misspelled
-/// and missing things these are:
+/// All errors of an item come at once, each at its token with the correction. Besides misspelled and
+/// missing arguments, the macro refuses:
 ///
 /// * settings that no computation has together, and operands that the settings don't bring;
 /// * a field, parameter or `self.field` in a body that the kernel would ignore, such as a dropout or
 ///   a bias: its effect would be lost. A condition that mentions it accounts for it;
-/// * names and calls that tell another computation: a struct `LayerNorm`, a function `geglu` with
+/// * names and calls that mean another computation: a struct `LayerNorm`, a function `geglu` with
 ///   `activation = silu`, a body that calls `gelu` under it.
 ///
-/// The macro sees tokens, not types: it follows neither `self` into other functions nor what a name
-/// stands for. What only the types say, rustc reports, at the same tokens. Live verification compares
-/// the body itself with the kernel. An item in error stays as it was written, and the generated
+/// The macro sees tokens, not types. It doesn't follow `self` into other functions, and it doesn't
+/// resolve names. rustc reports errors of types at the same tokens. Live verification compares the
+/// result of the body with the kernel's. An item in error stays as it was written, and the generated
 /// functions keep their signatures.
 ///
-/// # What stays where
+/// # Attributes of the item
 ///
 /// Generics, bounds, visibility, docs, derives, `cfg` and all other attributes stay on your item, in
-/// any order. Of a function's attributes the reference gets those that must hold for its body:
+/// any order. The reference gets the attributes that must hold for its body:
 /// lint levels, `cfg`, `inline`, `cold`, `must_use`, `track_caller`, `target_feature`, `deprecated`
 /// and `doc(hidden)`. All others, attribute macros such as `#[tracing::instrument]` among them, stay
 /// on the dispatched function alone, so that they act once.
@@ -186,8 +185,8 @@ pub fn fused_kernel(
     run(attribute.into(), item.into(), &Origin::of_expansion()).into()
 }
 
-/// Parse, check, expand. On an error the item stays as it was written, and what would have been
-/// generated has its signatures, so that the rest of the user's code (and the editor) finds both.
+/// Parses, checks and expands. On an error the item stays as it was written, and the generated functions
+/// have their signatures, so that the rest of the user's code (and the editor) finds both.
 fn run(attribute: TokenStream, item: TokenStream, origin: &Origin) -> TokenStream {
     try_run(attribute.clone(), item.clone(), origin).unwrap_or_else(|error| {
         let errors = error.into_compile_error();

@@ -1,4 +1,4 @@
-//! What stands in for an expansion when the item is in error: the generated functions, with their
+//! The expansion of an item that is in error: the generated functions, with their
 //! signatures alone. Code that calls them then causes no errors of its own.
 
 use proc_macro2::TokenStream;

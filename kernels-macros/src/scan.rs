@@ -1,4 +1,4 @@
-//! What can be read off a body without parsing it: half typed code has none of these as
+//! Facts of a body that need no parser: half typed code has none of these as
 //! expressions, but all of them as tokens.
 
 use proc_macro2::{Delimiter, Group, Ident, TokenStream, TokenTree};

@@ -12,7 +12,7 @@ use syn::{
 
 use crate::scan;
 
-/// What the attribute stands on.
+/// The item that has the attribute.
 pub(crate) enum Target {
     Struct(Struct),
     Impl(Impl),
@@ -45,7 +45,7 @@ pub(crate) struct Impl {
     pub(crate) members: Vec<Member>,
 }
 
-/// What an impl block contains.
+/// An item of an impl block.
 pub(crate) enum Member {
     Method(Box<Function>),
     /// A constant, a type, a macro call, or a method that does not parse.

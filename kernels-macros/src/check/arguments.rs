@@ -98,7 +98,7 @@ pub(super) fn refuse_unknown(
     }
 }
 
-/// What to say of an unknown argument; nothing if a setting in error may bring it.
+/// Returns the error of an unknown argument, or `None` if a setting in error may bring it.
 fn unknown(
     contract: &'static Contract,
     shape: &'static Shape,
@@ -138,7 +138,7 @@ fn unknown(
     ))
 }
 
-/// Whether a contract has a setting or an operand of this name.
+/// Returns true if a contract has a setting or an operand of this name.
 fn knows(contract: &'static Contract, name: &str) -> bool {
     let mut operands = contract.shapes().flat_map(|shape| shape.operands);
     contract.settings.iter().any(|setting| setting.name == name)

@@ -26,7 +26,7 @@ pub(crate) struct Operand {
     pub(crate) source: Source,
 }
 
-/// Where its value comes from.
+/// The source of an operand's value.
 pub(crate) enum Source {
     /// A parameter, which is handed on to the reference.
     Flowing(Ident),

@@ -224,7 +224,7 @@ fn shape_of(wanted: &Wanted<'_>, function: &Function) -> &'static Shape {
 }
 
 /// The error of a function of one tensor where the kernel takes and returns two, such as a rotation of queries alone.
-/// It stands for an error of each absent tensor and one of the result.
+/// One error replaces those of each absent tensor and of the result.
 fn half_of_a_pair(wanted: &Wanted<'_>, function: &Function) -> Option<String> {
     let Returns::Pair { does, written } = wanted.shape.returns else {
         return None;

@@ -1,6 +1,6 @@
 //! Checks the attribute and the item against the kernel's contract.
 //!
-//! What passes here expands without errors: [`crate::expand`] returns tokens, not a result.
+//! An item that passes these checks expands without errors: [`crate::expand`] returns tokens, not a result.
 
 mod arguments;
 mod custom;
@@ -49,7 +49,7 @@ pub(crate) struct Site {
     pub(crate) reference: Reference,
 }
 
-/// What the site calls.
+/// The kernel that the site calls.
 pub(crate) enum Kernel {
     BuiltIn(BuiltIn),
     Custom(Custom),
@@ -65,7 +65,7 @@ pub(crate) struct BuiltIn {
     pub(crate) first_use: FirstUse,
 }
 
-/// Where the plain computation is kept.
+/// The place of the plain computation.
 pub(crate) enum Reference {
     /// In a function beside the dispatched one.
     Beside(Ident),

@@ -1,4 +1,4 @@
-//! What can be said of a type from its syntax.
+//! Conclusions from the syntax of a type.
 //!
 //! Only what is surely wrong is refused here. A type that the macro does not know (an alias, a
 //! wrapper of the user's) passes, and the traits of the runtime decide.
@@ -8,7 +8,7 @@ use syn::{GenericArgument, PathArguments, PathSegment, Type};
 
 use crate::contract::Role;
 
-/// What a type is, as far as its name tells.
+/// The kind of a type, as far as its name shows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Looks {
     Float,

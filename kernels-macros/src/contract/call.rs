@@ -1,4 +1,4 @@
-//! What a contract needs for writing a call.
+//! The context from which a contract writes a call.
 
 use proc_macro2::{Ident, TokenStream};
 use quote::{quote, quote_spanned};
@@ -6,7 +6,7 @@ use quote::{quote, quote_spanned};
 use super::{Key, Operand};
 use crate::order::FirstUse;
 
-/// Where an operand was found.
+/// An operand and the place where it was found.
 pub(crate) struct Binding {
     pub(crate) operand: &'static Operand,
     pub(crate) place: Place,
@@ -143,7 +143,7 @@ impl CallContext<'_> {
         quote!(#runtime::#trait_::#method(#operand))
     }
 
-    /// As [`CallContext::read`], in an `Option`: `None` for an operand that the settings don't bring.
+    /// Reads an operand as [`CallContext::read`] does, in an `Option`: `None` if the settings don't bring it.
     pub(crate) fn read_optional(&self, operand: &str, trait_: &str, method: &str) -> TokenStream {
         match self.find(operand) {
             Some(_) => {
@@ -154,9 +154,8 @@ impl CallContext<'_> {
         }
     }
 
-    /// As [`CallContext::read_optional`], but as a function, for what the reference path does without: a
-    /// field is read only when it is called. A parameter is read before, since the reference takes
-    /// it.
+    /// Reads an operand as [`CallContext::read_optional`] does, in a function that the reference path doesn't call,
+    /// so that it reads no field. A parameter is read before, since the reference takes it.
     pub(crate) fn read_lazily(&self, operand: &str, trait_: &str, method: &str) -> TokenStream {
         let value = self.read_optional(operand, trait_, method);
         match self.find(operand) {

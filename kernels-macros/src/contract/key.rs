@@ -21,7 +21,7 @@ impl Key {
         Self { contract, choices }
     }
 
-    /// Whether a condition holds; unknown if its setting is in error. No condition always holds.
+    /// Returns true if a condition holds, `None` if its setting is in error. An absent condition holds.
     pub(crate) fn holds(&self, condition: Option<Condition>) -> Option<bool> {
         let Some(condition) = condition else {
             return Some(true);
@@ -30,7 +30,7 @@ impl Key {
         Some(condition.values.contains(&choice))
     }
 
-    /// Whether the settings bring an operand; unknown if one in error decides it.
+    /// Returns true if the settings bring an operand, `None` if it depends on a setting in error.
     pub(crate) fn brings(&self, when: When) -> Option<bool> {
         let mut all = Some(true);
         for condition in when.conditions() {

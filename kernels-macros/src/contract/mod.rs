@@ -35,11 +35,11 @@ pub(crate) static CONTRACTS: &[&Contract] = &[
     &moe::BLOCK,
 ];
 
-/// What a kernel promises, and what it needs.
+/// The operands, settings and results of a kernel.
 pub(crate) struct Contract {
     /// The name in the attribute.
     pub(crate) id: &'static str,
-    /// What tells it from the other contracts of its id: arguments and their values, such as
+    /// The arguments that select it among the contracts of its id, such as
     /// `part = block`. Contracts that agree in all before one have the same argument next.
     pub(crate) variant: &'static [(&'static str, &'static str)],
     /// The docs of a generated `forward`, in Markdown.
@@ -68,7 +68,7 @@ pub(crate) struct Contract {
     pub(crate) body_calls: &'static [Tell],
 }
 
-/// What the kernel reads and returns in one of its shapes.
+/// The operands and results of a kernel in one of its shapes.
 pub(crate) struct Shape {
     /// In the order in which the runtime takes what flows through.
     pub(crate) operands: &'static [Operand],
@@ -93,7 +93,7 @@ pub(crate) enum Returns {
 
 /// One thing that the kernel reads.
 pub(crate) struct Operand {
-    /// Its name in the contract and in the attribute.
+    /// The name in the contract and in the attribute.
     pub(crate) name: &'static str,
     pub(crate) role: Role,
     /// The names under which it is found without being named in the attribute.
@@ -118,7 +118,7 @@ pub(crate) struct Condition {
     pub(crate) values: &'static [&'static str],
 }
 
-/// What an operand may be, and where it may stand.
+/// The kind of an operand, and the places where it may be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Role {
     /// The tensor that flows through the layer: the one parameter that is left, of any name.
@@ -143,7 +143,7 @@ pub(crate) enum Role {
     Sections,
     /// A layer with `forward`: always a field.
     Layer,
-    /// What all experts have of one kind, in one tensor of this rank: a field, or a parameter.
+    /// One weight or bias of all experts, stacked in a tensor of this rank: a field, or a parameter.
     Stacked { rank: usize },
     /// A layer of experts: always a field.
     Experts,
@@ -159,7 +159,7 @@ pub(crate) struct Setting {
     pub(crate) name: &'static str,
     /// The enum of the runtime.
     pub(crate) type_name: &'static str,
-    /// What the kernel can compute; the first is the default.
+    /// The values that the kernel can compute; the first is the default.
     pub(crate) choices: &'static [Choice],
     /// Other words for it: (value, what to write).
     pub(crate) other_words: &'static [(&'static str, &'static str)],
@@ -177,7 +177,7 @@ pub(crate) struct Choice {
 
 /// Settings that exclude each other.
 pub(crate) struct Conflict {
-    /// It is one if all of these hold.
+    /// The settings conflict if all of these hold.
     pub(crate) all: &'static [Condition],
     /// Why, and what to write.
     pub(crate) message: &'static str,
@@ -190,7 +190,7 @@ pub(crate) struct ForeignField {
     pub(crate) unless: Option<Condition>,
     /// The operands that it stands for: nothing more is said of their absence.
     pub(crate) instead_of: &'static [&'static str],
-    /// What it means, and what to write.
+    /// The meaning, and the correction.
     pub(crate) advice: &'static str,
 }
 
@@ -200,7 +200,7 @@ pub(crate) struct Tell {
     pub(crate) words: &'static [&'static str],
     /// The settings that compute this; without one, none do.
     pub(crate) fits: Option<Condition>,
-    /// What it means, and what to write.
+    /// The meaning, and the correction.
     pub(crate) advice: &'static str,
 }
 
@@ -230,7 +230,7 @@ impl Contract {
             .filter(move |other| other.id == id)
     }
 
-    /// What first tells it from another one of its id, `` `part = block` ``.
+    /// Returns the first argument that differs from another contract of its id, `` `part = block` ``.
     pub(crate) fn unlike(&self, other: &Self) -> String {
         let own = self.variant.iter();
         let mut own = own.filter(|pair| !other.variant.contains(pair));
@@ -300,7 +300,7 @@ const fn choice(written: &'static str, variant: &'static str) -> Choice {
     }
 }
 
-/// What is added to an operand: `0` or `1`.
+/// The number that is added to an operand: `0` or `1`.
 const OFFSETS: &[Choice] = &[
     Choice {
         written: "0",

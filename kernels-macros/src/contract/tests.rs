@@ -1,4 +1,4 @@
-//! What the rest of the crate takes for granted of every contract.
+//! Tests of the properties that the rest of the crate expects of every contract.
 
 use super::*;
 

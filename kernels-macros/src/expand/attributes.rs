@@ -1,4 +1,4 @@
-//! Which of the user's attributes go where.
+//! The user's attributes, and the generated items that get them.
 
 use syn::punctuated::Punctuated;
 use syn::{Attribute, Meta, Token, parse_quote};

@@ -11,7 +11,7 @@ use crate::check::{BuiltIn, Custom, Kernel, Reference, Site, Source};
 use crate::contract::Place;
 use crate::target::{Function, turbofish};
 
-/// How the reference is reached from the dispatched function.
+/// The path from the dispatched function to the reference.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scope {
     /// Both are free functions of one module.
@@ -160,7 +160,7 @@ fn closure<P: ToTokens>(
     }
 }
 
-/// Whether a closure that mentions a variable of this type may move it.
+/// Returns true if a closure that mentions a variable of this type may move it.
 fn is_moved(ty: &Type) -> bool {
     const COPIED: &[&str] = &["bool", "f32", "f64", "i32", "i64", "u32", "u64", "usize"];
     match ty {

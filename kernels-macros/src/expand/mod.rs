@@ -36,7 +36,7 @@ pub(crate) fn expand(form: Form, origin: &Origin) -> TokenStream {
 struct Body {
     /// The closure.
     closure: TokenStream,
-    /// Whether it moves what it captures, so that it can run once at most.
+    /// True if it moves what it captures, so that it runs at most once.
     runs_once: bool,
 }
 
@@ -107,7 +107,7 @@ fn first_use(kernel: &BuiltIn, call: &CallContext<'_>, runs_once: bool) -> Token
     quote!(.body_first(#(#are_lazy)||*))
 }
 
-/// What a contract needs; a composition needs neither the site nor a reference.
+/// Returns the context from which a contract writes a call; a composition needs neither the site nor a reference.
 fn call<'a>(site: &'a Site, kernel: &'a BuiltIn) -> CallContext<'a> {
     CallContext {
         runtime: &site.runtime,

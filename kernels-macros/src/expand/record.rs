@@ -6,7 +6,7 @@ use quote::{format_ident, quote};
 use crate::check::{BuiltIn, Custom, Kernel, Site};
 use crate::origin::Origin;
 
-/// What a site is recorded as.
+/// The name and form in a site's record.
 pub(super) struct Label<'a> {
     /// A variant of the runtime's `Form`.
     pub(super) form: &'static str,

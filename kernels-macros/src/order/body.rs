@@ -17,7 +17,7 @@ use crate::scan::fields_read;
 /// The finding of a walk: the numbers of the operands in the order of their first uses.
 pub(super) struct Found {
     pub(super) uses: Vec<usize>,
-    /// Whether the program can't have another order of these.
+    /// True if the program can't have another order of these.
     pub(super) is_certain: bool,
 }
 
@@ -215,7 +215,7 @@ impl Walk<'_> {
         value
     }
 
-    /// Whether it leads to a parameter, or to no operand. Every method of a tensor uses it.
+    /// Returns true if it leads to a parameter, or to no operand. Every method of a tensor uses it.
     fn is_tensor(&self, value: &Value) -> bool {
         let mut operands = value.reach().operands.into_iter();
         operands.all(|operand| self.is_parameter(operand))
@@ -351,7 +351,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Whether a field of this name is an operand.
+    /// Returns true if a field of this name is an operand.
     pub(super) fn is_operand(&self, name: &Ident) -> bool {
         field_among(self.operands, name).is_some()
     }

@@ -40,12 +40,12 @@ const KEEPS: &[[&str; 2]] = &[
     ["Rc", "new"],
 ];
 
-/// Whether a method only hands on what it is called on.
+/// Returns true if a method only returns its receiver.
 pub(super) fn hands_on(method: &Ident) -> bool {
     HANDS_ON.iter().any(|name| method == name)
 }
 
-/// Whether a method uses a layer then and there.
+/// Returns true if a method uses a layer at the time of the call.
 pub(super) fn uses(method: &Ident) -> bool {
     USE.iter().any(|name| method == name)
 }

@@ -43,7 +43,7 @@ impl Walk<'_> {
         Value::Plain
     }
 
-    /// Whether the tokens name an operand, something that leads to one, or `self` as a whole.
+    /// Returns true if the tokens name an operand, something that leads to one, or `self` as a whole.
     fn mentions(&self, tokens: TokenStream) -> bool {
         let tokens: Vec<TokenTree> = tokens.into_iter().collect();
         (0..tokens.len()).any(|i| match &tokens[i..] {

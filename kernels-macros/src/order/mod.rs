@@ -69,7 +69,7 @@ impl FirstUse {
         }
     }
 
-    /// Whether the body has this order whatever the program does.
+    /// Returns true if the body has this order in every run.
     pub(crate) fn is_known(&self) -> bool {
         self.is_known
     }
@@ -79,7 +79,7 @@ impl FirstUse {
         &self.operands
     }
 
-    /// Whether `first` is used before `second`; both hold parameters.
+    /// Returns true if `first` is used before `second`; both hold parameters.
     pub(crate) fn is_before(&self, first: &str, second: &str) -> bool {
         let position = |name| self.operands.iter().position(|operand| *operand == name);
         position(first) < position(second)

@@ -3,7 +3,7 @@
 /// The value of an expression, as far as operands are concerned.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Value {
-    /// Nothing that leads to an operand: a tensor, a number.
+    /// A value that leads to no operand: a tensor, a number.
     #[default]
     Plain,
     /// The layer itself, or a reference to it.
@@ -19,11 +19,11 @@ pub(super) enum Value {
 pub(super) struct Reach {
     /// The operands, by their numbers.
     pub(super) operands: Vec<usize>,
-    /// Whether they are used in this order.
+    /// True if they are used in this order.
     pub(super) is_ordered: bool,
-    /// Whether any other operand may be used too, out of sight.
+    /// True if code that isn't seen may use any other operand too.
     pub(super) is_opaque: bool,
-    /// Whether it is a closure: whoever gets it may call it, or not.
+    /// True if it is a closure: its receiver may call it or not.
     pub(super) is_closure: bool,
 }
 

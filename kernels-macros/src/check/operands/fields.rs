@@ -70,7 +70,7 @@ fn names(target: &Struct) -> impl Iterator<Item = &Ident> {
     fields.filter_map(|field| field.ident.as_ref())
 }
 
-/// Nothing for one that may be left out and is.
+/// Finds the field of an operand. Returns `None` for an optional operand that the struct doesn't have.
 fn find(wanted: &Wanted<'_>, operand: &Operand, target: &Struct) -> Result<Option<Ident>> {
     let (id, what) = (wanted.contract.id, operand.name);
     if let Some(argument) = wanted.attribute.get(what) {
@@ -104,7 +104,7 @@ fn find(wanted: &Wanted<'_>, operand: &Operand, target: &Struct) -> Result<Optio
     }
 }
 
-/// What to say of a name that is no field, but tells another variant of the kernel.
+/// Returns the error of a name that is no field, but selects another variant of the kernel.
 fn of_another_variant(wanted: &Wanted<'_>, what: &str, name: &Ident) -> Option<String> {
     let is_said = |(other, value): &(&str, &str)| *other == what && name == value;
     let mut variants = wanted.contract.variants();

@@ -1,5 +1,5 @@
-//! What is left of a function once its operands have their places: the tensor that may have any
-//! name, and what the kernel would ignore.
+//! The parameters of a function that are not operands by name: the tensor that may have any
+//! name, and those that the kernel would ignore.
 
 use proc_macro2::Ident;
 use quote::ToTokens;
@@ -30,7 +30,7 @@ pub(super) fn bind_and_refuse(
 
 /// Parameters that no operand is bound to.
 struct Left<'a> {
-    /// What the condition does not mention.
+    /// The parameters that the condition doesn't mention.
     unmentioned: Vec<&'a Parameter<'a>>,
     mentioned: Vec<&'a Parameter<'a>>,
 }

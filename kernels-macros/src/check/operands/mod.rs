@@ -20,7 +20,7 @@ use crate::contract::{Binding, Contract, ForeignField, Key, Operand, Place, Role
 use crate::errors::Errors;
 use crate::near::list;
 
-/// What an attribute says of one built-in kernel: where operands are looked up.
+/// The attribute of a built-in kernel, in which operands are looked up.
 pub(super) struct Wanted<'a> {
     pub(super) contract: &'static Contract,
     pub(super) shape: &'static Shape,

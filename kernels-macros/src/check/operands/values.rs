@@ -153,7 +153,7 @@ impl<'a> Parameter<'a> {
         }
     }
 
-    /// Where the parameter's value is.
+    /// Returns the place of the parameter's value.
     pub(crate) fn place(&self) -> Place {
         Place::Parameter {
             name: self.name.clone(),

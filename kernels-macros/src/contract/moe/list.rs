@@ -92,7 +92,7 @@ const fn projection(name: &'static str, usual: &'static [&'static str], when: Wh
     }
 }
 
-/// How many elements the list has, compared with what the item says.
+/// Writes the length of the list, compared with the item's own number of experts.
 fn count(call: &CallContext<'_>) -> TokenStream {
     let (runtime, list) = (call.runtime, call.value("list"));
     if !call.has("num_experts") {

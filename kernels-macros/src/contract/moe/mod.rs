@@ -79,7 +79,7 @@ const ROUTING: Operand = Operand {
     when: When::Always,
 };
 
-/// How many experts there are, where the item says it too.
+/// The number of experts, where the item has it too.
 const NUM_EXPERTS: Operand = Operand {
     name: "num_experts",
     role: Role::Count,
@@ -87,7 +87,7 @@ const NUM_EXPERTS: Operand = Operand {
     when: When::IfThere,
 };
 
-/// Of experts in either form.
+/// The router's fields, refused in experts of either form.
 const ROUTERS_PART: ForeignField = ForeignField {
     names: &[
         "router",
@@ -125,7 +125,7 @@ fn num_experts(call: &CallContext<'_>) -> TokenStream {
     quote!(.num_experts(#count))
 }
 
-/// What flows through experts.
+/// Writes the tensors that flow through experts.
 fn flowing(call: &CallContext<'_>) -> TokenStream {
     let [x, indices, routing] = ["x", "indices", "routing"].map(|operand| call.value(operand));
     quote!(#x, #indices, #routing)
