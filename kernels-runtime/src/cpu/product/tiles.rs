@@ -62,7 +62,6 @@ pub(super) struct Sizes {
 /// The machine must have the [instructions](available), and AVX512-BF16 for pairs. `lanes.stride` must be 1, and
 /// in an outer product also `others.stride`. Every element that sizes and strides reach must be in
 /// its slice. If `add`, the places of `out` must have been written.
-/// its slice; if `add`, the places of `out` have been written.
 pub(super) unsafe fn multiply(
     kind: Kind,
     sizes: Sizes,
