@@ -17,7 +17,7 @@ pub use first_use::{NoModule, Operand};
 pub use linear::{Layer, NotPlain};
 pub use operands::{
     CorrectionBias, Count, Epsilon, ExpertBiases, ExpertWeights, NormWeight, Number,
-    SectionLengths, SectionTable,
+    SectionLengths, SectionTable, SinkScores,
 };
 
 #[path = "private/first_use.rs"]

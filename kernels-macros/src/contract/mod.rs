@@ -5,6 +5,7 @@
 //! read first and operands are found by it.
 
 mod add_rmsnorm;
+mod attention;
 mod call;
 #[cfg(test)]
 mod documented;
@@ -30,6 +31,7 @@ pub(crate) static CONTRACTS: &[&Contract] = &[
     &add_rmsnorm::CONTRACT,
     &swiglu::CONTRACT,
     &rope::CONTRACT,
+    &attention::CONTRACT,
     &moe::STACKED,
     &moe::LIST,
     &moe::BLOCK,

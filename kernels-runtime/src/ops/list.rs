@@ -22,6 +22,10 @@ macro_rules! operations {
                 Glu { name: glu, at: glu, kernel: GluKernel, key: GluKey of "glu", }
                 /// Rotary position embedding.
                 Rope { name: rope, at: rope, kernel: RopeKernel, key: RopeKey of "rope", }
+                /// Attention.
+                Attention {
+                    name: attention, at: attention, kernel: AttentionKernel, key: AttentionKey of "attention",
+                }
                 /// A step of AdamW.
                 AdamW { name: adam_w, at: adam_w, kernel: AdamWBackend, key: AdamWKey of "adam_w", }
                 /// The experts of a mixture.

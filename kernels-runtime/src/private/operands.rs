@@ -31,6 +31,34 @@ impl<T: NormWeight + ?Sized> NormWeight for &T {
     }
 }
 
+/// The sinks of attention, as a field of the user's struct.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not the sinks of attention",
+    label = "expected `Param<Tensor<1>>` or `Tensor<1>`, one score for each head"
+)]
+pub trait SinkScores {
+    /// Returns the scores, `[heads]`.
+    fn sink_scores(&self) -> Tensor<1>;
+}
+
+impl SinkScores for Param<Tensor<1>> {
+    fn sink_scores(&self) -> Tensor<1> {
+        self.val()
+    }
+}
+
+impl SinkScores for Tensor<1> {
+    fn sink_scores(&self) -> Tensor<1> {
+        self.clone()
+    }
+}
+
+impl<T: SinkScores + ?Sized> SinkScores for &T {
+    fn sink_scores(&self) -> Tensor<1> {
+        T::sink_scores(self)
+    }
+}
+
 /// The epsilon of a norm, as a field of the user's struct.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not the epsilon of an RMSNorm",

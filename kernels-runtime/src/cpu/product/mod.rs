@@ -6,6 +6,7 @@
 //! instruction for it (`pairs`). [`dot`] multiplies few rows, and the `gemm` crate everything else. Half types are
 //! converted in panels that stay in the cache.
 
+mod block;
 mod dot;
 mod gemm;
 mod outer;
@@ -18,9 +19,10 @@ mod quads;
 mod tiles;
 mod transpose;
 
+pub(crate) use block::{Block, multiply_blocks};
 pub(crate) use gemm::{Gemm, Rows};
 pub(crate) use outer::{Destination, Factors, outer, outer_rounded};
-pub(crate) use panel::load;
+pub(crate) use panel::{load, read};
 
 use crate::cpu::Element;
 use rayon::prelude::*;

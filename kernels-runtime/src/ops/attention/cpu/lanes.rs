@@ -1,0 +1,106 @@
+//! A block of queries: one lane each, padded to whole vectors.
+
+use super::view::{Heads, View};
+use super::{LANES, QUERIES};
+use crate::cpu::product::Gemm;
+use crate::cpu::{Element, Real};
+use std::ops::Range;
+
+/// The queries of a block, and the keys that each of them sees.
+pub(super) struct Lanes {
+    pub(super) batch: usize,
+    /// The head and the query of each lane. Lanes of the padding repeat the last query, and their results are dropped.
+    pub(super) queries: Vec<(usize, usize)>,
+    keys: Vec<Range<usize>>,
+    /// The number of lanes that are not padding.
+    pub(super) count: usize,
+}
+
+impl Lanes {
+    /// Returns the lanes of some rows, of which there is at least one.
+    pub(super) fn new<T: Element>(
+        view: &View<'_, T>,
+        (batch, kv_head): (usize, usize),
+        rows: Range<usize>,
+    ) -> Self {
+        let (count, last) = (rows.len(), rows.end - 1);
+        let padded = count.next_multiple_of(LANES);
+        debug_assert!(padded <= QUERIES);
+        let rows = (0..padded).map(|lane| last.min(rows.start + lane));
+        let queries: Vec<_> = rows.map(|row| view.query(kv_head, row)).collect();
+        let keys = queries.iter().map(|(_, query)| view.visible.of(*query));
+        Self {
+            batch,
+            keys: keys.collect(),
+            queries,
+            count,
+        }
+    }
+
+    /// Returns the number of lanes, with the padding.
+    pub(super) fn len(&self) -> usize {
+        self.queries.len()
+    }
+
+    /// Returns the keys that some query sees, and perhaps others between them.
+    pub(super) fn all_keys(&self) -> Range<usize> {
+        let seen = self.keys.iter().filter(|keys| !keys.is_empty());
+        let start = seen.clone().map(|keys| keys.start).min();
+        let end = seen.map(|keys| keys.end).max();
+        start.unwrap_or(0)..end.unwrap_or(0)
+    }
+
+    /// Returns whole vectors of lanes, which contain all that see one of the keys. The range is empty if none does.
+    pub(super) fn that_see(&self, keys: &Range<usize>) -> Range<usize> {
+        let sees = |lane: &Range<usize>| lane.start < keys.end && keys.start < lane.end;
+        let Some(first) = self.keys.iter().position(sees) else {
+            return 0..0;
+        };
+        let last = self.keys.iter().rposition(sees).unwrap_or(first);
+        first / LANES * LANES..(last + 1).next_multiple_of(LANES)
+    }
+
+    /// Returns true if each of these lanes sees all the keys.
+    pub(super) fn see_all(&self, lanes: Range<usize>, keys: &Range<usize>) -> bool {
+        let mut seen = self.keys[lanes].iter();
+        seen.all(|seen| seen.start <= keys.start && keys.end <= seen.end)
+    }
+
+    /// Returns the keys that a lane sees among those of a block, counted from the first of the block.
+    pub(super) fn seen(&self, lane: usize, keys: &Range<usize>) -> Range<usize> {
+        let seen = &self.keys[lane];
+        let within = |key: usize| key.clamp(keys.start, keys.end) - keys.start;
+        within(seen.start)..within(seen.end)
+    }
+
+    /// Collects the rows of the queries, times a factor, one after the other. Rows of the padding are zero.
+    pub(super) fn gather<T: Element>(
+        &self,
+        heads: &Heads<'_, T>,
+        width: usize,
+        factor: T::Acc,
+        to: &mut Vec<T::Acc>,
+    ) where
+        T::Acc: Gemm,
+    {
+        to.clear();
+        for (head, query) in &self.queries[..self.count] {
+            let row = heads.row(self.batch, *head, *query);
+            to.extend(row.iter().map(|x| x.load() * factor));
+        }
+        to.resize(self.len() * width, Gemm::ZERO);
+    }
+}
+
+/// Transposes rows: the result has a line of `count` elements for each of the `width` columns.
+pub(super) fn transposed<A: Gemm>(rows: &[A], [count, width]: [usize; 2], to: &mut Vec<A>) {
+    to.resize(count * width, Gemm::ZERO);
+    if width == 0 {
+        return;
+    }
+    for (lane, row) in rows.chunks_exact(width).enumerate() {
+        for (line, value) in to.chunks_exact_mut(count).zip(row) {
+            line[lane] = *value;
+        }
+    }
+}

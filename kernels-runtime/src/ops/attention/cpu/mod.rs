@@ -1,0 +1,79 @@
+//! Attention on Flex: blocks of scores that stay in the cache.
+//!
+//! A block has up to [`QUERIES`] queries and [`KEYS`] keys. Queries are the lanes of its vectors: the scores of a block
+//! are kept transposed, one line for each key, so keys and values are read in place, and the maximum and sum over keys
+//! are those of whole vectors. Only the queries, few at a time, are transposed first. Blocks that no query sees are
+//! skipped, and so are the lanes at the edges of a block that see none of its keys.
+//!
+//! Heads that share keys are rows of one sequence of queries. Each block of queries is computed by one thread, in the
+//! order of the keys, so results don't depend on the number of threads.
+
+mod backward;
+mod forward;
+mod lanes;
+mod scores;
+mod units;
+mod view;
+
+use super::autodiff::{Gradients, Tensors};
+use super::{AttentionBackend, AttentionKernel, Backward};
+use crate::cpu::{BASE, dispatch_dtype};
+use crate::ops::operands::checked;
+use crate::registry::{Implementation, Launch};
+use crate::semantics::{HeadLayout, SemanticsKey};
+use burn::backend::Flex;
+use burn::backend::flex::FlexTensor;
+
+pub(super) const IMPLEMENTATION: Implementation = Implementation {
+    launch: Launch::Attention(super::launch),
+    accepts: |key| matches!(key, SemanticsKey::Attention(_)),
+    ..BASE
+};
+
+/// The number of queries of a block: two tiles of products in f32 under AVX-512.
+const QUERIES: usize = 96;
+
+/// The number of keys of a block.
+const KEYS: usize = 64;
+
+/// The number of lanes that are computed together. Blocks of queries are padded to a multiple of it.
+const LANES: usize = 16;
+
+impl AttentionBackend for Flex {
+    fn attention(operands: Tensors<Self>) -> FlexTensor {
+        Self::attention_forward(operands).0
+    }
+}
+
+impl AttentionKernel for Flex {
+    fn attention_forward(operands: Tensors<Self>) -> (FlexTensor, FlexTensor) {
+        let layout = operands.key().layout;
+        let (y, lse) = dispatch_dtype!(checked(operands.dtype()), T => {
+            forward::forward::<T>(&operands)
+        });
+        (in_layout(y, layout), lse)
+    }
+
+    fn attention_backward(backward: Backward<FlexTensor>) -> Gradients<FlexTensor> {
+        let operands = backward.operands();
+        let layout = operands.key().layout;
+        let gradients = dispatch_dtype!(checked(operands.dtype()), T => {
+            backward::backward::<T>(&backward)
+        });
+        Gradients {
+            q: in_layout(gradients.q, layout),
+            k: in_layout(gradients.k, layout),
+            v: in_layout(gradients.v, layout),
+            bias: gradients.bias,
+            sinks: gradients.sinks,
+        }
+    }
+}
+
+/// Returns a tensor of `[batch, heads, seq, dim]` in a layout, or the reverse, without a copy.
+fn in_layout(tensor: FlexTensor, layout: HeadLayout) -> FlexTensor {
+    match layout {
+        HeadLayout::Bnsd => tensor,
+        HeadLayout::Bsnd => tensor.transpose(1, 2),
+    }
+}

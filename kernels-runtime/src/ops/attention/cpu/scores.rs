@@ -1,0 +1,356 @@
+//! Passes over a block of scores: one line for each key, one lane for each query.
+//!
+//! They are plain loops over whole vectors of lanes, compiled for the widest instructions of the machine.
+
+use super::lanes::Lanes;
+use super::view::View;
+use super::{KEYS, LANES};
+use crate::cpu::product::Gemm;
+use crate::cpu::{Element, Real};
+use std::ops::Range;
+
+/// A block of scores in a buffer of lines of `stride` lanes.
+pub(super) struct Place {
+    pub(super) stride: usize,
+    pub(super) lanes: Range<usize>,
+    pub(super) keys: Range<usize>,
+}
+
+impl Place {
+    /// Returns the lines of a buffer, cut to the lanes.
+    #[inline(always)]
+    fn lines<'a, A>(&self, scores: &'a mut [A]) -> impl Iterator<Item = &'a mut [A]> {
+        let lanes = self.lanes.clone();
+        let lines = scores.chunks_exact_mut(self.stride).take(self.keys.len());
+        lines.map(move |line| &mut line[lanes.clone()])
+    }
+}
+
+/// Caps the scores, and returns the slopes of the cap in `slopes`, if they are wanted. Adds the bias and hides keys.
+pub(super) fn adjust<T: Element>(
+    view: &View<'_, T>,
+    lanes: &Lanes,
+    place: &Place,
+    scores: &mut [T::Acc],
+    slopes: Option<&mut [T::Acc]>,
+) where
+    T::Acc: Gemm,
+{
+    if let Some(cap) = view.cap {
+        let arch = pulp::Arch::new();
+        match slopes {
+            None => arch.dispatch(CapScores { place, scores, cap }),
+            Some(slopes) => arch.dispatch(CapWithSlopes {
+                place,
+                scores,
+                slopes,
+                cap,
+            }),
+        }
+    }
+    if let Some(bias) = &view.bias {
+        for lane in place.lanes.clone() {
+            let (head, query) = lanes.queries[lane];
+            let row = bias.of([lanes.batch, head, query], place.keys.clone());
+            for (line, bias) in scores.chunks_exact_mut(place.stride).zip(row) {
+                line[lane] += bias.load();
+            }
+        }
+    }
+    if !lanes.see_all(place.lanes.clone(), &place.keys) {
+        let [starts, ends] = seen(lanes, place);
+        pulp::Arch::new().dispatch(Hide {
+            place,
+            scores,
+            starts: &starts,
+            ends: &ends,
+        });
+    }
+}
+
+/// Returns the first key that each of the lanes sees and the one after the last, counted from the block's first.
+fn seen<A: Real>(lanes: &Lanes, place: &Place) -> [Vec<A>; 2] {
+    let ranges = place.lanes.clone().map(|lane| lanes.seen(lane, &place.keys));
+    // Numbers up to `KEYS` are exact in every type.
+    let number = |key: usize| A::of(key as f64);
+    let (starts, ends) = ranges
+        .map(|seen| (number(seen.start), number(seen.end)))
+        .unzip();
+    [starts, ends]
+}
+
+struct CapScores<'a, A> {
+    place: &'a Place,
+    scores: &'a mut [A],
+    cap: A,
+}
+
+impl<A: Real> pulp::WithSimd for CapScores<'_, A> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) {
+        let inverse = A::ONE / self.cap;
+        for line in self.place.lines(self.scores) {
+            for score in line {
+                *score = self.cap * (*score * inverse).tanh();
+            }
+        }
+    }
+}
+
+struct CapWithSlopes<'a, A> {
+    place: &'a Place,
+    scores: &'a mut [A],
+    slopes: &'a mut [A],
+    cap: A,
+}
+
+impl<A: Real> pulp::WithSimd for CapWithSlopes<'_, A> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) {
+        let inverse = A::ONE / self.cap;
+        let lines = self.place.lines(self.scores);
+        for (scores, slopes) in lines.zip(self.place.lines(self.slopes)) {
+            for (score, slope) in scores.iter_mut().zip(slopes) {
+                let tanh = (*score * inverse).tanh();
+                *score = self.cap * tanh;
+                *slope = A::ONE - tanh * tanh;
+            }
+        }
+    }
+}
+
+struct Hide<'a, A> {
+    place: &'a Place,
+    scores: &'a mut [A],
+    starts: &'a [A],
+    ends: &'a [A],
+}
+
+impl<A: Real> pulp::WithSimd for Hide<'_, A> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) {
+        let hidden = A::of(f64::NEG_INFINITY);
+        for (key, line) in self.place.lines(self.scores).enumerate() {
+            let key = A::of(key as f64);
+            let seen = self.starts.iter().zip(self.ends);
+            for (score, (start, end)) in line.iter_mut().zip(seen) {
+                let is_seen = (key >= *start) & (key < *end);
+                *score = if is_seen { *score } else { hidden };
+            }
+        }
+    }
+}
+
+/// The softmax of each lane so far: its largest score and its sum of `e^(score − largest)`.
+pub(super) struct Running<A> {
+    pub(super) largest: Vec<A>,
+    pub(super) sums: Vec<A>,
+    /// The factors of the last block for what was summed before it.
+    pub(super) factors: Vec<A>,
+}
+
+impl<A: Real> Running<A> {
+    pub(super) fn new(lanes: usize) -> Self {
+        Self {
+            largest: vec![A::of(f64::NEG_INFINITY); lanes],
+            sums: vec![A::ZERO; lanes],
+            factors: vec![A::ONE; lanes],
+        }
+    }
+
+    /// Replaces scores by `e^(score − largest)`, with the largest score of the lane so far, and adds them to the sums.
+    /// Returns true if a factor is not 1.
+    pub(super) fn add(&mut self, place: &Place, scores: &mut [A]) -> bool {
+        pulp::Arch::new().dispatch(Add {
+            place,
+            scores,
+            running: self,
+        })
+    }
+
+    /// Adds a score of one lane. Returns the factor for what was summed before it.
+    pub(super) fn add_one(&mut self, lane: usize, score: A) -> A {
+        let before = self.largest[lane];
+        let largest = if score > before { score } else { before };
+        let base = finite_base(largest);
+        let factor = (before - base).exp();
+        self.largest[lane] = largest;
+        self.sums[lane] = self.sums[lane] * factor + (score - base).exp();
+        factor
+    }
+
+    /// Returns the logarithm of a lane's sum of exponentials.
+    pub(super) fn lse(&self, lane: usize) -> A {
+        finite_base(self.largest[lane]) + self.sums[lane].ln()
+    }
+}
+
+/// Returns the largest score, or zero if all are hidden: `-∞` can't be subtracted from itself.
+#[inline(always)]
+fn finite_base<A: Real>(largest: A) -> A {
+    if largest == A::of(f64::NEG_INFINITY) {
+        A::ZERO
+    } else {
+        largest
+    }
+}
+
+struct Add<'a, A> {
+    place: &'a Place,
+    scores: &'a mut [A],
+    running: &'a mut Running<A>,
+}
+
+impl<A: Real> pulp::WithSimd for Add<'_, A> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) -> bool {
+        let Place {
+            stride,
+            lanes,
+            keys,
+        } = self.place;
+        let scores = &mut self.scores[..stride * keys.len()];
+        let mut changed = false;
+        for lane in lanes.clone().step_by(LANES) {
+            let [largest, sums, factors] = [
+                &mut self.running.largest,
+                &mut self.running.sums,
+                &mut self.running.factors,
+            ]
+            .map(|all| vector(&mut all[lane..]));
+            let mut most = *largest;
+            for line in scores.chunks_exact_mut(*stride) {
+                let scores = vector(&mut line[lane..]);
+                for i in 0..LANES {
+                    most[i] = if scores[i] > most[i] { scores[i] } else { most[i] };
+                }
+            }
+            let base = most.map(finite_base);
+            let mut sum = [A::ZERO; LANES];
+            for line in scores.chunks_exact_mut(*stride) {
+                let scores = vector(&mut line[lane..]);
+                for i in 0..LANES {
+                    scores[i] = (scores[i] - base[i]).exp();
+                    sum[i] += scores[i];
+                }
+            }
+            for i in 0..LANES {
+                factors[i] = (largest[i] - base[i]).exp();
+                sums[i] = sums[i] * factors[i] + sum[i];
+                changed |= factors[i] != A::ONE;
+            }
+            *largest = most;
+        }
+        changed
+    }
+}
+
+/// Multiplies lines of lanes by the factors of the lanes.
+pub(super) fn scale<A: Real>(values: &mut [A], stride: usize, lanes: Range<usize>, factors: &[A]) {
+    pulp::Arch::new().dispatch(Scale {
+        values,
+        stride,
+        factors: &factors[lanes.clone()],
+        lanes,
+    });
+}
+
+struct Scale<'a, A> {
+    values: &'a mut [A],
+    stride: usize,
+    lanes: Range<usize>,
+    factors: &'a [A],
+}
+
+impl<A: Real> pulp::WithSimd for Scale<'_, A> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) {
+        for line in self.values.chunks_exact_mut(self.stride) {
+            for (value, factor) in line[self.lanes.clone()].iter_mut().zip(self.factors) {
+                *value = *value * *factor;
+            }
+        }
+    }
+}
+
+/// Computes the gradients of a block of scores, before the cap and the scale.
+pub(super) struct Gradient<'a, A> {
+    pub(super) place: &'a Place,
+    /// The scores, which become `p = e^(score − lse)`.
+    pub(super) scores: &'a mut [A],
+    /// `dy · v` of each pair, which become the gradients.
+    pub(super) d_scores: &'a mut [A],
+    /// `lse` of each lane; zero where it is `-∞`, since such a lane has no visible score.
+    pub(super) lse: &'a [A],
+    /// `Σ dy · y` of each lane.
+    pub(super) along: &'a [A],
+}
+
+impl<A: Real> pulp::WithSimd for Gradient<'_, A> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) {
+        let Place {
+            stride,
+            lanes,
+            keys,
+        } = self.place;
+        let count = stride * keys.len();
+        let lines = self.scores[..count].chunks_exact_mut(*stride);
+        let lines = lines.zip(self.d_scores[..count].chunks_exact_mut(*stride));
+        for (scores, d_scores) in lines {
+            for lane in lanes.clone().step_by(LANES) {
+                let scores = vector(&mut scores[lane..]);
+                let d_scores = vector(&mut d_scores[lane..]);
+                let (lse, along) = (&self.lse[lane..][..LANES], &self.along[lane..][..LANES]);
+                for i in 0..LANES {
+                    scores[i] = (scores[i] - lse[i]).exp();
+                    d_scores[i] = scores[i] * (d_scores[i] - along[i]);
+                }
+            }
+        }
+    }
+}
+
+/// Multiplies a block of gradients by the slopes of the cap.
+pub(super) struct Multiply<'a, A> {
+    pub(super) place: &'a Place,
+    pub(super) d_scores: &'a mut [A],
+    pub(super) slopes: &'a [A],
+}
+
+impl<A: Real> pulp::WithSimd for Multiply<'_, A> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) {
+        let Place { stride, lanes, .. } = self.place;
+        let lines = self.place.lines(self.d_scores);
+        for (d_scores, slopes) in lines.zip(self.slopes.chunks_exact(*stride)) {
+            for (d_score, slope) in d_scores.iter_mut().zip(&slopes[lanes.clone()]) {
+                *d_score = *d_score * *slope;
+            }
+        }
+    }
+}
+
+/// Returns the first [`LANES`] elements.
+#[inline(always)]
+fn vector<A>(values: &mut [A]) -> &mut [A; LANES] {
+    values
+        .first_chunk_mut()
+        .expect("lanes come in whole vectors")
+}
+
+const _: () = assert!(KEYS <= 256, "keys of a block are exact in every type");

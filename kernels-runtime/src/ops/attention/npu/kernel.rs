@@ -1,0 +1,41 @@
+use crate::npu::Seen;
+use crate::npu::backend::{BASE, give, take};
+use crate::npu::limits::ask;
+use crate::ops::attention::{
+    self, AttentionKernel, Backward, Gradients, Operands, Settings, Tensors, npu,
+};
+use crate::ops::operands::checked;
+use crate::registry::{Implementation, Launch};
+use crate::semantics::{AttentionKey, SemanticsKey};
+use burn_cann::backend::{CannBackend, CannTensor};
+
+pub(crate) const IMPLEMENTATION: Implementation = Implementation {
+    // The order in which the gradients of keys and values are summed is not fixed.
+    deterministic: false,
+    accepts: |key| matches!(key, SemanticsKey::Attention(key) if npu::is_dispatched(*key)),
+    limits: Some(|key, tensors| {
+        let key: AttentionKey = key.known();
+        ask(tensors, |platform, mut specs| {
+            let required = std::array::from_fn(|_| specs.one());
+            let operands = Operands::new(required, None, None, Settings::default(), key)?;
+            npu::decide(platform, &operands)
+        })
+    }),
+    launch: Launch::Attention(attention::launch),
+    ..BASE
+};
+
+impl AttentionKernel for CannBackend {
+    fn attention_forward(operands: Tensors<Self>) -> (CannTensor, CannTensor) {
+        checked(operands.dtype());
+        let stream = operands.q().stream().clone();
+        let (y, lse) = take(npu::forward(&stream, &operands.map(Seen::from)));
+        (give(Ok(y)), give(Ok(lse)))
+    }
+
+    fn attention_backward(backward: Backward<CannTensor>) -> Gradients<CannTensor> {
+        let stream = backward.operands().q().stream().clone();
+        let gradients = take(npu::backward(&stream, &backward.map(Seen::from)));
+        gradients.map(|tensor| give(Ok(tensor)))
+    }
+}

@@ -1,0 +1,240 @@
+//! Attention over CANN's operators.
+//!
+//! `F` is `aclnnFlashAttentionScore` forward, and `aclnnFlashAttentionScoreGrad` backward.
+//!
+//! | key | computation | why |
+//! |---|---|---|
+//! | no mask | `F` | computes exactly this |
+//! | causal, the last query at the last key | `F` with the mode `rightDownCausal` | its mask of 2048 × 2048 serves all sizes |
+//! | causal, the first query at the first key | `F` with the mode `leftUpCausal` | as above |
+//! | causal, another offset | `F` with a mask of queries × keys | no mode computes it |
+//! | causal, with more queries than keys | refused | the first queries see no key, and CANN does not define their result |
+//! | a window, a bias, a cap, sinks | refused | `F` of this interface has no cap and no sinks; windows and biases are not wired |
+//! | values of another width than keys | refused | not wired |
+//! | an axis without elements, f64, different types, more than 256 heads, heads wider than 768 | refused | CANN's limits |
+//!
+//! `F` returns the maximum and the sum of each query's exponentials, both eight times. `lse` is `max + ln(sum)`. The
+//! backward pass takes `lse` for the maximum and 1 for the sum, which gives the same weights.
+
+mod kernel;
+
+pub(crate) use kernel::IMPLEMENTATION;
+
+use super::{Backward, Gradients, Operands, Settings, Sizes};
+use crate::npu::refused::one_float;
+use crate::npu::views::contiguous;
+use crate::npu::{Refused, Result, Seen, Specified, base};
+use crate::reason::Reason;
+use crate::semantics::{
+    AttentionBias, AttentionKey, AttentionMask, AttentionWindow, HeadLayout, ScoreCap, Sinks,
+};
+use burn_cann::ops::attention::{self as cann, Attended, Axes, check, check_backward};
+use burn_cann::ops::{create, rearrange, unary};
+use burn_cann::{DType, Platform, Spec, Stream, Tensor};
+
+/// The number of times that CANN repeats each statistic.
+const REPEATED: usize = 8;
+
+/// The operators that compute a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// The mask that is passed to the operator.
+    pub mask: Hidden,
+    /// The order of the axes.
+    pub axes: Axes,
+}
+
+/// The mask that is passed to the operator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hidden {
+    /// No key is hidden.
+    Nothing,
+    /// The last query sees all keys, and each earlier one sees one key less.
+    ToLast,
+    /// The first query sees the first key, and each later one sees one key more.
+    FromFirst,
+    /// The first query sees this number of keys before its own.
+    Full(i64),
+}
+
+/// Returns whether dispatch takes the key.
+pub(crate) fn is_dispatched(key: AttentionKey) -> bool {
+    key.window == AttentionWindow::None
+        && key.bias == AttentionBias::None
+        && key.cap == ScoreCap::None
+        && key.sink == Sinks::None
+}
+
+/// Returns the operators that compute a call of these operands.
+///
+/// # Errors
+/// Returns the reason if no operators compute it.
+pub fn decide<T: Specified>(
+    platform: &Platform,
+    operands: &Operands<Seen<T>>,
+) -> Result<Plan, Refused> {
+    let (key, sizes) = (operands.key(), operands.sizes());
+    if !is_dispatched(key) {
+        let why = format!("CANN's operator is not used for {key}");
+        return Err(Refused::new(Reason::Semantics, why));
+    }
+    let [q, k, v] = [operands.q(), operands.k(), operands.v()].map(|tensor| tensor.spec());
+    let dtype = one_float(("q", q), [("k", k), ("v", v)])?;
+    if sizes.value_width != sizes.width {
+        let why = format!(
+            "heads of values are {} wide, heads of keys {}",
+            sizes.value_width, sizes.width
+        );
+        return Err(Refused::new(Reason::Shape, why));
+    }
+    let axes = match key.layout {
+        HeadLayout::Bnsd => Axes::Bnsd,
+        HeadLayout::Bsnd => Axes::Bsnd,
+    };
+    let plan = Plan {
+        mask: hidden(key, operands.settings(), sizes)?,
+        axes,
+    };
+    let settings = plan.settings(operands.settings(), sizes);
+    let square = Spec::contiguous(DType::Bool, [2048, 2048])?;
+    let full = Spec::contiguous(DType::Bool, [sizes.queries, sizes.keys])?;
+    let mask = plan.mask.with(&square, &full);
+    let statistics = check(platform, q, k, v, mask, settings)?;
+    let y = Spec::contiguous(dtype, q.shape())?;
+    let given = [&y, &y, &statistics, &statistics];
+    check_backward(platform, [q, k, v], mask, settings, given)?;
+    Ok(plan)
+}
+
+fn hidden(key: AttentionKey, settings: Settings, sizes: Sizes) -> Result<Hidden, Refused> {
+    if key.mask == AttentionMask::None {
+        return Ok(Hidden::Nothing);
+    }
+    let (first, last) = (
+        settings.first(sizes),
+        sizes.keys as i64 - sizes.queries as i64,
+    );
+    if first < 0 {
+        let why = format!(
+            "the first of {} queries see none of {} keys",
+            sizes.queries, sizes.keys
+        );
+        return Err(Refused::new(Reason::Shape, why));
+    }
+    Ok(match first {
+        _ if first == last => Hidden::ToLast,
+        0 => Hidden::FromFirst,
+        _ => Hidden::Full(first),
+    })
+}
+
+impl Hidden {
+    /// Returns CANN's mask: the first tensor for the causal modes, and the second one for any other.
+    fn with<T>(self, square: T, full: T) -> cann::Mask<T> {
+        match self {
+            Self::Nothing => cann::Mask::None,
+            Self::ToLast => cann::Mask::ToLast(square),
+            Self::FromFirst => cann::Mask::FromFirst(square),
+            Self::Full(_) => cann::Mask::Full(full),
+        }
+    }
+
+    /// Makes the tensor of the mask.
+    fn tensor(self, stream: &Stream, sizes: Sizes) -> Result<Option<Tensor>> {
+        Ok(match self {
+            Self::Nothing => None,
+            Self::ToLast | Self::FromFirst => Some(cann::causal_mask(stream)?),
+            Self::Full(first) => {
+                let shape = [sizes.queries, sizes.keys];
+                let all = create::full(stream, DType::Bool, shape, true)?;
+                Some(rearrange::triu(stream, &all, first.saturating_add(1))?)
+            }
+        })
+    }
+}
+
+impl Plan {
+    fn settings(&self, settings: Settings, sizes: Sizes) -> cann::Settings {
+        cann::Settings {
+            axes: self.axes,
+            heads: sizes.heads,
+            scale: settings.scale_of(sizes.width),
+        }
+    }
+}
+
+/// A call, forward or backward.
+struct Call<'a> {
+    operands: &'a Operands<Seen<Tensor>>,
+    settings: cann::Settings,
+    mask: Option<Tensor>,
+    hidden: Hidden,
+}
+
+/// Returns the result and `lse`, `[batch, heads, queries]` in f32.
+///
+/// # Errors
+/// Returns an error if [`decide`] refuses the operands or CANN fails.
+pub fn forward(stream: &Stream, operands: &Operands<Seen<Tensor>>) -> Result<(Tensor, Tensor)> {
+    let call = Call::new(stream, operands)?;
+    let [q, k, v] = call.tensors();
+    let found = cann::attention(stream, q, k, v, call.mask(), call.settings)?;
+    let [most, sum] = [&found.softmax_max, &found.softmax_sum].map(|all| all.select(3, 0));
+    let lse = base::add(stream, &most?, &unary::log(stream, &sum?)?)?;
+    Ok((found.output, lse))
+}
+
+/// Returns the gradients of queries, keys and values.
+///
+/// # Errors
+/// Returns an error as [`forward`] does.
+pub fn backward(stream: &Stream, backward: &Backward<Seen<Tensor>>) -> Result<Gradients<Tensor>> {
+    let call = Call::new(stream, backward.operands())?;
+    let lse = backward.lse();
+    let shape: Vec<usize> = lse.shape().iter().copied().chain([REPEATED]).collect();
+    let attended = Attended {
+        output: backward.y().0.clone(),
+        softmax_max: contiguous(stream, &lse.unsqueeze(3)?.expand(&shape)?)?,
+        softmax_sum: base::filled(stream, DType::F32, &shape, 1.0)?,
+    };
+    let gradients = cann::attention_backward(
+        stream,
+        backward.dy(),
+        call.tensors(),
+        call.mask(),
+        call.settings,
+        &attended,
+    )?;
+    Ok(Gradients {
+        q: gradients.dq,
+        k: gradients.dk,
+        v: gradients.dv,
+        bias: None,
+        sinks: None,
+    })
+}
+
+impl<'a> Call<'a> {
+    fn new(stream: &Stream, operands: &'a Operands<Seen<Tensor>>) -> Result<Self> {
+        let plan = decide(stream.device().platform(), operands)?;
+        let sizes = operands.sizes();
+        Ok(Self {
+            operands,
+            settings: plan.settings(operands.settings(), sizes),
+            mask: plan.mask.tensor(stream, sizes)?,
+            hidden: plan.mask,
+        })
+    }
+
+    fn tensors(&self) -> [&'a Tensor; 3] {
+        let operands = self.operands;
+        [operands.q(), operands.k(), operands.v()].map(|tensor| &tensor.0)
+    }
+
+    fn mask(&self) -> cann::Mask<&Tensor> {
+        match &self.mask {
+            None => cann::Mask::None,
+            Some(mask) => self.hidden.with(mask, mask),
+        }
+    }
+}

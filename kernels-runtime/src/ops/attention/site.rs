@@ -1,0 +1,107 @@
+use super::live::Attended;
+use crate::dispatch::At;
+use crate::live::{self, Captured};
+use crate::ops::attention::{self, Inputs, Operands};
+use crate::semantics::AttentionKey;
+use burn::tensor::Tensor;
+
+pub use crate::ops::attention::Settings as AttentionSettings;
+
+/// Runs the attention of a site without a bias.
+///
+/// `sinks` is called at most once, and only if the kernel may run: reading a parameter costs as much as a small
+/// operation.
+#[track_caller]
+pub fn attention(
+    at: At,
+    [q, k, v]: [Tensor<4>; 3],
+    sinks: &dyn Fn() -> Option<Tensor<1>>,
+    settings: AttentionSettings,
+    reference: &mut dyn FnMut((Tensor<4>, Tensor<4>, Tensor<4>)) -> Tensor<4>,
+) -> Tensor<4> {
+    let mut reference = |([q, k, v], _): Flowing| reference((q, k, v));
+    either(&at, ([q, k, v], None), sinks, settings, &mut reference)
+}
+
+/// Runs the attention of a site with a bias, the last of the tensors.
+#[track_caller]
+pub fn attention_biased(
+    at: At,
+    [q, k, v, bias]: [Tensor<4>; 4],
+    sinks: &dyn Fn() -> Option<Tensor<1>>,
+    settings: AttentionSettings,
+    reference: &mut dyn FnMut((Tensor<4>, Tensor<4>, Tensor<4>, Tensor<4>)) -> Tensor<4>,
+) -> Tensor<4> {
+    let mut reference =
+        |([q, k, v], bias): Flowing| reference((q, k, v, bias.expect("a bias went in")));
+    let flowing = ([q, k, v], Some(bias));
+    either(&at, flowing, sinks, settings, &mut reference)
+}
+
+/// The tensors that a body takes: queries, keys and values, and the bias.
+type Flowing = ([Tensor<4>; 3], Option<Tensor<4>>);
+
+#[track_caller]
+fn either(
+    at: &At,
+    ([q, k, v], bias): Flowing,
+    sinks: &dyn Fn() -> Option<Tensor<1>>,
+    settings: AttentionSettings,
+    reference: &mut dyn FnMut(Flowing) -> Tensor<4>,
+) -> Tensor<4> {
+    let q = q.into_dispatch();
+    if !at.peek([&q]).is_fused() {
+        at.decide([&q]);
+        return reference(([Tensor::from_dispatch(q), k, v], bias));
+    }
+    let inputs = Inputs {
+        q: Tensor::from_dispatch(q),
+        k,
+        v,
+        bias,
+        sinks: sinks(),
+    };
+    let operands = Operands::of(inputs, settings, at.key());
+    let decision = at.decide(operands.all());
+    let captured = Captured::These(&["sinks"]);
+    live::decided(at, decision, Attended::from(operands), captured, |attended| {
+        let Inputs { q, k, v, bias, .. } = attended.inputs;
+        reference(([q, k, v], bias))
+    })
+}
+
+/// Runs [`attention::reference`] without a bias.
+#[track_caller]
+pub fn attention_reference(
+    [q, k, v]: [Tensor<4>; 3],
+    sinks: Option<Tensor<1>>,
+    settings: AttentionSettings,
+    key: AttentionKey,
+) -> Tensor<4> {
+    let inputs = Inputs {
+        q,
+        k,
+        v,
+        bias: None,
+        sinks,
+    };
+    attention::reference(inputs, settings, key)
+}
+
+/// Runs [`attention::reference`] with a bias, the last of the tensors.
+#[track_caller]
+pub fn attention_biased_reference(
+    [q, k, v, bias]: [Tensor<4>; 4],
+    sinks: Option<Tensor<1>>,
+    settings: AttentionSettings,
+    key: AttentionKey,
+) -> Tensor<4> {
+    let inputs = Inputs {
+        q,
+        k,
+        v,
+        bias: Some(bias),
+        sinks,
+    };
+    attention::reference(inputs, settings, key)
+}

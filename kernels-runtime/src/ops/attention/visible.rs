@@ -1,0 +1,127 @@
+//! The keys that a query sees: always consecutive ones, whatever the mask.
+
+use super::{Settings, Sizes};
+use crate::semantics::{AttentionKey, AttentionMask, AttentionWindow};
+use std::ops::Range;
+
+/// The visible keys of each query.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Visible {
+    mask: AttentionMask,
+    window: AttentionWindow,
+    size: usize,
+    /// The position of the first query, counted from the first key. It is negative if there are more queries than
+    /// keys and the last query is at the last key.
+    first: i64,
+    keys: usize,
+}
+
+impl Visible {
+    pub(super) fn new(sizes: Sizes, settings: Settings, key: AttentionKey) -> Self {
+        Self {
+            mask: key.mask,
+            window: key.window,
+            size: settings.window.unwrap_or(0),
+            first: settings.first(sizes),
+            keys: sizes.keys,
+        }
+    }
+
+    /// Returns the keys that a query sees. The range is empty if it sees none. Neither end decreases from one query to
+    /// the next.
+    pub(super) fn of(self, query: usize) -> Range<usize> {
+        // Sizes of tensors fit into `i64`; sums saturate because the window is any number.
+        let position = self.first.saturating_add(query as i64);
+        let size = i64::try_from(self.size).unwrap_or(i64::MAX).max(1);
+        let (start, end) = match self.window {
+            AttentionWindow::None => (0, i64::MAX),
+            AttentionWindow::Sliding => (
+                position.saturating_sub(size - 1),
+                position.saturating_add(size),
+            ),
+            AttentionWindow::Chunked => {
+                let start = position.div_euclid(size).saturating_mul(size);
+                (start, start.saturating_add(size))
+            }
+        };
+        let end = match self.mask {
+            AttentionMask::Causal => end.min(position.saturating_add(1)),
+            AttentionMask::None => end,
+        };
+        let keys = self.keys as i64;
+        let (start, end) = (start.clamp(0, keys), end.clamp(0, keys));
+        start as usize..end.max(start) as usize
+    }
+
+    /// Returns true if every query sees all keys.
+    pub(super) fn is_everything(self) -> bool {
+        self.mask == AttentionMask::None && self.window == AttentionWindow::None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn visible(mask: AttentionMask, window: AttentionWindow, size: usize, first: i64, keys: usize) -> Visible {
+        Visible {
+            mask,
+            window,
+            size,
+            first,
+            keys,
+        }
+    }
+
+    /// The definition, one pair at a time.
+    fn sees(visible: Visible, query: i64, key: i64) -> bool {
+        let position = visible.first + query;
+        let size = visible.size as i64;
+        let near = match visible.window {
+            AttentionWindow::None => true,
+            AttentionWindow::Sliding => (position - key).abs() < size,
+            AttentionWindow::Chunked => position.div_euclid(size) == key.div_euclid(size),
+        };
+        near && (visible.mask == AttentionMask::None || key <= position)
+    }
+
+    #[test]
+    fn ranges_hold_the_visible_keys() {
+        for mask in [AttentionMask::Causal, AttentionMask::None] {
+            for (window, size) in [
+                (AttentionWindow::None, 0),
+                (AttentionWindow::Sliding, 1),
+                (AttentionWindow::Sliding, 4),
+                (AttentionWindow::Chunked, 1),
+                (AttentionWindow::Chunked, 3),
+            ] {
+                for (first, keys) in [(0, 7), (5, 12), (-3, 4), (0, 0), (20, 6)] {
+                    let visible = visible(mask, window, size, first, keys);
+                    let mut last = 0..0;
+                    for query in 0..10 {
+                        let range = visible.of(query);
+                        for key in 0..keys {
+                            assert_eq!(
+                                range.contains(&key),
+                                sees(visible, query as i64, key as i64),
+                                "{visible:?}: query {query}, key {key}"
+                            );
+                        }
+                        assert!(range.start >= last.start && range.end >= last.end);
+                        last = range;
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn any_numbers_are_a_range() {
+        for first in [i64::MIN, i64::MAX] {
+            for window in [AttentionWindow::None, AttentionWindow::Sliding, AttentionWindow::Chunked] {
+                let range = visible(AttentionMask::Causal, window, usize::MAX, first, 9).of(5);
+                assert!(range.start <= range.end && range.end <= 9);
+            }
+        }
+    }
+}
