@@ -1,0 +1,356 @@
+//! Tests attention: against transformers' functions, between kernel and reference at sizes around the blocks, and at the
+//! edges.
+
+#![cfg(feature = "cpu")]
+
+mod support;
+
+use burn::tensor::{DType, Device, Distribution, FloatDType, Tensor};
+use kernels_runtime::ops::attention::{Inputs, Settings, fused, reference};
+use kernels_runtime::semantics::*;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use support::{Fixture, values};
+
+fn run(inputs: Inputs, settings: Settings, key: AttentionKey, is_fused: bool) -> Tensor<4> {
+    match is_fused {
+        true => fused(inputs, settings, key).expect("a kernel"),
+        false => reference(inputs, settings, key),
+    }
+}
+
+fn random(shape: [usize; 4], device: &Device) -> Tensor<4> {
+    Tensor::random(shape, Distribution::Normal(0.0, 1.0), device)
+}
+
+/// The settings of a case of the fixture.
+fn of_case(case: &str) -> (Settings, AttentionKey) {
+    let causal = AttentionKey::CAUSAL;
+    let plain = Settings::default();
+    let windowed = |window, size| {
+        let settings = Settings {
+            window: Some(size),
+            ..plain
+        };
+        (settings, AttentionKey { window, ..causal })
+    };
+    let bias = AttentionBias::Additive;
+    match case.split('.').next().expect("a name") {
+        "causal" | "grouped" | "cached" | "values" => (plain, causal),
+        "full" => {
+            let mask = AttentionMask::None;
+            (plain, AttentionKey { mask, ..causal })
+        }
+        "sliding" => windowed(AttentionWindow::Sliding, 6),
+        "chunked" => windowed(AttentionWindow::Chunked, 8),
+        "capped" => {
+            let settings = Settings {
+                scale: Some(0.4),
+                cap: Some(3.0),
+                ..plain
+            };
+            let cap = ScoreCap::Tanh;
+            (settings, AttentionKey { cap, ..causal })
+        }
+        "sinks" => {
+            let (settings, key) = windowed(AttentionWindow::Sliding, 8);
+            let sink = Sinks::Learned;
+            (settings, AttentionKey { sink, ..key })
+        }
+        "biased" => {
+            let mask = AttentionMask::None;
+            let key = AttentionKey {
+                mask,
+                bias,
+                ..causal
+            };
+            (plain, key)
+        }
+        "alibi" => (plain, AttentionKey { bias, ..causal }),
+        other => panic!("the fixture has another case, {other}"),
+    }
+}
+
+/// The kernel computes in f32 and rounds once, so it is nearer to the exact result than the eager functions, which round
+/// scores and weights.
+#[test]
+fn attention_is_that_of_transformers() {
+    let fixture = Fixture::open("attention");
+    let device = Device::flex().autodiff();
+    let cases = fixture.cases("q");
+    assert_eq!(cases.len(), 33);
+    for case in cases {
+        let (settings, key) = of_case(&case);
+        for layout in [HeadLayout::Bnsd, HeadLayout::Bsnd] {
+            for is_fused in [true, false] {
+                let leaf = |name: &str| -> Tensor<4> {
+                    fixture.tensor(&format!("{case}.{name}"), &device).require_grad()
+                };
+                let (q, k, v) = (leaf("q"), leaf("k"), leaf("v"));
+                let bias = (key.bias == AttentionBias::Additive).then(|| leaf("bias"));
+                let sinks = (key.sink == Sinks::Learned).then(|| {
+                    let sinks: Tensor<1> = fixture.tensor(&format!("{case}.sinks"), &device);
+                    sinks.require_grad()
+                });
+                let laid_out = |tensor: &Tensor<4>| match layout {
+                    HeadLayout::Bnsd => tensor.clone(),
+                    HeadLayout::Bsnd => tensor.clone().swap_dims(1, 2),
+                };
+                let inputs = Inputs {
+                    q: laid_out(&q),
+                    k: laid_out(&k),
+                    v: laid_out(&v),
+                    bias: bias.clone(),
+                    sinks: sinks.clone(),
+                };
+                let key = AttentionKey { layout, ..key };
+                let y = laid_out(&run(inputs, settings, key, is_fused));
+                let dy: Tensor<4> = fixture.tensor(&format!("{case}.dy"), &device);
+                let grads = (y.clone() * dy).sum().backward();
+                let gradient = |tensor: &Tensor<4>| Some(values(tensor.grad(&grads)?));
+                for (result, got) in [
+                    ("y", Some(values(y))),
+                    ("d_q", gradient(&q)),
+                    ("d_k", gradient(&k)),
+                    ("d_v", gradient(&v)),
+                    ("d_bias", bias.as_ref().and_then(gradient)),
+                    ("d_sinks", sinks.and_then(|sinks| Some(values(sinks.grad(&grads)?)))),
+                ] {
+                    let theirs = format!("{case}.hf.{result}");
+                    assert_eq!(got.is_some(), fixture.has(&theirs), "{theirs}");
+                    let Some(got) = got else { continue };
+                    let what = format!("fused {is_fused}, {case} {layout:?} {result}");
+                    let exact = format!("{case}.ref.{result}");
+                    // In f32 both only add in other orders.
+                    let slack = if case.ends_with("f32") { 3.0 } else { 1.1 };
+                    fixture.as_near_as(slack, &what, &got, &exact, &theirs);
+                }
+            }
+        }
+    }
+}
+
+/// Returns the result and the gradients of `q`, `k` and `v`.
+fn with_gradients(
+    tensors: &[Tensor<4>; 3],
+    dtype: DType,
+    settings: Settings,
+    key: AttentionKey,
+    is_fused: bool,
+) -> [Vec<f64>; 4] {
+    let [q, k, v] = tensors
+        .clone()
+        .map(|tensor| tensor.cast(FloatDType::from(dtype)).autodiff().require_grad());
+    let inputs = Inputs {
+        q: q.clone(),
+        k: k.clone(),
+        v: v.clone(),
+        bias: None,
+        sinks: None,
+    };
+    let y = run(inputs, settings, key, is_fused);
+    // A gradient that is not constant along any axis.
+    let dy = (y.clone().detach() * 3.0).sin();
+    let grads = (y.clone() * dy).sum().backward();
+    let gradient = |tensor: &Tensor<4>| tensor.grad(&grads).map(values).unwrap_or_default();
+    [values(y), gradient(&q), gradient(&k), gradient(&v)]
+}
+
+/// Blocks have 96 queries and 64 keys, and vectors 16 lanes.
+#[test]
+fn sizes_around_the_blocks() {
+    let device = Device::flex();
+    let sliding = |size| (AttentionWindow::Sliding, Some(size));
+    let chunked = |size| (AttentionWindow::Chunked, Some(size));
+    let none = (AttentionWindow::None, None);
+    for ([batch, heads, kv_heads, queries, keys, width, value_width], windows, offset) in [
+        ([1, 1, 1, 1, 1, 1, 1], [none, sliding(1)], None),
+        ([1, 2, 1, 1, 65, 16, 16], [none, sliding(64)], None),
+        ([2, 4, 2, 15, 64, 8, 24], [none, chunked(16)], None),
+        ([1, 4, 1, 17, 63, 33, 5], [none, sliding(7)], None),
+        ([1, 6, 2, 48, 130, 16, 16], [none, sliding(65)], None),
+        ([1, 2, 1, 49, 49, 16, 16], [none, chunked(17)], None),
+        ([1, 2, 2, 97, 97, 20, 20], [none, sliding(33)], None),
+        ([1, 1, 1, 193, 129, 16, 16], [none, sliding(40)], None),
+        ([1, 1, 1, 200, 100, 16, 16], [none, chunked(30)], Some(0)),
+        ([1, 1, 1, 90, 200, 16, 16], [none, sliding(3)], Some(50)),
+        ([1, 1, 1, 20, 30, 16, 16], [none, sliding(3)], Some(100)),
+    ] {
+        let tensors = [
+            random([batch, heads, queries, width], &device),
+            random([batch, kv_heads, keys, width], &device),
+            random([batch, kv_heads, keys, value_width], &device),
+        ];
+        for (window, size) in windows {
+            for mask in [AttentionMask::Causal, AttentionMask::None] {
+                let key = AttentionKey {
+                    mask,
+                    window,
+                    ..AttentionKey::CAUSAL
+                };
+                let settings = Settings {
+                    window: size,
+                    offset,
+                    ..Settings::default()
+                };
+                for (dtype, bound) in [(DType::F64, 1e-12), (DType::F32, 2e-5)] {
+                    let got = with_gradients(&tensors, dtype, settings, key, true);
+                    let exact = with_gradients(&tensors, DType::F64, settings, key, false);
+                    for (name, (got, exact)) in
+                        ["y", "dq", "dk", "dv"].iter().zip(got.iter().zip(&exact))
+                    {
+                        assert_eq!(got.len(), exact.len());
+                        for (i, (got, exact)) in got.iter().zip(exact).enumerate() {
+                            assert!(
+                                (got - exact).abs() <= bound * (1.0 + exact.abs()),
+                                "{name} {i} of {key}, {settings:?}, {queries} × {keys}, {dtype:?}: {got}, not {exact}"
+                            );
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_query_that_sees_no_key_has_the_result_zero() {
+    let device = Device::flex();
+    let tensors = [[1, 1, 5, 8], [1, 1, 2, 8], [1, 1, 2, 8]].map(|shape| random(shape, &device));
+    for is_fused in [true, false] {
+        let [y, dq, ..] = with_gradients(
+            &tensors,
+            DType::F32,
+            Settings::default(),
+            AttentionKey::CAUSAL,
+            is_fused,
+        );
+        assert!(y[..24].iter().chain(&dq[..24]).all(|value| *value == 0.0));
+        assert!(y[24..].iter().all(|value| *value != 0.0));
+    }
+}
+
+#[test]
+fn large_scores_stay_in_range() {
+    let device = Device::flex();
+    let tensors = [[1, 1, 40, 16]; 3].map(|shape| random(shape, &device) * 100.0);
+    let run = |dtype, is_fused| {
+        let (settings, key) = (Settings::default(), AttentionKey::CAUSAL);
+        with_gradients(&tensors, dtype, settings, key, is_fused)
+    };
+    let (got, exact) = (run(DType::F32, true), run(DType::F64, false));
+    for (got, exact) in got[0].iter().zip(&exact[0]) {
+        assert!((got - exact).abs() < 1e-2 * (1.0 + exact.abs()), "{got}, not {exact}");
+    }
+}
+
+#[test]
+fn empty_tensors() {
+    let device = Device::flex();
+    for ([batch, heads, kv_heads, queries, keys, width], key) in [
+        ([0, 2, 1, 3, 3, 4], AttentionKey::CAUSAL),
+        ([2, 0, 1, 3, 3, 4], AttentionKey::CAUSAL),
+        ([2, 2, 1, 0, 3, 4], AttentionKey::CAUSAL),
+        ([2, 2, 1, 3, 0, 4], AttentionKey::CAUSAL),
+        ([2, 2, 1, 3, 3, 0], AttentionKey::CAUSAL),
+    ] {
+        let inputs = || Inputs {
+            q: random([batch, heads, queries, width], &device),
+            k: random([batch, kv_heads, keys, width], &device),
+            v: Tensor::ones([batch, kv_heads, keys, 5], &device),
+            bias: None,
+            sinks: None,
+        };
+        let settings = Settings::default();
+        let fused = values(run(inputs(), settings, key, true));
+        let plain = values(run(inputs(), settings, key, false));
+        assert_eq!(fused.len(), batch * heads * queries * 5);
+        assert_eq!(fused, plain);
+    }
+}
+
+#[test]
+fn results_do_not_depend_on_the_number_of_threads() {
+    let device = Device::flex();
+    let tensors = [[2, 6, 150, 32], [2, 2, 150, 32], [2, 2, 150, 32]]
+        .map(|shape| random(shape, &device));
+    let of = |threads: usize| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+        pool.expect("threads").install(|| {
+            let (settings, key) = (Settings::default(), AttentionKey::CAUSAL);
+            with_gradients(&tensors, DType::F32, settings, key, true)
+        })
+    };
+    assert_eq!(of(1), of(3));
+}
+
+#[test]
+fn what_does_not_go_together_is_refused() {
+    let device = Device::flex();
+    let q = || random([1, 4, 3, 8], &device);
+    let k = || random([1, 2, 5, 8], &device);
+    let sentence = |q: Tensor<4>, k: Tensor<4>, v: Tensor<4>, settings: Settings, key: AttentionKey| {
+        let inputs = Inputs {
+            q,
+            k,
+            v,
+            bias: None,
+            sinks: None,
+        };
+        let panic = catch_unwind(AssertUnwindSafe(|| fused(inputs, settings, key))).err();
+        *panic
+            .expect("it is refused")
+            .downcast::<String>()
+            .expect("a sentence")
+    };
+    let (plain, causal) = (Settings::default(), AttentionKey::CAUSAL);
+    let sliding = AttentionKey {
+        window: AttentionWindow::Sliding,
+        ..causal
+    };
+    for (said, expected) in [
+        (
+            sentence(random([1, 3, 3, 8], &device), k(), k(), plain, causal),
+            "attention: the 3 heads of q can't share the 2 of k equally",
+        ),
+        (
+            sentence(q(), random([1, 2, 5, 7], &device), k(), plain, causal),
+            "attention: heads of q are 8 wide, [1, 4, 3, 8], but heads of k 7, [1, 2, 5, 7]",
+        ),
+        (
+            sentence(q(), k(), random([1, 2, 4, 8], &device), plain, causal),
+            "attention: k is [1, 2, 5, 8] and v [1, 2, 4, 8], but both must have the same heads and keys",
+        ),
+        (
+            sentence(q(), k(), k(), plain, sliding),
+            "attention: a window is missing, but the semantics are attention(mask=causal, window=sliding)",
+        ),
+        (
+            sentence(
+                q(),
+                k(),
+                k(),
+                Settings {
+                    window: Some(0),
+                    ..plain
+                },
+                sliding,
+            ),
+            "attention: a window of 0 positions hides all keys",
+        ),
+        (
+            sentence(
+                q(),
+                k(),
+                k(),
+                Settings {
+                    scale: Some(f64::NAN),
+                    ..plain
+                },
+                causal,
+            ),
+            "attention: the scale is NaN, but must be a finite number",
+        ),
+    ] {
+        assert_eq!(said, expected);
+    }
+}
