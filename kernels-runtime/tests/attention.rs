@@ -120,8 +120,13 @@ fn attention_is_that_of_transformers() {
                     let Some(got) = got else { continue };
                     let what = format!("fused {is_fused}, {case} {layout:?} {result}");
                     let exact = format!("{case}.ref.{result}");
-                    // In f32 both only add in other orders.
-                    let slack = if case.ends_with("f32") { 3.0 } else { 1.1 };
+                    // In f32 both only add in other orders. The gradient of a sink is two numbers, in which terms
+                    // cancel; on half types these are products with the rounded result.
+                    let slack = match (case.ends_with("f32"), result) {
+                        (_, "d_sinks") => 5.0,
+                        (true, _) => 3.0,
+                        _ => 1.1,
+                    };
                     fixture.as_near_as(slack, &what, &got, &exact, &theirs);
                 }
             }
@@ -310,19 +315,19 @@ fn what_does_not_go_together_is_refused() {
     for (said, expected) in [
         (
             sentence(random([1, 3, 3, 8], &device), k(), k(), plain, causal),
-            "attention: the 3 heads of q can't share the 2 of k equally",
+            "Attention: the 3 heads of q can't share the 2 of k equally",
         ),
         (
             sentence(q(), random([1, 2, 5, 7], &device), k(), plain, causal),
-            "attention: heads of q are 8 wide, [1, 4, 3, 8], but heads of k 7, [1, 2, 5, 7]",
+            "Attention: heads of q are 8 wide, [1, 4, 3, 8], but heads of k 7, [1, 2, 5, 7]",
         ),
         (
             sentence(q(), k(), random([1, 2, 4, 8], &device), plain, causal),
-            "attention: k is [1, 2, 5, 8] and v [1, 2, 4, 8], but both must have the same heads and keys",
+            "Attention: k is [1, 2, 5, 8] and v [1, 2, 4, 8], but both must have the same heads and keys",
         ),
         (
             sentence(q(), k(), k(), plain, sliding),
-            "attention: a window is missing, but the semantics are attention(mask=causal, window=sliding)",
+            "Attention: a window is missing, but the semantics are attention(mask=causal, window=sliding)",
         ),
         (
             sentence(
@@ -335,7 +340,7 @@ fn what_does_not_go_together_is_refused() {
                 },
                 sliding,
             ),
-            "attention: a window of 0 positions hides all keys",
+            "Attention: a window of 0 positions hides all keys",
         ),
         (
             sentence(
@@ -348,9 +353,39 @@ fn what_does_not_go_together_is_refused() {
                 },
                 causal,
             ),
-            "attention: the scale is NaN, but must be a finite number",
+            "Attention: the scale is NaN, but must be a finite number",
         ),
     ] {
         assert_eq!(said, expected);
+    }
+}
+
+#[test]
+#[ignore]
+fn zz_speed() {
+    use std::time::Instant;
+    let device = Device::flex();
+    for [h, kv, s, d] in [[16, 16, 512, 64], [16, 16, 2048, 64], [16, 4, 2048, 128]] {
+        for dtype in [DType::F32, DType::BF16] {
+            let make = |h| random([1, h, s, d], &device).cast(FloatDType::from(dtype));
+            let (q, k, v) = (make(h), make(kv), make(kv));
+            let (mut best, mut best_both) = (f64::MAX, f64::MAX);
+            for _ in 0..7 {
+                let inputs = Inputs { q: q.clone(), k: k.clone(), v: v.clone(), bias: None, sinks: None };
+                let t = Instant::now();
+                let y = fused(inputs, Settings::default(), AttentionKey::CAUSAL).unwrap();
+                best = best.min(t.elapsed().as_secs_f64());
+                let dy = y.clone();
+                let [q, k, v] = [&q, &k, &v].map(|t| t.clone().autodiff().require_grad());
+                let dy = dy.autodiff();
+                let t = Instant::now();
+                let inputs = Inputs { q, k, v, bias: None, sinks: None };
+                let y = fused(inputs, Settings::default(), AttentionKey::CAUSAL).unwrap();
+                let g = (y * dy).sum().backward();
+                best_both = best_both.min(t.elapsed().as_secs_f64());
+                drop(g);
+            }
+            println!("{h} {kv} {s} {d} {dtype:?}: {:.2} ms | {:.2} ms", best * 1e3, best_both * 1e3);
+        }
     }
 }

@@ -67,6 +67,7 @@ mod tests {
             SemanticsKey::AddRmsNorm(AddRmsNormKey::LLAMA),
             SemanticsKey::Glu(GluKey::SWIGLU),
             SemanticsKey::Rope(RopeKey::LLAMA),
+            SemanticsKey::Attention(AttentionKey::CAUSAL),
             SemanticsKey::AdamW(AdamWKey),
             SemanticsKey::MoeExperts(MoeExpertsKey::GPT_OSS),
             SemanticsKey::MoeBlock(MoeBlockKey::QWEN2_MOE),

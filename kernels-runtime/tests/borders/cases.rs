@@ -12,7 +12,7 @@ use kernels_runtime::ops::moe::permute::{
     PermuteBackend, PermuteKernel, Sort, Spread, SpreadWeighed, Sum, Weigh, WeighBackward,
 };
 use kernels_runtime::ops::moe::router::{self, RouterBackend, RouterKernel};
-use kernels_runtime::ops::{adam_w, add_rms_norm, glu, rms_norm, rope};
+use kernels_runtime::ops::{adam_w, add_rms_norm, attention, glu, rms_norm, rope};
 use kernels_runtime::semantics::*;
 
 /// The operands of a case, taken one after the other.
@@ -42,6 +42,7 @@ pub fn all() -> Vec<Case> {
         sums(),
         gated_units(),
         rotations(),
+        attentions(),
         steps(),
         routers(),
         grouped(),
@@ -278,6 +279,82 @@ fn rotations() -> Vec<Case> {
                     },
                 ));
             }
+        }
+    }
+    cases
+}
+
+fn attentions() -> Vec<Case> {
+    let mut cases = Vec::new();
+    let everything = AttentionKey {
+        window: AttentionWindow::Sliding,
+        bias: AttentionBias::Additive,
+        cap: ScoreCap::Tanh,
+        sink: Sinks::Learned,
+        layout: HeadLayout::Bsnd,
+        ..AttentionKey::CAUSAL
+    };
+    for key in [AttentionKey::CAUSAL, everything] {
+        let whole = key == everything;
+        let settings = attention::Settings {
+            scale: None,
+            window: whole.then_some(3),
+            cap: whole.then_some(1.5),
+            offset: None,
+        };
+        let shape = |heads: usize, rows: usize, width: usize| match key.layout {
+            HeadLayout::Bnsd => [2, heads, rows, width],
+            HeadLayout::Bsnd => [2, rows, heads, width],
+        };
+        let operands = move |given: &mut Given| {
+            let required = [given.next(), given.next(), given.next()];
+            let (bias, sinks) = (given.when(whole), given.when(whole));
+            attention::Operands::new(required, bias, sinks, settings, key)
+        };
+        let required = [
+            float("q", shape(4, 5, 8)),
+            float("k", shape(2, 6, 8)),
+            float("v", shape(2, 6, 3)),
+        ];
+        let others = [float("score bias", [1, 4, 5, 6]), float("sinks", [4])];
+        let others = others.into_iter().filter(move |_| whole);
+        let inputs: Vec<_> = required.into_iter().chain(others).collect();
+        cases.push(Case::new(
+            format!("attention_forward, {key}"),
+            inputs.clone(),
+            move |tensors| {
+                let operands = operands(&mut given(tensors))?;
+                let sees_nothing = operands.sizes().keys == 0;
+                let y = <Flex as attention::AttentionBackend>::attention(operands.clone());
+                let (again, lse) = <Flex as attention::AttentionKernel>::attention_forward(operands);
+                // The logarithm of an empty sum is infinite.
+                let lse = (!sees_nothing).then_some(lse);
+                Ok([y, again].into_iter().chain(lse).collect())
+            },
+        ));
+        let given_back = [
+            float("dy", shape(4, 5, 3)),
+            float("y", shape(4, 5, 3)),
+            float("lse", [2, 4, 5]),
+        ];
+        for bias_gradient in [false, whole] {
+            cases.push(Case::new(
+                format!("attention_backward, {bias_gradient}, {key}"),
+                given_back.clone().into_iter().chain(inputs.clone()),
+                move |tensors| {
+                    let mut given = given(tensors);
+                    let back = [given.next(), given.next(), given.next()];
+                    let backward = operands(&mut given)?.backward(back, bias_gradient)?;
+                    let attention::Gradients {
+                        q,
+                        k,
+                        v,
+                        bias,
+                        sinks,
+                    } = <Flex as attention::AttentionKernel>::attention_backward(backward);
+                    Ok([q, k, v].into_iter().chain(bias).chain(sinks).collect())
+                },
+            ));
         }
     }
     cases
@@ -569,7 +646,7 @@ fn mixtures() -> Vec<Case> {
 
 /// Returns the case's operands in another dtype. Operands in the compute dtype stay f32 beside half types.
 pub fn in_dtype(operands: &[Operand], dtype: DType) -> Vec<Operand> {
-    let wide = ["rstd", "bias", "wide dw"];
+    let wide = ["rstd", "lse", "bias", "wide dw"];
     let change = |operand: &Operand| {
         let mut operand = operand.clone();
         if operand.ints.is_none() && !(wide.contains(&operand.name) && dtype != DType::F64) {

@@ -272,7 +272,8 @@ impl Case {
     }
 
     fn refused(&self, sentence: String) -> Outcome {
-        const OPERATIONS: [&str; 10] = [
+        const OPERATIONS: [&str; 11] = [
+            "Attention: ",
             "RMSNorm: ",
             "AddRMSNorm: ",
             "GLU: ",

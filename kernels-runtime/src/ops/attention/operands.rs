@@ -9,7 +9,7 @@ use crate::semantics::{
 use burn::backend::{DispatchTensor, Shape};
 use burn::tensor::{DType, Tensor};
 
-const OP: &str = "attention";
+const OP: &str = "Attention";
 
 operands! {
     /// The checked operands of attention.
@@ -96,7 +96,7 @@ impl<T: Described> Operands<T> {
                     && fits(heads, sizes.heads)
                     && fits(queries, sizes.queries)
                     && keys == sizes.keys,
-                "attention: the bias is {:?}, but must be [{} or 1, {} or 1, {} or 1, {}]: batch, heads, queries, keys",
+                "Attention: the bias is {:?}, but must be [{} or 1, {} or 1, {} or 1, {}]: batch, heads, queries, keys",
                 [batch, heads, queries, keys],
                 sizes.batch,
                 sizes.heads,
@@ -108,7 +108,7 @@ impl<T: Described> Operands<T> {
             let [heads] = operands::dims(OP, "the tensor of sinks", sinks)?;
             require!(
                 heads == sizes.heads,
-                "attention: there are {heads} sinks, but {} heads",
+                "Attention: there are {heads} sinks, but {} heads",
                 sizes.heads
             );
         }
@@ -174,7 +174,7 @@ impl<T: Described> Operands<T> {
         operands::like(OP, ("lse", &lse), ("that of the queries", &shape, wide))?;
         require!(
             self.bias.is_some() || !bias_gradient,
-            "attention: the gradient of a bias is wanted, but {} has none",
+            "Attention: the gradient of a bias is wanted, but {} has none",
             self.key
         );
         Ok(Backward {
@@ -205,18 +205,18 @@ fn check_numbers(settings: Settings, key: AttentionKey) -> Result<(), Mismatch> 
     agree("a window", window.is_some(), key.window != AttentionWindow::None, key)?;
     agree("a cap", cap.is_some(), key.cap == ScoreCap::Tanh, key)?;
     if let Some(window) = window {
-        require!(window > 0, "attention: a window of 0 positions hides all keys");
+        require!(window > 0, "Attention: a window of 0 positions hides all keys");
     }
     if let Some(cap) = cap {
         require!(
             cap > 0.0 && cap.is_finite(),
-            "attention: the cap is {cap}, but must be a finite number above 0"
+            "Attention: the cap is {cap}, but must be a finite number above 0"
         );
     }
     if let Some(scale) = settings.scale {
         require!(
             scale.is_finite(),
-            "attention: the scale is {scale}, but must be a finite number"
+            "Attention: the scale is {scale}, but must be a finite number"
         );
     }
     Ok(())
@@ -238,19 +238,19 @@ fn sizes<T: Described>([q, k, v]: [&T; 3], layout: HeadLayout) -> Result<Sizes, 
     let [q, k, v] = [q.as_slice(), k.as_slice(), v.as_slice()];
     require!(
         k_batch == batch && v_batch == batch,
-        "attention: q, k and v are {q:?}, {k:?} and {v:?}, but must have one batch size"
+        "Attention: q, k and v are {q:?}, {k:?} and {v:?}, but must have one batch size"
     );
     require!(
         v_heads == kv_heads && v_keys == keys,
-        "attention: k is {k:?} and v {v:?}, but both must have the same heads and keys"
+        "Attention: k is {k:?} and v {v:?}, but both must have the same heads and keys"
     );
     require!(
         k_width == width,
-        "attention: heads of q are {width} wide, {q:?}, but heads of k {k_width}, {k:?}"
+        "Attention: heads of q are {width} wide, {q:?}, but heads of k {k_width}, {k:?}"
     );
     require!(
         heads == 0 || (kv_heads > 0 && heads.is_multiple_of(kv_heads)),
-        "attention: the {heads} heads of q can't share the {kv_heads} of k equally"
+        "Attention: the {heads} heads of q can't share the {kv_heads} of k equally"
     );
     Ok(Sizes {
         batch,
@@ -319,7 +319,7 @@ pub(super) fn check(inputs: &Inputs, settings: Settings, key: AttentionKey) -> O
 fn agree(what: &str, given: bool, expected: bool, key: AttentionKey) -> Result<(), Mismatch> {
     require!(
         given == expected,
-        "attention: {what} is {}, but the semantics are {key}",
+        "Attention: {what} is {}, but the semantics are {key}",
         if given { "given" } else { "missing" }
     );
     Ok(())

@@ -2,6 +2,7 @@ use super::visible::Visible;
 use super::{Inputs, Settings, Sizes, check};
 use crate::ops::{compute_dtype, same_dtype_as};
 use crate::semantics::{AttentionKey, HeadLayout};
+use burn::backend::Shape;
 use burn::tensor::{Bool, Device, Tensor, TensorData};
 
 /// Computes attention with plain tensor operations, on any backend: the definition that kernels are verified against.
@@ -16,7 +17,7 @@ pub fn reference(inputs: Inputs, settings: Settings, key: AttentionKey) -> Tenso
     let (sizes, visible, shape) = (facts.sizes(), facts.visible(), facts.result());
     let (dtype, device) = (inputs.q.dtype(), inputs.q.device());
     if shape.num_elements() == 0 || sizes.keys == 0 {
-        return Tensor::zeros(shape, (&device, dtype));
+        return zeros(inputs, shape);
     }
     let compute = compute_dtype(dtype);
     let wide = |tensor: Tensor<4>| same_dtype_as(in_bnsd(tensor, key), compute);
@@ -32,6 +33,27 @@ pub fn reference(inputs: Inputs, settings: Settings, key: AttentionKey) -> Tenso
     });
     let y = weighted(scores, v, sinks, sizes);
     same_dtype_as(in_bnsd(y, key), dtype)
+}
+
+/// Returns the result of a call without scores. It depends on the operands, so that their gradients are zero.
+fn zeros(inputs: Inputs, shape: Shape) -> Tensor<4> {
+    let [q, k, v] = [inputs.q, inputs.k, inputs.v].map(zero);
+    let mut sum = q + k + v;
+    if let Some(bias) = inputs.bias {
+        sum = sum + zero(bias);
+    }
+    if let Some(sinks) = inputs.sinks {
+        sum = sum + zero(sinks);
+    }
+    sum.reshape([1, 1, 1, 1]).expand(shape)
+}
+
+/// Returns zero, which depends on a tensor.
+fn zero<const D: usize>(tensor: Tensor<D>) -> Tensor<1> {
+    // Not a product with zero, which keeps NaN and infinities.
+    let all = tensor.clone().detach().equal_elem(0.0);
+    let all = all.clone().bool_or(all.bool_not());
+    tensor.mask_fill(all, 0.0).sum()
 }
 
 /// Exchanges heads and positions, if the layout is `bsnd`. Two exchanges cancel out.

@@ -81,7 +81,7 @@ where
             let sum = running.sums[lane];
             self.lse.push(running.lse(lane));
             // A query that sees no key has the result zero.
-            let factor = if sum == T::Acc::ZERO { sum } else { factor / sum };
+            let factor = if sum == <T::Acc as Gemm>::ZERO { sum } else { factor / sum };
             let column = sums[lane.min(sums.len())..].iter().step_by(lanes.len());
             let row = self.y.row(view.sizes.value_width);
             row.write(column.map(|value| T::round(*value * factor)));

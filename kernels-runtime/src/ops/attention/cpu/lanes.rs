@@ -3,7 +3,7 @@
 use super::view::{Heads, View};
 use super::{LANES, QUERIES};
 use crate::cpu::product::Gemm;
-use crate::cpu::{Element, Real};
+use crate::cpu::Element;
 use std::ops::Range;
 
 /// The queries of a block, and the keys that each of them sees.
