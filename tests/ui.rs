@@ -11,6 +11,7 @@ mod common;
 #[path = "ui/pass"]
 mod pass {
     pub mod add_norm;
+    pub mod attention;
     pub mod documented;
     pub mod function;
     pub mod function_variants;
@@ -72,6 +73,7 @@ macro_rules! accepted {
 
 accepted! {
     add_norm
+    attention
     documented
     function
     function_variants

@@ -72,6 +72,26 @@ fn struct_add_norm() {
 }
 
 #[test]
+fn function_attention() {
+    check(
+        "function_attention",
+        quote!("npu_fused_attention", bias = additive, window = chunked),
+        quote! {
+            fn attend(
+                q: Tensor<4>,
+                k: Tensor<4>,
+                v: Tensor<4>,
+                mask: Tensor<4>,
+                chunk_size: usize,
+                scaling: f64,
+            ) -> Tensor<4> {
+                q
+            }
+        },
+    );
+}
+
+#[test]
 fn struct_packed_mlp() {
     check(
         "struct_packed_mlp",
