@@ -12,7 +12,7 @@ use kernels_runtime::npu::{NpuError, Result, Seen};
 use kernels_runtime::ops::moe::experts::{self, Settings, Wanted};
 use kernels_runtime::ops::moe::permute;
 use kernels_runtime::ops::moe::router::{self, Routing};
-use kernels_runtime::ops::{adam_w, add_rms_norm, glu, rms_norm, rope};
+use kernels_runtime::ops::{adam_w, add_rms_norm, attention, glu, rms_norm, rope};
 use kernels_runtime::semantics::*;
 use npu::*;
 
@@ -93,6 +93,20 @@ fn norm_and_rope(stream: &Stream) -> Result<Vec<Tensor>> {
     let turned = rope::npu::forward(stream, &rotation(&heads))?;
     let d_heads = rope::npu::backward(stream, &rotation(&turned))?;
 
+    // Without a mask: CANN's causal one alone has 4 MiB.
+    let (plain, key) = (
+        attention::Settings::default(),
+        AttentionKey {
+            mask: AttentionMask::None,
+            ..AttentionKey::CAUSAL
+        },
+    );
+    let required = [&turned, &heads, &d_heads].map(|tensor| Seen(tensor.clone()));
+    let attended = attention::Operands::new(required, None, None, plain, key).expect(FIT);
+    let (seen, lse) = attention::npu::forward(stream, &attended)?;
+    let attended = attended.backward([&seen, &seen, &lse].map(|tensor| Seen(tensor.clone())), false);
+    let d_seen = attention::npu::backward(stream, &attended.expect(FIT))?;
+
     let two = glu::Projected::Separate {
         gate: Seen(x),
         up: Seen(y),
@@ -104,7 +118,8 @@ fn norm_and_rope(stream: &Stream) -> Result<Vec<Tensor>> {
         panic!("two of two")
     };
     let mut results = vec![
-        d_norm.x, turned, d_heads, unit, gate, up, found.sum, found.y,
+        d_norm.x, turned, d_heads, unit, gate, up, found.sum, found.y, seen, d_seen.q, d_seen.k,
+        d_seen.v,
     ];
     results.extend(d_norm.weight.into_iter().chain(d_norm.gate));
     Ok(results)

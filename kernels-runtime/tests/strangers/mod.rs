@@ -10,7 +10,7 @@ use burn::backend::{
 use burn::remote::CustomOpClient;
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 use kernels_runtime::ops::moe::experts;
-use kernels_runtime::ops::{adam_w, glu, rms_norm};
+use kernels_runtime::ops::{adam_w, attention, glu, rms_norm};
 use kernels_runtime::remote::{self, Server, connect};
 use kernels_runtime::semantics::*;
 use serde::Serialize;
@@ -140,6 +140,8 @@ fn messages() -> Vec<Message> {
     };
     let heads = || float([2, 3, 5, 16]);
     let table = || float([1, 5, 16]);
+    let keys = || float([2, 1, 7, 16]);
+    let attention = (AttentionKey::CAUSAL, attention::Settings::default());
     let step = adam_w::Settings {
         learning_rate: 0.01,
         beta_1: 0.9,
@@ -210,6 +212,25 @@ fn messages() -> Vec<Message> {
             [heads(), table(), table()],
             [heads()],
             RopeKey::LLAMA,
+        ),
+        message(
+            "burn-kernels/attention",
+            [heads(), keys(), keys()],
+            [heads(), float([2, 3, 5])],
+            attention,
+        ),
+        message(
+            "burn-kernels/attention_backward",
+            [
+                heads(),
+                heads(),
+                float([2, 3, 5]),
+                heads(),
+                keys(),
+                keys(),
+            ],
+            [heads(), keys(), keys()],
+            (attention, false),
         ),
         message(
             "burn-kernels/adam_w",
