@@ -359,33 +359,3 @@ fn what_does_not_go_together_is_refused() {
         assert_eq!(said, expected);
     }
 }
-
-#[test]
-#[ignore]
-fn zz_speed() {
-    use std::time::Instant;
-    let device = Device::flex();
-    for [h, kv, s, d] in [[16, 16, 512, 64], [16, 16, 2048, 64], [16, 4, 2048, 128]] {
-        for dtype in [DType::F32, DType::BF16] {
-            let make = |h| random([1, h, s, d], &device).cast(FloatDType::from(dtype));
-            let (q, k, v) = (make(h), make(kv), make(kv));
-            let (mut best, mut best_both) = (f64::MAX, f64::MAX);
-            for _ in 0..7 {
-                let inputs = Inputs { q: q.clone(), k: k.clone(), v: v.clone(), bias: None, sinks: None };
-                let t = Instant::now();
-                let y = fused(inputs, Settings::default(), AttentionKey::CAUSAL).unwrap();
-                best = best.min(t.elapsed().as_secs_f64());
-                let dy = y.clone();
-                let [q, k, v] = [&q, &k, &v].map(|t| t.clone().autodiff().require_grad());
-                let dy = dy.autodiff();
-                let t = Instant::now();
-                let inputs = Inputs { q, k, v, bias: None, sinks: None };
-                let y = fused(inputs, Settings::default(), AttentionKey::CAUSAL).unwrap();
-                let g = (y * dy).sum().backward();
-                best_both = best_both.min(t.elapsed().as_secs_f64());
-                drop(g);
-            }
-            println!("{h} {kv} {s} {d} {dtype:?}: {:.2} ms | {:.2} ms", best * 1e3, best_both * 1e3);
-        }
-    }
-}
