@@ -29,7 +29,11 @@ fn main() {
                 let call = Call::new([heads, kv_heads, tokens, width], window, dtype);
                 let fused = call.time(true, is_training);
                 let burn = (tokens <= 512).then(|| call.time(false, is_training));
-                let pass = if is_training { "forward + backward" } else { "forward" };
+                let pass = if is_training {
+                    "forward + backward"
+                } else {
+                    "forward"
+                };
                 let shown = burn.map_or("-".to_owned(), |burn| format!("{burn:.1} ms"));
                 println!(
                     "| [1, {heads}, {tokens}, {width}] | {kv_heads} | {} | {dtype:?} | {pass} | {fused:.2} ms | {shown} |",

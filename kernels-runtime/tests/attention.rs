@@ -83,7 +83,9 @@ fn attention_is_that_of_transformers() {
         for layout in [HeadLayout::Bnsd, HeadLayout::Bsnd] {
             for is_fused in [true, false] {
                 let leaf = |name: &str| -> Tensor<4> {
-                    fixture.tensor(&format!("{case}.{name}"), &device).require_grad()
+                    fixture
+                        .tensor(&format!("{case}.{name}"), &device)
+                        .require_grad()
                 };
                 let (q, k, v) = (leaf("q"), leaf("k"), leaf("v"));
                 let bias = (key.bias == AttentionBias::Additive).then(|| leaf("bias"));
@@ -113,7 +115,10 @@ fn attention_is_that_of_transformers() {
                     ("d_k", gradient(&k)),
                     ("d_v", gradient(&v)),
                     ("d_bias", bias.as_ref().and_then(gradient)),
-                    ("d_sinks", sinks.and_then(|sinks| Some(values(sinks.grad(&grads)?)))),
+                    (
+                        "d_sinks",
+                        sinks.and_then(|sinks| Some(values(sinks.grad(&grads)?))),
+                    ),
                 ] {
                     let theirs = format!("{case}.hf.{result}");
                     assert_eq!(got.is_some(), fixture.has(&theirs), "{theirs}");
@@ -142,9 +147,12 @@ fn with_gradients(
     key: AttentionKey,
     is_fused: bool,
 ) -> [Vec<f64>; 4] {
-    let [q, k, v] = tensors
-        .clone()
-        .map(|tensor| tensor.cast(FloatDType::from(dtype)).autodiff().require_grad());
+    let [q, k, v] = tensors.clone().map(|tensor| {
+        tensor
+            .cast(FloatDType::from(dtype))
+            .autodiff()
+            .require_grad()
+    });
     let inputs = Inputs {
         q: q.clone(),
         k: k.clone(),
@@ -244,7 +252,10 @@ fn large_scores_stay_in_range() {
     };
     let (got, exact) = (run(DType::F32, true), run(DType::F64, false));
     for (got, exact) in got[0].iter().zip(&exact[0]) {
-        assert!((got - exact).abs() < 1e-2 * (1.0 + exact.abs()), "{got}, not {exact}");
+        assert!(
+            (got - exact).abs() < 1e-2 * (1.0 + exact.abs()),
+            "{got}, not {exact}"
+        );
     }
 }
 
@@ -276,8 +287,8 @@ fn empty_tensors() {
 #[test]
 fn results_do_not_depend_on_the_number_of_threads() {
     let device = Device::flex();
-    let tensors = [[2, 6, 150, 32], [2, 2, 150, 32], [2, 2, 150, 32]]
-        .map(|shape| random(shape, &device));
+    let tensors =
+        [[2, 6, 150, 32], [2, 2, 150, 32], [2, 2, 150, 32]].map(|shape| random(shape, &device));
     let of = |threads: usize| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
         pool.expect("threads").install(|| {
@@ -293,20 +304,21 @@ fn what_does_not_go_together_is_refused() {
     let device = Device::flex();
     let q = || random([1, 4, 3, 8], &device);
     let k = || random([1, 2, 5, 8], &device);
-    let sentence = |q: Tensor<4>, k: Tensor<4>, v: Tensor<4>, settings: Settings, key: AttentionKey| {
-        let inputs = Inputs {
-            q,
-            k,
-            v,
-            bias: None,
-            sinks: None,
+    let sentence =
+        |q: Tensor<4>, k: Tensor<4>, v: Tensor<4>, settings: Settings, key: AttentionKey| {
+            let inputs = Inputs {
+                q,
+                k,
+                v,
+                bias: None,
+                sinks: None,
+            };
+            let panic = catch_unwind(AssertUnwindSafe(|| fused(inputs, settings, key))).err();
+            *panic
+                .expect("it is refused")
+                .downcast::<String>()
+                .expect("a sentence")
         };
-        let panic = catch_unwind(AssertUnwindSafe(|| fused(inputs, settings, key))).err();
-        *panic
-            .expect("it is refused")
-            .downcast::<String>()
-            .expect("a sentence")
-    };
     let (plain, causal) = (Settings::default(), AttentionKey::CAUSAL);
     let sliding = AttentionKey {
         window: AttentionWindow::Sliding,

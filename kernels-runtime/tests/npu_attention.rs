@@ -15,7 +15,10 @@ use npu::*;
 /// The sizes of a call: batch, heads, heads of keys, queries, keys and width.
 type Sizes = [usize; 6];
 
-fn shapes([batch, heads, kv_heads, queries, keys, width]: Sizes, layout: HeadLayout) -> [[usize; 4]; 2] {
+fn shapes(
+    [batch, heads, kv_heads, queries, keys, width]: Sizes,
+    layout: HeadLayout,
+) -> [[usize; 4]; 2] {
     match layout {
         HeadLayout::Bnsd => [
             [batch, heads, queries, width],
@@ -119,7 +122,14 @@ fn strided_operands() {
         for dtype in FLOATS {
             for lie in [Lie::Sliced, Lie::Turned] {
                 let key = AttentionKey::CAUSAL;
-                compare(stream, dtype, key, [3, 4, 2, 5, 6, 8], Settings::default(), lie);
+                compare(
+                    stream,
+                    dtype,
+                    key,
+                    [3, 4, 2, 5, 6, 8],
+                    Settings::default(),
+                    lie,
+                );
             }
         }
     });
@@ -130,10 +140,12 @@ fn decisions_and_their_reasons() {
     let here = platform();
     let causal = AttentionKey::CAUSAL;
     let refused = |key: AttentionKey, settings: Settings, dtype, [q, k, v]: [[usize; 4]; 3]| {
-        let bias = (key.bias == AttentionBias::Additive).then(|| Seen(spec(dtype, &[1, 1, 1, k[2]])));
+        let bias =
+            (key.bias == AttentionBias::Additive).then(|| Seen(spec(dtype, &[1, 1, 1, k[2]])));
         let sinks = (key.sink == Sinks::Learned).then(|| Seen(spec(dtype, &[q[1]])));
         let required = [q, k, v].map(|shape| Seen(spec(dtype, &shape)));
-        let operands = Operands::new(required, bias, sinks, settings, key).expect("they go together");
+        let operands =
+            Operands::new(required, bias, sinks, settings, key).expect("they go together");
         decide(&here, &operands).expect_err("it is refused")
     };
     let plain = Settings::default();
@@ -166,14 +178,46 @@ fn decisions_and_their_reasons() {
     let few_keys = [[1, 2, 5, 8], [1, 2, 4, 8], [1, 2, 4, 8]];
     let empty = [[1, 2, 0, 8], [1, 2, 4, 8], [1, 2, 4, 8]];
     for (refused, reason, why) in [
-        (refused(sliding, windowed, DType::F32, square), Reason::Semantics, "window=sliding"),
-        (refused(biased, plain, DType::F32, square), Reason::Semantics, "bias=additive"),
-        (refused(with_cap, capped, DType::F32, square), Reason::Semantics, "cap=tanh"),
-        (refused(with_sinks, plain, DType::F32, square), Reason::Semantics, "sink=learned"),
-        (refused(causal, plain, DType::F64, square), Reason::Dtype, "f32, f16 and bf16"),
-        (refused(causal, plain, DType::F32, narrow), Reason::Shape, "4 wide"),
-        (refused(causal, plain, DType::F32, few_keys), Reason::Shape, "see none of 4 keys"),
-        (refused(causal, plain, DType::F32, empty), Reason::Shape, "q"),
+        (
+            refused(sliding, windowed, DType::F32, square),
+            Reason::Semantics,
+            "window=sliding",
+        ),
+        (
+            refused(biased, plain, DType::F32, square),
+            Reason::Semantics,
+            "bias=additive",
+        ),
+        (
+            refused(with_cap, capped, DType::F32, square),
+            Reason::Semantics,
+            "cap=tanh",
+        ),
+        (
+            refused(with_sinks, plain, DType::F32, square),
+            Reason::Semantics,
+            "sink=learned",
+        ),
+        (
+            refused(causal, plain, DType::F64, square),
+            Reason::Dtype,
+            "f32, f16 and bf16",
+        ),
+        (
+            refused(causal, plain, DType::F32, narrow),
+            Reason::Shape,
+            "4 wide",
+        ),
+        (
+            refused(causal, plain, DType::F32, few_keys),
+            Reason::Shape,
+            "see none of 4 keys",
+        ),
+        (
+            refused(causal, plain, DType::F32, empty),
+            Reason::Shape,
+            "q",
+        ),
     ] {
         assert_eq!(refused.reason, reason, "{refused}");
         assert!(refused.to_string().contains(why), "{refused}");

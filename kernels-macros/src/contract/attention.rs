@@ -149,7 +149,13 @@ const SHAPE: Shape = Shape {
         Operand {
             name: "attention_bias",
             role: Role::Tensor { rank: Some(4) },
-            usual: &["attention_bias", "attention_mask", "attn_mask", "mask", "bias"],
+            usual: &[
+                "attention_bias",
+                "attention_mask",
+                "attn_mask",
+                "mask",
+                "bias",
+            ],
             when: When::With(&[BIASED]),
         },
         Operand {
@@ -237,8 +243,14 @@ fn operands(call: &CallContext<'_>, sinks: &TokenStream) -> (Ident, TokenStream)
 fn docs(key: &Key) -> String {
     let is = |setting, value| key.choice(setting) == Some(value);
     let [rows, columns] = match is("layout", "bsnd") {
-        true => ["[batch, queries, heads, width]", "[batch, keys, kv_heads, width]"],
-        false => ["[batch, heads, queries, width]", "[batch, kv_heads, keys, width]"],
+        true => [
+            "[batch, queries, heads, width]",
+            "[batch, keys, kv_heads, width]",
+        ],
+        false => [
+            "[batch, heads, queries, width]",
+            "[batch, kv_heads, keys, width]",
+        ],
     };
     let score = match is("cap", "tanh") {
         true => "softcap · tanh(scale · q·kᵀ / softcap)",
@@ -258,7 +270,9 @@ fn docs(key: &Key) -> String {
         }
         (true, _) => "A query sees the key at its own position and all before it.",
         (false, Some("sliding")) => "A query sees keys fewer than `window_size` positions apart.",
-        (false, Some("chunked")) => "A query sees the keys of its chunk of `window_size` positions.",
+        (false, Some("chunked")) => {
+            "A query sees the keys of its chunk of `window_size` positions."
+        }
         (false, _) => "A query sees all keys.",
     };
     let sinks = match is("sink", "learned") {

@@ -326,7 +326,8 @@ fn attentions() -> Vec<Case> {
                 let operands = operands(&mut given(tensors))?;
                 let sees_nothing = operands.sizes().keys == 0;
                 let y = <Flex as attention::AttentionBackend>::attention(operands.clone());
-                let (again, lse) = <Flex as attention::AttentionKernel>::attention_forward(operands);
+                let (again, lse) =
+                    <Flex as attention::AttentionKernel>::attention_forward(operands);
                 // The logarithm of an empty sum is infinite.
                 let lse = (!sees_nothing).then_some(lse);
                 Ok([y, again].into_iter().chain(lse).collect())

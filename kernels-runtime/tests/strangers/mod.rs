@@ -221,14 +221,7 @@ fn messages() -> Vec<Message> {
         ),
         message(
             "burn-kernels/attention_backward",
-            [
-                heads(),
-                heads(),
-                float([2, 3, 5]),
-                heads(),
-                keys(),
-                keys(),
-            ],
+            [heads(), heads(), float([2, 3, 5]), heads(), keys(), keys()],
             [heads(), keys(), keys()],
             (attention, false),
         ),

@@ -3,9 +3,7 @@ use super::{Inputs, Settings};
 use crate::ops::compute_dtype;
 use crate::ops::define::{backward, operands};
 use crate::ops::operands::{self, Described, Facts, Mismatch, checked, require};
-use crate::semantics::{
-    AttentionBias, AttentionKey, AttentionWindow, HeadLayout, ScoreCap, Sinks,
-};
+use crate::semantics::{AttentionBias, AttentionKey, AttentionWindow, HeadLayout, ScoreCap, Sinks};
 use burn::backend::{DispatchTensor, Shape};
 use burn::tensor::{DType, Tensor};
 
@@ -84,7 +82,12 @@ impl<T: Described> Operands<T> {
         key: AttentionKey,
     ) -> Result<Self, Mismatch> {
         check_numbers(settings, key)?;
-        agree("a bias", bias.is_some(), key.bias == AttentionBias::Additive, key)?;
+        agree(
+            "a bias",
+            bias.is_some(),
+            key.bias == AttentionBias::Additive,
+            key,
+        )?;
         let has_sinks = key.sink == Sinks::Learned;
         agree("a tensor of sinks", sinks.is_some(), has_sinks, key)?;
         let sizes = sizes([&q, &k, &v], key.layout)?;
@@ -202,10 +205,18 @@ impl<T> Operands<T> {
 /// Checks that the numbers match the key and are in their ranges.
 fn check_numbers(settings: Settings, key: AttentionKey) -> Result<(), Mismatch> {
     let (window, cap) = (settings.window, settings.cap);
-    agree("a window", window.is_some(), key.window != AttentionWindow::None, key)?;
+    agree(
+        "a window",
+        window.is_some(),
+        key.window != AttentionWindow::None,
+        key,
+    )?;
     agree("a cap", cap.is_some(), key.cap == ScoreCap::Tanh, key)?;
     if let Some(window) = window {
-        require!(window > 0, "Attention: a window of 0 positions hides all keys");
+        require!(
+            window > 0,
+            "Attention: a window of 0 positions hides all keys"
+        );
     }
     if let Some(cap) = cap {
         require!(

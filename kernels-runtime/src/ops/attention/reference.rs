@@ -28,9 +28,9 @@ pub fn reference(inputs: Inputs, settings: Settings, key: AttentionKey) -> Tenso
         None => scores,
     };
     let scores = hide(scores, visible, &device);
-    let sinks = inputs.sinks.map(|sinks| {
-        same_dtype_as(sinks, compute).reshape([1, sizes.heads, 1, 1])
-    });
+    let sinks = inputs
+        .sinks
+        .map(|sinks| same_dtype_as(sinks, compute).reshape([1, sizes.heads, 1, 1]));
     let y = weighted(scores, v, sinks, sizes);
     same_dtype_as(in_bnsd(y, key), dtype)
 }

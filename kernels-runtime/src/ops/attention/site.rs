@@ -64,10 +64,16 @@ fn either(
     let operands = Operands::of(inputs, settings, at.key());
     let decision = at.decide(operands.all());
     let captured = Captured::These(&["sinks"]);
-    live::decided(at, decision, Attended::from(operands), captured, |attended| {
-        let Inputs { q, k, v, bias, .. } = attended.inputs;
-        reference(([q, k, v], bias))
-    })
+    live::decided(
+        at,
+        decision,
+        Attended::from(operands),
+        captured,
+        |attended| {
+            let Inputs { q, k, v, bias, .. } = attended.inputs;
+            reference(([q, k, v], bias))
+        },
+    )
 }
 
 /// Runs [`attention::reference`] without a bias.

@@ -63,7 +63,13 @@ impl Visible {
 mod tests {
     use super::*;
 
-    fn visible(mask: AttentionMask, window: AttentionWindow, size: usize, first: i64, keys: usize) -> Visible {
+    fn visible(
+        mask: AttentionMask,
+        window: AttentionWindow,
+        size: usize,
+        first: i64,
+        keys: usize,
+    ) -> Visible {
         Visible {
             mask,
             window,
@@ -118,7 +124,11 @@ mod tests {
     #[test]
     fn any_numbers_are_a_range() {
         for first in [i64::MIN, i64::MAX] {
-            for window in [AttentionWindow::None, AttentionWindow::Sliding, AttentionWindow::Chunked] {
+            for window in [
+                AttentionWindow::None,
+                AttentionWindow::Sliding,
+                AttentionWindow::Chunked,
+            ] {
                 let range = visible(AttentionMask::Causal, window, usize::MAX, first, 9).of(5);
                 assert!(range.start <= range.end && range.end <= 9);
             }

@@ -1,9 +1,9 @@
 //! The forward pass.
 
+use super::KEYS;
 use super::lanes::{Lanes, transposed};
 use super::scores::{Place, Running, adjust, scale};
 use super::view::{Readable, View, parts};
-use super::KEYS;
 use crate::cpu::product::{Block, Gemm, each, multiply_blocks};
 use crate::cpu::{Element, Output, Real, Unwritten};
 use crate::ops::attention::Operands;
@@ -81,7 +81,11 @@ where
             let sum = running.sums[lane];
             self.lse.push(running.lse(lane));
             // A query that sees no key has the result zero.
-            let factor = if sum == <T::Acc as Gemm>::ZERO { sum } else { factor / sum };
+            let factor = if sum == <T::Acc as Gemm>::ZERO {
+                sum
+            } else {
+                factor / sum
+            };
             let column = sums[lane.min(sums.len())..].iter().step_by(lanes.len());
             let row = self.y.row(view.sizes.value_width);
             row.write(column.map(|value| T::round(*value * factor)));
@@ -128,7 +132,9 @@ impl<A: Gemm> Buffers<A> {
             return;
         }
         let (stride, sizes) = (lanes.len(), view.sizes);
-        let block = view.k.block(batch, kv_head, keys.clone(), &mut self.converted);
+        let block = view
+            .k
+            .block(batch, kv_head, keys.clone(), &mut self.converted);
         let from = seeing.start;
         multiply_blocks(
             [keys.len(), sizes.width, seeing.len()],
@@ -146,7 +152,9 @@ impl<A: Gemm> Buffers<A> {
         if running.add(&place, &mut self.scores) {
             scale(&mut self.sums, stride, seeing.clone(), &running.factors);
         }
-        let block = view.v.block(batch, kv_head, keys.clone(), &mut self.converted);
+        let block = view
+            .v
+            .block(batch, kv_head, keys.clone(), &mut self.converted);
         let to = from.min(self.sums.len());
         multiply_blocks(
             [sizes.value_width, keys.len(), seeing.len()],

@@ -2,8 +2,8 @@
 
 use super::view::{Heads, View};
 use super::{LANES, QUERIES};
-use crate::cpu::product::Gemm;
 use crate::cpu::Element;
+use crate::cpu::product::Gemm;
 use std::ops::Range;
 
 /// The queries of a block, and the keys that each of them sees.

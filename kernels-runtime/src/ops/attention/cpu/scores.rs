@@ -70,7 +70,10 @@ pub(super) fn adjust<T: Element>(
 
 /// Returns the first key that each of the lanes sees and the one after the last, counted from the block's first.
 fn seen<A: Real>(lanes: &Lanes, place: &Place) -> [Vec<A>; 2] {
-    let ranges = place.lanes.clone().map(|lane| lanes.seen(lane, &place.keys));
+    let ranges = place
+        .lanes
+        .clone()
+        .map(|lane| lanes.seen(lane, &place.keys));
     // Numbers up to `KEYS` are exact in every type.
     let number = |key: usize| A::of(key as f64);
     let (starts, ends) = ranges
@@ -230,7 +233,11 @@ impl<A: Real> pulp::WithSimd for Add<'_, A> {
             for line in scores.chunks_exact_mut(*stride) {
                 let scores = vector(&mut line[lane..]);
                 for i in 0..LANES {
-                    most[i] = if scores[i] > most[i] { scores[i] } else { most[i] };
+                    most[i] = if scores[i] > most[i] {
+                        scores[i]
+                    } else {
+                        most[i]
+                    };
                 }
             }
             let base = most.map(finite_base);

@@ -104,7 +104,11 @@ impl Units {
             None => batch * heads + kv_head,
             Some([batches, of_heads, ..]) => {
                 let batch = if batches > 1 { batch } else { 0 };
-                if of_heads > 1 { batch * heads + kv_head } else { batch }
+                if of_heads > 1 {
+                    batch * heads + kv_head
+                } else {
+                    batch
+                }
             }
         }
     }

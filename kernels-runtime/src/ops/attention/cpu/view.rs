@@ -189,7 +189,11 @@ impl<'a, T: Element> View<'a, T> {
     /// enough queries; few queries, as in decoding, share a block with those of other heads.
     pub(super) fn blocks(&self) -> Vec<Range<usize>> {
         let queries = self.sizes.queries;
-        let part = if queries * 2 > QUERIES { queries } else { self.rows() };
+        let part = if queries * 2 > QUERIES {
+            queries
+        } else {
+            self.rows()
+        };
         let mut blocks = Vec::new();
         for start in (0..self.rows()).step_by(part.max(1)) {
             let blocks_of = part.min(self.rows() - start);
