@@ -104,40 +104,43 @@ fn norms_are_those_of_torch() {
     }
 }
 
-/// Returns rows of deviations from a mean, and the exact result of a norm without weight, computed in f64 from the
-/// rounded numbers.
-fn around(mean: f64, rows: usize, n: usize) -> (Vec<f32>, Vec<f64>) {
-    let numbers: Vec<f32> = (0..rows * n)
-        .map(|i| (mean + (i as f64 * 12.9898).sin() * 1.7) as f32)
-        .collect();
-    let mut exact = Vec::new();
-    for row in numbers.chunks(n) {
-        let row: Vec<f64> = row.iter().map(|x| f64::from(*x)).collect();
-        let mean = row.iter().sum::<f64>() / n as f64;
-        let variance = row.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / n as f64;
-        exact.extend(row.iter().map(|x| (x - mean) / (variance + EPS).sqrt()));
-    }
-    (numbers, exact)
-}
-
 /// The mean of such rows is not a number of f32. A kernel that subtracts the rounded mean is off by a hundredth of the
 /// deviation, and squares of the elements themselves cancel entirely.
 #[test]
 fn rows_far_from_zero_are_as_exact_as_others() {
-    let device = Device::flex();
+    let device = Device::flex().autodiff();
     for n in [7, 64, 1000, 5000] {
         for mean in [0.0, 1e2, -3e5] {
-            let (numbers, exact) = around(mean, 3, n);
-            let y = run(
-                true,
-                Inputs {
-                    x: Tensor::from_data(TensorData::new(numbers, [3, n]), &device),
-                    weight: Tensor::ones([n], &device),
+            let deviation = |i: usize| (i as f64 * 12.9898).sin() * 1.7;
+            let numbers: Vec<f32> = (0..3 * n).map(|i| (mean + deviation(i)) as f32).collect();
+            let x = Tensor::<2>::from_data(TensorData::new(numbers, [3, n]), &device);
+            let (dy, weight) = (random([3, n], &device), random([n], &device));
+            let found = |dtype: FloatDType, is_fused| {
+                let (x, dy) = (x.clone().cast(dtype), dy.clone().cast(dtype));
+                let (x, weight) = (x.require_grad(), weight.clone().cast(dtype).require_grad());
+                let inputs = Inputs {
+                    x: x.clone(),
+                    weight: weight.clone(),
                     bias: None,
-                },
-            );
-            let error = relative_error(&values(y), &exact);
-            assert!(error < 3e-7, "{n} elements around {mean}: {error:e}");
+                };
+                let y = run(is_fused, inputs);
+                let grads = (y.clone() * dy).sum().backward();
+                let [dx, dw] = [x.grad(&grads).map(values), weight.grad(&grads).map(values)];
+                [
+                    values(y),
+                    dx.expect("it is tracked"),
+                    dw.expect("it is tracked"),
+                ]
+            };
+            let exact = found(FloatDType::F64, false);
+            let ours = found(FloatDType::F32, true);
+            for (result, (ours, exact)) in ["y", "dx", "dw"].iter().zip(ours.iter().zip(&exact)) {
+                let error = relative_error(ours, exact);
+                assert!(
+                    error < 3e-7,
+                    "{result} of {n} elements around {mean}: {error:e}"
+                );
+            }
         }
     }
 }

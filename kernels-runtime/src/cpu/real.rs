@@ -114,52 +114,55 @@ pub(crate) fn sum_of_squares<T: Copy, A: Real>(row: &[T], value: impl Fn(T) -> A
     })
 }
 
-/// Returns the sums of two terms over a row, in one pass.
+/// Returns the sums of several terms over a row, in one pass.
 #[inline(always)]
-pub(crate) fn sums<T: Copy, A: Real>(row: &[T], terms: impl Fn(T) -> [A; 2]) -> [A; 2] {
-    let mut lanes = [[A::ZERO; LANES]; 2];
+pub(crate) fn sums<const N: usize, T: Copy, A: Real>(
+    row: &[T],
+    terms: impl Fn(T) -> [A; N],
+) -> [A; N] {
+    let mut lanes = [[A::ZERO; LANES]; N];
     let (body, tail) = row.as_chunks::<LANES>();
     for chunk in body {
         for i in 0..LANES {
-            let [first, second] = terms(chunk[i]);
-            lanes[0][i] += first;
-            lanes[1][i] += second;
+            add(&mut lanes, i, terms(chunk[i]));
         }
     }
     for (i, x) in tail.iter().enumerate() {
-        let [first, second] = terms(*x);
-        lanes[0][i] += first;
-        lanes[1][i] += second;
+        add(&mut lanes, i, terms(*x));
     }
     lanes.map(fold)
 }
 
-/// Returns the sums of two terms `(left, right, weight)` over rows of the same length, in one pass.
+/// Returns the sums of several terms `(left, right, weight)` over rows of the same length, in one pass.
 #[inline(always)]
-pub(crate) fn sums_of<L: Copy, R: Copy, A: Real>(
+pub(crate) fn sums_of<const N: usize, L: Copy, R: Copy, A: Real>(
     left: &[L],
     right: &[R],
     weights: &[A],
-    terms: impl Fn(L, R, A) -> [A; 2],
-) -> [A; 2] {
-    let mut lanes = [[A::ZERO; LANES]; 2];
+    terms: impl Fn(L, R, A) -> [A; N],
+) -> [A; N] {
+    let mut lanes = [[A::ZERO; LANES]; N];
     let (left_body, left_tail) = left.as_chunks::<LANES>();
     let (right_body, right_tail) = right.as_chunks::<LANES>();
     let (weight_body, weight_tail) = weights.as_chunks::<LANES>();
     for ((l, r), w) in left_body.iter().zip(right_body).zip(weight_body) {
         for i in 0..LANES {
-            let [first, second] = terms(l[i], r[i], w[i]);
-            lanes[0][i] += first;
-            lanes[1][i] += second;
+            add(&mut lanes, i, terms(l[i], r[i], w[i]));
         }
     }
     let tails = left_tail.iter().zip(right_tail).zip(weight_tail);
     for (i, ((l, r), w)) in tails.enumerate() {
-        let [first, second] = terms(*l, *r, *w);
-        lanes[0][i] += first;
-        lanes[1][i] += second;
+        add(&mut lanes, i, terms(*l, *r, *w));
     }
     lanes.map(fold)
+}
+
+/// Adds the terms of one element to lane `i` of each sum.
+#[inline(always)]
+fn add<const N: usize, A: Real>(lanes: &mut [[A; LANES]; N], i: usize, terms: [A; N]) {
+    for (lanes, term) in lanes.iter_mut().zip(terms) {
+        lanes[i] += term;
+    }
 }
 
 /// Adds the lanes pairwise, which also keeps the rounding error small.

@@ -272,9 +272,10 @@ impl Case {
     }
 
     fn refused(&self, sentence: String) -> Outcome {
-        const OPERATIONS: [&str; 10] = [
+        const OPERATIONS: [&str; 11] = [
             "RMSNorm: ",
             "AddRMSNorm: ",
+            "LayerNorm: ",
             "GLU: ",
             "RoPE: ",
             "AdamW: ",

@@ -53,12 +53,12 @@ impl Layer {
     fn forward<const D: usize>(&self, x: Tensor<D>) -> Tensor<D> {
         match &self.bias {
             Some(bias) => of_tensors(x, self.weight.val(), bias.val(), self.eps),
-            None => self.without_bias(x),
+            None => self.scaled(x),
         }
     }
 
     #[fused_kernel("npu_fused_layernorm", shift = none, weight = weight, eps = eps)]
-    fn without_bias<const D: usize>(&self, x: Tensor<D>) -> Tensor<D> {
+    fn scaled<const D: usize>(&self, x: Tensor<D>) -> Tensor<D> {
         plain(x, self.weight.val(), None, self.eps)
     }
 }
@@ -167,7 +167,7 @@ pub fn main() {
     for name in [
         "of_tensors",
         "of_references",
-        "without_bias",
+        "scaled",
         "Norm::normalise",
     ] {
         assert_paths(&format!("layer_norm::{name}"), &paths);

@@ -40,10 +40,10 @@ impl LayerNormKernel for Remote {
 
     fn layer_norm_backward(backward: Backward<FloatTensor<Self>>) -> Gradients<FloatTensor<Self>> {
         let gradients = gradients(&backward);
-        let numbers = numbers(backward.operands());
-        let (operands, dy, mean, rstd, wanted) = backward.into_parts();
+        let numbers = (numbers(backward.operands()), *backward.wanted());
+        let (operands, dy, mean, rstd, _) = backward.into_parts();
         let inputs = [dy, mean, rstd].into_iter().chain(operands.into_tensors());
-        let mut gradients = send_wanted(BACKWARD, inputs, gradients, &(numbers, wanted));
+        let mut gradients = send_wanted(BACKWARD, inputs, gradients, &numbers);
         let mut next = || gradients.next().flatten();
         Gradients {
             x: next().expect("it is always wanted"),

@@ -33,6 +33,8 @@ pub(super) fn backward<T: Element>(backward: &Backward<FlexTensor>) -> Gradients
     }
 }
 
+/// The pass over the rows. Deviations from the rounded mean of the forward pass have a mean of their own, what the mean
+/// lacks, so that gradients of rows far from zero are as exact as others.
 struct Pass<'a, T: Element> {
     dy: Rows<'a, T>,
     x: Rows<'a, T>,
@@ -72,21 +74,23 @@ impl<T: Element> Kernel<1> for Pass<'_, T> {
         let rows = self.dy.range(range.clone()).zip(rows);
         for (row, (dy, x)) in range.zip(rows) {
             let (mean, rstd) = (self.mean[row], self.rstd[row]);
-            let [sum, projection] = sums_of(dy, x, &self.weight, |dy: T, x: T, w| {
-                let scaled = dy.load() * w;
-                [scaled, scaled * (x.load() - mean)]
+            let [sum, projection, rest] = sums_of(dy, x, &self.weight, |dy: T, x: T, w| {
+                let (scaled, deviation) = (dy.load() * w, x.load() - mean);
+                [scaled, scaled * deviation, deviation]
             });
-            let level = sum / n;
-            // In this order, rstd² alone, which may underflow, is never formed.
-            let along = projection * rstd / n * rstd;
+            let (level, rest) = (sum / n, rest / n);
+            let projection = projection - sum * rest;
+            let normal = |x: &T| ((x.load() - mean) - rest) * rstd;
+            let along = projection * rstd / n;
             let given = dy.iter().zip(x).zip(&self.weight);
-            dx.row(self.width).write(given.map(|((dy, x), w)| {
-                let through = (x.load() - mean) * along;
-                T::round(rstd * (dy.load() * *w - level - through))
-            }));
+            dx.row(self.width).write(
+                given.map(|((dy, x), w)| {
+                    T::round(rstd * (dy.load() * *w - level - normal(x) * along))
+                }),
+            );
             if self.wanted.weight {
                 for ((dw, dy), x) in sums.weight.iter_mut().zip(dy).zip(x) {
-                    *dw += dy.load() * ((x.load() - mean) * rstd);
+                    *dw += dy.load() * normal(x);
                 }
             }
             if self.wanted.bias {

@@ -59,11 +59,14 @@ impl<T: Element> Kernel<1> for Forward<'_, T> {
             let Moments { mean, rest, rstd } = Moments::of(x, self.eps);
             statistics.push([mean + rest, rstd]);
             let y = y.row(self.width);
-            let scaled = x.iter().zip(&self.weight);
-            let scaled = scaled.map(|(x, w)| ((x.load() - mean) - rest) * rstd * *w);
+            let given = x.iter().zip(&self.weight);
+            let scaled = |x: &T, w: &T::Acc| ((x.load() - mean) - rest) * rstd * *w;
             match &self.bias {
-                Some(bias) => y.write(scaled.zip(bias).map(|(scaled, b)| T::round(scaled + *b))),
-                None => y.write(scaled.map(T::round)),
+                Some(bias) => {
+                    let given = given.zip(bias);
+                    y.write(given.map(|((x, w), b)| T::round(scaled(x, w) + *b)))
+                }
+                None => y.write(given.map(|(x, w)| T::round(scaled(x, w)))),
             };
         }
     }
