@@ -5,7 +5,7 @@
 //! Outputs are allocated in each run, as in training.
 
 use burn::tensor::{DType, Device, Distribution, Tensor};
-use burn_kernels::ops::{add_rms_norm, glu, rms_norm, rope};
+use burn_kernels::ops::{add_rms_norm, glu, layer_norm, rms_norm, rope};
 use burn_kernels::semantics::*;
 use std::time::{Duration, Instant};
 
@@ -54,6 +54,8 @@ fn main() {
             ));
             rows.extend(bench_sum(tokens, 1024, dtype, Beside::Reference));
             rows.extend(bench_sum(tokens, 1024, dtype, Beside::Parts));
+            rows.extend(bench_layer_norm(tokens, 1024, dtype, Beside::Reference));
+            rows.extend(bench_layer_norm(tokens, 1024, dtype, Beside::Parts));
             rows.extend(bench_glu("SwiGLU", tokens, 3072, dtype, GluKey::SWIGLU));
             rows.extend(bench_rope("RoPE", tokens, dtype, RopeKey::LLAMA));
         }
@@ -161,12 +163,54 @@ fn bench_rms_norm(
     )
 }
 
-/// The path that the fused sum and norm is compared with.
+/// The path that a fused kernel is compared with.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Beside {
     Reference,
-    /// Burn's sum, then the kernel of RMSNorm.
+    /// Kernels that there are without it: Burn's sum, then the kernel of RMSNorm; for LayerNorm Burn's own kernel, whose
+    /// gradient is composed.
     Parts,
+}
+
+fn bench_layer_norm(tokens: usize, n: usize, dtype: DType, beside: Beside) -> [Row; 2] {
+    let [x, dy] = [(); 2].map(|()| random([tokens, n], dtype, &Device::flex()));
+    let [w, b] = [(); 2].map(|()| random([n], dtype, &Device::flex()));
+    let tensor = tokens * n * dtype.size();
+    let settings = layer_norm::Settings { eps: 1e-5 };
+    let op = match beside {
+        Beside::Reference => "LayerNorm",
+        Beside::Parts => "the same, beside Burn's own",
+    };
+    // Forward: x, y. Backward adds: dy, x, dx.
+    passes(
+        op,
+        format!("[{tokens}, {n}]"),
+        dtype,
+        [2, 5].map(|tensors| tensors * tensor),
+        move |fused, backward| {
+            let (x, weight) = leaves(&x, &w, backward);
+            let (_, bias) = leaves(&w, &b, backward);
+            let y = match (fused, beside) {
+                (false, Beside::Parts) => {
+                    burn::tensor::module::layer_norm(x, weight, Some(bias), settings.eps)
+                }
+                _ => {
+                    let inputs = layer_norm::Inputs {
+                        x,
+                        weight,
+                        bias: Some(bias),
+                    };
+                    let key = LayerNormKey::GPT2;
+                    match fused {
+                        true => layer_norm::fused(inputs, settings, key)
+                            .expect("the CPU has this kernel"),
+                        false => layer_norm::reference(inputs, settings, key),
+                    }
+                }
+            };
+            finish(y, &dy, backward);
+        },
+    )
 }
 
 fn bench_sum(tokens: usize, n: usize, dtype: DType, beside: Beside) -> [Row; 2] {

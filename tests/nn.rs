@@ -1,8 +1,9 @@
 //! Compares Burn's own layers with their counterparts here: results and gradients.
 
-use burn::nn::{RmsNormConfig, RotaryEncodingConfig, SwiGluConfig};
-use burn::tensor::{Device, Distribution, Tensor};
-use burn_kernels::nn::{RmsNorm, RotaryEncoding, SwiGlu};
+use burn::module::{Module, Param};
+use burn::nn::{LayerNormConfig, RmsNormConfig, RotaryEncodingConfig, SwiGluConfig};
+use burn::tensor::{Device, Distribution, FloatDType, Tensor};
+use burn_kernels::nn::{LayerNorm, RmsNorm, RotaryEncoding, SwiGlu};
 use burn_kernels::policy::{Policy, scope};
 use burn_kernels::report::report;
 
@@ -38,6 +39,65 @@ fn rms_norm_is_burns() {
     assert!(difference(y, y2) < CLOSE);
     assert!(difference(dx, dx2) < CLOSE);
     assert!(difference(dg, dg2) < CLOSE);
+}
+
+/// Gives both layers the same parameters.
+fn with_parameters(
+    mut theirs: burn::nn::LayerNorm,
+    mut ours: LayerNorm,
+    vector: impl Fn() -> Param<Tensor<1>>,
+) -> (burn::nn::LayerNorm, LayerNorm) {
+    theirs.gamma = vector();
+    theirs.beta = theirs.beta.map(|_| vector());
+    (ours.gamma, ours.beta) = (theirs.gamma.clone(), theirs.beta.clone());
+    (theirs, ours)
+}
+
+#[test]
+fn layer_norm_is_burns() {
+    let device = Device::flex().autodiff();
+    for bias in [true, false] {
+        let config = LayerNormConfig::new(24).with_bias(bias).with_epsilon(1e-3);
+        let theirs = config.init(&device);
+        let ours = LayerNorm::init(&config, &device);
+        assert_eq!(ours.num_params(), theirs.num_params());
+        // New layers have weights of ones and biases of zeros, in which no mistake would show.
+        let vector = || Param::from_tensor(random([24], &device));
+        let (theirs, ours) = with_parameters(theirs, ours, vector);
+        let (x, dy) = (random([3, 5, 24], &device), random([3, 5, 24], &device));
+        let run = |f: &dyn Fn(Tensor<3>) -> Tensor<3>, norm: &LayerNorm| {
+            let x = x.clone().require_grad();
+            let y = f(x.clone());
+            let grads = (y.clone() * dy.clone()).sum().backward();
+            let dx = x.grad(&grads).expect("x is tracked");
+            let of = |vector: Tensor<1>| vector.grad(&grads).expect("it is tracked");
+            let vectors = [Some(&norm.gamma), norm.beta.as_ref()];
+            let vectors: Vec<_> = vectors.into_iter().flatten().map(|p| of(p.val())).collect();
+            (y.inner(), dx, vectors)
+        };
+        let with_theirs = run(&|x| theirs.forward(x), &ours);
+        for policy in [Policy::auto(), Policy::reference()] {
+            let _policy = scope(policy);
+            let (y, dx, vectors) = run(&|x| ours.forward(x), &ours);
+            assert!(difference(y, with_theirs.0.clone()) < CLOSE);
+            assert!(difference(dx, with_theirs.1.clone()) < CLOSE);
+            assert_eq!(vectors.len(), if bias { 2 } else { 1 });
+            for (ours, theirs) in vectors.into_iter().zip(&with_theirs.2) {
+                assert!(difference(ours, theirs.clone()) < CLOSE);
+            }
+        }
+        // Squares of these are beyond f16.
+        let large = random([4, 24], &device).inner() * 3e3;
+        let large = large.cast(FloatDType::F16);
+        let vector = || Param::from_tensor(random([24], &Device::flex()).cast(FloatDType::F16));
+        let (theirs, ours) = with_parameters(theirs, ours, vector);
+        let expected = theirs.forward(large.clone()).cast(FloatDType::F32);
+        for policy in [Policy::auto(), Policy::reference()] {
+            let _policy = scope(policy);
+            let y = ours.forward(large.clone()).cast(FloatDType::F32);
+            assert!(difference(y, expected.clone()) < 1e-3);
+        }
+    }
 }
 
 #[test]

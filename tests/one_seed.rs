@@ -7,5 +7,7 @@
 mod experts;
 #[path = "one_seed/mlps.rs"]
 mod mlps;
+#[path = "one_seed/norms.rs"]
+mod norms;
 #[path = "one_seed/train.rs"]
 mod train;

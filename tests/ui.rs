@@ -31,6 +31,7 @@ mod pass {
     pub mod item_raw_identifiers;
     pub mod items_inside_a_function;
     pub mod layer_names;
+    pub mod layer_norm;
     pub mod list_of_experts;
     pub mod method;
     pub mod method_of_tensors;
@@ -93,6 +94,7 @@ accepted! {
     item_raw_identifiers
     items_inside_a_function
     layer_names
+    layer_norm
     list_of_experts
     method
     method_of_tensors

@@ -210,8 +210,10 @@ fn layer_norm_and_its_gradients() {
                         }));
                     }
                     assert_equal(&values(&stream, &found.y), &y, dtype, 1e-6);
-                    assert_eq!(found.mean.shape(), [2, 3, 1]);
-                    // The gradients use the rounded statistics.
+                    for statistic in [&found.mean, &found.rstd] {
+                        assert_eq!(statistic.shape(), [2, 3, 1]);
+                        assert_eq!(statistic.dtype(), DType::F32);
+                    }
                     let (means, rstds) =
                         (values(&stream, &found.mean), values(&stream, &found.rstd));
                     let gradients = layer_norm::layer_norm_backward(

@@ -15,7 +15,7 @@ use kernels_runtime::dispatch::DeviceKind;
 use kernels_runtime::npu::Seen;
 use kernels_runtime::ops::moe::router::{self, Routing};
 use kernels_runtime::ops::moe::{grouped_matmul, permute};
-use kernels_runtime::ops::{adam_w, add_rms_norm, attention, glu, rms_norm, rope};
+use kernels_runtime::ops::{adam_w, add_rms_norm, attention, glu, layer_norm, rms_norm, rope};
 use kernels_runtime::registry::{Implementation, kernel};
 use kernels_runtime::semantics::*;
 use npu::*;
@@ -43,6 +43,11 @@ fn norms_units_rotations_routers_and_steps_are_decided_in_place() {
         let norm = rms_norm::Operands::new(x, weight, None, settings, key).unwrap();
         allocates_nothing!("a norm", rms_norm::npu::decide(here, &norm));
     }
+    let settings_of_layer = layer_norm::Settings { eps: 1e-5 };
+    let [scale, bias] = [&weight, &weight].map(|spec| Seen(spec.clone()));
+    let (x_seen, bias, gpt2) = (Seen(x.clone()), Some(bias), LayerNormKey::GPT2);
+    let norm = layer_norm::Operands::new(x_seen, scale, bias, settings_of_layer, gpt2).unwrap();
+    allocates_nothing!("a layer norm", layer_norm::npu::decide(here, &norm));
     let [first, second] = [&x, &x].map(|spec| Seen(spec.clone()));
     let (weight, llama) = (Some(Seen(weight.clone())), AddRmsNormKey::LLAMA);
     let sum = add_rms_norm::Operands::new(first, second, weight, None, settings, llama).unwrap();

@@ -12,7 +12,7 @@ use kernels_runtime::npu::{NpuError, Result, Seen};
 use kernels_runtime::ops::moe::experts::{self, Settings, Wanted};
 use kernels_runtime::ops::moe::permute;
 use kernels_runtime::ops::moe::router::{self, Routing};
-use kernels_runtime::ops::{adam_w, add_rms_norm, attention, glu, rms_norm, rope};
+use kernels_runtime::ops::{adam_w, add_rms_norm, attention, glu, layer_norm, rms_norm, rope};
 use kernels_runtime::semantics::*;
 use npu::*;
 
@@ -75,6 +75,18 @@ fn norm_and_rope(stream: &Stream) -> Result<Vec<Tensor>> {
     let sum = add_rms_norm::Operands::new(first, second, weight, None, settings, llama);
     let found = add_rms_norm::npu::forward(stream, &sum.expect(FIT))?;
 
+    let (weight, bias) = (Seen(bf16(&[HIDDEN], 2)?), Some(Seen(bf16(&[HIDDEN], 10)?)));
+    let (settings, key) = (layer_norm::Settings { eps: 1e-5 }, LayerNormKey::GPT2);
+    let layer = layer_norm::Operands::new(Seen(y.clone()), weight, bias, settings, key);
+    let layer = layer.expect(FIT);
+    let layer_norm::Normalised { y: z, mean, rstd } = layer_norm::npu::forward(stream, &layer)?;
+    let wanted = layer_norm::Wanted {
+        weight: true,
+        bias: true,
+    };
+    let layer = layer.backward(Seen(z.clone()), Seen(mean), Seen(rstd), wanted);
+    let d_layer = layer_norm::npu::backward(stream, &layer.expect(FIT))?;
+
     let heads = y.reshape([1, 2, TOKENS / 2, HIDDEN])?;
     let (cos, sin) = (
         bf16(&[1, TOKENS / 2, HIDDEN / 4], 4)?,
@@ -125,6 +137,8 @@ fn norm_and_rope(stream: &Stream) -> Result<Vec<Tensor>> {
         d_seen.v,
     ];
     results.extend(d_norm.weight.into_iter().chain(d_norm.gate));
+    results.extend([z, d_layer.x].into_iter().chain(d_layer.weight));
+    results.extend(d_layer.bias);
     Ok(results)
 }
 
@@ -191,6 +205,8 @@ fn each_operator_that_fails_is_an_error_that_names_it() {
     for operator in [
         "aclnnRmsNorm",
         "aclnnRmsNormGrad",
+        "aclnnLayerNorm",
+        "aclnnLayerNormBackward",
         "aclnnSwiGlu",
         "aclnnSwiGluGrad",
         "aclnnSilu",

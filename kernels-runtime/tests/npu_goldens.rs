@@ -13,7 +13,7 @@ use burn_cann::{DType, Stream, Tensor};
 use kernels_runtime::npu::Seen;
 use kernels_runtime::ops::moe::experts;
 use kernels_runtime::ops::moe::router::{self, Routing};
-use kernels_runtime::ops::{add_rms_norm, glu, rms_norm, rope};
+use kernels_runtime::ops::{add_rms_norm, glu, layer_norm, rms_norm, rope};
 use kernels_runtime::semantics::*;
 use npu::*;
 use support::Fixture;
@@ -230,6 +230,39 @@ fn sum_of(module: &str, half: bool) -> (RmsNormKey, bool) {
         "zamba2" => (gated(Gating::BeforeNorm, Groups::Many), true),
         other => panic!("{other} is no module"),
     }
+}
+
+#[test]
+fn layer_norms() {
+    cases("layer_norms", "layernorm", "x", |case| {
+        let n = width(&case.name);
+        let module = case.name.split('.').next().unwrap();
+        let shifted = module == "torch";
+        let key = match shifted {
+            true => LayerNormKey::GPT2,
+            false => LayerNormKey::COHERE,
+        };
+        let [x, dy] = ["x", "dy"].map(|name| Seen(case.rows(name, n)));
+        let weight = Seen(case.vector("weight"));
+        let bias = shifted.then(|| Seen(case.vector("bias")));
+        let settings = layer_norm::Settings { eps: 1e-5 };
+        let operands = layer_norm::Operands::new(x, weight, bias, settings, key).unwrap();
+        let found = layer_norm::npu::forward(case.stream, &operands).unwrap();
+        case.near(&found.y, module, "ref", "y");
+        let wanted = layer_norm::Wanted {
+            weight: true,
+            bias: shifted,
+        };
+        let (mean, rstd) = (Seen(found.mean), Seen(found.rstd));
+        let operands = operands.backward(dy, mean, rstd, wanted).unwrap();
+        let gradients = layer_norm::npu::backward(case.stream, &operands).unwrap();
+        case.near(&gradients.x, module, "ref", "d_x");
+        case.near(&gradients.weight.unwrap(), module, "ref", "d_weight");
+        assert_eq!(gradients.bias.is_some(), shifted);
+        if let Some(bias) = &gradients.bias {
+            case.near(bias, module, "ref", "d_bias");
+        }
+    });
 }
 
 #[test]

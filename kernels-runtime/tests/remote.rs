@@ -8,7 +8,7 @@ use burn::tensor::{DType, Device, FloatDType, Int, Tensor, TensorData};
 use kernels_runtime::__private::{At, declare_site, glu_mlp};
 use kernels_runtime::dispatch::{DeviceKind, KernelOp, Reason};
 use kernels_runtime::ops::moe::{self, Stack, grouped_matmul};
-use kernels_runtime::ops::{add_rms_norm, glu, rms_norm};
+use kernels_runtime::ops::{add_rms_norm, glu, layer_norm, rms_norm};
 use kernels_runtime::policy::{Policy, scope};
 use kernels_runtime::registry::Site;
 use kernels_runtime::remote::{
@@ -16,7 +16,9 @@ use kernels_runtime::remote::{
     Server, connect,
 };
 use kernels_runtime::report::report;
-use kernels_runtime::semantics::{AddRmsNormKey, ExpertLayout, GluKey, RmsNormKey};
+use kernels_runtime::semantics::{
+    AddRmsNormKey, ExpertLayout, GluKey, LayerNormKey, RmsNormKey, Shift,
+};
 use kernels_runtime::verify::verify_all;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -218,6 +220,52 @@ fn a_server_of_sums_and_norms_has_their_gradients() {
         x.grad(&grads).unwrap().into_data()
     };
     assert_eq!(gradients(served), gradients(Device::flex()));
+}
+
+/// Each gradient is asked for alone and with the others: the messages leave out those that are not wanted.
+#[test]
+fn layer_norms_and_their_gradients_are_the_same_bits() {
+    let (_server, served) = serve_and_connect();
+    for dtype in [DType::F64, DType::F32, DType::F16, DType::BF16] {
+        for key in [LayerNormKey::GPT2, LayerNormKey::COHERE] {
+            for tracked in 0..8_usize {
+                let on = |device: &Device| {
+                    let device = &device.clone().autodiff();
+                    let is_tracked = |number: usize| tracked & (1 << number) != 0;
+                    let mut x = numbers([3, 5, 12], device, dtype);
+                    let [mut weight, mut bias] = [(); 2].map(|()| numbers([12], device, dtype));
+                    if is_tracked(0) {
+                        x = x.require_grad();
+                    }
+                    if is_tracked(1) {
+                        weight = weight.require_grad();
+                    }
+                    if is_tracked(2) {
+                        bias = bias.require_grad();
+                    }
+                    let inputs = layer_norm::Inputs {
+                        x: x.clone(),
+                        weight: weight.clone(),
+                        bias: (key.shift == Shift::Bias).then(|| bias.clone()),
+                    };
+                    let settings = layer_norm::Settings { eps: 1e-5 };
+                    let y = layer_norm::fused(inputs, settings, key).unwrap();
+                    let mut all = vec![bits(y.clone())];
+                    if !y.is_tracked() {
+                        return all;
+                    }
+                    let dy = numbers([3, 5, 12], device, dtype);
+                    let grads = (y.square() * dy).sum().backward();
+                    all.extend(x.grad(&grads).map(bits));
+                    all.extend(weight.grad(&grads).map(bits));
+                    all.extend(bias.grad(&grads).map(bits));
+                    all
+                };
+                let here = on(&Device::flex());
+                assert_eq!(on(&served), here, "{key} in {dtype:?}, tracked {tracked}");
+            }
+        }
+    }
 }
 
 fn norm(device: &Device) -> Result<Tensor<2>, Reason> {

@@ -12,8 +12,9 @@ fn every_cpu_kernel_is_within_its_budget() {
     let report = verify_all(&device, &device);
     assert!(report.passed(), "{report}");
     // Eight shapes for each of 23 norms, of as many norms of sums and of 19 gated units, and three large shapes for 9,
-    // 9 and 12 of them. Rotations have the six even shapes, partial ones seven. All have four dtypes.
+    // 9 and 12 of them. Layer norms with and without a bias have all of these shapes. Rotations have the six even shapes, partial ones seven. All have four dtypes.
     let norms = 23 * 8 + 9 * 3;
+    let layer_norms = 2 * (8 + 3);
     let units = 19 * 8 + 12 * 3;
     let rotations = 15 * 6 + 7 * 3 + 3 * 7;
     // 24 keys of experts, and ten shapes, routes and layouts for two of them. Nine routers have six shapes, those with
@@ -24,7 +25,8 @@ fn every_cpu_kernel_is_within_its_budget() {
     let steps = 2 * 8 + 3;
     // Ten keys of attention.
     let attentions = 10 * 8;
-    let cases = (2 * norms + units + rotations + attentions + experts + routers + steps) * 4;
+    let cases =
+        (2 * norms + layer_norms + units + rotations + attentions + experts + routers + steps) * 4;
     assert_eq!(report.counts(), (cases, cases));
     assert_eq!(report.without_cases, [""; 0]);
 }

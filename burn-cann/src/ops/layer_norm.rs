@@ -10,12 +10,14 @@ use super::{Checked, Refusal};
 use crate::call::Constant;
 use crate::dtype::DType;
 use crate::error::Result;
+use crate::layout::Dimensions;
 use crate::soc::Platform;
 use crate::stream::Stream;
 use crate::tensor::{Spec, Tensor};
 
-/// A normalised tensor, with the statistics that its gradient needs. Mean and `rstd` have the dtype of `x`, because
-/// CANN documents no other, so for half types they are rounded.
+/// A normalised tensor, with the statistics that its gradient needs. Mean and `rstd` are f32 for every `x`: for the
+/// forward operator CANN documents the dtype of `x`, but its kernel computes them in f32, PyTorch's extension for NPUs
+/// takes them so in every dtype, and the gradient's operator documents statistics that are wider than `x`.
 #[derive(Debug, Clone)]
 pub struct Normalised {
     /// The result, with the shape and dtype of `x`.
@@ -54,7 +56,8 @@ pub fn check(
     check::view(("x", x), FLOATS)?;
     check::rank(("x", x), 1, check::MOST_DIMENSIONS)?;
     check::not_empty(("x", x))?;
-    let (outer, width) = x.shape().split_at(x.rank() - 1);
+    let last = x.rank() - 1;
+    let width = &x.shape()[last..];
     for (name, parameter) in [("weight", weight), ("bias", bias)] {
         let Some(parameter) = parameter else { continue };
         check::view((name, parameter), &[x.dtype, DType::F32])?;
@@ -70,7 +73,9 @@ pub fn check(
             expected: "zero or a positive number",
         });
     }
-    Ok(Spec::contiguous(x.dtype, [outer, &[1]].concat())?)
+    let mut statistic = Dimensions::from(x.shape());
+    statistic[last] = 1;
+    Ok(Spec::contiguous(DType::F32, statistic)?)
 }
 
 /// Checks the operands of [`layer_norm_backward`]: `dy` like `x`, and the statistics that [`layer_norm`] returned.
@@ -90,7 +95,7 @@ pub fn check_backward(
     check::view(("dy", dy), &[x.dtype])?;
     check::shape(("dy", dy), x.shape())?;
     for (name, given) in [("mean", mean), ("rstd", rstd)] {
-        check::view((name, given), &[x.dtype])?;
+        check::view((name, given), &[statistic.dtype])?;
         check::shape((name, given), statistic.shape())?;
     }
     Ok(())

@@ -186,7 +186,10 @@ pub unsafe extern "C" fn aclnnLayerNormGetWorkspaceSize(
         for (place, tensor) in [mean, rstd].into_iter().enumerate() {
             if !tensor.is_null() {
                 let name = ["meanOutOptional", "rstdOutOptional"][place];
-                operands.result(name, tensor, input.dtype, &statistic)?;
+                // The documentation names the input's dtype alone. PyTorch's extension for NPUs passes f32 for every
+                // input.
+                let tensor = operands.target(name, tensor, &[input.dtype, ACL_FLOAT])?;
+                check_size(name, &tensor, &statistic)?;
                 statistics[place] = true;
             }
         }

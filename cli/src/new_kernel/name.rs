@@ -17,7 +17,15 @@ const RESERVED: &[&str] = &[
     "typeof", "union", "unsafe", "unsized", "use", "virtual", "where", "while", "yield",
 ];
 
-const BUILT_IN_OPS: [&str; 3] = ["rms_norm", "glu", "rope"];
+const BUILT_IN_OPS: [&str; 7] = [
+    "rms_norm",
+    "add_rms_norm",
+    "layer_norm",
+    "glu",
+    "rope",
+    "adam_w",
+    "moe",
+];
 
 impl FromStr for Name {
     type Err = String;

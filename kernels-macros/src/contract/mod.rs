@@ -10,6 +10,7 @@ mod call;
 #[cfg(test)]
 mod documented;
 mod key;
+mod layernorm;
 mod moe;
 mod rmsnorm;
 mod rope;
@@ -29,6 +30,7 @@ use crate::order::Flow;
 pub(crate) static CONTRACTS: &[&Contract] = &[
     &rmsnorm::CONTRACT,
     &add_rmsnorm::CONTRACT,
+    &layernorm::CONTRACT,
     &swiglu::CONTRACT,
     &rope::CONTRACT,
     &attention::CONTRACT,

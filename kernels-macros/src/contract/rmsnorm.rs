@@ -31,11 +31,18 @@ pub(super) const CONFLICTS: &[Conflict] = &[Conflict {
               leave one of them out",
 }];
 
-pub(super) const ITEM_NAMES: &[Tell] = &[Tell {
-    words: &["layernorm", "groupnorm", "batchnorm", "instancenorm"],
-    fits: None,
-    advice: "the kernel subtracts no mean and adds no bias; if this is an RMSNorm, rename it",
-}];
+pub(super) const ITEM_NAMES: &[Tell] = &[
+    Tell {
+        words: &["layernorm"],
+        fits: None,
+        advice: "the kernel subtracts no mean and adds no bias; LayerNorm is `npu_fused_layernorm`",
+    },
+    Tell {
+        words: &["groupnorm", "batchnorm", "instancenorm"],
+        fits: None,
+        advice: "the kernel subtracts no mean and adds no bias; if this is an RMSNorm, rename it",
+    },
+];
 
 pub(super) const BODY_CALLS: &[Tell] = &[Tell {
     words: &[
@@ -47,8 +54,8 @@ pub(super) const BODY_CALLS: &[Tell] = &[Tell {
         "varmeanbias",
     ],
     fits: None,
-    advice: "it subtracts the mean, as LayerNorm does, and the kernel subtracts none: RMSNorm \
-             divides by the root of the mean of the squares",
+    advice: "it subtracts the mean, as LayerNorm does (`npu_fused_layernorm`), and the kernel \
+             subtracts none: RMSNorm divides by the root of the mean of the squares",
 }];
 
 pub(super) const SETTINGS: &[Setting] = &[
@@ -97,7 +104,7 @@ pub(super) const FOREIGN_FIELDS: &[ForeignField] = &[
         names: &["bias", "beta"],
         unless: None,
         instead_of: &[],
-        advice: "the kernel adds no bias; a norm with a bias is LayerNorm",
+        advice: "the kernel adds no bias; a norm with a bias is LayerNorm, `npu_fused_layernorm`",
     },
     ForeignField {
         names: &["running_mean", "running_var"],

@@ -71,6 +71,24 @@ fn struct_add_norm() {
     );
 }
 
+/// The fields say in which order the parameters are first used.
+#[test]
+fn struct_layer_norm() {
+    check(
+        "struct_layer_norm",
+        quote!("npu_fused_layernorm", layer = "LayerNorm"),
+        quote! {
+            /// A norm.
+            #[derive(Module, Debug)]
+            pub struct Norm {
+                beta: Param<Tensor<1>>,
+                gamma: Param<Tensor<1>>,
+                layer_norm_eps: f64,
+            }
+        },
+    );
+}
+
 #[test]
 fn function_attention() {
     check(

@@ -11,13 +11,15 @@ pub(crate) mod product;
 mod real;
 mod rows;
 mod run;
+mod total;
 
 pub(crate) use activation::{Function, with_function};
 pub(crate) use element::{Element, dispatch_dtype};
 pub(crate) use output::{Output, Row, Scratch, Unwritten};
-pub(crate) use real::{Real, sum_of, sum_of_squares};
+pub(crate) use real::{Real, sum, sum_of, sum_of_squares, sums, sums_of};
 pub(crate) use rows::{Rows, contiguous};
 pub(crate) use run::{CHUNK, Kernel, PARALLEL, run};
+pub(crate) use total::total;
 
 use crate::device::DeviceKinds;
 use crate::registry::{CapabilityRange, FloatType, Gradient, Implementation, Launch};

@@ -92,22 +92,80 @@ pub(crate) fn sum_of<L: Copy, R: Copy, A: Real>(
     fold(lanes)
 }
 
-/// Returns `Σ value²` over a row.
+/// Returns `Σ value` over a row.
 #[inline(always)]
-pub(crate) fn sum_of_squares<T: Copy, A: Real>(row: &[T], value: impl Fn(T) -> A) -> A {
+pub(crate) fn sum<T: Copy, A: Real>(row: &[T], value: impl Fn(T) -> A) -> A {
     let mut lanes = [A::ZERO; LANES];
     let (body, tail) = row.as_chunks::<LANES>();
     for chunk in body {
         for i in 0..LANES {
-            let v = value(chunk[i]);
-            lanes[i] += v * v;
+            lanes[i] += value(chunk[i]);
         }
     }
     for (i, x) in tail.iter().enumerate() {
-        let v = value(*x);
-        lanes[i] += v * v;
+        lanes[i] += value(*x);
     }
     fold(lanes)
+}
+
+/// Returns `Σ value²` over a row.
+#[inline(always)]
+pub(crate) fn sum_of_squares<T: Copy, A: Real>(row: &[T], value: impl Fn(T) -> A) -> A {
+    sum(row, |x| {
+        let v = value(x);
+        v * v
+    })
+}
+
+/// Returns the sums of several terms over a row, in one pass.
+#[inline(always)]
+pub(crate) fn sums<const N: usize, T: Copy, A: Real>(
+    row: &[T],
+    terms: impl Fn(T) -> [A; N],
+) -> [A; N] {
+    let mut lanes = [[A::ZERO; LANES]; N];
+    let (body, tail) = row.as_chunks::<LANES>();
+    for chunk in body {
+        for i in 0..LANES {
+            add(&mut lanes, i, terms(chunk[i]));
+        }
+    }
+    for (i, x) in tail.iter().enumerate() {
+        add(&mut lanes, i, terms(*x));
+    }
+    lanes.map(fold)
+}
+
+/// Returns the sums of several terms `(left, right, weight)` over rows of the same length, in one pass.
+#[inline(always)]
+pub(crate) fn sums_of<const N: usize, L: Copy, R: Copy, A: Real>(
+    left: &[L],
+    right: &[R],
+    weights: &[A],
+    terms: impl Fn(L, R, A) -> [A; N],
+) -> [A; N] {
+    let mut lanes = [[A::ZERO; LANES]; N];
+    let (left_body, left_tail) = left.as_chunks::<LANES>();
+    let (right_body, right_tail) = right.as_chunks::<LANES>();
+    let (weight_body, weight_tail) = weights.as_chunks::<LANES>();
+    for ((l, r), w) in left_body.iter().zip(right_body).zip(weight_body) {
+        for i in 0..LANES {
+            add(&mut lanes, i, terms(l[i], r[i], w[i]));
+        }
+    }
+    let tails = left_tail.iter().zip(right_tail).zip(weight_tail);
+    for (i, ((l, r), w)) in tails.enumerate() {
+        add(&mut lanes, i, terms(*l, *r, *w));
+    }
+    lanes.map(fold)
+}
+
+/// Adds the terms of one element to lane `i` of each sum.
+#[inline(always)]
+fn add<const N: usize, A: Real>(lanes: &mut [[A; LANES]; N], i: usize, terms: [A; N]) {
+    for (lanes, term) in lanes.iter_mut().zip(terms) {
+        lanes[i] += term;
+    }
 }
 
 /// Adds the lanes pairwise, which also keeps the rounding error small.
@@ -465,6 +523,11 @@ mod tests {
                 n * (n + 1.0) * (2.0 * n + 1.0) / 6.0
             );
             assert_eq!(sum_of(&row, &row, &row, |a, _, w| a - w + 1.0), n, "{len}");
+            let triangle = n * (n + 1.0) / 2.0;
+            assert_eq!(sum(&row, |x| x), triangle);
+            assert_eq!(sums(&row, |x| [x, 1.0]), [triangle, n]);
+            let terms = |a: f64, b: f64, w: f64| [a - b + 1.0, w];
+            assert_eq!(sums_of(&row, &row, &row, terms), [n, triangle]);
         }
     }
 }

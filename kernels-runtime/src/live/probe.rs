@@ -14,17 +14,28 @@ pub(crate) fn append_fixed<const D: usize>(
     tensor: Tensor<D>,
     sizes: &[f64],
 ) -> Tensor<D> {
+    let slices = sizes.iter().map(|size| fixed(name, &tensor, |x| x * size));
+    append(tensor.clone(), slices.collect())
+}
+
+/// Appends one fixed pseudo-random slice along the first axis, with this mean and a standard deviation of about 1.
+pub(crate) fn append_around<const D: usize>(name: &str, tensor: Tensor<D>, mean: f64) -> Tensor<D> {
+    let slice = fixed(name, &tensor, |x| x + mean);
+    append(tensor, vec![slice])
+}
+
+/// Returns a slice of fixed pseudo-random numbers along the first axis, each changed by a function.
+fn fixed<const D: usize>(name: &str, tensor: &Tensor<D>, change: impl Fn(f64) -> f64) -> Tensor<D> {
     let mut shape = tensor.dims();
     shape[0] = 1;
-    let count = shape.iter().product();
-    let (device, dtype) = (tensor.device(), tensor.dtype());
-    let slices = sizes.iter().map(|size| {
-        let numbers = values(name, count, FloatType::F64).into_iter();
-        let numbers: Vec<f64> = numbers.map(|number| number * size).collect();
-        let data = TensorData::new(numbers, shape).convert_dtype(dtype);
-        Tensor::from_data(data, (&device, dtype))
-    });
-    let parts = std::iter::once(tensor.clone().detach()).chain(slices);
+    let numbers = values(name, shape.iter().product(), FloatType::F64);
+    let numbers: Vec<f64> = numbers.into_iter().map(change).collect();
+    let data = TensorData::new(numbers, shape).convert_dtype(tensor.dtype());
+    Tensor::from_data(data, (&tensor.device(), tensor.dtype()))
+}
+
+fn append<const D: usize>(tensor: Tensor<D>, slices: Vec<Tensor<D>>) -> Tensor<D> {
+    let parts = std::iter::once(tensor.detach()).chain(slices);
     Tensor::cat(parts.collect(), 0)
 }
 

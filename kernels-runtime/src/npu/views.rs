@@ -32,6 +32,23 @@ pub(crate) fn as_rows(spec: &Spec) -> Result<Layout, LayoutError> {
     Layout::strided([1, n], [n, layout.strides()[0]], layout.offset())
 }
 
+/// Returns a tensor over the same rows in the shape of another one, in which an operator takes both.
+pub(crate) fn in_shape_of(stream: &Stream, tensor: &Tensor, other: &Tensor) -> Result<Tensor> {
+    if tensor.shape() == other.shape() {
+        return Ok(tensor.clone());
+    }
+    reshaped(stream, tensor, other.shape())
+}
+
+/// Reshapes values, one for each row of `x`, to the shape of `x` with a last axis of length 1.
+pub(crate) fn one_per_row(x: &Tensor, values: &Tensor) -> Result<Tensor> {
+    let mut shape = x.shape().to_vec();
+    if let Some(last) = shape.last_mut() {
+        *last = 1;
+    }
+    Ok(values.reshape(shape)?)
+}
+
 /// Returns the number of rows, which are slices along the last axis.
 pub(crate) fn rows(spec: &Spec) -> usize {
     let kept = spec.rank().saturating_sub(1);

@@ -18,6 +18,10 @@ macro_rules! operations {
                     name: add_rms_norm, at: add_rms_norm, kernel: AddRmsNormKernel,
                     key: AddRmsNormKey of "add_rms_norm",
                 }
+                /// LayerNorm.
+                LayerNorm {
+                    name: layer_norm, at: layer_norm, kernel: LayerNormKernel, key: LayerNormKey of "layer_norm",
+                }
                 /// Gated linear units.
                 Glu { name: glu, at: glu, kernel: GluKernel, key: GluKey of "glu", }
                 /// Rotary position embedding.

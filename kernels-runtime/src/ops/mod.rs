@@ -11,6 +11,7 @@ pub mod adam_w;
 pub mod add_rms_norm;
 pub mod attention;
 pub mod glu;
+pub mod layer_norm;
 pub mod moe;
 pub mod rms_norm;
 pub mod rope;

@@ -3,13 +3,13 @@
 use burn::module::Param;
 use burn::tensor::Tensor;
 
-/// The weight of a norm, as a field of the user's struct.
+/// The weight or the bias of a norm, as a field of the user's struct.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is not the weight of an RMSNorm",
+    message = "`{Self}` is not the weight or the bias of a norm",
     label = "expected `Param<Tensor<1>>` or `Tensor<1>`"
 )]
 pub trait NormWeight {
-    /// Returns the weight, `[n]`.
+    /// Returns the vector, `[n]`.
     fn norm_weight(&self) -> Tensor<1>;
 }
 
@@ -61,7 +61,7 @@ impl<T: SinkScores + ?Sized> SinkScores for &T {
 
 /// The epsilon of a norm, as a field of the user's struct.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is not the epsilon of an RMSNorm",
+    message = "`{Self}` is not the epsilon of a norm",
     label = "expected `f64` or `f32`"
 )]
 pub trait Epsilon {

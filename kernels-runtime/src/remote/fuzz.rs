@@ -4,8 +4,8 @@ use super::credential;
 use super::hello::{Declaration, WORDS, from_words, to_words};
 use super::wire::{self, Numbers};
 use crate::ops::moe::{experts, router};
-use crate::ops::{adam_w, glu, rms_norm};
-use crate::semantics::{ExpertLayout, GluKey, RmsNormKey, RopeKey};
+use crate::ops::{adam_w, glu, layer_norm, rms_norm};
+use crate::semantics::{ExpertLayout, GluKey, LayerNormKey, RmsNormKey, RopeKey};
 use burn::backend::ir::ScalarIr;
 
 /// Reads the numbers of operation `of` as handlers do. If they are read, checks that clients would write the same
@@ -14,7 +14,7 @@ use burn::backend::ir::ScalarIr;
 /// # Errors
 /// Returns an error if they are not numbers of that operation.
 pub fn message(of: u8, scalars: &[ScalarIr]) -> Result<(), String> {
-    match of % 12 {
+    match of % 13 {
         0 => same::<()>(scalars),
         1 => same::<(usize, usize)>(scalars),
         2 => same::<(String, String, Vec<usize>)>(scalars),
@@ -26,7 +26,8 @@ pub fn message(of: u8, scalars: &[ScalarIr]) -> Result<(), String> {
         8 => same::<(ExpertLayout, bool, Vec<bool>)>(scalars),
         9 => same::<(experts::Settings, Vec<usize>, bool)>(scalars),
         10 => same::<(experts::Settings, experts::Wanted)>(scalars),
-        _ => same::<f64>(scalars),
+        11 => same::<f64>(scalars),
+        _ => same::<((LayerNormKey, layer_norm::Settings), layer_norm::Wanted)>(scalars),
     }
 }
 

@@ -136,7 +136,7 @@ fn unpacked(scalars: &[ScalarIr]) -> Result<Vec<u8>, Malformed> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::semantics::{GluKey, MoeExpertsKey, RmsNormKey, RopeKey, RouterKey};
+    use crate::semantics::{GluKey, LayerNormKey, MoeExpertsKey, RmsNormKey, RopeKey, RouterKey};
     use serde_json::json;
 
     fn travelled<N: Numbers>(numbers: &N) -> N {
@@ -168,6 +168,7 @@ mod tests {
             assert_eq!(travelled(&key), key);
         }
         travels(RmsNormKey::LLAMA);
+        travels(LayerNormKey::COHERE);
         travels(GluKey::SWIGLU);
         travels(RopeKey::LLAMA);
         travels(MoeExpertsKey::GPT_OSS);

@@ -65,6 +65,7 @@ mod tests {
         for key in [
             SemanticsKey::RmsNorm(RmsNormKey::GEMMA),
             SemanticsKey::AddRmsNorm(AddRmsNormKey::LLAMA),
+            SemanticsKey::LayerNorm(LayerNormKey::COHERE),
             SemanticsKey::Glu(GluKey::SWIGLU),
             SemanticsKey::Rope(RopeKey::LLAMA),
             SemanticsKey::Attention(AttentionKey::CAUSAL),

@@ -12,7 +12,7 @@ use kernels_runtime::ops::moe::permute::{
     PermuteBackend, PermuteKernel, Sort, Spread, SpreadWeighed, Sum, Weigh, WeighBackward,
 };
 use kernels_runtime::ops::moe::router::{self, RouterBackend, RouterKernel};
-use kernels_runtime::ops::{adam_w, add_rms_norm, attention, glu, rms_norm, rope};
+use kernels_runtime::ops::{adam_w, add_rms_norm, attention, glu, layer_norm, rms_norm, rope};
 use kernels_runtime::semantics::*;
 
 /// The operands of a case, taken one after the other.
@@ -40,6 +40,7 @@ pub fn all() -> Vec<Case> {
     [
         norms(),
         sums(),
+        layer_norms(),
         gated_units(),
         rotations(),
         attentions(),
@@ -163,6 +164,56 @@ fn sums() -> Vec<Case> {
         })
     };
     keys.map(case).collect()
+}
+
+fn layer_norms() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for key in [LayerNormKey::GPT2, LayerNormKey::COHERE] {
+        let settings = layer_norm::Settings { eps: 1e-5 };
+        let shifted = key.shift == Shift::Bias;
+        let operands = move |given: &mut Given| {
+            let (x, weight) = (given.next(), given.next());
+            layer_norm::Operands::new(x, weight, given.when(shifted), settings, key)
+        };
+        let inputs = || {
+            let first = [float("x", [3, 2, 8]), float("weight", [8])].into_iter();
+            first.chain(shifted.then(|| float("beta", [8])))
+        };
+        cases.push(Case::new(
+            format!("layer_norm_forward, {key}"),
+            inputs(),
+            move |tensors| {
+                let operands = operands(&mut given(tensors))?;
+                let nothing = operands.x().layout().shape().last() == Some(&0);
+                let y = <Flex as layer_norm::LayerNormBackend>::layer_norm(operands.clone());
+                let found = <Flex as layer_norm::LayerNormKernel>::layer_norm_forward(operands);
+                // The mean of no elements is NaN.
+                let statistics = [found.mean, found.rstd].into_iter().filter(|_| !nothing);
+                Ok([y, found.y].into_iter().chain(statistics).collect())
+            },
+        ));
+        let given_back = ["mean", "rstd"].map(|name| float(name, [3, 2, 1]));
+        let dy = std::iter::once(float("dy", [3, 2, 8]));
+        let backward = dy.chain(given_back).chain(inputs());
+        let every = [(true, true), (true, false), (false, true), (false, false)];
+        for (weight, bias) in every.into_iter().filter(|(_, bias)| shifted || !bias) {
+            let wanted = layer_norm::Wanted { weight, bias };
+            cases.push(Case::new(
+                format!("layer_norm_backward, {weight}, {bias}, {key}"),
+                backward.clone(),
+                move |tensors| {
+                    let mut given = given(tensors);
+                    let (dy, mean, rstd) = (given.next(), given.next(), given.next());
+                    let operands = operands(&mut given)?;
+                    let backward = operands.backward(dy, mean, rstd, wanted)?;
+                    let layer_norm::Gradients { x, weight, bias } =
+                        <Flex as layer_norm::LayerNormKernel>::layer_norm_backward(backward);
+                    Ok([Some(x), weight, bias].into_iter().flatten().collect())
+                },
+            ));
+        }
+    }
+    cases
 }
 
 fn gated_units() -> Vec<Case> {
@@ -648,7 +699,7 @@ fn mixtures() -> Vec<Case> {
 
 /// Returns the case's operands in another dtype. Operands in the compute dtype stay f32 beside half types.
 pub fn in_dtype(operands: &[Operand], dtype: DType) -> Vec<Operand> {
-    let wide = ["rstd", "lse", "bias", "wide dw"];
+    let wide = ["mean", "rstd", "lse", "bias", "wide dw"];
     let change = |operand: &Operand| {
         let mut operand = operand.clone();
         if operand.ints.is_none() && !(wide.contains(&operand.name) && dtype != DType::F64) {

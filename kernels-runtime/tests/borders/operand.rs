@@ -272,10 +272,11 @@ impl Case {
     }
 
     fn refused(&self, sentence: String) -> Outcome {
-        const OPERATIONS: [&str; 11] = [
+        const OPERATIONS: [&str; 12] = [
             "Attention: ",
             "RMSNorm: ",
             "AddRMSNorm: ",
+            "LayerNorm: ",
             "GLU: ",
             "RoPE: ",
             "AdamW: ",

@@ -10,7 +10,7 @@ use burn::backend::{
 use burn::remote::CustomOpClient;
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 use kernels_runtime::ops::moe::experts;
-use kernels_runtime::ops::{adam_w, attention, glu, rms_norm};
+use kernels_runtime::ops::{adam_w, attention, glu, layer_norm, rms_norm};
 use kernels_runtime::remote::{self, Server, connect};
 use kernels_runtime::semantics::*;
 use serde::Serialize;
@@ -133,7 +133,12 @@ fn messages() -> Vec<Message> {
             group_size: None,
         },
     );
-    let (x, row) = (|| float([4, 16]), || float([16]));
+    let layer_norm = (LayerNormKey::GPT2, layer_norm::Settings { eps: 1e-5 });
+    let both = layer_norm::Wanted {
+        weight: true,
+        bias: true,
+    };
+    let (x, row, column) = (|| float([4, 16]), || float([16]), || float([4, 1]));
     let interleaved = GluKey {
         projections: Projections::Chunked,
         ..GluKey::SWIGLU
@@ -188,6 +193,18 @@ fn messages() -> Vec<Message> {
             [x(), float([4, 1]), x(), row(), x()],
             [x(), row(), x()],
             (norm, true),
+        ),
+        message(
+            "burn-kernels/layer_norm",
+            [x(), row(), row()],
+            [x(), column(), column()],
+            layer_norm,
+        ),
+        message(
+            "burn-kernels/layer_norm_backward",
+            [x(), column(), column(), x(), row(), row()],
+            [x(), row(), row()],
+            (layer_norm, both),
         ),
         message(
             "burn-kernels/glu",

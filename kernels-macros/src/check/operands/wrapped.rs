@@ -10,12 +10,20 @@ use crate::errors::Errors;
 use crate::target::Struct;
 
 /// Burn's own layers that compute what a kernel computes, and have a counterpart of the same name in
-/// `burn_kernels::nn`.
-const LAYERS: &[(&str, &str)] = &[
-    ("npu_fused_rmsnorm", "RmsNorm"),
-    ("npu_fused_swiglu", "SwiGlu"),
-    ("npu_fused_rope", "RotaryEncoding"),
+/// `burn_kernels::nn`, with how to make that.
+const LAYERS: &[(&str, &str, &str)] = &[
+    ("npu_fused_rmsnorm", "RmsNorm", INTO),
+    // Burn's layer keeps its epsilon to itself.
+    (
+        "npu_fused_layernorm",
+        "LayerNorm",
+        "`LayerNorm::init` makes one of Burn's configuration",
+    ),
+    ("npu_fused_swiglu", "SwiGlu", INTO),
+    ("npu_fused_rope", "RotaryEncoding", INTO),
 ];
+
+const INTO: &str = "`.into()` makes one of Burn's";
 
 /// Traits that say nothing of a `forward`.
 const WITHOUT_FORWARD: &[&str] = &[
@@ -42,7 +50,7 @@ pub(super) fn refuse_burns_layer(
     target: &Struct,
     errors: &mut Errors,
 ) -> bool {
-    let Some((_, layer)) = LAYERS.iter().find(|(id, _)| *id == wanted.contract.id) else {
+    let Some((_, layer, how)) = LAYERS.iter().find(|(id, ..)| *id == wanted.contract.id) else {
         return false;
     };
     let is_absent = |operand: &Operand| {
@@ -59,8 +67,8 @@ pub(super) fn refuse_burns_layer(
                 name.clone(),
                 format!(
                     "`{id}` reads the parts of a layer, and `{name}` holds them inside Burn's `{layer}`\n\
-                     write `{name}: burn_kernels::nn::{layer}`, which runs this kernel (`.into()` makes one of \
-                     Burn's), and remove the attribute"
+                     write `{name}: burn_kernels::nn::{layer}`, which runs this kernel ({how}), and remove \
+                     the attribute"
                 ),
             );
             true

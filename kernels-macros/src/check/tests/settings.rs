@@ -203,6 +203,20 @@ fn names_and_calls_tell_what_is_computed() {
         }
     );
     refused(attribute(), item, &[expected]);
+    let layer = || quote!("npu_fused_layernorm", shift = none);
+    let named = |name: TokenStream, body: TokenStream| {
+        quote!(
+            fn #name(x: Tensor<2>, weight: Tensor<1>, eps: f64) -> Tensor<2> { #body }
+        )
+    };
+    let body = || quote!(x.clone() / x.var_bias(1));
+    accepted(layer(), named(quote!(layer_norm), body()));
+    let expected = "RMSNorm is `npu_fused_rmsnorm`";
+    refused(layer(), named(quote!(rms_norm), body()), &[expected]);
+    let expected =
+        "the body calls `var`, which `npu_fused_layernorm` does not here: it divides by n − 1";
+    let body = quote!(x.clone() / x.var(1));
+    refused(layer(), named(quote!(norm), body), &[expected]);
     let item = quote!(
         fn rotate(
             q: Tensor<4>,

@@ -5,7 +5,7 @@ pub(in crate::ops) mod pass;
 
 use super::autodiff::{Gradients, Tensors};
 use super::{Backward, RmsNormBackend, RmsNormKernel};
-use crate::cpu::{BASE, Element, Output, Real, Rows, contiguous, dispatch_dtype};
+use crate::cpu::{BASE, Element, Real, Rows, contiguous, dispatch_dtype, total};
 use crate::ops::operands::checked;
 use crate::registry::{Implementation, Launch};
 use crate::semantics::{Gating, Rounding, SemanticsKey};
@@ -112,19 +112,9 @@ impl<T: Element> Given<'_, T> {
 
     /// Returns the weight's gradient, if it is wanted: the sum of the chunks' partial sums, in order.
     fn total(&self, axis: &Axis<T>, chunks: &[Vec<T::Acc>]) -> Option<FlexTensor> {
-        if !self.backward.weight_gradient() {
-            return None;
-        }
-        let mut sum = vec![T::Acc::ZERO; axis.gain.len()];
-        for chunk in chunks {
-            for (sum, part) in sum.iter_mut().zip(chunk) {
-                *sum += *part;
-            }
-        }
-        let mut dw = Output::<T>::new(Shape::new([sum.len()]));
-        let rounded = sum.iter().map(|value| T::round(*value));
-        dw.rest().row(sum.len()).write(rounded);
-        Some(dw.finish())
+        let parts = chunks.iter().map(Vec::as_slice);
+        let wanted = self.backward.weight_gradient();
+        wanted.then(|| total::<T>(parts, axis.gain.len()))
     }
 }
 

@@ -23,7 +23,7 @@ pub(crate) use kernel::IMPLEMENTATION;
 
 use super::{Backward, Operands, Parts};
 use crate::npu::refused::one_float;
-use crate::npu::views::{as_rows, contiguous, rows};
+use crate::npu::views::{as_rows, contiguous, in_shape_of, one_per_row, rows};
 use crate::npu::{Refused, Result, Seen, Specified, base};
 use crate::reason::Reason;
 use crate::semantics::{Gating, Groups, Offset, RmsNormKey, Scale};
@@ -318,10 +318,10 @@ impl<'a> Norm<'a> {
         }
         let d_normalised = self.rows(&self.times_gain(dy)?)?;
         let x_rows = self.rows(x)?;
-        let rstd = rstd_of(&x_rows, rstd)?;
+        let rstd = one_per_row(&x_rows, rstd)?;
         let found = rms_norm_grad(
             self.stream,
-            &like(self.stream, &d_normalised, &x_rows)?,
+            &in_shape_of(self.stream, &d_normalised, &x_rows)?,
             &x_rows,
             &rstd,
             &self.gamma()?,
@@ -378,21 +378,4 @@ impl<'a> Norm<'a> {
             _ => Ok(y.clone()),
         }
     }
-}
-
-/// Reshapes `rstd` to one value for each of these rows.
-fn rstd_of(x: &Tensor, rstd: &Tensor) -> Result<Tensor> {
-    let mut shape = x.shape().to_vec();
-    if let Some(last) = shape.last_mut() {
-        *last = 1;
-    }
-    Ok(rstd.reshape(shape)?)
-}
-
-/// Reshapes the rows of `tensor` to the shape of `shaped`.
-fn like(stream: &Stream, tensor: &Tensor, shaped: &Tensor) -> Result<Tensor> {
-    if tensor.shape() == shaped.shape() {
-        return Ok(tensor.clone());
-    }
-    crate::npu::views::reshaped(stream, tensor, shaped.shape())
 }

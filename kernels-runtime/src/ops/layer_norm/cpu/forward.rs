@@ -1,0 +1,103 @@
+use super::{Normalised, divisor, parameter, width};
+use crate::cpu::{Element, Kernel, Output, Real, Rows, Unwritten, run, sum, sums};
+use crate::ops::layer_norm::Tensors;
+use burn::backend::flex::FlexTensor;
+use burn::backend::{Flex, Shape};
+use std::ops::Range;
+
+pub(super) fn forward<T: Element>(operands: &Tensors<Flex>) -> Normalised<FlexTensor> {
+    let x = Rows::<T>::readable(operands.x());
+    let (per_row, _) = operands.statistic();
+    let mut y = Output::<T>::new(x.layout().shape().clone());
+    let mut statistics = Output::<[T::Acc; 2]>::new(per_row.clone());
+    let kernel = Forward::<T> {
+        x: Rows::new(&x),
+        weight: parameter::<T>(operands.weight()),
+        bias: operands.bias().map(parameter::<T>),
+        width: width(&x),
+        eps: T::Acc::of(operands.settings().eps),
+    };
+    let count = kernel.x.count();
+    run(&kernel, count, kernel.width, [&mut y], &mut statistics);
+    let [mean, rstd] = apart(&statistics.into_values(), &per_row);
+    let y = y.finish();
+    Normalised { y, mean, rstd }
+}
+
+/// Returns two tensors of the first and of the second values of all pairs.
+fn apart<A: Element>(pairs: &[[A; 2]], shape: &Shape) -> [FlexTensor; 2] {
+    [0, 1].map(|which| {
+        let mut values = Output::<A>::new(shape.clone());
+        let of_pairs = pairs.iter().map(|pair| pair[which]);
+        values.rest().row(pairs.len()).write(of_pairs);
+        values.finish()
+    })
+}
+
+struct Forward<'a, T: Element> {
+    x: Rows<'a, T>,
+    weight: Vec<T::Acc>,
+    bias: Option<Vec<T::Acc>>,
+    width: usize,
+    eps: T::Acc,
+}
+
+impl<T: Element> Kernel<1> for Forward<'_, T> {
+    type Out = T;
+    /// The mean and the reciprocal of the standard deviation.
+    type PerRow = [T::Acc; 2];
+    type Sum = ();
+
+    #[inline(always)]
+    fn rows(
+        &self,
+        range: Range<usize>,
+        [mut y]: [Unwritten<'_, T>; 1],
+        mut statistics: Unwritten<'_, [T::Acc; 2]>,
+    ) {
+        for x in self.x.range(range) {
+            let Moments { mean, rest, rstd } = Moments::of(x, self.eps);
+            statistics.push([mean + rest, rstd]);
+            let y = y.row(self.width);
+            let given = x.iter().zip(&self.weight);
+            let scaled = |x: &T, w: &T::Acc| ((x.load() - mean) - rest) * rstd * *w;
+            match &self.bias {
+                Some(bias) => {
+                    let given = given.zip(bias);
+                    y.write(given.map(|((x, w), b)| T::round(scaled(x, w) + *b)))
+                }
+                None => y.write(given.map(|(x, w)| T::round(scaled(x, w)))),
+            };
+        }
+    }
+}
+
+/// The moments of a row.
+struct Moments<A> {
+    /// The mean, rounded.
+    mean: A,
+    /// The part of the mean that its rounding left out.
+    rest: A,
+    /// The reciprocal of the standard deviation.
+    rstd: A,
+}
+
+impl<A: Real> Moments<A> {
+    /// Computes the moments in two passes. The second takes the deviations from the rounded mean, whose own mean is
+    /// what the mean lacks. Rows far from zero lose nothing by this, where squares of the elements themselves would
+    /// cancel.
+    #[inline(always)]
+    fn of<T: Element<Acc = A>>(row: &[T], eps: A) -> Self {
+        let n = divisor::<A>(row.len());
+        let mean = sum(row, T::load) / n;
+        let [rest, squares] = sums(row, |x| {
+            let deviation = x.load() - mean;
+            [deviation, deviation * deviation]
+        });
+        let rest = rest / n;
+        // Rounding may leave a little less than nothing of a row of equal elements.
+        let variance = (squares / n - rest * rest).at_least(A::ZERO);
+        let rstd = A::ONE / (variance + eps).sqrt();
+        Self { mean, rest, rstd }
+    }
+}
