@@ -25,6 +25,10 @@ pub(super) struct Totals<A> {
     pub(super) bias: Vec<A>,
 }
 
+/// What one thread returns: the gradients of the sinks, each with the index of its head of keys, and the thread's part of
+/// the bias's gradient.
+type Done<A> = (Vec<(usize, Vec<A>)>, Vec<A>);
+
 impl Units {
     pub(super) fn new(bias: Option<&FlexTensor>, sizes: Sizes) -> Self {
         let shape = |bias: &FlexTensor| -> [usize; 4] {
@@ -78,7 +82,7 @@ impl Units {
         &self,
         tasks: Vec<(usize, Task<'_, T>)>,
         given: &Given<'_, T>,
-    ) -> (Vec<(usize, Vec<T::Acc>)>, Vec<T::Acc>)
+    ) -> Done<T::Acc>
     where
         T::Acc: Gemm,
     {
