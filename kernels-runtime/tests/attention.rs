@@ -1,12 +1,18 @@
-//! Tests attention: against transformers' functions, between kernel and reference at sizes around the blocks, and at the
-//! edges.
+//! Tests attention: against transformers' functions, between kernel and reference at sizes around the blocks, at the
+//! edges, and in live verification.
 
 #![cfg(feature = "cpu")]
 
+#[path = "support/declared.rs"]
+mod declared;
 mod support;
 
 use burn::tensor::{DType, Device, Distribution, FloatDType, Tensor};
+use declared::sites;
+use kernels_runtime::__private::{At, attention, once};
+use kernels_runtime::live::{self, Sampling};
 use kernels_runtime::ops::attention::{Inputs, Settings, fused, reference};
+use kernels_runtime::registry::Site;
 use kernels_runtime::semantics::*;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use support::{Fixture, values};
@@ -369,5 +375,91 @@ fn what_does_not_go_together_is_refused() {
         ),
     ] {
         assert_eq!(said, expected);
+    }
+}
+
+const SLIDING: AttentionKey = AttentionKey {
+    window: AttentionWindow::Sliding,
+    ..AttentionKey::CAUSAL
+};
+const FULL: AttentionKey = AttentionKey {
+    mask: AttentionMask::None,
+    ..AttentionKey::CAUSAL
+};
+
+sites! {
+    RIGHT: "npu_fused_attention", SemanticsKey::Attention(AttentionKey::CAUSAL);
+    RIGHT_WINDOW: "npu_fused_attention", SemanticsKey::Attention(SLIDING);
+    RIGHT_CACHE: "npu_fused_attention", SemanticsKey::Attention(AttentionKey::CAUSAL);
+    RIGHT_FULL: "npu_fused_attention", SemanticsKey::Attention(FULL);
+    SEES_ALL: "npu_fused_attention", SemanticsKey::Attention(AttentionKey::CAUSAL);
+    OTHER_SCALE: "npu_fused_attention", SemanticsKey::Attention(FULL);
+    OTHER_WINDOW: "npu_fused_attention", SemanticsKey::Attention(SLIDING);
+}
+
+/// A check compares the first positions of causal attention and, with a window, more of them than the window has.
+#[test]
+fn bodies_are_compared_on_few_positions() {
+    let _first = live::scope(Sampling::first());
+    let device = Device::flex().autodiff();
+    let call = |site: &'static Site,
+                [queries, keys]: [usize; 2],
+                window: Option<usize>,
+                body: AttentionKey| {
+        let settings = Settings {
+            window,
+            ..Settings::default()
+        };
+        let of_body = Settings {
+            scale: (body == FULL && queries == 41).then_some(0.5),
+            window: (body.window == AttentionWindow::Sliding).then(|| {
+                window.map_or(1, |window| if queries == 301 { window + 1 } else { window })
+            }),
+            ..settings
+        };
+        let most = std::cell::Cell::new(0);
+        let run = |(q, k, v): (Tensor<4>, Tensor<4>, Tensor<4>)| {
+            most.set(q.dims()[2] * k.dims()[2]);
+            let inputs = Inputs {
+                q,
+                k,
+                v,
+                bias: None,
+                sinks: None,
+            };
+            reference(inputs, of_body, body)
+        };
+        let shapes = [[3, 4, queries, 8], [3, 2, keys, 8], [3, 2, keys, 8]];
+        let tensors = shapes.map(|shape| random(shape, &device).require_grad());
+        let y = attention(At::new(site), tensors, &|| None, settings, &mut once(run));
+        y.sum().backward();
+        most.get()
+    };
+    let causal = AttentionKey::CAUSAL;
+    assert_eq!(call(&RIGHT, [300, 300], None, causal), 32 * 32);
+    assert_eq!(call(&RIGHT_WINDOW, [300, 300], Some(9), SLIDING), 41 * 41);
+    assert_eq!(call(&RIGHT_CACHE, [3, 200], None, causal), 3 * 200);
+    assert_eq!(call(&RIGHT_FULL, [300, 280], None, FULL), 2 * 280);
+    for site in [&RIGHT, &RIGHT_WINDOW, &RIGHT_CACHE, &RIGHT_FULL] {
+        let rows = live::report().rows;
+        let row = rows.iter().find(|row| row.site == site.name());
+        let row = row.expect("it was checked");
+        assert_eq!((row.checked, row.skipped), (1, 0), "{row:?}");
+    }
+    let mistakes = [
+        (&SEES_ALL, [300, 300], None, FULL),
+        (&OTHER_SCALE, [41, 41], None, FULL),
+        (&OTHER_WINDOW, [301, 301], Some(9), SLIDING),
+    ];
+    for (site, sizes, window, body) in mistakes {
+        let panic = catch_unwind(AssertUnwindSafe(|| call(site, sizes, window, body)));
+        let said = *panic
+            .expect_err("it is found")
+            .downcast::<String>()
+            .expect("a message");
+        assert!(
+            said.contains(site.name().rsplit(':').next().unwrap()),
+            "{said}"
+        );
     }
 }

@@ -79,6 +79,12 @@ pub trait Operands: Tensors + Clone + Send + Sync + 'static {
         None
     }
 
+    /// Returns `true` if [`sample`](Self::sample) takes the first rows along each axis in place of those that [`Rows`]
+    /// takes, for operations in which a row depends on those before it. The default is `false`.
+    fn samples_prefix(&self) -> bool {
+        false
+    }
+
     /// Appends rows of other numbers along the first axis of every operand that has rows, and returns the number of
     /// these rows. They reveal mistakes that the numbers of a run may hide, such as a wrong epsilon, which has no
     /// effect on large numbers. They are judged separately. By default, no rows are appended.

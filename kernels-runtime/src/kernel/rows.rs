@@ -74,6 +74,18 @@ pub(crate) fn picked<const D: usize, K: Basic>(
     Tensor::cat(slices.collect(), axis)
 }
 
+/// Returns the first `count` slices along an axis, or the tensor if it has no more.
+pub(crate) fn prefix<const D: usize, K: Basic>(
+    tensor: Tensor<D, K>,
+    axis: usize,
+    count: usize,
+) -> Tensor<D, K> {
+    match tensor.dims()[axis] > count {
+        true => tensor.narrow(axis, 0, count),
+        false => tensor,
+    }
+}
+
 /// Returns `count` of `length` indices, including the first and the last.
 fn spread(length: usize, count: usize) -> impl Iterator<Item = usize> {
     let steps = count.saturating_sub(1).max(1);

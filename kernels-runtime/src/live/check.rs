@@ -187,7 +187,7 @@ impl Expected {
         };
         let (exact, plain) = (of_run(&self.exact.results), of_run(&self.plain.results));
         let got = match case.is_sample {
-            true => TakeRows::of(result, &plain),
+            true => TakeRows::of(result, &plain, case.operands.samples_prefix()),
             false => Take::of(result),
         };
         let both = exact.iter().zip(&plain).zip(&got);

@@ -20,6 +20,8 @@
 //!
 //! * about four rows of a norm, a gated unit, a gated MLP or a step of AdamW, spread from the first to the last;
 //! * the first and the last head of a rotary embedding;
+//! * the first positions of causal attention, of two sequences and, with a window, some more than it has; two queries of
+//!   attention without a mask. Attention with a window but no causal mask is compared as a whole;
 //! * two tokens of experts, with the experts that they are routed to;
 //! * some tokens of a router or a sparse block.
 //!

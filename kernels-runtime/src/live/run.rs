@@ -1,6 +1,6 @@
 //! The run of a computation on copies of the operands, and the read-out of its numbers.
 
-use crate::kernel::{Tensors, Visitor, picked};
+use crate::kernel::{Tensors, Visitor, picked, prefix};
 use crate::registry::FloatType;
 use crate::verify::data::values;
 use burn::tensor::{DType, Device, FloatDType, Gradients, Tensor, TensorData};
@@ -137,13 +137,20 @@ impl Visitor for Take {
 pub(super) struct TakeRows<'a> {
     /// The results of a sample.
     like: std::slice::Iter<'a, Values>,
+    /// True if the sample has the first rows along each axis.
+    is_prefix: bool,
     taken: Vec<Values>,
 }
 
 impl TakeRows<'_> {
-    pub(super) fn of(results: &mut impl Tensors, sample: &[Values]) -> Vec<Values> {
+    pub(super) fn of(
+        results: &mut impl Tensors,
+        sample: &[Values],
+        is_prefix: bool,
+    ) -> Vec<Values> {
         let mut rows = TakeRows {
             like: sample.iter(),
+            is_prefix,
             taken: Vec::new(),
         };
         results.visit(&mut rows);
@@ -156,8 +163,9 @@ impl Visitor for TakeRows<'_> {
         let like = self.like.next().map_or(&[][..], |like| &like.shape);
         // A result of another rank is reported as such.
         let axes = if like.len() == D { D } else { 0 };
-        let rows = (0..axes).fold(tensor.clone().detach(), |rows, axis| {
-            picked(rows, axis, like[axis])
+        let rows = (0..axes).fold(tensor.clone().detach(), |rows, axis| match self.is_prefix {
+            true => prefix(rows, axis, like[axis]),
+            false => picked(rows, axis, like[axis]),
         });
         self.taken.push(Values::of(name, rows));
     }

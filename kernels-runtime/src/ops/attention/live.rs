@@ -1,9 +1,9 @@
 //! The operands of attention as live verification checks them.
 
-use super::{Inputs, Settings, reference};
-use crate::kernel::{Operands, Rows, Tensors, Visitor};
+use super::{Inputs, Settings, check, reference};
+use crate::kernel::{Operands, Rows, Tensors, Visitor, prefix};
 use crate::registry::Implementation;
-use crate::semantics::AttentionKey;
+use crate::semantics::{AttentionKey, AttentionMask, AttentionWindow, HeadLayout};
 use burn::backend::DispatchTensor;
 use burn::tensor::Tensor;
 
@@ -51,20 +51,87 @@ impl Operands for Attended {
         Tensor::from_dispatch(operands.run(implementation))
     }
 
-    /// Takes the first and the last sequence. They keep all heads and positions, because a body may know the number of
-    /// heads that share keys, and make its mask from the number of positions.
+    /// Takes few queries, since the reference and the body hold the scores of all pairs. All heads stay, because a body
+    /// may know the number of heads that share keys.
     fn sample(&self, rows: Rows) -> Option<Self> {
-        let some = |tensor: &Tensor<4>| rows.ends(tensor, 0);
+        match (self.key.mask, self.key.window) {
+            (AttentionMask::Causal, _) => self.first_positions(),
+            (AttentionMask::None, AttentionWindow::None) => Some(self.ends(rows)),
+            (AttentionMask::None, _) => None,
+        }
+    }
+
+    fn samples_prefix(&self) -> bool {
+        self.key.mask == AttentionMask::Causal
+    }
+}
+
+/// The number of positions of a sample, and the largest number of its scores.
+const POSITIONS: usize = 32;
+const SCORES: usize = 1 << 20;
+
+impl Attended {
+    /// Takes the first positions of the first sequences: a query sees no later key. Returns `None` if the first query
+    /// sees no key, since the sample would have other positions.
+    fn first_positions(&self) -> Option<Self> {
+        let Inputs { q, k, v, .. } = &self.inputs;
+        let sizes = check(&self.inputs, self.settings, self.key).sizes();
+        let before = usize::try_from(self.settings.first(sizes)).ok()?;
+        let batch = sizes.batch.min(2);
+        let scores = |queries: usize| batch * sizes.heads * queries * (before + queries);
+        // A window shows only beyond its size.
+        let wanted = POSITIONS + self.settings.window.unwrap_or(0);
+        let mut queries = wanted.min(sizes.queries);
+        while queries > 1 && scores(queries) > SCORES {
+            queries /= 2;
+        }
+        let keys = sizes.keys.min(before.saturating_add(queries));
+        let axis = self.positions();
+        let some = |tensor: &Tensor<4>, count| {
+            let tensor = prefix(tensor.clone().detach(), 0, batch);
+            prefix(tensor, axis, count)
+        };
         let inputs = Inputs {
-            q: some(&self.inputs.q),
-            k: some(&self.inputs.k),
-            v: some(&self.inputs.v),
-            bias: self.inputs.bias.as_ref().map(some),
+            q: some(q, queries),
+            k: some(k, keys),
+            v: some(v, keys),
+            bias: self.inputs.bias.as_ref().map(|bias| {
+                let bias = prefix(bias.clone().detach(), 0, batch);
+                prefix(prefix(bias, 2, queries), 3, keys)
+            }),
             sinks: self.inputs.sinks.clone(),
         };
         Some(Self {
             inputs,
             ..self.clone()
         })
+    }
+
+    /// Takes the first and the last query of the first and the last sequence, with all keys.
+    fn ends(&self, rows: Rows) -> Self {
+        let Inputs { q, k, v, .. } = &self.inputs;
+        let inputs = Inputs {
+            q: rows.ends(&rows.ends(q, 0), self.positions()),
+            k: rows.ends(k, 0),
+            v: rows.ends(v, 0),
+            bias: self
+                .inputs
+                .bias
+                .as_ref()
+                .map(|bias| rows.ends(&rows.ends(bias, 0), 2)),
+            sinks: self.inputs.sinks.clone(),
+        };
+        Self {
+            inputs,
+            ..self.clone()
+        }
+    }
+
+    /// Returns the axis of positions.
+    fn positions(&self) -> usize {
+        match self.key.layout {
+            HeadLayout::Bnsd => 2,
+            HeadLayout::Bsnd => 1,
+        }
     }
 }
