@@ -57,8 +57,8 @@
 //! # Plans and reports
 //!
 //! [`dispatch::plan`](fn@dispatch::plan) returns the paths that sites will take, and [`report`](mod@report) the paths
-//! that calls took. Both give the reason if the reference runs. [`registry`] lists the kernels and sites that are linked
-//! in. The command `kernels inspect` reads them from a built program.
+//! that calls took. Both give the reason if the reference runs. [`registry`] lists the linked kernels and sites. The
+//! command `kernels inspect` reads them from a built program.
 //!
 //! ```
 //! use burn::tensor::Device;
@@ -83,8 +83,8 @@
 //!
 //! # Measurements
 //!
-//! [`measure`](fn@measure) times your own work with the kernels of the policy in force, with none, and without the kernel
-//! of each site.
+//! [`measure`](fn@measure) times your own work with the kernels of the policy in force, with none, and without the
+//! kernel of each site.
 //!
 //! ```
 //! use burn::tensor::{Device, Tensor};

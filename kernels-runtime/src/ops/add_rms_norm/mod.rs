@@ -4,8 +4,8 @@
 //! normalises it while it is in the cache. The norm is [`rms_norm`](super::rms_norm), with all its variants.
 //!
 //! On half types, the sum is rounded to the dtype, like the sum of two tensors, and the rounded sum is normalised. Both
-//! terms get the gradient of `sum`. The gradient of the norm is that of [`rms_norm`](super::rms_norm) at `sum`. Autodiff
-//! adds it to the gradients from other uses of `sum`.
+//! terms get the gradient of `sum`. The gradient of the norm is that of [`rms_norm`](super::rms_norm) at `sum`.
+//! Autodiff adds it to the gradients from other uses of `sum`.
 
 mod autodiff;
 pub(crate) mod cases;
