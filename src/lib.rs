@@ -5,8 +5,8 @@
 //!
 //! # The attribute
 //!
-//! [`fused_kernel`] is placed on a struct, an impl block, a method or a function. On a struct it writes `forward` and
-//! `forward_reference`, and adds nothing to the struct.
+//! Place [`fused_kernel`] on a struct, an impl block, a method or a function. On a struct, it generates `forward` and
+//! `forward_reference`, and adds no field to the struct. An annotated item is a *site*.
 //!
 //! ```
 //! use burn::module::Module;
@@ -38,8 +38,8 @@
 //!
 //! # Policies
 //!
-//! A [`policy`] chooses the kernels that run: for the process, for a thread, or by the environment variable
-//! `BURN_KERNELS`.
+//! A [`policy`] selects the kernels that run. Code sets it for the process or for a thread. The environment variable
+//! `BURN_KERNELS` sets it for a run.
 //!
 //! ```
 //! use burn_kernels::policy::{self, Policy};
@@ -57,8 +57,8 @@
 //! # Plans and reports
 //!
 //! [`dispatch::plan`](fn@dispatch::plan) returns the paths that sites will take, and [`report`](mod@report) the paths
-//! that calls took. Both give the reason if the reference runs. [`registry`] has the kernels and sites that are linked
-//! in; the program `kernels inspect` reads them from the built file.
+//! that calls took. Both give the reason if the reference runs. [`registry`] lists the linked kernels and sites. The
+//! command `kernels inspect` reads them from a built program.
 //!
 //! ```
 //! use burn::tensor::Device;
@@ -70,8 +70,8 @@
 //!
 //! # Verification
 //!
-//! The first call of each site compares the kernel and your own body with the operation's reference in f64 ([`live`]).
-//! [`verify`] compares every kernel with its reference on its own test cases.
+//! The first call of each site, and its first call with autodiff, compares the kernel and your own body with the
+//! operation's reference in f64 ([`live`]). [`verify`] compares every kernel with its reference on its own test cases.
 //!
 //! ```
 //! use burn_kernels::live::{self, Sampling};
@@ -83,7 +83,8 @@
 //!
 //! # Measurements
 //!
-//! [`measure`](fn@measure) times your own work with all kernels, with none, and without those of each site in turn.
+//! [`measure`](fn@measure) times your own work with the kernels of the policy in force, with none, and without the
+//! kernel of each site.
 //!
 //! ```
 //! use burn::tensor::{Device, Tensor};
@@ -103,7 +104,7 @@
 //! | a CPU or NPU of another process or machine | `remote` | those of the device, see `remote` |
 //! | every other Burn device | | none: the reference runs |
 //!
-//! [`DeviceKind`](dispatch::DeviceKind) is what policies, mappings and reports call a device:
+//! Policies, mappings and reports name a device by its [`DeviceKind`](dispatch::DeviceKind):
 //!
 //! ```
 //! use burn::tensor::Device;
@@ -114,7 +115,7 @@
 //!
 //! # The optimiser
 //!
-//! With the feature `optim`, `optim::InitFused` makes AdamW with a fused kernel from Burn's own settings:
+//! With the feature `optim`, `optim::InitFused` creates AdamW with a fused kernel from Burn's own configuration:
 //!
 #![cfg_attr(feature = "optim", doc = "```")]
 #![cfg_attr(not(feature = "optim"), doc = "```ignore")]
@@ -127,8 +128,8 @@
 //!
 //! # Examples
 //!
-//! `examples/annotate.rs` has every form of the attribute. `examples/own-crate` is a crate as a user writes it, with a
-//! plain training loop and one with Burn's `Learner`. `examples/third-party` is a kernel of another crate. The book in
+//! `examples/annotate.rs` has every form of the attribute. `examples/own-crate` is a complete user's crate with a plain
+//! training loop and one with Burn's `Learner`. `examples/third-party` is a crate with its own kernel. The book in
 //! `docs/` explains each of these subjects.
 
 pub mod nn;

@@ -46,7 +46,8 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     weights: Vec<PathBuf>,
     /// The largest amount of device memory for one session, such as 8GiB. An operation that would exceed it ends its
-    /// session with an error; other sessions go on. The default is half of a processor's memory and all of an NPU's.
+    /// session with an error; other sessions go on. The default is half of the machine's memory, and for an NPU all of
+    /// the device's memory if that is less.
     #[arg(long, value_name = "SIZE", value_parser = memory)]
     max_session_memory: Option<ByteSize>,
     /// Accept every program of this machine without a token (only over a WebSocket on loopback).

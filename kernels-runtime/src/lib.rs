@@ -3,18 +3,18 @@
 //!
 //! * [`registry`]: the kernels and annotated sites that are linked in.
 //! * [`semantics`]: the computation of a site or kernel, as a comparable key.
-//! * [`policy`]: the kernels that the user wants.
+//! * [`policy`]: the kernels that the user enables.
 //! * [`mapping`]: the kernel of a named layer.
-//! * [`apply`]: kernels by name.
+//! * [`apply`]: selects kernels by name for the whole process.
 //! * [`dispatch`]: the path that a call takes, and the reason.
 //! * [`report`]: the paths that ran.
 //! * [`measure`]: a benchmark of the program with and without its kernels.
 //! * [`ops`]: the operations, each with its reference, gradients and kernels.
 //! * [`verify`]: compares kernels with their references.
-//! * [`live`]: compares them where the program runs, with the user's own body.
+//! * [`live`]: compares kernels and the user's own bodies with references while the program runs.
 //! * [`kernel`]: kernels of other crates.
-//! * `npu` (a feature): Ascend NPUs.
-//! * `remote` (a feature): devices of other processes and machines, with their kernels.
+//! * `npu` (feature `npu`): Ascend NPUs.
+//! * `remote` (feature `remote`): devices of other processes and machines, with their kernels.
 
 mod active;
 pub mod apply;
@@ -66,11 +66,11 @@ pub enum InitError {
 }
 
 /// Checks everything that annotated layers need: that `BURN_KERNELS` holds a policy, that `BURN_KERNELS_VERIFY` holds a
-/// sampling, and that the registry of kernels is consistent. A problem is then an error here, not a panic in the first
-/// annotated layer.
+/// [sampling](live::Sampling), and that the registry of kernels is consistent. A problem is then an error here, not a
+/// panic in the first annotated layer.
 ///
 /// # Errors
-/// Returns an error if a variable holds something else, or if the registry of kernels is inconsistent, for example
+/// Returns an error if a variable has an invalid value, or if the registry of kernels is inconsistent, for example
 /// because two crates register the same kernel.
 pub fn init() -> Result<(), InitError> {
     registry::check()?;

@@ -17,10 +17,11 @@ const RESERVED: &[&str] = &[
     "typeof", "union", "unsafe", "unsized", "use", "virtual", "where", "while", "yield",
 ];
 
-const BUILT_IN_OPS: [&str; 7] = [
+const BUILT_IN_OPS: [&str; 8] = [
     "rms_norm",
     "add_rms_norm",
     "layer_norm",
+    "attention",
     "glu",
     "rope",
     "adam_w",

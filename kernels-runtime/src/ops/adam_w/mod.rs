@@ -7,10 +7,10 @@
 //! `θ ← θ·(1 − η·λ) − η · m̂ / (√v̂ + ε)` with `m̂ = m / (1 − β₁ᵗ)` and `v̂ = v / (1 − β₂ᵗ)`.
 //!
 //! `torch.optim.AdamW` and Burn's `AdamW` compute the same. On half types, kernels read and write the half type and
-//! compute in f32, whereas separate operations would round every term. The step has no gradient: it runs on tensors
-//! without autodiff.
+//! compute in f32, whereas separate operations would round every term. The step has no gradient, because it runs on
+//! tensors without autodiff.
 //!
-//! Kernels read four tensors and write three in a step, in place where the storage is not shared.
+//! In each step, kernels read four tensors and write three. They write in place if the storage is not shared.
 
 mod backend;
 pub(crate) mod cases;

@@ -1,11 +1,11 @@
 //! The residual sum and its RMSNorm: `sum = x + residual`, `y = rms_norm(sum)`, both returned.
 //!
-//! Every layer of a transformer ends in a sum that the next norm reads. Computed together, the sum is written once and
-//! normalised while it is in the cache. The norm is [`rms_norm`](super::rms_norm), with all its variants.
+//! In a transformer with pre-norm layers, a norm reads each residual sum. The fused kernel writes the sum once and
+//! normalises it while it is in the cache. The norm is [`rms_norm`](super::rms_norm), with all its variants.
 //!
-//! On half types, the sum is rounded to the dtype, as the addition of two tensors does, and the rounded sum is
-//! normalised. The gradient of `sum` goes to both terms. The gradient of the norm is that of
-//! [`rms_norm`](super::rms_norm) at `sum`; autodiff adds it to the gradients from other uses of `sum`.
+//! On half types, the sum is rounded to the dtype, like the sum of two tensors, and the rounded sum is normalised. Both
+//! terms get the gradient of `sum`. The gradient of the norm is that of [`rms_norm`](super::rms_norm) at `sum`.
+//! Autodiff adds it to the gradients from other uses of `sum`.
 
 mod autodiff;
 pub(crate) mod cases;

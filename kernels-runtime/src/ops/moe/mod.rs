@@ -32,7 +32,7 @@ use crate::device::{DeviceKind, KernelOp};
 use crate::dispatch::{Query, TensorType};
 use crate::reason::Reason;
 
-/// Asks CANN's operators if the build has them.
+/// Evaluates a check of CANN's operators. In a build without them, there is no implementation.
 macro_rules! on_npu {
     ($takes:expr) => {{
         #[cfg(feature = "npu")]

@@ -3,10 +3,10 @@
 //! Pair `i` of a head, `(x1, x2)`, is rotated by the angle of its token and its place in the head:
 //! `y1 = x1 · cos − x2 · sin`, `y2 = x2 · cos + x1 · sin`. The [key](RopeKey) states which elements
 //! form a pair, where the results go and which elements of the tables belong to them. A table may
-//! hold every angle twice; `cos1` then belongs to `y1` and `cos2` to `y2`.
+//! hold every angle twice; `cos1` and `sin1` then belong to `y1`, and `cos2` and `sin2` to `y2`.
 //!
 //! The gradients are `dx1 = dy1 · cos1 + dy2 · sin2`, `dx2 = dy2 · cos2 − dy1 · sin1` and, summed
-//! over the heads (and the batch where the table is shared), `d_cos1 = dy1 · x1`,
+//! over the heads (and over the batch if it shares the table), `d_cos1 = dy1 · x1`,
 //! `d_cos2 = dy2 · x2`, `d_sin1 = −dy1 · x2`, `d_sin2 = dy2 · x1`.
 
 mod autodiff;
@@ -59,7 +59,7 @@ declare_kernel! {
 
 /// Rotates queries and keys with the fused kernel of their device.
 ///
-/// `q` and `k` are `[b, heads, s, d]` or `[b, s, heads, d]` as `key` states. They may have any strides
+/// `q` and `k` are `[b, heads, s, d]` or `[b, s, heads, d]`, as `key` states. They may have any strides
 /// and different numbers of heads. `cos` and `sin` are tables as [`RopeTable`] describes. The tables have
 /// the dtype of `q` and `k`, or the one these are computed in (f32 for half types), as in OLMo 2 and
 /// Llama 4. The results have the shapes and dtype of `q` and `k` and are contiguous.
