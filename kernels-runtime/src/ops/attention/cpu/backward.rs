@@ -61,7 +61,9 @@ where
         k: dk.finish(),
         v: dv.finish(),
         bias: bias.map(|bias| rounded::<T>(bias.layout().shape().clone(), &totals.bias)),
-        sinks: (!view.sinks.is_empty()).then(|| total::<T>(view.sizes, &totals.sinks)),
+        sinks: operands
+            .sinks()
+            .map(|_| total::<T>(view.sizes, &totals.sinks)),
     }
 }
 
