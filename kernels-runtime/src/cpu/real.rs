@@ -123,8 +123,8 @@ pub(crate) fn sums<const N: usize, T: Copy, A: Real>(
     let mut lanes = [[A::ZERO; LANES]; N];
     let (body, tail) = row.as_chunks::<LANES>();
     for chunk in body {
-        for i in 0..LANES {
-            add(&mut lanes, i, terms(chunk[i]));
+        for (i, x) in chunk.iter().enumerate() {
+            add(&mut lanes, i, terms(*x));
         }
     }
     for (i, x) in tail.iter().enumerate() {
