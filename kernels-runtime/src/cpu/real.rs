@@ -130,6 +130,8 @@ pub(crate) fn sums<const N: usize, T: Copy, A: Real>(
             add(&mut lanes, i, terms(*x));
         }
     }
+    // A copy, because places that are known only at run time would keep the lanes of the loop above in memory.
+    let mut lanes = lanes;
     for (i, x) in tail.iter().enumerate() {
         add(&mut lanes, i, terms(*x));
     }
@@ -153,6 +155,7 @@ pub(crate) fn sums_of<const N: usize, L: Copy, R: Copy, A: Real>(
             add(&mut lanes, i, terms(l[i], r[i], w[i]));
         }
     }
+    let mut lanes = lanes;
     let tails = left_tail.iter().zip(right_tail).zip(weight_tail);
     for (i, ((l, r), w)) in tails.enumerate() {
         add(&mut lanes, i, terms(*l, *r, *w));
