@@ -1,11 +1,10 @@
 //! Causal self-attention with grouped queries.
 
-use std::collections::BTreeMap;
-
 use burn::module::Module;
 use burn::nn::Linear;
 use burn::tensor::activation::softmax;
 use burn::tensor::{Bool, DType, Device, FloatDType, Tensor};
+use burn_kernels::fused_kernel;
 
 use crate::blocks::{RmsNorm, new_linear};
 use crate::config::{Architecture, ModelConfig};
@@ -68,12 +67,13 @@ impl Attention {
         }
     }
 
-    /// Returns the attention of `x`, both `[b, s, hidden]`. `mask` comes from [`causal_masks`].
+    /// Returns the attention of `x`, both `[b, s, hidden]`. With a window, a query sees that many keys: its own and the
+    /// nearest before it.
     pub(crate) fn forward(
         &self,
         x: Tensor<3>,
         tables: &RotaryTables,
-        mask: &Tensor<4, Bool>,
+        window: Option<usize>,
     ) -> Tensor<3> {
         let Heads {
             architecture,
@@ -90,61 +90,80 @@ impl Attention {
         );
         let v = split(self.v_proj.forward(x), key_value, None);
         let rotate = architecture.family().layers.rotate;
-        let (q, k) = rotate(q, k, tables.cos.clone(), tables.sin.clone());
-
-        // The query heads of a group are adjacent, so they can be rows of one taller matrix. Keys and values are then
-        // used unchanged and not repeated for each head.
-        let rows = query / key_value * seq;
-        let q = q.reshape([batch, key_value, rows, width]) * (width as f64).powf(-0.5);
-        let scores = q.matmul(k.swap_dims(2, 3));
-        let weights = masked_softmax(scores, mask);
-        let mixed = weights.matmul(v).reshape([batch, query, seq, width]);
+        let (q, k) = rotate(
+            q.swap_dims(1, 2),
+            k.swap_dims(1, 2),
+            tables.cos.clone(),
+            tables.sin.clone(),
+        );
+        let (q, k) = (q.swap_dims(1, 2), k.swap_dims(1, 2));
+        // A window as long as the sequence hides nothing.
+        let mixed = match window.filter(|&window| window < seq) {
+            Some(window) => sliding_attention(q, k, v, window),
+            None => causal_attention(q, k, v),
+        };
         self.o_proj
-            .forward(mixed.swap_dims(1, 2).reshape([batch, seq, query * width]))
+            .forward(mixed.reshape([batch, seq, query * width]))
     }
 }
 
-/// Reshapes `[b, s, heads · width]` to `[b, heads, s, width]` and normalises each head with `norm`.
+/// Reshapes `[b, s, heads · width]` to `[b, s, heads, width]` and normalises each head with `norm`.
 fn split(projected: Tensor<3>, heads: usize, norm: Option<&RmsNorm>) -> Tensor<4> {
     let [batch, seq, columns] = projected.dims();
     let split = projected.reshape([batch, seq, heads, columns / heads]);
-    let split = match norm {
+    match norm {
         Some(norm) => norm.forward(split),
         None => split,
-    };
-    split.swap_dims(1, 2)
+    }
+}
+
+/// Returns the attention of each query to the keys at its own position and before it. `q` is `[b, s, hq, d]`, and `k`
+/// and `v` are `[b, s, hk, d]`.
+#[fused_kernel("npu_fused_attention", mask = causal, layout = bsnd)]
+pub fn causal_attention(q: Tensor<4>, k: Tensor<4>, v: Tensor<4>) -> Tensor<4> {
+    composed(q, k, v, None)
+}
+
+/// Returns the attention of each query to the `window_size` nearest keys up to its own position. Shapes are those of
+/// [`causal_attention`].
+#[fused_kernel("npu_fused_attention", mask = causal, window = sliding, layout = bsnd)]
+pub fn sliding_attention(
+    q: Tensor<4>,
+    k: Tensor<4>,
+    v: Tensor<4>,
+    window_size: usize,
+) -> Tensor<4> {
+    composed(q, k, v, Some(window_size))
+}
+
+/// Computes attention with the scores of all pairs in memory.
+fn composed(q: Tensor<4>, k: Tensor<4>, v: Tensor<4>, window: Option<usize>) -> Tensor<4> {
+    let [batch, seq, query, width] = q.dims();
+    let [_, _, key_value, _] = k.dims();
+    let group = query / key_value;
+    let [q, k, v] = [q, k, v].map(|heads| heads.swap_dims(1, 2));
+    // The query heads of a group are adjacent, so they can be rows of one taller matrix. Keys and values are then
+    // used unchanged and not repeated for each head.
+    let q = q.reshape([batch, key_value, group * seq, width]) * (width as f64).powf(-0.5);
+    let scores = q.matmul(k.swap_dims(2, 3));
+    let mask = causal_mask(seq, window, group, &scores.device());
+    let weights = masked_softmax(scores, mask);
+    let mixed = weights.matmul(v).reshape([batch, query, seq, width]);
+    mixed.swap_dims(1, 2)
 }
 
 /// Computes the softmax over the last axis, in at least `f32`, of the positions that are not masked.
-fn masked_softmax(scores: Tensor<4>, mask: &Tensor<4, Bool>) -> Tensor<4> {
+fn masked_softmax(scores: Tensor<4>, mask: Tensor<4, Bool>) -> Tensor<4> {
     let dtype = scores.dtype();
     let wide = match dtype {
         DType::F16 | DType::BF16 => scores.cast(FloatDType::F32),
         _ => scores,
     };
-    softmax(wide.mask_fill(mask.clone(), MASKED), 3).cast(dtype)
+    softmax(wide.mask_fill(mask, MASKED), 3).cast(dtype)
 }
 
-/// Returns the mask of each layer. Layers with the same window share one.
-pub(crate) fn causal_masks(
-    config: &ModelConfig,
-    seq: usize,
-    device: &Device,
-) -> Vec<Tensor<4, Bool>> {
-    let group = config.num_attention_heads / config.num_key_value_heads;
-    let mut made = BTreeMap::new();
-    let mask = |layer| {
-        // A window as long as the sequence hides nothing.
-        let window = config.window(layer).filter(|&window| window < seq);
-        let mask = made.entry(window);
-        mask.or_insert_with(|| causal_mask(seq, window, group, device))
-            .clone()
-    };
-    (0..config.num_hidden_layers).map(mask).collect()
-}
-
-/// Returns a mask `[1, 1, group · s, s]`, true where a query must not see a key. Its rows are those of [`Attention`]'s
-/// folded queries. The query at `i` sees the keys up to `i`, with a window only those after `i - window`.
+/// Returns a mask `[1, 1, group · s, s]`, true where a query must not see a key. Its rows are those of the folded
+/// queries in [`composed`]. The query at `i` sees the keys up to `i`, with a window only those after `i - window`.
 fn causal_mask(
     seq: usize,
     window: Option<usize>,

@@ -2,10 +2,10 @@
 
 use burn::module::Module;
 use burn::nn::Embedding;
-use burn::tensor::{Bool, Device, Int, Tensor};
+use burn::tensor::{Device, Int, Tensor};
 use burn_kernels::policy;
 
-use crate::attention::{Attention, causal_masks};
+use crate::attention::Attention;
 use crate::blocks::{Mlp, RmsNorm, new_weight};
 use crate::config::ModelConfig;
 use crate::rope::{RotaryEmbedding, RotaryTables};
@@ -91,10 +91,10 @@ impl DecoderLayer {
         &self,
         residual: Residual,
         tables: &RotaryTables,
-        mask: &Tensor<4, Bool>,
+        window: Option<usize>,
     ) -> (Residual, Option<Tensor<2>>) {
         let (normalised, sum) = residual.normalise(&self.input_layernorm);
-        let attended = self.self_attn.forward(normalised, tables, mask);
+        let attended = self.self_attn.forward(normalised, tables, window);
         let (normalised, sum) = self.post_attention_layernorm.forward_sum(attended, sum);
         let (fed, router_logits) = self.mlp.forward(normalised);
         let last = Some(fed);
@@ -147,16 +147,15 @@ impl Decoder {
             Some(position_ids) => self.rotary.tables_at(position_ids, dtype),
             None => self.rotary.tables(seq, &device, dtype),
         };
-        let masks = causal_masks(&self.config, seq, &device);
         let mut routers = Vec::new();
         let mut residual = Residual {
             sum: hidden,
             last: None,
         };
-        for (index, (layer, mask)) in self.layers.iter().zip(&masks).enumerate() {
+        for (index, layer) in self.layers.iter().enumerate() {
             let _layer = policy::layer(index, self.layers.len());
             let router_logits;
-            (residual, router_logits) = layer.forward(residual, &tables, mask);
+            (residual, router_logits) = layer.forward(residual, &tables, self.config.window(index));
             routers.extend(router_logits);
         }
         (residual.normalise(&self.norm).0, routers)

@@ -4,9 +4,9 @@
 //! its name.
 
 use burn_kernels::semantics::{
-    Activation, AddRmsNormKey, Clamp, GluKey, HeadLayout, MoeBlockKey, MoeExpertsKey, Offset,
-    Projections, RmsNormKey, RopeKey, RopeStyle, RotaryWidth, Rounding, RouterKey, Sections,
-    SharedExpert, TableLayout, TopK,
+    Activation, AddRmsNormKey, AttentionKey, AttentionWindow, Clamp, GluKey, HeadLayout,
+    MoeBlockKey, MoeExpertsKey, Offset, Projections, RmsNormKey, RopeKey, RopeStyle, RotaryWidth,
+    Rounding, RouterKey, ScoreCap, Sections, SharedExpert, Sinks, TableLayout, TopK,
 };
 
 /// The operations of one architecture that kernels can replace.
@@ -20,6 +20,10 @@ pub struct ModelSemantics {
     pub mlp: GluKey,
     /// The rotary position embedding of queries and keys.
     pub rope: RopeKey,
+    /// The attention of layers without a window.
+    pub attention: AttentionKey,
+    /// The attention of layers with a window, if there can be any.
+    pub local_attention: Option<AttentionKey>,
     /// The experts of sparse layers, with the layout of their weights in the memory of `transformers`.
     pub experts: Option<MoeExpertsKey>,
     /// The block of sparse layers: the router, and the shared expert if there is one.
@@ -39,8 +43,8 @@ pub fn all() -> &'static [ModelSemantics] {
 }
 
 impl ModelSemantics {
-    /// Returns the attributes to write on the norm, the MLP and the rotary function, and on the experts and the sparse
-    /// block if there are any.
+    /// Returns the attributes to write on the norm, the MLP, the rotary function and the attention, and on the experts
+    /// and the sparse block if there are any.
     pub fn attributes(&self) -> Vec<String> {
         let mut attributes = vec![
             attribute("npu_fused_rmsnorm", &self.norm.to_string()),
@@ -51,6 +55,9 @@ impl ModelSemantics {
             attribute("npu_fused_swiglu", &self.mlp.to_string()),
             attribute("npu_fused_rope", &self.rope.to_string()),
         ];
+        let attention = [Some(self.attention), self.local_attention];
+        let attention = attention.iter().flatten().map(AttentionKey::to_string);
+        attributes.extend(attention.map(|key| attribute("npu_fused_attention", &key)));
         let experts = self.experts.map(|key| key.to_string());
         let block = self.block.map(|key| key.to_string());
         let moe = experts.into_iter().chain(block);
@@ -76,11 +83,28 @@ const fn model(model_type: &'static str) -> ModelSemantics {
         norm: RmsNormKey::LLAMA,
         mlp: GluKey::SWIGLU,
         rope: RopeKey::LLAMA,
+        attention: AttentionKey::CAUSAL,
+        local_attention: None,
         experts: None,
         block: None,
         note: None,
     }
 }
+
+const SLIDING: AttentionKey = AttentionKey {
+    window: AttentionWindow::Sliding,
+    ..AttentionKey::CAUSAL
+};
+
+const CAPPED: AttentionKey = AttentionKey {
+    cap: ScoreCap::Tanh,
+    ..AttentionKey::CAUSAL
+};
+
+const WITH_SINKS: AttentionKey = AttentionKey {
+    sink: Sinks::Learned,
+    ..AttentionKey::CAUSAL
+};
 
 /// Returns the same model with the usual kind of experts in sparse layers.
 const fn mixture(model_type: &'static str, block: MoeBlockKey) -> ModelSemantics {
@@ -150,17 +174,24 @@ static TABLE: &[ModelSemantics] = &[
         ..mixture("deepseek_v3", MoeBlockKey::DEEPSEEK_V3)
     },
     ModelSemantics {
+        attention: CAPPED,
+        local_attention: Some(AttentionKey {
+            window: AttentionWindow::Sliding,
+            ..CAPPED
+        }),
         norm: RmsNormKey::GEMMA,
         mlp: GELU_TANH,
         ..model("gemma2")
     },
     ModelSemantics {
+        local_attention: Some(SLIDING),
         norm: RmsNormKey::GEMMA,
         mlp: GELU_TANH,
         note: Some("local and global layers have tables of their own"),
         ..model("gemma3_text")
     },
     ModelSemantics {
+        local_attention: Some(SLIDING),
         norm: ROUNDED_ONCE,
         mlp: GluKey {
             topk: TopK::Gaussian,
@@ -183,6 +214,11 @@ static TABLE: &[ModelSemantics] = &[
         ..mixture("glm4_moe", MoeBlockKey::DEEPSEEK_V3)
     },
     ModelSemantics {
+        attention: WITH_SINKS,
+        local_attention: Some(AttentionKey {
+            window: AttentionWindow::Sliding,
+            ..WITH_SINKS
+        }),
         norm: ROUNDED_ONCE,
         mlp: GluKey {
             activation: Activation::QuickGelu,
@@ -202,6 +238,10 @@ static TABLE: &[ModelSemantics] = &[
     },
     model("llama"),
     ModelSemantics {
+        local_attention: Some(AttentionKey {
+            window: AttentionWindow::Chunked,
+            ..AttentionKey::CAUSAL
+        }),
         rope: RopeKey {
             layout: HeadLayout::Bsnd,
             ..COMPLEX
@@ -213,7 +253,10 @@ static TABLE: &[ModelSemantics] = &[
         ),
         ..model("llama4_text")
     },
-    model("mistral"),
+    ModelSemantics {
+        local_attention: Some(SLIDING),
+        ..model("mistral")
+    },
     mixture("mixtral", MoeBlockKey::MIXTRAL),
     ModelSemantics {
         norm: ROUNDED_ONCE,
@@ -221,12 +264,16 @@ static TABLE: &[ModelSemantics] = &[
         ..model("olmo2")
     },
     ModelSemantics {
+        local_attention: Some(SLIDING),
         mlp: PACKED,
         rope: PARTIAL,
         note: Some("without `partial_rotary_factor` the table is as wide as the head"),
         ..model("phi3")
     },
-    model("qwen2"),
+    ModelSemantics {
+        local_attention: Some(SLIDING),
+        ..model("qwen2")
+    },
     ModelSemantics {
         rope: RopeKey {
             sections: Sections::Chunked,
@@ -238,7 +285,10 @@ static TABLE: &[ModelSemantics] = &[
         note: Some(QWEN2_MOE_NOTE),
         ..mixture("qwen2_moe", MoeBlockKey::QWEN2_MOE)
     },
-    model("qwen3"),
+    ModelSemantics {
+        local_attention: Some(SLIDING),
+        ..model("qwen3")
+    },
     ModelSemantics {
         note: Some(QWEN3_MOE_NOTE),
         ..mixture("qwen3_moe", MoeBlockKey::QWEN3_MOE)
@@ -282,7 +332,7 @@ mod tests {
     #[test]
     fn attributes_are_what_one_writes() {
         let attributes = of("gpt_oss").unwrap().attributes();
-        let [norm, sum, mlp, rope, experts, block] = attributes.as_slice() else {
+        let [norm, sum, mlp, rope, attention, local, experts, block] = attributes.as_slice() else {
             panic!("{attributes:?}")
         };
         assert_eq!(
@@ -294,7 +344,7 @@ mod tests {
             block,
             "#[fused_kernel(\"npu_fused_moe\", part = block, scoring = softmax_of_chosen)]"
         );
-        assert_eq!(of("llama").unwrap().attributes().len(), 4);
+        assert_eq!(of("llama").unwrap().attributes().len(), 5);
         let of_sum = norm.replace("npu_fused_rmsnorm", "npu_fused_add_rmsnorm");
         assert_eq!(*sum, of_sum);
         assert_eq!(
@@ -309,6 +359,14 @@ mod tests {
         assert_eq!(
             rope,
             "#[fused_kernel(\"npu_fused_rope\", style = half, table = pairs)]"
+        );
+        assert_eq!(
+            attention,
+            "#[fused_kernel(\"npu_fused_attention\", mask = causal, sink = learned)]"
+        );
+        assert_eq!(
+            local,
+            "#[fused_kernel(\"npu_fused_attention\", mask = causal, window = sliding, sink = learned)]"
         );
         assert!(of("gpt-oss").is_none());
     }

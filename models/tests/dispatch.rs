@@ -11,8 +11,8 @@ use kernels_models::load;
 use std::collections::BTreeSet;
 
 /// A model, the modules of its sites, the number of sites that it uses, and the calls of one forward pass in each
-/// layer. A dense layer calls norms, MLP and rotary function; a sparse one calls norms, experts, block, rotary function
-/// and, if there is one, the shared expert.
+/// layer. A dense layer calls norms, MLP, rotary function and attention; a sparse one calls norms, experts, block, rotary
+/// function, attention and, if there is one, the shared expert.
 struct Expected {
     model: &'static str,
     modules: &'static [&'static str],
@@ -35,15 +35,20 @@ const fn expected(
 }
 
 const EXPECTED: [Expected; 9] = [
-    expected("llama", &["llama"], 4, [4, 4]),
-    expected("llama_rope3_tied", &["llama"], 4, [4, 4]),
-    expected("qwen3", &["qwen3"], 4, [6, 6]),
-    expected("mixtral", &["llama", "mixtral"], 5, [5, 5]),
-    expected("qwen2_moe", &["llama", "qwen2_moe"], 6, [6, 6]),
-    expected("qwen3_moe", &["qwen3", "qwen3_moe"], 5, [7, 7]),
-    expected("qwen3_moe_mixed", &["qwen3", "qwen3_moe"], 6, [6, 7]),
-    expected("qwen2", &["llama"], 4, [4, 4]),
-    expected("mistral_sw8", &["llama"], 4, [4, 4]),
+    expected("llama", &["llama", "attention"], 5, [5, 5]),
+    expected("llama_rope3_tied", &["llama", "attention"], 5, [5, 5]),
+    expected("qwen3", &["qwen3", "attention"], 5, [7, 7]),
+    expected("mixtral", &["llama", "mixtral", "attention"], 6, [6, 6]),
+    expected("qwen2_moe", &["llama", "qwen2_moe", "attention"], 7, [7, 7]),
+    expected("qwen3_moe", &["qwen3", "qwen3_moe", "attention"], 6, [8, 8]),
+    expected(
+        "qwen3_moe_mixed",
+        &["qwen3", "qwen3_moe", "attention"],
+        7,
+        [7, 8],
+    ),
+    expected("qwen2", &["llama", "attention"], 5, [5, 5]),
+    expected("mistral_sw8", &["llama", "attention"], 5, [5, 5]),
 ];
 
 #[test]

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use burn::tensor::{Device, FloatDType};
 use burn_kernels::registry::sites;
 use burn_kernels::report;
-use burn_kernels::semantics::{AddRmsNormKey, SemanticsKey};
+use burn_kernels::semantics::{AddRmsNormKey, AttentionKey, HeadLayout, SemanticsKey};
 use common::{MODELS, ints, model_dir, read};
 use kernels_models::{Architecture, load, semantics};
 
@@ -24,6 +24,14 @@ fn reached(name: &str) -> (&'static str, Vec<SemanticsKey>) {
         .filter(|site| called(&site.name()))
         .map(|site| site.spec().key);
     (config.architecture.model_type(), keys.collect())
+}
+
+/// The models read heads in the layout that projections write; `transformers` exchanges the axes first.
+fn as_projected(attention: AttentionKey) -> SemanticsKey {
+    SemanticsKey::Attention(AttentionKey {
+        layout: HeadLayout::Bsnd,
+        ..attention
+    })
 }
 
 /// Every architecture has a fixture. Its model calls sites with all keys of its row in the table.
@@ -43,6 +51,12 @@ fn annotated_models_agree_with_the_table() {
             SemanticsKey::AddRmsNorm(AddRmsNormKey::of_norm(model.norm)),
             SemanticsKey::Rope(model.rope),
         ];
+        let attention = [Some(model.attention), model.local_attention];
+        let mut attention = attention.iter().flatten().copied().map(as_projected);
+        assert!(
+            attention.any(|key| found.contains(&key)),
+            "{model_type}: no attention in {found:?}"
+        );
         // If all layers are sparse, the table's MLP is that of the experts.
         let has_mlp = |key: &SemanticsKey| matches!(key, SemanticsKey::Glu(_));
         let dense = model.experts.is_none() || found.iter().any(has_mlp);
