@@ -265,6 +265,19 @@ fn every_kind_of_mask() {
                 Mask::ToLast(&causal),
                 &to_last,
             );
+            let ahead = keys as i64 - queries as i64;
+            for (before, behind) in [(2, 0), (1, 1), (4, -1), (-1, 3)] {
+                let outside = |_, query: usize, key: usize| {
+                    let distance = query as i64 + ahead - key as i64;
+                    distance > before || -distance > behind
+                };
+                let band = Mask::Band {
+                    mask: &causal,
+                    before,
+                    behind,
+                };
+                compare(&stream, DType::F32, Axes::Bsnd, sizes, band, &outside);
+            }
         }
         // Another mask of the same size is not the causal mask.
         let wrong = create::full(&stream, DType::Bool, [2048, 2048], false).unwrap();
@@ -366,6 +379,25 @@ fn limits_are_refused() {
         kind(&q, &q, Mask::ToLast(&mask(DType::Bool, &[5, 5])), of),
         Kind::Shape
     );
+    let square = mask(DType::Bool, &[2048, 2048]);
+    let band = |before, behind| Mask::Band {
+        mask: &square,
+        before,
+        behind,
+    };
+    for (before, behind) in [(-5, 9), (9, -5), (2, -3), (-2, 1)] {
+        assert_eq!(kind(&q, &q, band(before, behind), of), Kind::Value);
+    }
+    assert!(attention::check(&a2, &q, &q, &q, band(-4, 4), of).is_ok());
+    let with_values = |v: &[usize], of| {
+        let found = attention::check(&a2, &q, &q, &f32(v), Mask::None, of);
+        found
+            .map(|results| results.output.shape().to_vec())
+            .map_err(|no| no.kind())
+    };
+    assert_eq!(with_values(&[1, 4, 5, 3], of), Ok(vec![1, 4, 5, 3]));
+    assert_eq!(with_values(&[1, 4, 5, 9], of), Err(Kind::Shape));
+    assert_eq!(with_values(&[1, 4, 6, 8], of), Err(Kind::Shape));
     let nan = Settings {
         scale: f64::NAN,
         ..of

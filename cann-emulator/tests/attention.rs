@@ -165,7 +165,19 @@ fn both_directions_take_and_refuse_the_same() {
         "leave some",
     );
     refused(&x, Given { mode: 2, ..masked }, "attenMask has the shape");
-    refused(&x, Given { mode: 4, ..masked }, "sparseMode 4");
+    refused(&x, Given { mode: 4, ..masked }, "attenMask has the shape");
+    refused(&x, Given { mode: 5, ..masked }, "sparseMode 5");
+    let square = Tensor::integers(ACL_BOOL, &[2048, 2048], &vec![0; 2048 * 2048]);
+    refused(
+        &x,
+        Given {
+            mask: Some(&square),
+            mode: 4,
+            window: -1,
+            ..plain
+        },
+        "leave all of 4 × 4 scores out",
+    );
     refused(
         &x,
         Given {
@@ -219,7 +231,7 @@ fn both_directions_take_and_refuse_the_same() {
             value: &wide,
             ..plain
         },
-        "value has the shape",
+        "at most as wide as those of keys",
     );
     refused(
         &x,

@@ -43,6 +43,11 @@ macro_rules! sites {
 }
 operations!(sites);
 
+/// Logs a warning about a layer of [`burn_kernels::nn`](https://docs.rs/burn-kernels).
+pub fn warn(message: std::fmt::Arguments<'_>) {
+    crate::warning::warning!("{message}");
+}
+
 /// Runs a call of a site of another crate's kernel. `reference` is the user's own body.
 #[track_caller]
 pub fn custom<O: Operands>(

@@ -12,23 +12,24 @@ use kernels_runtime::ops::attention::{Inputs, Operands, Settings, reference};
 use kernels_runtime::semantics::*;
 use npu::*;
 
-/// The sizes of a call: batch, heads, heads of keys, queries, keys and width.
-type Sizes = [usize; 6];
+/// The sizes of a call: batch, heads, heads of keys, queries, keys, width, and width of values.
+type Sizes = [usize; 7];
 
+/// Returns the shapes of queries, keys, values and result.
 fn shapes(
-    [batch, heads, kv_heads, queries, keys, width]: Sizes,
+    [batch, heads, kv_heads, queries, keys, width, value_width]: Sizes,
     layout: HeadLayout,
-) -> [[usize; 4]; 2] {
-    match layout {
-        HeadLayout::Bnsd => [
-            [batch, heads, queries, width],
-            [batch, kv_heads, keys, width],
-        ],
-        HeadLayout::Bsnd => [
-            [batch, queries, heads, width],
-            [batch, keys, kv_heads, width],
-        ],
-    }
+) -> [[usize; 4]; 4] {
+    let shape = |heads, rows, width| match layout {
+        HeadLayout::Bnsd => [batch, heads, rows, width],
+        HeadLayout::Bsnd => [batch, rows, heads, width],
+    };
+    [
+        shape(heads, queries, width),
+        shape(kv_heads, keys, width),
+        shape(kv_heads, keys, value_width),
+        shape(heads, queries, value_width),
+    ]
 }
 
 /// Compares forward and every gradient of one call with the reference.
@@ -41,11 +42,11 @@ fn compare(
     lie: Lie,
 ) -> Plan {
     let what = format!("{key}, {sizes:?} {settings:?} {lie:?}");
-    let [q_shape, k_shape] = shapes(sizes, key.layout);
+    let [q_shape, k_shape, v_shape, y_shape] = shapes(sizes, key.layout);
     let (q, q_held) = put(stream, dtype, &q_shape, 1, lie);
     let (k, k_held) = put(stream, dtype, &k_shape, 2, lie);
-    let (v, v_held) = put(stream, dtype, &k_shape, 3, lie);
-    let (dy, dy_held) = put(stream, dtype, &q_shape, 4, lie);
+    let (v, v_held) = put(stream, dtype, &v_shape, 3, lie);
+    let (dy, dy_held) = put(stream, dtype, &y_shape, 4, lie);
     let operands = Operands::new([q, k, v].map(Seen), None, None, settings, key).expect(&what);
     let plan = decide(stream.device().platform(), &operands).expect(&what);
     let ((y, lse), _) = without_waiting(|| forward(stream, &operands).expect(&what));
@@ -67,10 +68,10 @@ fn compare(
     let expected = reference(inputs, settings, key);
     let found = (expected.clone() * dy_held.plain()).sum().backward();
     for (name, tensor, shape, expected) in [
-        ("y", &y, q_shape, elements(expected)),
+        ("y", &y, y_shape, elements(expected)),
         ("dq", &gradients.q, q_shape, gradient(&q, &found)),
         ("dk", &gradients.k, k_shape, gradient(&k, &found)),
-        ("dv", &gradients.v, k_shape, gradient(&v, &found)),
+        ("dv", &gradients.v, v_shape, gradient(&v, &found)),
     ] {
         let what = format!("{name} of {what}");
         assert_near(what, stream, tensor, dtype, &shape, &expected);
@@ -78,12 +79,13 @@ fn compare(
     plan
 }
 
-const CALLS: [(Sizes, Option<usize>, Hidden); 5] = [
-    ([2, 4, 2, 7, 7, 16], None, Hidden::ToLast),
-    ([1, 2, 1, 3, 20, 8], None, Hidden::ToLast),
-    ([1, 2, 2, 5, 9, 8], Some(0), Hidden::FromFirst),
-    ([1, 2, 2, 5, 9, 8], Some(2), Hidden::Full(2)),
-    ([1, 1, 1, 1, 1, 1], None, Hidden::ToLast),
+const CALLS: [(Sizes, Option<usize>, Hidden); 6] = [
+    ([2, 4, 2, 7, 7, 16, 16], None, Hidden::ToLast),
+    ([1, 2, 1, 3, 20, 8, 8], None, Hidden::ToLast),
+    ([1, 2, 2, 5, 9, 8, 8], Some(0), Hidden::FromFirst),
+    ([1, 2, 2, 5, 9, 8, 8], Some(2), Hidden::Full(2)),
+    ([1, 1, 1, 1, 1, 1, 1], None, Hidden::ToLast),
+    ([2, 4, 2, 5, 6, 8, 3], None, Hidden::ToLast),
 ];
 
 #[test]
@@ -117,6 +119,38 @@ fn every_mask_and_type_beside_the_reference() {
 }
 
 #[test]
+fn sliding_windows() {
+    on_the_emulator("sliding_windows", |_, stream| {
+        for dtype in FLOATS {
+            for (mask, queries, offset, window, before, behind) in [
+                (AttentionMask::Causal, 9, None, 4, 3, 0),
+                (AttentionMask::Causal, 5, None, 1, 0, 0),
+                (AttentionMask::Causal, 5, Some(1), 4, 6, -3),
+                (AttentionMask::Causal, 5, Some(6), 4, 1, 2),
+                (AttentionMask::Causal, 9, None, usize::MAX, 17, 0),
+                (AttentionMask::None, 9, None, 4, 3, 3),
+                (AttentionMask::None, 5, Some(2), 2, 3, -1),
+            ] {
+                let key = AttentionKey {
+                    mask,
+                    window: AttentionWindow::Sliding,
+                    layout: HeadLayout::Bsnd,
+                    ..AttentionKey::CAUSAL
+                };
+                let settings = Settings {
+                    window: Some(window),
+                    offset,
+                    ..Settings::default()
+                };
+                let sizes = [2, 4, 2, queries, 9, 8, 8];
+                let plan = compare(stream, dtype, key, sizes, settings, Lie::Contiguous);
+                assert_eq!(plan.mask, Hidden::Band { before, behind });
+            }
+        }
+    });
+}
+
+#[test]
 fn strided_operands() {
     on_the_emulator("strided_operands", |_, stream| {
         for dtype in FLOATS {
@@ -126,7 +160,7 @@ fn strided_operands() {
                     stream,
                     dtype,
                     key,
-                    [3, 4, 2, 5, 6, 8],
+                    [3, 4, 2, 5, 6, 8, 8],
                     Settings::default(),
                     lie,
                 );
@@ -162,6 +196,14 @@ fn decisions_and_their_reasons() {
         window: AttentionWindow::Sliding,
         ..causal
     };
+    let chunked = AttentionKey {
+        window: AttentionWindow::Chunked,
+        ..causal
+    };
+    let far = Settings {
+        offset: Some(6),
+        ..windowed
+    };
     let biased = AttentionKey {
         bias: AttentionBias::Additive,
         ..causal
@@ -174,14 +216,19 @@ fn decisions_and_their_reasons() {
         sink: Sinks::Learned,
         ..causal
     };
-    let narrow = [[1, 2, 5, 8], [1, 2, 5, 8], [1, 2, 5, 4]];
+    let wide = [[1, 2, 5, 8], [1, 2, 5, 8], [1, 2, 5, 9]];
     let few_keys = [[1, 2, 5, 8], [1, 2, 4, 8], [1, 2, 4, 8]];
     let empty = [[1, 2, 0, 8], [1, 2, 4, 8], [1, 2, 4, 8]];
     for (refused, reason, why) in [
         (
-            refused(sliding, windowed, DType::F32, square),
+            refused(chunked, windowed, DType::F32, square),
             Reason::Semantics,
-            "window=sliding",
+            "window=chunked",
+        ),
+        (
+            refused(sliding, far, DType::F32, square),
+            Reason::Shape,
+            "see none of 5 keys",
         ),
         (
             refused(biased, plain, DType::F32, square),
@@ -204,9 +251,9 @@ fn decisions_and_their_reasons() {
             "f32, f16 and bf16",
         ),
         (
-            refused(causal, plain, DType::F32, narrow),
+            refused(causal, plain, DType::F32, wide),
             Reason::Shape,
-            "4 wide",
+            "at most 8",
         ),
         (
             refused(causal, plain, DType::F32, few_keys),

@@ -40,13 +40,25 @@ pub enum Mask<T> {
     /// A causal mask to the last token: the last query sees all keys, and each earlier one sees one key less. The
     /// tensor is that of [`causal_mask`].
     ToLast(T),
+    /// A band around the diagonal that ends at the last query and the last key. The tensor is that of [`causal_mask`].
+    Band {
+        /// The tensor of the mask.
+        mask: T,
+        /// The number of keys before the diagonal that a query sees. If it is negative, the band begins behind it.
+        before: i64,
+        /// The number of keys behind the diagonal that a query sees. If it is negative, the band ends before it.
+        behind: i64,
+    },
 }
 
 impl<T> Mask<T> {
     fn tensor(self) -> Option<T> {
         match self {
             Self::None => None,
-            Self::Full(mask) | Self::FromFirst(mask) | Self::ToLast(mask) => Some(mask),
+            Self::Full(mask)
+            | Self::FromFirst(mask)
+            | Self::ToLast(mask)
+            | Self::Band { mask, .. } => Some(mask),
         }
     }
 
@@ -57,6 +69,15 @@ impl<T> Mask<T> {
             Self::Full(_) => 1,
             Self::FromFirst(_) => 2,
             Self::ToLast(_) => 3,
+            Self::Band { .. } => 4,
+        }
+    }
+
+    /// Returns CANN's numbers of keys before and behind the diagonal.
+    fn band(&self) -> [i64; 2] {
+        match *self {
+            Self::Band { before, behind, .. } => [before, behind],
+            _ => [NO_END; 2],
         }
     }
 
@@ -66,6 +87,15 @@ impl<T> Mask<T> {
             Self::Full(mask) => Mask::Full(with(mask)),
             Self::FromFirst(mask) => Mask::FromFirst(with(mask)),
             Self::ToLast(mask) => Mask::ToLast(with(mask)),
+            Self::Band {
+                mask,
+                before,
+                behind,
+            } => Mask::Band {
+                mask: with(mask),
+                before,
+                behind,
+            },
         }
     }
 }
@@ -84,12 +114,21 @@ pub struct Settings {
 /// The result of [`attention`].
 #[derive(Debug, Clone)]
 pub struct Attended {
-    /// The result, with the shape and dtype of the queries.
+    /// The result, with the dtype of the queries, their shape, and the width of the values.
     pub output: Tensor,
     /// The greatest score of each query, f32 `[batch, heads, queries, 8]`, for the gradient.
     pub softmax_max: Tensor,
     /// The sum of the exponentials of each query, with the shape and dtype of `softmax_max`, for the gradient.
     pub softmax_sum: Tensor,
+}
+
+/// The specs of what [`attention`] returns.
+#[derive(Debug, Clone)]
+pub struct Results {
+    /// The spec of [`Attended::output`].
+    pub output: Spec,
+    /// The spec of [`Attended::softmax_max`] and [`Attended::softmax_sum`].
+    pub statistics: Spec,
 }
 
 /// The gradients of [`attention`].
@@ -110,6 +149,16 @@ impl Axes {
             Self::Bsnd => c"BSND",
             Self::Bsh => c"BSH",
             Self::Sbh => c"SBH",
+        }
+    }
+
+    /// Returns the shape of a tensor of this batch, heads, tokens and width.
+    fn shape(self, [batch, heads, tokens, width]: [usize; 4]) -> Vec<usize> {
+        match self {
+            Self::Bnsd => vec![batch, heads, tokens, width],
+            Self::Bsnd => vec![batch, tokens, heads, width],
+            Self::Bsh => vec![batch, tokens, heads * width],
+            Self::Sbh => vec![tokens, batch, heads * width],
         }
     }
 
@@ -142,10 +191,11 @@ impl Axes {
 /// The length of each side of [`causal_mask`].
 const COMPRESSED: usize = 2048;
 
-/// Checks the operands of [`attention`] and returns the spec of its statistics.
+/// Checks the operands of [`attention`] and returns the specs of what it returns.
 ///
-/// All tensors have the same dtype, f32, f16 or bf16, and may have any strides. Keys and values have the same shape.
-/// There are 1 to 256 heads of 1 to 768 elements. The number of heads of the keys divides that of the queries.
+/// All tensors have the same dtype, f32, f16 or bf16, and may have any strides. There are 1 to 256 heads of 1 to 768
+/// elements. The number of heads of the keys divides that of the queries. Keys and values have the same shape, but for
+/// the heads of values, which may be narrower.
 ///
 /// # Errors
 ///
@@ -157,14 +207,13 @@ pub fn check(
     v: &Spec,
     mask: Mask<&Spec>,
     settings: Settings,
-) -> Checked<Spec> {
+) -> Checked<Results> {
     check::processor(platform, "FlashAttentionScore")?;
     for operand in [("q", q), ("k", k), ("v", v)] {
         check::dtype(operand, FLOATS)?;
         check::dtype(operand, &[q.dtype])?;
         check::not_empty(operand)?;
     }
-    check::shape(("v", v), k.shape())?;
     let Settings { axes, heads, .. } = settings;
     let hidden = q.shape().last().copied().unwrap_or_default();
     let width = match axes {
@@ -186,6 +235,18 @@ pub fn check(
         let expected = format!("{batch} batches, a divisor of {heads} heads, and width {width}");
         return Err(check::wrong_shape(("k", k), expected));
     }
+    let last = v.shape().last().copied().unwrap_or_default();
+    let value_width = match axes {
+        Axes::Bnsd | Axes::Bsnd => last,
+        Axes::Bsh | Axes::Sbh => last / groups,
+    };
+    if !(1..=width).contains(&value_width) {
+        return Err(check::wrong_shape(
+            ("v", v),
+            format!("heads of at most {width} elements"),
+        ));
+    }
+    check::shape(("v", v), &axes.shape([batch, groups, keys, value_width]))?;
     if !settings.scale.is_finite() {
         return Err(Refusal::Value {
             what: "scale",
@@ -194,15 +255,22 @@ pub fn check(
         });
     }
     check_mask(mask, [batch, heads, queries, keys])?;
-    Ok(Spec::contiguous(DType::F32, [batch, heads, queries, 8])?)
+    let output = axes.shape([batch, heads, queries, value_width]);
+    Ok(Results {
+        output: Spec::contiguous(q.dtype, output)?,
+        statistics: Spec::contiguous(DType::F32, [batch, heads, queries, 8])?,
+    })
 }
 
 /// Checks that the mask has the shape that its kind needs.
 fn check_mask(mask: Mask<&Spec>, [batch, heads, queries, keys]: [usize; 4]) -> Checked<()> {
-    let causal = matches!(mask, Mask::FromFirst(_) | Mask::ToLast(_));
+    let compressed = !matches!(mask, Mask::None | Mask::Full(_));
+    if let Mask::Band { before, behind, .. } = mask {
+        check_band([before, behind], [queries, keys])?;
+    }
     if let Some(mask) = mask.tensor() {
         check::dtype(("mask", mask), &[DType::Bool, DType::U8])?;
-        let fits = match (causal, mask.shape()) {
+        let fits = match (compressed, mask.shape()) {
             (true, shape) => shape == [COMPRESSED; 2],
             (false, [rows, columns]) => (*rows, *columns) == (queries, keys),
             (false, [of, own, rows, columns]) => {
@@ -212,7 +280,7 @@ fn check_mask(mask: Mask<&Spec>, [batch, heads, queries, keys]: [usize; 4]) -> C
             _ => false,
         };
         if !fits {
-            let expected = if causal {
+            let expected = if compressed {
                 format!("that of causal_mask, {:?}", [COMPRESSED; 2])
             } else {
                 format!("[{batch}, {heads} or 1, {queries}, {keys}] or its last two")
@@ -223,8 +291,22 @@ fn check_mask(mask: Mask<&Spec>, [batch, heads, queries, keys]: [usize; 4]) -> C
     Ok(())
 }
 
-/// Checks the operands of [`attention_backward`]: those of [`check`], `dy` and `output` like `q`, and the statistics
-/// that [`attention`] returned.
+/// Checks that the band holds a score.
+fn check_band([before, behind]: [i64; 2], [queries, keys]: [usize; 2]) -> Checked<()> {
+    let holds =
+        before.saturating_add(behind) >= 0 && before > -(queries as i64) && behind > -(keys as i64);
+    if holds {
+        return Ok(());
+    }
+    Err(Refusal::Value {
+        what: "the band",
+        found: format!("{before} before the diagonal to {behind} behind it"),
+        expected: "a band with at least one score",
+    })
+}
+
+/// Checks the operands of [`attention_backward`]: those of [`check`], `dy` like `output`, and the results that
+/// [`attention`] returned.
 ///
 /// # Errors
 ///
@@ -236,14 +318,14 @@ pub fn check_backward(
     settings: Settings,
     [dy, output, softmax_max, softmax_sum]: [&Spec; 4],
 ) -> Checked<()> {
-    let statistics = check(platform, q, k, v, mask, settings)?;
+    let results = check(platform, q, k, v, mask, settings)?;
     for (name, like) in [("dy", dy), ("output", output)] {
         check::dtype((name, like), &[q.dtype])?;
-        check::shape((name, like), q.shape())?;
+        check::shape((name, like), results.output.shape())?;
     }
     for (name, given) in [("softmax_max", softmax_max), ("softmax_sum", softmax_sum)] {
         check::dtype((name, given), &[DType::F32])?;
-        check::shape((name, given), statistics.shape())?;
+        check::shape((name, given), results.statistics.shape())?;
     }
     Ok(())
 }
@@ -280,7 +362,7 @@ pub fn attention(
 ) -> Result<Attended> {
     let device = stream.device();
     let specs = mask.map(Tensor::spec);
-    let statistics = check(
+    let results = check(
         device.platform(),
         q.spec(),
         k.spec(),
@@ -289,12 +371,13 @@ pub fn attention(
         settings,
     )?;
     let made = Attended {
-        output: Tensor::like(stream, q.spec())?,
-        softmax_max: Tensor::like(stream, &statistics)?,
-        softmax_sum: Tensor::like(stream, &statistics)?,
+        output: Tensor::like(stream, &results.output)?,
+        softmax_max: Tensor::like(stream, &results.statistics)?,
+        softmax_sum: Tensor::like(stream, &results.statistics)?,
     };
     let (most, sum, y) = (&made.softmax_max, &made.softmax_sum, &made.output);
-    let (mode, absent, mask) = (mask.mode(), None::<&Tensor>, mask.tensor());
+    let (mode, [before, behind]) = (mask.mode(), mask.band());
+    let (absent, mask) = (None::<&Tensor>, mask.tensor());
     let (layout, heads) = (
         settings.axes.text().as_ptr().cast_mut(),
         settings.heads as i64,
@@ -304,7 +387,7 @@ pub fn attention(
         tensors [q, k, v, absent, mask, most, sum, y], constants [], attributes [],
         call(
             q, k, v, absent, absent, absent, mask, std::ptr::null(), settings.scale, KEEP_ALL,
-            NO_END, NO_END, heads, layout, PRECISE, mode, most, sum, absent, y,
+            before, behind, heads, layout, PRECISE, mode, most, sum, absent, y,
         ),
         made.clone(),
     )
@@ -342,7 +425,8 @@ pub fn attention_backward(
         dv: Tensor::like(stream, v.spec())?,
     };
     let (dq, dk, dv) = (&made.dq, &made.dk, &made.dv);
-    let (mode, absent, mask) = (mask.mode(), None::<&Tensor>, mask.tensor());
+    let (mode, [before, behind]) = (mask.mode(), mask.band());
+    let (absent, mask) = (None::<&Tensor>, mask.tensor());
     let (layout, heads) = (
         settings.axes.text().as_ptr().cast_mut(),
         settings.heads as i64,
@@ -354,7 +438,7 @@ pub fn attention_backward(
         constants [], attributes [],
         call(
             q, k, v, dy, absent, absent, absent, mask, most, sum, absent, output,
-            std::ptr::null(), settings.scale, KEEP_ALL, NO_END, NO_END, heads, layout, PRECISE,
+            std::ptr::null(), settings.scale, KEEP_ALL, before, behind, heads, layout, PRECISE,
             mode, dq, dk, dv, absent,
         ),
         made.clone(),

@@ -12,6 +12,7 @@ pub(crate) struct Sizes {
     pub(crate) queries: usize,
     pub(crate) keys: usize,
     pub(crate) width: usize,
+    pub(crate) value_width: usize,
 }
 
 impl Sizes {
@@ -55,7 +56,7 @@ pub(crate) struct Attended {
     pub(crate) total: Vec<f32>,
 }
 
-/// Computes `softmax(scale · q·kᵀ)·v`, all in `[batch, heads, tokens, width]`. `masked(head, query, key)` leaves a
+/// Computes `softmax(scale · q·kᵀ)·v`, all in `[batch, heads, tokens, width]`. Values may have another width. `masked(head, query, key)` leaves a
 /// score out. A row without scores is zero and has a sum of zero.
 pub(crate) fn attention(
     (q, k, v): (&[f32], &[f32], &[f32]),
@@ -67,6 +68,7 @@ pub(crate) fn attention(
         queries,
         keys,
         width,
+        value_width,
         ..
     } = sizes;
     let (mut output, mut most, mut total) = (Vec::with_capacity(q.len()), Vec::new(), Vec::new());
@@ -97,10 +99,10 @@ pub(crate) fn attention(
         }
         output.extend(product(
             &scores,
-            part(v, group, keys * width),
+            part(v, group, keys * value_width),
             queries,
             keys,
-            width,
+            value_width,
         ));
     }
     Attended {
@@ -123,6 +125,7 @@ pub(crate) fn attention_grad(
         queries,
         keys,
         width,
+        value_width,
         ..
     } = sizes;
     let (mut dq, mut dk, mut dv) = (
@@ -133,15 +136,15 @@ pub(crate) fn attention_grad(
     for (head, group) in sizes.heads() {
         let (q, k) = (part(q, head, queries * width), part(k, group, keys * width));
         let (dy, y) = (
-            part(dy, head, queries * width),
-            part(y, head, queries * width),
+            part(dy, head, queries * value_width),
+            part(y, head, queries * value_width),
         );
         let mut shares = product(q, &transposed(k, keys, width), queries, width, keys);
-        let vt = transposed(part(v, group, keys * width), keys, width);
-        let mut dscores = product(dy, &vt, queries, width, keys);
+        let vt = transposed(part(v, group, keys * value_width), keys, value_width);
+        let mut dscores = product(dy, &vt, queries, value_width, keys);
         for query in 0..queries {
             let row = head * queries + query;
-            let along = inner(part(dy, query, width), part(y, query, width));
+            let along = inner(part(dy, query, value_width), part(y, query, value_width));
             for key in 0..keys {
                 let share = &mut shares[query * keys + key];
                 *share = if masked(head, query, key) || total[row] == 0.0 {
@@ -156,12 +159,13 @@ pub(crate) fn attention_grad(
         dq.extend(product(&dscores, k, queries, keys, width));
         let turned = transposed(&dscores, queries, keys);
         let place = group * keys * width..(group + 1) * keys * width;
-        add(
-            &mut dk[place.clone()],
-            product(&turned, q, keys, queries, width),
-        );
+        add(&mut dk[place], product(&turned, q, keys, queries, width));
         let turned = transposed(&shares, queries, keys);
-        add(&mut dv[place], product(&turned, dy, keys, queries, width));
+        let place = group * keys * value_width..(group + 1) * keys * value_width;
+        add(
+            &mut dv[place],
+            product(&turned, dy, keys, queries, value_width),
+        );
     }
     (dq, dk, dv)
 }

@@ -45,6 +45,8 @@ pub(super) struct Plan {
     pub(super) sizes: Sizes,
     pub(super) scale: f32,
     pub(super) mode: i64,
+    /// The numbers of keys before and behind the diagonal of a band.
+    pub(super) band: [i64; 2],
     pub(super) with_mask: bool,
 }
 
@@ -52,6 +54,7 @@ pub(super) struct Plan {
 pub(super) struct Taken {
     pub(super) query: Tensor,
     pub(super) key: Tensor,
+    pub(super) value: Tensor,
     pub(super) plan: Plan,
 }
 
@@ -69,21 +72,26 @@ impl Call {
         let query = operands.view("query", query, FLOATS)?;
         let key = operands.view("key", key, &[query.dtype])?;
         let value = operands.view("value", value, &[query.dtype])?;
-        check_size("value", &value, &key.shape)?;
         let mut plan = Plan {
-            sizes: self.sizes(&layout, &query, &key)?,
+            sizes: self.sizes(&layout, [&query, &key, &value])?,
             layout,
             scale: self.attributes.scale as f32,
             mode: self.attributes.mode,
+            band: [self.attributes.before, self.attributes.behind],
             with_mask: false,
         };
         if let Some(dy) = self.dy {
             let dy = operands.view("dy", dy, &[query.dtype])?;
-            check_size("dy", &dy, &query.shape)?;
+            check_size("dy", &dy, &result_shape(&plan, &query))?;
         }
         take_mask(operands, self.mask, &self.attributes, &mut plan)?;
-        self.take_attended(operands, &query, &plan.sizes)?;
-        Ok(Taken { query, key, plan })
+        self.take_attended(operands, &query, &plan)?;
+        Ok(Taken {
+            query,
+            key,
+            value,
+            plan,
+        })
     }
 
     /// Checks that arguments which are not emulated are absent.
@@ -104,7 +112,7 @@ impl Call {
         Ok(())
     }
 
-    fn sizes(&self, layout: &str, query: &Tensor, key: &Tensor) -> Outcome<Sizes> {
+    fn sizes(&self, layout: &str, [query, key, value]: [&Tensor; 3]) -> Outcome<Sizes> {
         let heads = usize::try_from(self.attributes.heads).unwrap_or(0);
         let q = by_head("query", query, layout, heads)?;
         let [batch, found, queries, width] = q.shape[..] else {
@@ -136,6 +144,19 @@ impl Call {
             ACLNN_ERR_PARAM_INVALID,
             "an operand without elements is not emulated"
         );
+        let v = by_head("value", value, layout, groups)?;
+        let [value_batch, value_groups, values, value_width] = v.shape[..] else {
+            unreachable!("four axes")
+        };
+        ensure!(
+            (value_batch, value_groups, values) == (batch, groups, keys)
+                && (1..=width).contains(&value_width),
+            ACLNN_ERR_PARAM_INVALID,
+            "key of {:?} and value of {:?} as batch, heads, tokens and width do not fit; heads of values are at most as \
+             wide as those of keys",
+            k.shape,
+            v.shape
+        );
         Ok(Sizes {
             batch,
             heads,
@@ -143,16 +164,18 @@ impl Call {
             queries,
             keys,
             width,
+            value_width,
         })
     }
 
     /// Takes the rows' statistics and the result, which have the same dtypes and shapes in both directions.
-    fn take_attended(&self, operands: &mut Operands, query: &Tensor, sizes: &Sizes) -> Outcome<()> {
+    fn take_attended(&self, operands: &mut Operands, query: &Tensor, plan: &Plan) -> Outcome<()> {
+        let (sizes, result) = (plan.sizes, result_shape(plan, query));
         let rows = [sizes.batch, sizes.heads, sizes.queries, 8];
         let like = [
             (ACL_FLOAT, &rows[..]),
             (ACL_FLOAT, &rows[..]),
-            (query.dtype, &query.shape[..]),
+            (query.dtype, &result[..]),
         ];
         for ((name, tensor), (dtype, shape)) in self.attended.into_iter().zip(like) {
             if self.dy.is_none() {
@@ -164,4 +187,21 @@ impl Call {
         }
         Ok(())
     }
+}
+
+/// Returns the shape of the result: that of the query, with the width of the values.
+fn result_shape(plan: &Plan, query: &Tensor) -> Vec<usize> {
+    let mut shape = query.shape.clone();
+    let Sizes {
+        heads, value_width, ..
+    } = plan.sizes;
+    let joined = shape.len() == 3;
+    if let Some(last) = shape.last_mut() {
+        *last = if joined {
+            heads * value_width
+        } else {
+            value_width
+        };
+    }
+    shape
 }

@@ -9,7 +9,7 @@ use crate::memory::Memory;
 use crate::ops::attention::Sizes;
 use crate::tensor::Tensor;
 
-/// The length of each side of the causal modes' mask.
+/// The length of each side of the compressed modes' mask.
 const COMPRESSED: usize = 2048;
 
 /// A function that returns `true` if a key is hidden from a query of a head.
@@ -42,10 +42,10 @@ pub(super) fn take_mask(
             vec![1, 1, queries, keys],
             vec![queries, keys],
         ],
-        2 | 3 => vec![vec![COMPRESSED; 2], vec![1, 1, COMPRESSED, COMPRESSED]],
+        2..=4 => vec![vec![COMPRESSED; 2], vec![1, 1, COMPRESSED, COMPRESSED]],
         other => fail!(
             ACLNN_ERR_PARAM_INVALID,
-            "sparseMode {other} is not emulated; 0 to 3 are"
+            "sparseMode {other} is not emulated; 0 to 4 are"
         ),
     };
     ensure!(
@@ -62,6 +62,24 @@ pub(super) fn take_mask(
         "preTokens {} and nextTokens {} leave some of {queries} × {keys} scores out",
         attributes.before,
         attributes.behind
+    );
+    if plan.mode == 4 {
+        check_band(plan)?;
+    }
+    Ok(())
+}
+
+/// Checks that the band of mode 4 holds a score.
+fn check_band(plan: &Plan) -> Outcome<()> {
+    let [before, behind] = plan.band;
+    let Sizes { queries, keys, .. } = plan.sizes;
+    // The band of a row is before ..= behind around its diagonal, which ends at the last row and the last column.
+    let holds =
+        before.saturating_add(behind) >= 0 && behind > -(keys as i64) && before > -(queries as i64);
+    ensure!(
+        holds,
+        ACLNN_ERR_PARAM_INVALID,
+        "preTokens {before} and nextTokens {behind} leave all of {queries} × {keys} scores out"
     );
     Ok(())
 }
@@ -81,13 +99,18 @@ impl Plan {
         };
         if self.mode >= 2 {
             check_causal(memory, mask)?;
-            let ahead = if self.mode == 3 {
-                keys as i64 - queries as i64
-            } else {
+            let ahead = if self.mode == 2 {
                 0
+            } else {
+                keys as i64 - queries as i64
+            };
+            let [before, behind] = match self.mode {
+                4 => self.band,
+                _ => [i64::MAX, 0],
             };
             return Ok(Box::new(move |_, query, key| {
-                key as i64 > query as i64 + ahead
+                let (diagonal, key) = (query as i64 + ahead, key as i64);
+                key > diagonal.saturating_add(behind) || key < diagonal.saturating_sub(before)
             }));
         }
         let values = mask

@@ -1,6 +1,6 @@
 //! Flash attention and its gradient, with the layouts BSH, SBH, BSND and BNSD. The sparse modes are 0 (a mask or
-//! none), 1 (a full mask), and 2 and 3 (causal, with a mask of 2048 × 2048). Dropout, shifts and prefixes are not
-//! emulated; a call with one is refused.
+//! none), 1 (a full mask), and 2, 3 and 4 (causal and band, with a mask of 2048 × 2048). Values may be narrower than
+//! keys. Dropout, shifts and prefixes are not emulated; a call with one is refused.
 
 mod call;
 mod layout;
@@ -221,10 +221,15 @@ pub unsafe extern "C" fn aclnnFlashAttentionScoreGradGetWorkspaceSize(
         executor,
         |operands| {
             // SAFETY: the caller guarantees the text.
-            let Taken { query, key, plan } = unsafe { call.take(operands) }?;
+            let Taken {
+                query,
+                key,
+                value,
+                plan,
+            } = unsafe { call.take(operands) }?;
             operands.result("dq", dq_out, query.dtype, &query.shape)?;
             operands.result("dk", dk_out, query.dtype, &key.shape)?;
-            operands.result("dv", dv_out, query.dtype, &key.shape)?;
+            operands.result("dv", dv_out, query.dtype, &value.shape)?;
             Ok(Arc::new(move |memory, operands| {
                 plan.backward(memory, operands)
             }))

@@ -6,7 +6,7 @@ use crate::ops::attention::{
 };
 use crate::ops::operands::checked;
 use crate::registry::{Implementation, Launch};
-use crate::semantics::{AttentionKey, SemanticsKey};
+use crate::semantics::{AttentionKey, AttentionWindow, SemanticsKey};
 use burn_cann::backend::{CannBackend, CannTensor};
 
 pub(crate) const IMPLEMENTATION: Implementation = Implementation {
@@ -17,7 +17,12 @@ pub(crate) const IMPLEMENTATION: Implementation = Implementation {
         let key: AttentionKey = key.known();
         ask(tensors, |platform, mut specs| {
             let required = std::array::from_fn(|_| specs.one());
-            let operands = Operands::new(required, None, None, Settings::default(), key)?;
+            let settings = Settings {
+                // The smallest window stands for the site's, which the tensors don't tell.
+                window: (key.window != AttentionWindow::None).then_some(1),
+                ..Settings::default()
+            };
+            let operands = Operands::new(required, None, None, settings, key)?;
             npu::decide(platform, &operands)
         })
     }),

@@ -8,9 +8,10 @@
 //! | causal, the last query at the last key | `F` with the mode `rightDownCausal` | its mask of 2048 × 2048 serves all sizes |
 //! | causal, the first query at the first key | `F` with the mode `leftUpCausal` | as above |
 //! | causal, another offset | `F` with a mask of queries × keys | no mode computes it |
-//! | causal, with more queries than keys | refused | the first queries see no key, and CANN does not define their result |
-//! | a window, a bias, a cap, sinks | refused | `F` of this interface has no cap and no sinks; windows and biases are not wired |
-//! | values of another width than keys | refused | not wired |
+//! | a sliding window | `F` with the mode `band` | its mask of 2048 × 2048 serves all sizes |
+//! | a query that sees no key | refused | CANN does not define its result |
+//! | a window of chunks, a bias, a cap, sinks | refused | `F` of this interface has no cap, no sinks and no gradient of a bias; chunks are not wired |
+//! | values wider than keys | refused | CANN's limit |
 //! | an axis without elements, f64, different types, more than 256 heads, heads wider than 768 | refused | CANN's limits |
 //!
 //! `F` returns the maximum and the sum of each query's exponentials, both eight times. `lse` is `max + ln(sum)`. The
@@ -55,11 +56,19 @@ pub enum Hidden {
     FromFirst,
     /// The first query sees this number of keys before its own.
     Full(i64),
+    /// A query sees the keys from `before` its diagonal to `behind` it. The diagonal ends at the last query and the
+    /// last key.
+    Band {
+        /// The number of keys before the diagonal.
+        before: i64,
+        /// The number of keys behind the diagonal.
+        behind: i64,
+    },
 }
 
 /// Returns whether dispatch takes the key.
 pub(crate) fn is_dispatched(key: AttentionKey) -> bool {
-    key.window == AttentionWindow::None
+    key.window != AttentionWindow::Chunked
         && key.bias == AttentionBias::None
         && key.cap == ScoreCap::None
         && key.sink == Sinks::None
@@ -79,63 +88,73 @@ pub fn decide<T: Specified>(
         return Err(Refused::new(Reason::Semantics, why));
     }
     let [q, k, v] = [operands.q(), operands.k(), operands.v()].map(|tensor| tensor.spec());
-    let dtype = one_float(("q", q), [("k", k), ("v", v)])?;
-    if sizes.value_width != sizes.width {
-        let why = format!(
-            "heads of values are {} wide, heads of keys {}",
-            sizes.value_width, sizes.width
-        );
-        return Err(Refused::new(Reason::Shape, why));
-    }
+    one_float(("q", q), [("k", k), ("v", v)])?;
     let axes = match key.layout {
         HeadLayout::Bnsd => Axes::Bnsd,
         HeadLayout::Bsnd => Axes::Bsnd,
     };
     let plan = Plan {
-        mask: hidden(key, operands.settings(), sizes)?,
+        mask: hidden(operands)?,
         axes,
     };
     let settings = plan.settings(operands.settings(), sizes);
     let square = Spec::contiguous(DType::Bool, [2048, 2048])?;
     let full = Spec::contiguous(DType::Bool, [sizes.queries, sizes.keys])?;
     let mask = plan.mask.with(&square, &full);
-    let statistics = check(platform, q, k, v, mask, settings)?;
-    let y = Spec::contiguous(dtype, q.shape())?;
-    let given = [&y, &y, &statistics, &statistics];
+    let found = check(platform, q, k, v, mask, settings)?;
+    let (y, statistics) = (&found.output, &found.statistics);
+    let given = [y, y, statistics, statistics];
     check_backward(platform, [q, k, v], mask, settings, given)?;
     Ok(plan)
 }
 
-fn hidden(key: AttentionKey, settings: Settings, sizes: Sizes) -> Result<Hidden, Refused> {
-    if key.mask == AttentionMask::None {
-        return Ok(Hidden::Nothing);
-    }
-    let (first, last) = (
-        settings.first(sizes),
-        sizes.keys as i64 - sizes.queries as i64,
-    );
-    if first < 0 {
+fn hidden<T: Specified>(operands: &Operands<Seen<T>>) -> Result<Hidden, Refused> {
+    let (key, sizes, settings) = (operands.key(), operands.sizes(), operands.settings());
+    let visible = operands.visible();
+    // Neither end of the visible keys decreases, so no query between these two sees nothing either.
+    let ends = [0, sizes.queries.saturating_sub(1)];
+    if ends.into_iter().any(|query| visible.of(query).is_empty()) {
         let why = format!(
-            "the first of {} queries see none of {} keys",
+            "some of {} queries see none of {} keys",
             sizes.queries, sizes.keys
         );
         return Err(Refused::new(Reason::Shape, why));
     }
-    Ok(match first {
-        _ if first == last => Hidden::ToLast,
-        0 => Hidden::FromFirst,
-        _ => Hidden::Full(first),
+    let first = settings.first(sizes);
+    let ahead = first - (sizes.keys as i64 - sizes.queries as i64);
+    if let Some(window) = settings.window {
+        // A longer window hides nothing more.
+        let reach = window.clamp(1, sizes.keys + sizes.queries) as i64 - 1;
+        let later = match key.mask {
+            AttentionMask::Causal => 0,
+            AttentionMask::None => reach,
+        };
+        return Ok(Hidden::Band {
+            before: reach - ahead,
+            behind: later + ahead,
+        });
+    }
+    Ok(match key.mask {
+        AttentionMask::None => Hidden::Nothing,
+        AttentionMask::Causal if ahead == 0 => Hidden::ToLast,
+        AttentionMask::Causal if first == 0 => Hidden::FromFirst,
+        AttentionMask::Causal => Hidden::Full(first),
     })
 }
 
 impl Hidden {
-    /// Returns CANN's mask: the first tensor for the causal modes, and the second one for any other.
+    /// Returns CANN's mask: the first tensor for the compressed modes, and the second one for any other.
     fn with<T>(self, square: T, full: T) -> cann::Mask<T> {
         match self {
             Self::Nothing => cann::Mask::None,
             Self::ToLast => cann::Mask::ToLast(square),
             Self::FromFirst => cann::Mask::FromFirst(square),
             Self::Full(_) => cann::Mask::Full(full),
+            Self::Band { before, behind } => cann::Mask::Band {
+                mask: square,
+                before,
+                behind,
+            },
         }
     }
 
@@ -143,7 +162,7 @@ impl Hidden {
     fn tensor(self, stream: &Stream, sizes: Sizes) -> Result<Option<Tensor>> {
         Ok(match self {
             Self::Nothing => None,
-            Self::ToLast | Self::FromFirst => Some(cann::causal_mask(stream)?),
+            Self::ToLast | Self::FromFirst | Self::Band { .. } => Some(cann::causal_mask(stream)?),
             Self::Full(first) => {
                 let shape = [sizes.queries, sizes.keys];
                 let all = create::full(stream, DType::Bool, shape, true)?;
