@@ -16,17 +16,19 @@ fn attend(
         ::burn_kernels::__private::AttentionWindow::Chunked, bias :
         ::burn_kernels::__private::AttentionBias::Additive, cap :
         ::burn_kernels::__private::ScoreCap::None, sink :
-        ::burn_kernels::__private::Sinks::None, layout :
+        ::burn_kernels::__private::Sinks::None, lengths :
+        ::burn_kernels::__private::SequenceLengths::None, layout :
         ::burn_kernels::__private::HeadLayout::Bnsd }), layer :
         ::core::option::Option::None, condition : ::core::option::Option::None }, json :
         ::core::concat!("{\"schema\":3,\"record\":\"site\",\"kernel\":\"npu_fused_attention\",\"crate\":\"models\",\"crate_version\":\"1.2.3\",\"module\":\"",
         ::core::module_path!(),
-        "\",\"form\":\"function\",\"item\":\"attend\",\"file\":\"src/lib.rs\",\"line\":7,\"key\":{\"op\":\"attention\",\"mask\":\"causal\",\"window\":\"chunked\",\"bias\":\"additive\",\"cap\":\"none\",\"sink\":\"none\",\"layout\":\"bnsd\"},\"layer\":null,\"condition\":null}")
+        "\",\"form\":\"function\",\"item\":\"attend\",\"file\":\"src/lib.rs\",\"line\":7,\"key\":{\"op\":\"attention\",\"mask\":\"causal\",\"window\":\"chunked\",\"bias\":\"additive\",\"cap\":\"none\",\"sink\":\"none\",\"lengths\":\"none\",\"layout\":\"bnsd\"},\"layer\":null,\"condition\":null}")
     }
     ::burn_kernels::__private::attention_biased(
         ::burn_kernels::__private::At::new(&SITE),
         [q, k, v, mask],
         &|| ::core::option::Option::None,
+        ::core::option::Option::None,
         ::burn_kernels::__private::AttentionSettings {
             scale: ::core::option::Option::Some(
                 ::burn_kernels::__private::Number::number(&scaling),

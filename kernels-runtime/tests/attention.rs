@@ -11,7 +11,7 @@ use burn::tensor::{DType, Device, Distribution, FloatDType, Tensor};
 use declared::sites;
 use kernels_runtime::__private::{At, attention, once};
 use kernels_runtime::live::{self, Sampling};
-use kernels_runtime::ops::attention::{Inputs, Settings, fused, reference};
+use kernels_runtime::ops::attention::{Inputs, Lengths, Settings, fused, reference};
 use kernels_runtime::registry::Site;
 use kernels_runtime::semantics::*;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -109,6 +109,7 @@ fn attention_is_that_of_transformers() {
                     v: laid_out(&v),
                     bias: bias.clone(),
                     sinks: sinks.clone(),
+                    lengths: Lengths::default(),
                 };
                 let key = AttentionKey { layout, ..key };
                 let y = laid_out(&run(inputs, settings, key, is_fused));
@@ -165,6 +166,7 @@ fn with_gradients(
         v: v.clone(),
         bias: None,
         sinks: None,
+        lengths: Lengths::default(),
     };
     let y = run(inputs, settings, key, is_fused);
     // A gradient that is not constant along any axis.
@@ -281,6 +283,7 @@ fn empty_tensors() {
             v: Tensor::ones([batch, kv_heads, keys, 5], &device),
             bias: None,
             sinks: None,
+            lengths: Lengths::default(),
         };
         let settings = Settings::default();
         let fused = values(run(inputs(), settings, key, true));
@@ -305,6 +308,202 @@ fn results_do_not_depend_on_the_number_of_threads() {
     assert_eq!(of(1), of(3));
 }
 
+/// Returns the result and the gradients of queries, keys and values, `[batch, seq, heads, width]`.
+fn of_sequences(
+    tensors: &[Tensor<4>; 4],
+    lengths: Lengths,
+    (settings, key): (Settings, AttentionKey),
+    is_fused: bool,
+) -> [Tensor<4>; 4] {
+    let [q, k, v, dy] = tensors.clone().map(|tensor| tensor.require_grad());
+    let inputs = Inputs {
+        q: q.clone(),
+        k: k.clone(),
+        v: v.clone(),
+        bias: None,
+        sinks: None,
+        lengths,
+    };
+    let y = run(inputs, settings, key, is_fused);
+    let grads = (y.clone() * dy).sum().backward();
+    let of = |tensor: Tensor<4>| tensor.grad(&grads).expect("it is tracked");
+    [y.inner(), of(q), of(k), of(v)]
+}
+
+fn assert_same(found: &Tensor<4>, expected: &Tensor<4>, what: &str) {
+    let worst = (found.clone() - expected.clone()).abs().max();
+    let worst = worst.into_scalar::<f64>();
+    // Sums of the same terms in another order.
+    assert!(worst < 1e-13, "{what}: {worst:e}");
+}
+
+/// Documents in one sequence are what each of them is alone, and padding changes nothing.
+#[test]
+fn sequences_do_not_see_each_other() {
+    let device = Device::flex().autodiff();
+    let wide = |shape| random(shape, &device).cast(FloatDType::F64);
+    // Blocks of queries and keys begin and end within documents.
+    let documents = [[40, 0, 1, 129], [100, 30, 20, 20]];
+    let seq = 170;
+    let tensors = [4, 2, 2, 4].map(|heads| wide([2, seq, heads, 8]));
+    let part = |sequence: usize, from: usize, length: usize| {
+        tensors.clone().map(|tensor| {
+            let tensor = tensor.narrow(0, sequence, 1).narrow(1, from, length);
+            tensor.detach()
+        })
+    };
+    for (mask, window) in [
+        (AttentionMask::Causal, AttentionWindow::None),
+        (AttentionMask::Causal, AttentionWindow::Sliding),
+        (AttentionMask::Causal, AttentionWindow::Chunked),
+        (AttentionMask::None, AttentionWindow::None),
+        (AttentionMask::None, AttentionWindow::Sliding),
+    ] {
+        let key = |lengths| AttentionKey {
+            mask,
+            window,
+            lengths,
+            layout: HeadLayout::Bsnd,
+            ..AttentionKey::CAUSAL
+        };
+        let settings = Settings {
+            window: (window != AttentionWindow::None).then_some(24),
+            ..Settings::default()
+        };
+        let alone = (settings, key(SequenceLengths::None));
+        for is_fused in [true, false] {
+            let packed = Lengths::new(documents.as_flattened());
+            let of_packed = (settings, key(SequenceLengths::Packed));
+            let found = of_sequences(&tensors, packed, of_packed, is_fused);
+            for (sequence, lengths) in documents.iter().enumerate() {
+                let mut from = 0;
+                for length in lengths.iter().copied().filter(|length| *length > 0) {
+                    let own = part(sequence, from, length);
+                    let expected = of_sequences(&own, Lengths::default(), alone, false);
+                    for (found, expected) in found.iter().zip(&expected) {
+                        let found = found.clone().narrow(0, sequence, 1).narrow(1, from, length);
+                        let what = format!("{}, {sequence}, {length}", of_packed.1);
+                        assert_same(&found, expected, &what);
+                    }
+                    from += length;
+                }
+            }
+
+            let lengths = [97, seq];
+            let of_padded = (settings, key(SequenceLengths::Padded));
+            // Queries of the padding have results too, which a loss leaves out.
+            let mut tensors = tensors.clone();
+            let all_dy = tensors[3].clone();
+            let rest = Tensor::zeros([1, seq - lengths[0], 4, 8], (&device, DType::F64));
+            let start = lengths[0];
+            tensors[3] = tensors[3]
+                .clone()
+                .slice_assign([0..1, start..seq, 0..4, 0..8], rest);
+            let found = of_sequences(&tensors, Lengths::new(&lengths), of_padded, is_fused);
+            for (sequence, length) in lengths.into_iter().enumerate() {
+                let own = part(sequence, 0, length);
+                let expected = of_sequences(&own, Lengths::default(), alone, false);
+                for (found, expected) in found.iter().zip(&expected) {
+                    let found = found.clone().narrow(0, sequence, 1).narrow(1, 0, length);
+                    assert_same(&found, expected, &format!("{}, {sequence}", of_padded.1));
+                }
+            }
+            // With the padding on the left, the last queries are those of the sequence.
+            let of_left = (settings, key(SequenceLengths::LeftPadded));
+            let found_left = of_sequences(&tensors, Lengths::new(&lengths), of_left, is_fused);
+            let own = part(0, seq - start, start);
+            let dy = tensors[3]
+                .clone()
+                .narrow(0, 0, 1)
+                .narrow(1, seq - start, start);
+            let own = [own[0].clone(), own[1].clone(), own[2].clone(), dy];
+            let expected = of_sequences(&own, Lengths::default(), alone, false);
+            for (found, expected) in found_left.iter().zip(&expected) {
+                let found = found.clone().narrow(0, 0, 1).narrow(1, seq - start, start);
+                assert_same(&found, expected, &of_left.1.to_string());
+            }
+            // Keys and values of the padding have no influence and no gradient.
+            for gradient in &found[2..] {
+                let rest = gradient
+                    .clone()
+                    .narrow(0, 0, 1)
+                    .narrow(1, start, seq - start);
+                assert_eq!(rest.abs().max().into_scalar::<f64>(), 0.0);
+            }
+        }
+    }
+}
+
+#[test]
+fn lengths_that_do_not_fit_are_refused() {
+    let device = Device::flex();
+    let sentence = |[queries, keys]: [usize; 2], lengths: Lengths, of: SequenceLengths, offset| {
+        let inputs = Inputs {
+            q: random([2, 1, queries, 4], &device),
+            k: random([2, 1, keys, 4], &device),
+            v: random([2, 1, keys, 4], &device),
+            bias: None,
+            sinks: None,
+            lengths,
+        };
+        let settings = Settings {
+            offset,
+            ..Settings::default()
+        };
+        let key = AttentionKey {
+            lengths: of,
+            ..AttentionKey::CAUSAL
+        };
+        let panic = catch_unwind(AssertUnwindSafe(|| fused(inputs, settings, key))).err();
+        *panic
+            .expect("it is refused")
+            .downcast::<String>()
+            .expect("a sentence")
+    };
+    let none = Lengths::default;
+    use SequenceLengths::{None as Whole, Packed, Padded};
+    for (said, expected) in [
+        (
+            sentence([5, 5], none(), Packed, None),
+            "attention(mask=causal, lengths=packed) needs lengths",
+        ),
+        (
+            sentence([5, 5], Lengths::new(&[5, 5]), Whole, None),
+            "there are lengths, but attention(mask=causal) has none",
+        ),
+        (
+            sentence([5, 5], Lengths::new(&[5]), Padded, None),
+            "there are 1 lengths, but 2 sequences",
+        ),
+        (
+            sentence([5, 5], Lengths::new(&[5, 6]), Padded, None),
+            "sequence 1 has a length of 6, but there are only 5 keys",
+        ),
+        (
+            sentence([5, 5], Lengths::new(&[5, 4]), Packed, None),
+            "the documents have 9 positions in all, but there are 2 sequences of 5",
+        ),
+        (
+            sentence([5, 5], Lengths::new(&[usize::MAX, 11]), Packed, None),
+            "positions in all, but there are 2 sequences of 5",
+        ),
+        (
+            sentence([5, 5], Lengths::new(&[4, 6]), Packed, None),
+            "a document lies in sequence 0 and goes on in sequence 1",
+        ),
+        (
+            sentence([4, 5], Lengths::new(&[5, 5]), Packed, None),
+            "packed documents need as many queries as keys, but there are 4 and 5",
+        ),
+        (
+            sentence([5, 5], Lengths::new(&[5, 5]), Packed, Some(1)),
+            "there is no offset of the queries",
+        ),
+    ] {
+        assert!(said.contains(expected), "{said}");
+    }
+}
+
 #[test]
 fn what_does_not_go_together_is_refused() {
     let device = Device::flex();
@@ -318,6 +517,7 @@ fn what_does_not_go_together_is_refused() {
                 v,
                 bias: None,
                 sinks: None,
+                lengths: Lengths::default(),
             };
             let panic = catch_unwind(AssertUnwindSafe(|| fused(inputs, settings, key))).err();
             *panic
@@ -426,12 +626,20 @@ fn bodies_are_compared_on_few_positions() {
                 v,
                 bias: None,
                 sinks: None,
+                lengths: Lengths::default(),
             };
             reference(inputs, of_body, body)
         };
         let shapes = [[3, 4, queries, 8], [3, 2, keys, 8], [3, 2, keys, 8]];
         let tensors = shapes.map(|shape| random(shape, &device).require_grad());
-        let y = attention(At::new(site), tensors, &|| None, settings, &mut once(run));
+        let y = attention(
+            At::new(site),
+            tensors,
+            &|| None,
+            None,
+            settings,
+            &mut once(run),
+        );
         y.sum().backward();
         most.get()
     };

@@ -8,7 +8,7 @@ use burn_cann::{DType, Stream};
 use kernels_runtime::dispatch::Reason;
 use kernels_runtime::npu::Seen;
 use kernels_runtime::ops::attention::npu::{Hidden, Plan, backward, decide, forward};
-use kernels_runtime::ops::attention::{Inputs, Operands, Settings, reference};
+use kernels_runtime::ops::attention::{Inputs, Lengths, Operands, Settings, reference};
 use kernels_runtime::semantics::*;
 use npu::*;
 
@@ -47,7 +47,15 @@ fn compare(
     let (k, k_held) = put(stream, dtype, &k_shape, 2, lie);
     let (v, v_held) = put(stream, dtype, &v_shape, 3, lie);
     let (dy, dy_held) = put(stream, dtype, &y_shape, 4, lie);
-    let operands = Operands::new([q, k, v].map(Seen), None, None, settings, key).expect(&what);
+    let operands = Operands::new(
+        [q, k, v].map(Seen),
+        None,
+        None,
+        settings,
+        Lengths::default(),
+        key,
+    )
+    .expect(&what);
     let plan = decide(stream.device().platform(), &operands).expect(&what);
     let ((y, lse), _) = without_waiting(|| forward(stream, &operands).expect(&what));
     assert_eq!(lse.dtype(), DType::F32);
@@ -64,6 +72,7 @@ fn compare(
         v: v.clone(),
         bias: None,
         sinks: None,
+        lengths: Lengths::default(),
     };
     let expected = reference(inputs, settings, key);
     let found = (expected.clone() * dy_held.plain()).sum().backward();
@@ -178,8 +187,8 @@ fn decisions_and_their_reasons() {
             (key.bias == AttentionBias::Additive).then(|| Seen(spec(dtype, &[1, 1, 1, k[2]])));
         let sinks = (key.sink == Sinks::Learned).then(|| Seen(spec(dtype, &[q[1]])));
         let required = [q, k, v].map(|shape| Seen(spec(dtype, &shape)));
-        let operands =
-            Operands::new(required, bias, sinks, settings, key).expect("they go together");
+        let operands = Operands::new(required, bias, sinks, settings, Lengths::default(), key)
+            .expect("they go together");
         decide(&here, &operands).expect_err("it is refused")
     };
     let plain = Settings::default();

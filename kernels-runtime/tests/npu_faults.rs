@@ -114,7 +114,8 @@ fn norm_and_rope(stream: &Stream) -> Result<Vec<Tensor>> {
         },
     );
     let required = [&turned, &heads, &d_heads].map(|tensor| Seen(tensor.clone()));
-    let attended = attention::Operands::new(required, None, None, plain, key).expect(FIT);
+    let attended =
+        attention::Operands::new(required, None, None, plain, Default::default(), key).expect(FIT);
     let (seen, lse) = attention::npu::forward(stream, &attended)?;
     let attended = attended.backward(
         [&seen, &seen, &lse].map(|tensor| Seen(tensor.clone())),

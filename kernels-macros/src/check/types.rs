@@ -73,8 +73,8 @@ fn fits(role: Role, looks: Looks) -> bool {
             Looks::Unknown => true,
             Looks::Float => matches!(role, Role::Epsilon | Role::Number),
             Looks::Usize => role == Role::Count,
-            Looks::Lengths => role == Role::Sections,
-            Looks::List => matches!(role, Role::List | Role::Sections),
+            Looks::Lengths => matches!(role, Role::Sections | Role::Lengths),
+            Looks::List => matches!(role, Role::List | Role::Sections | Role::Lengths),
             _ => false,
         };
     };
@@ -93,6 +93,7 @@ fn fits(role: Role, looks: Looks) -> bool {
         | Role::Number
         | Role::Count
         | Role::Sections
+        | Role::Lengths
         | Role::Layer
         | Role::Experts
         | Role::List
@@ -251,7 +252,7 @@ mod tests {
 
     #[test]
     fn known_wrong_types_are_refused() {
-        let cases: [(Role, Type, &str); 20] = [
+        let cases: [(Role, Type, &str); 21] = [
             (Role::Weight, parse_quote!(f64), "`Param<Tensor<1>>`"),
             (
                 Role::Weight,
@@ -291,6 +292,7 @@ mod tests {
             (Role::Sections, parse_quote!([usize; 2]), "`[usize; 3]`"),
             (Role::Sections, parse_quote!(Vec<f32>), "`Vec<usize>`"),
             (Role::Sections, parse_quote!(usize), "`Vec<usize>`"),
+            (Role::Lengths, parse_quote!(Tensor<1, Int>), "`&[usize]`"),
             (Role::Layer, parse_quote!(Vec<usize>), "a layer"),
         ];
         for (role, written, expected) in cases {
@@ -301,7 +303,7 @@ mod tests {
 
     #[test]
     fn unknown_and_right_types_pass() {
-        let cases: [(Role, Type); 17] = [
+        let cases: [(Role, Type); 19] = [
             (Role::Weight, parse_quote!(Param<Tensor<1>>)),
             (Role::Weight, parse_quote!(&burn::Tensor<1>)),
             (Role::Weight, parse_quote!(MyScale)),
@@ -319,6 +321,8 @@ mod tests {
             (Role::Sections, parse_quote!([usize; N])),
             (Role::Sections, parse_quote!(&[usize])),
             (Role::Sections, parse_quote!(Vec<usize>)),
+            (Role::Lengths, parse_quote!(&[usize])),
+            (Role::Lengths, parse_quote!(Vec<usize>)),
         ];
         for (role, written) in cases {
             assert_eq!(complaint(role, &written), None, "{}", text(&written));

@@ -72,6 +72,21 @@ const SETTINGS: &[Setting] = &[
         other_words: &[("true", "sink = learned")],
     },
     Setting {
+        name: "lengths",
+        type_name: "SequenceLengths",
+        choices: &[
+            choice("none", "None"),
+            choice("padded", "Padded"),
+            choice("left_padded", "LeftPadded"),
+            choice("packed", "Packed"),
+        ],
+        other_words: &[
+            ("varlen", "lengths = packed"),
+            ("documents", "lengths = packed"),
+            ("padding", "lengths = padded"),
+        ],
+    },
+    Setting {
         name: "layout",
         type_name: "HeadLayout",
         choices: &[choice("bnsd", "Bnsd"), choice("bsnd", "Bsnd")],
@@ -83,6 +98,7 @@ const WINDOWED: Condition = is("window", &["sliding", "chunked"]);
 const BIASED: Condition = is("bias", &["additive"]);
 const CAPPED: Condition = is("cap", &["tanh"]);
 const WITH_SINKS: Condition = is("sink", &["learned"]);
+const WITH_LENGTHS: Condition = is("lengths", &["padded", "left_padded", "packed"]);
 
 const FOREIGN_FIELDS: &[ForeignField] = &[
     ForeignField {
@@ -118,6 +134,7 @@ const FOREIGN_FIELDS: &[ForeignField] = &[
     },
 ];
 
+const LENGTHS_NAMES: &[&str] = &["sequence_lengths", "lengths", "seq_lens", "seqlens"];
 const WINDOW_NAMES: &[&str] = &[
     "window_size",
     "sliding_window",
@@ -163,6 +180,12 @@ const SHAPE: Shape = Shape {
             role: Role::Weight,
             usual: &["sinks"],
             when: When::With(&[WITH_SINKS]),
+        },
+        Operand {
+            name: "sequence_lengths",
+            role: Role::Lengths,
+            usual: LENGTHS_NAMES,
+            when: When::With(&[WITH_LENGTHS]),
         },
         Operand {
             name: "scale",
@@ -227,14 +250,15 @@ fn operands(call: &CallContext<'_>, sinks: &TokenStream) -> (Ident, TokenStream)
         cap: #cap,
         offset: #offset,
     });
+    let lengths = call.read_optional("sequence_lengths", "LengthList", "length_list");
     match call.has("attention_bias") {
         true => {
             let bias = call.value("attention_bias");
-            let operands = quote!([#q, #k, #v, #bias], #sinks, #settings);
+            let operands = quote!([#q, #k, #v, #bias], #sinks, #lengths, #settings);
             (format_ident!("attention_biased"), operands)
         }
         false => {
-            let operands = quote!([#q, #k, #v], #sinks, #settings);
+            let operands = quote!([#q, #k, #v], #sinks, #lengths, #settings);
             (format_ident!("attention"), operands)
         }
     }
@@ -275,12 +299,25 @@ fn docs(key: &Key) -> String {
         }
         (false, _) => "A query sees all keys.",
     };
+    let lengths = match key.choice("lengths") {
+        Some("padded") => {
+            " `sequence_lengths` are the lengths of the sequences, one for each; the keys behind them are hidden."
+        }
+        Some("left_padded") => {
+            " `sequence_lengths` are the lengths of the sequences, one for each; the keys before them are hidden."
+        }
+        Some("packed") => {
+            " Each sequence is several documents, one after the other, with `sequence_lengths`. A query sees keys of its own \
+             document."
+        }
+        _ => "",
+    };
     let sinks = match is("sink", "learned") {
         true => " Each head's sink takes part in the sum of the softmax.",
         false => "",
     };
     format!(
-        "Attention, `softmax({score}{bias}) · v`. {seen}{sinks}\n\n\
+        "Attention, `softmax({score}{bias}) · v`. {seen}{lengths}{sinks}\n\n\
          `q` is `{rows}`, and `k` and `v` are `{columns}`; values may have another width. `kv_heads` divides `heads`. \
          The result has the dtype of `q`, its shape, and the width of `v`."
     )

@@ -145,6 +145,8 @@ pub(crate) enum Role {
     SectionTable,
     /// The lengths of three sections: a field, or a parameter.
     Sections,
+    /// The lengths of sequences: a field, or a parameter.
+    Lengths,
     /// A layer with `forward`: always a field.
     Layer,
     /// One weight or bias of all experts, stacked in a tensor of this rank: a field, or a parameter.
@@ -361,6 +363,7 @@ impl Role {
             Self::Table => "a table, `Tensor<2>`, `Tensor<3>` or `Tensor<4>`",
             Self::SectionTable => "a table for three positions, `Tensor<4>`",
             Self::Sections => "three lengths, `[usize; 3]` or `Vec<usize>`",
+            Self::Lengths => "lengths, `&[usize]` or `Vec<usize>`",
             Self::Layer => "a layer with `forward(Tensor<D>) -> Tensor<D>`, like `Linear`",
             Self::Stacked { rank: 3 } => {
                 "the weights of all experts, `Param<Tensor<3>>` or `Tensor<3>`; experts that are \

@@ -284,7 +284,8 @@ macro_rules! access {
         $(
             $(#[$number_doc])*
             pub fn $number(&self) -> $Number {
-                self.$number
+                // Most are `Copy`, for which the method's name would be a warning.
+                Clone::clone(&self.$number)
             }
         )*
     };

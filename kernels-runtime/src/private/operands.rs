@@ -173,6 +173,34 @@ impl<T: SectionLengths + ?Sized> SectionLengths for &T {
     }
 }
 
+/// The lengths of sequences.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a list of lengths",
+    label = "expected `&[usize]` or `Vec<usize>`: lengths on the host, so that no device is waited for"
+)]
+pub trait LengthList {
+    /// Returns the lengths.
+    fn length_list(&self) -> &[usize];
+}
+
+impl LengthList for [usize] {
+    fn length_list(&self) -> &[usize] {
+        self
+    }
+}
+
+impl LengthList for Vec<usize> {
+    fn length_list(&self) -> &[usize] {
+        self
+    }
+}
+
+impl<T: LengthList + ?Sized> LengthList for &T {
+    fn length_list(&self) -> &[usize] {
+        T::length_list(self)
+    }
+}
+
 /// A table of cosines or sines of three positions, `[3, b, s, w]`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a table of a multimodal rotary position embedding",

@@ -345,8 +345,25 @@ fn attentions() -> Vec<Case> {
         layout: HeadLayout::Bsnd,
         ..AttentionKey::CAUSAL
     };
-    for key in [AttentionKey::CAUSAL, everything] {
+    let packed = AttentionKey {
+        lengths: SequenceLengths::Packed,
+        ..AttentionKey::CAUSAL
+    };
+    let padded = AttentionKey {
+        mask: AttentionMask::None,
+        lengths: SequenceLengths::Padded,
+        ..AttentionKey::CAUSAL
+    };
+    for key in [AttentionKey::CAUSAL, everything, packed, padded] {
         let whole = key == everything;
+        let keys = if key == packed { 5 } else { 6 };
+        let lengths = match key.lengths {
+            SequenceLengths::None => attention::Lengths::default(),
+            SequenceLengths::Packed => attention::Lengths::new(&[3, 2, 0, 1, 4]),
+            SequenceLengths::Padded | SequenceLengths::LeftPadded => {
+                attention::Lengths::new(&[6, 2])
+            }
+        };
         let settings = attention::Settings {
             scale: None,
             window: whole.then_some(3),
@@ -360,21 +377,22 @@ fn attentions() -> Vec<Case> {
         let operands = move |given: &mut Given| {
             let required = [given.next(), given.next(), given.next()];
             let (bias, sinks) = (given.when(whole), given.when(whole));
-            attention::Operands::new(required, bias, sinks, settings, key)
+            attention::Operands::new(required, bias, sinks, settings, lengths.clone(), key)
         };
         let required = [
             float("q", shape(4, 5, 8)),
-            float("k", shape(2, 6, 8)),
-            float("v", shape(2, 6, 3)),
+            float("k", shape(2, keys, 8)),
+            float("v", shape(2, keys, 3)),
         ];
         let others = [float("score bias", [1, 4, 5, 6]), float("sinks", [4])];
         let others = others.into_iter().filter(move |_| whole);
         let inputs: Vec<_> = required.into_iter().chain(others).collect();
+        let of_forward = operands.clone();
         cases.push(Case::new(
             format!("attention_forward, {key}"),
             inputs.clone(),
             move |tensors| {
-                let operands = operands(&mut given(tensors))?;
+                let operands = of_forward(&mut given(tensors))?;
                 let sizes = operands.sizes();
                 let all_see = sizes.keys >= sizes.queries.max(1);
                 let y = <Flex as attention::AttentionBackend>::attention(operands.clone());
@@ -391,6 +409,7 @@ fn attentions() -> Vec<Case> {
             float("lse", [2, 4, 5]),
         ];
         for bias_gradient in [false, whole] {
+            let operands = operands.clone();
             cases.push(Case::new(
                 format!("attention_backward, {bias_gradient}, {key}"),
                 given_back.clone().into_iter().chain(inputs.clone()),

@@ -146,7 +146,11 @@ fn messages() -> Vec<Message> {
     let heads = || float([2, 3, 5, 16]);
     let table = || float([1, 5, 16]);
     let keys = || float([2, 1, 7, 16]);
-    let attention = (AttentionKey::CAUSAL, attention::Settings::default());
+    let attention = (
+        AttentionKey::CAUSAL,
+        attention::Settings::default(),
+        attention::Lengths::default(),
+    );
     let step = adam_w::Settings {
         learning_rate: 0.01,
         beta_1: 0.9,

@@ -1,7 +1,7 @@
 use crate::common::{assert_paths, assert_same, assert_site, device};
 use burn::module::{Module, Param};
 use burn::tensor::activation::softmax;
-use burn::tensor::{Bool, Distribution, Tensor};
+use burn::tensor::{Bool, Distribution, Tensor, TensorData};
 use burn_kernels::fused_kernel;
 use burn_kernels::policy::{Policy, scope};
 
@@ -46,6 +46,18 @@ struct WithSinks {
     sliding_window: usize,
 }
 
+// A function of padded sequences.
+#[fused_kernel("npu_fused_attention", mask = none, lengths = padded)]
+fn padded(q: Tensor<4>, k: Tensor<4>, v: Tensor<4>, lengths: &[usize]) -> Tensor<4> {
+    let keys = k.dims()[2];
+    let scores = q.clone().matmul(k.swap_dims(2, 3)) / (q.dims()[3] as f64).sqrt();
+    let of_row = |length: &usize| (0..keys).map(|key| key >= *length).collect::<Vec<_>>();
+    let hidden: Vec<bool> = lengths.iter().flat_map(of_row).collect();
+    let hidden = TensorData::new(hidden, [lengths.len(), 1, 1, keys]);
+    let hidden = Tensor::<4, Bool>::from_data(hidden, &device()).expand(scores.dims());
+    softmax(scores.mask_fill(hidden, f32::NEG_INFINITY), 3).matmul(v)
+}
+
 pub fn main() {
     let random =
         |shape: [usize; 4]| Tensor::<4>::random(shape, Distribution::Uniform(-1.0, 1.0), &device());
@@ -68,7 +80,8 @@ pub fn main() {
         let causal = causal(q.clone(), k.clone(), v.clone());
         let capped = capped.forward(q.clone(), k.clone(), v.clone(), bias.clone());
         let with_sinks = with_sinks.forward(bsnd.clone(), shared.clone(), shared.clone());
-        [causal, capped, with_sinks]
+        let padded = padded(q.clone(), k.clone(), v.clone(), &[6, 4]);
+        [causal, capped, with_sinks, padded]
     };
     let fused = all();
     let plain = {
@@ -88,6 +101,7 @@ pub fn main() {
             "attention::WithSinks::forward",
             "attention(mask=causal, window=sliding, sink=learned, layout=bsnd)",
         ),
+        ("attention::padded", "attention(mask=none, lengths=padded)"),
     ] {
         assert_site(name, key);
         assert_paths(name, &["fused", "reference: switched off by the policy"]);

@@ -1,9 +1,9 @@
-use crate::ops::attention::{Inputs, Settings, fused, reference};
+use crate::ops::attention::{Inputs, Lengths, Settings, fused, reference};
 use crate::reason::Reason;
 use crate::registry::KernelSpec;
 use crate::semantics::{
     AttentionBias, AttentionKey, AttentionMask, AttentionWindow, HeadLayout, ScoreCap,
-    SemanticsKey, Sinks,
+    SemanticsKey, SequenceLengths, Sinks,
 };
 use crate::verify::case::{Case, Computation, Computed, Variant, vary};
 use burn::tensor::Tensor;
@@ -21,6 +21,8 @@ pub(crate) fn cases() -> impl Iterator<Item = Case> {
 /// Returns the keys: each setting alone, and all together.
 pub(in crate::ops) fn keys() -> impl Iterator<Item = AttentionKey> {
     let causal = AttentionKey::CAUSAL;
+    let all_keys = vary(causal, |key| key.mask = AttentionMask::None);
+    let chunked = vary(causal, |key| key.window = AttentionWindow::Chunked);
     let sliding = vary(causal, |key| key.window = AttentionWindow::Sliding);
     let sinks = vary(sliding, |key| key.sink = Sinks::Learned);
     let all = AttentionKey {
@@ -31,13 +33,17 @@ pub(in crate::ops) fn keys() -> impl Iterator<Item = AttentionKey> {
     };
     [
         causal,
-        vary(causal, |key| key.mask = AttentionMask::None),
+        all_keys,
         vary(causal, |key| key.layout = HeadLayout::Bsnd),
         sliding,
         vary(sliding, |key| key.mask = AttentionMask::None),
-        vary(causal, |key| key.window = AttentionWindow::Chunked),
+        chunked,
         vary(causal, |key| key.bias = AttentionBias::Additive),
         vary(causal, |key| key.cap = ScoreCap::Tanh),
+        vary(causal, |key| key.lengths = SequenceLengths::Packed),
+        vary(chunked, |key| key.lengths = SequenceLengths::Packed),
+        vary(all_keys, |key| key.lengths = SequenceLengths::Padded),
+        vary(sliding, |key| key.lengths = SequenceLengths::LeftPadded),
         sinks,
         all,
     ]
@@ -70,6 +76,7 @@ impl Variant for Attention {
             v: v_seen,
             bias: has_bias.then(|| bias.clone()),
             sinks: has_sinks.then(|| sinks.clone()),
+            lengths: shapes.lengths(self.key.lengths),
         };
         let settings = Settings {
             scale: None,
@@ -106,6 +113,7 @@ impl Variant for Attention {
 struct Shapes {
     keys: [usize; 4],
     bias: [usize; 4],
+    batch: usize,
     heads: usize,
     queries: usize,
 }
@@ -119,8 +127,25 @@ impl Shapes {
         Self {
             keys,
             bias: [1, heads, 1, queries],
+            batch: b,
             heads,
             queries,
+        }
+    }
+
+    /// Returns lengths for the key: less padding from one sequence to the next, or two documents a sequence, the first
+    /// one shorter.
+    fn lengths(&self, key: SequenceLengths) -> Lengths {
+        let Self { batch, queries, .. } = *self;
+        match key {
+            SequenceLengths::None => Lengths::default(),
+            SequenceLengths::Padded | SequenceLengths::LeftPadded => {
+                let lengths = (1..=batch).map(|sequence| queries * sequence / batch);
+                Lengths::new(&lengths.collect::<Vec<_>>())
+            }
+            SequenceLengths::Packed => {
+                Lengths::new(&[queries / 3, queries - queries / 3].repeat(batch))
+            }
         }
     }
 }

@@ -18,6 +18,8 @@ pub struct AttentionKey {
     pub cap: ScoreCap,
     /// The learned scores that take part in the sum of each softmax, if there are any.
     pub sink: Sinks,
+    /// The sequences that are shorter than the tensors' axes, if there are any.
+    pub lengths: SequenceLengths,
     /// The order of the axes.
     pub layout: HeadLayout,
 }
@@ -30,6 +32,7 @@ impl AttentionKey {
         bias: AttentionBias::None,
         cap: ScoreCap::None,
         sink: Sinks::None,
+        lengths: SequenceLengths::None,
         layout: HeadLayout::Bnsd,
     };
 }
@@ -86,6 +89,20 @@ pub enum Sinks {
     Learned,
 }
 
+/// The sequences that are shorter than the tensors' axes. Their lengths are run-time values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SequenceLengths {
+    /// All sequences have the length of the axis.
+    None,
+    /// Each sequence is followed by padding, whose keys are hidden.
+    Padded,
+    /// Each sequence follows padding, whose keys are hidden. A batch that a cache of keys grows for is padded so.
+    LeftPadded,
+    /// Each sequence is several documents, one after the other. A query sees keys of its own document.
+    Packed,
+}
+
 impl Dtypes for AttentionKey {}
 
 impl fmt::Display for AttentionKey {
@@ -107,6 +124,12 @@ impl fmt::Display for AttentionKey {
         }
         if self.sink == Sinks::Learned {
             f.write_str(", sink=learned")?;
+        }
+        match self.lengths {
+            SequenceLengths::None => {}
+            SequenceLengths::Padded => f.write_str(", lengths=padded")?,
+            SequenceLengths::LeftPadded => f.write_str(", lengths=left_padded")?,
+            SequenceLengths::Packed => f.write_str(", lengths=packed")?,
         }
         if self.layout == HeadLayout::Bsnd {
             f.write_str(", layout=bsnd")?;

@@ -3,7 +3,7 @@
 use super::{Inputs, Settings, check, reference};
 use crate::kernel::{Operands, Rows, Tensors, Visitor, prefix};
 use crate::registry::Implementation;
-use crate::semantics::{AttentionKey, AttentionMask, AttentionWindow, HeadLayout};
+use crate::semantics::{AttentionKey, AttentionMask, AttentionWindow, HeadLayout, SequenceLengths};
 use burn::backend::DispatchTensor;
 use burn::tensor::Tensor;
 
@@ -52,8 +52,12 @@ impl Operands for Attended {
     }
 
     /// Takes few queries, since the reference and the body hold the scores of all pairs. All heads stay, because a body
-    /// may know the number of heads that share keys.
+    /// may know the number of heads that share keys. A body knows the lengths of all sequences, so with lengths nothing
+    /// is taken.
     fn sample(&self, rows: Rows) -> Option<Self> {
+        if self.key.lengths != SequenceLengths::None {
+            return None;
+        }
         match (self.key.mask, self.key.window) {
             (AttentionMask::Causal, _) => self.first_positions(),
             (AttentionMask::None, AttentionWindow::None) => Some(self.ends(rows)),
@@ -100,6 +104,7 @@ impl Attended {
                 prefix(prefix(bias, 2, queries), 3, keys)
             }),
             sinks: self.inputs.sinks.clone(),
+            lengths: self.inputs.lengths.clone(),
         };
         Some(Self {
             inputs,
@@ -120,6 +125,7 @@ impl Attended {
                 .as_ref()
                 .map(|bias| rows.ends(&rows.ends(bias, 0), 2)),
             sinks: self.inputs.sinks.clone(),
+            lengths: self.inputs.lengths.clone(),
         };
         Self {
             inputs,

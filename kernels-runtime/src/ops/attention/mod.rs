@@ -1,7 +1,7 @@
 //! Attention: `y = softmax(s) · v` with the scores `s = scale · q·kᵀ` (Vaswani et al., arXiv:1706.03762), for each head.
 //!
 //! The scores may be capped, `c = cap · tanh(s / cap)`, and a bias may be added to them. Each query sees
-//! consecutive keys: those that a causal mask and a window leave. Heads of queries may share heads of keys and values
+//! consecutive keys: those that a causal mask, a window and the length of its sequence leave. Heads of queries may share heads of keys and values
 //! (grouped-query attention, arXiv:2305.13245), and values may be narrower or wider than keys. A sink is one more score
 //! in the sum of a head's softmax that has no value. The result of a query that sees no key is zero.
 //!
@@ -19,6 +19,7 @@ pub(crate) mod cases;
 #[cfg(feature = "cpu")]
 mod cpu;
 pub(crate) mod key;
+mod lengths;
 pub(crate) mod live;
 #[cfg(feature = "npu")]
 pub mod npu;
@@ -30,6 +31,7 @@ pub(crate) mod site;
 mod visible;
 
 pub use autodiff::{AttentionBackend, AttentionKernel, Gradients, Tensors};
+pub use lengths::Lengths;
 use operands::check;
 pub use operands::{Backward, Operands, Sizes};
 pub use reference::reference;
@@ -74,6 +76,8 @@ pub struct Inputs {
     pub bias: Option<Tensor<4>>,
     /// The score of each head's sink, `[heads]`. Present exactly if the key has sinks.
     pub sinks: Option<Tensor<1>>,
+    /// The lengths of the sequences or documents. Present exactly if the key has lengths.
+    pub lengths: Lengths,
 }
 
 /// The numbers of one call.

@@ -1,5 +1,5 @@
 use super::visible::Visible;
-use super::{Inputs, Settings};
+use super::{Inputs, Lengths, Settings};
 use crate::ops::compute_dtype;
 use crate::ops::define::{backward, operands};
 use crate::ops::operands::{self, Described, Facts, Mismatch, checked, require};
@@ -26,6 +26,8 @@ operands! {
     numbers {
         /// Returns the numbers of the call.
         settings: Settings,
+        /// Returns the lengths of sequences or documents.
+        lengths: Lengths,
         /// Returns the variant to compute.
         key: AttentionKey,
         /// Returns the sizes of the axes.
@@ -68,7 +70,7 @@ impl Sizes {
 }
 
 impl<T: Described> Operands<T> {
-    /// Makes the operands. The shapes are those of [`Inputs`]; bias, sinks, window and cap must be present exactly if
+    /// Makes the operands. The shapes are those of [`Inputs`]; bias, sinks, lengths, window and cap must be present exactly if
     /// the key has them.
     ///
     /// # Errors
@@ -79,6 +81,7 @@ impl<T: Described> Operands<T> {
         bias: Option<T>,
         sinks: Option<T>,
         settings: Settings,
+        lengths: Lengths,
         key: AttentionKey,
     ) -> Result<Self, Mismatch> {
         check_numbers(settings, key)?;
@@ -91,6 +94,7 @@ impl<T: Described> Operands<T> {
         let has_sinks = key.sink == Sinks::Learned;
         agree("a tensor of sinks", sinks.is_some(), has_sinks, key)?;
         let sizes = sizes([&q, &k, &v], key.layout)?;
+        lengths.check(sizes, key, settings.offset)?;
         if let Some(bias) = &bias {
             let [batch, heads, queries, keys] = operands::dims(OP, "the bias", bias)?;
             let fits = |size: usize, of: usize| size == of || size == 1;
@@ -122,6 +126,7 @@ impl<T: Described> Operands<T> {
             bias,
             sinks,
             settings,
+            lengths,
             key,
             sizes,
         })
@@ -193,7 +198,7 @@ impl<T: Described> Operands<T> {
 impl<T> Operands<T> {
     /// Returns the keys that each query sees.
     pub(super) fn visible(&self) -> Visible {
-        Visible::new(self.sizes, self.settings, self.key)
+        Visible::new(self.sizes, self.settings, self.lengths.clone(), self.key)
     }
 
     /// Returns `q`, `k` and `v`, the bias and the sinks.
@@ -284,6 +289,7 @@ impl Operands<DispatchTensor> {
             inputs.bias.map(Tensor::into_dispatch),
             inputs.sinks.map(Tensor::into_dispatch),
             settings,
+            inputs.lengths,
             key,
         ))
     }
@@ -295,6 +301,7 @@ impl Operands<DispatchTensor> {
             v: Tensor::from_dispatch(self.v),
             bias: self.bias.map(Tensor::from_dispatch),
             sinks: self.sinks.map(Tensor::from_dispatch),
+            lengths: self.lengths,
         }
     }
 }
@@ -323,6 +330,7 @@ pub(super) fn check(inputs: &Inputs, settings: Settings, key: AttentionKey) -> O
         inputs.bias.as_ref().map(Facts::from),
         inputs.sinks.as_ref().map(Facts::from),
         settings,
+        inputs.lengths.clone(),
         key,
     ))
 }

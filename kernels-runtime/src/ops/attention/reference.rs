@@ -27,7 +27,7 @@ pub fn reference(inputs: Inputs, settings: Settings, key: AttentionKey) -> Tenso
         Some(bias) => scores + same_dtype_as(bias, compute),
         None => scores,
     };
-    let scores = hide(scores, visible, &device);
+    let scores = hide(scores, &visible, &device);
     let sinks = inputs
         .sinks
         .map(|sinks| same_dtype_as(sinks, compute).reshape([1, sizes.heads, 1, 1]));
@@ -101,17 +101,19 @@ fn of_each_head(rows: Tensor<4>, sizes: Sizes) -> Tensor<3> {
 }
 
 /// Sets the scores of hidden keys to `-∞`.
-fn hide(scores: Tensor<4>, visible: Visible, device: &Device) -> Tensor<4> {
+fn hide(scores: Tensor<4>, visible: &Visible, device: &Device) -> Tensor<4> {
     if visible.is_everything() {
         return scores;
     }
-    let [.., queries, keys] = scores.dims();
-    let mut hidden = vec![true; queries * keys];
-    for (query, row) in hidden.chunks_exact_mut(keys).enumerate() {
-        row[visible.of(query)].fill(false);
+    let [batch, _, queries, keys] = scores.dims();
+    let sequences = if visible.is_one_for_all() { 1 } else { batch };
+    let mut hidden = vec![true; sequences * queries * keys];
+    for (row, hidden) in hidden.chunks_exact_mut(keys).enumerate() {
+        hidden[visible.of(row / queries, row % queries)].fill(false);
     }
-    let hidden = Tensor::<2, Bool>::from_data(TensorData::new(hidden, [queries, keys]), device);
-    let hidden = hidden.unsqueeze::<4>().expand(scores.shape());
+    let shape = [sequences, 1, queries, keys];
+    let hidden = Tensor::<4, Bool>::from_data(TensorData::new(hidden, shape), device);
+    let hidden = hidden.expand(scores.shape());
     scores.mask_fill(hidden, f64::NEG_INFINITY)
 }
 

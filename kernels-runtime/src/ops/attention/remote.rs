@@ -2,7 +2,7 @@
 //! left out.
 
 use crate::ops::attention::{
-    AttentionBackend, AttentionKernel, Backward, Gradients, Operands, Settings, Tensors,
+    AttentionBackend, AttentionKernel, Backward, Gradients, Lengths, Operands, Settings, Tensors,
 };
 use crate::remote::call::{Call, Handled, Like, like, send, send_wanted};
 use crate::remote::wire::Malformed;
@@ -53,10 +53,10 @@ impl AttentionKernel for Remote {
     }
 }
 
-type Numbers = (AttentionKey, Settings);
+type Numbers = (AttentionKey, Settings, Lengths);
 
 fn numbers<T>(operands: &Operands<T>) -> Numbers {
-    (operands.key(), operands.settings())
+    (operands.key(), operands.settings(), operands.lengths())
 }
 
 fn result<T: TensorMetadata>(operands: &Operands<T>) -> Like {
@@ -74,13 +74,13 @@ fn gradients<T: TensorMetadata>(backward: &Backward<T>) -> Vec<Option<Like>> {
 
 fn read<B: BackendIr>(
     call: &mut Call<'_, B>,
-    (key, settings): Numbers,
+    (key, settings, lengths): Numbers,
 ) -> Result<Tensors<B>, Malformed> {
     let required = [call.float()?, call.float()?, call.float()?];
     let bias = (key.bias == AttentionBias::Additive).then(|| call.float());
     let bias = bias.transpose()?;
     let sinks = (key.sink == Sinks::Learned).then(|| call.float());
-    let operands = Operands::new(required, bias, sinks.transpose()?, settings, key)?;
+    let operands = Operands::new(required, bias, sinks.transpose()?, settings, lengths, key)?;
     operands.dtype()?;
     Ok(operands)
 }

@@ -1,7 +1,7 @@
 use super::live::Attended;
 use crate::dispatch::At;
 use crate::live::{self, Captured};
-use crate::ops::attention::{self, Inputs, Operands};
+use crate::ops::attention::{self, Inputs, Lengths, Operands};
 use crate::semantics::AttentionKey;
 use burn::tensor::Tensor;
 
@@ -16,11 +16,19 @@ pub fn attention(
     at: At,
     [q, k, v]: [Tensor<4>; 3],
     sinks: &dyn Fn() -> Option<Tensor<1>>,
+    lengths: Option<&[usize]>,
     settings: AttentionSettings,
     reference: &mut dyn FnMut((Tensor<4>, Tensor<4>, Tensor<4>)) -> Tensor<4>,
 ) -> Tensor<4> {
     let mut reference = |([q, k, v], _): Flowing| reference((q, k, v));
-    either(&at, ([q, k, v], None), sinks, settings, &mut reference)
+    either(
+        &at,
+        ([q, k, v], None),
+        sinks,
+        lengths,
+        settings,
+        &mut reference,
+    )
 }
 
 /// Runs the attention of a site with a bias, the last of the tensors.
@@ -29,13 +37,14 @@ pub fn attention_biased(
     at: At,
     [q, k, v, bias]: [Tensor<4>; 4],
     sinks: &dyn Fn() -> Option<Tensor<1>>,
+    lengths: Option<&[usize]>,
     settings: AttentionSettings,
     reference: &mut dyn FnMut((Tensor<4>, Tensor<4>, Tensor<4>, Tensor<4>)) -> Tensor<4>,
 ) -> Tensor<4> {
     let mut reference =
         |([q, k, v], bias): Flowing| reference((q, k, v, bias.expect("a bias went in")));
     let flowing = ([q, k, v], Some(bias));
-    either(&at, flowing, sinks, settings, &mut reference)
+    either(&at, flowing, sinks, lengths, settings, &mut reference)
 }
 
 /// The tensors that a body takes: queries, keys and values, and the bias.
@@ -46,6 +55,7 @@ fn either(
     at: &At,
     ([q, k, v], bias): Flowing,
     sinks: &dyn Fn() -> Option<Tensor<1>>,
+    lengths: Option<&[usize]>,
     settings: AttentionSettings,
     reference: &mut dyn FnMut(Flowing) -> Tensor<4>,
 ) -> Tensor<4> {
@@ -60,6 +70,7 @@ fn either(
         v,
         bias,
         sinks: sinks(),
+        lengths: lengths.map_or_else(Lengths::default, Lengths::new),
     };
     let operands = Operands::of(inputs, settings, at.key());
     let decision = at.decide(operands.all());
@@ -81,6 +92,7 @@ fn either(
 pub fn attention_reference(
     [q, k, v]: [Tensor<4>; 3],
     sinks: Option<Tensor<1>>,
+    lengths: Option<&[usize]>,
     settings: AttentionSettings,
     key: AttentionKey,
 ) -> Tensor<4> {
@@ -90,6 +102,7 @@ pub fn attention_reference(
         v,
         bias: None,
         sinks,
+        lengths: lengths.map_or_else(Lengths::default, Lengths::new),
     };
     attention::reference(inputs, settings, key)
 }
@@ -99,6 +112,7 @@ pub fn attention_reference(
 pub fn attention_biased_reference(
     [q, k, v, bias]: [Tensor<4>; 4],
     sinks: Option<Tensor<1>>,
+    lengths: Option<&[usize]>,
     settings: AttentionSettings,
     key: AttentionKey,
 ) -> Tensor<4> {
@@ -108,6 +122,7 @@ pub fn attention_biased_reference(
         v,
         bias: Some(bias),
         sinks,
+        lengths: lengths.map_or_else(Lengths::default, Lengths::new),
     };
     attention::reference(inputs, settings, key)
 }

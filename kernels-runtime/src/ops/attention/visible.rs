@@ -1,15 +1,17 @@
 //! The keys that a query sees: always consecutive ones, whatever the mask.
 
-use super::{Settings, Sizes};
-use crate::semantics::{AttentionKey, AttentionMask, AttentionWindow};
+use super::{Lengths, Settings, Sizes};
+use crate::semantics::{AttentionKey, AttentionMask, AttentionWindow, SequenceLengths};
 use std::ops::Range;
 
 /// The visible keys of each query.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Visible {
     mask: AttentionMask,
     window: AttentionWindow,
     size: usize,
+    sequences: SequenceLengths,
+    lengths: Lengths,
     /// The position of the first query, counted from the first key. It is negative if there are more queries than
     /// keys and the last query is at the last key.
     first: i64,
@@ -17,21 +19,32 @@ pub(super) struct Visible {
 }
 
 impl Visible {
-    pub(super) fn new(sizes: Sizes, settings: Settings, key: AttentionKey) -> Self {
+    /// Takes lengths that were checked.
+    pub(super) fn new(
+        sizes: Sizes,
+        settings: Settings,
+        lengths: Lengths,
+        key: AttentionKey,
+    ) -> Self {
         Self {
             mask: key.mask,
             window: key.window,
             size: settings.window.unwrap_or(0),
+            sequences: key.lengths,
+            lengths,
             first: settings.first(sizes),
             keys: sizes.keys,
         }
     }
 
-    /// Returns the keys that a query sees. The range is empty if it sees none. Neither end decreases from one query to
-    /// the next.
-    pub(super) fn of(self, query: usize) -> Range<usize> {
+    /// Returns the keys that a query of a sequence sees. The range is empty if it sees none. Neither end decreases from
+    /// one query to the next.
+    pub(super) fn of(&self, sequence: usize, query: usize) -> Range<usize> {
+        let own = self.lengths.of(self.sequences, sequence, query, self.keys);
+        // Positions are counted from the first key that the query may see: chunks begin there.
+        let begin = own.start as i64;
         // Sizes of tensors fit into `i64`; sums saturate because the window is any number.
-        let position = self.first.saturating_add(query as i64);
+        let position = (self.first - begin).saturating_add(query as i64);
         let size = i64::try_from(self.size).unwrap_or(i64::MAX).max(1);
         let (start, end) = match self.window {
             AttentionWindow::None => (0, i64::MAX),
@@ -48,14 +61,21 @@ impl Visible {
             AttentionMask::Causal => end.min(position.saturating_add(1)),
             AttentionMask::None => end,
         };
-        let keys = self.keys as i64;
+        let keys = own.len() as i64;
         let (start, end) = (start.clamp(0, keys), end.clamp(0, keys));
-        start as usize..end.max(start) as usize
+        own.start + start as usize..own.start + end.max(start) as usize
     }
 
     /// Returns true if every query sees all keys.
-    pub(super) fn is_everything(self) -> bool {
-        self.mask == AttentionMask::None && self.window == AttentionWindow::None
+    pub(super) fn is_everything(&self) -> bool {
+        self.mask == AttentionMask::None
+            && self.window == AttentionWindow::None
+            && self.sequences == SequenceLengths::None
+    }
+
+    /// Returns true if the queries of all sequences see the same keys.
+    pub(super) fn is_one_for_all(&self) -> bool {
+        self.sequences == SequenceLengths::None
     }
 }
 
@@ -74,13 +94,15 @@ mod tests {
             mask,
             window,
             size,
+            sequences: SequenceLengths::None,
+            lengths: Lengths::default(),
             first,
             keys,
         }
     }
 
     /// The definition, one pair at a time.
-    fn sees(visible: Visible, query: i64, key: i64) -> bool {
+    fn sees(visible: &Visible, query: i64, key: i64) -> bool {
         let position = visible.first + query;
         let size = visible.size as i64;
         let near = match visible.window {
@@ -105,11 +127,11 @@ mod tests {
                     let visible = visible(mask, window, size, first, keys);
                     let mut last = 0..0;
                     for query in 0..10 {
-                        let range = visible.of(query);
+                        let range = visible.of(0, query);
                         for key in 0..keys {
                             assert_eq!(
                                 range.contains(&key),
-                                sees(visible, query as i64, key as i64),
+                                sees(&visible, query as i64, key as i64),
                                 "{visible:?}: query {query}, key {key}"
                             );
                         }
@@ -129,7 +151,7 @@ mod tests {
                 AttentionWindow::Sliding,
                 AttentionWindow::Chunked,
             ] {
-                let range = visible(AttentionMask::Causal, window, usize::MAX, first, 9).of(5);
+                let range = visible(AttentionMask::Causal, window, usize::MAX, first, 9).of(0, 5);
                 assert!(range.start <= range.end && range.end <= 9);
             }
         }

@@ -28,7 +28,9 @@ impl Lanes {
         debug_assert!(padded <= QUERIES);
         let rows = (0..padded).map(|lane| last.min(rows.start + lane));
         let queries: Vec<_> = rows.map(|row| view.query(kv_head, row)).collect();
-        let keys = queries.iter().map(|(_, query)| view.visible.of(*query));
+        let keys = queries
+            .iter()
+            .map(|(_, query)| view.visible.of(batch, *query));
         Self {
             batch,
             keys: keys.collect(),

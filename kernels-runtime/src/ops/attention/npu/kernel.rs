@@ -2,7 +2,7 @@ use crate::npu::Seen;
 use crate::npu::backend::{BASE, give, take};
 use crate::npu::limits::ask;
 use crate::ops::attention::{
-    self, AttentionKernel, Backward, Gradients, Operands, Settings, Tensors, npu,
+    self, AttentionKernel, Backward, Gradients, Lengths, Operands, Settings, Tensors, npu,
 };
 use crate::ops::operands::checked;
 use crate::registry::{Implementation, Launch};
@@ -22,7 +22,7 @@ pub(crate) const IMPLEMENTATION: Implementation = Implementation {
                 window: (key.window != AttentionWindow::None).then_some(1),
                 ..Settings::default()
             };
-            let operands = Operands::new(required, None, None, settings, key)?;
+            let operands = Operands::new(required, None, None, settings, Lengths::default(), key)?;
             npu::decide(platform, &operands)
         })
     }),

@@ -10,7 +10,7 @@
 //! | causal, another offset | `F` with a mask of queries × keys | no mode computes it |
 //! | a sliding window | `F` with the mode `band` | its mask of 2048 × 2048 serves all sizes |
 //! | a query that sees no key | refused | CANN does not define its result |
-//! | a window of chunks, a bias, a cap, sinks | refused | `F` of this interface has no cap, no sinks and no gradient of a bias; chunks are not wired |
+//! | a window of chunks, a bias, a cap, sinks, lengths | refused | `F` of this interface has no cap, no sinks and no gradient of a bias; chunks and lengths are not wired |
 //! | values wider than keys | refused | CANN's limit |
 //! | an axis without elements, f64, different types, more than 256 heads, heads wider than 768 | refused | CANN's limits |
 //!
@@ -27,7 +27,8 @@ use crate::npu::views::contiguous;
 use crate::npu::{Refused, Result, Seen, Specified, base};
 use crate::reason::Reason;
 use crate::semantics::{
-    AttentionBias, AttentionKey, AttentionMask, AttentionWindow, HeadLayout, ScoreCap, Sinks,
+    AttentionBias, AttentionKey, AttentionMask, AttentionWindow, HeadLayout, ScoreCap,
+    SequenceLengths, Sinks,
 };
 use burn_cann::ops::attention::{self as cann, Attended, Axes, check, check_backward};
 use burn_cann::ops::{create, rearrange, unary};
@@ -72,6 +73,7 @@ pub(crate) fn is_dispatched(key: AttentionKey) -> bool {
         && key.bias == AttentionBias::None
         && key.cap == ScoreCap::None
         && key.sink == Sinks::None
+        && key.lengths == SequenceLengths::None
 }
 
 /// Returns the operators that compute a call of these operands.
@@ -110,10 +112,14 @@ pub fn decide<T: Specified>(
 
 fn hidden<T: Specified>(operands: &Operands<Seen<T>>) -> Result<Hidden, Refused> {
     let (key, sizes, settings) = (operands.key(), operands.sizes(), operands.settings());
+    // `is_dispatched` leaves no lengths, so all sequences are alike.
     let visible = operands.visible();
     // Neither end of the visible keys decreases, so no query between these two sees nothing either.
     let ends = [0, sizes.queries.saturating_sub(1)];
-    if ends.into_iter().any(|query| visible.of(query).is_empty()) {
+    if ends
+        .into_iter()
+        .any(|query| visible.of(0, query).is_empty())
+    {
         let why = format!(
             "some of {} queries see none of {} keys",
             sizes.queries, sizes.keys
