@@ -5,6 +5,7 @@ use burn::nn::Linear;
 use burn::tensor::activation::softmax;
 use burn::tensor::{Bool, DType, Device, FloatDType, Tensor};
 use burn_kernels::fused_kernel;
+use burn_kernels::nn::{CacheError, KvCache};
 
 use crate::blocks::{RmsNorm, new_linear};
 use crate::config::{Architecture, ModelConfig};
@@ -68,13 +69,14 @@ impl Attention {
     }
 
     /// Returns the attention of `x`, both `[b, s, hidden]`. With a window, a query sees that many keys: its own and the
-    /// nearest before it.
+    /// nearest before it. With a cache, it also sees the keys there, and its own are appended.
     pub(crate) fn forward(
         &self,
         x: Tensor<3>,
         tables: &RotaryTables,
         window: Option<usize>,
-    ) -> Tensor<3> {
+        cache: Option<&mut KvCache>,
+    ) -> Result<Tensor<3>, CacheError> {
         let Heads {
             architecture,
             query,
@@ -97,13 +99,18 @@ impl Attention {
             tables.sin.clone(),
         );
         let (q, k) = (q.swap_dims(1, 2), k.swap_dims(1, 2));
+        let (k, v) = match cache {
+            Some(cache) => cache.append(k, v)?,
+            None => (k, v),
+        };
         // A window as long as the sequence hides nothing.
-        let mixed = match window.filter(|&window| window < seq) {
+        let keys = k.dims()[1];
+        let mixed = match window.filter(|&window| window < keys) {
             Some(window) => sliding_attention(q, k, v, window),
             None => causal_attention(q, k, v),
         };
-        self.o_proj
-            .forward(mixed.reshape([batch, seq, query * width]))
+        let mixed = mixed.reshape([batch, seq, query * width]);
+        Ok(self.o_proj.forward(mixed))
     }
 }
 
@@ -118,7 +125,7 @@ fn split(projected: Tensor<3>, heads: usize, norm: Option<&RmsNorm>) -> Tensor<4
 }
 
 /// Returns the attention of each query to the keys at its own position and before it. `q` is `[b, s, hq, d]`, and `k`
-/// and `v` are `[b, s, hk, d]`.
+/// and `v` are `[b, t, hk, d]`. The last query is at the last key.
 #[fused_kernel("npu_fused_attention", mask = causal, layout = bsnd)]
 pub fn causal_attention(q: Tensor<4>, k: Tensor<4>, v: Tensor<4>) -> Tensor<4> {
     composed(q, k, v, None)
@@ -139,14 +146,14 @@ pub fn sliding_attention(
 /// Computes attention with the scores of all pairs in memory.
 fn composed(q: Tensor<4>, k: Tensor<4>, v: Tensor<4>, window: Option<usize>) -> Tensor<4> {
     let [batch, seq, query, width] = q.dims();
-    let [_, _, key_value, _] = k.dims();
+    let [_, keys, key_value, _] = k.dims();
     let group = query / key_value;
     let [q, k, v] = [q, k, v].map(|heads| heads.swap_dims(1, 2));
     // The query heads of a group are adjacent, so they can be rows of one taller matrix. Keys and values are then
     // used unchanged and not repeated for each head.
     let q = q.reshape([batch, key_value, group * seq, width]) * (width as f64).powf(-0.5);
     let scores = q.matmul(k.swap_dims(2, 3));
-    let mask = causal_mask(seq, window, group, &scores.device());
+    let mask = causal_mask([seq, keys], window, group, &scores.device());
     let weights = masked_softmax(scores, mask);
     let mixed = weights.matmul(v).reshape([batch, query, seq, width]);
     mixed.swap_dims(1, 2)
@@ -162,17 +169,23 @@ fn masked_softmax(scores: Tensor<4>, mask: Tensor<4, Bool>) -> Tensor<4> {
     softmax(wide.mask_fill(mask, MASKED), 3).cast(dtype)
 }
 
-/// Returns a mask `[1, 1, group · s, s]`, true where a query must not see a key. Its rows are those of the folded
-/// queries in [`composed`]. The query at `i` sees the keys up to `i`, with a window only those after `i - window`.
+/// Returns a mask `[1, 1, group · queries, keys]`, true where a query must not see a key. Its rows are those of the
+/// folded queries in [`composed`]. The query at `i` sees the keys up to `i`, with a window only those after `i - window`.
+/// The last query is at the last key.
 fn causal_mask(
-    seq: usize,
+    [queries, keys]: [usize; 2],
     window: Option<usize>,
     group: usize,
     device: &Device,
 ) -> Tensor<4, Bool> {
-    let later = Tensor::<2, Bool>::tril_mask([seq, seq], 0, device);
+    let before = keys as i64 - queries as i64;
+    let shape = [queries, keys];
+    let later = Tensor::<2, Bool>::tril_mask(shape, before, device);
     let hidden = match window {
-        Some(window) => later.bool_or(Tensor::triu_mask([seq, seq], 1 - window as i64, device)),
+        Some(window) => {
+            let reached = before + 1 - window as i64;
+            later.bool_or(Tensor::triu_mask(shape, reached, device))
+        }
         None => later,
     };
     hidden.repeat(&[group, 1]).unsqueeze()
@@ -182,11 +195,11 @@ fn causal_mask(
 mod tests {
     use super::*;
 
-    fn seen(seq: usize, window: Option<usize>, group: usize) -> String {
-        let mask = causal_mask(seq, window, group, &Device::default());
-        assert_eq!(mask.dims(), [1, 1, group * seq, seq]);
+    fn seen(queries: usize, keys: usize, window: Option<usize>, group: usize) -> String {
+        let mask = causal_mask([queries, keys], window, group, &Device::default());
+        assert_eq!(mask.dims(), [1, 1, group * queries, keys]);
         let mask: Vec<bool> = mask.into_data().try_to_vec().unwrap();
-        let rows = mask.chunks(seq).map(|row| {
+        let rows = mask.chunks(keys).map(|row| {
             let marks = row.iter().map(|&hidden| if hidden { '.' } else { 'x' });
             marks.collect::<String>()
         });
@@ -195,9 +208,11 @@ mod tests {
 
     #[test]
     fn a_query_sees_itself_and_what_its_window_reaches() {
-        assert_eq!(seen(4, None, 1), "x... xx.. xxx. xxxx");
-        assert_eq!(seen(4, Some(1), 1), "x... .x.. ..x. ...x");
-        assert_eq!(seen(4, Some(3), 1), "x... xx.. xxx. .xxx");
-        assert_eq!(seen(3, Some(2), 2), "x.. xx. .xx x.. xx. .xx");
+        assert_eq!(seen(4, 4, None, 1), "x... xx.. xxx. xxxx");
+        assert_eq!(seen(4, 4, Some(1), 1), "x... .x.. ..x. ...x");
+        assert_eq!(seen(4, 4, Some(3), 1), "x... xx.. xxx. .xxx");
+        assert_eq!(seen(3, 3, Some(2), 2), "x.. xx. .xx x.. xx. .xx");
+        assert_eq!(seen(2, 4, None, 1), "xxx. xxxx");
+        assert_eq!(seen(2, 4, Some(2), 1), ".xx. ..xx");
     }
 }

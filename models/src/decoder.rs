@@ -3,10 +3,12 @@
 use burn::module::Module;
 use burn::nn::Embedding;
 use burn::tensor::{Device, Int, Tensor};
+use burn_kernels::nn::{CacheError, KvCache};
 use burn_kernels::policy;
 
 use crate::attention::Attention;
 use crate::blocks::{Mlp, RmsNorm, new_weight};
+use crate::cache::Cache;
 use crate::config::ModelConfig;
 use crate::rope::{RotaryEmbedding, RotaryTables};
 use crate::sparse::{NewBlock, SparseMoeBlock};
@@ -92,13 +94,14 @@ impl DecoderLayer {
         residual: Residual,
         tables: &RotaryTables,
         window: Option<usize>,
-    ) -> (Residual, Option<Tensor<2>>) {
+        cache: Option<&mut KvCache>,
+    ) -> Result<(Residual, Option<Tensor<2>>), CacheError> {
         let (normalised, sum) = residual.normalise(&self.input_layernorm);
-        let attended = self.self_attn.forward(normalised, tables, window);
+        let attended = self.self_attn.forward(normalised, tables, window, cache)?;
         let (normalised, sum) = self.post_attention_layernorm.forward_sum(attended, sum);
         let (fed, router_logits) = self.mlp.forward(normalised);
         let last = Some(fed);
-        (Residual { sum, last }, router_logits)
+        Ok((Residual { sum, last }, router_logits))
     }
 }
 
@@ -134,18 +137,20 @@ impl Decoder {
     }
 
     /// Returns the hidden states `[b, s, hidden]` of the token ids `[b, s]`, and the router logits `[b · s,
-    /// num_experts]` of each sparse layer.
+    /// num_experts]` of each sparse layer. With a cache, the tokens follow those that it has taken.
     pub(crate) fn forward(
         &self,
         input_ids: Tensor<2, Int>,
         position_ids: Option<Tensor<2, Int>>,
-    ) -> (Tensor<3>, Vec<Tensor<2>>) {
+        mut cache: Option<&mut Cache>,
+    ) -> Result<(Tensor<3>, Vec<Tensor<2>>), CacheError> {
         let [_, seq] = input_ids.dims();
+        let first = cache.as_ref().map_or(0, |cache| cache.positions());
         let hidden = self.embed_tokens.forward(input_ids);
         let (device, dtype) = (hidden.device(), hidden.dtype());
         let tables = match position_ids {
             Some(position_ids) => self.rotary.tables_at(position_ids, dtype),
-            None => self.rotary.tables(seq, &device, dtype),
+            None => self.rotary.tables(first..first + seq, &device, dtype),
         };
         let mut routers = Vec::new();
         let mut residual = Residual {
@@ -155,9 +160,11 @@ impl Decoder {
         for (index, layer) in self.layers.iter().enumerate() {
             let _layer = policy::layer(index, self.layers.len());
             let router_logits;
-            (residual, router_logits) = layer.forward(residual, &tables, self.config.window(index));
+            let cache = cache.as_mut().map(|cache| cache.layer(index));
+            (residual, router_logits) =
+                layer.forward(residual, &tables, self.config.window(index), cache)?;
             routers.extend(router_logits);
         }
-        (residual.normalise(&self.norm).0, routers)
+        Ok((residual.normalise(&self.norm).0, routers))
     }
 }

@@ -24,6 +24,7 @@
 
 mod attention;
 mod blocks;
+mod cache;
 mod causal_lm;
 mod checkpoint;
 mod config;
@@ -45,6 +46,7 @@ mod sparse;
 
 pub use attention::Attention;
 pub use blocks::{Mlp, RmsNorm};
+pub use cache::Cache;
 pub use causal_lm::{CausalLm, Losses, Output, next_token_loss};
 pub use checkpoint::{load, save, save_with};
 pub use config::{

@@ -1,6 +1,7 @@
 //! Tables of rotary positions.
 
 use std::f32::consts::PI;
+use std::ops::Range;
 
 use burn::tensor::{DType, Device, FloatDType, Int, Tensor, TensorData};
 
@@ -41,18 +42,19 @@ impl RotaryEmbedding {
         &self.inv_freq
     }
 
-    /// Returns tables for the positions `0..seq`, of shape `[1, seq, head_dim]` and the given dtype.
+    /// Returns tables for consecutive positions, of shape `[1, seq, head_dim]` and the given dtype.
     ///
     /// Angles are computed in `f32` (`f64` for `f64`) and the results rounded to `dtype`. This happens on the host,
     /// because a GPU's cosine of a large angle is not accurate enough.
-    pub fn tables(&self, seq: usize, device: &Device, dtype: DType) -> RotaryTables {
+    pub fn tables(&self, positions: Range<usize>, device: &Device, dtype: DType) -> RotaryTables {
         let table = |function32: fn(f32) -> f32, function64: fn(f64) -> f64| {
-            let shape = [1, seq, 2 * self.inv_freq.len()];
+            let shape = [1, positions.len(), 2 * self.inv_freq.len()];
+            let positions = positions.clone();
             let data = if dtype == DType::F64 {
                 let angle = |position, frequency| f64::from(position) * f64::from(frequency);
-                TensorData::new(self.rows(seq, |p, f| function64(angle(p, f))), shape)
+                TensorData::new(self.rows(positions, |p, f| function64(angle(p, f))), shape)
             } else {
-                TensorData::new(self.rows(seq, |p, f| function32(p * f)), shape)
+                TensorData::new(self.rows(positions, |p, f| function32(p * f)), shape)
             };
             Tensor::from_data(data, (device, dtype))
         };
@@ -62,11 +64,11 @@ impl RotaryEmbedding {
         }
     }
 
-    /// Computes `value(position, frequency)` for every position below `seq`. Each row holds its values twice.
-    fn rows<T: Copy>(&self, seq: usize, value: impl Fn(f32, f32) -> T) -> Vec<T> {
+    /// Computes `value(position, frequency)` for every position. Each row holds its values twice.
+    fn rows<T: Copy>(&self, positions: Range<usize>, value: impl Fn(f32, f32) -> T) -> Vec<T> {
         let half = self.inv_freq.len();
-        let mut rows = Vec::with_capacity(seq * 2 * half);
-        for position in 0..seq {
+        let mut rows = Vec::with_capacity(positions.len() * 2 * half);
+        for position in positions {
             let row = rows.len();
             rows.extend(
                 self.inv_freq

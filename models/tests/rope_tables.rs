@@ -66,7 +66,7 @@ fn tables_agree() {
         let ids: Vec<i32> = positions.iter().map(|&p| p as i32).collect();
         let ids = Tensor::<1, Int>::from_data(ids.as_slice(), &device).unsqueeze();
         let explicit = rotary.tables_at(ids, DType::F32);
-        let implied = rotary.tables(IMPLIED, &device, DType::F32);
+        let implied = rotary.tables(0..IMPLIED, &device, DType::F32);
         for (key, explicit, implied) in [
             ("cos", explicit.cos, implied.cos),
             ("sin", explicit.sin, implied.sin),
@@ -90,8 +90,8 @@ fn bf16_tables_are_rounded_at_the_end() {
     let device = Device::default();
     for (_, rope) in cases() {
         let rotary = RotaryEmbedding::new(&rope, 64);
-        let exact = to_f64(&rotary.tables(1000, &device, DType::F64).cos.into_data());
-        let rounded = to_f64(&rotary.tables(1000, &device, DType::BF16).cos.into_data());
+        let exact = to_f64(&rotary.tables(0..1000, &device, DType::F64).cos.into_data());
+        let rounded = to_f64(&rotary.tables(0..1000, &device, DType::BF16).cos.into_data());
         // The f32 angle of position 999 has an error of up to 999 · 2^-24.
         assert!(worst(&rounded, &exact) <= 2.0_f64.powi(-9) + 1e-4);
     }

@@ -3,13 +3,17 @@
 //! A layer of another crate cannot be annotated. These layers replace Burn's with one changed line: the type of the
 //! field, or `.into()` where the layer is made ([`LayerNorm`] is made of a configuration). Parameters keep Burn's names,
 //! so a record of one layer loads into the other.
+//!
+//! [`KvCache`] keeps the keys and values of attention from one step of decoding to the next.
 
+mod kv_cache;
 mod layer_norm;
 mod multi_head_attention;
 mod rms_norm;
 mod rotary;
 mod swiglu;
 
+pub use kv_cache::{CacheError, KvCache};
 pub use layer_norm::LayerNorm;
 pub use multi_head_attention::{MhaInput, MultiHeadAttention};
 pub use rms_norm::RmsNorm;

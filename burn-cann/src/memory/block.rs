@@ -59,6 +59,12 @@ impl Memory {
         Arc::get_mut(&mut self.0).is_some()
     }
 
+    /// Returns `true` if no other handle exists now. Only the holder of this one could make another.
+    #[cfg(feature = "backend")]
+    pub(crate) fn is_sole(&self) -> bool {
+        Arc::strong_count(&self.0) == 1 && Arc::weak_count(&self.0) == 0
+    }
+
     pub(crate) fn device(&self) -> &Arc<DeviceInner> {
         &self.0.device
     }

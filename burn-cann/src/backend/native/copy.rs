@@ -7,6 +7,7 @@ use super::super::error::{Declined, Native};
 use super::super::tensor::CannTensor;
 use super::super::view;
 use super::sort;
+use crate::memory::Memory;
 use crate::{Layout, Tensor, ops};
 
 /// Converts the tensor to another dtype.
@@ -57,19 +58,30 @@ pub(in super::super) fn repeat_dim(
     Ok(tensor.with(copy.reshape(shape)?))
 }
 
-/// Returns the tensor with a part of it replaced.
+/// Returns the tensor with a part of it replaced: the same memory if nobody else holds it.
 pub(in super::super) fn slice_assign(
     tensor: &CannTensor,
     slices: &[Slice],
     value: &CannTensor,
 ) -> Native<CannTensor> {
-    let copy = copied(tensor, tensor.sizes())?;
-    let (layout, backwards) = view::sliced(copy.layout(), slices)?;
-    let part = copy.with_layout(layout)?;
+    let target = writable(tensor)?;
+    let (layout, backwards) = view::sliced(target.layout(), slices)?;
+    let part = target.with_layout(layout)?;
     if part.shape() != value.sizes() {
         return Err(Declined::because("the value has not the shape of the part"));
     }
     let value = sort::flip(value, &backwards)?;
     ops::shape::copy(tensor.on(), &part, &value.tensor)?;
-    Ok(tensor.with(copy))
+    Ok(tensor.with(target))
+}
+
+/// Returns the tensor itself if a write to it is seen by nobody else, and a copy otherwise.
+fn writable(tensor: &CannTensor) -> Native<Tensor> {
+    let own = &tensor.tensor;
+    // No other handle can appear: the caller owns this one.
+    let is_sole = own.memory().is_some_and(Memory::is_sole);
+    if is_sole && !own.layout().is_overlapping() {
+        return Ok(own.clone());
+    }
+    copied(tensor, tensor.sizes())
 }
