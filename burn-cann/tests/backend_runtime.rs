@@ -71,6 +71,34 @@ fn runs_on_the_host_are_counted() {
     });
 }
 
+/// A part is written in place if nobody else holds the tensor, and into a copy otherwise.
+#[test]
+fn a_part_of_a_tensor_is_written_in_place() {
+    Scenario::new("a_part_of_a_tensor_is_written_in_place").run(|cann| {
+        with(cann, || {
+            let place = |tensor: &CannTensor| tensor.tensor().memory().map(|memory| memory.id());
+            let second = [Slice::from(1..2)];
+            let x = tensor(&[1.0, 2.0, 3.0]);
+            let before = place(&x);
+            let x = CannBackend::float_slice_assign(x, &second, tensor(&[5.0]));
+            assert_eq!(place(&x), before);
+            assert_eq!(data(x.clone()), [1.0, 5.0, 3.0]);
+
+            let view = CannBackend::float_slice(x.clone(), &[Slice::from(0..2)]);
+            let written = CannBackend::float_slice_assign(x, &second, tensor(&[7.0]));
+            assert_ne!(place(&written), before);
+            assert_eq!(data(written), [1.0, 7.0, 3.0]);
+            assert_eq!(data(view), [1.0, 5.0]);
+
+            // An element that is repeated can't have several values.
+            let one = CannBackend::float_expand(tensor(&[4.0]), Shape::from([3]));
+            let written = CannBackend::float_slice_assign(one, &second, tensor(&[5.0]));
+            assert_eq!(data(written), [4.0, 5.0, 4.0]);
+            assert_eq!(backend::fallbacks(), []);
+        });
+    });
+}
+
 /// A subscriber that keeps the fields of warnings as text.
 #[derive(Default, Clone)]
 struct Warnings(Arc<Mutex<Vec<String>>>);

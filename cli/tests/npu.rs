@@ -126,6 +126,34 @@ fn no_layer_waits_for_the_device() {
     });
 }
 
+/// Decoding with a cache waits for no layer, and its logits are those of a pass over all tokens.
+#[test]
+fn a_cache_is_on_the_device() {
+    let settings = [("BURN_KERNELS_VERIFY", "off")];
+    alone("a_cache_is_on_the_device", &settings, || {
+        let device = npu::device(0).unwrap();
+        let cann = Cann::load().unwrap();
+        let model = qwen3_of(2, &device);
+        let ids = Tensor::<2, Int>::from_data([[3, 1, 4, 1, 5, 9, 2, 6]], &device);
+        let all = model.forward(ids.clone(), None);
+        let mut cache = model.config().cache();
+        device.sync().unwrap();
+        let before = cann.waits();
+        let mut last = model.next(ids.clone().narrow(1, 0, 5), &mut cache).unwrap();
+        for position in 5..8 {
+            last = model
+                .next(ids.clone().narrow(1, position, 1), &mut cache)
+                .unwrap();
+        }
+        assert_eq!(cann.waits(), before);
+        let expected = all.narrow(1, 7, 1);
+        let scale = expected.clone().abs().max().into_scalar::<f32>();
+        let distance = (last - expected).abs().max().into_scalar::<f32>();
+        assert!(distance < 2e-5 * scale, "{distance:e} of {scale:e}");
+        assert_eq!(burn_cann::backend::fallbacks(), []);
+    });
+}
+
 /// Errors about a missing device say what to do.
 #[test]
 fn a_device_that_is_not_there_is_an_error() {
