@@ -16,7 +16,7 @@ pub use crate::ops::rope::RopeTable;
 pub use first_use::{NoModule, Operand};
 pub use linear::{Layer, NotPlain};
 pub use operands::{
-    CorrectionBias, Count, Epsilon, ExpertBiases, ExpertWeights, NormWeight, Number,
+    CorrectionBias, Count, Epsilon, ExpertBiases, ExpertWeights, Integer, NormWeight, Number,
     SectionLengths, SectionTable, SinkScores,
 };
 
