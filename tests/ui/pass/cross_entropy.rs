@@ -34,7 +34,7 @@ struct Capped {
     softcap: f64,
 }
 
-#[fused_kernel("npu_fused_cross_entropy", reduction = sum, cap = tanh, z_loss = 0.01)]
+#[fused_kernel("npu_fused_cross_entropy", reduction = sum, cap = tanh, z_loss = 0.01, method = loss)]
 impl Capped {
     fn loss(&self, logits: Tensor<2>, targets: Tensor<1, Int>) -> Tensor<1> {
         let logits = (logits / self.softcap).tanh() * self.softcap;
@@ -46,7 +46,7 @@ impl Capped {
 
 // A struct of what belongs to the loss itself: the macro writes the rest.
 #[fused_kernel("npu_fused_cross_entropy", label_smoothing = 0.1)]
-#[derive(Module, Debug, Clone)]
+#[derive(Module, Debug)]
 struct Loss {
     ignore_index: i64,
 }

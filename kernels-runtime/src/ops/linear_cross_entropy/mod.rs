@@ -9,7 +9,8 @@
 //!
 //! For a mean or a sum these are the gradients but for one factor, the gradient of the loss, by which the backward pass
 //! multiplies them. Without a reduction, each token has its own factor, and the backward pass computes the logits again.
-//! On half types, gradients are summed and kept in f32, and rounded once.
+//! On half types, gradients are summed and kept in f32, and rounded once. Where the machine multiplies pairs of bf16, `dx`
+//! is rounded to bf16 for the products, as it would be stored.
 
 mod autodiff;
 pub(crate) mod cases;

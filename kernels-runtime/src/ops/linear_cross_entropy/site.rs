@@ -1,7 +1,7 @@
 use super::live::Loss;
-use crate::__private::LossNumbers;
 use crate::dispatch::At;
 use crate::live::{self, Captured};
+use crate::ops::cross_entropy::site::LossNumbers;
 use crate::ops::linear_cross_entropy::{self, Inputs, Operands};
 use crate::semantics::LinearCrossEntropyKey;
 use burn::tensor::{Int, Tensor};
