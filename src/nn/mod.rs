@@ -6,11 +6,13 @@
 //!
 //! `burn::nn::MultiHeadAttention` has no counterpart: there is no fused attention yet.
 
+mod cross_entropy;
 mod layer_norm;
 mod rms_norm;
 mod rotary;
 mod swiglu;
 
+pub use cross_entropy::CrossEntropyLoss;
 pub use layer_norm::LayerNorm;
 pub use rms_norm::RmsNorm;
 pub use rotary::RotaryEncoding;

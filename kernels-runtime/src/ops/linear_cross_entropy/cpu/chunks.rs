@@ -152,16 +152,33 @@ where
                 group.gradients(head, &gradients, &hidden, logits, wants_hidden);
             });
         if let Some(d_hidden) = d_hidden {
-            for (row, (token, _)) in tokens.iter().enumerate() {
-                let to = &mut d_hidden[token * self.width..][..self.width];
-                for group in groups.iter() {
-                    let share = &group.share()[row * self.width..][..self.width];
-                    to.iter_mut()
-                        .zip(share)
-                        .for_each(|(to, share)| *to += *share);
-                }
+            add_shares(tokens, groups, self.width, d_hidden);
+        }
+    }
+}
+
+/// Writes the gradient of some tokens' hidden states: the sum of the groups' shares.
+fn add_shares<A: Real>(
+    tokens: &[(usize, usize)],
+    groups: &[Group<'_, A>],
+    width: usize,
+    d_hidden: &mut [A],
+) {
+    if width == 0 {
+        return;
+    }
+    let mut sums = vec![A::ZERO; tokens.len() * width];
+    let rows = sums.par_chunks_mut(width).enumerate();
+    rows.for_each(|(row, sums)| {
+        for group in groups {
+            let share = &group.share()[row * width..][..width];
+            for (sum, share) in sums.iter_mut().zip(share) {
+                *sum += *share;
             }
         }
+    });
+    for (sums, (token, _)) in sums.chunks_exact(width).zip(tokens) {
+        d_hidden[token * width..][..width].copy_from_slice(sums);
     }
 }
 

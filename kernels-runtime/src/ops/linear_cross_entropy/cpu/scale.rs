@@ -26,9 +26,16 @@ fn in_memory_order(
     tensor: FlexTensor,
     function: impl FnOnce(FlexTensor) -> FlexTensor,
 ) -> FlexTensor {
-    let has_rows = tensor.layout().shape().num_dims() == 2;
-    if has_rows && !tensor.is_contiguous() {
-        return function(tensor.transpose(0, 1).to_contiguous()).transpose(0, 1);
+    if tensor.is_contiguous() {
+        return function(tensor);
+    }
+    if tensor.layout().shape().num_dims() == 2 {
+        let turned = tensor.transpose(0, 1);
+        if turned.is_contiguous() {
+            // Freed here, so that nothing else holds its memory.
+            drop(tensor);
+            return function(turned).transpose(0, 1);
+        }
     }
     function(tensor.to_contiguous())
 }
