@@ -2,9 +2,12 @@
 
 use burn::module::{Module, Param};
 use burn::nn::attention::{self, MultiHeadAttentionConfig};
+use burn::nn::loss::CrossEntropyLossConfig;
 use burn::nn::{LayerNormConfig, RmsNormConfig, RotaryEncodingConfig, SwiGluConfig};
-use burn::tensor::{Bool, Device, Distribution, FloatDType, Tensor};
-use burn_kernels::nn::{LayerNorm, MhaInput, MultiHeadAttention, RmsNorm, RotaryEncoding, SwiGlu};
+use burn::tensor::{Bool, Device, Distribution, FloatDType, Int, Tensor};
+use burn_kernels::nn::{
+    CrossEntropyLoss, LayerNorm, MhaInput, MultiHeadAttention, RmsNorm, RotaryEncoding, SwiGlu,
+};
 use burn_kernels::policy::{Policy, scope};
 use burn_kernels::report::report;
 
@@ -40,6 +43,47 @@ fn rms_norm_is_burns() {
     assert!(difference(y, y2) < CLOSE);
     assert!(difference(dx, dx2) < CLOSE);
     assert!(difference(dg, dg2) < CLOSE);
+}
+
+/// Losses of every configuration. Those that the kernel does not compute run Burn's own operations.
+#[test]
+fn cross_entropy_is_burns() {
+    let device = Device::flex().autodiff();
+    let logits = random::<2>([6, 9], &device) * 2.0;
+    let targets = || Tensor::<1, Int>::from_ints([0, 8, 3, 3, 5, 1], &device.clone().inner());
+    let plain = CrossEntropyLossConfig::new();
+    for config in [
+        plain.clone(),
+        plain.clone().with_smoothing(Some(0.1)),
+        plain.clone().with_pad_tokens(Some(vec![3])),
+        plain
+            .clone()
+            .with_pad_tokens(Some(vec![3]))
+            .with_smoothing(Some(0.2)),
+        plain.clone().with_pad_tokens(Some(vec![3, 5])),
+        plain.with_weights(Some(vec![0.5; 9])),
+    ] {
+        let theirs = config.init(&device.clone().inner());
+        let ours = CrossEntropyLoss::from(theirs.clone());
+        let run = |loss: &dyn Fn(Tensor<2>) -> Tensor<1>, dtype| {
+            let logits = logits.clone().cast(dtype).detach().require_grad();
+            let loss = loss(logits.clone());
+            assert_eq!(loss.dtype(), logits.dtype());
+            let grads = loss.backward();
+            let d_logits = logits.grad(&grads).expect("the logits are tracked");
+            [loss.inner().unsqueeze::<2>(), d_logits].map(|tensor| tensor.cast(FloatDType::F32))
+        };
+        for (dtype, close) in [(FloatDType::F32, CLOSE), (FloatDType::BF16, 0.04)] {
+            let expected = run(&|logits| theirs.forward(logits, targets()), dtype);
+            for policy in [Policy::auto(), Policy::reference()] {
+                let _policy = scope(policy);
+                let got = run(&|logits| ours.forward(logits, targets()), dtype);
+                for (got, expected) in got.into_iter().zip(expected.clone()) {
+                    assert!(difference(got, expected) < close, "{config}, {dtype:?}");
+                }
+            }
+        }
+    }
 }
 
 /// Gives both layers the same parameters.

@@ -12,6 +12,7 @@ mod common;
 mod pass {
     pub mod add_norm;
     pub mod attention;
+    pub mod cross_entropy;
     pub mod documented;
     pub mod function;
     pub mod function_variants;
@@ -75,6 +76,7 @@ macro_rules! accepted {
 accepted! {
     add_norm
     attention
+    cross_entropy
     documented
     function
     function_variants

@@ -16,8 +16,8 @@ pub use crate::ops::rope::RopeTable;
 pub use first_use::{NoModule, Operand};
 pub use linear::{Layer, NotPlain};
 pub use operands::{
-    CorrectionBias, Count, Epsilon, ExpertBiases, ExpertWeights, LengthList, NormWeight, Number,
-    SectionLengths, SectionTable, SinkScores,
+    CorrectionBias, Count, Epsilon, ExpertBiases, ExpertWeights, Integer, LengthList, NormWeight,
+    Number, SectionLengths, SectionTable, SinkScores,
 };
 
 #[path = "private/first_use.rs"]

@@ -8,7 +8,9 @@ use burn::tensor::{DType, Device, FloatDType, Int, Tensor, TensorData};
 use kernels_runtime::__private::{At, declare_site, glu_mlp};
 use kernels_runtime::dispatch::{DeviceKind, KernelOp, Reason};
 use kernels_runtime::ops::moe::{self, Stack, grouped_matmul};
-use kernels_runtime::ops::{add_rms_norm, glu, layer_norm, rms_norm};
+use kernels_runtime::ops::{
+    add_rms_norm, cross_entropy, glu, layer_norm, linear_cross_entropy, rms_norm,
+};
 use kernels_runtime::policy::{Policy, scope};
 use kernels_runtime::registry::Site;
 use kernels_runtime::remote::{
@@ -17,7 +19,8 @@ use kernels_runtime::remote::{
 };
 use kernels_runtime::report::report;
 use kernels_runtime::semantics::{
-    AddRmsNormKey, ExpertLayout, GluKey, LayerNormKey, RmsNormKey, Shift,
+    AddRmsNormKey, CrossEntropyKey, ExpertLayout, GluKey, LayerNormKey, LinearCrossEntropyKey,
+    LossReduction, OutputLayout, RmsNormKey, Shift,
 };
 use kernels_runtime::verify::verify_all;
 use std::io::{Read, Write};
@@ -266,6 +269,95 @@ fn layer_norms_and_their_gradients_are_the_same_bits() {
             }
         }
     }
+}
+
+/// Losses and gradients of logits, and of hidden states with every set of gradients that is wanted.
+#[test]
+fn losses_and_their_gradients_are_the_same_bits() {
+    let (_server, served) = serve_and_connect();
+    let classes = |device: &Device| ints(&[4, -100, 0, 6, 2], [5], &device.clone().inner());
+    for dtype in [DType::F64, DType::F32, DType::F16, DType::BF16] {
+        for reduction in [LossReduction::Mean, LossReduction::None] {
+            let of_logits = |device: &Device| {
+                let device = &device.clone().autodiff();
+                let logits: Tensor<2> = numbers([5, 7], device, dtype).require_grad();
+                let inputs = cross_entropy::Inputs {
+                    logits: logits.clone(),
+                    targets: classes(device),
+                };
+                let key = CrossEntropyKey {
+                    reduction,
+                    ..CrossEntropyKey::MEAN
+                };
+                let loss = cross_entropy::fused(inputs, Default::default(), key).unwrap();
+                let grads = loss.clone().square().sum().backward();
+                [bits(loss), bits(logits.grad(&grads).unwrap())]
+            };
+            assert_eq!(of_logits(&served), of_logits(&Device::flex()), "{dtype:?}");
+            for tracked in 0..8_usize {
+                let of_hidden = |device: &Device| {
+                    let device = &device.clone().autodiff();
+                    let mut hidden: Tensor<2> = numbers([5, 3], device, dtype);
+                    let mut weight: Tensor<2> = numbers([3, 7], device, dtype);
+                    let mut bias: Tensor<1> = numbers([7], device, dtype);
+                    if tracked & 1 != 0 {
+                        hidden = hidden.require_grad();
+                    }
+                    if tracked & 2 != 0 {
+                        weight = weight.require_grad();
+                    }
+                    if tracked & 4 != 0 {
+                        bias = bias.require_grad();
+                    }
+                    let inputs = linear_cross_entropy::Inputs {
+                        hidden: hidden.clone(),
+                        weight: weight.clone(),
+                        bias: Some(bias.clone()),
+                        targets: classes(device),
+                    };
+                    let key = LinearCrossEntropyKey {
+                        reduction,
+                        layout: OutputLayout::InputMajor,
+                        shift: Shift::Bias,
+                        ..LinearCrossEntropyKey::MEAN
+                    };
+                    let settings = Default::default();
+                    let loss = linear_cross_entropy::fused(inputs, settings, key).unwrap();
+                    let mut all = vec![bits(loss.clone())];
+                    if !loss.is_tracked() {
+                        return all;
+                    }
+                    let grads = loss.square().sum().backward();
+                    all.extend(hidden.grad(&grads).map(bits));
+                    all.extend(weight.grad(&grads).map(bits));
+                    all.extend(bias.grad(&grads).map(bits));
+                    all
+                };
+                let here = of_hidden(&Device::flex());
+                assert_eq!(
+                    of_hidden(&served),
+                    here,
+                    "{reduction:?}, {dtype:?}, {tracked}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_target_that_is_no_class_ends_the_session_and_says_so() {
+    let (_server, device) = serve_and_connect();
+    let inputs = cross_entropy::Inputs {
+        logits: numbers([2, 3], &device, DType::F32),
+        targets: ints(&[0, 3], [2], &device),
+    };
+    let loss = cross_entropy::fused(inputs, Default::default(), CrossEntropyKey::MEAN).unwrap();
+    assert!(loss.try_into_data().is_err());
+    let why = remote::failure(&device).unwrap();
+    assert!(
+        why.contains("token 1 has the target 3, but there are 3 classes"),
+        "{why}"
+    );
 }
 
 fn norm(device: &Device) -> Result<Tensor<2>, Reason> {

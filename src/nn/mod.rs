@@ -6,6 +6,7 @@
 //!
 //! [`KvCache`] keeps the keys and values of attention from one step of decoding to the next.
 
+mod cross_entropy;
 mod kv_cache;
 mod layer_norm;
 mod multi_head_attention;
@@ -13,6 +14,7 @@ mod rms_norm;
 mod rotary;
 mod swiglu;
 
+pub use cross_entropy::CrossEntropyLoss;
 pub use kv_cache::{CacheError, KvCache};
 pub use layer_norm::LayerNorm;
 pub use multi_head_attention::{MhaInput, MultiHeadAttention};

@@ -17,11 +17,13 @@ const RESERVED: &[&str] = &[
     "typeof", "union", "unsafe", "unsized", "use", "virtual", "where", "while", "yield",
 ];
 
-const BUILT_IN_OPS: [&str; 8] = [
+const BUILT_IN_OPS: [&str; 10] = [
     "rms_norm",
     "add_rms_norm",
     "layer_norm",
     "attention",
+    "cross_entropy",
+    "linear_cross_entropy",
     "glu",
     "rope",
     "adam_w",

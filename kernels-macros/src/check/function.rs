@@ -57,6 +57,7 @@ pub(super) fn check_return(signature: &Signature, returns: Returns, errors: &mut
             Returns::Tensor => "Tensor<D>",
             Returns::Pair { written, .. } => written,
             Returns::WithLogits => "(Tensor<D>, Tensor<2>)",
+            Returns::Loss => "Tensor<1>",
         };
         errors.at(
             &signature.ident,
@@ -71,7 +72,8 @@ pub(super) fn check_return(signature: &Signature, returns: Returns, errors: &mut
         _ => return,
     };
     match (returns, fields) {
-        (Returns::Pair { .. } | Returns::WithLogits, Some(2)) | (Returns::Tensor, None) => {}
+        (Returns::Pair { .. } | Returns::WithLogits, Some(2))
+        | (Returns::Tensor | Returns::Loss, None) => {}
         (
             Returns::Pair {
                 does,
@@ -87,6 +89,7 @@ pub(super) fn check_return(signature: &Signature, returns: Returns, errors: &mut
         (Returns::Tensor, Some(_)) => {
             errors.at(written, "the kernel returns one tensor, `Tensor<D>`")
         }
+        (Returns::Loss, Some(_)) => errors.at(written, "the kernel returns the loss, `Tensor<1>`"),
     }
 }
 

@@ -13,6 +13,8 @@ use crate::contract::Role;
 enum Looks {
     Float,
     Usize,
+    /// `i64` or `i32`.
+    Signed,
     /// `[usize; 3]`, `[usize]` or `Vec<usize>`.
     Lengths,
     /// A list of something else that is no primitive.
@@ -73,6 +75,7 @@ fn fits(role: Role, looks: Looks) -> bool {
             Looks::Unknown => true,
             Looks::Float => matches!(role, Role::Epsilon | Role::Number),
             Looks::Usize => role == Role::Count,
+            Looks::Signed => role == Role::Integer,
             Looks::Lengths => matches!(role, Role::Sections | Role::Lengths),
             Looks::List => matches!(role, Role::List | Role::Sections | Role::Lengths),
             _ => false,
@@ -89,9 +92,13 @@ fn fits(role: Role, looks: Looks) -> bool {
         Role::Indices => {
             return !tensor.param && rank_in(&[2]) && tensor.kind == Kind::IntOrBool;
         }
+        Role::Targets => {
+            return !tensor.param && rank_in(&[1]) && tensor.kind == Kind::IntOrBool;
+        }
         Role::Epsilon
         | Role::Number
         | Role::Count
+        | Role::Integer
         | Role::Sections
         | Role::Lengths
         | Role::Layer
@@ -165,8 +172,9 @@ fn look(written: &Type) -> Looks {
     match segment.ident.to_string().as_str() {
         "f32" | "f64" => Looks::Float,
         "usize" => Looks::Usize,
+        "i64" | "i32" => Looks::Signed,
         "bool" | "char" | "str" | "String" | "u8" | "u16" | "u32" | "u64" | "u128" | "i8"
-        | "i16" | "i32" | "i64" | "i128" | "isize" => Looks::Plain,
+        | "i16" | "i128" | "isize" => Looks::Plain,
         "Vec" => first_argument(segment).map_or(Looks::Unknown, lengths),
         "Option" => Looks::Option,
         "Tensor" => Looks::Tensor(tensor(segment)),
@@ -252,7 +260,7 @@ mod tests {
 
     #[test]
     fn known_wrong_types_are_refused() {
-        let cases: [(Role, Type, &str); 21] = [
+        let cases: [(Role, Type, &str); 24] = [
             (Role::Weight, parse_quote!(f64), "`Param<Tensor<1>>`"),
             (
                 Role::Weight,
@@ -294,6 +302,13 @@ mod tests {
             (Role::Sections, parse_quote!(usize), "`Vec<usize>`"),
             (Role::Lengths, parse_quote!(Tensor<1, Int>), "`&[usize]`"),
             (Role::Layer, parse_quote!(Vec<usize>), "a layer"),
+            (Role::Integer, parse_quote!(usize), "`i64` or `i32`"),
+            (Role::Number, parse_quote!(i64), "a number, `f64`"),
+            (
+                Role::Targets,
+                parse_quote!(Tensor<2, Int>),
+                "`Tensor<1, Int>`",
+            ),
         ];
         for (role, written, expected) in cases {
             let message = complaint(role, &written).unwrap_or_else(|| panic!("{}", text(&written)));
@@ -316,6 +331,8 @@ mod tests {
             (Role::Table, parse_quote!(&Tensor<3>)),
             (Role::Number, parse_quote!(&f64)),
             (Role::Count, parse_quote!(usize)),
+            (Role::Integer, parse_quote!(&i64)),
+            (Role::Targets, parse_quote!(Tensor<1, Int>)),
             (Role::SectionTable, parse_quote!(Param<Tensor<4>>)),
             (Role::Sections, parse_quote!([usize; 3])),
             (Role::Sections, parse_quote!([usize; N])),

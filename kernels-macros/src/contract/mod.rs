@@ -7,10 +7,12 @@
 mod add_rmsnorm;
 mod attention;
 mod call;
+mod cross_entropy;
 #[cfg(test)]
 mod documented;
 mod key;
 mod layernorm;
+mod linear_cross_entropy;
 mod moe;
 mod rmsnorm;
 mod rope;
@@ -34,6 +36,8 @@ pub(crate) static CONTRACTS: &[&Contract] = &[
     &swiglu::CONTRACT,
     &rope::CONTRACT,
     &attention::CONTRACT,
+    &cross_entropy::CONTRACT,
+    &linear_cross_entropy::CONTRACT,
     &moe::STACKED,
     &moe::LIST,
     &moe::BLOCK,
@@ -93,6 +97,8 @@ pub(crate) enum Returns {
     },
     /// A tensor and the router's logits.
     WithLogits,
+    /// A loss of one axis.
+    Loss,
 }
 
 /// One thing that the kernel reads.
@@ -131,6 +137,8 @@ pub(crate) enum Role {
     Tensor { rank: Option<usize> },
     /// The experts of each token, integers that flow through: a parameter, found by name.
     Indices,
+    /// The class of each token, integers that flow through: a parameter, found by name.
+    Targets,
     /// A learned vector: a field, or a parameter.
     Weight,
     /// A small positive number: a field, or a parameter.
@@ -139,6 +147,8 @@ pub(crate) enum Role {
     Number,
     /// A number of elements: a field, or a parameter.
     Count,
+    /// An integer that may be negative: a field, or a parameter.
+    Integer,
     /// A table of cosines or sines: a field, or a parameter.
     Table,
     /// A table for three positions a token: a field, or a parameter.
@@ -323,7 +333,10 @@ const OFFSETS: &[Choice] = &[
 impl Role {
     /// `true` for the tensors that flow through, in contrast to what belongs to the layer.
     pub(crate) fn flows(self) -> bool {
-        matches!(self, Self::Stream | Self::Tensor { .. } | Self::Indices)
+        matches!(
+            self,
+            Self::Stream | Self::Tensor { .. } | Self::Indices | Self::Targets
+        )
     }
 
     /// The rank of a tensor that flows through, if the kernel fixes one.
@@ -331,6 +344,7 @@ impl Role {
         match self {
             Self::Tensor { rank } => rank,
             Self::Indices => Some(2),
+            Self::Targets => Some(1),
             _ => None,
         }
     }
@@ -342,7 +356,10 @@ impl Role {
 
     /// `true` if the attribute may say the operand's value itself, or name a constant.
     pub(crate) fn may_be_constant(self) -> bool {
-        matches!(self, Self::Epsilon | Self::Number | Self::Count)
+        matches!(
+            self,
+            Self::Epsilon | Self::Number | Self::Count | Self::Integer
+        )
     }
 
     /// `true` if a field may hold the operand.
@@ -354,12 +371,15 @@ impl Role {
     pub(crate) fn expected(self) -> &'static str {
         match self {
             Self::Stream | Self::Tensor { rank: None } => "a float tensor by value, `Tensor<D>`",
+            Self::Tensor { rank: Some(1) } => "a float tensor by value, `Tensor<1>`",
             Self::Tensor { rank: Some(2) } => "a float tensor by value, `Tensor<2>`",
             Self::Tensor { rank: Some(_) } => "a float tensor by value, `Tensor<4>`",
             Self::Indices => "integers by value, `Tensor<2, Int>`",
+            Self::Targets => "integers by value, `Tensor<1, Int>`",
             Self::Weight => "a vector, `Param<Tensor<1>>` or `Tensor<1>`",
             Self::Epsilon | Self::Number => "a number, `f64` or `f32`",
             Self::Count => "a number of elements, `usize`",
+            Self::Integer => "an integer, `i64` or `i32`",
             Self::Table => "a table, `Tensor<2>`, `Tensor<3>` or `Tensor<4>`",
             Self::SectionTable => "a table for three positions, `Tensor<4>`",
             Self::Sections => "three lengths, `[usize; 3]` or `Vec<usize>`",

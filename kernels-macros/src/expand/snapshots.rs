@@ -110,6 +110,41 @@ fn function_attention() {
 }
 
 #[test]
+fn struct_cross_entropy() {
+    check(
+        "struct_cross_entropy",
+        quote!("npu_fused_cross_entropy", cap = tanh, ignore_index = -1),
+        quote! {
+            /// A loss.
+            #[derive(Module, Debug)]
+            pub struct Loss {
+                smoothing: f64,
+                final_logit_softcapping: f64,
+            }
+        },
+    );
+}
+
+#[test]
+fn function_linear_cross_entropy() {
+    check(
+        "function_linear_cross_entropy",
+        quote!("npu_fused_linear_cross_entropy", shift = bias),
+        quote! {
+            fn loss(
+                hidden: Tensor<2>,
+                lm_head: Tensor<2>,
+                bias: Tensor<1>,
+                labels: Tensor<1, Int>,
+                z_loss: f64,
+            ) -> Tensor<1> {
+                hidden.sum()
+            }
+        },
+    );
+}
+
+#[test]
 fn struct_packed_mlp() {
     check(
         "struct_packed_mlp",

@@ -100,6 +100,9 @@ pub(crate) fn signature(
             Role::Indices => {
                 quote!(#runtime::burn::tensor::Tensor<2usize, #runtime::burn::tensor::Int>)
             }
+            Role::Targets => {
+                quote!(#runtime::burn::tensor::Tensor<1usize, #runtime::burn::tensor::Int>)
+            }
             role => tensor(role.rank()),
         };
         quote!(#name: #tensor)
@@ -109,6 +112,7 @@ pub(crate) fn signature(
     let first = tensor(flowing.first().and_then(|(_, role)| role.rank()));
     let result = match returns {
         Returns::Tensor => first,
+        Returns::Loss => tensor(Some(1)),
         Returns::Pair { .. } => quote!((#first, #first)),
         Returns::WithLogits => {
             let logits = tensor(Some(2));

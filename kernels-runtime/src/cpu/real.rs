@@ -15,6 +15,8 @@ pub(crate) trait Real:
 {
     const ZERO: Self;
     const ONE: Self;
+    /// The lowest finite number.
+    const LOWEST: Self;
 
     fn of(value: f64) -> Self;
     fn sqrt(self) -> Self;
@@ -187,6 +189,7 @@ fn fold<A: Real>(mut lanes: [A; LANES]) -> A {
 impl Real for f32 {
     const ZERO: Self = 0.0;
     const ONE: Self = 1.0;
+    const LOWEST: Self = Self::MIN;
 
     #[inline(always)]
     fn of(value: f64) -> Self {
@@ -222,6 +225,7 @@ impl Real for f32 {
 impl Real for f64 {
     const ZERO: Self = 0.0;
     const ONE: Self = 1.0;
+    const LOWEST: Self = Self::MIN;
 
     #[inline(always)]
     fn of(value: f64) -> Self {

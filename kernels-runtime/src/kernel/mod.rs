@@ -24,7 +24,7 @@ pub use crate::live::{VerifyError, verify};
 pub(crate) use collect::Collect;
 pub use operands::{Operands, Tensors, Visitor};
 pub use rows::Rows;
-pub(crate) use rows::{picked, prefix};
+pub(crate) use rows::{picked, prefix, spread};
 
 pub use crate::declare_kernel;
 pub use crate::dispatch::{DeviceKind, DeviceKinds, Reason};

@@ -85,6 +85,13 @@ pub trait Operands: Tensors + Clone + Send + Sync + 'static {
         false
     }
 
+    /// Returns `true` if the result of a [`sample`](Self::sample) is no part of the whole call's, as the mean of some
+    /// rows is not. Live verification then compares the kernel, the body and the reference on the sample alone. The
+    /// default is `false`.
+    fn samples_apart(&self) -> bool {
+        false
+    }
+
     /// Appends rows of other numbers along the first axis of every operand that has rows, and returns the number of
     /// these rows. They reveal mistakes that the numbers of a run may hide, such as a wrong epsilon, which has no
     /// effect on large numbers. They are judged separately. By default, no rows are appended.

@@ -87,7 +87,7 @@ pub(crate) fn prefix<const D: usize, K: Basic>(
 }
 
 /// Returns `count` of `length` indices, including the first and the last.
-fn spread(length: usize, count: usize) -> impl Iterator<Item = usize> {
+pub(crate) fn spread(length: usize, count: usize) -> impl Iterator<Item = usize> {
     let steps = count.saturating_sub(1).max(1);
     (0..count).map(move |index| index * (length - 1) / steps)
 }

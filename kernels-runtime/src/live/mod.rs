@@ -22,6 +22,8 @@
 //! * the first and the last head of a rotary embedding;
 //! * the first positions of causal attention, of two sequences and, with a window, some more than it has; two queries of
 //!   attention without a mask. Attention with a window but no causal mask is compared as a whole;
+//! * some tokens of a cross-entropy. A mean or a sum of them is compared alone. Of output weights, also some classes are
+//!   taken, with those that are targets;
 //! * two tokens of experts, with the experts that they are routed to;
 //! * some tokens of a router or a sparse block.
 //!

@@ -30,6 +30,16 @@ macro_rules! operations {
                 Attention {
                     name: attention, at: attention, kernel: AttentionKernel, key: AttentionKey of "attention",
                 }
+                /// The cross-entropy of logits and classes.
+                CrossEntropy {
+                    name: cross_entropy, at: cross_entropy, kernel: CrossEntropyKernel,
+                    key: CrossEntropyKey of "cross_entropy",
+                }
+                /// The cross-entropy of hidden states and the output layer's weight.
+                LinearCrossEntropy {
+                    name: linear_cross_entropy, at: linear_cross_entropy, kernel: LinearCrossEntropyKernel,
+                    key: LinearCrossEntropyKey of "linear_cross_entropy",
+                }
                 /// A step of AdamW.
                 AdamW { name: adam_w, at: adam_w, kernel: AdamWBackend, key: AdamWKey of "adam_w", }
                 /// The experts of a mixture.

@@ -10,8 +10,10 @@
 pub mod adam_w;
 pub mod add_rms_norm;
 pub mod attention;
+pub mod cross_entropy;
 pub mod glu;
 pub mod layer_norm;
+pub mod linear_cross_entropy;
 pub mod moe;
 pub mod rms_norm;
 pub mod rope;

@@ -137,6 +137,34 @@ impl<T: Count + ?Sized> Count for &T {
     }
 }
 
+/// An integer that may be negative, such as an ignored index, as a field of the user's struct.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an integer of a kernel",
+    label = "expected `i64` or `i32`"
+)]
+pub trait Integer {
+    /// Returns the value.
+    fn integer(&self) -> i64;
+}
+
+impl Integer for i64 {
+    fn integer(&self) -> i64 {
+        *self
+    }
+}
+
+impl Integer for i32 {
+    fn integer(&self) -> i64 {
+        i64::from(*self)
+    }
+}
+
+impl<T: Integer + ?Sized> Integer for &T {
+    fn integer(&self) -> i64 {
+        T::integer(self)
+    }
+}
+
 /// The lengths of the three sections of a multimodal rotary embedding, in pairs.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not the sections of a rotary position embedding",

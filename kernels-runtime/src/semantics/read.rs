@@ -69,6 +69,8 @@ mod tests {
             SemanticsKey::Glu(GluKey::SWIGLU),
             SemanticsKey::Rope(RopeKey::LLAMA),
             SemanticsKey::Attention(AttentionKey::CAUSAL),
+            SemanticsKey::CrossEntropy(CrossEntropyKey::MEAN),
+            SemanticsKey::LinearCrossEntropy(LinearCrossEntropyKey::MEAN),
             SemanticsKey::AdamW(AdamWKey),
             SemanticsKey::MoeExperts(MoeExpertsKey::GPT_OSS),
             SemanticsKey::MoeBlock(MoeBlockKey::QWEN2_MOE),

@@ -4,7 +4,7 @@ use crate::operand::{Case, Operand, float, ints};
 use burn::backend::Flex;
 use burn::backend::flex::FlexTensor;
 use burn::backend::ops::FloatTensorOps;
-use burn::tensor::{DType, IntDType};
+use burn::tensor::{DType, IntDType, TensorData};
 use kernels_runtime::ops::moe::Routing;
 use kernels_runtime::ops::moe::experts::{self, ExpertsBackend, ExpertsKernel};
 use kernels_runtime::ops::moe::grouped_matmul::{self, GroupedMatmulBackend, GroupedMatmulKernel};
@@ -12,7 +12,10 @@ use kernels_runtime::ops::moe::permute::{
     PermuteBackend, PermuteKernel, Sort, Spread, SpreadWeighed, Sum, Weigh, WeighBackward,
 };
 use kernels_runtime::ops::moe::router::{self, RouterBackend, RouterKernel};
-use kernels_runtime::ops::{adam_w, add_rms_norm, attention, glu, layer_norm, rms_norm, rope};
+use kernels_runtime::ops::{
+    adam_w, add_rms_norm, attention, cross_entropy, glu, layer_norm, linear_cross_entropy,
+    rms_norm, rope,
+};
 use kernels_runtime::semantics::*;
 
 /// The operands of a case, taken one after the other.
@@ -44,6 +47,8 @@ pub fn all() -> Vec<Case> {
         gated_units(),
         rotations(),
         attentions(),
+        losses(),
+        losses_of_hidden_states(),
         steps(),
         routers(),
         grouped(),
@@ -432,6 +437,151 @@ fn attentions() -> Vec<Case> {
     cases
 }
 
+/// Targets of five tokens of six classes. The fourth is ignored.
+const TARGETS: [i64; 5] = [0, 5, 2, -100, 1];
+
+/// Returns the keys of losses, each with numbers, and the number of elements of the loss.
+fn loss_keys() -> impl Iterator<Item = (CrossEntropyKey, cross_entropy::Settings, usize)> {
+    let sum = (LossReduction::Sum, LogitCap::None, 1);
+    let each = (LossReduction::None, LogitCap::Tanh, 5);
+    [sum, each].into_iter().map(|(reduction, cap, elements)| {
+        let settings = cross_entropy::Settings {
+            label_smoothing: 0.1,
+            cap: (cap == LogitCap::Tanh).then_some(2.0),
+            z_loss: 0.01,
+            ..cross_entropy::Settings::default()
+        };
+        (CrossEntropyKey { reduction, cap }, settings, elements)
+    })
+}
+
+fn losses() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for (key, settings, elements) in loss_keys() {
+        let operands = move |given: &mut Given| {
+            let (logits, targets) = (given.next(), given.next());
+            cross_entropy::Operands::new(logits, targets, settings, key)
+        };
+        let inputs = [float("logits", [5, 6]), ints("targets", [5], &TARGETS)];
+        cases.push(Case::new(
+            format!("cross_entropy_forward, {key}"),
+            inputs.clone(),
+            move |tensors| {
+                let operands = operands(&mut given(tensors))?;
+                let loss =
+                    <Flex as cross_entropy::CrossEntropyBackend>::cross_entropy(operands.clone());
+                let (again, lse) =
+                    <Flex as cross_entropy::CrossEntropyKernel>::cross_entropy_forward(operands);
+                Ok(vec![loss, again, lse])
+            },
+        ));
+        cases.push(Case::new(
+            format!("cross_entropy_backward, {key}"),
+            [float("wide dy", [elements]), float("lse", [5])]
+                .into_iter()
+                .chain(inputs),
+            move |tensors| {
+                let mut given = given(tensors);
+                let (dy, lse) = (given.next(), given.next());
+                let backward = operands(&mut given)?.backward(dy, lse)?;
+                Ok(vec![
+                    <Flex as cross_entropy::CrossEntropyKernel>::cross_entropy_backward(backward),
+                ])
+            },
+        ));
+    }
+    cases
+}
+
+fn losses_of_hidden_states() -> Vec<Case> {
+    use linear_cross_entropy::{Gradients, Kept, LinearCrossEntropyKernel, Operands, Wanted};
+    let all = |gradients: Gradients<FlexTensor>| {
+        let Gradients {
+            hidden,
+            weight,
+            bias,
+        } = gradients;
+        hidden.into_iter().chain(weight).chain(bias)
+    };
+    let mut cases = Vec::new();
+    for (loss, settings, elements) in loss_keys() {
+        let has_bias = loss.reduction == LossReduction::None;
+        let key = LinearCrossEntropyKey {
+            reduction: loss.reduction,
+            cap: loss.cap,
+            layout: match has_bias {
+                true => OutputLayout::InputMajor,
+                false => OutputLayout::OutputMajor,
+            },
+            shift: if has_bias { Shift::Bias } else { Shift::None },
+        };
+        let wanted = Wanted {
+            hidden: true,
+            weight: true,
+            bias: has_bias,
+        };
+        let operands = move |given: &mut Given| {
+            let (hidden, weight) = (given.next(), given.next());
+            let bias = given.when(has_bias);
+            Operands::new(hidden, weight, bias, given.next(), settings, key)
+        };
+        let weight = if has_bias { [4, 6] } else { [6, 4] };
+        let inputs: Vec<_> = [float("hidden", [5, 4]), float("weight", weight)]
+            .into_iter()
+            .chain(has_bias.then(|| float("logit bias", [6])))
+            .chain([ints("targets", [5], &TARGETS)])
+            .collect();
+        cases.push(Case::new(
+            format!("linear_cross_entropy_forward, {key}"),
+            inputs.clone(),
+            move |tensors| {
+                let operands = operands(&mut given(tensors))?;
+                let dtype = operands.hidden().dtype();
+                let (loss, kept) = Flex::linear_cross_entropy_forward(operands, wanted);
+                if loss.layout().shape().num_elements() != 1 {
+                    return Ok(vec![loss]);
+                }
+                let one = FlexTensor::from_data(
+                    TensorData::new(vec![1.0], [1]).convert_dtype(loss.dtype()),
+                );
+                let gradients = Flex::linear_cross_entropy_scale(Kept::new(kept, one, dtype)?);
+                Ok(std::iter::once(loss).chain(all(gradients)).collect())
+            },
+        ));
+        cases.push(Case::new(
+            format!("linear_cross_entropy_backward, {key}"),
+            std::iter::once(float("wide dy", [elements])).chain(inputs),
+            move |tensors| {
+                let mut given = given(tensors);
+                let dy = given.next();
+                let backward = operands(&mut given)?.backward(dy, wanted)?;
+                Ok(all(Flex::linear_cross_entropy_backward(backward)).collect())
+            },
+        ));
+    }
+    let kept = [
+        float("wide dy", [1]),
+        float("kept", [5, 4]),
+        float("kept bias", [6]),
+    ];
+    cases.push(Case::new(
+        "linear_cross_entropy_scale",
+        kept,
+        move |tensors| {
+            let mut given = given(tensors);
+            let dy = given.next();
+            let gradients = Gradients {
+                hidden: Some(given.next()),
+                weight: None,
+                bias: Some(given.next()),
+            };
+            let kept = Kept::new(gradients, dy.clone(), dy.dtype())?;
+            Ok(all(Flex::linear_cross_entropy_scale(kept)).collect())
+        },
+    ));
+    cases
+}
+
 fn steps() -> Vec<Case> {
     let settings = adam_w::Settings {
         learning_rate: 0.01,
@@ -718,7 +868,16 @@ fn mixtures() -> Vec<Case> {
 
 /// Returns the case's operands in another dtype. Operands in the compute dtype stay f32 beside half types.
 pub fn in_dtype(operands: &[Operand], dtype: DType) -> Vec<Operand> {
-    let wide = ["mean", "rstd", "lse", "bias", "wide dw"];
+    let wide = [
+        "mean",
+        "rstd",
+        "lse",
+        "bias",
+        "wide dw",
+        "wide dy",
+        "kept",
+        "kept bias",
+    ];
     let change = |operand: &Operand| {
         let mut operand = operand.clone();
         if operand.ints.is_none() && !(wide.contains(&operand.name) && dtype != DType::F64) {

@@ -272,8 +272,10 @@ impl Case {
     }
 
     fn refused(&self, sentence: String) -> Outcome {
-        const OPERATIONS: [&str; 12] = [
+        const OPERATIONS: [&str; 14] = [
             "Attention: ",
+            "Cross-entropy: ",
+            "Linear cross-entropy: ",
             "RMSNorm: ",
             "AddRMSNorm: ",
             "LayerNorm: ",

@@ -10,7 +10,9 @@ use burn::backend::{
 use burn::remote::CustomOpClient;
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 use kernels_runtime::ops::moe::experts;
-use kernels_runtime::ops::{adam_w, attention, glu, layer_norm, rms_norm};
+use kernels_runtime::ops::{
+    adam_w, attention, cross_entropy, glu, layer_norm, linear_cross_entropy, rms_norm,
+};
 use kernels_runtime::remote::{self, Server, connect};
 use kernels_runtime::semantics::*;
 use serde::Serialize;
@@ -179,7 +181,46 @@ fn messages() -> Vec<Message> {
         weights: [1, 0, 1, 0, 0, 0].map(|length| vec![true; length]).into(),
     };
     let (gate_up, down) = (|| float([3, 32, 16]), || float([3, 16, 16]));
+    let (logits, targets) = (|| float([4, 8]), || ints([4], &[0, 7, -100, 3]));
+    let loss = (CrossEntropyKey::MEAN, cross_entropy::Settings::default());
+    let linear = (LinearCrossEntropyKey::MEAN, loss.1);
+    let of_hidden = linear_cross_entropy::Wanted {
+        hidden: true,
+        weight: true,
+        bias: false,
+    };
+    let vocabulary = || float([8, 16]);
     vec![
+        message(
+            "burn-kernels/cross_entropy",
+            [logits(), targets()],
+            [float([1]), float([4])],
+            loss,
+        ),
+        message(
+            "burn-kernels/cross_entropy_backward",
+            [float([1]), float([4]), logits(), targets()],
+            [logits()],
+            loss,
+        ),
+        message(
+            "burn-kernels/linear_cross_entropy",
+            [x(), vocabulary(), targets()],
+            [float([1]), x(), vocabulary()],
+            (linear, of_hidden),
+        ),
+        message(
+            "burn-kernels/linear_cross_entropy_scale",
+            [float([1]), x(), vocabulary()],
+            [x(), vocabulary()],
+            (of_hidden, burn::tensor::FloatDType::F32),
+        ),
+        message(
+            "burn-kernels/linear_cross_entropy_backward",
+            [float([1]), x(), vocabulary(), targets()],
+            [x(), vocabulary()],
+            (linear, of_hidden),
+        ),
         message(
             "burn-kernels/rms_norm",
             [x(), row(), x()],

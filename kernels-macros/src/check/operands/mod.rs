@@ -13,7 +13,7 @@ pub(super) use values::{Parameter, given, has_parameters_for, parameters, takes_
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote;
-use syn::{Expr, ExprLit, ExprPath, Lit};
+use syn::{Expr, ExprLit, ExprPath, ExprUnary, Lit, UnOp};
 
 use crate::attr::{Argument, Attribute};
 use crate::contract::{Binding, Contract, ForeignField, Key, Operand, Place, Role, Shape};
@@ -83,15 +83,23 @@ fn constant(operand: &Operand, argument: &Argument) -> Option<TokenStream> {
     if !operand.role.may_be_constant() {
         return None;
     }
-    let is_count = operand.role == Role::Count;
+    let number = |literal: TokenStream| match operand.role {
+        Role::Count => literal,
+        Role::Integer => quote!((#literal as i64)),
+        _ => quote!((#literal as f64)),
+    };
     match syn::parse2::<Expr>(argument.value.clone()).ok()? {
         Expr::Lit(ExprLit {
             lit: literal @ (Lit::Float(_) | Lit::Int(_)),
             ..
-        }) => Some(match is_count {
-            true => quote!(#literal),
-            false => quote!((#literal as f64)),
-        }),
+        }) => Some(number(quote!(#literal))),
+        Expr::Unary(ExprUnary {
+            op: op @ UnOp::Neg(_),
+            expr,
+            ..
+        }) if operand.role == Role::Integer && matches!(*expr, Expr::Lit(_)) => {
+            Some(number(quote!(#op #expr)))
+        }
         Expr::Path(ExprPath {
             qself: None, path, ..
         }) => {

@@ -21,7 +21,7 @@ mod transpose;
 
 pub(crate) use block::{Block, multiply_blocks};
 pub(crate) use gemm::{Gemm, Rows};
-pub(crate) use outer::{Destination, Factors, outer, outer_rounded};
+pub(crate) use outer::{Destination, Factors, add_outer, outer, outer_rounded};
 pub(crate) use panel::{load, read};
 
 use crate::cpu::Element;

@@ -1,4 +1,4 @@
-use super::gemm::{Gemm, Kind, Strides, Terms, multiply};
+use super::gemm::{Gemm, Kind, Strides, Terms, multiply, places};
 #[cfg(target_arch = "x86_64")]
 use super::pairs;
 use crate::cpu::Element;
@@ -45,6 +45,32 @@ pub(crate) unsafe fn outer<T: Element>(
     // SAFETY: the caller upholds the requirements.
     let run = |product: Product<'_, T::Acc>| unsafe { product.run(out.data, spread) };
     with_factors::<T, _>(factors, strides, add, run);
+}
+
+/// Adds `Σ_r left[r, l] · right[r, j]` to `out[l, j]`, whose lines are contiguous, on this thread.
+///
+/// # Panics
+/// Panics if `out` does not have one element for each pair of columns.
+pub(crate) fn add_outer<T: Element>(factors: &Factors<'_, T::Acc>, out: &mut [T::Acc])
+where
+    T::Acc: Gemm,
+{
+    let ((_, lines), (_, length)) = (factors.left, factors.right);
+    assert!(
+        out.len() == lines * length,
+        "a product of {lines} and {length} columns has no place in {} elements",
+        out.len()
+    );
+    if out.is_empty() {
+        return;
+    }
+    let destination = Destination {
+        data: places(out),
+        line_stride: length,
+        stride: 1,
+    };
+    // SAFETY: `out` is initialised.
+    unsafe { outer::<T>(factors, destination, true, false) }
 }
 
 /// Computes as [`outer`] does and rounds the result. Each part is rounded while it is in the cache.

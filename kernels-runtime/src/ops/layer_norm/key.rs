@@ -21,13 +21,13 @@ impl LayerNormKey {
     pub const COHERE: Self = Self { shift: Shift::None };
 }
 
-/// The learned bias of a LayerNorm.
+/// A learned bias that is added to a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Shift {
-    /// The norm has a bias.
+    /// There is a bias.
     Bias,
-    /// The norm has no bias.
+    /// There is no bias.
     None,
 }
 

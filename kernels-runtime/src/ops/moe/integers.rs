@@ -7,7 +7,7 @@ use burn::tensor::{Bytes, DType, Element, IntDType, TensorData};
 use bytemuck::Pod;
 
 /// Returns the elements in row-major order, whatever the integer type.
-pub(super) fn read(tensor: &FlexTensor) -> Vec<i64> {
+pub(in crate::ops) fn read(tensor: &FlexTensor) -> Vec<i64> {
     let tensor = tensor.to_contiguous();
     match tensor.dtype() {
         DType::I64 => elements::<i64>(&tensor).to_vec(),

@@ -16,7 +16,7 @@ pub mod unpermute;
 #[cfg(feature = "cpu")]
 mod in_place;
 #[cfg(feature = "cpu")]
-mod integers;
+pub(in crate::ops) mod integers;
 mod load_balancing;
 mod many;
 mod sort;

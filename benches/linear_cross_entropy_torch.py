@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+"""Times PyTorch's linear and cross_entropy on the CPU, for comparison with `cargo bench --bench linear_cross_entropy`.
+
+    python benches/linear_cross_entropy_torch.py [--json FILE] [--threads N]
+
+Times are medians of three runs in milliseconds.
+"""
+import argparse
+import json
+import statistics
+import time
+
+import torch
+from torch.nn.functional import cross_entropy, linear
+
+CALLS = [(512, 512, 32000), (2048, 512, 32000), (2048, 1024, 128256)]
+
+
+def median(run):
+    def once():
+        start = time.perf_counter()
+        run()
+        return time.perf_counter() - start
+    once()
+    return statistics.median(once() for _ in range(3)) * 1e3
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--json", metavar="FILE")
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    rows = []
+    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads")
+    print("| tokens | width | classes | dtype | forward | forward + backward |")
+    print("|---|---|---|---|---|---|")
+    for tokens, width, classes in CALLS:
+        for dtype in (torch.float32, torch.bfloat16):
+            hidden = torch.randn(tokens, width).to(dtype).requires_grad_()
+            weight = (0.05 * torch.randn(classes, width)).to(dtype).requires_grad_()
+            targets = torch.arange(tokens) * 7919 % classes
+
+            def loss():
+                return cross_entropy(linear(hidden, weight), targets)
+
+            def inference():
+                with torch.no_grad():
+                    loss()
+
+            def training():
+                hidden.grad = weight.grad = None
+                loss().backward()
+
+            forward, both = median(inference), median(training)
+            name = str(dtype).removeprefix("torch.")
+            print(f"| {tokens} | {width} | {classes} | {name} | {forward:.0f} ms | {both:.0f} ms |", flush=True)
+            rows.append({"tokens": tokens, "width": width, "classes": classes, "dtype": name,
+                         "forward_ms": forward, "both_ms": both})
+    if arguments.json:
+        with open(arguments.json, "w") as file:
+            json.dump({"torch": torch.__version__, "rows": rows}, file, indent=2)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+use super::{Backward, Factors, Gradient, Loss, OP, Targets, read};
+use crate::cpu::{Element, Kernel, Output, Real, Row, Rows, Unwritten, contiguous, run};
+use burn::backend::flex::FlexTensor;
+use std::ops::Range;
+
+/// Returns the gradient of the logits.
+pub(super) fn backward<T: Element>(backward: &Backward<FlexTensor, FlexTensor>) -> FlexTensor {
+    let operands = backward.operands();
+    let [tokens, classes] = operands.sizes();
+    let targets = read(OP, operands.targets(), classes, operands.settings());
+    let (dy, lse) = (
+        backward.dy().to_contiguous(),
+        backward.lse().to_contiguous(),
+    );
+    let (dy, lse) = (contiguous::<T::Acc>(&dy), contiguous::<T::Acc>(&lse));
+    assert!(
+        lse.len() == tokens,
+        "{OP}: lse is missing, which the CPU's kernel needs"
+    );
+    let logits = Rows::<T>::readable(operands.logits());
+    let kernel = Pass::<T> {
+        logits: Rows::new(&logits),
+        targets: &targets,
+        lse,
+        loss: Loss::new(operands.settings(), classes),
+        factors: Factors::new(dy, targets.counted(), operands.key().reduction),
+        classes,
+    };
+    let mut d_logits = Output::<T>::new(logits.layout().shape().clone());
+    let nothing = &mut Output::none();
+    run(&kernel, tokens, classes, [&mut d_logits], nothing);
+    d_logits.finish()
+}
+
+struct Pass<'a, T: Element> {
+    logits: Rows<'a, T>,
+    targets: &'a Targets,
+    lse: &'a [T::Acc],
+    loss: Loss<T::Acc>,
+    factors: Factors<'a, T::Acc>,
+    classes: usize,
+}
+
+impl<T: Element> Kernel<1> for Pass<'_, T> {
+    type Out = T;
+    type PerRow = ();
+    type Sum = ();
+
+    #[inline(always)]
+    fn rows(
+        &self,
+        range: Range<usize>,
+        [mut d_logits]: [Unwritten<'_, T>; 1],
+        _: Unwritten<'_, ()>,
+    ) {
+        for (token, logits) in range.clone().zip(self.logits.range(range)) {
+            let row = d_logits.row(self.classes);
+            let Some(class) = self.targets.classes()[token] else {
+                row.fill(T::round(T::Acc::ZERO));
+                continue;
+            };
+            let gradient = self.loss.gradient(self.lse[token], self.factors.of(token));
+            let (before, rest) = row.split_at(class);
+            let (target, after) = rest.split_at(1);
+            write(before, &logits[..class], gradient);
+            target.fill(T::round(gradient.of(logits[class], true)));
+            write(after, &logits[class + 1..], gradient);
+        }
+    }
+}
+
+/// Writes the gradients of classes that are not the target.
+#[inline(always)]
+fn write<T: Element>(row: Row<'_, T>, logits: &[T], gradient: Gradient<T::Acc>) {
+    row.write(logits.iter().map(|x| T::round(gradient.of(*x, false))));
+}

@@ -1,0 +1,203 @@
+//! The chunks of tokens whose logits are computed together.
+
+use super::block::Token;
+use super::group::{Group, Head, groups, readable};
+use crate::cpu::product::{Gemm, Rows};
+use crate::cpu::{Element, Real, contiguous};
+use crate::ops::cross_entropy::Targets;
+use crate::ops::cross_entropy::cpu::{Factors, Loss};
+use crate::ops::linear_cross_entropy::{Gradients, Operands, Sizes, Wanted};
+use burn::backend::flex::FlexTensor;
+use rayon::prelude::*;
+use std::mem::size_of;
+
+/// The memory for the logits of a chunk. Each chunk reads the weight once, or three times with gradients, so few tokens
+/// at a time would make the products wait for memory.
+const BYTES: usize = 64 << 20;
+
+/// The smallest and the largest number of tokens of a chunk, if there are as many.
+const TOKENS: [usize; 2] = [64, 1024];
+
+/// The losses and the wanted gradients, the weight's as `[classes, width]`.
+pub(super) struct Found<A> {
+    pub(super) losses: Vec<A>,
+    pub(super) gradients: Gradients<Vec<A>>,
+}
+
+/// Computes the loss of each token and, with the factors of their gradients, the wanted gradients.
+pub(super) fn run<T: Element>(
+    operands: &Operands<FlexTensor, FlexTensor>,
+    targets: &Targets,
+    factors: Option<&Factors<'_, T::Acc>>,
+    wanted: Wanted,
+) -> Found<T::Acc>
+where
+    T::Acc: Gemm,
+{
+    let sizes = operands.sizes();
+    let zeros = |wanted: bool, len: usize| wanted.then(|| vec![<T::Acc as Real>::ZERO; len]);
+    let mut found = Found {
+        losses: vec![<T::Acc as Real>::ZERO; sizes.tokens],
+        gradients: Gradients {
+            hidden: zeros(wanted.hidden, sizes.tokens * sizes.width),
+            weight: zeros(wanted.weight, sizes.classes * sizes.width),
+            bias: zeros(wanted.bias, sizes.classes),
+        },
+    };
+    let tokens = targets.tokens();
+    if tokens.is_empty() {
+        return found;
+    }
+    let count = most_tokens::<T::Acc>(sizes).min(tokens.len());
+    let weight = readable(operands.weight());
+    let head = Head::<T>::new(operands, &weight);
+    let Gradients {
+        weight: d_weight,
+        bias: d_bias,
+        hidden: d_hidden,
+    } = &mut found.gradients;
+    let mut groups = groups(sizes, count, [d_weight.as_mut(), d_bias.as_mut()]);
+    let hidden = operands.hidden().to_contiguous();
+    let mut chunk = Chunk::<T> {
+        hidden: contiguous(&hidden),
+        head: &head,
+        loss: Loss::new(operands.settings(), sizes.classes),
+        width: sizes.width,
+        logits: vec![<T::Acc as Real>::ZERO; factors.map_or(0, |_| count * sizes.classes)],
+    };
+    for tokens in tokens.chunks(count) {
+        chunk.run(
+            tokens,
+            &mut groups,
+            factors,
+            &mut found.losses,
+            d_hidden.as_deref_mut(),
+        );
+    }
+    drop(groups);
+    found
+}
+
+/// Returns the number of tokens of a chunk.
+fn most_tokens<A>(sizes: Sizes) -> usize {
+    let row = sizes.classes.max(1) * size_of::<A>();
+    let [least, most] = TOKENS;
+    (BYTES / row / least * least).clamp(least, most)
+}
+
+/// What the chunks share.
+struct Chunk<'a, T: Element> {
+    hidden: &'a [T],
+    head: &'a Head<'a, T>,
+    loss: Loss<T::Acc>,
+    width: usize,
+    /// The memory for the logits of a chunk, if gradients are wanted.
+    logits: Vec<T::Acc>,
+}
+
+impl<T: Element> Chunk<'_, T>
+where
+    T::Acc: Gemm,
+{
+    /// Computes the losses of tokens, each given with its class, and adds to their gradients.
+    fn run(
+        &mut self,
+        tokens: &[(usize, usize)],
+        groups: &mut [Group<'_, T::Acc>],
+        factors: Option<&Factors<'_, T::Acc>>,
+        losses: &mut [T::Acc],
+        d_hidden: Option<&mut [T::Acc]>,
+    ) {
+        let mut hidden = Vec::with_capacity(tokens.len() * self.width);
+        for (token, _) in tokens {
+            let row = &self.hidden[token * self.width..][..self.width];
+            hidden.extend(row.iter().map(|x| x.load()));
+        }
+        let rows = Rows::new(&hidden, tokens.len(), self.width);
+        let (head, loss) = (self.head, &self.loss);
+        let mut parts = divided(&mut self.logits, tokens.len(), groups);
+        let start: Vec<_> = tokens.iter().map(|(_, class)| Token::new(*class)).collect();
+        let of_groups: Vec<Vec<Token<T::Acc>>> = parts
+            .par_iter_mut()
+            .zip(groups.par_iter())
+            .with_max_len(1)
+            .map(|(logits, group)| {
+                let mut tokens = start.clone();
+                group.logits(head, loss, &rows, logits, &mut tokens);
+                tokens
+            })
+            .collect();
+        let mut all = start;
+        for of_group in of_groups {
+            let pairs = all.iter_mut().zip(of_group);
+            pairs.for_each(|(all, of_group)| all.add(of_group));
+        }
+        for ((token, _), all) in tokens.iter().zip(&all) {
+            losses[*token] = loss.of(&all.sums, all.target);
+        }
+        let Some(factors) = factors else { return };
+        let gradients: Vec<_> = tokens
+            .iter()
+            .zip(&all)
+            .map(|((token, class), all)| {
+                (loss.gradient(all.sums.lse(), factors.of(*token)), *class)
+            })
+            .collect();
+        let wants_hidden = d_hidden.is_some();
+        parts
+            .par_iter_mut()
+            .zip(groups.par_iter_mut())
+            .with_max_len(1)
+            .for_each(|(logits, group)| {
+                group.gradients(head, &gradients, &hidden, logits, wants_hidden);
+            });
+        if let Some(d_hidden) = d_hidden {
+            add_shares(tokens, groups, self.width, d_hidden);
+        }
+    }
+}
+
+/// Writes the gradient of some tokens' hidden states: the sum of the groups' shares.
+fn add_shares<A: Real>(
+    tokens: &[(usize, usize)],
+    groups: &[Group<'_, A>],
+    width: usize,
+    d_hidden: &mut [A],
+) {
+    if width == 0 {
+        return;
+    }
+    let mut sums = vec![A::ZERO; tokens.len() * width];
+    let rows = sums.par_chunks_mut(width).enumerate();
+    rows.for_each(|(row, sums)| {
+        for group in groups {
+            let share = &group.share()[row * width..][..width];
+            for (sum, share) in sums.iter_mut().zip(share) {
+                *sum += *share;
+            }
+        }
+    });
+    for (sums, (token, _)) in sums.chunks_exact(width).zip(tokens) {
+        d_hidden[token * width..][..width].copy_from_slice(sums);
+    }
+}
+
+/// Divides the memory for logits among the groups. Without memory, each group gets none.
+fn divided<'a, A>(
+    mut logits: &'a mut [A],
+    tokens: usize,
+    groups: &[Group<'_, A>],
+) -> Vec<&'a mut [A]> {
+    let is_kept = !logits.is_empty();
+    let part = |group: &Group<'_, A>| {
+        let len = if is_kept {
+            tokens * group.classes().len()
+        } else {
+            0
+        };
+        let (part, rest) = std::mem::take(&mut logits).split_at_mut(len);
+        logits = rest;
+        part
+    };
+    groups.iter().map(part).collect()
+}

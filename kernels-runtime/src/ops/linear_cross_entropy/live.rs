@@ -1,0 +1,126 @@
+//! The operands of a linear cross-entropy as live verification checks them.
+
+use super::{Inputs, Settings, reference};
+use crate::kernel::{Operands, Rows, Tensors, Visitor, spread};
+use crate::ops::cross_entropy::live::{indices, some_tokens};
+use crate::registry::Implementation;
+use crate::semantics::{LinearCrossEntropyKey, LossReduction, OutputLayout};
+use burn::backend::DispatchTensor;
+use burn::tensor::{Int, Tensor, TensorData};
+use std::collections::BTreeSet;
+
+/// The operands of a linear cross-entropy.
+#[derive(Clone)]
+pub(crate) struct Loss {
+    pub(crate) inputs: Inputs,
+    settings: Settings,
+    key: LinearCrossEntropyKey,
+}
+
+impl From<super::Operands<DispatchTensor, DispatchTensor>> for Loss {
+    fn from(operands: super::Operands<DispatchTensor, DispatchTensor>) -> Self {
+        Self {
+            settings: operands.settings(),
+            key: operands.key(),
+            inputs: operands.into_inputs(),
+        }
+    }
+}
+
+impl Tensors for Loss {
+    fn visit(&mut self, visitor: &mut impl Visitor) {
+        visitor.tensor("hidden", &mut self.inputs.hidden);
+        visitor.tensor("weight", &mut self.inputs.weight);
+        if let Some(bias) = &mut self.inputs.bias {
+            visitor.tensor("bias", bias);
+        }
+    }
+}
+
+/// The number of classes of a sample, besides those that are targets.
+const CLASSES: usize = 64;
+
+impl Operands for Loss {
+    type Output = Tensor<1>;
+
+    fn reference(self) -> Tensor<1> {
+        reference(self.inputs, self.settings, self.key)
+    }
+
+    fn launch(self, implementation: &'static Implementation) -> Tensor<1> {
+        let operands = super::Operands::of(self.inputs, self.settings, self.key);
+        Tensor::from_dispatch(operands.run(implementation))
+    }
+
+    /// Takes some tokens and some classes, because the reference and the body hold the logits of all, and the reference
+    /// the weight in f64.
+    fn sample(&self, rows: Rows) -> Option<Self> {
+        let Inputs {
+            hidden, targets, ..
+        } = &self.inputs;
+        let tokens = some_tokens(targets, self.settings, LossReduction::Mean, rows)?;
+        let place = indices(&tokens, targets);
+        let some = Self {
+            inputs: Inputs {
+                hidden: hidden.clone().detach().select(0, place.clone()),
+                targets: targets.clone().select(0, place),
+                ..self.inputs.clone()
+            },
+            ..self.clone()
+        };
+        Some(some.of_some_classes())
+    }
+
+    fn samples_apart(&self) -> bool {
+        true
+    }
+}
+
+impl Loss {
+    /// Returns the axis of the classes in the weight.
+    fn axis(&self) -> usize {
+        match self.key.layout {
+            OutputLayout::OutputMajor => 0,
+            OutputLayout::InputMajor => 1,
+        }
+    }
+
+    /// Takes the classes that are targets and some others, numbered anew. The ignored index keeps its number, which must
+    /// not become that of a class.
+    fn of_some_classes(self) -> Self {
+        let axis = self.axis();
+        let all = self.inputs.weight.dims()[axis];
+        let ignored = self.settings.ignore_index;
+        let few = CLASSES + self.inputs.targets.dims()[0];
+        if all <= few || (0..=few as i64).contains(&ignored) {
+            return self;
+        }
+        let targets: Vec<i64> = self.inputs.targets.to_data().iter::<i64>().collect();
+        let of_tokens = targets.iter().filter(|class| **class != ignored);
+        // A target that is no class stays one.
+        let of_tokens = of_tokens.filter_map(|class| usize::try_from(*class).ok());
+        let of_tokens = of_tokens.filter(|class| *class < all);
+        let classes: BTreeSet<usize> = of_tokens.chain(spread(all, CLASSES)).collect();
+        let classes: Vec<usize> = classes.into_iter().collect();
+        let number = |class: &i64| {
+            let place = usize::try_from(*class).ok();
+            let place = place.and_then(|class| classes.binary_search(&class).ok());
+            place.map_or(*class, |place| place as i64)
+        };
+        let numbers: Vec<i64> = targets.iter().map(number).collect();
+        let place = indices(&classes, &self.inputs.targets);
+        let dtype = self.inputs.targets.dtype();
+        let data = TensorData::new(numbers, [targets.len()]).convert_dtype(dtype);
+        let device = self.inputs.targets.device();
+        let weight = self.inputs.weight.detach().select(axis, place.clone());
+        Self {
+            inputs: Inputs {
+                hidden: self.inputs.hidden,
+                weight,
+                bias: self.inputs.bias.map(|bias| bias.detach().select(0, place)),
+                targets: Tensor::<1, Int>::from_data(data, (&device, dtype)),
+            },
+            ..self
+        }
+    }
+}
