@@ -14,6 +14,7 @@ use crate::cache::Cache;
 use crate::config::{ModelConfig, MoeConfig};
 use crate::decoder::Decoder;
 use crate::error::ModelError;
+use crate::loss::{next_tokens, projected_loss, tied_loss};
 use crate::parameters;
 
 /// A decoder-only language model.
@@ -51,7 +52,7 @@ pub struct Output {
     pub router_logits: Vec<Tensor<2>>,
 }
 
-/// A loss and its parts; see [`CausalLm::losses`]. Each has shape `[1]` and dtype `f32` (`f64` for `f64` weights).
+/// A loss and its parts; see [`CausalLm::losses`] and [`CausalLm::training_losses`]. Each has shape `[1]` and dtype `f32` (`f64` for `f64` weights).
 #[derive(Debug, Clone)]
 pub struct Losses {
     /// The loss to minimise: the cross-entropy, plus the load-balancing loss times `router_aux_loss_coef` if the
@@ -197,22 +198,50 @@ impl CausalLm {
     ) -> (Output, Losses) {
         let output = self.output(input_ids.clone(), position_ids);
         let next_token = next_token_loss(output.logits.clone(), input_ids);
+        let losses = self.with_load_balancing(next_token, &output.router_logits);
+        (output, losses)
+    }
+
+    /// Returns the losses of [`losses`](Self::losses), without the logits, which are never in memory for all tokens.
+    ///
+    /// # Panics
+    ///
+    /// Panics as [`loss`](Self::loss) does.
+    pub fn training_losses(
+        &self,
+        input_ids: Tensor<2, Int>,
+        position_ids: Option<Tensor<2, Int>>,
+    ) -> Losses {
+        let [batch, seq] = input_ids.dims();
+        assert_next_token(seq);
+        let hidden = self.model.forward(input_ids.clone(), position_ids, None);
+        let (hidden, router_logits) = hidden.expect("a pass without a cache has no error of one");
+        let hidden = hidden.reshape([batch * seq, self.config().hidden_size]);
+        let targets = next_tokens(input_ids);
+        let next_token = match &self.lm_head {
+            Some(lm_head) => projected_loss(hidden, lm_head.weight.val(), targets),
+            None => tied_loss(hidden, self.model.embed_tokens.weight.val(), targets),
+        };
+        self.with_load_balancing(next_token, &router_logits)
+    }
+
+    /// Adds the load-balancing loss, if there is one.
+    fn with_load_balancing(&self, next_token: Tensor<1>, router_logits: &[Tensor<2>]) -> Losses {
         let moe = self.config().moe.as_ref();
         let load_balancing = moe
-            .filter(|_| !output.router_logits.is_empty())
-            .map(|moe| balance(moe, &output.router_logits));
+            .filter(|_| !router_logits.is_empty())
+            .map(|moe| balance(moe, router_logits));
         let total = match (moe, &load_balancing) {
             (Some(moe), Some(auxiliary)) if moe.output_router_logits => {
                 next_token.clone() + auxiliary.clone() * moe.router_aux_loss_coef
             }
             _ => next_token.clone(),
         };
-        let losses = Losses {
+        Losses {
             total,
             next_token,
             load_balancing,
-        };
-        (output, losses)
+        }
     }
 
     /// Checks shapes and values of the inputs of [`forward`](Self::forward). This copies them to the host.
@@ -340,6 +369,13 @@ fn check_values(
     }
 }
 
+fn assert_next_token(seq: usize) {
+    assert!(
+        seq >= 2,
+        "the loss of the next token needs at least 2 tokens, found {seq}"
+    );
+}
+
 /// Returns the mean cross-entropy of `logits[:, :-1]` `[b, s - 1, vocab]` against `input_ids[:, 1:]`. It has shape
 /// `[1]` and dtype `f32` (`f64` for `f64` logits).
 ///
@@ -348,10 +384,7 @@ fn check_values(
 /// Panics if `s < 2`, because there is no next token.
 pub fn next_token_loss(logits: Tensor<3>, input_ids: Tensor<2, Int>) -> Tensor<1> {
     let [batch, seq, _] = logits.dims();
-    assert!(
-        seq >= 2,
-        "next_token_loss needs at least 2 tokens, found {seq}"
-    );
+    assert_next_token(seq);
     let logits = match logits.dtype() {
         DType::F16 | DType::BF16 => logits.cast(FloatDType::F32),
         _ => logits,

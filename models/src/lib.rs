@@ -33,6 +33,7 @@ mod error;
 mod family;
 mod layout;
 pub mod llama;
+mod loss;
 mod mistral;
 pub mod mixtral;
 mod parameters;

@@ -2,7 +2,9 @@
 
 mod common;
 
-use burn::tensor::{Device, FloatDType, Tensor};
+use std::collections::BTreeMap;
+
+use burn::tensor::{Device, FloatDType, Tensor, TensorData};
 use burn_kernels::ops::moe::route;
 use burn_kernels::policy::{self, Policy};
 use common::{
@@ -68,41 +70,49 @@ fn f32_logits_loss_and_gradients() {
         let device = Device::default().autodiff();
         let (_, model) = load(&model_dir(case.model), &device, FloatDType::F32).unwrap();
         let input_ids = ints(&case.golden["input_ids"], &device);
-        let (logits, loss) = model.loss(input_ids, None);
-
+        let (logits, loss) = model.loss(input_ids.clone(), None);
         let expected = case.values("logits");
         let error = worst(&to_f64(&logits.into_data()), &expected) / largest(&expected);
         assert!(error < 2e-5, "{}: logits off by {error:e}", case.label);
-        let error = worst(&to_f64(&loss.to_data()), &case.values("loss"));
-        assert!(error < 1e-5, "{}: loss off by {error:e}", case.label);
 
-        let gradients = model.gradients(&loss.backward());
-        let expected: Vec<&String> = case
+        // The loss without the logits is the same.
+        let alone = model.training_losses(input_ids, None).total;
+        for loss in [loss, alone] {
+            let error = worst(&to_f64(&loss.to_data()), &case.values("loss"));
+            assert!(error < 1e-5, "{}: loss off by {error:e}", case.label);
+            case.check_gradients(&model.gradients(&loss.backward()));
+        }
+    });
+}
+
+impl Case {
+    fn check_gradients(&self, gradients: &BTreeMap<String, TensorData>) {
+        let expected: Vec<&String> = self
             .golden
             .keys()
             .filter(|name| name.starts_with("grad."))
             .collect();
         let missing = gradients
             .keys()
-            .filter(|name| !case.golden.contains_key(&format!("grad.{name}")));
+            .filter(|name| !self.golden.contains_key(&format!("grad.{name}")));
         // One file has no gradients of the experts.
-        let left_out = |name: &str| case.model == "qwen3_moe_mixed" && name.contains(".experts.");
+        let left_out = |name: &str| self.model == "qwen3_moe_mixed" && name.contains(".experts.");
         for name in missing {
-            assert!(left_out(name), "{}: {name} is not expected", case.label);
+            assert!(left_out(name), "{}: {name} is not expected", self.label);
         }
         for name in expected {
             let parameter = name.strip_prefix("grad.").unwrap();
             let gradient = &gradients[parameter];
             assert_eq!(
                 gradient.shape().as_slice(),
-                case.golden[name].shape,
+                self.golden[name].shape,
                 "{}: {name}",
-                case.label
+                self.label
             );
-            let error = relative_l2(&to_f64(gradient), &case.values(name));
-            assert!(error < 1e-5, "{}: {name} off by {error:e}", case.label);
+            let error = relative_l2(&to_f64(gradient), &self.values(name));
+            assert!(error < 1e-5, "{}: {name} off by {error:e}", self.label);
         }
-    });
+    }
 }
 
 /// Compares the logits of every router, and the chosen experts with their weights.

@@ -33,7 +33,7 @@ pub struct StepOutput {
 
 impl Trainee {
     fn losses(&self, batch: Batch) -> Losses {
-        self.model.losses(batch.input_ids, None).1
+        self.model.training_losses(batch.input_ids, None)
     }
 }
 

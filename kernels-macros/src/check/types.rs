@@ -318,7 +318,7 @@ mod tests {
 
     #[test]
     fn unknown_and_right_types_pass() {
-        let cases: [(Role, Type); 19] = [
+        let cases: [(Role, Type); 21] = [
             (Role::Weight, parse_quote!(Param<Tensor<1>>)),
             (Role::Weight, parse_quote!(&burn::Tensor<1>)),
             (Role::Weight, parse_quote!(MyScale)),

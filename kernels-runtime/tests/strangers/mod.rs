@@ -279,13 +279,13 @@ fn messages() -> Vec<Message> {
             "burn-kernels/attention",
             [heads(), keys(), keys()],
             [heads(), float([2, 3, 5])],
-            attention,
+            &attention,
         ),
         message(
             "burn-kernels/attention_backward",
             [heads(), heads(), float([2, 3, 5]), heads(), keys(), keys()],
             [heads(), keys(), keys()],
-            (attention, false),
+            (&attention, false),
         ),
         message(
             "burn-kernels/adam_w",

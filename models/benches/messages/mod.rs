@@ -52,7 +52,7 @@ fn step(
     messages: &mut Messages,
 ) -> (CausalLm, [Count; 3]) {
     let device = &ids.device();
-    let (loss, forward) = messages.of(device, || model.loss(ids.clone(), None).1);
+    let (loss, forward) = messages.of(device, || model.training_losses(ids.clone(), None).total);
     let (grads, backward) = messages.of(device, || {
         GradientsParams::from_grads(loss.backward(), &model)
     });

@@ -1,0 +1,51 @@
+//! The loss of the next token from hidden states, without the logits of all tokens.
+
+use burn::tensor::activation::log_softmax;
+use burn::tensor::{DType, FloatDType, Int, Tensor};
+use burn_kernels::fused_kernel;
+
+/// The target of a position without a next token. Such a position is not part of the loss.
+const IGNORED: i64 = -100;
+
+/// Returns the targets `[b · s]` of hidden states `[b · s, hidden]`: the next token of each position.
+pub(crate) fn next_tokens(input_ids: Tensor<2, Int>) -> Tensor<1, Int> {
+    let [batch, seq] = input_ids.dims();
+    let last = Tensor::full(
+        [batch, 1],
+        IGNORED,
+        (&input_ids.device(), input_ids.dtype()),
+    );
+    let next = input_ids.narrow(1, 1, seq - 1);
+    Tensor::cat(vec![next, last], 1).reshape([batch * seq])
+}
+
+/// Returns the mean cross-entropy of the logits `hidden · weight` at the positions with a target, `[1]`. `hidden` is
+/// `[tokens, hidden]` and `weight`, of an output projection, `[hidden, vocab]`.
+#[fused_kernel("npu_fused_linear_cross_entropy", layout = input_major, ignore_index = IGNORED)]
+pub fn projected_loss(hidden: Tensor<2>, weight: Tensor<2>, targets: Tensor<1, Int>) -> Tensor<1> {
+    composed(hidden.matmul(weight), targets)
+}
+
+/// Returns the mean cross-entropy of the logits `hidden · embeddingᵀ` at the positions with a target, `[1]`. `hidden` is
+/// `[tokens, hidden]` and `embedding` the table of token embeddings, `[vocab, hidden]`.
+#[fused_kernel("npu_fused_linear_cross_entropy", layout = output_major, ignore_index = IGNORED)]
+pub fn tied_loss(hidden: Tensor<2>, embedding: Tensor<2>, targets: Tensor<1, Int>) -> Tensor<1> {
+    composed(hidden.matmul(embedding.transpose()), targets)
+}
+
+/// Computes the loss with all logits in memory.
+fn composed(logits: Tensor<2>, targets: Tensor<1, Int>) -> Tensor<1> {
+    let logits = match logits.dtype() {
+        DType::F16 | DType::BF16 => logits.cast(FloatDType::F32),
+        _ => logits,
+    };
+    let dtype = logits.dtype();
+    let ignored = targets.clone().equal_elem(IGNORED);
+    let classes = targets.mask_fill(ignored.clone(), 0).unsqueeze_dim(1);
+    let losses = log_softmax(logits, 1)
+        .gather(1, classes)
+        .squeeze_dim::<1>(1)
+        .neg();
+    let counted = ignored.clone().bool_not().float().cast(dtype).sum();
+    losses.mask_fill(ignored, 0.0).sum() / counted
+}
