@@ -24,6 +24,7 @@ const BUILT_IN_OPS: [&str; 8] = [
     "attention",
     "glu",
     "rope",
+    "qk_norm_rope",
     "adam_w",
     "moe",
 ];

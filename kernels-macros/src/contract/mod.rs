@@ -12,6 +12,7 @@ mod documented;
 mod key;
 mod layernorm;
 mod moe;
+mod qk_norm_rope;
 mod rmsnorm;
 mod rope;
 mod swiglu;
@@ -33,6 +34,7 @@ pub(crate) static CONTRACTS: &[&Contract] = &[
     &layernorm::CONTRACT,
     &swiglu::CONTRACT,
     &rope::CONTRACT,
+    &qk_norm_rope::CONTRACT,
     &attention::CONTRACT,
     &moe::STACKED,
     &moe::LIST,

@@ -13,6 +13,7 @@ pub mod attention;
 pub mod glu;
 pub mod layer_norm;
 pub mod moe;
+pub mod qk_norm_rope;
 pub mod rms_norm;
 pub mod rope;
 

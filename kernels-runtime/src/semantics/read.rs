@@ -68,6 +68,7 @@ mod tests {
             SemanticsKey::LayerNorm(LayerNormKey::COHERE),
             SemanticsKey::Glu(GluKey::SWIGLU),
             SemanticsKey::Rope(RopeKey::LLAMA),
+            SemanticsKey::QkNormRope(QkNormRopeKey::GEMMA3),
             SemanticsKey::Attention(AttentionKey::CAUSAL),
             SemanticsKey::AdamW(AdamWKey),
             SemanticsKey::MoeExperts(MoeExpertsKey::GPT_OSS),
