@@ -6,9 +6,9 @@
 mod support;
 
 use burn::tensor::{Device, Distribution, FloatDType, Tensor};
+use kernels_runtime::dispatch::Reason;
 use kernels_runtime::ops::qk_norm_rope::{Inputs, Settings, fused, reference};
 use kernels_runtime::ops::{rms_norm, rope};
-use kernels_runtime::dispatch::Reason;
 use kernels_runtime::semantics::*;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use support::{Fixture, values};
@@ -121,7 +121,7 @@ fn random<const D: usize>(shape: [usize; D], dtype: FloatDType, device: &Device)
     numbers.cast(dtype)
 }
 
-/// Makes inputs with 3 heads of queries and 2 of keys, of width 12, that all have gradients.
+/// Makes inputs with 3 heads of queries and 2 of keys, of width 12. On a device with autodiff, all have gradients.
 fn inputs(
     key: QkNormRopeKey,
     dtype: FloatDType,
@@ -138,15 +138,22 @@ fn inputs(
         TableLayout::Pairs => rotated / 2,
         TableLayout::Halves | TableLayout::Neighbours => rotated,
     };
-    let heads = |heads| random([b, s, heads, WIDTH], dtype, device).require_grad();
-    let table = || random([1, s, columns], tables, device).require_grad();
+    fn leaf<const D: usize>(shape: [usize; D], dtype: FloatDType, device: &Device) -> Tensor<D> {
+        let tensor = random(shape, dtype, device);
+        match device.is_autodiff() {
+            true => tensor.require_grad(),
+            false => tensor,
+        }
+    }
+    let heads = |heads| leaf([b, s, heads, WIDTH], dtype, device);
+    let table = || leaf([1, s, columns], tables, device);
     let weight = |heads: usize| -> Option<Tensor<1>> {
         let elements = match key.norm {
             QkNorm::None => return None,
             QkNorm::Head => WIDTH,
             QkNorm::Row => heads * WIDTH,
         };
-        Some(random([elements], dtype, device).require_grad())
+        Some(leaf([elements], dtype, device))
     };
     Inputs {
         q: heads(3),
@@ -204,7 +211,7 @@ fn computed(inputs: Inputs, run: impl FnOnce(Inputs) -> (Tensor<4>, Tensor<4>)) 
         let elements = y.shape().num_elements() as i64;
         let numbers = Tensor::<1, burn::tensor::Int>::arange(0..elements, &y.device());
         let slope = numbers.float().sin().cast(FloatDType::from(y.dtype()));
-        (y.clone() * slope.reshape(y.dims())).sum()
+        (y.clone() * slope.reshape(y.shape())).sum()
     };
     let grads = (slope(&q) + slope(&k)).backward();
     let mut all = vec![values(q), values(k)];

@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use quote::quote;
 
 use super::rmsnorm::{self, OFFSET, ROUNDING};
-use super::rope::{LAYOUT, NEIGHBOURS, NEIGHBOURS_IN_HALVES, ROTARY_WIDTH, STYLE, TABLE, WIDTH};
+use super::rope::{self, LAYOUT, NEIGHBOURS, NEIGHBOURS_IN_HALVES, ROTARY_WIDTH, TABLE, WIDTH};
 use super::{
     CallContext, Condition, Conflict, Contract, ForeignField, Key, Operand, Returns, Role, Setting,
     Shape, When, choice, is,
@@ -54,6 +54,18 @@ const NORM: Setting = Setting {
         ("true", "norm = head` or `norm = row"),
         ("false", "norm = none"),
     ],
+};
+
+/// The rotation's words, less those for three positions.
+const STYLE: Setting = Setting {
+    other_words: &[
+        ("neox", "style = half"),
+        ("rotate_half", "style = half"),
+        ("gptj", "style = interleaved"),
+        ("neighbours", "style = interleaved"),
+        ("partial", "width = partial"),
+    ],
+    ..rope::STYLE
 };
 
 const MROPE_SECTION: ForeignField = ForeignField {

@@ -272,13 +272,14 @@ impl Case {
     }
 
     fn refused(&self, sentence: String) -> Outcome {
-        const OPERATIONS: [&str; 12] = [
+        const OPERATIONS: [&str; 13] = [
             "Attention: ",
             "RMSNorm: ",
             "AddRMSNorm: ",
             "LayerNorm: ",
             "GLU: ",
             "RoPE: ",
+            "QkNormRoPE: ",
             "AdamW: ",
             "router: ",
             "grouped matmul: ",

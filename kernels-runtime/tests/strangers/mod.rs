@@ -10,7 +10,7 @@ use burn::backend::{
 use burn::remote::CustomOpClient;
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 use kernels_runtime::ops::moe::experts;
-use kernels_runtime::ops::{adam_w, attention, glu, layer_norm, rms_norm};
+use kernels_runtime::ops::{adam_w, attention, glu, layer_norm, qk_norm_rope, rms_norm};
 use kernels_runtime::remote::{self, Server, connect};
 use kernels_runtime::semantics::*;
 use serde::Serialize;
@@ -146,6 +146,12 @@ fn messages() -> Vec<Message> {
     let heads = || float([2, 3, 5, 16]);
     let table = || float([1, 5, 16]);
     let keys = || float([2, 1, 7, 16]);
+    let turned = || float([2, 5, 3, 16]);
+    let angles = || float([1, 3, 16]);
+    let prepared = (
+        QkNormRopeKey::QWEN3,
+        qk_norm_rope::Settings { eps: Some(1e-6) },
+    );
     let attention = (AttentionKey::CAUSAL, attention::Settings::default());
     let step = adam_w::Settings {
         learning_rate: 0.01,
@@ -229,6 +235,18 @@ fn messages() -> Vec<Message> {
             [heads(), table(), table()],
             [heads()],
             RopeKey::LLAMA,
+        ),
+        message(
+            "burn-kernels/qk_norm_rope",
+            [heads(), row(), angles(), angles()],
+            [turned()],
+            prepared,
+        ),
+        message(
+            "burn-kernels/qk_norm_rope_backward",
+            [turned(), heads(), row(), angles(), angles()],
+            [heads(), row()],
+            (prepared, true),
         ),
         message(
             "burn-kernels/attention",
