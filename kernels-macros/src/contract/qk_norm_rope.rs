@@ -131,6 +131,11 @@ fn call(call: &CallContext<'_>) -> TokenStream {
     let (runtime, at, reference) = (call.runtime, &call.at, &call.reference);
     let weights = ["q_weight", "k_weight"]
         .map(|weight| call.read_lazily(weight, "NormWeight", "norm_weight"));
+    let [q, k] = &weights;
+    let weights = match keys_first(call) {
+        true => quote!(#runtime::QkWeights::keys_first(#q, #k)),
+        false => quote!(#runtime::QkWeights::queries_first(#q, #k)),
+    };
     let operands = operands(call, &weights);
     quote!(#runtime::qk_norm_rope(#at, #operands, #reference))
 }
@@ -139,15 +144,28 @@ fn composition(call: &CallContext<'_>) -> TokenStream {
     let (runtime, key) = (call.runtime, call.key());
     let weights = ["q_weight", "k_weight"]
         .map(|weight| call.read_optional(weight, "NormWeight", "norm_weight"));
+    let [q, k] = &weights;
+    let weights = match keys_first(call) {
+        true => quote!({
+            let k_weight = #k;
+            [#q, k_weight]
+        }),
+        false => quote!([#q, #k]),
+    };
     let operands = operands(call, &weights);
     quote!(#runtime::qk_norm_rope_reference(#operands, #key))
 }
 
-fn operands(call: &CallContext<'_>, [q_weight, k_weight]: &[TokenStream; 2]) -> TokenStream {
+/// Returns true if the body uses the keys' weight before the queries': parameters are initialised at their first use.
+fn keys_first(call: &CallContext<'_>) -> bool {
+    call.has("k_weight") && call.first_use.is_before("k_weight", "q_weight")
+}
+
+fn operands(call: &CallContext<'_>, weights: &TokenStream) -> TokenStream {
     let [q, k] = ["q", "k"].map(|operand| call.value(operand));
     let [cos, sin] = ["cos", "sin"].map(|operand| call.shared(operand));
     let eps = call.read_optional("eps", "Epsilon", "epsilon");
-    quote!((#q, #k), [#q_weight, #k_weight], (#cos, #sin), #eps)
+    quote!((#q, #k), #weights, (#cos, #sin), #eps)
 }
 
 fn docs(key: &Key) -> String {

@@ -12,6 +12,36 @@ type Both = (Tensor<4>, Tensor<4>);
 /// A function that reads the weight of a norm.
 type Weight<'a> = &'a dyn Fn() -> Option<Tensor<1>>;
 
+/// The weights of both norms, in the order in which the body reads them: parameters are initialised at their first use.
+#[derive(Clone, Copy)]
+pub struct QkWeights<'a> {
+    q: Weight<'a>,
+    k: Weight<'a>,
+    keys_first: bool,
+}
+
+impl<'a> QkWeights<'a> {
+    /// Returns weights of which the body reads the queries' first.
+    pub fn queries_first(q: Weight<'a>, k: Weight<'a>) -> Self {
+        let keys_first = false;
+        Self { q, k, keys_first }
+    }
+
+    /// Returns weights of which the body reads the keys' first.
+    pub fn keys_first(q: Weight<'a>, k: Weight<'a>) -> Self {
+        let keys_first = true;
+        Self { q, k, keys_first }
+    }
+
+    fn read(self) -> [Option<Tensor<1>>; 2] {
+        if self.keys_first {
+            let k = (self.k)();
+            return [(self.q)(), k];
+        }
+        [(self.q)(), (self.k)()]
+    }
+}
+
 /// Runs the norm and rotation of a site.
 ///
 /// The weights are called at most once, and only if the kernel may run: reading a parameter costs as much as a small
@@ -20,7 +50,7 @@ type Weight<'a> = &'a dyn Fn() -> Option<Tensor<1>>;
 pub fn qk_norm_rope(
     at: At,
     (q, k): Both,
-    weights: [Weight<'_>; 2],
+    weights: QkWeights<'_>,
     (cos, sin): (impl RopeTable, impl RopeTable),
     eps: Option<f64>,
     reference: &mut dyn FnMut(Both) -> Both,
@@ -33,7 +63,7 @@ pub fn qk_norm_rope(
 fn either(
     at: &At,
     [q, k]: [Tensor<4>; 2],
-    [q_weight, k_weight]: [Weight<'_>; 2],
+    weights: QkWeights<'_>,
     [cos, sin]: [Tensor<3>; 2],
     eps: Option<f64>,
     reference: &mut dyn FnMut(Both) -> Both,
@@ -45,11 +75,12 @@ fn either(
         at.decide(flowing);
         return reference((Tensor::from_dispatch(q), Tensor::from_dispatch(k)));
     }
+    let [q_weight, k_weight] = weights.read();
     let inputs = Inputs {
         q: Tensor::from_dispatch(q),
         k: Tensor::from_dispatch(k),
-        q_weight: q_weight(),
-        k_weight: k_weight(),
+        q_weight,
+        k_weight,
         cos: Tensor::from_dispatch(cos),
         sin: Tensor::from_dispatch(sin),
     };
