@@ -37,6 +37,7 @@ mod pass {
     pub mod method;
     pub mod method_of_tensors;
     pub mod path_forms;
+    pub mod qk_norm_rope;
     pub mod renamed_crate;
     pub mod strict_crate;
     pub mod struct_activations;
@@ -101,6 +102,7 @@ accepted! {
     method
     method_of_tensors
     path_forms
+    qk_norm_rope
     renamed_crate
     strict_crate
     struct_activations

@@ -9,7 +9,7 @@ use kernels_runtime::__private::{At, declare_site, glu_mlp};
 use kernels_runtime::dispatch::{DeviceKind, KernelOp, Reason};
 use kernels_runtime::ops::moe::{self, Stack, grouped_matmul};
 use kernels_runtime::ops::{
-    add_rms_norm, cross_entropy, glu, layer_norm, linear_cross_entropy, rms_norm,
+    add_rms_norm, cross_entropy, glu, layer_norm, linear_cross_entropy, qk_norm_rope, rms_norm,
 };
 use kernels_runtime::policy::{Policy, scope};
 use kernels_runtime::registry::Site;
@@ -20,7 +20,7 @@ use kernels_runtime::remote::{
 use kernels_runtime::report::report;
 use kernels_runtime::semantics::{
     AddRmsNormKey, CrossEntropyKey, ExpertLayout, GluKey, LayerNormKey, LinearCrossEntropyKey,
-    LossReduction, OutputLayout, RmsNormKey, Shift,
+    LossReduction, OutputLayout, QkNorm, QkNormRopeKey, RmsNormKey, Shift,
 };
 use kernels_runtime::verify::verify_all;
 use std::io::{Read, Write};
@@ -358,6 +358,65 @@ fn a_target_that_is_no_class_ends_the_session_and_says_so() {
         why.contains("token 1 has the target 3, but there are 3 classes"),
         "{why}"
     );
+}
+
+/// Each gradient is asked for alone and with the others, those of the tables too.
+#[test]
+fn norms_and_rotations_and_their_gradients_are_the_same_bits() {
+    let (_server, served) = serve_and_connect();
+    for dtype in [DType::F64, DType::F32, DType::F16, DType::BF16] {
+        for key in [
+            QkNormRopeKey::QWEN3,
+            QkNormRopeKey::OLMO2,
+            QkNormRopeKey::LLAMA,
+        ] {
+            let has_norm = key.norm != QkNorm::None;
+            for tracked in 0..8_usize {
+                let on = |device: &Device| {
+                    let device = &device.clone().autodiff();
+                    let is_tracked = |number: usize| tracked & (1 << number) != 0;
+                    let mut q: Tensor<4> = numbers([2, 3, 2, 8], device, dtype);
+                    let k: Tensor<4> = numbers([2, 3, 1, 8], device, dtype);
+                    let elements = if key.norm == QkNorm::Row { 16 } else { 8 };
+                    let mut weight: Tensor<1> = numbers([elements], device, dtype);
+                    let mut cos: Tensor<3> = numbers([1, 3, 8], device, dtype);
+                    if is_tracked(0) {
+                        q = q.require_grad();
+                    }
+                    if is_tracked(1) {
+                        weight = weight.require_grad();
+                    }
+                    if is_tracked(2) {
+                        cos = cos.require_grad();
+                    }
+                    let inputs = qk_norm_rope::Inputs {
+                        q: q.clone(),
+                        k,
+                        q_weight: has_norm.then(|| weight.clone()),
+                        k_weight: has_norm.then(|| numbers([8], device, dtype)),
+                        cos: cos.clone(),
+                        sin: numbers([1, 3, 8], device, dtype),
+                    };
+                    let settings = qk_norm_rope::Settings {
+                        eps: has_norm.then_some(1e-6),
+                    };
+                    let (y, other) = qk_norm_rope::fused(inputs, settings, key).unwrap();
+                    let mut all = vec![bits(y.clone()), bits(other)];
+                    if !y.is_tracked() {
+                        return all;
+                    }
+                    let dy: Tensor<4> = numbers([2, 2, 3, 8], device, dtype);
+                    let grads = (y.square() * dy).sum().backward();
+                    all.extend(q.grad(&grads).map(bits));
+                    all.extend(weight.grad(&grads).map(bits));
+                    all.extend(cos.grad(&grads).map(bits));
+                    all
+                };
+                let here = on(&Device::flex());
+                assert_eq!(on(&served), here, "{key} in {dtype:?}, tracked {tracked}");
+            }
+        }
+    }
 }
 
 fn norm(device: &Device) -> Result<Tensor<2>, Reason> {

@@ -26,6 +26,7 @@ const BUILT_IN_OPS: [&str; 10] = [
     "linear_cross_entropy",
     "glu",
     "rope",
+    "qk_norm_rope",
     "adam_w",
     "moe",
 ];

@@ -14,6 +14,7 @@ mod key;
 mod layernorm;
 mod linear_cross_entropy;
 mod moe;
+mod qk_norm_rope;
 mod rmsnorm;
 mod rope;
 mod swiglu;
@@ -35,6 +36,7 @@ pub(crate) static CONTRACTS: &[&Contract] = &[
     &layernorm::CONTRACT,
     &swiglu::CONTRACT,
     &rope::CONTRACT,
+    &qk_norm_rope::CONTRACT,
     &attention::CONTRACT,
     &cross_entropy::CONTRACT,
     &linear_cross_entropy::CONTRACT,

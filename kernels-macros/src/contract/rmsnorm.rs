@@ -58,23 +58,27 @@ pub(super) const BODY_CALLS: &[Tell] = &[Tell {
              subtracts none: RMSNorm divides by the root of the mean of the squares",
 }];
 
+pub(super) const OFFSET: Setting = Setting {
+    name: "offset",
+    type_name: "Offset",
+    choices: OFFSETS,
+    other_words: &[("0.0", "offset = 0"), ("1.0", "offset = 1")],
+};
+
+pub(super) const ROUNDING: Setting = Setting {
+    name: "rounding",
+    type_name: "Rounding",
+    choices: &[choice("llama", "Llama"), choice("gemma", "Gemma")],
+    other_words: &[
+        ("qwen", "rounding = llama"),
+        ("mistral", "rounding = llama"),
+        ("olmo2", "rounding = gemma"),
+    ],
+};
+
 pub(super) const SETTINGS: &[Setting] = &[
-    Setting {
-        name: "offset",
-        type_name: "Offset",
-        choices: OFFSETS,
-        other_words: &[("0.0", "offset = 0"), ("1.0", "offset = 1")],
-    },
-    Setting {
-        name: "rounding",
-        type_name: "Rounding",
-        choices: &[choice("llama", "Llama"), choice("gemma", "Gemma")],
-        other_words: &[
-            ("qwen", "rounding = llama"),
-            ("mistral", "rounding = llama"),
-            ("olmo2", "rounding = gemma"),
-        ],
-    },
+    OFFSET,
+    ROUNDING,
     Setting {
         name: "scale",
         type_name: "Scale",

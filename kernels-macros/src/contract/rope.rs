@@ -16,15 +16,7 @@ pub(super) static CONTRACT: Contract = Contract {
     op: "rope",
     settings: SETTINGS,
     conflicts: &[
-        Conflict {
-            all: &[
-                is("table", &["neighbours"]),
-                is("style", &["half", "interleaved_to_half"]),
-            ],
-            message: "`table = neighbours` holds every angle twice in a row, which only \
-                      `style = interleaved` reads; for results in halves write `table = halves` \
-                      (cat(freqs, freqs)) or `table = pairs` (every angle once)",
-        },
+        NEIGHBOURS_IN_HALVES,
         Conflict {
             all: &[
                 is("sections", &["chunked", "interleaved"]),
@@ -47,80 +39,98 @@ pub(super) static CONTRACT: Contract = Contract {
     composition,
     foreign_fields: FOREIGN_FIELDS,
     item_names: &[],
-    body_calls: &[Tell {
-        words: &["rotateeverytwo", "rotateinterleaved", "rotatepairs"],
-        fits: Some(is("style", &["interleaved", "interleaved_to_half"])),
-        advice: "it pairs neighbouring elements: write `style = interleaved`, or \
-                 `interleaved_to_half` if the results stand in halves",
-    }],
+    body_calls: &[NEIGHBOURS],
 };
 
-const SETTINGS: &[Setting] = &[
-    Setting {
-        name: "style",
-        type_name: "RopeStyle",
-        choices: &[
-            choice("half", "Half"),
-            choice("interleaved", "Interleaved"),
-            choice("interleaved_to_half", "InterleavedToHalf"),
-        ],
-        other_words: &[
-            ("neox", "style = half"),
-            ("rotate_half", "style = half"),
-            ("gptj", "style = interleaved"),
-            ("neighbours", "style = interleaved"),
-            ("mrope", "sections = chunked` or `sections = interleaved"),
-            ("partial", "width = partial"),
-        ],
-    },
-    Setting {
-        name: "width",
-        type_name: "RotaryWidth",
-        choices: &[choice("full", "Full"), choice("partial", "Partial")],
-        other_words: &[],
-    },
-    Setting {
-        name: "layout",
-        type_name: "HeadLayout",
-        choices: &[choice("bnsd", "Bnsd"), choice("bsnd", "Bsnd")],
-        other_words: &[("bhsd", "layout = bnsd"), ("bshd", "layout = bsnd")],
-    },
-    Setting {
-        name: "table",
-        type_name: "TableLayout",
-        choices: &[
-            choice("halves", "Halves"),
-            choice("neighbours", "Neighbours"),
-            choice("pairs", "Pairs"),
-        ],
-        other_words: &[
-            ("repeat_interleave", "table = neighbours"),
-            ("neighbors", "table = neighbours"),
-            ("interleaved", "table = neighbours"),
-            ("half", "table = halves"),
-            ("complex", "table = pairs"),
-        ],
-    },
-    Setting {
-        name: "sections",
-        type_name: "Sections",
-        choices: &[
-            choice("none", "None"),
-            choice("chunked", "Chunked"),
-            choice("interleaved", "Interleaved"),
-        ],
-        other_words: &[("mrope", "sections = chunked` or `sections = interleaved")],
-    },
-];
+pub(super) const NEIGHBOURS_IN_HALVES: Conflict = Conflict {
+    all: &[
+        is("table", &["neighbours"]),
+        is("style", &["half", "interleaved_to_half"]),
+    ],
+    message: "`table = neighbours` holds every angle twice in a row, which only \
+              `style = interleaved` reads; for results in halves write `table = halves` \
+              (cat(freqs, freqs)) or `table = pairs` (every angle once)",
+};
+
+pub(super) const NEIGHBOURS: Tell = Tell {
+    words: &["rotateeverytwo", "rotateinterleaved", "rotatepairs"],
+    fits: Some(is("style", &["interleaved", "interleaved_to_half"])),
+    advice: "it pairs neighbouring elements: write `style = interleaved`, or \
+             `interleaved_to_half` if the results stand in halves",
+};
+
+const SETTINGS: &[Setting] = &[STYLE, WIDTH, LAYOUT, TABLE, SECTIONS];
+
+pub(super) const STYLE: Setting = Setting {
+    name: "style",
+    type_name: "RopeStyle",
+    choices: &[
+        choice("half", "Half"),
+        choice("interleaved", "Interleaved"),
+        choice("interleaved_to_half", "InterleavedToHalf"),
+    ],
+    other_words: &[
+        ("neox", "style = half"),
+        ("rotate_half", "style = half"),
+        ("gptj", "style = interleaved"),
+        ("neighbours", "style = interleaved"),
+        ("mrope", "sections = chunked` or `sections = interleaved"),
+        ("partial", "width = partial"),
+    ],
+};
+
+pub(super) const WIDTH: Setting = Setting {
+    name: "width",
+    type_name: "RotaryWidth",
+    choices: &[choice("full", "Full"), choice("partial", "Partial")],
+    other_words: &[],
+};
+
+pub(super) const LAYOUT: Setting = Setting {
+    name: "layout",
+    type_name: "HeadLayout",
+    choices: &[choice("bnsd", "Bnsd"), choice("bsnd", "Bsnd")],
+    other_words: &[("bhsd", "layout = bnsd"), ("bshd", "layout = bsnd")],
+};
+
+pub(super) const TABLE: Setting = Setting {
+    name: "table",
+    type_name: "TableLayout",
+    choices: &[
+        choice("halves", "Halves"),
+        choice("neighbours", "Neighbours"),
+        choice("pairs", "Pairs"),
+    ],
+    other_words: &[
+        ("repeat_interleave", "table = neighbours"),
+        ("neighbors", "table = neighbours"),
+        ("interleaved", "table = neighbours"),
+        ("half", "table = halves"),
+        ("complex", "table = pairs"),
+    ],
+};
+
+const SECTIONS: Setting = Setting {
+    name: "sections",
+    type_name: "Sections",
+    choices: &[
+        choice("none", "None"),
+        choice("chunked", "Chunked"),
+        choice("interleaved", "Interleaved"),
+    ],
+    other_words: &[("mrope", "sections = chunked` or `sections = interleaved")],
+};
+
+pub(super) const ROTARY_WIDTH: ForeignField = ForeignField {
+    names: &["rotary_dim", "partial_rotary_factor"],
+    unless: Some(is("width", &["partial"])),
+    instead_of: &[],
+    advice: "a rotation of a part of each head is `width = partial`: as much of it as the tables \
+             are wide",
+};
 
 const FOREIGN_FIELDS: &[ForeignField] = &[
-    ForeignField {
-        names: &["rotary_dim", "partial_rotary_factor"],
-        unless: Some(is("width", &["partial"])),
-        instead_of: &[],
-        advice: "a rotation of a part of each head is `width = partial`: as much of it as the \
-                 tables are wide",
-    },
+    ROTARY_WIDTH,
     ForeignField {
         names: &["mrope_section"],
         unless: Some(is("sections", &["chunked", "interleaved"])),

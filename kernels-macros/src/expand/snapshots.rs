@@ -90,6 +90,27 @@ fn struct_layer_norm() {
 }
 
 #[test]
+fn function_qk_norm_rope() {
+    check(
+        "function_qk_norm_rope",
+        quote!("npu_fused_qk_norm_rope", offset = 1, rounding = gemma),
+        quote! {
+            fn prepare(
+                q: Tensor<4>,
+                k: Tensor<4>,
+                q_norm: &Param<Tensor<1>>,
+                k_norm: &Param<Tensor<1>>,
+                cos: Tensor<3>,
+                sin: Tensor<3>,
+                eps: f64,
+            ) -> (Tensor<4>, Tensor<4>) {
+                (q, k)
+            }
+        },
+    );
+}
+
+#[test]
 fn function_attention() {
     check(
         "function_attention",

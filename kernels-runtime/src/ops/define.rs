@@ -231,6 +231,7 @@ macro_rules! map_backward {
     ($Name:ident<T> { $($tensor:ident)+ } { $($other:ident)* }) => {
         impl<T> $Name<T> {
             /// Replaces each tensor by another one of the same shape.
+            #[allow(dead_code)] // Compositions of other operations don't use it.
             pub(crate) fn map<U>(self, mut each: impl FnMut(T) -> U) -> $Name<U> {
                 $Name {
                     $( $tensor: each(self.$tensor), )+

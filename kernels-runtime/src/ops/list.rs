@@ -26,6 +26,11 @@ macro_rules! operations {
                 Glu { name: glu, at: glu, kernel: GluKernel, key: GluKey of "glu", }
                 /// Rotary position embedding.
                 Rope { name: rope, at: rope, kernel: RopeKernel, key: RopeKey of "rope", }
+                /// The norm and rotation of queries and keys.
+                QkNormRope {
+                    name: qk_norm_rope, at: qk_norm_rope, kernel: QkNormRopeKernel,
+                    key: QkNormRopeKey of "qk_norm_rope",
+                }
                 /// Attention.
                 Attention {
                     name: attention, at: attention, kernel: AttentionKernel, key: AttentionKey of "attention",

@@ -15,6 +15,7 @@ pub mod glu;
 pub mod layer_norm;
 pub mod linear_cross_entropy;
 pub mod moe;
+pub mod qk_norm_rope;
 pub mod rms_norm;
 pub mod rope;
 

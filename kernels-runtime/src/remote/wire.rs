@@ -136,7 +136,9 @@ fn unpacked(scalars: &[ScalarIr]) -> Result<Vec<u8>, Malformed> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::semantics::{GluKey, LayerNormKey, MoeExpertsKey, RmsNormKey, RopeKey, RouterKey};
+    use crate::semantics::{
+        GluKey, LayerNormKey, MoeExpertsKey, QkNormRopeKey, RmsNormKey, RopeKey, RouterKey,
+    };
     use serde_json::json;
 
     fn travelled<N: Numbers>(numbers: &N) -> N {
@@ -169,6 +171,7 @@ mod tests {
         }
         travels(RmsNormKey::LLAMA);
         travels(LayerNormKey::COHERE);
+        travels(QkNormRopeKey::OLMO2);
         travels(GluKey::SWIGLU);
         travels(RopeKey::LLAMA);
         travels(MoeExpertsKey::GPT_OSS);

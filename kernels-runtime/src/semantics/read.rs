@@ -68,6 +68,7 @@ mod tests {
             SemanticsKey::LayerNorm(LayerNormKey::COHERE),
             SemanticsKey::Glu(GluKey::SWIGLU),
             SemanticsKey::Rope(RopeKey::LLAMA),
+            SemanticsKey::QkNormRope(QkNormRopeKey::GEMMA3),
             SemanticsKey::Attention(AttentionKey::CAUSAL),
             SemanticsKey::CrossEntropy(CrossEntropyKey::MEAN),
             SemanticsKey::LinearCrossEntropy(LinearCrossEntropyKey::MEAN),

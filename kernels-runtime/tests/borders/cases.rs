@@ -14,7 +14,7 @@ use kernels_runtime::ops::moe::permute::{
 use kernels_runtime::ops::moe::router::{self, RouterBackend, RouterKernel};
 use kernels_runtime::ops::{
     adam_w, add_rms_norm, attention, cross_entropy, glu, layer_norm, linear_cross_entropy,
-    rms_norm, rope,
+    qk_norm_rope, rms_norm, rope,
 };
 use kernels_runtime::semantics::*;
 
@@ -46,6 +46,7 @@ pub fn all() -> Vec<Case> {
         layer_norms(),
         gated_units(),
         rotations(),
+        prepared(),
         attentions(),
         losses(),
         losses_of_hidden_states(),
@@ -336,6 +337,68 @@ fn rotations() -> Vec<Case> {
                 ));
             }
         }
+    }
+    cases
+}
+
+/// Norms and rotations of queries and keys, forward and backward.
+fn prepared() -> Vec<Case> {
+    let mut cases = Vec::new();
+    let in_place = QkNormRopeKey {
+        style: RopeStyle::Interleaved,
+        width: RotaryWidth::Partial,
+        layout: HeadLayout::Bsnd,
+        ..QkNormRopeKey::OLMO2
+    };
+    for key in [
+        QkNormRopeKey::QWEN3,
+        QkNormRopeKey::OLMO2,
+        QkNormRopeKey::LLAMA,
+        in_place,
+    ] {
+        let has_norm = key.norm != QkNorm::None;
+        let settings = qk_norm_rope::Settings {
+            eps: has_norm.then_some(1e-6),
+        };
+        let operands = move |given: &mut Given| {
+            let (x, weight) = (given.next(), given.when(has_norm));
+            let tables = [given.next(), given.next()];
+            qk_norm_rope::Operands::new(x, weight, tables, settings, key)
+        };
+        let elements = if key.norm == QkNorm::Row { 24 } else { 8 };
+        let columns = if key == in_place { 4 } else { 8 };
+        let mut inputs = vec![float("x", [2, 5, 3, 8])];
+        if has_norm {
+            inputs.push(float("weight", [elements]));
+        }
+        inputs.push(float("cos", [2, 5, columns]));
+        inputs.push(float("sin", [1, 5, columns]));
+        cases.push(Case::new(
+            format!("{key}, forward"),
+            inputs.clone(),
+            move |tensors| {
+                let operands = operands(&mut given(tensors))?;
+                Ok(vec![
+                    <Flex as qk_norm_rope::QkNormRopeKernel>::qk_norm_rope_forward(operands),
+                ])
+            },
+        ));
+        inputs.push(match key.layout {
+            HeadLayout::Bnsd => float("dy", [2, 3, 5, 8]),
+            HeadLayout::Bsnd => float("dy", [2, 5, 3, 8]),
+        });
+        cases.push(Case::new(
+            format!("{key}, backward"),
+            inputs,
+            move |tensors| {
+                let mut given = given(tensors);
+                let operands = operands(&mut given)?;
+                let backward = operands.backward(given.next(), has_norm)?;
+                let found =
+                    <Flex as qk_norm_rope::QkNormRopeKernel>::qk_norm_rope_backward(backward);
+                Ok(std::iter::once(found.x).chain(found.weight).collect())
+            },
+        ));
     }
     cases
 }

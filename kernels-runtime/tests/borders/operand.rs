@@ -272,7 +272,7 @@ impl Case {
     }
 
     fn refused(&self, sentence: String) -> Outcome {
-        const OPERATIONS: [&str; 14] = [
+        const OPERATIONS: [&str; 15] = [
             "Attention: ",
             "Cross-entropy: ",
             "Linear cross-entropy: ",
@@ -281,6 +281,7 @@ impl Case {
             "LayerNorm: ",
             "GLU: ",
             "RoPE: ",
+            "QkNormRoPE: ",
             "AdamW: ",
             "router: ",
             "grouped matmul: ",

@@ -11,7 +11,7 @@ use burn::remote::CustomOpClient;
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 use kernels_runtime::ops::moe::experts;
 use kernels_runtime::ops::{
-    adam_w, attention, cross_entropy, glu, layer_norm, linear_cross_entropy, rms_norm,
+    adam_w, attention, cross_entropy, glu, layer_norm, linear_cross_entropy, qk_norm_rope, rms_norm,
 };
 use kernels_runtime::remote::{self, Server, connect};
 use kernels_runtime::semantics::*;
@@ -153,6 +153,12 @@ fn messages() -> Vec<Message> {
         attention::Settings::default(),
         attention::Lengths::default(),
     );
+    let turned = || float([2, 5, 3, 16]);
+    let angles = || float([1, 3, 16]);
+    let prepared = (
+        QkNormRopeKey::QWEN3,
+        qk_norm_rope::Settings { eps: Some(1e-6) },
+    );
     let step = adam_w::Settings {
         learning_rate: 0.01,
         beta_1: 0.9,
@@ -274,6 +280,18 @@ fn messages() -> Vec<Message> {
             [heads(), table(), table()],
             [heads()],
             RopeKey::LLAMA,
+        ),
+        message(
+            "burn-kernels/qk_norm_rope",
+            [heads(), row(), angles(), angles()],
+            [turned()],
+            prepared,
+        ),
+        message(
+            "burn-kernels/qk_norm_rope_backward",
+            [turned(), heads(), row(), angles(), angles()],
+            [heads(), row()],
+            (prepared, true),
         ),
         message(
             "burn-kernels/attention",

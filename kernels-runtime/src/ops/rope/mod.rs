@@ -12,7 +12,7 @@
 mod autodiff;
 pub(crate) mod cases;
 #[cfg(feature = "cpu")]
-mod cpu;
+pub(in crate::ops) mod cpu;
 pub(crate) mod key;
 pub(crate) mod live;
 #[cfg(feature = "npu")]
@@ -29,9 +29,11 @@ mod table_gradient;
 pub use autodiff::{RopeBackend, RopeKernel, Tensors};
 use operands::check;
 pub use operands::{Operands, Pair};
+pub(in crate::ops) use operands::{fits, table_dtype};
 pub use reference::{reference, reference_sections};
 pub(crate) use sections::{check as check_sections, merge};
 pub use table::RopeTable;
+pub(in crate::ops) use table_gradient::TableGradient;
 
 use crate::ops::define::launched;
 use crate::ops::implementation;

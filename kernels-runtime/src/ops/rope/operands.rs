@@ -40,12 +40,7 @@ impl<T: Described> Operands<T> {
     /// Returns an error if the tables have another dtype, or if kernels don't take the dtype of `x`.
     pub fn dtype(&self) -> Result<DType, Mismatch> {
         let dtype = operands::float(OP, "x", self.x.dtype())?;
-        let tables = operands::one_dtype(OP, [("cos", &self.cos), ("sin", &self.sin)])?;
-        let wide = compute_dtype(dtype);
-        require!(
-            tables == dtype || tables == wide,
-            "RoPE: the tables are {tables:?}, but x, {dtype:?}, takes {dtype:?} or {wide:?}"
-        );
+        table_dtype(dtype, &self.cos, &self.sin)?;
         Ok(dtype)
     }
 }
@@ -148,7 +143,13 @@ pub(super) fn check(q: &Tensor<4>, k: &Tensor<4>, cos: &Tensor<3>, sin: &Tensor<
 }
 
 /// Checks that the shapes fit together and that the key's table layout exists for its style.
-fn fits<T: Described>(name: &str, x: &T, cos: &T, sin: &T, key: RopeKey) -> Result<(), Mismatch> {
+pub(in crate::ops) fn fits<T: Described>(
+    name: &str,
+    x: &T,
+    cos: &T,
+    sin: &T,
+    key: RopeKey,
+) -> Result<(), Mismatch> {
     let shape = operands::dims(OP, name, x)?;
     let [b, s, d] = tokens(shape, key.layout);
     require!(
@@ -165,6 +166,21 @@ fn fits<T: Described>(name: &str, x: &T, cos: &T, sin: &T, key: RopeKey) -> Resu
         );
     }
     rotated(width, d, key)
+}
+
+/// Checks that the tables have the dtype of `x`, or the one that `x` is computed in. Returns their dtype.
+pub(in crate::ops) fn table_dtype<T: Described>(
+    dtype: DType,
+    cos: &T,
+    sin: &T,
+) -> Result<DType, Mismatch> {
+    let tables = operands::one_dtype(OP, [("cos", cos), ("sin", sin)])?;
+    let wide = compute_dtype(dtype);
+    require!(
+        tables == dtype || tables == wide,
+        "RoPE: the tables are {tables:?}, but x, {dtype:?}, takes {dtype:?} or {wide:?}"
+    );
+    Ok(tables)
 }
 
 /// Returns the batch size, the sequence length and the width of a head.

@@ -8,7 +8,7 @@ use burn::backend::{Backend, FloatDType, Shape, Slice, TensorMetadata};
 
 /// The tensors from which both gradients are computed, in f32 for half types. With the pairs of `x` in
 /// the order of the results and one table element for each of them, `y = x · cos + turned · sin`.
-pub(super) struct TableGradient<B: Backend> {
+pub(in crate::ops) struct TableGradient<B: Backend> {
     dy: FloatTensor<B>,
     x: FloatTensor<B>,
     /// The dtype of the tables.
@@ -17,7 +17,7 @@ pub(super) struct TableGradient<B: Backend> {
 }
 
 impl<B: Backend> TableGradient<B> {
-    pub(super) fn new(
+    pub(in crate::ops) fn new(
         dy: &FloatTensor<B>,
         x: FloatTensor<B>,
         table: &FloatTensor<B>,
@@ -40,12 +40,12 @@ impl<B: Backend> TableGradient<B> {
     }
 
     /// Returns `Σ dy · x`, in the shape of the cosines.
-    pub(super) fn of_cos(&self, shape: Shape) -> FloatTensor<B> {
+    pub(in crate::ops) fn of_cos(&self, shape: Shape) -> FloatTensor<B> {
         self.sum(self.x.clone(), shape)
     }
 
     /// Returns `Σ dy · turned`, in the shape of the sines.
-    pub(super) fn of_sin(&self, shape: Shape) -> FloatTensor<B> {
+    pub(in crate::ops) fn of_sin(&self, shape: Shape) -> FloatTensor<B> {
         let turned = match self.key.style {
             RopeStyle::Interleaved => turn_neighbours::<B>(self.x.clone()),
             RopeStyle::Half | RopeStyle::InterleavedToHalf => turn_halves::<B>(self.x.clone()),

@@ -188,7 +188,7 @@ impl<T: Element> Axis<T> {
 
     /// Returns `1 / sqrt(mean square + eps)`.
     #[inline(always)]
-    fn rstd(&self, sum_of_squares: T::Acc) -> T::Acc {
+    pub(in crate::ops) fn rstd(&self, sum_of_squares: T::Acc) -> T::Acc {
         let mean_square = sum_of_squares / T::Acc::of(self.width as f64);
         T::Acc::ONE / (mean_square + self.eps).sqrt()
     }

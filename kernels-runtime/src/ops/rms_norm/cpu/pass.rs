@@ -188,8 +188,7 @@ impl<T: Element> Gate<T, 1> for Without {
         y: Row<'_, T>,
     ) -> T::Acc {
         let r = axis.rstd(sum_of_squares(row.x, T::load));
-        let scaled = row.x.iter().zip(row.gain);
-        y.write(scaled.map(|(x, g)| T::round(R::step(x.load() * r) * *g)));
+        scale::<T, R>(row.x, r, row.gain, y);
         r
     }
 
@@ -214,6 +213,18 @@ impl<T: Element> Gate<T, 1> for Without {
             }
         }
     }
+}
+
+/// Writes `x · rstd · gain`.
+#[inline(always)]
+pub(in crate::ops) fn scale<T: Element, R: Steps<T>>(
+    x: &[T],
+    rstd: T::Acc,
+    gain: &[T::Acc],
+    y: Row<'_, T>,
+) {
+    let scaled = x.iter().zip(gain);
+    y.write(scaled.map(|(x, g)| T::round(R::step(x.load() * rstd) * *g)));
 }
 
 pub(super) fn forward<T: Element, R: Steps<T>, P: Gate<T, N>, const N: usize>(

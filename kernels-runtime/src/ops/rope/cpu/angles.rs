@@ -8,7 +8,7 @@ use burn::backend::flex::{FlexTensor, Layout};
 use std::marker::PhantomData;
 
 /// A table `[1 or b, s, w]`.
-pub(super) struct Angles<U> {
+pub(in crate::ops) struct Angles<U> {
     /// The table. Its rows can be read in place.
     table: FlexTensor,
     /// The number of elements of a row that are read: one for each pair, or two.
@@ -18,7 +18,7 @@ pub(super) struct Angles<U> {
 }
 
 impl<U: Element> Angles<U> {
-    pub(super) fn new(table: FlexTensor, key: RopeKey) -> Self {
+    pub(in crate::ops) fn new(table: FlexTensor, key: RopeKey) -> Self {
         let table = Rows::<U>::readable(&table).into_owned();
         let width = table.layout().shape()[2];
         let (table, width, pairs) = match (key.table, key.style) {
@@ -36,12 +36,12 @@ impl<U: Element> Angles<U> {
         }
     }
 
-    pub(super) fn pairs(&self) -> usize {
+    pub(in crate::ops) fn pairs(&self) -> usize {
         self.pairs
     }
 
     /// Returns the rows, repeated for the heads of a tensor of this shape.
-    pub(super) fn per_head(&self, shape: &Shape, head_layout: HeadLayout) -> Rows<'_, U> {
+    pub(in crate::ops) fn per_head(&self, shape: &Shape, head_layout: HeadLayout) -> Rows<'_, U> {
         let layout = self.table.layout();
         let [batch, row, element] = *layout.strides() else {
             unreachable!("the shapes were checked")
@@ -60,7 +60,7 @@ impl<U: Element> Angles<U> {
 
 /// Returns the elements for the first and for the second results of `pairs` pairs.
 #[inline(always)]
-pub(super) fn halves<U>(row: &[U], pairs: usize) -> (&[U], &[U]) {
+pub(in crate::ops) fn halves<U>(row: &[U], pairs: usize) -> (&[U], &[U]) {
     (&row[..pairs], &row[row.len() - pairs..])
 }
 

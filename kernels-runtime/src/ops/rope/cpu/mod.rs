@@ -5,14 +5,15 @@ mod angles;
 mod order;
 
 use super::{RopeBackend, RopeKernel, Tensors};
-use crate::cpu::{BASE, Element, Kernel, Output, Real, Rows, Unwritten, dispatch_dtype, run};
+use crate::cpu::{BASE, Element, Kernel, Output, Real, Row, Rows, Unwritten, dispatch_dtype, run};
 use crate::ops::operands::{array, checked};
 use crate::registry::{Implementation, Launch};
 use crate::semantics::{HeadLayout, RopeKey, RopeStyle, SemanticsKey};
-use angles::{Angles, halves};
+pub(in crate::ops) use angles::Angles;
+use angles::halves;
 use burn::backend::Flex;
 use burn::backend::flex::FlexTensor;
-use order::{Direction, Halves, Neighbours, Places};
+pub(in crate::ops) use order::{Direction, Halves, Neighbours, Places};
 use std::marker::PhantomData;
 use std::ops::Range;
 
@@ -113,26 +114,38 @@ impl<T: Element, U: Element<Acc = T::Acc>, R: Places, W: Places> Kernel<1>
     #[inline(always)]
     fn rows(&self, range: Range<usize>, [mut y]: [Unwritten<'_, T>; 1], _: Unwritten<'_, ()>) {
         let width = self.x.width();
-        let sign = T::Acc::of(self.direction.sign());
         let tables = self
             .cos
             .range(range.clone())
             .zip(self.sin.range(range.clone()));
         for (x, (cos, sin)) in self.x.range(range).zip(tables) {
-            let (y, y_rest) = y.row(width).split_at(2 * self.pairs);
-            let (x, x_rest) = x.split_at(2 * self.pairs);
-            let (cos1, cos2) = halves(cos, self.pairs);
-            let (sin1, sin2) = self.direction.order(halves(sin, self.pairs));
-            let angles = cos1.iter().zip(cos2).zip(sin1.iter().zip(sin2));
-            let rotated = R::pairs(x).zip(angles).map(|([x1, x2], angle)| {
-                let ((c1, c2), (s1, s2)) = angle;
-                let (x1, x2) = (x1.load(), x2.load());
-                let y1 = x1 * c1.load() - x2 * (sign * s1.load());
-                let y2 = x2 * c2.load() + x1 * (sign * s2.load());
-                (T::round(y1), T::round(y2))
-            });
-            W::write(y, rotated);
-            y_rest.copy(x_rest);
+            turn::<T, U, R, W>(x, y.row(width), [cos, sin], self.pairs, self.direction);
         }
     }
+}
+
+/// Rotates the first `pairs` pairs of a head and copies the rest.
+#[inline(always)]
+pub(in crate::ops) fn turn<T: Element, U: Element<Acc = T::Acc>, R: Places, W: Places>(
+    x: &[T],
+    y: Row<'_, T>,
+    [cos, sin]: [&[U]; 2],
+    pairs: usize,
+    direction: Direction,
+) {
+    let sign = T::Acc::of(direction.sign());
+    let (y, y_rest) = y.split_at(2 * pairs);
+    let (x, x_rest) = x.split_at(2 * pairs);
+    let (cos1, cos2) = halves(cos, pairs);
+    let (sin1, sin2) = direction.order(halves(sin, pairs));
+    let angles = cos1.iter().zip(cos2).zip(sin1.iter().zip(sin2));
+    let rotated = R::pairs(x).zip(angles).map(|([x1, x2], angle)| {
+        let ((c1, c2), (s1, s2)) = angle;
+        let (x1, x2) = (x1.load(), x2.load());
+        let y1 = x1 * c1.load() - x2 * (sign * s1.load());
+        let y2 = x2 * c2.load() + x1 * (sign * s2.load());
+        (T::round(y1), T::round(y2))
+    });
+    W::write(y, rotated);
+    y_rest.copy(x_rest);
 }

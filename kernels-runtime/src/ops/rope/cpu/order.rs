@@ -3,7 +3,7 @@
 use crate::cpu::Row;
 
 /// The places of the elements of a pair.
-pub(super) trait Places: Send + Sync {
+pub(in crate::ops) trait Places: Send + Sync {
     /// Returns the pairs of a row.
     fn pairs<T: Copy>(row: &[T]) -> impl Iterator<Item = [T; 2]>;
 
@@ -12,10 +12,10 @@ pub(super) trait Places: Send + Sync {
 }
 
 /// Elements `i` and `i + w/2`.
-pub(super) struct Halves;
+pub(in crate::ops) struct Halves;
 
 /// Elements `2i` and `2i + 1`.
-pub(super) struct Neighbours;
+pub(in crate::ops) struct Neighbours;
 
 impl Places for Halves {
     #[inline(always)]
@@ -47,7 +47,7 @@ impl Places for Neighbours {
 /// The rotation, or its transpose for gradients. The transpose rotates in the other direction and
 /// exchanges the sines of the two results.
 #[derive(Clone, Copy)]
-pub(super) enum Direction {
+pub(in crate::ops) enum Direction {
     Forward,
     Backward,
 }
@@ -55,7 +55,7 @@ pub(super) enum Direction {
 impl Direction {
     /// Returns the sign of the sines.
     #[inline(always)]
-    pub(super) fn sign(self) -> f64 {
+    pub(in crate::ops) fn sign(self) -> f64 {
         match self {
             Self::Forward => 1.0,
             Self::Backward => -1.0,
@@ -63,7 +63,7 @@ impl Direction {
     }
 
     #[inline(always)]
-    pub(super) fn order<T>(self, (first, second): (T, T)) -> (T, T) {
+    pub(in crate::ops) fn order<T>(self, (first, second): (T, T)) -> (T, T) {
         match self {
             Self::Forward => (first, second),
             Self::Backward => (second, first),

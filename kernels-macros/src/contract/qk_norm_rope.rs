@@ -1,0 +1,201 @@
+//! `npu_fused_qk_norm_rope`: RMSNorm and rotary position embedding of projected queries and keys.
+
+use proc_macro2::TokenStream;
+use quote::quote;
+
+use super::rmsnorm::{self, OFFSET, ROUNDING};
+use super::rope::{self, LAYOUT, NEIGHBOURS, NEIGHBOURS_IN_HALVES, ROTARY_WIDTH, TABLE, WIDTH};
+use super::{
+    CallContext, Condition, Conflict, Contract, ForeignField, Key, Operand, Returns, Role, Setting,
+    Shape, When, choice, is,
+};
+
+pub(super) static CONTRACT: Contract = Contract {
+    id: "npu_fused_qk_norm_rope",
+    variant: &[],
+    docs,
+    key: "QkNormRope",
+    op: "qk_norm_rope",
+    settings: &[NORM, OFFSET, ROUNDING, STYLE, WIDTH, LAYOUT, TABLE],
+    conflicts: &[
+        Conflict {
+            all: &[is("norm", &["none"]), is("offset", &["1"])],
+            message: "`offset = 1` is added to the weight of a norm, and `norm = none` says that \
+                      there is none; leave one of them out",
+        },
+        Conflict {
+            all: &[is("norm", &["none"]), is("rounding", &["gemma"])],
+            message: "`rounding` is that of a norm, and `norm = none` says that there is none; \
+                      leave one of them out",
+        },
+        NEIGHBOURS_IN_HALVES,
+    ],
+    flow: &[],
+    layer: SHAPE,
+    function: Ok(SHAPE),
+    composition,
+    foreign_fields: &[ROTARY_WIDTH, MROPE_SECTION],
+    item_names: &[],
+    body_calls: &[NEIGHBOURS],
+};
+
+const NORM: Setting = Setting {
+    name: "norm",
+    type_name: "QkNorm",
+    choices: &[
+        choice("head", "Head"),
+        choice("row", "Row"),
+        choice("none", "None"),
+    ],
+    other_words: &[
+        ("heads", "norm = head"),
+        ("rows", "norm = row"),
+        ("token", "norm = row"),
+        ("true", "norm = head` or `norm = row"),
+        ("false", "norm = none"),
+    ],
+};
+
+/// The rotation's words, less those for three positions.
+const STYLE: Setting = Setting {
+    other_words: &[
+        ("neox", "style = half"),
+        ("rotate_half", "style = half"),
+        ("gptj", "style = interleaved"),
+        ("neighbours", "style = interleaved"),
+        ("partial", "width = partial"),
+    ],
+    ..rope::STYLE
+};
+
+const MROPE_SECTION: ForeignField = ForeignField {
+    names: &["mrope_section"],
+    unless: None,
+    instead_of: &[],
+    advice: "the kernel takes one position a token; three are `sections` of `npu_fused_rope`",
+};
+
+const WITH_NORM: Condition = is("norm", &["head", "row"]);
+
+const SHAPE: Shape = Shape {
+    operands: &[
+        Operand {
+            name: "q",
+            role: Role::Tensor { rank: Some(4) },
+            usual: &["q", "query", "query_states"],
+            when: When::Always,
+        },
+        Operand {
+            name: "k",
+            role: Role::Tensor { rank: Some(4) },
+            usual: &["k", "key", "key_states"],
+            when: When::Always,
+        },
+        Operand {
+            name: "q_weight",
+            role: Role::Weight,
+            usual: &["q_weight", "q_norm", "query_weight"],
+            when: When::With(&[WITH_NORM]),
+        },
+        Operand {
+            name: "k_weight",
+            role: Role::Weight,
+            usual: &["k_weight", "k_norm", "key_weight"],
+            when: When::With(&[WITH_NORM]),
+        },
+        Operand {
+            when: When::With(&[WITH_NORM]),
+            ..rmsnorm::EPS
+        },
+        Operand {
+            name: "cos",
+            role: Role::Table,
+            usual: &["cos"],
+            when: When::Always,
+        },
+        Operand {
+            name: "sin",
+            role: Role::Table,
+            usual: &["sin"],
+            when: When::Always,
+        },
+    ],
+    returns: Returns::Pair {
+        does: "normalises and rotates queries and keys together",
+        written: "(Tensor<4>, Tensor<4>)",
+    },
+    call,
+};
+
+fn call(call: &CallContext<'_>) -> TokenStream {
+    let (runtime, at, reference) = (call.runtime, &call.at, &call.reference);
+    let weights = ["q_weight", "k_weight"]
+        .map(|weight| call.read_lazily(weight, "NormWeight", "norm_weight"));
+    let [q, k] = &weights;
+    let weights = match keys_first(call) {
+        true => quote!(#runtime::QkWeights::keys_first(#q, #k)),
+        false => quote!(#runtime::QkWeights::queries_first(#q, #k)),
+    };
+    let operands = operands(call, &weights);
+    quote!(#runtime::qk_norm_rope(#at, #operands, #reference))
+}
+
+fn composition(call: &CallContext<'_>) -> TokenStream {
+    let (runtime, key) = (call.runtime, call.key());
+    let weights = ["q_weight", "k_weight"]
+        .map(|weight| call.read_optional(weight, "NormWeight", "norm_weight"));
+    let [q, k] = &weights;
+    let weights = match keys_first(call) {
+        true => quote!({
+            let k_weight = #k;
+            [#q, k_weight]
+        }),
+        false => quote!([#q, #k]),
+    };
+    let operands = operands(call, &weights);
+    quote!(#runtime::qk_norm_rope_reference(#operands, #key))
+}
+
+/// Returns true if the body uses the keys' weight before the queries': parameters are initialised at their first use.
+fn keys_first(call: &CallContext<'_>) -> bool {
+    call.has("k_weight") && call.first_use.is_before("k_weight", "q_weight")
+}
+
+fn operands(call: &CallContext<'_>, weights: &TokenStream) -> TokenStream {
+    let [q, k] = ["q", "k"].map(|operand| call.value(operand));
+    let [cos, sin] = ["cos", "sin"].map(|operand| call.shared(operand));
+    let eps = call.read_optional("eps", "Epsilon", "epsilon");
+    quote!((#q, #k), #weights, (#cos, #sin), #eps)
+}
+
+fn docs(key: &Key) -> String {
+    let is = |setting, value| key.choice(setting) == Some(value);
+    let weight = match is("offset", "1") {
+        true => "(1 + weight)",
+        false => "weight",
+    };
+    let norm = match key.choice("norm") {
+        Some("none") => "Rotary position embedding of projected queries and keys".to_owned(),
+        Some("row") => format!(
+            "RMSNorm of all heads of a token together, `x / √(mean(x²) + ε) · {weight}`, and rotary position embedding \
+             of projected queries and keys"
+        ),
+        _ => format!(
+            "RMSNorm of each head, `x / √(mean(x²) + ε) · {weight}`, and rotary position embedding of projected queries \
+             and keys"
+        ),
+    };
+    let weights = match key.choice("norm") {
+        Some("none") => "",
+        Some("row") => " The weights are `[heads · dim]` and `[kv_heads · dim]`.",
+        _ => " The weights are `[dim]`.",
+    };
+    let [q, k] = match is("layout", "bsnd") {
+        true => ["[batch, seq, heads, dim]", "[batch, seq, kv_heads, dim]"],
+        false => ["[batch, heads, seq, dim]", "[batch, kv_heads, seq, dim]"],
+    };
+    format!(
+        "{norm}.\n\n`q` is `[batch, seq, heads, dim]` and `k` is `[batch, seq, kv_heads, dim]`; the results are `{q}` \
+         and `{k}`.{weights} `cos` and `sin` are tables as of `npu_fused_rope`."
+    )
+}

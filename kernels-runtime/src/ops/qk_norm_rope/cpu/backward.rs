@@ -1,0 +1,104 @@
+use super::{Parts, placed};
+use crate::cpu::{
+    self, Element, Kernel, Output, Real, Rows, Scratch, Unwritten, sum_of_squares, total,
+};
+use crate::ops::qk_norm_rope::Gradients;
+use crate::ops::rms_norm::cpu::Axis;
+use crate::ops::rms_norm::cpu::pass::{self, Gate, Without};
+use crate::ops::rope::cpu::{Direction, Places, turn};
+use crate::semantics::HeadLayout;
+use burn::backend::flex::FlexTensor;
+use std::marker::PhantomData;
+use std::ops::Range;
+
+/// Reads pairs of the result's gradient in the order `R` and writes them in the order `W`.
+pub(super) fn run<T: Element, U: Element<Acc = T::Acc>, R: Places, W: Places>(
+    parts: &Parts,
+    dy: &FlexTensor,
+    wanted: bool,
+) -> Gradients<FlexTensor> {
+    let axis = parts.axis::<T>();
+    let shape = parts.x.layout().shape();
+    let [cos, sin] = parts.angles::<U>();
+    let x = Rows::<T>::readable(parts.norm.x());
+    let readable = Rows::<T>::readable(dy);
+    let dy = placed(&readable, parts.key);
+    let kernel = Backward::<T, U, (R, W)> {
+        dy: Rows::new(&dy),
+        x: axis.rows(&x),
+        cos: cos.per_head(shape, HeadLayout::Bsnd),
+        sin: sin.per_head(shape, HeadLayout::Bsnd),
+        pairs: cos.pairs(),
+        axis: &axis,
+        wanted,
+        order: PhantomData,
+    };
+    let mut dx = Output::<T>::new(shape.clone());
+    let count = kernel.x.count();
+    let sums = cpu::run(&kernel, count, axis.width, [&mut dx], &mut Output::none());
+    let sums = sums.iter().map(Vec::as_slice);
+    Gradients {
+        x: dx.finish(),
+        weight: wanted.then(|| total::<T>(sums, axis.gain.len())),
+    }
+}
+
+struct Backward<'a, T: Element, U, Order> {
+    /// The heads of the result's gradient in the order of `x`.
+    dy: Rows<'a, T>,
+    /// The rows that are normalised, each of one head or of all heads of a token.
+    x: Rows<'a, T>,
+    cos: Rows<'a, U>,
+    sin: Rows<'a, U>,
+    /// The number of rotated pairs of a head.
+    pairs: usize,
+    axis: &'a Axis<T>,
+    /// True if the gradient of the weight is wanted.
+    wanted: bool,
+    order: PhantomData<Order>,
+}
+
+impl<T: Element, U: Element<Acc = T::Acc>, R: Places, W: Places> Kernel<1>
+    for Backward<'_, T, U, (R, W)>
+{
+    type Out = T;
+    type PerRow = ();
+    /// The partial sum of the weight's gradient over the range.
+    type Sum = Vec<T::Acc>;
+
+    #[inline(always)]
+    fn rows(
+        &self,
+        range: Range<usize>,
+        [mut dx]: [Unwritten<'_, T>; 1],
+        _: Unwritten<'_, ()>,
+    ) -> Vec<T::Acc> {
+        let (axis, width) = (self.axis, self.dy.width());
+        let heads_of_row = axis.width / width;
+        let heads = range.start * heads_of_row..range.end * heads_of_row;
+        let tables = self.cos.range(heads.clone());
+        let tables = tables.zip(self.sin.range(heads.clone()));
+        let mut heads = self.dy.range(heads).zip(tables);
+        let mut dw = vec![T::Acc::ZERO; if self.wanted { axis.gain.len() } else { 0 }];
+        let mut turned = Scratch::new();
+        let mut unused = pass::Scratch::new::<1>(axis.width);
+        for x in self.x.range(range) {
+            let mut rest = turned.row(axis.width, T::round(T::Acc::ZERO));
+            for (dy, (cos, sin)) in heads.by_ref().take(heads_of_row) {
+                let (head, others) = rest.split_at(width);
+                turn::<T, U, R, W>(dy, head, [cos, sin], self.pairs, Direction::Backward);
+                rest = others;
+            }
+            let rstd = axis.rstd(sum_of_squares(x, T::load));
+            let row = pass::Operands {
+                x,
+                gate: x,
+                gain: &axis.gain,
+            };
+            let gradients = [dx.row(axis.width)];
+            let dw = self.wanted.then_some(&mut dw[..]);
+            Without::backward(turned.values(), row, rstd, axis, &mut unused, gradients, dw);
+        }
+        dw
+    }
+}

@@ -1,0 +1,131 @@
+use super::{Parts, placed};
+use crate::cpu::{self, Element, Kernel, Output, Real, Rows, Scratch, Unwritten, sum_of_squares};
+use crate::ops::rms_norm::cpu::{Axis, Steps, pass};
+use crate::ops::rope::cpu::{Direction, Places, turn};
+use crate::semantics::{HeadLayout, QkNorm};
+use burn::backend::flex::FlexTensor;
+use std::marker::PhantomData;
+use std::ops::Range;
+
+/// Reads pairs in the order `R` and writes them in the order `W`.
+pub(super) fn run<T: Element, U: Element<Acc = T::Acc>, S: Steps<T>, R: Places, W: Places>(
+    parts: &Parts,
+) -> FlexTensor {
+    let axis = parts.axis::<T>();
+    let readable = Rows::<T>::readable(&parts.x);
+    let x = placed(&readable, parts.key);
+    let shape = x.layout().shape();
+    let [cos, sin] = parts.angles::<U>();
+    let rstd = (parts.key.norm == QkNorm::Row).then(|| of_tokens(parts.norm.x(), &axis));
+    let kernel = Forward::<T, U, (S, R, W)> {
+        x: Rows::new(&x),
+        cos: cos.per_head(shape, parts.key.layout),
+        sin: sin.per_head(shape, parts.key.layout),
+        pairs: cos.pairs(),
+        axis: &axis,
+        tokens: rstd.map(|rstd| Tokens {
+            rstd,
+            shape: [shape[1], shape[2]],
+            layout: parts.key.layout,
+        }),
+        variant: PhantomData,
+    };
+    let mut y = Output::<T>::new(shape.clone());
+    let (count, width) = (kernel.x.count(), kernel.x.width());
+    cpu::run(&kernel, count, width, [&mut y], &mut Output::none());
+    y.finish()
+}
+
+/// Returns `rstd` of every token.
+fn of_tokens<T: Element>(x: &FlexTensor, axis: &Axis<T>) -> Vec<T::Acc> {
+    let readable = Rows::<T>::readable(x);
+    let kernel = OfTokens {
+        x: axis.rows(&readable),
+        axis,
+    };
+    let count = kernel.x.count();
+    let mut rstd = Output::new([count].into());
+    cpu::run(&kernel, count, axis.width, [], &mut rstd);
+    rstd.into_values()
+}
+
+struct OfTokens<'a, T: Element> {
+    x: Rows<'a, T>,
+    axis: &'a Axis<T>,
+}
+
+impl<T: Element> Kernel<0> for OfTokens<'_, T> {
+    type Out = T;
+    type PerRow = T::Acc;
+    type Sum = ();
+
+    #[inline(always)]
+    fn rows(&self, range: Range<usize>, _: [Unwritten<'_, T>; 0], mut rstd: Unwritten<'_, T::Acc>) {
+        for x in self.x.range(range) {
+            rstd.push(self.axis.rstd(sum_of_squares(x, T::load)));
+        }
+    }
+}
+
+/// The norms of tokens.
+struct Tokens<A> {
+    rstd: Vec<A>,
+    /// The sizes of the result's second and third axis.
+    shape: [usize; 2],
+    layout: HeadLayout,
+}
+
+impl<A: Copy> Tokens<A> {
+    /// Returns `rstd` and the head of a row of the result.
+    #[inline(always)]
+    fn of_row(&self, row: usize) -> (A, usize) {
+        let [second, third] = self.shape;
+        let (lead, inner) = (row / third, row % third);
+        let (batch, middle) = (lead / second, lead % second);
+        match self.layout {
+            HeadLayout::Bnsd => (self.rstd[batch * third + inner], middle),
+            HeadLayout::Bsnd => (self.rstd[lead], inner),
+        }
+    }
+}
+
+struct Forward<'a, T: Element, U, V> {
+    /// The heads in the order of the result.
+    x: Rows<'a, T>,
+    cos: Rows<'a, U>,
+    sin: Rows<'a, U>,
+    /// The number of rotated pairs of a head.
+    pairs: usize,
+    axis: &'a Axis<T>,
+    /// Present if the heads of a token are normalised together.
+    tokens: Option<Tokens<T::Acc>>,
+    variant: PhantomData<V>,
+}
+
+impl<T: Element, U: Element<Acc = T::Acc>, S: Steps<T>, R: Places, W: Places> Kernel<1>
+    for Forward<'_, T, U, (S, R, W)>
+{
+    type Out = T;
+    type PerRow = ();
+    type Sum = ();
+
+    #[inline(always)]
+    fn rows(&self, range: Range<usize>, [mut y]: [Unwritten<'_, T>; 1], _: Unwritten<'_, ()>) {
+        let width = self.x.width();
+        let mut normalised = Scratch::new();
+        let cos = self.cos.range(range.clone());
+        let tables = cos.zip(self.sin.range(range.clone()));
+        let rows = self.x.range(range.clone()).zip(tables);
+        for (row, (x, (cos, sin))) in range.zip(rows) {
+            let (rstd, head) = match &self.tokens {
+                Some(tokens) => tokens.of_row(row),
+                None => (self.axis.rstd(sum_of_squares(x, T::load)), 0),
+            };
+            let gain = &self.axis.gain[head * width..][..width];
+            let place = normalised.row(width, T::round(T::Acc::ZERO));
+            pass::scale::<T, S>(x, rstd, gain, place);
+            let x = normalised.values();
+            turn::<T, U, R, W>(x, y.row(width), [cos, sin], self.pairs, Direction::Forward);
+        }
+    }
+}
