@@ -73,8 +73,13 @@ fn cross_entropy_is_burns() {
             let d_logits = logits.grad(&grads).expect("the logits are tracked");
             [loss.inner().unsqueeze::<2>(), d_logits].map(|tensor| tensor.cast(FloatDType::F32))
         };
+        // Burn's loss takes no half types with padding or smoothing, and the kernel computes them in f32.
+        let is_fused = config.weights.is_none() && config.pad_tokens.iter().flatten().count() < 2;
         for (dtype, close) in [(FloatDType::F32, CLOSE), (FloatDType::BF16, 0.04)] {
-            let expected = run(&|logits| theirs.forward(logits, targets()), dtype);
+            if dtype == FloatDType::BF16 && !is_fused {
+                continue;
+            }
+            let expected = run(&|logits| theirs.forward(logits, targets()), FloatDType::F32);
             for policy in [Policy::auto(), Policy::reference()] {
                 let _policy = scope(policy);
                 let got = run(&|logits| ours.forward(logits, targets()), dtype);

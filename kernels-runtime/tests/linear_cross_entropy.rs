@@ -451,6 +451,7 @@ const MEAN: SemanticsKey = SemanticsKey::LinearCrossEntropy(LinearCrossEntropyKe
 
 sites! {
     RIGHT: "npu_fused_linear_cross_entropy", MEAN;
+    FEW: "npu_fused_linear_cross_entropy", MEAN;
     SMOOTHED: "npu_fused_linear_cross_entropy", MEAN;
 }
 
@@ -459,9 +460,12 @@ sites! {
 fn live_verification_takes_some_tokens_and_classes() {
     let device = Device::flex().autodiff();
     let _checked = live::scope(Sampling::first());
-    let leaves = Leaves::new([60, 8, 900], &device);
+    let (many, few) = (
+        Leaves::new([60, 8, 900], &device),
+        Leaves::new([2, 8, 900], &device),
+    );
     let most = std::cell::Cell::new([0; 2]);
-    let call = |site: &'static Site, label_smoothing: f64| {
+    let call = |site: &'static Site, leaves: &Leaves, label_smoothing: f64| {
         let mut body = once(|(hidden, weight, targets): (Tensor<2>, Tensor<2>, _)| {
             most.set([hidden.dims()[0], weight.dims()[0]]);
             let settings = Settings {
@@ -483,11 +487,13 @@ fn live_verification_takes_some_tokens_and_classes() {
         );
         linear_cross_entropy(At::new(site), flowing, LossNumbers::default(), &mut body)
     };
-    drop(call(&RIGHT, 0.0));
-    let [tokens, of_classes] = most.get();
-    assert!((2..10).contains(&tokens), "{tokens}");
-    assert!((50..90).contains(&of_classes), "{of_classes}");
-    let said = message(|| call(&SMOOTHED, 0.1));
+    for (site, leaves) in [(&RIGHT, &many), (&FEW, &few)] {
+        drop(call(site, leaves, 0.0));
+        let [tokens, of_classes] = most.get();
+        assert!((2..10).contains(&tokens), "{tokens}");
+        assert!((50..90).contains(&of_classes), "{of_classes}");
+    }
+    let said = message(|| call(&SMOOTHED, &many, 0.1));
     assert!(
         said.contains("the annotated body is the odd one out"),
         "{said}"

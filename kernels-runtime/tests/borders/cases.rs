@@ -624,7 +624,7 @@ fn losses_of_hidden_states() -> Vec<Case> {
     }
     let kept = [
         float("wide dy", [1]),
-        float("kept", [5, 4]),
+        float("kept gradient", [5, 4]),
         float("kept bias", [6]),
     ];
     cases.push(Case::new(
@@ -938,7 +938,7 @@ pub fn in_dtype(operands: &[Operand], dtype: DType) -> Vec<Operand> {
         "bias",
         "wide dw",
         "wide dy",
-        "kept",
+        "kept gradient",
         "kept bias",
     ];
     let change = |operand: &Operand| {

@@ -102,6 +102,7 @@ fn places(numbers: &[u8]) -> Vec<Range<usize>> {
             0x80..=0x9f => (1, false),
             text @ 0xa0..=0xbf => (1 + usize::from(text & 0x1f), false),
             0xcb => (9, true),
+            0xd0 => (2, true),
             other => panic!("{other:#x} is in none of the messages"),
         };
         if is_number {

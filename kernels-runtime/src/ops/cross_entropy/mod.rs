@@ -28,6 +28,8 @@ pub(crate) mod site;
 mod targets;
 
 pub use autodiff::{CrossEntropyBackend, CrossEntropyKernel, Tensors};
+#[cfg(feature = "remote")]
+pub(in crate::ops) use operands::BYTES_OF_A_TOKEN;
 pub use operands::{Backward, Operands};
 pub(in crate::ops) use operands::{loss_of, one_target_each};
 pub use reference::reference;

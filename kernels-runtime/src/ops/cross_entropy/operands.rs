@@ -99,6 +99,11 @@ impl<F: Described, I: Described> Operands<F, I> {
     }
 }
 
+/// The bytes that a kernel holds for each token besides results and copies of operands: its target, its loss, and the sums
+/// of its logits.
+#[cfg(feature = "remote")]
+pub(in crate::ops) const BYTES_OF_A_TOKEN: usize = 64;
+
 /// Checks that there is one integer for each token.
 pub(in crate::ops) fn one_target_each(
     op: &str,

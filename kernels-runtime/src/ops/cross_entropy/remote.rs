@@ -1,7 +1,10 @@
 //! The remote cross-entropy. Tensors are sent in the order logits, targets; backward, the gradient of the loss and `lse`
 //! come first.
 
-use super::{Backward, CrossEntropyBackend, CrossEntropyKernel, Operands, Settings, Tensors};
+use super::{
+    BYTES_OF_A_TOKEN, Backward, CrossEntropyBackend, CrossEntropyKernel, Operands, Settings,
+    Tensors,
+};
 use crate::remote::call::{Call, Handled, like, send};
 use crate::remote::wire::Malformed;
 use crate::remote::{Host, Kernels};
@@ -60,6 +63,8 @@ fn read<B: BackendIr>(
 ) -> Result<Tensors<B>, Malformed> {
     let operands = Operands::new(call.float()?, call.int()?, settings, key)?;
     operands.dtype()?;
+    let [tokens, _] = operands.sizes();
+    call.room(tokens.saturating_mul(BYTES_OF_A_TOKEN));
     Ok(operands)
 }
 

@@ -6,7 +6,7 @@ use crate::ops::cross_entropy::live::{indices, some_tokens};
 use crate::registry::Implementation;
 use crate::semantics::{LinearCrossEntropyKey, LossReduction, OutputLayout};
 use burn::backend::DispatchTensor;
-use burn::tensor::{Int, Tensor, TensorData};
+use burn::tensor::{Tensor, TensorData};
 use std::collections::BTreeSet;
 
 /// The operands of a linear cross-entropy.
@@ -58,17 +58,20 @@ impl Operands for Loss {
         let Inputs {
             hidden, targets, ..
         } = &self.inputs;
-        let tokens = some_tokens(targets, self.settings, LossReduction::Mean, rows)?;
-        let place = indices(&tokens, targets);
-        let some = Self {
-            inputs: Inputs {
+        let some = some_tokens(targets, self.settings, LossReduction::Mean, rows);
+        let some = some.map(|tokens| {
+            let place = indices(&tokens, targets);
+            let inputs = Inputs {
                 hidden: hidden.clone().detach().select(0, place.clone()),
                 targets: targets.clone().select(0, place),
                 ..self.inputs.clone()
-            },
-            ..self.clone()
-        };
-        Some(some.of_some_classes())
+            };
+            Self {
+                inputs,
+                ..self.clone()
+            }
+        });
+        some.as_ref().unwrap_or(self).of_some_classes().or(some)
     }
 
     fn samples_apart(&self) -> bool {
@@ -85,18 +88,24 @@ impl Loss {
         }
     }
 
-    /// Takes the classes that are targets and some others, numbered anew. The ignored index keeps its number, which must
-    /// not become that of a class.
-    fn of_some_classes(self) -> Self {
+    /// Takes the classes that are targets and some others, numbered anew. Returns `None` if these are all. The ignored
+    /// index keeps its number, which must not become that of a class.
+    fn of_some_classes(&self) -> Option<Self> {
+        let Inputs {
+            hidden,
+            weight,
+            bias,
+            targets,
+        } = &self.inputs;
         let axis = self.axis();
-        let all = self.inputs.weight.dims()[axis];
+        let all = weight.dims()[axis];
         let ignored = self.settings.ignore_index;
-        let few = CLASSES + self.inputs.targets.dims()[0];
+        let few = CLASSES + targets.dims()[0];
         if all <= few || (0..=few as i64).contains(&ignored) {
-            return self;
+            return None;
         }
-        let targets: Vec<i64> = self.inputs.targets.to_data().iter::<i64>().collect();
-        let of_tokens = targets.iter().filter(|class| **class != ignored);
+        let numbers: Vec<i64> = targets.to_data().iter::<i64>().collect();
+        let of_tokens = numbers.iter().filter(|class| **class != ignored);
         // A target that is no class stays one.
         let of_tokens = of_tokens.filter_map(|class| usize::try_from(*class).ok());
         let of_tokens = of_tokens.filter(|class| *class < all);
@@ -107,20 +116,18 @@ impl Loss {
             let place = place.and_then(|class| classes.binary_search(&class).ok());
             place.map_or(*class, |place| place as i64)
         };
-        let numbers: Vec<i64> = targets.iter().map(number).collect();
-        let place = indices(&classes, &self.inputs.targets);
-        let dtype = self.inputs.targets.dtype();
-        let data = TensorData::new(numbers, [targets.len()]).convert_dtype(dtype);
-        let device = self.inputs.targets.device();
-        let weight = self.inputs.weight.detach().select(axis, place.clone());
-        Self {
-            inputs: Inputs {
-                hidden: self.inputs.hidden,
-                weight,
-                bias: self.inputs.bias.map(|bias| bias.detach().select(0, place)),
-                targets: Tensor::<1, Int>::from_data(data, (&device, dtype)),
-            },
-            ..self
-        }
+        let numbered = numbers.iter().map(number).collect::<Vec<_>>();
+        let data = TensorData::new(numbered, [numbers.len()]).convert_dtype(targets.dtype());
+        let place = indices(&classes, targets);
+        let inputs = Inputs {
+            hidden: hidden.clone(),
+            weight: weight.clone().detach().select(axis, place.clone()),
+            bias: bias.clone().map(|bias| bias.detach().select(0, place)),
+            targets: Tensor::from_data(data, (&targets.device(), targets.dtype())),
+        };
+        Some(Self {
+            inputs,
+            ..self.clone()
+        })
     }
 }

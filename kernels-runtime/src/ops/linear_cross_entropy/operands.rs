@@ -1,5 +1,7 @@
 use super::{Gradients, Inputs};
 use crate::ops::compute_dtype;
+#[cfg(feature = "remote")]
+use crate::ops::cross_entropy::BYTES_OF_A_TOKEN;
 use crate::ops::cross_entropy::{Settings, loss_of, one_target_each};
 use crate::ops::define::{backward, operands};
 use crate::ops::operands::{self, Described, Facts, Mismatch, checked, require};
@@ -44,6 +46,46 @@ pub struct Sizes {
     pub width: usize,
     /// The number of classes.
     pub classes: usize,
+}
+
+impl Sizes {
+    /// The memory for the logits of a chunk. Each chunk reads the weight once, or three times with gradients, so few
+    /// tokens at a time would make the products wait for memory.
+    const BYTES: usize = 64 << 20;
+
+    /// The smallest and the largest number of tokens of a chunk, if there are as many.
+    const CHUNK: [usize; 2] = [64, 1024];
+
+    /// Returns the largest number of tokens whose logits, of `bytes` each, a kernel on the CPU computes together.
+    pub(super) fn chunk(self, bytes: usize) -> usize {
+        let row = self.classes.max(1).saturating_mul(bytes);
+        let [least, most] = Self::CHUNK;
+        let tokens = (Self::BYTES / row / least * least).clamp(least, most);
+        tokens.min(self.tokens)
+    }
+
+    /// The largest number of groups that a kernel on the CPU divides the classes into.
+    pub(super) const GROUPS: usize = 64;
+
+    /// Returns a bound on the bytes that a kernel on the CPU holds besides the results: the logits of a chunk, copies of
+    /// its hidden states, each group's share of their gradient, sums for each token and group, and the gradient of the
+    /// weight before it is rounded.
+    #[cfg(feature = "remote")]
+    pub(super) fn room(self, bytes: usize) -> usize {
+        let chunk = self.chunk(bytes);
+        let logits = chunk.saturating_mul(self.classes);
+        let shares = chunk
+            .saturating_mul(self.width)
+            .saturating_mul(Self::GROUPS + 4);
+        let all = self.tokens.saturating_add(self.classes);
+        let gradients = all.saturating_mul(self.width.saturating_add(1));
+        let numbers = logits.saturating_add(shares).saturating_add(gradients);
+        let of_groups = chunk
+            .saturating_mul(Self::GROUPS + 2)
+            .saturating_add(self.tokens);
+        let of_tokens = of_groups.saturating_mul(BYTES_OF_A_TOKEN);
+        numbers.saturating_mul(bytes).saturating_add(of_tokens)
+    }
 }
 
 /// The gradients that are wanted.

@@ -130,7 +130,8 @@ fn read<B: BackendIr>(
     let bias = (key.shift == Shift::Bias).then(|| call.float());
     let bias = bias.transpose()?;
     let operands = Operands::new(hidden, weight, bias, call.int()?, settings, key)?;
-    operands.dtype()?;
+    let wide = compute_dtype(operands.dtype()?);
+    call.room(operands.sizes().room(wide.size()));
     Ok(operands)
 }
 

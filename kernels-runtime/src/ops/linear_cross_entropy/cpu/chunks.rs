@@ -6,17 +6,10 @@ use crate::cpu::product::{Gemm, Rows};
 use crate::cpu::{Element, Real, contiguous};
 use crate::ops::cross_entropy::Targets;
 use crate::ops::cross_entropy::cpu::{Factors, Loss};
-use crate::ops::linear_cross_entropy::{Gradients, Operands, Sizes, Wanted};
+use crate::ops::linear_cross_entropy::{Gradients, Operands, Wanted};
 use burn::backend::flex::FlexTensor;
 use rayon::prelude::*;
 use std::mem::size_of;
-
-/// The memory for the logits of a chunk. Each chunk reads the weight once, or three times with gradients, so few tokens
-/// at a time would make the products wait for memory.
-const BYTES: usize = 64 << 20;
-
-/// The smallest and the largest number of tokens of a chunk, if there are as many.
-const TOKENS: [usize; 2] = [64, 1024];
 
 /// The losses and the wanted gradients, the weight's as `[classes, width]`.
 pub(super) struct Found<A> {
@@ -48,7 +41,7 @@ where
     if tokens.is_empty() {
         return found;
     }
-    let count = most_tokens::<T::Acc>(sizes).min(tokens.len());
+    let count = sizes.chunk(size_of::<T::Acc>()).min(tokens.len());
     let weight = readable(operands.weight());
     let head = Head::<T>::new(operands, &weight);
     let Gradients {
@@ -76,13 +69,6 @@ where
     }
     drop(groups);
     found
-}
-
-/// Returns the number of tokens of a chunk.
-fn most_tokens<A>(sizes: Sizes) -> usize {
-    let row = sizes.classes.max(1) * size_of::<A>();
-    let [least, most] = TOKENS;
-    (BYTES / row / least * least).clamp(least, most)
 }
 
 /// What the chunks share.

@@ -14,9 +14,6 @@ use std::ops::Range;
 /// The classes of a block. Its logits and its part of the weight stay in the second-level cache.
 const BLOCK: usize = 256;
 
-/// The largest number of groups.
-const GROUPS: usize = 64;
-
 /// The memory that all groups' shares of the gradient of the hidden states may take, if that is more than the logits.
 const SHARES: usize = 32 << 20;
 
@@ -94,7 +91,11 @@ pub(super) fn groups<A>(
     let Sizes { width, classes, .. } = sizes;
     let share = tokens * width.max(1) * size_of::<A>();
     let most = (classes / width.max(1)).max(SHARES / share.max(1)).max(1);
-    let count = classes.div_ceil(BLOCK / 2).min(GROUPS).min(most).max(1);
+    let count = classes
+        .div_ceil(BLOCK / 2)
+        .min(Sizes::GROUPS)
+        .min(most)
+        .max(1);
     let each = classes.div_ceil(count).next_multiple_of(64);
     let mut weights = d_weight.map(|d_weight| &mut d_weight[..]);
     let mut biases = d_bias.map(|d_bias| &mut d_bias[..]);
