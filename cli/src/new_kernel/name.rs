@@ -17,7 +17,7 @@ const RESERVED: &[&str] = &[
     "typeof", "union", "unsafe", "unsized", "use", "virtual", "where", "while", "yield",
 ];
 
-const BUILT_IN_OPS: [&str; 10] = [
+const BUILT_IN_OPS: [&str; 11] = [
     "rms_norm",
     "add_rms_norm",
     "layer_norm",

@@ -8,7 +8,7 @@ use burn_kernels::policy::{Policy, scope};
 
 // A function of its tensors, with what Burn's loss computes.
 #[fused_kernel("npu_fused_cross_entropy")]
-fn mean(logits: Tensor<2>, targets: Tensor<1, Int>) -> Tensor<1> {
+fn mean_loss(logits: Tensor<2>, targets: Tensor<1, Int>) -> Tensor<1> {
     let device = logits.device();
     CrossEntropyLossConfig::new()
         .init(&device)
@@ -54,13 +54,13 @@ struct Loss {
 // Hidden states and the table of embeddings.
 #[fused_kernel("npu_fused_linear_cross_entropy")]
 fn tied(hidden: Tensor<2>, embedding: Tensor<2>, targets: Tensor<1, Int>) -> Tensor<1> {
-    mean(hidden.matmul(embedding.swap_dims(0, 1)), targets)
+    mean_loss(hidden.matmul(embedding.swap_dims(0, 1)), targets)
 }
 
 // A layer's weight and bias, as Burn's `Linear` has them.
 #[fused_kernel("npu_fused_linear_cross_entropy", layout = input_major, shift = bias)]
 fn linear(x: Tensor<2>, weight: Tensor<2>, bias: Tensor<1>, target: Tensor<1, Int>) -> Tensor<1> {
-    mean(x.matmul(weight) + bias.unsqueeze(), target)
+    mean_loss(x.matmul(weight) + bias.unsqueeze(), target)
 }
 
 pub fn main() {
@@ -75,7 +75,7 @@ pub fn main() {
     let loss = Loss { ignore_index: 2 };
     let all = || {
         [
-            mean(logits.clone(), targets()),
+            mean_loss(logits.clone(), targets()),
             each(logits.clone(), some()),
             capped.loss(logits.clone(), targets()),
             loss.forward(logits.clone(), targets()),
@@ -97,7 +97,7 @@ pub fn main() {
         assert_same(fused, plain);
     }
     for (name, key) in [
-        ("cross_entropy::mean", "cross_entropy(reduction=mean)"),
+        ("cross_entropy::mean_loss", "cross_entropy(reduction=mean)"),
         ("cross_entropy::each", "cross_entropy(reduction=none)"),
         (
             "cross_entropy::Capped::loss",
