@@ -9,5 +9,7 @@ mod experts;
 mod mlps;
 #[path = "one_seed/norms.rs"]
 mod norms;
+#[path = "one_seed/prepared.rs"]
+mod prepared;
 #[path = "one_seed/train.rs"]
 mod train;

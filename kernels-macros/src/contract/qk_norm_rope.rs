@@ -133,7 +133,7 @@ fn call(call: &CallContext<'_>) -> TokenStream {
         .map(|weight| call.read_lazily(weight, "NormWeight", "norm_weight"));
     let [q, k] = &weights;
     let weights = match keys_first(call) {
-        true => quote!(#runtime::QkWeights::keys_first(#q, #k)),
+        true => quote!(#runtime::QkWeights::keys_first(#k, #q)),
         false => quote!(#runtime::QkWeights::queries_first(#q, #k)),
     };
     let operands = operands(call, &weights);

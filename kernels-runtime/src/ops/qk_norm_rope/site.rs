@@ -27,8 +27,8 @@ impl<'a> QkWeights<'a> {
         Self { q, k, keys_first }
     }
 
-    /// Returns weights of which the body reads the keys' first.
-    pub fn keys_first(q: Weight<'a>, k: Weight<'a>) -> Self {
+    /// Returns weights of which the body reads the keys' first. A call evaluates its arguments in the same order.
+    pub fn keys_first(k: Weight<'a>, q: Weight<'a>) -> Self {
         let keys_first = true;
         Self { q, k, keys_first }
     }

@@ -83,10 +83,13 @@ fn per_element(table: Tensor<3>, key: RopeKey) -> Tensor<4> {
         (_, TableLayout::Pairs) => Tensor::cat(vec![table.clone(), table], 2),
         (_, _) => table,
     };
-    table.unsqueeze_dim(match key.layout {
-        HeadLayout::Bnsd => 1,
-        HeadLayout::Bsnd => 2,
-    })
+    // Burn's `unsqueeze_dim` does not take tables without positions.
+    let [b, s, w] = table.dims();
+    let table: Tensor<4> = table.expand([1, b, s, w]).swap_dims(0, 1);
+    match key.layout {
+        HeadLayout::Bnsd => table,
+        HeadLayout::Bsnd => table.swap_dims(1, 2),
+    }
 }
 
 /// Repeats `[a, b, ..]` to `[a, a, b, b, ..]` on the last axis.
