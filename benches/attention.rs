@@ -114,6 +114,7 @@ impl Call {
             v,
             bias: None,
             sinks: None,
+            lengths: None,
         };
         match is_fused {
             true => fused(inputs, self.settings, self.key).expect("a kernel"),

@@ -133,11 +133,11 @@ pub(crate) fn sums<const N: usize, T: Copy, A: Real>(
         }
     }
     // A copy, because places that are known only at run time would keep the lanes of the loop above in memory.
-    let mut lanes = lanes;
+    let mut ended = lanes;
     for (i, x) in tail.iter().enumerate() {
-        add(&mut lanes, i, terms(*x));
+        add(&mut ended, i, terms(*x));
     }
-    lanes.map(fold)
+    ended.map(fold)
 }
 
 /// Returns the sums of several terms `(left, right, weight)` over rows of the same length, in one pass.
@@ -157,12 +157,12 @@ pub(crate) fn sums_of<const N: usize, L: Copy, R: Copy, A: Real>(
             add(&mut lanes, i, terms(l[i], r[i], w[i]));
         }
     }
-    let mut lanes = lanes;
+    let mut ended = lanes;
     let tails = left_tail.iter().zip(right_tail).zip(weight_tail);
     for (i, ((l, r), w)) in tails.enumerate() {
-        add(&mut lanes, i, terms(*l, *r, *w));
+        add(&mut ended, i, terms(*l, *r, *w));
     }
-    lanes.map(fold)
+    ended.map(fold)
 }
 
 /// Adds the terms of one element to lane `i` of each sum.
