@@ -5,7 +5,7 @@
 //! by `(y · dy).sum()`. The composition is measured up to 512 tokens: beyond, its scores take seconds.
 
 use burn::tensor::{DType, Device, Distribution, FloatDType, Tensor};
-use burn_kernels::ops::attention::{Inputs, Settings, fused, reference};
+use burn_kernels::ops::attention::{Inputs, Lengths, Settings, fused, reference};
 use burn_kernels::semantics::*;
 use std::time::Instant;
 
@@ -114,7 +114,7 @@ impl Call {
             v,
             bias: None,
             sinks: None,
-            lengths: None,
+            lengths: Lengths::default(),
         };
         match is_fused {
             true => fused(inputs, self.settings, self.key).expect("a kernel"),
