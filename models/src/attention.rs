@@ -1,13 +1,13 @@
 //! Causal self-attention with grouped queries.
 
-use burn::module::Module;
+use burn::module::{Initializer, Module, Param};
 use burn::nn::Linear;
 use burn::tensor::activation::softmax;
 use burn::tensor::{Bool, DType, Device, FloatDType, Tensor};
 use burn_kernels::fused_kernel;
 use burn_kernels::nn::{CacheError, KvCache};
 
-use crate::blocks::{RmsNorm, new_linear};
+use crate::blocks::new_linear;
 use crate::config::{Architecture, ModelConfig};
 use crate::rope::RotaryTables;
 
@@ -17,6 +17,13 @@ use crate::rope::RotaryTables;
 /// infinity is faster than one that underflows.
 const MASKED: f32 = f32::NEG_INFINITY;
 
+/// The norm of each query or key head.
+#[derive(Module, Debug)]
+struct HeadNorm {
+    /// The weight of every head, `[width]`.
+    weight: Param<Tensor<1>>,
+}
+
 /// Causal self-attention: every group of query heads shares one key and value head.
 #[derive(Module, Debug)]
 pub struct Attention {
@@ -25,8 +32,8 @@ pub struct Attention {
     v_proj: Linear,
     o_proj: Linear,
     /// The norm of each query head, in architectures that have one.
-    q_norm: Option<RmsNorm>,
-    k_norm: Option<RmsNorm>,
+    q_norm: Option<HeadNorm>,
+    k_norm: Option<HeadNorm>,
     #[module(skip)]
     heads: Heads,
 }
@@ -37,6 +44,7 @@ struct Heads {
     query: usize,
     key_value: usize,
     width: usize,
+    eps: f64,
 }
 
 impl Attention {
@@ -46,6 +54,7 @@ impl Attention {
             query: config.num_attention_heads,
             key_value: config.num_key_value_heads,
             width: config.head_dim,
+            eps: config.rms_norm_eps,
         };
         let hidden = config.hidden_size;
         let from_hidden = |output| {
@@ -53,8 +62,9 @@ impl Attention {
             new_linear(config, [hidden, output], bias, device)
         };
         let norm = || {
-            let normalises = config.family().head_norms;
-            normalises.then(|| RmsNorm::new(config, heads.width, device))
+            let weight = || Initializer::Ones.init([heads.width], device);
+            let normalises = config.family().head_norms.is_some();
+            normalises.then(|| HeadNorm { weight: weight() })
         };
         let mixed = heads.query * heads.width;
         Self {
@@ -77,28 +87,14 @@ impl Attention {
         window: Option<usize>,
         cache: Option<&mut KvCache>,
     ) -> Result<Tensor<3>, CacheError> {
-        let Heads {
-            architecture,
-            query,
-            key_value,
-            width,
-        } = self.heads;
         let [batch, seq, _] = x.dims();
-        let q = split(self.q_proj.forward(x.clone()), query, self.q_norm.as_ref());
-        let k = split(
-            self.k_proj.forward(x.clone()),
-            key_value,
-            self.k_norm.as_ref(),
-        );
-        let v = split(self.v_proj.forward(x), key_value, None);
-        let rotate = architecture.family().layers.rotate;
-        let (q, k) = rotate(
-            q.swap_dims(1, 2),
-            k.swap_dims(1, 2),
-            tables.cos.clone(),
-            tables.sin.clone(),
-        );
-        let (q, k) = (q.swap_dims(1, 2), k.swap_dims(1, 2));
+        let Heads {
+            query, key_value, ..
+        } = self.heads;
+        let q = split(self.q_proj.forward(x.clone()), query);
+        let k = split(self.k_proj.forward(x.clone()), key_value);
+        let v = split(self.v_proj.forward(x), key_value);
+        let (q, k) = self.prepare(q, k, tables);
         let (k, v) = match cache {
             Some(cache) => cache.append(k, v)?,
             None => (k, v),
@@ -109,19 +105,29 @@ impl Attention {
             Some(window) => sliding_attention(q, k, v, window),
             None => causal_attention(q, k, v),
         };
-        let mixed = mixed.reshape([batch, seq, query * width]);
+        let mixed = mixed.reshape([batch, seq, query * self.heads.width]);
         Ok(self.o_proj.forward(mixed))
+    }
+
+    /// Normalises queries and keys, if the architecture does, and rotates them. Both are `[b, s, heads, width]`.
+    fn prepare(&self, q: Tensor<4>, k: Tensor<4>, tables: &RotaryTables) -> (Tensor<4>, Tensor<4>) {
+        let family = self.heads.architecture.family();
+        let (cos, sin) = (tables.cos.clone(), tables.sin.clone());
+        let norms = self.q_norm.as_ref().zip(self.k_norm.as_ref());
+        if let Some((normalise, (q_norm, k_norm))) = family.head_norms.zip(norms) {
+            let eps = self.heads.eps;
+            return normalise(q, k, &q_norm.weight, &k_norm.weight, eps, cos, sin);
+        }
+        let rotate = family.layers.rotate;
+        let (q, k) = rotate(q.swap_dims(1, 2), k.swap_dims(1, 2), cos, sin);
+        (q.swap_dims(1, 2), k.swap_dims(1, 2))
     }
 }
 
-/// Reshapes `[b, s, heads · width]` to `[b, s, heads, width]` and normalises each head with `norm`.
-fn split(projected: Tensor<3>, heads: usize, norm: Option<&RmsNorm>) -> Tensor<4> {
+/// Reshapes `[b, s, heads · width]` to `[b, s, heads, width]`.
+fn split(projected: Tensor<3>, heads: usize) -> Tensor<4> {
     let [batch, seq, columns] = projected.dims();
-    let split = projected.reshape([batch, seq, heads, columns / heads]);
-    match norm {
-        Some(norm) => norm.forward(split),
-        None => split,
-    }
+    projected.reshape([batch, seq, heads, columns / heads])
 }
 
 /// Returns the attention of each query to the keys at its own position and before it. `q` is `[b, s, hq, d]`, and `k`

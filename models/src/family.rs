@@ -19,8 +19,8 @@ pub(crate) struct Family {
     /// The short name, as in `model_type`.
     pub(crate) model_type: &'static str,
     pub(crate) layers: Layers,
-    /// True if each query and key head is normalised.
-    pub(crate) head_norms: bool,
+    /// Normalises and rotates queries and keys, if their heads are normalised.
+    pub(crate) head_norms: Option<NormAndRotate>,
     /// The mixture of experts, if layers of this family are, or can be, one.
     pub(crate) experts: Option<Experts>,
     pub(crate) defaults: Defaults,
@@ -46,6 +46,18 @@ pub(crate) struct Layers {
 }
 
 pub(crate) type Rotate = fn(Tensor<4>, Tensor<4>, Tensor<3>, Tensor<3>) -> (Tensor<4>, Tensor<4>);
+
+/// Normalises the heads of projected queries and keys by the two weights and the epsilon, and rotates them by the tables
+/// of cosines and sines. Queries and keys are `[b, s, heads, d]`, before and after.
+pub(crate) type NormAndRotate = fn(
+    Tensor<4>,
+    Tensor<4>,
+    &Param<Tensor<1>>,
+    &Param<Tensor<1>>,
+    f64,
+    Tensor<3>,
+    Tensor<3>,
+) -> (Tensor<4>, Tensor<4>);
 
 /// The treatment of sliding windows by a family. Without windows, masks are causal only.
 #[derive(Clone, Copy)]

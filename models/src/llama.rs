@@ -22,7 +22,7 @@ pub(crate) static FAMILY: Family = Family {
         mlp: |projections| Mlp::Llama(LlamaMlp::new(projections)),
         rotate: apply_rotary_pos_emb,
     },
-    head_norms: false,
+    head_norms: None,
     experts: None,
     defaults: Defaults {
         num_key_value_heads: None,

@@ -29,7 +29,7 @@ pub(crate) static FAMILY: Family = Family {
         },
         rotate: apply_rotary_pos_emb,
     },
-    head_norms: true,
+    head_norms: Some(norm_and_rotate),
     defaults: Defaults {
         num_key_value_heads: Some(32),
         head_dim: Some(128),
@@ -46,7 +46,7 @@ pub(crate) static FAMILY: Family = Family {
 /// Root-mean-square normalisation, `y = weight · round(x / sqrt(mean(x²) + eps))`. The mean is over the last axis and
 /// in at least `f32`; `round` rounds to the dtype of `x`.
 ///
-/// Qwen3 normalises the residual stream and each query and key head with it.
+/// Qwen3 normalises the residual stream with it, and in [`norm_and_rotate`] each query and key head.
 #[fused_kernel("npu_fused_rmsnorm", offset = 0, rounding = llama)]
 #[derive(Module, Debug)]
 pub struct Qwen3RmsNorm {
@@ -90,4 +90,28 @@ pub fn apply_rotary_pos_emb(
     let sin = sin.unsqueeze_dim::<4>(1);
     let rotate = |x: Tensor<4>| x.clone() * cos.clone() + rotate_half(x) * sin.clone();
     (rotate(q), rotate(k))
+}
+
+/// Normalises each head of queries `[b, s, hq, d]` and keys `[b, s, hk, d]` like [`Qwen3RmsNorm`], with weights `[d]`, and
+/// rotates it like [`apply_rotary_pos_emb`].
+#[fused_kernel("npu_fused_qk_norm_rope", norm = head, offset = 0, rounding = llama, style = half, layout = bsnd)]
+pub fn norm_and_rotate(
+    q: Tensor<4>,
+    k: Tensor<4>,
+    q_weight: &Param<Tensor<1>>,
+    k_weight: &Param<Tensor<1>>,
+    eps: f64,
+    cos: Tensor<3>,
+    sin: Tensor<3>,
+) -> (Tensor<4>, Tensor<4>) {
+    let norm = |x: Tensor<4>, weight: &Param<Tensor<1>>| {
+        let norm = Qwen3RmsNorm {
+            weight: weight.clone(),
+            variance_epsilon: eps,
+        };
+        norm.forward(x).swap_dims(1, 2)
+    };
+    let (q, k) = (norm(q, q_weight), norm(k, k_weight));
+    let (q, k) = apply_rotary_pos_emb(q, k, cos, sin);
+    (q.swap_dims(1, 2), k.swap_dims(1, 2))
 }

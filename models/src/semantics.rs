@@ -5,8 +5,8 @@
 
 use burn_kernels::semantics::{
     Activation, AddRmsNormKey, AttentionKey, AttentionWindow, Clamp, GluKey, HeadLayout,
-    MoeBlockKey, MoeExpertsKey, Offset, Projections, RmsNormKey, RopeKey, RopeStyle, RotaryWidth,
-    Rounding, RouterKey, ScoreCap, Sections, SharedExpert, Sinks, TableLayout, TopK,
+    MoeBlockKey, MoeExpertsKey, Offset, Projections, QkNormRopeKey, RmsNormKey, RopeKey, RopeStyle,
+    RotaryWidth, Rounding, RouterKey, ScoreCap, Sections, SharedExpert, Sinks, TableLayout, TopK,
 };
 
 /// The operations of one architecture that kernels can replace.
@@ -20,6 +20,8 @@ pub struct ModelSemantics {
     pub mlp: GluKey,
     /// The rotary position embedding of queries and keys.
     pub rope: RopeKey,
+    /// The norm and the rotation of queries and keys in one operation, if their heads are normalised.
+    pub qk_norm_rope: Option<QkNormRopeKey>,
     /// The attention of layers without a window.
     pub attention: AttentionKey,
     /// The attention of layers with a window, if there can be any.
@@ -43,8 +45,8 @@ pub fn all() -> &'static [ModelSemantics] {
 }
 
 impl ModelSemantics {
-    /// Returns the attributes to write on the norm, the MLP, the rotary function and the attention, and on the experts
-    /// and the sparse block if there are any.
+    /// Returns the attributes to write on the norm, the MLP, the rotary function and the attention; on the norm and
+    /// rotation of queries and keys, the experts and the sparse block if there are any.
     pub fn attributes(&self) -> Vec<String> {
         let mut attributes = vec![
             attribute("npu_fused_rmsnorm", &self.norm.to_string()),
@@ -55,6 +57,8 @@ impl ModelSemantics {
             attribute("npu_fused_swiglu", &self.mlp.to_string()),
             attribute("npu_fused_rope", &self.rope.to_string()),
         ];
+        let both = self.qk_norm_rope.map(|key| key.to_string());
+        attributes.extend(both.map(|key| attribute("npu_fused_qk_norm_rope", &key)));
         let attention = [Some(self.attention), self.local_attention];
         let attention = attention.iter().flatten().map(AttentionKey::to_string);
         attributes.extend(attention.map(|key| attribute("npu_fused_attention", &key)));
@@ -83,6 +87,7 @@ const fn model(model_type: &'static str) -> ModelSemantics {
         norm: RmsNormKey::LLAMA,
         mlp: GluKey::SWIGLU,
         rope: RopeKey::LLAMA,
+        qk_norm_rope: None,
         attention: AttentionKey::CAUSAL,
         local_attention: None,
         experts: None,
@@ -186,6 +191,7 @@ static TABLE: &[ModelSemantics] = &[
     ModelSemantics {
         local_attention: Some(SLIDING),
         norm: RmsNormKey::GEMMA,
+        qk_norm_rope: Some(QkNormRopeKey::GEMMA3),
         mlp: GELU_TANH,
         note: Some("local and global layers have tables of their own"),
         ..model("gemma3_text")
@@ -260,6 +266,7 @@ static TABLE: &[ModelSemantics] = &[
     mixture("mixtral", MoeBlockKey::MIXTRAL),
     ModelSemantics {
         norm: ROUNDED_ONCE,
+        qk_norm_rope: Some(QkNormRopeKey::OLMO2),
         note: Some("the rotary table stays in f32"),
         ..model("olmo2")
     },
@@ -287,15 +294,21 @@ static TABLE: &[ModelSemantics] = &[
     },
     ModelSemantics {
         local_attention: Some(SLIDING),
+        qk_norm_rope: Some(QkNormRopeKey::QWEN3),
         ..model("qwen3")
     },
     ModelSemantics {
+        qk_norm_rope: Some(QkNormRopeKey::QWEN3),
         note: Some(QWEN3_MOE_NOTE),
         ..mixture("qwen3_moe", MoeBlockKey::QWEN3_MOE)
     },
     ModelSemantics {
         norm: RmsNormKey::GEMMA,
         rope: PARTIAL,
+        qk_norm_rope: Some(QkNormRopeKey {
+            width: RotaryWidth::Partial,
+            ..QkNormRopeKey::GEMMA3
+        }),
         note: Some(
             "the norm after linear attention is gated: `gating = after_norm`, `offset = 0`, \
              `rounding = llama`",

@@ -5,9 +5,12 @@ mod common;
 use std::collections::BTreeMap;
 
 use burn::tensor::{Device, FloatDType};
+use burn_kernels::policy::{self, Policy};
 use burn_kernels::registry::sites;
 use burn_kernels::report;
-use burn_kernels::semantics::{AddRmsNormKey, AttentionKey, HeadLayout, SemanticsKey};
+use burn_kernels::semantics::{
+    AddRmsNormKey, AttentionKey, HeadLayout, QkNormRopeKey, SemanticsKey,
+};
 use common::{MODELS, ints, model_dir, read};
 use kernels_models::{Architecture, load, semantics};
 
@@ -17,7 +20,11 @@ fn reached(name: &str) -> (&'static str, Vec<SemanticsKey>) {
     let device = Device::default();
     let (config, model) = load(&model_dir(name), &device, FloatDType::F32).unwrap();
     let golden = read(&model_dir(name).join("golden.safetensors"));
-    model.forward(ints(&golden["input_ids"], &device), None);
+    // The sites in another's body are reached where that one's kernel is off.
+    for policy in ["all", "none"] {
+        let _policy = policy::scope(policy.parse::<Policy>().unwrap());
+        model.forward(ints(&golden["input_ids"], &device), None);
+    }
     let rows = report::report().rows;
     let called = |site: &str| rows.iter().any(|row| row.site == site && row.calls > 0);
     let keys = sites()
@@ -31,6 +38,13 @@ fn as_projected(attention: AttentionKey) -> SemanticsKey {
     SemanticsKey::Attention(AttentionKey {
         layout: HeadLayout::Bsnd,
         ..attention
+    })
+}
+
+fn prepared(both: QkNormRopeKey) -> SemanticsKey {
+    SemanticsKey::QkNormRope(QkNormRopeKey {
+        layout: HeadLayout::Bsnd,
+        ..both
     })
 }
 
@@ -57,13 +71,15 @@ fn annotated_models_agree_with_the_table() {
             attention.any(|key| found.contains(&key)),
             "{model_type}: no attention in {found:?}"
         );
+        let qk_norm_rope = model.qk_norm_rope.map(prepared);
         // If all layers are sparse, the table's MLP is that of the experts.
         let has_mlp = |key: &SemanticsKey| matches!(key, SemanticsKey::Glu(_));
         let dense = model.experts.is_none() || found.iter().any(has_mlp);
         let mlp = dense.then_some(SemanticsKey::Glu(model.mlp));
         let experts = model.experts.map(SemanticsKey::MoeExperts);
         let block = model.block.map(SemanticsKey::MoeBlock);
-        for key in always.into_iter().chain(mlp).chain(experts).chain(block) {
+        let sometimes = [mlp, qk_norm_rope, experts, block];
+        for key in always.into_iter().chain(sometimes.into_iter().flatten()) {
             assert!(found.contains(&key), "{model_type}: {key} not in {found:?}");
         }
     }

@@ -112,7 +112,7 @@ const REFUSED: &[Refusal] = &[
 /// Returns `true` if the field has the value that the family always uses, as in some Qwen3-MoE files.
 fn goes_without_saying(family: &Family, name: &str, value: &Value) -> bool {
     let own = match name {
-        "use_qk_norm" => family.head_norms,
+        "use_qk_norm" => family.head_norms.is_some(),
         "qkv_bias" => family.defaults.qkv_bias,
         _ => return false,
     };
