@@ -63,8 +63,8 @@ pub(crate) fn lines(text: &str, width: usize, fit: Fit) -> Vec<String> {
     }
     match fit {
         Fit::Wrap => wrapped(text, width),
-        Fit::Item => vec![shortened(text, width, "::")],
-        Fit::File => vec![shortened(text, width, "/")],
+        Fit::Item => vec![shortened(text, width, "::", 2)],
+        Fit::File => vec![shortened(text, width, "/", 1)],
     }
 }
 
@@ -132,11 +132,14 @@ fn last(path: &str, separator: &str, count: usize) -> String {
     }
 }
 
-/// Returns as many of the last segments as fit `width` columns, or the end of the last segment if it is longer.
-fn shortened(path: &str, width: usize, separator: &str) -> String {
+/// Returns as many of the last segments as fit `width` columns. If these are fewer than `least`, returns the end of the
+/// path: `…Mlp::forward` tells more than `…::forward`.
+fn shortened(path: &str, width: usize, separator: &str, least: usize) -> String {
     let starts = path.match_indices(separator).map(|(at, _)| &path[at..]);
     let mut tails = starts.map(|tail| (tail, tail.chars().count() + 1));
-    if let Some((tail, _)) = tails.find(|(_, length)| *length <= width) {
+    if let Some((tail, _)) = tails.find(|(_, length)| *length <= width)
+        && tail.matches(separator).count() >= least
+    {
         return format!("{ELLIPSIS}{tail}");
     }
     let length = path.chars().count();
@@ -171,7 +174,8 @@ mod tests {
         let item = |width| lines("a::bc::Mlp::forward", width, Fit::Item).remove(0);
         assert_eq!(item(19), "a::bc::Mlp::forward");
         assert_eq!(item(18), "…::Mlp::forward");
-        assert_eq!(item(11), "…::forward");
+        assert_eq!(item(14), "…:Mlp::forward");
+        assert_eq!(item(11), "…p::forward");
         assert_eq!(item(5), "…ward");
         assert_eq!(item(1), "…");
         let file = |width| lines("/home/me/src/llama.rs:12", width, Fit::File).remove(0);

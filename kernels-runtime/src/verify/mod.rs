@@ -138,7 +138,16 @@ fn compare(case: &Case, dtype: FloatType, device: &Device, exact: &Device) -> Ou
     let budget = Budget::of(dtype);
     let mut worst = 0.0_f64;
     for (got, expected) in got.iter().zip(&expected) {
-        match budget.worst(&got.values, &expected.exact()) {
+        let exact = expected.exact();
+        assert_eq!(
+            got.values.len(),
+            exact.values.len(),
+            "{} of {}, {}: results of different sizes",
+            got.name,
+            case.key(),
+            case.describe()
+        );
+        match budget.worst(&got.values, &exact) {
             Ok(part) => worst = worst.max(part),
             Err(miss) => {
                 return Outcome::Failed {

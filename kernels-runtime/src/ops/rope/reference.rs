@@ -41,8 +41,12 @@ pub fn reference(
             return rotate(x, &cos, &sin, key.style);
         }
         let rest = x.clone().narrow(3, rotated, d - rotated);
-        let x = x.narrow(3, 0, rotated);
-        Tensor::cat(vec![rotate(x, &cos, &sin, key.style), rest], 3)
+        let part = rotate(x.clone().narrow(3, 0, rotated), &cos, &sin, key.style);
+        if x.shape().num_elements() == 0 {
+            // The result of Burn's `cat` would not be tracked.
+            return x + part.sum().unsqueeze();
+        }
+        Tensor::cat(vec![part, rest], 3)
     };
     (rotate(q), rotate(k))
 }
@@ -83,12 +87,11 @@ fn per_element(table: Tensor<3>, key: RopeKey) -> Tensor<4> {
         (_, TableLayout::Pairs) => Tensor::cat(vec![table.clone(), table], 2),
         (_, _) => table,
     };
-    // Burn's `unsqueeze_dim` does not take tables without positions.
-    let [b, s, w] = table.dims();
-    let table: Tensor<4> = table.expand([1, b, s, w]).swap_dims(0, 1);
+    // Burn copies an axis of length 0 from its old place, so tables without positions keep theirs at first.
+    let table: Tensor<4> = table.unsqueeze_dim(2);
     match key.layout {
-        HeadLayout::Bnsd => table,
-        HeadLayout::Bsnd => table.swap_dims(1, 2),
+        HeadLayout::Bnsd => table.swap_dims(1, 2),
+        HeadLayout::Bsnd => table,
     }
 }
 

@@ -41,26 +41,31 @@ impl<B: Backend> TableGradient<B> {
 
     /// Returns `Σ dy · x`, in the shape of the cosines.
     pub(in crate::ops) fn of_cos(&self, shape: Shape) -> FloatTensor<B> {
-        self.sum(self.x.clone(), shape)
+        self.sum(|x| x, shape)
     }
 
     /// Returns `Σ dy · turned`, in the shape of the sines.
     pub(in crate::ops) fn of_sin(&self, shape: Shape) -> FloatTensor<B> {
         let turned = match self.key.style {
-            RopeStyle::Interleaved => turn_neighbours::<B>(self.x.clone()),
-            RopeStyle::Half | RopeStyle::InterleavedToHalf => turn_halves::<B>(self.x.clone()),
+            RopeStyle::Interleaved => turn_neighbours::<B>,
+            RopeStyle::Half | RopeStyle::InterleavedToHalf => turn_halves::<B>,
         };
         self.sum(turned, shape)
     }
 
-    /// Returns the sum of `dy · factor` over the heads, over the batch if the table, `[1 or b, s, w]`, is shared, and
+    /// Returns the sum of `dy · factor(x)` over the heads, over the batch if the table, `[1 or b, s, w]`, is shared, and
     /// over the results that read the same element of the table.
-    fn sum(&self, factor: FloatTensor<B>, table: Shape) -> FloatTensor<B> {
+    fn sum(&self, factor: fn(FloatTensor<B>) -> FloatTensor<B>, table: Shape) -> FloatTensor<B> {
+        // Flex does not slice a tensor without elements.
+        if self.dy.shape().num_elements() == 0 {
+            return B::float_zeros(table, &self.dy.device(), self.dtype);
+        }
         let heads = match self.key.layout {
             HeadLayout::Bnsd => 1,
             HeadLayout::Bsnd => 2,
         };
-        let mut sum = B::float_sum_dim(B::float_mul(self.dy.clone(), factor), heads);
+        let mut sum =
+            B::float_sum_dim(B::float_mul(self.dy.clone(), factor(self.x.clone())), heads);
         if table[0] == 1 {
             sum = B::float_sum_dim(sum, 0);
         }
