@@ -1,5 +1,11 @@
 //! The names from Burn's autodiff that operations use to record their gradients.
 
+use burn::backend::Backend;
+use burn::backend::autodiff::checkpoint::{retro_forward::RetroForward, state::BackwardStates};
+use burn::backend::tensor::FloatTensor;
+use std::fmt;
+use std::marker::PhantomData;
+
 pub(crate) use burn::backend::autodiff::{
     Autodiff, NodeId,
     checkpoint::{base::Checkpointer, strategy::CheckpointStrategy},
@@ -16,3 +22,39 @@ macro_rules! register {
     };
 }
 pub(crate) use register;
+
+/// Computes a result a second time, in the backward pass of a graph with gradient checkpointing.
+pub(crate) struct Recompute<B, F> {
+    forward: F,
+    backend: PhantomData<fn() -> B>,
+}
+
+/// Returns the computation of a result from the nodes of its operands. `forward` gets a function that reads a node, and
+/// reads each operand once.
+pub(crate) fn recompute<B, F>(forward: F) -> Recompute<B, F>
+where
+    B: Backend,
+    F: Fn(&mut dyn FnMut(NodeId) -> FloatTensor<B>) -> FloatTensor<B> + Send + 'static,
+{
+    Recompute {
+        forward,
+        backend: PhantomData,
+    }
+}
+
+impl<B, F> RetroForward for Recompute<B, F>
+where
+    B: Backend,
+    F: Fn(&mut dyn FnMut(NodeId) -> FloatTensor<B>) -> FloatTensor<B> + Send + 'static,
+{
+    fn forward(&self, states: &mut BackwardStates, node: NodeId) {
+        let result = (self.forward)(&mut |operand| states.get_state(&operand));
+        states.save(node, result);
+    }
+}
+
+impl<B, F> fmt::Debug for Recompute<B, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Recompute")
+    }
+}

@@ -1,7 +1,8 @@
 use super::{Backward, Operands, Projected};
 use crate::ops::operands::{array, checked};
 use crate::ops::recording::{
-    Autodiff, CheckpointStrategy, Checkpointer, Grads, NodeId, Ops, OpsKind, Step, register,
+    Autodiff, CheckpointStrategy, Checkpointer, Grads, NodeId, Ops, OpsKind, Step, recompute,
+    register,
 };
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, backend_extension};
@@ -67,7 +68,11 @@ fn record<B: GluKernel, C: CheckpointStrategy, const N: usize>(
     operands: Tensors<Autodiff<B, C>>,
 ) -> FloatTensor<Autodiff<B, C>> {
     let nodes: [_; N] = array(operands.tensors().map(|tensor| tensor.node()));
-    match Glu.prepare::<C>(nodes).compute_bound().stateful() {
+    let ids = operands.as_ref().map(|tensor| tensor.node().id());
+    let again = recompute::<B, _>(move |read| B::glu_forward(ids.clone().map(read)));
+    let prepared = Glu.prepare::<C>(nodes).memory_bound();
+    let prepared = prepared.retro_forward(again).parents(operands.tensors());
+    match prepared.stateful() {
         OpsKind::Tracked(mut prep) => {
             let ids = operands.as_ref().map(|tensor| prep.checkpoint(tensor));
             let y = B::glu_forward(operands.map(|tensor| tensor.into_primitive()));

@@ -1,7 +1,8 @@
 use super::{Backward, Operands, Wanted};
 use crate::ops::operands::{array, checked};
 use crate::ops::recording::{
-    Autodiff, CheckpointStrategy, Checkpointer, Grads, NodeId, Ops, OpsKind, Step, register,
+    Autodiff, CheckpointStrategy, Checkpointer, Grads, NodeId, Ops, OpsKind, Step, recompute,
+    register,
 };
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, backend_extension};
@@ -110,7 +111,11 @@ fn record<B: LayerNormKernel, C: CheckpointStrategy, const N: usize>(
     let forward = |operands: Tensors<Autodiff<B, C>>| {
         B::layer_norm_forward(operands.map(|tensor| tensor.into_primitive()))
     };
-    match LayerNorm.prepare::<C>(nodes).compute_bound().stateful() {
+    let ids = operands.as_ref().map(|tensor| tensor.node().id());
+    let again = recompute::<B, _>(move |read| B::layer_norm_forward(ids.clone().map(read)).y);
+    let prepared = LayerNorm.prepare::<C>(nodes).memory_bound();
+    let prepared = prepared.retro_forward(again).parents(operands.tensors());
+    match prepared.stateful() {
         OpsKind::Tracked(mut prep) => {
             let ids = operands.as_ref().map(|tensor| prep.checkpoint(tensor));
             let Normalised { y, mean, rstd } = forward(operands);

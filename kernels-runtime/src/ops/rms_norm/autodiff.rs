@@ -1,7 +1,8 @@
 use super::{Backward, Operands, Parts};
 use crate::ops::operands::{array, checked};
 use crate::ops::recording::{
-    Autodiff, CheckpointStrategy, Checkpointer, Grads, NodeId, Ops, OpsKind, Step, register,
+    Autodiff, CheckpointStrategy, Checkpointer, Grads, NodeId, Ops, OpsKind, Step, recompute,
+    register,
 };
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, backend_extension};
@@ -93,7 +94,11 @@ fn record_of<B: RmsNormKernel, C: CheckpointStrategy, const N: usize>(
     forward: impl FnOnce(Tensors<B>) -> (FloatTensor<B>, FloatTensor<B>),
 ) -> FloatTensor<Autodiff<B, C>> {
     let nodes: [_; N] = array(operands.tensors().map(|tensor| tensor.node()));
-    match RmsNorm.prepare::<C>(nodes).compute_bound().stateful() {
+    let ids = operands.as_ref().map(|tensor| tensor.node().id());
+    let again = recompute::<B, _>(move |read| B::rms_norm_forward(ids.clone().map(read)).0);
+    let prepared = RmsNorm.prepare::<C>(nodes).memory_bound();
+    let prepared = prepared.retro_forward(again).parents(operands.tensors());
+    match prepared.stateful() {
         OpsKind::Tracked(mut prep) => {
             let ids = operands.as_ref().map(|tensor| prep.checkpoint(tensor));
             let (y, rstd) = forward(operands.map(|tensor| tensor.into_primitive()));
