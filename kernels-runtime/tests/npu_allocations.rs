@@ -62,7 +62,8 @@ fn norms_units_rotations_routers_and_steps_are_decided_in_place() {
     allocates_nothing!("a rotation", rope::npu::decide(here, &rotation));
     let [q, k, v] = [4, 2, 2].map(|heads| Seen(bf16(&[2, heads, 7, 16])));
     let (plain, causal) = (attention::Settings::default(), AttentionKey::CAUSAL);
-    let attended = attention::Operands::new([q, k, v], None, None, plain, causal).unwrap();
+    let whole = attention::Lengths::default();
+    let attended = attention::Operands::new([q, k, v], None, None, plain, whole, causal).unwrap();
     allocates_nothing!("attention", attention::npu::decide(here, &attended));
     let logits = bf16(&[14, 8]);
     let routing = Routing::new(RouterKey::QWEN3_MOE, 8, 2).unwrap();
