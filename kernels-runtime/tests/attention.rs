@@ -7,7 +7,7 @@
 mod declared;
 mod support;
 
-use burn::tensor::{DType, Device, Distribution, FloatDType, Tensor};
+use burn::tensor::{DType, Device, Distribution, FloatDType, Tensor, TensorData};
 use declared::sites;
 use kernels_runtime::__private::{At, attention, once};
 use kernels_runtime::live::{self, Sampling};
@@ -431,6 +431,130 @@ fn sequences_do_not_see_each_other() {
             }
         }
     }
+}
+
+/// A prefix is a mask of infinities. In a packed sequence each document has its own.
+#[test]
+fn the_prefix_is_visible_from_everywhere() {
+    let device = Device::flex().autodiff();
+    let wide = |shape| random(shape, &device).cast(FloatDType::F64);
+    let documents = [[40, 0, 1, 129], [100, 30, 20, 20]];
+    let seq = 170;
+    let tensors = [4, 2, 2, 4].map(|heads| wide([2, seq, heads, 8]));
+    for prefix in [0, 1, 33, 129, 500] {
+        for of in [SequenceLengths::None, SequenceLengths::Packed] {
+            let lengths = match of {
+                SequenceLengths::Packed => Lengths::new(documents.as_flattened()),
+                _ => Lengths::default(),
+            };
+            let key = AttentionKey {
+                mask: AttentionMask::Prefix,
+                lengths: of,
+                layout: HeadLayout::Bsnd,
+                ..AttentionKey::CAUSAL
+            };
+            let settings = Settings {
+                prefix: Some(prefix),
+                ..Settings::default()
+            };
+            let mut hidden = vec![f64::NEG_INFINITY; 2 * seq * seq];
+            for (sequence, own) in documents.iter().enumerate() {
+                let whole = [seq];
+                let own = match of {
+                    SequenceLengths::Packed => own.as_slice(),
+                    _ => &whole,
+                };
+                let mut from = 0;
+                for length in own.iter().copied() {
+                    for query in 0..length {
+                        for key in 0..length {
+                            if key <= query || key < prefix {
+                                hidden[(sequence * seq + from + query) * seq + from + key] = 0.0;
+                            }
+                        }
+                    }
+                    from += length;
+                }
+            }
+            let bias = TensorData::new(hidden, [2, 1, seq, seq]);
+            let [q, k, v, dy] = tensors.clone().map(|tensor| tensor.require_grad());
+            let inputs = Inputs {
+                q: q.clone(),
+                k: k.clone(),
+                v: v.clone(),
+                bias: Some(Tensor::from_data(bias, (&device, DType::F64))),
+                sinks: None,
+                lengths: Lengths::default(),
+            };
+            let masked = AttentionKey {
+                mask: AttentionMask::None,
+                bias: AttentionBias::Additive,
+                layout: HeadLayout::Bsnd,
+                ..AttentionKey::CAUSAL
+            };
+            let y = reference(inputs, Settings::default(), masked);
+            let grads = (y.clone() * dy).sum().backward();
+            let expected = [y.inner()]
+                .into_iter()
+                .chain([q, k, v].map(|tensor| tensor.grad(&grads).expect("it is tracked")));
+            let expected: Vec<_> = expected.collect();
+            for is_fused in [true, false] {
+                let found = of_sequences(&tensors, lengths.clone(), (settings, key), is_fused);
+                for (found, expected) in found.iter().zip(&expected) {
+                    assert_same(
+                        found,
+                        expected,
+                        &format!("{key}, {prefix}, fused {is_fused}"),
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_prefix_must_fit_the_key() {
+    let device = Device::flex();
+    let said = |settings: Settings, key: AttentionKey| {
+        let inputs = Inputs {
+            q: random([1, 1, 5, 4], &device),
+            k: random([1, 1, 5, 4], &device),
+            v: random([1, 1, 5, 4], &device),
+            bias: None,
+            sinks: None,
+            lengths: Lengths::default(),
+        };
+        let panic = catch_unwind(AssertUnwindSafe(|| fused(inputs, settings, key))).err();
+        *panic
+            .expect("it is refused")
+            .downcast::<String>()
+            .expect("a sentence")
+    };
+    let with = AttentionKey {
+        mask: AttentionMask::Prefix,
+        ..AttentionKey::CAUSAL
+    };
+    let windowed = AttentionKey {
+        window: AttentionWindow::Sliding,
+        ..with
+    };
+    let prefix = Settings {
+        prefix: Some(2),
+        ..Settings::default()
+    };
+    let both = Settings {
+        window: Some(2),
+        ..prefix
+    };
+    assert_eq!(
+        said(Settings::default(), with),
+        "Attention: a prefix is missing, but the semantics are attention(mask=prefix)"
+    );
+    assert_eq!(
+        said(prefix, AttentionKey::CAUSAL),
+        "Attention: a prefix is given, but the semantics are attention(mask=causal)"
+    );
+    assert!(said(both, windowed).ends_with("kernels take one of them; use an additive bias"));
 }
 
 #[test]

@@ -160,6 +160,33 @@ fn sliding_windows() {
 }
 
 #[test]
+fn prefixes() {
+    on_the_emulator("prefixes", |_, stream| {
+        for dtype in FLOATS {
+            for (offset, prefix, first, own) in [
+                (None, 0, 2, 0),
+                (None, 4, 2, 4),
+                (Some(0), 7, 0, 7),
+                (Some(1), usize::MAX, 1, 9),
+            ] {
+                let key = AttentionKey {
+                    mask: AttentionMask::Prefix,
+                    ..AttentionKey::CAUSAL
+                };
+                let settings = Settings {
+                    prefix: Some(prefix),
+                    offset,
+                    ..Settings::default()
+                };
+                let sizes = [2, 4, 2, 7, 9, 8, 8];
+                let plan = compare(stream, dtype, key, sizes, settings, Lie::Contiguous);
+                assert_eq!(plan.mask, Hidden::Prefix { first, prefix: own });
+            }
+        }
+    });
+}
+
+#[test]
 fn strided_operands() {
     on_the_emulator("strided_operands", |_, stream| {
         for dtype in FLOATS {

@@ -4,8 +4,8 @@ use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 
 use super::{
-    CallContext, Condition, Contract, ForeignField, Key, Operand, Returns, Role, Setting, Shape,
-    When, choice, is,
+    CallContext, Condition, Conflict, Contract, ForeignField, Key, Operand, Returns, Role, Setting,
+    Shape, When, choice, is,
 };
 
 pub(super) static CONTRACT: Contract = Contract {
@@ -15,7 +15,7 @@ pub(super) static CONTRACT: Contract = Contract {
     key: "Attention",
     op: "attention",
     settings: SETTINGS,
-    conflicts: &[],
+    conflicts: &[PREFIX_IN_A_WINDOW],
     flow: &[],
     layer: SHAPE,
     function: Ok(SHAPE),
@@ -29,12 +29,17 @@ const SETTINGS: &[Setting] = &[
     Setting {
         name: "mask",
         type_name: "AttentionMask",
-        choices: &[choice("causal", "Causal"), choice("none", "None")],
+        choices: &[
+            choice("causal", "Causal"),
+            choice("prefix", "Prefix"),
+            choice("none", "None"),
+        ],
         other_words: &[
             ("true", "mask = causal"),
             ("false", "mask = none"),
             ("full", "mask = none"),
             ("bidirectional", "mask = none"),
+            ("prefix_lm", "mask = prefix"),
             ("additive", "bias = additive"),
             ("sliding", "window = sliding"),
         ],
@@ -94,11 +99,18 @@ const SETTINGS: &[Setting] = &[
     },
 ];
 
+const WITH_PREFIX: Condition = is("mask", &["prefix"]);
 const WINDOWED: Condition = is("window", &["sliding", "chunked"]);
 const BIASED: Condition = is("bias", &["additive"]);
 const CAPPED: Condition = is("cap", &["tanh"]);
 const WITH_SINKS: Condition = is("sink", &["learned"]);
 const WITH_LENGTHS: Condition = is("lengths", &["padded", "left_padded", "packed"]);
+
+const PREFIX_IN_A_WINDOW: Conflict = Conflict {
+    all: &[WITH_PREFIX, WINDOWED],
+    message: "a prefix is visible from everywhere, and a window hides what is far away; kernels take \
+              one of them; `bias = additive` takes any mask",
+};
 
 const FOREIGN_FIELDS: &[ForeignField] = &[
     ForeignField {
@@ -194,6 +206,12 @@ const SHAPE: Shape = Shape {
             when: When::IfThere,
         },
         Operand {
+            name: "prefix",
+            role: Role::Count,
+            usual: &["prefix", "prefix_length", "prefix_len"],
+            when: When::With(&[WITH_PREFIX]),
+        },
+        Operand {
             name: "window_size",
             role: Role::Count,
             usual: WINDOW_NAMES,
@@ -242,10 +260,11 @@ fn operands(call: &CallContext<'_>, sinks: &TokenStream) -> (Ident, TokenStream)
     let [q, k, v] = ["q", "k", "v"].map(|operand| call.value(operand));
     let [scale, cap] =
         ["scale", "softcap"].map(|operand| call.read_optional(operand, "Number", "number"));
-    let [window, offset] =
-        ["window_size", "offset"].map(|operand| call.read_optional(operand, "Count", "count"));
+    let [prefix, window, offset] = ["prefix", "window_size", "offset"]
+        .map(|operand| call.read_optional(operand, "Count", "count"));
     let settings = quote!(#runtime::AttentionSettings {
         scale: #scale,
+        prefix: #prefix,
         window: #window,
         cap: #cap,
         offset: #offset,
@@ -285,6 +304,9 @@ fn docs(key: &Key) -> String {
         false => "",
     };
     let seen = match (is("mask", "causal"), key.choice("window")) {
+        _ if is("mask", "prefix") => {
+            "A query sees the key at its own position, all before it, and the first `prefix` keys."
+        }
         (true, Some("sliding")) => {
             "A query sees the key at its own position and those before it, `window_size` in all."
         }

@@ -422,7 +422,11 @@ fn attentions() -> Vec<Case> {
         lengths: SequenceLengths::Padded,
         ..AttentionKey::CAUSAL
     };
-    for key in [AttentionKey::CAUSAL, everything, packed, padded] {
+    let prefix = AttentionKey {
+        mask: AttentionMask::Prefix,
+        ..AttentionKey::CAUSAL
+    };
+    for key in [AttentionKey::CAUSAL, everything, packed, padded, prefix] {
         let whole = key == everything;
         let keys = if key == packed { 5 } else { 6 };
         let lengths = match key.lengths {
@@ -434,6 +438,7 @@ fn attentions() -> Vec<Case> {
         };
         let settings = attention::Settings {
             scale: None,
+            prefix: (key == prefix).then_some(3),
             window: whole.then_some(3),
             cap: whole.then_some(1.5),
             offset: None,

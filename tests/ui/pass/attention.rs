@@ -58,6 +58,18 @@ fn padded(q: Tensor<4>, k: Tensor<4>, v: Tensor<4>, lengths: &[usize]) -> Tensor
     softmax(scores.mask_fill(hidden, f32::NEG_INFINITY), 3).matmul(v)
 }
 
+// A function of sequences that begin with a prefix, such as the tokens of a picture.
+#[fused_kernel("npu_fused_attention", mask = prefix)]
+fn after_a_picture(q: Tensor<4>, k: Tensor<4>, v: Tensor<4>, prefix: usize) -> Tensor<4> {
+    let (queries, keys, width) = (q.dims()[2], k.dims()[2], q.dims()[3]);
+    let scores = q.matmul(k.swap_dims(2, 3)) / (width as f64).sqrt();
+    let hidden = Tensor::<2, Bool>::tril_mask([queries, keys], (keys - queries) as i64, &device());
+    let seen = Tensor::<2, Bool>::full([queries, prefix], false, &device());
+    let hidden = hidden.slice_assign([0..queries, 0..prefix], seen);
+    let hidden = hidden.unsqueeze::<4>().expand(scores.dims());
+    softmax(scores.mask_fill(hidden, f32::NEG_INFINITY), 3).matmul(v)
+}
+
 pub fn main() {
     let random =
         |shape: [usize; 4]| Tensor::<4>::random(shape, Distribution::Uniform(-1.0, 1.0), &device());
@@ -81,7 +93,8 @@ pub fn main() {
         let capped = capped.forward(q.clone(), k.clone(), v.clone(), bias.clone());
         let with_sinks = with_sinks.forward(bsnd.clone(), shared.clone(), shared.clone());
         let padded = padded(q.clone(), k.clone(), v.clone(), &[6, 4]);
-        [causal, capped, with_sinks, padded]
+        let prefix = after_a_picture(q.clone(), k.clone(), v.clone(), 5);
+        [causal, capped, with_sinks, padded, prefix]
     };
     let fused = all();
     let plain = {
@@ -102,6 +115,7 @@ pub fn main() {
             "attention(mask=causal, window=sliding, sink=learned, layout=bsnd)",
         ),
         ("attention::padded", "attention(mask=none, lengths=padded)"),
+        ("attention::after_a_picture", "attention(mask=prefix)"),
     ] {
         assert_site(name, key);
         assert_paths(name, &["fused", "reference: switched off by the policy"]);

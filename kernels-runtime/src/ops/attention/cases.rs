@@ -35,6 +35,7 @@ pub(in crate::ops) fn keys() -> impl Iterator<Item = AttentionKey> {
         causal,
         all_keys,
         vary(causal, |key| key.layout = HeadLayout::Bsnd),
+        vary(causal, |key| key.mask = AttentionMask::Prefix),
         sliding,
         vary(sliding, |key| key.mask = AttentionMask::None),
         chunked,
@@ -80,6 +81,7 @@ impl Variant for Attention {
         };
         let settings = Settings {
             scale: None,
+            prefix: (self.key.mask == AttentionMask::Prefix).then_some(2),
             window: (self.key.window != AttentionWindow::None).then_some(3),
             cap: (self.key.cap == ScoreCap::Tanh).then_some(2.0),
             offset: None,

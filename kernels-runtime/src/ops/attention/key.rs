@@ -5,7 +5,7 @@ use std::fmt;
 /// The settings that change the result of attention, `softmax(scale · q·kᵀ + mask) · v` (Vaswani et al.,
 /// arXiv:1706.03762).
 ///
-/// The scale, the window, the cap and the offset of the queries are run-time values of the site, not part of the key.
+/// The scale, the prefix, the window, the cap and the offset of the queries are run-time values of the site, not part of the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct AttentionKey {
     /// The keys that a query sees by their order.
@@ -43,6 +43,9 @@ impl AttentionKey {
 pub enum AttentionMask {
     /// The key at its own position and those before it.
     Causal,
+    /// As [`Causal`](Self::Causal), and the first keys of the sequence, whose number is a run-time value: a prefix that
+    /// sees itself as a whole (T5's prefix LM, arXiv:1910.10683; PaliGemma).
+    Prefix,
     /// All keys.
     None,
 }
@@ -109,6 +112,7 @@ impl fmt::Display for AttentionKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.mask {
             AttentionMask::Causal => "attention(mask=causal",
+            AttentionMask::Prefix => "attention(mask=prefix",
             AttentionMask::None => "attention(mask=none",
         })?;
         match self.window {

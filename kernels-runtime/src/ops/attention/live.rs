@@ -61,7 +61,7 @@ impl Operands for Attended {
         match (self.key.mask, self.key.window) {
             (AttentionMask::Causal, _) => self.first_positions(),
             (AttentionMask::None, AttentionWindow::None) => Some(self.ends(rows)),
-            (AttentionMask::None, _) => None,
+            (AttentionMask::None | AttentionMask::Prefix, _) => None,
         }
     }
 

@@ -1,9 +1,10 @@
 //! Attention: `y = softmax(s) · v` with the scores `s = scale · q·kᵀ` (Vaswani et al., arXiv:1706.03762), for each head.
 //!
 //! The scores may be capped, `c = cap · tanh(s / cap)`, and a bias may be added to them. Each query sees
-//! consecutive keys: those that a causal mask, a window and the length of its sequence leave. Heads of queries may share heads of keys and values
-//! (grouped-query attention, arXiv:2305.13245), and values may be narrower or wider than keys. A sink is one more score
-//! in the sum of a head's softmax that has no value. The result of a query that sees no key is zero.
+//! consecutive keys: those that a causal mask, with or without a prefix, a window and the length of its sequence leave.
+//! Heads of queries may share heads of keys and values (grouped-query attention, arXiv:2305.13245), and values may be
+//! narrower or wider than keys. A sink is one more score in the sum of a head's softmax that has no value. The result of
+//! a query that sees no key is zero.
 //!
 //! Kernels never hold the scores of all pairs: they compute blocks of them, with the running maximum and sum of each
 //! query (Milakov & Gimelshein, arXiv:1805.02867; Dao et al., arXiv:2205.14135). They keep `lse = ln Σ e^s`, and compute
@@ -85,6 +86,9 @@ pub struct Inputs {
 pub struct Settings {
     /// The factor of the scores. `1 / √width` if it is not given.
     pub scale: Option<f64>,
+    /// The number of first keys of each sequence or document that every query of it sees. Present exactly if the mask of
+    /// the key has a prefix.
+    pub prefix: Option<usize>,
     /// The size of the window, at least 1. Present exactly if the key has a window.
     pub window: Option<usize>,
     /// The limit of the scores, above 0. Present exactly if the key has a cap.

@@ -3,7 +3,9 @@ use super::{Inputs, Lengths, Settings};
 use crate::ops::compute_dtype;
 use crate::ops::define::{backward, operands};
 use crate::ops::operands::{self, Described, Facts, Mismatch, checked, require};
-use crate::semantics::{AttentionBias, AttentionKey, AttentionWindow, HeadLayout, ScoreCap, Sinks};
+use crate::semantics::{
+    AttentionBias, AttentionKey, AttentionMask, AttentionWindow, HeadLayout, ScoreCap, Sinks,
+};
 use burn::backend::{DispatchTensor, Shape};
 use burn::tensor::{DType, Tensor};
 
@@ -70,8 +72,8 @@ impl Sizes {
 }
 
 impl<T: Described> Operands<T> {
-    /// Makes the operands. The shapes are those of [`Inputs`]; bias, sinks, lengths, window and cap must be present exactly if
-    /// the key has them.
+    /// Makes the operands. The shapes are those of [`Inputs`]; bias, sinks, lengths, prefix, window and cap must
+    /// be present exactly if the key has them.
     ///
     /// # Errors
     /// Returns an error if the operands don't match the key, if the shapes don't fit together, or if a number is out of
@@ -210,6 +212,12 @@ impl<T> Operands<T> {
 /// Checks that the numbers match the key and are in their ranges.
 fn check_numbers(settings: Settings, key: AttentionKey) -> Result<(), Mismatch> {
     let (window, cap) = (settings.window, settings.cap);
+    let has_prefix = key.mask == AttentionMask::Prefix;
+    agree("a prefix", settings.prefix.is_some(), has_prefix, key)?;
+    require!(
+        !has_prefix || key.window == AttentionWindow::None,
+        "Attention: {key} has a prefix and a window, but kernels take one of them; use an additive bias"
+    );
     agree(
         "a window",
         window.is_some(),

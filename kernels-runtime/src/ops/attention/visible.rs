@@ -8,6 +8,7 @@ use std::ops::Range;
 #[derive(Clone, Debug)]
 pub(super) struct Visible {
     mask: AttentionMask,
+    prefix: usize,
     window: AttentionWindow,
     size: usize,
     sequences: SequenceLengths,
@@ -28,6 +29,7 @@ impl Visible {
     ) -> Self {
         Self {
             mask: key.mask,
+            prefix: settings.prefix.unwrap_or(0),
             window: key.window,
             size: settings.window.unwrap_or(0),
             sequences: key.lengths,
@@ -59,6 +61,11 @@ impl Visible {
         };
         let end = match self.mask {
             AttentionMask::Causal => end.min(position.saturating_add(1)),
+            // A prefix and a window don't go together, so the keys between them are visible, too.
+            AttentionMask::Prefix => {
+                let prefix = i64::try_from(self.prefix).unwrap_or(i64::MAX);
+                position.saturating_add(1).max(prefix)
+            }
             AttentionMask::None => end,
         };
         let keys = own.len() as i64;
@@ -92,6 +99,7 @@ mod tests {
     ) -> Visible {
         Visible {
             mask,
+            prefix: size,
             window,
             size,
             sequences: SequenceLengths::None,
@@ -110,20 +118,30 @@ mod tests {
             AttentionWindow::Sliding => (position - key).abs() < size,
             AttentionWindow::Chunked => position.div_euclid(size) == key.div_euclid(size),
         };
-        near && (visible.mask == AttentionMask::None || key <= position)
+        let in_order = match visible.mask {
+            AttentionMask::Causal => key <= position,
+            AttentionMask::Prefix => key <= position || key < visible.prefix as i64,
+            AttentionMask::None => true,
+        };
+        near && in_order
     }
 
     #[test]
     fn ranges_hold_the_visible_keys() {
-        for mask in [AttentionMask::Causal, AttentionMask::None] {
+        use AttentionMask::{Causal, None, Prefix};
+        for mask in [Causal, Prefix, None] {
             for (window, size) in [
                 (AttentionWindow::None, 0),
+                (AttentionWindow::None, 4),
                 (AttentionWindow::Sliding, 1),
                 (AttentionWindow::Sliding, 4),
                 (AttentionWindow::Chunked, 1),
                 (AttentionWindow::Chunked, 3),
             ] {
                 for (first, keys) in [(0, 7), (5, 12), (-3, 4), (0, 0), (20, 6)] {
+                    if mask == Prefix && window != AttentionWindow::None {
+                        continue;
+                    }
                     let visible = visible(mask, window, size, first, keys);
                     let mut last = 0..0;
                     for query in 0..10 {
@@ -151,8 +169,10 @@ mod tests {
                 AttentionWindow::Sliding,
                 AttentionWindow::Chunked,
             ] {
-                let range = visible(AttentionMask::Causal, window, usize::MAX, first, 9).of(0, 5);
-                assert!(range.start <= range.end && range.end <= 9);
+                for mask in [AttentionMask::Causal, AttentionMask::Prefix] {
+                    let range = visible(mask, window, usize::MAX, first, 9).of(0, 5);
+                    assert!(range.start <= range.end && range.end <= 9);
+                }
             }
         }
     }

@@ -6,7 +6,7 @@ use crate::ops::attention::{
 };
 use crate::ops::operands::checked;
 use crate::registry::{Implementation, Launch};
-use crate::semantics::{AttentionKey, AttentionWindow, SemanticsKey};
+use crate::semantics::{AttentionKey, AttentionMask, AttentionWindow, SemanticsKey};
 use burn_cann::backend::{CannBackend, CannTensor};
 
 pub(crate) const IMPLEMENTATION: Implementation = Implementation {
@@ -18,8 +18,9 @@ pub(crate) const IMPLEMENTATION: Implementation = Implementation {
         ask(tensors, |platform, mut specs| {
             let required = std::array::from_fn(|_| specs.one());
             let settings = Settings {
-                // The smallest window stands for the site's, which the tensors don't tell.
+                // The smallest sizes stand for the site's, which the tensors don't tell.
                 window: (key.window != AttentionWindow::None).then_some(1),
+                prefix: (key.mask == AttentionMask::Prefix).then_some(1),
                 ..Settings::default()
             };
             let operands = Operands::new(required, None, None, settings, Lengths::default(), key)?;

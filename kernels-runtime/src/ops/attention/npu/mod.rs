@@ -8,6 +8,7 @@
 //! | causal, the last query at the last key | `F` with the mode `rightDownCausal` | its mask of 2048 × 2048 serves all sizes |
 //! | causal, the first query at the first key | `F` with the mode `leftUpCausal` | as above |
 //! | causal, another offset | `F` with a mask of queries × keys | no mode computes it |
+//! | a prefix | `F` with a mask of queries × keys | the modes with a prefix are not wired |
 //! | a sliding window | `F` with the mode `band` | its mask of 2048 × 2048 serves all sizes |
 //! | a query that sees no key | refused | CANN does not define its result |
 //! | a window of chunks, a bias, a cap, sinks, lengths | refused | `F` of this interface has no cap, no sinks and no gradient of a bias; chunks and lengths are not wired |
@@ -31,7 +32,7 @@ use crate::semantics::{
     SequenceLengths, Sinks,
 };
 use burn_cann::ops::attention::{self as cann, Attended, Axes, check, check_backward};
-use burn_cann::ops::{create, rearrange, unary};
+use burn_cann::ops::{create, rearrange, shape, unary};
 use burn_cann::{DType, Platform, Spec, Stream, Tensor};
 
 /// The number of times that CANN repeats each statistic.
@@ -57,6 +58,13 @@ pub enum Hidden {
     FromFirst,
     /// The first query sees this number of keys before its own.
     Full(i64),
+    /// As [`Full`](Self::Full), and each query sees this number of first keys.
+    Prefix {
+        /// The number of keys before the first query's own.
+        first: i64,
+        /// The number of first keys.
+        prefix: usize,
+    },
     /// A query sees the keys from `before` its diagonal to `behind` it. The diagonal ends at the last query and the
     /// last key.
     Band {
@@ -133,7 +141,7 @@ fn hidden<T: Specified>(operands: &Operands<Seen<T>>) -> Result<Hidden, Refused>
         let reach = window.clamp(1, sizes.keys + sizes.queries) as i64 - 1;
         let later = match key.mask {
             AttentionMask::Causal => 0,
-            AttentionMask::None => reach,
+            AttentionMask::None | AttentionMask::Prefix => reach,
         };
         return Ok(Hidden::Band {
             before: reach - ahead,
@@ -142,6 +150,10 @@ fn hidden<T: Specified>(operands: &Operands<Seen<T>>) -> Result<Hidden, Refused>
     }
     Ok(match key.mask {
         AttentionMask::None => Hidden::Nothing,
+        AttentionMask::Prefix => Hidden::Prefix {
+            first,
+            prefix: settings.prefix.unwrap_or(0).min(sizes.keys),
+        },
         AttentionMask::Causal if ahead == 0 => Hidden::ToLast,
         AttentionMask::Causal if first == 0 => Hidden::FromFirst,
         AttentionMask::Causal => Hidden::Full(first),
@@ -155,7 +167,7 @@ impl Hidden {
             Self::Nothing => cann::Mask::None,
             Self::ToLast => cann::Mask::ToLast(square),
             Self::FromFirst => cann::Mask::FromFirst(square),
-            Self::Full(_) => cann::Mask::Full(full),
+            Self::Full(_) | Self::Prefix { .. } => cann::Mask::Full(full),
             Self::Band { before, behind } => cann::Mask::Band {
                 mask: square,
                 before,
@@ -169,13 +181,25 @@ impl Hidden {
         Ok(match self {
             Self::Nothing => None,
             Self::ToLast | Self::FromFirst | Self::Band { .. } => Some(cann::causal_mask(stream)?),
-            Self::Full(first) => {
-                let shape = [sizes.queries, sizes.keys];
-                let all = create::full(stream, DType::Bool, shape, true)?;
-                Some(rearrange::triu(stream, &all, first.saturating_add(1))?)
+            Self::Full(first) => Some(later(stream, [sizes.queries, sizes.keys], first)?),
+            Self::Prefix { first, prefix } => {
+                let rest = [sizes.queries, sizes.keys - prefix];
+                let seen = create::full(stream, DType::Bool, [sizes.queries, prefix], false)?;
+                let first = first.saturating_sub(prefix as i64);
+                Some(shape::cat(
+                    stream,
+                    &[&seen, &later(stream, rest, first)?],
+                    1,
+                )?)
             }
         })
     }
+}
+
+/// Makes a mask of queries × keys, true where a key is later than a query. The first query is at this key.
+fn later(stream: &Stream, shape: [usize; 2], first: i64) -> Result<Tensor> {
+    let all = create::full(stream, DType::Bool, shape, true)?;
+    Ok(rearrange::triu(stream, &all, first.saturating_add(1))?)
 }
 
 impl Plan {
