@@ -63,6 +63,7 @@ impl Host for CannBackend {
             .layer_norm()
             .glu()
             .rope()
+            .qk_norm_rope()
             .attention()
             .adam_w()
             .moe_experts()
