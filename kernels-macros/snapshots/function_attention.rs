@@ -33,6 +33,7 @@ fn attend(
             scale: ::core::option::Option::Some(
                 ::burn_kernels::__private::Number::number(&scaling),
             ),
+            prefix: ::core::option::Option::None,
             window: ::core::option::Option::Some(
                 ::burn_kernels::__private::Count::count(&chunk_size),
             ),

@@ -3,6 +3,7 @@ use burn_kernels::fused_kernel;
 
 #[fused_kernel("npu_fused_attention", mask = prefix, window = sliding)]
 fn attend(q: Tensor<4>, k: Tensor<4>, v: Tensor<4>, prefix: usize, window_size: usize) -> Tensor<4> {
+    let _ = (prefix, window_size);
     q.matmul(k.swap_dims(2, 3)).matmul(v)
 }
 
