@@ -2,6 +2,7 @@
 
 mod common;
 
+use burn_cann::ops::ge_glu::{self, Approximation};
 use burn_cann::ops::{Kind, rms_norm, swi_glu};
 use burn_cann::{DType, Error, Layout, Tensor};
 use common::maths::{self, F32_INSIDE, Random, assert_close, noise, tensor, values};
@@ -153,6 +154,36 @@ fn swi_glu_and_its_gradient_in_every_type() {
                 assert_close(&values(&stream, &dx), &expected, dtype, F32_INSIDE);
             }
         }
+    });
+}
+
+#[test]
+fn ge_glu_and_its_gradient_in_every_type() {
+    Scenario::new("ge_glu_and_its_gradient_in_every_type").run(|cann| {
+        let (_device, stream) = device(cann);
+        for dtype in FLOATS {
+            for (shape, dim, half) in [(&[3, 34][..], 1, 17), (&[6, 5][..], 0, 15)] {
+                let count: usize = shape.iter().product();
+                let wide: Vec<f64> = noise(count, 9).iter().map(|x| x * 4.0).collect();
+                let (x, x64) = tensor(&stream, dtype, &wide, shape);
+                for approximation in [Approximation::None, Approximation::Tanh] {
+                    let tanh = approximation == Approximation::Tanh;
+                    let found = ge_glu::ge_glu(&stream, &x, dim, approximation).unwrap();
+                    let [y, gelu] = maths::ge_glu(&x64, half, tanh);
+                    assert_close(&values(&stream, &found.y), &y, dtype, F32_INSIDE);
+                    assert_close(&values(&stream, &found.gelu), &gelu, dtype, F32_INSIDE);
+                    let (dy, dy64) = tensor(&stream, dtype, &noise(count / 2, 10), found.y.shape());
+                    let dx = ge_glu::ge_glu_grad(&stream, &dy, &x, &found.gelu, dim, approximation);
+                    // The activated half is rounded, and for f16 a product is, too.
+                    let twice = F32_INSIDE + maths::epsilon(dtype);
+                    let expected = maths::ge_glu_grad(&dy64, &x64, half, tanh);
+                    assert_close(&values(&stream, &dx.unwrap()), &expected, dtype, twice);
+                }
+            }
+        }
+        let (none, _) = tensor(&stream, DType::F32, &[], &[0, 8]);
+        let found = ge_glu::ge_glu(&stream, &none, 1, Approximation::None).unwrap();
+        assert_eq!(found.y.shape(), [0, 4]);
     });
 }
 

@@ -1,4 +1,4 @@
-//! Tests of SwiGLU and its gradient: against the goldens in f64, and their documented limits.
+//! Tests of SwiGLU, GEGLU and their gradients: against the goldens in f64, and their documented limits.
 
 mod common;
 
@@ -33,6 +33,52 @@ fn swiglu_grad(dy: &Tensor, x: &Tensor, axis: i64, output: &Tensor) -> Status {
             )
         },
         aclnnSwiGluGrad,
+    )
+}
+
+fn geglu(x: &Tensor, axis: i64, approximation: i64, gate_first: bool, out: [&Tensor; 2]) -> Status {
+    let [output, gelu] = out.map(|tensor| tensor.handle);
+    run(
+        // SAFETY: handles are checked, the places are variables.
+        |size, executor| unsafe {
+            aclnnGeGluV3GetWorkspaceSize(
+                x.handle,
+                axis,
+                approximation,
+                gate_first,
+                output,
+                gelu,
+                size,
+                executor,
+            )
+        },
+        aclnnGeGluV3,
+    )
+}
+
+fn geglu_grad(
+    [dy, x, gelu]: [&Tensor; 3],
+    axis: i64,
+    approximation: i64,
+    gate_first: bool,
+    output: &Tensor,
+) -> Status {
+    run(
+        // SAFETY: handles are checked, the places are variables.
+        |size, executor| unsafe {
+            aclnnGeGluV3BackwardGetWorkspaceSize(
+                dy.handle,
+                x.handle,
+                gelu.handle,
+                axis,
+                approximation,
+                gate_first,
+                output.handle,
+                size,
+                executor,
+            )
+        },
+        aclnnGeGluV3Backward,
     )
 }
 
@@ -82,6 +128,80 @@ fn forward_and_gradient_are_those_of_the_goldens_rounded_once() {
         );
         assert_close(&case, &dx.read(), &exact, dtype, 1e-6);
     }
+}
+
+/// The activated half may be the first one or the second one.
+#[test]
+fn geglu_and_its_gradient_are_those_of_the_goldens() {
+    let _session = Session::start();
+    let goldens = Goldens::open("glu");
+    for (function, approximation) in [("gelu", 0), ("gelu_pytorch_tanh", 1)] {
+        for case in goldens.cases(&format!("ref.{function}.y")) {
+            for gate_first in [true, false] {
+                let what = format!("{case}, {function}, {gate_first}");
+                let name = |part: &str| format!("{case}.{part}");
+                let exact = |part: &str| goldens.exact(&name(&format!("ref.{function}.{part}")));
+                let (shape, dtype) = (goldens.shape(&name("a")), goldens.dtype(&name("a")));
+                let width = *shape.last().expect("rows");
+                let mut wide = shape.clone();
+                *wide.last_mut().expect("rows") *= 2;
+                let in_order = |a: &[f32], b: &[f32]| match gate_first {
+                    true => beside(a, b, width),
+                    false => beside(b, a, width),
+                };
+                let values = in_order(&goldens.floats(&name("a")), &goldens.floats(&name("b")));
+                let x = Tensor::floats(dtype, &wide, &values);
+                let [y, gelu] = [(); 2].map(|()| Tensor::empty(dtype, &shape));
+                geglu(&x, -1, approximation, gate_first, [&y, &gelu]).expect(&what);
+                assert_close(&what, &y.read(), &exact("y"), dtype, 1e-6);
+
+                let dy = Tensor::floats(dtype, &shape, &goldens.floats(&name("dy")));
+                let dx = Tensor::empty(dtype, &wide);
+                let axis = shape.len() as i64 - 1;
+                geglu_grad([&dy, &x, &gelu], axis, approximation, gate_first, &dx).expect(&what);
+                let (da, db) = (exact("da"), exact("db"));
+                let exact = match gate_first {
+                    true => beside(&da, &db, width),
+                    false => beside(&db, &da, width),
+                };
+                // The activated half is rounded before it is multiplied, and for f16 a product is, too.
+                let twice = if dtype == F32 {
+                    1e-6
+                } else {
+                    1e-6 + rounding(dtype)
+                };
+                assert_close(&what, &dx.read(), &exact, dtype, twice);
+            }
+        }
+    }
+}
+
+/// Returns the relative error of one rounding.
+fn rounding(dtype: aclDataType) -> f64 {
+    match dtype {
+        F16 => 2f64.powi(-11),
+        _ => 2f64.powi(-8),
+    }
+}
+
+#[test]
+fn geglu_takes_what_its_documents_allow() {
+    let _session = Session::start();
+    let t = |dtype, shape: &[usize]| Tensor::empty(dtype, shape);
+    let code = |status: Status| status.expect_err("it must fail").0;
+    let (x, y, gelu) = (t(F32, &[2, 8]), t(F32, &[2, 4]), t(F32, &[2, 4]));
+    geglu(&x, 1, 0, true, [&y, &gelu]).expect("documented");
+    let refused = |status| assert_eq!(code(status), ACLNN_ERR_PARAM_INVALID);
+    refused(geglu(&x, 2, 0, true, [&y, &gelu]));
+    refused(geglu(&x, 1, 2, true, [&y, &gelu]));
+    refused(geglu(&x, 1, 0, true, [&y, &t(F16, &[2, 4])]));
+    refused(geglu(&t(F32, &[2, 7]), 1, 0, true, [&y, &gelu]));
+    refused(geglu(&x, 1, 0, true, [&y, &t(F32, &[2, 8])]));
+    let dx = t(F32, &[2, 8]);
+    geglu_grad([&y, &x, &gelu], 1, 1, false, &dx).expect("documented");
+    refused(geglu_grad([&y, &x, &x], 1, 1, false, &dx));
+    refused(geglu_grad([&y, &x, &gelu], 1, 1, false, &y));
+    refused(geglu_grad([&y, &x, &gelu], 1, -1, false, &dx));
 }
 
 #[test]

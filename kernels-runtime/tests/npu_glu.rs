@@ -9,7 +9,7 @@ use burn_cann::{DType, Spec, Stream, Tensor};
 use kernels_runtime::dispatch::Reason;
 use kernels_runtime::npu::{Seen, Specified};
 use kernels_runtime::ops::Mismatch;
-use kernels_runtime::ops::glu::npu::{Plan, backward, decide, forward};
+use kernels_runtime::ops::glu::npu::{Plan, Unit, backward, decide, forward};
 use kernels_runtime::ops::glu::{Inputs, Operands, Projected, Settings, reference};
 use kernels_runtime::semantics::*;
 use npu::*;
@@ -18,6 +18,13 @@ const PROJECTIONS: [Projections; 3] = [
     Projections::Separate,
     Projections::Chunked,
     Projections::Interleaved,
+];
+
+const ACTIVATIONS: [Activation; 4] = [
+    Activation::Silu,
+    Activation::Gelu,
+    Activation::GeluTanh,
+    Activation::Identity,
 ];
 
 fn key(activation: Activation, projections: Projections) -> GluKey {
@@ -29,7 +36,7 @@ fn key(activation: Activation, projections: Projections) -> GluKey {
 }
 
 fn accepted() -> impl Iterator<Item = GluKey> {
-    let activations = [Activation::Silu, Activation::Identity];
+    let activations = ACTIVATIONS;
     PROJECTIONS.into_iter().flat_map(move |projections| {
         activations
             .into_iter()
@@ -234,17 +241,17 @@ fn decisions_and_their_reasons() {
     let here = platform();
     let half = spec(DType::BF16, &[2, 8]);
     let of = |key| decide(&here, &operands(two(&half, &half), key));
-    assert_eq!(of(GluKey::SWIGLU), Ok(Plan::Apart));
+    assert_eq!(of(GluKey::SWIGLU), Ok(Plan::Apart(Unit::Silu)));
     let chunked = key(Activation::Silu, Projections::Chunked);
     let packed = |spec: &Spec| Projected::Packed(Seen(spec.clone()));
     assert_eq!(
         decide(&here, &operands(packed(&half), chunked)),
-        Ok(Plan::Fused)
+        Ok(Plan::Fused(Unit::Silu))
     );
     for activation in Activation::ALL {
         let decision = of(key(activation, Projections::Separate));
         match activation {
-            Activation::Silu | Activation::Identity => assert!(decision.is_ok()),
+            accepted if ACTIVATIONS.contains(&accepted) => assert!(decision.is_ok()),
             _ => refused(decision, Reason::Semantics, activation.name()),
         }
     }

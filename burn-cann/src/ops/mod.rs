@@ -23,6 +23,7 @@ mod check;
 pub mod compare;
 pub mod create;
 pub mod elementwise;
+pub mod ge_glu;
 pub mod grouped_matmul;
 pub mod index;
 pub mod layer_norm;

@@ -88,7 +88,7 @@ pub fn swi_glu_grad(stream: &Stream, dy: &Tensor, x: &Tensor, dim: usize) -> Res
 }
 
 /// Returns the shape of a half of `x`.
-fn halved(x: &Spec, dim: usize) -> Checked<Dimensions> {
+pub(super) fn halved(x: &Spec, dim: usize) -> Checked<Dimensions> {
     check::dtype(("x", x), &check::FLOATS)?;
     check::rank(("x", x), 1, 8)?;
     let mut shape = Dimensions::from(x.shape());

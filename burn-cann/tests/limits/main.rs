@@ -1,5 +1,6 @@
 //! Tests that every documented limit is refused with its reason. They need no device and no toolkit.
 
+mod ge_glu;
 mod grouped_matmul;
 mod moe;
 mod norm;

@@ -1,4 +1,8 @@
-//! SwiGLU: `silu(a) · b` for the halves of an axis.
+//! SwiGLU, `silu(a) · b`, and GEGLU, `gelu(a) · b` or `a · gelu(b)`, for the halves of an axis.
+
+use crate::ops::arithmetic::Float;
+use crate::tensor::rounded;
+use cann_sys::meta::aclDataType;
 
 /// Returns `outer` blocks of two halves of `inner` values each: the gate, then the gated values.
 fn halves(x: &[f32], inner: usize) -> impl Iterator<Item = (&[f32], &[f32])> {
@@ -36,4 +40,80 @@ pub(crate) fn swiglu_grad(dy: &[f32], x: &[f32], inner: usize) -> Vec<f32> {
         );
     }
     dx
+}
+
+/// The arguments of GEGLU besides the tensors.
+#[derive(Clone, Copy)]
+pub(crate) struct GeGlu {
+    /// The number of values of a half in a block.
+    pub(crate) inner: usize,
+    /// True for the approximation with tanh.
+    pub(crate) approximate: bool,
+    /// True if the first half is activated.
+    pub(crate) gate_first: bool,
+}
+
+impl GeGlu {
+    /// Returns the activated half of each block, and the other one.
+    fn parts(self, x: &[f32]) -> impl Iterator<Item = (&[f32], &[f32])> {
+        halves(x, self.inner).map(move |(first, second)| match self.gate_first {
+            true => (first, second),
+            false => (second, first),
+        })
+    }
+
+    fn gelu(self, x: f32) -> f32 {
+        match self.approximate {
+            true => Float::gelu_tanh(x),
+            false => Float::gelu(x),
+        }
+    }
+
+    /// Returns the derivative of [`gelu`](Self::gelu).
+    fn slope(self, x: f32) -> f32 {
+        if !self.approximate {
+            let density = (-0.5 * x * x).exp() / (2.0 * std::f32::consts::PI).sqrt();
+            let area = if x == 0.0 { 0.5 } else { Float::gelu(x) / x };
+            return area + x * density;
+        }
+        let factor = (2.0 / std::f32::consts::PI).sqrt();
+        let tanh = (factor * (x + 0.044715 * x.powi(3))).tanh();
+        let inner = factor * (1.0 + 3.0 * 0.044715 * x * x);
+        0.5 * (1.0 + tanh) + 0.5 * x * (1.0 - tanh * tanh) * inner
+    }
+
+    /// Computes the result and the activated half. The result is a product with the activation before it is rounded.
+    pub(crate) fn forward(self, x: &[f32]) -> [Vec<f32>; 2] {
+        let activated = self.parts(x).flat_map(|(gate, _)| gate);
+        let gelu: Vec<f32> = activated.map(|gate| self.gelu(*gate)).collect();
+        let others = self.parts(x).flat_map(|(_, other)| other);
+        let output = gelu.iter().zip(others).map(|(gelu, other)| gelu * other);
+        [output.collect(), gelu]
+    }
+
+    /// Computes the gradient from the activated half of the forward pass. For f16, `dy · other` is rounded before it is
+    /// multiplied with the slope; other types are computed in f32.
+    pub(crate) fn backward(
+        self,
+        dy: &[f32],
+        x: &[f32],
+        gelu: &[f32],
+        half: Option<aclDataType>,
+    ) -> Vec<f32> {
+        let round = |value: f32| half.map_or(value, |half| rounded(half, value));
+        let mut dx = Vec::with_capacity(x.len());
+        let blocks = dy
+            .chunks_exact(self.inner)
+            .zip(gelu.chunks_exact(self.inner));
+        for ((dy, gelu), (gate, other)) in blocks.zip(self.parts(x)) {
+            let units = dy.iter().zip(gate.iter().zip(other));
+            let d_gate = units.map(|(dy, (gate, other))| round(dy * other) * self.slope(*gate));
+            let d_other = dy.iter().zip(gelu).map(|(dy, gelu)| dy * gelu);
+            match self.gate_first {
+                true => dx.extend(d_gate.chain(d_other)),
+                false => dx.extend(d_other.chain(d_gate)),
+            }
+        }
+        dx
+    }
 }

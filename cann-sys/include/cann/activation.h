@@ -22,6 +22,10 @@ CANN_OP(aclnnSoftmax, const aclTensor *input, int64_t axis, aclTensor *output);
 CANN_OP(aclnnSoftmaxBackward, const aclTensor *d_output, const aclTensor *forward_output,
         int64_t axis, aclTensor *output);
 CANN_OP(aclnnLogSoftmax, const aclTensor *input, int64_t axis, aclTensor *output);
+CANN_OP(aclnnGeGluV3, const aclTensor *x, int64_t axis, int64_t approximation, bool gate_first,
+        aclTensor *output, aclTensor *gelu);
+CANN_OP(aclnnGeGluV3Backward, const aclTensor *d_output, const aclTensor *x, const aclTensor *gelu,
+        int64_t axis, int64_t approximation, bool gate_first, aclTensor *d_input);
 CANN_OP(aclnnGeluV2, const aclTensor *input, int64_t approximation, aclTensor *output);
 CANN_OP(aclnnLogSoftmaxBackward, const aclTensor *d_output, const aclTensor *forward_output,
         int64_t axis, aclTensor *output);

@@ -176,6 +176,39 @@ pub type aclnnLogSoftmax = unsafe extern "C" fn(
     executor: *mut aclOpExecutor,
     stream: aclrtStream,
 ) -> aclnnStatus;
+pub type aclnnGeGluV3GetWorkspaceSize = unsafe extern "C" fn(
+    x: *const aclTensor,
+    axis: i64,
+    approximation: i64,
+    gate_first: bool,
+    output: *mut aclTensor,
+    gelu: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnGeGluV3 = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnGeGluV3BackwardGetWorkspaceSize = unsafe extern "C" fn(
+    d_output: *const aclTensor,
+    x: *const aclTensor,
+    gelu: *const aclTensor,
+    axis: i64,
+    approximation: i64,
+    gate_first: bool,
+    d_input: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnGeGluV3Backward = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
 pub type aclnnGeluV2GetWorkspaceSize = unsafe extern "C" fn(
     input: *const aclTensor,
     approximation: i64,
@@ -235,6 +268,10 @@ crate::table::function_table! {
         aclnnSoftmaxBackward,
         aclnnLogSoftmaxGetWorkspaceSize,
         aclnnLogSoftmax,
+        aclnnGeGluV3GetWorkspaceSize,
+        aclnnGeGluV3,
+        aclnnGeGluV3BackwardGetWorkspaceSize,
+        aclnnGeGluV3Backward,
         aclnnGeluV2GetWorkspaceSize,
         aclnnGeluV2,
         aclnnLogSoftmaxBackwardGetWorkspaceSize,

@@ -1,7 +1,8 @@
 //! Gated linear units over CANN's operators.
 //!
-//! `S` is `aclnnSwiGlu`, `D` is `aclnnSwiGluGrad`. CANN packs gate and up in one tensor, one half after the other. The
-//! numbers count reads and writes of a tensor of the gate's size.
+//! `S` is `aclnnSwiGlu`, `D` is `aclnnSwiGluGrad`. `G` is `aclnnGeGluV3`, `B` is `aclnnGeGluV3Backward`, which also takes the
+//! activated gate: `aclnnGeluV2` computes it again, so that the forward pass keeps nothing. CANN packs gate and up in one
+//! tensor, one half after the other. The numbers count reads and writes of a tensor of the gate's size.
 //!
 //! | key | forward | backward | why |
 //! |---|---|---|---|
@@ -10,11 +11,14 @@
 //! | silu, `separate` | `aclnnSilu`, product: 5 | packed by `aclnnCat`, `D`: 9 | packing for `S` too would make it 7, and not packing for the gradient 11 |
 //! | silu, `interleaved` | copied to halves, `S`: 7 | copied, `D`, copied back: 13 | operators copy strided operands themselves, so separating the neighbours with views saves nothing |
 //! | identity | product: 3 | two products: 6, joined by `aclnnCat` if packed: 10 | |
+//! | gelu, gelu_tanh, `chunked` | `G`: 4 | `aclnnGeluV2`, `B`: 8 | computes exactly this |
+//! | gelu, gelu_tanh, `separate` | `aclnnGeluV2`, product: 5 | packed by `aclnnCat`, `aclnnGeluV2`, `B`: 12 | as for silu |
+//! | gelu, gelu_tanh, `interleaved` | copied to halves, `G`: 8 | copied, `aclnnGeluV2`, `B`, copied back: 16 | as for silu |
 //! | other activations | refused | | composed operators would read and write as much as the reference, and `burn-cann` has no operators for their gradients |
 //! | a clamp, an offset of up, a sparse gate | refused | | as above |
 //! | f64, different types | refused | | CANN computes in f32 |
 //!
-//! `S` rounds once. Silu and product round twice, as the reference does.
+//! `S` and `G` round once. Activation and product round twice, as the reference does.
 
 mod kernel;
 
@@ -26,29 +30,43 @@ use crate::npu::views::{as_rows, contiguous, halves_by_turns, joined, neighbours
 use crate::npu::{Refused, Result, Seen, Specified, base};
 use crate::reason::Reason;
 use crate::semantics::{Activation, Clamp, GluKey, Offset, Projections, TopK};
-use burn_cann::ops::swi_glu::{check, check_grad, swi_glu, swi_glu_grad};
+use burn_cann::ops::ge_glu::{self, Approximation, ge_glu, ge_glu_grad};
+use burn_cann::ops::swi_glu::{self, swi_glu, swi_glu_grad};
+use burn_cann::ops::unary;
 use burn_cann::{DType, Layout, Platform, Spec, Stream, Tensor};
 
 /// The operators that compute a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plan {
     /// The fused operator, on the packed tensor itself or on a contiguous copy.
-    Fused,
+    Fused(Unit),
     /// The fused operator, on a copy that holds interleaved elements as halves.
-    FusedOfNeighbours,
+    FusedOfNeighbours(Unit),
     /// Forward, activation and product; backward, the fused operator on a packed copy.
-    Apart,
+    Apart(Unit),
     /// Products only: there is no activation.
     Product,
+}
+
+/// An activation with fused operators.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// SiLU.
+    Silu,
+    /// GELU.
+    Gelu(Approximation),
 }
 
 impl Plan {
     /// Returns the operators of the forward pass, for contiguous operands that don't share a buffer.
     pub fn forward(self) -> &'static [&'static str] {
         match self {
-            Self::Fused => &["aclnnSwiGlu"],
-            Self::FusedOfNeighbours => &["aclnnInplaceCopy", "aclnnSwiGlu"],
-            Self::Apart => &["aclnnSilu", "aclnnMul"],
+            Self::Fused(Unit::Silu) => &["aclnnSwiGlu"],
+            Self::Fused(Unit::Gelu(_)) => &["aclnnGeGluV3"],
+            Self::FusedOfNeighbours(Unit::Silu) => &["aclnnInplaceCopy", "aclnnSwiGlu"],
+            Self::FusedOfNeighbours(Unit::Gelu(_)) => &["aclnnInplaceCopy", "aclnnGeGluV3"],
+            Self::Apart(Unit::Silu) => &["aclnnSilu", "aclnnMul"],
+            Self::Apart(Unit::Gelu(_)) => &["aclnnGeluV2", "aclnnMul"],
             Self::Product => &["aclnnMul"],
         }
     }
@@ -56,10 +74,28 @@ impl Plan {
     /// Returns the operators of the backward pass, for the same operands.
     pub fn backward(self) -> &'static [&'static str] {
         match self {
-            Self::Fused => &["aclnnSwiGluGrad"],
-            Self::FusedOfNeighbours => &["aclnnInplaceCopy", "aclnnSwiGluGrad", "aclnnInplaceCopy"],
-            Self::Apart => &["aclnnCat", "aclnnSwiGluGrad"],
+            Self::Fused(Unit::Silu) => &["aclnnSwiGluGrad"],
+            Self::Fused(Unit::Gelu(_)) => &["aclnnGeluV2", "aclnnGeGluV3Backward"],
+            Self::FusedOfNeighbours(Unit::Silu) => {
+                &["aclnnInplaceCopy", "aclnnSwiGluGrad", "aclnnInplaceCopy"]
+            }
+            Self::FusedOfNeighbours(Unit::Gelu(_)) => &[
+                "aclnnInplaceCopy",
+                "aclnnGeluV2",
+                "aclnnGeGluV3Backward",
+                "aclnnInplaceCopy",
+            ],
+            Self::Apart(Unit::Silu) => &["aclnnCat", "aclnnSwiGluGrad"],
+            Self::Apart(Unit::Gelu(_)) => &["aclnnCat", "aclnnGeluV2", "aclnnGeGluV3Backward"],
             Self::Product => &["aclnnMul", "aclnnMul"],
+        }
+    }
+
+    /// Returns the activation.
+    fn unit(self) -> Option<Unit> {
+        match self {
+            Self::Fused(unit) | Self::FusedOfNeighbours(unit) | Self::Apart(unit) => Some(unit),
+            Self::Product => None,
         }
     }
 }
@@ -72,16 +108,25 @@ pub(crate) fn of_key(key: GluKey) -> Result<Plan, Refused> {
         topk: TopK::None,
         ..key
     };
-    match (key.activation, key.projections) {
-        (Activation::Silu, Projections::Chunked) if key == plain => Ok(Plan::Fused),
-        (Activation::Silu, Projections::Interleaved) if key == plain => Ok(Plan::FusedOfNeighbours),
-        (Activation::Silu, Projections::Separate) if key == plain => Ok(Plan::Apart),
-        (Activation::Identity, _) if key == plain => Ok(Plan::Product),
-        _ => {
-            let why = format!("CANN has no operator with a gradient for {key}");
-            Err(Refused::new(Reason::Semantics, why))
-        }
+    let refused = || {
+        let why = format!("CANN has no operator with a gradient for {key}");
+        Refused::new(Reason::Semantics, why)
+    };
+    if key != plain {
+        return Err(refused());
     }
+    let unit = match key.activation {
+        Activation::Silu => Unit::Silu,
+        Activation::Gelu => Unit::Gelu(Approximation::None),
+        Activation::GeluTanh => Unit::Gelu(Approximation::Tanh),
+        Activation::Identity => return Ok(Plan::Product),
+        _ => return Err(refused()),
+    };
+    Ok(match key.projections {
+        Projections::Chunked => Plan::Fused(unit),
+        Projections::Interleaved => Plan::FusedOfNeighbours(unit),
+        Projections::Separate => Plan::Apart(unit),
+    })
 }
 
 /// Returns the operators that compute a call of these operands.
@@ -105,16 +150,29 @@ pub fn decide<T: Specified>(
             (dtype, packed.spec(), 1)
         }
     };
-    limits(platform, dtype, [rows(first), tensors * last(first)?])?;
+    let packed = [rows(first), tensors * last(first)?];
+    limits(platform, dtype, packed, plan.unit())?;
     Ok(plan)
 }
 
 /// Checks CANN's limits on a packed tensor of this shape, forward and backward.
-fn limits(platform: &Platform, dtype: DType, shape: [usize; 2]) -> Result<(), Refused> {
+fn limits(
+    platform: &Platform,
+    dtype: DType,
+    shape: [usize; 2],
+    unit: Option<Unit>,
+) -> Result<(), Refused> {
     let packed = Spec::contiguous(dtype, shape)?;
-    let y = check(platform, &packed, 1)?;
+    if let Some(Unit::Gelu(_)) = unit {
+        let y = ge_glu::check(platform, &packed, 1)?;
+        if !packed.is_empty() {
+            ge_glu::check_grad(platform, &y, &packed, &y, 1)?;
+        }
+        return Ok(());
+    }
+    let y = swi_glu::check(platform, &packed, 1)?;
     if !packed.is_empty() {
-        check_grad(platform, &y, &packed, 1)?;
+        swi_glu::check_grad(platform, &y, &packed, 1)?;
     }
     Ok(())
 }
@@ -136,17 +194,18 @@ pub fn forward(stream: &Stream, operands: &Operands<Seen<Tensor>>) -> Result<Ten
     if first.spec().is_empty() {
         return Ok(Tensor::empty(stream, first.dtype(), shape)?);
     }
-    match (plan, operands.projected()) {
-        (Plan::Product, _) => {
-            let (gate, up) = parts(operands)?;
-            Ok(base::mul(stream, &gate, &up)?.reshape(shape)?)
-        }
-        (_, Projected::Separate { gate, up }) => match one_buffer(gate, up)? {
-            Some(packed) => fused(stream, &packed, shape),
-            None => base::mul(stream, &base::silu(stream, gate)?, up),
+    let Some(unit) = plan.unit() else {
+        let (gate, up) = parts(operands)?;
+        return Ok(base::mul(stream, &gate, &up)?.reshape(shape)?);
+    };
+    match operands.projected() {
+        Projected::Separate { gate, up } => match one_buffer(gate, up)? {
+            Some(packed) => fused(stream, &packed, shape, unit),
+            None => base::mul(stream, &unit.activated(stream, gate)?, up),
         },
-        (_, Projected::Packed(packed)) => {
-            fused(stream, &in_halves(stream, packed, projections)?, shape)
+        Projected::Packed(packed) => {
+            let halves = in_halves(stream, packed, projections)?;
+            fused(stream, &halves, shape, unit)
         }
     }
 }
@@ -168,14 +227,14 @@ pub fn backward(stream: &Stream, backward: &Backward<Seen<Tensor>>) -> Result<Pr
             Projected::Packed(packed) => Projected::Packed(empty(packed)?),
         });
     }
-    if plan == Plan::Product {
+    let Some(unit) = plan.unit() else {
         return product_gradients(stream, dy, operands);
-    }
+    };
     match operands.projected() {
         Projected::Packed(packed) => {
             let projections = operands.key().projections;
             let halves = in_halves(stream, packed, projections)?;
-            let gradient = fused_grad(stream, dy, &halves)?.reshape(packed.shape())?;
+            let gradient = fused_grad(stream, dy, &halves, unit)?.reshape(packed.shape())?;
             Ok(Projected::Packed(in_turns(stream, gradient, projections)?))
         }
         Projected::Separate { gate, up } => {
@@ -183,21 +242,40 @@ pub fn backward(stream: &Stream, backward: &Backward<Seen<Tensor>>) -> Result<Pr
                 Some(packed) => packed,
                 None => base::cat(stream, &[gate, up], gate.shape().len() - 1)?,
             };
-            split(&fused_grad(stream, dy, &packed)?.reshape(packed.shape())?)
+            split(&fused_grad(stream, dy, &packed, unit)?.reshape(packed.shape())?)
         }
     }
 }
 
-/// Returns `silu(a) · b` of the halves of a packed tensor.
-fn fused(stream: &Stream, packed: &Tensor, shape: &[usize]) -> Result<Tensor> {
+impl Unit {
+    fn activated(self, stream: &Stream, gate: &Tensor) -> Result<Tensor> {
+        match self {
+            Self::Silu => base::silu(stream, gate),
+            Self::Gelu(Approximation::None) => Ok(unary::gelu(stream, gate)?),
+            Self::Gelu(Approximation::Tanh) => Ok(unary::gelu_tanh(stream, gate)?),
+        }
+    }
+}
+
+/// Returns `act(a) · b` of the halves of a packed tensor.
+fn fused(stream: &Stream, packed: &Tensor, shape: &[usize], unit: Unit) -> Result<Tensor> {
     let packed = matrix(stream, packed)?;
-    Ok(swi_glu(stream, &packed, 1)?.reshape(shape)?)
+    let y = match unit {
+        Unit::Silu => swi_glu(stream, &packed, 1)?,
+        Unit::Gelu(approximation) => ge_glu(stream, &packed, 1, approximation)?.y,
+    };
+    Ok(y.reshape(shape)?)
 }
 
 /// Returns the gradient of a packed tensor, as a matrix.
-fn fused_grad(stream: &Stream, dy: &Tensor, packed: &Tensor) -> Result<Tensor> {
+fn fused_grad(stream: &Stream, dy: &Tensor, packed: &Tensor, unit: Unit) -> Result<Tensor> {
     let (dy, packed) = (matrix(stream, dy)?, matrix(stream, packed)?);
-    Ok(swi_glu_grad(stream, &dy, &packed, 1)?)
+    let Unit::Gelu(approximation) = unit else {
+        return Ok(swi_glu_grad(stream, &dy, &packed, 1)?);
+    };
+    let gate = packed.slice(1, 0..packed.shape()[1] / 2)?;
+    let gelu = unit.activated(stream, &gate)?;
+    Ok(ge_glu_grad(stream, &dy, &packed, &gelu, 1, approximation)?)
 }
 
 /// Returns the tensor as a matrix of its rows, copied if it is not contiguous.
