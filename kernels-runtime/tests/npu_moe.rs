@@ -517,7 +517,7 @@ mod of_experts {
     const WIDTH: usize = 6;
 
     fn keys() -> impl Iterator<Item = MoeExpertsKey> {
-        let activations = [Activation::Silu, Activation::Identity];
+        let activations = [Activation::Silu, Activation::GeluTanh, Activation::Identity];
         let projections = [
             Projections::Chunked,
             Projections::Interleaved,
@@ -867,10 +867,10 @@ mod of_experts {
             "no operators with gradients",
         );
         let gelu = MoeExpertsKey {
-            activation: Activation::GeluTanh,
+            activation: Activation::QuickGelu,
             ..key
         };
-        refused(of(&all, gelu), Reason::Semantics, "gelu_tanh");
+        refused(of(&all, gelu), Reason::Semantics, "quick_gelu");
         let offset = MoeExpertsKey {
             up_offset: Offset::One,
             ..key

@@ -11,6 +11,7 @@ use super::types::FLOATS;
 use super::{Checked, Refusal};
 use crate::dtype::DType;
 use crate::error::Result;
+use crate::layout::Dimensions;
 use crate::soc::Platform;
 use crate::stream::Stream;
 use crate::tensor::{Spec, Tensor};
@@ -153,12 +154,12 @@ impl Axes {
     }
 
     /// Returns the shape of a tensor of this batch, heads, tokens and width.
-    fn shape(self, [batch, heads, tokens, width]: [usize; 4]) -> Vec<usize> {
+    fn shape(self, [batch, heads, tokens, width]: [usize; 4]) -> Dimensions {
         match self {
-            Self::Bnsd => vec![batch, heads, tokens, width],
-            Self::Bsnd => vec![batch, tokens, heads, width],
-            Self::Bsh => vec![batch, tokens, heads * width],
-            Self::Sbh => vec![tokens, batch, heads * width],
+            Self::Bnsd => Dimensions::from_slice(&[batch, heads, tokens, width]),
+            Self::Bsnd => Dimensions::from_slice(&[batch, tokens, heads, width]),
+            Self::Bsh => Dimensions::from_slice(&[batch, tokens, heads * width]),
+            Self::Sbh => Dimensions::from_slice(&[tokens, batch, heads * width]),
         }
     }
 
