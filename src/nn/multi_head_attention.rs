@@ -3,7 +3,7 @@ use burn::nn::{Dropout, Linear};
 use burn::tensor::activation::softmax;
 use burn::tensor::{Bool, Tensor, assert_shape};
 
-/// [`burn::nn::MultiHeadAttention`] with a fused kernel, which stores no attention weights.
+/// [`burn::nn::attention::MultiHeadAttention`] with a fused kernel, which stores no attention weights.
 ///
 /// Its result is the context alone. It differs from Burn's layer in two places. A masked key has no weight at all, while
 /// Burn replaces its score by `min_float`; only a query whose keys are all masked shows the difference, and its
