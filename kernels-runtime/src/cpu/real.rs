@@ -83,15 +83,13 @@ pub(crate) fn sum_of<L: Copy, R: Copy, A: Real>(
             lanes[i] += term(l[i], r[i], w[i]);
         }
     }
-    for (i, ((l, r), w)) in left_tail
-        .iter()
-        .zip(right_tail)
-        .zip(weight_tail)
-        .enumerate()
-    {
-        lanes[i] += term(*l, *r, *w);
+    // A copy, because places that are known only at run time would keep the lanes of the loop above in memory.
+    let mut ended = lanes;
+    let tails = left_tail.iter().zip(right_tail).zip(weight_tail);
+    for (i, ((l, r), w)) in tails.enumerate() {
+        ended[i] += term(*l, *r, *w);
     }
-    fold(lanes)
+    fold(ended)
 }
 
 /// Returns `Σ value` over a row.
@@ -104,10 +102,11 @@ pub(crate) fn sum<T: Copy, A: Real>(row: &[T], value: impl Fn(T) -> A) -> A {
             lanes[i] += value(chunk[i]);
         }
     }
+    let mut ended = lanes; // As in `sum_of`.
     for (i, x) in tail.iter().enumerate() {
-        lanes[i] += value(*x);
+        ended[i] += value(*x);
     }
-    fold(lanes)
+    fold(ended)
 }
 
 /// Returns `Σ value²` over a row.
@@ -132,8 +131,7 @@ pub(crate) fn sums<const N: usize, T: Copy, A: Real>(
             add(&mut lanes, i, terms(*x));
         }
     }
-    // A copy, because places that are known only at run time would keep the lanes of the loop above in memory.
-    let mut ended = lanes;
+    let mut ended = lanes; // As in `sum_of`.
     for (i, x) in tail.iter().enumerate() {
         add(&mut ended, i, terms(*x));
     }
