@@ -195,6 +195,11 @@ fn sizes_around_the_blocks() {
         ([1, 1, 1, 200, 100, 16, 16], [none, chunked(30)], Some(0)),
         ([1, 1, 1, 90, 200, 16, 16], [none, sliding(3)], Some(50)),
         ([1, 1, 1, 20, 30, 16, 16], [none, sliding(3)], Some(100)),
+        // Few queries for each head of keys.
+        ([2, 4, 2, 1, 150, 33, 5], [none, sliding(70)], None),
+        ([1, 8, 1, 1, 300, 64, 65], [none, chunked(17)], None),
+        ([1, 2, 1, 4, 130, 16, 16], [none, sliding(9)], Some(50)),
+        ([1, 9, 1, 1, 66, 8, 8], [none, sliding(65)], None),
     ] {
         let tensors = [
             random([batch, heads, queries, width], &device),

@@ -1,9 +1,9 @@
 //! The forward pass.
 
-use super::KEYS;
 use super::lanes::{Lanes, transposed};
 use super::scores::{Place, Running, adjust, scale};
 use super::view::{Readable, View, parts};
+use super::{KEYS, few};
 use crate::cpu::product::{Block, Gemm, each, multiply_blocks};
 use crate::cpu::{Element, Output, Real, Unwritten};
 use crate::ops::attention::Operands;
@@ -56,8 +56,12 @@ where
 {
     fn run(self, view: &View<'_, T>) {
         let lanes = Lanes::new(view, self.of, self.rows.clone());
-        let mut buffers = Buffers::new(view, &lanes);
         let mut running = Running::new(lanes.len());
+        if few::are_few(view, &lanes) {
+            let sums = few::sums(view, &lanes, self.of, &mut running);
+            return self.write(view, &lanes, &sums, running);
+        }
+        let mut buffers = Buffers::new(view, &lanes);
         for keys in parts(lanes.all_keys()) {
             buffers.add(view, &lanes, self.of, keys, &mut running);
         }

@@ -9,6 +9,7 @@
 //! order of the keys, so results don't depend on the number of threads.
 
 mod backward;
+mod few;
 mod forward;
 mod lanes;
 mod scores;

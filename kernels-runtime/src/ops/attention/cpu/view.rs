@@ -45,7 +45,14 @@ impl<'a, T: Element> Heads<'a, T> {
         &self.data[start.min(self.data.len())..]
     }
 
+    /// Returns the number of elements of a row.
+    #[inline(always)]
+    pub(super) fn width(&self) -> usize {
+        self.width
+    }
+
     /// Returns one row.
+    #[inline(always)]
     pub(super) fn row(&self, batch: usize, head: usize, row: usize) -> &'a [T] {
         &self.from(batch, head, row)[..self.width]
     }
