@@ -57,8 +57,8 @@ fn main() {
             };
             let [mut ours, mut theirs] = [Vec::new(), Vec::new()];
             for _ in 0..15 {
-                ours.push(time(&attend));
-                theirs.push(time(&read));
+                ours.push(time(attend));
+                theirs.push(time(read));
             }
             let [fused, read] = [ours, theirs].map(median);
             let rate = bytes as f64 / fused / 1e6;
