@@ -42,7 +42,7 @@ pub(crate) enum Compared<const D: usize> {
     /// Some rows, or the whole call.
     Of(Width),
     /// This input in place of the call's. The body may not take it.
-    Sample(Tensor<D>),
+    Sample(Box<Tensor<D>>),
 }
 
 /// Compares a body with the composition that its attribute states. `gates` returns the root mean square of the

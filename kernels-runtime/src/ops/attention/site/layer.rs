@@ -262,7 +262,7 @@ pub fn attention_layer<const D: usize>(
     }
     let due = live::composite_is_due(at.site(), &x).map(|width| live::Composite {
         part: match (width, layer.sample(&x)) {
-            (live::Width::Rows(_), Some(sample)) => live::Compared::Sample(sample),
+            (live::Width::Rows(_), Some(sample)) => live::Compared::Sample(Box::new(sample)),
             _ => live::Compared::Of(live::Width::Whole),
         },
         x: x.clone(),
