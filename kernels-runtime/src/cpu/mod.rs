@@ -15,7 +15,7 @@ mod total;
 
 pub(crate) use activation::{Function, with_function};
 pub(crate) use element::{Element, dispatch_dtype};
-pub(crate) use output::{Output, Row, Scratch, Unwritten};
+pub(crate) use output::{LANES, Output, Pairs, Row, Scratch, Unwritten};
 pub(crate) use real::{Real, sum, sum_of, sum_of_squares, sums, sums_of};
 pub(crate) use rows::{Rows, contiguous};
 pub(crate) use run::{CHUNK, Kernel, PARALLEL, run};

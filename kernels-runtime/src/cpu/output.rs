@@ -16,6 +16,20 @@ use std::cell::Cell;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+/// The number of elements that are computed together.
+pub(crate) const LANES: usize = 16;
+
+/// Values of two rows, or of the places of pairs in one row.
+///
+/// This is a trait and not closures, because only methods can be `#[inline(always)]`.
+pub(crate) trait Pairs<T> {
+    /// Returns [`LANES`] values of each from their position in lanes.
+    fn whole(&self, at: usize) -> [[T; LANES]; 2];
+
+    /// Returns the values at an index behind the last whole lanes.
+    fn one(&self, at: usize) -> [T; 2];
+}
+
 /// The buffer of a result: contiguous, and not written at first.
 pub(crate) struct Output<T> {
     /// The elements. The length of the vector is zero, its capacity at least the size of the shape.
@@ -240,6 +254,59 @@ impl<'r, T: Copy> Row<'r, T> {
         self.written.set(self.written.get() + count);
         // SAFETY: as many values were written as there are places.
         unsafe { self.places.assume_init_ref() }
+    }
+
+    /// Writes this row and another one.
+    ///
+    /// Values of whole lanes are computed before any is written, so that the compiler need not know whether inputs overlap
+    /// the rows.
+    ///
+    /// # Panics
+    /// Panics if the rows have different lengths.
+    #[inline(always)]
+    pub(crate) fn write_lanes_with(self, other: Self, values: &impl Pairs<T>) {
+        let len = self.places.len();
+        complete(other.places.len(), len);
+        let (lanes, rest) = self.places.as_chunks_mut::<LANES>();
+        let (other_lanes, other_rest) = other.places.as_chunks_mut::<LANES>();
+        for at in 0..lanes.len() {
+            let [first, second] = values.whole(at);
+            lanes[at].write_copy_of_slice(&first);
+            other_lanes[at].write_copy_of_slice(&second);
+        }
+        let before = lanes.len() * LANES;
+        for at in 0..rest.len() {
+            let [first, second] = values.one(before + at);
+            rest[at].write(first);
+            other_rest[at].write(second);
+        }
+        self.written.set(self.written.get() + len);
+        other.written.set(other.written.get() + len);
+    }
+
+    /// Writes adjacent elements from pairs of values, as [`write_lanes_with`](Self::write_lanes_with) does.
+    ///
+    /// # Panics
+    /// Panics if the length is odd.
+    #[inline(always)]
+    pub(crate) fn write_lanes_by_turns(self, values: &impl Pairs<T>) {
+        let len = self.places.len();
+        let (pairs, odd) = self.places.as_chunks_mut::<2>();
+        complete(0, odd.len());
+        let (lanes, rest) = pairs.as_chunks_mut::<LANES>();
+        for at in 0..lanes.len() {
+            let [first, second] = values.whole(at);
+            let lanes = &mut lanes[at];
+            for i in 0..LANES {
+                lanes[i] = [MaybeUninit::new(first[i]), MaybeUninit::new(second[i])];
+            }
+        }
+        let before = lanes.len() * LANES;
+        for at in 0..rest.len() {
+            let [first, second] = values.one(before + at);
+            rest[at] = [MaybeUninit::new(first), MaybeUninit::new(second)];
+        }
+        self.written.set(self.written.get() + len);
     }
 
     /// Writes this row and another one from pairs of values.

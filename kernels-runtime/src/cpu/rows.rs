@@ -130,6 +130,18 @@ pub(crate) struct RowIter<'a, T> {
     left: usize,
 }
 
+impl<'a, T> RowIter<'a, T> {
+    /// Returns the next row. Rows of several tensors are taken so and not by `zip`, whose `next` is too large to be
+    /// inlined.
+    ///
+    /// # Panics
+    /// Panics if none is left.
+    #[inline(always)]
+    pub(crate) fn row(&mut self) -> &'a [T] {
+        self.next().expect("as many rows as of the other tensors")
+    }
+}
+
 impl<'a, T> Iterator for RowIter<'a, T> {
     type Item = &'a [T];
 

@@ -76,17 +76,17 @@ impl<T: Element, U: Element<Acc = T::Acc>, R: Places, W: Places> Kernel<1>
         let (axis, width) = (self.axis, self.dy.width());
         let heads_of_row = axis.width / width;
         let heads = range.start * heads_of_row..range.end * heads_of_row;
-        let tables = self.cos.range(heads.clone());
-        let tables = tables.zip(self.sin.range(heads.clone()));
-        let mut heads = self.dy.range(heads).zip(tables);
+        let [mut cos, mut sin] = [&self.cos, &self.sin].map(|table| table.range(heads.clone()));
+        let mut heads = self.dy.range(heads);
         let mut dw = vec![T::Acc::ZERO; if self.wanted { axis.gain.len() } else { 0 }];
         let mut turned = Scratch::new();
         let mut unused = pass::Scratch::new::<1>(axis.width);
         for x in self.x.range(range) {
             let mut rest = turned.row(axis.width, T::round(T::Acc::ZERO));
-            for (dy, (cos, sin)) in heads.by_ref().take(heads_of_row) {
+            for _ in 0..heads_of_row {
+                let (dy, angles) = (heads.row(), [cos.row(), sin.row()]);
                 let (head, others) = rest.split_at(width);
-                turn::<T, U, R, W>(dy, head, [cos, sin], self.pairs, Direction::Backward);
+                turn::<T, U, R, W>(dy, head, angles, self.pairs, Direction::Backward);
                 rest = others;
             }
             let rstd = axis.rstd(sum_of_squares(x, T::load));

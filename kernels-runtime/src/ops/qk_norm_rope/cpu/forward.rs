@@ -113,10 +113,10 @@ impl<T: Element, U: Element<Acc = T::Acc>, S: Steps<T>, R: Places, W: Places> Ke
     fn rows(&self, range: Range<usize>, [mut y]: [Unwritten<'_, T>; 1], _: Unwritten<'_, ()>) {
         let width = self.x.width();
         let mut normalised = Scratch::new();
-        let cos = self.cos.range(range.clone());
-        let tables = cos.zip(self.sin.range(range.clone()));
-        let rows = self.x.range(range.clone()).zip(tables);
-        for (row, (x, (cos, sin))) in range.zip(rows) {
+        let [mut cos, mut sin] = [&self.cos, &self.sin].map(|table| table.range(range.clone()));
+        let mut rows = self.x.range(range.clone());
+        for row in range {
+            let (x, angles) = (rows.row(), [cos.row(), sin.row()]);
             let (rstd, head) = match &self.tokens {
                 Some(tokens) => tokens.of_row(row),
                 None => (self.axis.rstd(sum_of_squares(x, T::load)), 0),
@@ -125,7 +125,7 @@ impl<T: Element, U: Element<Acc = T::Acc>, S: Steps<T>, R: Places, W: Places> Ke
             let place = normalised.row(width, T::round(T::Acc::ZERO));
             pass::scale::<T, S>(x, rstd, gain, place);
             let x = normalised.values();
-            turn::<T, U, R, W>(x, y.row(width), [cos, sin], self.pairs, Direction::Forward);
+            turn::<T, U, R, W>(x, y.row(width), angles, self.pairs, Direction::Forward);
         }
     }
 }

@@ -5,7 +5,9 @@ mod angles;
 mod order;
 
 use super::{RopeBackend, RopeKernel, Tensors};
-use crate::cpu::{BASE, Element, Kernel, Output, Real, Row, Rows, Unwritten, dispatch_dtype, run};
+use crate::cpu::{
+    BASE, Element, Kernel, LANES, Output, Pairs, Real, Row, Rows, Unwritten, dispatch_dtype, run,
+};
 use crate::ops::operands::{array, checked};
 use crate::registry::{Implementation, Launch};
 use crate::semantics::{HeadLayout, RopeKey, RopeStyle, SemanticsKey};
@@ -13,6 +15,7 @@ pub(in crate::ops) use angles::Angles;
 use angles::halves;
 use burn::backend::Flex;
 use burn::backend::flex::FlexTensor;
+use order::lanes;
 pub(in crate::ops) use order::{Direction, Halves, Neighbours, Places};
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -114,12 +117,10 @@ impl<T: Element, U: Element<Acc = T::Acc>, R: Places, W: Places> Kernel<1>
     #[inline(always)]
     fn rows(&self, range: Range<usize>, [mut y]: [Unwritten<'_, T>; 1], _: Unwritten<'_, ()>) {
         let width = self.x.width();
-        let tables = self
-            .cos
-            .range(range.clone())
-            .zip(self.sin.range(range.clone()));
-        for (x, (cos, sin)) in self.x.range(range).zip(tables) {
-            turn::<T, U, R, W>(x, y.row(width), [cos, sin], self.pairs, self.direction);
+        let [mut cos, mut sin] = [&self.cos, &self.sin].map(|table| table.range(range.clone()));
+        for x in self.x.range(range) {
+            let angles = [cos.row(), sin.row()];
+            turn::<T, U, R, W>(x, y.row(width), angles, self.pairs, self.direction);
         }
     }
 }
@@ -136,16 +137,54 @@ pub(in crate::ops) fn turn<T: Element, U: Element<Acc = T::Acc>, R: Places, W: P
     let sign = T::Acc::of(direction.sign());
     let (y, y_rest) = y.split_at(2 * pairs);
     let (x, x_rest) = x.split_at(2 * pairs);
-    let (cos1, cos2) = halves(cos, pairs);
-    let (sin1, sin2) = direction.order(halves(sin, pairs));
-    let angles = cos1.iter().zip(cos2).zip(sin1.iter().zip(sin2));
-    let rotated = R::pairs(x).zip(angles).map(|([x1, x2], angle)| {
-        let ((c1, c2), (s1, s2)) = angle;
-        let (x1, x2) = (x1.load(), x2.load());
-        let y1 = x1 * c1.load() - x2 * (sign * s1.load());
-        let y2 = x2 * c2.load() + x1 * (sign * s2.load());
-        (T::round(y1), T::round(y2))
-    });
-    W::write(y, rotated);
+    let rotated = Rotated::<T, U, R> {
+        x: R::pairs(x),
+        cos: halves(cos, pairs),
+        sin: direction.order(halves(sin, pairs)),
+        sign,
+    };
+    W::write(y, &rotated);
     y_rest.copy(x_rest);
+}
+
+/// The rotated pairs of a head.
+struct Rotated<'a, T: Element, U, R: Places> {
+    x: R::Of<'a, T>,
+    cos: (&'a [U], &'a [U]),
+    sin: (&'a [U], &'a [U]),
+    sign: T::Acc,
+}
+
+impl<T: Element, U: Element<Acc = T::Acc>, R: Places> Rotated<'_, T, U, R> {
+    #[inline(always)]
+    fn pair(&self, [x1, x2]: [T; 2], [c1, c2]: [U; 2], [s1, s2]: [U; 2]) -> [T; 2] {
+        let (x1, x2) = (x1.load(), x2.load());
+        let y1 = x1 * c1.load() - x2 * (self.sign * s1.load());
+        let y2 = x2 * c2.load() + x1 * (self.sign * s2.load());
+        [T::round(y1), T::round(y2)]
+    }
+}
+
+impl<T: Element, U: Element<Acc = T::Acc>, R: Places> Pairs<T> for Rotated<'_, T, U, R> {
+    #[inline(always)]
+    fn whole(&self, at: usize) -> [[T; LANES]; 2] {
+        let [x1, x2] = R::whole(self.x, at);
+        let (c1, c2) = (lanes(self.cos.0, at), lanes(self.cos.1, at));
+        let (s1, s2) = (lanes(self.sin.0, at), lanes(self.sin.1, at));
+        let mut y = [x1, x2];
+        for i in 0..LANES {
+            [y[0][i], y[1][i]] = self.pair([x1[i], x2[i]], [c1[i], c2[i]], [s1[i], s2[i]]);
+        }
+        y
+    }
+
+    #[inline(always)]
+    fn one(&self, at: usize) -> [T; 2] {
+        let (cos, sin) = (self.cos, self.sin);
+        self.pair(
+            R::one(self.x, at),
+            [cos.0[at], cos.1[at]],
+            [sin.0[at], sin.1[at]],
+        )
+    }
 }

@@ -1,14 +1,23 @@
 //! The order of pairs and of results in a row.
 
-use crate::cpu::Row;
+use crate::cpu::{LANES, Pairs, Row};
 
 /// The places of the elements of a pair.
 pub(in crate::ops) trait Places: Send + Sync {
+    /// The pairs of a row.
+    type Of<'a, T: 'a>: Copy;
+
     /// Returns the pairs of a row.
-    fn pairs<T: Copy>(row: &[T]) -> impl Iterator<Item = [T; 2]>;
+    fn pairs<T>(row: &[T]) -> Self::Of<'_, T>;
+
+    /// Returns the first and the second elements of [`LANES`] pairs from their position in lanes.
+    fn whole<T: Copy>(pairs: Self::Of<'_, T>, at: usize) -> [[T; LANES]; 2];
+
+    /// Returns one pair.
+    fn one<T: Copy>(pairs: Self::Of<'_, T>, at: usize) -> [T; 2];
 
     /// Writes a row of pairs.
-    fn write<T: Copy>(row: Row<'_, T>, pairs: impl Iterator<Item = (T, T)>);
+    fn write<T: Copy>(row: Row<'_, T>, pairs: &impl Pairs<T>);
 }
 
 /// Elements `i` and `i + w/2`.
@@ -18,30 +27,65 @@ pub(in crate::ops) struct Halves;
 pub(in crate::ops) struct Neighbours;
 
 impl Places for Halves {
+    type Of<'a, T: 'a> = [&'a [T]; 2];
+
     #[inline(always)]
-    fn pairs<T: Copy>(row: &[T]) -> impl Iterator<Item = [T; 2]> {
+    fn pairs<T>(row: &[T]) -> [&[T]; 2] {
         let (first, second) = row.split_at(row.len() / 2);
-        first.iter().zip(second).map(|(a, b)| [*a, *b])
+        [first, second]
     }
 
     #[inline(always)]
-    fn write<T: Copy>(row: Row<'_, T>, pairs: impl Iterator<Item = (T, T)>) {
+    fn whole<T: Copy>([first, second]: [&[T]; 2], at: usize) -> [[T; LANES]; 2] {
+        [lanes(first, at), lanes(second, at)]
+    }
+
+    #[inline(always)]
+    fn one<T: Copy>([first, second]: [&[T]; 2], at: usize) -> [T; 2] {
+        [first[at], second[at]]
+    }
+
+    #[inline(always)]
+    fn write<T: Copy>(row: Row<'_, T>, pairs: &impl Pairs<T>) {
         let half = row.len() / 2;
         let (first, second) = row.split_at(half);
-        first.write_with(second, pairs);
+        first.write_lanes_with(second, pairs);
     }
 }
 
 impl Places for Neighbours {
+    type Of<'a, T: 'a> = &'a [[T; 2]];
+
     #[inline(always)]
-    fn pairs<T: Copy>(row: &[T]) -> impl Iterator<Item = [T; 2]> {
-        row.as_chunks().0.iter().copied()
+    fn pairs<T>(row: &[T]) -> &[[T; 2]] {
+        row.as_chunks().0
     }
 
     #[inline(always)]
-    fn write<T: Copy>(row: Row<'_, T>, pairs: impl Iterator<Item = (T, T)>) {
-        row.write_pairs(pairs);
+    fn whole<T: Copy>(pairs: &[[T; 2]], at: usize) -> [[T; LANES]; 2] {
+        let pairs = lanes(pairs, at);
+        let mut halves = [[pairs[0][0]; LANES]; 2];
+        for i in 0..LANES {
+            [halves[0][i], halves[1][i]] = pairs[i];
+        }
+        halves
     }
+
+    #[inline(always)]
+    fn one<T: Copy>(pairs: &[[T; 2]], at: usize) -> [T; 2] {
+        pairs[at]
+    }
+
+    #[inline(always)]
+    fn write<T: Copy>(row: Row<'_, T>, pairs: &impl Pairs<T>) {
+        row.write_lanes_by_turns(pairs);
+    }
+}
+
+/// Returns [`LANES`] elements from their position in lanes.
+#[inline(always)]
+pub(super) fn lanes<T: Copy>(values: &[T], at: usize) -> [T; LANES] {
+    values.as_chunks().0[at]
 }
 
 /// The rotation, or its transpose for gradients. The transpose rotates in the other direction and
