@@ -16,7 +16,8 @@ const NO_SHIFT: i64 = 1;
 
 /// Checks the operands of [`attention_with_sinks`] and returns the specs of what it returns.
 ///
-/// The operands are those of [`check`](super::check()), in f16 or bf16, and `sinks`, f32 `[heads]`.
+/// The operands are those of [`check`](super::check()), in f16 or bf16, and `sinks`, f32 `[heads]`, contiguous because CANN's
+/// documentation is silent about strides.
 ///
 /// # Errors
 ///
@@ -39,6 +40,7 @@ pub fn check_with_sinks(
     check::dtype(("q, beside sinks,", q), &[DType::F16, DType::BF16])?;
     check::dtype(("sinks", sinks), &[DType::F32])?;
     check::shape(("sinks", sinks), &[settings.heads])?;
+    check::contiguous(("sinks", sinks))?;
     Ok(results)
 }
 
