@@ -597,6 +597,11 @@ fn limits_of_sinks_are_refused() {
     assert_eq!(kind(&newer, DType::F16, &half), Err(Kind::Dtype));
     let few = spec(DType::F32, &[3]);
     assert_eq!(kind(&newer, DType::F16, &few), Err(Kind::Shape));
+    let apart = Spec {
+        layout: Layout::strided([4], [2], 0).unwrap(),
+        ..sinks
+    };
+    assert_eq!(kind(&newer, DType::F16, &apart), Err(Kind::Layout));
 }
 
 #[test]

@@ -16,8 +16,8 @@ const NO_SHIFT: i64 = 1;
 
 /// Checks the operands of [`attention_with_sinks`] and returns the specs of what it returns.
 ///
-/// The operands are those of [`check`](super::check()), in f16 or bf16, and `sinks`, f32 `[heads]`, contiguous because CANN's
-/// documentation is silent about strides.
+/// The operands are those of [`check`](super::check()), in f16 or bf16, and `sinks`, f32 `[heads]`. The sinks are
+/// contiguous, because CANN's documentation is silent about their strides.
 ///
 /// # Errors
 ///
