@@ -3,6 +3,8 @@
 //!
 //! Every layer here uses its parameters in another order than its kernel would.
 
+#[path = "one_seed/attention.rs"]
+mod attention;
 #[path = "one_seed/experts.rs"]
 mod experts;
 #[path = "one_seed/mlps.rs"]

@@ -145,7 +145,7 @@ fn documented_examples_are_a_case() {
         .collect();
     let docs = docs.join("\n");
     let examples: Vec<&str> = docs.split("```").skip(1).step_by(2).collect();
-    assert_eq!(examples.len(), 6);
+    assert_eq!(examples.len(), 7);
     for example in examples {
         let code = example.strip_prefix("ignore").expect("a block of Rust");
         assert!(cases.contains(&without_blanks(code)), "{code}");

@@ -103,6 +103,7 @@ fn fits(role: Role, looks: Looks) -> bool {
         | Role::Lengths
         | Role::Layer
         | Role::Experts
+        | Role::Rotation
         | Role::List
         | Role::OfElement => false,
     };

@@ -23,7 +23,8 @@ fn under(text: &'static str, heading: &str) -> &'static str {
 fn section(contract: &Contract) -> &'static str {
     let kernel = under(KERNELS, &format!("## `{}`", contract.id));
     match contract.variant {
-        [] => kernel,
+        [] | [("part", "heads")] => kernel,
+        [("part", "layer")] => under(kernel, "### Layers"),
         [("part", "block"), ..] => under(kernel, "### Blocks"),
         _ => under(kernel, "### Experts"),
     }

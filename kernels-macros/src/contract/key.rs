@@ -64,8 +64,13 @@ impl Key {
     /// The key as one line of JSON.
     pub(crate) fn json(&self) -> String {
         let settings = self.chosen().map(|(name, choice)| (name, choice.json));
+        // Parts that share a key are alike in JSON.
+        let is_told = self
+            .contract
+            .variants()
+            .any(|other| other.key != self.contract.key);
         let part = self.contract.variant.iter().copied();
-        let part = part.filter(|(name, _)| *name == "part");
+        let part = part.filter(|(name, _)| is_told && *name == "part");
         let fields: Vec<_> = std::iter::once(("op", self.contract.op))
             .chain(part)
             .chain(settings)

@@ -37,7 +37,8 @@ pub(crate) static CONTRACTS: &[&Contract] = &[
     &swiglu::CONTRACT,
     &rope::CONTRACT,
     &qk_norm_rope::CONTRACT,
-    &attention::CONTRACT,
+    &attention::HEADS,
+    &attention::LAYER,
     &cross_entropy::CONTRACT,
     &linear_cross_entropy::CONTRACT,
     &moe::STACKED,
@@ -165,6 +166,8 @@ pub(crate) enum Role {
     Stacked { rank: usize },
     /// A layer of experts: always a field.
     Experts,
+    /// A layer that rotates queries and keys: always a field.
+    Rotation,
     /// A list of experts: a field, or a parameter by reference.
     List,
     /// A layer in each element of the list: a field of the element.
@@ -353,7 +356,10 @@ impl Role {
 
     /// `true` if a parameter may hold the operand.
     pub(crate) fn may_be_parameter(self) -> bool {
-        !matches!(self, Self::Layer | Self::Experts | Self::OfElement)
+        !matches!(
+            self,
+            Self::Layer | Self::Experts | Self::Rotation | Self::OfElement
+        )
     }
 
     /// `true` if the attribute may say the operand's value itself, or name a constant.
@@ -395,6 +401,10 @@ impl Role {
             Self::Experts => {
                 "a layer with `forward(Tensor<2>, Tensor<2, Int>, Tensor<2>) -> Tensor<2>`; give a \
                  list of experts a struct of its own, with `experts = list`"
+            }
+            Self::Rotation => {
+                "a layer with `forward(Tensor<4>, Tensor<4>) -> (Tensor<4>, Tensor<4>)` on queries and keys, like \
+                 `burn_kernels::nn::RotaryEncoding`"
             }
             Self::List => "the experts in a list, `Vec<Mlp>`; a parameter by reference, `&[Mlp]`",
             Self::OfElement => "a layer of each expert, like `Linear`",

@@ -56,6 +56,27 @@ fn struct_norm() {
 }
 
 #[test]
+fn struct_attention_layer() {
+    check(
+        "struct_attention_layer",
+        quote!("npu_fused_attention", part = layer, sink = learned),
+        quote! {
+            struct Attention {
+                o_proj: Linear,
+                k_proj: Linear,
+                k_norm: RmsNorm,
+                q_proj: Linear,
+                v_proj: Linear,
+                rotary: RotaryEncoding,
+                sinks: Param<Tensor<1>>,
+                num_heads: usize,
+                num_key_value_heads: usize,
+            }
+        },
+    );
+}
+
+#[test]
 fn struct_add_norm() {
     check(
         "struct_add_norm",

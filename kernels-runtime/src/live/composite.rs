@@ -1,11 +1,11 @@
-//! The check of a gated MLP or a sparse block, whose body also contains layers.
+//! The check of a gated MLP, a sparse block or an attention layer, whose body also contains layers.
 //!
 //! The kernel is checked separately, where it runs between the layers. The layers compute only in their own dtype. The
 //! body is therefore compared with the composition of the same layers and the kernel's reference.
 
 use super::case::{describe, describe_sample};
 use super::check::unless_it_panics;
-use super::checks::Part;
+use super::checks;
 use super::mismatch::Mismatch;
 use super::probe::{append_larger, larger, root_mean_square};
 use super::run::{Computed, Split, Upstream, cut, run};
@@ -24,17 +24,25 @@ pub(crate) fn composite_is_due<const D: usize>(site: &Site, x: &Tensor<D>) -> Op
         on => {
             let due = site
                 .checks()
-                .due(site.spec(), Part::Composite, on, || x.is_autodiff());
+                .due(site.spec(), checks::Part::Composite, on, || x.is_autodiff());
             due.then(|| on.width())
         }
     }
 }
 
-/// A call of a gated MLP or a sparse block.
+/// A call of a gated MLP, a sparse block or an attention layer.
 pub(crate) struct Composite<const D: usize> {
     pub(crate) x: Tensor<D>,
     /// The part that is compared.
-    pub(crate) width: Width,
+    pub(crate) part: Compared<D>,
+}
+
+/// The part of a call that is compared.
+pub(crate) enum Compared<const D: usize> {
+    /// Some rows, or the whole call.
+    Of(Width),
+    /// This input in place of the call's. The body may not take it.
+    Sample(Box<Tensor<D>>),
 }
 
 /// Compares a body with the composition that its attribute states. `gates` returns the root mean square of the
@@ -77,7 +85,7 @@ fn compare<const D: usize, Y: Tensors>(
         return;
     };
     let told = describe(&call.x);
-    let is_sample = matches!(call.width, Width::Rows(_));
+    let is_sample = !matches!(call.part, Compared::Of(Width::Whole));
     let both = unless_it_panics(site, is_sample, || {
         let (x, split) = call.compared(gates);
         let upstream = match x.is_autodiff() {
@@ -115,8 +123,10 @@ impl<const D: usize> Composite<D> {
     /// Returns the input to compare: some of its rows, and, if the gates are so small that any activation is close to
     /// linear, an enlarged copy of the first slice.
     fn compared(self, gates: Option<&dyn Fn(Tensor<D>) -> f64>) -> (Tensor<D>, Option<Split>) {
-        let Width::Rows(rows) = self.width else {
-            return (self.x.detach(), None);
+        let rows = match self.part {
+            Compared::Of(Width::Rows(rows)) => rows,
+            Compared::Of(Width::Whole) => return (self.x.detach(), None),
+            Compared::Sample(x) => return (x.detach(), None),
         };
         let x = rows.of(&self.x).detach();
         let run = x.dims()[0];

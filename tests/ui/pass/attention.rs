@@ -1,5 +1,6 @@
 use crate::common::{assert_paths, assert_same, assert_site, device};
 use burn::module::{Module, Param};
+use burn::nn::{Linear, LinearConfig};
 use burn::tensor::activation::softmax;
 use burn::tensor::{Bool, Distribution, Tensor, TensorData};
 use burn_kernels::fused_kernel;
@@ -46,6 +47,17 @@ struct WithSinks {
     sliding_window: usize,
 }
 
+// A layer with its projections, and a condition.
+#[fused_kernel("npu_fused_attention", part = layer, cap = tanh, softcap = 20.0, when = self.num_heads > 1)]
+#[derive(Module, Debug)]
+struct Layer {
+    q_proj: Linear,
+    k_proj: Linear,
+    v_proj: Linear,
+    o_proj: Linear,
+    num_heads: usize,
+}
+
 // A function of padded sequences.
 #[fused_kernel("npu_fused_attention", mask = none, lengths = padded)]
 fn padded(q: Tensor<4>, k: Tensor<4>, v: Tensor<4>, lengths: &[usize]) -> Tensor<4> {
@@ -88,13 +100,23 @@ pub fn main() {
         sliding_window: 3,
     };
     let [bsnd, shared] = [random([2, 9, 4, 8]), random([2, 9, 2, 8])];
+    let linear = || LinearConfig::new(8, 8).init(&device());
+    let layer = Layer {
+        q_proj: linear(),
+        k_proj: linear(),
+        v_proj: linear(),
+        o_proj: linear(),
+        num_heads: 2,
+    };
     let all = || {
         let causal = causal(q.clone(), k.clone(), v.clone());
         let capped = capped.forward(q.clone(), k.clone(), v.clone(), bias.clone());
         let with_sinks = with_sinks.forward(bsnd.clone(), shared.clone(), shared.clone());
         let padded = padded(q.clone(), k.clone(), v.clone(), &[6, 4]);
         let prefix = after_a_picture(q.clone(), k.clone(), v.clone(), 5);
-        [causal, capped, with_sinks, padded, prefix]
+        // Three sequences for each of two batches.
+        let layer = layer.forward(q.clone());
+        [causal, capped, with_sinks, padded, prefix, layer]
     };
     let fused = all();
     let plain = {
@@ -113,6 +135,10 @@ pub fn main() {
         (
             "attention::WithSinks::forward",
             "attention(mask=causal, window=sliding, sink=learned, layout=bsnd)",
+        ),
+        (
+            "attention::Layer::forward",
+            "attention(mask=causal, cap=tanh, layout=bsnd)",
         ),
         ("attention::padded", "attention(mask=none, lengths=padded)"),
         ("attention::after_a_picture", "attention(mask=prefix)"),

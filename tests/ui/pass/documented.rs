@@ -3,10 +3,11 @@
 use crate::acme;
 use crate::common::{assert_same, device, linear, vector};
 use burn::module::{Module, Param};
-use burn::nn::Linear;
+use burn::nn::{Linear, RotaryEncodingConfig};
 use burn::tensor::activation::{gelu, silu};
 use burn::tensor::{Distribution, Tensor};
 use burn_kernels::fused_kernel;
+use burn_kernels::nn::RotaryEncoding;
 
 #[fused_kernel("npu_fused_swiglu")]
 #[derive(Module, Debug)]
@@ -45,6 +46,18 @@ pub fn apply_rotary_pos_emb(
         x * cos.clone().unsqueeze() + Tensor::cat(vec![-b, a], 3) * sin.clone().unsqueeze()
     };
     (turn(q), turn(k))
+}
+
+#[fused_kernel("npu_fused_attention", part = layer)]
+#[derive(Module, Debug)]
+pub struct RotatedAttention {
+    q_proj: Linear,
+    k_proj: Linear,
+    v_proj: Linear,
+    o_proj: Linear,
+    rotary: RotaryEncoding,
+    num_heads: usize,
+    num_kv_heads: usize,
 }
 
 #[fused_kernel("npu_fused_moe")]
@@ -112,6 +125,19 @@ pub fn main() {
         tiny: 1e-6,
     };
     assert_same(norm.forward(x.clone()), norm.forward_reference(x.clone()));
+    let attention = RotatedAttention {
+        q_proj: linear(4, 8),
+        k_proj: linear(4, 4),
+        v_proj: linear(4, 4),
+        o_proj: linear(8, 4),
+        rotary: RotaryEncodingConfig::new(16, 2).init(&device()).into(),
+        num_heads: 4,
+        num_kv_heads: 2,
+    };
+    assert_same(
+        attention.forward(x.clone()),
+        attention.forward_reference(x.clone()),
+    );
     let weights =
         |shape| Param::from_tensor(Tensor::<3>::random(shape, Distribution::Default, &device()));
     let block = Qwen3MoeBlock {

@@ -137,7 +137,8 @@ fn mlp<const D: usize>(
         Inputs::Separate { gate, .. } | Inputs::Packed(gate) => live::root_mean_square(&gate),
     };
     let composition = |x| down(plain(project(x)));
-    let call = live::Composite { x, width };
+    let part = live::Compared::Of(width);
+    let call = live::Composite { x, part };
     let site = at.site();
     live::composite(
         site,

@@ -250,11 +250,11 @@ fn either<const D: usize>(
     }
     let due = live::composite_is_due(at.site(), &hidden).map(|width| live::Composite {
         x: hidden.clone(),
-        width: match width {
+        part: live::Compared::Of(match width {
             // Only some of these tokens are compared: those whose choice does not depend on rounding.
             live::Width::Rows(rows) => live::Width::Rows(rows.more()),
             live::Width::Whole => live::Width::Whole,
-        },
+        }),
     });
     let (shape, x) = (hidden.dims(), tokens(hidden));
     let Ran { y, router } = block.run(&x, key.router(), |router| {

@@ -1,11 +1,13 @@
-use super::live::Attended;
+//! Attention of projected heads.
+
+use super::super::live::Attended;
 use crate::dispatch::At;
 use crate::live::{self, Captured};
 use crate::ops::attention::{self, Inputs, Lengths, Operands};
 use crate::semantics::AttentionKey;
 use burn::tensor::Tensor;
 
-pub use crate::ops::attention::Settings as AttentionSettings;
+use super::AttentionSettings;
 
 /// Runs the attention of a site without a bias.
 ///
@@ -72,19 +74,28 @@ fn either(
         sinks: sinks(),
         lengths: lengths.map_or_else(Lengths::default, Lengths::new),
     };
+    let captured = Captured::These(&["sinks"]);
+    decided(at, inputs, settings, captured, |inputs| {
+        let Inputs { q, k, v, bias, .. } = inputs;
+        reference(([q, k, v], bias))
+    })
+}
+
+/// Decides on a call with these operands, and runs the kernel or the reference.
+#[track_caller]
+pub(super) fn decided(
+    at: &At,
+    inputs: Inputs,
+    settings: AttentionSettings,
+    captured: Captured,
+    reference: impl FnOnce(Inputs) -> Tensor<4>,
+) -> Tensor<4> {
     let operands = Operands::of(inputs, settings, at.key());
     let decision = at.decide(operands.all());
-    let captured = Captured::These(&["sinks"]);
-    live::decided(
-        at,
-        decision,
-        Attended::from(operands),
-        captured,
-        |attended| {
-            let Inputs { q, k, v, bias, .. } = attended.inputs;
-            reference(([q, k, v], bias))
-        },
-    )
+    let operands = Attended::from(operands);
+    live::decided(at, decision, operands, captured, |attended| {
+        reference(attended.inputs)
+    })
 }
 
 /// Runs [`attention::reference`] without a bias.
