@@ -81,46 +81,60 @@ impl Losses {
 
     /// Returns the gradient of the logits, given the gradient of each token's loss.
     pub(in crate::ops) fn gradient(self, stream: &Stream, factors: &Tensor) -> Result<Tensor> {
-        let Settings {
-            label_smoothing,
-            z_loss,
-            cap,
-            ..
-        } = self.settings;
-        // CANN's gradient is `a · (p − [class is t])`, and ours `a · p − b · [class is t] − c`. `extra` is `a − b`.
-        let mut extra = match label_smoothing != 0.0 {
-            true => Some(base::mul_number(stream, factors, label_smoothing)?),
-            false => None,
-        };
-        let uniform = extra.clone();
-        let mut of_p = factors.clone();
-        if z_loss != 0.0 {
-            let lse = base::mul_number(stream, &self.lse(stream)?, 2.0 * z_loss)?;
-            let more = base::mul(stream, factors, &lse)?;
-            of_p = base::add(stream, factors, &more)?;
-            extra = Some(match extra {
-                Some(extra) => base::add(stream, &extra, &more)?,
-                None => more,
-            });
-        }
+        let terms = self.terms(stream, factors)?;
         let classes = self.targets.classes();
-        let mut gradient = cross_entropy_grad(stream, &of_p, &self.log_prob, classes, None, EACH)?;
-        if let Some(extra) = extra {
-            let (place, extra) = (classes.unsqueeze(1)?, extra.unsqueeze(1)?);
-            gradient = base::scatter_add(stream, &gradient, 1, &place, &extra)?;
+        let mut gradient =
+            cross_entropy_grad(stream, &terms.pairs, &self.log_prob, classes, None, EACH)?;
+        if let Some(more) = terms.target {
+            let (place, more) = (classes.unsqueeze(1)?, more.unsqueeze(1)?);
+            gradient = base::scatter_add(stream, &gradient, 1, &place, &more)?;
         }
-        if let Some(uniform) = uniform {
-            let share = 1.0 / self.logits.shape()[1] as f64;
-            let uniform = base::mul_number(stream, &uniform, share)?.unsqueeze(1)?;
-            gradient = base::sub(stream, &gradient, &uniform)?;
+        if let Some(less) = terms.all {
+            gradient = base::sub(stream, &gradient, &less.unsqueeze(1)?)?;
         }
-        if let Some(cap) = cap {
+        if let Some(cap) = self.settings.cap {
             let slope = slope(stream, &self.logits, cap)?;
             gradient = base::mul(stream, &gradient, &slope)?;
         }
         self.targets.clear(stream, &gradient)?;
         Ok(gradient)
     }
+
+    /// Returns the terms of the gradient, `g · (p · (1 + 2 · z · lse) − ε / classes − (1 − ε) · [class is t])`.
+    fn terms(&self, stream: &Stream, factors: &Tensor) -> Result<Terms> {
+        let settings = self.settings;
+        let mut terms = Terms {
+            pairs: factors.clone(),
+            target: None,
+            all: None,
+        };
+        if settings.label_smoothing != 0.0 {
+            let smooth = base::mul_number(stream, factors, settings.label_smoothing)?;
+            let share = 1.0 / self.logits.shape()[1] as f64;
+            terms.all = Some(base::mul_number(stream, &smooth, share)?);
+            terms.target = Some(smooth);
+        }
+        if settings.z_loss != 0.0 {
+            let lse = base::mul_number(stream, &self.lse(stream)?, 2.0 * settings.z_loss)?;
+            let more = base::mul(stream, factors, &lse)?;
+            terms.pairs = base::add(stream, factors, &more)?;
+            terms.target = Some(match terms.target {
+                Some(smooth) => base::add(stream, &smooth, &more)?,
+                None => more,
+            });
+        }
+        Ok(terms)
+    }
+}
+
+/// The terms of a gradient, one number of each for a token.
+struct Terms {
+    /// The factor of `p − [class is t]`, which CANN's gradient computes.
+    pairs: Tensor,
+    /// The number that is added for the target, if there is one.
+    target: Option<Tensor>,
+    /// The number that is subtracted for all classes, if there is one.
+    all: Option<Tensor>,
 }
 
 /// Returns `cap · tanh(x / cap)`.

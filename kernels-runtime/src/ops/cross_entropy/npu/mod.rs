@@ -5,11 +5,11 @@
 //!
 //! | call | forward | backward | why |
 //! |---|---|---|---|
-//! | f32 | `L`: 2 | `L`, `G`: 4 | `G` takes the logarithms of the probabilities, which `L` writes. They are computed again, so that the forward pass keeps nothing |
-//! | half types | cast, `L` | cast, `L`, `G`, copied | CANN rounds these logarithms to the type of the logits: in bf16, the probability of a class could be off by 6%. Some tokens at a time are computed in f32 |
+//! | f32 | `L`: 2 | `L`, `G`, ignored tokens cleared: 6 | `G` takes the logarithms of the probabilities, which `L` writes. They are computed again, so that the forward pass keeps nothing |
+//! | half types | cast, `L` | cast, `L`, `G`, cleared, copied | CANN rounds these logarithms to the type of the logits: in bf16, the probability of a class could be off by 6%. Some tokens at a time are computed in f32 |
 //! | label smoothing | the same, by `L` | `aclnnScatterAdd`, `aclnnSub`: 4 more | `G` documents no smoothing. The gradients differ by a number for the target, and one for all classes |
 //! | a z-loss | `aclnnMaxDim`: 1 more | `aclnnMaxDim`, `aclnnScatterAdd`: 3 more | CANN has parameters of a z-loss, but does not compute it |
-//! | a cap | `aclnnTanh` between products: 6 more | 16 more | |
+//! | a cap | `aclnnTanh` between products: 6 more | the same, and the slope of the cap: 18 more | |
 //! | strided | copied first: 2 more | as forward | CANN documents no strides |
 //! | f64 | refused | | CANN computes in f32 |
 //! | no classes | refused | | CANN's limit |
