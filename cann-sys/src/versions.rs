@@ -111,20 +111,6 @@ const EXCEPTIONS: &[(&str, Known)] = &[
         "aclnnInplaceAddRmsNorm",
         entry("versions after 8.1.RC1", Some("before, aclnnAddRmsNorm")),
     ),
-    (
-        "aclnnCrossEntropyLoss",
-        entry(
-            "8.1.RC1",
-            Some("not in the published sources of later ones"),
-        ),
-    ),
-    (
-        "aclnnCrossEntropyLossGrad",
-        entry(
-            "8.1.RC1",
-            Some("not in the published sources of later ones"),
-        ),
-    ),
 ];
 
 const fn entry(versions: &'static str, note: Option<&'static str>) -> Known {
