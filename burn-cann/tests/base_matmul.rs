@@ -55,6 +55,42 @@ fn products_of_matrices_that_may_be_transposed() {
 }
 
 #[test]
+fn products_are_added_to_a_matrix() {
+    Scenario::new("products_are_added_to_a_matrix").run(|cann| {
+        let (_device, stream) = device(cann);
+        for dtype in [DType::F32, DType::F16, DType::BF16] {
+            let (a, a64) = tensor(&stream, dtype, &noise(15, 1), &[3, 5]);
+            let (b, b64) = tensor(&stream, dtype, &noise(20, 2), &[5, 4]);
+            let (target, before) = tensor(&stream, dtype, &noise(12, 3), &[3, 4]);
+            let with = |before: Vec<f64>, factors: Vec<f64>| -> Vec<f64> {
+                before.iter().zip(&factors).map(|(x, y)| x + y).collect()
+            };
+            matmul::add_product(&stream, &target, &a, &b).unwrap();
+            let expected = with(before, product(&a64, &b64, 3, 5, 4));
+            assert_close(&values(&stream, &target), &expected, dtype, 2e-6);
+
+            // The product of transposed matrices is added to a part of a matrix.
+            let (wide, before) = tensor(&stream, dtype, &noise(40, 4), &[4, 10]);
+            let part = wide.slice(1, 2..5).unwrap();
+            let turned_of = |tensor: &Tensor| tensor.transpose(0, 1).unwrap();
+            matmul::add_product(&stream, &part, &turned_of(&b), &turned_of(&a)).unwrap();
+            let added = product(&turned(&b64, 5, 4), &turned(&a64, 3, 5), 4, 5, 3);
+            let mut expected = before;
+            for (place, added) in added.into_iter().enumerate() {
+                expected[place / 3 * 10 + 2 + place % 3] += added;
+            }
+            assert_close(&values(&stream, &wide), &expected, dtype, 2e-6);
+
+            // A product of nothing is zero.
+            let nothing = |shape: [usize; 2]| Tensor::empty(&stream, dtype, shape).unwrap();
+            let before = values(&stream, &target);
+            matmul::add_product(&stream, &target, &nothing([3, 0]), &nothing([0, 4])).unwrap();
+            assert_eq!(values(&stream, &target), before);
+        }
+    });
+}
+
+#[test]
 fn products_of_many_matrices() {
     Scenario::new("products_of_many_matrices").run(|cann| {
         let (_device, stream) = device(cann);
@@ -131,4 +167,23 @@ fn limits_are_refused() {
             Kind::Dtype
         );
     }
+
+    let b = f32(&[3, 2]);
+    let add = |target: &Spec, a: &Spec, b: &Spec| {
+        let checked = matmul::check_add_product(&platform, target, a, b);
+        checked.unwrap_err().kind()
+    };
+    assert_eq!(
+        matmul::check_add_product(&platform, &f32(&[2, 2]), &a, &b),
+        Ok(())
+    );
+    assert_eq!(add(&f32(&[2, 3]), &a, &b), Kind::Shape);
+    assert_eq!(add(&f32(&[2]), &a, &b), Kind::Shape);
+    assert_eq!(add(&f32(&[1, 2, 2]), &f32(&[1, 2, 3]), &b), Kind::Shape);
+    assert_eq!(add(&spec(DType::F16, &[2, 2]), &a, &b), Kind::Dtype);
+    let one = Spec {
+        dtype: DType::F32,
+        layout: f32(&[1, 2]).layout.expand([2, 2]).unwrap(),
+    };
+    assert_eq!(add(&one, &a, &b), Kind::Layout);
 }

@@ -1,8 +1,9 @@
-//! Tests of random numbers by their moments, and of AdamW, layer norm and the loss of classes against f64.
+//! Tests of random numbers by their moments, and of AdamW, layer norm and the losses of classes against f64.
 
 mod common;
 
 use burn_cann::ops::adam::{self, AdamW, State};
+use burn_cann::ops::cross_entropy::{self, Settings};
 use burn_cann::ops::loss::{self, Reduction};
 use burn_cann::ops::random::{self, Distribution, Seed};
 use burn_cann::ops::{Kind, elementwise, layer_norm, rms_norm};
@@ -298,6 +299,88 @@ fn losses_of_classes() {
                     };
             }
             assert_equal(&values(&stream, &dx), &expected, DType::F32, 1e-6);
+        }
+    });
+}
+
+#[test]
+fn cross_entropies_of_logits() {
+    Scenario::new("cross_entropies_of_logits").run(|cann| {
+        let (_device, stream) = device(cann);
+        let chosen = [(0, 2), (2, 4), (3, 0)];
+        let (targets, _) = tensor(&stream, DType::I64, &[2.0, -7.0, 4.0, 0.0], &[4]);
+        let (weights, w64) = tensor(&stream, DType::F32, &[1.0, 2.0, 0.5, 1.0, 3.0], &[5]);
+        let total: f64 = chosen.iter().map(|(_, class)| w64[*class]).sum();
+        for dtype in FLOATS {
+            let (x, x64) = tensor(&stream, dtype, &noise(20, 1), &[4, 5]);
+            let logs: Vec<f64> = x64
+                .chunks(5)
+                .flat_map(|row| {
+                    let lse = row.iter().map(|x| x.exp()).sum::<f64>().ln();
+                    row.iter().map(move |x| x - lse).collect::<Vec<_>>()
+                })
+                .collect();
+            for (reduction, divisor) in [
+                (Reduction::None, 1.0),
+                (Reduction::Sum, 1.0),
+                (Reduction::Mean, total),
+            ] {
+                for smoothing in [0.0, 0.5] {
+                    let mut each = vec![0.0; 4];
+                    for (row, class) in chosen {
+                        let row_of = &logs[row * 5..][..5];
+                        let all: f64 = row_of.iter().zip(&w64).map(|(log, w)| -w * log).sum();
+                        let own = -w64[class] * row_of[class];
+                        each[row] = ((1.0 - smoothing) * own + smoothing / 5.0 * all) / divisor;
+                    }
+                    let expected = match reduction {
+                        Reduction::None => each,
+                        _ => vec![each.iter().sum()],
+                    };
+                    let settings = Settings {
+                        reduction,
+                        ignored: -7,
+                    };
+                    let (logits, weights) = (&x, Some(&weights));
+                    let found = cross_entropy::cross_entropy(
+                        &stream, logits, &targets, weights, settings, smoothing,
+                    );
+                    let found = found.unwrap();
+                    assert_equal(&values(&stream, &found.loss), &expected, dtype, 1e-6);
+                    assert_equal(&values(&stream, &found.log_prob), &logs, dtype, 1e-6);
+                    if smoothing != 0.0 {
+                        continue;
+                    }
+                    let shape: &[usize] = match reduction {
+                        Reduction::None => &[4],
+                        _ => &[],
+                    };
+                    let (dloss, dloss64) = tensor(&stream, dtype, &noise(expected.len(), 2), shape);
+                    // In a half type, the gradient is that of the rounded logarithms.
+                    let logs = values(&stream, &found.log_prob);
+                    let mut expected = vec![0.0; 20];
+                    for (row, class) in chosen {
+                        let dloss = match reduction {
+                            Reduction::None => dloss64[row],
+                            _ => dloss64[0],
+                        };
+                        for other in 0..5 {
+                            let one = f64::from(u8::from(other == class));
+                            expected[row * 5 + other] =
+                                (logs[row * 5 + other].exp() - one) * dloss * w64[class] / divisor;
+                        }
+                    }
+                    let dx = cross_entropy::cross_entropy_grad(
+                        &stream,
+                        &dloss,
+                        &found.log_prob,
+                        &targets,
+                        weights,
+                        settings,
+                    );
+                    assert_equal(&values(&stream, &dx.unwrap()), &expected, dtype, 1e-6);
+                }
+            }
         }
     });
 }

@@ -26,8 +26,8 @@
 //!
 //! # Limits of the model
 //!
-//! Some features are refused: modes of the matrix unit that lose precision, and dropout, shifts, prefixes and variable
-//! lengths of flash attention. Random numbers have the right distribution but are not CANN's numbers.
+//! Some features are refused: modes of the matrix unit that lose precision, and dropout, shifts and prefixes of flash
+//! attention. Random numbers have the right distribution but are not CANN's numbers.
 //!
 //! # Use
 //!

@@ -1,4 +1,4 @@
-//! Tests that flash attention refuses the same in both directions, with the same words.
+//! Tests that flash attention refuses the same in both directions, with the same words, and what version 3 refuses.
 
 mod common;
 
@@ -275,4 +275,176 @@ fn both_directions_take_and_refuse_the_same() {
         ..plain
     };
     refused(&rows, given, "key has 1 axes");
+}
+
+/// The arguments of version 3 that the first version lacks, and the tensors.
+#[derive(Clone, Copy)]
+struct WithSinks<'a> {
+    x: &'a Tensor,
+    sinks: Option<&'a Tensor>,
+    shift: i64,
+    most: &'a Tensor,
+    attended: &'a Tensor,
+    d_sinks: Option<&'a Tensor>,
+}
+
+fn forward_with_sinks(given: WithSinks<'_>) -> Status {
+    let x = given.x.handle;
+    run(
+        // SAFETY: handles are checked, the places are variables, the text ends.
+        |size, executor| unsafe {
+            aclnnFlashAttentionScoreV3GetWorkspaceSize(
+                x,
+                x,
+                x,
+                null(),
+                null(),
+                null(),
+                null(),
+                handle(given.sinks),
+                null(),
+                null(),
+                null(),
+                1.0,
+                1.0,
+                0,
+                0,
+                1,
+                c"BNSD".as_ptr().cast_mut(),
+                0,
+                0,
+                given.shift,
+                given.most.handle,
+                given.most.handle,
+                null(),
+                given.attended.handle,
+                size,
+                executor,
+            )
+        },
+        aclnnFlashAttentionScoreV3,
+    )
+}
+
+fn backward_with_sinks(given: WithSinks<'_>) -> Status {
+    let like = || Tensor::empty(given.x.dtype, &QUERY);
+    let (dq, dk, dv, x) = (like(), like(), like(), given.x.handle);
+    run(
+        // SAFETY: as above.
+        |size, executor| unsafe {
+            aclnnFlashAttentionScoreGradV3GetWorkspaceSize(
+                x,
+                x,
+                x,
+                x,
+                null(),
+                null(),
+                null(),
+                null(),
+                given.most.handle,
+                given.most.handle,
+                null(),
+                given.attended.handle,
+                handle(given.sinks),
+                null(),
+                null(),
+                null(),
+                1.0,
+                1.0,
+                0,
+                0,
+                1,
+                c"BNSD".as_ptr().cast_mut(),
+                0,
+                0,
+                given.shift,
+                dq.handle,
+                dk.handle,
+                dv.handle,
+                null(),
+                handle(given.d_sinks),
+                size,
+                executor,
+            )
+        },
+        aclnnFlashAttentionScoreGradV3,
+    )
+}
+
+#[test]
+fn sinks_need_half_types_and_one_number_a_head() {
+    let _session = Session::start();
+    let x = Tensor::floats(F16, &QUERY, &noise(32, 1));
+    let (most, attended) = (
+        Tensor::empty(F32, &[1, 1, 4, 8]),
+        Tensor::empty(F16, &QUERY),
+    );
+    let (sinks, d_sinks) = (Tensor::floats(F32, &[1], &[0.5]), Tensor::empty(F32, &[1]));
+    let plain = WithSinks {
+        x: &x,
+        sinks: None,
+        shift: 1,
+        most: &most,
+        attended: &attended,
+        d_sinks: None,
+    };
+    let with = WithSinks {
+        sinks: Some(&sinks),
+        d_sinks: Some(&d_sinks),
+        ..plain
+    };
+    for taken in [plain, with] {
+        forward_with_sinks(taken).expect("documented");
+        backward_with_sinks(taken).expect("documented");
+    }
+    let refused = |status: Status, code, text: &str| {
+        let (found, message) = status.expect_err(text);
+        assert_eq!(found, code, "{message}");
+        assert!(message.contains(text), "{message}");
+    };
+    let invalid = |given, text: &str| {
+        refused(forward_with_sinks(given), ACLNN_ERR_PARAM_INVALID, text);
+        refused(backward_with_sinks(given), ACLNN_ERR_PARAM_INVALID, text);
+    };
+    invalid(WithSinks { shift: 0, ..with }, "pseType is 0");
+    let few = Tensor::empty(F16, &[1]);
+    let given = WithSinks {
+        sinks: Some(&few),
+        ..with
+    };
+    invalid(given, "sink is f16");
+    let few = Tensor::empty(F32, &[2]);
+    let given = WithSinks {
+        sinks: Some(&few),
+        ..with
+    };
+    invalid(given, "sink has the shape");
+    let given = WithSinks {
+        d_sinks: None,
+        ..with
+    };
+    refused(backward_with_sinks(given), ACLNN_ERR_PARAM_NULLPTR, "dsink");
+    // The forward direction takes f32 without sinks, the backward direction never does.
+    let wide = Tensor::floats(F32, &QUERY, &noise(32, 1));
+    let attended = Tensor::empty(F32, &QUERY);
+    let given = WithSinks {
+        x: &wide,
+        attended: &attended,
+        ..plain
+    };
+    forward_with_sinks(given).expect("documented");
+    refused(
+        backward_with_sinks(given),
+        ACLNN_ERR_PARAM_INVALID,
+        "query is f32",
+    );
+    let given = WithSinks {
+        sinks: Some(&sinks),
+        ..given
+    };
+    refused(
+        forward_with_sinks(given),
+        ACLNN_ERR_PARAM_INVALID,
+        "with sinks it must be f16 or bf16",
+    );
 }

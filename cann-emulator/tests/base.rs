@@ -281,6 +281,24 @@ fn products_by_other_names_and_modes() {
     )
     .expect("documented");
     assert_close("one", &z.read(), &exact[..15], F32, 1e-6);
+    let (beta, alpha) = (scalar(0.5f32, ACL_FLOAT), scalar(2.0f32, ACL_FLOAT));
+    let add = |target: &Tensor, n: &Tensor, mode: i8| {
+        run(
+            // SAFETY: handles are checked, the places are variables.
+            |size, executor| unsafe {
+                let (target, m, n) = (target.handle, m.handle, n.handle);
+                aclnnInplaceAddmmGetWorkspaceSize(target, m, n, beta, alpha, mode, size, executor)
+            },
+            aclnnInplaceAddmm,
+        )
+    };
+    add(&z, &n, 0).expect("documented");
+    let sums: Vec<f64> = exact[..15].iter().map(|product| 2.5 * product).collect();
+    assert_close("added", &z.read(), &sums, F32, 1e-6);
+    refused(add(&z, &n, 1), "cubeMathType 1");
+    refused(add(&z, &z, 0), "a common size");
+    refused(add(&n, &n, 0), "selfRef has the shape [4, 5]");
+    destroy([beta, alpha]);
 }
 
 #[test]

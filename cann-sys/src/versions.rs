@@ -83,6 +83,20 @@ const EXCEPTIONS: &[(&str, Known)] = &[
         "aclnnGroupedMatmulAddV2",
         entry("9.0 and later", Some("before, aclnnGroupedMatmulAdd")),
     ),
+    (
+        "aclnnFlashAttentionScoreV3",
+        entry(
+            "8.5 and later",
+            Some("before, aclnnFlashAttentionScore, which has no sinks"),
+        ),
+    ),
+    (
+        "aclnnFlashAttentionScoreGradV3",
+        entry(
+            "8.5 and later",
+            Some("before, aclnnFlashAttentionScoreGrad, which has no sinks"),
+        ),
+    ),
     ("aclnnLeftShift", entry("versions after 8.1.RC1", None)),
     ("aclnnRightShift", entry("versions after 8.1.RC1", None)),
     ("aclnnMoeGatingTopK", entry("versions after 8.1.RC1", None)),
@@ -96,20 +110,6 @@ const EXCEPTIONS: &[(&str, Known)] = &[
     (
         "aclnnInplaceAddRmsNorm",
         entry("versions after 8.1.RC1", Some("before, aclnnAddRmsNorm")),
-    ),
-    (
-        "aclnnCrossEntropyLoss",
-        entry(
-            "8.1.RC1",
-            Some("not in the published sources of later ones"),
-        ),
-    ),
-    (
-        "aclnnCrossEntropyLossGrad",
-        entry(
-            "8.1.RC1",
-            Some("not in the published sources of later ones"),
-        ),
     ),
 ];
 

@@ -3,7 +3,10 @@
 #![cfg(feature = "npu")]
 
 mod common;
+#[path = "../../models/benches/messages/mod.rs"]
+mod messages;
 
+use burn::server::telemetry::TelemetryProbe;
 use burn::tensor::{Device, FloatDType, Int, Tensor};
 use burn_cann::Cann;
 use burn_kernels::{npu, report};
@@ -123,6 +126,30 @@ fn no_layer_waits_for_the_device() {
             assert_eq!(waits, reads, "{layers} layers");
         }
         assert_eq!(burn_cann::backend::fallbacks(), []);
+    });
+}
+
+/// A training step sends an NPU one message for each call of a kernel, that of the loss too, and reads nothing.
+#[test]
+fn a_training_step_sends_a_fifth_of_the_messages() {
+    let name = "a_training_step_sends_a_fifth_of_the_messages";
+    alone(name, &[("BURN_KERNELS_VERIFY", "off")], || {
+        let (probe, events) = TelemetryProbe::channel(messages::EVENTS);
+        let options = burn_kernels::remote::ServeOptions::websocket(([127, 0, 0, 1], 0));
+        let server = npu::serve(options.telemetry(probe)).unwrap();
+        let device = npu::connect(server.address(), server.token())
+            .unwrap()
+            .remove(0);
+        let [fused, plain] = messages::of_a_step(&device, events);
+        for (part, (fused, plain)) in messages::PARTS
+            .into_iter()
+            .zip(fused.into_iter().zip(plain))
+        {
+            println!("{part}: {fused:?}, without kernels {plain:?}");
+            assert_eq!(fused.reads, 0, "{part} waits");
+        }
+        let (with, without) = (messages::sum(&fused).all(), messages::sum(&plain).all());
+        assert!(with * 5 <= without, "{with} of {without}");
     });
 }
 

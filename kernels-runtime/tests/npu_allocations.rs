@@ -15,7 +15,10 @@ use kernels_runtime::dispatch::DeviceKind;
 use kernels_runtime::npu::Seen;
 use kernels_runtime::ops::moe::router::{self, Routing};
 use kernels_runtime::ops::moe::{grouped_matmul, permute};
-use kernels_runtime::ops::{adam_w, add_rms_norm, attention, glu, layer_norm, rms_norm, rope};
+use kernels_runtime::ops::{
+    adam_w, add_rms_norm, attention, cross_entropy, glu, layer_norm, linear_cross_entropy,
+    rms_norm, rope,
+};
 use kernels_runtime::registry::{Implementation, kernel};
 use kernels_runtime::semantics::*;
 use npu::*;
@@ -65,6 +68,22 @@ fn norms_units_rotations_routers_and_steps_are_decided_in_place() {
     let whole = attention::Lengths::default();
     let attended = attention::Operands::new([q, k, v], None, None, plain, whole, causal).unwrap();
     allocates_nothing!("attention", attention::npu::decide(here, &attended));
+    let (logits, targets) = (Seen(bf16(&[14, 8])), || Seen(spec(DType::I32, &[14])));
+    let (plain, mean) = (cross_entropy::Settings::default(), CrossEntropyKey::MEAN);
+    let loss = cross_entropy::Operands::new(logits, targets(), plain, mean).unwrap();
+    allocates_nothing!("a loss", cross_entropy::npu::decide(here, &loss));
+    let [hidden, head, bias] = [&[14, 64][..], &[8, 64], &[8]].map(|shape| Seen(bf16(shape)));
+    let key = LinearCrossEntropyKey {
+        shift: Shift::Bias,
+        ..LinearCrossEntropyKey::MEAN
+    };
+    let bias = Some(bias);
+    let loss = linear_cross_entropy::Operands::new(hidden, head, bias, targets(), plain, key);
+    let loss = loss.unwrap();
+    allocates_nothing!(
+        "a loss of hidden states",
+        linear_cross_entropy::npu::decide(here, &loss)
+    );
     let logits = bf16(&[14, 8]);
     let routing = Routing::new(RouterKey::QWEN3_MOE, 8, 2).unwrap();
     let routed = router::Operands::new(Seen(logits), None, routing, IntDType::I64).unwrap();

@@ -4,10 +4,10 @@
 
 mod npu;
 
-use burn_cann::{DType, Stream};
+use burn_cann::{DType, Platform, Stream, Version};
 use kernels_runtime::dispatch::Reason;
 use kernels_runtime::npu::Seen;
-use kernels_runtime::ops::attention::npu::{Hidden, Plan, backward, decide, forward};
+use kernels_runtime::ops::attention::npu::{Hidden, Operator, Plan, backward, decide, forward};
 use kernels_runtime::ops::attention::{Inputs, Lengths, Operands, Settings, reference};
 use kernels_runtime::semantics::*;
 use npu::*;
@@ -32,47 +32,80 @@ fn shapes(
     ]
 }
 
-/// Compares forward and every gradient of one call with the reference.
-fn compare(
-    stream: &Stream,
-    dtype: DType,
+/// The numbers of a call.
+#[derive(Clone, Debug)]
+struct Call {
     key: AttentionKey,
     sizes: Sizes,
     settings: Settings,
+    lengths: Option<Vec<usize>>,
     lie: Lie,
-) -> Plan {
-    let what = format!("{key}, {sizes:?} {settings:?} {lie:?}");
+}
+
+impl Call {
+    fn new(key: AttentionKey, sizes: Sizes, settings: Settings) -> Self {
+        Self {
+            key,
+            sizes,
+            settings,
+            lengths: None,
+            lie: Lie::Contiguous,
+        }
+    }
+
+    fn lengths(&self) -> Lengths {
+        self.lengths
+            .as_ref()
+            .map_or_else(Lengths::default, |lengths| Lengths::new(lengths))
+    }
+}
+
+/// The plan of a call, and the operators and copies of its forward pass.
+type Planned = (Plan, Vec<String>);
+
+/// Compares forward and every gradient of one call with the reference.
+fn compare(stream: &Stream, dtype: DType, call: &Call) -> Planned {
+    let what = format!("{}, {call:?}", call.key);
+    let Call {
+        key,
+        sizes,
+        settings,
+        lie,
+        ..
+    } = *call;
     let [q_shape, k_shape, v_shape, y_shape] = shapes(sizes, key.layout);
     let (q, q_held) = put(stream, dtype, &q_shape, 1, lie);
     let (k, k_held) = put(stream, dtype, &k_shape, 2, lie);
     let (v, v_held) = put(stream, dtype, &v_shape, 3, lie);
     let (dy, dy_held) = put(stream, dtype, &y_shape, 4, lie);
+    let sinks = (key.sink == Sinks::Learned).then(|| put(stream, dtype, &[sizes[1]], 5, lie));
     let operands = Operands::new(
         [q, k, v].map(Seen),
         None,
-        None,
+        sinks.as_ref().map(|(sinks, _)| Seen(sinks.clone())),
         settings,
-        Lengths::default(),
+        call.lengths(),
         key,
     )
     .expect(&what);
     let plan = decide(stream.device().platform(), &operands).expect(&what);
-    let ((y, lse), _) = without_waiting(|| forward(stream, &operands).expect(&what));
+    let ((y, lse), put_on) = at_most_uploading(|| forward(stream, &operands).expect(&what));
     assert_eq!(lse.dtype(), DType::F32);
     assert_eq!(lse.shape(), [sizes[0], sizes[1], sizes[3]]);
     let operands = operands.backward([Seen(dy), Seen(y.clone()), Seen(lse)], false);
     let operands = operands.expect(&what);
-    let (gradients, _) = without_waiting(|| backward(stream, &operands).expect(&what));
-    assert!(gradients.bias.is_none() && gradients.sinks.is_none());
+    let (gradients, _) = at_most_uploading(|| backward(stream, &operands).expect(&what));
+    assert!(gradients.bias.is_none());
 
     let (q, k, v) = (q_held.exact(), k_held.exact(), v_held.exact());
+    let exact_sinks = sinks.map(|(_, held)| held.exact::<1>());
     let inputs = Inputs {
         q: q.clone(),
         k: k.clone(),
         v: v.clone(),
         bias: None,
-        sinks: None,
-        lengths: Lengths::default(),
+        sinks: exact_sinks.clone(),
+        lengths: call.lengths(),
     };
     let expected = reference(inputs, settings, key);
     let found = (expected.clone() * dy_held.plain()).sum().backward();
@@ -85,14 +118,27 @@ fn compare(
         let what = format!("{name} of {what}");
         assert_near(what, stream, tensor, dtype, &shape, &expected);
     }
-    plan
+    assert_eq!(gradients.sinks.is_some(), exact_sinks.is_some());
+    for (tensor, exact) in gradients.sinks.iter().zip(&exact_sinks) {
+        let what = format!("dsinks of {what}");
+        let expected = gradient(exact, &found);
+        assert_near(what, stream, tensor, dtype, &[sizes[1]], &expected);
+    }
+    (plan, put_on)
 }
+
+fn uploads(put_on: &[String]) -> usize {
+    let is_copy = |call: &&String| *call == "aclrtMemcpyAsync";
+    put_on.iter().filter(is_copy).count()
+}
+
+const LAYOUTS: [HeadLayout; 2] = [HeadLayout::Bnsd, HeadLayout::Bsnd];
 
 const CALLS: [(Sizes, Option<usize>, Hidden); 6] = [
     ([2, 4, 2, 7, 7, 16, 16], None, Hidden::ToLast),
     ([1, 2, 1, 3, 20, 8, 8], None, Hidden::ToLast),
     ([1, 2, 2, 5, 9, 8, 8], Some(0), Hidden::FromFirst),
-    ([1, 2, 2, 5, 9, 8, 8], Some(2), Hidden::Full(2)),
+    ([1, 2, 2, 5, 9, 8, 8], Some(2), Hidden::Full),
     ([1, 1, 1, 1, 1, 1, 1], None, Hidden::ToLast),
     ([2, 4, 2, 5, 6, 8, 3], None, Hidden::ToLast),
 ];
@@ -101,7 +147,7 @@ const CALLS: [(Sizes, Option<usize>, Hidden); 6] = [
 fn every_mask_and_type_beside_the_reference() {
     on_the_emulator("every_mask_and_type_beside_the_reference", |_, stream| {
         for dtype in FLOATS {
-            for layout in [HeadLayout::Bnsd, HeadLayout::Bsnd] {
+            for layout in LAYOUTS {
                 for (sizes, offset, hidden) in CALLS {
                     for mask in [AttentionMask::Causal, AttentionMask::None] {
                         let key = AttentionKey {
@@ -114,12 +160,15 @@ fn every_mask_and_type_beside_the_reference() {
                             offset,
                             ..Settings::default()
                         };
-                        let plan = compare(stream, dtype, key, sizes, settings, Lie::Contiguous);
+                        let call = Call::new(key, sizes, settings);
+                        let (plan, put_on) = compare(stream, dtype, &call);
                         let expected = match mask {
                             AttentionMask::Causal => hidden,
                             _ => Hidden::Nothing,
                         };
-                        assert_eq!(plan.mask, expected);
+                        assert_eq!((plan.operator, plan.mask), (Operator::Dense, expected));
+                        // Only the ends of each query's keys are sent.
+                        assert_eq!(uploads(&put_on), usize::from(expected == Hidden::Full));
                     }
                 }
             }
@@ -151,8 +200,8 @@ fn sliding_windows() {
                     offset,
                     ..Settings::default()
                 };
-                let sizes = [2, 4, 2, queries, 9, 8, 8];
-                let plan = compare(stream, dtype, key, sizes, settings, Lie::Contiguous);
+                let call = Call::new(key, [2, 4, 2, queries, 9, 8, 8], settings);
+                let (plan, _) = compare(stream, dtype, &call);
                 assert_eq!(plan.mask, Hidden::Band { before, behind });
             }
         }
@@ -160,27 +209,328 @@ fn sliding_windows() {
 }
 
 #[test]
-fn prefixes() {
-    on_the_emulator("prefixes", |_, stream| {
+fn prefixes_and_chunks() {
+    on_the_emulator("prefixes_and_chunks", |_, stream| {
+        let prefix = AttentionKey {
+            mask: AttentionMask::Prefix,
+            ..AttentionKey::CAUSAL
+        };
+        let chunks = AttentionKey {
+            window: AttentionWindow::Chunked,
+            layout: HeadLayout::Bsnd,
+            ..AttentionKey::CAUSAL
+        };
+        let all_of_chunks = AttentionKey {
+            mask: AttentionMask::None,
+            ..chunks
+        };
         for dtype in FLOATS {
-            for (offset, prefix, first, own) in [
-                (None, 0, 2, 0),
-                (None, 4, 2, 4),
-                (Some(0), 7, 0, 7),
-                (Some(1), usize::MAX, 1, 9),
+            for (key, offset, size) in [
+                (prefix, None, 0),
+                (prefix, None, 4),
+                (prefix, Some(0), 7),
+                (prefix, Some(1), usize::MAX),
+                (chunks, None, 3),
+                (chunks, Some(0), 2),
+                (chunks, None, usize::MAX),
+                (all_of_chunks, None, 4),
+                (all_of_chunks, Some(1), 1),
             ] {
-                let key = AttentionKey {
-                    mask: AttentionMask::Prefix,
-                    ..AttentionKey::CAUSAL
-                };
+                let is_prefix = key == prefix;
                 let settings = Settings {
-                    prefix: Some(prefix),
+                    prefix: is_prefix.then_some(size),
+                    window: (!is_prefix).then_some(size),
                     offset,
                     ..Settings::default()
                 };
-                let sizes = [2, 4, 2, 7, 9, 8, 8];
-                let plan = compare(stream, dtype, key, sizes, settings, Lie::Contiguous);
-                assert_eq!(plan.mask, Hidden::Prefix { first, prefix: own });
+                let call = Call::new(key, [2, 4, 2, 7, 9, 8, 8], settings);
+                let (plan, put_on) = compare(stream, dtype, &call);
+                assert_eq!(plan.mask, Hidden::Full);
+                assert_eq!(uploads(&put_on), 1);
+            }
+        }
+    });
+}
+
+/// The results of queries that see no key are zeros, and so are their gradients. The noise has other results, which the
+/// comparison would find.
+#[test]
+fn queries_that_see_no_key() {
+    on_the_emulator("queries_that_see_no_key", |_, stream| {
+        let windowed = |window| AttentionKey {
+            window,
+            ..AttentionKey::CAUSAL
+        };
+        let causal = AttentionKey::CAUSAL;
+        let sliding = windowed(AttentionWindow::Sliding);
+        let chunked = windowed(AttentionWindow::Chunked);
+        for dtype in FLOATS {
+            for layout in LAYOUTS {
+                for (key, queries, keys, offset) in [
+                    (causal, 7, 4, None),
+                    (sliding, 5, 6, Some(4)),
+                    (sliding, 5, 6, Some(40)),
+                    (chunked, 5, 6, Some(5)),
+                ] {
+                    let key = AttentionKey { layout, ..key };
+                    let settings = Settings {
+                        window: (key.window != AttentionWindow::None).then_some(3),
+                        offset,
+                        ..Settings::default()
+                    };
+                    let call = Call::new(key, [2, 4, 2, queries, keys, 8, 8], settings);
+                    let (plan, put_on) = compare(stream, dtype, &call);
+                    assert_eq!(plan.mask, Hidden::Full);
+                    assert_eq!(uploads(&put_on), 2);
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn padded_sequences() {
+    on_the_emulator("padded_sequences", |_, stream| {
+        let calls = [
+            (AttentionMask::Causal, AttentionWindow::None),
+            (AttentionMask::None, AttentionWindow::None),
+            (AttentionMask::Prefix, AttentionWindow::None),
+            (AttentionMask::Causal, AttentionWindow::Sliding),
+            (AttentionMask::None, AttentionWindow::Sliding),
+            (AttentionMask::Causal, AttentionWindow::Chunked),
+        ];
+        for dtype in FLOATS {
+            for layout in LAYOUTS {
+                for lengths in [SequenceLengths::Padded, SequenceLengths::LeftPadded] {
+                    for (mask, window) in calls {
+                        let key = AttentionKey {
+                            mask,
+                            window,
+                            layout,
+                            lengths,
+                            ..AttentionKey::CAUSAL
+                        };
+                        let settings = Settings {
+                            prefix: (mask == AttentionMask::Prefix).then_some(3),
+                            window: (window != AttentionWindow::None).then_some(3),
+                            ..Settings::default()
+                        };
+                        // A sequence without keys, one with some, and a whole one; as many queries as keys, and fewer.
+                        for (queries, keys) in [(7, 7), (2, 7)] {
+                            let call = Call {
+                                lengths: Some(vec![0, 4, 7]),
+                                ..Call::new(key, [3, 4, 2, queries, keys, 8, 8], settings)
+                            };
+                            let (plan, _) = compare(stream, dtype, &call);
+                            assert_eq!((plan.operator, plan.mask), (Operator::Dense, Hidden::Full));
+                        }
+                    }
+                }
+            }
+        }
+    });
+}
+
+/// Lengths of the whole axis hide nothing, so the modes without them compute the call.
+#[test]
+fn whole_lengths_are_none() {
+    on_the_emulator("whole_lengths_are_none", |_, stream| {
+        for lengths in [
+            SequenceLengths::Padded,
+            SequenceLengths::LeftPadded,
+            SequenceLengths::Packed,
+        ] {
+            let key = AttentionKey {
+                lengths,
+                ..AttentionKey::CAUSAL
+            };
+            let call = Call {
+                lengths: Some(vec![7, 7]),
+                ..Call::new(key, [2, 4, 2, 7, 7, 8, 8], Settings::default())
+            };
+            let (plan, put_on) = compare(stream, DType::BF16, &call);
+            assert_eq!(
+                (plan.operator, plan.mask),
+                (Operator::Dense, Hidden::ToLast)
+            );
+            assert_eq!(uploads(&put_on), 0);
+        }
+    });
+}
+
+/// The documents of two sequences of seven positions: one has no position.
+const DOCUMENTS: [usize; 5] = [3, 4, 1, 0, 6];
+
+#[test]
+fn packed_documents() {
+    on_the_emulator("packed_documents", |_, stream| {
+        let band = |before, behind| Hidden::Band { before, behind };
+        for dtype in FLOATS {
+            // The emulator takes long to make the masks.
+            let lies = match dtype {
+                DType::F32 => &LIES[..],
+                _ => &LIES[..1],
+            };
+            for layout in LAYOUTS {
+                for (mask, window, hidden) in [
+                    (AttentionMask::Causal, None, Hidden::ToLast),
+                    (AttentionMask::None, None, Hidden::Nothing),
+                    (AttentionMask::Causal, Some(2), band(1, 0)),
+                    (AttentionMask::None, Some(2), band(1, 1)),
+                    (AttentionMask::Causal, Some(usize::MAX), band(6, 0)),
+                ] {
+                    for &lie in lies {
+                        let key = AttentionKey {
+                            mask,
+                            window: match window {
+                                Some(_) => AttentionWindow::Sliding,
+                                None => AttentionWindow::None,
+                            },
+                            layout,
+                            lengths: SequenceLengths::Packed,
+                            ..AttentionKey::CAUSAL
+                        };
+                        let settings = Settings {
+                            window,
+                            ..Settings::default()
+                        };
+                        let call = Call {
+                            lengths: Some(DOCUMENTS.into()),
+                            lie,
+                            ..Call::new(key, [2, 4, 2, 7, 7, 8, 5], settings)
+                        };
+                        let (plan, put_on) = compare(stream, dtype, &call);
+                        assert_eq!((plan.operator, plan.mask), (Operator::Varlen, hidden));
+                        let of = |name: &str| put_on.iter().filter(|call| *call == name).count();
+                        assert_eq!(of("aclnnFlashAttentionVarLenScore"), 1, "{put_on:?}");
+                        assert_eq!(uploads(&put_on), 0);
+                        // Unless one stride leads from sequence to sequence, all three are copied.
+                        let copied = (layout == HeadLayout::Bnsd) != (lie == Lie::Turned);
+                        assert_eq!(
+                            of("aclnnInplaceCopy"),
+                            if copied { 3 } else { 0 },
+                            "{put_on:?}"
+                        );
+                    }
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn packed_documents_that_need_a_mask() {
+    on_the_emulator("packed_documents_that_need_a_mask", |_, stream| {
+        let packed = AttentionKey {
+            lengths: SequenceLengths::Packed,
+            ..AttentionKey::CAUSAL
+        };
+        let prefix = AttentionKey {
+            mask: AttentionMask::Prefix,
+            ..packed
+        };
+        let chunked = AttentionKey {
+            window: AttentionWindow::Chunked,
+            layout: HeadLayout::Bsnd,
+            ..packed
+        };
+        for dtype in FLOATS {
+            for key in [prefix, chunked] {
+                let settings = Settings {
+                    prefix: (key == prefix).then_some(2),
+                    window: (key == chunked).then_some(2),
+                    ..Settings::default()
+                };
+                let call = Call {
+                    lengths: Some(DOCUMENTS.into()),
+                    ..Call::new(key, [2, 4, 2, 7, 7, 8, 5], settings)
+                };
+                let (plan, _) = compare(stream, dtype, &call);
+                assert_eq!((plan.operator, plan.mask), (Operator::Dense, Hidden::Full));
+            }
+        }
+        // One document more than the operator of documents takes.
+        for (documents, operator) in [(2048, Operator::Varlen), (2049, Operator::Dense)] {
+            let mut lengths = vec![1; documents - 1];
+            lengths.push(2);
+            let positions = documents + 1;
+            let call = Call {
+                lengths: Some(lengths),
+                ..Call::new(
+                    packed,
+                    [1, 1, 1, positions, positions, 2, 2],
+                    Settings::default(),
+                )
+            };
+            assert_eq!(compare(stream, DType::F32, &call).0.operator, operator);
+        }
+    });
+}
+
+#[test]
+fn sinks() {
+    on_the_emulator("sinks", |_, stream| {
+        let with = |mask, window, lengths| AttentionKey {
+            mask,
+            window,
+            lengths,
+            sink: Sinks::Learned,
+            ..AttentionKey::CAUSAL
+        };
+        use AttentionMask::Causal;
+        use AttentionWindow::{Chunked, Sliding};
+        let no_window = AttentionWindow::None;
+        let no_lengths = SequenceLengths::None;
+        for dtype in [DType::F16, DType::BF16] {
+            for layout in LAYOUTS {
+                for (key, lengths, hidden) in [
+                    (with(Causal, no_window, no_lengths), None, Hidden::ToLast),
+                    (
+                        with(AttentionMask::None, no_window, no_lengths),
+                        None,
+                        Hidden::Nothing,
+                    ),
+                    (
+                        with(Causal, Sliding, no_lengths),
+                        None,
+                        Hidden::Band {
+                            before: 2,
+                            behind: 0,
+                        },
+                    ),
+                    (with(Causal, Chunked, no_lengths), None, Hidden::Full),
+                    // A sequence without keys: its queries see a sink and nothing else.
+                    (
+                        with(Causal, no_window, SequenceLengths::Padded),
+                        Some(vec![0, 5]),
+                        Hidden::Full,
+                    ),
+                    (
+                        with(Causal, Sliding, SequenceLengths::LeftPadded),
+                        Some(vec![7, 4]),
+                        Hidden::Full,
+                    ),
+                    (
+                        with(Causal, no_window, SequenceLengths::Packed),
+                        Some(DOCUMENTS.into()),
+                        Hidden::Full,
+                    ),
+                ] {
+                    let settings = Settings {
+                        window: (key.window != no_window).then_some(3),
+                        ..Settings::default()
+                    };
+                    let key = AttentionKey { layout, ..key };
+                    for lie in LIES {
+                        let call = Call {
+                            lengths: lengths.clone(),
+                            lie,
+                            ..Call::new(key, [2, 4, 2, 7, 7, 8, 8], settings)
+                        };
+                        let (plan, _) = compare(stream, dtype, &call);
+                        assert_eq!((plan.operator, plan.mask), (Operator::WithSinks, hidden));
+                    }
+                }
             }
         }
     });
@@ -191,15 +541,12 @@ fn strided_operands() {
     on_the_emulator("strided_operands", |_, stream| {
         for dtype in FLOATS {
             for lie in [Lie::Sliced, Lie::Turned] {
-                let key = AttentionKey::CAUSAL;
-                compare(
-                    stream,
-                    dtype,
-                    key,
-                    [3, 4, 2, 5, 6, 8, 8],
-                    Settings::default(),
+                let sizes = [3, 4, 2, 5, 6, 8, 8];
+                let call = Call {
                     lie,
-                );
+                    ..Call::new(AttentionKey::CAUSAL, sizes, Settings::default())
+                };
+                compare(stream, dtype, &call);
             }
         }
     });
@@ -208,37 +555,29 @@ fn strided_operands() {
 #[test]
 fn decisions_and_their_reasons() {
     let here = platform();
+    let older = Platform {
+        version: Version::new("8.3.RC1"),
+        ..platform()
+    };
     let causal = AttentionKey::CAUSAL;
-    let refused = |key: AttentionKey, settings: Settings, dtype, [q, k, v]: [[usize; 4]; 3]| {
+    let decided = |here, key: AttentionKey, settings: Settings, dtype, shapes: [[usize; 4]; 3]| {
+        let [q, k, v] = shapes;
         let bias =
             (key.bias == AttentionBias::Additive).then(|| Seen(spec(dtype, &[1, 1, 1, k[2]])));
         let sinks = (key.sink == Sinks::Learned).then(|| Seen(spec(dtype, &[q[1]])));
         let required = [q, k, v].map(|shape| Seen(spec(dtype, &shape)));
         let operands = Operands::new(required, bias, sinks, settings, Lengths::default(), key)
             .expect("they go together");
-        decide(&here, &operands).expect_err("it is refused")
+        decide(here, &operands)
+    };
+    let refused = |key, settings, dtype, shapes| {
+        decided(&here, key, settings, dtype, shapes).expect_err("it is refused")
     };
     let plain = Settings::default();
     let square = [[1, 2, 5, 8]; 3];
-    let windowed = Settings {
-        window: Some(2),
-        ..plain
-    };
     let capped = Settings {
         cap: Some(2.0),
         ..plain
-    };
-    let sliding = AttentionKey {
-        window: AttentionWindow::Sliding,
-        ..causal
-    };
-    let chunked = AttentionKey {
-        window: AttentionWindow::Chunked,
-        ..causal
-    };
-    let far = Settings {
-        offset: Some(6),
-        ..windowed
     };
     let biased = AttentionKey {
         bias: AttentionBias::Additive,
@@ -253,19 +592,9 @@ fn decisions_and_their_reasons() {
         ..causal
     };
     let wide = [[1, 2, 5, 8], [1, 2, 5, 8], [1, 2, 5, 9]];
-    let few_keys = [[1, 2, 5, 8], [1, 2, 4, 8], [1, 2, 4, 8]];
+    let on_older = decided(&older, with_sinks, plain, DType::BF16, square);
     let empty = [[1, 2, 0, 8], [1, 2, 4, 8], [1, 2, 4, 8]];
     for (refused, reason, why) in [
-        (
-            refused(chunked, windowed, DType::F32, square),
-            Reason::Semantics,
-            "window=chunked",
-        ),
-        (
-            refused(sliding, far, DType::F32, square),
-            Reason::Shape,
-            "see none of 5 keys",
-        ),
         (
             refused(biased, plain, DType::F32, square),
             Reason::Semantics,
@@ -278,8 +607,13 @@ fn decisions_and_their_reasons() {
         ),
         (
             refused(with_sinks, plain, DType::F32, square),
-            Reason::Semantics,
-            "sink=learned",
+            Reason::Dtype,
+            "beside sinks",
+        ),
+        (
+            on_older.expect_err("it has no version 3"),
+            Reason::CannotLoad,
+            "sinks needs CANN 8.5 or later; this is 8.3.RC1",
         ),
         (
             refused(causal, plain, DType::F64, square),
@@ -290,11 +624,6 @@ fn decisions_and_their_reasons() {
             refused(causal, plain, DType::F32, wide),
             Reason::Shape,
             "at most 8",
-        ),
-        (
-            refused(causal, plain, DType::F32, few_keys),
-            Reason::Shape,
-            "see none of 4 keys",
         ),
         (
             refused(causal, plain, DType::F32, empty),

@@ -1,5 +1,5 @@
-//! Tests expert indices out of range on an NPU: the device counts them, the next read is an error, and the session goes
-//! on.
+//! Tests expert indices and targets of losses out of range on an NPU: the device counts them, the next read is an error,
+//! and the session goes on.
 
 #![cfg(feature = "npu")]
 
@@ -9,7 +9,8 @@ use burn::tensor::{Device, Int, Tensor, TensorData};
 use burn_cann::backend;
 use common::Scenario;
 use kernels_runtime::ops::moe::experts::{self, Projection, Weights};
-use kernels_runtime::semantics::MoeExpertsKey;
+use kernels_runtime::ops::{cross_entropy, linear_cross_entropy};
+use kernels_runtime::semantics::{CrossEntropyKey, LinearCrossEntropyKey, MoeExpertsKey};
 use npu::*;
 
 const EXPERTS: usize = 3;
@@ -72,6 +73,60 @@ fn an_index_of_no_expert_is_an_error_of_the_next_read() {
         device.sync().expect("it was said");
 
         drop(right);
+        kernels_runtime::npu::close();
+        backend::close();
+    });
+}
+
+const CLASSES: usize = 5;
+const NO_CLASS: &str = "neither classes nor the ignored index";
+
+/// Returns the losses of logits and of hidden states, which are all ones.
+fn losses(device: &Device, targets: [i32; 3]) -> [Tensor<1>; 2] {
+    let targets = || Tensor::<1, Int>::from_data(TensorData::from(targets), device);
+    let settings = cross_entropy::Settings::default();
+    let of_logits = cross_entropy::Inputs {
+        logits: Tensor::ones([3, CLASSES], device),
+        targets: targets(),
+    };
+    let of_hidden = linear_cross_entropy::Inputs {
+        hidden: Tensor::ones([3, WIDTH], device),
+        weight: Tensor::ones([CLASSES, WIDTH], device),
+        bias: None,
+        targets: targets(),
+    };
+    let of_logits = cross_entropy::fused(of_logits, settings, CrossEntropyKey::MEAN);
+    let of_hidden = linear_cross_entropy::fused(of_hidden, settings, LinearCrossEntropyKey::MEAN);
+    [of_logits.expect("a kernel"), of_hidden.expect("a kernel")]
+}
+
+/// The token of such a target is ignored.
+#[test]
+fn a_target_of_no_class_is_an_error_of_the_next_read() {
+    Scenario::new("a_target_of_no_class_is_an_error_of_the_next_read").run(|cann| {
+        backend::install(cann.clone());
+        let device = kernels_runtime::npu::device(0).unwrap();
+        for loss in losses(&device, [0, -100, 4]) {
+            loss.try_into_data().expect("all are right");
+        }
+        let expected = (CLASSES as f32).ln();
+        for wrong in [-1, CLASSES as i32, i32::MIN, i32::MAX] {
+            for place in 0..2 {
+                let loss = losses(&device, [0, wrong, 4])[place].clone();
+                let read = loss.clone().try_into_data();
+                assert!(said(&read).contains(NO_CLASS), "{}", said(&read));
+                assert!(said(&read).contains("2 targets"), "{}", said(&read));
+                let loss = loss.into_scalar::<f32>();
+                assert!((loss - expected).abs() < 1e-5, "{loss}, not {expected}");
+            }
+        }
+        // Both kinds of mistakes are said at once.
+        forward(&device, [[-1, 0], [0, 1]]);
+        let [loss, _] = losses(&device, [0, -1, 4]);
+        let read = loss.try_into_data();
+        assert!(said(&read).contains(NO_CLASS), "{}", said(&read));
+        assert!(said(&read).contains(WRONG), "{}", said(&read));
+        device.sync().expect("it was said");
         kernels_runtime::npu::close();
         backend::close();
     });

@@ -1,10 +1,12 @@
-//! Matrix products (`aclnnMatmul`). Sums are in f32, and the mode of the matrix unit keeps the dtype.
+//! Matrix products (`aclnnMatmul`, `aclnnInplaceAddmm`). Sums are in f32, and the mode of the matrix unit keeps the
+//! dtype.
 
 use super::Checked;
 use super::aclnn::aclnn;
 use super::check;
 use super::create;
 use super::types::FLOATS;
+use crate::call::Constant;
 use crate::error::Result;
 use crate::soc::Platform;
 use crate::stream::Stream;
@@ -69,5 +71,41 @@ pub fn matmul(stream: &Stream, a: &Tensor, b: &Tensor) -> Result<Tensor> {
         stream, matmul.aclnnMatmulGetWorkspaceSize, aclnnMatmul,
         tensors [a, b, y], constants [], attributes [i64::from(KEEP_DTYPE)],
         call(a, b, y, KEEP_DTYPE), out.clone(),
+    )
+}
+
+/// Checks the operands of [`add_product`]. `a` and `b` are matrices as in [`check()`], and `target` is like their product;
+/// its elements don't share memory.
+///
+/// # Errors
+///
+/// Returns a refusal if CANN does not take the operands.
+pub fn check_add_product(platform: &Platform, target: &Spec, a: &Spec, b: &Spec) -> Checked<()> {
+    for operand in [("a", a), ("b", b)] {
+        check::rank(operand, 2, 2)?;
+    }
+    let product = check(platform, a, b)?;
+    check::writable(("target", target), &[product.dtype])?;
+    check::shape(("target", target), product.shape())
+}
+
+/// Adds `a · b` to `target`.
+///
+/// # Errors
+///
+/// Returns an error if [`check_add_product`] refuses the operands or a call fails.
+pub fn add_product(stream: &Stream, target: &Tensor, a: &Tensor, b: &Tensor) -> Result<()> {
+    let device = stream.device();
+    check_add_product(device.platform(), target.spec(), a.spec(), b.spec())?;
+    if target.spec().is_empty() || a.spec().is_empty() {
+        return Ok(());
+    }
+    let one = || Constant::Scalar(1.0f32.into());
+    aclnn!(
+        stream, matmul.aclnnInplaceAddmmGetWorkspaceSize, aclnnInplaceAddmm,
+        // The order is that of the signature; the target is an input too.
+        tensors [target, a, b], constants [beta: scalar = one(), alpha: scalar = one()],
+        attributes [i64::from(KEEP_DTYPE)],
+        call(target, a, b, beta, alpha, KEEP_DTYPE), (),
     )
 }

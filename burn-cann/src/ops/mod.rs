@@ -22,6 +22,7 @@ pub mod attention;
 mod check;
 pub mod compare;
 pub mod create;
+pub mod cross_entropy;
 pub mod elementwise;
 pub mod ge_glu;
 pub mod grouped_matmul;

@@ -1,5 +1,6 @@
 //! Tests that every documented limit is refused with its reason. They need no device and no toolkit.
 
+mod cross_entropy;
 mod ge_glu;
 mod grouped_matmul;
 mod moe;

@@ -1,7 +1,8 @@
 //! Tests of processors whose limits this crate does not know.
 
 use super::*;
-use burn_cann::ops::{grouped_matmul, moe, rms_norm, swi_glu};
+use burn_cann::ops::loss::Reduction;
+use burn_cann::ops::{cross_entropy, grouped_matmul, moe, rms_norm, swi_glu};
 
 #[test]
 fn other_processors() {
@@ -44,6 +45,17 @@ fn other_processors() {
             name,
         );
         refused(moe::check_gating(&other, &x, None, 1), Kind::Platform, name);
+        let (targets, each) = (spec(DType::I64, &[2]), Reduction::None);
+        refused(
+            cross_entropy::check(&other, &x, &targets, None, each, 0.0),
+            Kind::Platform,
+            name,
+        );
+        refused(
+            cross_entropy::check_grad(&other, &f32(&[2]), &x, &targets, None, each),
+            Kind::Platform,
+            name,
+        );
         let (weight, list) = (f32(&[1, 4, 3]), spec(DType::I64, &[1]));
         refused(
             grouped_matmul::check(&other, &x, &weight, &list, None),

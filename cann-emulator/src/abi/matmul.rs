@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use cann_sys::meta::*;
 
-use crate::abi::checks::{FLOATS, broadcast};
+use crate::abi::checks::{FLOATS, broadcast, check_size};
 use crate::abi::operators;
-use crate::error::{Outcome, ensure};
+use crate::error::{Outcome, ensure, fail};
 use crate::executor::{Operands, Work, phase_one};
 use crate::ops::matmul::product;
 use crate::tensor::Tensor;
@@ -20,6 +20,15 @@ fn matrix(tensor: &Tensor) -> (usize, usize) {
     (rows, columns)
 }
 
+fn check_mode(cube_math: i8) -> Outcome<()> {
+    ensure!(
+        cube_math == 0,
+        ACLNN_ERR_PARAM_INVALID,
+        "cubeMathType {cube_math} is not emulated; 0 keeps the dtype"
+    );
+    Ok(())
+}
+
 fn take(
     operands: &mut Operands,
     [input, right]: [*const aclTensor; 2],
@@ -29,11 +38,7 @@ fn take(
 ) -> Outcome<Work> {
     let input = operands.view("self", input, FLOATS)?;
     let right = operands.view("mat2", right, &[input.dtype])?;
-    ensure!(
-        cube_math == 0,
-        ACLNN_ERR_PARAM_INVALID,
-        "cubeMathType {cube_math} is not emulated; 0 keeps the dtype"
-    );
+    check_mode(cube_math)?;
     for (name, tensor) in [("self", &input), ("mat2", &right)] {
         ensure!(
             axes.contains(&tensor.rank()),
@@ -79,6 +84,50 @@ fn take(
     }))
 }
 
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aclnnInplaceAddmmGetWorkspaceSize(
+    target: *const aclTensor,
+    left: *const aclTensor,
+    right: *const aclTensor,
+    beta: *const aclScalar,
+    alpha: *const aclScalar,
+    cube_math: i8,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus {
+    phase_one("aclnnInplaceAddmm", workspace_size, executor, |operands| {
+        let target = operands.target("selfRef", target, FLOATS)?;
+        let left = operands.view("mat1", left, &[target.dtype])?;
+        let right = operands.view("mat2", right, &[target.dtype])?;
+        check_mode(cube_math)?;
+        let sizes = match (&left.shape[..], &right.shape[..]) {
+            (&[rows, depth], &[inputs, columns]) if depth == inputs => [rows, depth, columns],
+            (left, right) => fail!(
+                ACLNN_ERR_PARAM_INVALID,
+                "mat1 is {left:?} and mat2 {right:?}; matrices with a common size are taken"
+            ),
+        };
+        let [rows, depth, columns] = sizes;
+        // CANN broadcasts selfRef forward, where the result is a tensor of its own.
+        check_size("selfRef", &target, &[rows, columns])?;
+        let factor = |name, scalar| operands.scalar_for(name, scalar, &target);
+        let (beta, alpha) = (factor("beta", beta)?, factor("alpha", alpha)?);
+        let (beta, alpha): (f32, f32) = (beta.to(), alpha.to());
+        Ok(Arc::new(move |memory, operands| {
+            let [target, left, right] = operands else {
+                unreachable!("taken above")
+            };
+            let (left, right) = (left.floats(memory)?, right.floats(memory)?);
+            let products = product(&left, &right, rows, depth, columns);
+            let pairs = target.floats(memory)?.into_iter().zip(products);
+            let sums: Vec<f32> = pairs
+                .map(|(before, product)| beta * before + alpha * product)
+                .collect();
+            target.store(memory, &sums)
+        }))
+    })
+}
+
 /// Defines operators with the numbers of axes that their operands may have.
 macro_rules! products {
     ($($one:ident, $two:ident: $axes:expr;)*) => {$(
@@ -96,7 +145,10 @@ macro_rules! products {
             })
         }
     )*
-    operators! { matmul: $($one, $two;)* }};
+    operators! {
+        matmul: $($one, $two;)*
+        aclnnInplaceAddmmGetWorkspaceSize, aclnnInplaceAddmm;
+    }};
 }
 
 products! {

@@ -23,6 +23,7 @@ pub mod copy_batch;
 pub mod copy_bytes;
 pub mod copy_indirect;
 pub mod create;
+pub mod cross_entropy;
 pub mod data_buffer;
 pub mod device_info;
 pub mod elementwise;

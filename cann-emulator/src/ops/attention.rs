@@ -56,10 +56,12 @@ pub(crate) struct Attended {
     pub(crate) total: Vec<f32>,
 }
 
-/// Computes `softmax(scale · q·kᵀ)·v`, all in `[batch, heads, tokens, width]`. Values may have another width. `masked(head, query, key)` leaves a
-/// score out. A row without scores is zero and has a sum of zero.
+/// Computes `softmax(scale · q·kᵀ)·v`, all in `[batch, heads, tokens, width]`. Values may have another width.
+/// `masked(head, query, key)` leaves a score out. A sink is one more score of each row of its head, without a value. A
+/// row without scores is zero and has a sum of zero.
 pub(crate) fn attention(
     (q, k, v): (&[f32], &[f32], &[f32]),
+    sinks: Option<&[f32]>,
     sizes: Sizes,
     scale: f32,
     masked: impl Fn(usize, usize, usize) -> bool,
@@ -83,7 +85,8 @@ pub(crate) fn attention(
                     *score * scale
                 };
             }
-            let greatest = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+            let sink = sinks.map_or(f32::NEG_INFINITY, |sinks| sinks[head % sizes.heads]);
+            let greatest = row.iter().copied().fold(sink, f32::max);
             let shift = if greatest == f32::NEG_INFINITY {
                 0.0
             } else {
@@ -91,7 +94,7 @@ pub(crate) fn attention(
             };
             row.iter_mut()
                 .for_each(|score| *score = (*score - shift).exp());
-            let sum = sum(row);
+            let sum = sum(row) + (sink - shift).exp();
             let share = if sum > 0.0 { 1.0 / sum } else { 0.0 };
             row.iter_mut().for_each(|power| *power *= share);
             most.push(shift);
@@ -112,15 +115,25 @@ pub(crate) fn attention(
     }
 }
 
-/// Returns the gradients of q, k and v from that of the result and from what [`attention`] returned.
+/// The gradients of attention.
+pub(crate) struct Gradients {
+    pub(crate) q: Vec<f32>,
+    pub(crate) k: Vec<f32>,
+    pub(crate) v: Vec<f32>,
+    /// The gradient of each head's sink. It is zero without sinks.
+    pub(crate) sinks: Vec<f32>,
+}
+
+/// Returns the gradients from that of the result and from what [`attention`] returned.
 pub(crate) fn attention_grad(
     (q, k, v): (&[f32], &[f32], &[f32]),
+    sinks: Option<&[f32]>,
     (dy, y): (&[f32], &[f32]),
     (most, total): (&[f32], &[f32]),
     sizes: Sizes,
     scale: f32,
     masked: impl Fn(usize, usize, usize) -> bool,
-) -> (Vec<f32>, Vec<f32>, Vec<f32>) {
+) -> Gradients {
     let Sizes {
         queries,
         keys,
@@ -133,6 +146,7 @@ pub(crate) fn attention_grad(
         vec![0.0; k.len()],
         vec![0.0; v.len()],
     );
+    let mut dsinks = vec![0.0; sizes.heads];
     for (head, group) in sizes.heads() {
         let (q, k) = (part(q, head, queries * width), part(k, group, keys * width));
         let (dy, y) = (
@@ -145,6 +159,10 @@ pub(crate) fn attention_grad(
         for query in 0..queries {
             let row = head * queries + query;
             let along = inner(part(dy, query, value_width), part(y, query, value_width));
+            if let Some(sinks) = sinks {
+                let own = head % sizes.heads;
+                dsinks[own] -= (sinks[own] - most[row]).exp() / total[row] * along;
+            }
             for key in 0..keys {
                 let share = &mut shares[query * keys + key];
                 *share = if masked(head, query, key) || total[row] == 0.0 {
@@ -167,5 +185,10 @@ pub(crate) fn attention_grad(
             product(&turned, dy, keys, queries, value_width),
         );
     }
-    (dq, dk, dv)
+    Gradients {
+        q: dq,
+        k: dk,
+        v: dv,
+        sinks: dsinks,
+    }
 }

@@ -6,6 +6,7 @@
 
 pub(crate) mod arithmetic;
 pub(crate) mod attention;
+pub(crate) mod cross_entropy;
 pub(crate) mod glu;
 pub(crate) mod grouped_matmul;
 pub(crate) mod index;

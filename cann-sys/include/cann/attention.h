@@ -44,6 +44,26 @@ CANN_OP(aclnnFlashAttentionScoreGradV2, const aclTensor *query, const aclTensor 
         int64_t head_num, char *input_layout, int64_t inner_precise, int64_t sparse_mode,
         int64_t pse_type, const aclTensor *dq_out, const aclTensor *dk_out, const aclTensor *dv_out,
         const aclTensor *dpse_out);
+CANN_OP(aclnnFlashAttentionScoreV3, const aclTensor *query, const aclTensor *key, const aclTensor
+        *fill, const aclTensor *real_shift_or_null, const aclTensor *drop_mask_or_null, const
+        aclTensor *padding_mask_or_null, const aclTensor *atten_mask_or_null, const aclTensor
+        *sink_or_null, const aclIntArray *prefix_or_null, const aclIntArray *q_start_idx_or_null,
+        const aclIntArray *kv_start_idx_or_null, double scale_value, double keep_prob, int64_t
+        pre_tokens, int64_t next_tokens, int64_t head_num, char *input_layout, int64_t
+        inner_precise, int64_t sparse_mode, int64_t pse_type, const aclTensor *softmax_max_out,
+        const aclTensor *softmax_sum_out, const aclTensor *softmax_out_out, const aclTensor
+        *attention_out_out);
+CANN_OP(aclnnFlashAttentionScoreGradV3, const aclTensor *query, const aclTensor *key_in, const
+        aclTensor *fill, const aclTensor *dy, const aclTensor *pse_shift_or_null, const aclTensor
+        *drop_mask_or_null, const aclTensor *padding_mask_or_null, const aclTensor
+        *atten_mask_or_null, const aclTensor *softmax_max_or_null, const aclTensor
+        *softmax_sum_or_null, const aclTensor *softmax_in_or_null, const aclTensor
+        *attention_in_or_null, const aclTensor *sink_in_or_null, const aclIntArray *prefix_or_null,
+        const aclIntArray *q_start_idx_or_null, const aclIntArray *kv_start_idx_or_null, double
+        scale_value, double keep_prob, int64_t pre_tokens, int64_t next_tokens, int64_t head_num,
+        char *input_layout, int64_t inner_precise, int64_t sparse_mode, int64_t pse_type, const
+        aclTensor *dq_out, const aclTensor *dk_out, const aclTensor *dv_out, const aclTensor
+        *dpse_out, const aclTensor *dsink_out);
 CANN_OP(aclnnFlashAttentionVarLenScore, const aclTensor *query, const aclTensor *key,
         const aclTensor *fill, const aclTensor *real_shift_or_null,
         const aclTensor *drop_mask_or_null, const aclTensor *padding_mask_or_null,

@@ -2,7 +2,7 @@
 
 use super::Result;
 use burn_cann::ops::index::{self, Scattered};
-use burn_cann::ops::{compare, create, elementwise, reduce, shape, softmax, unary};
+use burn_cann::ops::{compare, create, elementwise, matmul, reduce, shape, softmax, unary};
 use burn_cann::{DType, Scalar, Stream, Tensor};
 
 /// Converts `tensor` to another type. Returns the tensor itself if it already has that type.
@@ -54,6 +54,14 @@ pub(crate) fn add(stream: &Stream, a: &Tensor, b: &Tensor) -> Result<Tensor> {
     Ok(elementwise::add(stream, a, b)?)
 }
 
+pub(crate) fn sub(stream: &Stream, a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    Ok(elementwise::sub(stream, a, b)?)
+}
+
+pub(crate) fn div(stream: &Stream, a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    Ok(elementwise::div(stream, a, b)?)
+}
+
 pub(crate) fn mul(stream: &Stream, a: &Tensor, b: &Tensor) -> Result<Tensor> {
     Ok(elementwise::mul(stream, a, b)?)
 }
@@ -97,6 +105,21 @@ pub(crate) fn at_least(stream: &Stream, x: &Tensor, value: f64) -> Result<Tensor
     )?)
 }
 
+/// Returns a mask of the elements that equal an integer.
+pub(crate) fn equal(stream: &Stream, x: &Tensor, value: i64) -> Result<Tensor> {
+    Ok(compare::equal_scalar(stream, x, value)?)
+}
+
+/// Returns a mask that is true where both masks are.
+pub(crate) fn and(stream: &Stream, a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    Ok(elementwise::logical_and(stream, a, b)?)
+}
+
+/// Returns a mask that is true where another one is not.
+pub(crate) fn not(stream: &Stream, mask: &Tensor) -> Result<Tensor> {
+    Ok(unary::logical_not(stream, mask)?)
+}
+
 /// Returns a mask that is true where one of two masks is.
 pub(crate) fn or(stream: &Stream, a: &Tensor, b: &Tensor) -> Result<Tensor> {
     Ok(elementwise::logical_or(stream, a, b)?)
@@ -110,6 +133,36 @@ pub(crate) fn select(stream: &Stream, mask: &Tensor, yes: &Tensor, no: &Tensor) 
 /// Returns the sum over axes, computed in f32 and rounded once.
 pub(crate) fn sum(stream: &Stream, x: &Tensor, axes: &[usize], keep: bool) -> Result<Tensor> {
     Ok(reduce::sum(stream, x, axes, keep)?)
+}
+
+/// Returns the number of true elements of a mask, `[]` in i32.
+pub(crate) fn count_true(stream: &Stream, mask: &Tensor) -> Result<Tensor> {
+    // i32 is what vector units add. A mask has fewer elements than i32 can count.
+    sum(stream, &cast(stream, mask, DType::I32)?, &[], false)
+}
+
+/// Returns the largest element along an axis, which stays with length 1, and its place as i64.
+pub(crate) fn largest(stream: &Stream, x: &Tensor, axis: usize) -> Result<(Tensor, Tensor)> {
+    Ok(reduce::max_dim(stream, x, axis, true)?)
+}
+
+/// Returns `a · b` for two matrices.
+pub(crate) fn product(stream: &Stream, a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    Ok(matmul::matmul(stream, a, b)?)
+}
+
+/// Adds `a · b` to a matrix.
+pub(crate) fn add_product(stream: &Stream, target: &Tensor, a: &Tensor, b: &Tensor) -> Result<()> {
+    Ok(matmul::add_product(stream, target, a, b)?)
+}
+
+/// Writes a tensor, converted, to a view of another one.
+pub(crate) fn write(stream: &Stream, target: &Tensor, source: &Tensor) -> Result<()> {
+    Ok(shape::copy(stream, target, source)?)
+}
+
+pub(crate) fn tanh(stream: &Stream, x: &Tensor) -> Result<Tensor> {
+    Ok(unary::tanh(stream, x)?)
 }
 
 pub(crate) fn softmax(stream: &Stream, x: &Tensor, axis: usize) -> Result<Tensor> {

@@ -55,21 +55,7 @@ impl Host for CannBackend {
     }
 
     fn kernels(kernels: Kernels<Self>) -> Kernels<Self> {
-        // All but the cross-entropies. CANN's gradient of one takes neither label smoothing nor a z-loss, which are
-        // numbers of a call that no decision sees.
-        kernels
-            .rms_norm()
-            .add_rms_norm()
-            .layer_norm()
-            .glu()
-            .rope()
-            .qk_norm_rope()
-            .attention()
-            .adam_w()
-            .moe_experts()
-            .moe_block()
-            .grouped_matmul()
-            .permute()
+        kernels.all()
     }
 
     /// Returns the memory limits: all memory of the device, which reports itself when it runs out, but at most half of

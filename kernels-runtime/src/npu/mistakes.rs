@@ -1,20 +1,50 @@
 //! Invalid numbers in tensors, which only the device can detect.
 //!
-//! On the CPU, an index of an expert outside `0..=E` is an error at once. On an NPU, indices are on the device, and
-//! reading them would make every layer wait. Operations therefore count invalid indices on the device and treat them as
-//! the index of no expert. The next read or synchronisation of the session, which waits anyway, reads the count. If it
-//! is not zero, that read returns an error. The session continues.
+//! On the CPU, an index of an expert outside `0..=E` is an error at once, and so is a target that is neither a class nor
+//! the ignored index. On an NPU, these numbers are on the device, and reading them would make every layer wait.
+//! Operations therefore count invalid numbers on the device and compute without them: an index counts as that of no
+//! expert, and a target as ignored. The next read or synchronisation of the session, which waits anyway, reads the
+//! counts. If one is not zero, that read returns an error. The session continues.
 
 use super::{Result, base};
 use burn_cann::{DType, Stream, Tensor};
 use std::cell::RefCell;
 
-/// The count of a session since its last read.
+/// The kind of an invalid number.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Mistake {
+    /// An index that is neither that of an expert nor that of no expert.
+    Expert,
+    /// A target that is neither a class nor the ignored index.
+    Target,
+}
+
+impl Mistake {
+    const ALL: [Self; 2] = [Self::Expert, Self::Target];
+
+    /// Returns the error for a count.
+    fn sentence(self, count: i64) -> String {
+        match self {
+            Self::Expert => format!(
+                "{count} indices of experts since the last read were below 0 or above the number of experts. They were \
+                 taken for experts of other devices, so results lack what the program meant. Valid are 0 to \
+                 `num_experts`, which means an expert of another device"
+            ),
+            Self::Target => format!(
+                "{count} targets of losses since the last read were neither classes nor the ignored index. Their tokens \
+                 were ignored, so losses lack what the program meant. Valid are 0 to the number of classes less one, and \
+                 the ignored index"
+            ),
+        }
+    }
+}
+
+/// The counts of a session since its last read, one for each kind.
 #[derive(Default)]
-struct Counted(Option<(Stream, Tensor)>);
+struct Counted([Option<(Stream, Tensor)>; Mistake::ALL.len()]);
 
 thread_local! {
-    /// `None` on threads that serve no session, where the count would not be read.
+    /// `None` on threads that serve no session, where the counts would not be read.
     static HERE: RefCell<Option<Counted>> = const { RefCell::new(None) };
 }
 
@@ -50,16 +80,26 @@ pub(crate) fn without_mistakes(
     let wrong = base::or(stream, &below, &above)?;
     let right = base::copy(stream, indices)?;
     base::masked_fill(stream, &right, &wrong, experts as f64)?;
-    let is_session = HERE.with_borrow(Option::is_some);
-    if counts == Counts::Mistakes && is_session {
-        let wrong = base::cast(stream, &wrong, DType::I32)?;
-        add(stream, base::sum(stream, &wrong, &[0, 1], false)?)?;
+    if counts == Counts::Mistakes {
+        count(stream, Mistake::Expert, || Ok(wrong))?;
     }
     Ok(right)
 }
 
-fn add(stream: &Stream, more: Tensor) -> Result<()> {
-    let before = HERE.with_borrow_mut(|here| here.as_mut()?.0.take());
+/// Counts the true elements of a mask, which is not made on threads that serve no session.
+///
+/// # Errors
+/// Returns an error if CANN failed.
+pub(crate) fn count(
+    stream: &Stream,
+    mistake: Mistake,
+    wrong: impl FnOnce() -> Result<Tensor>,
+) -> Result<()> {
+    if !HERE.with_borrow(Option::is_some) {
+        return Ok(());
+    }
+    let more = base::count_true(stream, &wrong()?)?;
+    let before = HERE.with_borrow_mut(|here| here.as_mut()?.0[mistake as usize].take());
     let sum = match before {
         Some((of, before)) if of == *stream => base::add(stream, &before, &more)?,
         // The previous stream failed, which its next read reports.
@@ -67,26 +107,25 @@ fn add(stream: &Stream, more: Tensor) -> Result<()> {
     };
     HERE.with_borrow_mut(|here| {
         if let Some(here) = here {
-            here.0 = Some((stream.clone(), sum));
+            here.0[mistake as usize] = Some((stream.clone(), sum));
         }
     });
     Ok(())
 }
 
-/// Reads the count and starts again from zero. Returns `None` if no index was invalid. This waits for the device, so it
+/// Reads the counts and starts again from zero. Returns `None` if no number was invalid. This waits for the device, so it
 /// is called after another wait.
 pub(super) fn found() -> Option<String> {
-    let (stream, sum) = HERE.with_borrow_mut(|here| here.as_mut()?.0.take())?;
+    let found: Vec<_> = Mistake::ALL.into_iter().filter_map(found_of).collect();
+    (!found.is_empty()).then(|| found.join(". "))
+}
+
+fn found_of(mistake: Mistake) -> Option<String> {
+    let (stream, sum) = HERE.with_borrow_mut(|here| here.as_mut()?.0[mistake as usize].take())?;
     let count = match base::cast(&stream, &sum, DType::I64) {
         Ok(sum) => sum.to_vec::<i64>(&stream).ok()?.into_iter().sum::<i64>(),
         // The read reports the failure of the stream.
         Err(_) => return None,
     };
-    (count != 0).then(|| {
-        format!(
-            "{count} indices of experts since the last read were below 0 or above the number of experts. They were \
-             taken for experts of other devices, so results lack what the program meant. Valid are 0 to `num_experts`, \
-             which means an expert of another device"
-        )
-    })
+    (count != 0).then(|| mistake.sentence(count))
 }

@@ -1,14 +1,15 @@
-//! The arguments of a call of either direction, and their checks, which both directions share.
+//! The arguments of a call of any of the operators and of either direction, and their checks.
 
 use std::ffi::c_char;
 
 use cann_sys::meta::*;
 
-use super::layout::{by_head, layout};
+use super::layout::{DENSE, JOINED, by_head, layout};
 use super::mask::take_mask;
-use crate::abi::checks::{FLOATS, check_size};
+use super::sequences::{Sequences, take_sequences};
+use crate::abi::checks::check_size;
 use crate::error::{Outcome, ensure};
-use crate::executor::Operands;
+use crate::executor::{Operands, check_contiguous};
 use crate::ops::attention::Sizes;
 use crate::tensor::Tensor;
 
@@ -16,11 +17,17 @@ use crate::tensor::Tensor;
 pub(super) struct Call {
     /// Query, key and value.
     pub(super) inputs: [*const aclTensor; 3],
+    /// The dtypes of query, key and value.
+    pub(super) dtypes: &'static [aclDataType],
     /// The gradient of the result, only in the backward direction.
     pub(super) dy: Option<*const aclTensor>,
     /// The names of arguments that are not emulated, and whether they were given.
-    pub(super) absent: [(&'static str, bool); 4],
+    pub(super) absent: Vec<(&'static str, bool)>,
     pub(super) mask: *const aclTensor,
+    /// The sinks, NULL if there are none. Versions before 3 have no such argument.
+    pub(super) sinks: Option<*const aclTensor>,
+    /// The ends of the sequences of query and key, only with the layout TND.
+    pub(super) ends: Option<[*const aclIntArray; 2]>,
     /// The largest score of each row, the sum of its exponentials, and the result. The forward direction writes them,
     /// and the backward direction reads them.
     pub(super) attended: [(&'static str, *const aclTensor); 3],
@@ -36,6 +43,8 @@ pub(super) struct Attributes {
     pub(super) heads: i64,
     pub(super) layout: *const c_char,
     pub(super) mode: i64,
+    /// The kind of shifts, which versions before 2 lack.
+    pub(super) shift: Option<i64>,
 }
 
 /// The interpretation of a call's operands.
@@ -48,6 +57,9 @@ pub(super) struct Plan {
     /// The numbers of keys before and behind the diagonal of a band.
     pub(super) band: [i64; 2],
     pub(super) with_mask: bool,
+    pub(super) with_sinks: bool,
+    /// The sequences of the layout TND.
+    pub(super) sequences: Option<Sequences>,
 }
 
 /// The tensors whose shapes and dtypes the gradients have, and the plan.
@@ -67,25 +79,44 @@ impl Call {
     pub(super) unsafe fn take(&self, operands: &mut Operands) -> Outcome<Taken> {
         self.check_absent()?;
         // SAFETY: the caller guarantees the text.
-        let layout = unsafe { layout(self.attributes.layout) }?;
+        let layout = unsafe {
+            layout(
+                self.attributes.layout,
+                if self.ends.is_some() { JOINED } else { DENSE },
+            )
+        }?;
         let [query, key, value] = self.inputs;
-        let query = operands.view("query", query, FLOATS)?;
+        let query = operands.view("query", query, self.dtypes)?;
         let key = operands.view("key", key, &[query.dtype])?;
         let value = operands.view("value", value, &[query.dtype])?;
+        let sizes = self.sizes(&layout, [&query, &key, &value])?;
+        let sequences = self
+            .ends
+            .map(|ends| take_sequences(operands, ends, sizes))
+            .transpose()?;
         let mut plan = Plan {
-            sizes: self.sizes(&layout, [&query, &key, &value])?,
+            sizes,
             layout,
             scale: self.attributes.scale as f32,
             mode: self.attributes.mode,
             band: [self.attributes.before, self.attributes.behind],
             with_mask: false,
+            with_sinks: false,
+            sequences,
         };
         if let Some(dy) = self.dy {
             let dy = operands.view("dy", dy, &[query.dtype])?;
             check_size("dy", &dy, &result_shape(&plan, &query))?;
         }
         take_mask(operands, self.mask, &self.attributes, &mut plan)?;
-        self.take_attended(operands, &query, &plan)?;
+        // Each direction has the sinks at another place of its signature.
+        if self.dy.is_none() {
+            plan.with_sinks = self.take_sinks(operands, &query, sizes)?;
+            self.take_attended(operands, &query, &plan)?;
+        } else {
+            self.take_attended(operands, &query, &plan)?;
+            plan.with_sinks = self.take_sinks(operands, &query, sizes)?;
+        }
         Ok(Taken {
             query,
             key,
@@ -96,9 +127,9 @@ impl Call {
 
     /// Checks that arguments which are not emulated are absent.
     fn check_absent(&self) -> Outcome<()> {
-        for (name, given) in self.absent {
+        for (name, given) in &self.absent {
             ensure!(
-                !given,
+                !*given,
                 ACLNN_ERR_PARAM_INVALID,
                 "{name} is not emulated; it must be NULL"
             );
@@ -109,7 +140,29 @@ impl Call {
             ACLNN_ERR_PARAM_INVALID,
             "keepProb is {keep}; dropout is not emulated, so that it must be 1"
         );
+        if let Some(shift) = self.attributes.shift {
+            ensure!(
+                shift == 1,
+                ACLNN_ERR_PARAM_INVALID,
+                "pseType is {shift}; without a shift it must be 1"
+            );
+        }
         Ok(())
+    }
+
+    /// Takes the sinks, one for each head of queries. Returns whether there are any.
+    fn take_sinks(&self, operands: &mut Operands, query: &Tensor, sizes: Sizes) -> Outcome<bool> {
+        let Some(sinks) = self.sinks.filter(|sinks| !sinks.is_null()) else {
+            return Ok(false);
+        };
+        ensure!(
+            query.dtype != ACL_FLOAT,
+            ACLNN_ERR_PARAM_INVALID,
+            "query is f32; with sinks it must be f16 or bf16"
+        );
+        let sinks = operands.view("sink", sinks, &[ACL_FLOAT])?;
+        check_size("sink", &sinks, &[sizes.heads])?;
+        Ok(true)
     }
 
     fn sizes(&self, layout: &str, [query, key, value]: [&Tensor; 3]) -> Outcome<Sizes> {
@@ -171,18 +224,26 @@ impl Call {
     /// Takes the rows' statistics and the result, which have the same dtypes and shapes in both directions.
     fn take_attended(&self, operands: &mut Operands, query: &Tensor, plan: &Plan) -> Outcome<()> {
         let (sizes, result) = (plan.sizes, result_shape(plan, query));
-        let rows = [sizes.batch, sizes.heads, sizes.queries, 8];
+        let rows = match plan.sequences {
+            None => vec![sizes.batch, sizes.heads, sizes.queries, 8],
+            Some(_) => vec![sizes.queries, sizes.heads, 8],
+        };
         let like = [
             (ACL_FLOAT, &rows[..]),
             (ACL_FLOAT, &rows[..]),
             (query.dtype, &result[..]),
         ];
         for ((name, tensor), (dtype, shape)) in self.attended.into_iter().zip(like) {
-            if self.dy.is_none() {
-                operands.result(name, tensor, dtype, shape)?;
+            let taken = if self.dy.is_none() {
+                operands.result(name, tensor, dtype, shape)?
             } else {
                 let read = operands.view(name, tensor, &[dtype])?;
                 check_size(name, &read, shape)?;
+                read
+            };
+            // The order of their elements is not that of their shape, which strides would make unclear.
+            if plan.sequences.is_some() && name.starts_with("softmax") {
+                check_contiguous(name, &taken)?;
             }
         }
         Ok(())
@@ -195,7 +256,7 @@ fn result_shape(plan: &Plan, query: &Tensor) -> Vec<usize> {
     let Sizes {
         heads, value_width, ..
     } = plan.sizes;
-    let joined = shape.len() == 3;
+    let joined = ["BSH", "SBH"].contains(&plan.layout.as_str());
     if let Some(last) = shape.last_mut() {
         *last = if joined {
             heads * value_width

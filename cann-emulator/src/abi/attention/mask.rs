@@ -36,7 +36,7 @@ pub(super) fn take_mask(
         ..
     } = plan.sizes;
     let shapes = match plan.mode {
-        0 | 1 => vec![
+        0 | 1 if plan.sequences.is_none() => vec![
             vec![batch, heads, queries, keys],
             vec![batch, 1, queries, keys],
             vec![1, 1, queries, keys],
@@ -45,7 +45,8 @@ pub(super) fn take_mask(
         2..=4 => vec![vec![COMPRESSED; 2], vec![1, 1, COMPRESSED, COMPRESSED]],
         other => fail!(
             ACLNN_ERR_PARAM_INVALID,
-            "sparseMode {other} is not emulated; 0 to 4 are"
+            "sparseMode {other} is not emulated; {} to 4 are",
+            if plan.sequences.is_some() { 2 } else { 0 }
         ),
     };
     ensure!(
@@ -63,16 +64,24 @@ pub(super) fn take_mask(
         attributes.before,
         attributes.behind
     );
-    if plan.mode == 4 {
-        check_band(plan)?;
+    for sizes in plan.all_sizes() {
+        if plan.mode == 4 {
+            check_band(plan.band, sizes)?;
+        }
+        ensure!(
+            plan.mode != 3 || plan.sequences.is_none() || sizes.queries <= sizes.keys,
+            ACLNN_ERR_PARAM_INVALID,
+            "a sequence has {} queries and {} keys; mode 3 needs as many keys or more",
+            sizes.queries,
+            sizes.keys
+        );
     }
     Ok(())
 }
 
 /// Checks that the band of mode 4 holds a score.
-fn check_band(plan: &Plan) -> Outcome<()> {
-    let [before, behind] = plan.band;
-    let Sizes { queries, keys, .. } = plan.sizes;
+fn check_band([before, behind]: [i64; 2], sizes: Sizes) -> Outcome<()> {
+    let Sizes { queries, keys, .. } = sizes;
     // The band of a row is before ..= behind around its diagonal, which ends at the last row and the last column.
     let holds =
         before.saturating_add(behind) >= 0 && behind > -(keys as i64) && before > -(queries as i64);
@@ -85,15 +94,20 @@ fn check_band(plan: &Plan) -> Outcome<()> {
 }
 
 impl Plan {
-    /// Returns a function that returns `true` for hidden keys.
-    pub(super) fn masked(&self, memory: &Memory, mask: Option<&Tensor>) -> Outcome<Unseen> {
+    /// Returns a function that returns `true` for hidden keys, for all sequences or one of them.
+    pub(super) fn masked(
+        &self,
+        memory: &Memory,
+        mask: Option<&Tensor>,
+        sizes: Sizes,
+    ) -> Outcome<Unseen> {
         let Sizes {
             batch,
             heads,
             queries,
             keys,
             ..
-        } = self.sizes;
+        } = sizes;
         let Some(mask) = mask else {
             return Ok(Box::new(|_, _, _| false));
         };

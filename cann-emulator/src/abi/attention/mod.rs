@@ -1,19 +1,24 @@
-//! Flash attention and its gradient, with the layouts BSH, SBH, BSND and BNSD. The sparse modes are 0 (a mask or
-//! none), 1 (a full mask), and 2, 3 and 4 (causal and band, with a mask of 2048 × 2048). Values may be narrower than
-//! keys. Dropout, shifts and prefixes are not emulated; a call with one is refused.
+//! Flash attention and its gradient, with the layouts BSH, SBH, BSND and BNSD ([`dense`]), and TND ([`varlen`]). The
+//! sparse modes are 0 (a mask or none), 1 (a full mask), and 2, 3 and 4 (causal and band, with a mask of 2048 × 2048);
+//! with TND, only the last three. Values may be narrower than keys. Version 3 has sinks. Dropout, shifts and prefixes are
+//! not emulated; a call with one is refused.
 
 mod call;
+mod dense;
 mod layout;
 mod mask;
+mod sequences;
+mod varlen;
 
-use std::ffi::c_char;
+pub use self::dense::*;
+pub use self::varlen::*;
+
 use std::sync::Arc;
 
 use cann_sys::meta::*;
 
-use self::call::{Attributes, Call, Plan, Taken};
-use self::layout::by_head;
-use crate::abi::operators;
+use self::call::{Call, Plan, Taken};
+use self::sequences::Part;
 use crate::error::Outcome;
 use crate::executor::phase_one;
 use crate::memory::Memory;
@@ -30,40 +35,74 @@ fn once(values: Vec<f32>) -> Vec<f32> {
     values.into_iter().step_by(8).collect()
 }
 
+/// The tensors of both directions.
+struct Read<'a> {
+    query: &'a Tensor,
+    key: &'a Tensor,
+    value: &'a Tensor,
+    mask: Option<&'a Tensor>,
+    sinks: Option<&'a Tensor>,
+    most: &'a Tensor,
+    total: &'a Tensor,
+    output: &'a Tensor,
+}
+
+/// The gradients.
+struct Written<'a> {
+    dq: &'a Tensor,
+    dk: &'a Tensor,
+    dv: &'a Tensor,
+    dsinks: Option<&'a Tensor>,
+}
+
 impl Plan {
-    /// Returns a tensor's values in the order batch, heads, tokens, width.
-    fn read(&self, memory: &Memory, tensor: &Tensor, heads: usize) -> Outcome<Vec<f32>> {
-        by_head("", tensor, &self.layout, heads)?.floats(memory)
-    }
-
-    /// Writes values, undoing the order of [`Plan::read`].
-    fn write(
-        &self,
-        memory: &mut Memory,
-        tensor: &Tensor,
-        heads: usize,
-        values: &[f32],
-    ) -> Outcome<()> {
-        by_head("", tensor, &self.layout, heads)?.store(memory, values)
-    }
-
     fn forward(&self, memory: &mut Memory, operands: &[Tensor]) -> Outcome<()> {
         let [query, key, value, rest @ ..] = operands else {
             unreachable!("taken in phase one")
         };
         let (mask, rest) = rest.split_at(usize::from(self.with_mask));
+        let (sinks, rest) = rest.split_at(usize::from(self.with_sinks));
         let [most, total, output] = rest else {
             unreachable!("taken in phase one")
         };
-        let sizes = self.sizes;
-        let q = self.read(memory, query, sizes.heads)?;
-        let k = self.read(memory, key, sizes.groups)?;
-        let v = self.read(memory, value, sizes.groups)?;
-        let masked = self.masked(memory, mask.first())?;
-        let made = attention((&q, &k, &v), sizes, self.scale, masked);
-        most.store(memory, &eightfold(&made.most))?;
-        total.store(memory, &eightfold(&made.total))?;
-        self.write(memory, output, sizes.heads, &made.output)
+        let tensors = Read {
+            query,
+            key,
+            value,
+            mask: mask.first(),
+            sinks: sinks.first(),
+            most,
+            total,
+            output,
+        };
+        self.parts()
+            .iter()
+            .try_for_each(|part| self.forward_of(memory, &tensors, part))
+    }
+
+    fn forward_of(&self, memory: &mut Memory, tensors: &Read<'_>, part: &Part) -> Outcome<()> {
+        let q = self.of_queries(tensors.query, part)?.floats(memory)?;
+        let k = self.of_keys(tensors.key, part)?.floats(memory)?;
+        let v = self.of_keys(tensors.value, part)?.floats(memory)?;
+        let sinks = tensors
+            .sinks
+            .map(|sinks| sinks.floats(memory))
+            .transpose()?;
+        let masked = self.masked(memory, tensors.mask, part.sizes)?;
+        let made = attention(
+            (&q, &k, &v),
+            sinks.as_deref(),
+            part.sizes,
+            self.scale,
+            masked,
+        );
+        let statistics = [(tensors.most, &made.most), (tensors.total, &made.total)];
+        for (tensor, values) in statistics {
+            let rows = self.statistics(tensor, part);
+            rows.store(memory, &eightfold(values))?;
+        }
+        self.of_queries(tensors.output, part)?
+            .store(memory, &made.output)
     }
 
     fn backward(&self, memory: &mut Memory, operands: &[Tensor]) -> Outcome<()> {
@@ -71,173 +110,121 @@ impl Plan {
             unreachable!("taken in phase one")
         };
         let (mask, rest) = rest.split_at(usize::from(self.with_mask));
-        let [most, total, attended, dq, dk, dv] = rest else {
+        let [most, total, output, rest @ ..] = rest else {
             unreachable!("taken in phase one")
         };
-        let sizes = self.sizes;
-        let q = self.read(memory, query, sizes.heads)?;
-        let k = self.read(memory, key, sizes.groups)?;
-        let v = self.read(memory, value, sizes.groups)?;
-        let dy = self.read(memory, dy, sizes.heads)?;
-        let y = self.read(memory, attended, sizes.heads)?;
-        let (most, total) = (once(most.floats(memory)?), once(total.floats(memory)?));
-        let masked = self.masked(memory, mask.first())?;
-        let (by_q, by_k, by_v) = attention_grad(
+        let (sinks, rest) = rest.split_at(usize::from(self.with_sinks));
+        let [dq, dk, dv, dsinks @ ..] = rest else {
+            unreachable!("taken in phase one")
+        };
+        let tensors = Read {
+            query,
+            key,
+            value,
+            mask: mask.first(),
+            sinks: sinks.first(),
+            most,
+            total,
+            output,
+        };
+        let gradients = Written {
+            dq,
+            dk,
+            dv,
+            dsinks: dsinks.first(),
+        };
+        self.parts()
+            .iter()
+            .try_for_each(|part| self.backward_of(memory, &tensors, dy, &gradients, part))
+    }
+
+    fn backward_of(
+        &self,
+        memory: &mut Memory,
+        tensors: &Read<'_>,
+        dy: &Tensor,
+        to: &Written<'_>,
+        part: &Part,
+    ) -> Outcome<()> {
+        let q = self.of_queries(tensors.query, part)?.floats(memory)?;
+        let k = self.of_keys(tensors.key, part)?.floats(memory)?;
+        let v = self.of_keys(tensors.value, part)?.floats(memory)?;
+        let dy = self.of_queries(dy, part)?.floats(memory)?;
+        let y = self.of_queries(tensors.output, part)?.floats(memory)?;
+        let most = once(self.statistics(tensors.most, part).floats(memory)?);
+        let total = once(self.statistics(tensors.total, part).floats(memory)?);
+        let sinks = tensors
+            .sinks
+            .map(|sinks| sinks.floats(memory))
+            .transpose()?;
+        let masked = self.masked(memory, tensors.mask, part.sizes)?;
+        let made = attention_grad(
             (&q, &k, &v),
+            sinks.as_deref(),
             (&dy, &y),
             (&most, &total),
-            sizes,
+            part.sizes,
             self.scale,
             masked,
         );
-        self.write(memory, dq, sizes.heads, &by_q)?;
-        self.write(memory, dk, sizes.groups, &by_k)?;
-        self.write(memory, dv, sizes.groups, &by_v)
+        self.of_queries(to.dq, part)?.store(memory, &made.q)?;
+        self.of_keys(to.dk, part)?.store(memory, &made.k)?;
+        self.of_keys(to.dv, part)?.store(memory, &made.v)?;
+        match to.dsinks {
+            Some(dsinks) => dsinks.store(memory, &made.sinks),
+            None => Ok(()),
+        }
     }
 }
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn aclnnFlashAttentionScoreGetWorkspaceSize(
-    query: *const aclTensor,
-    key: *const aclTensor,
-    fill: *const aclTensor,
-    real_shift_or_null: *const aclTensor,
-    drop_mask_or_null: *const aclTensor,
-    padding_mask_or_null: *const aclTensor,
-    atten_mask_or_null: *const aclTensor,
-    prefix_or_null: *const aclIntArray,
-    scale_value: f64,
-    keep_prob: f64,
-    pre_tokens: i64,
-    next_tokens: i64,
-    head_num: i64,
-    input_layout: *mut c_char,
-    _inner_precise: i64,
-    sparse_mode: i64,
-    softmax_max_out: *const aclTensor,
-    softmax_sum_out: *const aclTensor,
-    _softmax_out_out: *const aclTensor,
-    attention_out_out: *const aclTensor,
+/// Runs phase one of the forward direction.
+///
+/// # Safety
+///
+/// The layout's text must end with a zero byte.
+unsafe fn forward(
+    operator: &'static str,
+    call: &Call,
     workspace_size: *mut u64,
     executor: *mut *mut aclOpExecutor,
 ) -> aclnnStatus {
-    let call = Call {
-        inputs: [query, key, fill],
-        dy: None,
-        absent: [
-            ("realShift", !real_shift_or_null.is_null()),
-            ("dropMask", !drop_mask_or_null.is_null()),
-            ("paddingMask", !padding_mask_or_null.is_null()),
-            ("prefix", !prefix_or_null.is_null()),
-        ],
-        mask: atten_mask_or_null,
-        attended: [
-            ("softmaxMax", softmax_max_out),
-            ("softmaxSum", softmax_sum_out),
-            ("attentionOut", attention_out_out),
-        ],
-        attributes: Attributes {
-            scale: scale_value,
-            keep: keep_prob,
-            before: pre_tokens,
-            behind: next_tokens,
-            heads: head_num,
-            layout: input_layout,
-            mode: sparse_mode,
-        },
-    };
-    phase_one(
-        "aclnnFlashAttentionScore",
-        workspace_size,
-        executor,
-        |operands| {
-            // SAFETY: the caller guarantees the text.
-            let Taken { plan, .. } = unsafe { call.take(operands) }?;
-            Ok(Arc::new(move |memory, operands| {
-                plan.forward(memory, operands)
-            }))
-        },
-    )
+    phase_one(operator, workspace_size, executor, |operands| {
+        // SAFETY: the caller guarantees the text.
+        let Taken { plan, .. } = unsafe { call.take(operands) }?;
+        Ok(Arc::new(move |memory, operands| {
+            plan.forward(memory, operands)
+        }))
+    })
 }
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn aclnnFlashAttentionScoreGradGetWorkspaceSize(
-    query: *const aclTensor,
-    key_in: *const aclTensor,
-    fill: *const aclTensor,
-    dy: *const aclTensor,
-    pse_shift_or_null: *const aclTensor,
-    drop_mask_or_null: *const aclTensor,
-    padding_mask_or_null: *const aclTensor,
-    atten_mask_or_null: *const aclTensor,
-    softmax_max_or_null: *const aclTensor,
-    softmax_sum_or_null: *const aclTensor,
-    _softmax_in_or_null: *const aclTensor,
-    attention_in_or_null: *const aclTensor,
-    prefix_or_null: *const aclIntArray,
-    scale_value: f64,
-    keep_prob: f64,
-    pre_tokens: i64,
-    next_tokens: i64,
-    head_num: i64,
-    input_layout: *mut c_char,
-    _inner_precise: i64,
-    sparse_mode: i64,
-    dq_out: *const aclTensor,
-    dk_out: *const aclTensor,
-    dv_out: *const aclTensor,
-    _dpse_out: *const aclTensor,
+/// Runs phase one of the backward direction, which writes the gradients of query, key, value and sinks.
+///
+/// # Safety
+///
+/// The layout's text must end with a zero byte.
+unsafe fn backward(
+    operator: &'static str,
+    call: &Call,
+    [dq, dk, dv, dsinks]: [*const aclTensor; 4],
     workspace_size: *mut u64,
     executor: *mut *mut aclOpExecutor,
 ) -> aclnnStatus {
-    let call = Call {
-        inputs: [query, key_in, fill],
-        dy: Some(dy),
-        absent: [
-            ("pseShift", !pse_shift_or_null.is_null()),
-            ("dropMask", !drop_mask_or_null.is_null()),
-            ("paddingMask", !padding_mask_or_null.is_null()),
-            ("prefix", !prefix_or_null.is_null()),
-        ],
-        mask: atten_mask_or_null,
-        attended: [
-            ("softmaxMax", softmax_max_or_null),
-            ("softmaxSum", softmax_sum_or_null),
-            ("attentionIn", attention_in_or_null),
-        ],
-        attributes: Attributes {
-            scale: scale_value,
-            keep: keep_prob,
-            before: pre_tokens,
-            behind: next_tokens,
-            heads: head_num,
-            layout: input_layout,
-            mode: sparse_mode,
-        },
-    };
-    phase_one(
-        "aclnnFlashAttentionScoreGrad",
-        workspace_size,
-        executor,
-        |operands| {
-            // SAFETY: the caller guarantees the text.
-            let Taken {
-                query,
-                key,
-                value,
-                plan,
-            } = unsafe { call.take(operands) }?;
-            operands.result("dq", dq_out, query.dtype, &query.shape)?;
-            operands.result("dk", dk_out, query.dtype, &key.shape)?;
-            operands.result("dv", dv_out, query.dtype, &value.shape)?;
-            Ok(Arc::new(move |memory, operands| {
-                plan.backward(memory, operands)
-            }))
-        },
-    )
-}
-
-operators! { attention:
-    aclnnFlashAttentionScoreGetWorkspaceSize, aclnnFlashAttentionScore;
-    aclnnFlashAttentionScoreGradGetWorkspaceSize, aclnnFlashAttentionScoreGrad;
+    phase_one(operator, workspace_size, executor, |operands| {
+        // SAFETY: the caller guarantees the text.
+        let Taken {
+            query,
+            key,
+            value,
+            plan,
+        } = unsafe { call.take(operands) }?;
+        operands.result("dq", dq, query.dtype, &query.shape)?;
+        operands.result("dk", dk, query.dtype, &key.shape)?;
+        operands.result("dv", dv, query.dtype, &value.shape)?;
+        if plan.with_sinks {
+            operands.result("dsink", dsinks, ACL_FLOAT, &[plan.sizes.heads])?;
+        }
+        Ok(Arc::new(move |memory, operands| {
+            plan.backward(memory, operands)
+        }))
+    })
 }

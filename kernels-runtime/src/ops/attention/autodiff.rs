@@ -50,7 +50,8 @@ impl<T> Gradients<T> {
 /// The attention kernels of a backend, forward and backward.
 pub trait AttentionKernel: Backend {
     /// Returns the result and `lse`, the logarithm of each query's sum of exponentials, `[batch, heads, queries]` in
-    /// f32 (f64 for f64 tensors). `lse` of a query that sees no key is `-∞`.
+    /// f32 (f64 for f64 tensors). `lse` of a query that sees no key is `-∞`. With packed documents, its elements may lie
+    /// in another order, which the backward pass of the same backend expects.
     ///
     /// # Panics
     /// Panics if the tensors have different dtypes, or a dtype that kernels don't take.

@@ -41,6 +41,21 @@ impl Lengths {
         self.0.as_ref().map(|ends| &*ends.lengths)
     }
 
+    /// Returns the ends of documents, counted from the first position of the first sequence.
+    #[cfg(feature = "npu")]
+    pub(super) fn ends(&self) -> &[usize] {
+        self.0.as_ref().map_or(&[], |ends| &ends.ends)
+    }
+
+    /// Returns true if all sequences are as long as the axis, without padding and as one document each.
+    #[cfg(feature = "npu")]
+    pub(super) fn are_whole(&self, sizes: Sizes) -> bool {
+        let is_whole = |lengths: &[usize]| {
+            lengths.len() == sizes.batch && lengths.iter().all(|length| *length == sizes.keys)
+        };
+        self.get().is_none_or(is_whole)
+    }
+
     /// Returns the keys of a sequence that a query may see: those of its document, or those before the padding.
     pub(super) fn of(
         &self,

@@ -19,6 +19,8 @@ pub(crate) mod cases;
 pub(in crate::ops) mod cpu;
 pub(crate) mod key;
 pub(crate) mod live;
+#[cfg(feature = "npu")]
+pub mod npu;
 mod operands;
 mod reference;
 #[cfg(feature = "remote")]
@@ -56,6 +58,8 @@ declare_kernel! {
         implementations: &[
             #[cfg(feature = "cpu")]
             cpu::IMPLEMENTATION,
+            #[cfg(feature = "npu")]
+            npu::IMPLEMENTATION,
         ],
     };
 }

@@ -18,6 +18,8 @@ pub(crate) mod cases;
 mod cpu;
 pub(crate) mod key;
 pub(crate) mod live;
+#[cfg(feature = "npu")]
+pub mod npu;
 mod operands;
 mod reference;
 #[cfg(feature = "remote")]
@@ -47,6 +49,8 @@ declare_kernel! {
         implementations: &[
             #[cfg(feature = "cpu")]
             cpu::IMPLEMENTATION,
+            #[cfg(feature = "npu")]
+            npu::IMPLEMENTATION,
         ],
     };
 }

@@ -6,7 +6,9 @@ use crate::ops::attention::{
 };
 use crate::ops::operands::checked;
 use crate::registry::{Implementation, Launch};
-use crate::semantics::{AttentionKey, AttentionMask, AttentionWindow, SemanticsKey};
+use crate::semantics::{
+    AttentionKey, AttentionMask, AttentionWindow, SemanticsKey, SequenceLengths, Sinks,
+};
 use burn_cann::backend::{CannBackend, CannTensor};
 
 pub(crate) const IMPLEMENTATION: Implementation = Implementation {
@@ -14,16 +16,21 @@ pub(crate) const IMPLEMENTATION: Implementation = Implementation {
     deterministic: false,
     accepts: |key| matches!(key, SemanticsKey::Attention(key) if npu::is_dispatched(*key)),
     limits: Some(|key, tensors| {
-        let key: AttentionKey = key.known();
+        let key = AttentionKey {
+            // Lengths, which the tensors don't tell, change the mask, but whatever they are, some mask computes them.
+            lengths: SequenceLengths::None,
+            ..key.known()
+        };
         ask(tensors, |platform, mut specs| {
             let required = std::array::from_fn(|_| specs.one());
+            let sinks = specs.one_if(key.sink == Sinks::Learned);
             let settings = Settings {
                 // The smallest sizes stand for the site's, which the tensors don't tell.
                 window: (key.window != AttentionWindow::None).then_some(1),
                 prefix: (key.mask == AttentionMask::Prefix).then_some(1),
                 ..Settings::default()
             };
-            let operands = Operands::new(required, None, None, settings, Lengths::default(), key)?;
+            let operands = Operands::new(required, None, sinks, settings, Lengths::default(), key)?;
             npu::decide(platform, &operands)
         })
     }),

@@ -1,12 +1,24 @@
 //! Flash attention (`aclnnFlashAttentionScore`) and its gradient (`aclnnFlashAttentionScoreGrad`).
 //!
 //! Computes `softmax(scale · q·kᵀ)·v` for each head without storing the scores. Heads of queries may share heads of
-//! keys and values (grouped-query attention). Dropout and position shifts are not offered.
+//! keys and values (grouped-query attention). [`attention_varlen`] takes sequences of several lengths, and
+//! [`attention_with_sinks`] one more score for each head. Dropout and position shifts are not offered.
+
+mod mask;
+mod sinks;
+mod varlen;
+
+pub use mask::{Mask, causal_mask};
+pub use sinks::{
+    attention_with_sinks, attention_with_sinks_backward, check_with_sinks,
+    check_with_sinks_backward,
+};
+pub use varlen::{
+    Ends, attention_varlen, attention_varlen_backward, check_varlen, check_varlen_backward,
+};
 
 use super::aclnn::aclnn;
 use super::check;
-use super::create;
-use super::rearrange;
 use super::types::FLOATS;
 use super::{Checked, Refusal};
 use crate::dtype::DType;
@@ -27,78 +39,6 @@ pub enum Axes {
     Bsh,
     /// `[tokens, batch, heads · width]`.
     Sbh,
-}
-
-/// The keys that are hidden from each query. Masks have the dtype bool or u8 and are true for hidden keys.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mask<T> {
-    /// No key is hidden.
-    None,
-    /// Any mask of shape `[batch or 1, heads or 1, queries, keys]` (heads only with the batch) or `[queries, keys]`.
-    Full(T),
-    /// A causal mask from the first token: query `i` sees the keys up to `i`. The tensor is that of [`causal_mask`].
-    FromFirst(T),
-    /// A causal mask to the last token: the last query sees all keys, and each earlier one sees one key less. The
-    /// tensor is that of [`causal_mask`].
-    ToLast(T),
-    /// A band around the diagonal that ends at the last query and the last key. The tensor is that of [`causal_mask`].
-    Band {
-        /// The tensor of the mask.
-        mask: T,
-        /// The number of keys before the diagonal that a query sees. If it is negative, the band begins behind it.
-        before: i64,
-        /// The number of keys behind the diagonal that a query sees. If it is negative, the band ends before it.
-        behind: i64,
-    },
-}
-
-impl<T> Mask<T> {
-    fn tensor(self) -> Option<T> {
-        match self {
-            Self::None => None,
-            Self::Full(mask)
-            | Self::FromFirst(mask)
-            | Self::ToLast(mask)
-            | Self::Band { mask, .. } => Some(mask),
-        }
-    }
-
-    /// Returns CANN's number of the mode.
-    fn mode(&self) -> i64 {
-        match self {
-            Self::None => 0,
-            Self::Full(_) => 1,
-            Self::FromFirst(_) => 2,
-            Self::ToLast(_) => 3,
-            Self::Band { .. } => 4,
-        }
-    }
-
-    /// Returns CANN's numbers of keys before and behind the diagonal.
-    fn band(&self) -> [i64; 2] {
-        match *self {
-            Self::Band { before, behind, .. } => [before, behind],
-            _ => [NO_END; 2],
-        }
-    }
-
-    fn map<U>(self, with: impl FnOnce(T) -> U) -> Mask<U> {
-        match self {
-            Self::None => Mask::None,
-            Self::Full(mask) => Mask::Full(with(mask)),
-            Self::FromFirst(mask) => Mask::FromFirst(with(mask)),
-            Self::ToLast(mask) => Mask::ToLast(with(mask)),
-            Self::Band {
-                mask,
-                before,
-                behind,
-            } => Mask::Band {
-                mask: with(mask),
-                before,
-                behind,
-            },
-        }
-    }
 }
 
 /// The settings of attention, besides its tensors.
@@ -123,6 +63,21 @@ pub struct Attended {
     pub softmax_sum: Tensor,
 }
 
+impl Attended {
+    fn new(stream: &Stream, results: &Results) -> Result<Self> {
+        Ok(Self {
+            output: Tensor::like(stream, &results.output)?,
+            softmax_max: Tensor::like(stream, &results.statistics)?,
+            softmax_sum: Tensor::like(stream, &results.statistics)?,
+        })
+    }
+
+    /// Returns the specs of `dy` and of what the forward pass returned.
+    fn specs<'a>(&'a self, dy: &'a Tensor) -> [&'a Spec; 4] {
+        [dy, &self.output, &self.softmax_max, &self.softmax_sum].map(Tensor::spec)
+    }
+}
+
 /// The specs of what [`attention`] returns.
 #[derive(Debug, Clone)]
 pub struct Results {
@@ -141,6 +96,16 @@ pub struct Gradients {
     pub dk: Tensor,
     /// The gradient of the values, with their shape and dtype.
     pub dv: Tensor,
+}
+
+impl Gradients {
+    fn new(stream: &Stream, [q, k, v]: [&Tensor; 3]) -> Result<Self> {
+        Ok(Self {
+            dq: Tensor::like(stream, q.spec())?,
+            dk: Tensor::like(stream, k.spec())?,
+            dv: Tensor::like(stream, v.spec())?,
+        })
+    }
 }
 
 impl Axes {
@@ -189,9 +154,6 @@ impl Axes {
     }
 }
 
-/// The length of each side of [`causal_mask`].
-const COMPRESSED: usize = 2048;
-
 /// Checks the operands of [`attention`] and returns the specs of what it returns.
 ///
 /// All tensors have the same dtype, f32, f16 or bf16, and may have any strides. There are 1 to 256 heads of 1 to 768
@@ -229,8 +191,7 @@ pub fn check(
             expected: "the number of heads of q",
         });
     }
-    check::at_most("the number of heads", heads, 256)?;
-    check::at_most("the width of a head", width, 768)?;
+    check_heads(heads, width)?;
     let [key_batch, groups, keys, key_width] = axes.sizes("k", k, width)?;
     if key_batch != batch || key_width != width || groups == 0 || !heads.is_multiple_of(groups) {
         let expected = format!("{batch} batches, a divisor of {heads} heads, and width {width}");
@@ -248,14 +209,8 @@ pub fn check(
         ));
     }
     check::shape(("v", v), &axes.shape([batch, groups, keys, value_width]))?;
-    if !settings.scale.is_finite() {
-        return Err(Refusal::Value {
-            what: "scale",
-            found: settings.scale.to_string(),
-            expected: "a finite number",
-        });
-    }
-    check_mask(mask, [batch, heads, queries, keys])?;
+    check_scale(settings.scale)?;
+    mask.check([batch, heads, queries, keys])?;
     let output = axes.shape([batch, heads, queries, value_width]);
     Ok(Results {
         output: Spec::contiguous(q.dtype, output)?,
@@ -263,47 +218,42 @@ pub fn check(
     })
 }
 
-/// Checks that the mask has the shape that its kind needs.
-fn check_mask(mask: Mask<&Spec>, [batch, heads, queries, keys]: [usize; 4]) -> Checked<()> {
-    let compressed = !matches!(mask, Mask::None | Mask::Full(_));
-    if let Mask::Band { before, behind, .. } = mask {
-        check_band([before, behind], [queries, keys])?;
-    }
-    if let Some(mask) = mask.tensor() {
-        check::dtype(("mask", mask), &[DType::Bool, DType::U8])?;
-        let fits = match (compressed, mask.shape()) {
-            (true, shape) => shape == [COMPRESSED; 2],
-            (false, [rows, columns]) => (*rows, *columns) == (queries, keys),
-            (false, [of, own, rows, columns]) => {
-                (*rows, *columns) == (queries, keys)
-                    && (*of == batch && (*own == heads || *own == 1) || (*of, *own) == (1, 1))
-            }
-            _ => false,
-        };
-        if !fits {
-            let expected = if compressed {
-                format!("that of causal_mask, {:?}", [COMPRESSED; 2])
-            } else {
-                format!("[{batch}, {heads} or 1, {queries}, {keys}] or its last two")
-            };
-            return Err(check::wrong_shape(("mask", mask), expected));
-        }
-    }
-    Ok(())
+/// Checks the limits of heads that all versions of the operator have.
+fn check_heads(heads: usize, width: usize) -> Checked<()> {
+    check::at_most("the number of heads", heads, 256)?;
+    check::at_most("the width of a head", width, 768)
 }
 
-/// Checks that the band holds a score.
-fn check_band([before, behind]: [i64; 2], [queries, keys]: [usize; 2]) -> Checked<()> {
-    let holds =
-        before.saturating_add(behind) >= 0 && before > -(queries as i64) && behind > -(keys as i64);
-    if holds {
+fn check_scale(scale: f64) -> Checked<()> {
+    if scale.is_finite() {
         return Ok(());
     }
     Err(Refusal::Value {
-        what: "the band",
-        found: format!("{before} before the diagonal to {behind} behind it"),
-        expected: "a band with at least one score",
+        what: "scale",
+        found: scale.to_string(),
+        expected: "a finite number",
     })
+}
+
+/// Checks `dy` and what the forward pass returned.
+fn check_attended(
+    results: &Results,
+    [dy, output, softmax_max, softmax_sum]: [&Spec; 4],
+) -> Checked<()> {
+    let Results {
+        output: y,
+        statistics,
+    } = results;
+    for (name, given, like) in [
+        ("dy", dy, y),
+        ("output", output, y),
+        ("softmax_max", softmax_max, statistics),
+        ("softmax_sum", softmax_sum, statistics),
+    ] {
+        check::dtype((name, given), &[like.dtype])?;
+        check::shape((name, given), like.shape())?;
+    }
+    Ok(())
 }
 
 /// Checks the operands of [`attention_backward`]: those of [`check`], `dy` like `output`, and the results that
@@ -317,32 +267,11 @@ pub fn check_backward(
     [q, k, v]: [&Spec; 3],
     mask: Mask<&Spec>,
     settings: Settings,
-    [dy, output, softmax_max, softmax_sum]: [&Spec; 4],
+    given: [&Spec; 4],
 ) -> Checked<()> {
-    let results = check(platform, q, k, v, mask, settings)?;
-    for (name, like) in [("dy", dy), ("output", output)] {
-        check::dtype((name, like), &[q.dtype])?;
-        check::shape((name, like), results.output.shape())?;
-    }
-    for (name, given) in [("softmax_max", softmax_max), ("softmax_sum", softmax_sum)] {
-        check::dtype((name, given), &[DType::F32])?;
-        check::shape((name, given), results.statistics.shape())?;
-    }
-    Ok(())
+    check_attended(&check(platform, q, k, v, mask, settings)?, given)
 }
 
-/// Makes the mask of the causal modes: `[2048, 2048]`, true above the diagonal. One mask serves all calls.
-///
-/// # Errors
-///
-/// Returns an error if memory is short or a call fails.
-pub fn causal_mask(stream: &Stream) -> Result<Tensor> {
-    let all = create::full(stream, DType::Bool, [COMPRESSED; 2], true)?;
-    rearrange::triu(stream, &all, 1)
-}
-
-/// CANN's number for an unlimited window.
-const NO_END: i64 = i32::MAX as i64;
 /// CANN's number for no dropout.
 const KEEP_ALL: f64 = 1.0;
 /// CANN's number for its default precision.
@@ -371,11 +300,7 @@ pub fn attention(
         specs,
         settings,
     )?;
-    let made = Attended {
-        output: Tensor::like(stream, &results.output)?,
-        softmax_max: Tensor::like(stream, &results.statistics)?,
-        softmax_sum: Tensor::like(stream, &results.statistics)?,
-    };
+    let made = Attended::new(stream, &results)?;
     let (most, sum, y) = (&made.softmax_max, &made.softmax_sum, &made.output);
     let (mode, [before, behind]) = (mask.mode(), mask.band());
     let (absent, mask) = (None::<&Tensor>, mask.tensor());
@@ -418,13 +343,9 @@ pub fn attention_backward(
         [q.spec(), k.spec(), v.spec()],
         mask.map(Tensor::spec),
         settings,
-        [dy.spec(), output.spec(), most.spec(), sum.spec()],
+        attended.specs(dy),
     )?;
-    let made = Gradients {
-        dq: Tensor::like(stream, q.spec())?,
-        dk: Tensor::like(stream, k.spec())?,
-        dv: Tensor::like(stream, v.spec())?,
-    };
+    let made = Gradients::new(stream, [q, k, v])?;
     let (dq, dk, dv) = (&made.dq, &made.dk, &made.dv);
     let (mode, [before, behind]) = (mask.mode(), mask.band());
     let (absent, mask) = (None::<&Tensor>, mask.tensor());
