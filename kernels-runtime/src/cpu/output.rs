@@ -302,9 +302,9 @@ impl<'r, T: Copy> Row<'r, T> {
             }
         }
         let before = lanes.len() * LANES;
-        for at in 0..rest.len() {
+        for (at, pair) in rest.iter_mut().enumerate() {
             let [first, second] = values.one(before + at);
-            rest[at] = [MaybeUninit::new(first), MaybeUninit::new(second)];
+            *pair = [MaybeUninit::new(first), MaybeUninit::new(second)];
         }
         self.written.set(self.written.get() + len);
     }
