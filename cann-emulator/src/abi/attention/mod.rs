@@ -1,4 +1,4 @@
-//! Flash attention and its gradient, with the layouts BSH, SBH, BSND and BNSD ([`dense`]), and TND ([`varlen`]). The
+//! Flash attention and its gradient, with the layouts BSH, SBH, BSND and BNSD (`dense`), and TND (`varlen`). The
 //! sparse modes are 0 (a mask or none), 1 (a full mask), and 2, 3 and 4 (causal and band, with a mask of 2048 × 2048);
 //! with TND, only the last three. Values may be narrower than keys. Version 3 has sinks. Dropout, shifts and prefixes are
 //! not emulated; a call with one is refused.
