@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use burn::module::Module;
 use burn::nn::Linear;
-use burn::tensor::activation::log_softmax;
 use burn::tensor::module::linear;
-use burn::tensor::{DType, Device, FloatDType, Gradients, Int, Tensor, TensorData};
+use burn::tensor::{Device, Gradients, Int, Tensor, TensorData};
 use burn_kernels::ops::moe::load_balancing_loss;
 
 use crate::blocks::new_linear;
@@ -14,7 +13,7 @@ use crate::cache::Cache;
 use crate::config::{ModelConfig, MoeConfig};
 use crate::decoder::Decoder;
 use crate::error::ModelError;
-use crate::loss::{next_tokens, projected_loss, tied_loss};
+use crate::loss::{next_token_loss, next_tokens, projected_loss, require_next_token, tied_loss};
 use crate::parameters;
 
 /// A decoder-only language model.
@@ -213,7 +212,7 @@ impl CausalLm {
         position_ids: Option<Tensor<2, Int>>,
     ) -> Losses {
         let [batch, seq] = input_ids.dims();
-        assert_next_token(seq);
+        require_next_token(seq);
         let hidden = self.model.forward(input_ids.clone(), position_ids, None);
         let (hidden, router_logits) = hidden.expect("a pass without a cache has no error of one");
         let hidden = hidden.reshape([batch * seq, self.config().hidden_size]);
@@ -367,36 +366,4 @@ fn check_values(
         }
         None => Ok(()),
     }
-}
-
-fn assert_next_token(seq: usize) {
-    assert!(
-        seq >= 2,
-        "the loss of the next token needs at least 2 tokens, found {seq}"
-    );
-}
-
-/// Returns the mean cross-entropy of `logits[:, :-1]` `[b, s - 1, vocab]` against `input_ids[:, 1:]`. It has shape
-/// `[1]` and dtype `f32` (`f64` for `f64` logits).
-///
-/// # Panics
-///
-/// Panics if `s < 2`, because there is no next token.
-pub fn next_token_loss(logits: Tensor<3>, input_ids: Tensor<2, Int>) -> Tensor<1> {
-    let [batch, seq, _] = logits.dims();
-    assert_next_token(seq);
-    let logits = match logits.dtype() {
-        DType::F16 | DType::BF16 => logits.cast(FloatDType::F32),
-        _ => logits,
-    };
-    // The target of the last position is arbitrary; its loss is cut off below. Cutting `[b, s]` losses is cheap, while
-    // cutting `[b, s, vocab]` logits would copy them.
-    let first = input_ids.clone().narrow(1, 0, 1);
-    let targets = Tensor::cat(vec![input_ids.narrow(1, 1, seq - 1), first], 1);
-    let log_likelihood = log_softmax(logits, 2).gather(2, targets.unsqueeze_dim(2));
-    log_likelihood
-        .reshape([batch, seq])
-        .narrow(1, 0, seq - 1)
-        .mean()
-        .neg()
 }

@@ -48,7 +48,7 @@ mod sparse;
 pub use attention::Attention;
 pub use blocks::{Mlp, RmsNorm};
 pub use cache::Cache;
-pub use causal_lm::{CausalLm, Losses, Output, next_token_loss};
+pub use causal_lm::{CausalLm, Losses, Output};
 pub use checkpoint::{load, save, save_with};
 pub use config::{
     Architecture, ModelConfig, MoeConfig, Qwen3MoeSize, Qwen3Size, RopeConfig, RopeScaling,
@@ -57,6 +57,7 @@ pub use config::{
 pub use decoder::{Decoder, DecoderLayer, FeedForward};
 pub use error::{ModelError, TensorProblem};
 pub use layout::ExpertStorage;
+pub use loss::next_token_loss;
 pub use parameters::ParameterVisitor;
 pub use rope::{RotaryEmbedding, RotaryTables};
 pub use sparse::SparseMoeBlock;

@@ -1,4 +1,4 @@
-//! The loss of the next token from hidden states, without the logits of all tokens.
+//! The loss of the next token: from logits, and from hidden states without the logits of all tokens.
 
 use burn::tensor::activation::log_softmax;
 use burn::tensor::{DType, FloatDType, Int, Tensor};
@@ -6,6 +6,27 @@ use burn_kernels::fused_kernel;
 
 /// The target of a position without a next token. Such a position is not part of the loss.
 const IGNORED: i64 = -100;
+
+/// Panics if sequences of this length have no next token.
+pub(crate) fn require_next_token(seq: usize) {
+    assert!(
+        seq >= 2,
+        "the loss of the next token needs at least 2 tokens, found {seq}"
+    );
+}
+
+/// Returns the mean cross-entropy of `logits[:, :-1]`, of logits `[b, s, vocab]`, against `input_ids[:, 1:]`. It has
+/// shape `[1]` and dtype `f32` (`f64` for `f64` logits).
+///
+/// # Panics
+///
+/// Panics if `s < 2`, because there is no next token.
+pub fn next_token_loss(logits: Tensor<3>, input_ids: Tensor<2, Int>) -> Tensor<1> {
+    let [batch, seq, vocab] = logits.dims();
+    require_next_token(seq);
+    let targets = next_tokens(input_ids);
+    loss_of_logits(logits.reshape([batch * seq, vocab]), targets)
+}
 
 /// Returns the targets `[b · s]` of hidden states `[b · s, hidden]`: the next token of each position.
 pub(crate) fn next_tokens(input_ids: Tensor<2, Int>) -> Tensor<1, Int> {
@@ -17,6 +38,12 @@ pub(crate) fn next_tokens(input_ids: Tensor<2, Int>) -> Tensor<1, Int> {
     );
     let next = input_ids.narrow(1, 1, seq - 1);
     Tensor::cat(vec![next, last], 1).reshape([batch * seq])
+}
+
+/// Returns the mean cross-entropy of the logits `[tokens, vocab]` at the positions with a target, `[1]`.
+#[fused_kernel("npu_fused_cross_entropy", ignore_index = IGNORED)]
+pub fn loss_of_logits(logits: Tensor<2>, targets: Tensor<1, Int>) -> Tensor<1> {
+    composed(logits, targets)
 }
 
 /// Returns the mean cross-entropy of the logits `hidden · weight` at the positions with a target, `[1]`. `hidden` is
