@@ -10,7 +10,6 @@ mod doctor;
 mod feature;
 mod inspect;
 mod list;
-mod memory;
 mod new_kernel;
 #[cfg(feature = "npu")]
 mod npu;
@@ -72,7 +71,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    memory::keep_freed();
+    burn_kernels::memory::keep_freed();
     let cli = Cli::parse();
     start_log(cli.verbose);
     say_panics_plainly();

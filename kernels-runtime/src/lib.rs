@@ -29,6 +29,7 @@ pub mod kernel;
 pub mod live;
 pub mod mapping;
 pub mod measurement;
+pub mod memory;
 mod mode;
 mod near;
 #[cfg(feature = "npu")]

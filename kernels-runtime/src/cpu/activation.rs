@@ -1,13 +1,13 @@
 //! The activations of gated units.
 
-use super::Real;
+use super::Number;
 
 /// An activation function of the gate. It has no branches, so that its loops vectorise.
 pub(crate) trait Function: Send + Sync {
     /// Returns `f(a)`.
-    fn value<A: Real>(a: A) -> A;
+    fn value<A: Number>(a: A) -> A;
     /// Returns the value and its derivative.
-    fn with_slope<A: Real>(a: A) -> (A, A);
+    fn with_slope<A: Number>(a: A) -> (A, A);
 }
 
 pub(crate) struct Silu;
@@ -21,26 +21,26 @@ pub(crate) struct Identity;
 
 impl Function for Silu {
     #[inline(always)]
-    fn value<A: Real>(a: A) -> A {
+    fn value<A: Number>(a: A) -> A {
         a * a.sigmoid()
     }
 
     #[inline(always)]
-    fn with_slope<A: Real>(a: A) -> (A, A) {
+    fn with_slope<A: Number>(a: A) -> (A, A) {
         a.silu_with_slope()
     }
 }
 
 impl Function for Gelu {
     #[inline(always)]
-    fn value<A: Real>(a: A) -> A {
+    fn value<A: Number>(a: A) -> A {
         a * a.normal().0
     }
 
     #[inline(always)]
-    fn with_slope<A: Real>(a: A) -> (A, A) {
+    fn with_slope<A: Number>(a: A) -> (A, A) {
         let (phi, density) = a.normal();
-        (a * phi, phi + a * density)
+        (a * phi, a.mul_add(density, phi))
     }
 }
 
@@ -52,28 +52,28 @@ impl GeluTanh {
 
     /// Clamps to ±20. Beyond that the sigmoid is 0 or 1 and flat; the bound keeps its powers finite.
     #[inline(always)]
-    fn bounded<A: Real>(a: A) -> A {
-        a.at_most(A::of(20.0)).at_least(A::of(-20.0))
+    fn bounded<A: Number>(a: A) -> A {
+        a.at_most(a.like(20.0)).at_least(a.like(-20.0))
     }
 
     /// Returns `2z`.
     #[inline(always)]
-    fn argument<A: Real>(b: A) -> A {
-        b * (A::of(Self::LINEAR) + A::of(Self::CUBIC) * b * b)
+    fn argument<A: Number>(b: A) -> A {
+        b * (b.like(Self::CUBIC) * b).mul_add(b, b.like(Self::LINEAR))
     }
 }
 
 impl Function for GeluTanh {
     #[inline(always)]
-    fn value<A: Real>(a: A) -> A {
+    fn value<A: Number>(a: A) -> A {
         a * Self::argument(Self::bounded(a)).sigmoid()
     }
 
     #[inline(always)]
-    fn with_slope<A: Real>(a: A) -> (A, A) {
+    fn with_slope<A: Number>(a: A) -> (A, A) {
         let b = Self::bounded(a);
         let (s, rest) = Self::argument(b).sigmoid_and_rest();
-        let inner = A::of(Self::LINEAR) + A::of(3.0 * Self::CUBIC) * b * b;
+        let inner = (b.like(3.0 * Self::CUBIC) * b).mul_add(b, b.like(Self::LINEAR));
         (a * s, s + s * rest * (b * inner))
     }
 }
@@ -84,53 +84,54 @@ impl QuickGelu {
 
 impl Function for QuickGelu {
     #[inline(always)]
-    fn value<A: Real>(a: A) -> A {
-        a * (A::of(Self::ALPHA) * a).sigmoid()
+    fn value<A: Number>(a: A) -> A {
+        a * (a.like(Self::ALPHA) * a).sigmoid()
     }
 
     #[inline(always)]
-    fn with_slope<A: Real>(a: A) -> (A, A) {
-        let scaled = A::of(Self::ALPHA) * a;
+    fn with_slope<A: Number>(a: A) -> (A, A) {
+        let scaled = a.like(Self::ALPHA) * a;
         let (s, rest) = scaled.sigmoid_and_rest();
-        (a * s, s * (A::ONE + scaled * rest))
+        (a * s, s * scaled.mul_add(rest, a.like(1.0)))
     }
 }
 
 impl Function for Relu {
     #[inline(always)]
-    fn value<A: Real>(a: A) -> A {
-        a.at_least(A::ZERO)
+    fn value<A: Number>(a: A) -> A {
+        a.at_least(a.like(0.0))
     }
 
     #[inline(always)]
-    fn with_slope<A: Real>(a: A) -> (A, A) {
-        let slope = if a <= A::ZERO { A::ZERO } else { A::ONE };
-        (a.at_least(A::ZERO), slope)
+    fn with_slope<A: Number>(a: A) -> (A, A) {
+        let zero = a.like(0.0);
+        let slope = a.where_at_most(zero, zero, a.like(1.0));
+        (a.at_least(zero), slope)
     }
 }
 
 impl Function for Relu2 {
     #[inline(always)]
-    fn value<A: Real>(a: A) -> A {
-        let positive = a.at_least(A::ZERO);
+    fn value<A: Number>(a: A) -> A {
+        let positive = a.at_least(a.like(0.0));
         positive * positive
     }
 
     #[inline(always)]
-    fn with_slope<A: Real>(a: A) -> (A, A) {
-        let positive = a.at_least(A::ZERO);
+    fn with_slope<A: Number>(a: A) -> (A, A) {
+        let positive = a.at_least(a.like(0.0));
         (positive * positive, positive + positive)
     }
 }
 
 impl Function for Sigmoid {
     #[inline(always)]
-    fn value<A: Real>(a: A) -> A {
+    fn value<A: Number>(a: A) -> A {
         a.sigmoid()
     }
 
     #[inline(always)]
-    fn with_slope<A: Real>(a: A) -> (A, A) {
+    fn with_slope<A: Number>(a: A) -> (A, A) {
         let (s, rest) = a.sigmoid_and_rest();
         (s, s * rest)
     }
@@ -138,13 +139,13 @@ impl Function for Sigmoid {
 
 impl Function for Identity {
     #[inline(always)]
-    fn value<A: Real>(a: A) -> A {
+    fn value<A: Number>(a: A) -> A {
         a
     }
 
     #[inline(always)]
-    fn with_slope<A: Real>(a: A) -> (A, A) {
-        (a, A::ONE)
+    fn with_slope<A: Number>(a: A) -> (A, A) {
+        (a, a.like(1.0))
     }
 }
 

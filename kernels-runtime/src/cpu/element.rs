@@ -1,4 +1,5 @@
 use super::Real;
+use super::lanes::{Context, LANES, Lanes};
 use burn::tensor::{bf16, f16};
 
 /// The type of a tensor's elements. Kernels read and write them one by one, in registers.
@@ -9,6 +10,11 @@ pub(crate) trait Element: burn::tensor::Element + bytemuck::Pod + Send + Sync {
     fn load(self) -> Self::Acc;
     /// Rounds to nearest, ties to even.
     fn round(value: Self::Acc) -> Self;
+
+    /// Loads sixteen elements.
+    fn lanes<C: Context>(c: C, values: &[Self; LANES]) -> C::Of<Self::Acc>;
+    /// Rounds sixteen numbers.
+    fn rounded<C: Context>(c: C, values: C::Of<Self::Acc>) -> [Self; LANES];
 }
 
 macro_rules! computed_in_itself {
@@ -24,6 +30,16 @@ macro_rules! computed_in_itself {
             #[inline(always)]
             fn round(value: $Float) -> Self {
                 value
+            }
+
+            #[inline(always)]
+            fn lanes<C: Context>(c: C, values: &[Self; LANES]) -> C::Of<$Float> {
+                C::Of::<$Float>::read(c, values)
+            }
+
+            #[inline(always)]
+            fn rounded<C: Context>(_: C, values: C::Of<$Float>) -> [Self; LANES] {
+                values.values()
             }
         })+
     };
@@ -50,6 +66,16 @@ impl Element for bf16 {
         let nan = (bits >> 16) | 0x40;
         let is_nan = bits & 0x7fff_ffff > 0x7f80_0000;
         Self::from_bits(if is_nan { nan } else { rounded } as u16)
+    }
+
+    #[inline(always)]
+    fn lanes<C: Context>(c: C, values: &[Self; LANES]) -> C::Of<f32> {
+        c.of_bf16(values)
+    }
+
+    #[inline(always)]
+    fn rounded<C: Context>(c: C, values: C::Of<f32>) -> [Self; LANES] {
+        c.to_bf16(values)
     }
 }
 
@@ -97,6 +123,16 @@ impl Element for f16 {
             finite
         };
         Self::from_bits((result | sign) as u16)
+    }
+
+    #[inline(always)]
+    fn lanes<C: Context>(c: C, values: &[Self; LANES]) -> C::Of<f32> {
+        c.of_f16(values)
+    }
+
+    #[inline(always)]
+    fn rounded<C: Context>(c: C, values: C::Of<f32>) -> [Self; LANES] {
+        c.to_f16(values)
     }
 }
 

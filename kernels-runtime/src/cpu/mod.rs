@@ -1,11 +1,13 @@
 //! Code that the CPU kernels share: element types, rows of strided tensors, outputs and threads.
 //!
-//! Every kernel works on rows of the last axis. It is written as plain scalar code that the
-//! compiler vectorises. [`run`](run()) compiles it for the widest SIMD that the machine has and
-//! spreads the rows over threads. Results don't depend on the number of threads.
+//! Every kernel works on rows of the last axis. It is written on [`Lanes`], or as plain scalar code where the compiler
+//! vectorises that. [`run`](run()) compiles it for the widest SIMD that the machine has and spreads the rows over
+//! threads. Results don't depend on the number of threads.
 
 pub(crate) mod activation;
 mod element;
+pub(crate) mod lanes;
+mod number;
 mod output;
 pub(crate) mod product;
 mod real;
@@ -15,9 +17,11 @@ mod total;
 
 pub(crate) use activation::{Function, with_function};
 pub(crate) use element::{Element, dispatch_dtype};
-pub(crate) use output::{LANES, Output, Pairs, Row, Scratch, Unwritten};
+pub(crate) use lanes::{Blocks, Context, LANES, Lanes, Read, Terms, Whole, block, sum_of_terms};
+pub(crate) use number::Number;
+pub(crate) use output::{Output, Pairs, Row, Scratch, Unwritten};
 pub(crate) use real::{Real, sum, sum_of, sum_of_squares, sums, sums_of};
-pub(crate) use rows::{Rows, contiguous};
+pub(crate) use rows::{Rows, contiguous, prefetch};
 pub(crate) use run::{CHUNK, Kernel, PARALLEL, run};
 pub(crate) use total::total;
 

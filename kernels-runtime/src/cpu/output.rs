@@ -9,6 +9,7 @@
 //! Code outside this file can't count elements that it did not write, except with
 //! [`Unwritten::assume_written`], which is for products that write through raw pointers.
 
+use super::lanes::{Blocks, LANES, Padded, Read, Whole};
 use burn::backend::{Shape, flex::FlexTensor, flex::Layout};
 use burn::tensor::{Bytes, Element};
 use bytemuck::Pod;
@@ -16,18 +17,10 @@ use std::cell::Cell;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The number of elements that are computed together.
-pub(crate) const LANES: usize = 16;
-
-/// Values of two rows, or of the places of pairs in one row.
-///
-/// This is a trait and not closures, because only methods can be `#[inline(always)]`.
+/// Values of two rows, or of the places of pairs in one row, in blocks.
 pub(crate) trait Pairs<T> {
-    /// Returns [`LANES`] values of each from their position in lanes.
-    fn whole(&self, at: usize) -> [[T; LANES]; 2];
-
-    /// Returns the values at an index behind the last whole lanes.
-    fn one(&self, at: usize) -> [T; 2];
+    /// Returns the values of a block of pairs. Implementations are `#[inline(always)]`.
+    fn at<R: Read>(&self, at: usize) -> [[T; LANES]; 2];
 }
 
 /// The buffer of a result: contiguous, and not written at first.
@@ -256,55 +249,72 @@ impl<'r, T: Copy> Row<'r, T> {
         unsafe { self.places.assume_init_ref() }
     }
 
-    /// Writes this row and another one.
+    /// Writes the row in blocks and returns it.
     ///
-    /// Values of whole lanes are computed before any is written, so that the compiler need not know whether inputs overlap
-    /// the rows.
+    /// The values of a block are computed before any is written, so that the compiler need not know whether inputs overlap
+    /// the row.
+    #[inline(always)]
+    pub(crate) fn write_blocks(self, values: &impl Blocks<T>) -> &'r [T] {
+        let len = self.places.len();
+        let (blocks, rest) = self.places.as_chunks_mut::<LANES>();
+        for at in 0..blocks.len() {
+            blocks[at].write_copy_of_slice(&values.at::<Whole>(at));
+        }
+        if !rest.is_empty() {
+            let values = values.at::<Padded>(blocks.len());
+            rest.write_copy_of_slice(&values[..rest.len()]);
+        }
+        self.written.set(self.written.get() + len);
+        // SAFETY: the blocks and the rest are all places, and all were written.
+        unsafe { self.places.assume_init_ref() }
+    }
+
+    /// Writes this row and another one, as [`write_blocks`](Self::write_blocks) does.
     ///
     /// # Panics
     /// Panics if the rows have different lengths.
     #[inline(always)]
-    pub(crate) fn write_lanes_with(self, other: Self, values: &impl Pairs<T>) {
+    pub(crate) fn write_blocks_with(self, other: Self, values: &impl Pairs<T>) {
         let len = self.places.len();
         complete(other.places.len(), len);
-        let (lanes, rest) = self.places.as_chunks_mut::<LANES>();
-        let (other_lanes, other_rest) = other.places.as_chunks_mut::<LANES>();
-        for at in 0..lanes.len() {
-            let [first, second] = values.whole(at);
-            lanes[at].write_copy_of_slice(&first);
-            other_lanes[at].write_copy_of_slice(&second);
+        let (blocks, rest) = self.places.as_chunks_mut::<LANES>();
+        let (other_blocks, other_rest) = other.places.as_chunks_mut::<LANES>();
+        for at in 0..blocks.len() {
+            let [first, second] = values.at::<Whole>(at);
+            blocks[at].write_copy_of_slice(&first);
+            other_blocks[at].write_copy_of_slice(&second);
         }
-        let before = lanes.len() * LANES;
-        for at in 0..rest.len() {
-            let [first, second] = values.one(before + at);
-            rest[at].write(first);
-            other_rest[at].write(second);
+        if !rest.is_empty() {
+            let [first, second] = values.at::<Padded>(blocks.len());
+            rest.write_copy_of_slice(&first[..rest.len()]);
+            other_rest.write_copy_of_slice(&second[..rest.len()]);
         }
         self.written.set(self.written.get() + len);
         other.written.set(other.written.get() + len);
     }
 
-    /// Writes adjacent elements from pairs of values, as [`write_lanes_with`](Self::write_lanes_with) does.
+    /// Writes adjacent elements from pairs of values, as [`write_blocks`](Self::write_blocks) does.
     ///
     /// # Panics
     /// Panics if the length is odd.
     #[inline(always)]
-    pub(crate) fn write_lanes_by_turns(self, values: &impl Pairs<T>) {
+    pub(crate) fn write_blocks_by_turns(self, values: &impl Pairs<T>) {
         let len = self.places.len();
         let (pairs, odd) = self.places.as_chunks_mut::<2>();
         complete(0, odd.len());
-        let (lanes, rest) = pairs.as_chunks_mut::<LANES>();
-        for at in 0..lanes.len() {
-            let [first, second] = values.whole(at);
-            let lanes = &mut lanes[at];
+        let (blocks, rest) = pairs.as_chunks_mut::<LANES>();
+        for at in 0..blocks.len() {
+            let [first, second] = values.at::<Whole>(at);
+            let block = &mut blocks[at];
             for i in 0..LANES {
-                lanes[i] = [MaybeUninit::new(first[i]), MaybeUninit::new(second[i])];
+                block[i] = [MaybeUninit::new(first[i]), MaybeUninit::new(second[i])];
             }
         }
-        let before = lanes.len() * LANES;
-        for (at, pair) in rest.iter_mut().enumerate() {
-            let [first, second] = values.one(before + at);
-            *pair = [MaybeUninit::new(first), MaybeUninit::new(second)];
+        if !rest.is_empty() {
+            let [first, second] = values.at::<Padded>(blocks.len());
+            for (i, pair) in rest.iter_mut().enumerate() {
+                *pair = [MaybeUninit::new(first[i]), MaybeUninit::new(second[i])];
+            }
         }
         self.written.set(self.written.get() + len);
     }

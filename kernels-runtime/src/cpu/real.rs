@@ -1,18 +1,20 @@
-use std::ops::{Add, AddAssign, Div, Mul, Neg, Sub};
+#[cfg(target_arch = "x86_64")]
+use super::lanes::{Array, Avx2, Avx512, Lanes, in_registers};
+use super::lanes::{Task, in_arrays};
+use super::number::{self, EXP_BOUNDS, LN2, Number, Single, exp_near_zero};
+use std::ops::{AddAssign, Neg};
 
 /// The type that kernels compute in: f32, or f64 for f64 tensors.
 pub(crate) trait Real:
-    Copy
-    + Send
-    + Sync
-    + PartialOrd
-    + Add<Output = Self>
-    + Sub<Output = Self>
-    + Mul<Output = Self>
-    + Div<Output = Self>
-    + Neg<Output = Self>
-    + AddAssign
+    Number + Send + Sync + PartialOrd + Neg<Output = Self> + AddAssign + 'static
 {
+    /// The registers of AVX2 for sixteen of these numbers.
+    #[cfg(target_arch = "x86_64")]
+    type Avx2: Lanes<Self, pulp::x86::V3>;
+    /// The registers of AVX-512 for sixteen of these numbers.
+    #[cfg(target_arch = "x86_64")]
+    type Avx512: Lanes<Self, pulp::x86::V4>;
+
     const ZERO: Self;
     const ONE: Self;
     /// The lowest finite number.
@@ -20,46 +22,11 @@ pub(crate) trait Real:
 
     fn of(value: f64) -> Self;
     fn sqrt(self) -> Self;
-    fn exp(self) -> Self;
     /// Returns the natural logarithm. It does not vectorise.
     fn ln(self) -> Self;
-    fn tanh(self) -> Self;
-    /// Returns the standard normal distribution at this point, `Φ`, which gates a GELU, and its density.
-    fn normal(self) -> (Self, Self);
 
-    /// Returns the logistic function `1 / (1 + e^-a)`. Where `e^-a` overflows, the result is 0, as it should be.
-    #[inline(always)]
-    fn sigmoid(self) -> Self {
-        Self::ONE / (Self::ONE + (-self).exp())
-    }
-
-    /// Returns the logistic function `σ` and `1 − σ`, without the cancellation of a subtraction.
-    #[inline(always)]
-    fn sigmoid_and_rest(self) -> (Self, Self) {
-        let e = (-self).exp();
-        let s = Self::ONE / (Self::ONE + e);
-        let rest = if e < Self::of(1e38) { e * s } else { Self::ONE };
-        (s, rest)
-    }
-
-    /// Returns `silu(a) = a · σ(a)` and its derivative, `σ · (1 + a · (1 − σ))`.
-    #[inline(always)]
-    fn silu_with_slope(self) -> (Self, Self) {
-        let (s, rest) = self.sigmoid_and_rest();
-        (self * s, s * (Self::ONE + self * rest))
-    }
-
-    /// Returns the smaller number. NaN stays NaN.
-    #[inline(always)]
-    fn at_most(self, limit: Self) -> Self {
-        if self > limit { limit } else { self }
-    }
-
-    /// Returns the larger number. NaN stays NaN.
-    #[inline(always)]
-    fn at_least(self, limit: Self) -> Self {
-        if self < limit { limit } else { self }
-    }
+    /// Runs a task that computes in this type.
+    fn dispatch<K: Task>(task: K) -> K::Output;
 }
 
 /// The number of independent sums, which let the compiler add with SIMD. Floating-point addition is not
@@ -184,30 +151,38 @@ fn fold<A: Real>(mut lanes: [A; LANES]) -> A {
     lanes[0]
 }
 
-impl Real for f32 {
-    const ZERO: Self = 0.0;
-    const ONE: Self = 1.0;
-    const LOWEST: Self = Self::MIN;
+macro_rules! compared {
+    () => {
+        #[inline(always)]
+        fn like(self, value: f64) -> Self {
+            value as Self
+        }
 
-    #[inline(always)]
-    fn of(value: f64) -> Self {
-        value as Self
-    }
+        /// Does not use the fused instruction, because processors without it would call a function.
+        #[inline(always)]
+        fn mul_add(self, factor: Self, term: Self) -> Self {
+            self * factor + term
+        }
 
-    #[inline(always)]
-    fn sqrt(self) -> Self {
-        Self::sqrt(self)
-    }
+        #[inline(always)]
+        fn at_most(self, limit: Self) -> Self {
+            if self > limit { limit } else { self }
+        }
 
-    #[inline(always)]
-    fn ln(self) -> Self {
-        Self::ln(self)
-    }
+        #[inline(always)]
+        fn at_least(self, limit: Self) -> Self {
+            if self < limit { limit } else { self }
+        }
 
-    #[inline(always)]
-    fn tanh(self) -> Self {
-        tanh_f32(self)
-    }
+        #[inline(always)]
+        fn where_at_most(self, limit: Self, yes: Self, no: Self) -> Self {
+            if self <= limit { yes } else { no }
+        }
+    };
+}
+
+impl Number for f32 {
+    compared!();
 
     #[inline(always)]
     fn exp(self) -> Self {
@@ -215,35 +190,30 @@ impl Real for f32 {
     }
 
     #[inline(always)]
+    fn tanh(self) -> Self {
+        number::tanh(self)
+    }
+
+    #[inline(always)]
     fn normal(self) -> (Self, Self) {
-        normal_f32(self)
+        number::normal(self)
     }
 }
 
-impl Real for f64 {
-    const ZERO: Self = 0.0;
-    const ONE: Self = 1.0;
-    const LOWEST: Self = Self::MIN;
-
+impl Single for f32 {
     #[inline(always)]
-    fn of(value: f64) -> Self {
-        value
+    fn upper_half(self) -> Self {
+        Self::from_bits(self.to_bits() & 0xffff_f000)
     }
+}
 
-    #[inline(always)]
-    fn sqrt(self) -> Self {
-        Self::sqrt(self)
-    }
+/// Uses the standard library: f64 is for checks, where speed does not matter.
+impl Number for f64 {
+    compared!();
 
-    /// Uses the standard library: f64 is for checks, where speed does not matter.
     #[inline(always)]
     fn exp(self) -> Self {
         Self::exp(self)
-    }
-
-    #[inline(always)]
-    fn ln(self) -> Self {
-        Self::ln(self)
     }
 
     #[inline(always)]
@@ -261,148 +231,70 @@ impl Real for f64 {
     }
 }
 
+macro_rules! real {
+    ($Float:ident, $Avx2:ty, $Avx512:ty, $dispatch:path) => {
+        impl Real for $Float {
+            #[cfg(target_arch = "x86_64")]
+            type Avx2 = $Avx2;
+            #[cfg(target_arch = "x86_64")]
+            type Avx512 = $Avx512;
+
+            const ZERO: Self = 0.0;
+            const ONE: Self = 1.0;
+            const LOWEST: Self = Self::MIN;
+
+            #[inline(always)]
+            fn of(value: f64) -> Self {
+                value as Self
+            }
+
+            #[inline(always)]
+            fn sqrt(self) -> Self {
+                Self::sqrt(self)
+            }
+
+            #[inline(always)]
+            fn ln(self) -> Self {
+                Self::ln(self)
+            }
+
+            fn dispatch<K: Task>(task: K) -> K::Output {
+                $dispatch(task)
+            }
+        }
+    };
+}
+#[cfg(target_arch = "x86_64")]
+real!(f32, Avx2, Avx512, in_registers);
+#[cfg(not(target_arch = "x86_64"))]
+real!(f32, (), (), in_arrays);
+real!(f64, Array<f64>, Array<f64>, in_arrays);
+
 /// Returns `e^x`, without branches, so that it vectorises. The error is within 2 ulp where the result is normal.
 ///
-/// `e^x = 2^n · e^r` with `n = round(x / ln 2)` and `|r| ≤ ln 2 / 2`. `r` is computed with ln 2 in two
-/// parts, the first short enough that its product with `n` is exact. `e^r` is its Taylor polynomial of
-/// degree 7, whose error (below 6e-9) is a tenth of an ulp. NaN stays NaN. Overflow is infinite
+/// `e^x = 2^n · e^r` with `n = round(x / ln 2)` and `|r| ≤ ln 2 / 2`. NaN stays NaN. Overflow is infinite
 /// and underflow gradual, because `2^n` is applied in two halves.
 #[inline(always)]
-#[allow(clippy::excessive_precision)] // The constants are written as they are defined.
 fn exp_f32(x: f32) -> f32 {
     const SHIFT: f32 = 12_582_912.0; // 1.5 · 2^23: adding it rounds to an integer.
-    const LN2_HIGH: f32 = 0.693_359_375; // 355 / 512: nine bits.
-    const LN2_LOW: f32 = -2.121_944_400_546_905_8e-4;
-
-    // Beyond these bounds, the result is infinite or zero anyway. NaN fails both comparisons.
-    let x = if x > 89.0 { 89.0 } else { x };
-    let x = if x < -104.0 { -104.0 } else { x };
+    let [lowest, highest] = EXP_BOUNDS.map(|bound| bound as f32);
+    let x = x.at_most(highest).at_least(lowest);
 
     let shifted = x * std::f32::consts::LOG2_E + SHIFT;
     let n = shifted - SHIFT;
-    let r = (x - n * LN2_HIGH) - n * LN2_LOW;
-
-    let mut p = 1.0 / 5040.0;
-    p = p * r + 1.0 / 720.0;
-    p = p * r + 1.0 / 120.0;
-    p = p * r + 1.0 / 24.0;
-    p = p * r + 1.0 / 6.0;
-    p = p * r + 0.5;
-    p = p * r + 1.0;
-    p = p * r + 1.0;
+    let [high, low] = LN2.map(|part| part as f32);
+    let r = (x - n * high) - n * low;
 
     // The low bits of `shifted` hold the integer.
     let n = (shifted.to_bits() as i32).wrapping_sub(SHIFT.to_bits() as i32);
     let half = n >> 1;
-    p * power_of_two(half) * power_of_two(n.wrapping_sub(half))
-}
-
-/// Returns the hyperbolic tangent, without branches, so that it vectorises. The error is within 4 ulp.
-///
-/// Below one half it is the Taylor polynomial of degree 15, whose error is a tenth of an ulp. From there on it is
-/// `(1 − t) / (1 + t)` with `t = e^(−2|x|)`, which no longer cancels.
-#[inline(always)]
-#[allow(clippy::excessive_precision)] // The constants are written as they are defined.
-fn tanh_f32(x: f32) -> f32 {
-    const CENTRE: f32 = 0.5;
-    const SERIES: [f32; 7] = [
-        -0.333_333_333_333,
-        0.133_333_333_333,
-        -0.053_968_253_968,
-        0.021_869_488_536,
-        -0.008_863_235_530,
-        0.003_592_128_037,
-        -0.001_455_834_387,
-    ];
-    let square = x * x;
-    let mut p = SERIES[6];
-    p = p * square + SERIES[5];
-    p = p * square + SERIES[4];
-    p = p * square + SERIES[3];
-    p = p * square + SERIES[2];
-    p = p * square + SERIES[1];
-    p = p * square + SERIES[0];
-    let inner = x + x * square * p;
-
-    let a = if x < 0.0 { -x } else { x };
-    let t = exp_f32(-2.0 * a);
-    let outer = (1.0 - t) / (1.0 + t);
-    let outer = if x < 0.0 { -outer } else { outer };
-    // NaN fails the comparison, and `outer` is NaN too.
-    if a < CENTRE { inner } else { outer }
+    exp_near_zero(r) * power_of_two(half) * power_of_two(n.wrapping_sub(half))
 }
 
 /// Returns `2^n` for `-126 ≤ n ≤ 127`.
 #[inline(always)]
 fn power_of_two(n: i32) -> f32 {
     f32::from_bits((n.wrapping_add(127) as u32) << 23)
-}
-
-/// Returns `Φ(x) = erfc(−x/√2) / 2` and `e^(−x²/2) / √(2π)`, without branches. The errors are within 5 and 4 ulp where
-/// the results are normal numbers, also in the tail, and within 2 ulp for `Φ` above a half.
-///
-/// Near zero, `Φ` is `1/2 + x · C(x²)`. Elsewhere, the tail `Q(a)` with `a = |x|` is
-/// `e^(−a²/2) · t · P(t)` with `t = 1 / (1 + a/2)`, the form of Hastings (Approximations for Digital
-/// Computers, 1955). `C` and `P` interpolate at Chebyshev nodes and are within 4e-8 of the
-/// quotients. In `e^(−a²/2)`, `a²` is split into its f32 value and the rest, which multiplies as
-/// `1 − rest/2`; otherwise the rounding error would grow with `a²`.
-#[inline(always)]
-#[allow(clippy::excessive_precision)] // The constants are written as they were computed.
-fn normal_f32(x: f32) -> (f32, f32) {
-    const CENTRE: f32 = 0.75;
-    const C: [f32; 5] = [
-        0.398_942_279_469,
-        -0.066_490_296_843,
-        0.009_972_365_569,
-        -0.001_181_332_043,
-        0.000_102_982_181,
-    ];
-    const P: [f32; 10] = [
-        0.199_471_146_275,
-        0.199_469_660_610,
-        0.149_659_255_491,
-        0.049_144_751_353,
-        -0.058_988_120_717,
-        -0.107_881_291_919,
-        -0.136_751_622_775,
-        0.542_274_987_391,
-        -0.484_128_617_480,
-        0.148_235_471_259,
-    ];
-    const DENSITY: f32 = 0.398_942_280_4; // 1 / √(2π)
-
-    // Beyond 15 the tail is zero; the bound keeps the rest of the split finite. NaN passes the bounds.
-    let x = x.at_most(15.0).at_least(-15.0);
-    let a = if x < 0.0 { -x } else { x };
-    // The upper half of the bits of `a`, so that the products below are exact.
-    let high = f32::from_bits(a.to_bits() & 0xffff_f000);
-    let low = a - high;
-    let square = a * a;
-    let rest = ((high * high - square) + 2.0 * high * low) + low * low;
-    let gauss = exp_f32(-0.5 * square) * (1.0 - 0.5 * rest);
-
-    let t = 1.0 / (1.0 + 0.5 * a);
-    let mut p = P[9];
-    p = p * t + P[8];
-    p = p * t + P[7];
-    p = p * t + P[6];
-    p = p * t + P[5];
-    p = p * t + P[4];
-    p = p * t + P[3];
-    p = p * t + P[2];
-    p = p * t + P[1];
-    p = p * t + P[0];
-    let tail = gauss * t * p;
-    let outer = if x < 0.0 { tail } else { 1.0 - tail };
-
-    let mut c = C[4];
-    c = c * square + C[3];
-    c = c * square + C[2];
-    c = c * square + C[1];
-    c = c * square + C[0];
-    let inner = 0.5 + x * c;
-    let phi = if a < CENTRE { inner } else { outer };
-    (phi, gauss * DENSITY)
 }
 
 #[cfg(test)]
@@ -418,7 +310,7 @@ mod tests {
         let mut worst = [0.0_f64; 3];
         let mut x = -12.5_f32;
         while x < 12.5 {
-            let (phi, density) = normal_f32(x);
+            let (phi, density) = number::normal(x);
             let (exact, exact_density) = f64::from(x).normal();
             let errors = [
                 (f64::from(phi) - exact).abs() / ulp(exact),
@@ -435,13 +327,13 @@ mod tests {
 
     #[test]
     fn the_normal_distribution_at_its_ends() {
-        assert_eq!(normal_f32(f32::INFINITY), (1.0, 0.0));
-        assert_eq!(normal_f32(f32::NEG_INFINITY), (0.0, 0.0));
-        assert_eq!(normal_f32(1e30).0, 1.0);
-        let (phi, density) = normal_f32(f32::NAN);
+        assert_eq!(number::normal(f32::INFINITY), (1.0, 0.0));
+        assert_eq!(number::normal(f32::NEG_INFINITY), (0.0, 0.0));
+        assert_eq!(number::normal(1e30).0, 1.0);
+        let (phi, density) = number::normal(f32::NAN);
         assert!(phi.is_nan() && density.is_nan());
-        assert!((normal_f32(0.0).0 - 0.5).abs() < 1e-7);
-        assert_eq!(normal_f32(0.0), normal_f32(-0.0));
+        assert!((number::normal(0.0).0 - 0.5).abs() < 1e-7);
+        assert_eq!(number::normal(0.0), number::normal(-0.0));
     }
 
     #[test]
@@ -492,14 +384,14 @@ mod tests {
         while x < 12.0 {
             let exact = f64::from(x).tanh();
             let ulp = f64::from((exact.abs() as f32).next_up()) - f64::from(exact.abs() as f32);
-            worst = worst.max((f64::from(tanh_f32(x)) - exact).abs() / ulp);
+            worst = worst.max((f64::from(number::tanh(x)) - exact).abs() / ulp);
             x += 0.000_317;
         }
         assert!(worst < 4.0, "{worst} ulp");
-        assert_eq!(tanh_f32(f32::INFINITY), 1.0);
-        assert_eq!(tanh_f32(f32::NEG_INFINITY), -1.0);
-        assert_eq!(tanh_f32(1e-30), 1e-30);
-        assert!(tanh_f32(f32::NAN).is_nan());
+        assert_eq!(number::tanh(f32::INFINITY), 1.0);
+        assert_eq!(number::tanh(f32::NEG_INFINITY), -1.0);
+        assert_eq!(number::tanh(1e-30), 1e-30);
+        assert!(number::tanh(f32::NAN).is_nan());
     }
 
     #[test]

@@ -131,7 +131,7 @@ const AHEAD: isize = 6;
 
 /// Asks the processor to have a row in its cache soon.
 #[inline(always)]
-fn prefetch<T>(row: &[T]) {
+pub(crate) fn prefetch<T>(row: &[T]) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     for line in row.chunks((64 / size_of::<T>()).max(1)) {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};

@@ -1,4 +1,5 @@
-use super::{Output, Unwritten};
+use super::lanes::{Context, Task, dispatch};
+use super::{Output, Real, Unwritten};
 use rayon::prelude::*;
 use std::ops::Range;
 
@@ -12,10 +13,12 @@ pub(crate) const PARALLEL: usize = 128 * 1024;
 /// The work on a range of rows.
 ///
 /// This is a trait and not a closure, because only a method can be `#[inline(always)]`, and only code that is
-/// inlined into [`pulp`]'s context is compiled for its instructions.
+/// inlined into a [`Context`] is compiled for its instructions.
 pub(crate) trait Kernel<const N: usize>: Sync {
     /// The type of the elements of the results.
     type Out: Copy + Send;
+    /// The type that the kernel computes in.
+    type Acc: Real;
     /// The type of an additional value for each row, such as rstd; `()` if there is none.
     type PerRow: Copy + Send;
     /// The type of an additional result of a range, such as a partial sum.
@@ -23,8 +26,9 @@ pub(crate) trait Kernel<const N: usize>: Sync {
 
     /// Computes the rows of `range`. Writes all of `outputs` and of `per_row`, which are the range's
     /// parts. Implementations are `#[inline(always)]`.
-    fn rows(
+    fn rows<C: Context>(
         &self,
+        c: C,
         range: Range<usize>,
         outputs: [Unwritten<'_, Self::Out>; N],
         per_row: Unwritten<'_, Self::PerRow>,
@@ -47,8 +51,7 @@ pub(crate) fn run<K: Kernel<N>, const N: usize>(
     outputs: [&mut Output<K::Out>; N],
     per_row: &mut Output<K::PerRow>,
 ) -> Vec<K::Sum> {
-    let arch = pulp::Arch::new();
-    let work = |chunk: Chunk<'_, K::Out, K::PerRow, N>| arch.dispatch(Work { kernel, chunk });
+    let work = |chunk: Chunk<'_, K::Out, K::PerRow, N>| dispatch(Work { kernel, chunk });
     spread(count, width, outputs, per_row, &work)
 }
 
@@ -75,13 +78,14 @@ struct Work<'a, K: Kernel<N>, const N: usize> {
     chunk: Chunk<'a, K::Out, K::PerRow, N>,
 }
 
-impl<K: Kernel<N>, const N: usize> pulp::WithSimd for Work<'_, K, N> {
+impl<K: Kernel<N>, const N: usize> Task for Work<'_, K, N> {
+    type Acc = K::Acc;
     type Output = K::Sum;
 
     #[inline(always)]
-    fn with_simd<S: pulp::Simd>(self, _: S) -> K::Sum {
+    fn run<C: Context>(self, c: C) -> K::Sum {
         let (range, outputs, per_row) = self.chunk;
-        self.kernel.rows(range, outputs, per_row)
+        self.kernel.rows(c, range, outputs, per_row)
     }
 }
 
@@ -138,12 +142,14 @@ mod tests {
 
     impl Kernel<1> for Numbers {
         type Out = usize;
+        type Acc = f32;
         type PerRow = usize;
         type Sum = Range<usize>;
 
         #[inline(always)]
-        fn rows(
+        fn rows<C: Context>(
             &self,
+            _: C,
             range: Range<usize>,
             [mut out]: [Unwritten<'_, usize>; 1],
             mut per_row: Unwritten<'_, usize>,

@@ -2,7 +2,10 @@
 
 use super::autodiff::Tensors;
 use super::{AddRmsNormBackend, AddRmsNormKernel, Normalised};
-use crate::cpu::{BASE, Element, Kernel, Output, Rows, Unwritten, dispatch_dtype, run};
+use crate::cpu::{
+    BASE, Blocks, Context, Element, Kernel, LANES, Output, Read, Rows, Unwritten, block,
+    dispatch_dtype, run,
+};
 use crate::ops::operands::checked;
 use crate::ops::rms_norm::cpu::pass::{After, Before, Gate, Operands, Scratch, Without};
 use crate::ops::rms_norm::cpu::{Axis, Once, Steps, Twice};
@@ -81,12 +84,14 @@ struct Pass<'a, T: Element, V, const N: usize> {
 
 impl<T: Element, R: Steps<T>, P: Gate<T, N>, const N: usize> Kernel<2> for Pass<'_, T, (R, P), N> {
     type Out = T;
+    type Acc = T::Acc;
     type PerRow = T::Acc;
     type Sum = ();
 
     #[inline(always)]
-    fn rows(
+    fn rows<C: Context>(
         &self,
+        c: C,
         range: Range<usize>,
         [mut y, mut sum]: [Unwritten<'_, T>; 2],
         mut rstd: Unwritten<'_, T::Acc>,
@@ -97,12 +102,30 @@ impl<T: Element, R: Steps<T>, P: Gate<T, N>, const N: usize> Kernel<2> for Pass<
         let terms = terms.zip(self.residual.range(range.clone()));
         let rows = terms.zip(self.gate.range(range.clone()));
         for (row, ((x, residual), gate)) in range.zip(rows) {
-            let terms = x.iter().zip(residual);
-            let sums = terms.map(|(x, residual)| T::round(x.load() + residual.load()));
-            let x = sum.row(width).write(sums);
+            let x = sum.row(width).write_blocks(&Sums { x, residual, c });
             let gain = &self.axis.gain[self.axis.of_row(row)];
-            let row = Operands { x, gate, gain };
-            rstd.push(P::forward::<R>(row, self.axis, &mut scratch, y.row(width)));
+            let row = Operands { x, gate, gain, c };
+            rstd.push(P::forward::<C, R>(
+                row,
+                self.axis,
+                &mut scratch,
+                y.row(width),
+            ));
         }
+    }
+}
+
+/// The sums of a row and its residual.
+struct Sums<'a, T, C> {
+    x: &'a [T],
+    residual: &'a [T],
+    c: C,
+}
+
+impl<T: Element, C: Context> Blocks<T> for Sums<'_, T, C> {
+    #[inline(always)]
+    fn at<B: Read>(&self, at: usize) -> [T; LANES] {
+        let x = block::<C, T, B>(self.c, self.x, at);
+        T::rounded(self.c, x + block::<C, T, B>(self.c, self.residual, at))
     }
 }

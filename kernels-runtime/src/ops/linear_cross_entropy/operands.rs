@@ -49,9 +49,13 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// The memory for the logits of a chunk. Each chunk reads the weight once, or three times with gradients, so few
-    /// tokens at a time would make the products wait for memory.
-    const BYTES: usize = 64 << 20;
+    /// The smallest and the largest memory for the logits of a chunk. Each chunk reads the weight once, or three times
+    /// with gradients, and reads and writes the gradient of the weight, so few tokens at a time would make the products
+    /// wait for memory.
+    const BYTES: [usize; 2] = [64 << 20, 256 << 20];
+
+    /// The part of all logits that a chunk may hold, if that is more than the smallest memory.
+    const PART: usize = 4;
 
     /// The smallest and the largest number of tokens of a chunk, if there are as many.
     const CHUNK: [usize; 2] = [64, 1024];
@@ -60,7 +64,9 @@ impl Sizes {
     pub(super) fn chunk(self, bytes: usize) -> usize {
         let row = self.classes.max(1).saturating_mul(bytes);
         let [least, most] = Self::CHUNK;
-        let tokens = (Self::BYTES / row / least * least).clamp(least, most);
+        let [low, high] = Self::BYTES;
+        let part = self.tokens.saturating_mul(row) / Self::PART;
+        let tokens = (part.clamp(low, high) / row / least * least).clamp(least, most);
         tokens.min(self.tokens)
     }
 

@@ -9,6 +9,7 @@ use super::scores::{Gradient, Multiply, Place, adjust};
 use super::units::{BiasSums, Units};
 use super::view::{Heads, Readable, View, parts, readable};
 use super::{KEYS, QUERIES};
+use crate::cpu::lanes::dispatch;
 use crate::cpu::product::{Block, Gemm, multiply_blocks};
 use crate::cpu::{Element, Output, Real, Unwritten, contiguous};
 use crate::ops::attention::{Backward, Gradients, Sizes};
@@ -283,7 +284,7 @@ impl<A: Gemm> Buffers<A> {
         }
         let slopes = capped.then_some(&mut self.slopes[..]);
         adjust(view, lanes, &place, &mut self.scores, slopes);
-        pulp::Arch::new().dispatch(Gradient {
+        dispatch(Gradient {
             place: &place,
             scores: &mut self.scores,
             d_scores: &mut self.d_scores,

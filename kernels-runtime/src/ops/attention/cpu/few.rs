@@ -7,15 +7,18 @@ use super::KEYS;
 use super::lanes::{Lanes, transposed};
 use super::scores::{Place, Running, adjust};
 use super::view::{Heads, View, parts};
+use crate::cpu::lanes::{Padded, Task, dispatch};
 use crate::cpu::product::Gemm;
-use crate::cpu::{Element, sum_of};
+use crate::cpu::{Context, Element, LANES, Lanes as _, Number, Read, Real, Whole, block, prefetch};
 use std::ops::Range;
 
 /// The largest number of queries that are few.
 const FEW: usize = 8;
 
-/// The number of values that are added to a sum while it is in registers.
-const VALUES: usize = 4;
+/// The numbers of keys and of queries whose products are computed together, while they are in registers.
+const TOGETHER: usize = 4;
+
+const _: () = assert!(TOGETHER * TOGETHER == LANES, "the products fill a vector");
 
 /// Returns whether the queries are few.
 pub(super) fn are_few<T: Element>(view: &View<'_, T>, lanes: &Lanes) -> bool {
@@ -38,7 +41,6 @@ where
     lanes.gather(&view.q, width, view.scale, &mut queries);
     let mut scores = vec![zero; KEYS * stride];
     let mut sums = vec![zero; stride * value_width];
-    let arch = pulp::Arch::new();
     for keys in parts(lanes.all_keys()) {
         if lanes.that_see(&keys).is_empty() {
             continue;
@@ -52,8 +54,9 @@ where
             heads,
             of: (batch, kv_head),
             range: place.keys.clone(),
+            count: view.sizes.keys,
         };
-        arch.dispatch(Scores {
+        dispatch(Scores {
             keys: rows(&view.k),
             queries: &queries[..lanes.count * width],
             scores: &mut scores,
@@ -61,7 +64,7 @@ where
         });
         adjust(view, lanes, &place, &mut scores, None);
         let changed = running.add(&place, &mut scores);
-        arch.dispatch(Add {
+        dispatch(Add {
             values: rows(&view.v),
             weights: &scores,
             stride,
@@ -80,13 +83,53 @@ struct Rows<'a, T> {
     /// The sequence and the head.
     of: (usize, usize),
     range: Range<usize>,
+    /// The number of rows of the head.
+    count: usize,
 }
+
+/// The number of rows between a row and the one that is prefetched. Rows of a head may be far apart, which processors do
+/// not foresee.
+const AHEAD: usize = 16;
 
 impl<'a, T: Element> Rows<'a, T> {
     #[inline(always)]
     fn row(&self, row: usize) -> &'a [T] {
+        let ahead = row + AHEAD;
+        if ahead < self.count {
+            prefetch(self.heads.row(self.of.0, self.of.1, ahead));
+        }
         self.heads.row(self.of.0, self.of.1, row)
     }
+
+    /// Returns `K` rows. Behind the last row of the range, it is repeated.
+    #[inline(always)]
+    fn rows<const K: usize>(&self, first: usize) -> [&'a [T]; K] {
+        let last = self.range.end - 1;
+        let mut rows = [&[][..]; K];
+        for (i, row) in rows.iter_mut().enumerate() {
+            *row = self.row(last.min(first + i));
+        }
+        rows
+    }
+
+    /// Returns the numbers of the first rows, by [`TOGETHER`].
+    fn starts(&self) -> impl Iterator<Item = usize> + use<T> {
+        self.range.clone().step_by(TOGETHER)
+    }
+}
+
+/// Reads a block of each row.
+#[inline(always)]
+fn blocks<C: Context, T: Element, B: Read, const K: usize>(
+    c: C,
+    rows: &[&[T]; K],
+    at: usize,
+) -> [C::Of<T::Acc>; K] {
+    let mut blocks = [C::Of::<T::Acc>::splat(c, T::Acc::ZERO); K];
+    for (lanes, row) in blocks.iter_mut().zip(rows) {
+        *lanes = block::<C, T, B>(c, row, at);
+    }
+    blocks
 }
 
 /// Computes the scores of a block: one line for each key, one lane for each query. Other lanes become zero.
@@ -97,21 +140,69 @@ struct Scores<'a, T: Element> {
     stride: usize,
 }
 
-impl<T: Element> pulp::WithSimd for Scores<'_, T> {
+impl<T: Element> Task for Scores<'_, T> {
+    type Acc = T::Acc;
     type Output = ();
 
     #[inline(always)]
-    fn with_simd<S: pulp::Simd>(self, _: S) {
-        let lines = self.scores.chunks_exact_mut(self.stride);
-        for (line, key) in lines.zip(self.keys.range.clone()) {
-            let key = self.keys.row(key);
-            line.fill(crate::cpu::Real::ZERO);
-            let queries = self.queries.chunks_exact(key.len());
-            for (score, query) in line.iter_mut().zip(queries) {
-                *score = sum_of(key, query, query, |key: T, query, _| key.load() * query);
+    fn run<C: Context>(self, c: C) {
+        let lines = self.keys.range.len() * self.stride;
+        self.scores[..lines].fill(T::Acc::ZERO);
+        for first in self.keys.starts() {
+            let keys = self.keys.rows::<TOGETHER>(first);
+            let count = TOGETHER.min(self.keys.range.end - first);
+            let line = (first - self.keys.range.start) * self.stride;
+            let groups = self.queries.chunks(TOGETHER * keys[0].len());
+            for (group, queries) in groups.enumerate() {
+                let totals = products(c, &keys, queries);
+                let lanes = queries.len() / keys[0].len();
+                for (key, totals) in totals.chunks_exact(TOGETHER).take(count).enumerate() {
+                    let start = line + key * self.stride + group * TOGETHER;
+                    self.scores[start..][..lanes].copy_from_slice(&totals[..lanes]);
+                }
             }
         }
     }
+}
+
+/// Returns the products of some keys with up to [`TOGETHER`] queries, those of the first key first.
+#[inline(always)]
+fn products<C: Context, T: Element>(
+    c: C,
+    keys: &[&[T]; TOGETHER],
+    queries: &[T::Acc],
+) -> [T::Acc; LANES] {
+    let (width, zero) = (keys[0].len(), C::Of::<T::Acc>::splat(c, T::Acc::ZERO));
+    let last = queries.len() / width - 1;
+    let queries: [_; TOGETHER] =
+        std::array::from_fn(|query| &queries[query.min(last) * width..][..width]);
+    let mut sums = [zero; LANES];
+    for at in 0..width / LANES {
+        sums = add_products::<C, T, Whole>(c, keys, &queries, at, sums);
+    }
+    if !width.is_multiple_of(LANES) {
+        sums = add_products::<C, T, Padded>(c, keys, &queries, width / LANES, sums);
+    }
+    C::Of::<T::Acc>::totals(sums)
+}
+
+#[inline(always)]
+fn add_products<C: Context, T: Element, B: Read>(
+    c: C,
+    keys: &[&[T]; TOGETHER],
+    queries: &[&[T::Acc]; TOGETHER],
+    at: usize,
+    mut sums: [C::Of<T::Acc>; LANES],
+) -> [C::Of<T::Acc>; LANES] {
+    let keys = blocks::<C, T, B, _>(c, keys, at);
+    for (query, row) in queries.iter().enumerate() {
+        let values = C::Of::<T::Acc>::read(c, &B::block(row, at));
+        for (key, key_values) in keys.into_iter().enumerate() {
+            let sum = &mut sums[key * TOGETHER + query];
+            *sum = key_values.mul_add(values, *sum);
+        }
+    }
+    sums
 }
 
 /// Adds the weighted values of a block to the sums, which are multiplied by the factors first. Sums are one row for each
@@ -124,11 +215,12 @@ struct Add<'a, T: Element> {
     sums: &'a mut [T::Acc],
 }
 
-impl<T: Element> pulp::WithSimd for Add<'_, T> {
+impl<T: Element> Task for Add<'_, T> {
+    type Acc = T::Acc;
     type Output = ();
 
     #[inline(always)]
-    fn with_simd<S: pulp::Simd>(self, _: S) {
+    fn run<C: Context>(mut self, c: C) {
         let width = self.values.heads.width();
         if let Some(factors) = self.factors {
             for (sums, factor) in self.sums.chunks_exact_mut(width).zip(factors) {
@@ -137,29 +229,62 @@ impl<T: Element> pulp::WithSimd for Add<'_, T> {
                 }
             }
         }
-        let Range { start, end } = self.values.range;
-        let weight = |key: usize, lane: usize| self.weights[(key - start) * self.stride + lane];
-        let mut key = start;
-        while key + VALUES <= end {
-            let [a, b, c, d]: [_; VALUES] = std::array::from_fn(|i| self.values.row(key + i));
-            for (lane, sums) in self.sums.chunks_exact_mut(width).enumerate() {
-                let p: [_; VALUES] = std::array::from_fn(|i| weight(key + i, lane));
-                let values = a.iter().zip(b).zip(c.iter().zip(d));
-                for (sum, ((a, b), (c, d))) in sums.iter_mut().zip(values) {
-                    let first = p[0] * a.load() + p[1] * b.load();
-                    *sum += first + (p[2] * c.load() + p[3] * d.load());
+        let end = self.values.range.end;
+        for first in self.values.starts() {
+            if first + TOGETHER <= end {
+                self.add::<C, TOGETHER>(c, first);
+            } else {
+                (first..end).for_each(|key| self.add::<C, 1>(c, key));
+            }
+        }
+    }
+}
+
+impl<T: Element> Add<'_, T> {
+    /// Adds `K` values to the sums of all queries.
+    #[inline(always)]
+    fn add<C: Context, const K: usize>(&mut self, c: C, first: usize) {
+        let width = self.values.heads.width();
+        let rows = self.values.rows::<K>(first);
+        let line = (first - self.values.range.start) * self.stride;
+        let groups = self.sums.chunks_mut(TOGETHER * width);
+        for (group, sums) in groups.enumerate() {
+            // Lines have whole vectors of queries, so a group has all its weights.
+            let mut weights = [[C::Of::<T::Acc>::splat(c, T::Acc::ZERO); K]; TOGETHER];
+            for (query, weights) in weights.iter_mut().enumerate() {
+                for (key, weight) in weights.iter_mut().enumerate() {
+                    let place = line + key * self.stride + group * TOGETHER + query;
+                    *weight = C::Of::<T::Acc>::splat(c, self.weights[place]);
                 }
             }
-            key += VALUES;
-        }
-        for key in key..end {
-            let values = self.values.row(key);
-            for (lane, sums) in self.sums.chunks_exact_mut(width).enumerate() {
-                let p = weight(key, lane);
-                for (sum, value) in sums.iter_mut().zip(values) {
-                    *sum += p * value.load();
+            for at in 0..width / LANES {
+                let values = blocks::<C, T, Whole, K>(c, &rows, at);
+                for (sums, weights) in sums.chunks_exact_mut(width).zip(&weights) {
+                    let sums = &mut sums.as_chunks_mut::<LANES>().0[at];
+                    let before = C::Of::<T::Acc>::read(c, sums);
+                    *sums = weighted(before, &values, weights).values();
+                }
+            }
+            if !width.is_multiple_of(LANES) {
+                let at = width / LANES;
+                let values = blocks::<C, T, Padded, K>(c, &rows, at);
+                for (sums, weights) in sums.chunks_exact_mut(width).zip(&weights) {
+                    let before = C::Of::<T::Acc>::read(c, &Padded::block(sums, at));
+                    let after = weighted(before, &values, weights).values();
+                    let rest = sums.as_chunks_mut::<LANES>().1;
+                    rest.copy_from_slice(&after[..rest.len()]);
                 }
             }
         }
     }
+}
+
+/// Adds weighted values to a sum.
+#[inline(always)]
+fn weighted<V: Number, const K: usize>(sum: V, values: &[V; K], weights: &[V; K]) -> V {
+    let mut sum = sum;
+    for (value, weight) in values.iter().zip(weights) {
+        sum = value.mul_add(*weight, sum);
+    }
+    sum
 }

@@ -1,9 +1,9 @@
 //! A block of queries: one lane each, padded to whole vectors.
 
+use super::QUERIES;
 use super::view::{Heads, View};
-use super::{LANES, QUERIES};
-use crate::cpu::Element;
 use crate::cpu::product::Gemm;
+use crate::cpu::{Element, LANES};
 use std::ops::Range;
 
 /// The queries of a block, and the keys that each of them sees.

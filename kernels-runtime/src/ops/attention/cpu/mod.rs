@@ -37,9 +37,6 @@ const QUERIES: usize = 96;
 /// The number of keys of a block.
 const KEYS: usize = 64;
 
-/// The number of lanes that are computed together. Blocks of queries are padded to a multiple of it.
-const LANES: usize = 16;
-
 impl AttentionBackend for Flex {
     fn attention(operands: Tensors<Self>) -> FlexTensor {
         Self::attention_forward(operands).0

@@ -2,11 +2,12 @@
 //!
 //! They are plain loops over whole vectors of lanes, compiled for the widest instructions of the machine.
 
+use super::KEYS;
 use super::lanes::Lanes;
 use super::view::View;
-use super::{KEYS, LANES};
+use crate::cpu::lanes::{Task, dispatch};
 use crate::cpu::product::Gemm;
-use crate::cpu::{Element, Real};
+use crate::cpu::{Context, Element, LANES, Lanes as _, Number, Real};
 use std::ops::Range;
 
 /// A block of scores in a buffer of lines of `stride` lanes.
@@ -170,7 +171,7 @@ impl<A: Real> Running<A> {
     /// Replaces scores by `e^(score − largest)`, with the largest score of the lane so far, and adds them to the sums.
     /// Returns true if a factor is not 1.
     pub(super) fn add(&mut self, place: &Place, scores: &mut [A]) -> bool {
-        pulp::Arch::new().dispatch(Add {
+        dispatch(Add {
             place,
             scores,
             running: self,
@@ -210,11 +211,12 @@ struct Add<'a, A> {
     running: &'a mut Running<A>,
 }
 
-impl<A: Real> pulp::WithSimd for Add<'_, A> {
+impl<A: Real> Task for Add<'_, A> {
+    type Acc = A;
     type Output = bool;
 
     #[inline(always)]
-    fn with_simd<S: pulp::Simd>(self, _: S) -> bool {
+    fn run<C: Context>(self, c: C) -> bool {
         let Place {
             stride,
             lanes,
@@ -229,32 +231,25 @@ impl<A: Real> pulp::WithSimd for Add<'_, A> {
                 &mut self.running.factors,
             ]
             .map(|all| vector(&mut all[lane..]));
-            let mut most = *largest;
+            let mut most = read(c, largest);
+            for line in scores.chunks_exact_mut(*stride) {
+                most = most.at_least(read(c, vector(&mut line[lane..])));
+            }
+            let zero = C::Of::<A>::splat(c, A::ZERO);
+            // As `finite_base`.
+            let base = most.where_at_most(zero.like(f64::NEG_INFINITY), zero, most);
+            let mut sum = zero;
             for line in scores.chunks_exact_mut(*stride) {
                 let scores = vector(&mut line[lane..]);
-                for i in 0..LANES {
-                    most[i] = if scores[i] > most[i] {
-                        scores[i]
-                    } else {
-                        most[i]
-                    };
-                }
+                let exponentials = (read(c, scores) - base).exp();
+                *scores = exponentials.values();
+                sum = sum + exponentials;
             }
-            let base = most.map(finite_base);
-            let mut sum = [A::ZERO; LANES];
-            for line in scores.chunks_exact_mut(*stride) {
-                let scores = vector(&mut line[lane..]);
-                for i in 0..LANES {
-                    scores[i] = (scores[i] - base[i]).exp();
-                    sum[i] += scores[i];
-                }
-            }
-            for i in 0..LANES {
-                factors[i] = (largest[i] - base[i]).exp();
-                sums[i] = sums[i] * factors[i] + sum[i];
-                changed |= factors[i] != A::ONE;
-            }
-            *largest = most;
+            let factor = (read(c, largest) - base).exp();
+            *factors = factor.values();
+            *sums = read(c, sums).mul_add(factor, sum).values();
+            changed |= factors.iter().any(|factor| *factor != A::ONE);
+            *largest = most.values();
         }
         changed
     }
@@ -303,11 +298,12 @@ pub(super) struct Gradient<'a, A> {
     pub(super) along: &'a [A],
 }
 
-impl<A: Real> pulp::WithSimd for Gradient<'_, A> {
+impl<A: Real> Task for Gradient<'_, A> {
+    type Acc = A;
     type Output = ();
 
     #[inline(always)]
-    fn with_simd<S: pulp::Simd>(self, _: S) {
+    fn run<C: Context>(self, c: C) {
         let Place {
             stride,
             lanes,
@@ -320,11 +316,11 @@ impl<A: Real> pulp::WithSimd for Gradient<'_, A> {
             for lane in lanes.clone().step_by(LANES) {
                 let scores = vector(&mut scores[lane..]);
                 let d_scores = vector(&mut d_scores[lane..]);
-                let (lse, along) = (&self.lse[lane..][..LANES], &self.along[lane..][..LANES]);
-                for i in 0..LANES {
-                    scores[i] = (scores[i] - lse[i]).exp();
-                    d_scores[i] = scores[i] * (d_scores[i] - along[i]);
-                }
+                let lse = read(c, self.lse[lane..].first_chunk().expect(WHOLE));
+                let along = read(c, self.along[lane..].first_chunk().expect(WHOLE));
+                let p = (read(c, scores) - lse).exp();
+                *scores = p.values();
+                *d_scores = (p * (read(c, d_scores) - along)).values();
             }
         }
     }
@@ -352,12 +348,17 @@ impl<A: Real> pulp::WithSimd for Multiply<'_, A> {
     }
 }
 
+#[inline(always)]
+fn read<C: Context, A: Real>(c: C, values: &[A; LANES]) -> C::Of<A> {
+    C::Of::<A>::read(c, values)
+}
+
+const WHOLE: &str = "lanes come in whole vectors";
+
 /// Returns the first [`LANES`] elements.
 #[inline(always)]
 fn vector<A>(values: &mut [A]) -> &mut [A; LANES] {
-    values
-        .first_chunk_mut()
-        .expect("lanes come in whole vectors")
+    values.first_chunk_mut().expect(WHOLE)
 }
 
 const _: () = assert!(KEYS <= 256, "keys of a block are exact in every type");

@@ -1,5 +1,7 @@
 use super::{Backward, Factors, Gradient, Loss, OP, Targets, read};
-use crate::cpu::{Element, Kernel, Output, Real, Row, Rows, Unwritten, contiguous, run};
+use crate::cpu::{
+    Blocks, Context, Element, Kernel, LANES, Output, Read, Real, Rows, Unwritten, contiguous, run,
+};
 use burn::backend::flex::FlexTensor;
 use std::ops::Range;
 
@@ -43,12 +45,14 @@ struct Pass<'a, T: Element> {
 
 impl<T: Element> Kernel<1> for Pass<'_, T> {
     type Out = T;
+    type Acc = T::Acc;
     type PerRow = ();
     type Sum = ();
 
     #[inline(always)]
-    fn rows(
+    fn rows<C: Context>(
         &self,
+        c: C,
         range: Range<usize>,
         [mut d_logits]: [Unwritten<'_, T>; 1],
         _: Unwritten<'_, ()>,
@@ -62,15 +66,29 @@ impl<T: Element> Kernel<1> for Pass<'_, T> {
             let gradient = self.loss.gradient(self.lse[token], self.factors.of(token));
             let (before, rest) = row.split_at(class);
             let (target, after) = rest.split_at(1);
-            write(before, &logits[..class], gradient);
+            let others = |logits| Others {
+                logits,
+                gradient,
+                c,
+            };
+            before.write_blocks(&others(&logits[..class]));
             target.fill(T::round(gradient.of(logits[class], true)));
-            write(after, &logits[class + 1..], gradient);
+            after.write_blocks(&others(&logits[class + 1..]));
         }
     }
 }
 
-/// Writes the gradients of classes that are not the target.
-#[inline(always)]
-fn write<T: Element>(row: Row<'_, T>, logits: &[T], gradient: Gradient<T::Acc>) {
-    row.write(logits.iter().map(|x| T::round(gradient.of(*x, false))));
+/// The gradients of classes that are not the target.
+struct Others<'a, T: Element, C> {
+    logits: &'a [T],
+    gradient: Gradient<T::Acc>,
+    c: C,
+}
+
+impl<T: Element, C: Context> Blocks<T> for Others<'_, T, C> {
+    #[inline(always)]
+    fn at<R: Read>(&self, at: usize) -> [T; LANES] {
+        let logits = T::lanes(self.c, &R::block(self.logits, at));
+        T::rounded(self.c, self.gradient.of_lanes(self.c, logits))
+    }
 }

@@ -1,5 +1,5 @@
 use super::{Loss, OP, Targets, read, reduce, tensor};
-use crate::cpu::{Element, Kernel, Output, Real, Rows, Unwritten, run};
+use crate::cpu::{Context, Element, Kernel, Output, Real, Rows, Unwritten, run};
 use crate::ops::cross_entropy::Tensors;
 use burn::backend::flex::FlexTensor;
 use burn::backend::{Flex, Shape};
@@ -30,13 +30,15 @@ struct Forward<'a, T: Element> {
 
 impl<T: Element> Kernel<0> for Forward<'_, T> {
     type Out = T;
+    type Acc = T::Acc;
     /// The loss and `lse`.
     type PerRow = [T::Acc; 2];
     type Sum = ();
 
     #[inline(always)]
-    fn rows(
+    fn rows<C: Context>(
         &self,
+        c: C,
         range: Range<usize>,
         []: [Unwritten<'_, T>; 0],
         mut found: Unwritten<'_, [T::Acc; 2]>,
@@ -45,7 +47,7 @@ impl<T: Element> Kernel<0> for Forward<'_, T> {
         for (logits, class) in self.logits.range(range).zip(classes) {
             found.push(match class {
                 Some(class) => {
-                    let sums = self.loss.sums(logits);
+                    let sums = self.loss.sums(c, logits);
                     let target = self.loss.capped(logits[*class].load());
                     [self.loss.of(&sums, target), sums.lse()]
                 }

@@ -2,7 +2,7 @@
 //! twice, for their maximum and for their sum, so it should fit into the cache.
 
 use super::super::Settings;
-use crate::cpu::{Element, Real, sums};
+use crate::cpu::{Context, Element, LANES, Lanes as _, Number, Read, Real, Terms, sum_of_terms};
 
 /// The numbers of a loss in the type that it is computed in.
 #[derive(Clone, Copy)]
@@ -85,27 +85,35 @@ impl<A: Real> Loss<A> {
     /// Returns a logit after the cap.
     #[inline(always)]
     pub(in crate::ops) fn capped(&self, logit: A) -> A {
-        match self.cap {
-            Some(cap) => cap * (logit / cap).tanh(),
-            None => logit,
-        }
+        capped(self.cap, logit)
     }
 
     /// Returns the sums over logits.
     #[inline(always)]
-    pub(in crate::ops) fn sums<T: Element<Acc = A>>(&self, logits: &[T]) -> Sums<A> {
+    pub(in crate::ops) fn sums<C: Context, T: Element<Acc = A>>(
+        &self,
+        c: C,
+        logits: &[T],
+    ) -> Sums<A> {
         let mut all = Sums::NONE;
         for part in logits.chunks(PART) {
             // The cap is monotonic, so the largest logit has the largest capped one.
-            let shift = self.capped(largest(part)).at_least(A::LOWEST);
-            let term = |x: A| {
-                let distance = x - shift;
-                [distance.exp(), distance]
+            let shift = self.capped(largest(c, part)).at_least(A::LOWEST);
+            let (blocks, rest) = part.as_chunks::<LANES>();
+            let distances = Distances {
+                logits: blocks.as_flattened(),
+                cap: self.cap.map(|cap| C::Of::splat(c, cap)),
+                shift: C::Of::splat(c, shift),
+                c,
             };
-            let [exponentials, distances] = match self.cap {
-                Some(cap) => sums(part, |x| term(cap * (x.load() / cap).tanh())),
-                None => sums(part, |x| term(x.load())),
-            };
+            let [mut exponentials, mut distances] =
+                sum_of_terms(c, distances.logits.len(), &distances);
+            // Zeros in place of logits would be counted.
+            for logit in rest {
+                let distance = self.capped(logit.load()) - shift;
+                exponentials += distance.exp();
+                distances += distance;
+            }
             all.add(Sums {
                 shift,
                 exponentials,
@@ -166,35 +174,80 @@ impl<A: Real> Gradient<A> {
             true => self.of_class + self.of_target,
             false => self.of_class,
         };
-        let x = logit.load();
+        self.slope(logit.load(), subtracted, |value| value)
+    }
+
+    /// Returns the gradients of logits that are not the target's.
+    #[inline(always)]
+    pub(in crate::ops) fn of_lanes<C: Context>(&self, c: C, logits: C::Of<A>) -> C::Of<A> {
+        self.slope(logits, self.of_class, |value| C::Of::splat(c, value))
+    }
+
+    /// Returns the gradients of logits. `lift` makes the loss's numbers numbers of their kind.
+    #[inline(always)]
+    fn slope<N: Number>(&self, logits: N, subtracted: A, lift: impl Fn(A) -> N) -> N {
+        let (lse, of_probability) = (lift(self.lse), lift(self.of_probability));
+        let subtracted = lift(subtracted);
         match self.cap {
-            None => (x - self.lse).exp() * self.of_probability - subtracted,
+            None => (logits - lse).exp() * of_probability - subtracted,
             Some(cap) => {
-                let tanh = (x / cap).tanh();
-                let slope = (cap * tanh - self.lse).exp() * self.of_probability - subtracted;
-                slope * (A::ONE - tanh * tanh)
+                let cap = lift(cap);
+                let tanh = (logits / cap).tanh();
+                let slope = (cap * tanh - lse).exp() * of_probability - subtracted;
+                slope * (logits.like(1.0) - tanh * tanh)
             }
         }
     }
 }
 
-/// The number of independent maxima, which let the compiler compare with SIMD.
-const LANES: usize = 32;
+/// Returns logits after the cap.
+#[inline(always)]
+fn capped<N: Number>(cap: Option<N>, logits: N) -> N {
+    match cap {
+        Some(cap) => cap * (logits / cap).tanh(),
+        None => logits,
+    }
+}
+
+/// The terms of the [`Sums`] of whole blocks.
+struct Distances<'a, A: Real, T, C: Context> {
+    logits: &'a [T],
+    cap: Option<C::Of<A>>,
+    shift: C::Of<A>,
+    c: C,
+}
+
+impl<T: Element, C: Context> Terms<T::Acc, C, 2> for Distances<'_, T::Acc, T, C> {
+    #[inline(always)]
+    fn add<R: Read>(
+        &self,
+        at: usize,
+        [exponentials, distances]: [C::Of<T::Acc>; 2],
+    ) -> [C::Of<T::Acc>; 2] {
+        let logits = T::lanes(self.c, &R::block(self.logits, at));
+        let distance = capped(self.cap, logits) - self.shift;
+        [exponentials + distance.exp(), distances + distance]
+    }
+}
 
 /// Returns the largest number. NaN is not larger than any.
 #[inline(always)]
-fn largest<T: Element>(values: &[T]) -> T::Acc {
-    let mut lanes = [T::Acc::LOWEST; LANES];
-    let (body, tail) = values.as_chunks::<LANES>();
-    for chunk in body {
-        for (lane, value) in lanes.iter_mut().zip(chunk) {
-            *lane = lane.at_least(value.load());
+fn largest<C: Context, T: Element>(c: C, values: &[T]) -> T::Acc {
+    // Independent maxima hide the time that a comparison takes.
+    let mut lanes = [C::Of::<T::Acc>::splat(c, T::Acc::LOWEST); 4];
+    let (blocks, rest) = values.as_chunks::<LANES>();
+    let (fours, blocks) = blocks.as_chunks::<4>();
+    for four in fours {
+        for (lanes, block) in lanes.iter_mut().zip(four) {
+            *lanes = lanes.at_least(T::lanes(c, block));
         }
     }
-    for (lane, value) in lanes.iter_mut().zip(tail) {
-        *lane = lane.at_least(value.load());
+    for block in blocks {
+        lanes[0] = lanes[0].at_least(T::lanes(c, block));
     }
-    lanes
-        .into_iter()
-        .fold(T::Acc::LOWEST, |largest, lane| largest.at_least(lane))
+    let [first, second, third, fourth] = lanes;
+    let all = first.at_least(second).at_least(third.at_least(fourth));
+    let rest = rest.iter().map(|value| value.load());
+    let all = all.values().into_iter().chain(rest);
+    all.fold(T::Acc::LOWEST, |largest, value| largest.at_least(value))
 }

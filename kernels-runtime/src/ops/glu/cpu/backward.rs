@@ -1,7 +1,7 @@
 use super::adjust::Adjust;
 use super::loops::{Backward, Loops};
 use super::rows::{Readable, Row, Source, Target};
-use crate::cpu::{self, Element, Kernel, Output, Real, Rows, Unwritten, run};
+use crate::cpu::{self, Context, Element, Kernel, Output, Real, Rows, Unwritten, run};
 use crate::ops::glu::{self, Projected};
 use crate::semantics::Projections;
 use burn::backend::flex::FlexTensor;
@@ -50,12 +50,14 @@ struct Glu<'a, T: Element> {
 
 impl<T: Element> Kernel<2> for Glu<'_, T> {
     type Out = T;
+    type Acc = T::Acc;
     type PerRow = ();
     type Sum = ();
 
     #[inline(always)]
-    fn rows(
+    fn rows<C: Context>(
         &self,
+        _: C,
         range: Range<usize>,
         [mut first, mut second]: [Unwritten<'_, T>; 2],
         _: Unwritten<'_, ()>,

@@ -1,7 +1,7 @@
 use super::adjust::Adjust;
 use super::loops::{Forward, Loops};
 use super::rows::{Readable, Row, Source};
-use crate::cpu::{Element, Kernel, Output, Real, Scratch, Unwritten, run};
+use crate::cpu::{Context, Element, Kernel, Output, Real, Scratch, Unwritten, run};
 use crate::ops::glu::Operands;
 use burn::backend::flex::FlexTensor;
 use std::ops::Range;
@@ -32,11 +32,18 @@ struct Glu<'a, T: Element> {
 
 impl<T: Element> Kernel<1> for Glu<'_, T> {
     type Out = T;
+    type Acc = T::Acc;
     type PerRow = ();
     type Sum = ();
 
     #[inline(always)]
-    fn rows(&self, range: Range<usize>, [mut y]: [Unwritten<'_, T>; 1], _: Unwritten<'_, ()>) {
+    fn rows<C: Context>(
+        &self,
+        _: C,
+        range: Range<usize>,
+        [mut y]: [Unwritten<'_, T>; 1],
+        _: Unwritten<'_, ()>,
+    ) {
         let width = self.source.width();
         let rows = self.source.range(range);
         let Some(adjust) = &self.adjust else {

@@ -1,6 +1,9 @@
 //! The compiled loops over elements of each activation.
 
-use crate::cpu::{Element, Function, Row, with_function};
+use crate::cpu::lanes::{Task, dispatch};
+use crate::cpu::{
+    Blocks, Context, Element, Function, LANES, Pairs, Read, Row, block, with_function,
+};
 use crate::semantics::Activation;
 use std::marker::PhantomData;
 
@@ -26,7 +29,7 @@ impl<T: Element> Loops<T> {
         Self {
             forward: |gate, up, y| {
                 let function = PhantomData::<F>;
-                pulp::Arch::new().dispatch(ForwardLoop {
+                dispatch(ForwardLoop {
                     gate,
                     up,
                     y,
@@ -35,7 +38,7 @@ impl<T: Element> Loops<T> {
             },
             backward: |inputs, outputs| {
                 let function = PhantomData::<F>;
-                pulp::Arch::new().dispatch(BackwardLoop {
+                dispatch(BackwardLoop {
                     inputs,
                     outputs,
                     function,
@@ -52,14 +55,37 @@ struct ForwardLoop<'a, T, F> {
     function: PhantomData<F>,
 }
 
-impl<T: Element, F: Function> pulp::WithSimd for ForwardLoop<'_, T, F> {
+impl<T: Element, F: Function> Task for ForwardLoop<'_, T, F> {
+    type Acc = T::Acc;
     type Output = ();
 
     #[inline(always)]
-    fn with_simd<S: pulp::Simd>(self, _: S) {
-        let values = self.gate.iter().zip(self.up);
-        let values = values.map(|(gate, up)| T::round(F::value(gate.load()) * up.load()));
-        self.y.write(values);
+    fn run<C: Context>(self, c: C) {
+        let Self { gate, up, y, .. } = self;
+        let function = self.function;
+        let _ = y.write_blocks(&Values::<T, F, C> {
+            gate,
+            up,
+            c,
+            function,
+        });
+    }
+}
+
+/// The results of a row.
+struct Values<'a, T, F, C> {
+    gate: &'a [T],
+    up: &'a [T],
+    c: C,
+    function: PhantomData<F>,
+}
+
+impl<T: Element, F: Function, C: Context> Blocks<T> for Values<'_, T, F, C> {
+    #[inline(always)]
+    fn at<B: Read>(&self, at: usize) -> [T; LANES] {
+        let gate = block::<C, T, B>(self.c, self.gate, at);
+        let up = block::<C, T, B>(self.c, self.up, at);
+        T::rounded(self.c, F::value(gate) * up)
     }
 }
 
@@ -69,20 +95,40 @@ struct BackwardLoop<'a, T, F> {
     function: PhantomData<F>,
 }
 
-impl<T: Element, F: Function> pulp::WithSimd for BackwardLoop<'_, T, F> {
+impl<T: Element, F: Function> Task for BackwardLoop<'_, T, F> {
+    type Acc = T::Acc;
     type Output = ();
 
     #[inline(always)]
-    fn with_simd<S: pulp::Simd>(self, _: S) {
-        let [dy, gate, up] = self.inputs;
+    fn run<C: Context>(self, c: C) {
         let [d_gate, d_up] = self.outputs;
-        let gradients = dy.iter().zip(gate).zip(up).map(|((dy, gate), up)| {
-            let dy = dy.load();
-            let (value, slope) = F::with_slope(gate.load());
-            let d_gate = dy * up.load() * slope;
-            (T::round(d_gate), T::round(dy * value))
-        });
-        d_gate.write_with(d_up, gradients);
+        let (inputs, function) = (self.inputs, self.function);
+        d_gate.write_blocks_with(
+            d_up,
+            &Slopes::<T, F, C> {
+                inputs,
+                c,
+                function,
+            },
+        );
+    }
+}
+
+/// The gradients of a row.
+struct Slopes<'a, T, F, C> {
+    inputs: [&'a [T]; 3],
+    c: C,
+    function: PhantomData<F>,
+}
+
+impl<T: Element, F: Function, C: Context> Pairs<T> for Slopes<'_, T, F, C> {
+    #[inline(always)]
+    fn at<B: Read>(&self, at: usize) -> [[T; LANES]; 2] {
+        let c = self.c;
+        let [dy, gate, up] = self.inputs;
+        let (dy, up) = (block::<C, T, B>(c, dy, at), block::<C, T, B>(c, up, at));
+        let (value, slope) = F::with_slope(block::<C, T, B>(c, gate, at));
+        [T::rounded(c, dy * up * slope), T::rounded(c, dy * value)]
     }
 }
 

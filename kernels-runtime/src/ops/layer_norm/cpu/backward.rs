@@ -1,5 +1,7 @@
 use super::{Backward, Gradients, divisor, parameter, width};
-use crate::cpu::{Element, Kernel, Output, Real, Rows, Unwritten, contiguous, run, sums_of, total};
+use crate::cpu::{
+    Context, Element, Kernel, Output, Real, Rows, Unwritten, contiguous, run, sums_of, total,
+};
 use crate::ops::layer_norm::Wanted;
 use burn::backend::flex::FlexTensor;
 use std::ops::Range;
@@ -54,12 +56,14 @@ struct Sums<A> {
 
 impl<T: Element> Kernel<1> for Pass<'_, T> {
     type Out = T;
+    type Acc = T::Acc;
     type PerRow = ();
     type Sum = Sums<T::Acc>;
 
     #[inline(always)]
-    fn rows(
+    fn rows<C: Context>(
         &self,
+        _: C,
         range: Range<usize>,
         [mut dx]: [Unwritten<'_, T>; 1],
         _: Unwritten<'_, ()>,

@@ -1,5 +1,5 @@
 use super::{Normalised, divisor, parameter, width};
-use crate::cpu::{Element, Kernel, Output, Real, Rows, Unwritten, run, sum, sums};
+use crate::cpu::{Context, Element, Kernel, Output, Real, Rows, Unwritten, run, sum, sums};
 use crate::ops::layer_norm::Tensors;
 use burn::backend::flex::FlexTensor;
 use burn::backend::{Flex, Shape};
@@ -44,13 +44,15 @@ struct Forward<'a, T: Element> {
 
 impl<T: Element> Kernel<1> for Forward<'_, T> {
     type Out = T;
+    type Acc = T::Acc;
     /// The mean and the reciprocal of the standard deviation.
     type PerRow = [T::Acc; 2];
     type Sum = ();
 
     #[inline(always)]
-    fn rows(
+    fn rows<C: Context>(
         &self,
+        _: C,
         range: Range<usize>,
         [mut y]: [Unwritten<'_, T>; 1],
         mut statistics: Unwritten<'_, [T::Acc; 2]>,

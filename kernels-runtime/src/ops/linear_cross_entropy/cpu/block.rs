@@ -1,6 +1,7 @@
 //! Passes over the logits of some tokens for a block of classes. The logits of a token are contiguous.
 
-use crate::cpu::{Element, Real};
+use crate::cpu::lanes::Task;
+use crate::cpu::{Context, Element, LANES, Lanes as _, Real};
 use crate::ops::cross_entropy::cpu::{Gradient, Loss, Sums};
 
 /// Adds the bias to logits, and their sums to those of the tokens.
@@ -42,11 +43,12 @@ impl<A: Real> Token<A> {
     }
 }
 
-impl<A: Real + Element<Acc = A>> pulp::WithSimd for Adjust<'_, A> {
+impl<A: Real + Element<Acc = A>> Task for Adjust<'_, A> {
+    type Acc = A;
     type Output = ();
 
     #[inline(always)]
-    fn with_simd<S: pulp::Simd>(self, _: S) {
+    fn run<C: Context>(self, c: C) {
         let rows = self.logits.chunks_exact_mut(self.width);
         for (row, token) in rows.zip(self.tokens) {
             if let Some(bias) = self.bias {
@@ -54,7 +56,7 @@ impl<A: Real + Element<Acc = A>> pulp::WithSimd for Adjust<'_, A> {
                     *logit += *bias;
                 }
             }
-            token.sums.add(self.loss.sums(row));
+            token.sums.add(self.loss.sums(c, row));
             let place = token.class.checked_sub(self.first);
             if let Some(logit) = place.and_then(|place| row.get(place)) {
                 token.target = self.loss.capped(*logit);
@@ -75,16 +77,21 @@ pub(super) struct Slopes<'a, A> {
     pub(super) bias: Option<&'a mut [A]>,
 }
 
-impl<A: Real + Element<Acc = A>> pulp::WithSimd for Slopes<'_, A> {
+impl<A: Real + Element<Acc = A>> Task for Slopes<'_, A> {
+    type Acc = A;
     type Output = ();
 
     #[inline(always)]
-    fn with_simd<S: pulp::Simd>(mut self, _: S) {
+    fn run<C: Context>(mut self, c: C) {
         let rows = self.logits.chunks_exact_mut(self.width);
         for (row, (gradient, class)) in rows.zip(self.tokens) {
             let place = class.checked_sub(self.first);
             let target = place.and_then(|place| Some((place, *row.get(place)?)));
-            for logit in row.iter_mut() {
+            let (blocks, rest) = row.as_chunks_mut::<LANES>();
+            for block in blocks {
+                *block = gradient.of_lanes(c, A::lanes(c, block)).values();
+            }
+            for logit in rest {
                 *logit = gradient.of(*logit, false);
             }
             if let Some((place, logit)) = target {

@@ -1,6 +1,7 @@
 //! A group of classes, whose logits and gradients one thread computes.
 
 use super::block::{Adjust, Slopes, Token};
+use crate::cpu::lanes::dispatch;
 use crate::cpu::product::{Factors, Gemm, Matrix, Rows, add_outer, product};
 use crate::cpu::{Element, Real};
 use crate::ops::cross_entropy::cpu::{Gradient, Loss};
@@ -164,7 +165,7 @@ impl<A: Gemm> Group<'_, A> {
                 false => &mut kept[count * before..][..len],
             };
             product(rows, head.classes(&classes), logits, false, false);
-            pulp::Arch::new().dispatch(Adjust {
+            dispatch(Adjust {
                 logits,
                 width: classes.len(),
                 bias: head.bias(&classes),
@@ -196,7 +197,7 @@ impl<A: Gemm> Group<'_, A> {
             let slopes = &mut logits[count * before..][..count * classes.len()];
             let here = before..before + classes.len();
             let bias = self.d_bias.as_deref_mut();
-            pulp::Arch::new().dispatch(Slopes {
+            dispatch(Slopes {
                 logits: slopes,
                 width: classes.len(),
                 first: classes.start,

@@ -5,7 +5,9 @@ use super::{
     PermuteBackend, PermuteKernel, SortTensors, SpreadTensors, SpreadWeighed, SumTensors,
     WeighBackward, WeighTensors,
 };
-use crate::cpu::{Element, Kernel, Output, Real, Row, Unwritten, contiguous, dispatch_dtype, run};
+use crate::cpu::{
+    Context, Element, Kernel, Output, Real, Row, Unwritten, contiguous, dispatch_dtype, run,
+};
 use crate::ops::moe::integers;
 use crate::ops::operands::checked;
 use burn::backend::flex::FlexTensor;
@@ -134,11 +136,18 @@ struct Spread<'a, T: Element> {
 
 impl<T: Element> Kernel<1> for Spread<'_, T> {
     type Out = T;
+    type Acc = T::Acc;
     type PerRow = ();
     type Sum = ();
 
     #[inline(always)]
-    fn rows(&self, range: Range<usize>, [mut y]: [Unwritten<'_, T>; 1], _: Unwritten<'_, ()>) {
+    fn rows<C: Context>(
+        &self,
+        _: C,
+        range: Range<usize>,
+        [mut y]: [Unwritten<'_, T>; 1],
+        _: Unwritten<'_, ()>,
+    ) {
         let width = self.tokens.width;
         for slot in &self.slots[range] {
             let y = y.row(width);
@@ -193,11 +202,18 @@ struct Gather<'a, T: Element> {
 
 impl<T: Element> Kernel<1> for Gather<'_, T> {
     type Out = T;
+    type Acc = T::Acc;
     type PerRow = ();
     type Sum = ();
 
     #[inline(always)]
-    fn rows(&self, range: Range<usize>, [mut y]: [Unwritten<'_, T>; 1], _: Unwritten<'_, ()>) {
+    fn rows<C: Context>(
+        &self,
+        _: C,
+        range: Range<usize>,
+        [mut y]: [Unwritten<'_, T>; 1],
+        _: Unwritten<'_, ()>,
+    ) {
         let (k, width) = (self.k, self.rows.width);
         let mut sum = vec![T::Acc::ZERO; width];
         for token in range {
@@ -260,13 +276,15 @@ struct WeighRowsBackward<'a, T: Element> {
 
 impl<T: Element> Kernel<1> for WeighRowsBackward<'_, T> {
     type Out = T;
+    type Acc = T::Acc;
     /// The scalar product of the row and its token's gradient, which is the gradient of the probability.
     type PerRow = T::Acc;
     type Sum = ();
 
     #[inline(always)]
-    fn rows(
+    fn rows<C: Context>(
         &self,
+        _: C,
         range: Range<usize>,
         [mut d_rows]: [Unwritten<'_, T>; 1],
         mut products: Unwritten<'_, T::Acc>,

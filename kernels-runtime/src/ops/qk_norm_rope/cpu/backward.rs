@@ -1,7 +1,5 @@
 use super::{Parts, placed};
-use crate::cpu::{
-    self, Element, Kernel, Output, Real, Rows, Scratch, Unwritten, sum_of_squares, total,
-};
+use crate::cpu::{self, Context, Element, Kernel, Output, Real, Rows, Scratch, Unwritten, total};
 use crate::ops::qk_norm_rope::Gradients;
 use crate::ops::rms_norm::cpu::Axis;
 use crate::ops::rms_norm::cpu::pass::{self, Gate, Without};
@@ -62,13 +60,15 @@ impl<T: Element, U: Element<Acc = T::Acc>, R: Places, W: Places> Kernel<1>
     for Backward<'_, T, U, (R, W)>
 {
     type Out = T;
+    type Acc = T::Acc;
     type PerRow = ();
     /// The partial sum of the weight's gradient over the range.
     type Sum = Vec<T::Acc>;
 
     #[inline(always)]
-    fn rows(
+    fn rows<C: Context>(
         &self,
+        c: C,
         range: Range<usize>,
         [mut dx]: [Unwritten<'_, T>; 1],
         _: Unwritten<'_, ()>,
@@ -86,14 +86,15 @@ impl<T: Element, U: Element<Acc = T::Acc>, R: Places, W: Places> Kernel<1>
             for _ in 0..heads_of_row {
                 let (dy, angles) = (heads.row(), [cos.row(), sin.row()]);
                 let (head, others) = rest.split_at(width);
-                turn::<T, U, R, W>(dy, head, angles, self.pairs, Direction::Backward);
+                turn::<C, T, U, R, W>(c, dy, head, angles, self.pairs, Direction::Backward);
                 rest = others;
             }
-            let rstd = axis.rstd(sum_of_squares(x, T::load));
+            let rstd = pass::rstd(c, x, axis);
             let row = pass::Operands {
                 x,
                 gate: x,
                 gain: &axis.gain,
+                c,
             };
             let gradients = [dx.row(axis.width)];
             let dw = self.wanted.then_some(&mut dw[..]);

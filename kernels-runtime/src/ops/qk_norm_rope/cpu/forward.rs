@@ -1,7 +1,7 @@
 use super::{Parts, placed};
-use crate::cpu::{self, Element, Kernel, Output, Real, Rows, Scratch, Unwritten, sum_of_squares};
+use crate::cpu::{self, Context, Element, Kernel, LANES, Lanes, Output, Read, Rows, Unwritten};
 use crate::ops::rms_norm::cpu::{Axis, Steps, pass};
-use crate::ops::rope::cpu::{Direction, Places, turn};
+use crate::ops::rope::cpu::{Direction, Places, Rotated, Unrotated};
 use crate::semantics::{HeadLayout, QkNorm};
 use burn::backend::flex::FlexTensor;
 use std::marker::PhantomData;
@@ -56,13 +56,20 @@ struct OfTokens<'a, T: Element> {
 
 impl<T: Element> Kernel<0> for OfTokens<'_, T> {
     type Out = T;
+    type Acc = T::Acc;
     type PerRow = T::Acc;
     type Sum = ();
 
     #[inline(always)]
-    fn rows(&self, range: Range<usize>, _: [Unwritten<'_, T>; 0], mut rstd: Unwritten<'_, T::Acc>) {
+    fn rows<C: Context>(
+        &self,
+        c: C,
+        range: Range<usize>,
+        _: [Unwritten<'_, T>; 0],
+        mut rstd: Unwritten<'_, T::Acc>,
+    ) {
         for x in self.x.range(range) {
-            rstd.push(self.axis.rstd(sum_of_squares(x, T::load)));
+            rstd.push(pass::rstd(c, x, self.axis));
         }
     }
 }
@@ -106,26 +113,68 @@ impl<T: Element, U: Element<Acc = T::Acc>, S: Steps<T>, R: Places, W: Places> Ke
     for Forward<'_, T, U, (S, R, W)>
 {
     type Out = T;
+    type Acc = T::Acc;
     type PerRow = ();
     type Sum = ();
 
     #[inline(always)]
-    fn rows(&self, range: Range<usize>, [mut y]: [Unwritten<'_, T>; 1], _: Unwritten<'_, ()>) {
+    fn rows<C: Context>(
+        &self,
+        c: C,
+        range: Range<usize>,
+        [mut y]: [Unwritten<'_, T>; 1],
+        _: Unwritten<'_, ()>,
+    ) {
         let width = self.x.width();
-        let mut normalised = Scratch::new();
         let [mut cos, mut sin] = [&self.cos, &self.sin].map(|table| table.range(range.clone()));
         let mut rows = self.x.range(range.clone());
         for row in range {
             let (x, angles) = (rows.row(), [cos.row(), sin.row()]);
             let (rstd, head) = match &self.tokens {
                 Some(tokens) => tokens.of_row(row),
-                None => (self.axis.rstd(sum_of_squares(x, T::load)), 0),
+                None => (pass::rstd(c, x, self.axis), 0),
             };
             let gain = &self.axis.gain[head * width..][..width];
-            let place = normalised.row(width, T::round(T::Acc::ZERO));
-            pass::scale::<T, S>(x, rstd, gain, place);
-            let x = normalised.values();
-            turn::<T, U, R, W>(x, y.row(width), angles, self.pairs, Direction::Forward);
+            let (rotated, rest) = y.row(width).split_at(2 * self.pairs);
+            let (x, x_rest) = x.split_at(2 * self.pairs);
+            let (gain, gain_rest) = gain.split_at(2 * self.pairs);
+            let head = Normalised::<T, C, S, R> {
+                x: R::pairs(x),
+                gain: R::pairs(gain),
+                rstd: C::Of::splat(c, rstd),
+                rounding: PhantomData,
+            };
+            let pairs = Rotated::new(c, head, angles, self.pairs, Direction::Forward);
+            W::write(rotated, &pairs);
+            pass::scale::<C, T, S>(c, x_rest, rstd, gain_rest, rest);
         }
+    }
+}
+
+/// A head of which each block is normalised when it is rotated.
+struct Normalised<'a, T: Element + 'a, C: Context, S, R: Places> {
+    x: R::Of<'a, T>,
+    gain: R::Of<'a, T::Acc>,
+    rstd: C::Of<T::Acc>,
+    rounding: PhantomData<S>,
+}
+
+impl<T: Element, C: Context, S: Steps<T>, R: Places> Unrotated<T::Acc, C>
+    for Normalised<'_, T, C, S, R>
+{
+    /// Rounds as the norm does, whose result is the input of the rotation.
+    #[inline(always)]
+    fn at<B: Read>(&self, c: C, at: usize) -> [C::Of<T::Acc>; 2] {
+        let [x1, x2] = R::block::<B, T>(self.x, at);
+        let [g1, g2] = R::block::<B, T::Acc>(self.gain, at);
+        [self.normalised(c, &x1, &g1), self.normalised(c, &x2, &g2)]
+    }
+}
+
+impl<T: Element, C: Context, S: Steps<T>, R: Places> Normalised<'_, T, C, S, R> {
+    #[inline(always)]
+    fn normalised(&self, c: C, x: &[T; LANES], gain: &[T::Acc; LANES]) -> C::Of<T::Acc> {
+        let scaled = S::lanes(c, T::lanes(c, x) * self.rstd) * C::Of::<T::Acc>::read(c, gain);
+        T::lanes(c, &T::rounded(c, scaled))
     }
 }

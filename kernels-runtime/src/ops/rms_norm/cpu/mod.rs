@@ -5,7 +5,7 @@ pub(in crate::ops) mod pass;
 
 use super::autodiff::{Gradients, Tensors};
 use super::{Backward, RmsNormBackend, RmsNormKernel};
-use crate::cpu::{BASE, Element, Real, Rows, contiguous, dispatch_dtype, total};
+use crate::cpu::{BASE, Context, Element, Real, Rows, contiguous, dispatch_dtype, total};
 use crate::ops::operands::checked;
 use crate::registry::{Implementation, Launch};
 use crate::semantics::{Gating, Rounding, SemanticsKey};
@@ -66,6 +66,7 @@ fn forward<T: Element, R: Steps<T>>(operands: &Tensors<Flex>) -> (FlexTensor, Fl
 /// The rounding of a value between `x̂` and the result.
 pub(in crate::ops) trait Steps<T: Element>: Sync {
     fn step(value: T::Acc) -> T::Acc;
+    fn lanes<C: Context>(c: C, values: C::Of<T::Acc>) -> C::Of<T::Acc>;
 }
 
 /// Llama's rounding: the value is rounded to the dtype.
@@ -76,6 +77,11 @@ impl<T: Element> Steps<T> for Twice {
     fn step(value: T::Acc) -> T::Acc {
         T::round(value).load()
     }
+
+    #[inline(always)]
+    fn lanes<C: Context>(c: C, values: C::Of<T::Acc>) -> C::Of<T::Acc> {
+        T::lanes(c, &T::rounded(c, values))
+    }
 }
 
 /// Gemma's rounding: the value is not rounded.
@@ -85,6 +91,11 @@ impl<T: Element> Steps<T> for Once {
     #[inline(always)]
     fn step(value: T::Acc) -> T::Acc {
         value
+    }
+
+    #[inline(always)]
+    fn lanes<C: Context>(_: C, values: C::Of<T::Acc>) -> C::Of<T::Acc> {
+        values
     }
 }
 

@@ -1,8 +1,9 @@
 //! The passes over rows: without a gate, with a gate `silu(z)` before the norm, and with one after it.
 
-use super::{Axis, Given, Steps};
+use super::{Axis, Steps};
 use crate::cpu::{
-    Element, Kernel, Output, Real, Row, Rows, Unwritten, run, sum_of, sum_of_squares,
+    Blocks, Context, Element, Kernel, LANES, Lanes, Number, Output, Read, Real, Row, Rows, Terms,
+    Unwritten, Whole, block, run, sum_of, sum_of_squares, sum_of_terms,
 };
 use crate::ops::rms_norm::autodiff::Gradients;
 use burn::backend::flex::FlexTensor;
@@ -13,17 +14,17 @@ use std::ops::Range;
 /// tensors of the row's shape that have a gradient.
 pub(in crate::ops) trait Gate<T: Element, const N: usize>: Sync {
     /// Writes the result and returns `rstd`.
-    fn forward<R: Steps<T>>(
-        row: Operands<'_, T>,
+    fn forward<C: Context, R: Steps<T>>(
+        row: Operands<'_, T, C>,
         axis: &Axis<T>,
         scratch: &mut Scratch<T>,
         y: Row<'_, T>,
     ) -> T::Acc;
 
     /// Writes the gradients of the row and of its gate. Adds to the gradient of the weight, if it is wanted.
-    fn backward(
+    fn backward<C: Context>(
         dy: &[T],
-        row: Operands<'_, T>,
+        row: Operands<'_, T, C>,
         rstd: T::Acc,
         axis: &Axis<T>,
         scratch: &mut Scratch<T>,
@@ -33,11 +34,13 @@ pub(in crate::ops) trait Gate<T: Element, const N: usize>: Sync {
 }
 
 /// The operands of one row.
-pub(in crate::ops) struct Operands<'a, T: Element> {
+pub(in crate::ops) struct Operands<'a, T: Element, C> {
     pub(in crate::ops) x: &'a [T],
     /// The row of the gate. Without a gate, any row.
     pub(in crate::ops) gate: &'a [T],
     pub(in crate::ops) gain: &'a [T::Acc],
+    /// The instructions to compute with.
+    pub(in crate::ops) c: C,
 }
 
 /// Buffers for a gated row in the accumulation type.
@@ -67,8 +70,8 @@ pub(in crate::ops) struct Before;
 
 impl<T: Element> Gate<T, 2> for Before {
     #[inline(always)]
-    fn forward<R: Steps<T>>(
-        row: Operands<'_, T>,
+    fn forward<C: Context, R: Steps<T>>(
+        row: Operands<'_, T, C>,
         axis: &Axis<T>,
         scratch: &mut Scratch<T>,
         y: Row<'_, T>,
@@ -85,16 +88,16 @@ impl<T: Element> Gate<T, 2> for Before {
     }
 
     #[inline(always)]
-    fn backward(
+    fn backward<C: Context>(
         dy: &[T],
-        row: Operands<'_, T>,
+        row: Operands<'_, T, C>,
         r: T::Acc,
         axis: &Axis<T>,
         scratch: &mut Scratch<T>,
         [dx, d_gate]: [Row<'_, T>; 2],
         dw: Option<&mut [T::Acc]>,
     ) {
-        let Operands { x, gate, gain } = row;
+        let Operands { x, gate, gain, .. } = row;
         let Scratch {
             gated,
             silus,
@@ -128,8 +131,8 @@ pub(in crate::ops) struct After;
 
 impl<T: Element> Gate<T, 2> for After {
     #[inline(always)]
-    fn forward<R: Steps<T>>(
-        row: Operands<'_, T>,
+    fn forward<C: Context, R: Steps<T>>(
+        row: Operands<'_, T, C>,
         axis: &Axis<T>,
         _: &mut Scratch<T>,
         y: Row<'_, T>,
@@ -145,16 +148,16 @@ impl<T: Element> Gate<T, 2> for After {
     }
 
     #[inline(always)]
-    fn backward(
+    fn backward<C: Context>(
         dy: &[T],
-        row: Operands<'_, T>,
+        row: Operands<'_, T, C>,
         r: T::Acc,
         axis: &Axis<T>,
         scratch: &mut Scratch<T>,
         [dx, d_gate]: [Row<'_, T>; 2],
         dw: Option<&mut [T::Acc]>,
     ) {
-        let Operands { x, gate, gain } = row;
+        let Operands { x, gate, gain, .. } = row;
         // `dy · silu(z)`, the input of the norm's own gradients.
         let gated = &mut scratch.gated;
         let given = dy.iter().zip(x).zip(gate).zip(gain).zip(&mut *gated);
@@ -181,50 +184,163 @@ pub(in crate::ops) struct Without;
 
 impl<T: Element> Gate<T, 1> for Without {
     #[inline(always)]
-    fn forward<R: Steps<T>>(
-        row: Operands<'_, T>,
+    fn forward<C: Context, R: Steps<T>>(
+        row: Operands<'_, T, C>,
         axis: &Axis<T>,
         _: &mut Scratch<T>,
         y: Row<'_, T>,
     ) -> T::Acc {
-        let r = axis.rstd(sum_of_squares(row.x, T::load));
-        scale::<T, R>(row.x, r, row.gain, y);
+        let r = rstd(row.c, row.x, axis);
+        scale::<C, T, R>(row.c, row.x, r, row.gain, y);
         r
     }
 
     #[inline(always)]
-    fn backward(
+    fn backward<C: Context>(
         dy: &[T],
-        row: Operands<'_, T>,
+        row: Operands<'_, T, C>,
         r: T::Acc,
         axis: &Axis<T>,
         _: &mut Scratch<T>,
         [dx]: [Row<'_, T>; 1],
         dw: Option<&mut [T::Acc]>,
     ) {
-        let Operands { x, gain, .. } = row;
-        let projection = sum_of(dy, x, gain, |dy: T, x: T, g| dy.load() * x.load() * g);
+        let Operands { x, gain, c, .. } = row;
+        let given = Given { dy, x, gain, c };
+        let [projection] = sum_of_terms(c, x.len(), &given);
         let along = axis.along(projection, r);
-        let gradients = dy.iter().zip(x).zip(gain);
-        dx.write(gradients.map(|((dy, x), g)| T::round(r * (dy.load() * *g - x.load() * along))));
+        dx.write_blocks(&Slopes {
+            given,
+            r: C::Of::splat(c, r),
+            along: C::Of::splat(c, along),
+        });
         if let Some(dw) = dw {
-            for ((dw, dy), x) in dw.iter_mut().zip(dy).zip(x) {
-                *dw += dy.load() * (x.load() * r);
-            }
+            given.add_to(dw, r);
         }
+    }
+}
+
+/// Returns `rstd` of a row.
+#[inline(always)]
+pub(in crate::ops) fn rstd<C: Context, T: Element>(c: C, x: &[T], axis: &Axis<T>) -> T::Acc {
+    let [squares] = sum_of_terms(c, x.len(), &Squares { x, c });
+    axis.rstd(squares)
+}
+
+/// The squares of a row.
+struct Squares<'a, T, C> {
+    x: &'a [T],
+    c: C,
+}
+
+impl<T: Element, C: Context> Terms<T::Acc, C, 1> for Squares<'_, T, C> {
+    #[inline(always)]
+    fn add<R: Read>(&self, at: usize, [sum]: [C::Of<T::Acc>; 1]) -> [C::Of<T::Acc>; 1] {
+        let x = block::<C, T, R>(self.c, self.x, at);
+        [x.mul_add(x, sum)]
     }
 }
 
 /// Writes `x · rstd · gain`.
 #[inline(always)]
-pub(in crate::ops) fn scale<T: Element, R: Steps<T>>(
+pub(in crate::ops) fn scale<C: Context, T: Element, R: Steps<T>>(
+    c: C,
     x: &[T],
     rstd: T::Acc,
     gain: &[T::Acc],
     y: Row<'_, T>,
 ) {
-    let scaled = x.iter().zip(gain);
-    y.write(scaled.map(|(x, g)| T::round(R::step(x.load() * rstd) * *g)));
+    y.write_blocks(&Scaled::<T, C, R> {
+        x,
+        gain,
+        rstd: C::Of::splat(c, rstd),
+        c,
+        rounding: PhantomData,
+    });
+}
+
+struct Scaled<'a, T: Element, C: Context, R> {
+    x: &'a [T],
+    gain: &'a [T::Acc],
+    rstd: C::Of<T::Acc>,
+    c: C,
+    rounding: PhantomData<R>,
+}
+
+impl<T: Element, C: Context, R: Steps<T>> Blocks<T> for Scaled<'_, T, C, R> {
+    #[inline(always)]
+    fn at<B: Read>(&self, at: usize) -> [T; LANES] {
+        let x = block::<C, T, B>(self.c, self.x, at);
+        let gain = C::Of::<T::Acc>::read(self.c, &B::block(self.gain, at));
+        T::rounded(self.c, R::lanes(self.c, x * self.rstd) * gain)
+    }
+}
+
+/// The inputs of a row's gradients.
+#[derive(Clone, Copy)]
+struct Given<'a, T: Element, C> {
+    dy: &'a [T],
+    x: &'a [T],
+    gain: &'a [T::Acc],
+    c: C,
+}
+
+impl<T: Element, C: Context> Given<'_, T, C> {
+    /// Returns a block of `dy` and `x`.
+    #[inline(always)]
+    fn read<B: Read>(&self, at: usize) -> [C::Of<T::Acc>; 2] {
+        [
+            block::<C, T, B>(self.c, self.dy, at),
+            block::<C, T, B>(self.c, self.x, at),
+        ]
+    }
+
+    #[inline(always)]
+    fn gain<B: Read>(&self, at: usize) -> C::Of<T::Acc> {
+        C::Of::<T::Acc>::read(self.c, &B::block(self.gain, at))
+    }
+
+    /// Adds the row's `dy · x · rstd` to the gradient of the weight.
+    #[inline(always)]
+    fn add_to(&self, dw: &mut [T::Acc], rstd: T::Acc) {
+        let r = C::Of::<T::Acc>::splat(self.c, rstd);
+        let (blocks, rest) = dw.as_chunks_mut::<LANES>();
+        for (at, dw) in blocks.iter_mut().enumerate() {
+            let [dy, x] = self.read::<Whole>(at);
+            *dw = dy
+                .mul_add(x * r, C::Of::<T::Acc>::read(self.c, dw))
+                .values();
+        }
+        let start = blocks.len() * LANES;
+        for (i, dw) in rest.iter_mut().enumerate() {
+            *dw += self.dy[start + i].load() * (self.x[start + i].load() * rstd);
+        }
+    }
+}
+
+/// The projection `Σ dy · x · gain`.
+impl<T: Element, C: Context> Terms<T::Acc, C, 1> for Given<'_, T, C> {
+    #[inline(always)]
+    fn add<B: Read>(&self, at: usize, [sum]: [C::Of<T::Acc>; 1]) -> [C::Of<T::Acc>; 1] {
+        let [dy, x] = self.read::<B>(at);
+        [(dy * self.gain::<B>(at)).mul_add(x, sum)]
+    }
+}
+
+/// The gradients `rstd · (dy · gain − x · along)`.
+struct Slopes<'a, T: Element, C: Context> {
+    given: Given<'a, T, C>,
+    r: C::Of<T::Acc>,
+    along: C::Of<T::Acc>,
+}
+
+impl<T: Element, C: Context> Blocks<T> for Slopes<'_, T, C> {
+    #[inline(always)]
+    fn at<B: Read>(&self, at: usize) -> [T; LANES] {
+        let c = self.given.c;
+        let [dy, x] = self.given.read::<B>(at);
+        T::rounded(c, self.r * (dy * self.given.gain::<B>(at) - x * self.along))
+    }
 }
 
 pub(super) fn forward<T: Element, R: Steps<T>, P: Gate<T, N>, const N: usize>(
@@ -257,12 +373,14 @@ impl<T: Element, R: Steps<T>, P: Gate<T, N>, const N: usize> Kernel<1>
     for Forward<'_, T, (R, P), N>
 {
     type Out = T;
+    type Acc = T::Acc;
     type PerRow = T::Acc;
     type Sum = ();
 
     #[inline(always)]
-    fn rows(
+    fn rows<C: Context>(
         &self,
+        c: C,
         range: Range<usize>,
         [mut y]: [Unwritten<'_, T>; 1],
         mut rstd: Unwritten<'_, T::Acc>,
@@ -273,14 +391,19 @@ impl<T: Element, R: Steps<T>, P: Gate<T, N>, const N: usize> Kernel<1>
         let rows = rows.zip(self.gate.range(range.clone()));
         for (row, (x, gate)) in range.zip(rows) {
             let gain = &self.axis.gain[self.axis.of_row(row)];
-            let row = Operands { x, gate, gain };
-            rstd.push(P::forward::<R>(row, self.axis, &mut scratch, y.row(width)));
+            let row = Operands { x, gate, gain, c };
+            rstd.push(P::forward::<C, R>(
+                row,
+                self.axis,
+                &mut scratch,
+                y.row(width),
+            ));
         }
     }
 }
 
 pub(super) fn backward<T: Element, P: Gate<T, N>, const N: usize>(
-    inputs: &Given<'_, T>,
+    inputs: &super::Given<'_, T>,
     gate: Option<&FlexTensor>,
     axis: &Axis<T>,
 ) -> Gradients<FlexTensor> {
@@ -319,20 +442,22 @@ struct Backward<'a, T: Element, P, const N: usize> {
     dy: Rows<'a, T>,
     x: Rows<'a, T>,
     gate: Rows<'a, T>,
-    inputs: &'a Given<'a, T>,
+    inputs: &'a super::Given<'a, T>,
     axis: &'a Axis<T>,
     variant: PhantomData<P>,
 }
 
 impl<T: Element, P: Gate<T, N>, const N: usize> Kernel<N> for Backward<'_, T, P, N> {
     type Out = T;
+    type Acc = T::Acc;
     type PerRow = ();
     /// The partial sum of the weight's gradient over the range.
     type Sum = Vec<T::Acc>;
 
     #[inline(always)]
-    fn rows(
+    fn rows<C: Context>(
         &self,
+        c: C,
         range: Range<usize>,
         mut outputs: [Unwritten<'_, T>; N],
         _: Unwritten<'_, ()>,
@@ -347,7 +472,8 @@ impl<T: Element, P: Gate<T, N>, const N: usize> Kernel<N> for Backward<'_, T, P,
             let (rstd, place) = (self.inputs.rstd[row], self.axis.of_row(row));
             let gain = &self.axis.gain[place.clone()];
             let gradients = outputs.each_mut().map(|output| output.row(width));
-            let (row, dw) = (Operands { x, gate, gain }, dw.get_mut(place));
+            let row = Operands { x, gate, gain, c };
+            let dw = dw.get_mut(place);
             P::backward(dy, row, rstd, self.axis, &mut scratch, gradients, dw);
         }
         dw

@@ -6,7 +6,8 @@ mod order;
 
 use super::{RopeBackend, RopeKernel, Tensors};
 use crate::cpu::{
-    BASE, Element, Kernel, LANES, Output, Pairs, Real, Row, Rows, Unwritten, dispatch_dtype, run,
+    BASE, Context, Element, Kernel, LANES, Lanes, Number, Output, Pairs, Read, Real, Row, Rows,
+    Unwritten, block, dispatch_dtype, run,
 };
 use crate::ops::operands::{array, checked};
 use crate::registry::{Implementation, Launch};
@@ -15,7 +16,6 @@ pub(in crate::ops) use angles::Angles;
 use angles::halves;
 use burn::backend::Flex;
 use burn::backend::flex::FlexTensor;
-use order::lanes;
 pub(in crate::ops) use order::{Direction, Halves, Neighbours, Places};
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -111,80 +111,125 @@ impl<T: Element, U: Element<Acc = T::Acc>, R: Places, W: Places> Kernel<1>
     for Rotate<'_, T, U, (R, W)>
 {
     type Out = T;
+    type Acc = T::Acc;
     type PerRow = ();
     type Sum = ();
 
     #[inline(always)]
-    fn rows(&self, range: Range<usize>, [mut y]: [Unwritten<'_, T>; 1], _: Unwritten<'_, ()>) {
+    fn rows<C: Context>(
+        &self,
+        c: C,
+        range: Range<usize>,
+        [mut y]: [Unwritten<'_, T>; 1],
+        _: Unwritten<'_, ()>,
+    ) {
         let width = self.x.width();
         let [mut cos, mut sin] = [&self.cos, &self.sin].map(|table| table.range(range.clone()));
         for x in self.x.range(range) {
             let angles = [cos.row(), sin.row()];
-            turn::<T, U, R, W>(x, y.row(width), angles, self.pairs, self.direction);
+            turn::<C, T, U, R, W>(c, x, y.row(width), angles, self.pairs, self.direction);
         }
     }
 }
 
 /// Rotates the first `pairs` pairs of a head and copies the rest.
 #[inline(always)]
-pub(in crate::ops) fn turn<T: Element, U: Element<Acc = T::Acc>, R: Places, W: Places>(
+pub(in crate::ops) fn turn<
+    C: Context,
+    T: Element,
+    U: Element<Acc = T::Acc>,
+    R: Places,
+    W: Places,
+>(
+    c: C,
     x: &[T],
     y: Row<'_, T>,
-    [cos, sin]: [&[U]; 2],
+    angles: [&[U]; 2],
     pairs: usize,
     direction: Direction,
 ) {
-    let sign = T::Acc::of(direction.sign());
     let (y, y_rest) = y.split_at(2 * pairs);
     let (x, x_rest) = x.split_at(2 * pairs);
-    let rotated = Rotated::<T, U, R> {
-        x: R::pairs(x),
-        cos: halves(cos, pairs),
-        sin: direction.order(halves(sin, pairs)),
-        sign,
-    };
-    W::write(y, &rotated);
+    let head = Head::<T, R> { pairs: R::pairs(x) };
+    W::write(y, &Rotated::new(c, head, angles, pairs, direction));
     y_rest.copy(x_rest);
 }
 
+/// The pairs of a head before they are rotated.
+pub(in crate::ops) trait Unrotated<A: Real, C: Context> {
+    /// Returns the first and the second elements of a block of pairs.
+    fn at<B: Read>(&self, c: C, at: usize) -> [C::Of<A>; 2];
+}
+
+/// A head as it is in memory.
+struct Head<'a, T: 'a, R: Places> {
+    pairs: R::Of<'a, T>,
+}
+
+impl<T: Element, C: Context, R: Places> Unrotated<T::Acc, C> for Head<'_, T, R> {
+    #[inline(always)]
+    fn at<B: Read>(&self, c: C, at: usize) -> [C::Of<T::Acc>; 2] {
+        let [first, second] = R::block::<B, T>(self.pairs, at);
+        [T::lanes(c, &first), T::lanes(c, &second)]
+    }
+}
+
 /// The rotated pairs of a head.
-struct Rotated<'a, T: Element, U, R: Places> {
-    x: R::Of<'a, T>,
-    cos: (&'a [U], &'a [U]),
-    sin: (&'a [U], &'a [U]),
-    sign: T::Acc,
+pub(in crate::ops) struct Rotated<'a, A: Real, C: Context, U, H> {
+    head: H,
+    cos: [&'a [U]; 2],
+    sin: [&'a [U]; 2],
+    sign: C::Of<A>,
+    c: C,
 }
 
-impl<T: Element, U: Element<Acc = T::Acc>, R: Places> Rotated<'_, T, U, R> {
+impl<'a, A: Real, C: Context, U, H> Rotated<'a, A, C, U, H> {
     #[inline(always)]
-    fn pair(&self, [x1, x2]: [T; 2], [c1, c2]: [U; 2], [s1, s2]: [U; 2]) -> [T; 2] {
-        let (x1, x2) = (x1.load(), x2.load());
-        let y1 = x1 * c1.load() - x2 * (self.sign * s1.load());
-        let y2 = x2 * c2.load() + x1 * (self.sign * s2.load());
-        [T::round(y1), T::round(y2)]
-    }
-}
-
-impl<T: Element, U: Element<Acc = T::Acc>, R: Places> Pairs<T> for Rotated<'_, T, U, R> {
-    #[inline(always)]
-    fn whole(&self, at: usize) -> [[T; LANES]; 2] {
-        let [x1, x2] = R::whole(self.x, at);
-        let (c1, c2) = (lanes(self.cos.0, at), lanes(self.cos.1, at));
-        let (s1, s2) = (lanes(self.sin.0, at), lanes(self.sin.1, at));
-        let mut y = [x1, x2];
-        for i in 0..LANES {
-            [y[0][i], y[1][i]] = self.pair([x1[i], x2[i]], [c1[i], c2[i]], [s1[i], s2[i]]);
+    pub(in crate::ops) fn new(
+        c: C,
+        head: H,
+        [cos, sin]: [&'a [U]; 2],
+        pairs: usize,
+        direction: Direction,
+    ) -> Self {
+        Self {
+            head,
+            cos: halves(cos, pairs).into(),
+            sin: direction.order(halves(sin, pairs)).into(),
+            sign: C::Of::splat(c, A::of(direction.sign())),
+            c,
         }
-        y
     }
+}
 
+impl<T, C, U, H> Pairs<T> for Rotated<'_, T::Acc, C, U, H>
+where
+    T: Element,
+    C: Context,
+    U: Element<Acc = T::Acc>,
+    H: Unrotated<T::Acc, C>,
+{
     #[inline(always)]
-    fn one(&self, at: usize) -> [T; 2] {
-        let (cos, sin) = (self.cos, self.sin);
-        self.pair(
-            R::one(self.x, at),
-            [cos.0[at], cos.1[at]],
-            [sin.0[at], sin.1[at]],
-        )
+    fn at<B: Read>(&self, at: usize) -> [[T; LANES]; 2] {
+        let c = self.c;
+        let [x1, x2] = self.head.at::<B>(c, at);
+        let (c1, c2) = both::<C, U, B>(c, self.cos, at);
+        let (s1, s2) = both::<C, U, B>(c, self.sin, at);
+        let y1 = x1 * c1 - x2 * (self.sign * s1);
+        let y2 = (self.sign * s2).mul_add(x1, x2 * c2);
+        [T::rounded(c, y1), T::rounded(c, y2)]
     }
+}
+
+/// Reads a block of each of two rows.
+#[inline(always)]
+fn both<C: Context, U: Element, B: Read>(
+    c: C,
+    [first, second]: [&[U]; 2],
+    at: usize,
+) -> (C::Of<U::Acc>, C::Of<U::Acc>) {
+    (
+        block::<C, U, B>(c, first, at),
+        block::<C, U, B>(c, second, at),
+    )
 }

@@ -1,6 +1,7 @@
 //! The order of pairs and of results in a row.
 
-use crate::cpu::{LANES, Pairs, Row};
+use crate::cpu::{LANES, Pairs, Read, Row};
+use bytemuck::Zeroable;
 
 /// The places of the elements of a pair.
 pub(in crate::ops) trait Places: Send + Sync {
@@ -10,11 +11,8 @@ pub(in crate::ops) trait Places: Send + Sync {
     /// Returns the pairs of a row.
     fn pairs<T>(row: &[T]) -> Self::Of<'_, T>;
 
-    /// Returns the first and the second elements of [`LANES`] pairs from their position in lanes.
-    fn whole<T: Copy>(pairs: Self::Of<'_, T>, at: usize) -> [[T; LANES]; 2];
-
-    /// Returns one pair.
-    fn one<T: Copy>(pairs: Self::Of<'_, T>, at: usize) -> [T; 2];
+    /// Returns the first and the second elements of a block of pairs.
+    fn block<R: Read, T: Copy + Zeroable>(pairs: Self::Of<'_, T>, at: usize) -> [[T; LANES]; 2];
 
     /// Writes a row of pairs.
     fn write<T: Copy>(row: Row<'_, T>, pairs: &impl Pairs<T>);
@@ -36,20 +34,18 @@ impl Places for Halves {
     }
 
     #[inline(always)]
-    fn whole<T: Copy>([first, second]: [&[T]; 2], at: usize) -> [[T; LANES]; 2] {
-        [lanes(first, at), lanes(second, at)]
-    }
-
-    #[inline(always)]
-    fn one<T: Copy>([first, second]: [&[T]; 2], at: usize) -> [T; 2] {
-        [first[at], second[at]]
+    fn block<R: Read, T: Copy + Zeroable>(
+        [first, second]: [&[T]; 2],
+        at: usize,
+    ) -> [[T; LANES]; 2] {
+        [R::block(first, at), R::block(second, at)]
     }
 
     #[inline(always)]
     fn write<T: Copy>(row: Row<'_, T>, pairs: &impl Pairs<T>) {
         let half = row.len() / 2;
         let (first, second) = row.split_at(half);
-        first.write_lanes_with(second, pairs);
+        first.write_blocks_with(second, pairs);
     }
 }
 
@@ -62,8 +58,8 @@ impl Places for Neighbours {
     }
 
     #[inline(always)]
-    fn whole<T: Copy>(pairs: &[[T; 2]], at: usize) -> [[T; LANES]; 2] {
-        let pairs = lanes(pairs, at);
+    fn block<R: Read, T: Copy + Zeroable>(pairs: &[[T; 2]], at: usize) -> [[T; LANES]; 2] {
+        let pairs = R::block(pairs, at);
         let mut halves = [[pairs[0][0]; LANES]; 2];
         for i in 0..LANES {
             [halves[0][i], halves[1][i]] = pairs[i];
@@ -72,20 +68,9 @@ impl Places for Neighbours {
     }
 
     #[inline(always)]
-    fn one<T: Copy>(pairs: &[[T; 2]], at: usize) -> [T; 2] {
-        pairs[at]
-    }
-
-    #[inline(always)]
     fn write<T: Copy>(row: Row<'_, T>, pairs: &impl Pairs<T>) {
-        row.write_lanes_by_turns(pairs);
+        row.write_blocks_by_turns(pairs);
     }
-}
-
-/// Returns [`LANES`] elements from their position in lanes.
-#[inline(always)]
-pub(super) fn lanes<T: Copy>(values: &[T], at: usize) -> [T; LANES] {
-    values.as_chunks().0[at]
 }
 
 /// The rotation, or its transpose for gradients. The transpose rotates in the other direction and

@@ -1,6 +1,6 @@
 use super::super::Routing;
 use super::scores::{divisor, dot, score, softmax};
-use crate::cpu::{Element, Kernel, Output, Real, Rows, Unwritten, run};
+use crate::cpu::{Context, Element, Kernel, Output, Real, Rows, Unwritten, run};
 use crate::ops::moe::integers;
 use crate::ops::moe::router;
 use crate::semantics::{RouterKey, Scoring};
@@ -62,12 +62,14 @@ where
     W: Element<Acc = T::Acc>,
 {
     type Out = T;
+    type Acc = T::Acc;
     type PerRow = ();
     type Sum = ();
 
     #[inline(always)]
-    fn rows(
+    fn rows<C: Context>(
         &self,
+        _: C,
         range: Range<usize>,
         [mut d_logits]: [Unwritten<'_, T>; 1],
         _: Unwritten<'_, ()>,

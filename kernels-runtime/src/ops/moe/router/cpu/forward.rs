@@ -1,7 +1,7 @@
 use super::super::{Operands, Routing};
 use super::choose::Chooser;
 use super::scores::{divisor, score, softmax};
-use crate::cpu::{Element, Kernel, Output, Real, Rows, Unwritten, contiguous, run};
+use crate::cpu::{Context, Element, Kernel, Output, Real, Rows, Unwritten, contiguous, run};
 use crate::ops::moe::integers;
 use crate::semantics::Scoring;
 use burn::backend::flex::FlexTensor;
@@ -53,12 +53,14 @@ struct Choices<A> {
 
 impl<T: Element> Kernel<0> for Forward<'_, T> {
     type Out = ();
+    type Acc = T::Acc;
     type PerRow = ();
     type Sum = Choices<T::Acc>;
 
     #[inline(always)]
-    fn rows(
+    fn rows<C: Context>(
         &self,
+        _: C,
         range: Range<usize>,
         _: [Unwritten<'_, ()>; 0],
         _: Unwritten<'_, ()>,

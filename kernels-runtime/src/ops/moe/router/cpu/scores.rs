@@ -1,6 +1,6 @@
 //! The scores of one row, in the accumulation type.
 
-use crate::cpu::{Element, Real, sum_of};
+use crate::cpu::{Element, Number, Real, sum_of};
 use crate::semantics::{Renormalise, Scoring};
 
 /// Writes the scores of a row to `scores`. A softmax of the chosen experts has no scores before the choice, so its

@@ -1,11 +1,22 @@
 //! The memory that the allocator keeps.
 //!
 //! A training step frees what it allocates. By default, glibc returns large blocks to the system at once, and the next
-//! step pays for each of their pages again: 40 % of the processor's time with a small model.
+//! step pays for each of their pages again: 40 % of the processor's time with a small model. [`keep_freed`] changes that
+//! for a whole program.
 
 /// Has the allocator keep freed memory for later allocations, if it is glibc's and the environment does not set it up.
 ///
-/// Call this before other threads start: glibc reads some of these settings without a lock.
+/// The process then keeps its peak of memory until it ends. With another allocator, or on another system, this does
+/// nothing.
+///
+/// Call this at the start of `main`, before other threads start: glibc reads some of these settings without a lock.
+///
+/// ```
+/// fn main() {
+///     kernels_runtime::memory::keep_freed();
+///     // … training …
+/// }
+/// ```
 pub fn keep_freed() {
     let is_set_up = [
         "GLIBC_TUNABLES",
@@ -39,7 +50,7 @@ mod glibc {
 
     /// Sets a parameter, and returns whether glibc takes the value. Nothing but speed depends on it.
     fn set(parameter: c_int, value: c_int) -> bool {
-        // SAFETY: mallopt takes any two numbers, and locks the allocator. It runs before there are other threads.
+        // SAFETY: mallopt takes any two numbers, and locks the allocator.
         unsafe { libc::mallopt(parameter, value) == 1 }
     }
 }

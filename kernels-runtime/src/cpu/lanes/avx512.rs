@@ -1,0 +1,227 @@
+use super::{Context, LANES, Lanes};
+use crate::cpu::number::{self, EXP_BOUNDS, LN2, Single, exp_near_zero};
+use crate::cpu::{Number, Real};
+use burn::tensor::{bf16, f16};
+use pulp::x86::V4;
+use std::arch::x86_64::{
+    __m256i, __m512, __m512i, _CMP_LE_OQ, _CMP_UNORD_Q, _MM_FROUND_NO_EXC,
+    _MM_FROUND_TO_NEAREST_INT,
+};
+use std::ops::{Add, Div, Mul, Sub};
+
+/// Sixteen f32 in one register.
+#[derive(Clone, Copy)]
+pub(crate) struct Avx512 {
+    values: __m512,
+    c: V4,
+}
+
+macro_rules! one_instruction {
+    ($($Operation:ident $operation:ident $instruction:ident)+) => {
+        $(impl $Operation for Avx512 {
+            type Output = Self;
+
+            #[inline(always)]
+            fn $operation(self, other: Self) -> Self {
+                let values = self.c.avx512f.$instruction(self.values, other.values);
+                Self { values, ..self }
+            }
+        })+
+    };
+}
+one_instruction! {
+    Add add _mm512_add_ps
+    Sub sub _mm512_sub_ps
+    Mul mul _mm512_mul_ps
+    Div div _mm512_div_ps
+}
+
+impl Lanes<f32, V4> for Avx512 {
+    #[inline(always)]
+    fn splat(c: V4, value: f32) -> Self {
+        let values = c.avx512f._mm512_set1_ps(value);
+        Self { values, c }
+    }
+
+    #[inline(always)]
+    fn read(c: V4, values: &[f32; LANES]) -> Self {
+        let values = bytemuck::cast(*values);
+        Self { values, c }
+    }
+
+    #[inline(always)]
+    fn values(self) -> [f32; LANES] {
+        bytemuck::cast(self.values)
+    }
+
+    #[inline(always)]
+    fn total(self) -> f32 {
+        self.c.avx512f._mm512_reduce_add_ps(self.values)
+    }
+
+    /// Adds neighbours, then pairs, then quarters of all, so that each step halves the number of registers.
+    #[inline(always)]
+    fn totals(each: [Self; LANES]) -> [f32; LANES] {
+        let mut neighbours = [each[0]; LANES / 2];
+        for (i, sum) in neighbours.iter_mut().enumerate() {
+            *sum = each[2 * i].with_neighbours(each[2 * i + 1]);
+        }
+        let mut pairs = [each[0]; LANES / 4];
+        for (i, sum) in pairs.iter_mut().enumerate() {
+            *sum = neighbours[2 * i].with_pairs(neighbours[2 * i + 1]);
+        }
+        let [a, b, c, d] = pairs;
+        a.with_quarters(b)
+            .with_quarters(c.with_quarters(d))
+            .values()
+    }
+}
+
+/// Steps of [`totals`](Lanes::totals).
+impl Avx512 {
+    /// Returns, by turns, elements that sum to those of each operand.
+    #[inline(always)]
+    fn with_neighbours(self, other: Self) -> Self {
+        let avx512 = self.c.avx512f;
+        let low = avx512._mm512_unpacklo_ps(self.values, other.values);
+        let high = avx512._mm512_unpackhi_ps(self.values, other.values);
+        let values = avx512._mm512_add_ps(low, high);
+        Self { values, ..self }
+    }
+
+    /// Returns pairs by turns that sum to those of each operand.
+    #[inline(always)]
+    fn with_pairs(self, other: Self) -> Self {
+        let avx512 = self.c.avx512f;
+        let (a, b) = (bytemuck::cast(self.values), bytemuck::cast(other.values));
+        let low = bytemuck::cast(avx512._mm512_unpacklo_pd(a, b));
+        let high = bytemuck::cast(avx512._mm512_unpackhi_pd(a, b));
+        let values = avx512._mm512_add_ps(low, high);
+        Self { values, ..self }
+    }
+
+    /// Returns the sums of quarters 0 and 1 and of quarters 2 and 3 of each operand.
+    #[inline(always)]
+    fn with_quarters(self, other: Self) -> Self {
+        let avx512 = self.c.avx512f;
+        let even = avx512._mm512_shuffle_f32x4::<0b10_00_10_00>(self.values, other.values);
+        let odd = avx512._mm512_shuffle_f32x4::<0b11_01_11_01>(self.values, other.values);
+        let values = avx512._mm512_add_ps(even, odd);
+        Self { values, ..self }
+    }
+}
+
+impl Number for Avx512 {
+    #[inline(always)]
+    fn like(self, value: f64) -> Self {
+        Self::splat(self.c, value as f32)
+    }
+
+    #[inline(always)]
+    fn mul_add(self, factor: Self, term: Self) -> Self {
+        let avx512 = self.c.avx512f;
+        let values = avx512._mm512_fmadd_ps(self.values, factor.values, term.values);
+        Self { values, ..self }
+    }
+
+    /// Computes as `f32::exp` of this crate does. `2^n` is applied by one instruction, which also underflows gradually.
+    #[inline(always)]
+    fn exp(self) -> Self {
+        let [lowest, highest] = EXP_BOUNDS;
+        let x = self.at_most(self.like(highest)).at_least(self.like(lowest));
+        let avx512 = self.c.avx512f;
+        let scaled = x * self.like(std::f64::consts::LOG2_E);
+        let n = avx512._mm512_roundscale_ps::<_MM_FROUND_TO_NEAREST_INT>(scaled.values);
+        let n = Self { values: n, ..self };
+        let [high, low] = LN2;
+        let r = n.mul_add(self.like(-low), n.mul_add(self.like(-high), x));
+        let values = avx512._mm512_scalef_ps(exp_near_zero(r).values, n.values);
+        Self { values, ..self }
+    }
+
+    #[inline(always)]
+    fn tanh(self) -> Self {
+        number::tanh(self)
+    }
+
+    #[inline(always)]
+    fn normal(self) -> (Self, Self) {
+        number::normal(self)
+    }
+
+    /// The instruction returns its second operand if one is NaN.
+    #[inline(always)]
+    fn at_most(self, limit: Self) -> Self {
+        let values = self.c.avx512f._mm512_min_ps(limit.values, self.values);
+        Self { values, ..self }
+    }
+
+    #[inline(always)]
+    fn at_least(self, limit: Self) -> Self {
+        let values = self.c.avx512f._mm512_max_ps(limit.values, self.values);
+        Self { values, ..self }
+    }
+
+    #[inline(always)]
+    fn where_at_most(self, limit: Self, yes: Self, no: Self) -> Self {
+        let avx512 = self.c.avx512f;
+        let is = avx512._mm512_cmp_ps_mask::<_CMP_LE_OQ>(self.values, limit.values);
+        let values = avx512._mm512_mask_mov_ps(no.values, is, yes.values);
+        Self { values, ..self }
+    }
+}
+
+impl Single for Avx512 {
+    #[inline(always)]
+    fn upper_half(self) -> Self {
+        let avx512 = self.c.avx512f;
+        let mask = avx512._mm512_set1_epi32(0xffff_f000_u32 as i32);
+        let bits = avx512._mm512_and_si512(bytemuck::cast(self.values), mask);
+        let values = bytemuck::cast(bits);
+        Self { values, ..self }
+    }
+}
+
+impl Context for V4 {
+    type Of<A: Real> = A::Avx512;
+
+    #[inline(always)]
+    fn of_bf16(self, values: &[bf16; LANES]) -> Avx512 {
+        let (avx512, halves) = (self.avx512f, bytemuck::cast::<_, __m256i>(*values));
+        let upper = avx512._mm512_slli_epi32::<16>(avx512._mm512_cvtepu16_epi32(halves));
+        let values = bytemuck::cast(upper);
+        Avx512 { values, c: self }
+    }
+
+    #[inline(always)]
+    fn of_f16(self, values: &[f16; LANES]) -> Avx512 {
+        let values = self.avx512f._mm512_cvtph_ps(bytemuck::cast(*values));
+        Avx512 { values, c: self }
+    }
+
+    /// Computes as [`bf16::round`](crate::cpu::Element::round) does.
+    #[inline(always)]
+    fn to_bf16(self, values: Avx512) -> [bf16; LANES] {
+        let (avx512, values) = (self.avx512f, values.values);
+        let bits: __m512i = bytemuck::cast(values);
+        let odd = avx512._mm512_and_si512(
+            avx512._mm512_srli_epi32::<16>(bits),
+            avx512._mm512_set1_epi32(1),
+        );
+        let up = avx512._mm512_add_epi32(bits, avx512._mm512_set1_epi32(0x7fff));
+        let rounded = avx512._mm512_add_epi32(up, odd);
+        let is_nan = avx512._mm512_cmp_ps_mask::<_CMP_UNORD_Q>(values, values);
+        let quiet = avx512._mm512_or_si512(bits, avx512._mm512_set1_epi32(0x40_0000));
+        let upper = avx512._mm512_mask_mov_epi32(rounded, is_nan, quiet);
+        let halves = avx512._mm512_cvtepi32_epi16(avx512._mm512_srli_epi32::<16>(upper));
+        bytemuck::cast(halves)
+    }
+
+    #[inline(always)]
+    fn to_f16(self, values: Avx512) -> [f16; LANES] {
+        let halves = self
+            .avx512f
+            ._mm512_cvtps_ph::<_MM_FROUND_NO_EXC>(values.values);
+        bytemuck::cast(halves)
+    }
+}
