@@ -274,7 +274,7 @@ fn a_failing_call_is_an_error_and_nothing_is_left() {
                 panic!("it did not fail")
             };
             assert_eq!(
-                (&*function, code.number()),
+                (function, code.number()),
                 ("aclnnFusedInferAttentionScoreV3", 561_002)
             );
         });
