@@ -57,7 +57,8 @@ pub fn has_infer(device: &Device, with_sinks: bool) -> bool {
 ///
 /// All tensors have the same dtype, f16 or bf16, and the order BNSD or BSND, and are contiguous. There are at most 65,536
 /// sequences of 20,971,520 tokens, and 256 heads. The width of heads is a multiple of 16 up to 512, and that of values
-/// is the same. The documents of CANN disagree on other widths, and on Atlas A3 before CANN 9.1, which is refused.
+/// is the same. The documents of CANN disagree on other widths. The older ones exclude Atlas A3, which is therefore
+/// refused before CANN 9.1.
 ///
 /// Each sequence has a key, and no more keys than the cache. Keys behind those of the sequences are taken beside one
 /// query, without sinks. A mask is taken beside more than one query, and not [`Mask::Full`].

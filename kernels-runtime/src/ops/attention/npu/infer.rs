@@ -48,7 +48,7 @@ impl<'a> Infer<'a> {
     /// Returns a call that reads the keys where they lie, in an order of the axes.
     fn in_place(operands: &'a Operands<Seen<Tensor>>, seen: &SeenKeys, axes: Axes) -> Option<Self> {
         let [q, k, v] = in_order(operands, axes)?;
-        let first = seen.first();
+        let first = first(&seen.ranges);
         let view = |tensor: &Tensor| tensor.slice(axis(axes), first..operands.sizes().keys).ok();
         let (k, v) = (view(&k)?, view(&v)?);
         let (keys, values) = (Whole::around(&k, axes)?, Whole::around(&v, axes)?);
@@ -61,15 +61,14 @@ impl<'a> Infer<'a> {
         Some(Self::with(operands, tensors, kept, None, seen.hidden, axes))
     }
 
-    /// Returns a call that reads a copy of the keys in the window. They may be many fewer than all, and none of the
-    /// others is read.
+    /// Returns a call that reads a copy of the keys in the window, which may be many fewer than all.
     fn copying(operands: &'a Operands<Seen<Tensor>>, seen: &SeenKeys) -> Option<Self> {
         if operands.key().window == AttentionWindow::None {
             return None;
         }
         let own = axes(operands.key());
-        let range = seen.first()..seen.last();
-        let ranges = seen.shifted(|at| at - range.start);
+        let range = seen.begin..seen.last();
+        let ranges = seen.shifted(|at| at.saturating_sub(range.start));
         let kept = seen.kept(&ranges, range.len(), operands)?;
         let tensors = in_order(operands, own)?;
         Some(Self::with(
@@ -192,6 +191,8 @@ impl<'a> Infer<'a> {
 struct SeenKeys {
     /// The keys of each sequence, or of all if they are alike.
     ranges: Vec<Range<usize>>,
+    /// The first key that a query sees. The mode may hide the first keys of the ranges, and counts from the last ones.
+    begin: usize,
     /// The mode that hides keys of these ranges from some queries.
     hidden: Hidden,
 }
@@ -211,8 +212,9 @@ impl SeenKeys {
             let [first, last] = ends(sequence);
             (first == last && !first.is_empty()).then_some(first)
         });
-        if let Some(ranges) = alike.collect() {
+        if let Some(ranges) = alike.collect::<Option<Vec<_>>>() {
             return Some(Self {
+                begin: first(&ranges),
                 ranges,
                 hidden: Hidden::Nothing,
             });
@@ -221,18 +223,10 @@ impl SeenKeys {
             Hidden::Full | Hidden::Nothing => None,
             hidden => Some(Self {
                 ranges: std::iter::once(0..sizes.keys).collect(),
+                begin: visible.of(0, 0).start,
                 hidden,
             }),
         }
-    }
-
-    /// Returns the first key that a query sees.
-    fn first(&self) -> usize {
-        self.ranges
-            .iter()
-            .map(|range| range.start)
-            .min()
-            .unwrap_or(0)
     }
 
     /// Returns the end of the last key that a query sees.
@@ -258,6 +252,11 @@ impl SeenKeys {
         let may_be_behind = operands.sizes().queries == 1 && operands.sinks().is_none();
         (may_be_behind || kept.behind.is_none()).then_some(kept)
     }
+}
+
+/// Returns the first key of all ranges.
+fn first(ranges: &[Range<usize>]) -> usize {
+    ranges.iter().map(|range| range.start).min().unwrap_or(0)
 }
 
 /// Returns queries, keys and values in an order of the axes.
