@@ -97,6 +97,13 @@ const EXCEPTIONS: &[(&str, Known)] = &[
             Some("before, aclnnFlashAttentionScoreGrad, which has no sinks"),
         ),
     ),
+    (
+        "aclnnFusedInferAttentionScoreV4",
+        entry(
+            "8.3 or 8.5 and later",
+            Some("before, aclnnFusedInferAttentionScoreV3, which has no sinks"),
+        ),
+    ),
     ("aclnnLeftShift", entry("versions after 8.1.RC1", None)),
     ("aclnnRightShift", entry("versions after 8.1.RC1", None)),
     ("aclnnMoeGatingTopK", entry("versions after 8.1.RC1", None)),

@@ -183,6 +183,67 @@ fn a_cache_is_on_the_device() {
     });
 }
 
+/// Returns the logits of the last of twelve tokens, of which all but the first five are decoded one by one.
+fn decoded(model: &str, dtype: FloatDType, device: &Device) -> Tensor<3> {
+    let (config, model) = kernels_models::load(&fixture(model), device, dtype).unwrap();
+    let ids = Tensor::<2, Int>::from_data([[3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8]], device);
+    let mut cache = config.cache();
+    let mut last = model.next(ids.clone().narrow(1, 0, 5), &mut cache).unwrap();
+    for position in 5..12 {
+        let id = ids.clone().narrow(1, position, 1);
+        last = model.next(id, &mut cache).unwrap();
+    }
+    last
+}
+
+/// Decoding in half types calls CANN's operator of inference, and its logits are those of the CPU in f32.
+#[test]
+fn decoding_in_half_types_is_that_of_the_cpu() {
+    let name = "decoding_in_half_types_is_that_of_the_cpu";
+    let operator = "aclnnFusedInferAttentionScoreV3";
+    let fault = format!("{operator}=561002");
+    for fault in [None, Some(("CANN_EMULATOR_FAIL", &*fault))] {
+        let settings = [("BURN_KERNELS_VERIFY", "off")].into_iter().chain(fault);
+        alone(name, &settings.collect::<Vec<_>>(), || {
+            let device = npu::device(0).unwrap();
+            // In the second model, all but the last eight keys are forgotten.
+            for model in ["qwen3", "mistral_sw8"] {
+                let expected = read(decoded(model, FloatDType::F32, &Device::flex()).flatten(0, 2));
+                let expected = expected.unwrap();
+                let largest = expected.iter().fold(0.0, |most: f32, x| most.max(x.abs()));
+                // Half types get twice what the precision standard of Ascend operators allows one of them.
+                for (dtype, rounding) in [
+                    (FloatDType::F32, 2e-5),
+                    (FloatDType::F16, 2f32.powi(-8)),
+                    (FloatDType::BF16, 2f32.powi(-5)),
+                ] {
+                    let found = decoded(model, dtype, &device).cast(FloatDType::F32);
+                    let found = read(found.flatten(0, 2));
+                    if std::env::var_os("CANN_EMULATOR_FAIL").is_some() && dtype != FloatDType::F32
+                    {
+                        // A failure costs the session.
+                        found.unwrap_err();
+                        let said = burn_kernels::remote::failure(&device).unwrap();
+                        assert!(said.contains(operator), "{said}");
+                        return;
+                    }
+                    let pairs = expected.iter().zip(found.unwrap());
+                    let distance = pairs.fold(0.0, |most: f32, (a, b)| most.max((a - b).abs()));
+                    println!("{model} {dtype:?}: {:e}", distance / largest);
+                    assert!(
+                        distance <= rounding * largest,
+                        "{model} in {dtype:?}: {distance:e}"
+                    );
+                }
+            }
+            assert_eq!(burn_cann::backend::fallbacks(), []);
+        });
+        if std::env::var_os(INSIDE).is_some() {
+            return;
+        }
+    }
+}
+
 /// Errors about a missing device say what to do.
 #[test]
 fn a_device_that_is_not_there_is_an_error() {

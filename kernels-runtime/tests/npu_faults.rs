@@ -30,6 +30,7 @@ fn all(stream: &Stream) -> Result<f64> {
     results.extend(mixture(stream)?);
     results.extend(optimiser(stream)?);
     results.extend(losses(stream)?);
+    results.extend(decoding(stream)?);
     // Results are read at the end, and nothing before this waits.
     Ok(results.iter().flat_map(|tensor| read(stream, tensor)).sum())
 }
@@ -207,6 +208,22 @@ fn norm_and_rope(stream: &Stream) -> Result<Vec<Tensor>> {
     Ok(results)
 }
 
+/// One query over keys with room in front and behind.
+fn decoding(stream: &Stream) -> Result<Vec<Tensor>> {
+    let width = 2 * HIDDEN;
+    let bf16 = |tokens, seed| uploaded(stream, DType::BF16, &[1, 2, tokens, width], seed);
+    let cache = [bf16(TOKENS, 61)?, bf16(TOKENS, 62)?];
+    let [k, v] = cache.map(|tensor| tensor.slice(2, 2..TOKENS - 1));
+    let required = [bf16(1, 60)?, k?, v?].map(Seen);
+    let (plain, whole) = (
+        attention::Settings::default(),
+        attention::Lengths::default(),
+    );
+    let causal = AttentionKey::CAUSAL;
+    let step = attention::Operands::new(required, None, None, plain, whole, causal).expect(FIT);
+    Ok(vec![attention::npu::infer(stream, &step)?])
+}
+
 fn mixture(stream: &Stream) -> Result<Vec<Tensor>> {
     let f32s = |shape: &[usize], seed| uploaded(stream, DType::F32, shape, seed);
     let routing = Routing::new(RouterKey::QWEN2_MOE, EXPERTS, 2).expect("two of four");
@@ -289,6 +306,7 @@ fn each_operator_that_fails_is_an_error_that_names_it() {
         "aclnnInplaceCopy",
         "aclnnInplaceFillScalar",
         "aclnnInplaceMaskedFillScalar",
+        "aclnnFusedInferAttentionScoreV3",
         "aclnnReduceSum",
         "aclnnScatterAdd",
         "aclnnSoftmax",

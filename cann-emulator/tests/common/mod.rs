@@ -3,6 +3,7 @@
 #![allow(dead_code)] // each test uses its part
 
 pub mod goldens;
+pub mod infer;
 
 use std::ffi::{CStr, c_void};
 use std::ptr::null_mut;

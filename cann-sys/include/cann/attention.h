@@ -1,4 +1,4 @@
-/* Flash attention. */
+/* Flash attention, and attention of an inference call. */
 #ifndef BURN_CANN_ATTENTION_H
 #define BURN_CANN_ATTENTION_H
 
@@ -106,6 +106,47 @@ CANN_OP(aclnnFlashAttentionUnpaddingScoreGradV2, const aclTensor *query, const a
         int64_t head_num, char *input_layout, int64_t inner_precise, int64_t sparse_mode,
         int64_t pse_type, const aclTensor *dq_out, const aclTensor *dk_out, const aclTensor *dv_out,
         const aclTensor *dpse_out);
+CANN_OP(aclnnFusedInferAttentionScoreV3, const aclTensor *query, const aclTensorList *key,
+        const aclTensorList *value, const aclTensor *pse_shift_or_null,
+        const aclTensor *atten_mask_or_null, const aclIntArray *actual_seq_lengths_or_null,
+        const aclIntArray *actual_seq_lengths_kv_or_null, const aclTensor *deq_scale1_or_null,
+        const aclTensor *quant_scale1_or_null, const aclTensor *deq_scale2_or_null,
+        const aclTensor *quant_scale2_or_null, const aclTensor *quant_offset2_or_null,
+        const aclTensor *antiquant_scale_or_null, const aclTensor *antiquant_offset_or_null,
+        const aclTensor *block_table_or_null, const aclTensor *query_padding_size_or_null,
+        const aclTensor *kv_padding_size_or_null, const aclTensor *key_antiquant_scale_or_null,
+        const aclTensor *key_antiquant_offset_or_null,
+        const aclTensor *value_antiquant_scale_or_null,
+        const aclTensor *value_antiquant_offset_or_null, const aclTensor *key_shared_prefix_or_null,
+        const aclTensor *value_shared_prefix_or_null,
+        const aclIntArray *actual_shared_prefix_len_or_null, const aclTensor *query_rope_or_null,
+        const aclTensor *key_rope_or_null, const aclTensor *key_rope_antiquant_scale_or_null,
+        int64_t num_heads, double scale_value, int64_t pre_tokens, int64_t next_tokens,
+        char *input_layout, int64_t num_key_value_heads, int64_t sparse_mode, int64_t inner_precise,
+        int64_t block_size, int64_t antiquant_mode, bool softmax_lse_flag,
+        int64_t key_antiquant_mode, int64_t value_antiquant_mode, const aclTensor *attention_out,
+        const aclTensor *softmax_lse);
+CANN_OP(aclnnFusedInferAttentionScoreV4, const aclTensor *query, const aclTensorList *key,
+        const aclTensorList *value, const aclTensor *pse_shift_or_null,
+        const aclTensor *atten_mask_or_null, const aclIntArray *actual_seq_lengths_or_null,
+        const aclIntArray *actual_seq_lengths_kv_or_null, const aclTensor *deq_scale1_or_null,
+        const aclTensor *quant_scale1_or_null, const aclTensor *deq_scale2_or_null,
+        const aclTensor *quant_scale2_or_null, const aclTensor *quant_offset2_or_null,
+        const aclTensor *antiquant_scale_or_null, const aclTensor *antiquant_offset_or_null,
+        const aclTensor *block_table_or_null, const aclTensor *query_padding_size_or_null,
+        const aclTensor *kv_padding_size_or_null, const aclTensor *key_antiquant_scale_or_null,
+        const aclTensor *key_antiquant_offset_or_null,
+        const aclTensor *value_antiquant_scale_or_null,
+        const aclTensor *value_antiquant_offset_or_null, const aclTensor *key_shared_prefix_or_null,
+        const aclTensor *value_shared_prefix_or_null,
+        const aclIntArray *actual_shared_prefix_len_or_null, const aclTensor *query_rope_or_null,
+        const aclTensor *key_rope_or_null, const aclTensor *key_rope_antiquant_scale_or_null,
+        const aclTensor *dequant_scale_query_or_null, const aclTensor *learnable_sink_or_null,
+        int64_t num_heads, double scale_value, int64_t pre_tokens, int64_t next_tokens,
+        char *input_layout, int64_t num_key_value_heads, int64_t sparse_mode, int64_t inner_precise,
+        int64_t block_size, int64_t antiquant_mode, bool softmax_lse_flag,
+        int64_t key_antiquant_mode, int64_t value_antiquant_mode, int64_t query_quant_mode,
+        const aclTensor *attention_out, const aclTensor *softmax_lse);
 
 CANN_END
 

@@ -35,7 +35,8 @@
 //!   the operators of CANN that compute the call, or the reason why there are none. It reads no memory and needs no
 //!   device, so dispatch can call it with [specs](Seen) before it chooses;
 //! * `forward` and `backward`, which mirror the operation's kernel trait. They put work on a stream and return without
-//!   waiting for the device.
+//!   waiting for the device. Attention also has `infer`, for calls without a gradient. What computes these depends on the
+//!   tensors' strides and memory, and on the functions of CANN's library, so that `decide_inference` needs a device.
 //!
 //! Tensors are [`burn_cann::Tensor`]s. If CANN takes only contiguous tensors, others are copied. The table of decisions
 //! of each operation states which other data is moved.

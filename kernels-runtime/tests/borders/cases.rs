@@ -469,11 +469,13 @@ fn attentions() -> Vec<Case> {
                 let sizes = operands.sizes();
                 let all_see = sizes.keys >= sizes.queries.max(1);
                 let y = <Flex as attention::AttentionBackend>::attention(operands.clone());
+                let inferred =
+                    <Flex as attention::AttentionKernel>::attention_inference(operands.clone());
                 let (again, lse) =
                     <Flex as attention::AttentionKernel>::attention_forward(operands);
                 // The logarithm of an empty sum, of a query that sees no key, is infinite.
                 let lse = all_see.then_some(lse);
-                Ok([y, again].into_iter().chain(lse).collect())
+                Ok([y, inferred, again].into_iter().chain(lse).collect())
             },
         ));
         let given_back = [

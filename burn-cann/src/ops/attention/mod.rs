@@ -2,12 +2,15 @@
 //!
 //! Computes `softmax(scale · q·kᵀ)·v` for each head without storing the scores. Heads of queries may share heads of
 //! keys and values (grouped-query attention). [`attention_varlen`] takes sequences of several lengths, and
-//! [`attention_with_sinks`] one more score for each head. Dropout and position shifts are not offered.
+//! [`attention_with_sinks`] one more score for each head. [`infer`] computes few queries over the keys of a cache,
+//! without a gradient. Dropout and position shifts are not offered.
 
+mod infer;
 mod mask;
 mod sinks;
 mod varlen;
 
+pub use infer::{Held, check_infer, has_infer, infer};
 pub use mask::{Mask, causal_mask};
 pub use sinks::{
     attention_with_sinks, attention_with_sinks_backward, check_with_sinks,

@@ -10,7 +10,7 @@ use crate::ops::attention::Sizes;
 use crate::tensor::Tensor;
 
 /// The length of each side of the compressed modes' mask.
-const COMPRESSED: usize = 2048;
+pub(super) const COMPRESSED: usize = 2048;
 
 /// A function that returns `true` if a key is hidden from a query of a head.
 type Unseen = Box<dyn Fn(usize, usize, usize) -> bool>;
@@ -80,7 +80,7 @@ pub(super) fn take_mask(
 }
 
 /// Checks that the band of mode 4 holds a score.
-fn check_band([before, behind]: [i64; 2], sizes: Sizes) -> Outcome<()> {
+pub(super) fn check_band([before, behind]: [i64; 2], sizes: Sizes) -> Outcome<()> {
     let Sizes { queries, keys, .. } = sizes;
     // The band of a row is before ..= behind around its diagonal, which ends at the last row and the last column.
     let holds =
@@ -138,15 +138,11 @@ impl Plan {
 
 /// Checks the first row and column of the causal modes' mask: the first query sees only the first key, and all queries
 /// see that key.
-fn check_causal(memory: &Memory, mask: &Tensor) -> Outcome<()> {
+pub(super) fn check_causal(memory: &Memory, mask: &Tensor) -> Outcome<()> {
     let mut edge = mask.clone();
-    if edge.rank() == 4 {
-        edge = Tensor {
-            shape: mask.shape[2..].to_vec(),
-            strides: mask.strides[2..].to_vec(),
-            ..edge
-        };
-    }
+    let before = edge.rank().saturating_sub(2);
+    edge.shape.drain(..before);
+    edge.strides.drain(..before);
     let row = Tensor {
         shape: vec![1, COMPRESSED],
         ..edge.clone()

@@ -1,16 +1,18 @@
 //! Flash attention and its gradient, with the layouts BSH, SBH, BSND and BNSD (`dense`), and TND (`varlen`). The
 //! sparse modes are 0 (a mask or none), 1 (a full mask), and 2, 3 and 4 (causal and band, with a mask of 2048 × 2048);
 //! with TND, only the last three. Values may be narrower than keys. Version 3 has sinks. Dropout, shifts and prefixes are
-//! not emulated; a call with one is refused.
+//! not emulated; a call with one is refused. Attention of an inference call is in `infer`.
 
 mod call;
 mod dense;
+mod infer;
 mod layout;
 mod mask;
 mod sequences;
 mod varlen;
 
 pub use self::dense::*;
+pub use self::infer::*;
 pub use self::varlen::*;
 
 use std::sync::Arc;

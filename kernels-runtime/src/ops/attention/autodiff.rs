@@ -57,6 +57,14 @@ pub trait AttentionKernel: Backend {
     /// Panics if the tensors have different dtypes, or a dtype that kernels don't take.
     fn attention_forward(operands: Tensors<Self>) -> (FloatTensor<Self>, FloatTensor<Self>);
 
+    /// Returns the result of a call without a gradient, for which no `lse` is kept.
+    ///
+    /// # Panics
+    /// Panics as [`attention_forward`](Self::attention_forward) does.
+    fn attention_inference(operands: Tensors<Self>) -> FloatTensor<Self> {
+        Self::attention_forward(operands).0
+    }
+
     /// Returns the gradients. Kernels without a gradient of the bias are not chosen for a tracked bias.
     fn attention_backward(backward: Backward<FloatTensor<Self>>) -> Gradients<FloatTensor<Self>>;
 }
@@ -127,8 +135,8 @@ fn record_of<B: AttentionKernel, C: CheckpointStrategy, const N: usize>(
             prep.finish(state, y)
         }
         OpsKind::UnTracked(prep) => {
-            let (y, _) = B::attention_forward(operands.map(|tensor| tensor.into_primitive()));
-            prep.finish(y)
+            let operands = operands.map(|tensor| tensor.into_primitive());
+            prep.finish(B::attention_inference(operands))
         }
     }
 }

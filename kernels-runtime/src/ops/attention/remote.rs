@@ -22,9 +22,7 @@ pub(crate) fn handlers<B: Host + AttentionKernel>(kernels: Kernels<B>) -> Kernel
 
 impl AttentionBackend for Remote {
     fn attention(operands: Tensors<Self>) -> FloatTensor<Self> {
-        let (results, numbers) = ([result(&operands)], numbers(&operands));
-        let [y] = send(FORWARD, operands.into_tensors(), results, &numbers);
-        y
+        Self::attention_inference(operands)
     }
 }
 
@@ -33,6 +31,13 @@ impl AttentionKernel for Remote {
         let results = [result(&operands), operands.lse()];
         let numbers = numbers(&operands);
         send(FORWARD, operands.into_tensors(), results, &numbers).into()
+    }
+
+    /// Sends the same call. The server sees that `lse` is not wanted.
+    fn attention_inference(operands: Tensors<Self>) -> FloatTensor<Self> {
+        let (results, numbers) = ([result(&operands)], numbers(&operands));
+        let [y] = send(FORWARD, operands.into_tensors(), results, &numbers);
+        y
     }
 
     fn attention_backward(backward: Backward<FloatTensor<Self>>) -> Gradients<FloatTensor<Self>> {
@@ -87,10 +92,11 @@ fn read<B: BackendIr>(
 
 fn forward<B: Host + AttentionKernel>(call: &mut Call<'_, B>, numbers: Numbers) -> Handled {
     let operands = read(call, numbers)?;
-    let lse = (call.wanted() > 1).then(|| operands.lse());
-    call.answer_wanted(vec![Some(result(&operands)), lse], || {
-        let (y, lse) = B::attention_forward(operands);
-        [Some(y), Some(lse)]
+    if call.wanted() == 1 {
+        return call.answer([result(&operands)], || [B::attention_inference(operands)]);
+    }
+    call.answer([result(&operands), operands.lse()], || {
+        B::attention_forward(operands).into()
     })
 }
 

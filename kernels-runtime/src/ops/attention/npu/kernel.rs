@@ -46,6 +46,12 @@ impl AttentionKernel for CannBackend {
         (give(Ok(y)), give(Ok(lse)))
     }
 
+    fn attention_inference(operands: Tensors<Self>) -> CannTensor {
+        checked(operands.dtype());
+        let stream = operands.q().stream().clone();
+        give(npu::infer(&stream, &operands.map(Seen::from)))
+    }
+
     fn attention_backward(backward: Backward<CannTensor>) -> Gradients<CannTensor> {
         let stream = backward.operands().q().stream().clone();
         let gradients = take(npu::backward(&stream, &backward.map(Seen::from)));

@@ -22,6 +22,25 @@
 //! | values wider than keys | refused | CANN's limit |
 //! | an axis without elements, f64, different types, more than 256 heads, heads wider than 768 | refused | CANN's limits |
 //!
+//! A call of inference has no gradient. If it is in f16 or bf16 and has fewer queries than keys, as a step of decoding
+//! over a cache has, `aclnnFusedInferAttentionScore` computes it where it can: `I`, version 3, or version 4 with sinks.
+//!
+//! | call of inference | computation | why |
+//! |---|---|---|
+//! | one query, or more that see the same keys; the keys of all sequences begin at the first key | `I` with the number of keys of each sequence | it reads no other keys |
+//! | one query; the keys of all sequences end at one key: padding on the left, a window, chunks, the cache of a window | `I` also with the number of keys behind them | as above |
+//! | more queries, causal from the first key or to the last one, or a sliding window | `I` with the modes of `F` | its mask of 2048 × 2048 serves all sizes |
+//! | sinks, in bf16, with heads of 64 or 128 elements | version 4 of `I` | it takes no keys behind those of the sequences, so that a window is copied |
+//! | any other mask of more queries, or sequences whose keys neither begin nor end at one key | as in training | no mode computes it |
+//! | a query that sees no key | as in training | CANN does not define its result |
+//! | heads wider than 512, or whose width is no multiple of 16, or values of another width | as in training | CANN's limits |
+//! | Atlas A3 before CANN 9.1, or a library without the function | as in training | CANN's documentation excludes it |
+//!
+//! `I` takes contiguous tensors. A cache with room for more keys than there are hands out views that are not. `I` gets the
+//! whole memory of the cache and the numbers of keys, so keys and values are not copied (`held`). The cache may have its
+//! axes in either order, whatever the layout of the call is. Queries are copied if they are not contiguous. Keys and
+//! values of other strides are left to `F`, which takes any, but those in a window are copied.
+//!
 //! A mask of queries × keys is made on the device. The host sends two numbers for each query, the ends of the keys that
 //! it sees, and waits for nothing.
 //!
@@ -34,7 +53,9 @@
 //! stride, as in a contiguous tensor of the layout `bnsd`.
 
 mod dense;
+mod held;
 mod hidden;
+mod infer;
 mod kernel;
 mod packed;
 mod ranges;
@@ -49,8 +70,9 @@ use crate::reason::Reason;
 use crate::semantics::{AttentionBias, AttentionKey, HeadLayout, ScoreCap};
 use burn_cann::ops::attention::{self as cann, Attended, Axes};
 use burn_cann::ops::unary;
-use burn_cann::{DType, Platform, Stream, Tensor};
+use burn_cann::{DType, Device, Platform, Stream, Tensor};
 use dense::Dense;
+use infer::Infer;
 use packed::Packed;
 
 /// The number of times that CANN repeats each statistic.
@@ -76,6 +98,10 @@ pub enum Operator {
     WithSinks,
     /// `aclnnFlashAttentionVarLenScore`, of documents.
     Varlen,
+    /// `aclnnFusedInferAttentionScoreV3`, of inference calls with fewer queries than keys.
+    Infer,
+    /// `aclnnFusedInferAttentionScoreV4`, the same with sinks.
+    InferWithSinks,
 }
 
 /// Returns whether dispatch takes the key.
@@ -99,10 +125,6 @@ pub fn decide<T: Specified>(
     let [q, k, v] = [operands.q(), operands.k(), operands.v()].map(|tensor| tensor.spec());
     let sinks = operands.sinks().map(|sinks| ("the sinks", sinks.spec()));
     one_float(("q", q), [("k", k), ("v", v)].into_iter().chain(sinks))?;
-    let axes = match key.layout {
-        HeadLayout::Bnsd => Axes::Bnsd,
-        HeadLayout::Bsnd => Axes::Bsnd,
-    };
     let is_packed = packed::takes(operands);
     let plan = Plan {
         operator: match operands.sinks() {
@@ -114,13 +136,39 @@ pub fn decide<T: Specified>(
             true => hidden::of_documents(operands),
             false => hidden::of_sequences(operands),
         },
-        axes,
+        axes: axes(key),
     };
     match is_packed {
         true => packed::check(platform, operands, plan)?,
         false => dense::check(platform, operands, plan)?,
     }
     Ok(plan)
+}
+
+/// Returns the operators that compute an inference call of these operands. They depend on the strides and the memory of
+/// the tensors, and on the functions of the device's library.
+///
+/// # Errors
+/// Returns an error as [`decide`] does.
+pub fn decide_inference(
+    device: &Device,
+    operands: &Operands<Seen<Tensor>>,
+) -> Result<Plan, Refused> {
+    let plan = decide(device.platform(), operands)?;
+    Ok(Infer::new(device, operands).map_or(plan, |call| call.plan()))
+}
+
+/// Returns the result of an inference call.
+///
+/// # Errors
+/// Returns an error as [`forward`] does.
+pub fn infer(stream: &Stream, operands: &Operands<Seen<Tensor>>) -> Result<Tensor> {
+    let device = stream.device();
+    decide(device.platform(), operands)?;
+    match Infer::new(&device, operands) {
+        Some(call) => call.run(stream),
+        None => Ok(forward(stream, operands)?.0),
+    }
 }
 
 /// Returns the result and `lse`, `[batch, heads, queries]` in f32.
@@ -145,6 +193,14 @@ pub fn backward(stream: &Stream, backward: &Backward<Seen<Tensor>>) -> Result<Gr
     match plan.operator {
         Operator::Varlen => Packed::new(stream, operands, plan)?.backward(stream, backward),
         _ => Dense::new(stream, operands, plan)?.backward(stream, backward),
+    }
+}
+
+/// Returns the order of the axes of the operands.
+fn axes(key: AttentionKey) -> Axes {
+    match key.layout {
+        HeadLayout::Bnsd => Axes::Bnsd,
+        HeadLayout::Bsnd => Axes::Bsnd,
     }
 }
 
