@@ -1,12 +1,4 @@
 //! Spans of `tracing` around the calls of sites, for profiles and traces.
-//!
-//! A call of a site opens a span at level `TRACE` with the target [`SPAN_TARGET`]. Its fields are `site`, `kernel` (that of
-//! the attribute), `pass` (`forward`) and, once dispatch has decided, `path`, as the report writes it. The gradient of a
-//! kernel opens a span with the `pass` `backward` and the site whose call recorded it. Burn's own operations have none,
-//! so a site on its reference has a span for its forward pass only. A device that computes in the background is not
-//! waited for: its spans are the time of the host.
-//!
-//! Without a listener at that level, a span costs one relaxed load and allocates nothing.
 
 use super::{Decision, Site};
 use std::cell::RefCell;
@@ -14,7 +6,14 @@ use tracing::level_filters::{LevelFilter, STATIC_MAX_LEVEL};
 use tracing::span::EnteredSpan;
 use tracing::{Span, field, trace_span};
 
-/// The target of the spans.
+/// The target of the spans that sites open, at level `TRACE`.
+///
+/// A call of a site is a span with the fields `site`, `kernel` (that of the attribute), `pass` (`forward`) and, once
+/// dispatch has decided, `path`, as the report writes it. The gradient of a kernel is a span with the `pass` `backward`
+/// and the site whose call recorded it. Burn's own operations have none, so a site on its reference has a span for its
+/// forward pass only. A device that computes in the background is not waited for: its spans are the time of the host.
+///
+/// Without a listener at that level, a span costs one relaxed load and allocates nothing.
 pub const SPAN_TARGET: &str = "burn_kernels::site";
 
 thread_local! {
