@@ -3,11 +3,51 @@
 #[path = "../benches/profile/parts.rs"]
 mod parts;
 
-use parts::Part;
+use parts::{Function, Part};
 
-/// Returns the part of a stack, written from the outermost function to the innermost.
+/// Returns the part of a stack, written from the outermost function to the innermost: names, or `name@file`.
 fn part(stack: &str) -> Part {
-    Part::of(stack.split(';').rev())
+    let function = |text: &str| match text.split_once('@') {
+        Some((name, file)) => Function {
+            name: name.into(),
+            file: Some(file.into()),
+        },
+        None => Function {
+            name: text.into(),
+            file: None,
+        },
+    };
+    let functions: Vec<Function> = stack.split(';').rev().map(function).collect();
+    Part::of(&functions)
+}
+
+/// Inlined functions have names without modules, and generic arguments that name other crates.
+#[test]
+fn files_go_before_names() {
+    for (stack, expected) in [
+        (
+            "main;glu_backward<burn_flex::backend::Flex>@/here/kernels-runtime/src/ops/glu/cpu/mod.rs;mul@/rust/core/src/ops/arith.rs",
+            Part::Rows,
+        ),
+        (
+            "run<f32>@/here/kernels-runtime/src/ops/attention/cpu/backward.rs;as_slice<f32, alloc::alloc::Global>@/rust/library/alloc/src/vec/mod.rs",
+            Part::Attention,
+        ),
+        (
+            "run<f32>@/here/kernels-runtime/src/ops/attention/cpu/backward.rs;alloc_zeroed@/rust/library/alloc/src/alloc.rs;__memset_avx512_unaligned_erms",
+            Part::Allocation,
+        ),
+        (
+            "execute@/registry/rayon-core-1.13.0/src/job.rs;{closure#4}@/registry/gemm-common-0.19.0/src/gemm.rs;_mm512_fmadd_ps@/rust/core_arch/avx512f.rs",
+            Part::Products,
+        ),
+        (
+            "wait_until_cold@/registry/rayon-core-1.13.0/src/registry.rs;execute@/registry/rayon-core-1.13.0/src/job.rs;unknown@/else.rs",
+            Part::Other,
+        ),
+    ] {
+        assert_eq!(part(stack), expected, "{stack}");
+    }
 }
 
 #[test]

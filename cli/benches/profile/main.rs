@@ -9,8 +9,8 @@
 //! take them, and `--trace FILE` writes the spans of the sites for <https://ui.perfetto.dev>.
 //!
 //! A sampling profiler asks all threads where they are, so that Burn's operations, which have no spans, are seen too. A
-//! sample counts for the innermost function that belongs to a part of the step ([`parts`]). Names of inlined functions
-//! need the line tables. Times and page faults are those of steps without the profiler. It runs on Linux only.
+//! sample counts for the innermost function that belongs to a part of the step ([`parts`]). Line tables show
+//! inlined functions and the files of all. Times and page faults are those of steps without the profiler. It runs on Linux only.
 
 #![cfg_attr(not(target_os = "linux"), allow(dead_code, unused_imports))]
 
@@ -108,7 +108,7 @@ fn run(args: &Args) -> anyhow::Result<()> {
     if let Some(path) = &args.stacks {
         let mut text = String::new();
         for (stack, samples) in &stacks {
-            let outermost_first: Vec<&str> = stack.iter().rev().map(String::as_str).collect();
+            let outermost_first: Vec<&str> = stack.iter().rev().map(|at| &*at.name).collect();
             writeln!(text, "{} {samples}", outermost_first.join(";"))?;
         }
         kernels_io::write_whole(path, text.as_bytes())?;

@@ -35,9 +35,7 @@ impl Results {
         let samples: u64 = stacks.values().sum();
         let of_step = |time: std::time::Duration| time.as_secs_f64() * 1e3 / steps as f64;
         let row = |part: Part| {
-            let own = stacks
-                .iter()
-                .filter(|(stack, _)| Part::of(stack.iter().map(String::as_str)) == part);
+            let own = stacks.iter().filter(|(stack, _)| Part::of(*stack) == part);
             let own: u64 = own.map(|(_, samples)| *samples).sum();
             Row {
                 part: part.name(),

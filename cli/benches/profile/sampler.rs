@@ -1,5 +1,6 @@
 //! Samples of the functions that all threads are in, by a signal of the processor's clock.
 
+use crate::parts::Function;
 use crate::usage::processor;
 use anyhow::Context;
 use pprof::ProfilerGuardBuilder;
@@ -10,8 +11,8 @@ use std::time::Duration;
 /// The samples in a second of processor time. It is prime, so that it keeps no step with what it samples.
 const FREQUENCY: i32 = 199;
 
-/// Samples by stack: the names of functions from the innermost to the outermost.
-pub type Stacks = BTreeMap<Vec<String>, u64>;
+/// Samples by stack: the functions from the innermost to the outermost.
+pub type Stacks = BTreeMap<Vec<Function>, u64>;
 
 /// Runs some work and returns its samples.
 pub fn sample(work: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<Stacks> {
@@ -24,11 +25,16 @@ pub fn sample(work: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<Stack
     let mut stacks = Stacks::new();
     for (frames, samples) in report.data {
         let functions = frames.frames.iter().flatten();
-        let stack: Vec<String> = functions.map(|function| function.name()).collect();
-        if !stack
-            .iter()
-            .any(|function| function.contains("take_first_sample"))
-        {
+        let function = |symbol: &pprof::Symbol| Function {
+            name: symbol.name(),
+            file: symbol
+                .filename
+                .as_ref()
+                .map(|file| file.display().to_string()),
+        };
+        let stack: Vec<Function> = functions.map(function).collect();
+        let is_first = |function: &Function| function.name.contains("take_first_sample");
+        if !stack.iter().any(is_first) {
             *stacks.entry(stack).or_default() += u64::try_from(samples)?;
         }
     }

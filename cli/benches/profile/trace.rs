@@ -54,11 +54,8 @@ where
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, place: Place<'_, S>) {
         let mut fields = Fields::default();
         attributes.record(&mut fields);
-        let site = fields.site.rsplit("::").take(2).collect::<Vec<_>>();
-        let site = site.into_iter().rev().collect::<Vec<_>>().join("::");
         if let Some(span) = place.span(id) {
-            span.extensions_mut()
-                .insert(Name(format!("{site} {}", fields.pass)));
+            span.extensions_mut().insert(fields.name());
         }
     }
 }
@@ -67,6 +64,18 @@ where
 struct Fields {
     site: String,
     pass: String,
+}
+
+impl Fields {
+    /// Returns the last two words of the site's path, and that a span is of a gradient.
+    fn name(&self) -> Name {
+        let words = self.site.rmatch_indices("::").nth(1);
+        let site = words.map_or(&*self.site, |(at, colons)| &self.site[at + colons.len()..]);
+        Name(match &*self.pass {
+            "backward" => format!("{site} (backward)"),
+            _ => site.to_owned(),
+        })
+    }
 }
 
 impl Visit for Fields {
