@@ -7,7 +7,7 @@ mod common;
 mod messages;
 
 use burn::server::telemetry::TelemetryProbe;
-use burn::tensor::{Device, FloatDType, Int, Tensor};
+use burn::tensor::{Device, FloatDType, Int, Tensor, TensorData};
 use burn_cann::Cann;
 use burn_kernels::{npu, report};
 use common::{command, errors, fixture, floats};
@@ -242,6 +242,47 @@ fn decoding_in_half_types_is_that_of_the_cpu() {
             return;
         }
     }
+}
+
+/// A batch of prompts of different lengths waits for no layer, and its logits are those of each prompt alone.
+#[test]
+fn a_padded_batch_is_on_the_device() {
+    let settings = [("BURN_KERNELS_VERIFY", "off")];
+    alone("a_padded_batch_is_on_the_device", &settings, || {
+        let device = npu::device(0).unwrap();
+        let cann = Cann::load().unwrap();
+        let model = qwen3_of(2, &device);
+        let ids = |ids: &[[i32; 4]]| {
+            let ids = TensorData::new(ids.concat(), [ids.len(), 4]);
+            Tensor::<2, Int>::from_data(ids, &device)
+        };
+        let (batch, next) = (ids(&[[0, 0, 3, 1], [4, 1, 5, 9]]), ids(&[[2, 6, 5, 3]]));
+        let next = next.reshape([2, 2]);
+        let mut cache = model.config().cache();
+        device.sync().unwrap();
+        let before = cann.waits();
+        model.next_padded(batch, &[2, 4], &mut cache).unwrap();
+        let mut last = None;
+        for step in 0..2 {
+            let tokens = next.clone().narrow(1, step, 1);
+            last = Some(model.next(tokens, &mut cache).unwrap());
+        }
+        assert_eq!(cann.waits(), before);
+        let last = last.unwrap();
+        let alone = [ids(&[[3, 1, 2, 6]]), {
+            let longer = ids(&[[4, 1, 5, 9], [5, 3, 0, 0]]).reshape([1, 8]);
+            longer.narrow(1, 0, 6)
+        }];
+        for (row, ids) in alone.into_iter().enumerate() {
+            let tokens = ids.dims()[1];
+            let expected = model.forward(ids, None).narrow(1, tokens - 1, 1);
+            let scale = expected.clone().abs().max().into_scalar::<f32>();
+            let found = last.clone().narrow(0, row, 1);
+            let distance = (found - expected).abs().max().into_scalar::<f32>();
+            assert!(distance < 2e-5 * scale, "{row}: {distance:e} of {scale:e}");
+        }
+        assert_eq!(burn_cann::backend::fallbacks(), []);
+    });
 }
 
 /// Errors about a missing device say what to do.

@@ -16,7 +16,7 @@ use kernels_runtime::ops::rms_norm;
 use kernels_runtime::registry::{
     CapabilityRange, FloatType, Gradient, Implementation, KernelSpec, Launch, Site,
 };
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::num::NonZeroU32;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -72,6 +72,14 @@ sites! {
     HEADS: "npu_fused_rope", SemanticsKey::Rope(RopeKey::LLAMA);
     EXPERTS: "npu_fused_moe", SemanticsKey::MoeExperts(MoeExpertsKey::LLAMA4);
     EXPERTS_OF_GELU: "npu_fused_moe", SemanticsKey::MoeExperts(MoeExpertsKey::LLAMA4);
+    PADDED: "npu_fused_attention", SemanticsKey::Attention(AttentionKey {
+        lengths: SequenceLengths::LeftPadded,
+        ..AttentionKey::CAUSAL
+    });
+    SEES_PADDING: "npu_fused_attention", SemanticsKey::Attention(AttentionKey {
+        lengths: SequenceLengths::LeftPadded,
+        ..AttentionKey::CAUSAL
+    });
 }
 
 const EPS: f64 = 1e-6;
@@ -322,4 +330,49 @@ fn experts_are_compared_on_the_first_and_the_last_token() {
     assert_eq!(checks(&EXPERTS), (2, 0));
     let said = refusal(|| experts(&EXPERTS_OF_GELU, 1e-3, gelu));
     assert!(said.contains("odd one out"), "{said}");
+}
+
+/// Calls attention of sequences of 500 keys, and returns the number of queries that were compared.
+fn padded_attention(
+    site: &'static Site,
+    lengths: [usize; 3],
+    body: private::AttentionKey,
+) -> usize {
+    let seen = Cell::new(0);
+    let settings = private::AttentionSettings::default();
+    let heads = |count| random([3, count, 500, 4]);
+    let of_body = match body.lengths {
+        private::SequenceLengths::None => None,
+        _ => Some(&lengths[..]),
+    };
+    verified(|| {
+        private::attention(
+            At::new(site),
+            [heads(4), heads(2), heads(2)],
+            &|| None,
+            Some(&lengths),
+            settings,
+            &mut |(q, k, v)| {
+                seen.set(q.dims()[2]);
+                private::attention_reference([q, k, v], None, of_body, settings, body)
+            },
+        )
+    });
+    seen.get()
+}
+
+/// The padding stays where it is, because lengths count from the last key.
+#[test]
+fn attention_after_padding_is_compared_on_the_last_queries() {
+    let causal = private::AttentionKey::CAUSAL;
+    let padded = private::AttentionKey {
+        lengths: private::SequenceLengths::LeftPadded,
+        ..causal
+    };
+    // The scores of all queries are 3 million, of which a check takes one.
+    let queries = (1 << 20) / (3 * 4 * 500);
+    assert_eq!(padded_attention(&PADDED, [500, 17, 0], padded), queries);
+    assert_eq!(checks(&PADDED), (1, 0));
+    let said = refusal(|| padded_attention(&SEES_PADDING, [500, 480, 500], causal));
+    assert!(said.contains("SEES_PADDING"), "{said}");
 }

@@ -3,11 +3,12 @@
 use burn::module::{Initializer, Module, Param};
 use burn::nn::Linear;
 use burn::tensor::activation::softmax;
-use burn::tensor::{Bool, DType, Device, FloatDType, Tensor};
+use burn::tensor::{Bool, DType, Device, FloatDType, Tensor, TensorData};
 use burn_kernels::fused_kernel;
-use burn_kernels::nn::{CacheError, KvCache};
+use burn_kernels::nn::CacheError;
 
 use crate::blocks::new_linear;
+use crate::cache::{LayerCache, Seen};
 use crate::config::{Architecture, ModelConfig};
 use crate::rope::RotaryTables;
 
@@ -85,7 +86,7 @@ impl Attention {
         x: Tensor<3>,
         tables: &RotaryTables,
         window: Option<usize>,
-        cache: Option<&mut KvCache>,
+        cache: Option<LayerCache<'_>>,
     ) -> Result<Tensor<3>, CacheError> {
         let [batch, seq, _] = x.dims();
         let Heads {
@@ -95,16 +96,15 @@ impl Attention {
         let k = split(self.k_proj.forward(x.clone()), key_value);
         let v = split(self.v_proj.forward(x), key_value);
         let (q, k) = self.prepare(q, k, tables);
-        let (k, v) = match cache {
-            Some(cache) => cache.append(k, v)?,
-            None => (k, v),
+        let seen = match cache {
+            Some(mut cache) => cache.append(k, v)?,
+            None => Seen {
+                keys: k,
+                values: v,
+                lengths: None,
+            },
         };
-        // A window as long as the sequence hides nothing.
-        let keys = k.dims()[1];
-        let mixed = match window.filter(|&window| window < keys) {
-            Some(window) => sliding_attention(q, k, v, window),
-            None => causal_attention(q, k, v),
-        };
+        let mixed = attend(q, seen, window);
         let mixed = mixed.reshape([batch, seq, query * self.heads.width]);
         Ok(self.o_proj.forward(mixed))
     }
@@ -130,11 +130,24 @@ fn split(projected: Tensor<3>, heads: usize) -> Tensor<4> {
     projected.reshape([batch, seq, heads, columns / heads])
 }
 
+/// Returns the attention of the queries `q` to the keys that they see.
+fn attend(q: Tensor<4>, seen: Seen, window: Option<usize>) -> Tensor<4> {
+    let (k, v) = (seen.keys, seen.values);
+    // A window as long as the sequence hides nothing.
+    let window = window.filter(|&window| window < k.dims()[1]);
+    match (window, seen.lengths) {
+        (None, None) => causal_attention(q, k, v),
+        (Some(window), None) => sliding_attention(q, k, v, window),
+        (None, Some(lengths)) => padded_causal_attention(q, k, v, &lengths),
+        (Some(window), Some(lengths)) => padded_sliding_attention(q, k, v, window, &lengths),
+    }
+}
+
 /// Returns the attention of each query to the keys at its own position and before it. `q` is `[b, s, hq, d]`, and `k`
 /// and `v` are `[b, t, hk, d]`. The last query is at the last key.
 #[fused_kernel("npu_fused_attention", mask = causal, layout = bsnd)]
 pub fn causal_attention(q: Tensor<4>, k: Tensor<4>, v: Tensor<4>) -> Tensor<4> {
-    composed(q, k, v, None)
+    composed(q, k, v, None, None)
 }
 
 /// Returns the attention of each query to the `window_size` nearest keys up to its own position. Shapes are those of
@@ -146,11 +159,48 @@ pub fn sliding_attention(
     v: Tensor<4>,
     window_size: usize,
 ) -> Tensor<4> {
-    composed(q, k, v, Some(window_size))
+    composed(q, k, v, Some(window_size), None)
+}
+
+/// Returns the [`causal_attention`] of sequences of which only the last keys are seen, as many as `lengths` holds. The
+/// result of a query before them is zero.
+#[fused_kernel("npu_fused_attention", mask = causal, lengths = left_padded, layout = bsnd)]
+pub fn padded_causal_attention(
+    q: Tensor<4>,
+    k: Tensor<4>,
+    v: Tensor<4>,
+    lengths: &[usize],
+) -> Tensor<4> {
+    composed(q, k, v, None, Some(lengths))
+}
+
+/// Returns the [`sliding_attention`] of sequences of which only the last keys are seen, as many as `lengths` holds. The
+/// result of a query before them is zero.
+#[fused_kernel(
+    "npu_fused_attention",
+    mask = causal,
+    window = sliding,
+    lengths = left_padded,
+    layout = bsnd
+)]
+pub fn padded_sliding_attention(
+    q: Tensor<4>,
+    k: Tensor<4>,
+    v: Tensor<4>,
+    window_size: usize,
+    lengths: &[usize],
+) -> Tensor<4> {
+    composed(q, k, v, Some(window_size), Some(lengths))
 }
 
 /// Computes attention with the scores of all pairs in memory.
-fn composed(q: Tensor<4>, k: Tensor<4>, v: Tensor<4>, window: Option<usize>) -> Tensor<4> {
+fn composed(
+    q: Tensor<4>,
+    k: Tensor<4>,
+    v: Tensor<4>,
+    window: Option<usize>,
+    lengths: Option<&[usize]>,
+) -> Tensor<4> {
     let [batch, seq, query, width] = q.dims();
     let [_, keys, key_value, _] = k.dims();
     let group = query / key_value;
@@ -160,7 +210,13 @@ fn composed(q: Tensor<4>, k: Tensor<4>, v: Tensor<4>, window: Option<usize>) -> 
     let q = q.reshape([batch, key_value, group * seq, width]) * (width as f64).powf(-0.5);
     let scores = q.matmul(k.swap_dims(2, 3));
     let mask = causal_mask([seq, keys], window, group, &scores.device());
-    let weights = masked_softmax(scores, mask);
+    let weights = match lengths {
+        None => masked_softmax(scores, mask),
+        Some(lengths) => {
+            let padding = Padding::new([seq, keys], lengths, group, &scores.device());
+            padding.masked_softmax(scores, mask)
+        }
+    };
     let mixed = weights.matmul(v).reshape([batch, query, seq, width]);
     mixed.swap_dims(1, 2)
 }
@@ -195,6 +251,48 @@ fn causal_mask(
         None => later,
     };
     hidden.repeat(&[group, 1]).unsqueeze()
+}
+
+/// The positions before the first tokens of sequences.
+struct Padding {
+    /// True for the keys there, `[b, 1, 1, keys]`.
+    keys: Tensor<4, Bool>,
+    /// True for the queries there, `[b, 1, group · queries, 1]`. The last query is at the last key.
+    queries: Tensor<4, Bool>,
+}
+
+impl Padding {
+    /// Takes the number of last keys of each sequence that are not padding.
+    fn new([queries, keys]: [usize; 2], lengths: &[usize], group: usize, device: &Device) -> Self {
+        // The padding among the last positions of a sequence.
+        let among = |last: usize| {
+            let of_one = move |length: &usize| {
+                let length = *length;
+                (0..last).map(move |position| position + length < last)
+            };
+            let hidden: Vec<bool> = lengths.iter().flat_map(of_one).collect();
+            let data = TensorData::new(hidden, [lengths.len(), 1, last, 1]);
+            Tensor::<4, Bool>::from_data(data, device)
+        };
+        Self {
+            keys: among(keys).swap_dims(2, 3),
+            queries: among(queries).repeat(&[1, 1, group, 1]),
+        }
+    }
+
+    /// Computes the [`masked_softmax`] with the padded keys masked, too. The weights of padded queries are zero.
+    fn masked_softmax(self, scores: Tensor<4>, mask: Tensor<4, Bool>) -> Tensor<4> {
+        let [batch, _, rows, keys] = scores.dims();
+        let each = |mask: Tensor<4, Bool>| mask.expand([batch, 1, rows, keys]);
+        let blind = each(self.queries);
+        let hidden = each(mask).bool_or(each(self.keys));
+        // A softmax of masked scores alone is not a number: those of padded queries are not masked, and their weights
+        // are discarded.
+        let hidden = hidden.bool_and(blind.clone().bool_not());
+        let shape = scores.shape();
+        let weights = masked_softmax(scores, hidden.expand(shape.clone()));
+        weights.mask_fill(blind.expand(shape), 0.0)
+    }
 }
 
 #[cfg(test)]

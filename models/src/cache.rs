@@ -1,6 +1,7 @@
 //! The keys and values of all layers, kept from one step of decoding to the next.
 
-use burn_kernels::nn::KvCache;
+use burn::tensor::Tensor;
+use burn_kernels::nn::{CacheError, KvCache};
 use burn_kernels::semantics::HeadLayout;
 
 use crate::config::ModelConfig;
@@ -11,6 +12,8 @@ use crate::config::ModelConfig;
 #[derive(Clone, Debug)]
 pub struct Cache {
     layers: Vec<KvCache>,
+    /// The number of positions before the first token of each sequence. Empty if no sequence has any.
+    padding: Vec<usize>,
 }
 
 impl ModelConfig {
@@ -25,26 +28,99 @@ impl ModelConfig {
         };
         Cache {
             layers: (0..self.num_hidden_layers).map(layer).collect(),
+            padding: Vec::new(),
         }
     }
 }
 
 impl Cache {
-    /// Returns the number of tokens of each sequence that were taken.
+    /// Returns the number of tokens that were taken of each sequence, or of the longest if they began with prompts of
+    /// different lengths.
     pub fn positions(&self) -> usize {
         self.layers.first().map_or(0, KvCache::positions)
     }
 
-    /// Forgets all tokens and releases the memory.
+    /// Forgets all tokens, and the lengths of the prompts, and releases the memory.
     pub fn clear(&mut self) {
         self.layers.iter_mut().for_each(KvCache::clear);
+        self.padding.clear();
     }
 
     pub(crate) fn len(&self) -> usize {
         self.layers.len()
     }
 
-    pub(crate) fn layer(&mut self, index: usize) -> &mut KvCache {
-        &mut self.layers[index]
+    /// Returns the number of positions before the first token of each sequence, or nothing if no sequence has any.
+    pub(crate) fn padding(&self) -> &[usize] {
+        &self.padding
+    }
+
+    /// Sets the number of positions before the first token of each sequence. The cache must be empty.
+    pub(crate) fn pad(&mut self, padding: Vec<usize>) {
+        let padded = padding.iter().any(|&before| before > 0);
+        self.padding = if padded { padding } else { Vec::new() };
+    }
+
+    pub(crate) fn layer(&mut self, index: usize) -> LayerCache<'_> {
+        LayerCache {
+            kept: &mut self.layers[index],
+            padding: &self.padding,
+        }
+    }
+}
+
+/// The keys and values of one layer.
+pub(crate) struct LayerCache<'a> {
+    kept: &'a mut KvCache,
+    padding: &'a [usize],
+}
+
+/// The keys and values that new queries may see.
+pub(crate) struct Seen {
+    /// The keys, `[b, t, heads, width]`.
+    pub(crate) keys: Tensor<4>,
+    /// The values, of the same shape.
+    pub(crate) values: Tensor<4>,
+    /// The number of last keys of each sequence that are not padding, if some are padding.
+    pub(crate) lengths: Option<Vec<usize>>,
+}
+
+impl LayerCache<'_> {
+    /// Appends the keys and values of new positions. Returns those that the new queries may see.
+    pub(crate) fn append(
+        &mut self,
+        keys: Tensor<4>,
+        values: Tensor<4>,
+    ) -> Result<Seen, CacheError> {
+        let (keys, values) = self.kept.append(keys, values)?;
+        let (all, kept) = (self.kept.positions(), self.kept.kept());
+        Ok(Seen {
+            keys,
+            values,
+            lengths: lengths(self.padding, all, kept),
+        })
+    }
+}
+
+/// Returns the number of last keys of each sequence that are not padding, or `None` if no kept key is padding. `kept` is
+/// the number of last positions, of `all`, whose keys are kept.
+fn lengths(padding: &[usize], all: usize, kept: usize) -> Option<Vec<usize>> {
+    let forgotten = all - kept;
+    let length = |&before: &usize| kept - before.saturating_sub(forgotten);
+    let hides = padding.iter().any(|&before| before > forgotten);
+    hides.then(|| padding.iter().map(length).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn padding_leaves_a_window_with_the_keys() {
+        assert_eq!(lengths(&[], 7, 7), None);
+        assert_eq!(lengths(&[2, 0], 5, 5), Some(vec![3, 5]));
+        assert_eq!(lengths(&[2, 0], 9, 9), Some(vec![7, 9]));
+        assert_eq!(lengths(&[2, 0], 9, 8), Some(vec![7, 8]));
+        assert_eq!(lengths(&[2, 0], 9, 7), None);
     }
 }

@@ -9,7 +9,6 @@ use burn::tensor::{Device, Gradients, Int, Tensor, TensorData};
 use burn_kernels::ops::moe::load_balancing_loss;
 
 use crate::blocks::new_linear;
-use crate::cache::Cache;
 use crate::config::{ModelConfig, MoeConfig};
 use crate::decoder::Decoder;
 use crate::error::ModelError;
@@ -22,7 +21,7 @@ use crate::parameters;
 /// projections are transposed to Burn's `[input, output]`.
 #[derive(Module, Debug)]
 pub struct CausalLm {
-    model: Decoder,
+    pub(crate) model: Decoder,
     /// The output projection, if it is not the embedding table.
     lm_head: Option<Linear>,
 }
@@ -100,55 +99,7 @@ impl CausalLm {
         }
     }
 
-    /// Returns the logits `[b, 1, vocab]` of the next token after `input_ids` `[b, s]`, which follow the tokens that the
-    /// cache has taken; then the cache has taken them too. [`ModelConfig::cache`] makes an empty one.
-    ///
-    /// The logits are those of the last position of [`forward`](Self::forward) on all tokens.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`ModelError::Input`] if there is no token, if the tokens go beyond `max_position_embeddings`, or if the
-    /// cache is of another model, batch or device.
-    ///
-    /// # Panics
-    ///
-    /// Panics, or returns meaningless logits, on token ids that [`check_inputs`](Self::check_inputs) refuses.
-    pub fn next(
-        &self,
-        input_ids: Tensor<2, Int>,
-        cache: &mut Cache,
-    ) -> Result<Tensor<3>, ModelError> {
-        let config = self.model.config();
-        let fail = |input, problem| Err(ModelError::Input { input, problem });
-        let [batch, seq] = input_ids.dims();
-        if batch == 0 || seq == 0 {
-            return fail(
-                "input_ids",
-                format!("shape [{batch}, {seq}] holds no token"),
-            );
-        }
-        let (positions, limit) = (cache.positions(), config.max_position_embeddings);
-        if seq > limit.saturating_sub(positions) {
-            let problem = format!(
-                "{seq} tokens after {positions} are more than the configuration's max_position_embeddings, {limit}"
-            );
-            return fail("input_ids", problem);
-        }
-        if cache.len() != config.num_hidden_layers {
-            let problem = format!(
-                "it has {} layers, but the model {}",
-                cache.len(),
-                config.num_hidden_layers
-            );
-            return fail("cache", problem);
-        }
-        match self.model.forward(input_ids, None, Some(cache)) {
-            Ok((hidden, _)) => Ok(self.logits(hidden.narrow(1, seq - 1, 1))),
-            Err(error) => fail("cache", error.to_string()),
-        }
-    }
-
-    fn logits(&self, hidden: Tensor<3>) -> Tensor<3> {
+    pub(crate) fn logits(&self, hidden: Tensor<3>) -> Tensor<3> {
         match &self.lm_head {
             Some(lm_head) => lm_head.forward(hidden),
             None => linear(

@@ -3,12 +3,12 @@
 use burn::module::Module;
 use burn::nn::Embedding;
 use burn::tensor::{Device, Int, Tensor};
-use burn_kernels::nn::{CacheError, KvCache};
+use burn_kernels::nn::CacheError;
 use burn_kernels::policy;
 
 use crate::attention::Attention;
 use crate::blocks::{Mlp, RmsNorm, new_weight};
-use crate::cache::Cache;
+use crate::cache::{Cache, LayerCache};
 use crate::config::ModelConfig;
 use crate::rope::{RotaryEmbedding, RotaryTables};
 use crate::sparse::{NewBlock, SparseMoeBlock};
@@ -94,7 +94,7 @@ impl DecoderLayer {
         residual: Residual,
         tables: &RotaryTables,
         window: Option<usize>,
-        cache: Option<&mut KvCache>,
+        cache: Option<LayerCache<'_>>,
     ) -> Result<(Residual, Option<Tensor<2>>), CacheError> {
         let (normalised, sum) = residual.normalise(&self.input_layernorm);
         let attended = self.self_attn.forward(normalised, tables, window, cache)?;
@@ -137,7 +137,8 @@ impl Decoder {
     }
 
     /// Returns the hidden states `[b, s, hidden]` of the token ids `[b, s]`, and the router logits `[b · s,
-    /// num_experts]` of each sparse layer. With a cache, the tokens follow those that it has taken.
+    /// num_experts]` of each sparse layer. With a cache, the tokens follow those that it has taken, and the first tokens of a
+    /// row may be its padding.
     pub(crate) fn forward(
         &self,
         input_ids: Tensor<2, Int>,
@@ -145,12 +146,19 @@ impl Decoder {
         mut cache: Option<&mut Cache>,
     ) -> Result<(Tensor<3>, Vec<Tensor<2>>), CacheError> {
         let [_, seq] = input_ids.dims();
-        let first = cache.as_ref().map_or(0, |cache| cache.positions());
         let hidden = self.embed_tokens.forward(input_ids);
         let (device, dtype) = (hidden.device(), hidden.dtype());
         let tables = match position_ids {
             Some(position_ids) => self.rotary.tables_at(position_ids, dtype),
-            None => self.rotary.tables(first..first + seq, &device, dtype),
+            None => {
+                let (first, padding) = cache
+                    .as_ref()
+                    .map_or((0, &[][..]), |cache| (cache.positions(), cache.padding()));
+                let padding = if padding.is_empty() { &[0] } else { padding };
+                let positions = first..first + seq;
+                self.rotary
+                    .padded_tables(positions, padding, &device, dtype)
+            }
         };
         let mut routers = Vec::new();
         let mut residual = Residual {

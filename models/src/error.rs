@@ -84,7 +84,7 @@ pub enum ModelError {
     /// An input of the model has a wrong shape or value.
     #[error("{input}: {problem}")]
     Input {
-        /// `input_ids` or `position_ids`.
+        /// `input_ids`, `position_ids`, `lengths` or `cache`.
         input: &'static str,
         /// The expected and the found shape or value.
         problem: String,

@@ -5,6 +5,9 @@
 //! architectures. A setting that would change the result and is not implemented is an error that names the file and the
 //! field.
 //!
+//! [`CausalLm::next`] decodes with a [`Cache`] of keys and values, and [`CausalLm::next_padded`] begins with prompts of
+//! different lengths.
+//!
 //! Layers that differ between architectures carry `#[fused_kernel]`. [`llama`] and [`qwen3`] hold the normalisation,
 //! the MLP and the rotary function of each; [`qwen2_moe`], [`qwen3_moe`] and [`mixtral`] hold the experts and the block
 //! with the router. All architectures share the remaining code.
@@ -29,6 +32,7 @@ mod causal_lm;
 mod checkpoint;
 mod config;
 mod decoder;
+mod decoding;
 mod error;
 mod family;
 mod layout;

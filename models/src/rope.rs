@@ -47,14 +47,33 @@ impl RotaryEmbedding {
     /// Angles are computed in `f32` (`f64` for `f64`) and the results rounded to `dtype`. This happens on the host,
     /// because a GPU's cosine of a large angle is not accurate enough.
     pub fn tables(&self, positions: Range<usize>, device: &Device, dtype: DType) -> RotaryTables {
+        self.padded_tables(positions, &[0], device, dtype)
+    }
+
+    /// Returns the tables of [`tables`](Self::tables) for each sequence, `[batch, seq, head_dim]`. Positions are counted
+    /// from the first token of a sequence, before which there are as many positions as `padding` holds. Those have the
+    /// tables of the first token.
+    pub(crate) fn padded_tables(
+        &self,
+        positions: Range<usize>,
+        padding: &[usize],
+        device: &Device,
+        dtype: DType,
+    ) -> RotaryTables {
+        let shape = [padding.len(), positions.len(), 2 * self.inv_freq.len()];
+        let counted = |before: &usize| {
+            let before = *before;
+            positions
+                .clone()
+                .map(move |position| position.saturating_sub(before))
+        };
+        let positions: Vec<usize> = padding.iter().flat_map(counted).collect();
         let table = |function32: fn(f32) -> f32, function64: fn(f64) -> f64| {
-            let shape = [1, positions.len(), 2 * self.inv_freq.len()];
-            let positions = positions.clone();
             let data = if dtype == DType::F64 {
                 let angle = |position, frequency| f64::from(position) * f64::from(frequency);
-                TensorData::new(self.rows(positions, |p, f| function64(angle(p, f))), shape)
+                TensorData::new(self.rows(&positions, |p, f| function64(angle(p, f))), shape)
             } else {
-                TensorData::new(self.rows(positions, |p, f| function32(p * f)), shape)
+                TensorData::new(self.rows(&positions, |p, f| function32(p * f)), shape)
             };
             Tensor::from_data(data, (device, dtype))
         };
@@ -65,10 +84,10 @@ impl RotaryEmbedding {
     }
 
     /// Computes `value(position, frequency)` for every position. Each row holds its values twice.
-    fn rows<T: Copy>(&self, positions: Range<usize>, value: impl Fn(f32, f32) -> T) -> Vec<T> {
+    fn rows<T: Copy>(&self, positions: &[usize], value: impl Fn(f32, f32) -> T) -> Vec<T> {
         let half = self.inv_freq.len();
         let mut rows = Vec::with_capacity(positions.len() * 2 * half);
-        for position in positions {
+        for &position in positions {
             let row = rows.len();
             rows.extend(
                 self.inv_freq

@@ -6,6 +6,7 @@ use super::folder::RunFolder;
 use super::metrics::{Point, Recorder, TokenCounts};
 use super::optimiser;
 use super::progress::Progress;
+use super::schedule;
 use super::settings::Settings;
 use super::step::{Batch, Trainee};
 use anyhow::{Context, anyhow};
@@ -45,7 +46,7 @@ pub fn fit(
     let model = Trainee {
         model: initial(settings, &device),
     };
-    let learner = Learner::new(model, optimiser::adamw(), optimiser::schedule(settings)?);
+    let learner = Learner::new(model, optimiser::adamw(), schedule::schedule(settings)?);
 
     let interrupter = Interrupter::new();
     let tokens = TokenCounts {

@@ -1,8 +1,8 @@
 //! `kernels train`: trains a small language model from scratch, with burn-train.
 //!
 //! The modules, in the order in which a run uses them: [`settings`] (the checked arguments), [`data`] (batches of
-//! bytes), [`folder`] (the results' files), [`fit`] (the burn-train run, with its [`step`], [`optimiser`], [`metrics`],
-//! [`balance`] and [`progress`]), [`throughput`] (speed with and without kernels), [`sample`] (generated text),
+//! bytes), [`folder`] (the results' files), [`fit`] (the burn-train run, with its [`step`], [`optimiser`], [`schedule`],
+//! [`metrics`], [`balance`] and [`progress`]), [`throughput`] (speed with and without kernels), [`sample`] (generated text),
 //! [`plot`] and [`summary`].
 
 mod balance;
@@ -15,6 +15,7 @@ mod plot;
 mod preset;
 mod progress;
 mod sample;
+mod schedule;
 mod settings;
 mod step;
 mod summary;

@@ -1,3 +1,4 @@
+use super::span;
 use super::{Decision, Query, Site};
 use crate::semantics::OperationKey;
 use burn::backend::DispatchTensor;
@@ -80,12 +81,21 @@ impl At {
         !self.once
     }
 
+    /// Opens the span of the call, which ends when the result is dropped.
+    #[inline]
+    #[must_use]
+    pub(crate) fn enter(&self) -> Option<span::Open> {
+        span::call(self.site)
+    }
+
     /// Decides the path of a call with these tensors, and counts it. The tensors are the operands of the operation, in
     /// its order, because the limits of implementations are checked on them.
     #[inline]
     pub(crate) fn decide<'a>(&self, tensors: impl AsRef<[&'a DispatchTensor]>) -> Decision {
         let tensors = tensors.as_ref();
-        self.site.decide_call(self.query(tensors), tensors)
+        let decision = self.site.decide_call(self.query(tensors), tensors);
+        span::decided(self.site, decision);
+        decision
     }
 
     /// Returns the path that a call of this kind would take. It does not count the call and does not check limits, so

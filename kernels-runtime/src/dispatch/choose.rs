@@ -9,6 +9,7 @@ use crate::reason::Reason;
 use crate::registry::{self, Implementation, KernelSpec, SiteSpec};
 use crate::semantics::SemanticsKey;
 use burn::backend::DispatchTensor;
+use std::fmt;
 
 /// The path that a call takes.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +24,16 @@ impl Decision {
     /// Returns `true` if the fused path runs.
     pub const fn is_fused(&self) -> bool {
         matches!(self, Self::Fused(_))
+    }
+}
+
+impl fmt::Display for Decision {
+    /// Writes the path in words, such as `fused cpu-simd`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fused(implementation) => write!(f, "fused {}", implementation.name),
+            Self::Reference(reason) => write!(f, "reference: {reason}"),
+        }
     }
 }
 

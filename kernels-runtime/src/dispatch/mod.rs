@@ -7,6 +7,7 @@ mod plan;
 mod plan_file;
 mod query;
 mod site;
+pub(crate) mod span;
 mod tally;
 mod unmet;
 
@@ -23,6 +24,7 @@ pub use plan::{Plan, PlanCandidate, PlanError, PlanRow, plan, plan_for, plan_sit
 pub use plan_file::{Difference, PlanCheckError, PlanDifference};
 pub use query::{Query, TensorType};
 pub use site::{SITES, Site, sites};
+pub use span::SPAN_TARGET;
 pub(crate) use tally::Tally;
 
 #[cfg(test)]

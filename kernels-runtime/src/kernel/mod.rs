@@ -45,6 +45,7 @@ pub(crate) fn custom<O: Operands>(
     operands: O,
     body: impl FnOnce(O) -> O::Output,
 ) -> O::Output {
+    let _span = at.enter();
     either(&at, operands, live::Captured::Unknown, &mut once(body))
 }
 

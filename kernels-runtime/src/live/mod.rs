@@ -20,9 +20,10 @@
 //!
 //! * about four rows of a norm, a gated unit, a gated MLP or a step of AdamW, spread from the first to the last;
 //! * the first and the last head of a rotary embedding;
-//! * the first positions of causal attention, of two sequences and, with a window, some more than it has; two queries of
-//!   attention without a mask. Attention with a window but no causal mask is compared as a whole. Of a layer, the body is
-//!   compared on the first positions, with lengths as a whole;
+//! * the first positions of causal attention, of two sequences and, with a window, some more than it has; the last
+//!   positions of all sequences if they are padded on the left; two queries of attention without a mask. Other attention
+//!   with lengths, or with a window but no causal mask, is compared as a whole. Of a layer, the body is compared on the
+//!   first positions, with lengths as a whole;
 //! * some tokens of a cross-entropy. A mean or a sum of them is compared alone. Of output weights, also some classes are
 //!   taken, with those that are targets;
 //! * two tokens of experts, with the experts that they are routed to;

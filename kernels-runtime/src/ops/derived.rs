@@ -10,7 +10,7 @@
 use super::define::operands;
 use super::joined::{join, register_joined};
 use super::recording::{
-    Autodiff, CheckpointStrategy, Checkpointer, Grads, NodeId, Ops, OpsKind, Step,
+    Autodiff, CheckpointStrategy, Checkpointer, Grads, NodeId, Ops, OpsKind, Step, traced,
 };
 use super::{compute_dtype, same_dtype_as};
 use crate::kernel::{Collect, Operands, Tensors, Visitor};
@@ -261,7 +261,7 @@ impl<B: Dispatched, C: CheckpointStrategy> DerivedBackend for Autodiff<B, C> {
         let node = |parent: &FloatTensor<Self>| parent.is_tracked().then(|| parent.node().id());
         let nodes = tensors.parents.iter().map(node).collect();
         let y = tensors.y.into_primitive();
-        match Derived
+        match traced(Derived, "the gradient of a reference")
             .prepare::<C>([joined.node()])
             .compute_bound()
             .stateful()

@@ -1,5 +1,6 @@
-//! The names from Burn's autodiff that operations use to record their gradients.
+//! The names from Burn's autodiff that operations use to record their gradients, and the spans of these.
 
+use crate::dispatch::{Site, span};
 use burn::backend::Backend;
 use burn::backend::autodiff::checkpoint::{retro_forward::RetroForward, state::BackwardStates};
 use burn::backend::tensor::FloatTensor;
@@ -22,6 +23,34 @@ macro_rules! register {
     };
 }
 pub(crate) use register;
+
+/// A kernel's step of autodiff, whose backward pass runs in a span of the site that recorded it.
+#[derive(Debug)]
+pub(crate) struct Traced<S> {
+    step: S,
+    kernel: &'static str,
+    site: Option<&'static Site>,
+}
+
+/// Returns a step of a kernel with the site whose call this thread is in.
+pub(crate) fn traced<S>(step: S, kernel: &'static str) -> Traced<S> {
+    let site = span::site();
+    Traced { step, kernel, site }
+}
+
+impl<B: Backend, S: Step<B, N>, const N: usize> Step<B, N> for Traced<S> {
+    type State = S::State;
+
+    fn backward(
+        self,
+        ops: Ops<Self::State, N>,
+        grads: &mut Grads,
+        checkpointer: &mut Checkpointer,
+    ) {
+        let _span = span::gradient(self.kernel, self.site);
+        self.step.backward(ops, grads, checkpointer);
+    }
+}
 
 /// Computes a result a second time, in the backward pass of a graph with gradient checkpointing.
 pub(crate) struct Recompute<B, F> {

@@ -14,6 +14,7 @@ pub fn adam_w<const D: usize>(
     settings: Settings,
     mut reference: impl FnMut(Tensor<D>, Tensor<D>, Option<[Tensor<D>; 2]>) -> State<Tensor<D>>,
 ) -> State<Tensor<D>> {
+    let _span = at.enter();
     let parameter = parameter.into_dispatch();
     let gradient = gradient.into_dispatch();
     if !at.peek([&parameter, &gradient]).is_fused() {
@@ -48,6 +49,7 @@ pub fn adam_w<const D: usize>(
 /// Counts a step of a site whose condition is false. Panics if the policy requires the kernel.
 #[track_caller]
 pub fn declined<const D: usize>(at: At, parameter: Tensor<D>) -> Tensor<D> {
+    let _span = at.enter();
     let parameter = parameter.into_dispatch();
     at.decide([&parameter]);
     Tensor::from_dispatch(parameter)

@@ -22,6 +22,7 @@ pub fn add_rms_norm<const D: usize>(
     group_size: Option<usize>,
     reference: &mut dyn FnMut((Tensor<D>, Tensor<D>)) -> Both<D>,
 ) -> Both<D> {
+    let _span = at.enter();
     let flowing = (x, residual, None);
     let settings = Settings { eps, group_size };
     either(&at, flowing, weight, settings, &mut |(x, residual, _)| {
@@ -39,6 +40,7 @@ pub fn add_rms_norm_gated<const D: usize>(
     group_size: Option<usize>,
     reference: &mut dyn FnMut((Tensor<D>, Tensor<D>, Tensor<D>)) -> Both<D>,
 ) -> Both<D> {
+    let _span = at.enter();
     let flowing = (x, residual, Some(gate));
     let settings = Settings { eps, group_size };
     let mut reference =

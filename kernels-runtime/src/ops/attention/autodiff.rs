@@ -1,7 +1,7 @@
 use super::{Backward, Operands};
 use crate::ops::operands::{array, checked};
 use crate::ops::recording::{
-    Autodiff, CheckpointStrategy, Checkpointer, Grads, NodeId, Ops, OpsKind, Step, register,
+    Autodiff, CheckpointStrategy, Checkpointer, Grads, NodeId, Ops, OpsKind, Step, register, traced,
 };
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, backend_extension};
@@ -122,7 +122,11 @@ fn record_of<B: AttentionKernel, C: CheckpointStrategy, const N: usize>(
     operands: Tensors<Autodiff<B, C>>,
 ) -> FloatTensor<Autodiff<B, C>> {
     let nodes: [_; N] = array(operands.tensors().map(|tensor| tensor.node()));
-    match Attention.prepare::<C>(nodes).compute_bound().stateful() {
+    match traced(Attention, super::KERNEL.id)
+        .prepare::<C>(nodes)
+        .compute_bound()
+        .stateful()
+    {
         OpsKind::Tracked(mut prep) => {
             let ids = operands.as_ref().map(|tensor| prep.checkpoint(tensor));
             let operands = operands.map(|tensor| tensor.into_primitive());

@@ -52,11 +52,13 @@ impl Operands for Attended {
     }
 
     /// Takes few queries, since the reference and the body hold the scores of all pairs. All heads stay, because a body
-    /// may know the number of heads that share keys. A body knows the lengths of all sequences, so with lengths nothing
-    /// is taken.
+    /// may know the number of heads that share keys. A body knows the lengths of all sequences, so with lengths all
+    /// sequences stay, and if the padding is behind the sequences or they are packed, nothing is taken.
     fn sample(&self, rows: Rows) -> Option<Self> {
-        if self.key.lengths != SequenceLengths::None {
-            return None;
+        match (self.key.lengths, self.key.mask) {
+            (SequenceLengths::None, _) => {}
+            (SequenceLengths::LeftPadded, AttentionMask::Causal) => return self.last_positions(),
+            _ => return None,
         }
         match (self.key.mask, self.key.window) {
             (AttentionMask::Causal, _) => self.first_positions(),
@@ -67,6 +69,11 @@ impl Operands for Attended {
 
     fn samples_prefix(&self) -> bool {
         self.key.mask == AttentionMask::Causal
+    }
+
+    fn samples_apart(&self) -> bool {
+        // The last positions are neither the first ones nor those of `Rows`.
+        self.key.lengths == SequenceLengths::LeftPadded
     }
 }
 
@@ -105,6 +112,26 @@ impl Attended {
             }),
             sinks: self.inputs.sinks.clone(),
             lengths: self.inputs.lengths.clone(),
+        };
+        Some(Self {
+            inputs,
+            ..self.clone()
+        })
+    }
+
+    /// Takes the last queries of all sequences, with all keys: lengths count from the end. Returns `None` if a call is
+    /// small, and if its queries are not the last ones.
+    fn last_positions(&self) -> Option<Self> {
+        let sizes = check(&self.inputs, self.settings, self.key).sizes();
+        let of_one = sizes.batch * sizes.heads * sizes.keys;
+        if self.settings.offset.is_some() || of_one.saturating_mul(sizes.queries) <= SCORES {
+            return None;
+        }
+        let queries = (SCORES / of_one).clamp(1, sizes.queries);
+        let q = self.inputs.q.clone().detach();
+        let inputs = Inputs {
+            q: q.narrow(self.positions(), sizes.queries - queries, queries),
+            ..self.inputs.clone()
         };
         Some(Self {
             inputs,

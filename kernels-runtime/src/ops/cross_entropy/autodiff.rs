@@ -1,7 +1,7 @@
 use super::{Backward, Operands};
 use crate::ops::operands::checked;
 use crate::ops::recording::{
-    Autodiff, CheckpointStrategy, Checkpointer, Grads, NodeId, Ops, OpsKind, Step,
+    Autodiff, CheckpointStrategy, Checkpointer, Grads, NodeId, Ops, OpsKind, Step, traced,
 };
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Backend, backend_extension};
@@ -72,7 +72,11 @@ impl<B: CrossEntropyKernel, C: CheckpointStrategy> CrossEntropyBackend for Autod
         let forward = |operands: Tensors<Self>| {
             B::cross_entropy_forward(operands.map(|tensor| tensor.into_primitive(), |ints| ints))
         };
-        match CrossEntropy.prepare::<C>(nodes).compute_bound().stateful() {
+        match traced(CrossEntropy, super::KERNEL.id)
+            .prepare::<C>(nodes)
+            .compute_bound()
+            .stateful()
+        {
             OpsKind::Tracked(mut prep) => {
                 let ids = operands.clone();
                 let ids = ids.map(|tensor| prep.checkpoint(&tensor), |ints| ints);

@@ -39,6 +39,7 @@ pub fn cross_entropy(
     numbers: LossNumbers,
     reference: &mut dyn FnMut((Tensor<2>, Tensor<1, Int>)) -> Tensor<1>,
 ) -> Tensor<1> {
+    let _span = at.enter();
     let logits = logits.into_dispatch();
     if !at.peek([&logits]).is_fused() {
         at.decide([&logits]);

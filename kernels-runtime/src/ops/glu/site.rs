@@ -17,6 +17,7 @@ pub fn glu<const D: usize>(
     sparsity: Option<f64>,
     reference: &mut dyn FnMut((Tensor<D>, Tensor<D>)) -> Tensor<D>,
 ) -> Tensor<D> {
+    let _span = at.enter();
     let mut reference = |inputs| match inputs {
         Inputs::Separate { gate, up } => reference((gate, up)),
         Inputs::Packed(_) => unreachable!("two tensors went in"),
@@ -33,6 +34,7 @@ pub fn glu_packed<const D: usize>(
     limit: Option<f64>,
     reference: &mut dyn FnMut(Tensor<D>) -> Tensor<D>,
 ) -> Tensor<D> {
+    let _span = at.enter();
     let settings = Settings {
         limit,
         sparsity: None,
@@ -75,6 +77,7 @@ pub fn glu_mlp<const D: usize>(
     sparsity: Option<f64>,
     reference: &mut dyn FnMut(Tensor<D>) -> Tensor<D>,
 ) -> Tensor<D> {
+    let _span = at.enter();
     let project = |x| {
         let (gate, up) = project(x);
         Inputs::Separate { gate, up }
@@ -93,6 +96,7 @@ pub fn glu_packed_mlp<const D: usize>(
     limit: Option<f64>,
     reference: &mut dyn FnMut(Tensor<D>) -> Tensor<D>,
 ) -> Tensor<D> {
+    let _span = at.enter();
     let project = |x| Inputs::Packed(project(x));
     let settings = Settings {
         limit,

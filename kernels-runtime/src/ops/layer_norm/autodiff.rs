@@ -2,7 +2,7 @@ use super::{Backward, Operands, Wanted};
 use crate::ops::operands::{array, checked};
 use crate::ops::recording::{
     Autodiff, CheckpointStrategy, Checkpointer, Grads, NodeId, Ops, OpsKind, Step, recompute,
-    register,
+    register, traced,
 };
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, backend_extension};
@@ -113,7 +113,9 @@ fn record<B: LayerNormKernel, C: CheckpointStrategy, const N: usize>(
     };
     let ids = operands.as_ref().map(|tensor| tensor.node().id());
     let again = recompute::<B, _>(move |read| B::layer_norm_forward(ids.clone().map(read)).y);
-    let prepared = LayerNorm.prepare::<C>(nodes).memory_bound();
+    let prepared = traced(LayerNorm, super::KERNEL.id)
+        .prepare::<C>(nodes)
+        .memory_bound();
     let prepared = prepared.retro_forward(again).parents(operands.tensors());
     match prepared.stateful() {
         OpsKind::Tracked(mut prep) => {

@@ -61,6 +61,7 @@ pub fn layer_norm<const D: usize>(
     eps: f64,
     reference: &mut dyn FnMut(Tensor<D>) -> Tensor<D>,
 ) -> Tensor<D> {
+    let _span = at.enter();
     let x = x.into_dispatch();
     if !at.peek([&x]).is_fused() {
         at.decide([&x]);

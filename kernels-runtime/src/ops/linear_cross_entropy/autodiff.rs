@@ -1,7 +1,7 @@
 use super::{Backward, Kept, Operands, Wanted};
 use crate::ops::operands::{Described, array, checked};
 use crate::ops::recording::{
-    Autodiff, CheckpointStrategy, Checkpointer, Grads, NodeId, Ops, OpsKind, Step, register,
+    Autodiff, CheckpointStrategy, Checkpointer, Grads, NodeId, Ops, OpsKind, Step, register, traced,
 };
 use crate::semantics::LossReduction;
 use burn::backend::tensor::{FloatTensor, IntTensor};
@@ -150,7 +150,7 @@ fn record<B: LinearCrossEntropyKernel, C: CheckpointStrategy, const N: usize>(
         let operands = operands.map(|tensor| tensor.into_primitive(), |ints| ints);
         B::linear_cross_entropy_forward(operands, wanted)
     };
-    match LinearCrossEntropy
+    match traced(LinearCrossEntropy, super::KERNEL.id)
         .prepare::<C>(nodes)
         .compute_bound()
         .stateful()

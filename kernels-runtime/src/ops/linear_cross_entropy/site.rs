@@ -19,6 +19,7 @@ pub fn linear_cross_entropy(
     numbers: LossNumbers,
     reference: &mut dyn FnMut(Flowing) -> Tensor<1>,
 ) -> Tensor<1> {
+    let _span = at.enter();
     let inputs = Inputs {
         hidden,
         weight,
@@ -37,6 +38,7 @@ pub fn linear_cross_entropy_biased(
     numbers: LossNumbers,
     reference: &mut dyn FnMut(FlowingBiased) -> Tensor<1>,
 ) -> Tensor<1> {
+    let _span = at.enter();
     let inputs = Inputs {
         hidden,
         weight,

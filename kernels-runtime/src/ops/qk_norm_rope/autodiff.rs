@@ -1,7 +1,7 @@
 use super::{Backward, Operands, composed};
 use crate::ops::operands::{array, checked};
 use crate::ops::recording::{
-    Autodiff, CheckpointStrategy, Checkpointer, Grads, NodeId, Ops, OpsKind, Step, register,
+    Autodiff, CheckpointStrategy, Checkpointer, Grads, NodeId, Ops, OpsKind, Step, register, traced,
 };
 use crate::ops::rms_norm::RmsNormKernel;
 use crate::ops::rope::{RopeKernel, TableGradient};
@@ -106,7 +106,11 @@ fn record<B: QkNormRopeKernel, C: CheckpointStrategy, const N: usize>(
     let forward = |operands: Tensors<Autodiff<B, C>>| {
         B::qk_norm_rope_forward(operands.map(|tensor| tensor.into_primitive()))
     };
-    match QkNormRope.prepare::<C>(nodes).compute_bound().stateful() {
+    match traced(QkNormRope, super::KERNEL.id)
+        .prepare::<C>(nodes)
+        .compute_bound()
+        .stateful()
+    {
         OpsKind::Tracked(mut prep) => {
             let state = operands.as_ref().map(|tensor| prep.checkpoint(tensor));
             prep.finish(state, forward(operands))

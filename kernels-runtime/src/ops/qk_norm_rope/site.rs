@@ -55,6 +55,7 @@ pub fn qk_norm_rope(
     eps: Option<f64>,
     reference: &mut dyn FnMut(Both) -> Both,
 ) -> Both {
+    let _span = at.enter();
     let tables = [cos.rows(), sin.rows()];
     either(&at, [q, k], weights, tables, eps, reference)
 }

@@ -2,7 +2,7 @@ use super::{Backward, Operands, Parts};
 use crate::ops::operands::{array, checked};
 use crate::ops::recording::{
     Autodiff, CheckpointStrategy, Checkpointer, Grads, NodeId, Ops, OpsKind, Step, recompute,
-    register,
+    register, traced,
 };
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, backend_extension};
@@ -96,7 +96,9 @@ fn record_of<B: RmsNormKernel, C: CheckpointStrategy, const N: usize>(
     let nodes: [_; N] = array(operands.tensors().map(|tensor| tensor.node()));
     let ids = operands.as_ref().map(|tensor| tensor.node().id());
     let again = recompute::<B, _>(move |read| B::rms_norm_forward(ids.clone().map(read)).0);
-    let prepared = RmsNorm.prepare::<C>(nodes).memory_bound();
+    let prepared = traced(RmsNorm, super::KERNEL.id)
+        .prepare::<C>(nodes)
+        .memory_bound();
     let prepared = prepared.retro_forward(again).parents(operands.tensors());
     match prepared.stateful() {
         OpsKind::Tracked(mut prep) => {

@@ -18,6 +18,7 @@ pub fn rms_norm<const D: usize>(
     group_size: Option<usize>,
     reference: &mut dyn FnMut(Tensor<D>) -> Tensor<D>,
 ) -> Tensor<D> {
+    let _span = at.enter();
     let settings = Settings { eps, group_size };
     either(&at, (x, None), weight, settings, &mut |(x, _)| reference(x))
 }
@@ -33,6 +34,7 @@ pub fn rms_norm_gated<const D: usize>(
     group_size: Option<usize>,
     reference: &mut dyn FnMut((Tensor<D>, Tensor<D>)) -> Tensor<D>,
 ) -> Tensor<D> {
+    let _span = at.enter();
     let settings = Settings { eps, group_size };
     let mut reference = |(x, gate): Flowing<D>| reference((x, gate.expect("a gate went in")));
     either(&at, (x, Some(gate)), weight, settings, &mut reference)

@@ -2,7 +2,7 @@ use super::Operands;
 use super::table_gradient::TableGradient;
 use crate::ops::operands::{array, checked};
 use crate::ops::recording::{
-    Autodiff, CheckpointStrategy, Checkpointer, Grads, NodeId, Ops, OpsKind, Step,
+    Autodiff, CheckpointStrategy, Checkpointer, Grads, NodeId, Ops, OpsKind, Step, traced,
 };
 use crate::semantics::RopeKey;
 use burn::backend::tensor::FloatTensor;
@@ -87,7 +87,11 @@ impl<B: RopeKernel, C: CheckpointStrategy> RopeBackend for Autodiff<B, C> {
         let nodes = array(operands.tensors().map(|tensor| tensor.node()));
         let key = operands.key();
         let primitives = |operands: Tensors<Self>| operands.map(|tensor| tensor.into_primitive());
-        match Rope.prepare::<C>(nodes).compute_bound().stateful() {
+        match traced(Rope, super::KERNEL.id)
+            .prepare::<C>(nodes)
+            .compute_bound()
+            .stateful()
+        {
             OpsKind::Tracked(mut prep) => {
                 let state = State {
                     x: table_gradient.then(|| prep.checkpoint(operands.x())),

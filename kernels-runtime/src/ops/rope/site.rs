@@ -17,6 +17,7 @@ pub fn rope(
     sin: impl RopeTable,
     reference: &mut dyn FnMut(Rotated) -> Rotated,
 ) -> (Tensor<4>, Tensor<4>) {
+    let _span = at.enter();
     rotate(&at, [q, k], cos.rows(), sin.rows(), reference)
 }
 
@@ -49,6 +50,7 @@ pub fn rope_sections(
     sections: [usize; 3],
     reference: &mut dyn FnMut(Rotated) -> Rotated,
 ) -> (Tensor<4>, Tensor<4>) {
+    let _span = at.enter();
     let tables = [cos.table(), sin.table()];
     rotate_sections(&at, [q, k], tables, sections, reference)
 }

@@ -22,6 +22,7 @@ pub fn attention(
     settings: AttentionSettings,
     reference: &mut dyn FnMut((Tensor<4>, Tensor<4>, Tensor<4>)) -> Tensor<4>,
 ) -> Tensor<4> {
+    let _span = at.enter();
     let mut reference = |([q, k, v], _): Flowing| reference((q, k, v));
     either(
         &at,
@@ -43,6 +44,7 @@ pub fn attention_biased(
     settings: AttentionSettings,
     reference: &mut dyn FnMut((Tensor<4>, Tensor<4>, Tensor<4>, Tensor<4>)) -> Tensor<4>,
 ) -> Tensor<4> {
+    let _span = at.enter();
     let mut reference =
         |([q, k, v], bias): Flowing| reference((q, k, v, bias.expect("a bias went in")));
     let flowing = ([q, k, v], Some(bias));

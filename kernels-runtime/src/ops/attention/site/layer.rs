@@ -251,6 +251,7 @@ pub fn attention_layer<const D: usize>(
     layer: AttentionLayer<'_>,
     reference: &mut dyn FnMut(Tensor<D>) -> Tensor<D>,
 ) -> Tensor<D> {
+    let _span = at.enter();
     let x = x.into_dispatch();
     let Decision::Fused(implementation) = at.peek([&x]) else {
         at.decide([&x]);

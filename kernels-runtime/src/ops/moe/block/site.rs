@@ -229,6 +229,7 @@ pub fn block<const D: usize>(
     block: Block<'_>,
     reference: &mut dyn FnMut(Tensor<D>) -> Results<D>,
 ) -> (Tensor<D>, Tensor<2>) {
+    let _span = at.enter();
     either(&at, hidden, &block, reference)
 }
 

@@ -2,7 +2,7 @@ use super::{Backward, Operands, Wanted};
 use crate::ops::joined::{join, register_joined};
 use crate::ops::operands::checked;
 use crate::ops::recording::{
-    Autodiff, CheckpointStrategy, Checkpointer, Grads, NodeId, Ops, OpsKind, Step, register,
+    Autodiff, CheckpointStrategy, Checkpointer, Grads, NodeId, Ops, OpsKind, Step, register, traced,
 };
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Backend, backend_extension};
@@ -110,7 +110,11 @@ impl<B: ExpertsKernel, C: CheckpointStrategy> ExpertsBackend for Autodiff<B, C> 
             let operands = operands.map(|tensor| tensor.into_primitive(), |ints| ints);
             B::experts_forward(operands, keep)
         };
-        match Experts.prepare::<C>(nodes).compute_bound().stateful() {
+        match traced(Experts, super::KERNEL.id)
+            .prepare::<C>(nodes)
+            .compute_bound()
+            .stateful()
+        {
             OpsKind::Tracked(mut prep) => {
                 let group = |group: &Vec<FloatTensor<Self>>| {
                     group.iter().map(|tensor| tensor.is_tracked()).collect()

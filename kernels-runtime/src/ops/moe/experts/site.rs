@@ -200,6 +200,7 @@ pub fn experts(
     limit: Option<f64>,
     reference: &mut dyn FnMut(Flowing) -> Tensor<2>,
 ) -> Tensor<2> {
+    let _span = at.enter();
     let flowing = (x, indices, routing);
     let is_lazy = || at.runs_body_first();
     let weights = |_| Some(weights.read());
@@ -223,6 +224,7 @@ pub fn experts_list<'a>(
     limit: Option<f64>,
     reference: &mut dyn FnMut(Flowing) -> Tensor<2>,
 ) -> Tensor<2> {
+    let _span = at.enter();
     let flowing = (x, indices, routing);
     let is_lazy = || at.may_repeat() && is_lazy((0..count).map(expert));
     let weights = |unused| listed(count, expert, unused, at.key());

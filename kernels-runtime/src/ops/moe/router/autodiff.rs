@@ -1,7 +1,7 @@
 use super::{Backward, Operands, Routing};
 use crate::ops::operands::checked;
 use crate::ops::recording::{
-    Autodiff, CheckpointStrategy, Checkpointer, Grads, NodeId, Ops, OpsKind, Step,
+    Autodiff, CheckpointStrategy, Checkpointer, Grads, NodeId, Ops, OpsKind, Step, traced,
 };
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Backend, backend_extension};
@@ -57,7 +57,11 @@ impl<B: RouterKernel, C: CheckpointStrategy> RouterBackend for Autodiff<B, C> {
         let routing = operands.routing();
         let nodes = [operands.logits().node()];
         let primitives = |operands: Tensors<Self>| operands.map(|tensor| tensor.into_primitive());
-        match Route.prepare::<C>(nodes).compute_bound().stateful() {
+        match traced(Route, crate::ops::moe::experts::KERNEL.id)
+            .prepare::<C>(nodes)
+            .compute_bound()
+            .stateful()
+        {
             OpsKind::Tracked(mut prep) => {
                 let node = prep.checkpoint(operands.logits());
                 let (weights, indices) = B::route(primitives(operands));
