@@ -69,6 +69,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "apply",
             "report",
             "measurement",
+            "memory",
             "remote::fuzz",
             "lib",
         ],

@@ -19,8 +19,6 @@
     unused_imports,
     reason = "without a test harness, of its tests only the imports and helpers are left"
 )]
-#[path = "../../src/memory.rs"]
-mod memory;
 #[path = "../../src/train/optimiser.rs"]
 mod optimiser;
 mod parts;
@@ -67,7 +65,7 @@ struct Args {
 
 fn main() -> anyhow::Result<()> {
     // The allocator has to be set up before there are threads.
-    memory::keep_freed();
+    burn_kernels::memory::keep_freed();
     run(&Args::parse())
 }
 

@@ -109,7 +109,7 @@ pub(super) fn tanh<N: Single>(x: N) -> N {
     a.where_at_most(x.like(CENTRE), inner, outer)
 }
 
-/// Returns `Φ(x) = erfc(−x/√2) / 2` and `e^(−x²/2) / √(2π)`. The errors are within 5 and 4 ulp where the results are
+/// Returns `Φ(x) = erfc(−x/√2) / 2` and `e^(−x²/2) / √(2π)`. The errors are within 6 and 4 ulp where the results are
 /// normal numbers, also in the tail, and within 2 ulp for `Φ` above a half.
 ///
 /// Near zero, `Φ` is `1/2 + x · C(x²)`. Elsewhere, the tail `Q(a)` with `a = |x|` is
