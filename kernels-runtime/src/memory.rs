@@ -12,10 +12,8 @@
 /// Call this at the start of `main`, before other threads start: glibc reads some of these settings without a lock.
 ///
 /// ```
-/// fn main() {
-///     kernels_runtime::memory::keep_freed();
-///     // … training …
-/// }
+/// kernels_runtime::memory::keep_freed(); // at the start of `main`
+/// // … training …
 /// ```
 pub fn keep_freed() {
     let is_set_up = [

@@ -257,11 +257,12 @@ impl<'r, T: Copy> Row<'r, T> {
     pub(crate) fn write_blocks(self, values: &impl Blocks<T>) -> &'r [T] {
         let len = self.places.len();
         let (blocks, rest) = self.places.as_chunks_mut::<LANES>();
-        for at in 0..blocks.len() {
-            blocks[at].write_copy_of_slice(&values.at::<Whole>(at));
+        let whole = blocks.len();
+        for (at, block) in blocks.iter_mut().enumerate() {
+            block.write_copy_of_slice(&values.at::<Whole>(at));
         }
         if !rest.is_empty() {
-            let values = values.at::<Padded>(blocks.len());
+            let values = values.at::<Padded>(whole);
             rest.write_copy_of_slice(&values[..rest.len()]);
         }
         self.written.set(self.written.get() + len);
@@ -303,15 +304,15 @@ impl<'r, T: Copy> Row<'r, T> {
         let (pairs, odd) = self.places.as_chunks_mut::<2>();
         complete(0, odd.len());
         let (blocks, rest) = pairs.as_chunks_mut::<LANES>();
-        for at in 0..blocks.len() {
+        let whole = blocks.len();
+        for (at, block) in blocks.iter_mut().enumerate() {
             let [first, second] = values.at::<Whole>(at);
-            let block = &mut blocks[at];
             for i in 0..LANES {
                 block[i] = [MaybeUninit::new(first[i]), MaybeUninit::new(second[i])];
             }
         }
         if !rest.is_empty() {
-            let [first, second] = values.at::<Padded>(blocks.len());
+            let [first, second] = values.at::<Padded>(whole);
             for (i, pair) in rest.iter_mut().enumerate() {
                 *pair = [MaybeUninit::new(first[i]), MaybeUninit::new(second[i])];
             }
