@@ -13,9 +13,9 @@ mod portable;
 
 pub(crate) use blocks::{Blocks, Padded, Read, Terms, Whole, block, sum_of_terms};
 #[cfg(target_arch = "x86_64")]
-pub(crate) use {avx2::Avx2, avx512::Avx512};
+pub(crate) use {avx2::Avx2, avx512::Avx512, portable::Array};
 
-pub(crate) use portable::{Array, Portable};
+pub(crate) use portable::Portable;
 
 use super::{Number, Real};
 use burn::tensor::{bf16, f16};
