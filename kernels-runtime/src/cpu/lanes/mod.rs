@@ -168,7 +168,8 @@ mod tests {
         (f64::from(result) - exact).abs() / ulp
     }
 
-    /// Compares the functions with f64, by the bounds of single numbers.
+    /// Compares the functions with f64. This sample is denser than that of the single numbers, and finds Φ 5.65 ulp from the
+    /// exact value at -1.5352343, in plain arithmetic too.
     fn functions<C: Context>(c: C) {
         let mut worst = [0.0_f64; 4];
         for first in -87_000..88_000 {
