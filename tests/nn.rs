@@ -1,12 +1,14 @@
 //! Compares Burn's own layers with their counterparts here: results and gradients.
 
-use burn::module::{Module, Param};
+use burn::module::{Lora, Module, Param, Quantizer};
 use burn::nn::attention::{self, MultiHeadAttentionConfig};
 use burn::nn::loss::CrossEntropyLossConfig;
-use burn::nn::{LayerNormConfig, RmsNormConfig, RotaryEncodingConfig, SwiGluConfig};
+use burn::nn::{LayerNormConfig, LinearConfig, RmsNormConfig, RotaryEncodingConfig, SwiGluConfig};
+use burn::tensor::quantization::{Calibration, QuantScheme};
 use burn::tensor::{Bool, Device, Distribution, FloatDType, Int, Tensor};
 use burn_kernels::nn::{
-    CrossEntropyLoss, LayerNorm, MhaInput, MultiHeadAttention, RmsNorm, RotaryEncoding, SwiGlu,
+    CrossEntropyLoss, LayerNorm, Linear, MhaInput, MultiHeadAttention, RmsNorm, RotaryEncoding,
+    SwiGlu,
 };
 use burn_kernels::policy::{Policy, scope};
 use burn_kernels::report::report;
@@ -89,6 +91,64 @@ fn cross_entropy_is_burns() {
             }
         }
     }
+}
+
+/// Returns a layer's result for `x`, and the gradients of `x`, the weight and the bias, if they are tracked.
+fn of_linear(
+    layer: impl Fn(Tensor<3>) -> Tensor<3>,
+    [weight, bias]: [Option<Tensor<2>>; 2],
+    x: &Tensor<3>,
+) -> (Tensor<3>, Tensor<3>, [Option<Tensor<2>>; 2]) {
+    let x = x.clone().detach().require_grad();
+    let y = layer(x.clone());
+    let grads = y.clone().square().sum().backward();
+    let dx = x.grad(&grads).expect("x is tracked");
+    let of = |tensor: Option<Tensor<2>>| tensor.and_then(|tensor| tensor.grad(&grads));
+    (y.inner(), dx, [of(weight), of(bias)])
+}
+
+#[test]
+fn linear_is_burns() {
+    let device = Device::flex().autodiff();
+    for bias in [true, false] {
+        let theirs = LinearConfig::new(24, 40).with_bias(bias).init(&device);
+        let ours = Linear::from(theirs.clone());
+        assert_eq!(ours.num_params(), theirs.num_params());
+        for rows in [1, 6] {
+            let x = random([2, rows, 24], &device);
+            let run = |layer: &dyn Fn(Tensor<3>) -> Tensor<3>| {
+                let weight = Some(theirs.weight.val());
+                of_linear(layer, [weight, None], &x)
+            };
+            let expected = run(&|x| theirs.forward(x));
+            for policy in [Policy::auto(), Policy::reference()] {
+                let _policy = scope(policy);
+                let (y, dx, [dw, _]) = run(&|x| ours.forward(x));
+                assert!(difference(y, expected.0.clone()) < CLOSE);
+                assert!(difference(dx, expected.1.clone()) < CLOSE);
+                let theirs = expected.2[0].clone().expect("the weight is tracked");
+                assert!(difference(dw.expect("the weight is tracked"), theirs) < CLOSE);
+            }
+        }
+    }
+}
+
+/// What is attached to the weight of Burn's layer works here as there.
+#[test]
+fn adapted_and_quantised_weights_are_burns() {
+    let device = Device::flex();
+    let plain = LinearConfig::new(32, 32).init(&device);
+    let x: Tensor<3> = random([2, 6, 32], &device);
+    let adapted = plain.clone().apply_lora(Lora::new(2, 4.0));
+    let mut quantiser = Quantizer::new(Calibration::MinMax, QuantScheme::default());
+    let quantised = plain.quantize_weights(&mut quantiser);
+    for theirs in [adapted, quantised] {
+        let ours = Linear::from(theirs.clone());
+        let found = ours.forward(x.clone());
+        assert!(difference(found, theirs.forward(x.clone())) < CLOSE);
+    }
+    let adapted = Linear::from(LinearConfig::new(8, 8).init(&device)).apply_lora(Lora::new(2, 4.0));
+    assert!(adapted.weight.adapter().is_some());
 }
 
 /// Gives both layers the same parameters.

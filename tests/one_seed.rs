@@ -7,6 +7,8 @@
 mod attention;
 #[path = "one_seed/experts.rs"]
 mod experts;
+#[path = "one_seed/linear.rs"]
+mod linear;
 #[path = "one_seed/mlps.rs"]
 mod mlps;
 #[path = "one_seed/norms.rs"]

@@ -33,6 +33,7 @@ mod pass {
     pub mod items_inside_a_function;
     pub mod layer_names;
     pub mod layer_norm;
+    pub mod linear;
     pub mod list_of_experts;
     pub mod method;
     pub mod method_of_tensors;
@@ -98,6 +99,7 @@ accepted! {
     items_inside_a_function
     layer_names
     layer_norm
+    linear
     list_of_experts
     method
     method_of_tensors

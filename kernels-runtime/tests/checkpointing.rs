@@ -6,8 +6,8 @@ use burn::tensor::{Device, Distribution, Int, Tensor};
 use kernels_runtime::ops::attention::Lengths;
 use kernels_runtime::ops::moe::experts::{self, Projection, Weights};
 use kernels_runtime::ops::{
-    add_rms_norm, attention, cross_entropy, glu, layer_norm, linear_cross_entropy, qk_norm_rope,
-    rms_norm, rope,
+    add_rms_norm, attention, cross_entropy, glu, layer_norm, linear, linear_cross_entropy,
+    qk_norm_rope, rms_norm, rope,
 };
 use kernels_runtime::semantics::*;
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -105,7 +105,7 @@ type Case = fn(&Tensor<2>, &Parameters, &Others, bool) -> Vec<Tensor<2>>;
 
 /// The names of operations, with the tensors of `ROWS` that a fused one keeps with gradient checkpointing: its operands,
 /// and results that are not computed again.
-const CASES: [(&str, isize, Case); 11] = [
+const CASES: [(&str, isize, Case); 12] = [
     ("SwiGLU", 2, |x, parameters, _, is_fused| {
         let inputs = glu::Inputs::Separate {
             gate: parameters.projected(x, 0),
@@ -180,6 +180,17 @@ const CASES: [(&str, isize, Case); 11] = [
         vec![match is_fused {
             true => layer_norm::fused(inputs, settings, key).expect("a kernel"),
             false => layer_norm::reference(inputs, settings, key),
+        }]
+    }),
+    ("Linear", 2, |x, parameters, others, is_fused| {
+        let inputs = linear::Inputs {
+            x: parameters.projected(x, 0),
+            weight: parameters.0[1].clone(),
+            bias: Some(others.row.clone()),
+        };
+        vec![match is_fused {
+            true => linear::fused(inputs, LinearKey::BURN).expect("a kernel"),
+            false => linear::reference(inputs, LinearKey::BURN),
         }]
     }),
     ("RoPE", 4, |x, parameters, others, is_fused| {

@@ -16,7 +16,7 @@ use kernels_runtime::npu::Seen;
 use kernels_runtime::ops::moe::router::{self, Routing};
 use kernels_runtime::ops::moe::{grouped_matmul, permute};
 use kernels_runtime::ops::{
-    adam_w, add_rms_norm, attention, cross_entropy, glu, layer_norm, linear_cross_entropy,
+    adam_w, add_rms_norm, attention, cross_entropy, glu, layer_norm, linear, linear_cross_entropy,
     rms_norm, rope,
 };
 use kernels_runtime::registry::{Implementation, kernel};
@@ -51,6 +51,10 @@ fn norms_units_rotations_routers_and_steps_are_decided_in_place() {
     let (x_seen, bias, gpt2) = (Seen(x.clone()), Some(bias), LayerNormKey::GPT2);
     let norm = layer_norm::Operands::new(x_seen, scale, bias, settings_of_layer, gpt2).unwrap();
     allocates_nothing!("a layer norm", layer_norm::npu::decide(here, &norm));
+    let square = Seen(bf16(&[64, 64]));
+    let layer =
+        linear::Operands::new(Seen(x.clone()), square, None, LinearKey::PROJECTION).unwrap();
+    allocates_nothing!("a linear layer", linear::npu::decide(here, &layer));
     let [first, second] = [&x, &x].map(|spec| Seen(spec.clone()));
     let (weight, llama) = (Some(Seen(weight.clone())), AddRmsNormKey::LLAMA);
     let sum = add_rms_norm::Operands::new(first, second, weight, None, settings, llama).unwrap();

@@ -13,7 +13,7 @@ use kernels_runtime::ops::moe::experts::{self, Settings, Wanted};
 use kernels_runtime::ops::moe::permute;
 use kernels_runtime::ops::moe::router::{self, Routing};
 use kernels_runtime::ops::{
-    adam_w, add_rms_norm, attention, cross_entropy, glu, layer_norm, linear_cross_entropy,
+    adam_w, add_rms_norm, attention, cross_entropy, glu, layer_norm, linear, linear_cross_entropy,
     rms_norm, rope,
 };
 use kernels_runtime::semantics::*;
@@ -152,6 +152,18 @@ fn norm_and_rope(stream: &Stream) -> Result<Vec<Tensor>> {
     let layer = layer.backward(Seen(z.clone()), Seen(mean), Seen(rstd), wanted);
     let d_layer = layer_norm::npu::backward(stream, &layer.expect(FIT))?;
 
+    let weight = Seen(bf16(&[HIDDEN, HIDDEN], 11)?);
+    let (bias, key) = (Some(Seen(bf16(&[HIDDEN], 12)?)), LinearKey::BURN);
+    let projection = linear::Operands::new(Seen(z.clone()), weight, bias, key).expect(FIT);
+    let projected = linear::npu::forward(stream, &projection)?;
+    let wanted = linear::Wanted {
+        x: true,
+        weight: true,
+        bias: true,
+    };
+    let projection = projection.backward(Seen(projected.clone()), wanted);
+    let d_projection = linear::npu::backward(stream, &projection.expect(FIT))?;
+
     let heads = y.reshape([1, 2, TOKENS / 2, HIDDEN])?;
     let (cos, sin) = (
         bf16(&[1, TOKENS / 2, HIDDEN / 4], 4)?,
@@ -205,6 +217,9 @@ fn norm_and_rope(stream: &Stream) -> Result<Vec<Tensor>> {
     results.extend(d_norm.weight.into_iter().chain(d_norm.gate));
     results.extend([z, d_layer.x].into_iter().chain(d_layer.weight));
     results.extend(d_layer.bias);
+    results.push(projected);
+    let of_projection = [d_projection.x, d_projection.weight, d_projection.bias];
+    results.extend(of_projection.into_iter().flatten());
     Ok(results)
 }
 

@@ -9,7 +9,8 @@ use kernels_runtime::__private::{At, declare_site, glu_mlp};
 use kernels_runtime::dispatch::{DeviceKind, KernelOp, Reason};
 use kernels_runtime::ops::moe::{self, Stack, grouped_matmul};
 use kernels_runtime::ops::{
-    add_rms_norm, cross_entropy, glu, layer_norm, linear_cross_entropy, qk_norm_rope, rms_norm,
+    add_rms_norm, cross_entropy, glu, layer_norm, linear, linear_cross_entropy, qk_norm_rope,
+    rms_norm,
 };
 use kernels_runtime::policy::{Policy, scope};
 use kernels_runtime::registry::Site;
@@ -20,7 +21,7 @@ use kernels_runtime::remote::{
 use kernels_runtime::report::report;
 use kernels_runtime::semantics::{
     AddRmsNormKey, CrossEntropyKey, ExpertLayout, GluKey, LayerNormKey, LinearCrossEntropyKey,
-    LossReduction, OutputLayout, QkNorm, QkNormRopeKey, RmsNormKey, Shift,
+    LinearKey, LossReduction, OutputLayout, QkNorm, QkNormRopeKey, RmsNormKey, Shift,
 };
 use kernels_runtime::verify::verify_all;
 use std::io::{Read, Write};
@@ -258,6 +259,52 @@ fn layer_norms_and_their_gradients_are_the_same_bits() {
                         return all;
                     }
                     let dy = numbers([3, 5, 12], device, dtype);
+                    let grads = (y.square() * dy).sum().backward();
+                    all.extend(x.grad(&grads).map(bits));
+                    all.extend(weight.grad(&grads).map(bits));
+                    all.extend(bias.grad(&grads).map(bits));
+                    all
+                };
+                let here = on(&Device::flex());
+                assert_eq!(on(&served), here, "{key} in {dtype:?}, tracked {tracked}");
+            }
+        }
+    }
+}
+
+/// Each gradient is asked for alone and with the others.
+#[test]
+fn linear_layers_and_their_gradients_are_the_same_bits() {
+    let (_server, served) = serve_and_connect();
+    for dtype in [DType::F64, DType::F32, DType::F16, DType::BF16] {
+        for key in [LinearKey::BURN, LinearKey::PROJECTION] {
+            for tracked in 0..8_usize {
+                let on = |device: &Device| {
+                    let device = &device.clone().autodiff();
+                    let is_tracked = |number: usize| tracked & (1 << number) != 0;
+                    let mut x = numbers([3, 5, 12], device, dtype);
+                    let mut weight = numbers([12, 7], device, dtype);
+                    let mut bias = numbers([7], device, dtype);
+                    if is_tracked(0) {
+                        x = x.require_grad();
+                    }
+                    if is_tracked(1) {
+                        weight = weight.require_grad();
+                    }
+                    if is_tracked(2) {
+                        bias = bias.require_grad();
+                    }
+                    let inputs = linear::Inputs {
+                        x: x.clone(),
+                        weight: weight.clone(),
+                        bias: (key.shift == Shift::Bias).then(|| bias.clone()),
+                    };
+                    let y = linear::fused(inputs, key).unwrap();
+                    let mut all = vec![bits(y.clone())];
+                    if !y.is_tracked() {
+                        return all;
+                    }
+                    let dy = numbers([3, 5, 7], device, dtype);
                     let grads = (y.square() * dy).sum().backward();
                     all.extend(x.grad(&grads).map(bits));
                     all.extend(weight.grad(&grads).map(bits));

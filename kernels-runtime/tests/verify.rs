@@ -15,6 +15,8 @@ fn every_cpu_kernel_is_within_its_budget() {
     // 9 and 12 of them. Layer norms with and without a bias have all of these shapes. Rotations have the six even shapes, partial ones seven. All have four dtypes.
     let norms = 23 * 8 + 9 * 3;
     let layer_norms = 2 * (8 + 3);
+    // Both layouts of the weight, with a bias and without.
+    let linear = 4 * 8;
     let units = 19 * 8 + 12 * 3;
     let rotations = 15 * 6 + 7 * 3 + 3 * 7;
     // 24 keys of experts, and ten shapes, routes and layouts for two of them. Nine routers have six shapes, those with
@@ -33,7 +35,7 @@ fn every_cpu_kernel_is_within_its_budget() {
     // Seven keys of norms and rotations with the six even shapes, and one partial one with seven; two with the large
     // shapes.
     let prepared = 7 * 6 + 7 + 2 * 3;
-    let dense = 2 * norms + layer_norms + units + rotations + prepared + attentions;
+    let dense = 2 * norms + layer_norms + linear + units + rotations + prepared + attentions;
     let cases = (dense + losses + experts + routers + steps) * 4;
     assert_eq!(report.counts(), (cases, cases));
     assert_eq!(report.without_cases, [""; 0]);

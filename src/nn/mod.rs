@@ -9,6 +9,7 @@
 mod cross_entropy;
 mod kv_cache;
 mod layer_norm;
+mod linear;
 mod multi_head_attention;
 mod rms_norm;
 mod rotary;
@@ -17,6 +18,7 @@ mod swiglu;
 pub use cross_entropy::CrossEntropyLoss;
 pub use kv_cache::{CacheError, KvCache};
 pub use layer_norm::LayerNorm;
+pub use linear::Linear;
 pub use multi_head_attention::{MhaInput, MultiHeadAttention};
 pub use rms_norm::RmsNorm;
 pub use rotary::RotaryEncoding;

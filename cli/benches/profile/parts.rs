@@ -153,8 +153,20 @@ const PLACES: &[(Part, &[&str], &[&str])] = &[
     ),
     (
         Part::Products,
-        &["/gemm-0", "/gemm-common-", "/gemm-f32-", "/gemm-f64-"],
-        &["gemm_f32::", "gemm_f64::", "gemm_common::", "gemm::"],
+        &[
+            "kernels-runtime/src/ops/linear/",
+            "/gemm-0",
+            "/gemm-common-",
+            "/gemm-f32-",
+            "/gemm-f64-",
+        ],
+        &[
+            "ops::linear::",
+            "gemm_f32::",
+            "gemm_f64::",
+            "gemm_common::",
+            "gemm::",
+        ],
     ),
     (
         Part::Burn,

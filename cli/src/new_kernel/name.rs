@@ -17,10 +17,11 @@ const RESERVED: &[&str] = &[
     "typeof", "union", "unsafe", "unsized", "use", "virtual", "where", "while", "yield",
 ];
 
-const BUILT_IN_OPS: [&str; 11] = [
+const BUILT_IN_OPS: [&str; 12] = [
     "rms_norm",
     "add_rms_norm",
     "layer_norm",
+    "linear",
     "attention",
     "cross_entropy",
     "linear_cross_entropy",

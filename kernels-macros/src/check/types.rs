@@ -86,6 +86,7 @@ fn fits(role: Role, looks: Looks) -> bool {
         Role::Stream | Role::Tensor { rank: None } => !tensor.param,
         Role::Tensor { rank: Some(rank) } => !tensor.param && rank_in(&[rank]),
         Role::Weight => rank_in(&[1]),
+        Role::Matrix => rank_in(&[2]),
         Role::Table => rank_in(&[2, 3, 4]),
         Role::SectionTable => rank_in(&[4]),
         Role::Stacked { rank } => rank_in(&[rank]),

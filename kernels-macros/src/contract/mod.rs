@@ -12,6 +12,7 @@ mod cross_entropy;
 mod documented;
 mod key;
 mod layernorm;
+mod linear;
 mod linear_cross_entropy;
 mod moe;
 mod qk_norm_rope;
@@ -34,6 +35,7 @@ pub(crate) static CONTRACTS: &[&Contract] = &[
     &rmsnorm::CONTRACT,
     &add_rmsnorm::CONTRACT,
     &layernorm::CONTRACT,
+    &linear::CONTRACT,
     &swiglu::CONTRACT,
     &rope::CONTRACT,
     &qk_norm_rope::CONTRACT,
@@ -144,6 +146,8 @@ pub(crate) enum Role {
     Targets,
     /// A learned vector: a field, or a parameter.
     Weight,
+    /// A learned matrix: a field, or a parameter.
+    Matrix,
     /// A small positive number: a field, or a parameter.
     Epsilon,
     /// Any other number: a field, or a parameter.
@@ -385,6 +389,7 @@ impl Role {
             Self::Indices => "integers by value, `Tensor<2, Int>`",
             Self::Targets => "integers by value, `Tensor<1, Int>`",
             Self::Weight => "a vector, `Param<Tensor<1>>` or `Tensor<1>`",
+            Self::Matrix => "a matrix, `Param<Tensor<2>>` or `Tensor<2>`",
             Self::Epsilon | Self::Number => "a number, `f64` or `f32`",
             Self::Count => "a number of elements, `usize`",
             Self::Integer => "an integer, `i64` or `i32`",

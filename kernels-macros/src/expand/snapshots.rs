@@ -111,6 +111,22 @@ fn struct_layer_norm() {
 }
 
 #[test]
+fn struct_linear() {
+    check(
+        "struct_linear",
+        quote!("npu_fused_linear", shift = bias, layer = "Linear"),
+        quote! {
+            /// A projection.
+            #[derive(Module, Debug)]
+            pub struct Projection {
+                bias: Param<Tensor<1>>,
+                weight: Param<Tensor<2>>,
+            }
+        },
+    );
+}
+
+#[test]
 fn function_qk_norm_rope() {
     check(
         "function_qk_norm_rope",

@@ -224,7 +224,7 @@ impl Walk<'_> {
     fn is_parameter(&self, operand: usize) -> bool {
         matches!(
             self.operands[operand].operand.role,
-            Role::Stacked { .. } | Role::Weight
+            Role::Stacked { .. } | Role::Matrix | Role::Weight
         )
     }
 

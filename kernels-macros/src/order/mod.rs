@@ -95,7 +95,12 @@ fn with_parameters(bindings: &[Binding]) -> Vec<&Binding> {
     let holds = |role| {
         matches!(
             role,
-            Role::Layer | Role::Experts | Role::Rotation | Role::Stacked { .. } | Role::Weight
+            Role::Layer
+                | Role::Experts
+                | Role::Rotation
+                | Role::Stacked { .. }
+                | Role::Matrix
+                | Role::Weight
         )
     };
     let bindings = bindings.iter();

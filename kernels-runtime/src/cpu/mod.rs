@@ -19,7 +19,7 @@ pub(crate) use activation::{Function, with_function};
 pub(crate) use element::{Element, dispatch_dtype};
 pub(crate) use lanes::{Blocks, Context, LANES, Lanes, Read, Terms, Whole, block, sum_of_terms};
 pub(crate) use number::Number;
-pub(crate) use output::{Output, Pairs, Row, Scratch, Unwritten};
+pub(crate) use output::{Columns, Output, Pairs, Row, Scratch, Unwritten};
 pub(crate) use real::{Real, sum, sum_of, sum_of_squares, sums, sums_of};
 pub(crate) use rows::{Rows, contiguous, prefetch};
 pub(crate) use run::{CHUNK, Kernel, PARALLEL, run};

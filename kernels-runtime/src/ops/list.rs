@@ -22,6 +22,8 @@ macro_rules! operations {
                 LayerNorm {
                     name: layer_norm, at: layer_norm, kernel: LayerNormKernel, key: LayerNormKey of "layer_norm",
                 }
+                /// Linear layers.
+                Linear { name: linear, at: linear, kernel: LinearKernel, key: LinearKey of "linear", }
                 /// Gated linear units.
                 Glu { name: glu, at: glu, kernel: GluKernel, key: GluKey of "glu", }
                 /// Rotary position embedding.

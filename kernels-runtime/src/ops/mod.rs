@@ -13,6 +13,7 @@ pub mod attention;
 pub mod cross_entropy;
 pub mod glu;
 pub mod layer_norm;
+pub mod linear;
 pub mod linear_cross_entropy;
 pub mod moe;
 pub mod qk_norm_rope;

@@ -5,8 +5,8 @@
 use super::{
     add_rms_norm, add_rms_norm_gated, add_rms_norm_gated_reference, add_rms_norm_reference, block,
     block_reference, glu, glu_mlp, glu_packed, glu_packed_mlp, glu_packed_reference, glu_reference,
-    layer_norm, layer_norm_reference, rms_norm, rms_norm_gated, rms_norm_gated_reference,
-    rms_norm_reference,
+    layer_norm, layer_norm_reference, linear, linear_reference, rms_norm, rms_norm_gated,
+    rms_norm_gated_reference, rms_norm_reference,
 };
 use burn::tensor::Tensor;
 
@@ -32,6 +32,8 @@ fn compile<const D: usize>() {
     keep(add_rms_norm_gated_reference::<D> as fn(_, _, _, _, _) -> _);
     keep(layer_norm::<D> as fn(_, _, _, _, _) -> Tensor<D>);
     keep(layer_norm_reference::<D> as fn(_, _, _, _) -> Tensor<D>);
+    keep(linear::<D> as fn(_, _, _, _) -> Tensor<D>);
+    keep(linear_reference::<D> as fn(_, _, _) -> Tensor<D>);
     keep(glu::<D> as fn(_, _, _, _, _, _) -> Tensor<D>);
     keep(glu_packed::<D> as fn(_, _, _, _) -> Tensor<D>);
     keep(glu_mlp::<D> as fn(_, _, _, _, _, _, _) -> Tensor<D>);

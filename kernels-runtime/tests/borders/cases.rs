@@ -13,7 +13,7 @@ use kernels_runtime::ops::moe::permute::{
 };
 use kernels_runtime::ops::moe::router::{self, RouterBackend, RouterKernel};
 use kernels_runtime::ops::{
-    adam_w, add_rms_norm, attention, cross_entropy, glu, layer_norm, linear_cross_entropy,
+    adam_w, add_rms_norm, attention, cross_entropy, glu, layer_norm, linear, linear_cross_entropy,
     qk_norm_rope, rms_norm, rope,
 };
 use kernels_runtime::semantics::*;
@@ -44,6 +44,7 @@ pub fn all() -> Vec<Case> {
         norms(),
         sums(),
         layer_norms(),
+        linear_layers(),
         gated_units(),
         rotations(),
         prepared(),
@@ -215,6 +216,62 @@ fn layer_norms() -> Vec<Case> {
                     let layer_norm::Gradients { x, weight, bias } =
                         <Flex as layer_norm::LayerNormKernel>::layer_norm_backward(backward);
                     Ok([Some(x), weight, bias].into_iter().flatten().collect())
+                },
+            ));
+        }
+    }
+    cases
+}
+
+fn linear_layers() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for (layout, shift) in [
+        (OutputLayout::InputMajor, Shift::None),
+        (OutputLayout::InputMajor, Shift::Bias),
+        (OutputLayout::OutputMajor, Shift::Bias),
+    ] {
+        let key = LinearKey { layout, shift };
+        let shifted = shift == Shift::Bias;
+        let operands = move |given: &mut Given| {
+            let (x, weight) = (given.next(), given.next());
+            linear::Operands::new(x, weight, given.when(shifted), key)
+        };
+        let axes = match layout {
+            OutputLayout::InputMajor => [8, 6],
+            OutputLayout::OutputMajor => [6, 8],
+        };
+        let inputs = || {
+            let first = [float("x", [3, 4, 8]), float("weight", axes)].into_iter();
+            first.chain(shifted.then(|| float("beta", [6])))
+        };
+        cases.push(Case::new(
+            format!("fused_linear_forward, {key}"),
+            inputs(),
+            move |tensors| {
+                let operands = operands(&mut given(tensors))?;
+                let y = <Flex as linear::LinearBackend>::fused_linear(operands.clone());
+                let again = <Flex as linear::LinearKernel>::fused_linear_forward(operands);
+                Ok(vec![y, again])
+            },
+        ));
+        let backward = std::iter::once(float("dy", [3, 4, 6])).chain(inputs());
+        for (x, weight, bias) in [
+            (true, true, shifted),
+            (true, false, false),
+            (false, true, false),
+            (false, false, shifted),
+        ] {
+            let wanted = linear::Wanted { x, weight, bias };
+            cases.push(Case::new(
+                format!("fused_linear_backward, {x}, {weight}, {bias}, {key}"),
+                backward.clone(),
+                move |tensors| {
+                    let mut given = given(tensors);
+                    let dy = given.next();
+                    let backward = operands(&mut given)?.backward(dy, wanted)?;
+                    let linear::Gradients { x, weight, bias } =
+                        <Flex as linear::LinearKernel>::fused_linear_backward(backward);
+                    Ok([x, weight, bias].into_iter().flatten().collect())
                 },
             ));
         }
@@ -687,7 +744,7 @@ fn routers() -> Vec<Case> {
         .expect("it goes together");
     for routing in [plain, grouped] {
         let has_bias = routing.key().correction == Correction::Bias;
-        let bias = has_bias.then(|| float("bias", [6]));
+        let bias = has_bias.then(|| float("beta", [6]));
         cases.push(Case::new(
             format!("route, {}", routing.key()),
             std::iter::once(float("logits", [5, 6])).chain(bias),

@@ -272,13 +272,14 @@ impl Case {
     }
 
     fn refused(&self, sentence: String) -> Outcome {
-        const OPERATIONS: [&str; 15] = [
+        const OPERATIONS: [&str; 16] = [
             "Attention: ",
             "Cross-entropy: ",
             "Linear cross-entropy: ",
             "RMSNorm: ",
             "AddRMSNorm: ",
             "LayerNorm: ",
+            "Linear: ",
             "GLU: ",
             "RoPE: ",
             "QkNormRoPE: ",

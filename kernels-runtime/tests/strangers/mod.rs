@@ -11,7 +11,8 @@ use burn::remote::CustomOpClient;
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 use kernels_runtime::ops::moe::experts;
 use kernels_runtime::ops::{
-    adam_w, attention, cross_entropy, glu, layer_norm, linear_cross_entropy, qk_norm_rope, rms_norm,
+    adam_w, attention, cross_entropy, glu, layer_norm, linear, linear_cross_entropy, qk_norm_rope,
+    rms_norm,
 };
 use kernels_runtime::remote::{self, Server, connect};
 use kernels_runtime::semantics::*;
@@ -141,6 +142,11 @@ fn messages() -> Vec<Message> {
         weight: true,
         bias: true,
     };
+    let all_of_linear = linear::Wanted {
+        x: true,
+        weight: true,
+        bias: true,
+    };
     let (x, row, column) = (|| float([4, 16]), || float([16]), || float([4, 1]));
     let interleaved = GluKey {
         projections: Projections::Chunked,
@@ -257,6 +263,18 @@ fn messages() -> Vec<Message> {
             [x(), column(), column(), x(), row(), row()],
             [x(), row(), row()],
             (layer_norm, both),
+        ),
+        message(
+            "burn-kernels/linear",
+            [x(), float([16, 8]), float([8])],
+            [float([4, 8])],
+            LinearKey::BURN,
+        ),
+        message(
+            "burn-kernels/linear_backward",
+            [float([4, 8]), x(), float([16, 8]), float([8])],
+            [x(), float([16, 8]), float([8])],
+            (LinearKey::BURN, all_of_linear),
         ),
         message(
             "burn-kernels/glu",

@@ -19,6 +19,7 @@ const LAYERS: &[(&str, &str, &str)] = &[
         "LayerNorm",
         "`LayerNorm::init` makes one of Burn's configuration",
     ),
+    ("npu_fused_linear", "Linear", INTO),
     ("npu_fused_swiglu", "SwiGlu", INTO),
     ("npu_fused_rope", "RotaryEncoding", INTO),
 ];

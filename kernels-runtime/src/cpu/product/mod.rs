@@ -1,4 +1,4 @@
-//! Products of rows with an expert's weights, on the CPU.
+//! Products of rows with weights, on the CPU.
 //!
 //! Rows are contiguous and in the accumulation type. Weights are read in place, in any
 //! order of their axes. With AVX-512, products in f32 have special kernels, `tiles` and, for
@@ -8,70 +8,29 @@
 
 mod block;
 mod dot;
+mod few;
 mod gemm;
+mod matrix;
 mod outer;
 #[cfg(target_arch = "x86_64")]
 mod pairs;
 mod panel;
 #[cfg(target_arch = "x86_64")]
 mod quads;
+mod rounded;
 #[cfg(target_arch = "x86_64")]
 mod tiles;
 mod transpose;
 
 pub(crate) use block::{Block, multiply_blocks};
 pub(crate) use gemm::{Gemm, Rows};
+pub(crate) use matrix::{Matrix, readable};
 pub(crate) use outer::{Destination, Factors, add_outer, outer, outer_rounded};
 pub(crate) use panel::{load, read};
+pub(crate) use rounded::{columns_times, product_rounded};
 
 use crate::cpu::Element;
 use rayon::prelude::*;
-
-/// A matrix of weights, `inputs × features`, in the storage of a tensor.
-pub(crate) struct Matrix<'a, T> {
-    /// The storage from the first element on.
-    pub(crate) data: &'a [T],
-    pub(crate) inputs: usize,
-    pub(crate) features: usize,
-    /// The distance to the next input of a feature.
-    pub(crate) input_stride: usize,
-    /// The distance to the next feature of an input.
-    pub(crate) feature_stride: usize,
-}
-
-// Derived implementations would require the same of `T`.
-impl<T> Clone for Matrix<'_, T> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<T> Copy for Matrix<'_, T> {}
-
-impl<T> Matrix<'_, T> {
-    /// Returns `count` features from `start` on, every `step`-th.
-    pub(crate) fn features(self, start: usize, step: usize, count: usize) -> Self {
-        let start = start.saturating_mul(self.feature_stride);
-        let start = start.min(self.data.len());
-        Self {
-            data: &self.data[start..],
-            features: count,
-            feature_stride: self.feature_stride * step,
-            ..self
-        }
-    }
-
-    /// Returns the matrix with inputs and features exchanged, for gradients of the inputs.
-    pub(crate) fn transposed(self) -> Self {
-        Self {
-            data: self.data,
-            inputs: self.features,
-            features: self.inputs,
-            input_stride: self.feature_stride,
-            feature_stride: self.input_stride,
-        }
-    }
-}
 
 /// The number of features of a panel, which is read, and converted if necessary, at once. In f32 and with 1024
 /// inputs, a panel has a quarter of a megabyte and stays in the second-level cache.

@@ -1,7 +1,8 @@
 use super::gemm::{Gemm, Kind, Strides, Terms, multiply, places};
 #[cfg(target_arch = "x86_64")]
 use super::pairs;
-use crate::cpu::Element;
+use super::panel::load;
+use crate::cpu::{Element, Unwritten};
 use rayon::prelude::*;
 use std::mem::MaybeUninit;
 
@@ -88,6 +89,72 @@ pub(crate) fn outer_rounded<T: Element>(
     with_factors::<T, _>(factors, strides, false, |product| {
         product.run_rounded(out, spread);
     });
+}
+
+/// Computes as [`outer_rounded`] does for `count` rows of tensors in a half type, into contiguous lines.
+pub(super) fn outer_of_tensors<T: Element>(
+    count: usize,
+    (left, lines): (&[T], usize),
+    (right, length): (&[T], usize),
+    mut out: Unwritten<'_, T>,
+    spread: bool,
+) where
+    T::Acc: Gemm,
+{
+    assert!(
+        left.len() == count * lines && right.len() == count * length && out.len() == lines * length,
+        "{} and {} elements are not {count} rows for a product of {} elements",
+        left.len(),
+        right.len(),
+        out.len()
+    );
+    let destination = Destination {
+        data: out.places(),
+        line_stride: length,
+        stride: 1,
+    };
+    by_pairs_or_loaded(count, (left, lines), (right, length), destination, spread);
+    // SAFETY: the product has `lines × length` elements, which are all places, and writes each.
+    unsafe { out.assume_written() };
+}
+
+fn by_pairs_or_loaded<T: Element>(
+    count: usize,
+    (left, lines): (&[T], usize),
+    (right, length): (&[T], usize),
+    out: Destination<'_, T>,
+    spread: bool,
+) where
+    T::Acc: Gemm,
+{
+    #[cfg(target_arch = "x86_64")]
+    if pairs::available::<T>() {
+        let left = pairs::tensor_together(left, count, lines);
+        let right = pairs::tensor_together(right, count, length);
+        if let (Some(left), Some(right)) = (T::Acc::of_f32(&left), T::Acc::of_f32(&right)) {
+            let product = Product {
+                count: count.div_ceil(2),
+                left,
+                lines,
+                right,
+                length,
+                strides: Strides {
+                    row: length,
+                    column: 1,
+                },
+                add: false,
+                terms: Terms::Pairs,
+            };
+            return product.run_rounded(out, spread);
+        }
+    }
+    let (left, right) = (load(left), load(right));
+    let factors = Factors {
+        count,
+        left: (&left, lines),
+        right: (&right, length),
+    };
+    outer_rounded::<T>(&factors, out, spread);
 }
 
 /// Passes the product of the factors to `run`, as pairs if there are instructions for them.

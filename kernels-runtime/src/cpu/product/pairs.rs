@@ -10,8 +10,10 @@ use super::gemm::{Kind, Rows, Strides, Terms, whole};
 use super::quads::Quads;
 use super::transpose::Transpose;
 use super::{Gemm, Matrix, tiles};
-use crate::cpu::Element;
+use crate::cpu::{CHUNK, Element};
 use burn::tensor::bf16;
+use rayon::prelude::*;
+use std::borrow::Cow;
 use std::sync::OnceLock;
 
 /// Returns whether this machine has the instructions and `T` is bf16.
@@ -21,10 +23,10 @@ pub(super) fn available<T: Element>() -> bool {
         && is_x86_feature_detected!("avx512bf16")
 }
 
-/// Rows rounded to bf16, with adjacent elements in pairs.
-pub(crate) struct Pairs {
+/// Rows in bf16, with adjacent elements in pairs.
+pub(crate) struct Pairs<'a> {
     /// The pairs, row by row.
-    values: Vec<f32>,
+    values: Cow<'a, [f32]>,
     count: usize,
     /// The number of pairs of a row.
     length: usize,
@@ -33,8 +35,8 @@ pub(crate) struct Pairs {
     quads: OnceLock<Quads>,
 }
 
-impl Pairs {
-    /// Returns `None` if the rows have an odd length.
+impl<'a> Pairs<'a> {
+    /// Rounds rows to bf16. Returns `None` if they have an odd length.
     pub(super) fn new(rows: &[f32], count: usize, inputs: usize) -> Option<Self> {
         if !inputs.is_multiple_of(2) {
             return None;
@@ -44,14 +46,36 @@ impl Pairs {
             from: rows,
             to: bytemuck::cast_slice_mut(&mut values),
         });
-        Some(Self {
+        Some(Self::of(Cow::Owned(values), count, inputs))
+    }
+
+    /// Reads rows in bf16 where they are. Returns `None` if the machine has no instruction for them, or if the rows, or
+    /// the inputs of a feature of the weights, are no whole pairs.
+    pub(super) fn in_place<T: Element>(
+        rows: &'a [T],
+        count: usize,
+        weights: Matrix<'_, T>,
+    ) -> Option<Self> {
+        let inputs = weights.inputs;
+        if !available::<T>() || !inputs.is_multiple_of(2) {
+            return None;
+        }
+        if weights.input_stride == 1 {
+            adjacent(weights)?;
+        }
+        let rows = bytemuck::try_cast_slice(rows).ok()?;
+        Some(Self::of(Cow::Borrowed(rows), count, inputs))
+    }
+
+    fn of(values: Cow<'a, [f32]>, count: usize, inputs: usize) -> Self {
+        Self {
             values,
             count,
             length: inputs / 2,
             whole: whole::<f32>(count, inputs / 2),
             transposed: OnceLock::new(),
             quads: OnceLock::new(),
-        })
+        }
     }
 
     fn lanes(&self) -> usize {
@@ -115,32 +139,53 @@ where
     let (Some(pairs), Some(out)) = (rows.pairs(), T::Acc::as_f32_mut(out)) else {
         return false;
     };
+    multiply(pairs, weights, out, stride, add)
+}
+
+/// Computes as [`product`] does. The weights must be bf16.
+pub(super) fn multiply<T: Element>(
+    pairs: &Pairs<'_>,
+    weights: Matrix<'_, T>,
+    out: &mut [f32],
+    stride: usize,
+    add: bool,
+) -> bool {
     if pairs.count == 0 {
         return true;
     }
-    let data: &[bf16] = bytemuck::cast_slice(weights.data);
     if weights.input_stride == 1 {
-        let Ok(data) = bytemuck::try_cast_slice(&data[..data.len() / 2 * 2]) else {
+        let Some(weights) = adjacent(weights) else {
             return false;
-        };
-        if !weights.feature_stride.is_multiple_of(2) {
-            return false;
-        }
-        let weights = Matrix {
-            data,
-            inputs: pairs.length,
-            features: weights.features,
-            input_stride: 1,
-            feature_stride: weights.feature_stride / 2,
         };
         by_features(pairs, weights, out, stride, add);
     } else {
+        let data: &[bf16] = bytemuck::cast_slice(weights.data);
         by_rows(pairs, weights, data, out, stride, add);
     }
     true
 }
 
-fn by_features(pairs: &Pairs, weights: Matrix<'_, f32>, out: &mut [f32], stride: usize, add: bool) {
+/// Returns weights in bf16 whose inputs are contiguous as weights of pairs. Returns `None` if a feature begins within a
+/// pair.
+fn adjacent<T: Element>(weights: Matrix<'_, T>) -> Option<Matrix<'_, f32>> {
+    let data: &[bf16] = bytemuck::cast_slice(weights.data);
+    let data = bytemuck::try_cast_slice(&data[..data.len() / 2 * 2]).ok()?;
+    weights.feature_stride.is_multiple_of(2).then_some(Matrix {
+        data,
+        inputs: weights.inputs / 2,
+        features: weights.features,
+        input_stride: 1,
+        feature_stride: weights.feature_stride / 2,
+    })
+}
+
+fn by_features(
+    pairs: &Pairs<'_>,
+    weights: Matrix<'_, f32>,
+    out: &mut [f32],
+    stride: usize,
+    add: bool,
+) {
     for start in (0..weights.features).step_by(super::PANEL) {
         let width = super::PANEL.min(weights.features - start);
         let weights = weights.features(start, 1, width);
@@ -180,7 +225,7 @@ fn by_features(pairs: &Pairs, weights: Matrix<'_, f32>, out: &mut [f32], stride:
 const PANEL: usize = 128;
 
 fn by_rows<T>(
-    pairs: &Pairs,
+    pairs: &Pairs<'_>,
     weights: Matrix<'_, T>,
     data: &[bf16],
     out: &mut [f32],
@@ -285,15 +330,33 @@ impl Half for f32 {
 /// Rounds `count` rows of f32 to bf16 and joins each two of them to one row of pairs.
 pub(super) fn rows_together(rows: &[f32], count: usize, length: usize) -> Vec<f32> {
     let mut together = vec![0.0; count.div_ceil(2) * length];
+    join(rows, count, length, &mut together);
+    together
+}
+
+/// Joins each two of `count` rows of bf16 to one row of pairs, on rayon's threads.
+pub(super) fn tensor_together<T: Element>(rows: &[T], count: usize, length: usize) -> Vec<f32> {
+    let rows: &[bf16] = bytemuck::cast_slice(rows);
+    let mut together = vec![0.0; count.div_ceil(2) * length];
+    // An even number of rows, so that each part has whole pairs.
+    let some = (CHUNK / length.max(1)).max(1) * 2;
+    let parts = together.par_chunks_mut((some / 2 * length).max(1));
+    let rows = rows.par_chunks((some * length).max(1));
+    parts.zip(rows).for_each(|(to, rows)| {
+        join(rows, rows.len() / length, length, to);
+    });
+    together
+}
+
+fn join<T: Half>(rows: &[T], count: usize, length: usize, together: &mut [f32]) {
     pulp::Arch::new().dispatch(Together {
         from: rows,
         lines: count,
         length,
         line_stride: length,
         stride: 1,
-        to: &mut together,
+        to: together,
     });
-    together
 }
 
 fn tiled(

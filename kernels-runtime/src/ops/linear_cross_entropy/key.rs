@@ -28,13 +28,13 @@ impl LinearCrossEntropyKey {
     };
 }
 
-/// The order of the axes of an output layer's weight.
+/// The order of the axes of a weight. Outputs are the classes of an output layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OutputLayout {
-    /// `[classes, width]`, as a table of embeddings has it, which models often share with the output layer.
+    /// `[outputs, inputs]`, as a table of embeddings has it, which models often share with the output layer.
     OutputMajor,
-    /// `[width, classes]`, as Burn's `Linear` has it.
+    /// `[inputs, outputs]`, as Burn's `Linear` has it.
     InputMajor,
 }
 

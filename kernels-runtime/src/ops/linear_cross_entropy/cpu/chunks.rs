@@ -1,8 +1,8 @@
 //! The chunks of tokens whose logits are computed together.
 
 use super::block::Token;
-use super::group::{Group, Head, groups, readable};
-use crate::cpu::product::{Gemm, Rows};
+use super::group::{Group, Head, groups};
+use crate::cpu::product::{Gemm, Rows, readable};
 use crate::cpu::{Element, Real, contiguous};
 use crate::ops::cross_entropy::Targets;
 use crate::ops::cross_entropy::cpu::{Factors, Loss};

@@ -8,7 +8,6 @@ use crate::ops::cross_entropy::cpu::{Gradient, Loss};
 use crate::ops::linear_cross_entropy::{Operands, Sizes};
 use crate::semantics::OutputLayout;
 use burn::backend::flex::FlexTensor;
-use std::borrow::Cow;
 use std::mem::size_of;
 use std::ops::Range;
 
@@ -17,16 +16,6 @@ const BLOCK: usize = 256;
 
 /// The memory that all groups' shares of the gradient of the hidden states may take, if that is more than the logits.
 const SHARES: usize = 32 << 20;
-
-/// Returns a tensor whose elements products can read in place: the weight itself, or a contiguous copy if neither of
-/// its axes is contiguous.
-pub(super) fn readable(weight: &FlexTensor) -> Cow<'_, FlexTensor> {
-    let strides = weight.layout().strides();
-    match strides.contains(&1) && strides.iter().all(|stride| *stride > 0) {
-        true => Cow::Borrowed(weight),
-        false => Cow::Owned(weight.to_contiguous()),
-    }
-}
 
 /// The output layer.
 pub(super) struct Head<'a, T: Element> {
@@ -39,27 +28,17 @@ where
     T::Acc: Gemm,
 {
     pub(super) fn new(operands: &Operands<FlexTensor, FlexTensor>, weight: &'a FlexTensor) -> Self {
-        let layout = weight.layout();
-        let (input, feature) = match operands.key().layout {
-            OutputLayout::OutputMajor => (1, 0),
-            OutputLayout::InputMajor => (0, 1),
+        let matrix = Matrix::of(weight);
+        let weight = match operands.key().layout {
+            OutputLayout::OutputMajor => matrix.transposed(),
+            OutputLayout::InputMajor => matrix,
         };
-        let (data, strides) = (weight.storage::<T>(), layout.strides());
         let bias = operands.bias().map(|bias| {
             let bias = bias.to_contiguous();
             let values = crate::cpu::contiguous::<T>(&bias).iter();
             values.map(|value| value.load()).collect()
         });
-        Self {
-            weight: Matrix {
-                data: &data[layout.start_offset().min(data.len())..],
-                inputs: operands.sizes().width,
-                features: operands.sizes().classes,
-                input_stride: strides[input] as usize,
-                feature_stride: strides[feature] as usize,
-            },
-            bias,
-        }
+        Self { weight, bias }
     }
 
     fn classes(&self, classes: &Range<usize>) -> Matrix<'a, T> {

@@ -9,6 +9,10 @@
 //! Code outside this file can't count elements that it did not write, except with
 //! [`Unwritten::assume_written`], which is for products that write through raw pointers.
 
+mod columns;
+
+pub(crate) use columns::Columns;
+
 use super::lanes::{Blocks, LANES, Padded, Read, Whole};
 use burn::backend::{Shape, flex::FlexTensor, flex::Layout};
 use burn::tensor::{Bytes, Element};
@@ -180,13 +184,15 @@ impl<'a, T: Copy> Unwritten<'a, T> {
         self.places
     }
 
-    /// Counts all elements that are left as written.
+    /// Counts all elements that are left as written, and returns them for further changes.
     ///
     /// # Safety
     /// The caller must have written every element of [`places`](Self::places).
-    pub(crate) unsafe fn assume_written(mut self) {
-        let len = self.take(self.places.len()).len();
-        self.written.set(self.written.get() + len);
+    pub(crate) unsafe fn assume_written(mut self) -> &'a mut [T] {
+        let places = self.take(self.places.len());
+        self.written.set(self.written.get() + places.len());
+        // SAFETY: the caller has written every place.
+        unsafe { places.assume_init_mut() }
     }
 }
 

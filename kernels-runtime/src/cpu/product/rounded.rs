@@ -1,0 +1,295 @@
+//! Products of tensors that are rounded once, as the layers of a model need them.
+
+use super::gemm::{Strides, dense};
+use super::outer::outer_of_tensors;
+#[cfg(target_arch = "x86_64")]
+use super::pairs::{self, Pairs};
+use super::{Gemm, Matrix, PART, Rows, each, few, panel, serial};
+use crate::cpu::lanes::{Task, dispatch};
+use crate::cpu::{Blocks, CHUNK, Columns, Context, Element, LANES, Read, Real, Unwritten};
+use rayon::prelude::*;
+use std::any::TypeId;
+use std::borrow::Cow;
+
+/// The number of multiplications from which it pays to wake other threads.
+const PARALLEL: usize = 1 << 20;
+
+/// Computes `out = rows · weights + bias`, and rounds each sum once. `rows` are contiguous, and so is `out`,
+/// `rows × features`.
+///
+/// Results don't depend on the number of threads. Where the machine multiplies pairs of bf16, subnormal numbers count as
+/// zero.
+///
+/// # Panics
+/// Panics if the sizes don't go together.
+pub(crate) fn product_rounded<T: Element>(
+    rows: &[T],
+    weights: Matrix<'_, T>,
+    bias: Option<&[T::Acc]>,
+    out: Unwritten<'_, T>,
+) where
+    T::Acc: Gemm,
+{
+    let Matrix {
+        inputs, features, ..
+    } = weights;
+    if out.len() == 0 {
+        return;
+    }
+    let count = out.len() / features.max(1);
+    assert!(
+        rows.len() == count * inputs && bias.is_none_or(|bias| bias.len() == features),
+        "{} elements and {features} features have no product of {} elements",
+        rows.len(),
+        out.len()
+    );
+    if count < few::ROWS && weights.feature_stride == 1 {
+        return few_rows(rows, weights, bias, out);
+    }
+    if is_wide::<T>() && count >= few::ROWS {
+        return as_burn(rows, weights, bias, out);
+    }
+    let rows = Operand::new(rows, count, weights);
+    let parallel = count * inputs * features >= PARALLEL;
+    in_columns(out, features, PART, parallel, |mut part| {
+        let weights = weights.features(part.start(), 1, part.width());
+        let mut sums = vec![<T::Acc as Gemm>::ZERO; count * part.width()];
+        rows.multiply(weights, &mut sums);
+        finish(&sums, bias, &mut part);
+    });
+}
+
+/// Computes as [`product_rounded`] does. Every weight is read once, in order.
+fn few_rows<T: Element>(
+    rows: &[T],
+    weights: Matrix<'_, T>,
+    bias: Option<&[T::Acc]>,
+    out: Unwritten<'_, T>,
+) where
+    T::Acc: Gemm,
+{
+    let features = weights.features;
+    let count = out.len() / features;
+    let rows = panel::load(rows);
+    let parallel = weights.inputs * features >= CHUNK;
+    in_columns(out, features, few::part(features), parallel, |mut part| {
+        let weights = weights.features(part.start(), 1, part.width());
+        let mut sums = vec![<T::Acc as Gemm>::ZERO; count * part.width()];
+        few::add_products(&rows, weights, &mut sums);
+        finish(&sums, bias, &mut part);
+    });
+}
+
+/// Runs `work` on each part of some columns.
+fn in_columns<T: Copy + Send>(
+    out: Unwritten<'_, T>,
+    length: usize,
+    width: usize,
+    parallel: bool,
+    work: impl Fn(Columns<'_, T>) + Send + Sync,
+) {
+    let parts = out.columns(length, width);
+    match parallel {
+        true => each(parts, work),
+        false => parts.into_iter().for_each(work),
+    }
+}
+
+/// Returns true if `T` is the type that is computed in.
+fn is_wide<T: Element>() -> bool {
+    TypeId::of::<T>() == TypeId::of::<T::Acc>()
+}
+
+/// Computes as [`product_rounded`] does with the product that Burn's Flex uses, which gives the same bits as Burn's own
+/// linear layer.
+fn as_burn<T: Element>(
+    rows: &[T],
+    weights: Matrix<'_, T>,
+    bias: Option<&[T::Acc]>,
+    out: Unwritten<'_, T>,
+) {
+    let Matrix {
+        inputs, features, ..
+    } = weights;
+    let along = Strides {
+        row: inputs,
+        column: 1,
+    };
+    let strides = Strides {
+        row: weights.input_stride,
+        column: weights.feature_stride,
+    };
+    let sizes = [out.len() / features, inputs, features];
+    let values = dense(sizes, (rows, along), (weights.data, strides), out);
+    let Some(bias) = bias else { return };
+    let chunk = (CHUNK / features).max(1) * features;
+    values.par_chunks_mut(chunk).for_each(|values| {
+        for row in values.chunks_exact_mut(features) {
+            for (value, bias) in row.iter_mut().zip(bias) {
+                *value = T::round(value.load() + *bias);
+            }
+        }
+    });
+}
+
+/// Rows as their product reads them.
+enum Operand<'a, T: Element> {
+    /// Pairs of bf16, in place.
+    #[cfg(target_arch = "x86_64")]
+    Pairs(Pairs<'a>),
+    Loaded(Loaded<'a, T>),
+}
+
+/// Rows in the type that is computed in, a copy for half types.
+struct Loaded<'a, T: Element> {
+    values: Cow<'a, [T::Acc]>,
+    count: usize,
+    inputs: usize,
+}
+
+impl<'a, T: Element> Operand<'a, T>
+where
+    T::Acc: Gemm,
+{
+    fn new(rows: &'a [T], count: usize, weights: Matrix<'_, T>) -> Self {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(pairs) = Pairs::in_place(rows, count, weights) {
+            return Self::Pairs(pairs);
+        }
+        Self::Loaded(Loaded {
+            values: panel::load(rows),
+            count,
+            inputs: weights.inputs,
+        })
+    }
+
+    /// Computes the product with some weights.
+    fn multiply(&self, weights: Matrix<'_, T>, sums: &mut [T::Acc]) {
+        let width = weights.features;
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Self::Pairs(rows) => {
+                let sums = T::Acc::as_f32_mut(sums).expect("bf16 is summed in f32");
+                let done = pairs::multiply(rows, weights, sums, width, false);
+                assert!(
+                    done,
+                    "`in_place` asked whether the weights have whole pairs"
+                );
+            }
+            Self::Loaded(rows) => {
+                let rows = Rows::new(&rows.values, rows.count, rows.inputs);
+                serial(&rows, weights, sums, width, false);
+            }
+        }
+    }
+}
+
+/// Adds the bias to sums and rounds them into their columns.
+fn finish<T: Element>(sums: &[T::Acc], bias: Option<&[T::Acc]>, part: &mut Columns<'_, T>)
+where
+    T::Acc: Gemm,
+{
+    let (start, width) = (part.start(), part.width());
+    dispatch(Finish {
+        sums,
+        bias: bias.map(|bias| &bias[start..][..width]),
+        part,
+    });
+}
+
+struct Finish<'a, 'p, T: Element> {
+    sums: &'a [T::Acc],
+    bias: Option<&'a [T::Acc]>,
+    part: &'a mut Columns<'p, T>,
+}
+
+impl<T: Element> Task for Finish<'_, '_, T>
+where
+    T::Acc: Element<Acc = T::Acc>,
+{
+    type Acc = T::Acc;
+    type Output = ();
+
+    #[inline(always)]
+    fn run<C: Context>(self, c: C) {
+        let width = self.part.width();
+        for sums in self.sums.chunks_exact(width) {
+            let Some(row) = self.part.row() else { return };
+            match self.bias {
+                None => row.write_blocks(&Sums { c, sums }),
+                Some(bias) => row.write_blocks(&Biased { c, sums, bias }),
+            };
+        }
+    }
+}
+
+struct Sums<'a, A, C> {
+    c: C,
+    sums: &'a [A],
+}
+
+impl<T: Element, C: Context> Blocks<T> for Sums<'_, T::Acc, C> {
+    #[inline(always)]
+    fn at<R: Read>(&self, at: usize) -> [T; LANES] {
+        let sums = crate::cpu::block::<C, T::Acc, R>(self.c, self.sums, at);
+        T::rounded(self.c, sums)
+    }
+}
+
+struct Biased<'a, A, C> {
+    c: C,
+    sums: &'a [A],
+    bias: &'a [A],
+}
+
+impl<T: Element, C: Context> Blocks<T> for Biased<'_, T::Acc, C> {
+    #[inline(always)]
+    fn at<R: Read>(&self, at: usize) -> [T; LANES] {
+        let sums = crate::cpu::block::<C, T::Acc, R>(self.c, self.sums, at);
+        let bias = crate::cpu::block::<C, T::Acc, R>(self.c, self.bias, at);
+        T::rounded(self.c, sums + bias)
+    }
+}
+
+/// Computes `out[l, j] = Σ_r left[r, l] · right[r, j]` over `count` rows, and rounds each sum once. Each matrix has the
+/// width of its rows.
+///
+/// Results don't depend on the number of threads.
+///
+/// # Panics
+/// Panics if the sizes don't go together.
+pub(crate) fn columns_times<T: Element>(
+    count: usize,
+    left: (&[T], usize),
+    right: (&[T], usize),
+    out: Unwritten<'_, T>,
+) where
+    T::Acc: Gemm,
+{
+    let ((left, lines), (right, length)) = (left, right);
+    assert!(
+        left.len() == count * lines && right.len() == count * length && out.len() == lines * length,
+        "{} and {} elements are not {count} rows for a product of {} elements",
+        left.len(),
+        right.len(),
+        out.len()
+    );
+    if count == 0 || out.len() == 0 {
+        out.filled(T::round(<T::Acc as Real>::ZERO));
+        return;
+    }
+    if is_wide::<T>() {
+        let across = Strides {
+            row: 1,
+            column: lines,
+        };
+        let along = Strides {
+            row: length,
+            column: 1,
+        };
+        dense([lines, count, length], (left, across), (right, along), out);
+        return;
+    }
+    let spread = count * lines * length >= PARALLEL;
+    outer_of_tensors(count, (left, lines), (right, length), out, spread);
+}

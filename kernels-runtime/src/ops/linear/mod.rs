@@ -1,0 +1,76 @@
+//! A linear layer: `y = x · w + b` over the last axis.
+//!
+//! With `dy`, the gradient of `y`, and sums over all rows, the gradients are `dx = dy · wᵀ`, `dw = xᵀ · dy` and
+//! `db = Σ dy`. On half types, products are summed in f32 and rounded once. Where the machine multiplies pairs of bf16,
+//! no operand is converted.
+
+mod autodiff;
+pub(crate) mod cases;
+#[cfg(feature = "cpu")]
+mod cpu;
+pub(crate) mod key;
+pub(crate) mod live;
+#[cfg(feature = "npu")]
+pub mod npu;
+mod operands;
+mod reference;
+#[cfg(feature = "remote")]
+pub(crate) mod remote;
+pub(crate) mod site;
+
+pub use autodiff::{Gradients, LinearBackend, LinearKernel, Tensors};
+pub use operands::{Backward, Operands, Sizes, Wanted};
+pub use reference::reference;
+
+use crate::ops::define::launched;
+use crate::ops::implementation;
+use crate::reason::Reason;
+use crate::registry::{KernelSpec, declare_kernel};
+use crate::semantics::LinearKey;
+use burn::backend::{Dispatch, DispatchTensor};
+use burn::tensor::Tensor;
+
+declare_kernel! {
+    /// The kernel `npu_fused_linear`.
+    pub static KERNEL = KernelSpec {
+        id: "npu_fused_linear",
+        op: "linear",
+        version: 1,
+        summary: "Linear layer with sums in f32 and one rounding, and its gradients",
+        implementations: &[
+            #[cfg(feature = "cpu")]
+            cpu::IMPLEMENTATION,
+            #[cfg(feature = "npu")]
+            npu::IMPLEMENTATION,
+        ],
+    };
+}
+
+/// The tensors of one call, all of one dtype.
+#[derive(Clone, Debug)]
+pub struct Inputs<const D: usize> {
+    /// The rows to multiply, `[.., inputs]`.
+    pub x: Tensor<D>,
+    /// The weight, `[inputs, outputs]` or `[outputs, inputs]`, as the key states.
+    pub weight: Tensor<2>,
+    /// The bias, `[outputs]`. Present exactly if the key has a bias.
+    pub bias: Option<Tensor<1>>,
+}
+
+/// Computes the linear layer with the fused kernel of the tensors' device. The result is `[.., outputs]`, in the dtype
+/// of `x`.
+///
+/// # Errors
+/// Returns the reason if no kernel can run: no implementation for the device, a dtype it does not take, or different
+/// dtypes.
+///
+/// # Panics
+/// Panics if the inputs don't match the key, or if the shapes don't fit together.
+#[track_caller]
+pub fn fused<const D: usize>(inputs: Inputs<D>, key: LinearKey) -> Result<Tensor<D>, Reason> {
+    let operands = Operands::of(inputs, key);
+    let found = implementation(KERNEL, key, operands.all())?;
+    Ok(Tensor::from_dispatch(operands.run(found)))
+}
+
+launched!(Operands<DispatchTensor> => DispatchTensor, <Dispatch as LinearBackend>::fused_linear);

@@ -1,0 +1,61 @@
+use burn::module::{Module, Param};
+use burn::tensor::{Tensor, module};
+
+/// [`burn::nn::Linear`] with a fused kernel: `y = x · weight + bias` over the last axis.
+///
+/// In f32 and f64 on the CPU, results are Burn's, bit for bit, but for a few rows. On half types sums are in f32 and rounded
+/// once, and where the processor multiplies pairs of bf16, nothing is converted. A weight that is quantised or has an
+/// adapter is multiplied as Burn does.
+///
+/// ```
+/// use burn::nn::LinearConfig;
+/// use burn::tensor::{Device, Tensor};
+/// use burn_kernels::nn::Linear;
+///
+/// let device = Device::flex();
+/// let layer: Linear = LinearConfig::new(8, 16).init(&device).into();
+/// assert_eq!(layer.forward(Tensor::<2>::ones([4, 8], &device)).dims(), [4, 16]);
+/// ```
+#[derive(Module, Debug)]
+pub struct Linear {
+    /// The weight, `[inputs, outputs]`.
+    pub weight: Param<Tensor<2>>,
+    /// The bias, `[outputs]`, if there is one.
+    pub bias: Option<Param<Tensor<1>>>,
+}
+
+impl Linear {
+    /// Computes the layer, from `[.., inputs]` to `[.., outputs]`.
+    ///
+    /// # Panics
+    /// Panics if the last axis of `x` is not `inputs`.
+    pub fn forward<const D: usize>(&self, x: Tensor<D>) -> Tensor<D> {
+        match &self.bias {
+            Some(bias) => with_bias(x, &self.weight, bias),
+            None => without_bias(x, &self.weight),
+        }
+    }
+}
+
+#[kernels_macros::fused_kernel("npu_fused_linear", crate = crate, shift = bias, layer = "Linear")]
+fn with_bias<const D: usize>(
+    x: Tensor<D>,
+    weight: &Param<Tensor<2>>,
+    bias: &Param<Tensor<1>>,
+) -> Tensor<D> {
+    module::linear(x, weight.val(), Some(bias.val()))
+}
+
+#[kernels_macros::fused_kernel("npu_fused_linear", crate = crate, layer = "Linear")]
+fn without_bias<const D: usize>(x: Tensor<D>, weight: &Param<Tensor<2>>) -> Tensor<D> {
+    module::linear(x, weight.val(), None)
+}
+
+impl From<burn::nn::Linear> for Linear {
+    fn from(layer: burn::nn::Linear) -> Self {
+        Self {
+            weight: layer.weight,
+            bias: layer.bias,
+        }
+    }
+}
