@@ -108,7 +108,8 @@ impl serde::Serialize for DeviceChoice {
 }
 
 /// A floating-point type as given to `--dtype`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum DtypeChoice {
     /// 32-bit IEEE 754.
     F32,

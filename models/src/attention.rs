@@ -1,11 +1,11 @@
 //! Causal self-attention with grouped queries.
 
 use burn::module::{Initializer, Module, Param};
-use burn::nn::Linear;
 use burn::tensor::activation::softmax;
 use burn::tensor::{Bool, DType, Device, FloatDType, Tensor, TensorData};
 use burn_kernels::fused_kernel;
 use burn_kernels::nn::CacheError;
+use burn_kernels::nn::Linear;
 
 use crate::blocks::new_linear;
 use crate::cache::{LayerCache, Seen};

@@ -5,8 +5,8 @@
 //! checkpoint names.
 
 use burn::module::{Initializer, Module, Param};
-use burn::nn::Linear;
 use burn::tensor::{Device, Tensor};
+use burn_kernels::nn::Linear;
 
 use crate::config::ModelConfig;
 use crate::llama::{LlamaMlp, LlamaRmsNorm};

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use burn::module::Module;
-use burn::nn::Linear;
 use burn::tensor::module::linear;
 use burn::tensor::{Device, Gradients, Int, Tensor, TensorData};
+use burn_kernels::fused_kernel;
+use burn_kernels::nn::Linear;
 use burn_kernels::ops::moe::load_balancing_loss;
 
 use crate::blocks::new_linear;
@@ -24,6 +25,12 @@ pub struct CausalLm {
     pub(crate) model: Decoder,
     /// The output projection, if it is not the embedding table.
     lm_head: Option<Linear>,
+}
+
+/// Returns the logits `[b, s, vocab]` of hidden states, for the table of embeddings `[vocab, hidden]` as output weight.
+#[fused_kernel("npu_fused_linear", layout = output_major)]
+fn tied_logits(hidden: Tensor<3>, weight: Tensor<2>) -> Tensor<3> {
+    linear(hidden, weight.transpose(), None)
 }
 
 impl ModelConfig {
@@ -102,11 +109,7 @@ impl CausalLm {
     pub(crate) fn logits(&self, hidden: Tensor<3>) -> Tensor<3> {
         match &self.lm_head {
             Some(lm_head) => lm_head.forward(hidden),
-            None => linear(
-                hidden,
-                self.model.embed_tokens.weight.val().transpose(),
-                None,
-            ),
+            None => tied_logits(hidden, self.model.embed_tokens.weight.val()),
         }
     }
 

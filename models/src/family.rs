@@ -4,8 +4,8 @@
 //! that it shares with others. [`Architecture`](crate::Architecture) is the list of families.
 
 use burn::module::Param;
-use burn::nn::Linear;
 use burn::tensor::Tensor;
+use burn_kernels::nn::Linear;
 
 use crate::blocks::{Mlp, RmsNorm};
 use crate::config::Refusal;

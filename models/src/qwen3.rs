@@ -1,9 +1,9 @@
 //! Qwen3's own layers.
 
 use burn::module::{Module, Param};
-use burn::nn::Linear;
 use burn::tensor::Tensor;
 use burn_kernels::fused_kernel;
+use burn_kernels::nn::Linear;
 
 use crate::blocks::{Mlp, RmsNorm};
 use crate::family::{Defaults, Family, Layers, Window};

@@ -1,10 +1,11 @@
 //! The mixture of experts of each architecture, behind one type.
 
 use burn::module::{Module, Param};
-use burn::nn::Linear;
+use burn::nn;
 use burn::tensor::{Device, Tensor};
+use burn_kernels::nn::Linear;
 
-use crate::blocks::{new_linear, new_projections, new_weight};
+use crate::blocks::{new_projections, new_weight};
 use crate::config::{ModelConfig, MoeConfig};
 use crate::mixtral::MixtralSparseMoeBlock;
 use crate::qwen2_moe::{Qwen2MoeRenormalisedSparseMoeBlock, Qwen2MoeSparseMoeBlock};
@@ -46,8 +47,8 @@ pub(crate) struct NewBlock<'a> {
 }
 
 impl NewBlock<'_> {
-    pub(crate) fn gate(&self) -> Linear {
-        self.linear([self.config.hidden_size, self.moe.num_experts])
+    pub(crate) fn gate(&self) -> nn::Linear {
+        self.gate_of([self.config.hidden_size, self.moe.num_experts])
     }
 
     pub(crate) fn gate_up_proj(&self) -> Param<Tensor<3>> {
@@ -69,12 +70,16 @@ impl NewBlock<'_> {
         new_projections(self.config, width, self.device)
     }
 
-    pub(crate) fn shared_expert_gate(&self) -> Linear {
-        self.linear([self.config.hidden_size, 1])
+    pub(crate) fn shared_expert_gate(&self) -> nn::Linear {
+        self.gate_of([self.config.hidden_size, 1])
     }
 
-    fn linear(&self, shape: [usize; 2]) -> Linear {
-        new_linear(self.config, shape, false, self.device)
+    /// Creates a gate of Burn's type, whose weight the kernel of a block reads.
+    fn gate_of(&self, shape: [usize; 2]) -> nn::Linear {
+        nn::Linear {
+            weight: new_weight(self.config, shape, self.device),
+            bias: None,
+        }
     }
 
     fn stack(&self, [rows, columns]: [usize; 2]) -> Param<Tensor<3>> {

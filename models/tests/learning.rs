@@ -2,9 +2,10 @@
 
 mod common;
 
+use burn::module::{Module, ModuleVisitor, Param};
 use burn::optim::{AdamWConfig, GradientsParams};
 use burn::tensor::{DType, Device, FloatDType, Int, Tensor, TensorData};
-use burn_kernels::optim::InitFused;
+use burn_kernels::optim::{InitFused, rounded, widened};
 use common::{Stored, copy_of, model_dir, read, write};
 use kernels_models::{CausalLm, load};
 use serde_json::Value;
@@ -61,6 +62,64 @@ fn a_model_learns_what_follows_from_two_tokens() {
             assert!(before > 3.0, "{name}: an untrained model knows {before}");
             assert!(after < 0.3, "{name} in {dtype:?} learned {after}");
         }
+    }
+}
+
+/// Adds up the squares of gradients, and of their differences from exact ones.
+struct Squares {
+    found: GradientsParams,
+    exact: GradientsParams,
+    sum: f64,
+    of_differences: f64,
+}
+
+impl ModuleVisitor for Squares {
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        let gradient = |of: &GradientsParams| of.get::<D>(param.id).expect("a gradient");
+        let (found, exact) = (gradient(&self.found), gradient(&self.exact));
+        assert_eq!(found.dtype(), DType::F32);
+        let squares = |tensor: Tensor<D>| tensor.square().sum().into_scalar::<f64>();
+        self.sum += squares(exact.clone());
+        self.of_differences += squares(found - exact);
+    }
+}
+
+/// Parameters in f32 keep what is too small for bf16, in which the losses and their gradients are computed.
+#[test]
+fn a_rounded_model_has_the_gradients_of_its_parameters() {
+    let device = Device::flex().autodiff();
+    let ids = sequences(&device);
+    for name in ["llama", "qwen3", "qwen3_moe"] {
+        let mut model = load(&model_dir(name), &device, FloatDType::F32).unwrap().1;
+        let exact = model.loss(ids.clone(), None).1.backward();
+        let exact = GradientsParams::from_grads(exact, &model);
+        let gradients = |model: &CausalLm| {
+            let half = rounded(model, FloatDType::BF16);
+            let (logits, loss) = half.loss(ids.clone(), None);
+            assert_eq!(logits.dtype(), DType::BF16);
+            let gradients = GradientsParams::from_grads(loss.backward(), &half);
+            widened(gradients, model)
+        };
+        let found = gradients(&model);
+        assert_eq!(found.len(), exact.len(), "{name}");
+        let mut squares = Squares {
+            found,
+            exact,
+            sum: 0.0,
+            of_differences: 0.0,
+        };
+        model.visit(&mut squares);
+        let error = (squares.of_differences / squares.sum).sqrt();
+        assert!(error < 0.03, "{name}: gradients differ by {error}");
+
+        let before = loss_of(&model, &ids);
+        let mut optimiser = AdamWConfig::new().init_fused();
+        for _ in 0..80 {
+            let gradients = gradients(&model);
+            model = optimiser.step(3e-3, model, gradients);
+        }
+        let after = loss_of(&model, &ids);
+        assert!(before > 3.0 && after < 0.3, "{name} learned {after}");
     }
 }
 

@@ -21,11 +21,15 @@
 //! Its state has the type of Burn's AdamW, so each of the two reads the other's records. The step is a site of the
 //! kernel `npu_fused_adam_w`, like any annotated layer: policies can switch it off, and the report counts it. If no
 //! kernel can run, Burn's own step does.
+//!
+//! [`rounded`] and [`widened`] train in bf16 with parameters in f32.
 
 mod adam_w;
+mod mixed;
 mod settings;
 
 pub use adam_w::FusedAdamW;
+pub use mixed::{rounded, widened};
 
 use burn::optim::{AdamWConfig, ModuleOptimizer};
 

@@ -45,6 +45,7 @@ pub fn fit(
     device.seed(settings.seed);
     let model = Trainee {
         model: initial(settings, &device),
+        dtype: settings.dtype.float_dtype(),
     };
     let learner = Learner::new(model, optimiser::adamw(), schedule::schedule(settings)?);
 

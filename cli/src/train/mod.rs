@@ -73,7 +73,7 @@ pub struct Args {
     /// The kernel policy, in place of BURN_KERNELS.
     #[arg(long, value_name = "POLICY")]
     kernels: Option<Policy>,
-    /// The dtype to train in; only f32 is supported.
+    /// The dtype to compute in: f32, or bf16 with parameters and optimiser in f32.
     #[arg(long, default_value = "f32", value_parser = settings::training_dtype)]
     dtype: DtypeChoice,
     /// The device to train on.

@@ -2,16 +2,21 @@
 
 use super::balance::LoadBalancingInput;
 use burn::module::Module;
-use burn::tensor::{ExecutionError, Int, Tensor};
+use burn::optim::GradientsParams;
+use burn::tensor::{ExecutionError, FloatDType, Int, Tensor};
 use burn::train::metric::{Adaptor, ItemLazy, LossInput};
 use burn::train::{InferenceStep, TrainOutput, TrainStep};
+use burn_kernels::optim::{rounded, widened};
 use kernels_models::{CausalLm, Losses};
 
 /// A language model in training.
 #[derive(Module, Debug)]
 pub struct Trainee {
-    /// The model.
+    /// The model, in f32.
     pub model: CausalLm,
+    /// The dtype that losses are computed in.
+    #[module(skip)]
+    pub dtype: FloatDType,
 }
 
 /// A batch of token ids `[b, s]`. Each token is also the target of the one before it.
@@ -32,8 +37,12 @@ pub struct StepOutput {
 }
 
 impl Trainee {
-    fn losses(&self, batch: Batch) -> Losses {
-        self.model.training_losses(batch.input_ids, None)
+    /// Returns the model in the dtype that losses are computed in.
+    fn computed(&self) -> CausalLm {
+        match self.dtype {
+            FloatDType::F32 => self.model.clone(),
+            half => rounded(&self.model, half),
+        }
     }
 }
 
@@ -54,9 +63,16 @@ impl TrainStep for Trainee {
 
     fn step(&self, batch: Batch) -> TrainOutput<StepOutput> {
         let [sequences, _] = batch.input_ids.dims();
-        let losses = self.losses(batch);
-        let gradients = losses.total.backward();
-        TrainOutput::new(self, gradients, StepOutput::new(losses, sequences))
+        let model = self.computed();
+        let losses = model.training_losses(batch.input_ids, None);
+        let gradients = GradientsParams::from_grads(losses.total.backward(), &model);
+        TrainOutput {
+            grads: match self.dtype {
+                FloatDType::F32 => gradients,
+                _ => widened(gradients, &self.model),
+            },
+            item: StepOutput::new(losses, sequences),
+        }
     }
 }
 
@@ -66,7 +82,8 @@ impl InferenceStep for Trainee {
 
     fn step(&self, batch: Batch) -> StepOutput {
         let [sequences, _] = batch.input_ids.dims();
-        StepOutput::new(self.losses(batch), sequences)
+        let losses = self.computed().training_losses(batch.input_ids, None);
+        StepOutput::new(losses, sequences)
     }
 }
 

@@ -52,9 +52,13 @@ pub fn measure(
         return Ok(None);
     }
     let device = settings.device.device()?.autodiff();
+    let trainee = Trainee {
+        model,
+        dtype: settings.dtype.float_dtype(),
+    };
     let mut bench = Bench {
         batches: batches(settings, splits, &device)?,
-        trainee: Some(Trainee { model }.train().fork(&device)),
+        trainee: Some(trainee.train().fork(&device)),
         optimiser: optimiser::adamw(),
         lr: settings.lr,
         tokens: settings.tokens_per_step() * STEPS_PER_SEGMENT,

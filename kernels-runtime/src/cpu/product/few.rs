@@ -1,9 +1,12 @@
-//! Products of few rows with weights whose features are contiguous. Every weight is read from memory once, in order. The
-//! sums of a part of the features stay in the first-level cache.
+//! Products of few rows with weights whose features are contiguous. Every weight is read from memory once, in order.
+//!
+//! The weights are divided into parts, which threads take one by one: some features, so that their sums stay in the
+//! first-level cache, of some inputs, whose weights follow one another in memory if the part has all features.
 
 use super::{Gemm, Matrix};
 use crate::cpu::lanes::{Task, dispatch};
 use crate::cpu::{Context, Element, LANES, Lanes as _, Number as _, Whole, block};
+use std::mem::size_of;
 
 /// The number of rows from which other products are faster.
 pub(super) const ROWS: usize = 8;
@@ -11,35 +14,52 @@ pub(super) const ROWS: usize = 8;
 /// The number of inputs whose weights are added to the sums at a time.
 const INPUTS: usize = 8;
 
-/// Returns the number of features of a part that is computed by itself. It depends only on the shape, and so do the sums.
-pub(super) fn part(features: usize) -> usize {
-    features.div_ceil(16).next_multiple_of(64).clamp(64, 512)
+/// The largest number of features of a part.
+const FEATURES: usize = 4096;
+
+/// The smallest number of bytes of a part, if there are as many, and the number of parts that are enough.
+const BYTES: usize = 128 << 10;
+const ENOUGH: usize = 16;
+
+/// The sizes of the parts of weights. They depend only on the shape, and so do the sums.
+#[derive(Clone, Copy)]
+pub(super) struct Parts {
+    pub(super) features: usize,
+    pub(super) inputs: usize,
 }
 
-/// Adds the products of rows with weights to `sums`, `rows × features`.
+impl Parts {
+    pub(super) fn of<T>(weights: Matrix<'_, T>) -> Self {
+        let features = weights.features.clamp(1, FEATURES);
+        let groups = weights.features.div_ceil(features).max(1);
+        let wanted = ENOUGH.div_ceil(groups);
+        let least = BYTES.div_ceil(features * size_of::<T>());
+        let inputs = weights.inputs.div_ceil(wanted).max(least);
+        Self {
+            features,
+            inputs: inputs.next_multiple_of(INPUTS),
+        }
+    }
+}
+
+/// Adds the products of rows, which are `stride` apart, with weights to `sums`, `rows × features`.
 ///
 /// # Panics
-/// Panics if the rows have another number of inputs than the weights, if the features are not contiguous, or if an operand
-/// is too short.
-pub(super) fn add_products<T: Element>(rows: &[T::Acc], weights: Matrix<'_, T>, sums: &mut [T::Acc])
-where
+/// Panics if the features are not contiguous, or if an operand is too short.
+pub(super) fn add_products<T: Element>(
+    (rows, stride): (&[T::Acc], usize),
+    weights: Matrix<'_, T>,
+    sums: &mut [T::Acc],
+) where
     T::Acc: Gemm,
 {
     assert!(weights.feature_stride == 1, "features are not contiguous");
     if weights.inputs == 0 || weights.features == 0 {
         return;
     }
-    let (count, rest) = (rows.len() / weights.inputs, rows.len() % weights.inputs);
-    assert!(
-        rest == 0 && sums.len() == count * weights.features,
-        "{} elements and {} sums are not rows of {} inputs and {} features",
-        rows.len(),
-        sums.len(),
-        weights.inputs,
-        weights.features
-    );
     dispatch(Few {
         rows,
+        stride,
         weights,
         sums,
     });
@@ -47,6 +67,7 @@ where
 
 struct Few<'a, T: Element> {
     rows: &'a [T::Acc],
+    stride: usize,
     weights: Matrix<'a, T>,
     sums: &'a mut [T::Acc],
 }
@@ -81,7 +102,6 @@ where
     fn add<C: Context, const N: usize>(&mut self, c: C, input: usize) {
         let Matrix {
             data,
-            inputs,
             features,
             input_stride,
             ..
@@ -90,11 +110,11 @@ where
         for (i, line) in lines.iter_mut().enumerate() {
             *line = &data[(input + i) * input_stride..][..features];
         }
-        let rows = self.rows.chunks_exact(inputs);
-        for (row, sums) in rows.zip(self.sums.chunks_exact_mut(features)) {
-            let mut factors = [C::Of::<T::Acc>::splat(c, row[input]); N];
-            for (i, factor) in factors.iter_mut().enumerate() {
-                *factor = C::Of::<T::Acc>::splat(c, row[input + i]);
+        for (row, sums) in self.sums.chunks_exact_mut(features).enumerate() {
+            let row = &self.rows[row * self.stride + input..][..N];
+            let mut factors = [C::Of::<T::Acc>::splat(c, row[0]); N];
+            for (factor, x) in factors.iter_mut().zip(row) {
+                *factor = C::Of::<T::Acc>::splat(c, *x);
             }
             let (blocks, rest) = sums.as_chunks_mut::<LANES>();
             let whole = blocks.len();
@@ -106,8 +126,8 @@ where
                 *sums = sum.values();
             }
             for (i, sum) in rest.iter_mut().enumerate() {
-                for (line, factor) in lines.iter().zip(&row[input..]) {
-                    *sum += line[whole * LANES + i].load() * *factor;
+                for (line, x) in lines.iter().zip(row) {
+                    *sum += line[whole * LANES + i].load() * *x;
                 }
             }
         }
@@ -144,7 +164,7 @@ mod tests {
                     feature_stride: 1,
                 };
                 let mut sums = vec![<T::Acc as Real>::ONE; count * features];
-                add_products(&rows, weights, &mut sums);
+                add_products((&rows, inputs), weights, &mut sums);
                 for (at, sum) in sums.into_iter().enumerate() {
                     let (row, feature) = (at / features, at % features);
                     let terms = (0..inputs)
@@ -168,9 +188,24 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_whole_blocks() {
-        for features in [1, 63, 64, 576, 1536, 5000, 49_152] {
-            assert!(part(features).is_multiple_of(64) && part(features) <= 512);
+    fn parts_cover_the_weights_and_are_neither_small_nor_many() {
+        for inputs in [0, 1, 64, 576, 1024, 8192] {
+            for features in [1, 64, 576, 3072, 49_152] {
+                let weights = Matrix::<f32> {
+                    data: &[],
+                    inputs,
+                    features,
+                    input_stride: features,
+                    feature_stride: 1,
+                };
+                let parts = Parts::of(weights);
+                assert!(parts.features <= FEATURES && parts.inputs.is_multiple_of(INPUTS));
+                let groups = features.div_ceil(parts.features);
+                let count = groups * inputs.div_ceil(parts.inputs);
+                assert!(count <= ENOUGH + groups, "{inputs} × {features}: {count}");
+                let bytes = parts.features * parts.inputs * size_of::<f32>();
+                assert!(bytes >= BYTES, "{inputs} × {features}: {bytes}");
+            }
         }
     }
 }

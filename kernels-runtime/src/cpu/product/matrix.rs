@@ -61,6 +61,17 @@ impl<T> Matrix<'_, T> {
         }
     }
 
+    /// Returns `count` inputs from `start` on.
+    pub(crate) fn inputs(self, start: usize, count: usize) -> Self {
+        let start = start.saturating_mul(self.input_stride);
+        let start = start.min(self.data.len());
+        Self {
+            data: &self.data[start..],
+            inputs: count,
+            ..self
+        }
+    }
+
     /// Returns the matrix with inputs and features exchanged, for gradients of the inputs.
     pub(crate) fn transposed(self) -> Self {
         Self {

@@ -68,16 +68,47 @@ fn few_rows<T: Element>(
 ) where
     T::Acc: Gemm,
 {
-    let features = weights.features;
+    let Matrix {
+        inputs, features, ..
+    } = weights;
     let count = out.len() / features;
     let rows = panel::load(rows);
-    let parallel = weights.inputs * features >= CHUNK;
-    in_columns(out, features, few::part(features), parallel, |mut part| {
-        let weights = weights.features(part.start(), 1, part.width());
-        let mut sums = vec![<T::Acc as Gemm>::ZERO; count * part.width()];
-        few::add_products(&rows, weights, &mut sums);
-        finish(&sums, bias, &mut part);
-    });
+    let parts = few::Parts::of(weights);
+    // The sums of a part with all inputs of some features are whole; those of some inputs are added in their order.
+    let sums_of = |start: usize, first: usize| {
+        let width = parts.features.min(features - start);
+        let some = parts.inputs.min(inputs - first);
+        let weights = weights.features(start, 1, width).inputs(first, some);
+        let mut sums = vec![<T::Acc as Gemm>::ZERO; count * width];
+        few::add_products((&rows[first.min(rows.len())..], inputs), weights, &mut sums);
+        sums
+    };
+    let starts = (0..features).step_by(parts.features);
+    let firsts = (0..inputs.max(1)).step_by(parts.inputs);
+    let tasks: Vec<(usize, usize)> = starts
+        .flat_map(|start| firsts.clone().map(move |first| (start, first)))
+        .collect();
+    let sums: Vec<Vec<T::Acc>> = match tasks.len() {
+        1 => vec![sums_of(0, 0)],
+        _ => tasks
+            .into_par_iter()
+            .with_max_len(1)
+            .map(|(start, first)| sums_of(start, first))
+            .collect(),
+    };
+    let columns = out.columns(features, parts.features);
+    for (mut part, sums) in columns.into_iter().zip(sums.chunks(firsts.len())) {
+        let Some((first, others)) = sums.split_first() else {
+            unreachable!("a part has a first input")
+        };
+        let mut total = first.clone();
+        for sums in others {
+            for (total, sum) in total.iter_mut().zip(sums) {
+                *total += *sum;
+            }
+        }
+        finish(&total, bias, &mut part);
+    }
 }
 
 /// Runs `work` on each part of some columns.
