@@ -17,7 +17,9 @@ use std::collections::HashSet;
 
 #[test]
 fn every_row_but_those_of_products_is_fused() {
-    for mut row in groups::selected(&[]).unwrap() {
+    let rows = groups::selected(&[]).unwrap();
+    // A group has one row more for each further size, which would be the same here.
+    for mut row in rows.into_iter().filter(|row| row.setting.size <= 1024) {
         let key = row.key();
         row.setting.size = 16;
         let measured = measure::measure(row.prepare(), true);
