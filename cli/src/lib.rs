@@ -1,3 +1,4 @@
-//! The library part of the program `kernels`: it reads the records of a built file.
+//! The library part of the program `kernels`: it reads the records of a built file, and the results of benchmarks.
 
 pub mod object_file;
+pub mod results;

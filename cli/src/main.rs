@@ -4,6 +4,7 @@
 //! Results go to standard output, everything else to standard error. The exit code is 0 on success, 1 on a failure, 2
 //! on wrong usage and 130 after Ctrl-C in `bisect`. Each command is in a file of its own.
 
+mod bench;
 mod bisect;
 mod choice;
 mod doctor;
@@ -60,6 +61,7 @@ enum Command {
     Verify(verify::Args),
     Semantics(semantics::Args),
     Doctor(doctor::Args),
+    Bench(bench::Args),
     Bisect(bisect::Args),
     NewKernel(new_kernel::Args),
     #[cfg(feature = "remote")]
@@ -126,6 +128,7 @@ fn execute(command: Command) -> anyhow::Result<()> {
         Command::Verify(args) => verify::run(&args),
         Command::Semantics(args) => semantics::run(&args),
         Command::Doctor(args) => doctor::run(&args),
+        Command::Bench(args) => bench::run(&args),
         Command::Bisect(args) => bisect::run(&args),
         Command::NewKernel(args) => new_kernel::run(&args),
         #[cfg(feature = "remote")]

@@ -86,12 +86,18 @@ fn lines() -> Vec<(String, Line)> {
         .collect()
 }
 
-/// The help of a command; nothing for one that this build lacks.
-fn help(command: &str) -> Option<String> {
+/// Commands that have commands of their own.
+const PARENTS: [&str; 1] = ["bench"];
+
+/// The help of the command that the arguments begin with; nothing for one that this build lacks.
+fn help(arguments: &[String]) -> Option<String> {
+    let command = arguments[0].as_str();
     if OF_FEATURES.contains(&(command, false)) {
         return None;
     }
-    let output = kernels([command, "--help"]);
+    let words = if PARENTS.contains(&command) { 2 } else { 1 };
+    let words = arguments.iter().take(words).map(String::as_str);
+    let output = kernels(words.chain(["--help"]));
     assert!(output.status.success(), "{command}: {}", errors(&output));
     Some(String::from_utf8(output.stdout).expect("text"))
 }
@@ -116,8 +122,10 @@ fn commands_of_the_documentation_are_commands_of_the_program() {
         let Some(arguments) = line.arguments else {
             continue;
         };
-        let command = arguments.first().unwrap_or_else(|| panic!("{text}"));
-        let Some(help) = help(command) else { continue };
+        assert!(!arguments.is_empty(), "{text}");
+        let Some(help) = help(&arguments) else {
+            continue;
+        };
         assert_eq!(unknown(&arguments, &help), [""; 0], "{text}");
         seen += 1;
     }
@@ -126,7 +134,7 @@ fn commands_of_the_documentation_are_commands_of_the_program() {
 
 #[test]
 fn an_option_that_is_none_is_found() {
-    let help = help("plan").expect("it is built in");
+    let help = help(&["plan".to_owned()]).expect("it is built in");
     let line =
         Line::parse("BURN_KERNELS='all,-x' kernels plan --bin=a --dtpe f32 -- --else # --not");
     assert_eq!(line.sets["BURN_KERNELS"], "all,-x");

@@ -53,6 +53,7 @@ fn pipes_are_refused() {
         &["plan", "--out", pipe],
         &["plan", "--kernels", &policy],
         &["inspect", pipe],
+        &["bench", "compare", pipe, pipe],
         &["run", "--model", model, "--inputs", pipe, "--outputs", out],
         &[
             "run",

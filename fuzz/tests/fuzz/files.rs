@@ -1,7 +1,7 @@
-//! Built files, and the records in them.
+//! Built files with the records in them, and results of benchmarks.
 
-use crate::target;
-use kernels_cli::object_file;
+use crate::{target, text};
+use kernels_cli::{object_file, results};
 use kernels_fuzz::fuzz;
 use kernels_runtime::registry::section::{MAGIC, Record, decode};
 use std::io::Cursor;
@@ -43,6 +43,35 @@ fn object() {
         assert!(contents.decoded <= length);
         assert!(contents.looked_at <= 4 * length + (1 << 16));
         assert!(!contents.records.is_empty());
+        Ok(())
+    });
+}
+
+#[test]
+fn results_of_benchmarks() {
+    let words = [
+        "\"rows\": [{",
+        "\"key\": \"rope/512\",",
+        "\"fused_ms\": 1.5",
+        "\"fused_s\": 1e-3",
+        "\"ns\": 7",
+        "null",
+        "1e308",
+        "-0.0",
+        "\\u001b",
+        "\u{9b}",
+    ];
+    fuzz(target("results", &words), |input| {
+        let times = results::read(text(input)?).map_err(|error| format!("{error:#}"))?;
+        assert!(times.iter().all(|time| time.seconds > 0.0));
+        let rows = times
+            .iter()
+            .map(|time| serde_json::json!({ "key": &*time.row, "s": time.seconds }));
+        // Names of rows with one time can be keys of their own.
+        if times.iter().all(|time| time.of == "time") {
+            let written = serde_json::Value::from_iter(rows).to_string();
+            assert_eq!(results::read(&written).expect("what was read"), times);
+        }
         Ok(())
     });
 }
